@@ -1,0 +1,20 @@
+# Quick builds: ccache and mold when the machine has them, warnings for our own code.
+find_program(TOROID_CCACHE ccache)
+if(TOROID_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # A precompiled header defeats ccache unless it is told that its time stamps do not matter.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${TOROID_CCACHE})
+endif()
+find_program(TOROID_MOLD mold)
+if(TOROID_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+add_compile_options(-Wall -Wextra -fvisibility=hidden)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-fpch-preprocess)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # checks stay on: TOROID_CHECK does not depend on NDEBUG
+if(TOROID_SANITIZE)
+  add_compile_options(-fsanitize=${TOROID_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${TOROID_SANITIZE})
+endif()

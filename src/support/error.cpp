@@ -1,0 +1,59 @@
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+thread_local std::vector<std::string> context_stack;
+}  // namespace
+
+std::string_view to_string(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::InvalidModel: return "invalid model";
+    case ErrorKind::Unsupported: return "unsupported";
+    case ErrorKind::InvalidInput: return "invalid input";
+    case ErrorKind::InvalidOption: return "invalid option";
+    case ErrorKind::Environment: return "environment";
+    case ErrorKind::ToolFailed: return "tool failed";
+    case ErrorKind::Internal: return "internal";
+  }
+  return "unknown";
+}
+
+Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {
+  for (auto scope = context_stack.rbegin(); scope != context_stack.rend(); ++scope) {
+    locations_.push_back("while " + *scope);
+  }
+  refresh();
+}
+
+Error& Error::at(std::string location) {
+  size_t position = 0;
+  while (position < locations_.size() && !locations_[position].starts_with("while ")) ++position;
+  locations_.insert(locations_.begin() + static_cast<ptrdiff_t>(position), std::move(location));
+  refresh();
+  return *this;
+}
+
+Error& Error::help(std::string text) {
+  help_ = std::move(text);
+  refresh();
+  return *this;
+}
+
+std::string Error::report() const { return what_; }
+
+void Error::refresh() {
+  what_ = "error: " + message_;
+  for (const std::string& location : locations_) what_ += "\n  " + location;
+  if (!help_.empty()) what_ += "\n  help: " + help_;
+}
+
+ErrorContext::ErrorContext(Text text) { context_stack.push_back(std::move(text.value)); }
+ErrorContext::~ErrorContext() { context_stack.pop_back(); }
+
+void internal_error(const char* file, int line, const char* condition, const std::string& message) {
+  std::string text = fmt::format("toroid is at fault: check '{}' failed at {}:{}", condition, file, line);
+  if (!message.empty()) text += ": " + message;
+  throw Error(ErrorKind::Internal, text).help("please report this with the model and the command that led here");
+}
+
+}  // namespace toroid
