@@ -40,11 +40,11 @@ using Scalar = std::variant<bool, sym::Expr, double>;
 
 struct TensorType {
   DType dtype = DType::F32;
-  std::vector<sym::Expr> sizes;
+  std::vector<sym::Expr> sizes = {};
   // Import level and program boundary only; in elements. Empty: contiguous.
-  std::vector<sym::Expr> strides;
-  sym::Expr storage_offset;
-  Device device;
+  std::vector<sym::Expr> strides = {};
+  sym::Expr storage_offset = {};
+  Device device = {};
 
   int64_t rank() const { return static_cast<int64_t>(sizes.size()); }
   sym::Expr numel() const { return sym::product(sizes); }

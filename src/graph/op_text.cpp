@@ -29,7 +29,7 @@ std::string number(double value) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   std::string out = "\"";
   for (unsigned char c : text) {
     if (c == '"' || c == '\\') {
@@ -69,10 +69,10 @@ std::string argument(const Argument& value) {
         for (size_t i = 0; i < values.size(); ++i) text += fmt::format("{}{}", i > 0 ? ", " : "", values[i] ? "true" : "false");
         return text + "]";
       },
-      [](const std::string& text) { return quoted(text); },
+      [](const std::string& text) { return quote(text); },
       [](const std::vector<std::string>& texts) {
         std::string text = "[";
-        for (size_t i = 0; i < texts.size(); ++i) text += (i > 0 ? ", " : "") + quoted(texts[i]);
+        for (size_t i = 0; i < texts.size(); ++i) text += (i > 0 ? ", " : "") + quote(texts[i]);
         return text + "]";
       },
       [](DType dtype) { return fmt::format("dtype.{}", to_string(dtype)); },
