@@ -1,0 +1,141 @@
+// Rewrites import-level operators (Aten) into core operations.
+//
+// A decomposition is a function from an operator's arguments to its results, written over the Builder so that it reads like
+// the formula. One file per family holds the functions and one table of rows; registry.cpp joins the tables. A model's operators
+// without a row are reported together.
+//
+//   std::vector<Tensor> silu(Decomposer& d, const Args& a) {
+//     return {compute_wide(a.tensor("self"), [&](Tensor x) { return x * d.b.unary(ScalarOp::Sigmoid, x); })};
+//   }
+//
+// Views are ordinary functions here (aten::view is a reshape); what mutates (aten::relu_) is written as its functional form:
+// `functionalize` in decompose.cpp keeps track of which tensor now holds which value, so a row for aten::relu also serves
+// aten::relu_, aten::relu.out and aten::relu_copy.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/builder.h"
+#include "graph/graph.h"
+
+namespace toroid {
+
+// The arguments of one import-level node, by position or by schema name. Asking for the wrong kind throws
+// Error{InvalidModel} that names the argument.
+class Args {
+ public:
+  Args(Builder& builder, const Schema& schema, const std::vector<Argument>& arguments, std::vector<Tensor> inputs)
+      : builder_(builder), schema_(schema), arguments_(arguments), inputs_(std::move(inputs)) {}
+
+  const Schema& schema() const { return schema_; }
+  size_t size() const { return arguments_.size(); }
+  bool has(std::string_view name) const;              // the schema has it and it is not None
+  const Argument& raw(std::string_view name) const;
+
+  Tensor tensor(std::string_view name) const;
+  Tensor optional_tensor(std::string_view name) const;  // undefined when None
+  std::vector<Tensor> tensors(std::string_view name) const;           // Tensor[]; absent elements throw
+  std::vector<Tensor> optional_tensors(std::string_view name) const;  // Tensor?[]; absent ones are undefined
+  sym::Expr integer(std::string_view name) const;     // int or SymInt
+  int64_t constant(std::string_view name) const;      // an int that must not be symbolic
+  Sizes integers(std::string_view name) const;        // int[] or SymInt[]; a single int gives its fixed length
+  Dims dims(std::string_view name) const;             // int[] that must not be symbolic; None gives {}
+  double number(std::string_view name) const;         // float, or a constant integer or bool
+  Scalar scalar(std::string_view name) const;         // Scalar, float, int or bool
+  bool flag(std::string_view name) const;
+  std::string text(std::string_view name) const;
+  std::optional<DType> dtype(std::string_view name) const;
+
+ private:
+  size_t position(std::string_view name) const;
+
+  Builder& builder_;
+  const Schema& schema_;
+  const std::vector<Argument>& arguments_;
+  std::vector<Tensor> inputs_;
+};
+
+// What a decomposition may use beside its arguments.
+struct Decomposer {
+  Builder& b;
+  Program& program;
+  // Types of the node's results as the model records them (what PyTorch computed); may be empty for nodes made by toroid.
+  std::vector<TensorType> recorded;
+
+  // Applies another operator's decomposition, its arguments by position; missing ones take their defaults.
+  //   d.call("aten::mean.dim", {x, Dims{-1}, true})
+  struct Value {
+    std::variant<Argument, Tensor, std::vector<Tensor>> value;
+    Value(Tensor t) : value(t.defined() ? std::variant<Argument, Tensor, std::vector<Tensor>>(t) : Argument(None{})) {}  // NOLINT
+    Value(std::vector<Tensor> list) : value(std::move(list)) {}   // NOLINT
+    Value(Argument argument) : value(std::move(argument)) {}      // NOLINT
+    Value(Scalar scalar);                                         // NOLINT
+    Value(sym::Expr expr) : value(Argument(expr)) {}              // NOLINT
+    Value(int v) : value(Argument(sym::Expr(v))) {}               // NOLINT
+    Value(int64_t v) : value(Argument(sym::Expr(v))) {}           // NOLINT
+    Value(double v) : value(Argument(v)) {}                       // NOLINT
+    Value(bool v) : value(Argument(v)) {}                         // NOLINT
+    Value(Sizes sizes) : value(Argument(ExprList(std::move(sizes)))) {}  // NOLINT
+    Value(const Dims& dims);                                      // NOLINT
+    Value(const char* text) : value(Argument(std::string(text))) {}      // NOLINT
+    Value(DType dtype) : value(Argument(dtype)) {}                // NOLINT
+    Value(None) : value(Argument(None{})) {}                      // NOLINT
+  };
+  std::vector<Tensor> call(std::string_view op, std::vector<Value> arguments);
+  Tensor call1(std::string_view op, std::vector<Value> arguments) { return call(op, std::move(arguments))[0]; }
+};
+
+using Decomposition = std::vector<Tensor> (*)(Decomposer& d, const Args& a);
+// `op` is the functional operator: "aten::relu" stands for its default overload, "aten::add.Tensor" for one overload,
+// "aten::mean.*" for every overload of that name without a row of its own.
+struct DecompositionRow {
+  std::string_view op;
+  Decomposition function;
+};
+
+// One table per family, defined in its file.
+std::span<const DecompositionRow> pointwise_rows();       // pointwise.cpp: arithmetic, comparisons, special functions
+std::span<const DecompositionRow> activation_rows();      // activation.cpp
+std::span<const DecompositionRow> creation_rows();        // creation.cpp: full, arange, like-functions, dtype conversion, asserts
+std::span<const DecompositionRow> view_rows();            // view.cpp: views, cat, split, stack, pad, flip, roll
+std::span<const DecompositionRow> reduction_rows();       // reduction.cpp: sums, means, norms, var, softmax, arg-reductions, scans, sort
+std::span<const DecompositionRow> indexing_rows();        // indexing.cpp: index, gather, scatter, index_put, embedding, masks
+std::span<const DecompositionRow> matmul_rows();          // matmul.cpp: mm, addmm, linear, einsum, …
+std::span<const DecompositionRow> convolution_rows();     // convolution.cpp: convolutions, pooling, upsampling, fold
+std::span<const DecompositionRow> normalization_rows();   // normalization.cpp: batch, layer, group, rms norm, dropout
+std::span<const DecompositionRow> attention_rows();       // attention.cpp
+std::span<const DecompositionRow> loss_rows();            // loss.cpp: losses and distances
+std::span<const DecompositionRow> recurrent_rows();       // recurrent.cpp: rnn, lstm, gru
+std::span<const DecompositionRow> linalg_rows();          // linalg.cpp: decompositions and solvers through library kernels
+std::span<const DecompositionRow> backward_rows();        // backward.cpp
+
+// The function that serves the operator called `schema_name` (any of its in-place, out or _copy spellings); null if none.
+Decomposition find_decomposition(const Schema& schema);
+
+// The whole graph (and subgraphs) at core level. Needs a verified import-level program. Keeps inputs, outputs and names; where
+// the model records a result's type, the decomposed type must agree (a disagreement is toroid's fault, or the model's).
+// Throws Error{Unsupported} listing every operator without a decomposition.
+void decompose(Program& program);
+
+// An operator the program uses and toroid cannot compile.
+struct MissingOp {
+  std::string op;                    // "aten::foo.bar"
+  std::vector<ProvenanceId> places;  // in program.graph
+};
+std::vector<MissingOp> missing_ops(const Program& program);
+
+// ---- used by most families ------------------------------------------------------------------------------------------
+
+// Applies `f` to x in its compute dtype (F32 for F16 and BF16; integers and Bool become F32) and rounds the result back to
+// x's own floating dtype (F32 for integers).
+template <class F>
+Tensor compute_wide(Tensor x, F f) {
+  const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::F32;
+  Builder& b = x.builder();
+  return b.cast(f(b.cast(x, compute_dtype(dtype))), dtype);
+}
+
+}  // namespace toroid
