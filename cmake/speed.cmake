@@ -14,6 +14,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 warns about overflow inside its own std::string.
   add_compile_options(-fpch-preprocess -Wno-stringop-overflow -Wno-restrict -Wno-array-bounds)
 endif()
+# Executables compile like libraries: with -fPIE they could not share the precompiled header.
+set(CMAKE_CXX_COMPILE_OPTIONS_PIE -fPIC)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # checks stay on: TOROID_CHECK does not depend on NDEBUG
 if(TOROID_SANITIZE)
   add_compile_options(-fsanitize=${TOROID_SANITIZE} -fno-omit-frame-pointer)
