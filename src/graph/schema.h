@@ -1,6 +1,6 @@
 // Operator schemas: what PyTorch calls an operator, its arguments and their defaults.
 //
-// The text of every ATen schema is embedded (src/graph/aten_schemas.tsv); a schema is parsed when it is first asked for.
+// The text of the schemas is embedded (aten_schemas.inc); a schema is parsed when it is first asked for.
 #pragma once
 
 #include <cstdint>
@@ -77,7 +77,7 @@ struct Schema {
 // Throws Error{InvalidModel} with the offset when the text is not a schema.
 Schema parse_schema(std::string_view text);
 
-// Null when PyTorch has no such operator. `name` is "aten::add.Tensor" or "aten::relu" (the default overload). The result
+// Null when PyTorch has no such operator. `name` is "aten::add.Tensor"; "aten::relu" and "aten::relu.default" are the same. It
 // lives as long as the process. Thread-safe.
 const Schema* find_schema(std::string_view name);
 // Names of all embedded schemas, sorted.
