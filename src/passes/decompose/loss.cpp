@@ -1,0 +1,7 @@
+#include "passes/decompose/decompose.h"
+
+namespace toroid {
+
+std::span<const DecompositionRow> loss_rows() { return {}; }
+
+}  // namespace toroid
