@@ -1,0 +1,222 @@
+#include "support/file.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "support/fd.h"
+
+namespace toroid {
+namespace fs = std::filesystem;
+namespace {
+
+std::string folder_of(const fs::path& path) {
+  const fs::path folder = path.parent_path();
+  return folder.empty() ? "the current folder" : folder.string();
+}
+
+std::string next_step(std::string_view action, const fs::path& path, int error_number) {
+  switch (error_number) {
+    case EACCES:
+    case EPERM: return fmt::format("check the permissions of {}, or choose another place", folder_of(path));
+    case ENOENT:
+    case ENOTDIR:
+      if (action == "write" || action == "create") return fmt::format("create the folder first: {}", folder_of(path));
+      return "check the path";
+    case EISDIR: return "give the path of a file, not of a folder";
+    case ENOSPC:
+    case EDQUOT: return fmt::format("free some space on the disk that holds {}", folder_of(path));
+    case EROFS: return "the disk is read-only: choose another place";
+    case EMFILE:
+    case ENFILE: return "raise the limit on open files (ulimit -n)";
+    case ENOMEM: return "free some memory";
+    case EIO: return fmt::format("the disk that holds {} may be failing: check the system's log", folder_of(path));
+    default: return "check the path and the disk";
+  }
+}
+
+// Opens a regular file for reading. O_NONBLOCK keeps a FIFO from blocking the open before it is refused.
+Fd open_regular(const fs::path& path, uint64_t& size_bytes) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) throw file_error("read", path, errno);
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) throw file_error("read", path, errno);
+  if (S_ISDIR(info.st_mode)) throw file_error("read", path, EISDIR);
+  if (!S_ISREG(info.st_mode)) {
+    throw Error(ErrorKind::Environment, fmt::format("cannot read {}: not a regular file", path.string()))
+        .help("copy the data into a file first");
+  }
+  size_bytes = static_cast<uint64_t>(info.st_size);
+  return fd;
+}
+
+void write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd, bytes.data(), bytes.size());
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      throw file_error("write", path, errno);
+    }
+    if (count == 0) throw file_error("write", path, ENOSPC);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+// Removes the temporary file unless it became the real one.
+struct Unlinker {
+  fs::path path;
+  ~Unlinker() {
+    if (!path.empty()) ::unlink(path.c_str());
+  }
+};
+
+fs::path temporary_beside(const fs::path& path) {
+  uint64_t random = 0;
+  if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) {
+    random = static_cast<uint64_t>(::getpid()) << 32 ^ reinterpret_cast<uintptr_t>(&path);
+  }
+  return path.parent_path() / fmt::format(".{}.{:016x}.tmp", path.filename().string().substr(0, 200), random);
+}
+
+}  // namespace
+
+Error file_error(std::string_view action, const fs::path& path, int error_number) {
+  const std::string reason = std::error_code(error_number, std::generic_category()).message();
+  Error error(ErrorKind::Environment, fmt::format("cannot {} {}: {}", action, path.string(), reason));
+  error.help(next_step(action, path, error_number));
+  return error;
+}
+
+std::string read_file(const fs::path& path, uint64_t limit_bytes) {
+  uint64_t size_bytes = 0;
+  const Fd fd = open_regular(path, size_bytes);
+  if (size_bytes > limit_bytes) {
+    throw Error(ErrorKind::Environment, fmt::format("cannot read {}: it holds {} bytes and the limit is {}",
+                                                    path.string(), size_bytes, limit_bytes))
+        .help("check that this is the file you meant");
+  }
+  std::string text(size_bytes, '\0');
+  size_t filled = 0;
+  // Reads one byte more than expected: files of /proc report a size of zero.
+  for (;;) {
+    if (filled == text.size()) text.resize(text.size() + (filled == size_bytes ? 1 : text.size()));
+    const ssize_t count = ::read(fd.get(), text.data() + filled, text.size() - filled);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw file_error("read", path, errno);
+    if (count == 0) break;
+    filled += static_cast<size_t>(count);
+    if (filled > limit_bytes) throw file_error("read", path, EFBIG);
+  }
+  text.resize(filled);
+  return text;
+}
+
+MappedFile::MappedFile(const fs::path& path) : path_(path) {
+  uint64_t size_bytes = 0;
+  const Fd fd = open_regular(path, size_bytes);
+  if (size_bytes == 0) return;  // mmap refuses an empty range
+  void* address = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (address == MAP_FAILED) throw file_error("map", path, errno);
+  bytes_ = {static_cast<const std::byte*>(address), size_bytes};
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void write_file_atomically(const fs::path& given_path, std::span<const std::byte> bytes, unsigned permissions) {
+  fs::path path = given_path;
+  std::error_code ignored;
+  if (fs::is_symlink(path, ignored) && fs::exists(path, ignored)) path = fs::canonical(path);
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (S_ISDIR(info.st_mode)) throw file_error("write", path, EISDIR);
+    Fd device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!device) throw file_error("write", path, errno);
+    write_all(device.get(), bytes, path);
+    return;
+  }
+  const fs::path temporary = temporary_beside(path);
+  Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions));
+  if (!fd) throw file_error("write", path, errno);
+  Unlinker unlinker{temporary};
+  write_all(fd.get(), bytes, path);
+  if (::fsync(fd.get()) != 0) throw file_error("write", path, errno);
+  fd.close();
+  if (::rename(temporary.c_str(), path.c_str()) != 0) throw file_error("write", path, errno);
+  unlinker.path.clear();
+  // Makes the new name durable too. A file system without folder sync loses only durability, so failure is no error.
+  const fs::path folder = path.parent_path().empty() ? "." : path.parent_path();
+  const Fd folder_fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder_fd) ::fsync(folder_fd.get());
+}
+
+void write_file_atomically(const fs::path& path, std::string_view text, unsigned permissions) {
+  write_file_atomically(path, std::as_bytes(std::span(text)), permissions);
+}
+
+TempFolder::TempFolder(std::string_view name) {
+  const char* parent = ::getenv("TMPDIR");
+  const fs::path base = parent != nullptr && *parent != '\0' ? parent : "/tmp";
+  std::string pattern = (base / fmt::format("{}-XXXXXX", name)).string();
+  if (::mkdtemp(pattern.data()) == nullptr) {
+    const int error_number = errno;
+    Error error = file_error("create a temporary folder in", base, error_number);
+    error.help("set TMPDIR to a folder you may write to, with free space");
+    throw error;
+  }
+  path_ = pattern;
+}
+
+TempFolder::TempFolder(TempFolder&& other) noexcept
+    : path_(std::move(other.path_)), removed_at_end_(std::exchange(other.removed_at_end_, false)) {}
+
+TempFolder::~TempFolder() {
+  if (!removed_at_end_) return;
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+fs::path TempFolder::keep() {
+  removed_at_end_ = false;
+  return path_;
+}
+
+std::optional<fs::path> find_program(std::string_view name) {
+  auto is_program = [](const fs::path& path) {
+    std::error_code ignored;
+    return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+  };
+  if (name.empty()) return std::nullopt;
+  if (name.find('/') != std::string_view::npos) {
+    if (is_program(name)) return fs::path(name);
+    return std::nullopt;
+  }
+  const char* variable = ::getenv("PATH");
+  std::string_view folders = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
+  while (!folders.empty()) {
+    const size_t end = folders.find(':');
+    const std::string_view folder = folders.substr(0, end);
+    // An empty entry would mean the current folder; running whatever lies there is not what anybody wants.
+    if (!folder.empty() && is_program(fs::path(folder) / name)) return fs::path(folder) / name;
+    if (end == std::string_view::npos) break;
+    folders.remove_prefix(end + 1);
+  }
+  return std::nullopt;
+}
+
+}  // namespace toroid
