@@ -1,0 +1,38 @@
+#include "support/progress.h"
+
+#include <fmt/format.h>
+
+namespace toroid {
+namespace {
+constexpr auto kTerminalInterval = std::chrono::milliseconds(100);
+constexpr auto kLogInterval = std::chrono::seconds(5);
+constexpr const char* kWipeLine = "\r\x1b[K";
+}  // namespace
+
+Progress::Progress(std::string what, size_t total, ProgressOptions options)
+    : what_(std::move(what)),
+      total_(total),
+      options_(std::move(options)),
+      next_print_(options_.now() + options_.quiet) {}
+
+Progress::~Progress() {
+  if (shown_ && options_.terminal) options_.print(kWipeLine);
+}
+
+void Progress::advance(size_t steps) {
+  std::lock_guard lock(mutex_);
+  done_ += steps;
+  if (!options_.enabled) return;
+  const auto now = options_.now();
+  if (now < next_print_) return;
+  shown_ = true;
+  if (options_.terminal) {
+    next_print_ = now + kTerminalInterval;
+    options_.print(fmt::format("{}{} {}/{}", kWipeLine, what_, done_, total_));
+  } else {
+    next_print_ = now + kLogInterval;
+    options_.print(fmt::format("{} {}/{}\n", what_, done_, total_));
+  }
+}
+
+}  // namespace toroid
