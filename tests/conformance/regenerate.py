@@ -5,10 +5,11 @@
     tests/conformance/regenerate.py opinfo opinfo.tar.xz [--like OLD.tar.xz]
     tests/conformance/regenerate.py models models/ [NAME ...]
 
-opinfo: the first samples of every operator in PyTorch's OpInfo database that its CPU supports: 4 in float32, 2 in int64, 1 in
-bfloat16 and bool. A sample is a module that takes the sample's tensors and calls the operator with everything else
-fixed. Left out: samples that torch.export refuses, that give other results when called twice (random numbers, uninitialised
-memory), or whose tensors are complex, empty or large. --like keeps only the cases that an earlier archive lists.
+opinfo: samples, spread over the list, of every operator in PyTorch's OpInfo database that its CPU supports: 4 in float32,
+2 in int64, 1 in bfloat16 and bool. A case is a module that takes the sample's tensors and calls the operator with
+everything else fixed. Left out: samples that torch.export refuses, that give other results when called twice (random
+numbers, uninitialised memory), or whose tensors are complex or large. --like keeps only the cases that an earlier
+archive lists.
 
 models: small architectures with random weights from a fixed seed. Nothing is downloaded.
 """
@@ -104,7 +105,7 @@ def storable(tensors):
 def record_sample(folder, name, operator, sample):
     """Writes the case; returns its entry for the index, or None when the sample cannot be recorded."""
     inputs = [t.detach() for t in tensors_of(((sample.input, *sample.args), sample.kwargs))]
-    if not inputs or not storable(inputs) or any(t.numel() == 0 for t in inputs):
+    if not inputs or not storable(inputs):
         return None
     module = Sample(operator, sample)
     results = []
@@ -143,10 +144,11 @@ def record_opinfo(archive, like):
                     continue
                 torch.manual_seed(0)
                 try:
-                    samples = list(info.sample_inputs("cpu", dtype))[:count]
+                    samples = list(info.sample_inputs("cpu", dtype))
                 except Exception:  # some generators need a GPU or an optional package
                     continue
-                for i, sample in enumerate(samples):
+                count = min(count, len(samples))
+                for i, sample in enumerate(samples[k * len(samples) // count] for k in range(count)):
                     name = f"{operator}-{str(dtype).removeprefix('torch.')}-{i}"
                     if wanted is not None and name not in wanted:
                         continue
