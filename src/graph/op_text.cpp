@@ -44,7 +44,9 @@ std::string quote(std::string_view text) {
   return out + "\"";
 }
 
-std::string argument(const Argument& value) {
+}  // namespace
+
+std::string to_string(const Argument& value) {
   return match(
       value, [](const None&) -> std::string { return "none"; },
       [](const InputRef& ref) { return fmt::format("%{}", ref.index); },
@@ -85,9 +87,11 @@ std::string argument(const Argument& value) {
       [](const SubgraphRef& ref) { return fmt::format("@{}", ref.index); });
 }
 
+namespace {
+
 std::string arguments(const std::vector<Argument>& values) {
   std::string text;
-  for (size_t i = 0; i < values.size(); ++i) text += (i > 0 ? ", " : "") + argument(values[i]);
+  for (size_t i = 0; i < values.size(); ++i) text += (i > 0 ? ", " : "") + to_string(values[i]);
   return text;
 }
 

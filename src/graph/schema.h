@@ -51,6 +51,9 @@ using Argument = std::variant<None, InputRef, InputList, sym::Expr, ExprList, do
                               std::vector<bool>, std::string, std::vector<std::string>, DType, Layout, Device, MemoryFormat,
                               SubgraphRef>;
 
+// "%0", "[1, s0]", "dtype.f32", "none": how the text form writes it.
+std::string to_string(const Argument& argument);
+
 struct Parameter {
   std::string name;
   ArgType type = ArgType::Any;

@@ -9,8 +9,13 @@
 //   }
 //
 // Views are ordinary functions here (aten::view is a reshape); what mutates (aten::relu_) is written as its functional form:
-// `functionalize` in decompose.cpp keeps track of which tensor now holds which value, so a row for aten::relu also serves
-// aten::relu_, aten::relu.out and aten::relu_copy.
+// functionalize.h keeps track of which tensor now holds which value, so a row for aten::relu also serves aten::relu_,
+// aten::relu.out and aten::relu_copy.
+//
+// A function returns the tensors of the operator's results in order, lists flattened; a result that the operator leaves
+// undefined (a gradient nobody asked for) is an undefined Tensor. An operator that updates arguments which are not among its
+// results (aten::_foreach_add_, aten::_native_batch_norm_legit) returns their new values after the results; one whose
+// schema hides the update (aten::batch_norm in training) says it with Decomposer::write.
 #pragma once
 
 #include <span>
@@ -64,6 +69,11 @@ struct Decomposer {
   Program& program;
   // Types of the node's results as the model records them (what PyTorch computed); may be empty for nodes made by toroid.
   std::vector<TensorType> recorded;
+  // New values of arguments that the operator updates in place although its schema does not say so.
+  std::vector<std::pair<std::string, Tensor>> writes = {};
+  // The tensor passed as `parameter` holds `value` from now on. For the operator of the node itself: writes of an operator
+  // applied through call() are dropped.
+  void write(std::string_view parameter, Tensor value) { writes.emplace_back(parameter, value); }
 
   // Applies another operator's decomposition, its arguments by position; missing ones take their defaults.
   //   d.call("aten::mean.dim", {x, Dims{-1}, true})
@@ -111,6 +121,7 @@ std::span<const DecompositionRow> loss_rows();            // loss.cpp: losses an
 std::span<const DecompositionRow> recurrent_rows();       // recurrent.cpp: rnn, lstm, gru
 std::span<const DecompositionRow> linalg_rows();          // linalg.cpp: decompositions and solvers through library kernels
 std::span<const DecompositionRow> backward_rows();        // backward.cpp
+std::span<const DecompositionRow> mutation_rows();        // mutation.cpp: copy, fill, zero: what only in-place spellings need
 
 // The function that serves the operator called `schema_name` (any of its in-place, out or _copy spellings); null if none.
 Decomposition find_decomposition(const Schema& schema);

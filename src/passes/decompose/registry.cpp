@@ -1,0 +1,104 @@
+// Finds the decomposition that serves an operator.
+//
+// The spelling that computes is the functional one; the others are looked up as it:
+//
+//   aten::relu_            in place       -> aten::relu
+//   aten::add.out          into a tensor  -> aten::add.Tensor, the overload with the same arguments
+//   aten::slice_copy.Tensor  a view, copied -> aten::slice.Tensor
+//
+// For each spelling the row of the overload itself comes first, then the row "name.*".
+#include <unordered_map>
+
+#include "passes/decompose/decompose.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+using Table = std::unordered_map<std::string_view, Decomposition>;
+
+const Table& table() {
+  static const Table joined = [] {
+    Table rows;
+    for (std::span<const DecompositionRow> family :
+         {pointwise_rows(), activation_rows(), creation_rows(), view_rows(), reduction_rows(), indexing_rows(), matmul_rows(),
+          convolution_rows(), normalization_rows(), attention_rows(), loss_rows(), recurrent_rows(), linalg_rows(),
+          backward_rows(), mutation_rows()}) {
+      for (const DecompositionRow& row : family) rows.try_emplace(row.op, row.function);
+    }
+    return rows;
+  }();
+  return joined;
+}
+
+Decomposition find_row(std::string_view op) {
+  if (const auto row = table().find(op); row != table().end()) return row->second;
+  const std::string any_overload = fmt::format("{}.*", op.substr(0, op.find('.')));
+  if (const auto row = table().find(any_overload); row != table().end()) return row->second;
+  return nullptr;
+}
+
+bool same_parameters(const Schema& functional, const Schema& out) {
+  size_t i = 0;
+  for (const Parameter& parameter : out.parameters) {
+    if (parameter.keyword_only && parameter.mutated) continue;
+    if (i == functional.parameters.size()) return false;
+    const Parameter& other = functional.parameters[i++];
+    if (other.name != parameter.name || other.type != parameter.type || other.is_list != parameter.is_list) return false;
+  }
+  return i == functional.parameters.size();
+}
+
+// aten::max.dim for aten::max.dim_max(…, *, Tensor(a!) max, Tensor(b!) max_values).
+const Schema* functional_of_out(const Schema& out) {
+  const std::string_view base = std::string_view(out.name).substr(0, out.name.find('.'));
+  static const std::vector<std::string_view> names = schema_names();
+  for (auto name = std::lower_bound(names.begin(), names.end(), base); name != names.end() && name->starts_with(base); ++name) {
+    if (name->substr(0, name->find('.')) != base) continue;
+    const Schema* candidate = find_schema(*name);
+    if (!candidate->mutates() && same_parameters(*candidate, out)) return candidate;
+  }
+  return nullptr;
+}
+
+bool writes_to_out(const Schema& schema) {
+  return std::any_of(schema.parameters.begin(), schema.parameters.end(),
+                     [](const Parameter& p) { return p.mutated && p.keyword_only; });
+}
+
+// "aten::add.Tensor" as {"aten::", "add", ".Tensor"}.
+struct Spelling {
+  std::string_view space, base, overload;
+  explicit Spelling(std::string_view name) {
+    const size_t colons = name.find("::");
+    const size_t start = colons == std::string_view::npos ? 0 : colons + 2;
+    const size_t dot = std::min(name.find('.', start), name.size());
+    space = name.substr(0, start);
+    base = name.substr(start, dot - start);
+    overload = name.substr(dot);
+  }
+};
+
+}  // namespace
+
+Decomposition find_decomposition(const Schema& schema) {
+  if (const Decomposition row = find_row(schema.name)) return row;
+  if (writes_to_out(schema)) {
+    const Schema* functional = functional_of_out(schema);
+    return functional == nullptr ? nullptr : find_decomposition(*functional);
+  }
+  const Spelling name(schema.name);
+  std::string functional;
+  if (name.base.ends_with("__") && name.base.starts_with("__i")) {
+    functional = fmt::format("__{}", name.base.substr(3));  // __iadd__ is __add__
+  } else if (name.base.ends_with("_") && !name.base.ends_with("__")) {
+    functional = name.base.substr(0, name.base.size() - 1);
+  } else if (name.base.ends_with("_copy")) {
+    functional = name.base.substr(0, name.base.size() - 5);
+  } else {
+    return nullptr;
+  }
+  return find_row(fmt::format("{}{}{}", name.space, functional, name.overload));
+}
+
+}  // namespace toroid
