@@ -26,9 +26,6 @@ function(toroid_folder name)
     find_package(GTest REQUIRED)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE toroid_${name} GTest::gtest_main)
-    # The shared precompiled header is made with -fPIC; CMake would give an executable -fPIE, and g++ then rejects it.
-    set_target_properties(${name}_test PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${name}_test PRIVATE -fPIC)
     target_precompile_headers(${name}_test REUSE_FROM toroid_support)
     target_compile_definitions(${name}_test PRIVATE TOROID_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                TOROID_CONFORMANCE_DIR="${TOROID_CONFORMANCE_DIR}")
