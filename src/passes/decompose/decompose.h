@@ -113,8 +113,11 @@ std::span<const DecompositionRow> creation_rows();        // creation.cpp: full,
 std::span<const DecompositionRow> view_rows();            // view.cpp: views, cat, split, stack, pad, flip, roll
 std::span<const DecompositionRow> reduction_rows();       // reduction.cpp: sums, means, norms, var, softmax, arg-reductions, scans, sort
 std::span<const DecompositionRow> indexing_rows();        // indexing.cpp: index, gather, scatter, index_put, embedding, masks
-std::span<const DecompositionRow> matmul_rows();          // matmul.cpp: mm, addmm, linear, einsum, …
-std::span<const DecompositionRow> convolution_rows();     // convolution.cpp: convolutions, pooling, upsampling, fold
+std::span<const DecompositionRow> matmul_rows();          // matmul.cpp: mm, addmm, linear, …
+std::span<const DecompositionRow> contraction_rows();     // contraction.cpp: einsum, tensordot, inner, bilinear
+std::span<const DecompositionRow> convolution_rows();     // convolution.cpp: convolutions, im2col, col2im
+std::span<const DecompositionRow> pooling_rows();         // pooling.cpp: average, max and adaptive pooling
+std::span<const DecompositionRow> resampling_rows();      // resampling.cpp: upsampling, grid_sampler, affine_grid
 std::span<const DecompositionRow> normalization_rows();   // normalization.cpp: batch, layer, group, rms norm, dropout
 std::span<const DecompositionRow> attention_rows();       // attention.cpp
 std::span<const DecompositionRow> loss_rows();            // loss.cpp: losses and distances

@@ -1,0 +1,31 @@
+// Where a formula is computed: reduced floats (F16, BF16) widen to F32 on the way in and round once on the way out, so that a
+// decomposition of several steps loses no more than PyTorch's own kernel does.
+#pragma once
+
+#include "graph/builder.h"
+
+namespace toroid {
+
+// x in the dtype its sums and special functions are computed in.
+inline Tensor wide(Tensor x) { return x.defined() ? x.builder().cast(x, compute_dtype(x.dtype())) : x; }
+
+// The sum over `dims`, accumulated wide, in x's own dtype.
+inline Tensor wide_sum(Tensor x, const Dims& dims) {
+  Builder& b = x.builder();
+  return b.cast(b.sum(wide(x), dims), x.dtype());
+}
+
+inline bool is_number(const Scalar& scalar, int64_t value) {
+  if (const auto* flag = std::get_if<bool>(&scalar)) return static_cast<int64_t>(*flag) == value;
+  if (const auto* real = std::get_if<double>(&scalar)) return *real == static_cast<double>(value);
+  return std::get<sym::Expr>(scalar).is_const(value);
+}
+
+// x * factor in x's dtype; a factor of 1 costs nothing.
+inline Tensor scaled(Tensor x, const Scalar& factor) {
+  if (is_number(factor, 1)) return x;
+  Builder& b = x.builder();
+  return b.cast(b.binary(ScalarOp::Mul, wide(x), factor), x.dtype());
+}
+
+}  // namespace toroid

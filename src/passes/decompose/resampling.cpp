@@ -1,0 +1,7 @@
+#include "passes/decompose/decompose.h"
+
+namespace toroid {
+
+std::span<const DecompositionRow> resampling_rows() { return {}; }
+
+}  // namespace toroid
