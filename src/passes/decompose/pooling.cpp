@@ -1,0 +1,259 @@
+// Average, max and adaptive pooling: a view of windows, then a reduction over them, so that a pool fuses with its neighbours.
+//
+//   avg_pool2d(x, 2)  =>  sum(windows(x) [N, C, oh, ow, 2, 2], dims [-2, -1]) / 4
+//
+// Everything works on the last one, two or three dims; whatever comes before them is batch.
+#include <algorithm>
+
+#include "passes/decompose/decompose.h"
+#include "passes/decompose/limits.h"
+#include "passes/decompose/precision.h"
+#include "passes/decompose/windows.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+Dims last_dims(size_t count) {
+  Dims dims;
+  for (size_t i = 0; i < count; ++i) dims.push_back(static_cast<int64_t>(i) - static_cast<int64_t>(count));
+  return dims;
+}
+
+// A vector along the dim that is `from_end` dims before the last, 1 elsewhere: broadcasts against [.., o…].
+Tensor along(Tensor vector, size_t from_end) {
+  Sizes sizes = {vector.size(0)};
+  sizes.resize(from_end + 1, 1);
+  return vector.builder().reshape(vector, sizes);
+}
+
+// `total` over `count` elements: integers divide as C does.
+Tensor divided(Tensor total, Tensor count) {
+  Builder& b = total.builder();
+  const ScalarOp divide = is_floating(total.dtype()) ? ScalarOp::Div : ScalarOp::TruncDiv;
+  return b.pointwise(divide, {total, b.cast(count, total.dtype())});
+}
+
+// ---- regular windows -------------------------------------------------------------------------------------------------------
+
+std::vector<Window> pool_windows(Tensor x, const Args& a) {
+  const Sizes kernel = a.integers("kernel_size"), padding = a.integers("padding");
+  Sizes stride = a.has("stride") ? a.integers("stride") : Sizes{};
+  if (stride.empty()) stride = kernel;
+  const Sizes dilation = a.has("dilation") ? a.integers("dilation") : Sizes(kernel.size(), 1);
+  const size_t spatial = kernel.size();
+  if (x.rank() < static_cast<int64_t>(spatial)) throw Error(ErrorKind::InvalidModel, "pooling: the input has too few dims");
+  std::vector<Window> windows;
+  for (size_t i = 0; i < spatial; ++i) {
+    const sym::Expr input = x.sizes()[x.sizes().size() - spatial + i];
+    windows.push_back(make_window(input, kernel[i], stride[i], padding[i], dilation[i], a.flag("ceil_mode")));
+  }
+  return windows;
+}
+
+// How many elements window o averages over: those inside the input, or inside the padded input with `include_padding`; always
+// without what hangs over because of ceil_mode.
+Tensor elements_in(Builder& b, const Window& window, bool include_padding) {
+  if (window.overhang.is_const(0) && (include_padding || window.padding.is_const(0))) {
+    return b.full({1}, DType::I64, window.kernel);
+  }
+  Tensor start = b.arange(window.count, -window.padding, window.stride);
+  Tensor end = b.binary(ScalarOp::Min, b.binary(ScalarOp::Add, start, Scalar(window.kernel)),
+                        Scalar(window.input + (include_padding ? window.padding : sym::Expr(0))));
+  if (!include_padding) start = b.binary(ScalarOp::Max, start, Scalar(sym::Expr(0)));
+  return end - start;
+}
+
+std::vector<Tensor> avg_pool(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("self");
+  const std::vector<Window> windows = pool_windows(x, a);
+  Tensor total = d.b.sum(windows_of(wide(x), windows, 0.0), last_dims(windows.size()));
+  Tensor count;
+  if (a.has("divisor_override")) {
+    count = d.b.scalar(DType::I64, a.integer("divisor_override"));
+  } else {
+    for (size_t i = 0; i < windows.size(); ++i) {
+      Tensor one = along(elements_in(d.b, windows[i], a.flag("count_include_pad")), windows.size() - 1 - i);
+      count = count.defined() ? count * one : one;
+    }
+  }
+  return {d.b.cast(divided(total, count), x.dtype())};
+}
+
+// ---- max with positions -----------------------------------------------------------------------------------------------------
+
+// Along one dim, element k of window o is at input position first[o] + k*step.
+struct WindowPositions {
+  Tensor first;
+  sym::Expr step, kernel, input;
+  bool may_start_outside = false;
+};
+
+// From [.., o…, k…]: the maxima, and their flat positions in the input plane.
+std::vector<Tensor> max_and_position(Tensor windows, const std::vector<WindowPositions>& dims) {
+  Builder& b = windows.builder();
+  const size_t spatial = dims.size();
+  Sizes flat_sizes(windows.sizes().begin(), windows.sizes().end() - static_cast<int64_t>(spatial));
+  flat_sizes.push_back(sym::product(std::span(windows.sizes()).last(spatial)));
+  Tensor rest = b.reduce(ReduceOp::ArgMax, b.reshape(windows, flat_sizes), {-1})[0];
+  Tensor position;
+  sym::Expr plane_stride = 1;
+  for (size_t i = spatial; i-- > 0;) {
+    const WindowPositions& dim = dims[i];
+    Tensor k = i == 0 ? rest : b.binary(ScalarOp::Mod, rest, Scalar(dim.kernel));
+    Tensor at = along(dim.first, spatial - 1 - i) + b.binary(ScalarOp::Mul, k, Scalar(dim.step));
+    // A window of nothing but -inf has its first maximum in the padding; PyTorch names the first element inside.
+    if (dim.may_start_outside) at = b.binary(ScalarOp::Max, at, Scalar(sym::Expr(0)));
+    Tensor part = b.binary(ScalarOp::Mul, at, Scalar(plane_stride));
+    position = position.defined() ? position + part : part;
+    plane_stride = plane_stride * dim.input;
+    if (i > 0) rest = b.binary(ScalarOp::FloorDiv, rest, Scalar(dim.kernel));
+  }
+  return {b.amax(windows, last_dims(spatial)), position};
+}
+
+std::vector<Tensor> max_pool_with_indices(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("self");
+  const std::vector<Window> windows = pool_windows(x, a);
+  std::vector<WindowPositions> positions;
+  for (const Window& window : windows) {
+    Tensor first = d.b.arange(window.count, -window.padding, window.stride);
+    positions.push_back({first, window.dilation, window.kernel, window.input, !window.padding.is_const(0)});
+  }
+  return max_and_position(windows_of(x, windows, lowest_value(x.dtype())), positions);
+}
+
+std::vector<Tensor> max_pool(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("self");
+  const std::vector<Window> windows = pool_windows(x, a);
+  return {d.b.amax(windows_of(x, windows, lowest_value(x.dtype())), last_dims(windows.size()))};
+}
+
+// out[.., indices[.., o]] = x[.., o] in a plane of `output_size`.
+std::vector<Tensor> max_unpool(Decomposer& d, const Args& a) {
+  Builder& b = d.b;
+  Tensor x = a.tensor("self"), indices = a.tensor("indices");
+  const Sizes out = a.integers("output_size");
+  const size_t leading = x.sizes().size() - out.size();
+  Sizes batch(x.sizes().begin(), x.sizes().begin() + static_cast<int64_t>(leading));
+  const sym::Expr planes = sym::product(batch);
+  const Sizes flat = {planes, sym::product(std::span(x.sizes()).subspan(leading))};
+  Tensor base = b.full({planes, sym::product(out)}, x.dtype(), 0.0);
+  Tensor filled = b.scatter(base, b.reshape(x, flat), {b.iota({planes, 1}, 0), b.reshape(indices, flat)}, ScatterMode::Set);
+  batch.insert(batch.end(), out.begin(), out.end());
+  return {b.reshape(filled, batch)};
+}
+
+// ---- adaptive windows -------------------------------------------------------------------------------------------------------
+
+// Window o of `out` covers [floor(o*in/out), ceil((o+1)*in/out)): lengths differ by at most one or two.
+struct AdaptiveWindow {
+  sym::Expr input, count, longest;
+  bool even;  // all windows are `longest` long and do not overlap
+};
+
+AdaptiveWindow adaptive_window(sym::Expr input, sym::Expr count) {
+  if (count.is_const() && count.value() <= 0) throw Error(ErrorKind::InvalidModel, "adaptive pooling to nothing");
+  if (sym::known_divisible(input, count)) return {input, count, sym::floor_div(input, count), true};
+  if (!input.is_const() || !count.is_const()) return {input, count, sym::ceil_div(input, count) + 1, false};
+  const int64_t in = input.value(), out = count.value();
+  int64_t longest = 0;
+  for (int64_t o = 0; o < out; ++o) longest = std::max(longest, ((o + 1) * in + out - 1) / out - o * in / out);
+  return {input, count, longest, false};
+}
+
+std::vector<AdaptiveWindow> adaptive_windows(Tensor x, const Sizes& out) {
+  std::vector<AdaptiveWindow> windows;
+  for (size_t i = 0; i < out.size(); ++i) windows.push_back(adaptive_window(x.sizes()[x.sizes().size() - out.size() + i], out[i]));
+  return windows;
+}
+
+Tensor first_of(Builder& b, const AdaptiveWindow& window) {
+  if (window.even) return b.arange(window.count, 0, window.longest);
+  Tensor scaled = b.binary(ScalarOp::Mul, b.arange(window.count), Scalar(window.input));
+  return b.binary(ScalarOp::FloorDiv, scaled, Scalar(window.count));
+}
+
+Tensor length_of(Builder& b, const AdaptiveWindow& window) {
+  if (window.even) return b.full({1}, DType::I64, window.longest);
+  Tensor next = b.binary(ScalarOp::Mul, b.arange(window.count, 1), Scalar(window.input));
+  Tensor end = b.binary(ScalarOp::FloorDiv, b.binary(ScalarOp::Add, next, Scalar(window.count - 1)), Scalar(window.count));
+  return end - first_of(b, window);
+}
+
+// [.., i…] -> [.., o…, k…]; `fill` beyond a window's length.
+Tensor adaptive_view(Tensor x, const std::vector<AdaptiveWindow>& windows, Scalar fill) {
+  Builder& b = x.builder();
+  const size_t spatial = windows.size(), leading = x.sizes().size() - spatial;
+  std::vector<sym::Expr> axes, index;
+  for (size_t d = 0; d < leading; ++d) index.push_back(axes.emplace_back(b.axis(x.sizes()[d])));
+  for (const AdaptiveWindow& window : windows) axes.push_back(b.axis(window.count));
+  for (size_t i = 0; i < spatial; ++i) {
+    const AdaptiveWindow& window = windows[i];
+    const sym::Expr o = axes[leading + i], k = axes.emplace_back(b.axis(window.longest));
+    const sym::Expr at = window.even ? o * window.longest + k : sym::floor_div(o * window.input, window.count) + k;
+    index.push_back(window.even ? at : sym::min(at, window.input - 1));
+  }
+  Tensor view = b.remap(x, axes, index);
+  for (size_t i = 0; i < spatial; ++i) {
+    if (windows[i].even) continue;
+    Tensor k = along(b.arange(windows[i].longest), spatial - 1 - i);
+    Tensor length = along(length_of(b, windows[i]), 2 * spatial - 1 - i);
+    view = b.where(b.binary(ScalarOp::Lt, k, length), view, b.scalar(x.dtype(), fill));
+  }
+  return view;
+}
+
+std::vector<Tensor> adaptive_avg_pool(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("self");
+  const Sizes out = a.integers("output_size");
+  const std::vector<AdaptiveWindow> windows = adaptive_windows(x, out);
+  bool global = true;
+  for (sym::Expr size : out) global = global && size.is_const(1);
+  if (global) return {d.b.cast(d.b.keep(d.b.mean(wide(x), last_dims(out.size())), last_dims(out.size())), x.dtype())};
+  Tensor total = d.b.sum(adaptive_view(wide(x), windows, 0.0), last_dims(out.size()));
+  Tensor count;
+  for (size_t i = 0; i < out.size(); ++i) {
+    Tensor one = along(length_of(d.b, windows[i]), out.size() - 1 - i);
+    count = count.defined() ? count * one : one;
+  }
+  return {d.b.cast(divided(total, count), x.dtype())};
+}
+
+std::vector<Tensor> adaptive_max_pool(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("self");
+  const std::vector<AdaptiveWindow> windows = adaptive_windows(x, a.integers("output_size"));
+  std::vector<WindowPositions> positions;
+  for (const AdaptiveWindow& window : windows) {
+    positions.push_back({first_of(d.b, window), 1, window.longest, window.input, false});
+  }
+  return max_and_position(adaptive_view(x, windows, lowest_value(x.dtype())), positions);
+}
+
+constexpr DecompositionRow kRows[] = {
+    {"aten::avg_pool1d", avg_pool},
+    {"aten::avg_pool2d", avg_pool},
+    {"aten::avg_pool3d", avg_pool},
+    {"aten::max_pool1d", max_pool},
+    {"aten::max_pool2d", max_pool},
+    {"aten::max_pool3d", max_pool},
+    {"aten::max_pool1d_with_indices", max_pool_with_indices},
+    {"aten::max_pool2d_with_indices", max_pool_with_indices},
+    {"aten::max_pool3d_with_indices", max_pool_with_indices},
+    {"aten::max_unpool2d", max_unpool},
+    {"aten::max_unpool3d", max_unpool},
+    {"aten::adaptive_avg_pool1d", adaptive_avg_pool},
+    {"aten::adaptive_avg_pool2d", adaptive_avg_pool},
+    {"aten::adaptive_avg_pool3d", adaptive_avg_pool},
+    {"aten::_adaptive_avg_pool2d", adaptive_avg_pool},
+    {"aten::_adaptive_avg_pool3d", adaptive_avg_pool},
+    {"aten::adaptive_max_pool1d", adaptive_max_pool},
+    {"aten::adaptive_max_pool2d", adaptive_max_pool},
+    {"aten::adaptive_max_pool3d", adaptive_max_pool},
+};
+
+}  // namespace
+
+std::span<const DecompositionRow> pooling_rows() { return kRows; }
+
+}  // namespace toroid
