@@ -1,7 +1,159 @@
+// scaled_dot_product_attention and its backend-specific spellings become one Attention operation over [B, H, L, E].
+//
+// Before it: grouped keys and values repeat to the number of query heads, other ranks are brought to four dims, and a Bool mask
+// becomes what is added to the scores (0 where true, -inf where false). A row that may look at nothing yields zeros.
+#include <cmath>
+#include <limits>
+
 #include "passes/decompose/decompose.h"
+#include "passes/decompose/precision.h"
+#include "support/error.h"
 
 namespace toroid {
+namespace {
 
-std::span<const DecompositionRow> attention_rows() { return {}; }
+struct AttentionInputs {
+  Tensor q, k, v, mask;  // [B, H, L, E], [B, H, S, E], [B, H, S, Ev], undefined or [B, H, L, S] in q's dtype
+  bool causal = false;
+  double scale = 1;
+  Sizes batch;           // the batch dims of the caller, which [B, H] stand for
+};
+
+double scale_of(Tensor q, const Args& a) {
+  if (a.has("scale")) return a.number("scale");
+  const sym::Expr width = q.size(-1);
+  if (!width.is_const()) throw Error(ErrorKind::Unsupported, "attention over a symbolic head size needs an explicit scale");
+  return 1.0 / std::sqrt(static_cast<double>(width.value()));
+}
+
+void refuse_dropout(const Args& a) {
+  if (a.number("dropout_p") == 0) return;
+  throw Error(ErrorKind::Unsupported, fmt::format("{} with dropout draws random numbers", a.schema().name))
+      .help("export the model in evaluation mode (model.eval())");
+}
+
+// enable_gqa: each key and value head serves a run of query heads.
+Tensor repeat_heads(Tensor x, Tensor q) {
+  Builder& b = x.builder();
+  const sym::Expr heads = q.size(-3), own = x.size(-3);
+  if (sym::known_eq(heads, own)) return x;
+  Sizes grouped = x.sizes();
+  grouped.insert(grouped.end() - 2, sym::floor_div(heads, own));
+  Sizes repeated = x.sizes();
+  repeated[repeated.size() - 3] = heads;
+  return b.reshape(b.expand(b.unsqueeze(x, -3), grouped), repeated);
+}
+
+// [batch…, m, n] -> [B, H, m, n] for the broadcast batch dims.
+Tensor to_four_dims(Tensor x, const Sizes& batch) {
+  Sizes sizes = batch;
+  sizes.insert(sizes.end(), x.sizes().end() - 2, x.sizes().end());
+  x = x.builder().expand(x, sizes);
+  if (batch.size() == 2) return x;
+  sym::Expr outer = 1;
+  for (size_t i = 0; i + 1 < batch.size(); ++i) outer = outer * batch[i];
+  return x.builder().reshape(x, {outer, batch.empty() ? sym::Expr(1) : batch.back(), x.size(-2), x.size(-1)});
+}
+
+Tensor from_four_dims(Tensor x, Sizes batch) {
+  batch.insert(batch.end(), x.sizes().end() - 2, x.sizes().end());
+  return x.builder().reshape(x, batch);
+}
+
+// What is added to the scores.
+Tensor additive(Tensor mask, DType dtype) {
+  Builder& b = mask.builder();
+  if (mask.dtype() != DType::Bool) return b.cast(mask, dtype);
+  return b.where(mask, b.scalar(dtype, 0.0), b.scalar(dtype, -std::numeric_limits<double>::infinity()));
+}
+
+AttentionInputs attention_inputs(const Args& a, std::string_view mask_name) {
+  AttentionInputs in;
+  in.q = a.tensor("query");
+  in.k = a.tensor("key");
+  in.v = a.tensor("value");
+  if (in.q.rank() < 2 || in.k.rank() < 2 || in.v.rank() < 2) {
+    throw Error(ErrorKind::InvalidModel, "attention needs tensors of rank 2 or more");
+  }
+  Builder& b = in.q.builder();
+  in.causal = a.flag("is_causal");
+  in.scale = scale_of(in.q, a);
+  if (a.has("enable_gqa") && a.flag("enable_gqa")) {
+    in.k = repeat_heads(in.k, in.q);
+    in.v = repeat_heads(in.v, in.q);
+  }
+  auto batch_of = [](Tensor x) { return Sizes(x.sizes().begin(), x.sizes().end() - 2); };
+  in.batch = b.broadcast(b.broadcast(batch_of(in.q), batch_of(in.k)), batch_of(in.v));
+  if (a.has(mask_name)) {
+    Tensor mask = additive(a.tensor(mask_name), in.q.dtype());
+    const sym::Expr rows = in.q.size(-2), columns = in.k.size(-2);
+    Sizes sizes = in.batch;
+    sizes.insert(sizes.end(), {rows, columns});
+    in.mask = to_four_dims(b.expand(mask, sizes), in.batch);
+  }
+  in.q = to_four_dims(in.q, in.batch);
+  in.k = to_four_dims(in.k, in.batch);
+  in.v = to_four_dims(in.v, in.batch);
+  return in;
+}
+
+Tensor attend(const AttentionInputs& in) {
+  Tensor y = in.q.builder().attention(in.q, in.k, in.v, in.mask, in.causal, in.scale);
+  return from_four_dims(y, in.batch);
+}
+
+// log(sum(exp(scores))) per query, [B, H, L] in F32: what the flash kernels keep for the backward pass.
+Tensor log_sum_exp(const AttentionInputs& in) {
+  Builder& b = in.q.builder();
+  Tensor scores = b.matmul(wide(in.q), b.transpose(wide(in.k), -1, -2)) * in.scale;
+  if (in.mask.defined()) scores = scores + wide(in.mask);
+  if (in.causal) {
+    const Sizes sizes = scores.sizes();
+    Tensor visible = b.binary(ScalarOp::Le, b.iota(sizes, 3), b.iota(sizes, 2));
+    scores = b.where(visible, scores, b.scalar(scores.dtype(), -std::numeric_limits<double>::infinity()));
+  }
+  Tensor largest = b.keep(b.amax(scores, {-1}), {-1});
+  Tensor sum = b.sum(b.unary(ScalarOp::Exp, scores - largest), {-1});
+  return b.unary(ScalarOp::Log, sum) + b.squeeze(largest, -1);
+}
+
+std::vector<Tensor> scaled_dot_product_attention(Decomposer&, const Args& a) {
+  refuse_dropout(a);
+  return {attend(attention_inputs(a, "attn_mask"))};
+}
+
+std::vector<Tensor> flash_attention_for_cpu(Decomposer&, const Args& a) {
+  refuse_dropout(a);
+  const AttentionInputs in = attention_inputs(a, "attn_mask");
+  return {attend(in), log_sum_exp(in)};
+}
+
+// softmax with zeros, not NaN, where a whole row is -inf.
+std::vector<Tensor> safe_softmax(Decomposer& d, const Args& a) {
+  Builder& b = d.b;
+  Tensor x = a.tensor("self");
+  const int64_t dim = a.constant("dim");
+  const std::optional<DType> dtype = a.dtype("dtype");
+  if (dtype) x = b.cast(x, *dtype);
+  Tensor in = is_floating(x.dtype()) ? x : b.cast(x, DType::F32);
+  const DType result = in.dtype();
+  in = wide(in);
+  Tensor largest = b.amax(in, {dim});
+  Tensor is_blind = b.binary(ScalarOp::Eq, largest, Scalar(-std::numeric_limits<double>::infinity()));
+  auto keep = [&](Tensor t) { return in.rank() == 0 ? t : b.keep(t, {dim}); };
+  Tensor weights = b.unary(ScalarOp::Exp, in - keep(largest));
+  Tensor y = weights / keep(b.sum(weights, {dim}));
+  return {b.cast(b.where(keep(is_blind), b.scalar(y.dtype(), 0.0), y), result)};
+}
+
+constexpr DecompositionRow kRows[] = {
+    {"aten::scaled_dot_product_attention", scaled_dot_product_attention},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu},
+    {"aten::_safe_softmax", safe_softmax},
+};
+
+}  // namespace
+
+std::span<const DecompositionRow> attention_rows() { return kRows; }
 
 }  // namespace toroid
