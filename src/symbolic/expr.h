@@ -5,7 +5,9 @@
 //
 //   c0 + c1*t1 + c2*t2 + …      with each t a product of atoms, and terms in a fixed order
 //
-// where an atom is a symbol or an irreducible floordiv, mod, min, max or comparison. All arithmetic is on 64-bit integers;
+// where an atom is a symbol or an irreducible floordiv, mod, min, max or comparison (or, where multiplying out would make
+// too many terms, a sum). Terms are ordered by their structure and the age of their symbols, so equal formulas look equal
+// however they were built. A symbol whose range is one value is replaced by it. All arithmetic is on 64-bit integers;
 // constant overflow throws Error{InvalidModel, "integer overflow in size arithmetic: …"}. Division rounds toward
 // minus infinity, and mod has the sign of its divisor (Python's, hence SymPy's, rules). Comparisons yield 0 or 1.
 //
@@ -89,8 +91,13 @@ struct Node {
   std::vector<Expr> operands;
   Range range;
   size_t hash;
-  uint32_t id;             // creation order in its Context; orders terms canonically
+  uint32_t id;             // creation order in its Context
   Context* context;
+  // Derived facts that the simplifier asks for often:
+  const Node* product;     // this without a leading constant factor: s0*s1 for 4*s0*s1, itself for other nodes
+  uint64_t symbol_mask;    // a bit for each symbol inside, shared modulo 64: a clear bit proves absence
+  bool has_sizes;          // a symbol inside is no axis and no value
+  bool constant_bounds;    // no bound in terms of sizes can be better than its range
   // Symbols only:
   std::string name;
   SymbolKind symbol_kind = SymbolKind::Size;

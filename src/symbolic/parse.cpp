@@ -1,0 +1,543 @@
+// Parses size expressions as PyTorch and SymPy write them.
+//
+//   2*s77 + 3       ((s27 + 1)//2)       Max(1, u0)       floor(s0/2)       (s0 < 4) & Ne(s1, 1)
+//   Mul(Integer(4), Symbol('s77', positive=True, integer=True))            SymPy's srepr, found in .pt2 files
+//
+// A subexpression may be a fraction, s0/2, until floor, ceiling or a multiplication makes it an integer; the whole must be
+// one. Operators bind as in Python. Input is untrusted: depth and length are limited, and every error says where.
+#include "support/error.h"
+#include "symbolic/expr.h"
+#include "symbolic/simplify.h"
+
+namespace toroid::sym {
+namespace {
+
+constexpr int kMaxDepth = 100;
+constexpr size_t kMaxLength = 65536;
+
+// numerator / denominator; the denominator is positive where it is a constant.
+struct Fraction {
+  Expr numerator = 0;
+  Expr denominator = 1;
+
+  bool is_integer() const { return denominator.is_const(1); }
+};
+
+Fraction make_fraction(Expr numerator, Expr denominator) {
+  if (denominator.is_const() && denominator.value() < 0) return {-numerator, -denominator};
+  if (known_divisible(numerator, denominator)) return {floor_div(numerator, denominator), 1};
+  return {numerator, denominator};
+}
+
+bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_name_part(char c) { return is_name_start(c) || is_digit(c); }
+
+// Printable and short, for messages.
+std::string shown(std::string_view text) {
+  std::string result;
+  for (char c : text.substr(0, 120)) result += c >= ' ' && c < 127 ? c : '?';
+  return text.size() > 120 ? result + "..." : result;
+}
+
+enum class Function {
+  Add, Mul, Pow, Integer, Rational, Symbol, Mod, FloorDiv, TrueDiv, CeilDiv, ModularIndexing, Floor, Ceiling, Truncate,
+  Identity, Min, Max, Abs, Where, Eq, Ne, Lt, Le, Gt, Ge, And, Or, Not,
+};
+
+struct FunctionName {
+  std::string_view name;
+  Function function;
+  size_t min_arguments;
+  size_t max_arguments;
+};
+
+constexpr size_t kAny = 4096;
+
+// PyTorch's own functions (torch.utils._sympy.functions), SymPy's (also by class name, as srepr writes them), Python's.
+constexpr FunctionName kFunctions[] = {
+    {"Add", Function::Add, 1, kAny}, {"sym_sum", Function::Add, 1, kAny},
+    {"Mul", Function::Mul, 1, kAny},
+    {"Pow", Function::Pow, 2, 2}, {"PowByNatural", Function::Pow, 2, 2}, {"pow", Function::Pow, 2, 2},
+    {"Integer", Function::Integer, 1, 1},
+    {"Rational", Function::Rational, 2, 2},
+    {"Symbol", Function::Symbol, 1, 1},
+    {"Mod", Function::Mod, 2, 2}, {"PythonMod", Function::Mod, 2, 2},
+    {"FloorDiv", Function::FloorDiv, 2, 2}, {"CleanDiv", Function::FloorDiv, 2, 2},
+    {"IntTrueDiv", Function::TrueDiv, 2, 2}, {"FloatTrueDiv", Function::TrueDiv, 2, 2},
+    {"CeilDiv", Function::CeilDiv, 2, 2},
+    {"ModularIndexing", Function::ModularIndexing, 3, 3},
+    {"floor", Function::Floor, 1, 1}, {"FloorToInt", Function::Floor, 1, 1},
+    {"ceiling", Function::Ceiling, 1, 1}, {"ceil", Function::Ceiling, 1, 1}, {"CeilToInt", Function::Ceiling, 1, 1},
+    {"TruncToInt", Function::Truncate, 1, 1}, {"trunc", Function::Truncate, 1, 1}, {"int", Function::Truncate, 1, 1},
+    {"sym_int", Function::Truncate, 1, 1},
+    {"Identity", Function::Identity, 1, 1}, {"ToFloat", Function::Identity, 1, 1}, {"sym_float", Function::Identity, 1, 1},
+    {"Min", Function::Min, 1, kAny}, {"sym_min", Function::Min, 1, kAny}, {"min", Function::Min, 1, kAny},
+    {"Max", Function::Max, 1, kAny}, {"sym_max", Function::Max, 1, kAny}, {"max", Function::Max, 1, kAny},
+    {"Abs", Function::Abs, 1, 1}, {"abs", Function::Abs, 1, 1},
+    {"Where", Function::Where, 3, 3}, {"sym_ite", Function::Where, 3, 3},
+    {"Eq", Function::Eq, 2, 2}, {"Equality", Function::Eq, 2, 2},
+    {"Ne", Function::Ne, 2, 2}, {"Unequality", Function::Ne, 2, 2},
+    {"Lt", Function::Lt, 2, 2}, {"StrictLessThan", Function::Lt, 2, 2},
+    {"Le", Function::Le, 2, 2}, {"LessThan", Function::Le, 2, 2},
+    {"Gt", Function::Gt, 2, 2}, {"StrictGreaterThan", Function::Gt, 2, 2},
+    {"Ge", Function::Ge, 2, 2}, {"GreaterThan", Function::Ge, 2, 2},
+    {"And", Function::And, 1, kAny},
+    {"Or", Function::Or, 1, kAny},
+    {"Not", Function::Not, 1, 1}, {"sym_not", Function::Not, 1, 1},
+};
+
+class Parser {
+ public:
+  Parser(std::string_view text, const std::function<Expr(std::string_view)>& make_symbol)
+      : text_(text), make_symbol_(make_symbol) {}
+
+  Expr parse_all() {
+    if (text_.size() > kMaxLength) fail(kMaxLength, fmt::format("longer than {} characters", kMaxLength));
+    const Fraction value = parse_or();
+    skip_space();
+    if (position_ < text_.size()) fail(position_, fmt::format("unexpected '{}'", shown(text_.substr(position_, 1))));
+    return integer(value, 0);
+  }
+
+ private:
+  // Counts nesting: parentheses, calls and operators that nest to the left or right without end.
+  class Deeper {
+   public:
+    explicit Deeper(Parser& parser) : parser_(parser) {
+      if (parser_.depth_ >= kMaxDepth) parser_.fail(parser_.position_, fmt::format("nested deeper than {}", kMaxDepth));
+      ++parser_.depth_;
+    }
+    ~Deeper() { --parser_.depth_; }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+
+   private:
+    Parser& parser_;
+  };
+
+  [[noreturn]] void fail(size_t offset, std::string_view problem) const {
+    throw Error(ErrorKind::InvalidModel, fmt::format("bad size expression '{}': {} at offset {}", shown(text_), problem, offset));
+  }
+
+  Expr integer(const Fraction& value, size_t offset) const {
+    if (!value.is_integer()) fail(offset, "a fraction where an integer is needed");
+    return value.numerator;
+  }
+
+  void skip_space() {
+    while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\t' || text_[position_] == '\n')) ++position_;
+  }
+
+  bool accept(std::string_view token) {
+    skip_space();
+    if (!text_.substr(position_).starts_with(token)) return false;
+    if (is_name_part(token.back()) && position_ + token.size() < text_.size() && is_name_part(text_[position_ + token.size()])) {
+      return false;
+    }
+    position_ += token.size();
+    return true;
+  }
+
+  void expect(std::string_view token) {
+    if (accept(token)) return;
+    if (position_ == text_.size()) fail(position_, fmt::format("expected '{}' but the text ends", token));
+    fail(position_, fmt::format("expected '{}' before '{}'", token, shown(text_.substr(position_, 1))));
+  }
+
+  Fraction parse_or() {
+    Fraction left = parse_and();
+    while (accept("or")) left = logic(Function::Or, left, parse_and());
+    return left;
+  }
+
+  Fraction parse_and() {
+    Fraction left = parse_not();
+    while (accept("and")) left = logic(Function::And, left, parse_not());
+    return left;
+  }
+
+  Fraction parse_not() {
+    if (!accept("not")) return parse_comparison();
+    Deeper deeper(*this);
+    const size_t offset = position_;
+    return {logical_not(integer(parse_not(), offset))};
+  }
+
+  Fraction parse_comparison() {
+    Fraction left = parse_bit_or();
+    std::optional<Fraction> all;
+    while (const std::optional<Function> comparison = accept_comparison()) {
+      const size_t offset = position_;
+      const Fraction right = parse_bit_or();
+      const Fraction result{compare(*comparison, left, right, offset)};
+      all = all ? logic(Function::And, *all, result) : result;
+      left = right;
+    }
+    return all.value_or(left);
+  }
+
+  std::optional<Function> accept_comparison() {
+    if (accept("<=")) return Function::Le;
+    if (accept(">=")) return Function::Ge;
+    if (accept("==")) return Function::Eq;
+    if (accept("!=")) return Function::Ne;
+    if (accept("<")) return Function::Lt;
+    if (accept(">")) return Function::Gt;
+    return std::nullopt;
+  }
+
+  Fraction parse_bit_or() {
+    Fraction left = parse_bit_and();
+    while (accept("|")) left = logic(Function::Or, left, parse_bit_and());
+    return left;
+  }
+
+  Fraction parse_bit_and() {
+    Fraction left = parse_sum();
+    while (accept("&")) left = logic(Function::And, left, parse_sum());
+    return left;
+  }
+
+  Fraction parse_sum() {
+    // Integer terms are summed at the end: adding one by one would take quadratic time.
+    std::vector<Expr> terms;
+    Fraction fractions{0};
+    bool negative = false;
+    do {
+      const Fraction term = parse_product();
+      if (term.is_integer()) {
+        terms.push_back(negative ? -term.numerator : term.numerator);
+      } else {
+        fractions = add(fractions, negative ? Fraction{-term.numerator, term.denominator} : term);
+      }
+    } while (accept_sign(negative));
+    if (terms.size() == 1 && fractions.numerator.is_const(0)) return {terms[0]};
+    return add({sum_of(terms)}, fractions);
+  }
+
+  bool accept_sign(bool& negative) {
+    if (accept("+")) {
+      negative = false;
+      return true;
+    }
+    negative = accept("-");
+    return negative;
+  }
+
+  Fraction parse_product() {
+    Fraction left = parse_unary();
+    const int depth_before = depth_;
+    for (;;) {
+      const size_t offset = position_;
+      if (accept("//")) {
+        count_left_nesting();
+        left = {quotient(left, parse_unary(), offset)};
+      } else if (accept("/")) {
+        left = divide(left, parse_unary(), offset);
+      } else if (accept("%")) {
+        count_left_nesting();
+        left = modulo(left, parse_unary(), offset);
+      } else if (accept("*")) {
+        left = multiply(left, parse_unary());
+      } else {
+        depth_ = depth_before;
+        return left;
+      }
+    }
+  }
+
+  // a//b//c nests to the left without recursion here, but whoever walks the result recurses.
+  void count_left_nesting() {
+    if (depth_ >= kMaxDepth) fail(position_, fmt::format("nested deeper than {}", kMaxDepth));
+    ++depth_;
+  }
+
+  Fraction parse_unary() {
+    if (accept("-")) {
+      Deeper deeper(*this);
+      skip_space();
+      if (const std::optional<Expr> lowest = accept_lowest_integer()) return {*lowest};
+      const Fraction value = parse_unary();
+      return {-value.numerator, value.denominator};
+    }
+    if (accept("+")) {
+      Deeper deeper(*this);
+      return parse_unary();
+    }
+    if (accept("~")) {
+      Deeper deeper(*this);
+      const size_t offset = position_;
+      return {logical_not(integer(parse_unary(), offset))};
+    }
+    return parse_power();
+  }
+
+  // The magnitude of the lowest 64-bit integer does not fit itself.
+  std::optional<Expr> accept_lowest_integer() {
+    return accept("9223372036854775808") ? std::optional(Expr(kNegInf)) : std::nullopt;
+  }
+
+  Fraction parse_power() {
+    const Fraction base = parse_atom();
+    if (!accept("**")) return base;
+    Deeper deeper(*this);
+    const size_t offset = position_;
+    return power(base, parse_unary(), offset);
+  }
+
+  Fraction parse_atom() {
+    skip_space();
+    if (position_ == text_.size()) fail(position_, "expected a value but the text ends");
+    if (is_digit(text_[position_])) return parse_number();
+    if (accept("(")) {
+      Deeper deeper(*this);
+      const Fraction value = parse_or();
+      expect(")");
+      return value;
+    }
+    if (is_name_start(text_[position_])) return parse_name();
+    fail(position_, fmt::format("expected a value before '{}'", shown(text_.substr(position_, 1))));
+  }
+
+  Fraction parse_number() {
+    const size_t start = position_;
+    int64_t value = 0;
+    int64_t denominator = 1;
+    bool fits = true;
+    bool fraction = false;
+    for (; position_ < text_.size() && (is_digit(text_[position_]) || (text_[position_] == '.' && !fraction)); ++position_) {
+      if (text_[position_] == '.') {
+        fraction = true;
+        continue;
+      }
+      fits &= !__builtin_mul_overflow(value, 10, &value) && !__builtin_add_overflow(value, text_[position_] - '0', &value);
+      if (fraction) fits &= !__builtin_mul_overflow(denominator, 10, &denominator);
+    }
+    if (position_ < text_.size() && is_name_part(text_[position_])) {
+      fail(position_, fmt::format("unexpected '{}' in a number", text_[position_]));
+    }
+    if (!fits) fail(start, "a number beyond 64 bits");
+    const Fraction result = reduce(value, denominator);
+    // Only then is exact arithmetic what PyTorch's doubles compute.
+    const int64_t reduced = result.denominator.value();
+    if ((reduced & (reduced - 1)) != 0) fail(start, "a decimal number that is no exact binary fraction");
+    return result;
+  }
+
+  static Fraction reduce(int64_t numerator, int64_t denominator) {
+    while (denominator % 5 == 0 && numerator % 5 == 0) numerator /= 5, denominator /= 5;
+    while (denominator % 2 == 0 && numerator % 2 == 0) numerator /= 2, denominator /= 2;
+    return {numerator, denominator};
+  }
+
+  Fraction parse_name() {
+    const size_t start = position_;
+    std::string_view name = scan_name();
+    // torch.sym_max, math.ceil, torch.utils._sympy.functions.FloorDiv: the last part is the function.
+    bool qualified = false;
+    while (position_ + 1 < text_.size() && text_[position_] == '.' && is_name_start(text_[position_ + 1])) {
+      ++position_;
+      name = scan_name();
+      qualified = true;
+    }
+    if (accept("(")) return parse_call(name, start);
+    if (qualified) fail(start, fmt::format("unknown name '{}'", shown(text_.substr(start, position_ - start))));
+    if (name == "True" || name == "true") return {1};
+    if (name == "False" || name == "false") return {0};
+    return {make_symbol_(name)};
+  }
+
+  std::string_view scan_name() {
+    const size_t start = position_;
+    while (position_ < text_.size() && is_name_part(text_[position_])) ++position_;
+    return text_.substr(start, position_ - start);
+  }
+
+  Fraction parse_call(std::string_view name, size_t start) {
+    Deeper deeper(*this);
+    const auto* found = std::find_if(std::begin(kFunctions), std::end(kFunctions),
+                                     [&](const FunctionName& function) { return function.name == name; });
+    if (found == std::end(kFunctions)) fail(start, fmt::format("unknown function '{}'", shown(name)));
+    if (found->function == Function::Symbol) return parse_symbol_call();
+    const std::vector<Fraction> arguments = parse_arguments();
+    if (arguments.size() < found->min_arguments || arguments.size() > found->max_arguments) {
+      fail(start, fmt::format("'{}' does not take {} argument{}", name, arguments.size(), arguments.size() == 1 ? "" : "s"));
+    }
+    return call(found->function, arguments, start);
+  }
+
+  // Symbol('s77', positive=True, integer=True): assumptions are not needed, the model states ranges elsewhere.
+  Fraction parse_symbol_call() {
+    skip_space();
+    const size_t start = position_;
+    const char quote = position_ < text_.size() ? text_[position_] : '\0';
+    if (quote != '\'' && quote != '"') fail(position_, "expected a quoted symbol name");
+    const size_t end = text_.find(quote, start + 1);
+    if (end == std::string_view::npos) fail(start, "a symbol name without its closing quote");
+    const std::string_view name = text_.substr(start + 1, end - start - 1);
+    if (name.empty() || !is_name_start(name[0]) || !std::all_of(name.begin(), name.end(), is_name_part)) {
+      fail(start, "a symbol name that is not an identifier");
+    }
+    position_ = end + 1;
+    while (accept(",")) {
+      skip_space();
+      if (scan_name().empty()) fail(position_, "expected an assumption such as 'integer=True'");
+      expect("=");
+      skip_space();
+      if (scan_name().empty()) fail(position_, "expected an assumption such as 'integer=True'");
+    }
+    expect(")");
+    return {make_symbol_(name)};
+  }
+
+  // Up to the closing parenthesis; a list counts as its elements (torch.sym_sum takes one).
+  std::vector<Fraction> parse_arguments() {
+    std::vector<Fraction> arguments;
+    if (accept(")")) return arguments;
+    const bool list = accept("[");
+    do {
+      arguments.push_back(parse_or());
+      skip_keyword_argument();
+    } while (accept(","));
+    if (list) expect("]");
+    expect(")");
+    return arguments;
+  }
+
+  // evaluate=False, which SymPy prints where it kept an operation unevaluated.
+  void skip_keyword_argument() {
+    const size_t before = position_;
+    if (!accept(",") || !accept("evaluate") || !accept("=") || !(accept("False") || accept("True"))) position_ = before;
+  }
+
+  Fraction call(Function function, const std::vector<Fraction>& arguments, size_t offset) {
+    const auto fold = [&](auto&& combine) {
+      Fraction result = arguments[0];
+      for (size_t i = 1; i < arguments.size(); ++i) result = combine(result, arguments[i]);
+      return result;
+    };
+    const auto integer_at = [&](size_t index) { return integer(arguments[index], offset); };
+    switch (function) {
+      case Function::Add: return fold([&](const Fraction& a, const Fraction& b) { return add(a, b); });
+      case Function::Mul: return fold([&](const Fraction& a, const Fraction& b) { return multiply(a, b); });
+      case Function::Pow: return power(arguments[0], arguments[1], offset);
+      case Function::Integer: return {integer_at(0)};
+      case Function::Rational: case Function::TrueDiv: return divide(arguments[0], arguments[1], offset);
+      case Function::Symbol: break;
+      case Function::Mod: return modulo(arguments[0], arguments[1], offset);
+      case Function::FloorDiv: return {quotient(arguments[0], arguments[1], offset)};
+      case Function::CeilDiv: return {ceiling(divide(arguments[0], arguments[1], offset))};
+      case Function::ModularIndexing: {
+        const Expr digits = quotient(arguments[0], arguments[1], offset);
+        return modulo({digits}, arguments[2], offset);
+      }
+      case Function::Floor: return {floor_div(arguments[0].numerator, arguments[0].denominator)};
+      case Function::Ceiling: return {ceiling(arguments[0])};
+      case Function::Truncate: return {truncate(arguments[0])};
+      case Function::Identity: return arguments[0];
+      case Function::Min: case Function::Max: {
+        Expr best = integer_at(0);
+        for (size_t i = 1; i < arguments.size(); ++i) {
+          best = function == Function::Min ? min(best, integer_at(i)) : max(best, integer_at(i));
+        }
+        return {best};
+      }
+      case Function::Abs: return {max(integer_at(0), -integer_at(0))};
+      case Function::Where: return {integer_at(0) * integer_at(1) + logical_not(integer_at(0)) * integer_at(2)};
+      case Function::Eq: case Function::Ne: case Function::Lt: case Function::Le: case Function::Gt: case Function::Ge:
+        return {compare(function, arguments[0], arguments[1], offset)};
+      case Function::And: case Function::Or:
+        return fold([&](const Fraction& a, const Fraction& b) { return logic(function, a, b); });
+      case Function::Not: return {logical_not(integer_at(0))};
+    }
+    fail(offset, "unknown function");
+  }
+
+  static Fraction add(const Fraction& a, const Fraction& b) {
+    if (a.denominator == b.denominator) return make_fraction(a.numerator + b.numerator, a.denominator);
+    return make_fraction(a.numerator * b.denominator + b.numerator * a.denominator, a.denominator * b.denominator);
+  }
+
+  static Fraction multiply(const Fraction& a, const Fraction& b) {
+    return make_fraction(a.numerator * b.numerator, a.denominator * b.denominator);
+  }
+
+  Fraction divide(const Fraction& a, const Fraction& b, size_t offset) const {
+    if (b.numerator.is_const(0)) fail(offset, "division by zero");
+    return make_fraction(a.numerator * b.denominator, a.denominator * b.numerator);
+  }
+
+  Expr quotient(const Fraction& a, const Fraction& b, size_t offset) const {
+    const Fraction exact = divide(a, b, offset);
+    return floor_div(exact.numerator, exact.denominator);
+  }
+
+  Fraction modulo(const Fraction& a, const Fraction& b, size_t offset) const {
+    const Expr dividend = integer(a, offset);
+    const Expr divisor = integer(b, offset);
+    if (divisor.is_const(0)) fail(offset, "division by zero");
+    return {mod(dividend, divisor)};
+  }
+
+  static Expr ceiling(const Fraction& value) { return ceil_div(value.numerator, value.denominator); }
+
+  static Expr truncate(const Fraction& value) {
+    const Expr down = floor_div(value.numerator, value.denominator);
+    if (down.range().min >= 0) return down;
+    const Expr up = ceiling(value);
+    return down + (up - down) * lt(down, 0);
+  }
+
+  Fraction power(const Fraction& base, const Fraction& exponent, size_t offset) const {
+    const Expr count = integer(exponent, offset);
+    if (!count.is_const() || count.value() < -64 || count.value() > 64) {
+      fail(offset, "an exponent that is no constant between -64 and 64");
+    }
+    Fraction result{1};
+    for (int64_t i = 0; i < std::abs(count.value()); ++i) result = multiply(result, base);
+    return count.value() < 0 ? divide({1}, result, offset) : result;
+  }
+
+  Expr compare(Function comparison, const Fraction& a, const Fraction& b, size_t offset) const {
+    if (a.denominator.range().min < 0 || b.denominator.range().min < 0) fail(offset, "a comparison with a denominator of unknown sign");
+    const Expr left = a.numerator * b.denominator;
+    const Expr right = b.numerator * a.denominator;
+    switch (comparison) {
+      case Function::Eq: return eq(left, right);
+      case Function::Ne: return ne(left, right);
+      case Function::Lt: return lt(left, right);
+      case Function::Le: return le(left, right);
+      case Function::Gt: return gt(left, right);
+      default: return ge(left, right);
+    }
+  }
+
+  Fraction logic(Function function, const Fraction& a, const Fraction& b) const {
+    const Expr left = truth(a);
+    const Expr right = truth(b);
+    return {function == Function::And ? logical_and(left, right) : logical_or(left, right)};
+  }
+
+  Expr truth(const Fraction& value) const {
+    const Expr number = integer(value, position_);
+    const Range range = number.range();
+    return range.min >= 0 && range.max <= 1 ? number : ne(number, 0);
+  }
+
+  std::string_view text_;
+  const std::function<Expr(std::string_view)>& make_symbol_;
+  size_t position_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Expr parse(std::string_view text, Context& context, const std::function<Expr(std::string_view name)>& make_symbol) {
+  Parser parser(text, make_symbol);
+  const Expr result = parser.parse_all();
+  TOROID_CHECK(!result.context() || result.context() == &context, "a symbol of another context in '{}'", text);
+  return result;
+}
+
+}  // namespace toroid::sym
