@@ -146,6 +146,8 @@ class Graph {
   NodeId add_node(Op op, std::vector<ValueId> inputs, std::vector<TensorType> output_types, ProvenanceId provenance = {},
                   std::vector<std::string> output_names = {});
   ProvenanceId add_provenance(Provenance provenance);
+  // Names a value, with a number behind the name where it is taken.
+  void rename(ValueId id, std::string name) { value(id).name = unique_name(std::move(name)); }
 
   // Nodes are in an order in which every value is defined before its uses.
   size_t num_nodes() const { return nodes_.size(); }

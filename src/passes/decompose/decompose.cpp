@@ -1,0 +1,420 @@
+// Rebuilds a program's graphs at core level, one import-level node after the other.
+//
+// What a node's results share with its arguments comes from its schema: Tensor(a!) is written, Tensor(a) is a view. The
+// tensors' contents are kept in Memory (functionalize.h), so that what reaches a decomposition is always a plain value. At the
+// end, memory of inputs and buffers that was written becomes an output of the program.
+#include "passes/decompose/decompose.h"
+
+#include <map>
+
+#include "passes/dead_code.h"
+#include "passes/decompose/functionalize.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+std::string_view base_name(const Schema& schema) { return std::string_view(schema.name).substr(0, schema.name.find('.')); }
+
+template <size_t N>
+bool is_one_of(std::string_view name, const std::string_view (&names)[N]) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// In-place operators that change how a tensor is seen, not what is in memory.
+constexpr std::string_view kInPlaceViews[] = {"aten::t_",         "aten::transpose_",  "aten::squeeze_", "aten::unsqueeze_",
+                                              "aten::swapaxes_",  "aten::swapdims_",   "aten::detach_",  "aten::as_strided_"};
+// Operators whose result may be their argument although the schema does not say so.
+constexpr std::string_view kMayReturnInput[] = {"aten::dropout",         "aten::alpha_dropout", "aten::feature_dropout",
+                                                "aten::feature_alpha_dropout", "aten::type_as", "aten::atleast_1d",
+                                                "aten::atleast_2d",      "aten::atleast_3d",    "aten::sum_to_size"};
+// Views if the argument is already as asked for, else copies.
+constexpr std::string_view kConversions[] = {"aten::to", "aten::contiguous", "aten::cpu", "aten::cuda",
+                                             "aten::_autocast_to_full_precision", "aten::_autocast_to_reduced_precision"};
+// Views if the strides allow it, else copies.
+constexpr std::string_view kReshapes[] = {"aten::reshape", "aten::reshape_as", "aten::flatten", "aten::ravel"};
+
+std::vector<sym::Expr> strides_of(const TensorType& type) {
+  return type.strides.empty() ? contiguous_strides(type.sizes) : type.strides;
+}
+
+bool is_contiguous(const TensorType& type) {
+  if (type.strides.empty()) return true;
+  const std::vector<sym::Expr> packed = contiguous_strides(type.sizes);
+  for (size_t d = 0; d < packed.size(); ++d) {
+    if (!type.sizes[d].is_const(1) && !sym::known_eq(type.strides[d], packed[d])) return false;
+  }
+  return true;
+}
+
+// Whether a result that may be a view of an argument is one, from what the model records of both.
+bool is_view_of(const Aten& aten, const TensorType& argument, const TensorType& result) {
+  const std::string_view op = base_name(*aten.schema);
+  for (size_t p = 0; p < aten.arguments.size(); ++p) {
+    if (aten.schema->parameters[p].name == "copy" && aten.arguments[p] == Argument(true)) return false;
+  }
+  if (is_one_of(op, kConversions)) {
+    return argument.dtype == result.dtype && argument.device == result.device && strides_of(argument) == strides_of(result);
+  }
+  // A copy is contiguous; a view of something that is not hardly ever is.
+  if (is_one_of(op, kReshapes)) return is_contiguous(argument) || !is_contiguous(result);
+  return true;
+}
+
+std::string describe(const Provenance& provenance, std::string_view op, std::string_view name) {
+  std::string text = fmt::format("compiling node '{}' ({})", name, op);
+  if (!provenance.module.empty()) text += fmt::format(" of {}", provenance.module);
+  if (!provenance.source.empty()) text += fmt::format(", from {}", provenance.source);
+  return text;
+}
+
+class GraphDecomposer {
+ public:
+  GraphDecomposer(Program& program, const Graph& source, Graph& target)
+      : program_(program),
+        source_(source),
+        target_(target),
+        builder_(target, *program.symbols, &program.guards),
+        memory_(builder_, [this](Builder& b, const ViewStep& step, Tensor x) { return apply_view(b, step, x); }),
+        views_(source.num_values()) {}
+
+  void run() {
+    for (size_t i = 1; i < source_.provenances().size(); ++i) target_.add_provenance(source_.provenances()[i]);
+    for (size_t i = 0; i < source_.num_nodes(); ++i) decompose_node(NodeId{static_cast<uint32_t>(i)});
+    for (ValueId output : source_.outputs) target_.outputs.push_back(read(output).id());
+  }
+
+  // Inputs and constants whose memory the graph writes, with what it holds at the end.
+  template <class InputWritten, class ConstantWritten>
+  void visit_writes(InputWritten input_written, ConstantWritten constant_written) {
+    for (const auto& [index, view] : inputs_) {
+      if (memory_.was_written(view)) input_written(index, memory_.read(view));
+    }
+    for (const auto& [id, view] : constants_) {
+      if (memory_.was_written(view)) constant_written(id, memory_.read(view));
+    }
+  }
+
+ private:
+  const Value& model_value(ValueId id) const { return source_.value(id); }
+
+  Tensor read(ValueId id) {
+    const std::optional<ViewId>& view = views_[static_cast<size_t>(id)];
+    if (!view) {
+      throw Error(ErrorKind::InvalidModel,
+                  fmt::format("value '{}' is used, but its operator leaves it undefined", model_value(id).name));
+    }
+    return memory_.read(*view);
+  }
+
+  void define(ValueId id, ViewId view) { views_[static_cast<size_t>(id)] = view; }
+
+  // Values made for the node that bears the model's name get that name; what was there before keeps its own.
+  void name_result(Tensor result, const std::string& name, size_t first_new_value) {
+    if (static_cast<size_t>(result.id()) >= first_new_value) target_.rename(result.id(), name);
+  }
+
+  void decompose_node(NodeId id) {
+    const Node& node = source_.node(id);
+    const std::string hint = node.outputs.empty() ? "" : model_value(node.outputs[0]).name;
+    builder_.set_provenance(node.provenance, hint.empty() ? "t" : hint + "_t");
+    if (const auto* input = std::get_if<Input>(&node.op)) {
+      builder_.set_provenance(node.provenance, hint);
+      const Tensor value = builder_.emit(*input, {}, {model_value(node.outputs[0]).type})[0];
+      target_.inputs.push_back(value.id());
+      const ViewId view = memory_.allocate(value);
+      inputs_.emplace(input->index, view);
+      define(node.outputs[0], view);
+    } else if (const auto* constant = std::get_if<Constant>(&node.op)) {
+      auto [slot, is_new] = constants_.try_emplace(constant->id, ViewId{});
+      if (is_new) slot->second = memory_.allocate(builder_.constant(constant->id, model_value(node.outputs[0]).type, hint));
+      define(node.outputs[0], slot->second);
+    } else if (std::holds_alternative<Aten>(node.op)) {
+      decompose_aten(id);
+    } else {
+      copy_node(node);
+    }
+  }
+
+  // Higher-order operators, and nodes that are at core level already.
+  void copy_node(const Node& node) {
+    std::vector<Tensor> inputs;
+    std::vector<TensorType> types;
+    const size_t first_new_value = target_.num_values();
+    for (ValueId input : node.inputs) inputs.push_back(read(input));
+    for (ValueId output : node.outputs) types.push_back({.dtype = source_.type(output).dtype, .sizes = source_.type(output).sizes});
+    const std::vector<Tensor> results = builder_.emit(node.op, std::move(inputs), std::move(types));
+    for (size_t i = 0; i < results.size(); ++i) {
+      name_result(results[i], model_value(node.outputs[i]).name, first_new_value);
+      define(node.outputs[i], memory_.allocate(results[i]));
+    }
+  }
+
+  std::vector<Tensor> apply(Builder& b, NodeId id, std::vector<Tensor> inputs, Decomposer& d) {
+    const Aten& aten = std::get<Aten>(source_.node(id).op);
+    const Decomposition function = find_decomposition(*aten.schema);
+    TOROID_CHECK(function != nullptr, "{} has no decomposition", aten.schema->name);
+    return function(d, Args(b, *aten.schema, aten.arguments, std::move(inputs)));
+  }
+
+  std::vector<TensorType> recorded_types(const Node& node) const {
+    std::vector<TensorType> types;
+    for (ValueId output : node.outputs) types.push_back(source_.type(output));
+    return types;
+  }
+
+  // ---- what the schema says about memory
+
+  // The node's input that is the argument of parameter `p`, or nothing for None and other kinds.
+  std::vector<std::optional<ValueId>> tensors_of(const Node& node, size_t p) const {
+    const Aten& aten = std::get<Aten>(node.op);
+    std::vector<std::optional<ValueId>> values;
+    if (p >= aten.arguments.size()) return values;
+    if (const auto* ref = std::get_if<InputRef>(&aten.arguments[p])) values.push_back(node.inputs[ref->index]);
+    if (const auto* list = std::get_if<InputList>(&aten.arguments[p])) {
+      for (const std::optional<InputRef>& ref : *list) {
+        values.push_back(ref ? std::optional(node.inputs[ref->index]) : std::nullopt);
+      }
+    }
+    return values;
+  }
+
+  // The position among the node's inputs of the tensor that its results are views of.
+  std::optional<uint32_t> viewed_input(const Node& node) const {
+    const Aten& aten = std::get<Aten>(node.op);
+    const Schema& schema = *aten.schema;
+    auto input_of = [&](size_t p) -> std::optional<uint32_t> {
+      if (p >= aten.arguments.size()) return std::nullopt;
+      const auto* ref = std::get_if<InputRef>(&aten.arguments[p]);
+      return ref == nullptr ? std::nullopt : std::optional(ref->index);
+    };
+    if (is_one_of(base_name(schema), kInPlaceViews) || is_one_of(base_name(schema), kMayReturnInput)) return input_of(0);
+    if (!schema.is_view()) return std::nullopt;
+    for (size_t p = 0; p < schema.parameters.size(); ++p) {
+      const Parameter& parameter = schema.parameters[p];
+      if (parameter.alias.empty() || parameter.mutated || parameter.type != ArgType::Tensor) continue;
+      for (const Parameter& result : schema.results) {
+        if (result.alias == parameter.alias) return input_of(p);
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Applies the view of a node to another tensor. Its other tensors matter by their shapes alone.
+  Tensor apply_view(Builder& b, const ViewStep& step, Tensor x) {
+    const Node& node = source_.node(step.node);
+    const uint32_t viewed = *viewed_input(node);
+    std::vector<Tensor> inputs;
+    for (uint32_t i = 0; i < node.inputs.size(); ++i) {
+      if (i == viewed) {
+        inputs.push_back(x);
+      } else if (&b == &builder_) {
+        inputs.push_back(read(node.inputs[i]));
+      } else {
+        const TensorType& type = source_.type(node.inputs[i]);
+        inputs.push_back(b.emit(Input{i + 1}, {}, {{.dtype = type.dtype, .sizes = type.sizes}})[0]);
+      }
+    }
+    Decomposer d{b, program_, {}};
+    return apply(b, step.node, std::move(inputs), d)[step.output];
+  }
+
+  void decompose_aten(NodeId id) {
+    const Node& node = source_.node(id);
+    const Schema& schema = *std::get<Aten>(node.op).schema;
+    const std::string_view name = node.outputs.empty() ? "" : std::string_view(model_value(node.outputs[0]).name);
+    const ErrorContext context("{}", describe(source_.provenance(node.provenance), schema.name, name));
+
+    std::vector<Tensor> inputs;
+    for (ValueId input : node.inputs) inputs.push_back(read(input));
+    const size_t first_new_value = target_.num_values();
+    Decomposer d{builder_, program_, recorded_types(node)};
+    std::vector<Tensor> results = apply(builder_, id, inputs, d);
+    TOROID_CHECK(results.size() >= node.outputs.size(), "{} gives {} tensors, but the model has {}", schema.name,
+                 results.size(), node.outputs.size());
+
+    const std::vector<std::optional<ValueId>> written_results = results_written(node, schema, results.size());
+    const std::optional<uint32_t> viewed = viewed_input(node);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!results[i].defined()) continue;
+      std::optional<ViewId> place;
+      if (written_results[i]) {
+        results[i] = write(*written_results[i], results[i], schema);
+        place = views_[static_cast<size_t>(*written_results[i])];
+      }
+      if (i >= node.outputs.size()) continue;
+      const ValueId output = node.outputs[i];
+      name_result(results[i], model_value(output).name, first_new_value);
+      if (!place && viewed && shows(node, *viewed, inputs[*viewed], results[i], output)) {
+        const ViewId source = *views_[static_cast<size_t>(node.inputs[*viewed])];
+        place = memory_.add_view(source, {id, static_cast<uint32_t>(i)}, results[i]);
+        // From now on the argument is seen in the same way.
+        if (is_one_of(base_name(schema), kInPlaceViews)) define(node.inputs[*viewed], *place);
+      }
+      check_type(schema, results[i].type(), source_.type(output));
+      define(output, place ? *place : memory_.allocate(results[i]));
+    }
+    for (const auto& [parameter, value] : d.writes) {
+      for (size_t p = 0; p < schema.parameters.size(); ++p) {
+        if (schema.parameters[p].name != parameter) continue;
+        for (const std::optional<ValueId>& target : tensors_of(node, p)) {
+          if (target) write(*target, value, schema);
+        }
+      }
+    }
+  }
+
+  // For each tensor that the decomposition returned, the model's value that it overwrites: results that are a mutated
+  // argument by their alias, then the mutated arguments that are no result, in order.
+  std::vector<std::optional<ValueId>> results_written(const Node& node, const Schema& schema, size_t count) const {
+    std::vector<std::optional<ValueId>> written(count);
+    if (!schema.mutates() || is_one_of(base_name(schema), kInPlaceViews)) return written;
+    size_t next_extra = node.outputs.size();
+    for (size_t p = 0; p < schema.parameters.size(); ++p) {
+      const Parameter& parameter = schema.parameters[p];
+      if (!parameter.mutated) continue;
+      const std::vector<std::optional<ValueId>> targets = tensors_of(node, p);
+      if (!node.outputs.empty()) {
+        size_t result = 0;
+        while (result < schema.results.size() && schema.results[result].alias != parameter.alias) ++result;
+        if (result < schema.results.size()) {
+          for (size_t i = 0; i < targets.size() && result + i < count; ++i) written[result + i] = targets[i];
+          continue;
+        }
+      }
+      for (const std::optional<ValueId>& target : targets) {
+        TOROID_CHECK(next_extra < count, "the decomposition of {} does not give the new value of '{}'", schema.name,
+                     parameter.name);
+        written[next_extra++] = target;
+      }
+    }
+    return written;
+  }
+
+
+  // Whether a result of the node is a view of its argument at position `viewed`.
+  bool shows(const Node& node, uint32_t viewed, Tensor argument, Tensor result, ValueId output) const {
+    const Aten& aten = std::get<Aten>(node.op);
+    if (is_one_of(base_name(*aten.schema), kMayReturnInput)) return argument.id() == result.id();
+    return is_view_of(aten, source_.type(node.inputs[viewed]), source_.type(output));
+  }
+
+  // Writes to a tensor of the model; the value takes its dtype and, but for an `out` argument, its shape.
+  Tensor write(ValueId target, Tensor value, const Schema& schema) {
+    const Tensor old = read(target);
+    const ViewId view = *views_[static_cast<size_t>(target)];
+    value = builder_.cast(value, old.dtype());
+    const bool is_out = std::any_of(schema.parameters.begin(), schema.parameters.end(),
+                                    [](const Parameter& p) { return p.mutated && p.keyword_only; });
+    if (is_out && memory_.is_whole(view)) {
+      memory_.replace(view, value);
+      return value;
+    }
+    value = builder_.expand(value, old.sizes());
+    memory_.write(view, value);
+    return value;
+  }
+
+  void check_type(const Schema& schema, const TensorType& got, const TensorType& recorded) const {
+    bool agrees = got.dtype == recorded.dtype && got.sizes.size() == recorded.sizes.size();
+    for (size_t d = 0; agrees && d < got.sizes.size(); ++d) agrees = !sym::known_ne(got.sizes[d], recorded.sizes[d]);
+    if (agrees) return;
+    const TensorType plain{.dtype = recorded.dtype, .sizes = recorded.sizes};
+    throw Error(ErrorKind::Internal, fmt::format("{} gives {}, but the model records {}", schema.name, to_string(got), to_string(plain)))
+        .help("please report this together with the model; a wrong decomposition is toroid's fault");
+  }
+
+  Program& program_;
+  const Graph& source_;
+  Graph& target_;
+  Builder builder_;
+  Memory memory_;
+  std::vector<std::optional<ViewId>> views_;  // by the model's value
+  std::map<uint32_t, ViewId> inputs_;
+  std::map<ConstantId, ViewId> constants_;
+};
+
+bool lists_mutation(const Program& program, const std::string& target) {
+  return std::any_of(program.outputs.begin(), program.outputs.end(), [&](const OutputSpec& spec) {
+    return spec.target == target && (spec.kind == OutputKind::BufferMutation || spec.kind == OutputKind::InputMutation ||
+                                     spec.kind == OutputKind::ParameterMutation);
+  });
+}
+
+std::string missing_message(const std::vector<MissingOp>& missing) {
+  std::string text = missing.size() == 1 ? fmt::format("operator '{}' is not supported", missing[0].op)
+                                         : fmt::format("{} operators are not supported:", missing.size());
+  if (missing.size() > 1) {
+    for (const MissingOp& op : missing) text += fmt::format("{} {}", &op == &missing[0] ? "" : ",", op.op);
+  }
+  return text;
+}
+
+}  // namespace
+
+void decompose(Program& program) {
+  if (const std::vector<MissingOp> missing = missing_ops(program); !missing.empty()) {
+    Error error(ErrorKind::Unsupported, missing_message(missing));
+    for (const MissingOp& op : missing) {
+      for (ProvenanceId place : op.places) {
+        const Provenance& provenance = program.graph.provenance(place);
+        std::string at = fmt::format("at node '{}' ({})", provenance.name, op.op);
+        if (!provenance.source.empty()) at += fmt::format(", from {}", provenance.source);
+        error.at(std::move(at));
+        break;  // one place an operator is enough to find it
+      }
+    }
+    throw error.help(fmt::format("'toroid ops --missing {}' lists every unsupported operator", program.name));
+  }
+
+  for (Graph& subgraph : program.subgraphs) {
+    Graph core;
+    GraphDecomposer decomposer(program, subgraph, core);
+    decomposer.run();
+    auto refuse = [](auto, Tensor) {
+      throw Error(ErrorKind::Unsupported, "a subgraph of a control-flow operator updates a tensor from outside in place");
+    };
+    decomposer.visit_writes(refuse, refuse);
+    subgraph = std::move(core);
+  }
+
+  Graph core;
+  GraphDecomposer decomposer(program, program.graph, core);
+  decomposer.run();
+  program.outputs.resize(core.outputs.size());
+  auto add_output = [&](OutputKind kind, const std::string& target, Tensor value) {
+    if (lists_mutation(program, target)) return;
+    core.outputs.push_back(value.id());
+    program.outputs.push_back({kind, target});
+  };
+  decomposer.visit_writes(
+      [&](uint32_t index, Tensor value) {
+        const std::string name = index < program.inputs.size() ? program.inputs[index].name : fmt::format("in{}", index);
+        add_output(OutputKind::InputMutation, name, value);
+      },
+      [&](ConstantId id, Tensor value) {
+        const ConstantData& data = program.constant(id);
+        add_output(data.is_buffer ? OutputKind::BufferMutation : OutputKind::ParameterMutation, data.name, value);
+      });
+  program.graph = std::move(core);
+  remove_dead_code(program);
+}
+
+std::vector<MissingOp> missing_ops(const Program& program) {
+  std::map<std::string, std::vector<ProvenanceId>> missing;
+  auto visit = [&](const Graph& graph, bool is_main) {
+    for (const Node& node : graph.nodes()) {
+      const auto* aten = std::get_if<Aten>(&node.op);
+      if (aten == nullptr || find_decomposition(*aten->schema) != nullptr) continue;
+      std::vector<ProvenanceId>& places = missing[aten->schema->name];
+      if (is_main) places.push_back(node.provenance);
+    }
+  };
+  visit(program.graph, true);
+  for (const Graph& subgraph : program.subgraphs) visit(subgraph, false);
+  std::vector<MissingOp> list;
+  for (auto& [op, places] : missing) list.push_back({op, std::move(places)});
+  return list;
+}
+
+}  // namespace toroid

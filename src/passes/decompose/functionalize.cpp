@@ -1,0 +1,114 @@
+#include "passes/decompose/functionalize.h"
+
+#include <algorithm>
+
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+// The inverse of one core view: `input` with what `node` shows of it replaced by `value`.
+Tensor undo(Builder& b, const Node& node, Tensor input, Tensor value) {
+  if (std::holds_alternative<Reshape>(node.op)) return b.reshape(value, input.sizes());
+  if (std::holds_alternative<Bitcast>(node.op)) return b.bitcast(value, input.dtype());
+  if (const auto* permute = std::get_if<Permute>(&node.op)) {
+    Dims inverse(permute->dims.size());
+    for (size_t d = 0; d < inverse.size(); ++d) inverse[static_cast<size_t>(permute->dims[d])] = static_cast<int64_t>(d);
+    return b.permute(value, inverse);
+  }
+  const Slice& slice = std::get<Slice>(node.op);
+  std::vector<Tensor> indices;
+  for (size_t d = 0; d < slice.starts.size(); ++d) {
+    Tensor index = b.arange(value.sizes()[d], slice.starts[d], slice.steps[d]);
+    Sizes along_d(slice.starts.size(), 1);
+    along_d[d] = value.sizes()[d];
+    indices.push_back(b.reshape(index, along_d));
+  }
+  return b.scatter(input, value, indices, ScatterMode::Set);
+}
+
+bool can_undo(const Op& op) {
+  return std::holds_alternative<Reshape>(op) || std::holds_alternative<Permute>(op) || std::holds_alternative<Slice>(op) ||
+         std::holds_alternative<Bitcast>(op);
+}
+
+// The same core view of another tensor.
+Tensor redo(Builder& b, const Node& node, const TensorType& type, Tensor input) {
+  if (std::holds_alternative<Reshape>(node.op)) return b.reshape(input, type.sizes);
+  if (std::holds_alternative<Bitcast>(node.op)) return b.bitcast(input, type.dtype);
+  if (const auto* permute = std::get_if<Permute>(&node.op)) return b.permute(input, Dims(permute->dims.begin(), permute->dims.end()));
+  const Slice& slice = std::get<Slice>(node.op);
+  return b.slice(input, slice.starts, slice.steps, type.sizes);
+}
+
+}  // namespace
+
+ViewId Memory::allocate(Tensor value) {
+  pieces_.push_back({value});
+  views_.push_back({.piece = static_cast<uint32_t>(pieces_.size() - 1), .step = {}, .value = value});
+  return ViewId{static_cast<uint32_t>(views_.size() - 1)};
+}
+
+ViewId Memory::add_view(ViewId source, ViewStep step, Tensor value) {
+  const uint32_t piece = view(source).piece;
+  views_.push_back({.piece = piece, .source = source, .step = step, .value = value, .version = pieces_[piece].version});
+  return ViewId{static_cast<uint32_t>(views_.size() - 1)};
+}
+
+Tensor Memory::read(ViewId id) {
+  const uint32_t version = piece(id).version;
+  if (view(id).version != version) {
+    const Tensor value = is_whole(id) ? piece(id).value : apply_(builder_, *view(id).step, read(view(id).source));
+    view(id).value = value;
+    view(id).version = version;
+  }
+  return view(id).value;
+}
+
+void Memory::write(ViewId id, Tensor value) {
+  std::vector<ViewStep> steps;
+  for (ViewId at = id; !is_whole(at); at = view(at).source) steps.push_back(*view(at).step);
+  std::reverse(steps.begin(), steps.end());
+  Piece& piece = pieces_[view(id).piece];
+  piece.value = steps.empty() ? value : write_through(builder_, apply_, steps, piece.value, value);
+  ++piece.version;
+  view(id).value = value;
+  view(id).version = piece.version;
+}
+
+void Memory::replace(ViewId id, Tensor value) {
+  TOROID_CHECK(is_whole(id), "only a whole piece of memory can be replaced");
+  write(id, value);
+}
+
+Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector<ViewStep>& steps, Tensor base, Tensor value) {
+  // In a graph of its own the steps show as the core views that they are made of: most can be undone one by one.
+  Graph scratch;
+  std::vector<sym::Expr> guards;  // the same ones as when the view was made
+  Builder scratch_builder(scratch, builder.symbols(), &guards);
+  const Tensor start = scratch_builder.emit(Input{0}, {}, {{.dtype = base.dtype(), .sizes = base.sizes()}})[0];
+  Tensor end = start;
+  for (const ViewStep& step : steps) end = apply(scratch_builder, step, end);
+  std::vector<ValueId> path;  // from the view back to the base, without it
+  for (ValueId at = end.id(); at != start.id(); at = scratch.producer(at).inputs[0]) {
+    if (!can_undo(scratch.producer(at).op)) {
+      path.clear();
+      break;
+    }
+    path.push_back(at);
+  }
+  if (!path.empty() || end.id() == start.id()) {
+    std::reverse(path.begin(), path.end());
+    std::vector<Tensor> inputs = {base};
+    for (ValueId at : path) inputs.push_back(redo(builder, scratch.producer(at), scratch.type(at), inputs.back()));
+    for (size_t i = path.size(); i-- > 0;) value = undo(builder, scratch.producer(path[i]), inputs[i], value);
+    return value;
+  }
+  // Any other view: the view of the elements' positions tells where each written element belongs.
+  Tensor positions = builder.reshape(builder.arange(base.numel()), base.sizes());
+  for (const ViewStep& step : steps) positions = apply(builder, step, positions);
+  const Tensor flat = builder.reshape(base, {base.numel()});
+  return builder.reshape(builder.scatter(flat, value, {positions}, ScatterMode::Set), base.sizes());
+}
+
+}  // namespace toroid
