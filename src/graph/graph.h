@@ -139,6 +139,12 @@ struct Provenance {
   std::string source;          // "model.py:42, in forward: x = self.linear(x)"
 };
 
+// At run time `expr` is what the rank-0 integer `value` holds: this defines a data-dependent symbol, or a size given as a number.
+struct SymbolBinding {
+  sym::Expr expr;
+  ValueId value;
+};
+
 class Graph {
  public:
   Graph();
@@ -164,6 +170,7 @@ class Graph {
 
   std::vector<ValueId> inputs;   // values of the Input nodes, in order
   std::vector<ValueId> outputs;
+  std::vector<SymbolBinding> bindings;
 
  private:
   std::string unique_name(std::string base);

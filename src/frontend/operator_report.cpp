@@ -1,0 +1,25 @@
+#include "frontend/operator_report.h"
+
+namespace toroid {
+
+void OperatorCounter::add(const Provenance& place, bool is_known) {
+  const auto [found, is_new] = by_name_.try_emplace(place.op, uses_.size());
+  if (is_new) uses_.push_back({.op = place.op, .uses = 0, .is_known = is_known, .first = place});
+  ++uses_[found->second].uses;
+}
+
+Error unsupported_operators(std::span<const OperatorUse> operators, std::string_view model_file) {
+  Error error(ErrorKind::Unsupported, operators.size() == 1
+                                          ? fmt::format("operator '{}' is not supported", operators[0].op)
+                                          : fmt::format("{} operators are not supported", operators.size()));
+  for (const OperatorUse& use : operators) {
+    std::string place = fmt::format("at {} ({} {}), first at node '{}'", use.op, use.uses, use.uses == 1 ? "use" : "uses",
+                                    use.first.name);
+    if (!use.first.module.empty()) place += fmt::format(" in {}", use.first.module);
+    if (!use.first.source.empty()) place += fmt::format(", {}", use.first.source);
+    error.at(std::move(place));
+  }
+  return error.help(fmt::format("'toroid ops --missing {}' lists every unsupported operator", model_file));
+}
+
+}  // namespace toroid

@@ -1,0 +1,174 @@
+#include "frontend/pt2/archive.h"
+
+#include <cstring>
+
+#include "graph/builder.h"
+#include "support/error.h"
+
+namespace toroid::pt2 {
+namespace {
+
+constexpr std::string_view kModels = "models/";
+constexpr std::string_view kJson = ".json";
+constexpr std::string_view kFormatEntry = "archive_format";
+
+Error invalid(std::string message) { return Error(ErrorKind::InvalidModel, std::move(message)); }
+
+std::string_view trimmed(std::string_view text) {
+  const size_t end = text.find_last_not_of(" \t\r\n");
+  return text.substr(0, end == text.npos ? 0 : end + 1);
+}
+
+// Bytes that a tensor of constant sizes spans in its storage, from the storage's start.
+std::optional<uint64_t> storage_bytes(const TensorType& type) {
+  const std::vector<sym::Expr> strides =
+      type.strides.empty() ? contiguous_strides(type.sizes) : type.strides;
+  uint64_t last = static_cast<uint64_t>(type.storage_offset.value());
+  for (size_t d = 0; d < type.sizes.size(); ++d) {
+    const auto size = static_cast<uint64_t>(type.sizes[d].value());
+    if (size == 0) return 0;
+    uint64_t span = 0;
+    if (__builtin_mul_overflow(size - 1, static_cast<uint64_t>(strides[d].value()), &span) ||
+        __builtin_add_overflow(last, span, &last)) {
+      return std::nullopt;
+    }
+  }
+  uint64_t bytes = 0;
+  if (__builtin_add_overflow(last, uint64_t{1}, &last) ||
+      __builtin_mul_overflow(last, static_cast<uint64_t>(size_bytes(type.dtype)), &bytes)) {
+    return std::nullopt;
+  }
+  return bytes;
+}
+
+bool all_constant(const TensorType& type) {
+  const auto is_const = [](const sym::Expr& e) { return e.is_const(); };
+  return std::all_of(type.sizes.begin(), type.sizes.end(), is_const) &&
+         std::all_of(type.strides.begin(), type.strides.end(), is_const) && type.storage_offset.is_const() &&
+         type.storage_offset.value() >= 0;
+}
+
+}  // namespace
+
+Archive::Archive(ZipReader zip) : zip_(std::move(zip)) {
+  for (const ZipEntry& entry : zip_.entries()) {
+    const std::string_view name = entry.name;
+    if (name.ends_with(kFormatEntry) && name.find('/') == name.size() - kFormatEntry.size() - 1) {
+      top_ = name.substr(0, name.size() - kFormatEntry.size());
+    }
+  }
+  if (top_.empty()) {
+    throw invalid("this ZIP file is not a PyTorch export archive: it has no 'archive_format' entry")
+        .help("save the model with torch.export.save of PyTorch 2.8 or newer");
+  }
+  expect_text(kFormatEntry, "pt2");
+  expect_text("archive_version", "0");
+  expect_text("byteorder", "little");
+  choose_model();
+  model_ = parse_json(zip_.read_text(need(model_entry_)), model_entry_);
+  read_config("weights", "_weights_config.json", weights_);
+  read_config("constants", "_constants_config.json", constants_);
+}
+
+const ZipEntry* Archive::find(std::string_view name_in_top) const { return zip_.find(fmt::format("{}{}", top_, name_in_top)); }
+
+const ZipEntry& Archive::need(std::string_view name_in_top) const {
+  const ZipEntry* entry = find(name_in_top);
+  if (!entry) throw invalid(fmt::format("the archive lacks the entry '{}{}'", top_, name_in_top));
+  return *entry;
+}
+
+void Archive::expect_text(std::string_view entry, std::string_view wanted) const {
+  const std::string_view text = trimmed(zip_.read_text(need(entry)));
+  if (text == wanted) return;
+  throw Error(ErrorKind::Unsupported, fmt::format("the archive's {} is '{}', and toroid reads '{}'", entry,
+                                                  text.substr(0, 40), wanted))
+      .help("save the model with torch.export.save of PyTorch 2.8 or newer");
+}
+
+void Archive::choose_model() {
+  std::vector<std::string> names;
+  for (const ZipEntry& entry : zip_.entries()) {
+    std::string_view name = entry.name;
+    if (!name.starts_with(top_)) continue;
+    name.remove_prefix(top_.size());
+    if (!name.starts_with(kModels) || !name.ends_with(kJson)) continue;
+    names.emplace_back(name.substr(kModels.size(), name.size() - kModels.size() - kJson.size()));
+  }
+  if (names.empty()) {
+    throw invalid("the archive holds no model: no entry 'models/NAME.json'")
+        .help("save the model with torch.export.save of PyTorch 2.8 or newer");
+  }
+  const auto chosen = std::find(names.begin(), names.end(), "model");
+  if (chosen == names.end() && names.size() > 1) {
+    throw Error(ErrorKind::Unsupported, fmt::format("the archive holds {} models, none called 'model': {}", names.size(),
+                                                    fmt::join(std::span(names).first(std::min<size_t>(names.size(), 8)), ", ")))
+        .help("save one model to an archive, or call it 'model'");
+  }
+  model_name_ = chosen == names.end() ? names.front() : *chosen;
+  model_entry_ = fmt::format("{}{}{}", kModels, model_name_, kJson);
+}
+
+void Archive::read_config(const char* folder, std::string_view suffix, JsonDocument& document) {
+  const std::string name = fmt::format("data/{}/{}{}", folder, model_name_, suffix);
+  const ZipEntry* entry = find(name);
+  if (!entry) return;  // a model without any
+  document = parse_json(zip_.read_text(*entry), name);
+  ErrorContext context("reading {}", name);
+  for (const JsonMember& member : document.root().at("config").members()) {
+    if (!payloads_.emplace(member.key, Payload{folder, &member.value}).second) {
+      member.value.fail(fmt::format("'{}' is both a weight and a constant", member.key.substr(0, 200)));
+    }
+  }
+}
+
+std::span<const std::byte> Archive::checked_bytes(const ZipEntry& entry) {
+  const auto [found, is_new] = checked_.try_emplace(&entry);
+  if (is_new) found->second = zip_.read(entry);
+  return found->second;
+}
+
+ConstantData Archive::load(std::string_view name, const TensorType& type, SizeReader& sizes) {
+  const auto payload = payloads_.find(name);
+  if (payload == payloads_.end()) {
+    throw invalid(fmt::format("weight '{}' is missing from the archive", name))
+        .help("save the model again with torch.export.save");
+  }
+  const JsonValue& meta = *payload->second.meta;
+  if (meta.at("use_pickle").as_bool()) {
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("weight '{}' is stored as a Python pickle, which toroid never loads", name))
+        .help("make it a plain contiguous tensor before exporting: subclasses and quantized tensors are pickled");
+  }
+  const std::string entry_name = fmt::format("data/{}/{}", payload->second.folder, meta.at("path_name").as_string());
+  const ZipEntry* entry = find(entry_name);
+  if (!entry) throw invalid(fmt::format("weight '{}' is missing from the archive: no entry '{}'", name, entry_name));
+
+  ConstantData data;
+  data.name = name;
+  data.type = sizes.read_type(meta.at("tensor_meta"));
+  data.owner = zip_.owner();
+  if (!all_constant(data.type)) meta.fail(fmt::format("weight '{}' has a symbolic size", name));
+  if (data.type.dtype != type.dtype || data.type.sizes != type.sizes) {
+    meta.fail(fmt::format("weight '{}' is {} in the archive and {} in the graph", name, to_string(data.type), to_string(type)));
+  }
+  const std::span<const std::byte> bytes = checked_bytes(*entry);
+  const std::optional<uint64_t> needed = storage_bytes(data.type);
+  if (!needed || *needed > bytes.size()) {
+    throw invalid(fmt::format("weight '{}' of type {} needs {} bytes, and its entry '{}' holds {}", name, to_string(data.type),
+                              needed ? fmt::format("{}", *needed) : "more than 2^64", entry_name, bytes.size()));
+  }
+  const int64_t element_bytes = size_bytes(data.type.dtype);
+  const uint64_t first = *needed == 0 ? 0 : static_cast<uint64_t>(data.type.storage_offset.value() * element_bytes);
+  data.bytes = bytes.subspan(first, *needed - first);
+  data.type.storage_offset = 0;  // `bytes` begins with the first element
+  if (reinterpret_cast<uintptr_t>(data.bytes.data()) % static_cast<size_t>(element_bytes) != 0) {
+    // torch.export.save aligns entries; other writers may not.
+    auto copy = std::make_shared<std::vector<std::byte>>(data.bytes.begin(), data.bytes.end());
+    data.bytes = *copy;
+    data.owner = std::move(copy);
+  }
+  return data;
+}
+
+}  // namespace toroid::pt2

@@ -1,0 +1,220 @@
+#include "frontend/pt2/arguments.h"
+
+#include "frontend/pt2/types.h"
+
+namespace toroid::pt2 {
+namespace {
+
+// Turns a schema's single number or boolean into what a list parameter holds.
+template <class T>
+std::vector<T> repeated(const Parameter& parameter, T value) {
+  return std::vector<T>(static_cast<size_t>(std::max(parameter.fixed_length, 1)), value);
+}
+
+class Reader {
+ public:
+  explicit Reader(ArgumentScope& scope) : scope_(scope) {}
+
+  // `parameter` is null for operators without a schema.
+  Argument read(const JsonValue& value, const Parameter* parameter) {
+    const JsonMember& member = read_union(value);
+    return fit(alternative(member), parameter, member);
+  }
+
+  std::vector<ValueId> take_inputs() { return std::move(inputs_); }
+
+ private:
+  InputRef input(const JsonValue& tensor) {
+    inputs_.push_back(scope_.tensor(tensor.at("name")));
+    return {static_cast<uint32_t>(inputs_.size() - 1)};
+  }
+
+  std::optional<InputRef> optional_input(const JsonValue& value) {
+    const JsonMember& member = read_union(value);
+    if (member.key == "as_none") return std::nullopt;
+    if (member.key != "as_tensor") value.fail(fmt::format("expected a tensor or none, found '{}'", member.key));
+    return input(member.value);
+  }
+
+  // {"as_name": "sym_size_int"} or {"as_int": 3} or {"as_bool": true}
+  sym::Expr symbolic(const JsonValue& value) {
+    const JsonMember& member = read_union(value);
+    if (member.key == "as_name") return scope_.integer(member.value);
+    if (member.key == "as_int") return member.value.as_integer();
+    if (member.key == "as_bool") return member.value.as_bool() ? 1 : 0;
+    value.fail(fmt::format("expected a symbolic integer, found '{}'", member.key));
+  }
+
+  double symbolic_float(const JsonValue& value) {
+    const JsonMember& member = read_union(value);
+    if (member.key == "as_float") return read_float(member.value);
+    throw Error(ErrorKind::Unsupported, "symbolic floats are not supported")
+        .help("keep the number in a tensor, or export with a constant");
+  }
+
+  template <class T, class Read>
+  std::vector<T> list(const JsonValue& value, Read read) {
+    std::vector<T> result;
+    result.reserve(value.elements().size());
+    for (const JsonValue& element : value.elements()) result.push_back(read(element));
+    return result;
+  }
+
+  Argument alternative(const JsonMember& member) {
+    const JsonValue& value = member.value;
+    const std::string_view kind = member.key;
+    if (kind == "as_tensor") return input(value);
+    if (kind == "as_none") return None{};
+    if (kind == "as_int") return sym::Expr(value.as_integer());
+    if (kind == "as_ints") return list<sym::Expr>(value, [](const JsonValue& v) { return sym::Expr(v.as_integer()); });
+    if (kind == "as_float") return read_float(value);
+    if (kind == "as_floats") return list<double>(value, read_float);
+    if (kind == "as_bool") return value.as_bool();
+    if (kind == "as_bools") return list<bool>(value, [](const JsonValue& v) { return v.as_bool(); });
+    if (kind == "as_string") return std::string(value.as_string());
+    if (kind == "as_strings") return list<std::string>(value, [](const JsonValue& v) { return std::string(v.as_string()); });
+    if (kind == "as_scalar_type") return read_dtype(value);
+    if (kind == "as_memory_format") return read_memory_format(value);
+    if (kind == "as_layout") return read_layout(value);
+    if (kind == "as_device") return read_device(value);
+    if (kind == "as_sym_int" || kind == "as_sym_bool") return symbolic(value);
+    if (kind == "as_sym_ints" || kind == "as_sym_bools") {
+      return list<sym::Expr>(value, [&](const JsonValue& v) { return symbolic(v); });
+    }
+    if (kind == "as_sym_float") return symbolic_float(value);
+    if (kind == "as_sym_floats") return list<double>(value, [&](const JsonValue& v) { return symbolic_float(v); });
+    if (kind == "as_tensors") {
+      return list<std::optional<InputRef>>(value, [&](const JsonValue& v) { return std::optional(input(v)); });
+    }
+    if (kind == "as_optional_tensors") {
+      return list<std::optional<InputRef>>(value, [&](const JsonValue& v) { return optional_input(v); });
+    }
+    if (kind == "as_optional_tensor") {
+      const std::optional<InputRef> tensor = optional_input(value);
+      return tensor ? Argument(*tensor) : Argument(None{});
+    }
+    if (kind == "as_graph") return SubgraphRef{scope_.subgraph(value)};
+    for (std::string_view known : {"as_complex", "as_custom_obj", "as_operator", "as_nested_tensors", "as_int_lists",
+                                   "as_string_to_argument"}) {
+      if (kind == known) throw Error(ErrorKind::Unsupported, fmt::format("arguments of kind '{}' are not supported", kind));
+    }
+    value.fail(fmt::format("unknown kind of argument '{}'", std::string_view(kind).substr(0, 40)));
+  }
+
+  static Argument fit(Argument argument, const Parameter* parameter, const JsonMember& member) {
+    if (!parameter || std::holds_alternative<None>(argument)) return argument;
+    const bool wants_floats = parameter->type == ArgType::Float;
+    const auto* integer = std::get_if<sym::Expr>(&argument);
+    const auto* integers = std::get_if<ExprList>(&argument);
+    const auto* number = std::get_if<double>(&argument);
+    const auto* flag = std::get_if<bool>(&argument);
+    if (wants_floats && integer && integer->is_const()) {
+      const auto as_float = static_cast<double>(integer->value());
+      return parameter->is_list ? Argument(repeated(*parameter, as_float)) : Argument(as_float);
+    }
+    if (wants_floats && integers) {
+      std::vector<double> floats;
+      for (const sym::Expr& element : *integers) {
+        if (!element.is_const()) member.value.fail(fmt::format("'{}' cannot hold a symbolic integer", parameter->name));
+        floats.push_back(static_cast<double>(element.value()));
+      }
+      return floats;
+    }
+    if (parameter->is_list) {
+      if (integer) return ExprList(repeated(*parameter, *integer));
+      if (number) return repeated(*parameter, *number);
+      if (flag) return repeated(*parameter, *flag);
+      // An empty list has no kind of its own.
+      const bool is_tensor = parameter->type == ArgType::Tensor;
+      if (integers && integers->empty() && is_tensor) return InputList{};
+      if (integers && integers->empty() && parameter->type == ArgType::Bool) return std::vector<bool>{};
+      if (const auto* tensors = std::get_if<InputList>(&argument); tensors && tensors->empty() && !is_tensor) {
+        return wants_floats ? Argument(std::vector<double>{}) : Argument(ExprList{});
+      }
+      return argument;
+    }
+    if (parameter->type == ArgType::Bool && integer && integer->is_const()) return integer->value() != 0;
+    return argument;
+  }
+
+  ArgumentScope& scope_;
+  std::vector<ValueId> inputs_;
+};
+
+// A value that can stand for a parameter without a default, or nothing.
+std::optional<Argument> absent(const Parameter& parameter) {
+  if (parameter.default_value) return parameter.default_value;
+  if (parameter.is_optional || parameter.type == ArgType::Generator) return None{};
+  return std::nullopt;
+}
+
+bool is_numeric(ArgType type) {
+  return type == ArgType::Int || type == ArgType::SymInt || type == ArgType::Float || type == ArgType::Bool ||
+         type == ArgType::Scalar;
+}
+
+// Whether an argument is of a kind that its parameter can hold at all; finer rules belong to the operator.
+bool fits(const Argument& argument, const Parameter& parameter) {
+  const ArgType type = parameter.type;
+  if (type == ArgType::Any) return true;
+  if (std::holds_alternative<None>(argument)) return parameter.is_optional || type == ArgType::Generator;
+  if (std::holds_alternative<InputRef>(argument)) {
+    // PyTorch takes a rank-0 tensor wherever a number is asked for.
+    return !parameter.is_list && (type == ArgType::Tensor || is_numeric(type));
+  }
+  if (std::holds_alternative<InputList>(argument)) return parameter.is_list && type == ArgType::Tensor;
+  const bool is_list = std::holds_alternative<ExprList>(argument) || std::holds_alternative<std::vector<double>>(argument) ||
+                       std::holds_alternative<std::vector<bool>>(argument);
+  if (is_list) return parameter.is_list && is_numeric(type);
+  const bool is_number = std::holds_alternative<sym::Expr>(argument) || std::holds_alternative<double>(argument) ||
+                         std::holds_alternative<bool>(argument);
+  if (is_number) return !parameter.is_list && (type == ArgType::Tensor || is_numeric(type));
+  if (std::holds_alternative<std::string>(argument)) return type == ArgType::String;
+  if (std::holds_alternative<std::vector<std::string>>(argument)) return parameter.is_list && type == ArgType::String;
+  if (std::holds_alternative<DType>(argument)) return type == ArgType::ScalarType;
+  if (std::holds_alternative<Layout>(argument)) return type == ArgType::Layout;
+  if (std::holds_alternative<Device>(argument)) return type == ArgType::Device;
+  if (std::holds_alternative<MemoryFormat>(argument)) return type == ArgType::MemoryFormat;
+  return std::holds_alternative<SubgraphRef>(argument) && type == ArgType::Graph;
+}
+
+}  // namespace
+
+NodeArguments read_arguments(const JsonValue& inputs, const Schema& schema, ArgumentScope& scope) {
+  Reader reader(scope);
+  std::vector<std::optional<Argument>> given(schema.parameters.size());
+  for (const JsonValue& input : inputs.elements()) {
+    const JsonValue& name = input.at("name");
+    const auto is_named = [&](const Parameter& parameter) { return parameter.name == name.as_string(); };
+    const auto parameter = std::find_if(schema.parameters.begin(), schema.parameters.end(), is_named);
+    if (parameter == schema.parameters.end()) {
+      name.fail(fmt::format("operator {} has no argument '{}'", schema.name, name.as_string().substr(0, 80)));
+    }
+    std::optional<Argument>& slot = given[static_cast<size_t>(parameter - schema.parameters.begin())];
+    if (slot) name.fail(fmt::format("operator {} is given its argument '{}' twice", schema.name, parameter->name));
+    slot = reader.read(input.at("arg"), &*parameter);
+    if (!fits(*slot, *parameter)) {
+      input.at("arg").fail(fmt::format("argument '{}' of operator {} cannot be of kind '{}'", parameter->name, schema.name,
+                                       read_union(input.at("arg")).key.substr(0, 40)));
+    }
+  }
+  NodeArguments result;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Parameter& parameter = schema.parameters[i];
+    if (!given[i]) given[i] = absent(parameter);
+    if (!given[i]) inputs.fail(fmt::format("operator {} lacks its argument '{}'", schema.name, parameter.name));
+    result.arguments.push_back(std::move(*given[i]));
+  }
+  result.inputs = reader.take_inputs();
+  return result;
+}
+
+NodeArguments read_arguments(const JsonValue& inputs, ArgumentScope& scope) {
+  Reader reader(scope);
+  NodeArguments result;
+  for (const JsonValue& input : inputs.elements()) result.arguments.push_back(reader.read(input.at("arg"), nullptr));
+  result.inputs = reader.take_inputs();
+  return result;
+}
+
+}  // namespace toroid::pt2

@@ -1,0 +1,41 @@
+// A node's arguments: from the `.pt2` union values to typed arguments in the order of the operator's schema.
+//
+// PyTorch leaves out what equals its default, names what it gives, and writes any integer as as_int, whatever the schema
+// declares. Here an argument gets the alternative its parameter calls for:
+//
+//   aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)      x + 2.5 in the model
+//   [{"self": {"as_tensor": "x"}}, {"other": {"as_float": 2.5}}]   =>   [InputRef 0, 2.5, Expr 1]
+//
+// A number for a Tensor parameter stays a number: PyTorch promotes it as a Python number, not as a tensor.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "frontend/json_reader.h"
+#include "graph/graph.h"
+#include "graph/schema.h"
+
+namespace toroid::pt2 {
+
+// What the names in arguments refer to.
+class ArgumentScope {
+ public:
+  virtual ~ArgumentScope() = default;
+  virtual ValueId tensor(const JsonValue& name) = 0;
+  virtual sym::Expr integer(const JsonValue& name) = 0;    // a symbolic integer or boolean
+  virtual uint32_t subgraph(const JsonValue& graph_argument) = 0;
+};
+
+struct NodeArguments {
+  std::vector<Argument> arguments;
+  std::vector<ValueId> inputs;
+};
+
+// `inputs` is the node's list of named arguments. Throws Error{InvalidModel} when they do not fit the schema.
+NodeArguments read_arguments(const JsonValue& inputs, const Schema& schema, ArgumentScope& scope);
+// In the given order, for operators without a schema.
+NodeArguments read_arguments(const JsonValue& inputs, ArgumentScope& scope);
+
+}  // namespace toroid::pt2

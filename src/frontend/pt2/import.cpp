@@ -1,0 +1,491 @@
+#include "frontend/pt2/import.h"
+
+#include <unordered_map>
+
+#include "frontend/pt2/archive.h"
+#include "frontend/pt2/arguments.h"
+#include "frontend/pt2/guards.h"
+#include "frontend/pt2/provenance.h"
+#include "frontend/pt2/types.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace pt2 {
+namespace {
+
+constexpr int64_t kSchemaMajor = 8;
+constexpr std::string_view kTorchOps = "torch.ops.";
+constexpr std::string_view kHigherOrder = "higher_order::";
+
+// Control flow that the graph keeps as it is.
+constexpr std::string_view kControlFlow[] = {"cond", "while_loop", "map_impl", "scan", "associative_scan"};
+// A body that computes the same without its wrapper; (mode, body, operands…).
+constexpr std::string_view kGradientRegion = "wrap_with_set_grad_enabled";
+// These state ranges of symbols, which range_constraints states as well.
+constexpr std::string_view kRangeStatements[] = {"aten::sym_constrain_range", "aten::sym_constrain_range_for_size"};
+// These read a data-dependent integer out of a tensor.
+constexpr std::string_view kReadsElement[] = {"aten::item", "aten::_local_scalar_dense"};
+
+template <class List>
+bool contains(const List& list, std::string_view name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+// "torch.ops.aten.add.Tensor" as "aten::add.Tensor"; the default overload has no suffix. Python's operators stay as they are.
+std::string operator_name(std::string_view target) {
+  if (!target.starts_with(kTorchOps)) return std::string(target);
+  target.remove_prefix(kTorchOps.size());
+  const size_t dot = target.find('.');
+  if (dot == target.npos) return std::string(target);
+  std::string_view op = target.substr(dot + 1);
+  constexpr std::string_view kDefault = ".default";
+  if (op.ends_with(kDefault)) op.remove_suffix(kDefault.size());
+  return fmt::format("{}::{}", target.substr(0, dot), op);
+}
+
+std::string_view name_of(const JsonValue& node) {
+  const JsonValue* name = node.find_value("name");
+  return name ? name->as_string() : std::string_view("?");
+}
+
+bool is_symbolic(std::string_view kind) {
+  return kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float";
+}
+
+// A node that computes sizes only; the file gives its results as expressions.
+bool has_only_symbolic_outputs(const JsonValue& node) {
+  const std::span<const JsonValue> outputs = node.at("outputs").elements();
+  return !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [](const JsonValue& output) {
+    return is_symbolic(read_union(output).key);
+  });
+}
+
+// What the graphs of one program share while it is imported.
+struct Import {
+  Program& program;
+  Archive& archive;
+  SizeReader sizes;
+  const Pt2Options& options;
+  OperatorCounter unsupported;
+};
+
+// Imports one graph of the file into one Graph. Its names are its own: subgraphs see nothing of the graph around them.
+class GraphImporter : public ArgumentScope {
+ public:
+  GraphImporter(Import& import, Graph& graph, const JsonValue& json) : import_(import), graph_(graph), json_(json) {
+    for (const JsonMember& member : json.at("tensor_values").members()) types_.emplace(member.key, &member.value);
+    for (const JsonMember& member : json.at("sym_int_values").members()) integers_.emplace(member.key, &member.value);
+    for (const JsonMember& member : json.at("sym_bool_values").members()) booleans_.emplace(member.key, &member.value);
+  }
+
+  void import_main(const JsonValue& signature) {
+    import_inputs(signature.at("input_specs"));
+    import_nodes();
+    import_outputs(signature.at("output_specs"));
+  }
+
+  void import_body() {
+    for (const JsonValue& input : json_.at("inputs").elements()) {
+      const JsonMember& member = read_union(input);
+      if (member.key == "as_tensor") add_input(member.value.at("name"));
+    }
+    import_nodes();
+    for (const JsonValue& output : json_.at("outputs").elements()) {
+      if (const std::optional<ValueId> value = output_value(output)) graph_.outputs.push_back(*value);
+    }
+  }
+
+  // The body's values for these operands, with its nodes added to the graph around it.
+  std::vector<ValueId> import_inlined(std::span<const ValueId> operands) {
+    size_t next = 0;
+    for (const JsonValue& input : json_.at("inputs").elements()) {
+      const JsonMember& member = read_union(input);
+      if (member.key != "as_tensor") continue;
+      if (next == operands.size()) input.fail("a body has more inputs than it is given");
+      define(member.value.at("name"), operands[next++]);
+    }
+    import_nodes();
+    std::vector<ValueId> results;
+    for (const JsonValue& output : json_.at("outputs").elements()) {
+      if (const std::optional<ValueId> value = output_value(output)) results.push_back(*value);
+    }
+    return results;
+  }
+
+  // ArgumentScope
+  ValueId tensor(const JsonValue& name) override {
+    const auto found = values_.find(name.as_string());
+    if (found == values_.end()) name.fail(fmt::format("'{}' is used before anything defines it", name.as_string()));
+    return found->second;
+  }
+  sym::Expr integer(const JsonValue& name) override {
+    if (const auto found = integers_.find(name.as_string()); found != integers_.end()) {
+      return import_.sizes.read_int(*found->second);
+    }
+    if (const auto found = booleans_.find(name.as_string()); found != booleans_.end()) {
+      return import_.sizes.read_bool(*found->second);
+    }
+    name.fail(fmt::format("the symbolic value '{}' is not defined", name.as_string()));
+  }
+  uint32_t subgraph(const JsonValue& graph_argument) override {
+    Graph body;
+    GraphImporter(import_, body, graph_argument.at("graph")).import_body();
+    import_.program.subgraphs.push_back(std::move(body));
+    return static_cast<uint32_t>(import_.program.subgraphs.size() - 1);
+  }
+
+ private:
+  TensorType type_of(const JsonValue& name) {
+    const auto found = types_.find(name.as_string());
+    if (found == types_.end()) name.fail(fmt::format("the tensor '{}' has no metadata", name.as_string()));
+    return import_.sizes.read_type(*found->second);
+  }
+
+  void define(const JsonValue& name, ValueId value) {
+    if (!values_.emplace(name.as_string(), value).second) {
+      name.fail(fmt::format("'{}' is defined twice", name.as_string()));
+    }
+  }
+
+  ValueId add_single(Op op, TensorType type, std::string_view name) {
+    std::vector<TensorType> types;
+    types.push_back(std::move(type));
+    const NodeId node = graph_.add_node(std::move(op), {}, std::move(types), {}, {std::string(name)});
+    return graph_.node(node).outputs[0];
+  }
+
+  ValueId add_input(std::string_view name, TensorType type) {
+    const ValueId value = add_single(Input{static_cast<uint32_t>(graph_.inputs.size())}, std::move(type), name);
+    graph_.inputs.push_back(value);
+    return value;
+  }
+  void add_input(const JsonValue& name) { define(name, add_input(name.as_string(), type_of(name))); }
+
+  // ---- the main graph's inputs
+
+  void import_inputs(const JsonValue& specs) {
+    const std::span<const JsonValue> inputs = json_.at("inputs").elements();
+    if (specs.elements().size() != inputs.size()) {
+      specs.fail(fmt::format("the signature has {} inputs and the graph {}", specs.elements().size(), inputs.size()));
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const JsonMember& spec = read_union(specs.elements()[i]);
+      if (spec.key == "parameter") {
+        import_weight(inputs[i], spec.value.at("parameter_name"), false);
+      } else if (spec.key == "buffer") {
+        import_weight(inputs[i], spec.value.at("buffer_name"), true);
+      } else if (spec.key == "tensor_constant") {
+        import_weight(inputs[i], spec.value.at("tensor_constant_name"), false);
+      } else if (spec.key == "user_input") {
+        import_user_input(inputs[i]);
+      } else if (spec.key != "constant_input") {  // a constant input is part of the program already
+        throw Error(ErrorKind::Unsupported, fmt::format("inputs of kind '{}' are not supported", spec.key.substr(0, 40)))
+            .help("export without custom objects and side-effect tokens");
+      }
+    }
+  }
+
+  void import_weight(const JsonValue& input, const JsonValue& name, bool is_buffer) {
+    const JsonMember& argument = read_union(input);
+    if (argument.key != "as_tensor") input.fail(fmt::format("weight '{}' is not a tensor", name.as_string()));
+    const JsonValue& value_name = argument.value.at("name");
+    ConstantData data = import_.archive.load(name.as_string(), type_of(value_name), import_.sizes);
+    data.is_buffer = is_buffer;
+    TensorType type = data.type;
+    const ConstantId id = import_.program.add_constant(std::move(data));
+    define(value_name, add_single(Constant{id}, std::move(type), value_name.as_string()));
+  }
+
+  void import_user_input(const JsonValue& input) {
+    const JsonMember& argument = read_union(input);
+    if (argument.key == "as_tensor") {
+      const JsonValue& name = argument.value.at("name");
+      add_input(name);
+      import_.program.inputs.push_back({.name = std::string(name.as_string())});
+    } else if (argument.key == "as_sym_int" && read_union(argument.value).key == "as_name") {
+      // A Python integer that may change from call to call comes in as a rank-0 tensor.
+      const JsonValue& name = read_union(argument.value).value;
+      TensorType type;
+      type.dtype = DType::I64;
+      graph_.bindings.push_back({integer(name), add_input(name.as_string(), std::move(type))});
+      import_.program.inputs.push_back({.name = std::string(name.as_string())});
+    } else if (argument.key == "as_custom_obj" || argument.key == "as_sym_float" || argument.key == "as_sym_bool") {
+      throw Error(ErrorKind::Unsupported, fmt::format("inputs of kind '{}' are not supported", argument.key));
+    }
+    // Everything else is a constant that tracing has put into the nodes.
+  }
+
+  // ---- nodes
+
+  void import_nodes() {
+    for (const JsonValue& node : json_.at("nodes").elements()) import_node(node);
+  }
+
+  void import_node(const JsonValue& node) {
+    const std::string op = operator_name(node.at("target").as_string());
+    ErrorContext context("importing node '{}' ({})", name_of(node).substr(0, 200), std::string_view(op).substr(0, 200));
+    if (has_only_symbolic_outputs(node)) {
+      if (contains(kReadsElement, op)) read_element(node, op);
+      return;
+    }
+    if (contains(kRangeStatements, op)) return;
+    const ProvenanceId place = graph_.add_provenance(read_provenance(op, name_of(node), node.find_value("metadata")));
+    if (op.starts_with(kHigherOrder)) {
+      import_higher_order(node, std::string_view(op).substr(kHigherOrder.size()), place);
+      return;
+    }
+    const Schema* schema = find_schema(op);
+    if (!schema) {
+      add_unsupported(node, place, false);
+      return;
+    }
+    if (import_.options.is_supported && !import_.options.is_supported(*schema)) {
+      import_.unsupported.add(graph_.provenance(place), true);
+    }
+    NodeArguments arguments = read_arguments(node.at("inputs"), *schema, *this);
+    // The ranges of symbols, which the program checks where they are defined, already imply many assertions.
+    if (op == "aten::_assert_scalar" && arguments.arguments[0] == Argument(sym::Expr(1))) return;
+    add_outputs(node, Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), place);
+  }
+
+  // u0 = x.item(): the node keeps the element, and the binding says that u0 is its value.
+  void read_element(const JsonValue& node, std::string_view op) {
+    const JsonMember& output = read_union(node.at("outputs").elements()[0]);
+    const JsonMember& value = read_union(output.value);
+    const Schema* schema = find_schema(op);
+    if (output.key == "as_sym_float" || value.key != "as_name" || !schema) {
+      throw Error(ErrorKind::Unsupported, "a floating-point number read out of a tensor with item() is not supported")
+          .help("keep the number in a tensor");
+    }
+    const ProvenanceId place =
+        graph_.add_provenance(read_provenance(std::string(op), name_of(node), node.find_value("metadata")));
+    NodeArguments arguments = read_arguments(node.at("inputs"), *schema, *this);
+    if (arguments.inputs.size() != 1) node.fail("item() takes one tensor");
+    TensorType type;
+    type.dtype = graph_.type(arguments.inputs[0]).dtype;
+    type.device = graph_.type(arguments.inputs[0]).device;
+    const NodeId id = graph_.add_node(Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), {type}, place,
+                                      {std::string(value.value.as_string())});
+    graph_.bindings.push_back({integer(value.value), graph_.node(id).outputs[0]});
+  }
+
+  void import_higher_order(const JsonValue& node, std::string_view name, ProvenanceId place) {
+    const JsonValue& inputs = node.at("inputs");
+    if (name == kGradientRegion && inputs.elements().size() >= 2) {
+      inline_region(node);
+      return;
+    }
+    if (!contains(kControlFlow, name)) {
+      add_unsupported(node, place, false);
+      return;
+    }
+    NodeArguments arguments = read_arguments(inputs, *this);
+    add_outputs(node, HigherOrder{std::string(name), std::move(arguments.arguments)}, std::move(arguments.inputs), place);
+  }
+
+  void inline_region(const JsonValue& node) {
+    const std::span<const JsonValue> inputs = node.at("inputs").elements();
+    const JsonMember& body = read_union(inputs[1].at("arg"));
+    if (body.key != "as_graph") inputs[1].fail("expected a graph");
+    std::vector<ValueId> operands;
+    for (const JsonValue& input : inputs.subspan(2)) {
+      const JsonMember& argument = read_union(input.at("arg"));
+      if (argument.key == "as_tensor") operands.push_back(tensor(argument.value.at("name")));
+    }
+    const std::vector<ValueId> results = GraphImporter(import_, graph_, body.value.at("graph")).import_inlined(operands);
+    const std::vector<const JsonValue*> names = output_names(node);
+    if (names.size() != results.size()) node.fail(fmt::format("{} results of a region for {} names", results.size(), names.size()));
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i]) define(*names[i], results[i]);
+    }
+  }
+
+  // Stands in for an operator that the final error will name, so that import goes on to find the others.
+  void add_unsupported(const JsonValue& node, ProvenanceId place, bool is_known) {
+    import_.unsupported.add(graph_.provenance(place), is_known);
+    add_outputs(node, HigherOrder{graph_.provenance(place).op, {}}, {}, place);
+  }
+
+  // The tensors that a node defines, lists flattened; null for results that are no tensor.
+  std::vector<const JsonValue*> output_names(const JsonValue& node) {
+    std::vector<const JsonValue*> names;
+    for (const JsonValue& output : node.at("outputs").elements()) {
+      const JsonMember& member = read_union(output);
+      if (member.key == "as_tensor") {
+        names.push_back(&member.value.at("name"));
+      } else if (member.key == "as_tensors") {
+        for (const JsonValue& tensor : member.value.elements()) names.push_back(&tensor.at("name"));
+      } else if (member.key == "as_optional_tensors") {
+        for (const JsonValue& element : member.value.elements()) {
+          const JsonMember& tensor = read_union(element);
+          names.push_back(tensor.key == "as_tensor" ? &tensor.value.at("name") : nullptr);
+        }
+      } else if (member.key == "as_optional_tensor") {
+        const JsonMember& tensor = read_union(member.value);
+        names.push_back(tensor.key == "as_tensor" ? &tensor.value.at("name") : nullptr);
+      } else if (member.key == "as_none" || is_symbolic(member.key)) {
+        names.push_back(nullptr);
+      } else {
+        output.fail(fmt::format("a node's result cannot be of kind '{}'", member.key.substr(0, 40)));
+      }
+    }
+    return names;
+  }
+
+  void add_outputs(const JsonValue& node, Op op, std::vector<ValueId> inputs, ProvenanceId place) {
+    const std::vector<const JsonValue*> names = output_names(node);
+    std::vector<TensorType> types;
+    std::vector<std::string> texts;
+    for (const JsonValue* name : names) {
+      // A result that is no tensor keeps its position with a stand-in that nothing can name.
+      types.push_back(name ? type_of(*name) : TensorType{});
+      texts.emplace_back(name ? name->as_string() : "none");
+    }
+    const NodeId id = graph_.add_node(std::move(op), std::move(inputs), std::move(types), place, std::move(texts));
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i]) define(*names[i], graph_.node(id).outputs[i]);
+    }
+  }
+
+  // ---- outputs
+
+  ValueId number_value(Scalar number, DType dtype) {
+    TensorType type;
+    type.dtype = dtype;
+    return add_single(Full{std::move(number)}, std::move(type), "number");
+  }
+
+  // Null for a None. Numbers become rank-0 tensors.
+  std::optional<ValueId> output_value(const JsonValue& output) {
+    const JsonMember& member = read_union(output);
+    const JsonValue& value = member.value;
+    if (member.key == "as_tensor") return tensor(value.at("name"));
+    if (member.key == "as_none") return std::nullopt;
+    if (member.key == "as_int") return number_value(sym::Expr(value.as_integer()), DType::I64);
+    if (member.key == "as_float") return number_value(read_float(value), DType::F64);
+    if (member.key == "as_bool") return number_value(value.as_bool(), DType::Bool);
+    if (member.key == "as_sym_int" || member.key == "as_sym_bool") {
+      const JsonMember& symbol = read_union(value);
+      const DType dtype = member.key == "as_sym_int" ? DType::I64 : DType::Bool;
+      if (symbol.key == "as_name") return number_value(integer(symbol.value), dtype);
+      if (symbol.key == "as_int") return number_value(sym::Expr(symbol.value.as_integer()), dtype);
+      if (symbol.key == "as_bool") return number_value(symbol.value.as_bool(), dtype);
+    }
+    throw Error(ErrorKind::Unsupported, fmt::format("outputs of kind '{}' are not supported", member.key.substr(0, 40)));
+  }
+
+  static OutputSpec read_output_spec(const JsonMember& spec) {
+    const auto target = [&](std::string_view key) { return std::string(spec.value.at(key).as_string()); };
+    if (spec.key == "user_output") return {OutputKind::User, {}};
+    if (spec.key == "loss_output") return {OutputKind::Loss, {}};
+    if (spec.key == "buffer_mutation") return {OutputKind::BufferMutation, target("buffer_name")};
+    if (spec.key == "user_input_mutation") return {OutputKind::InputMutation, target("user_input_name")};
+    if (spec.key == "parameter_mutation") return {OutputKind::ParameterMutation, target("parameter_name")};
+    if (spec.key == "gradient_to_parameter") return {OutputKind::Gradient, target("parameter_name")};
+    if (spec.key == "gradient_to_user_input") return {OutputKind::Gradient, target("user_input_name")};
+    throw Error(ErrorKind::Unsupported, fmt::format("outputs of kind '{}' are not supported", spec.key.substr(0, 40)));
+  }
+
+  void import_outputs(const JsonValue& specs) {
+    const std::span<const JsonValue> outputs = json_.at("outputs").elements();
+    if (specs.elements().size() != outputs.size()) {
+      specs.fail(fmt::format("the signature has {} outputs and the graph {}", specs.elements().size(), outputs.size()));
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      OutputSpec spec = read_output_spec(read_union(specs.elements()[i]));
+      const std::optional<ValueId> value = output_value(outputs[i]);
+      if (!value) continue;
+      graph_.outputs.push_back(*value);
+      import_.program.outputs.push_back(std::move(spec));
+    }
+  }
+
+  Import& import_;
+  Graph& graph_;
+  const JsonValue& json_;
+  std::unordered_map<std::string_view, const JsonValue*> types_;
+  std::unordered_map<std::string_view, const JsonValue*> integers_;
+  std::unordered_map<std::string_view, const JsonValue*> booleans_;
+  std::unordered_map<std::string_view, ValueId> values_;
+};
+
+void check_version(const JsonValue& model) {
+  const JsonValue& version = model.at("schema_version").at("major");
+  if (version.as_integer() == kSchemaMajor) return;
+  throw Error(ErrorKind::Unsupported,
+              fmt::format("the model has schema version {}, and toroid reads {}", version.as_integer(), kSchemaMajor))
+      .help("export the model with PyTorch 2.8 or newer");
+}
+
+void import_guards(const JsonValue& model, Program& program) {
+  const JsonValue* codes = model.find_value("guards_code");
+  if (!codes) return;
+  const auto input_type = [&](const std::string& input) -> const TensorType* {
+    for (size_t i = 0; i < program.inputs.size(); ++i) {
+      if (program.inputs[i].name == input) return &program.graph.type(program.graph.inputs[i]);
+    }
+    return nullptr;
+  };
+  for (const JsonValue& code : codes->elements()) read_guard(code.as_string(), program, input_type);
+}
+
+Program import_archive(ZipReader zip, const Pt2Options& options) {
+  const std::string file = zip.file();
+  Archive archive(std::move(zip));
+  Program program;
+  program.name = file;
+  ErrorContext context("reading {}", archive.model_entry());
+  const JsonValue& model = archive.model();
+  check_version(model);
+  Import import{.program = program,
+                .archive = archive,
+                .sizes = SizeReader(*program.symbols, model.find_value("range_constraints")),
+                .options = options,
+                .unsupported = {}};
+  const JsonValue& module = model.at("graph_module");
+  GraphImporter(import, program.graph, module.at("graph")).import_main(module.at("signature"));
+  if (!import.unsupported.uses().empty()) throw unsupported_operators(import.unsupported.uses(), file);
+  import_guards(model, program);
+  return program;
+}
+
+void count_operators(const JsonValue& graph, OperatorCounter& counter) {
+  for (const JsonValue& node : graph.at("nodes").elements()) {
+    for (const JsonValue& input : node.at("inputs").elements()) {
+      const JsonMember& argument = read_union(input.at("arg"));
+      if (argument.key == "as_graph") count_operators(argument.value.at("graph"), counter);
+    }
+    const std::string op = operator_name(node.at("target").as_string());
+    if (has_only_symbolic_outputs(node) && !contains(kReadsElement, op)) continue;
+    const std::string_view name(op);
+    const bool is_control_flow =
+        name.starts_with(kHigherOrder) && (contains(kControlFlow, name.substr(kHigherOrder.size())) ||
+                                           name.substr(kHigherOrder.size()) == kGradientRegion);
+    counter.add(read_provenance(op, name_of(node), node.find_value("metadata")), is_control_flow || find_schema(op));
+  }
+}
+
+}  // namespace
+}  // namespace pt2
+
+Program import_pt2(const std::filesystem::path& path, const Pt2Options& options) {
+  ErrorContext context("importing {}", path.string());
+  return pt2::import_archive(ZipReader::open(path), options);
+}
+
+Program import_pt2(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::string& file,
+                   const Pt2Options& options) {
+  ErrorContext context("importing {}", file);
+  return pt2::import_archive(ZipReader(bytes, std::move(owner), file), options);
+}
+
+std::vector<OperatorUse> pt2_operators(const std::filesystem::path& path) {
+  ErrorContext context("importing {}", path.string());
+  const pt2::Archive archive(ZipReader::open(path));
+  ErrorContext entry_context("reading {}", archive.model_entry());
+  OperatorCounter counter;
+  pt2::count_operators(archive.model().at("graph_module").at("graph"), counter);
+  return counter.uses();
+}
+
+}  // namespace toroid
