@@ -113,7 +113,9 @@ std::span<const DecompositionRow> activation_rows();      // activation.cpp
 std::span<const DecompositionRow> creation_rows();        // creation.cpp: full, arange, like-functions, dtype conversion, asserts
 std::span<const DecompositionRow> view_rows();            // view.cpp: views, cat, split, stack, pad, flip, roll
 std::span<const DecompositionRow> reduction_rows();       // reduction.cpp: sums, means, norms, var, softmax, arg-reductions, scans, sort
-std::span<const DecompositionRow> indexing_rows();        // indexing.cpp: index, gather, scatter, index_put, embedding, masks
+std::span<const DecompositionRow> indexing_rows();        // indexing.cpp: index, gather, take, searchsorted
+std::span<const DecompositionRow> scattering_rows();      // scattering.cpp: scatter, index_put, index_add, masked_fill
+std::span<const DecompositionRow> embedding_rows();       // embedding.cpp: embedding, embedding_bag, one_hot
 std::span<const DecompositionRow> matmul_rows();          // matmul.cpp: mm, addmm, linear, …
 std::span<const DecompositionRow> contraction_rows();     // contraction.cpp: einsum, tensordot, inner, bilinear
 std::span<const DecompositionRow> convolution_rows();     // convolution.cpp: convolutions, im2col, col2im

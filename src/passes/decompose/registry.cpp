@@ -21,9 +21,10 @@ const Table& table() {
   static const Table joined = [] {
     Table rows;
     for (std::span<const DecompositionRow> family :
-         {pointwise_rows(), special_rows(), activation_rows(), creation_rows(), view_rows(), reduction_rows(), indexing_rows(), matmul_rows(),
-          contraction_rows(), convolution_rows(), pooling_rows(), resampling_rows(), normalization_rows(), attention_rows(),
-          loss_rows(), recurrent_rows(), linalg_rows(), backward_rows(), mutation_rows()}) {
+         {pointwise_rows(), special_rows(), activation_rows(), creation_rows(), view_rows(), reduction_rows(), indexing_rows(),
+          scattering_rows(), embedding_rows(), matmul_rows(), contraction_rows(), convolution_rows(), pooling_rows(), resampling_rows(),
+          normalization_rows(), attention_rows(), loss_rows(), recurrent_rows(), linalg_rows(), backward_rows(),
+          mutation_rows()}) {
       for (const DecompositionRow& row : family) rows.try_emplace(row.op, row.function);
     }
     return rows;

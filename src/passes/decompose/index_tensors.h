@@ -1,0 +1,30 @@
+// PyTorch's ways to name elements, each as the core operations want them: one I64 tensor per dim, in bounds.
+#pragma once
+
+#include <vector>
+
+#include "graph/builder.h"
+
+namespace toroid {
+
+// Negative positions count from the end. Indices that provably are not negative stay as they are.
+Tensor wrap_index(Tensor index, sym::Expr size);
+
+// 0, 1, 2, … along dim `dim` of a tensor of rank `rank`, size 1 elsewhere.
+Tensor positions(Builder& b, sym::Expr size, int64_t dim, int64_t rank);
+
+// torch.gather's addressing: `index` along `dim`, each element's own position along the other dims.
+std::vector<Tensor> index_along(Tensor index, int64_t dim);
+
+// x[indices]: undefined entries and missing ones at the end are whole dims. The index tensors broadcast together, and their
+// dims take the place of the indexed ones when those are neighbours, else they come first.
+struct AdvancedIndex {
+  std::vector<Tensor> per_dim;  // for Builder::gather and scatter
+  Sizes sizes;                  // of the selected elements
+};
+AdvancedIndex advanced_index(Tensor x, const std::vector<Tensor>& indices, bool may_be_negative = true);
+
+// `index` (rank 1, or 0) along one dim, whole dims elsewhere.
+AdvancedIndex index_one_dim(Tensor x, int64_t dim, Tensor index, bool may_be_negative = false);
+
+}  // namespace toroid
