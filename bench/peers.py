@@ -1,11 +1,12 @@
-"""Times toroid beside PyTorch, eager and compiled, in one run. Needs PyTorch, so it is run by hand; see docs/performance.md.
+"""Times toroid beside PyTorch, eager and compiled, in one run. Needs PyTorch, so it is run by hand.
 
     bench/peers.py export                       writes each row below as bench/models/ROW.pt2
     bench/peers.py time [ROW ...] [--pt2 FILE ...] [--skip compile,toroid] [--json FILE]
                                                 times rows, or exported programs, and prints a table in Markdown
 
-The three are timed in turns, several rounds of each, and a cell is the median over all rounds: a disturbance of the machine
-meets them all. Every side gets the same inputs and the same number of threads, and toroid's result is compared with eager's.
+The three are timed in turns, several rounds of each, and a cell is the median over all rounds: a disturbance of the
+machine meets them all. Every side gets the same inputs and the same number of threads, and toroid's result is compared
+with eager's. Results and set-up: docs/performance.md.
 """
 
 import argparse
@@ -31,7 +32,7 @@ TOROID = ROOT / "build" / "toroid"
 TOLERANCE = 1e-4  # of the largest value: the rows sum up to four million numbers
 
 
-# ---- the rows -----------------------------------------------------------------------------------------------------------
+# ---- the rows ------------------------------------------------------------------------------------------------------
 
 ROWS = {}
 
@@ -155,7 +156,7 @@ def export_rows():
         torch.export.save(program, MODELS / f"{name}.pt2")
 
 
-# ---- timing -------------------------------------------------------------------------------------------------------------
+# ---- timing --------------------------------------------------------------------------------------------------------
 
 
 def median(values):
@@ -258,7 +259,7 @@ def time_row(name, function, args, model, options):
     return result
 
 
-# ---- the report ---------------------------------------------------------------------------------------------------------
+# ---- the report ----------------------------------------------------------------------------------------------------
 
 
 def cpu_name():
@@ -271,10 +272,17 @@ def cell(entry, key, digits):
 
 
 def print_table(results, options):
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    print(f"{cpu_name()}, {options.threads} threads, PyTorch {torch.__version__}, toroid {commit or 'unknown'};", end=" ")
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    print(
+        f"{cpu_name()}, {options.threads} threads, PyTorch {torch.__version__}, toroid {commit or 'unknown'};", end=" "
+    )
     print(f"medians of {options.rounds} interleaved rounds, `bench/peers.py time`.\n")
-    print("| row | eager, ms | torch.compile, ms | toroid, ms | toroid / best peer | first call of torch.compile, s |", end="")
+    print(
+        "| row | eager, ms | torch.compile, ms | toroid, ms | toroid / best peer | first call of torch.compile, s |",
+        end="",
+    )
     print(" toroid compiles cold, s |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name, sides in results.items():
@@ -305,7 +313,9 @@ def time_all(options):
     print_table(results, options)
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"cpu": cpu_name(), "threads": options.threads, "torch": torch.__version__, "rows": results}, file)
+            json.dump(
+                {"cpu": cpu_name(), "threads": options.threads, "torch": torch.__version__, "rows": results}, file
+            )
 
 
 def main():

@@ -13,7 +13,9 @@ cd "$root"
 check() {
   local -A position=()
   local name folder file line included count=0
-  while read -r name; do position[$name]=$((++count)); done < <(sed -nE 's/^toroid_folder\(([a-z_]+).*/\1/p' CMakeLists.txt)
+  while read -r name; do position[$name]=$((++count)); done < <(
+    sed -nE 's/^toroid_folder\(([a-z_]+).*/\1/p' CMakeLists.txt
+  )
   for folder in src/*/; do
     name=$(basename "$folder")
     [[ -n ${position[$name]:-} || -z $(find "$folder" -name '*.cpp' -o -name '*.h' | head -1) ]] ||

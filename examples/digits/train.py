@@ -1,7 +1,7 @@
 """Trains the digit classifier of this example and exports it. Run by hand once; build, demo and tests use its files.
 
-    pip install torch==2.11.0 scikit-learn==1.9.1 safetensors numpy
-    examples/digits/train.py            # writes digits.pt2, heldout.safetensors and one.safetensors beside itself
+pip install torch==2.11.0 scikit-learn==1.9.1 safetensors numpy
+examples/digits/train.py            # writes digits.pt2, heldout.safetensors and one.safetensors beside itself
 """
 
 import pathlib

@@ -5,9 +5,9 @@
     tests/conformance/regenerate.py opinfo opinfo.tar.xz [--like OLD.tar.xz]
     tests/conformance/regenerate.py models models/ [NAME ...]
 
-opinfo: samples, spread over the list, of every operator in PyTorch's OpInfo database that its CPU supports: 4 in float32,
-2 in int64, 1 in bfloat16 and bool. A case is a module that takes the sample's tensors and calls the operator with
-everything else fixed. Left out: samples that torch.export refuses, that give other results when called twice (random
+opinfo: samples, spread over the list, of every operator in PyTorch's OpInfo database that its CPU supports: 4 in
+float32, 2 in int64, 1 in bfloat16 and bool. A case is a module that takes the sample's tensors and calls the operator
+with everything else fixed. Left out: samples that torch.export refuses, that give other results when called twice (random
 numbers, uninitialised memory), or whose tensors are complex or large. --like keeps only the cases that an earlier
 archive lists.
 
@@ -34,7 +34,7 @@ SAMPLES = {torch.float32: 4, torch.int64: 2, torch.bfloat16: 1, torch.bool: 1}
 MAX_ELEMENTS = 20_000
 
 
-# ---- cases on disk ----------------------------------------------------------------------------------------------------
+# ---- cases on disk -----------------------------------------------------------------------------------------------
 
 
 def tensors_of(tree):
@@ -67,7 +67,7 @@ def pack(archive, folder):
                 tar.add(path, arcname=str(path.relative_to(folder)), filter=plain)
 
 
-# ---- operators --------------------------------------------------------------------------------------------------------
+# ---- operators ---------------------------------------------------------------------------------------------------
 
 
 class Sample(nn.Module):
@@ -168,7 +168,7 @@ def record_opinfo(archive, like):
     print(f"{len(cases)} cases over {len({c['op'] for c in cases})} operators; {refused} samples could not be recorded")
 
 
-# ---- models -----------------------------------------------------------------------------------------------------------
+# ---- models ------------------------------------------------------------------------------------------------------
 
 
 class DoubleConv(nn.Module):
@@ -299,9 +299,7 @@ class Branch(nn.Module):
         self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
 
     def forward(self, x):
-        return torch.cond(
-            x.sum() > 0, lambda x: torch.relu(self.first(x)), lambda x: torch.sin(self.second(x)), (x,)
-        )
+        return torch.cond(x.sum() > 0, lambda x: torch.relu(self.first(x)), lambda x: torch.sin(self.second(x)), (x,))
 
 
 class Loop(nn.Module):
@@ -349,7 +347,9 @@ def clip():
     shared = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
     text = dict(shared, vocab_size=512, max_position_embeddings=32)
     vision = dict(shared, image_size=64, patch_size=16)
-    return FirstOutput(CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=32)), "logits_per_image")
+    return FirstOutput(
+        CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=32)), "logits_per_image"
+    )
 
 
 def t5():
@@ -373,8 +373,14 @@ def timm_model(name):
 
 BERT = dict(vocab_size=512, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
 GPT2 = dict(vocab_size=512, n_positions=64, n_embd=64, n_layer=2, n_head=4)
-LLAMA = dict(vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-             num_key_value_heads=2)
+LLAMA = dict(
+    vocab_size=512,
+    hidden_size=64,
+    intermediate_size=128,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+)
 
 
 def image(size):
@@ -404,58 +410,97 @@ def sized(name, lowest, highest):
 # name: (module, first call's inputs, second call's inputs or None, dynamic sizes or None)
 MODELS = {
     "mlp": (mlp, lambda: (torch.randn(8, 784),), lambda: (torch.randn(33, 784),), lambda: ({0: sized("n", 2, 4096)},)),
-    "convnet": (convnet, lambda: (torch.randn(4, 3, 32, 32),), lambda: (torch.randn(7, 3, 32, 32),),
-                lambda: ({0: sized("n", 2, 512)},)),
+    "convnet": (
+        convnet,
+        lambda: (torch.randn(4, 3, 32, 32),),
+        lambda: (torch.randn(7, 3, 32, 32),),
+        lambda: ({0: sized("n", 2, 512)},),
+    ),
     "unet": (UNet, image(64), None, None),
     "dlrm": (Dlrm, lambda: (torch.randn(6, 13), ids(6, 4, 3, below=100)), None, None),
     "bf16_block": (encoder_block, lambda: (torch.randn(2, 12, 64).bfloat16(),), None, None),
-    "llama_dynamic": (Decoder, lambda: (ids(2, 16),), lambda: (ids(3, 45),),
-                      lambda: ({0: sized("n", 2, 64), 1: sized("t", 2, 512)},)),
+    "llama_dynamic": (
+        Decoder,
+        lambda: (ids(2, 16),),
+        lambda: (ids(3, 45),),
+        lambda: ({0: sized("n", 2, 64), 1: sized("t", 2, 512)},),
+    ),
     "index_mix": (IndexMix, lambda: (torch.randn(16, 10), ids(24, below=16), torch.rand(16, 10) > 0.3), None, None),
     "mutation": (Mutation, lambda: (torch.randn(4, 8),), None, None),
     "cond": (Branch, lambda: (torch.ones(4, 8),), lambda: (-torch.ones(4, 8),), None),
-    "while_loop": (Loop, lambda: (torch.tensor(0), torch.randn(4, 4)), lambda: (torch.tensor(3), torch.randn(4, 4)), None),
-    "unbacked": (DataDependent, lambda: (torch.randn(8), torch.tensor(5)), lambda: (torch.randn(8), torch.tensor(11)), None),
-    "hf_bert": (lambda: transformer("BertConfig", "BertModel", "last_hidden_state", BERT), lambda: (ids(2, 16),), None, None),
-    "hf_gpt2": (lambda: transformer("GPT2Config", "GPT2LMHeadModel", "logits", GPT2), lambda: (ids(2, 16),), None, None),
-    "hf_llama": (lambda: transformer("LlamaConfig", "LlamaForCausalLM", "logits", LLAMA), lambda: (ids(2, 16),), None, None),
+    "while_loop": (
+        Loop,
+        lambda: (torch.tensor(0), torch.randn(4, 4)),
+        lambda: (torch.tensor(3), torch.randn(4, 4)),
+        None,
+    ),
+    "unbacked": (
+        DataDependent,
+        lambda: (torch.randn(8), torch.tensor(5)),
+        lambda: (torch.randn(8), torch.tensor(11)),
+        None,
+    ),
+    "hf_bert": (
+        lambda: transformer("BertConfig", "BertModel", "last_hidden_state", BERT),
+        lambda: (ids(2, 16),),
+        None,
+        None,
+    ),
+    "hf_gpt2": (
+        lambda: transformer("GPT2Config", "GPT2LMHeadModel", "logits", GPT2),
+        lambda: (ids(2, 16),),
+        None,
+        None,
+    ),
+    "hf_llama": (
+        lambda: transformer("LlamaConfig", "LlamaForCausalLM", "logits", LLAMA),
+        lambda: (ids(2, 16),),
+        None,
+        None,
+    ),
     "hf_t5": (t5, lambda: (ids(2, 8), ids(2, 8)), None, None),
     "hf_clip": (clip, lambda: (ids(2, 8), torch.randn(2, 3, 64, 64)), None, None),
     "timm_test_vit": (lambda: timm_model("test_vit"), image(160), None, None),
     "timm_test_resnet": (lambda: timm_model("test_resnet"), image(160), None, None),
     "timm_test_efficientnet": (lambda: timm_model("test_efficientnet"), image(160), None, None),
-}  # fmt: skip
+}
 
 
-def training_step(module, loss):
-    """Forward, backward and an SGD update as one function of inputs and weights, traced by make_fx."""
+def training_step(module, *data):
+    """Forward, cross-entropy, backward and an SGD update as one graph over the data and the weights, and its inputs."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
     names = [name for name, _ in module.named_parameters()]
 
-    class Step(nn.Module):
-        def forward(self, x, target, *weights):
-            named = dict(zip(names, weights))
-            gradients, value = torch.func.grad_and_value(
-                lambda named: loss(torch.func.functional_call(module, named, (x,)), target)
-            )(named)
-            return value, *[named[name] - 0.1 * gradients[name] for name in names]
+    def step(x, target, *weights):
+        leaves = [weight.detach().requires_grad_() for weight in weights]
+        loss = F.cross_entropy(torch.func.functional_call(module, dict(zip(names, leaves)), (x,)), target)
+        gradients = torch.autograd.grad(loss, leaves)
+        return loss.detach(), *[w.detach() - 0.1 * gradient for w, gradient in zip(leaves, gradients)]
 
-    return Step(), [p.detach() for p in module.parameters()]
+    inputs = (*data, *[p.detach().clone() for p in module.parameters()])
+    return make_fx(step)(*inputs), inputs
 
 
 def train_mlp():
     module = nn.Sequential(nn.Linear(20, 64), nn.Tanh(), nn.LayerNorm(64), nn.Linear(64, 5))
-    step, weights = training_step(module, F.cross_entropy)
-    inputs = (torch.randn(16, 20), ids(16, below=5), *weights)
-    from torch.fx.experimental.proxy_tensor import make_fx
+    return training_step(module, torch.randn(16, 20), ids(16, below=5))
 
-    return make_fx(step)(*inputs), inputs
+
+def train_transformer():
+    layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    module = nn.Sequential(nn.Embedding(50, 32), layer, nn.Flatten(0, 1), nn.Linear(32, 50))
+    return training_step(module, ids(2, 8, below=50), ids(16, below=50))
+
+
+TRAINING = {"train_mlp": train_mlp, "train_transformer": train_transformer}
 
 
 def record_model(folder, name):
     torch.manual_seed(0)
     second = dynamic = None
-    if name == "train_mlp":
-        model, inputs = train_mlp()
+    if name in TRAINING:
+        model, inputs = TRAINING[name]()
     else:
         build, make_inputs, second, dynamic = MODELS[name]
         model, inputs = build().eval(), make_inputs()
@@ -491,7 +536,7 @@ def main():
         record_opinfo(options.archive, options.like)
     else:
         os.makedirs(options.folder, exist_ok=True)
-        for name in options.names or [*MODELS, "train_mlp"]:
+        for name in options.names or [*MODELS, *TRAINING]:
             record_model(options.folder, name)
 
 
