@@ -1,0 +1,300 @@
+// The table of scalar expressions: interning, folding, substitution.
+#include <bit>
+#include <cmath>
+
+#include "loop/loop.h"
+#include "support/error.h"
+#include "support/match.h"
+
+namespace toroid::loop {
+namespace {
+
+std::string key_of(sym::Expr e) {
+  return e.is_const() ? fmt::format(" {}", e.value()) : fmt::format(" {}", static_cast<const void*>(e.node()));
+}
+
+std::string key_of(const Scalar& value) {
+  return match(
+      value, [](bool v) -> std::string { return v ? "t" : "f"; }, [](const sym::Expr& e) { return key_of(e); },
+      [](double v) { return fmt::format("d{:x}", std::bit_cast<uint64_t>(v)); });
+}
+
+std::string key_of(const ExprOp& op, DType dtype) {
+  std::string key = fmt::format("{}:{}:", op.index(), static_cast<int>(dtype));
+  auto ids = [&](std::initializer_list<ExprId> list) {
+    for (ExprId id : list) key += fmt::format(" {}", static_cast<uint32_t>(id));
+  };
+  match(
+      op, [&](const Literal& o) { key += key_of(o.value); }, [&](const Index& o) { key += key_of(o.value); },
+      [&](const Load& o) {
+        key += fmt::format("{}", static_cast<uint32_t>(o.buffer));
+        for (sym::Expr e : o.index) key += key_of(e);
+      },
+      [&](const Compute& o) {
+        key += fmt::format("{}", static_cast<int>(o.op));
+        for (ExprId id : o.operands) ids({id});
+      },
+      [&](const Convert& o) { ids({o.operand}); },
+      [&](const BitcastTo& o) {
+        ids({o.operand});
+        key += fmt::format(" {} {}", static_cast<int>(o.from), static_cast<int>(o.to));
+      },
+      [&](const Masked& o) { ids({o.condition, o.value, o.otherwise}); },
+      [&](const Accumulated& o) { key += fmt::format("{}", static_cast<uint32_t>(o.id)); },
+      [&](const Stashed& o) { key += fmt::format("{}", static_cast<uint32_t>(o.id)); });
+  return key;
+}
+
+DType register_dtype(DType storage) { return is_reduced_float(storage) ? DType::F32 : storage; }
+
+// The symbolic integers a node mentions.
+std::vector<sym::Expr> indices_of(const ExprOp& op) {
+  if (const auto* load = std::get_if<Load>(&op)) return load->index;
+  if (const auto* index = std::get_if<Index>(&op)) return {index->value};
+  return {};
+}
+
+}  // namespace
+
+ExprId ExprTable::add(ExprOp op, DType dtype) {
+  auto [slot, is_new] = interned_.try_emplace(key_of(op, dtype), ExprId{static_cast<uint32_t>(nodes_.size())});
+  if (is_new) nodes_.push_back({std::move(op), dtype});
+  return slot->second;
+}
+
+ExprId ExprTable::literal(Scalar value, DType dtype) {
+  dtype = register_dtype(dtype);
+  if (const auto* e = std::get_if<sym::Expr>(&value)) {
+    if (!e->is_const()) return index(*e, dtype);
+    if (is_floating(dtype)) value = static_cast<double>(e->value());
+    if (dtype == DType::Bool) value = e->value() != 0;
+  } else if (const auto* b = std::get_if<bool>(&value); b && dtype != DType::Bool) {
+    value = is_floating(dtype) ? Scalar(*b ? 1.0 : 0.0) : Scalar(sym::Expr(*b ? 1 : 0));
+  }
+  return add(Literal{value}, dtype);
+}
+
+ExprId ExprTable::index(sym::Expr value, DType dtype) {
+  dtype = register_dtype(dtype);
+  if (value.is_const()) return literal(Scalar(value), dtype);
+  return convert(add(Index{value}, DType::I64), dtype);
+}
+
+ExprId ExprTable::load(BufferId buffer, std::vector<sym::Expr> index, DType storage) {
+  return add(Load{buffer, std::move(index)}, register_dtype(storage));
+}
+
+ExprId ExprTable::compute(ScalarOp op, std::vector<ExprId> operands) {
+  if (op == ScalarOp::Where && operands[1] == operands[2]) return operands[1];
+  const DType dtype = result_dtype(op, this->dtype(operands[op == ScalarOp::Where ? 1 : 0]));
+  return add(Compute{op, std::move(operands)}, dtype);
+}
+
+ExprId ExprTable::convert(ExprId operand, DType dtype) {
+  dtype = register_dtype(dtype);
+  const DType from = this->dtype(operand);
+  if (from == dtype) return operand;
+  if (const auto* constant = std::get_if<Literal>(&node(operand).op)) {
+    Scalar value = constant->value;
+    if (const auto* d = std::get_if<double>(&value)) {
+      if (dtype == DType::F32) return literal(static_cast<double>(static_cast<float>(*d)), dtype);
+      if (is_floating(dtype)) return literal(value, dtype);
+      if (dtype == DType::Bool) return literal(*d != 0, dtype);
+    } else if (is_floating(dtype) || dtype == DType::Bool || dtype == DType::I64) {
+      return literal(value, dtype);
+    }
+  }
+  return add(Convert{operand}, dtype);
+}
+
+ExprId ExprTable::masked(ExprId condition, ExprId value, ExprId otherwise) {
+  if (value == otherwise) return value;
+  if (const auto* c = std::get_if<Literal>(&node(condition).op)) return std::get<bool>(c->value) ? value : otherwise;
+  return add(Masked{condition, value, otherwise}, dtype(value));
+}
+
+// Integer arithmetic on axes and sizes as a symbolic expression; nullopt when a tensor's element takes part.
+std::optional<sym::Expr> ExprTable::symbolic(ExprId id) const {
+  const ExprNode& n = node(id);
+  if (const auto* index = std::get_if<Index>(&n.op)) return index->value;
+  if (const auto* literal_op = std::get_if<Literal>(&n.op)) {
+    const auto* e = std::get_if<sym::Expr>(&literal_op->value);
+    return e ? std::optional(*e) : std::nullopt;
+  }
+  const auto* c = std::get_if<Compute>(&n.op);
+  if (c == nullptr || n.dtype != DType::I64 || c->operands.size() != 2) return std::nullopt;
+  const auto a = symbolic(c->operands[0]);
+  const auto b = a ? symbolic(c->operands[1]) : std::nullopt;
+  if (!b) return std::nullopt;
+  switch (c->op) {
+    case ScalarOp::Add: return *a + *b;
+    case ScalarOp::Sub: return *a - *b;
+    case ScalarOp::Mul: return *a * *b;
+    case ScalarOp::FloorDiv:
+      if (b->is_const(0)) return std::nullopt;
+      return sym::floor_div(*a, *b);
+    case ScalarOp::Mod:
+      if (b->is_const(0)) return std::nullopt;
+      return sym::mod(*a, *b);
+    default: return std::nullopt;
+  }
+}
+
+sym::Expr ExprTable::as_index(ExprId id, sym::Expr size) {
+  // A symbolic index was in bounds by construction only where its range says so; else it is checked like any value.
+  if (const auto e = symbolic(id); e && sym::known_le(0, *e) && sym::known_lt(*e, size)) return *e;
+  const std::string key = fmt::format("{}/{}", static_cast<uint32_t>(id), key_of(size));
+  if (const auto found = value_of_expr_.find(key); found != value_of_expr_.end()) return found->second;
+  const int64_t max = size.is_const() ? std::max<int64_t>(size.value() - 1, 0) : sym::kPosInf;
+  const sym::Expr symbol = symbols_.value({0, max}, "v");
+  value_of_expr_.emplace(key, symbol);
+  values_.emplace(symbol, ValueSymbol{id, size});
+  return symbol;
+}
+
+const ValueSymbol* ExprTable::value_symbol(sym::Expr symbol) const {
+  const auto found = values_.find(symbol);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+std::vector<ExprId> ExprTable::operands(ExprId id) const {
+  const ExprOp& op = node(id).op;
+  std::vector<ExprId> result;
+  match(
+      op, [](const Literal&) {}, [](const Index&) {}, [](const Load&) {},
+      [&](const Compute& o) { result = o.operands; }, [&](const Convert& o) { result = {o.operand}; },
+      [&](const BitcastTo& o) { result = {o.operand}; },
+      [&](const Masked& o) { result = {o.condition, o.value, o.otherwise}; }, [](const Accumulated&) {},
+      [](const Stashed&) {});
+  for (sym::Expr index : indices_of(op)) {
+    if (index.is_const()) continue;
+    for (sym::Expr symbol : sym::free_symbols(index)) {
+      if (const ValueSymbol* value = value_symbol(symbol)) result.push_back(value->index);
+    }
+  }
+  return result;
+}
+
+sym::Expr ExprTable::rewrite_index(sym::Expr index, const sym::Substitution& axes, const Leaf& leaf, Memo& memo) {
+  if (index.is_const()) return index;
+  sym::Substitution all;
+  for (sym::Expr symbol : sym::free_symbols(index)) {
+    if (const ValueSymbol* value = value_symbol(symbol)) {
+      const ValueSymbol old = *value;
+      const ExprId inner = rewrite(old.index, axes, leaf, memo);
+      if (inner != old.index) all.emplace_back(symbol, as_index(inner, old.size));
+    } else {
+      for (const auto& [from, to] : axes) {
+        if (from == symbol) all.emplace_back(from, to);
+      }
+    }
+  }
+  return all.empty() ? index : sym::substitute(index, all);
+}
+
+ExprId ExprTable::rewrite(ExprId id, const sym::Substitution& axes, const Leaf& leaf, Memo& memo) {
+  if (const auto found = memo.find(id); found != memo.end()) return found->second;
+  if (leaf) {
+    if (const auto replaced = leaf(id)) {
+      memo[id] = *replaced;
+      return *replaced;
+    }
+  }
+  const ExprNode n = node(id);  // a copy: the table grows below
+  auto sub = [&](ExprId operand) { return rewrite(operand, axes, leaf, memo); };
+  const ExprId result = match(
+      n.op, [&](const Literal&) { return id; },
+      [&](const Index& o) { return index(rewrite_index(o.value, axes, leaf, memo), n.dtype); },
+      [&](const Load& o) {
+        std::vector<sym::Expr> new_index;
+        for (sym::Expr e : o.index) new_index.push_back(rewrite_index(e, axes, leaf, memo));
+        return add(Load{o.buffer, std::move(new_index)}, n.dtype);
+      },
+      [&](const Compute& o) {
+        std::vector<ExprId> new_operands;
+        for (ExprId operand : o.operands) new_operands.push_back(sub(operand));
+        return compute(o.op, std::move(new_operands));
+      },
+      [&](const Convert& o) { return convert(sub(o.operand), n.dtype); },
+      [&](const BitcastTo& o) { return add(BitcastTo{sub(o.operand), o.from, o.to}, n.dtype); },
+      [&](const Masked& o) {
+        const ExprId condition = sub(o.condition);
+        const ExprId value = sub(o.value);
+        return masked(condition, value, sub(o.otherwise));
+      },
+      [&](const Accumulated&) { return id; }, [&](const Stashed&) { return id; });
+  memo[id] = result;
+  return result;
+}
+
+ExprId ExprTable::substitute(ExprId id, const sym::Substitution& axes) {
+  if (axes.empty()) return id;
+  Memo memo;
+  return rewrite(id, axes, nullptr, memo);
+}
+
+BufferId LoopProgram::add_buffer(Buffer buffer) {
+  buffers.push_back(std::move(buffer));
+  return BufferId{static_cast<uint32_t>(buffers.size() - 1)};
+}
+
+std::vector<ExprId> reachable(const ExprTable& exprs, const std::vector<ExprId>& roots) {
+  std::vector<ExprId> order;
+  std::unordered_map<ExprId, bool> seen;
+  struct Frame {
+    ExprId id;
+    std::vector<ExprId> operands;
+    size_t next = 0;
+  };
+  for (ExprId root : roots) {
+    if (std::exchange(seen[root], true)) continue;
+    std::vector<Frame> stack;
+    stack.push_back({root, exprs.operands(root)});
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.next == top.operands.size()) {
+        order.push_back(top.id);
+        stack.pop_back();
+        continue;
+      }
+      const ExprId operand = top.operands[top.next++];
+      if (!std::exchange(seen[operand], true)) stack.push_back({operand, exprs.operands(operand)});
+    }
+  }
+  return order;
+}
+
+std::vector<ExprId> roots(const LoopProgram& program, const Computation& computation) {
+  return match(
+      computation.work, [](const Map& w) { return std::vector<ExprId>{w.value}; },
+      [](const Reduction& w) { return std::vector<ExprId>{w.value}; },
+      [](const ScanLoop& w) { return std::vector<ExprId>{w.value}; },
+      [&](const ScatterLoop& w) {
+        std::vector<ExprId> result = {w.value};
+        for (sym::Expr index : w.index) {
+          if (index.is_const()) continue;
+          for (sym::Expr symbol : sym::free_symbols(index)) {
+            if (const ValueSymbol* value = program.exprs.value_symbol(symbol)) result.push_back(value->index);
+          }
+        }
+        return result;
+      },
+      [](const Call&) { return std::vector<ExprId>{}; });
+}
+
+std::vector<BufferId> reads(const LoopProgram& program, const Computation& computation) {
+  std::vector<BufferId> result;
+  auto add = [&](BufferId buffer) {
+    if (std::find(result.begin(), result.end(), buffer) == result.end()) result.push_back(buffer);
+  };
+  for (ExprId id : reachable(program.exprs, roots(program, computation))) {
+    if (const auto* load = std::get_if<Load>(&program.exprs.node(id).op)) add(load->buffer);
+  }
+  if (const auto* scatter = std::get_if<ScatterLoop>(&computation.work)) add(scatter->base);
+  if (const auto* call = std::get_if<Call>(&computation.work)) {
+    for (const Operand& operand : call->operands) add(operand.buffer);
+  }
+  return result;
+}
+
+}  // namespace toroid::loop

@@ -1,0 +1,177 @@
+// The loop IR: a list of computations over explicit axes, each defining buffers by a scalar expression.
+//
+//   out[i0, i1] = x[i0, i1] * exp(y[i1])            Map
+//   s[i0]       = sum over r0 of x[i0, r0]          Reduction
+//
+// Scalar expressions form a DAG of interned nodes: equal expressions have equal ids, so common subexpressions are shared
+// by construction. Indices are symbolic integer expressions (sym::Expr) over axes, sizes and "value symbols", which stand for
+// integers computed by an expression (an index read from a tensor).
+//
+// Meaning. Expressions have one of the compute dtypes: Bool, U8, I8, I16, I32, I64, F32, F64; a load from an F16 or BF16 buffer
+// gives F32, and a store rounds. Masked{c, a, b} is a where c holds, else b, and loads inside a happen only where c
+// holds. Integer arithmetic wraps. Computations run in order.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace toroid::loop {
+
+enum class ExprId : uint32_t {};
+enum class BufferId : uint32_t {};
+enum class AccumulatorId : uint32_t {};   // the result of a reduction inside the kernel at hand
+enum class StashId : uint32_t {};         // a row of values kept between the stages of a kernel
+
+struct Literal { Scalar value; };                                // of the node's dtype
+struct Index { sym::Expr value; };                               // an integer expression as an I64
+struct Load { BufferId buffer; std::vector<sym::Expr> index; };  // one index per dim of the buffer
+struct Compute { ScalarOp op; std::vector<ExprId> operands; };
+struct Convert { ExprId operand; };                              // to the node's dtype
+struct BitcastTo { ExprId operand; DType from, to; };            // storage dtypes: bits of `from` read as `to`
+struct Masked { ExprId condition, value, otherwise; };
+struct Accumulated { AccumulatorId id; };                        // kernels only
+struct Stashed { StashId id; };                                  // kernels only
+
+using ExprOp = std::variant<Literal, Index, Load, Compute, Convert, BitcastTo, Masked, Accumulated, Stashed>;
+
+struct ExprNode {
+  ExprOp op;
+  DType dtype;
+};
+
+// What a value symbol stands for: `index`, which must lie in [0, size).
+struct ValueSymbol {
+  ExprId index;
+  sym::Expr size;
+};
+
+class ExprTable {
+ public:
+  explicit ExprTable(sym::Context& symbols) : symbols_(symbols) {}
+
+  ExprId add(ExprOp op, DType dtype);
+  const ExprNode& node(ExprId id) const { return nodes_[static_cast<size_t>(id)]; }
+  DType dtype(ExprId id) const { return node(id).dtype; }
+  size_t size() const { return nodes_.size(); }
+  sym::Context& symbols() const { return symbols_; }
+
+  // Shorthands that fold what is constant. F16 and BF16 mean F32 here.
+  ExprId literal(Scalar value, DType dtype);
+  ExprId index(sym::Expr value, DType dtype = DType::I64);
+  ExprId load(BufferId buffer, std::vector<sym::Expr> index, DType storage);
+  ExprId compute(ScalarOp op, std::vector<ExprId> operands);
+  ExprId convert(ExprId operand, DType dtype);
+  ExprId masked(ExprId condition, ExprId value, ExprId otherwise);
+
+  // `id` as an index below `size`: the symbolic expression it is, or a value symbol for it.
+  sym::Expr as_index(ExprId id, sym::Expr size);
+  const ValueSymbol* value_symbol(sym::Expr symbol) const;   // null for other symbols
+
+  // Operands that are expressions, including those behind the value symbols of its indices.
+  std::vector<ExprId> operands(ExprId id) const;
+
+  // The expression with axes replaced; `leaf` may replace a node outright (nullopt descends). `memo` serves several calls
+  // with the same axes and leaf.
+  using Leaf = std::function<std::optional<ExprId>(ExprId)>;
+  using Memo = std::unordered_map<ExprId, ExprId>;
+  ExprId rewrite(ExprId id, const sym::Substitution& axes, const Leaf& leaf, Memo& memo);
+  sym::Expr rewrite_index(sym::Expr index, const sym::Substitution& axes, const Leaf& leaf, Memo& memo);
+  ExprId substitute(ExprId id, const sym::Substitution& axes);
+
+ private:
+  std::optional<sym::Expr> symbolic(ExprId id) const;
+
+  sym::Context& symbols_;
+  std::vector<ExprNode> nodes_;
+  std::unordered_map<std::string, ExprId> interned_;
+  std::unordered_map<sym::Expr, ValueSymbol> values_;
+  std::unordered_map<std::string, sym::Expr> value_of_expr_;
+};
+
+enum class BufferKind : uint8_t { Input, Constant, Output, Temporary };
+
+struct Buffer {
+  std::string name;
+  DType dtype;
+  std::vector<sym::Expr> sizes;
+  std::vector<sym::Expr> strides;          // in elements
+  BufferKind kind = BufferKind::Temporary;
+  uint32_t position = 0;                   // of the input, constant or output
+};
+
+// out[axes] = value, for every value of the axes.
+struct Map {
+  std::vector<sym::Expr> axes;
+  ExprId value;
+};
+// out[axes] = combination of value over reduce_axes. ArgMin and ArgMax yield the row-major position among reduce_axes.
+struct Reduction {
+  std::vector<sym::Expr> axes;
+  std::vector<sym::Expr> reduce_axes;
+  ReduceOp op;
+  ExprId value;
+};
+// out[.., i, ..] = combination of value over axes[dim] <= i.
+struct ScanLoop {
+  std::vector<sym::Expr> axes;
+  size_t dim;
+  ScanOp op;
+  ExprId value;
+};
+// out = base; then in row-major order of axes: out[index] op= value.
+struct ScatterLoop {
+  BufferId base;
+  std::vector<sym::Expr> axes;
+  std::vector<sym::Expr> index;
+  ScatterMode mode;
+  ExprId value;
+};
+// A strided window on a buffer, as a library call sees it. Strides and offset in elements.
+struct Operand {
+  BufferId buffer;
+  std::vector<sym::Expr> sizes;
+  std::vector<sym::Expr> strides;
+  sym::Expr offset;
+};
+// A node that stays whole: Matmul, Convolution, Attention, Sort, Library. Outputs are contiguous.
+struct Call {
+  Op op;
+  std::vector<Operand> operands;
+};
+
+using Work = std::variant<Map, Reduction, ScanLoop, ScatterLoop, Call>;
+
+struct Computation {
+  Work work;
+  std::vector<BufferId> outputs;
+  std::string name;                        // from the source operators
+  std::vector<ProvenanceId> provenance;
+};
+
+struct LoopProgram {
+  explicit LoopProgram(sym::Context& symbols) : exprs(symbols) {}
+
+  ExprTable exprs;
+  std::vector<Buffer> buffers;
+  std::vector<Computation> computations;
+
+  Buffer& buffer(BufferId id) { return buffers[static_cast<size_t>(id)]; }
+  const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id)]; }
+  BufferId add_buffer(Buffer buffer);
+};
+
+// Every expression a computation evaluates, indices included.
+std::vector<ExprId> roots(const LoopProgram& program, const Computation& computation);
+// Buffers read by a computation, each once.
+std::vector<BufferId> reads(const LoopProgram& program, const Computation& computation);
+// Every expression reachable from `roots`, each once, operands before users.
+std::vector<ExprId> reachable(const ExprTable& exprs, const std::vector<ExprId>& roots);
+
+std::string to_string(const LoopProgram& program, ExprId id);
+std::string to_string(const LoopProgram& program);
+
+}  // namespace toroid::loop

@@ -1,0 +1,496 @@
+#include "lower/lower.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/builder.h"
+#include "lower/cost.h"
+#include "lower/index_map.h"
+#include "support/error.h"
+#include "support/match.h"
+
+namespace toroid {
+namespace {
+
+using loop::BufferId;
+using loop::ExprId;
+
+// What a graph value is at the loop level: an expression over its own axes, and a buffer once it has one.
+struct Lowered {
+  std::vector<sym::Expr> axes;
+  ExprId value{};
+  std::optional<BufferId> buffer;
+  std::vector<ProvenanceId> provenance;   // of the operations folded into `value`
+};
+
+std::string short_name(std::string_view op) {
+  if (const size_t colon = op.find("::"); colon != std::string_view::npos) op.remove_prefix(colon + 2);
+  return std::string(op.substr(0, op.find('.')));
+}
+
+class Lowering {
+ public:
+  explicit Lowering(const Program& program)
+      : program_(program), graph_(program.graph), loops_(std::make_unique<loop::LoopProgram>(*program.symbols)) {}
+
+  LoweredProgram run() {
+    count_uses();
+    values_.resize(graph_.num_values());
+    for (const Node& node : graph_.nodes()) {
+      const Provenance& source = graph_.provenance(node.provenance);
+      try {
+        lower_node(node);
+      } catch (Error& error) {
+        if (!source.op.empty()) error.at(fmt::format("at {} '{}' ({})", source.op, source.name, source.source));
+        throw;
+      }
+    }
+    LoweredProgram result;
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) result.outputs.push_back(bind_output(graph_.outputs[i], i));
+    result.loops = std::move(loops_);
+    return result;
+  }
+
+ private:
+  loop::ExprTable& exprs() { return loops_->exprs; }
+
+  void count_uses() {
+    uses_.assign(graph_.num_values(), 0);
+    for (const Node& node : graph_.nodes()) {
+      for (ValueId input : node.inputs) ++uses_[static_cast<size_t>(input)];
+    }
+    for (ValueId output : graph_.outputs) ++uses_[static_cast<size_t>(output)];
+  }
+
+  std::vector<sym::Expr> fresh_axes(const std::vector<sym::Expr>& sizes, std::string_view prefix = "i") {
+    std::vector<sym::Expr> axes;
+    for (sym::Expr size : sizes) axes.push_back(size.is_const(1) ? sym::Expr(0) : program_.symbols->axis(size, prefix));
+    return axes;
+  }
+
+  Lowered& lowered(ValueId id) { return values_[static_cast<size_t>(id)]; }
+  const std::vector<sym::Expr>& sizes(ValueId id) const { return graph_.type(id).sizes; }
+  DType dtype(ValueId id) const { return graph_.type(id).dtype; }
+
+  // The value's element at `index`.
+  ExprId at(ValueId id, const std::vector<sym::Expr>& index) {
+    const Lowered& value = lowered(id);
+    sym::Substitution axes;
+    for (size_t d = 0; d < index.size(); ++d) {
+      if (!value.axes[d].is_const() && value.axes[d] != index[d]) axes.emplace_back(value.axes[d], index[d]);
+    }
+    return exprs().substitute(value.value, axes);
+  }
+
+  void define(ValueId id, std::vector<sym::Expr> axes, ExprId value, std::vector<ProvenanceId> provenance) {
+    lowered(id) = {std::move(axes), value, std::nullopt, std::move(provenance)};
+  }
+
+  void define_buffer(ValueId id, BufferId buffer) {
+    Lowered& value = lowered(id);
+    if (value.axes.size() != sizes(id).size()) value.axes = fresh_axes(sizes(id));
+    value.buffer = buffer;
+    value.value = exprs().load(buffer, value.axes, dtype(id));
+    value.provenance.clear();
+  }
+
+  BufferId new_buffer(std::string name, DType dtype, const std::vector<sym::Expr>& sizes) {
+    if (is_complex(dtype) || size_bytes(dtype) == 0 || (is_floating(dtype) && size_bytes(dtype) == 1)) {
+      throw Error(ErrorKind::Unsupported, fmt::format("tensors of dtype {} are not supported by the CPU backend", to_string(dtype)));
+    }
+    return loops_->add_buffer({.name = std::move(name), .dtype = dtype, .sizes = sizes, .strides = contiguous_strides(sizes)});
+  }
+
+  BufferId new_buffer(ValueId id) { return new_buffer(graph_.value(id).name, dtype(id), sizes(id)); }
+
+  std::vector<ProvenanceId> merged_provenance(const Node& node) {
+    std::vector<ProvenanceId> result;
+    for (ValueId input : node.inputs) {
+      for (ProvenanceId id : lowered(input).provenance) result.push_back(id);
+    }
+    if (!std::holds_alternative<Full>(node.op) && !std::holds_alternative<Iota>(node.op)) result.push_back(node.provenance);
+    std::sort(result.begin(), result.end());
+    result.erase(std::unique(result.begin(), result.end()), result.end());
+    return result;
+  }
+
+  std::string kernel_name(const std::vector<ProvenanceId>& provenance) {
+    std::string name;
+    std::string last;
+    for (ProvenanceId id : provenance) {
+      const std::string part = short_name(graph_.provenance(id).op);
+      if (part.empty() || part == last) continue;
+      name += (name.empty() ? "" : "_") + part;
+      last = part;
+    }
+    return name.empty() ? "copy" : name;
+  }
+
+  void add_computation(loop::Work work, std::vector<BufferId> outputs, std::vector<ProvenanceId> provenance) {
+    std::string name = kernel_name(provenance);
+    loops_->computations.push_back({std::move(work), std::move(outputs), std::move(name), std::move(provenance)});
+  }
+
+  // The value in memory, contiguous.
+  BufferId realise(ValueId id) {
+    Lowered& value = lowered(id);
+    if (value.buffer) return *value.buffer;
+    const BufferId buffer = new_buffer(id);
+    add_computation(loop::Map{value.axes, value.value}, {buffer}, value.provenance);
+    define_buffer(id, buffer);
+    return buffer;
+  }
+
+  // The value as a strided window on some buffer; copies only where no such window exists.
+  loop::Operand operand(ValueId id, bool must_be_contiguous) {
+    if (!lowered(id).buffer && is_view(graph_.producer(id).op)) relower_view(id);
+    if (const auto window = as_window(id); window && (!must_be_contiguous || is_contiguous(*window))) return *window;
+    const BufferId buffer = realise(id);
+    return {buffer, sizes(id), contiguous_strides(sizes(id)), 0};
+  }
+
+  // Realises what a chain of views looks at, then the views over it again.
+  void relower_view(ValueId id) {
+    const Node& node = graph_.producer(id);
+    const ValueId input = node.inputs[0];
+    if (lowered(input).buffer) {
+      lower_view(node);
+      return;
+    }
+    if (is_view(graph_.producer(input).op)) {
+      relower_view(input);
+    } else {
+      realise(input);
+    }
+    lower_view(node);
+  }
+
+  std::optional<loop::Operand> as_window(ValueId id) {
+    const Lowered& value = lowered(id);
+    const auto* load = std::get_if<loop::Load>(&exprs().node(value.value).op);
+    if (load == nullptr) return std::nullopt;
+    const loop::Buffer& buffer = loops_->buffer(load->buffer);
+    if (buffer.dtype != dtype(id)) return std::nullopt;
+    sym::Expr position = 0;
+    for (size_t d = 0; d < load->index.size(); ++d) position = position + load->index[d] * buffer.strides[d];
+    loop::Operand window{load->buffer, sizes(id), {}, 0};
+    for (sym::Expr axis : value.axes) {
+      if (axis.is_const()) {
+        window.strides.push_back(0);
+        continue;
+      }
+      const auto linear = sym::linear_in(position, axis);
+      if (!linear) return std::nullopt;
+      window.strides.push_back(linear->coefficient);
+      position = linear->rest;
+    }
+    for (sym::Expr stride : window.strides) {
+      if (depends_on_axes(stride)) return std::nullopt;
+    }
+    if (depends_on_axes(position)) return std::nullopt;
+    window.offset = position;
+    return window;
+  }
+
+  static bool depends_on_axes(sym::Expr e) {
+    if (e.is_const()) return false;
+    for (sym::Expr symbol : sym::free_symbols(e)) {
+      if (symbol.node()->symbol_kind == sym::SymbolKind::Axis || symbol.node()->symbol_kind == sym::SymbolKind::Value) return true;
+    }
+    return false;
+  }
+
+  static bool is_contiguous(const loop::Operand& window) {
+    const std::vector<sym::Expr> expected = contiguous_strides(window.sizes);
+    for (size_t d = 0; d < expected.size(); ++d) {
+      if (!window.sizes[d].is_const(1) && !sym::known_eq(window.strides[d], expected[d])) return false;
+    }
+    return true;
+  }
+
+  // ---- one function per kind of node --------------------------------------------------------------------------------------
+
+  void lower_node(const Node& node) {
+    match(
+        node.op, [&](const Input& op) { lower_input(node, op); }, [&](const Constant& op) { lower_constant(node, op); },
+        [&](const Aten& op) { TOROID_CHECK(false, "{} was not decomposed", op.schema->name); },
+        [&](const HigherOrder& op) {
+          throw Error(ErrorKind::Unsupported, fmt::format("control flow '{}' cannot be compiled yet", op.name));
+        },
+        [&](const Full& op) {
+          define(node.outputs[0], fresh_axes(sizes(node.outputs[0])), exprs().literal(op.value, dtype(node.outputs[0])), {});
+        },
+        [&](const Iota& op) {
+          std::vector<sym::Expr> axes = fresh_axes(sizes(node.outputs[0]));
+          const sym::Expr axis = axes[static_cast<size_t>(op.dim)];
+          define(node.outputs[0], std::move(axes), exprs().index(axis, dtype(node.outputs[0])), {});
+        },
+        [&](const Pointwise& op) { lower_pointwise(node, op); }, [&](const Cast&) { lower_cast(node); },
+        [&](const Bitcast&) {
+          std::vector<sym::Expr> axes = fresh_axes(sizes(node.outputs[0]));
+          const DType to = dtype(node.outputs[0]);
+          const ExprId value = exprs().add(loop::BitcastTo{at(node.inputs[0], axes), dtype(node.inputs[0]), to},
+                                           compute_dtype(to));
+          define(node.outputs[0], std::move(axes), value, merged_provenance(node));
+        },
+        [&](const Expand&) { lower_view(node); }, [&](const Permute&) { lower_view(node); },
+        [&](const Reshape&) { lower_view(node); }, [&](const Slice&) { lower_view(node); },
+        [&](const Remap&) { lower_view(node); }, [&](const Pad& op) { lower_pad(node, op); },
+        [&](const Cat& op) { lower_cat(node, op); }, [&](const Gather&) { lower_gather(node); },
+        [&](const Scatter& op) { lower_scatter(node, op); }, [&](const Reduce& op) { lower_reduce(node, op); },
+        [&](const Scan& op) { lower_scan(node, op); }, [&](const Sort&) { lower_call(node, true); },
+        [&](const Matmul&) { lower_call(node, false); }, [&](const Convolution&) { lower_call(node, true); },
+        [&](const Attention&) { lower_call(node, false); }, [&](const Library&) { lower_call(node, true); });
+  }
+
+  void lower_input(const Node& node, const Input& op) {
+    const ValueId id = node.outputs[0];
+    const BufferId buffer = new_buffer(id);
+    loop::Buffer& b = loops_->buffer(buffer);
+    b.kind = loop::BufferKind::Input;
+    b.position = op.index;
+    if (!graph_.type(id).strides.empty()) b.strides = graph_.type(id).strides;
+    define_buffer(id, buffer);
+  }
+
+  void lower_constant(const Node& node, const Constant& op) {
+    const ValueId id = node.outputs[0];
+    const ConstantData& data = program_.constant(op.id);
+    // A single element is a literal, unless the program may write it.
+    if (!data.is_buffer && sizes(id).empty() && define_literal(id, data)) return;
+    const BufferId buffer = new_buffer(id);
+    loop::Buffer& b = loops_->buffer(buffer);
+    b.kind = loop::BufferKind::Constant;
+    b.position = static_cast<uint32_t>(op.id);
+    if (!data.type.strides.empty()) b.strides = data.type.strides;
+    define_buffer(id, buffer);
+  }
+
+  bool define_literal(ValueId id, const ConstantData& data) {
+    auto read = [&](auto sample) {
+      std::memcpy(&sample, data.bytes.data(), sizeof(sample));
+      return sample;
+    };
+    Scalar value;
+    switch (data.type.dtype) {
+      case DType::F32: value = static_cast<double>(read(float{})); break;
+      case DType::F64: value = read(double{}); break;
+      case DType::I64: value = sym::Expr(read(int64_t{})); break;
+      case DType::I32: value = sym::Expr(static_cast<int64_t>(read(int32_t{}))); break;
+      case DType::Bool: value = read(uint8_t{}) != 0; break;
+      default: return false;
+    }
+    define(id, {}, exprs().literal(value, data.type.dtype), {});
+    return true;
+  }
+
+  void lower_pointwise(const Node& node, const Pointwise& op) {
+    const ValueId id = node.outputs[0];
+    std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    std::vector<ExprId> operands;
+    for (ValueId input : node.inputs) operands.push_back(at(input, axes));
+    define(id, std::move(axes), exprs().compute(op.op, std::move(operands)), merged_provenance(node));
+    realise_if_worth_it(id);
+  }
+
+  void lower_cast(const Node& node) {
+    const ValueId id = node.outputs[0];
+    std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    const ExprId value = exprs().convert(at(node.inputs[0], axes), dtype(id));
+    define(id, std::move(axes), value, merged_provenance(node));
+    realise_if_worth_it(id);
+  }
+
+  void realise_if_worth_it(ValueId id) {
+    if (lowered(id).buffer) return;
+    const ExprCost cost = cost_of(exprs(), lowered(id).value);
+    const int uses = uses_[static_cast<size_t>(id)];
+    if (cost.nodes > kMaxNodes || (uses > 1 && !cost.is_cheap())) realise(id);
+  }
+
+  // Views that read an element several times should not compute it several times.
+  void realise_before_repeating(ValueId input, sym::Expr elements_out) {
+    if (lowered(input).buffer) return;
+    if (cost_of(exprs(), lowered(input).value).is_cheap()) return;
+    if (sym::known_le(elements_out, graph_.type(input).numel())) return;
+    realise(input);
+  }
+
+  void lower_view(const Node& node) {
+    const ValueId id = node.outputs[0];
+    const ValueId input = node.inputs[0];
+    realise_before_repeating(input, graph_.type(id).numel());
+    std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    const ExprId value = at(input, view_index(node.op, sizes(input), sizes(id), axes));
+    define(id, std::move(axes), value, lowered(input).provenance);
+  }
+
+  ExprId condition(sym::Expr holds) {
+    if (holds.is_const()) return exprs().literal(holds.value() != 0, DType::Bool);
+    return exprs().convert(exprs().index(holds), DType::Bool);
+  }
+
+  void lower_pad(const Node& node, const Pad& op) {
+    const ValueId id = node.outputs[0];
+    const ValueId input = node.inputs[0];
+    std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    std::vector<sym::Expr> index;
+    sym::Expr inside = 1;
+    for (size_t d = 0; d < axes.size(); ++d) {
+      index.push_back(axes[d] - op.low[d]);
+      inside = sym::logical_and(inside, sym::logical_and(sym::le(0, index[d]), sym::lt(index[d], sizes(input)[d])));
+    }
+    const ExprId value = exprs().masked(condition(inside), at(input, index), exprs().literal(op.value, dtype(id)));
+    define(id, std::move(axes), value, merged_provenance(node));
+  }
+
+  void lower_cat(const Node& node, const Cat& op) {
+    const ValueId id = node.outputs[0];
+    const size_t dim = static_cast<size_t>(op.dim);
+    std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    // From the last part to the first: axis < end of part ? part : later parts. The last part needs no condition.
+    std::vector<sym::Expr> starts = {0};
+    for (ValueId input : node.inputs) starts.push_back(starts.back() + sizes(input)[dim]);
+    std::optional<ExprId> value;
+    for (size_t i = node.inputs.size(); i-- > 0;) {
+      if (sizes(node.inputs[i])[dim].is_const(0)) continue;
+      std::vector<sym::Expr> index = axes;
+      index[dim] = axes[dim] - starts[i];
+      const ExprId part = at(node.inputs[i], index);
+      value = value ? exprs().masked(condition(sym::lt(axes[dim], starts[i + 1])), part, *value) : part;
+    }
+    if (!value) value = exprs().literal(Scalar(0.0), dtype(id));
+    define(id, std::move(axes), *value, merged_provenance(node));
+    realise_if_worth_it(id);
+  }
+
+  std::vector<sym::Expr> indices(std::span<const ValueId> tensors, const std::vector<sym::Expr>& bounds,
+                                 const std::vector<sym::Expr>& axes) {
+    std::vector<sym::Expr> index;
+    for (size_t d = 0; d < tensors.size(); ++d) index.push_back(exprs().as_index(at(tensors[d], axes), bounds[d]));
+    return index;
+  }
+
+  void lower_gather(const Node& node) {
+    const ValueId id = node.outputs[0];
+    const ValueId input = node.inputs[0];
+    if (!lowered(input).buffer && !cost_of(exprs(), lowered(input).value).is_cheap()) realise(input);
+    std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    const ExprId value = at(input, indices(std::span(node.inputs).subspan(1), sizes(input), axes));
+    define(id, std::move(axes), value, merged_provenance(node));
+    realise_if_worth_it(id);
+  }
+
+  void lower_scatter(const Node& node, const Scatter& op) {
+    const ValueId id = node.outputs[0];
+    const ValueId source = node.inputs[1];
+    const BufferId base = realise(node.inputs[0]);
+    std::vector<sym::Expr> axes = fresh_axes(sizes(source));
+    std::vector<sym::Expr> index = indices(std::span(node.inputs).subspan(2), sizes(id), axes);
+    const ExprId value = at(source, axes);
+    const BufferId out = new_buffer(id);
+    add_computation(loop::ScatterLoop{base, std::move(axes), std::move(index), op.mode, value}, {out},
+                    merged_provenance(node));
+    define_buffer(id, out);
+  }
+
+  void lower_reduce(const Node& node, const Reduce& op) {
+    const ValueId input = node.inputs[0];
+    std::vector<sym::Expr> index;
+    std::vector<sym::Expr> axes;
+    std::vector<sym::Expr> reduce_axes;
+    sym::Expr count = 1;
+    for (size_t d = 0; d < sizes(input).size(); ++d) {
+      const sym::Expr size = sizes(input)[d];
+      const bool reduced = std::binary_search(op.dims.begin(), op.dims.end(), static_cast<int>(d));
+      if (size.is_const(1)) {
+        index.push_back(0);
+      } else {
+        index.push_back(program_.symbols->axis(size, reduced ? "r" : "i"));
+        if (reduced) reduce_axes.push_back(index.back());
+      }
+      if (reduced) {
+        count = count * size;
+      } else {
+        axes.push_back(index.back());
+      }
+    }
+    const ExprId value = at(input, index);
+    const std::vector<ProvenanceId> provenance = merged_provenance(node);
+    if (op.op != ReduceOp::Welford) {
+      const BufferId out = new_buffer(node.outputs[0]);
+      add_computation(loop::Reduction{axes, reduce_axes, op.op, value}, {out}, provenance);
+      define_buffer(node.outputs[0], out);
+      return;
+    }
+    // Mean and squared deviation in two passes over the row: as careful as Welford's update, and free of its divisions.
+    const DType type = dtype(node.outputs[0]);
+    const BufferId total = new_buffer(graph_.value(node.outputs[0]).name + "_sum", type, sizes(node.outputs[0]));
+    add_computation(loop::Reduction{axes, reduce_axes, ReduceOp::Sum, value}, {total}, provenance);
+    const ExprId elements = exprs().literal(Scalar(count), type);
+    const ExprId mean = exprs().compute(ScalarOp::Div, {exprs().load(total, axes, type), elements});
+    const ExprId deviation = exprs().compute(ScalarOp::Sub, {value, mean});
+    const ExprId square = exprs().compute(ScalarOp::Mul, {deviation, deviation});
+    const BufferId squares = new_buffer(node.outputs[1]);
+    add_computation(loop::Reduction{axes, reduce_axes, ReduceOp::Sum, square}, {squares}, provenance);
+    define(node.outputs[0], axes, mean, provenance);
+    define_buffer(node.outputs[1], squares);
+  }
+
+  void lower_scan(const Node& node, const Scan& op) {
+    const ValueId input = node.inputs[0];
+    std::vector<sym::Expr> axes;
+    for (sym::Expr size : sizes(input)) axes.push_back(program_.symbols->axis(size, "i"));
+    if (axes.empty()) axes.push_back(program_.symbols->axis(1, "i"));
+    const ExprId value = at(input, sizes(input).empty() ? std::vector<sym::Expr>{} : axes);
+    std::vector<BufferId> outputs;
+    for (ValueId output : node.outputs) outputs.push_back(new_buffer(output));
+    add_computation(loop::ScanLoop{axes, static_cast<size_t>(op.dim), op.op, value}, outputs, merged_provenance(node));
+    for (size_t i = 0; i < outputs.size(); ++i) define_buffer(node.outputs[i], outputs[i]);
+  }
+
+  void lower_call(const Node& node, bool contiguous_operands) {
+    loop::Call call{node.op, {}};
+    for (ValueId input : node.inputs) call.operands.push_back(operand(input, contiguous_operands));
+    std::vector<BufferId> outputs;
+    for (ValueId output : node.outputs) outputs.push_back(new_buffer(output));
+    add_computation(std::move(call), outputs, {node.provenance});
+    for (size_t i = 0; i < outputs.size(); ++i) define_buffer(node.outputs[i], outputs[i]);
+  }
+
+  OutputBinding bind_output(ValueId id, size_t position) {
+    // A temporary that already holds the output, perhaps in another shape, becomes the output.
+    if (const auto window = as_window(id); window && is_contiguous(*window) && window->offset.is_const(0)) {
+      loop::Buffer& buffer = loops_->buffer(window->buffer);
+      if (buffer.kind == loop::BufferKind::Temporary && sym::known_eq(sym::product(buffer.sizes), graph_.type(id).numel())) {
+        buffer.kind = loop::BufferKind::Output;
+        buffer.position = static_cast<uint32_t>(position);
+        return {window->buffer, sizes(id)};
+      }
+    }
+    const BufferId out = new_buffer(graph_.value(id).name + "_out", dtype(id), sizes(id));
+    loop::Buffer& buffer = loops_->buffer(out);
+    buffer.kind = loop::BufferKind::Output;
+    buffer.position = static_cast<uint32_t>(position);
+    add_computation(loop::Map{lowered(id).axes, lowered(id).value}, {out}, lowered(id).provenance);
+    return {out, sizes(id)};
+  }
+
+  // Beyond this many nodes an expression is cut: compilers grow slow, and a kernel hard to read.
+  static constexpr int kMaxNodes = 150;
+
+  const Program& program_;
+  const Graph& graph_;
+  std::unique_ptr<loop::LoopProgram> loops_;
+  std::vector<Lowered> values_;
+  std::vector<int> uses_;
+};
+
+}  // namespace
+
+LoweredProgram lower(const Program& program) {
+  ErrorContext context("lowering {}", program.name.empty() ? "the program" : program.name);
+  return Lowering(program).run();
+}
+
+}  // namespace toroid

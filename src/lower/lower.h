@@ -1,0 +1,32 @@
+// Lowers a core-level graph to the loop IR.
+//
+// Every value gets an expression over fresh axes. Views, casts, constants and element-wise operations stay expressions and
+// disappear into the computations that use them:
+//
+//   y = permute(exp(x)); z = y + 1        =>        z[i, j] = exp(x[j, i]) + 1
+//
+// A value becomes a buffer ("is realised") when a library call or an output needs it in memory, when it comes from a reduction,
+// scan or scatter, or when recomputing it in each use would cost more than a round trip to memory. The scheduler
+// may still fuse that buffer away.
+#pragma once
+
+#include "loop/loop.h"
+
+namespace toroid {
+
+// Where an output of the program lives: `buffer`, contiguous, seen with the output's own sizes.
+struct OutputBinding {
+  loop::BufferId buffer;
+  std::vector<sym::Expr> sizes;
+};
+
+struct LoweredProgram {
+  std::unique_ptr<loop::LoopProgram> loops;
+  std::vector<OutputBinding> outputs;      // one per graph output
+};
+
+// Needs a core-level graph without control flow. Throws Error{Unsupported} for what loops cannot express (complex numbers, 8-bit
+// floats, data-dependent operations), naming the operation and its place in the model.
+LoweredProgram lower(const Program& program);
+
+}  // namespace toroid
