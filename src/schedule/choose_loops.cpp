@@ -1,0 +1,152 @@
+// Chooses the loops of a kernel from the strides of all its accesses together.
+//
+// The vector axis is the one along which most loads and stores are contiguous. Neighbouring axes that every access walks as one
+// are merged: [b, s, h] with all operands contiguous becomes a single loop.
+#include <algorithm>
+
+#include "schedule/group.h"
+#include "support/match.h"
+
+namespace toroid::schedule {
+namespace {
+
+// Every integer expression of a kernel, and how often the loops evaluate it.
+struct Access {
+  sym::Expr position;
+  bool is_memory;   // of a load or store, not an index used as a number
+};
+
+std::vector<Access> accesses(const loop::ExprTable& exprs, const Kernel& kernel) {
+  std::vector<Access> result;
+  std::vector<ExprId> values;
+  for (const Stage& stage : kernel.stages) {
+    for (const Statement& statement : stage.statements) {
+      match(
+          statement,
+          [&](const Accumulate& s) {
+            values.push_back(s.value);
+            result.push_back({s.position, false});
+          },
+          [&](const Store& s) {
+            values.push_back(s.value);
+            result.push_back({s.position, true});
+          },
+          [&](const Keep& s) { values.push_back(s.value); });
+    }
+  }
+  for (ExprId id : loop::reachable(exprs, values)) {
+    if (const auto* load = std::get_if<loop::Load>(&exprs.node(id).op)) result.push_back({load->index[0], true});
+    if (const auto* index = std::get_if<loop::Index>(&exprs.node(id).op)) result.push_back({index->value, false});
+  }
+  return result;
+}
+
+bool has_arg_reduction(const Kernel& kernel) {
+  return std::any_of(kernel.accumulators.begin(), kernel.accumulators.end(), [](const Accumulator& a) {
+    return a.op == ReduceOp::ArgMin || a.op == ReduceOp::ArgMax;
+  });
+}
+
+int64_t hint(sym::Expr axis) { return sym::evaluate_hint(*axis.node()->extent); }
+
+// How well lanes along `axis` read and write memory: contiguous accesses count for it, scattered ones against it.
+double score(const std::vector<Access>& list, sym::Expr axis) {
+  double total = 0;
+  for (const Access& access : list) {
+    if (!access.is_memory || !sym::depends_on(access.position, axis)) continue;
+    const auto linear = sym::linear_in(access.position, axis);
+    total += linear && linear->coefficient.is_const(1) ? 1.0 : -1.0;
+  }
+  return total;
+}
+
+void rewrite_positions(loop::LoopProgram& program, Kernel& kernel, const sym::Substitution& axes) {
+  loop::ExprTable::Memo memo;
+  auto value = [&](ExprId& id) { id = program.exprs.rewrite(id, axes, nullptr, memo); };
+  auto position = [&](sym::Expr& e) { e = program.exprs.rewrite_index(e, axes, nullptr, memo); };
+  for (Stage& stage : kernel.stages) {
+    for (Statement& statement : stage.statements) {
+      match(
+          statement,
+          [&](Accumulate& s) {
+            value(s.value);
+            position(s.position);
+          },
+          [&](Store& s) {
+            value(s.value);
+            position(s.position);
+          },
+          [&](Keep& s) { value(s.value); });
+    }
+  }
+}
+
+// May `a` followed by `b` be one axis? Every expression must depend on them only through a*extent(b) + b.
+bool run_together(const std::vector<Access>& list, sym::Expr a, sym::Expr b) {
+  const sym::Expr extent = *b.node()->extent;
+  for (const Access& access : list) {
+    const auto in_a = sym::linear_in(access.position, a);
+    if (!in_a || sym::depends_on(in_a->coefficient, b)) return false;
+    const auto in_b = sym::linear_in(in_a->rest, b);
+    if (!in_b || !sym::known_eq(in_a->coefficient, in_b->coefficient * extent)) return false;
+  }
+  return true;
+}
+
+void merge_neighbours(loop::LoopProgram& program, Kernel& kernel, std::vector<sym::Expr>& axes) {
+  for (size_t i = 0; i + 1 < axes.size();) {
+    const sym::Expr a = axes[i];
+    const sym::Expr b = axes[i + 1];
+    if (!run_together(accesses(program.exprs, kernel), a, b)) {
+      ++i;
+      continue;
+    }
+    const sym::Expr merged = program.exprs.symbols().axis(*a.node()->extent * *b.node()->extent, "i");
+    rewrite_positions(program, kernel, {{a, 0}, {b, merged}});
+    axes[i] = merged;
+    axes.erase(axes.begin() + static_cast<ptrdiff_t>(i) + 1);
+    if (i > 0) --i;
+  }
+}
+
+void move_to_back(std::vector<sym::Expr>& axes, sym::Expr axis) {
+  axes.erase(std::find(axes.begin(), axes.end(), axis));
+  axes.push_back(axis);
+}
+
+}  // namespace
+
+void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
+  merge_neighbours(program, kernel, kernel.outer);
+  if (!has_arg_reduction(kernel)) merge_neighbours(program, kernel, kernel.inner);
+  if (kernel.outer.empty() && kernel.inner.empty()) return;
+
+  const std::vector<Access> list = accesses(program.exprs, kernel);
+  auto best_of = [&](const std::vector<sym::Expr>& axes) {
+    std::optional<std::pair<double, sym::Expr>> best;
+    for (size_t i = axes.size(); i-- > 0;) {   // of equals, the innermost
+      const double value = score(list, axes[i]) + (hint(axes[i]) >= 8 ? 0.5 : -2.0);
+      if (!best || value > best->first) best = {value, axes[i]};
+    }
+    return best;
+  };
+  const auto outer = best_of(kernel.outer);
+  const auto inner = best_of(kernel.inner);
+  if (has_arg_reduction(kernel)) {
+    // A running index beside a running value is kept a lane only along the outer axes.
+    if (outer && outer->first > 0) {
+      kernel.vector = VectorAlong::Outer;
+      move_to_back(kernel.outer, outer->second);
+    }
+    return;
+  }
+  if (inner && (!outer || inner->first >= outer->first)) {
+    kernel.vector = VectorAlong::Inner;
+    move_to_back(kernel.inner, inner->second);
+  } else if (outer) {
+    kernel.vector = VectorAlong::Outer;
+    move_to_back(kernel.outer, outer->second);
+  }
+}
+
+}  // namespace toroid::schedule

@@ -1,0 +1,41 @@
+// Grouping of computations into kernels (internal to schedule/).
+#pragma once
+
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace toroid::schedule {
+
+// A computation in a group, with its axes expressed in the group's.
+struct Member {
+  size_t computation;
+  sym::Substitution axes;   // from the computation's axes
+};
+
+// Computations that become one kernel. With no inner axes it is a pure map over `outer`.
+struct Group {
+  std::vector<Member> members;
+  std::vector<sym::Expr> outer;
+  std::vector<sym::Expr> inner;
+  bool fusible = true;      // false: a scan, scatter or call on its own
+};
+
+// Fuses greedily, in program order: each computation joins the group from which it saves most memory traffic, if it can iterate over
+// the same axes, reads what the group produces exactly where it is produced, and closes no cycle. The groups come
+// in an order in which each reads only from earlier ones.
+std::vector<Group> group_computations(const loop::LoopProgram& program);
+
+// Turns large reductions with few results into a parallel first step over blocks and a small second one.
+void split_large_reductions(loop::LoopProgram& program);
+
+// The kernel of a fusible group. `needed` tells which buffers later kernels or the caller read.
+Kernel build_kernel(loop::LoopProgram& program, const Group& group, const std::vector<bool>& needed);
+
+// Picks the vector axis from the strides of all accesses, orders the axes and merges those that run together.
+void choose_loops(loop::LoopProgram& program, Kernel& kernel);
+
+// The position of a multi-dimensional index in its buffer.
+sym::Expr position_of(const loop::Buffer& buffer, const std::vector<sym::Expr>& index);
+
+}  // namespace toroid::schedule

@@ -1,0 +1,195 @@
+#include "schedule/schedule.h"
+
+#include <algorithm>
+
+#include "graph/builder.h"
+#include "schedule/group.h"
+#include "support/error.h"
+#include "support/match.h"
+
+namespace toroid::schedule {
+namespace {
+
+// Replaces multi-dimensional loads by positions, for steps that are not built by build_kernel.
+ExprId with_positions(loop::LoopProgram& program, ExprId id, loop::ExprTable::Memo& memo) {
+  loop::ExprTable::Leaf leaf = [&](ExprId each) -> std::optional<ExprId> {
+    const auto* found = std::get_if<loop::Load>(&program.exprs.node(each).op);
+    if (found == nullptr) return std::nullopt;
+    const loop::Load load = *found;
+    const DType dtype = program.exprs.dtype(each);
+    const sym::Expr position =
+        program.exprs.rewrite_index(position_of(program.buffer(load.buffer), load.index), {}, leaf, memo);
+    return program.exprs.add(loop::Load{load.buffer, {position}}, dtype);
+  };
+  return program.exprs.rewrite(id, {}, leaf, memo);
+}
+
+sym::Expr with_positions(loop::LoopProgram& program, sym::Expr index, loop::ExprTable::Memo& memo) {
+  if (index.is_const()) return index;
+  sym::Substitution replaced;
+  for (sym::Expr symbol : sym::free_symbols(index)) {
+    if (const loop::ValueSymbol* value = program.exprs.value_symbol(symbol)) {
+      const loop::ValueSymbol old = *value;
+      replaced.emplace_back(symbol, program.exprs.as_index(with_positions(program, old.index, memo), old.size));
+    }
+  }
+  return replaced.empty() ? index : sym::substitute(index, replaced);
+}
+
+Step single_step(loop::LoopProgram& program, size_t c) {
+  const std::vector<BufferId> read = loop::reads(program, program.computations[c]);
+  loop::Computation& computation = program.computations[c];
+  loop::ExprTable::Memo memo;
+  if (const auto* scan = std::get_if<loop::ScanLoop>(&computation.work)) {
+    ScanKernel kernel{computation.name, {}, scan->axes[scan->dim], scan->op, with_positions(program, scan->value, memo),
+                      computation.outputs, {}, read, computation.provenance};
+    for (size_t d = 0; d < scan->axes.size(); ++d) {
+      if (d != scan->dim) kernel.outer.push_back(scan->axes[d]);
+    }
+    for (BufferId out : kernel.outputs) {
+      const loop::Buffer& buffer = program.buffer(out);
+      std::vector<sym::Expr> index = scan->axes;
+      index.resize(buffer.sizes.size());
+      kernel.positions.push_back(position_of(buffer, index));
+    }
+    return kernel;
+  }
+  if (const auto* scatter = std::get_if<loop::ScatterLoop>(&computation.work)) {
+    const BufferId out = computation.outputs[0];
+    const sym::Expr position = with_positions(program, position_of(program.buffer(out), scatter->index), memo);
+    ScatterKernel kernel{computation.name, scatter->base, out, {}, position, scatter->mode,
+                         with_positions(program, scatter->value, memo), read, computation.provenance};
+    for (sym::Expr axis : scatter->axes) {
+      if (!axis.is_const()) kernel.axes.push_back(axis);
+    }
+    return kernel;
+  }
+  return CallStep{computation.name, std::get<loop::Call>(computation.work), computation.outputs, computation.provenance};
+}
+
+std::vector<Lifetime> lifetimes(const loop::LoopProgram& program, const std::vector<Step>& steps) {
+  std::vector<std::optional<Lifetime>> by_buffer(program.buffers.size());
+  for (size_t s = 0; s < steps.size(); ++s) {
+    for (BufferId out : writes_of(steps[s])) {
+      auto& lifetime = by_buffer[static_cast<size_t>(out)];
+      if (!lifetime) lifetime = Lifetime{out, s, s};
+      lifetime->last_step = s;
+    }
+    for (BufferId in : reads_of(steps[s])) {
+      if (auto& lifetime = by_buffer[static_cast<size_t>(in)]) lifetime->last_step = s;
+    }
+  }
+  std::vector<Lifetime> result;
+  for (const auto& lifetime : by_buffer) {
+    if (lifetime && program.buffer(lifetime->buffer).kind == loop::BufferKind::Temporary) result.push_back(*lifetime);
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Lifetime& a, const Lifetime& b) { return a.first_step < b.first_step; });
+  return result;
+}
+
+}  // namespace
+
+const std::string& name_of(const Step& step) {
+  return match(step, [](const auto& s) -> const std::string& { return s.name; });
+}
+
+std::vector<BufferId> reads_of(const Step& step) {
+  return match(
+      step, [](const Kernel& s) { return s.reads; }, [](const ScanKernel& s) { return s.reads; },
+      [](const ScatterKernel& s) { return s.reads; },
+      [](const CallStep& s) {
+        std::vector<BufferId> result;
+        for (const loop::Operand& operand : s.call.operands) result.push_back(operand.buffer);
+        return result;
+      });
+}
+
+std::vector<BufferId> writes_of(const Step& step) {
+  return match(
+      step, [](const Kernel& s) { return s.writes; }, [](const ScanKernel& s) { return s.outputs; },
+      [](const ScatterKernel& s) { return std::vector<BufferId>{s.out}; }, [](const CallStep& s) { return s.outputs; });
+}
+
+Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops) {
+  loop::LoopProgram& program = *loops;
+  split_large_reductions(program);
+  const std::vector<Group> groups = group_computations(program);
+
+  // A buffer must exist in memory when the caller or another group reads it.
+  std::vector<size_t> writer(program.buffers.size(), ~size_t{0});
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (const Member& member : groups[g].members) {
+      for (BufferId out : program.computations[member.computation].outputs) writer[static_cast<size_t>(out)] = g;
+    }
+  }
+  std::vector<bool> needed(program.buffers.size());
+  for (size_t b = 0; b < program.buffers.size(); ++b) needed[b] = program.buffers[b].kind == loop::BufferKind::Output;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (const Member& member : groups[g].members) {
+      for (BufferId in : loop::reads(program, program.computations[member.computation])) {
+        if (writer[static_cast<size_t>(in)] != g) needed[static_cast<size_t>(in)] = true;
+      }
+    }
+  }
+
+  Schedule schedule;
+  for (const Group& group : groups) {
+    if (!group.fusible) {
+      schedule.steps.push_back(single_step(program, group.members[0].computation));
+      continue;
+    }
+    Kernel kernel = build_kernel(program, group, needed);
+    if (kernel.writes.empty()) continue;  // everything it computes was taken over by others
+    choose_loops(program, kernel);
+    schedule.steps.push_back(std::move(kernel));
+  }
+  schedule.lifetimes = lifetimes(program, schedule.steps);
+  schedule.loops = std::move(loops);
+  return schedule;
+}
+
+std::string to_string(const Schedule& schedule) {
+  const loop::LoopProgram& program = *schedule.loops;
+  auto axes = [](const std::vector<sym::Expr>& list) {
+    std::string text;
+    for (sym::Expr axis : list) text += fmt::format(" {} in {}", sym::to_string(axis), sym::to_string(*axis.node()->extent));
+    return text;
+  };
+  std::string text;
+  for (const Step& step : schedule.steps) {
+    match(
+        step,
+        [&](const Kernel& kernel) {
+          constexpr std::string_view along[] = {"scalar", "vector along inner", "vector along outer"};
+          text += fmt::format("kernel {} ({})\n  for{}\n", kernel.name, along[static_cast<size_t>(kernel.vector)],
+                              axes(kernel.outer));
+          for (const Stage& stage : kernel.stages) {
+            text += stage.inner ? fmt::format("    for{}\n", axes(kernel.inner)) : "    once\n";
+            for (const Statement& statement : stage.statements) {
+              text += match(
+                  statement,
+                  [&](const Accumulate& s) {
+                    const auto& acc = kernel.accumulators[static_cast<size_t>(s.accumulator)];
+                    return fmt::format("      acc{} = {} {}\n", static_cast<uint32_t>(s.accumulator),
+                                       toroid::to_string(acc.op), loop::to_string(program, s.value));
+                  },
+                  [&](const Store& s) {
+                    return fmt::format("      {}[{}] = {}\n", program.buffer(s.buffer).name, sym::to_string(s.position),
+                                       loop::to_string(program, s.value));
+                  },
+                  [&](const Keep& s) {
+                    return fmt::format("      stash{} = {}\n", static_cast<uint32_t>(s.stash),
+                                       loop::to_string(program, s.value));
+                  });
+            }
+          }
+        },
+        [&](const ScanKernel& s) { text += fmt::format("scan {} {}\n", s.name, toroid::to_string(s.op)); },
+        [&](const ScatterKernel& s) { text += fmt::format("scatter {} {}\n", s.name, toroid::to_string(s.mode)); },
+        [&](const CallStep& s) { text += fmt::format("call {} {}\n", s.name, toroid::to_string(s.call.op)); });
+  }
+  return text;
+}
+
+}  // namespace toroid::schedule

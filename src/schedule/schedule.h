@@ -1,0 +1,123 @@
+// The schedule: loop computations grouped into kernels, in order, with the lifetimes of their buffers.
+//
+// A kernel is one loop nest. Its outer axes are independent and run in parallel; inside, stages run one after the other over the
+// inner axes, each reducing into accumulators, storing results, or both:
+//
+//   for row in outer:                       softmax:
+//     stage 0: for j in inner                 acc0 = max x[row, j]
+//     stage 1: for j in inner                 stash0[j] = exp(x[row, j] - acc0);  acc1 = sum stash0[j]
+//     stage 2: for j in inner                 out[row, j] = stash0[j] / acc1
+//
+// Inside kernels every Load has one index: the position in elements from the buffer's first element.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "loop/loop.h"
+
+namespace toroid::schedule {
+
+using loop::AccumulatorId;
+using loop::BufferId;
+using loop::ExprId;
+using loop::StashId;
+
+struct Accumulate {            // accumulator = combine(accumulator, value)
+  AccumulatorId accumulator;
+  ExprId value;
+  sym::Expr position;          // ArgMin, ArgMax: the row-major position of this element among the inner axes
+};
+struct Store {
+  BufferId buffer;
+  sym::Expr position;
+  ExprId value;
+};
+struct Keep {                  // stash[inner position] = value
+  StashId stash;
+  ExprId value;
+};
+using Statement = std::variant<Accumulate, Store, Keep>;
+
+struct Stage {
+  bool inner = false;          // runs over the kernel's inner axes; else once a row
+  std::vector<Statement> statements;
+};
+
+struct Accumulator {
+  ReduceOp op;
+  DType dtype;                 // of the reduced values
+};
+
+// Which axis the lanes of a vector run along.
+enum class VectorAlong : uint8_t { None, Inner, Outer };
+
+struct Kernel {
+  std::string name;
+  std::vector<sym::Expr> outer;           // axes; with VectorAlong::Outer the last one is the vector axis
+  std::vector<sym::Expr> inner;           // axes; with VectorAlong::Inner the last one is the vector axis
+  std::vector<Stage> stages;
+  std::vector<Accumulator> accumulators;  // by AccumulatorId
+  std::vector<DType> stashes;             // by StashId
+  VectorAlong vector = VectorAlong::None;
+  std::vector<BufferId> reads;
+  std::vector<BufferId> writes;
+  std::vector<ProvenanceId> provenance;
+};
+
+struct ScanKernel {                       // one running value a row: rows in parallel
+  std::string name;
+  std::vector<sym::Expr> outer;           // all axes but the scanned one
+  sym::Expr along;
+  ScanOp op;
+  ExprId value;
+  std::vector<BufferId> outputs;
+  std::vector<sym::Expr> positions;       // one per output
+  std::vector<BufferId> reads;
+  std::vector<ProvenanceId> provenance;
+};
+
+struct ScatterKernel {                    // copies `base` to `out`, then runs in order
+  std::string name;
+  BufferId base, out;
+  std::vector<sym::Expr> axes;
+  sym::Expr position;                     // in out
+  ScatterMode mode;
+  ExprId value;
+  std::vector<BufferId> reads;
+  std::vector<ProvenanceId> provenance;
+};
+
+struct CallStep {                         // a library kernel
+  std::string name;
+  loop::Call call;
+  std::vector<BufferId> outputs;
+  std::vector<ProvenanceId> provenance;
+};
+
+using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep>;
+const std::string& name_of(const Step& step);
+std::vector<BufferId> reads_of(const Step& step);
+std::vector<BufferId> writes_of(const Step& step);
+
+// A temporary buffer in the arena: alive from the step that writes it to the last that reads it.
+struct Lifetime {
+  BufferId buffer;
+  size_t first_step = 0;
+  size_t last_step = 0;
+};
+
+struct Schedule {
+  std::unique_ptr<loop::LoopProgram> loops;
+  std::vector<Step> steps;
+  std::vector<Lifetime> lifetimes;        // of temporaries that exist in memory, by first_step
+};
+
+// Groups computations into kernels and orders them.
+Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops);
+
+std::string to_string(const Schedule& schedule);
+
+}  // namespace toroid::schedule
