@@ -65,8 +65,8 @@ std::string plain_message(std::string_view what) {
 
 }  // namespace
 
-// Receives the parser's events. Finished children wait on `pending_` until their array or object ends, and are then moved
-// to the arena in one piece.
+// Receives the parser's events. Finished children wait on `pending_` until their array or object ends, and are then
+// moved to the arena in one piece.
 class JsonTreeBuilder {
  public:
   explicit JsonTreeBuilder(std::string_view text) : begin_(text.data()), reached_(text.data()) {
@@ -272,7 +272,8 @@ const JsonValue& JsonValue::at(std::string_view key) const {
 JsonDocument parse_json(std::string_view text, std::string_view name) {
   ErrorContext context("reading {}", name);
   if (text.size() >= std::numeric_limits<uint32_t>::max()) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("a JSON text of {} bytes is over the limit of 4 GiB", text.size()));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("a JSON text of {} bytes is over the limit of 4 GiB", text.size()));
   }
   return JsonTreeBuilder(text).take();
 }

@@ -13,8 +13,8 @@ Error unsupported_operators(std::span<const OperatorUse> operators, std::string_
                                           ? fmt::format("operator '{}' is not supported", operators[0].op)
                                           : fmt::format("{} operators are not supported", operators.size()));
   for (const OperatorUse& use : operators) {
-    std::string place = fmt::format("at {} ({} {}), first at node '{}'", use.op, use.uses, use.uses == 1 ? "use" : "uses",
-                                    use.first.name);
+    std::string place = fmt::format("at {} ({} {}), first at node '{}'", use.op, use.uses,
+                                    use.uses == 1 ? "use" : "uses", use.first.name);
     if (!use.first.module.empty()) place += fmt::format(" in {}", use.first.module);
     if (!use.first.source.empty()) place += fmt::format(", {}", use.first.source);
     error.at(std::move(place));

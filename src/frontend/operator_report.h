@@ -14,7 +14,7 @@ namespace toroid {
 
 // An operator of a model and the first place that uses it.
 struct OperatorUse {
-  std::string op;      // "aten::linear", "mylib::fast_norm", "higher_order::cond"
+  std::string op;  // "aten::linear", "mylib::fast_norm", "higher_order::cond"
   size_t uses = 0;
   bool is_known = true;  // PyTorch's own operator, so that its schema is known
   Provenance first;

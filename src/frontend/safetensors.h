@@ -26,19 +26,21 @@ struct SafeTensor {
 };
 
 struct SafeTensors {
-  std::vector<SafeTensor> tensors;   // in the order of the file's header
+  std::vector<SafeTensor> tensors;  // in the order of the file's header
   std::map<std::string, std::string> metadata;
-  std::shared_ptr<const void> owner; // keeps the tensors' bytes alive
+  std::shared_ptr<const void> owner;  // keeps the tensors' bytes alive
 
   const SafeTensor* find(std::string_view name) const;
 };
 
 // `owner` keeps `bytes` alive; `file` names the file in errors. Throws Error{InvalidInput}.
-SafeTensors parse_safetensors(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, std::string_view file);
+SafeTensors parse_safetensors(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                              std::string_view file);
 SafeTensors read_safetensors(const std::filesystem::path& path);
 
 // The tensors' bytes are laid out by falling alignment so that each lies aligned; the header keeps the given order.
-std::string format_safetensors(std::span<const SafeTensor> tensors, const std::map<std::string, std::string>& metadata = {});
+std::string format_safetensors(std::span<const SafeTensor> tensors,
+                               const std::map<std::string, std::string>& metadata = {});
 void write_safetensors(const std::filesystem::path& path, std::span<const SafeTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

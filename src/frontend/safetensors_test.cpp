@@ -36,13 +36,14 @@ std::string report_of(const std::string& file) {
   EXPECT_TRUE(report_of(file).starts_with(std::string("error: ") + words "\n")) << report_of(file)
 
 TEST(SafeTensors, RoundTripsEveryDtypeInOrder) {
-  const DType dtypes[] = {DType::Bool, DType::F64, DType::U8, DType::F32, DType::I8, DType::F16, DType::BF16,
-                          DType::I16, DType::I32, DType::I64};
+  const DType dtypes[] = {DType::Bool, DType::F64,  DType::U8,  DType::F32, DType::I8,
+                          DType::F16,  DType::BF16, DType::I16, DType::I32, DType::I64};
   const std::string data(64, 'x');
   std::vector<SafeTensor> tensors;
   for (DType dtype : dtypes) {
     const size_t bytes = static_cast<size_t>(size_bytes(dtype)) * 3;
-    tensors.push_back({"z" + std::to_string(tensors.size()), dtype, {3, 1}, std::as_bytes(std::span(data)).first(bytes)});
+    tensors.push_back(
+        {"z" + std::to_string(tensors.size()), dtype, {3, 1}, std::as_bytes(std::span(data)).first(bytes)});
   }
   tensors.push_back({"empty", DType::F32, {0, 5}, {}});
   tensors.push_back({"scalar \"quoted\"", DType::F32, {}, std::as_bytes(std::span(data)).first(4)});
@@ -93,9 +94,11 @@ TEST(SafeTensors, RefusesBadTensors) {
   EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[1,2])", 2), "tensor 'a' leaves a hole before it");
   EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])", 3),
                  "2 bytes after the last tensor belong to none");
-  EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1)", 1), "tensor 'a' has an unknown field 'x'");
+  EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1)", 1),
+                 "tensor 'a' has an unknown field 'x'");
   EXPECT_REPORTS(file_of(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
-                         R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", 3),
+                         R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+                         3),
                  "tensor 'b' overlaps another");
   std::string deep = R"("dtype":"U8","shape":[1)";
   for (int i = 0; i < 64; ++i) deep += ",1";

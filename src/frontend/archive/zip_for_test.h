@@ -22,16 +22,16 @@ struct ZipForTest {
     uint16_t method = 0;
     uint16_t flags = 0;
     uint32_t unix_mode = 0;
-    bool wide = false;                              // sizes and offset in ZIP64 extra fields
-    std::optional<uint64_t> declared_size;          // in both headers
-    std::optional<uint64_t> declared_stored_size;   // in the directory
+    bool wide = false;                             // sizes and offset in ZIP64 extra fields
+    std::optional<uint64_t> declared_size;         // in both headers
+    std::optional<uint64_t> declared_stored_size;  // in the directory
     std::optional<uint32_t> crc;
     std::optional<std::string> local_name;
-    std::optional<uint64_t> header_offset;          // in the directory
+    std::optional<uint64_t> header_offset;  // in the directory
   };
 
   std::vector<Entry> entries;
-  bool wide_end = false;                            // writes ZIP64 end records
+  bool wide_end = false;  // writes ZIP64 end records
   std::optional<uint64_t> declared_entries;
   std::optional<uint64_t> directory_offset;
   std::string comment;

@@ -1,8 +1,9 @@
 // Reads ZIP archives whose entries are stored without compression, in place.
 //
-// PyTorch stores every entry of a `.pt2` uncompressed and aligned, so a weight is just a range of the mapped file: nothing is
-// unpacked, nothing is copied, and no declared size can make us allocate. We parse the directory ourselves instead of through
-// minizip because we want those ranges, and because untrusted archives need checks that unzip libraries do not make.
+// PyTorch stores every entry of a `.pt2` uncompressed and aligned, so a weight is just a range of the mapped file:
+// nothing is unpacked, nothing is copied, and no declared size can make us allocate. We parse the directory ourselves
+// instead of through minizip because we want those ranges, and because untrusted archives need checks that unzip
+// libraries do not make.
 //
 // An archive is refused as a whole ("archive rejected: …") when
 //   - a record lies outside the file, or the directory does not end where the end record says (appended or cut files)
@@ -11,7 +12,8 @@
 //   - a local header disagrees with the directory
 //   - a name is empty, absolute, or holds '..', a backslash or a control character, or the entry is a symbolic link
 //   - there are more than 65,535 entries, or several disks
-// ZIP64 records are read (archives beyond 4 GiB have them) under the same checks. An entry's CRC is checked when it is read.
+// ZIP64 records are read (archives beyond 4 GiB have them) under the same checks. An entry's CRC is checked when it
+// is read.
 #pragma once
 
 #include <cstdint>

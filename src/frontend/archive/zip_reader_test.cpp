@@ -91,8 +91,9 @@ TEST(ZipReader, RejectsBadCrc) {
 TEST(ZipReader, RejectsCompressedAndEncryptedEntries) {
   ZipForTest zip = two_entries();
   zip.entries[0].method = 8;
-  EXPECT_EQ(outcome(zip.build()), "archive rejected: entry 'm/a' is compressed (method 8); toroid maps weights and needs "
-                                  "them stored");
+  EXPECT_EQ(outcome(zip.build()),
+            "archive rejected: entry 'm/a' is compressed (method 8); toroid maps weights and needs "
+            "them stored");
   zip = two_entries();
   zip.entries[0].flags = 1;
   EXPECT_EQ(outcome(zip.build()), "archive rejected: entry 'm/a' is encrypted");
@@ -101,8 +102,7 @@ TEST(ZipReader, RejectsCompressedAndEncryptedEntries) {
 TEST(ZipReader, RejectsLyingSizesWithoutAllocating) {
   ZipForTest zip = two_entries();
   zip.entries[1].declared_size = 2'200'000'000;
-  EXPECT_EQ(outcome(zip.build()),
-            "archive rejected: entry 'm/b' declares 2200000000 bytes, more than the file holds");
+  EXPECT_EQ(outcome(zip.build()), "archive rejected: entry 'm/b' declares 2200000000 bytes, more than the file holds");
   zip.entries[1].wide = true;
   zip.entries[1].declared_size = ~uint64_t{0} - 10;
   EXPECT_EQ(outcome(zip.build()),

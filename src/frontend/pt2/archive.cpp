@@ -21,8 +21,7 @@ std::string_view trimmed(std::string_view text) {
 
 // Bytes that a tensor of constant sizes spans in its storage, from the storage's start.
 std::optional<uint64_t> storage_bytes(const TensorType& type) {
-  const std::vector<sym::Expr> strides =
-      type.strides.empty() ? contiguous_strides(type.sizes) : type.strides;
+  const std::vector<sym::Expr> strides = type.strides.empty() ? contiguous_strides(type.sizes) : type.strides;
   uint64_t last = static_cast<uint64_t>(type.storage_offset.value());
   for (size_t d = 0; d < type.sizes.size(); ++d) {
     const auto size = static_cast<uint64_t>(type.sizes[d].value());
@@ -66,11 +65,13 @@ Archive::Archive(ZipReader zip) : zip_(std::move(zip)) {
   expect_text("byteorder", "little");
   choose_model();
   model_ = parse_json(zip_.read_text(need(model_entry_)), model_entry_);
-  read_config("weights", "_weights_config.json", weights_);
-  read_config("constants", "_constants_config.json", constants_);
+  read_config("weights", weights_);
+  read_config("constants", constants_);
 }
 
-const ZipEntry* Archive::find(std::string_view name_in_top) const { return zip_.find(fmt::format("{}{}", top_, name_in_top)); }
+const ZipEntry* Archive::find(std::string_view name_in_top) const {
+  return zip_.find(fmt::format("{}{}", top_, name_in_top));
+}
 
 const ZipEntry& Archive::need(std::string_view name_in_top) const {
   const ZipEntry* entry = find(name_in_top);
@@ -81,8 +82,8 @@ const ZipEntry& Archive::need(std::string_view name_in_top) const {
 void Archive::expect_text(std::string_view entry, std::string_view wanted) const {
   const std::string_view text = trimmed(zip_.read_text(need(entry)));
   if (text == wanted) return;
-  throw Error(ErrorKind::Unsupported, fmt::format("the archive's {} is '{}', and toroid reads '{}'", entry,
-                                                  text.substr(0, 40), wanted))
+  throw Error(ErrorKind::Unsupported,
+              fmt::format("the archive's {} is '{}', and toroid reads '{}'", entry, text.substr(0, 40), wanted))
       .help("save the model with torch.export.save of PyTorch 2.8 or newer");
 }
 
@@ -101,16 +102,17 @@ void Archive::choose_model() {
   }
   const auto chosen = std::find(names.begin(), names.end(), "model");
   if (chosen == names.end() && names.size() > 1) {
-    throw Error(ErrorKind::Unsupported, fmt::format("the archive holds {} models, none called 'model': {}", names.size(),
-                                                    fmt::join(std::span(names).first(std::min<size_t>(names.size(), 8)), ", ")))
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("the archive holds {} models, none called 'model': {}", names.size(),
+                            fmt::join(std::span(names).first(std::min<size_t>(names.size(), 8)), ", ")))
         .help("save one model to an archive, or call it 'model'");
   }
   model_name_ = chosen == names.end() ? names.front() : *chosen;
   model_entry_ = fmt::format("{}{}{}", kModels, model_name_, kJson);
 }
 
-void Archive::read_config(const char* folder, std::string_view suffix, JsonDocument& document) {
-  const std::string name = fmt::format("data/{}/{}{}", folder, model_name_, suffix);
+void Archive::read_config(const char* folder, JsonDocument& document) {
+  const std::string name = fmt::format("data/{}/{}_{}_config.json", folder, model_name_, folder);
   const ZipEntry* entry = find(name);
   if (!entry) return;  // a model without any
   document = parse_json(zip_.read_text(*entry), name);
@@ -122,10 +124,17 @@ void Archive::read_config(const char* folder, std::string_view suffix, JsonDocum
   }
 }
 
-std::span<const std::byte> Archive::checked_bytes(const ZipEntry& entry) {
-  const auto [found, is_new] = checked_.try_emplace(&entry);
-  if (is_new) found->second = zip_.read(entry);
-  return found->second;
+const Archive::Storage& Archive::storage(const ZipEntry& entry) {
+  const auto [found, is_new] = storages_.try_emplace(&entry);
+  Storage& storage = found->second;
+  if (!is_new) return storage;
+  storage = {zip_.read(entry), zip_.owner()};
+  if (reinterpret_cast<uintptr_t>(storage.bytes.data()) % alignof(std::max_align_t) != 0) {
+    // torch.export.save aligns entries; other writers may not.
+    auto copy = std::make_shared<std::vector<std::byte>>(storage.bytes.begin(), storage.bytes.end());
+    storage = {*copy, copy};
+  }
+  return storage;
 }
 
 ConstantData Archive::load(std::string_view name, const TensorType& type, SizeReader& sizes) {
@@ -134,40 +143,39 @@ ConstantData Archive::load(std::string_view name, const TensorType& type, SizeRe
     throw invalid(fmt::format("weight '{}' is missing from the archive", name))
         .help("save the model again with torch.export.save");
   }
+  const char* folder = payload->second.folder;
   const JsonValue& meta = *payload->second.meta;
+  ErrorContext context("loading weight '{}' by data/{}/{}_{}_config.json", name.substr(0, 200), folder, model_name_,
+                       folder);
   if (meta.at("use_pickle").as_bool()) {
     throw Error(ErrorKind::Unsupported,
                 fmt::format("weight '{}' is stored as a Python pickle, which toroid never loads", name))
         .help("make it a plain contiguous tensor before exporting: subclasses and quantized tensors are pickled");
   }
-  const std::string entry_name = fmt::format("data/{}/{}", payload->second.folder, meta.at("path_name").as_string());
+  const std::string entry_name = fmt::format("data/{}/{}", folder, meta.at("path_name").as_string());
   const ZipEntry* entry = find(entry_name);
   if (!entry) throw invalid(fmt::format("weight '{}' is missing from the archive: no entry '{}'", name, entry_name));
 
   ConstantData data;
   data.name = name;
   data.type = sizes.read_type(meta.at("tensor_meta"));
-  data.owner = zip_.owner();
   if (!all_constant(data.type)) meta.fail(fmt::format("weight '{}' has a symbolic size", name));
   if (data.type.dtype != type.dtype || data.type.sizes != type.sizes) {
-    meta.fail(fmt::format("weight '{}' is {} in the archive and {} in the graph", name, to_string(data.type), to_string(type)));
+    meta.fail(fmt::format("weight '{}' is {} in the archive and {} in the graph", name, to_string(data.type),
+                          to_string(type)));
   }
-  const std::span<const std::byte> bytes = checked_bytes(*entry);
+  const auto& [bytes, owner] = storage(*entry);
   const std::optional<uint64_t> needed = storage_bytes(data.type);
   if (!needed || *needed > bytes.size()) {
-    throw invalid(fmt::format("weight '{}' of type {} needs {} bytes, and its entry '{}' holds {}", name, to_string(data.type),
-                              needed ? fmt::format("{}", *needed) : "more than 2^64", entry_name, bytes.size()));
+    throw invalid(fmt::format("weight '{}' of type {} needs {} bytes, and its entry '{}' holds {}", name,
+                              to_string(data.type), needed ? fmt::format("{}", *needed) : "more than 2^64", entry_name,
+                              bytes.size()));
   }
   const int64_t element_bytes = size_bytes(data.type.dtype);
   const uint64_t first = *needed == 0 ? 0 : static_cast<uint64_t>(data.type.storage_offset.value() * element_bytes);
   data.bytes = bytes.subspan(first, *needed - first);
+  data.owner = owner;
   data.type.storage_offset = 0;  // `bytes` begins with the first element
-  if (reinterpret_cast<uintptr_t>(data.bytes.data()) % static_cast<size_t>(element_bytes) != 0) {
-    // torch.export.save aligns entries; other writers may not.
-    auto copy = std::make_shared<std::vector<std::byte>>(data.bytes.begin(), data.bytes.end());
-    data.bytes = *copy;
-    data.owner = std::move(copy);
-  }
   return data;
 }
 

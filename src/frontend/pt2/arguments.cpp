@@ -72,7 +72,8 @@ class Reader {
     if (kind == "as_bool") return value.as_bool();
     if (kind == "as_bools") return list<bool>(value, [](const JsonValue& v) { return v.as_bool(); });
     if (kind == "as_string") return std::string(value.as_string());
-    if (kind == "as_strings") return list<std::string>(value, [](const JsonValue& v) { return std::string(v.as_string()); });
+    if (kind == "as_strings")
+      return list<std::string>(value, [](const JsonValue& v) { return std::string(v.as_string()); });
     if (kind == "as_scalar_type") return read_dtype(value);
     if (kind == "as_memory_format") return read_memory_format(value);
     if (kind == "as_layout") return read_layout(value);
@@ -94,9 +95,10 @@ class Reader {
       return tensor ? Argument(*tensor) : Argument(None{});
     }
     if (kind == "as_graph") return SubgraphRef{scope_.subgraph(value)};
-    for (std::string_view known : {"as_complex", "as_custom_obj", "as_operator", "as_nested_tensors", "as_int_lists",
-                                   "as_string_to_argument"}) {
-      if (kind == known) throw Error(ErrorKind::Unsupported, fmt::format("arguments of kind '{}' are not supported", kind));
+    for (std::string_view known :
+         {"as_complex", "as_custom_obj", "as_operator", "as_nested_tensors", "as_int_lists", "as_string_to_argument"}) {
+      if (kind == known)
+        throw Error(ErrorKind::Unsupported, fmt::format("arguments of kind '{}' are not supported", kind));
     }
     value.fail(fmt::format("unknown kind of argument '{}'", std::string_view(kind).substr(0, 40)));
   }
@@ -163,7 +165,8 @@ bool fits(const Argument& argument, const Parameter& parameter) {
     return !parameter.is_list && (type == ArgType::Tensor || is_numeric(type));
   }
   if (std::holds_alternative<InputList>(argument)) return parameter.is_list && type == ArgType::Tensor;
-  const bool is_list = std::holds_alternative<ExprList>(argument) || std::holds_alternative<std::vector<double>>(argument) ||
+  const bool is_list = std::holds_alternative<ExprList>(argument) ||
+                       std::holds_alternative<std::vector<double>>(argument) ||
                        std::holds_alternative<std::vector<bool>>(argument);
   if (is_list) return parameter.is_list && is_numeric(type);
   const bool is_number = std::holds_alternative<sym::Expr>(argument) || std::holds_alternative<double>(argument) ||
@@ -194,8 +197,8 @@ NodeArguments read_arguments(const JsonValue& inputs, const Schema& schema, Argu
     if (slot) name.fail(fmt::format("operator {} is given its argument '{}' twice", schema.name, parameter->name));
     slot = reader.read(input.at("arg"), &*parameter);
     if (!fits(*slot, *parameter)) {
-      input.at("arg").fail(fmt::format("argument '{}' of operator {} cannot be of kind '{}'", parameter->name, schema.name,
-                                       read_union(input.at("arg")).key.substr(0, 40)));
+      input.at("arg").fail(fmt::format("argument '{}' of operator {} cannot be of kind '{}'", parameter->name,
+                                       schema.name, read_union(input.at("arg")).key.substr(0, 40)));
     }
   }
   NodeArguments result;

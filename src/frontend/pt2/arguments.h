@@ -1,7 +1,7 @@
 // A node's arguments: from the `.pt2` union values to typed arguments in the order of the operator's schema.
 //
-// PyTorch leaves out what equals its default, names what it gives, and writes any integer as as_int, whatever the schema
-// declares. Here an argument gets the alternative its parameter calls for:
+// PyTorch leaves out what equals its default, names what it gives, and writes any integer as as_int, whatever the
+// schema declares. Here an argument gets the alternative its parameter calls for:
 //
 //   aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)      x + 2.5 in the model
 //   [{"self": {"as_tensor": "x"}}, {"other": {"as_float": 2.5}}]   =>   [InputRef 0, 2.5, Expr 1]
@@ -24,7 +24,7 @@ class ArgumentScope {
  public:
   virtual ~ArgumentScope() = default;
   virtual ValueId tensor(const JsonValue& name) = 0;
-  virtual sym::Expr integer(const JsonValue& name) = 0;    // a symbolic integer or boolean
+  virtual sym::Expr integer(const JsonValue& name) = 0;  // a symbolic integer or boolean
   virtual uint32_t subgraph(const JsonValue& graph_argument) = 0;
 };
 

@@ -31,7 +31,8 @@ bool contains(const List& list, std::string_view name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
-// "torch.ops.aten.add.Tensor" as "aten::add.Tensor"; the default overload has no suffix. Python's operators stay as they are.
+// "torch.ops.aten.add.Tensor" as "aten::add.Tensor"; the default overload has no suffix. Python's operators stay as
+// they are.
 std::string operator_name(std::string_view target) {
   if (!target.starts_with(kTorchOps)) return std::string(target);
   target.remove_prefix(kTorchOps.size());
@@ -55,9 +56,8 @@ bool is_symbolic(std::string_view kind) {
 // A node that computes sizes only; the file gives its results as expressions.
 bool has_only_symbolic_outputs(const JsonValue& node) {
   const std::span<const JsonValue> outputs = node.at("outputs").elements();
-  return !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [](const JsonValue& output) {
-    return is_symbolic(read_union(output).key);
-  });
+  return !outputs.empty() && std::all_of(outputs.begin(), outputs.end(),
+                                         [](const JsonValue& output) { return is_symbolic(read_union(output).key); });
 }
 
 // What the graphs of one program share while it is imported.
@@ -179,7 +179,8 @@ class GraphImporter : public ArgumentScope {
       } else if (spec.key == "user_input") {
         import_user_input(inputs[i]);
       } else if (spec.key != "constant_input") {  // a constant input is part of the program already
-        throw Error(ErrorKind::Unsupported, fmt::format("inputs of kind '{}' are not supported", spec.key.substr(0, 40)))
+        throw Error(ErrorKind::Unsupported,
+                    fmt::format("inputs of kind '{}' are not supported", spec.key.substr(0, 40)))
             .help("export without custom objects and side-effect tokens");
       }
     }
@@ -264,8 +265,8 @@ class GraphImporter : public ArgumentScope {
     TensorType type;
     type.dtype = graph_.type(arguments.inputs[0]).dtype;
     type.device = graph_.type(arguments.inputs[0]).device;
-    const NodeId id = graph_.add_node(Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), {type}, place,
-                                      {std::string(value.value.as_string())});
+    const NodeId id = graph_.add_node(Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), {type},
+                                      place, {std::string(value.value.as_string())});
     graph_.bindings.push_back({integer(value.value), graph_.node(id).outputs[0]});
   }
 
@@ -280,7 +281,8 @@ class GraphImporter : public ArgumentScope {
       return;
     }
     NodeArguments arguments = read_arguments(inputs, *this);
-    add_outputs(node, HigherOrder{std::string(name), std::move(arguments.arguments)}, std::move(arguments.inputs), place);
+    add_outputs(node, HigherOrder{std::string(name), std::move(arguments.arguments)}, std::move(arguments.inputs),
+                place);
   }
 
   void inline_region(const JsonValue& node) {
@@ -292,9 +294,11 @@ class GraphImporter : public ArgumentScope {
       const JsonMember& argument = read_union(input.at("arg"));
       if (argument.key == "as_tensor") operands.push_back(tensor(argument.value.at("name")));
     }
-    const std::vector<ValueId> results = GraphImporter(import_, graph_, body.value.at("graph")).import_inlined(operands);
+    const std::vector<ValueId> results =
+        GraphImporter(import_, graph_, body.value.at("graph")).import_inlined(operands);
     const std::vector<const JsonValue*> names = output_names(node);
-    if (names.size() != results.size()) node.fail(fmt::format("{} results of a region for {} names", results.size(), names.size()));
+    if (names.size() != results.size())
+      node.fail(fmt::format("{} results of a region for {} names", results.size(), names.size()));
     for (size_t i = 0; i < names.size(); ++i) {
       if (names[i]) define(*names[i], results[i]);
     }
@@ -371,7 +375,8 @@ class GraphImporter : public ArgumentScope {
       if (symbol.key == "as_int") return number_value(sym::Expr(symbol.value.as_integer()), dtype);
       if (symbol.key == "as_bool") return number_value(symbol.value.as_bool(), dtype);
     }
-    throw Error(ErrorKind::Unsupported, fmt::format("outputs of kind '{}' are not supported", member.key.substr(0, 40)));
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("outputs of kind '{}' are not supported", member.key.substr(0, 40)));
   }
 
   static OutputSpec read_output_spec(const JsonMember& spec) {

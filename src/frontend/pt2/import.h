@@ -1,14 +1,14 @@
 // Imports what torch.export.save writes: a `.pt2` archive becomes a Program at import level.
 //
-// Each call in the exported graph becomes an Aten node with its arguments in schema order; symbolic integers disappear into
-// expressions:
+// Each call in the exported graph becomes an Aten node with its arguments in schema order; symbolic integers
+// disappear into expressions:
 //
 //   sym_size_int = torch.ops.aten.sym_size.int(x, 0)          (no node: its value is s0, the size in x's type)
 //   view = torch.ops.aten.view(x, [sym_size_int, 12])    =>   view: f32[s0, 12] = aten::view(x, [s0, 12])
 //
-// Parameters, buffers and constants become Constant nodes whose bytes are ranges of the mapped file. cond, while_loop and
-// their kin keep their bodies as subgraphs; regions that only switch gradients off are dissolved. Names, modules and source
-// lines of the model are kept as provenance.
+// Parameters, buffers and constants become Constant nodes whose bytes are ranges of the mapped file. cond, while_loop
+// and their kin keep their bodies as subgraphs; regions that only switch gradients off are dissolved. Names, modules
+// and source lines of the model are kept as provenance.
 //
 // Nothing is executed, and no pickle is read.
 #pragma once
@@ -26,8 +26,8 @@
 namespace toroid {
 
 struct Pt2Options {
-  // Says whether the compiler can compile an operator. Operators that it cannot, and those that are not PyTorch's own, are
-  // reported in one error. Empty: every operator of PyTorch is taken.
+  // Says whether the compiler can compile an operator. Operators that it cannot, and those that are not PyTorch's
+  // own, are reported in one error. Empty: every operator of PyTorch is taken.
   std::function<bool(const Schema& schema)> is_supported;
 };
 

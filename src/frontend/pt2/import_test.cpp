@@ -2,17 +2,55 @@
 
 #include <gtest/gtest.h>
 
+#include "frontend/pt2/pt2_for_test.h"
 #include "graph/builder.h"
 
 namespace toroid {
 namespace {
 
-const std::filesystem::path kModels = std::filesystem::path(TOROID_CONFORMANCE_DIR) / "models";
+const std::filesystem::path kConformance(TOROID_CONFORMANCE_DIR);
+
+std::string text_of(const Program& program, const Graph& graph) {
+  std::string text;
+  for (const Node& node : graph.nodes()) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const Value& value = graph.value(node.outputs[i]);
+      text += fmt::format("{}{}: {}", i > 0 ? ", " : "", value.name, to_string(value.type));
+    }
+    text += fmt::format("{}{}", node.outputs.empty() ? "" : " = ", to_string(node.op));
+    for (ValueId input : node.inputs) text += fmt::format(" {}", graph.value(input).name);
+    text += '\n';
+  }
+  text += "return";
+  for (ValueId output : graph.outputs) text += fmt::format(" {}", graph.value(output).name);
+  for (const sym::Expr& guard : program.guards) text += fmt::format("\nguard {}", sym::to_string(guard));
+  return text;
+}
+std::string text_of(const Program& program) { return text_of(program, program.graph); }
+
+std::string report_of(const Pt2ForTest& model, const Pt2Options& options = {}) {
+  try {
+    model.import(options);
+  } catch (const Error& error) {
+    EXPECT_NE(error.report().find("while importing net.pt2"), std::string::npos) << error.report();
+    return error.report();
+  }
+  return "accepted";
+}
+
+// The report of a model with one text replaced.
+std::string report_with(std::string_view from, std::string_view to) {
+  Pt2ForTest model;
+  replace(model.model_json, from, to);
+  return report_of(model);
+}
+
+#define EXPECT_STARTS_WITH(text, start) EXPECT_EQ(std::string(text).substr(0, std::string_view(start).size()), start)
 
 TEST(ImportPt2, TakesEveryRecordedModel) {
   for (const char* folder : {"models", "opinfo"}) {
     size_t models = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TOROID_CONFORMANCE_DIR) / folder)) {
+    for (const auto& entry : std::filesystem::directory_iterator(kConformance / folder)) {
       if (entry.path().extension() != ".pt2") continue;
       ++models;
       try {
@@ -22,6 +60,318 @@ TEST(ImportPt2, TakesEveryRecordedModel) {
       }
     }
     EXPECT_GT(models, 10u) << folder;
+  }
+}
+
+TEST(ImportPt2, MakesNodesInSchemaOrder) {
+  const Program program = Pt2ForTest().import();
+  EXPECT_EQ(text_of(program),
+            "p_w: f32[2, 2] = constant(0)\n"
+            "x: f32[3, 2] = input(0)\n"
+            "mm: f32[3, 2] = aten::mm(%0, %1) x p_w\n"
+            "add: f32[3, 2] = aten::add.Tensor(%0, 1, 1) mm\n"
+            "return add");
+  ASSERT_EQ(program.inputs.size(), 1u);
+  EXPECT_EQ(program.inputs[0].name, "x");
+  ASSERT_EQ(program.outputs.size(), 1u);
+  EXPECT_EQ(program.outputs[0].kind, OutputKind::User);
+  EXPECT_EQ(program.name, "net.pt2");
+}
+
+TEST(ImportPt2, KeepsWhereNodesComeFrom) {
+  const Program program = Pt2ForTest().import();
+  const Provenance& place = program.graph.provenance(program.graph.nodes()[2].provenance);
+  EXPECT_EQ(place.op, "aten::mm");
+  EXPECT_EQ(place.name, "mm");
+  EXPECT_EQ(place.module, "body (Body)");
+  EXPECT_EQ(place.source, "net.py:7, in forward: y = x @ self.w");
+}
+
+TEST(ImportPt2, UsesWeightsInPlace) {
+  const std::string bytes = Pt2ForTest().zip().build();
+  // 30 bytes of header and 25 of name leave the weight unaligned; torch.export.save would pad it.
+  auto owner = std::make_shared<std::string>(std::string(64, '\0') + bytes);
+  const size_t unaligned = (reinterpret_cast<uintptr_t>(owner->data()) + 55) % 16;
+  const size_t shift = (16 - unaligned) % 16;
+  owner->replace(shift, bytes.size(), bytes);
+  const auto span = std::as_bytes(std::span(*owner)).subspan(shift, bytes.size());
+  const Program program = import_pt2(span, owner, "net.pt2");
+  const ConstantData& weight = program.constants.at(0);
+  EXPECT_EQ(weight.name, "body.w");
+  EXPECT_EQ(weight.bytes.size(), 16u);
+  EXPECT_EQ(weight.bytes.data(), span.data() + 55);
+  EXPECT_EQ(weight.owner, owner);
+  EXPECT_FALSE(weight.is_buffer);
+}
+
+TEST(ImportPt2, CopiesWeightsThatLieUnaligned) {
+  const std::string bytes = Pt2ForTest().zip().build();
+  for (size_t shift = 0; shift < 4; ++shift) {
+    auto owner = std::make_shared<std::string>(std::string(shift, '\0') + bytes);
+    const Program program = import_pt2(std::as_bytes(std::span(*owner)).subspan(shift), owner, "net.pt2");
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(program.constants[0].bytes.data()) % 4, 0u);
+    EXPECT_EQ(program.constants[0].bytes[15], std::byte{0x3f});
+  }
+}
+
+TEST(ImportPt2, SharesStorageBetweenNames) {
+  Pt2ForTest model;
+  replace(model.model_json, R"("inputs": [{"as_tensor": {"name": "p_w"}},)",
+          R"("inputs": [{"as_tensor": {"name": "p_w"}}, {"as_tensor": {"name": "b_w"}},)");
+  replace(model.model_json, R"("tensor_values": {)", R"("tensor_values": {"b_w": {"dtype": 7, "sizes": [{"as_int": 2}],
+          "requires_grad": false, "device": {"type": "cpu", "index": null}, "strides": [{"as_int": 2}],
+          "storage_offset": {"as_int": 1}, "layout": 7},)");
+  replace(model.model_json, R"({"user_input")",
+          R"({"buffer": {"arg": {"name": "b_w"}, "buffer_name": "column", "persistent": true}}, {"user_input")");
+  replace(model.weights_json, R"({"config": {)",
+          R"({"config": {"column": {"path_name": "weight_0", "is_param": false, "use_pickle": false,
+          "tensor_meta": {"dtype": 7, "sizes": [{"as_int": 2}], "requires_grad": false,
+          "device": {"type": "cpu", "index": null}, "strides": [{"as_int": 2}], "storage_offset": {"as_int": 1},
+          "layout": 7}},)");
+  const Program program = model.import();
+  ASSERT_EQ(program.constants.size(), 2u);
+  const ConstantData& column = program.constants[1];
+  EXPECT_EQ(column.bytes.data(), program.constants[0].bytes.data() + 4) << "the offset is applied";
+  EXPECT_EQ(column.bytes.size(), 12u);
+  EXPECT_TRUE(column.is_buffer);
+  ASSERT_EQ(column.type.strides.size(), 1u);
+  EXPECT_EQ(column.type.strides[0], sym::Expr(2));
+}
+
+TEST(ImportPt2, RefusesPickledWeights) {
+  Pt2ForTest model;
+  replace(model.weights_json, R"("use_pickle": false)", R"("use_pickle": true)");
+  EXPECT_EQ(report_of(model),
+            "error: weight 'body.w' is stored as a Python pickle, which toroid never loads\n"
+            "  while loading weight 'body.w' by data/weights/model_weights_config.json\n"
+            "  while reading models/model.json\n"
+            "  while importing net.pt2\n"
+            "  help: make it a plain contiguous tensor before exporting: subclasses and quantized tensors are pickled");
+}
+
+TEST(ImportPt2, NamesWhatIsWrongWithAWeight) {
+  Pt2ForTest model;
+  replace(model.weights_json, "body.w", "body.v");
+  EXPECT_STARTS_WITH(report_of(model), "error: weight 'body.w' is missing from the archive\n");
+  model = {};
+  replace(model.weights_json, "weight_0", "weight_1");
+  EXPECT_STARTS_WITH(report_of(model),
+                     "error: weight 'body.w' is missing from the archive: no entry 'data/weights/weight_1'\n");
+  model = {};
+  replace(model.weights_json, "weight_0", "../../net/data/weights/weight_0");
+  EXPECT_STARTS_WITH(report_of(model),
+                     "error: weight 'body.w' is missing from the archive: no entry 'data/weights/../");
+  model = {};
+  model.weight.resize(15);
+  EXPECT_STARTS_WITH(report_of(model),
+                     "error: weight 'body.w' of type f32[2, 2] needs 16 bytes, and its entry "
+                     "'data/weights/weight_0' holds 15\n");
+  model = {};
+  replace(model.weights_json, R"("storage_offset": {"as_int": 0})",
+          R"("storage_offset": {"as_int": 4611686018427387904})");
+  EXPECT_NE(report_of(model).find("needs more than 2^64 bytes"), std::string::npos);
+  model = {};
+  replace(model.weights_json, R"("dtype": 7)", R"("dtype": 6)");
+  EXPECT_STARTS_WITH(report_of(model),
+                     "error: weight 'body.w' is f16[2, 2] in the archive and f32[2, 2] in the graph\n  at byte ");
+  model = {};
+  ZipForTest zip = model.zip();
+  zip.entries[0].crc = 1;
+  try {
+    Pt2ForTest::import_bytes(zip.build());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STARTS_WITH(error.message(), "archive rejected: entry 'net/data/weights/weight_0' is damaged: its CRC is ");
+  }
+}
+
+TEST(ImportPt2, RefusesWhatIsNotAnExport) {
+  Pt2ForTest model;
+  model.format = "pt3";
+  EXPECT_STARTS_WITH(report_of(model), "error: the archive's archive_format is 'pt3', and toroid reads 'pt2'\n");
+  model = {};
+  model.byteorder = "big";
+  EXPECT_STARTS_WITH(report_of(model), "error: the archive's byteorder is 'big', and toroid reads 'little'\n");
+  EXPECT_STARTS_WITH(report_with(R"("major": 8)", R"("major": 9)"),
+                     "error: the model has schema version 9, and toroid reads 8\n");
+  model = {};
+  model.model_name = "other";
+  EXPECT_EQ(report_of(model), "accepted") << "a single model may have any name";
+  ZipForTest zip = model.zip();
+  zip.add("net/models/second.json", "{}");
+  EXPECT_THROW(Pt2ForTest::import_bytes(zip.build()), Error);
+  const auto message = [](const ZipForTest& archive) -> std::string {
+    try {
+      Pt2ForTest::import_bytes(archive.build());
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(message(zip), "the archive holds 2 models, none called 'model': other, second");
+  zip.entries.resize(2);
+  EXPECT_EQ(message(zip), "this ZIP file is not a PyTorch export archive: it has no 'archive_format' entry");
+  zip.add("net/archive_format", "pt2");
+  EXPECT_EQ(message(zip), "the archive lacks the entry 'net/archive_version'");
+  zip.add("net/archive_version", "0");
+  zip.add("net/byteorder", "little");
+  EXPECT_EQ(message(zip), "the archive holds no model: no entry 'models/NAME.json'");
+}
+
+TEST(ImportPt2, NamesFileAndPlaceOfMalformedModels) {
+  Pt2ForTest model;
+  replace(model.model_json, R"("mm": {"dtype": 7)", R"("mm": {"dtype": 99)");
+  EXPECT_EQ(report_of(model), fmt::format("error: unknown dtype number 99\n"
+                                          "  at byte {} of the JSON text\n"
+                                          "  while importing node 'mm' (aten::mm)\n"
+                                          "  while reading models/model.json\n"
+                                          "  while importing net.pt2",
+                                          model.model_json.find("99") + 1));
+  EXPECT_STARTS_WITH(report_with(R"("name": "mat2")", R"("name": "mat3")"),
+                     "error: operator aten::mm has no argument 'mat3'\n");
+  EXPECT_STARTS_WITH(report_with(R"("name": "mat2")", R"("name": "self")"),
+                     "error: operator aten::mm is given its argument 'self' twice\n");
+  EXPECT_STARTS_WITH(report_with(R"({"name": "self", "arg": {"as_tensor": {"name": "mm"}}, "kind": 1},)", ""),
+                     "error: operator aten::add.Tensor lacks its argument 'self'\n");
+  EXPECT_STARTS_WITH(report_with(R"({"as_tensor": {"name": "x"}}, "kind")", R"({"as_string": "x"}, "kind")"),
+                     "error: argument 'self' of operator aten::mm cannot be of kind 'as_string'\n");
+  EXPECT_STARTS_WITH(
+      report_with(R"({"as_tensor": {"name": "x"}}, "kind")", R"({"as_tensor": {"name": "add"}}, "kind")"),
+      "error: 'add' is used before anything defines it\n");
+  EXPECT_STARTS_WITH(
+      report_with(R"("outputs": [{"as_tensor": {"name": "mm"}}])", R"("outputs": [{"as_tensor": {"name": "x"}}])"),
+      "error: 'x' is defined twice\n");
+  EXPECT_STARTS_WITH(
+      report_with(R"("outputs": [{"as_tensor": {"name": "mm"}}])", R"("outputs": [{"as_tensor": {"name": "q"}}])"),
+      "error: the tensor 'q' has no metadata\n");
+  EXPECT_STARTS_WITH(report_with(R"({"as_int": 3})", R"({"as_int": -3})"), "error: a size is negative\n");
+  EXPECT_STARTS_WITH(report_with(R"({"as_int": 3})", R"({"as_ant": 3})"),
+                     "error: expected an integer or an expression, found 'as_ant'\n");
+  EXPECT_STARTS_WITH(report_with(R"("layout": 7)", R"("layout": 2)"),
+                     "error: sparse and other non-strided tensors are not supported\n");
+  EXPECT_STARTS_WITH(report_with(R"("type": "cpu")", R"("type": "tpu")"), "error: device 'tpu' is not supported\n");
+  EXPECT_STARTS_WITH(report_with(R"({"user_input")", R"({"token")"),
+                     "error: inputs of kind 'token' are not supported\n");
+  EXPECT_STARTS_WITH(report_with("{", "["), "error: invalid JSON: ");
+  EXPECT_STARTS_WITH(report_with(R"("target")", R"("targot")"), "error: an object lacks the key 'target'\n");
+}
+
+TEST(ImportPt2, ReportsAllUnsupportedOperatorsTogether) {
+  Pt2ForTest model;
+  replace(model.model_json, "torch.ops.aten.mm.default", "torch.ops.mylib.fast_mm.default");
+  Pt2Options options;
+  options.is_supported = [](const Schema& schema) { return schema.name != "aten::add.Tensor"; };
+  const std::string report = report_of(model, options);
+  EXPECT_STARTS_WITH(
+      report,
+      "error: 2 operators are not supported\n"
+      "  at mylib::fast_mm (1 use), first at node 'mm' in body (Body), net.py:7, in forward: y = x @ self.w\n"
+      "  at aten::add.Tensor (1 use), first at node 'add'\n");
+  EXPECT_NE(report.find("help: 'toroid ops --missing net.pt2' lists every unsupported operator"), std::string::npos);
+  EXPECT_STARTS_WITH(report_of(model), "error: operator 'mylib::fast_mm' is not supported\n");
+}
+
+TEST(ImportPt2, CountsOperators) {
+  const std::vector<OperatorUse> uses = pt2_operators(kConformance / "models" / "cond.pt2");
+  std::string text;
+  for (const OperatorUse& use : uses) text += fmt::format("{} {}{}\n", use.op, use.uses, use.is_known ? "" : "?");
+  EXPECT_EQ(text, "aten::sum 1\naten::gt.Scalar 1\naten::linear 2\naten::relu 1\naten::sin 1\nhigher_order::cond 1\n");
+}
+
+TEST(ImportPt2, KeepsBodiesOfControlFlow) {
+  const Program program = import_pt2(kConformance / "models" / "while_loop.pt2");
+  EXPECT_EQ(text_of(program),
+            "i: i64[] = input(0)\n"
+            "x: f32[4, 4] = input(1)\n"
+            "getitem: i64[], getitem_1: f32[4, 4] = higher_order::while_loop(@0, @1, [%0, %1], []) i x\n"
+            "return getitem getitem_1");
+  ASSERT_EQ(program.subgraphs.size(), 2u);
+  EXPECT_EQ(text_of(program, program.subgraphs[0]),
+            "arg0_1: i64[] = input(0)\n"
+            "arg1_1: f32[4, 4] = input(1)\n"
+            "lt: bool[] = aten::lt.Scalar(%0, 5) arg0_1\n"
+            "return lt");
+}
+
+TEST(ImportPt2, DissolvesGradientRegions) {
+  Pt2ForTest model;
+  const size_t begin = model.model_json.find(R"({"target": "torch.ops.aten.mm.default")");
+  const size_t end = model.model_json.find(R"({"target": "torch.ops.aten.add.Tensor")");
+  const std::string node = model.model_json.substr(begin, model.model_json.rfind(',', end) - begin);
+  const size_t types = model.model_json.find(R"("tensor_values")");
+  const std::string values =
+      model.model_json.substr(types, model.model_json.find(R"("is_single_tensor_return")", types) - types);
+  model.model_json.replace(begin, node.size(),
+                           R"({"target": "torch.ops.higher_order.wrap_with_set_grad_enabled",
+      "inputs": [{"name": "", "arg": {"as_bool": false}, "kind": 1},
+                 {"name": "", "kind": 1, "arg": {"as_graph": {"name": "submod_1", "graph": {
+                     "inputs": [{"as_tensor": {"name": "x"}}, {"as_tensor": {"name": "p_w"}}],
+                     "outputs": [{"as_tensor": {"name": "mm"}}], "nodes": [)" +
+                               node + "], " + values +
+                               R"("is_single_tensor_return": false}}}},
+                 {"name": "", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},
+                 {"name": "", "arg": {"as_tensor": {"name": "p_w"}}, "kind": 1}],
+      "outputs": [{"as_tensor": {"name": "mm"}}], "metadata": {}, "name": "wrapped"})");
+  EXPECT_EQ(text_of(model.import()), text_of(Pt2ForTest().import()));
+}
+
+TEST(ImportPt2, TurnsSymbolicIntegersIntoExpressions) {
+  const Program program = import_pt2(kConformance / "models" / "llama_dynamic.pt2");
+  const std::string text = text_of(program);
+  EXPECT_NE(text.find("\ni: i64[s58, s48] = input(0)\n"
+                      "arange: i64[s48] = aten::arange(s48, none, none, device.cpu, false)\n"),
+            std::string::npos)
+      << text.substr(0, 3000);
+  EXPECT_NE(text.find("= aten::view(%0, [s58, s48, 3, 4, 16])"), std::string::npos);
+  const std::optional<sym::Expr> batch = program.symbols->find_symbol("s58");
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->range(), (sym::Range{2, 64}));
+  EXPECT_EQ(batch->node()->hint, 2);
+  EXPECT_EQ(batch->node()->symbol_kind, sym::SymbolKind::Size);
+}
+
+TEST(ImportPt2, BindsIntegersReadOutOfTensors) {
+  const Program program = import_pt2(kConformance / "models" / "unbacked.pt2");
+  EXPECT_NE(text_of(program).find("item: i64[] = aten::item(%0) n\n"
+                                  "arange: f32[u0] = aten::arange(u0, dtype.f32, none, device.cpu, false)\n"),
+            std::string::npos);
+  ASSERT_EQ(program.graph.bindings.size(), 1u);
+  EXPECT_EQ(sym::to_string(program.graph.bindings[0].expr), "u0");
+  EXPECT_EQ(program.graph.value(program.graph.bindings[0].value).name, "item");
+  EXPECT_EQ(program.graph.bindings[0].expr.range(), (sym::Range{2, 64}));
+}
+
+TEST(ImportPt2, ReadsGuardsOnSizes) {
+  Pt2ForTest model;
+  replace(model.model_json, R"("x": {"dtype": 7, "sizes": [{"as_int": 3})",
+          R"("x": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "s0", "hint": {"as_int": 4}}})");
+  replace(model.model_json, R"("guards_code": [])",
+          R"("guards_code": ["L['x'].size()[0] % 2 == 0", "L['x'].size()[1] == 2"])");
+  EXPECT_NE(text_of(model.import()).find("\nguard Eq(Mod(s0, 2), 0)"), std::string::npos) << text_of(model.import());
+  replace(model.model_json, "% 2 == 0", "is prime");
+  EXPECT_STARTS_WITH(report_of(model), "error: the model's guard \"L['x'].size()[0] is prime\" is not understood\n");
+  replace(model.model_json, "L['x'].size()[0] is prime", "L['z'].size()[0] == 1");
+  EXPECT_STARTS_WITH(report_of(model), "error: the model's guard \"L['z'].size()[0] == 1\" is not understood\n");
+  replace(model.model_json, "L['z'].size()[0] == 1", "L['x'].size()[1] == 1");
+  EXPECT_STARTS_WITH(report_of(model), "error: the model's guard \"L['x'].size()[1] == 1\" never holds\n");
+}
+
+TEST(ImportPt2, SurvivesDamageAnywhere) {
+  // Each byte of the JSON texts replaced by others; the archive itself is right.
+  for (std::string Pt2ForTest::*text : {&Pt2ForTest::model_json, &Pt2ForTest::weights_json}) {
+    Pt2ForTest model;
+    const size_t length = (model.*text).size();
+    for (size_t i = 0; i < length; ++i) {
+      for (char byte : {'0', '"', '}', '\xff'}) {
+        const char before = std::exchange((model.*text)[i], byte);
+        try {
+          model.import();
+        } catch (const Error& error) {
+          EXPECT_NE(error.kind(), ErrorKind::Internal) << error.report();
+        }
+        (model.*text)[i] = before;
+      }
+    }
   }
 }
 

@@ -13,8 +13,8 @@
 
 namespace toroid::pt2 {
 
-// "model.py:42, in forward: x = self.linear(x)" from the innermost frame of the user's own code: frames of PyTorch and of
-// code it made ("<eval_with_key>.3") do not count. Empty when there is none.
+// "model.py:42, in forward: x = self.linear(x)" from the innermost frame of the user's own code: frames of PyTorch
+// and of code it made ("<eval_with_key>.3") do not count. Empty when there is none.
 std::string source_of(std::string_view stack_trace);
 // "linear (Linear)", or "Net" for the outermost module.
 std::string module_of(std::string_view nn_module_stack);

@@ -159,8 +159,8 @@ class ReprParser {
         return result;
       }
     }
-    throw Error(ErrorKind::Unsupported,
-                fmt::format("size expression '{}' uses {}, which is not integer arithmetic", text_.substr(0, 200), function));
+    throw Error(ErrorKind::Unsupported, fmt::format("size expression '{}' uses {}, which is not integer arithmetic",
+                                                    text_.substr(0, 200), function));
   }
 
   std::string_view text_;

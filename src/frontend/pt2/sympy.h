@@ -19,8 +19,8 @@ struct SymbolText {
 };
 using MakeSymbol = std::function<sym::Expr(const SymbolText& symbol)>;
 
-// Comparisons and logic yield 0 or 1. Throws Error{InvalidModel} for malformed text and Error{Unsupported} for functions that
-// are not integer arithmetic. Nesting deeper than 100 is refused.
+// Comparisons and logic yield 0 or 1. Throws Error{InvalidModel} for malformed text and Error{Unsupported} for
+// functions that are not integer arithmetic. Nesting deeper than 100 is refused.
 sym::Expr parse_size(std::string_view text, sym::Context& context, const MakeSymbol& make_symbol);
 
 }  // namespace toroid::pt2

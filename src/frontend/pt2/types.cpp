@@ -14,12 +14,18 @@ struct NumberedDType {
   DType dtype;
 };
 constexpr NumberedDType kDTypes[] = {
-    {1, DType::U8},    {2, DType::I8},    {3, DType::I16},        {4, DType::I32},     {5, DType::I64},
-    {6, DType::F16},   {7, DType::F32},   {8, DType::F64},        {9, DType::C32},     {10, DType::C64},
-    {11, DType::C128}, {12, DType::Bool}, {13, DType::BF16},      {28, DType::U16},    {29, DType::F8E4M3FN},
+    {1, DType::U8},      {2, DType::I8},          {3, DType::I16},         {4, DType::I32},  {5, DType::I64},
+    {6, DType::F16},     {7, DType::F32},         {8, DType::F64},         {9, DType::C32},  {10, DType::C64},
+    {11, DType::C128},   {12, DType::Bool},       {13, DType::BF16},       {28, DType::U16}, {29, DType::F8E4M3FN},
     {30, DType::F8E5M2}, {31, DType::F8E4M3FNUZ}, {32, DType::F8E5M2FNUZ},
 };
 constexpr int64_t kStridedLayout = 7;
+
+bool is_numbered(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix) || name.size() == prefix.size()) return false;
+  name.remove_prefix(prefix.size());
+  return std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
 
 // PyTorch's own rule: strides of dims of size 1 do not matter, and neither do any when there is no element.
 bool is_contiguous(std::span<const sym::Expr> sizes, std::span<const sym::Expr> strides) {
@@ -85,7 +91,8 @@ double read_float(const JsonValue& number) {
 }
 
 const JsonMember& read_union(const JsonValue& value) {
-  if (value.members().size() != 1) value.fail(fmt::format("a union needs one alternative, not {}", value.members().size()));
+  if (value.members().size() != 1)
+    value.fail(fmt::format("a union needs one alternative, not {}", value.members().size()));
   return value.members().front();
 }
 
@@ -103,8 +110,9 @@ SizeReader::SizeReader(sym::Context& symbols, const JsonValue* range_constraints
 }
 
 sym::Expr SizeReader::symbol(const SymbolText& text, std::optional<int64_t> hint) {
-  const bool data_dependent = text.name.starts_with('u');
-  if (!data_dependent && !text.name.starts_with('s')) {
+  // PyTorch's names: s77 for sizes, u0 for data-dependent integers, zf3 and zuf0 for floats.
+  const bool data_dependent = is_numbered(text.name, "u");
+  if (is_numbered(text.name, "zf") || is_numbered(text.name, "zuf")) {
     throw Error(ErrorKind::Unsupported, fmt::format("symbol '{}' is not an integer size", text.name.substr(0, 40)))
         .help("symbolic floats are not supported; export with a constant or a tensor instead");
   }
@@ -115,7 +123,8 @@ sym::Expr SizeReader::symbol(const SymbolText& text, std::optional<int64_t> hint
     range.min = std::max(range.min, known->second.min);
     range.max = known->second.max;
   }
-  return symbols_.symbol(text.name, data_dependent ? sym::SymbolKind::DataDependent : sym::SymbolKind::Size, range, hint);
+  return symbols_.symbol(text.name, data_dependent ? sym::SymbolKind::DataDependent : sym::SymbolKind::Size, range,
+                         hint);
 }
 
 sym::Expr SizeReader::parse(const JsonValue& text, const JsonValue* hint) {
@@ -171,7 +180,8 @@ TensorType SizeReader::read_type(const JsonValue& meta) {
     sizes.fail(fmt::format("a tensor has {} dimensions, and the limit is {}", sizes.elements().size(), kMaxRank));
   }
   if (strides.elements().size() != sizes.elements().size()) {
-    strides.fail(fmt::format("a tensor of {} dimensions has {} strides", sizes.elements().size(), strides.elements().size()));
+    strides.fail(
+        fmt::format("a tensor of {} dimensions has {} strides", sizes.elements().size(), strides.elements().size()));
   }
   for (const JsonValue& size : sizes.elements()) {
     type.sizes.push_back(read_int(size));

@@ -12,11 +12,11 @@
 
 namespace toroid::pt2 {
 
-DType read_dtype(const JsonValue& number);      // of the schema's ScalarType; unknown numbers throw
+DType read_dtype(const JsonValue& number);  // of the schema's ScalarType; unknown numbers throw
 Device read_device(const JsonValue& device);
 Layout read_layout(const JsonValue& number);
 MemoryFormat read_memory_format(const JsonValue& number);
-double read_float(const JsonValue& number);     // a number, or "Infinity", "-Infinity", "NaN"
+double read_float(const JsonValue& number);  // a number, or "Infinity", "-Infinity", "NaN"
 
 // The alternative that a union holds: the only key of {"as_int": 3}.
 const JsonMember& read_union(const JsonValue& value);
