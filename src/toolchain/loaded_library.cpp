@@ -1,0 +1,135 @@
+#include "toolchain/loaded_library.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "support/error.h"
+#include "support/fd.h"
+
+namespace toroid {
+namespace {
+
+// Kernels from 6.3 on want to be told that the file will hold code; older ones refuse the flag.
+constexpr unsigned kMemfdExec = 0x10;
+
+std::string reason(int error_number) { return std::error_code(error_number, std::generic_category()).message(); }
+
+Error load_error(const std::string& name, const std::string& why, std::string help) {
+  Error error(ErrorKind::Environment, fmt::format("cannot load the compiled library '{}': {}", name, why));
+  error.help(std::move(help));
+  return error;
+}
+
+Fd memory_file_with(std::string_view bytes, const std::string& name) {
+  const std::string label = "toroid:" + name.substr(0, 200);
+  Fd fd(::memfd_create(label.c_str(), MFD_CLOEXEC | kMemfdExec));
+  if (!fd && errno == EINVAL) fd = Fd(::memfd_create(label.c_str(), MFD_CLOEXEC));
+  if (!fd) {
+    const int error_number = errno;
+    throw load_error(name, "memfd_create: " + reason(error_number),
+                     error_number == EACCES
+                         ? "executable memory files are forbidden here: set sysctl vm.memfd_noexec to 0"
+                         : "raise the limit on open files (ulimit -n) or free some memory");
+  }
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd.get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw load_error(name, "writing to memory: " + reason(errno), "free some memory");
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  return fd;
+}
+
+// The loader trusts headers: it maps what they promise and dies with SIGBUS where a truncated file does not reach.
+bool is_whole_library(std::string_view bytes) {
+  Elf64_Ehdr header;
+  if (bytes.size() < sizeof header) return false;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) return false;
+  auto fits = [&](uint64_t offset, uint64_t size) { return offset <= bytes.size() && size <= bytes.size() - offset; };
+  if (!fits(header.e_shoff, uint64_t{header.e_shnum} * header.e_shentsize)) return false;
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || !fits(header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)))
+    return false;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, bytes.data() + header.e_phoff + i * sizeof segment, sizeof segment);
+    if (!fits(segment.p_offset, segment.p_filesz)) return false;
+  }
+  return true;
+}
+
+// A path to the descriptor that no earlier load has used. The loader takes an equal path for the library that it
+// already has, and descriptor numbers come again once closed; so a counter is spelt in "./" and ".//", which mean
+// nothing to the kernel.
+std::string unique_path(int fd) {
+  static std::atomic<uint64_t> loads = 0;
+  std::string path = "/proc/self/fd/";
+  for (uint64_t number = ++loads; number != 0; number >>= 1) path += (number & 1) != 0 ? ".//" : "./";
+  return path + std::to_string(fd);
+}
+
+std::string help_for(std::string_view why) {
+  if (why.find("undefined symbol") != std::string_view::npos) {
+    return "the library was built for another version of toroid or of the system's libraries: compile it again";
+  }
+  if (why.find("failed to map segment") != std::string_view::npos ||
+      why.find("Operation not permitted") != std::string_view::npos) {
+    return "this system forbids executable memory files: allow them (sysctl vm.memfd_noexec=0, or the sandbox's "
+           "policy)";
+  }
+  if (why.find("cannot open shared object file") != std::string_view::npos) return "install the library named above";
+  return "compile it again";
+}
+
+}  // namespace
+
+LoadedLibrary::LoadedLibrary(std::string_view bytes, std::string name) : name_(std::move(name)) {
+  if (!is_whole_library(bytes)) {
+    throw load_error(name_, "it is cut short or no shared library", "compile it again");
+  }
+  const Fd fd = memory_file_with(bytes, name_);
+  handle_ = ::dlopen(unique_path(fd.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle_ == nullptr) {
+    const char* message = ::dlerror();
+    const std::string why = message != nullptr ? message : "unknown reason";
+    throw load_error(name_, why, help_for(why));
+  }
+}
+
+LoadedLibrary::LoadedLibrary(LoadedLibrary&& other) noexcept
+    : name_(std::move(other.name_)), handle_(std::exchange(other.handle_, nullptr)) {}
+
+LoadedLibrary& LoadedLibrary::operator=(LoadedLibrary&& other) noexcept {
+  if (this != &other) {
+    close();
+    name_ = std::move(other.name_);
+    handle_ = std::exchange(other.handle_, nullptr);
+  }
+  return *this;
+}
+
+LoadedLibrary::~LoadedLibrary() { close(); }
+
+void LoadedLibrary::close() {
+  if (handle_ != nullptr) ::dlclose(std::exchange(handle_, nullptr));
+}
+
+void* LoadedLibrary::symbol(const std::string& symbol_name) const {
+  TOROID_CHECK(handle_ != nullptr, "symbol '{}' asked of the closed library '{}'", symbol_name, name_);
+  ::dlerror();
+  void* address = ::dlsym(handle_, symbol_name.c_str());
+  if (address == nullptr) {
+    throw load_error(name_, fmt::format("it has no symbol '{}'", symbol_name),
+                     "the library was built for another version of toroid: compile it again");
+  }
+  return address;
+}
+
+}  // namespace toroid
