@@ -1,0 +1,41 @@
+#include "toolchain/isa.h"
+
+#include <gtest/gtest.h>
+
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+TEST(Isa, NamesParseBack) {
+  for (const char* name :
+       {"baseline", "avx2", "avx512", "avx512+vnni", "avx512+bf16+fp16", "avx512+vnni+bf16+fp16+amx"}) {
+    EXPECT_EQ(parse_isa(name).name(), name);
+  }
+  EXPECT_EQ(parse_isa("avx512").vector_bytes(), 64);
+  EXPECT_EQ(parse_isa("avx2").vector_bytes(), 32);
+  EXPECT_EQ(parse_isa("baseline").vector_bytes(), 16);
+}
+
+TEST(Isa, UnknownNamesAreRefusedWithTheKnownOnes) {
+  for (const char* name : {"", "sse9", "avx2+bf16", "avx512+", "avx512+avx2", "AVX2"}) {
+    EXPECT_THROW(parse_isa(name), Error) << name;
+  }
+  try {
+    parse_isa("avx512+fp8");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.report(),
+              "error: unknown instruction set 'fp8' in 'avx512+fp8'\n"
+              "  help: known are baseline, avx2 and avx512, the last with +vnni, +bf16, +fp16 and +amx");
+  }
+}
+
+TEST(Isa, FallbacksLoseOneThingAtATime) {
+  std::string names;
+  for (const Isa& isa : fallbacks_of(parse_isa("avx512+vnni+bf16+amx"))) names += isa.name() + " ";
+  EXPECT_EQ(names, "avx512+vnni+bf16+amx avx512+vnni+bf16 avx512+vnni avx512 avx2 baseline ");
+  EXPECT_EQ(fallbacks_of(Isa{}).size(), 1u);
+}
+
+}  // namespace
+}  // namespace toroid

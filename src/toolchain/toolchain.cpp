@@ -1,0 +1,213 @@
+#include "toolchain/toolchain.h"
+
+#include <signal.h>
+
+#include <cctype>
+#include <cstdlib>
+
+#include "support/error.h"
+#include "support/file.h"
+#include "support/log.h"
+#include "support/subprocess.h"
+
+namespace toroid {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kKeptErrorBytes = 64 * 1024;
+constexpr int kShownErrorLines = 12;
+
+void append(std::vector<std::string>& list, std::vector<std::string> more) {
+  list.insert(list.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// -nostdlib because start files and libstdc++ cost 15 ms a library and generated code needs neither.
+std::vector<std::string> link_flags() { return {"-shared", "-nostdlib"}; }
+std::vector<std::string> link_libraries() { return {"-Wl,--as-needed", "-lm", "-lgcc"}; }
+
+std::string first_lines(std::string_view text, int count) {
+  std::string result;
+  for (int i = 0; i < count && !text.empty(); ++i) {
+    const size_t end = text.find('\n');
+    result.append("\n    ").append(text.substr(0, std::min<size_t>(end, 300)));
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+  }
+  if (!text.empty()) result += "\n    …";
+  return result;
+}
+
+// A file name from a kernel's name, which may come from a model and hold anything.
+std::string file_name_for(std::string_view name) {
+  std::string safe;
+  for (char c : name.substr(0, 80)) safe += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' ? c : '_';
+  return (safe.empty() ? "kernel" : safe) + ".cpp";
+}
+
+}  // namespace
+
+Toolchain::Toolchain(ToolchainOptions options)
+    : options_(std::move(options)),
+      compiler_(identify_compiler(find_compiler(options_.compiler), options_.probe_cache)) {
+  const char* variable = std::getenv("TOROID_ISA");
+  if (!options_.isa.empty()) {
+    isa_ = parse_isa(options_.isa);
+  } else if (variable != nullptr && *variable != '\0') {
+    ErrorContext context("reading TOROID_ISA");
+    isa_ = parse_isa(variable);
+  } else {
+    isa_ = probe_isa();
+  }
+}
+
+std::vector<std::string> Toolchain::compile_flags(const CompileOptions& options) const {
+  std::vector<std::string> flags = {
+      fmt::format("-O{}", options.optimization),
+      "-std=gnu++17",
+      "-fPIC",
+      "-w",
+      "-fno-exceptions",
+      "-fno-rtti",
+      // Float rules. Traps and errno are never looked at; everything else stays as IEEE says.
+      "-fno-math-errno",
+      "-fno-trapping-math",
+      options.contract ? "-ffp-contract=fast" : "-ffp-contract=off",
+      // Calls inside a library go straight to their function.
+      "-fno-semantic-interposition",
+      // Distributions turn these on to harden servers; kernels pay for them and gain nothing.
+      "-fno-stack-protector",
+      "-fcf-protection=none",
+      // The same source gives the same bytes.
+      "-frandom-seed=toroid",
+  };
+#if !defined(__x86_64__)
+  std::erase(flags, "-fcf-protection=none");
+#endif
+  append(flags, options.isa.value_or(isa_).compiler_flags());
+  append(flags, options.extra_flags);
+  return flags;
+}
+
+std::vector<std::string> Toolchain::flags(const CompileOptions& options) const {
+  std::vector<std::string> flags = compile_flags(options);
+  append(flags, link_flags());
+  append(flags, link_libraries());
+  return flags;
+}
+
+std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::string_view source,
+                                    const CompileOptions& options, std::string_view product,
+                                    const fs::path& folder) const {
+  const fs::path out = folder / "out";
+  std::vector<std::string> argv = {compiler_.path.string()};
+  append(argv, std::move(arguments));
+  append(argv, {"-o", out.string()});
+  const ProcessResult result = run_process({.argv = argv,
+                                            .input = source,
+                                            // Messages in English, temporary files where ours are.
+                                            .environment = {{"LC_ALL", "C.UTF-8"}, {"TMPDIR", folder.string()}},
+                                            .timeout = options_.timeout,
+                                            .output_limit_bytes = kKeptErrorBytes});
+  std::string bytes;
+  if (result.ok()) {
+    std::error_code ignored;
+    if (fs::is_regular_file(out, ignored)) bytes = read_file(out);
+    if (bytes.starts_with("\x7f"
+                          "ELF")) {
+      log_debug("{}: {} compiled in {:.0f} ms", options.name, product, result.seconds * 1e3);
+      return bytes;
+    }
+  }
+  const std::string problem = result.ok() ? fmt::format("succeeded but wrote no {}", product) : result.outcome();
+  Error error(ErrorKind::ToolFailed, fmt::format("{} {} while it made the {} '{}'{}", compiler_.name(), problem,
+                                                 product, options.name, first_lines(result.errors, kShownErrorLines)));
+  std::string help;
+  if (result.errors.find("Killed signal terminated program") != std::string::npos || result.signal == SIGKILL) {
+    help = "the compiler may have run out of memory: free some, or compile fewer kernels at once; ";
+  } else if (result.timed_out) {
+    help = "check the compiler and the machine's load; ";
+  } else if (result.ok()) {
+    help = "set TOROID_CXX to a working g++ or clang++; ";
+  }
+  std::string command;
+  if (source.empty()) {
+    command = describe_command(argv);
+    help += "the inputs were temporary: compile the sources again to see them";
+  } else {
+    const fs::path kept = TempFolder("toroid-failed").keep() / file_name_for(options.name);
+    write_file_atomically(kept, source);
+    argv.back() = kept.parent_path() / "out";  // the temporary folder is gone when somebody repeats the command
+    command = describe_command(argv) + " < " + describe_command({kept.string()});
+    help += "the source is kept in " + kept.string();
+  }
+  error.at("command: " + command).help(help);
+  throw error;
+}
+
+std::string Toolchain::compile_object(std::string_view source, const CompileOptions& options) const {
+  const TempFolder folder;
+  std::vector<std::string> arguments = compile_flags(options);
+  append(arguments, {"-c", "-x", "c++", "-"});
+  return run_compiler(std::move(arguments), source, options, "object", folder.path());
+}
+
+std::string Toolchain::compile_shared(std::string_view source, const CompileOptions& options) const {
+  const TempFolder folder;
+  std::vector<std::string> arguments = compile_flags(options);
+  append(arguments, link_flags());
+  append(arguments, {"-x", "c++", "-", "-x", "none"});
+  append(arguments, link_libraries());
+  return run_compiler(std::move(arguments), source, options, "library", folder.path());
+}
+
+std::string Toolchain::link_shared(std::span<const std::string> objects, const CompileOptions& options) const {
+  const TempFolder folder;
+  std::vector<std::string> arguments = link_flags();
+  for (size_t i = 0; i < objects.size(); ++i) {
+    const fs::path path = folder.path() / fmt::format("{}.o", i);
+    write_file_atomically(path, objects[i]);
+    arguments.push_back(path.string());
+  }
+  append(arguments, link_libraries());
+  return run_compiler(std::move(arguments), {}, options, "library", folder.path());
+}
+
+Isa Toolchain::probe_isa() const {
+  const Isa reported = reported_isa();
+  const std::string key = "isa 1\n" + reported.name() + "\n" + compiler_.fingerprint;
+  if (options_.probe_cache.get) {
+    if (std::optional<std::string> known = options_.probe_cache.get(key)) {
+      try {
+        return parse_isa(*known);
+      } catch (const Error&) {
+        log_debug("the remembered instruction set '{}' is unknown: probing again", *known);
+      }
+    }
+  }
+  Isa found;
+  for (const Isa& isa : fallbacks_of(reported)) {
+    if (isa != Isa{} && !isa_works(isa)) continue;
+    found = isa;
+    break;
+  }
+  if (found != reported) log_info("the processor reports {} but only {} works here", reported.name(), found.name());
+  if (options_.probe_cache.put) options_.probe_cache.put(key, found.name());
+  return found;
+}
+
+bool Toolchain::isa_works(const Isa& isa) const {
+  const TempFolder folder;
+  const fs::path program = folder.path() / "probe";
+  std::vector<std::string> argv = {compiler_.path.string(), "-O1", "-w", "-x", "c++", "-", "-o", program.string()};
+  append(argv, isa.compiler_flags());
+  const ProcessResult built = run_process({.argv = argv, .input = isa_probe_source(), .timeout = options_.timeout});
+  if (!built.ok()) return false;
+  try {
+    return run_process({.argv = {program.string()}, .timeout = std::chrono::seconds(10)}).ok();
+  } catch (const Error& error) {
+    // The temporary folder may forbid execution. The processor's own report is then the best we have.
+    log_debug("the instruction probe cannot run: {}", error.message());
+    return true;
+  }
+}
+
+}  // namespace toroid

@@ -1,0 +1,67 @@
+// Compiles generated C++ with the host's compiler, fast and with the float rules of toroid.
+//
+// The flags allow fused multiply-add and drop errno and floating-point traps; they never allow reassociation, and NaN,
+// infinities and signed zeros keep their meaning. Generated code includes no standard header and uses no exceptions.
+// Libraries are linked against libm (with libmvec) and libgcc only; what else a kernel calls must be passed to it as a
+// pointer or be visible in the process that loads it.
+//
+// All functions are safe to call from several threads at once.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "toolchain/compiler.h"
+#include "toolchain/isa.h"
+#include "toolchain/probe_cache.h"
+
+namespace toroid {
+
+struct ToolchainOptions {
+  std::string compiler = {};  // a name or a path; empty: $TOROID_CXX, else g++, else clang++
+  std::string isa = {};       // an Isa's name; empty: $TOROID_ISA, else the best that works here
+  std::chrono::milliseconds timeout = std::chrono::minutes(3);  // of one run of the compiler
+  ProbeCache probe_cache = {};
+};
+
+struct CompileOptions {
+  std::string name = "kernel";  // for messages, and for the file in which the source of a failure is kept
+  int optimization = 3;         // -O level
+  bool contract = true;         // a * b + c may become one fused multiply-add
+  std::optional<Isa> isa = {};  // empty: the toolchain's
+  std::vector<std::string> extra_flags = {};
+};
+
+class Toolchain {
+ public:
+  // Throws Error{Environment} when no compiler is found.
+  explicit Toolchain(ToolchainOptions options = {});
+
+  const Compiler& compiler() const { return compiler_; }
+  const Isa& isa() const { return isa_; }
+  // Every flag that decides the machine code, compiling and linking; part of a kernel's key.
+  std::vector<std::string> flags(const CompileOptions& options = {}) const;
+
+  // These throw Error{ToolFailed} with the compiler's first lines, its command and where the source was kept.
+  std::string compile_object(std::string_view source, const CompileOptions& options = {}) const;
+  std::string link_shared(std::span<const std::string> objects, const CompileOptions& options = {}) const;
+  // Source to shared library in one run of the compiler.
+  std::string compile_shared(std::string_view source, const CompileOptions& options = {}) const;
+
+ private:
+  Isa probe_isa() const;
+  bool isa_works(const Isa& isa) const;
+  std::vector<std::string> compile_flags(const CompileOptions& options) const;
+  std::string run_compiler(std::vector<std::string> arguments, std::string_view source, const CompileOptions& options,
+                           std::string_view product, const std::filesystem::path& folder) const;
+
+  ToolchainOptions options_;
+  Compiler compiler_;
+  Isa isa_;
+};
+
+}  // namespace toroid

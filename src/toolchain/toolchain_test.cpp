@@ -1,0 +1,283 @@
+#include "toolchain/toolchain.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cmath>
+#include <map>
+#include <regex>
+#include <thread>
+
+#include "support/clock.h"
+#include "support/error.h"
+#include "support/file.h"
+#include "toolchain/loaded_library.h"
+
+namespace toroid {
+namespace {
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr std::string_view kDouble = R"(
+extern "C" void twice(const float* x, float* out, long n) {
+  for (long i = 0; i < n; ++i) out[i] = 2.0f * x[i];
+}
+)";
+
+// One toolchain for all tests: the probe takes a tenth of a second.
+const Toolchain& tools() {
+  static const Toolchain instance;
+  return instance;
+}
+
+// A script that stands in for a compiler. It answers --version, then does `body`; $out is the -o argument.
+class FakeCompiler {
+ public:
+  explicit FakeCompiler(const std::string& body) : path_(folder_.path() / "g++") {
+    write_file_atomically(path_,
+                          "#!/bin/sh\n"
+                          "case \"$1\" in --version) echo 'g++ (Fake) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
+                          "while [ $# -gt 0 ]; do [ \"$1\" = -o ] && out=$2; shift; done\n" +
+                              body + "\n",
+                          0777);
+  }
+  Toolchain toolchain(std::chrono::milliseconds timeout = 20s) const {
+    return Toolchain({.compiler = path_.string(), .isa = "baseline", .timeout = timeout});
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  TempFolder folder_;
+  fs::path path_;
+};
+
+Error error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ErrorKind::Internal, "no error");
+}
+
+// Compiles with a compiler that fails and gives the report, the paths of this run replaced by words.
+std::string failure_of(const FakeCompiler& fake, std::chrono::milliseconds timeout = 20s) {
+  const Error error = error_of([&] { fake.toolchain(timeout).compile_shared("int source;", {.name = "relu add"}); });
+  EXPECT_EQ(error.kind(), ErrorKind::ToolFailed);
+  std::string report = error.report();
+  std::smatch kept;
+  const std::regex kept_pattern("kept in (\\S+)");
+  if (std::regex_search(report, kept, kept_pattern)) {
+    EXPECT_EQ(read_file(kept[1].str()), "int source;");
+    fs::remove_all(fs::path(kept[1].str()).parent_path());
+  }
+  report = std::regex_replace(
+      report, std::regex(fake.path().string().replace(fake.path().string().size() - 3, 3, "g\\+\\+")), "FAKE");
+  report = std::regex_replace(report, std::regex("FAKE .* -o \\S+"), "FAKE …");
+  report = std::regex_replace(report, std::regex("/\\S*/toroid-failed-[^/]*/"), "KEPT/");
+  return std::regex_replace(report, std::regex("after [0-9.]+ s"), "after T s");
+}
+
+TEST(Toolchain, CompilesLinksLoadsAndRuns) {
+  const std::string library = tools().compile_shared(kDouble, {.name = "twice"});
+  const LoadedLibrary loaded(library, "twice");
+  const float x[3] = {1, 2, 3};
+  float out[3];
+  loaded.function<void(const float*, float*, long)>("twice")(x, out, 3);
+  EXPECT_EQ(out[2], 6.0f);
+}
+
+TEST(Toolchain, LinksSeveralObjectsIntoOneLibrary) {
+  const std::vector<std::string> objects = {
+      tools().compile_object("extern \"C\" int one() { return 1; }"),
+      tools().compile_object("extern \"C\" int one(); extern \"C\" int two() { return one() + one(); }")};
+  const LoadedLibrary loaded(tools().link_shared(objects), "two");
+  EXPECT_EQ(loaded.function<int()>("two")(), 2);
+}
+
+TEST(Toolchain, MathFunctionsNeedNoHeader) {
+  // Neither the vector nor the scalar exp is known to the loading process: the library brings its own dependency.
+  const LoadedLibrary loaded(tools().compile_shared(R"(
+#if defined(__x86_64__)
+typedef float vec __attribute__((vector_size(16)));
+extern "C" vec _ZGVbN4v_expf(vec);
+extern "C" float f(float x) { return _ZGVbN4v_expf(vec{x, x, x, x})[3]; }
+#else
+extern "C" float expf(float);
+extern "C" float f(float x) { return expf(x); }
+#endif
+)"),
+                             "exp");
+  EXPECT_NEAR(loaded.function<float(float)>("f")(1.0f), 2.718282f, 1e-6f);
+}
+
+TEST(Toolchain, SameSourceGivesTheSameBytes) {
+  EXPECT_EQ(tools().compile_shared(kDouble), tools().compile_shared(kDouble));
+  EXPECT_EQ(tools().compile_object(kDouble), tools().compile_object(kDouble));
+}
+
+TEST(Toolchain, KeepsFloatSemantics) {
+  const LoadedLibrary loaded(tools().compile_shared(R"(
+extern "C" float cancel(float big, float small) { return (big + small) - big; }
+extern "C" int is_nan(float x) { return x != x; }
+extern "C" float minus_zero(float x) { return x + 0.0f; }
+extern "C" double sum(const double* x, long n) { double s = 0; for (long i = 0; i < n; ++i) s += x[i]; return s; }
+)"),
+                             "floats");
+  EXPECT_EQ(loaded.function<float(float, float)>("cancel")(1e10f, 1.0f), 0.0f);
+  EXPECT_EQ(loaded.function<int(float)>("is_nan")(__builtin_nanf("")), 1);
+  EXPECT_FALSE(std::signbit(loaded.function<float(float)>("minus_zero")(-0.0f)));
+  std::vector<double> values(64, 1.0);
+  values[0] = 1e16;
+  EXPECT_EQ(loaded.function<double(const double*, long)>("sum")(values.data(), 64), 1e16) << "sums keep their order";
+}
+
+TEST(Toolchain, ContractionCanBeSwitchedOff) {
+  const auto options = [](bool contract) { return CompileOptions{.contract = contract}; };
+  if (tools().isa().level == IsaLevel::Baseline) GTEST_SKIP() << "no fused multiply-add here";
+  const char* source = "extern \"C\" float f(float a, float b, float c) { return a * b + c; }";
+  const float a = 1.0f + 0x1p-12f, rounded = a * a;
+  const LoadedLibrary fused(tools().compile_shared(source, options(true)), "fused");
+  const LoadedLibrary split(tools().compile_shared(source, options(false)), "split");
+  EXPECT_NE(fused.function<float(float, float, float)>("f")(a, a, -rounded), 0.0f);
+  EXPECT_EQ(split.function<float(float, float, float)>("f")(a, a, -rounded), 0.0f);
+}
+
+TEST(Toolchain, FlagsNeverAllowReassociation) {
+  for (const std::string& flag : tools().flags()) {
+    EXPECT_NE(flag, "-ffast-math");
+    EXPECT_NE(flag, "-Ofast");
+    EXPECT_NE(flag, "-fassociative-math");
+    EXPECT_NE(flag, "-funsafe-math-optimizations");
+  }
+}
+
+TEST(Toolchain, WorksWithEveryCompilerOfThisMachine) {
+  for (const char* name : {"g++-12", "g++-13", "clang++"}) {
+    if (!find_program(name)) continue;
+    const Toolchain other({.compiler = name});
+    EXPECT_EQ(other.isa(), tools().isa()) << name;
+    const LoadedLibrary loaded(other.compile_shared(kDouble), name);
+    EXPECT_NE(loaded.symbol("twice"), nullptr);
+  }
+}
+
+TEST(Toolchain, CompilesFromManyThreads) {
+  std::vector<std::thread> threads;
+  std::vector<std::string> libraries(4);
+  for (std::string& library : libraries) threads.emplace_back([&] { library = tools().compile_shared(kDouble); });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& library : libraries) EXPECT_EQ(library, libraries[0]);
+}
+
+TEST(Toolchain, MissingCompilerIsNamed) {
+  EXPECT_EQ(error_of([] { Toolchain({.compiler = "no-such-g++"}); }).report(),
+            "error: no C++ compiler found: the compiler asked for is 'no-such-g++', which is not a program\n"
+            "  help: install g++ or set TOROID_CXX to the path of a g++ or clang++");
+  const std::string path = getenv("PATH");
+  setenv("PATH", "/nowhere", 1);
+  EXPECT_EQ(error_of([] { Toolchain(); }).report(),
+            "error: no C++ compiler found: tried g++ and clang++ in PATH\n"
+            "  help: install g++ or set TOROID_CXX to the path of a g++ or clang++");
+  setenv("PATH", path.c_str(), 1);
+  setenv("TOROID_CXX", "/opt/g++", 1);
+  EXPECT_EQ(error_of([] { Toolchain(); }).message(),
+            "no C++ compiler found: TOROID_CXX is '/opt/g++', which is not a program");
+  unsetenv("TOROID_CXX");
+}
+
+TEST(Toolchain, ARefusedSourceShowsTheCompilersWordsAndIsKept) {
+  EXPECT_EQ(failure_of(FakeCompiler("echo '<stdin>:1:5: error: no' >&2; exit 1")),
+            "error: g++ exited with status 1 while it made the library 'relu add'\n"
+            "    <stdin>:1:5: error: no\n"
+            "  command: FAKE … < KEPT/relu_add.cpp\n"
+            "  help: the source is kept in KEPT/relu_add.cpp");
+  const TempFolder folder;
+  setenv("TMPDIR", folder.path().c_str(), 1);
+  const Error real = error_of([] { tools().compile_object("this is not C++"); });
+  EXPECT_NE(real.message().find("error: "), std::string::npos) << real.message();
+  unsetenv("TMPDIR");
+}
+
+TEST(Toolchain, ACompilerThatHangsIsKilled) {
+  const Stopwatch watch;
+  EXPECT_EQ(failure_of(FakeCompiler("sleep 100"), 200ms),
+            "error: g++ did not end within its time and was killed after T s while it made the library 'relu add'\n"
+            "  command: FAKE … < KEPT/relu_add.cpp\n"
+            "  help: check the compiler and the machine's load; the source is kept in KEPT/relu_add.cpp");
+  EXPECT_LT(watch.seconds(), 5.0);
+}
+
+TEST(Toolchain, SuccessWithoutOutputIsAFailure) {
+  const std::string expected =
+      "error: g++ succeeded but wrote no library while it made the library 'relu add'\n"
+      "  command: FAKE … < KEPT/relu_add.cpp\n"
+      "  help: set TOROID_CXX to a working g++ or clang++; the source is kept in KEPT/relu_add.cpp";
+  EXPECT_EQ(failure_of(FakeCompiler("exit 0")), expected);
+  EXPECT_EQ(failure_of(FakeCompiler(": > \"$out\"")), expected);
+  EXPECT_EQ(failure_of(FakeCompiler("echo junk > \"$out\"")), expected);
+}
+
+TEST(Toolchain, ACompilerThatCrashesOrRunsOutOfMemorySaysSo) {
+  EXPECT_TRUE(failure_of(FakeCompiler("kill -SEGV $$")).starts_with("error: g++ was killed by signal 11"));
+  const std::string report =
+      failure_of(FakeCompiler("echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1"));
+  EXPECT_NE(report.find("help: the compiler may have run out of memory"), std::string::npos) << report;
+}
+
+TEST(Toolchain, AFloodOfErrorsIsCutShort) {
+  const std::string report = failure_of(FakeCompiler("yes 'error: again' | head -c 100000000 >&2; exit 1"));
+  EXPECT_LT(report.size(), 2000u);
+  EXPECT_NE(report.find("…"), std::string::npos);
+}
+
+TEST(Toolchain, LeavesNoTemporaryFiles) {
+  const TempFolder folder;
+  setenv("TMPDIR", folder.path().c_str(), 1);
+  tools().compile_shared(kDouble);
+  tools().link_shared(std::vector{tools().compile_object(kDouble)});
+  unsetenv("TMPDIR");
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(Toolchain, IsaComesFromTheEnvironment) {
+  setenv("TOROID_ISA", "baseline", 1);
+  EXPECT_EQ(Toolchain().isa(), Isa{});
+  setenv("TOROID_ISA", "sse9", 1);
+  EXPECT_EQ(error_of([] { Toolchain(); }).kind(), ErrorKind::InvalidOption);
+  unsetenv("TOROID_ISA");
+}
+
+TEST(Toolchain, ProbesOnceAndAgainWhenTheCompilerChanges) {
+  std::map<std::string, std::string> store;
+  int hits = 0;
+  const ProbeCache cache = {.get = [&](const std::string& key) -> std::optional<std::string> {
+                              if (!store.contains(key)) return std::nullopt;
+                              ++hits;
+                              return store[key];
+                            },
+                            .put = [&](const std::string& key, const std::string& value) { store[key] = value; }};
+  const Toolchain first({.probe_cache = cache});
+  EXPECT_EQ(hits, 0);
+  EXPECT_EQ(store.size(), 2u);
+  const Stopwatch watch;
+  const Toolchain second({.probe_cache = cache});
+  EXPECT_LT(watch.milliseconds(), 20.0);
+  EXPECT_EQ(hits, 2);
+  EXPECT_EQ(first.isa(), second.isa());
+  EXPECT_EQ(first.compiler().fingerprint, second.compiler().fingerprint);
+  EXPECT_EQ(first.compiler().version, second.compiler().version);
+
+  const FakeCompiler fake("exit 1");
+  const std::string before = identify_compiler(fake.path(), cache).fingerprint;
+  write_file_atomically(fake.path(), read_file(fake.path()) + "# patched\n", 0777);
+  EXPECT_NE(identify_compiler(fake.path(), cache).fingerprint, before) << "same version text, other bytes";
+}
+
+TEST(Toolchain, DamagedProbeResultsAreProbedAgain) {
+  const ProbeCache junk = {.get = [](const std::string&) { return std::optional<std::string>("junk"); }, .put = {}};
+  EXPECT_EQ(Toolchain({.probe_cache = junk}).isa(), tools().isa());
+}
+
+}  // namespace
+}  // namespace toroid
