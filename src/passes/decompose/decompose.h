@@ -120,7 +120,8 @@ std::span<const DecompositionRow> matmul_rows();          // matmul.cpp: mm, add
 std::span<const DecompositionRow> contraction_rows();     // contraction.cpp: einsum, tensordot, inner, bilinear
 std::span<const DecompositionRow> convolution_rows();     // convolution.cpp: convolutions, im2col, col2im
 std::span<const DecompositionRow> pooling_rows();         // pooling.cpp: average, max and adaptive pooling
-std::span<const DecompositionRow> resampling_rows();      // resampling.cpp: upsampling, grid_sampler, affine_grid
+std::span<const DecompositionRow> resampling_rows();      // resampling.cpp: upsampling
+std::span<const DecompositionRow> grid_sampling_rows();   // grid_sampling.cpp: grid_sampler, affine_grid
 std::span<const DecompositionRow> normalization_rows();   // normalization.cpp: batch, layer, group, rms norm, dropout
 std::span<const DecompositionRow> attention_rows();       // attention.cpp
 std::span<const DecompositionRow> loss_rows();            // loss.cpp: losses and distances

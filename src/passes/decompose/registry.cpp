@@ -22,9 +22,9 @@ const Table& table() {
     Table rows;
     for (std::span<const DecompositionRow> family :
          {pointwise_rows(), special_rows(), activation_rows(), creation_rows(), view_rows(), reduction_rows(), indexing_rows(),
-          scattering_rows(), embedding_rows(), matmul_rows(), contraction_rows(), convolution_rows(), pooling_rows(), resampling_rows(),
-          normalization_rows(), attention_rows(), loss_rows(), recurrent_rows(), linalg_rows(), backward_rows(),
-          mutation_rows()}) {
+          scattering_rows(), embedding_rows(), matmul_rows(), contraction_rows(), convolution_rows(), pooling_rows(),
+          resampling_rows(), grid_sampling_rows(), normalization_rows(), attention_rows(), loss_rows(), recurrent_rows(),
+          linalg_rows(), backward_rows(), mutation_rows()}) {
       for (const DecompositionRow& row : family) rows.try_emplace(row.op, row.function);
     }
     return rows;
