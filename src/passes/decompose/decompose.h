@@ -124,7 +124,9 @@ std::span<const DecompositionRow> resampling_rows();      // resampling.cpp: ups
 std::span<const DecompositionRow> grid_sampling_rows();   // grid_sampling.cpp: grid_sampler, affine_grid
 std::span<const DecompositionRow> normalization_rows();   // normalization.cpp: batch, layer, group, rms norm, dropout
 std::span<const DecompositionRow> attention_rows();       // attention.cpp
-std::span<const DecompositionRow> loss_rows();            // loss.cpp: losses and distances
+std::span<const DecompositionRow> loss_rows();            // loss.cpp: losses
+std::span<const DecompositionRow> cross_entropy_rows();   // cross_entropy.cpp: nll_loss, cross_entropy_loss
+std::span<const DecompositionRow> distance_rows();        // distance.cpp: cdist, cosine_similarity, …
 std::span<const DecompositionRow> recurrent_rows();       // recurrent.cpp: rnn, lstm, gru
 std::span<const DecompositionRow> linalg_rows();          // linalg.cpp: decompositions and solvers through library kernels
 std::span<const DecompositionRow> backward_rows();        // backward.cpp
