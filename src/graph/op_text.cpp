@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "graph/builder.h"
+#include "graph/text_names.h"
 #include "support/match.h"
 
 namespace toroid {
@@ -27,21 +28,6 @@ std::string number(double value) {
   std::string text = fmt::format("{}", value);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
-}
-
-std::string quote(std::string_view text) {
-  std::string out = "\"";
-  for (unsigned char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += static_cast<char>(c);
-    } else if (c < 0x20 || c == 0x7f) {
-      out += fmt::format("\\x{:02x}", c);
-    } else {
-      out += static_cast<char>(c);
-    }
-  }
-  return out + "\"";
 }
 
 }  // namespace
@@ -110,7 +96,7 @@ std::string to_string(const Scalar& scalar) {
 std::string to_string(const TensorType& type) {
   std::string text = fmt::format("{}{}", to_string(type.dtype), list(type.sizes));
   if (!type.strides.empty() && type.strides != contiguous_strides(type.sizes)) text += " strides " + list(type.strides);
-  if (!type.storage_offset.is_const(0)) text += " offset " + sym::to_string(type.storage_offset);
+  if (!type.storage_offset.is_const(0)) text += fmt::format(" offset({})", sym::to_string(type.storage_offset));
   if (type.device.type != Device::Type::Cpu) text += " on " + to_string(type.device);
   return text;
 }
@@ -143,9 +129,9 @@ std::string to_string(const Op& op) {
       },
       [](const Attention& o) { return fmt::format("attention(causal={}, scale={})", o.causal, number(o.scale)); },
       [](const Library& o) {
-        std::string text = fmt::format("library.{}(", o.name);
-        for (size_t i = 0; i < o.attributes.size(); ++i) text += (i > 0 ? ", " : "") + to_string(o.attributes[i]);
-        return text + ")";
+        std::string text = fmt::format("library.{}", o.name);
+        for (size_t i = 0; i < o.attributes.size(); ++i) text += (i > 0 ? ", " : "(attributes=[") + to_string(o.attributes[i]);
+        return text + (o.attributes.empty() ? "" : "])");
       });
 }
 

@@ -45,6 +45,12 @@ bool Args::has(std::string_view name) const {
 
 Tensor Args::tensor(std::string_view name) const {
   const Argument& argument = raw(name);
+  // PyTorch lets a number stand for a tensor. It has rank 0 and yields to the dtype of the tensor beside it.
+  if (std::holds_alternative<double>(argument) || std::holds_alternative<bool>(argument) || std::holds_alternative<sym::Expr>(argument)) {
+    const Scalar number = scalar(name);
+    const DType own = std::holds_alternative<double>(number) ? DType::F32 : std::holds_alternative<bool>(number) ? DType::Bool : DType::I64;
+    return builder_.scalar(inputs_.empty() ? own : result_dtype(inputs_[0], number), number);
+  }
   const auto* ref = std::get_if<InputRef>(&argument);
   if (ref == nullptr || ref->index >= inputs_.size()) wrong_kind(schema_, name, argument, "a tensor");
   return inputs_[ref->index];

@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "graph/type_rules.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/functionalize.h"
 #include "support/error.h"
@@ -316,9 +317,7 @@ class GraphDecomposer {
   }
 
   void check_type(const Schema& schema, const TensorType& got, const TensorType& recorded) const {
-    bool agrees = got.dtype == recorded.dtype && got.sizes.size() == recorded.sizes.size();
-    for (size_t d = 0; agrees && d < got.sizes.size(); ++d) agrees = !sym::known_ne(got.sizes[d], recorded.sizes[d]);
-    if (agrees) return;
+    if (may_agree(got, recorded)) return;
     const TensorType plain{.dtype = recorded.dtype, .sizes = recorded.sizes};
     throw Error(ErrorKind::Internal, fmt::format("{} gives {}, but the model records {}", schema.name, to_string(got), to_string(plain)))
         .help("please report this together with the model; a wrong decomposition is toroid's fault");

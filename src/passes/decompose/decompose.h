@@ -40,7 +40,7 @@ class Args {
   bool has(std::string_view name) const;              // the schema has it and it is not None
   const Argument& raw(std::string_view name) const;
 
-  Tensor tensor(std::string_view name) const;
+  Tensor tensor(std::string_view name) const;         // a number becomes a rank 0 tensor
   Tensor optional_tensor(std::string_view name) const;  // undefined when None
   std::vector<Tensor> tensors(std::string_view name) const;           // Tensor[]; absent elements throw
   std::vector<Tensor> optional_tensors(std::string_view name) const;  // Tensor?[]; absent ones are undefined

@@ -1,0 +1,23 @@
+// The type that each core operation gives, from its operands.
+//
+// The builder infers types as it builds; this is the same knowledge as a check, for the verifier, and lets the text form leave
+// types out: `t = mul(x, x)`.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace toroid {
+
+// The types of the operation's results. Some operations leave their shape or dtype open (reshape, full, cast, library
+// calls, everything at import level): then `declared` has the answer, and is checked for what must hold of it. Throws
+// Error{InvalidModel} that says which rule is broken, or that a declared type is needed and missing.
+std::vector<TensorType> result_types(const Op& op, std::span<const TensorType> operands,
+                                     const std::vector<TensorType>& declared);
+
+// Same dtype and rank, and no size that is provably different. Strides and devices are not compared.
+bool may_agree(const TensorType& a, const TensorType& b);
+
+}  // namespace toroid
