@@ -1,7 +1,363 @@
-#include "passes/decompose/decompose.h"
+// Tensors from nothing (full, arange, linspace, windows), copies and conversions, and the assertions of exported graphs.
+//
+// At core level a copy is the value itself, and uninitialised memory is zeros. Sequences are formulas over an index, computed in
+// F64 where their steps are not integers, as PyTorch does.
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "passes/decompose/formula.h"
+#include "passes/decompose/literal.h"
+#include "passes/decompose/operands.h"
+#include "support/error.h"
 
 namespace toroid {
+namespace {
 
-std::span<const DecompositionRow> creation_rows() { return {}; }
+DType natural_dtype(const Scalar& value) {
+  return std::holds_alternative<bool>(value) ? DType::Bool : std::holds_alternative<double>(value) ? DType::F32 : DType::I64;
+}
+
+// ---- one value everywhere --------------------------------------------------------------------------------------------------
+
+std::vector<Tensor> filled(Decomposer& d, const Args& a, Sizes sizes, DType dtype, const Scalar& value) {
+  return {d.b.full(std::move(sizes), a.dtype("dtype").value_or(dtype), value)};
+}
+
+std::vector<Tensor> zeros(Decomposer& d, const Args& a) { return filled(d, a, a.integers("size"), DType::F32, 0.0); }
+std::vector<Tensor> ones(Decomposer& d, const Args& a) { return filled(d, a, a.integers("size"), DType::F32, 1.0); }
+std::vector<Tensor> full(Decomposer& d, const Args& a) {
+  const Scalar value = a.scalar("fill_value");
+  return filled(d, a, a.integers("size"), natural_dtype(value), value);
+}
+
+std::vector<Tensor> zeros_like(Decomposer& d, const Args& a) {
+  return filled(d, a, a.tensor("self").sizes(), a.tensor("self").dtype(), 0.0);
+}
+std::vector<Tensor> ones_like(Decomposer& d, const Args& a) {
+  return filled(d, a, a.tensor("self").sizes(), a.tensor("self").dtype(), 1.0);
+}
+std::vector<Tensor> full_like(Decomposer& d, const Args& a) {
+  return filled(d, a, a.tensor("self").sizes(), a.tensor("self").dtype(), a.scalar("fill_value"));
+}
+
+std::vector<Tensor> new_zeros(Decomposer& d, const Args& a) {
+  return filled(d, a, a.integers("size"), a.tensor("self").dtype(), 0.0);
+}
+std::vector<Tensor> new_ones(Decomposer& d, const Args& a) {
+  return filled(d, a, a.integers("size"), a.tensor("self").dtype(), 1.0);
+}
+std::vector<Tensor> new_full(Decomposer& d, const Args& a) {
+  return filled(d, a, a.integers("size"), a.tensor("self").dtype(), a.scalar("fill_value"));
+}
+
+std::vector<Tensor> scalar_tensor(Decomposer& d, const Args& a) { return filled(d, a, {}, DType::F32, a.scalar("s")); }
+
+// ---- sequences -----------------------------------------------------------------------------------------------------------------
+
+// An argument that the overload may lack or leave out.
+Scalar scalar_or(const Args& a, std::string_view name, Scalar fallback) {
+  for (const Parameter& parameter : a.schema().parameters) {
+    if (parameter.name == name && a.has(name)) return a.scalar(name);
+  }
+  return fallback;
+}
+
+struct Progression {
+  Scalar start, end, step;
+  bool is_integral() const {
+    return !std::holds_alternative<double>(start) && !std::holds_alternative<double>(end) && !std::holds_alternative<double>(step);
+  }
+};
+
+sym::Expr to_integer(const Scalar& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? 1 : 0;
+  if (const auto* real = std::get_if<double>(&value)) return static_cast<int64_t>(*real);
+  return std::get<sym::Expr>(value);
+}
+
+double to_double(const Scalar& value) {
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  const sym::Expr integer = to_integer(value);
+  if (!integer.is_const()) {
+    throw Error(ErrorKind::Unsupported, "a sequence between a fraction and a symbolic size is not supported");
+  }
+  return static_cast<double>(integer.value());
+}
+
+// start + step*i for i in [0, count). A fraction is multiplied in F64 and rounded once.
+Tensor sequence(Builder& b, sym::Expr count, const Progression& p, DType dtype) {
+  if (p.is_integral() || is_integral(dtype)) return b.arange(count, to_integer(p.start), to_integer(p.step), dtype);
+  Tensor index = b.iota({count}, 0, DType::F64);
+  return b.cast(index * to_double(p.step) + to_double(p.start), dtype);
+}
+
+Progression progression_of(const Args& a) {
+  return {scalar_or(a, "start", sym::Expr(0)), a.scalar("end"), scalar_or(a, "step", sym::Expr(1))};
+}
+
+// Up to, but without, the end.
+std::vector<Tensor> arange(Decomposer& d, const Args& a) {
+  const Progression p = progression_of(a);
+  const DType dtype = a.dtype("dtype").value_or(p.is_integral() ? DType::I64 : DType::F32);
+  sym::Expr count;
+  if (p.is_integral()) {
+    count = sym::ceil_div(to_integer(p.end) - to_integer(p.start), to_integer(p.step));
+  } else {
+    count = static_cast<int64_t>(std::ceil((to_double(p.end) - to_double(p.start)) / to_double(p.step)));
+  }
+  return {sequence(d.b, count, p, dtype)};
+}
+
+// With the end.
+std::vector<Tensor> range(Decomposer& d, const Args& a) {
+  const Progression p = progression_of(a);
+  const double steps = (to_double(p.end) - to_double(p.start)) / to_double(p.step);
+  return {sequence(d.b, static_cast<int64_t>(std::floor(steps)) + 1, p, a.dtype("dtype").value_or(DType::F32))};
+}
+
+// The dtype in which the points between two ends are computed; the ends themselves are rounded to `dtype` first.
+DType points_dtype(DType dtype) { return is_floating(dtype) ? compute_dtype(dtype) : DType::F64; }
+
+// `steps` points from start to end, each computed from the nearer end.
+Tensor evenly_spaced(Decomposer& d, const Args& a, DType dtype) {
+  Builder& b = d.b;
+  const int64_t steps = a.constant("steps");
+  const DType wide = points_dtype(dtype);
+  auto end_point = [&](std::string_view name) { return b.cast(b.reshape(operand(d, a, name, dtype), {}), wide); };
+  Tensor start = end_point("start"), end = end_point("end");
+  if (steps <= 1) return b.expand(start, {steps});
+  Tensor step = (end - start) / static_cast<double>(steps - 1);
+  Tensor from_start = b.arange(steps);
+  Tensor from_end = b.arange(steps, steps - 1, -1);
+  return where(from_start < static_cast<int>(steps / 2), start + step * b.cast(from_start, wide),
+               end - step * b.cast(from_end, wide));
+}
+
+std::vector<Tensor> linspace(Decomposer& d, const Args& a) {
+  const DType dtype = a.dtype("dtype").value_or(DType::F32);
+  return {d.b.cast(evenly_spaced(d, a, dtype), dtype)};
+}
+
+std::vector<Tensor> logspace(Decomposer& d, const Args& a) {
+  const DType dtype = a.dtype("dtype").value_or(DType::F32);
+  Tensor exponents = evenly_spaced(d, a, dtype);
+  return {d.b.cast(pow(number_like(exponents, a.number("base")), exponents), dtype)};
+}
+
+std::vector<Tensor> eye(Decomposer& d, const Args& a) {
+  const sym::Expr rows = a.integer("n");
+  Sizes sizes = {rows, a.schema().name.ends_with(".m") ? a.integer("m") : rows};
+  return {d.b.cast(eq(d.b.iota(sizes, 0), d.b.iota(sizes, 1)), a.dtype("dtype").value_or(DType::F32))};
+}
+
+// The rows and columns of the elements on one side of a diagonal, in row-major order.
+template <class Keep>
+std::vector<Tensor> triangle_indices(Decomposer& d, const Args& a, Keep keep) {
+  const int64_t rows = a.constant("row"), columns = a.constant("col"), offset = a.constant("offset");
+  std::vector<int64_t> row_of, column_of;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      if (!keep(column - row, offset)) continue;
+      row_of.push_back(row);
+      column_of.push_back(column);
+    }
+  }
+  const int64_t count = static_cast<int64_t>(row_of.size());
+  row_of.insert(row_of.end(), column_of.begin(), column_of.end());
+  return {d.b.cast(literal(d, {2, count}, row_of), a.dtype("dtype").value_or(DType::I64))};
+}
+std::vector<Tensor> tril_indices(Decomposer& d, const Args& a) {
+  return triangle_indices(d, a, [](int64_t diagonal, int64_t offset) { return diagonal <= offset; });
+}
+std::vector<Tensor> triu_indices(Decomposer& d, const Args& a) {
+  return triangle_indices(d, a, [](int64_t diagonal, int64_t offset) { return diagonal >= offset; });
+}
+
+// Row i holds the powers of x[i], falling unless `increasing`.
+std::vector<Tensor> vander(Decomposer& d, const Args& a) {
+  Builder& b = d.b;
+  Tensor x = require_real(a.tensor("x"));
+  const sym::Expr count = a.has("N") ? a.integer("N") : x.size(0);
+  const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::I64;
+  const DType wide = compute_dtype(dtype);
+  Tensor exponents = a.flag("increasing") ? b.arange(count, 0, 1, wide) : b.arange(count, count - 1, -1, wide);
+  return {b.cast(pow(b.unsqueeze(b.cast(x, wide), 1), exponents), dtype)};
+}
+
+// ---- windows -----------------------------------------------------------------------------------------------------------------
+
+// f of the position (0 at the first sample, 1 at the last) of each sample. A periodic window is one sample longer, and cut.
+template <class F>
+std::vector<Tensor> window(Decomposer& d, const Args& a, F f) {
+  const int64_t length = a.constant("window_length");
+  const DType dtype = a.dtype("dtype").value_or(DType::F32);
+  bool periodic = true;
+  for (const Parameter& parameter : a.schema().parameters) {
+    if (parameter.name == "periodic") periodic = a.flag("periodic");
+  }
+  if (length <= 1) return {d.b.full({length}, dtype, 1.0)};
+  const double last = static_cast<double>(periodic ? length : length - 1);
+  return {d.b.cast(f(d.b.iota({length}, 0, DType::F64) / last), dtype)};
+}
+
+Tensor cosine(Tensor position, double turns) { return cos(position * (2 * std::numbers::pi * turns)); }
+
+std::vector<Tensor> bartlett_window(Decomposer& d, const Args& a) {
+  return window(d, a, [](Tensor t) { return 1.0 - abs(t * 2.0 - 1.0); });
+}
+std::vector<Tensor> hann_window(Decomposer& d, const Args& a) {
+  return window(d, a, [](Tensor t) { return 0.5 - cosine(t, 1) * 0.5; });
+}
+std::vector<Tensor> hamming_window(Decomposer& d, const Args& a) {
+  const double alpha = to_double(scalar_or(a, "alpha", 0.54)), beta = to_double(scalar_or(a, "beta", 0.46));
+  return window(d, a, [&](Tensor t) { return alpha - cosine(t, 1) * beta; });
+}
+std::vector<Tensor> blackman_window(Decomposer& d, const Args& a) {
+  return window(d, a, [](Tensor t) { return 0.42 - cosine(t, 1) * 0.5 + cosine(t, 2) * 0.08; });
+}
+std::vector<Tensor> kaiser_window(Decomposer& d, const Args& a) {
+  const double beta = to_double(scalar_or(a, "beta", 12.0));
+  return window(d, a, [&](Tensor t) {
+    Tensor centred = t * 2.0 - 1.0;
+    Tensor argument = sqrt(maximum(1.0 - square(centred), 0)) * beta;
+    return apply(ScalarOp::I0, argument) / apply(ScalarOp::I0, number_like(t, beta));
+  });
+}
+
+// ---- copies and conversions --------------------------------------------------------------------------------------------------
+
+std::vector<Tensor> identity(Decomposer&, const Args& a) { return {a.tensor(parameter(a, 0))}; }
+
+std::vector<Tensor> to_dtype(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("self");
+  return {d.b.cast(x, a.dtype("dtype").value_or(x.dtype()))};
+}
+
+std::vector<Tensor> to_other(Decomposer& d, const Args& a) { return {d.b.cast(a.tensor("self"), a.tensor("other").dtype())}; }
+
+template <DType dtype>
+std::vector<Tensor> cast_to(Decomposer& d, const Args& a) {
+  return {d.b.cast(a.tensor("self"), dtype)};
+}
+
+// The elements in order under other sizes; a larger tensor gets zeros behind them.
+Tensor resized(Tensor x, const Sizes& sizes) {
+  Builder& b = x.builder();
+  const sym::Expr have = x.numel(), want = sym::product(sizes);
+  Tensor flat = b.reshape(x, {have});
+  if (sym::known_le(want, have)) {
+    flat = b.slice(flat, 0, 0, want);
+  } else if (sym::known_le(have, want)) {
+    flat = b.pad(flat, {0}, {want - have}, 0.0);
+  } else {
+    throw Error(ErrorKind::Unsupported, "resize between symbolic sizes of which neither is known to be the larger");
+  }
+  return b.reshape(flat, sizes);
+}
+std::vector<Tensor> resize(Decomposer&, const Args& a) { return {resized(a.tensor("self"), a.integers("size"))}; }
+std::vector<Tensor> resize_as(Decomposer&, const Args& a) {
+  return {resized(a.tensor("self"), a.tensor("the_template").sizes())};
+}
+
+// The sizes as a tensor of integers.
+std::vector<Tensor> shape_as_tensor(Decomposer& d, const Args& a) {
+  std::vector<Tensor> sizes;
+  for (sym::Expr size : a.tensor("self").sizes()) sizes.push_back(d.b.scalar(DType::I64, size));
+  return {sizes.empty() ? d.b.full({0}, DType::I64, sym::Expr(0)) : d.b.stack(sizes, 0)};
+}
+
+// ---- assertions and symbolic sizes ------------------------------------------------------------------------------------------
+
+// What the model asserts about sizes is among the program's guards already.
+std::vector<Tensor> nothing(Decomposer&, const Args&) { return {}; }
+std::vector<Tensor> dependency_token(Decomposer& d, const Args&) { return {d.b.full({0}, DType::F32, 0.0)}; }
+std::vector<Tensor> pass_token(Decomposer&, const Args& a) { return {a.tensor("dep_token")}; }
+
+constexpr DecompositionRow kRows[] = {
+    {"aten::zeros", zeros},
+    {"aten::ones", ones},
+    {"aten::full", full},
+    {"aten::empty.memory_format", zeros},
+    {"aten::empty_strided", zeros},
+    {"aten::empty_permuted", zeros},
+    {"aten::_efficientzerotensor", zeros},
+    {"aten::zeros_like", zeros_like},
+    {"aten::ones_like", ones_like},
+    {"aten::full_like", full_like},
+    {"aten::empty_like", zeros_like},
+    {"aten::new_zeros", new_zeros},
+    {"aten::new_ones", new_ones},
+    {"aten::new_full", new_full},
+    {"aten::new_empty", new_zeros},
+    {"aten::new_empty_strided", new_zeros},
+    {"aten::scalar_tensor", scalar_tensor},
+
+    {"aten::arange.*", arange},
+    {"aten::range.*", range},
+    {"aten::linspace.*", linspace},
+    {"aten::logspace.*", logspace},
+    {"aten::eye.*", eye},
+    {"aten::tril_indices", tril_indices},
+    {"aten::triu_indices", triu_indices},
+    {"aten::vander", vander},
+
+    {"aten::bartlett_window.*", bartlett_window},
+    {"aten::hann_window.*", hann_window},
+    {"aten::hamming_window.*", hamming_window},
+    {"aten::blackman_window.*", blackman_window},
+    {"aten::kaiser_window.*", kaiser_window},
+
+    {"aten::clone", identity},
+    {"aten::contiguous", identity},
+    {"aten::alias", identity},
+    {"aten::detach", identity},
+    {"aten::data", identity},
+    {"aten::lift", identity},
+    {"aten::lift_fresh", identity},
+    {"aten::pin_memory", identity},
+    {"aten::_pin_memory", identity},
+    {"aten::_lazy_clone", identity},
+    {"aten::cpu", identity},
+    {"aten::cuda", identity},
+    {"aten::to_dense", to_dtype},
+    {"aten::_to_dense", to_dtype},
+    {"aten::to.device", to_dtype},
+    {"aten::to.dtype", to_dtype},
+    {"aten::to.dtype_layout", to_dtype},
+    {"aten::_to_copy", to_dtype},
+    {"aten::to.other", to_other},
+    {"aten::type_as", to_other},
+    {"aten::_cast_Byte", cast_to<DType::U8>},
+    {"aten::_cast_Char", cast_to<DType::I8>},
+    {"aten::_cast_Short", cast_to<DType::I16>},
+    {"aten::_cast_Int", cast_to<DType::I32>},
+    {"aten::_cast_Long", cast_to<DType::I64>},
+    {"aten::_cast_Half", cast_to<DType::F16>},
+    {"aten::_cast_Float", cast_to<DType::F32>},
+    {"aten::_cast_Double", cast_to<DType::F64>},
+    {"aten::resize", resize},
+    {"aten::resize_as", resize_as},
+    {"aten::_shape_as_tensor", shape_as_tensor},
+
+    {"aten::_assert_scalar", nothing},
+    {"aten::_assert_tensor_metadata", nothing},
+    {"aten::_assert_async.*", nothing},
+    {"aten::sym_constrain_range", nothing},
+    {"aten::sym_constrain_range_for_size", nothing},
+    {"aten::sym_size.*", nothing},
+    {"aten::sym_stride.*", nothing},
+    {"aten::sym_numel", nothing},
+    {"aten::sym_storage_offset", nothing},
+    {"aten::_make_dep_token", dependency_token},
+    {"aten::_functional_assert_scalar", pass_token},
+    {"aten::_functional_assert_async.*", pass_token},
+    {"aten::_functional_sym_constrain_range", pass_token},
+    {"aten::_functional_sym_constrain_range_for_size", pass_token},
+};
+
+}  // namespace
+
+std::span<const DecompositionRow> creation_rows() { return kRows; }
 
 }  // namespace toroid

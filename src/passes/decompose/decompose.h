@@ -111,7 +111,10 @@ std::span<const DecompositionRow> pointwise_rows();       // pointwise.cpp: arit
 std::span<const DecompositionRow> special_rows();         // special.cpp: exp, sin, erf, gamma and Bessel functions
 std::span<const DecompositionRow> activation_rows();      // activation.cpp
 std::span<const DecompositionRow> creation_rows();        // creation.cpp: full, arange, like-functions, dtype conversion, asserts
-std::span<const DecompositionRow> view_rows();            // view.cpp: views, cat, split, stack, pad, flip, roll
+std::span<const DecompositionRow> view_rows();            // view.cpp: reshape, permute, slice, flip
+std::span<const DecompositionRow> joining_rows();         // joining.cpp: cat, stack, split, chunk, meshgrid
+std::span<const DecompositionRow> padding_rows();         // padding.cpp: pad, roll, repeat, pixel_shuffle
+std::span<const DecompositionRow> diagonal_rows();        // diagonal.cpp: diag, tril, trace, select_scatter
 std::span<const DecompositionRow> reduction_rows();       // reduction.cpp: sums, means, norms, var, softmax, arg-reductions, scans, sort
 std::span<const DecompositionRow> indexing_rows();        // indexing.cpp: index, gather, take, searchsorted
 std::span<const DecompositionRow> scattering_rows();      // scattering.cpp: scatter, index_put, index_add, masked_fill
