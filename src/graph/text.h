@@ -19,6 +19,7 @@
 // first named one, and those at their default are left out: aten::sum.dim_IntList(x, [1], keepdim=true).
 //
 //   sym       a size symbol with its range; "from data" if it is data-dependent; "hint" gives a likely value
+//             in a graph, `sym u0 = n` says that u0 is what the rank 0 integer n holds at run time
 //   constant  its number, its name in the model, its type and its elements: a flat list, hex bytes, or `external` for
 //             data that is found by name; `buffer` if the program may change it
 //   subgraph  like graph, with its number: subgraph 0(i: i64[]) { … }, which arguments call @0

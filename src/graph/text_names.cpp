@@ -9,7 +9,7 @@
 namespace toroid {
 
 bool is_plain_name(std::string_view name) {
-  constexpr std::string_view kWords[] = {"return", "none", "true", "false", "inf", "nan"};
+  constexpr std::string_view kWords[] = {"return", "sym", "none", "true", "false", "inf", "nan"};
   auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
   auto is_part = [&](char c) { return is_letter(c) || std::isdigit(static_cast<unsigned char>(c)) || c == '.'; };
   return !name.empty() && is_letter(name[0]) && std::all_of(name.begin(), name.end(), is_part) &&

@@ -273,7 +273,15 @@ class TextParser {
       cursor_.expect(")");
     }
     cursor_.expect("{");
-    while (!cursor_.accept_word("return")) parse_node(graph);
+    while (!cursor_.accept_word("return")) {
+      if (cursor_.accept_word("sym")) {
+        const sym::Expr defined = expr("=");
+        cursor_.expect("=");
+        graph.bindings.push_back({defined, value()});
+      } else {
+        parse_node(graph);
+      }
+    }
     if (!cursor_.accept("}")) {
       do parse_output(graph, is_main);
       while (cursor_.accept(","));

@@ -33,12 +33,14 @@ class GraphPrinter {
       }
     }
     text += ") {\n";
+    for (ValueId input : graph_.inputs) text += bindings_of(input);
     for (size_t i = 0; i < graph_.num_nodes(); ++i) {
       const NodeId id{static_cast<uint32_t>(i)};
       if (std::holds_alternative<Input>(graph_.node(id).op)) continue;
       text += "  " + node(id);
       if (options_.provenance) text += comment(graph_.provenance(graph_.node(id).provenance));
       text += "\n";
+      for (ValueId output : graph_.node(id).outputs) text += bindings_of(output);
     }
     text += "  return";
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
@@ -51,6 +53,14 @@ class GraphPrinter {
   }
 
  private:
+  std::string bindings_of(ValueId value) const {
+    std::string text;
+    for (const SymbolBinding& binding : graph_.bindings) {
+      if (binding.value == value) text += fmt::format("  sym {} = {}\n", sym::to_string(binding.expr), name(value));
+    }
+    return text;
+  }
+
   std::string name(ValueId id) const { return value_name(graph_.value(id).name); }
   std::string typed(ValueId id) const { return fmt::format("{}: {}", name(id), to_string(graph_.type(id))); }
 

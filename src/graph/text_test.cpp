@@ -109,6 +109,19 @@ graph(c: bool[], x: f32[2]) {
 )");
 }
 
+TEST(Text, PrintsAndReadsBackWhatDefinesASymbol) {
+  expect_round_trip(R"(sym u0 in [2, 64] from data
+sym s0 in [1, inf]
+graph(n: i64[], x: f32[3]) {
+  sym s0 + 1 = n
+  item: i64[] = reduce.argmax(x, dims=[0])
+  sym u0 = item
+  full: f32[u0, s0] = full(value=0.0)
+  return full
+}
+)");
+}
+
 TEST(Text, ConstantsOfEveryDtypeKeepTheirBits) {
   expect_round_trip(R"(constant 0 "a": f16[3] = [0.099975586, -inf, 5.9604645e-08]
 constant 1 "b": bf16[2] = [1.0, 3.3895314e+38]

@@ -41,6 +41,13 @@ class GraphVerifier {
       }
     }
     for (ValueId output : graph_.outputs) check_exists(output, "an output");
+    for (const SymbolBinding& binding : graph_.bindings) {
+      check_exists(binding.value, "what defines a symbol");
+      const Value& value = graph_.value(binding.value);
+      if (value.type.rank() != 0 || is_floating(value.type.dtype)) {
+        broken(fmt::format("'{}' is {} and defines {}", value.name, to_string(value.type), sym::to_string(binding.expr)));
+      }
+    }
   }
 
  private:

@@ -8,6 +8,7 @@ bool remove_dead_nodes(Graph& graph) {
   auto use = [&](ValueId value) { used[static_cast<size_t>(graph.value(value).producer)] = true; };
   for (ValueId input : graph.inputs) use(input);
   for (ValueId output : graph.outputs) use(output);
+  for (const SymbolBinding& binding : graph.bindings) use(binding.value);
   for (size_t i = graph.num_nodes(); i-- > 0;) {
     if (!used[i]) continue;
     for (ValueId input : graph.node(NodeId{static_cast<uint32_t>(i)}).inputs) use(input);
@@ -37,6 +38,9 @@ bool remove_dead_nodes(Graph& graph) {
   }
   kept.inputs = translate(graph.inputs);
   kept.outputs = translate(graph.outputs);
+  for (const SymbolBinding& binding : graph.bindings) {
+    kept.bindings.push_back({binding.expr, new_id[static_cast<size_t>(binding.value)]});
+  }
   graph = std::move(kept);
   return true;
 }
