@@ -102,16 +102,21 @@ Tensor attend(const AttentionInputs& in) {
   return from_four_dims(y, in.batch);
 }
 
-// log(sum(exp(scores))) per query, [B, H, L] in F32: what the flash kernels keep for the backward pass.
-Tensor log_sum_exp(const AttentionInputs& in) {
+// [B, H, L, S] in F32.
+Tensor scores_of(const AttentionInputs& in) {
   Builder& b = in.q.builder();
   Tensor scores = b.matmul(wide(in.q), b.transpose(wide(in.k), -1, -2)) * in.scale;
   if (in.mask.defined()) scores = scores + wide(in.mask);
-  if (in.causal) {
-    const Sizes sizes = scores.sizes();
-    Tensor visible = b.binary(ScalarOp::Le, b.iota(sizes, 3), b.iota(sizes, 2));
-    scores = b.where(visible, scores, b.scalar(scores.dtype(), -std::numeric_limits<double>::infinity()));
-  }
+  if (!in.causal) return scores;
+  const Sizes sizes = scores.sizes();
+  Tensor visible = b.binary(ScalarOp::Le, b.iota(sizes, 3), b.iota(sizes, 2));
+  return b.where(visible, scores, b.scalar(scores.dtype(), -std::numeric_limits<double>::infinity()));
+}
+
+// log(sum(exp(scores))) per query, [B, H, L] in F32: what the flash kernels keep for the backward pass.
+Tensor log_sum_exp(const AttentionInputs& in) {
+  Builder& b = in.q.builder();
+  Tensor scores = scores_of(in);
   Tensor largest = b.keep(b.amax(scores, {-1}), {-1});
   Tensor sum = b.sum(b.unary(ScalarOp::Exp, scores - largest), {-1});
   return b.unary(ScalarOp::Log, sum) + b.squeeze(largest, -1);
@@ -126,6 +131,22 @@ std::vector<Tensor> flash_attention_for_cpu(Decomposer&, const Args& a) {
   refuse_dropout(a);
   const AttentionInputs in = attention_inputs(a, "attn_mask");
   return {attend(in), log_sum_exp(in)};
+}
+
+// With P the attention weights, recomputed from the kept log-sums:
+//   dV = P^T dO      dS = P (dO V^T - sum(dO * O))      dQ = scale dS K      dK = scale dS^T Q
+std::vector<Tensor> flash_attention_for_cpu_backward(Decomposer& d, const Args& a) {
+  refuse_dropout(a);
+  Builder& b = d.b;
+  const AttentionInputs in = attention_inputs(a, "attn_mask");
+  Tensor grad = wide(a.tensor("grad_out")), out = wide(a.tensor("out"));
+  Tensor q = wide(in.q), k = wide(in.k), v = wide(in.v);
+  auto transposed = [&](Tensor x) { return b.transpose(x, -1, -2); };
+  Tensor weights = b.unary(ScalarOp::Exp, scores_of(in) - b.unsqueeze(wide(a.tensor("logsumexp")), -1));
+  Tensor row = b.keep(b.sum(grad * out, {-1}), {-1});
+  Tensor scores = weights * (b.matmul(grad, transposed(v)) - row) * in.scale;
+  return {b.cast(b.matmul(scores, k), in.q.dtype()), b.cast(b.matmul(transposed(scores), q), in.k.dtype()),
+          b.cast(b.matmul(transposed(weights), grad), in.v.dtype())};
 }
 
 // softmax with zeros, not NaN, where a whole row is -inf.
@@ -149,6 +170,7 @@ std::vector<Tensor> safe_softmax(Decomposer& d, const Args& a) {
 constexpr DecompositionRow kRows[] = {
     {"aten::scaled_dot_product_attention", scaled_dot_product_attention},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_attention_for_cpu_backward},
     {"aten::_safe_softmax", safe_softmax},
 };
 

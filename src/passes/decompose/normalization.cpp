@@ -107,8 +107,16 @@ BatchNorm normalize_batch(Decomposer& d, const Args& a, bool training, double mo
   return result;
 }
 
+// The schemas of batch_norm and native_batch_norm hide that training updates the running statistics.
+void write_running(Decomposer& d, const BatchNorm& norm) {
+  if (norm.running_mean.defined()) d.write("running_mean", norm.running_mean);
+  if (norm.running_variance.defined()) d.write("running_var", norm.running_variance);
+}
+
 std::vector<Tensor> batch_norm(Decomposer& d, const Args& a) {
-  return {normalize_batch(d, a, a.flag("training"), a.number("momentum")).y};
+  const BatchNorm norm = normalize_batch(d, a, a.flag("training"), a.number("momentum"));
+  write_running(d, norm);
+  return {norm.y};
 }
 
 // (y, mean, 1/deviation): the last two are empty outside training.
@@ -121,6 +129,7 @@ std::vector<Tensor> with_statistics(Decomposer& d, const BatchNorm& norm, DType 
 
 std::vector<Tensor> native_batch_norm(Decomposer& d, const Args& a) {
   const BatchNorm norm = normalize_batch(d, a, a.flag("training"), a.number("momentum"));
+  write_running(d, norm);
   return with_statistics(d, norm, compute_dtype(norm.y.dtype()));
 }
 
@@ -180,6 +189,37 @@ std::vector<Tensor> native_layer_norm(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> layer_norm(Decomposer& d, const Args& a) { return {native_layer_norm(d, a)[0]}; }
+
+bool wanted(const Args& a, size_t i) {
+  const Argument& mask = a.raw("output_mask");
+  if (const auto* flags = std::get_if<std::vector<bool>>(&mask)) return i < flags->size() && (*flags)[i];
+  return !a.integers("output_mask")[i].is_const(0);
+}
+
+// Gradients of x, weight and bias: with h the normalised x and g the gradient of h,
+//   dx = (g - mean(g) - h * mean(g * h)) / deviation
+std::vector<Tensor> native_layer_norm_backward(Decomposer& d, const Args& a) {
+  Builder& b = d.b;
+  Tensor input = a.tensor("input"), x = wide(input), grad = wide(a.tensor("grad_out"));
+  Tensor inverse = wide(a.tensor("rstd")), weight = wide(a.optional_tensor("weight"));
+  const size_t inner = a.integers("normalized_shape").size();
+  const Dims dims = trailing(x, inner);
+  Tensor normalized = (x - wide(a.tensor("mean"))) * inverse;
+  auto mean = [&](Tensor t) { return b.keep(b.mean(t, dims), dims); };
+  auto sum_outer = [&](Tensor t) {
+    Dims outer;
+    for (int64_t dim = 0; dim < x.rank() - static_cast<int64_t>(inner); ++dim) outer.push_back(dim);
+    return b.cast(outer.empty() ? t : b.sum(t, outer), input.dtype());
+  };
+  std::vector<Tensor> gradients(3);
+  if (wanted(a, 0)) {
+    Tensor g = weight.defined() ? grad * weight : grad;
+    gradients[0] = b.cast((g - mean(g) - normalized * mean(g * normalized)) * inverse, input.dtype());
+  }
+  if (wanted(a, 1)) gradients[1] = sum_outer(grad * normalized);
+  if (wanted(a, 2)) gradients[2] = sum_outer(grad);
+  return gradients;
+}
 
 std::vector<Tensor> fused_rms_norm(Decomposer& d, const Args& a) {
   Tensor input = a.tensor("input"), x = wide(input);
@@ -277,6 +317,7 @@ constexpr DecompositionRow kRows[] = {
     {"aten::instance_norm", instance_norm},
     {"aten::layer_norm", layer_norm},
     {"aten::native_layer_norm", native_layer_norm},
+    {"aten::native_layer_norm_backward", native_layer_norm_backward},
     {"aten::rms_norm", rms_norm},
     {"aten::_fused_rms_norm", fused_rms_norm},
     {"aten::group_norm", group_norm},
