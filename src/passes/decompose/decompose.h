@@ -132,6 +132,7 @@ std::span<const DecompositionRow> cross_entropy_rows();   // cross_entropy.cpp: 
 std::span<const DecompositionRow> distance_rows();        // distance.cpp: cdist, cosine_similarity, …
 std::span<const DecompositionRow> recurrent_rows();       // recurrent.cpp: rnn, lstm, gru
 std::span<const DecompositionRow> linalg_rows();          // linalg.cpp: decompositions and solvers through library kernels
+std::span<const DecompositionRow> matrix_norm_rows();     // matrix_norm.cpp
 std::span<const DecompositionRow> backward_rows();        // backward.cpp
 std::span<const DecompositionRow> mutation_rows();        // mutation.cpp: copy, fill, zero: what only in-place spellings need
 

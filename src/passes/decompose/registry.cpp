@@ -27,7 +27,7 @@ const Table& table() {
           indexing_rows(), scattering_rows(), embedding_rows(),
           matmul_rows(), contraction_rows(), convolution_rows(), pooling_rows(), resampling_rows(), grid_sampling_rows(),
           normalization_rows(), attention_rows(), loss_rows(), cross_entropy_rows(), distance_rows(), recurrent_rows(),
-          linalg_rows(), backward_rows(), mutation_rows()}) {
+          linalg_rows(), matrix_norm_rows(), backward_rows(), mutation_rows()}) {
       for (const DecompositionRow& row : family) rows.try_emplace(row.op, row.function);
     }
     return rows;
