@@ -1,6 +1,7 @@
 #include "frontend/archive/zip_reader.h"
 
 #include <gtest/gtest.h>
+#include <minizip/unzip.h>
 
 #include "frontend/archive/zip_for_test.h"
 #include "support/error.h"
@@ -53,6 +54,32 @@ TEST(ZipReader, ReadsCommentsDirectoriesAndZip64) {
   for (ZipForTest::Entry& entry : zip.entries) entry.wide = true;
   EXPECT_EQ(outcome(zip.build()), "accepted");
   EXPECT_EQ(reader_of(zip.build()).find("m/b")->size_bytes, 6u);
+}
+
+TEST(ZipReader, AgreesWithMinizipOnPyTorchsArchives) {
+  const std::filesystem::path folder = std::filesystem::path(TOROID_CONFORMANCE_DIR) / "models";
+  for (const char* model : {"mlp.pt2", "cond.pt2", "hf_bert.pt2"}) {
+    const ZipReader ours = ZipReader::open(folder / model);
+    const unzFile theirs = unzOpen64((folder / model).c_str());
+    ASSERT_NE(theirs, nullptr);
+    size_t entries = 0;
+    for (int status = unzGoToFirstFile(theirs); status == UNZ_OK; status = unzGoToNextFile(theirs), ++entries) {
+      char name[256];
+      unz_file_info64 info;
+      ASSERT_EQ(unzGetCurrentFileInfo64(theirs, &info, name, sizeof(name), nullptr, 0, nullptr, 0), UNZ_OK);
+      const ZipEntry* entry = ours.find(name);
+      ASSERT_NE(entry, nullptr) << name;
+      ASSERT_EQ(entry->size_bytes, info.uncompressed_size);
+      std::string data(entry->size_bytes, '\0');
+      ASSERT_EQ(unzOpenCurrentFile(theirs), UNZ_OK);
+      ASSERT_EQ(unzReadCurrentFile(theirs, data.data(), static_cast<unsigned>(data.size())),
+                static_cast<int>(data.size()));
+      ASSERT_EQ(unzCloseCurrentFile(theirs), UNZ_OK);
+      EXPECT_TRUE(ours.read_text(*entry) == data) << name;
+    }
+    unzClose(theirs);
+    EXPECT_EQ(entries, ours.entries().size());
+  }
 }
 
 TEST(ZipReader, RejectsEveryTruncation) {

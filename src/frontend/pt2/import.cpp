@@ -49,6 +49,18 @@ std::string_view name_of(const JsonValue& node) {
   return name ? name->as_string() : std::string_view("?");
 }
 
+// PyTorch names values by Python identifiers. Whatever else a file holds must not reach generated code.
+std::string value_name(std::string_view name) {
+  constexpr size_t kMaxBytes = 80;
+  std::string identifier;
+  for (char c : name.substr(0, kMaxBytes)) {
+    const bool is_plain = c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    identifier += is_plain ? c : '_';
+  }
+  if (!identifier.empty() && identifier[0] >= '0' && identifier[0] <= '9') identifier.insert(0, 1, '_');
+  return identifier;
+}
+
 bool is_symbolic(std::string_view kind) {
   return kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float";
 }
@@ -150,7 +162,7 @@ class GraphImporter : public ArgumentScope {
   ValueId add_single(Op op, TensorType type, std::string_view name) {
     std::vector<TensorType> types;
     types.push_back(std::move(type));
-    const NodeId node = graph_.add_node(std::move(op), {}, std::move(types), {}, {std::string(name)});
+    const NodeId node = graph_.add_node(std::move(op), {}, std::move(types), {}, {value_name(name)});
     return graph_.node(node).outputs[0];
   }
 
@@ -266,7 +278,7 @@ class GraphImporter : public ArgumentScope {
     type.dtype = graph_.type(arguments.inputs[0]).dtype;
     type.device = graph_.type(arguments.inputs[0]).device;
     const NodeId id = graph_.add_node(Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), {type},
-                                      place, {std::string(value.value.as_string())});
+                                      place, {value_name(value.value.as_string())});
     graph_.bindings.push_back({integer(value.value), graph_.node(id).outputs[0]});
   }
 
@@ -343,7 +355,7 @@ class GraphImporter : public ArgumentScope {
     for (const JsonValue* name : names) {
       // A result that is no tensor keeps its position with a stand-in that nothing can name.
       types.push_back(name ? type_of(*name) : TensorType{});
-      texts.emplace_back(name ? name->as_string() : "none");
+      texts.push_back(value_name(name ? name->as_string() : "none"));
     }
     const NodeId id = graph_.add_node(std::move(op), std::move(inputs), std::move(types), place, std::move(texts));
     for (size_t i = 0; i < names.size(); ++i) {

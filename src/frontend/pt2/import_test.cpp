@@ -356,6 +356,15 @@ TEST(ImportPt2, ReadsGuardsOnSizes) {
   EXPECT_STARTS_WITH(report_of(model), "error: the model's guard \"L['x'].size()[1] == 1\" never holds\n");
 }
 
+TEST(ImportPt2, NamesValuesByIdentifiersOnly) {
+  Pt2ForTest model;
+  const std::string hostile = R"(*/ #include \"/etc/passwd\"\n)";
+  for (int i = 0; i < 3; ++i) replace(model.model_json, R"("mm")", '"' + hostile + '"');
+  replace(model.model_json, R"("mm": {)", '"' + hostile + "\": {");
+  const Program program = model.import();
+  EXPECT_EQ(program.graph.value(program.graph.nodes()[2].outputs[0]).name, "____include___etc_passwd__");
+}
+
 TEST(ImportPt2, SurvivesDamageAnywhere) {
   // Each byte of the JSON texts replaced by others; the archive itself is right.
   for (std::string Pt2ForTest::*text : {&Pt2ForTest::model_json, &Pt2ForTest::weights_json}) {
