@@ -4,6 +4,7 @@
 
 #include "frontend/pt2/pt2_for_test.h"
 #include "graph/builder.h"
+#include "graph/verify.h"
 
 namespace toroid {
 namespace {
@@ -54,7 +55,7 @@ TEST(ImportPt2, TakesEveryRecordedModel) {
       if (entry.path().extension() != ".pt2") continue;
       ++models;
       try {
-        import_pt2(entry.path());
+        verify(import_pt2(entry.path()), Level::Import);
       } catch (const Error& error) {
         ADD_FAILURE() << error.report();
       }
@@ -374,7 +375,7 @@ TEST(ImportPt2, SurvivesDamageAnywhere) {
       for (char byte : {'0', '"', '}', '\xff'}) {
         const char before = std::exchange((model.*text)[i], byte);
         try {
-          model.import();
+          verify(model.import(), Level::Import);
         } catch (const Error& error) {
           EXPECT_NE(error.kind(), ErrorKind::Internal) << error.report();
         }

@@ -123,6 +123,9 @@ sym::Expr SizeReader::symbol(const SymbolText& text, std::optional<int64_t> hint
     range.min = std::max(range.min, known->second.min);
     range.max = known->second.max;
   }
+  if (range.min > range.max) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("symbol '{}' has no possible value", text.name.substr(0, 40)));
+  }
   return symbols_.symbol(text.name, data_dependent ? sym::SymbolKind::DataDependent : sym::SymbolKind::Size, range,
                          hint);
 }
