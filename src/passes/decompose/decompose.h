@@ -115,7 +115,10 @@ std::span<const DecompositionRow> view_rows();            // view.cpp: reshape, 
 std::span<const DecompositionRow> joining_rows();         // joining.cpp: cat, stack, split, chunk, meshgrid
 std::span<const DecompositionRow> padding_rows();         // padding.cpp: pad, roll, repeat, pixel_shuffle
 std::span<const DecompositionRow> diagonal_rows();        // diagonal.cpp: diag, tril, trace, select_scatter
-std::span<const DecompositionRow> reduction_rows();       // reduction.cpp: sums, means, norms, var, softmax, arg-reductions, scans, sort
+std::span<const DecompositionRow> reduction_rows();       // reduction.cpp: sums, means, extrema, variances, norms
+std::span<const DecompositionRow> softmax_rows();         // softmax.cpp: softmax, log_softmax, logsumexp
+std::span<const DecompositionRow> scan_rows();            // scan.cpp: cumsum, cummax, diff, trapezoid, gradient
+std::span<const DecompositionRow> sorting_rows();         // sorting.cpp: sort, topk, median, searchsorted, histc
 std::span<const DecompositionRow> indexing_rows();        // indexing.cpp: index, gather, take, searchsorted
 std::span<const DecompositionRow> scattering_rows();      // scattering.cpp: scatter, index_put, index_add, masked_fill
 std::span<const DecompositionRow> embedding_rows();       // embedding.cpp: embedding, embedding_bag, one_hot

@@ -23,7 +23,7 @@ const Table& table() {
     for (std::span<const DecompositionRow> family :
          {pointwise_rows(), special_rows(), activation_rows(), creation_rows(),
           view_rows(), joining_rows(), padding_rows(), diagonal_rows(),
-          reduction_rows(),
+          reduction_rows(), softmax_rows(), scan_rows(), sorting_rows(),
           indexing_rows(), scattering_rows(), embedding_rows(),
           matmul_rows(), contraction_rows(), convolution_rows(), pooling_rows(), resampling_rows(), grid_sampling_rows(),
           normalization_rows(), attention_rows(), loss_rows(), cross_entropy_rows(), distance_rows(), recurrent_rows(),
