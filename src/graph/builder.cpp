@@ -73,7 +73,8 @@ void Builder::require_equal(sym::Expr a, sym::Expr b, std::string_view what) {
   if (sym::known_ne(a, b) || guards_ == nullptr) {
     shape_error(fmt::format("{}: sizes {} and {} do not agree", what, sym::to_string(a), sym::to_string(b)));
   }
-  guards_->push_back(sym::eq(a, b));
+  const sym::Expr guard = sym::eq(a, b);
+  if (std::find(guards_->begin(), guards_->end(), guard) == guards_->end()) guards_->push_back(guard);
 }
 
 Sizes Builder::broadcast(const Sizes& a, const Sizes& b) {
