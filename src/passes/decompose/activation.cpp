@@ -132,12 +132,6 @@ std::vector<Tensor> softshrink(Decomposer&, const Args& a) {
     return where(x > lambda, x - lambda, where(x < -lambda, x + lambda, where(isnan(x), x, 0)));
   });
 }
-std::vector<Tensor> tanhshrink(Decomposer&, const Args& a) {
-  return activation(a, [](Tensor x) { return x - tanh(x); });
-}
-std::vector<Tensor> softsign(Decomposer&, const Args& a) {
-  return activation(a, [](Tensor x) { return x / (abs(x) + 1.0); });
-}
 
 // The first half of a dim, gated by the second.
 std::vector<Tensor> glu(Decomposer& d, const Args& a) {
@@ -172,8 +166,6 @@ constexpr DecompositionRow kRows[] = {
     {"aten::hardswish", hardswish},
     {"aten::hardshrink", hardshrink},
     {"aten::softshrink", softshrink},
-    {"aten::tanhshrink", tanhshrink},
-    {"aten::softsign", softsign},
     {"aten::glu", glu},
 };
 

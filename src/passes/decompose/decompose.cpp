@@ -23,8 +23,9 @@ bool is_one_of(std::string_view name, const std::string_view (&names)[N]) {
 }
 
 // In-place operators that change how a tensor is seen, not what is in memory.
-constexpr std::string_view kInPlaceViews[] = {"aten::t_",         "aten::transpose_",  "aten::squeeze_", "aten::unsqueeze_",
-                                              "aten::swapaxes_",  "aten::swapdims_",   "aten::detach_",  "aten::as_strided_"};
+constexpr std::string_view kInPlaceViews[] = {"aten::t_",        "aten::transpose_", "aten::squeeze_",    "aten::unsqueeze_",
+                                              "aten::swapaxes_", "aten::swapdims_",  "aten::as_strided_", "aten::detach_",
+                                              "aten::resize_",   "aten::resize_as_"};
 // Operators whose result may be their argument although the schema does not say so.
 constexpr std::string_view kMayReturnInput[] = {"aten::dropout",         "aten::alpha_dropout", "aten::feature_dropout",
                                                 "aten::feature_alpha_dropout", "aten::type_as", "aten::atleast_1d",

@@ -32,6 +32,12 @@ bool can_undo(const Op& op) {
          std::holds_alternative<Bitcast>(op);
 }
 
+// Whether every element that the operation gives is an element of its first operand.
+bool only_moves(const Op& op) {
+  return can_undo(op) || std::holds_alternative<Expand>(op) || std::holds_alternative<Remap>(op) ||
+         std::holds_alternative<Gather>(op);
+}
+
 // The same core view of another tensor.
 Tensor redo(Builder& b, const Node& node, const TensorType& type, Tensor input) {
   if (std::holds_alternative<Reshape>(node.op)) return b.reshape(input, type.sizes);
@@ -90,14 +96,19 @@ Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector
   Tensor end = start;
   for (const ViewStep& step : steps) end = apply(scratch_builder, step, end);
   std::vector<ValueId> path;  // from the view back to the base, without it
+  bool undoable = true;
+  int slices = 0;
   for (ValueId at = end.id(); at != start.id(); at = scratch.producer(at).inputs[0]) {
-    if (!can_undo(scratch.producer(at).op)) {
-      path.clear();
-      break;
+    const Op& op = scratch.producer(at).op;
+    if (!only_moves(op)) {
+      throw Error(ErrorKind::Unsupported, fmt::format("writing to a view that is made by {} is not supported", to_string(op)));
     }
+    undoable = undoable && can_undo(op);
+    slices += std::holds_alternative<Slice>(op) ? 1 : 0;
     path.push_back(at);
   }
-  if (!path.empty() || end.id() == start.id()) {
+  // Each slice undone is a scatter, and so a copy: for several, one scatter by position is less work.
+  if (undoable && slices <= 1) {
     std::reverse(path.begin(), path.end());
     std::vector<Tensor> inputs = {base};
     for (ValueId at : path) inputs.push_back(redo(builder, scratch.producer(at), scratch.type(at), inputs.back()));
