@@ -41,9 +41,17 @@ Tensor product(Tensor x, Tensor y) {
   return b.matmul(x, y);
 }
 
+// A number as it multiplies tensors of this dtype.
+Scalar converted(const Scalar& number, DType dtype) {
+  const auto* real = std::get_if<double>(&number);
+  return real != nullptr && is_integral(dtype) ? Scalar(sym::Expr(static_cast<int64_t>(*real))) : number;
+}
+
 // beta*x + alpha*y in y's dtype; with beta 0 not even a NaN of x counts.
-Tensor blend(Tensor x, const Scalar& beta, Tensor y, const Scalar& alpha) {
+Tensor blend(Tensor x, Scalar beta, Tensor y, Scalar alpha) {
   Builder& b = y.builder();
+  beta = converted(beta, x.dtype());
+  alpha = converted(alpha, y.dtype());
   if (is_number(beta, 0)) return scaled(y, alpha);
   if (is_number(beta, 1) && is_number(alpha, 1)) return x + y;
   const DType dtype = result_dtype(std::vector<Tensor>{x, y});

@@ -21,11 +21,12 @@ inline bool is_number(const Scalar& scalar, int64_t value) {
   return std::get<sym::Expr>(scalar).is_const(value);
 }
 
-// x * factor in x's dtype; a factor of 1 costs nothing.
+// x * factor in x's dtype; a factor of 1 costs nothing. The factor of integers is made an integer first: 0.6 is 0.
 inline Tensor scaled(Tensor x, const Scalar& factor) {
   if (is_number(factor, 1)) return x;
   Builder& b = x.builder();
-  return b.cast(b.binary(ScalarOp::Mul, wide(x), factor), x.dtype());
+  Tensor y = wide(x);
+  return b.cast(b.pointwise(ScalarOp::Mul, {y, b.scalar(y.dtype(), factor)}), x.dtype());
 }
 
 }  // namespace toroid
