@@ -8,7 +8,8 @@
 //   flatten nests           (x//a)//b           =>  x//(a*b)           (x % (a*b)) % a    =>  x % a
 //                           (x % (a*b))//a      =>  (x//a) % b
 //
-// A divisor of 0 is an error at evaluation, so a step may assume it is not 0. Steps that need a positive divisor ask for it.
+// A divisor of 0 is an error at evaluation, so a step may assume it is not 0. Steps that need a positive divisor ask
+// for it.
 #include "symbolic/form.h"
 #include "symbolic/node_table.h"
 #include "symbolic/range.h"
@@ -28,8 +29,8 @@ struct Split {
   Expr remainder;
 };
 
-// Takes out every multiple of the divisor (its coefficient positive). Coefficients shrink toward 0 so that they keep their
-// signs; the constant becomes the least non-negative one.
+// Takes out every multiple of the divisor (its coefficient positive). Coefficients shrink toward 0 so that they keep
+// their signs; the constant becomes the least non-negative one.
 Split split_by_monomial(Context::Impl& impl, const Form& dividend, const Monomial& divisor) {
   Form quotient, remainder;
   if (divisor.product.is_const()) {
@@ -40,8 +41,7 @@ Split split_by_monomial(Context::Impl& impl, const Form& dividend, const Monomia
   }
   for (const Term& term : dividend.terms) {
     const int64_t whole = term.coefficient / divisor.coefficient;
-    const std::optional<Expr> left =
-        whole == 0 ? std::nullopt : divide_products(impl, term.product, divisor.product);
+    const std::optional<Expr> left = whole == 0 ? std::nullopt : divide_products(impl, term.product, divisor.product);
     if (!left) {
       remainder.terms.push_back(term);
       continue;
@@ -85,12 +85,15 @@ Split split_by_sum(Context::Impl& impl, Expr dividend, Expr divisor) {
 std::optional<int64_t> constant_quotient(Expr dividend, Expr divisor) {
   const Range range = floor_div_ranges(dividend.range(), divisor.range());
   if (range.min == range.max) return range.min;
-  if (range.min <= 0 && range.max >= 0 && known_nonnegative(dividend) && known_nonnegative(divisor - dividend - 1)) return 0;
-  if (range.min <= -1 && range.max >= -1 && known_nonnegative(-dividend - 1) && known_nonnegative(divisor + dividend)) return -1;
+  if (range.min <= 0 && range.max >= 0 && known_nonnegative(dividend) && known_nonnegative(divisor - dividend - 1))
+    return 0;
+  if (range.min <= -1 && range.max >= -1 && known_nonnegative(-dividend - 1) && known_nonnegative(divisor + dividend))
+    return -1;
   return std::nullopt;
 }
 
-// dividend = factor * multiple + rest and divisor = factor * divisor_left, with 0 <= rest < factor (or rest = 0), so that
+// dividend = factor * multiple + rest and divisor = factor * divisor_left, with 0 <= rest < factor (or rest = 0), so
+// that
 //   dividend // divisor = multiple // divisor_left     dividend % divisor = factor * (multiple % divisor_left) + rest
 struct Factored {
   Expr factor;
@@ -99,7 +102,8 @@ struct Factored {
   Expr divisor_left;
 };
 
-std::optional<Factored> factor_by(Context::Impl& impl, const Form& dividend, const Monomial& divisor, const Monomial& factor) {
+std::optional<Factored> factor_by(Context::Impl& impl, const Form& dividend, const Monomial& divisor,
+                                  const Monomial& factor) {
   Form multiple, rest;
   if (factor.product.is_const()) {
     multiple.constant = floor_divide(dividend.constant, factor.coefficient);
@@ -165,7 +169,8 @@ Monomial common_divisor(Context::Impl& impl, Expr a, Expr b) {
       common = common ? Monomial{gcd_of(common->coefficient, form.constant), 1} : Monomial{gcd_of(form.constant, 0), 1};
     }
     for (const Term& term : form.terms) {
-      common = common ? Monomial{gcd_of(common->coefficient, term.coefficient), common_factors(impl, common->product, term.product)}
+      common = common ? Monomial{gcd_of(common->coefficient, term.coefficient),
+                                 common_factors(impl, common->product, term.product)}
                       : Monomial{gcd_of(term.coefficient, 0), term.product};
     }
   }
@@ -228,7 +233,8 @@ Expr simplify_floor_div(Context::Impl& impl, Expr a, Expr b) {
     const Split split = split_by_sum(impl, a, b);
     if (split.remainder.is_const(0)) return split.quotient;
     if (!split.quotient.is_const(0)) {
-      if (const std::optional<int64_t> rest = constant_quotient(split.remainder, b)) return split.quotient + Expr(*rest);
+      if (const std::optional<int64_t> rest = constant_quotient(split.remainder, b))
+        return split.quotient + Expr(*rest);
     }
     const Monomial common = common_divisor(impl, a, b);
     if (common.coefficient != 1 || !common.product.is_const()) {
@@ -281,7 +287,8 @@ Expr simplify_mod(Context::Impl& impl, Expr a, Expr b) {
 
 void check_divisor(Expr a, Expr b, std::string_view operation) {
   if (!b.is_const(0)) return;
-  throw Error(ErrorKind::InvalidModel, fmt::format("division by zero in size arithmetic: {} {} 0", to_string(a), operation));
+  throw Error(ErrorKind::InvalidModel,
+              fmt::format("division by zero in size arithmetic: {} {} 0", to_short_string(a), operation));
 }
 
 }  // namespace
@@ -339,6 +346,9 @@ Expr ceil_div(Expr a, Expr b) {
 
 Expr align_up(Expr a, int64_t alignment) { return ceil_div(a, alignment) * Expr(alignment); }
 
-bool known_divisible(Expr a, Expr divisor) { return !divisor.is_const(0) && mod(a, divisor).is_const(0); }
+bool known_divisible(Expr a, Expr divisor) {
+  divisor = fold_single_value(divisor);
+  return !divisor.is_const(0) && mod(a, divisor).is_const(0);
+}
 
 }  // namespace toroid::sym

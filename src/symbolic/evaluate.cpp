@@ -1,11 +1,12 @@
 // Evaluates expressions when every symbol has a value.
 //
-// Intermediate values are 128 bits wide: the simplifier may have reordered a sum, and only a result (or a product beyond
-// 128 bits) that does not fit is an overflow.
+// Intermediate values are 128 bits wide: the simplifier may have reordered a sum, and only a result (or a product
+// beyond 128 bits) that does not fit is an overflow.
 #include <unordered_map>
 
 #include "support/error.h"
 #include "symbolic/expr.h"
+#include "symbolic/simplify.h"
 
 namespace toroid::sym {
 namespace {
@@ -15,9 +16,7 @@ __extension__ typedef __int128 Wide;
 using ValueOf = std::function<std::optional<int64_t>(Expr symbol)>;
 
 Error evaluation_error(Expr expr, std::string_view problem) {
-  std::string text = to_string(expr);
-  if (text.size() > 200) text = text.substr(0, 200) + "...";
-  return Error(ErrorKind::InvalidInput, fmt::format("{} in size arithmetic: {}", problem, text));
+  return Error(ErrorKind::InvalidInput, fmt::format("{} in size arithmetic: {}", problem, to_short_string(expr)));
 }
 
 Wide floor_divide(Wide a, Wide b) {
@@ -59,7 +58,8 @@ class Evaluator {
       case Kind::Mul: {
         Wide product = 1;
         for (Expr operand : operands) {
-          if (__builtin_mul_overflow(product, value(operand), &product)) throw evaluation_error(expr, "integer overflow");
+          if (__builtin_mul_overflow(product, value(operand), &product))
+            throw evaluation_error(expr, "integer overflow");
         }
         return product;
       }
@@ -69,7 +69,8 @@ class Evaluator {
         const Wide by = divisor(expr);
         return dividend - by * floor_divide(dividend, by);
       }
-      case Kind::Min: case Kind::Max: {
+      case Kind::Min:
+      case Kind::Max: {
         Wide best = value(operands[0]);
         for (Expr operand : operands.subspan(1)) {
           const Wide other = value(operand);
@@ -81,8 +82,10 @@ class Evaluator {
       case Kind::Ne: return value(operands[0]) != value(operands[1]);
       case Kind::Lt: return value(operands[0]) < value(operands[1]);
       case Kind::Le: return value(operands[0]) <= value(operands[1]);
-      case Kind::And: return std::all_of(operands.begin(), operands.end(), [&](Expr operand) { return value(operand) != 0; });
-      case Kind::Or: return std::any_of(operands.begin(), operands.end(), [&](Expr operand) { return value(operand) != 0; });
+      case Kind::And:
+        return std::all_of(operands.begin(), operands.end(), [&](Expr operand) { return value(operand) != 0; });
+      case Kind::Or:
+        return std::any_of(operands.begin(), operands.end(), [&](Expr operand) { return value(operand) != 0; });
       case Kind::Not: return value(operands[0]) == 0;
     }
     internal_error(__FILE__, __LINE__, "kind", "unknown kind of expression");

@@ -3,6 +3,7 @@
 #include "symbolic/form.h"
 #include "symbolic/node_table.h"
 #include "symbolic/range.h"
+#include "symbolic/simplify.h"
 
 namespace toroid::sym {
 namespace {
@@ -14,7 +15,8 @@ size_t mix(size_t seed, size_t value) {
 
 Range range_of(Kind kind, std::span<const Expr> operands) {
   switch (kind) {
-    case Kind::Const: case Kind::Symbol: break;
+    case Kind::Const:
+    case Kind::Symbol: break;
     case Kind::Add: {
       Range range{0, 0};
       for (Expr operand : operands) range = add_ranges(range, operand.range());
@@ -35,24 +37,36 @@ Range range_of(Kind kind, std::span<const Expr> operands) {
     }
     case Kind::FloorDiv: return floor_div_ranges(operands[0].range(), operands[1].range());
     case Kind::Mod: return mod_ranges(operands[0].range(), operands[1].range());
-    case Kind::Min: case Kind::Max: {
+    case Kind::Min:
+    case Kind::Max: {
       Range range = operands[0].range();
       for (Expr operand : operands.subspan(1)) {
         range = kind == Kind::Min ? min_ranges(range, operand.range()) : max_ranges(range, operand.range());
       }
       return range;
     }
-    case Kind::Eq: case Kind::Ne: case Kind::Lt: case Kind::Le:
-    case Kind::And: case Kind::Or: case Kind::Not: return {0, 1};
+    case Kind::Eq:
+    case Kind::Ne:
+    case Kind::Lt:
+    case Kind::Le:
+    case Kind::And:
+    case Kind::Or:
+    case Kind::Not: return {0, 1};
   }
   return {};
 }
 
 bool constant_bounds_of(Kind kind, std::span<const Expr> operands) {
   switch (kind) {
-    case Kind::Min: case Kind::Max: return false;
-    case Kind::Eq: case Kind::Ne: case Kind::Lt: case Kind::Le:
-    case Kind::And: case Kind::Or: case Kind::Not: return true;
+    case Kind::Min:
+    case Kind::Max: return false;
+    case Kind::Eq:
+    case Kind::Ne:
+    case Kind::Lt:
+    case Kind::Le:
+    case Kind::And:
+    case Kind::Or:
+    case Kind::Not: return true;
     case Kind::Mod: return operands[1].is_const();
     case Kind::FloorDiv:
       // (s0 + 1)//2 <= s0 takes more than intervals; indices over constant extents are spared the attempt.
@@ -101,12 +115,12 @@ int64_t checked_negate(int64_t a) {
 }
 
 int64_t Expr::value() const {
-  TOROID_CHECK(is_const(), "'{}' is not a constant", to_string(*this));
+  TOROID_CHECK(is_const(), "'{}' is not a constant", to_short_string(*this));
   return value_;
 }
 
 Kind Expr::kind() const { return node_ ? node_->kind : Kind::Const; }
-std::span<const Expr> Expr::operands() const { return node_ ? std::span<const Expr>(node_->operands) : std::span<const Expr>(); }
+std::span<const Expr> Expr::operands() const { return node_ ? node_->operands : std::span<const Expr>(); }
 Range Expr::range() const { return node_ ? node_->range : Range{value_, value_}; }
 Context* Expr::context() const { return node_ ? node_->context : nullptr; }
 size_t Expr::hash() const { return node_ ? node_->hash : mix(0x51ed27, static_cast<size_t>(value_)); }
@@ -128,7 +142,9 @@ Expr Context::Impl::intern(Kind kind, std::span<const Expr> operands) {
     }
     Node made{};
     made.kind = kind;
-    made.operands.assign(operands.begin(), operands.end());
+    Expr* const stored_operands = std::pmr::polymorphic_allocator<Expr>(&memory).allocate(operands.size());
+    std::uninitialized_copy(operands.begin(), operands.end(), stored_operands);
+    made.operands = {stored_operands, operands.size()};
     made.range = range_of(kind, operands);
     made.hash = hash;
     made.id = static_cast<uint32_t>(nodes.size());
@@ -189,8 +205,8 @@ void Context::Impl::remember(Kind kind, Expr a, Expr b, Expr result) {
 
 Context::Impl* common_impl(Expr a, Expr b) {
   Context* context = a.context() ? a.context() : b.context();
-  TOROID_CHECK(!b.context() || b.context() == context, "expressions of two contexts meet: '{}' and '{}'", to_string(a),
-               to_string(b));
+  TOROID_CHECK(!b.context() || b.context() == context, "expressions of two contexts meet: '{}' and '{}'",
+               to_short_string(a), to_short_string(b));
   return context ? &context->impl() : nullptr;
 }
 
@@ -209,7 +225,8 @@ Expr Context::symbol(std::string_view name, SymbolKind kind, Range range, std::o
         .help("names of sizes consist of letters, digits and '_' and start with no digit");
   }
   if (range.min > range.max) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("symbol '{}' has an empty range: {} to {}", name, range.min, range.max));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("symbol '{}' has an empty range: {} to {}", name, range.min, range.max));
   }
   return impl_->make_symbol(std::string(name), kind, range, std::nullopt, hint);
 }

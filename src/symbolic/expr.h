@@ -5,11 +5,11 @@
 //
 //   c0 + c1*t1 + c2*t2 + …      with each t a product of atoms, and terms in a fixed order
 //
-// where an atom is a symbol or an irreducible floordiv, mod, min, max or comparison (or, where multiplying out would make
-// too many terms, a sum). Terms are ordered by their structure and the age of their symbols, so equal formulas look equal
-// however they were built. A symbol whose range is one value is replaced by it. All arithmetic is on 64-bit integers;
-// constant overflow throws Error{InvalidModel, "integer overflow in size arithmetic: …"}. Division rounds toward
-// minus infinity, and mod has the sign of its divisor (Python's, hence SymPy's, rules). Comparisons yield 0 or 1.
+// where an atom is a symbol or an irreducible floordiv, mod, min, max or comparison (or, where multiplying out would
+// make too many terms, a sum). Terms are ordered by their structure and the age of their symbols, so equal formulas
+// look equal however they were built. A symbol whose range is one value is replaced by it. All arithmetic is on 64-bit
+// integers; constant overflow throws Error{InvalidModel, "integer overflow in size arithmetic: …"}. Division rounds
+// toward minus infinity, and mod has the sign of its divisor, as in Python and SymPy. Comparisons yield 0 or 1.
 //
 // Ranges: every node knows an interval that contains its value, computed from its symbols' ranges. A loop axis is a
 // symbol with an extent: 0 <= axis < extent holds even where extent is symbolic, and the simplifier uses it:
@@ -48,12 +48,17 @@ enum class Kind : uint8_t {
   Mod,       // operands[0] mod operands[1]
   Min,
   Max,
-  Eq, Ne, Lt, Le,  // comparisons: 0 or 1
-  And, Or, Not,    // of 0/1 values
+  Eq,  // comparisons: 0 or 1
+  Ne,
+  Lt,
+  Le,
+  And,  // of 0/1 values
+  Or,
+  Not,
 };
 
-// What a symbol stands for. Sizes are free inputs of the program; data-dependent ones are defined by a node at run time;
-// axes are loop variables; values are integers loaded by a kernel (indirect indices).
+// What a symbol stands for. Sizes are free inputs of the program; data-dependent ones are defined by a node at run
+// time; axes are loop variables; values are integers loaded by a kernel (indirect indices).
 enum class SymbolKind : uint8_t { Size, DataDependent, Axis, Value };
 
 class Context;
@@ -61,21 +66,21 @@ struct Node;
 
 class Expr {
  public:
-  Expr() = default;                                      // the constant 0
-  Expr(int64_t value) : value_(value) {}                 // NOLINT: implicit, so that formulas read well
-  Expr(int value) : value_(value) {}                     // NOLINT
+  Expr() = default;                       // the constant 0
+  Expr(int64_t value) : value_(value) {}  // NOLINT: implicit, so that formulas read well
+  Expr(int value) : value_(value) {}      // NOLINT
   explicit Expr(const Node* node) : node_(node) {}
 
   bool is_const() const { return node_ == nullptr; }
   bool is_const(int64_t value) const { return is_const() && value_ == value; }
-  int64_t value() const;                                 // needs is_const()
+  int64_t value() const;  // needs is_const()
   std::optional<int64_t> try_value() const { return is_const() ? std::optional(value_) : std::nullopt; }
   bool is_symbol() const { return kind() == Kind::Symbol; }
 
   Kind kind() const;
-  std::span<const Expr> operands() const;                // empty for constants and symbols
+  std::span<const Expr> operands() const;  // empty for constants and symbols
   Range range() const;
-  Context* context() const;                              // null for constants
+  Context* context() const;  // null for constants
   const Node* node() const { return node_; }
 
   bool operator==(const Expr& other) const { return node_ == other.node_ && value_ == other.value_; }
@@ -83,26 +88,26 @@ class Expr {
 
  private:
   const Node* node_ = nullptr;
-  int64_t value_ = 0;                                    // used only for constants; 0 otherwise
+  int64_t value_ = 0;  // used only for constants; 0 otherwise
 };
 
 struct Node {
   Kind kind;
-  std::vector<Expr> operands;
+  std::span<const Expr> operands;  // owned by the Context
   Range range;
   size_t hash;
-  uint32_t id;             // creation order in its Context
+  uint32_t id;  // creation order in its Context
   Context* context;
   // Derived facts that the simplifier asks for often:
-  const Node* product;     // this without a leading constant factor: s0*s1 for 4*s0*s1, itself for other nodes
-  uint64_t symbol_mask;    // a bit for each symbol inside, shared modulo 64: a clear bit proves absence
-  bool has_sizes;          // a symbol inside is no axis and no value
-  bool constant_bounds;    // no bound in terms of sizes can be better than its range
+  const Node* product;   // this without a leading constant factor: s0*s1 for 4*s0*s1, itself for other nodes
+  uint64_t symbol_mask;  // a bit for each symbol inside, shared modulo 64: a clear bit proves absence
+  bool has_sizes;        // a symbol inside is no axis and no value
+  bool constant_bounds;  // no bound in terms of sizes can be better than its range
   // Symbols only:
   std::string name;
   SymbolKind symbol_kind = SymbolKind::Size;
-  std::optional<Expr> extent;         // axes: 0 <= this < extent
-  std::optional<int64_t> hint;        // a likely value, for tuning and cost decisions; never for correctness
+  std::optional<Expr> extent;   // axes: 0 <= this < extent
+  std::optional<int64_t> hint;  // a likely value, for tuning and cost decisions; never for correctness
 };
 
 // Owns nodes and symbols. Not thread-safe; one per compilation. Outlives every Expr made in it.
@@ -113,8 +118,8 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // The symbol called `name`, made at first use. A later call must not contradict the kind; the range is intersected only at
-  // creation.
+  // The symbol called `name`, made at first use. A later call must not contradict the kind; the range is intersected
+  // only at creation.
   Expr symbol(std::string_view name, SymbolKind kind, Range range = {}, std::optional<int64_t> hint = {});
   std::optional<Expr> find_symbol(std::string_view name) const;
   // A fresh loop axis: 0 <= axis < extent. `prefix` and a number make its name, unique in this Context.
@@ -167,7 +172,7 @@ Expr substitute(Expr expr, const Substitution& replacements);
 // Applies `replace` to every symbol; nullopt keeps it.
 Expr substitute(Expr expr, const std::function<std::optional<Expr>(Expr symbol)>& replace);
 
-std::vector<Expr> free_symbols(Expr expr);             // in creation order, each once
+std::vector<Expr> free_symbols(Expr expr);  // in creation order, each once
 bool depends_on(Expr expr, Expr symbol);
 // The value when every symbol has one; throws Error{InvalidInput} for a missing symbol, overflow or division by zero.
 int64_t evaluate(Expr expr, const std::function<std::optional<int64_t>(Expr symbol)>& value_of);
@@ -183,11 +188,11 @@ std::optional<Linear> linear_in(Expr expr, Expr symbol);
 
 // "2*s0 + 3", "(s0 + 1)//2", "Mod(i0, 4)", "Max(1, u0)": what parse() reads and .pt2 files contain.
 std::string to_string(Expr expr);
-// Parses SymPy's text as PyTorch writes it: + - * // / ** ( ), Mod, PythonMod, FloorDiv, CeilToInt, CleanDiv, Min, Max, floor, ceiling, Eq, Ne, Lt, Le, Gt,
-// Ge, == != < <= > >=, And(&), Or(|), Not(~), True, False, torch.sym_* spellings. Unknown symbols are made through `make_symbol`.
-// Throws Error{InvalidModel} with the offset. Nesting deeper than 100 is refused.
-Expr parse(std::string_view text, Context& context,
-           const std::function<Expr(std::string_view name)>& make_symbol);
+// Parses SymPy's text as PyTorch writes it: + - * // / ** ( ), Mod, PythonMod, FloorDiv, CeilToInt, CleanDiv, Min, Max,
+// floor, ceiling, Eq, Ne, Lt, Le, Gt, Ge, == != < <= > >=, And(&), Or(|), Not(~), True, False, torch.sym_* spellings.
+// Unknown symbols are made through `make_symbol`. Throws Error{InvalidModel} with the offset. Nesting deeper than 100
+// is refused.
+Expr parse(std::string_view text, Context& context, const std::function<Expr(std::string_view name)>& make_symbol);
 
 }  // namespace toroid::sym
 

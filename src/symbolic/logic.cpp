@@ -39,7 +39,8 @@ Expr simplify_extremum(Context::Impl& impl, Kind kind, Expr a, Expr b) {
   if (operands.size() <= kMaxComparedOperands) {
     for (size_t i = 0; i < operands.size();) {
       bool dominated = false;
-      for (size_t k = 0; k < operands.size() && !dominated; ++k) dominated = k != i && dominates(operands[k], operands[i]);
+      for (size_t k = 0; k < operands.size() && !dominated; ++k)
+        dominated = k != i && dominates(operands[k], operands[i]);
       if (dominated) {
         operands.erase(operands.begin() + static_cast<ptrdiff_t>(i));
       } else {
@@ -54,7 +55,8 @@ Expr extremum(Kind kind, Expr a, Expr b) {
   a = fold_single_value(a);
   b = fold_single_value(b);
   if (a == b) return a;
-  if (a.is_const() && b.is_const()) return kind == Kind::Min ? std::min(a.value(), b.value()) : std::max(a.value(), b.value());
+  if (a.is_const() && b.is_const())
+    return kind == Kind::Min ? std::min(a.value(), b.value()) : std::max(a.value(), b.value());
   Context::Impl& impl = *common_impl(a, b);
   if (const std::optional<Expr> known = impl.recall(kind, a, b)) return *known;
   const Expr result = simplify_extremum(impl, kind, a, b);
@@ -102,7 +104,8 @@ Expr at_least_zero(Context::Impl& impl, Expr difference) {
   if (sides.left.terms.empty() && form.constant != -1) {
     return impl.intern(Kind::Le, {checked_negate(form.constant), side(sides.right, 0)});
   }
-  if (sides.right.terms.empty() && form.constant != -1) return impl.intern(Kind::Le, {side(sides.left, 0), form.constant});
+  if (sides.right.terms.empty() && form.constant != -1)
+    return impl.intern(Kind::Le, {side(sides.left, 0), form.constant});
   if (form.constant >= 0) return impl.intern(Kind::Le, {side(sides.left, 0), side(sides.right, form.constant)});
   return impl.intern(Kind::Lt, {side(sides.left, -(form.constant + 1)), side(sides.right, 0)});
 }
@@ -151,7 +154,7 @@ Expr junction(Kind kind, Expr a, Expr b) {
   if (a.is_const(1 - absorbing.value())) return b;
   if (a == absorbing || b == absorbing) return absorbing;
   Context::Impl* impl = common_impl(a, b);
-  TOROID_CHECK(impl, "logic on constants other than 0 and 1: {} and {}", to_string(a), to_string(b));
+  TOROID_CHECK(impl, "logic on constants other than 0 and 1: {} and {}", to_short_string(a), to_short_string(b));
   std::vector<Expr> operands;
   flatten(kind, a, operands);
   flatten(kind, b, operands);
@@ -220,7 +223,8 @@ Expr logical_not(Expr a) {
     case Kind::Lt: return le(operands[1], operands[0]);
     case Kind::Le: return lt(operands[1], operands[0]);
     case Kind::Not: return operands[0];
-    case Kind::And: case Kind::Or: {
+    case Kind::And:
+    case Kind::Or: {
       Expr result = logical_not(operands[0]);
       for (Expr operand : operands.subspan(1)) {
         result = junction(a.kind() == Kind::And ? Kind::Or : Kind::And, result, logical_not(operand));
@@ -238,7 +242,8 @@ Expr rebuild(Kind kind, std::span<const Expr> operands) {
     return result;
   };
   switch (kind) {
-    case Kind::Const: case Kind::Symbol: break;
+    case Kind::Const:
+    case Kind::Symbol: break;
     case Kind::Add: return sum_of(operands);
     case Kind::Mul: return product(operands);
     case Kind::FloorDiv: return floor_div(operands[0], operands[1]);

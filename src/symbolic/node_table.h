@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <memory_resource>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -40,7 +41,8 @@ struct NodeEqual {
   using is_transparent = void;
   bool operator()(const Node* a, const Node* b) const { return a == b; }
   bool operator()(const NodeKey& key, const Node* node) const {
-    return key.kind == node->kind && std::equal(key.operands.begin(), key.operands.end(), node->operands.begin(), node->operands.end());
+    return key.kind == node->kind &&
+           std::equal(key.operands.begin(), key.operands.end(), node->operands.begin(), node->operands.end());
   }
   bool operator()(const Node* node, const NodeKey& key) const { return (*this)(key, node); }
 };
@@ -63,20 +65,24 @@ struct Context::Impl {
   Expr intern(Kind kind, std::initializer_list<Expr> operands) {
     return intern(kind, std::span(operands.begin(), operands.size()));
   }
-  Expr make_symbol(std::string name, SymbolKind kind, Range range, std::optional<Expr> extent, std::optional<int64_t> hint);
+  Expr make_symbol(std::string name, SymbolKind kind, Range range, std::optional<Expr> extent,
+                   std::optional<int64_t> hint);
   std::string fresh_name(std::string_view prefix);
 
   std::optional<Expr> recall(Kind kind, Expr a, Expr b) const;
   void remember(Kind kind, Expr a, Expr b, Expr result);
 
   Context& context;
-  std::deque<Node> nodes;  // stable addresses
-  std::unordered_set<const Node*, NodeHash, NodeEqual> interned;
+  std::pmr::monotonic_buffer_resource memory;  // nodes live as long as the Context, so nothing is given back
+  std::pmr::deque<Node> nodes{&memory};        // stable addresses
+  std::pmr::unordered_set<const Node*, NodeHash, NodeEqual> interned{&memory};
   std::unordered_map<std::string_view, const Node*> symbols_by_name;  // names live in the nodes
   std::vector<Expr> symbols;
   std::map<std::string, int64_t, std::less<>> next_number;
-  std::unordered_map<OperationKey, Expr, OperationHash> remembered[kMaxProofDepth + 1];
+  using Results = std::pmr::unordered_map<OperationKey, Expr, OperationHash>;
+  Results remembered[kMaxProofDepth + 1] = {Results{&memory}, Results{&memory}, Results{&memory}, Results{&memory}};
   int proof_depth = 0;
+  int proof_steps_left = 0;  // of the outermost proof and all that it starts
 };
 
 // The Context that `a` and `b` share; null when both are constants.

@@ -3,8 +3,8 @@
 //   2*s77 + 3       ((s27 + 1)//2)       Max(1, u0)       floor(s0/2)       (s0 < 4) & Ne(s1, 1)
 //   Mul(Integer(4), Symbol('s77', positive=True, integer=True))            SymPy's srepr, found in .pt2 files
 //
-// A subexpression may be a fraction, s0/2, until floor, ceiling or a multiplication makes it an integer; the whole must be
-// one. Operators bind as in Python. Input is untrusted: depth and length are limited, and every error says where.
+// A subexpression may be a fraction, s0/2, until floor, ceiling or a multiplication makes it an integer; the whole must
+// be one. Operators bind as in Python. Input is untrusted: depth and length are limited, and every error says where.
 #include "support/error.h"
 #include "symbolic/expr.h"
 #include "symbolic/simplify.h"
@@ -41,8 +41,34 @@ std::string shown(std::string_view text) {
 }
 
 enum class Function {
-  Add, Mul, Pow, Integer, Rational, Symbol, Mod, FloorDiv, TrueDiv, CeilDiv, ModularIndexing, Floor, Ceiling, Truncate,
-  Identity, Min, Max, Abs, Where, Eq, Ne, Lt, Le, Gt, Ge, And, Or, Not,
+  Add,
+  Mul,
+  Pow,
+  Integer,
+  Rational,
+  Symbol,
+  Mod,
+  FloorDiv,
+  TrueDiv,
+  CeilDiv,
+  ModularIndexing,
+  Floor,
+  Ceiling,
+  Truncate,
+  Identity,
+  Min,
+  Max,
+  Abs,
+  Where,
+  Eq,
+  Ne,
+  Lt,
+  Le,
+  Gt,
+  Ge,
+  And,
+  Or,
+  Not,
 };
 
 struct FunctionName {
@@ -56,35 +82,61 @@ constexpr size_t kAny = 4096;
 
 // PyTorch's own functions (torch.utils._sympy.functions), SymPy's (also by class name, as srepr writes them), Python's.
 constexpr FunctionName kFunctions[] = {
-    {"Add", Function::Add, 1, kAny}, {"sym_sum", Function::Add, 1, kAny},
+    {"Add", Function::Add, 1, kAny},
+    {"sym_sum", Function::Add, 1, kAny},
     {"Mul", Function::Mul, 1, kAny},
-    {"Pow", Function::Pow, 2, 2}, {"PowByNatural", Function::Pow, 2, 2}, {"pow", Function::Pow, 2, 2},
+    {"Pow", Function::Pow, 2, 2},
+    {"PowByNatural", Function::Pow, 2, 2},
+    {"pow", Function::Pow, 2, 2},
     {"Integer", Function::Integer, 1, 1},
     {"Rational", Function::Rational, 2, 2},
     {"Symbol", Function::Symbol, 1, 1},
-    {"Mod", Function::Mod, 2, 2}, {"PythonMod", Function::Mod, 2, 2},
-    {"FloorDiv", Function::FloorDiv, 2, 2}, {"CleanDiv", Function::FloorDiv, 2, 2},
-    {"IntTrueDiv", Function::TrueDiv, 2, 2}, {"FloatTrueDiv", Function::TrueDiv, 2, 2},
+    {"Mod", Function::Mod, 2, 2},
+    {"PythonMod", Function::Mod, 2, 2},
+    {"FloorDiv", Function::FloorDiv, 2, 2},
+    {"CleanDiv", Function::FloorDiv, 2, 2},
+    {"IntTrueDiv", Function::TrueDiv, 2, 2},
+    {"FloatTrueDiv", Function::TrueDiv, 2, 2},
     {"CeilDiv", Function::CeilDiv, 2, 2},
     {"ModularIndexing", Function::ModularIndexing, 3, 3},
-    {"floor", Function::Floor, 1, 1}, {"FloorToInt", Function::Floor, 1, 1},
-    {"ceiling", Function::Ceiling, 1, 1}, {"ceil", Function::Ceiling, 1, 1}, {"CeilToInt", Function::Ceiling, 1, 1},
-    {"TruncToInt", Function::Truncate, 1, 1}, {"trunc", Function::Truncate, 1, 1}, {"int", Function::Truncate, 1, 1},
+    {"floor", Function::Floor, 1, 1},
+    {"FloorToInt", Function::Floor, 1, 1},
+    {"ceiling", Function::Ceiling, 1, 1},
+    {"ceil", Function::Ceiling, 1, 1},
+    {"CeilToInt", Function::Ceiling, 1, 1},
+    {"TruncToInt", Function::Truncate, 1, 1},
+    {"trunc", Function::Truncate, 1, 1},
+    {"int", Function::Truncate, 1, 1},
     {"sym_int", Function::Truncate, 1, 1},
-    {"Identity", Function::Identity, 1, 1}, {"ToFloat", Function::Identity, 1, 1}, {"sym_float", Function::Identity, 1, 1},
-    {"Min", Function::Min, 1, kAny}, {"sym_min", Function::Min, 1, kAny}, {"min", Function::Min, 1, kAny},
-    {"Max", Function::Max, 1, kAny}, {"sym_max", Function::Max, 1, kAny}, {"max", Function::Max, 1, kAny},
-    {"Abs", Function::Abs, 1, 1}, {"abs", Function::Abs, 1, 1},
-    {"Where", Function::Where, 3, 3}, {"sym_ite", Function::Where, 3, 3},
-    {"Eq", Function::Eq, 2, 2}, {"Equality", Function::Eq, 2, 2},
-    {"Ne", Function::Ne, 2, 2}, {"Unequality", Function::Ne, 2, 2},
-    {"Lt", Function::Lt, 2, 2}, {"StrictLessThan", Function::Lt, 2, 2},
-    {"Le", Function::Le, 2, 2}, {"LessThan", Function::Le, 2, 2},
-    {"Gt", Function::Gt, 2, 2}, {"StrictGreaterThan", Function::Gt, 2, 2},
-    {"Ge", Function::Ge, 2, 2}, {"GreaterThan", Function::Ge, 2, 2},
+    {"Identity", Function::Identity, 1, 1},
+    {"ToFloat", Function::Identity, 1, 1},
+    {"sym_float", Function::Identity, 1, 1},
+    {"Min", Function::Min, 1, kAny},
+    {"sym_min", Function::Min, 1, kAny},
+    {"min", Function::Min, 1, kAny},
+    {"Max", Function::Max, 1, kAny},
+    {"sym_max", Function::Max, 1, kAny},
+    {"max", Function::Max, 1, kAny},
+    {"Abs", Function::Abs, 1, 1},
+    {"abs", Function::Abs, 1, 1},
+    {"Where", Function::Where, 3, 3},
+    {"sym_ite", Function::Where, 3, 3},
+    {"Eq", Function::Eq, 2, 2},
+    {"Equality", Function::Eq, 2, 2},
+    {"Ne", Function::Ne, 2, 2},
+    {"Unequality", Function::Ne, 2, 2},
+    {"Lt", Function::Lt, 2, 2},
+    {"StrictLessThan", Function::Lt, 2, 2},
+    {"Le", Function::Le, 2, 2},
+    {"LessThan", Function::Le, 2, 2},
+    {"Gt", Function::Gt, 2, 2},
+    {"StrictGreaterThan", Function::Gt, 2, 2},
+    {"Ge", Function::Ge, 2, 2},
+    {"GreaterThan", Function::Ge, 2, 2},
     {"And", Function::And, 1, kAny},
     {"Or", Function::Or, 1, kAny},
-    {"Not", Function::Not, 1, 1}, {"sym_not", Function::Not, 1, 1},
+    {"Not", Function::Not, 1, 1},
+    {"sym_not", Function::Not, 1, 1},
 };
 
 class Parser {
@@ -117,7 +169,8 @@ class Parser {
   };
 
   [[noreturn]] void fail(size_t offset, std::string_view problem) const {
-    throw Error(ErrorKind::InvalidModel, fmt::format("bad size expression '{}': {} at offset {}", shown(text_), problem, offset));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("bad size expression '{}': {} at offset {}", shown(text_), problem, offset));
   }
 
   Expr integer(const Fraction& value, size_t offset) const {
@@ -126,13 +179,16 @@ class Parser {
   }
 
   void skip_space() {
-    while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\t' || text_[position_] == '\n')) ++position_;
+    while (position_ < text_.size() &&
+           (text_[position_] == ' ' || text_[position_] == '\t' || text_[position_] == '\n'))
+      ++position_;
   }
 
   bool accept(std::string_view token) {
     skip_space();
     if (!text_.substr(position_).starts_with(token)) return false;
-    if (is_name_part(token.back()) && position_ + token.size() < text_.size() && is_name_part(text_[position_ + token.size()])) {
+    if (is_name_part(token.back()) && position_ + token.size() < text_.size() &&
+        is_name_part(text_[position_ + token.size()])) {
       return false;
     }
     position_ += token.size();
@@ -306,12 +362,14 @@ class Parser {
     int64_t denominator = 1;
     bool fits = true;
     bool fraction = false;
-    for (; position_ < text_.size() && (is_digit(text_[position_]) || (text_[position_] == '.' && !fraction)); ++position_) {
+    for (; position_ < text_.size() && (is_digit(text_[position_]) || (text_[position_] == '.' && !fraction));
+         ++position_) {
       if (text_[position_] == '.') {
         fraction = true;
         continue;
       }
-      fits &= !__builtin_mul_overflow(value, 10, &value) && !__builtin_add_overflow(value, text_[position_] - '0', &value);
+      fits &=
+          !__builtin_mul_overflow(value, 10, &value) && !__builtin_add_overflow(value, text_[position_] - '0', &value);
       if (fraction) fits &= !__builtin_mul_overflow(denominator, 10, &denominator);
     }
     if (position_ < text_.size() && is_name_part(text_[position_])) {
@@ -362,7 +420,8 @@ class Parser {
     if (found->function == Function::Symbol) return parse_symbol_call();
     const std::vector<Fraction> arguments = parse_arguments();
     if (arguments.size() < found->min_arguments || arguments.size() > found->max_arguments) {
-      fail(start, fmt::format("'{}' does not take {} argument{}", name, arguments.size(), arguments.size() == 1 ? "" : "s"));
+      fail(start,
+           fmt::format("'{}' does not take {} argument{}", name, arguments.size(), arguments.size() == 1 ? "" : "s"));
     }
     return call(found->function, arguments, start);
   }
@@ -423,7 +482,8 @@ class Parser {
       case Function::Mul: return fold([&](const Fraction& a, const Fraction& b) { return multiply(a, b); });
       case Function::Pow: return power(arguments[0], arguments[1], offset);
       case Function::Integer: return {integer_at(0)};
-      case Function::Rational: case Function::TrueDiv: return divide(arguments[0], arguments[1], offset);
+      case Function::Rational:
+      case Function::TrueDiv: return divide(arguments[0], arguments[1], offset);
       case Function::Symbol: break;
       case Function::Mod: return modulo(arguments[0], arguments[1], offset);
       case Function::FloorDiv: return {quotient(arguments[0], arguments[1], offset)};
@@ -436,7 +496,8 @@ class Parser {
       case Function::Ceiling: return {ceiling(arguments[0])};
       case Function::Truncate: return {truncate(arguments[0])};
       case Function::Identity: return arguments[0];
-      case Function::Min: case Function::Max: {
+      case Function::Min:
+      case Function::Max: {
         Expr best = integer_at(0);
         for (size_t i = 1; i < arguments.size(); ++i) {
           best = function == Function::Min ? min(best, integer_at(i)) : max(best, integer_at(i));
@@ -445,10 +506,14 @@ class Parser {
       }
       case Function::Abs: return {max(integer_at(0), -integer_at(0))};
       case Function::Where: return {integer_at(0) * integer_at(1) + logical_not(integer_at(0)) * integer_at(2)};
-      case Function::Eq: case Function::Ne: case Function::Lt: case Function::Le: case Function::Gt: case Function::Ge:
-        return {compare(function, arguments[0], arguments[1], offset)};
-      case Function::And: case Function::Or:
-        return fold([&](const Fraction& a, const Fraction& b) { return logic(function, a, b); });
+      case Function::Eq:
+      case Function::Ne:
+      case Function::Lt:
+      case Function::Le:
+      case Function::Gt:
+      case Function::Ge: return {compare(function, arguments[0], arguments[1], offset)};
+      case Function::And:
+      case Function::Or: return fold([&](const Fraction& a, const Fraction& b) { return logic(function, a, b); });
       case Function::Not: return {logical_not(integer_at(0))};
     }
     fail(offset, "unknown function");
@@ -500,7 +565,8 @@ class Parser {
   }
 
   Expr compare(Function comparison, const Fraction& a, const Fraction& b, size_t offset) const {
-    if (a.denominator.range().min < 0 || b.denominator.range().min < 0) fail(offset, "a comparison with a denominator of unknown sign");
+    if (a.denominator.range().min < 0 || b.denominator.range().min < 0)
+      fail(offset, "a comparison with a denominator of unknown sign");
     const Expr left = a.numerator * b.denominator;
     const Expr right = b.numerator * a.denominator;
     switch (comparison) {

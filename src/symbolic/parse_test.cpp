@@ -11,7 +11,8 @@ class Parse : public ::testing::Test {
   Expr read(std::string_view text) {
     return parse(text, context_, [this](std::string_view name) {
       const bool size = name[0] == 's';
-      return context_.symbol(name, size ? SymbolKind::Size : SymbolKind::DataDependent, size ? Range{2, kPosInf} : Range{0, kPosInf});
+      return context_.symbol(name, size ? SymbolKind::Size : SymbolKind::DataDependent,
+                             size ? Range{2, kPosInf} : Range{0, kPosInf});
     });
   }
 
@@ -90,8 +91,11 @@ TEST_F(Parse, SaysWhereTextIsWrong) {
   EXPECT_EQ(error("2**s0"),
             "bad size expression '2**s0': an exponent that is no constant between -64 and 64 at offset 3");
   EXPECT_EQ(error("3**64"), "integer overflow in size arithmetic: 4052555153018976267 * 3");
-  EXPECT_EQ(error("Symbol('a b')"), "bad size expression 'Symbol('a b')': a symbol name that is not an identifier at offset 7");
-  EXPECT_EQ(error("s0\n\x01"), "bad size expression 's0?" "?': unexpected '?' at offset 3");
+  EXPECT_EQ(error("Symbol('a b')"),
+            "bad size expression 'Symbol('a b')': a symbol name that is not an identifier at offset 7");
+  EXPECT_EQ(error("s0\n\x01"),
+            "bad size expression 's0?"
+            "?': unexpected '?' at offset 3");
 }
 
 TEST_F(Parse, RefusesDeepAndLongText) {

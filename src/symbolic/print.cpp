@@ -3,6 +3,7 @@
 //   2*s0 + 3      (s0 + 1)//2      4*Mod(i0, 8)      Max(1, u0)      (s0 < 4) & Ne(s1, 1)
 #include "support/error.h"
 #include "symbolic/expr.h"
+#include "symbolic/simplify.h"
 
 namespace toroid::sym {
 namespace {
@@ -12,7 +13,10 @@ enum class Binding { Logic, Comparison, Sum, Product, Atom };
 
 class Printer {
  public:
+  explicit Printer(size_t max_length) : max_length_(max_length) {}
+
   void print(Expr expr, Binding around) {
+    if (out_.size() > max_length_) return;
     const bool parentheses = binding_of(expr) < around;
     if (parentheses) out_ += '(';
     print_bare(expr);
@@ -28,8 +32,10 @@ class Printer {
       case Kind::Add: return Binding::Sum;
       case Kind::Mul: return is_negative(expr) ? Binding::Sum : Binding::Product;
       case Kind::FloorDiv: return Binding::Product;
-      case Kind::Lt: case Kind::Le: return Binding::Comparison;
-      case Kind::And: case Kind::Or: return Binding::Logic;
+      case Kind::Lt:
+      case Kind::Le: return Binding::Comparison;
+      case Kind::And:
+      case Kind::Or: return Binding::Logic;
       default: return Binding::Atom;
     }
   }
@@ -109,22 +115,32 @@ class Printer {
     if (operands[0].is_const()) {
       const int64_t coefficient = operands[0].value();
       if (coefficient < 0 && !without_sign) out_ += '-';
-      const uint64_t magnitude = coefficient < 0 ? -static_cast<uint64_t>(coefficient) : static_cast<uint64_t>(coefficient);
+      const uint64_t magnitude =
+          coefficient < 0 ? -static_cast<uint64_t>(coefficient) : static_cast<uint64_t>(coefficient);
       if (magnitude != 1) out_ += fmt::format("{}*", magnitude);
       operands = operands.subspan(1);
     }
     print_between(operands, "*", Binding::Atom);
   }
 
+  size_t max_length_;
   std::string out_;
 };
 
 }  // namespace
 
 std::string to_string(Expr expr) {
-  Printer printer;
+  Printer printer(std::string::npos);
   printer.print(expr, Binding::Logic);
   return printer.take();
+}
+
+std::string to_short_string(Expr expr, size_t max_length) {
+  Printer printer(max_length);
+  printer.print(expr, Binding::Logic);
+  std::string text = printer.take();
+  if (text.size() > max_length) text = text.substr(0, max_length) + "...";
+  return text;
 }
 
 }  // namespace toroid::sym

@@ -1,13 +1,13 @@
 // Proves inequalities from ranges and extents.
 //
-// Intervals alone lose what terms share: for an axis j of extent n they cannot show n - 1 - j >= 0. So a proof replaces one
-// atom after another, newest first, by the bound that makes the whole smallest:
+// Intervals alone lose what terms share: for an axis j of extent n they cannot show n - 1 - j >= 0. So a proof replaces
+// one atom after another, newest first, by the bound that makes the whole smallest:
 //
 //   m*n - 1 - n*i - j   j := n - 1   =>   m*n - n - n*i   i := m - 1   =>   0   >= 0
 //
-// An atom is replaced only where the sign of its coefficient is known. Bounds of quotients are quotients of bounds, or come
-// from n*(x//n) <= x <= n*(x//n) + n - 1; a Min or Max is replaced by one of its operands, or by each where that is needed.
-// Proofs are limited in steps, and a failed one says nothing.
+// An atom is replaced only where the sign of its coefficient is known. Bounds of quotients are quotients of bounds, or
+// come from n*(x//n) <= x <= n*(x//n) + n - 1; a Min or Max is replaced by one of its operands, or by each where that
+// is needed. Proofs are limited in steps, and a failed one says nothing.
 #include "symbolic/form.h"
 #include "symbolic/node_table.h"
 #include "symbolic/recombine.h"
@@ -17,12 +17,16 @@ namespace toroid::sym {
 namespace {
 
 constexpr int kMaxProofSteps = 24;
+// For a proof with all the simplification and further proofs that it causes: bounds the cost of a hopeless one.
+constexpr int kMaxStepsTogether = 400;
 // Tags remembered proofs among remembered operations.
 constexpr Kind kProof = Kind::Const;
 
 class DeeperProof {
  public:
-  explicit DeeperProof(Context::Impl& impl) : impl_(impl) { ++impl_.proof_depth; }
+  explicit DeeperProof(Context::Impl& impl) : impl_(impl) {
+    if (impl_.proof_depth++ == 0) impl_.proof_steps_left = kMaxStepsTogether;
+  }
   ~DeeperProof() { --impl_.proof_depth; }
   DeeperProof(const DeeperProof&) = delete;
   DeeperProof& operator=(const DeeperProof&) = delete;
@@ -98,8 +102,10 @@ std::optional<Expr> bound_of(Context::Impl& impl, Expr atom, Side side) {
 
 bool is_loop_bound(Expr atom) {
   switch (atom.kind()) {
-    case Kind::Symbol: return atom.node()->symbol_kind == SymbolKind::Axis || atom.node()->symbol_kind == SymbolKind::Value;
-    case Kind::Mod: case Kind::FloorDiv: return true;
+    case Kind::Symbol:
+      return atom.node()->symbol_kind == SymbolKind::Axis || atom.node()->symbol_kind == SymbolKind::Value;
+    case Kind::Mod:
+    case Kind::FloorDiv: return true;
     default: return false;
   }
 }
@@ -115,7 +121,8 @@ std::optional<Expr> extreme(Context::Impl& impl, Expr expr, Side side) {
       if (!linear) return std::nullopt;
       const int sign = known_sign(linear->coefficient);
       if (sign == 0) return std::nullopt;
-      const std::optional<Expr> bound = bound_of(impl, atom, sign > 0 ? side : (side == Side::Lower ? Side::Upper : Side::Lower));
+      const std::optional<Expr> bound =
+          bound_of(impl, atom, sign > 0 ? side : (side == Side::Lower ? Side::Upper : Side::Lower));
       if (!bound) return std::nullopt;
       expr = linear->rest + linear->coefficient * *bound;
       changed = true;
@@ -133,6 +140,7 @@ class Proof {
   bool nonnegative(Expr expr) {
     if (expr.range().min >= 0) return true;
     if (expr.range().max < 0 || expr.node()->constant_bounds || steps_left_-- <= 0) return false;
+    if (impl_.proof_steps_left-- <= 0) return false;
     const Form form = form_of(expr);
     if (const std::optional<bool> divided = without_common_factor(form)) return *divided;
     for (Expr atom : atoms_newest_first(form)) {
@@ -164,8 +172,8 @@ class Proof {
     return nonnegative(collect(impl_, std::move(left)));
   }
 
-  // Something that is nonnegative only if coefficient * (x//n) + rest is, without the quotient: a multiple of that, where
-  // n*(x//n) is replaced by its bound x or x - n + 1.
+  // Something that is nonnegative only if coefficient * (x//n) + rest is, without the quotient: a multiple of that,
+  // where n*(x//n) is replaced by its bound x or x - n + 1.
   std::optional<Expr> without_quotient(const Linear& linear, Expr atom, int sign) {
     const Expr x = atom.operands()[0];
     const Expr n = atom.operands()[1];
@@ -208,7 +216,8 @@ bool known_nonnegative(Expr expr) {
   } catch (const SizeOverflow&) {
     // A bound does not fit in 64 bits: nothing is known.
   }
-  impl.remember(kProof, expr, 0, proved ? 1 : 0);
+  // A proof that ran out of steps may succeed where more are left.
+  if (proved || impl.proof_steps_left > 0) impl.remember(kProof, expr, 0, proved ? 1 : 0);
   return proved;
 }
 

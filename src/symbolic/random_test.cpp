@@ -1,7 +1,7 @@
 // Random expressions: whatever the simplifier makes of one, its value stays the same.
 //
-// Each expression is built twice: through the simplifier, and as a number computed directly. Both parsing back the printed
-// text and substituting constants must keep the value too.
+// Each expression is built twice: through the simplifier, and as a number computed directly. Both parsing back the
+// printed text and substituting constants must keep the value too.
 #include <random>
 
 #include <gtest/gtest.h>
@@ -36,7 +36,8 @@ std::optional<int64_t> compute(Kind kind, std::optional<int64_t> a, std::optiona
   switch (kind) {
     case Kind::Add: result = x + y; break;
     case Kind::Mul: result = x * y; break;
-    case Kind::FloorDiv: case Kind::Mod:
+    case Kind::FloorDiv:
+    case Kind::Mod:
       if (y == 0) return std::nullopt;
       result = floor_quotient(x, y);
       if (kind == Kind::Mod) result = x - y * result;
@@ -80,7 +81,8 @@ class RandomExpressions {
     add_symbol(wild, [&](int) { return pick(-100, 100); });
     // Axes of constant and symbolic extents; an extent below 1 has no axis value to test with.
     for (int i = 0; i < 3; ++i) {
-      const Item extent = i == 0 ? constant(pick(1, 12)) : items_[static_cast<size_t>(pick(0, static_cast<int64_t>(items_.size()) - 1))];
+      const Item extent = i == 0 ? constant(pick(1, 12))
+                                 : items_[static_cast<size_t>(pick(0, static_cast<int64_t>(items_.size()) - 1))];
       const Expr axis = context_.axis(extent.expr);
       add_symbol(axis, [&](int sample) -> std::optional<int64_t> {
         const std::optional<int64_t> bound = extent.values[static_cast<size_t>(sample)];
@@ -92,10 +94,12 @@ class RandomExpressions {
   }
 
   void grow_and_check() {
-    constexpr Kind kKinds[] = {Kind::Add, Kind::Add, Kind::Add, Kind::Mul, Kind::Mul, Kind::FloorDiv, Kind::FloorDiv, Kind::Mod,
-                               Kind::Mod, Kind::Min, Kind::Max, Kind::Eq, Kind::Ne, Kind::Lt, Kind::Le};
+    constexpr Kind kKinds[] = {Kind::Add,      Kind::Add,      Kind::Add, Kind::Mul, Kind::Mul,
+                               Kind::FloorDiv, Kind::FloorDiv, Kind::Mod, Kind::Mod, Kind::Min,
+                               Kind::Max,      Kind::Eq,       Kind::Ne,  Kind::Lt,  Kind::Le};
     const Kind kind = kKinds[pick(0, std::size(kKinds) - 1)];
     const Item a = operand(), b = operand();
+    check_facts(a, b);
     Item made;
     try {
       made.expr = combine(kind, a.expr, b.expr);
@@ -103,7 +107,8 @@ class RandomExpressions {
       ASSERT_EQ(error.kind(), ErrorKind::InvalidModel) << error.what();
       return;  // a constant overflow or a constant divisor of 0
     }
-    for (int i = 0; i < kSamples; ++i) made.values.push_back(compute(kind, a.values[static_cast<size_t>(i)], b.values[static_cast<size_t>(i)]));
+    for (int i = 0; i < kSamples; ++i)
+      made.values.push_back(compute(kind, a.values[static_cast<size_t>(i)], b.values[static_cast<size_t>(i)]));
     check(made, fmt::format("{} of {} and {}", static_cast<int>(kind), to_string(a.expr), to_string(b.expr)));
     if (to_string(made.expr).size() < 400) items_.push_back(made);
   }
@@ -150,11 +155,30 @@ class RandomExpressions {
       const auto value_of = [&](Expr symbol) { return symbol_value(symbol, i); };
       EXPECT_EQ(evaluate(item.expr, value_of), *expected) << text << "\n  from " << origin;
       const Range range = item.expr.range();
-      EXPECT_TRUE(range.min <= *expected && *expected <= range.max) << text << " = " << *expected << " is out of its range";
+      EXPECT_TRUE(range.min <= *expected && *expected <= range.max)
+          << text << " = " << *expected << " is out of its range";
       if (pick(0, 3) == 0) {
-        EXPECT_EQ(substitute(item.expr, [&](Expr symbol) -> std::optional<Expr> { return Expr(*value_of(symbol)); }), Expr(*expected))
+        EXPECT_EQ(substitute(item.expr, [&](Expr symbol) -> std::optional<Expr> { return Expr(*value_of(symbol)); }),
+                  Expr(*expected))
             << text << "\n  from " << origin;
       }
+    }
+  }
+
+  // What is claimed to be provable holds in every sample.
+  void check_facts(const Item& a, const Item& b) {
+    const bool equal = known_eq(a.expr, b.expr), different = known_ne(a.expr, b.expr);
+    const bool less = known_lt(a.expr, b.expr), at_most = known_le(a.expr, b.expr);
+    const bool divisible = known_divisible(a.expr, b.expr);
+    for (size_t i = 0; i < kSamples; ++i) {
+      if (!a.values[i] || !b.values[i] || !sample_exists(static_cast<int>(i))) continue;
+      const int64_t x = *a.values[i], y = *b.values[i];
+      const std::string pair = fmt::format("{} = {} and {} = {}", to_string(a.expr), x, to_string(b.expr), y);
+      EXPECT_TRUE(!equal || x == y) << pair;
+      EXPECT_TRUE(!different || x != y) << pair;
+      EXPECT_TRUE(!less || x < y) << pair;
+      EXPECT_TRUE(!at_most || x <= y) << pair;
+      EXPECT_TRUE(!divisible || y == 0 || x % y == 0) << pair;
     }
   }
 
@@ -175,10 +199,53 @@ TEST(RandomExpressions, KeepTheirValue) {
   }
 }
 
+// The same with symbolic extents: every digit of a flattened index comes back, whatever the sizes are.
+TEST(RandomExpressions, SymbolicDigitsComeBack) {
+  std::mt19937 random(11);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  for (int round = 0; round < 300; ++round) {
+    Context context;
+    std::vector<Expr> extents, axes;
+    Expr flat = 0, total = 1;
+    const int64_t rank = pick(2, 5);
+    for (int64_t d = 0; d < rank; ++d) {
+      const bool symbolic = pick(0, 1) == 1;
+      extents.push_back(symbolic ? context.symbol(fmt::format("s{}", d), SymbolKind::Size, {pick(0, 2), kPosInf})
+                                 : Expr(pick(1, 12)));
+      axes.push_back(context.axis(extents.back()));
+      flat = flat * extents.back() + axes.back();
+      total *= extents.back();
+    }
+    EXPECT_TRUE(known_lt(flat, total)) << to_string(flat) << " < " << to_string(total);
+    Expr inner = 1, again = 0;
+    for (size_t d = extents.size(); d-- > 0;) {
+      const Expr digit = mod(floor_div(flat, inner), extents[d]);
+      EXPECT_EQ(digit, axes[d] + 0) << to_string(flat) << " by " << to_string(inner);
+      again += digit * inner;
+      inner *= extents[d];
+    }
+    EXPECT_EQ(again, flat);
+    // An index over the flattened extent, taken apart and put together.
+    const Expr whole = context.axis(total);
+    inner = 1, again = 0;
+    for (size_t d = extents.size(); d-- > 0;) {
+      const Expr digit = floor_div(whole, inner);
+      again += (d == 0 ? digit : mod(digit, extents[d])) * inner;
+      inner *= extents[d];
+    }
+    EXPECT_EQ(again, whole + 0);
+    EXPECT_EQ(substitute(again, {{whole, flat}}), flat);
+  }
+}
+
 // Views: an index through a chain of random reshapes back to the first shape is the identity.
 TEST(RandomExpressions, ReshapeChainsKeepTheirValue) {
   std::mt19937 random(7);
-  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
   for (int round = 0; round < 500; ++round) {
     Context context;
     std::vector<int64_t> prime_factors;

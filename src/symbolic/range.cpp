@@ -66,7 +66,8 @@ Range floor_div_ranges(Range a, Range b) {
   if (b.min < 0) {
     // Both signs: the quotient's magnitude is at most the dividend's (rounding a fraction down gives at least -1).
     if (infinite(a.min) || infinite(a.max)) return {};
-    const Wide magnitude = std::max(Wide{a.min} < 0 ? -Wide{a.min} : Wide{a.min}, Wide{a.max} < 0 ? -Wide{a.max} : Wide{a.max});
+    const Wide magnitude =
+        std::max(Wide{a.min} < 0 ? -Wide{a.min} : Wide{a.min}, Wide{a.max} < 0 ? -Wide{a.max} : Wide{a.max});
     return {clamp_min(-magnitude), clamp_max(magnitude)};
   }
   const int64_t low = std::max<int64_t>(b.min, 1);

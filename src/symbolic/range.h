@@ -1,7 +1,7 @@
 // Interval arithmetic for symbolic expressions.
 //
-// Every function returns an interval that contains all results for operands in the given intervals, for example
-// [2, 8] // [4, 4] = [0, 2]. Bounds beyond 64 bits become unbounded, so nothing here overflows. Where a divisor's interval
+// Every function returns an interval that contains all results for operands in the given intervals, for example [2, 8]
+// // [4, 4] = [0, 2]. Bounds beyond 64 bits become unbounded, so nothing here overflows. Where a divisor's interval
 // contains 0, the result ignores that value: dividing by 0 is an error when the expression is evaluated.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Puts back together what a reshape took apart.
 //
-// Composing views splits an index into digits and sums them again. Of the three quantities in x = n*(x//n) + x%n, any two
-// that meet in a sum with matching coefficients become the third:
+// Composing views splits an index into digits and sums them again. Of the three quantities in x = n*(x//n) + x%n, any
+// two that meet in a sum with matching coefficients become the third:
 //
 //   n*(x//n) + x%n  =>  x          a*b*(x//(a*b)) + a*((x//a)%b) + x%a  =>  x   (by two steps)
 //   x - n*(x//n)    =>  x%n
@@ -69,7 +69,8 @@ bool recombine_atom(Context::Impl& impl, Form& form, const Term term, Expr atom)
   if (!divisor || term.coefficient % divisor->coefficient != 0) return false;
   const std::optional<Expr> whole_product = divide_products(impl, *scale_product, divisor->product);
   if (!whole_product) return false;
-  const Expr whole_scale = to_expr(impl, Monomial{checked_negate(term.coefficient / divisor->coefficient), *whole_product});
+  const Expr whole_scale =
+      to_expr(impl, Monomial{checked_negate(term.coefficient / divisor->coefficient), *whole_product});
   const Expr whole = whole_scale * x;
   if (!contains(form, form_of(whole))) return false;
   replace(form, term, whole, whole_scale * mod(x, n));

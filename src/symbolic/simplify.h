@@ -14,4 +14,7 @@ bool known_nonnegative(Expr expr);
 // The expression of `kind` over `operands`, simplified: what substitution rebuilds a node with.
 Expr rebuild(Kind kind, std::span<const Expr> operands);
 
+// For messages: at most about `max_length` characters, since an expression with shared nodes may print without end.
+std::string to_short_string(Expr expr, size_t max_length = 200);
+
 }  // namespace toroid::sym

@@ -243,9 +243,8 @@ TEST_F(Simplify, SubstitutionVisitsSharedNodesOnce) {
   // Each step uses the one before twice: as a tree this has 2^60 leaves.
   Expr chain = n_;
   for (int i = 0; i < 60; ++i) chain = max(floor_div(chain, s0_) + 1, mod(chain, s1_) + 2);
-  EXPECT_EQ(evaluate(substitute(chain, {{s0_, 7}}), [](Expr) { return 5; }), evaluate(chain, [&](Expr symbol) {
-              return symbol == s0_ ? 7 : 5;
-            }));
+  EXPECT_EQ(evaluate(substitute(chain, {{s0_, 7}}), [](Expr) { return 5; }),
+            evaluate(chain, [&](Expr symbol) { return symbol == s0_ ? 7 : 5; }));
 }
 
 TEST_F(Simplify, FindsLinearCoefficients) {
@@ -284,7 +283,7 @@ std::string message_of(const std::function<void()>& action) {
 }
 
 TEST_F(Simplify, ReportsOverflowAndDivisionByZero) {
-  EXPECT_EQ(message_of([&] { s0_ * (int64_t{1} << 62) * 4; }),
+  EXPECT_EQ(message_of([&] { s0_*(int64_t{1} << 62) * 4; }),
             "integer overflow in size arithmetic: 4611686018427387904 * 4");
   EXPECT_EQ(message_of([&] { Expr(kPosInf) + Expr(1); }),
             "integer overflow in size arithmetic: 9223372036854775807 + 1");
@@ -292,7 +291,8 @@ TEST_F(Simplify, ReportsOverflowAndDivisionByZero) {
   EXPECT_EQ(message_of([&] { mod(s0_, 0); }), "division by zero in size arithmetic: s0 % 0");
   EXPECT_EQ(message_of([&] { evaluate(s0_ * s0_ * s0_, [](Expr) { return int64_t{1} << 40; }); }),
             "integer overflow in size arithmetic: s0*s0*s0");
-  EXPECT_EQ(message_of([&] { evaluate(s0_ + 1, [](Expr) { return std::nullopt; }); }), "no value is known for size 's0'");
+  EXPECT_EQ(message_of([&] { evaluate(s0_ + 1, [](Expr) { return std::nullopt; }); }),
+            "no value is known for size 's0'");
   EXPECT_EQ(message_of([&] { evaluate(floor_div(s0_, n_), [&](Expr s) { return s == n_ ? 0 : 1; }); }),
             "division by zero in size arithmetic: s0//n");
   EXPECT_EQ(message_of([&] { context_.symbol("s0", SymbolKind::Axis); }),

@@ -1,6 +1,7 @@
 // Walks over expressions: substitution, free symbols, coefficients.
 //
-// Nodes are shared, so every walk remembers what it has seen; a node whose symbol mask rules out a change is not entered.
+// Nodes are shared, so every walk remembers what it has seen; a node whose symbol mask rules out a change is not
+// entered.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -14,7 +15,8 @@ namespace {
 
 class Substituter {
  public:
-  Substituter(const std::function<std::optional<Expr>(Expr symbol)>& replace, uint64_t mask) : replace_(replace), mask_(mask) {}
+  Substituter(const std::function<std::optional<Expr>(Expr symbol)>& replace, uint64_t mask)
+      : replace_(replace), mask_(mask) {}
 
   Expr apply(Expr expr) {
     if (expr.is_const() || !(expr.node()->symbol_mask & mask_)) return expr;
@@ -62,7 +64,7 @@ bool contains_symbol(Expr expr, Expr symbol, std::unordered_set<const Node*>& se
 Expr substitute(Expr expr, const Substitution& replacements) {
   uint64_t mask = 0;
   for (const auto& [symbol, replacement] : replacements) {
-    TOROID_CHECK(symbol.is_symbol(), "'{}' is substituted but is not a symbol", to_string(symbol));
+    TOROID_CHECK(symbol.is_symbol(), "'{}' is substituted but is not a symbol", to_short_string(symbol));
     mask |= symbol.node()->symbol_mask;
   }
   const std::function<std::optional<Expr>(Expr)> replace = [&](Expr symbol) -> std::optional<Expr> {
@@ -87,13 +89,13 @@ std::vector<Expr> free_symbols(Expr expr) {
 }
 
 bool depends_on(Expr expr, Expr symbol) {
-  TOROID_CHECK(symbol.is_symbol(), "'{}' is not a symbol", to_string(symbol));
+  TOROID_CHECK(symbol.is_symbol(), "'{}' is not a symbol", to_short_string(symbol));
   std::unordered_set<const Node*> seen;
   return contains_symbol(expr, symbol, seen);
 }
 
 std::optional<Linear> linear_in(Expr expr, Expr symbol) {
-  TOROID_CHECK(symbol.is_symbol(), "'{}' is not a symbol", to_string(symbol));
+  TOROID_CHECK(symbol.is_symbol(), "'{}' is not a symbol", to_short_string(symbol));
   if (expr.is_const() || !(expr.node()->symbol_mask & symbol.node()->symbol_mask)) return Linear{0, expr};
   Context::Impl& impl = expr.context()->impl();
   Form coefficient, rest;
