@@ -20,6 +20,7 @@ namespace toroid::sym {
 namespace {
 
 constexpr size_t kMaxFactorCandidates = 8;
+constexpr int kMaxRewriteDepth = 40;
 
 bool positive_divisor(Expr divisor) { return divisor.range().min >= 0; }
 
@@ -68,7 +69,7 @@ Split split_by_sum(Context::Impl& impl, Expr dividend, Expr divisor) {
     const Form remainder = form_of(split.remainder);
     std::optional<Expr> part;
     for (const Term& term : remainder.terms) {
-      if (term.coefficient % lead.coefficient != 0) continue;
+      if (term.coefficient == kNegInf || term.coefficient % lead.coefficient != 0) continue;  // kNegInf / -1 overflows
       const std::optional<Expr> left = divide_products(impl, term.product, lead.product);
       if (!left) continue;
       part = *left * Expr(term.coefficient / lead.coefficient);
@@ -250,7 +251,7 @@ Expr simplify_floor_div(Context::Impl& impl, Expr a, Expr b) {
   if (const std::optional<Factored> factored = factor_out(impl, a, *divisor)) {
     return floor_div(factored->multiple, factored->divisor_left);
   }
-  if (leads_negative(a) && positive_divisor(b)) return -floor_div(b - a - 1, b);
+  if (leads_negative(a) && positive_divisor(b)) return -1 - floor_div(-a - 1, b);
   if (const std::optional<Expr> flat = flatten_quotient(impl, a, b)) return *flat;
   return impl.intern(Kind::FloorDiv, {a, b});
 }
@@ -280,9 +281,35 @@ Expr simplify_mod(Context::Impl& impl, Expr a, Expr b) {
   if (const std::optional<Factored> factored = factor_out(impl, a, *divisor)) {
     return factored->factor * mod(factored->multiple, factored->divisor_left) + factored->rest;
   }
-  if (leads_negative(a) && positive_divisor(b)) return b - 1 - mod(b - a - 1, b);
+  if (leads_negative(a) && positive_divisor(b)) return b - 1 - mod(-a - 1, b);
   if (const std::optional<Expr> plain = unwrap_modulos(impl, a, b)) return mod(*plain, b);
   return impl.intern(Kind::Mod, {a, b});
+}
+
+class DeeperRewrite {
+ public:
+  explicit DeeperRewrite(Context::Impl& impl) : impl_(impl) { ++impl_.rewrite_depth; }
+  ~DeeperRewrite() { --impl_.rewrite_depth; }
+  DeeperRewrite(const DeeperRewrite&) = delete;
+  DeeperRewrite& operator=(const DeeperRewrite&) = delete;
+
+ private:
+  Context::Impl& impl_;
+};
+
+// Applies `simplify`, or leaves the operation as it is where that would overflow or go too deep. Each rewrite here makes
+// its operands simpler by some measure, but together with recombining sums that is no proof that they end.
+Expr rewrite(Context::Impl& impl, Kind kind, Expr a, Expr b, Expr (*simplify)(Context::Impl&, Expr, Expr)) {
+  if (impl.rewrite_depth >= kMaxRewriteDepth) return impl.intern(kind, {a, b});
+  Expr result;
+  try {
+    DeeperRewrite deeper(impl);
+    result = simplify(impl, a, b);
+  } catch (const SizeOverflow&) {
+    result = impl.intern(kind, {a, b});
+  }
+  impl.remember(kind, a, b, result);
+  return result;
 }
 
 void check_divisor(Expr a, Expr b, std::string_view operation) {
@@ -306,14 +333,7 @@ Expr floor_div(Expr a, Expr b) {
   }
   Context::Impl& impl = *common_impl(a, b);
   if (const std::optional<Expr> known = impl.recall(Kind::FloorDiv, a, b)) return *known;
-  Expr result;
-  try {
-    result = simplify_floor_div(impl, a, b);
-  } catch (const SizeOverflow&) {
-    result = impl.intern(Kind::FloorDiv, {a, b});  // a rewrite overflowed, not the division
-  }
-  impl.remember(Kind::FloorDiv, a, b, result);
-  return result;
+  return rewrite(impl, Kind::FloorDiv, a, b, simplify_floor_div);
 }
 
 Expr mod(Expr a, Expr b) {
@@ -329,14 +349,7 @@ Expr mod(Expr a, Expr b) {
   }
   Context::Impl& impl = *common_impl(a, b);
   if (const std::optional<Expr> known = impl.recall(Kind::Mod, a, b)) return *known;
-  Expr result;
-  try {
-    result = simplify_mod(impl, a, b);
-  } catch (const SizeOverflow&) {
-    result = impl.intern(Kind::Mod, {a, b});
-  }
-  impl.remember(Kind::Mod, a, b, result);
-  return result;
+  return rewrite(impl, Kind::Mod, a, b, simplify_mod);
 }
 
 Expr ceil_div(Expr a, Expr b) {

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "symbolic/range.h"
+
 namespace toroid::sym {
 
 int compare(Expr a, Expr b) {
@@ -132,6 +134,20 @@ Expr common_factors(Context::Impl& impl, Expr a, Expr b) {
     common.push_back(atom);
   }
   return product_of(impl, std::move(common));
+}
+
+int64_t common_coefficient(const Form& form) {
+  int64_t common = 0;
+  for (const Term& term : form.terms) common = gcd_of(common, term.coefficient);
+  return common;
+}
+
+Form tightened(Form form) {
+  const int64_t common = common_coefficient(form);
+  if (common <= 1) return form;
+  for (Term& term : form.terms) term.coefficient /= common;
+  form.constant = floor_divide(form.constant, common);
+  return form;
 }
 
 int64_t gcd_of(int64_t a, int64_t b) {

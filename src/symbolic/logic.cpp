@@ -81,31 +81,24 @@ Sides sides_of(const Form& form) {
   return sides;
 }
 
-int64_t common_coefficient(const Form& form) {
-  int64_t common = 0;
-  for (const Term& term : form.terms) common = gcd_of(common, term.coefficient);
-  return common;
-}
-
 // The comparison 0 <= difference.
 Expr at_least_zero(Context::Impl& impl, Expr difference) {
+  const Form form = tightened(form_of(difference));
+  difference = to_expr(impl, form);
   if (known_nonnegative(difference)) return 1;
   if (known_nonnegative(-difference - 1)) return 0;
-  Form form = form_of(difference);
-  const int64_t common = common_coefficient(form);
-  for (Term& term : form.terms) term.coefficient /= common;
-  form.constant = floor_divide(form.constant, common);  // the terms' sum is an integer
   Sides sides = sides_of(form);
-  const auto side = [&](Form& form, int64_t constant) {
-    form.constant = constant;
-    return to_expr(impl, form);
+  const auto side = [&](Form& terms, int64_t constant) {
+    terms.constant = constant;
+    return to_expr(impl, terms);
   };
   // A constant stands alone where one side has no terms: "-3 <= s0", "s0 <= -5".
   if (sides.left.terms.empty() && form.constant != -1) {
     return impl.intern(Kind::Le, {checked_negate(form.constant), side(sides.right, 0)});
   }
-  if (sides.right.terms.empty() && form.constant != -1)
+  if (sides.right.terms.empty() && form.constant != -1) {
     return impl.intern(Kind::Le, {side(sides.left, 0), form.constant});
+  }
   if (form.constant >= 0) return impl.intern(Kind::Le, {side(sides.left, 0), side(sides.right, form.constant)});
   return impl.intern(Kind::Lt, {side(sides.left, -(form.constant + 1)), side(sides.right, 0)});
 }
@@ -114,13 +107,14 @@ Expr simplify_equal(Context::Impl& impl, Kind kind, Expr a, Expr b) {
   const Expr difference = a - b;
   const Expr if_different = kind == Kind::Eq ? 0 : 1;
   if (difference.is_const()) return difference.is_const(0) ? Expr(1) - if_different : if_different;
-  if (known_nonnegative(difference - 1) || known_nonnegative(-difference - 1)) return if_different;
   Form form = form_of(difference);
   const int64_t common = common_coefficient(form);
   if (form.constant % common != 0) return if_different;
   const int64_t sign = form.terms[0].coefficient < 0 ? 1 : -1;  // the first term goes to the left
   for (Term& term : form.terms) term.coefficient = checked_multiply(term.coefficient / common, sign);
   form.constant = checked_multiply(form.constant / common, sign);
+  const Expr reduced = to_expr(impl, form);
+  if (known_nonnegative(reduced - 1) || known_nonnegative(-reduced - 1)) return if_different;
   Sides sides = sides_of(form);
   // A constant alone on its side reads best, whatever its sign: Eq(s0, -1).
   const bool constant_right = form.constant > 0 || sides.right.terms.empty();

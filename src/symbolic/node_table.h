@@ -81,6 +81,7 @@ struct Context::Impl {
   std::map<std::string, int64_t, std::less<>> next_number;
   using Results = std::pmr::unordered_map<OperationKey, Expr, OperationHash>;
   Results remembered[kMaxProofDepth + 1] = {Results{&memory}, Results{&memory}, Results{&memory}, Results{&memory}};
+  int rewrite_depth = 0;  // divisions being simplified inside one another
   int proof_depth = 0;
   int proof_steps_left = 0;  // of the outermost proof and all that it starts
 };

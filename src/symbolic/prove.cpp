@@ -142,6 +142,7 @@ class Proof {
     if (expr.range().max < 0 || expr.node()->constant_bounds || steps_left_-- <= 0) return false;
     if (impl_.proof_steps_left-- <= 0) return false;
     const Form form = form_of(expr);
+    if (common_coefficient(form) > 1) return nonnegative(to_expr(impl_, tightened(form)));
     if (const std::optional<bool> divided = without_common_factor(form)) return *divided;
     for (Expr atom : atoms_newest_first(form)) {
       const std::optional<Linear> linear = linear_in_atom(impl_, form, atom);

@@ -13,6 +13,10 @@
 namespace toroid::sym {
 namespace {
 
+// Strides have few factors; looking through long polynomials in mods would only cost time.
+constexpr size_t kMaxFactors = 6;
+constexpr size_t kMaxTerms = 64;
+
 const Term* find_term(const Form& form, Expr product) {
   for (const Term& term : form.terms) {
     if (term.product == product) return &term;
@@ -28,6 +32,18 @@ bool contains(const Form& form, const Form& part) {
     if (!found || found->coefficient != term.coefficient) return false;
   }
   return true;
+}
+
+// Rules contains() out without making a node: the atoms of the part's first term occur in no one term of the form.
+bool may_contain(const Form& form, Expr part) {
+  const Form part_form = form_of(part);
+  if (part_form.terms.empty()) return false;
+  const std::span<const Expr> atoms = factors(part_form.terms[0].product);
+  return std::any_of(form.terms.begin(), form.terms.end(), [&](const Term& term) {
+    const std::span<const Expr> present = factors(term.product);
+    return std::all_of(atoms.begin(), atoms.end(),
+                       [&](Expr atom) { return std::find(present.begin(), present.end(), atom) != present.end(); });
+  });
 }
 
 bool has_division(const Form& form) {
@@ -51,22 +67,26 @@ bool recombine_atom(Context::Impl& impl, Form& form, const Term term, Expr atom)
   const Expr x = atom.operands()[0];
   const Expr n = atom.operands()[1];
   const std::optional<Expr> scale_product = divide_products(impl, term.product, atom);
-  const Expr scale = to_expr(impl, Monomial{term.coefficient, *scale_product});
   if (atom.kind() == Kind::Mod) {
-    const Expr quotient = scale * n * floor_div(x, n);
-    if (contains(form, form_of(quotient))) {
+    const Expr digit = floor_div(x, n);
+    const bool quotient_possible = may_contain(form, digit), whole_possible = may_contain(form, x);
+    if (!quotient_possible && !whole_possible) return false;
+    const Expr scale = to_expr(impl, Monomial{term.coefficient, *scale_product});
+    const Expr quotient = scale * n * digit;
+    if (quotient_possible && contains(form, form_of(quotient))) {
       replace(form, term, quotient, scale * x);
       return true;
     }
     const Expr whole = -scale * x;
-    if (contains(form, form_of(whole))) {
+    if (whole_possible && contains(form, form_of(whole))) {
       replace(form, term, whole, -quotient);
       return true;
     }
     return false;
   }
+  if (!may_contain(form, x)) return false;
   const std::optional<Monomial> divisor = as_monomial(n);
-  if (!divisor || term.coefficient % divisor->coefficient != 0) return false;
+  if (!divisor || divisor->coefficient <= 0 || term.coefficient % divisor->coefficient != 0) return false;
   const std::optional<Expr> whole_product = divide_products(impl, *scale_product, divisor->product);
   if (!whole_product) return false;
   const Expr whole_scale =
@@ -79,7 +99,9 @@ bool recombine_atom(Context::Impl& impl, Form& form, const Term term, Expr atom)
 
 bool recombine_once(Context::Impl& impl, Form& form) {
   for (const Term& term : form.terms) {
-    for (Expr atom : factors(term.product)) {
+    const std::span<const Expr> atoms = factors(term.product);
+    if (atoms.size() > kMaxFactors) continue;
+    for (Expr atom : atoms) {
       if (atom.kind() != Kind::Mod && atom.kind() != Kind::FloorDiv) continue;
       if (recombine_atom(impl, form, term, atom)) return true;
     }
@@ -90,10 +112,10 @@ bool recombine_once(Context::Impl& impl, Form& form) {
 }  // namespace
 
 void recombine(Context::Impl& impl, Form& form) {
-  if (form.terms.size() < 2 || !has_division(form)) return;
+  if (form.terms.size() < 2 || form.terms.size() > kMaxTerms || !has_division(form)) return;
   const Form before = form;
   try {
-    while (recombine_once(impl, form)) {
+    for (size_t step = 0; step < kMaxTerms && recombine_once(impl, form); ++step) {
     }
   } catch (const SizeOverflow&) {
     form = before;  // the sum stands as it is
