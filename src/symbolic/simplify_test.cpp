@@ -104,6 +104,9 @@ TEST_F(Simplify, CancelsCommonFactors) {
   EXPECT_EQ(floor_div(i * 4 + 2, 8), floor_div(i, 2));
   EXPECT_EQ(floor_div(i * 4 + j, 8), floor_div(i, 2));
   EXPECT_EQ(mod(i * 4 + j, 8), mod(i, 2) * 4 + j);
+  const Expr v = context_.value({1, 4});  // with 3 added, it carries into the next multiple of 4
+  EXPECT_EQ(floor_div(i * 4 + v + 3, 8), floor_div(i + 1, 2));
+  EXPECT_EQ(mod(i * 4 + v + 3, 8), mod(i + 1, 2) * 4 + v - 1);
   EXPECT_EQ(mod(i * 6, 4), mod(i * 3, 2) * 2);
   EXPECT_EQ(mod(i * 3, 2), mod(i, 2));
   EXPECT_EQ(floor_div(s0_ * 2 + 2, s1_ * 2 + 4), floor_div(s0_ + 1, s1_ + 2));
