@@ -297,8 +297,8 @@ class DeeperRewrite {
   Context::Impl& impl_;
 };
 
-// Applies `simplify`, or leaves the operation as it is where that would overflow or go too deep. Each rewrite here makes
-// its operands simpler by some measure, but together with recombining sums that is no proof that they end.
+// Applies `simplify`, or leaves the operation as it is where that would overflow or go too deep. Each rewrite here
+// makes its operands simpler by some measure, but together with recombining sums that is no proof that they end.
 Expr rewrite(Context::Impl& impl, Kind kind, Expr a, Expr b, Expr (*simplify)(Context::Impl&, Expr, Expr)) {
   if (impl.rewrite_depth >= kMaxRewriteDepth) return impl.intern(kind, {a, b});
   Expr result;

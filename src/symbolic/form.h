@@ -51,8 +51,8 @@ Expr product_of(Context::Impl& impl, std::vector<Expr> atoms);
 // dividend / divisor if every atom of the divisor occurs in the dividend; 1 where nothing is left.
 std::optional<Expr> divide_products(Context::Impl& impl, Expr dividend, Expr divisor);
 Expr common_factors(Context::Impl& impl, Expr a, Expr b);
-// Without the common factor of its coefficients, the constant rounded down: 2*s0 - 5 as s0 - 3. It is >= 0 exactly where
-// `form` is, since the terms are integers.
+// Without the common factor of its coefficients, the constant rounded down: 2*s0 - 5 as s0 - 3. It is >= 0 exactly
+// where `form` is, since the terms are integers.
 Form tightened(Form form);
 int64_t common_coefficient(const Form& form);  // of the terms; 0 where there are none
 int64_t gcd_of(int64_t a, int64_t b);          // not negative
