@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -176,7 +177,7 @@ class Graph {
   std::string unique_name(std::string base);
 
   std::vector<Node> nodes_;
-  std::vector<Value> values_;
+  std::deque<Value> values_;  // so that a reference to a value's sizes outlives the making of other values
   std::vector<Provenance> provenances_;
   std::unordered_map<std::string, uint32_t> names_;  // base name -> how many were made from it
 };

@@ -26,6 +26,8 @@ bool is_one_of(std::string_view name, const std::string_view (&names)[N]) {
 constexpr std::string_view kInPlaceViews[] = {"aten::t_",        "aten::transpose_", "aten::squeeze_",    "aten::unsqueeze_",
                                               "aten::swapaxes_", "aten::swapdims_",  "aten::as_strided_", "aten::detach_",
                                               "aten::resize_",   "aten::resize_as_"};
+// In-place operators that give a tensor another shape, and memory for it.
+constexpr std::string_view kResizes[] = {"aten::resize_", "aten::resize_as_"};
 // Operators whose result may be their argument although the schema does not say so.
 constexpr std::string_view kMayReturnInput[] = {"aten::dropout",         "aten::alpha_dropout", "aten::feature_dropout",
                                                 "aten::feature_alpha_dropout", "aten::type_as", "aten::atleast_1d",
@@ -318,7 +320,7 @@ class GraphDecomposer {
     value = builder_.cast(value, old.dtype());
     const bool is_out = std::any_of(schema.parameters.begin(), schema.parameters.end(),
                                     [](const Parameter& p) { return p.mutated && p.keyword_only; });
-    if (is_out && memory_.is_whole(view)) {
+    if ((is_out || is_one_of(base_name(schema), kResizes)) && memory_.is_whole(view)) {
       memory_.replace(view, value);
       return value;
     }

@@ -110,7 +110,6 @@ std::vector<Tensor> meshgrid(Decomposer& d, const Args& a) {
   std::swap(vectors[0], vectors[1]);
   std::vector<Tensor> grids = grid_of(d.b, vectors);
   std::swap(grids[0], grids[1]);
-  for (Tensor& grid : grids) grid = d.b.transpose(grid, 0, 1);
   return grids;
 }
 

@@ -58,7 +58,9 @@ std::vector<Tensor> nanmean(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> count_nonzero(Decomposer& d, const Args& a) {
-  return reduction(a, DType::Bool, [&](Tensor x, const Dims& dims) { return d.b.sum(d.b.cast(x, DType::I64), dims); });
+  Tensor x = require_real(a.tensor("self"));
+  const OverDims over = over_dims(a, x);
+  return {over.shaped(d.b.sum(d.b.cast(d.b.cast(x, DType::Bool), DType::I64), over.dims))};
 }
 
 // Back to the sizes that were broadcast to x's.
@@ -72,7 +74,7 @@ std::vector<Tensor> sum_to_size(Decomposer& d, const Args& a) {
     const bool shrinks = dim >= added && sizes[static_cast<size_t>(dim - added)].is_const(1) && !x.size(dim).is_const(1);
     if (dim < added || shrinks) dims.push_back(dim);
   }
-  if (dims.empty()) return {x};
+  if (dims.empty() && !sizes.empty()) return {x};
   const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::I64;
   return {d.b.reshape(d.b.cast(d.b.sum(d.b.cast(x, compute_dtype(dtype)), dims), dtype), sizes)};
 }
