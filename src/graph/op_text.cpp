@@ -1,6 +1,8 @@
 // Text of operations and types: what the printer writes and the builder compares nodes by.
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "graph/builder.h"
 #include "graph/text_names.h"
 #include "support/match.h"

@@ -40,7 +40,7 @@ namespace toroid {
 
 struct TextOptions {
   bool provenance = false;       // comments that say where a node comes from
-  int64_t inline_elements = 64;  // constants with a name and more elements than this are external
+  int64_t inline_elements = 16;  // constants with a name and more elements than this are external
 };
 std::string to_text(const Program& program, const TextOptions& options = {});
 // One node with its results: "t: f32[2] = mul(x, x)".

@@ -105,9 +105,13 @@ class TextParser {
     const size_t place = cursor_.place();
     for (sym::Expr element : expr_list()) {
       if (!element.is_const()) cursor_.fail_at(place, "expected a list of integers");
-      list.push_back(static_cast<int>(element.value()));
+      list.push_back(small(place, element.value()));
     }
     return list;
+  }
+  int small(size_t place, int64_t value) {
+    if (value != static_cast<int>(value)) cursor_.fail_at(place, fmt::format("{} is too large", value));
+    return static_cast<int>(value);
   }
   bool boolean() {
     if (cursor_.accept_word("true")) return true;
@@ -165,7 +169,7 @@ class TextParser {
   Device device() {
     if (cursor_.accept_word("cpu")) return {};
     cursor_.expect("cuda:");
-    return {Device::Type::Cuda, static_cast<int32_t>(integer(cursor_.word("the device's number")))};
+    return {Device::Type::Cuda, small(cursor_.place(), integer(cursor_.word("the device's number")))};
   }
 
   TensorType type() {
@@ -429,7 +433,8 @@ class TextParser {
   bool flag(std::string_view name) { return attribute(name), boolean(); }
   int dim() {
     attribute("dim");
-    return static_cast<int>(integer(cursor_.raw(",)")));
+    const size_t place = cursor_.place();
+    return small(place, integer(cursor_.raw(",)")));
   }
 
   // "reduce.sum": the part behind the dot, if the name starts so.

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "graph/builder.h"
 #include "graph/constant_text.h"
 #include "graph/text.h"
