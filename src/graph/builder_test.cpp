@@ -46,7 +46,7 @@ class BuilderTest : public testing::Test {
 
 // ---- promotion -----------------------------------------------------------------------------------------------------------
 
-constexpr DType kDtypes[] = {DType::Bool, DType::U8,   DType::I8,  DType::I16, DType::I32,
+constexpr DType kDtypes[] = {DType::Bool, DType::U8,  DType::I8,   DType::I16, DType::I32,
                              DType::I64,  DType::F16, DType::BF16, DType::F32, DType::F64};
 
 // A line of results, one for each of kDtypes.
@@ -233,24 +233,30 @@ TEST_F(BuilderTest, NamesComeFromTheHint) {
 
 TEST_F(BuilderTest, MatmulBroadcastsBatches) {
   EXPECT_EQ(b.matmul(f32({5, 1, 2, 3}), f32({4, 3, 6})).sizes(), (Sizes{5, 4, 2, 6}));
-  EXPECT_EQ(error_of([&] { b.matmul(f32({2, 3}), f32({4, 5})); }), "matmul of [2, 3] and [4, 5]: sizes 3 and 4 do not agree");
+  EXPECT_EQ(error_of([&] {
+              b.matmul(f32({2, 3}), f32({4, 5}));
+            }),
+            "matmul of [2, 3] and [4, 5]: sizes 3 and 4 do not agree");
   EXPECT_EQ(error_of([&] { b.matmul(f32({3}), f32({3, 5})); }), "matmul needs tensors of rank 2 or more");
 }
 
 TEST_F(BuilderTest, ConvolutionKnowsItsOutputSize) {
   auto conv = [&](bool transposed, sym::Expr height) {
-    return b.convolution(f32({2, 4, height, 9}), f32({4, transposed ? 3 : 2, 3, 3}), {}, {2, 1}, {1, 0}, {1, 2}, transposed,
-                         {transposed ? 1 : 0, 0}, 2);
+    return b.convolution(f32({2, 4, height, 9}), f32({4, transposed ? 3 : 2, 3, 3}), {}, {2, 1}, {1, 0}, {1, 2},
+                         transposed, {transposed ? 1 : 0, 0}, 2);
   };
   EXPECT_EQ(conv(false, 8).sizes(), (Sizes{2, 4, 4, 5}));
   EXPECT_EQ(conv(true, 8).sizes(), (Sizes{2, 6, 16, 13}));
   EXPECT_EQ(sym::to_string(conv(false, size("s0")).size(2)), "(s0 + 1)//2");
-  EXPECT_EQ(error_of([&] { b.convolution(f32({1, 3, 8, 8}), f32({4, 2, 3, 3}), {}, {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, 1); }),
+  EXPECT_EQ(error_of([&] {
+              b.convolution(f32({1, 3, 8, 8}), f32({4, 2, 3, 3}), {}, {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, 1);
+            }),
             "convolution channels: sizes 2 and 3 do not agree");
 }
 
 TEST_F(BuilderTest, ComplexNumbersAreRefusedByName) {
-  EXPECT_EQ(error_of([&] { b.cast(f32({2}), DType::C64); }), "cannot convert f32 to c64: complex tensors are not supported");
+  EXPECT_EQ(error_of([&] { b.cast(f32({2}), DType::C64); }),
+            "cannot convert f32 to c64: complex tensors are not supported");
 }
 
 }  // namespace

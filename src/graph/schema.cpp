@@ -28,19 +28,27 @@ struct TypeName {
   ArgType type;
 };
 constexpr TypeName kTypeNames[] = {
-    {"Tensor", ArgType::Tensor},         {"int", ArgType::Int},
-    {"SymInt", ArgType::SymInt},         {"float", ArgType::Float},
-    {"SymFloat", ArgType::Float},        {"bool", ArgType::Bool},
-    {"SymBool", ArgType::Bool},          {"Scalar", ArgType::Scalar},
-    {"str", ArgType::String},            {"ScalarType", ArgType::ScalarType},
-    {"Layout", ArgType::Layout},         {"Device", ArgType::Device},
-    {"MemoryFormat", ArgType::MemoryFormat}, {"Generator", ArgType::Generator},
-    {"Dimname", ArgType::Dimname},       {"Any", ArgType::Any},
+    {"Tensor", ArgType::Tensor},
+    {"int", ArgType::Int},
+    {"SymInt", ArgType::SymInt},
+    {"float", ArgType::Float},
+    {"SymFloat", ArgType::Float},
+    {"bool", ArgType::Bool},
+    {"SymBool", ArgType::Bool},
+    {"Scalar", ArgType::Scalar},
+    {"str", ArgType::String},
+    {"ScalarType", ArgType::ScalarType},
+    {"Layout", ArgType::Layout},
+    {"Device", ArgType::Device},
+    {"MemoryFormat", ArgType::MemoryFormat},
+    {"Generator", ArgType::Generator},
+    {"Dimname", ArgType::Dimname},
+    {"Any", ArgType::Any},
 };
 
 // PyTorch's numbers for dtypes, as they stand in defaults.
 std::optional<DType> dtype_of_number(int64_t number) {
-  constexpr DType kByNumber[] = {DType::U8,  DType::I8,  DType::I16, DType::I32,  DType::I64, DType::F16,
+  constexpr DType kByNumber[] = {DType::U8,  DType::I8,  DType::I16, DType::I32, DType::I64,  DType::F16,
                                  DType::F32, DType::F64, DType::C32, DType::C64, DType::C128, DType::Bool};
   if (number >= 0 && number < static_cast<int64_t>(std::size(kByNumber))) return kByNumber[number];
   if (number == 15) return DType::BF16;
@@ -110,7 +118,9 @@ class SchemaParser {
   std::string name(std::string_view wanted) {
     skip_spaces();
     const size_t start = at_;
-    auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ':' || c == '.'; };
+    auto is_part = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ':' || c == '.';
+    };
     while (at_ < text_.size() && is_part(text_[at_])) ++at_;
     if (at_ == start) fail(wanted);
     return std::string(text_.substr(start, at_ - start));
@@ -121,7 +131,8 @@ class SchemaParser {
     Parameter parameter;
     const size_t start = at_;
     const std::string base = name("a type");
-    const auto* row = std::find_if(std::begin(kTypeNames), std::end(kTypeNames), [&](const TypeName& t) { return t.name == base; });
+    const auto* row =
+        std::find_if(std::begin(kTypeNames), std::end(kTypeNames), [&](const TypeName& t) { return t.name == base; });
     if (row == std::end(kTypeNames)) {
       at_ = start;
       fail("a known type");
@@ -210,30 +221,26 @@ class SchemaParser {
     }
     const auto integer = static_cast<int64_t>(values[0]);
     switch (parameter.type) {
-      case ArgType::Float:
-        return values[0];
+      case ArgType::Float: return values[0];
       case ArgType::Scalar:
         if (!number_is_integer_) return values[0];
         return sym::Expr(integer);
       case ArgType::Int:
-      case ArgType::SymInt:
-        return sym::Expr(integer);
+      case ArgType::SymInt: return sym::Expr(integer);
       case ArgType::ScalarType: {
         const std::optional<DType> dtype = dtype_of_number(integer);
         if (!dtype) fail("the number of a dtype");
         return *dtype;
       }
-      case ArgType::Layout:
-        return integer == 0 ? Layout::Strided : Layout::Other;
+      case ArgType::Layout: return integer == 0 ? Layout::Strided : Layout::Other;
       case ArgType::MemoryFormat: {
         // PyTorch counts: contiguous, preserve, channels last, channels last 3d.
-        constexpr MemoryFormat kByNumber[] = {MemoryFormat::Contiguous, MemoryFormat::Preserve, MemoryFormat::ChannelsLast,
-                                              MemoryFormat::ChannelsLast3d};
+        constexpr MemoryFormat kByNumber[] = {MemoryFormat::Contiguous, MemoryFormat::Preserve,
+                                              MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d};
         if (integer < 0 || integer > 3) fail("the number of a memory format");
         return kByNumber[integer];
       }
-      default:
-        fail("a default that fits the type");
+      default: fail("a default that fits the type");
     }
   }
 
@@ -270,7 +277,8 @@ class EmbeddedSchemas {
   const std::vector<Row>& rows() const { return rows_; }
 
   const Schema* find(std::string_view name) const {
-    const auto row = std::lower_bound(rows_.begin(), rows_.end(), name, [](const Row& r, std::string_view n) { return r.name < n; });
+    const auto row =
+        std::lower_bound(rows_.begin(), rows_.end(), name, [](const Row& r, std::string_view n) { return r.name < n; });
     if (row == rows_.end() || row->name != name) return nullptr;
     std::atomic<const Schema*>& slot = parsed_[static_cast<size_t>(row - rows_.begin())];
     const Schema* schema = slot.load(std::memory_order_acquire);

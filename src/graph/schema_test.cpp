@@ -100,7 +100,8 @@ TEST(Schema, FindsTheDefaultOverloadInBothSpellings) {
 TEST(Schema, ThreadsSeeOneSchema) {
   std::vector<const Schema*> seen(8);
   std::vector<std::thread> threads;
-  for (const Schema*& slot : seen) threads.emplace_back([&slot] { slot = find_schema("aten::_softmax_backward_data"); });
+  for (const Schema*& slot : seen)
+    threads.emplace_back([&slot] { slot = find_schema("aten::_softmax_backward_data"); });
   for (std::thread& thread : threads) thread.join();
   for (const Schema* schema : seen) EXPECT_EQ(schema, seen[0]);
 }

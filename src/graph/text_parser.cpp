@@ -78,7 +78,8 @@ class TextParser {
         for (const auto& [axis_name, axis] : axes_) {
           if (axis_name == name) return axis;
         }
-        if (const std::optional<sym::Expr> symbol = program_.symbols->find_symbol(name); symbol && declared_.count(std::string(name))) {
+        if (const std::optional<sym::Expr> symbol = program_.symbols->find_symbol(name);
+            symbol && declared_.count(std::string(name))) {
           return *symbol;
         }
         throw Error(ErrorKind::InvalidModel, fmt::format("symbol '{}' is not declared", name));
@@ -245,7 +246,8 @@ class TextParser {
     }
     const sym::Expr wanted = type.numel() * size_bytes(type.dtype);
     if (!wanted.is_const(static_cast<int64_t>(bytes.size()))) {
-      cursor_.fail_at(start, fmt::format("{} needs {} bytes, not {}", to_string(type), sym::to_string(wanted), bytes.size()));
+      cursor_.fail_at(start,
+                      fmt::format("{} needs {} bytes, not {}", to_string(type), sym::to_string(wanted), bytes.size()));
     }
     return bytes;
   }
@@ -313,12 +315,14 @@ class TextParser {
     OutputSpec spec;
     if (cursor_.accept("->")) {
       constexpr std::pair<std::string_view, OutputKind> kKinds[] = {
-          {"user", OutputKind::User},           {"buffer", OutputKind::BufferMutation}, {"input", OutputKind::InputMutation},
-          {"parameter", OutputKind::ParameterMutation}, {"gradient", OutputKind::Gradient}, {"loss", OutputKind::Loss},
+          {"user", OutputKind::User},           {"buffer", OutputKind::BufferMutation},
+          {"input", OutputKind::InputMutation}, {"parameter", OutputKind::ParameterMutation},
+          {"gradient", OutputKind::Gradient},   {"loss", OutputKind::Loss},
           {"token", OutputKind::Token}};
       const size_t place = cursor_.place();
       const std::string word = cursor_.word("what the output is");
-      const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& row) { return row.first == word; });
+      const auto* kind =
+          std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& row) { return row.first == word; });
       if (kind == std::end(kKinds)) cursor_.fail_at(place, fmt::format("'{}' is no kind of output", word));
       spec.kind = kind->second;
       if (cursor_.next_is("\"")) spec.target = cursor_.string_literal();
@@ -377,7 +381,8 @@ class TextParser {
     }
     for (size_t i = 0; i < declared_types_.size(); ++i) {
       if (!may_agree(types[i], declared_types_[i])) {
-        cursor_.fail_at(start, fmt::format("{} gives {}, not {}", to_string(op), to_string(types[i]), to_string(declared_types_[i])));
+        cursor_.fail_at(start, fmt::format("{} gives {}, not {}", to_string(op), to_string(types[i]),
+                                           to_string(declared_types_[i])));
       }
     }
     if (!declared_types_.empty()) types = declared_types_;
@@ -581,10 +586,11 @@ class TextParser {
       return Layout::Other;
     }
     if (cursor_.accept("format.")) {
-      constexpr std::pair<std::string_view, MemoryFormat> kFormats[] = {{"contiguous", MemoryFormat::Contiguous},
-                                                                       {"channels_last_3d", MemoryFormat::ChannelsLast3d},
-                                                                       {"channels_last", MemoryFormat::ChannelsLast},
-                                                                       {"preserve", MemoryFormat::Preserve}};
+      constexpr std::pair<std::string_view, MemoryFormat> kFormats[] = {
+          {"contiguous", MemoryFormat::Contiguous},
+          {"channels_last_3d", MemoryFormat::ChannelsLast3d},
+          {"channels_last", MemoryFormat::ChannelsLast},
+          {"preserve", MemoryFormat::Preserve}};
       for (const auto& [name, format] : kFormats) {
         if (cursor_.accept_word(name)) return format;
       }
@@ -648,8 +654,10 @@ class TextParser {
       size_t p = next++;
       if (const std::optional<std::string> name = argument_name()) {
         named = true;
-        for (p = 0; p < schema.parameters.size() && schema.parameters[p].name != *name; ++p) {}
-        if (p == schema.parameters.size()) cursor_.fail_at(place, fmt::format("{} has no argument '{}'", schema.name, *name));
+        for (p = 0; p < schema.parameters.size() && schema.parameters[p].name != *name; ++p) {
+        }
+        if (p == schema.parameters.size())
+          cursor_.fail_at(place, fmt::format("{} has no argument '{}'", schema.name, *name));
       } else if (named) {
         cursor_.fail_at(place, "expected the argument's name");
       }
@@ -694,16 +702,18 @@ class TextParser {
   Cursor cursor_;
   const FindConstant& find_constant_;
   Program program_;
-  std::set<std::string> declared_;                               // symbols
-  std::unordered_map<std::string, ValueId> values_;              // of the graph being read
-  std::vector<ValueId> inputs_;                                  // of the node being read
-  std::vector<TensorType> declared_types_;                       // of its results
-  std::vector<std::pair<std::string, sym::Expr>> axes_;          // that it binds
-  std::vector<std::pair<size_t, size_t>> subgraph_uses_;         // where, and which
+  std::set<std::string> declared_;                        // symbols
+  std::unordered_map<std::string, ValueId> values_;       // of the graph being read
+  std::vector<ValueId> inputs_;                           // of the node being read
+  std::vector<TensorType> declared_types_;                // of its results
+  std::vector<std::pair<std::string, sym::Expr>> axes_;   // that it binds
+  std::vector<std::pair<size_t, size_t>> subgraph_uses_;  // where, and which
 };
 
 }  // namespace
 
-Program parse_text(std::string_view text, const FindConstant& find_constant) { return TextParser(text, find_constant).parse(); }
+Program parse_text(std::string_view text, const FindConstant& find_constant) {
+  return TextParser(text, find_constant).parse();
+}
 
 }  // namespace toroid

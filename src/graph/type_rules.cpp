@@ -28,8 +28,8 @@ class Rules {
     require(operands_.size() == count, "{} takes {} operands, not {}", to_string(op_), count, operands_.size());
   }
   void takes(size_t low, size_t high) {
-    require(operands_.size() >= low && operands_.size() <= high, "{} takes {} to {} operands, not {}", to_string(op_), low, high,
-            operands_.size());
+    require(operands_.size() >= low && operands_.size() <= high, "{} takes {} to {} operands, not {}", to_string(op_),
+            low, high, operands_.size());
   }
   const TensorType& operand(size_t i) const { return operands_[i]; }
 
@@ -73,7 +73,7 @@ class Rules {
 
   std::vector<TensorType> types(const Full& op) {
     takes(0);
-    const bool fits = declared().dtype == DType::Bool     ? std::holds_alternative<bool>(op.value)
+    const bool fits = declared().dtype == DType::Bool ? std::holds_alternative<bool>(op.value)
                       : is_integral(declared().dtype) ? std::holds_alternative<sym::Expr>(op.value)
                                                       : !std::holds_alternative<bool>(op.value);
     require(fits, "{} does not fit the dtype {}", to_string(op_), to_string(declared().dtype));
@@ -100,8 +100,8 @@ class Rules {
   }
   std::vector<TensorType> types(const Bitcast&) {
     takes(1);
-    require(size_bytes(declared().dtype) == size_bytes(operand(0).dtype), "bitcast from {} to {} changes the element size",
-            to_string(operand(0).dtype), to_string(declared().dtype));
+    require(size_bytes(declared().dtype) == size_bytes(operand(0).dtype),
+            "bitcast from {} to {} changes the element size", to_string(operand(0).dtype), to_string(declared().dtype));
     return {tensor(declared().dtype, operand(0).sizes)};
   }
   std::vector<TensorType> types(const Expand&) {
@@ -140,10 +140,10 @@ class Rules {
     for (size_t d = 0; d < in.size(); ++d) {
       if (out[d].is_const(0)) continue;
       const sym::Expr last = op.starts[d] + op.steps[d] * (out[d] - 1);
-      const bool outside = sym::known_lt(op.starts[d], 0) || sym::known_le(in[d], op.starts[d]) || sym::known_lt(last, 0) ||
-                           sym::known_le(in[d], last);
-      require(!outside || !sym::known_lt(0, out[d]), "{}: elements {} to {} of dim {}, whose size is {}", to_string(op_),
-              sym::to_string(op.starts[d]), sym::to_string(last), d, sym::to_string(in[d]));
+      const bool outside = sym::known_lt(op.starts[d], 0) || sym::known_le(in[d], op.starts[d]) ||
+                           sym::known_lt(last, 0) || sym::known_le(in[d], last);
+      require(!outside || !sym::known_lt(0, out[d]), "{}: elements {} to {} of dim {}, whose size is {}",
+              to_string(op_), sym::to_string(op.starts[d]), sym::to_string(last), d, sym::to_string(in[d]));
     }
     return {tensor(operand(0).dtype, out)};
   }
@@ -153,19 +153,20 @@ class Rules {
     Sizes sizes;
     bool empty = false;
     for (sym::Expr axis : op.axes) {
-      require(axis.is_symbol() && axis.node()->extent.has_value(), "{}: {} is not an axis", to_string(op_), sym::to_string(axis));
+      require(axis.is_symbol() && axis.node()->extent.has_value(), "{}: {} is not an axis", to_string(op_),
+              sym::to_string(axis));
       sizes.push_back(*axis.node()->extent);
       empty = empty || sizes.back().is_const(0);
     }
     for (size_t d = 0; d < op.index.size(); ++d) {
       for (sym::Expr symbol : sym::free_symbols(op.index[d])) {
         const bool is_own = std::find(op.axes.begin(), op.axes.end(), symbol) != op.axes.end();
-        require(is_own || symbol.node()->symbol_kind != sym::SymbolKind::Axis, "{}: axis {} is not bound", to_string(op_),
-                sym::to_string(symbol));
+        require(is_own || symbol.node()->symbol_kind != sym::SymbolKind::Axis, "{}: axis {} is not bound",
+                to_string(op_), sym::to_string(symbol));
       }
       const bool outside = sym::known_lt(op.index[d], 0) || sym::known_le(operand(0).sizes[d], op.index[d]);
-      require(empty || !outside, "{}: index {} is out of bounds for dim {} of size {}", to_string(op_), sym::to_string(op.index[d]),
-              d, sym::to_string(operand(0).sizes[d]));
+      require(empty || !outside, "{}: index {} is out of bounds for dim {} of size {}", to_string(op_),
+              sym::to_string(op.index[d]), d, sym::to_string(operand(0).sizes[d]));
     }
     return {tensor(operand(0).dtype, std::move(sizes))};
   }
@@ -186,7 +187,8 @@ class Rules {
     const size_t dim = static_cast<size_t>(op.dim);
     for (size_t i = 1; i < operands_.size(); ++i) {
       same_dtype(type.dtype, operand(i).dtype);
-      require(operand(i).rank() == type.rank(), "{}: ranks {} and {} differ", to_string(op_), type.rank(), operand(i).rank());
+      require(operand(i).rank() == type.rank(), "{}: ranks {} and {} differ", to_string(op_), type.rank(),
+              operand(i).rank());
       for (size_t d = 0; d < type.sizes.size(); ++d) {
         if (d != dim) same_size(type.sizes[d], operand(i).sizes[d]);
       }
@@ -262,15 +264,17 @@ class Rules {
     require(x.size() >= 3 && x.size() == weight.size(), "convolution of ranks {} and {}", x.size(), weight.size());
     same_dtype(operand(0).dtype, operand(1).dtype);
     for (const auto* list : {&op.stride, &op.padding, &op.dilation, &op.output_padding}) {
-      require(list->size() == x.size() - 2, "{}: {} entries for {} spatial dims", to_string(op_), list->size(), x.size() - 2);
+      require(list->size() == x.size() - 2, "{}: {} entries for {} spatial dims", to_string(op_), list->size(),
+              x.size() - 2);
     }
     same_size(op.transposed ? weight[0] : weight[1] * op.groups, x[1]);
     Sizes sizes = {x[0], op.transposed ? weight[1] * op.groups : weight[0]};
     if (operands_.size() == 3) same_sizes(operand(2).sizes, {sizes[1]});
     for (size_t d = 0; d + 2 < x.size(); ++d) {
       const sym::Expr reach = op.dilation[d] * (weight[d + 2] - 1);
-      sizes.push_back(op.transposed ? (x[d + 2] - 1) * op.stride[d] - op.padding[d] * 2 + reach + op.output_padding[d] + 1
-                                    : sym::floor_div(x[d + 2] + op.padding[d] * 2 - reach - 1, op.stride[d]) + 1);
+      sizes.push_back(op.transposed
+                          ? (x[d + 2] - 1) * op.stride[d] - op.padding[d] * 2 + reach + op.output_padding[d] + 1
+                          : sym::floor_div(x[d + 2] + op.padding[d] * 2 - reach - 1, op.stride[d]) + 1);
     }
     return {tensor(operand(0).dtype, std::move(sizes))};
   }

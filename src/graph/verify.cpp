@@ -12,7 +12,8 @@ namespace toroid {
 namespace {
 
 [[noreturn]] void broken(std::string message) {
-  throw Error(ErrorKind::Internal, "broken graph: " + std::move(message)).help("please report this together with the model");
+  throw Error(ErrorKind::Internal, "broken graph: " + std::move(message))
+      .help("please report this together with the model");
 }
 
 // What is wrong with a node; the caller adds its text.
@@ -20,7 +21,8 @@ namespace {
 
 class GraphVerifier {
  public:
-  GraphVerifier(const Program& program, const Graph& graph, Level level) : program_(program), graph_(graph), level_(level) {}
+  GraphVerifier(const Program& program, const Graph& graph, Level level)
+      : program_(program), graph_(graph), level_(level) {}
 
   void run() {
     check_values();
@@ -45,7 +47,8 @@ class GraphVerifier {
       check_exists(binding.value, "what defines a symbol");
       const Value& value = graph_.value(binding.value);
       if (value.type.rank() != 0 || is_floating(value.type.dtype)) {
-        broken(fmt::format("'{}' is {} and defines {}", value.name, to_string(value.type), sym::to_string(binding.expr)));
+        broken(
+            fmt::format("'{}' is {} and defines {}", value.name, to_string(value.type), sym::to_string(binding.expr)));
       }
     }
   }
@@ -87,7 +90,8 @@ class GraphVerifier {
     for (ValueId input : graph_.node(id).inputs) {
       check_exists(input, "an operand");
       if (graph_.value(input).producer >= id) {
-        broken(fmt::format("'{}' is used before it is defined\n  in {}", graph_.value(input).name, to_text(graph_, id)));
+        broken(
+            fmt::format("'{}' is used before it is defined\n  in {}", graph_.value(input).name, to_text(graph_, id)));
       }
     }
   }
@@ -128,7 +132,8 @@ class GraphVerifier {
         if (ref) check_ref(*ref);
       }
     }
-    if (const auto* subgraph = std::get_if<SubgraphRef>(&argument); subgraph && subgraph->index >= program_.subgraphs.size()) {
+    if (const auto* subgraph = std::get_if<SubgraphRef>(&argument);
+        subgraph && subgraph->index >= program_.subgraphs.size()) {
       wrong(fmt::format("subgraph {} does not exist", subgraph->index));
     }
   }
@@ -147,7 +152,8 @@ void verify(const Program& program, Level level) {
     broken(fmt::format("the program has {} inputs, its graph {}", program.inputs.size(), program.graph.inputs.size()));
   }
   if (program.outputs.size() != program.graph.outputs.size()) {
-    broken(fmt::format("the program has {} outputs, its graph {}", program.outputs.size(), program.graph.outputs.size()));
+    broken(
+        fmt::format("the program has {} outputs, its graph {}", program.outputs.size(), program.graph.outputs.size()));
   }
 }
 

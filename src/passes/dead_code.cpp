@@ -34,7 +34,8 @@ bool remove_dead_nodes(Graph& graph) {
     }
     const NodeId id =
         kept.add_node(std::move(node.op), translate(node.inputs), std::move(types), node.provenance, std::move(names));
-    for (size_t k = 0; k < node.outputs.size(); ++k) new_id[static_cast<size_t>(node.outputs[k])] = kept.node(id).outputs[k];
+    for (size_t k = 0; k < node.outputs.size(); ++k)
+      new_id[static_cast<size_t>(node.outputs[k])] = kept.node(id).outputs[k];
   }
   kept.inputs = translate(graph.inputs);
   kept.outputs = translate(graph.outputs);

@@ -7,7 +7,8 @@
 namespace toroid {
 namespace {
 
-[[noreturn]] void wrong_kind(const Schema& schema, std::string_view name, const Argument& got, std::string_view wanted) {
+[[noreturn]] void wrong_kind(const Schema& schema, std::string_view name, const Argument& got,
+                             std::string_view wanted) {
   throw Error(ErrorKind::InvalidModel,
               fmt::format("argument '{}' of {} is {}, not {}", name, schema.name, to_string(got), wanted));
 }
@@ -15,7 +16,8 @@ namespace {
 // Single numbers stand for a whole list where the schema gives its length: kernel_size=3 is [3, 3] for int[2].
 template <class T>
 std::vector<T> stretched(std::vector<T> values, const Parameter& parameter) {
-  if (values.size() == 1 && parameter.fixed_length > 1) values.resize(static_cast<size_t>(parameter.fixed_length), values[0]);
+  if (values.size() == 1 && parameter.fixed_length > 1)
+    values.resize(static_cast<size_t>(parameter.fixed_length), values[0]);
   return values;
 }
 
@@ -25,7 +27,8 @@ size_t Args::position(std::string_view name) const {
   for (size_t i = 0; i < schema_.parameters.size(); ++i) {
     if (schema_.parameters[i].name == name) return i;
   }
-  internal_error(__FILE__, __LINE__, "the schema has the argument", fmt::format("{} has no argument '{}'", schema_.name, name));
+  internal_error(__FILE__, __LINE__, "the schema has the argument",
+                 fmt::format("{} has no argument '{}'", schema_.name, name));
 }
 
 const Argument& Args::raw(std::string_view name) const {
@@ -46,9 +49,12 @@ bool Args::has(std::string_view name) const {
 Tensor Args::tensor(std::string_view name) const {
   const Argument& argument = raw(name);
   // PyTorch lets a number stand for a tensor. It has rank 0 and yields to the dtype of the tensor beside it.
-  if (std::holds_alternative<double>(argument) || std::holds_alternative<bool>(argument) || std::holds_alternative<sym::Expr>(argument)) {
+  if (std::holds_alternative<double>(argument) || std::holds_alternative<bool>(argument) ||
+      std::holds_alternative<sym::Expr>(argument)) {
     const Scalar number = scalar(name);
-    const DType own = std::holds_alternative<double>(number) ? DType::F32 : std::holds_alternative<bool>(number) ? DType::Bool : DType::I64;
+    const DType own = std::holds_alternative<double>(number) ? DType::F32
+                      : std::holds_alternative<bool>(number) ? DType::Bool
+                                                             : DType::I64;
     return builder_.scalar(inputs_.empty() ? own : result_dtype(inputs_[0], number), number);
   }
   const auto* ref = std::get_if<InputRef>(&argument);
@@ -116,7 +122,8 @@ double Args::number(std::string_view name) const {
   const Argument& argument = raw(name);
   if (const auto* number = std::get_if<double>(&argument)) return *number;
   if (const auto* flag = std::get_if<bool>(&argument)) return *flag ? 1.0 : 0.0;
-  if (const auto* expr = std::get_if<sym::Expr>(&argument); expr && expr->is_const()) return static_cast<double>(expr->value());
+  if (const auto* expr = std::get_if<sym::Expr>(&argument); expr && expr->is_const())
+    return static_cast<double>(expr->value());
   wrong_kind(schema_, name, argument, "a constant number");
 }
 

@@ -15,7 +15,9 @@
 namespace toroid {
 namespace {
 
-std::string_view base_name(const Schema& schema) { return std::string_view(schema.name).substr(0, schema.name.find('.')); }
+std::string_view base_name(const Schema& schema) {
+  return std::string_view(schema.name).substr(0, schema.name.find('.'));
+}
 
 template <size_t N>
 bool is_one_of(std::string_view name, const std::string_view (&names)[N]) {
@@ -23,18 +25,21 @@ bool is_one_of(std::string_view name, const std::string_view (&names)[N]) {
 }
 
 // In-place operators that change how a tensor is seen, not what is in memory.
-constexpr std::string_view kInPlaceViews[] = {"aten::t_",        "aten::transpose_", "aten::squeeze_",    "aten::unsqueeze_",
-                                              "aten::swapaxes_", "aten::swapdims_",  "aten::as_strided_", "aten::detach_",
-                                              "aten::resize_",   "aten::resize_as_"};
-// In-place operators that give a tensor another shape, and memory for it.
-constexpr std::string_view kResizes[] = {"aten::resize_", "aten::resize_as_"};
+constexpr std::string_view kInPlaceViews[] = {
+    "aten::t_",        "aten::transpose_",  "aten::squeeze_", "aten::unsqueeze_", "aten::swapaxes_",
+    "aten::swapdims_", "aten::as_strided_", "aten::detach_",  "aten::resize_",    "aten::resize_as_"};
 // Operators whose result may be their argument although the schema does not say so.
-constexpr std::string_view kMayReturnInput[] = {"aten::dropout",         "aten::alpha_dropout", "aten::feature_dropout",
-                                                "aten::feature_alpha_dropout", "aten::type_as", "aten::atleast_1d",
-                                                "aten::atleast_2d",      "aten::atleast_3d",    "aten::sum_to_size"};
+constexpr std::string_view kMayReturnInput[] = {
+    "aten::dropout",    "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout",
+    "aten::type_as",    "aten::atleast_1d",    "aten::atleast_2d",      "aten::atleast_3d",
+    "aten::sum_to_size"};
 // Views if the argument is already as asked for, else copies.
-constexpr std::string_view kConversions[] = {"aten::to", "aten::contiguous", "aten::cpu", "aten::cuda",
-                                             "aten::_autocast_to_full_precision", "aten::_autocast_to_reduced_precision"};
+constexpr std::string_view kConversions[] = {"aten::to",
+                                             "aten::contiguous",
+                                             "aten::cpu",
+                                             "aten::cuda",
+                                             "aten::_autocast_to_full_precision",
+                                             "aten::_autocast_to_reduced_precision"};
 // Views if the strides allow it, else copies.
 constexpr std::string_view kReshapes[] = {"aten::reshape", "aten::reshape_as", "aten::flatten", "aten::ravel"};
 
@@ -61,7 +66,8 @@ bool is_view_of(const Aten& aten, const TensorType& argument, const TensorType& 
     if (aten.schema->parameters[p].name == "copy" && aten.arguments[p] == Argument(true)) return false;
   }
   if (is_one_of(op, kConversions)) {
-    return argument.dtype == result.dtype && argument.device == result.device && strides_of(argument) == strides_of(result);
+    return argument.dtype == result.dtype && argument.device == result.device &&
+           strides_of(argument) == strides_of(result);
   }
   // A copy is contiguous; a view of something that is not hardly ever is.
   if (is_one_of(op, kReshapes)) return is_contiguous(argument) || !is_contiguous(result);
@@ -95,7 +101,8 @@ class GraphDecomposer {
     for (size_t i = 1; i < source_.provenances().size(); ++i) target_.add_provenance(source_.provenances()[i]);
     for (size_t i = 0; i < source_.num_nodes(); ++i) decompose_node(NodeId{static_cast<uint32_t>(i)});
     for (ValueId output : source_.outputs) target_.outputs.push_back(read(output).id());
-    for (const SymbolBinding& binding : source_.bindings) target_.bindings.push_back({binding.expr, read(binding.value).id()});
+    for (const SymbolBinding& binding : source_.bindings)
+      target_.bindings.push_back({binding.expr, read(binding.value).id()});
   }
 
   // Inputs and constants whose memory the graph writes, with what it holds at the end.
@@ -141,7 +148,8 @@ class GraphDecomposer {
       define(node.outputs[0], view);
     } else if (const auto* constant = std::get_if<Constant>(&node.op)) {
       auto [slot, is_new] = constants_.try_emplace(constant->id, ViewId{});
-      if (is_new) slot->second = memory_.allocate(builder_.constant(constant->id, model_value(node.outputs[0]).type, hint));
+      if (is_new)
+        slot->second = memory_.allocate(builder_.constant(constant->id, model_value(node.outputs[0]).type, hint));
       define(node.outputs[0], slot->second);
     } else if (std::holds_alternative<Aten>(node.op)) {
       decompose_aten(id);
@@ -156,7 +164,8 @@ class GraphDecomposer {
     std::vector<TensorType> types;
     const size_t first_new_value = target_.num_values();
     for (ValueId input : node.inputs) inputs.push_back(read(input));
-    for (ValueId output : node.outputs) types.push_back({.dtype = source_.type(output).dtype, .sizes = source_.type(output).sizes});
+    for (ValueId output : node.outputs)
+      types.push_back({.dtype = source_.type(output).dtype, .sizes = source_.type(output).sizes});
     const std::vector<Tensor> results = builder_.emit(node.op, std::move(inputs), std::move(types));
     for (size_t i = 0; i < results.size(); ++i) {
       name_result(results[i], model_value(node.outputs[i]).name, first_new_value);
@@ -202,7 +211,8 @@ class GraphDecomposer {
       const auto* ref = std::get_if<InputRef>(&aten.arguments[p]);
       return ref == nullptr ? std::nullopt : std::optional(ref->index);
     };
-    if (is_one_of(base_name(schema), kInPlaceViews) || is_one_of(base_name(schema), kMayReturnInput)) return input_of(0);
+    if (is_one_of(base_name(schema), kInPlaceViews) || is_one_of(base_name(schema), kMayReturnInput))
+      return input_of(0);
     if (!schema.is_view()) return std::nullopt;
     for (size_t p = 0; p < schema.parameters.size(); ++p) {
       const Parameter& parameter = schema.parameters[p];
@@ -305,7 +315,6 @@ class GraphDecomposer {
     return written;
   }
 
-
   // Whether a result of the node is a view of its argument at position `viewed`.
   bool shows(const Node& node, uint32_t viewed, Tensor argument, Tensor result, ValueId output) const {
     const Aten& aten = std::get<Aten>(node.op);
@@ -320,7 +329,7 @@ class GraphDecomposer {
     value = builder_.cast(value, old.dtype());
     const bool is_out = std::any_of(schema.parameters.begin(), schema.parameters.end(),
                                     [](const Parameter& p) { return p.mutated && p.keyword_only; });
-    if ((is_out || is_one_of(base_name(schema), kResizes)) && memory_.is_whole(view)) {
+    if (is_out && memory_.is_whole(view)) {
       memory_.replace(view, value);
       return value;
     }
@@ -332,7 +341,8 @@ class GraphDecomposer {
   void check_type(const Schema& schema, const TensorType& got, const TensorType& recorded) const {
     if (may_agree(got, recorded) || is_one_of(schema.name, kRecordedWrongly)) return;
     const TensorType plain{.dtype = recorded.dtype, .sizes = recorded.sizes};
-    throw Error(ErrorKind::Internal, fmt::format("{} gives {}, but the model records {}", schema.name, to_string(got), to_string(plain)))
+    throw Error(ErrorKind::Internal,
+                fmt::format("{} gives {}, but the model records {}", schema.name, to_string(got), to_string(plain)))
         .help("please report this together with the model; a wrong decomposition is toroid's fault");
   }
 
@@ -349,8 +359,9 @@ class GraphDecomposer {
 
 bool lists_mutation(const Program& program, const std::string& target) {
   return std::any_of(program.outputs.begin(), program.outputs.end(), [&](const OutputSpec& spec) {
-    return spec.target == target && (spec.kind == OutputKind::BufferMutation || spec.kind == OutputKind::InputMutation ||
-                                     spec.kind == OutputKind::ParameterMutation);
+    return spec.target == target &&
+           (spec.kind == OutputKind::BufferMutation || spec.kind == OutputKind::InputMutation ||
+            spec.kind == OutputKind::ParameterMutation);
   });
 }
 
@@ -385,7 +396,8 @@ void decompose(Program& program) {
     GraphDecomposer decomposer(program, subgraph, core);
     decomposer.run();
     auto refuse = [](auto, Tensor) {
-      throw Error(ErrorKind::Unsupported, "a subgraph of a control-flow operator updates a tensor from outside in place");
+      throw Error(ErrorKind::Unsupported,
+                  "a subgraph of a control-flow operator updates a tensor from outside in place");
     };
     decomposer.visit_writes(refuse, refuse);
     subgraph = std::move(core);
@@ -402,7 +414,8 @@ void decompose(Program& program) {
   };
   decomposer.visit_writes(
       [&](uint32_t index, Tensor value) {
-        const std::string name = index < program.inputs.size() ? program.inputs[index].name : fmt::format("in{}", index);
+        const std::string name =
+            index < program.inputs.size() ? program.inputs[index].name : fmt::format("in{}", index);
         add_output(OutputKind::InputMutation, name, value);
       },
       [&](ConstantId id, Tensor value) {

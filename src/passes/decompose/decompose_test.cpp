@@ -31,9 +31,9 @@ std::string error_of(std::string_view text) {
 TEST(Registry, EveryRowNamesAnOperator) {
   std::set<std::string_view> seen;
   for (std::span<const DecompositionRow> family :
-       {pointwise_rows(), activation_rows(), creation_rows(), view_rows(), reduction_rows(), indexing_rows(), matmul_rows(),
-        convolution_rows(), normalization_rows(), attention_rows(), loss_rows(), recurrent_rows(), linalg_rows(),
-        backward_rows(), mutation_rows()}) {
+       {pointwise_rows(), activation_rows(), creation_rows(), view_rows(), reduction_rows(), indexing_rows(),
+        matmul_rows(), convolution_rows(), normalization_rows(), attention_rows(), loss_rows(), recurrent_rows(),
+        linalg_rows(), backward_rows(), mutation_rows()}) {
     for (const DecompositionRow& row : family) {
       EXPECT_TRUE(seen.insert(row.op).second) << row.op << " has two rows";
       if (row.op.ends_with(".*")) {
@@ -54,8 +54,10 @@ TEST(Registry, OtherSpellingsAreServedByTheFunctionalOperator) {
   EXPECT_EQ(find_decomposition(*find_schema("aten::add_.Tensor")), add);
   EXPECT_EQ(find_decomposition(*find_schema("aten::add.out")), add);
   EXPECT_EQ(find_decomposition(*find_schema("aten::view_copy")), find_decomposition(*find_schema("aten::view")));
-  EXPECT_EQ(find_decomposition(*find_schema("aten::slice_copy.Tensor_out")), find_decomposition(*find_schema("aten::slice.Tensor")));
-  EXPECT_EQ(find_decomposition(*find_schema("aten::__iand__.Tensor")), find_decomposition(*find_schema("aten::__and__.Tensor")));
+  EXPECT_EQ(find_decomposition(*find_schema("aten::slice_copy.Tensor_out")),
+            find_decomposition(*find_schema("aten::slice.Tensor")));
+  EXPECT_EQ(find_decomposition(*find_schema("aten::__iand__.Tensor")),
+            find_decomposition(*find_schema("aten::__and__.Tensor")));
   EXPECT_EQ(find_decomposition(*find_schema("aten::is_set_to")), nullptr);
 }
 
@@ -65,7 +67,8 @@ TEST(Decompose, KeepsTheModelsNames) {
     out: f32[2, 3] = aten::mul.Tensor(add, add)
     unused: f32[2, 3] = aten::mul.Tensor(out, x)
     return out
-  })"), R"(graph(x: f32[2, 3], bias: f32[3]) {
+  })"),
+            R"(graph(x: f32[2, 3], bias: f32[3]) {
   add_t: f32[1, 3] = reshape(bias)
   add_t_1: f32[2, 3] = expand(add_t)
   add: f32[2, 3] = add(x, add_t_1)
@@ -80,7 +83,8 @@ TEST(Decompose, WritingAnInputMakesItAnOutput) {
     mul_: f32[2] = aten::mul_.Tensor(x, x)
     out: f32[2] = aten::add.Tensor(x, x)
     return out
-  })"), R"(graph(x: f32[2]) {
+  })"),
+            R"(graph(x: f32[2]) {
   mul_: f32[2] = mul(x, x)
   out: f32[2] = add(mul_, mul_)
   return out, mul_ -> input "x"
@@ -96,7 +100,8 @@ TEST(Decompose, WritingASliceWritesItsBase) {
     copy_: f32[2, 2] = aten::copy_(rows, x)
     out: f32[4, 2] = aten::mul.Tensor(cache, cache)
     return out, rows
-  })"), R"(buffer 0 "cache": f32[4, 2] = external
+  })"),
+            R"(buffer 0 "cache": f32[4, 2] = external
 graph(x: f32[2, 2]) {
   cache: f32[4, 2] = constant(0)
   copy__t: i64[2] = iota(dim=0)
@@ -120,7 +125,8 @@ TEST(Decompose, WritingThroughViewsUndoesEach) {
     s: f32[2, 2] = aten::select.int(p, 0, 1)
     add_: f32[2, 2] = aten::add_.Tensor(s, y)
     return
-  })"), R"(graph(x: f32[2, 6], y: f32[2, 2]) {
+  })"),
+            R"(graph(x: f32[2, 6], y: f32[2, 2]) {
   v: f32[2, 3, 2] = reshape(x)
   p: f32[3, 2, 2] = permute(v, dims=[1, 0, 2])
   s_t: f32[1, 2, 2] = slice(p, starts=[1, 0, 0], steps=[1, 1, 1])
@@ -153,7 +159,8 @@ TEST(Decompose, WritingThroughSeveralSlicesIsOneScatter) {
     column: f32[3] = aten::select.int(s, 1, 0)
     add_: f32[3] = aten::add_.Tensor(column, y)
     return
-  })"), R"(graph(x: f32[2, 6], y: f32[3]) {
+  })"),
+            R"(graph(x: f32[2, 6], y: f32[3]) {
   v: f32[2, 3, 2] = reshape(x)
   p: f32[3, 2, 2] = permute(v, dims=[1, 0, 2])
   s_t: f32[3, 1, 2] = slice(p, starts=[0, 1, 0], steps=[1, 1, 1])
@@ -181,7 +188,8 @@ TEST(Decompose, WritingAnyOtherViewScattersToItsPositions) {
     d: f32[3] = aten::diagonal(x)
     zero_: f32[3] = aten::zero_(d)
     return x
-  })"), R"(graph(x: f32[3, 3]) {
+  })"),
+            R"(graph(x: f32[3, 3]) {
   zero_: f32[3] = full(value=0.0)
   zero__t_1: i64[9] = iota(dim=0)
   zero__t_2: i64[3, 3] = reshape(zero__t_1)
@@ -200,7 +208,8 @@ TEST(Decompose, ViewsOfWrittenMemoryAreReadAgain) {
     exp_: f32[4] = aten::exp_(x)
     out: f32[2, 2] = aten::neg(view)
     return out
-  })"), R"(graph(x: f32[4]) {
+  })"),
+            R"(graph(x: f32[4]) {
   exp_: f32[4] = exp(x)
   out_t: f32[2, 2] = reshape(exp_)
   out: f32[2, 2] = neg(out_t)
@@ -217,7 +226,8 @@ TEST(Decompose, CopiesAreNotViews) {
     to: f32[2, 2] = aten::to.dtype(x, dtype.f32, copy=true)
     exp_: f32[2, 2] = aten::exp_(x)
     return c, r, to
-  })"), R"(graph(x: f32[2, 2]) {
+  })"),
+            R"(graph(x: f32[2, 2]) {
   t: f32[2, 2] = permute(x, dims=[1, 0])
   r: f32[4] = reshape(t)
   exp_: f32[2, 2] = exp(x)
@@ -231,7 +241,8 @@ TEST(Decompose, ResultsKeepTheDtypeOfWhatTheyAreWrittenTo) {
     add_: f32[2] = aten::add_.Tensor(x, y)
     eq: bool[2] = aten::logical_and.out(x, y, out=out)
     return add_
-  })"), R"(graph(x: f32[2], y: f64[2], out: bool[2]) {
+  })"),
+            R"(graph(x: f32[2], y: f64[2], out: bool[2]) {
   add__t: f64[2] = cast(x)
   add__t_1: f64[2] = add(add__t, y)
   add_: f32[2] = cast(add__t_1)
@@ -249,7 +260,8 @@ TEST(Decompose, InPlaceViewsChangeHowATensorIsSeen) {
     t_: f32[3, 2] strides [1, 3] = aten::t_(c)
     out: f32[3, 2] = aten::exp(c)
     return out
-  })"), R"(graph(x: f32[2, 3]) {
+  })"),
+            R"(graph(x: f32[2, 3]) {
   t_: f32[3, 2] = permute(x, dims=[1, 0])
   out: f32[3, 2] = exp(t_)
   return out
@@ -263,7 +275,8 @@ TEST(Decompose, NumbersStandForTensors) {
     b: i32[] = aten::add.Tensor(i, 1)
     c: f32[] = aten::mul.Tensor(i, 0.5)
     return a, b, c
-  })"), R"(graph(x: bf16[2], i: i32[]) {
+  })"),
+            R"(graph(x: bf16[2], i: i32[]) {
   a_t_1: f32[2] = cast(x)
   a_t_3: f32[2] = full(value=2.5)
   a_t_4: f32[2] = mul(a_t_1, a_t_3)
@@ -283,7 +296,8 @@ TEST(Decompose, ListsGiveOneValueForEachTensor) {
     a: f32[3, 2], b: f32[1, 2] = aten::split.Tensor(x, 3)
     mul_: f32[1, 2] = aten::mul_.Tensor(b, b)
     return a
-  })"), R"(graph(x: f32[4, 2]) {
+  })"),
+            R"(graph(x: f32[4, 2]) {
   b: f32[1, 2] = slice(x, starts=[3, 0], steps=[1, 1])
   mul_: f32[1, 2] = mul(b, b)
   mul__t_1: i64[1] = iota(dim=0)
@@ -308,7 +322,8 @@ TEST(Decompose, SubgraphsAreDecomposedToo) {
   graph(c: bool[], x: f32[2]) {
     out: f32[2] = higher_order::cond(c, @0, @0, [x])
     return out
-  })"), R"(subgraph 0(x: f32[2]) {
+  })"),
+            R"(subgraph 0(x: f32[2]) {
   y: f32[2] = neg(x)
   return y
 }
@@ -324,7 +339,8 @@ graph(c: bool[], x: f32[2]) {
   graph(c: bool[], x: f32[2]) {
     out: f32[2] = higher_order::cond(c, @0, @0, [x])
     return out
-  })"), "a subgraph of a control-flow operator updates a tensor from outside in place");
+  })"),
+            "a subgraph of a control-flow operator updates a tensor from outside in place");
 }
 
 TEST(Decompose, AListedMutationIsNotListedAgain) {
@@ -332,7 +348,8 @@ TEST(Decompose, AListedMutationIsNotListedAgain) {
     exp: f32[2] = aten::exp(x)
     copy_: f32[2] = aten::copy_(x, exp)
     return exp -> input "x", copy_
-  })"), R"(graph(x: f32[2]) {
+  })"),
+            R"(graph(x: f32[2]) {
   exp: f32[2] = exp(x)
   return exp -> input "x", exp
 }
@@ -345,7 +362,9 @@ TEST(Decompose, UnprovenEqualitiesBecomeGuards) {
   graph(x: f32[s0], y: f32[s1]) {
     z: f32[s0] = aten::add.Tensor(x, y)
     return z
-  })").substr(0, 59), "sym s0 in [2, 64]\nsym s1 in [2, 64]\nguard Eq(s0, s1)\ngraph(");
+  })")
+                .substr(0, 59),
+            "sym s0 in [2, 64]\nsym s1 in [2, 64]\nguard Eq(s0, s1)\ngraph(");
 }
 
 TEST(Decompose, AWrongRecordedTypeIsAnError) {
@@ -359,11 +378,13 @@ TEST(Decompose, AllMissingOperatorsAreNamedTogether) {
     b: bool[] = aten::is_set_to(y, x)
     c: bool[] = aten::_nested_tensor_size(x)
     return a, b, c
-  })"), "2 operators are not supported: aten::_nested_tensor_size, aten::is_set_to");
+  })"),
+            "2 operators are not supported: aten::_nested_tensor_size, aten::is_set_to");
   EXPECT_EQ(error_of(R"(graph(x: f32[2], y: f32[2]) {
     a: bool[] = aten::is_set_to(x, y)
     return a
-  })"), "operator 'aten::is_set_to' is not supported");
+  })"),
+            "operator 'aten::is_set_to' is not supported");
 }
 
 }  // namespace

@@ -21,13 +21,13 @@ const Table& table() {
   static const Table joined = [] {
     Table rows;
     for (std::span<const DecompositionRow> family :
-         {pointwise_rows(), special_rows(), activation_rows(), creation_rows(),
-          view_rows(), joining_rows(), padding_rows(), diagonal_rows(),
-          reduction_rows(), softmax_rows(), scan_rows(), sorting_rows(),
-          indexing_rows(), scattering_rows(), embedding_rows(),
-          matmul_rows(), contraction_rows(), convolution_rows(), pooling_rows(), resampling_rows(), grid_sampling_rows(),
-          normalization_rows(), attention_rows(), loss_rows(), cross_entropy_rows(), distance_rows(), recurrent_rows(),
-          linalg_rows(), matrix_norm_rows(), backward_rows(), mutation_rows()}) {
+         {pointwise_rows(),     special_rows(),       activation_rows(),  creation_rows(),    view_rows(),
+          joining_rows(),       padding_rows(),       diagonal_rows(),    reduction_rows(),   softmax_rows(),
+          scan_rows(),          sorting_rows(),       indexing_rows(),    scattering_rows(),  embedding_rows(),
+          matmul_rows(),        contraction_rows(),   convolution_rows(), pooling_rows(),     resampling_rows(),
+          grid_sampling_rows(), normalization_rows(), attention_rows(),   loss_rows(),        cross_entropy_rows(),
+          distance_rows(),      recurrent_rows(),     linalg_rows(),      matrix_norm_rows(), backward_rows(),
+          mutation_rows()}) {
       for (const DecompositionRow& row : family) rows.try_emplace(row.op, row.function);
     }
     return rows;
@@ -48,7 +48,8 @@ bool same_parameters(const Schema& functional, const Schema& out) {
     if (parameter.keyword_only && parameter.mutated) continue;
     if (i == functional.parameters.size()) return false;
     const Parameter& other = functional.parameters[i++];
-    if (other.name != parameter.name || other.type != parameter.type || other.is_list != parameter.is_list) return false;
+    if (other.name != parameter.name || other.type != parameter.type || other.is_list != parameter.is_list)
+      return false;
   }
   return i == functional.parameters.size();
 }
@@ -57,7 +58,8 @@ bool same_parameters(const Schema& functional, const Schema& out) {
 const Schema* functional_of_out(const Schema& out) {
   const std::string_view base = std::string_view(out.name).substr(0, out.name.find('.'));
   static const std::vector<std::string_view> names = schema_names();
-  for (auto name = std::lower_bound(names.begin(), names.end(), base); name != names.end() && name->starts_with(base); ++name) {
+  for (auto name = std::lower_bound(names.begin(), names.end(), base); name != names.end() && name->starts_with(base);
+       ++name) {
     if (name->substr(0, name->find('.')) != base) continue;
     const Schema* candidate = find_schema(*name);
     if (!candidate->mutates() && same_parameters(*candidate, out)) return candidate;
