@@ -23,6 +23,7 @@
 #include <mutex>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "cache/sqlite.h"
 #include "support/error.h"

@@ -1,6 +1,7 @@
 #include "support/text_buffer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "support/error.h"
 

@@ -3,7 +3,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
+#include <utility>
 
 #include "support/error.h"
 
