@@ -15,7 +15,9 @@ namespace toroid {
 namespace {
 
 DType natural_dtype(const Scalar& value) {
-  return std::holds_alternative<bool>(value) ? DType::Bool : std::holds_alternative<double>(value) ? DType::F32 : DType::I64;
+  return std::holds_alternative<bool>(value)     ? DType::Bool
+         : std::holds_alternative<double>(value) ? DType::F32
+                                                 : DType::I64;
 }
 
 // ---- one value everywhere --------------------------------------------------------------------------------------------------
@@ -66,7 +68,8 @@ Scalar scalar_or(const Args& a, std::string_view name, Scalar fallback) {
 struct Progression {
   Scalar start, end, step;
   bool is_integral() const {
-    return !std::holds_alternative<double>(start) && !std::holds_alternative<double>(end) && !std::holds_alternative<double>(step);
+    return !std::holds_alternative<double>(start) && !std::holds_alternative<double>(end) &&
+           !std::holds_alternative<double>(step);
   }
 };
 
@@ -234,7 +237,9 @@ std::vector<Tensor> to_dtype(Decomposer& d, const Args& a) {
   return {d.b.cast(x, a.dtype("dtype").value_or(x.dtype()))};
 }
 
-std::vector<Tensor> to_other(Decomposer& d, const Args& a) { return {d.b.cast(a.tensor("self"), a.tensor("other").dtype())}; }
+std::vector<Tensor> to_other(Decomposer& d, const Args& a) {
+  return {d.b.cast(a.tensor("self"), a.tensor("other").dtype())};
+}
 
 template <DType dtype>
 std::vector<Tensor> cast_to(Decomposer& d, const Args& a) {
@@ -266,6 +271,9 @@ std::vector<Tensor> shape_as_tensor(Decomposer& d, const Args& a) {
   for (sym::Expr size : a.tensor("self").sizes()) sizes.push_back(d.b.scalar(DType::I64, size));
   return {sizes.empty() ? d.b.full({0}, DType::I64, sym::Expr(0)) : d.b.stack(sizes, 0)};
 }
+
+// The element of a tensor that has one. The program binds its value to a symbol (Graph::bindings).
+std::vector<Tensor> item(Decomposer& d, const Args& a) { return {d.b.reshape(a.tensor("self"), {})}; }
 
 // ---- assertions and symbolic sizes ------------------------------------------------------------------------------------------
 
@@ -339,6 +347,8 @@ constexpr DecompositionRow kRows[] = {
     {"aten::resize", resize},
     {"aten::resize_as", resize_as},
     {"aten::_shape_as_tensor", shape_as_tensor},
+    {"aten::item", item},
+    {"aten::_local_scalar_dense", item},
 
     {"aten::_assert_scalar", nothing},
     {"aten::_assert_tensor_metadata", nothing},

@@ -109,6 +109,7 @@ struct DecompositionRow {
 // One table per family, defined in its file.
 std::span<const DecompositionRow> pointwise_rows();       // pointwise.cpp: arithmetic, comparisons, rounding, bits
 std::span<const DecompositionRow> special_rows();         // special.cpp: exp, sin, erf, gamma and Bessel functions
+std::span<const DecompositionRow> polynomial_rows();      // polynomial.cpp: Chebyshev, Hermite, Laguerre, Legendre
 std::span<const DecompositionRow> activation_rows();      // activation.cpp
 std::span<const DecompositionRow> creation_rows();        // creation.cpp: full, arange, like-functions, dtype conversion, asserts
 std::span<const DecompositionRow> view_rows();            // view.cpp: reshape, permute, slice, flip

@@ -18,17 +18,15 @@ struct Diagonal {
 Diagonal diagonal_of(sym::Expr rows, sym::Expr columns, int64_t offset) {
   const int64_t row = std::max<int64_t>(-offset, 0), column = std::max<int64_t>(offset, 0);
   const sym::Expr below = rows - row, right = columns - column;
-  const sym::Expr length = sym::known_le(below, right) ? below : sym::known_le(right, below) ? right : sym::min(below, right);
+  const sym::Expr length = sym::known_le(below, right)   ? below
+                           : sym::known_le(right, below) ? right
+                                                         : sym::min(below, right);
   return {row, column, sym::known_le(0, length) ? length : sym::max(length, 0)};
 }
 
 // Row and column numbers of the last two dims of something with these sizes.
-Tensor row_numbers(Builder& b, const Sizes& sizes) {
-  return b.iota({sizes[sizes.size() - 2], 1}, 0);
-}
-Tensor column_numbers(Builder& b, const Sizes& sizes) {
-  return b.iota({1, sizes.back()}, 1);
-}
+Tensor row_numbers(Builder& b, const Sizes& sizes) { return b.iota({sizes[sizes.size() - 2], 1}, 0); }
+Tensor column_numbers(Builder& b, const Sizes& sizes) { return b.iota({1, sizes.back()}, 1); }
 
 // ---- reading --------------------------------------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ inline Tensor number_like(Tensor x, Scalar value) { return x.builder().scalar(x.
 // A tensor, or a number that becomes one once its neighbour's dtype is known.
 class Term {
  public:
-  Term(Tensor tensor) : tensor_(tensor) {}   // NOLINT: implicit, so that formulas read well
-  Term(double number) : number_(number) {}   // NOLINT
-  Term(int number) : number_(number) {}      // NOLINT
+  Term(Tensor tensor) : tensor_(tensor) {}  // NOLINT: implicit, so that formulas read well
+  Term(double number) : number_(number) {}  // NOLINT
+  Term(int number) : number_(number) {}     // NOLINT
   bool is_tensor() const { return tensor_.defined(); }
   Tensor beside(Tensor other) const { return is_tensor() ? tensor_ : number_like(other, number_); }
   Tensor tensor() const { return tensor_; }

@@ -31,7 +31,9 @@ namespace {
 int class_of(DType dtype) { return dtype == DType::Bool ? 0 : is_integral(dtype) ? 1 : 2; }
 
 DType dtype_of_number(const Scalar& number) {
-  return std::holds_alternative<bool>(number) ? DType::Bool : std::holds_alternative<sym::Expr>(number) ? DType::I64 : DType::F32;
+  return std::holds_alternative<bool>(number)        ? DType::Bool
+         : std::holds_alternative<sym::Expr>(number) ? DType::I64
+                                                     : DType::F32;
 }
 
 }  // namespace

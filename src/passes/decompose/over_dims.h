@@ -6,9 +6,9 @@
 namespace toroid {
 
 struct OverDims {
-  Dims dims;             // wrapped and sorted
+  Dims dims;  // wrapped and sorted
   bool keepdim = false;
-  Sizes sizes;           // of the result
+  Sizes sizes;  // of the result
 
   // `result`, of a reduction over `dims`, in the sizes of the operator's result.
   Tensor shaped(Tensor result) const { return result.builder().reshape(result, sizes); }
@@ -26,8 +26,8 @@ sym::Expr count_along(Tensor x, const Dims& dims);
 
 // For operators along one dim: a tensor of rank 0 counts as one of a single element, and its results have rank 0 again.
 struct AlongDim {
-  Tensor x;      // of rank 1 or more
-  int64_t dim;   // wrapped
+  Tensor x;     // of rank 1 or more
+  int64_t dim;  // wrapped
   bool was_scalar;
 
   std::vector<Tensor> results(std::vector<Tensor> tensors) const;

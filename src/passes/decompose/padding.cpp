@@ -19,7 +19,8 @@ struct Border {
 };
 Border border_of(Tensor x, const Sizes& pad) {
   if (pad.size() % 2 != 0 || pad.size() / 2 > x.sizes().size()) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("{} padding amounts for a tensor of rank {}", pad.size(), x.rank()));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("{} padding amounts for a tensor of rank {}", pad.size(), x.rank()));
   }
   Border border{Sizes(x.sizes().size(), 0), Sizes(x.sizes().size(), 0)};
   for (size_t i = 0; i < pad.size() / 2; ++i) {
@@ -35,7 +36,8 @@ Tensor pad_with_value(Tensor x, const Sizes& pad, const Scalar& value) {
   for (int64_t dim = 0; dim < x.rank(); ++dim) {
     sym::Expr& low = border.low[static_cast<size_t>(dim)];
     sym::Expr& high = border.high[static_cast<size_t>(dim)];
-    const sym::Expr crop_low = sym::known_lt(low, 0) ? -low : sym::Expr(0), crop_high = sym::known_lt(high, 0) ? -high : sym::Expr(0);
+    const sym::Expr crop_low = sym::known_lt(low, 0) ? -low : sym::Expr(0),
+                    crop_high = sym::known_lt(high, 0) ? -high : sym::Expr(0);
     x = b.slice(x, dim, crop_low, x.size(dim) - crop_low - crop_high);
     low = low + crop_low;
     high = high + crop_high;
@@ -86,7 +88,9 @@ std::vector<Tensor> pad(Decomposer&, const Args& a) {
 std::vector<Tensor> constant_pad_nd(Decomposer&, const Args& a) {
   return {pad_with_value(a.tensor("self"), a.integers("pad"), a.scalar("value"))};
 }
-std::vector<Tensor> pad_circular_op(Decomposer&, const Args& a) { return {pad_circular(a.tensor("self"), a.integers("pad"))}; }
+std::vector<Tensor> pad_circular_op(Decomposer&, const Args& a) {
+  return {pad_circular(a.tensor("self"), a.integers("pad"))};
+}
 std::vector<Tensor> reflection_pad(Decomposer&, const Args& a) {
   return {pad_reflect(a.tensor("self"), a.integers("padding"))};
 }
@@ -134,7 +138,9 @@ Tensor tiled(Tensor x, Sizes repeats) {
   }
   return b.reshape(b.expand(b.reshape(x, apart), spread), together);
 }
-std::vector<Tensor> repeat(Decomposer&, const Args& a) { return {tiled(a.tensor("self"), a.integers(parameter(a, 1)))}; }
+std::vector<Tensor> repeat(Decomposer&, const Args& a) {
+  return {tiled(a.tensor("self"), a.integers(parameter(a, 1)))};
+}
 
 Tensor flat_unless(Tensor x, const Args& a, int64_t& dim) {
   Builder& b = x.builder();

@@ -31,13 +31,15 @@ std::vector<Tensor> rounding(Decomposer&, const Args& a) {
 template <ScalarOp op>
 std::vector<Tensor> arithmetic(Decomposer& d, const Args& a) {
   const std::string_view x = parameter(a, 0), y = parameter(a, 1);
-  return combine(d, a, promoted_dtype(a, {x, y}), [](Tensor l, Tensor r) { return apply(op, l, r); }, x, y);
+  return combine(
+      d, a, promoted_dtype(a, {x, y}), [](Tensor l, Tensor r) { return apply(op, l, r); }, x, y);
 }
 
 template <ScalarOp op>
 std::vector<Tensor> real_arithmetic(Decomposer& d, const Args& a) {
   const std::string_view x = parameter(a, 0), y = parameter(a, 1);
-  return combine(d, a, as_floating(promoted_dtype(a, {x, y})), [](Tensor l, Tensor r) { return apply(op, l, r); }, x, y);
+  return combine(
+      d, a, as_floating(promoted_dtype(a, {x, y})), [](Tensor l, Tensor r) { return apply(op, l, r); }, x, y);
 }
 
 // Compares, chooses or combines bits: in the promoted dtype itself, so that a number is rounded as PyTorch rounds it.
@@ -59,9 +61,7 @@ std::vector<Tensor> real_identity(Decomposer&, const Args& a) { return {require_
 
 // ---- sums and products ----------------------------------------------------------------------------------------------------
 
-Tensor times(Tensor x, const Scalar& factor) {
-  return apply(ScalarOp::Mul, x, number_like(x, factor));
-}
+Tensor times(Tensor x, const Scalar& factor) { return apply(ScalarOp::Mul, x, number_like(x, factor)); }
 
 bool is_one(const Args& a, std::string_view name) {
   if (!a.has(name)) return true;
@@ -72,42 +72,47 @@ bool is_one(const Args& a, std::string_view name) {
 }
 
 std::vector<Tensor> add(Decomposer& d, const Args& a) {
-  return combine(d, a, promoted_dtype(a, {"self", "other"}), [&](Tensor x, Tensor y) {
-    return x + (is_one(a, "alpha") ? y : times(y, a.scalar("alpha")));
-  }, "self", "other");
+  return combine(
+      d, a, promoted_dtype(a, {"self", "other"}),
+      [&](Tensor x, Tensor y) { return x + (is_one(a, "alpha") ? y : times(y, a.scalar("alpha"))); }, "self", "other");
 }
 
 std::vector<Tensor> sub(Decomposer& d, const Args& a) {
-  return combine(d, a, promoted_dtype(a, {"self", "other"}), [&](Tensor x, Tensor y) {
-    return x - (is_one(a, "alpha") ? y : times(y, a.scalar("alpha")));
-  }, "self", "other");
+  return combine(
+      d, a, promoted_dtype(a, {"self", "other"}),
+      [&](Tensor x, Tensor y) { return x - (is_one(a, "alpha") ? y : times(y, a.scalar("alpha"))); }, "self", "other");
 }
 
 std::vector<Tensor> rsub(Decomposer& d, const Args& a) {
-  return combine(d, a, promoted_dtype(a, {"self", "other"}), [&](Tensor x, Tensor y) {
-    return y - (is_one(a, "alpha") ? x : times(x, a.scalar("alpha")));
-  }, "self", "other");
+  return combine(
+      d, a, promoted_dtype(a, {"self", "other"}),
+      [&](Tensor x, Tensor y) { return y - (is_one(a, "alpha") ? x : times(x, a.scalar("alpha"))); }, "self", "other");
 }
 
 std::vector<Tensor> add_relu(Decomposer& d, const Args& a) { return {maximum(add(d, a)[0], 0)}; }
 
 std::vector<Tensor> addcmul(Decomposer& d, const Args& a) {
-  return combine(d, a, promoted_dtype(a, {"self", "tensor1", "tensor2"}), [&](Tensor x, Tensor s, Tensor t) {
-    return x + (is_one(a, "value") ? s * t : times(s, a.scalar("value")) * t);
-  }, "self", "tensor1", "tensor2");
+  return combine(
+      d, a, promoted_dtype(a, {"self", "tensor1", "tensor2"}),
+      [&](Tensor x, Tensor s, Tensor t) { return x + (is_one(a, "value") ? s * t : times(s, a.scalar("value")) * t); },
+      "self", "tensor1", "tensor2");
 }
 
 std::vector<Tensor> addcdiv(Decomposer& d, const Args& a) {
-  return combine(d, a, promoted_dtype(a, {"self", "tensor1", "tensor2"}), [&](Tensor x, Tensor s, Tensor t) {
-    return x + (is_one(a, "value") ? s : times(s, a.scalar("value"))) / t;
-  }, "self", "tensor1", "tensor2");
+  return combine(
+      d, a, promoted_dtype(a, {"self", "tensor1", "tensor2"}),
+      [&](Tensor x, Tensor s, Tensor t) { return x + (is_one(a, "value") ? s : times(s, a.scalar("value"))) / t; },
+      "self", "tensor1", "tensor2");
 }
 
 // Written from the nearer end, so that weights 0 and 1 give the ends exactly.
 std::vector<Tensor> lerp(Decomposer& d, const Args& a) {
-  return combine(d, a, promoted_dtype(a, {"self", "end"}), [](Tensor x, Tensor end, Tensor weight) {
-    return where(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1.0 - weight));
-  }, "self", "end", "weight");
+  return combine(
+      d, a, promoted_dtype(a, {"self", "end"}),
+      [](Tensor x, Tensor end, Tensor weight) {
+        return where(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1.0 - weight));
+      },
+      "self", "end", "weight");
 }
 
 // ---- quotients --------------------------------------------------------------------------------------------------------------
@@ -115,21 +120,27 @@ std::vector<Tensor> lerp(Decomposer& d, const Args& a) {
 std::vector<Tensor> div(Decomposer& d, const Args& a) {
   const DType dtype = promoted_dtype(a, {"self", "other"});
   if (!a.has("rounding_mode")) {
-    return combine(d, a, as_floating(dtype), [](Tensor x, Tensor y) { return x / y; }, "self", "other");
+    return combine(
+        d, a, as_floating(dtype), [](Tensor x, Tensor y) { return x / y; }, "self", "other");
   }
   const std::string mode = a.text("rounding_mode");
-  if (mode != "floor" && mode != "trunc") throw Error(ErrorKind::InvalidModel, fmt::format("division rounding mode '{}'", mode));
-  return combine(d, a, dtype, [&](Tensor x, Tensor y) {
-    return apply(mode == "floor" ? ScalarOp::FloorDiv : ScalarOp::TruncDiv, x, y);
-  }, "self", "other");
+  if (mode != "floor" && mode != "trunc")
+    throw Error(ErrorKind::InvalidModel, fmt::format("division rounding mode '{}'", mode));
+  return combine(
+      d, a, dtype,
+      [&](Tensor x, Tensor y) { return apply(mode == "floor" ? ScalarOp::FloorDiv : ScalarOp::TruncDiv, x, y); },
+      "self", "other");
 }
 
 std::vector<Tensor> lcm(Decomposer& d, const Args& a) {
-  return combine(d, a, promoted_dtype(a, {"self", "other"}), [](Tensor x, Tensor y) {
-    Tensor divisor = apply(ScalarOp::Gcd, x, y);
-    Tensor is_zero = eq(divisor, 0);
-    return where(is_zero, 0, abs(apply(ScalarOp::TruncDiv, x, where(is_zero, 1, divisor)) * y));
-  }, "self", "other");
+  return combine(
+      d, a, promoted_dtype(a, {"self", "other"}),
+      [](Tensor x, Tensor y) {
+        Tensor divisor = apply(ScalarOp::Gcd, x, y);
+        Tensor is_zero = eq(divisor, 0);
+        return where(is_zero, 0, abs(apply(ScalarOp::TruncDiv, x, where(is_zero, 1, divisor)) * y));
+      },
+      "self", "other");
 }
 
 // ---- powers ---------------------------------------------------------------------------------------------------------------
@@ -156,16 +167,21 @@ std::vector<Tensor> power_in(Decomposer& d, const Args& a, DType dtype) {
       if (auto result = short_power(x, a.number("exponent"))) return {d.b.cast(*result, dtype)};
     }
   }
-  return combine(d, a, dtype, [](Tensor x, Tensor y) { return pow(x, y); }, "self", "exponent");
+  return combine(
+      d, a, dtype, [](Tensor x, Tensor y) { return pow(x, y); }, "self", "exponent");
 }
 
-std::vector<Tensor> power(Decomposer& d, const Args& a) { return power_in(d, a, promoted_dtype(a, {"self", "exponent"})); }
+std::vector<Tensor> power(Decomposer& d, const Args& a) {
+  return power_in(d, a, promoted_dtype(a, {"self", "exponent"}));
+}
 std::vector<Tensor> float_power(Decomposer& d, const Args& a) {
   promoted_dtype(a, {"self", "exponent"});  // refuses complex operands
   return power_in(d, a, DType::F64);
 }
 
-std::vector<Tensor> square(Decomposer& d, const Args& a) { return {d.call1("aten::pow.Tensor_Scalar", {a.tensor("self"), 2})}; }
+std::vector<Tensor> square(Decomposer& d, const Args& a) {
+  return {d.call1("aten::pow.Tensor_Scalar", {a.tensor("self"), 2})};
+}
 
 // x * 2^y, the power in floating point also for integers.
 std::vector<Tensor> ldexp(Decomposer& d, const Args& a) {
@@ -317,8 +333,9 @@ std::vector<Tensor> frexp(Decomposer& d, const Args& a) {
   Tensor scaled = where(is_tiny, x * std::ldexp(1.0, mantissa_bits + 1), x);
   Tensor raw = d.b.bitcast(scaled, bits);
   Tensor field = apply(ScalarOp::BitAnd, apply(ScalarOp::ShiftRight, raw, mantissa_bits), exponent_mask);
-  Tensor exponent = apply(ScalarOp::Sub, field, where(is_tiny, number_like(field, sym::Expr(bias + mantissa_bits + 1)),
-                                                      number_like(field, sym::Expr(bias))));
+  Tensor exponent = apply(
+      ScalarOp::Sub, field,
+      where(is_tiny, number_like(field, sym::Expr(bias + mantissa_bits + 1)), number_like(field, sym::Expr(bias))));
   // The mantissa keeps sign and fraction and takes the exponent of 0.5.
   const int64_t field_bits = static_cast<int64_t>(exponent_mask) << mantissa_bits;
   const int64_t half_bits = static_cast<int64_t>(bias) << mantissa_bits;

@@ -176,7 +176,8 @@ std::vector<Tensor> gradient(Decomposer& d, const Args& a) {
   std::vector<Tensor> results;
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t dim = d.b.wrap_dim(dims[i], self.rank());
-    results.push_back(compute_wide(self, [&](Tensor y) { return derivative(y, dim, spacing[i], a.constant("edge_order") == 2); }));
+    results.push_back(
+        compute_wide(self, [&](Tensor y) { return derivative(y, dim, spacing[i], a.constant("edge_order") == 2); }));
   }
   return results;
 }

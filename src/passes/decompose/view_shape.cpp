@@ -38,8 +38,8 @@ Bounds slice_bounds(const Args& a, sym::Expr size) {
 sym::Expr wrap_index(sym::Expr index, sym::Expr size) {
   const sym::Expr wrapped = sym::known_lt(index, 0) ? index + size : index;
   if (sym::known_lt(wrapped, 0) || sym::known_le(size, wrapped)) {
-    throw Error(ErrorKind::InvalidModel,
-                fmt::format("index {} is out of range for a dimension of size {}", sym::to_string(index), sym::to_string(size)));
+    throw Error(ErrorKind::InvalidModel, fmt::format("index {} is out of range for a dimension of size {}",
+                                                     sym::to_string(index), sym::to_string(size)));
   }
   return wrapped;
 }
