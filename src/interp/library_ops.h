@@ -1,9 +1,10 @@
 // Kernels of Library nodes, found by name: what is neither element-wise, a reduction nor an index map.
 //
-// They are plain functions over contiguous arrays, so the evaluator and the runtime of compiled programs call the same code. Each
-// works on batches: every input has the same leading sizes (broadcasting happened before), and the last one or two dims are
-// the vectors or matrices that the table speaks of. Dtypes are F32 and F64, equal among floating inputs and outputs, unless
-// said otherwise; F32 is computed in double and rounded once. Conventions (signs, pivots, info) are LAPACK's.
+// They are plain functions over contiguous arrays, so the evaluator and the runtime of compiled programs call the
+// same code. Each works on batches: every input has the same leading sizes (broadcasting happened before), and the
+// last one or two dims are the vectors or matrices that the table speaks of. Dtypes are F32 and F64, equal among
+// floating inputs and outputs, unless said otherwise; F32 is computed in double and rounded once. Conventions (signs,
+// pivots, info) are LAPACK's.
 //
 // Attributes are numbers in the order given; flags are 0 or 1. `info?` is an optional last output, I32, one a matrix:
 // 0 or LAPACK's positive code. Without it a failure throws Error{InvalidInput}, as torch.linalg's checked functions do.
@@ -20,7 +21,7 @@
 //   linalg.ormqr                  a [m,k], tau [k], C (left, transpose)      op(Q) C or C op(Q), Q of full size
 //   linalg.svd                    A [m,n] (full)                             U [m,m or min], S [min], Vh [n or min,n]
 //   linalg.svdvals                A [m,n]                                    S [min]
-//   linalg.eigh                   A [n,n] (upper)                            values [n] ascending, vectors [n,n] in columns
+//   linalg.eigh                   A [n,n] (upper)                            values [n] ascending, columns [n,n]
 //   linalg.eigvalsh               A [n,n] (upper)                            values [n]
 //   linalg.lu_factor              A [m,n] (pivot)                            LU [m,n], pivots I32 [min] 1-based, info?
 //   linalg.lu_permutation         pivots I32 [k] ()                          p I64 [m]: row p[i] of A is row i of L U;
@@ -34,8 +35,8 @@
 //   linalg.ldl_factor             A [n,n] (hermitian)                        LD [n,n], pivots I32 [n] as ?sytrf, info?
 //   linalg.ldl_solve              LD [n,n], pivots, B [n,k] (hermitian)      X [n,k]
 //   linalg.matrix_exp             A [n,n]                                    e^A [n,n]
-//   linalg.lstsq                  A [m,n], B [m,k] (rcond)                   X [n,k], residuals [k] or [0], rank I64 [],
-//                                                                            singular values [min]: as gelsd
+//   linalg.lstsq                  A [m,n], B [m,k] (rcond)                   X [n,k], residuals [k] or [0], rank I64 []
+//                                                                            and singular values [min], as gelsd
 #pragma once
 
 #include <cstddef>

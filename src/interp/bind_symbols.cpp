@@ -1,0 +1,192 @@
+#include "interp/bind_symbols.h"
+
+#include <unordered_set>
+
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+const TensorType& input_type(const Program& program, size_t input) {
+  return program.graph.type(program.graph.inputs[input]);
+}
+
+std::string input_name(const Program& program, size_t input) {
+  if (input < program.inputs.size() && !program.inputs[input].name.empty()) return program.inputs[input].name;
+  return program.graph.value(program.graph.inputs[input]).name;
+}
+
+[[noreturn]] void refuse(std::string message) { throw Error(ErrorKind::InvalidInput, std::move(message)); }
+
+// "s0 = 3, s1 = 4": what an expression stands for in this call.
+std::string values_text(sym::Expr expr, const SymbolValues& values) {
+  std::string text;
+  for (sym::Expr symbol : sym::free_symbols(expr)) {
+    const std::optional<int64_t> value = values.find(symbol);
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", sym::to_string(symbol),
+                        value ? std::to_string(*value) : "?");
+  }
+  return text;
+}
+
+[[noreturn]] void refuse_size(const Program& program, InputSize source, int64_t actual, const std::string& needed) {
+  refuse(fmt::format("input '{}' has size {} in dimension {}, the program needs {}", input_name(program, source.input),
+                     actual, source.dim, needed));
+}
+
+}  // namespace
+
+// ---- the plan
+// ------------------------------------------------------------------------------------------------------------
+
+BindingPlan plan_bindings(const Program& program) {
+  BindingPlan plan;
+  std::unordered_set<sym::Expr> known;
+  auto all_known = [&](sym::Expr expr) {
+    const std::vector<sym::Expr> symbols = sym::free_symbols(expr);
+    return std::all_of(symbols.begin(), symbols.end(), [&](sym::Expr s) { return known.contains(s); });
+  };
+
+  std::vector<SizeCheck> open;
+  for (uint32_t input = 0; input < program.graph.inputs.size(); ++input) {
+    const TensorType& type = input_type(program, input);
+    for (uint32_t dim = 0; dim < type.sizes.size(); ++dim) {
+      const sym::Expr size = type.sizes[dim];
+      // The first size that is a symbol alone defines it: that is the one the user would name.
+      if (size.is_symbol() && known.insert(size).second) {
+        plan.definitions.push_back({.symbol = size, .source = {input, dim}, .rest = 0});
+      } else {
+        open.push_back({{input, dim}, size});
+      }
+    }
+  }
+
+  auto try_define = [&](const SizeCheck& size) {
+    std::optional<sym::Expr> unknown;
+    for (sym::Expr symbol : sym::free_symbols(size.expected)) {
+      if (known.contains(symbol)) continue;
+      if (unknown) return false;
+      unknown = symbol;
+    }
+    if (!unknown) return false;
+    const std::optional<sym::Linear> linear = sym::linear_in(size.expected, *unknown);
+    if (!linear || !linear->coefficient.is_const() || linear->coefficient.is_const(0)) return false;
+    plan.definitions.push_back({*unknown, size.source, linear->rest, linear->coefficient.value()});
+    known.insert(*unknown);
+    return true;
+  };
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (auto size = open.begin(); size != open.end();) {
+      const bool defined = try_define(*size);
+      progress = progress || defined;
+      size = defined ? open.erase(size) : size + 1;
+    }
+  }
+  for (const SizeCheck& size : open) {
+    if (!all_known(size.expected)) {
+      throw Error(ErrorKind::Unsupported,
+                  fmt::format("the sizes in '{}', size {} of input '{}', cannot be found from the inputs' shapes",
+                              sym::to_string(size.expected), size.source.dim, input_name(program, size.source.input)))
+          .help("export the model with dynamic shapes that name each size on some input");
+    }
+    plan.checks.push_back(size);
+  }
+  for (sym::Expr guard : program.guards) {
+    if (guard.is_const() && !guard.is_const(0)) continue;
+    (all_known(guard) ? plan.guards : plan.later_guards).push_back(guard);
+  }
+  return plan;
+}
+
+// ---- values
+// --------------------------------------------------------------------------------------------------------------
+
+std::optional<int64_t> SymbolValues::find(sym::Expr symbol) const {
+  const auto found = values_.find(symbol);
+  return found == values_.end() ? std::nullopt : std::optional(found->second);
+}
+
+int64_t SymbolValues::evaluate(sym::Expr expr) const {
+  if (expr.is_const()) return expr.value();
+  return sym::evaluate(expr, [this](sym::Expr symbol) { return find(symbol); });
+}
+
+std::vector<int64_t> SymbolValues::evaluate(std::span<const sym::Expr> exprs) const {
+  std::vector<int64_t> values;
+  values.reserve(exprs.size());
+  for (sym::Expr expr : exprs) values.push_back(evaluate(expr));
+  return values;
+}
+
+// ---- running it
+// ----------------------------------------------------------------------------------------------------------
+
+SymbolValues bind_symbols(const Program& program, const BindingPlan& plan, std::span<const InputShape> inputs) {
+  const size_t expected_count = program.graph.inputs.size();
+  if (inputs.size() != expected_count) {
+    refuse(fmt::format("the program takes {} input{}, {} {} given", expected_count, expected_count == 1 ? "" : "s",
+                       inputs.size(), inputs.size() == 1 ? "was" : "were"));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorType& type = input_type(program, i);
+    if (inputs[i].dtype != type.dtype) {
+      refuse(fmt::format("input '{}' has dtype {}, the program needs {}", input_name(program, i),
+                         to_string(inputs[i].dtype), to_string(type.dtype)));
+    }
+    if (static_cast<int64_t>(inputs[i].sizes.size()) != type.rank()) {
+      refuse(fmt::format("input '{}' has {} dimensions, the program needs {}", input_name(program, i),
+                         inputs[i].sizes.size(), type.rank()));
+    }
+  }
+
+  SymbolValues values;
+  for (const SymbolDefinition& definition : plan.definitions) {
+    const auto [input, dim] = definition.source;
+    const int64_t size = inputs[input].sizes[dim];
+    const int64_t scaled = size - values.evaluate(definition.rest);
+    if (scaled % definition.coefficient != 0) {
+      refuse_size(program, definition.source, size,
+                  fmt::format("a size of the form {}",
+                              sym::to_string(definition.symbol * definition.coefficient + definition.rest)));
+    }
+    const int64_t value = scaled / definition.coefficient;
+    const sym::Range range = definition.symbol.range();
+    if (value < range.min || value > range.max) {
+      const bool low = value < range.min;
+      const sym::Expr bound = sym::Expr(low ? range.min : range.max) * definition.coefficient + definition.rest;
+      const bool at_least = low == (definition.coefficient > 0);
+      refuse_size(program, definition.source, size,
+                  fmt::format("at {} {}", at_least ? "least" : "most", values.evaluate(bound)));
+    }
+    values.set(definition.symbol, value);
+  }
+  for (const SizeCheck& check : plan.checks) {
+    const int64_t size = inputs[check.source.input].sizes[check.source.dim];
+    const int64_t needed = values.evaluate(check.expected);
+    if (size == needed) continue;
+    std::string text = std::to_string(needed);
+    if (!check.expected.is_const()) {
+      text += fmt::format(" ({}, with {})", sym::to_string(check.expected), values_text(check.expected, values));
+    }
+    refuse_size(program, check.source, size, text);
+  }
+  for (sym::Expr guard : plan.guards) {
+    if (values.evaluate(guard) != 0) continue;
+    std::string text = fmt::format("the inputs' sizes violate {}", sym::to_string(guard));
+    std::string places;
+    for (sym::Expr symbol : sym::free_symbols(guard)) {
+      for (const SymbolDefinition& definition : plan.definitions) {
+        if (!(definition.symbol == symbol)) continue;
+        const auto [input, dim] = definition.source;
+        places += fmt::format("{}{} = {} from size {} of input '{}'", places.empty() ? "" : ", ",
+                              sym::to_string(symbol), *values.find(symbol), dim, input_name(program, input));
+      }
+    }
+    if (!places.empty()) text += fmt::format(" ({})", places);
+    refuse(text + ", which the program relies on");
+  }
+  return values;
+}
+
+}  // namespace toroid

@@ -1,0 +1,64 @@
+// Finds the size symbols of a program from the shapes of a call's inputs, and what must be checked about them.
+//
+//   inputs  x: f32[s0, 128]   y: f32[2*s1 + 1]
+//   plan    s0 = size 0 of x      s1 = (size 0 of y - 1) / 2, exactly      check: size 1 of x = 128     guards …
+//
+// The plan is made once for a program; the evaluator runs it, and the wrapper of a compiled program is printed from
+// it, so both refuse the same calls with the same words.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace toroid {
+
+struct InputSize {
+  uint32_t input;  // in Program::inputs
+  uint32_t dim;
+};
+// symbol = (size - rest) / coefficient; the coefficient is not 0, and the division must be exact.
+struct SymbolDefinition {
+  sym::Expr symbol;
+  InputSize source;
+  sym::Expr rest;
+  int64_t coefficient = 1;
+};
+struct SizeCheck {
+  InputSize source;
+  sym::Expr expected;
+};
+struct BindingPlan {
+  std::vector<SymbolDefinition> definitions;  // in an order in which each needs only earlier ones
+  std::vector<SizeCheck> checks;
+  std::vector<sym::Expr> guards;        // each must be nonzero
+  std::vector<sym::Expr> later_guards;  // … over data-dependent symbols, which nodes of the program define
+};
+
+// Throws Error{Unsupported} when a size symbol cannot be found from the inputs' shapes.
+BindingPlan plan_bindings(const Program& program);
+
+// The value of every symbol bound so far; grows when nodes define data-dependent sizes.
+class SymbolValues {
+ public:
+  void set(sym::Expr symbol, int64_t value) { values_[symbol] = value; }
+  std::optional<int64_t> find(sym::Expr symbol) const;
+  int64_t evaluate(sym::Expr expr) const;  // throws Error{InvalidInput} naming a symbol without a value
+  std::vector<int64_t> evaluate(std::span<const sym::Expr> exprs) const;
+
+ private:
+  std::unordered_map<sym::Expr, int64_t> values_;
+};
+
+struct InputShape {
+  DType dtype;
+  std::span<const int64_t> sizes;
+};
+// Runs the plan. Throws Error{InvalidInput} that names the violated fact: count, rank, dtype, size, range or guard.
+SymbolValues bind_symbols(const Program& program, const BindingPlan& plan, std::span<const InputShape> inputs);
+
+}  // namespace toroid

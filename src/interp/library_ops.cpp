@@ -1,0 +1,45 @@
+#include "interp/library_ops.h"
+
+#include "interp/linalg/kernels.h"
+
+namespace toroid {
+namespace {
+
+constexpr LibraryOp kLibraryOps[] = {
+    {"linalg.cholesky", linalg::cholesky},
+    {"linalg.cholesky_solve", linalg::cholesky_solve},
+    {"linalg.cholesky_inverse", linalg::cholesky_inverse},
+    {"linalg.qr", linalg::qr},
+    {"linalg.geqrf", linalg::geqrf},
+    {"linalg.householder_product", linalg::householder_product},
+    {"linalg.ormqr", linalg::ormqr},
+    {"linalg.svd", linalg::svd},
+    {"linalg.svdvals", linalg::svdvals},
+    {"linalg.eigh", linalg::eigh},
+    {"linalg.eigvalsh", linalg::eigvalsh},
+    {"linalg.lu_factor", linalg::lu_factor},
+    {"linalg.lu_permutation", linalg::lu_permutation},
+    {"linalg.lu_solve", linalg::lu_solve},
+    {"linalg.solve", linalg::solve},
+    {"linalg.inv", linalg::inv},
+    {"linalg.det", linalg::det},
+    {"linalg.slogdet", linalg::slogdet},
+    {"linalg.solve_triangular", linalg::solve_triangular},
+    {"linalg.ldl_factor", linalg::ldl_factor},
+    {"linalg.ldl_solve", linalg::ldl_solve},
+    {"linalg.matrix_exp", linalg::matrix_exp},
+    {"linalg.lstsq", linalg::lstsq},
+};
+
+}  // namespace
+
+std::span<const LibraryOp> library_ops() { return kLibraryOps; }
+
+const LibraryOp* find_library_op(std::string_view name) {
+  for (const LibraryOp& op : kLibraryOps) {
+    if (op.name == name) return &op;
+  }
+  return nullptr;
+}
+
+}  // namespace toroid

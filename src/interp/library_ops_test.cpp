@@ -1,0 +1,131 @@
+#include "interp/library_ops.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "interp/program_for_test.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+struct Result {
+  DType dtype;
+  std::vector<int64_t> sizes;
+};
+
+std::vector<HostTensor> call(const std::string& name, const std::vector<HostTensor>& inputs,
+                             const std::vector<Result>& results, const std::vector<Scalar>& attributes = {}) {
+  return run(inputs, [&](Builder& b, std::vector<Tensor> x) {
+    std::vector<TensorType> types;
+    for (const Result& result : results) {
+      types.push_back({.dtype = result.dtype, .sizes = Sizes(result.sizes.begin(), result.sizes.end())});
+    }
+    return b.library(name, x, types, attributes);
+  });
+}
+
+void expect_near(const HostTensor& actual, const std::vector<double>& expected) {
+  ASSERT_EQ(actual.numel(), static_cast<int64_t>(expected.size()));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(actual.double_at(static_cast<int64_t>(i)), expected[i], 1e-5) << "element " << i;
+  }
+}
+
+HostTensor product(const HostTensor& a, const HostTensor& b) {
+  return run({a, b}, [](Builder& builder, std::vector<Tensor> x) {
+    return std::vector<Tensor>{builder.matmul(x[0], x[1])};
+  })[0];
+}
+
+const HostTensor kSquare = f32({3, 3}, {4, 2, 1, 2, 5, 3, 1, 3, 6});  // positive definite
+const HostTensor kTall = f32({3, 2}, {1, 2, 3, 4, 5, 6});
+
+TEST(LibraryOps, CholeskyOfABatch) {
+  const HostTensor batch = f32({2, 2, 2}, {4, 2, 2, 5, 1, 0, 0, 9});
+  const auto result = call("linalg.cholesky", {batch}, {{DType::F32, {2, 2, 2}}}, {false});
+  expect_near(result[0], {2, 0, 1, 2, 1, 0, 0, 3});
+  const auto upper = call("linalg.cholesky", {batch}, {{DType::F32, {2, 2, 2}}}, {true});
+  expect_near(upper[0], {2, 1, 0, 2, 1, 0, 0, 3});
+}
+
+TEST(LibraryOps, FailuresAreReportedOrThrown) {
+  const HostTensor singular = f32({2, 2}, {1, 2, 2, 4});
+  const auto with_info = call("linalg.inv", {singular}, {{DType::F32, {2, 2}}, {DType::I32, {}}});
+  EXPECT_EQ(with_info[1].int_at(0), 2);
+  EXPECT_THROW(call("linalg.inv", {singular}, {{DType::F32, {2, 2}}}), Error);
+  EXPECT_THROW(call("linalg.cholesky", {f32({1, 1}, {-1})}, {{DType::F32, {1, 1}}}, {false}), Error);
+  EXPECT_THROW(call("linalg.unheard_of", {singular}, {{DType::F32, {2, 2}}}), Error);
+}
+
+TEST(LibraryOps, QrMultipliesBack) {
+  const auto qr = call("linalg.qr", {kTall}, {{DType::F32, {3, 2}}, {DType::F32, {2, 2}}}, {sym::Expr(0)});
+  expect_near(product(qr[0], qr[1]), {1, 2, 3, 4, 5, 6});
+  EXPECT_LT(qr[1].double_at(0), 0);  // LAPACK's sign
+  EXPECT_EQ(qr[1].double_at(2), 0);
+  const auto compact = call("linalg.geqrf", {kTall}, {{DType::F32, {3, 2}}, {DType::F32, {2}}});
+  const auto q = call("linalg.householder_product", {compact[0], compact[1]}, {{DType::F32, {3, 2}}});
+  expect_near(q[0], qr[0].to_doubles());
+  const auto complete = call("linalg.qr", {kTall}, {{DType::F32, {3, 3}}, {DType::F32, {3, 2}}}, {sym::Expr(1)});
+  expect_near(product(complete[0], complete[1]), {1, 2, 3, 4, 5, 6});
+  // Q^T A = R
+  const auto back = call("linalg.ormqr", {compact[0], compact[1], kTall}, {{DType::F32, {3, 2}}}, {true, true});
+  expect_near(back[0], complete[1].to_doubles());
+}
+
+TEST(LibraryOps, SingularAndEigenValues) {
+  const auto svd =
+      call("linalg.svd", {kTall}, {{DType::F32, {3, 2}}, {DType::F32, {2}}, {DType::F32, {2, 2}}}, {false});
+  expect_near(svd[1], {9.52551809, 0.51430058});
+  const HostTensor s = f32({2, 2}, {svd[1].double_at(0), 0, 0, svd[1].double_at(1)});
+  expect_near(product(product(svd[0], s), svd[2]), {1, 2, 3, 4, 5, 6});
+  expect_near(call("linalg.svdvals", {kTall}, {{DType::F32, {2}}})[0], svd[1].to_doubles());
+  expect_near(call("linalg.eigvalsh", {f32({2, 2}, {2, 99, 1, 2})}, {{DType::F32, {2}}}, {false})[0], {1, 3});
+}
+
+TEST(LibraryOps, LuAndSolves) {
+  const auto lu = call("linalg.lu_factor", {f32({2, 2}, {1, 2, 3, 4})},
+                       {{DType::F32, {2, 2}}, {DType::I32, {2}}, {DType::I32, {}}}, {true});
+  expect_near(lu[0], {3, 4, 1.0 / 3, 2.0 / 3});
+  expect_near(lu[1], {2, 2});
+  expect_near(call("linalg.lu_permutation", {lu[1]}, {{DType::I64, {2}}})[0], {1, 0});
+  const HostTensor b = f32({2, 1}, {5, 11});
+  expect_near(call("linalg.lu_solve", {lu[0], lu[1], b}, {{DType::F32, {2, 1}}}, {true, false})[0], {1, 2});
+  expect_near(call("linalg.lu_solve", {lu[0], lu[1], f32({2, 1}, {7, 10})}, {{DType::F32, {2, 1}}}, {true, true})[0],
+              {1, 2});
+  expect_near(
+      call("linalg.solve", {f32({2, 2}, {1, 2, 3, 4}), f32({1, 2}, {7, 10})}, {{DType::F32, {1, 2}}}, {false})[0],
+      {1, 2});
+  expect_near(call("linalg.det", {f32({2, 2}, {1, 2, 3, 4})}, {{DType::F32, {}}})[0], {-2});
+  const auto slogdet = call("linalg.slogdet", {f32({2, 2}, {1, 2, 3, 4})}, {{DType::F32, {}}, {DType::F32, {}}});
+  expect_near(slogdet[0], {-1});
+  expect_near(slogdet[1], {std::log(2.0)});
+  expect_near(
+      call("linalg.solve_triangular", {f32({2, 2}, {2, 1, 9, 4}), b}, {{DType::F32, {2, 1}}}, {true, true, false})[0],
+      {1.125, 2.75});
+}
+
+TEST(LibraryOps, LdlWithTwoByTwoPivots) {
+  const HostTensor a = f32({3, 3}, {0, 1, 2, 1, 0, 3, 2, 3, 0});
+  const auto ldl = call("linalg.ldl_factor", {a}, {{DType::F32, {3, 3}}, {DType::I32, {3}}, {DType::I32, {}}}, {false});
+  EXPECT_LT(ldl[1].int_at(0), 0);
+  const HostTensor b = product(a, f32({3, 1}, {1, -2, 3}));
+  expect_near(call("linalg.ldl_solve", {ldl[0], ldl[1], b}, {{DType::F32, {3, 1}}}, {false})[0], {1, -2, 3});
+  const auto definite = call("linalg.ldl_factor", {kSquare}, {{DType::F32, {3, 3}}, {DType::I32, {3}}}, {false});
+  const HostTensor c = product(kSquare, f32({3, 1}, {1, 2, 3}));
+  expect_near(call("linalg.ldl_solve", {definite[0], definite[1], c}, {{DType::F32, {3, 1}}}, {false})[0], {1, 2, 3});
+}
+
+TEST(LibraryOps, MatrixExponentialAndLeastSquares) {
+  expect_near(call("linalg.matrix_exp", {f32({2, 2}, {0, -M_PI / 2, M_PI / 2, 0})}, {{DType::F32, {2, 2}}})[0],
+              {0, -1, 1, 0});
+  const auto fit = call("linalg.lstsq", {f32({3, 2}, {1, 0, 1, 1, 1, 2}), f32({3, 1}, {1, 2, 4})},
+                        {{DType::F32, {2, 1}}, {DType::F32, {1}}, {DType::I64, {}}, {DType::F32, {2}}}, {1e-6});
+  expect_near(fit[0], {5.0 / 6, 1.5});
+  expect_near(fit[1], {1.0 / 6});
+  EXPECT_EQ(fit[2].int_at(0), 2);
+}
+
+}  // namespace
+}  // namespace toroid

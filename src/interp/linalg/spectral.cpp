@@ -1,0 +1,118 @@
+// Singular values and symmetric eigenvalues, through Eigen. The signs of vectors are Eigen's: any sign is right.
+#include <Eigen/Eigenvalues>
+#include <Eigen/SVD>
+#include <limits>
+
+#include "interp/linalg/batch.h"
+#include "interp/linalg/kernels.h"
+#include "support/error.h"
+
+namespace toroid::linalg {
+namespace {
+
+using Svd = Eigen::JacobiSVD<Eigen::MatrixXd, Eigen::FullPivHouseholderQRPreconditioner>;
+constexpr unsigned kVectors = Eigen::ComputeFullU | Eigen::ComputeFullV;
+
+void need_finite(const Matrix& a, std::string_view what) {
+  if (!a.allFinite()) {
+    throw Error(ErrorKind::InvalidInput,
+                fmt::format("{} of a matrix with infinite or NaN elements does not converge", what));
+  }
+}
+
+Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> symmetric_eigen(const Matrix& a, bool upper, int options) {
+  need_finite(a, "the eigenvalue decomposition");
+  Eigen::MatrixXd lower = a;
+  if (upper) lower.transposeInPlace();
+  return Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(lower, options);  // reads the lower triangle
+}
+
+}  // namespace
+
+void svd(const LibraryCall& call) {
+  const Batch batch(call, 2);
+  const int64_t rows = batch.input_dim(0, 2);
+  const int64_t columns = batch.input_dim(0, 1);
+  const int64_t least = std::min(rows, columns);
+  const bool full = batch.flag(0);
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const Matrix a = batch.matrix(0, i);
+    need_finite(a, "the singular value decomposition");
+    Matrix u = Matrix::Identity(rows, rows);
+    Matrix v = Matrix::Identity(columns, columns);
+    Vector s(least);
+    if (least > 0) {
+      const Svd result(a, kVectors);
+      u = result.matrixU();
+      v = result.matrixV();
+      s = result.singularValues();
+    }
+    batch.store(0, i, Matrix(u.leftCols(full ? rows : least)));
+    batch.store(1, i, s);
+    batch.store(2, i, Matrix(v.leftCols(full ? columns : least).transpose()));
+  }
+}
+
+void svdvals(const LibraryCall& call) {
+  const Batch batch(call, 2);
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const Matrix a = batch.matrix(0, i);
+    need_finite(a, "the singular value decomposition");
+    Vector s(std::min(a.rows(), a.cols()));
+    if (s.size() > 0) s = Svd(a).singularValues();
+    batch.store(0, i, s);
+  }
+}
+
+void eigh(const LibraryCall& call) {
+  const Batch batch(call, 2);
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const Matrix a = batch.matrix(0, i);
+    if (a.size() == 0) continue;
+    const auto solver = symmetric_eigen(a, batch.flag(0), Eigen::ComputeEigenvectors);
+    batch.store(0, i, Vector(solver.eigenvalues()));
+    batch.store(1, i, Matrix(solver.eigenvectors()));
+  }
+}
+
+void eigvalsh(const LibraryCall& call) {
+  const Batch batch(call, 2);
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const Matrix a = batch.matrix(0, i);
+    if (a.size() == 0) continue;
+    batch.store(0, i, Vector(symmetric_eigen(a, batch.flag(0), Eigen::EigenvaluesOnly).eigenvalues()));
+  }
+}
+
+// The solution of least norm; singular values up to rcond times the largest count as 0.
+void lstsq(const LibraryCall& call) {
+  const Batch batch(call, 2);
+  const int64_t rows = batch.input_dim(0, 2);
+  const int64_t columns = batch.input_dim(0, 1);
+  const int64_t least = std::min(rows, columns);
+  const double rcond = call.attributes[0];
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const Matrix a = batch.matrix(0, i);
+    const Matrix b = batch.matrix(1, i);
+    need_finite(a, "least squares");
+    Matrix x = Matrix::Zero(columns, b.cols());
+    Vector s(least);
+    int64_t rank = 0;
+    if (least > 0) {
+      const Svd result(a, kVectors);
+      s = result.singularValues();
+      for (int64_t k = 0; k < least; ++k) {
+        if (!(s[k] > rcond * s[0])) continue;
+        ++rank;
+        x += result.matrixV().col(k) * (result.matrixU().col(k).transpose() * b) / s[k];
+      }
+    }
+    batch.store(0, i, x);
+    const Matrix difference = a * x - b;
+    if (batch.output_dim(1, 1) > 0) batch.store(1, i, Vector(difference.colwise().squaredNorm()));
+    batch.store_integer(2, i, rank);
+    batch.store(3, i, s);
+  }
+}
+
+}  // namespace toroid::linalg

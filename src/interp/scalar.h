@@ -1,0 +1,26 @@
+// What each ScalarOp computes: one element at a time, with PyTorch's results for NaN, signs, overflow and rounding.
+//
+// Floats are computed in double and rounded to their dtype by the caller; for + - * / and sqrt that equals computing
+// in the dtype itself, for the others it is at least as exact. Integers and Bool are computed in int64_t and wrapped
+// to their dtype. Predicates (eq, isnan, …) give 0 or 1. Where is left to the caller: its operands differ in dtype.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/dtype.h"
+#include "graph/scalar_op.h"
+
+namespace toroid {
+
+// `dtype` is the operands' (nextafter and the shifts depend on it). Unary operators ignore `b`. Throws
+// Error{InvalidInput} for an integer divided by zero.
+double apply(ScalarOp op, DType dtype, double a, double b);
+int64_t apply(ScalarOp op, DType dtype, int64_t a, int64_t b);
+
+// As a store to a tensor of that dtype changes it.
+double rounded_to(DType dtype, double value);
+int64_t wrapped_to(DType dtype, int64_t value);
+// Cast of a float to an integer dtype: truncates; NaN and what does not fit give the least integer, as x86 does.
+int64_t truncated_to(DType dtype, double value);
+
+}  // namespace toroid
