@@ -126,8 +126,13 @@ IndexFunction index_function(sym::Expr expr, const std::vector<sym::Expr>& axes,
 // data-dependent sizes anew.
 class Evaluator {
  public:
-  Evaluator(const Program& program, const Graph& graph, SymbolValues symbols, const EvaluateOptions& options)
-      : program_(program), graph_(graph), symbols_(std::move(symbols)), options_(options) {}
+  Evaluator(const Program& program, const Graph& graph, SymbolValues symbols, std::span<const sym::Expr> later_guards,
+            const EvaluateOptions& options)
+      : program_(program),
+        graph_(graph),
+        symbols_(std::move(symbols)),
+        later_guards_(later_guards),
+        options_(options) {}
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs) {
     inputs_ = inputs;
@@ -158,6 +163,11 @@ class Evaluator {
     TOROID_CHECK(results.size() == node.outputs.size(), "{} results for {} outputs", results.size(),
                  node.outputs.size());
     for (size_t i = 0; i < results.size(); ++i) check_type(graph_.type(node.outputs[i]), results[i]);
+    for (const SymbolBinding& binding : graph_.bindings) {
+      for (size_t i = 0; i < results.size(); ++i) {
+        if (binding.value == node.outputs[i]) bind(binding.expr, results[i].int_at(0));
+      }
+    }
     if (options_.after_node) options_.after_node(graph_, node, results);
     for (size_t i = 0; i < results.size(); ++i) {
       const auto output = static_cast<size_t>(node.outputs[i]);
@@ -166,6 +176,33 @@ class Evaluator {
     for (ValueId input : node.inputs) {
       const auto index = static_cast<size_t>(input);
       if (--uses_[index] == 0) values_[index] = {};
+    }
+  }
+
+  // A number read out of a tensor is what `expr` stands for from now on. Guards that waited for it are checked.
+  void bind(sym::Expr expr, int64_t value) {
+    auto is_open = [this](sym::Expr symbol) { return !symbols_.find(symbol).has_value(); };
+    std::vector<sym::Expr> open = sym::free_symbols(expr);
+    std::erase_if(open, std::not_fn(is_open));
+    if (open.size() == 1) {
+      const std::optional<sym::Linear> linear = sym::linear_in(expr, open[0]);
+      TOROID_CHECK(linear && linear->coefficient.is_const(1), "'{}' does not define a symbol", sym::to_string(expr));
+      const int64_t symbol_value = value - symbols_.evaluate(linear->rest);
+      const sym::Range range = open[0].range();
+      if (symbol_value < range.min || symbol_value > range.max) {
+        throw Error(ErrorKind::InvalidInput, fmt::format("{} = {} is outside of [{}, {}], which the program relies on",
+                                                         sym::to_string(open[0]), symbol_value, range.min, range.max));
+      }
+      symbols_.set(open[0], symbol_value);
+    } else if (symbols_.evaluate(expr) != value) {
+      throw Error(ErrorKind::InvalidInput, fmt::format("{} is {} by the inputs' shapes, but {} was given",
+                                                       sym::to_string(expr), symbols_.evaluate(expr), value));
+    }
+    for (sym::Expr guard : later_guards_) {
+      const std::vector<sym::Expr> symbols = sym::free_symbols(guard);
+      if (std::any_of(symbols.begin(), symbols.end(), is_open) || symbols_.evaluate(guard) != 0) continue;
+      throw Error(ErrorKind::InvalidInput, fmt::format("the values {} = {} violate {}, which the program relies on",
+                                                       sym::to_string(expr), value, sym::to_string(guard)));
     }
   }
 
@@ -270,7 +307,7 @@ class Evaluator {
   std::vector<HostTensor> call(const Argument& subgraph, std::span<const HostTensor> operands) {
     const auto* ref = std::get_if<SubgraphRef>(&subgraph);
     TOROID_CHECK(ref != nullptr, "a higher-order argument that should be a subgraph is none");
-    return Evaluator(program_, program_.subgraphs[ref->index], symbols_, options_).run(operands);
+    return Evaluator(program_, program_.subgraphs[ref->index], symbols_, later_guards_, options_).run(operands);
   }
 
   static std::vector<HostTensor> operands(const HigherOrder& op, size_t first, std::span<const HostTensor> in) {
@@ -325,6 +362,7 @@ class Evaluator {
   const Program& program_;
   const Graph& graph_;
   SymbolValues symbols_;
+  std::span<const sym::Expr> later_guards_;
   const EvaluateOptions& options_;
   std::span<const HostTensor> inputs_;
   std::vector<HostTensor> values_;  // by ValueId
@@ -352,7 +390,7 @@ std::vector<HostTensor> evaluate(const Program& program, std::span<const HostTen
   std::vector<InputShape> shapes;
   for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
   const BindingPlan plan = plan_bindings(program);
-  return Evaluator(program, program.graph, bind_symbols(program, plan, shapes), options).run(inputs);
+  return Evaluator(program, program.graph, bind_symbols(program, plan, shapes), plan.later_guards, options).run(inputs);
 }
 
 }  // namespace toroid

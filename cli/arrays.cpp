@@ -1,0 +1,72 @@
+#include "arrays.h"
+
+#include "frontend/safetensors.h"
+#include "support/error.h"
+
+namespace toroid::cli {
+namespace {
+
+HostTensor host_tensor(const SafeTensors& file, const SafeTensor& tensor) {
+  return HostTensor(tensor.dtype, tensor.sizes, tensor.bytes, file.owner);
+}
+
+}  // namespace
+
+std::vector<HostTensor> read_inputs(const std::filesystem::path& path, const Program& program) {
+  const SafeTensors file = read_safetensors(path);
+  const bool by_name = !program.inputs.empty() && file.find(program.inputs[0].name) != nullptr;
+  std::vector<HostTensor> inputs;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const std::string name = by_name ? program.inputs[i].name : fmt::format("in{}", i);
+    const SafeTensor* tensor = file.find(name);
+    if (tensor == nullptr) {
+      std::vector<std::string> given;
+      for (const SafeTensor& other : file.tensors) given.push_back(other.name);
+      throw Error(ErrorKind::InvalidInput, fmt::format("{} has no tensor '{}' for input {} of {}", path.string(), name,
+                                                       i + 1, program.inputs.size()))
+          .help(fmt::format("it has: {}; name them as the program does ({}), or in0, in1, …", fmt::join(given, ", "),
+                            program.inputs[i].name));
+    }
+    inputs.push_back(host_tensor(file, *tensor));
+  }
+  if (file.tensors.size() > inputs.size()) {
+    throw Error(ErrorKind::InvalidInput, fmt::format("{} has {} tensors, the program takes {}", path.string(),
+                                                     file.tensors.size(), inputs.size()))
+        .help("give one tensor for each input");
+  }
+  return inputs;
+}
+
+std::vector<HostTensor> read_outputs(const std::filesystem::path& path) {
+  const SafeTensors file = read_safetensors(path);
+  std::vector<HostTensor> outputs;
+  for (size_t i = 0; i < file.tensors.size(); ++i) {
+    const SafeTensor* tensor = file.find(fmt::format("out{}", i));
+    if (tensor == nullptr) {
+      throw Error(ErrorKind::InvalidInput,
+                  fmt::format("{} has {} tensors but no 'out{}'", path.string(), file.tensors.size(), i));
+    }
+    outputs.push_back(host_tensor(file, *tensor));
+  }
+  return outputs;
+}
+
+void write_outputs(const std::filesystem::path& path, std::span<const HostTensor> outputs) {
+  std::vector<SafeTensor> tensors;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    tensors.push_back({fmt::format("out{}", i), outputs[i].dtype(), outputs[i].sizes(), outputs[i].bytes()});
+  }
+  write_safetensors(path, tensors);
+}
+
+std::vector<size_t> user_outputs(const Program& program) {
+  std::vector<size_t> positions;
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const OutputKind kind = program.outputs[i].kind;
+    const bool returned = kind == OutputKind::User || kind == OutputKind::Loss || kind == OutputKind::Gradient;
+    if (returned) positions.push_back(i);
+  }
+  return positions;
+}
+
+}  // namespace toroid::cli

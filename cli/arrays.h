@@ -1,0 +1,24 @@
+// A program's inputs and outputs as safetensors files.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "interp/host_tensor.h"
+
+namespace toroid::cli {
+
+// The program's inputs, in its order: by their names if the file has the first of them, else as in0, in1, …. Throws
+// Error{InvalidInput} for one that is missing.
+std::vector<HostTensor> read_inputs(const std::filesystem::path& path, const Program& program);
+
+// out0, out1, … of a file, as many as there are.
+std::vector<HostTensor> read_outputs(const std::filesystem::path& path);
+void write_outputs(const std::filesystem::path& path, std::span<const HostTensor> outputs);
+
+// Those of a call's results that the model returns to the user, and their positions among all outputs.
+std::vector<size_t> user_outputs(const Program& program);
+
+}  // namespace toroid::cli

@@ -1,0 +1,19 @@
+// A command of the command line, and what commands share.
+#pragma once
+
+#include <string_view>
+
+namespace toroid::cli {
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  // argv[0] is the command's name. Returns the exit status; throws Error.
+  int (*run)(int argc, const char* const* argv);
+};
+
+int cmd_run(int argc, const char* const* argv);
+int cmd_conform(int argc, const char* const* argv);
+int cmd_ops(int argc, const char* const* argv);
+
+}  // namespace toroid::cli

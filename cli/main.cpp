@@ -1,0 +1,53 @@
+// The command `toroid`: finds the command in the table and runs it. Errors go to stderr with their next step; the exit
+// status is then 1, and 2 for a command line that cannot be understood.
+#include <exception>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <CLI/Error.hpp>
+
+#include "command.h"
+#include "support/error.h"
+
+namespace {
+
+using namespace toroid;
+using namespace toroid::cli;
+
+constexpr Command kCommands[] = {
+    {"run", "run a model on tensors from files", cmd_run},
+    {"conform", "compare models with recorded results", cmd_conform},
+    {"ops", "list supported or missing operators", cmd_ops},
+};
+
+void print_help(FILE* to) {
+  fmt::print(to, "usage: toroid COMMAND ...\n\n");
+  for (const Command& command : kCommands) fmt::print(to, "  {:<10} {}\n", command.name, command.summary);
+  fmt::print(to, "\n'toroid COMMAND --help' lists a command's flags.\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  if (name == "help" || name == "--help" || name == "-h") {
+    print_help(stdout);
+    return 0;
+  }
+  for (const Command& command : kCommands) {
+    if (command.name != name) continue;
+    try {
+      return command.run(argc - 1, argv + 1);
+    } catch (const Error& error) {
+      fmt::print(stderr, "{}\n", error.report());
+    } catch (const std::bad_alloc&) {
+      fmt::print(stderr, "error: out of memory\n  help: close other programs, or run on a larger machine\n");
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "error: {}\n  help: this is a bug in toroid; please report it\n", error.what());
+    }
+    return 1;
+  }
+  if (!name.empty()) fmt::print(stderr, "error: '{}' is no command of toroid\n\n", name);
+  print_help(stderr);
+  return 2;
+}

@@ -1,0 +1,27 @@
+// toroid run MODEL --inputs IN.safetensors --outputs OUT.safetensors
+#include "arrays.h"
+#include "backend.h"
+#include "command.h"
+#include "flags.h"
+
+namespace toroid::cli {
+
+int cmd_run(int argc, const char* const* argv) {
+  std::string model, inputs_path, outputs_path;
+  std::string backend = "interp";
+  Flags flags("run", "Runs a model on tensors from a file and writes its results.");
+  flags.add_option("MODEL", model, "a .pt2 file")->required();
+  flags.add_option("--inputs", inputs_path, "safetensors with the inputs, by name or as in0, in1, …")->required();
+  flags.add_option("--outputs", outputs_path, "safetensors to write, out0, out1, …")->required();
+  flags.add_option("--backend", backend, std::string("what computes: ") + kBackends)->capture_default_str();
+  if (const auto status = flags.read(argc, argv)) return *status;
+
+  const std::unique_ptr<Callable> callable = load_model(model, backend);
+  const std::vector<HostTensor> results = callable->call(read_inputs(inputs_path, callable->program()));
+  std::vector<HostTensor> returned;
+  for (size_t position : user_outputs(callable->program())) returned.push_back(results[position]);
+  write_outputs(outputs_path, returned);
+  return 0;
+}
+
+}  // namespace toroid::cli
