@@ -1,5 +1,9 @@
 #include "passes/dead_code.h"
 
+#include <algorithm>
+
+#include "passes/graph_copy.h"
+
 namespace toroid {
 namespace {
 
@@ -15,34 +19,11 @@ bool remove_dead_nodes(Graph& graph) {
   }
   if (std::find(used.begin(), used.end(), false) == used.end()) return false;
 
-  Graph kept;
-  for (size_t i = 1; i < graph.provenances().size(); ++i) kept.add_provenance(graph.provenances()[i]);
-  std::vector<ValueId> new_id(graph.num_values());
-  auto translate = [&](const std::vector<ValueId>& values) {
-    std::vector<ValueId> translated;
-    for (ValueId value : values) translated.push_back(new_id[static_cast<size_t>(value)]);
-    return translated;
-  };
+  GraphCopy kept(graph);
   for (size_t i = 0; i < graph.num_nodes(); ++i) {
-    if (!used[i]) continue;
-    Node& node = graph.node(NodeId{static_cast<uint32_t>(i)});
-    std::vector<TensorType> types;
-    std::vector<std::string> names;
-    for (ValueId output : node.outputs) {
-      types.push_back(std::move(graph.value(output).type));
-      names.push_back(std::move(graph.value(output).name));
-    }
-    const NodeId id =
-        kept.add_node(std::move(node.op), translate(node.inputs), std::move(types), node.provenance, std::move(names));
-    for (size_t k = 0; k < node.outputs.size(); ++k)
-      new_id[static_cast<size_t>(node.outputs[k])] = kept.node(id).outputs[k];
+    if (used[i]) kept.node(NodeId{static_cast<uint32_t>(i)});
   }
-  kept.inputs = translate(graph.inputs);
-  kept.outputs = translate(graph.outputs);
-  for (const SymbolBinding& binding : graph.bindings) {
-    kept.bindings.push_back({binding.expr, new_id[static_cast<size_t>(binding.value)]});
-  }
-  graph = std::move(kept);
+  graph = kept.finish();
   return true;
 }
 

@@ -1,0 +1,37 @@
+// Rebuilds a graph node by node, for passes that drop or replace nodes: a graph's table only grows.
+//
+//   GraphCopy copy(old);
+//   for each node of old: copy.node(id), or copy.replace(its output, another value of the copy)
+//   graph = copy.finish();
+//
+// Names, provenance, inputs, outputs and symbols' definitions carry over.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace toroid {
+
+class GraphCopy {
+ public:
+  explicit GraphCopy(const Graph& source);
+
+  // The copy of a node, with its operands translated.
+  NodeId node(NodeId id);
+  // A node of another kind in the place of the one that gives `value`, with its type and name.
+  void substitute(ValueId value, Op op);
+  // Uses of `value` become uses of `other`, which was copied before.
+  void forward(ValueId value, ValueId other) { new_id(value) = new_id(other); }
+
+  // Outputs must have been copied or replaced.
+  Graph finish();
+
+ private:
+  ValueId& new_id(ValueId old) { return new_ids_[static_cast<size_t>(old)]; }
+  std::vector<ValueId> translate(const std::vector<ValueId>& values);
+
+  const Graph& source_;
+  Graph target_;
+  std::vector<ValueId> new_ids_;
+};
+
+}  // namespace toroid
