@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "interp/polynomials.h"
 #include "interp/special_functions.h"
 #include "support/error.h"
 #include "support/float16.h"
@@ -187,6 +188,14 @@ double apply(ScalarOp op, DType dtype, double a, double b) {
     case ScalarOp::Igamma: return special::igamma(a, b);
     case ScalarOp::Igammac: return special::igammac(a, b);
     case ScalarOp::Zeta: return special::zeta(a, b);
+    case ScalarOp::ChebyshevT: return special::chebyshev_t(a, b);
+    case ScalarOp::ChebyshevU: return special::chebyshev_u(a, b);
+    case ScalarOp::ChebyshevV: return special::chebyshev_v(a, b);
+    case ScalarOp::ChebyshevW: return special::chebyshev_w(a, b);
+    case ScalarOp::HermiteH: return special::hermite_h(a, b);
+    case ScalarOp::HermiteHe: return special::hermite_he(a, b);
+    case ScalarOp::LaguerreL: return special::laguerre_l(a, b);
+    case ScalarOp::LegendreP: return special::legendre_p(a, b);
     case ScalarOp::Eq: return a == b;
     case ScalarOp::Ne: return a != b;
     case ScalarOp::Lt: return a < b;
