@@ -27,6 +27,7 @@ std::vector<Tensor> index_select(Decomposer& d, const Args& a) {
 std::vector<Tensor> gather(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self"), index = a.tensor("index");
   const Sizes sizes = index.sizes();
+  if (index.numel().is_const(0)) return {d.b.full(sizes, x.dtype(), 0.0)};  // of any rank
   if (x.rank() == 0) x = d.b.unsqueeze(x, 0);
   if (index.rank() == 0) index = d.b.unsqueeze(index, 0);
   return {d.b.reshape(d.b.gather(x, index_along(index, d.b.wrap_dim(a.constant("dim"), x.rank()))), sizes)};

@@ -447,6 +447,7 @@ std::vector<Tensor> tensorsolve(Decomposer& d, const Args& a) {
 std::vector<Tensor> linalg_vander(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor x = a.tensor("x");
+  if (x.rank() == 0) x = b.unsqueeze(x, 0);
   const sym::Expr n = a.has("N") ? a.integer("N") : x.size(-1);
   if (x.dtype() == DType::Bool) x = b.cast(x, DType::I64);
   Sizes sizes = x.sizes();

@@ -40,8 +40,10 @@ Tensor singular_values(Decomposer& d, Tensor x, const Dims& dims) {
   return d.call1("aten::linalg_svdvals", {d.b.permute(x, order)});
 }
 
+// The largest of no norms is 0.
 Tensor extremum(Tensor x, bool largest, int64_t dim) {
   Builder& b = x.builder();
+  if (largest && x.size(dim).is_const(0)) return b.sum(x, {dim});
   return largest ? b.amax(x, {dim}) : b.amin(x, {dim});
 }
 

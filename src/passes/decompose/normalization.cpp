@@ -72,6 +72,7 @@ BatchNorm normalize_batch(Decomposer& d, const Args& a, bool training, double mo
   Builder& b = d.b;
   Tensor input = a.tensor("input"), x = wide(input);
   const int64_t rank = x.rank();
+  if (input.numel().is_const(0)) return {.y = input, .mean = {}, .inverse_deviation = {}, .running_mean = {}, .running_variance = {}};
   if (rank < 2) throw Error(ErrorKind::InvalidModel, "batch_norm needs a channel dim");
   Tensor weight = per_channel(a.optional_tensor("weight"), rank), bias = per_channel(a.optional_tensor("bias"), rank);
   Tensor running_mean = a.optional_tensor("running_mean"), running_var = a.optional_tensor("running_var");

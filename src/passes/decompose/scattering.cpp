@@ -256,6 +256,7 @@ std::vector<Tensor> nonzero_static(Decomposer& d, const Args& a) {
   Tensor self = a.tensor("self");
   const sym::Expr size = a.integer("size");
   if (self.rank() == 0) return {b.full({size, 0}, DType::I64, sym::Expr(0))};
+  if (self.numel().is_const(0)) return {b.full({size, self.rank()}, DType::I64, a.integer("fill_value"))};
   const Tensor unused = b.scalar(DType::I64, sym::Expr(-1));
   Tensor is_set = b.reshape(b.cast(self, DType::Bool), {self.numel()});
   Tensor rank = b.scan(ScanOp::Sum, b.cast(is_set, DType::I64), 0)[0] + unused;
