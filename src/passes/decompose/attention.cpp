@@ -149,29 +149,10 @@ std::vector<Tensor> flash_attention_for_cpu_backward(Decomposer& d, const Args& 
           b.cast(b.matmul(transposed(weights), grad), in.v.dtype())};
 }
 
-// softmax with zeros, not NaN, where a whole row is -inf.
-std::vector<Tensor> safe_softmax(Decomposer& d, const Args& a) {
-  Builder& b = d.b;
-  Tensor x = a.tensor("self");
-  const int64_t dim = a.constant("dim");
-  const std::optional<DType> dtype = a.dtype("dtype");
-  if (dtype) x = b.cast(x, *dtype);
-  Tensor in = is_floating(x.dtype()) ? x : b.cast(x, DType::F32);
-  const DType result = in.dtype();
-  in = wide(in);
-  Tensor largest = b.amax(in, {dim});
-  Tensor is_blind = b.binary(ScalarOp::Eq, largest, Scalar(-std::numeric_limits<double>::infinity()));
-  auto keep = [&](Tensor t) { return in.rank() == 0 ? t : b.keep(t, {dim}); };
-  Tensor weights = b.unary(ScalarOp::Exp, in - keep(largest));
-  Tensor y = weights / keep(b.sum(weights, {dim}));
-  return {b.cast(b.where(keep(is_blind), b.scalar(y.dtype(), 0.0), y), result)};
-}
-
 constexpr DecompositionRow kRows[] = {
     {"aten::scaled_dot_product_attention", scaled_dot_product_attention},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_attention_for_cpu_backward},
-    {"aten::_safe_softmax", safe_softmax},
 };
 
 }  // namespace

@@ -140,6 +140,8 @@ std::span<const DecompositionRow> matrix_norm_rows();     // matrix_norm.cpp
 std::span<const DecompositionRow> backward_rows();        // backward.cpp
 std::span<const DecompositionRow> mutation_rows();        // mutation.cpp: copy, fill, zero: what only in-place spellings need
 
+std::vector<std::span<const DecompositionRow>> decomposition_families();  // all of the tables
+
 // The function that serves the operator called `schema_name` (any of its in-place, out or _copy spellings); null if none.
 Decomposition find_decomposition(const Schema& schema);
 

@@ -30,10 +30,7 @@ std::string error_of(std::string_view text) {
 
 TEST(Registry, EveryRowNamesAnOperator) {
   std::set<std::string_view> seen;
-  for (std::span<const DecompositionRow> family :
-       {pointwise_rows(), activation_rows(), creation_rows(), view_rows(), reduction_rows(), indexing_rows(),
-        matmul_rows(), convolution_rows(), normalization_rows(), attention_rows(), loss_rows(), recurrent_rows(),
-        linalg_rows(), backward_rows(), mutation_rows()}) {
+  for (std::span<const DecompositionRow> family : decomposition_families()) {
     for (const DecompositionRow& row : family) {
       EXPECT_TRUE(seen.insert(row.op).second) << row.op << " has two rows";
       if (row.op.ends_with(".*")) {

@@ -30,11 +30,6 @@ std::vector<Tensor> pairwise_distance(Decomposer& d, const Args& a) {
   return {d.b.cast(norm_of(d, difference, a.number("p"), {-1}, a.flag("keepdim")), pair.dtype)};
 }
 
-std::vector<Tensor> dist(Decomposer& d, const Args& a) {
-  const Pair pair = pair_of(d, a, "self", "other");
-  return {d.b.cast(norm_of(d, pair.x - pair.y, a.number("p"), {}), pair.dtype)};
-}
-
 // All distances between rows of [.., P, M] and rows of [.., R, M].
 Tensor all_distances(Decomposer& d, const Pair& pair, double p) {
   return d.b.cast(norm_of(d, d.b.unsqueeze(pair.x, -2) - d.b.unsqueeze(pair.y, -3), p, {-1}), pair.dtype);
@@ -75,7 +70,6 @@ std::vector<Tensor> cosine_similarity(Decomposer& d, const Args& a) {
 
 constexpr DecompositionRow kRows[] = {
     {"aten::pairwise_distance", pairwise_distance},
-    {"aten::dist", dist},
     {"aten::cdist", cdist},
     {"aten::_cdist_forward", cdist},
     {"aten::_euclidean_dist", euclidean_dist},

@@ -1,4 +1,4 @@
-// Reading by index: index, gather, take, index_select and searches.
+// Reading by index: index, gather, take, index_select, isin.
 //
 // Each becomes one Gather with an index tensor per dim, broadcast together; a whole dim is its own positions:
 //
@@ -65,7 +65,7 @@ std::vector<Tensor> masked_index(Decomposer& d, const Args& a) {
   return {d.b.where(mask, picked, d.b.scalar(x.dtype(), a.scalar("fill")))};
 }
 
-// ---- searches ---------------------------------------------------------------------------------------------------------------
+// ---- membership -------------------------------------------------------------------------------------------------------------
 
 Tensor is_in(Tensor elements, Tensor candidates, bool invert) {
   Builder& b = elements.builder();
@@ -89,46 +89,6 @@ std::vector<Tensor> isin_scalar_tensor(Decomposer& d, const Args& a) {
   return {a.flag("invert") ? d.b.unary(ScalarOp::BitNot, found) : found};
 }
 
-// How many of the sorted `sequence` […, n] come before each of `values` […, m]; of equal ones all with `right`, else none.
-Tensor count_before(Tensor sequence, Tensor values, bool right, DType dtype) {
-  Builder& b = sequence.builder();
-  Tensor wanted = b.unsqueeze(values, -1);
-  Tensor present = values.rank() > 0 && sequence.rank() > 1 ? b.unsqueeze(sequence, -2) : sequence;
-  const DType common = result_dtype(std::vector<Tensor>{present, wanted});
-  present = b.cast(present, common);
-  wanted = b.cast(wanted, common);
-  // Written so that NaN is the largest, as sort has it.
-  Tensor is_after = right ? b.pointwise(ScalarOp::Gt, {present, wanted}) : b.pointwise(ScalarOp::Ge, {present, wanted});
-  Tensor before = b.unary(ScalarOp::BitNot, is_after);
-  if (is_floating(common)) {
-    Tensor nan_wanted = b.unary(ScalarOp::IsNan, wanted), nan_present = b.unary(ScalarOp::IsNan, present);
-    Tensor not_nan = b.unary(ScalarOp::BitNot, nan_present);
-    Tensor before_number = b.pointwise(ScalarOp::BitAnd, {before, not_nan});
-    before = right ? b.pointwise(ScalarOp::BitOr, {before_number, nan_wanted})
-                   : b.where(nan_wanted, not_nan, before_number);
-  }
-  return b.sum(b.cast(before, dtype), {-1});
-}
-
-DType position_dtype(const Args& a) { return a.flag("out_int32") ? DType::I32 : DType::I64; }
-
-std::vector<Tensor> searchsorted(Decomposer& d, const Args& a) {
-  Tensor sequence = a.tensor("sorted_sequence");
-  const Argument& wanted = a.raw("self");
-  Tensor values = std::holds_alternative<InputRef>(wanted) ? a.tensor("self")
-                                                           : d.b.scalar(sequence.dtype(), a.scalar("self"));
-  if (a.has("sorter")) sequence = d.b.gather(sequence, index_along(a.tensor("sorter"), sequence.rank() - 1));
-  const bool right = a.flag("right") || (a.has("side") && a.text("side") == "right");
-  return {count_before(sequence, values, right, position_dtype(a))};
-}
-
-std::vector<Tensor> bucketize(Decomposer& d, const Args& a) {
-  Tensor boundaries = a.tensor("boundaries");
-  Tensor values = std::holds_alternative<InputRef>(a.raw("self")) ? a.tensor("self")
-                                                                  : d.b.scalar(boundaries.dtype(), a.scalar("self"));
-  return {count_before(boundaries, values, a.flag("right"), position_dtype(a))};
-}
-
 constexpr DecompositionRow kRows[] = {
     {"aten::index.Tensor", index},
     {"aten::index.Tensor_hacked_twin", index},
@@ -142,8 +102,6 @@ constexpr DecompositionRow kRows[] = {
     {"aten::isin.Tensor_Tensor", isin},
     {"aten::isin.Tensor_Scalar", isin_tensor_scalar},
     {"aten::isin.Scalar_Tensor", isin_scalar_tensor},
-    {"aten::searchsorted.*", searchsorted},
-    {"aten::bucketize.*", bucketize},
 };
 
 }  // namespace

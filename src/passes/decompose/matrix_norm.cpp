@@ -103,11 +103,6 @@ std::vector<Tensor> nuclear_norm(Decomposer& d, const Args& a) {
   return {d.b.cast(named_norm(d, in.x, "nuc", has_dim ? a.dims("dim") : Dims{0, 1}, a.flag("keepdim")), in.result)};
 }
 
-std::vector<Tensor> frobenius_norm(Decomposer& d, const Args& a) {
-  const Input in = input_of(a);
-  return {d.b.cast(vector_norm(d, in.x, 2, a.dims("dim"), a.flag("keepdim")), in.result)};
-}
-
 // The ratio of the largest to the smallest singular value, or |A| |A^-1| in another norm.
 std::vector<Tensor> linalg_cond(Decomposer& d, const Args& a) {
   const Input in = input_of(a);
@@ -136,7 +131,6 @@ constexpr DecompositionRow kRows[] = {
     {"aten::linalg_norm.ord_str", linalg_norm_named},
     {"aten::nuclear_norm", nuclear_norm},
     {"aten::nuclear_norm.dim", nuclear_norm},
-    {"aten::frobenius_norm.dim", frobenius_norm},
     {"aten::linalg_cond", linalg_cond},
     {"aten::linalg_cond.p_str", linalg_cond_named},
 };
