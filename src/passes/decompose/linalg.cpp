@@ -449,7 +449,7 @@ std::vector<Tensor> linalg_vander(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("x");
   if (x.rank() == 0) x = b.unsqueeze(x, 0);
   const sym::Expr n = a.has("N") ? a.integer("N") : x.size(-1);
-  if (x.dtype() == DType::Bool) x = b.cast(x, DType::I64);
+  if (!is_floating(x.dtype())) x = b.cast(x, DType::I64);
   Sizes sizes = x.sizes();
   sizes.push_back(n);
   Tensor is_first = eq(positions(b, n, x.rank(), x.rank() + 1), 0);

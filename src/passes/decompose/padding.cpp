@@ -30,19 +30,24 @@ Border border_of(Tensor x, const Sizes& pad) {
   return border;
 }
 
-Tensor pad_with_value(Tensor x, const Sizes& pad, const Scalar& value) {
-  Builder& b = x.builder();
-  Border border = border_of(x, pad);
-  for (int64_t dim = 0; dim < x.rank(); ++dim) {
-    sym::Expr& low = border.low[static_cast<size_t>(dim)];
-    sym::Expr& high = border.high[static_cast<size_t>(dim)];
-    const sym::Expr crop_low = sym::known_lt(low, 0) ? -low : sym::Expr(0),
-                    crop_high = sym::known_lt(high, 0) ? -high : sym::Expr(0);
-    x = b.slice(x, dim, crop_low, x.size(dim) - crop_low - crop_high);
-    low = low + crop_low;
-    high = high + crop_high;
+// Takes off what negative amounts ask for, and leaves the others.
+Tensor crop(Tensor x, Sizes& pad) {
+  border_of(x, pad);  // checks the amounts
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const int64_t dim = x.rank() - 1 - static_cast<int64_t>(i);
+    const sym::Expr low = sym::known_lt(pad[2 * i], 0) ? -pad[2 * i] : sym::Expr(0);
+    const sym::Expr high = sym::known_lt(pad[2 * i + 1], 0) ? -pad[2 * i + 1] : sym::Expr(0);
+    x = x.builder().slice(x, dim, low, x.size(dim) - low - high);
+    pad[2 * i] += low;
+    pad[2 * i + 1] += high;
   }
-  return b.pad(x, border.low, border.high, value);
+  return x;
+}
+
+Tensor pad_with_value(Tensor x, Sizes pad, const Scalar& value) {
+  x = crop(x, pad);
+  const Border border = border_of(x, pad);
+  return x.builder().pad(x, border.low, border.high, value);
 }
 
 // Elements outside come from the index that `inside` gives, from an index that may be negative or too large, and the size.
@@ -71,8 +76,11 @@ Tensor pad_reflect(Tensor x, const Sizes& pad) {
 Tensor pad_replicate(Tensor x, const Sizes& pad) {
   return pad_with_own(x, pad, [](sym::Expr i, sym::Expr size) { return sym::min(sym::max(i, 0), size - 1); });
 }
+// What is left after cropping goes around.
 Tensor pad_circular(Tensor x, const Sizes& pad) {
-  return pad_with_own(x, pad, [](sym::Expr i, sym::Expr size) { return sym::mod(i, size); });
+  Sizes amounts = pad;
+  x = crop(x, amounts);
+  return pad_with_own(x, amounts, [](sym::Expr i, sym::Expr size) { return sym::mod(i, size); });
 }
 
 std::vector<Tensor> pad(Decomposer&, const Args& a) {
@@ -121,6 +129,16 @@ std::vector<Tensor> roll(Decomposer& d, const Args& a) {
   }
   if (shifts.size() != dims.size()) throw Error(ErrorKind::InvalidModel, "roll needs as many shifts as dims");
   return {x.rank() == 0 ? x : rolled(x, shifts, dims)};
+}
+
+// Moves the middle of each dim to its start (ifftshift) or back (fftshift).
+template <bool inverse>
+std::vector<Tensor> fftshift(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("self");
+  const Dims dims = d.b.wrap_dims(a.dims("dim"), x.rank());
+  Sizes shifts;
+  for (int64_t dim : dims) shifts.push_back(sym::floor_div(x.size(dim) + (inverse ? 1 : 0), 2));
+  return {rolled(x, shifts, dims)};
 }
 
 // Each dim as many times as `repeats` says; a list that is longer than the rank adds dims in front.
@@ -243,6 +261,8 @@ constexpr DecompositionRow kRows[] = {
     {"aten::replication_pad3d", replication_pad},
 
     {"aten::roll", roll},
+    {"aten::fft_fftshift", fftshift<false>},
+    {"aten::fft_ifftshift", fftshift<true>},
     {"aten::repeat", repeat},
     {"aten::tile", repeat},
     {"aten::repeat_interleave.self_int", repeat_interleave},

@@ -119,17 +119,14 @@ std::vector<Tensor> lerp(Decomposer& d, const Args& a) {
 
 std::vector<Tensor> div(Decomposer& d, const Args& a) {
   const DType dtype = promoted_dtype(a, {"self", "other"});
-  if (!a.has("rounding_mode")) {
-    return combine(
-        d, a, as_floating(dtype), [](Tensor x, Tensor y) { return x / y; }, "self", "other");
-  }
-  const std::string mode = a.text("rounding_mode");
-  if (mode != "floor" && mode != "trunc")
-    throw Error(ErrorKind::InvalidModel, fmt::format("division rounding mode '{}'", mode));
-  return combine(
-      d, a, dtype,
-      [&](Tensor x, Tensor y) { return apply(mode == "floor" ? ScalarOp::FloorDiv : ScalarOp::TruncDiv, x, y); },
-      "self", "other");
+  const std::string mode = a.has("rounding_mode") ? a.text("rounding_mode") : "";
+  auto quotient = [](Tensor x, Tensor y) { return x / y; };
+  if (mode.empty()) return combine(d, a, as_floating(dtype), quotient, "self", "other");
+  if (mode == "floor") return arithmetic<ScalarOp::FloorDiv>(d, a);
+  if (mode != "trunc") throw Error(ErrorKind::InvalidModel, fmt::format("division rounding mode '{}'", mode));
+  // The quotient is rounded to its dtype first, as in PyTorch.
+  if (is_floating(dtype)) return {trunc(combine(d, a, dtype, quotient, "self", "other")[0])};
+  return arithmetic<ScalarOp::TruncDiv>(d, a);
 }
 
 std::vector<Tensor> lcm(Decomposer& d, const Args& a) {

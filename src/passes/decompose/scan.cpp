@@ -1,4 +1,6 @@
 // Running sums, products and extrema along a dim, differences, and the numerical integrals and derivatives made of them.
+#include <algorithm>
+
 #include "passes/decompose/formula.h"
 #include "passes/decompose/operands.h"
 #include "passes/decompose/over_dims.h"
@@ -59,52 +61,58 @@ std::vector<Tensor> diff(Decomposer& d, const Args& a) {
 
 // ---- integrals -----------------------------------------------------------------------------------------------------------------
 
-Tensor as_real(Tensor x) { return x.builder().cast(x, compute_dtype(as_floating(x.dtype()))); }
-
-// The areas between neighbours under y, whose places are x (rank 1: the same for every row).
-Tensor trapezoids(Tensor y, Tensor x, int64_t dim) {
+// Twice the areas between neighbours under y, whose places are x (rank 1: the same for every row). Integers stay integers.
+Tensor double_areas(Tensor y, Tensor x, int64_t dim) {
   Builder& b = y.builder();
+  Sizes sizes(y.sizes().size(), 1);
   if (x.rank() == 1) {
-    Sizes sizes(y.sizes().size(), 1);
     sizes[static_cast<size_t>(dim)] = x.size(0);
     x = b.reshape(x, sizes);
   } else if (x.rank() < y.rank()) {
-    Sizes sizes(x.sizes());
-    sizes.insert(sizes.begin(), y.sizes().size() - sizes.size(), 1);
+    std::copy(x.sizes().rbegin(), x.sizes().rend(), sizes.rbegin());
     x = b.reshape(x, sizes);
   }
-  return (without_first(y, dim) + without_last(y, dim)) * (without_first(x, dim) - without_last(x, dim)) * 0.5;
+  return (without_first(x, dim) - without_last(x, dim)) * (without_first(y, dim) + without_last(y, dim));
 }
 
-// The areas in F32 or wider, and the dtype PyTorch gives their sum.
+// The areas times 1 / `unit`, in a dtype to sum them in.
 struct Areas {
   Tensor areas;
+  double unit;
   int64_t dim;
-  DType dtype;
+  DType dtype;  // of the integral
 };
-Areas areas_of(Decomposer&, const Args& a) {
+Areas areas_of(const Args& a) {
   Tensor y = require_real(a.tensor("y"));
   Builder& b = y.builder();
   const int64_t dim = b.wrap_dim(a.constant("dim"), y.rank());
+  DType dtype = y.dtype();
+  Tensor areas;
+  double unit = 0.5;
   if (has_parameter(a, "x")) {
     Tensor x = require_real(a.tensor("x"));
-    return {trapezoids(as_real(y), as_real(x), dim), dim, as_floating(result_dtype(std::vector<Tensor>{y, x}))};
+    dtype = result_dtype(std::vector<Tensor>{y, x});
+    areas = double_areas(b.cast(y, compute_dtype(dtype)), b.cast(x, compute_dtype(dtype)), dim);
+  } else {
+    y = b.cast(y, compute_dtype(dtype));
+    areas = without_first(y, dim) + without_last(y, dim);
+    unit = a.number("dx") / 2;
   }
-  Tensor wide = as_real(y);
-  return {(without_first(wide, dim) + without_last(wide, dim)) * (a.number("dx") / 2), dim, as_floating(y.dtype())};
+  if (!is_floating(dtype)) areas = b.cast(areas, DType::I64);
+  return {areas, unit, dim, as_floating(dtype)};
 }
 
 std::vector<Tensor> trapezoid(Decomposer& d, const Args& a) {
   Tensor y = a.tensor("y");
   const OverDims over = over_dims(y, {a.constant("dim")}, false);
   if (count_along(y, over.dims).is_const(0)) return {d.b.full(over.sizes, as_floating(y.dtype()), 0.0)};
-  const Areas found = areas_of(d, a);
-  return {d.b.cast(d.b.sum(found.areas, {found.dim}), found.dtype)};
+  const Areas found = areas_of(a);
+  return {d.b.cast(d.b.sum(found.areas, {found.dim}) * found.unit, found.dtype)};
 }
 
 std::vector<Tensor> cumulative_trapezoid(Decomposer& d, const Args& a) {
-  const Areas found = areas_of(d, a);
-  return {d.b.cast(d.b.scan(ScanOp::Sum, found.areas, found.dim)[0], found.dtype)};
+  const Areas found = areas_of(a);
+  return {d.b.cast(d.b.scan(ScanOp::Sum, found.areas, found.dim)[0] * found.unit, found.dtype)};
 }
 
 // ---- derivatives ---------------------------------------------------------------------------------------------------------------
