@@ -43,8 +43,11 @@ constexpr std::string_view kConversions[] = {"aten::to",
 // Views if the strides allow it, else copies.
 constexpr std::string_view kReshapes[] = {"aten::reshape", "aten::reshape_as", "aten::flatten", "aten::ravel"};
 
-// Operators whose results torch.export describes wrongly: it gives an LSTM's last states an extra dim of size 1.
-constexpr std::string_view kRecordedWrongly[] = {"aten::lstm.input"};
+// Operators whose results torch.export describes wrongly: it gives an LSTM's last states an extra dim of size 1, and the
+// indices and counts beside unique values the dtype of the values.
+constexpr std::string_view kRecordedWrongly[] = {"aten::lstm.input",         "aten::_unique",
+                                                 "aten::_unique2",           "aten::unique_dim",
+                                                 "aten::unique_consecutive", "aten::unique_dim_consecutive"};
 
 std::vector<sym::Expr> strides_of(const TensorType& type) {
   return type.strides.empty() ? contiguous_strides(type.sizes) : type.strides;

@@ -122,6 +122,8 @@ std::span<const DecompositionRow> scan_rows();            // scan.cpp: cumsum, c
 std::span<const DecompositionRow> sorting_rows();         // sorting.cpp: sort, topk, median, searchsorted, histc
 std::span<const DecompositionRow> indexing_rows();        // indexing.cpp: index, gather, take, searchsorted
 std::span<const DecompositionRow> scattering_rows();      // scattering.cpp: scatter, index_put, index_add, masked_fill
+std::span<const DecompositionRow> data_dependent_rows();  // data_dependent.cpp: nonzero, unique, bincount
+std::span<const DecompositionRow> segment_reduce_rows();  // segment_reduce.cpp
 std::span<const DecompositionRow> embedding_rows();       // embedding.cpp: embedding, embedding_bag, one_hot
 std::span<const DecompositionRow> matmul_rows();          // matmul.cpp: mm, addmm, linear, …
 std::span<const DecompositionRow> contraction_rows();     // contraction.cpp: einsum, tensordot, inner, bilinear

@@ -1,6 +1,7 @@
 // Joining tensors (cat, stack, meshgrid, block_diag) and splitting them (split, chunk, unbind).
 #include <algorithm>
 
+#include "passes/decompose/data_dependent.h"
 #include "passes/decompose/formula.h"
 #include "passes/decompose/literal.h"
 #include "passes/decompose/operands.h"
@@ -220,12 +221,31 @@ std::vector<Tensor> tensor_split_indices(Decomposer& d, const Args& a) {
   return split_at(x, d.b.wrap_dim(a.constant("dim"), x.rank()), a.integers("indices"));
 }
 
-// The sizes of the results must not depend on data: the tensor of positions has to be a constant of the model.
+// At positions computed while running: the parts' sizes and starts are read out of tensors.
+std::vector<Tensor> split_at_computed(Decomposer& d, Tensor x, int64_t dim, Tensor positions) {
+  Builder& b = d.b;
+  if (positions.rank() != 1 || !positions.size(0).is_const()) {
+    throw Error(ErrorKind::Unsupported, "tensor_split into a number of parts that is computed while running");
+  }
+  const Tensor zero = b.full({1}, DType::I64, sym::Expr(0)), size = b.full({1}, DType::I64, x.size(dim));
+  positions = b.cast(positions, DType::I64);
+  positions = minimum(maximum(where(positions < 0, positions + size, positions), zero), size);
+  const Tensor starts = b.cat({zero, positions}, 0);
+  const Tensor lengths = maximum(b.cat({positions, size}, 0) - starts, 0);
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < starts.size(0).value(); ++i) {
+    const sym::Expr start = bound_symbol(b, b.select(starts, 0, i), x.size(dim));
+    const sym::Expr length = bind_recorded(d, static_cast<size_t>(i), dim, b.select(lengths, 0, i), x.size(dim));
+    parts.push_back(b.slice(x, dim, start, length));
+  }
+  return parts;
+}
+
 std::vector<Tensor> tensor_split_tensor(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self"), positions = a.tensor("tensor_indices_or_sections");
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
   const std::optional<std::vector<int64_t>> values = constant_integers(d, positions);
-  if (!values) throw Error(ErrorKind::Unsupported, "tensor_split at positions that are computed while running");
+  if (!values) return split_at_computed(d, x, dim, positions);
   if (positions.rank() == 0) return split_sections(x, dim, values->at(0));
   return split_at(x, dim, Sizes(values->begin(), values->end()));
 }

@@ -3,6 +3,7 @@
 // Borders that mirror or repeat the tensor are index arithmetic, as views are.
 #include <algorithm>
 
+#include "passes/decompose/data_dependent.h"
 #include "passes/decompose/formula.h"
 #include "passes/decompose/operands.h"
 #include "passes/decompose/view_shape.h"
@@ -180,11 +181,10 @@ std::vector<Tensor> repeat_interleave(Decomposer& d, const Args& a) {
   return {d.b.reshape(d.b.expand(d.b.unsqueeze(x, dim + 1), spread), together)};
 }
 
-// The number of results: given, or as the exporter recorded it.
-sym::Expr repeated_size(const Decomposer& d, const Args& a, int64_t dim) {
+// The number of results: given, or the sum of the repetitions.
+sym::Expr repeated_size(Decomposer& d, const Args& a, int64_t dim, Tensor repeats) {
   if (a.has("output_size")) return a.integer("output_size");
-  if (d.recorded.size() == 1) return d.recorded[0].sizes.at(static_cast<size_t>(dim));
-  throw Error(ErrorKind::Unsupported, "repeat_interleave with a number of results that depends on data");
+  return bind_recorded(d, 0, dim, d.b.sum(d.b.cast(repeats, DType::I64), {}), sym::kPosInf);
 }
 
 // For each result the position it repeats: the number of positions whose repetitions end at or before it.
@@ -198,8 +198,8 @@ std::vector<Tensor> repeat_interleave_each(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   int64_t dim = 0;
   Tensor x = flat_unless(a.tensor("self"), a, dim);
-  const sym::Expr count = repeated_size(d, a, dim);
   Tensor repeats = b.expand(b.reshape(a.tensor("repeats"), {-1}), {x.size(dim)});
+  const sym::Expr count = repeated_size(d, a, dim, repeats);
   Tensor positions = repeated_positions(b, repeats, count);
   std::vector<Tensor> indices;
   Sizes sizes = x.sizes();
@@ -212,7 +212,8 @@ std::vector<Tensor> repeat_interleave_each(Decomposer& d, const Args& a) {
   return {b.gather(x, indices)};
 }
 std::vector<Tensor> repeat_interleave_positions(Decomposer& d, const Args& a) {
-  return {repeated_positions(d.b, a.tensor("repeats"), repeated_size(d, a, 0))};
+  const Tensor repeats = a.tensor("repeats");
+  return {repeated_positions(d.b, repeats, repeated_size(d, a, 0, repeats))};
 }
 
 // ---- shuffles ------------------------------------------------------------------------------------------------------------------
