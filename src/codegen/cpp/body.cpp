@@ -1,0 +1,287 @@
+#include "codegen/cpp/body.h"
+
+#include <algorithm>
+
+#include "codegen/cpp/kernel.h"
+#include "codegen/cpp/names.h"
+#include "support/error.h"
+#include "support/match.h"
+
+namespace toroid::codegen {
+
+using loop::ExprId;
+
+void BodyPrinter::begin_nest(std::vector<sym::Expr> loops) {
+  loops_ = std::move(loops);
+  levels_.resize(loops_.size() + 1);
+  std::erase_if(known_, [](const auto& entry) { return entry.second.first > 0; });
+  std::erase_if(known_symbols_, [](const auto& entry) { return entry.second > 0; });
+  level_memo_.clear();
+}
+
+bool BodyPrinter::varies(sym::Expr e) {
+  if (!vector_axis_ || e.is_const()) return false;
+  for (sym::Expr symbol : sym::free_symbols(e)) {
+    if (symbol == *vector_axis_) return true;
+    if (const loop::ValueSymbol* value = exprs_.value_symbol(symbol); value && varies(value->index)) return true;
+  }
+  return false;
+}
+
+bool BodyPrinter::varies(ExprId id) {
+  if (!vector_axis_) return false;
+  if (const auto found = varies_memo_.find(id); found != varies_memo_.end()) return found->second;
+  const loop::ExprOp& op = exprs_.node(id).op;
+  bool result = false;
+  if (const auto* load = std::get_if<loop::Load>(&op)) result = varies(load->index[0]);
+  if (const auto* index = std::get_if<loop::Index>(&op)) result = varies(index->value);
+  if (std::holds_alternative<loop::Accumulated>(op)) result = accumulators_vary;
+  if (std::holds_alternative<loop::Stashed>(op)) result = stashes_vary;
+  for (ExprId operand : exprs_.operands(id)) result = result || varies(operand);
+  varies_memo_[id] = result;
+  return result;
+}
+
+size_t BodyPrinter::level_of(sym::Expr e) {
+  size_t level = 0;
+  if (e.is_const()) return level;
+  for (sym::Expr symbol : sym::free_symbols(e)) {
+    for (size_t d = 0; d < loops_.size(); ++d) {
+      if (loops_[d] == symbol) level = std::max(level, d + 1);
+    }
+    if (const loop::ValueSymbol* value = exprs_.value_symbol(symbol)) level = std::max(level, level_of(value->index));
+  }
+  return level;
+}
+
+size_t BodyPrinter::level_of(ExprId id) {
+  if (const auto found = level_memo_.find(id); found != level_memo_.end()) return found->second;
+  const loop::ExprOp& op = exprs_.node(id).op;
+  size_t level = 0;
+  if (const auto* load = std::get_if<loop::Load>(&op)) level = level_of(load->index[0]);
+  if (const auto* index = std::get_if<loop::Index>(&op)) level = level_of(index->value);
+  if (std::holds_alternative<loop::Accumulated>(op)) level = accumulators_vary ? innermost() : 0;
+  if (std::holds_alternative<loop::Stashed>(op)) level = innermost();
+  for (ExprId operand : exprs_.operands(id)) level = std::max(level, level_of(operand));
+  level_memo_[id] = level;
+  return level;
+}
+
+void BodyPrinter::emit(size_t level, std::string text) {
+  if (scopes_.empty()) {
+    levels_[level].push_back(std::move(text));
+  } else {
+    scopes_.back().lines.push_back(std::move(text));
+  }
+}
+
+OperandText BodyPrinter::define(size_t level, std::string_view base, DType dtype, OperandText text) {
+  const std::string name = fresh(base);
+  if (text.lanes) {
+    emit(level, fmt::format("const auto {} = {};", name, text.text));
+  } else {
+    emit(level, fmt::format("const {} {} = {};", register_type(dtype), name, text.text));
+  }
+  return {name, text.lanes, true};
+}
+
+OperandText BodyPrinter::value(ExprId id) {
+  for (const Scope& scope : scopes_) {
+    if (const auto found = scope.known.find(id); found != scope.known.end()) return found->second;
+  }
+  if (const auto found = known_.find(id); found != known_.end()) return found->second.second;
+  const OperandText result = compute(id);
+  if (scopes_.empty()) {
+    known_[id] = {level_of(id), result};
+  } else {
+    scopes_.back().known[id] = result;
+  }
+  return result;
+}
+
+OperandText BodyPrinter::compute(ExprId id) {
+  const loop::ExprNode& node = exprs_.node(id);
+  const size_t level = level_of(id);
+  return match(
+      node.op,
+      [&](const loop::Literal& o) -> OperandText {
+        const std::string text = match(
+            o.value, [&](bool v) { return literal_text(node.dtype, int64_t{v}); },
+            [&](const sym::Expr& e) { return literal_text(node.dtype, e.value()); },
+            [&](double v) { return literal_text(node.dtype, v); });
+        return {text, false, true};
+      },
+      [&](const loop::Index& o) { return define(level, "index", node.dtype, number(o.value)); },
+      [&](const loop::Load& o) { return define(level, identifier(program_.buffer(o.buffer).name) + "_", node.dtype, load(o, node.dtype)); },
+      [&](const loop::Compute& o) {
+        std::vector<OperandText> operands;
+        bool lanes = false;
+        for (ExprId operand : o.operands) {
+          operands.push_back(value(operand));
+          lanes = lanes || operands.back().lanes;
+        }
+        uses_runtime_ = uses_runtime_ || is_special_function(o.op);
+        const DType dtype = exprs_.dtype(o.operands[o.op == ScalarOp::Where ? 1 : 0]);
+        return define(level, to_string(o.op), node.dtype, {scalar_text(o.op, dtype, operands), lanes});
+      },
+      [&](const loop::Convert& o) {
+        if (const auto* index = std::get_if<loop::Index>(&exprs_.node(o.operand).op); index && node.dtype == DType::Bool) {
+          return define(level, "inside", node.dtype, condition(index->value));
+        }
+        const OperandText operand = value(o.operand);
+        return define(level, "as_" + std::string(to_string(node.dtype)) + "_", node.dtype,
+                      {convert_text(exprs_.dtype(o.operand), node.dtype, operand), operand.lanes});
+      },
+      [&](const loop::BitcastTo& o) {
+        if (is_reduced_float(o.from) || is_reduced_float(o.to) || o.from == DType::Bool || o.to == DType::Bool) {
+          throw Error(ErrorKind::Unsupported, fmt::format("viewing {} as {} is not supported by the CPU backend",
+                                                          to_string(o.from), to_string(o.to)));
+        }
+        const OperandText operand = value(o.operand);
+        const std::string text = operand.lanes ? fmt::format("(vec<{}, W>){}", register_type(o.to), operand.text)
+                                               : fmt::format("bit_cast<{}>({})", register_type(o.to), operand.text);
+        return define(level, "bits", node.dtype, {text, operand.lanes});
+      },
+      [&](const loop::Masked& o) { return masked(o, node.dtype); },
+      [&](const loop::Accumulated& o) { return accumulator(o.id); },
+      [&](const loop::Stashed& o) { return define(level, "kept", node.dtype, stash(o.id)); });
+}
+
+void BodyPrinter::prepare_index(sym::Expr e) {
+  if (e.is_const()) return;
+  for (sym::Expr symbol : sym::free_symbols(e)) {
+    const loop::ValueSymbol* found = exprs_.value_symbol(symbol);
+    if (found == nullptr || known_symbols_.count(symbol)) continue;
+    const loop::ValueSymbol checked = *found;
+    prepare_index(checked.size);
+    const size_t level = level_of(checked.index);
+    OperandText position = value(checked.index);
+    if (exprs_.dtype(checked.index) != DType::I64) {
+      position = {convert_text(exprs_.dtype(checked.index), DType::I64, position), position.lanes};
+    }
+    uses_error_ = true;
+    const std::string name = identifier(symbol.node()->name);
+    if (!position.lanes) {
+      emit(level, fmt::format("const int64_t {} = checked_index({}, {}, error);", name, position.text, index(checked.size)));
+    } else {
+      // Lanes that are masked off hold no index.
+      if (!scopes_.empty() && !scopes_.back().mask.empty()) {
+        position.text = fmt::format("select({}, {}, vec<int64_t, W>{{}})", scopes_.back().mask, position.text);
+      }
+      emit(level, fmt::format("const auto {} = checked_index(lanes, {}, {}, error);", name, position.text, index(checked.size)));
+    }
+    // Inside a masked region the definition is local to it; it is printed again where it is needed again.
+    if (scopes_.empty()) known_symbols_[symbol] = level;
+  }
+}
+
+std::string BodyPrinter::index(sym::Expr e) const { return print_index(exprs_, e); }
+std::string BodyPrinter::lane_index(sym::Expr e) const { return print_index(exprs_, e, *vector_axis_, "l"); }
+
+std::string BodyPrinter::pointer(loop::BufferId buffer, sym::Expr position) const {
+  const std::string name = identifier(program_.buffer(buffer).name);
+  return position.is_const(0) ? name : fmt::format("{} + {}", name, index(position));
+}
+
+OperandText BodyPrinter::load(const loop::Load& op, DType dtype) {
+  const sym::Expr position = op.index[0];
+  prepare_index(position);
+  const std::string name = identifier(program_.buffer(op.buffer).name);
+  const std::string mask = scopes_.empty() ? std::string() : scopes_.back().mask;
+  if (!varies(position)) {
+    const std::string text = fmt::format("load1({})", pointer(op.buffer, position));
+    if (mask.empty()) return {text, false};
+    // Without a lane to read for, the address may be out of bounds.
+    return {fmt::format("any_lane({}) ? {} : {}(0)", mask, text, register_type(dtype)), false};
+  }
+  const auto linear = sym::linear_in(position, *vector_axis_);
+  if (linear && linear->coefficient.is_const(1) && !varies(linear->rest)) {
+    if (mask.empty()) return {fmt::format("load(lanes, {})", pointer(op.buffer, position)), true};
+    return {fmt::format("load_where(lanes, {}, {})", mask, pointer(op.buffer, position)), true};
+  }
+  const std::string at = fmt::format("[&](int l) {{ return {} + {}; }}", name, lane_index(position));
+  if (mask.empty()) return {fmt::format("gather(lanes, {})", at), true};
+  return {fmt::format("gather(lanes, {}, {})", mask, at), true};
+}
+
+OperandText BodyPrinter::number(sym::Expr e) {
+  prepare_index(e);
+  if (!varies(e)) return {fmt::format("int64_t({})", index(e)), false};
+  const auto linear = sym::linear_in(e, *vector_axis_);
+  if (linear && !varies(linear->rest) && !varies(linear->coefficient)) {
+    return {fmt::format("ramp<int64_t, W>() * ({}) + ({})", index(linear->coefficient), index(e)), true};
+  }
+  return {fmt::format("index_of<W>([&](int l) {{ return {}; }})", lane_index(e)), true};
+}
+
+OperandText BodyPrinter::condition(sym::Expr e) {
+  prepare_index(e);
+  if (!varies(e)) return {fmt::format("bool({})", index(e)), false};
+  return {fmt::format("mask_of<W>([&](int l) {{ return {}; }})", lane_index(e)), true};
+}
+
+OperandText BodyPrinter::masked(const loop::Masked& op, DType dtype) {
+  const OperandText condition = value(op.condition);
+  const bool result_varies = varies(op.value) || varies(op.otherwise) || condition.lanes;
+  // All lanes take one side together, or each its own.
+  size_t level = 0;
+  for (ExprId id : {op.condition, op.value, op.otherwise}) level = std::max(level, level_of(id));
+  const std::string outer_mask = scopes_.empty() ? std::string() : scopes_.back().mask;
+  const std::string name = fresh("chosen");
+  auto as_lanes = [&](const OperandText& x) {
+    if (x.lanes || !result_varies) return x.text;
+    return dtype == DType::Bool ? fmt::format("splat_mask<W>({})", x.text)
+                                : fmt::format("splat<{}, W>({})", register_type(dtype), x.text);
+  };
+  auto in_scope = [&](ExprId id, std::string mask, std::string& text) {
+    scopes_.push_back({{}, {}, std::move(mask)});
+    text = as_lanes(value(id));
+    std::vector<std::string> lines = std::move(scopes_.back().lines);
+    scopes_.pop_back();
+    return lines;
+  };
+  if (condition.lanes) {
+    std::string inner = condition.text;
+    std::string other = fmt::format("~{}", condition.text);
+    if (!outer_mask.empty()) {
+      inner = fmt::format("({} & {})", outer_mask, condition.text);
+      other = fmt::format("({} & ~{})", outer_mask, condition.text);
+    }
+    std::string then_text;
+    std::string else_text;
+    std::vector<std::string> then_lines = in_scope(op.value, inner, then_text);
+    std::vector<std::string> else_lines = in_scope(op.otherwise, other, else_text);
+    const std::string type = dtype == DType::Bool ? "mask<W>" : fmt::format("vec<{}, W>", register_type(dtype));
+    emit(level, fmt::format("{} {} = {{}};", type, name));
+    emit(level, "{");
+    for (std::string& line : then_lines) emit(level, "  " + line);
+    emit(level, fmt::format("  {} = {};", name, then_text));
+    emit(level, "}");
+    emit(level, "{");
+    for (std::string& line : else_lines) emit(level, "  " + line);
+    if (dtype == DType::Bool) {
+      emit(level, fmt::format("  {0} = ({1} & {0}) | (~{1} & {2});", name, condition.text, else_text));
+    } else {
+      emit(level, fmt::format("  {0} = select({1}, {0}, {2});", name, condition.text, else_text));
+    }
+    emit(level, "}");
+    return {name, true, true};
+  }
+  std::string then_text;
+  std::string else_text;
+  std::vector<std::string> then_lines = in_scope(op.value, outer_mask, then_text);
+  std::vector<std::string> else_lines = in_scope(op.otherwise, outer_mask, else_text);
+  std::string type(register_type(dtype));
+  if (result_varies) type = dtype == DType::Bool ? "mask<W>" : fmt::format("vec<{}, W>", register_type(dtype));
+  emit(level, fmt::format("{} {};", type, name));
+  emit(level, fmt::format("if ({}) {{", condition.text));
+  for (std::string& line : then_lines) emit(level, "  " + line);
+  emit(level, fmt::format("  {} = {};", name, then_text));
+  emit(level, "} else {");
+  for (std::string& line : else_lines) emit(level, "  " + line);
+  emit(level, fmt::format("  {} = {};", name, else_text));
+  emit(level, "}");
+  return {name, result_varies, true};
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,78 @@
+// Prints the statements inside a kernel's loops: each expression once, at the outermost loop where it can be computed.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/cpp/scalar_text.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+
+namespace toroid::codegen {
+
+// Loop levels: level 0 is the task, level d the inside of the d-th loop. The lines of a level come before the loop inside it.
+class BodyPrinter {
+ public:
+  BodyPrinter(const loop::LoopProgram& program, std::optional<sym::Expr> vector_axis)
+      : program_(program), exprs_(program.exprs), vector_axis_(vector_axis) {}
+
+  // Begins a nest with these loops, outermost first; what was computed at level 0 stays known.
+  void begin_nest(std::vector<sym::Expr> loops);
+  // The expression's value, printed at its own level.
+  OperandText value(loop::ExprId id);
+  // Makes value symbols that an index mentions available.
+  void prepare_index(sym::Expr index);
+  std::string index(sym::Expr e) const;                 // of the first lane
+  std::string lane_index(sym::Expr e) const;            // of lane `l`
+  bool varies(loop::ExprId id);                         // from lane to lane
+  bool varies(sym::Expr e);
+  // Pointer text for an element: "x + 128 * i0 + j".
+  std::string pointer(loop::BufferId buffer, sym::Expr position) const;
+  void line(size_t level, std::string text) { levels_[level].push_back(std::move(text)); }
+  size_t innermost() const { return loops_.size(); }
+  std::vector<std::string> take_level(size_t level) { return std::exchange(levels_[level], {}); }
+
+  // How accumulators and stashes are spelled, set by the kernel printer.
+  std::function<OperandText(loop::AccumulatorId)> accumulator;
+  std::function<OperandText(loop::StashId)> stash;
+  bool accumulators_vary = false;                       // one per lane
+  bool stashes_vary = false;
+
+  bool uses_error() const { return uses_error_; }
+  bool uses_runtime() const { return uses_runtime_; }
+
+ private:
+  struct Scope {                                        // a masked region
+    std::vector<std::string> lines;
+    std::unordered_map<loop::ExprId, OperandText> known;
+    std::string mask;                                   // lane mask in force; empty: none
+  };
+
+  size_t level_of(loop::ExprId id);
+  size_t level_of(sym::Expr e);
+  OperandText compute(loop::ExprId id);
+  OperandText load(const loop::Load& op, DType dtype);
+  OperandText number(sym::Expr e);
+  OperandText condition(sym::Expr e);
+  OperandText masked(const loop::Masked& op, DType dtype);
+  void emit(size_t level, std::string text);
+  std::string fresh(std::string_view base) { return fmt::format("{}{}", base, ++counter_); }
+  OperandText define(size_t level, std::string_view base, DType dtype, OperandText text);
+
+  const loop::LoopProgram& program_;
+  const loop::ExprTable& exprs_;
+  std::optional<sym::Expr> vector_axis_;
+  std::vector<sym::Expr> loops_;
+  std::vector<std::vector<std::string>> levels_{1};
+  std::unordered_map<loop::ExprId, std::pair<size_t, OperandText>> known_;
+  std::unordered_map<sym::Expr, size_t> known_symbols_;  // value symbols -> level
+  std::vector<Scope> scopes_;
+  std::unordered_map<loop::ExprId, size_t> level_memo_;
+  std::unordered_map<loop::ExprId, bool> varies_memo_;
+  int counter_ = 0;
+  bool uses_error_ = false;
+  bool uses_runtime_ = false;
+};
+
+}  // namespace toroid::codegen

@@ -1,0 +1,599 @@
+#include "codegen/cpp/kernel.h"
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/cpp/body.h"
+#include "codegen/cpp/names.h"
+#include "codegen/cpp/scalar_text.h"
+#include "graph/builder.h"
+#include "support/error.h"
+#include "support/match.h"
+#include "support/text_buffer.h"
+
+namespace toroid::codegen {
+namespace {
+
+using loop::ExprId;
+using schedule::Accumulate;
+using schedule::Keep;
+using schedule::Kernel;
+using schedule::Stage;
+using schedule::Statement;
+using schedule::Store;
+using schedule::VectorAlong;
+
+sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
+
+void add_symbols(sym::Expr e, std::vector<sym::Expr>& sizes) {
+  if (e.is_const()) return;
+  for (sym::Expr symbol : sym::free_symbols(e)) {
+    const sym::SymbolKind kind = symbol.node()->symbol_kind;
+    if (kind == sym::SymbolKind::Axis) {
+      add_symbols(extent(symbol), sizes);
+    } else if (kind == sym::SymbolKind::Size || kind == sym::SymbolKind::DataDependent) {
+      if (std::find(sizes.begin(), sizes.end(), symbol) == sizes.end()) sizes.push_back(symbol);
+    }
+  }
+}
+
+// Every expression of a step and every size symbol in it.
+struct Contents {
+  std::vector<ExprId> values;
+  std::vector<sym::Expr> positions;
+};
+
+void add_sizes(const loop::ExprTable& exprs, const Contents& contents, std::vector<sym::Expr>& sizes) {
+  for (sym::Expr e : contents.positions) add_symbols(e, sizes);
+  for (ExprId id : loop::reachable(exprs, contents.values)) {
+    const loop::ExprOp& op = exprs.node(id).op;
+    if (const auto* load = std::get_if<loop::Load>(&op)) add_symbols(load->index[0], sizes);
+    if (const auto* index = std::get_if<loop::Index>(&op)) add_symbols(index->value, sizes);
+  }
+  for (sym::Expr e : contents.positions) {
+    if (e.is_const()) continue;
+    for (sym::Expr symbol : sym::free_symbols(e)) {
+      if (const auto* value = exprs.value_symbol(symbol)) add_symbols(value->size, sizes);
+    }
+  }
+  for (ExprId id : loop::reachable(exprs, contents.values)) {
+    const auto* load = std::get_if<loop::Load>(&exprs.node(id).op);
+    if (load == nullptr || load->index[0].is_const()) continue;
+    for (sym::Expr symbol : sym::free_symbols(load->index[0])) {
+      if (const auto* value = exprs.value_symbol(symbol)) add_symbols(value->size, sizes);
+    }
+  }
+}
+
+class Printer {
+ public:
+  Printer(const loop::LoopProgram& program, const Graph& graph, std::string name)
+      : program_(program), exprs_(program.exprs), graph_(graph) {
+    source_.name = std::move(name);
+  }
+
+ protected:
+  void header(const std::vector<ProvenanceId>& provenance) {
+    std::string ops;
+    for (ProvenanceId id : provenance) {
+      const Provenance& from = graph_.provenance(id);
+      if (from.op.empty()) continue;
+      ops += fmt::format("{}{} {}", ops.empty() ? "" : ", ", from.op, from.name);
+    }
+    text_.write(fmt::format("// {}: {}", source_.name, comment_text(ops, 160)));
+    for (const KernelParameter& parameter : source_.parameters) {
+      const loop::Buffer& buffer = program_.buffer(parameter.buffer);
+      TensorType type{.dtype = buffer.dtype, .sizes = buffer.sizes, .strides = buffer.strides};
+      text_.write(fmt::format("//   {}: {}{}", identifier(buffer.name), comment_text(to_string(type), 120),
+                             parameter.is_output ? ", written" : ""));
+    }
+  }
+
+  std::string signature() {
+    std::string text = fmt::format("extern \"C\" void {}(", source_.name);
+    for (const KernelParameter& parameter : source_.parameters) {
+      const loop::Buffer& buffer = program_.buffer(parameter.buffer);
+      text += fmt::format("{}{}* {}{}, ", parameter.is_output ? "" : "const ", storage_type(buffer.dtype),
+                          parameter.is_output ? "__restrict__ " : "", identifier(buffer.name));
+    }
+    for (sym::Expr size : source_.sizes) text += fmt::format("int64_t {}, ", identifier(size.node()->name));
+    if (source_.uses_runtime) text += "const ToroidRuntime* runtime, ";
+    if (source_.reports_errors) text += "int32_t* error, ";
+    return text + "int64_t begin, int64_t end) {";
+  }
+
+  void parameters(const std::vector<loop::BufferId>& reads, const std::vector<loop::BufferId>& writes) {
+    for (loop::BufferId id : reads) {
+      if (std::find(writes.begin(), writes.end(), id) == writes.end()) source_.parameters.push_back({id, false});
+    }
+    for (loop::BufferId id : writes) source_.parameters.push_back({id, true});
+  }
+
+  // Declares the outer axes of the task called `task`.
+  void decode_task(const std::vector<sym::Expr>& axes, std::string_view task, std::vector<std::string>& lines) const {
+    sym::Expr stride = 1;
+    for (size_t d = axes.size(); d-- > 0;) {
+      const std::string quotient = stride.is_const(1) ? std::string(task) : fmt::format("{} / ({})", task, print_index(exprs_, stride));
+      const std::string name = identifier(axes[d].node()->name);
+      if (d == 0) {
+        lines.push_back(fmt::format("const int64_t {} = {};", name, quotient));
+      } else {
+        lines.push_back(fmt::format("const int64_t {} = {} % ({});", name, stride.is_const(1) ? quotient : "(" + quotient + ")",
+                                    print_index(exprs_, extent(axes[d]))));
+      }
+      stride = stride * extent(axes[d]);
+    }
+  }
+
+  const loop::LoopProgram& program_;
+  const loop::ExprTable& exprs_;
+  const Graph& graph_;
+  KernelSource source_;
+  TextBuffer text_;
+};
+
+// ---- kernels with stages --------------------------------------------------------------------------------------------------
+
+class NestPrinter : Printer {
+ public:
+  NestPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name, const Kernel& kernel)
+      : Printer(program, graph, std::move(name)), kernel_(kernel), body_(program, vector_axis()) {}
+
+  KernelSource run() {
+    parameters(kernel_.reads, kernel_.writes);
+    Contents contents;
+    for (const Stage& stage : kernel_.stages) {
+      for (const Statement& statement : stage.statements) {
+        match(
+            statement,
+            [&](const Accumulate& s) {
+              contents.values.push_back(s.value);
+              contents.positions.push_back(s.position);
+            },
+            [&](const Store& s) {
+              contents.values.push_back(s.value);
+              contents.positions.push_back(s.position);
+            },
+            [&](const Keep& s) { contents.values.push_back(s.value); });
+      }
+    }
+    for (const auto* axes : {&kernel_.outer, &kernel_.inner}) {
+      for (sym::Expr axis : *axes) contents.positions.push_back(axis);
+    }
+    add_sizes(exprs_, contents, source_.sizes);
+
+    lanes_vary_ = kernel_.vector != VectorAlong::None;
+    body_.accumulators_vary = kernel_.vector == VectorAlong::Outer;
+    body_.stashes_vary = lanes_vary_;
+    body_.accumulator = [&](loop::AccumulatorId id) { return accumulator_value(id); };
+    body_.stash = [&](loop::StashId id) { return stash_value(id); };
+
+    // The task's body first: it decides what the signature needs.
+    std::vector<std::string> task;
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) print_stage(kernel_.stages[s], task);
+    source_.reports_errors = body_.uses_error();
+    source_.uses_runtime = body_.uses_runtime();
+
+    std::vector<sym::Expr> task_axes = kernel_.outer;
+    sym::Expr blocks = 1;
+    if (kernel_.vector == VectorAlong::Outer) {
+      task_axes.pop_back();
+      blocks = sym::ceil_div(extent(kernel_.outer.back()), kVectorBlock);
+    }
+    source_.tasks = blocks;
+    for (sym::Expr axis : task_axes) source_.tasks = source_.tasks * extent(axis);
+    source_.work_per_task = kernel_.vector == VectorAlong::Outer ? sym::min(extent(kernel_.outer.back()), kVectorBlock) : sym::Expr(1);
+    for (sym::Expr axis : kernel_.inner) source_.work_per_task = source_.work_per_task * extent(axis);
+
+    header(kernel_.provenance);
+    std::optional<TextBuffer::Scope> function(text_.block(signature()));
+    if (lanes_vary_) text_.write(fmt::format("constexpr int W = {};", wide_elements() ? "kLanes8" : "kLanes4"));
+    for (size_t i = 0; i < kernel_.stashes.size(); ++i) {
+      text_.write(fmt::format("Row<{}> stash{}({});", stash_type(kernel_.stashes[i]), i, stash_size()));
+    }
+    {
+      auto loop = text_.block("for (int64_t task = begin; task < end; ++task) {");
+      std::vector<std::string> lines;
+      if (kernel_.vector == VectorAlong::Outer) {
+        const std::string count = print_index(exprs_, blocks);
+        std::string block = "task";
+        if (!task_axes.empty()) {
+          lines.push_back(fmt::format("const int64_t block = task % ({});", count));
+          lines.push_back(fmt::format("const int64_t rows = task / ({});", count));
+          decode_task(task_axes, "rows", lines);
+          block = "block";
+        }
+        const std::string end = print_index(exprs_, extent(kernel_.outer.back()));
+        lines.push_back(fmt::format("const int64_t first = {} * {};", block, kVectorBlock));
+        lines.push_back(fmt::format("const int64_t last = min64(first + {}, {});", kVectorBlock, end));
+      } else {
+        decode_task(task_axes, "task", lines);
+      }
+      for (const std::string& line : lines) text_.write(line);
+      for (const std::string& line : task) text_.write(line);
+    }
+    function.reset();
+    source_.text = text_.finish().text;
+    return std::move(source_);
+  }
+
+ private:
+  std::optional<sym::Expr> vector_axis() const {
+    if (kernel_.vector == VectorAlong::Inner) return kernel_.inner.back();
+    if (kernel_.vector == VectorAlong::Outer) return kernel_.outer.back();
+    return std::nullopt;
+  }
+
+  bool along_outer() const { return kernel_.vector == VectorAlong::Outer; }
+  std::string vector_name() const { return identifier(vector_axis()->node()->name); }
+
+  // Does any lane hold an 8-byte element? Then vectors have half as many lanes.
+  bool wide_elements() {
+    std::vector<ExprId> values;
+    for (const Stage& stage : kernel_.stages) {
+      for (const Statement& statement : stage.statements) {
+        match(statement, [&](const auto& s) { values.push_back(s.value); });
+      }
+    }
+    std::set<ExprId> conditions;
+    const std::vector<ExprId> all = loop::reachable(exprs_, values);
+    for (ExprId id : all) {
+      const auto* convert = std::get_if<loop::Convert>(&exprs_.node(id).op);
+      if (convert && exprs_.dtype(id) == DType::Bool && std::holds_alternative<loop::Index>(exprs_.node(convert->operand).op)) {
+        conditions.insert(convert->operand);
+      }
+    }
+    for (ExprId id : all) {
+      if (size_bytes(exprs_.dtype(id)) == 8 && body_.varies(id) && !conditions.count(id)) return true;
+    }
+    return false;
+  }
+
+  // ---- accumulators
+
+  DType accumulator_dtype(size_t i) const {
+    const schedule::Accumulator& acc = kernel_.accumulators[i];
+    return acc.op == ReduceOp::Any || acc.op == ReduceOp::All ? DType::Bool : acc.dtype;
+  }
+  static bool is_arg(ReduceOp op) { return op == ReduceOp::ArgMin || op == ReduceOp::ArgMax; }
+  std::string lane_type(DType dtype) const {
+    return dtype == DType::Bool ? "mask<W>" : fmt::format("vec<{}, W>", register_type(dtype));
+  }
+  std::string stash_type(DType dtype) const {
+    return dtype == DType::Bool ? (lanes_vary_ ? "int32_t" : "bool") : std::string(register_type(dtype));
+  }
+  std::string splat_identity(size_t i) const {
+    const DType dtype = accumulator_dtype(i);
+    const std::string identity = identity_text(kernel_.accumulators[i].op, dtype);
+    if (dtype == DType::Bool) return fmt::format("splat_mask<W>({})", identity);
+    return fmt::format("splat<{}, W>({})", register_type(dtype), identity);
+  }
+
+  // The finished value of a reduction.
+  OperandText accumulator_value(loop::AccumulatorId id) {
+    const size_t i = static_cast<size_t>(id);
+    if (!along_outer()) return {fmt::format("result{}", i), false, true};
+    const std::string name = fmt::format("result{}_{}", i, ++loaded_);
+    body_.line(body_.innermost(), fmt::format("const auto {} = load_raw(Full<W>{{}}, sum{} + ({} - first));", name, i, vector_name()));
+    return {name, true, true};
+  }
+
+  OperandText stash_value(loop::StashId id) {
+    const std::string at = fmt::format("stash{}.data + {}", static_cast<uint32_t>(id), stash_position());
+    if (!lanes_vary_) return {fmt::format("*({})", at), false};
+    return {fmt::format("load_raw(Full<W>{{}}, {})", at), true};
+  }
+
+  // Rows of a stash are padded to whole vectors along the vector axis.
+  std::string stash_position() const {
+    sym::Expr position = 0;
+    std::vector<sym::Expr> axes = kernel_.inner;
+    const std::string vector = lanes_vary_ ? vector_name() : "";
+    if (!along_outer() && lanes_vary_) axes.pop_back();
+    for (sym::Expr axis : axes) position = position * extent(axis) + axis;
+    if (!lanes_vary_) return fmt::format("({})", print_index(exprs_, position));
+    if (along_outer()) return fmt::format("({}) * {} + ({} - first)", print_index(exprs_, position), kVectorBlock, vector);
+    return fmt::format("({}) * {} + {}", print_index(exprs_, position), padded_row(), vector);
+  }
+  std::string padded_row() const { return fmt::format("(({} + W - 1) / W * W)", print_index(exprs_, extent(kernel_.inner.back()))); }
+  std::string stash_size() const {
+    sym::Expr count = 1;
+    std::vector<sym::Expr> axes = kernel_.inner;
+    if (!along_outer() && lanes_vary_) axes.pop_back();
+    for (sym::Expr axis : axes) count = count * extent(axis);
+    if (!lanes_vary_) return print_index(exprs_, count);
+    if (along_outer()) return fmt::format("({}) * {}", print_index(exprs_, count), kVectorBlock);
+    return fmt::format("({}) * {}", print_index(exprs_, count), padded_row());
+  }
+
+  // ---- stages
+
+  void print_stage(const Stage& stage, std::vector<std::string>& out) {
+    std::vector<sym::Expr> loops;
+    if (stage.inner) loops = kernel_.inner;
+    if (along_outer()) loops.push_back(kernel_.outer.back());
+    body_.begin_nest(loops);
+    const bool vector_loop = lanes_vary_ && (along_outer() || stage.inner);
+    const size_t innermost = body_.innermost();
+
+    std::vector<std::string> before;
+    std::vector<std::string> after;
+    for (const Statement& statement : stage.statements) {
+      match(
+          statement, [&](const Accumulate& s) { print_accumulate(s, vector_loop, before, after); },
+          [&](const Store& s) { print_store(s); }, [&](const Keep& s) { print_keep(s); });
+    }
+
+    // Loops around what the levels collected.
+    std::vector<std::string> level0 = body_.take_level(0);
+    out.insert(out.end(), level0.begin(), level0.end());
+    out.insert(out.end(), before.begin(), before.end());
+    std::string indent;
+    const size_t plain_loops = vector_loop ? innermost - 1 : innermost;
+    for (size_t d = 0; d < plain_loops; ++d) {
+      const std::string name = identifier(loops[d].node()->name);
+      out.push_back(fmt::format("{}for (int64_t {} = 0; {} < {}; ++{}) {{", indent, name, name, print_index(exprs_, extent(loops[d])), name));
+      indent += "  ";
+      for (const std::string& line : body_.take_level(d + 1)) out.push_back(indent + line);
+    }
+    if (vector_loop) {
+      const std::string v = vector_name();
+      const std::string begin = along_outer() ? "first" : "0";
+      const std::string end = along_outer() ? "last" : print_index(exprs_, extent(*vector_axis()));
+      out.push_back(fmt::format("{}auto body{} = [&](auto lanes, int64_t {}) __attribute__((always_inline)) {{", indent, ++bodies_, v));
+      for (const std::string& line : body_.take_level(innermost)) out.push_back(indent + "  " + line);
+      out.push_back(indent + "};");
+      out.push_back(fmt::format("{}{{", indent));
+      out.push_back(fmt::format("{}  int64_t {} = {};", indent, v, begin));
+      out.push_back(fmt::format("{}  for (; {} + W <= {}; {} += W) body{}(Full<W>{{}}, {});", indent, v, end, v, bodies_, v));
+      out.push_back(fmt::format("{}  if ({} < {}) body{}(Part<W>{{{} - {}}}, {});", indent, v, end, bodies_, end, v, v));
+      out.push_back(fmt::format("{}}}", indent));
+    }
+    for (size_t d = plain_loops; d-- > 0;) {
+      indent.resize(indent.size() - 2);
+      out.push_back(indent + "}");
+    }
+    out.insert(out.end(), after.begin(), after.end());
+  }
+
+  void print_accumulate(const Accumulate& s, bool vector_loop, std::vector<std::string>& before, std::vector<std::string>& after) {
+    const size_t i = static_cast<size_t>(s.accumulator);
+    const ReduceOp op = kernel_.accumulators[i].op;
+    const DType dtype = accumulator_dtype(i);
+    const size_t innermost = body_.innermost();
+    if (is_arg(op)) {
+      print_arg(s, i, op, before);
+      return;
+    }
+    OperandText value = body_.value(s.value);
+    const std::string acc = fmt::format("sum{}", i);
+    if (!vector_loop) {
+      before.push_back(fmt::format("{} {} = {};", register_type(dtype), acc, identity_text(op, dtype)));
+      body_.line(innermost, fmt::format("{} = {};", acc, combine_text(op, dtype, {acc, false, true}, value)));
+      after.push_back(fmt::format("const {} result{} = {};", register_type(dtype), i, acc));
+      return;
+    }
+    if (!value.lanes) {
+      value = {dtype == DType::Bool ? fmt::format("splat_mask<W>({})", value.text)
+                                    : fmt::format("splat<{}, W>({})", register_type(dtype), value.text),
+               true, true};
+    }
+    if (along_outer()) {
+      before.push_back(fmt::format("{} {}[{}];", dtype == DType::Bool ? "int32_t" : register_type(dtype), acc, kVectorBlock));
+      before.push_back(fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", kVectorBlock, acc,
+                                   splat_identity(i)));
+      const std::string at = fmt::format("{} + ({} - first)", acc, vector_name());
+      const std::string old = fmt::format("load_raw(Full<W>{{}}, {})", at);
+      const std::string type(dtype == DType::Bool ? "int32_t" : register_type(dtype));
+      body_.line(innermost, fmt::format("store_raw<{}, W>(Full<W>{{}}, {}, {});", type, at,
+                                        combine_text(op, dtype, {old, true, true}, value)));
+      return;
+    }
+    before.push_back(fmt::format("{} {} = {};", lane_type(dtype), acc, splat_identity(i)));
+    const std::string combined = combine_text(op, dtype, {acc, true, true}, value);
+    if (dtype == DType::Bool) {
+      const std::string kept = fmt::format("((active(lanes) & ({0})) | (~active(lanes) & {1}))", combined, acc);
+      body_.line(innermost, fmt::format("{} = {};", acc, kept));
+      after.push_back(fmt::format("const bool result{} = {}({});", i, op == ReduceOp::Any ? "any_lane" : "all_lanes", acc));
+      return;
+    }
+    body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", acc, combined, acc));
+    const std::string_view type = register_type(dtype);
+    after.push_back(fmt::format("const {0} result{1} = fold({2}, []({0} a, {0} b) {{ return {0}({3}); }});", type, i, acc,
+                                combine_text(op, dtype, {"a", false, true}, {"b", false, true})));
+  }
+
+  void print_arg(const Accumulate& s, size_t i, ReduceOp op, std::vector<std::string>& before) {
+    const OperandText value = body_.value(s.value);
+    const DType dtype = kernel_.accumulators[i].dtype;
+    before.push_back(fmt::format("int64_t result{} = -1;", i));
+    before.push_back(fmt::format("{} best{} = 0;", register_type(dtype), i));
+    const std::string better = op == ReduceOp::ArgMax ? ">" : "<";
+    std::string test = fmt::format("result{0} < 0 || {1} {2} best{0}", i, value.text, better);
+    if (is_floating(dtype)) test += fmt::format(" || ({0} != {0} && best{1} == best{1})", value.text, i);
+    body_.line(body_.innermost(), fmt::format("if ({}) {{", test));
+    body_.line(body_.innermost(), fmt::format("  result{} = {};", i, body_.index(s.position)));
+    body_.line(body_.innermost(), fmt::format("  best{} = {};", i, value.text));
+    body_.line(body_.innermost(), "}");
+  }
+
+  void print_store(const Store& s) {
+    const OperandText value = body_.value(s.value);
+    body_.prepare_index(s.position);
+    const loop::Buffer& buffer = program_.buffer(s.buffer);
+    const std::string name = identifier(buffer.name);
+    const size_t innermost = body_.innermost();
+    const bool lanes = body_.varies(s.position);
+    if (!lanes) {
+      body_.line(innermost, fmt::format("store1({}, {});", body_.pointer(s.buffer, s.position), value.text));
+      return;
+    }
+    std::string text = value.text;
+    if (!value.lanes) {
+      const DType dtype = compute_dtype(buffer.dtype);
+      text = dtype == DType::Bool ? fmt::format("splat_mask<W>({})", text)
+                                  : fmt::format("splat<{}, W>({})", register_type(dtype), text);
+    }
+    const auto linear = sym::linear_in(s.position, *vector_axis());
+    if (linear && linear->coefficient.is_const(1)) {
+      body_.line(innermost, fmt::format("store(lanes, {}, {});", body_.pointer(s.buffer, s.position), text));
+    } else {
+      body_.line(innermost, fmt::format("scatter(lanes, [&](int l) {{ return {} + {}; }}, {});", name, body_.lane_index(s.position), text));
+    }
+  }
+
+  void print_keep(const Keep& s) {
+    const OperandText value = body_.value(s.value);
+    const std::string at = fmt::format("stash{}.data + {}", static_cast<uint32_t>(s.stash), stash_position());
+    if (!lanes_vary_) {
+      body_.line(body_.innermost(), fmt::format("*({}) = {};", at, value.text));
+    } else {
+      body_.line(body_.innermost(), fmt::format("store_raw(Full<W>{{}}, {}, {});", at, value.text));
+    }
+  }
+
+  const Kernel& kernel_;
+  BodyPrinter body_;
+  bool lanes_vary_ = false;
+  int bodies_ = 0;
+  int loaded_ = 0;
+};
+
+// ---- scans and scatters ---------------------------------------------------------------------------------------------------
+
+class ScanPrinter : Printer {
+ public:
+  using Printer::Printer;
+
+  KernelSource run(const schedule::ScanKernel& kernel) {
+    parameters(kernel.reads, kernel.outputs);
+    Contents contents{{kernel.value}, kernel.positions};
+    for (sym::Expr axis : kernel.outer) contents.positions.push_back(axis);
+    contents.positions.push_back(kernel.along);
+    add_sizes(exprs_, contents, source_.sizes);
+    BodyPrinter body(program_, std::nullopt);
+    body.begin_nest({kernel.along});
+    const OperandText value = body.value(kernel.value);
+    const DType dtype = exprs_.dtype(kernel.value);
+    const std::string type(register_type(dtype));
+    std::vector<std::string> update;
+    const std::string x = value.text;
+    std::string start = literal_text(dtype, int64_t{0});
+    switch (kernel.op) {
+      case ScanOp::Sum: update = {fmt::format("running = {};", scalar_text(ScalarOp::Add, dtype, {{"running", false, true}, value}))}; break;
+      case ScanOp::Prod:
+        start = literal_text(dtype, int64_t{1});
+        update = {fmt::format("running = {};", scalar_text(ScalarOp::Mul, dtype, {{"running", false, true}, value}))};
+        break;
+      case ScanOp::Max: case ScanOp::Min: {
+        // The latest of equal extrema, and the latest NaN.
+        const std::string sign = kernel.op == ScanOp::Max ? ">=" : "<=";
+        const std::string along = identifier(kernel.along.node()->name);
+        update = {fmt::format("if ({} == 0 || {} {} running || {} != {}) {{", along, x, sign, x, x),
+                  fmt::format("  running = {};", x), fmt::format("  position = {};", along), "}"};
+        break;
+      }
+      case ScanOp::LogAddExp:
+        start = literal_text(dtype, -HUGE_VAL);
+        update = {fmt::format("{{ const {0} larger = op_max(running, {1}); const {0} smaller = op_min(running, {1});", type, x),
+                  "  running = larger == smaller && op_isinf(larger) ? larger : larger + op_log1p(op_exp(smaller - larger)); }"};
+        break;
+    }
+    source_.reports_errors = body.uses_error();
+    source_.uses_runtime = body.uses_runtime();
+    source_.tasks = 1;
+    for (sym::Expr axis : kernel.outer) source_.tasks = source_.tasks * extent(axis);
+    source_.work_per_task = extent(kernel.along);
+
+    header(kernel.provenance);
+    std::optional<TextBuffer::Scope> function(text_.block(signature()));
+    {
+      auto loop = text_.block("for (int64_t task = begin; task < end; ++task) {");
+      std::vector<std::string> lines;
+      decode_task(kernel.outer, "task", lines);
+      for (std::string& line : body.take_level(0)) lines.push_back(std::move(line));
+      lines.push_back(fmt::format("{} running = {};", type, start));
+      if (kernel.outputs.size() > 1) lines.push_back("int64_t position = 0;");
+      const std::string along = identifier(kernel.along.node()->name);
+      lines.push_back(fmt::format("for (int64_t {} = 0; {} < {}; ++{}) {{", along, along, print_index(exprs_, extent(kernel.along)), along));
+      for (std::string& line : body.take_level(1)) lines.push_back("  " + line);
+      for (std::string& line : update) lines.push_back("  " + line);
+      lines.push_back(fmt::format("  store1({}, running);", body.pointer(kernel.outputs[0], kernel.positions[0])));
+      if (kernel.outputs.size() > 1) lines.push_back(fmt::format("  store1({}, position);", body.pointer(kernel.outputs[1], kernel.positions[1])));
+      lines.push_back("}");
+      for (const std::string& line : lines) text_.write(line);
+    }
+    function.reset();
+    source_.text = text_.finish().text;
+    return std::move(source_);
+  }
+};
+
+class ScatterPrinter : Printer {
+ public:
+  using Printer::Printer;
+
+  KernelSource run(const schedule::ScatterKernel& kernel) {
+    parameters(kernel.reads, {kernel.out});
+    Contents contents{{kernel.value}, kernel.axes};
+    contents.positions.push_back(kernel.position);
+    const loop::Buffer& out = program_.buffer(kernel.out);
+    contents.positions.push_back(sym::product(out.sizes));
+    add_sizes(exprs_, contents, source_.sizes);
+    BodyPrinter body(program_, std::nullopt);
+    body.begin_nest(kernel.axes);
+    const OperandText value = body.value(kernel.value);
+    body.prepare_index(kernel.position);
+    const DType dtype = exprs_.dtype(kernel.value);
+    const std::string at = body.pointer(kernel.out, kernel.position);
+    const OperandText old{fmt::format("load1({})", at), false, true};
+    std::string result = value.text;
+    switch (kernel.mode) {
+      case ScatterMode::Set: break;
+      case ScatterMode::Add: result = scalar_text(ScalarOp::Add, dtype, {old, value}); break;
+      case ScatterMode::Mul: result = scalar_text(ScalarOp::Mul, dtype, {old, value}); break;
+      case ScatterMode::Min: result = scalar_text(ScalarOp::Min, dtype, {old, value}); break;
+      case ScatterMode::Max: result = scalar_text(ScalarOp::Max, dtype, {old, value}); break;
+    }
+    body.line(body.innermost(), fmt::format("store1({}, {});", at, result));
+    source_.reports_errors = body.uses_error();
+    source_.uses_runtime = body.uses_runtime();
+    source_.tasks = 1;
+    source_.work_per_task = 1;
+
+    header(kernel.provenance);
+    std::optional<TextBuffer::Scope> function(text_.block(signature()));
+    text_.write("(void)begin, (void)end;");
+    text_.write(fmt::format("__builtin_memcpy({}, {}, ({}) * sizeof({}));", identifier(out.name),
+                           identifier(program_.buffer(kernel.base).name), print_index(exprs_, sym::product(out.sizes)),
+                           storage_type(out.dtype)));
+    std::vector<std::string> lines = body.take_level(0);
+    std::string indent;
+    for (size_t d = 0; d < kernel.axes.size(); ++d) {
+      const std::string name = identifier(kernel.axes[d].node()->name);
+      lines.push_back(fmt::format("{}for (int64_t {} = 0; {} < {}; ++{}) {{", indent, name, name, print_index(exprs_, extent(kernel.axes[d])), name));
+      indent += "  ";
+      for (const std::string& line : body.take_level(d + 1)) lines.push_back(indent + line);
+    }
+    for (size_t d = kernel.axes.size(); d-- > 0;) {
+      indent.resize(indent.size() - 2);
+      lines.push_back(indent + "}");
+    }
+    for (const std::string& line : lines) text_.write(line);
+    function.reset();
+    source_.text = text_.finish().text;
+    return std::move(source_);
+  }
+};
+
+}  // namespace
+
+KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name) {
+  return match(
+      step, [&](const Kernel& kernel) { return NestPrinter(program, graph, std::move(name), kernel).run(); },
+      [&](const schedule::ScanKernel& kernel) { return ScanPrinter(program, graph, std::move(name)).run(kernel); },
+      [&](const schedule::ScatterKernel& kernel) { return ScatterPrinter(program, graph, std::move(name)).run(kernel); },
+      [&](const schedule::CallStep&) -> KernelSource { TOROID_CHECK(false, "a library call is not a kernel"); });
+}
+
+}  // namespace toroid::codegen

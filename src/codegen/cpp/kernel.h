@@ -1,0 +1,38 @@
+// Prints scheduled kernels as C++.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "schedule/schedule.h"
+
+namespace toroid::codegen {
+
+// How a kernel is called: `void NAME(pointers…, sizes…, int32_t* error, int64_t begin, int64_t end)` runs the tasks [begin, end).
+struct KernelParameter {
+  loop::BufferId buffer;
+  bool is_output = false;
+};
+struct KernelSource {
+  std::string name;                            // of the function, unique in its program
+  std::string text;                            // the function, without the prelude
+  std::vector<KernelParameter> parameters;
+  std::vector<sym::Expr> sizes;                // size symbols it takes, in order, as int64_t
+  bool reports_errors = false;                 // takes `int32_t* error`, set to 1 where an index is out of bounds
+  bool uses_runtime = false;                   // takes `const ToroidRuntime* runtime` (special functions)
+  sym::Expr tasks;                             // independent pieces of work; 1 for a serial kernel
+  sym::Expr work_per_task;                     // elements touched, for choosing how many tasks go together
+};
+
+// Elements along the vector axis that make one task when lanes run along an outer axis.
+inline constexpr int64_t kVectorBlock = 512;
+
+// Prints one scheduled step; not for CallStep.
+KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name);
+
+// An integer expression in C++ ("128*i0 + i1"); axes and sizes are named as in the program. `lane` is added to `vector_axis`, when
+// both are given, to form the index of one lane.
+std::string print_index(const loop::ExprTable& exprs, sym::Expr expr, sym::Expr vector_axis = {}, std::string_view lane = {});
+
+}  // namespace toroid::codegen

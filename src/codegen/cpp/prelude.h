@@ -1,0 +1,14 @@
+// The text every generated C++ file starts with: lane types, loads and stores, and the scalar operators on them.
+//
+// It includes no header, so a kernel compiles in a few hundredths of a second. Vectors are the compiler's vector extensions;
+// transcendental functions are glibc's libmvec. A kernel's body is printed once and instantiated twice: with Full<W> for the main loop
+// and with Part<W>, which touches only the first `count` lanes, for the tail.
+#pragma once
+
+#include <string_view>
+
+namespace toroid::codegen {
+
+extern const std::string_view kPrelude;
+
+}  // namespace toroid::codegen

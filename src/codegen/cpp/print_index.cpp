@@ -1,0 +1,125 @@
+#include "codegen/cpp/kernel.h"
+#include "codegen/cpp/names.h"
+#include "support/error.h"
+
+namespace toroid::codegen {
+namespace {
+
+class IndexPrinter {
+ public:
+  IndexPrinter(const loop::ExprTable& exprs, sym::Expr vector_axis, std::string_view lane)
+      : exprs_(exprs), vector_axis_(vector_axis), lane_(lane) {}
+
+  // `in_product`: parenthesise sums.
+  std::string print(sym::Expr e, bool in_product = false) const {
+    if (e.is_const()) {
+      if (e.value() == sym::kNegInf) return "(-9223372036854775807 - 1)";
+      const std::string text = fmt::format("{}", e.value());
+      return in_product && e.value() < 0 ? "(" + text + ")" : text;
+    }
+    const auto operands = e.operands();
+    switch (e.kind()) {
+      case sym::Kind::Const: break;
+      case sym::Kind::Symbol: return symbol(e, in_product);
+      case sym::Kind::Add: {
+        // Constants print last, as people write them.
+        std::string text;
+        for (size_t pass = 0; pass < 2; ++pass) {
+          for (sym::Expr term : operands) {
+            if (term.is_const() != (pass == 1)) continue;
+            const std::string part = print(term);
+            if (text.empty()) {
+              text = part;
+            } else if (part[0] == '-') {
+              text += " - " + part.substr(1);
+            } else {
+              text += " + " + part;
+            }
+          }
+        }
+        return in_product ? "(" + text + ")" : text;
+      }
+      case sym::Kind::Mul: {
+        std::string text;
+        for (sym::Expr factor : operands) {
+          if (factor.is_const(-1) && text.empty()) {
+            text = "-";
+            continue;
+          }
+          const bool leading = text.empty();
+          if (!text.empty() && text != "-") text += " * ";
+          text += factor.is_const() && leading ? fmt::format("{}", factor.value()) : print(factor, true);
+        }
+        return text;
+      }
+      case sym::Kind::FloorDiv:
+        // C++ division truncates, which is the same where nothing is negative.
+        if (operands[0].range().min >= 0 && operands[1].range().min > 0) {
+          return fmt::format("({} / {})", print(operands[0], true), print(operands[1], true));
+        }
+        return call("floordiv<int64_t>", operands);
+      case sym::Kind::Mod:
+        if (operands[0].range().min >= 0 && operands[1].range().min > 0) {
+          return fmt::format("({} % {})", print(operands[0], true), print(operands[1], true));
+        }
+        return call("floormod<int64_t>", operands);
+      case sym::Kind::Min: return call("min64", operands);
+      case sym::Kind::Max: return call("max64", operands);
+      case sym::Kind::Eq: return infix(" == ", operands);
+      case sym::Kind::Ne: return infix(" != ", operands);
+      case sym::Kind::Lt: return infix(" < ", operands);
+      case sym::Kind::Le: return infix(" <= ", operands);
+      case sym::Kind::And: return infix(" & ", operands);
+      case sym::Kind::Or: return infix(" | ", operands);
+      case sym::Kind::Not: return "!" + print(operands[0], true);
+    }
+    TOROID_CHECK(false, "an index of unknown kind");
+  }
+
+ private:
+  std::string symbol(sym::Expr e, bool in_product) const {
+    std::string name = identifier(e.node()->name);
+    if (lane_.empty()) return name;
+    if (e == vector_axis_) return in_product ? fmt::format("({} + {})", name, lane_) : fmt::format("{} + {}", name, lane_);
+    const loop::ValueSymbol* value = exprs_.value_symbol(e);
+    if (value == nullptr || !varies(value->index)) return name;
+    return fmt::format("{}[{}]", name, lane_);
+  }
+
+  // Does the expression differ between lanes?
+  bool varies(loop::ExprId id) const {
+    for (loop::ExprId each : loop::reachable(exprs_, {id})) {
+      const loop::ExprOp& op = exprs_.node(each).op;
+      if (const auto* load = std::get_if<loop::Load>(&op); load && sym::depends_on(load->index[0], vector_axis_)) return true;
+      if (const auto* index = std::get_if<loop::Index>(&op); index && sym::depends_on(index->value, vector_axis_)) return true;
+      if (std::holds_alternative<loop::Stashed>(op)) return true;
+    }
+    return false;
+  }
+
+  std::string call(std::string_view function, std::span<const sym::Expr> operands) const {
+    std::string text = print(operands[0]);
+    for (size_t i = 1; i < operands.size(); ++i) {
+      text = fmt::format("{}({}, {})", function, text, print(operands[i]));
+    }
+    return text;
+  }
+
+  std::string infix(std::string_view sign, std::span<const sym::Expr> operands) const {
+    std::string text = "(";
+    for (size_t i = 0; i < operands.size(); ++i) text += (i > 0 ? std::string(sign) : "") + print(operands[i]);
+    return text + ")";
+  }
+
+  const loop::ExprTable& exprs_;
+  sym::Expr vector_axis_;
+  std::string_view lane_;
+};
+
+}  // namespace
+
+std::string print_index(const loop::ExprTable& exprs, sym::Expr expr, sym::Expr vector_axis, std::string_view lane) {
+  return IndexPrinter(exprs, vector_axis, lane).print(expr);
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,234 @@
+#include "codegen/cpp/scalar_text.h"
+
+#include <cmath>
+
+#include "codegen/cpp/names.h"
+#include "support/error.h"
+
+namespace toroid::codegen {
+namespace {
+
+std::string wrapped(const OperandText& operand) { return operand.atom ? operand.text : "(" + operand.text + ")"; }
+
+// The operand as a vector, for functions that take nothing else.
+std::string as_lanes(const OperandText& operand, DType dtype) {
+  if (operand.lanes) return operand.text;
+  if (dtype == DType::Bool) return fmt::format("splat_mask<W>({})", operand.text);
+  return fmt::format("splat<{}, W>({})", register_type(dtype), operand.text);
+}
+
+std::string_view infix_sign(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Add: return "+";
+    case ScalarOp::Sub: return "-";
+    case ScalarOp::Mul: return "*";
+    case ScalarOp::Div: return "/";
+    case ScalarOp::BitAnd: return "&";
+    case ScalarOp::BitOr: return "|";
+    case ScalarOp::BitXor: return "^";
+    case ScalarOp::Eq: return "==";
+    case ScalarOp::Ne: return "!=";
+    case ScalarOp::Lt: return "<";
+    case ScalarOp::Le: return "<=";
+    case ScalarOp::Gt: return ">";
+    case ScalarOp::Ge: return ">=";
+    default: return "";
+  }
+}
+
+bool is_comparison(ScalarOp op) {
+  return op == ScalarOp::Eq || op == ScalarOp::Ne || op == ScalarOp::Lt || op == ScalarOp::Le || op == ScalarOp::Gt ||
+         op == ScalarOp::Ge;
+}
+
+// Operators of the prelude that have a form for whole vectors.
+bool has_vector_form(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Abs: case ScalarOp::Sign: case ScalarOp::Floor: case ScalarOp::Ceil: case ScalarOp::Trunc:
+    case ScalarOp::Round: case ScalarOp::Sqrt: case ScalarOp::Rsqrt: case ScalarOp::Reciprocal: case ScalarOp::Exp:
+    case ScalarOp::Exp2: case ScalarOp::Expm1: case ScalarOp::Log: case ScalarOp::Log2: case ScalarOp::Log10:
+    case ScalarOp::Log1p: case ScalarOp::Sin: case ScalarOp::Cos: case ScalarOp::Tan: case ScalarOp::Asin:
+    case ScalarOp::Acos: case ScalarOp::Atan: case ScalarOp::Sinh: case ScalarOp::Cosh: case ScalarOp::Tanh:
+    case ScalarOp::Asinh: case ScalarOp::Acosh: case ScalarOp::Atanh: case ScalarOp::Sigmoid: case ScalarOp::Erf:
+    case ScalarOp::Erfc: case ScalarOp::Min: case ScalarOp::Max:
+      return true;
+    default: return false;
+  }
+}
+
+// Bool operands: logic on masks (lanes) or on bools.
+std::string bool_text(ScalarOp op, const std::vector<OperandText>& o, bool lanes) {
+  std::vector<std::string> x;
+  for (const OperandText& operand : o) {
+    x.push_back(lanes ? (operand.lanes ? wrapped(operand) : as_lanes(operand, DType::Bool)) : wrapped(operand));
+  }
+  const std::string inverse = lanes ? "~" : "!";
+  switch (op) {
+    case ScalarOp::BitNot: return inverse + x[0];
+    case ScalarOp::Abs: case ScalarOp::Sign: case ScalarOp::Floor: case ScalarOp::Ceil: case ScalarOp::Trunc:
+    case ScalarOp::Round:
+      return x[0];
+    case ScalarOp::IsNan: case ScalarOp::IsInf: case ScalarOp::SignBit: return lanes ? "mask<W>{}" : "false";
+    case ScalarOp::Add: case ScalarOp::BitOr: case ScalarOp::Max: return fmt::format("{} | {}", x[0], x[1]);
+    case ScalarOp::Mul: case ScalarOp::BitAnd: case ScalarOp::Min: return fmt::format("{} & {}", x[0], x[1]);
+    case ScalarOp::Sub: case ScalarOp::BitXor: case ScalarOp::Ne: return fmt::format("{} ^ {}", x[0], x[1]);
+    case ScalarOp::Eq: return fmt::format("{}({} ^ {})", inverse, x[0], x[1]);
+    case ScalarOp::Lt: return fmt::format("{}{} & {}", inverse, x[0], x[1]);
+    case ScalarOp::Le: return fmt::format("{}{} | {}", inverse, x[0], x[1]);
+    case ScalarOp::Gt: return fmt::format("{} & {}{}", x[0], inverse, x[1]);
+    case ScalarOp::Ge: return fmt::format("{} | {}{}", x[0], inverse, x[1]);
+    case ScalarOp::Where:
+      if (lanes) return fmt::format("({} & {}) | (~{} & {})", x[0], x[1], x[0], x[2]);
+      return fmt::format("{} ? {} : {}", x[0], x[1], x[2]);
+    default:
+      throw Error(ErrorKind::Unsupported, fmt::format("{} of bool tensors is not supported", to_string(op)));
+  }
+}
+
+}  // namespace
+
+bool is_special_function(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Erfinv: case ScalarOp::Digamma: case ScalarOp::I0: case ScalarOp::I0e: case ScalarOp::I1:
+    case ScalarOp::I1e: case ScalarOp::Ndtri: case ScalarOp::LogNdtr: case ScalarOp::Erfcx: case ScalarOp::BesselJ0:
+    case ScalarOp::BesselJ1: case ScalarOp::BesselY0: case ScalarOp::BesselY1: case ScalarOp::ModifiedBesselI0:
+    case ScalarOp::ModifiedBesselI1: case ScalarOp::ModifiedBesselK0: case ScalarOp::ModifiedBesselK1:
+    case ScalarOp::ScaledModifiedBesselK0: case ScalarOp::ScaledModifiedBesselK1: case ScalarOp::SphericalBesselJ0:
+    case ScalarOp::AiryAi: case ScalarOp::Igamma: case ScalarOp::Igammac: case ScalarOp::Zeta:
+      return true;
+    default: return false;
+  }
+}
+
+std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>& o) {
+  bool lanes = false;
+  for (const OperandText& operand : o) lanes = lanes || operand.lanes;
+  if (dtype == DType::Bool) {
+    const std::string text = bool_text(op, o, lanes);
+    return lanes ? text : fmt::format("bool({})", text);
+  }
+  if (op == ScalarOp::Where) {
+    if (!lanes) return fmt::format("{} ? {} : {}", wrapped(o[0]), wrapped(o[1]), wrapped(o[2]));
+    return fmt::format("select({}, {}, {})", as_lanes(o[0], DType::Bool), as_lanes(o[1], dtype), as_lanes(o[2], dtype));
+  }
+  if (is_special_function(op)) {
+    const int code = static_cast<int>(op);
+    const bool two = o.size() == 2;
+    if (!lanes) {
+      return fmt::format("{}(runtime->special_function(runtime, {}, {}, {}))", register_type(dtype), code, o[0].text,
+                         two ? o[1].text : "0");
+    }
+    if (!two) {
+      return fmt::format("lanewise({}, [&](auto x) {{ return runtime->special_function(runtime, {}, x, 0); }})",
+                         as_lanes(o[0], dtype), code);
+    }
+    return fmt::format("lanewise({}, {}, [&](auto x, auto y) {{ return runtime->special_function(runtime, {}, x, y); }})",
+                       as_lanes(o[0], dtype), as_lanes(o[1], dtype), code);
+  }
+  const bool integer = !is_floating(dtype);
+  if (op == ScalarOp::Neg) return integer && !lanes ? fmt::format("{}(0 - {})", register_type(dtype), wrapped(o[0])) : "-" + wrapped(o[0]);
+  if (op == ScalarOp::BitNot) return lanes ? "~" + wrapped(o[0]) : fmt::format("{}(~{})", register_type(dtype), wrapped(o[0]));
+  if (op == ScalarOp::IsNan && lanes) return integer ? "mask<W>{}" : fmt::format("to_mask({} != {})", o[0].text, o[0].text);
+  if ((op == ScalarOp::IsInf || op == ScalarOp::SignBit) && lanes) {
+    if (op == ScalarOp::IsInf && !integer) {
+      const std::string inf = dtype == DType::F32 ? "__builtin_inff()" : "__builtin_inf()";
+      return fmt::format("to_mask(op_abs_v({}) == {})", o[0].text, inf);
+    }
+    return fmt::format("mask_of<W>([&](int l) {{ return op_{}({}[l]); }})", to_string(op), wrapped(o[0]));
+  }
+  if (op == ScalarOp::Div && integer) throw Error(ErrorKind::Internal, "true division of integers reached code generation");
+  const std::string_view sign = infix_sign(op);
+  if (!sign.empty()) {
+    const std::string text = fmt::format("{} {} {}", wrapped(o[0]), sign, wrapped(o[1]));
+    if (!lanes) {
+      // Small integers are promoted to int; wrap back. Signed overflow must wrap, so compute unsigned.
+      if (integer && !is_comparison(op)) {
+        return fmt::format("{0}(uint64_t({1}) {2} uint64_t({3}))", register_type(dtype), o[0].text, sign, o[1].text);
+      }
+      return text;
+    }
+    return is_comparison(op) ? fmt::format("to_mask({})", text) : text;
+  }
+  const std::string name(to_string(op));
+  if (!lanes) {
+    std::string text = fmt::format("op_{}<{}>(", name, register_type(dtype));
+    // Float functions are plain overloads.
+    if (!integer) text = fmt::format("op_{}(", name);
+    for (size_t i = 0; i < o.size(); ++i) text += (i > 0 ? ", " : "") + o[i].text;
+    return text + ")";
+  }
+  if (has_vector_form(op)) {
+    std::string text = fmt::format("op_{}_v(", name);
+    for (size_t i = 0; i < o.size(); ++i) text += (i > 0 ? ", " : "") + as_lanes(o[i], dtype);
+    return text + ")";
+  }
+  if (o.size() == 1) return fmt::format("lanewise({}, [](auto x) {{ return op_{}(x); }})", o[0].text, name);
+  return fmt::format("lanewise({}, {}, [](auto x, auto y) {{ return op_{}(x, y); }})", as_lanes(o[0], dtype),
+                     as_lanes(o[1], dtype), name);
+}
+
+std::string convert_text(DType from, DType to, const OperandText& o) {
+  const std::string_view type = register_type(to);
+  if (o.lanes) {
+    if (to == DType::Bool) return fmt::format("to_mask({} != 0)", wrapped(o));
+    if (from == DType::Bool) return fmt::format("convert<{}>({} & 1)", type, wrapped(o));
+    if (is_floating(from) && is_integral(to) && size_bytes(to) < 4) {
+      return fmt::format("convert<{}>(convert<int32_t>({}))", type, o.text);
+    }
+    return fmt::format("convert<{}>({})", type, o.text);
+  }
+  if (to == DType::Bool) return fmt::format("{} != 0", wrapped(o));
+  if (is_floating(from) && is_integral(to)) return fmt::format("to_integer<{}>({})", type, o.text);
+  return fmt::format("{}({})", type, o.text);
+}
+
+std::string literal_text(DType dtype, double value) {
+  const bool f32 = dtype == DType::F32;
+  if (std::isnan(value)) return f32 ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
+  if (std::isinf(value)) return fmt::format("({}{})", value < 0 ? "-" : "", f32 ? "__builtin_inff()" : "__builtin_inf()");
+  if (f32 && std::isinf(static_cast<float>(value))) return value < 0 ? "(-__builtin_inff())" : "__builtin_inff()";
+  std::string text = f32 ? fmt::format("{}", static_cast<float>(value)) : fmt::format("{}", value);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  if (f32) text += "f";
+  return std::signbit(value) ? "(" + text + ")" : text;
+}
+
+std::string literal_text(DType dtype, int64_t value) {
+  if (dtype == DType::Bool) return value != 0 ? "true" : "false";
+  if (is_floating(dtype)) return literal_text(dtype, static_cast<double>(value));
+  if (value == INT64_MIN) return "int64_t(-9223372036854775807 - 1)";
+  return fmt::format("{}({})", register_type(dtype), value);
+}
+
+std::string combine_text(ReduceOp op, DType dtype, const OperandText& acc, const OperandText& value) {
+  switch (op) {
+    case ReduceOp::Sum: return scalar_text(ScalarOp::Add, dtype, {acc, value});
+    case ReduceOp::Prod: return scalar_text(ScalarOp::Mul, dtype, {acc, value});
+    case ReduceOp::Min: return scalar_text(ScalarOp::Min, dtype, {acc, value});
+    case ReduceOp::Max: return scalar_text(ScalarOp::Max, dtype, {acc, value});
+    case ReduceOp::Any: return scalar_text(ScalarOp::BitOr, dtype, {acc, value});
+    case ReduceOp::All: return scalar_text(ScalarOp::BitAnd, dtype, {acc, value});
+    case ReduceOp::ArgMin: case ReduceOp::ArgMax: case ReduceOp::Welford: break;
+  }
+  TOROID_CHECK(false, "{} has no combine of two values", to_string(op));
+}
+
+std::string identity_text(ReduceOp op, DType dtype) {
+  const bool floating = is_floating(dtype);
+  switch (op) {
+    case ReduceOp::Sum: case ReduceOp::Any: return literal_text(dtype, int64_t{0});
+    case ReduceOp::Prod: case ReduceOp::All: return literal_text(dtype, int64_t{1});
+    case ReduceOp::Min: case ReduceOp::Max: {
+      const bool min = op == ReduceOp::Min;
+      if (dtype == DType::Bool) return min ? "true" : "false";
+      if (floating) return literal_text(dtype, min ? HUGE_VAL : -HUGE_VAL);
+      const int64_t bits = size_bytes(dtype) * 8 - (is_signed(dtype) ? 1 : 0);
+      const int64_t max = bits >= 63 ? INT64_MAX : (int64_t{1} << bits) - 1;
+      return literal_text(dtype, min ? max : (is_signed(dtype) ? -max - 1 : 0));
+    }
+    default: break;
+  }
+  TOROID_CHECK(false, "{} has no identity", to_string(op));
+}
+
+}  // namespace toroid::codegen

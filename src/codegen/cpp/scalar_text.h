@@ -1,0 +1,30 @@
+// Spells scalar operators in C++, for single values and for lanes of a vector.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/scalar_op.h"
+
+namespace toroid::codegen {
+
+// An operand as text. `lanes`: it is a vector (a mask for Bool); else a scalar, which is broadcast where needed.
+struct OperandText {
+  std::string text;
+  bool lanes = false;
+  bool atom = false;   // needs no parentheses inside an infix expression
+};
+
+// The text of op(operands), whose operands have `dtype` (Where: of its second). When any operand is a vector, so is the result.
+std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>& operands);
+std::string convert_text(DType from, DType to, const OperandText& operand);
+std::string literal_text(DType dtype, double value);
+std::string literal_text(DType dtype, int64_t value);
+// Combines an accumulator with a value: "acc + x", "op_max_v(acc, x)".
+std::string combine_text(ReduceOp op, DType dtype, const OperandText& accumulator, const OperandText& value);
+// What leaves a reduction unchanged.
+std::string identity_text(ReduceOp op, DType dtype);
+// Operators computed by a call into the runtime, in double precision.
+bool is_special_function(ScalarOp op);
+
+}  // namespace toroid::codegen
