@@ -1,0 +1,57 @@
+/* The interface between a compiled program and the runtime that loads it. Plain C; versioned by TOROID_ABI_VERSION.
+ *
+ * A program's library exports
+ *
+ *   const char toroid_manifest[];   JSON: inputs, outputs, symbols, constants, temporaries, kernels
+ *   int32_t toroid_run(const ToroidRuntime*, const ToroidCall*);   0, or 1 + the number of the step that failed
+ *   void toroid_sizes(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes);
+ *
+ * All pointers stay the caller's. Sizes and strides are in elements. Generated wrappers repeat these declarations
+ * (src/codegen/wrapper/generate.cpp): change both together, and the version. */
+#ifndef TOROID_PROGRAM_ABI_H
+#define TOROID_PROGRAM_ABI_H
+
+#include <stdint.h>
+
+#define TOROID_ABI_VERSION 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A strided window on memory. dtype: the position in the list of graph/dtype.h. */
+typedef struct ToroidOperand {
+  void* data;
+  const int64_t* sizes;
+  const int64_t* strides;
+  int32_t rank;
+  int32_t dtype;
+} ToroidOperand;
+
+/* What the host offers to programs. */
+typedef struct ToroidRuntime {
+  void* host;
+  /* Runs body(argument, b, e) for pieces [b, e) that cover [0, n), in parallel, each at least `grain` long but the last. */
+  void (*parallel_for)(const struct ToroidRuntime*, int64_t n, int64_t grain,
+                       void (*body)(void* argument, int64_t begin, int64_t end), void* argument);
+  /* Scalar operators that generated code does not compute itself; `op` is the position in graph/scalar_op.def. */
+  double (*special_function)(const struct ToroidRuntime*, int32_t op, double x, double y);
+  /* A library kernel by name. 0 when it succeeded; else the host keeps a message. */
+  int32_t (*call)(const struct ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
+                  const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
+                  const double* numbers, int32_t num_numbers);
+} ToroidRuntime;
+
+typedef struct ToroidCall {
+  const void* const* inputs;    /* user inputs, with the strides of the manifest */
+  const void* const* constants; /* weights, by the manifest's order */
+  void* const* outputs;         /* contiguous */
+  char* arena;                  /* for temporaries, 64-byte aligned */
+  const int64_t* offsets;       /* of each temporary in the arena, in bytes */
+  const int64_t* symbols;       /* values of the size symbols */
+} ToroidCall;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,15 @@
+// Matrix products of float matrices, on the runtime's own threads.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/pool.h"
+
+namespace toroid {
+
+// c[m, n] = sum over k of a[m, k] * b[k, n]; c is row-major and contiguous along n. Strides in elements. Source of the blocking:
+// Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008.
+void gemm_f32(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_column, const float* b,
+              int64_t b_row, int64_t b_column, float* c, int64_t c_row);
+
+}  // namespace toroid

@@ -1,0 +1,188 @@
+#include "runtime/library.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "graph/dtype.h"
+#include "interp/host_tensor.h"
+#include "interp/library_ops.h"
+#include "interp/products.h"
+#include "interp/reductions.h"
+#include "support/error.h"
+#include "support/float16.h"
+
+namespace toroid {
+namespace {
+
+std::vector<int64_t> sizes_of(const ToroidOperand& operand) { return {operand.sizes, operand.sizes + operand.rank}; }
+DType dtype_of(const ToroidOperand& operand) { return static_cast<DType>(operand.dtype); }
+
+bool is_contiguous(const ToroidOperand& operand) {
+  int64_t expected = 1;
+  for (int32_t d = operand.rank; d-- > 0;) {
+    if (operand.sizes[d] != 1 && operand.strides[d] != expected) return false;
+    expected *= std::max<int64_t>(operand.sizes[d], 1);
+  }
+  return true;
+}
+
+// Visits elements in row-major order with their strided position.
+template <class F>
+void for_each_position(const ToroidOperand& operand, F f) {
+  std::vector<int64_t> index(static_cast<size_t>(operand.rank));
+  int64_t count = 1;
+  for (int32_t d = 0; d < operand.rank; ++d) count *= operand.sizes[d];
+  int64_t position = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    f(i, position);
+    for (int32_t d = operand.rank; d-- > 0;) {
+      position += operand.strides[d];
+      if (++index[static_cast<size_t>(d)] < operand.sizes[d]) break;
+      position -= operand.strides[d] * operand.sizes[d];
+      index[static_cast<size_t>(d)] = 0;
+    }
+  }
+}
+
+// The operand as the evaluator's kind of tensor: in place when contiguous.
+HostTensor as_host_tensor(const ToroidOperand& operand) {
+  const DType dtype = dtype_of(operand);
+  const std::vector<int64_t> sizes = sizes_of(operand);
+  const size_t width = static_cast<size_t>(size_bytes(dtype));
+  const auto* from = static_cast<const std::byte*>(operand.data);
+  if (is_contiguous(operand)) return HostTensor(dtype, sizes, {from, static_cast<size_t>(numel(sizes)) * width}, nullptr);
+  HostTensor copy(dtype, sizes);
+  auto* to = copy.mutable_data<std::byte>();
+  for_each_position(operand, [&](int64_t i, int64_t position) {
+    std::memcpy(to + static_cast<size_t>(i) * width, from + position * static_cast<int64_t>(width), width);
+  });
+  return copy;
+}
+
+void give(const HostTensor& result, const ToroidOperand& output) {
+  TOROID_CHECK(result.dtype() == dtype_of(output) && result.sizes() == sizes_of(output), "a library kernel made {} for {}",
+               to_string(result), shape_text(sizes_of(output)));
+  std::memcpy(output.data, result.bytes().data(), result.bytes().size());
+}
+
+// F16 and BF16 operands as F32, for kernels that know nothing else.
+class Widened {
+ public:
+  explicit Widened(const KernelCall& call) : call_(call) {
+    storage_.reserve(call.inputs.size() + call.outputs.size());
+    for (const ToroidOperand& input : call.inputs) inputs_.push_back(widen(input, true));
+    for (const ToroidOperand& output : call.outputs) outputs_.push_back(widen(output, false));
+  }
+
+  KernelCall call() const { return {call_.pool, inputs_, outputs_, call_.integers, call_.numbers}; }
+
+  void round_outputs() const {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const auto* from = static_cast<const float*>(outputs_[i].data);
+      const int64_t count = numel(sizes_of(outputs_[i]));
+      if (dtype_of(call_.outputs[i]) == DType::BF16) {
+        auto* to = static_cast<BFloat16*>(call_.outputs[i].data);
+        for (int64_t j = 0; j < count; ++j) to[j] = BFloat16(from[j]);
+      } else if (dtype_of(call_.outputs[i]) == DType::F16) {
+        auto* to = static_cast<Float16*>(call_.outputs[i].data);
+        for (int64_t j = 0; j < count; ++j) to[j] = Float16(from[j]);
+      }
+    }
+  }
+
+ private:
+  ToroidOperand widen(const ToroidOperand& operand, bool copy) {
+    if (!is_reduced_float(dtype_of(operand))) return operand;
+    const std::vector<int64_t> sizes = sizes_of(operand);
+    storage_.push_back({std::unique_ptr<float[]>(new float[static_cast<size_t>(std::max<int64_t>(numel(sizes), 1))]),
+                        strides_of(sizes)});
+    float* to = storage_.back().data.get();
+    if (copy && dtype_of(operand) == DType::BF16) {
+      const auto* from = static_cast<const BFloat16*>(operand.data);
+      for_each_position(operand, [&](int64_t i, int64_t position) { to[i] = static_cast<float>(from[position]); });
+    } else if (copy) {
+      const auto* from = static_cast<const Float16*>(operand.data);
+      for_each_position(operand, [&](int64_t i, int64_t position) { to[i] = static_cast<float>(from[position]); });
+    }
+    return {to, operand.sizes, storage_.back().strides.data(), operand.rank, static_cast<int32_t>(DType::F32)};
+  }
+
+  struct Storage {
+    std::unique_ptr<float[]> data;
+    std::vector<int64_t> strides;
+  };
+  const KernelCall& call_;
+  std::vector<Storage> storage_;
+  std::vector<ToroidOperand> inputs_;
+  std::vector<ToroidOperand> outputs_;
+};
+
+using FastKernel = void (*)(const KernelCall&);
+FastKernel find_fast_kernel(std::string_view name) {
+  if (name == "matmul") return run_matmul_f32;
+  if (name == "convolution") return run_convolution_f32;
+  if (name == "attention") return run_attention_f32;
+  return nullptr;
+}
+
+// Integers and F64: by the evaluator's own kernels.
+void run_evaluated(std::string_view name, const KernelCall& call) {
+  std::vector<HostTensor> inputs;
+  for (const ToroidOperand& input : call.inputs) inputs.push_back(as_host_tensor(input));
+  if (name == "matmul") {
+    give(matmul(inputs[0], inputs[1]), call.outputs[0]);
+  } else if (name == "convolution") {
+    ConvolutionSizes how;
+    const size_t spatial = (call.integers.size() - 2) / 4;
+    how.transposed = call.integers[0] != 0;
+    how.groups = call.integers[1];
+    auto list = [&](size_t which) {
+      const auto begin = call.integers.begin() + static_cast<ptrdiff_t>(2 + which * spatial);
+      return std::vector<int64_t>(begin, begin + static_cast<ptrdiff_t>(spatial));
+    };
+    how.stride = list(0);
+    how.padding = list(1);
+    how.dilation = list(2);
+    give(convolution(inputs[0], inputs[1], inputs.size() > 2 ? &inputs[2] : nullptr, how, sizes_of(call.outputs[0])), call.outputs[0]);
+  } else if (name == "attention") {
+    give(attention(inputs[0], inputs[1], inputs[2], inputs.size() > 3 ? &inputs[3] : nullptr, call.integers[0] != 0, call.numbers[0]),
+         call.outputs[0]);
+  } else if (name == "sort") {
+    const std::vector<HostTensor> results = sort(inputs[0], static_cast<int>(call.integers[0]), call.integers[1] != 0);
+    for (size_t i = 0; i < results.size(); ++i) give(results[i], call.outputs[i]);
+  } else {
+    TOROID_CHECK(name.starts_with("library."), "no library kernel is called '{}'", name);
+    const LibraryOp* op = find_library_op(name.substr(8));
+    if (op == nullptr) throw Error(ErrorKind::Unsupported, fmt::format("library kernel '{}' is not available", name));
+    std::vector<LibraryInput> in;
+    std::vector<LibraryOutput> out;
+    std::vector<std::vector<int64_t>> sizes;
+    sizes.reserve(call.outputs.size());
+    for (const HostTensor& input : inputs) in.push_back({input.dtype(), input.sizes(), input.bytes().data()});
+    for (const ToroidOperand& output : call.outputs) {
+      sizes.push_back(sizes_of(output));
+      out.push_back({dtype_of(output), sizes.back(), static_cast<std::byte*>(output.data)});
+    }
+    op->kernel(toroid::LibraryCall{in, out, call.numbers});
+  }
+}
+
+}  // namespace
+
+void run_library_kernel(std::string_view name, const KernelCall& call) {
+  const FastKernel fast = find_fast_kernel(name);
+  const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
+  if (fast != nullptr && dtype == DType::F32) {
+    fast(call);
+  } else if (fast != nullptr && is_reduced_float(dtype)) {
+    const Widened widened(call);
+    fast(widened.call());
+    widened.round_outputs();
+  } else {
+    run_evaluated(name, call);
+  }
+}
+
+}  // namespace toroid

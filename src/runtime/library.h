@@ -1,0 +1,30 @@
+// Library kernels that compiled programs call by name (ToroidRuntime::call).
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "runtime/pool.h"
+#include "toroid/program_abi.h"
+
+namespace toroid {
+
+struct KernelCall {
+  RuntimePool& pool;
+  std::span<const ToroidOperand> inputs;
+  std::span<const ToroidOperand> outputs;   // contiguous
+  std::span<const int64_t> integers;
+  std::span<const double> numbers;
+};
+
+// Throws Error. Names: "matmul", "convolution", "attention", "sort", "library.NAME" (interp/library_ops.h).
+void run_library_kernel(std::string_view name, const KernelCall& call);
+
+// Fast kernels for F32 (F16 and BF16 are widened first), each in its own file. Shapes as in graph/graph.h; any strides.
+void run_matmul_f32(const KernelCall& call);
+// integers: transposed, groups, then stride, padding, dilation and output padding for each spatial dim.
+void run_convolution_f32(const KernelCall& call);
+// integers: causal. numbers: scale. The mask is added to the scores or, when Bool, tells where a query may look.
+void run_attention_f32(const KernelCall& call);
+
+}  // namespace toroid

@@ -1,0 +1,93 @@
+#include "runtime/pool.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#if defined(__x86_64__)
+#define TOROID_PAUSE() __builtin_ia32_pause()
+#else
+#define TOROID_PAUSE() ((void)0)
+#endif
+
+namespace toroid {
+namespace {
+
+constexpr int kSpins = 4000;  // about 50 microseconds
+
+thread_local bool inside_call = false;
+
+int default_threads() {
+  if (const char* text = std::getenv("TOROID_NUM_THREADS")) {
+    const int wanted = std::atoi(text);
+    if (wanted > 0) return wanted;
+  }
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+RuntimePool::RuntimePool(int threads) {
+  if (threads <= 0) threads = default_threads();
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+}
+
+RuntimePool::~RuntimePool() {
+  stop_ = true;
+  epoch_.fetch_add(1);
+  epoch_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void RuntimePool::run_pieces() {
+  for (;;) {
+    const int64_t begin = next_.fetch_add(piece_, std::memory_order_relaxed);
+    if (begin >= n_) return;
+    body_(argument_, begin, std::min(begin + piece_, n_));
+  }
+}
+
+void RuntimePool::work() {
+  inside_call = true;
+  uint32_t seen = 0;
+  for (;;) {
+    uint32_t now = epoch_.load(std::memory_order_acquire);
+    for (int spin = 0; now == seen && spin < kSpins; ++spin) {
+      TOROID_PAUSE();
+      now = epoch_.load(std::memory_order_acquire);
+    }
+    if (now == seen) {
+      epoch_.wait(seen, std::memory_order_acquire);
+      continue;
+    }
+    seen = now;
+    if (stop_) return;
+    run_pieces();
+    active_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
+  if (n <= 0) return;
+  grain = std::max<int64_t>(1, grain);
+  if (n <= grain || workers_.empty() || inside_call || !busy_.try_lock()) {
+    body(argument, 0, n);
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(busy_, std::adopt_lock);
+  // A few pieces a thread, so that a slow one does not hold up the rest.
+  const int64_t pieces = 4 * threads();
+  body_ = body;
+  argument_ = argument;
+  n_ = n;
+  piece_ = std::max(grain, (n + pieces - 1) / pieces);
+  next_.store(0, std::memory_order_relaxed);
+  active_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
+  inside_call = true;
+  run_pieces();
+  inside_call = false;
+  while (active_.load(std::memory_order_acquire) != 0) TOROID_PAUSE();
+}
+
+}  // namespace toroid

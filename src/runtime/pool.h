@@ -1,0 +1,45 @@
+// The threads that compiled programs run on.
+//
+// Kernels last from microseconds to milliseconds, so workers spin for a short while before they sleep: waking a sleeping thread
+// costs about as much as a small kernel.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace toroid {
+
+class RuntimePool {
+ public:
+  // Threads in all, the caller's included. 0: TOROID_NUM_THREADS, else the machine's.
+  explicit RuntimePool(int threads = 0);
+  ~RuntimePool();
+  RuntimePool(const RuntimePool&) = delete;
+  RuntimePool& operator=(const RuntimePool&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  // Runs body over pieces that cover [0, n), each at least `grain` long but the last. Returns when all are done. A call from inside
+  // a body, or while another thread's call is running, runs serially.
+  void parallel_for(int64_t n, int64_t grain, void (*body)(void* argument, int64_t begin, int64_t end), void* argument);
+
+ private:
+  void work();
+  void run_pieces();
+
+  std::vector<std::thread> workers_;
+  std::mutex busy_;
+  std::atomic<uint32_t> epoch_{0};      // grows with each call; workers wait on it
+  std::atomic<bool> stop_{false};
+  // The call at hand.
+  void (*body_)(void*, int64_t, int64_t) = nullptr;
+  void* argument_ = nullptr;
+  int64_t n_ = 0;
+  int64_t piece_ = 1;
+  std::atomic<int64_t> next_{0};
+  std::atomic<int> active_{0};          // workers still inside the call
+};
+
+}  // namespace toroid
