@@ -1,0 +1,65 @@
+// compile(): a model file becomes a loaded program. The pipeline reads from top to bottom in compile.cpp.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/store.h"
+#include "driver/executable.h"
+#include "graph/graph.h"
+#include "toolchain/toolchain.h"
+
+namespace toroid {
+
+struct CompileModelOptions {
+  int compile_threads = 0;                       // compilers at a time; 0: one a core
+  std::filesystem::path save_source;             // a folder for the generated C++; empty: none
+  std::filesystem::path dump_ir;                 // a folder for numbered dumps after each phase; empty: none
+};
+
+struct PhaseTime {
+  std::string name;
+  double seconds;
+};
+
+struct CompiledModel {
+  std::string library;                                     // bytes of the shared library
+  std::vector<std::span<const std::byte>> constants;       // in the manifest's order
+  std::shared_ptr<const void> owner;                       // of the constants
+  std::string name;
+  int kernels = 0;
+  int kernel_calls = 0;
+  int library_calls = 0;
+  bool from_cache = false;
+  std::vector<PhaseTime> phases;
+  double seconds() const;
+
+  Executable load(int threads = 0) const { return Executable(library, constants, owner, name, threads); }
+};
+
+// What compilations share: the compiler and the store.
+class CompileSession {
+ public:
+  // `use_cache` false: nothing is read from or written to the store, but for probes of the compiler.
+  explicit CompileSession(bool use_cache = true);
+
+  // Imports `path` (.pt2) to an import-level program; unsupported operators are reported together.
+  static Program import(const std::filesystem::path& path);
+  // Consumes the program.
+  CompiledModel compile(Program program, const CompileModelOptions& options = {});
+  CompiledModel compile_file(const std::filesystem::path& path, const CompileModelOptions& options = {});
+
+  Toolchain& toolchain();
+  Store& store() { return store_; }
+
+ private:
+  Store store_;
+  Store probes_;
+  bool use_cache_;
+  std::optional<Toolchain> toolchain_;
+};
+
+}  // namespace toroid

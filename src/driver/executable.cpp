@@ -1,0 +1,260 @@
+#include "driver/executable.h"
+
+#include <cstring>
+#include <unordered_map>
+
+#include "interp/bind_symbols.h"
+#include "interp/scalar.h"
+#include "runtime/arena.h"
+#include "runtime/library.h"
+#include "runtime/pool.h"
+#include "support/error.h"
+#include "support/file.h"
+#include "toolchain/loaded_library.h"
+#include "toroid/program_abi.h"
+
+namespace toroid {
+namespace {
+
+constexpr char kMagic[8] = {'T', 'O', 'R', 'O', 'I', 'D', 'W', '1'};
+constexpr uint64_t kAlignment = 64;
+
+struct Footer {
+  char magic[8];
+  uint64_t constants_offset;
+  uint64_t constants_size;
+};
+
+uint64_t aligned(uint64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
+
+// What the program may call back.
+struct Host {
+  ToroidRuntime table;
+  RuntimePool* pool;
+  std::exception_ptr error;   // of the library kernel that failed
+};
+
+Host& host_of(const ToroidRuntime* runtime) { return *static_cast<Host*>(runtime->host); }
+
+void parallel_for(const ToroidRuntime* runtime, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
+  host_of(runtime).pool->parallel_for(n, grain, body, argument);
+}
+
+double special_function(const ToroidRuntime*, int32_t op, double x, double y) {
+  return apply(static_cast<ScalarOp>(op), DType::F64, x, y);
+}
+
+int32_t call_library(const ToroidRuntime* runtime, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
+                     const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
+                     const double* numbers, int32_t num_numbers) {
+  Host& host = host_of(runtime);
+  try {
+    run_library_kernel(name, {*host.pool,
+                              {inputs, static_cast<size_t>(num_inputs)},
+                              {outputs, static_cast<size_t>(num_outputs)},
+                              {integers, static_cast<size_t>(num_integers)},
+                              {numbers, static_cast<size_t>(num_numbers)}});
+    return 0;
+  } catch (...) {
+    host.error = std::current_exception();
+    return 1;
+  }
+}
+
+struct AlignedBytes {
+  explicit AlignedBytes(size_t bytes)
+      : data(static_cast<char*>(::operator new(std::max<size_t>(bytes, 1), std::align_val_t{kAlignment}))) {}
+  ~AlignedBytes() { ::operator delete(data, std::align_val_t{kAlignment}); }
+  AlignedBytes(const AlignedBytes&) = delete;
+  char* data;
+};
+
+}  // namespace
+
+struct Executable::State {
+  State(std::string_view bytes, std::string name, int threads) : library(bytes, name), pool(threads), name(std::move(name)) {
+    run = library.function<int32_t(const ToroidRuntime*, const ToroidCall*)>("toroid_run");
+    sizes = library.function<void(const int64_t*, int64_t*, int64_t*)>("toroid_sizes");
+    manifest = parse_manifest(static_cast<const char*>(library.symbol("toroid_manifest")));
+    plan = plan_bindings(manifest.signature);
+    for (const std::string& symbol : manifest.symbols) symbols.push_back(*manifest.signature.symbols->find_symbol(symbol));
+    host.table = {&host, parallel_for, special_function, call_library};
+    host.pool = &pool;
+  }
+
+  // Sizes of outputs and the arena's layout follow from the symbols' values; the last ones are kept.
+  void prepare(std::vector<int64_t> values) {
+    if (prepared && values == symbol_values) return;
+    symbol_values = std::move(values);
+    std::vector<int64_t> bytes(manifest.temporaries.size());
+    size_t ranks = 0;
+    for (const ManifestOutput& output : manifest.outputs) ranks += static_cast<size_t>(output.rank);
+    std::vector<int64_t> flat(ranks);
+    sizes(symbol_values.data(), bytes.data(), flat.data());
+    output_sizes.clear();
+    auto next = flat.begin();
+    for (const ManifestOutput& output : manifest.outputs) {
+      output_sizes.emplace_back(next, next + output.rank);
+      next += output.rank;
+    }
+    std::vector<ArenaRequest> requests;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      requests.push_back({bytes[i], manifest.temporaries[i][0], manifest.temporaries[i][1]});
+    }
+    arena_plan = plan_arena(requests);
+    if (!arena || arena_plan.bytes > arena_size) {
+      arena = std::make_unique<AlignedBytes>(static_cast<size_t>(arena_plan.bytes));
+      arena_size = arena_plan.bytes;
+    }
+    prepared = true;
+  }
+
+  LoadedLibrary library;
+  RuntimePool pool;
+  std::string name;
+  Manifest manifest;
+  BindingPlan plan;
+  std::vector<sym::Expr> symbols;
+  int32_t (*run)(const ToroidRuntime*, const ToroidCall*) = nullptr;
+  void (*sizes)(const int64_t*, int64_t*, int64_t*) = nullptr;
+  std::vector<const void*> constants;
+  std::shared_ptr<const void> owner;
+  std::unordered_map<std::string, HostTensor> buffers;   // new values of mutated buffers, by name
+  Host host{};
+  bool prepared = false;
+  std::vector<int64_t> symbol_values;
+  std::vector<std::vector<int64_t>> output_sizes;
+  ArenaPlan arena_plan;
+  std::unique_ptr<AlignedBytes> arena;
+  int64_t arena_size = 0;
+};
+
+Executable::Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
+                       std::string name, int threads)
+    : state_(std::make_unique<State>(library, std::move(name), threads)) {
+  TOROID_CHECK(constants.size() == state_->manifest.constants.size(), "{} constants for a program with {}", constants.size(),
+               state_->manifest.constants.size());
+  for (const auto& constant : constants) state_->constants.push_back(constant.data());
+  state_->owner = std::move(owner);
+}
+
+Executable::Executable(Executable&&) noexcept = default;
+Executable::~Executable() = default;
+
+Executable Executable::load(const std::filesystem::path& path, int threads) {
+  ErrorContext context("loading {}", path.string());
+  auto file = std::make_shared<MappedFile>(path);
+  const std::string_view text = file->text();
+  Footer footer{};
+  const bool has_footer = text.size() > sizeof footer;
+  if (has_footer) std::memcpy(&footer, text.data() + text.size() - sizeof footer, sizeof footer);
+  if (!has_footer || std::memcmp(footer.magic, kMagic, sizeof kMagic) != 0 || footer.constants_offset > text.size() ||
+      footer.constants_size != text.size() - sizeof footer - footer.constants_offset) {
+    throw Error(ErrorKind::InvalidInput, fmt::format("{} is not a program compiled by toroid, or is incomplete", path.string()))
+        .help("make it with 'toroid compile MODEL -o FILE.so'");
+  }
+  auto state = std::make_unique<State>(text.substr(0, footer.constants_offset), path.filename().string(), threads);
+  uint64_t offset = footer.constants_offset;
+  for (const ManifestConstant& constant : state->manifest.constants) {
+    const auto size = static_cast<uint64_t>(constant.bytes);
+    if (constant.bytes < 0 || size > text.size() - sizeof footer - offset) {
+      throw Error(ErrorKind::InvalidInput, fmt::format("{} is incomplete: the weight '{}' is missing", path.string(), constant.name))
+          .help("make it again with 'toroid compile'");
+    }
+    state->constants.push_back(text.data() + offset);
+    offset = aligned(offset + size);
+  }
+  state->owner = std::move(file);
+  return Executable(std::move(state));
+}
+
+Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
+  State& s = *state_;
+  std::vector<InputShape> shapes;
+  for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
+  const SymbolValues symbols = bind_symbols(s.manifest.signature, s.plan, shapes);
+  std::vector<int64_t> values;
+  for (sym::Expr symbol : s.symbols) values.push_back(symbols.find(symbol).value_or(0));
+  s.prepare(std::move(values));
+
+  // Inputs where the program can read them: with its strides, and aligned to their elements.
+  std::vector<const void*> input_pointers;
+  std::vector<std::vector<std::byte>> copies;
+  copies.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorType& type = s.manifest.signature.graph.type(s.manifest.signature.graph.inputs[i]);
+    const auto width = static_cast<size_t>(size_bytes(type.dtype));
+    const std::byte* data = inputs[i].bytes().data();
+    const std::vector<int64_t> wanted = type.strides.empty() ? strides_of(inputs[i].sizes()) : symbols.evaluate(type.strides);
+    const std::vector<int64_t> given = strides_of(inputs[i].sizes());
+    bool same = reinterpret_cast<uintptr_t>(data) % width == 0;
+    for (size_t d = 0; d < given.size(); ++d) same = same && (given[d] == wanted[d] || inputs[i].sizes()[d] <= 1);
+    if (same) {
+      input_pointers.push_back(data);
+      continue;
+    }
+    int64_t span = 1;
+    for (size_t d = 0; d < wanted.size(); ++d) span += std::max<int64_t>(inputs[i].sizes()[d] - 1, 0) * wanted[d];
+    copies.emplace_back(static_cast<size_t>(span) * width);
+    std::vector<int64_t> index(wanted.size());
+    for (int64_t e = 0; e < inputs[i].numel(); ++e) {
+      int64_t to = 0;
+      for (size_t d = 0; d < index.size(); ++d) to += index[d] * wanted[d];
+      std::memcpy(copies.back().data() + static_cast<size_t>(to) * width, data + static_cast<size_t>(e) * width, width);
+      for (size_t d = index.size(); d-- > 0;) {
+        if (++index[d] < inputs[i].sizes()[d]) break;
+        index[d] = 0;
+      }
+    }
+    input_pointers.push_back(copies.back().data());
+  }
+
+  std::vector<HostTensor> outputs;
+  std::vector<void*> output_pointers;
+  for (size_t i = 0; i < s.manifest.outputs.size(); ++i) {
+    outputs.emplace_back(s.manifest.outputs[i].dtype, s.output_sizes[i]);
+    output_pointers.push_back(outputs.back().mutable_data<std::byte>());
+  }
+  const ToroidCall call{input_pointers.data(),        s.constants.data(),     output_pointers.data(), s.arena->data,
+                        s.arena_plan.offsets.data(), s.symbol_values.data()};
+  const int32_t failed = s.run(&s.host.table, &call);
+  if (s.host.error) std::rethrow_exception(std::exchange(s.host.error, nullptr));
+  if (failed != 0) {
+    const size_t step = static_cast<size_t>(failed) - 1;
+    throw Error(ErrorKind::InvalidInput, "an index read from a tensor is out of bounds")
+        .at(fmt::format("in kernel '{}' of {}", step < s.manifest.steps.size() ? s.manifest.steps[step] : "?", s.name))
+        .help("check the values of integer inputs that the model uses as indices");
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (s.manifest.outputs[i].kind != OutputKind::BufferMutation) continue;
+    for (size_t c = 0; c < s.manifest.constants.size(); ++c) {
+      if (s.manifest.constants[c].name != s.manifest.outputs[i].target) continue;
+      s.buffers.insert_or_assign(s.manifest.constants[c].name, outputs[i]);
+      s.constants[c] = outputs[i].bytes().data();
+    }
+  }
+  return outputs;
+}
+
+const Manifest& Executable::manifest() const { return state_->manifest; }
+int64_t Executable::arena_bytes() const { return state_->arena_plan.bytes; }
+int64_t Executable::arena_lower_bound() const { return state_->arena_plan.lower_bound; }
+
+void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants) {
+  std::string bytes(library);
+  bytes.resize(aligned(bytes.size()));
+  Footer footer{};
+  std::memcpy(footer.magic, kMagic, sizeof kMagic);
+  footer.constants_offset = bytes.size();
+  for (const auto& constant : constants) {
+    bytes.append(reinterpret_cast<const char*>(constant.data()), constant.size());
+    bytes.resize(aligned(bytes.size()));
+  }
+  footer.constants_size = bytes.size() - footer.constants_offset;
+  bytes.append(reinterpret_cast<const char*>(&footer), sizeof footer);
+  write_file_atomically(path, std::string_view(bytes), 0777);
+}
+
+}  // namespace toroid

@@ -1,0 +1,47 @@
+// A compiled program, loaded and ready to run in this process.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "driver/manifest.h"
+#include "interp/host_tensor.h"
+
+namespace toroid {
+
+class RuntimePool;
+
+class Executable {
+ public:
+  // `constants`: the bytes of each constant in the manifest's order, kept alive by `owner`. `threads` 0: the default.
+  Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
+             std::string name, int threads = 0);
+  // A file written by write_package. Throws Error{InvalidInput} when it is not one, Error{Environment} when it cannot be loaded.
+  static Executable load(const std::filesystem::path& path, int threads = 0);
+  Executable(Executable&&) noexcept;
+  ~Executable();
+
+  // All outputs in the manifest's order, buffers' new values included; those are also kept for the next call. Throws
+  // Error{InvalidInput} that names the violated fact when the inputs do not fit.
+  std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+
+  const Manifest& manifest() const;
+  int64_t arena_bytes() const;         // of the last call
+  int64_t arena_lower_bound() const;
+
+ private:
+  struct State;
+  explicit Executable(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// The library with the constants appended, in one file:
+//
+//   library | padding to 64 bytes | constants, each at a multiple of 64 | footer
+//   footer: "TOROIDW1", then the offset of the constants and their size, both little-endian uint64
+void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants);
+
+}  // namespace toroid

@@ -1,0 +1,49 @@
+// What a compiled program says about itself, without being run: JSON in its library.
+//
+//   {"toroid": 1,
+//    "signature": "sym s0 in [2, 512]\ngraph(x: f32[s0, 128]) { … }",     text form: symbols, guards and inputs
+//    "outputs": [{"dtype": "f32", "sizes": ["s0", "10"], "kind": "user", "target": ""}],
+//    "symbols": ["s0"],                                                   order of ToroidCall::symbols
+//    "constants": [{"name": "fc.weight", "bytes": 1024, "mutable": false}],
+//    "temporaries": [[0, 3], [1, 2]],                                     first and last step alive
+//    "steps": ["linear", "gelu"], "kernels": 3, "kernel_calls": 7, "library_calls": 2}
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/wrapper/generate.h"
+#include "graph/graph.h"
+
+namespace toroid {
+
+struct ManifestOutput {
+  DType dtype;
+  int64_t rank;
+  OutputKind kind;
+  std::string target;
+};
+struct ManifestConstant {
+  std::string name;
+  int64_t bytes;
+  bool is_mutable;
+};
+struct Manifest {
+  Program signature;                      // inputs, symbols and guards; no computation
+  std::vector<ManifestOutput> outputs;
+  std::vector<std::string> symbols;
+  std::vector<ManifestConstant> constants;
+  std::vector<std::array<int64_t, 2>> temporaries;
+  std::vector<std::string> steps;
+  int kernels = 0;
+  int kernel_calls = 0;
+  int library_calls = 0;
+};
+
+std::string manifest_text(const Program& program, const loop::LoopProgram& loops, const codegen::GeneratedProgram& generated);
+// Throws Error{InvalidInput} for a manifest of another version.
+Manifest parse_manifest(std::string_view text);
+
+}  // namespace toroid
