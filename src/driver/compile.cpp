@@ -85,7 +85,7 @@ double CompiledModel::seconds() const {
   return total;
 }
 
-CompileSession::CompileSession(bool use_cache) : store_({.enabled = use_cache}), probes_({}), use_cache_(use_cache) {}
+CompileSession::CompileSession(bool use_cache) : store_(StoreOptions{.enabled = use_cache}), probes_(StoreOptions{}), use_cache_(use_cache) {}
 
 Toolchain& CompileSession::toolchain() {
   if (!toolchain_) toolchain_.emplace(ToolchainOptions{.probe_cache = (use_cache_ ? store_ : probes_).probe_cache()});
@@ -93,7 +93,7 @@ Toolchain& CompileSession::toolchain() {
 }
 
 Program CompileSession::import(const std::filesystem::path& path) {
-  return pt2::import_pt2(path, {.is_supported = [](const Schema& schema) { return find_decomposition(schema) != nullptr; }});
+  return import_pt2(path, {.is_supported = [](const Schema& schema) { return find_decomposition(schema) != nullptr; }});
 }
 
 CompiledModel CompileSession::compile_file(const std::filesystem::path& path, const CompileModelOptions& options) {

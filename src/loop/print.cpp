@@ -14,15 +14,23 @@ std::string join(const std::vector<sym::Expr>& items) {
 
 std::string domain(const std::vector<sym::Expr>& axes) {
   std::string text;
-  for (sym::Expr axis : axes) text += fmt::format(" {} in {}", sym::to_string(axis), sym::to_string(*axis.node()->extent));
+  for (sym::Expr axis : axes) {
+    if (!axis.is_const()) text += fmt::format(" {} in {}", sym::to_string(axis), sym::to_string(*axis.node()->extent));
+  }
   return text;
 }
+
+// Expressions beyond this many nodes are shown by their outermost operation only.
+constexpr size_t kMaxNodesShown = 40;
 
 }  // namespace
 
 std::string to_string(const LoopProgram& program, ExprId id) {
   const ExprNode& n = program.exprs.node(id);
-  auto sub = [&](ExprId operand) { return to_string(program, operand); };
+  auto sub = [&](ExprId operand) {
+    if (reachable(program.exprs, {operand}).size() > kMaxNodesShown) return fmt::format("e{}", static_cast<uint32_t>(operand));
+    return to_string(program, operand);
+  };
   return match(
       n.op, [&](const Literal& o) { return toroid::to_string(o.value); },
       [&](const Index& o) { return sym::to_string(o.value); },
