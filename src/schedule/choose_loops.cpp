@@ -132,14 +132,7 @@ void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
   };
   const auto outer = best_of(kernel.outer);
   const auto inner = best_of(kernel.inner);
-  if (has_arg_reduction(kernel)) {
-    // A running index beside a running value is kept a lane only along the outer axes.
-    if (outer && outer->first > 0) {
-      kernel.vector = VectorAlong::Outer;
-      move_to_back(kernel.outer, outer->second);
-    }
-    return;
-  }
+  if (has_arg_reduction(kernel)) return;  // a running index beside a running value: one element at a time
   if (inner && (!outer || inner->first >= outer->first)) {
     kernel.vector = VectorAlong::Inner;
     move_to_back(kernel.inner, inner->second);

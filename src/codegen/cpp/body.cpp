@@ -112,7 +112,7 @@ OperandText BodyPrinter::compute(ExprId id) {
         return {text, false, true};
       },
       [&](const loop::Index& o) { return define(level, "index", node.dtype, number(o.value)); },
-      [&](const loop::Load& o) { return define(level, identifier(program_.buffer(o.buffer).name) + "_", node.dtype, load(o, node.dtype)); },
+      [&](const loop::Load& o) { return define(level, identifier(program_.buffer(o.buffer).name), node.dtype, load(o, node.dtype)); },
       [&](const loop::Compute& o) {
         std::vector<OperandText> operands;
         bool lanes = false;
@@ -129,7 +129,7 @@ OperandText BodyPrinter::compute(ExprId id) {
           return define(level, "inside", node.dtype, condition(index->value));
         }
         const OperandText operand = value(o.operand);
-        return define(level, "as_" + std::string(to_string(node.dtype)) + "_", node.dtype,
+        return define(level, "as_" + std::string(to_string(node.dtype)), node.dtype,
                       {convert_text(exprs_.dtype(o.operand), node.dtype, operand), operand.lanes});
       },
       [&](const loop::BitcastTo& o) {
@@ -152,6 +152,9 @@ void BodyPrinter::prepare_index(sym::Expr e) {
   for (sym::Expr symbol : sym::free_symbols(e)) {
     const loop::ValueSymbol* found = exprs_.value_symbol(symbol);
     if (found == nullptr || known_symbols_.count(symbol)) continue;
+    const bool in_scope = std::any_of(scopes_.begin(), scopes_.end(),
+                                      [&](const Scope& scope) { return scope.known_symbols.count(symbol) > 0; });
+    if (in_scope) continue;
     const loop::ValueSymbol checked = *found;
     prepare_index(checked.size);
     const size_t level = level_of(checked.index);
@@ -171,7 +174,7 @@ void BodyPrinter::prepare_index(sym::Expr e) {
       emit(level, fmt::format("const auto {} = checked_index(lanes, {}, {}, error);", name, position.text, index(checked.size)));
     }
     // Inside a masked region the definition is local to it; it is printed again where it is needed again.
-    if (scopes_.empty()) known_symbols_[symbol] = level;
+    (scopes_.empty() ? known_symbols_ : scopes_.back().known_symbols)[symbol] = level;
   }
 }
 
@@ -234,7 +237,7 @@ OperandText BodyPrinter::masked(const loop::Masked& op, DType dtype) {
                                 : fmt::format("splat<{}, W>({})", register_type(dtype), x.text);
   };
   auto in_scope = [&](ExprId id, std::string mask, std::string& text) {
-    scopes_.push_back({{}, {}, std::move(mask)});
+    scopes_.push_back({{}, {}, {}, std::move(mask)});
     text = as_lanes(value(id));
     std::vector<std::string> lines = std::move(scopes_.back().lines);
     scopes_.pop_back();

@@ -46,6 +46,7 @@ class BodyPrinter {
   struct Scope {                                        // a masked region
     std::vector<std::string> lines;
     std::unordered_map<loop::ExprId, OperandText> known;
+    std::unordered_map<sym::Expr, size_t> known_symbols;
     std::string mask;                                   // lane mask in force; empty: none
   };
 
@@ -57,7 +58,8 @@ class BodyPrinter {
   OperandText condition(sym::Expr e);
   OperandText masked(const loop::Masked& op, DType dtype);
   void emit(size_t level, std::string text);
-  std::string fresh(std::string_view base) { return fmt::format("{}{}", base, ++counter_); }
+  // Temporaries end in _v and a number; no buffer does (see Generator::make_names_unique).
+  std::string fresh(std::string_view base) { return fmt::format("{}_v{}", base, ++counter_); }
   OperandText define(size_t level, std::string_view base, DType dtype, OperandText text);
 
   const loop::LoopProgram& program_;

@@ -1,7 +1,7 @@
 #include "codegen/cpp/names.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 #include "support/error.h"
 
@@ -14,13 +14,26 @@ std::string identifier(std::string_view text) {
     result += plain ? c : '_';
     if (result.size() >= 80) break;
   }
-  // A trailing underscore would read like a member; leading digits and reserved or prelude names need a prefix.
-  static constexpr std::array<std::string_view, 34> kTaken = {
-      "auto",  "bool",   "break", "case",   "char",  "class", "const", "default", "delete", "do",    "double", "else",
-      "enum",  "float",  "for",   "goto",   "if",    "int",   "long",  "new",     "return", "short", "signed", "sizeof",
-      "static", "struct", "switch", "this", "union", "using", "void",  "while",   "main",   "exp"};
+  // Keywords, and what the prelude, the wrapper or a kernel's own loops call something.
+  static constexpr std::string_view kTaken[] = {
+      "auto",     "bool",    "break",   "case",    "char",    "class",    "const",   "default", "delete",  "do",
+      "double",   "else",    "enum",    "float",   "for",     "goto",     "if",      "int",     "long",    "new",
+      "return",   "short",   "signed",  "sizeof",  "static",  "struct",   "switch",  "this",    "union",   "using",
+      "void",     "while",   "main",    "template", "typename", "namespace", "operator", "private", "public", "protected",
+      "virtual",  "volatile", "unsigned", "typedef", "try",   "throw",    "catch",   "true",    "false",   "nullptr",
+      "and",      "or",      "not",     "xor",     "inline",  "extern",   "register", "friend", "export",  "explicit",
+      "mutable",  "asm",     "concept", "requires", "constexpr", "decltype", "vec",  "mask",    "elem",    "splat",
+      "splat_mask", "ramp",  "convert", "active",  "widen",   "select",   "to_mask", "load",    "store",   "load1",
+      "store1",   "load_raw", "store_raw", "load_where", "gather", "scatter", "mask_of", "index_of", "bit_cast", "Row",
+      "checked_index", "floordiv", "floormod", "min64", "max64", "lanewise", "to_integer", "fold", "any_lane",
+      "all_lanes", "parallel", "runtime", "error", "begin",   "end",      "task",    "block",   "rows",    "first",
+      "last",     "call",    "symbols", "lanes",   "running", "position", "inputs",  "outputs", "integers", "numbers",
+      "W",        "l",       "Full",    "Part",    "Same",    "Plain",    "INLINE",  "EXPORT",  "f16",     "bf16"};
+  const bool prelude_pattern = result.starts_with("op_") || result.starts_with("sum") || result.starts_with("result") ||
+                               result.starts_with("stash") || result.starts_with("best") || result.starts_with("body") ||
+                               result.starts_with("sizes") || result.starts_with("strides") || result.starts_with("k");
   if (result.empty() || (result[0] >= '0' && result[0] <= '9') || result[0] == '_' ||
-      std::find(kTaken.begin(), kTaken.end(), result) != kTaken.end()) {
+      prelude_pattern || std::find(std::begin(kTaken), std::end(kTaken), result) != std::end(kTaken)) {
     result = "t_" + result;
   }
   return result;

@@ -72,7 +72,7 @@ std::string canonical_text(const KernelSource& source, const loop::LoopProgram& 
       result += "$kernel";
     } else if (buffers.count(word)) {
       result += rename(word);
-    } else if (const size_t mark = word.rfind('_'); mark != std::string::npos && buffers.count(word.substr(0, mark))) {
+    } else if (const size_t mark = word.rfind("_v"); mark != std::string::npos && buffers.count(word.substr(0, mark))) {
       result += rename(word.substr(0, mark)) + word.substr(mark);  // a value loaded from that buffer
     } else if (word.size() > 1 && std::string_view("abirv").find(word[0]) != std::string_view::npos &&
                std::all_of(word.begin() + 1, word.end(), [](char c) { return c >= '0' && c <= '9'; })) {
@@ -108,10 +108,16 @@ class Generator {
   const loop::Buffer& buffer(loop::BufferId id) const { return loops_.buffer(id); }
   std::string index(sym::Expr e) const { return print_index(loops_.exprs, e); }
 
+  // Buffers, axes, sizes and temporaries share scopes with each other and with the prelude's functions.
   void make_names_unique() {
     std::set<std::string> taken;
+    for (sym::Expr symbol : program_.symbols->symbols()) taken.insert(identifier(symbol.node()->name));
     for (loop::Buffer& each : schedule_.loops->buffers) {
       std::string name = identifier(each.name);
+      if (const size_t mark = name.rfind("_v"); mark != std::string::npos && mark + 2 < name.size() &&
+                                                 name.find_first_not_of("0123456789", mark + 2) == std::string::npos) {
+        name += "_b";
+      }
       for (int i = 1; !taken.insert(name).second; ++i) name = fmt::format("{}_b{}", identifier(each.name), i);
       each.name = name;
     }
