@@ -295,7 +295,8 @@ Tensor drop(Decomposer& d, const Args& a, Tensor x, double p, bool training) {
 }
 
 std::vector<Tensor> dropout(Decomposer& d, const Args& a) {
-  return {drop(d, a, a.tensor("input"), a.number("p"), a.flag("train"))};
+  Tensor x = a.tensor(a.schema().parameters[0].name);  // dropout_ calls it self
+  return {drop(d, a, x, a.number("p"), a.flag("train"))};
 }
 
 std::vector<Tensor> native_dropout(Decomposer& d, const Args& a) {

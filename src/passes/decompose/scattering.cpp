@@ -23,27 +23,31 @@ Tensor combine_into(Tensor base, Tensor source, const std::vector<Tensor>& index
   return b.cast(b.scatter(b.cast(base, dtype), b.cast(source, dtype), index, mode), base.dtype());
 }
 
-// The reductions of scatter_reduce and index_reduce. Without include_self the old value does not count where something is
-// scattered to. A mean of integers rounds down.
-Tensor reduce_into(Tensor self, Tensor source, const std::vector<Tensor>& index, const std::string& reduce, bool include_self) {
+struct Reduction {
+  ScatterMode mode;
+  Scalar identity;  // what nothing reduces to
+  bool is_mean;
+};
+
+// PyTorch's names differ between operators.
+Reduction find_reduction(const std::string& name, DType dtype) {
+  if (name == "sum" || name == "add" || name == "mean") return {ScatterMode::Add, 0.0, name == "mean"};
+  if (name == "prod" || name == "multiply") return {ScatterMode::Mul, 1.0, false};
+  if (name == "amax") return {ScatterMode::Max, lowest_value(dtype), false};
+  if (name == "amin") return {ScatterMode::Min, highest_value(dtype), false};
+  throw Error(ErrorKind::InvalidModel, fmt::format("unknown reduction '{}'", name));
+}
+
+// scatter_reduce and index_reduce. Without include_self the old value does not count where something is scattered to. A
+// mean of integers rounds down.
+Tensor reduce_into(Tensor self, Tensor source, const std::vector<Tensor>& index, const std::string& name, bool include_self) {
   Builder& b = self.builder();
   const DType dtype = combining_dtype(self.dtype());
-  struct Reduction {
-    std::string_view name;
-    ScatterMode mode;
-    Scalar identity;
-  };
-  const Reduction reductions[] = {{"sum", ScatterMode::Add, 0.0},  {"add", ScatterMode::Add, 0.0},
-                                  {"mean", ScatterMode::Add, 0.0}, {"prod", ScatterMode::Mul, 1.0},
-                                  {"multiply", ScatterMode::Mul, 1.0}, {"amax", ScatterMode::Max, lowest_value(dtype)},
-                                  {"amin", ScatterMode::Min, highest_value(dtype)}};
-  const auto* found = std::find_if(std::begin(reductions), std::end(reductions), [&](const Reduction& r) { return r.name == reduce; });
-  if (found == std::end(reductions)) throw Error(ErrorKind::InvalidModel, fmt::format("unknown reduction '{}'", reduce));
-
+  const Reduction reduction = find_reduction(name, dtype);
   Tensor base = b.cast(self, dtype);
-  if (!include_self) base = b.scatter(base, b.scalar(dtype, found->identity), index, ScatterMode::Set);
-  Tensor result = b.scatter(base, b.cast(source, dtype), index, found->mode);
-  if (reduce == "mean") {
+  if (!include_self) base = b.scatter(base, b.scalar(dtype, reduction.identity), index, ScatterMode::Set);
+  Tensor result = b.scatter(base, b.cast(source, dtype), index, reduction.mode);
+  if (reduction.is_mean) {
     Tensor none = b.full(self.sizes(), dtype, include_self ? 1.0 : 0.0);
     Tensor count = b.scatter(none, b.scalar(dtype, 1.0), index, ScatterMode::Add);
     count = b.binary(ScalarOp::Max, count, b.scalar(dtype, 1.0));
