@@ -107,19 +107,23 @@ struct DecompositionRow {
 };
 
 // One table per family, defined in its file.
-std::span<const DecompositionRow> pointwise_rows();       // pointwise.cpp: arithmetic, comparisons, rounding, bits
+std::span<const DecompositionRow> arithmetic_rows();      // arithmetic.cpp: add, div, pow, round
+std::span<const DecompositionRow> comparison_rows();      // comparison.cpp: eq, where, clamp, isnan, bits
 std::span<const DecompositionRow> special_rows();         // special.cpp: exp, sin, erf, gamma and Bessel functions
 std::span<const DecompositionRow> polynomial_rows();      // polynomial.cpp: Chebyshev, Hermite, Laguerre, Legendre
 std::span<const DecompositionRow> activation_rows();      // activation.cpp
-std::span<const DecompositionRow> creation_rows();        // creation.cpp: full, arange, like-functions, dtype conversion, asserts
+std::span<const DecompositionRow> creation_rows();        // creation.cpp: full, arange, linspace, windows
+std::span<const DecompositionRow> conversion_rows();      // conversion.cpp: to, clone, resize, assertions
 std::span<const DecompositionRow> view_rows();            // view.cpp: reshape, permute, slice, flip
 std::span<const DecompositionRow> joining_rows();         // joining.cpp: cat, stack, split, chunk, meshgrid
 std::span<const DecompositionRow> padding_rows();         // padding.cpp: pad, roll, repeat, pixel_shuffle
 std::span<const DecompositionRow> diagonal_rows();        // diagonal.cpp: diag, tril, trace, select_scatter
 std::span<const DecompositionRow> reduction_rows();       // reduction.cpp: sums, means, extrema, variances, norms
 std::span<const DecompositionRow> softmax_rows();         // softmax.cpp: softmax, log_softmax, logsumexp
-std::span<const DecompositionRow> scan_rows();            // scan.cpp: cumsum, cummax, diff, trapezoid, gradient
-std::span<const DecompositionRow> sorting_rows();         // sorting.cpp: sort, topk, median, searchsorted, histc
+std::span<const DecompositionRow> scan_rows();            // scan.cpp: cumsum, cummax
+std::span<const DecompositionRow> difference_rows();      // differences.cpp: diff, trapezoid, gradient
+std::span<const DecompositionRow> sorting_rows();         // sorting.cpp: sort, topk, median, mode
+std::span<const DecompositionRow> searching_rows();       // searching.cpp: searchsorted, bucketize, histc
 std::span<const DecompositionRow> indexing_rows();        // indexing.cpp: index, gather, take, searchsorted
 std::span<const DecompositionRow> scattering_rows();      // scattering.cpp: scatter, index_put, index_add, masked_fill
 std::span<const DecompositionRow> data_dependent_rows();  // data_dependent.cpp: nonzero, unique, bincount

@@ -252,9 +252,10 @@ std::vector<Tensor> as_strided(Decomposer& d, const Args& a) {
     last += strides[i] * (sizes[i] - 1);
     offset += strides[i] * axes.back();
   }
-  if (!sym::known_lt(last, storage.numel())) {
+  if (sym::known_le(storage.numel(), last)) {
     throw Error(ErrorKind::Unsupported, "as_strided reaches beyond the elements of its tensor");
   }
+  b.require_equal(sym::lt(last, storage.numel()), 1, "as_strided");
   return {b.remap(storage, axes, {offset})};
 }
 

@@ -1,0 +1,184 @@
+// Differences of neighbours along a dim, and the integrals and derivatives of samples made of them.
+#include <algorithm>
+
+#include "passes/decompose/formula.h"
+#include "passes/decompose/operands.h"
+#include "passes/decompose/over_dims.h"
+
+namespace toroid {
+namespace {
+
+// ---- neighbours ----------------------------------------------------------------------------------------------------------------
+
+// All elements along a dim but the first `skip`, or but the last.
+Tensor without_first(Tensor x, int64_t dim, int64_t skip = 1) {
+  return x.builder().slice(x, dim, skip, x.size(dim) - skip);
+}
+Tensor without_last(Tensor x, int64_t dim, int64_t skip = 1) {
+  return x.builder().slice(x, dim, 0, x.size(dim) - skip);
+}
+
+// Bool differs where its neighbours do.
+Tensor step_between(Tensor x, int64_t dim) {
+  Tensor next = without_first(x, dim), last = without_last(x, dim);
+  return x.dtype() == DType::Bool ? ne(next, last) : next - last;
+}
+
+std::vector<Tensor> diff(Decomposer& d, const Args& a) {
+  Tensor x = require_real(a.tensor("self"));
+  const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
+  if (a.constant("n") == 0) return {x};
+  std::vector<Tensor> parts;
+  if (a.has("prepend")) parts.push_back(a.tensor("prepend"));
+  parts.push_back(x);
+  if (a.has("append")) parts.push_back(a.tensor("append"));
+  if (parts.size() > 1) x = d.call1("aten::cat", {parts, dim});
+  for (int64_t n = a.constant("n"); n > 0; --n) {
+    if (x.size(dim).is_const(0)) break;
+    x = step_between(x, dim);
+  }
+  return {x};
+}
+
+// ---- integrals -----------------------------------------------------------------------------------------------------------------
+
+// Twice the areas between neighbours under y, whose places are x (rank 1: the same for every row). Integers stay integers.
+Tensor double_areas(Tensor y, Tensor x, int64_t dim) {
+  Builder& b = y.builder();
+  Sizes sizes(y.sizes().size(), 1);
+  if (x.rank() == 1) {
+    sizes[static_cast<size_t>(dim)] = x.size(0);
+    x = b.reshape(x, sizes);
+  } else if (x.rank() < y.rank()) {
+    std::copy(x.sizes().rbegin(), x.sizes().rend(), sizes.rbegin());
+    x = b.reshape(x, sizes);
+  }
+  return (without_first(x, dim) - without_last(x, dim)) * (without_first(y, dim) + without_last(y, dim));
+}
+
+// The areas times 1 / `unit`, in a dtype to sum them in.
+struct Areas {
+  Tensor areas;
+  double unit;
+  int64_t dim;
+  DType dtype;  // of the integral
+};
+Areas areas_of(const Args& a) {
+  Tensor y = require_real(a.tensor("y"));
+  Builder& b = y.builder();
+  const int64_t dim = b.wrap_dim(a.constant("dim"), y.rank());
+  DType dtype = y.dtype();
+  Tensor areas;
+  double unit = 0.5;
+  if (has_parameter(a, "x")) {
+    Tensor x = require_real(a.tensor("x"));
+    dtype = result_dtype(std::vector<Tensor>{y, x});
+    areas = double_areas(b.cast(y, compute_dtype(dtype)), b.cast(x, compute_dtype(dtype)), dim);
+  } else {
+    y = b.cast(y, compute_dtype(dtype));
+    areas = without_first(y, dim) + without_last(y, dim);
+    unit = a.number("dx") / 2;
+  }
+  if (!is_floating(dtype)) areas = b.cast(areas, DType::I64);
+  return {areas, unit, dim, as_floating(dtype)};
+}
+
+std::vector<Tensor> trapezoid(Decomposer& d, const Args& a) {
+  Tensor y = a.tensor("y");
+  const OverDims over = over_dims(y, {a.constant("dim")}, false);
+  if (count_along(y, over.dims).is_const(0)) return {d.b.full(over.sizes, as_floating(y.dtype()), 0.0)};
+  const Areas found = areas_of(a);
+  return {d.b.cast(d.b.sum(found.areas, {found.dim}) * found.unit, found.dtype)};
+}
+
+std::vector<Tensor> cumulative_trapezoid(Decomposer& d, const Args& a) {
+  const Areas found = areas_of(a);
+  return {d.b.cast(d.b.scan(ScanOp::Sum, found.areas, found.dim)[0] * found.unit, found.dtype)};
+}
+
+// ---- derivatives ---------------------------------------------------------------------------------------------------------------
+
+// A list of numbers, integers or not.
+std::vector<double> numbers(const Args& a, std::string_view name) {
+  const Argument& argument = a.raw(name);
+  if (const auto* reals = std::get_if<std::vector<double>>(&argument)) return *reals;
+  const Dims integers = a.dims(name);
+  return {integers.begin(), integers.end()};
+}
+
+// Where the samples along one dim lie: evenly, or at given places.
+struct Spacing {
+  double step = 1;
+  Tensor places = {};
+};
+
+Tensor element(Tensor x, int64_t dim, sym::Expr i) { return x.builder().slice(x, dim, i, 1); }
+
+// Second order inside, first or second order at the two ends.
+Tensor derivative(Tensor y, int64_t dim, const Spacing& spacing, bool second_order_ends) {
+  Builder& b = y.builder();
+  const sym::Expr last = y.size(dim) - 1;
+  if (spacing.places.defined()) {
+    Sizes sizes(y.sizes().size(), 1);
+    sizes[static_cast<size_t>(dim)] = y.size(dim);
+    Tensor h = step_between(b.reshape(b.cast(spacing.places, y.dtype()), sizes), dim);
+    Tensor before = without_last(h, dim), after = without_first(h, dim);
+    Tensor slope = step_between(y, dim) / h;
+    // The slopes on both sides, the nearer one counting more.
+    Tensor inside = (without_last(slope, dim) * after + without_first(slope, dim) * before) / (before + after);
+    Tensor low = element(slope, dim, 0), high = element(slope, dim, last - 1);
+    if (second_order_ends) {
+      Tensor h0 = element(h, dim, 0), h1 = element(h, dim, 1);
+      Tensor g0 = element(h, dim, last - 2), g1 = element(h, dim, last - 1);
+      low = low - (element(slope, dim, 1) - low) * h0 / (h0 + h1);
+      high = high + (high - element(slope, dim, last - 2)) * g1 / (g0 + g1);
+    }
+    return b.cat({low, inside, high}, dim);
+  }
+  const double h = spacing.step;
+  Tensor inside = (without_first(y, dim, 2) - without_last(y, dim, 2)) / (2 * h);
+  auto at = [&](sym::Expr i) { return element(y, dim, i); };
+  Tensor low = (at(1) - at(0)) / h, high = (at(last) - at(last - 1)) / h;
+  if (second_order_ends) {
+    low = (at(1) * 2.0 - at(0) * 1.5 - at(2) * 0.5) / h;
+    high = (at(last) * 1.5 - at(last - 1) * 2.0 + at(last - 2) * 0.5) / h;
+  }
+  return b.cat({low, inside, high}, dim);
+}
+
+std::vector<Tensor> gradient(Decomposer& d, const Args& a) {
+  Tensor self = require_real(a.tensor("self"));
+  Dims dims = has_parameter(a, "dim") && a.has("dim") ? a.dims("dim") : Dims{};
+  if (dims.empty()) dims = d.b.wrap_dims({}, self.rank());
+  std::vector<Spacing> spacing(dims.size());
+  if (has_parameter(a, "spacing") && a.has("spacing")) {
+    if (std::holds_alternative<InputList>(a.raw("spacing"))) {
+      const std::vector<Tensor> places = a.tensors("spacing");
+      for (size_t i = 0; i < dims.size(); ++i) spacing[i].places = places.at(i);
+    } else if (is_number_argument(a, "spacing")) {
+      for (Spacing& each : spacing) each.step = a.number("spacing");
+    } else {
+      const std::vector<double> steps = numbers(a, "spacing");
+      for (size_t i = 0; i < dims.size(); ++i) spacing[i].step = steps.at(i);
+    }
+  }
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t dim = d.b.wrap_dim(dims[i], self.rank());
+    results.push_back(
+        compute_wide(self, [&](Tensor y) { return derivative(y, dim, spacing[i], a.constant("edge_order") == 2); }));
+  }
+  return results;
+}
+
+constexpr DecompositionRow kRows[] = {
+    {"aten::diff", diff},           {"aten::trapezoid.*", trapezoid},
+    {"aten::trapz.*", trapezoid},   {"aten::cumulative_trapezoid.*", cumulative_trapezoid},
+    {"aten::gradient.*", gradient},
+};
+
+}  // namespace
+
+std::span<const DecompositionRow> difference_rows() { return kRows; }
+
+}  // namespace toroid
