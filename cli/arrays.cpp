@@ -29,11 +29,6 @@ std::vector<HostTensor> read_inputs(const std::filesystem::path& path, const Pro
     }
     inputs.push_back(host_tensor(file, *tensor));
   }
-  if (file.tensors.size() > inputs.size()) {
-    throw Error(ErrorKind::InvalidInput, fmt::format("{} has {} tensors, the program takes {}", path.string(),
-                                                     file.tensors.size(), inputs.size()))
-        .help("give one tensor for each input");
-  }
   return inputs;
 }
 

@@ -19,12 +19,19 @@ class Callable {
   // The program at core level: its signature, and what made its outputs.
   virtual const Program& program() const = 0;
   // All outputs of the graph, mutated inputs and buffers included.
-  virtual std::vector<HostTensor> call(std::span<const HostTensor> inputs) const = 0;
+  virtual std::vector<HostTensor> call(std::span<const HostTensor> inputs) = 0;
 };
 
-inline constexpr const char* kBackends = "interp";
+inline constexpr const char* kBackends = "cpu, interp";
 
-// Throws Error{InvalidOption} for an unknown backend, and what importing throws.
-std::unique_ptr<Callable> load_model(const std::filesystem::path& path, std::string_view backend);
+struct LoadOptions {
+  std::string backend = "cpu";
+  int threads = 0;         // of the compiled program; 0: the default
+  bool use_cache = true;
+};
+
+// A model (.pt2), compiled or interpreted, or a compiled program (.so). Throws Error{InvalidOption} for an unknown backend, and what
+// importing, compiling and loading throw.
+std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const LoadOptions& options);
 
 }  // namespace toroid::cli

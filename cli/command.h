@@ -12,6 +12,9 @@ struct Command {
   int (*run)(int argc, const char* const* argv);
 };
 
+int cmd_compile(int argc, const char* const* argv);
+int cmd_bench(int argc, const char* const* argv);
+int cmd_opt(int argc, const char* const* argv);
 int cmd_run(int argc, const char* const* argv);
 int cmd_conform(int argc, const char* const* argv);
 int cmd_ops(int argc, const char* const* argv);

@@ -22,7 +22,8 @@ namespace {
 struct Options {
   std::string folder;
   std::string json_path;
-  std::string backend = "interp";
+  std::string backend = "cpu";
+  std::string device = "cpu";
   std::string filter;
   size_t jobs = available_cpu_count();
   bool isolate = false;
@@ -107,6 +108,7 @@ int cmd_conform(int argc, const char* const* argv) {
   flags.add_option("DIR", options.folder, "the folder")->required();
   flags.add_option("--json", options.json_path, "write the results as JSON");
   flags.add_option("--backend", options.backend, std::string("what computes: ") + kBackends)->capture_default_str();
+  flags.add_option("--device", options.device, "where to run")->check(CLI::IsMember({"cpu"}))->capture_default_str();
   flags.add_option("--filter", options.filter, "only names that match this pattern (*, ?, [...])");
   flags.add_option("--jobs", options.jobs, "cases at a time")->check(CLI::Range(1, 1024));
   flags.add_flag("--isolate", options.isolate, "run each case in a process of its own");

@@ -46,7 +46,7 @@ CaseResult failure(const Error& error) {
   return failure(std::move(reason), std::move(cause));
 }
 
-CaseResult compare_call(const Callable& callable, const ConformCase& test, const std::string& call) {
+CaseResult compare_call(Callable& callable, const ConformCase& test, const std::string& call) {
   const std::vector<HostTensor> expected = read_outputs(beside(test, "out", call));
   const std::vector<HostTensor> results = callable.call(read_inputs(beside(test, "in", call), callable.program()));
   const std::vector<size_t> positions = user_outputs(callable.program());
@@ -68,7 +68,7 @@ CaseResult compare_call(const Callable& callable, const ConformCase& test, const
 
 CaseResult run_calls(const ConformCase& test, std::string_view backend) {
   if (test.calls.empty()) return failure("has no recorded inputs", "no recorded inputs");
-  const std::unique_ptr<Callable> callable = load_model(test.model, backend);
+  const std::unique_ptr<Callable> callable = load_model(test.model, {.backend = std::string(backend), .threads = 1});
   for (const std::string& call : test.calls) {
     CaseResult result = compare_call(*callable, test, call);
     if (!result.passed) return result;

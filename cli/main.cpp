@@ -15,8 +15,11 @@ using namespace toroid;
 using namespace toroid::cli;
 
 constexpr Command kCommands[] = {
+    {"compile", "compile a model into a shared library", cmd_compile},
     {"run", "run a model on tensors from files", cmd_run},
     {"conform", "compare models with recorded results", cmd_conform},
+    {"bench", "time a model", cmd_bench},
+    {"opt", "run chosen passes over the text form of a program", cmd_opt},
     {"ops", "list supported or missing operators", cmd_ops},
 };
 

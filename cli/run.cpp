@@ -8,15 +8,18 @@ namespace toroid::cli {
 
 int cmd_run(int argc, const char* const* argv) {
   std::string model, inputs_path, outputs_path;
-  std::string backend = "interp";
+  std::string device = "cpu";
+  LoadOptions options;
   Flags flags("run", "Runs a model on tensors from a file and writes its results.");
-  flags.add_option("MODEL", model, "a .pt2 file")->required();
+  flags.add_option("MODEL", model, "a .pt2 file, or a program that 'toroid compile' made")->required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs, by name or as in0, in1, …")->required();
   flags.add_option("--outputs", outputs_path, "safetensors to write, out0, out1, …")->required();
-  flags.add_option("--backend", backend, std::string("what computes: ") + kBackends)->capture_default_str();
+  flags.add_option("--device", device, "where to run")->check(CLI::IsMember({"cpu"}))->capture_default_str();
+  flags.add_option("--threads", options.threads, "threads to use (default: all)")->check(CLI::Range(1, 1024));
+  flags.add_option("--backend", options.backend, std::string("what computes: ") + kBackends)->capture_default_str();
   if (const auto status = flags.read(argc, argv)) return *status;
 
-  const std::unique_ptr<Callable> callable = load_model(model, backend);
+  const std::unique_ptr<Callable> callable = load_model(model, options);
   const std::vector<HostTensor> results = callable->call(read_inputs(inputs_path, callable->program()));
   std::vector<HostTensor> returned;
   for (size_t position : user_outputs(callable->program())) returned.push_back(results[position]);

@@ -11,6 +11,7 @@
 #include "lower/lower.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/decompose.h"
+#include "passes/fold_constants.h"
 #include "schedule/schedule.h"
 #include "support/clock.h"
 #include "support/error.h"
@@ -117,6 +118,7 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
 
   decompose(program);
+  fold_constants(program);
   remove_dead_code(program);
   done("decompose");
   dumps.write("core", [&] { return to_text(program, {.provenance = true}); });
@@ -159,6 +161,7 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
     owners->push_back(data.owner);
   }
   model.owner = std::move(owners);
+  model.program = std::move(program);
   return model;
 }
 

@@ -26,6 +26,7 @@ struct PhaseTime {
 };
 
 struct CompiledModel {
+  Program program;                                         // at core level, as it was compiled
   std::string library;                                     // bytes of the shared library
   std::vector<std::span<const std::byte>> constants;       // in the manifest's order
   std::shared_ptr<const void> owner;                       // of the constants
@@ -37,6 +38,7 @@ struct CompiledModel {
   std::vector<PhaseTime> phases;
   double seconds() const;
 
+  // `threads` 0: the default.
   Executable load(int threads = 0) const { return Executable(library, constants, owner, name, threads); }
 };
 
@@ -45,6 +47,8 @@ class CompileSession {
  public:
   // `use_cache` false: nothing is read from or written to the store, but for probes of the compiler.
   explicit CompileSession(bool use_cache = true);
+  CompileSession(const CompileSession&) = delete;
+  CompileSession& operator=(const CompileSession&) = delete;
 
   // Imports `path` (.pt2) to an import-level program; unsupported operators are reported together.
   static Program import(const std::filesystem::path& path);

@@ -82,6 +82,7 @@ Manifest parse_manifest(std::string_view text) {
     for (size_t kind = 0; kind < std::size(kOutputKinds); ++kind) {
       if (output.at("kind") == kOutputKinds[kind]) out.kind = static_cast<OutputKind>(kind);
     }
+    manifest.signature.outputs.push_back({out.kind, out.target});
     manifest.outputs.push_back(std::move(out));
   }
   for (const auto& name : json.value("symbols", nlohmann::json::array())) manifest.symbols.push_back(name.get<std::string>());

@@ -1,0 +1,116 @@
+// toroid bench MODEL: the median latency of a call, and how long compiling took.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include <nlohmann/json.hpp>
+
+#include "arrays.h"
+#include "command.h"
+#include "driver/compile.h"
+#include "flags.h"
+#include "interp/bind_symbols.h"
+#include "support/clock.h"
+#include "support/error.h"
+#include "support/file.h"
+
+namespace toroid::cli {
+namespace {
+
+// Normal numbers for floats, zeros for integers (which may be indices), at the sizes' hints.
+std::vector<HostTensor> random_inputs(const Program& program) {
+  std::mt19937 random(0);
+  std::normal_distribution<float> normal;
+  std::vector<HostTensor> inputs;
+  for (ValueId id : program.graph.inputs) {
+    const TensorType& type = program.graph.type(id);
+    std::vector<int64_t> sizes;
+    for (sym::Expr size : type.sizes) sizes.push_back(sym::evaluate_hint(size));
+    std::vector<double> values(static_cast<size_t>(numel(sizes)));
+    if (is_floating(type.dtype)) {
+      for (double& value : values) value = normal(random);
+      inputs.push_back(HostTensor::from_doubles(type.dtype, sizes, values));
+    } else {
+      inputs.push_back(HostTensor::from_ints(type.dtype, sizes, std::vector<int64_t>(values.size())));
+    }
+  }
+  return inputs;
+}
+
+struct Timing {
+  double median_ms, min_ms, max_ms;
+  int runs;
+};
+
+// Calls for about a second, at least ten times.
+template <class F>
+Timing time_calls(F call) {
+  for (int i = 0; i < 3; ++i) call();
+  std::vector<double> times;
+  Stopwatch all;
+  while (times.size() < 10 || (all.seconds() < 1.0 && times.size() < 100000)) {
+    Stopwatch one;
+    call();
+    times.push_back(one.milliseconds());
+  }
+  std::sort(times.begin(), times.end());
+  return {times[times.size() / 2], times.front(), times.back(), static_cast<int>(times.size())};
+}
+
+}  // namespace
+
+int cmd_bench(int argc, const char* const* argv) {
+  std::string model_path, inputs_path, json_path, device = "cpu";
+  int threads = 0;
+  bool no_cache = false;
+  Flags flags("bench", "Times a model: median latency of a call, and compile time.");
+  flags.add_option("MODEL", model_path, "a .pt2 file, or a program that 'toroid compile' made")->required();
+  flags.add_option("--inputs", inputs_path, "safetensors with the inputs (default: random)");
+  flags.add_option("--device", device, "where to run")->check(CLI::IsMember({"cpu"}))->capture_default_str();
+  flags.add_option("--threads", threads, "threads to use (default: all)")->check(CLI::Range(1, 1024));
+  flags.add_flag("--no-cache", no_cache, "compile everything anew");
+  flags.add_option("--json", json_path, "write the figures as JSON");
+  if (const auto status = flags.read(argc, argv)) return *status;
+
+  Stopwatch watch;
+  std::optional<CompiledModel> model;
+  std::optional<Executable> executable;
+  if (std::filesystem::path(model_path).extension() == ".so") {
+    executable.emplace(Executable::load(model_path, threads));
+  } else {
+    CompileSession session(!no_cache);
+    model.emplace(session.compile_file(model_path));
+    executable.emplace(model->load(threads));
+  }
+  const double compile_s = watch.seconds();
+  const Program& signature = executable->manifest().signature;
+  const std::vector<HostTensor> inputs = inputs_path.empty() ? random_inputs(signature) : read_inputs(inputs_path, signature);
+  const Timing timing = time_calls([&] { executable->run(inputs); });
+  const Manifest& manifest = executable->manifest();
+  fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path, timing.median_ms,
+             timing.runs, timing.min_ms, timing.max_ms, compile_s, model && model->from_cache ? " with kernels from the cache" : "");
+  fmt::print("  {} kernels, {} kernel calls, {} library calls; temporaries {} bytes (lower bound {})\n", manifest.kernels,
+             manifest.kernel_calls, manifest.library_calls, executable->arena_bytes(), executable->arena_lower_bound());
+  if (!json_path.empty()) {
+    nlohmann::ordered_json json = {{"model", model_path},
+                                   {"median_ms", timing.median_ms},
+                                   {"min_ms", timing.min_ms},
+                                   {"max_ms", timing.max_ms},
+                                   {"runs", timing.runs},
+                                   {"compile_s", compile_s},
+                                   {"from_cache", model && model->from_cache},
+                                   {"kernels", manifest.kernels},
+                                   {"kernel_calls", manifest.kernel_calls},
+                                   {"library_calls", manifest.library_calls},
+                                   {"arena_bytes", executable->arena_bytes()},
+                                   {"arena_lower_bound_bytes", executable->arena_lower_bound()}};
+    if (model) {
+      for (const PhaseTime& phase : model->phases) json["phases_s"][phase.name] = phase.seconds;
+    }
+    write_file_atomically(json_path, json.dump(1) + "\n");
+  }
+  return 0;
+}
+
+}  // namespace toroid::cli

@@ -1,0 +1,105 @@
+// toroid opt FILE --passes=decompose,dead-code: runs chosen passes over a program and prints the result.
+//
+// Graph passes print the text form, which is again an input. The last pass may be one that leaves the graph: loops, schedule or
+// code print what the compiler would make of it.
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+
+#include "codegen/wrapper/generate.h"
+#include "command.h"
+#include "driver/compile.h"
+#include "flags.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "lower/lower.h"
+#include "passes/dead_code.h"
+#include "passes/decompose/decompose.h"
+#include "passes/fold_constants.h"
+#include "schedule/schedule.h"
+#include "support/error.h"
+#include "support/file.h"
+
+namespace toroid::cli {
+namespace {
+
+struct Pass {
+  std::string_view name;
+  std::string_view summary;
+  void (*run)(Program& program);
+};
+constexpr Pass kGraphPasses[] = {
+    {"decompose", "operators of PyTorch to core operations", [](Program& p) { decompose(p); }},
+    {"fold-constants", "compute what does not depend on inputs", [](Program& p) { fold_constants(p); }},
+    {"dead-code", "remove what nobody uses", [](Program& p) { remove_dead_code(p); }},
+};
+
+std::string print_loops(Program& program) { return loop::to_string(*lower(program).loops); }
+std::string print_schedule(Program& program) {
+  return schedule::to_string(schedule::make_schedule(std::move(lower(program).loops)));
+}
+std::string print_code(Program& program) {
+  LoweredProgram lowered = lower(program);
+  const schedule::Schedule schedule = schedule::make_schedule(std::move(lowered.loops));
+  std::string text;
+  for (const auto& kernel : codegen::generate(schedule, lowered.outputs, program, 1).kernels) text += kernel.text + "\n";
+  return text;
+}
+struct LastPass {
+  std::string_view name;
+  std::string_view summary;
+  std::string (*print)(Program& program);
+};
+constexpr LastPass kLastPasses[] = {
+    {"loops", "print the loop IR", print_loops},
+    {"schedule", "print the kernels and their stages", print_schedule},
+    {"code", "print the generated kernels", print_code},
+};
+
+std::string pass_list() {
+  std::string text;
+  for (const Pass& pass : kGraphPasses) text += fmt::format("{}{}", text.empty() ? "" : ", ", pass.name);
+  for (const LastPass& pass : kLastPasses) text += fmt::format(", {}", pass.name);
+  return text;
+}
+
+Program read_program(const std::string& path) {
+  if (path == "-") return parse_text(std::string(std::istreambuf_iterator<char>(std::cin), {}));
+  if (std::filesystem::path(path).extension() == ".pt2") return CompileSession::import(path);
+  ErrorContext context("reading {}", path);
+  return parse_text(read_file(path));
+}
+
+}  // namespace
+
+int cmd_opt(int argc, const char* const* argv) {
+  std::string path;
+  std::vector<std::string> passes;
+  Flags flags("opt", "Runs chosen passes over a program, from its text form or a .pt2 file, and prints the result.");
+  flags.add_option("FILE", path, "a text form, a .pt2 file, or - for standard input")->required();
+  flags.add_option("--passes", passes, "in order: " + pass_list())->delimiter(',');
+  if (const auto status = flags.read(argc, argv)) return *status;
+
+  Program program = read_program(path);
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const auto graph_pass = std::find_if(std::begin(kGraphPasses), std::end(kGraphPasses), [&](const Pass& p) { return p.name == passes[i]; });
+    if (graph_pass != std::end(kGraphPasses)) {
+      graph_pass->run(program);
+      continue;
+    }
+    const auto last = std::find_if(std::begin(kLastPasses), std::end(kLastPasses), [&](const LastPass& p) { return p.name == passes[i]; });
+    if (last == std::end(kLastPasses)) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("there is no pass '{}'", passes[i])).help("passes: " + pass_list());
+    }
+    if (i + 1 != passes.size()) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("'{}' leaves the graph, so no pass can follow it", passes[i]))
+          .help("put it last");
+    }
+    fmt::print("{}", last->print(program));
+    return 0;
+  }
+  fmt::print("{}", to_text(program, {.provenance = true}));
+  return 0;
+}
+
+}  // namespace toroid::cli
