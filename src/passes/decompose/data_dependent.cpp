@@ -33,19 +33,16 @@ Tensor true_positions(Tensor is_true, sym::Expr count) {
 
 namespace {
 
-Tensor count_true(Tensor is_true) { return is_true.builder().sum(is_true.builder().cast(is_true, DType::I64), {}); }
-
 Tensor flattened(Tensor x) { return x.builder().reshape(x, {x.numel()}); }
+Tensor count_true(Tensor is_true) { return is_true.builder().sum(is_true.builder().cast(is_true, DType::I64), {}); }
 
 Tensor integer(Builder& b, sym::Expr value) { return b.scalar(DType::I64, value); }
 
 // ---- nonzero elements ----------------------------------------------------------------------------------------------------
 
 // One tensor a dim: where the nonzero elements are.
-std::vector<Tensor> nonzero_columns(Decomposer& d, Tensor x) {
-  Builder& b = d.b;
-  Tensor is_set = flattened(b.cast(x, DType::Bool));
-  const sym::Expr count = bind_recorded(d, 0, 0, count_true(is_set), x.numel());
+std::vector<Tensor> nonzero_columns(Tensor x, Tensor is_set, sym::Expr count) {
+  Builder& b = x.builder();
   std::vector<Tensor> columns(x.sizes().size());
   Tensor rest = true_positions(is_set, count);
   for (size_t i = columns.size(); i-- > 0;) {
@@ -55,6 +52,26 @@ std::vector<Tensor> nonzero_columns(Decomposer& d, Tensor x) {
     rest = b.binary(ScalarOp::FloorDiv, rest, Scalar(size));
   }
   return columns;
+}
+std::vector<Tensor> nonzero_columns(Decomposer& d, Tensor x) {
+  Tensor is_set = flattened(d.b.cast(x, DType::Bool));
+  return nonzero_columns(x, is_set, bind_recorded(d, 0, 0, count_true(is_set), x.numel()));
+}
+
+bool is_bound(const Graph& graph, sym::Expr symbol) {
+  return std::any_of(graph.bindings.begin(), graph.bindings.end(),
+                     [&](const SymbolBinding& binding) { return sym::depends_on(binding.expr, symbol); });
+}
+
+// The size of x[mask]: the symbol that the exporter made for it, if it did.
+sym::Expr bind_mask_count(Decomposer& d, Tensor count, sym::Expr most) {
+  for (const TensorType& type : d.recorded) {
+    for (sym::Expr size : type.sizes) {
+      const bool open = size.is_symbol() && size.node()->symbol_kind == sym::SymbolKind::DataDependent;
+      if (open && !is_bound(d.b.graph(), size)) return bind_size(d.b, size, count);
+    }
+  }
+  return bound_symbol(d.b, count, most);
 }
 
 std::vector<Tensor> nonzero(Decomposer& d, const Args& a) {
@@ -76,7 +93,10 @@ std::vector<Tensor> masked_select(Decomposer& d, const Args& a) {
   const Sizes sizes = b.broadcast(a.tensor("self").sizes(), a.tensor("mask").sizes());
   Tensor x = flattened(b.expand(a.tensor("self"), sizes));
   Tensor mask = flattened(b.expand(b.cast(a.tensor("mask"), DType::Bool), sizes));
-  const sym::Expr count = bind_recorded(d, 0, 0, count_true(mask), x.numel());
+  // What PyTorch records is bounded by the tensor's size, which a larger mask may exceed.
+  const bool fits = sym::known_le(x.numel(), a.tensor("self").numel());
+  const sym::Expr count =
+      fits ? bind_recorded(d, 0, 0, count_true(mask), x.numel()) : bound_symbol(b, count_true(mask), x.numel());
   return {b.gather(x, {true_positions(mask, count)})};
 }
 
@@ -231,6 +251,20 @@ constexpr DecompositionRow kRows[] = {
 };
 
 }  // namespace
+
+std::vector<Tensor> positions_of_masks(Decomposer& d, const std::vector<Tensor>& indices) {
+  std::vector<Tensor> result;
+  for (const Tensor& index : indices) {
+    if (!index.defined() || (index.dtype() != DType::Bool && index.dtype() != DType::U8)) {
+      result.push_back(index);
+      continue;
+    }
+    Tensor is_set = flattened(d.b.cast(index, DType::Bool));
+    const sym::Expr count = bind_mask_count(d, count_true(is_set), index.numel());
+    for (Tensor column : nonzero_columns(index, is_set, count)) result.push_back(column);
+  }
+  return result;
+}
 
 std::span<const DecompositionRow> data_dependent_rows() { return kRows; }
 

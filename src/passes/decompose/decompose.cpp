@@ -44,10 +44,12 @@ constexpr std::string_view kConversions[] = {"aten::to",
 constexpr std::string_view kReshapes[] = {"aten::reshape", "aten::reshape_as", "aten::flatten", "aten::ravel"};
 
 // Operators whose results torch.export describes wrongly: it gives an LSTM's last states an extra dim of size 1, and the
-// indices and counts beside unique values the dtype of the values.
+// indices and counts beside unique values the dtype of the values; it overlooks the weights of bincount, and that a mask
+// may be larger than what it selects from.
 constexpr std::string_view kRecordedWrongly[] = {"aten::lstm.input",         "aten::_unique",
                                                  "aten::_unique2",           "aten::unique_dim",
-                                                 "aten::unique_consecutive", "aten::unique_dim_consecutive"};
+                                                 "aten::unique_consecutive", "aten::unique_dim_consecutive",
+                                                 "aten::bincount",           "aten::masked_select"};
 
 std::vector<sym::Expr> strides_of(const TensorType& type) {
   return type.strides.empty() ? contiguous_strides(type.sizes) : type.strides;

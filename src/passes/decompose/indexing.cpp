@@ -3,6 +3,7 @@
 // Each becomes one Gather with an index tensor per dim, broadcast together; a whole dim is its own positions:
 //
 //   x[:, i]  =>  gather(x, iota, i)
+#include "passes/decompose/data_dependent.h"
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/index_tensors.h"
 #include "support/error.h"
@@ -14,7 +15,8 @@ Tensor flat(Tensor x) { return x.builder().reshape(x, {x.numel()}); }
 
 std::vector<Tensor> index(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
-  return {d.b.gather(x, advanced_index(x, a.optional_tensors("indices")).per_dim)};
+  const std::vector<Tensor> indices = positions_of_masks(d, a.optional_tensors("indices"));
+  return {d.b.gather(x, advanced_index(x, indices).per_dim)};
 }
 
 std::vector<Tensor> index_select(Decomposer& d, const Args& a) {

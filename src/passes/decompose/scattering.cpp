@@ -3,6 +3,7 @@
 // Each is one Scatter into the old value, or a Where when a mask says what changes. Sums of reduced floats accumulate in F32.
 #include <algorithm>
 
+#include "passes/decompose/data_dependent.h"
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/index_tensors.h"
 #include "passes/decompose/limits.h"
@@ -40,7 +41,8 @@ Reduction find_reduction(const std::string& name, DType dtype) {
 
 // scatter_reduce and index_reduce. Without include_self the old value does not count where something is scattered to. A
 // mean of integers rounds down.
-Tensor reduce_into(Tensor self, Tensor source, const std::vector<Tensor>& index, const std::string& name, bool include_self) {
+Tensor reduce_into(Tensor self, Tensor source, const std::vector<Tensor>& index, const std::string& name,
+                   bool include_self) {
   Builder& b = self.builder();
   const DType dtype = combining_dtype(self.dtype());
   const Reduction reduction = find_reduction(name, dtype);
@@ -80,7 +82,9 @@ ScatterArgs scatter_args(const Args& a, Tensor source) {
   return s;
 }
 
-Tensor scatter_value(const Args& a) { return a.tensor("self").builder().scalar(a.tensor("self").dtype(), a.scalar("value")); }
+Tensor scatter_value(const Args& a) {
+  return a.tensor("self").builder().scalar(a.tensor("self").dtype(), a.scalar("value"));
+}
 
 std::vector<Tensor> finish(const ScatterArgs& s, Tensor result) { return {result.builder().reshape(result, s.sizes)}; }
 
@@ -184,7 +188,8 @@ Tensor put_where(Tensor self, size_t first, Tensor mask, Tensor values, bool acc
     Sizes sizes = values.sizes();
     const auto selected = sizes.end() - static_cast<int64_t>(after) - 1;
     if (!selected->is_const(1)) {
-      throw Error(ErrorKind::Unsupported, "index_put with a mask and a value for each selected element depends on the data")
+      throw Error(ErrorKind::Unsupported,
+                  "index_put with a mask and a value for each selected element depends on the data")
           .help("masked_scatter or torch.where write the same values with a known size");
     }
     *selected = 1;
@@ -194,7 +199,7 @@ Tensor put_where(Tensor self, size_t first, Tensor mask, Tensor values, bool acc
   return masked_put(self, mask, values, accumulate);
 }
 
-std::vector<Tensor> index_put(Decomposer&, const Args& a) {
+std::vector<Tensor> index_put(Decomposer& d, const Args& a) {
   Tensor self = a.tensor("self"), values = a.tensor("values");
   const std::vector<Tensor> indices = a.optional_tensors("indices");
   const bool accumulate = a.flag("accumulate");
@@ -203,7 +208,7 @@ std::vector<Tensor> index_put(Decomposer&, const Args& a) {
   if (mask != indices.end() && given == 1) {
     return {put_where(self, static_cast<size_t>(mask - indices.begin()), *mask, values, accumulate)};
   }
-  const AdvancedIndex index = advanced_index(self, indices);
+  const AdvancedIndex index = advanced_index(self, positions_of_masks(d, indices));
   Tensor source = self.builder().expand(values, index.sizes);
   return {combine_into(self, source, index.per_dim, accumulate ? ScatterMode::Add : ScatterMode::Set)};
 }
