@@ -61,9 +61,18 @@ void RuntimePool::work() {
     }
     seen = now;
     if (stop_) return;
+    if (!enter()) continue;
     run_pieces();
-    active_.fetch_sub(1, std::memory_order_release);
+    inside_.fetch_sub(1, std::memory_order_release);
   }
+}
+
+bool RuntimePool::enter() {
+  uint32_t inside = inside_.load(std::memory_order_relaxed);
+  do {
+    if (inside & kClosed) return false;
+  } while (!inside_.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire, std::memory_order_relaxed));
+  return true;
 }
 
 void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
@@ -81,13 +90,20 @@ void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int
   n_ = n;
   piece_ = std::max(grain, (n + pieces - 1) / pieces);
   next_.store(0, std::memory_order_relaxed);
-  active_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  inside_.store(0, std::memory_order_release);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
   inside_call = true;
   run_pieces();
   inside_call = false;
-  while (active_.load(std::memory_order_acquire) != 0) TOROID_PAUSE();
+  inside_.fetch_or(kClosed, std::memory_order_acq_rel);
+  for (int spin = 0; (inside_.load(std::memory_order_acquire) & ~kClosed) != 0; ++spin) {
+    if (spin < kSpins) {
+      TOROID_PAUSE();
+    } else {
+      std::this_thread::yield();
+    }
+  }
 }
 
 }  // namespace toroid

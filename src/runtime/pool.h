@@ -27,19 +27,23 @@ class RuntimePool {
 
  private:
   void work();
+  bool enter();
   void run_pieces();
 
   std::vector<std::thread> workers_;
   std::mutex busy_;
   std::atomic<uint32_t> epoch_{0};      // grows with each call; workers wait on it
   std::atomic<bool> stop_{false};
+  // Workers inside the call at hand, and kClosed once the caller has seen all pieces taken: a worker that the system wakes late, or
+  // puts aside before it began, then holds nobody up.
+  static constexpr uint32_t kClosed = 1u << 31;
+  std::atomic<uint32_t> inside_{kClosed};
   // The call at hand.
   void (*body_)(void*, int64_t, int64_t) = nullptr;
   void* argument_ = nullptr;
   int64_t n_ = 0;
   int64_t piece_ = 1;
   std::atomic<int64_t> next_{0};
-  std::atomic<int> active_{0};          // workers still inside the call
 };
 
 }  // namespace toroid
