@@ -1,7 +1,8 @@
 // scaled_dot_product_attention and its backend-specific spellings become one Attention operation over [B, H, L, E].
 //
-// Before it: grouped keys and values repeat to the number of query heads, other ranks are brought to four dims, and a Bool mask
-// becomes what is added to the scores (0 where true, -inf where false). A row that may look at nothing yields zeros.
+// Before it: grouped keys and values repeat to the number of query heads, other ranks are brought to four dims, and a
+// Bool mask becomes what is added to the scores (0 where true, -inf where false). A row that may look at nothing yields
+// zeros.
 #include <cmath>
 #include <limits>
 
@@ -16,13 +17,15 @@ struct AttentionInputs {
   Tensor q, k, v, mask;  // [B, H, L, E], [B, H, S, E], [B, H, S, Ev], undefined or [B, H, L, S] in q's dtype
   bool causal = false;
   double scale = 1;
-  Sizes batch;           // the batch dims of the caller, which [B, H] stand for
+  Sizes batch;  // the batch dims of the caller, which [B, H] stand for
 };
 
 double scale_of(Tensor q, const Args& a) {
   if (a.has("scale")) return a.number("scale");
   const sym::Expr width = q.size(-1);
-  if (!width.is_const()) throw Error(ErrorKind::Unsupported, "attention over a symbolic head size needs an explicit scale");
+  if (!width.is_const()) {
+    throw Error(ErrorKind::Unsupported, "attention over a symbolic head size needs an explicit scale");
+  }
   return 1.0 / std::sqrt(static_cast<double>(width.value()));
 }
 

@@ -1,7 +1,7 @@
 // Gradients of activations, softmax, losses, indexing and pooling, as they appear in exported training graphs.
 //
-// `grad` is always the gradient of the result. What a formula needs of the forward pass is an argument: the input, or the
-// output where the derivative is cheaper in its terms.
+// `grad` is always the gradient of the result. What a formula needs of the forward pass is an argument: the input, or
+// the output where the derivative is cheaper in its terms.
 #include <cmath>
 #include <numbers>
 
@@ -19,7 +19,7 @@ std::vector<Tensor> derivative(Decomposer& d, const Args& a, F f, Names... names
   return combine(d, a, as_floating(promoted_dtype(a, {names...})), f, names...);
 }
 
-// ---- activations --------------------------------------------------------------------------------------------------------------
+// ---- activations ----------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> gelu_backward(Decomposer& d, const Args& a) {
   const bool by_tanh = a.text("approximate") == "tanh";
@@ -44,11 +44,13 @@ std::vector<Tensor> threshold_backward(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> tanh_backward(Decomposer& d, const Args& a) {
-  return derivative(d, a, [](Tensor grad, Tensor y) { return grad * (1.0 - y * y); }, "grad_output", "output");
+  return derivative(
+      d, a, [](Tensor grad, Tensor y) { return grad * (1.0 - y * y); }, "grad_output", "output");
 }
 
 std::vector<Tensor> sigmoid_backward(Decomposer& d, const Args& a) {
-  return derivative(d, a, [](Tensor grad, Tensor y) { return grad * (1.0 - y) * y; }, "grad_output", "output");
+  return derivative(
+      d, a, [](Tensor grad, Tensor y) { return grad * (1.0 - y) * y; }, "grad_output", "output");
 }
 
 std::vector<Tensor> silu_backward(Decomposer& d, const Args& a) {
@@ -104,9 +106,11 @@ std::vector<Tensor> native_dropout_backward(Decomposer& d, const Args& a) {
   return derivative(d, a, f, "grad_output", "mask");
 }
 
-// ---- softmax and losses ---------------------------------------------------------------------------------------------------------
+// ---- softmax and losses ---------------------------------------------------------------------------------------------
 
-Tensor sum_along(Tensor x, int64_t dim) { return x.rank() == 0 ? x : x.builder().keep(x.builder().sum(x, {dim}), {dim}); }
+Tensor sum_along(Tensor x, int64_t dim) {
+  return x.rank() == 0 ? x : x.builder().keep(x.builder().sum(x, {dim}), {dim});
+}
 
 std::vector<Tensor> softmax_backward(Decomposer& d, const Args& a) {
   Tensor grad = wide(a.tensor("grad_output")), y = wide(a.tensor("output"));
@@ -146,7 +150,7 @@ std::vector<Tensor> mse_loss_backward(Decomposer& d, const Args& a) {
   return derivative(d, a, f, "grad_output", "self", "target");
 }
 
-// ---- indexing --------------------------------------------------------------------------------------------------------------------
+// ---- indexing -------------------------------------------------------------------------------------------------------
 
 // Row i of the gradient is the sum of the gradients of all reads of row i.
 std::vector<Tensor> embedding_dense_backward(Decomposer& d, const Args& a) {
@@ -197,7 +201,8 @@ std::vector<Tensor> select_backward(Decomposer& d, const Args& a) {
 std::vector<Tensor> slice_backward(Decomposer& d, const Args& a) {
   const Sizes sizes = a.integers("input_sizes");
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), static_cast<int64_t>(sizes.size()));
-  const sym::Expr start = sym::min(wrap_position(a.integer("start"), sizes[static_cast<size_t>(dim)]), sizes[static_cast<size_t>(dim)]);
+  const sym::Expr start =
+      sym::min(wrap_position(a.integer("start"), sizes[static_cast<size_t>(dim)]), sizes[static_cast<size_t>(dim)]);
   return {spread_along(a.tensor("grad_output"), sizes, dim, start, a.integer("step"))};
 }
 
@@ -209,7 +214,8 @@ std::vector<Tensor> max_pool_with_indices_backward(Decomposer& d, const Args& a)
   const sym::Expr planes = sym::product(std::span(x.sizes()).first(leading));
   const Sizes flat = {planes, sym::product(std::span(grad.sizes()).subspan(leading))};
   Tensor zeros = b.full({planes, sym::product(std::span(x.sizes()).subspan(leading))}, compute_dtype(x.dtype()), 0.0);
-  Tensor sum = b.scatter(zeros, wide(b.reshape(grad, flat)), {positions(b, planes, 0, 2), b.reshape(indices, flat)}, ScatterMode::Add);
+  Tensor sum = b.scatter(zeros, wide(b.reshape(grad, flat)), {positions(b, planes, 0, 2), b.reshape(indices, flat)},
+                         ScatterMode::Add);
   return {b.cast(b.reshape(sum, x.sizes()), x.dtype())};
 }
 

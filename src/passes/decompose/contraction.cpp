@@ -1,7 +1,7 @@
 // einsum, tensordot, inner, bilinear: products summed over labelled dims, in terms of one batched matrix product.
 //
-// Two operands at a time. A label that both have and somebody still needs is a batch dim; one that both have and nobody needs
-// is contracted; the rest are rows (left) or columns (right):
+// Two operands at a time. A label that both have and somebody still needs is a batch dim; one that both have and nobody
+// needs is contracted; the rest are rows (left) or columns (right):
 //
 //   abk, bkc -> abc    batch b, contracted k, rows a, columns c:    [b, a, k] x [b, k, c]
 //
@@ -19,7 +19,9 @@
 namespace toroid {
 namespace {
 
-bool contains(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+bool contains(const Labels& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 
 size_t position(const Labels& labels, int label) {
   return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin());
@@ -100,7 +102,7 @@ Labelled contract(Labelled left, Labelled right, const Labels& keep) {
 
 namespace {
 
-// ---- einsum ------------------------------------------------------------------------------------------------------------
+// ---- einsum ---------------------------------------------------------------------------------------------------------
 
 // Dims under "..." are labelled from the right, so that those of different operands line up as broadcasting does.
 constexpr int kEllipsis = 1000;
@@ -169,7 +171,9 @@ Equation parse_equation(const std::string& written, const std::vector<Tensor>& t
   }
   const size_t arrow = text.find("->");
   const std::vector<std::string> terms = split(std::string_view(text).substr(0, arrow), ',');
-  if (terms.size() != tensors.size()) bad_equation(written, fmt::format("{} terms for {} tensors", terms.size(), tensors.size()));
+  if (terms.size() != tensors.size()) {
+    bad_equation(written, fmt::format("{} terms for {} tensors", terms.size(), tensors.size()));
+  }
 
   Equation equation;
   int widest = 0;
@@ -247,7 +251,7 @@ std::vector<Tensor> einsum(Decomposer& d, const Args& a) {
   return {with_order(result, equation.output).x};
 }
 
-// ---- the special cases -----------------------------------------------------------------------------------------------------
+// ---- the special cases ----------------------------------------------------------------------------------------------
 
 Labels numbered(int64_t count, int first) {
   Labels labels;
@@ -258,7 +262,9 @@ Labels numbered(int64_t count, int first) {
 std::vector<Tensor> tensordot(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self"), y = a.tensor("other");
   const Dims x_dims = a.dims("dims_self"), y_dims = a.dims("dims_other");
-  if (x_dims.size() != y_dims.size()) throw Error(ErrorKind::InvalidModel, "tensordot: both tensors need equally many dims");
+  if (x_dims.size() != y_dims.size()) {
+    throw Error(ErrorKind::InvalidModel, "tensordot: both tensors need equally many dims");
+  }
   Labels x_labels = numbered(x.rank(), 0), y_labels = numbered(y.rank(), 100);
   Labels keep = joined(x_labels, y_labels);
   for (size_t i = 0; i < x_dims.size(); ++i) {
@@ -284,7 +290,8 @@ std::vector<Tensor> inner(Decomposer&, const Args& a) {
 
 // y[…, o] = sum over i, j of x1[…, i] weight[o, i, j] x2[…, j], plus bias[o]
 std::vector<Tensor> bilinear(Decomposer&, const Args& a) {
-  Tensor x1 = a.tensor("input1"), x2 = a.tensor("input2"), weight = a.tensor("weight"), bias = a.optional_tensor("bias");
+  Tensor x1 = a.tensor("input1"), x2 = a.tensor("input2"), weight = a.tensor("weight"),
+         bias = a.optional_tensor("bias");
   const int o = 200, i = 201, j = 202;
   Labels batch = numbered(x1.rank() - 1, 0);
   Labelled half = contract({x1, joined(batch, {i})}, {weight, {o, i, j}}, joined(batch, {o, j}));

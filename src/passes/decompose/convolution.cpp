@@ -1,5 +1,5 @@
-// Convolutions in all their spellings become one Convolution operation with a list entry per spatial dim and a batch dim;
-// im2col and its transpose are views and sums over windows.
+// Convolutions in all their spellings become one Convolution operation with a list entry per spatial dim and a batch
+// dim; im2col and its transpose are views and sums over windows.
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/precision.h"
 #include "passes/decompose/windows.h"
@@ -10,7 +10,9 @@ namespace {
 
 // The number of spatial dims: weights are [out, in, spatial…].
 size_t spatial_rank(Tensor weight) {
-  if (weight.rank() < 3) throw Error(ErrorKind::InvalidModel, fmt::format("convolution weight of rank {}", weight.rank()));
+  if (weight.rank() < 3) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("convolution weight of rank {}", weight.rank()));
+  }
   return static_cast<size_t>(weight.rank() - 2);
 }
 
@@ -18,7 +20,8 @@ size_t spatial_rank(Tensor weight) {
 Sizes per_dim(Sizes sizes, size_t spatial) {
   if (sizes.size() == 1) sizes.resize(spatial, sizes[0]);
   if (sizes.size() != spatial) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("a list of {} entries for {} spatial dims", sizes.size(), spatial));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("a list of {} entries for {} spatial dims", sizes.size(), spatial));
   }
   return sizes;
 }
@@ -42,13 +45,18 @@ Tensor convolve(Tensor x, Tensor weight, Tensor bias, Geometry g) {
   if (g.output_padding.empty()) g.output_padding.assign(spatial, 0);
   return with_batch(x, spatial, [&](Tensor batched) {
     return batched.builder().convolution(batched, weight, bias, per_dim(g.stride, spatial), per_dim(g.padding, spatial),
-                                         per_dim(g.dilation, spatial), g.transposed, per_dim(g.output_padding, spatial), g.groups);
+                                         per_dim(g.dilation, spatial), g.transposed, per_dim(g.output_padding, spatial),
+                                         g.groups);
   });
 }
 
 std::vector<Tensor> conv(Decomposer&, const Args& a) {
-  Geometry g{.stride = a.integers("stride"), .padding = a.integers("padding"), .dilation = a.integers("dilation"),
-             .output_padding = {}, .transposed = false, .groups = a.integer("groups")};
+  Geometry g{.stride = a.integers("stride"),
+             .padding = a.integers("padding"),
+             .dilation = a.integers("dilation"),
+             .output_padding = {},
+             .transposed = false,
+             .groups = a.integer("groups")};
   return {convolve(a.tensor("input"), a.tensor("weight"), a.optional_tensor("bias"), g)};
 }
 
@@ -56,10 +64,16 @@ std::vector<Tensor> conv(Decomposer&, const Args& a) {
 std::vector<Tensor> conv_named_padding(Decomposer&, const Args& a) {
   Tensor x = a.tensor("input"), weight = a.tensor("weight"), bias = a.optional_tensor("bias");
   const size_t spatial = spatial_rank(weight);
-  Geometry g{.stride = a.integers("stride"), .padding = Sizes(spatial, 0), .dilation = per_dim(a.integers("dilation"), spatial),
-             .output_padding = {}, .transposed = false, .groups = a.integer("groups")};
+  Geometry g{.stride = a.integers("stride"),
+             .padding = Sizes(spatial, 0),
+             .dilation = per_dim(a.integers("dilation"), spatial),
+             .output_padding = {},
+             .transposed = false,
+             .groups = a.integer("groups")};
   const std::string mode = a.text("padding");
-  if (mode != "same" && mode != "valid") throw Error(ErrorKind::InvalidModel, fmt::format("convolution padding '{}'", mode));
+  if (mode != "same" && mode != "valid") {
+    throw Error(ErrorKind::InvalidModel, fmt::format("convolution padding '{}'", mode));
+  }
   if (mode == "valid") return {convolve(x, weight, bias, g)};
   return {with_batch(x, spatial, [&](Tensor batched) {
     Sizes low(spatial + 2, 0), high(spatial + 2, 0);
@@ -73,18 +87,26 @@ std::vector<Tensor> conv_named_padding(Decomposer&, const Args& a) {
 }
 
 std::vector<Tensor> conv_transpose(Decomposer&, const Args& a) {
-  Geometry g{.stride = a.integers("stride"), .padding = a.integers("padding"), .dilation = a.integers("dilation"),
-             .output_padding = a.integers("output_padding"), .transposed = true, .groups = a.integer("groups")};
+  Geometry g{.stride = a.integers("stride"),
+             .padding = a.integers("padding"),
+             .dilation = a.integers("dilation"),
+             .output_padding = a.integers("output_padding"),
+             .transposed = true,
+             .groups = a.integer("groups")};
   return {convolve(a.tensor("input"), a.tensor("weight"), a.optional_tensor("bias"), g)};
 }
 
 std::vector<Tensor> convolution(Decomposer&, const Args& a) {
-  Geometry g{.stride = a.integers("stride"), .padding = a.integers("padding"), .dilation = a.integers("dilation"),
-             .output_padding = a.integers("output_padding"), .transposed = a.flag("transposed"), .groups = a.integer("groups")};
+  Geometry g{.stride = a.integers("stride"),
+             .padding = a.integers("padding"),
+             .dilation = a.integers("dilation"),
+             .output_padding = a.integers("output_padding"),
+             .transposed = a.flag("transposed"),
+             .groups = a.integer("groups")};
   return {convolve(a.tensor("input"), a.tensor("weight"), a.optional_tensor("bias"), g)};
 }
 
-// ---- windows as columns ---------------------------------------------------------------------------------------------------
+// ---- windows as columns ---------------------------------------------------------------------------------------------
 
 struct Blocks {
   std::vector<Window> windows;
@@ -97,7 +119,9 @@ Blocks blocks_of(const Args& a, sym::Expr height, sym::Expr width) {
   const Sizes kernel = a.integers("kernel_size"), dilation = a.integers("dilation"), padding = a.integers("padding"),
               stride = a.integers("stride");
   Blocks blocks;
-  for (size_t i = 0; i < 2; ++i) blocks.windows.push_back(make_window(in[i], kernel[i], stride[i], padding[i], dilation[i], false));
+  for (size_t i = 0; i < 2; ++i) {
+    blocks.windows.push_back(make_window(in[i], kernel[i], stride[i], padding[i], dilation[i], false));
+  }
   return blocks;
 }
 
@@ -137,8 +161,10 @@ std::vector<Tensor> col2im(Decomposer& d, const Args& a) {
   Sizes first(6, 1), second(6, 1);
   first[0] = shape[0];
   second[1] = shape[1];
-  Tensor margin = b.full({x.size(0), channels, out[0] + rows.padding * 2, out[1] + columns.padding * 2}, x.dtype(), 0.0);
-  Tensor sum = b.scatter(margin, source, {b.iota(first, 0), b.iota(second, 1), at(rows, 2, 4), at(columns, 3, 5)}, ScatterMode::Add);
+  Tensor margin =
+      b.full({x.size(0), channels, out[0] + rows.padding * 2, out[1] + columns.padding * 2}, x.dtype(), 0.0);
+  Tensor sum = b.scatter(margin, source, {b.iota(first, 0), b.iota(second, 1), at(rows, 2, 4), at(columns, 3, 5)},
+                         ScatterMode::Add);
   Tensor image = b.slice(b.slice(sum, 2, rows.padding, out[0]), 3, columns.padding, out[1]);
   return {batched ? image : b.squeeze(image, 0)};
 }

@@ -1,7 +1,7 @@
 // Negative log likelihood and cross entropy over classes.
 //
-// Cross entropy is built from the maximum, exponentials, their sum and one read of the input at the target, so that it is one
-// pass over the row:
+// Cross entropy is built from the maximum, exponentials, their sum and one read of the input at the target, so that it
+// is one pass over the row:
 //
 //   loss[i] = log(sum_c exp(x[i, c] - m[i])) - (x[i, target[i]] - m[i])      m[i] = max_c x[i, c]
 #include "passes/decompose/formula.h"
@@ -28,7 +28,8 @@ Targets targets_of(Tensor target, Tensor class_weight, sym::Expr ignore_index, D
   target = b.cast(target, DType::I64);
   t.counts = b.binary(ScalarOp::Ne, target, Scalar(ignore_index));
   t.classes = where(t.counts, target, 0);
-  Tensor weight = class_weight.defined() ? b.gather(b.cast(class_weight, dtype), {t.classes}) : b.full(target.sizes(), dtype, 1.0);
+  Tensor weight =
+      class_weight.defined() ? b.gather(b.cast(class_weight, dtype), {t.classes}) : b.full(target.sizes(), dtype, 1.0);
   t.weight = where(t.counts, weight, 0);
   return t;
 }
@@ -47,13 +48,14 @@ Tensor reduce_weighted(Tensor loss, Tensor total_weight, LossReduction reduction
   return reduction == LossReduction::Sum ? sum : sum / total_weight;
 }
 
-// ---- nll_loss ----------------------------------------------------------------------------------------------------------------
+// ---- nll_loss -------------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> nll_loss_forward(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor x = a.tensor("self");
   const LossReduction reduction = loss_reduction(a);
-  const Targets t = targets_of(a.tensor("target"), a.optional_tensor("weight"), a.integer("ignore_index"), compute_dtype(x.dtype()));
+  const Targets t =
+      targets_of(a.tensor("target"), a.optional_tensor("weight"), a.integer("ignore_index"), compute_dtype(x.dtype()));
   Tensor picked = wide(at_targets(x, t.classes));
   // Not picked * 0: what is ignored may be infinite.
   Tensor loss = where(t.counts, -(picked * t.weight), 0);
@@ -65,7 +67,7 @@ std::vector<Tensor> nll_loss_forward(Decomposer& d, const Args& a) {
 
 std::vector<Tensor> nll_loss(Decomposer& d, const Args& a) { return {nll_loss_forward(d, a)[0]}; }
 
-// ---- cross entropy -----------------------------------------------------------------------------------------------------------
+// ---- cross entropy --------------------------------------------------------------------------------------------------
 
 // log_softmax(x) is shifted - log_sum.
 struct LogSoftmax {

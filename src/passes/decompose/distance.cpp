@@ -35,10 +35,15 @@ Tensor all_distances(Decomposer& d, const Pair& pair, double p) {
   return d.b.cast(norm_of(d, d.b.unsqueeze(pair.x, -2) - d.b.unsqueeze(pair.y, -3), p, {-1}), pair.dtype);
 }
 
-std::vector<Tensor> cdist(Decomposer& d, const Args& a) { return {all_distances(d, pair_of(d, a, "x1", "x2"), a.number("p"))}; }
-std::vector<Tensor> euclidean_dist(Decomposer& d, const Args& a) { return {all_distances(d, pair_of(d, a, "x1", "x2"), 2)}; }
+std::vector<Tensor> cdist(Decomposer& d, const Args& a) {
+  return {all_distances(d, pair_of(d, a, "x1", "x2"), a.number("p"))};
+}
+std::vector<Tensor> euclidean_dist(Decomposer& d, const Args& a) {
+  return {all_distances(d, pair_of(d, a, "x1", "x2"), 2)};
+}
 
-// Distances of the pairs i < j of n rows. Pair k has the row i with i*(2n - i - 1)/2 <= k: the smaller root of a quadratic.
+// Distances of the pairs i < j of n rows. Pair k has the row i with i*(2n - i - 1)/2 <= k: the smaller root of a
+// quadratic.
 std::vector<Tensor> pdist(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor x = a.tensor("self");
@@ -48,7 +53,9 @@ std::vector<Tensor> pdist(Decomposer& d, const Args& a) {
   Tensor side = b.scalar(DType::F64, Scalar(n * 2 - 1));
   Tensor root = sqrt(side * side - b.cast(k, DType::F64) * 8.0);
   Tensor i = b.cast(floor((side - root) / 2.0), DType::I64);
-  auto before = [&](Tensor row) { return b.binary(ScalarOp::FloorDiv, row * (whole(n * 2 - 1) - row), Scalar(sym::Expr(2))); };
+  auto before = [&](Tensor row) {
+    return b.binary(ScalarOp::FloorDiv, row * (whole(n * 2 - 1) - row), Scalar(sym::Expr(2)));
+  };
   // The root may round to either side of a whole number.
   i = where(before(i) > Term(k), i - whole(1), i);
   i = where(before(i + whole(1)) <= Term(k), i + whole(1), i);
@@ -69,12 +76,8 @@ std::vector<Tensor> cosine_similarity(Decomposer& d, const Args& a) {
 }
 
 constexpr DecompositionRow kRows[] = {
-    {"aten::pairwise_distance", pairwise_distance},
-    {"aten::cdist", cdist},
-    {"aten::_cdist_forward", cdist},
-    {"aten::_euclidean_dist", euclidean_dist},
-    {"aten::pdist", pdist},
-    {"aten::_pdist_forward", pdist},
+    {"aten::pairwise_distance", pairwise_distance}, {"aten::cdist", cdist}, {"aten::_cdist_forward", cdist},
+    {"aten::_euclidean_dist", euclidean_dist},      {"aten::pdist", pdist}, {"aten::_pdist_forward", pdist},
     {"aten::cosine_similarity", cosine_similarity},
 };
 

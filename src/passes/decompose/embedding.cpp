@@ -8,7 +8,9 @@
 namespace toroid {
 namespace {
 
-Tensor rows_of(Tensor weight, Tensor indices) { return weight.builder().gather(weight, index_one_dim(weight, 0, indices).per_dim); }
+Tensor rows_of(Tensor weight, Tensor indices) {
+  return weight.builder().gather(weight, index_one_dim(weight, 0, indices).per_dim);
+}
 
 std::vector<Tensor> embedding(Decomposer&, const Args& a) { return {rows_of(a.tensor("weight"), a.tensor("indices"))}; }
 
@@ -22,7 +24,7 @@ std::vector<Tensor> one_hot(Decomposer& d, const Args& a) {
   return {d.b.cast(d.b.binary(ScalarOp::Eq, index, d.b.arange(classes)), DType::I64)};
 }
 
-// ---- embedding_bag ----------------------------------------------------------------------------------------------------------
+// ---- embedding_bag --------------------------------------------------------------------------------------------------
 
 enum class BagMode { Sum = 0, Mean = 1, Max = 2 };
 
@@ -49,7 +51,9 @@ std::optional<sym::Expr> fixed_length(const Bags& bags) {
       break;
     }
   }
-  if (!std::holds_alternative<Iota>(node->op) || !sym::known_eq(length * bags.count, bags.indices.size(0))) return std::nullopt;
+  if (!std::holds_alternative<Iota>(node->op) || !sym::known_eq(length * bags.count, bags.indices.size(0))) {
+    return std::nullopt;
+  }
   return length;
 }
 
@@ -57,8 +61,8 @@ std::optional<sym::Expr> fixed_length(const Bags& bags) {
 Tensor bag_of_index(const Bags& bags) {
   Builder& b = bags.offsets.builder();
   const sym::Expr n = bags.indices.size(0);
-  Tensor starts = b.scatter(b.full({n + 1}, DType::I64, sym::Expr(0)), b.scalar(DType::I64, sym::Expr(1)), {bags.offsets},
-                            ScatterMode::Add);
+  Tensor starts = b.scatter(b.full({n + 1}, DType::I64, sym::Expr(0)), b.scalar(DType::I64, sym::Expr(1)),
+                            {bags.offsets}, ScatterMode::Add);
   return b.slice(b.scan(ScanOp::Sum, starts, 0)[0] - b.scalar(DType::I64, sym::Expr(1)), 0, 0, n);
 }
 
@@ -111,8 +115,8 @@ Tensor rows_of_maxima(const Bags& bags, const BagReducer& reduce, Tensor rows, T
   return b.where(is_some, b.gather(bags.indices, {b.where(is_some, first, zero)}), zero);
 }
 
-// (result, bag of each index, size of each bag, rows of maxima). Backends leave the last three empty where they do not need
-// them for a backward pass; their sizes follow the model.
+// (result, bag of each index, size of each bag, rows of maxima). Backends leave the last three empty where they do not
+// need them for a backward pass; their sizes follow the model.
 std::vector<Tensor> bag_results(Decomposer& d, const Bags& bags, Tensor per_sample_weights) {
   Builder& b = d.b;
   const BagReducer reduce(bags);
@@ -162,18 +166,17 @@ std::vector<Tensor> embedding_bag(Decomposer& d, const Args& a) {
     const bool may_wrap = a.schema().name == "aten::embedding_bag.padding_idx";
     sym::Expr padding = a.integer("padding_idx");
     if (padding.is_const() && padding.value() < 0 && may_wrap) padding = padding + bags.weight.size(0);
-    if (!padding.is_const() || padding.value() >= 0) bags.counted = b.binary(ScalarOp::Ne, bags.indices, Scalar(padding));
+    if (!padding.is_const() || padding.value() >= 0) {
+      bags.counted = b.binary(ScalarOp::Ne, bags.indices, Scalar(padding));
+    }
   }
   return bag_results(d, bags, a.optional_tensor("per_sample_weights"));
 }
 
 constexpr DecompositionRow kRows[] = {
-    {"aten::embedding", embedding},
-    {"aten::one_hot", one_hot},
-    {"aten::embedding_bag", embedding_bag},
-    {"aten::embedding_bag.padding_idx", embedding_bag},
-    {"aten::_embedding_bag", embedding_bag},
-    {"aten::_embedding_bag_forward_only", embedding_bag},
+    {"aten::embedding", embedding},          {"aten::one_hot", one_hot},
+    {"aten::embedding_bag", embedding_bag},  {"aten::embedding_bag.padding_idx", embedding_bag},
+    {"aten::_embedding_bag", embedding_bag}, {"aten::_embedding_bag_forward_only", embedding_bag},
 };
 
 }  // namespace

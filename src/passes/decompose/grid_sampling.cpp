@@ -1,7 +1,7 @@
 // Sampling an image at positions that a tensor gives: grid_sampler, and affine_grid, which makes such positions.
 //
-// A grid holds x, y (and z) in [-1, 1], x first: the last of the input's dims. Each position reads its neighbours with linear or
-// cubic weights, or the nearest element; outside the image there are zeros, the border, or reflections.
+// A grid holds x, y (and z) in [-1, 1], x first: the last of the input's dims. Each position reads its neighbours with
+// linear or cubic weights, or the nearest element; outside the image there are zeros, the border, or reflections.
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/formula.h"
 #include "passes/decompose/index_tensors.h"
@@ -103,7 +103,8 @@ std::vector<Tensor> grid_sampler(Decomposer& d, const Args& a) {
   if (!known || x.rank() != grid.rank() || (spatial == 3 && interpolation == 2)) {
     throw Error(ErrorKind::InvalidModel, "grid_sampler with this mode or rank");
   }
-  const Sampling sampling{static_cast<Interpolation>(interpolation), static_cast<Outside>(outside), a.flag("align_corners")};
+  const Sampling sampling{static_cast<Interpolation>(interpolation), static_cast<Outside>(outside),
+                          a.flag("align_corners")};
   std::vector<std::vector<Tap>> taps;
   for (size_t i = 0; i < spatial; ++i) {
     Tensor coordinate = b.unsqueeze(b.select(grid, -1, static_cast<int64_t>(spatial - 1 - i)), 1);

@@ -16,8 +16,8 @@ Tensor positions(Builder& b, sym::Expr size, int64_t dim, int64_t rank);
 // torch.gather's addressing: `index` along `dim`, each element's own position along the other dims.
 std::vector<Tensor> index_along(Tensor index, int64_t dim);
 
-// x[indices]: undefined entries and missing ones at the end are whole dims. The index tensors broadcast together, and their
-// dims take the place of the indexed ones when those are neighbours, else they come first.
+// x[indices]: undefined entries and missing ones at the end are whole dims. The index tensors broadcast together, and
+// their dims take the place of the indexed ones when those are neighbours, else they come first.
 struct AdvancedIndex {
   std::vector<Tensor> per_dim;  // for Builder::gather and scatter
   Sizes sizes;                  // of the selected elements

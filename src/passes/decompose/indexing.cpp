@@ -67,7 +67,7 @@ std::vector<Tensor> masked_index(Decomposer& d, const Args& a) {
   return {d.b.where(mask, picked, d.b.scalar(x.dtype(), a.scalar("fill")))};
 }
 
-// ---- membership -------------------------------------------------------------------------------------------------------------
+// ---- membership -----------------------------------------------------------------------------------------------------
 
 Tensor is_in(Tensor elements, Tensor candidates, bool invert) {
   Builder& b = elements.builder();

@@ -1,5 +1,5 @@
-// Factorisations and solvers of matrices: calls of the library kernels that interp/library_ops.h names, with batch dims broadcast
-// before, and what is cheaply made of their results (pseudo-inverses, ranks, tensor equations).
+// Factorisations and solvers of matrices: calls of the library kernels that interp/library_ops.h names, with batch dims
+// broadcast before, and what is cheaply made of their results (pseudo-inverses, ranks, tensor equations).
 #include <algorithm>
 #include <limits>
 
@@ -12,7 +12,7 @@
 namespace toroid {
 namespace {
 
-// ---- shapes ------------------------------------------------------------------------------------------------------------------
+// ---- shapes ---------------------------------------------------------------------------------------------------------
 
 Sizes batch_of(Tensor x, size_t core_dims = 2) {
   if (x.sizes().size() < core_dims) {
@@ -37,13 +37,17 @@ Tensor transposed(Tensor x) { return x.builder().transpose(x, -1, -2); }
 // Kernels compute in F32 or F64.
 Tensor matrix(const Args& a, std::string_view name) {
   Tensor x = a.tensor(name);
-  if (is_complex(x.dtype())) throw Error(ErrorKind::Unsupported, fmt::format("{} of complex matrices", a.schema().name));
+  if (is_complex(x.dtype())) {
+    throw Error(ErrorKind::Unsupported, fmt::format("{} of complex matrices", a.schema().name));
+  }
   return x.builder().cast(x, x.dtype() == DType::F64 ? DType::F64 : DType::F32);
 }
 
 Scalar flag(bool value) { return sym::Expr(value ? 1 : 0); }
 
-TensorType typed(DType dtype, Sizes sizes) { return {.dtype = dtype, .sizes = std::move(sizes), .strides = {}, .storage_offset = {}, .device = {}}; }
+TensorType typed(DType dtype, Sizes sizes) {
+  return {.dtype = dtype, .sizes = std::move(sizes), .strides = {}, .storage_offset = {}, .device = {}};
+}
 TensorType like(Tensor x, Sizes sizes) { return typed(x.dtype(), std::move(sizes)); }
 
 sym::Expr smaller_side(Tensor x) { return sym::min(x.size(-2), x.size(-1)); }
@@ -57,11 +61,13 @@ std::vector<Tensor> kernel(std::string name, std::vector<Tensor> inputs, std::ve
 // A kernel with an optional `info`: PyTorch's _ex functions return it unless they are asked to check it themselves.
 bool wants_info(const Args& a) { return !a.has("check_errors") || !a.flag("check_errors"); }
 
-// ---- inverse, determinant, solve -------------------------------------------------------------------------------------------
+// ---- inverse, determinant, solve ------------------------------------------------------------------------------------
 
 Tensor inverse_of(Tensor x) { return kernel("inv", {x}, {like(x, x.sizes())})[0]; }
 
-std::vector<Tensor> inverse(Decomposer&, const Args& a) { return {inverse_of(matrix(a, a.schema().parameters[0].name))}; }
+std::vector<Tensor> inverse(Decomposer&, const Args& a) {
+  return {inverse_of(matrix(a, a.schema().parameters[0].name))};
+}
 
 std::vector<Tensor> inverse_with_info(Decomposer& d, const Args& a) {
   Tensor x = matrix(a, "A");
@@ -125,11 +131,13 @@ std::vector<Tensor> solve_with_info(Decomposer& d, const Args& a) {
 Tensor solve_triangular_matrices(Tensor A, Tensor B, bool upper, bool left, bool unit) {
   const Sizes batch = A.builder().broadcast(batch_of(A), batch_of(B));
   B = expand_batch(B, batch);
-  return kernel("solve_triangular", {expand_batch(A, batch), B}, {like(B, B.sizes())}, {flag(upper), flag(left), flag(unit)})[0];
+  return kernel("solve_triangular", {expand_batch(A, batch), B}, {like(B, B.sizes())},
+                {flag(upper), flag(left), flag(unit)})[0];
 }
 
 std::vector<Tensor> solve_triangular(Decomposer&, const Args& a) {
-  return {solve_triangular_matrices(matrix(a, "self"), matrix(a, "B"), a.flag("upper"), a.flag("left"), a.flag("unitriangular"))};
+  return {solve_triangular_matrices(matrix(a, "self"), matrix(a, "B"), a.flag("upper"), a.flag("left"),
+                                    a.flag("unitriangular"))};
 }
 
 std::vector<Tensor> triangular_solve(Decomposer& d, const Args& a) {
@@ -147,12 +155,14 @@ std::vector<Tensor> lstsq(Decomposer& d, const Args& a) {
   const Sizes batch = b.broadcast(batch_of(A), batch_of(B));
   A = expand_batch(A, batch);
   B = expand_batch(B, batch);
-  const double machine = A.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const double machine =
+      A.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   const double side = static_cast<double>(std::max(sym::evaluate_hint(A.size(-1)), sym::evaluate_hint(A.size(-2))));
   const double rcond = a.has("rcond") ? a.number("rcond") : machine * side;
   const sym::Expr columns = B.size(-1);
-  std::vector<Tensor> results = kernel("lstsq", {A, B}, {like(A, with(batch, {A.size(-1), columns})), like(A, with(batch, {columns})),
-                                                         typed(DType::I64, batch), like(A, with(batch, {smaller_side(A)}))},
+  std::vector<Tensor> results = kernel("lstsq", {A, B},
+                                       {like(A, with(batch, {A.size(-1), columns})), like(A, with(batch, {columns})),
+                                        typed(DType::I64, batch), like(A, with(batch, {smaller_side(A)}))},
                                        {Scalar(rcond)});
   if (vector) results[0] = b.squeeze(results[0], -1);
   // Drivers leave empty what they do not compute.
@@ -162,7 +172,7 @@ std::vector<Tensor> lstsq(Decomposer& d, const Args& a) {
   return results;
 }
 
-// ---- Cholesky ---------------------------------------------------------------------------------------------------------------
+// ---- Cholesky -------------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> cholesky(Decomposer&, const Args& a) {
   Tensor x = matrix(a, "self");
@@ -187,21 +197,27 @@ std::vector<Tensor> cholesky_solve(Decomposer& d, const Args& a) {
   return {kernel("cholesky_solve", {B, expand_batch(L, batch)}, {like(B, B.sizes())}, {flag(a.flag("upper"))})[0]};
 }
 
-// ---- QR ---------------------------------------------------------------------------------------------------------------------
+// ---- QR -------------------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> qr_of(Tensor x, std::string_view mode) {
   Builder& b = x.builder();
   const Sizes batch = batch_of(x);
   const sym::Expr m = x.size(-2), n = x.size(-1), k = smaller_side(x);
   auto code = [](int value) { return std::vector<Scalar>{sym::Expr(value)}; };
-  if (mode == "reduced") return kernel("qr", {x}, {like(x, with(batch, {m, k})), like(x, with(batch, {k, n}))}, code(0));
-  if (mode == "complete") return kernel("qr", {x}, {like(x, with(batch, {m, m})), like(x, with(batch, {m, n}))}, code(1));
+  if (mode == "reduced") {
+    return kernel("qr", {x}, {like(x, with(batch, {m, k})), like(x, with(batch, {k, n}))}, code(0));
+  }
+  if (mode == "complete") {
+    return kernel("qr", {x}, {like(x, with(batch, {m, m})), like(x, with(batch, {m, n}))}, code(1));
+  }
   if (mode == "r") return {b.full({0}, x.dtype(), 0.0), kernel("qr", {x}, {like(x, with(batch, {k, n}))}, code(2))[0]};
   throw Error(ErrorKind::InvalidModel, fmt::format("linalg_qr: mode '{}'", mode));
 }
 
 std::vector<Tensor> linalg_qr(Decomposer&, const Args& a) { return qr_of(matrix(a, "A"), a.text("mode")); }
-std::vector<Tensor> qr(Decomposer&, const Args& a) { return qr_of(matrix(a, "self"), a.flag("some") ? "reduced" : "complete"); }
+std::vector<Tensor> qr(Decomposer&, const Args& a) {
+  return qr_of(matrix(a, "self"), a.flag("some") ? "reduced" : "complete");
+}
 
 std::vector<Tensor> geqrf(Decomposer&, const Args& a) {
   Tensor x = matrix(a, "self");
@@ -218,13 +234,15 @@ std::vector<Tensor> ormqr(Decomposer&, const Args& a) {
   return {kernel("ormqr", {x, tau, C}, {like(C, C.sizes())}, {flag(a.flag("left")), flag(a.flag("transpose"))})[0]};
 }
 
-// ---- singular and eigenvalues ------------------------------------------------------------------------------------------------
+// ---- singular and eigenvalues ---------------------------------------------------------------------------------------
 
 std::vector<Tensor> svd_of(Tensor x, bool full) {
   const Sizes batch = batch_of(x);
   const sym::Expr m = x.size(-2), n = x.size(-1), k = smaller_side(x);
-  return kernel("svd", {x}, {like(x, with(batch, {m, full ? m : k})), like(x, with(batch, {k})), like(x, with(batch, {full ? n : k, n}))},
-                {flag(full)});
+  return kernel(
+      "svd", {x},
+      {like(x, with(batch, {m, full ? m : k})), like(x, with(batch, {k})), like(x, with(batch, {full ? n : k, n}))},
+      {flag(full)});
 }
 
 Tensor singular_values(Tensor x) { return kernel("svdvals", {x}, {like(x, with(batch_of(x), {smaller_side(x)}))})[0]; }
@@ -267,7 +285,7 @@ std::vector<Tensor> eigh(Decomposer& d, const Args& a) {
 
 std::vector<Tensor> eigvalsh(Decomposer&, const Args& a) { return {eigenvalues(matrix(a, "self"), is_upper(a))}; }
 
-// ---- LU and LDL -------------------------------------------------------------------------------------------------------------
+// ---- LU and LDL -----------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> lu_factor_of(Tensor x, bool pivot, bool info) {
   const Sizes batch = batch_of(x);
@@ -348,19 +366,19 @@ std::vector<Tensor> ldl_solve(Decomposer& d, const Args& a) {
   Tensor ld = matrix(a, "LD"), B = matrix(a, "B");
   const Sizes batch = d.b.broadcast(batch_of(ld), batch_of(B));
   B = expand_batch(B, batch);
-  return {kernel("ldl_solve", {expand_batch(ld, batch), expand_batch(a.tensor("pivots"), batch, 1), B}, {like(B, B.sizes())},
-                 {flag(a.flag("hermitian"))})[0]};
+  return {kernel("ldl_solve", {expand_batch(ld, batch), expand_batch(a.tensor("pivots"), batch, 1), B},
+                 {like(B, B.sizes())}, {flag(a.flag("hermitian"))})[0]};
 }
 
-// ---- functions of matrices ----------------------------------------------------------------------------------------------------
+// ---- functions of matrices ------------------------------------------------------------------------------------------
 
 std::vector<Tensor> matrix_exp(Decomposer& d, const Args& a) {
   Tensor x = matrix(a, "self");
   return {d.b.cast(kernel("matrix_exp", {x}, {like(x, x.sizes())})[0], a.tensor("self").dtype())};
 }
 
-// Singular values at or below max(atol, rtol*largest) count as zero. Without either, rtol is the larger side in units of the
-// dtype's precision; with a positive atol alone it is none.
+// Singular values at or below max(atol, rtol*largest) count as zero. Without either, rtol is the larger side in units
+// of the dtype's precision; with a positive atol alone it is none.
 struct Tolerance {
   Tensor absolute, relative;  // rank 0, or one for each matrix of the batch
 };
@@ -372,7 +390,8 @@ Tolerance tolerance_of(const Args& a, Tensor x) {
     const bool is_tensor = std::holds_alternative<InputRef>(a.raw(name));
     return is_tensor ? b.cast(a.tensor(name), x.dtype()) : number(a.number(name));
   };
-  const double precision = x.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const double precision =
+      x.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   Tensor by_size = b.scalar(x.dtype(), Scalar(sym::max(x.size(-2), x.size(-1)))) * precision;
   // The older overloads have one tolerance.
   if (a.schema().parameters[1].name == "tol") return {given("tol"), number(0)};
@@ -413,12 +432,14 @@ std::vector<Tensor> pinv(Decomposer& d, const Args& a) {
   return {b.matmul(transposed(parts[2]) * inverted(parts[1], counts), transposed(parts[0]))};
 }
 
-// ---- equations between tensors -------------------------------------------------------------------------------------------------
+// ---- equations between tensors --------------------------------------------------------------------------------------
 
 std::vector<Tensor> tensorinv(Decomposer& d, const Args& a) {
   Tensor x = matrix(a, "self");
   const int64_t split = a.constant("ind");
-  if (split <= 0 || split > x.rank()) throw Error(ErrorKind::InvalidModel, fmt::format("linalg_tensorinv: ind = {}", split));
+  if (split <= 0 || split > x.rank()) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("linalg_tensorinv: ind = {}", split));
+  }
   Sizes first(x.sizes().begin(), x.sizes().begin() + split), last(x.sizes().begin() + split, x.sizes().end());
   Tensor square = d.b.reshape(x, {sym::product(first), sym::product(last)});
   d.b.require_equal(square.size(0), square.size(1), "linalg_tensorinv");

@@ -11,7 +11,8 @@
 namespace toroid {
 namespace {
 
-// f over the named arguments element by element, in F32 for reduced floats, then the reduction that the caller asks for.
+// f over the named arguments element by element, in F32 for reduced floats, then the reduction that the caller asks
+// for.
 template <class F, class... Names>
 std::vector<Tensor> elementwise_loss(Decomposer& d, const Args& a, F f, Names... names) {
   const DType dtype = as_floating(promoted_dtype(a, {names...}));
@@ -19,11 +20,13 @@ std::vector<Tensor> elementwise_loss(Decomposer& d, const Args& a, F f, Names...
 }
 
 std::vector<Tensor> mse_loss(Decomposer& d, const Args& a) {
-  return elementwise_loss(d, a, [](Tensor x, Tensor t) { return square(x - t); }, "self", "target");
+  return elementwise_loss(
+      d, a, [](Tensor x, Tensor t) { return square(x - t); }, "self", "target");
 }
 
 std::vector<Tensor> l1_loss(Decomposer& d, const Args& a) {
-  return elementwise_loss(d, a, [](Tensor x, Tensor t) { return abs(x - t); }, "self", "target");
+  return elementwise_loss(
+      d, a, [](Tensor x, Tensor t) { return abs(x - t); }, "self", "target");
 }
 
 // Quadratic up to beta, then linear.
@@ -77,7 +80,8 @@ std::vector<Tensor> kl_div(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> soft_margin_loss(Decomposer& d, const Args& a) {
-  return elementwise_loss(d, a, [](Tensor x, Tensor t) { return log1p(exp(-t * x)); }, "self", "target");
+  return elementwise_loss(
+      d, a, [](Tensor x, Tensor t) { return log1p(exp(-t * x)); }, "self", "target");
 }
 
 std::vector<Tensor> hinge_embedding_loss(Decomposer& d, const Args& a) {
@@ -106,7 +110,7 @@ std::vector<Tensor> poisson_nll_loss(Decomposer& d, const Args& a) {
   return elementwise_loss(d, a, loss, "input", "target");
 }
 
-// ---- losses over vectors -----------------------------------------------------------------------------------------------------
+// ---- losses over vectors --------------------------------------------------------------------------------------------
 
 std::vector<Tensor> cosine_embedding_loss(Decomposer& d, const Args& a) {
   constexpr double kEpsilon = 1e-12;
@@ -162,7 +166,8 @@ std::vector<Tensor> multi_margin_loss(Decomposer& d, const Args& a) {
   return reduce_rows(self, loss, loss_reduction(a));
 }
 
-// Each row of `target` lists classes, up to the first negative entry: each should exceed every class that is not listed by 1.
+// Each row of `target` lists classes, up to the first negative entry: each should exceed every class that is not listed
+// by 1.
 std::vector<Tensor> multilabel_margin_loss_forward(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor self = a.tensor("self"), x = as_rows(wide(self)), target = as_rows(b.cast(a.tensor("target"), DType::I64));
@@ -174,10 +179,13 @@ std::vector<Tensor> multilabel_margin_loss_forward(Decomposer& d, const Args& a)
   Tensor excess = maximum(b.unsqueeze(x, 1) - b.unsqueeze(own, 2) + 1.0, 0);
   Tensor counts = b.unsqueeze(listed, 2) & !b.unsqueeze(is_target, 1);
   Tensor loss = b.sum(where(counts, excess, 0), {1, 2}) / number_like(x, Scalar(x.size(1)));
-  return {reduce_rows(self, loss, loss_reduction(a))[0], b.cast(b.reshape(is_target, a.tensor("target").sizes()), self.dtype())};
+  return {reduce_rows(self, loss, loss_reduction(a))[0],
+          b.cast(b.reshape(is_target, a.tensor("target").sizes()), self.dtype())};
 }
 
-std::vector<Tensor> multilabel_margin_loss(Decomposer& d, const Args& a) { return {multilabel_margin_loss_forward(d, a)[0]}; }
+std::vector<Tensor> multilabel_margin_loss(Decomposer& d, const Args& a) {
+  return {multilabel_margin_loss_forward(d, a)[0]};
+}
 
 constexpr DecompositionRow kRows[] = {
     {"aten::mse_loss", mse_loss},

@@ -1,7 +1,7 @@
 // Matrix products and what is made of them: linear, addmm, dot, outer, kron, matrix chains and powers.
 //
-// A product keeps the whole Matmul operation; biases and scales stay outside as broadcast arithmetic, so that they fuse with
-// whatever follows. Leading dims are folded into rows when the right side is a single matrix:
+// A product keeps the whole Matmul operation; biases and scales stay outside as broadcast arithmetic, so that they fuse
+// with whatever follows. Leading dims are folded into rows when the right side is a single matrix:
 //
 //   linear(x [B, T, K], w [N, K], bias [N])  =>  reshape(matmul(reshape(x, [B*T, K]), permute(w)), [B, T, N]) + bias
 #include <algorithm>
@@ -79,7 +79,8 @@ std::vector<Tensor> addmv(Decomposer&, const Args& a) {
 }
 
 std::vector<Tensor> baddbmm(Decomposer&, const Args& a) {
-  return {blend(a.tensor("self"), a.scalar("beta"), product(a.tensor("batch1"), a.tensor("batch2")), a.scalar("alpha"))};
+  return {
+      blend(a.tensor("self"), a.scalar("beta"), product(a.tensor("batch1"), a.tensor("batch2")), a.scalar("alpha"))};
 }
 
 // The sum over the batch is one product with the batch folded into the contracted dim.
@@ -157,7 +158,7 @@ std::vector<Tensor> cross(Decomposer&, const Args& a) {
   return {cross_product(x, a.tensor("other"), dim)};
 }
 
-// ---- chains and powers --------------------------------------------------------------------------------------------------
+// ---- chains and powers ----------------------------------------------------------------------------------------------
 
 // The cheapest order by dynamic programming over the hinted sizes: cost[i][j] multiplies matrices i..j.
 Tensor multiply_chain(const std::vector<Tensor>& matrices) {

@@ -1,7 +1,7 @@
 // Batch, layer, group, instance and RMS normalisation; dropout as it is outside training.
 //
-// All of them are (x - mean) * rsqrt(variance + eps), then a scale and a shift, over different dims. Mean and variance come
-// from one Welford reduction, computed in F32 for reduced floats and rounded once at the end.
+// All of them are (x - mean) * rsqrt(variance + eps), then a scale and a shift, over different dims. Mean and variance
+// come from one Welford reduction, computed in F32 for reduced floats and rounded once at the end.
 #include <limits>
 
 #include "passes/decompose/decompose.h"
@@ -25,7 +25,9 @@ Moments moments(Tensor x, const Dims& dims) {
   return {b.keep(welford[0], dims), b.keep(variance, dims), count};
 }
 
-Tensor inverse_deviation(Tensor variance, double eps) { return variance.builder().unary(ScalarOp::Rsqrt, variance + eps); }
+Tensor inverse_deviation(Tensor variance, double eps) {
+  return variance.builder().unary(ScalarOp::Rsqrt, variance + eps);
+}
 
 Tensor affine(Tensor y, Tensor weight, Tensor bias) {
   if (weight.defined()) y = y * wide(weight);
@@ -60,19 +62,21 @@ Tensor as_recorded(Decomposer& d, size_t index, Tensor x) {
   return index < d.recorded.size() ? d.b.cast(x, d.recorded[index].dtype) : x;
 }
 
-// ---- batch norm ----------------------------------------------------------------------------------------------------------
+// ---- batch norm -----------------------------------------------------------------------------------------------------
 
 struct BatchNorm {
   Tensor y;
-  Tensor mean, inverse_deviation;          // of the batch; undefined outside training
-  Tensor running_mean, running_variance;   // updated; undefined outside training or without running statistics
+  Tensor mean, inverse_deviation;         // of the batch; undefined outside training
+  Tensor running_mean, running_variance;  // updated; undefined outside training or without running statistics
 };
 
 BatchNorm normalize_batch(Decomposer& d, const Args& a, bool training, double momentum) {
   Builder& b = d.b;
   Tensor input = a.tensor("input"), x = wide(input);
   const int64_t rank = x.rank();
-  if (input.numel().is_const(0)) return {.y = input, .mean = {}, .inverse_deviation = {}, .running_mean = {}, .running_variance = {}};
+  if (input.numel().is_const(0)) {
+    return {.y = input, .mean = {}, .inverse_deviation = {}, .running_mean = {}, .running_variance = {}};
+  }
   if (rank < 2) throw Error(ErrorKind::InvalidModel, "batch_norm needs a channel dim");
   Tensor weight = per_channel(a.optional_tensor("weight"), rank), bias = per_channel(a.optional_tensor("bias"), rank);
   Tensor running_mean = a.optional_tensor("running_mean"), running_var = a.optional_tensor("running_var");
@@ -86,7 +90,10 @@ BatchNorm normalize_batch(Decomposer& d, const Args& a, bool training, double mo
     if (weight.defined()) scale = scale * wide(weight);
     Tensor shift = -(per_channel(wide(running_mean), rank) * scale);
     if (bias.defined()) shift = shift + wide(bias);
-    return {.y = b.cast(x * scale + shift, input.dtype()), .mean = {}, .inverse_deviation = {}, .running_mean = {},
+    return {.y = b.cast(x * scale + shift, input.dtype()),
+            .mean = {},
+            .inverse_deviation = {},
+            .running_mean = {},
             .running_variance = {}};
   }
   const Moments m = moments(x, all_but(rank, 1));
@@ -179,7 +186,7 @@ std::vector<Tensor> instance_norm(Decomposer& d, const Args& a) {
   return {d.b.cast(y, x.dtype())};
 }
 
-// ---- layer, RMS and group norm --------------------------------------------------------------------------------------------
+// ---- layer, RMS and group norm --------------------------------------------------------------------------------------
 
 std::vector<Tensor> native_layer_norm(Decomposer& d, const Args& a) {
   Tensor input = a.tensor("input"), x = wide(input);
@@ -225,7 +232,8 @@ std::vector<Tensor> native_layer_norm_backward(Decomposer& d, const Args& a) {
 std::vector<Tensor> fused_rms_norm(Decomposer& d, const Args& a) {
   Tensor input = a.tensor("input"), x = wide(input);
   const Dims dims = trailing(x, a.integers("normalized_shape").size());
-  const double epsilon = x.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const double epsilon =
+      x.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   Tensor mean_square = d.b.keep(d.b.mean(x * x, dims), dims);
   Tensor inverse = inverse_deviation(mean_square, a.has("eps") ? a.number("eps") : epsilon);
   return {d.b.cast(affine(x * inverse, a.optional_tensor("weight"), {}), input.dtype()), as_recorded(d, 1, inverse)};
@@ -258,7 +266,7 @@ std::vector<Tensor> native_group_norm(Decomposer& d, const Args& a) {
   return normalize_groups(d, a.tensor("input"), a.integer("group"), a);
 }
 
-// ---- norms of parameters -----------------------------------------------------------------------------------------------------
+// ---- norms of parameters --------------------------------------------------------------------------------------------
 
 // v * g / |v|, norms over all dims but one.
 std::vector<Tensor> weight_norm_interface(Decomposer& d, const Args& a) {
@@ -278,19 +286,21 @@ std::vector<Tensor> embedding_renorm(Decomposer& d, const Args& a) {
   const double max_norm = a.number("max_norm");
   Tensor norm = d.call1("aten::linalg_vector_norm", {wide(weight), a.number("norm_type"), Dims{1}, true});
   Tensor none = b.full({weight.size(0)}, DType::Bool, false);
-  Tensor named = b.scatter(none, b.scalar(DType::Bool, true), {b.reshape(indices, {indices.numel()})}, ScatterMode::Set);
+  Tensor named =
+      b.scatter(none, b.scalar(DType::Bool, true), {b.reshape(indices, {indices.numel()})}, ScatterMode::Set);
   Tensor too_long = b.binary(ScalarOp::BitAnd, b.unsqueeze(named, 1), b.binary(ScalarOp::Gt, norm, Scalar(max_norm)));
   Tensor shorter = b.cast(wide(weight) * (max_norm / (norm + 1e-7)), weight.dtype());
   return {b.where(too_long, shorter, weight)};
 }
 
-// ---- dropout ----------------------------------------------------------------------------------------------------------------
+// ---- dropout --------------------------------------------------------------------------------------------------------
 
 // Nothing outside training. In training it draws random numbers, which only p = 0 and p = 1 make unnecessary.
 Tensor drop(Decomposer& d, const Args& a, Tensor x, double p, bool training) {
   if (!training || p == 0) return x;
   if (p == 1) return d.b.full(x.sizes(), x.dtype(), 0.0);
-  throw Error(ErrorKind::Unsupported, fmt::format("{} with p = {} in training draws random numbers", a.schema().name, p))
+  throw Error(ErrorKind::Unsupported,
+              fmt::format("{} with p = {} in training draws random numbers", a.schema().name, p))
       .help("export the model in evaluation mode (model.eval())");
 }
 

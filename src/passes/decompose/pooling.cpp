@@ -1,4 +1,5 @@
-// Average, max and adaptive pooling: a view of windows, then a reduction over them, so that a pool fuses with its neighbours.
+// Average, max and adaptive pooling: a view of windows, then a reduction over them, so that a pool fuses with its
+// neighbours.
 //
 //   avg_pool2d(x, 2)  =>  sum(windows(x) [N, C, oh, ow, 2, 2], dims [-2, -1]) / 4
 //
@@ -34,7 +35,7 @@ Tensor divided(Tensor total, Tensor count) {
   return b.pointwise(divide, {total, b.cast(count, total.dtype())});
 }
 
-// ---- regular windows -------------------------------------------------------------------------------------------------------
+// ---- regular windows ------------------------------------------------------------------------------------------------
 
 std::vector<Window> pool_windows(Tensor x, const Args& a) {
   const Sizes kernel = a.integers("kernel_size"), padding = a.integers("padding");
@@ -42,7 +43,9 @@ std::vector<Window> pool_windows(Tensor x, const Args& a) {
   if (stride.empty()) stride = kernel;
   const Sizes dilation = a.has("dilation") ? a.integers("dilation") : Sizes(kernel.size(), 1);
   const size_t spatial = kernel.size();
-  if (x.rank() < static_cast<int64_t>(spatial)) throw Error(ErrorKind::InvalidModel, "pooling: the input has too few dims");
+  if (x.rank() < static_cast<int64_t>(spatial)) {
+    throw Error(ErrorKind::InvalidModel, "pooling: the input has too few dims");
+  }
   std::vector<Window> windows;
   for (size_t i = 0; i < spatial; ++i) {
     const sym::Expr input = x.sizes()[x.sizes().size() - spatial + i];
@@ -51,8 +54,8 @@ std::vector<Window> pool_windows(Tensor x, const Args& a) {
   return windows;
 }
 
-// How many elements window o averages over: those inside the input, or inside the padded input with `include_padding`; always
-// without what hangs over because of ceil_mode.
+// How many elements window o averages over: those inside the input, or inside the padded input with `include_padding`;
+// always without what hangs over because of ceil_mode.
 Tensor elements_in(Builder& b, const Window& window, bool include_padding) {
   if (window.overhang.is_const(0) && (include_padding || window.padding.is_const(0))) {
     return b.full({1}, DType::I64, window.kernel);
@@ -80,7 +83,7 @@ std::vector<Tensor> avg_pool(Decomposer& d, const Args& a) {
   return {d.b.cast(divided(total, count), x.dtype())};
 }
 
-// ---- max with positions -----------------------------------------------------------------------------------------------------
+// ---- max with positions ---------------------------------------------------------------------------------------------
 
 // Along one dim, element k of window o is at input position first[o] + k*step.
 struct WindowPositions {
@@ -139,12 +142,13 @@ std::vector<Tensor> max_unpool(Decomposer& d, const Args& a) {
   const sym::Expr planes = sym::product(batch);
   const Sizes flat = {planes, sym::product(std::span(x.sizes()).subspan(leading))};
   Tensor base = b.full({planes, sym::product(out)}, x.dtype(), 0.0);
-  Tensor filled = b.scatter(base, b.reshape(x, flat), {b.iota({planes, 1}, 0), b.reshape(indices, flat)}, ScatterMode::Set);
+  Tensor filled =
+      b.scatter(base, b.reshape(x, flat), {b.iota({planes, 1}, 0), b.reshape(indices, flat)}, ScatterMode::Set);
   batch.insert(batch.end(), out.begin(), out.end());
   return {b.reshape(filled, batch)};
 }
 
-// ---- adaptive windows -------------------------------------------------------------------------------------------------------
+// ---- adaptive windows -----------------------------------------------------------------------------------------------
 
 // Window o of `out` covers [floor(o*in/out), ceil((o+1)*in/out)): lengths differ by at most one or two.
 struct AdaptiveWindow {
@@ -164,7 +168,9 @@ AdaptiveWindow adaptive_window(sym::Expr input, sym::Expr count) {
 
 std::vector<AdaptiveWindow> adaptive_windows(Tensor x, const Sizes& out) {
   std::vector<AdaptiveWindow> windows;
-  for (size_t i = 0; i < out.size(); ++i) windows.push_back(adaptive_window(x.sizes()[x.sizes().size() - out.size() + i], out[i]));
+  for (size_t i = 0; i < out.size(); ++i) {
+    windows.push_back(adaptive_window(x.sizes()[x.sizes().size() - out.size() + i], out[i]));
+  }
   return windows;
 }
 
@@ -177,7 +183,8 @@ Tensor first_of(Builder& b, const AdaptiveWindow& window) {
 Tensor length_of(Builder& b, const AdaptiveWindow& window) {
   if (window.even) return b.full({1}, DType::I64, window.longest);
   Tensor next = b.binary(ScalarOp::Mul, b.arange(window.count, 1), Scalar(window.input));
-  Tensor end = b.binary(ScalarOp::FloorDiv, b.binary(ScalarOp::Add, next, Scalar(window.count - 1)), Scalar(window.count));
+  Tensor end =
+      b.binary(ScalarOp::FloorDiv, b.binary(ScalarOp::Add, next, Scalar(window.count - 1)), Scalar(window.count));
   return end - first_of(b, window);
 }
 

@@ -1,5 +1,5 @@
-// Where a formula is computed: reduced floats (F16, BF16) widen to F32 on the way in and round once on the way out, so that a
-// decomposition of several steps loses no more than PyTorch's own kernel does.
+// Where a formula is computed: reduced floats (F16, BF16) widen to F32 on the way in and round once on the way out, so
+// that a decomposition of several steps loses no more than PyTorch's own kernel does.
 #pragma once
 
 #include "graph/builder.h"

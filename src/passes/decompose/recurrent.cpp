@@ -1,7 +1,7 @@
 // Recurrent networks, unrolled over a sequence of known length.
 //
-// What depends on the input alone is one matrix product for the whole sequence; each step adds a product with the previous state
-// and the activations of its gates:
+// What depends on the input alone is one matrix product for the whole sequence; each step adds a product with the
+// previous state and the activations of its gates:
 //
 //   gates = x W_ih^T + b_ih  [T, N, gates*H]      step t: gates[t] + h W_hh^T + b_hh
 #include <algorithm>
@@ -29,7 +29,8 @@ Tensor gates_of(Tensor x, Tensor weight, Tensor bias) {
   Builder& b = x.builder();
   Sizes sizes = x.sizes();
   sizes.back() = weight.size(0);
-  Tensor product = b.matmul(b.reshape(x, {sym::floor_div(x.numel(), x.size(-1)), x.size(-1)}), b.transpose(weight, 0, 1));
+  Tensor product =
+      b.matmul(b.reshape(x, {sym::floor_div(x.numel(), x.size(-1)), x.size(-1)}), b.transpose(weight, 0, 1));
   product = wide(b.reshape(product, sizes));
   return bias.defined() ? product + wide(bias) : product;
 }
@@ -70,7 +71,7 @@ State elman_step(Tensor from_input, const State& state, const Weights& weights) 
   return {sum.builder().cast(activated<Activation>(sum), state[0].dtype())};
 }
 
-// ---- sequences ------------------------------------------------------------------------------------------------------------------
+// ---- sequences ------------------------------------------------------------------------------------------------------
 
 struct Run {
   Tensor outputs;  // [T, N, H]
@@ -98,14 +99,15 @@ std::vector<Tensor> run_layers(const Args& a, const std::vector<Tensor>& states,
   const bool biases = a.flag("has_biases"), batch_first = a.flag("batch_first");
   const int64_t layers = a.constant("num_layers"), directions = a.flag("bidirectional") ? 2 : 1;
   if (a.flag("train") && a.number("dropout") > 0 && layers > 1) {
-    throw Error(ErrorKind::Unsupported, fmt::format("{} with dropout between its layers draws random numbers", a.schema().name))
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("{} with dropout between its layers draws random numbers", a.schema().name))
         .help("export the model in evaluation mode (model.eval())");
   }
   const bool projected = states.size() == 2 && !sym::known_eq(states[0].size(2), states[1].size(2));
   const size_t per_run = 2 + (biases ? 2 : 0) + (projected ? 1 : 0);
   if (x.rank() != 3 || params.size() != per_run * static_cast<size_t>(layers * directions)) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("{} with {} parameters and an input of rank {}", a.schema().name,
-                                                     params.size(), x.rank()));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("{} with {} parameters and an input of rank {}", a.schema().name, params.size(), x.rank()));
   }
   if (batch_first) x = b.transpose(x, 0, 1);
   if (!x.size(0).is_const()) {
@@ -140,10 +142,14 @@ std::vector<Tensor> run_layers(const Args& a, const std::vector<Tensor>& states,
 
 std::vector<Tensor> lstm(Decomposer&, const Args& a) { return run_layers(a, a.tensors("hx"), lstm_step); }
 std::vector<Tensor> gru(Decomposer&, const Args& a) { return run_layers(a, {a.tensor("hx")}, gru_step); }
-std::vector<Tensor> rnn_tanh(Decomposer&, const Args& a) { return run_layers(a, {a.tensor("hx")}, elman_step<ScalarOp::Tanh>); }
-std::vector<Tensor> rnn_relu(Decomposer&, const Args& a) { return run_layers(a, {a.tensor("hx")}, elman_step<ScalarOp::Max>); }
+std::vector<Tensor> rnn_tanh(Decomposer&, const Args& a) {
+  return run_layers(a, {a.tensor("hx")}, elman_step<ScalarOp::Tanh>);
+}
+std::vector<Tensor> rnn_relu(Decomposer&, const Args& a) {
+  return run_layers(a, {a.tensor("hx")}, elman_step<ScalarOp::Max>);
+}
 
-// ---- single steps -----------------------------------------------------------------------------------------------------------------
+// ---- single steps ---------------------------------------------------------------------------------------------------
 
 State run_cell(const Args& a, const State& state, Step step) {
   const Weights weights{a.tensor("w_ih"), a.tensor("w_hh"), a.optional_tensor("b_ih"), a.optional_tensor("b_hh"), {}};
@@ -152,8 +158,12 @@ State run_cell(const Args& a, const State& state, Step step) {
 
 std::vector<Tensor> lstm_cell(Decomposer&, const Args& a) { return run_cell(a, a.tensors("hx"), lstm_step); }
 std::vector<Tensor> gru_cell(Decomposer&, const Args& a) { return run_cell(a, {a.tensor("hx")}, gru_step); }
-std::vector<Tensor> rnn_tanh_cell(Decomposer&, const Args& a) { return run_cell(a, {a.tensor("hx")}, elman_step<ScalarOp::Tanh>); }
-std::vector<Tensor> rnn_relu_cell(Decomposer&, const Args& a) { return run_cell(a, {a.tensor("hx")}, elman_step<ScalarOp::Max>); }
+std::vector<Tensor> rnn_tanh_cell(Decomposer&, const Args& a) {
+  return run_cell(a, {a.tensor("hx")}, elman_step<ScalarOp::Tanh>);
+}
+std::vector<Tensor> rnn_relu_cell(Decomposer&, const Args& a) {
+  return run_cell(a, {a.tensor("hx")}, elman_step<ScalarOp::Max>);
+}
 
 constexpr DecompositionRow kRows[] = {
     {"aten::lstm.input", lstm},

@@ -52,8 +52,9 @@ bool same_parameters(const Schema& functional, const Schema& out) {
     if (parameter.keyword_only && parameter.mutated) continue;
     if (i == functional.parameters.size()) return false;
     const Parameter& other = functional.parameters[i++];
-    if (other.name != parameter.name || other.type != parameter.type || other.is_list != parameter.is_list)
+    if (other.name != parameter.name || other.type != parameter.type || other.is_list != parameter.is_list) {
       return false;
+    }
   }
   return i == functional.parameters.size();
 }

@@ -1,8 +1,8 @@
 // Upsampling: nearest, linear, cubic and antialiased, in one to three dims.
 //
-// Output position o along a dim reads a few input positions (taps), each with a weight; several dims multiply. Positions are
-// computed inside the kernel from o, in the arithmetic that PyTorch uses (F32, or F64 for F64 inputs), because rounding decides
-// which element is nearest:
+// Output position o along a dim reads a few input positions (taps), each with a weight; several dims multiply.
+// Positions are computed inside the kernel from o, in the arithmetic that PyTorch uses (F32, or F64 for F64 inputs),
+// because rounding decides which element is nearest:
 //
 //   linear: s = max((o + 0.5)*scale - 0.5, 0), taps floor(s) and floor(s) + 1, weights 1 - t and t for t = s - floor(s)
 #include <cmath>
@@ -17,7 +17,8 @@
 namespace toroid {
 namespace {
 
-// One spatial dim: its sizes and the factor the caller asked for, which decides the positions more exactly than the sizes do.
+// One spatial dim: its sizes and the factor the caller asked for, which decides the positions more exactly than the
+// sizes do.
 struct Extent {
   sym::Expr in, out;
   std::optional<double> factor;
@@ -86,7 +87,7 @@ Tensor scale_of(Builder& b, const Extent& e, bool align_corners, DType dtype) {
 
 Tensor output_positions(Builder& b, const Extent& e, DType dtype) { return b.arange(e.out, 0, 1, dtype); }
 
-// ---- weighted taps ----------------------------------------------------------------------------------------------------------
+// ---- weighted taps --------------------------------------------------------------------------------------------------
 
 struct Tap {
   Tensor index;   // I64 [out]
@@ -123,7 +124,8 @@ std::vector<Tap> cubic_taps(Builder& b, const Extent& e, bool align_corners, DTy
           {clamped_index(low + 2.0, e.in), cubic_far(2.0 - t, kSharpness)}};
 }
 
-// The sum over all combinations of taps, one a dim, of the element times the weights. `index` holds the dims chosen so far.
+// The sum over all combinations of taps, one a dim, of the element times the weights. `index` holds the dims chosen so
+// far.
 Tensor weighted_sum(Tensor x, const std::vector<std::vector<Tap>>& taps, std::vector<Tensor> index) {
   Builder& b = x.builder();
   const size_t done = index.size() - 2;
@@ -154,14 +156,15 @@ std::vector<Tensor> interpolate(Decomposer& d, const Args& a, Taps taps_of) {
 std::vector<Tensor> upsample_linear(Decomposer& d, const Args& a) { return interpolate(d, a, linear_taps); }
 std::vector<Tensor> upsample_cubic(Decomposer& d, const Args& a) { return interpolate(d, a, cubic_taps); }
 
-// ---- nearest ----------------------------------------------------------------------------------------------------------------
+// ---- nearest --------------------------------------------------------------------------------------------------------
 
 // The input position as an expression over the output axis, where exact integer arithmetic agrees with PyTorch's F32.
 std::optional<sym::Expr> exact_nearest(const Extent& e, double shift, sym::Expr axis) {
   if (shift != 0) return std::nullopt;
   if (e.in.is_const() && e.out.is_const()) {
     const int64_t in = e.in.value(), out = e.out.value();
-    const float scale = e.factor && *e.factor > 0 ? static_cast<float>(1.0 / *e.factor) : static_cast<float>(in) / static_cast<float>(out);
+    const float scale = e.factor && *e.factor > 0 ? static_cast<float>(1.0 / *e.factor)
+                                                  : static_cast<float>(in) / static_cast<float>(out);
     for (int64_t o = 0; o < out; ++o) {
       const auto nearest = std::min(static_cast<int64_t>(std::floor(static_cast<float>(o) * scale)), in - 1);
       if (nearest != o * in / out) return std::nullopt;
@@ -199,7 +202,7 @@ std::vector<Tensor> nearest(Decomposer& d, const Args& a, double shift) {
 std::vector<Tensor> upsample_nearest(Decomposer& d, const Args& a) { return nearest(d, a, 0); }
 std::vector<Tensor> upsample_nearest_exact(Decomposer& d, const Args& a) { return nearest(d, a, 0.5); }
 
-// ---- antialiased -------------------------------------------------------------------------------------------------------------
+// ---- antialiased ----------------------------------------------------------------------------------------------------
 
 // A filter widened by the scale when shrinking; its weights within the input are normalised to a sum of 1.
 struct Filter {
@@ -217,10 +220,14 @@ Tensor keys_cubic(Tensor distance) {
 // Resamples dim `dim` alone: [.., in, ..] -> [.., out, ..].
 Tensor filter_dim(Tensor x, int64_t dim, const Extent& e, bool align_corners, const Filter& filter) {
   Builder& b = x.builder();
-  if (!e.in.is_const() || !e.out.is_const()) throw Error(ErrorKind::Unsupported, "antialiased upsampling of a symbolic size");
+  if (!e.in.is_const() || !e.out.is_const()) {
+    throw Error(ErrorKind::Unsupported, "antialiased upsampling of a symbolic size");
+  }
   const DType dtype = x.dtype();
   const double in = static_cast<double>(e.in.value()), out = static_cast<double>(e.out.value());
-  const double scale = align_corners ? (out > 1 ? (in - 1) / (out - 1) : 0) : e.factor && *e.factor > 0 ? 1.0 / *e.factor : in / out;
+  const double scale = align_corners               ? (out > 1 ? (in - 1) / (out - 1) : 0)
+                       : e.factor && *e.factor > 0 ? 1.0 / *e.factor
+                                                   : in / out;
   const double stretch = std::max(scale, 1.0), radius = filter.radius * stretch;
   const int64_t taps = static_cast<int64_t>(std::ceil(radius)) * 2 + 1;
 

@@ -1,6 +1,7 @@
 // Writing by index: scatter and its reductions, index_put, index_add and its relatives, masked fills.
 //
-// Each is one Scatter into the old value, or a Where when a mask says what changes. Sums of reduced floats accumulate in F32.
+// Each is one Scatter into the old value, or a Where when a mask says what changes. Sums of reduced floats accumulate
+// in F32.
 #include <algorithm>
 
 #include "passes/decompose/data_dependent.h"
@@ -58,7 +59,7 @@ Tensor reduce_into(Tensor self, Tensor source, const std::vector<Tensor>& index,
   return b.cast(result, self.dtype());
 }
 
-// ---- scatter: `index` along one dim ---------------------------------------------------------------------------------------
+// ---- scatter: `index` along one dim ---------------------------------------------------------------------------------
 
 // The operands of scatter(self, dim, index, src), with scalars as vectors of one element.
 struct ScatterArgs {
@@ -118,7 +119,7 @@ std::vector<Tensor> scatter_reduce(Decomposer&, const Args& a) {
   return finish(s, reduce_into(s.self, s.source, s.index, a.text("reduce"), a.flag("include_self")));
 }
 
-// ---- index_add, index_copy, …: slices along one dim ------------------------------------------------------------------------
+// ---- index_add, index_copy, …: slices along one dim -----------------------------------------------------------------
 
 struct SliceArgs {
   Tensor self, source;
@@ -166,7 +167,7 @@ std::vector<Tensor> index_reduce(Decomposer&, const Args& a) {
   return finish(s, reduce_into(s.self, s.source, s.index.per_dim, a.text("reduce"), a.flag("include_self")));
 }
 
-// ---- index_put --------------------------------------------------------------------------------------------------------------
+// ---- index_put ------------------------------------------------------------------------------------------------------
 
 bool is_mask(Tensor index) { return index.defined() && (index.dtype() == DType::Bool || index.dtype() == DType::U8); }
 
@@ -234,7 +235,7 @@ std::vector<Tensor> put(Decomposer& d, const Args& a) {
   return {d.b.reshape(combine_into(flat, source, {position}, mode), self.sizes())};
 }
 
-// ---- masks ------------------------------------------------------------------------------------------------------------------
+// ---- masks ----------------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> masked_fill_scalar(Decomposer&, const Args& a) {
   return {masked_put(a.tensor("self"), a.tensor("mask"), scatter_value(a), false)};

@@ -5,9 +5,14 @@
 
 namespace toroid {
 
-Window make_window(sym::Expr input, sym::Expr kernel, sym::Expr stride, sym::Expr padding, sym::Expr dilation, bool ceil_mode) {
-  if (stride.is_const() && stride.value() <= 0) throw Error(ErrorKind::InvalidModel, "a window needs a positive stride");
-  if (dilation.is_const() && dilation.value() <= 0) throw Error(ErrorKind::InvalidModel, "a window needs a positive dilation");
+Window make_window(sym::Expr input, sym::Expr kernel, sym::Expr stride, sym::Expr padding, sym::Expr dilation,
+                   bool ceil_mode) {
+  if (stride.is_const() && stride.value() <= 0) {
+    throw Error(ErrorKind::InvalidModel, "a window needs a positive stride");
+  }
+  if (dilation.is_const() && dilation.value() <= 0) {
+    throw Error(ErrorKind::InvalidModel, "a window needs a positive dilation");
+  }
   const sym::Expr reach = dilation * (kernel - 1) + 1;
   const sym::Expr room = input + padding * 2 - reach;
   Window window{input, kernel, stride, padding, dilation, 0, 0};
@@ -19,8 +24,8 @@ Window make_window(sym::Expr input, sym::Expr kernel, sym::Expr stride, sym::Exp
     window.overhang = sym::max((window.count - 1) * stride - room, 0);
   }
   if (window.count.is_const() && window.count.value() <= 0) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("a window of {} does not fit an input of size {}", sym::to_string(reach),
-                                                     sym::to_string(input)));
+    throw Error(ErrorKind::InvalidModel, fmt::format("a window of {} does not fit an input of size {}",
+                                                     sym::to_string(reach), sym::to_string(input)));
   }
   return window;
 }
