@@ -123,7 +123,8 @@ std::span<const DecompositionRow> softmax_rows();         // softmax.cpp: softma
 std::span<const DecompositionRow> scan_rows();            // scan.cpp: cumsum, cummax
 std::span<const DecompositionRow> difference_rows();      // differences.cpp: diff, trapezoid, gradient
 std::span<const DecompositionRow> sorting_rows();         // sorting.cpp: sort, topk, median, mode
-std::span<const DecompositionRow> searching_rows();       // searching.cpp: searchsorted, bucketize, histc
+std::span<const DecompositionRow> searching_rows();       // searching.cpp: searchsorted, bucketize
+std::span<const DecompositionRow> histogram_rows();       // histogram.cpp
 std::span<const DecompositionRow> indexing_rows();        // indexing.cpp: index, gather, take, searchsorted
 std::span<const DecompositionRow> scattering_rows();      // scattering.cpp: scatter, index_put, index_add, masked_fill
 std::span<const DecompositionRow> data_dependent_rows();  // data_dependent.cpp: nonzero, unique, bincount

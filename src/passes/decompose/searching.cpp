@@ -1,4 +1,6 @@
-// Places of values among sorted boundaries or equal intervals: searchsorted, bucketize, histc.
+// Places of values among sorted boundaries: searchsorted, bucketize.
+#include "passes/decompose/searching.h"
+
 #include <bit>
 
 #include "passes/decompose/formula.h"
@@ -13,8 +15,8 @@ namespace {
 // The elements of each row at these places.
 Tensor at(Tensor rows, Tensor places) { return rows.builder().gather(rows, index_along(places, rows.rank() - 1)); }
 
-// For each value the number of elements of its sorted row before it: those below it, with `right` also those equal to it.
-// `sorted` has rank 1 or the leading sizes of `values`. NaN comes after every number.
+}  // namespace
+
 Tensor insertion_points(Tensor sorted, Tensor values, bool right) {
   Builder& b = values.builder();
   const bool one_row = sorted.rank() == 1;
@@ -38,6 +40,8 @@ Tensor insertion_points(Tensor sorted, Tensor values, bool right) {
   return taken;
 }
 
+namespace {
+
 std::vector<Tensor> bucketize(Decomposer& d, const Args& a) {
   const DType dtype = promoted_dtype(a, {"self", "boundaries"});
   Tensor found = insertion_points(operand(d, a, "boundaries", dtype), operand(d, a, "self", dtype), a.flag("right"));
@@ -53,36 +57,9 @@ std::vector<Tensor> searchsorted(Decomposer& d, const Args& a) {
   return {d.b.cast(found, a.flag("out_int32") ? DType::I32 : DType::I64)};
 }
 
-// ---- counting ------------------------------------------------------------------------------------------------------------------------
-
-// Elements in each of `bins` equal intervals; without bounds between the smallest and the largest element.
-std::vector<Tensor> histc(Decomposer& d, const Args& a) {
-  Builder& b = d.b;
-  Tensor self = require_real(a.tensor("self"));
-  const int64_t bins = a.constant("bins");
-  const double min = a.number("min"), max = a.number("max");
-  if (self.numel().is_const(0)) return {b.full({bins}, self.dtype(), 0.0)};
-  const DType wide = compute_dtype(as_floating(self.dtype()));
-  Tensor x = b.reshape(b.cast(self, wide), {self.numel()});
-  Tensor low = b.scalar(wide, min), high = b.scalar(wide, max);
-  if (min == max) {
-    low = b.amin(x, {0});
-    high = b.amax(x, {0});
-  }
-  Tensor is_point = eq(low, high);
-  low = where(is_point, low - 1.0, low);
-  high = where(is_point, high + 1.0, high);
-  Tensor is_inside = (x >= low) & (x <= high);
-  Tensor place = where(is_inside, (x - low) / (high - low) * static_cast<double>(bins), 0);
-  Tensor bin = minimum(b.cast(place, DType::I64), static_cast<int>(bins - 1));
-  Tensor counts = b.scatter(b.full({bins}, wide, 0.0), b.cast(is_inside, wide), {bin}, ScatterMode::Add);
-  return {b.cast(counts, self.dtype())};
-}
-
 constexpr DecompositionRow kRows[] = {
     {"aten::bucketize.*", bucketize},
     {"aten::searchsorted.*", searchsorted},
-    {"aten::histc", histc},
 };
 
 }  // namespace
