@@ -160,7 +160,7 @@ class Grouping {
     for (const Member& member : groups_[g].members) {
       for (loop::BufferId buffer : reads_[member.computation]) {
         buffers.insert(buffer);
-        if (std::find(reads_[c].begin(), reads_[c].end(), buffer) != reads_[c].end() && bytes(buffer) >= 4096) shared = true;
+        if (std::find(reads_[c].begin(), reads_[c].end(), buffer) != reads_[c].end()) shared = true;
       }
     }
     return shared && buffers.size() + reads_[c].size() <= kMaxBuffers;

@@ -1,6 +1,7 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "graph/builder.h"
 #include "schedule/group.h"
@@ -88,7 +89,42 @@ std::vector<Lifetime> lifetimes(const loop::LoopProgram& program, const std::vec
   return result;
 }
 
+constexpr int64_t kSmallFinish = 16384;
+
+void append_new(std::vector<BufferId>& list, const std::vector<BufferId>& more) {
+  for (BufferId id : more) {
+    if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+  }
+}
+
+// Appends `kernel` to the steps, or, when it is small and reads what the step before it wrote, makes it that step's finish: the mean
+// over the rows of a loss needs no launch of its own.
+void append_kernel(std::vector<Step>& steps, Kernel kernel) {
+  auto* before = steps.empty() ? nullptr : std::get_if<Kernel>(&steps.back());
+  const bool reads_it = before != nullptr && std::any_of(kernel.reads.begin(), kernel.reads.end(), [&](BufferId id) {
+    return std::find(before->writes.begin(), before->writes.end(), id) != before->writes.end();
+  });
+  if (!reads_it || work_hint(kernel) > kSmallFinish || work_hint(*before) <= kSmallFinish) {
+    steps.push_back(std::move(kernel));
+    return;
+  }
+  append_new(before->reads, kernel.reads);
+  append_new(before->writes, kernel.writes);
+  before->provenance.insert(before->provenance.end(), kernel.provenance.begin(), kernel.provenance.end());
+  std::sort(before->provenance.begin(), before->provenance.end());
+  before->provenance.erase(std::unique(before->provenance.begin(), before->provenance.end()), before->provenance.end());
+  before->finish.push_back(std::move(kernel));
+}
+
 }  // namespace
+
+int64_t work_hint(const Kernel& kernel) {
+  sym::Expr elements = 1;
+  for (const auto* axes : {&kernel.outer, &kernel.inner}) {
+    for (sym::Expr axis : *axes) elements = elements * *axis.node()->extent;
+  }
+  return sym::evaluate_hint(elements);
+}
 
 const std::string& name_of(const Step& step) {
   return match(step, [](const auto& s) -> const std::string& { return s.name; });
@@ -142,7 +178,7 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops) {
     Kernel kernel = build_kernel(program, group, needed);
     if (kernel.writes.empty()) continue;  // everything it computes was taken over by others
     choose_loops(program, kernel);
-    schedule.steps.push_back(std::move(kernel));
+    append_kernel(schedule.steps, std::move(kernel));
   }
   schedule.lifetimes = lifetimes(program, schedule.steps);
   schedule.loops = std::move(loops);
@@ -157,34 +193,33 @@ std::string to_string(const Schedule& schedule) {
     return text;
   };
   std::string text;
+  std::function<void(const Kernel&, std::string_view)> print_kernel = [&](const Kernel& kernel, std::string_view word) {
+    constexpr std::string_view along[] = {"scalar", "vector along inner", "vector along outer"};
+    text += fmt::format("{} {} ({})\n  for{}\n", word, kernel.name, along[static_cast<size_t>(kernel.vector)], axes(kernel.outer));
+    for (const Stage& stage : kernel.stages) {
+      text += stage.inner ? fmt::format("    for{}\n", axes(kernel.inner)) : "    once\n";
+      for (const Statement& statement : stage.statements) {
+        text += match(
+            statement,
+            [&](const Accumulate& s) {
+              const auto& acc = kernel.accumulators[static_cast<size_t>(s.accumulator)];
+              return fmt::format("      acc{} = {} {}\n", static_cast<uint32_t>(s.accumulator), toroid::to_string(acc.op),
+                                 loop::to_string(program, s.value));
+            },
+            [&](const Store& s) {
+              return fmt::format("      {}[{}] = {}\n", program.buffer(s.buffer).name, sym::to_string(s.position),
+                                 loop::to_string(program, s.value));
+            },
+            [&](const Keep& s) {
+              return fmt::format("      stash{} = {}\n", static_cast<uint32_t>(s.stash), loop::to_string(program, s.value));
+            });
+      }
+    }
+    for (const Kernel& last : kernel.finish) print_kernel(last, " finish");
+  };
   for (const Step& step : schedule.steps) {
     match(
-        step,
-        [&](const Kernel& kernel) {
-          constexpr std::string_view along[] = {"scalar", "vector along inner", "vector along outer"};
-          text += fmt::format("kernel {} ({})\n  for{}\n", kernel.name, along[static_cast<size_t>(kernel.vector)],
-                              axes(kernel.outer));
-          for (const Stage& stage : kernel.stages) {
-            text += stage.inner ? fmt::format("    for{}\n", axes(kernel.inner)) : "    once\n";
-            for (const Statement& statement : stage.statements) {
-              text += match(
-                  statement,
-                  [&](const Accumulate& s) {
-                    const auto& acc = kernel.accumulators[static_cast<size_t>(s.accumulator)];
-                    return fmt::format("      acc{} = {} {}\n", static_cast<uint32_t>(s.accumulator),
-                                       toroid::to_string(acc.op), loop::to_string(program, s.value));
-                  },
-                  [&](const Store& s) {
-                    return fmt::format("      {}[{}] = {}\n", program.buffer(s.buffer).name, sym::to_string(s.position),
-                                       loop::to_string(program, s.value));
-                  },
-                  [&](const Keep& s) {
-                    return fmt::format("      stash{} = {}\n", static_cast<uint32_t>(s.stash),
-                                       loop::to_string(program, s.value));
-                  });
-            }
-          }
-        },
+        step, [&](const Kernel& s) { print_kernel(s, "kernel"); },
         [&](const ScanKernel& s) { text += fmt::format("scan {} {}\n", s.name, toroid::to_string(s.op)); },
         [&](const ScatterKernel& s) { text += fmt::format("scatter {} {}\n", s.name, toroid::to_string(s.mode)); },
         [&](const CallStep& s) { text += fmt::format("call {} {}\n", s.name, toroid::to_string(s.call.op)); });

@@ -62,10 +62,14 @@ struct Kernel {
   std::vector<Accumulator> accumulators;  // by AccumulatorId
   std::vector<DType> stashes;             // by StashId
   VectorAlong vector = VectorAlong::None;
-  std::vector<BufferId> reads;
+  // Small kernels over what this one wrote, run in the same launch by the thread that completes its last task.
+  std::vector<Kernel> finish;
+  std::vector<BufferId> reads;             // of `finish` too
   std::vector<BufferId> writes;
   std::vector<ProvenanceId> provenance;
 };
+// Elements a kernel visits, by the sizes' hints.
+int64_t work_hint(const Kernel& kernel);
 
 struct ScanKernel {                       // one running value a row: rows in parallel
   std::string name;

@@ -89,8 +89,8 @@ class Printer {
     }
   }
 
-  std::string signature() {
-    std::string text = fmt::format("extern \"C\" void {}(", source_.name);
+  std::string signature(std::string_view linkage = "extern \"C\"") {
+    std::string text = fmt::format("{} void {}(", linkage, source_.name);
     for (const KernelParameter& parameter : source_.parameters) {
       const loop::Buffer& buffer = program_.buffer(parameter.buffer);
       text += fmt::format("{}{}* {}{}, ", parameter.is_output ? "" : "const ", storage_type(buffer.dtype),
@@ -99,6 +99,7 @@ class Printer {
     for (sym::Expr size : source_.sizes) text += fmt::format("int64_t {}, ", identifier(size.node()->name));
     if (source_.uses_runtime) text += "const ToroidRuntime* runtime, ";
     if (source_.reports_errors) text += "int32_t* error, ";
+    if (source_.counts_tasks) text += "int64_t* remaining, ";
     return text + "int64_t begin, int64_t end) {";
   }
 
@@ -139,8 +140,12 @@ class NestPrinter : Printer {
   NestPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name, const Kernel& kernel)
       : Printer(program, graph, std::move(name)), kernel_(kernel), body_(program, vector_axis()) {}
 
-  KernelSource run() {
+  KernelSource run(std::string_view linkage = "extern \"C\"") {
     parameters(kernel_.reads, kernel_.writes);
+    std::vector<KernelSource> finish;
+    for (const Kernel& each : kernel_.finish) {
+      finish.push_back(NestPrinter(program_, graph_, fmt::format("{}_finish{}", source_.name, finish.size()), each).run("static"));
+    }
     Contents contents;
     for (const Stage& stage : kernel_.stages) {
       for (const Statement& statement : stage.statements) {
@@ -161,6 +166,9 @@ class NestPrinter : Printer {
       for (sym::Expr axis : *axes) contents.positions.push_back(axis);
     }
     add_sizes(exprs_, contents, source_.sizes);
+    for (const KernelSource& each : finish) {
+      for (sym::Expr size : each.sizes) add_symbols(size, source_.sizes);
+    }
 
     lanes_vary_ = kernel_.vector != VectorAlong::None;
     body_.accumulators_vary = kernel_.vector == VectorAlong::Outer;
@@ -173,6 +181,13 @@ class NestPrinter : Printer {
     for (size_t s = 0; s < kernel_.stages.size(); ++s) print_stage(kernel_.stages[s], task);
     source_.reports_errors = body_.uses_error();
     source_.uses_runtime = body_.uses_runtime();
+    for (const KernelSource& each : finish) {
+      source_.reports_errors = source_.reports_errors || each.reports_errors;
+      source_.uses_runtime = source_.uses_runtime || each.uses_runtime;
+      add_symbols(each.tasks, source_.sizes);
+      text_.write(each.text);
+    }
+    source_.counts_tasks = !finish.empty();
 
     std::vector<sym::Expr> task_axes = kernel_.outer;
     sym::Expr blocks = 1;
@@ -186,7 +201,7 @@ class NestPrinter : Printer {
     for (sym::Expr axis : kernel_.inner) source_.work_per_task = source_.work_per_task * extent(axis);
 
     header(kernel_.provenance);
-    std::optional<TextBuffer::Scope> function(text_.block(signature()));
+    std::optional<TextBuffer::Scope> function(text_.block(signature(linkage)));
     if (lanes_vary_) text_.write(fmt::format("constexpr int W = {};", wide_elements() ? "kLanes8" : "kLanes4"));
     for (size_t i = 0; i < kernel_.stashes.size(); ++i) {
       text_.write(fmt::format("Row<{}> stash{}({});", stash_type(kernel_.stashes[i]), i, stash_size()));
@@ -212,12 +227,25 @@ class NestPrinter : Printer {
       for (const std::string& line : lines) text_.write(line);
       for (const std::string& line : task) text_.write(line);
     }
+    if (!finish.empty()) {
+      auto last = text_.block("if (__atomic_sub_fetch(remaining, end - begin, __ATOMIC_ACQ_REL) == 0) {");
+      for (const KernelSource& each : finish) text_.write(fmt::format("{}({}0, {});", each.name, arguments(each), print_index(exprs_, each.tasks)));
+    }
     function.reset();
     source_.text = text_.finish().text;
     return std::move(source_);
   }
 
  private:
+  std::string arguments(const KernelSource& source) const {
+    std::string text;
+    for (const KernelParameter& parameter : source.parameters) text += identifier(program_.buffer(parameter.buffer).name) + ", ";
+    for (sym::Expr size : source.sizes) text += identifier(size.node()->name) + ", ";
+    if (source.uses_runtime) text += "runtime, ";
+    if (source.reports_errors) text += "error, ";
+    return text;
+  }
+
   std::optional<sym::Expr> vector_axis() const {
     if (kernel_.vector == VectorAlong::Inner) return kernel_.inner.back();
     if (kernel_.vector == VectorAlong::Outer) return kernel_.outer.back();

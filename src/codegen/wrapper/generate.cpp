@@ -137,7 +137,7 @@ class Generator {
     KernelSource source = print_kernel(loops_, step, program_.graph, name);
     auto [slot, is_new] = distinct_.try_emplace(canonical_text(source, loops_), source.name);
     if (is_new) {
-      declarations_.push_back(source.text.substr(source.text.find("extern \"C\"")));
+      declarations_.push_back(source.text.substr(source.text.rfind("extern \"C\"")));
       declarations_.back().resize(declarations_.back().find(" {\n"));
       declarations_.back() += ";";
       result_.kernels.push_back({source.name, source.text});
@@ -148,6 +148,14 @@ class Generator {
     if (source.uses_runtime) arguments += "runtime, ";
     if (source.reports_errors) arguments += "&error, ";
     const sym::Expr tasks = source.tasks;
+    std::optional<TextBuffer::Scope> counted;
+    if (source.counts_tasks) {
+      counted.emplace(body_.block("{"));
+      body_.write(fmt::format("int64_t remaining = {};", index(tasks)));
+      arguments += "&remaining, ";
+      // Without a task nobody would run the finish.
+      if (!sym::known_lt(0, tasks)) body_.write(fmt::format("if (remaining == 0) {}({}0, 0);", slot->second, arguments));
+    }
     const bool serial = tasks.is_const(1);
     if (serial) {
       body_.write(fmt::format("{}({}0, 1);", slot->second, arguments));
@@ -158,6 +166,7 @@ class Generator {
       body_.write(fmt::format("parallel(runtime, {}, {}, [&](int64_t begin, int64_t end) {{ {}({}begin, end); }});", index(tasks), grain,
                               slot->second, arguments));
     }
+    counted.reset();
     if (source.reports_errors) body_.write(fmt::format("if (error) return {};", number + 1));
   }
 
