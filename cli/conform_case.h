@@ -1,7 +1,7 @@
 // One conformance case: a model, its recorded inputs and PyTorch's results for them.
 //
 //   NAME.pt2   NAME.in.safetensors   NAME.out.safetensors      the first call
-//              NAME.in2.safetensors  NAME.out2.safetensors     more calls of the same program, at other sizes or branches
+//              NAME.in2.safetensors  NAME.out2.safetensors     more calls: other sizes or branches
 #pragma once
 
 #include <filesystem>

@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "graph/builder.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -16,7 +17,22 @@ std::string input_name(const Program& program, size_t input) {
   return program.graph.value(program.graph.inputs[input]).name;
 }
 
-[[noreturn]] void refuse(std::string message) { throw Error(ErrorKind::InvalidInput, std::move(message)); }
+// "the program takes x: f32[s0, 128] and y: i64[]"
+std::string signature(const Program& program) {
+  std::string text;
+  const size_t count = program.graph.inputs.size();
+  for (size_t i = 0; i < count; ++i) {
+    const TensorType& type = input_type(program, i);
+    text += i == 0 ? "" : i + 1 == count ? " and " : ", ";
+    text +=
+        fmt::format("{}: {}", input_name(program, i), to_string(TensorType{.dtype = type.dtype, .sizes = type.sizes}));
+  }
+  return "the program takes " + (count == 0 ? "no inputs" : text);
+}
+
+[[noreturn]] void refuse(const Program& program, std::string message) {
+  throw Error(ErrorKind::InvalidInput, std::move(message)).help(signature(program));
+}
 
 // "s0 = 3, s1 = 4": what an expression stands for in this call.
 std::string values_text(sym::Expr expr, const SymbolValues& values) {
@@ -30,8 +46,8 @@ std::string values_text(sym::Expr expr, const SymbolValues& values) {
 }
 
 [[noreturn]] void refuse_size(const Program& program, InputSize source, int64_t actual, const std::string& needed) {
-  refuse(fmt::format("input '{}' has size {} in dimension {}, the program needs {}", input_name(program, source.input),
-                     actual, source.dim, needed));
+  refuse(program, fmt::format("input '{}' has size {} in dimension {}, the program needs {}",
+                              input_name(program, source.input), actual, source.dim, needed));
 }
 
 }  // namespace
@@ -125,18 +141,18 @@ std::vector<int64_t> SymbolValues::evaluate(std::span<const sym::Expr> exprs) co
 SymbolValues bind_symbols(const Program& program, const BindingPlan& plan, std::span<const InputShape> inputs) {
   const size_t expected_count = program.graph.inputs.size();
   if (inputs.size() != expected_count) {
-    refuse(fmt::format("the program takes {} input{}, {} {} given", expected_count, expected_count == 1 ? "" : "s",
-                       inputs.size(), inputs.size() == 1 ? "was" : "were"));
+    refuse(program, fmt::format("the program takes {} input{}, {} {} given", expected_count,
+                                expected_count == 1 ? "" : "s", inputs.size(), inputs.size() == 1 ? "was" : "were"));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorType& type = input_type(program, i);
     if (inputs[i].dtype != type.dtype) {
-      refuse(fmt::format("input '{}' has dtype {}, the program needs {}", input_name(program, i),
-                         to_string(inputs[i].dtype), to_string(type.dtype)));
+      refuse(program, fmt::format("input '{}' has dtype {}, the program needs {}", input_name(program, i),
+                                  to_string(inputs[i].dtype), to_string(type.dtype)));
     }
     if (static_cast<int64_t>(inputs[i].sizes.size()) != type.rank()) {
-      refuse(fmt::format("input '{}' has {} dimensions, the program needs {}", input_name(program, i),
-                         inputs[i].sizes.size(), type.rank()));
+      refuse(program, fmt::format("input '{}' has {} dimensions, the program needs {}", input_name(program, i),
+                                  inputs[i].sizes.size(), type.rank()));
     }
   }
 
@@ -184,7 +200,7 @@ SymbolValues bind_symbols(const Program& program, const BindingPlan& plan, std::
       }
     }
     if (!places.empty()) text += fmt::format(" ({})", places);
-    refuse(text + ", which the program relies on");
+    refuse(program, text + ", which the program relies on");
   }
   return values;
 }

@@ -69,6 +69,15 @@ TEST_F(BindSymbols, NamesTheViolatedFact) {
             "0 of input 'y'), which the program relies on");
 }
 
+TEST_F(BindSymbols, TheNextStepIsTheSignature) {
+  try {
+    bind({{5, 3}, {7}, {8}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.help_text(), "the program takes x: f32[s0, 4], y: i64[2*s1 + 1] and z: f32[s0 + s1]");
+  }
+}
+
 TEST_F(BindSymbols, GuardsOverDataDependentSizesWait) {
   program_.guards.push_back(sym::le(program_.symbols->symbol("u0", sym::SymbolKind::DataDependent, {0, 9}), s0_));
   const BindingPlan plan = plan_bindings(program_);

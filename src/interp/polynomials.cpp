@@ -8,7 +8,8 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLargestHermiteDegree = 512;
-// Beyond this degree the Chebyshev polynomials inside [-1, 1] come from their trigonometric form, whose error does not grow.
+// Beyond this degree the Chebyshev polynomials inside [-1, 1] come from their trigonometric form, whose error does
+// not grow.
 constexpr double kTrigonometricDegree = 8;
 
 // p0 at degree 0, p1 at degree 1, then next(k, p_k, p_{k-1}) at degree k + 1. Stops at NaN, which stays.

@@ -1,5 +1,6 @@
-// Orthogonal polynomials of degree n at x, by their three-term recurrences (DLMF 18.9), with torch.special's conventions: the degree
-// is truncated to an integer, negative degrees give 0, and a degree beyond 512 of a Hermite polynomial gives NaN.
+// Orthogonal polynomials of degree n at x, by their three-term recurrences (DLMF 18.9), with torch.special's
+// conventions: the degree is truncated to an integer, negative degrees give 0, and a degree beyond 512 of a Hermite
+// polynomial gives NaN.
 #pragma once
 
 namespace toroid::special {
