@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "graph/text_names.h"
 #include "graph/type_rules.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/functionalize.h"
@@ -64,19 +65,18 @@ bool is_contiguous(const TensorType& type) {
   return true;
 }
 
-// Whether a result that may be a view of an argument is one, from what the model records of both.
-bool is_view_of(const Aten& aten, const TensorType& argument, const TensorType& result) {
-  const std::string_view op = base_name(*aten.schema);
+// Whether a conversion gives its argument back, from what the model records of both.
+bool converts_nothing(const Aten& aten, const TensorType& argument, const TensorType& result) {
   for (size_t p = 0; p < aten.arguments.size(); ++p) {
     if (aten.schema->parameters[p].name == "copy" && aten.arguments[p] == Argument(true)) return false;
   }
-  if (is_one_of(op, kConversions)) {
-    return argument.dtype == result.dtype && argument.device == result.device &&
-           strides_of(argument) == strides_of(result);
-  }
-  // A copy is contiguous; a view of something that is not hardly ever is.
-  if (is_one_of(op, kReshapes)) return is_contiguous(argument) || !is_contiguous(result);
-  return true;
+  return argument.dtype == result.dtype && argument.device == result.device &&
+         strides_of(argument) == strides_of(result);
+}
+
+// Whether a reshape is a view. A copy is contiguous; a view of something that is not hardly ever is.
+bool reshapes_in_place(const TensorType& argument, const TensorType& result) {
+  return is_contiguous(argument) || !is_contiguous(result) || argument.sizes == result.sizes;
 }
 
 std::string describe(const Provenance& provenance, std::string_view op, std::string_view name) {
@@ -142,8 +142,9 @@ class GraphDecomposer {
 
   void decompose_node(NodeId id) {
     const Node& node = source_.node(id);
-    const std::string hint = node.outputs.empty() ? "" : model_value(node.outputs[0]).name;
-    builder_.set_provenance(node.provenance, hint.empty() ? "t" : hint + "_t");
+    const std::string hint =
+        node.outputs.empty() ? source_.provenance(node.provenance).name : model_value(node.outputs[0]).name;
+    builder_.set_provenance(node.provenance, is_plain_name(hint) ? hint + "_t" : "t");
     if (const auto* input = std::get_if<Input>(&node.op)) {
       builder_.set_provenance(node.provenance, hint);
       const Tensor value = builder_.emit(*input, {}, {model_value(node.outputs[0]).type})[0];
@@ -320,11 +321,27 @@ class GraphDecomposer {
     return written;
   }
 
+  // The recorded type; for a tensor that is its operator's argument, that argument's: torch.export takes the result of a
+  // dropout in inference for a new, contiguous tensor.
+  const TensorType& layout_of(ValueId id) const {
+    for (;;) {
+      const auto* aten = std::get_if<Aten>(&source_.producer(id).op);
+      if (aten == nullptr || memory_.is_whole(*views_[static_cast<size_t>(id)])) return source_.type(id);
+      const std::string_view op = base_name(*aten->schema);
+      if (!is_one_of(op, kMayReturnInput) && !is_one_of(op, kConversions)) return source_.type(id);
+      id = source_.producer(id).inputs[*viewed_input(source_.producer(id))];
+    }
+  }
+
   // Whether a result of the node is a view of its argument at position `viewed`.
   bool shows(const Node& node, uint32_t viewed, Tensor argument, Tensor result, ValueId output) const {
     const Aten& aten = std::get<Aten>(node.op);
-    if (is_one_of(base_name(*aten.schema), kMayReturnInput)) return argument.id() == result.id();
-    return is_view_of(aten, source_.type(node.inputs[viewed]), source_.type(output));
+    const std::string_view op = base_name(*aten.schema);
+    const ValueId source = node.inputs[viewed];
+    if (is_one_of(op, kMayReturnInput)) return argument.id() == result.id();
+    if (is_one_of(op, kConversions)) return converts_nothing(aten, source_.type(source), source_.type(output));
+    if (is_one_of(op, kReshapes)) return reshapes_in_place(layout_of(source), source_.type(output));
+    return true;
   }
 
   // Writes to a tensor of the model; the value takes its dtype and, but for an `out` argument, its shape.

@@ -145,6 +145,7 @@ std::span<const DecompositionRow> recurrent_rows();       // recurrent.cpp: rnn,
 std::span<const DecompositionRow> linalg_rows();          // linalg.cpp: decompositions and solvers through library kernels
 std::span<const DecompositionRow> matrix_norm_rows();     // matrix_norm.cpp
 std::span<const DecompositionRow> backward_rows();        // backward.cpp
+std::span<const DecompositionRow> foreach_rows();         // foreach.cpp: operators over lists of tensors
 std::span<const DecompositionRow> mutation_rows();        // mutation.cpp: copy, fill, zero: what only in-place spellings need
 
 std::vector<std::span<const DecompositionRow>> decomposition_families();  // all of the tables

@@ -311,6 +311,47 @@ TEST(Decompose, ListsGiveOneValueForEachTensor) {
 )");
 }
 
+TEST(Decompose, ListsOfTensorsAreUpdatedOneByOne) {
+  EXPECT_EQ(decomposed(R"(graph(x: f32[2], y: f32[3], g: f32[2], h: f32[3]) {
+    aten::_foreach_mul_.ScalarList([x, y], [2.0, 3.0])
+    aten::_foreach_sub_.List([x, y], [g, h])
+    return
+  })"), R"(graph(x: f32[2], y: f32[3], g: f32[2], h: f32[3]) {
+  t_2: f32[2] = full(value=2.0)
+  t_3: f32[2] = mul(x, t_2)
+  t_6: f32[3] = full(value=3.0)
+  t_7: f32[3] = mul(y, t_6)
+  t_8: f32[2] = sub(t_3, g)
+  t_9: f32[3] = sub(t_7, h)
+  return t_8 -> input "x", t_9 -> input "y"
+}
+)");
+}
+
+TEST(Decompose, WritingThroughBitsOfAnotherDtype) {
+  EXPECT_EQ(decomposed(R"(graph(x: f32[2, 2]) {
+    bits: i32[2, 2] = aten::view.dtype(x, dtype.i32)
+    d: i32[2] = aten::diagonal(bits)
+    fill_: i32[2] = aten::fill_.Scalar(d, 7)
+    return
+  })"), R"(graph(x: f32[2, 2]) {
+  fill_: i32[2] = full(value=7)
+  fill__t_1: i64[4] = iota(dim=0)
+  fill__t_2: i64[2, 2] = reshape(fill__t_1)
+  fill__t_3: i32[2, 2] = cast(fill__t_2)
+  fill__t_4: f32[2, 2] = bitcast(fill__t_3)
+  fill__t_5: i32[2, 2] = bitcast(fill__t_4)
+  fill__t_6: i32[2] = remap(fill__t_5, axes=[a2], index=[a2, a2])
+  fill__t_7: f32[4] = reshape(x)
+  fill__t_8: f32[2] = bitcast(fill_)
+  fill__t_9: i64[2] = cast(fill__t_6)
+  fill__t_10: f32[4] = scatter.set(fill__t_7, fill__t_8, fill__t_9)
+  fill__t_11: f32[2, 2] = reshape(fill__t_10)
+  return fill__t_11 -> input "x"
+}
+)");
+}
+
 TEST(Decompose, SubgraphsAreDecomposedToo) {
   EXPECT_EQ(decomposed(R"(subgraph 0(x: f32[2]) {
     y: f32[2] = aten::neg(x)

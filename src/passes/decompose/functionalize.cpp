@@ -1,6 +1,7 @@
 #include "passes/decompose/functionalize.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "support/error.h"
 
@@ -37,6 +38,17 @@ bool can_undo(const Op& op) {
 bool only_moves(const Op& op) {
   return can_undo(op) || std::holds_alternative<Expand>(op) || std::holds_alternative<Remap>(op) ||
          std::holds_alternative<Gather>(op);
+}
+
+// An integer as wide as the tensor's elements, which holds their positions where views change the dtype.
+DType position_dtype(Tensor base) {
+  const sym::Expr last = base.numel() - 1;
+  const int64_t width = size_bytes(base.dtype());
+  if (width == 8) return DType::I64;
+  if (width == 4 && sym::known_le(last, std::numeric_limits<int32_t>::max())) return DType::I32;
+  if (width == 2 && sym::known_le(last, std::numeric_limits<int16_t>::max())) return DType::I16;
+  throw Error(ErrorKind::Unsupported,
+              fmt::format("writing to a view of the bits of {} is not supported", to_string(base.type())));
 }
 
 // The same core view of another tensor.
@@ -101,6 +113,7 @@ Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector
   std::vector<ValueId> path;  // from the view back to the base, without it
   bool undoable = true;
   int slices = 0;
+  bool changes_dtype = false;
   for (ValueId at = end.id(); at != start.id(); at = scratch.producer(at).inputs[0]) {
     const Op& op = scratch.producer(at).op;
     if (!only_moves(op)) {
@@ -109,6 +122,7 @@ Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector
     }
     undoable = undoable && can_undo(op);
     slices += std::holds_alternative<Slice>(op) ? 1 : 0;
+    changes_dtype = changes_dtype || std::holds_alternative<Bitcast>(op);
     path.push_back(at);
   }
   // Each slice undone is a scatter, and so a copy: for several, one scatter by position is less work.
@@ -121,9 +135,12 @@ Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector
   }
   // Any other view: the view of the elements' positions tells where each written element belongs.
   Tensor positions = builder.reshape(builder.arange(base.numel()), base.sizes());
+  if (changes_dtype) positions = builder.bitcast(builder.cast(positions, position_dtype(base)), base.dtype());
   for (const ViewStep& step : steps) positions = apply(builder, step, positions);
+  if (changes_dtype) positions = builder.bitcast(positions, position_dtype(base));
   const Tensor flat = builder.reshape(base, {base.numel()});
-  return builder.reshape(builder.scatter(flat, value, {positions}, ScatterMode::Set), base.sizes());
+  const Tensor source = builder.bitcast(value, base.dtype());
+  return builder.reshape(builder.scatter(flat, source, {positions}, ScatterMode::Set), base.sizes());
 }
 
 }  // namespace toroid

@@ -14,14 +14,16 @@
 
 namespace toroid {
 std::vector<std::span<const DecompositionRow>> decomposition_families() {
-  return {arithmetic_rows(),    comparison_rows(),    special_rows(),        polynomial_rows(),    activation_rows(),
-          creation_rows(),      conversion_rows(),    view_rows(),           joining_rows(),       padding_rows(),
-          diagonal_rows(),      reduction_rows(),     softmax_rows(),        scan_rows(),          difference_rows(),
-          sorting_rows(),       searching_rows(),     histogram_rows(),      indexing_rows(),      scattering_rows(),
-          embedding_rows(),     matmul_rows(),        contraction_rows(),    convolution_rows(),   pooling_rows(),
-          resampling_rows(),    grid_sampling_rows(), normalization_rows(),  attention_rows(),     loss_rows(),
-          cross_entropy_rows(), distance_rows(),      recurrent_rows(),      linalg_rows(),        matrix_norm_rows(),
-          backward_rows(),      mutation_rows(),      data_dependent_rows(), segment_reduce_rows()};
+  return {
+      arithmetic_rows(),    comparison_rows(),    special_rows(),       polynomial_rows(),     activation_rows(),
+      creation_rows(),      conversion_rows(),    view_rows(),          joining_rows(),        padding_rows(),
+      diagonal_rows(),      reduction_rows(),     softmax_rows(),       scan_rows(),           difference_rows(),
+      sorting_rows(),       searching_rows(),     histogram_rows(),     indexing_rows(),       scattering_rows(),
+      embedding_rows(),     matmul_rows(),        contraction_rows(),   convolution_rows(),    pooling_rows(),
+      resampling_rows(),    grid_sampling_rows(), normalization_rows(), attention_rows(),      loss_rows(),
+      cross_entropy_rows(), distance_rows(),      recurrent_rows(),     linalg_rows(),         matrix_norm_rows(),
+      backward_rows(),      foreach_rows(),       mutation_rows(),      data_dependent_rows(), segment_reduce_rows(),
+  };
 }
 
 namespace {
