@@ -71,6 +71,7 @@ class Grouping {
     for (size_t c = 0; c < program_.computations.size(); ++c) {
       const Computation& computation = program_.computations[c];
       reads_.push_back(loop::reads(program_, computation));
+      loads_.push_back(loads_in(computation));
       place(c);
       for (loop::BufferId out : computation.outputs) producer_[static_cast<size_t>(out)] = c;
     }
@@ -82,6 +83,8 @@ class Grouping {
   // Beyond this many expression nodes a kernel stops growing.
   static constexpr size_t kMaxNodes = 400;
   static constexpr size_t kMaxBuffers = 24;
+  // Reading this many bytes once instead of twice is worth a larger kernel.
+  static constexpr int64_t kWorthSharing = 4096;
 
   struct Candidate {
     size_t group;
@@ -154,6 +157,14 @@ class Grouping {
     return loop::reachable(program_.exprs, loop::roots(program_, program_.computations[c])).size();
   }
 
+  std::vector<const loop::Load*> loads_in(const Computation& computation) const {
+    std::vector<const loop::Load*> result;
+    for (loop::ExprId id : loop::reachable(program_.exprs, loop::roots(program_, computation))) {
+      if (const auto* load = std::get_if<loop::Load>(&program_.exprs.node(id).op)) result.push_back(load);
+    }
+    return result;
+  }
+
   bool shares_reads(size_t g, size_t c) const {
     std::set<loop::BufferId> buffers;
     bool shared = false;
@@ -164,6 +175,39 @@ class Grouping {
       }
     }
     return shared && buffers.size() + reads_[c].size() <= kMaxBuffers;
+  }
+
+  // Is a good part of what `c` or the group reads an element that both read at the same time? Rows and columns of one
+  // square matrix are not: together they would run slower than apart.
+  bool reads_alike(size_t g, size_t c, const sym::Substitution& axes) const {
+    std::set<loop::BufferId> alike;
+    for (const loop::Load* mine : loads_[c]) {
+      if (alike.count(mine->buffer)) continue;
+      const std::vector<sym::Expr> index = substituted(mine->index, axes);
+      for (const Member& member : groups_[g].members) {
+        for (const loop::Load* load : loads_[member.computation]) {
+          if (load->buffer != mine->buffer || substituted(load->index, member.axes) != index) continue;
+          alike.insert(mine->buffer);
+        }
+      }
+    }
+    std::set<loop::BufferId> theirs;
+    for (const Member& member : groups_[g].members) {
+      theirs.insert(reads_[member.computation].begin(), reads_[member.computation].end());
+    }
+    auto total = [&](const auto& buffers) {
+      int64_t sum = 0;
+      for (loop::BufferId buffer : buffers) sum += bytes(buffer);
+      return sum;
+    };
+    const int64_t shared = total(alike);
+    return !alike.empty() && (shared >= kWorthSharing || 2 * shared >= std::min(total(reads_[c]), total(theirs)));
+  }
+
+  static std::vector<sym::Expr> substituted(const std::vector<sym::Expr>& index, const sym::Substitution& axes) {
+    std::vector<sym::Expr> result;
+    for (sym::Expr e : index) result.push_back(e.is_const() ? e : sym::substitute(e, axes));
+    return result;
   }
 
   int64_t bytes(loop::BufferId id) const {
@@ -198,6 +242,7 @@ class Grouping {
     if (vertical) attempt(match_by_load(c, group, domain));
     attempt(match_in_order(group, domain));
     attempt(match_flattened(group, domain));
+    if (result && !vertical && !reads_alike(g, c, result->axes)) return std::nullopt;
     if (result) result->bytes_saved = bytes_saved(g, c, vertical);
     return result;
   }
@@ -400,6 +445,7 @@ class Grouping {
   std::vector<size_t> group_of_;                       // by computation
   std::vector<size_t> producer_;                       // by buffer: the computation that writes it
   std::vector<std::vector<loop::BufferId>> reads_;     // by computation
+  std::vector<std::vector<const loop::Load*>> loads_;  // by computation
 };
 
 }  // namespace
