@@ -1,0 +1,201 @@
+// Which steps common pieces of models become: the kernel counts that toroid promises.
+#include <gtest/gtest.h>
+
+#include "schedule/scheduled_for_test.h"
+#include "support/error.h"
+#include "support/golden_for_test.h"
+
+namespace toroid::schedule {
+namespace {
+
+struct FusionCase {
+  std::string name;
+  std::string steps;   // kinds, in order
+  std::string program;
+};
+void PrintTo(const FusionCase& row, std::ostream* out) { *out << row.name; }
+
+const FusionCase kCases[] = {
+    {"pointwise_chain", "kernel", R"(
+graph(x: f32[64, 128], y: f32[128]) {
+  a: f32[64, 128] = aten::mul.Tensor(x, y)
+  b: f32[64, 128] = aten::exp(a)
+  c: f32[64, 128] = aten::add.Tensor(b, x)
+  d: f32[64, 128] = aten::tanh(c)
+  return d
+})"},
+    {"softmax", "kernel", R"(
+graph(x: f32[64, 1000]) {
+  y: f32[64, 1000] = aten::softmax.int(x, -1)
+  return y
+})"},
+    {"softmax_of_symbolic_sizes", "kernel", R"(
+sym s0 in [2, 512]
+sym s1 in [2, 4096]
+graph(x: f32[s0, s1]) {
+  y: f32[s0, s1] = aten::softmax.int(x, -1)
+  return y
+})"},
+    {"softmax_along_the_first_dim", "kernel", R"(
+graph(x: f32[1000, 64]) {
+  y: f32[1000, 64] = aten::softmax.int(x, 0)
+  return y
+})"},
+    {"log_softmax", "kernel", R"(
+graph(x: f32[64, 1000]) {
+  y: f32[64, 1000] = aten::log_softmax.int(x, 1)
+  return y
+})"},
+    {"masked_softmax", "kernel", R"(
+graph(x: f32[8, 64, 64], mask: bool[64, 64]) {
+  hidden: bool[64, 64] = aten::bitwise_not(mask)
+  scores: f32[8, 64, 64] = aten::masked_fill.Scalar(x, hidden, -inf)
+  y: f32[8, 64, 64] = aten::softmax.int(scores, -1)
+  return y
+})"},
+    {"layer_norm", "kernel", R"(
+graph(x: f32[64, 768], w: f32[768], b: f32[768]) {
+  y: f32[64, 768] = aten::layer_norm(x, [768], w, b)
+  return y
+})"},
+    {"layer_norm_with_residual_and_gelu", "kernel", R"(
+graph(x: f32[64, 768], r: f32[64, 768], w: f32[768], b: f32[768]) {
+  s: f32[64, 768] = aten::add.Tensor(x, r)
+  n: f32[64, 768] = aten::layer_norm(s, [768], w, b)
+  y: f32[64, 768] = aten::gelu(n)
+  return y, s
+})"},
+    {"layer_norm_of_bf16", "kernel", R"(
+graph(x: bf16[64, 768], w: bf16[768], b: bf16[768]) {
+  y: bf16[64, 768] = aten::layer_norm(x, [768], w, b)
+  return y
+})"},
+    {"rms_norm", "kernel", R"(
+graph(x: f32[64, 768], w: f32[768]) {
+  y: f32[64, 768] = aten::rms_norm(x, [768], w)
+  return y
+})"},
+    {"rms_norm_with_residual_and_silu", "kernel", R"(
+graph(x: f32[64, 768], r: f32[64, 768], w: f32[768]) {
+  s: f32[64, 768] = aten::add.Tensor(x, r)
+  n: f32[64, 768] = aten::rms_norm(s, [768], w)
+  y: f32[64, 768] = aten::silu(n)
+  return y
+})"},
+    {"cross_entropy_of_each_row", "kernel", R"(
+graph(x: f32[64, 1000], t: i64[64]) {
+  y: f32[64] = aten::cross_entropy_loss(x, t, none, 0)
+  return y
+})"},
+    {"mean_cross_entropy", "kernel", R"(
+graph(x: f32[64, 1000], t: i64[64]) {
+  y: f32[] = aten::cross_entropy_loss(x, t)
+  return y
+})"},
+    {"two_reductions_of_one_input", "kernel", R"(
+graph(x: f32[64, 1000]) {
+  a: f32[64] = aten::sum.dim_IntList(x, [1])
+  b: f32[64] = aten::amax(x, [1])
+  return a, b
+})"},
+    {"a_reduction_and_its_broadcast_consumer", "kernel", R"(
+graph(x: f32[64, 1000]) {
+  m: f32[64, 1] = aten::mean.dim(x, [1], true)
+  y: f32[64, 1000] = aten::sub.Tensor(x, m)
+  return y
+})"},
+    {"a_reduction_of_rows_and_a_map_of_its_results", "kernel", R"(
+graph(x: f32[64, 1000]) {
+  m: f32[64] = aten::sum.dim_IntList(x, [1])
+  y: f32[64] = aten::sqrt(m)
+  return y
+})"},
+    {"transpose_and_add", "kernel", R"(
+graph(x: f32[64, 128], y: f32[128, 64]) {
+  t: f32[128, 64] = aten::t(x)
+  z: f32[128, 64] = aten::add.Tensor(t, y)
+  return z
+})"},
+    {"view_cat_and_pad", "kernel", R"(
+graph(x: f32[8, 6], y: f32[4, 12]) {
+  v: f32[4, 12] = aten::view(x, [4, 12])
+  c: f32[4, 24] = aten::cat([v, y], 1)
+  p: f32[4, 27] = aten::constant_pad_nd(c, [1, 2])
+  r: f32[4, 27] = aten::relu(p)
+  return r
+})"},
+    {"embedding_and_add", "kernel", R"(
+graph(w: f32[1000, 64], ids: i64[8, 16], p: f32[16, 64]) {
+  e: f32[8, 16, 64] = aten::embedding(w, ids)
+  y: f32[8, 16, 64] = aten::add.Tensor(e, p)
+  return y
+})"},
+    {"matmul_bias_gelu", "call kernel", R"(
+graph(x: f32[64, 128], w: f32[256, 128], b: f32[256]) {
+  h: f32[64, 256] = aten::linear(x, w, b)
+  y: f32[64, 256] = aten::gelu(h)
+  return y
+})"},
+    // a and c iterate alike and share x, but c needs the product, which needs a: one kernel for both would wait for itself.
+    {"a_kernel_does_not_wait_for_itself", "kernel call kernel", R"(
+graph(x: f32[64, 64]) {
+  a: f32[64, 64] = aten::exp(x)
+  b: f32[64, 64] = aten::mm(a, a)
+  c: f32[64, 64] = aten::add.Tensor(x, b)
+  return c
+})"},
+    {"columns_and_rows_are_reduced_apart", "kernel kernel", R"(
+graph(x: f32[64, 64]) {
+  a: f32[64] = aten::sum.dim_IntList(x, [0])
+  b: f32[64] = aten::sum.dim_IntList(x, [1])
+  return a, b
+})"},
+};
+
+class Fusion : public testing::TestWithParam<FusionCase> {};
+TEST_P(Fusion, GivesTheseSteps) {
+  try {
+    const Scheduled result = scheduled(GetParam().program);
+    EXPECT_EQ(kinds_of_steps(result.schedule), GetParam().steps) << to_string(result.schedule);
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.report();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rows, Fusion, testing::ValuesIn(kCases), [](const auto& row) { return row.param.name; });
+
+TEST(Lifetimes, SpanFromTheWriterToTheLastReader) {
+  const Scheduled result = scheduled(R"(
+graph(x: f32[64, 64]) {
+  a: f32[64, 64] = aten::exp(x)
+  b: f32[64, 64] = aten::mm(a, a)
+  c: f32[64, 64] = aten::mm(b, a)
+  d: f32[64, 64] = aten::mm(c, c)
+  return d
+})");
+  ASSERT_EQ(kinds_of_steps(result.schedule), "kernel call call call");
+  std::string text;
+  for (const Lifetime& lifetime : result.schedule.lifetimes) {
+    text += fmt::format("{}: {} to {}\n", result.schedule.loops->buffer(lifetime.buffer).name, lifetime.first_step,
+                        lifetime.last_step);
+  }
+  EXPECT_EQ(text, "a: 0 to 2\nb: 1 to 2\nc: 2 to 3\n");
+}
+
+// What goldens show is small: only shapes of loops, not of data.
+const FusionCase kGoldens[] = {
+    {"softmax", "", "graph(x: f32[4, 1000]) {\n  y: f32[4, 1000] = aten::softmax.int(x, -1)\n  return y\n}"},
+    {"sum_of_columns", "", "graph(x: f32[1000, 64]) {\n  y: f32[64] = aten::sum.dim_IntList(x, [0])\n  return y\n}"},
+    {"sum_of_everything", "", "graph(x: f32[4096, 4096]) {\n  y: f32[] = aten::sum(x)\n  return y\n}"},
+    {"transpose_and_add", "", "graph(x: f32[64, 128], y: f32[128, 64]) {\n  t: f32[128, 64] = aten::t(x)\n  z: f32[128, 64] = aten::add.Tensor(t, y)\n"
+                              "  return z\n}"},
+    {"embedding", "", "graph(w: f32[1000, 64], ids: i64[8, 16]) {\n  y: f32[8, 16, 64] = aten::embedding(w, ids)\n  return y\n}"},
+};
+
+class ScheduleText : public testing::TestWithParam<FusionCase> {};
+TEST_P(ScheduleText, IsTheGoldens) {
+  expect_golden(fmt::format("schedule/testdata/{}.schedule", GetParam().name), to_string(scheduled(GetParam().program).schedule));
+}
+INSTANTIATE_TEST_SUITE_P(Rows, ScheduleText, testing::ValuesIn(kGoldens), [](const auto& row) { return row.param.name; });
+
+}  // namespace
+}  // namespace toroid::schedule

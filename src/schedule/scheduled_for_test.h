@@ -1,0 +1,53 @@
+// For tests: takes a program in text form, at either level, down to its schedule. Nodes come from themselves, so that kernels are
+// named after them as in a model.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "graph/text.h"
+#include "lower/lower.h"
+#include "passes/dead_code.h"
+#include "passes/decompose/decompose.h"
+#include "passes/fold_constants.h"
+#include "schedule/schedule.h"
+
+namespace toroid::schedule {
+
+struct Scheduled {
+  Program program;   // at core level
+  std::vector<OutputBinding> outputs;
+  Schedule schedule;
+};
+
+inline Scheduled scheduled(std::string_view text) {
+  Scheduled result{parse_text(text), {}, {}};
+  Graph& graph = result.program.graph;
+  for (size_t i = 0; i < graph.num_nodes(); ++i) {
+    Node& node = graph.node(NodeId{static_cast<uint32_t>(i)});
+    const auto* aten = std::get_if<Aten>(&node.op);
+    if (aten == nullptr) continue;
+    node.provenance = graph.add_provenance({.op = aten->schema->name, .name = graph.value(node.outputs[0]).name, .module = {}, .source = {}});
+  }
+  decompose(result.program);
+  fold_constants(result.program);
+  remove_dead_code(result.program);
+  LoweredProgram lowered = lower(result.program);
+  result.outputs = std::move(lowered.outputs);
+  result.schedule = make_schedule(std::move(lowered.loops));
+  return result;
+}
+
+// "kernel kernel call": the kinds of the steps, in order.
+inline std::string kinds_of_steps(const Schedule& schedule) {
+  constexpr std::string_view kKinds[] = {"kernel", "scan", "scatter", "call"};
+  std::string text;
+  for (const Step& step : schedule.steps) {
+    if (!text.empty()) text += ' ';
+    text += kKinds[step.index()];
+  }
+  return text;
+}
+
+}  // namespace toroid::schedule
