@@ -1,3 +1,4 @@
+// Writes the text form: see text.h.
 #include <fmt/format.h>
 
 #include "graph/builder.h"
