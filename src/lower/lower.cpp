@@ -34,6 +34,13 @@ class Lowering {
       : program_(program), graph_(program.graph), loops_(std::make_unique<loop::LoopProgram>(*program.symbols)) {}
 
   LoweredProgram run() {
+    if (!graph_.bindings.empty()) {
+      const ValueId value = graph_.bindings[0].value;
+      const Provenance& source = graph_.provenance(graph_.producer(value).provenance);
+      Error error(ErrorKind::Unsupported, "sizes that depend on the values of a tensor cannot be compiled yet");
+      error.at(fmt::format("at {} '{}' ({})", source.op, source.name, source.source));
+      throw error.help("run the model with '--backend interp', or export it with fixed sizes");
+    }
     count_uses();
     values_.resize(graph_.num_values());
     for (const Node& node : graph_.nodes()) {
@@ -131,7 +138,7 @@ class Lowering {
     loops_->computations.push_back({std::move(work), std::move(outputs), std::move(name), std::move(provenance)});
   }
 
-  // The value in memory, contiguous.
+  // The value in memory.
   BufferId realise(ValueId id) {
     Lowered& value = lowered(id);
     if (value.buffer) return *value.buffer;
@@ -141,12 +148,21 @@ class Lowering {
     return buffer;
   }
 
+  // The value in memory and contiguous, copied if its buffer (an input's) has other strides.
+  BufferId contiguous(ValueId id) {
+    const BufferId buffer = realise(id);
+    const loop::Buffer& found = loops_->buffer(buffer);
+    if (is_contiguous({buffer, found.sizes, found.strides, 0})) return buffer;
+    const BufferId copy = new_buffer(graph_.value(id).name + "_contiguous", dtype(id), sizes(id));
+    add_computation(loop::Map{lowered(id).axes, lowered(id).value}, {copy}, {});
+    return copy;
+  }
+
   // The value as a strided window on some buffer; copies only where no such window exists.
   loop::Operand operand(ValueId id, bool must_be_contiguous) {
     if (!lowered(id).buffer && is_view(graph_.producer(id).op)) relower_view(id);
     if (const auto window = as_window(id); window && (!must_be_contiguous || is_contiguous(*window))) return *window;
-    const BufferId buffer = realise(id);
-    return {buffer, sizes(id), contiguous_strides(sizes(id)), 0};
+    return {contiguous(id), sizes(id), contiguous_strides(sizes(id)), 0};
   }
 
   // Realises what a chain of views looks at, then the views over it again.
@@ -384,7 +400,7 @@ class Lowering {
   void lower_scatter(const Node& node, const Scatter& op) {
     const ValueId id = node.outputs[0];
     const ValueId source = node.inputs[1];
-    const BufferId base = realise(node.inputs[0]);
+    const BufferId base = contiguous(node.inputs[0]);
     std::vector<sym::Expr> axes = fresh_axes(sizes(source));
     std::vector<sym::Expr> index = indices(std::span(node.inputs).subspan(2), sizes(id), axes);
     const ExprId value = at(source, axes);
@@ -417,6 +433,14 @@ class Lowering {
     }
     const ExprId value = at(input, index);
     const std::vector<ProvenanceId> provenance = merged_provenance(node);
+    if (reduce_axes.empty()) {  // over dims of size 1 only: nothing to combine
+      const bool is_arg = op.op == ReduceOp::ArgMin || op.op == ReduceOp::ArgMax;
+      define(node.outputs[0], axes, is_arg ? exprs().literal(Scalar(sym::Expr(0)), DType::I64) : value, provenance);
+      if (op.op == ReduceOp::Welford) {
+        define(node.outputs[1], axes, exprs().compute(ScalarOp::Sub, {value, value}), provenance);
+      }
+      return;
+    }
     if (op.op != ReduceOp::Welford) {
       const BufferId out = new_buffer(node.outputs[0]);
       add_computation(loop::Reduction{axes, reduce_axes, op.op, value}, {out}, provenance);

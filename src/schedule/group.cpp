@@ -300,6 +300,8 @@ class Grouping {
   std::optional<sym::Substitution> match_flattened(const Group& group, const Domain& domain) const {
     if (!domain.inner.empty()) return std::nullopt;
     const std::vector<sym::Expr> mine = extents(domain.outer);
+    // Nothing to run over, and nothing to divide by.
+    if (std::any_of(mine.begin(), mine.end(), [](sym::Expr size) { return size.is_const(0); })) return std::nullopt;
     auto by = [&](const std::vector<sym::Expr>& theirs) -> std::optional<sym::Substitution> {
       if (!sym::known_eq(sym::product(mine), sym::product(extents(theirs)))) return std::nullopt;
       sym::Expr position = 0;

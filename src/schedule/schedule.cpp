@@ -177,6 +177,10 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops) {
     }
     Kernel kernel = build_kernel(program, group, needed);
     if (kernel.writes.empty()) continue;  // everything it computes was taken over by others
+    const bool no_rows = std::any_of(kernel.outer.begin(), kernel.outer.end(), [](sym::Expr axis) {
+      return axis.node()->extent->is_const(0);
+    });
+    if (no_rows) continue;                // all its results are empty
     choose_loops(program, kernel);
     append_kernel(schedule.steps, std::move(kernel));
   }

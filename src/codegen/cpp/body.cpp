@@ -179,7 +179,9 @@ void BodyPrinter::prepare_index(sym::Expr e) {
 }
 
 std::string BodyPrinter::index(sym::Expr e) const { return print_index(exprs_, e); }
-std::string BodyPrinter::lane_index(sym::Expr e) const { return print_index(exprs_, e, *vector_axis_, "l"); }
+std::string BodyPrinter::lane_index(sym::Expr e) {
+  return print_lane_index(exprs_, e, *vector_axis_, "l", [&](ExprId id) { return varies(id); });
+}
 
 std::string BodyPrinter::pointer(loop::BufferId buffer, sym::Expr position) const {
   const std::string name = identifier(program_.buffer(buffer).name);

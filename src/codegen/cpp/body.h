@@ -24,7 +24,7 @@ class BodyPrinter {
   // Makes value symbols that an index mentions available.
   void prepare_index(sym::Expr index);
   std::string index(sym::Expr e) const;                 // of the first lane
-  std::string lane_index(sym::Expr e) const;            // of lane `l`
+  std::string lane_index(sym::Expr e);                  // of lane `l`
   bool varies(loop::ExprId id);                         // from lane to lane
   bool varies(sym::Expr e);
   // Pointer text for an element: "x + 128 * i0 + j".

@@ -354,8 +354,9 @@ class NestPrinter : Printer {
 
     // Loops around what the levels collected.
     std::vector<std::string> level0 = body_.take_level(0);
-    out.insert(out.end(), level0.begin(), level0.end());
+    // Accumulators first: without any loop, level 0 is the body itself.
     out.insert(out.end(), before.begin(), before.end());
+    out.insert(out.end(), level0.begin(), level0.end());
     std::string indent;
     const size_t plain_loops = vector_loop ? innermost - 1 : innermost;
     for (size_t d = 0; d < plain_loops; ++d) {

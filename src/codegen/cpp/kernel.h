@@ -1,6 +1,7 @@
 // Prints scheduled kernels as C++.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,10 @@ inline constexpr int64_t kVectorBlock = 512;
 // Prints one scheduled step; not for CallStep.
 KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name);
 
-// An integer expression in C++ ("128*i0 + i1"); axes and sizes are named as in the program. `lane` is added to `vector_axis`, when
-// both are given, to form the index of one lane.
-std::string print_index(const loop::ExprTable& exprs, sym::Expr expr, sym::Expr vector_axis = {}, std::string_view lane = {});
+// An integer expression in C++ ("128 * i0 + i1"); axes and sizes are named as in the program.
+std::string print_index(const loop::ExprTable& exprs, sym::Expr expr);
+// … for one lane of a vector along `vector_axis`: `lane` is added to the axis and indexes the value symbols that vary.
+std::string print_lane_index(const loop::ExprTable& exprs, sym::Expr expr, sym::Expr vector_axis, std::string_view lane,
+                             const std::function<bool(loop::ExprId)>& varies);
 
 }  // namespace toroid::codegen

@@ -7,8 +7,9 @@ namespace {
 
 class IndexPrinter {
  public:
-  IndexPrinter(const loop::ExprTable& exprs, sym::Expr vector_axis, std::string_view lane)
-      : exprs_(exprs), vector_axis_(vector_axis), lane_(lane) {}
+  IndexPrinter(const loop::ExprTable& exprs, sym::Expr vector_axis, std::string_view lane,
+               std::function<bool(loop::ExprId)> varies)
+      : exprs_(exprs), vector_axis_(vector_axis), lane_(lane), varies_(std::move(varies)) {}
 
   // `in_product`: parenthesise sums.
   std::string print(sym::Expr e, bool in_product = false) const {
@@ -82,19 +83,8 @@ class IndexPrinter {
     if (lane_.empty()) return name;
     if (e == vector_axis_) return in_product ? fmt::format("({} + {})", name, lane_) : fmt::format("{} + {}", name, lane_);
     const loop::ValueSymbol* value = exprs_.value_symbol(e);
-    if (value == nullptr || !varies(value->index)) return name;
+    if (value == nullptr || !varies_(value->index)) return name;
     return fmt::format("{}[{}]", name, lane_);
-  }
-
-  // Does the expression differ between lanes?
-  bool varies(loop::ExprId id) const {
-    for (loop::ExprId each : loop::reachable(exprs_, {id})) {
-      const loop::ExprOp& op = exprs_.node(each).op;
-      if (const auto* load = std::get_if<loop::Load>(&op); load && sym::depends_on(load->index[0], vector_axis_)) return true;
-      if (const auto* index = std::get_if<loop::Index>(&op); index && sym::depends_on(index->value, vector_axis_)) return true;
-      if (std::holds_alternative<loop::Stashed>(op)) return true;
-    }
-    return false;
   }
 
   std::string call(std::string_view function, std::span<const sym::Expr> operands) const {
@@ -114,12 +104,16 @@ class IndexPrinter {
   const loop::ExprTable& exprs_;
   sym::Expr vector_axis_;
   std::string_view lane_;
+  std::function<bool(loop::ExprId)> varies_;   // does an expression differ between lanes?
 };
 
 }  // namespace
 
-std::string print_index(const loop::ExprTable& exprs, sym::Expr expr, sym::Expr vector_axis, std::string_view lane) {
-  return IndexPrinter(exprs, vector_axis, lane).print(expr);
+std::string print_index(const loop::ExprTable& exprs, sym::Expr expr) { return IndexPrinter(exprs, {}, {}, {}).print(expr); }
+
+std::string print_lane_index(const loop::ExprTable& exprs, sym::Expr expr, sym::Expr vector_axis, std::string_view lane,
+                             const std::function<bool(loop::ExprId)>& varies) {
+  return IndexPrinter(exprs, vector_axis, lane, varies).print(expr);
 }
 
 }  // namespace toroid::codegen

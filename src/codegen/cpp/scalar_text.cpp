@@ -88,15 +88,14 @@ std::string bool_text(ScalarOp op, const std::vector<OperandText>& o, bool lanes
 }  // namespace
 
 bool is_special_function(ScalarOp op) {
+  if (!infix_sign(op).empty() || has_vector_form(op)) return false;
   switch (op) {
-    case ScalarOp::Erfinv: case ScalarOp::Digamma: case ScalarOp::I0: case ScalarOp::I0e: case ScalarOp::I1:
-    case ScalarOp::I1e: case ScalarOp::Ndtri: case ScalarOp::LogNdtr: case ScalarOp::Erfcx: case ScalarOp::BesselJ0:
-    case ScalarOp::BesselJ1: case ScalarOp::BesselY0: case ScalarOp::BesselY1: case ScalarOp::ModifiedBesselI0:
-    case ScalarOp::ModifiedBesselI1: case ScalarOp::ModifiedBesselK0: case ScalarOp::ModifiedBesselK1:
-    case ScalarOp::ScaledModifiedBesselK0: case ScalarOp::ScaledModifiedBesselK1: case ScalarOp::SphericalBesselJ0:
-    case ScalarOp::AiryAi: case ScalarOp::Igamma: case ScalarOp::Igammac: case ScalarOp::Zeta:
-      return true;
-    default: return false;
+    case ScalarOp::Neg: case ScalarOp::Lgamma: case ScalarOp::BitNot: case ScalarOp::IsNan: case ScalarOp::IsInf:
+    case ScalarOp::SignBit: case ScalarOp::FloorDiv: case ScalarOp::TruncDiv: case ScalarOp::Mod: case ScalarOp::Fmod:
+    case ScalarOp::Pow: case ScalarOp::Atan2: case ScalarOp::Hypot: case ScalarOp::Copysign: case ScalarOp::Nextafter:
+    case ScalarOp::Gcd: case ScalarOp::ShiftLeft: case ScalarOp::ShiftRight: case ScalarOp::Where:
+      return false;
+    default: return true;   // everything else is the runtime's
   }
 }
 
@@ -134,7 +133,9 @@ std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>
       const std::string inf = dtype == DType::F32 ? "__builtin_inff()" : "__builtin_inf()";
       return fmt::format("to_mask(op_abs_v({}) == {})", o[0].text, inf);
     }
-    return fmt::format("mask_of<W>([&](int l) {{ return op_{}({}[l]); }})", to_string(op), wrapped(o[0]));
+    if (op == ScalarOp::IsInf) return "mask<W>{}";
+    if (integer) return fmt::format("to_mask({} < 0)", wrapped(o[0]));
+    return fmt::format("to_mask((vec<{}, W>){} < 0)", dtype == DType::F32 ? "int32_t" : "int64_t", wrapped(o[0]));
   }
   if (op == ScalarOp::Div && integer) throw Error(ErrorKind::Internal, "true division of integers reached code generation");
   const std::string_view sign = infix_sign(op);
