@@ -1,7 +1,7 @@
 // Arithmetic, powers and rounding, element by element.
 //
-// Operands are promoted as PyTorch does, and F16 and BF16 are computed in F32. Comparisons, choices and bits are in comparison.cpp,
-// functions of a real variable (exp, erf, …) in special.cpp.
+// Operands are promoted as PyTorch does, and F16 and BF16 are computed in F32. Comparisons, choices and bits are in
+// comparison.cpp, functions of a real variable (exp, erf, …) in special.cpp.
 #include <cmath>
 #include <limits>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// ---- one operation ------------------------------------------------------------------------------------------------------
+// ---- one operation -------------------------------------------------------------------------------------------------
 
 template <ScalarOp op>
 std::vector<Tensor> unary(Decomposer&, const Args& a) {
@@ -53,7 +53,7 @@ std::vector<Tensor> nextafter(Decomposer& d, const Args& a) {
 std::vector<Tensor> identity(Decomposer&, const Args& a) { return {a.tensor("self")}; }
 std::vector<Tensor> real_identity(Decomposer&, const Args& a) { return {require_real(a.tensor("self"))}; }
 
-// ---- sums and products ----------------------------------------------------------------------------------------------------
+// ---- sums and products ---------------------------------------------------------------------------------------------
 
 Tensor times(Tensor x, const Scalar& factor) { return apply(ScalarOp::Mul, x, number_like(x, factor)); }
 
@@ -109,7 +109,7 @@ std::vector<Tensor> lerp(Decomposer& d, const Args& a) {
       "self", "end", "weight");
 }
 
-// ---- quotients --------------------------------------------------------------------------------------------------------------
+// ---- quotients -----------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> div(Decomposer& d, const Args& a) {
   const DType dtype = promoted_dtype(a, {"self", "other"});
@@ -134,9 +134,10 @@ std::vector<Tensor> lcm(Decomposer& d, const Args& a) {
       "self", "other");
 }
 
-// ---- powers ---------------------------------------------------------------------------------------------------------------
+// ---- powers --------------------------------------------------------------------------------------------------------
 
-// The exponents that PyTorch computes without pow; its results at zeros and infinities are those of the shorter formula.
+// The exponents that PyTorch computes without pow; its results at zeros and infinities are those of the shorter
+// formula.
 std::optional<Tensor> short_power(Tensor x, double exponent) {
   if (exponent == 1) return x;
   if (exponent == 2) return square(x);
@@ -179,7 +180,7 @@ std::vector<Tensor> ldexp(Decomposer& d, const Args& a) {
   return {d.call1("aten::mul.Tensor", {a.tensor("self"), d.call1("aten::pow.Scalar", {2.0, a.tensor("other")})})};
 }
 
-// ---- parts of a number -------------------------------------------------------------------------------------------------------
+// ---- parts of a number ---------------------------------------------------------------------------------------------
 
 std::vector<Tensor> sign(Decomposer&, const Args& a) {
   Tensor x = require_real(a.tensor("self"));

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// ---- one operation ------------------------------------------------------------------------------------------------------
+// ---- one operation -------------------------------------------------------------------------------------------------
 
 template <ScalarOp op>
 std::vector<Tensor> exact(Decomposer& d, const Args& a) {
@@ -30,7 +30,7 @@ std::vector<Tensor> bitwise_not(Decomposer&, const Args& a) {
 
 std::vector<Tensor> logical_not(Decomposer& d, const Args& a) { return {!operand(d, a, "self", DType::Bool)}; }
 
-// ---- choosing ---------------------------------------------------------------------------------------------------------------
+// ---- choosing ------------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> where_op(Decomposer& d, const Args& a) {
   const DType dtype = promoted_dtype(a, {"self", "other"});
@@ -69,7 +69,7 @@ std::vector<Tensor> heaviside(Decomposer& d, const Args& a) {
   return {where(eq(x, 0), operand(d, a, "values", dtype), d.b.cast(x > 0, dtype))};
 }
 
-// ---- classes of numbers ------------------------------------------------------------------------------------------------------
+// ---- classes of numbers --------------------------------------------------------------------------------------------
 
 // f on floats; every integer gives `of_integers`.
 template <class F>

@@ -7,7 +7,7 @@
 namespace toroid {
 namespace {
 
-// ---- copies and conversions --------------------------------------------------------------------------------------------------
+// ---- copies and conversions ----------------------------------------------------------------------------------------
 
 std::vector<Tensor> identity(Decomposer&, const Args& a) { return {a.tensor(parameter(a, 0))}; }
 
@@ -54,7 +54,7 @@ std::vector<Tensor> shape_as_tensor(Decomposer& d, const Args& a) {
 // The element of a tensor that has one. The program binds its value to a symbol (Graph::bindings).
 std::vector<Tensor> item(Decomposer& d, const Args& a) { return {d.b.reshape(a.tensor("self"), {})}; }
 
-// ---- assertions and symbolic sizes ------------------------------------------------------------------------------------------
+// ---- assertions and symbolic sizes ---------------------------------------------------------------------------------
 
 // What the model asserts about sizes is among the program's guards already.
 std::vector<Tensor> nothing(Decomposer&, const Args&) { return {}; }

@@ -18,7 +18,7 @@ DType natural_dtype(const Scalar& value) {
                                                  : DType::I64;
 }
 
-// ---- one value everywhere --------------------------------------------------------------------------------------------------
+// ---- one value everywhere ------------------------------------------------------------------------------------------
 
 std::vector<Tensor> filled(Decomposer& d, const Args& a, Sizes sizes, DType dtype, const Scalar& value) {
   return {d.b.full(std::move(sizes), a.dtype("dtype").value_or(dtype), value)};
@@ -53,7 +53,7 @@ std::vector<Tensor> new_full(Decomposer& d, const Args& a) {
 
 std::vector<Tensor> scalar_tensor(Decomposer& d, const Args& a) { return filled(d, a, {}, DType::F32, a.scalar("s")); }
 
-// ---- sequences -----------------------------------------------------------------------------------------------------------------
+// ---- sequences -----------------------------------------------------------------------------------------------------
 
 // An argument that the overload may lack or leave out.
 Scalar scalar_or(const Args& a, std::string_view name, Scalar fallback) {
@@ -186,9 +186,10 @@ std::vector<Tensor> vander(Decomposer& d, const Args& a) {
   return {b.cast(pow(b.unsqueeze(b.cast(x, wide), 1), exponents), dtype)};
 }
 
-// ---- windows -----------------------------------------------------------------------------------------------------------------
+// ---- windows -------------------------------------------------------------------------------------------------------
 
-// f of the position (0 at the first sample, 1 at the last) of each sample. A periodic window is one sample longer, and cut.
+// f of the position (0 at the first sample, 1 at the last) of each sample. A periodic window is one sample longer, and
+// cut.
 template <class F>
 std::vector<Tensor> window(Decomposer& d, const Args& a, F f) {
   const int64_t length = a.constant("window_length");

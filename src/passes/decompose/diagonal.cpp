@@ -28,7 +28,7 @@ Diagonal diagonal_of(sym::Expr rows, sym::Expr columns, int64_t offset) {
 Tensor row_numbers(Builder& b, const Sizes& sizes) { return b.iota({sizes[sizes.size() - 2], 1}, 0); }
 Tensor column_numbers(Builder& b, const Sizes& sizes) { return b.iota({1, sizes.back()}, 1); }
 
-// ---- reading --------------------------------------------------------------------------------------------------------------------
+// ---- reading -------------------------------------------------------------------------------------------------------
 
 // The diagonal of two dims becomes the last dim.
 Tensor diagonal(Tensor x, int64_t offset, int64_t dim1, int64_t dim2) {
@@ -60,7 +60,7 @@ std::vector<Tensor> trace(Decomposer& d, const Args& a) {
   return {d.call1("aten::sum", {diagonal(a.tensor("self"), 0, 0, 1)})};
 }
 
-// ---- making -----------------------------------------------------------------------------------------------------------------------
+// ---- making --------------------------------------------------------------------------------------------------------
 
 // The last dim becomes the diagonal of a square matrix in dims dim1 and dim2.
 Tensor embed(Tensor x, int64_t offset, int64_t dim1, int64_t dim2) {
@@ -104,7 +104,7 @@ std::vector<Tensor> triangle(Decomposer& d, const Args& a) {
   return {where(apply(keep, column_numbers(d.b, x.sizes()), diagonal_column), x, 0)};
 }
 
-// ---- writing into views ----------------------------------------------------------------------------------------------------------
+// ---- writing into views --------------------------------------------------------------------------------------------
 
 // The numbers 0, 1, … along one dim, shaped to broadcast against x.
 Tensor positions(Tensor x, int64_t dim) {

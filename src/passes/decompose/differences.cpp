@@ -8,7 +8,7 @@
 namespace toroid {
 namespace {
 
-// ---- neighbours ----------------------------------------------------------------------------------------------------------------
+// ---- neighbours ----------------------------------------------------------------------------------------------------
 
 // All elements along a dim but the first `skip`, or but the last.
 Tensor without_first(Tensor x, int64_t dim, int64_t skip = 1) {
@@ -40,9 +40,10 @@ std::vector<Tensor> diff(Decomposer& d, const Args& a) {
   return {x};
 }
 
-// ---- integrals -----------------------------------------------------------------------------------------------------------------
+// ---- integrals -----------------------------------------------------------------------------------------------------
 
-// Twice the areas between neighbours under y, whose places are x (rank 1: the same for every row). Integers stay integers.
+// Twice the areas between neighbours under y, whose places are x (rank 1: the same for every row). Integers stay
+// integers.
 Tensor double_areas(Tensor y, Tensor x, int64_t dim) {
   Builder& b = y.builder();
   Sizes sizes(y.sizes().size(), 1);
@@ -96,7 +97,7 @@ std::vector<Tensor> cumulative_trapezoid(Decomposer& d, const Args& a) {
   return {d.b.cast(d.b.scan(ScanOp::Sum, found.areas, found.dim)[0] * found.unit, found.dtype)};
 }
 
-// ---- derivatives ---------------------------------------------------------------------------------------------------------------
+// ---- derivatives ---------------------------------------------------------------------------------------------------
 
 // A list of numbers, integers or not.
 std::vector<double> numbers(const Args& a, std::string_view name) {

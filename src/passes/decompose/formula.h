@@ -2,8 +2,8 @@
 //
 //   Tensor softplus = where(x > 20.0, x, log1p(exp(x)));
 //
-// Tensors in one call have one dtype (broadcasting is free); a number takes the dtype of the tensor beside it, so `n > 0.0` on an
-// integer tensor compares integers. Comparisons are named functions where C++ would demand a bool (eq, ne).
+// Tensors in one call have one dtype (broadcasting is free); a number takes the dtype of the tensor beside it, so `n >
+// 0.0` on an integer tensor compares integers. Comparisons are named functions where C++ would demand a bool (eq, ne).
 #pragma once
 
 #include "graph/builder.h"

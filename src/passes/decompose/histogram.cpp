@@ -1,4 +1,5 @@
-// Histograms: counts or weights of the elements that fall between edges. A bin has its lower edge; the last one has both.
+// Histograms: counts or weights of the elements that fall between edges. A bin has its lower edge; the last one has
+// both.
 #include "passes/decompose/formula.h"
 #include "passes/decompose/operands.h"
 #include "passes/decompose/over_dims.h"
@@ -33,9 +34,10 @@ std::vector<Tensor> histc(Decomposer& d, const Args& a) {
   return {b.cast(counts, self.dtype())};
 }
 
-// ---- over points with several coordinates ------------------------------------------------------------------------------
+// ---- over points with several coordinates --------------------------------------------------------------------------
 
-// `count` equal bins, each edge computed from the nearer end. An interval that is a point is widened by half on both sides.
+// `count` equal bins, each edge computed from the nearer end. An interval that is a point is widened by half on both
+// sides.
 Tensor even_edges(Builder& b, Interval within, int64_t count) {
   const DType dtype = within.low.dtype();
   Tensor is_point = eq(within.low, within.high);

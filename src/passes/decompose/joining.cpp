@@ -11,7 +11,7 @@
 namespace toroid {
 namespace {
 
-// ---- joining -------------------------------------------------------------------------------------------------------------------
+// ---- joining -------------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> promoted(std::vector<Tensor> tensors) {
   if (tensors.empty()) throw Error(ErrorKind::InvalidModel, "an operator that joins tensors got an empty list");
@@ -87,7 +87,7 @@ std::vector<Tensor> chunk_cat(Decomposer& d, const Args& a) {
   return {joined(parts, dim + 1)};
 }
 
-// ---- products of lists -----------------------------------------------------------------------------------------------------
+// ---- products of lists ---------------------------------------------------------------------------------------------
 
 // Every vector spread over the grid of all of them.
 std::vector<Tensor> grid_of(Builder& b, std::vector<Tensor> vectors) {
@@ -147,7 +147,7 @@ std::vector<Tensor> combinations(Decomposer& d, const Args& a) {
   return {b.gather(x, {literal(d, {static_cast<int64_t>(table.size()) / r, r}, table)})};
 }
 
-// ---- splitting -----------------------------------------------------------------------------------------------------------------
+// ---- splitting -----------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> split_into(Tensor x, int64_t dim, const Sizes& lengths) {
   std::vector<Tensor> parts;

@@ -11,7 +11,8 @@ namespace toroid {
 // An I64 constant with these elements in row-major order, kept in the program.
 Tensor literal(Decomposer& d, const std::vector<int64_t>& sizes, const std::vector<int64_t>& values);
 
-// The elements of an integer tensor that is a constant of the model or of the formula; nothing for what is computed or passed in.
+// The elements of an integer tensor that is a constant of the model or of the formula; nothing for what is computed or
+// passed in.
 std::optional<std::vector<int64_t>> constant_integers(const Decomposer& d, Tensor x);
 
 }  // namespace toroid

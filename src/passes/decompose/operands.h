@@ -1,10 +1,12 @@
 // The operands of element-wise operators: tensors or numbers, brought to the dtype that PyTorch computes them in.
 //
-// Exported graphs pass numbers to Tensor overloads (aten::add.Tensor(x, 1)), so one function serves the overloads Tensor, Scalar and
-// Scalar_Tensor of an operator: it asks what each argument is.
+// Exported graphs pass numbers to Tensor overloads (aten::add.Tensor(x, 1)), so one function serves the overloads
+// Tensor, Scalar and Scalar_Tensor of an operator: it asks what each argument is.
 //
 //   std::vector<Tensor> hypot(Decomposer& d, const Args& a) {
-//     return combine(d, a, as_floating(promoted_dtype(a, {"self", "other"})), std::hypot…, "self", "other");
+//     const DType dtype = as_floating(promoted_dtype(a, {"self", "other"}));
+//     auto f = [](Tensor x, Tensor y) { return apply(ScalarOp::Hypot, x, y); };
+//     return combine(d, a, dtype, f, "self", "other");
 //   }
 #pragma once
 

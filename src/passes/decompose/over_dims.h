@@ -1,4 +1,5 @@
-// The dims an operator reduces over, and the shape of its result: the arguments `dim` and `keepdim` in all their spellings.
+// The dims an operator reduces over, and the shape of its result: the arguments `dim` and `keepdim` in all their
+// spellings.
 #pragma once
 
 #include "passes/decompose/decompose.h"

@@ -12,7 +12,7 @@
 namespace toroid {
 namespace {
 
-// ---- borders -------------------------------------------------------------------------------------------------------------------
+// ---- borders -------------------------------------------------------------------------------------------------------
 
 // Amounts before and after each dim. PyTorch lists pairs from the last dim on; negative ones crop.
 struct Border {
@@ -51,7 +51,8 @@ Tensor pad_with_value(Tensor x, Sizes pad, const Scalar& value) {
   return x.builder().pad(x, border.low, border.high, value);
 }
 
-// Elements outside come from the index that `inside` gives, from an index that may be negative or too large, and the size.
+// Elements outside come from the index that `inside` gives, from an index that may be negative or too large, and the
+// size.
 template <class F>
 Tensor pad_with_own(Tensor x, const Sizes& pad, F inside) {
   Builder& b = x.builder();
@@ -107,7 +108,7 @@ std::vector<Tensor> replication_pad(Decomposer&, const Args& a) {
   return {pad_replicate(a.tensor("self"), a.integers("padding"))};
 }
 
-// ---- around and around ---------------------------------------------------------------------------------------------------------
+// ---- around and around ---------------------------------------------------------------------------------------------
 
 Tensor rolled(Tensor x, const Sizes& shifts, const Dims& dims) {
   Builder& b = x.builder();
@@ -216,7 +217,7 @@ std::vector<Tensor> repeat_interleave_positions(Decomposer& d, const Args& a) {
   return {repeated_positions(d.b, repeats, repeated_size(d, a, 0, repeats))};
 }
 
-// ---- shuffles ------------------------------------------------------------------------------------------------------------------
+// ---- shuffles ------------------------------------------------------------------------------------------------------
 
 // [*, C r r, H, W] -> [*, C, H r, W r]
 std::vector<Tensor> pixel_shuffle(Decomposer& d, const Args& a) {

@@ -1,7 +1,7 @@
 // Orthogonal polynomials of a degree that is itself a tensor.
 //
-// Each is one scalar operation that runs the three-term recurrence. The shifted Chebyshev polynomials are the plain ones of
-// 2x - 1.
+// Each is one scalar operation that runs the three-term recurrence. The shifted Chebyshev polynomials are the plain
+// ones of 2x - 1.
 #include "passes/decompose/formula.h"
 #include "passes/decompose/operands.h"
 

@@ -1,6 +1,7 @@
 // Sums, means, extrema, variances and norms over dims.
 //
-// F16 and BF16 accumulate in F32; sums of integers and Bool are I64. Variances come from one pass with Welford's update.
+// F16 and BF16 accumulate in F32; sums of integers and Bool are I64. Variances come from one pass with Welford's
+// update.
 #include <cmath>
 #include <limits>
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// ---- sums and products ---------------------------------------------------------------------------------------------------------
+// ---- sums and products ---------------------------------------------------------------------------------------------
 
 DType sum_dtype(const Args& a, Tensor x) {
   if (const auto dtype = a.dtype("dtype")) return *dtype;
@@ -80,7 +81,7 @@ std::vector<Tensor> sum_to_size(Decomposer& d, const Args& a) {
   return {d.b.reshape(d.b.cast(d.b.sum(d.b.cast(x, compute_dtype(dtype)), dims), dtype), sizes)};
 }
 
-// ---- extrema -------------------------------------------------------------------------------------------------------------------
+// ---- extrema -------------------------------------------------------------------------------------------------------
 
 template <ReduceOp op>
 std::vector<Tensor> extremum(Decomposer& d, const Args& a) {
@@ -117,7 +118,7 @@ std::vector<Tensor> truth(Decomposer& d, const Args& a) {
   return {a.tensor("self").dtype() == DType::U8 ? d.b.cast(result, DType::U8) : result};
 }
 
-// ---- variance ------------------------------------------------------------------------------------------------------------------
+// ---- variance ------------------------------------------------------------------------------------------------------
 
 struct Moments {
   Tensor variance, mean;  // wide
@@ -154,7 +155,7 @@ std::vector<Tensor> std_dev(Decomposer&, const Args& a) { return spread(a, true,
 std::vector<Tensor> var_mean(Decomposer&, const Args& a) { return spread(a, false, true); }
 std::vector<Tensor> std_mean(Decomposer&, const Args& a) { return spread(a, true, true); }
 
-// ---- norms -----------------------------------------------------------------------------------------------------------------------
+// ---- norms ---------------------------------------------------------------------------------------------------------
 
 // (sum |x|^p)^(1/p), with the limits of p at 0 and infinity; x is wide.
 Tensor vector_norm(Tensor x, double p, const Dims& dims) {

@@ -10,7 +10,7 @@
 namespace toroid {
 namespace {
 
-// ---- searching ---------------------------------------------------------------------------------------------------------------------
+// ---- searching -----------------------------------------------------------------------------------------------------
 
 // The elements of each row at these places.
 Tensor at(Tensor rows, Tensor places) { return rows.builder().gather(rows, index_along(places, rows.rank() - 1)); }

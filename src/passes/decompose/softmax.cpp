@@ -1,6 +1,7 @@
 // Softmax and its logarithm, from the row's largest element so that nothing overflows.
 //
-// Written as separate reductions over one dim: they share the loop over rows, and scheduling makes them stages of one kernel.
+// Written as separate reductions over one dim: they share the loop over rows, and scheduling makes them stages of one
+// kernel.
 #include <limits>
 
 #include "passes/decompose/formula.h"

@@ -12,7 +12,7 @@
 namespace toroid {
 namespace {
 
-// ---- orders ----------------------------------------------------------------------------------------------------------------------
+// ---- orders --------------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> sort(Decomposer& d, const Args& a) {
   const AlongDim along = along_dim(require_real(a.tensor("self")), a.constant("dim"));
@@ -34,7 +34,7 @@ std::vector<Tensor> topk(Decomposer& d, const Args& a) {
   return along.results({d.b.slice(values, along.dim, 0, k), d.b.slice(indices, along.dim, 0, k)});
 }
 
-// ---- one element of each row ------------------------------------------------------------------------------------------------------
+// ---- one element of each row ---------------------------------------------------------------------------------------
 
 // The element of each row at `index`, which has size 1 along the dim.
 Tensor pick(Tensor x, int64_t dim, Tensor index) { return x.builder().gather(x, index_along(index, dim)); }

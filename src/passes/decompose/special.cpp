@@ -1,7 +1,7 @@
 // Functions of a real variable: exponentials, trigonometry, error and gamma functions, Bessel functions.
 //
-// Most are one scalar operation on a floating dtype, computed in F32 for F16 and BF16; integers become F32 first. What can be
-// said with few of those is a formula here.
+// Most are one scalar operation on a floating dtype, computed in F32 for F16 and BF16; integers become F32 first. What
+// can be said with few of those is a formula here.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -40,7 +40,7 @@ std::vector<Tensor> binary(Decomposer& d, const Args& a) {
   return real_function_of_two(d, a, [](Tensor x, Tensor y) { return apply(op, x, y); });
 }
 
-// ---- angles and logarithms ---------------------------------------------------------------------------------------------------
+// ---- angles and logarithms -----------------------------------------------------------------------------------------
 
 std::vector<Tensor> deg2rad(Decomposer&, const Args& a) {
   return real_function(a, "self", [](Tensor x) { return x * (kPi / 180); });
@@ -105,7 +105,7 @@ std::vector<Tensor> ndtr(Decomposer&, const Args& a) {
   return real_function(a, "self", [](Tensor x) { return erfc(x * -std::numbers::sqrt2 / 2.0) * 0.5; });
 }
 
-// ---- the gamma function and its derivatives ----------------------------------------------------------------------------------
+// ---- the gamma function and its derivatives ------------------------------------------------------------------------
 
 // The derivative of digamma: below 1/2 by reflection, then six steps up, where the asymptotic series is exact enough.
 Tensor trigamma(Tensor x) {

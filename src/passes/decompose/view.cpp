@@ -1,6 +1,8 @@
-// Views: other sizes, other orders and parts of one tensor. None of them moves data: lowering turns them into index arithmetic.
+// Views: other sizes, other orders and parts of one tensor. None of them moves data: lowering turns them into index
+// arithmetic.
 //
-// Joining and splitting lists of tensors is in joining.cpp, padding and repeating in padding.cpp, diagonals in diagonal.cpp.
+// Joining and splitting lists of tensors is in joining.cpp, padding and repeating in padding.cpp, diagonals in
+// diagonal.cpp.
 #include <algorithm>
 #include <numeric>
 
@@ -12,7 +14,7 @@
 namespace toroid {
 namespace {
 
-// ---- other sizes ---------------------------------------------------------------------------------------------------------------
+// ---- other sizes ---------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> reshape(Decomposer& d, const Args& a) {
   return {d.b.reshape(a.tensor("self"), a.integers(parameter(a, 1)))};
@@ -126,7 +128,7 @@ std::vector<Tensor> all_at_least(Decomposer&, const Args& a) {
   return tensors;
 }
 
-// ---- other orders --------------------------------------------------------------------------------------------------------------
+// ---- other orders --------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> permute(Decomposer& d, const Args& a) { return {d.b.permute(a.tensor("self"), a.dims("dims"))}; }
 
@@ -189,7 +191,7 @@ std::vector<Tensor> rot90(Decomposer& d, const Args& a) {
   }
 }
 
-// ---- parts ---------------------------------------------------------------------------------------------------------------------
+// ---- parts ---------------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> select(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");

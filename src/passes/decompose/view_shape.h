@@ -17,7 +17,8 @@ Bounds slice_bounds(sym::Expr size, std::optional<sym::Expr> start, std::optiona
 // The bounds of the arguments start, end and step of aten::slice and its kin.
 Bounds slice_bounds(const Args& a, sym::Expr size);
 
-// An index of a dim where negative ones count from the end. Throws Error{InvalidModel} when it is out of range for sure.
+// An index of a dim where negative ones count from the end. Throws Error{InvalidModel} when it is out of range for
+// sure.
 sym::Expr wrap_index(sym::Expr index, sym::Expr size);
 
 // The argument, or nothing when it is absent or None.
@@ -26,7 +27,8 @@ std::optional<sym::Expr> optional_integer(const Args& a, std::string_view name);
 // dims[from] moves to position `to`, the others keep their order; what torch.movedim does for one dim.
 Tensor move_dim(Tensor x, int64_t from, int64_t to);
 
-// The elements of a tensor in the order of its memory: its own order, unless its type at the program's boundary has other strides.
+// The elements of a tensor in the order of its memory: its own order, unless its type at the program's boundary has
+// other strides.
 Tensor storage_of(Tensor x);
 
 }  // namespace toroid
