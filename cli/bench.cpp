@@ -73,6 +73,7 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_option("--json", json_path, "write the figures as JSON");
   if (const auto status = flags.read(argc, argv)) return *status;
 
+  if (!json_path.empty()) check_writable(json_path);
   Stopwatch watch;
   std::optional<CompiledModel> model;
   std::optional<Executable> executable;

@@ -26,6 +26,7 @@ int cmd_compile(int argc, const char* const* argv) {
   options.save_source = save_source;
   options.dump_ir = dump_ir;
 
+  check_writable(output);
   Stopwatch watch;
   CompileSession session(!no_cache);
   const CompiledModel model = session.compile_file(model_path, options);

@@ -115,6 +115,7 @@ int cmd_conform(int argc, const char* const* argv) {
   flags.add_option("--timeout", options.timeout_s, "seconds for a case, with --isolate")->check(CLI::PositiveNumber);
   if (const auto status = flags.read(argc, argv)) return *status;
 
+  if (!options.json_path.empty()) check_writable(options.json_path);
   const std::vector<ConformCase> cases = find_cases(options.folder, options.filter);
   const std::vector<CaseResult> results = run_cases(cases, options);
   size_t passed = 0;

@@ -3,6 +3,7 @@
 #include "backend.h"
 #include "command.h"
 #include "flags.h"
+#include "support/file.h"
 
 namespace toroid::cli {
 
@@ -19,6 +20,7 @@ int cmd_run(int argc, const char* const* argv) {
   flags.add_option("--backend", options.backend, std::string("what computes: ") + kBackends)->capture_default_str();
   if (const auto status = flags.read(argc, argv)) return *status;
 
+  check_writable(outputs_path);
   const std::unique_ptr<Callable> callable = load_model(model, options);
   const std::vector<HostTensor> results = callable->call(read_inputs(inputs_path, callable->program()));
   std::vector<HostTensor> returned;

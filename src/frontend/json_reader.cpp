@@ -24,7 +24,9 @@ std::string_view describe(JsonValue::Kind kind) {
 }
 
 [[noreturn]] void fail_at(size_t offset, std::string message) {
-  throw Error(ErrorKind::InvalidModel, std::move(message)).at(fmt::format("at byte {} of the JSON text", offset));
+  throw Error(ErrorKind::InvalidModel, std::move(message))
+      .at(fmt::format("at byte {} of the JSON text", offset))
+      .help("write the file again: it is damaged, or comes from a version that this toroid does not know");
 }
 
 // Walks the text and publishes how far the lexer has come, which nlohmann's SAX events do not tell.

@@ -170,6 +170,17 @@ void write_file_atomically(const fs::path& path, std::string_view text, unsigned
   write_file_atomically(path, std::as_bytes(std::span(text)), permissions);
 }
 
+void check_writable(const fs::path& path) {
+  const fs::path folder = path.parent_path().empty() ? "." : path.parent_path();
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) throw file_error("write", path, EISDIR);
+  if (::stat(folder.c_str(), &info) != 0) throw file_error("write", path, errno);
+  if (!S_ISDIR(info.st_mode)) throw file_error("write", path, ENOTDIR);
+  if (::access(folder.c_str(), W_OK) != 0 && !(fs::exists(path) && ::access(path.c_str(), W_OK) == 0)) {
+    throw file_error("write", path, errno);
+  }
+}
+
 TempFolder::TempFolder(std::string_view name) {
   const char* parent = ::getenv("TMPDIR");
   const fs::path base = parent != nullptr && *parent != '\0' ? parent : "/tmp";

@@ -49,6 +49,10 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
                            unsigned permissions = 0666);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, unsigned permissions = 0666);
 
+// Throws what write_file_atomically would throw for a path that cannot be written, before the work whose result goes
+// there. Passing is no promise: a disk can fill up meanwhile.
+void check_writable(const std::filesystem::path& path);
+
 // A new private folder under $TMPDIR or /tmp, removed with all it holds at the end.
 class TempFolder {
  public:

@@ -68,6 +68,16 @@ TEST(File, ErrorsNameThePathTheReasonAndANextStep) {
             "another place");
 }
 
+TEST(File, SaysBeforehandWhatCannotBeWritten) {
+  const TempFolder folder;
+  EXPECT_NO_THROW(check_writable(folder.path() / "new"));
+  EXPECT_NO_THROW(check_writable("name_alone"));
+  EXPECT_NO_THROW(check_writable("/dev/null"));
+  EXPECT_THROW(check_writable(folder.path()), Error);
+  EXPECT_THROW(check_writable(folder.path() / "missing" / "new"), Error);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "new"));
+}
+
 TEST(File, RefusesAFifoWithoutWaitingForIt) {
   const TempFolder folder;
   const std::string fifo = (folder.path() / "fifo").string();

@@ -43,10 +43,25 @@ std::string file_name_for(std::string_view name) {
   return (safe.empty() ? "kernel" : safe) + ".cpp";
 }
 
+ToolchainOptions with_timeout(ToolchainOptions options) {
+  if (options.timeout.count() > 0) return options;
+  options.timeout = std::chrono::minutes(3);
+  if (const char* variable = std::getenv("TOROID_COMPILE_TIMEOUT_S"); variable != nullptr && *variable != '\0') {
+    char* end = nullptr;
+    const double seconds = std::strtod(variable, &end);
+    if (*end != '\0' || !(seconds > 0 && seconds < 1e6)) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("TOROID_COMPILE_TIMEOUT_S is '{}', which is no time", variable))
+          .help("give the seconds that one run of the compiler may take, as in TOROID_COMPILE_TIMEOUT_S=180");
+    }
+    options.timeout = std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+  }
+  return options;
+}
+
 }  // namespace
 
 Toolchain::Toolchain(ToolchainOptions options)
-    : options_(std::move(options)),
+    : options_(with_timeout(std::move(options))),
       compiler_(identify_compiler(find_compiler(options_.compiler), options_.probe_cache)) {
   const char* variable = std::getenv("TOROID_ISA");
   if (!options_.isa.empty()) {
@@ -124,7 +139,7 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
   if (result.errors.find("Killed signal terminated program") != std::string::npos || result.signal == SIGKILL) {
     help = "the compiler may have run out of memory: free some, or compile fewer kernels at once; ";
   } else if (result.timed_out) {
-    help = "check the compiler and the machine's load; ";
+    help = "check the compiler and the machine's load, or allow more with TOROID_COMPILE_TIMEOUT_S; ";
   } else if (result.ok()) {
     help = "set TOROID_CXX to a working g++ or clang++; ";
   }

@@ -24,7 +24,7 @@ namespace toroid {
 struct ToolchainOptions {
   std::string compiler = {};  // a name or a path; empty: $TOROID_CXX, else g++, else clang++
   std::string isa = {};       // an Isa's name; empty: $TOROID_ISA, else the best that works here
-  std::chrono::milliseconds timeout = std::chrono::minutes(3);  // of one run of the compiler
+  std::chrono::milliseconds timeout = {};  // of one run of the compiler; 0: $TOROID_COMPILE_TIMEOUT_S, else 3 minutes
   ProbeCache probe_cache = {};
 };
 

@@ -204,7 +204,8 @@ TEST(Toolchain, ACompilerThatHangsIsKilled) {
   EXPECT_EQ(failure_of(FakeCompiler("sleep 100"), 200ms),
             "error: g++ did not end within its time and was killed after T s while it made the library 'relu add'\n"
             "  command: FAKE … < KEPT/relu_add.cpp\n"
-            "  help: check the compiler and the machine's load; the source is kept in KEPT/relu_add.cpp");
+            "  help: check the compiler and the machine's load, or allow more with TOROID_COMPILE_TIMEOUT_S; the "
+            "source is kept in KEPT/relu_add.cpp");
   EXPECT_LT(watch.seconds(), 5.0);
 }
 

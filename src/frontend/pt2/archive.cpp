@@ -12,7 +12,9 @@ constexpr std::string_view kModels = "models/";
 constexpr std::string_view kJson = ".json";
 constexpr std::string_view kFormatEntry = "archive_format";
 
-Error invalid(std::string message) { return Error(ErrorKind::InvalidModel, std::move(message)); }
+Error invalid(std::string message) {
+  return Error(ErrorKind::InvalidModel, std::move(message)).help("export the model again with torch.export.save");
+}
 
 std::string_view trimmed(std::string_view text) {
   const size_t end = text.find_last_not_of(" \t\r\n");
@@ -140,8 +142,7 @@ const Archive::Storage& Archive::storage(const ZipEntry& entry) {
 ConstantData Archive::load(std::string_view name, const TensorType& type, SizeReader& sizes) {
   const auto payload = payloads_.find(name);
   if (payload == payloads_.end()) {
-    throw invalid(fmt::format("weight '{}' is missing from the archive", name))
-        .help("save the model again with torch.export.save");
+    throw invalid(fmt::format("weight '{}' is missing from the archive", name));
   }
   const char* folder = payload->second.folder;
   const JsonValue& meta = *payload->second.meta;

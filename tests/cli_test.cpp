@@ -1,0 +1,298 @@
+// What the command says when something is wrong: a message, where, a next step; an exit status; and nothing written.
+//
+// Each test breaks one thing about the digits example and runs build/toroid as a user would. The words are pinned
+// whole, paths of this run replaced by capitals, so a change of words is a change of this file.
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <regex>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "frontend/archive/zip_for_test.h"
+#include "frontend/archive/zip_reader.h"
+#include "frontend/safetensors.h"
+#include "support/file.h"
+#include "support/subprocess.h"
+
+namespace toroid {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kDigits = fs::path(TOROID_SOURCE_DIR) / "examples/digits";
+
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+class Cli : public testing::Test {
+ protected:
+  struct Outcome {
+    int exit_code;
+    std::string errors;
+    double seconds;
+  };
+
+  fs::path path(std::string_view name) const { return folder_.path() / name; }
+
+  // Runs toroid in the test's folder, with a cache of its own. Progress is no part of the message.
+  Outcome toroid(std::vector<std::string> arguments,
+                 std::vector<std::pair<std::string, std::string>> environment = {}) const {
+    arguments.insert(arguments.begin(), TOROID_COMMAND);
+    environment.insert(environment.begin(), {"TOROID_CACHE_DIR", (cache_.path() / "store").string()});
+    const ProcessResult result = run_process(
+        {.argv = arguments, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
+    std::string errors = std::regex_replace(result.errors, std::regex("compiling kernels[^\n]*\n"), "");
+    replace_all(errors, kDigits.string(), "DIGITS");
+    replace_all(errors, folder_.path().string(), "FOLDER");
+    return {result.exit_code, errors, result.seconds};
+  }
+
+  // Fails with exactly this message and leaves no file behind but those that were there.
+  void expect_refusal(const std::vector<std::string>& arguments, const std::string& message,
+                      const std::vector<std::pair<std::string, std::string>>& environment = {}) const {
+    const std::set<std::string> before = files();
+    const Outcome outcome = toroid(arguments, environment);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.errors, message);
+    EXPECT_EQ(files(), before);
+  }
+
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) names.insert(entry.path().string());
+    return names;
+  }
+
+  // Writes the digits model with its entries changed; an entry for which `edit` returns false is left out.
+  void write_edited_model(const std::function<bool(std::string_view name, std::string& data)>& edit) const {
+    const ZipReader good = ZipReader::open(kDigits / "digits.pt2");
+    ZipForTest zip;
+    for (const ZipEntry& entry : good.entries()) {
+      std::string data(good.read_text(entry));
+      if (edit(entry.name, data)) zip.add(entry.name, data);
+    }
+    write_file_atomically(path("bad.pt2"), zip.build());
+  }
+
+  void write_input(std::vector<std::string> names, DType dtype, std::vector<int64_t> sizes) const {
+    int64_t bytes = size_bytes(dtype);
+    for (int64_t size : sizes) bytes *= size;
+    const std::vector<std::byte> zeros(static_cast<size_t>(bytes));
+    std::vector<SafeTensor> tensors;
+    for (const std::string& name : names) tensors.push_back({name, dtype, sizes, zeros});
+    write_safetensors(path("in.safetensors"), tensors);
+  }
+
+  std::vector<std::string> run_on_input() const {
+    return {"run", (kDigits / "digits.pt2").string(), "--inputs", "in.safetensors", "--outputs", "out.safetensors"};
+  }
+
+ private:
+  TempFolder folder_{"toroid-cli-test"};
+  TempFolder cache_{"toroid-cli-test-cache"};
+};
+
+const std::vector<std::string> kCompileBad = {"compile", "bad.pt2", "-o", "out.so"};
+const std::vector<std::string> kCompileDigits = {"compile", (kDigits / "digits.pt2").string(), "-o", "out.so"};
+constexpr const char* kTheProgramTakes = "  help: the program takes input: f32[s31, 1, 8, 8]\n";
+
+// ---- the model ------------------------------------------------------------------------------------------------------
+
+TEST_F(Cli, RefusesATruncatedArchive) {
+  write_file_atomically(path("bad.pt2"), read_file(kDigits / "digits.pt2").substr(0, 60000));
+  expect_refusal(kCompileBad,
+                 "error: archive rejected: no end record: this is not a ZIP file, or it was cut short\n"
+                 "  at byte 60000 of bad.pt2\n"
+                 "  while importing bad.pt2\n"
+                 "  help: export the model again with torch.export.save, or copy the file again if it was cut short\n");
+}
+
+TEST_F(Cli, RefusesAFlippedBitOfTheProgram) {
+  std::string bytes = read_file(kDigits / "digits.pt2");
+  bytes[bytes.find("\"nodes\"") + 2] ^= 1;
+  write_file_atomically(path("bad.pt2"), bytes);
+  const Outcome outcome = toroid(kCompileBad);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(outcome.errors.starts_with("error: archive rejected: entry 'digits/models/model.json' is damaged: its CRC"))
+      << outcome.errors;
+  EXPECT_NE(outcome.errors.find("  help: export the model again with torch.export.save, or copy"), std::string::npos);
+}
+
+TEST_F(Cli, RefusesAFlippedBitOfAWeight) {
+  std::string bytes = read_file(kDigits / "digits.pt2");
+  const ZipReader good = ZipReader::open(kDigits / "digits.pt2");
+  bytes[good.find("digits/data/weights/weight_6")->offset + 100] ^= 1;
+  write_file_atomically(path("bad.pt2"), bytes);
+  const Outcome outcome = toroid(kCompileBad);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(outcome.errors.starts_with("error: archive rejected: entry 'digits/data/weights/weight_6' is damaged"))
+      << outcome.errors;
+  EXPECT_NE(outcome.errors.find("  while loading weight '5.weight'"), std::string::npos) << outcome.errors;
+  EXPECT_FALSE(fs::exists(path("out.so")));
+}
+
+TEST_F(Cli, RefusesAnUnknownDtype) {
+  write_edited_model([](std::string_view name, std::string& data) {
+    if (name.ends_with("model.json")) replace_all(data, "\"dtype\": 7", "\"dtype\": 99");
+    return true;
+  });
+  const Outcome outcome = toroid(kCompileBad);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(std::regex_replace(outcome.errors, std::regex("byte [0-9]+"), "byte N"),
+            "error: unknown dtype number 99\n"
+            "  at byte N of the JSON text\n"
+            "  while reading models/model.json\n"
+            "  while importing bad.pt2\n"
+            "  help: write the file again: it is damaged, or comes from a version that this toroid does not know\n");
+  EXPECT_FALSE(fs::exists(path("out.so")));
+}
+
+TEST_F(Cli, RefusesAMissingWeight) {
+  write_edited_model([](std::string_view name, std::string&) { return !name.ends_with("weight_3"); });
+  expect_refusal(kCompileBad,
+                 "error: weight '3.conv.weight' is missing from the archive: no entry 'data/weights/weight_3'\n"
+                 "  while loading weight '3.conv.weight' by data/weights/model_weights_config.json\n"
+                 "  while reading models/model.json\n"
+                 "  while importing bad.pt2\n"
+                 "  help: export the model again with torch.export.save\n");
+}
+
+TEST_F(Cli, ReportsAllUnknownOperatorsTogether) {
+  write_edited_model([](std::string_view name, std::string& data) {
+    if (!name.ends_with("model.json")) return true;
+    replace_all(data, "aten.relu.default", "aten.frobnicate.default");
+    replace_all(data, "aten.softmax.int", "mylib.magic.default");
+    return true;
+  });
+  expect_refusal(kCompileBad,
+                 "error: 2 operators are not supported\n"
+                 "  at aten::frobnicate (3 uses), first at node 'relu' in 2 (ReLU), activation.py:143, in forward: "
+                 "return F.relu(input, inplace=self.inplace)\n"
+                 "  at mylib::magic (1 use), first at node 'softmax' in 12 (Softmax), activation.py:1815, in forward: "
+                 "return F.softmax(input, self.dim, _stacklevel=5)\n"
+                 "  while reading models/model.json\n"
+                 "  while importing bad.pt2\n"
+                 "  help: 'toroid ops --missing bad.pt2' lists every unsupported operator\n");
+}
+
+// ---- the inputs -----------------------------------------------------------------------------------------------------
+
+TEST_F(Cli, RefusesAnInputOfTheWrongSize) {
+  write_input({"in0"}, DType::F32, {1, 1, 9, 8});
+  expect_refusal(run_on_input(),
+                 std::string("error: input 'input' has size 9 in dimension 2, the program needs 8\n") + kTheProgramTakes);
+}
+
+TEST_F(Cli, RefusesAnInputOfTheWrongRank) {
+  write_input({"in0"}, DType::F32, {1, 64});
+  expect_refusal(run_on_input(),
+                 std::string("error: input 'input' has 2 dimensions, the program needs 4\n") + kTheProgramTakes);
+}
+
+TEST_F(Cli, RefusesASizeOutOfItsRange) {
+  write_input({"in0"}, DType::F32, {4097, 1, 8, 8});
+  expect_refusal(run_on_input(),
+                 std::string("error: input 'input' has size 4097 in dimension 0, the program needs at most 4096\n") +
+                     kTheProgramTakes);
+}
+
+TEST_F(Cli, RefusesAnInputOfTheWrongDtype) {
+  write_input({"in0"}, DType::F64, {1, 1, 8, 8});
+  expect_refusal(run_on_input(),
+                 std::string("error: input 'input' has dtype f64, the program needs f32\n") + kTheProgramTakes);
+}
+
+TEST_F(Cli, RefusesAMissingInput) {
+  write_input({"images"}, DType::F32, {1, 1, 8, 8});
+  expect_refusal(run_on_input(),
+                 "error: in.safetensors has no tensor 'in0' for input 1 of 1\n"
+                 "  help: it has: images; name them as the program does (input), or in0, in1, …\n");
+}
+
+TEST_F(Cli, RefusesAnInputTooMany) {
+  write_input({"in0", "in1"}, DType::F32, {1, 1, 8, 8});
+  expect_refusal(run_on_input(),
+                 "error: in.safetensors holds 'in1', but the program takes 1 input\n"
+                 "  help: give one tensor an input: in0, in1, …\n");
+}
+
+// ---- the environment ------------------------------------------------------------------------------------------------
+
+TEST_F(Cli, RefusesAnOutputWithoutAFolderBeforeItCompiles) {
+  expect_refusal({"compile", (kDigits / "digits.pt2").string(), "-o", "missing/out.so"},
+                 "error: cannot write missing/out.so: No such file or directory\n"
+                 "  help: create the folder first: missing\n",
+                 {{"TOROID_CXX", "/nonexistent"}});
+}
+
+TEST_F(Cli, RefusesAFolderAsOutput) {
+  fs::create_directory(path("folder"));
+  expect_refusal({"run", (kDigits / "digits.pt2").string(), "--inputs", (kDigits / "one.safetensors").string(),
+                  "--outputs", "folder"},
+                 "error: cannot write folder: Is a directory\n"
+                 "  help: give the path of a file, not of a folder\n");
+}
+
+TEST_F(Cli, SaysWhatIsWrongWithTheCompilerAskedFor) {
+  expect_refusal(kCompileDigits,
+                 "error: no C++ compiler found: TOROID_CXX is '/nonexistent', which is not a program\n"
+                 "  while compiling DIGITS/digits.pt2\n"
+                 "  help: install g++ or set TOROID_CXX to the path of a g++ or clang++\n",
+                 {{"TOROID_CXX", "/nonexistent"}});
+}
+
+TEST_F(Cli, SaysThatThereIsNoCompiler) {
+  expect_refusal(kCompileDigits,
+                 "error: no C++ compiler found: tried g++ and clang++ in PATH\n"
+                 "  while compiling DIGITS/digits.pt2\n"
+                 "  help: install g++ or set TOROID_CXX to the path of a g++ or clang++\n",
+                 {{"TOROID_CXX", ""}, {"PATH", "/nonexistent"}});
+}
+
+TEST_F(Cli, EndsACompilerThatHangs) {
+  write_file_atomically(path("hanging"),
+                        "#!/bin/sh\n"
+                        "case \"$1\" in --version) echo 'g++ (Hanging) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
+                        "sleep 600\n",
+                        0777);
+  const Outcome outcome = toroid(kCompileDigits, {{"TOROID_CXX", path("hanging")},
+                                                  {"TOROID_ISA", "baseline"},
+                                                  {"TOROID_COMPILE_TIMEOUT_S", "0.3"},
+                                                  {"TMPDIR", path("")}});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(std::regex_search(outcome.errors, std::regex("^error: hanging did not end within .* while it made the "
+                                                           "(object|library) '[a-z0-9]+'")))
+      << outcome.errors;
+  EXPECT_NE(outcome.errors.find("  while compiling DIGITS/digits.pt2\n"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("allow more with TOROID_COMPILE_TIMEOUT_S"), std::string::npos) << outcome.errors;
+  EXPECT_LT(outcome.seconds, 60);
+  EXPECT_FALSE(fs::exists(path("out.so")));
+}
+
+TEST_F(Cli, RefusesHalfAProgram) {
+  ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
+  const std::string whole = read_file(path("out.so"));
+  fs::remove(path("out.so"));
+  write_file_atomically(path("half.so"), whole.substr(0, whole.size() / 2));
+  expect_refusal({"run", "half.so", "--inputs", (kDigits / "one.safetensors").string(), "--outputs", "answers"},
+                 "error: half.so is not a program compiled by toroid, or is incomplete\n"
+                 "  while loading half.so\n"
+                 "  help: make it with 'toroid compile MODEL -o FILE.so'\n");
+}
+
+// ---- the command line -----------------------------------------------------------------------------------------------
+
+TEST_F(Cli, EndsWithStatusTwoWhenTheCommandLineIsWrong) {
+  const Outcome outcome = toroid({"compile", "bad.pt2"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.errors, "error: --output is required\n  help: 'toroid compile --help' lists the flags\n");
+  EXPECT_EQ(toroid({"frobnicate"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace toroid
