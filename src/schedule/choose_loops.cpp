@@ -109,6 +109,57 @@ void merge_neighbours(loop::LoopProgram& program, Kernel& kernel, std::vector<sy
   }
 }
 
+// Loads that every iteration performs: those inside a Masked may lie out of bounds in others.
+std::vector<ExprId> unconditional_loads(const loop::ExprTable& exprs, const Kernel& kernel) {
+  std::vector<ExprId> pending;
+  for (const Stage& stage : kernel.stages) {
+    for (const Statement& statement : stage.statements) {
+      match(statement, [&](const auto& s) { pending.push_back(s.value); });
+    }
+  }
+  std::vector<ExprId> loads;
+  std::unordered_map<ExprId, bool> seen;
+  while (!pending.empty()) {
+    const ExprId id = pending.back();
+    pending.pop_back();
+    if (std::exchange(seen[id], true)) continue;
+    if (std::holds_alternative<loop::Load>(exprs.node(id).op)) loads.push_back(id);
+    if (const auto* masked = std::get_if<loop::Masked>(&exprs.node(id).op)) {
+      pending.push_back(masked->condition);
+      continue;
+    }
+    for (ExprId operand : exprs.operands(id)) pending.push_back(operand);
+  }
+  std::sort(loads.begin(), loads.end());
+  return loads;
+}
+
+bool only_axes_and_sizes(sym::Expr e) {
+  if (e.is_const()) return true;
+  const std::vector<sym::Expr> symbols = sym::free_symbols(e);
+  return std::none_of(symbols.begin(), symbols.end(), [](sym::Expr s) { return s.node()->symbol_kind == sym::SymbolKind::Value; });
+}
+
+void choose_tile(const loop::ExprTable& exprs, Kernel& kernel) {
+  constexpr int64_t kSmallest = 16;
+  const sym::Expr vector = kernel.outer.back();
+  if (!kernel.inner.empty() || hint(vector) < kSmallest) return;
+  for (ExprId id : unconditional_loads(exprs, kernel)) {
+    const sym::Expr position = std::get<loop::Load>(exprs.node(id).op).index[0];
+    const auto jump = sym::linear_in(position, vector);
+    if (!jump || !only_axes_and_sizes(position) || jump->coefficient.is_const(0) || jump->coefficient.is_const(1)) continue;
+    for (size_t d = 0; d + 1 < kernel.outer.size(); ++d) {
+      const sym::Expr axis = kernel.outer[d];
+      const auto step = sym::linear_in(position, axis);
+      if (!step || !step->coefficient.is_const(1) || hint(axis) < kSmallest) continue;
+      if (kernel.tile && *kernel.tile != axis) continue;
+      kernel.tile = axis;
+      kernel.tiled_loads.push_back(id);
+      break;
+    }
+  }
+}
+
 void move_to_back(std::vector<sym::Expr>& axes, sym::Expr axis) {
   axes.erase(std::find(axes.begin(), axes.end(), axis));
   axes.push_back(axis);
@@ -139,6 +190,7 @@ void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
   } else if (outer) {
     kernel.vector = VectorAlong::Outer;
     move_to_back(kernel.outer, outer->second);
+    choose_tile(program.exprs, kernel);
   }
 }
 

@@ -112,7 +112,13 @@ OperandText BodyPrinter::compute(ExprId id) {
         return {text, false, true};
       },
       [&](const loop::Index& o) { return define(level, "index", node.dtype, number(o.value)); },
-      [&](const loop::Load& o) { return define(level, identifier(program_.buffer(o.buffer).name), node.dtype, load(o, node.dtype)); },
+      [&](const loop::Load& o) {
+        const std::string in_tile = tile ? tile(id) : std::string();
+        if (!in_tile.empty() && scopes_.empty()) {
+          return define(level, identifier(program_.buffer(o.buffer).name), node.dtype, {fmt::format("load(lanes, {})", in_tile), true});
+        }
+        return define(level, identifier(program_.buffer(o.buffer).name), node.dtype, load(o, node.dtype));
+      },
       [&](const loop::Compute& o) {
         std::vector<OperandText> operands;
         bool lanes = false;

@@ -36,6 +36,8 @@ class BodyPrinter {
   // How accumulators and stashes are spelled, set by the kernel printer.
   std::function<OperandText(loop::AccumulatorId)> accumulator;
   std::function<OperandText(loop::StashId)> stash;
+  // The place in a tile for loads that go through one; empty text for others.
+  std::function<std::string(loop::ExprId)> tile;
   bool accumulators_vary = false;                       // one per lane
   bool stashes_vary = false;
 

@@ -175,6 +175,7 @@ class NestPrinter : Printer {
     body_.stashes_vary = lanes_vary_;
     body_.accumulator = [&](loop::AccumulatorId id) { return accumulator_value(id); };
     body_.stash = [&](loop::StashId id) { return stash_value(id); };
+    if (kernel_.tile) body_.tile = [&](ExprId id) { return tile_place(id); };
 
     // The task's body first: it decides what the signature needs.
     std::vector<std::string> task;
@@ -191,14 +192,20 @@ class NestPrinter : Printer {
 
     std::vector<sym::Expr> task_axes = kernel_.outer;
     sym::Expr blocks = 1;
+    sym::Expr tiles = 1;
     if (kernel_.vector == VectorAlong::Outer) {
       task_axes.pop_back();
       blocks = sym::ceil_div(extent(kernel_.outer.back()), kVectorBlock);
     }
-    source_.tasks = blocks;
+    if (kernel_.tile) {
+      std::erase(task_axes, *kernel_.tile);
+      tiles = sym::ceil_div(extent(*kernel_.tile), kTileRows);
+    }
+    source_.tasks = blocks * tiles;
     for (sym::Expr axis : task_axes) source_.tasks = source_.tasks * extent(axis);
     source_.work_per_task = kernel_.vector == VectorAlong::Outer ? sym::min(extent(kernel_.outer.back()), kVectorBlock) : sym::Expr(1);
     for (sym::Expr axis : kernel_.inner) source_.work_per_task = source_.work_per_task * extent(axis);
+    if (kernel_.tile) source_.work_per_task = source_.work_per_task * sym::min(extent(*kernel_.tile), kTileRows);
 
     header(kernel_.provenance);
     std::optional<TextBuffer::Scope> function(text_.block(signature(linkage)));
@@ -212,12 +219,19 @@ class NestPrinter : Printer {
       if (kernel_.vector == VectorAlong::Outer) {
         const std::string count = print_index(exprs_, blocks);
         std::string block = "task";
-        if (!task_axes.empty()) {
+        if (!task_axes.empty() || kernel_.tile) {
           lines.push_back(fmt::format("const int64_t block = task % ({});", count));
           lines.push_back(fmt::format("const int64_t rows = task / ({});", count));
-          decode_task(task_axes, "rows", lines);
           block = "block";
         }
+        std::string rows = "rows";
+        if (kernel_.tile) {
+          const std::string tile_count = print_index(exprs_, tiles);
+          lines.push_back(fmt::format("const int64_t first_row = rows % ({}) * {};", tile_count, kTileRows));
+          lines.push_back(fmt::format("const int64_t last_row = min64(first_row + {}, {});", kTileRows, print_index(exprs_, extent(*kernel_.tile))));
+          rows = fmt::format("(rows / ({}))", tile_count);
+        }
+        decode_task(task_axes, rows, lines);
         const std::string end = print_index(exprs_, extent(kernel_.outer.back()));
         lines.push_back(fmt::format("const int64_t first = {} * {};", block, kVectorBlock));
         lines.push_back(fmt::format("const int64_t last = min64(first + {}, {});", kVectorBlock, end));
@@ -225,6 +239,12 @@ class NestPrinter : Printer {
         decode_task(task_axes, "task", lines);
       }
       for (const std::string& line : lines) text_.write(line);
+      std::optional<TextBuffer::Scope> rows;
+      if (kernel_.tile) {
+        print_tiles();
+        const std::string row = identifier(kernel_.tile->node()->name);
+        rows.emplace(text_.block(fmt::format("for (int64_t {} = first_row; {} < last_row; ++{}) {{", row, row, row)));
+      }
       for (const std::string& line : task) text_.write(line);
     }
     if (!finish.empty()) {
@@ -275,6 +295,35 @@ class NestPrinter : Printer {
       if (size_bytes(exprs_.dtype(id)) == 8 && body_.varies(id) && !conditions.count(id)) return true;
     }
     return false;
+  }
+
+  // ---- tiles
+
+  size_t tile_number(ExprId id) const {
+    const auto& list = kernel_.tiled_loads;
+    return static_cast<size_t>(std::find(list.begin(), list.end(), id) - list.begin());
+  }
+
+  std::string tile_place(ExprId id) const {
+    const size_t number = tile_number(id);
+    if (number == kernel_.tiled_loads.size()) return {};
+    return fmt::format("tile{} + ({} - first_row) * {} + ({} - first)", number, identifier(kernel_.tile->node()->name), kTileStride,
+                       vector_name());
+  }
+
+  // Reads the tiles along the axis on which their memory is contiguous.
+  void print_tiles() {
+    for (size_t i = 0; i < kernel_.tiled_loads.size(); ++i) {
+      const auto& load = std::get<loop::Load>(exprs_.node(kernel_.tiled_loads[i]).op);
+      const loop::Buffer& buffer = program_.buffer(load.buffer);
+      const sym::Expr vector = *vector_axis();
+      const auto jump = sym::linear_in(load.index[0], vector);
+      const auto step = sym::linear_in(jump->rest, *kernel_.tile);
+      text_.write(fmt::format("{} tile{}[{}];", storage_type(buffer.dtype), i, kTileRows * kTileStride));
+      text_.write(fmt::format("turn_tile<{}, {}>({} + {} + first_row + first * ({}), {}, last - first, last_row - first_row, tile{});", kTileRows,
+                              kTileStride, identifier(buffer.name), print_index(exprs_, step->rest),
+                              print_index(exprs_, jump->coefficient), print_index(exprs_, jump->coefficient), i));
+    }
   }
 
   // ---- accumulators

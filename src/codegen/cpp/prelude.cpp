@@ -242,6 +242,23 @@ template <class T> struct Row {
   Row(const Row&) = delete;
 };
 
+// tile[r * stride + c] = from[c * jump + r] for r < rows <= Rows and c < columns.
+template <int Rows, int Stride, class T>
+INLINE void turn_tile(const T* from, int64_t jump, int64_t columns, int64_t rows, T* tile) {
+  int64_t c = 0;
+  if (rows == Rows) {
+    for (; c + 4 <= columns; c += 4) {
+      T a[4][Rows];
+      for (int i = 0; i < 4; ++i) __builtin_memcpy(a[i], from + (c + i) * jump, sizeof a[i]);
+      for (int r = 0; r < Rows; ++r) {
+        const T four[4] = {a[0][r], a[1][r], a[2][r], a[3][r]};
+        __builtin_memcpy(tile + r * Stride + c, four, sizeof four);
+      }
+    }
+  }
+  for (; c < columns; ++c) for (int64_t r = 0; r < rows; ++r) tile[r * Stride + c] = from[c * jump + r];
+}
+
 // ---- indices read from tensors ----
 INLINE int64_t checked_index(int64_t i, int64_t size, int32_t* error) {
   if ((uint64_t)i < (uint64_t)size) return i;
