@@ -324,10 +324,12 @@ INLINE bool op_signbit(double x) { return __builtin_signbit(x); }
 template <class T> INLINE bool op_signbit(T x) { return x < 0; }
 template <class T> INLINE T op_min(T a, T b) { return (a < b) | (a != a) ? a : b; }
 template <class T> INLINE T op_max(T a, T b) { return (a > b) | (a != a) ? a : b; }
-template <class T> INLINE T op_floor_div(T a, T b) { return b == 0 ? 0 : b == (T)-1 ? (T)(0 - a) : floordiv(a, b); }
-template <class T> INLINE T op_trunc_div(T a, T b) { return b == 0 ? 0 : b == (T)-1 ? (T)(0 - a) : (T)(a / b); }
-template <class T> INLINE T op_mod(T a, T b) { return b == 0 || b == (T)-1 ? 0 : floormod(a, b); }
-template <class T> INLINE T op_fmod(T a, T b) { return b == 0 || b == (T)-1 ? 0 : (T)(a % b); }
+// The least integer divided by -1 overflows, which stops the process.
+template <class T> INLINE bool is_minus_one(T x) { return (T)-1 < 0 && x == (T)-1; }
+template <class T> INLINE T op_floor_div(T a, T b) { return b == 0 ? 0 : is_minus_one(b) ? (T)(0 - a) : floordiv(a, b); }
+template <class T> INLINE T op_trunc_div(T a, T b) { return b == 0 ? 0 : is_minus_one(b) ? (T)(0 - a) : (T)(a / b); }
+template <class T> INLINE T op_mod(T a, T b) { return b == 0 || is_minus_one(b) ? 0 : floormod(a, b); }
+template <class T> INLINE T op_fmod(T a, T b) { return b == 0 || is_minus_one(b) ? 0 : (T)(a % b); }
 template <class T> INLINE T float_floor_div(T a, T b) {
   if (b == 0) return a / b;
   T r = op_fmod(a, b);
@@ -358,7 +360,7 @@ template <class T> INLINE T op_pow(T a, T n) {  // integers
   return r;
 }
 template <class T> INLINE T op_gcd(T a, T b) {
-  while (b != 0) { T r = a % b; a = b; b = r; }
+  while (b != 0) { T r = op_fmod(a, b); a = b; b = r; }
   return op_abs(a);
 }
 template <class T> INLINE T op_shift_left(T a, T n) {
@@ -450,7 +452,8 @@ template <class V> INLINE V op_abs_v(V x) {
   else if constexpr (is_float<V>) return (V)((vec<int64_t, lanes_of<V>>)x & 0x7fffffffffffffffLL);
   else return x < 0 ? 0 - x : x;
 }
-template <class V> INLINE V op_sign_v(V x) { return lanewise(x, [](auto e) { return op_sign(e); }); }
+// Comparisons give -1. (g++ 12 vectorises the scalar form of bytes wrongly.)
+template <class V> INLINE V op_sign_v(V x) { return __builtin_convertvector((x < 0) - (x > 0), V); }
 #define ROUNDING(name, mode) \
   template <class V> INLINE V op_##name##_v(V x) { \
     ROUNDING_512(mode) \
