@@ -1,0 +1,258 @@
+// Whole programs: compiled, run, and compared with the evaluator. Many operations share a program, because compiling takes time.
+#include "driver/compile.h"
+
+#include <gtest/gtest.h>
+
+#include "driver/compiled_for_test.h"
+
+namespace toroid {
+namespace {
+
+// ---- every scalar operator on every dtype -----------------------------------------------------------------------------------
+
+struct ScalarOpRow {
+  std::string_view name;
+  int arity;
+};
+constexpr ScalarOpRow kScalarOps[] = {
+#define TOROID_SCALAR_OP(Enum, name, arity, result) {#name, arity},
+#include "graph/scalar_op.def"
+#undef TOROID_SCALAR_OP
+};
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool applies(std::string_view op, std::string_view dtype) {
+  const bool on_bits = is_one_of(op, {"bit_and", "bit_or", "bit_xor", "bit_not"});
+  if (dtype == "bool") return on_bits || is_one_of(op, {"add", "mul", "min", "max", "eq", "ne", "lt", "le", "gt", "ge", "where"});
+  const bool on_integers =
+      is_one_of(op, {"neg", "abs", "sign", "floor", "ceil", "trunc", "round", "add", "sub", "mul", "floor_div", "trunc_div", "mod",
+                     "fmod", "min", "max", "eq", "ne", "lt", "le", "gt", "ge", "where", "isnan", "isinf", "signbit"});
+  const bool only_integers = on_bits || is_one_of(op, {"gcd", "shift_left", "shift_right"});
+  const bool narrow = dtype == "f16" || dtype == "bf16";
+  if (narrow && op == "nextafter") return false;  // kernels compute in f32, whose neighbours are nearer
+  const bool is_float = narrow || dtype == "f32" || dtype == "f64";
+  return is_float ? !only_integers : on_integers || only_integers;
+}
+
+// Results for arguments where the function is defined; elsewhere the evaluator and libraries may differ.
+std::string operands(std::string_view op, int arity, bool is_float) {
+  if (op == "where") return "c, x, y";
+  if (is_one_of(op, {"pow", "igamma", "igammac", "zeta", "shift_left", "shift_right"})) return is_float ? "pa, pb" : "x, pb";
+  if (is_one_of(op, {"floor_div", "trunc_div", "mod", "fmod"})) return is_float ? "y, dy" : "x, dy";
+  if (op.starts_with("chebyshev") || op.starts_with("hermite") || op.starts_with("laguerre") || op.starts_with("legendre")) {
+    return "y, pb";
+  }
+  return arity == 1 ? "x" : "x, y";
+}
+
+class ScalarOps : public testing::TestWithParam<std::string> {};
+TEST_P(ScalarOps, AreTheEvaluators) {
+  const std::string& dtype = GetParam();
+  const bool narrow = dtype == "f16" || dtype == "bf16";
+  const bool is_float = narrow || dtype == "f32" || dtype == "f64";
+  // 37: two full vectors and a tail.
+  std::string text = fmt::format("graph(x: {0}[37], y: {0}[37], dy: {0}[37], pa: {0}[37], pb: {0}[37], c: bool[37]) {{\n", dtype);
+  std::string results;
+  for (const ScalarOpRow& op : kScalarOps) {
+    if (!applies(op.name, dtype)) continue;
+    std::string arguments = operands(op.name, op.arity, is_float);
+    text += fmt::format("  r_{0} = {0}({1})\n", op.name, arguments);
+    results += fmt::format("{}r_{}", results.empty() ? "" : ", ", op.name);
+  }
+  expect_as_evaluated(text + "  return " + results + "\n}\n");
+}
+INSTANTIATE_TEST_SUITE_P(Dtypes, ScalarOps, testing::Values("f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool"),
+                         [](const auto& row) { return row.param; });
+
+TEST(Cast, BetweenAllDtypes) {
+  const std::string_view dtypes[] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool"};
+  std::string inputs, body, results;
+  for (std::string_view from : dtypes) {
+    // Floats that no integer holds are not compared: what they become is the processor's choice.
+    const bool is_float = from.find('f') != std::string_view::npos;
+    const std::string name = fmt::format("{}_{}", is_float ? "p" : "x", from);
+    inputs += fmt::format("{}{}: {}[37]", inputs.empty() ? "" : ", ", name, from);
+    for (std::string_view to : dtypes) {
+      if (from == to) continue;
+      body += fmt::format("  r_{0}_{1}: {1}[37] = cast({2})\n", from, to, name);
+      results += fmt::format("{}r_{}_{}", results.empty() ? "" : ", ", from, to);
+    }
+  }
+  expect_as_evaluated(fmt::format("graph({}) {{\n{}  return {}\n}}\n", inputs, body, results));
+}
+
+// ---- reductions ---------------------------------------------------------------------------------------------------------------
+
+class Reductions : public testing::TestWithParam<std::string> {};
+TEST_P(Reductions, OfAwkwardShapesAreTheEvaluators) {
+  const std::string& dtype = GetParam();
+  const bool is_bool = dtype == "bool";
+  struct ShapeCase {
+    std::string sizes, dims;
+    bool empty = false;
+  };
+  const ShapeCase shapes[] = {
+      {"[17]", "[0]"},       {"[1]", "[0]"},          {"[1000]", "[0]"},          {"[5, 17]", "[1]"},
+      {"[5, 17]", "[0]"},    {"[5, 17]", "[0, 1]"},   {"[33, 1]", "[1]"},         {"[1, 33]", "[0]"},
+      {"[3, 4, 19]", "[1]"}, {"[3, 4, 19]", "[0, 2]"}, {"[3, 0]", "[1]", true},   {"[0, 3]", "[1]", true},
+      {"[2, 600]", "[1]"},   {"[600, 2]", "[0]"},     {"[7, 70000]", "[1]"},      {"[140000]", "[0]"},
+  };
+  std::string inputs, body, results;
+  int count = 0;
+  for (const ShapeCase& shape : shapes) {
+    const std::string name = fmt::format("y{}", count++);
+    inputs += fmt::format("{}{}: {}{}", inputs.empty() ? "" : ", ", name, dtype, shape.sizes);
+    for (std::string_view op : {"sum", "prod", "min", "max", "any", "all", "argmin", "argmax"}) {
+      if (shape.empty && op != "sum" && op != "prod" && op != "any" && op != "all") continue;
+      if (is_bool != (op == "any" || op == "all")) continue;
+      body += fmt::format("  {0}_{1} = reduce.{1}({0}, dims={2})\n", name, op, shape.dims);
+      results += fmt::format("{}{}_{}", results.empty() ? "" : ", ", name, op);
+    }
+    if (dtype[0] == 'f' && !shape.empty) {
+      body += fmt::format("  {0}_mean, {0}_m2 = reduce.welford({0}, dims={1})\n", name, shape.dims);
+      results += fmt::format(", {0}_mean, {0}_m2", name);
+    }
+  }
+  expect_as_evaluated(fmt::format("graph({}) {{\n{}  return {}\n}}\n", inputs, body, results));
+}
+INSTANTIATE_TEST_SUITE_P(Dtypes, Reductions, testing::Values("f32", "f64", "i64", "i32", "bool"),
+                         [](const auto& row) { return row.param; });
+
+TEST(Reductions, KeepNanAndInfinity) {
+  expect_as_evaluated(R"(
+graph(x: f32[37], xs: f32[3, 12], xt: f32[12, 5]) {
+  a = reduce.min(x, dims=[0])
+  b = reduce.max(x, dims=[0])
+  c = reduce.sum(x, dims=[0])
+  d = reduce.argmin(x, dims=[0])
+  e = reduce.argmax(x, dims=[0])
+  f = reduce.max(xs, dims=[1])
+  g = reduce.argmax(xs, dims=[1])
+  h = reduce.max(xt, dims=[0])
+  i = reduce.argmin(xt, dims=[0])
+  return a, b, c, d, e, f, g, h, i
+})");
+}
+
+// ---- programs -------------------------------------------------------------------------------------------------------------------
+
+struct ProgramCase {
+  std::string name;
+  std::string text;
+  std::vector<SymbolSizes> calls = {{}};
+};
+void PrintTo(const ProgramCase& row, std::ostream* out) { *out << row.name; }
+
+const ProgramCase kPrograms[] = {
+    {"views", R"(
+graph(y: f32[6, 10], z: f32[3, 20]) {
+  a = permute(y, dims=[1, 0])
+  b: f32[4, 15] = reshape(a)
+  c: f32[4, 5] = slice(b, starts=[0, 14], steps=[1, -3])
+  d: f32[60] = reshape(y)
+  e: f32[3, 20] = reshape(d)
+  f = cat(e, z, dim=1)
+  g: f32[3, 47] = pad(f, low=[0, 3], value=2.5)
+  h: f32[1, 6, 10] = reshape(y)
+  i: f32[7, 6, 10] = expand(h)
+  j = add(c, c)
+  k = exp(g)
+  l = neg(i)
+  return j, k, l, b
+})"},
+    {"strided_inputs", R"(
+graph(y: f32[17, 33] strides [1, 17], z: f32[5, 17, 3] strides [51, 1, 17]) {
+  a = exp(y)
+  b = reduce.sum(y, dims=[1])
+  c = reduce.max(z, dims=[1])
+  d = permute(y, dims=[1, 0])
+  e = add(d, d)
+  return a, b, c, e
+})"},
+    {"narrow_floats", R"(
+graph(y: bf16[5, 37], z: f16[37]) {
+  a: f32[5, 37] = cast(y)
+  b = reduce.sum(a, dims=[1])
+  c: bf16[5] = cast(b)
+  d: f32[37] = cast(z)
+  e: f32[1, 37] = reshape(d)
+  f: f32[5, 37] = expand(e)
+  g = mul(a, f)
+  h: f16[5, 37] = cast(g)
+  i: bf16[5, 37] = cast(g)
+  return c, h, i
+})"},
+    {"symbolic_sizes", R"(
+sym s0 in [0, 512]
+sym s1 in [1, 4096]
+graph(y: f32[s0, s1], z: f32[s1]) {
+  a: f32[s0, s1] = aten::softmax.int(y, -1)
+  b: f32[s0, s1] = aten::layer_norm(y, [s1], z, z)
+  c: f32[s1] = aten::sum.dim_IntList(y, [0])
+  d: f32[s1, s0] = aten::t(y)
+  e: f32[s1, s0] = aten::exp(d)
+  f: f32[s0, 2*s1] = aten::cat([y, a], 1)
+  return a, b, c, e, f
+})",
+     {{{"s0", 3}, {"s1", 17}}, {{"s0", 1}, {"s1", 1}}, {{"s0", 0}, {"s1", 5}}, {{"s0", 64}, {"s1", 1000}}, {{"s0", 3}, {"s1", 16}}}},
+    {"norms_and_losses", R"(
+graph(y: f32[6, 33], r: f32[6, 33], w: f32[33], b: f32[33], ids: i64[6]) {
+  s: f32[6, 33] = aten::add.Tensor(y, r)
+  n: f32[6, 33] = aten::layer_norm(s, [33], w, b)
+  g: f32[6, 33] = aten::gelu(n)
+  m: f32[6, 33] = aten::rms_norm(s, [33], w)
+  l: f32[] = aten::cross_entropy_loss(y, ids)
+  p: f32[6, 33] = aten::log_softmax.int(y, 1)
+  v: f32[6] = aten::var.correction(y, [1])
+  return s, g, m, l, p, v
+})"},
+    {"indexing", R"(
+graph(w: f32[3, 5], ids: i64[4, 2], ib: i64[7], y: f32[7], z: f32[3, 3]) {
+  e: f32[4, 2, 5] = aten::embedding(w, ids)
+  a: f32[3] = aten::new_zeros(y, [3])
+  s: f32[3] = aten::index_add(a, 0, ib, y)
+  t = scatter.set(z, y, ib, ib)
+  u = scan.sum(y, dim=0)
+  m, mi = scan.max(y, dim=0)
+  o, oi = sort(y, dim=0, descending=true, stable=true)
+  q: f32[3, 3] = aten::tril(z)
+  return e, s, t, u, m, mi, o, oi, q
+})"},
+    {"library_calls", R"(
+graph(y: f32[5, 17], w: f32[9, 17], b: f32[9], q: f32[2, 4, 6, 8], k: f32[2, 4, 7, 8], n: f32[1, 3, 9, 9], f: f32[4, 3, 3, 3],
+      yi: i64[3, 4], zi: i64[4, 5], yd: f64[3, 4], zd: f64[4, 5], yb: bf16[3, 40], zb: bf16[40, 5]) {
+  a: f32[5, 9] = aten::linear(y, w, b)
+  g: f32[5, 9] = aten::gelu(a)
+  s: f32[2, 4, 6, 8] = aten::scaled_dot_product_attention(q, k, k)
+  c: f32[1, 4, 5, 5] = aten::conv2d(n, f, none, [2, 2], [1, 1])
+  r: f32[1, 4, 5, 5] = aten::relu(c)
+  i = matmul(yi, zi)
+  d = matmul(yd, zd)
+  h = matmul(yb, zb)
+  return g, s, r, i, d, h
+})"},
+    {"nothing_to_compute", R"(
+graph(y: f32[5], z: f32[0, 4]) {
+  a: f32[5, 1] = reshape(y)
+  b = exp(z)
+  return y, a, b, y
+})"},
+    {"scalars", R"(
+graph(y: f32[], z: i64[]) {
+  a = exp(y)
+  b = add(z, z)
+  c: f32[] = cast(b)
+  d = mul(a, c)
+  return d, b
+})"},
+};
+
+class Programs : public testing::TestWithParam<ProgramCase> {};
+TEST_P(Programs, AreTheEvaluators) { expect_as_evaluated(GetParam().text, GetParam().calls); }
+INSTANTIATE_TEST_SUITE_P(Rows, Programs, testing::ValuesIn(kPrograms), [](const auto& row) { return row.param.name; });
+
+}  // namespace
+}  // namespace toroid
