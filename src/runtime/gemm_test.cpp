@@ -1,0 +1,105 @@
+#include "runtime/gemm.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace toroid {
+namespace {
+
+struct MatrixLayout {
+  int64_t row, column;  // strides
+};
+
+// Where the elements of a matrix may lie: in rows, in columns, with gaps, backwards never.
+std::vector<MatrixLayout> layouts(int64_t rows, int64_t columns) {
+  return {{columns, 1}, {1, rows}, {columns + 3, 1}, {2 * columns, 2}, {1, rows + 5}};
+}
+
+std::vector<float> values(int64_t count, uint32_t seed) {
+  std::vector<float> result(static_cast<size_t>(std::max<int64_t>(count, 1)));
+  for (float& value : result) {
+    seed = seed * 1664525u + 1013904223u;
+    value = static_cast<float>(static_cast<int32_t>(seed >> 16) % 17 - 8);  // products of small integers are exact
+  }
+  return result;
+}
+
+void check(RuntimePool& pool, int64_t m, int64_t n, int64_t k, MatrixLayout a_layout, MatrixLayout b_layout,
+           int64_t c_row) {
+  const std::vector<float> a = values(m * a_layout.row + k * a_layout.column + 1, 1);
+  const std::vector<float> b = values(k * b_layout.row + n * b_layout.column + 1, 2);
+  // NaN shows an element that was not written, or one that was written in the gap between rows.
+  std::vector<float> c(static_cast<size_t>(m * c_row + 1), std::nanf(""));
+  gemm_f32(pool, m, n, k, a.data(), a_layout.row, a_layout.column, b.data(), b_layout.row, b_layout.column, c.data(),
+           c_row);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < c_row; ++j) {
+      const float actual = c[static_cast<size_t>(i * c_row + j)];
+      if (j >= n) {
+        ASSERT_TRUE(std::isnan(actual)) << "wrote beyond row " << i << " of " << m << " x " << n << " x " << k;
+        continue;
+      }
+      double expected = 0;
+      for (int64_t p = 0; p < k; ++p) {
+        expected += static_cast<double>(a[static_cast<size_t>(i * a_layout.row + p * a_layout.column)]) *
+                    b[static_cast<size_t>(p * b_layout.row + j * b_layout.column)];
+      }
+      ASSERT_EQ(actual, static_cast<float>(expected))
+          << "element [" << i << ", " << j << "] of " << m << " x " << n << " x " << k;
+    }
+  }
+}
+
+TEST(Gemm, AllSmallShapes) {
+  RuntimePool pool(1);
+  for (int64_t m : {0, 1, 2, 5, 11, 12, 13, 31}) {
+    for (int64_t n : {0, 1, 2, 15, 16, 17, 31, 33}) {
+      for (int64_t k : {0, 1, 2, 7, 33}) check(pool, m, n, k, {k, 1}, {n, 1}, n);
+    }
+  }
+}
+
+TEST(Gemm, AllCombinationsOfStrides) {
+  RuntimePool pool(2);
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{13, 33, 12}, {1, 97, 31}, {97, 1, 33}, {33, 13, 1}}) {
+    for (MatrixLayout a : layouts(m, k)) {
+      for (MatrixLayout b : layouts(k, n)) {
+        check(pool, m, n, k, a, b, n);
+        check(pool, m, n, k, a, b, n + 7);
+      }
+    }
+  }
+}
+
+// Past each of the blocking's sizes, and not a multiple of any.
+TEST(Gemm, SeveralBlocks) {
+  RuntimePool pool(3);
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{97, 97, 385},
+                                {385, 97, 97},
+                                {97, 385, 31},
+                                {1, 1025, 385},
+                                {385, 1, 385},
+                                {12, 33, 2049},
+                                {255, 257, 256},
+                                {13, 4099, 5}}) {
+    check(pool, m, n, k, {k, 1}, {n, 1}, n);
+    check(pool, m, n, k, {1, m}, {1, k}, n);
+  }
+}
+
+TEST(Gemm, NanAndInfinityReachOnlyTheirRowsAndColumns) {
+  RuntimePool pool(1);
+  constexpr int64_t kSize = 29;
+  std::vector<float> a = values(kSize * kSize, 3), b(kSize * kSize, 0.0f), c(kSize * kSize);
+  for (int64_t i = 0; i < kSize; ++i) b[static_cast<size_t>(i * kSize + i)] = 1;
+  a[3 * kSize + 4] = std::nanf("");
+  gemm_f32(pool, kSize, kSize, kSize, a.data(), kSize, 1, b.data(), kSize, 1, c.data(), kSize);
+  for (int64_t i = 0; i < kSize; ++i) {
+    for (int64_t j = 0; j < kSize; ++j)
+      EXPECT_EQ(std::isnan(c[static_cast<size_t>(i * kSize + j)]), i == 3) << i << ", " << j;
+  }
+}
+
+}  // namespace
+}  // namespace toroid

@@ -1,0 +1,207 @@
+// The runtime's convolutions and attention against the evaluator's plain loops.
+#include "runtime/library.h"
+
+#include <gtest/gtest.h>
+
+#include "interp/compare.h"
+#include "interp/products.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+HostTensor random_tensor(DType dtype, std::vector<int64_t> sizes, uint32_t seed) {
+  std::vector<double> values(static_cast<size_t>(numel(sizes)));
+  for (double& value : values) {
+    seed = seed * 1664525u + 1013904223u;
+    value = static_cast<double>(seed >> 16) / 16384 - 2;
+  }
+  return HostTensor::from_doubles(dtype, std::move(sizes), values);
+}
+
+// Operands that keep their sizes and strides alive.
+class Operands {
+ public:
+  ToroidOperand of(const HostTensor& tensor, std::vector<int64_t> strides = {}) {
+    lists_.push_back(std::make_unique<std::vector<int64_t>>(tensor.sizes()));
+    const int64_t* sizes = lists_.back()->data();
+    lists_.push_back(
+        std::make_unique<std::vector<int64_t>>(strides.empty() ? strides_of(tensor.sizes()) : std::move(strides)));
+    return {const_cast<std::byte*>(tensor.bytes().data()), sizes, lists_.back()->data(),
+            static_cast<int32_t>(tensor.rank()), static_cast<int32_t>(tensor.dtype())};
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::vector<int64_t>>> lists_;
+};
+
+struct ConvolutionCase {
+  const char* name;
+  std::vector<int64_t> x, weight, out;
+  ConvolutionSizes how;
+  bool bias = false;
+};
+
+// Lists: stride, padding, dilation.
+const ConvolutionCase kConvolutions[] = {
+    {"plain", {2, 3, 7, 9}, {4, 3, 3, 3}, {2, 4, 5, 7}, {{1, 1}, {0, 0}, {1, 1}}},
+    {"bias", {2, 3, 7, 9}, {4, 3, 3, 3}, {2, 4, 5, 7}, {{1, 1}, {0, 0}, {1, 1}}, true},
+    {"padding wider than the filter", {1, 2, 3, 3}, {3, 2, 2, 2}, {1, 3, 8, 8}, {{1, 1}, {3, 3}, {1, 1}}},
+    {"stride", {1, 3, 11, 8}, {5, 3, 3, 2}, {1, 5, 4, 4}, {{3, 2}, {0, 0}, {1, 1}}},
+    {"stride, padding and dilation", {2, 2, 12, 13}, {3, 2, 3, 3}, {2, 3, 6, 5}, {{2, 2}, {2, 1}, {2, 3}}},
+    {"one by one", {2, 6, 5, 5}, {4, 6, 1, 1}, {2, 4, 5, 5}, {{1, 1}, {0, 0}, {1, 1}}},
+    {"one by one with stride", {2, 6, 5, 5}, {4, 6, 1, 1}, {2, 4, 3, 3}, {{2, 2}, {0, 0}, {1, 1}}},
+    {"groups", {2, 6, 5, 5}, {4, 3, 3, 3}, {2, 4, 3, 3}, {{1, 1}, {0, 0}, {1, 1}, false, 2}, true},
+    {"depthwise", {2, 5, 7, 6}, {5, 1, 3, 3}, {2, 5, 7, 6}, {{1, 1}, {1, 1}, {1, 1}, false, 5}, true},
+    {"depthwise with a multiplier", {1, 3, 9, 9}, {6, 1, 3, 3}, {1, 6, 4, 3}, {{2, 3}, {0, 1}, {1, 2}, false, 3}},
+    {"one channel", {1, 1, 6, 6}, {1, 1, 3, 3}, {1, 1, 4, 4}, {{1, 1}, {0, 0}, {1, 1}}},
+    {"one dimension", {2, 3, 17}, {4, 3, 5}, {2, 4, 8}, {{2}, {1}, {1}}, true},
+    {"depthwise in one dimension", {2, 4, 17}, {4, 1, 4}, {2, 4, 20}, {{1}, {3}, {1}, false, 4}},
+    {"three dimensions", {1, 2, 5, 6, 7}, {3, 2, 2, 3, 2}, {1, 3, 4, 3, 4}, {{1, 2, 2}, {0, 1, 1}, {1, 1, 2}}, true},
+    {"transposed", {2, 3, 4, 5}, {3, 2, 3, 3}, {2, 2, 6, 7}, {{1, 1}, {0, 0}, {1, 1}, true}, true},
+    {"transposed with stride and padding", {1, 4, 3, 5}, {4, 3, 3, 2}, {1, 3, 5, 8}, {{2, 2}, {1, 1}, {1, 1}, true}},
+    {"transposed with output padding", {1, 4, 3, 5}, {4, 3, 3, 2}, {1, 3, 6, 9}, {{2, 2}, {1, 1}, {1, 1}, true}},
+    {"transposed with groups and dilation",
+     {2, 4, 5, 4},
+     {4, 3, 3, 2},
+     {2, 6, 9, 6},
+     {{1, 1}, {0, 0}, {2, 2}, true, 2},
+     true},
+    {"transposed depthwise", {2, 3, 4, 4}, {3, 1, 2, 2}, {2, 3, 8, 8}, {{2, 2}, {0, 0}, {1, 1}, true, 3}},
+    {"transposed in one dimension", {2, 3, 6}, {3, 4, 4}, {2, 4, 14}, {{2}, {0}, {1}, true}},
+    {"transposed in three dimensions",
+     {1, 2, 3, 2, 3},
+     {2, 2, 2, 3, 2},
+     {1, 2, 6, 3, 6},
+     {{2, 1, 2}, {0, 0, 0}, {1, 1, 1}, true}},
+    {"no rows", {0, 3, 7, 9}, {4, 3, 3, 3}, {0, 4, 5, 7}, {{1, 1}, {0, 0}, {1, 1}}},
+};
+
+TEST(RuntimeConvolution, IsTheEvaluators) {
+  RuntimePool pool(2);
+  for (const ConvolutionCase& row : kConvolutions) {
+    for (DType dtype : {DType::F32, DType::BF16, DType::F64}) {
+      SCOPED_TRACE(fmt::format("{}, {}", row.name, to_string(dtype)));
+      const HostTensor x = random_tensor(dtype, row.x, 1);
+      const HostTensor weight = random_tensor(dtype, row.weight, 2);
+      const HostTensor bias = random_tensor(dtype, {row.out[1]}, 3);
+      const HostTensor expected = convolution(x, weight, row.bias ? &bias : nullptr, row.how, row.out);
+      HostTensor actual(dtype, row.out);
+      actual.mutable_data<std::byte>();
+      Operands operands;
+      std::vector<ToroidOperand> inputs = {operands.of(x), operands.of(weight)};
+      if (row.bias) inputs.push_back(operands.of(bias));
+      const std::vector<ToroidOperand> outputs = {operands.of(actual)};
+      std::vector<int64_t> integers = {row.how.transposed, row.how.groups};
+      for (const auto* list : {&row.how.stride, &row.how.padding, &row.how.dilation}) {
+        integers.insert(integers.end(), list->begin(), list->end());
+      }
+      integers.resize(integers.size() + row.how.stride.size());  // output padding: the output's sizes tell
+      run_library_kernel("convolution", {pool, inputs, outputs, integers, {}});
+      EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
+    }
+  }
+}
+
+struct AttentionCase {
+  const char* name;
+  std::vector<int64_t> q, k, v;
+  bool causal = false;
+  std::vector<int64_t> mask = {};  // empty: none
+};
+
+const AttentionCase kAttentions[] = {
+    {"plain", {2, 3, 5, 8}, {2, 3, 5, 8}, {2, 3, 5, 8}},
+    {"causal", {2, 3, 17, 8}, {2, 3, 17, 8}, {2, 3, 17, 8}, true},
+    {"one query", {1, 2, 1, 16}, {1, 2, 33, 16}, {1, 2, 33, 16}},
+    {"more queries than keys, causal", {1, 2, 70, 4}, {1, 2, 50, 4}, {1, 2, 50, 4}, true},
+    {"more keys than queries, causal", {1, 2, 50, 4}, {1, 2, 70, 4}, {1, 2, 70, 4}, true},
+    {"several blocks of queries", {1, 1, 131, 24}, {1, 1, 97, 24}, {1, 1, 97, 24}},
+    {"values of another width", {1, 2, 6, 8}, {1, 2, 7, 8}, {1, 2, 7, 3}},
+    {"a mask of all dims", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {2, 3, 5, 7}},
+    {"a mask that repeats over heads", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {2, 1, 5, 7}},
+    {"a mask of keys", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {2, 1, 1, 7}},
+    {"a mask of queries", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {1, 1, 5, 1}},
+    {"a mask of lower rank", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {5, 7}},
+    {"a mask and causal", {2, 3, 60, 8}, {2, 3, 60, 8}, {2, 3, 60, 8}, true, {1, 1, 60, 60}},
+    {"no queries", {1, 2, 0, 8}, {1, 2, 7, 8}, {1, 2, 7, 8}},
+    {"no keys", {1, 2, 3, 8}, {1, 2, 0, 8}, {1, 2, 0, 8}},
+};
+
+// Of every three rows of the mask, one lets a query look nowhere.
+HostTensor mask_of(DType dtype, const std::vector<int64_t>& sizes) {
+  if (dtype != DType::Bool) return random_tensor(dtype, sizes, 9);
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < numel(sizes); ++i) {
+    const int64_t row = i / sizes.back();
+    values.push_back(row % 3 == 1 ? 0 : i * 7 % 5 > 1);
+  }
+  return HostTensor::from_ints(dtype, sizes, values);
+}
+
+TEST(RuntimeAttention, IsTheEvaluators) {
+  RuntimePool pool(2);
+  for (const AttentionCase& row : kAttentions) {
+    for (DType dtype : {DType::F32, DType::F16, DType::F64}) {
+      for (DType mask_dtype : {dtype, DType::Bool}) {
+        if (row.mask.empty() && mask_dtype == DType::Bool) continue;
+        SCOPED_TRACE(fmt::format("{}, {}, mask {}", row.name, to_string(dtype), to_string(mask_dtype)));
+        const HostTensor q = random_tensor(dtype, row.q, 1);
+        const HostTensor k = random_tensor(dtype, row.k, 2);
+        const HostTensor v = random_tensor(dtype, row.v, 3);
+        HostTensor mask;
+        if (!row.mask.empty()) mask = mask_of(mask_dtype, row.mask);
+        const HostTensor expected = attention(q, k, v, row.mask.empty() ? nullptr : &mask, row.causal, 0.5);
+        HostTensor actual(dtype, expected.sizes());
+        Operands operands;
+        std::vector<ToroidOperand> inputs = {operands.of(q), operands.of(k), operands.of(v)};
+        if (!row.mask.empty()) inputs.push_back(operands.of(mask));
+        const std::vector<ToroidOperand> outputs = {operands.of(actual)};
+        const std::vector<int64_t> integers = {row.causal};
+        const std::vector<double> numbers = {0.5};
+        run_library_kernel("attention", {pool, inputs, outputs, integers, numbers});
+        EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
+      }
+    }
+  }
+}
+
+// Heads that lie beside each other in memory, as a projection leaves them: [batch, position, head, width].
+TEST(RuntimeAttention, ReadsStridedOperandsInPlace) {
+  RuntimePool pool(2);
+  const std::vector<int64_t> sizes = {2, 3, 7, 4}, strides = {84, 4, 12, 1};
+  const HostTensor q = random_tensor(DType::F32, sizes, 1), k = random_tensor(DType::F32, sizes, 2),
+                   v = random_tensor(DType::F32, sizes, 3);
+  auto read = [&](const HostTensor& tensor) {
+    HostTensor result(DType::F32, sizes);
+    int64_t i = 0;
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t h = 0; h < 3; ++h)
+        for (int64_t p = 0; p < 7; ++p)
+          for (int64_t e = 0; e < 4; ++e)
+            result.mutable_data<float>()[i++] = tensor.data<float>()[b * 84 + h * 4 + p * 12 + e];
+    return result;
+  };
+  const HostTensor expected = attention(read(q), read(k), read(v), nullptr, false, 1);
+  HostTensor actual(DType::F32, sizes);
+  Operands operands;
+  const std::vector<ToroidOperand> inputs = {operands.of(q, strides), operands.of(k, strides), operands.of(v, strides)};
+  const std::vector<ToroidOperand> outputs = {operands.of(actual)};
+  const std::vector<int64_t> integers = {0};
+  const std::vector<double> numbers = {1};
+  run_library_kernel("attention", {pool, inputs, outputs, integers, numbers});
+  EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
+}
+
+TEST(LibraryKernels, AnUnknownNameIsRefused) {
+  RuntimePool pool(1);
+  try {
+    run_library_kernel("library.no_such_thing", {pool, {}, {}, {}, {}});
+    ADD_FAILURE() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "library kernel 'library.no_such_thing' is not available");
+  }
+}
+
+}  // namespace
+}  // namespace toroid

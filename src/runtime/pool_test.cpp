@@ -1,0 +1,85 @@
+#include "runtime/pool.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+namespace toroid {
+namespace {
+
+void parallel(RuntimePool& pool, int64_t n, int64_t grain, std::function<void(int64_t, int64_t)> body) {
+  pool.parallel_for(
+      n, grain,
+      [](void* f, int64_t begin, int64_t end) {
+        (*static_cast<std::function<void(int64_t, int64_t)>*>(f))(begin, end);
+      },
+      &body);
+}
+
+TEST(RuntimePool, CoversEveryIndexExactlyOnce) {
+  for (int threads : {1, 2, 5}) {
+    RuntimePool pool(threads);
+    EXPECT_EQ(pool.threads(), threads);
+    for (int64_t n : {0, 1, 2, 3, 17, 100, 1001}) {
+      for (int64_t grain : {0, 1, 7, 100, 5000}) {
+        std::vector<std::atomic<int>> seen(static_cast<size_t>(n));
+        parallel(pool, n, grain, [&](int64_t begin, int64_t end) {
+          EXPECT_LT(begin, end);
+          for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+        });
+        for (const auto& count : seen)
+          ASSERT_EQ(count, 1) << n << " in grains of " << grain << " on " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(RuntimePool, PiecesAreAtLeastAGrainLong) {
+  RuntimePool pool(3);
+  std::atomic<int> pieces{0};
+  parallel(pool, 1000, 300, [&](int64_t begin, int64_t end) {
+    EXPECT_TRUE(end - begin >= 300 || end == 1000);
+    ++pieces;
+  });
+  EXPECT_LE(pieces, 4);
+}
+
+TEST(RuntimePool, ACallInsideABodyRuns) {
+  RuntimePool pool(3);
+  std::atomic<int64_t> sum{0};
+  parallel(pool, 20, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      parallel(pool, 10, 1, [&](int64_t from, int64_t to) { sum += to - from; });
+    }
+  });
+  EXPECT_EQ(sum, 200);
+}
+
+// What one call writes, without atomics, the next one reads: calls are ordered.
+TEST(RuntimePool, ManyShortCallsSeeEachOthersResults) {
+  RuntimePool pool(3);
+  std::vector<int> values(64, 0);
+  for (int call = 0; call < 2000; ++call) {
+    parallel(pool, 64, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) ++values[static_cast<size_t>(i)];
+    });
+  }
+  for (int value : values) EXPECT_EQ(value, 2000);
+}
+
+TEST(RuntimePool, SeveralCallersShareIt) {
+  RuntimePool pool(2);
+  std::atomic<int64_t> sum{0};
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 3; ++t) {
+    callers.emplace_back([&] {
+      for (int call = 0; call < 200; ++call)
+        parallel(pool, 50, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(sum, 3 * 200 * 50);
+}
+
+}  // namespace
+}  // namespace toroid
