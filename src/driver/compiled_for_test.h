@@ -41,12 +41,13 @@ using SymbolSizes = std::vector<std::pair<std::string, int64_t>>;
 inline std::vector<int64_t> sizes_of(const Program& program, const TensorType& type, const SymbolSizes& symbols) {
   std::vector<int64_t> sizes;
   for (sym::Expr size : type.sizes) {
-    sizes.push_back(size.is_const() ? size.value() : sym::evaluate(size, [&](sym::Expr symbol) -> std::optional<int64_t> {
-      for (const auto& [name, value] : symbols) {
-        if (program.symbols->find_symbol(name) == symbol) return value;
-      }
-      return std::nullopt;
-    }));
+    sizes.push_back(size.is_const() ? size.value()
+                                    : sym::evaluate(size, [&](sym::Expr symbol) -> std::optional<int64_t> {
+                                        for (const auto& [name, value] : symbols) {
+                                          if (program.symbols->find_symbol(name) == symbol) return value;
+                                        }
+                                        return std::nullopt;
+                                      }));
   }
   return sizes;
 }
@@ -67,25 +68,36 @@ inline HostTensor example_input(std::string_view name, DType dtype, std::vector<
     std::vector<double> values;
     for (size_t i = 0; i < count; ++i) {
       double value = static_cast<double>(next() % 4096) / 512 - 4;
-      if (name[0] == 'p') value = std::fabs(value);
-      else if (name[0] == 'd') value = value == 0 ? 1 : value;
-      else if (name[0] == 'x' && i < edges.size()) value = edges[i];
+      if (name[0] == 'p')
+        value = std::fabs(value);
+      else if (name[0] == 'd')
+        value = value == 0 ? 1 : value;
+      else if (name[0] == 'x' && i < edges.size())
+        value = edges[i];
       values.push_back(value);
     }
     return HostTensor::from_doubles(dtype, std::move(sizes), values);
   }
   const int64_t bits = size_bytes(dtype) * 8 - 1;
   const int64_t least = dtype == DType::U8 || dtype == DType::Bool ? 0 : bits == 63 ? INT64_MIN : -(int64_t{1} << bits);
-  const int64_t most = dtype == DType::Bool ? 1 : dtype == DType::U8 ? 255 : bits == 63 ? INT64_MAX : (int64_t{1} << bits) - 1;
+  const int64_t most = dtype == DType::Bool ? 1
+                       : dtype == DType::U8 ? 255
+                       : bits == 63         ? INT64_MAX
+                                            : (int64_t{1} << bits) - 1;
   const std::vector<int64_t> edges = {0, 1, least, most, most - 1};
   std::vector<int64_t> values;
   for (size_t i = 0; i < count; ++i) {
     int64_t value = next() % 20 - (least < 0 ? 10 : 0);
-    if (dtype == DType::Bool) value = next() % 2;
-    else if (name[0] == 'i') value = next() % 3;
-    else if (name[0] == 'p') value = next() % 6 + 1;
-    else if (name[0] == 'd') value = value == 0 ? 3 : value;
-    else if (name[0] == 'x' && i < edges.size()) value = edges[i];
+    if (dtype == DType::Bool)
+      value = next() % 2;
+    else if (name[0] == 'i')
+      value = next() % 3;
+    else if (name[0] == 'p')
+      value = next() % 6 + 1;
+    else if (name[0] == 'd')
+      value = value == 0 ? 3 : value;
+    else if (name[0] == 'x' && i < edges.size())
+      value = edges[i];
     values.push_back(value);
   }
   return HostTensor::from_ints(dtype, std::move(sizes), values);

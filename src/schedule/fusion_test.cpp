@@ -10,7 +10,7 @@ namespace {
 
 struct FusionCase {
   std::string name;
-  std::string steps;   // kinds, in order
+  std::string steps;  // kinds, in order
   std::string program;
 };
 void PrintTo(const FusionCase& row, std::ostream* out) { *out << row.name; }
@@ -186,16 +186,21 @@ const FusionCase kGoldens[] = {
     {"softmax", "", "graph(x: f32[4, 1000]) {\n  y: f32[4, 1000] = aten::softmax.int(x, -1)\n  return y\n}"},
     {"sum_of_columns", "", "graph(x: f32[1000, 64]) {\n  y: f32[64] = aten::sum.dim_IntList(x, [0])\n  return y\n}"},
     {"sum_of_everything", "", "graph(x: f32[4096, 4096]) {\n  y: f32[] = aten::sum(x)\n  return y\n}"},
-    {"transpose_and_add", "", "graph(x: f32[64, 128], y: f32[128, 64]) {\n  t: f32[128, 64] = aten::t(x)\n  z: f32[128, 64] = aten::add.Tensor(t, y)\n"
-                              "  return z\n}"},
-    {"embedding", "", "graph(w: f32[1000, 64], ids: i64[8, 16]) {\n  y: f32[8, 16, 64] = aten::embedding(w, ids)\n  return y\n}"},
+    {"transpose_and_add", "",
+     "graph(x: f32[64, 128], y: f32[128, 64]) {\n  t: f32[128, 64] = aten::t(x)\n  z: f32[128, 64] = "
+     "aten::add.Tensor(t, y)\n"
+     "  return z\n}"},
+    {"embedding", "",
+     "graph(w: f32[1000, 64], ids: i64[8, 16]) {\n  y: f32[8, 16, 64] = aten::embedding(w, ids)\n  return y\n}"},
 };
 
 class ScheduleText : public testing::TestWithParam<FusionCase> {};
 TEST_P(ScheduleText, IsTheGoldens) {
-  expect_golden(fmt::format("schedule/testdata/{}.schedule", GetParam().name), to_string(scheduled(GetParam().program).schedule));
+  expect_golden(fmt::format("schedule/testdata/{}.schedule", GetParam().name),
+                to_string(scheduled(GetParam().program).schedule));
 }
-INSTANTIATE_TEST_SUITE_P(Rows, ScheduleText, testing::ValuesIn(kGoldens), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows, ScheduleText, testing::ValuesIn(kGoldens),
+                         [](const auto& row) { return row.param.name; });
 
 }  // namespace
 }  // namespace toroid::schedule
