@@ -32,8 +32,8 @@ std::vector<HostTensor> read_inputs(const std::filesystem::path& path, const Pro
   // Other names are the file's own business, such as the labels beside images.
   const std::string next = fmt::format("in{}", program.inputs.size());
   if (!by_name && file.find(next) != nullptr) {
-    throw Error(ErrorKind::InvalidInput, fmt::format("{} holds '{}', but the program takes {} input{}", path.string(), next,
-                                                     inputs.size(), inputs.size() == 1 ? "" : "s"))
+    throw Error(ErrorKind::InvalidInput, fmt::format("{} holds '{}', but the program takes {} input{}", path.string(),
+                                                     next, inputs.size(), inputs.size() == 1 ? "" : "s"))
         .help("give one tensor an input: in0, in1, …");
   }
   return inputs;

@@ -26,12 +26,12 @@ inline constexpr const char* kBackends = "cpu, interp";
 
 struct LoadOptions {
   std::string backend = "cpu";
-  int threads = 0;         // of the compiled program; 0: the default
+  int threads = 0;  // of the compiled program; 0: the default
   bool use_cache = true;
 };
 
-// A model (.pt2), compiled or interpreted, or a compiled program (.so). Throws Error{InvalidOption} for an unknown backend, and what
-// importing, compiling and loading throw.
+// A model (.pt2), compiled or interpreted, or a compiled program (.so). Throws Error{InvalidOption} for an unknown
+// backend, and what importing, compiling and loading throw.
 std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const LoadOptions& options);
 
 }  // namespace toroid::cli

@@ -86,13 +86,16 @@ int cmd_bench(int argc, const char* const* argv) {
   }
   const double compile_s = watch.seconds();
   const Program& signature = executable->manifest().signature;
-  const std::vector<HostTensor> inputs = inputs_path.empty() ? random_inputs(signature) : read_inputs(inputs_path, signature);
+  const std::vector<HostTensor> inputs =
+      inputs_path.empty() ? random_inputs(signature) : read_inputs(inputs_path, signature);
   const Timing timing = time_calls([&] { executable->run(inputs); });
   const Manifest& manifest = executable->manifest();
-  fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path, timing.median_ms,
-             timing.runs, timing.min_ms, timing.max_ms, compile_s, model && model->from_cache ? " with kernels from the cache" : "");
-  fmt::print("  {} kernels, {} kernel calls, {} library calls; temporaries {} bytes (lower bound {})\n", manifest.kernels,
-             manifest.kernel_calls, manifest.library_calls, executable->arena_bytes(), executable->arena_lower_bound());
+  fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path,
+             timing.median_ms, timing.runs, timing.min_ms, timing.max_ms, compile_s,
+             model && model->from_cache ? " with kernels from the cache" : "");
+  fmt::print("  {} kernels, {} kernel calls, {} library calls; temporaries {} bytes (lower bound {})\n",
+             manifest.kernels, manifest.kernel_calls, manifest.library_calls, executable->arena_bytes(),
+             executable->arena_lower_bound());
   if (!json_path.empty()) {
     nlohmann::ordered_json json = {{"model", model_path},
                                    {"median_ms", timing.median_ms},

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
+#include <fmt/format.h>
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <fmt/format.h>
 
 namespace toroid::cli {
 

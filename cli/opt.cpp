@@ -1,7 +1,7 @@
 // toroid opt FILE --passes=decompose,dead-code: runs chosen passes over a program and prints the result.
 //
-// Graph passes print the text form, which is again an input. The last pass may be one that leaves the graph: loops, schedule or
-// code print what the compiler would make of it.
+// Graph passes print the text form, which is again an input. The last pass may be one that leaves the graph: loops,
+// schedule or code print what the compiler would make of it.
 #include <algorithm>
 #include <iostream>
 #include <iterator>
@@ -42,7 +42,8 @@ std::string print_code(Program& program) {
   LoweredProgram lowered = lower(program);
   const schedule::Schedule schedule = schedule::make_schedule(std::move(lowered.loops));
   std::string text;
-  for (const auto& kernel : codegen::generate(schedule, lowered.outputs, program, 1).kernels) text += kernel.text + "\n";
+  for (const auto& kernel : codegen::generate(schedule, lowered.outputs, program, 1).kernels)
+    text += kernel.text + "\n";
   return text;
 }
 struct LastPass {
@@ -82,14 +83,17 @@ int cmd_opt(int argc, const char* const* argv) {
 
   Program program = read_program(path);
   for (size_t i = 0; i < passes.size(); ++i) {
-    const auto graph_pass = std::find_if(std::begin(kGraphPasses), std::end(kGraphPasses), [&](const Pass& p) { return p.name == passes[i]; });
+    const auto graph_pass = std::find_if(std::begin(kGraphPasses), std::end(kGraphPasses),
+                                         [&](const Pass& p) { return p.name == passes[i]; });
     if (graph_pass != std::end(kGraphPasses)) {
       graph_pass->run(program);
       continue;
     }
-    const auto last = std::find_if(std::begin(kLastPasses), std::end(kLastPasses), [&](const LastPass& p) { return p.name == passes[i]; });
+    const auto last = std::find_if(std::begin(kLastPasses), std::end(kLastPasses),
+                                   [&](const LastPass& p) { return p.name == passes[i]; });
     if (last == std::end(kLastPasses)) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("there is no pass '{}'", passes[i])).help("passes: " + pass_list());
+      throw Error(ErrorKind::InvalidOption, fmt::format("there is no pass '{}'", passes[i]))
+          .help("passes: " + pass_list());
     }
     if (i + 1 != passes.size()) {
       throw Error(ErrorKind::InvalidOption, fmt::format("'{}' leaves the graph, so no pass can follow it", passes[i]))

@@ -118,7 +118,8 @@ TEST_F(Cli, RefusesAFlippedBitOfTheProgram) {
   write_file_atomically(path("bad.pt2"), bytes);
   const Outcome outcome = toroid(kCompileBad);
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_TRUE(outcome.errors.starts_with("error: archive rejected: entry 'digits/models/model.json' is damaged: its CRC"))
+  EXPECT_TRUE(
+      outcome.errors.starts_with("error: archive rejected: entry 'digits/models/model.json' is damaged: its CRC"))
       << outcome.errors;
   EXPECT_NE(outcome.errors.find("  help: export the model again with torch.export.save, or copy"), std::string::npos);
 }
@@ -184,8 +185,8 @@ TEST_F(Cli, ReportsAllUnknownOperatorsTogether) {
 
 TEST_F(Cli, RefusesAnInputOfTheWrongSize) {
   write_input({"in0"}, DType::F32, {1, 1, 9, 8});
-  expect_refusal(run_on_input(),
-                 std::string("error: input 'input' has size 9 in dimension 2, the program needs 8\n") + kTheProgramTakes);
+  expect_refusal(run_on_input(), std::string("error: input 'input' has size 9 in dimension 2, the program needs 8\n") +
+                                     kTheProgramTakes);
 }
 
 TEST_F(Cli, RefusesAnInputOfTheWrongRank) {
