@@ -77,7 +77,9 @@ std::vector<Lifetime> lifetimes(const loop::LoopProgram& program, const std::vec
       lifetime->last_step = s;
     }
     for (BufferId in : reads_of(steps[s])) {
-      if (auto& lifetime = by_buffer[static_cast<size_t>(in)]) lifetime->last_step = s;
+      auto& lifetime = by_buffer[static_cast<size_t>(in)];
+      if (!lifetime) lifetime = Lifetime{in, s, s};  // an input, or a temporary without elements, which nobody writes
+      lifetime->last_step = s;
     }
   }
   std::vector<Lifetime> result;
