@@ -28,6 +28,9 @@ std::string identifier(std::string_view text) {
       "checked_index", "floordiv", "floormod", "min64", "max64", "lanewise", "to_integer", "fold", "any_lane",
       "all_lanes", "parallel", "runtime", "error", "begin",   "end",      "task",    "block",   "rows",    "first",
       "last",     "call",    "symbols", "lanes",   "running", "position", "inputs",  "outputs", "integers", "numbers",
+      "int8_t",   "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "is_float", "is_f32",
+      "VecOf",    "lanes_of", "width_of", "widen16", "narrow16", "to_bits", "from_bits", "turn_tile", "float_mod",
+      "float_floor_div", "is_minus_one", "ToroidRuntime", "ToroidOperand", "ToroidCall",
       "W",        "l",       "Full",    "Part",    "Same",    "Plain",    "INLINE",  "EXPORT",  "f16",     "bf16"};
   const bool prelude_pattern = result.starts_with("op_") || result.starts_with("sum") || result.starts_with("result") ||
                                result.starts_with("stash") || result.starts_with("best") || result.starts_with("body") ||
