@@ -362,6 +362,18 @@ graph(y: f32[5], z: f32[0, 4]) {
   b = exp(z)
   return y, a, b, y
 })"},
+    {"hostile_names",
+     R"(
+graph(%"int64_t": f32[40], %"a\"b */ \\": f32[40], %"W": f32[40], %"i1": f32[40], %"load": i64[40], x_v1: f32[40]) {
+  %"begin" = add(%"int64_t", %"a\"b */ \\")
+  %"operator new" = mul(%"begin", %"W")
+  %"// x" = sub(%"operator new", %"i1")
+  c: f32[40] = cast(%"load")
+  d = mul(%"// x", c)
+  sum0 = reduce.sum(d, dims=[0])
+  e = add(d, x_v1)
+  return e, sum0
+})"},
     {"scalars", R"(
 graph(y: f32[], z: i64[]) {
   a = exp(y)

@@ -1,0 +1,106 @@
+// Generated kernels as goldens, small enough to check by eye.
+#include "codegen/cpp/kernel.h"
+
+#include <gtest/gtest.h>
+
+#include "codegen/wrapper/generate.h"
+#include "schedule/scheduled_for_test.h"
+#include "support/golden_for_test.h"
+
+namespace toroid::codegen {
+namespace {
+
+struct KernelCase {
+  std::string name;
+  std::string program;
+};
+void PrintTo(const KernelCase& row, std::ostream* out) { *out << row.name; }
+
+GeneratedProgram generated(std::string_view text, int max_units = 1) {
+  const schedule::Scheduled result = schedule::scheduled(text);
+  return generate(result.schedule, result.outputs, result.program, max_units);
+}
+
+const KernelCase kKernels[] = {
+    {"softmax", R"(
+graph(x: f32[64, 1000]) {
+  y: f32[64, 1000] = aten::softmax.int(x, -1)
+  return y
+})"},
+    {"layer_norm_residual_gelu", R"(
+sym s0 in [1, 4096]
+graph(x: f32[s0, 768], r: f32[s0, 768], w: f32[768], b: f32[768]) {
+  s: f32[s0, 768] = aten::add.Tensor(x, r)
+  n: f32[s0, 768] = aten::layer_norm(s, [768], w, b)
+  y: f32[s0, 768] = aten::gelu(n)
+  return y, s
+})"},
+    {"embedding", R"(
+graph(w: f32[1000, 64], ids: i64[8, 16]) {
+  y: f32[8, 16, 64] = aten::embedding(w, ids)
+  return y
+})"},
+    {"sum_of_columns", R"(
+graph(x: f32[1000, 64]) {
+  y: f32[64] = aten::sum.dim_IntList(x, [0])
+  return y
+})"},
+};
+
+class GeneratedKernels : public testing::TestWithParam<KernelCase> {};
+TEST_P(GeneratedKernels, AreTheGoldens) {
+  std::string text;
+  for (const GeneratedKernel& kernel : generated(GetParam().program).kernels) text += kernel.text;
+  expect_golden(fmt::format("codegen/testdata/{}.cpp.golden", GetParam().name), text);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, GeneratedKernels, testing::ValuesIn(kKernels),
+                         [](const auto& row) { return row.param.name; });
+
+TEST(Generate, EqualKernelsOfDifferentLayersAreOne) {
+  const GeneratedProgram program = generated(R"(
+graph(x: f32[64, 64], w: f32[64, 64], v: f32[64, 64]) {
+  a: f32[64, 64] = aten::mm(x, w)
+  b: f32[64, 64] = aten::relu(a)
+  c: f32[64, 64] = aten::mm(b, v)
+  d: f32[64, 64] = aten::relu(c)
+  return d
+})");
+  EXPECT_EQ(program.kernels.size(), 1u);
+  EXPECT_EQ(program.kernel_calls, 2);
+  EXPECT_EQ(program.library_calls, 2);
+}
+
+TEST(Generate, KernelsThatDifferInAConstantStayApart) {
+  const GeneratedProgram program = generated(R"(
+graph(x: f32[64, 64], w: f32[64, 64]) {
+  a: f32[64, 64] = aten::mm(x, w)
+  b: f32[64, 64] = aten::add.Scalar(a, 1)
+  c: f32[64, 64] = aten::mm(b, w)
+  d: f32[64, 64] = aten::add.Scalar(c, 2)
+  return d
+})");
+  EXPECT_EQ(program.kernels.size(), 2u);
+}
+
+TEST(Generate, IsDeterministic) {
+  for (const KernelCase& row : kKernels)
+    EXPECT_EQ(generated(row.program).units, generated(row.program).units) << row.name;
+}
+
+TEST(Generate, NamesThatLookAlikeStayApart) {
+  const GeneratedProgram program = generated(R"(
+graph(%"a.b": f32[8], a_b: f32[8], %"a\"b": f32[8], %"while": f32[8]) {
+  c = add(%"a.b", a_b)
+  d = sub(%"a\"b", c)
+  e = mul(d, %"while")
+  return e
+})");
+  ASSERT_EQ(program.kernels.size(), 1u);
+  const std::string& text = program.kernels[0].text;
+  EXPECT_NE(text.find("const float* a_b, "), std::string::npos) << text;
+  EXPECT_EQ(text.find("const float* a_b, "), text.rfind("const float* a_b, ")) << text;
+  EXPECT_NE(text.find("const float* t_while, "), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace toroid::codegen
