@@ -226,7 +226,9 @@ TEST(ImportPt2, NamesFileAndPlaceOfMalformedModels) {
                                           "  at byte {} of the JSON text\n"
                                           "  while importing node 'mm' (aten::mm)\n"
                                           "  while reading models/model.json\n"
-                                          "  while importing net.pt2",
+                                          "  while importing net.pt2\n"
+                                          "  help: write the file again: it is damaged, or comes from a version that "
+                                          "this toroid does not know",
                                           model.model_json.find("99") + 1));
   EXPECT_STARTS_WITH(report_with(R"("name": "mat2")", R"("name": "mat3")"),
                      "error: operator aten::mm has no argument 'mat3'\n");
