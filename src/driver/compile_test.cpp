@@ -96,6 +96,7 @@ class Reductions : public testing::TestWithParam<std::string> {};
 TEST_P(Reductions, OfAwkwardShapesAreTheEvaluators) {
   const std::string& dtype = GetParam();
   const bool is_bool = dtype == "bool";
+  const bool is_float = dtype.find('f') != std::string::npos;
   struct ShapeCase {
     std::string sizes, dims;
     bool empty = false;
@@ -126,19 +127,19 @@ TEST_P(Reductions, OfAwkwardShapesAreTheEvaluators) {
     inputs += fmt::format("{}{}: {}{}", inputs.empty() ? "" : ", ", name, dtype, shape.sizes);
     for (std::string_view op : {"sum", "prod", "min", "max", "any", "all", "argmin", "argmax"}) {
       if (shape.empty && op != "sum" && op != "prod" && op != "any" && op != "all") continue;
-      if (shape.many && op == "prod" && dtype[0] == 'f') continue;
+      if (shape.many && op == "prod" && is_float) continue;
       if (is_bool != (op == "any" || op == "all")) continue;
       body += fmt::format("  {0}_{1} = reduce.{1}({0}, dims={2})\n", name, op, shape.dims);
       results += fmt::format("{}{}_{}", results.empty() ? "" : ", ", name, op);
     }
-    if (dtype[0] == 'f' && !shape.empty) {
+    if (is_float && !shape.empty) {
       body += fmt::format("  {0}_mean, {0}_m2 = reduce.welford({0}, dims={1})\n", name, shape.dims);
       results += fmt::format(", {0}_mean, {0}_m2", name);
     }
   }
   expect_as_evaluated(fmt::format("graph({}) {{\n{}  return {}\n}}\n", inputs, body, results));
 }
-INSTANTIATE_TEST_SUITE_P(Dtypes, Reductions, testing::Values("f32", "f64", "i64", "i32", "bool"),
+INSTANTIATE_TEST_SUITE_P(Dtypes, Reductions, testing::Values("f32", "f64", "bf16", "i64", "i32", "u8", "bool"),
                          [](const auto& row) { return row.param; });
 
 TEST(Reductions, KeepNanAndInfinity) {
@@ -362,6 +363,24 @@ graph(y: f32[5], z: f32[0, 4]) {
   b = exp(z)
   return y, a, b, y
 })"},
+    {"tails_and_masks",
+     R"(
+sym s0 in [1, 100000]
+graph(w: f32[3, 5], ids: i64[s0], y: f32[s0], m: bool[s0], z: f32[s0, 7]) {
+  e: f32[s0, 5] = aten::embedding(w, ids)
+  s: f32[s0] = aten::sum.dim_IntList(e, [1])
+  f: f32[s0] = aten::where.ScalarOther(m, y, -1)
+  t: f32[] = aten::sum(f)
+  a: f32[] = aten::amax(y, [0])
+  p: f32[s0 + 3] = aten::constant_pad_nd(y, [1, 2], 7)
+  q: f32[s0 + 3] = aten::exp(p)
+  c: f32[7] = aten::sum.dim_IntList(z, [0])
+  u: f32[s0, 7] = aten::cumsum(z, 0)
+  l: f32[s0, 7] = aten::tril(z)
+  i: i64[7] = aten::argmax(z, 0)
+  return s, f, t, a, q, c, u, l, i
+})",
+     {{{"s0", 1}}, {{"s0", 15}}, {{"s0", 16}}, {{"s0", 17}}, {{"s0", 513}}, {{"s0", 70001}}, {{"s0", 2}}}},
     {"hostile_names",
      R"(
 graph(%"int64_t": f32[40], %"a\"b */ \\": f32[40], %"W": f32[40], %"i1": f32[40], %"load": i64[40], x_v1: f32[40]) {
