@@ -370,6 +370,7 @@ class NestPrinter : Printer {
     for (sym::Expr axis : axes) position = position * extent(axis) + axis;
     if (!lanes_vary_) return fmt::format("({})", print_index(exprs_, position));
     if (along_outer()) return fmt::format("({}) * {} + ({} - first)", print_index(exprs_, position), kVectorBlock, vector);
+    if (position.is_const(0)) return vector;
     return fmt::format("({}) * {} + {}", print_index(exprs_, position), padded_row(), vector);
   }
   std::string padded_row() const { return fmt::format("(({} + W - 1) / W * W)", print_index(exprs_, extent(kernel_.inner.back()))); }
@@ -380,6 +381,7 @@ class NestPrinter : Printer {
     for (sym::Expr axis : axes) count = count * extent(axis);
     if (!lanes_vary_) return print_index(exprs_, count);
     if (along_outer()) return fmt::format("({}) * {}", print_index(exprs_, count), kVectorBlock);
+    if (count.is_const(1)) return padded_row();
     return fmt::format("({}) * {}", print_index(exprs_, count), padded_row());
   }
 
@@ -418,14 +420,9 @@ class NestPrinter : Printer {
       const std::string v = vector_name();
       const std::string begin = along_outer() ? "first" : "0";
       const std::string end = along_outer() ? "last" : print_index(exprs_, extent(*vector_axis()));
-      out.push_back(fmt::format("{}auto body{} = [&](auto lanes, int64_t {}) __attribute__((always_inline)) {{", indent, ++bodies_, v));
+      out.push_back(fmt::format("{}for_lanes<W>({}, {}, [&](auto lanes, int64_t {}) INLINE_BODY {{", indent, begin, end, v));
       for (const std::string& line : body_.take_level(innermost)) out.push_back(indent + "  " + line);
-      out.push_back(indent + "};");
-      out.push_back(fmt::format("{}{{", indent));
-      out.push_back(fmt::format("{}  int64_t {} = {};", indent, v, begin));
-      out.push_back(fmt::format("{}  for (; {} + W <= {}; {} += W) body{}(Full<W>{{}}, {});", indent, v, end, v, bodies_, v));
-      out.push_back(fmt::format("{}  if ({} < {}) body{}(Part<W>{{{} - {}}}, {});", indent, v, end, bodies_, end, v, v));
-      out.push_back(fmt::format("{}}}", indent));
+      out.push_back(indent + "});");
     }
     for (size_t d = plain_loops; d-- > 0;) {
       indent.resize(indent.size() - 2);
@@ -533,7 +530,6 @@ class NestPrinter : Printer {
   const Kernel& kernel_;
   BodyPrinter body_;
   bool lanes_vary_ = false;
-  int bodies_ = 0;
   int loaded_ = 0;
 };
 

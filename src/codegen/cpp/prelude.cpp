@@ -14,6 +14,7 @@ typedef __UINT64_TYPE__ uint64_t;
 enum bf16 : uint16_t {};  // stored only; computed with as float
 enum f16 : uint16_t {};
 #define INLINE static inline __attribute__((always_inline))
+#define INLINE_BODY __attribute__((always_inline))
 
 // ---- lanes ----
 #if defined(__AVX512F__)
@@ -275,6 +276,13 @@ template <class T> INLINE T floordiv(T a, T b) { T q = a / b; return q - ((a % b
 template <class T> INLINE T floormod(T a, T b) { T r = a % b; return r + (((r != 0) & ((r < 0) != (b < 0))) ? b : 0); }
 INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// body(lanes, i) for i from begin to end in steps of W: whole vectors, then the rest as one part.
+template <int W, class F> INLINE void for_lanes(int64_t begin, int64_t end, F body) {
+  int64_t i = begin;
+  for (; i + W <= end; i += W) body(Full<W>{}, i);
+  if (i < end) body(Part<W>{end - i}, i);
+}
 
 // ---- a lane at a time ----
 template <class V, class F> INLINE V lanewise(V a, F f) {
