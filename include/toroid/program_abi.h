@@ -3,7 +3,8 @@
  * A program's library exports
  *
  *   const char toroid_manifest[];   JSON: inputs, outputs, symbols, constants, temporaries, kernels
- *   int32_t toroid_run(const ToroidRuntime*, const ToroidCall*);   0, or 1 + the number of the step that failed
+ *   int32_t toroid_run(const ToroidRuntime*, const ToroidCall*);   0, or 1 + the number of the step that failed; in the
+ *     bits from 28 on: 1 for an index out of bounds, 2 for an integer divided by zero
  *   void toroid_sizes(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes);
  *
  * All pointers stay the caller's. Sizes and strides are in elements. Generated wrappers repeat these declarations

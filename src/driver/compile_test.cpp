@@ -218,6 +218,33 @@ graph(w: f32[3, 5], ids: i64[4]) {
   EXPECT_EQ(executable.run(std::vector<HostTensor>{w, ids})[0].sizes(), (std::vector<int64_t>{4, 5}));
 }
 
+TEST(Executable, ReportsIntegersDividedByZero) {
+  const CompiledModel model = compiled(R"(
+program "shares"
+graph(a: i64[37], b: i32[37], c: i64[1]) {
+  x: i64[37] = aten::remainder.Tensor(a, b)
+  y: i64[37] = aten::floor_divide(a, c)
+  return x, y
+})");
+  Executable executable = model.load(1);
+  auto run = [&](size_t zero_at, int64_t c) {
+    std::vector<int64_t> a(37, -7);
+    std::vector<int64_t> b(37, 2);
+    if (zero_at < b.size()) b[zero_at] = 0;
+    return std::vector<HostTensor>{HostTensor::from_ints(DType::I64, {37}, a), HostTensor::from_ints(DType::I32, {37}, b),
+                                   HostTensor::from_ints(DType::I64, {1}, std::vector<int64_t>{c})};
+  };
+  for (const auto& inputs : {run(0, 2), run(20, 2), run(36, 2), run(99, 0)}) {
+    const Error error = error_of(executable, inputs);
+    EXPECT_EQ(error.kind(), ErrorKind::InvalidInput);
+    EXPECT_EQ(error.message(), "an integer is divided by zero");
+    EXPECT_EQ(error.help_text(), "check the values of integer inputs that the model divides by");
+  }
+  const std::vector<HostTensor> outputs = executable.run(run(99, 2));
+  EXPECT_EQ(outputs[0].to_ints(), std::vector<int64_t>(37, 1));
+  EXPECT_EQ(outputs[1].to_ints(), std::vector<int64_t>(37, -4));
+}
+
 TEST(Package, RunsLikeTheModelItWasMadeFrom) {
   CompiledModel model = compiled(R"(
 program "toy"

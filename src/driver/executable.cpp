@@ -222,10 +222,11 @@ std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
   const int32_t failed = s.run(&s.host.table, &call);
   if (s.host.error) std::rethrow_exception(std::exchange(s.host.error, nullptr));
   if (failed != 0) {
-    const size_t step = static_cast<size_t>(failed) - 1;
-    throw Error(ErrorKind::InvalidInput, "an index read from a tensor is out of bounds")
+    const size_t step = static_cast<size_t>(failed & 0xfffffff) - 1;
+    const bool divided = failed >> 28 == 2;
+    throw Error(ErrorKind::InvalidInput, divided ? "an integer is divided by zero" : "an index read from a tensor is out of bounds")
         .at(fmt::format("in kernel '{}' of {}", step < s.manifest.steps.size() ? s.manifest.steps[step] : "?", s.name))
-        .help("check the values of integer inputs that the model uses as indices");
+        .help(fmt::format("check the values of integer inputs that the model {}", divided ? "divides by" : "uses as indices"));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (s.manifest.outputs[i].kind != OutputKind::BufferMutation) continue;

@@ -128,6 +128,7 @@ OperandText BodyPrinter::compute(ExprId id) {
         }
         uses_runtime_ = uses_runtime_ || is_special_function(o.op);
         const DType dtype = exprs_.dtype(o.operands[o.op == ScalarOp::Where ? 1 : 0]);
+        if (divides_integers(o)) operands[1] = checked_divisor(operands[1], dtype);
         return define(level, to_string(o.op), node.dtype, {scalar_text(o.op, dtype, operands), lanes});
       },
       [&](const loop::Convert& o) {
@@ -151,6 +152,30 @@ OperandText BodyPrinter::compute(ExprId id) {
       [&](const loop::Masked& o) { return masked(o, node.dtype); },
       [&](const loop::Accumulated& o) { return accumulator(o.id); },
       [&](const loop::Stashed& o) { return define(level, "kept", node.dtype, stash(o.id)); });
+}
+
+bool BodyPrinter::divides_integers(const loop::Compute& op) const {
+  using enum ScalarOp;
+  if (op.op != FloorDiv && op.op != TruncDiv && op.op != Mod && op.op != Fmod) return false;
+  const loop::ExprNode& divisor = exprs_.node(op.operands[1]);
+  if (is_floating(divisor.dtype)) return false;
+  const auto* literal = std::get_if<loop::Literal>(&divisor.op);
+  return literal == nullptr || match(
+      literal->value, [](bool v) { return !v; }, [](const sym::Expr& e) { return e.is_const(0); }, [](double v) { return v == 0; });
+}
+
+OperandText BodyPrinter::checked_divisor(const OperandText& divisor, DType dtype) {
+  uses_error_ = true;
+  const std::string mask = scopes_.empty() ? std::string() : scopes_.back().mask;
+  if (!divisor.lanes) {
+    // Where no lane divides, any divisor will do.
+    const std::string used = mask.empty() ? divisor.text
+                                          : fmt::format("any_lane({}) ? {} : {}", mask, divisor.text, literal_text(dtype, int64_t{1}));
+    return {fmt::format("nonzero<{}>({}, error)", register_type(dtype), used), false, true};
+  }
+  const std::string used = mask.empty() ? divisor.text
+                                        : fmt::format("select({0}, {1}, splat<{2}, W>(1))", mask, divisor.text, register_type(dtype));
+  return {fmt::format("nonzero(lanes, {}, error)", used), true, true};
 }
 
 void BodyPrinter::prepare_index(sym::Expr e) {

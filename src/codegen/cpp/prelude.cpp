@@ -260,15 +260,24 @@ INLINE void turn_tile(const T* from, int64_t jump, int64_t columns, int64_t rows
   for (; c < columns; ++c) for (int64_t r = 0; r < rows; ++r) tile[r * Stride + c] = from[c * jump + r];
 }
 
-// ---- indices read from tensors ----
+// ---- values that must not be: 1 an index out of bounds, 2 a zero divisor ----
+INLINE void report(int32_t code, int32_t* error) { __atomic_store_n(error, code, __ATOMIC_RELAXED); }
 INLINE int64_t checked_index(int64_t i, int64_t size, int32_t* error) {
   if ((uint64_t)i < (uint64_t)size) return i;
-  *error = 1;
+  report(1, error);
   return 0;
 }
 template <class L, class V> INLINE V checked_index(L lanes, V i, int64_t size, int32_t* error) {
   for (int l = 0; l < lanes.count; ++l) i[l] = checked_index(i[l], size, error);
   return i;
+}
+template <class T> INLINE T nonzero(T divisor, int32_t* error) {
+  if (divisor == 0) report(2, error);
+  return divisor;
+}
+template <class L, class V> INLINE V nonzero(L lanes, V divisor, int32_t* error) {
+  for (int l = 0; l < lanes.count; ++l) nonzero(divisor[l], error);
+  return divisor;
 }
 
 // ---- integer helpers ----

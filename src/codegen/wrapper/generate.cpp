@@ -167,7 +167,7 @@ class Generator {
                               slot->second, arguments));
     }
     counted.reset();
-    if (source.reports_errors) body_.write(fmt::format("if (error) return {};", number + 1));
+    if (source.reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
   }
 
   std::string integer_array(const std::vector<sym::Expr>& values) const {
