@@ -11,17 +11,25 @@ namespace {
 
 class Interpreted : public Callable {
  public:
-  explicit Interpreted(Program program) : program_(std::move(program)) {}
+  Interpreted(Program program, uint64_t seed) : program_(std::move(program)) { options_.random.seed = seed; }
   const Program& program() const override { return program_; }
-  std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return evaluate(program_, inputs); }
+  std::vector<HostTensor> call(std::span<const HostTensor> inputs) override {
+    std::vector<HostTensor> results = evaluate(program_, inputs, options_);
+    ++options_.random.call;
+    return results;
+  }
 
  private:
   Program program_;
+  EvaluateOptions options_;
 };
 
 class Compiled : public Callable {
  public:
-  Compiled(CompiledModel model, int threads) : model_(std::move(model)), executable_(model_.load(threads)) {}
+  Compiled(CompiledModel model, const LoadOptions& options)
+      : model_(std::move(model)), executable_(model_.load(options.threads)) {
+    executable_.set_seed(options.seed);
+  }
   const Program& program() const override { return model_.program; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
 
@@ -32,7 +40,7 @@ class Compiled : public Callable {
 
 class Packaged : public Callable {
  public:
-  explicit Packaged(Executable executable) : executable_(std::move(executable)) {}
+  Packaged(Executable executable, uint64_t seed) : executable_(std::move(executable)) { executable_.set_seed(seed); }
   const Program& program() const override { return executable_.manifest().signature; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
 
@@ -47,19 +55,19 @@ std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const Lo
     throw Error(ErrorKind::InvalidOption, fmt::format("there is no backend '{}'", options.backend))
         .help(fmt::format("backends: {}", kBackends));
   }
-  if (path.extension() == ".so") return std::make_unique<Packaged>(Executable::load(path, options.threads));
+  if (path.extension() == ".so") return std::make_unique<Packaged>(Executable::load(path, options.threads), options.seed);
   if (options.backend == "cpu") {
     CompileSession session(options.use_cache);
     CompileModelOptions how;
     how.compile_threads = options.threads;
-    return std::make_unique<Compiled>(session.compile_file(path, how), options.threads);
+    return std::make_unique<Compiled>(session.compile_file(path, how), options);
   }
   Program program = CompileSession::import(path);
   {
     ErrorContext context("decomposing the operators of {}", path.string());
     decompose(program);
   }
-  return std::make_unique<Interpreted>(std::move(program));
+  return std::make_unique<Interpreted>(std::move(program), options.seed);
 }
 
 }  // namespace toroid::cli

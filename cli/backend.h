@@ -28,6 +28,7 @@ struct LoadOptions {
   std::string backend = "cpu";
   int threads = 0;  // of the compiled program; 0: the default
   bool use_cache = true;
+  uint64_t seed = 0;  // of random operators
 };
 
 // A model (.pt2), compiled or interpreted, or a compiled program (.so). Throws Error{InvalidOption} for an unknown

@@ -63,12 +63,14 @@ Timing time_calls(F call) {
 int cmd_bench(int argc, const char* const* argv) {
   std::string model_path, inputs_path, json_path, device = "cpu";
   int threads = 0;
+  uint64_t seed = 0;
   bool no_cache = false;
   Flags flags("bench", "Times a model: median latency of a call, and compile time.");
   flags.add_option("MODEL", model_path, "a .pt2 file, or a program that 'toroid compile' made")->required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs (default: random)");
   flags.add_option("--device", device, "where to run")->check(CLI::IsMember({"cpu"}))->capture_default_str();
   flags.add_option("--threads", threads, "threads to use (default: all)")->check(CLI::Range(1, 1024));
+  flags.add_option("--seed", seed, "of random operators")->capture_default_str();
   flags.add_flag("--no-cache", no_cache, "compile everything anew");
   flags.add_option("--json", json_path, "write the figures as JSON");
   if (const auto status = flags.read(argc, argv)) return *status;
@@ -84,6 +86,7 @@ int cmd_bench(int argc, const char* const* argv) {
     model.emplace(session.compile_file(model_path));
     executable.emplace(model->load(threads));
   }
+  executable->set_seed(seed);
   const double compile_s = watch.seconds();
   const Program& signature = executable->manifest().signature;
   const std::vector<HostTensor> inputs =

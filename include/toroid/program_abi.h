@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 1
+#define TOROID_ABI_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +50,7 @@ typedef struct ToroidCall {
   char* arena;                  /* for temporaries, 64-byte aligned */
   const int64_t* offsets;       /* of each temporary in the arena, in bytes */
   const int64_t* symbols;       /* values of the size symbols */
+  const int64_t* random;        /* the seed of random operators, and the number of this call, both as bits of a uint64_t */
 } ToroidCall;
 
 #ifdef __cplusplus

@@ -25,6 +25,7 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 }
 
 bool applies(std::string_view op, std::string_view dtype) {
+  if (op.starts_with("philox")) return dtype == "i64";
   const bool on_bits = is_one_of(op, {"bit_and", "bit_or", "bit_xor", "bit_not"});
   if (dtype == "bool")
     return on_bits || is_one_of(op, {"add", "mul", "min", "max", "eq", "ne", "lt", "le", "gt", "ge", "where"});
@@ -42,6 +43,7 @@ bool applies(std::string_view op, std::string_view dtype) {
 // Results for arguments where the function is defined; elsewhere the evaluator and libraries may differ.
 std::string operands(std::string_view op, int arity, bool is_float) {
   if (op == "where") return "c, x, y";
+  if (op.starts_with("philox")) return "x, y, dy";
   if (is_one_of(op, {"pow", "igamma", "igammac", "zeta", "shift_left", "shift_right"}))
     return is_float ? "pa, pb" : "x, pb";
   if (is_one_of(op, {"floor_div", "trunc_div", "mod", "fmod"})) return is_float ? "y, dy" : "x, dy";

@@ -120,9 +120,11 @@ inline void expect_as_evaluated(std::string_view text, const std::vector<SymbolS
     const CompiledModel model = compiled(text);
     Executable executable = model.load(threads);
     const std::vector<bool> sums = made_of_sums_or_products(model.program.graph);
+    EvaluateOptions evaluation;
     for (const SymbolSizes& call : calls) {
       const std::vector<HostTensor> inputs = example_inputs(model.program, call);
-      const std::vector<HostTensor> expected = evaluate(model.program, inputs);
+      const std::vector<HostTensor> expected = evaluate(model.program, inputs, evaluation);
+      ++evaluation.random.call;
       const std::vector<HostTensor> outputs = executable.run(inputs);
       ASSERT_EQ(outputs.size(), expected.size());
       std::string where;

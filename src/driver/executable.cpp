@@ -124,6 +124,7 @@ struct Executable::State {
   bool prepared = false;
   std::vector<int64_t> symbol_values;
   std::vector<std::vector<int64_t>> output_sizes;
+  uint64_t random[2] = {0, 0};                            // seed, number of the next call
   ArenaPlan arena_plan;
   std::unique_ptr<AlignedBytes> arena;
   int64_t arena_size = 0;
@@ -217,8 +218,9 @@ std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
     outputs.emplace_back(s.manifest.outputs[i].dtype, s.output_sizes[i]);
     output_pointers.push_back(outputs.back().mutable_data<std::byte>());
   }
+  const int64_t random[] = {static_cast<int64_t>(s.random[0]), static_cast<int64_t>(s.random[1]++)};
   const ToroidCall call{input_pointers.data(),        s.constants.data(),     output_pointers.data(), s.arena->data,
-                        s.arena_plan.offsets.data(), s.symbol_values.data()};
+                        s.arena_plan.offsets.data(), s.symbol_values.data(), random};
   const int32_t failed = s.run(&s.host.table, &call);
   if (s.host.error) std::rethrow_exception(std::exchange(s.host.error, nullptr));
   if (failed != 0) {
@@ -237,6 +239,11 @@ std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
     }
   }
   return outputs;
+}
+
+void Executable::set_seed(uint64_t seed) {
+  state_->random[0] = seed;
+  state_->random[1] = 0;
 }
 
 const Manifest& Executable::manifest() const { return state_->manifest; }

@@ -28,6 +28,10 @@ class Executable {
   // Error{InvalidInput} that names the violated fact when the inputs do not fit.
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
 
+  // From the next call on random operators draw as in a program just loaded, with this seed instead of 0. Each call draws
+  // other numbers than the calls before.
+  void set_seed(uint64_t seed);
+
   const Manifest& manifest() const;
   int64_t arena_bytes() const;         // of the last call
   int64_t arena_lower_bound() const;

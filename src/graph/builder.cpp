@@ -126,6 +126,8 @@ Tensor Builder::arange(sym::Expr count, sym::Expr start, sym::Expr step, DType d
   return cast(index, dtype);
 }
 
+Tensor Builder::random_state() { return emit(RandomState{}, {}, {{.dtype = DType::I64, .sizes = {2}}})[0]; }
+
 Tensor Builder::constant(ConstantId id, TensorType type, std::string name) {
   const std::string saved = std::exchange(name_hint_, std::move(name));
   Tensor result = emit(Constant{id}, {}, {std::move(type)})[0];

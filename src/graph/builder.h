@@ -63,6 +63,7 @@ class Builder {
   Tensor iota(Sizes sizes, int64_t dim, DType dtype = DType::I64);
   // start + step*i for i in [0, count), as I64 or another dtype.
   Tensor arange(sym::Expr count, sym::Expr start = 0, sym::Expr step = 1, DType dtype = DType::I64);
+  Tensor random_state();  // I64 [2]: seed and call, the same node each time
   Tensor constant(ConstantId id, TensorType type, std::string name);
 
   // ---- element by element. Operands are broadcast; pointwise() needs equal dtypes already (Where: Bool, T, T).

@@ -67,6 +67,7 @@ struct HigherOrder {                         // cond, while_loop, map, scan: imp
 
 struct Full { Scalar value; };               // every element is value
 struct Iota { int dim; };                    // element [.., i, ..] is i, at position `dim`
+struct RandomState {};                       // I64 [2]: the seed that the caller chose, and the number of this call
 struct Pointwise { ScalarOp op; };           // element by element
 struct Cast {};                              // to the output's dtype: floats to integers truncate, to Bool is `!= 0`
 struct Bitcast {};                           // the same bits as the output's dtype, of equal size
@@ -113,8 +114,9 @@ struct Library {                             // computed by a library kernel in 
   std::vector<Scalar> attributes;
 };
 
-using Op = std::variant<Input, Constant, Aten, HigherOrder, Full, Iota, Pointwise, Cast, Bitcast, Expand, Permute, Reshape, Slice,
-                        Remap, Pad, Cat, Gather, Scatter, Reduce, Scan, Sort, Matmul, Convolution, Attention, Library>;
+using Op = std::variant<Input, Constant, Aten, HigherOrder, Full, Iota, RandomState, Pointwise, Cast, Bitcast, Expand, Permute,
+                        Reshape, Slice, Remap, Pad, Cat, Gather, Scatter, Reduce, Scan, Sort, Matmul, Convolution, Attention,
+                        Library>;
 
 // ----------------------------------------------------------------------------------------------------------------------
 

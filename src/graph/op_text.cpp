@@ -112,6 +112,7 @@ std::string to_string(const Op& op) {
       [](const HigherOrder& o) { return fmt::format("higher_order::{}({})", o.name, arguments(o.arguments)); },
       [](const Full& o) { return fmt::format("full(value={})", to_string(o.value)); },
       [](const Iota& o) { return fmt::format("iota(dim={})", o.dim); },
+      [](const RandomState&) -> std::string { return "random_state"; },
       [](const Pointwise& o) { return std::string(to_string(o.op)); },
       [](const Cast&) -> std::string { return "cast"; }, [](const Bitcast&) -> std::string { return "bitcast"; },
       [](const Expand&) -> std::string { return "expand"; },

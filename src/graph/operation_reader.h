@@ -90,6 +90,7 @@ class OperationReader : public TextReader {
     }
     if (name == "full") return attribute("value"), Full{scalar()};
     if (name == "iota") return Iota{dim()};
+    if (name == "random_state") return RandomState{};
     if (name == "cast") return Cast{};
     if (name == "bitcast") return Bitcast{};
     if (name == "expand") return Expand{};

@@ -84,6 +84,7 @@ class Rules {
     dim_in_range(op.dim, declared().rank());
     return {declared()};
   }
+  std::vector<TensorType> types(const RandomState&) { return takes(0), std::vector{tensor(DType::I64, {2})}; }
   std::vector<TensorType> types(const Pointwise& op) {
     takes(static_cast<size_t>(arity(op.op)));
     const size_t first = op.op == ScalarOp::Where ? 1 : 0;
@@ -92,6 +93,8 @@ class Rules {
       same_sizes(operand(0).sizes, operand(i).sizes);
       if (i > first) same_dtype(operand(first).dtype, operand(i).dtype);
     }
+    const bool draws = op.op == ScalarOp::PhiloxLow || op.op == ScalarOp::PhiloxHigh;
+    require(!draws || operand(0).dtype == DType::I64, "{} is defined on i64, not {}", to_string(op_), to_string(operand(0).dtype));
     return {tensor(result_dtype(op.op, operand(first).dtype), operand(0).sizes)};
   }
   std::vector<TensorType> types(const Cast&) {

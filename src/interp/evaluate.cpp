@@ -9,6 +9,7 @@
 #include "interp/scalar.h"
 #include "support/error.h"
 #include "support/match.h"
+#include "support/philox.h"
 
 namespace toroid {
 namespace {
@@ -76,7 +77,19 @@ HostTensor where(const HostTensor& condition, const HostTensor& a, const HostTen
   return out;
 }
 
+HostTensor philox(ScalarOp op, std::span<const HostTensor> operands) {
+  std::vector<int64_t> bits = operands[0].to_ints();
+  const std::vector<int64_t> key = operands[1].to_ints();
+  const std::vector<int64_t> high = operands[2].to_ints();
+  for (size_t i = 0; i < bits.size(); ++i) {
+    const PhiloxBlock block = philox_4x32_10(static_cast<uint64_t>(bits[i]), static_cast<uint64_t>(high[i]), static_cast<uint64_t>(key[i]));
+    bits[i] = static_cast<int64_t>(op == ScalarOp::PhiloxLow ? block.low() : block.high());
+  }
+  return HostTensor::from_ints(DType::I64, operands[0].sizes(), bits);
+}
+
 HostTensor pointwise(ScalarOp op, std::span<const HostTensor> operands) {
+  if (op == ScalarOp::PhiloxLow || op == ScalarOp::PhiloxHigh) return philox(op, operands);
   if (op == ScalarOp::Where) return where(operands[0], operands[1], operands[2]);
   const HostTensor& a = operands[0];
   const DType dtype = a.dtype();
@@ -240,6 +253,10 @@ class Evaluator {
         [&](const HigherOrder& op) { return higher_order(node, op, in); },
         [&](const Full& op) { return Results{full(type(node).dtype, sizes(node), op.value, symbols_)}; },
         [&](const Iota& op) { return Results{iota(type(node).dtype, sizes(node), op.dim)}; },
+        [&](const RandomState&) {
+          const int64_t state[] = {static_cast<int64_t>(options_.random.seed), static_cast<int64_t>(options_.random.call)};
+          return Results{HostTensor::from_ints(DType::I64, {2}, state)};
+        },
         [&](const Pointwise& op) { return Results{pointwise(op.op, in)}; },
         [&](const Cast&) { return Results{cast(in[0], type(node).dtype)}; },
         [&](const Bitcast&) { return Results{in[0].bitcast(type(node).dtype)}; },

@@ -15,9 +15,16 @@
 
 namespace toroid {
 
+// What random operators draw from, beside their own place in the program: equal states give equal numbers.
+struct RandomSeed {
+  uint64_t seed = 0;
+  uint64_t call = 0;  // how many calls went before
+};
+
 struct EvaluateOptions {
   // Called after each node of the main graph and of subgraphs with its results: for printing intermediate values.
-  std::function<void(const Graph& graph, const Node& node, std::span<const HostTensor> results)> after_node;
+  std::function<void(const Graph& graph, const Node& node, std::span<const HostTensor> results)> after_node = {};
+  RandomSeed random = {};
 };
 
 // All of the graph's outputs (see Program::outputs for which are the user's). Throws Error{InvalidInput} when the

@@ -209,6 +209,8 @@ double apply(ScalarOp op, DType dtype, double a, double b) {
     case ScalarOp::BitXor:
     case ScalarOp::ShiftLeft:
     case ScalarOp::ShiftRight:
+    case ScalarOp::PhiloxLow:
+    case ScalarOp::PhiloxHigh:
     case ScalarOp::Where: break;
   }
   TOROID_CHECK(false, "{} is not defined on floats", to_string(op));

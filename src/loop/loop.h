@@ -92,7 +92,7 @@ class ExprTable {
   std::unordered_map<std::string, sym::Expr> value_of_expr_;
 };
 
-enum class BufferKind : uint8_t { Input, Constant, Output, Temporary };
+enum class BufferKind : uint8_t { Input, Constant, Output, Temporary, RandomState };
 
 struct Buffer {
   std::string name;

@@ -241,6 +241,11 @@ class Lowering {
           const sym::Expr axis = axes[static_cast<size_t>(op.dim)];
           define(node.outputs[0], std::move(axes), exprs().index(axis, dtype(node.outputs[0])), {});
         },
+        [&](const RandomState&) {
+          const BufferId buffer = new_buffer(node.outputs[0]);
+          loops_->buffer(buffer).kind = loop::BufferKind::RandomState;
+          define_buffer(node.outputs[0], buffer);
+        },
         [&](const Pointwise& op) { lower_pointwise(node, op); }, [&](const Cast&) { lower_cast(node); },
         [&](const Bitcast&) {
           std::vector<sym::Expr> axes = fresh_axes(sizes(node.outputs[0]));

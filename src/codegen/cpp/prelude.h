@@ -10,5 +10,7 @@
 namespace toroid::codegen {
 
 extern const std::string_view kPrelude;
+// Behind it in files whose kernels draw random numbers.
+extern const std::string_view kRandomPrelude;
 
 }  // namespace toroid::codegen

@@ -28,7 +28,7 @@ struct ToroidRuntime {
 };
 struct ToroidCall {
   const void* const* inputs; const void* const* constants; void* const* outputs; char* arena;
-  const int64_t* offsets; const int64_t* symbols;
+  const int64_t* offsets; const int64_t* symbols; const int64_t* random;
 };
 template <class F> INLINE void parallel(const ToroidRuntime* runtime, int64_t n, int64_t grain, F f) {
   runtime->parallel_for(runtime, n, grain, [](void* p, int64_t begin, int64_t end) { (*(F*)p)(begin, end); }, &f);
@@ -279,6 +279,7 @@ class Generator {
         const loop::BufferId id{static_cast<uint32_t>(b)};
         const loop::Buffer& each = buffer(id);
         if (each.kind == loop::BufferKind::Input) declare(id, "const ", fmt::format("call->inputs[{}]", each.position));
+        if (each.kind == loop::BufferKind::RandomState) declare(id, "const ", "call->random");
         if (each.kind == loop::BufferKind::Output) declare(id, "", fmt::format("call->outputs[{}]", each.position));
       }
       for (size_t i = 0; i < result_.constants.size(); ++i) declare(result_.constants[i], "const ", fmt::format("call->constants[{}]", i));
@@ -308,7 +309,10 @@ class Generator {
 
   // Few units, each with the whole prelude: a second compiler pays off only when there is enough for it to do.
   void assemble() {
-    const std::string start = std::string(kPrelude) + std::string(kAbi);
+    const bool draws = std::any_of(result_.kernels.begin(), result_.kernels.end(), [](const GeneratedKernel& kernel) {
+      return kernel.text.find("op_philox_") != std::string::npos;
+    });
+    const std::string start = std::string(kPrelude) + std::string(draws ? kRandomPrelude : "") + std::string(kAbi);
     std::string wrapper_text = wrapper();
     size_t total = 0;
     for (const GeneratedKernel& kernel : result_.kernels) total += kernel.text.size();

@@ -190,7 +190,7 @@ std::vector<Tensor> Decomposer::call(std::string_view op, std::vector<Value> val
       arguments.emplace_back(std::move(list));
     }
   }
-  Decomposer inner{b, program, {}};
+  Decomposer inner{b, program, {}, {}, streams};
   return function(inner, Args(b, *schema, arguments, std::move(inputs)));
 }
 

@@ -88,10 +88,11 @@ std::string describe(const Provenance& provenance, std::string_view op, std::str
 
 class GraphDecomposer {
  public:
-  GraphDecomposer(Program& program, const Graph& source, Graph& target)
+  GraphDecomposer(Program& program, const Graph& source, Graph& target, RandomStreams* streams)
       : program_(program),
         source_(source),
         target_(target),
+        streams_(streams),
         builder_(target, *program.symbols, &program.guards),
         memory_(builder_, [this](Builder& b, const ViewStep& step, Tensor x) { return apply_view(b, step, x); }),
         views_(source.num_values()),
@@ -258,7 +259,8 @@ class GraphDecomposer {
     std::vector<Tensor> inputs;
     for (ValueId input : node.inputs) inputs.push_back(read(input));
     const size_t first_new_value = target_.num_values();
-    Decomposer d{builder_, program_, recorded_types(node)};
+    if (streams_ != nullptr) streams_->begin_node();
+    Decomposer d{builder_, program_, recorded_types(node), {}, streams_};
     std::vector<Tensor> results = apply(builder_, id, inputs, d);
     if (results.size() < node.outputs.size()) results.resize(node.outputs.size());  // an error if one of them is read
 
@@ -371,6 +373,7 @@ class GraphDecomposer {
   Program& program_;
   const Graph& source_;
   Graph& target_;
+  RandomStreams* streams_;  // null where nothing may be drawn
   Builder builder_;
   Memory memory_;
   std::vector<std::optional<ViewId>> views_;  // by the model's value
@@ -385,6 +388,28 @@ bool lists_mutation(const Program& program, const std::string& target) {
            (spec.kind == OutputKind::BufferMutation || spec.kind == OutputKind::InputMutation ||
             spec.kind == OutputKind::ParameterMutation);
   });
+}
+
+// Which subgraphs one call of the program may run several times: those of loops, and what these use.
+std::vector<bool> repeated_subgraphs(const Program& program) {
+  std::vector<bool> repeated(program.subgraphs.size());
+  bool changed = true;
+  auto visit = [&](const Graph& graph, bool is_repeated) {
+    for (const Node& node : graph.nodes()) {
+      const auto* op = std::get_if<HigherOrder>(&node.op);
+      if (op == nullptr || (op->name == "cond" && !is_repeated)) continue;
+      for (const Argument& argument : op->arguments) {
+        const auto* ref = std::get_if<SubgraphRef>(&argument);
+        if (ref == nullptr || repeated[ref->index]) continue;
+        repeated[ref->index] = changed = true;
+      }
+    }
+  };
+  while (std::exchange(changed, false)) {
+    visit(program.graph, false);
+    for (size_t i = 0; i < program.subgraphs.size(); ++i) visit(program.subgraphs[i], repeated[i]);
+  }
+  return repeated;
 }
 
 std::string missing_message(const std::vector<MissingOp>& missing) {
@@ -413,9 +438,12 @@ void decompose(Program& program) {
     throw error.help(fmt::format("'toroid ops --missing {}' lists every unsupported operator", program.name));
   }
 
-  for (Graph& subgraph : program.subgraphs) {
+  RandomStreams streams;
+  const std::vector<bool> repeated = repeated_subgraphs(program);
+  for (size_t i = 0; i < program.subgraphs.size(); ++i) {
+    Graph& subgraph = program.subgraphs[i];
     Graph core;
-    GraphDecomposer decomposer(program, subgraph, core);
+    GraphDecomposer decomposer(program, subgraph, core, repeated[i] ? nullptr : &streams);
     decomposer.run();
     auto refuse = [](auto, Tensor) {
       throw Error(ErrorKind::Unsupported,
@@ -426,7 +454,7 @@ void decompose(Program& program) {
   }
 
   Graph core;
-  GraphDecomposer decomposer(program, program.graph, core);
+  GraphDecomposer decomposer(program, program.graph, core, &streams);
   decomposer.run();
   program.outputs.resize(core.outputs.size());
   auto add_output = [&](OutputKind kind, const std::string& target, Tensor value) {

@@ -63,6 +63,19 @@ class Args {
   std::vector<Tensor> inputs_;
 };
 
+// Numbers the draws of a program: each random operator by its place among them, each of an operator's draws within it. So an
+// edit elsewhere in the model, or a pass, changes no stream.
+class RandomStreams {
+ public:
+  void begin_node() { draws_ = 0; }
+  // A stream that no other draw of the program has: below 2^24.
+  int64_t next();
+
+ private:
+  int64_t nodes_ = 0;  // that drew
+  int64_t draws_ = 0;  // of the node at hand
+};
+
 // What a decomposition may use beside its arguments.
 struct Decomposer {
   Builder& b;
@@ -71,6 +84,7 @@ struct Decomposer {
   std::vector<TensorType> recorded;
   // New values of arguments that the operator updates in place although its schema does not say so.
   std::vector<std::pair<std::string, Tensor>> writes = {};
+  RandomStreams* streams = nullptr;  // null where nothing may be drawn
   // The tensor passed as `parameter` holds `value` from now on. For the operator of the node itself: writes of an operator
   // applied through call() are dropped.
   void write(std::string_view parameter, Tensor value) { writes.emplace_back(parameter, value); }
@@ -136,7 +150,9 @@ std::span<const DecompositionRow> convolution_rows();     // convolution.cpp: co
 std::span<const DecompositionRow> pooling_rows();         // pooling.cpp: average, max and adaptive pooling
 std::span<const DecompositionRow> resampling_rows();      // resampling.cpp: upsampling
 std::span<const DecompositionRow> grid_sampling_rows();   // grid_sampling.cpp: grid_sampler, affine_grid
-std::span<const DecompositionRow> normalization_rows();   // normalization.cpp: batch, layer, group, rms norm, dropout
+std::span<const DecompositionRow> normalization_rows();   // normalization.cpp: batch, layer, group, rms norm
+std::span<const DecompositionRow> dropout_rows();         // dropout.cpp: what training drops at random
+std::span<const DecompositionRow> random_rows();          // random.cpp: rand, normal, bernoulli, randint, randperm
 std::span<const DecompositionRow> attention_rows();       // attention.cpp
 std::span<const DecompositionRow> loss_rows();            // loss.cpp: losses
 std::span<const DecompositionRow> cross_entropy_rows();   // cross_entropy.cpp: nll_loss, cross_entropy_loss

@@ -1,4 +1,4 @@
-// Batch, layer, group, instance and RMS normalisation; dropout as it is outside training.
+// Batch, layer, group, instance and RMS normalisation.
 //
 // All of them are (x - mean) * rsqrt(variance + eps), then a scale and a shift, over different dims. Mean and variance
 // come from one Welford reduction, computed in F32 for reduced floats and rounded once at the end.
@@ -293,29 +293,6 @@ std::vector<Tensor> embedding_renorm(Decomposer& d, const Args& a) {
   return {b.where(too_long, shorter, weight)};
 }
 
-// ---- dropout --------------------------------------------------------------------------------------------------------
-
-// Nothing outside training. In training it draws random numbers, which only p = 0 and p = 1 make unnecessary.
-Tensor drop(Decomposer& d, const Args& a, Tensor x, double p, bool training) {
-  if (!training || p == 0) return x;
-  if (p == 1) return d.b.full(x.sizes(), x.dtype(), 0.0);
-  throw Error(ErrorKind::Unsupported,
-              fmt::format("{} with p = {} in training draws random numbers", a.schema().name, p))
-      .help("export the model in evaluation mode (model.eval())");
-}
-
-std::vector<Tensor> dropout(Decomposer& d, const Args& a) {
-  Tensor x = a.tensor(a.schema().parameters[0].name);  // dropout_ calls it self
-  return {drop(d, a, x, a.number("p"), a.flag("train"))};
-}
-
-std::vector<Tensor> native_dropout(Decomposer& d, const Args& a) {
-  Tensor x = a.tensor("input");
-  const double p = a.number("p");
-  const bool training = !a.has("train") || a.flag("train");
-  return {drop(d, a, x, p, training), d.b.full(x.sizes(), DType::Bool, !training || p == 0)};
-}
-
 constexpr DecompositionRow kRows[] = {
     {"aten::batch_norm", batch_norm},
     {"aten::native_batch_norm", native_batch_norm},
@@ -337,11 +314,6 @@ constexpr DecompositionRow kRows[] = {
     {"aten::_weight_norm", weight_norm},
     {"aten::_weight_norm_interface", weight_norm_interface},
     {"aten::embedding_renorm", embedding_renorm},
-    {"aten::dropout", dropout},
-    {"aten::feature_dropout", dropout},
-    {"aten::alpha_dropout", dropout},
-    {"aten::feature_alpha_dropout", dropout},
-    {"aten::native_dropout", native_dropout},
 };
 
 }  // namespace

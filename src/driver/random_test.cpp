@@ -1,0 +1,84 @@
+// Compiled random numbers: bit for bit the evaluator's, whatever the kernel looks like.
+#include <gtest/gtest.h>
+
+#include "driver/compiled_for_test.h"
+
+namespace toroid {
+namespace {
+
+void expect_equal_bytes(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(a[i].sizes(), b[i].sizes());
+    EXPECT_TRUE(std::ranges::equal(a[i].bytes(), b[i].bytes())) << "output " << i;
+  }
+}
+
+// Vectors of every width (a kernel's follows from its widest dtype), tails, transposed stores, sizes of 0 and 1, symbolic
+// sizes, and draws alone and within larger kernels.
+TEST(Random, CompiledBitsAreTheEvaluators) {
+  const CompiledModel model = compiled(R"(sym s in [2, 1000]
+graph(x: f32[s, 5], y: f64[3, 7]) {
+  a: f32[1] = aten::rand([1])
+  b: f32[] = aten::rand([])
+  c: f64[3, 37] = aten::rand([3, 37], dtype=dtype.f64)
+  d: f16[2, 3, 41] = aten::rand([2, 3, 41], dtype=dtype.f16)
+  e: bf16[129] = aten::rand([129], dtype=dtype.bf16)
+  f: f32[s, 5] = aten::rand([s, 5])
+  g: f32[5, s] = permute(f, dims=[1, 0])
+  h: f32[s, 5] = add(f, x)
+  i: f32[5] = reduce.max(f, dims=[0])
+  j: f32[0, 4] = aten::rand([0, 4])
+  k: f32[300, 1000] = aten::rand([300, 1000])
+  r = random_state()
+  seed: i64[1] = slice(r, starts=[0], steps=[1])
+  call: i64[1] = slice(r, starts=[1], steps=[1])
+  n: i64[61] = iota(dim=0)
+  seeds: i64[61] = expand(seed)
+  calls: i64[61] = expand(call)
+  low: i64[61] = philox_low(n, seeds, calls)
+  high: i64[61] = philox_high(n, calls, seeds)
+  return a, b, c, d, e, f, g, h, i, j, k, low, high
+})");
+  for (const int threads : {1, 2, 5}) {
+    Executable executable = model.load(threads);
+    for (const uint64_t seed : {uint64_t{0}, uint64_t{7}, ~uint64_t{0}}) {
+      executable.set_seed(seed);
+      for (uint64_t call = 0; call < 2; ++call) {
+        const std::vector<HostTensor> inputs = example_inputs(model.program, {{"s", 37}});
+        expect_equal_bytes(executable.run(inputs), evaluate(model.program, inputs, {.random = {seed, call}}));
+      }
+    }
+  }
+}
+
+// The same operator draws the same numbers, alone in a kernel or in the middle of one, used once or twice.
+TEST(Random, FusionChangesNothing) {
+  Executable alone = compiled("graph() {\n  r: f32[50, 20] = aten::rand([50, 20])\n  return r\n}\n").load();
+  Executable fused = compiled(R"(graph(x: f32[50, 20]) {
+  r: f32[50, 20] = aten::rand([50, 20])
+  s: f32[50] = reduce.sum(r, dims=[1])
+  t: f32[20, 50] = permute(r, dims=[1, 0])
+  u: f32[50, 20] = mul(r, x)
+  v: f32[50, 20] = exp(u)
+  return v, s, t, r
+})").load();
+  const std::vector<HostTensor> x = {HostTensor::from_doubles(DType::F32, {50, 20}, std::vector<double>(1000, 1.0))};
+  expect_equal_bytes({fused.run(x)[3]}, alone.run({}));
+}
+
+TEST(Random, CallsDifferAndSeedsRepeat) {
+  Executable executable = compiled("graph() {\n  r: f32[64] = aten::rand([64])\n  q: f32[64] = aten::rand([64])\n  return r, q\n}\n").load();
+  const std::vector<HostTensor> first = executable.run({});
+  const std::vector<HostTensor> second = executable.run({});
+  EXPECT_NE(first[0].to_doubles(), first[1].to_doubles());
+  EXPECT_NE(first[0].to_doubles(), second[0].to_doubles());
+  executable.set_seed(1);
+  EXPECT_NE(executable.run({})[0].to_doubles(), first[0].to_doubles());
+  executable.set_seed(0);
+  expect_equal_bytes(executable.run({}), first);
+  expect_equal_bytes(executable.run({}), second);
+}
+
+}  // namespace
+}  // namespace toroid
