@@ -1,4 +1,10 @@
 // toroid ops [--missing MODEL]
+//
+// Supported operators are printed one a line, then how many of the schema list they are. Missing ones are printed one a
+// line, each followed by a line for every other line of the model's source that uses it:
+//
+//   aten::fft_rfft	3 uses	first at 'fft_rfft' in encoder (Encoder), model.py:12, in forward: y = torch.fft.rfft(x)
+//   		also at 'fft_rfft_2', model.py:20, in forward: z = torch.fft.rfft(y)
 #include <fmt/format.h>
 
 #include "command.h"
@@ -11,9 +17,15 @@ namespace toroid::cli {
 namespace {
 
 void list_supported() {
+  size_t supported = 0, known = 0;
   for (std::string_view name : schema_names()) {
-    if (find_decomposition(*find_schema(name)) != nullptr) fmt::print("{}\n", name);
+    const bool is_supported = find_decomposition(*find_schema(name)) != nullptr;
+    if (is_supported) fmt::print("{}\n", name);
+    if (!name.starts_with("aten::")) continue;
+    ++known;
+    if (is_supported) ++supported;
   }
+  fmt::print("{} of the {} overloads of ATen that an exported program can hold are supported\n", supported, known);
 }
 
 bool is_supported(const OperatorUse& use) {
@@ -22,13 +34,20 @@ bool is_supported(const OperatorUse& use) {
   return schema != nullptr && find_decomposition(*schema) != nullptr;
 }
 
+std::string describe(const Provenance& place) {
+  std::string text = fmt::format("'{}'", place.name);
+  if (!place.module.empty()) text += fmt::format(" in {}", place.module);
+  if (!place.source.empty()) text += fmt::format(", {}", place.source);
+  return text;
+}
+
 int list_missing(const std::string& model) {
   int missing = 0;
   for (const OperatorUse& use : pt2_operators(model)) {
     if (is_supported(use)) continue;
     ++missing;
-    fmt::print("{}\t{} use{}\tfirst at '{}'{}\n", use.op, use.uses, use.uses == 1 ? "" : "s", use.first.name,
-               use.first.source.empty() ? "" : ", " + use.first.source);
+    fmt::print("{}\t{} use{}\tfirst at {}\n", use.op, use.uses, use.uses == 1 ? "" : "s", describe(use.first));
+    for (const Provenance& place : use.others) fmt::print("\t\talso at {}\n", describe(place));
   }
   return missing;
 }

@@ -35,6 +35,7 @@ class Cli : public testing::Test {
     int exit_code;
     std::string errors;
     double seconds;
+    std::string output;
   };
 
   fs::path path(std::string_view name) const { return folder_.path() / name; }
@@ -49,7 +50,7 @@ class Cli : public testing::Test {
     std::string errors = std::regex_replace(result.errors, std::regex("compiling kernels[^\n]*\n"), "");
     replace_all(errors, kDigits.string(), "DIGITS");
     replace_all(errors, folder_.path().string(), "FOLDER");
-    return {result.exit_code, errors, result.seconds};
+    return {result.exit_code, errors, result.seconds, result.output};
   }
 
   // Fails with exactly this message and leaves no file behind but those that were there.
@@ -179,6 +180,48 @@ TEST_F(Cli, ReportsAllUnknownOperatorsTogether) {
                  "  while reading models/model.json\n"
                  "  while importing bad.pt2\n"
                  "  help: 'toroid ops --missing bad.pt2' lists every unsupported operator\n");
+}
+
+TEST_F(Cli, ListsEveryMissingOperatorWithTheModelsOwnLines) {
+  write_edited_model([](std::string_view name, std::string& data) {
+    if (!name.ends_with("model.json")) return true;
+    replace_all(data, "aten.relu.default", "aten.frobnicate.default");
+    replace_all(data, "aten.softmax.int", "mylib.magic.default");
+    return true;
+  });
+  const Outcome outcome = toroid({"ops", "--missing", "bad.pt2"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.errors, "");
+  EXPECT_EQ(
+      outcome.output,
+      "aten::frobnicate\t3 uses\tfirst at 'relu' in 2 (ReLU), activation.py:143, in forward: "
+      "return F.relu(input, inplace=self.inplace)\n"
+      "\t\talso at 'relu_1' in 3 (Residual), train.py:38, in forward: return F.relu(x + self.norm(self.conv(x)))\n"
+      "mylib::magic\t1 use\tfirst at 'softmax' in 12 (Softmax), activation.py:1815, in forward: "
+      "return F.softmax(input, self.dim, _stacklevel=5)\n");
+}
+
+TEST_F(Cli, CountsTheSupportedOverloads) {
+  const Outcome outcome = toroid({"ops"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.output.find("\naten::add.Tensor\n"), std::string::npos);
+  const std::string last = outcome.output.substr(outcome.output.rfind('\n', outcome.output.size() - 2) + 1);
+  int supported = 0, known = 0, length = 0;
+  ASSERT_EQ(
+      std::sscanf(last.c_str(), "%d of the %d overloads of ATen that an exported program can hold are supported\n%n",
+                  &supported, &known, &length),
+      2)
+      << last;
+  EXPECT_EQ(length, static_cast<int>(last.size()));
+  const auto lines_of_aten = [&] {
+    int count = 0;
+    for (size_t at = outcome.output.find("aten::"); at != std::string::npos;
+         at = outcome.output.find("\naten::", at + 1))
+      ++count;
+    return count;
+  };
+  EXPECT_EQ(supported, lines_of_aten());
+  EXPECT_GT(known, supported);
 }
 
 // ---- the inputs -----------------------------------------------------------------------------------------------------

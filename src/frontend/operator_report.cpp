@@ -1,11 +1,16 @@
 #include "frontend/operator_report.h"
 
+#include <algorithm>
+
 namespace toroid {
 
 void OperatorCounter::add(const Provenance& place, bool is_known) {
   const auto [found, is_new] = by_name_.try_emplace(place.op, uses_.size());
   if (is_new) uses_.push_back({.op = place.op, .uses = 0, .is_known = is_known, .first = place});
-  ++uses_[found->second].uses;
+  OperatorUse& use = uses_[found->second];
+  ++use.uses;
+  auto is_there = [&](const Provenance& other) { return other.source == place.source; };
+  if (!is_there(use.first) && std::none_of(use.others.begin(), use.others.end(), is_there)) use.others.push_back(place);
 }
 
 Error unsupported_operators(std::span<const OperatorUse> operators, std::string_view model_file) {

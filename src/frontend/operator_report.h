@@ -12,12 +12,13 @@
 
 namespace toroid {
 
-// An operator of a model and the first place that uses it.
+// An operator of a model and where the model uses it.
 struct OperatorUse {
   std::string op;  // "aten::linear", "mylib::fast_norm", "higher_order::cond"
   size_t uses = 0;
   bool is_known = true;  // PyTorch's own operator, so that its schema is known
   Provenance first;
+  std::vector<Provenance> others = {};  // the first use from each further line of the model's source
 };
 
 // Counts operators in the order of their first use.

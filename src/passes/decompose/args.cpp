@@ -149,7 +149,13 @@ std::string Args::text(std::string_view name) const {
 }
 
 std::optional<DType> Args::dtype(std::string_view name) const {
-  if (!has(name)) return std::nullopt;
+  if (!has(name)) {
+    for (const Parameter& parameter : schema_.parameters) {
+      if (name == "dtype" && parameter.name == "out" && parameter.mutated && !parameter.is_list)
+        return tensor("out").dtype();
+    }
+    return std::nullopt;
+  }
   const Argument& argument = raw(name);
   if (const auto* dtype = std::get_if<DType>(&argument)) return *dtype;
   wrong_kind(schema_, name, argument, "a dtype");

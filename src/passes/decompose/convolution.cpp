@@ -181,6 +181,8 @@ constexpr DecompositionRow kRows[] = {
     {"aten::conv_transpose3d.input", conv_transpose},
     {"aten::convolution", convolution},
     {"aten::_convolution", convolution},
+    {"aten::_convolution.deprecated", convolution},
+    {"aten::_convolution_mode", conv_named_padding},
     {"aten::convolution_overrideable", convolution},
     {"aten::im2col", im2col},
     {"aten::col2im", col2im},

@@ -26,9 +26,10 @@ bool is_one_of(std::string_view name, const std::string_view (&names)[N]) {
 }
 
 // In-place operators that change how a tensor is seen, not what is in memory.
-constexpr std::string_view kInPlaceViews[] = {
-    "aten::t_",        "aten::transpose_",  "aten::squeeze_", "aten::unsqueeze_", "aten::swapaxes_",
-    "aten::swapdims_", "aten::as_strided_", "aten::detach_",  "aten::resize_",    "aten::resize_as_"};
+constexpr std::string_view kInPlaceViews[] = {"aten::t_",          "aten::transpose_",     "aten::squeeze_",
+                                              "aten::unsqueeze_",  "aten::swapaxes_",      "aten::swapdims_",
+                                              "aten::as_strided_", "aten::detach_",        "aten::resize_",
+                                              "aten::resize_as_",  "aten::requires_grad_", "aten::_resize_output_"};
 // Operators whose result may be their argument although the schema does not say so.
 constexpr std::string_view kMayReturnInput[] = {
     "aten::dropout",    "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout",
@@ -45,12 +46,13 @@ constexpr std::string_view kConversions[] = {"aten::to",
 constexpr std::string_view kReshapes[] = {"aten::reshape", "aten::reshape_as", "aten::flatten", "aten::ravel"};
 
 // Operators whose results torch.export describes wrongly: it gives an LSTM's last states an extra dim of size 1, and the
-// indices and counts beside unique values the dtype of the values; it overlooks the weights of bincount, and that a mask
-// may be larger than what it selects from.
+// indices and counts beside unique values the dtype of the values; it overlooks the weights of bincount, that a mask may
+// be larger than what it selects from, and that signs are Bool.
 constexpr std::string_view kRecordedWrongly[] = {"aten::lstm.input",         "aten::_unique",
                                                  "aten::_unique2",           "aten::unique_dim",
                                                  "aten::unique_consecutive", "aten::unique_dim_consecutive",
-                                                 "aten::bincount",           "aten::masked_select"};
+                                                 "aten::bincount",           "aten::masked_select",
+                                                 "prims::signbit"};
 
 std::vector<sym::Expr> strides_of(const TensorType& type) {
   return type.strides.empty() ? contiguous_strides(type.sizes) : type.strides;

@@ -52,7 +52,7 @@ class Args {
   Scalar scalar(std::string_view name) const;         // Scalar, float, int or bool
   bool flag(std::string_view name) const;
   std::string text(std::string_view name) const;
-  std::optional<DType> dtype(std::string_view name) const;
+  std::optional<DType> dtype(std::string_view name) const;  // "dtype", when not given, is that of the tensor `out`
 
  private:
   size_t position(std::string_view name) const;
@@ -162,6 +162,12 @@ std::span<const DecompositionRow> linalg_rows();          // linalg.cpp: decompo
 std::span<const DecompositionRow> matrix_norm_rows();     // matrix_norm.cpp
 std::span<const DecompositionRow> backward_rows();        // backward.cpp
 std::span<const DecompositionRow> foreach_rows();         // foreach.cpp: operators over lists of tensors
+std::span<const DecompositionRow> prims_rows();           // prims.cpp: PyTorch's primitive operators
+std::span<const DecompositionRow> second_name_rows();     // second_names.cpp: operators that are another one, or nearly
+std::span<const DecompositionRow> statistics_rows();      // statistics.cpp: quantile, cov, corrcoef
+std::span<const DecompositionRow> optimizer_rows();       // fused_optimizers.cpp: _fused_adam, _amp_update_scale
+std::span<const DecompositionRow> named_conv_rows();      // convolution_names.cpp: slow_conv3d, conv_tbc
+std::span<const DecompositionRow> norm_part_rows();       // batch_norm_parts.cpp: batch_norm_stats, cudnn_batch_norm
 std::span<const DecompositionRow> mutation_rows();        // mutation.cpp: copy, fill, zero: what only in-place spellings need
 
 std::vector<std::span<const DecompositionRow>> decomposition_families();  // all of the tables

@@ -4,6 +4,7 @@
 //
 //   aten::relu_            in place       -> aten::relu
 //   aten::add.out          into a tensor  -> aten::add.Tensor, the overload with the same arguments
+//   aten::zeros.out                       -> aten::zeros, whose dtype and device are those of `out`
 //   aten::slice_copy.Tensor  a view, copied -> aten::slice.Tensor
 //
 // For each spelling the row of the overload itself comes first, then the row "name.*".
@@ -24,6 +25,8 @@ std::vector<std::span<const DecompositionRow>> decomposition_families() {
       attention_rows(),     loss_rows(),
       cross_entropy_rows(), distance_rows(),      recurrent_rows(),     linalg_rows(),         matrix_norm_rows(),
       backward_rows(),      foreach_rows(),       mutation_rows(),      data_dependent_rows(), segment_reduce_rows(),
+      prims_rows(),         second_name_rows(),   statistics_rows(),    optimizer_rows(),      named_conv_rows(),
+      norm_part_rows(),
   };
 }
 
@@ -49,17 +52,36 @@ Decomposition find_row(std::string_view op) {
   return nullptr;
 }
 
+// Where an operator that makes a tensor puts it and in which dtype; the tensor `out` answers that.
+bool is_placement(const Parameter& parameter) {
+  constexpr std::string_view kNames[] = {"dtype", "layout", "device", "pin_memory"};
+  return parameter.keyword_only && std::find(std::begin(kNames), std::end(kNames), parameter.name) != std::end(kNames);
+}
+
 bool same_parameters(const Schema& functional, const Schema& out) {
   size_t i = 0;
+  auto skip_placement = [&](std::string_view next) {
+    while (i < functional.parameters.size() && is_placement(functional.parameters[i]) &&
+           functional.parameters[i].name != next) {
+      ++i;
+    }
+  };
   for (const Parameter& parameter : out.parameters) {
     if (parameter.keyword_only && parameter.mutated) continue;
+    skip_placement(parameter.name);
     if (i == functional.parameters.size()) return false;
     const Parameter& other = functional.parameters[i++];
     if (other.name != parameter.name || other.type != parameter.type || other.is_list != parameter.is_list) {
       return false;
     }
   }
+  skip_placement("");
   return i == functional.parameters.size();
+}
+
+bool writes_to_out(const Schema& schema) {
+  return std::any_of(schema.parameters.begin(), schema.parameters.end(),
+                     [](const Parameter& p) { return p.mutated && p.keyword_only; });
 }
 
 // aten::max.dim for aten::max.dim_max(…, *, Tensor(a!) max, Tensor(b!) max_values).
@@ -70,14 +92,9 @@ const Schema* functional_of_out(const Schema& out) {
        ++name) {
     if (name->substr(0, name->find('.')) != base) continue;
     const Schema* candidate = find_schema(*name);
-    if (!candidate->mutates() && same_parameters(*candidate, out)) return candidate;
+    if (!writes_to_out(*candidate) && same_parameters(*candidate, out)) return candidate;
   }
   return nullptr;
-}
-
-bool writes_to_out(const Schema& schema) {
-  return std::any_of(schema.parameters.begin(), schema.parameters.end(),
-                     [](const Parameter& p) { return p.mutated && p.keyword_only; });
 }
 
 // "aten::add.Tensor" as {"aten::", "add", ".Tensor"}.
