@@ -24,24 +24,24 @@ namespace {
 
 constexpr int kLibraryKeyVersion = 1;
 
-CacheKey key_of(const std::vector<std::string>& units, const Toolchain& tools) {
+CacheKey key_of(const std::vector<std::string>& units, const Toolchain& tools, int optimization) {
   KeyBuilder key("library", kLibraryKeyVersion);
   for (size_t i = 0; i < units.size(); ++i) key.add_source(fmt::format("source {}", i), units[i]);
-  return key.add("flags", tools.flags())
+  return key.add("flags", tools.flags({.optimization = optimization}))
       .add("compiler", tools.compiler().version)
       .add("compiler bytes", tools.compiler().fingerprint)
       .add("isa", tools.isa().name())
       .finish();
 }
 
-std::string build(const std::vector<std::string>& units, const Toolchain& tools, int threads) {
-  if (units.size() == 1) return tools.compile_shared(units[0], {.name = "program"});
+std::string build(const std::vector<std::string>& units, const Toolchain& tools, int threads, int optimization) {
+  if (units.size() == 1) return tools.compile_shared(units[0], {.name = "program", .optimization = optimization});
   Progress progress("compiling kernels", units.size());
   ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
   std::vector<std::future<std::string>> objects;
   for (size_t i = 0; i < units.size(); ++i) {
     objects.push_back(pool.submit([&, i] {
-      std::string object = tools.compile_object(units[i], {.name = fmt::format("unit{}", i)});
+      std::string object = tools.compile_object(units[i], {.name = fmt::format("unit{}", i), .optimization = optimization});
       progress.advance();
       return object;
     }));
@@ -118,16 +118,16 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
 
   decompose(program);
-  fold_constants(program);
+  if (options.optimise) fold_constants(program);
   remove_dead_code(program);
   done("decompose");
   dumps.write("core", [&] { return to_text(program, {.provenance = true}); });
 
-  LoweredProgram lowered = lower(program);
+  LoweredProgram lowered = lower(program, !options.optimise);
   done("lower");
   dumps.write("loops", [&] { return loop::to_string(*lowered.loops); });
 
-  schedule::Schedule schedule = schedule::make_schedule(std::move(lowered.loops));
+  schedule::Schedule schedule = schedule::make_schedule(std::move(lowered.loops), options.optimise);
   done("schedule");
   dumps.write("schedule", [&] { return schedule::to_string(schedule); });
 
@@ -138,13 +138,13 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
   done("generate");
 
   const Toolchain& tools = toolchain();
-  const CacheKey key = key_of(generated.units, tools);
+  const CacheKey key = key_of(generated.units, tools, options.optimization);
   if (std::optional<std::string> found = store_.get(key)) {
     model.library = std::move(*found);
     model.from_cache = true;
     done("cache");
   } else {
-    model.library = build(generated.units, tools, threads);
+    model.library = build(generated.units, tools, threads, options.optimization);
     done("compile");
     store_.put(key, model.library);
     done("publish");

@@ -18,6 +18,9 @@ struct CompileModelOptions {
   int compile_threads = 0;                       // compilers at a time; 0: one a core
   std::filesystem::path save_source;             // a folder for the generated C++; empty: none
   std::filesystem::path dump_ir;                 // a folder for numbered dumps after each phase; empty: none
+  // To find out which part is at fault: false leaves out constant folding and all fusion, so that each operation is a kernel.
+  bool optimise = true;
+  int optimization = 3;                          // the C++ compiler's -O level
 };
 
 struct PhaseTime {

@@ -30,8 +30,8 @@ std::string short_name(std::string_view op) {
 
 class Lowering {
  public:
-  explicit Lowering(const Program& program)
-      : program_(program), graph_(program.graph), loops_(std::make_unique<loop::LoopProgram>(*program.symbols)) {}
+  Lowering(const Program& program, bool realise_all)
+      : program_(program), graph_(program.graph), realise_all_(realise_all), loops_(std::make_unique<loop::LoopProgram>(*program.symbols)) {}
 
   LoweredProgram run() {
     if (!graph_.bindings.empty()) {
@@ -47,6 +47,9 @@ class Lowering {
       const Provenance& source = graph_.provenance(node.provenance);
       try {
         lower_node(node);
+        if (realise_all_) {
+          for (ValueId output : node.outputs) realise(output);
+        }
       } catch (Error& error) {
         if (!source.op.empty()) error.at(fmt::format("at {} '{}' ({})", source.op, source.name, source.source));
         throw;
@@ -510,6 +513,7 @@ class Lowering {
 
   const Program& program_;
   const Graph& graph_;
+  const bool realise_all_;
   std::unique_ptr<loop::LoopProgram> loops_;
   std::vector<Lowered> values_;
   std::vector<int> uses_;
@@ -517,9 +521,9 @@ class Lowering {
 
 }  // namespace
 
-LoweredProgram lower(const Program& program) {
+LoweredProgram lower(const Program& program, bool realise_all) {
   ErrorContext context("lowering {}", program.name.empty() ? "the program" : program.name);
-  return Lowering(program).run();
+  return Lowering(program, realise_all).run();
 }
 
 }  // namespace toroid

@@ -27,6 +27,7 @@ struct LoweredProgram {
 
 // Needs a core-level graph without control flow. Throws Error{Unsupported} for what loops cannot express (complex numbers, 8-bit
 // floats, data-dependent operations), naming the operation and its place in the model.
-LoweredProgram lower(const Program& program);
+// `realise_all`: every value becomes a buffer, as if each operation ran alone; to find out whether fusion is at fault.
+LoweredProgram lower(const Program& program, bool realise_all = false);
 
 }  // namespace toroid

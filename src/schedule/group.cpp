@@ -63,7 +63,7 @@ const std::vector<sym::Expr>& store_axes(const Computation& computation) {
 
 class Grouping {
  public:
-  explicit Grouping(const LoopProgram& program) : program_(program) {}
+  Grouping(const LoopProgram& program, bool fuse) : program_(program), fuse_(fuse) {}
 
   std::vector<Group> run() {
     producer_.assign(program_.buffers.size(), kNone);
@@ -101,7 +101,7 @@ class Grouping {
       if (const size_t p = producer_[static_cast<size_t>(buffer)]; p != kNone) sources.insert(group_of_[p]);
     }
     std::optional<Candidate> best;
-    if (is_fusible(computation)) {
+    if (fuse_ && is_fusible(computation)) {
       for (size_t g = 0; g < groups_.size(); ++g) {
         if (!groups_[g].fusible || closes_cycle(g, sources)) continue;
         const bool vertical = sources.count(g) > 0;
@@ -262,6 +262,8 @@ class Grouping {
         if (mine.is_const() || !mine.is_symbol() || mine.node()->symbol_kind != sym::SymbolKind::Axis) continue;
         const sym::Expr theirs = stored[d].is_const() ? stored[d] : sym::substitute(stored[d], member->axes);
         if (theirs.is_const() || find(axes, mine)) continue;
+        // A part of a larger tensor (of a cat, a pad) is read along a longer axis, a slice along a shorter one.
+        if (!sym::known_eq(extent(mine), extent(stored[d]))) return std::nullopt;
         axes.emplace_back(mine, theirs);
       }
     }
@@ -441,6 +443,7 @@ class Grouping {
   }
 
   const LoopProgram& program_;
+  const bool fuse_;
   std::vector<Group> groups_;
   std::vector<std::set<size_t>> ancestors_;
   std::vector<size_t> node_counts_;
@@ -452,7 +455,7 @@ class Grouping {
 
 }  // namespace
 
-std::vector<Group> group_computations(const LoopProgram& program) { return Grouping(program).run(); }
+std::vector<Group> group_computations(const LoopProgram& program, bool fuse) { return Grouping(program, fuse).run(); }
 
 sym::Expr position_of(const loop::Buffer& buffer, const std::vector<sym::Expr>& index) {
   sym::Expr position = 0;

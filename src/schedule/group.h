@@ -23,8 +23,8 @@ struct Group {
 
 // Fuses greedily, in program order: each computation joins the group from which it saves most memory traffic, if it can iterate over
 // the same axes, reads what the group produces exactly where it is produced, and closes no cycle. The groups come
-// in an order in which each reads only from earlier ones.
-std::vector<Group> group_computations(const loop::LoopProgram& program);
+// in an order in which each reads only from earlier ones. `fuse` false: each computation stays alone.
+std::vector<Group> group_computations(const loop::LoopProgram& program, bool fuse = true);
 
 // Turns large reductions with few results into a parallel first step over blocks and a small second one.
 void split_large_reductions(loop::LoopProgram& program);

@@ -149,10 +149,10 @@ std::vector<BufferId> writes_of(const Step& step) {
       [](const ScatterKernel& s) { return std::vector<BufferId>{s.out}; }, [](const CallStep& s) { return s.outputs; });
 }
 
-Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops) {
+Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse) {
   loop::LoopProgram& program = *loops;
-  split_large_reductions(program);
-  const std::vector<Group> groups = group_computations(program);
+  if (fuse) split_large_reductions(program);
+  const std::vector<Group> groups = group_computations(program, fuse);
 
   // A buffer must exist in memory when the caller or another group reads it.
   std::vector<size_t> writer(program.buffers.size(), ~size_t{0});
@@ -184,7 +184,11 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops) {
     });
     if (no_rows) continue;                // all its results are empty
     choose_loops(program, kernel);
-    append_kernel(schedule.steps, std::move(kernel));
+    if (fuse) {
+      append_kernel(schedule.steps, std::move(kernel));
+    } else {
+      schedule.steps.push_back(std::move(kernel));
+    }
   }
   schedule.lifetimes = lifetimes(program, schedule.steps);
   schedule.loops = std::move(loops);

@@ -123,8 +123,9 @@ struct Schedule {
   std::vector<Lifetime> lifetimes;        // of temporaries that exist in memory, by first_step
 };
 
-// Groups computations into kernels and orders them.
-Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops);
+// Groups computations into kernels and orders them. `fuse` false: each computation is a kernel of its own, no reduction is
+// split and no kernel has a finish; to find out whether these are at fault.
+Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse = true);
 
 std::string to_string(const Schedule& schedule);
 

@@ -56,12 +56,12 @@ class IndexPrinter {
       case sym::Kind::FloorDiv:
         // C++ division truncates, which is the same where nothing is negative.
         if (operands[0].range().min >= 0 && operands[1].range().min > 0) {
-          return fmt::format("({} / {})", print(operands[0], true), print(operands[1], true));
+          return fmt::format("({} / {})", print(operands[0], true), divisor(operands[1]));
         }
         return call("floordiv<int64_t>", operands);
       case sym::Kind::Mod:
         if (operands[0].range().min >= 0 && operands[1].range().min > 0) {
-          return fmt::format("({} % {})", print(operands[0], true), print(operands[1], true));
+          return fmt::format("({} % {})", print(operands[0], true), divisor(operands[1]));
         }
         return call("floormod<int64_t>", operands);
       case sym::Kind::Min: return call("min64", operands);
@@ -85,6 +85,12 @@ class IndexPrinter {
     const loop::ValueSymbol* value = exprs_.value_symbol(e);
     if (value == nullptr || !varies_(value->index)) return name;
     return fmt::format("{}[{}]", name, lane_);
+  }
+
+  // x / (a * b): C++ would divide x by a, then multiply.
+  std::string divisor(sym::Expr e) const {
+    const std::string text = print(e, true);
+    return e.kind() == sym::Kind::Mul ? "(" + text + ")" : text;
   }
 
   std::string call(std::string_view function, std::span<const sym::Expr> operands) const {

@@ -1,0 +1,229 @@
+#include "fuzz/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "fuzz/eager.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "interp/compare.h"
+#include "interp/evaluate.h"
+#include "support/error.h"
+
+namespace toroid::fuzz {
+namespace {
+
+constexpr int kNoisePairs = 2;
+constexpr double kSpreadFactor = 8;  // noise of a few units stands for all the roundings of an operator
+
+struct Reference {
+  Run run;
+  std::vector<HostTensor> inputs;
+  EagerResult plain;
+  std::vector<EagerResult> varied;  // with noise, or widened
+};
+
+bool has_narrow_floats(const Program& program) {
+  const std::string text = to_text(program);
+  return text.find("f16") != std::string::npos;  // bf16 too
+}
+
+// The same elements at an address that is no multiple of a vector's size.
+HostTensor misaligned(const HostTensor& tensor) {
+  const auto width = static_cast<size_t>(size_bytes(tensor.dtype()));
+  auto bytes = std::make_shared<std::vector<std::byte>>(tensor.bytes().size() + 3 * width);
+  std::memcpy(bytes->data() + 3 * width, tensor.bytes().data(), tensor.bytes().size());
+  const std::span<const std::byte> elements(bytes->data() + 3 * width, tensor.bytes().size());
+  return HostTensor(tensor.dtype(), tensor.sizes(), elements, bytes);
+}
+
+std::vector<Reference> references(const Program& program) {
+  std::vector<Reference> list;
+  const bool narrow = has_narrow_floats(program);
+  for (const Run& run : program.runs) {
+    try {
+      Reference reference;
+      reference.run = run;
+      for (const Input& input : program.inputs) {
+        HostTensor elements = elements_of(input, run);
+        reference.inputs.push_back(list.size() % 2 == 1 ? misaligned(elements) : elements);
+      }
+      reference.plain = run_eagerly(program, run);
+      for (uint64_t pair = 1; pair <= kNoisePairs; ++pair) {
+        for (bool mirrored : {false, true}) reference.varied.push_back(run_eagerly(program, run, {.noise = pair, .mirrored = mirrored}));
+      }
+      if (narrow) {
+        reference.varied.push_back(run_eagerly(program, run, {.widen = true}));
+        for (bool mirrored : {false, true}) reference.varied.push_back(run_eagerly(program, run, {.noise = 7, .mirrored = mirrored, .widen = true}));
+      }
+      list.push_back(std::move(reference));
+    } catch (const Error&) {
+      // Not a run that says anything.
+    }
+  }
+  return list;
+}
+
+std::string run_text(const Run& run) {
+  std::string text;
+  for (const auto& [name, value] : run) text += fmt::format(" {}={}", name, value);
+  return text.empty() ? "" : " at" + text;
+}
+
+struct Comparison {
+  std::optional<std::string> difference;
+  int64_t skipped = 0;
+};
+
+std::string element(const HostTensor& tensor, int64_t i) {
+  return is_floating(tensor.dtype()) ? fmt::format("{:.9g}", tensor.double_at(i)) : std::to_string(tensor.int_at(i));
+}
+
+bool same_class(double a, double b) { return std::isnan(a) ? std::isnan(b) : std::isinf(a) ? a == b : std::isfinite(b); }
+
+Comparison compare(const HostTensor& actual, const HostTensor& expected, const std::vector<const HostTensor*>& varied, bool sums) {
+  Comparison result;
+  if (actual.dtype() != expected.dtype() || actual.sizes() != expected.sizes()) {
+    result.difference = fmt::format("is {}, expected {}", to_string(actual), to_string(expected));
+    return result;
+  }
+  int64_t wrong = 0;
+  auto report = [&](int64_t i, double allowed) {
+    if (wrong++ > 0) return;
+    result.difference = fmt::format("element {} of {} is {}, expected {} (allowed {:.3g})", i, to_string(expected), element(actual, i),
+                                    element(expected, i), allowed);
+  };
+  const int64_t count = expected.numel();
+  if (!is_floating(expected.dtype())) {
+    for (int64_t i = 0; i < count; ++i) {
+      if (actual.int_at(i) == expected.int_at(i)) continue;
+      const bool sure = std::all_of(varied.begin(), varied.end(), [&](const HostTensor* v) { return v->int_at(i) == expected.int_at(i); });
+      if (sure) report(i, 0);
+      else ++result.skipped;
+    }
+  } else {
+    const Tolerance tolerance = tolerance_of(expected.dtype());
+    const int64_t row = expected.sizes().empty() || expected.sizes().back() == 0 ? 1 : expected.sizes().back();
+    const std::vector<double> e = expected.to_doubles();
+    const std::vector<double> a = actual.to_doubles();
+    std::vector<std::vector<double>> others;
+    for (const HostTensor* v : varied) others.push_back(v->to_doubles());
+    for (int64_t begin = 0; begin < count; begin += row) {
+      double scale = 0;
+      double row_spread = 0;
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + row); ++i) {
+        if (!std::isfinite(e[i])) continue;
+        scale = std::max(scale, std::fabs(e[i]));
+        for (const auto& other : others) {
+          if (std::isfinite(other[i])) row_spread = std::max(row_spread, std::fabs(other[i] - e[i]));
+        }
+      }
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + row); ++i) {
+        const bool sure = std::all_of(others.begin(), others.end(), [&](const auto& other) { return same_class(other[i], e[i]); });
+        if (!sure) {
+          ++result.skipped;
+          continue;
+        }
+        if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) continue;
+        double spread = 0;
+        for (const auto& other : others) spread = std::max(spread, std::fabs(other[i] - e[i]));
+        const double magnitude = sums ? scale : std::fabs(e[i]);
+        const double allowed = tolerance.absolute + tolerance.relative * magnitude + kSpreadFactor * spread + (sums ? row_spread : 0);
+        if (!std::isfinite(e[i]) || !(std::fabs(a[i] - e[i]) <= allowed)) report(static_cast<int64_t>(i), allowed);
+      }
+    }
+  }
+  if (wrong > 1) *result.difference += fmt::format("; {} of {} elements differ", wrong, count);
+  return result;
+}
+
+// The first output that differs. `specs` says what the outputs of the compiled program are: its own, then written inputs.
+std::optional<std::string> first_difference(const Program& program, const Reference& reference, const toroid::Program& compiled,
+                                            const std::vector<HostTensor>& outputs, CheckResult& result) {
+  const std::vector<bool> sums = made_of_sums_or_products(compiled.graph);
+  const size_t own = program.outputs.size();
+  if (outputs.size() != own + reference.plain.written_inputs.size()) {
+    return fmt::format("{} outputs, expected {} and {} written inputs", outputs.size(), own, reference.plain.written_inputs.size());
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const HostTensor* expected = nullptr;
+    std::vector<const HostTensor*> varied;
+    std::string name;
+    if (i < own) {
+      name = program.outputs[i];
+      expected = &reference.plain.outputs[i];
+      for (const EagerResult& each : reference.varied) varied.push_back(&each.outputs[i]);
+    } else {
+      name = compiled.outputs[i].target;
+      auto find = [&](const EagerResult& each) -> const HostTensor* {
+        for (const auto& [input, value] : each.written_inputs) {
+          if (input == name) return &value;
+        }
+        return nullptr;
+      };
+      expected = find(reference.plain);
+      if (expected == nullptr) return fmt::format("writes to '{}', which the program does not", name);
+      for (const EagerResult& each : reference.varied) varied.push_back(find(each));
+    }
+    const Comparison comparison = compare(outputs[i], *expected, varied, sums[i]);
+    result.compared += expected->numel();
+    result.skipped += comparison.skipped;
+    if (comparison.difference) return fmt::format("{}{}: {}", name, run_text(reference.run), *comparison.difference);
+  }
+  return std::nullopt;
+}
+
+// An error's message without the names and numbers that shrinking changes.
+std::string error_kind(std::string_view where, const Error& error) {
+  std::string message(to_string(error.kind()));
+  message += ": " + error.message().substr(0, 60);
+  std::string words;
+  for (char c : message) {
+    if (std::isdigit(static_cast<unsigned char>(c)) == 0) words += c;
+  }
+  return fmt::format("error in {}: {}", where, words);
+}
+
+}  // namespace
+
+CheckResult check(CompileSession& session, const Program& program, const CheckOptions& options) {
+  CheckResult result;
+  const std::vector<Reference> list = references(program);
+  if (list.empty()) return result;
+  const std::string text = to_text(program);
+  for (const bool optimise : {true, false}) {
+    if (!optimise && !options.plain) break;
+    const std::string_view how = optimise ? "optimised" : "plain";
+    try {
+      toroid::Program parsed = parse_text(text);
+      verify(parsed, Level::Import);
+      const CompiledModel model = session.compile(
+          std::move(parsed), {.compile_threads = 1, .save_source = {}, .dump_ir = {}, .optimise = optimise, .optimization = optimise ? options.optimization : 1});
+      if (optimise) {
+        result.kernels = model.kernels;
+        for (const Reference& reference : list) {
+          const std::vector<HostTensor> outputs = evaluate(model.program, reference.inputs);
+          if (auto found = first_difference(program, reference, model.program, outputs, result)) {
+            result.failure = Failure{"evaluator", *found};
+            return result;
+          }
+        }
+      }
+      Executable executable = model.load(options.threads);
+      for (const Reference& reference : list) {
+        const std::vector<HostTensor> outputs = executable.run(reference.inputs);
+        if (auto found = first_difference(program, reference, model.program, outputs, result)) {
+          result.failure = Failure{std::string(how), *found};
+          return result;
+        }
+      }
+    } catch (const Error& error) {
+      result.failure = Failure{error_kind(how, error), error.report()};
+      return result;
+    }
+  }
+  return result;
+}
+
+}  // namespace toroid::fuzz

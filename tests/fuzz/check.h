@@ -1,0 +1,35 @@
+// Compares what the compiler makes of a random program with the eager reference.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver/compile.h"
+#include "fuzz/program_text.h"
+
+namespace toroid::fuzz {
+
+struct Failure {
+  std::string kind;     // "evaluator", "optimised", "plain", or "error in …": what a smaller program must fail with too
+  std::string message;
+};
+
+struct CheckOptions {
+  bool plain = true;     // compile without optimisations too
+  int optimization = 3;  // the C++ compiler's -O level
+  int threads = 2;
+};
+
+struct CheckResult {
+  std::optional<Failure> failure;
+  int64_t compared = 0;  // elements
+  int64_t skipped = 0;   // elements about which the reference is not sure
+  int kernels = 0;
+};
+
+// The program runs on the evaluator (after decomposition), compiled with all optimisations, and compiled with none. Runs
+// that the reference refuses (an index out of bounds at that size, a number that fits no integer) do not count.
+CheckResult check(CompileSession& session, const Program& program, const CheckOptions& options);
+
+}  // namespace toroid::fuzz

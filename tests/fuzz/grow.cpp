@@ -1,0 +1,290 @@
+#include "fuzz/grow.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "support/error.h"
+
+namespace toroid::fuzz {
+namespace {
+
+std::string dtype_of(const std::string& type) { return type.substr(0, type.find('[')); }
+
+std::vector<std::string> sizes_of(const std::string& type) {
+  return parse_program(fmt::format("# values v0: grid 0\ngraph(v0: {}) {{\n}}\n", type)).inputs[0].sizes;
+}
+
+}  // namespace
+
+Grower::Grower(uint64_t seed) : random(seed) {
+  choose_sizes();
+  std::vector<DType> all = {DType::F32, DType::F32,  DType::F32, DType::F64, DType::BF16, DType::F16, DType::I64,
+                            DType::I32, DType::I16, DType::I8,  DType::U8,  DType::Bool};
+  for (int64_t i = random.between(1, 4); i > 0; --i) dtypes_.push_back(random.pick(all));
+  if (random.chance(0.6)) dtypes_.push_back(DType::F32);
+  Run first;
+  for (const Symbol& symbol : program_.symbols) first.emplace_back(symbol.name, symbol.hint);
+  if (!program_.runs.empty()) first = program_.runs[0];
+  eager_.emplace(program_, first);
+}
+
+void Grower::choose_sizes() {
+  const std::vector<int64_t> pool = {1, 1, 2, 3, 4, 5, 7, 8, 11, 13, 15, 16, 17, 19, 31, 32, 33, 37, 47, 64, 65, 100, 127};
+  for (int64_t i = random.between(2, 4); i > 0; --i) sizes_.push_back(std::to_string(random.pick(pool)));
+  if (random.chance(0.04)) sizes_.push_back("0");
+  const bool is_large = random.chance(0.08);
+  if (is_large) {
+    most_elements_ = 200000;
+    sizes_.push_back(std::to_string(random.pick({1000, 4097, 16385, 65537, 70000, 131072})));
+  } else if (random.chance(0.25)) {
+    sizes_.push_back(std::to_string(random.pick({128, 255, 256, 257, 300, 513, 1000})));
+  }
+  if (!random.chance(0.35)) {
+    program_.runs.emplace_back();
+    return;
+  }
+  const int64_t symbols = random.between(1, 2);
+  for (int64_t i = 0; i < symbols; ++i) {
+    const int64_t least = random.pick({0, 1, 1, 1, 2, 2});
+    // Hints decide about splits, blocks and tiles; runs need not be near them.
+    const int64_t hint = random.pick({4, 8, 16, 33, 64, 128, 1000, 20000, 70000, 200000});
+    program_.symbols.push_back({fmt::format("s{}", i), least, std::max<int64_t>(hint, 512), std::max(hint, least)});
+    sizes_.push_back(program_.symbols.back().name);
+    if (random.chance(0.5)) sizes_.push_back(program_.symbols.back().name);
+  }
+  for (int64_t i = random.between(2, 3); i > 0; --i) {
+    Run run;
+    for (const Symbol& symbol : program_.symbols) {
+      const int64_t size = i == 1 && random.chance(0.3) ? symbol.least
+                                                        : random.pick({2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 63, 65, 130});
+      run.emplace_back(symbol.name, std::max(size, symbol.least));
+    }
+    program_.runs.push_back(std::move(run));
+  }
+}
+
+std::string Grower::some_size() { return random.pick(sizes_); }
+
+std::vector<std::string> Grower::some_shape() {
+  const std::vector<int64_t> ranks = {0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4};
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    std::vector<std::string> shape;
+    for (int64_t d = random.pick(ranks); d > 0; --d) shape.push_back(some_size());
+    const std::vector<int64_t> sizes = sizes_in(shape, program_.runs[0]);
+    if (numel(sizes) <= most_elements_) return shape;
+  }
+  return {"3"};
+}
+
+DType Grower::some_dtype() { return random.pick(dtypes_); }
+
+std::string Grower::kind_for(DType dtype) {
+  if (is_floating(dtype)) {
+    const double which = random.unit();
+    return which < 0.45 ? "grid" : which < 0.75 ? "unit" : which < 0.85 ? "positive" : which < 0.92 ? "distinct" : "special";
+  }
+  return random.chance(0.15) ? "extreme" : "small";
+}
+
+// Strides of an input: transposed, with gaps, or expanded; empty for contiguous.
+std::vector<std::string> Grower::some_strides(const std::vector<int64_t>& sizes, bool& overlaps) {
+  const size_t rank = sizes.size();
+  if (rank == 0 || !random.chance(0.25)) return {};
+  std::vector<size_t> order(rank);
+  for (size_t d = 0; d < rank; ++d) order[d] = d;
+  if (random.chance(0.6)) std::swap(order[0], order[rank - 1]);
+  std::vector<std::string> strides(rank);
+  int64_t stride = random.chance(0.2) ? 2 : 1;
+  for (size_t i = rank; i-- > 0;) {
+    const size_t d = order[i];
+    if (random.chance(0.12) && sizes[d] > 1) {
+      strides[d] = "0";
+      overlaps = true;
+      continue;
+    }
+    strides[d] = std::to_string(stride);
+    stride *= std::max<int64_t>(sizes[d], 1);
+    if (random.chance(0.15)) stride += random.between(1, 3);
+  }
+  return strides;
+}
+
+Value Grower::fresh(DType dtype, std::vector<std::string> sizes, std::string kind) {
+  Input input;
+  input.name = fmt::format("v{}", next_name_++);
+  input.dtype = dtype;
+  input.sizes = std::move(sizes);
+  Value value{input.name, dtype, input.sizes, sizes_in(input.sizes, program_.runs[0])};
+  bool overlaps = false;
+  const bool plain = !kind.empty();
+  if (kind.empty()) kind = kind_for(dtype);
+  input.values = fmt::format("{} {}", kind, random.below(100000));
+  if (!has_symbols() && !plain) input.strides = some_strides(value.concrete, overlaps);
+  value.overlaps = overlaps;
+  eager_->add_input(input);
+  program_.inputs.push_back(std::move(input));
+  values_.push_back(value);
+  return value;
+}
+
+const Value* Grower::pick(const Predicate& wanted) {
+  // Late values make chains, early ones make values that live long.
+  for (int attempt = 0; attempt < 12; ++attempt) {
+    const auto count = static_cast<int64_t>(values_.size());
+    const int64_t place = random.chance(0.6) ? count - 1 - random.below(std::min<int64_t>(count, 3)) : random.below(count);
+    const Value& value = values_[static_cast<size_t>(place)];
+    if (wanted(value)) return &value;
+  }
+  for (size_t i = values_.size(); i-- > 0;) {
+    if (wanted(values_[i])) return &values_[i];
+  }
+  return nullptr;
+}
+
+Value Grower::beside(const Value& x, std::optional<DType> dtype, std::string kind) {
+  const DType wanted = dtype.value_or(x.dtype);
+  if (kind.empty() && random.chance(0.65)) {
+    const Value* found = pick([&](const Value& y) {
+      if (y.dtype != wanted || y.rank() > x.rank()) return false;
+      for (int64_t d = 0; d < y.rank(); ++d) {
+        const std::string& mine = x.sizes[static_cast<size_t>(x.rank() - y.rank() + d)];
+        const std::string& theirs = y.sizes[static_cast<size_t>(d)];
+        if (mine != theirs && theirs != "1") return false;
+      }
+      return true;
+    });
+    if (found != nullptr) return *found;
+  }
+  std::vector<std::string> sizes = x.sizes;
+  if (random.chance(0.35)) {
+    if (!sizes.empty() && random.chance(0.5)) sizes.erase(sizes.begin(), sizes.begin() + random.below(static_cast<int64_t>(sizes.size()) + 1));
+    for (std::string& size : sizes) {
+      if (random.chance(0.3)) size = "1";
+    }
+  }
+  return fresh(wanted, std::move(sizes), std::move(kind));
+}
+
+std::string Grower::number_for(const Value& x) {
+  if (x.is_bool()) return flag();
+  if (x.is_float()) return random.pick({"0.5", "2.0", "-1.0", "1.0", "0.0", "3.25", "-0.75", "1.5", "2", "0.1"});
+  if (!is_signed(x.dtype)) return random.pick({"0", "1", "2", "3", "7"});
+  return random.pick({"0", "1", "2", "-1", "3", "7", "-5"});
+}
+
+std::string Grower::some_dims(const Value& x) {
+  std::vector<int64_t> dims;
+  while (dims.empty()) {
+    for (int64_t d = 0; d < x.rank(); ++d) {
+      if (random.chance(0.5)) dims.push_back(d);
+    }
+  }
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
+
+bool Grower::try_call(const Call& call) {
+  Node node;
+  node.call = call.text;
+  for (int i = 0; i < call.results; ++i) node.results.push_back(fmt::format("v{}", next_name_ + i));
+  try {
+    std::vector<std::pair<std::string, std::string>> operands;
+    std::set<std::string> seen;
+    for (const std::string& name : values_in(call.text)) {
+      if (!seen.insert(name).second) continue;
+      const auto value = std::find_if(values_.begin(), values_.end(), [&](const Value& v) { return v.name == name; });
+      operands.emplace_back(name, type_text(value->dtype, value->sizes));
+    }
+    node.types = result_types(program_.symbols, operands, call.text);
+    if (node.types.size() < node.results.size()) return false;
+    node.types.resize(node.results.size());
+    std::vector<Value> results;
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      results.push_back({node.results[i], *parse_dtype(dtype_of(node.types[i])), sizes_of(node.types[i]), {}});
+      results.back().concrete = sizes_in(results.back().sizes, program_.runs[0]);
+      if (numel(results.back().concrete) > most_elements_ * 2 || results.back().rank() > 5) return false;
+      for (const std::string& size : results.back().sizes) {
+        if (size.size() > 24) return false;  // sizes grow unreadable
+      }
+    }
+    Eager tried = *eager_;
+    tried.execute(node);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const HostTensor value = tried.read(results[i].name);
+      if (value.sizes() != results[i].concrete || value.dtype() != results[i].dtype) return false;
+      if (results[i].is_float() && value.numel() > 0) {
+        const std::vector<double> elements = value.to_doubles();
+        const auto finite = std::count_if(elements.begin(), elements.end(), [](double e) { return std::isfinite(e) && std::fabs(e) < 1e6; });
+        if (finite * 2 < value.numel() && !random.chance(0.1)) return false;  // little to see
+      }
+      if (tried.is_view(results[i].name)) {
+        const std::vector<int64_t> strides = tried.strides(results[i].name);
+        for (size_t d = 0; d < strides.size(); ++d) results[i].overlaps |= strides[d] == 0 && results[i].concrete[d] > 1;
+        if (!has_symbols() && !strides.empty()) node.types[i] += fmt::format(" strides [{}]", fmt::join(strides, ", "));
+      }
+    }
+    *eager_ = std::move(tried);
+    values_.insert(values_.end(), results.begin(), results.end());
+  } catch (const Error&) {
+    return false;
+  }
+  next_name_ += call.results;
+  program_.nodes.push_back(std::move(node));
+  return true;
+}
+
+void Grower::choose_outputs() {
+  std::set<std::string> used;
+  for (const Node& node : program_.nodes) {
+    for (const std::string& name : values_in(node.call)) used.insert(name);
+  }
+  std::vector<std::string> unused;
+  std::vector<std::string> others;
+  for (const Node& node : program_.nodes) {
+    for (const std::string& name : node.results) (used.contains(name) ? others : unused).push_back(name);
+  }
+  for (const std::string& name : unused) {
+    if (random.chance(0.9)) program_.outputs.push_back(name);
+  }
+  for (const std::string& name : others) {
+    if (random.chance(0.12)) program_.outputs.push_back(name);
+  }
+  if (random.chance(0.05)) program_.outputs.push_back(program_.inputs[0].name);  // an input, unchanged or written
+  if (program_.outputs.empty()) program_.outputs.push_back(program_.nodes.empty() ? program_.inputs[0].name : program_.nodes.back().results[0]);
+}
+
+void Grower::drop_unused_inputs() {
+  std::set<std::string> used(program_.outputs.begin(), program_.outputs.end());
+  for (const Node& node : program_.nodes) {
+    for (const std::string& name : values_in(node.call)) used.insert(name);
+  }
+  // A symbol is known from an input's size.
+  for (const Symbol& symbol : program_.symbols) {
+    const bool found = std::any_of(program_.inputs.begin(), program_.inputs.end(), [&](const Input& input) {
+      return used.contains(input.name) && std::find(input.sizes.begin(), input.sizes.end(), symbol.name) != input.sizes.end();
+    });
+    if (!found) used.insert(fresh(DType::F32, {symbol.name}, "grid").name);
+  }
+  std::erase_if(program_.inputs, [&](const Input& input) { return !used.contains(input.name); });
+}
+
+Program Grower::grow() {
+  for (int64_t i = random.between(1, 3); i > 0; --i) fresh(some_dtype(), some_shape());
+  double total = 0;
+  for (const OperatorRow& row : operator_table()) total += row.weight;
+  const int64_t wanted = random.chance(0.1) ? random.between(25, 40) : random.between(3, 20);
+  for (int attempt = 0; attempt < 400 && static_cast<int64_t>(program_.nodes.size()) < wanted; ++attempt) {
+    if (random.chance(0.03)) fresh(some_dtype(), some_shape());
+    double point = random.unit() * total;
+    for (const OperatorRow& row : operator_table()) {
+      if ((point -= row.weight) > 0) continue;
+      if (const MaybeCall call = row.make(*this)) try_call(*call);
+      break;
+    }
+  }
+  choose_outputs();
+  drop_unused_inputs();
+  return program_;
+}
+
+}  // namespace toroid::fuzz

@@ -1,0 +1,258 @@
+#include "fuzz/shrink.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fuzz/eager.h"
+#include "support/error.h"
+
+namespace toroid::fuzz {
+namespace {
+
+// "aten::add_.Tensor(…)"
+bool is_in_place(std::string_view call) {
+  const std::string_view op = call.substr(0, call.find('('));
+  return op.substr(0, op.find('.')).ends_with("_");
+}
+
+// Nodes and inputs that nothing needs any more. Writes are needed: their target may be read later, or be an input.
+Program without_unused(Program program) {
+  for (;;) {
+    std::set<std::string> used(program.outputs.begin(), program.outputs.end());
+    for (const Node& node : program.nodes) {
+      for (const std::string& name : values_in(node.call)) used.insert(name);
+    }
+    const size_t before = program.nodes.size();
+    std::erase_if(program.nodes, [&](const Node& node) {
+      const bool writes = is_in_place(node.call);
+      return !writes && std::none_of(node.results.begin(), node.results.end(), [&](const std::string& name) { return used.contains(name); });
+    });
+    if (program.nodes.size() != before) continue;
+    std::erase_if(program.inputs, [&](const Input& input) { return !used.contains(input.name); });
+    return program;
+  }
+}
+
+// The program after its sizes changed: types are inferred again. Throws Error where the program no longer fits.
+Program retyped(Program program) {
+  std::vector<std::pair<std::string, std::string>> types;
+  for (const Input& input : program.inputs) types.emplace_back(input.name, type_text(input.dtype, input.sizes));
+  Eager eager(program, program.runs[0]);
+  for (const Input& input : program.inputs) eager.add_input(input);
+  for (Node& node : program.nodes) {
+    std::vector<std::pair<std::string, std::string>> operands;
+    std::set<std::string> seen;
+    for (const std::string& name : values_in(node.call)) {
+      if (!seen.insert(name).second) continue;
+      const auto found = std::find_if(types.begin(), types.end(), [&](const auto& each) { return each.first == name; });
+      if (found == types.end()) throw Error(ErrorKind::InvalidInput, fmt::format("'{}' is not defined", name));
+      operands.push_back(*found);
+    }
+    const std::vector<std::string> inferred = result_types(program.symbols, operands, node.call);
+    if (inferred.size() < node.results.size()) throw Error(ErrorKind::InvalidInput, "the program needs guards");
+    eager.execute(node);
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      types.emplace_back(node.results[i], inferred[i]);
+      node.types[i] = inferred[i];
+      const std::vector<int64_t> strides = eager.strides(node.results[i]);
+      if (program.symbols.empty() && !strides.empty()) node.types[i] += fmt::format(" strides [{}]", fmt::join(strides, ", "));
+    }
+  }
+  return program;
+}
+
+class Shrinker {
+ public:
+  Shrinker(Program program, const StillFails& still_fails, int tries) : best_(std::move(program)), still_fails_(still_fails), tries_(tries) {}
+
+  Program run() {
+    for (bool changed = true; changed && tries_ > 0;) {
+      changed = fewer_runs();
+      changed = fewer_outputs() || changed;
+      changed = fewer_nodes() || changed;
+      changed = fixed_symbols() || changed;
+      changed = simpler_inputs() || changed;
+      changed = smaller_sizes() || changed;
+    }
+    return best_;
+  }
+
+ private:
+  bool accept(Program candidate) {
+    if (tries_-- <= 0) return false;
+    try {
+      candidate = without_unused(std::move(candidate));
+      if (candidate.inputs.empty() || candidate.outputs.empty()) return false;
+      candidate = retyped(std::move(candidate));
+      if (!still_fails_(candidate)) return false;
+    } catch (const Error&) {
+      return false;
+    }
+    best_ = std::move(candidate);
+    return true;
+  }
+
+  bool fewer_runs() {
+    bool changed = false;
+    for (size_t i = best_.runs.size(); i-- > 0 && best_.runs.size() > 1;) {
+      Program candidate = best_;
+      candidate.runs.erase(candidate.runs.begin() + static_cast<ptrdiff_t>(i));
+      changed = accept(std::move(candidate)) || changed;
+    }
+    return changed;
+  }
+
+  bool fewer_outputs() {
+    bool changed = false;
+    // One alone is the best that can be.
+    for (size_t i = 0; i < best_.outputs.size() && best_.outputs.size() > 1; ++i) {
+      Program candidate = best_;
+      candidate.outputs = {best_.outputs[i]};
+      if (accept(std::move(candidate))) return true;
+    }
+    for (size_t i = best_.outputs.size(); i-- > 0 && best_.outputs.size() > 1;) {
+      if (i >= best_.outputs.size()) continue;
+      Program candidate = best_;
+      candidate.outputs.erase(candidate.outputs.begin() + static_cast<ptrdiff_t>(i));
+      changed = accept(std::move(candidate)) || changed;
+    }
+    return changed;
+  }
+
+  // Ends the program earlier, leaves a node out and uses one of its operands instead, or makes its results inputs.
+  bool fewer_nodes() {
+    bool changed = false;
+    for (size_t i = best_.nodes.size(); i-- > 0;) {
+      if (i >= best_.nodes.size()) continue;
+      changed = without(i) || changed;
+    }
+    return changed;
+  }
+
+  bool without(size_t i) {
+    const Node node = best_.nodes[i];
+    std::set<std::string> operands;
+    for (const std::string& name : values_in(node.call)) operands.insert(name);
+    for (const std::string& name : operands) {
+      if (type_of(name) != plain_type(node.types[0])) continue;
+      if (replace(i, {{node.results[0], name}})) return true;
+    }
+    Program candidate = best_;
+    candidate.nodes.erase(candidate.nodes.begin() + static_cast<ptrdiff_t>(i));
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      const Program typed = parse_program(fmt::format("# values {0}: grid {1}\ngraph({0}: {2}) {{\n}}\n", node.results[r], 7 * i + r, plain_type(node.types[r])));
+      Input input = typed.inputs[0];
+      if (!is_floating(input.dtype)) input.values = fmt::format("small {}", 7 * i + r);
+      candidate.inputs.push_back(input);
+    }
+    return accept(std::move(candidate));
+  }
+
+  bool replace(size_t i, const std::vector<std::pair<std::string, std::string>>& names) {
+    Program candidate = best_;
+    candidate.nodes.erase(candidate.nodes.begin() + static_cast<ptrdiff_t>(i));
+    for (Node& node : candidate.nodes) node.call = replace_words(node.call, names);
+    for (std::string& output : candidate.outputs) output = replace_words(output, names);
+    return accept(std::move(candidate));
+  }
+
+  static std::string plain_type(const std::string& type) { return type.substr(0, type.find(']') + 1); }
+
+  std::string type_of(const std::string& name) const {
+    for (const Input& input : best_.inputs) {
+      if (input.name == name) return type_text(input.dtype, input.sizes);
+    }
+    for (const Node& node : best_.nodes) {
+      for (size_t i = 0; i < node.results.size(); ++i) {
+        if (node.results[i] == name) return plain_type(node.types[i]);
+      }
+    }
+    return "";
+  }
+
+  bool fixed_symbols() {
+    bool changed = false;
+    for (size_t s = best_.symbols.size(); s-- > 0;) {
+      if (best_.runs.size() != 1) return changed;
+      Program candidate = best_;
+      const std::string name = best_.symbols[s].name;
+      const std::string value = std::to_string(size_in(name, best_.runs[0]));
+      candidate.symbols.erase(candidate.symbols.begin() + static_cast<ptrdiff_t>(s));
+      std::erase_if(candidate.runs[0], [&](const auto& each) { return each.first == name; });
+      replace_everywhere(candidate, {{name, value}});
+      changed = accept(std::move(candidate)) || changed;
+    }
+    return changed;
+  }
+
+  static void replace_everywhere(Program& program, const std::vector<std::pair<std::string, std::string>>& words) {
+    for (Input& input : program.inputs) {
+      for (std::string& size : input.sizes) size = replace_words(size, words);
+    }
+    for (Node& node : program.nodes) {
+      node.call = replace_words(node.call, words);
+      for (std::string& type : node.types) type = replace_words(type, words);
+    }
+  }
+
+  bool simpler_inputs() {
+    bool changed = false;
+    for (size_t i = 0; i < best_.inputs.size(); ++i) {
+      if (!best_.inputs[i].strides.empty()) {
+        Program candidate = best_;
+        candidate.inputs[i].strides.clear();
+        changed = accept(std::move(candidate)) || changed;
+      }
+    }
+    return changed;
+  }
+
+  // Each size of the inputs, everywhere at once.
+  bool smaller_sizes() {
+    std::set<std::string> sizes;
+    for (const Input& input : best_.inputs) {
+      for (const std::string& size : input.sizes) {
+        if (size.find_first_not_of("0123456789") == std::string::npos && size != "0" && size != "1") sizes.insert(size);
+      }
+    }
+    bool changed = false;
+    for (const std::string& size : sizes) {
+      const int64_t old = std::stoll(size);
+      for (int64_t smaller : {int64_t{1}, int64_t{2}, int64_t{3}, old / 2}) {
+        if (smaller >= old) break;
+        Program candidate = best_;
+        for (Input& input : candidate.inputs) {
+          bool has_it = false;
+          for (std::string& each : input.sizes) {
+            has_it = has_it || each == size;
+            if (each == size) each = std::to_string(smaller);
+          }
+          if (input.values.starts_with("index " + size + " ") || input.values.starts_with("wrap " + size + " ")) {
+            input.values = replace_words(input.values, {{size, std::to_string(smaller)}});
+          }
+        }
+        for (Node& node : candidate.nodes) {
+          const size_t bracket = node.call.find('[');
+          if (bracket != std::string::npos) node.call = node.call.substr(0, bracket) + replace_words(node.call.substr(bracket), {{size, std::to_string(smaller)}});
+        }
+        if (accept(std::move(candidate))) {
+          changed = true;
+          break;
+        }
+      }
+    }
+    return changed;
+  }
+
+  Program best_;
+  const StillFails& still_fails_;
+  int tries_;
+};
+
+}  // namespace
+
+Program shrink(Program program, const StillFails& still_fails, int tries) {
+  return Shrinker(std::move(program), still_fails, tries).run();
+}
+
+}  // namespace toroid::fuzz

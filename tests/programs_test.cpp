@@ -1,0 +1,65 @@
+// Random programs that the compiler got wrong once (tests/programs/, found by fuzz_programs), and a few new ones.
+#include <algorithm>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "fuzz/check.h"
+#include "fuzz/grow.h"
+#include "support/error.h"
+#include "support/file.h"
+
+namespace toroid::fuzz {
+namespace {
+
+CompileSession& session() {
+  static CompileSession instance(false);
+  return instance;
+}
+
+void expect_right(const Program& program, const CheckOptions& options) {
+  try {
+    const CheckResult result = check(session(), program, options);
+    EXPECT_FALSE(result.failure) << result.failure->kind << ": " << result.failure->message << "\n" << to_text(program);
+    EXPECT_GT(result.compared, result.skipped) << "nothing was compared";
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.report();
+  }
+}
+
+std::vector<std::string> names_of_programs() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(TOROID_SOURCE_DIR "/tests/programs")) {
+    if (entry.path().extension() == ".txt") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class Programs : public testing::TestWithParam<std::string> {};
+TEST_P(Programs, ComputeWhatTheReferenceDoes) {
+  expect_right(parse_program(read_file(TOROID_SOURCE_DIR "/tests/programs/" + GetParam() + ".txt")), {});
+}
+INSTANTIATE_TEST_SUITE_P(Found, Programs, testing::ValuesIn(names_of_programs()), [](const auto& row) { return row.param; });
+
+TEST(RandomPrograms, AreRight) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(seed);
+    expect_right(Grower(seed).grow(), {.plain = false, .optimization = 1});
+  }
+}
+
+TEST(RandomPrograms, AreTheSameForTheSameSeed) {
+  EXPECT_EQ(to_text(Grower(5).grow()), to_text(Grower(5).grow()));
+  EXPECT_NE(to_text(Grower(5).grow()), to_text(Grower(6).grow()));
+}
+
+TEST(RandomPrograms, AreReadBackAsTheyWereWritten) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const std::string text = to_text(Grower(seed).grow());
+    EXPECT_EQ(to_text(parse_program(text)), text);
+  }
+}
+
+}  // namespace
+}  // namespace toroid::fuzz
