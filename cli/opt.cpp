@@ -34,16 +34,11 @@ constexpr Pass kGraphPasses[] = {
     {"dead-code", "remove what nobody uses", [](Program& p) { remove_dead_code(p); }},
 };
 
-std::string print_loops(Program& program) { return loop::to_string(*lower(program).loops); }
-std::string print_schedule(Program& program) {
-  return schedule::to_string(schedule::make_schedule(std::move(lower(program).loops)));
-}
+std::string print_loops(Program& program) { return to_string(lower(program)); }
+std::string print_schedule(Program& program) { return to_string(codegen::schedule_graphs(lower(program))); }
 std::string print_code(Program& program) {
-  LoweredProgram lowered = lower(program);
-  const schedule::Schedule schedule = schedule::make_schedule(std::move(lowered.loops));
   std::string text;
-  for (const auto& kernel : codegen::generate(schedule, lowered.outputs, program, 1).kernels)
-    text += kernel.text + "\n";
+  for (const auto& kernel : codegen::generate(codegen::schedule_graphs(lower(program)), program, 1).kernels) text += kernel.text + "\n";
   return text;
 }
 struct LastPass {

@@ -1,5 +1,5 @@
 # Unpacks the recorded PyTorch results of tests/conformance into the build folder, where tests read them:
-# conformance/opinfo/CASE.pt2 and conformance/models/NAME.pt2, each with its .in and .out.safetensors.
+# conformance/{opinfo,control_flow,models}/NAME.pt2, each with its .in and .out.safetensors.
 # Done while configuring, so that every test binary finds them; again only when an archive changes.
 set(TOROID_CONFORMANCE_DIR ${CMAKE_BINARY_DIR}/conformance)
 
@@ -13,7 +13,9 @@ function(toroid_unpack archive folder)
   endif()
 endfunction()
 
-toroid_unpack(${CMAKE_SOURCE_DIR}/tests/conformance/opinfo.tar.xz ${TOROID_CONFORMANCE_DIR})
+foreach(set opinfo control_flow)
+  toroid_unpack(${CMAKE_SOURCE_DIR}/tests/conformance/${set}.tar.xz ${TOROID_CONFORMANCE_DIR})
+endforeach()
 file(GLOB model_archives CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/models/*.tar.xz)
 foreach(archive IN LISTS model_archives)
   toroid_unpack(${archive} ${TOROID_CONFORMANCE_DIR}/models)

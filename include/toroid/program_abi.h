@@ -8,7 +8,7 @@
  *   void toroid_sizes(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes);
  *
  * All pointers stay the caller's. Sizes and strides are in elements. Generated wrappers repeat these declarations
- * (src/codegen/wrapper/generate.cpp): change both together, and the version. */
+ * (src/codegen/wrapper/abi_text.cpp): change both together, and the version. */
 #ifndef TOROID_PROGRAM_ABI_H
 #define TOROID_PROGRAM_ABI_H
 
@@ -41,15 +41,24 @@ typedef struct ToroidRuntime {
   int32_t (*call)(const struct ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
                   const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
                   const double* numbers, int32_t num_numbers);
+  /* A number read from a tensor: the binding-th of the manifest has this value. Sets the symbol that it defines in
+   * ToroidCall::symbols. 0, or not when the program cannot go on with it; then the host keeps a message. */
+  int32_t (*bind)(const struct ToroidRuntime*, int32_t binding, int64_t value);
+  /* Memory for a temporary whose size the call's shapes do not tell, 64-byte aligned, until it is released or the call ends; null
+   * when there is none, and the host keeps a message. */
+  void* (*allocate)(const struct ToroidRuntime*, int64_t bytes);
+  void (*release)(const struct ToroidRuntime*, void* data);
+  /* Memory for an output whose sizes (as many as its rank) the call's shapes do not tell; null as above. */
+  void* (*output)(const struct ToroidRuntime*, int32_t position, const int64_t* sizes);
 } ToroidRuntime;
 
 typedef struct ToroidCall {
   const void* const* inputs;    /* user inputs, with the strides of the manifest */
   const void* const* constants; /* weights, by the manifest's order */
-  void* const* outputs;         /* contiguous */
+  void* const* outputs;         /* contiguous; null where ToroidRuntime::output gives the memory */
   char* arena;                  /* for temporaries, 64-byte aligned */
   const int64_t* offsets;       /* of each temporary in the arena, in bytes */
-  const int64_t* symbols;       /* values of the size symbols */
+  const int64_t* symbols;       /* values of the size symbols; ToroidRuntime::bind sets some during the call */
   const int64_t* random;        /* the seed of random operators, and the number of this call, both as bits of a uint64_t */
 } ToroidCall;
 

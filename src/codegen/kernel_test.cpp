@@ -17,8 +17,10 @@ struct KernelCase {
 void PrintTo(const KernelCase& row, std::ostream* out) { *out << row.name; }
 
 GeneratedProgram generated(std::string_view text, int max_units = 1) {
-  const schedule::Scheduled result = schedule::scheduled(text);
-  return generate(result.schedule, result.outputs, result.program, max_units);
+  schedule::Scheduled result = schedule::scheduled(text);
+  std::vector<ScheduledGraph> graphs;
+  graphs.push_back({std::move(result.schedule), std::move(result.outputs)});
+  return generate(graphs, result.program, max_units);
 }
 
 const KernelCase kKernels[] = {

@@ -123,17 +123,17 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
   done("decompose");
   dumps.write("core", [&] { return to_text(program, {.provenance = true}); });
 
-  LoweredProgram lowered = lower(program, !options.optimise);
+  std::vector<LoweredGraph> lowered = lower(program, !options.optimise);
   done("lower");
-  dumps.write("loops", [&] { return loop::to_string(*lowered.loops); });
+  dumps.write("loops", [&] { return to_string(lowered); });
 
-  schedule::Schedule schedule = schedule::make_schedule(std::move(lowered.loops), options.optimise);
+  const std::vector<codegen::ScheduledGraph> scheduled = codegen::schedule_graphs(std::move(lowered), options.optimise);
   done("schedule");
-  dumps.write("schedule", [&] { return schedule::to_string(schedule); });
+  dumps.write("schedule", [&] { return to_string(scheduled); });
 
   const int threads = options.compile_threads > 0 ? options.compile_threads : static_cast<int>(std::thread::hardware_concurrency());
-  codegen::GeneratedProgram generated = codegen::generate(schedule, lowered.outputs, program, threads);
-  generated.units[0] += codegen::manifest_unit(manifest_text(program, *schedule.loops, generated));
+  codegen::GeneratedProgram generated = codegen::generate(scheduled, program, threads);
+  generated.units[0] += codegen::manifest_unit(manifest_text(program, generated));
   if (!options.save_source.empty()) save_sources(options.save_source, generated);
   done("generate");
 
@@ -155,8 +155,8 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
   model.kernel_calls = generated.kernel_calls;
   model.library_calls = generated.library_calls;
   auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>();
-  for (loop::BufferId id : generated.constants) {
-    const ConstantData& data = program.constants[schedule.loops->buffer(id).position];
+  for (ConstantId id : generated.constants) {
+    const ConstantData& data = program.constant(id);
     model.constants.push_back(data.bytes);
     owners->push_back(data.owner);
   }

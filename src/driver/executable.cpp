@@ -3,10 +3,9 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "driver/host.h"
 #include "interp/bind_symbols.h"
-#include "interp/scalar.h"
 #include "runtime/arena.h"
-#include "runtime/library.h"
 #include "runtime/pool.h"
 #include "support/error.h"
 #include "support/file.h"
@@ -27,70 +26,26 @@ struct Footer {
 
 uint64_t aligned(uint64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
-// What the program may call back.
-struct Host {
-  ToroidRuntime table;
-  RuntimePool* pool;
-  std::exception_ptr error;   // of the library kernel that failed
-};
-
-Host& host_of(const ToroidRuntime* runtime) { return *static_cast<Host*>(runtime->host); }
-
-void parallel_for(const ToroidRuntime* runtime, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
-  host_of(runtime).pool->parallel_for(n, grain, body, argument);
-}
-
-double special_function(const ToroidRuntime*, int32_t op, double x, double y) {
-  return apply(static_cast<ScalarOp>(op), DType::F64, x, y);
-}
-
-int32_t call_library(const ToroidRuntime* runtime, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
-                     const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
-                     const double* numbers, int32_t num_numbers) {
-  Host& host = host_of(runtime);
-  try {
-    run_library_kernel(name, {*host.pool,
-                              {inputs, static_cast<size_t>(num_inputs)},
-                              {outputs, static_cast<size_t>(num_outputs)},
-                              {integers, static_cast<size_t>(num_integers)},
-                              {numbers, static_cast<size_t>(num_numbers)}});
-    return 0;
-  } catch (...) {
-    host.error = std::current_exception();
-    return 1;
-  }
-}
-
-struct AlignedBytes {
-  explicit AlignedBytes(size_t bytes)
-      : data(static_cast<char*>(::operator new(std::max<size_t>(bytes, 1), std::align_val_t{kAlignment}))) {}
-  ~AlignedBytes() { ::operator delete(data, std::align_val_t{kAlignment}); }
-  AlignedBytes(const AlignedBytes&) = delete;
-  char* data;
-};
-
 }  // namespace
 
 struct Executable::State {
-  State(std::string_view bytes, std::string name, int threads) : library(bytes, name), pool(threads), name(std::move(name)) {
+  State(std::string_view bytes, std::string name, int threads) : library(bytes, name), pool(threads), name(std::move(name)), host(pool) {
     run = library.function<int32_t(const ToroidRuntime*, const ToroidCall*)>("toroid_run");
     sizes = library.function<void(const int64_t*, int64_t*, int64_t*)>("toroid_sizes");
     manifest = parse_manifest(static_cast<const char*>(library.symbol("toroid_manifest")));
     plan = plan_bindings(manifest.signature);
     for (const std::string& symbol : manifest.symbols) symbols.push_back(*manifest.signature.symbols->find_symbol(symbol));
-    host.table = {&host, parallel_for, special_function, call_library};
-    host.pool = &pool;
   }
 
   // Sizes of outputs and the arena's layout follow from the symbols' values; the last ones are kept.
   void prepare(std::vector<int64_t> values) {
-    if (prepared && values == symbol_values) return;
-    symbol_values = std::move(values);
+    if (prepared && values == shape_symbols) return;
+    shape_symbols = std::move(values);
     std::vector<int64_t> bytes(manifest.temporaries.size());
     size_t ranks = 0;
     for (const ManifestOutput& output : manifest.outputs) ranks += static_cast<size_t>(output.rank);
     std::vector<int64_t> flat(ranks);
-    sizes(symbol_values.data(), bytes.data(), flat.data());
+    sizes(shape_symbols.data(), bytes.data(), flat.data());
     output_sizes.clear();
     auto next = flat.begin();
     for (const ManifestOutput& output : manifest.outputs) {
@@ -120,9 +75,9 @@ struct Executable::State {
   std::vector<const void*> constants;
   std::shared_ptr<const void> owner;
   std::unordered_map<std::string, HostTensor> buffers;   // new values of mutated buffers, by name
-  Host host{};
+  Host host;
   bool prepared = false;
-  std::vector<int64_t> symbol_values;
+  std::vector<int64_t> shape_symbols;                    // the values that the arena and the outputs are laid out for
   std::vector<std::vector<int64_t>> output_sizes;
   uint64_t random[2] = {0, 0};                            // seed, number of the next call
   ArenaPlan arena_plan;
@@ -175,7 +130,7 @@ std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
   State& s = *state_;
   std::vector<InputShape> shapes;
   for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
-  const SymbolValues symbols = bind_symbols(s.manifest.signature, s.plan, shapes);
+  SymbolValues symbols = bind_symbols(s.manifest.signature, s.plan, shapes);
   std::vector<int64_t> values;
   for (sym::Expr symbol : s.symbols) values.push_back(symbols.find(symbol).value_or(0));
   s.prepare(std::move(values));
@@ -215,14 +170,20 @@ std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
   std::vector<HostTensor> outputs;
   std::vector<void*> output_pointers;
   for (size_t i = 0; i < s.manifest.outputs.size(); ++i) {
+    if (s.manifest.outputs[i].late) {
+      outputs.emplace_back();
+      output_pointers.push_back(nullptr);
+      continue;
+    }
     outputs.emplace_back(s.manifest.outputs[i].dtype, s.output_sizes[i]);
     output_pointers.push_back(outputs.back().mutable_data<std::byte>());
   }
   const int64_t random[] = {static_cast<int64_t>(s.random[0]), static_cast<int64_t>(s.random[1]++)};
-  const ToroidCall call{input_pointers.data(),        s.constants.data(),     output_pointers.data(), s.arena->data,
-                        s.arena_plan.offsets.data(), s.symbol_values.data(), random};
-  const int32_t failed = s.run(&s.host.table, &call);
-  if (s.host.error) std::rethrow_exception(std::exchange(s.host.error, nullptr));
+  std::vector<int64_t> symbol_values = s.shape_symbols;
+  Host::Call during{s.manifest, s.plan.later_guards, s.symbols, symbols, symbol_values, outputs};
+  const ToroidCall call{input_pointers.data(),        s.constants.data(),   output_pointers.data(), s.arena->data,
+                        s.arena_plan.offsets.data(), symbol_values.data(), random};
+  const int32_t failed = s.host.run(s.run, call, during);
   if (failed != 0) {
     const size_t step = static_cast<size_t>(failed & 0xfffffff) - 1;
     const bool divided = failed >> 28 == 2;

@@ -9,7 +9,7 @@
 namespace toroid {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::string_view kOutputKinds[] = {"user", "buffer_mutation", "input_mutation", "parameter_mutation",
                                              "gradient", "loss", "token"};
 
@@ -42,9 +42,17 @@ Program signature_of(const Program& program) {
   return signature;
 }
 
+sym::Expr parsed(std::string_view text, const Program& signature) {
+  return sym::parse(text, *signature.symbols, [&](std::string_view name) -> sym::Expr {
+    const std::optional<sym::Expr> symbol = signature.symbols->find_symbol(name);
+    if (!symbol) throw Error(ErrorKind::InvalidInput, fmt::format("the library names a symbol '{}' that it does not have", name));
+    return *symbol;
+  });
+}
+
 }  // namespace
 
-std::string manifest_text(const Program& program, const loop::LoopProgram& loops, const codegen::GeneratedProgram& generated) {
+std::string manifest_text(const Program& program, const codegen::GeneratedProgram& generated) {
   nlohmann::json json;
   json["toroid"] = kVersion;
   json["signature"] = to_text(signature_of(program));
@@ -52,12 +60,17 @@ std::string manifest_text(const Program& program, const loop::LoopProgram& loops
     const TensorType& type = program.graph.type(program.graph.outputs[i]);
     json["outputs"].push_back({{"dtype", to_string(type.dtype)},
                                {"rank", type.rank()},
+                               {"late", static_cast<bool>(generated.late_outputs[i])},
                                {"kind", kOutputKinds[static_cast<size_t>(program.outputs[i].kind)]},
                                {"target", program.outputs[i].target}});
   }
   for (sym::Expr symbol : generated.symbols) json["symbols"].push_back(symbol.node()->name);
-  for (loop::BufferId id : generated.constants) {
-    const ConstantData& data = program.constants[loops.buffer(id).position];
+  for (const codegen::GeneratedBinding& binding : generated.bindings) {
+    json["bindings"].push_back(sym::to_string(binding.expr));
+    json["defines"].push_back(binding.defines ? binding.defines->node()->name : "");
+  }
+  for (ConstantId id : generated.constants) {
+    const ConstantData& data = program.constant(id);
     json["constants"].push_back({{"name", data.name}, {"bytes", data.bytes.size()}, {"mutable", data.is_buffer}});
   }
   for (const schedule::Lifetime& each : generated.temporaries) json["temporaries"].push_back({each.first_step, each.last_step});
@@ -78,7 +91,7 @@ Manifest parse_manifest(std::string_view text) {
   manifest.signature = parse_text(json.at("signature").get<std::string>());
   for (const auto& output : json.value("outputs", nlohmann::json::array())) {
     ManifestOutput out{*parse_dtype(output.at("dtype").get<std::string>()), output.at("rank").get<int64_t>(), OutputKind::User,
-                       output.at("target").get<std::string>()};
+                       output.at("target").get<std::string>(), output.at("late").get<bool>()};
     for (size_t kind = 0; kind < std::size(kOutputKinds); ++kind) {
       if (output.at("kind") == kOutputKinds[kind]) out.kind = static_cast<OutputKind>(kind);
     }
@@ -86,6 +99,12 @@ Manifest parse_manifest(std::string_view text) {
     manifest.outputs.push_back(std::move(out));
   }
   for (const auto& name : json.value("symbols", nlohmann::json::array())) manifest.symbols.push_back(name.get<std::string>());
+  const auto defines = json.value("defines", nlohmann::json::array());
+  for (const auto& text : json.value("bindings", nlohmann::json::array())) {
+    const auto defined = defines.at(manifest.bindings.size()).get<std::string>();
+    manifest.bindings.push_back({parsed(text.get<std::string>(), manifest.signature),
+                                 defined.empty() ? std::nullopt : manifest.signature.symbols->find_symbol(defined)});
+  }
   for (const auto& constant : json.value("constants", nlohmann::json::array())) {
     manifest.constants.push_back({constant.at("name").get<std::string>(), constant.at("bytes").get<int64_t>(),
                                   constant.at("mutable").get<bool>()});

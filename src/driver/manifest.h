@@ -2,8 +2,9 @@
 //
 //   {"toroid": 1,
 //    "signature": "sym s0 in [2, 512]\ngraph(x: f32[s0, 128]) { … }",     text form: symbols, guards and inputs
-//    "outputs": [{"dtype": "f32", "sizes": ["s0", "10"], "kind": "user", "target": ""}],
+//    "outputs": [{"dtype": "f32", "rank": 2, "late": false, "kind": "user", "target": ""}],
 //    "symbols": ["s0"],                                                   order of ToroidCall::symbols
+//    "bindings": ["u0", "2*s1"], "defines": ["u0", ""],                   order of ToroidRuntime::bind
 //    "constants": [{"name": "fc.weight", "bytes": 1024, "mutable": false}],
 //    "temporaries": [[0, 3], [1, 2]],                                     first and last step alive
 //    "steps": ["linear", "gelu"], "kernels": 3, "kernel_calls": 7, "library_calls": 2}
@@ -24,6 +25,12 @@ struct ManifestOutput {
   int64_t rank;
   OutputKind kind;
   std::string target;
+  bool late = false;                      // its sizes become known while the program runs
+};
+// A number that the program reads from a tensor.
+struct ManifestBinding {
+  sym::Expr expr;                         // what it is the value of
+  std::optional<sym::Expr> defines;       // the symbol whose value follows
 };
 struct ManifestConstant {
   std::string name;
@@ -34,6 +41,7 @@ struct Manifest {
   Program signature;                      // inputs, symbols and guards; no computation
   std::vector<ManifestOutput> outputs;
   std::vector<std::string> symbols;
+  std::vector<ManifestBinding> bindings;
   std::vector<ManifestConstant> constants;
   std::vector<std::array<int64_t, 2>> temporaries;
   std::vector<std::string> steps;
@@ -42,7 +50,7 @@ struct Manifest {
   int library_calls = 0;
 };
 
-std::string manifest_text(const Program& program, const loop::LoopProgram& loops, const codegen::GeneratedProgram& generated);
+std::string manifest_text(const Program& program, const codegen::GeneratedProgram& generated);
 // Throws Error{InvalidInput} for a manifest of another version.
 Manifest parse_manifest(std::string_view text);
 

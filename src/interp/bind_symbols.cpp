@@ -1,5 +1,6 @@
 #include "interp/bind_symbols.h"
 
+#include <functional>
 #include <unordered_set>
 
 #include "graph/builder.h"
@@ -203,6 +204,33 @@ SymbolValues bind_symbols(const Program& program, const BindingPlan& plan, std::
     refuse(program, text + ", which the program relies on");
   }
   return values;
+}
+
+void bind_number(SymbolValues& symbols, std::span<const sym::Expr> later_guards, sym::Expr expr, int64_t value) {
+  auto is_open = [&](sym::Expr symbol) { return !symbols.find(symbol).has_value(); };
+  std::vector<sym::Expr> open;
+  if (!expr.is_const()) open = sym::free_symbols(expr);
+  std::erase_if(open, std::not_fn(is_open));
+  if (open.size() == 1) {
+    const std::optional<sym::Linear> linear = sym::linear_in(expr, open[0]);
+    TOROID_CHECK(linear && linear->coefficient.is_const(1), "'{}' does not define a symbol", sym::to_string(expr));
+    const int64_t symbol_value = value - symbols.evaluate(linear->rest);
+    const sym::Range range = open[0].range();
+    if (symbol_value < range.min || symbol_value > range.max) {
+      throw Error(ErrorKind::InvalidInput, fmt::format("{} = {} is outside of [{}, {}], which the program relies on",
+                                                       sym::to_string(open[0]), symbol_value, range.min, range.max));
+    }
+    symbols.set(open[0], symbol_value);
+  } else if (symbols.evaluate(expr) != value) {
+    throw Error(ErrorKind::InvalidInput, fmt::format("{} is {} by the inputs' shapes, but {} was given",
+                                                     sym::to_string(expr), symbols.evaluate(expr), value));
+  }
+  for (sym::Expr guard : later_guards) {
+    const std::vector<sym::Expr> needed = sym::free_symbols(guard);
+    if (std::any_of(needed.begin(), needed.end(), is_open) || symbols.evaluate(guard) != 0) continue;
+    throw Error(ErrorKind::InvalidInput, fmt::format("the values {} = {} violate {}, which the program relies on",
+                                                     sym::to_string(expr), value, sym::to_string(guard)));
+  }
 }
 
 }  // namespace toroid

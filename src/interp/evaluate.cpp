@@ -178,7 +178,7 @@ class Evaluator {
     for (size_t i = 0; i < results.size(); ++i) check_type(graph_.type(node.outputs[i]), results[i]);
     for (const SymbolBinding& binding : graph_.bindings) {
       for (size_t i = 0; i < results.size(); ++i) {
-        if (binding.value == node.outputs[i]) bind(binding.expr, results[i].int_at(0));
+        if (binding.value == node.outputs[i]) bind_number(symbols_, later_guards_, binding.expr, results[i].int_at(0));
       }
     }
     if (options_.after_node) options_.after_node(graph_, node, results);
@@ -189,33 +189,6 @@ class Evaluator {
     for (ValueId input : node.inputs) {
       const auto index = static_cast<size_t>(input);
       if (--uses_[index] == 0) values_[index] = {};
-    }
-  }
-
-  // A number read out of a tensor is what `expr` stands for from now on. Guards that waited for it are checked.
-  void bind(sym::Expr expr, int64_t value) {
-    auto is_open = [this](sym::Expr symbol) { return !symbols_.find(symbol).has_value(); };
-    std::vector<sym::Expr> open = sym::free_symbols(expr);
-    std::erase_if(open, std::not_fn(is_open));
-    if (open.size() == 1) {
-      const std::optional<sym::Linear> linear = sym::linear_in(expr, open[0]);
-      TOROID_CHECK(linear && linear->coefficient.is_const(1), "'{}' does not define a symbol", sym::to_string(expr));
-      const int64_t symbol_value = value - symbols_.evaluate(linear->rest);
-      const sym::Range range = open[0].range();
-      if (symbol_value < range.min || symbol_value > range.max) {
-        throw Error(ErrorKind::InvalidInput, fmt::format("{} = {} is outside of [{}, {}], which the program relies on",
-                                                         sym::to_string(open[0]), symbol_value, range.min, range.max));
-      }
-      symbols_.set(open[0], symbol_value);
-    } else if (symbols_.evaluate(expr) != value) {
-      throw Error(ErrorKind::InvalidInput, fmt::format("{} is {} by the inputs' shapes, but {} was given",
-                                                       sym::to_string(expr), symbols_.evaluate(expr), value));
-    }
-    for (sym::Expr guard : later_guards_) {
-      const std::vector<sym::Expr> symbols = sym::free_symbols(guard);
-      if (std::any_of(symbols.begin(), symbols.end(), is_open) || symbols_.evaluate(guard) != 0) continue;
-      throw Error(ErrorKind::InvalidInput, fmt::format("the values {} = {} violate {}, which the program relies on",
-                                                       sym::to_string(expr), value, sym::to_string(guard)));
     }
   }
 
@@ -341,6 +314,8 @@ class Evaluator {
   std::vector<HostTensor> higher_order(const Node&, const HigherOrder& op, std::span<const HostTensor> in) {
     if (op.name == "cond") return cond(op, in);
     if (op.name == "while_loop") return while_loop(op, in);
+    if (op.name == "scan" || op.name == "map_impl") return scan_slices(op, in);
+    if (op.name == "associative_scan") return scan_associatively(op, in);
     throw Error(ErrorKind::Unsupported, fmt::format("the higher-order operator '{}' is not supported", op.name));
   }
 
@@ -375,6 +350,82 @@ class Evaluator {
     state.resize(carried);
     return state;
   }
+
+  static size_t length_of(const Argument& list) {
+    const auto* inputs = std::get_if<InputList>(&list);
+    TOROID_CHECK(inputs != nullptr, "control flow over what is no list of tensors");
+    return inputs->size();
+  }
+
+  static HostTensor slice_of(const HostTensor& x, int64_t position) {
+    const std::vector<int64_t> sizes(x.sizes().begin() + 1, x.sizes().end());
+    return copy_strided(x, position * numel(sizes), strides_of(sizes), sizes);
+  }
+
+  // scan(body, carried, sliced, others) and map_impl(body, sliced, others): the body gives new carried values and a slice of each
+  // result from (carried, slices, others).
+  std::vector<HostTensor> scan_slices(const HigherOrder& op, std::span<const HostTensor> in) {
+    const bool carries = op.name == "scan";
+    const size_t carried = carries ? length_of(op.arguments[1]) : 0;
+    const size_t sliced = length_of(op.arguments[carries ? 2 : 1]);
+    TOROID_CHECK(sliced > 0, "{} over no tensors", op.name);
+    const std::vector<HostTensor> all = operands(op, 1, in);
+    std::vector<HostTensor> now = all;
+    std::vector<HostTensor> results(all.begin(), all.begin() + static_cast<ptrdiff_t>(carried));
+    const int64_t steps = all[carried].sizes()[0];
+    for (int64_t s = 0; s < steps; ++s) {
+      for (size_t i = carried; i < carried + sliced; ++i) now[i] = slice_of(all[i], s);
+      std::vector<HostTensor> next = call(op.arguments[0], now);
+      for (size_t i = carried; i < next.size(); ++i) {
+        if (s == 0) results.push_back(stack_of(next[i].dtype(), steps, next[i].sizes()));
+        put_slice(results[i], s, next[i]);
+      }
+      for (size_t i = 0; i < carried; ++i) results[i] = now[i] = next[i];
+    }
+    if (steps == 0) {
+      const auto* body = std::get_if<SubgraphRef>(&op.arguments[0]);
+      const Graph& graph = program_.subgraphs[body->index];
+      for (size_t i = carried; i < graph.outputs.size(); ++i) {
+        const TensorType& type = graph.type(graph.outputs[i]);
+        results.push_back(stack_of(type.dtype, 0, symbols_.evaluate(type.sizes)));
+      }
+    }
+    return results;
+  }
+
+  static HostTensor stack_of(DType dtype, int64_t count, const std::vector<int64_t>& slice) {
+    std::vector<int64_t> sizes = {count};
+    sizes.insert(sizes.end(), slice.begin(), slice.end());
+    return HostTensor(dtype, sizes);
+  }
+  static void put_slice(HostTensor& stack, int64_t position, const HostTensor& slice) {
+    const size_t bytes = slice.bytes().size();
+    if (bytes > 0) std::memcpy(stack.mutable_data<std::byte>() + static_cast<size_t>(position) * bytes, slice.bytes().data(), bytes);
+  }
+
+  // associative_scan(body, sliced, others): result[s] = body(result[s-1], sliced[s], others), from the first slice on.
+  std::vector<HostTensor> scan_associatively(const HigherOrder& op, std::span<const HostTensor> in) {
+    const size_t sliced = length_of(op.arguments[1]);
+    TOROID_CHECK(sliced > 0, "associative_scan over no tensors");
+    const std::vector<HostTensor> all = operands(op, 1, in);
+    std::vector<HostTensor> results;
+    std::vector<HostTensor> last;
+    for (size_t i = 0; i < sliced; ++i) results.push_back(stack_of(all[i].dtype(), all[i].sizes()[0], slice_sizes(all[i])));
+    for (int64_t s = 0; s < all[0].sizes()[0]; ++s) {
+      std::vector<HostTensor> next;
+      for (size_t i = 0; i < sliced; ++i) next.push_back(slice_of(all[i], s));
+      if (s > 0) {
+        std::vector<HostTensor> now = std::move(last);
+        now.insert(now.end(), next.begin(), next.end());
+        now.insert(now.end(), all.begin() + static_cast<ptrdiff_t>(sliced), all.end());
+        next = call(op.arguments[0], now);
+      }
+      for (size_t i = 0; i < sliced; ++i) put_slice(results[i], s, next[i]);
+      last = std::move(next);
+    }
+    return results;
+  }
+  static std::vector<int64_t> slice_sizes(const HostTensor& x) { return {x.sizes().begin() + 1, x.sizes().end()}; }
 
   const Program& program_;
   const Graph& graph_;

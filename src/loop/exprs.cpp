@@ -279,7 +279,7 @@ std::vector<ExprId> roots(const LoopProgram& program, const Computation& computa
         }
         return result;
       },
-      [](const Call&) { return std::vector<ExprId>{}; });
+      [](const Call&) { return std::vector<ExprId>{}; }, [](const Bind&) { return std::vector<ExprId>{}; });
 }
 
 std::vector<BufferId> reads(const LoopProgram& program, const Computation& computation) {
@@ -294,6 +294,84 @@ std::vector<BufferId> reads(const LoopProgram& program, const Computation& compu
   if (const auto* call = std::get_if<Call>(&computation.work)) {
     for (const Operand& operand : call->operands) add(operand.buffer);
   }
+  if (const auto* bind = std::get_if<Bind>(&computation.work)) add(bind->value);
+  return result;
+}
+
+namespace {
+
+// The integers among the attributes of an operation that stays whole.
+std::vector<sym::Expr> integers_of(const Op& op) {
+  std::vector<sym::Expr> result;
+  auto add = [&](const std::vector<sym::Expr>& list) { result.insert(result.end(), list.begin(), list.end()); };
+  if (const auto* convolution = std::get_if<Convolution>(&op)) {
+    for (const auto* list : {&convolution->stride, &convolution->padding, &convolution->dilation, &convolution->output_padding}) add(*list);
+    result.push_back(convolution->groups);
+  } else if (const auto* library = std::get_if<Library>(&op)) {
+    for (const Scalar& attribute : library->attributes) {
+      if (const auto* integer = std::get_if<sym::Expr>(&attribute)) result.push_back(*integer);
+    }
+  } else if (const auto* control_flow = std::get_if<HigherOrder>(&op)) {
+    for (const Argument& argument : control_flow->arguments) {
+      if (const auto* integer = std::get_if<sym::Expr>(&argument)) result.push_back(*integer);
+      if (const auto* list = std::get_if<ExprList>(&argument)) add(*list);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<sym::Expr> size_symbols(const LoopProgram& program, const Computation& computation) {
+  std::vector<sym::Expr> result;
+  std::unordered_map<sym::Expr, bool> seen;
+  std::function<void(sym::Expr)> add = [&](sym::Expr e) {
+    if (e.is_const()) return;
+    for (sym::Expr symbol : sym::free_symbols(e)) {
+      if (std::exchange(seen[symbol], true)) continue;
+      const sym::Node& node = *symbol.node();
+      if (node.symbol_kind == sym::SymbolKind::Axis) add(*node.extent);
+      if (const ValueSymbol* value = program.exprs.value_symbol(symbol)) add(value->size);
+      if (node.symbol_kind == sym::SymbolKind::Size || node.symbol_kind == sym::SymbolKind::DataDependent) result.push_back(symbol);
+    }
+  };
+  auto add_all = [&](const std::vector<sym::Expr>& list) {
+    for (sym::Expr e : list) add(e);
+  };
+  auto add_buffer = [&](BufferId id) {
+    add_all(program.buffer(id).sizes);
+    add_all(program.buffer(id).strides);
+  };
+  for (BufferId out : computation.outputs) add_buffer(out);
+  for (BufferId in : reads(program, computation)) add_buffer(in);
+  for (ExprId id : reachable(program.exprs, roots(program, computation))) {
+    const ExprOp& op = program.exprs.node(id).op;
+    if (const auto* load = std::get_if<Load>(&op)) add_all(load->index);
+    if (const auto* index = std::get_if<Index>(&op)) add(index->value);
+    if (const auto* literal = std::get_if<Literal>(&op)) {
+      if (const auto* number = std::get_if<sym::Expr>(&literal->value)) add(*number);
+    }
+  }
+  match(
+      computation.work, [&](const Map& w) { add_all(w.axes); },
+      [&](const Reduction& w) {
+        add_all(w.axes);
+        add_all(w.reduce_axes);
+      },
+      [&](const ScanLoop& w) { add_all(w.axes); },
+      [&](const ScatterLoop& w) {
+        add_all(w.axes);
+        add_all(w.index);
+      },
+      [&](const Call& w) {
+        for (const Operand& operand : w.operands) {
+          add_all(operand.sizes);
+          add_all(operand.strides);
+          add(operand.offset);
+        }
+        add_all(integers_of(w.op));
+      },
+      [](const Bind&) {});
   return result;
 }
 

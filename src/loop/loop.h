@@ -137,13 +137,19 @@ struct Operand {
   std::vector<sym::Expr> strides;
   sym::Expr offset;
 };
-// A node that stays whole: Matmul, Convolution, Attention, Sort, Library. Outputs are contiguous.
+// A node that stays whole: Matmul, Convolution, Attention, Sort, Library, HigherOrder. Outputs are contiguous, and so are the
+// operands of a HigherOrder.
 struct Call {
   Op op;
   std::vector<Operand> operands;
 };
+// The integer in a buffer of one element is what `expr` stands for from here on (Graph::bindings).
+struct Bind {
+  sym::Expr expr;
+  BufferId value;
+};
 
-using Work = std::variant<Map, Reduction, ScanLoop, ScatterLoop, Call>;
+using Work = std::variant<Map, Reduction, ScanLoop, ScatterLoop, Call, Bind>;
 
 struct Computation {
   Work work;
@@ -168,6 +174,8 @@ struct LoopProgram {
 std::vector<ExprId> roots(const LoopProgram& program, const Computation& computation);
 // Buffers read by a computation, each once.
 std::vector<BufferId> reads(const LoopProgram& program, const Computation& computation);
+// Size symbols that a computation needs the values of, each once.
+std::vector<sym::Expr> size_symbols(const LoopProgram& program, const Computation& computation);
 // Every expression reachable from `roots`, each once, operands before users.
 std::vector<ExprId> reachable(const ExprTable& exprs, const std::vector<ExprId>& roots);
 

@@ -75,7 +75,8 @@ std::string to_string(const LoopProgram& program) {
             line += (i > 0 ? ", " : "") + program.buffer(w.operands[i].buffer).name;
           }
           return line + ")";
-        });
+        },
+        [&](const Bind& w) { return fmt::format("{} := {}", sym::to_string(w.expr), program.buffer(w.value).name); });
     text += "\n";
   }
   return text;

@@ -30,17 +30,10 @@ std::string short_name(std::string_view op) {
 
 class Lowering {
  public:
-  Lowering(const Program& program, bool realise_all)
-      : program_(program), graph_(program.graph), realise_all_(realise_all), loops_(std::make_unique<loop::LoopProgram>(*program.symbols)) {}
+  Lowering(const Program& program, const Graph& graph, bool realise_all)
+      : program_(program), graph_(graph), realise_all_(realise_all), loops_(std::make_unique<loop::LoopProgram>(*program.symbols)) {}
 
-  LoweredProgram run() {
-    if (!graph_.bindings.empty()) {
-      const ValueId value = graph_.bindings[0].value;
-      const Provenance& source = graph_.provenance(graph_.producer(value).provenance);
-      Error error(ErrorKind::Unsupported, "sizes that depend on the values of a tensor cannot be compiled yet");
-      error.at(fmt::format("at {} '{}' ({})", source.op, source.name, source.source));
-      throw error.help("run the model with '--backend interp', or export it with fixed sizes");
-    }
+  LoweredGraph run() {
     count_uses();
     values_.resize(graph_.num_values());
     for (const Node& node : graph_.nodes()) {
@@ -50,12 +43,13 @@ class Lowering {
         if (realise_all_) {
           for (ValueId output : node.outputs) realise(output);
         }
+        bind_symbols(node);
       } catch (Error& error) {
         if (!source.op.empty()) error.at(fmt::format("at {} '{}' ({})", source.op, source.name, source.source));
         throw;
       }
     }
-    LoweredProgram result;
+    LoweredGraph result;
     for (size_t i = 0; i < graph_.outputs.size(); ++i) result.outputs.push_back(bind_output(graph_.outputs[i], i));
     result.loops = std::move(loops_);
     return result;
@@ -70,6 +64,16 @@ class Lowering {
       for (ValueId input : node.inputs) ++uses_[static_cast<size_t>(input)];
     }
     for (ValueId output : graph_.outputs) ++uses_[static_cast<size_t>(output)];
+    for (const SymbolBinding& binding : graph_.bindings) ++uses_[static_cast<size_t>(binding.value)];
+  }
+
+  // Sizes that a result of `node` defines.
+  void bind_symbols(const Node& node) {
+    for (const SymbolBinding& binding : graph_.bindings) {
+      if (std::find(node.outputs.begin(), node.outputs.end(), binding.value) == node.outputs.end()) continue;
+      const BufferId buffer = contiguous(binding.value);
+      loops_->computations.push_back({loop::Bind{binding.expr, buffer}, {}, "bind", {node.provenance}});
+    }
   }
 
   std::vector<sym::Expr> fresh_axes(const std::vector<sym::Expr>& sizes, std::string_view prefix = "i") {
@@ -233,9 +237,7 @@ class Lowering {
     match(
         node.op, [&](const Input& op) { lower_input(node, op); }, [&](const Constant& op) { lower_constant(node, op); },
         [&](const Aten& op) { TOROID_CHECK(false, "{} was not decomposed", op.schema->name); },
-        [&](const HigherOrder& op) {
-          throw Error(ErrorKind::Unsupported, fmt::format("control flow '{}' cannot be compiled yet", op.name));
-        },
+        [&](const HigherOrder&) { lower_call(node, true); },
         [&](const Full& op) {
           define(node.outputs[0], fresh_axes(sizes(node.outputs[0])), exprs().literal(op.value, dtype(node.outputs[0])), {});
         },
@@ -273,7 +275,8 @@ class Lowering {
     loop::Buffer& b = loops_->buffer(buffer);
     b.kind = loop::BufferKind::Input;
     b.position = op.index;
-    if (!graph_.type(id).strides.empty()) b.strides = graph_.type(id).strides;
+    const bool from_caller = &graph_ == &program_.graph;  // a subgraph's operands are contiguous
+    if (from_caller && !graph_.type(id).strides.empty()) b.strides = graph_.type(id).strides;
     define_buffer(id, buffer);
   }
 
@@ -521,9 +524,21 @@ class Lowering {
 
 }  // namespace
 
-LoweredProgram lower(const Program& program, bool realise_all) {
+std::vector<LoweredGraph> lower(const Program& program, bool realise_all) {
   ErrorContext context("lowering {}", program.name.empty() ? "the program" : program.name);
-  return Lowering(program, realise_all).run();
+  std::vector<LoweredGraph> graphs;
+  graphs.push_back(Lowering(program, program.graph, realise_all).run());
+  for (const Graph& subgraph : program.subgraphs) graphs.push_back(Lowering(program, subgraph, realise_all).run());
+  return graphs;
+}
+
+std::string to_string(const std::vector<LoweredGraph>& graphs) {
+  std::string text;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    if (i > 0) text += fmt::format("\nsubgraph {}\n", i - 1);
+    text += loop::to_string(*graphs[i].loops);
+  }
+  return text;
 }
 
 }  // namespace toroid

@@ -20,14 +20,18 @@ struct OutputBinding {
   std::vector<sym::Expr> sizes;
 };
 
-struct LoweredProgram {
+struct LoweredGraph {
   std::unique_ptr<loop::LoopProgram> loops;
   std::vector<OutputBinding> outputs;      // one per graph output
 };
 
-// Needs a core-level graph without control flow. Throws Error{Unsupported} for what loops cannot express (complex numbers, 8-bit
-// floats, data-dependent operations), naming the operation and its place in the model.
+// The main graph first, then each subgraph. Control flow stays a call whose branches are graphs of their own; the operands and
+// results of a subgraph are contiguous.
+// Needs a core-level program. Throws Error{Unsupported} for what loops cannot express (complex numbers, 8-bit floats), naming
+// the operation and its place in the model.
 // `realise_all`: every value becomes a buffer, as if each operation ran alone; to find out whether fusion is at fault.
-LoweredProgram lower(const Program& program, bool realise_all = false);
+std::vector<LoweredGraph> lower(const Program& program, bool realise_all = false);
+
+std::string to_string(const std::vector<LoweredGraph>& graphs);
 
 }  // namespace toroid

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "support/match.h"
 
@@ -100,6 +101,11 @@ class Grouping {
     for (loop::BufferId buffer : reads_[c]) {
       if (const size_t p = producer_[static_cast<size_t>(buffer)]; p != kNone) sources.insert(group_of_[p]);
     }
+    if (!bound_by_.empty()) {
+      for (sym::Expr symbol : loop::size_symbols(program_, computation)) {
+        if (const auto found = bound_by_.find(symbol); found != bound_by_.end()) sources.insert(found->second);
+      }
+    }
     std::optional<Candidate> best;
     if (fuse_ && is_fusible(computation)) {
       for (size_t g = 0; g < groups_.size(); ++g) {
@@ -133,6 +139,9 @@ class Grouping {
       node_counts_.push_back(nodes_in(c));
     }
     group_of_.push_back(g);
+    if (const auto* bind = std::get_if<loop::Bind>(&computation.work)) {
+      for (sym::Expr symbol : sym::free_symbols(bind->expr)) bound_by_.try_emplace(symbol, g);
+    }
     // What the group now depends on, and with it everything that depends on the group.
     std::set<size_t> added;
     for (size_t source : sources) {
@@ -449,6 +458,7 @@ class Grouping {
   std::vector<size_t> node_counts_;
   std::vector<size_t> group_of_;                       // by computation
   std::vector<size_t> producer_;                       // by buffer: the computation that writes it
+  std::unordered_map<sym::Expr, size_t> bound_by_;     // by size symbol: the group that defines it while the program runs
   std::vector<std::vector<loop::BufferId>> reads_;     // by computation
   std::vector<std::vector<const loop::Load*>> loads_;  // by computation
 };

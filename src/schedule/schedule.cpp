@@ -65,6 +65,9 @@ Step single_step(loop::LoopProgram& program, size_t c) {
     }
     return kernel;
   }
+  if (const auto* bind = std::get_if<loop::Bind>(&computation.work)) {
+    return BindStep{computation.name, bind->expr, bind->value, computation.provenance};
+  }
   return CallStep{computation.name, std::get<loop::Call>(computation.work), computation.outputs, computation.provenance};
 }
 
@@ -140,13 +143,15 @@ std::vector<BufferId> reads_of(const Step& step) {
         std::vector<BufferId> result;
         for (const loop::Operand& operand : s.call.operands) result.push_back(operand.buffer);
         return result;
-      });
+      },
+      [](const BindStep& s) { return std::vector<BufferId>{s.value}; });
 }
 
 std::vector<BufferId> writes_of(const Step& step) {
   return match(
       step, [](const Kernel& s) { return s.writes; }, [](const ScanKernel& s) { return s.outputs; },
-      [](const ScatterKernel& s) { return std::vector<BufferId>{s.out}; }, [](const CallStep& s) { return s.outputs; });
+      [](const ScatterKernel& s) { return std::vector<BufferId>{s.out}; }, [](const CallStep& s) { return s.outputs; },
+      [](const BindStep&) { return std::vector<BufferId>{}; });
 }
 
 Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse) {
@@ -232,7 +237,8 @@ std::string to_string(const Schedule& schedule) {
         step, [&](const Kernel& s) { print_kernel(s, "kernel"); },
         [&](const ScanKernel& s) { text += fmt::format("scan {} {}\n", s.name, toroid::to_string(s.op)); },
         [&](const ScatterKernel& s) { text += fmt::format("scatter {} {}\n", s.name, toroid::to_string(s.mode)); },
-        [&](const CallStep& s) { text += fmt::format("call {} {}\n", s.name, toroid::to_string(s.call.op)); });
+        [&](const CallStep& s) { text += fmt::format("call {} {}\n", s.name, toroid::to_string(s.call.op)); },
+        [&](const BindStep& s) { text += fmt::format("bind {} := {}\n", sym::to_string(s.expr), program.buffer(s.value).name); });
   }
   return text;
 }

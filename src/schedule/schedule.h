@@ -98,14 +98,21 @@ struct ScatterKernel {                    // copies `base` to `out`, then runs i
   std::vector<ProvenanceId> provenance;
 };
 
-struct CallStep {                         // a library kernel
+struct BindStep {                         // gives `expr` the value of the integer in a buffer of one element
+  std::string name;
+  sym::Expr expr;
+  BufferId value;
+  std::vector<ProvenanceId> provenance;
+};
+
+struct CallStep {                         // a library kernel or control flow
   std::string name;
   loop::Call call;
   std::vector<BufferId> outputs;
   std::vector<ProvenanceId> provenance;
 };
 
-using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep>;
+using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep>;
 const std::string& name_of(const Step& step);
 std::vector<BufferId> reads_of(const Step& step);
 std::vector<BufferId> writes_of(const Step& step);

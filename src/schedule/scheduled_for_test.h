@@ -34,15 +34,15 @@ inline Scheduled scheduled(std::string_view text) {
   decompose(result.program);
   fold_constants(result.program);
   remove_dead_code(result.program);
-  LoweredProgram lowered = lower(result.program);
-  result.outputs = std::move(lowered.outputs);
-  result.schedule = make_schedule(std::move(lowered.loops));
+  std::vector<LoweredGraph> lowered = lower(result.program);
+  result.outputs = std::move(lowered[0].outputs);
+  result.schedule = make_schedule(std::move(lowered[0].loops));
   return result;
 }
 
 // "kernel kernel call": the kinds of the steps, in order.
 inline std::string kinds_of_steps(const Schedule& schedule) {
-  constexpr std::string_view kKinds[] = {"kernel", "scan", "scatter", "call"};
+  constexpr std::string_view kKinds[] = {"kernel", "scan", "scatter", "call", "bind"};
   std::string text;
   for (const Step& step : schedule.steps) {
     if (!text.empty()) text += ' ';

@@ -667,7 +667,8 @@ KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step
       step, [&](const Kernel& kernel) { return NestPrinter(program, graph, std::move(name), kernel).run(); },
       [&](const schedule::ScanKernel& kernel) { return ScanPrinter(program, graph, std::move(name)).run(kernel); },
       [&](const schedule::ScatterKernel& kernel) { return ScatterPrinter(program, graph, std::move(name)).run(kernel); },
-      [&](const schedule::CallStep&) -> KernelSource { TOROID_CHECK(false, "a library call is not a kernel"); });
+      [&](const schedule::CallStep&) -> KernelSource { TOROID_CHECK(false, "a library call is not a kernel"); },
+      [&](const schedule::BindStep&) -> KernelSource { TOROID_CHECK(false, "a binding is not a kernel"); });
 }
 
 }  // namespace toroid::codegen

@@ -25,7 +25,8 @@ std::string identifier(std::string_view text) {
       "mutable",  "asm",     "concept", "requires", "constexpr", "decltype", "vec",  "mask",    "elem",    "splat",
       "splat_mask", "ramp",  "convert", "active",  "widen",   "select",   "to_mask", "load",    "store",   "load1",
       "store1",   "load_raw", "store_raw", "load_where", "gather", "scatter", "mask_of", "index_of", "bit_cast", "Row",
-      "checked_index", "nonzero", "report", "floordiv", "floormod", "min64", "max64", "lanewise", "for_lanes", "INLINE_BODY", "to_integer", "fold", "any_lane",
+      "checked_index", "nonzero", "report", "bytes", "failed", "graph", "Graph", "Block", "while_loop", "scan_loop",
+      "associative_scan", "floordiv", "floormod", "min64", "max64", "lanewise", "for_lanes", "INLINE_BODY", "to_integer", "fold", "any_lane",
       "all_lanes", "parallel", "runtime", "error", "begin",   "end",      "task",    "block",   "rows",    "first",
       "last",     "call",    "symbols", "lanes",   "running", "position", "inputs",  "outputs", "integers", "numbers",
       "int8_t",   "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "is_float", "is_f32",
@@ -34,7 +35,7 @@ std::string identifier(std::string_view text) {
       "W",        "l",       "Full",    "Part",    "Same",    "Plain",    "INLINE",  "EXPORT",  "f16",     "bf16"};
   const bool prelude_pattern = result.starts_with("op_") || result.starts_with("sum") || result.starts_with("result") ||
                                result.starts_with("stash") || result.starts_with("best") || result.starts_with("body") ||
-                               result.starts_with("sizes") || result.starts_with("strides") || result.starts_with("k");
+                               result.starts_with("sizes") || result.starts_with("graph_") || result.starts_with("strides") || result.starts_with("k");
   if (result.empty() || (result[0] >= '0' && result[0] <= '9') || result[0] == '_' ||
       prelude_pattern || std::find(std::begin(kTaken), std::end(kTaken), result) != std::end(kTaken)) {
     result = "t_" + result;

@@ -1,4 +1,4 @@
-// From a schedule to C++ files: the kernels, in a few translation units, and the wrapper that calls them in order.
+// From scheduled graphs to C++ files: the kernels, in a few translation units, and the wrapper that calls them in order.
 #pragma once
 
 #include <string>
@@ -10,9 +10,24 @@
 
 namespace toroid::codegen {
 
+// A graph ready to be printed.
+struct ScheduledGraph {
+  schedule::Schedule schedule;
+  std::vector<OutputBinding> outputs;
+};
+// `fuse`: see make_schedule.
+std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bool fuse = true);
+std::string to_string(const std::vector<ScheduledGraph>& graphs);
+
 struct GeneratedKernel {
   std::string name;
   std::string text;              // the function alone
+};
+
+// A number that becomes known while the program runs.
+struct GeneratedBinding {
+  sym::Expr expr;                      // what it is the value of
+  std::optional<sym::Expr> defines;    // the symbol that follows from it; without one the number is only checked
 };
 
 struct GeneratedProgram {
@@ -21,14 +36,16 @@ struct GeneratedProgram {
   int kernel_calls = 0;                       // steps that run a generated kernel
   int library_calls = 0;                      // steps that call a library kernel
   std::vector<sym::Expr> symbols;             // the order of ToroidCall::symbols
-  std::vector<loop::BufferId> constants;      // the order of ToroidCall::constants
+  std::vector<GeneratedBinding> bindings;     // the order of ToroidRuntime::bind
+  std::vector<ConstantId> constants;          // the order of ToroidCall::constants
   std::vector<schedule::Lifetime> temporaries;  // the order of ToroidCall::offsets
+  std::vector<bool> late_outputs;             // by output: its size is known only while the program runs
   std::vector<std::string> step_names;        // for messages, by step
 };
 
-// `max_units`: how many compilers may run at once. `manifest` becomes toroid_manifest.
-GeneratedProgram generate(const schedule::Schedule& schedule, const std::vector<OutputBinding>& outputs, const Program& program,
-                          int max_units);
+// `graphs`: the main graph, then each subgraph of the program. `max_units`: how many compilers may run at once.
+// Throws Error{Unsupported} for control flow that it cannot print, with its place in the model.
+GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Program& program, int max_units);
 
 // The file that exports the manifest; linked with the units.
 std::string manifest_unit(std::string_view manifest);

@@ -45,11 +45,23 @@ class Reader {
     value.fail(fmt::format("expected a symbolic integer, found '{}'", member.key));
   }
 
+  // A number that was read out of a tensor is still that tensor.
+  InputRef number(const JsonValue& name) {
+    const std::optional<ValueId> tensor = scope_.number(name);
+    if (!tensor) refuse_symbolic_float();
+    inputs_.push_back(*tensor);
+    return {static_cast<uint32_t>(inputs_.size() - 1)};
+  }
+
+  [[noreturn]] static void refuse_symbolic_float() {
+    throw Error(ErrorKind::Unsupported, "symbolic floats are not supported")
+        .help("keep the number in a tensor, or export with a constant");
+  }
+
   double symbolic_float(const JsonValue& value) {
     const JsonMember& member = read_union(value);
     if (member.key == "as_float") return read_float(member.value);
-    throw Error(ErrorKind::Unsupported, "symbolic floats are not supported")
-        .help("keep the number in a tensor, or export with a constant");
+    refuse_symbolic_float();
   }
 
   template <class T, class Read>
@@ -82,6 +94,7 @@ class Reader {
     if (kind == "as_sym_ints" || kind == "as_sym_bools") {
       return list<sym::Expr>(value, [&](const JsonValue& v) { return symbolic(v); });
     }
+    if (kind == "as_sym_float" && read_union(value).key == "as_name") return number(read_union(value).value);
     if (kind == "as_sym_float") return symbolic_float(value);
     if (kind == "as_sym_floats") return list<double>(value, [&](const JsonValue& v) { return symbolic_float(v); });
     if (kind == "as_tensors") {
@@ -105,6 +118,9 @@ class Reader {
 
   static Argument fit(Argument argument, const Parameter* parameter, const JsonMember& member) {
     if (!parameter || std::holds_alternative<None>(argument)) return argument;
+    if (member.key == "as_sym_float" && std::holds_alternative<InputRef>(argument) && parameter->type != ArgType::Tensor) {
+      refuse_symbolic_float();
+    }
     const bool wants_floats = parameter->type == ArgType::Float;
     const auto* integer = std::get_if<sym::Expr>(&argument);
     const auto* integers = std::get_if<ExprList>(&argument);

@@ -24,6 +24,7 @@ class ArgumentScope {
  public:
   virtual ~ArgumentScope() = default;
   virtual ValueId tensor(const JsonValue& name) = 0;
+  virtual std::optional<ValueId> number(const JsonValue& name) = 0;  // the tensor that a symbolic float was read from
   virtual sym::Expr integer(const JsonValue& name) = 0;  // a symbolic integer or boolean
   virtual uint32_t subgraph(const JsonValue& graph_argument) = 0;
 };

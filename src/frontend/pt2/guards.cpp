@@ -27,8 +27,17 @@ std::optional<std::string_view> subscript(std::string_view& text) {
   return key;
 }
 
+// The symbol of an input that is a number.
+std::optional<sym::Expr> input_number(std::string_view name, const Program& program) {
+  for (const SymbolBinding& binding : program.graph.bindings) {
+    const Value& value = program.graph.value(binding.value);
+    if (value.name == name && std::holds_alternative<Input>(program.graph.producer(binding.value).op)) return binding.expr;
+  }
+  return std::nullopt;
+}
+
 // L['a'][0].size()[1]: the input is called a_0 in the program. Consumes it from `text`.
-std::optional<sym::Expr> input_size(std::string_view& text,
+std::optional<sym::Expr> input_size(std::string_view& text, const Program& program,
                                     const std::function<const TensorType*(const std::string& input)>& input_type) {
   if (!accept(text, kLocals)) return std::nullopt;
   std::optional<std::string_view> key = subscript(text);
@@ -39,7 +48,7 @@ std::optional<sym::Expr> input_size(std::string_view& text,
     if (!key) return std::nullopt;
     name += fmt::format("_{}", *key);
   }
-  if (!accept(text, ".size()[") && !accept(text, ".shape[")) return std::nullopt;
+  if (!accept(text, ".size()[") && !accept(text, ".shape[")) return input_number(name, program);
   key = subscript(text);
   const TensorType* type = input_type(name);
   if (!key || !type) return std::nullopt;
@@ -67,7 +76,7 @@ void read_guard(std::string_view code, Program& program,
       rest.remove_prefix(1);
       continue;
     }
-    const std::optional<sym::Expr> size = input_size(rest, input_type);
+    const std::optional<sym::Expr> size = input_size(rest, program, input_type);
     if (!size) refuse();
     text += fmt::format("size{}", sizes.size());
     sizes.push_back(*size);

@@ -130,6 +130,10 @@ class GraphImporter : public ArgumentScope {
     if (found == values_.end()) name.fail(fmt::format("'{}' is used before anything defines it", name.as_string()));
     return found->second;
   }
+  std::optional<ValueId> number(const JsonValue& name) override {
+    const auto found = values_.find(name.as_string());
+    return found == values_.end() ? std::nullopt : std::optional(found->second);
+  }
   sym::Expr integer(const JsonValue& name) override {
     if (const auto found = integers_.find(name.as_string()); found != integers_.end()) {
       return import_.sizes.read_int(*found->second);
@@ -266,10 +270,7 @@ class GraphImporter : public ArgumentScope {
     const JsonMember& output = read_union(node.at("outputs").elements()[0]);
     const JsonMember& value = read_union(output.value);
     const Schema* schema = find_schema(op);
-    if (output.key == "as_sym_float" || value.key != "as_name" || !schema) {
-      throw Error(ErrorKind::Unsupported, "a floating-point number read out of a tensor with item() is not supported")
-          .help("keep the number in a tensor");
-    }
+    if (value.key != "as_name" || !schema) node.fail("item() gives a number that has no name");
     const ProvenanceId place =
         graph_.add_provenance(read_provenance(std::string(op), name_of(node), node.find_value("metadata")));
     NodeArguments arguments = read_arguments(node.at("inputs"), *schema, *this);
@@ -279,6 +280,10 @@ class GraphImporter : public ArgumentScope {
     type.device = graph_.type(arguments.inputs[0]).device;
     const NodeId id = graph_.add_node(Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), {type},
                                       place, {value_name(value.value.as_string())});
+    if (output.key == "as_sym_float") {  // it stays a tensor
+      define(value.value, graph_.node(id).outputs[0]);
+      return;
+    }
     graph_.bindings.push_back({integer(value.value), graph_.node(id).outputs[0]});
   }
 

@@ -252,6 +252,10 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
+std::vector<Tensor> positions_of_mask(Tensor mask, sym::Expr count) {
+  return nonzero_columns(mask, flattened(mask.builder().cast(mask, DType::Bool)), count);
+}
+
 std::vector<Tensor> positions_of_masks(Decomposer& d, const std::vector<Tensor>& indices) {
   std::vector<Tensor> result;
   for (const Tensor& index : indices) {

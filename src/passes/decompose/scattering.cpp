@@ -177,8 +177,8 @@ Tensor masked_put(Tensor self, Tensor mask, Tensor values, bool accumulate) {
   return b.where(mask, accumulate ? self + values : values, self);
 }
 
-// self[:, …, mask] = values: no matter how many the mask selects when they all get the same value.
-Tensor put_where(Tensor self, size_t first, Tensor mask, Tensor values, bool accumulate) {
+// self[:, …, mask] = values: no matter how many the mask selects when they all get the same value; nothing where each has its own.
+std::optional<Tensor> put_where(Tensor self, size_t first, Tensor mask, Tensor values, bool accumulate) {
   Builder& b = self.builder();
   const size_t covered = mask.sizes().size(), after = self.sizes().size() - first - covered;
   Sizes mask_sizes = mask.sizes();
@@ -188,16 +188,26 @@ Tensor put_where(Tensor self, size_t first, Tensor mask, Tensor values, bool acc
     // values is [before…, selected, after…]: the one `selected` becomes as many dims as the mask has.
     Sizes sizes = values.sizes();
     const auto selected = sizes.end() - static_cast<int64_t>(after) - 1;
-    if (!selected->is_const(1)) {
-      throw Error(ErrorKind::Unsupported,
-                  "index_put with a mask and a value for each selected element depends on the data")
-          .help("masked_scatter or torch.where write the same values with a known size");
-    }
+    if (!selected->is_const(1)) return std::nullopt;
     *selected = 1;
     sizes.insert(selected, covered - 1, sym::Expr(1));
     values = b.reshape(values, sizes);
   }
   return masked_put(self, mask, values, accumulate);
+}
+
+// The same with a value for each selected element: as many as the program finds when it runs, which must be as many as there are.
+Tensor put_selected(Decomposer& d, Tensor self, std::vector<Tensor> indices, size_t first, Tensor values, bool accumulate) {
+  Builder& b = d.b;
+  const size_t after = self.sizes().size() - first - indices[first].sizes().size();
+  const sym::Expr selected = values.size(values.rank() - static_cast<int64_t>(after) - 1);
+  Tensor is_set = b.reshape(b.cast(indices[first], DType::Bool), {indices[first].numel()});
+  b.graph().bindings.push_back({selected, b.reshape(b.sum(b.cast(is_set, DType::I64), {}), {}).id()});
+  const std::vector<Tensor> columns = positions_of_mask(indices[first], selected);
+  indices.erase(indices.begin() + static_cast<ptrdiff_t>(first));
+  indices.insert(indices.begin() + static_cast<ptrdiff_t>(first), columns.begin(), columns.end());
+  const AdvancedIndex index = advanced_index(self, indices);
+  return combine_into(self, b.expand(values, index.sizes), index.per_dim, accumulate ? ScatterMode::Add : ScatterMode::Set);
 }
 
 std::vector<Tensor> index_put(Decomposer& d, const Args& a) {
@@ -207,7 +217,9 @@ std::vector<Tensor> index_put(Decomposer& d, const Args& a) {
   const auto mask = std::find_if(indices.begin(), indices.end(), is_mask);
   const auto given = std::count_if(indices.begin(), indices.end(), [](const Tensor& index) { return index.defined(); });
   if (mask != indices.end() && given == 1) {
-    return {put_where(self, static_cast<size_t>(mask - indices.begin()), *mask, values, accumulate)};
+    const auto first = static_cast<size_t>(mask - indices.begin());
+    if (const auto result = put_where(self, first, *mask, values, accumulate)) return {*result};
+    return {put_selected(d, self, indices, first, values, accumulate)};
   }
   const AdvancedIndex index = advanced_index(self, positions_of_masks(d, indices));
   Tensor source = self.builder().expand(values, index.sizes);

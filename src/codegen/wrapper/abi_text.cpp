@@ -1,0 +1,127 @@
+#include "codegen/wrapper/abi_text.h"
+
+namespace toroid::codegen {
+
+const std::string_view kAbi = R"abi(
+struct ToroidOperand { void* data; const int64_t* sizes; const int64_t* strides; int32_t rank; int32_t dtype; };
+struct ToroidRuntime {
+  void* host;
+  void (*parallel_for)(const ToroidRuntime*, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument);
+  double (*special_function)(const ToroidRuntime*, int32_t op, double x, double y);
+  int32_t (*call)(const ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
+                  const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
+                  const double* numbers, int32_t num_numbers);
+  int32_t (*bind)(const ToroidRuntime*, int32_t binding, int64_t value);
+  void* (*allocate)(const ToroidRuntime*, int64_t bytes);
+  void (*release)(const ToroidRuntime*, void* data);
+  void* (*output)(const ToroidRuntime*, int32_t position, const int64_t* sizes);
+};
+struct ToroidCall {
+  const void* const* inputs; const void* const* constants; void* const* outputs; char* arena;
+  const int64_t* offsets; const int64_t* symbols; const int64_t* random;
+};
+template <class F> INLINE void parallel(const ToroidRuntime* runtime, int64_t n, int64_t grain, F f) {
+  runtime->parallel_for(runtime, n, grain, [](void* p, int64_t begin, int64_t end) { (*(F*)p)(begin, end); }, &f);
+}
+#define EXPORT extern "C" __attribute__((visibility("default")))
+#pragma GCC visibility push(hidden)
+)abi";
+
+// All values are contiguous, so a slice along the first dim is an address. Results are 0, or what the failing graph returned.
+const std::string_view kControlFlow = R"abi(
+typedef int32_t Graph(const ToroidRuntime*, const ToroidCall*, const void* const* inputs, void* const* outputs);
+
+// Memory that lasts as long as its scope.
+struct Block {
+  const ToroidRuntime* runtime;
+  char* data;
+  Block(const ToroidRuntime* r, int64_t bytes) : runtime(r), data((char*)r->allocate(r, bytes)) {}
+  ~Block() { runtime->release(runtime, data); }
+  Block(const Block&) = delete;
+};
+
+// inputs: `carried` values, then others. outputs: the carried ones when `condition` fails. bytes: of each carried value.
+template <int carried, int count>
+int32_t while_loop(const ToroidRuntime* runtime, const ToroidCall* call, Graph condition, Graph body, int32_t step,
+                   const void* const* inputs, void* const* outputs, const int64_t* bytes) {
+  int64_t total = 0;
+  for (int i = 0; i < carried; ++i) total += (bytes[i] + 63) / 64 * 64;
+  Block other(runtime, total);
+  if (!other.data) return step;
+  const void* now[count];
+  void* sets[2][carried];
+  char* place = other.data;
+  for (int i = 0; i < carried; ++i) {
+    sets[0][i] = outputs[i];
+    sets[1][i] = place;
+    place += (bytes[i] + 63) / 64 * 64;
+    __builtin_memcpy(outputs[i], inputs[i], bytes[i]);
+  }
+  for (int i = carried; i < count; ++i) now[i] = inputs[i];
+  int which = 0;
+  for (;;) {
+    for (int i = 0; i < carried; ++i) now[i] = sets[which][i];
+    bool go = false;
+    void* const flag[] = {&go};
+    if (const int32_t failed = condition(runtime, call, now, flag)) return failed;
+    if (!go) break;
+    which = 1 - which;
+    if (const int32_t failed = body(runtime, call, now, sets[which])) return failed;
+  }
+  if (which == 1) for (int i = 0; i < carried; ++i) __builtin_memcpy(outputs[i], sets[1][i], bytes[i]);
+  return 0;
+}
+
+// inputs: `carried` values, `sliced` tensors with n slices each, others. outputs: the carried values after the last slice, then
+// `stacked` tensors with n slices each. bytes: of each carried value; of a slice of each sliced, then of each stacked tensor.
+template <int carried, int sliced, int stacked, int count>
+int32_t scan_loop(const ToroidRuntime* runtime, const ToroidCall* call, Graph body, int32_t step, int64_t n,
+                  const void* const* inputs, void* const* outputs, const int64_t* bytes) {
+  int64_t total = 0;
+  for (int i = 0; i < carried; ++i) total += (bytes[i] + 63) / 64 * 64;
+  Block other(runtime, total);
+  if (!other.data) return step;
+  const void* now[count + 1];
+  void* sets[2][carried + stacked + 1];
+  char* place = other.data;
+  // The last slice's results go where the caller wants them.
+  const int first = n % 2 == 0 ? 0 : 1;
+  for (int i = 0; i < carried; ++i) {
+    sets[0][i] = outputs[i];
+    sets[1][i] = place;
+    place += (bytes[i] + 63) / 64 * 64;
+    __builtin_memcpy(sets[first][i], inputs[i], bytes[i]);
+  }
+  for (int i = carried + sliced; i < count; ++i) now[i] = inputs[i];
+  int which = first;
+  for (int64_t s = 0; s < n; ++s) {
+    for (int i = 0; i < carried; ++i) now[i] = sets[which][i];
+    for (int i = carried; i < carried + sliced; ++i) now[i] = (const char*)inputs[i] + s * bytes[i];
+    which = 1 - which;
+    for (int i = carried; i < carried + stacked; ++i) sets[which][i] = (char*)outputs[i] + s * bytes[sliced + i];
+    if (const int32_t failed = body(runtime, call, now, sets[which])) return failed;
+  }
+  return 0;
+}
+
+// out[0] = x[0]; out[s] = body(out[s-1], x[s], others), for `sliced` tensors together.
+template <int sliced, int count>
+int32_t associative_scan(const ToroidRuntime* runtime, const ToroidCall* call, Graph body, int64_t n, const void* const* inputs,
+                         void* const* outputs, const int64_t* bytes) {
+  const void* now[sliced + count];
+  void* next[sliced];
+  for (int i = sliced; i < count; ++i) now[sliced + i] = inputs[i];
+  if (n > 0) for (int i = 0; i < sliced; ++i) __builtin_memcpy(outputs[i], inputs[i], bytes[i]);
+  for (int64_t s = 1; s < n; ++s) {
+    for (int i = 0; i < sliced; ++i) {
+      now[i] = (const char*)outputs[i] + (s - 1) * bytes[i];
+      now[sliced + i] = (const char*)inputs[i] + s * bytes[i];
+      next[i] = (char*)outputs[i] + s * bytes[i];
+    }
+    if (const int32_t failed = body(runtime, call, now, next)) return failed;
+  }
+  return 0;
+}
+)abi";
+
+}  // namespace toroid::codegen

@@ -1,0 +1,13 @@
+// The part of a generated file that wrapper and runtime agree on.
+#pragma once
+
+#include <string_view>
+
+namespace toroid::codegen {
+
+// include/toroid/program_abi.h without its includes, and helpers over it. Change both together.
+extern const std::string_view kAbi;
+// Loops over subgraphs, for wrappers that need them.
+extern const std::string_view kControlFlow;
+
+}  // namespace toroid::codegen

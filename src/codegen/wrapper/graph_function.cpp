@@ -1,0 +1,452 @@
+#include "codegen/wrapper/graph_function.h"
+
+#include <algorithm>
+
+#include "codegen/cpp/kernel.h"
+#include "codegen/cpp/names.h"
+#include "codegen/cpp/scalar_text.h"
+#include "graph/builder.h"
+#include "support/error.h"
+#include "support/match.h"
+
+namespace toroid::codegen {
+namespace {
+
+// Work below this many elements is not worth waking another thread for.
+constexpr int64_t kGrainElements = 16384;
+
+std::string joined(const std::vector<std::string>& parts, std::string_view otherwise) {
+  return parts.empty() ? std::string(otherwise) : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
+GraphFunction::GraphFunction(const ScheduledGraph& graph, const Graph& source, SharedParts& shared, std::vector<sym::Expr> known)
+    : graph_(graph), source_(source), loops_(*graph.schedule.loops), shared_(shared), known_at_start_(std::move(known)),
+      known_(known_at_start_.begin(), known_at_start_.end()) {
+  make_names_unique();
+}
+
+// Buffers, axes, sizes and temporaries share scopes with each other and with the prelude's functions.
+void GraphFunction::make_names_unique() {
+  std::unordered_set<std::string> taken;
+  for (sym::Expr symbol : shared_.program.symbols->symbols()) taken.insert(identifier(symbol.node()->name));
+  for (loop::Buffer& each : graph_.schedule.loops->buffers) {
+    std::string name = identifier(each.name);
+    if (const size_t mark = name.rfind("_v"); mark != std::string::npos && mark + 2 < name.size() &&
+                                               name.find_first_not_of("0123456789", mark + 2) == std::string::npos) {
+      name += "_b";
+    }
+    for (int i = 1; !taken.insert(name).second; ++i) name = fmt::format("{}_b{}", identifier(each.name), i);
+    each.name = name;
+  }
+}
+
+std::string GraphFunction::index(sym::Expr e) const { return print_index(loops_.exprs, e); }
+
+std::string GraphFunction::list(const std::vector<sym::Expr>& values) const {
+  std::string text;
+  for (size_t i = 0; i < values.size(); ++i) text += (i > 0 ? ", " : "") + index(values[i]);
+  return text;
+}
+
+std::string GraphFunction::bytes_of(const loop::Buffer& buffer) const {
+  return fmt::format("({}) * {}", index(sym::product(buffer.sizes)), size_bytes(buffer.dtype));
+}
+
+bool GraphFunction::is_known(const std::vector<sym::Expr>& sizes) const {
+  return std::all_of(sizes.begin(), sizes.end(), [&](sym::Expr size) {
+    if (size.is_const()) return true;
+    const std::vector<sym::Expr> symbols = sym::free_symbols(size);
+    return std::all_of(symbols.begin(), symbols.end(), [&](sym::Expr symbol) { return known_.contains(symbol); });
+  });
+}
+
+// ---- functions --------------------------------------------------------------------------------------------------------------------
+
+void GraphFunction::read_symbols(TextBuffer& text) const {
+  for (sym::Expr symbol : known_at_start_) {
+    const std::string name = identifier(symbol.node()->name);
+    text.write(fmt::format("const int64_t {0} = symbols[{1}]; (void){0};", name, shared_.symbol_positions.at(symbol)));
+  }
+}
+
+void GraphFunction::declare(TextBuffer& text, BufferId id, std::string_view constness, std::string_view from) const {
+  const std::string name = identifier(buffer(id).name);
+  text.write(fmt::format("{0}{1}* const {2} = ({0}{1}*){3}; (void){2};", constness, storage_type(buffer(id).dtype), name, from));
+}
+
+void GraphFunction::declare_parameters(TextBuffer& text, std::string_view inputs, std::string_view outputs) {
+  for (size_t b = 0; b < loops_.buffers.size(); ++b) {
+    const BufferId id{static_cast<uint32_t>(b)};
+    const loop::Buffer& each = buffer(id);
+    if (each.kind == loop::BufferKind::Input) declare(text, id, "const ", fmt::format("{}[{}]", inputs, each.position));
+    if (each.kind == loop::BufferKind::RandomState) declare(text, id, "const ", "call->random");
+    if (each.kind == loop::BufferKind::Output && !is_late_output(each.position)) {
+      declare(text, id, "", fmt::format("{}[{}]", outputs, each.position));
+    }
+    if (each.kind != loop::BufferKind::Constant) continue;
+    std::vector<ConstantId>& constants = shared_.result.constants;
+    const auto [found, is_new] = shared_.constant_positions.try_emplace(each.position, constants.size());
+    if (is_new) constants.push_back(ConstantId{each.position});
+    declare(text, id, "const ", fmt::format("call->constants[{}]", found->second));
+  }
+}
+
+bool GraphFunction::is_late(const schedule::Lifetime& lifetime, bool is_main) const {
+  if (!is_main) return true;
+  for (sym::Expr size : buffer(lifetime.buffer).sizes) {
+    if (size.is_const()) continue;
+    for (sym::Expr symbol : sym::free_symbols(size)) {
+      if (std::find(known_at_start_.begin(), known_at_start_.end(), symbol) == known_at_start_.end()) return true;
+    }
+  }
+  return false;
+}
+
+bool GraphFunction::is_late_output(size_t position) const {
+  const auto& late = shared_.result.late_outputs;
+  return &source_ == &shared_.program.graph && late[position];
+}
+
+std::string GraphFunction::print_main() {
+  GeneratedProgram& result = shared_.result;
+  for (const OutputBinding& output : graph_.outputs) result.late_outputs.push_back(!is_known(output.sizes));
+  TextBuffer text;
+  {
+    auto function = text.block("EXPORT int32_t toroid_run(const ToroidRuntime* runtime, const ToroidCall* call) {");
+    text.write("const int64_t* symbols = call->symbols; (void)symbols;");
+    read_symbols(text);
+    declare_parameters(text, "call->inputs", "call->outputs");
+    for (const schedule::Lifetime& lifetime : graph_.schedule.lifetimes) {
+      if (is_late(lifetime, true)) continue;
+      declare(text, lifetime.buffer, "", fmt::format("(call->arena + call->offsets[{}])", result.temporaries.size()));
+      result.temporaries.push_back(lifetime);
+    }
+    print_steps(true);
+    text.write("int32_t error = 0; (void)error;");
+    text.splice(body_);
+    text.write("return 0;");
+  }
+  return text.finish().text;
+}
+
+std::string GraphFunction::print_subgraph(uint32_t index) {
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    if (is_known(graph_.outputs[i].sizes)) continue;
+    throw Error(ErrorKind::Unsupported, "a branch or loop body whose result has a size that depends on data cannot be compiled")
+        .at(fmt::format("at '{}'", source_.value(source_.outputs[i]).name))
+        .help("run the model with '--backend interp'");
+  }
+  TextBuffer text;
+  {
+    auto function = text.block(fmt::format(
+        "static int32_t graph_{}(const ToroidRuntime* runtime, const ToroidCall* call, const void* const* inputs, void* const* outputs) {{",
+        index));
+    text.write("const int64_t* symbols = call->symbols; (void)symbols, (void)inputs, (void)outputs, (void)runtime;");
+    read_symbols(text);
+    declare_parameters(text, "inputs", "outputs");
+    print_steps(false);
+    text.write("int32_t error = 0; (void)error;");
+    text.splice(body_);
+    text.write("return 0;");
+  }
+  return text.finish().text;
+}
+
+std::string GraphFunction::print_sizes() {
+  TextBuffer text;
+  {
+    auto function = text.block("EXPORT void toroid_sizes(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes) {");
+    text.write("(void)symbols, (void)temporary_bytes, (void)output_sizes;");
+    read_symbols(text);
+    for (size_t i = 0; i < shared_.result.temporaries.size(); ++i) {
+      text.write(fmt::format("temporary_bytes[{}] = {};", i, bytes_of(buffer(shared_.result.temporaries[i].buffer))));
+    }
+    size_t next = 0;
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      for (sym::Expr size : graph_.outputs[i].sizes) {
+        if (!is_late_output(i)) text.write(fmt::format("output_sizes[{}] = {};", next, index(size)));
+        ++next;
+      }
+    }
+  }
+  return text.finish().text;
+}
+
+// ---- steps ------------------------------------------------------------------------------------------------------------------------
+
+void GraphFunction::print_allocation(BufferId id, std::string_view request, size_t number) {
+  if (!is_known(buffer(id).sizes)) {
+    throw Error(ErrorKind::Unsupported, fmt::format("the size of '{}' is known only after it has been computed", buffer(id).name))
+        .help("run the model with '--backend interp'");
+  }
+  declare(body_, id, "", request);
+  body_.write(fmt::format("if (!{}) return {};", identifier(buffer(id).name), number + 1));
+}
+
+void GraphFunction::print_steps(bool is_main) {
+  const std::vector<schedule::Step>& steps = graph_.schedule.steps;
+  std::unordered_set<BufferId> made;
+  auto make_output = [&](BufferId id, size_t number) {
+    const loop::Buffer& out = buffer(id);
+    if (out.kind != loop::BufferKind::Output || !is_late_output(out.position) || !made.insert(id).second) return;
+    const std::string sizes = fmt::format("sizes{}", ++arrays_);
+    body_.write(fmt::format("const int64_t {}[] = {{{}}};", sizes, list(graph_.outputs[out.position].sizes)));
+    print_allocation(id, fmt::format("runtime->output(runtime, {}, {})", out.position, sizes), number);
+  };
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const size_t number = shared_.result.step_names.size();
+    shared_.result.step_names.push_back(schedule::name_of(steps[s]));
+    for (const schedule::Lifetime& lifetime : graph_.schedule.lifetimes) {
+      if (lifetime.first_step == s && is_late(lifetime, is_main)) {
+        print_allocation(lifetime.buffer, fmt::format("runtime->allocate(runtime, {})", bytes_of(buffer(lifetime.buffer))), number);
+      }
+    }
+    for (BufferId out : schedule::writes_of(steps[s])) make_output(out, number);
+    print_step(steps[s], number);
+    for (const schedule::Lifetime& lifetime : graph_.schedule.lifetimes) {
+      if (lifetime.last_step == s && is_late(lifetime, is_main)) {
+        body_.write(fmt::format("runtime->release(runtime, (void*){});", identifier(buffer(lifetime.buffer).name)));
+      }
+    }
+  }
+  // Outputs without elements, which nobody writes.
+  for (const OutputBinding& output : graph_.outputs) make_output(output.buffer, steps.size());
+}
+
+void GraphFunction::print_step(const schedule::Step& step, size_t number) {
+  if (const auto* call = std::get_if<schedule::CallStep>(&step)) {
+    if (const auto* control_flow = std::get_if<HigherOrder>(&call->call.op)) return print_control_flow(*call, *control_flow, number);
+    ++shared_.result.library_calls;
+    return print_call(*call, number);
+  }
+  if (const auto* bind = std::get_if<schedule::BindStep>(&step)) return print_bind(*bind, number);
+  ++shared_.result.kernel_calls;
+  print_kernel_step(step, number);
+}
+
+void GraphFunction::print_kernel_step(const schedule::Step& step, size_t number) {
+  const std::string own_name = shared_.kernels.fresh_name(identifier(schedule::name_of(step)) + "_kernel");
+  const KernelSource source = print_kernel(loops_, step, source_, own_name);
+  const std::string& name = shared_.kernels.add(source, loops_);
+  std::string arguments;
+  for (const KernelParameter& parameter : source.parameters) arguments += identifier(buffer(parameter.buffer).name) + ", ";
+  for (sym::Expr size : source.sizes) arguments += identifier(size.node()->name) + ", ";
+  if (source.uses_runtime) arguments += "runtime, ";
+  if (source.reports_errors) arguments += "&error, ";
+  const sym::Expr tasks = source.tasks;
+  std::optional<TextBuffer::Scope> counted;
+  if (source.counts_tasks) {
+    counted.emplace(body_.block("{"));
+    body_.write(fmt::format("int64_t remaining = {};", index(tasks)));
+    arguments += "&remaining, ";
+    // Without a task nobody would run the finish.
+    if (!sym::known_lt(0, tasks)) body_.write(fmt::format("if (remaining == 0) {}({}0, 0);", name, arguments));
+  }
+  if (tasks.is_const(1)) {
+    body_.write(fmt::format("{}({}0, 1);", name, arguments));
+  } else {
+    const sym::Expr work = source.work_per_task;
+    const std::string grain = work.is_const() ? fmt::format("{}", std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, work.value())))
+                                              : fmt::format("max64(1, {} / max64(1, {}))", kGrainElements, index(work));
+    body_.write(fmt::format("parallel(runtime, {}, {}, [&](int64_t begin, int64_t end) {{ {}({}begin, end); }});", index(tasks), grain,
+                            name, arguments));
+  }
+  counted.reset();
+  if (source.reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
+}
+
+void GraphFunction::print_bind(const schedule::BindStep& step, size_t number) {
+  std::optional<sym::Expr> defines;
+  for (sym::Expr symbol : step.expr.is_const() ? std::vector<sym::Expr>{} : sym::free_symbols(step.expr)) {
+    if (known_.contains(symbol)) continue;
+    if (defines) {
+      throw Error(ErrorKind::Unsupported, fmt::format("the number '{}' leaves two sizes open", sym::to_string(step.expr)));
+    }
+    defines = symbol;
+  }
+  body_.write(fmt::format("if (runtime->bind(runtime, {}, (int64_t)*{})) return {};", shared_.result.bindings.size(),
+                          identifier(buffer(step.value).name), number + 1));
+  shared_.result.bindings.push_back({step.expr, defines});
+  if (!defines) return;
+  known_.insert(*defines);
+  const std::string name = identifier(defines->node()->name);
+  body_.write(fmt::format("const int64_t {0} = symbols[{1}]; (void){0};", name, shared_.symbol_positions.at(*defines)));
+}
+
+std::string GraphFunction::operand(BufferId id, const std::vector<sym::Expr>& sizes, const std::vector<sym::Expr>& strides,
+                                   sym::Expr offset) {
+  const std::string pointer = fmt::format("(void*)({} + {})", identifier(buffer(id).name), index(offset));
+  std::string size_name = "nullptr";
+  std::string stride_name = "nullptr";
+  if (!sizes.empty()) {
+    size_name = fmt::format("sizes{}", ++arrays_);
+    stride_name = fmt::format("strides{}", arrays_);
+    body_.write(fmt::format("const int64_t {}[] = {{{}}};", size_name, list(sizes)));
+    body_.write(fmt::format("const int64_t {}[] = {{{}}};", stride_name, list(strides)));
+  }
+  return fmt::format("{{{}, {}, {}, {}, {}}}", pointer, size_name, stride_name, sizes.size(), static_cast<int>(buffer(id).dtype));
+}
+
+void GraphFunction::print_call(const schedule::CallStep& step, size_t number) {
+  std::string name;
+  std::vector<std::string> integers;
+  std::vector<std::string> numbers;
+  auto add = [&](const std::vector<sym::Expr>& values) {
+    for (sym::Expr e : values) integers.push_back(index(e));
+  };
+  if (std::holds_alternative<Matmul>(step.call.op)) {
+    name = "matmul";
+  } else if (const auto* conv = std::get_if<Convolution>(&step.call.op)) {
+    name = "convolution";
+    integers = {conv->transposed ? "1" : "0", index(conv->groups)};
+    add(conv->stride);
+    add(conv->padding);
+    add(conv->dilation);
+    add(conv->output_padding);
+  } else if (const auto* attention = std::get_if<Attention>(&step.call.op)) {
+    name = "attention";
+    integers = {attention->causal ? "1" : "0"};
+    numbers = {literal_text(DType::F64, attention->scale)};
+  } else if (const auto* sort = std::get_if<Sort>(&step.call.op)) {
+    name = "sort";
+    integers = {fmt::format("{}", sort->dim), sort->descending ? "1" : "0", sort->stable ? "1" : "0"};
+  } else {
+    const auto& library = std::get<Library>(step.call.op);
+    name = "library." + library.name;
+    // Every attribute in both forms: the kernel knows which it is.
+    for (const Scalar& attribute : library.attributes) {
+      match(
+          attribute,
+          [&](bool v) {
+            integers.push_back(v ? "1" : "0");
+            numbers.push_back(v ? "1.0" : "0.0");
+          },
+          [&](const sym::Expr& e) {
+            integers.push_back(index(e));
+            numbers.push_back(fmt::format("double({})", index(e)));
+          },
+          [&](double v) {
+            integers.push_back("0");
+            numbers.push_back(literal_text(DType::F64, v));
+          });
+    }
+  }
+  auto block = body_.block(fmt::format("{{  // {}", comment_text(to_string(step.call.op))));
+  std::vector<std::string> inputs;
+  for (const loop::Operand& each : step.call.operands) inputs.push_back(operand(each.buffer, each.sizes, each.strides, each.offset));
+  std::vector<std::string> outputs;
+  for (BufferId out : step.outputs) outputs.push_back(operand(out, buffer(out).sizes, buffer(out).strides, 0));
+  body_.write(fmt::format("const ToroidOperand inputs[] = {{{}}};", joined(inputs, "{}")));
+  body_.write(fmt::format("const ToroidOperand outputs[] = {{{}}};", joined(outputs, "{}")));
+  body_.write(fmt::format("const int64_t integers[] = {{{}}};", joined(integers, "0")));
+  body_.write(fmt::format("const double numbers[] = {{{}}};", joined(numbers, "0")));
+  body_.write(fmt::format("if (runtime->call(runtime, \"{}\", inputs, {}, outputs, {}, integers, {}, numbers, {})) return {};", name,
+                          step.call.operands.size(), step.outputs.size(), integers.size(), numbers.size(), number + 1));
+}
+
+// ---- control flow -----------------------------------------------------------------------------------------------------------------
+
+std::string GraphFunction::subgraph(const Argument& argument) {
+  const auto* ref = std::get_if<SubgraphRef>(&argument);
+  TOROID_CHECK(ref != nullptr, "an argument of control flow that should be a subgraph is none");
+  std::vector<sym::Expr> known(known_.begin(), known_.end());
+  std::sort(known.begin(), known.end(), [](sym::Expr a, sym::Expr b) { return a.node()->id < b.node()->id; });
+  const auto [found, is_new] = shared_.called.try_emplace(ref->index, known);
+  // Called from several places, it may rely on what they all know.
+  if (!is_new) std::erase_if(found->second, [&](sym::Expr symbol) { return !known_.contains(symbol); });
+  return fmt::format("graph_{}", ref->index);
+}
+
+void GraphFunction::print_control_flow(const schedule::CallStep& step, const HigherOrder& op, size_t number) {
+  auto pointer = [&](size_t i) {
+    const loop::Operand& each = step.call.operands[i];
+    return fmt::format("{} + {}", identifier(buffer(each.buffer).name), index(each.offset));
+  };
+  // The operands of arguments from `first` on, lists flattened, and how many each list holds.
+  std::vector<size_t> inputs;
+  std::vector<size_t> list_lengths;
+  auto collect = [&](size_t first) {
+    for (size_t i = first; i < op.arguments.size(); ++i) {
+      size_t count = 0;
+      if (const auto* one = std::get_if<InputRef>(&op.arguments[i])) inputs.push_back(one->index), ++count;
+      if (const auto* many = std::get_if<InputList>(&op.arguments[i])) {
+        for (const std::optional<InputRef>& each : *many) inputs.push_back(each->index);
+        count = many->size();
+      }
+      list_lengths.push_back(count);
+    }
+  };
+  auto block = body_.block(fmt::format("{{  // {}", comment_text(op.name)));
+  auto write_pointers = [&] {
+    std::vector<std::string> from;
+    for (size_t i : inputs) from.push_back(pointer(i));
+    std::vector<std::string> to;
+    for (BufferId out : step.outputs) to.push_back(identifier(buffer(out).name));
+    body_.write(fmt::format("const void* const inputs[] = {{{}}};", joined(from, "nullptr")));
+    body_.write(fmt::format("void* const outputs[] = {{{}}};", joined(to, "nullptr")));
+  };
+  auto out_bytes = [&](size_t i) { return bytes_of(buffer(step.outputs[i])); };
+  auto in_sizes = [&](size_t i) -> const std::vector<sym::Expr>& { return step.call.operands[inputs[i]].sizes; };
+  // Bytes of one slice along the first dim.
+  auto slice_bytes = [&](const std::vector<sym::Expr>& sizes, DType dtype) {
+    return fmt::format("({}) * {}", index(sym::product(std::span(sizes).subspan(1))), size_bytes(dtype));
+  };
+  auto in_slice_bytes = [&](size_t i) { return slice_bytes(in_sizes(i), buffer(step.call.operands[inputs[i]].buffer).dtype); };
+
+  if (op.name == "cond") {
+    std::string condition;
+    if (const auto* tensor = std::get_if<InputRef>(&op.arguments[0])) condition = fmt::format("*({})", pointer(tensor->index));
+    if (const auto* number_ = std::get_if<sym::Expr>(&op.arguments[0])) condition = index(*number_);
+    if (const auto* flag = std::get_if<bool>(&op.arguments[0])) condition = *flag ? "true" : "false";
+    TOROID_CHECK(!condition.empty(), "the predicate of cond is neither a tensor nor a number");
+    collect(3);
+    write_pointers();
+    const std::string yes = subgraph(op.arguments[1]);
+    const std::string no = subgraph(op.arguments[2]);
+    body_.write(fmt::format("const int32_t failed = {} ? {}(runtime, call, inputs, outputs) : {}(runtime, call, inputs, outputs);", condition,
+                            yes, no));
+  } else if (op.name == "while_loop") {
+    collect(2);
+    write_pointers();
+    const size_t carried = list_lengths.at(0);
+    std::vector<std::string> bytes;
+    for (size_t i = 0; i < carried; ++i) bytes.push_back(out_bytes(i));
+    body_.write(fmt::format("const int64_t bytes[] = {{{}}};", joined(bytes, "0")));
+    const std::string condition = subgraph(op.arguments[0]);
+    body_.write(fmt::format("const int32_t failed = while_loop<{}, {}>(runtime, call, {}, {}, {}, inputs, outputs, bytes);", carried,
+                            inputs.size(), condition, subgraph(op.arguments[1]), number + 1));
+  } else if (op.name == "scan" || op.name == "map_impl") {
+    collect(1);
+    write_pointers();
+    const size_t carried = op.name == "scan" ? list_lengths.at(0) : 0;
+    const size_t sliced = list_lengths.at(op.name == "scan" ? 1 : 0);
+    TOROID_CHECK(sliced > 0, "{} over no tensors", op.name);
+    std::vector<std::string> bytes;
+    for (size_t i = 0; i < carried; ++i) bytes.push_back(out_bytes(i));
+    for (size_t i = carried; i < carried + sliced; ++i) bytes.push_back(in_slice_bytes(i));
+    for (size_t i = carried; i < step.outputs.size(); ++i) {
+      bytes.push_back(slice_bytes(buffer(step.outputs[i]).sizes, buffer(step.outputs[i]).dtype));
+    }
+    body_.write(fmt::format("const int64_t bytes[] = {{{}}};", joined(bytes, "0")));
+    body_.write(fmt::format("const int32_t failed = scan_loop<{}, {}, {}, {}>(runtime, call, {}, {}, {}, inputs, outputs, bytes);", carried,
+                            sliced, step.outputs.size() - carried, inputs.size(), subgraph(op.arguments[0]), number + 1,
+                            index(in_sizes(carried)[0])));
+  } else if (op.name == "associative_scan") {
+    collect(1);
+    write_pointers();
+    const size_t sliced = list_lengths.at(0);
+    std::vector<std::string> bytes;
+    for (size_t i = 0; i < sliced; ++i) bytes.push_back(in_slice_bytes(i));
+    body_.write(fmt::format("const int64_t bytes[] = {{{}}};", joined(bytes, "0")));
+    body_.write(fmt::format("const int32_t failed = associative_scan<{}, {}>(runtime, call, {}, {}, inputs, outputs, bytes);", sliced,
+                            inputs.size(), subgraph(op.arguments[0]), index(in_sizes(0)[0])));
+  } else {
+    throw Error(ErrorKind::Unsupported, fmt::format("the higher-order operator '{}' is not supported", op.name));
+  }
+  shared_.uses_control_flow = true;
+  body_.write("if (failed) return failed;");
+}
+
+}  // namespace toroid::codegen

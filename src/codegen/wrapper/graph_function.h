@@ -1,0 +1,74 @@
+// Prints one graph of a program as a function that runs its steps in order.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "codegen/wrapper/generate.h"
+#include "codegen/wrapper/kernel_set.h"
+#include "support/text_buffer.h"
+
+namespace toroid::codegen {
+
+// What the functions of a program share.
+struct SharedParts {
+  const Program& program;
+  GeneratedProgram& result;
+  KernelSet kernels = {};
+  std::unordered_map<sym::Expr, size_t> symbol_positions = {};      // in GeneratedProgram::symbols
+  std::unordered_map<uint32_t, size_t> constant_positions = {};     // by ConstantId, in GeneratedProgram::constants
+  std::map<uint32_t, std::vector<sym::Expr>> called = {};           // subgraphs, with the symbols known where they are called
+  bool uses_control_flow = false;
+};
+
+class GraphFunction {
+ public:
+  // `known`: the size symbols that have values when the function starts.
+  GraphFunction(const ScheduledGraph& graph, const Graph& source, SharedParts& shared, std::vector<sym::Expr> known);
+
+  // The main graph: toroid_run. Temporaries of known size live in the call's arena, others are asked for when they are needed.
+  std::string print_main();
+  // A subgraph: `static int32_t graph_N(runtime, call, inputs, outputs)`.
+  std::string print_subgraph(uint32_t index);
+  // toroid_sizes, after print_main.
+  std::string print_sizes();
+
+ private:
+  using BufferId = loop::BufferId;
+
+  const loop::Buffer& buffer(BufferId id) const { return loops_.buffer(id); }
+  std::string index(sym::Expr e) const;
+  std::string list(const std::vector<sym::Expr>& values) const;
+  std::string bytes_of(const loop::Buffer& buffer) const;
+  bool is_known(const std::vector<sym::Expr>& sizes) const;
+
+  void make_names_unique();
+  void read_symbols(TextBuffer& text) const;
+  void declare(TextBuffer& text, BufferId id, std::string_view constness, std::string_view from) const;
+  void declare_parameters(TextBuffer& text, std::string_view inputs, std::string_view outputs);
+  void print_steps(bool is_main);
+  void print_allocation(BufferId id, std::string_view request, size_t number);
+  bool is_late(const schedule::Lifetime& lifetime, bool is_main) const;
+  bool is_late_output(size_t position) const;
+  void print_step(const schedule::Step& step, size_t number);
+  void print_kernel_step(const schedule::Step& step, size_t number);
+  void print_bind(const schedule::BindStep& step, size_t number);
+  void print_call(const schedule::CallStep& step, size_t number);
+  void print_control_flow(const schedule::CallStep& step, const HigherOrder& op, size_t number);
+  std::string operand(BufferId id, const std::vector<sym::Expr>& sizes, const std::vector<sym::Expr>& strides, sym::Expr offset);
+  std::string subgraph(const Argument& argument);
+
+  const ScheduledGraph& graph_;
+  const Graph& source_;
+  const loop::LoopProgram& loops_;
+  SharedParts& shared_;
+  std::vector<sym::Expr> known_at_start_;
+  std::unordered_set<sym::Expr> known_;       // symbols with a value at the step being printed
+  TextBuffer body_;
+  int arrays_ = 0;
+};
+
+}  // namespace toroid::codegen

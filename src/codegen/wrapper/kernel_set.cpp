@@ -1,0 +1,73 @@
+#include "codegen/wrapper/kernel_set.h"
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/cpp/names.h"
+
+namespace toroid::codegen {
+namespace {
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// The kernel's text with its local names replaced by their order of appearance, so that equal kernels of different layers
+// compare equal.
+std::string canonical_text(const KernelSource& source, const loop::LoopProgram& program) {
+  std::set<std::string, std::less<>> buffers;
+  for (const KernelParameter& parameter : source.parameters) buffers.insert(identifier(program.buffer(parameter.buffer).name));
+  std::unordered_map<std::string, std::string> names;
+  auto rename = [&](const std::string& name) {
+    return names.try_emplace(name, fmt::format("${}", names.size())).first->second;
+  };
+  std::string result;
+  const std::string& text = source.text;
+  for (size_t i = 0; i < text.size();) {
+    if (text.compare(i, 2, "//") == 0) {
+      while (i < text.size() && text[i] != '\n') ++i;
+      continue;
+    }
+    if (!is_name_character(text[i])) {
+      result += text[i++];
+      continue;
+    }
+    size_t end = i;
+    while (end < text.size() && is_name_character(text[end])) ++end;
+    const std::string word = text.substr(i, end - i);
+    i = end;
+    if (word == source.name) {
+      result += "$kernel";
+    } else if (buffers.count(word)) {
+      result += rename(word);
+    } else if (const size_t mark = word.rfind("_v"); mark != std::string::npos && buffers.count(word.substr(0, mark))) {
+      result += rename(word.substr(0, mark)) + word.substr(mark);  // a value loaded from that buffer
+    } else if (word.size() > 1 && std::string_view("abirv").find(word[0]) != std::string_view::npos &&
+               std::all_of(word.begin() + 1, word.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+      result += rename(word);                                       // an axis or a value symbol
+    } else {
+      result += word;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string KernelSet::fresh_name(const std::string& base) {
+  const int count = names_[base]++;
+  return count == 0 ? base : fmt::format("{}_{}", base, count);
+}
+
+const std::string& KernelSet::add(const KernelSource& source, const loop::LoopProgram& program) {
+  auto [slot, is_new] = distinct_.try_emplace(canonical_text(source, program), source.name);
+  if (is_new) {
+    declarations_.push_back(source.text.substr(source.text.rfind("extern \"C\"")));
+    declarations_.back().resize(declarations_.back().find(" {\n"));
+    declarations_.back() += ";";
+    kernels_.push_back({source.name, source.text});
+  }
+  return slot->second;
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,137 @@
+#include "driver/host.h"
+
+#include <new>
+
+#include "interp/scalar.h"
+#include "runtime/library.h"
+#include "runtime/pool.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+}  // namespace
+
+AlignedBytes::AlignedBytes(size_t bytes) : data(static_cast<char*>(::operator new(std::max<size_t>(bytes, 1), kAlignment))) {}
+AlignedBytes::~AlignedBytes() { ::operator delete(data, kAlignment); }
+
+// Called from generated code, which knows no exceptions: a failure is kept for Host::run.
+struct Host::Callbacks {
+  static Host& host(const ToroidRuntime* runtime) { return *static_cast<Host*>(runtime->host); }
+
+  template <class F>
+  static auto guarded(const ToroidRuntime* runtime, decltype(std::declval<F>()()) failure, F f) {
+    try {
+      return f();
+    } catch (...) {
+      host(runtime).error_ = std::current_exception();
+      return failure;
+    }
+  }
+
+  static void parallel_for(const ToroidRuntime* runtime, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
+    host(runtime).pool_.parallel_for(n, grain, body, argument);
+  }
+
+  static double special_function(const ToroidRuntime*, int32_t op, double x, double y) {
+    return apply(static_cast<ScalarOp>(op), DType::F64, x, y);
+  }
+
+  static int32_t call(const ToroidRuntime* runtime, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
+                      const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
+                      const double* numbers, int32_t num_numbers) {
+    return guarded(runtime, 1, [&] {
+      run_library_kernel(name, {host(runtime).pool_,
+                                {inputs, static_cast<size_t>(num_inputs)},
+                                {outputs, static_cast<size_t>(num_outputs)},
+                                {integers, static_cast<size_t>(num_integers)},
+                                {numbers, static_cast<size_t>(num_numbers)}});
+      return 0;
+    });
+  }
+
+  static int32_t bind(const ToroidRuntime* runtime, int32_t binding, int64_t value) {
+    return guarded(runtime, 1, [&] {
+      Call& call = *host(runtime).call_;
+      const ManifestBinding& bound = call.manifest.bindings.at(static_cast<size_t>(binding));
+      if (bound.defines) call.values.forget(*bound.defines);  // a loop's body defines it each time
+      bind_number(call.values, call.later_guards, bound.expr, value);
+      for (size_t i = 0; bound.defines && i < call.symbols.size(); ++i) {
+        if (call.symbols[i] == *bound.defines) call.symbol_values[i] = *call.values.find(*bound.defines);
+      }
+      return 0;
+    });
+  }
+
+  static void* allocate(const ToroidRuntime* runtime, int64_t bytes) {
+    return guarded(runtime, nullptr, [&]() -> void* { return host(runtime).allocate(bytes); });
+  }
+
+  static void release(const ToroidRuntime* runtime, void* data) { host(runtime).release(data); }
+
+  static void* output(const ToroidRuntime* runtime, int32_t position, const int64_t* sizes) {
+    return guarded(runtime, nullptr, [&]() -> void* {
+      Call& call = *host(runtime).call_;
+      const ManifestOutput& output = call.manifest.outputs.at(static_cast<size_t>(position));
+      HostTensor& tensor = call.outputs[static_cast<size_t>(position)];
+      tensor = HostTensor(output.dtype, std::vector<int64_t>(sizes, sizes + output.rank));
+      return tensor.mutable_data<std::byte>();
+    });
+  }
+};
+
+Host::Host(RuntimePool& pool) : pool_(pool) {
+  table_ = {this,
+            Callbacks::parallel_for,
+            Callbacks::special_function,
+            Callbacks::call,
+            Callbacks::bind,
+            Callbacks::allocate,
+            Callbacks::release,
+            Callbacks::output};
+}
+
+void* Host::allocate(int64_t bytes) {
+  TOROID_CHECK(bytes >= 0, "a temporary of {} bytes", bytes);
+  const auto size = std::max<size_t>(static_cast<size_t>(bytes), 1);
+  // A free block that wastes less than half of itself will do.
+  Block block;
+  if (const auto found = free_.lower_bound(size); found != free_.end() && found->first <= 2 * size) {
+    block = std::move(found->second);
+    free_.erase(found);
+  } else {
+    try {
+      block = {std::make_unique<AlignedBytes>(size), size};
+    } catch (const std::bad_alloc&) {
+      throw Error(ErrorKind::Environment, fmt::format("out of memory: {} bytes for a temporary tensor", bytes));
+    }
+  }
+  void* const data = block.bytes->data;
+  used_.emplace(data, std::move(block));
+  return data;
+}
+
+void Host::release(void* data) {
+  const auto found = used_.find(data);
+  if (found == used_.end()) return;
+  const size_t size = found->second.size;
+  free_.emplace(size, std::move(found->second));
+  used_.erase(found);
+}
+
+void Host::release_all() {
+  while (!used_.empty()) release(used_.begin()->first);
+}
+
+int32_t Host::run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state) {
+  call_ = &state;
+  const int32_t failed = entry(&table_, &call);
+  call_ = nullptr;
+  release_all();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  return failed;
+}
+
+}  // namespace toroid

@@ -1,0 +1,62 @@
+// What a running program may call back: threads, library kernels, memory, and the checks of numbers that it reads from tensors.
+#pragma once
+
+#include <exception>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "driver/manifest.h"
+#include "interp/bind_symbols.h"
+#include "interp/host_tensor.h"
+#include "toroid/program_abi.h"
+
+namespace toroid {
+
+class RuntimePool;
+
+// 64-byte aligned.
+struct AlignedBytes {
+  explicit AlignedBytes(size_t bytes);   // throws std::bad_alloc
+  ~AlignedBytes();
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  char* data;
+};
+
+class Host {
+ public:
+  explicit Host(RuntimePool& pool);
+
+  // The state of one call that callbacks read and write.
+  struct Call {
+    const Manifest& manifest;
+    std::span<const sym::Expr> later_guards;
+    std::span<const sym::Expr> symbols;      // order of ToroidCall::symbols
+    SymbolValues& values;
+    std::vector<int64_t>& symbol_values;     // ToroidCall::symbols
+    std::vector<HostTensor>& outputs;
+  };
+  // Runs a program's entry. Throws what a callback had to say; else gives the entry's result.
+  int32_t run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state);
+
+ private:
+  struct Callbacks;
+  void* allocate(int64_t bytes);
+  void release(void* data);
+  void release_all();
+
+  RuntimePool& pool_;
+  ToroidRuntime table_{};
+  Call* call_ = nullptr;
+  std::exception_ptr error_;                                  // of the callback that failed
+  struct Block {
+    std::unique_ptr<AlignedBytes> bytes;
+    size_t size;
+  };
+  std::map<void*, Block> used_;
+  std::multimap<size_t, Block> free_;                         // by size; kept for the next request
+};
+
+}  // namespace toroid
