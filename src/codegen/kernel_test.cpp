@@ -42,6 +42,12 @@ graph(w: f32[1000, 64], ids: i64[8, 16]) {
   y: f32[8, 16, 64] = aten::embedding(w, ids)
   return y
 })"},
+    {"transpose_and_add", R"(
+graph(x: f32[256, 512], y: f32[512, 256]) {
+  t: f32[512, 256] = aten::permute(x, [1, 0])
+  z: f32[512, 256] = aten::add.Tensor(t, y)
+  return z
+})"},
     {"sum_of_columns", R"(
 graph(x: f32[1000, 64]) {
   y: f32[64] = aten::sum.dim_IntList(x, [0])

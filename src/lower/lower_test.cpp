@@ -1,0 +1,157 @@
+// What graphs become as loops: which values are computed where they are used, and which get memory.
+#include "lower/lower.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+std::string loops_of(std::string_view text) { return to_string(lower(parse_text(text))); }
+
+TEST(Lower, ViewsAreIndexArithmetic) {
+  EXPECT_EQ(loops_of(R"(
+graph(x: f32[4, 6]) {
+  t: f32[6, 4] = permute(x, dims=[1, 0])
+  s: f32[3, 4] = slice(t, starts=[5, 0], steps=[-2, 1])
+  f: f32[12] = reshape(s)
+  y: f32[12] = neg(f)
+  return y
+})"),
+            "y_out[i7] = neg(x[Mod(i7, 4), 5 - 2*(i7//4)])  for i7 in 12\n");
+}
+
+TEST(Lower, ElementwiseChainsAreOneExpression) {
+  EXPECT_EQ(loops_of(R"(
+sym s0 in [2, 64]
+graph(x: f32[s0, 8], b: f32[8]) {
+  r: f32[1, 8] = reshape(b)
+  e: f32[s0, 8] = expand(r)
+  a: f32[s0, 8] = add(x, e)
+  y: f32[s0, 8] = exp(a)
+  return y
+})"),
+            "y_out[i8, i9] = exp(add(x[i8, i9], b[i9]))  for i8 in s0 i9 in 8\n");
+}
+
+TEST(Lower, WhatIsDearAndUsedTwiceIsComputedOnce) {
+  const std::string loops = loops_of(R"(
+graph(x: f32[8]) {
+  e: f32[8] = exp(x)
+  a: f32[8] = neg(e)
+  b: f32[8] = abs(e)
+  return a, b
+})");
+  EXPECT_EQ(loops, "e[i1] = exp(x[i1])  for i1 in 8\na_out[i2] = neg(e[i2])  for i2 in 8\nb_out[i3] = abs(e[i3])  for i3 in 8\n");
+}
+
+TEST(Lower, WhatIsCheapIsComputedAgain) {
+  EXPECT_EQ(loops_of(R"(
+graph(x: f32[8]) {
+  n: f32[8] = neg(x)
+  a: f32[8] = exp(n)
+  b: f32[8] = abs(n)
+  return a, b
+})"),
+            "a_out[i2] = exp(neg(x[i2]))  for i2 in 8\nb_out[i3] = abs(neg(x[i3]))  for i3 in 8\n");
+}
+
+TEST(Lower, CatAndPadReadOnlyWhereTheyMay) {
+  EXPECT_EQ(loops_of(R"(
+graph(x: f32[4], y: f32[6]) {
+  c: f32[10] = cat(x, y, dim=0)
+  p: f32[13] = pad(c, low=[2], value=1.5)
+  return p
+})"),
+            "p_out[i3] = masked(bool((2 <= i3) & (i3 <= 11)), masked(bool(i3 <= 5), x[i3 - 2], y[i3 - 6]), 1.5)  for i3 in 13\n");
+}
+
+TEST(Lower, AnIndexFromATensorIsAValueSymbol) {
+  EXPECT_EQ(loops_of(R"(
+graph(w: f32[8, 4], i: i64[5], k: i64[5]) {
+  g: f32[5] = gather(w, i, k)
+  return g
+})"),
+            "g_out[i4] = w[v0, v1]  for i4 in 5\n");
+}
+
+TEST(Lower, ReductionsOverDimsOfSizeOneVanish) {
+  EXPECT_EQ(loops_of(R"(
+graph(x: f32[4, 1]) {
+  s: f32[4] = reduce.sum(x, dims=[1])
+  y: f32[4] = exp(s)
+  return y
+})"),
+            "y_out[i2] = exp(x[i2, 0])  for i2 in 4\n");
+}
+
+TEST(Lower, MeanAndDeviationAreTwoSums) {
+  const std::string loops = loops_of(R"(
+graph(x: f32[9]) {
+  mean: f32[], m2: f32[] = reduce.welford(x, dims=[0])
+  return mean, m2
+})");
+  EXPECT_EQ(loops,
+            "mean_sum[] = sum over r0 in 9 of x[r0]  for\n"
+            "m2[] = sum over r0 in 9 of mul(sub(x[r0], div(mean_sum[], 9.0)), sub(x[r0], div(mean_sum[], 9.0)))  for\n"
+            "mean_out[] = div(mean_sum[], 9.0)  for\n");
+}
+
+TEST(Lower, LibraryCallsReadStridedWindowsWithoutACopy) {
+  const std::vector<LoweredGraph> graphs = lower(parse_text(R"(
+graph(x: f32[6, 4], w: f32[6, 5]) {
+  t: f32[4, 6] = permute(x, dims=[1, 0])
+  m: f32[4, 5] = matmul(t, w)
+  return m
+})"));
+  ASSERT_EQ(graphs[0].loops->computations.size(), 1u);
+  const auto& call = std::get<loop::Call>(graphs[0].loops->computations[0].work);
+  EXPECT_EQ(call.operands[0].strides, (std::vector<sym::Expr>{1, 4}));
+  // The result is written where the caller wants it.
+  EXPECT_EQ(graphs[0].loops->buffer(graphs[0].outputs[0].buffer).kind, loop::BufferKind::Output);
+}
+
+TEST(Lower, ANumberReadFromATensorIsBoundBeforeItIsUsed) {
+  EXPECT_EQ(loops_of(R"(
+sym u0 in [0, 9] from data
+graph(x: f32[9], n: i64[]) {
+  sym u0 = n
+  y: f32[u0] = slice(x, starts=[0], steps=[1])
+  z: f32[u0] = exp(y)
+  return z
+})"),
+            "u0 := n\nz_out[i2] = exp(x[i2])  for i2 in u0\n");
+}
+
+TEST(Lower, EachBranchIsALoopProgramOfItsOwn) {
+  EXPECT_EQ(loops_of(R"(
+subgraph 0(x: f32[3]) {
+  y: f32[3] = exp(x)
+  return y
+}
+subgraph 1(x: f32[3]) {
+  return x
+}
+graph(x: f32[3], p: bool[]) {
+  y: f32[3] = higher_order::cond(p, @0, @1, [x])
+  return y
+})"),
+            "y = higher_order::cond(%0, @0, @1, [%1])(p, x)\n"
+            "\nsubgraph 0\ny_out[i3] = exp(x[i3])  for i3 in 3\n"
+            "\nsubgraph 1\nx_out[i4] = x[i4]  for i4 in 3\n");
+}
+
+TEST(Lower, RefusesDtypesThatLoopsCannotCompute) {
+  try {
+    loops_of("graph(x: c64[3]) {\n  return x\n}");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Unsupported);
+    EXPECT_EQ(error.message(), "tensors of dtype c64 are not supported by the CPU backend");
+  }
+}
+
+}  // namespace
+}  // namespace toroid
