@@ -67,6 +67,69 @@ TEST(Random, FusionChangesNothing) {
   expect_equal_bytes({fused.run(x)[3]}, alone.run({}));
 }
 
+// Operators whose results are whole numbers or come from library kernels agree exactly too.
+TEST(Random, WholeNumbersAreTheEvaluators) {
+  const CompiledModel model = compiled(R"(sym s in [2, 1000]
+graph(p: f32[s, 3], q: f64[4, 5], w: f32[6, 9], i: i64[s]) {
+  a: i64[s, 7] = aten::randint(10, [s, 7])
+  b: i64[s] = aten::randint.low(-4, s, [s])
+  c: i64[s] = aten::random(i)
+  e: i8[77] = aten::randint.low(-128, 128, [77], dtype=dtype.i8)
+  f: f32[s, 3] = aten::bernoulli.p(p, 0.25)
+  g: i64[s] = aten::randperm(s)
+  h: f32[s, 3] = aten::poisson(p)
+  j: f64[4, 5] = aten::poisson(q)
+  k: f64[4, 5] = aten::_standard_gamma(q)
+  l: i64[6, 2] = aten::multinomial(w, 2)
+  m: i64[6, 20] = aten::multinomial(w, 20, True)
+  n: f32[s, 3] = aten::dropout(p, 0.5, True)
+  o: i64[s] = aten::geometric(i, 0.125)
+  t: f64[4, 5] = aten::sigmoid(q)
+  u: f64[4, 5] = aten::bernoulli(t)
+  v: f64[4, 5] = aten::binomial(q, t)
+  return a, b, c, e, f, g, h, j, k, l, m, n, o, u, v
+})");
+  Executable executable = model.load(2);
+  executable.set_seed(11);
+  for (uint64_t call = 0; call < 3; ++call) {
+    std::vector<HostTensor> inputs = example_inputs(model.program, {{"s", 45}});
+    const std::vector<double> rates = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 160, 1700, 18000, 0.5};
+    inputs[1] = HostTensor::from_doubles(DType::F64, {4, 5}, rates);
+    inputs[2] = HostTensor::from_doubles(DType::F32, {6, 9}, std::vector<double>(54, 0.5));
+    expect_equal_bytes(executable.run(inputs), evaluate(model.program, inputs, {.random = {11, call}}));
+  }
+}
+
+TEST(Random, RealNumbersAreTheEvaluators) {
+  expect_as_evaluated(R"(sym s in [2, 1000]
+graph(x: f32[s, 3], y: f64[40]) {
+  a: f32[s, 3] = aten::normal_functional(x, 1, 2)
+  b: f64[40] = aten::randn_like(y)
+  c: f16[s, 9] = aten::randn([s, 9], dtype=dtype.f16)
+  d: f32[s, 3] = aten::exponential(x, 0.5)
+  e: f64[40] = aten::log_normal(y, 0, 1)
+  f: f32[s, 3] = aten::uniform(x, -1, 2)
+  g: f32[s, 3] = aten::alpha_dropout(x, 0.5, True)
+  h: f32[s, 3] = aten::rrelu(x, 0.125, 0.5, True)
+  q: f32[2, 3, 8, 16] = aten::randn([2, 3, 8, 16])
+  k: f32[2, 3, 8, 16] = aten::scaled_dot_product_attention(q, q, q, none, 0.25)
+  return a, b, c, d, e, f, g, h, k
+})",
+                      {{{"s", 2}}, {{"s", 301}}});
+}
+
+TEST(Random, WrongElementsEndTheCall) {
+  Executable executable = compiled("graph(x: f32[3]) {\n  y: f32[3] = aten::bernoulli(x)\n  return y\n}\n").load();
+  try {
+    executable.run(std::vector<HostTensor>{HostTensor::from_doubles(DType::F32, {3}, std::vector<double>{0, 1.25, 1})});
+    FAIL() << "a probability of 1.25 was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "bernoulli expects all probabilities to be in [0, 1]");
+  }
+  EXPECT_EQ(executable.run(std::vector<HostTensor>{HostTensor::from_doubles(DType::F32, {3}, std::vector<double>{0, 1, 1})})[0].to_doubles(),
+            (std::vector<double>{0, 1, 1}));
+}
+
 TEST(Random, CallsDifferAndSeedsRepeat) {
   Executable executable = compiled("graph() {\n  r: f32[64] = aten::rand([64])\n  q: f32[64] = aten::rand([64])\n  return r, q\n}\n").load();
   const std::vector<HostTensor> first = executable.run({});

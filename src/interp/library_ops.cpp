@@ -1,6 +1,7 @@
 #include "interp/library_ops.h"
 
 #include "interp/linalg/kernels.h"
+#include "interp/random_kernels.h"
 
 namespace toroid {
 namespace {
@@ -29,6 +30,10 @@ constexpr LibraryOp kLibraryOps[] = {
     {"linalg.ldl_solve", linalg::ldl_solve},
     {"linalg.matrix_exp", linalg::matrix_exp},
     {"linalg.lstsq", linalg::lstsq},
+    {"random.require", random_kernels::require},
+    {"random.poisson", random_kernels::poisson},
+    {"random.binomial", random_kernels::binomial},
+    {"random.gamma", random_kernels::gamma},
 };
 
 }  // namespace

@@ -108,16 +108,6 @@ std::vector<Tensor> prelu_kernel(Decomposer& d, const Args& a) {
   return activation(a, [&](Tensor x) { return where(x > 0, x, x * d.b.cast(slope, x.dtype())); });
 }
 
-// Outside of training the slope is the middle of its range.
-std::vector<Tensor> rrelu(Decomposer&, const Args& a) {
-  if (a.flag("training")) {
-    throw Error(ErrorKind::Unsupported, "rrelu in training draws random slopes, which is not supported")
-        .help("export the model in eval mode");
-  }
-  const double slope = (a.number("lower") + a.number("upper")) / 2;
-  return activation(a, [&](Tensor x) { return where(x >= 0, x, x * slope); });
-}
-
 std::vector<Tensor> hardsigmoid(Decomposer&, const Args& a) {
   return activation(a, [](Tensor x) { return minimum(maximum(x + 3.0, 0), 6) / 6.0; });
 }
@@ -164,7 +154,6 @@ constexpr DecompositionRow kRows[] = {
     {"aten::leaky_relu", leaky_relu},
     {"aten::prelu", prelu},
     {"aten::_prelu_kernel", prelu_kernel},
-    {"aten::rrelu", rrelu},
     {"aten::hardsigmoid", hardsigmoid},
     {"aten::hardswish", hardswish},
     {"aten::hardshrink", hardshrink},

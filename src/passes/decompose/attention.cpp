@@ -31,8 +31,8 @@ double scale_of(Tensor q, const Args& a) {
 
 void refuse_dropout(const Args& a) {
   if (a.number("dropout_p") == 0) return;
-  throw Error(ErrorKind::Unsupported, fmt::format("{} with dropout draws random numbers", a.schema().name))
-      .help("export the model in evaluation mode (model.eval())");
+  throw Error(ErrorKind::Unsupported, fmt::format("{} with dropout is not supported: on CPUs PyTorch itself does not drop in it", a.schema().name))
+      .help("export the model in evaluation mode (model.eval()), or with aten::scaled_dot_product_attention");
 }
 
 // enable_gqa: each key and value head serves a run of query heads.
@@ -125,9 +125,32 @@ Tensor log_sum_exp(const AttentionInputs& in) {
   return b.unary(ScalarOp::Log, sum) + b.squeeze(largest, -1);
 }
 
-std::vector<Tensor> scaled_dot_product_attention(Decomposer&, const Args& a) {
-  refuse_dropout(a);
-  return {attend(attention_inputs(a, "attn_mask"))};
+// {result, weights} with weights dropped at random.
+std::vector<Tensor> attend_with_dropout(Decomposer& d, const AttentionInputs& in, double p) {
+  // A row that may look at nothing gives zeros.
+  const Tensor weights = d.b.cast(d.call1("aten::_safe_softmax", {scores_of(in), -1}), in.v.dtype());
+  const Tensor kept = d.call1("aten::dropout", {weights, p, true});
+  return {from_four_dims(d.b.cast(d.b.matmul(wide(kept), wide(in.v)), in.v.dtype()), in.batch), from_four_dims(kept, in.batch)};
+}
+
+std::vector<Tensor> scaled_dot_product_attention(Decomposer& d, const Args& a) {
+  const AttentionInputs in = attention_inputs(a, "attn_mask");
+  if (a.number("dropout_p") != 0) return {attend_with_dropout(d, in, a.number("dropout_p"))[0]};
+  return {attend(in)};
+}
+
+// The form that keeps the weights; `dropout_mask` says which stay, instead of chance.
+std::vector<Tensor> attention_math(Decomposer& d, const Args& a) {
+  const AttentionInputs in = attention_inputs(a, "attn_mask");
+  const double p = a.number("dropout_p");
+  if (!a.has("dropout_mask")) return attend_with_dropout(d, in, p);
+  const Tensor all = d.b.cast(d.call1("aten::_safe_softmax", {scores_of(in), -1}), in.v.dtype());
+  Sizes sizes = in.batch;
+  sizes.insert(sizes.end(), all.sizes().end() - 2, all.sizes().end());
+  const Tensor keep = to_four_dims(d.b.expand(d.b.cast(a.tensor("dropout_mask"), DType::Bool), sizes), in.batch);
+  const Tensor weights = d.b.where(keep, all, d.b.full(all.sizes(), all.dtype(), 0.0));
+  const Tensor y = d.b.matmul(wide(weights), wide(in.v) * (1 / (1 - p)));
+  return {from_four_dims(d.b.cast(y, in.v.dtype()), in.batch), from_four_dims(weights, in.batch)};
 }
 
 std::vector<Tensor> flash_attention_for_cpu(Decomposer&, const Args& a) {
@@ -154,6 +177,7 @@ std::vector<Tensor> flash_attention_for_cpu_backward(Decomposer& d, const Args& 
 
 constexpr DecompositionRow kRows[] = {
     {"aten::scaled_dot_product_attention", scaled_dot_product_attention},
+    {"aten::_scaled_dot_product_attention_math", attention_math},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_attention_for_cpu_backward},
 };

@@ -152,7 +152,9 @@ std::span<const DecompositionRow> resampling_rows();      // resampling.cpp: ups
 std::span<const DecompositionRow> grid_sampling_rows();   // grid_sampling.cpp: grid_sampler, affine_grid
 std::span<const DecompositionRow> normalization_rows();   // normalization.cpp: batch, layer, group, rms norm
 std::span<const DecompositionRow> dropout_rows();         // dropout.cpp: what training drops at random
-std::span<const DecompositionRow> random_rows();          // random.cpp: rand, normal, bernoulli, randint, randperm
+std::span<const DecompositionRow> random_rows();          // random.cpp: rand, normal, exponential, cauchy
+std::span<const DecompositionRow> random_integer_rows();  // random_integers.cpp: bernoulli, randint, randperm, geometric
+std::span<const DecompositionRow> sampling_rows();        // sampling.cpp: multinomial, poisson, binomial, gamma, dirichlet
 std::span<const DecompositionRow> attention_rows();       // attention.cpp
 std::span<const DecompositionRow> loss_rows();            // loss.cpp: losses
 std::span<const DecompositionRow> cross_entropy_rows();   // cross_entropy.cpp: nll_loss, cross_entropy_loss

@@ -1,9 +1,11 @@
-// Dropout: in training, elements or whole channels become 0 at random and the rest grows, so that the mean stays.
+// Dropout: in training, elements or whole channels become 0 at random and the rest grows, so that the mean stays; and
+// rrelu, whose slopes are random in training.
 #include <cmath>
 
 #include "passes/decompose/formula.h"
 #include "passes/decompose/random_bits.h"
 #include "support/error.h"
+#include "support/match.h"
 
 namespace toroid {
 namespace {
@@ -18,7 +20,7 @@ void check(Tensor x, double p) {
 }
 
 // Bool: whether to keep an element, with probability 1 - p.
-Tensor kept(Decomposer& d, const Sizes& sizes, double p) { return unit_uniform(d, sizes, DType::F32) >= p; }
+Tensor kept(Decomposer& d, const Sizes& sizes, double p) { return chance(d, sizes, 1 - p); }
 
 // Channels drop as a whole: one draw for each of the first two dims.
 Sizes channels(Tensor x) {
@@ -66,12 +68,63 @@ std::vector<Tensor> native_dropout(Decomposer& d, const Args& a) {
   return {compute_wide(x, [&](Tensor v) { return v * d.b.cast(keep, v.dtype()) * (1 / (1 - p)); }), keep};
 }
 
+// Of CUDA: `p` is the probability to keep, and the mask is U8.
+std::vector<Tensor> fused_dropout(Decomposer& d, const Args& a) {
+  refuse_generator(a);
+  const Tensor x = a.tensor("self");
+  const double p = a.number("p");
+  check(x, p);
+  const Tensor keep = chance(d, x.sizes(), p);
+  const Tensor y = compute_wide(x, [&](Tensor v) { return v * d.b.cast(keep, v.dtype()) * (p == 0 ? 0 : 1 / p); });
+  return {y, d.b.cast(keep, DType::U8)};
+}
+
+// ---- leaky ReLU with random slopes ---------------------------------------------------------------------------------
+
+// (result, slopes): x times a slope in [lower, upper) where it is not positive, where slopes elsewhere are 1.
+std::vector<Tensor> leak(Decomposer& d, const Args& a) {
+  refuse_generator(a);
+  const Tensor x = a.tensor("self");
+  if (!is_floating(x.dtype())) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("rrelu is defined on floating dtypes, not {}", to_string(x.dtype())));
+  }
+  const auto bound = [&](std::string_view name) {
+    return match(
+        a.scalar(name), [](bool v) { return v ? 1.0 : 0.0; }, [](const sym::Expr& e) { return static_cast<double>(e.value()); },
+        [](double v) { return v; });
+  };
+  const double lower = bound("lower"), upper = bound("upper");
+  if (!(lower <= upper)) {
+    throw Error(ErrorKind::InvalidModel, "Lower bound should be less than or equal to the upper bound");
+  }
+  const DType wide = compute_dtype(x.dtype());
+  const Tensor v = d.b.cast(x, wide);
+  if (!a.flag("training")) {
+    const Tensor y = where(v > 0.0, v, v * ((lower + upper) / 2));
+    return {d.b.cast(y, x.dtype()), Tensor()};
+  }
+  const Tensor slope = where(v > 0.0, 1.0, unit_uniform(d, x.sizes(), wide) * (upper - lower) + lower);
+  return {d.b.cast(v * slope, x.dtype()), d.b.cast(slope, x.dtype())};
+}
+
+std::vector<Tensor> rrelu(Decomposer& d, const Args& a) { return {leak(d, a)[0]}; }
+// The slopes are kept in `noise` for the backward pass.
+std::vector<Tensor> rrelu_with_noise(Decomposer& d, const Args& a) {
+  std::vector<Tensor> results = leak(d, a);
+  if (!results[1].defined()) results[1] = a.tensor("noise");
+  return results;
+}
+
 constexpr DecompositionRow kRows[] = {
     {"aten::dropout", dropout<false, false>},
     {"aten::feature_dropout", dropout<true, false>},
     {"aten::alpha_dropout", dropout<false, true>},
     {"aten::feature_alpha_dropout", dropout<true, true>},
     {"aten::native_dropout", native_dropout},
+    {"aten::_fused_dropout", fused_dropout},
+    {"aten::rrelu", rrelu},
+    {"aten::rrelu_with_noise", rrelu_with_noise},
+    {"aten::rrelu_with_noise_functional", rrelu_with_noise},
 };
 
 }  // namespace

@@ -33,11 +33,15 @@ int64_t RandomStreams::next() {
   return (nodes_ - 1) * kMaxDraws + draws_++;
 }
 
-RandomBits::RandomBits(Decomposer& d, Sizes sizes) {
+int64_t stream_of(Decomposer& d) {
   if (d.streams == nullptr) {
     throw Error(ErrorKind::Unsupported, "random numbers are drawn where each run of a loop would draw the same")
         .help("draw them before the loop, and pass them in");
   }
+  return d.streams->next();
+}
+
+RandomBits::RandomBits(Decomposer& d, Sizes sizes) {
   Builder& b = d.b;
   const Tensor state = b.random_state();
   const sym::Expr count = sym::product(sizes);
@@ -46,7 +50,7 @@ RandomBits::RandomBits(Decomposer& d, Sizes sizes) {
         .help("at most 2^40 can be");
   }
   const Tensor position = b.reshape(b.iota({count}, 0), sizes);
-  counter_ = b.binary(ScalarOp::Add, position, Scalar(sym::Expr(d.streams->next() * kMaxElements)));
+  counter_ = b.binary(ScalarOp::Add, position, Scalar(sym::Expr(stream_of(d) * kMaxElements)));
   seed_ = b.expand(b.select(state, 0, 0), sizes);
   call_ = b.expand(b.select(state, 0, 1), sizes);
 }
@@ -79,6 +83,64 @@ Tensor standard_normal(Decomposer& d, Sizes sizes, DType dtype) {
   const Tensor radius = is_double ? positive_fraction(bits.low(), 53, dtype) : positive_fraction(bits.word(0), 31, dtype);
   const Tensor turn = is_double ? fraction(bits.high(), 53, dtype) : fraction(bits.word(1), 24, dtype);
   return sqrt(log(radius) * -2.0) * cos(turn * (2 * std::numbers::pi));
+}
+
+Tensor chance(Decomposer& d, Sizes sizes, double p) {
+  if (p >= 1) return d.b.full(std::move(sizes), DType::Bool, true);
+  if (p <= 0) return d.b.full(std::move(sizes), DType::Bool, false);
+  const auto below = static_cast<int64_t>(std::floor(p * 0x1p32)) - (int64_t{1} << 31);
+  return RandomBits(d, std::move(sizes)).word(0) < d.b.scalar(DType::I32, sym::Expr(below));
+}
+
+Tensor standard_exponential(Decomposer& d, Sizes sizes, DType dtype) {
+  const double least = dtype == DType::F64 ? 0x1p-53 : 0x1p-24;  // where the logarithm gives 0
+  return maximum(-log(positive_uniform(d, std::move(sizes), dtype)), least);
+}
+
+namespace {
+
+// The upper 64 bits of the product of 64 bits and `count`, in halves of 32 as in long multiplication.
+Tensor upper_product(Tensor bits, Tensor count, bool count_is_short) {
+  Builder& b = bits.builder();
+  auto lower = [&](Tensor x) { return b.binary(ScalarOp::BitAnd, x, Scalar(sym::Expr(int64_t{0xffffffff}))); };
+  auto upper = [&](Tensor x) { return lower(b.binary(ScalarOp::ShiftRight, x, Scalar(sym::Expr(32)))); };
+  const Tensor count_low = lower(count), bits_low = lower(bits), bits_high = upper(bits);
+  const Tensor carried = bits_high * count_low + upper(bits_low * count_low);
+  if (count_is_short) return upper(carried);
+  const Tensor count_high = upper(count);
+  return bits_high * count_high + upper(carried) + upper(lower(carried) + bits_low * count_high);
+}
+
+}  // namespace
+
+Tensor uniform_integer(Decomposer& d, Sizes sizes, sym::Expr from, sym::Expr count) {
+  Builder& b = d.b;
+  Tensor bits = RandomBits(d, std::move(sizes)).low();
+  if (!count.is_const(0)) {
+    const bool is_short = count.is_const() && count.value() > 0 && count.value() >> 32 == 0;
+    bits = upper_product(bits, b.scalar(DType::I64, count), is_short);
+  }
+  return from.is_const(0) ? bits : bits + b.scalar(DType::I64, from);
+}
+Tensor uniform_integer(Decomposer& d, Sizes sizes, Tensor count) {
+  return upper_product(RandomBits(d, std::move(sizes)).low(), count, false);
+}
+
+Tensor checked(Decomposer& d, Tensor x, Tensor holds, RandomRequirement requirement) {
+  const Tensor zero = d.b.library("random.require", {holds}, {{.dtype = DType::I64, .sizes = {}}},
+                                  {Scalar(sym::Expr(static_cast<int64_t>(requirement)))})[0];
+  return d.b.binary(ScalarOp::Add, x, d.b.cast(zero, x.dtype()));
+}
+
+void refuse_generator(const Args& a) {
+  if (a.has("generator")) {
+    throw Error(ErrorKind::Unsupported, fmt::format("{} with a torch.Generator is not supported", a.schema().name))
+        .help("leave the generator out, and choose the numbers with '--seed' or Executable::set_seed");
+  }
+  if (a.has("names")) {
+    throw Error(ErrorKind::Unsupported, fmt::format("{} with named dims is not supported", a.schema().name))
+        .help("export the model without names");
+  }
 }
 
 }  // namespace toroid

@@ -9,6 +9,7 @@
 // draw as any element-wise operation of the random state.
 #pragma once
 
+#include "interp/random_kernels.h"
 #include "passes/decompose/decompose.h"
 
 namespace toroid {
@@ -32,5 +33,23 @@ Tensor unit_uniform(Decomposer& d, Sizes sizes, DType dtype);
 Tensor positive_uniform(Decomposer& d, Sizes sizes, DType dtype);
 // Mean 0, deviation 1, as F32 or F64, after Box and Muller.
 Tensor standard_normal(Decomposer& d, Sizes sizes, DType dtype);
+
+// Above 0 with mean 1, as F32 or F64.
+Tensor standard_exponential(Decomposer& d, Sizes sizes, DType dtype);
+// Bool: true with probability p, to 2^-32; never and always for 0 and 1.
+Tensor chance(Decomposer& d, Sizes sizes, double p);
+// I64 in [from, from + count), for count in [1, 2^64) as bits of an I64; 0 stands for 2^64. Symbolic counts are below 2^63.
+Tensor uniform_integer(Decomposer& d, Sizes sizes, sym::Expr from, sym::Expr count);
+// I64 in [0, count), for count of rank 0 and not 0.
+Tensor uniform_integer(Decomposer& d, Sizes sizes, Tensor count);
+
+// The stream of a draw that a library kernel makes; throws as RandomBits does.
+int64_t stream_of(Decomposer& d);
+
+// `x`, once `holds` (Bool, rank 0) was found true; else the call ends with the message of interp/random_kernels.h.
+Tensor checked(Decomposer& d, Tensor x, Tensor holds, RandomRequirement requirement);
+
+// Throws Error{Unsupported} for a generator or names among the arguments.
+void refuse_generator(const Args& a);
 
 }  // namespace toroid

@@ -92,17 +92,13 @@ Run run_direction(Tensor x, State state, const Weights& weights, Step step, bool
 }
 
 // `states` are [layers*directions, N, H] each; `params` lists the weights of each layer and direction in turn.
-std::vector<Tensor> run_layers(const Args& a, const std::vector<Tensor>& states, Step step) {
+std::vector<Tensor> run_layers(Decomposer& d, const Args& a, const std::vector<Tensor>& states, Step step) {
   Tensor x = a.tensor("input");
   Builder& b = x.builder();
   const std::vector<Tensor> params = a.tensors("params");
   const bool biases = a.flag("has_biases"), batch_first = a.flag("batch_first");
   const int64_t layers = a.constant("num_layers"), directions = a.flag("bidirectional") ? 2 : 1;
-  if (a.flag("train") && a.number("dropout") > 0 && layers > 1) {
-    throw Error(ErrorKind::Unsupported,
-                fmt::format("{} with dropout between its layers draws random numbers", a.schema().name))
-        .help("export the model in evaluation mode (model.eval())");
-  }
+  const double dropout = a.flag("train") ? a.number("dropout") : 0;  // of what one layer hands to the next
   const bool projected = states.size() == 2 && !sym::known_eq(states[0].size(2), states[1].size(2));
   const size_t per_run = 2 + (biases ? 2 : 0) + (projected ? 1 : 0);
   if (x.rank() != 3 || params.size() != per_run * static_cast<size_t>(layers * directions)) {
@@ -134,19 +130,20 @@ std::vector<Tensor> run_layers(const Args& a, const std::vector<Tensor>& states,
       for (size_t i = 0; i < states.size(); ++i) last[i].push_back(run.last[i]);
     }
     x = b.cat(outputs, 2);
+    if (layer + 1 < layers) x = d.call1("aten::dropout", {x, dropout, true});
   }
   std::vector<Tensor> results = {batch_first ? b.transpose(x, 0, 1) : x};
   for (const std::vector<Tensor>& state : last) results.push_back(b.stack(state, 0));
   return results;
 }
 
-std::vector<Tensor> lstm(Decomposer&, const Args& a) { return run_layers(a, a.tensors("hx"), lstm_step); }
-std::vector<Tensor> gru(Decomposer&, const Args& a) { return run_layers(a, {a.tensor("hx")}, gru_step); }
-std::vector<Tensor> rnn_tanh(Decomposer&, const Args& a) {
-  return run_layers(a, {a.tensor("hx")}, elman_step<ScalarOp::Tanh>);
+std::vector<Tensor> lstm(Decomposer& d, const Args& a) { return run_layers(d, a, a.tensors("hx"), lstm_step); }
+std::vector<Tensor> gru(Decomposer& d, const Args& a) { return run_layers(d, a, {a.tensor("hx")}, gru_step); }
+std::vector<Tensor> rnn_tanh(Decomposer& d, const Args& a) {
+  return run_layers(d, a, {a.tensor("hx")}, elman_step<ScalarOp::Tanh>);
 }
-std::vector<Tensor> rnn_relu(Decomposer&, const Args& a) {
-  return run_layers(a, {a.tensor("hx")}, elman_step<ScalarOp::Max>);
+std::vector<Tensor> rnn_relu(Decomposer& d, const Args& a) {
+  return run_layers(d, a, {a.tensor("hx")}, elman_step<ScalarOp::Max>);
 }
 
 // ---- single steps ---------------------------------------------------------------------------------------------------

@@ -21,12 +21,11 @@ std::vector<std::span<const DecompositionRow>> decomposition_families() {
       diagonal_rows(),      reduction_rows(),     softmax_rows(),       scan_rows(),           difference_rows(),
       sorting_rows(),       searching_rows(),     histogram_rows(),     indexing_rows(),       scattering_rows(),
       embedding_rows(),     matmul_rows(),        contraction_rows(),   convolution_rows(),    pooling_rows(),
-      resampling_rows(),    grid_sampling_rows(), normalization_rows(), dropout_rows(),       random_rows(),
-      attention_rows(),     loss_rows(),
-      cross_entropy_rows(), distance_rows(),      recurrent_rows(),     linalg_rows(),         matrix_norm_rows(),
-      backward_rows(),      foreach_rows(),       mutation_rows(),      data_dependent_rows(), segment_reduce_rows(),
-      prims_rows(),         second_name_rows(),   statistics_rows(),    optimizer_rows(),      named_conv_rows(),
-      norm_part_rows(),
+      resampling_rows(),    grid_sampling_rows(), normalization_rows(), dropout_rows(),        random_rows(),
+      random_integer_rows(), sampling_rows(),     attention_rows(),     loss_rows(),           cross_entropy_rows(),
+      distance_rows(),      recurrent_rows(),     linalg_rows(),        matrix_norm_rows(),    backward_rows(),
+      foreach_rows(),       mutation_rows(),      data_dependent_rows(), segment_reduce_rows(), prims_rows(),
+      second_name_rows(),   statistics_rows(),    optimizer_rows(),     named_conv_rows(),     norm_part_rows(),
   };
 }
 
