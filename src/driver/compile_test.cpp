@@ -35,7 +35,6 @@ bool applies(std::string_view op, std::string_view dtype) {
                      "lt",  "le",        "gt",        "ge",    "where", "isnan", "isinf", "signbit"});
   const bool only_integers = on_bits || is_one_of(op, {"gcd", "shift_left", "shift_right"});
   const bool narrow = dtype == "f16" || dtype == "bf16";
-  if (narrow && op == "nextafter") return false;  // kernels compute in f32, whose neighbours are nearer
   const bool is_float = narrow || dtype == "f32" || dtype == "f64";
   return is_float ? !only_integers : on_integers || only_integers;
 }
@@ -90,6 +89,22 @@ TEST(Cast, BetweenAllDtypes) {
     }
   }
   expect_as_evaluated(fmt::format("graph({}) {{\n{}  return {}\n}}\n", inputs, body, results));
+}
+
+TEST(Bitcast, OfSixteenBitFloatsTakesTheirRoundedBits) {
+  expect_as_evaluated(R"(
+graph(x: f16[37], b: bf16[37], i: i16[37]) {
+  y: f16[37] = mul(x, x)
+  r0: i16[37] = bitcast(y)
+  z: bf16[37] = exp(b)
+  r1: i16[37] = bitcast(z)
+  h: f16[37] = bitcast(i)
+  r2: f16[37] = neg(h)
+  s: bf16[37] = bitcast(x)
+  r3: bf16[37] = neg(s)
+  return r0, r1, r2, r3
+}
+)");
 }
 
 // ---- reductions ---------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include "graph/builder.h"
 #include "lower/cost.h"
 #include "lower/index_map.h"
+#include "lower/nextafter.h"
 #include "support/error.h"
 #include "support/match.h"
 
@@ -316,7 +317,10 @@ class Lowering {
     std::vector<sym::Expr> axes = fresh_axes(sizes(id));
     std::vector<ExprId> operands;
     for (ValueId input : node.inputs) operands.push_back(at(input, axes));
-    define(id, std::move(axes), exprs().compute(op.op, std::move(operands)), merged_provenance(node));
+    const bool is_narrow_nextafter = op.op == ScalarOp::Nextafter && is_reduced_float(dtype(id));
+    const ExprId value = is_narrow_nextafter ? narrow_nextafter(exprs(), operands[0], operands[1], dtype(id))
+                                             : exprs().compute(op.op, std::move(operands));
+    define(id, std::move(axes), value, merged_provenance(node));
     realise_if_worth_it(id);
   }
 

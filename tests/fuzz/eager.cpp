@@ -68,7 +68,7 @@ OneOperator one_operator(const std::vector<Symbol>& symbols, const Operands& ope
     core.outputs.push_back(tensors[i].id());
     one.types.push_back({.dtype = tensors[i].dtype(), .sizes = tensors[i].sizes()});
   }
-  one.has_guards = !guards.empty();
+  one.has_guards = !guards.empty() || !one.program.guards.empty();
   one.program.graph = std::move(core);
   one.program.outputs.assign(one.types.size(), {});
   return one;
@@ -218,8 +218,33 @@ std::string Eager::type_of(const HostTensor& tensor) const {
 void Eager::add_input(const Input& input) {
   HostTensor elements = elements_of(input, run_);
   if (options_.widen && is_narrow(elements.dtype())) elements = cast_to(elements, DType::F32);
-  std::vector<int64_t> sizes = elements.sizes();
-  tensors_[input.name] = {std::make_shared<Memory>(Memory{std::move(elements)}), {}, std::move(sizes)};
+  const std::vector<int64_t> sizes = elements.sizes();
+  if (input.strides.empty()) {
+    tensors_[input.name] = {std::make_shared<Memory>(Memory{std::move(elements)}), {}, sizes};
+    return;
+  }
+  // In memory as the strides say, with gaps that nothing shows.
+  const std::vector<int64_t> strides = sizes_in(input.strides, run_);
+  HostTensor positions(DType::I64, sizes);
+  auto* place = positions.mutable_data<int64_t>();
+  std::vector<int64_t> index(sizes.size());
+  int64_t span = 1;
+  for (int64_t e = 0; e < positions.numel(); ++e) {
+    place[e] = std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0});
+    span = std::max(span, place[e] + 1);
+    for (size_t d = index.size(); d-- > 0;) {
+      if (++index[d] < sizes[d]) break;
+      index[d] = 0;
+    }
+  }
+  HostTensor memory(elements.dtype(), {span});
+  const auto width = static_cast<size_t>(size_bytes(elements.dtype()));
+  auto* to = memory.mutable_data<std::byte>();
+  std::memset(to, 0, memory.bytes().size());
+  for (int64_t e = 0; e < elements.numel(); ++e) {
+    std::memcpy(to + static_cast<size_t>(place[e]) * width, elements.bytes().data() + static_cast<size_t>(e) * width, width);
+  }
+  tensors_[input.name] = {std::make_shared<Memory>(Memory{std::move(memory)}), std::move(positions), sizes};
 }
 
 HostTensor Eager::read(const std::string& name) const { return read(tensors_.at(name)); }
@@ -380,7 +405,7 @@ EagerResult run_eagerly(const Program& program, const Run& run, EagerOptions opt
   EagerResult result;
   for (const std::string& output : program.outputs) result.outputs.push_back(eager.read(output));
   for (const Input& input : program.inputs) {
-    if (eager.is_written(input.name)) result.written_inputs.emplace_back(input.name, eager.memory_of(input.name));
+    if (eager.is_written(input.name)) result.written_inputs.emplace_back(input.name, eager.read(input.name));
   }
   return result;
 }

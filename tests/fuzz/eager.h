@@ -49,7 +49,6 @@ class Eager {
   // Strides in elements of the memory; empty where the tensor is contiguous.
   std::vector<int64_t> strides(const std::string& name) const;
   bool is_written(const std::string& name) const { return tensors_.at(name).memory->written; }
-  HostTensor memory_of(const std::string& input) const { return tensors_.at(input).memory->data; }
 
  private:
   struct Memory {

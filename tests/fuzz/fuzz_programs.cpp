@@ -41,6 +41,7 @@ struct Options {
   int jobs = 1;
   std::string save = ".";
   bool no_shrink = false;
+  int64_t most_failures = 0;
   int64_t print = -1;
   std::vector<std::string> replay;
   int64_t worker_end = -1;
@@ -148,13 +149,17 @@ class Campaign {
   }
 
  private:
-  bool is_out_of_time() const { return options_.time_limit > 0 && watch_.seconds() > options_.time_limit; }
+  bool is_over() {
+    if (options_.time_limit > 0 && watch_.seconds() > options_.time_limit) return true;
+    const std::scoped_lock lock(mutex_);
+    return options_.most_failures > 0 && static_cast<int64_t>(findings_.size()) >= options_.most_failures;
+  }
 
   void run_batches() {
-    while (!is_out_of_time()) {
+    while (!is_over()) {
       const int64_t begin = next_.fetch_add(kBatch);
       const int64_t end = std::min(begin + kBatch, options_.first + options_.count);
-      for (int64_t at = begin; at < end && !is_out_of_time();) at = run_batch(at, end);
+      for (int64_t at = begin; at < end && !is_over();) at = run_batch(at, end);
       if (begin >= end) return;
     }
   }
@@ -255,6 +260,7 @@ int run(int argc, char** argv) {
   app.add_option("--time-limit", options.time_limit, "seconds; 0: none");
   app.add_option("--jobs", options.jobs, "child processes at a time");
   app.add_option("--save", options.save, "folder for failing programs");
+  app.add_option("--stop-at", options.most_failures, "stop after this many failures; 0: never");
   app.add_flag("--no-shrink", options.no_shrink, "only report failures");
   app.add_option("--print", options.print, "print the program of this number");
   app.add_option("--replay", options.replay, "check programs in files");

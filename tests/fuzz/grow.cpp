@@ -116,6 +116,11 @@ Value Grower::fresh(DType dtype, std::vector<std::string> sizes, std::string kin
   input.dtype = dtype;
   input.sizes = std::move(sizes);
   Value value{input.name, dtype, input.sizes, sizes_in(input.sizes, program_.runs[0])};
+  for (const Run& run : program_.runs) {
+    if (numel(sizes_in(input.sizes, run)) > 4 * most_elements_) {
+      throw Error(ErrorKind::InvalidInput, fmt::format("an input of type {} is too large", type_text(dtype, input.sizes)));
+    }
+  }
   bool overlaps = false;
   const bool plain = !kind.empty();
   if (kind.empty()) kind = kind_for(dtype);
@@ -269,16 +274,26 @@ void Grower::drop_unused_inputs() {
 }
 
 Program Grower::grow() {
-  for (int64_t i = random.between(1, 3); i > 0; --i) fresh(some_dtype(), some_shape());
+  while (program_.inputs.size() < 2) {
+    try {
+      fresh(some_dtype(), some_shape());
+    } catch (const Error&) {
+      // Too large in another run.
+    }
+  }
   double total = 0;
   for (const OperatorRow& row : operator_table()) total += row.weight;
   const int64_t wanted = random.chance(0.1) ? random.between(25, 40) : random.between(3, 20);
   for (int attempt = 0; attempt < 400 && static_cast<int64_t>(program_.nodes.size()) < wanted; ++attempt) {
-    if (random.chance(0.03)) fresh(some_dtype(), some_shape());
     double point = random.unit() * total;
     for (const OperatorRow& row : operator_table()) {
       if ((point -= row.weight) > 0) continue;
-      if (const MaybeCall call = row.make(*this)) try_call(*call);
+      try {
+        if (random.chance(0.03)) fresh(some_dtype(), some_shape());
+        if (const MaybeCall call = row.make(*this)) try_call(*call);
+      } catch (const Error&) {
+        // An operand would be too large.
+      }
       break;
     }
   }

@@ -140,13 +140,12 @@ OperandText BodyPrinter::compute(ExprId id) {
                       {convert_text(exprs_.dtype(o.operand), node.dtype, operand), operand.lanes});
       },
       [&](const loop::BitcastTo& o) {
-        if (is_reduced_float(o.from) || is_reduced_float(o.to) || o.from == DType::Bool || o.to == DType::Bool) {
+        if (o.from == DType::Bool || o.to == DType::Bool) {
           throw Error(ErrorKind::Unsupported, fmt::format("viewing {} as {} is not supported by the CPU backend",
                                                           to_string(o.from), to_string(o.to)));
         }
         const OperandText operand = value(o.operand);
-        const std::string text = operand.lanes ? fmt::format("(vec<{}, W>){}", register_type(o.to), operand.text)
-                                               : fmt::format("bit_cast<{}>({})", register_type(o.to), operand.text);
+        const std::string text = bitcast_text(o.from, o.to, operand);
         return define(level, "bits", node.dtype, {text, operand.lanes});
       },
       [&](const loop::Masked& o) { return masked(o, node.dtype); },

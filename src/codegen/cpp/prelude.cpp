@@ -99,6 +99,7 @@ INLINE void narrow16(float x, bf16* p) {
   const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   *p = (bf16)(x != x ? 0x7fc0 : rounded);
 }
+template <class H> INLINE uint16_t bits16(float x) { H h; narrow16(x, &h); return (uint16_t)h; }
 template <int W> INLINE vec<float, W> widen16(vec<uint16_t, W> bits, const bf16*) {
   return (vec<float, W>)(__builtin_convertvector(bits, vec<uint32_t, W>) << 16);
 }

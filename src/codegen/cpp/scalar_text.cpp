@@ -183,6 +183,20 @@ std::string convert_text(DType from, DType to, const OperandText& o) {
   return fmt::format("{}({})", type, o.text);
 }
 
+std::string bitcast_text(DType from, DType to, const OperandText& o) {
+  // F16 and BF16 are F32 in registers: round to their bits, widen from them.
+  std::string text = o.text;
+  if (is_reduced_float(from)) {
+    text = o.lanes ? fmt::format("narrow16<W>({}, ({}*)nullptr)", text, storage_type(from))
+                   : fmt::format("bits16<{}>({})", storage_type(from), text);
+  }
+  const std::string_view type = is_reduced_float(to) ? "uint16_t" : register_type(to);
+  text = o.lanes ? fmt::format("(vec<{}, W>){}", type, text) : fmt::format("bit_cast<{}>({})", type, text);
+  if (!is_reduced_float(to)) return text;
+  return o.lanes ? fmt::format("widen16<W>({}, (const {}*)nullptr)", text, storage_type(to))
+                 : fmt::format("widen16(({}){})", storage_type(to), text);
+}
+
 std::string literal_text(DType dtype, double value) {
   const bool f32 = dtype == DType::F32;
   if (std::isnan(value)) return f32 ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";

@@ -18,6 +18,8 @@ struct OperandText {
 // The text of op(operands), whose operands have `dtype` (Where: of its second). When any operand is a vector, so is the result.
 std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>& operands);
 std::string convert_text(DType from, DType to, const OperandText& operand);
+// The same bits as another dtype of equal size, as they are in memory.
+std::string bitcast_text(DType from, DType to, const OperandText& operand);
 std::string literal_text(DType dtype, double value);
 std::string literal_text(DType dtype, int64_t value);
 // Combines an accumulator with a value: "acc + x", "op_max_v(acc, x)".

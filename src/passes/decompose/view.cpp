@@ -63,25 +63,31 @@ std::vector<Tensor> unflatten(Decomposer& d, const Args& a) {
   return {d.b.reshape(x, sizes)};
 }
 
-// Drops those of the given dims (wrapped) whose size is 1.
-Tensor squeezed(Tensor x, const Dims& dims) {
+// Drops those of the given dims (wrapped) whose size is 1. A size that may be 1 is taken for another, as the model's rank
+// says, and guarded.
+Tensor squeezed(Decomposer& d, Tensor x, const Dims& dims) {
   Sizes sizes;
   for (int64_t dim = 0; dim < x.rank(); ++dim) {
     const bool chosen = std::find(dims.begin(), dims.end(), dim) != dims.end();
-    if (!chosen || !x.size(dim).is_const(1)) sizes.push_back(x.size(dim));
+    if (chosen && x.size(dim).is_const(1)) continue;
+    sizes.push_back(x.size(dim));
+    if (!chosen || sym::known_ne(x.size(dim), 1)) continue;
+    const sym::Expr guard = sym::ne(x.size(dim), 1);
+    std::vector<sym::Expr>& guards = d.program.guards;
+    if (std::find(guards.begin(), guards.end(), guard) == guards.end()) guards.push_back(guard);
   }
   return x.builder().reshape(x, sizes);
 }
 std::vector<Tensor> squeeze(Decomposer& d, const Args& a) {
-  return {squeezed(a.tensor("self"), d.b.wrap_dims({}, a.tensor("self").rank()))};
+  return {squeezed(d, a.tensor("self"), d.b.wrap_dims({}, a.tensor("self").rank()))};
 }
 std::vector<Tensor> squeeze_dim(Decomposer& d, const Args& a) {
-  return {squeezed(a.tensor("self"), {d.b.wrap_dim(a.constant("dim"), a.tensor("self").rank())})};
+  return {squeezed(d, a.tensor("self"), {d.b.wrap_dim(a.constant("dim"), a.tensor("self").rank())})};
 }
 std::vector<Tensor> squeeze_dims(Decomposer& d, const Args& a) {
   Dims dims = a.dims("dim");
   for (int64_t& dim : dims) dim = d.b.wrap_dim(dim, a.tensor("self").rank());
-  return {squeezed(a.tensor("self"), dims)};
+  return {squeezed(d, a.tensor("self"), dims)};
 }
 
 std::vector<Tensor> unsqueeze(Decomposer& d, const Args& a) {
