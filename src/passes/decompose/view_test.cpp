@@ -102,5 +102,16 @@ TEST(Views, ASymbolicSliceKeepsTheSizeThatTheExporterKnew) {
   ASSERT_EQ(program.guards.size(), 1u);
 }
 
+// The rank of what follows depends on it.
+TEST(Views, SqueezingASizeThatMayBeOneIsGuarded) {
+  Program program = parse_text(
+      "program \"case\"\nsym s0 in [1, 512]\nsym s1 in [2, 512]\n"
+      "graph(x: f32[s0, s1, 1]) {\n  z: f32[s0, s1] = aten::squeeze(x)\n  return z\n}\n");
+  decompose(program);
+  EXPECT_EQ(to_string(program.graph.type(program.graph.outputs[0])), "f32[s0, s1]");
+  ASSERT_EQ(program.guards.size(), 1u);
+  EXPECT_EQ(sym::to_string(program.guards[0]), "Ne(s0, 1)");
+}
+
 }  // namespace
 }  // namespace toroid
