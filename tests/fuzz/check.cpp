@@ -125,6 +125,13 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const s
           ++result.skipped;
           continue;
         }
+        // The sign of a zero is kept too, where rounding had no say in it.
+        if (a[i] == 0 && e[i] == 0 && std::signbit(a[i]) != std::signbit(e[i])) {
+          const bool is_certain = std::all_of(others.begin(), others.end(), [&](const auto& other) {
+            return other[i] == 0 && std::signbit(other[i]) == std::signbit(e[i]);
+          });
+          if (is_certain) report(static_cast<int64_t>(i), 0);
+        }
         if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) continue;
         double spread = 0;
         for (const auto& other : others) spread = std::max(spread, std::fabs(other[i] - e[i]));

@@ -82,7 +82,7 @@ DType Grower::some_dtype() { return random.pick(dtypes_); }
 std::string Grower::kind_for(DType dtype) {
   if (is_floating(dtype)) {
     const double which = random.unit();
-    return which < 0.45 ? "grid" : which < 0.75 ? "unit" : which < 0.85 ? "positive" : which < 0.92 ? "distinct" : "special";
+    return which < 0.42 ? "grid" : which < 0.7 ? "unit" : which < 0.8 ? "positive" : which < 0.87 ? "distinct" : "special";
   }
   return random.chance(0.15) ? "extreme" : "small";
 }

@@ -58,6 +58,12 @@ MaybeCall scaled_add(Grower& g) {
 MaybeCall with_number(Grower& g) {
   const Value* x = g.pick(is_number);
   if (x == nullptr) return std::nullopt;
+  // What a compiler may simplify, but for NaN, infinities and the sign of zero.
+  if (x->is_float() && g.random.chance(0.25)) {
+    return Call{g.random.pick({fmt::format("aten::mul.Scalar({}, 0.0)", x->name), fmt::format("aten::add.Scalar({}, 0.0)", x->name),
+                               fmt::format("aten::sub.Tensor({0}, {0})", x->name), fmt::format("aten::mul.Scalar({}, -1)", x->name),
+                               fmt::format("aten::pow.Tensor_Scalar({}, 0)", x->name), fmt::format("aten::eq.Tensor({0}, {0})", x->name)})};
+  }
   const std::string op = g.random.pick({"add.Scalar", "sub.Scalar", "mul.Scalar", "mul.Scalar", "rsub.Scalar", "eq.Scalar", "ne.Scalar",
                                         "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "clamp_min", "clamp_max"});
   return Call{fmt::format("aten::{}({}, {})", op, x->name, g.number_for(*x))};
