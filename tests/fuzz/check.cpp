@@ -51,11 +51,13 @@ std::vector<Reference> references(const Program& program) {
       }
       reference.plain = run_eagerly(program, run);
       for (uint64_t pair = 1; pair <= kNoisePairs; ++pair) {
-        for (bool mirrored : {false, true}) reference.varied.push_back(run_eagerly(program, run, {.noise = pair, .mirrored = mirrored}));
+        for (bool mirrored : {false, true})
+          reference.varied.push_back(run_eagerly(program, run, {.noise = pair, .mirrored = mirrored}));
       }
       if (narrow) {
         reference.varied.push_back(run_eagerly(program, run, {.widen = true}));
-        for (bool mirrored : {false, true}) reference.varied.push_back(run_eagerly(program, run, {.noise = 7, .mirrored = mirrored, .widen = true}));
+        for (bool mirrored : {false, true})
+          reference.varied.push_back(run_eagerly(program, run, {.noise = 7, .mirrored = mirrored, .widen = true}));
       }
       list.push_back(std::move(reference));
     } catch (const Error&) {
@@ -80,9 +82,12 @@ std::string element(const HostTensor& tensor, int64_t i) {
   return is_floating(tensor.dtype()) ? fmt::format("{:.9g}", tensor.double_at(i)) : std::to_string(tensor.int_at(i));
 }
 
-bool same_class(double a, double b) { return std::isnan(a) ? std::isnan(b) : std::isinf(a) ? a == b : std::isfinite(b); }
+bool same_class(double a, double b) {
+  return std::isnan(a) ? std::isnan(b) : std::isinf(a) ? a == b : std::isfinite(b);
+}
 
-Comparison compare(const HostTensor& actual, const HostTensor& expected, const std::vector<const HostTensor*>& varied, bool sums) {
+Comparison compare(const HostTensor& actual, const HostTensor& expected, const std::vector<const HostTensor*>& varied,
+                   bool sums) {
   Comparison result;
   if (actual.dtype() != expected.dtype() || actual.sizes() != expected.sizes()) {
     result.difference = fmt::format("is {}, expected {}", to_string(actual), to_string(expected));
@@ -91,16 +96,19 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const s
   int64_t wrong = 0;
   auto report = [&](int64_t i, double allowed) {
     if (wrong++ > 0) return;
-    result.difference = fmt::format("element {} of {} is {}, expected {} (allowed {:.3g})", i, to_string(expected), element(actual, i),
-                                    element(expected, i), allowed);
+    result.difference = fmt::format("element {} of {} is {}, expected {} (allowed {:.3g})", i, to_string(expected),
+                                    element(actual, i), element(expected, i), allowed);
   };
   const int64_t count = expected.numel();
   if (!is_floating(expected.dtype())) {
     for (int64_t i = 0; i < count; ++i) {
       if (actual.int_at(i) == expected.int_at(i)) continue;
-      const bool sure = std::all_of(varied.begin(), varied.end(), [&](const HostTensor* v) { return v->int_at(i) == expected.int_at(i); });
-      if (sure) report(i, 0);
-      else ++result.skipped;
+      const bool sure = std::all_of(varied.begin(), varied.end(),
+                                    [&](const HostTensor* v) { return v->int_at(i) == expected.int_at(i); });
+      if (sure)
+        report(i, 0);
+      else
+        ++result.skipped;
     }
   } else {
     const Tolerance tolerance = tolerance_of(expected.dtype());
@@ -120,7 +128,8 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const s
         }
       }
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + row); ++i) {
-        const bool sure = std::all_of(others.begin(), others.end(), [&](const auto& other) { return same_class(other[i], e[i]); });
+        const bool sure =
+            std::all_of(others.begin(), others.end(), [&](const auto& other) { return same_class(other[i], e[i]); });
         if (!sure) {
           ++result.skipped;
           continue;
@@ -136,7 +145,8 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const s
         double spread = 0;
         for (const auto& other : others) spread = std::max(spread, std::fabs(other[i] - e[i]));
         const double magnitude = sums ? scale : std::fabs(e[i]);
-        const double allowed = tolerance.absolute + tolerance.relative * magnitude + kSpreadFactor * spread + (sums ? row_spread : 0);
+        const double allowed =
+            tolerance.absolute + tolerance.relative * magnitude + kSpreadFactor * spread + (sums ? row_spread : 0);
         if (!std::isfinite(e[i]) || !(std::fabs(a[i] - e[i]) <= allowed)) report(static_cast<int64_t>(i), allowed);
       }
     }
@@ -146,12 +156,14 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const s
 }
 
 // The first output that differs. `specs` says what the outputs of the compiled program are: its own, then written inputs.
-std::optional<std::string> first_difference(const Program& program, const Reference& reference, const toroid::Program& compiled,
-                                            const std::vector<HostTensor>& outputs, CheckResult& result) {
+std::optional<std::string> first_difference(const Program& program, const Reference& reference,
+                                            const toroid::Program& compiled, const std::vector<HostTensor>& outputs,
+                                            CheckResult& result) {
   const std::vector<bool> sums = made_of_sums_or_products(compiled.graph);
   const size_t own = program.outputs.size();
   if (outputs.size() != own + reference.plain.written_inputs.size()) {
-    return fmt::format("{} outputs, expected {} and {} written inputs", outputs.size(), own, reference.plain.written_inputs.size());
+    return fmt::format("{} outputs, expected {} and {} written inputs", outputs.size(), own,
+                       reference.plain.written_inputs.size());
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const HostTensor* expected = nullptr;
@@ -205,8 +217,12 @@ CheckResult check(CompileSession& session, const Program& program, const CheckOp
     try {
       toroid::Program parsed = parse_text(text);
       verify(parsed, Level::Import);
-      const CompiledModel model = session.compile(
-          std::move(parsed), {.compile_threads = 1, .save_source = {}, .dump_ir = {}, .optimise = optimise, .optimization = optimise ? options.optimization : 1});
+      const CompiledModel model =
+          session.compile(std::move(parsed), {.compile_threads = 1,
+                                              .save_source = {},
+                                              .dump_ir = {},
+                                              .optimise = optimise,
+                                              .optimization = optimise ? options.optimization : 1});
       if (optimise) {
         result.kernels = model.kernels;
         for (const Reference& reference : list) {

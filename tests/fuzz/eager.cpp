@@ -33,9 +33,11 @@ std::string base_of(std::string_view call) {
   return std::string(name);
 }
 
-OneOperator one_operator(const std::vector<Symbol>& symbols, const Operands& operands, const std::string& call, size_t results) {
+OneOperator one_operator(const std::vector<Symbol>& symbols, const Operands& operands, const std::string& call,
+                         size_t results) {
   std::string text;
-  for (const Symbol& symbol : symbols) text += fmt::format("sym {} in [{}, {}]\n", symbol.name, symbol.least, symbol.most);
+  for (const Symbol& symbol : symbols)
+    text += fmt::format("sym {} in [{}, {}]\n", symbol.name, symbol.least, symbol.most);
   std::string inputs;
   for (const auto& [name, type] : operands) inputs += fmt::format("{}{}: {}", inputs.empty() ? "" : ", ", name, type);
   std::string names;
@@ -55,7 +57,8 @@ OneOperator one_operator(const std::vector<Symbol>& symbols, const Operands& ope
   std::vector<toroid::Tensor> inputs_by_place(one.program.graph.num_values());
   for (size_t i = 0; i < one.program.graph.inputs.size(); ++i) {
     const ValueId id = one.program.graph.inputs[i];
-    const toroid::Tensor tensor = builder.emit(toroid::Input{static_cast<uint32_t>(i)}, {}, {one.program.graph.type(id)})[0];
+    const toroid::Tensor tensor =
+        builder.emit(toroid::Input{static_cast<uint32_t>(i)}, {}, {one.program.graph.type(id)})[0];
     core.inputs.push_back(tensor.id());
     inputs_by_place[static_cast<size_t>(id)] = tensor;
   }
@@ -76,23 +79,104 @@ OneOperator one_operator(const std::vector<Symbol>& symbols, const Operands& ope
 
 // Operators that pick, move or compare elements: their results are no less exact than their operands.
 const std::set<std::string>& exact_operators() {
-  static const std::set<std::string> names = {
-      "neg", "abs", "relu", "sign", "floor", "ceil", "trunc", "round", "eq", "ne", "lt", "le", "gt", "ge", "where", "clamp",
-      "clamp_min", "clamp_max", "maximum", "minimum", "fmax", "fmin", "amax", "amin", "max", "min", "argmax", "argmin", "cat",
-      "stack", "constant_pad_nd", "reflection_pad1d", "replication_pad1d", "roll", "flip", "index_select", "gather", "index", "embedding", "scatter", "masked_fill", "sort",
-      "topk", "cummax", "cummin", "copy", "fill", "zero", "clone", "tril", "triu", "repeat", "max_pool2d", "max_pool1d",
-      "max_pool2d_with_indices", "logical_and", "logical_or", "logical_not", "logical_xor", "bitwise_and", "bitwise_or",
-      "bitwise_xor", "bitwise_not", "isnan", "isinf", "isfinite", "select_scatter", "slice_scatter", "hardtanh", "relu6", "to",
-      "any", "all", "full_like", "zeros_like", "ones_like", "nan_to_num", "argsort", "signbit", "copysign", "heaviside", "new_zeros",
-      "index_copy", "index_fill", "repeat_interleave", "one_hot", "nextafter", "frac"};
+  static const std::set<std::string> names = {"neg",
+                                              "abs",
+                                              "relu",
+                                              "sign",
+                                              "floor",
+                                              "ceil",
+                                              "trunc",
+                                              "round",
+                                              "eq",
+                                              "ne",
+                                              "lt",
+                                              "le",
+                                              "gt",
+                                              "ge",
+                                              "where",
+                                              "clamp",
+                                              "clamp_min",
+                                              "clamp_max",
+                                              "maximum",
+                                              "minimum",
+                                              "fmax",
+                                              "fmin",
+                                              "amax",
+                                              "amin",
+                                              "max",
+                                              "min",
+                                              "argmax",
+                                              "argmin",
+                                              "cat",
+                                              "stack",
+                                              "constant_pad_nd",
+                                              "reflection_pad1d",
+                                              "replication_pad1d",
+                                              "roll",
+                                              "flip",
+                                              "index_select",
+                                              "gather",
+                                              "index",
+                                              "embedding",
+                                              "scatter",
+                                              "masked_fill",
+                                              "sort",
+                                              "topk",
+                                              "cummax",
+                                              "cummin",
+                                              "copy",
+                                              "fill",
+                                              "zero",
+                                              "clone",
+                                              "tril",
+                                              "triu",
+                                              "repeat",
+                                              "max_pool2d",
+                                              "max_pool1d",
+                                              "max_pool2d_with_indices",
+                                              "logical_and",
+                                              "logical_or",
+                                              "logical_not",
+                                              "logical_xor",
+                                              "bitwise_and",
+                                              "bitwise_or",
+                                              "bitwise_xor",
+                                              "bitwise_not",
+                                              "isnan",
+                                              "isinf",
+                                              "isfinite",
+                                              "select_scatter",
+                                              "slice_scatter",
+                                              "hardtanh",
+                                              "relu6",
+                                              "to",
+                                              "any",
+                                              "all",
+                                              "full_like",
+                                              "zeros_like",
+                                              "ones_like",
+                                              "nan_to_num",
+                                              "argsort",
+                                              "signbit",
+                                              "copysign",
+                                              "heaviside",
+                                              "new_zeros",
+                                              "index_copy",
+                                              "index_fill",
+                                              "repeat_interleave",
+                                              "one_hot",
+                                              "nextafter",
+                                              "frac"};
   return names;
 }
 
 // Operators that are exact while all numbers are multiples of 1/16 and small.
 bool is_exact_on_grid(const std::string& base) {
-  static const std::set<std::string> names = {"add", "sub", "rsub", "mul", "sum", "matmul", "mm", "bmm", "addmm", "cumsum",
-                                              "scatter_add", "index_add", "index_put", "square", "dot", "addcmul", "linear", "conv1d",
-                                              "conv2d", "scatter_reduce", "baddbmm", "mv", "lerp_none"};
+  static const std::set<std::string> names = {"add",         "sub",       "rsub",      "mul",    "sum",
+                                              "matmul",      "mm",        "bmm",       "addmm",  "cumsum",
+                                              "scatter_add", "index_add", "index_put", "square", "dot",
+                                              "addcmul",     "linear",    "conv1d",    "conv2d", "scatter_reduce",
+                                              "baddbmm",     "mv",        "lerp_none"};
   return names.contains(base);
 }
 
@@ -142,7 +226,8 @@ HostTensor expanded(const HostTensor& value, const std::vector<int64_t>& sizes) 
   const size_t lead = sizes.size() - value.sizes().size();
   for (int64_t e = 0; e < result.numel(); ++e) {
     int64_t from = 0;
-    for (size_t d = lead; d < sizes.size(); ++d) from += value.sizes()[d - lead] == 1 ? 0 : index[d] * strides[d - lead];
+    for (size_t d = lead; d < sizes.size(); ++d)
+      from += value.sizes()[d - lead] == 1 ? 0 : index[d] * strides[d - lead];
     std::memcpy(to + static_cast<size_t>(e) * width, value.bytes().data() + static_cast<size_t>(from) * width, width);
     for (size_t d = index.size(); d-- > 0;) {
       if (++index[d] < sizes[d]) break;
@@ -154,15 +239,20 @@ HostTensor expanded(const HostTensor& value, const std::vector<int64_t>& sizes) 
 
 HostTensor cast_to(const HostTensor& value, DType dtype) {
   if (value.dtype() == dtype) return value;
-  if (is_floating(value.dtype()) && is_floating(dtype)) return HostTensor::from_doubles(dtype, value.sizes(), value.to_doubles());
+  if (is_floating(value.dtype()) && is_floating(dtype))
+    return HostTensor::from_doubles(dtype, value.sizes(), value.to_doubles());
   std::vector<double> floats;
   std::vector<int64_t> ints;
   for (int64_t i = 0; i < value.numel(); ++i) {
-    if (dtype == DType::Bool) ints.push_back(is_floating(value.dtype()) ? value.double_at(i) != 0 : value.int_at(i) != 0);
-    else if (is_floating(dtype)) floats.push_back(value.double_at(i));
-    else ints.push_back(value.int_at(i));
+    if (dtype == DType::Bool)
+      ints.push_back(is_floating(value.dtype()) ? value.double_at(i) != 0 : value.int_at(i) != 0);
+    else if (is_floating(dtype))
+      floats.push_back(value.double_at(i));
+    else
+      ints.push_back(value.int_at(i));
   }
-  return is_floating(dtype) ? HostTensor::from_doubles(dtype, value.sizes(), floats) : HostTensor::from_ints(dtype, value.sizes(), ints);
+  return is_floating(dtype) ? HostTensor::from_doubles(dtype, value.sizes(), floats)
+                            : HostTensor::from_ints(dtype, value.sizes(), ints);
 }
 
 // Strides under which element [i, j, …] lies at positions[i, j, …], up to an offset; nothing when there are none. A dim of
@@ -192,7 +282,11 @@ bool is_narrow(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16
 }  // namespace
 
 Eager::Eager(const Eager& other)
-    : symbols_(other.symbols_), run_(other.run_), options_(other.options_), tensors_(other.tensors_), executed_(other.executed_) {
+    : symbols_(other.symbols_),
+      run_(other.run_),
+      options_(other.options_),
+      tensors_(other.tensors_),
+      executed_(other.executed_) {
   std::map<Memory*, std::shared_ptr<Memory>> copies;
   for (auto& [name, tensor] : tensors_) {
     std::shared_ptr<Memory>& copy = copies[tensor.memory.get()];
@@ -242,7 +336,8 @@ void Eager::add_input(const Input& input) {
   auto* to = memory.mutable_data<std::byte>();
   std::memset(to, 0, memory.bytes().size());
   for (int64_t e = 0; e < elements.numel(); ++e) {
-    std::memcpy(to + static_cast<size_t>(place[e]) * width, elements.bytes().data() + static_cast<size_t>(e) * width, width);
+    std::memcpy(to + static_cast<size_t>(place[e]) * width, elements.bytes().data() + static_cast<size_t>(e) * width,
+                width);
   }
   tensors_[input.name] = {std::make_shared<Memory>(Memory{std::move(memory)}), std::move(positions), sizes};
 }
@@ -257,7 +352,8 @@ HostTensor Eager::read(const Tensor& tensor) const {
   auto* to = result.mutable_data<std::byte>();
   const auto* positions = tensor.positions->data<int64_t>();
   for (int64_t i = 0; i < result.numel(); ++i) {
-    std::memcpy(to + static_cast<size_t>(i) * width, data.bytes().data() + static_cast<size_t>(positions[i]) * width, width);
+    std::memcpy(to + static_cast<size_t>(i) * width, data.bytes().data() + static_cast<size_t>(positions[i]) * width,
+                width);
   }
   return result;
 }
@@ -303,7 +399,8 @@ void Eager::write(Tensor& tensor, const HostTensor& value, const std::string& ca
 // The value with each element moved by up to 8 units in the last place (one for 16-bit floats, whose other roundings
 // the widened run stands for).
 HostTensor Eager::moved(const HostTensor& value, Random& random) const {
-  const double ulp = std::ldexp(value.dtype() == DType::F32 || value.dtype() == DType::F64 ? 8.0 : 1.0, 1 - significant_bits(value.dtype()));
+  const double ulp = std::ldexp(value.dtype() == DType::F32 || value.dtype() == DType::F64 ? 8.0 : 1.0,
+                                1 - significant_bits(value.dtype()));
   std::vector<double> values = value.to_doubles();
   for (double& each : values) {
     const double step = (random.unit() * 2 - 1) * ulp;
@@ -390,7 +487,8 @@ void Eager::execute(const Node& node) {
   }
 }
 
-std::vector<std::string> result_types(const std::vector<Symbol>& symbols, const Operands& operand_types, const std::string& call) {
+std::vector<std::string> result_types(const std::vector<Symbol>& symbols, const Operands& operand_types,
+                                      const std::string& call) {
   OneOperator one = one_operator(symbols, operand_types, call, 16);
   if (one.has_guards) return {};
   std::vector<std::string> types;

@@ -19,8 +19,8 @@ std::vector<std::string> sizes_of(const std::string& type) {
 
 Grower::Grower(uint64_t seed) : random(seed) {
   choose_sizes();
-  std::vector<DType> all = {DType::F32, DType::F32,  DType::F32, DType::F64, DType::BF16, DType::F16, DType::I64,
-                            DType::I32, DType::I16, DType::I8,  DType::U8,  DType::Bool};
+  std::vector<DType> all = {DType::F32, DType::F32, DType::F32, DType::F64, DType::BF16, DType::F16,
+                            DType::I64, DType::I32, DType::I16, DType::I8,  DType::U8,   DType::Bool};
   for (int64_t i = random.between(1, 4); i > 0; --i) dtypes_.push_back(random.pick(all));
   if (random.chance(0.6)) dtypes_.push_back(DType::F32);
   Run first;
@@ -30,7 +30,8 @@ Grower::Grower(uint64_t seed) : random(seed) {
 }
 
 void Grower::choose_sizes() {
-  const std::vector<int64_t> pool = {1, 1, 2, 3, 4, 5, 7, 8, 11, 13, 15, 16, 17, 19, 31, 32, 33, 37, 47, 64, 65, 100, 127};
+  const std::vector<int64_t> pool = {1,  1,  2,  3,  4,  5,  7,  8,  11, 13,  15, 16,
+                                     17, 19, 31, 32, 33, 37, 47, 64, 65, 100, 127};
   for (int64_t i = random.between(2, 4); i > 0; --i) sizes_.push_back(std::to_string(random.pick(pool)));
   if (random.chance(0.04)) sizes_.push_back("0");
   const bool is_large = random.chance(0.08);
@@ -56,8 +57,9 @@ void Grower::choose_sizes() {
   for (int64_t i = random.between(2, 3); i > 0; --i) {
     Run run;
     for (const Symbol& symbol : program_.symbols) {
-      const int64_t size = i == 1 && random.chance(0.3) ? symbol.least
-                                                        : random.pick({2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 63, 65, 130});
+      const int64_t size = i == 1 && random.chance(0.3)
+                               ? symbol.least
+                               : random.pick({2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 63, 65, 130});
       run.emplace_back(symbol.name, std::max(size, symbol.least));
     }
     program_.runs.push_back(std::move(run));
@@ -82,7 +84,11 @@ DType Grower::some_dtype() { return random.pick(dtypes_); }
 std::string Grower::kind_for(DType dtype) {
   if (is_floating(dtype)) {
     const double which = random.unit();
-    return which < 0.42 ? "grid" : which < 0.7 ? "unit" : which < 0.8 ? "positive" : which < 0.87 ? "distinct" : "special";
+    return which < 0.42   ? "grid"
+           : which < 0.7  ? "unit"
+           : which < 0.8  ? "positive"
+           : which < 0.87 ? "distinct"
+                          : "special";
   }
   return random.chance(0.15) ? "extreme" : "small";
 }
@@ -118,7 +124,8 @@ Value Grower::fresh(DType dtype, std::vector<std::string> sizes, std::string kin
   Value value{input.name, dtype, input.sizes, sizes_in(input.sizes, program_.runs[0])};
   for (const Run& run : program_.runs) {
     if (numel(sizes_in(input.sizes, run)) > 4 * most_elements_) {
-      throw Error(ErrorKind::InvalidInput, fmt::format("an input of type {} is too large", type_text(dtype, input.sizes)));
+      throw Error(ErrorKind::InvalidInput,
+                  fmt::format("an input of type {} is too large", type_text(dtype, input.sizes)));
     }
   }
   bool overlaps = false;
@@ -137,7 +144,8 @@ const Value* Grower::pick(const Predicate& wanted) {
   // Late values make chains, early ones make values that live long.
   for (int attempt = 0; attempt < 12; ++attempt) {
     const auto count = static_cast<int64_t>(values_.size());
-    const int64_t place = random.chance(0.6) ? count - 1 - random.below(std::min<int64_t>(count, 3)) : random.below(count);
+    const int64_t place =
+        random.chance(0.6) ? count - 1 - random.below(std::min<int64_t>(count, 3)) : random.below(count);
     const Value& value = values_[static_cast<size_t>(place)];
     if (wanted(value)) return &value;
   }
@@ -163,7 +171,8 @@ Value Grower::beside(const Value& x, std::optional<DType> dtype, std::string kin
   }
   std::vector<std::string> sizes = x.sizes;
   if (random.chance(0.35)) {
-    if (!sizes.empty() && random.chance(0.5)) sizes.erase(sizes.begin(), sizes.begin() + random.below(static_cast<int64_t>(sizes.size()) + 1));
+    if (!sizes.empty() && random.chance(0.5))
+      sizes.erase(sizes.begin(), sizes.begin() + random.below(static_cast<int64_t>(sizes.size()) + 1));
     for (std::string& size : sizes) {
       if (random.chance(0.3)) size = "1";
     }
@@ -219,12 +228,14 @@ bool Grower::try_call(const Call& call) {
       if (value.sizes() != results[i].concrete || value.dtype() != results[i].dtype) return false;
       if (results[i].is_float() && value.numel() > 0) {
         const std::vector<double> elements = value.to_doubles();
-        const auto finite = std::count_if(elements.begin(), elements.end(), [](double e) { return std::isfinite(e) && std::fabs(e) < 1e6; });
+        const auto finite = std::count_if(elements.begin(), elements.end(),
+                                          [](double e) { return std::isfinite(e) && std::fabs(e) < 1e6; });
         if (finite * 2 < value.numel() && !random.chance(0.1)) return false;  // little to see
       }
       if (tried.is_view(results[i].name)) {
         const std::vector<int64_t> strides = tried.strides(results[i].name);
-        for (size_t d = 0; d < strides.size(); ++d) results[i].overlaps |= strides[d] == 0 && results[i].concrete[d] > 1;
+        for (size_t d = 0; d < strides.size(); ++d)
+          results[i].overlaps |= strides[d] == 0 && results[i].concrete[d] > 1;
         if (!has_symbols() && !strides.empty()) node.types[i] += fmt::format(" strides [{}]", fmt::join(strides, ", "));
       }
     }
@@ -255,7 +266,8 @@ void Grower::choose_outputs() {
     if (random.chance(0.12)) program_.outputs.push_back(name);
   }
   if (random.chance(0.05)) program_.outputs.push_back(program_.inputs[0].name);  // an input, unchanged or written
-  if (program_.outputs.empty()) program_.outputs.push_back(program_.nodes.empty() ? program_.inputs[0].name : program_.nodes.back().results[0]);
+  if (program_.outputs.empty())
+    program_.outputs.push_back(program_.nodes.empty() ? program_.inputs[0].name : program_.nodes.back().results[0]);
 }
 
 void Grower::drop_unused_inputs() {
@@ -266,7 +278,8 @@ void Grower::drop_unused_inputs() {
   // A symbol is known from an input's size.
   for (const Symbol& symbol : program_.symbols) {
     const bool found = std::any_of(program_.inputs.begin(), program_.inputs.end(), [&](const Input& input) {
-      return used.contains(input.name) && std::find(input.sizes.begin(), input.sizes.end(), symbol.name) != input.sizes.end();
+      return used.contains(input.name) &&
+             std::find(input.sizes.begin(), input.sizes.end(), symbol.name) != input.sizes.end();
     });
     if (!found) used.insert(fresh(DType::F32, {symbol.name}, "grid").name);
   }

@@ -45,13 +45,15 @@ class Grower {
   Value fresh(DType dtype, std::vector<std::string> sizes, std::string kind = {});
   // A value of x's dtype (or `dtype`) that broadcasts with x.
   Value beside(const Value& x, std::optional<DType> dtype = {}, std::string kind = {});
-  std::string number_for(const Value& x);      // a scalar argument
+  std::string number_for(const Value& x);  // a scalar argument
   int64_t dim_of(const Value& x) { return random.below(x.rank()); }
-  std::string some_dims(const Value& x);       // "[0, 2]", not empty
-  std::string some_size();                     // of the program's pool
+  std::string some_dims(const Value& x);  // "[0, 2]", not empty
+  std::string some_size();                // of the program's pool
   std::string flag() { return random.chance(0.5) ? "true" : "false"; }
   bool has_symbols() const { return !program_.symbols.empty(); }
-  bool is_constant(const Value& x, int64_t dim) const { return x.sizes[static_cast<size_t>(dim)] == std::to_string(x.concrete[static_cast<size_t>(dim)]); }
+  bool is_constant(const Value& x, int64_t dim) const {
+    return x.sizes[static_cast<size_t>(dim)] == std::to_string(x.concrete[static_cast<size_t>(dim)]);
+  }
 
  private:
   void choose_sizes();
@@ -66,8 +68,8 @@ class Grower {
   Program program_;
   std::optional<Eager> eager_;
   std::vector<Value> values_;
-  std::vector<std::string> sizes_;   // the pool
-  std::vector<DType> dtypes_;        // likewise
+  std::vector<std::string> sizes_;  // the pool
+  std::vector<DType> dtypes_;       // likewise
   int64_t most_elements_ = 4096;
   int next_name_ = 0;
 };

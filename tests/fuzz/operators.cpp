@@ -41,7 +41,8 @@ MaybeCall mixed(Grower& g) {
   const Value* x = g.pick(is_number);
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
-  const Value* other = g.pick([&](const Value& v) { return v.dtype != a.dtype && (v.sizes == a.sizes || v.rank() == 0); });
+  const Value* other =
+      g.pick([&](const Value& v) { return v.dtype != a.dtype && (v.sizes == a.sizes || v.rank() == 0); });
   if (other == nullptr) return std::nullopt;
   const std::string op = g.random.pick({"add.Tensor", "mul.Tensor", "maximum", "eq.Tensor", "lt.Tensor", "minimum"});
   return Call{fmt::format("aten::{}({}, {})", op, a.name, other->name)};
@@ -51,7 +52,8 @@ MaybeCall scaled_add(Grower& g) {
   const Value* x = g.pick(is_number);
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
-  return Call{fmt::format("aten::{}({}, {}, alpha={})", g.random.pick({"add.Tensor", "sub.Tensor"}), a.name, g.beside(a).name,
+  return Call{fmt::format("aten::{}({}, {}, alpha={})", g.random.pick({"add.Tensor", "sub.Tensor"}), a.name,
+                          g.beside(a).name,
                           a.is_float() ? g.random.pick({"2", "0.5", "-1.5"}) : g.random.pick({"2", "3"}))};
 }
 
@@ -60,12 +62,14 @@ MaybeCall with_number(Grower& g) {
   if (x == nullptr) return std::nullopt;
   // What a compiler may simplify, but for NaN, infinities and the sign of zero.
   if (x->is_float() && g.random.chance(0.25)) {
-    return Call{g.random.pick({fmt::format("aten::mul.Scalar({}, 0.0)", x->name), fmt::format("aten::add.Scalar({}, 0.0)", x->name),
-                               fmt::format("aten::sub.Tensor({0}, {0})", x->name), fmt::format("aten::mul.Scalar({}, -1)", x->name),
-                               fmt::format("aten::pow.Tensor_Scalar({}, 0)", x->name), fmt::format("aten::eq.Tensor({0}, {0})", x->name)})};
+    return Call{g.random.pick(
+        {fmt::format("aten::mul.Scalar({}, 0.0)", x->name), fmt::format("aten::add.Scalar({}, 0.0)", x->name),
+         fmt::format("aten::sub.Tensor({0}, {0})", x->name), fmt::format("aten::mul.Scalar({}, -1)", x->name),
+         fmt::format("aten::pow.Tensor_Scalar({}, 0)", x->name), fmt::format("aten::eq.Tensor({0}, {0})", x->name)})};
   }
-  const std::string op = g.random.pick({"add.Scalar", "sub.Scalar", "mul.Scalar", "mul.Scalar", "rsub.Scalar", "eq.Scalar", "ne.Scalar",
-                                        "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "clamp_min", "clamp_max"});
+  const std::string op =
+      g.random.pick({"add.Scalar", "sub.Scalar", "mul.Scalar", "mul.Scalar", "rsub.Scalar", "eq.Scalar", "ne.Scalar",
+                     "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "clamp_min", "clamp_max"});
   return Call{fmt::format("aten::{}({}, {})", op, x->name, g.number_for(*x))};
 }
 
@@ -76,15 +80,18 @@ MaybeCall divide(Grower& g) {
   const Value b = g.beside(a, {}, a.is_float() ? "positive" : "nonzero");
   if (g.random.chance(0.3)) return Call{fmt::format("aten::div.Tensor({}, {})", a.name, b.name)};
   if (g.random.chance(0.5)) {
-    return Call{fmt::format("aten::div.Tensor_mode({}, {}, rounding_mode=\"{}\")", a.name, b.name, g.random.pick({"floor", "trunc"}))};
+    return Call{fmt::format("aten::div.Tensor_mode({}, {}, rounding_mode=\"{}\")", a.name, b.name,
+                            g.random.pick({"floor", "trunc"}))};
   }
-  return Call{fmt::format("aten::{}({}, {})", g.random.pick({"remainder.Tensor", "fmod.Tensor", "floor_divide"}), a.name, b.name)};
+  return Call{fmt::format("aten::{}({}, {})", g.random.pick({"remainder.Tensor", "fmod.Tensor", "floor_divide"}),
+                          a.name, b.name)};
 }
 
 MaybeCall power(Grower& g) {
   const Value* x = g.pick(is_float);
   if (x == nullptr) return std::nullopt;
-  return Call{fmt::format("aten::pow.Tensor_Scalar({}, {})", x->name, g.random.pick({"2", "3", "2.0", "-1", "1", "0"}))};
+  return Call{
+      fmt::format("aten::pow.Tensor_Scalar({}, {})", x->name, g.random.pick({"2", "3", "2.0", "-1", "1", "0"}))};
 }
 
 MaybeCall where(Grower& g) {
@@ -97,14 +104,19 @@ MaybeCall where(Grower& g) {
 
 MaybeCall masked_fill(Grower& g) {
   const Value a = *g.pick(any);
-  return Call{fmt::format("aten::masked_fill.Scalar({}, {}, {})", a.name, g.beside(a, DType::Bool).name, g.number_for(a))};
+  return Call{
+      fmt::format("aten::masked_fill.Scalar({}, {}, {})", a.name, g.beside(a, DType::Bool).name, g.number_for(a))};
 }
 
 MaybeCall clamp(Grower& g) {
   const Value* x = g.pick(is_number);
   if (x == nullptr) return std::nullopt;
   const bool is_unsigned = x->dtype == DType::U8;
-  return Call{fmt::format("aten::clamp({}, {}, {})", x->name, x->is_float() ? "-1.25" : is_unsigned ? "2" : "-3", x->is_float() ? "1.5" : "5")};
+  return Call{fmt::format("aten::clamp({}, {}, {})", x->name,
+                          x->is_float() ? "-1.25"
+                          : is_unsigned ? "2"
+                                        : "-3",
+                          x->is_float() ? "1.5" : "5")};
 }
 
 MaybeCall ternary(Grower& g) {
@@ -112,7 +124,8 @@ MaybeCall ternary(Grower& g) {
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
   const std::string b = g.beside(a).name;
-  if (g.random.chance(0.5)) return Call{fmt::format("aten::addcmul({}, {}, {}, value=0.5)", a.name, b, g.beside(a).name)};
+  if (g.random.chance(0.5))
+    return Call{fmt::format("aten::addcmul({}, {}, {}, value=0.5)", a.name, b, g.beside(a).name)};
   return Call{fmt::format("aten::lerp.Scalar({}, {}, 0.25)", a.name, b)};
 }
 
@@ -130,14 +143,16 @@ MaybeCall fill_like(Grower& g) {
 }
 
 MaybeCall arange(Grower& g) {
-  return Call{fmt::format("aten::arange({}{})", g.some_size(), g.random.pick({"", ", dtype=dtype.i32", ", dtype=dtype.f32"}))};
+  return Call{
+      fmt::format("aten::arange({}{})", g.some_size(), g.random.pick({"", ", dtype=dtype.i32", ", dtype=dtype.f32"}))};
 }
 
 MaybeCall left_or_right_shift(Grower& g) {
   const Value* x = g.pick(is_int);
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
-  return Call{fmt::format("aten::{}({}, {})", g.random.pick({"bitwise_left_shift.Tensor", "bitwise_right_shift.Tensor"}), a.name,
+  return Call{fmt::format("aten::{}({}, {})",
+                          g.random.pick({"bitwise_left_shift.Tensor", "bitwise_right_shift.Tensor"}), a.name,
                           g.beside(a, {}, "shift").name)};
 }
 
@@ -150,17 +165,20 @@ MaybeCall reduce(Grower& g) {
   const std::string keep = g.random.chance(0.4) ? ", true" : "";
   const int64_t dim = g.dim_of(*x);
   if (x->is_bool()) {
-    return Call{g.random.chance(0.5) ? fmt::format("aten::{}({}, {}{})", g.random.pick({"any.dim", "all.dim"}), x->name, dim, keep)
-                                     : fmt::format("aten::sum.dim_IntList({}, {}{})", x->name, dims, keep)};
+    return Call{g.random.chance(0.5)
+                    ? fmt::format("aten::{}({}, {}{})", g.random.pick({"any.dim", "all.dim"}), x->name, dim, keep)
+                    : fmt::format("aten::sum.dim_IntList({}, {}{})", x->name, dims, keep)};
   }
   Names names = {"sum.dim_IntList", "sum.dim_IntList", "sum.dim_IntList", "amax", "amin"};
   if (x->is_float()) {
     for (const char* name : {"mean.dim", "mean.dim", "logsumexp"}) names.emplace_back(name);
     if (g.random.chance(0.2)) {
-      return Call{fmt::format("aten::{}({}, {}, correction={}{})", g.random.pick({"var.correction", "std.correction"}), x->name, dims,
-                              g.random.pick({"0", "1"}), keep.empty() ? "" : ", keepdim=true")};
+      return Call{fmt::format("aten::{}({}, {}, correction={}{})", g.random.pick({"var.correction", "std.correction"}),
+                              x->name, dims, g.random.pick({"0", "1"}), keep.empty() ? "" : ", keepdim=true")};
     }
-    if (g.random.chance(0.1)) return Call{fmt::format("aten::linalg_vector_norm({}, {}, {}{})", x->name, g.random.pick({"2", "1", "inf"}), dims, keep)};
+    if (g.random.chance(0.1))
+      return Call{
+          fmt::format("aten::linalg_vector_norm({}, {}, {}{})", x->name, g.random.pick({"2", "1", "inf"}), dims, keep)};
   }
   if (g.random.chance(0.06)) return Call{fmt::format("aten::prod.dim_int({}, {}{})", x->name, dim, keep)};
   return Call{fmt::format("aten::{}({}, {}{})", g.random.pick(names), x->name, dims, keep)};
@@ -178,14 +196,16 @@ MaybeCall arg_reduce(Grower& g) {
   const Value* x = g.pick(has_dims(is_number));
   if (x == nullptr) return std::nullopt;
   const int64_t dim = g.dim_of(*x);
-  if (g.random.chance(0.5)) return Call{fmt::format("aten::{}({}, {}, {})", g.random.pick({"argmax", "argmin"}), x->name, dim, g.flag())};
+  if (g.random.chance(0.5))
+    return Call{fmt::format("aten::{}({}, {}, {})", g.random.pick({"argmax", "argmin"}), x->name, dim, g.flag())};
   return Call{fmt::format("aten::{}({}, {}, {})", g.random.pick({"max.dim", "min.dim"}), x->name, dim, g.flag()), 2};
 }
 
 MaybeCall softmax(Grower& g) {
   const Value* x = g.pick(has_dims(is_float));
   if (x == nullptr) return std::nullopt;
-  return Call{fmt::format("aten::{}({}, {}, false)", g.random.pick({"_softmax", "_softmax", "_log_softmax"}), x->name, g.dim_of(*x))};
+  return Call{fmt::format("aten::{}({}, {}, false)", g.random.pick({"_softmax", "_softmax", "_log_softmax"}), x->name,
+                          g.dim_of(*x))};
 }
 
 MaybeCall layer_norm(Grower& g) {
@@ -203,14 +223,16 @@ MaybeCall scan(Grower& g) {
   const Value* x = g.pick(has_dims(is_number));
   if (x == nullptr) return std::nullopt;
   const int64_t dim = g.dim_of(*x);
-  if (g.random.chance(0.3)) return Call{fmt::format("aten::{}({}, {})", g.random.pick({"cummax", "cummin"}), x->name, dim), 2};
+  if (g.random.chance(0.3))
+    return Call{fmt::format("aten::{}({}, {})", g.random.pick({"cummax", "cummin"}), x->name, dim), 2};
   return Call{fmt::format("aten::cumsum({}, {})", x->name, dim)};
 }
 
 MaybeCall sort(Grower& g) {
   const Value* x = g.pick(has_dims(is_number));
   if (x == nullptr) return std::nullopt;
-  return Call{fmt::format("aten::sort.stable({}, stable=true, dim={}, descending={})", x->name, g.dim_of(*x), g.flag()), 2};
+  return Call{fmt::format("aten::sort.stable({}, stable=true, dim={}, descending={})", x->name, g.dim_of(*x), g.flag()),
+              2};
 }
 
 MaybeCall topk(Grower& g) {
@@ -220,7 +242,9 @@ MaybeCall topk(Grower& g) {
   const Value a = g.fresh(DType::F32, x->sizes, "distinct");
   const int64_t dim = g.dim_of(a);
   if (a.concrete[static_cast<size_t>(dim)] == 0 || !g.is_constant(a, dim)) return std::nullopt;
-  return Call{fmt::format("aten::topk({}, {}, {}, {})", a.name, g.random.between(1, a.concrete[static_cast<size_t>(dim)]), dim, g.flag()), 2};
+  return Call{fmt::format("aten::topk({}, {}, {}, {})", a.name,
+                          g.random.between(1, a.concrete[static_cast<size_t>(dim)]), dim, g.flag()),
+              2};
 }
 
 // ---- views and movement --------------------------------------------------------------------------------------------------------
@@ -244,11 +268,15 @@ MaybeCall view(Grower& g) {
     case 4: {
       const int64_t start = g.random.pick({int64_t{0}, int64_t{1}, int64_t{2}, size / 2});
       const std::string end = g.random.chance(0.5) ? "9223372036854775807"
-                              : g.is_constant(a, dim) ? std::to_string(std::max<int64_t>(0, size - g.random.between(0, 2)))
-                                                      : size_text + " - 1";
-      return Call{fmt::format("aten::slice.Tensor({}, {}, {}, {}, {})", a.name, dim, start, end, g.random.pick({1, 1, 1, 2, 3}))};
+                              : g.is_constant(a, dim)
+                                  ? std::to_string(std::max<int64_t>(0, size - g.random.between(0, 2)))
+                                  : size_text + " - 1";
+      return Call{fmt::format("aten::slice.Tensor({}, {}, {}, {}, {})", a.name, dim, start, end,
+                              g.random.pick({1, 1, 1, 2, 3}))};
     }
-    case 5: return Call{fmt::format("aten::select.int({}, {}, {})", a.name, dim, size == 0 ? 0 : g.random.pick({int64_t{0}, int64_t{-1}, size / 2}))};
+    case 5:
+      return Call{fmt::format("aten::select.int({}, {}, {})", a.name, dim,
+                              size == 0 ? 0 : g.random.pick({int64_t{0}, int64_t{-1}, size / 2}))};
     case 6: return Call{fmt::format("aten::unsqueeze({}, {})", a.name, g.random.below(a.rank() + 1))};
     case 7: return Call{fmt::format("aten::squeeze.dim({}, {})", a.name, dim)};
     case 8: {
@@ -262,17 +290,21 @@ MaybeCall view(Grower& g) {
     case 9: {
       if (a.rank() < 2) return std::nullopt;
       const int64_t d1 = g.dim_of(a);
-      return d1 == dim ? std::nullopt : MaybeCall(Call{fmt::format("aten::diagonal({}, {}, {}, {})", a.name, g.random.pick({0, 1, -1}), dim, d1)});
+      return d1 == dim ? std::nullopt
+                       : MaybeCall(Call{fmt::format("aten::diagonal({}, {}, {}, {})", a.name, g.random.pick({0, 1, -1}),
+                                                    dim, d1)});
     }
     case 10: {
       if (!g.is_constant(a, dim) || size < 2) return std::nullopt;
-      return Call{fmt::format("aten::unfold({}, {}, {}, {})", a.name, dim, g.random.between(1, std::min<int64_t>(size, 5)), g.random.between(1, 3))};
+      return Call{fmt::format("aten::unfold({}, {}, {}, {})", a.name, dim,
+                              g.random.between(1, std::min<int64_t>(size, 5)), g.random.between(1, 3))};
     }
     default: {
       const int64_t parts = size > 0 && size <= 40 && g.is_constant(a, dim) ? g.random.between(1, 3) : 1;
       const int64_t length = (size + parts - 1) / parts;
       if (!g.is_constant(a, dim) || size == 0) return std::nullopt;
-      return Call{fmt::format("aten::split.Tensor({}, {}, {})", a.name, length, dim), static_cast<int>((size + length - 1) / length)};
+      return Call{fmt::format("aten::split.Tensor({}, {}, {})", a.name, length, dim),
+                  static_cast<int>((size + length - 1) / length)};
     }
   }
 }
@@ -284,8 +316,9 @@ MaybeCall reshape(Grower& g) {
   const int64_t dim = g.dim_of(*x);
   const auto d = static_cast<size_t>(dim);
   if (g.random.chance(0.5) && sizes.size() > 1 && d + 1 < sizes.size()) {
-    sizes[d] = g.is_constant(*x, dim) && g.is_constant(*x, dim + 1) ? std::to_string(x->concrete[d] * x->concrete[d + 1])
-                                                                   : fmt::format("{}*{}", sizes[d], sizes[d + 1]);
+    sizes[d] = g.is_constant(*x, dim) && g.is_constant(*x, dim + 1)
+                   ? std::to_string(x->concrete[d] * x->concrete[d + 1])
+                   : fmt::format("{}*{}", sizes[d], sizes[d + 1]);
     if (sizes[d].find_first_of("+-") != std::string::npos) return std::nullopt;
     sizes.erase(sizes.begin() + dim + 1);
   } else if (g.is_constant(*x, dim) && x->concrete[d] > 3) {
@@ -312,7 +345,8 @@ MaybeCall move(Grower& g) {
     case 2: return Call{fmt::format("aten::clone({})", a.name)};
     case 3:
       if (a.rank() < 2) return std::nullopt;
-      return Call{fmt::format("aten::{}({}, {})", g.random.pick({"tril", "triu"}), a.name, g.random.pick({0, 1, -1, 3}))};
+      return Call{
+          fmt::format("aten::{}({}, {})", g.random.pick({"tril", "triu"}), a.name, g.random.pick({0, 1, -1, 3}))};
     case 4: {
       std::vector<int64_t> times(static_cast<size_t>(a.rank()), 1);
       times[static_cast<size_t>(dim)] = 2;
@@ -346,7 +380,8 @@ MaybeCall pad(Grower& g) {
   const Value* x = g.pick(has_dims(is_number));
   if (x == nullptr) return std::nullopt;
   std::vector<int64_t> amounts;
-  for (int64_t i = 2 * g.random.between(1, x->rank()); i > 0; --i) amounts.push_back(g.random.pick({0, 0, 1, 2, 5, -1}));
+  for (int64_t i = 2 * g.random.between(1, x->rank()); i > 0; --i)
+    amounts.push_back(g.random.pick({0, 0, 1, 2, 5, -1}));
   return Call{fmt::format("aten::constant_pad_nd({}, [{}], {})", x->name, fmt::join(amounts, ", "), g.number_for(*x))};
 }
 
@@ -362,7 +397,9 @@ MaybeCall read_by_index(Grower& g) {
   const std::string index_kind = fmt::format("index {}", size);
   const std::string wrapped = fmt::format("wrap {}", size);
   switch (g.random.below(4)) {
-    case 0: return Call{fmt::format("aten::index_select({}, {}, {})", a.name, dim, g.fresh(DType::I64, {g.some_size()}, index_kind).name)};
+    case 0:
+      return Call{fmt::format("aten::index_select({}, {}, {})", a.name, dim,
+                              g.fresh(DType::I64, {g.some_size()}, index_kind).name)};
     case 1: {
       std::vector<std::string> sizes = a.sizes;
       sizes[static_cast<size_t>(dim)] = g.some_size();
@@ -375,7 +412,8 @@ MaybeCall read_by_index(Grower& g) {
     }
     default: {
       if (a.rank() != 2 || !a.is_float() || dim != 0) return std::nullopt;
-      return Call{fmt::format("aten::embedding({}, {})", a.name, g.fresh(DType::I64, {g.some_size(), "3"}, index_kind).name)};
+      return Call{
+          fmt::format("aten::embedding({}, {})", a.name, g.fresh(DType::I64, {g.some_size(), "3"}, index_kind).name)};
     }
   }
 }
@@ -394,28 +432,32 @@ MaybeCall write_by_index(Grower& g) {
     case 0: {
       sizes[static_cast<size_t>(dim)] = g.some_size();
       const std::string index = g.fresh(DType::I64, sizes, index_kind).name;
-      return Call{fmt::format("aten::scatter_add{}({}, {}, {}, {})", in_place, a.name, dim, index, g.fresh(a.dtype, sizes).name)};
+      return Call{fmt::format("aten::scatter_add{}({}, {}, {}, {})", in_place, a.name, dim, index,
+                              g.fresh(a.dtype, sizes).name)};
     }
     case 1: {  // each row's indices differ
       const Value index = g.fresh(DType::I64, {a.sizes[static_cast<size_t>(dim)]}, "permute");
       std::vector<std::string> row(static_cast<size_t>(a.rank()), "1");
-      return Call{fmt::format("aten::index_copy{}({}, {}, {}, {})", in_place, a.name, dim, index.name, g.fresh(a.dtype, a.sizes).name)};
+      return Call{fmt::format("aten::index_copy{}({}, {}, {}, {})", in_place, a.name, dim, index.name,
+                              g.fresh(a.dtype, a.sizes).name)};
     }
     case 2: {
       sizes[static_cast<size_t>(dim)] = g.some_size();
       const std::string index = g.fresh(DType::I64, {sizes[static_cast<size_t>(dim)]}, index_kind).name;
-      return Call{fmt::format("aten::index_add{}({}, {}, {}, {})", in_place, a.name, dim, index, g.fresh(a.dtype, sizes).name)};
+      return Call{
+          fmt::format("aten::index_add{}({}, {}, {}, {})", in_place, a.name, dim, index, g.fresh(a.dtype, sizes).name)};
     }
     case 3: {
       if (dim != 0) return std::nullopt;
       sizes[0] = g.some_size();
       const std::string index = g.fresh(DType::I64, {sizes[0]}, fmt::format("wrap {}", size)).name;
-      return Call{fmt::format("aten::index_put{}({}, [{}], {}, true)", in_place, a.name, index, g.fresh(a.dtype, sizes).name)};
+      return Call{
+          fmt::format("aten::index_put{}({}, [{}], {}, true)", in_place, a.name, index, g.fresh(a.dtype, sizes).name)};
     }
     default: {
       const std::string index = g.fresh(DType::I64, sizes, index_kind).name;
-      return Call{fmt::format("aten::scatter_reduce.two({}, {}, {}, {}, \"{}\")", a.name, dim, index, g.fresh(a.dtype, sizes).name,
-                              g.random.pick({"amax", "amin", "sum"}))};
+      return Call{fmt::format("aten::scatter_reduce.two({}, {}, {}, {}, \"{}\")", a.name, dim, index,
+                              g.fresh(a.dtype, sizes).name, g.random.pick({"amax", "amin", "sum"}))};
     }
   }
 }
@@ -431,10 +473,13 @@ MaybeCall product(Grower& g) {
   std::vector<std::string> other(a.sizes.begin(), a.sizes.end() - 2);
   other.push_back(k);
   other.push_back(n);
-  const Value* found = g.pick([&](const Value& v) { return v.dtype == a.dtype && v.rank() == a.rank() && v.sizes[v.sizes.size() - 2] == k; });
+  const Value* found = g.pick(
+      [&](const Value& v) { return v.dtype == a.dtype && v.rank() == a.rank() && v.sizes[v.sizes.size() - 2] == k; });
   const std::string b = found != nullptr && g.random.chance(0.7) ? found->name : g.fresh(a.dtype, other).name;
   if (a.rank() == 3) return Call{fmt::format("aten::{}({}, {})", g.random.pick({"bmm", "matmul"}), a.name, b)};
-  if (g.random.chance(0.4)) return Call{fmt::format("aten::addmm({}, {}, {})", g.fresh(a.dtype, {n}).name, a.name, g.fresh(a.dtype, {k, n}).name)};
+  if (g.random.chance(0.4))
+    return Call{
+        fmt::format("aten::addmm({}, {}, {})", g.fresh(a.dtype, {n}).name, a.name, g.fresh(a.dtype, {k, n}).name)};
   return Call{fmt::format("aten::{}({}, {})", g.random.pick({"mm", "matmul"}), a.name, b)};
 }
 
@@ -445,16 +490,22 @@ MaybeCall convolve(Grower& g) {
   const std::string window = g.random.pick({"1", "2", "3"});
   std::vector<std::string> weight = {g.random.pick({"1", "2", "4"}), a.sizes[1], window};
   if (a.rank() == 4) weight.push_back(window);
-  return Call{fmt::format("aten::conv{}d({}, {}, none, [{}], [{}])", a.rank() - 2, a.name, g.fresh(a.dtype, weight).name,
-                          a.rank() == 4 ? g.random.pick({"1, 1", "2, 1"}) : g.random.pick({"1", "2"}), a.rank() == 4 ? "1, 0" : g.random.pick({"0", "1"}))};
+  return Call{fmt::format("aten::conv{}d({}, {}, none, [{}], [{}])", a.rank() - 2, a.name,
+                          g.fresh(a.dtype, weight).name,
+                          a.rank() == 4 ? g.random.pick({"1, 1", "2, 1"}) : g.random.pick({"1", "2"}),
+                          a.rank() == 4 ? "1, 0" : g.random.pick({"0", "1"}))};
 }
 
 MaybeCall pool(Grower& g) {
   const Value* x = g.pick(has_dims(is_float, 3));
   if (x == nullptr || x->rank() > 4) return std::nullopt;
-  if (x->rank() == 3) return Call{fmt::format("aten::{}({}, [2], [{}])", g.random.pick({"max_pool1d", "avg_pool1d"}), x->name, g.random.pick({1, 2}))};
-  if (g.random.chance(0.3)) return Call{fmt::format("aten::max_pool2d_with_indices({}, [2, 3], [1, 2], [1, 1])", x->name), 2};
-  return Call{fmt::format("aten::{}({}, [2, 2], [{}])", g.random.pick({"max_pool2d", "avg_pool2d"}), x->name, g.random.pick({"1, 1", "2, 2"}))};
+  if (x->rank() == 3)
+    return Call{fmt::format("aten::{}({}, [2], [{}])", g.random.pick({"max_pool1d", "avg_pool1d"}), x->name,
+                            g.random.pick({1, 2}))};
+  if (g.random.chance(0.3))
+    return Call{fmt::format("aten::max_pool2d_with_indices({}, [2, 3], [1, 2], [1, 1])", x->name), 2};
+  return Call{fmt::format("aten::{}({}, [2, 2], [{}])", g.random.pick({"max_pool2d", "avg_pool2d"}), x->name,
+                          g.random.pick({"1, 1", "2, 2"}))};
 }
 
 // ---- in place -------------------------------------------------------------------------------------------------------------------
@@ -477,7 +528,8 @@ MaybeCall write(Grower& g) {
     default: {
       if (a.is_bool()) return std::nullopt;
       const Value b = g.beside(a);
-      return Call{fmt::format("aten::{}({}, {})", g.random.pick({"add_.Tensor", "mul_.Tensor", "sub_.Tensor"}), a.name, b.name)};
+      return Call{fmt::format("aten::{}({}, {})", g.random.pick({"add_.Tensor", "mul_.Tensor", "sub_.Tensor"}), a.name,
+                              b.name)};
     }
   }
 }
@@ -486,17 +538,19 @@ MaybeCall write(Grower& g) {
 
 const std::vector<OperatorRow>& operator_table() {
   static const std::vector<OperatorRow> table = {
-      {8, unary(is_float, {"exp", "sin", "cos", "tanh", "sigmoid", "silu", "gelu", "relu", "erf", "expm1", "atan", "softplus", "hardswish",
-                           "leaky_relu", "elu", "sinh", "mish"})},
+      {8, unary(is_float, {"exp", "sin", "cos", "tanh", "sigmoid", "silu", "gelu", "relu", "erf", "expm1", "atan",
+                           "softplus", "hardswish", "leaky_relu", "elu", "sinh", "mish"})},
       {4, unary(is_float, {"floor", "ceil", "trunc", "round", "isnan", "isfinite", "sign", "frac", "nan_to_num"})},
       {3, unary(is_float, {"sqrt", "rsqrt", "log", "log1p", "reciprocal", "log2"})},
       {4, unary(is_number, {"neg", "abs", "square", "relu", "sign"})},
       {1, unary(is_int, {"exp", "sqrt", "sigmoid", "reciprocal", "bitwise_not"})},
       {1, unary(any, {"logical_not"})},
       {12, binary(is_number, {"add.Tensor", "sub.Tensor", "mul.Tensor", "mul.Tensor"})},
-      {5, binary(is_number, {"maximum", "minimum", "eq.Tensor", "lt.Tensor", "ge.Tensor", "ne.Tensor", "fmax", "fmin"})},
+      {5,
+       binary(is_number, {"maximum", "minimum", "eq.Tensor", "lt.Tensor", "ge.Tensor", "ne.Tensor", "fmax", "fmin"})},
       {2, binary(is_float, {"atan2", "hypot", "copysign.Tensor", "nextafter"})},
-      {2, binary([](const Value& v) { return !v.is_float(); }, {"bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor"})},
+      {2, binary([](const Value& v) { return !v.is_float(); },
+                 {"bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor"})},
       {2, binary(any, {"logical_and", "logical_or", "logical_xor"})},
       {3, mixed},
       {2, scaled_add},

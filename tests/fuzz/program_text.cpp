@@ -1,9 +1,9 @@
 #include "fuzz/program_text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cctype>
 #include <limits>
 #include <numeric>
 
@@ -78,7 +78,8 @@ Input parse_input(std::string_view text) {
   const size_t colon = text.find(':');
   const size_t bracket = text.find('[');
   const size_t close = text.find(']');
-  if (colon == std::string_view::npos || bracket == std::string_view::npos || close == std::string_view::npos) malformed(text);
+  if (colon == std::string_view::npos || bracket == std::string_view::npos || close == std::string_view::npos)
+    malformed(text);
   input.name = trimmed(text.substr(0, colon));
   const auto dtype = parse_dtype(trimmed(text.substr(colon + 1, bracket - colon - 1)));
   if (!dtype) malformed(text);
@@ -108,7 +109,8 @@ Symbol parse_symbol(std::string_view line) {
   const auto bounds = split(between(line, "[", "]"), ',');
   const size_t hint = line.find("hint ");
   if (bounds.size() != 2 || hint == std::string_view::npos) malformed(line);
-  return {std::string(trimmed(line.substr(4, line.find(" in ") - 4))), number(bounds[0]), number(bounds[1]), number(line.substr(hint + 5))};
+  return {std::string(trimmed(line.substr(4, line.find(" in ") - 4))), number(bounds[0]), number(bounds[1]),
+          number(line.substr(hint + 5))};
 }
 
 }  // namespace
@@ -123,7 +125,8 @@ std::string to_text(const Program& program) {
   for (const Input& input : program.inputs) text += fmt::format("# values {}: {}\n", input.name, input.values);
   for (const Run& run : program.runs) {
     text += "# run";
-    for (const auto& [name, value] : run) text += fmt::format("{} {}={}", &name == &run[0].first ? "" : ",", name, value);
+    for (const auto& [name, value] : run)
+      text += fmt::format("{} {}={}", &name == &run[0].first ? "" : ",", name, value);
     text += "\n";
   }
   for (const Symbol& symbol : program.symbols) {
@@ -131,8 +134,9 @@ std::string to_text(const Program& program) {
   }
   std::vector<std::string> inputs;
   for (const Input& input : program.inputs) {
-    inputs.push_back(fmt::format("{}: {}{}", input.name, type_text(input.dtype, input.sizes),
-                                 input.strides.empty() ? "" : fmt::format(" strides [{}]", fmt::join(input.strides, ", "))));
+    inputs.push_back(
+        fmt::format("{}: {}{}", input.name, type_text(input.dtype, input.sizes),
+                    input.strides.empty() ? "" : fmt::format(" strides [{}]", fmt::join(input.strides, ", "))));
   }
   text += fmt::format("graph({}) {{\n", fmt::join(inputs, ", "));
   for (const Node& node : program.nodes) {
@@ -168,7 +172,8 @@ Program parse_program(std::string_view text) {
     } else if (line.starts_with("sym ")) {
       program.symbols.push_back(parse_symbol(line));
     } else if (line.starts_with("graph(")) {
-      for (const std::string& input : split(between(line, "graph(", ") {"), ',')) program.inputs.push_back(parse_input(input));
+      for (const std::string& input : split(between(line, "graph(", ") {"), ','))
+        program.inputs.push_back(parse_input(input));
     } else if (line.starts_with("return")) {
       program.outputs = split(line.substr(6), ',');
     } else {
@@ -296,7 +301,8 @@ HostTensor elements_of(const Input& input, const Run& run) {
   const std::vector<int64_t> strides = sizes_in(input.strides, run);
   const size_t row = sizes.empty() || sizes.back() == 0 ? 1 : static_cast<size_t>(sizes.back());
   auto shuffle = [&](auto& values, size_t begin, size_t end) {
-    for (size_t i = end; i-- > begin + 1;) std::swap(values[i], values[begin + static_cast<size_t>(random.below(static_cast<int64_t>(i - begin + 1)))]);
+    for (size_t i = end; i-- > begin + 1;)
+      std::swap(values[i], values[begin + static_cast<size_t>(random.below(static_cast<int64_t>(i - begin + 1)))]);
   };
   if (is_floating(input.dtype)) {
     std::vector<double> values(count);
@@ -312,7 +318,8 @@ HostTensor elements_of(const Input& input, const Run& run) {
   std::vector<int64_t> values(count);
   if (kind == "permute") {
     for (size_t begin = 0; begin < count; begin += row) {
-      std::iota(values.begin() + static_cast<ptrdiff_t>(begin), values.begin() + static_cast<ptrdiff_t>(begin + row), 0);
+      std::iota(values.begin() + static_cast<ptrdiff_t>(begin), values.begin() + static_cast<ptrdiff_t>(begin + row),
+                0);
       shuffle(values, begin, begin + row);
     }
   } else {

@@ -43,8 +43,8 @@ struct Input {
 };
 struct Node {
   std::vector<std::string> results;
-  std::vector<std::string> types;    // "f32[s0, 3]", one a result
-  std::string call;                  // "aten::add.Tensor(v0, v1)"
+  std::vector<std::string> types;  // "f32[s0, 3]", one a result
+  std::string call;                // "aten::add.Tensor(v0, v1)"
 };
 using Run = std::vector<std::pair<std::string, int64_t>>;  // the value of each symbol
 

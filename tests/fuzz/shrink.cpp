@@ -25,7 +25,8 @@ Program without_unused(Program program) {
     const size_t before = program.nodes.size();
     std::erase_if(program.nodes, [&](const Node& node) {
       const bool writes = is_in_place(node.call);
-      return !writes && std::none_of(node.results.begin(), node.results.end(), [&](const std::string& name) { return used.contains(name); });
+      return !writes && std::none_of(node.results.begin(), node.results.end(),
+                                     [&](const std::string& name) { return used.contains(name); });
     });
     if (program.nodes.size() != before) continue;
     std::erase_if(program.inputs, [&](const Input& input) { return !used.contains(input.name); });
@@ -55,7 +56,8 @@ Program retyped(Program program) {
       types.emplace_back(node.results[i], inferred[i]);
       node.types[i] = inferred[i];
       const std::vector<int64_t> strides = eager.strides(node.results[i]);
-      if (program.symbols.empty() && !strides.empty()) node.types[i] += fmt::format(" strides [{}]", fmt::join(strides, ", "));
+      if (program.symbols.empty() && !strides.empty())
+        node.types[i] += fmt::format(" strides [{}]", fmt::join(strides, ", "));
     }
   }
   return program;
@@ -63,7 +65,8 @@ Program retyped(Program program) {
 
 class Shrinker {
  public:
-  Shrinker(Program program, const StillFails& still_fails, int tries) : best_(std::move(program)), still_fails_(still_fails), tries_(tries) {}
+  Shrinker(Program program, const StillFails& still_fails, int tries)
+      : best_(std::move(program)), still_fails_(still_fails), tries_(tries) {}
 
   Program run() {
     for (bool changed = true; changed && tries_ > 0;) {
@@ -140,7 +143,8 @@ class Shrinker {
     Program candidate = best_;
     candidate.nodes.erase(candidate.nodes.begin() + static_cast<ptrdiff_t>(i));
     for (size_t r = 0; r < node.results.size(); ++r) {
-      const Program typed = parse_program(fmt::format("# values {0}: grid {1}\ngraph({0}: {2}) {{\n}}\n", node.results[r], 7 * i + r, plain_type(node.types[r])));
+      const Program typed = parse_program(fmt::format("# values {0}: grid {1}\ngraph({0}: {2}) {{\n}}\n",
+                                                      node.results[r], 7 * i + r, plain_type(node.types[r])));
       Input input = typed.inputs[0];
       if (!is_floating(input.dtype)) input.values = fmt::format("small {}", 7 * i + r);
       candidate.inputs.push_back(input);
@@ -233,7 +237,9 @@ class Shrinker {
         }
         for (Node& node : candidate.nodes) {
           const size_t bracket = node.call.find('[');
-          if (bracket != std::string::npos) node.call = node.call.substr(0, bracket) + replace_words(node.call.substr(bracket), {{size, std::to_string(smaller)}});
+          if (bracket != std::string::npos)
+            node.call = node.call.substr(0, bracket) +
+                        replace_words(node.call.substr(bracket), {{size, std::to_string(smaller)}});
         }
         if (accept(std::move(candidate))) {
           changed = true;
