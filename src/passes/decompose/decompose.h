@@ -170,6 +170,11 @@ std::span<const DecompositionRow> statistics_rows();      // statistics.cpp: qua
 std::span<const DecompositionRow> optimizer_rows();       // fused_optimizers.cpp: _fused_adam, _amp_update_scale
 std::span<const DecompositionRow> named_conv_rows();      // convolution_names.cpp: slow_conv3d, conv_tbc
 std::span<const DecompositionRow> norm_part_rows();       // batch_norm_parts.cpp: batch_norm_stats, cudnn_batch_norm
+std::span<const DecompositionRow> quantization_rows();    // quantization.cpp: quantized_decomposed::*
+std::span<const DecompositionRow> fake_quant_rows();      // fake_quantization.cpp
+std::span<const DecompositionRow> mixed_matmul_rows();    // mixed_matmul.cpp: mm.dtype, _int_mm, _grouped_mm
+std::span<const DecompositionRow> encoder_layer_rows();   // transformer_layer.cpp: _transformer_encoder_layer_fwd
+std::span<const DecompositionRow> ctc_loss_rows();        // ctc_loss.cpp
 std::span<const DecompositionRow> mutation_rows();        // mutation.cpp: copy, fill, zero: what only in-place spellings need
 
 std::vector<std::span<const DecompositionRow>> decomposition_families();  // all of the tables

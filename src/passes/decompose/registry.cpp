@@ -26,6 +26,7 @@ std::vector<std::span<const DecompositionRow>> decomposition_families() {
       distance_rows(),      recurrent_rows(),     linalg_rows(),        matrix_norm_rows(),    backward_rows(),
       foreach_rows(),       mutation_rows(),      data_dependent_rows(), segment_reduce_rows(), prims_rows(),
       second_name_rows(),   statistics_rows(),    optimizer_rows(),     named_conv_rows(),     norm_part_rows(),
+      quantization_rows(),  fake_quant_rows(),    mixed_matmul_rows(),  encoder_layer_rows(),  ctc_loss_rows(),
   };
 }
 
