@@ -41,7 +41,7 @@ class Compiled : public Callable {
 class Packaged : public Callable {
  public:
   Packaged(Executable executable, uint64_t seed) : executable_(std::move(executable)) { executable_.set_seed(seed); }
-  const Program& program() const override { return executable_.manifest().signature; }
+  const Program& program() const override { return executable_.manifest().general().signature; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
 
  private:

@@ -88,11 +88,11 @@ int cmd_bench(int argc, const char* const* argv) {
   }
   executable->set_seed(seed);
   const double compile_s = watch.seconds();
-  const Program& signature = executable->manifest().signature;
+  const Program& signature = executable->manifest().general().signature;
   const std::vector<HostTensor> inputs =
       inputs_path.empty() ? random_inputs(signature) : read_inputs(inputs_path, signature);
   const Timing timing = time_calls([&] { executable->run(inputs); });
-  const Manifest& manifest = executable->manifest();
+  const ManifestVariant& manifest = executable->manifest().general();
   fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path,
              timing.median_ms, timing.runs, timing.min_ms, timing.max_ms, compile_s,
              model && model->from_cache ? " with kernels from the cache" : "");

@@ -68,14 +68,59 @@ class Dumps {
   int count_ = 0;
 };
 
-void save_sources(const std::filesystem::path& folder, const codegen::GeneratedProgram& generated) {
+// `first_unit`: how many files of other variants came before.
+void save_sources(const std::filesystem::path& folder, const codegen::GeneratedProgram& generated, size_t first_unit) {
   std::filesystem::create_directories(folder);
   for (const codegen::GeneratedKernel& kernel : generated.kernels) {
     write_file_atomically(folder / (kernel.name + ".cpp"), "// toroid: " + kernel.text.substr(3));
   }
   for (size_t i = 0; i < generated.units.size(); ++i) {
-    write_file_atomically(folder / fmt::format("wrapper_unit{}.cpp", i), std::string_view(generated.units[i]));
+    write_file_atomically(folder / fmt::format("wrapper_unit{}.cpp", first_unit + i), std::string_view(generated.units[i]));
   }
+}
+
+// Phases by name, each with the time of all its variants.
+class PhaseClock {
+ public:
+  explicit PhaseClock(std::vector<PhaseTime>& phases) : phases_(phases) {}
+  void done(std::string_view phase) {
+    const double seconds = watch_.seconds();
+    watch_.restart();
+    for (PhaseTime& each : phases_) {
+      if (each.name == phase) {
+        each.seconds += seconds;
+        return;
+      }
+    }
+    phases_.push_back({std::string(phase), seconds});
+  }
+
+ private:
+  std::vector<PhaseTime>& phases_;
+  Stopwatch watch_;
+};
+
+// The pipeline from the imported program to C++.
+GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
+                          Dumps& dumps, PhaseClock& clock) {
+  dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
+  decompose(program);
+  if (options.optimise) fold_constants(program);
+  remove_dead_code(program);
+  clock.done("decompose");
+  dumps.write("core", [&] { return to_text(program, {.provenance = true}); });
+
+  std::vector<LoweredGraph> lowered = lower(program, !options.optimise);
+  clock.done("lower");
+  dumps.write("loops", [&] { return to_string(lowered); });
+
+  const std::vector<codegen::ScheduledGraph> scheduled = codegen::schedule_graphs(std::move(lowered), options.optimise);
+  clock.done("schedule");
+  dumps.write("schedule", [&] { return to_string(scheduled); });
+
+  codegen::GeneratedProgram code = codegen::generate(scheduled, program, threads, suffix);
+  clock.done("generate");
+  return {when, std::move(program), std::move(code)};
 }
 
 }  // namespace
@@ -109,59 +154,50 @@ CompiledModel CompileSession::compile_file(const std::filesystem::path& path, co
 
 CompiledModel CompileSession::compile(Program program, const CompileModelOptions& options) {
   CompiledModel model;
-  Stopwatch watch;
-  auto done = [&](std::string_view phase) {
-    model.phases.push_back({std::string(phase), watch.seconds()});
-    watch.restart();
-  };
-  Dumps dumps(options.dump_ir);
-  dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
-
-  decompose(program);
-  if (options.optimise) fold_constants(program);
-  remove_dead_code(program);
-  done("decompose");
-  dumps.write("core", [&] { return to_text(program, {.provenance = true}); });
-
-  std::vector<LoweredGraph> lowered = lower(program, !options.optimise);
-  done("lower");
-  dumps.write("loops", [&] { return to_string(lowered); });
-
-  const std::vector<codegen::ScheduledGraph> scheduled = codegen::schedule_graphs(std::move(lowered), options.optimise);
-  done("schedule");
-  dumps.write("schedule", [&] { return to_string(scheduled); });
-
+  model.name = program.name;
+  PhaseClock clock(model.phases);
   const int threads = options.compile_threads > 0 ? options.compile_threads : static_cast<int>(std::thread::hardware_concurrency());
-  codegen::GeneratedProgram generated = codegen::generate(scheduled, program, threads);
-  generated.units[0] += codegen::manifest_unit(manifest_text(program, generated));
-  if (!options.save_source.empty()) save_sources(options.save_source, generated);
-  done("generate");
+
+  std::vector<GeneratedVariant> variants;
+  for (const SizeValues& sizes : options.variants) {
+    const std::string suffix = fmt::format("_v{}", variants.size());
+    Dumps dumps(options.dump_ir.empty() ? options.dump_ir : options.dump_ir / suffix.substr(1));
+    variants.push_back(generate(sizes, specialise(program, sizes), options, threads, suffix, dumps, clock));
+  }
+  Dumps dumps(options.dump_ir);
+  variants.push_back(generate({}, std::move(program), options, threads, "", dumps, clock));
+
+  const ConstantTable constants(variants);
+  std::vector<std::string> units;
+  for (GeneratedVariant& variant : variants) {
+    if (!options.save_source.empty()) save_sources(options.save_source, variant.code, units.size());
+    std::move(variant.code.units.begin(), variant.code.units.end(), std::back_inserter(units));
+    model.kernels += static_cast<int>(variant.code.kernels.size());
+    model.kernel_calls += variant.code.kernel_calls;
+    model.library_calls += variant.code.library_calls;
+  }
+  units.back() += codegen::manifest_unit(manifest_text(variants, constants));
 
   const Toolchain& tools = toolchain();
-  const CacheKey key = key_of(generated.units, tools, options.optimization);
+  const CacheKey key = key_of(units, tools, options.optimization);
   if (std::optional<std::string> found = store_.get(key)) {
     model.library = std::move(*found);
     model.from_cache = true;
-    done("cache");
+    clock.done("cache");
   } else {
-    model.library = build(generated.units, tools, threads, options.optimization);
-    done("compile");
+    model.library = build(units, tools, threads, options.optimization);
+    clock.done("compile");
     store_.put(key, model.library);
-    done("publish");
+    clock.done("publish");
   }
 
-  model.name = program.name;
-  model.kernels = static_cast<int>(generated.kernels.size());
-  model.kernel_calls = generated.kernel_calls;
-  model.library_calls = generated.library_calls;
   auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>();
-  for (ConstantId id : generated.constants) {
-    const ConstantData& data = program.constant(id);
-    model.constants.push_back(data.bytes);
-    owners->push_back(data.owner);
+  for (const ConstantData* data : constants.all) {
+    model.constants.push_back(data->bytes);
+    owners->push_back(data->owner);
   }
   model.owner = std::move(owners);
-  model.program = std::move(program);
+  model.program = std::move(variants.back().program);
   return model;
 }
 

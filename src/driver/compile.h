@@ -10,12 +10,14 @@
 #include "cache/store.h"
 #include "driver/executable.h"
 #include "graph/graph.h"
+#include "passes/specialise.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {
 
 struct CompileModelOptions {
   int compile_threads = 0;                       // compilers at a time; 0: one a core
+  std::vector<SizeValues> variants;              // forms of the program for calls with these sizes, besides the general one
   std::filesystem::path save_source;             // a folder for the generated C++; empty: none
   std::filesystem::path dump_ir;                 // a folder for numbered dumps after each phase; empty: none
   // To find out which part is at fault: false leaves out constant folding and all fusion, so that each operation is a kernel.
@@ -29,7 +31,7 @@ struct PhaseTime {
 };
 
 struct CompiledModel {
-  Program program;                                         // at core level, as it was compiled
+  Program program;                                         // the general form, at core level, as it was compiled
   std::string library;                                     // bytes of the shared library
   std::vector<std::span<const std::byte>> constants;       // in the manifest's order
   std::shared_ptr<const void> owner;                       // of the constants

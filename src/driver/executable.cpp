@@ -4,13 +4,10 @@
 #include <unordered_map>
 
 #include "driver/host.h"
-#include "interp/bind_symbols.h"
-#include "runtime/arena.h"
+#include "driver/loaded_variant.h"
 #include "runtime/pool.h"
 #include "support/error.h"
 #include "support/file.h"
-#include "toolchain/loaded_library.h"
-#include "toroid/program_abi.h"
 
 namespace toroid {
 namespace {
@@ -29,61 +26,73 @@ uint64_t aligned(uint64_t offset) { return (offset + kAlignment - 1) / kAlignmen
 }  // namespace
 
 struct Executable::State {
-  State(std::string_view bytes, std::string name, int threads) : library(bytes, name), pool(threads), name(std::move(name)), host(pool) {
-    run = library.function<int32_t(const ToroidRuntime*, const ToroidCall*)>("toroid_run");
-    sizes = library.function<void(const int64_t*, int64_t*, int64_t*)>("toroid_sizes");
-    manifest = parse_manifest(static_cast<const char*>(library.symbol("toroid_manifest")));
-    plan = plan_bindings(manifest.signature);
-    for (const std::string& symbol : manifest.symbols) symbols.push_back(*manifest.signature.symbols->find_symbol(symbol));
+  State(std::string_view bytes, std::string name, int threads)
+      : library(bytes, name), pool(threads), name(std::move(name)), host(pool),
+        manifest(parse_manifest(static_cast<const char*>(library.symbol("toroid_manifest")))) {
+    for (size_t i = 0; i < manifest.variants.size(); ++i) {
+      const bool is_general = i + 1 == manifest.variants.size();
+      variants.emplace_back(library, manifest.variants[i], is_general ? std::string() : fmt::format("_v{}", i));
+    }
   }
 
-  // Sizes of outputs and the arena's layout follow from the symbols' values; the last ones are kept.
-  void prepare(std::vector<int64_t> values) {
-    if (prepared && values == shape_symbols) return;
-    shape_symbols = std::move(values);
-    std::vector<int64_t> bytes(manifest.temporaries.size());
-    size_t ranks = 0;
-    for (const ManifestOutput& output : manifest.outputs) ranks += static_cast<size_t>(output.rank);
-    std::vector<int64_t> flat(ranks);
-    sizes(shape_symbols.data(), bytes.data(), flat.data());
-    output_sizes.clear();
-    auto next = flat.begin();
-    for (const ManifestOutput& output : manifest.outputs) {
-      output_sizes.emplace_back(next, next + output.rank);
-      next += output.rank;
-    }
-    std::vector<ArenaRequest> requests;
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      requests.push_back({bytes[i], manifest.temporaries[i][0], manifest.temporaries[i][1]});
-    }
-    arena_plan = plan_arena(requests);
-    if (!arena || arena_plan.bytes > arena_size) {
-      arena = std::make_unique<AlignedBytes>(static_cast<size_t>(arena_plan.bytes));
-      arena_size = arena_plan.bytes;
-    }
-    prepared = true;
+  void reserve_arena(int64_t bytes) {
+    if (arena && bytes <= arena_size) return;
+    arena = std::make_unique<AlignedBytes>(static_cast<size_t>(bytes));
+    arena_size = bytes;
   }
 
   LoadedLibrary library;
   RuntimePool pool;
   std::string name;
+  Host host;
   Manifest manifest;
-  BindingPlan plan;
-  std::vector<sym::Expr> symbols;
-  int32_t (*run)(const ToroidRuntime*, const ToroidCall*) = nullptr;
-  void (*sizes)(const int64_t*, int64_t*, int64_t*) = nullptr;
+  std::vector<LoadedVariant> variants;                   // as in the manifest: the general one last
+  const LoadedVariant* last = nullptr;                   // that ran
   std::vector<const void*> constants;
   std::shared_ptr<const void> owner;
   std::unordered_map<std::string, HostTensor> buffers;   // new values of mutated buffers, by name
-  Host host;
-  bool prepared = false;
-  std::vector<int64_t> shape_symbols;                    // the values that the arena and the outputs are laid out for
-  std::vector<std::vector<int64_t>> output_sizes;
-  uint64_t random[2] = {0, 0};                            // seed, number of the next call
-  ArenaPlan arena_plan;
+  uint64_t random[2] = {0, 0};                           // seed, number of the next call
   std::unique_ptr<AlignedBytes> arena;
   int64_t arena_size = 0;
 };
+
+namespace {
+
+// The inputs where the program can read them: with its strides, and aligned to their elements. `copies` keeps those that had to move.
+std::vector<const void*> laid_out(const Program& signature, const SymbolValues& symbols, std::span<const HostTensor> inputs,
+                                  std::vector<std::vector<std::byte>>& copies) {
+  std::vector<const void*> pointers;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorType& type = signature.graph.type(signature.graph.inputs[i]);
+    const auto width = static_cast<size_t>(size_bytes(type.dtype));
+    const std::byte* data = inputs[i].bytes().data();
+    const std::vector<int64_t> wanted = type.strides.empty() ? strides_of(inputs[i].sizes()) : symbols.evaluate(type.strides);
+    const std::vector<int64_t> given = strides_of(inputs[i].sizes());
+    bool same = reinterpret_cast<uintptr_t>(data) % width == 0;
+    for (size_t d = 0; d < given.size(); ++d) same = same && (given[d] == wanted[d] || inputs[i].sizes()[d] <= 1);
+    if (same) {
+      pointers.push_back(data);
+      continue;
+    }
+    int64_t span = 1;
+    for (size_t d = 0; d < wanted.size(); ++d) span += std::max<int64_t>(inputs[i].sizes()[d] - 1, 0) * wanted[d];
+    copies.emplace_back(static_cast<size_t>(span) * width);
+    std::vector<int64_t> index(wanted.size());
+    for (int64_t e = 0; e < inputs[i].numel(); ++e) {
+      int64_t to = 0;
+      for (size_t d = 0; d < index.size(); ++d) to += index[d] * wanted[d];
+      std::memcpy(copies.back().data() + static_cast<size_t>(to) * width, data + static_cast<size_t>(e) * width, width);
+      for (size_t d = index.size(); d-- > 0;) {
+        if (++index[d] < inputs[i].sizes()[d]) break;
+        index[d] = 0;
+      }
+    }
+    pointers.push_back(copies.back().data());
+  }
+  return pointers;
+}
+
+}  // namespace
 
 Executable::Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
                        std::string name, int threads)
@@ -130,72 +139,43 @@ std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
   State& s = *state_;
   std::vector<InputShape> shapes;
   for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
-  SymbolValues symbols = bind_symbols(s.manifest.signature, s.plan, shapes);
-  std::vector<int64_t> values;
-  for (sym::Expr symbol : s.symbols) values.push_back(symbols.find(symbol).value_or(0));
-  s.prepare(std::move(values));
-
-  // Inputs where the program can read them: with its strides, and aligned to their elements.
-  std::vector<const void*> input_pointers;
-  std::vector<std::vector<std::byte>> copies;
-  copies.reserve(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const TensorType& type = s.manifest.signature.graph.type(s.manifest.signature.graph.inputs[i]);
-    const auto width = static_cast<size_t>(size_bytes(type.dtype));
-    const std::byte* data = inputs[i].bytes().data();
-    const std::vector<int64_t> wanted = type.strides.empty() ? strides_of(inputs[i].sizes()) : symbols.evaluate(type.strides);
-    const std::vector<int64_t> given = strides_of(inputs[i].sizes());
-    bool same = reinterpret_cast<uintptr_t>(data) % width == 0;
-    for (size_t d = 0; d < given.size(); ++d) same = same && (given[d] == wanted[d] || inputs[i].sizes()[d] <= 1);
-    if (same) {
-      input_pointers.push_back(data);
-      continue;
-    }
-    int64_t span = 1;
-    for (size_t d = 0; d < wanted.size(); ++d) span += std::max<int64_t>(inputs[i].sizes()[d] - 1, 0) * wanted[d];
-    copies.emplace_back(static_cast<size_t>(span) * width);
-    std::vector<int64_t> index(wanted.size());
-    for (int64_t e = 0; e < inputs[i].numel(); ++e) {
-      int64_t to = 0;
-      for (size_t d = 0; d < index.size(); ++d) to += index[d] * wanted[d];
-      std::memcpy(copies.back().data() + static_cast<size_t>(to) * width, data + static_cast<size_t>(e) * width, width);
-      for (size_t d = index.size(); d-- > 0;) {
-        if (++index[d] < inputs[i].sizes()[d]) break;
-        index[d] = 0;
-      }
-    }
-    input_pointers.push_back(copies.back().data());
+  LoadedVariant* variant = &s.variants.back();
+  SymbolValues symbols = variant->bind(shapes);
+  for (LoadedVariant& each : s.variants) {
+    if (!each.is_chosen(s.variants.back(), symbols)) continue;
+    if (&each != variant) symbols = each.bind(shapes);
+    variant = &each;
+    break;
   }
+  variant->prepare(symbols);
+  s.reserve_arena(variant->arena_plan().bytes);
+  s.last = variant;
 
+  std::vector<std::vector<std::byte>> copies;
+  const std::vector<const void*> input_pointers = laid_out(variant->manifest.signature, symbols, inputs, copies);
+  std::vector<const void*> constants;
+  for (size_t position : variant->manifest.constants) constants.push_back(s.constants[position]);
   std::vector<HostTensor> outputs;
-  std::vector<void*> output_pointers;
-  for (size_t i = 0; i < s.manifest.outputs.size(); ++i) {
-    if (s.manifest.outputs[i].late) {
-      outputs.emplace_back();
-      output_pointers.push_back(nullptr);
-      continue;
-    }
-    outputs.emplace_back(s.manifest.outputs[i].dtype, s.output_sizes[i]);
-    output_pointers.push_back(outputs.back().mutable_data<std::byte>());
+  for (size_t i = 0; i < variant->manifest.outputs.size(); ++i) {
+    const ManifestOutput& output = variant->manifest.outputs[i];
+    outputs.push_back(output.late ? HostTensor() : HostTensor(output.dtype, variant->output_sizes()[i]));
   }
   const int64_t random[] = {static_cast<int64_t>(s.random[0]), static_cast<int64_t>(s.random[1]++)};
-  std::vector<int64_t> symbol_values = s.shape_symbols;
-  Host::Call during{s.manifest, s.plan.later_guards, s.symbols, symbols, symbol_values, outputs};
-  const ToroidCall call{input_pointers.data(),        s.constants.data(),   output_pointers.data(), s.arena->data,
-                        s.arena_plan.offsets.data(), symbol_values.data(), random};
-  const int32_t failed = s.host.run(s.run, call, during);
+  const int32_t failed = variant->run(s.host, input_pointers, constants, s.arena->data, random, symbols, outputs);
   if (failed != 0) {
+    const std::vector<std::string>& steps = variant->manifest.steps;
     const size_t step = static_cast<size_t>(failed & 0xfffffff) - 1;
     const bool divided = failed >> 28 == 2;
     throw Error(ErrorKind::InvalidInput, divided ? "an integer is divided by zero" : "an index read from a tensor is out of bounds")
-        .at(fmt::format("in kernel '{}' of {}", step < s.manifest.steps.size() ? s.manifest.steps[step] : "?", s.name))
+        .at(fmt::format("in kernel '{}' of {}", step < steps.size() ? steps[step] : "?", s.name))
         .help(fmt::format("check the values of integer inputs that the model {}", divided ? "divides by" : "uses as indices"));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (s.manifest.outputs[i].kind != OutputKind::BufferMutation) continue;
+    const ManifestOutput& output = variant->manifest.outputs[i];
+    if (output.kind != OutputKind::BufferMutation) continue;
     for (size_t c = 0; c < s.manifest.constants.size(); ++c) {
-      if (s.manifest.constants[c].name != s.manifest.outputs[i].target) continue;
-      s.buffers.insert_or_assign(s.manifest.constants[c].name, outputs[i]);
+      if (s.manifest.constants[c].name != output.target) continue;
+      s.buffers.insert_or_assign(output.target, outputs[i]);
       s.constants[c] = outputs[i].bytes().data();
     }
   }
@@ -208,8 +188,8 @@ void Executable::set_seed(uint64_t seed) {
 }
 
 const Manifest& Executable::manifest() const { return state_->manifest; }
-int64_t Executable::arena_bytes() const { return state_->arena_plan.bytes; }
-int64_t Executable::arena_lower_bound() const { return state_->arena_plan.lower_bound; }
+int64_t Executable::arena_bytes() const { return state_->last ? state_->last->arena_plan().bytes : 0; }
+int64_t Executable::arena_lower_bound() const { return state_->last ? state_->last->arena_plan().lower_bound : 0; }
 
 void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants) {
   std::string bytes(library);

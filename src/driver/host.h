@@ -31,7 +31,7 @@ class Host {
 
   // The state of one call that callbacks read and write.
   struct Call {
-    const Manifest& manifest;
+    const ManifestVariant& manifest;
     std::span<const sym::Expr> later_guards;
     std::span<const sym::Expr> symbols;      // order of ToroidCall::symbols
     SymbolValues& values;

@@ -1,5 +1,7 @@
 #include "driver/manifest.h"
 
+#include <map>
+
 #include <nlohmann/json.hpp>
 
 #include "graph/builder.h"
@@ -9,7 +11,7 @@
 namespace toroid {
 namespace {
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr std::string_view kOutputKinds[] = {"user", "buffer_mutation", "input_mutation", "parameter_mutation",
                                              "gradient", "loss", "token"};
 
@@ -50,34 +52,86 @@ sym::Expr parsed(std::string_view text, const Program& signature) {
   });
 }
 
-}  // namespace
-
-std::string manifest_text(const Program& program, const codegen::GeneratedProgram& generated) {
+nlohmann::json variant_json(const GeneratedVariant& variant, const std::vector<size_t>& constants) {
   nlohmann::json json;
-  json["toroid"] = kVersion;
-  json["signature"] = to_text(signature_of(program));
-  for (size_t i = 0; i < program.graph.outputs.size(); ++i) {
-    const TensorType& type = program.graph.type(program.graph.outputs[i]);
+  json["when"] = nlohmann::json::array();
+  for (const auto& [name, value] : variant.when) json["when"].push_back({name, value});
+  json["signature"] = to_text(signature_of(variant.program));
+  for (size_t i = 0; i < variant.program.graph.outputs.size(); ++i) {
+    const TensorType& type = variant.program.graph.type(variant.program.graph.outputs[i]);
     json["outputs"].push_back({{"dtype", to_string(type.dtype)},
                                {"rank", type.rank()},
-                               {"late", static_cast<bool>(generated.late_outputs[i])},
-                               {"kind", kOutputKinds[static_cast<size_t>(program.outputs[i].kind)]},
-                               {"target", program.outputs[i].target}});
+                               {"late", static_cast<bool>(variant.code.late_outputs[i])},
+                               {"kind", kOutputKinds[static_cast<size_t>(variant.program.outputs[i].kind)]},
+                               {"target", variant.program.outputs[i].target}});
   }
-  for (sym::Expr symbol : generated.symbols) json["symbols"].push_back(symbol.node()->name);
-  for (const codegen::GeneratedBinding& binding : generated.bindings) {
+  for (sym::Expr symbol : variant.code.symbols) json["symbols"].push_back(symbol.node()->name);
+  for (const codegen::GeneratedBinding& binding : variant.code.bindings) {
     json["bindings"].push_back(sym::to_string(binding.expr));
     json["defines"].push_back(binding.defines ? binding.defines->node()->name : "");
   }
-  for (ConstantId id : generated.constants) {
-    const ConstantData& data = program.constant(id);
-    json["constants"].push_back({{"name", data.name}, {"bytes", data.bytes.size()}, {"mutable", data.is_buffer}});
+  json["constants"] = constants;
+  for (const schedule::Lifetime& each : variant.code.temporaries) json["temporaries"].push_back({each.first_step, each.last_step});
+  json["steps"] = variant.code.step_names;
+  json["kernels"] = variant.code.kernels.size();
+  json["kernel_calls"] = variant.code.kernel_calls;
+  json["library_calls"] = variant.code.library_calls;
+  return json;
+}
+
+ManifestVariant parse_variant(const nlohmann::json& json) {
+  ManifestVariant variant;
+  for (const auto& each : json.at("when")) variant.when.emplace_back(each.at(0).get<std::string>(), each.at(1).get<int64_t>());
+  variant.signature = parse_text(json.at("signature").get<std::string>());
+  for (const auto& output : json.value("outputs", nlohmann::json::array())) {
+    ManifestOutput out{*parse_dtype(output.at("dtype").get<std::string>()), output.at("rank").get<int64_t>(), OutputKind::User,
+                       output.at("target").get<std::string>(), output.at("late").get<bool>()};
+    for (size_t kind = 0; kind < std::size(kOutputKinds); ++kind) {
+      if (output.at("kind") == kOutputKinds[kind]) out.kind = static_cast<OutputKind>(kind);
+    }
+    variant.signature.outputs.push_back({out.kind, out.target});
+    variant.outputs.push_back(std::move(out));
   }
-  for (const schedule::Lifetime& each : generated.temporaries) json["temporaries"].push_back({each.first_step, each.last_step});
-  json["steps"] = generated.step_names;
-  json["kernels"] = generated.kernels.size();
-  json["kernel_calls"] = generated.kernel_calls;
-  json["library_calls"] = generated.library_calls;
+  for (const auto& name : json.value("symbols", nlohmann::json::array())) variant.symbols.push_back(name.get<std::string>());
+  const auto defines = json.value("defines", nlohmann::json::array());
+  for (const auto& text : json.value("bindings", nlohmann::json::array())) {
+    const auto defined = defines.at(variant.bindings.size()).get<std::string>();
+    variant.bindings.push_back({parsed(text.get<std::string>(), variant.signature),
+                                defined.empty() ? std::nullopt : variant.signature.symbols->find_symbol(defined)});
+  }
+  variant.constants = json.at("constants").get<std::vector<size_t>>();
+  for (const auto& each : json.value("temporaries", nlohmann::json::array())) {
+    variant.temporaries.push_back({each.at(0).get<int64_t>(), each.at(1).get<int64_t>()});
+  }
+  for (const auto& name : json.value("steps", nlohmann::json::array())) variant.steps.push_back(name.get<std::string>());
+  variant.kernels = json.value("kernels", 0);
+  variant.kernel_calls = json.value("kernel_calls", 0);
+  variant.library_calls = json.value("library_calls", 0);
+  return variant;
+}
+
+}  // namespace
+
+ConstantTable::ConstantTable(const std::vector<GeneratedVariant>& variants) {
+  std::map<std::pair<const std::byte*, size_t>, size_t> positions;
+  for (const GeneratedVariant& variant : variants) {
+    by_variant.emplace_back();
+    for (ConstantId id : variant.code.constants) {
+      const ConstantData& data = variant.program.constant(id);
+      const auto [found, is_new] = positions.try_emplace({data.bytes.data(), data.bytes.size()}, all.size());
+      if (is_new) all.push_back(&data);
+      by_variant.back().push_back(found->second);
+    }
+  }
+}
+
+std::string manifest_text(const std::vector<GeneratedVariant>& variants, const ConstantTable& constants) {
+  nlohmann::json json;
+  json["toroid"] = kVersion;
+  for (const ConstantData* data : constants.all) {
+    json["constants"].push_back({{"name", data->name}, {"bytes", data->bytes.size()}, {"mutable", data->is_buffer}});
+  }
+  for (size_t i = 0; i < variants.size(); ++i) json["variants"].push_back(variant_json(variants[i], constants.by_variant[i]));
   return json.dump();
 }
 
@@ -88,34 +142,11 @@ Manifest parse_manifest(std::string_view text) {
         .help("compile the model again with 'toroid compile'");
   }
   Manifest manifest;
-  manifest.signature = parse_text(json.at("signature").get<std::string>());
-  for (const auto& output : json.value("outputs", nlohmann::json::array())) {
-    ManifestOutput out{*parse_dtype(output.at("dtype").get<std::string>()), output.at("rank").get<int64_t>(), OutputKind::User,
-                       output.at("target").get<std::string>(), output.at("late").get<bool>()};
-    for (size_t kind = 0; kind < std::size(kOutputKinds); ++kind) {
-      if (output.at("kind") == kOutputKinds[kind]) out.kind = static_cast<OutputKind>(kind);
-    }
-    manifest.signature.outputs.push_back({out.kind, out.target});
-    manifest.outputs.push_back(std::move(out));
-  }
-  for (const auto& name : json.value("symbols", nlohmann::json::array())) manifest.symbols.push_back(name.get<std::string>());
-  const auto defines = json.value("defines", nlohmann::json::array());
-  for (const auto& text : json.value("bindings", nlohmann::json::array())) {
-    const auto defined = defines.at(manifest.bindings.size()).get<std::string>();
-    manifest.bindings.push_back({parsed(text.get<std::string>(), manifest.signature),
-                                 defined.empty() ? std::nullopt : manifest.signature.symbols->find_symbol(defined)});
-  }
   for (const auto& constant : json.value("constants", nlohmann::json::array())) {
     manifest.constants.push_back({constant.at("name").get<std::string>(), constant.at("bytes").get<int64_t>(),
                                   constant.at("mutable").get<bool>()});
   }
-  for (const auto& each : json.value("temporaries", nlohmann::json::array())) {
-    manifest.temporaries.push_back({each.at(0).get<int64_t>(), each.at(1).get<int64_t>()});
-  }
-  for (const auto& name : json.value("steps", nlohmann::json::array())) manifest.steps.push_back(name.get<std::string>());
-  manifest.kernels = json.value("kernels", 0);
-  manifest.kernel_calls = json.value("kernel_calls", 0);
-  manifest.library_calls = json.value("library_calls", 0);
+  for (const auto& variant : json.at("variants")) manifest.variants.push_back(parse_variant(variant));
   return manifest;
 }
 

@@ -1,11 +1,15 @@
 // What a compiled program says about itself, without being run: JSON in its library.
 //
-//   {"toroid": 1,
+//   {"toroid": 3, "constants": [{"name": "fc.weight", "bytes": 1024, "mutable": false}], "variants": [V, …]}
+//
+// with one V for all calls, and before it one for each variant that some sizes choose:
+//
+//   {"when": ["s0", 1],                                                   sizes of the general program that choose it
 //    "signature": "sym s0 in [2, 512]\ngraph(x: f32[s0, 128]) { … }",     text form: symbols, guards and inputs
 //    "outputs": [{"dtype": "f32", "rank": 2, "late": false, "kind": "user", "target": ""}],
 //    "symbols": ["s0"],                                                   order of ToroidCall::symbols
 //    "bindings": ["u0", "2*s1"], "defines": ["u0", ""],                   order of ToroidRuntime::bind
-//    "constants": [{"name": "fc.weight", "bytes": 1024, "mutable": false}],
+//    "constants": [0],                                                    order of ToroidCall::constants
 //    "temporaries": [[0, 3], [1, 2]],                                     first and last step alive
 //    "steps": ["linear", "gelu"], "kernels": 3, "kernel_calls": 7, "library_calls": 2}
 #pragma once
@@ -37,20 +41,39 @@ struct ManifestConstant {
   int64_t bytes;
   bool is_mutable;
 };
-struct Manifest {
+struct ManifestVariant {
+  std::vector<std::pair<std::string, int64_t>> when;   // sizes, by the names of the general program's symbols
   Program signature;                      // inputs, symbols and guards; no computation
   std::vector<ManifestOutput> outputs;
   std::vector<std::string> symbols;
   std::vector<ManifestBinding> bindings;
-  std::vector<ManifestConstant> constants;
+  std::vector<size_t> constants;          // positions in Manifest::constants
   std::vector<std::array<int64_t, 2>> temporaries;
   std::vector<std::string> steps;
   int kernels = 0;
   int kernel_calls = 0;
   int library_calls = 0;
 };
+struct Manifest {
+  std::vector<ManifestConstant> constants;
+  std::vector<ManifestVariant> variants;  // the last one serves every call
+  const ManifestVariant& general() const { return variants.back(); }
+};
 
-std::string manifest_text(const Program& program, const codegen::GeneratedProgram& generated);
+// One form of a program, ready to be compiled.
+struct GeneratedVariant {
+  std::vector<std::pair<std::string, int64_t>> when;
+  Program program;                        // at core level
+  codegen::GeneratedProgram code;
+};
+// The constants of all variants, each once.
+struct ConstantTable {
+  explicit ConstantTable(const std::vector<GeneratedVariant>& variants);
+  std::vector<const ConstantData*> all;
+  std::vector<std::vector<size_t>> by_variant;   // positions in `all`
+};
+
+std::string manifest_text(const std::vector<GeneratedVariant>& variants, const ConstantTable& constants);
 // Throws Error{InvalidInput} for a manifest of another version.
 Manifest parse_manifest(std::string_view text);
 

@@ -54,9 +54,9 @@ std::string to_string(const std::vector<ScheduledGraph>& graphs) {
   return text;
 }
 
-GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Program& program, int max_units) {
+GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Program& program, int max_units, std::string_view suffix) {
   GeneratedProgram result;
-  SharedParts shared{.program = program, .result = result};
+  SharedParts shared{.program = program, .result = result, .suffix = suffix};
   for (const sym::Expr symbol : program.symbols->symbols()) {
     const sym::SymbolKind kind = symbol.node()->symbol_kind;
     if (kind != sym::SymbolKind::Size && kind != sym::SymbolKind::DataDependent) continue;

@@ -114,7 +114,8 @@ std::string GraphFunction::print_main() {
   for (const OutputBinding& output : graph_.outputs) result.late_outputs.push_back(!is_known(output.sizes));
   TextBuffer text;
   {
-    auto function = text.block("EXPORT int32_t toroid_run(const ToroidRuntime* runtime, const ToroidCall* call) {");
+    auto function = text.block(
+        fmt::format("EXPORT int32_t toroid_run{}(const ToroidRuntime* runtime, const ToroidCall* call) {{", shared_.suffix));
     text.write("const int64_t* symbols = call->symbols; (void)symbols;");
     read_symbols(text);
     declare_parameters(text, "call->inputs", "call->outputs");
@@ -157,7 +158,8 @@ std::string GraphFunction::print_subgraph(uint32_t index) {
 std::string GraphFunction::print_sizes() {
   TextBuffer text;
   {
-    auto function = text.block("EXPORT void toroid_sizes(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes) {");
+    auto function = text.block(fmt::format(
+        "EXPORT void toroid_sizes{}(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes) {{", shared_.suffix));
     text.write("(void)symbols, (void)temporary_bytes, (void)output_sizes;");
     read_symbols(text);
     for (size_t i = 0; i < shared_.result.temporaries.size(); ++i) {
@@ -227,7 +229,7 @@ void GraphFunction::print_step(const schedule::Step& step, size_t number) {
 }
 
 void GraphFunction::print_kernel_step(const schedule::Step& step, size_t number) {
-  const std::string own_name = shared_.kernels.fresh_name(identifier(schedule::name_of(step)) + "_kernel");
+  const std::string own_name = shared_.kernels.fresh_name(fmt::format("{}_kernel{}", identifier(schedule::name_of(step)), shared_.suffix));
   const KernelSource source = print_kernel(loops_, step, source_, own_name);
   const std::string& name = shared_.kernels.add(source, loops_);
   std::string arguments;

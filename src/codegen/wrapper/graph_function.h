@@ -17,6 +17,7 @@ namespace toroid::codegen {
 struct SharedParts {
   const Program& program;
   GeneratedProgram& result;
+  std::string_view suffix;                                          // of the names that other files see
   KernelSet kernels = {};
   std::unordered_map<sym::Expr, size_t> symbol_positions = {};      // in GeneratedProgram::symbols
   std::unordered_map<uint32_t, size_t> constant_positions = {};     // by ConstantId, in GeneratedProgram::constants
@@ -29,7 +30,7 @@ class GraphFunction {
   // `known`: the size symbols that have values when the function starts.
   GraphFunction(const ScheduledGraph& graph, const Graph& source, SharedParts& shared, std::vector<sym::Expr> known);
 
-  // The main graph: toroid_run. Temporaries of known size live in the call's arena, others are asked for when they are needed.
+  // The main graph: toroid_run, with the suffix. Temporaries of known size live in the call's arena, others are asked for when they are needed.
   std::string print_main();
   // A subgraph: `static int32_t graph_N(runtime, call, inputs, outputs)`.
   std::string print_subgraph(uint32_t index);
