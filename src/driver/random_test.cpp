@@ -118,6 +118,35 @@ graph(x: f32[s, 3], y: f64[40]) {
                       {{{"s", 2}}, {{"s", 301}}});
 }
 
+// In branches, and of a size that the values of a tensor decide.
+TEST(Random, WhereTheProgramBranches) {
+  const CompiledModel model = compiled(R"(sym u0 in [0, 1000] from data
+subgraph 0(x: f32[40]) {
+  y: f32[40] = aten::rand([40])
+  return y
+}
+subgraph 1(x: f32[40]) {
+  y: f32[40] = aten::rand([40])
+  z: f32[40] = aten::neg(y)
+  return z
+}
+graph(x: f32[40], p: bool[]) {
+  a: f32[40] = higher_order::cond(p, @0, @1, [x])
+  n: i64[u0, 1] = aten::nonzero(x)
+  b: f32[u0, 3] = aten::rand([u0, 3])
+  c: i64[u0] = aten::randperm(u0)
+  return a, b, c
+})");
+  Executable executable = model.load(2);
+  for (int64_t call = 0; call < 3; ++call) {
+    std::vector<double> x(40, 0.0);
+    for (int64_t i = 0; i < call * 13; ++i) x[static_cast<size_t>(i)] = 1;
+    const std::vector<HostTensor> inputs = {HostTensor::from_doubles(DType::F32, {40}, x),
+                                            HostTensor::from_ints(DType::Bool, {}, std::vector<int64_t>{call % 2})};
+    expect_equal_bytes(executable.run(inputs), evaluate(model.program, inputs, {.random = {0, static_cast<uint64_t>(call)}}));
+  }
+}
+
 TEST(Random, WrongElementsEndTheCall) {
   Executable executable = compiled("graph(x: f32[3]) {\n  y: f32[3] = aten::bernoulli(x)\n  return y\n}\n").load();
   try {
@@ -128,6 +157,22 @@ TEST(Random, WrongElementsEndTheCall) {
   }
   EXPECT_EQ(executable.run(std::vector<HostTensor>{HostTensor::from_doubles(DType::F32, {3}, std::vector<double>{0, 1, 1})})[0].to_doubles(),
             (std::vector<double>{0, 1, 1}));
+}
+
+// Vectors of 2, 4 and 8 64-bit lanes multiply by instructions of their own.
+TEST(Random, InstructionSetsDrawTheSame) {
+  const char* text = "graph() {\n  a: f32[1001] = aten::rand([1001])\n  b: i64[333] = aten::randint(1000000, [333])\n  return a, b\n}\n";
+  Executable best = compiled(text).load();
+  const std::vector<HostTensor> expected = best.run({});
+  for (const char* isa : {"baseline", "avx2"}) {
+    if (std::string_view(isa) == "avx2" && !__builtin_cpu_supports("avx2")) continue;
+    setenv("TOROID_ISA", isa, 1);
+    CompileSession session(false);
+    const CompiledModel model = session.compile(parse_text(text));
+    unsetenv("TOROID_ISA");
+    Executable executable = model.load();
+    expect_equal_bytes(executable.run({}), expected);
+  }
 }
 
 TEST(Random, CallsDifferAndSeedsRepeat) {

@@ -34,6 +34,7 @@ constexpr LibraryOp kLibraryOps[] = {
     {"random.poisson", random_kernels::poisson},
     {"random.binomial", random_kernels::binomial},
     {"random.gamma", random_kernels::gamma},
+    {"random.permutation", random_kernels::permutation},
 };
 
 }  // namespace

@@ -42,6 +42,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -60,10 +61,13 @@ struct LibraryOutput {
   std::span<const int64_t> sizes;
   std::byte* data;
 };
+// Runs body(begin, end), which must not throw, for pieces that cover [0, n).
+using ParallelFor = std::function<void(int64_t n, const std::function<void(int64_t begin, int64_t end)>& body)>;
 struct LibraryCall {
   std::span<const LibraryInput> inputs;
   std::span<const LibraryOutput> outputs;
   std::span<const double> attributes;
+  ParallelFor parallel_for = {};  // empty: one piece
 };
 
 // Throws Error{InvalidInput} for what the caller's numbers make impossible (a singular matrix without an `info`).

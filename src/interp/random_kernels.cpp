@@ -28,12 +28,12 @@ class Draws {
                             static_cast<uint64_t>(state[0]))
                  .low()) {}
 
-  // In (0, 1).
-  double uniform() {
+  uint64_t bits() {
     if (next_ % 2 == 0) block_ = philox_4x32_10(next_ / 2, 0, key_);
-    const uint64_t bits = next_++ % 2 == 0 ? block_.low() : block_.high();
-    return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
+    return next_++ % 2 == 0 ? block_.low() : block_.high();
   }
+  // In (0, 1).
+  double uniform() { return (static_cast<double>(bits() >> 12) + 0.5) * 0x1p-52; }
   double normal() {
     const double radius = std::sqrt(-2 * std::log(uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
@@ -51,10 +51,13 @@ void for_each_element(const LibraryCall& call, F f) {
   auto* out = reinterpret_cast<double*>(call.outputs[0].data);
   int64_t count = 1;
   for (int64_t size : call.outputs[0].sizes) count *= size;
-  for (int64_t i = 0; i < count; ++i) {
-    Draws draws(state, call.attributes[0], i);
-    out[i] = f(i, draws);
-  }
+  const auto run = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Draws draws(state, call.attributes[0], i);
+      out[i] = f(i, draws);
+    }
+  };
+  call.parallel_for ? call.parallel_for(count, run) : run(0, count);
 }
 
 const double* numbers_of(const LibraryInput& input) { return reinterpret_cast<const double*>(input.data); }
@@ -150,7 +153,9 @@ double gamma_of(double shape, Draws& draws) {
     const double root = 1 + c * x;
     if (root <= 0) continue;
     const double v = root * root * root;
-    if (std::log(draws.uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return std::max(kLeast, scale * d * v);
+    const double u = draws.uniform();
+    if (u < 1 - 0.0331 * (x * x) * (x * x)) return std::max(kLeast, scale * d * v);  // spares most logarithms
+    if (std::log(u) < 0.5 * x * x + d - d * v + d * std::log(v)) return std::max(kLeast, scale * d * v);
   }
 }
 
@@ -178,6 +183,18 @@ void binomial(const LibraryCall& call) {
 void gamma(const LibraryCall& call) {
   const double* shape = numbers_of(call.inputs[0]);
   for_each_element(call, [&](int64_t i, Draws& draws) { return gamma_of(shape[i], draws); });
+}
+
+// Fisher and Yates: each place takes one of those not yet taken.
+void permutation(const LibraryCall& call) {
+  Draws draws(reinterpret_cast<const int64_t*>(call.inputs.back().data), call.attributes[0], 0);
+  auto* out = reinterpret_cast<int64_t*>(call.outputs[0].data);
+  const int64_t n = call.outputs[0].sizes[0];
+  for (int64_t i = 0; i < n; ++i) out[i] = i;
+  for (int64_t i = 0; i + 1 < n; ++i) {
+    const auto rest = static_cast<unsigned __int128>(n - i);
+    std::swap(out[i], out[i + static_cast<int64_t>((draws.bits() * rest) >> 64)]);
+  }
 }
 
 }  // namespace toroid::random_kernels

@@ -3,6 +3,7 @@
 //   random.require    holds Bool [] (requirement)              I64 [] 0; throws when `holds` is false
 //   random.poisson    rate F64, state I64 [2] (stream)         F64 of rate's sizes
 //   random.binomial   count F64, p F64, state (stream)         F64
+//   random.permutation  state (stream)                       I64 [n]: 0 to n - 1 in random order
 //   random.gamma      shape F64, state (stream)                F64: shape's standard gamma, at least the least normal number
 //
 // Element i draws from Philox blocks of a key of its own: block (i + 2^40 * stream, call) under the seed, as in
@@ -29,6 +30,7 @@ void require(const LibraryCall& call);
 void poisson(const LibraryCall& call);
 void binomial(const LibraryCall& call);
 void gamma(const LibraryCall& call);
+void permutation(const LibraryCall& call);
 
 }  // namespace random_kernels
 }  // namespace toroid

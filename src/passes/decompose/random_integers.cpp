@@ -118,7 +118,6 @@ std::vector<Tensor> random_from(Decomposer& d, const Args& a) {
   return {d.b.cast(uniform_integer(d, x.sizes(), from, sym::Expr(count)), x.dtype())};
 }
 
-// The order of random keys. Two of 63 bits hardly ever agree; then the sort, which is stable, decides.
 std::vector<Tensor> randperm(Decomposer& d, const Args& a) {
   refuse_generator(a);
   const sym::Expr n = a.integer("n");
@@ -128,8 +127,10 @@ std::vector<Tensor> randperm(Decomposer& d, const Args& a) {
     const int64_t most = is_floating(dtype) ? exact_integers(dtype) + 1 : greatest(dtype);
     require(n.value() <= most, "n cannot be greater than {} for {}", most, to_string(dtype));
   }
-  const Tensor keys = d.b.binary(ScalarOp::ShiftRight, RandomBits(d, {n}).low(), Scalar(sym::Expr(1)));
-  return {d.b.cast(d.b.sort(keys, 0, false, true).second, dtype)};
+  const int64_t stream = stream_of(d);
+  const Tensor order = d.b.library("random.permutation", {d.b.random_state()}, {{.dtype = DType::I64, .sizes = {n}}},
+                                   {Scalar(sym::Expr(stream))})[0];
+  return {d.b.cast(order, dtype)};
 }
 
 // ---- bernoulli, geometric -----------------------------------------------------------------------------------------------
