@@ -349,6 +349,25 @@ TEST(Dropout, OfNothingAndOfEverything) {
   EXPECT_TRUE(y[3] == 0 && std::signbit(y[3]));
 }
 
+// Equal scores give each of two values half of the weight; what stays is doubled.
+TEST(Dropout, OfAttentionByAMask) {
+  const auto results = drawn(
+      "  q: f32[1, 2, 1] = aten::zeros([1, 2, 1])\n  v: f32[1, 2, 1] = constant(0)\n  m: bool[1, 2, 2] = constant(1)\n"
+      "  y: f32[1, 2, 1], w: f32[1, 2, 2] = aten::_scaled_dot_product_attention_math(q, q, v, none, 0.5, False, m)",
+      "y, w", {1, 0}, "constant 0 \"v\": f32[1, 2, 1] = [1, 3]\nconstant 1 \"m\": bool[1, 2, 2] = [true, false, true, true]\n");
+  EXPECT_EQ(results[0].to_doubles(), (std::vector<double>{1, 4}));
+  EXPECT_EQ(results[1].to_doubles(), (std::vector<double>{0.5, 0, 0.5, 0.5}));
+}
+
+TEST(Dropout, OfAttentionKeepsTheMean) {
+  const auto results = drawn(
+      "  q: f32[4, 50, 1] = aten::zeros([4, 50, 1])\n  v: f32[4, 50, 1] = aten::ones([4, 50, 1])\n"
+      "  y: f32[4, 50, 1] = aten::scaled_dot_product_attention(q, q, v, none, 0.5)",
+      "y");
+  EXPECT_NEAR(mean_of(results[0].to_doubles()), 1, 0.05);
+  EXPECT_GT(variance_of(results[0].to_doubles()), 0.005);
+}
+
 TEST(Rrelu, SlopesAreRandomInTraining) {
   const auto results = drawn(
       "  x: f32[4000] = aten::full([4000], -2.0)\n  n: f32[4000] = aten::zeros([4000])\n"
