@@ -76,11 +76,6 @@ class Eager {
   uint64_t executed_ = 0;
 };
 
-// The types of an operator's results, symbolic sizes and all: "f32[s0, 3]". Empty when it needs a guard on the sizes.
-std::vector<std::string> result_types(const std::vector<Symbol>& symbols,
-                                      const std::vector<std::pair<std::string, std::string>>& operand_types,
-                                      const std::string& call);
-
 // What the program gives in a run: its outputs, then what its inputs hold afterwards where it wrote to them.
 struct EagerResult {
   std::vector<HostTensor> outputs;

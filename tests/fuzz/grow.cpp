@@ -1,9 +1,11 @@
 #include "fuzz/grow.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <set>
 
+#include "fuzz/one_operator.h"
 #include "support/error.h"
 
 namespace toroid::fuzz {
@@ -197,6 +199,36 @@ std::string Grower::some_dims(const Value& x) {
   return fmt::format("[{}]", fmt::join(dims, ", "));
 }
 
+// An earlier operator again, with another number, flag or operand: nearly equal operators must not be taken for equal.
+MaybeCall Grower::twin() {
+  const Node& node = random.pick(program_.nodes);
+  std::string call = node.call;
+  // Their operands were chosen with care: no ties, no index twice, no shift beyond the width.
+  for (const char* part : {"topk", "index_copy", "shift"}) {
+    if (call.find(part) != std::string::npos) return std::nullopt;
+  }
+  std::vector<std::pair<size_t, std::string>> changes;  // where, and the word that is there
+  for (size_t i = call.find('('); i < call.size();) {
+    size_t end = i;
+    while (end < call.size() && (std::isalnum(static_cast<unsigned char>(call[end])) != 0 || call[end] == '_')) ++end;
+    if (end > i) changes.emplace_back(i, call.substr(i, end - i));
+    i = std::max(end, i + 1);
+  }
+  const auto& [place, word] = random.pick(changes);
+  std::string other = word;
+  if (word == "true" || word == "false") {
+    other = word == "true" ? "false" : "true";
+  } else if (word.find_first_not_of("0123456789") == std::string::npos) {
+    other = std::to_string(random.below(4));
+  } else if (word[0] == 'v' && word.find_first_not_of("0123456789", 1) == std::string::npos) {
+    const auto old = std::find_if(values_.begin(), values_.end(), [&](const Value& v) { return v.name == word; });
+    const Value* found = pick([&](const Value& v) { return v.dtype == old->dtype && v.sizes == old->sizes; });
+    other = found->name;
+  }
+  call.replace(place, word.size(), other);
+  return Call{call, static_cast<int>(node.results.size())};
+}
+
 bool Grower::try_call(const Call& call) {
   Node node;
   node.call = call.text;
@@ -303,7 +335,8 @@ Program Grower::grow() {
       if ((point -= row.weight) > 0) continue;
       try {
         if (random.chance(0.03)) fresh(some_dtype(), some_shape());
-        if (const MaybeCall call = row.make(*this)) try_call(*call);
+        const bool again = !program_.nodes.empty() && random.chance(0.12);
+        if (const MaybeCall call = again ? twin() : row.make(*this)) try_call(*call);
       } catch (const Error&) {
         // An operand would be too large.
       }

@@ -61,6 +61,7 @@ class Grower {
   DType some_dtype();
   std::string kind_for(DType dtype);
   std::vector<std::string> some_strides(const std::vector<int64_t>& sizes, bool& overlaps);
+  MaybeCall twin();
   bool try_call(const Call& call);
   void choose_outputs();
   void drop_unused_inputs();
@@ -80,5 +81,6 @@ struct OperatorRow {
   std::function<MaybeCall(Grower&)> make;
 };
 const std::vector<OperatorRow>& operator_table();
+std::vector<OperatorRow> moving_operators();  // the part of it in moving_operators.cpp
 
 }  // namespace toroid::fuzz

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "fuzz/eager.h"
+#include "fuzz/one_operator.h"
 #include "support/error.h"
 
 namespace toroid::fuzz {
