@@ -184,6 +184,13 @@ MaybeCall reduce(Grower& g) {
   return Call{fmt::format("aten::{}({}, {}{})", g.random.pick(names), x->name, dims, keep)};
 }
 
+// Several stages over several axes, which do not always lie in a row.
+MaybeCall logsumexp(Grower& g) {
+  const Value* x = g.pick(has_dims(is_float, 2));
+  if (x == nullptr) return std::nullopt;
+  return Call{fmt::format("aten::logsumexp({}, {}, {})", x->name, g.some_dims(*x), g.flag())};
+}
+
 MaybeCall reduce_all(Grower& g) {
   const Value* x = g.pick(is_number);
   if (x == nullptr) return std::nullopt;
@@ -323,6 +330,7 @@ std::vector<OperatorRow> computing_operators() {
       {1, arange},
       {1, left_or_right_shift},
       {12, reduce},
+      {4, logsumexp},
       {3, reduce_all},
       {4, arg_reduce},
       {4, softmax},
