@@ -60,17 +60,24 @@ MaybeCall scaled_add(Grower& g) {
 MaybeCall with_number(Grower& g) {
   const Value* x = g.pick(is_number);
   if (x == nullptr) return std::nullopt;
-  // What a compiler may simplify, but for NaN, infinities and the sign of zero.
-  if (x->is_float() && g.random.chance(0.25)) {
-    return Call{g.random.pick(
-        {fmt::format("aten::mul.Scalar({}, 0.0)", x->name), fmt::format("aten::add.Scalar({}, 0.0)", x->name),
-         fmt::format("aten::sub.Tensor({0}, {0})", x->name), fmt::format("aten::mul.Scalar({}, -1)", x->name),
-         fmt::format("aten::pow.Tensor_Scalar({}, 0)", x->name), fmt::format("aten::eq.Tensor({0}, {0})", x->name)})};
-  }
   const std::string op =
       g.random.pick({"add.Scalar", "sub.Scalar", "mul.Scalar", "mul.Scalar", "rsub.Scalar", "eq.Scalar", "ne.Scalar",
                      "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "clamp_min", "clamp_max"});
   return Call{fmt::format("aten::{}({}, {})", op, x->name, g.number_for(*x))};
+}
+
+// What looks as if it could be simplified, but for NaN, infinities and the sign of zero.
+MaybeCall identity(Grower& g) {
+  const Value* x = g.pick(is_float);
+  if (x == nullptr) return std::nullopt;
+  switch (g.random.below(6)) {
+    case 0:
+    case 1: return Call{fmt::format("aten::mul.Scalar({}, {})", x->name, g.random.pick({"0.0", "0", "-1", "1"}))};
+    case 2: return Call{fmt::format("aten::add.Scalar({}, 0.0)", x->name)};
+    case 3: return Call{fmt::format("aten::sub.Tensor({0}, {0})", x->name)};
+    case 4: return Call{fmt::format("aten::pow.Tensor_Scalar({}, 0)", x->name)};
+    default: return Call{fmt::format("aten::eq.Tensor({0}, {0})", x->name)};
+  }
 }
 
 MaybeCall divide(Grower& g) {
@@ -319,6 +326,7 @@ std::vector<OperatorRow> computing_operators() {
       {3, mixed},
       {2, scaled_add},
       {5, with_number},
+      {6, identity},
       {5, divide},
       {2, power},
       {4, where},
