@@ -214,7 +214,7 @@ MaybeCall Grower::twin() {
     if (end > i) changes.emplace_back(i, call.substr(i, end - i));
     i = std::max(end, i + 1);
   }
-  const auto& [place, word] = random.pick(changes);
+  const auto& [place, word] = random.chance(0.3) ? changes.back() : random.pick(changes);
   std::string other = word;
   if (word == "true" || word == "false") {
     other = word == "true" ? "false" : "true";
