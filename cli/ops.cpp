@@ -19,11 +19,11 @@ namespace {
 void list_supported() {
   size_t supported = 0, known = 0;
   for (std::string_view name : schema_names()) {
-    const bool is_supported = find_decomposition(*find_schema(name)) != nullptr;
-    if (is_supported) fmt::print("{}\n", name);
+    const bool has_meaning = toroid::is_supported(*find_schema(name));
+    if (has_meaning) fmt::print("{}\n", name);
     if (!name.starts_with("aten::")) continue;
     ++known;
-    if (is_supported) ++supported;
+    if (has_meaning) ++supported;
   }
   fmt::print("{} of the {} overloads of ATen that an exported program can hold are supported\n", supported, known);
 }
@@ -31,7 +31,7 @@ void list_supported() {
 bool is_supported(const OperatorUse& use) {
   if (use.op.starts_with("higher_order::")) return use.is_known;
   const Schema* schema = find_schema(use.op);
-  return schema != nullptr && find_decomposition(*schema) != nullptr;
+  return schema != nullptr && toroid::is_supported(*schema);
 }
 
 std::string describe(const Provenance& place) {

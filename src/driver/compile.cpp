@@ -139,7 +139,7 @@ Toolchain& CompileSession::toolchain() {
 }
 
 Program CompileSession::import(const std::filesystem::path& path) {
-  return import_pt2(path, {.is_supported = [](const Schema& schema) { return find_decomposition(schema) != nullptr; }});
+  return import_pt2(path, {.is_supported = is_supported});
 }
 
 CompiledModel CompileSession::compile_file(const std::filesystem::path& path, const CompileModelOptions& options) {

@@ -10,6 +10,7 @@
 #include "graph/text_names.h"
 #include "graph/type_rules.h"
 #include "passes/dead_code.h"
+#include "passes/decompose/complex.h"
 #include "passes/decompose/functionalize.h"
 #include "support/error.h"
 
@@ -82,6 +83,11 @@ bool reshapes_in_place(const TensorType& argument, const TensorType& result) {
   return is_contiguous(argument) || !is_contiguous(result) || argument.sizes == result.sizes;
 }
 
+Decomposition decomposition_of(const Graph& graph, const Node& node) {
+  const Schema& schema = *std::get<Aten>(node.op).schema;
+  return has_complex_values(graph, node) ? find_complex_decomposition(schema) : find_decomposition(schema);
+}
+
 std::string describe(const Provenance& provenance, std::string_view op, std::string_view name) {
   std::string text = fmt::format("compiling node '{}' ({})", name, op);
   if (!provenance.module.empty()) text += fmt::format(" of {}", provenance.module);
@@ -109,7 +115,10 @@ class GraphDecomposer {
   void run() {
     for (size_t i = 1; i < source_.provenances().size(); ++i) target_.add_provenance(source_.provenances()[i]);
     for (size_t i = 0; i < source_.num_nodes(); ++i) decompose_node(NodeId{static_cast<uint32_t>(i)});
-    for (ValueId output : source_.outputs) target_.outputs.push_back(read(output).id());
+    for (ValueId output : source_.outputs) {
+      require_real_boundary(source_.type(output), "output", model_value(output).name);
+      target_.outputs.push_back(read(output).id());
+    }
     for (const SymbolBinding& binding : source_.bindings)
       target_.bindings.push_back({binding.expr, read(binding.value).id()});
   }
@@ -151,12 +160,14 @@ class GraphDecomposer {
     builder_.set_provenance(node.provenance, is_plain_name(hint) ? hint + "_t" : "t");
     if (const auto* input = std::get_if<Input>(&node.op)) {
       builder_.set_provenance(node.provenance, hint);
+      require_real_boundary(model_value(node.outputs[0]).type, "input", hint);
       const Tensor value = builder_.emit(*input, {}, {model_value(node.outputs[0]).type})[0];
       target_.inputs.push_back(value.id());
       const ViewId view = memory_.allocate(value);
       inputs_.emplace(input->index, view);
       define(node.outputs[0], view);
     } else if (const auto* constant = std::get_if<Constant>(&node.op)) {
+      require_real_boundary(model_value(node.outputs[0]).type, "constant", hint);
       auto [slot, is_new] = constants_.try_emplace(constant->id, ViewId{});
       if (is_new)
         slot->second = memory_.allocate(builder_.constant(constant->id, model_value(node.outputs[0]).type, hint));
@@ -184,8 +195,10 @@ class GraphDecomposer {
   }
 
   std::vector<Tensor> apply(Builder& b, NodeId id, std::vector<Tensor> inputs, Decomposer& d) {
-    const Aten& aten = std::get<Aten>(source_.node(id).op);
-    const Decomposition function = find_decomposition(*aten.schema);
+    const Node& node = source_.node(id);
+    const Aten& aten = std::get<Aten>(node.op);
+    for (ValueId input : node.inputs) d.argument_dtypes.push_back(source_.type(input).dtype);
+    const Decomposition function = decomposition_of(source_, node);
     TOROID_CHECK(function != nullptr, "{} has no decomposition", aten.schema->name);
     return function(d, Args(b, *aten.schema, aten.arguments, std::move(inputs)));
   }
@@ -366,8 +379,9 @@ class GraphDecomposer {
   }
 
   void check_type(const Schema& schema, const TensorType& got, const TensorType& recorded) const {
-    if (may_agree(got, recorded) || is_one_of(schema.name, kRecordedWrongly)) return;
-    const TensorType plain{.dtype = recorded.dtype, .sizes = recorded.sizes};
+    const TensorType plain = is_complex(recorded.dtype) ? type_of_pairs(recorded)
+                                                        : TensorType{.dtype = recorded.dtype, .sizes = recorded.sizes};
+    if (may_agree(got, plain) || is_one_of(schema.name, kRecordedWrongly)) return;
     throw Error(ErrorKind::Internal,
                 fmt::format("{} gives {}, but the model records {}", schema.name, to_string(got), to_string(plain)))
         .help("please report this together with the model; a wrong decomposition is toroid's fault");
@@ -484,8 +498,10 @@ std::vector<MissingOp> missing_ops(const Program& program) {
   auto visit = [&](const Graph& graph, bool is_main) {
     for (const Node& node : graph.nodes()) {
       const auto* aten = std::get_if<Aten>(&node.op);
-      if (aten == nullptr || find_decomposition(*aten->schema) != nullptr) continue;
-      std::vector<ProvenanceId>& places = missing[aten->schema->name];
+      if (aten == nullptr || decomposition_of(graph, node) != nullptr) continue;
+      const bool is_of_complex = find_decomposition(*aten->schema) != nullptr;
+      std::vector<ProvenanceId>& places =
+          missing[is_of_complex ? aten->schema->name + " of complex tensors" : aten->schema->name];
       if (is_main) places.push_back(node.provenance);
     }
   };

@@ -85,6 +85,8 @@ struct Decomposer {
   // New values of arguments that the operator updates in place although its schema does not say so.
   std::vector<std::pair<std::string, Tensor>> writes = {};
   RandomStreams* streams = nullptr;  // null where nothing may be drawn
+  // Dtypes of the node's inputs as the model records them: complex.h has them as pairs. Empty for nodes made by toroid.
+  std::vector<DType> argument_dtypes = {};
   // The tensor passed as `parameter` holds `value` from now on. For the operator of the node itself: writes of an operator
   // applied through call() are dropped.
   void write(std::string_view parameter, Tensor value) { writes.emplace_back(parameter, value); }
@@ -181,6 +183,8 @@ std::vector<std::span<const DecompositionRow>> decomposition_families();  // all
 
 // The function that serves the operator called `schema_name` (any of its in-place, out or _copy spellings); null if none.
 Decomposition find_decomposition(const Schema& schema);
+// Whether there is one, or one for complex tensors (complex.h).
+bool is_supported(const Schema& schema);
 
 // The whole graph (and subgraphs) at core level. Needs a verified import-level program. Keeps inputs, outputs and names; where
 // the model records a result's type, the decomposed type must agree (a disagreement is toroid's fault, or the model's).

@@ -88,7 +88,7 @@ TEST(Pointwise, ComplexIsRefused) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Unsupported);
-    EXPECT_EQ(error.message(), "complex tensors (c64) are not supported");
+    EXPECT_EQ(error.message(), "input 'x' is complex (c64)");
   }
 }
 
