@@ -92,6 +92,26 @@ graph(x: f32[64, 1000], t: i64[64]) {
   y: f32[] = aten::cross_entropy_loss(x, t)
   return y
 })"},
+    // The forward and the backward pass are one kernel over rows; the weights' gradients are sums over columns.
+    {"layer_norm_and_gelu_with_their_gradients", "kernel kernel", R"(
+graph(x: f32[512, 256], w: f32[256], b: f32[256], g: f32[512, 256]) {
+  n: f32[512, 256], m: f32[512, 1], r: f32[512, 1] = aten::native_layer_norm(x, [256], w, b, 1e-05)
+  y: f32[512, 256] = aten::gelu(n)
+  gn: f32[512, 256] = aten::gelu_backward(g, n)
+  gx: f32[512, 256], gw: f32[256], gb: f32[256] = aten::native_layer_norm_backward(gn, x, [256], m, r, w, b, [true, true, true])
+  return y, gx, gw, gb
+})"},
+    {"gradient_of_pooling_and_relu", "kernel", R"(
+graph(x: f32[2, 8, 32, 32], g: f32[2, 8, 16, 16]) {
+  p: f32[2, 8, 32, 32] = aten::avg_pool2d_backward(g, x, [3, 3], [2, 2], [1, 1], false, true, none)
+  y: f32[2, 8, 32, 32] = aten::threshold_backward(p, x, 0)
+  return y
+})"},
+    {"gradient_of_max_pooling", "kernel", R"(
+graph(x: f32[2, 8, 32, 32], g: f32[2, 8, 16, 16], i: i64[2, 8, 16, 16]) {
+  y: f32[2, 8, 32, 32] = aten::max_pool2d_with_indices_backward(g, x, [2, 2], [2, 2], [0, 0], [1, 1], false, i)
+  return y
+})"},
     {"two_reductions_of_one_input", "kernel", R"(
 graph(x: f32[64, 1000]) {
   a: f32[64] = aten::sum.dim_IntList(x, [1])

@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "passes/decompose/decompose.h"
+#include "passes/decompose/output_mask.h"
+#include "passes/decompose/over_dims.h"
 #include "passes/decompose/precision.h"
 #include "support/error.h"
 
@@ -31,7 +33,9 @@ double scale_of(Tensor q, const Args& a) {
 
 void refuse_dropout(const Args& a) {
   if (a.number("dropout_p") == 0) return;
-  throw Error(ErrorKind::Unsupported, fmt::format("{} with dropout is not supported: on CPUs PyTorch itself does not drop in it", a.schema().name))
+  throw Error(
+      ErrorKind::Unsupported,
+      fmt::format("{} with dropout is not supported: on CPUs PyTorch itself does not drop in it", a.schema().name))
       .help("export the model in evaluation mode (model.eval()), or with aten::scaled_dot_product_attention");
 }
 
@@ -70,7 +74,8 @@ Tensor additive(Tensor mask, DType dtype) {
   return b.where(mask, b.scalar(dtype, 0.0), b.scalar(dtype, -std::numeric_limits<double>::infinity()));
 }
 
-AttentionInputs attention_inputs(const Args& a, std::string_view mask_name) {
+// `adds_truth`: a Bool mask adds 1 where it is true, as other numbers would.
+AttentionInputs attention_inputs(const Args& a, std::string_view mask_name, bool adds_truth = false) {
   AttentionInputs in;
   in.q = a.tensor("query");
   in.k = a.tensor("key");
@@ -88,7 +93,8 @@ AttentionInputs attention_inputs(const Args& a, std::string_view mask_name) {
   auto batch_of = [](Tensor x) { return Sizes(x.sizes().begin(), x.sizes().end() - 2); };
   in.batch = b.broadcast(b.broadcast(batch_of(in.q), batch_of(in.k)), batch_of(in.v));
   if (a.has(mask_name)) {
-    Tensor mask = additive(a.tensor(mask_name), in.q.dtype());
+    Tensor given = a.tensor(mask_name);
+    Tensor mask = adds_truth ? b.cast(given, in.q.dtype()) : additive(given, in.q.dtype());
     const sym::Expr rows = in.q.size(-2), columns = in.k.size(-2);
     Sizes sizes = in.batch;
     sizes.insert(sizes.end(), {rows, columns});
@@ -130,7 +136,8 @@ std::vector<Tensor> attend_with_dropout(Decomposer& d, const AttentionInputs& in
   // A row that may look at nothing gives zeros.
   const Tensor weights = d.b.cast(d.call1("aten::_safe_softmax", {scores_of(in), -1}), in.v.dtype());
   const Tensor kept = d.call1("aten::dropout", {weights, p, true});
-  return {from_four_dims(d.b.cast(d.b.matmul(wide(kept), wide(in.v)), in.v.dtype()), in.batch), from_four_dims(kept, in.batch)};
+  return {from_four_dims(d.b.cast(d.b.matmul(wide(kept), wide(in.v)), in.v.dtype()), in.batch),
+          from_four_dims(kept, in.batch)};
 }
 
 std::vector<Tensor> scaled_dot_product_attention(Decomposer& d, const Args& a) {
@@ -139,12 +146,13 @@ std::vector<Tensor> scaled_dot_product_attention(Decomposer& d, const Args& a) {
   return {attend(in)};
 }
 
-// The form that keeps the weights; `dropout_mask` says which stay, instead of chance.
+// The form that keeps the weights; `dropout_mask` says which stay, instead of chance. A Bool mask is added as numbers are.
 std::vector<Tensor> attention_math(Decomposer& d, const Args& a) {
-  const AttentionInputs in = attention_inputs(a, "attn_mask");
+  const AttentionInputs in = attention_inputs(a, "attn_mask", /*adds_truth=*/true);
   const double p = a.number("dropout_p");
-  if (!a.has("dropout_mask")) return attend_with_dropout(d, in, p);
+  if (!a.has("dropout_mask") && p != 0) return attend_with_dropout(d, in, p);
   const Tensor all = d.b.cast(d.call1("aten::_safe_softmax", {scores_of(in), -1}), in.v.dtype());
+  if (!a.has("dropout_mask")) return {attend(in), from_four_dims(all, in.batch)};
   Sizes sizes = in.batch;
   sizes.insert(sizes.end(), all.sizes().end() - 2, all.sizes().end());
   const Tensor keep = to_four_dims(d.b.expand(d.b.cast(a.tensor("dropout_mask"), DType::Bool), sizes), in.batch);
@@ -159,27 +167,95 @@ std::vector<Tensor> flash_attention_for_cpu(Decomposer&, const Args& a) {
   return {attend(in), log_sum_exp(in)};
 }
 
-// With P the attention weights, recomputed from the kept log-sums:
-//   dV = P^T dO      dS = P (dO V^T - sum(dO * O))      dQ = scale dS K      dK = scale dS^T Q
-std::vector<Tensor> flash_attention_for_cpu_backward(Decomposer& d, const Args& a) {
+// ---- what the fused kernels of other devices keep -------------------------------------------------------------------
+
+// Log-sums in the size that the kernel allocates: none when nobody wants them, or more rows than there are queries.
+Tensor sized_log_sums(Tensor log_sums, const TensorType& recorded) {
+  Builder& b = log_sums.builder();
+  const sym::Expr rows = log_sums.size(-1), size = recorded.sizes.empty() ? rows : recorded.sizes.back();
+  if (recorded.rank() == log_sums.rank() && sym::known_eq(size, rows)) return log_sums;
+  if (size.is_const(0) || recorded.rank() != log_sums.rank()) return b.full(recorded.sizes, recorded.dtype, 0.0);
+  Sizes low(log_sums.sizes().size(), 0), high = low;
+  high.back() = size - rows;
+  return b.pad(log_sums, low, high, std::numeric_limits<double>::infinity());
+}
+
+// The result, its log-sums, and what only dropout, debugging or ragged batches need: zeros as the model records them.
+std::vector<Tensor> fused_attention(Decomposer& d, const Args& a) {
   refuse_dropout(a);
   Builder& b = d.b;
-  const AttentionInputs in = attention_inputs(a, "attn_mask");
-  Tensor grad = wide(a.tensor("grad_out")), out = wide(a.tensor("out"));
-  Tensor q = wide(in.q), k = wide(in.k), v = wide(in.v);
+  const AttentionInputs in = attention_inputs(a, "attn_bias");
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < a.schema().results.size(); ++i) {
+    const std::string_view name = a.schema().results[i].name;
+    const bool is_known = i < d.recorded.size();
+    if (name == "output") {
+      results.push_back(attend(in));
+    } else if (name == "logsumexp" || name == "log_sumexp") {
+      Tensor log_sums = log_sum_exp(in);
+      results.push_back(is_known ? sized_log_sums(log_sums, d.recorded[i]) : log_sums);
+    } else if (name == "max_q" || name == "max_k") {
+      results.push_back(b.scalar(DType::I64, (name == "max_q" ? in.q : in.k).size(-2)));
+    } else {
+      results.push_back(is_known ? b.full(d.recorded[i].sizes, d.recorded[i].dtype, sym::Expr(0)) : Tensor());
+    }
+  }
+  return results;
+}
+
+// ---- gradients ------------------------------------------------------------------------------------------------------
+
+// With P the attention weights, recomputed from the kept log-sums:
+//   dV = P^T dO      dS = P (dO V^T - sum(dO * O))      dQ = scale dS K      dK = scale dS^T Q      dmask = dS
+std::vector<Tensor> attention_gradients(Decomposer& d, const Args& a, const AttentionInputs& in, Tensor grad) {
+  Builder& b = d.b;
+  grad = to_four_dims(wide(grad), in.batch);
+  Tensor out = to_four_dims(wide(a.tensor("out")), in.batch);
+  Tensor q = wide(in.q), k = wide(in.k), v = wide(in.v), log_sums = wide(a.tensor("logsumexp"));
   auto transposed = [&](Tensor x) { return b.transpose(x, -1, -2); };
-  Tensor weights = b.unary(ScalarOp::Exp, scores_of(in) - b.unsqueeze(wide(a.tensor("logsumexp")), -1));
+  log_sums = b.slice(log_sums, -1, 0, q.size(-2));  // kernels may keep more rows
+  log_sums = b.reshape(log_sums, {q.size(0), q.size(1), q.size(2), 1});
+  Tensor weights = b.unary(ScalarOp::Exp, scores_of(in) - log_sums);
   Tensor row = b.keep(b.sum(grad * out, {-1}), {-1});
-  Tensor scores = weights * (b.matmul(grad, transposed(v)) - row) * in.scale;
-  return {b.cast(b.matmul(scores, k), in.q.dtype()), b.cast(b.matmul(transposed(scores), q), in.k.dtype()),
-          b.cast(b.matmul(transposed(weights), grad), in.v.dtype())};
+  Tensor of_scores = weights * (b.matmul(grad, transposed(v)) - row), scaled = of_scores * in.scale;
+  return {b.cast(b.matmul(scaled, k), in.q.dtype()), b.cast(b.matmul(transposed(scaled), q), in.k.dtype()),
+          b.cast(b.matmul(transposed(weights), grad), in.v.dtype()), of_scores};
+}
+
+std::vector<Tensor> fused_attention_backward(Decomposer& d, const Args& a) {
+  refuse_dropout(a);
+  const bool has_bias_name = has_parameter(a, "attn_bias");
+  const std::string_view mask_name = has_bias_name ? "attn_bias" : "attn_mask";
+  const AttentionInputs in = attention_inputs(a, mask_name);
+  Tensor grad = a.tensor(has_parameter(a, "grad_out_") ? "grad_out_" : "grad_out");
+  std::vector<Tensor> gradients = attention_gradients(d, a, in, grad);
+  Tensor of_scores = gradients[3];
+  gradients.resize(a.schema().results.size());
+  if (!has_parameter(a, "grad_input_mask")) return gradients;
+  if (is_wanted(a, "grad_input_mask", 3) && a.has(mask_name)) {
+    Tensor bias = a.tensor(mask_name);
+    gradients[3] = d.b.cast(d.call1("aten::sum_to_size", {of_scores, bias.sizes()}), bias.dtype());
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    if (!is_wanted(a, "grad_input_mask", i)) gradients[i] = {};
+  }
+  return gradients;
 }
 
 constexpr DecompositionRow kRows[] = {
     {"aten::scaled_dot_product_attention", scaled_dot_product_attention},
     {"aten::_scaled_dot_product_attention_math", attention_math},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_attention_for_cpu_backward},
+    {"aten::_scaled_dot_product_attention_math_for_mps", attention_math},
+    {"aten::_scaled_dot_product_flash_attention", fused_attention},
+    {"aten::_scaled_dot_product_efficient_attention", fused_attention},
+    {"aten::_scaled_dot_product_cudnn_attention", fused_attention},
+    {"aten::_scaled_dot_product_fused_attention_overrideable", fused_attention},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", fused_attention_backward},
+    {"aten::_scaled_dot_product_flash_attention_backward", fused_attention_backward},
+    {"aten::_scaled_dot_product_efficient_attention_backward", fused_attention_backward},
+    {"aten::_scaled_dot_product_cudnn_attention_backward", fused_attention_backward},
+    {"aten::_scaled_dot_product_fused_attention_overrideable_backward", fused_attention_backward},
 };
 
 }  // namespace

@@ -1,16 +1,16 @@
-// Connectionist temporal classification: the probability of a target over all its alignments with the input.
+// Connectionist temporal classification: the loss of all alignments of a target with a sequence, and its gradient.
 //
-// The target l1 l2 … is read with blanks between, _ l1 _ l2 _ …, 2S + 1 states. With log probabilities y[t, n, c],
+// A target a b becomes the states _ a _ b _ with blanks between (L = 2S + 1 of them). alpha[t, s] is the log-probability of
+// all ways to be in state s at time t, beta[t, s] that of all ways to go on from there:
 //
-//   alpha[0, s] = y[0, state s] for s < 2
-//   alpha[t, s] = log(exp alpha[t-1, s] + exp alpha[t-1, s-1] + exp alpha[t-1, s-2] if allowed) + y[t, state s]
-//   loss = -log(exp alpha[T-1, 2S] + exp alpha[T-1, 2S-1])
+//   alpha[t, s] = log p[t, s] + logsumexp(alpha[t-1, s], alpha[t-1, s-1], alpha[t-1, s-2] if state s-2 may be skipped)
+//   loss = -logsumexp(alpha[end, last], alpha[end, last - 1])
+//   d loss / d log p[t, c] = p[t, c] - sum over states s of class c of exp(alpha + beta - log p[t, s] + loss)
 //
-// where a state may be reached from two before it unless it is a blank or the label two before it. Steps are unrolled.
-// Graves et al., "Connectionist Temporal Classification", ICML 2006.
-#include <algorithm>
+// Time is unrolled; within a step all samples and states are computed together.
 #include <limits>
 
+#include "passes/decompose/decompose.h"
 #include "passes/decompose/formula.h"
 #include "passes/decompose/index_tensors.h"
 #include "passes/decompose/literal.h"
@@ -23,137 +23,220 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// log(exp a + exp b), -inf where both are.
-Tensor log_add(Tensor a, Tensor b) {
-  Tensor larger = maximum(a, b);
-  Tensor finite = where(eq(larger, -kInfinity), 0, larger);
-  return log(exp(a - finite) + exp(b - finite)) + finite;
-}
-
-struct Problem {
+struct Alignment {
   Tensor log_probs;                      // [T, N, C], wide
-  Tensor targets;                        // [N, S], I64
-  Tensor input_lengths, target_lengths;  // [N], I64
-  int64_t blank = 0;
+  Tensor input_lengths, target_lengths;  // I64 [N]
+  Tensor labels;                         // I64 [N, L]: the class of each state
+  Tensor may_skip;                       // Bool [N, L]: the state two before is another class, and neither is blank
+  Tensor exists;                         // Bool [N, L]
+  Tensor of_states;                      // [T, N, L]: log-probabilities of the states' classes
+  int64_t steps;
+  sym::Expr states;
+  bool was_batched;
 };
 
-// Lengths are numbers or tensors.
-Tensor lengths_of(Decomposer& d, const Args& a, std::string_view name) {
-  const Argument& argument = a.raw(name);
-  if (std::holds_alternative<InputRef>(argument)) return d.b.cast(a.tensor(name), DType::I64);
-  const Dims lengths = a.dims(name);
-  return literal(d, {static_cast<int64_t>(lengths.size())}, lengths);
+// [N], from a list of integers or a tensor.
+Tensor lengths_of(Decomposer& d, const Args& a, std::string_view name, sym::Expr batch) {
+  const bool is_list = !std::holds_alternative<InputRef>(a.raw(name));
+  if (!is_list) return d.b.reshape(d.b.cast(a.tensor(name), DType::I64), {batch});
+  const Dims values = a.dims(name);
+  return literal(d, {static_cast<int64_t>(values.size())}, values);
 }
 
-Problem problem_of(Decomposer& d, const Args& a) {
+// [N, S]; concatenated targets are taken apart. What lies beyond a target's length may be anything in bounds.
+Tensor padded_targets(Tensor targets, Tensor lengths, sym::Expr longest) {
+  Builder& b = targets.builder();
+  const sym::Expr batch = lengths.size(0);
+  Tensor place = b.unsqueeze(b.arange(longest), 0);
+  if (targets.rank() == 1) {
+    Tensor starts = b.scan(ScanOp::Sum, lengths, 0)[0] - lengths;
+    place = place + b.unsqueeze(starts, 1);
+    return b.gather(targets, {b.binary(ScalarOp::Min, place, Scalar(targets.numel() - 1))});
+  }
+  return b.gather(targets, {positions(b, batch, 0, 2), b.binary(ScalarOp::Min, place, Scalar(targets.size(1) - 1))});
+}
+
+// [N, L] moved by `by` states towards later ones (or earlier ones when negative); `fill` moves in.
+Tensor moved(Tensor x, int64_t by, Scalar fill) {
+  Builder& b = x.builder();
+  const int64_t distance = std::abs(by);
+  Sizes low = {0, by > 0 ? distance : 0}, high = {0, by > 0 ? 0 : distance};
+  return b.slice(b.pad(x, low, high, fill), 1, by > 0 ? 0 : distance, x.size(1));
+}
+
+// `longest` is the number of labels that states are made for.
+Alignment align(Decomposer& d, const Args& a, sym::Expr longest) {
   Builder& b = d.b;
-  Problem p;
-  p.log_probs = wide(a.tensor("log_probs"));
-  p.targets = b.cast(a.tensor("targets"), DType::I64);
-  p.input_lengths = lengths_of(d, a, "input_lengths");
-  p.target_lengths = lengths_of(d, a, "target_lengths");
-  p.blank = a.constant("blank");
-  if (p.log_probs.rank() == 2) {  // a single sequence
-    p.log_probs = b.unsqueeze(p.log_probs, 1);
-    p.targets = b.unsqueeze(p.targets, 0);
-    p.input_lengths = b.reshape(p.input_lengths, {1});
-    p.target_lengths = b.reshape(p.target_lengths, {1});
+  Alignment al;
+  Tensor log_probs = wide(a.tensor("log_probs")), targets = b.cast(a.tensor("targets"), DType::I64);
+  al.was_batched = log_probs.rank() == 3;
+  if (!al.was_batched) log_probs = b.unsqueeze(log_probs, 1);
+  if (log_probs.rank() != 3 || !log_probs.size(0).is_const()) {
+    throw Error(ErrorKind::Unsupported, fmt::format("{} over a sequence of symbolic length", a.schema().name))
+        .help("export the model with a fixed sequence length");
   }
-  if (p.log_probs.rank() != 3 || !p.log_probs.size(0).is_const()) {
-    throw Error(ErrorKind::Unsupported, fmt::format("{} over inputs of symbolic length", a.schema().name))
-        .help("export the model with a fixed length of the input");
+  al.log_probs = log_probs;
+  al.steps = log_probs.size(0).value();
+  const sym::Expr batch = log_probs.size(1);
+  al.input_lengths = lengths_of(d, a, "input_lengths", batch);
+  al.target_lengths = lengths_of(d, a, "target_lengths", batch);
+  al.states = longest * 2 + 1;
+  const sym::Expr blank = a.integer("blank");
+
+  Tensor s = b.unsqueeze(b.arange(al.states), 0), length = b.unsqueeze(al.target_lengths, 1);
+  al.exists = s <= Term(length * number_like(length, Scalar(sym::Expr(2))));
+  if (longest.is_const(0) || targets.numel().is_const(0)) {
+    al.labels = b.full({batch, al.states}, DType::I64, blank);
+  } else {
+    Tensor number = b.binary(ScalarOp::FloorDiv, s, Scalar(sym::Expr(2)));  // of the label of an odd state
+    Tensor is_label = eq(b.binary(ScalarOp::Mod, s, Scalar(sym::Expr(2))), 1) & (number < Term(length));
+    Tensor safe = b.binary(ScalarOp::Min, number, Scalar(longest - 1));
+    Tensor padded = padded_targets(targets, al.target_lengths, longest);
+    Tensor own = b.gather(padded, {positions(b, batch, 0, 2), safe});
+    al.labels = b.where(is_label, own, b.scalar(DType::I64, blank));
   }
-  if (p.log_probs.size(0).is_const(0)) throw Error(ErrorKind::InvalidModel, "ctc_loss over an empty input");
-  if (p.targets.rank() == 1) {
-    // All targets behind each other. None is longer than all of them together.
-    const sym::Expr total = p.targets.size(0), count = p.target_lengths.size(0);
-    sym::Expr longest = total;
-    if (const auto known = constant_integers(d, p.target_lengths); known && !known->empty())
-      longest = *std::max_element(known->begin(), known->end());
-    Tensor ends = b.scan(ScanOp::Sum, p.target_lengths, 0)[0];
-    Tensor place = b.unsqueeze(ends - p.target_lengths, 1) + b.unsqueeze(b.iota({longest}, 0), 0);
-    if (total.is_const(0)) {
-      p.targets = b.full({count, 0}, DType::I64, sym::Expr(0));
-    } else {
-      p.targets = b.gather(p.targets, {minimum(place, b.scalar(DType::I64, total - 1))});
+  Tensor is_blank = b.binary(ScalarOp::Eq, al.labels, Scalar(blank));
+  al.may_skip = !is_blank & ne(al.labels, moved(al.labels, 2, blank));
+  al.of_states =
+      b.gather(log_probs, {positions(b, al.steps, 0, 3), positions(b, batch, 1, 3), b.unsqueeze(al.labels, 0)});
+  return al;
+}
+
+Tensor log_sum(std::initializer_list<Tensor> terms) {
+  Tensor largest;
+  for (Tensor term : terms) largest = largest.defined() ? maximum(largest, term) : term;
+  largest = where(eq(largest, -kInfinity), 0, largest);
+  Tensor sum;
+  for (Tensor term : terms) sum = sum.defined() ? sum + exp(term - largest) : exp(term - largest);
+  return log(sum) + largest;
+}
+
+Tensor at_step(const Alignment& al, int64_t t) { return al.log_probs.builder().select(al.of_states, 0, t); }
+
+// Bool [N, 1]: step t is within the sample's sequence.
+Tensor is_running(const Alignment& al, int64_t t) {
+  Builder& b = al.log_probs.builder();
+  return b.unsqueeze(b.binary(ScalarOp::Gt, al.input_lengths, Scalar(sym::Expr(t))), 1);
+}
+
+// alpha at each step, [N, L]; a sample whose sequence has ended keeps its last.
+std::vector<Tensor> forward_states(const Alignment& al) {
+  Builder& b = al.log_probs.builder();
+  std::vector<Tensor> alphas;
+  for (int64_t t = 0; t < al.steps; ++t) {
+    Tensor now = at_step(al, t);
+    if (t == 0) {
+      Tensor may_start = al.exists & b.binary(ScalarOp::Lt, b.unsqueeze(b.arange(al.states), 0), Scalar(sym::Expr(2)));
+      alphas.push_back(where(may_start & is_running(al, 0), now, -kInfinity));
+      continue;
     }
+    Tensor before = alphas.back();
+    Tensor skipped = where(al.may_skip, moved(before, 2, -kInfinity), -kInfinity);
+    Tensor next = log_sum({before, moved(before, 1, -kInfinity), skipped}) + now;
+    next = where(al.exists, next, -kInfinity);
+    alphas.push_back(where(is_running(al, t), next, before));
   }
-  return p;
+  return alphas;
 }
 
-struct Alignments {
-  Tensor loss;   // [N]
-  Tensor alpha;  // [N, T, 2S + 1]
-};
+// beta at each step, [N, L].
+std::vector<Tensor> backward_states(const Alignment& al) {
+  Builder& b = al.log_probs.builder();
+  std::vector<Tensor> betas(static_cast<size_t>(al.steps));
+  Tensor s = b.unsqueeze(b.arange(al.states), 0), last = b.unsqueeze(al.target_lengths, 1) * number_like(s, 2);
+  Tensor may_end = (s <= Term(last)) & (s >= Term(last - number_like(s, 1)));
+  Tensor skips_from = moved(al.may_skip, -2, false);
+  Tensor after;
+  for (int64_t t = al.steps; t-- > 0;) {
+    Tensor now = at_step(al, t), beta = where(may_end, now, -kInfinity);
+    if (after.defined()) {
+      Tensor skipped = where(skips_from, moved(after, -2, -kInfinity), -kInfinity);
+      Tensor going_on = log_sum({after, moved(after, -1, -kInfinity), skipped}) + now;
+      beta = where(is_running(al, t + 1), going_on, beta);
+    }
+    after = where(al.exists & is_running(al, t), beta, -kInfinity);
+    betas[static_cast<size_t>(t)] = after;
+  }
+  return betas;
+}
 
-Alignments align(Decomposer& d, const Problem& p) {
+// -log of the probability of all alignments, [N].
+Tensor loss_of(const Alignment& al, Tensor final_alpha) {
+  Builder& b = al.log_probs.builder();
+  const sym::Expr batch = al.log_probs.size(1);
+  Tensor last = b.unsqueeze(al.target_lengths, 1) * number_like(al.target_lengths, 2);
+  auto at = [&](Tensor state) { return b.squeeze(b.gather(final_alpha, {positions(b, batch, 0, 2), state}), 1); };
+  Tensor is_empty = eq(al.target_lengths, 0);
+  Tensor label = where(is_empty, -kInfinity, at(maximum(last - number_like(last, 1), 0)));
+  Tensor loss = -log_sum({at(last), label});
+  Tensor nothing = where(is_empty, b.scalar(loss.dtype(), 0.0), b.scalar(loss.dtype(), kInfinity));
+  return where(eq(al.input_lengths, 0), nothing, loss);
+}
+
+// How many labels the states are made for: as many as the longest target has, where that is known.
+sym::Expr longest_target(Decomposer& d, const Args& a) {
+  if (!std::holds_alternative<InputRef>(a.raw("target_lengths"))) {
+    int64_t longest = 0;
+    for (int64_t length : a.dims("target_lengths")) longest = std::max(longest, length);
+    return longest;
+  }
+  if (d.recorded.size() == 2 && d.recorded[1].rank() > 0) return sym::floor_div(d.recorded[1].sizes.back() - 1, 2);
+  return a.tensor("targets").size(-1);
+}
+
+// (losses [N], alpha [N, T, L]); of a sample without a batch dim [] and [T, L].
+std::vector<Tensor> ctc_loss_with_states(Decomposer& d, const Args& a) {
   Builder& b = d.b;
-  const int64_t steps = p.log_probs.size(0).value();
-  const sym::Expr batch = p.log_probs.size(1), labels = p.targets.size(1), states = labels * 2 + 1;
-  const DType dtype = p.log_probs.dtype();
-  Tensor blank = b.full({batch, labels + 1}, DType::I64, sym::Expr(p.blank));
-  // [N, 2S + 1]: blanks at even states, labels at odd ones. Labels behind a target's end do not count.
-  Tensor is_label = b.binary(ScalarOp::Eq, apply(ScalarOp::Mod, b.iota({batch, states}, 1), 2), Scalar(sym::Expr(1)));
-  Tensor label = b.reshape(b.stack({b.slice(blank, 1, 0, labels), p.targets}, 2), {batch, labels * 2});
-  Tensor symbol = b.cat({label, b.slice(blank, 1, 0, 1)}, 1);
-  Tensor is_real =
-      b.iota({batch, states}, 1) <
-      b.unsqueeze(p.target_lengths * b.scalar(DType::I64, sym::Expr(2)) + b.scalar(DType::I64, sym::Expr(1)), 1);
-  symbol = where(is_real, symbol, static_cast<int>(p.blank));
-  // Shifted to the right by k states, -inf (or `fill`) coming in.
-  auto shifted = [&](Tensor x, sym::Expr by, Scalar fill) {
-    return b.slice(b.pad(x, {0, by}, {0, 0}, fill), 1, 0, states);
-  };
-  Tensor two_before = shifted(symbol, 2, sym::Expr(p.blank));
-  Tensor may_skip = is_label & ne(symbol, two_before);
-  auto emitted = [&](int64_t t) { return b.gather(b.select(p.log_probs, 0, t), index_along(symbol, 1)); };
-  Tensor start = b.iota({batch, states}, 1) < 2;
-  Tensor alpha = where(start & is_real, emitted(0), -kInfinity);
-  std::vector<Tensor> all = {alpha};
-  Tensor last = alpha;
-  for (int64_t t = 1; t < steps; ++t) {
-    Tensor reached = log_add(alpha, shifted(alpha, 1, -kInfinity));
-    reached = log_add(reached, where(may_skip, shifted(alpha, 2, -kInfinity), -kInfinity));
-    alpha = where(is_real, reached + emitted(t), -kInfinity);
-    all.push_back(alpha);
-    // An input that has ended keeps its alphas.
-    last = where(b.unsqueeze(p.input_lengths, 1) > b.full({batch, 1}, DType::I64, sym::Expr(t)), alpha, last);
+  const Alignment al = align(d, a, longest_target(d, a));
+  const std::vector<Tensor> alphas = forward_states(al);
+  const DType dtype = a.tensor("log_probs").dtype();
+  std::vector<Tensor> kept;
+  for (int64_t t = 0; t < al.steps; ++t) {
+    kept.push_back(where(is_running(al, t), alphas[static_cast<size_t>(t)], -kInfinity));
   }
-  Tensor final_blank = b.unsqueeze(p.target_lengths * b.scalar(DType::I64, sym::Expr(2)), 1);
-  Tensor at_blank = b.gather(last, index_along(final_blank, 1));
-  Tensor before = maximum(final_blank - b.scalar(DType::I64, sym::Expr(1)), 0);
-  Tensor at_label = where(eq(final_blank, 0), -kInfinity, b.gather(last, index_along(before, 1)));
-  Tensor loss = -b.squeeze(log_add(at_blank, at_label), 1);
-  // An empty input is aligned with an empty target alone.
-  Tensor empty = where(eq(p.target_lengths, 0), b.scalar(dtype, 0.0), b.scalar(dtype, kInfinity));
-  loss = where(eq(p.input_lengths, 0), empty, loss);
-  return {loss, b.stack(all, 1)};
-}
-
-Tensor without_infinity(const Args& a, Tensor loss) {
-  return a.flag("zero_infinity") ? where(eq(loss, kInfinity), 0, loss) : loss;
+  Tensor loss = b.cast(loss_of(al, alphas.back()), dtype), states = b.cast(b.stack(kept, 1), dtype);
+  if (al.was_batched) return {loss, states};
+  return {b.reshape(loss, {}), b.squeeze(states, 0)};
 }
 
 std::vector<Tensor> ctc_loss(Decomposer& d, const Args& a) {
-  const Problem p = problem_of(d, a);
-  const DType dtype = a.tensor("log_probs").dtype();
-  Tensor loss = without_infinity(a, align(d, p).loss);
+  Builder& b = d.b;
+  const Alignment al = align(d, a, longest_target(d, a));
+  Tensor loss = loss_of(al, forward_states(al).back());
+  if (a.flag("zero_infinity")) loss = where(eq(loss, kInfinity), 0, loss);
   const LossReduction reduction = loss_reduction(a);
-  if (reduction == LossReduction::Mean) loss = loss / d.b.cast(maximum(p.target_lengths, 1), loss.dtype());
-  loss = d.b.cast(reduced(loss, reduction), dtype);
-  if (reduction == LossReduction::None && a.tensor("log_probs").rank() == 2) loss = d.b.squeeze(loss, 0);
-  return {loss};
+  // A mean is over labels first: each sample's loss counts by its target's length.
+  if (reduction == LossReduction::Mean) loss = loss / b.cast(maximum(al.target_lengths, 1), loss.dtype());
+  if (reduction == LossReduction::None && !al.was_batched) loss = b.reshape(loss, {});
+  return {b.cast(reduced(loss, reduction), a.tensor("log_probs").dtype())};
 }
 
-std::vector<Tensor> ctc_loss_with_alignments(Decomposer& d, const Args& a) {
-  const Alignments found = align(d, problem_of(d, a));
-  const DType dtype = a.tensor("log_probs").dtype();
-  return {d.b.cast(found.loss, dtype), d.b.cast(found.alpha, dtype)};
+std::vector<Tensor> ctc_loss_backward(Decomposer& d, const Args& a) {
+  Builder& b = d.b;
+  Tensor log_alpha = wide(a.tensor("log_alpha")), log_probs = a.tensor("log_probs");
+  const Alignment al = align(d, a, sym::floor_div(log_alpha.size(-1) - 1, 2));
+  const sym::Expr batch = al.log_probs.size(1);
+  if (!al.was_batched) log_alpha = b.unsqueeze(log_alpha, 0);
+  auto per_sample = [&](std::string_view name) { return b.reshape(wide(a.tensor(name)), {1, batch, 1}); };
+  Tensor loss = per_sample("neg_log_likelihood"), grad = per_sample("grad");
+  Tensor running = b.binary(ScalarOp::Lt, positions(b, al.steps, 0, 3), b.reshape(al.input_lengths, {1, batch, 1}));
+
+  Tensor alpha = b.permute(log_alpha, {1, 0, 2}), beta = b.stack(backward_states(al), 0);  // [T, N, L]
+  Tensor possible = running & b.unsqueeze(al.exists, 0) & ne(alpha, -kInfinity) & ne(beta, -kInfinity);
+  Tensor share = where(possible, exp(alpha + beta - al.of_states + loss), 0);
+  Tensor of_classes =
+      b.scatter(b.full(al.log_probs.sizes(), share.dtype(), 0.0), share,
+                {positions(b, al.steps, 0, 3), positions(b, batch, 1, 3), b.unsqueeze(al.labels, 0)}, ScatterMode::Add);
+  Tensor gradient = (exp(al.log_probs) - of_classes) * grad;
+  const double without = a.flag("zero_infinity") ? 0 : std::numeric_limits<double>::quiet_NaN();
+  gradient = where(running, where(eq(loss, kInfinity), without, gradient), 0);
+  return {b.cast(b.reshape(gradient, log_probs.sizes()), log_probs.dtype())};
 }
 
 constexpr DecompositionRow kRows[] = {
+    {"aten::_ctc_loss.*", ctc_loss_with_states},
     {"aten::ctc_loss.*", ctc_loss},
-    {"aten::_ctc_loss.*", ctc_loss_with_alignments},
+    {"aten::_ctc_loss_backward.*", ctc_loss_backward},
 };
 
 }  // namespace

@@ -48,13 +48,15 @@ constexpr std::string_view kReshapes[] = {"aten::reshape", "aten::reshape_as", "
 
 // Operators whose results torch.export describes wrongly: it gives an LSTM's last states an extra dim of size 1, and the
 // indices and counts beside unique values the dtype of the values; it overlooks the weights of bincount, that a mask may
-// be larger than what it selects from, that signs are Bool, and that scales of tokens have the dtype of what they scale.
+// be larger than what it selects from, that signs are Bool, that scales of tokens have the dtype of what they scale,
+// and that log-sums of F64 attention are F64.
 constexpr std::string_view kRecordedWrongly[] = {
     "aten::lstm.input",         "aten::_unique",
     "aten::_unique2",           "aten::unique_dim",
     "aten::unique_consecutive", "aten::unique_dim_consecutive",
     "aten::bincount",           "aten::masked_select",
-    "prims::signbit",           "quantized_decomposed::choose_qparams_per_token"};
+    "prims::signbit",           "quantized_decomposed::choose_qparams_per_token",
+    "aten::_scaled_dot_product_flash_attention_for_cpu"};
 
 std::vector<sym::Expr> strides_of(const TensorType& type) {
   return type.strides.empty() ? contiguous_strides(type.sizes) : type.strides;

@@ -164,7 +164,19 @@ std::span<const DecompositionRow> distance_rows();        // distance.cpp: cdist
 std::span<const DecompositionRow> recurrent_rows();       // recurrent.cpp: rnn, lstm, gru
 std::span<const DecompositionRow> linalg_rows();          // linalg.cpp: decompositions and solvers through library kernels
 std::span<const DecompositionRow> matrix_norm_rows();     // matrix_norm.cpp
-std::span<const DecompositionRow> backward_rows();        // backward.cpp
+std::span<const DecompositionRow> activation_backward_rows();     // activation_backward.cpp: activations, softmax
+std::span<const DecompositionRow> convolution_backward_rows();    // convolution_backward.cpp
+std::span<const DecompositionRow> ctc_loss_rows();                // ctc_loss.cpp: the loss and its gradient
+std::span<const DecompositionRow> distance_backward_rows();       // distance_backward.cpp: cdist, pdist
+std::span<const DecompositionRow> embedding_backward_rows();      // embedding_backward.cpp
+std::span<const DecompositionRow> grid_sampling_backward_rows();  // grid_sampling_backward.cpp
+std::span<const DecompositionRow> indexing_backward_rows();       // indexing_backward.cpp: select, slice, masks, scans
+std::span<const DecompositionRow> loss_backward_rows();           // loss_backward.cpp
+std::span<const DecompositionRow> normalization_backward_rows();  // normalization_backward.cpp
+std::span<const DecompositionRow> padding_backward_rows();        // padding_backward.cpp
+std::span<const DecompositionRow> pooling_backward_rows();        // pooling_backward.cpp
+std::span<const DecompositionRow> recurrent_cell_rows();          // recurrent_cells.cpp: fused cells, their gradients
+std::span<const DecompositionRow> resampling_backward_rows();     // resampling_backward.cpp
 std::span<const DecompositionRow> foreach_rows();         // foreach.cpp: operators over lists of tensors
 std::span<const DecompositionRow> prims_rows();           // prims.cpp: PyTorch's primitive operators
 std::span<const DecompositionRow> second_name_rows();     // second_names.cpp: operators that are another one, or nearly
@@ -176,7 +188,6 @@ std::span<const DecompositionRow> quantization_rows();    // quantization.cpp: q
 std::span<const DecompositionRow> fake_quant_rows();      // fake_quantization.cpp
 std::span<const DecompositionRow> mixed_matmul_rows();    // mixed_matmul.cpp: mm.dtype, _int_mm, _grouped_mm
 std::span<const DecompositionRow> encoder_layer_rows();   // transformer_layer.cpp: _transformer_encoder_layer_fwd
-std::span<const DecompositionRow> ctc_loss_rows();        // ctc_loss.cpp
 std::span<const DecompositionRow> mutation_rows();        // mutation.cpp: copy, fill, zero: what only in-place spellings need
 
 std::vector<std::span<const DecompositionRow>> decomposition_families();  // all of the tables

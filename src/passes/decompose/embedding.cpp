@@ -1,11 +1,20 @@
 // Embedding tables: rows by index, sums of bags of rows, one-hot vectors.
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/embedding.h"
+
 #include "passes/decompose/index_tensors.h"
 #include "passes/decompose/limits.h"
 #include "passes/decompose/precision.h"
 #include "support/error.h"
 
 namespace toroid {
+
+Tensor bag_of_index(sym::Expr n, Tensor offsets) {
+  Builder& b = offsets.builder();
+  Tensor starts = b.scatter(b.full({n + 1}, DType::I64, sym::Expr(0)), b.scalar(DType::I64, sym::Expr(1)),
+                            {b.cast(offsets, DType::I64)}, ScatterMode::Add);
+  return b.slice(b.scan(ScanOp::Sum, starts, 0)[0] - b.scalar(DType::I64, sym::Expr(1)), 0, 0, n);
+}
+
 namespace {
 
 Tensor rows_of(Tensor weight, Tensor indices) {
@@ -57,20 +66,11 @@ std::optional<sym::Expr> fixed_length(const Bags& bags) {
   return length;
 }
 
-// The bag of each index: how many offsets are at or before it, less one.
-Tensor bag_of_index(const Bags& bags) {
-  Builder& b = bags.offsets.builder();
-  const sym::Expr n = bags.indices.size(0);
-  Tensor starts = b.scatter(b.full({n + 1}, DType::I64, sym::Expr(0)), b.scalar(DType::I64, sym::Expr(1)),
-                            {bags.offsets}, ScatterMode::Add);
-  return b.slice(b.scan(ScanOp::Sum, starts, 0)[0] - b.scalar(DType::I64, sym::Expr(1)), 0, 0, n);
-}
-
 // Combines rows [n, …] per bag into [bags, …].
 class BagReducer {
  public:
   explicit BagReducer(const Bags& bags) : bags_(bags), length_(fixed_length(bags)) {
-    if (!length_) bag_ = bag_of_index(bags);
+    if (!length_) bag_ = bag_of_index(bags.indices.size(0), bags.offsets);
   }
 
   Tensor operator()(ReduceOp op, Tensor rows) const {

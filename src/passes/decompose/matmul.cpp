@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "passes/decompose/decompose.h"
+#include "passes/decompose/output_mask.h"
 #include "passes/decompose/precision.h"
 #include "support/error.h"
 
@@ -225,7 +226,43 @@ std::vector<Tensor> matrix_power(Decomposer& d, const Args& a) {
   return {result};
 }
 
+// ---- gradients ------------------------------------------------------------------------------------------------------
+
+// Of y = a b: da = g b^T, db = a^T g. Vectors count as a row or a column, and dims that were broadcast are summed.
+std::vector<Tensor> matmul_backward(Decomposer& d, const Args& a) {
+  Builder& b = d.b;
+  Tensor self = a.tensor("self"), other = a.tensor("other"), grad = a.tensor("grad");
+  Tensor x = self.rank() == 1 ? b.unsqueeze(self, 0) : self, y = other.rank() == 1 ? b.unsqueeze(other, 1) : other;
+  if (other.rank() == 1) grad = b.unsqueeze(grad, -1);
+  if (self.rank() == 1) grad = b.unsqueeze(grad, -2);
+  auto transposed = [&](Tensor t) { return b.transpose(t, -1, -2); };
+  auto gradient = [&](Tensor product, Tensor matrix, Tensor argument) {
+    return b.reshape(d.call1("aten::sum_to_size", {product, matrix.sizes()}), argument.sizes());
+  };
+  std::vector<Tensor> gradients(2);
+  if (is_wanted(a, "mask", 0)) gradients[0] = gradient(b.matmul(grad, transposed(y)), x, self);
+  if (is_wanted(a, "mask", 1)) gradients[1] = gradient(b.matmul(transposed(x), grad), y, other);
+  return gradients;
+}
+
+// Of x [.., in], weight [out, in] and bias [out].
+std::vector<Tensor> linear_backward(Decomposer& d, const Args& a) {
+  Builder& b = d.b;
+  Tensor x = a.tensor("self"), grad = a.tensor("grad_output"), weight = a.tensor("weight");
+  auto as_rows = [&](Tensor t) {
+    return b.reshape(t, {sym::product(std::span(t.sizes()).first(t.sizes().size() - 1)), t.size(-1)});
+  };
+  Tensor rows = as_rows(grad);
+  std::vector<Tensor> gradients(3);
+  if (is_wanted(a, 0)) gradients[0] = b.reshape(b.matmul(rows, weight), x.sizes());
+  if (is_wanted(a, 1)) gradients[1] = b.matmul(b.transpose(rows, 0, 1), as_rows(x));
+  if (is_wanted(a, 2)) gradients[2] = wide_sum(rows, {0});
+  return gradients;
+}
+
 constexpr DecompositionRow kRows[] = {
+    {"aten::matmul_backward", matmul_backward},
+    {"aten::linear_backward", linear_backward},
     {"aten::matmul", matmul},
     {"aten::mm", mm},
     {"aten::bmm", mm},

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "passes/decompose/decompose.h"
+#include "passes/decompose/normalization.h"
 #include "passes/decompose/precision.h"
 #include "support/error.h"
 
@@ -25,41 +26,10 @@ Moments moments(Tensor x, const Dims& dims) {
   return {b.keep(welford[0], dims), b.keep(variance, dims), count};
 }
 
-Tensor inverse_deviation(Tensor variance, double eps) {
-  return variance.builder().unary(ScalarOp::Rsqrt, variance + eps);
-}
-
 Tensor affine(Tensor y, Tensor weight, Tensor bias) {
   if (weight.defined()) y = y * wide(weight);
   if (bias.defined()) y = y + wide(bias);
   return y;
-}
-
-Dims all_but(int64_t rank, int64_t kept) {
-  Dims dims;
-  for (int64_t d = 0; d < rank; ++d) {
-    if (d != kept) dims.push_back(d);
-  }
-  return dims;
-}
-
-Dims trailing(Tensor x, size_t count) {
-  Dims dims;
-  for (size_t i = 0; i < count; ++i) dims.push_back(x.rank() - static_cast<int64_t>(count - i));
-  return dims;
-}
-
-// A vector over channels so that it broadcasts against [N, C, …].
-Tensor per_channel(Tensor vector, int64_t rank) {
-  if (!vector.defined()) return vector;
-  Sizes sizes = {vector.size(0)};
-  for (int64_t d = 2; d < rank; ++d) sizes.push_back(1);
-  return vector.builder().reshape(vector, sizes);
-}
-
-// `x` in the dtype the model records for result `index`.
-Tensor as_recorded(Decomposer& d, size_t index, Tensor x) {
-  return index < d.recorded.size() ? d.b.cast(x, d.recorded[index].dtype) : x;
 }
 
 // ---- batch norm -----------------------------------------------------------------------------------------------------
@@ -198,37 +168,6 @@ std::vector<Tensor> native_layer_norm(Decomposer& d, const Args& a) {
 
 std::vector<Tensor> layer_norm(Decomposer& d, const Args& a) { return {native_layer_norm(d, a)[0]}; }
 
-bool wanted(const Args& a, size_t i) {
-  const Argument& mask = a.raw("output_mask");
-  if (const auto* flags = std::get_if<std::vector<bool>>(&mask)) return i < flags->size() && (*flags)[i];
-  return !a.integers("output_mask")[i].is_const(0);
-}
-
-// Gradients of x, weight and bias: with h the normalised x and g the gradient of h,
-//   dx = (g - mean(g) - h * mean(g * h)) / deviation
-std::vector<Tensor> native_layer_norm_backward(Decomposer& d, const Args& a) {
-  Builder& b = d.b;
-  Tensor input = a.tensor("input"), x = wide(input), grad = wide(a.tensor("grad_out"));
-  Tensor inverse = wide(a.tensor("rstd")), weight = wide(a.optional_tensor("weight"));
-  const size_t inner = a.integers("normalized_shape").size();
-  const Dims dims = trailing(x, inner);
-  Tensor normalized = (x - wide(a.tensor("mean"))) * inverse;
-  auto mean = [&](Tensor t) { return b.keep(b.mean(t, dims), dims); };
-  auto sum_outer = [&](Tensor t) {
-    Dims outer;
-    for (int64_t dim = 0; dim < x.rank() - static_cast<int64_t>(inner); ++dim) outer.push_back(dim);
-    return b.cast(outer.empty() ? t : b.sum(t, outer), input.dtype());
-  };
-  std::vector<Tensor> gradients(3);
-  if (wanted(a, 0)) {
-    Tensor g = weight.defined() ? grad * weight : grad;
-    gradients[0] = b.cast((g - mean(g) - normalized * mean(g * normalized)) * inverse, input.dtype());
-  }
-  if (wanted(a, 1)) gradients[1] = sum_outer(grad * normalized);
-  if (wanted(a, 2)) gradients[2] = sum_outer(grad);
-  return gradients;
-}
-
 std::vector<Tensor> fused_rms_norm(Decomposer& d, const Args& a) {
   Tensor input = a.tensor("input"), x = wide(input);
   const Dims dims = trailing(x, a.integers("normalized_shape").size());
@@ -244,9 +183,7 @@ std::vector<Tensor> rms_norm(Decomposer& d, const Args& a) { return {fused_rms_n
 // [N, C, …] with statistics over each of `groups` runs of channels.
 std::vector<Tensor> normalize_groups(Decomposer& d, Tensor input, sym::Expr groups, const Args& a) {
   Tensor x = wide(input);
-  Sizes grouped = {x.size(0), groups, sym::floor_div(x.size(1), groups)};
-  grouped.insert(grouped.end(), x.sizes().begin() + 2, x.sizes().end());
-  Tensor by_group = d.b.reshape(x, grouped);
+  Tensor by_group = split_channels(x, groups);
   Dims dims;
   for (int64_t dim = 2; dim < by_group.rank(); ++dim) dims.push_back(dim);
   const Moments m = moments(by_group, dims);
@@ -306,7 +243,6 @@ constexpr DecompositionRow kRows[] = {
     {"aten::instance_norm", instance_norm},
     {"aten::layer_norm", layer_norm},
     {"aten::native_layer_norm", native_layer_norm},
-    {"aten::native_layer_norm_backward", native_layer_norm_backward},
     {"aten::rms_norm", rms_norm},
     {"aten::_fused_rms_norm", fused_rms_norm},
     {"aten::group_norm", group_norm},

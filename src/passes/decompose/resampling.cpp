@@ -1,28 +1,149 @@
 // Upsampling: nearest, linear, cubic and antialiased, in one to three dims.
 //
 // Output position o along a dim reads a few input positions (taps), each with a weight; several dims multiply.
-// Positions are computed inside the kernel from o, in the arithmetic that PyTorch uses (F32, or F64 for F64 inputs),
-// because rounding decides which element is nearest:
-//
-//   linear: s = max((o + 0.5)*scale - 0.5, 0), taps floor(s) and floor(s) + 1, weights 1 - t and t for t = s - floor(s)
+// Positions are computed inside the kernel from o.
+#include "passes/decompose/resampling.h"
+
 #include <cmath>
 #include <numeric>
 
-#include "passes/decompose/decompose.h"
 #include "passes/decompose/formula.h"
 #include "passes/decompose/index_tensors.h"
 #include "passes/decompose/precision.h"
 #include "support/error.h"
 
 namespace toroid {
+
+// ---- positions and weights ------------------------------------------------------------------------------------------
+
+std::vector<std::optional<double>> scale_arguments(const Args& a, size_t spatial) {
+  const std::string_view names[] = {"scales_d", "scales_h", "scales_w"};
+  std::vector<std::optional<double>> factors(spatial);
+  for (size_t i = 0; i < spatial; ++i) {
+    const std::string_view name = spatial == 1 ? "scales" : names[3 - spatial + i];
+    if (a.has(name)) factors[i] = a.number(name);
+  }
+  return factors;
+}
+
+DType position_dtype(Tensor x) { return x.dtype() == DType::F64 ? DType::F64 : DType::F32; }
+
+Tensor scale_of(Builder& b, const Extent& e, bool align_corners, DType dtype) {
+  auto number = [&](sym::Expr value) { return b.scalar(dtype, Scalar(value)); };
+  if (align_corners) {
+    if (e.out.is_const(1)) return number(0);
+    return number(e.in - 1) / number(e.out - 1);
+  }
+  if (e.factor && *e.factor > 0) return b.scalar(dtype, 1.0 / *e.factor);
+  return number(e.in) / number(e.out);
+}
+
 namespace {
 
-// One spatial dim: its sizes and the factor the caller asked for, which decides the positions more exactly than the
-// sizes do.
-struct Extent {
-  sym::Expr in, out;
-  std::optional<double> factor;
-};
+Tensor output_positions(Builder& b, const Extent& e, DType dtype) { return b.arange(e.out, 0, 1, dtype); }
+
+Tensor clamped_index(Tensor position, sym::Expr size) {
+  Builder& b = position.builder();
+  Tensor index = b.cast(position, DType::I64);
+  return b.binary(ScalarOp::Min, b.binary(ScalarOp::Max, index, Scalar(sym::Expr(0))), Scalar(size - 1));
+}
+
+}  // namespace
+
+std::vector<Tap> linear_taps(Builder& b, const Extent& e, bool align_corners, DType dtype) {
+  Tensor scale = scale_of(b, e, align_corners, dtype);
+  Tensor o = output_positions(b, e, dtype);
+  Tensor s = align_corners ? o * scale : maximum((o + 0.5) * scale - 0.5, 0);
+  Tensor low = floor(s), t = s - low;
+  return {{clamped_index(low, e.in), 1.0 - t}, {clamped_index(low + 1.0, e.in), t}};
+}
+
+namespace {
+
+// Keys' cubic kernel of parameter a, for |x| up to 1 and from 1 to 2.
+Tensor cubic_near(Tensor x, double a) { return ((a + 2) * x - (a + 3)) * x * x + 1.0; }
+Tensor cubic_far(Tensor x, double a) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; }
+
+}  // namespace
+
+std::vector<Tap> cubic_taps(Builder& b, const Extent& e, bool align_corners, DType dtype) {
+  constexpr double kSharpness = -0.75;
+  Tensor scale = scale_of(b, e, align_corners, dtype);
+  Tensor o = output_positions(b, e, dtype);
+  Tensor s = align_corners ? o * scale : (o + 0.5) * scale - 0.5;
+  Tensor low = floor(s), t = s - low;
+  return {{clamped_index(low - 1.0, e.in), cubic_far(t + 1.0, kSharpness)},
+          {clamped_index(low, e.in), cubic_near(t, kSharpness)},
+          {clamped_index(low + 1.0, e.in), cubic_near(1.0 - t, kSharpness)},
+          {clamped_index(low + 2.0, e.in), cubic_far(2.0 - t, kSharpness)}};
+}
+
+Tap nearest_tap(Builder& b, const Extent& e, double shift, DType dtype) {
+  Tensor scale = scale_of(b, e, false, dtype);
+  return {clamped_index(floor((output_positions(b, e, dtype) + shift) * scale), e.in), {}};
+}
+
+std::optional<sym::Expr> exact_nearest(const Extent& e, double shift, sym::Expr axis) {
+  if (shift != 0) return std::nullopt;
+  if (e.in.is_const() && e.out.is_const()) {
+    const int64_t in = e.in.value(), out = e.out.value();
+    const float scale = e.factor && *e.factor > 0 ? static_cast<float>(1.0 / *e.factor)
+                                                  : static_cast<float>(in) / static_cast<float>(out);
+    for (int64_t o = 0; o < out; ++o) {
+      const auto nearest = std::min(static_cast<int64_t>(std::floor(static_cast<float>(o) * scale)), in - 1);
+      if (nearest != o * in / out) return std::nullopt;
+    }
+    const int64_t common = std::gcd(in, out);
+    return sym::floor_div(axis * (in / common), out / common);
+  }
+  if (!sym::known_divisible(e.out, e.in)) return std::nullopt;
+  const sym::Expr repeats = sym::floor_div(e.out, e.in);
+  return repeats.is_const() ? std::optional(sym::floor_div(axis, repeats)) : std::nullopt;
+}
+
+namespace {
+
+Tensor triangle(Tensor distance) { return maximum(1.0 - distance, 0); }
+Tensor keys_cubic(Tensor distance) {
+  constexpr double kSharpness = -0.5;
+  Tensor far = where(distance < 2.0, cubic_far(distance, kSharpness), 0);
+  return where(distance < 1.0, cubic_near(distance, kSharpness), far);
+}
+
+}  // namespace
+
+Filter triangle_filter() { return {1, triangle}; }
+Filter keys_cubic_filter() { return {2, keys_cubic}; }
+
+FilterWindow filter_window(Builder& b, const Extent& e, bool align_corners, const Filter& filter, DType dtype) {
+  if (!e.in.is_const() || !e.out.is_const()) {
+    throw Error(ErrorKind::Unsupported, "antialiased upsampling of a symbolic size");
+  }
+  const double in = static_cast<double>(e.in.value()), out = static_cast<double>(e.out.value());
+  const double scale = align_corners               ? (out > 1 ? (in - 1) / (out - 1) : 0)
+                       : e.factor && *e.factor > 0 ? 1.0 / *e.factor
+                                                   : in / out;
+  FilterWindow window;
+  window.stretch = std::max(scale, 1.0);
+  window.radius = filter.radius * window.stretch;
+  window.taps = static_cast<int64_t>(std::ceil(window.radius)) * 2 + 1;
+  window.center = b.unsqueeze((output_positions(b, e, dtype) + 0.5) * scale, 1);
+  auto whole = [&](Tensor position) { return b.cast(position, DType::I64); };  // truncates
+  window.first = b.binary(ScalarOp::Max, whole(window.center - window.radius + 0.5), Scalar(sym::Expr(0)));
+  window.end = b.binary(ScalarOp::Min, whole(window.center + window.radius + 0.5), Scalar(e.in));
+  return window;
+}
+
+Tensor filter_weight(const FilterWindow& window, const Filter& filter, Tensor index) {
+  Builder& b = index.builder();
+  Tensor distance = abs(b.cast(index, window.center.dtype()) - window.center + 0.5) * (1.0 / window.stretch);
+  Tensor inside = (index >= Term(window.first)) & (index < Term(window.end));
+  return where(inside, filter.at(distance), 0);
+}
+
+// ---- operators ------------------------------------------------------------------------------------------------------
+
+namespace {
 
 struct Resampling {
   Tensor x;
@@ -56,11 +177,7 @@ Resampling resampling(Decomposer& d, const Args& a) {
       for (size_t i = 0; i < spatial && i < list.size(); ++i) factors[i] = list[i];
     }
   } else {
-    const std::string_view names[] = {"scales_d", "scales_h", "scales_w"};
-    for (size_t i = 0; i < spatial; ++i) {
-      const std::string_view name = spatial == 1 ? "scales" : names[3 - spatial + i];
-      if (a.has(name)) factors[i] = a.number(name);
-    }
+    factors = scale_arguments(a, spatial);
   }
   const Sizes out = a.has("output_size") ? a.integers("output_size") : Sizes{};
   for (size_t i = 0; i < spatial; ++i) {
@@ -69,59 +186,6 @@ Resampling resampling(Decomposer& d, const Args& a) {
     r.extents.push_back({in, out.empty() ? scaled_size(d, in, *factors[i], leading + i) : out[i], factors[i]});
   }
   return r;
-}
-
-// The dtype in which positions and weights are computed.
-DType position_dtype(Tensor x) { return x.dtype() == DType::F64 ? DType::F64 : DType::F32; }
-
-// Input elements per output element, as a rank 0 tensor.
-Tensor scale_of(Builder& b, const Extent& e, bool align_corners, DType dtype) {
-  auto number = [&](sym::Expr value) { return b.scalar(dtype, Scalar(value)); };
-  if (align_corners) {
-    if (e.out.is_const(1)) return number(0);
-    return number(e.in - 1) / number(e.out - 1);
-  }
-  if (e.factor && *e.factor > 0) return b.scalar(dtype, 1.0 / *e.factor);
-  return number(e.in) / number(e.out);
-}
-
-Tensor output_positions(Builder& b, const Extent& e, DType dtype) { return b.arange(e.out, 0, 1, dtype); }
-
-// ---- weighted taps --------------------------------------------------------------------------------------------------
-
-struct Tap {
-  Tensor index;   // I64 [out]
-  Tensor weight;  // [out]
-};
-
-Tensor clamped_index(Tensor position, sym::Expr size) {
-  Builder& b = position.builder();
-  Tensor index = b.cast(position, DType::I64);
-  return b.binary(ScalarOp::Min, b.binary(ScalarOp::Max, index, Scalar(sym::Expr(0))), Scalar(size - 1));
-}
-
-std::vector<Tap> linear_taps(Builder& b, const Extent& e, bool align_corners, DType dtype) {
-  Tensor scale = scale_of(b, e, align_corners, dtype);
-  Tensor o = output_positions(b, e, dtype);
-  Tensor s = align_corners ? o * scale : maximum((o + 0.5) * scale - 0.5, 0);
-  Tensor low = floor(s), t = s - low;
-  return {{clamped_index(low, e.in), 1.0 - t}, {clamped_index(low + 1.0, e.in), t}};
-}
-
-// Keys' cubic kernel of parameter a, for |x| up to 1 and from 1 to 2.
-Tensor cubic_near(Tensor x, double a) { return ((a + 2) * x - (a + 3)) * x * x + 1.0; }
-Tensor cubic_far(Tensor x, double a) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; }
-
-std::vector<Tap> cubic_taps(Builder& b, const Extent& e, bool align_corners, DType dtype) {
-  constexpr double kSharpness = -0.75;
-  Tensor scale = scale_of(b, e, align_corners, dtype);
-  Tensor o = output_positions(b, e, dtype);
-  Tensor s = align_corners ? o * scale : (o + 0.5) * scale - 0.5;
-  Tensor low = floor(s), t = s - low;
-  return {{clamped_index(low - 1.0, e.in), cubic_far(t + 1.0, kSharpness)},
-          {clamped_index(low, e.in), cubic_near(t, kSharpness)},
-          {clamped_index(low + 1.0, e.in), cubic_near(1.0 - t, kSharpness)},
-          {clamped_index(low + 2.0, e.in), cubic_far(2.0 - t, kSharpness)}};
 }
 
 // The sum over all combinations of taps, one a dim, of the element times the weights. `index` holds the dims chosen so
@@ -158,25 +222,6 @@ std::vector<Tensor> upsample_cubic(Decomposer& d, const Args& a) { return interp
 
 // ---- nearest --------------------------------------------------------------------------------------------------------
 
-// The input position as an expression over the output axis, where exact integer arithmetic agrees with PyTorch's F32.
-std::optional<sym::Expr> exact_nearest(const Extent& e, double shift, sym::Expr axis) {
-  if (shift != 0) return std::nullopt;
-  if (e.in.is_const() && e.out.is_const()) {
-    const int64_t in = e.in.value(), out = e.out.value();
-    const float scale = e.factor && *e.factor > 0 ? static_cast<float>(1.0 / *e.factor)
-                                                  : static_cast<float>(in) / static_cast<float>(out);
-    for (int64_t o = 0; o < out; ++o) {
-      const auto nearest = std::min(static_cast<int64_t>(std::floor(static_cast<float>(o) * scale)), in - 1);
-      if (nearest != o * in / out) return std::nullopt;
-    }
-    const int64_t common = std::gcd(in, out);
-    return sym::floor_div(axis * (in / common), out / common);
-  }
-  if (!sym::known_divisible(e.out, e.in)) return std::nullopt;
-  const sym::Expr repeats = sym::floor_div(e.out, e.in);
-  return repeats.is_const() ? std::optional(sym::floor_div(axis, repeats)) : std::nullopt;
-}
-
 // Output o is the input at floor((o + shift)*scale).
 std::vector<Tensor> nearest(Decomposer& d, const Args& a, double shift) {
   Builder& b = d.b;
@@ -190,11 +235,9 @@ std::vector<Tensor> nearest(Decomposer& d, const Args& a, double shift) {
   const int64_t rank = r.x.rank();
   std::vector<Tensor> tensors = {positions(b, r.x.size(0), 0, rank), positions(b, r.x.size(1), 1, rank)};
   for (const Extent& e : r.extents) {
-    Tensor scale = scale_of(b, e, false, position_dtype(r.x));
-    Tensor o = output_positions(b, e, position_dtype(r.x));
     Sizes along(r.x.sizes().size(), 1);
     along[tensors.size()] = e.out;
-    tensors.push_back(b.reshape(clamped_index(floor((o + shift) * scale), e.in), along));
+    tensors.push_back(b.reshape(nearest_tap(b, e, shift, position_dtype(r.x)).index, along));
   }
   return {b.gather(r.x, tensors)};
 }
@@ -204,45 +247,17 @@ std::vector<Tensor> upsample_nearest_exact(Decomposer& d, const Args& a) { retur
 
 // ---- antialiased ----------------------------------------------------------------------------------------------------
 
-// A filter widened by the scale when shrinking; its weights within the input are normalised to a sum of 1.
-struct Filter {
-  double radius;
-  Tensor (*at)(Tensor distance);  // of distances below `radius`
-};
-
-Tensor triangle(Tensor distance) { return maximum(1.0 - distance, 0); }
-Tensor keys_cubic(Tensor distance) {
-  constexpr double kSharpness = -0.5;
-  Tensor far = where(distance < 2.0, cubic_far(distance, kSharpness), 0);
-  return where(distance < 1.0, cubic_near(distance, kSharpness), far);
-}
-
 // Resamples dim `dim` alone: [.., in, ..] -> [.., out, ..].
 Tensor filter_dim(Tensor x, int64_t dim, const Extent& e, bool align_corners, const Filter& filter) {
   Builder& b = x.builder();
-  if (!e.in.is_const() || !e.out.is_const()) {
-    throw Error(ErrorKind::Unsupported, "antialiased upsampling of a symbolic size");
-  }
-  const DType dtype = x.dtype();
-  const double in = static_cast<double>(e.in.value()), out = static_cast<double>(e.out.value());
-  const double scale = align_corners               ? (out > 1 ? (in - 1) / (out - 1) : 0)
-                       : e.factor && *e.factor > 0 ? 1.0 / *e.factor
-                                                   : in / out;
-  const double stretch = std::max(scale, 1.0), radius = filter.radius * stretch;
-  const int64_t taps = static_cast<int64_t>(std::ceil(radius)) * 2 + 1;
-
-  Tensor center = b.unsqueeze((output_positions(b, e, dtype) + 0.5) * scale, 1);
-  auto whole = [&](Tensor position) { return b.cast(position, DType::I64); };  // truncates
-  Tensor first = b.binary(ScalarOp::Max, whole(center - radius + 0.5), Scalar(sym::Expr(0)));
-  Tensor end = b.binary(ScalarOp::Min, whole(center + radius + 0.5), Scalar(e.in));
-  Tensor index = first + b.arange(taps);  // [out, taps]
-  Tensor distance = abs(b.cast(index, dtype) - center + 0.5) * (1.0 / stretch);
-  Tensor weight = where(index < Term(end), filter.at(distance), 0);
+  const FilterWindow window = filter_window(b, e, align_corners, filter, x.dtype());
+  Tensor index = window.first + b.arange(window.taps);  // [out, taps]
+  Tensor weight = filter_weight(window, filter, index);
   weight = weight / b.keep(b.sum(weight, {1}), {1});
   index = b.binary(ScalarOp::Min, index, Scalar(e.in - 1));
 
   const AdvancedIndex selected = index_one_dim(x, dim, index);
-  Sizes weight_sizes = {e.out, taps};
+  Sizes weight_sizes = {e.out, window.taps};
   weight_sizes.resize(weight_sizes.size() + static_cast<size_t>(x.rank() - 1 - dim), 1);
   return b.sum(b.gather(x, selected.per_dim) * b.reshape(weight, weight_sizes), {dim + 1});
 }
@@ -256,8 +271,8 @@ std::vector<Tensor> antialiased(Decomposer& d, const Args& a, const Filter& filt
   return {d.b.cast(y, r.x.dtype())};
 }
 
-std::vector<Tensor> upsample_linear_aa(Decomposer& d, const Args& a) { return antialiased(d, a, {1, triangle}); }
-std::vector<Tensor> upsample_cubic_aa(Decomposer& d, const Args& a) { return antialiased(d, a, {2, keys_cubic}); }
+std::vector<Tensor> upsample_linear_aa(Decomposer& d, const Args& a) { return antialiased(d, a, triangle_filter()); }
+std::vector<Tensor> upsample_cubic_aa(Decomposer& d, const Args& a) { return antialiased(d, a, keys_cubic_filter()); }
 
 constexpr DecompositionRow kRows[] = {
     {"aten::upsample_nearest1d.*", upsample_nearest},

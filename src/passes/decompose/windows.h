@@ -21,4 +21,13 @@ Window make_window(sym::Expr input, sym::Expr kernel, sym::Expr stride, sym::Exp
 // [.., i…] -> [.., o…, k…] over the last windows.size() dims; what lies outside the input is `fill`.
 Tensor windows_of(Tensor x, std::span<const Window> windows, Scalar fill);
 
+// The other way around: for each input position the windows that cover it, [.., o…] -> [.., i…, j…] over the last
+// windows.size() dims. Candidate j of input i is window floor((i + padding)/stride) - j; `fill` where there is no such
+// window. With dilation, or a stride that does not divide the kernel, some candidates do not cover i: see covers().
+Tensor readers_of(Tensor x, std::span<const Window> windows, Scalar fill);
+
+// Whether candidate j of input i covers it, Bool [i…, j…] with sizes of 1 where a dim does not matter; undefined when all
+// do. For windows without dilation.
+Tensor covers(Builder& b, std::span<const Window> windows);
+
 }  // namespace toroid
