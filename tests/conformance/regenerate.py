@@ -493,7 +493,63 @@ def train_transformer():
     return training_step(module, ids(2, 8, below=50), ids(16, below=50))
 
 
-TRAINING = {"train_mlp": train_mlp, "train_transformer": train_transformer}
+def train_cnn():
+    """SGD with momentum; the running statistics of the batch norms are inputs, and what they become outputs."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    module = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+        nn.Conv2d(8, 16, 3, stride=2, padding=1, groups=2), nn.BatchNorm2d(16), nn.Hardswish(), nn.AvgPool2d(2),
+        nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(64, 10),
+    )  # fmt: skip
+    names = [name for name, _ in module.named_parameters()]
+    buffer_names = [name for name, _ in module.named_buffers()]
+    count = len(names)
+
+    def step(x, target, *state):
+        leaves = [weight.detach().requires_grad_() for weight in state[:count]]
+        buffers = [buffer.clone() for buffer in state[2 * count :]]
+        named = {**dict(zip(names, leaves)), **dict(zip(buffer_names, buffers))}
+        loss = F.cross_entropy(torch.func.functional_call(module, named, (x,)), target)
+        gradients = torch.autograd.grad(loss, leaves)
+        velocities = [0.9 * v + gradient for v, gradient in zip(state[count:], gradients)]
+        weights = [w.detach() - 0.1 * v for w, v in zip(leaves, velocities)]
+        return loss.detach(), *weights, *velocities, *buffers
+
+    weights = [p.detach().clone() for p in module.parameters()]
+    buffers = [b.detach().clone() for b in module.buffers()]
+    inputs = (torch.randn(4, 3, 16, 16), ids(4, below=10), *weights, *map(torch.zeros_like, weights), *buffers)
+    return make_fx(step)(*inputs), inputs
+
+
+class SmallUNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+        def block(channels, out):
+            conv = nn.Conv2d(channels, out, 3, padding=1, padding_mode="reflect")
+            return nn.Sequential(conv, nn.GroupNorm(2, out), nn.SiLU())
+
+        self.down, self.bottom, self.up = block(3, 4), block(4, 8), block(12, 4)
+        self.transposed, self.out = nn.ConvTranspose2d(8, 4, 2, 2), nn.Conv2d(4, 5, 1)
+
+    def forward(self, x):
+        down = self.down(x)
+        bottom = self.bottom(F.avg_pool2d(down, 2))
+        up = self.up(torch.cat([F.interpolate(bottom, scale_factor=2, mode="bilinear"), down], 1))
+        return self.out(up + self.transposed(bottom) + F.interpolate(bottom, scale_factor=2)[:, :4])
+
+
+def train_unet():
+    return training_step(SmallUNet(), torch.randn(2, 3, 12, 10), ids(2, 12, 10, below=5))
+
+
+TRAINING = {
+    "train_mlp": train_mlp,
+    "train_transformer": train_transformer,
+    "train_cnn": train_cnn,
+    "train_unet": train_unet,
+}
 
 
 def record_model(folder, name):
