@@ -107,10 +107,10 @@ std::vector<HostTensor> reduce_wide(ReduceOp op, const HostTensor& in, std::span
       case ReduceOp::ArgMin: indices.push_back(arg_extreme(false, row)); break;
       case ReduceOp::ArgMax: indices.push_back(arg_extreme(true, row)); break;
       case ReduceOp::Welford: {
-        // Two passes: the definition itself.
+        // Two passes: the definition itself. Nothing has no mean: 0 / 0 is NaN.
         double sum = 0;
         for (Wide x : row) sum += static_cast<double>(x);
-        const double mean = row.empty() ? 0 : sum / static_cast<double>(row.size());
+        const double mean = sum / static_cast<double>(row.size());
         double squares = 0;
         for (Wide x : row) squares += (static_cast<double>(x) - mean) * (static_cast<double>(x) - mean);
         means.push_back(mean);
