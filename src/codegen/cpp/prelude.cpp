@@ -426,6 +426,37 @@ LIBMVEC(tan, tanf, tan) LIBMVEC(asin, asinf, asin) LIBMVEC(acos, acosf, acos) LI
 LIBMVEC(sinh, sinhf, sinh) LIBMVEC(cosh, coshf, cosh) LIBMVEC(tanh, tanhf, tanh) LIBMVEC(asinh, asinhf, asinh)
 LIBMVEC(acosh, acoshf, acosh) LIBMVEC(atanh, atanhf, atanh) LIBMVEC(erf, erff, erf) LIBMVEC(erfc, erfcf, erfc)
 LIBMVEC(exp_libmvec, expf, exp)
+#define LIBMVEC2(name, f32, f64) \
+  extern "C" vec<float, 4> _ZGVbN4vv_##f32(vec<float, 4>, vec<float, 4>); \
+  extern "C" vec<double, 2> _ZGVbN2vv_##f64(vec<double, 2>, vec<double, 2>); \
+  LIBMVEC2_WIDE(f32, f64) \
+  template <class V> INLINE V op_##name##_v(V x, V y) { \
+    if constexpr (Same<V, vec<float, 4>>::value) return _ZGVbN4vv_##f32(x, y); \
+    else if constexpr (Same<V, vec<double, 2>>::value) return _ZGVbN2vv_##f64(x, y); \
+    LIBMVEC2_CALL_WIDE(f32, f64) \
+    else return lanewise(x, y, [](auto a, auto b) { return op_##name(a, b); }); \
+  }
+#if defined(__AVX512F__)
+#define LIBMVEC2_WIDE(f32, f64) extern "C" vec<float, 8> _ZGVdN8vv_##f32(vec<float, 8>, vec<float, 8>); \
+  extern "C" vec<double, 4> _ZGVdN4vv_##f64(vec<double, 4>, vec<double, 4>); \
+  extern "C" vec<float, 16> _ZGVeN16vv_##f32(vec<float, 16>, vec<float, 16>); \
+  extern "C" vec<double, 8> _ZGVeN8vv_##f64(vec<double, 8>, vec<double, 8>);
+#define LIBMVEC2_CALL_WIDE(f32, f64) \
+    else if constexpr (Same<V, vec<float, 8>>::value) return _ZGVdN8vv_##f32(x, y); \
+    else if constexpr (Same<V, vec<double, 4>>::value) return _ZGVdN4vv_##f64(x, y); \
+    else if constexpr (Same<V, vec<float, 16>>::value) return _ZGVeN16vv_##f32(x, y); \
+    else if constexpr (Same<V, vec<double, 8>>::value) return _ZGVeN8vv_##f64(x, y);
+#elif defined(__AVX2__)
+#define LIBMVEC2_WIDE(f32, f64) extern "C" vec<float, 8> _ZGVdN8vv_##f32(vec<float, 8>, vec<float, 8>); \
+  extern "C" vec<double, 4> _ZGVdN4vv_##f64(vec<double, 4>, vec<double, 4>);
+#define LIBMVEC2_CALL_WIDE(f32, f64) \
+    else if constexpr (Same<V, vec<float, 8>>::value) return _ZGVdN8vv_##f32(x, y); \
+    else if constexpr (Same<V, vec<double, 4>>::value) return _ZGVdN4vv_##f64(x, y);
+#else
+#define LIBMVEC2_WIDE(f32, f64)
+#define LIBMVEC2_CALL_WIDE(f32, f64)
+#endif
+LIBMVEC2(pow, powf, pow) LIBMVEC2(atan2, atan2f, atan2) LIBMVEC2(hypot, hypotf, hypot)
 INLINE float op_exp_libmvec(float x) { return op_exp(x); }
 INLINE double op_exp_libmvec(double x) { return op_exp(x); }
 

@@ -50,7 +50,7 @@ bool has_vector_form(ScalarOp op) {
     case ScalarOp::Log1p: case ScalarOp::Sin: case ScalarOp::Cos: case ScalarOp::Tan: case ScalarOp::Asin:
     case ScalarOp::Acos: case ScalarOp::Atan: case ScalarOp::Sinh: case ScalarOp::Cosh: case ScalarOp::Tanh:
     case ScalarOp::Asinh: case ScalarOp::Acosh: case ScalarOp::Atanh: case ScalarOp::Sigmoid: case ScalarOp::Erf:
-    case ScalarOp::Erfc: case ScalarOp::Min: case ScalarOp::Max: case ScalarOp::PhiloxLow: case ScalarOp::PhiloxHigh:
+    case ScalarOp::Pow: case ScalarOp::Atan2: case ScalarOp::Hypot: case ScalarOp::Erfc: case ScalarOp::Min: case ScalarOp::Max: case ScalarOp::PhiloxLow: case ScalarOp::PhiloxHigh:
       return true;
     default: return false;
   }
