@@ -57,7 +57,7 @@ def below(n, *shape):
 
 for name in """abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal square sin cos tan sinh cosh tanh asinh atan erf erfc
         lgamma digamma sigmoid floor ceil round trunc frac sign sgn isnan isinf isfinite logical_not nan_to_num relu deg2rad sinc
-        special_i0 special_i1 special_ndtr special_entr special_erfcx""".split():
+        special_i0 special_i1 special_ndtr special_erfcx""".split():
     function = getattr(torch, name, None) or getattr(torch.special, name.removeprefix("special_"))
     case(name, function, p if name in ("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "lgamma", "digamma") else r)
 for name in "asin acos atanh erfinv logit".split():
@@ -67,6 +67,7 @@ for name in "gelu silu mish softplus elu selu leaky_relu hardswish hardsigmoid l
 for name in """add sub mul div maximum minimum atan2 hypot fmod remainder logaddexp eq lt ge logical_and copysign nextafter floor_divide
         true_divide xlogy heaviside""".split():
     case(name, getattr(torch, name), p if name in ("fmod", "remainder", "floor_divide", "xlogy") else r, p)
+case("special_entr", torch.special.entr, p)
 case("pow", torch.pow, p, r)
 case("pow_3", lambda x: x.pow(3), r)
 case("where", torch.where, b, r, r)
@@ -105,7 +106,7 @@ case("cdist", lambda x, y: torch.cdist(x, y), lambda: torch.randn(1000, 16), lam
 for dim in (0, 1):
     for name in "cumsum cumprod cummax logcumsumexp".split():
         case(f"{name}_dim{dim}", lambda x, f=getattr(torch, name), dim=dim: f(x, dim), r)
-    case(f"sort_dim{dim}", lambda x, dim=dim: torch.sort(x, dim), r)
+    case(f"sort_dim{dim}", lambda x, dim=dim: torch.sort(x, dim).values, r)
     case(f"topk_dim{dim}", lambda x, dim=dim: torch.topk(x, 10, dim).values, r)
     case(f"gather_dim{dim}", lambda x, k, dim=dim: torch.gather(x, dim, k), r, below(N, N, N))
     case(f"scatter_dim{dim}", lambda x, k, s, dim=dim: torch.scatter(x, dim, k, s), r, lambda: torch.argsort(r(), 1), r)
@@ -115,8 +116,8 @@ for dim in (0, 1):
     case(f"flip_dim{dim}", lambda x, dim=dim: x.flip(dim), r)
     case(f"roll_dim{dim}", lambda x, dim=dim: x.roll(7, dim), r)
     case(f"cat_dim{dim}", lambda x, y, dim=dim: torch.cat([x, y], dim), r, r)
-case("sort_i64", lambda x: torch.sort(x, 1), i)
-case("argsort", lambda x: torch.argsort(x, 1), r)
+case("sort_i64", lambda x: torch.sort(x, 1).values, i)
+case("argsort", lambda x: torch.argsort(x, 1), lambda: torch.stack([torch.randperm(N) for _ in range(N)]).float())  # no ties
 case("kthvalue", lambda x: torch.kthvalue(x, 100, 1).values, r)
 case("searchsorted", torch.searchsorted, lambda: torch.randn(N).sort().values, r)
 case("bucketize", torch.bucketize, r, lambda: torch.randn(64).sort().values)
@@ -125,7 +126,7 @@ case("bincount", lambda x: torch.bincount(x, minlength=1000), below(1000, N * N)
 case("nonzero", torch.nonzero, b)
 case("masked_select", torch.masked_select, r, b)
 case("unique", lambda x: torch.unique(x), lambda: torch.randint(0, 1000, (N * N,)))
-case("index_put", lambda x, k, s: x.index_put((k,), s), r, below(N, 512), lambda: torch.randn(512, N))
+case("index_put", lambda x, k, s: x.index_put((k,), s), r, lambda: torch.randperm(N)[:512], lambda: torch.randn(512, N))
 case("embedding", lambda w, k: F.embedding(k, w), lambda: torch.randn(30000, 64), below(30000, 16384))
 case("embedding_bag", lambda w, k: F.embedding_bag(k, w), lambda: torch.randn(30000, 64), below(30000, 1024, 16))
 case("transpose", lambda x: x.t().contiguous(), r)

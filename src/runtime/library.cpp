@@ -9,7 +9,6 @@
 #include "interp/host_tensor.h"
 #include "interp/library_ops.h"
 #include "interp/products.h"
-#include "interp/reductions.h"
 #include "support/error.h"
 #include "support/float16.h"
 
@@ -149,9 +148,6 @@ void run_evaluated(std::string_view name, const KernelCall& call) {
   } else if (name == "attention") {
     give(attention(inputs[0], inputs[1], inputs[2], inputs.size() > 3 ? &inputs[3] : nullptr, call.integers[0] != 0, call.numbers[0]),
          call.outputs[0]);
-  } else if (name == "sort") {
-    const std::vector<HostTensor> results = sort(inputs[0], static_cast<int>(call.integers[0]), call.integers[1] != 0);
-    for (size_t i = 0; i < results.size(); ++i) give(results[i], call.outputs[i]);
   } else {
     TOROID_CHECK(name.starts_with("library."), "no library kernel is called '{}'", name);
     const LibraryOp* op = find_library_op(name.substr(8));
@@ -177,6 +173,7 @@ void run_evaluated(std::string_view name, const KernelCall& call) {
 }  // namespace
 
 void run_library_kernel(std::string_view name, const KernelCall& call) {
+  if (name == "sort") return run_sort(call);
   const FastKernel fast = find_fast_kernel(name);
   const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
   if (fast != nullptr && dtype == DType::F32) {

@@ -63,6 +63,12 @@ template <class V, int W> INLINE auto widen(vec<int32_t, W> m) {
   else return __builtin_convertvector(m, vec<int8_t, W>);
 }
 template <class V> INLINE V select(mask<lanes_of<V>> m, V a, V b) { return widen<V, lanes_of<V>>(m) ? a : b; }
+template <class M> INLINE bool any_lane(M m) {
+  elem<M> any = 0;
+  for (int l = 0; l < lanes_of<M>; ++l) any |= m[l];
+  return any != 0;
+}
+template <class M> INLINE bool all_lanes(M m) { return !any_lane(~m); }
 template <class M> INLINE mask<lanes_of<M>> to_mask(M comparison) {  // of any width
   if constexpr (sizeof(elem<M>) == 4) return (mask<lanes_of<M>>)comparison;
   else return __builtin_convertvector(comparison, mask<lanes_of<M>>);
@@ -277,7 +283,7 @@ template <class T> INLINE T nonzero(T divisor, int32_t* error) {
   return divisor;
 }
 template <class L, class V> INLINE V nonzero(L lanes, V divisor, int32_t* error) {
-  for (int l = 0; l < lanes.count; ++l) nonzero(divisor[l], error);
+  if (any_lane(to_mask(divisor == 0) & active(lanes))) report(2, error);
   return divisor;
 }
 
@@ -461,6 +467,8 @@ INLINE float op_exp_libmvec(float x) { return op_exp(x); }
 INLINE double op_exp_libmvec(double x) { return op_exp(x); }
 
 template <class V> INLINE V op_floor_v(V x);
+template <class V> INLINE V op_sqrt_v(V x);
+template <class V> INLINE V op_abs_v(V x);
 // exp(x) = 2^n * e^r with n = round(x / ln 2), |r| <= ln 2 / 2 (Cody and Waite's two-part ln 2); e^r by its Taylor series to r^7, whose
 // remainder is below half a unit in the last place. 2^n is applied in two factors so that results may be denormal.
 template <class V> INLINE V op_exp_v(V x) {
@@ -486,6 +494,89 @@ template <class V> INLINE V op_exp_v(V x) {
   } else {
     return op_exp_libmvec_v(x);
   }
+}
+template <class V> INLINE V op_copysign_v(V x, V sign) {
+  if constexpr (is_f32<V>) {
+    typedef vec<int32_t, lanes_of<V>> I;
+    return (V)(((I)x & 0x7fffffff) | ((I)sign & ~0x7fffffff));
+  } else {
+    return lanewise(x, sign, [](auto a, auto b) { return op_copysign(a, b); });
+  }
+}
+// The remainder of a / b with the sign of a, exact: the quotient's whole part takes up to 29 of a double's 53 bits, b the other 24.
+// Infinities, NaN, division by zero and larger quotients go a lane at a time.
+template <class V> INLINE V op_fmod_v(V a, V b) {
+  if constexpr (is_f32<V>) {
+    typedef vec<double, lanes_of<V>> D;
+    const D x = __builtin_convertvector(op_abs_v(a), D);
+    const D y = __builtin_convertvector(op_abs_v(b), D);
+    const D quotient = x / y;
+    if (all_lanes(to_mask((quotient < 536870912.0) & (y < __builtin_inf())))) {
+      D r = x - __builtin_convertvector(__builtin_convertvector(quotient, vec<int32_t, lanes_of<V>>), D) * y;
+      r = r < 0 ? r + y : r;
+      r = r >= y ? r - y : r;
+      return op_copysign_v(__builtin_convertvector(r, V), a);
+    }
+  }
+  return lanewise(a, b, [](auto p, auto q) { return op_fmod(p, q); });
+}
+template <class V> INLINE V op_mod_v(V a, V b) {
+  if constexpr (is_f32<V>) {
+    const V r = op_fmod_v(a, b);
+    return (r != 0) & ((b < 0) != (r < 0)) ? r + b : r;
+  } else {
+    return lanewise(a, b, [](auto p, auto q) { return op_mod(p, q); });
+  }
+}
+template <class V> INLINE V op_floor_div_v(V a, V b) {  // as float_floor_div
+  if constexpr (is_f32<V>) {
+    const V r = op_fmod_v(a, b);
+    V q = (a - r) / b;
+    q = (r != 0) & ((b < 0) != (r < 0)) ? q - 1 : q;
+    V f = op_floor_v(q);
+    f = q - f > 0.5f ? f + 1 : f;
+    f = q == 0 ? op_copysign_v(V{}, a / b) : f;
+    return b == 0 ? a / b : f;
+  } else {
+    return lanewise(a, b, [](auto p, auto q) { return op_floor_div(p, q); });
+  }
+}
+// The next number after a toward b: one step in the bits, which order as the numbers of one sign do.
+template <class V> INLINE V op_nextafter_v(V a, V b) {
+  if constexpr (is_f32<V>) {
+    typedef vec<int32_t, lanes_of<V>> I;
+    const I step = ((a < b) == (a > 0)) ? I{} + 1 : I{} - 1;
+    V r = (V)((I)a + step);
+    r = a == 0 ? op_copysign_v((V)(I{} + 1), b) : r;
+    r = a == b ? b : r;
+    return (a != a) | (b != b) ? a + b : r;
+  } else {
+    return lanewise(a, b, [](auto p, auto q) { return op_nextafter(p, q); });
+  }
+}
+// The two-branch polynomial of M. Giles, "Approximating the erfinv function" (2012); relative error below 1e-6 in f32.
+template <class V> INLINE V op_erfinv_v(V x) {
+  const V w = -op_log_v((1 - x) * (1 + x));
+  const V a = w - 2.5f;
+  V p = a * 2.81022636e-08f + 3.43273939e-07f;
+  p = p * a - 3.5233877e-06f;
+  p = p * a - 4.39150654e-06f;
+  p = p * a + 0.00021858087f;
+  p = p * a - 0.00125372503f;
+  p = p * a - 0.00417768164f;
+  p = p * a + 0.246640727f;
+  p = p * a + 1.50140941f;
+  const V b = op_sqrt_v(w) - 3.0f;
+  V q = b * -0.000200214257f + 0.000100950558f;
+  q = q * b + 0.00134934322f;
+  q = q * b - 0.00367342844f;
+  q = q * b + 0.00573950773f;
+  q = q * b - 0.0076224613f;
+  q = q * b + 0.00943887047f;
+  q = q * b + 1.00167406f;
+  q = q * b + 2.83297682f;
+  const V y = (w < 5.0f ? p : q) * x;
+  return (x == 1) | (x == -1) ? x * __builtin_inff() : y;
 }
 template <class V> INLINE V op_sigmoid_v(V x) { return 1 / (1 + op_exp_v(-x)); }
 template <class V> INLINE V op_sqrt_v(V x) {
@@ -531,8 +622,6 @@ template <class V, class F> INLINE elem<V> fold(V v, F f) {
   for (int w = lanes_of<V> / 2; w > 0; w /= 2) for (int l = 0; l < w; ++l) a[l] = f(a[l], a[l + w]);
   return a[0];
 }
-template <class M> INLINE bool any_lane(M m) { for (int l = 0; l < lanes_of<M>; ++l) if (m[l]) return true; return false; }
-template <class M> INLINE bool all_lanes(M m) { for (int l = 0; l < lanes_of<M>; ++l) if (!m[l]) return false; return true; }
 )prelude";
 
 }  // namespace toroid::codegen

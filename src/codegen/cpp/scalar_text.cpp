@@ -50,6 +50,7 @@ bool has_vector_form(ScalarOp op) {
     case ScalarOp::Log1p: case ScalarOp::Sin: case ScalarOp::Cos: case ScalarOp::Tan: case ScalarOp::Asin:
     case ScalarOp::Acos: case ScalarOp::Atan: case ScalarOp::Sinh: case ScalarOp::Cosh: case ScalarOp::Tanh:
     case ScalarOp::Asinh: case ScalarOp::Acosh: case ScalarOp::Atanh: case ScalarOp::Sigmoid: case ScalarOp::Erf:
+    case ScalarOp::FloorDiv: case ScalarOp::Mod: case ScalarOp::Fmod: case ScalarOp::Nextafter: case ScalarOp::Copysign:
     case ScalarOp::Pow: case ScalarOp::Atan2: case ScalarOp::Hypot: case ScalarOp::Erfc: case ScalarOp::Min: case ScalarOp::Max: case ScalarOp::PhiloxLow: case ScalarOp::PhiloxHigh:
       return true;
     default: return false;
@@ -110,6 +111,7 @@ std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>
     if (!lanes) return fmt::format("{} ? {} : {}", wrapped(o[0]), wrapped(o[1]), wrapped(o[2]));
     return fmt::format("select({}, {}, {})", as_lanes(o[0], DType::Bool), as_lanes(o[1], dtype), as_lanes(o[2], dtype));
   }
+  if (op == ScalarOp::Erfinv && dtype == DType::F32 && lanes) return fmt::format("op_erfinv_v({})", o[0].text);
   if (is_special_function(op)) {
     const int code = static_cast<int>(op);
     const bool two = o.size() == 2;

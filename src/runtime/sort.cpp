@@ -1,0 +1,131 @@
+// Sorting lines of a tensor, values and positions together, equal elements in their order.
+//
+// An element becomes an unsigned key that orders as PyTorch does (NaN above all, both zeros equal), paired with its position. Short
+// lines are sorted by comparison, longer ones digit by digit from the lowest (LSD radix sort, bytes as digits), which is stable by
+// itself; a digit that all keys share costs nothing.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "graph/dtype.h"
+#include "runtime/library.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+template <class Key>
+struct Entry {
+  Key key;
+  Key position;
+};
+
+// Floats given by their bits: the sign bit flipped for positive ones, all bits for negative ones, orders them as integers.
+template <class Bits>
+Bits float_key(Bits bits, Bits infinity) {
+  constexpr Bits kSign = Bits{1} << (sizeof(Bits) * 8 - 1);
+  const Bits magnitude = bits & static_cast<Bits>(~kSign);
+  if (magnitude > infinity) return static_cast<Bits>(~Bits{0});
+  if (magnitude == 0) return kSign;
+  return (bits & kSign) != 0 ? static_cast<Bits>(~bits) : static_cast<Bits>(bits | kSign);
+}
+
+template <class Key>
+void sort_entries(std::vector<Entry<Key>>& entries, std::vector<Entry<Key>>& scratch) {
+  constexpr size_t kWorthRadix = 96;
+  constexpr size_t kDigits = sizeof(Key);
+  const size_t n = entries.size();
+  if (n < kWorthRadix) {
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry<Key>& a, const Entry<Key>& b) { return a.key != b.key ? a.key < b.key : a.position < b.position; });
+    return;
+  }
+  std::array<std::array<size_t, 256>, kDigits> counts{};
+  for (const Entry<Key>& entry : entries) {
+    for (size_t d = 0; d < kDigits; ++d) ++counts[d][(entry.key >> (8 * d)) & 0xff];
+  }
+  scratch.resize(n);
+  for (size_t d = 0; d < kDigits; ++d) {
+    if (counts[d][(entries[0].key >> (8 * d)) & 0xff] == n) continue;
+    size_t start = 0;
+    for (size_t& count : counts[d]) start += std::exchange(count, start);
+    for (const Entry<Key>& entry : entries) scratch[counts[d][(entry.key >> (8 * d)) & 0xff]++] = entry;
+    entries.swap(scratch);
+  }
+}
+
+struct Lines {
+  int64_t length;
+  int64_t stride;          // between elements of a line
+  int64_t count;
+  int64_t start(int64_t line) const { return line / stride * stride * length + line % stride; }
+};
+
+// T: the stored elements as bits. key(T): unsigned, ascending.
+template <class Key, class T, class MakeKey>
+void sort_lines(const KernelCall& call, const Lines& lines, bool descending, MakeKey make_key) {
+  const T* const from = static_cast<const T*>(call.inputs[0].data);
+  T* const values = static_cast<T*>(call.outputs[0].data);
+  int64_t* const positions = static_cast<int64_t*>(call.outputs[1].data);
+  auto sort_some = [&](int64_t begin, int64_t end) {
+    std::vector<Entry<Key>> entries(static_cast<size_t>(lines.length));
+    std::vector<Entry<Key>> scratch;
+    for (int64_t line = begin; line < end; ++line) {
+      const int64_t start = lines.start(line);
+      for (int64_t i = 0; i < lines.length; ++i) {
+        const Key key = make_key(from[start + i * lines.stride]);
+        entries[static_cast<size_t>(i)] = {descending ? static_cast<Key>(~key) : key, static_cast<Key>(i)};
+      }
+      sort_entries(entries, scratch);
+      for (int64_t i = 0; i < lines.length; ++i) {
+        const auto position = static_cast<int64_t>(entries[static_cast<size_t>(i)].position);
+        values[start + i * lines.stride] = from[start + position * lines.stride];
+        positions[start + i * lines.stride] = position;
+      }
+    }
+  };
+  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, lines.length));
+  call.pool.parallel_for(lines.count, grain,
+                         [](void* f, int64_t begin, int64_t end) { (*static_cast<decltype(sort_some)*>(f))(begin, end); }, &sort_some);
+}
+
+}  // namespace
+
+void run_sort(const KernelCall& call) {
+  const ToroidOperand& x = call.inputs[0];
+  const bool descending = call.integers[1] != 0;
+  Lines lines{1, 1, 1};
+  for (int32_t d = 0; d < x.rank; ++d) {
+    if (d == call.integers[0]) lines.length = x.sizes[d];
+    if (d > call.integers[0]) lines.stride *= x.sizes[d];
+    if (d != call.integers[0]) lines.count *= x.sizes[d];
+  }
+  if (lines.count == 0 || lines.length == 0) return;
+  const bool long_lines = lines.length > INT64_C(0xffffffff);
+  auto sort_as = [&](auto bits, auto make_key) {
+    using T = decltype(bits);
+    using Key = decltype(make_key(bits));
+    if (sizeof(Key) == 8 || long_lines) {
+      sort_lines<uint64_t, T>(call, lines, descending, [&](T v) { return uint64_t{make_key(v)}; });
+    } else {
+      sort_lines<uint32_t, T>(call, lines, descending, [&](T v) { return static_cast<uint32_t>(make_key(v)); });
+    }
+  };
+  switch (static_cast<DType>(x.dtype)) {
+    case DType::Bool:
+    case DType::U8: return sort_as(uint8_t{}, [](uint8_t v) { return uint32_t{v}; });
+    case DType::I8: return sort_as(uint8_t{}, [](uint8_t v) { return uint32_t{v} ^ 0x80u; });
+    case DType::I16: return sort_as(uint16_t{}, [](uint16_t v) { return uint32_t{v} ^ 0x8000u; });
+    case DType::I32: return sort_as(uint32_t{}, [](uint32_t v) { return v ^ 0x80000000u; });
+    case DType::I64: return sort_as(uint64_t{}, [](uint64_t v) { return v ^ (uint64_t{1} << 63); });
+    case DType::F16: return sort_as(uint16_t{}, [](uint16_t v) { return uint32_t{float_key<uint16_t>(v, 0x7c00)}; });
+    case DType::BF16: return sort_as(uint16_t{}, [](uint16_t v) { return uint32_t{float_key<uint16_t>(v, 0x7f80)}; });
+    case DType::F32: return sort_as(uint32_t{}, [](uint32_t v) { return float_key<uint32_t>(v, 0x7f800000u); });
+    case DType::F64: return sort_as(uint64_t{}, [](uint64_t v) { return float_key<uint64_t>(v, 0x7ff0000000000000u); });
+    default: throw Error(ErrorKind::Unsupported, fmt::format("sorting tensors of dtype {} is not supported", to_string(static_cast<DType>(x.dtype))));
+  }
+}
+
+}  // namespace toroid
