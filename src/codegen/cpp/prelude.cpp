@@ -301,15 +301,21 @@ template <int W, class F> INLINE void for_lanes(int64_t begin, int64_t end, F bo
 }
 
 // ---- a lane at a time ----
+// Through memory, which is quicker than taking lanes out of registers one by one.
 template <class V, class F> INLINE V lanewise(V a, F f) {
-  V r;
-  for (int l = 0; l < lanes_of<V>; ++l) r[l] = f(a[l]);
-  return r;
+  elem<V> x[lanes_of<V>];
+  __builtin_memcpy(x, &a, sizeof a);
+  for (int l = 0; l < lanes_of<V>; ++l) x[l] = f(x[l]);
+  __builtin_memcpy(&a, x, sizeof a);
+  return a;
 }
 template <class V, class F> INLINE V lanewise(V a, V b, F f) {
-  V r;
-  for (int l = 0; l < lanes_of<V>; ++l) r[l] = f(a[l], b[l]);
-  return r;
+  elem<V> x[lanes_of<V>], y[lanes_of<V>];
+  __builtin_memcpy(x, &a, sizeof a);
+  __builtin_memcpy(y, &b, sizeof b);
+  for (int l = 0; l < lanes_of<V>; ++l) x[l] = f(x[l], y[l]);
+  __builtin_memcpy(&a, x, sizeof a);
+  return a;
 }
 
 // ---- scalar operators ----
@@ -506,16 +512,28 @@ template <class V> INLINE V op_copysign_v(V x, V sign) {
 // The remainder of a / b with the sign of a, exact: the quotient's whole part takes up to 29 of a double's 53 bits, b the other 24.
 // Infinities, NaN, division by zero and larger quotients go a lane at a time.
 template <class V> INLINE V op_fmod_v(V a, V b) {
-  if constexpr (is_f32<V>) {
-    typedef vec<double, lanes_of<V>> D;
-    const D x = __builtin_convertvector(op_abs_v(a), D);
-    const D y = __builtin_convertvector(op_abs_v(b), D);
-    const D quotient = x / y;
-    if (all_lanes(to_mask((quotient < 536870912.0) & (y < __builtin_inf())))) {
-      D r = x - __builtin_convertvector(__builtin_convertvector(quotient, vec<int32_t, lanes_of<V>>), D) * y;
-      r = r < 0 ? r + y : r;
-      r = r >= y ? r - y : r;
-      return op_copysign_v(__builtin_convertvector(r, V), a);
+  if constexpr (is_f32<V> && lanes_of<V> >= 4) {
+    constexpr int H = lanes_of<V> / 2;  // a half at a time: its doubles fill a register
+    typedef vec<double, H> D;
+    vec<float, H> x[2], y[2], r[2];
+    const V size_of_a = op_abs_v(a), size_of_b = op_abs_v(b);
+    __builtin_memcpy(x, &size_of_a, sizeof x);
+    __builtin_memcpy(y, &size_of_b, sizeof y);
+    auto unusual = D{} != D{};
+    for (int h = 0; h < 2; ++h) {
+      const D p = __builtin_convertvector(x[h], D);
+      const D q = __builtin_convertvector(y[h], D);
+      const D quotient = p / q;
+      unusual |= ~((quotient < 536870912.0) & (q < __builtin_inf()));
+      D rest = p - __builtin_convertvector(__builtin_convertvector(quotient, vec<int32_t, H>), D) * q;
+      rest = rest < 0 ? rest + q : rest;
+      rest = rest >= q ? rest - q : rest;
+      r[h] = __builtin_convertvector(rest, vec<float, H>);
+    }
+    if (!any_lane(unusual)) {
+      V result;
+      __builtin_memcpy(&result, r, sizeof r);
+      return op_copysign_v(result, a);
     }
   }
   return lanewise(a, b, [](auto p, auto q) { return op_fmod(p, q); });
