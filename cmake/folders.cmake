@@ -2,6 +2,16 @@
 # NAME_test. A folder links every folder declared before it, so an include against the direction fails to link too.
 set_property(GLOBAL PROPERTY TOROID_FOLDERS "")
 
+# Tests run once for each time they are built, so they are compiled without optimisation, and share a header compiled that way.
+function(toroid_test_settings target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  if(target STREQUAL "support_test")
+    target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h)
+  else()
+    target_precompile_headers(${target} REUSE_FROM support_test)
+  endif()
+endfunction()
+
 function(toroid_folder name)
   cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
   get_property(earlier GLOBAL PROPERTY TOROID_FOLDERS)
@@ -26,7 +36,7 @@ function(toroid_folder name)
     find_package(GTest REQUIRED)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE toroid_${name} GTest::gtest_main)
-    target_precompile_headers(${name}_test REUSE_FROM toroid_support)
+    toroid_test_settings(${name}_test)
     target_compile_definitions(${name}_test PRIVATE TOROID_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                TOROID_CONFORMANCE_DIR="${TOROID_CONFORMANCE_DIR}")
     set_property(GLOBAL APPEND PROPERTY TOROID_TEST_BINARIES ${name}_test)

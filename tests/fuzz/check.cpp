@@ -230,6 +230,7 @@ CheckResult check(CompileSession& session, const Program& program, const CheckOp
       verify(parsed, Level::Import);
       const CompiledModel model =
           session.compile(std::move(parsed), {.compile_threads = 1,
+                                              .variants = {},
                                               .save_source = {},
                                               .dump_ir = {},
                                               .optimise = optimise,

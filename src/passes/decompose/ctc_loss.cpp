@@ -96,7 +96,7 @@ Alignment align(Decomposer& d, const Args& a, sym::Expr longest) {
     al.labels = b.where(is_label, own, b.scalar(DType::I64, blank));
   }
   Tensor is_blank = b.binary(ScalarOp::Eq, al.labels, Scalar(blank));
-  al.may_skip = !is_blank & ne(al.labels, moved(al.labels, 2, blank));
+  al.may_skip = (!is_blank) & ne(al.labels, moved(al.labels, 2, blank));
   al.of_states =
       b.gather(log_probs, {positions(b, al.steps, 0, 3), positions(b, batch, 1, 3), b.unsqueeze(al.labels, 0)});
   return al;
