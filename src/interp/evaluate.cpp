@@ -358,7 +358,7 @@ class Evaluator {
   }
 
   static HostTensor slice_of(const HostTensor& x, int64_t position) {
-    const std::vector<int64_t> sizes(x.sizes().begin() + 1, x.sizes().end());
+    const std::vector<int64_t> sizes = slice_sizes(x);
     return copy_strided(x, position * numel(sizes), strides_of(sizes), sizes);
   }
 

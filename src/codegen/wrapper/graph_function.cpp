@@ -197,21 +197,21 @@ void GraphFunction::print_steps(bool is_main) {
     body_.write(fmt::format("const int64_t {}[] = {{{}}};", sizes, list(graph_.outputs[out.position].sizes)));
     print_allocation(id, fmt::format("runtime->output(runtime, {}, {})", out.position, sizes), number);
   };
+  // Late temporaries, by the step before which they are asked for and the one after which they are given back.
+  std::vector<std::vector<BufferId>> begins(steps.size());
+  std::vector<std::vector<BufferId>> ends(steps.size());
+  for (const schedule::Lifetime& lifetime : graph_.schedule.lifetimes) {
+    if (!is_late(lifetime, is_main)) continue;
+    begins[lifetime.first_step].push_back(lifetime.buffer);
+    ends[lifetime.last_step].push_back(lifetime.buffer);
+  }
   for (size_t s = 0; s < steps.size(); ++s) {
     const size_t number = shared_.result.step_names.size();
     shared_.result.step_names.push_back(schedule::name_of(steps[s]));
-    for (const schedule::Lifetime& lifetime : graph_.schedule.lifetimes) {
-      if (lifetime.first_step == s && is_late(lifetime, is_main)) {
-        print_allocation(lifetime.buffer, fmt::format("runtime->allocate(runtime, {})", bytes_of(buffer(lifetime.buffer))), number);
-      }
-    }
+    for (BufferId id : begins[s]) print_allocation(id, fmt::format("runtime->allocate(runtime, {})", bytes_of(buffer(id))), number);
     for (BufferId out : schedule::writes_of(steps[s])) make_output(out, number);
     print_step(steps[s], number);
-    for (const schedule::Lifetime& lifetime : graph_.schedule.lifetimes) {
-      if (lifetime.last_step == s && is_late(lifetime, is_main)) {
-        body_.write(fmt::format("runtime->release(runtime, (void*){});", identifier(buffer(lifetime.buffer).name)));
-      }
-    }
+    for (BufferId id : ends[s]) body_.write(fmt::format("runtime->release(runtime, (void*){});", identifier(buffer(id).name)));
   }
   // Outputs without elements, which nobody writes.
   for (const OutputBinding& output : graph_.outputs) make_output(output.buffer, steps.size());
