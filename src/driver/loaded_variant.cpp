@@ -24,6 +24,7 @@ void LoadedVariant::prepare(const SymbolValues& values) {
   std::vector<int64_t> symbol_values;
   for (sym::Expr symbol : symbols_) symbol_values.push_back(values.find(symbol).value_or(0));
   if (prepared_ == symbol_values) return;
+  check_bytes(values, manifest.bytes);
   std::vector<int64_t> bytes(manifest.temporaries.size());
   size_t ranks = 0;
   for (const ManifestOutput& output : manifest.outputs) ranks += static_cast<size_t>(output.rank);

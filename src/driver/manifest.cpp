@@ -6,12 +6,13 @@
 
 #include "graph/builder.h"
 #include "graph/text.h"
+#include "interp/bind_symbols.h"
 #include "support/error.h"
 
 namespace toroid {
 namespace {
 
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 constexpr std::string_view kOutputKinds[] = {"user", "buffer_mutation", "input_mutation", "parameter_mutation",
                                              "gradient", "loss", "token"};
 
@@ -66,6 +67,7 @@ nlohmann::json variant_json(const GeneratedVariant& variant, const std::vector<s
                                {"target", variant.program.outputs[i].target}});
   }
   for (sym::Expr symbol : variant.code.symbols) json["symbols"].push_back(symbol.node()->name);
+  for (sym::Expr bytes : tensor_bytes(variant.program)) json["bytes"].push_back(sym::to_string(bytes));
   for (const codegen::GeneratedBinding& binding : variant.code.bindings) {
     json["bindings"].push_back(sym::to_string(binding.expr));
     json["defines"].push_back(binding.defines ? binding.defines->node()->name : "");
@@ -93,6 +95,7 @@ ManifestVariant parse_variant(const nlohmann::json& json) {
     variant.outputs.push_back(std::move(out));
   }
   for (const auto& name : json.value("symbols", nlohmann::json::array())) variant.symbols.push_back(name.get<std::string>());
+  for (const auto& text : json.value("bytes", nlohmann::json::array())) variant.bytes.push_back(parsed(text.get<std::string>(), variant.signature));
   const auto defines = json.value("defines", nlohmann::json::array());
   for (const auto& text : json.value("bindings", nlohmann::json::array())) {
     const auto defined = defines.at(variant.bindings.size()).get<std::string>();

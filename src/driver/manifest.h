@@ -1,6 +1,6 @@
 // What a compiled program says about itself, without being run: JSON in its library.
 //
-//   {"toroid": 3, "constants": [{"name": "fc.weight", "bytes": 1024, "mutable": false}], "variants": [V, …]}
+//   {"toroid": 4, "constants": [{"name": "fc.weight", "bytes": 1024, "mutable": false}], "variants": [V, …]}
 //
 // with one V for all calls, and before it one for each variant that some sizes choose:
 //
@@ -8,6 +8,7 @@
 //    "signature": "sym s0 in [2, 512]\ngraph(x: f32[s0, 128]) { … }",     text form: symbols, guards and inputs
 //    "outputs": [{"dtype": "f32", "rank": 2, "late": false, "kind": "user", "target": ""}],
 //    "symbols": ["s0"],                                                   order of ToroidCall::symbols
+//    "bytes": ["4*s0**2"],                                                of tensors, which must fit 63 bits
 //    "bindings": ["u0", "2*s1"], "defines": ["u0", ""],                   order of ToroidRuntime::bind
 //    "constants": [0],                                                    order of ToroidCall::constants
 //    "temporaries": [[0, 3], [1, 2]],                                     first and last step alive
@@ -46,6 +47,7 @@ struct ManifestVariant {
   Program signature;                      // inputs, symbols and guards; no computation
   std::vector<ManifestOutput> outputs;
   std::vector<std::string> symbols;
+  std::vector<sym::Expr> bytes;           // of tensors, as tensor_bytes gives them
   std::vector<ManifestBinding> bindings;
   std::vector<size_t> constants;          // positions in Manifest::constants
   std::vector<std::array<int64_t, 2>> temporaries;

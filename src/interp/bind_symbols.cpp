@@ -46,6 +46,20 @@ std::string values_text(sym::Expr expr, const SymbolValues& values) {
   return text;
 }
 
+// 6*s0*s1 is s0*s1 and 6.
+std::pair<sym::Expr, int64_t> split_factor(sym::Expr expr) {
+  if (expr.is_const() || expr.kind() != sym::Kind::Mul) return {expr, 1};
+  sym::Expr part = 1;
+  int64_t factor = 1;
+  for (sym::Expr operand : expr.operands()) {
+    if (operand.is_const())
+      factor = operand.value();
+    else
+      part = part * operand;
+  }
+  return {part, factor};
+}
+
 [[noreturn]] void refuse_size(const Program& program, InputSize source, int64_t actual, const std::string& needed) {
   refuse(program, fmt::format("input '{}' has size {} in dimension {}, the program needs {}",
                               input_name(program, source.input), actual, source.dim, needed));
@@ -114,6 +128,33 @@ BindingPlan plan_bindings(const Program& program) {
     (all_known(guard) ? plan.guards : plan.later_guards).push_back(guard);
   }
   return plan;
+}
+
+std::vector<sym::Expr> tensor_bytes(const Program& program) {
+  std::vector<sym::Expr> order;
+  std::unordered_map<sym::Expr, int64_t> factors;   // of the part without a constant factor, the largest
+  auto add = [&](const Graph& graph) {
+    for (const Node& node : graph.nodes()) {
+      for (ValueId output : node.outputs) {
+        const TensorType& type = graph.type(output);
+        if (std::all_of(type.sizes.begin(), type.sizes.end(), [](sym::Expr size) { return size.is_const(); })) continue;
+        const auto [part, factor] = split_factor(sym::product(type.sizes));
+        if (part.is_const()) continue;
+        const int64_t bytes = std::abs(factor) * size_bytes(type.dtype);
+        const auto [found, is_new] = factors.try_emplace(part, bytes);
+        if (is_new) order.push_back(part);
+        found->second = std::max(found->second, bytes);
+      }
+    }
+  };
+  add(program.graph);
+  for (const Graph& graph : program.subgraphs) add(graph);
+  std::vector<sym::Expr> bytes;
+  for (sym::Expr part : order) {
+    const sym::Expr all = part * factors.at(part);
+    if (all.range().max == sym::kPosInf) bytes.push_back(all);
+  }
+  return bytes;
 }
 
 // ---- values
@@ -230,6 +271,19 @@ void bind_number(SymbolValues& symbols, std::span<const sym::Expr> later_guards,
     if (std::any_of(needed.begin(), needed.end(), is_open) || symbols.evaluate(guard) != 0) continue;
     throw Error(ErrorKind::InvalidInput, fmt::format("the values {} = {} violate {}, which the program relies on",
                                                      sym::to_string(expr), value, sym::to_string(guard)));
+  }
+}
+
+void check_bytes(const SymbolValues& symbols, std::span<const sym::Expr> bytes) {
+  for (sym::Expr each : bytes) {
+    const std::vector<sym::Expr> needed = sym::free_symbols(each);
+    if (std::any_of(needed.begin(), needed.end(), [&](sym::Expr symbol) { return !symbols.find(symbol); })) continue;
+    try {
+      symbols.evaluate(each);
+    } catch (const Error&) {
+      throw Error(ErrorKind::InvalidInput, fmt::format("a tensor of the program would have {} bytes, with {}: more than fit 63 bits",
+                                                       sym::to_string(each), values_text(each, symbols)));
+    }
   }
 }
 

@@ -39,6 +39,10 @@ struct BindingPlan {
   std::vector<sym::Expr> later_guards;  // … over data-dependent symbols, which nodes of the program define
 };
 
+// The bytes of the program's tensors where a call's sizes could make them more than 63 bits hold, each form once: of 2*s0 and 4*s0
+// only the latter. Tensors that are never stored count too, since loops run over them.
+std::vector<sym::Expr> tensor_bytes(const Program& program);
+
 // Throws Error{Unsupported} when a size symbol cannot be found from the inputs' shapes.
 BindingPlan plan_bindings(const Program& program);
 
@@ -54,6 +58,10 @@ class SymbolValues {
  private:
   std::unordered_map<sym::Expr, int64_t> values_;
 };
+
+// Throws Error{InvalidInput} when one of `bytes` (of tensor_bytes) does not fit 63 bits. Those with a symbol that has no value yet are
+// left for later.
+void check_bytes(const SymbolValues& symbols, std::span<const sym::Expr> bytes);
 
 struct InputShape {
   DType dtype;
