@@ -1,6 +1,8 @@
 // Compiled random numbers: bit for bit the evaluator's, whatever the kernel looks like.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "driver/compiled_for_test.h"
 
 namespace toroid {
@@ -157,6 +159,58 @@ TEST(Random, WrongElementsEndTheCall) {
   }
   EXPECT_EQ(executable.run(std::vector<HostTensor>{HostTensor::from_doubles(DType::F32, {3}, std::vector<double>{0, 1, 1})})[0].to_doubles(),
             (std::vector<double>{0, 1, 1}));
+}
+
+// Every kind of loop, one within another, with formulas and with library kernels: each run draws anew, as the evaluator does.
+TEST(Random, EachRunOfALoopDrawsAnew) {
+  const CompiledModel model = compiled(R"(subgraph 0(n: i64[], sum: f32[3], x: f32[3]) {
+  go: bool[] = aten::lt.Scalar(n, 4)
+  return go
+}
+subgraph 1(n: i64[], sum: f32[3], x: f32[3]) {
+  m: i64[] = aten::add.Tensor(n, 1)
+  r: f32[3] = aten::rand([3])
+  y: f32[3] = aten::add.Tensor(sum, r)
+  p: f32[3] = aten::poisson(x)
+  z: f32[3] = aten::add.Tensor(y, p)
+  return m, z
+}
+subgraph 2(row: f32[3]) {
+  zero: i64[] = aten::full([], 0)
+  start: f32[3] = aten::zeros([3])
+  n: i64[], sum: f32[3] = higher_order::while_loop(@0, @1, [zero, start], [row])
+  return sum
+}
+subgraph 3(carried: f32[2], row: f32[3]) {
+  r: f32[2] = aten::rand([2])
+  next: f32[2] = aten::add.Tensor(carried, r)
+  q: f32[2] = aten::clone(r)
+  return next, q
+}
+subgraph 4(a: f32[3], b: f32[3]) {
+  r: f32[3] = aten::rand([3])
+  return r
+}
+graph(p: f32[6, 3]) {
+  maps: f32[6, 3] = higher_order::map_impl(@2, [p], [])
+  start: f32[2] = aten::zeros([2])
+  total: f32[2], steps: f32[6, 2] = higher_order::scan(@3, [start], [p], [])
+  last: f32[6, 3] = higher_order::associative_scan(@4, [p], [])
+  outside: f32[3] = aten::rand([3])
+  return maps, total, steps, last, outside
+})");
+  Executable executable = model.load();
+  const std::vector<HostTensor> inputs = example_inputs(model.program, {});
+  for (uint64_t call = 0; call < 2; ++call) {
+    const std::vector<HostTensor> drawn = executable.run(inputs);
+    expect_equal_bytes(drawn, evaluate(model.program, inputs, {.random = {0, call}}));
+    std::set<double> distinct;
+    for (const size_t output : {size_t{0}, size_t{2}, size_t{3}}) {
+      const std::vector<double> values = drawn[output].to_doubles();
+      distinct.insert(values.begin() + (output == 3 ? 3 : 0), values.end());
+    }
+    EXPECT_EQ(distinct.size(), 18u + 12u + 15u);
+  }
 }
 
 // Vectors of 2, 4 and 8 64-bit lanes multiply by instructions of their own.

@@ -295,9 +295,18 @@ class Evaluator {
   // -----------------
 
   std::vector<HostTensor> call(const Argument& subgraph, std::span<const HostTensor> operands) {
+    return call(subgraph, operands, options_);
+  }
+  // The run-th time that a loop calls it.
+  std::vector<HostTensor> call_again(const Argument& subgraph, std::span<const HostTensor> operands, int64_t run) {
+    EvaluateOptions options = options_;
+    options.random = loop_random(options_.random, static_cast<uint64_t>(run));
+    return call(subgraph, operands, options);
+  }
+  std::vector<HostTensor> call(const Argument& subgraph, std::span<const HostTensor> operands, const EvaluateOptions& options) {
     const auto* ref = std::get_if<SubgraphRef>(&subgraph);
     TOROID_CHECK(ref != nullptr, "a higher-order argument that should be a subgraph is none");
-    return Evaluator(program_, program_.subgraphs[ref->index], symbols_, later_guards_, options_).run(operands);
+    return Evaluator(program_, program_.subgraphs[ref->index], symbols_, later_guards_, options).run(operands);
   }
 
   static std::vector<HostTensor> operands(const HigherOrder& op, size_t first, std::span<const HostTensor> in) {
@@ -342,8 +351,8 @@ class Evaluator {
     const auto* list = std::get_if<InputList>(&op.arguments[2]);
     TOROID_CHECK(list != nullptr, "while_loop carries a list of tensors");
     const size_t carried = list->size();
-    while (call(op.arguments[0], state)[0].bool_at(0)) {
-      std::vector<HostTensor> next = call(op.arguments[1], state);
+    for (int64_t run = 0; call_again(op.arguments[0], state, run)[0].bool_at(0); ++run) {
+      std::vector<HostTensor> next = call_again(op.arguments[1], state, run);
       TOROID_CHECK(next.size() == carried, "while_loop carries {} values, its body gives {}", carried, next.size());
       std::move(next.begin(), next.end(), state.begin());
     }
@@ -375,7 +384,7 @@ class Evaluator {
     const int64_t steps = all[carried].sizes()[0];
     for (int64_t s = 0; s < steps; ++s) {
       for (size_t i = carried; i < carried + sliced; ++i) now[i] = slice_of(all[i], s);
-      std::vector<HostTensor> next = call(op.arguments[0], now);
+      std::vector<HostTensor> next = call_again(op.arguments[0], now, s);
       for (size_t i = carried; i < next.size(); ++i) {
         if (s == 0) results.push_back(stack_of(next[i].dtype(), steps, next[i].sizes()));
         put_slice(results[i], s, next[i]);
@@ -418,7 +427,7 @@ class Evaluator {
         std::vector<HostTensor> now = std::move(last);
         now.insert(now.end(), next.begin(), next.end());
         now.insert(now.end(), all.begin() + static_cast<ptrdiff_t>(sliced), all.end());
-        next = call(op.arguments[0], now);
+        next = call_again(op.arguments[0], now, s);
       }
       for (size_t i = 0; i < sliced; ++i) put_slice(results[i], s, next[i]);
       last = std::move(next);
@@ -438,6 +447,11 @@ class Evaluator {
 };
 
 }  // namespace
+
+RandomSeed loop_random(RandomSeed outer, uint64_t run) {
+  const PhiloxBlock block = philox_4x32_10(~run, outer.call, outer.seed);
+  return {block.low(), block.high()};
+}
 
 HostTensor constant_tensor(const ConstantData& constant) {
   SymbolValues no_symbols;

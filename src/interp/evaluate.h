@@ -21,6 +21,10 @@ struct RandomSeed {
   uint64_t call = 0;  // how many calls went before
 };
 
+// What the body of a loop (while_loop, map, scan, associative_scan) draws from in its run number `run`, the state around the loop
+// being `outer`: the two halves of the Philox block of `outer` whose counter is the complement of `run`.
+RandomSeed loop_random(RandomSeed outer, uint64_t run);
+
 struct EvaluateOptions {
   // Called after each node of the main graph and of subgraphs with its results: for printing intermediate values.
   std::function<void(const Graph& graph, const Node& node, std::span<const HostTensor> results)> after_node = {};

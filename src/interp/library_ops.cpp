@@ -18,6 +18,7 @@ constexpr LibraryOp kLibraryOps[] = {
     {"linalg.svdvals", linalg::svdvals},
     {"linalg.eigh", linalg::eigh},
     {"linalg.eigvalsh", linalg::eigvalsh},
+    {"linalg.eig", linalg::eig},
     {"linalg.lu_factor", linalg::lu_factor},
     {"linalg.lu_permutation", linalg::lu_permutation},
     {"linalg.lu_solve", linalg::lu_solve},

@@ -23,6 +23,8 @@
 //   linalg.svdvals                A [m,n]                                    S [min]
 //   linalg.eigh                   A [n,n] (upper)                            values [n] ascending, columns [n,n]
 //   linalg.eigvalsh               A [n,n] (upper)                            values [n]
+//   linalg.eig                    A [n,n]                                    values [n,2] and, as a second output if there is
+//                                                                            one, columns [n,n,2]: (real, imaginary)
 //   linalg.lu_factor              A [m,n] (pivot)                            LU [m,n], pivots I32 [min] 1-based, info?
 //   linalg.lu_permutation         pivots I32 [k] ()                          p I64 [m]: row p[i] of A is row i of L U;
 //                                                                            m is the output's size, m >= k

@@ -27,6 +27,31 @@ template <class F> INLINE void parallel(const ToroidRuntime* runtime, int64_t n,
 #pragma GCC visibility push(hidden)
 )abi";
 
+const std::string_view kSameCall = R"abi(
+// What each run of a loop's body is called with.
+struct LoopCall {
+  const ToroidCall* call;
+  LoopCall(const ToroidCall* c) : call(c) {}
+  const ToroidCall* at(int64_t) { return call; }
+};
+)abi";
+
+const std::string_view kRandomCall = R"abi(
+// What each run of a loop's body is called with: its random state is the block of the state around the loop whose counter is the
+// complement of the run's number.
+struct LoopCall {
+  ToroidCall call;
+  const int64_t* outer;
+  int64_t state[2];
+  LoopCall(const ToroidCall* c) : call(*c), outer(c->random) { call.random = state; }
+  const ToroidCall* at(int64_t run) {
+    state[0] = philox1<false>(~run, outer[0], outer[1]);
+    state[1] = philox1<true>(~run, outer[0], outer[1]);
+    return &call;
+  }
+};
+)abi";
+
 // All values are contiguous, so a slice along the first dim is an address. Results are 0, or what the failing graph returned.
 const std::string_view kControlFlow = R"abi(
 typedef int32_t Graph(const ToroidRuntime*, const ToroidCall*, const void* const* inputs, void* const* outputs);
@@ -58,15 +83,17 @@ int32_t while_loop(const ToroidRuntime* runtime, const ToroidCall* call, Graph c
     __builtin_memcpy(outputs[i], inputs[i], bytes[i]);
   }
   for (int i = carried; i < count; ++i) now[i] = inputs[i];
+  LoopCall each(call);
   int which = 0;
-  for (;;) {
+  for (int64_t run = 0;; ++run) {
+    const ToroidCall* const same = each.at(run);
     for (int i = 0; i < carried; ++i) now[i] = sets[which][i];
     bool go = false;
     void* const flag[] = {&go};
-    if (const int32_t failed = condition(runtime, call, now, flag)) return failed;
+    if (const int32_t failed = condition(runtime, same, now, flag)) return failed;
     if (!go) break;
     which = 1 - which;
-    if (const int32_t failed = body(runtime, call, now, sets[which])) return failed;
+    if (const int32_t failed = body(runtime, same, now, sets[which])) return failed;
   }
   if (which == 1) for (int i = 0; i < carried; ++i) __builtin_memcpy(outputs[i], sets[1][i], bytes[i]);
   return 0;
@@ -93,13 +120,14 @@ int32_t scan_loop(const ToroidRuntime* runtime, const ToroidCall* call, Graph bo
     __builtin_memcpy(sets[first][i], inputs[i], bytes[i]);
   }
   for (int i = carried + sliced; i < count; ++i) now[i] = inputs[i];
+  LoopCall each(call);
   int which = first;
   for (int64_t s = 0; s < n; ++s) {
     for (int i = 0; i < carried; ++i) now[i] = sets[which][i];
     for (int i = carried; i < carried + sliced; ++i) now[i] = (const char*)inputs[i] + s * bytes[i];
     which = 1 - which;
     for (int i = carried; i < carried + stacked; ++i) sets[which][i] = (char*)outputs[i] + s * bytes[sliced + i];
-    if (const int32_t failed = body(runtime, call, now, sets[which])) return failed;
+    if (const int32_t failed = body(runtime, each.at(s), now, sets[which])) return failed;
   }
   return 0;
 }
@@ -108,6 +136,7 @@ int32_t scan_loop(const ToroidRuntime* runtime, const ToroidCall* call, Graph bo
 template <int sliced, int count>
 int32_t associative_scan(const ToroidRuntime* runtime, const ToroidCall* call, Graph body, int64_t n, const void* const* inputs,
                          void* const* outputs, const int64_t* bytes) {
+  LoopCall each(call);
   const void* now[sliced + count];
   void* next[sliced];
   for (int i = sliced; i < count; ++i) now[sliced + i] = inputs[i];
@@ -118,7 +147,7 @@ int32_t associative_scan(const ToroidRuntime* runtime, const ToroidCall* call, G
       now[sliced + i] = (const char*)inputs[i] + s * bytes[i];
       next[i] = (char*)outputs[i] + s * bytes[i];
     }
-    if (const int32_t failed = body(runtime, call, now, next)) return failed;
+    if (const int32_t failed = body(runtime, each.at(s), now, next)) return failed;
   }
   return 0;
 }

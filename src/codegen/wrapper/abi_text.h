@@ -7,7 +7,9 @@ namespace toroid::codegen {
 
 // include/toroid/program_abi.h without its includes, and helpers over it. Change both together.
 extern const std::string_view kAbi;
-// Loops over subgraphs, for wrappers that need them.
+// Loops over subgraphs, for wrappers that need them; before it comes one of the two after it.
 extern const std::string_view kControlFlow;
+extern const std::string_view kSameCall;    // in programs that draw nothing
+extern const std::string_view kRandomCall;  // in others, after kRandomPrelude
 
 }  // namespace toroid::codegen

@@ -13,14 +13,22 @@ namespace {
 // Less text than this is not worth a second compiler, which reads the whole prelude again.
 constexpr size_t kWorthAnotherUnit = 6000;
 
+// By kernels of either kind, or by what a program says in core operations.
+bool draws_random_numbers(const std::vector<ScheduledGraph>& graphs, const std::vector<GeneratedKernel>& kernels) {
+  const bool in_kernels = std::any_of(kernels.begin(), kernels.end(), [](const GeneratedKernel& kernel) {
+    return kernel.text.find("op_philox_") != std::string::npos;
+  });
+  return in_kernels || std::any_of(graphs.begin(), graphs.end(), [](const ScheduledGraph& graph) {
+    const std::vector<loop::Buffer>& buffers = graph.schedule.loops->buffers;
+    return std::any_of(buffers.begin(), buffers.end(), [](const loop::Buffer& b) { return b.kind == loop::BufferKind::RandomState; });
+  });
+}
+
 // Few units, each with the whole prelude, of about equal cost.
-std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& wrapper, int max_units) {
+std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& wrapper, int max_units, bool draws) {
   size_t total = 0;
   for (const GeneratedKernel& kernel : kernels) total += kernel.text.size();
   const size_t count = total < kWorthAnotherUnit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, max_units)), kernels.size());
-  const bool draws = std::any_of(kernels.begin(), kernels.end(), [](const GeneratedKernel& kernel) {
-    return kernel.text.find("op_philox_") != std::string::npos;
-  });
   const std::string start = std::string(kPrelude) + std::string(draws ? kRandomPrelude : "") + std::string(kAbi);
   std::vector<std::string> units(std::max<size_t>(1, count), start);
   std::vector<size_t> load(units.size());
@@ -86,10 +94,11 @@ GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Progr
   }
   std::string wrapper;
   for (const std::string& declaration : shared.kernels.declarations()) wrapper += declaration + "\n";
-  if (shared.uses_control_flow) wrapper += std::string(kControlFlow) + declarations;
-  wrapper += "\n" + functions + "\n" + sizes;
   result.kernels = shared.kernels.kernels();
-  result.units = divide(result.kernels, wrapper, max_units);
+  const bool draws = draws_random_numbers(graphs, result.kernels);
+  if (shared.uses_control_flow) wrapper += std::string(draws ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;
+  wrapper += "\n" + functions + "\n" + sizes;
+  result.units = divide(result.kernels, wrapper, max_units, draws);
   return result;
 }
 

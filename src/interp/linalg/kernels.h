@@ -31,6 +31,7 @@ void svd(const LibraryCall& call);
 void svdvals(const LibraryCall& call);
 void eigh(const LibraryCall& call);
 void eigvalsh(const LibraryCall& call);
+void eig(const LibraryCall& call);
 void lstsq(const LibraryCall& call);
 // matrix_exp.cpp
 void matrix_exp(const LibraryCall& call);

@@ -84,6 +84,39 @@ void eigvalsh(const LibraryCall& call) {
   }
 }
 
+// Of any real matrix. Columns have norm 1 and a real element of largest magnitude, as LAPACK's ?geev gives them.
+void eig(const LibraryCall& call) {
+  const Batch batch(call, 2);
+  const bool vectors = call.outputs.size() > 1;
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const Matrix a = batch.matrix(0, i);
+    const int64_t n = a.rows();
+    if (n == 0) continue;
+    need_finite(a, "the eigenvalue decomposition");
+    const Eigen::EigenSolver<Eigen::MatrixXd> solver(a, vectors);
+    if (solver.info() != Eigen::Success) throw Error(ErrorKind::InvalidInput, "the eigenvalue decomposition did not converge");
+    Matrix values(n, 2);
+    for (int64_t k = 0; k < n; ++k) values.row(k) << solver.eigenvalues()[k].real(), solver.eigenvalues()[k].imag();
+    batch.store(0, i, values);
+    if (!vectors) continue;
+    const Eigen::MatrixXcd columns = solver.eigenvectors();
+    Vector pairs(n * n * 2);
+    for (int64_t k = 0; k < n; ++k) {
+      int64_t largest = 0;
+      columns.col(k).cwiseAbs().maxCoeff(&largest);
+      // Columns of real values are real; those of conjugate pairs are turned.
+      const bool is_real = solver.eigenvalues()[k].imag() == 0;
+      const std::complex<double> turn = is_real ? 1.0 : std::conj(columns(largest, k)) / std::abs(columns(largest, k));
+      for (int64_t row = 0; row < n; ++row) {
+        const std::complex<double> element = columns(row, k) * turn / columns.col(k).norm();
+        pairs[(row * n + k) * 2] = element.real();
+        pairs[(row * n + k) * 2 + 1] = element.imag();
+      }
+    }
+    batch.store(1, i, pairs);
+  }
+}
+
 // The solution of least norm; singular values up to rcond times the largest count as 0.
 void lstsq(const LibraryCall& call) {
   const Batch batch(call, 2);

@@ -2,7 +2,7 @@
 //
 // A complex tensor of the model is a real one with a last dim of size 2 here: real part, imaginary part. Nodes that take
 // or give complex tensors are decomposed by rows of their own, whose arguments are such pairs; Decomposer's
-// argument_dtypes says which. Inputs, outputs and weights of a program must be real.
+// argument_types says which. Inputs, outputs and weights of a program must be real.
 #pragma once
 
 #include "passes/decompose/decompose.h"

@@ -44,9 +44,11 @@ Tensor convolve(Tensor x, Tensor weight, Tensor bias, Geometry g) {
   const size_t spatial = spatial_rank(weight);
   if (g.output_padding.empty()) g.output_padding.assign(spatial, 0);
   return with_batch(x, spatial, [&](Tensor batched) {
-    return batched.builder().convolution(batched, weight, bias, per_dim(g.stride, spatial), per_dim(g.padding, spatial),
+    Tensor y = batched.builder().convolution(batched, weight, bias, per_dim(g.stride, spatial), per_dim(g.padding, spatial),
                                          per_dim(g.dilation, spatial), g.transposed, per_dim(g.output_padding, spatial),
                                          g.groups);
+    // Without channels to read PyTorch has none to write either.
+    return batched.size(1).is_const(0) ? y.builder().slice(y, 1, 0, 0) : y;
   });
 }
 

@@ -37,10 +37,21 @@ std::vector<Tensor> time_batch_channels(Decomposer& d, const Args& a) {
   return {d.b.permute(y, {2, 0, 1})};
 }
 
+std::vector<Tensor> time_batch_channels_backward(Decomposer& d, const Args& a) {
+  Tensor bias = a.tensor("bias");
+  auto channels_second = [&](std::string_view name) { return d.b.permute(a.tensor(name), {1, 2, 0}); };
+  const std::vector<Tensor> gradients =
+      d.call("aten::convolution_backward",
+             {channels_second("self"), channels_second("input"), d.b.permute(a.tensor("weight"), {2, 1, 0}), bias.sizes(), Sizes{1},
+              Sizes{a.integer("pad")}, Sizes{1}, false, Sizes{0}, 1, Argument(std::vector<bool>{true, true, true})});
+  return {d.b.permute(gradients[0], {2, 0, 1}), d.b.permute(gradients[1], {2, 1, 0}), gradients[2]};
+}
+
 constexpr DecompositionRow kRows[] = {
     {"aten::_conv_depthwise2d", depthwise},
     {"aten::conv_depthwise3d", depthwise},
     {"aten::conv_tbc", time_batch_channels},
+    {"aten::conv_tbc_backward", time_batch_channels_backward},
     {"aten::mkldnn_convolution", grouped},
     {"aten::slow_conv3d", plain},
     {"aten::slow_conv3d_forward", plain},

@@ -146,6 +146,17 @@ std::vector<Tensor> logspace(Decomposer& d, const Args& a) {
   return {d.b.cast(pow(number_like(exponents, a.number("base")), exponents), dtype)};
 }
 
+// The frequencies of the results of a Fourier transform of n samples that are `d` apart: 0, 1, … and then the negative ones.
+std::vector<Tensor> fourier_frequencies(Decomposer& d, const Args& a) {
+  const int64_t n = a.constant("n");
+  const DType dtype = a.dtype("dtype").value_or(DType::F32);
+  const bool is_half = a.schema().name.starts_with("aten::fft_rfftfreq");
+  Tensor position = d.b.arange(is_half ? n / 2 + 1 : n);
+  if (!is_half) position = where(position < static_cast<double>((n + 1) / 2), position, position - d.b.scalar(DType::I64, sym::Expr(n)));
+  Tensor count = d.b.cast(position, compute_dtype(dtype));
+  return {d.b.cast(count * (1 / (static_cast<double>(n) * a.number("d"))), dtype)};
+}
+
 std::vector<Tensor> eye(Decomposer& d, const Args& a) {
   const sym::Expr rows = a.integer("n");
   Sizes sizes = {rows, a.schema().name.ends_with(".m") ? a.integer("m") : rows};
@@ -251,6 +262,8 @@ constexpr DecompositionRow kRows[] = {
     {"aten::linspace.*", linspace},
     {"aten::logspace.*", logspace},
     {"aten::eye.*", eye},
+    {"aten::fft_fftfreq", fourier_frequencies},
+    {"aten::fft_rfftfreq", fourier_frequencies},
     {"aten::tril_indices", tril_indices},
     {"aten::triu_indices", triu_indices},
     {"aten::vander", vander},

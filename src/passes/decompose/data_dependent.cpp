@@ -84,7 +84,7 @@ std::vector<Tensor> nonzero(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> nonzero_numpy(Decomposer& d, const Args& a) {
-  Tensor x = a.tensor("self");
+  Tensor x = a.tensor(a.schema().parameters[0].name);
   return nonzero_columns(d, x.rank() == 0 ? d.b.unsqueeze(x, 0) : x);
 }
 
@@ -241,6 +241,7 @@ constexpr DecompositionRow kRows[] = {
     {"aten::nonzero", nonzero},
     {"aten::argwhere", nonzero},
     {"aten::nonzero_numpy", nonzero_numpy},
+    {"aten::where", nonzero_numpy},
     {"aten::masked_select", masked_select},
     {"aten::_unique", unique},
     {"aten::_unique2", unique},

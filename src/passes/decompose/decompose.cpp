@@ -46,6 +46,9 @@ constexpr std::string_view kConversions[] = {"aten::to",
 // Views if the strides allow it, else copies.
 constexpr std::string_view kReshapes[] = {"aten::reshape", "aten::reshape_as", "aten::flatten", "aten::ravel"};
 
+// Operators that see their first argument's memory, whatever part of it the argument shows.
+constexpr std::string_view kMemoryViews[] = {"aten::as_strided", "aten::as_strided_", "aten::as_strided_copy", "aten::slice_inverse"};
+
 // Operators whose results torch.export describes wrongly: it gives an LSTM's last states an extra dim of size 1, and the
 // indices and counts beside unique values the dtype of the values; it overlooks the weights of bincount, that a mask may
 // be larger than what it selects from, that signs are Bool, that scales of tokens have the dtype of what they scale,
@@ -97,9 +100,21 @@ std::string describe(const Provenance& provenance, std::string_view op, std::str
   return text;
 }
 
+// What no operator takes here: a generator, whose numbers are PyTorch's own, and named dims.
+void refuse_arguments(const Args& a) {
+  if (a.has("generator")) {
+    throw Error(ErrorKind::Unsupported, fmt::format("{} with a torch.Generator is not supported", a.schema().name))
+        .help("leave the generator out, and choose the numbers with '--seed' or Executable::set_seed");
+  }
+  if (a.has("names")) {
+    throw Error(ErrorKind::Unsupported, fmt::format("{} with named dims is not supported", a.schema().name))
+        .help("export the model without names");
+  }
+}
+
 class GraphDecomposer {
  public:
-  GraphDecomposer(Program& program, const Graph& source, Graph& target, RandomStreams* streams)
+  GraphDecomposer(Program& program, const Graph& source, Graph& target, RandomStreams& streams)
       : program_(program),
         source_(source),
         target_(target),
@@ -148,7 +163,10 @@ class GraphDecomposer {
     return memory_.read(*view);
   }
 
-  void define(ValueId id, ViewId view) { views_[static_cast<size_t>(id)] = view; }
+  void define(ValueId id, ViewId view) {
+    views_[static_cast<size_t>(id)] = view;
+    if (memory_.is_whole(view)) owners_.try_emplace(view, id);
+  }
 
   // Values made for the node that bears the model's name get that name; what was there before keeps its own.
   void name_result(Tensor result, const std::string& name, size_t first_new_value) {
@@ -199,10 +217,13 @@ class GraphDecomposer {
   std::vector<Tensor> apply(Builder& b, NodeId id, std::vector<Tensor> inputs, Decomposer& d) {
     const Node& node = source_.node(id);
     const Aten& aten = std::get<Aten>(node.op);
-    for (ValueId input : node.inputs) d.argument_dtypes.push_back(source_.type(input).dtype);
+    for (ValueId input : node.inputs) d.argument_types.push_back(type_in_memory(input));
+    if (const std::optional<ValueId> owner = memory_owner(node)) d.memory_type = type_in_memory(*owner);
     const Decomposition function = decomposition_of(source_, node);
     TOROID_CHECK(function != nullptr, "{} has no decomposition", aten.schema->name);
-    return function(d, Args(b, *aten.schema, aten.arguments, std::move(inputs)));
+    const Args arguments(b, *aten.schema, aten.arguments, std::move(inputs));
+    refuse_arguments(arguments);
+    return function(d, arguments);
   }
 
   std::vector<TensorType> recorded_types(const Node& node) const {
@@ -249,6 +270,29 @@ class GraphDecomposer {
     return std::nullopt;
   }
 
+  ValueId owner_of(ValueId id) const { return owners_.at(memory_.whole(*views_[static_cast<size_t>(id)])); }
+
+  // The recorded type, its offset counted from where the owner of the memory begins: that the caller's tensor was itself a part of
+  // something when the model was exported does not concern the program.
+  TensorType type_in_memory(ValueId id) const {
+    TensorType type = source_.type(id);
+    if (!type.storage_offset.is_const(0)) type.storage_offset = type.storage_offset - source_.type(owner_of(id)).storage_offset;
+    return type;
+  }
+
+  // The value that owns the memory which the node sees through its first argument.
+  std::optional<ValueId> memory_owner(const Node& node) const {
+    const auto* aten = std::get_if<Aten>(&node.op);
+    if (aten == nullptr || !is_one_of(base_name(*aten->schema), kMemoryViews)) return std::nullopt;
+    const auto* ref = std::get_if<InputRef>(&aten->arguments[0]);
+    if (ref == nullptr) return std::nullopt;
+    const ValueId seen = node.inputs[ref->index];
+    const ValueId owner = owner_of(seen);
+    // A view in another dtype counts its memory in other elements.
+    const bool same_elements = source_.type(owner).dtype == source_.type(seen).dtype && !is_complex(source_.type(seen).dtype);
+    return same_elements ? owner : seen;
+  }
+
   // Applies the view of a node to another tensor. Its other tensors matter by their shapes alone.
   Tensor apply_view(Builder& b, const ViewStep& step, Tensor x) {
     const Node& node = source_.node(step.node);
@@ -276,9 +320,11 @@ class GraphDecomposer {
 
     std::vector<Tensor> inputs;
     for (ValueId input : node.inputs) inputs.push_back(read(input));
+    const std::optional<ValueId> owner = memory_owner(node);
+    if (owner) inputs[std::get<InputRef>(std::get<Aten>(node.op).arguments[0]).index] = read(*owner);
     const size_t first_new_value = target_.num_values();
-    if (streams_ != nullptr) streams_->begin_node();
-    Decomposer d{builder_, program_, recorded_types(node), {}, streams_};
+    streams_.begin_node();
+    Decomposer d{builder_, program_, recorded_types(node), {}, &streams_};
     std::vector<Tensor> results = apply(builder_, id, inputs, d);
     if (results.size() < node.outputs.size()) results.resize(node.outputs.size());  // an error if one of them is read
 
@@ -295,7 +341,7 @@ class GraphDecomposer {
       const ValueId output = node.outputs[i];
       name_result(results[i], model_value(output).name, first_new_value);
       if (!place && viewed && shows(node, *viewed, inputs[*viewed], results[i], output)) {
-        const ViewId source = *views_[static_cast<size_t>(node.inputs[*viewed])];
+        const ViewId source = *views_[static_cast<size_t>(owner.value_or(node.inputs[*viewed]))];
         place = memory_.add_view(source, {id, static_cast<uint32_t>(i)}, results[i]);
         // From now on the argument is seen in the same way.
         if (is_one_of(base_name(schema), kInPlaceViews)) define(node.inputs[*viewed], *place);
@@ -392,11 +438,12 @@ class GraphDecomposer {
   Program& program_;
   const Graph& source_;
   Graph& target_;
-  RandomStreams* streams_;  // null where nothing may be drawn
+  RandomStreams& streams_;
   Builder builder_;
   Memory memory_;
   std::vector<std::optional<ViewId>> views_;  // by the model's value
   std::vector<bool> used_;                    // likewise
+  std::map<ViewId, ValueId> owners_;          // of each piece of memory, the value that was it first
   std::map<uint32_t, ViewId> inputs_;
   std::map<ConstantId, ViewId> constants_;
 };
@@ -407,28 +454,6 @@ bool lists_mutation(const Program& program, const std::string& target) {
            (spec.kind == OutputKind::BufferMutation || spec.kind == OutputKind::InputMutation ||
             spec.kind == OutputKind::ParameterMutation);
   });
-}
-
-// Which subgraphs one call of the program may run several times: those of loops, and what these use.
-std::vector<bool> repeated_subgraphs(const Program& program) {
-  std::vector<bool> repeated(program.subgraphs.size());
-  bool changed = true;
-  auto visit = [&](const Graph& graph, bool is_repeated) {
-    for (const Node& node : graph.nodes()) {
-      const auto* op = std::get_if<HigherOrder>(&node.op);
-      if (op == nullptr || (op->name == "cond" && !is_repeated)) continue;
-      for (const Argument& argument : op->arguments) {
-        const auto* ref = std::get_if<SubgraphRef>(&argument);
-        if (ref == nullptr || repeated[ref->index]) continue;
-        repeated[ref->index] = changed = true;
-      }
-    }
-  };
-  while (std::exchange(changed, false)) {
-    visit(program.graph, false);
-    for (size_t i = 0; i < program.subgraphs.size(); ++i) visit(program.subgraphs[i], repeated[i]);
-  }
-  return repeated;
 }
 
 std::string missing_message(const std::vector<MissingOp>& missing) {
@@ -458,11 +483,9 @@ void decompose(Program& program) {
   }
 
   RandomStreams streams;
-  const std::vector<bool> repeated = repeated_subgraphs(program);
-  for (size_t i = 0; i < program.subgraphs.size(); ++i) {
-    Graph& subgraph = program.subgraphs[i];
+  for (Graph& subgraph : program.subgraphs) {
     Graph core;
-    GraphDecomposer decomposer(program, subgraph, core, repeated[i] ? nullptr : &streams);
+    GraphDecomposer decomposer(program, subgraph, core, streams);
     decomposer.run();
     auto refuse = [](auto, Tensor) {
       throw Error(ErrorKind::Unsupported,
@@ -473,7 +496,7 @@ void decompose(Program& program) {
   }
 
   Graph core;
-  GraphDecomposer decomposer(program, program.graph, core, &streams);
+  GraphDecomposer decomposer(program, program.graph, core, streams);
   decomposer.run();
   program.outputs.resize(core.outputs.size());
   auto add_output = [&](OutputKind kind, const std::string& target, Tensor value) {

@@ -84,9 +84,12 @@ struct Decomposer {
   std::vector<TensorType> recorded;
   // New values of arguments that the operator updates in place although its schema does not say so.
   std::vector<std::pair<std::string, Tensor>> writes = {};
-  RandomStreams* streams = nullptr;  // null where nothing may be drawn
-  // Dtypes of the node's inputs as the model records them: complex.h has them as pairs. Empty for nodes made by toroid.
-  std::vector<DType> argument_dtypes = {};
+  RandomStreams* streams = nullptr;  // null for a view applied again, which draws nothing
+  // Types of the node's inputs as the model records them, complex ones and those with strides too. Empty for nodes made by toroid.
+  std::vector<TensorType> argument_types = {};
+  // For an operator that reads the memory behind its argument (aten::as_strided): the type of the tensor that owns this memory,
+  // whose value stands in the place of the argument's.
+  std::optional<TensorType> memory_type = {};
   // The tensor passed as `parameter` holds `value` from now on. For the operator of the node itself: writes of an operator
   // applied through call() are dropped.
   void write(std::string_view parameter, Tensor value) { writes.emplace_back(parameter, value); }
@@ -177,6 +180,7 @@ std::span<const DecompositionRow> padding_backward_rows();        // padding_bac
 std::span<const DecompositionRow> pooling_backward_rows();        // pooling_backward.cpp
 std::span<const DecompositionRow> recurrent_cell_rows();          // recurrent_cells.cpp: fused cells, their gradients
 std::span<const DecompositionRow> resampling_backward_rows();     // resampling_backward.cpp
+std::span<const DecompositionRow> sampling_backward_rows();       // sampling_backward.cpp: gamma, Dirichlet
 std::span<const DecompositionRow> foreach_rows();         // foreach.cpp: operators over lists of tensors
 std::span<const DecompositionRow> prims_rows();           // prims.cpp: PyTorch's primitive operators
 std::span<const DecompositionRow> second_name_rows();     // second_names.cpp: operators that are another one, or nearly
@@ -187,6 +191,7 @@ std::span<const DecompositionRow> norm_part_rows();       // batch_norm_parts.cp
 std::span<const DecompositionRow> quantization_rows();    // quantization.cpp: quantized_decomposed::*
 std::span<const DecompositionRow> fake_quant_rows();      // fake_quantization.cpp
 std::span<const DecompositionRow> mixed_matmul_rows();    // mixed_matmul.cpp: mm.dtype, _int_mm, _grouped_mm
+std::span<const DecompositionRow> packed_weight_rows();   // packed_weights.cpp: int4 and int8 weights, 8-bit floats
 std::span<const DecompositionRow> encoder_layer_rows();   // transformer_layer.cpp: _transformer_encoder_layer_fwd
 std::span<const DecompositionRow> mutation_rows();        // mutation.cpp: copy, fill, zero: what only in-place spellings need
 

@@ -163,16 +163,39 @@ std::vector<Tensor> diagonal_scatter(Decomposer& d, const Args& a) {
 }
 
 // Overlapping elements take the last one written.
+// Where each element of such a tensor is in its storage.
+Tensor storage_positions(Builder& b, const Sizes& sizes, const Sizes& strides, sym::Expr offset) {
+  Tensor place = b.full(sizes, DType::I64, offset);
+  for (size_t dim = 0; dim < sizes.size(); ++dim) {
+    place = place + b.iota(sizes, static_cast<int64_t>(dim)) * b.scalar(DType::I64, strides[dim]);
+  }
+  return place;
+}
+
+// The sources are written into a copy of the storage, of which the result shows what self shows of its own.
 std::vector<Tensor> as_strided_scatter(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor x = a.tensor("self"), source = b.cast(a.tensor("src"), x.dtype());
+  const TensorType type = recorded_type(d, a, "self");
   const Sizes strides = a.integers("stride");
-  Tensor place = b.scalar(DType::I64, optional_integer(a, "storage_offset").value_or(0));
-  for (int64_t dim = 0; dim < source.rank(); ++dim) {
-    place = place + positions(source, dim) * b.scalar(DType::I64, strides.at(static_cast<size_t>(dim)));
+  if (strides.size() != source.sizes().size()) {
+    throw Error(ErrorKind::InvalidModel, "as_strided_scatter needs as many strides as its source has dims");
   }
-  Tensor flat = b.reshape(x, {x.numel()});
-  return {b.reshape(b.scatter(flat, source, {b.expand(place, source.sizes())}, ScatterMode::Set), x.sizes())};
+  const sym::Expr offset = optional_integer(a, "storage_offset").value_or(type.storage_offset);
+  const Tensor targets = storage_positions(b, source.sizes(), strides, offset);
+  if (type.strides.empty() || type.strides == contiguous_strides(type.sizes)) {
+    const Tensor flat = b.reshape(x, {x.numel()});
+    const Tensor within = type.storage_offset.is_const(0) ? targets : targets - b.scalar(DType::I64, type.storage_offset);
+    return {b.reshape(b.scatter(flat, source, {within}, ScatterMode::Set), x.sizes())};
+  }
+  auto end_of = [](const Sizes& sizes, const Sizes& steps, sym::Expr first) {
+    for (size_t dim = 0; dim < sizes.size(); ++dim) first = first + sym::max(sizes[dim] - 1, 0) * steps[dim];
+    return first + 1;
+  };
+  const sym::Expr count = sym::max(end_of(type.sizes, type.strides, type.storage_offset), end_of(source.sizes(), strides, offset));
+  const Tensor shown = storage_positions(b, x.sizes(), type.strides, type.storage_offset);
+  const Tensor storage = b.scatter(b.full({count}, x.dtype(), 0.0), x, {shown}, ScatterMode::Set);
+  return {b.gather(b.scatter(storage, source, {targets}, ScatterMode::Set), {shown})};
 }
 
 constexpr DecompositionRow kRows[] = {

@@ -115,16 +115,19 @@ struct Spacing {
 
 Tensor element(Tensor x, int64_t dim, sym::Expr i) { return x.builder().slice(x, dim, i, 1); }
 
-// Second order inside, first or second order at the two ends.
-Tensor derivative(Tensor y, int64_t dim, const Spacing& spacing, bool second_order_ends) {
-  Builder& b = y.builder();
+// Second order inside, first or second order at the two ends. Differences of integers are integers, and wrap as such.
+Tensor derivative(Tensor samples, int64_t dim, const Spacing& spacing, bool second_order_ends) {
+  Builder& b = samples.builder();
+  const DType dtype = compute_dtype(as_floating(samples.dtype()));
+  const bool is_whole = !is_floating(samples.dtype());
+  Tensor y = b.cast(samples, dtype), exact = is_whole ? samples : y;
   const sym::Expr last = y.size(dim) - 1;
   if (spacing.places.defined()) {
     Sizes sizes(y.sizes().size(), 1);
     sizes[static_cast<size_t>(dim)] = y.size(dim);
     Tensor h = step_between(b.reshape(b.cast(spacing.places, y.dtype()), sizes), dim);
     Tensor before = without_last(h, dim), after = without_first(h, dim);
-    Tensor slope = step_between(y, dim) / h;
+    Tensor slope = b.cast(step_between(exact, dim), dtype) / h;
     // The slopes on both sides, the nearer one counting more.
     Tensor inside = (without_last(slope, dim) * after + without_first(slope, dim) * before) / (before + after);
     Tensor low = element(slope, dim, 0), high = element(slope, dim, last - 1);
@@ -137,12 +140,15 @@ Tensor derivative(Tensor y, int64_t dim, const Spacing& spacing, bool second_ord
     return b.cat({low, inside, high}, dim);
   }
   const double h = spacing.step;
-  Tensor inside = (without_first(y, dim, 2) - without_last(y, dim, 2)) / (2 * h);
+  auto difference = [&](Tensor p, Tensor q) { return b.cast(p - q, dtype); };
+  Tensor inside = difference(without_first(exact, dim, 2), without_last(exact, dim, 2)) / (2 * h);
   auto at = [&](sym::Expr i) { return element(y, dim, i); };
-  Tensor low = (at(1) - at(0)) / h, high = (at(last) - at(last - 1)) / h;
+  auto exact_at = [&](sym::Expr i) { return element(exact, dim, i); };
+  Tensor low = difference(exact_at(1), exact_at(0)) / h, high = difference(exact_at(last), exact_at(last - 1)) / h;
   if (second_order_ends) {
-    low = (at(1) * 2.0 - at(0) * 1.5 - at(2) * 0.5) / h;
-    high = (at(last) * 1.5 - at(last - 1) * 2.0 + at(last - 2) * 0.5) / h;
+    auto twice = [&](sym::Expr i) { return b.cast(exact_at(i) + exact_at(i), dtype); };
+    low = (twice(1) - at(0) * 1.5 - at(2) * 0.5) / h;
+    high = (at(last) * 1.5 - twice(last - 1) + at(last - 2) * 0.5) / h;
   }
   return b.cat({low, inside, high}, dim);
 }
@@ -166,8 +172,7 @@ std::vector<Tensor> gradient(Decomposer& d, const Args& a) {
   std::vector<Tensor> results;
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t dim = d.b.wrap_dim(dims[i], self.rank());
-    results.push_back(
-        compute_wide(self, [&](Tensor y) { return derivative(y, dim, spacing[i], a.constant("edge_order") == 2); }));
+    results.push_back(d.b.cast(derivative(self, dim, spacing[i], a.constant("edge_order") == 2), as_floating(self.dtype())));
   }
   return results;
 }

@@ -70,7 +70,6 @@ std::vector<Tensor> native_dropout(Decomposer& d, const Args& a) {
 
 // Of CUDA: `p` is the probability to keep, and the mask is U8.
 std::vector<Tensor> fused_dropout(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   const double p = a.number("p");
   check(x, p);
@@ -83,7 +82,6 @@ std::vector<Tensor> fused_dropout(Decomposer& d, const Args& a) {
 
 // (result, slopes): x times a slope in [lower, upper) where it is not positive, where slopes elsewhere are 1.
 std::vector<Tensor> leak(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   if (!is_floating(x.dtype())) {
     throw Error(ErrorKind::InvalidModel, fmt::format("rrelu is defined on floating dtypes, not {}", to_string(x.dtype())));

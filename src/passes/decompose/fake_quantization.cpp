@@ -94,6 +94,50 @@ std::vector<Tensor> learnable_per_channel(Decomposer& d, const Args& a) {
   return {fake_quantized(d, a, x, along(a.tensor("scale"), x, axis), zero_point).output};
 }
 
+// ---- gradients ------------------------------------------------------------------------------------------------------
+
+// What the range did not hold has no gradient.
+std::vector<Tensor> masked_gradient(Decomposer& d, const Args& a) {
+  Tensor grad = a.tensor("grad");
+  return {where(d.b.cast(a.tensor("mask"), DType::Bool), grad, 0)};
+}
+
+// Of x, scale and zero point where those are learnt: within the range the scale moves the rounding error, outside it the end of
+// the range. `dims` are summed over.
+std::vector<Tensor> learnable_gradients(Decomposer& d, const Args& a, Tensor scale, Tensor zero_point, const Dims& dims) {
+  const double low = a.number("quant_min"), high = a.number("quant_max"), factor = a.number("grad_factor");
+  Tensor self = a.tensor("self"), x = wide(self), grad = wide(a.tensor("grad"));
+  scale = d.b.cast(scale, x.dtype());
+  zero_point = d.b.cast(zero_point, x.dtype());
+  Tensor inverse = 1.0 / scale;
+  Tensor q = round(zero_point + x * inverse);
+  Tensor is_inside = (q >= low) & (q <= high);
+  Tensor end = where(q < low, low - zero_point, high - zero_point);
+  Tensor error = ((q - zero_point) * scale - x) * inverse;
+  Tensor for_scale = grad * where(is_inside, error, end) * factor;
+  Tensor for_zero_point = where(is_inside, 0, -(grad * scale) * factor);
+  auto shaped = [&](Tensor t, std::string_view like) {
+    Tensor total = dims.empty() ? t : d.b.sum(t, dims);
+    return d.b.cast(d.b.reshape(total, a.tensor(like).sizes()), a.tensor(like).dtype());
+  };
+  return {d.b.cast(where(is_inside, grad, 0), self.dtype()), shaped(for_scale, "scale"), shaped(for_zero_point, "zero_point")};
+}
+
+std::vector<Tensor> learnable_per_tensor_backward(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("self");
+  return learnable_gradients(d, a, one_element(d, a, "scale"), whole(a, one_element(d, a, "zero_point")), d.b.wrap_dims({}, x.rank()));
+}
+
+std::vector<Tensor> learnable_per_channel_backward(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("self");
+  const int64_t axis = d.b.wrap_dim(a.constant("axis"), x.rank());
+  Dims dims;
+  for (int64_t dim = 0; dim < x.rank(); ++dim) {
+    if (dim != axis) dims.push_back(dim);
+  }
+  return learnable_gradients(d, a, along(a.tensor("scale"), x, axis), along(whole(a, wide(a.tensor("zero_point"))), x, axis), dims);
+}
+
 // ---- observers ------------------------------------------------------------------------------------------------------
 
 struct QuantizationParameters {
@@ -192,6 +236,10 @@ constexpr DecompositionRow kRows[] = {
     {"aten::fake_quantize_per_channel_affine_cachemask", fake_quantize_per_channel_with_mask},
     {"aten::_fake_quantize_learnable_per_tensor_affine", learnable_per_tensor},
     {"aten::_fake_quantize_learnable_per_channel_affine", learnable_per_channel},
+    {"aten::fake_quantize_per_tensor_affine_cachemask_backward", masked_gradient},
+    {"aten::fake_quantize_per_channel_affine_cachemask_backward", masked_gradient},
+    {"aten::_fake_quantize_learnable_per_tensor_affine_backward", learnable_per_tensor_backward},
+    {"aten::_fake_quantize_learnable_per_channel_affine_backward", learnable_per_channel_backward},
     {"aten::fused_moving_avg_obs_fake_quant", observe_without_mask},
     {"aten::_fused_moving_avg_obs_fq_helper", observe},
     {"aten::_fused_moving_avg_obs_fq_helper_functional", observe},

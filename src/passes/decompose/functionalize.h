@@ -43,6 +43,11 @@ class Memory {
   void replace(ViewId id, Tensor value);
   bool was_written(ViewId id) const { return piece(id).version > 0; }
   bool is_whole(ViewId id) const { return !view(id).step.has_value(); }
+  // The whole piece of which this is a view.
+  ViewId whole(ViewId id) const {
+    while (!is_whole(id)) id = view(id).source;
+    return id;
+  }
 
  private:
   struct Piece {

@@ -75,7 +75,14 @@ std::vector<Tensor> addmm(Decomposer&, const Args& a) {
   return {blend(a.tensor("self"), a.scalar("beta"), product(a.tensor("mat1"), a.tensor("mat2")), a.scalar("alpha"))};
 }
 
-std::vector<Tensor> addmv(Decomposer&, const Args& a) {
+// Of a matrix without elements PyTorch's kernel gives beta * self, in self's own shape.
+std::vector<Tensor> addmv(Decomposer& d, const Args& a) {
+  if (a.tensor("mat").numel().is_const(0)) {
+    Tensor self = a.tensor("self");
+    Tensor y = scaled(is_number(a.scalar("beta"), 0) ? d.b.full(self.sizes(), self.dtype(), 0.0) : self,
+                      converted(a.scalar("beta"), self.dtype()));
+    return {d.recorded.size() == 1 ? d.b.expand(y, d.recorded[0].sizes) : y};
+  }
   return {blend(a.tensor("self"), a.scalar("beta"), product(a.tensor("mat"), a.tensor("vec")), a.scalar("alpha"))};
 }
 

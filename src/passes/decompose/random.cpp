@@ -65,21 +65,17 @@ Tensor uniform_in(Decomposer& d, const Args& a, Sizes sizes, DType dtype, double
 }
 
 std::vector<Tensor> rand(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   return {uniform_in(d, a, a.integers("size"), a.dtype("dtype").value_or(DType::F32), 0, 1)};
 }
 std::vector<Tensor> rand_like(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   return {uniform_in(d, a, x.sizes(), a.dtype("dtype").value_or(x.dtype()), 0, 1)};
 }
 std::vector<Tensor> uniform(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   return {uniform_in(d, a, x.sizes(), x.dtype(), a.number("from"), a.number("to"))};
 }
 std::vector<Tensor> prims_uniform(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   return {uniform_in(d, a, a.integers("shape"), *a.dtype("dtype"), number_of(a.scalar("low")), number_of(a.scalar("high")))};
 }
 
@@ -95,32 +91,26 @@ Tensor normal_about(Decomposer& d, const Args& a, Sizes sizes, DType dtype, doub
 }
 
 std::vector<Tensor> randn(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   return {normal_about(d, a, a.integers("size"), a.dtype("dtype").value_or(DType::F32), 0, 1)};
 }
 std::vector<Tensor> randn_like(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   return {normal_about(d, a, x.sizes(), a.dtype("dtype").value_or(x.dtype()), 0, 1)};
 }
 std::vector<Tensor> normal(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   return {normal_about(d, a, x.sizes(), x.dtype(), a.number("mean"), a.number("std"))};
 }
 std::vector<Tensor> normal_of_size(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const DType dtype = a.dtype("dtype").value_or(DType::F32);
   return {normal_about(d, a, a.integers("size"), dtype, a.number("mean"), a.number("std"))};
 }
 std::vector<Tensor> prims_normal(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   return {normal_about(d, a, a.integers("shape"), *a.dtype("dtype"), number_of(a.scalar("mean")), number_of(a.scalar("std")))};
 }
 
 // Means and deviations from tensors; the result has the dtype of the means, or of the deviations beside a number.
 std::vector<Tensor> normal_around(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const bool mean_is_number = is_number_argument(a, "mean");
   const bool std_is_number = is_number_argument(a, "std");
   const DType dtype = a.tensor(mean_is_number ? "std" : "mean").dtype();
@@ -141,7 +131,6 @@ std::vector<Tensor> normal_around(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> log_normal(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   require_floating(a, x.dtype());
   require(a.number("std") > 0, "log_normal_ expects std > 0.0, but found std={}", a.number("std"));
@@ -152,7 +141,6 @@ std::vector<Tensor> log_normal(Decomposer& d, const Args& a) {
 // ---- by their inverse distribution functions ----------------------------------------------------------------------------
 
 std::vector<Tensor> exponential(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   require(is_floating(x.dtype()),
           "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
@@ -163,7 +151,6 @@ std::vector<Tensor> exponential(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> cauchy(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   require_floating(a, x.dtype());
   const double sigma = a.number("sigma");

@@ -34,10 +34,7 @@ int64_t RandomStreams::next() {
 }
 
 int64_t stream_of(Decomposer& d) {
-  if (d.streams == nullptr) {
-    throw Error(ErrorKind::Unsupported, "random numbers are drawn where each run of a loop would draw the same")
-        .help("draw them before the loop, and pass them in");
-  }
+  TOROID_CHECK(d.streams != nullptr, "a view draws random numbers");
   return d.streams->next();
 }
 
@@ -130,17 +127,6 @@ Tensor checked(Decomposer& d, Tensor x, Tensor holds, RandomRequirement requirem
   const Tensor zero = d.b.library("random.require", {holds}, {{.dtype = DType::I64, .sizes = {}}},
                                   {Scalar(sym::Expr(static_cast<int64_t>(requirement)))})[0];
   return d.b.binary(ScalarOp::Add, x, d.b.cast(zero, x.dtype()));
-}
-
-void refuse_generator(const Args& a) {
-  if (a.has("generator")) {
-    throw Error(ErrorKind::Unsupported, fmt::format("{} with a torch.Generator is not supported", a.schema().name))
-        .help("leave the generator out, and choose the numbers with '--seed' or Executable::set_seed");
-  }
-  if (a.has("names")) {
-    throw Error(ErrorKind::Unsupported, fmt::format("{} with named dims is not supported", a.schema().name))
-        .help("export the model without names");
-  }
 }
 
 }  // namespace toroid

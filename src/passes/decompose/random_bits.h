@@ -5,6 +5,8 @@
 //   words 0 and 1   i + 2^40 * stream       (RandomStreams: which draw of the program)
 //   words 2 and 3   the number of the call
 //
+// In the body of a loop, key and number of the call are those of the run of the body: loop_random (interp/evaluate.h).
+//
 // So it does not depend on layout, fusion, vectors or threads, and drawing it again gives it again: passes may treat a
 // draw as any element-wise operation of the random state.
 #pragma once
@@ -14,7 +16,7 @@
 
 namespace toroid {
 
-// One draw: 128 bits for each element of `sizes`. Throws Error{Unsupported} where nothing may be drawn.
+// One draw: 128 bits for each element of `sizes`. Throws Error{Unsupported} for more than 2^40 of them.
 class RandomBits {
  public:
   RandomBits(Decomposer& d, Sizes sizes);
@@ -43,13 +45,10 @@ Tensor uniform_integer(Decomposer& d, Sizes sizes, sym::Expr from, sym::Expr cou
 // I64 in [0, count), for count of rank 0 and not 0.
 Tensor uniform_integer(Decomposer& d, Sizes sizes, Tensor count);
 
-// The stream of a draw that a library kernel makes; throws as RandomBits does.
+// The stream of a draw that a library kernel makes.
 int64_t stream_of(Decomposer& d);
 
 // `x`, once `holds` (Bool, rank 0) was found true; else the call ends with the message of interp/random_kernels.h.
 Tensor checked(Decomposer& d, Tensor x, Tensor holds, RandomRequirement requirement);
-
-// Throws Error{Unsupported} for a generator or names among the arguments.
-void refuse_generator(const Args& a);
 
 }  // namespace toroid

@@ -73,20 +73,17 @@ Tensor between(Decomposer& d, Sizes sizes, DType dtype, sym::Expr from, sym::Exp
 }
 
 std::vector<Tensor> randint(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const bool has_low = a.schema().parameters[0].name == "low";
   return {between(d, a.integers("size"), a.dtype("dtype").value_or(DType::I64), has_low ? a.integer("low") : sym::Expr(0),
                   a.integer("high"))};
 }
 std::vector<Tensor> randint_like(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   const bool has_low = a.schema().parameters[1].name == "low";
   return {between(d, x.sizes(), a.dtype("dtype").value_or(x.dtype()), has_low ? a.integer("low") : sym::Expr(0), a.integer("high"))};
 }
 // The end of the range from a tensor of one element.
 std::vector<Tensor> randint_like_tensor(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   Tensor high = d.b.cast(d.b.reshape(a.tensor("high"), {}), DType::I64);
   high = checked(d, high, high > 0, RandomRequirement::IntegerRange);
@@ -95,18 +92,15 @@ std::vector<Tensor> randint_like_tensor(Decomposer& d, const Args& a) {
 
 // random_ without a range: all numbers from 0 that the dtype has, or the integers that a floating dtype counts without gaps.
 std::vector<Tensor> random(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   const auto count = static_cast<int64_t>(static_cast<uint64_t>(greatest(x.dtype())) + 1);
   return {d.b.cast(uniform_integer(d, x.sizes(), 0, sym::Expr(count)), x.dtype())};
 }
 std::vector<Tensor> random_to(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   return {between(d, x.sizes(), x.dtype(), 0, a.integer("to"))};
 }
 std::vector<Tensor> random_from(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   const sym::Expr from = a.integer("from");
   if (a.has("to")) return {between(d, x.sizes(), x.dtype(), from, a.integer("to"))};
@@ -119,7 +113,6 @@ std::vector<Tensor> random_from(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> randperm(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const sym::Expr n = a.integer("n");
   const DType dtype = a.dtype("dtype").value_or(DType::I64);
   require(!sym::known_lt(n, 0), "n must be non-negative, got {}", sym::to_string(n));
@@ -145,16 +138,13 @@ Tensor bernoulli_of(Decomposer& d, Tensor p, const Sizes& sizes, DType dtype) {
 }
 
 std::vector<Tensor> bernoulli(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor p = a.tensor("self");
   return {bernoulli_of(d, p, p.sizes(), p.dtype())};
 }
 std::vector<Tensor> bernoulli_tensor(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   return {bernoulli_of(d, a.tensor("p"), a.tensor("self").sizes(), a.tensor("self").dtype())};
 }
 std::vector<Tensor> bernoulli_p(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const double p = a.number("p");
   require(p >= 0 && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p={}", p);
   return {d.b.cast(chance(d, a.tensor("self").sizes(), p), a.tensor("self").dtype())};
@@ -162,7 +152,6 @@ std::vector<Tensor> bernoulli_p(Decomposer& d, const Args& a) {
 
 // How many trials until the first success.
 std::vector<Tensor> geometric(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   const double p = a.number("p");
   require(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p={}", p);

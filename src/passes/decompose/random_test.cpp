@@ -433,25 +433,5 @@ TEST(Random, RefusesAsPyTorchDoes) {
   }
 }
 
-TEST(Random, RefusesToDrawInALoop) {
-  const char* text = R"(subgraph 0(x: f32[2]) {
-  c: bool[] = aten::full([], True, dtype=dtype.bool)
-  return c
-}
-subgraph 1(x: f32[2]) {
-  y: f32[2] = aten::rand([2])
-  return y
-}
-graph(x: f32[2]) {
-  y: f32[2] = higher_order::while_loop(@0, @1, [x], [])
-  return y
-})";
-  EXPECT_EQ(error_of([&] {
-              Program program = parse_text(text);
-              decompose(program);
-            }),
-            "random numbers are drawn where each run of a loop would draw the same");
-}
-
 }  // namespace
 }  // namespace toroid

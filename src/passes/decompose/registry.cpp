@@ -8,12 +8,11 @@
 //   aten::slice_copy.Tensor  a view, copied -> aten::slice.Tensor
 //
 // For each spelling the row of the overload itself comes first, then the row "name.*".
-#include <unordered_map>
-
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/decomposition_table.h"
 #include "support/error.h"
 
 namespace toroid {
+
 std::vector<std::span<const DecompositionRow>> decomposition_families() {
   return {
       arithmetic_rows(),
@@ -67,6 +66,7 @@ std::vector<std::span<const DecompositionRow>> decomposition_families() {
       pooling_backward_rows(),
       recurrent_cell_rows(),
       resampling_backward_rows(),
+      sampling_backward_rows(),
       foreach_rows(),
       mutation_rows(),
       data_dependent_rows(),
@@ -80,32 +80,13 @@ std::vector<std::span<const DecompositionRow>> decomposition_families() {
       quantization_rows(),
       fake_quant_rows(),
       mixed_matmul_rows(),
+      packed_weight_rows(),
       encoder_layer_rows(),
       ctc_loss_rows(),
   };
 }
 
 namespace {
-
-using Table = std::unordered_map<std::string_view, Decomposition>;
-
-const Table& table() {
-  static const Table joined = [] {
-    Table rows;
-    for (std::span<const DecompositionRow> family : decomposition_families()) {
-      for (const DecompositionRow& row : family) rows.try_emplace(row.op, row.function);
-    }
-    return rows;
-  }();
-  return joined;
-}
-
-Decomposition find_row(std::string_view op) {
-  if (const auto row = table().find(op); row != table().end()) return row->second;
-  const std::string any_overload = fmt::format("{}.*", op.substr(0, op.find('.')));
-  if (const auto row = table().find(any_overload); row != table().end()) return row->second;
-  return nullptr;
-}
 
 // Where an operator that makes a tensor puts it and in which dtype; the tensor `out` answers that.
 bool is_placement(const Parameter& parameter) {
@@ -167,11 +148,24 @@ struct Spelling {
 
 }  // namespace
 
-Decomposition find_decomposition(const Schema& schema) {
+DecompositionTable::DecompositionTable(const std::vector<std::span<const DecompositionRow>>& families) {
+  for (std::span<const DecompositionRow> family : families) {
+    for (const DecompositionRow& row : family) rows_.try_emplace(row.op, row.function);
+  }
+}
+
+Decomposition DecompositionTable::find_row(std::string_view op) const {
+  if (const auto row = rows_.find(op); row != rows_.end()) return row->second;
+  const std::string any_overload = fmt::format("{}.*", op.substr(0, op.find('.')));
+  if (const auto row = rows_.find(any_overload); row != rows_.end()) return row->second;
+  return nullptr;
+}
+
+Decomposition DecompositionTable::find(const Schema& schema) const {
   if (const Decomposition row = find_row(schema.name)) return row;
   if (writes_to_out(schema)) {
     const Schema* functional = functional_of_out(schema);
-    return functional == nullptr ? nullptr : find_decomposition(*functional);
+    return functional == nullptr ? nullptr : find(*functional);
   }
   const Spelling name(schema.name);
   std::string functional;
@@ -185,6 +179,11 @@ Decomposition find_decomposition(const Schema& schema) {
     return nullptr;
   }
   return find_row(fmt::format("{}{}{}", name.space, functional, name.overload));
+}
+
+Decomposition find_decomposition(const Schema& schema) {
+  static const DecompositionTable table(decomposition_families());
+  return table.find(schema);
 }
 
 }  // namespace toroid

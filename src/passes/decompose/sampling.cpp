@@ -50,7 +50,6 @@ Tensor distinct_samples(Decomposer& d, Tensor weights, sym::Expr count) {
 }
 
 std::vector<Tensor> multinomial(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   const sym::Expr count = a.integer("num_samples");
   const bool replacement = a.flag("replacement");
@@ -76,7 +75,6 @@ Tensor sample(Decomposer& d, std::string kernel, std::vector<Tensor> parameters)
 }
 
 std::vector<Tensor> poisson(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   require(is_floating(x.dtype()), "poisson expects rates of a floating dtype, not {}", to_string(x.dtype()));
   const Tensor rate = checked(d, x, all_of(x >= 0.0), RandomRequirement::PoissonRate);
@@ -84,7 +82,6 @@ std::vector<Tensor> poisson(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> binomial(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor count = a.tensor("count"), p = a.tensor("prob");
   require(is_floating(count.dtype()) && is_floating(p.dtype()), "binomial expects counts and probabilities of a floating dtype");
   const Sizes sizes = d.b.broadcast(count.sizes(), p.sizes());
@@ -96,14 +93,12 @@ double least_normal(DType dtype) {
 }
 
 std::vector<Tensor> standard_gamma(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   require(is_floating(x.dtype()), "_standard_gamma expects shapes of a floating dtype, not {}", to_string(x.dtype()));
   return {maximum(d.b.cast(sample(d, "random.gamma", {x}), x.dtype()), least_normal(x.dtype()))};
 }
 
 std::vector<Tensor> dirichlet(Decomposer& d, const Args& a) {
-  refuse_generator(a);
   const Tensor x = a.tensor("self");
   require(is_floating(x.dtype()), "_sample_dirichlet expects concentrations of a floating dtype, not {}", to_string(x.dtype()));
   const Tensor parts = sample(d, "random.gamma", {x});

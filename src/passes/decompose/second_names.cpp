@@ -7,6 +7,7 @@
 #include "passes/decompose/over_dims.h"
 #include "passes/decompose/precision.h"
 #include "passes/decompose/same_as.h"
+#include "passes/decompose/view_shape.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -108,6 +109,37 @@ std::vector<Tensor> resize_output(Decomposer& d, const Args& a) {
   return d.call("aten::resize", {a.tensor("self"), a.integers("size")});
 }
 
+// The block of e^[[A^T, G], [0, A^T]] above the diagonal is the derivative of e^(A^T) along G.
+std::vector<Tensor> matrix_exponential_backward(Decomposer& d, const Args& a) {
+  Builder& b = d.b;
+  Tensor transposed = b.transpose(a.tensor("self"), -1, -2), grad = a.tensor("grad");
+  const sym::Expr n = grad.size(-1);
+  Tensor zeros = b.full(grad.sizes(), grad.dtype(), 0.0);
+  Tensor blocks = b.cat({b.cat({transposed, grad}, -1), b.cat({zeros, transposed}, -1)}, -2);
+  Tensor power = d.call1("aten::linalg_matrix_exp", {blocks});
+  return {b.slice(b.slice(power, -1, n, n), -2, 0, n)};
+}
+
+// ---- indices of sparse formats, which are plain tensors ----------------------------------------------------------------
+
+// How many of the sorted row numbers are below each of 0, 1, …, size.
+std::vector<Tensor> row_starts(Decomposer& d, const Args& a) {
+  Tensor rows = a.tensor("self");
+  Tensor bounds = d.b.arange(a.integer("size") + 1, 0, 1, rows.dtype());
+  return {d.call1("aten::searchsorted.Tensor", {rows, bounds, a.flag("out_int32")})};
+}
+
+// The row of each column index, above the column indices.
+std::vector<Tensor> rows_and_columns(Decomposer& d, const Args& a) {
+  Tensor starts = a.tensor("crow_indices"), columns = a.tensor("col_indices");
+  if (starts.rank() != 1) throw Error(ErrorKind::Unsupported, "_convert_indices_from_csr_to_coo of a batch is not supported");
+  Tensor position = d.b.arange(columns.numel(), 0, 1, starts.dtype());
+  const DType dtype = a.flag("out_int32") ? DType::I32 : DType::I64;
+  Tensor rows = d.call1("aten::searchsorted.Tensor", {starts, position, false, true}) - d.b.scalar(DType::I64, sym::Expr(1));
+  Tensor first = d.b.cast(rows, dtype), second = d.b.cast(columns, dtype);
+  return {a.flag("transpose") ? d.b.stack({second, first}, 0) : d.b.stack({first, second}, 0)};
+}
+
 // ---- one answer about whole tensors ---------------------------------------------------------------------------------
 
 std::vector<Tensor> all_close(Decomposer& d, const Args& a) {
@@ -123,6 +155,12 @@ std::vector<Tensor> is_equal(Decomposer& d, const Args& a) {
   }
   if (!may_be_equal) return {d.b.scalar(DType::Bool, false)};
   return d.call("aten::all", {d.call1("aten::eq.Tensor", {x, y})});
+}
+
+// Of the tensor as the model has it: a program without strides knows no more.
+std::vector<Tensor> is_contiguous(Decomposer& d, const Args& a) {
+  const TensorType type = recorded_type(d, a, "self");
+  return {d.b.scalar(DType::Bool, type.strides.empty() || type.strides == contiguous_strides(type.sizes))};
 }
 
 std::vector<Tensor> is_nonzero(Decomposer& d, const Args& a) {
@@ -227,6 +265,12 @@ constexpr DecompositionRow kRows[] = {
     {"aten::_masked_scale", masked_scale},
     {"aten::_pad_enum", pad_by_number},
     {"aten::_resize_output", resize_output},
+
+    {"aten::matrix_exp_backward", matrix_exponential_backward},
+    {"aten::_convert_indices_from_coo_to_csr", row_starts},
+    {"aten::_convert_indices_from_csr_to_coo", rows_and_columns},
+    {"aten::dequantize.self", first_argument},
+    {"aten::sym_is_contiguous", is_contiguous},
 
     {"aten::allclose", all_close},
     {"aten::equal", is_equal},

@@ -246,13 +246,15 @@ std::vector<Tensor> unfold(Decomposer& d, const Args& a) {
   return {was_scalar ? b.squeeze(windows, 0) : windows};
 }
 
-std::vector<Tensor> as_strided(Decomposer& d, const Args& a) {
+// Elements of the memory behind an argument, counted from the beginning of its storage.
+Tensor strided_view(Decomposer& d, const Args& a, const Sizes& sizes, const Sizes& strides, sym::Expr offset) {
   Builder& b = d.b;
-  Tensor storage = storage_of(a.tensor("self"));
-  const Sizes sizes = a.integers("size"), strides = a.integers("stride");
+  const TensorType owner = d.memory_type.value_or(recorded_type(d, a, "self"));
+  Tensor storage = storage_of(a.tensor("self"), owner);
   if (sizes.size() != strides.size()) throw Error(ErrorKind::InvalidModel, "as_strided needs as many strides as sizes");
-  sym::Expr offset = optional_integer(a, "storage_offset").value_or(0);
-  if (sym::product(sizes).is_const(0)) return {b.full(sizes, storage.dtype(), 0.0)};
+  if (sym::product(sizes).is_const(0)) return b.full(sizes, storage.dtype(), 0.0);
+  offset = offset - owner.storage_offset;  // of a view in another dtype, which stands for its memory
+  if (sym::known_lt(offset, 0)) throw Error(ErrorKind::Unsupported, "as_strided reaches before the elements of its tensor");
   std::vector<sym::Expr> axes;
   sym::Expr last = offset;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -264,7 +266,18 @@ std::vector<Tensor> as_strided(Decomposer& d, const Args& a) {
     throw Error(ErrorKind::Unsupported, "as_strided reaches beyond the elements of its tensor");
   }
   b.require_equal(sym::lt(last, storage.numel()), 1, "as_strided");
-  return {b.remap(storage, axes, {offset})};
+  return b.remap(storage, axes, {offset});
+}
+
+std::vector<Tensor> as_strided(Decomposer& d, const Args& a) {
+  const sym::Expr offset = optional_integer(a, "storage_offset").value_or(recorded_type(d, a, "self").storage_offset);
+  return {strided_view(d, a, a.integers("size"), a.integers("stride"), offset)};
+}
+
+// The memory of self, seen as the whole of which self is a slice is.
+std::vector<Tensor> slice_inverse(Decomposer& d, const Args& a) {
+  const TensorType whole = recorded_type(d, a, "src");
+  return {strided_view(d, a, whole.sizes, whole.strides.empty() ? contiguous_strides(whole.sizes) : whole.strides, whole.storage_offset)};
 }
 
 constexpr DecompositionRow kRows[] = {
@@ -315,6 +328,7 @@ constexpr DecompositionRow kRows[] = {
     {"aten::narrow", narrow},
     {"aten::unfold", unfold},
     {"aten::as_strided", as_strided},
+    {"aten::slice_inverse", slice_inverse},
 };
 
 }  // namespace

@@ -55,9 +55,14 @@ Tensor move_dim(Tensor x, int64_t from, int64_t to) {
   return b.permute(x, order);
 }
 
-Tensor storage_of(Tensor x) {
+TensorType recorded_type(const Decomposer& d, const Args& a, std::string_view name) {
+  const auto* ref = std::get_if<InputRef>(&a.raw(name));
+  return ref != nullptr && ref->index < d.argument_types.size() ? d.argument_types[ref->index] : a.tensor(name).type();
+}
+
+Tensor storage_of(Tensor x, const TensorType& type) {
   Builder& b = x.builder();
-  const std::vector<sym::Expr>& strides = x.type().strides;
+  const std::vector<sym::Expr>& strides = type.strides;
   if (!strides.empty()) {
     // The dims from the outermost in memory inwards must be dense.
     Dims order(strides.size());

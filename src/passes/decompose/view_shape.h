@@ -27,8 +27,11 @@ std::optional<sym::Expr> optional_integer(const Args& a, std::string_view name);
 // dims[from] moves to position `to`, the others keep their order; what torch.movedim does for one dim.
 Tensor move_dim(Tensor x, int64_t from, int64_t to);
 
-// The elements of a tensor in the order of its memory: its own order, unless its type at the program's boundary has
-// other strides.
-Tensor storage_of(Tensor x);
+// The elements of x in the order of its memory, which `type` (with its strides) tells; the first is the one at its storage offset.
+// Throws Error{Unsupported} when there are gaps between them.
+Tensor storage_of(Tensor x, const TensorType& type);
+
+// The type of the node's argument `name` as the model records it: with its strides and offset.
+TensorType recorded_type(const Decomposer& d, const Args& a, std::string_view name);
 
 }  // namespace toroid
