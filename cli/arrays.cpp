@@ -6,8 +6,15 @@
 namespace toroid::cli {
 namespace {
 
+// Complex numbers as pairs in a last dim and 8-bit floats as their bits, which is how programs take and give them.
 HostTensor host_tensor(const SafeTensors& file, const SafeTensor& tensor) {
-  return HostTensor(tensor.dtype, tensor.sizes, tensor.bytes, file.owner);
+  if (tensor.dtype == DType::C64) {
+    std::vector<int64_t> sizes = tensor.sizes;
+    sizes.push_back(2);
+    return HostTensor(DType::F32, std::move(sizes), tensor.bytes, file.owner);
+  }
+  const bool is_float8 = is_floating(tensor.dtype) && size_bytes(tensor.dtype) == 1;
+  return HostTensor(is_float8 ? DType::U8 : tensor.dtype, tensor.sizes, tensor.bytes, file.owner);
 }
 
 }  // namespace

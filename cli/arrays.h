@@ -11,7 +11,7 @@
 namespace toroid::cli {
 
 // The program's inputs, in its order: by their names if the file has the first of them, else as in0, in1, …. Throws
-// Error{InvalidInput} for one that is missing.
+// Error{InvalidInput} for one that is missing. Complex tensors of a file are read as pairs: f32[…, 2], 8-bit floats as u8.
 std::vector<HostTensor> read_inputs(const std::filesystem::path& path, const Program& program);
 
 // out0, out1, … of a file, as many as there are.

@@ -107,9 +107,13 @@ class Reader {
       const std::optional<InputRef> tensor = optional_input(value);
       return tensor ? Argument(*tensor) : Argument(None{});
     }
+    if (kind == "as_complex") {
+      inputs_.push_back(scope_.complex_number(read_float(value.at("real")), read_float(value.at("imag"))));
+      return InputRef{static_cast<uint32_t>(inputs_.size() - 1)};
+    }
     if (kind == "as_graph") return SubgraphRef{scope_.subgraph(value)};
     for (std::string_view known :
-         {"as_complex", "as_custom_obj", "as_operator", "as_nested_tensors", "as_int_lists", "as_string_to_argument"}) {
+         {"as_custom_obj", "as_operator", "as_nested_tensors", "as_int_lists", "as_string_to_argument"}) {
       if (kind == known)
         throw Error(ErrorKind::Unsupported, fmt::format("arguments of kind '{}' are not supported", kind));
     }

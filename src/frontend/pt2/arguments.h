@@ -26,6 +26,7 @@ class ArgumentScope {
   virtual ValueId tensor(const JsonValue& name) = 0;
   virtual std::optional<ValueId> number(const JsonValue& name) = 0;  // the tensor that a symbolic float was read from
   virtual sym::Expr integer(const JsonValue& name) = 0;  // a symbolic integer or boolean
+  virtual ValueId complex_number(double real, double imaginary) = 0;  // a constant C128 of rank 0
   virtual uint32_t subgraph(const JsonValue& graph_argument) = 0;
 };
 

@@ -1,5 +1,8 @@
 #include "frontend/pt2/import.h"
 
+#include <array>
+#include <memory>
+#include <span>
 #include <unordered_map>
 
 #include "frontend/pt2/archive.h"
@@ -133,6 +136,15 @@ class GraphImporter : public ArgumentScope {
   std::optional<ValueId> number(const JsonValue& name) override {
     const auto found = values_.find(name.as_string());
     return found == values_.end() ? std::nullopt : std::optional(found->second);
+  }
+  ValueId complex_number(double real, double imaginary) override {
+    const auto parts = std::make_shared<std::array<double, 2>>(std::array{real, imaginary});
+    ConstantData data;
+    data.type.dtype = DType::C128;
+    data.bytes = std::as_bytes(std::span(*parts));
+    data.owner = parts;
+    TensorType type = data.type;
+    return add_single(Constant{import_.program.add_constant(std::move(data))}, std::move(type), "number");
   }
   sym::Expr integer(const JsonValue& name) override {
     if (const auto found = integers_.find(name.as_string()); found != integers_.end()) {

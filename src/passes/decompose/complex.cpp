@@ -4,6 +4,7 @@
 
 #include "passes/decompose/complex_parts.h"
 #include "passes/decompose/decomposition_table.h"
+#include "passes/decompose/float8.h"
 #include "passes/decompose/operands.h"
 #include "support/error.h"
 
@@ -63,19 +64,14 @@ Decomposition find_complex_decomposition(const Schema& schema) {
 }
 
 bool is_supported(const Schema& schema) {
-  return find_decomposition(schema) != nullptr || find_complex_decomposition(schema) != nullptr;
+  return find_decomposition(schema) != nullptr || find_complex_decomposition(schema) != nullptr ||
+         find_float8_decomposition(schema) != nullptr;
 }
 
 TensorType type_of_pairs(const TensorType& type) {
   TensorType pairs{.dtype = part_dtype(type.dtype), .sizes = type.sizes};
   pairs.sizes.emplace_back(2);
   return pairs;
-}
-
-void require_real_boundary(const TensorType& type, std::string_view what, std::string_view name) {
-  if (!is_complex(type.dtype)) return;
-  throw Error(ErrorKind::Unsupported, fmt::format("{} '{}' is complex ({})", what, name, to_string(type.dtype)))
-      .help("pass pairs of real numbers through torch.view_as_complex and torch.view_as_real");
 }
 
 }  // namespace toroid

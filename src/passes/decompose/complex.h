@@ -2,7 +2,7 @@
 //
 // A complex tensor of the model is a real one with a last dim of size 2 here: real part, imaginary part. Nodes that take
 // or give complex tensors are decomposed by rows of their own, whose arguments are such pairs; Decomposer's
-// argument_types says which. Inputs, outputs and weights of a program must be real.
+// argument_types says which.
 #pragma once
 
 #include "passes/decompose/decompose.h"
@@ -17,8 +17,5 @@ Decomposition find_complex_decomposition(const Schema& schema);
 
 // The type of the pairs that stand for a tensor of this complex type.
 TensorType type_of_pairs(const TensorType& type);
-
-// Throws Error{Unsupported} when a value at the program's boundary is complex.
-void require_real_boundary(const TensorType& type, std::string_view what, std::string_view name);
 
 }  // namespace toroid

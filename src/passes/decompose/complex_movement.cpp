@@ -130,6 +130,8 @@ constexpr DecompositionRow kRows[] = {
     {"aten::clone", of_pairs},
     {"aten::contiguous", of_pairs},
     {"aten::detach", of_pairs},
+    {"aten::lift", of_pairs},
+    {"aten::lift_fresh", of_pairs},
     {"aten::expand", of_pairs},
     {"aten::flatten.using_ints", of_pairs},
     {"aten::narrow", of_pairs},

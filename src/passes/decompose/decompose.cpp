@@ -11,7 +11,9 @@
 #include "graph/type_rules.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/complex.h"
+#include "passes/decompose/float8.h"
 #include "passes/decompose/functionalize.h"
+#include "passes/decompose/held_types.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -90,7 +92,8 @@ bool reshapes_in_place(const TensorType& argument, const TensorType& result) {
 
 Decomposition decomposition_of(const Graph& graph, const Node& node) {
   const Schema& schema = *std::get<Aten>(node.op).schema;
-  return has_complex_values(graph, node) ? find_complex_decomposition(schema) : find_decomposition(schema);
+  if (has_complex_values(graph, node)) return find_complex_decomposition(schema);
+  return has_float8_values(graph, node) ? find_float8_decomposition(schema) : find_decomposition(schema);
 }
 
 std::string describe(const Provenance& provenance, std::string_view op, std::string_view name) {
@@ -133,7 +136,6 @@ class GraphDecomposer {
     for (size_t i = 1; i < source_.provenances().size(); ++i) target_.add_provenance(source_.provenances()[i]);
     for (size_t i = 0; i < source_.num_nodes(); ++i) decompose_node(NodeId{static_cast<uint32_t>(i)});
     for (ValueId output : source_.outputs) {
-      require_real_boundary(source_.type(output), "output", model_value(output).name);
       target_.outputs.push_back(read(output).id());
     }
     for (const SymbolBinding& binding : source_.bindings)
@@ -180,17 +182,15 @@ class GraphDecomposer {
     builder_.set_provenance(node.provenance, is_plain_name(hint) ? hint + "_t" : "t");
     if (const auto* input = std::get_if<Input>(&node.op)) {
       builder_.set_provenance(node.provenance, hint);
-      require_real_boundary(model_value(node.outputs[0]).type, "input", hint);
-      const Tensor value = builder_.emit(*input, {}, {model_value(node.outputs[0]).type})[0];
+      const Tensor value = builder_.emit(*input, {}, {type_held(model_value(node.outputs[0]).type)})[0];
       target_.inputs.push_back(value.id());
       const ViewId view = memory_.allocate(value);
       inputs_.emplace(input->index, view);
       define(node.outputs[0], view);
     } else if (const auto* constant = std::get_if<Constant>(&node.op)) {
-      require_real_boundary(model_value(node.outputs[0]).type, "constant", hint);
       auto [slot, is_new] = constants_.try_emplace(constant->id, ViewId{});
       if (is_new)
-        slot->second = memory_.allocate(builder_.constant(constant->id, model_value(node.outputs[0]).type, hint));
+        slot->second = memory_.allocate(builder_.constant(constant->id, type_held(model_value(node.outputs[0]).type), hint));
       define(node.outputs[0], slot->second);
     } else if (std::holds_alternative<Aten>(node.op)) {
       decompose_aten(id);
@@ -205,8 +205,10 @@ class GraphDecomposer {
     std::vector<TensorType> types;
     const size_t first_new_value = target_.num_values();
     for (ValueId input : node.inputs) inputs.push_back(read(input));
-    for (ValueId output : node.outputs)
-      types.push_back({.dtype = source_.type(output).dtype, .sizes = source_.type(output).sizes});
+    for (ValueId output : node.outputs) {
+      const TensorType type = type_held(source_.type(output));
+      types.push_back({.dtype = type.dtype, .sizes = type.sizes});
+    }
     const std::vector<Tensor> results = builder_.emit(node.op, std::move(inputs), std::move(types));
     for (size_t i = 0; i < results.size(); ++i) {
       name_result(results[i], model_value(node.outputs[i]).name, first_new_value);
@@ -427,8 +429,8 @@ class GraphDecomposer {
   }
 
   void check_type(const Schema& schema, const TensorType& got, const TensorType& recorded) const {
-    const TensorType plain = is_complex(recorded.dtype) ? type_of_pairs(recorded)
-                                                        : TensorType{.dtype = recorded.dtype, .sizes = recorded.sizes};
+    const TensorType held = type_held(recorded);
+    const TensorType plain{.dtype = held.dtype, .sizes = held.sizes};
     if (may_agree(got, plain) || is_one_of(schema.name, kRecordedWrongly)) return;
     throw Error(ErrorKind::Internal,
                 fmt::format("{} gives {}, but the model records {}", schema.name, to_string(got), to_string(plain)))
@@ -482,6 +484,7 @@ void decompose(Program& program) {
     throw error.help(fmt::format("'toroid ops --missing {}' lists every unsupported operator", program.name));
   }
 
+  for (ConstantData& constant : program.constants) constant.type = type_held(constant.type);
   RandomStreams streams;
   for (Graph& subgraph : program.subgraphs) {
     Graph core;
@@ -524,9 +527,9 @@ std::vector<MissingOp> missing_ops(const Program& program) {
     for (const Node& node : graph.nodes()) {
       const auto* aten = std::get_if<Aten>(&node.op);
       if (aten == nullptr || decomposition_of(graph, node) != nullptr) continue;
-      const bool is_of_complex = find_decomposition(*aten->schema) != nullptr;
-      std::vector<ProvenanceId>& places =
-          missing[is_of_complex ? aten->schema->name + " of complex tensors" : aten->schema->name];
+      std::string name = aten->schema->name;
+      if (find_decomposition(*aten->schema) != nullptr) name += has_complex_values(graph, node) ? " of complex tensors" : " of 8-bit floats";
+      std::vector<ProvenanceId>& places = missing[name];
       if (is_main) places.push_back(node.provenance);
     }
   };

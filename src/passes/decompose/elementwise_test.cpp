@@ -81,16 +81,5 @@ class Activations : public testing::TestWithParam<OperatorCase> {};
 TEST_P(Activations, ArePyTorchs) { check(GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Rows, Activations, testing::ValuesIn(kActivations));
 
-TEST(Pointwise, ComplexIsRefused) {
-  Program program = parse_text("program \"case\"\ngraph(x: c64[2]) {\n  y: c64[2] = aten::neg(x)\n  return y\n}\n");
-  try {
-    decompose(program);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Unsupported);
-    EXPECT_EQ(error.message(), "input 'x' is complex (c64)");
-  }
-}
-
 }  // namespace
 }  // namespace toroid
