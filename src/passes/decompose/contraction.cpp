@@ -244,7 +244,12 @@ std::vector<Tensor> einsum(Decomposer& d, const Args& a) {
     Labelled product = contract(left, right, keep);
     operands.insert(a.has("path") ? operands.end() : operands.begin(), product);
   }
-  Labelled result = sum_out(operands[0], [&](int label) { return !contains(equation.output, label); });
+  auto vanishes = [&](int label) { return !contains(equation.output, label); };
+  Labelled last = operands[0];
+  // A sum of integers is I64 in PyTorch; products keep their dtype.
+  const bool sums = std::any_of(last.labels.begin(), last.labels.end(), vanishes);
+  if (sums && !is_floating(last.x.dtype())) last.x = d.b.cast(last.x, DType::I64);
+  Labelled result = sum_out(last, vanishes);
   for (int label : equation.output) {
     if (!contains(result.labels, label)) bad_equation(a.text("equation"), "an output label is in no operand");
   }

@@ -26,7 +26,12 @@ Tensor norm_of(Decomposer& d, Tensor x, double p, const Dims& dims, bool keepdim
 
 std::vector<Tensor> pairwise_distance(Decomposer& d, const Args& a) {
   const Pair pair = pair_of(d, a, "x1", "x2");
-  Tensor difference = pair.x - pair.y + a.number("eps");
+  const DType given = promoted_dtype(a, {"x1", "x2"});
+  Tensor difference = pair.x - pair.y;
+  if (!is_floating(given)) {  // wraps around where the integers do
+    difference = d.b.cast(operand(d, a, "x1", given) - operand(d, a, "x2", given), pair.x.dtype());
+  }
+  difference = difference + a.number("eps");
   return {d.b.cast(norm_of(d, difference, a.number("p"), {-1}, a.flag("keepdim")), pair.dtype)};
 }
 

@@ -66,6 +66,11 @@ const Case kCases[] = {
      {-2.59375, 0.359375, -1.796875, 0.28125}},
     // contractions
     {"einsum takes a diagonal and sums it", "x: f32[3, 3]", "out: f32[] = aten::einsum(\"ii->\", [x])", {-3}},
+    {"einsum sums integers as PyTorch does", "x: u8[2, 3]", "out: i64[2] = aten::einsum(\"ij->i\", [x])", {3, 3}},
+    {"differences of unsigned integers wrap before their norm is taken",
+     "x: u8[3], y: u8[3]",
+     "out: f32[] = aten::pairwise_distance(x, y)",
+     {360.63}},
     {"einsum with dots and a batch label",
      "x: f32[2, 1, 2], y: f32[2, 2, 2]",
      "out: f32[1, 2, 2] = aten::einsum(\"b...i,bij->...bj\", [x, y])",

@@ -8,6 +8,7 @@
 
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/formula.h"
+#include "passes/decompose/onednn_recurrent.h"
 #include "passes/decompose/precision.h"
 #include "support/error.h"
 
@@ -171,6 +172,8 @@ constexpr DecompositionRow kRows[] = {
     {"aten::gru_cell", gru_cell},
     {"aten::rnn_tanh_cell", rnn_tanh_cell},
     {"aten::rnn_relu_cell", rnn_relu_cell},
+    {"aten::mkldnn_rnn_layer", onednn_rnn_layer},
+    {"aten::mkldnn_rnn_layer_backward", onednn_rnn_layer_backward},
 };
 
 }  // namespace
