@@ -1,7 +1,8 @@
-// The file is store-v1.db, a SQLite database in WAL mode:
+// The file is store-v2.db, a SQLite database in WAL mode:
 //
 //   entries   key (64 hex digits), kind, parts, size, checksum, created and last_use (Unix seconds), sequence, blob
 //   totals    one row: bytes in entries (kept by triggers), the sequence of the latest use, lifetime counters
+//   counters  name, value: what users of the store count over its lifetime
 //
 // `checksum` is the SHA-256 of the key and the blob, so that neither a flipped bit nor an exchanged row goes unnoticed.
 // `sequence` orders entries by use without trusting any clock. The blob is the last column: SQLite then reads the
@@ -20,6 +21,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <map>
 #include <mutex>
 #include <set>
 #include <system_error>
@@ -35,12 +37,12 @@ namespace toroid {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kFileName = "store-v1.db";
+constexpr const char* kFileName = "store-v2.db";
 constexpr uint64_t kDefaultLimitBytes = uint64_t{4} << 30;
 constexpr uint64_t kEntryOverheadBytes = 512;  // the row besides its blob and parts, and its share of the indices
 constexpr size_t kPendingUses = 256;
 
-constexpr int64_t kLayoutVersion = 1;
+constexpr int64_t kLayoutVersion = 2;
 
 constexpr const char* kConnect = R"(
 PRAGMA busy_timeout = 10000;
@@ -63,12 +65,13 @@ CREATE INDEX IF NOT EXISTS entries_by_kind ON entries(kind, sequence);
 CREATE TABLE IF NOT EXISTS totals(
   id INTEGER PRIMARY KEY CHECK (id = 1), bytes INTEGER NOT NULL, sequence INTEGER NOT NULL, hits INTEGER NOT NULL,
   misses INTEGER NOT NULL, corrupt INTEGER NOT NULL, evicted INTEGER NOT NULL, write_errors INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS counters(name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL);
 INSERT OR IGNORE INTO totals VALUES(1, 0, 0, 0, 0, 0, 0, 0);
 CREATE TRIGGER IF NOT EXISTS entry_added AFTER INSERT ON entries
   BEGIN UPDATE totals SET bytes = bytes + new.size; END;
 CREATE TRIGGER IF NOT EXISTS entry_removed AFTER DELETE ON entries
   BEGIN UPDATE totals SET bytes = bytes - old.size; END;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 COMMIT;
 PRAGMA synchronous = NORMAL;
 )";
@@ -129,6 +132,7 @@ struct Store::State {
   StoreCounters session;
   StoreCounters unwritten;     // the part of `session` that totals lack
   std::set<std::string> used;  // keys hit since the last write
+  std::map<std::string, int64_t, std::less<>> counted;   // since the last write
 
   void warn_once(const std::string& text) {
     if (!std::exchange(warned, true)) warn(text);
@@ -230,6 +234,11 @@ struct Store::State {
           .bind(now, next_sequence(db), key)
           .run();
     }
+    for (const auto& [name, number] : counted) {
+      Statement(db, "INSERT INTO counters VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET value = value + excluded.value")
+          .bind(std::string_view(name), number)
+          .run();
+    }
     auto signed_count = [](uint64_t number) { return static_cast<int64_t>(number); };
     Statement(db,
               "UPDATE totals SET hits = hits + ?, misses = misses + ?, corrupt = corrupt + ?, evicted = evicted + ?, "
@@ -241,6 +250,7 @@ struct Store::State {
 
   void forget_uses() {
     used.clear();
+    counted.clear();
     unwritten = {};
   }
 
@@ -271,9 +281,9 @@ struct Store::State {
   }
 
   void flush() {
-    const bool counted =
+    const bool anything_new =
         unwritten.hits + unwritten.misses + unwritten.corrupt + unwritten.evicted + unwritten.write_errors != 0;
-    if (used.empty() && !counted) return;
+    if (used.empty() && counted.empty() && !anything_new) return;
     const bool written = attempt("write to", [&](Database& db) {
       Transaction transaction(db);
       write_uses(db);
@@ -389,6 +399,23 @@ StoreStats Store::stats() {
   return stats;
 }
 
+void Store::count(std::string_view name, int64_t number) {
+  std::lock_guard lock(state_->mutex);
+  state_->counted[std::string(name)] += number;
+}
+
+std::map<std::string, int64_t> Store::counters() {
+  std::lock_guard lock(state_->mutex);
+  State& state = *state_;
+  state.flush();
+  std::map<std::string, int64_t> counters;
+  state.attempt("read", [&](Database& db) {
+    Statement statement(db, "SELECT name, value FROM counters");
+    while (statement.step()) counters.emplace(statement.bytes(0), statement.integer(1));
+  });
+  return counters;
+}
+
 void Store::clear() {
   std::lock_guard lock(state_->mutex);
   state_->used.clear();
@@ -463,6 +490,8 @@ bool Store::is_open() const {
 }
 
 fs::path Store::file() const { return state_->file; }
+
+fs::path Store::folder() const { return is_open() ? state_->file.parent_path() : fs::path(); }
 
 fs::path default_cache_folder() {
   auto variable = [](const char* name) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +57,9 @@ class Store {
   void put(const CacheKey& key, std::string_view bytes);
 
   StoreStats stats();
+  // Numbers under names of the caller's choice, summed over all that use the file. Written with the next put or at the end.
+  void count(std::string_view name, int64_t number = 1);
+  std::map<std::string, int64_t> counters();
   // Removes every entry.
   void clear();
   // Checks every entry's checksum, removes the bad ones and returns their number.
@@ -72,6 +76,8 @@ class Store {
   bool is_open() const;
   // Where the file is or would be; empty when disabled.
   std::filesystem::path file() const;
+  // The folder that it lies in, private to the user; empty unless it is open.
+  std::filesystem::path folder() const;
 
  private:
   struct State;

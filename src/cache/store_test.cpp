@@ -31,7 +31,7 @@ class StoreTest : public testing::Test {
               warnings_.push_back(text);
             }};
   }
-  fs::path file() const { return folder_ / "store-v1.db"; }
+  fs::path file() const { return folder_ / "store-v2.db"; }
   // The database's bytes, with what the log holds moved into it first.
   std::string file_contents() const {
     Database(file()).execute("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -260,7 +260,7 @@ TEST_F(StoreTest, AStoreThatCannotBeOpenedWarnsOnceAndIsEmpty) {
   EXPECT_EQ(store.stats().entries, 0u);
   store.clear();
   EXPECT_EQ(store.verify(), 0u);
-  EXPECT_EQ(warnings_, std::vector<std::string>{"compiling without a cache: cannot use /proc/toroid-cache/store-v1.db: "
+  EXPECT_EQ(warnings_, std::vector<std::string>{"compiling without a cache: cannot use /proc/toroid-cache/store-v2.db: "
                                                 "No such file or directory (TOROID_CACHE_DIR moves it)"});
 }
 

@@ -1,0 +1,141 @@
+#include "cache/lease.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "support/clock.h"
+#include "support/file.h"
+
+namespace toroid {
+namespace {
+using namespace std::chrono_literals;
+
+CacheKey key_of(const std::string& source) { return KeyBuilder("kernel", 1).add_source("source", source).finish(); }
+
+TEST(Lease, OneThreadBuildsAtATime) {
+  const TempFolder folder;
+  Leases leases(folder.path());
+  std::atomic<int> inside = 0, built = 0, most = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 20; ++round) {
+        const Lease lease = leases.acquire(key_of("same"), 60s);
+        ASSERT_EQ(lease.state(), LeaseState::Owner);
+        most = std::max(most.load(), ++inside);
+        ++built;
+        --inside;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(most, 1);
+  EXPECT_EQ(built, 160);
+}
+
+TEST(Lease, OtherKeysDoNotWait) {
+  const TempFolder folder;
+  Leases leases(folder.path());
+  const Lease one = leases.acquire(key_of("one"), 1s);
+  const Lease two = leases.acquire(key_of("two"), 1s);
+  EXPECT_EQ(two.state(), LeaseState::Owner);
+  EXPECT_LT(two.waited(), 500ms);
+}
+
+// A child that takes the lease, says so and then waits for ever.
+class Owner {
+ public:
+  explicit Owner(const std::filesystem::path& folder) {
+    int ends[2];
+    if (::pipe(ends) != 0) return;
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      Leases leases(folder);
+      const Lease lease = leases.acquire(key_of("same"), 60s);
+      const char state = lease.state() == LeaseState::Owner ? 'o' : 'x';
+      if (::write(ends[1], &state, 1) != 1) ::_exit(1);
+      for (;;) ::pause();
+    }
+    ::close(ends[1]);
+    owns_ = ::read(ends[0], &said_, 1) == 1 && said_ == 'o';
+    ::close(ends[0]);
+  }
+  ~Owner() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  bool owns() const { return owns_; }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+  char said_ = 0;
+  bool owns_ = false;
+};
+
+TEST(Lease, ADeadOwnerIsNoOwner) {
+  const TempFolder folder;
+  auto owner = std::make_unique<Owner>(folder.path());
+  ASSERT_TRUE(owner->owns());
+  Leases leases(folder.path());
+  std::thread killer([&] {
+    std::this_thread::sleep_for(300ms);
+    owner.reset();
+  });
+  Stopwatch watch;
+  const Lease lease = leases.acquire(key_of("same"), 60s);
+  killer.join();
+  EXPECT_EQ(lease.state(), LeaseState::Owner);
+  EXPECT_GT(watch.seconds(), 0.25);
+  EXPECT_LT(watch.seconds(), 2.3);   // two seconds after death is the promise; it takes milliseconds
+}
+
+TEST(Lease, AStoppedOwnerIsOvertaken) {
+  const TempFolder folder;
+  const Owner owner(folder.path());
+  ASSERT_TRUE(owner.owns());
+  ASSERT_EQ(::kill(owner.pid(), SIGSTOP), 0);
+  Leases leases(folder.path());
+  Stopwatch watch;
+  const Lease lease = leases.acquire(key_of("same"), 60s);
+  EXPECT_EQ(lease.state(), LeaseState::Overtaken);
+  EXPECT_LT(watch.seconds(), 10);
+}
+
+TEST(Lease, ALivingOwnerIsWaitedForUntilPatienceEnds) {
+  const TempFolder folder;
+  const Owner owner(folder.path());
+  ASSERT_TRUE(owner.owns());
+  Leases leases(folder.path());
+  const Lease lease = leases.acquire(key_of("same"), 3500ms);   // longer than a standstill lasts
+  EXPECT_EQ(lease.state(), LeaseState::Overtaken);
+  EXPECT_GE(lease.waited(), 3500ms);
+}
+
+TEST(Lease, WaitingEndsWhenTheResultIsThere) {
+  const TempFolder folder;
+  const Owner owner(folder.path());
+  ASSERT_TRUE(owner.owns());
+  Leases leases(folder.path());
+  int looks = 0;
+  const Lease lease = leases.acquire(key_of("same"), 60s, [&] { return ++looks == 3; });
+  EXPECT_EQ(lease.state(), LeaseState::Overtaken);
+  EXPECT_EQ(looks, 3);
+}
+
+TEST(Lease, WithoutAFolderNothingIsGuarded) {
+  Leases none("");
+  EXPECT_EQ(none.acquire(key_of("same"), 1s).state(), LeaseState::Unguarded);
+  Leases missing("/nonexistent/folder");
+  EXPECT_EQ(missing.acquire(key_of("same"), 1s).state(), LeaseState::Unguarded);
+}
+
+}  // namespace
+}  // namespace toroid
