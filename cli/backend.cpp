@@ -30,7 +30,7 @@ class Compiled : public Callable {
       : model_(std::move(model)), executable_(model_.load(options.threads)) {
     executable_.set_seed(options.seed);
   }
-  const Program& program() const override { return model_.program; }
+  const Program& program() const override { return model_.program ? *model_.program : executable_.manifest().general().signature; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
 
  private:
@@ -60,6 +60,7 @@ std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const Lo
     CompileSession session(options.use_cache);
     CompileModelOptions how;
     how.compile_threads = options.threads;
+    how.keep_program = options.keep_program;
     return std::make_unique<Compiled>(session.compile_file(path, how), options);
   }
   Program program = CompileSession::import(path);

@@ -1,9 +1,10 @@
 #include "driver/compile.h"
 
-#include <fstream>
+#include <set>
 #include <thread>
 
 #include "codegen/wrapper/generate.h"
+#include "driver/graph_cache.h"
 #include "driver/manifest.h"
 #include "frontend/pt2/import.h"
 #include "graph/text.h"
@@ -22,16 +23,34 @@
 namespace toroid {
 namespace {
 
-constexpr int kLibraryKeyVersion = 1;
+// How long another process may take for the same program before this one compiles it as well.
+constexpr auto kPatience = std::chrono::minutes(10);
 
-CacheKey key_of(const std::vector<std::string>& units, const Toolchain& tools, int optimization) {
-  KeyBuilder key("library", kLibraryKeyVersion);
-  for (size_t i = 0; i < units.size(); ++i) key.add_source(fmt::format("source {}", i), units[i]);
-  return key.add("flags", tools.flags({.optimization = optimization}))
-      .add("compiler", tools.compiler().version)
-      .add("compiler bytes", tools.compiler().fingerprint)
-      .add("isa", tools.isa().name())
-      .finish();
+GraphKeyParts key_parts(const CompileModelOptions& options) {
+  return {.optimise = options.optimise, .optimization = options.optimization, .variants = options.variants};
+}
+
+// Why the graph cache cannot serve this compilation; empty when it can.
+std::string reason_to_bypass(const CompileModelOptions& options, bool use_cache) {
+  if (!use_cache) return "the cache is off";
+  if (!options.save_source.empty()) return "the generated sources are wanted";
+  if (!options.dump_ir.empty()) return "the program's phases are wanted";
+  if (options.keep_program) return "the program is wanted";
+  return "";
+}
+
+// A program from the cache, in the place of all the work.
+void take(CompiledModel& model, GraphCache::Found found, std::span<const ConstantData> imported, std::shared_ptr<const MappedFile> file) {
+  const std::span<const std::byte> bytes = file ? file->bytes() : std::span<const std::byte>();
+  model.kernels = found.graph.kernels;
+  model.kernel_calls = found.graph.kernel_calls;
+  model.library_calls = found.graph.library_calls;
+  model.guards = found.graph.guards;
+  model.library = std::move(found.library);
+  FoundConstants constants = find_constants(std::move(found.graph), imported, bytes, std::move(file));
+  model.constants = std::move(constants.bytes);
+  model.owner = std::move(constants.owner);
+  model.from_cache = true;
 }
 
 std::string build(const std::vector<std::string>& units, const Toolchain& tools, int threads, int optimization) {
@@ -131,7 +150,8 @@ double CompiledModel::seconds() const {
   return total;
 }
 
-CompileSession::CompileSession(bool use_cache) : store_(StoreOptions{.enabled = use_cache}), probes_(StoreOptions{}), use_cache_(use_cache) {}
+CompileSession::CompileSession(bool use_cache)
+    : store_(StoreOptions{.enabled = use_cache}), probes_(StoreOptions{}), leases_(store_.folder()), use_cache_(use_cache) {}
 
 Toolchain& CompileSession::toolchain() {
   if (!toolchain_) toolchain_.emplace(ToolchainOptions{.probe_cache = (use_cache_ ? store_ : probes_).probe_cache()});
@@ -143,20 +163,74 @@ Program CompileSession::import(const std::filesystem::path& path) {
 }
 
 CompiledModel CompileSession::compile_file(const std::filesystem::path& path, const CompileModelOptions& options) {
-  Stopwatch watch;
-  Program program = import(path);
-  const double import_seconds = watch.seconds();
+  CompiledModel model;
+  PhaseClock clock(model.phases);
+  GraphCache cache(store_);
+  const auto file = std::make_shared<const MappedFile>(path);
+  const bool use_graphs = reason_to_bypass(options, use_cache_).empty();
+  std::optional<CacheKey> key;
+  if (use_graphs) {
+    key = model_key(file->bytes(), key_parts(options), toolchain());
+    if (std::optional<GraphCache::Found> found = cache.find(*key)) {
+      cache.count_hit(found->graph);
+      model.name = path.stem().string();
+      model.cache_use = "hit: model file";
+      take(model, std::move(*found), {}, file);
+      clock.done("cache");
+      return model;
+    }
+    clock.done("cache");
+  }
+  Program program = import_pt2(file->bytes(), file, path.string(), {.is_supported = is_supported});
+  clock.done("import");
   ErrorContext context("compiling {}", path.string());
-  CompiledModel model = compile(std::move(program), options);
-  model.phases.insert(model.phases.begin(), {"import", import_seconds});
+  const std::vector<ConstantData> imported = program.constants;
+  model = compile_graph(std::move(program), options, std::move(model));
+  if (!use_graphs) return model;
+  PhaseClock publishing(model.phases);
+  CompiledGraph graph = model.graph;
+  if (locate_in_file(graph, imported, file->bytes())) cache.put(*key, graph);
+  publishing.done("publish");
   return model;
 }
 
 CompiledModel CompileSession::compile(Program program, const CompileModelOptions& options) {
-  CompiledModel model;
+  return compile_graph(std::move(program), options, {});
+}
+
+// `model` holds the phases so far.
+CompiledModel CompileSession::compile_graph(Program program, const CompileModelOptions& options, CompiledModel model) {
   model.name = program.name;
   PhaseClock clock(model.phases);
+  GraphCache cache(store_);
   const int threads = options.compile_threads > 0 ? options.compile_threads : static_cast<int>(std::thread::hardware_concurrency());
+  const std::vector<ConstantData> imported = program.constants;
+  const std::string bypass = reason_to_bypass(options, use_cache_);
+  std::optional<CacheKey> key;
+  std::optional<Lease> lease;
+  auto find = [&] {
+    std::optional<GraphCache::Found> found = cache.find(*key, program);
+    clock.done("cache");
+    if (!found) return false;
+    cache.count_hit(found->graph);
+    model.cache_use = "hit: graph";
+    model.graph = found->graph;
+    take(model, std::move(*found), imported, nullptr);
+    return true;
+  };
+  if (use_cache_) key = graph_key(program, key_parts(options), toolchain());
+  if (!bypass.empty()) {
+    model.cache_use = "bypass: " + bypass;
+    if (use_cache_) cache.count_bypass(bypass);
+  } else if (find()) {
+    return model;
+  }
+  if (use_cache_) {
+    lease.emplace(leases_.acquire(*key, kPatience));
+    clock.done("wait");
+    if (bypass.empty() && lease->waited() > std::chrono::milliseconds(1) && find()) return model;
+  }
+  Stopwatch work;
 
   std::vector<GeneratedVariant> variants;
   for (const SizeValues& sizes : options.variants) {
@@ -165,6 +239,8 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
     variants.push_back(generate(sizes, specialise(program, sizes), options, threads, suffix, dumps, clock));
   }
   Dumps dumps(options.dump_ir);
+  std::set<std::string> known_guards;
+  for (sym::Expr guard : program.guards) known_guards.insert(sym::to_string(guard));
   variants.push_back(generate({}, std::move(program), options, threads, "", dumps, clock));
 
   const ConstantTable constants(variants);
@@ -177,27 +253,43 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
     model.library_calls += variant.code.library_calls;
   }
   units.back() += codegen::manifest_unit(manifest_text(variants, constants));
-
-  const Toolchain& tools = toolchain();
-  const CacheKey key = key_of(units, tools, options.optimization);
-  if (std::optional<std::string> found = store_.get(key)) {
-    model.library = std::move(*found);
-    model.from_cache = true;
-    clock.done("cache");
-  } else {
-    model.library = build(units, tools, threads, options.optimization);
-    clock.done("compile");
-    store_.put(key, model.library);
-    clock.done("publish");
-  }
-
   auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>();
   for (const ConstantData* data : constants.all) {
     model.constants.push_back(data->bytes);
     owners->push_back(data->owner);
   }
   model.owner = std::move(owners);
-  model.program = std::move(variants.back().program);
+  for (sym::Expr guard : variants.back().program.guards) {
+    std::string text = sym::to_string(guard);
+    if (!guard.is_const() && !known_guards.contains(text)) model.guards.push_back(std::move(text));
+  }
+  if (options.keep_program) model.program = std::move(variants.back().program);
+
+  const Toolchain& tools = toolchain();
+  const CacheKey library = library_key(units, options.optimization, tools);
+  if (std::optional<std::string> found = store_.get(library)) {
+    model.library = std::move(*found);
+    model.from_cache = true;
+    if (bypass.empty()) model.cache_use = "hit: library";
+    clock.done("cache");
+  } else {
+    model.library = build(units, tools, threads, options.optimization);
+    if (bypass.empty()) model.cache_use = "miss";
+    clock.done("compile");
+    cache.put_library(library, model.library);
+  }
+  if (bypass.empty()) {
+    cache.count_miss();
+    model.graph = {.library_key = library.hex,
+                   .guards = model.guards,
+                   .kernels = model.kernels,
+                   .kernel_calls = model.kernel_calls,
+                   .library_calls = model.library_calls,
+                   .seconds = work.seconds()};
+    locate_constants(model.graph, model.constants, imported);
+    cache.put_alternative(*key, model.graph);
+  }
+  clock.done("publish");
   return model;
 }
 

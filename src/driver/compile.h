@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "cache/lease.h"
 #include "cache/store.h"
+#include "driver/compiled_graph.h"
 #include "driver/executable.h"
 #include "graph/graph.h"
 #include "passes/specialise.h"
@@ -23,6 +25,8 @@ struct CompileModelOptions {
   // To find out which part is at fault: false leaves out constant folding and all fusion, so that each operation is a kernel.
   bool optimise = true;
   int optimization = 3;                          // the C++ compiler's -O level
+  // CompiledModel::program is wanted. The graph is then lowered again even when its library is in the cache.
+  bool keep_program = false;
 };
 
 struct PhaseTime {
@@ -31,7 +35,7 @@ struct PhaseTime {
 };
 
 struct CompiledModel {
-  Program program;                                         // the general form, at core level, as it was compiled
+  std::optional<Program> program;                          // the general form at core level, as it was compiled, if it was to be kept
   std::string library;                                     // bytes of the shared library
   std::vector<std::span<const std::byte>> constants;       // in the manifest's order
   std::shared_ptr<const void> owner;                       // of the constants
@@ -39,8 +43,12 @@ struct CompiledModel {
   int kernels = 0;
   int kernel_calls = 0;
   int library_calls = 0;
-  bool from_cache = false;
+  bool from_cache = false;                                 // no compiler ran
+  // How the cache was used: "hit: model file", "hit: graph", "hit: library", "miss", or "bypass: " and the reason.
+  std::string cache_use;
+  std::vector<std::string> guards;                         // what was assumed of sizes beyond what the model says, as text
   std::vector<PhaseTime> phases;
+  CompiledGraph graph;                                     // what the cache keeps of it; empty after a bypass
   double seconds() const;
 
   // `threads` 0: the default.
@@ -57,7 +65,7 @@ class CompileSession {
 
   // Imports `path` (.pt2) to an import-level program; unsupported operators are reported together.
   static Program import(const std::filesystem::path& path);
-  // Consumes the program.
+  // Consumes the program. Of all processes and threads that compile the same program, one does, and the others take its result.
   CompiledModel compile(Program program, const CompileModelOptions& options = {});
   CompiledModel compile_file(const std::filesystem::path& path, const CompileModelOptions& options = {});
 
@@ -65,8 +73,11 @@ class CompileSession {
   Store& store() { return store_; }
 
  private:
+  CompiledModel compile_graph(Program program, const CompileModelOptions& options, CompiledModel model);
+
   Store store_;
   Store probes_;
+  Leases leases_;
   bool use_cache_;
   std::optional<Toolchain> toolchain_;
 };

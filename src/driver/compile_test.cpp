@@ -278,7 +278,7 @@ graph(x: f32[2, 3]) {
   write_package(path, model.library, model.constants);
   Executable executable = Executable::load(path, 1);
   const HostTensor x = example_input("y", DType::F32, {2, 3});
-  EXPECT_EQ(executable.run({&x, 1})[0].to_doubles(), evaluate(model.program, {&x, 1})[0].to_doubles());
+  EXPECT_EQ(executable.run({&x, 1})[0].to_doubles(), evaluate(*model.program, {&x, 1})[0].to_doubles());
 
   const std::string bytes = read_file(path);
   for (const std::string& damaged :

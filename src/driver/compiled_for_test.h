@@ -112,18 +112,18 @@ inline std::vector<HostTensor> example_inputs(const Program& program, const Symb
   return inputs;
 }
 
-inline CompiledModel compiled(std::string_view text) { return TestSession::get().compile(parse_text(text)); }
+inline CompiledModel compiled(std::string_view text) { return TestSession::get().compile(parse_text(text), {.keep_program = true}); }
 
 // Compiles the program and calls it with each choice of sizes, in order.
 inline void expect_as_evaluated(std::string_view text, const std::vector<SymbolSizes>& calls = {{}}, int threads = 2) {
   try {
     const CompiledModel model = compiled(text);
     Executable executable = model.load(threads);
-    const std::vector<bool> sums = made_of_sums_or_products(model.program.graph);
+    const std::vector<bool> sums = made_of_sums_or_products(model.program->graph);
     EvaluateOptions evaluation;
     for (const SymbolSizes& call : calls) {
-      const std::vector<HostTensor> inputs = example_inputs(model.program, call);
-      const std::vector<HostTensor> expected = evaluate(model.program, inputs, evaluation);
+      const std::vector<HostTensor> inputs = example_inputs(*model.program, call);
+      const std::vector<HostTensor> expected = evaluate(*model.program, inputs, evaluation);
       ++evaluation.random.call;
       const std::vector<HostTensor> outputs = executable.run(inputs);
       ASSERT_EQ(outputs.size(), expected.size());
@@ -131,7 +131,7 @@ inline void expect_as_evaluated(std::string_view text, const std::vector<SymbolS
       for (const auto& [name, value] : call) where += fmt::format(" {} = {}", name, value);
       for (size_t i = 0; i < outputs.size(); ++i) {
         const auto found = difference(outputs[i], expected[i], {.sums_or_products = sums[i]});
-        EXPECT_EQ(found, std::nullopt) << model.program.graph.value(model.program.graph.outputs[i]).name << where;
+        EXPECT_EQ(found, std::nullopt) << model.program->graph.value(model.program->graph.outputs[i]).name << where;
       }
     }
   } catch (const Error& error) {

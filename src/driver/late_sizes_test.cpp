@@ -19,7 +19,7 @@ void expect_calls_as_evaluated(std::string_view text, const std::vector<std::vec
   const CompiledModel model = compiled(text);
   Executable executable = model.load(2);
   for (const std::vector<HostTensor>& inputs : calls) {
-    const std::vector<HostTensor> expected = evaluate(model.program, inputs);
+    const std::vector<HostTensor> expected = evaluate(*model.program, inputs);
     const std::vector<HostTensor> outputs = executable.run(inputs);
     ASSERT_EQ(outputs.size(), expected.size());
     for (size_t i = 0; i < outputs.size(); ++i) EXPECT_EQ(difference(outputs[i], expected[i], {.sums_or_products = true}), std::nullopt);

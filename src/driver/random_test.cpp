@@ -47,8 +47,8 @@ graph(x: f32[s, 5], y: f64[3, 7]) {
     for (const uint64_t seed : {uint64_t{0}, uint64_t{7}, ~uint64_t{0}}) {
       executable.set_seed(seed);
       for (uint64_t call = 0; call < 2; ++call) {
-        const std::vector<HostTensor> inputs = example_inputs(model.program, {{"s", 37}});
-        expect_equal_bytes(executable.run(inputs), evaluate(model.program, inputs, {.random = {seed, call}}));
+        const std::vector<HostTensor> inputs = example_inputs(*model.program, {{"s", 37}});
+        expect_equal_bytes(executable.run(inputs), evaluate(*model.program, inputs, {.random = {seed, call}}));
       }
     }
   }
@@ -94,11 +94,11 @@ graph(p: f32[s, 3], q: f64[4, 5], w: f32[6, 9], i: i64[s]) {
   Executable executable = model.load(2);
   executable.set_seed(11);
   for (uint64_t call = 0; call < 3; ++call) {
-    std::vector<HostTensor> inputs = example_inputs(model.program, {{"s", 45}});
+    std::vector<HostTensor> inputs = example_inputs(*model.program, {{"s", 45}});
     const std::vector<double> rates = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 160, 1700, 18000, 0.5};
     inputs[1] = HostTensor::from_doubles(DType::F64, {4, 5}, rates);
     inputs[2] = HostTensor::from_doubles(DType::F32, {6, 9}, std::vector<double>(54, 0.5));
-    expect_equal_bytes(executable.run(inputs), evaluate(model.program, inputs, {.random = {11, call}}));
+    expect_equal_bytes(executable.run(inputs), evaluate(*model.program, inputs, {.random = {11, call}}));
   }
 }
 
@@ -145,7 +145,7 @@ graph(x: f32[40], p: bool[]) {
     for (int64_t i = 0; i < call * 13; ++i) x[static_cast<size_t>(i)] = 1;
     const std::vector<HostTensor> inputs = {HostTensor::from_doubles(DType::F32, {40}, x),
                                             HostTensor::from_ints(DType::Bool, {}, std::vector<int64_t>{call % 2})};
-    expect_equal_bytes(executable.run(inputs), evaluate(model.program, inputs, {.random = {0, static_cast<uint64_t>(call)}}));
+    expect_equal_bytes(executable.run(inputs), evaluate(*model.program, inputs, {.random = {0, static_cast<uint64_t>(call)}}));
   }
 }
 
@@ -200,10 +200,10 @@ graph(p: f32[6, 3]) {
   return maps, total, steps, last, outside
 })");
   Executable executable = model.load();
-  const std::vector<HostTensor> inputs = example_inputs(model.program, {});
+  const std::vector<HostTensor> inputs = example_inputs(*model.program, {});
   for (uint64_t call = 0; call < 2; ++call) {
     const std::vector<HostTensor> drawn = executable.run(inputs);
-    expect_equal_bytes(drawn, evaluate(model.program, inputs, {.random = {0, call}}));
+    expect_equal_bytes(drawn, evaluate(*model.program, inputs, {.random = {0, call}}));
     std::set<double> distinct;
     for (const size_t output : {size_t{0}, size_t{2}, size_t{3}}) {
       const std::vector<double> values = drawn[output].to_doubles();

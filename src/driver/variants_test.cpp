@@ -19,6 +19,7 @@ graph(x: f32[s0, s1, 4]) {
 CompiledModel with_variants(std::string_view text, std::vector<SizeValues> variants) {
   CompileModelOptions options;
   options.variants = std::move(variants);
+  options.keep_program = true;
   return TestSession::get().compile(parse_text(text), options);
 }
 
@@ -40,7 +41,7 @@ TEST(Variants, EachCallGetsTheRightResultsWhicheverServesIt) {
   EXPECT_TRUE(executable.manifest().variants[1].symbols.empty());
   for (const auto& [a, b] : {std::pair{1, 7}, {3, 7}, {3, 8}, {1, 1}, {20, 64}, {3, 7}}) {
     const std::vector<HostTensor> inputs = {example_input("v", DType::F32, {a, b, 4})};
-    EXPECT_EQ(difference(executable.run(inputs)[0], evaluate(model.program, inputs)[0], {}), std::nullopt) << a << " " << b;
+    EXPECT_EQ(difference(executable.run(inputs)[0], evaluate(*model.program, inputs)[0], {}), std::nullopt) << a << " " << b;
   }
 }
 

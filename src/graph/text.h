@@ -40,6 +40,8 @@ namespace toroid {
 
 struct TextOptions {
   bool provenance = false;       // comments that say where a node comes from
+  bool hints = true;             // of size symbols
+  bool name = true;              // of the program
   int64_t inline_elements = 16;  // constants with a name and more elements than this are external
 };
 std::string to_text(const Program& program, const TextOptions& options = {});

@@ -144,14 +144,14 @@ std::string bound(int64_t value) {
   return value == sym::kNegInf ? "-inf" : value == sym::kPosInf ? "inf" : fmt::format("{}", value);
 }
 
-std::string symbol_lines(const Program& program) {
+std::string symbol_lines(const Program& program, bool hints) {
   std::string text;
   for (sym::Expr symbol : program.symbols->symbols()) {
     const sym::Node& node = *symbol.node();
     if (node.symbol_kind != sym::SymbolKind::Size && node.symbol_kind != sym::SymbolKind::DataDependent) continue;
     text += fmt::format("sym {} in [{}, {}]", node.name, bound(node.range.min), bound(node.range.max));
     if (node.symbol_kind == sym::SymbolKind::DataDependent) text += " from data";
-    if (node.hint) text += fmt::format(" hint {}", *node.hint);
+    if (node.hint && hints) text += fmt::format(" hint {}", *node.hint);
     text += "\n";
   }
   return text;
@@ -172,8 +172,8 @@ std::string to_text(const Graph& graph, NodeId id) { return GraphPrinter(graph, 
 
 std::string to_text(const Program& program, const TextOptions& options) {
   std::string text;
-  if (!program.name.empty()) text += fmt::format("program {}\n", quote(program.name));
-  text += symbol_lines(program);
+  if (!program.name.empty() && options.name) text += fmt::format("program {}\n", quote(program.name));
+  text += symbol_lines(program, options.hints);
   for (sym::Expr guard : program.guards) text += fmt::format("guard {}\n", sym::to_string(guard));
   for (size_t i = 0; i < program.constants.size(); ++i) text += constant_line(program.constants[i], i, options);
   for (size_t i = 0; i < program.subgraphs.size(); ++i) {

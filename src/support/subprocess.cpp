@@ -122,14 +122,16 @@ Fd memory_file(std::string_view contents, const std::string& program) {
   return fd;
 }
 
-std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& changes) {
+std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& changes,
+                                          const std::vector<std::string>& unset) {
   std::vector<std::string> result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
     const bool replaced =
         std::any_of(changes.begin(), changes.end(), [&](const auto& change) { return change.first == name; });
-    if (!replaced) result.emplace_back(text);
+    const bool dropped = std::find(unset.begin(), unset.end(), name) != unset.end();
+    if (!replaced && !dropped) result.emplace_back(text);
   }
   for (const auto& [name, value] : changes) result.push_back(name + "=" + value);
   return result;
@@ -201,7 +203,7 @@ ProcessResult run_process(const ProcessOptions& options) {
   posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 
   std::vector<std::string> arguments = options.argv;
-  std::vector<std::string> variables = environment_with(options.environment);
+  std::vector<std::string> variables = environment_with(options.environment, options.unset);
   pid_t pid = -1;
   const int spawned = ::posix_spawn(&pid, std::filesystem::absolute(*path).c_str(), &setup.actions, &setup.attributes,
                                     pointers_to(arguments).data(), pointers_to(variables).data());

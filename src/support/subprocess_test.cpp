@@ -31,6 +31,13 @@ TEST(Subprocess, PassesArgumentsInputFolderAndEnvironment) {
   EXPECT_EQ(result.output, "from stdin\n" + folder.path().string() + "\na b; $HOME *|1 2\n");
 }
 
+TEST(Subprocess, WithholdsVariables) {
+  setenv("TOROID_TEST_KEPT", "kept", 1);
+  setenv("TOROID_TEST_WITHHELD", "withheld", 1);
+  const ProcessResult result = run_process({.argv = {"sh", "-c", "echo $TOROID_TEST_KEPT-$TOROID_TEST_WITHHELD"}, .unset = {"TOROID_TEST_WITHHELD"}});
+  EXPECT_EQ(result.output, "kept-\n");
+}
+
 TEST(Subprocess, ReportsStatusSignalAndBothStreams) {
   ProcessResult result = run_script("echo out; echo err >&2; exit 3");
   EXPECT_FALSE(result.ok());

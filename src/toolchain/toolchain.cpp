@@ -58,6 +58,15 @@ ToolchainOptions with_timeout(ToolchainOptions options) {
   return options;
 }
 
+// GCC's manual, "Environment Variables Affecting GCC"; the manuals of clang and ld. Our sources include nothing and link what we name,
+// so these could only do harm: a wrong libm first in LIBRARY_PATH, other flags in CCC_OVERRIDE_OPTIONS, a file written elsewhere.
+constexpr const char* kIgnoredVariables[] = {
+    "CPATH",          "C_INCLUDE_PATH",    "CPLUS_INCLUDE_PATH", "LIBRARY_PATH",         "LD_RUN_PATH",       "DEPENDENCIES_OUTPUT",
+    "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "SOURCE_DATE_EPOCH",  "CCC_OVERRIDE_OPTIONS", "CLANG_CONFIG_FILE_SYSTEM_DIR",
+    "CLANG_CONFIG_FILE_USER_DIR", "LDEMULATION", "GNUTARGET"};
+// Without these a compiler may not find its own parts.
+constexpr const char* kKeptVariables[] = {"COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD"};
+
 }  // namespace
 
 Toolchain::Toolchain(ToolchainOptions options)
@@ -109,6 +118,14 @@ std::vector<std::string> Toolchain::flags(const CompileOptions& options) const {
   return flags;
 }
 
+std::map<std::string, std::string> Toolchain::environment() {
+  std::map<std::string, std::string> set;
+  for (const char* name : kKeptVariables) {
+    if (const char* value = std::getenv(name)) set.emplace(name, value);
+  }
+  return set;
+}
+
 std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::string_view source,
                                     const CompileOptions& options, std::string_view product,
                                     const fs::path& folder) const {
@@ -120,6 +137,7 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
                                             .input = source,
                                             // Messages in English, temporary files where ours are.
                                             .environment = {{"LC_ALL", "C.UTF-8"}, {"TMPDIR", folder.string()}},
+                                            .unset = {std::begin(kIgnoredVariables), std::end(kIgnoredVariables)},
                                             .timeout = options_.timeout,
                                             .output_limit_bytes = kKeptErrorBytes});
   std::string bytes;

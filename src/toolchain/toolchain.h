@@ -9,6 +9,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,6 +46,10 @@ class Toolchain {
   const Isa& isa() const { return isa_; }
   // Every flag that decides the machine code, compiling and linking; part of a kernel's key.
   std::vector<std::string> flags(const CompileOptions& options = {}) const;
+
+  // The variables that are set of those that compilers read and need to find themselves; part of a kernel's key too. Others that would
+  // change their work are withheld from them.
+  static std::map<std::string, std::string> environment();
 
   // These throw Error{ToolFailed} with the compiler's first lines, its command and where the source was kept.
   std::string compile_object(std::string_view source, const CompileOptions& options = {}) const;

@@ -234,12 +234,13 @@ CheckResult check(CompileSession& session, const Program& program, const CheckOp
                                               .save_source = {},
                                               .dump_ir = {},
                                               .optimise = optimise,
-                                              .optimization = optimise ? options.optimization : 1});
+                                              .optimization = optimise ? options.optimization : 1,
+                                              .keep_program = true});
       if (optimise) {
         result.kernels = model.kernels;
         for (const Reference& reference : list) {
-          const std::vector<HostTensor> outputs = evaluate(model.program, reference.inputs);
-          if (auto found = first_difference(program, reference, model.program, outputs, result)) {
+          const std::vector<HostTensor> outputs = evaluate(*model.program, reference.inputs);
+          if (auto found = first_difference(program, reference, *model.program, outputs, result)) {
             result.failure = Failure{"evaluator", *found};
             return result;
           }
@@ -248,7 +249,7 @@ CheckResult check(CompileSession& session, const Program& program, const CheckOp
       Executable executable = model.load(options.threads);
       for (const Reference& reference : list) {
         const std::vector<HostTensor> outputs = executable.run(reference.inputs);
-        if (auto found = first_difference(program, reference, model.program, outputs, result)) {
+        if (auto found = first_difference(program, reference, *model.program, outputs, result)) {
           result.failure = Failure{std::string(how), *found};
           return result;
         }

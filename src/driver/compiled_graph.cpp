@@ -1,0 +1,137 @@
+#include "driver/compiled_graph.h"
+
+#include <cstring>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+constexpr std::string_view kMagic = "TOROIDG1";
+constexpr const char* kPlaces[] = {"inline", "program", "file"};
+constexpr size_t kMostConstants = 1 << 20;
+
+[[noreturn]] void refuse(const char* why) { throw Error(ErrorKind::InvalidInput, fmt::format("a damaged entry of the cache: {}", why)); }
+
+std::span<const std::byte> range_of(std::span<const std::byte> all, int64_t offset, int64_t size) {
+  if (offset < 0 || size < 0 || static_cast<uint64_t>(offset) > all.size() || static_cast<uint64_t>(size) > all.size() - static_cast<uint64_t>(offset)) {
+    refuse("a constant lies outside of its place");
+  }
+  return all.subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
+}
+
+}  // namespace
+
+std::string to_bytes(const CompiledGraph& graph) {
+  nlohmann::json header;
+  header["library"] = graph.library_key;
+  header["constants"] = nlohmann::json::array();
+  for (const ConstantSource& each : graph.constants) {
+    header["constants"].push_back({kPlaces[static_cast<size_t>(each.place)], each.position, each.bytes});
+  }
+  header["guards"] = graph.guards;
+  header["kernels"] = graph.kernels;
+  header["kernel_calls"] = graph.kernel_calls;
+  header["library_calls"] = graph.library_calls;
+  header["seconds"] = graph.seconds;
+  const std::string text = header.dump();
+  const uint64_t size = text.size();
+  std::string bytes(kMagic);
+  bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
+  return bytes + text + graph.inlined;
+}
+
+CompiledGraph parse_compiled_graph(std::string_view bytes) {
+  constexpr size_t kStart = 8 + sizeof(uint64_t);
+  uint64_t size = 0;
+  if (bytes.size() < kStart || !bytes.starts_with(kMagic)) refuse("it does not start as one");
+  std::memcpy(&size, bytes.data() + kMagic.size(), sizeof size);
+  if (size > bytes.size() - kStart) refuse("it is cut short");
+  const nlohmann::json header = nlohmann::json::parse(bytes.substr(kStart, size), nullptr, false);
+  CompiledGraph graph;
+  try {
+    graph.library_key = header.at("library").get<std::string>();
+    if (header.at("constants").size() > kMostConstants) refuse("too many constants");
+    for (const auto& each : header.at("constants")) {
+      const auto place = std::find(std::begin(kPlaces), std::end(kPlaces), each.at(0).get<std::string>());
+      if (place == std::end(kPlaces)) refuse("a constant in no known place");
+      graph.constants.push_back({static_cast<ConstantSource::Place>(place - std::begin(kPlaces)), each.at(1).get<int64_t>(), each.at(2).get<int64_t>()});
+    }
+    graph.guards = header.at("guards").get<std::vector<std::string>>();
+    graph.kernels = header.at("kernels").get<int>();
+    graph.kernel_calls = header.at("kernel_calls").get<int>();
+    graph.library_calls = header.at("library_calls").get<int>();
+    graph.seconds = header.at("seconds").get<double>();
+  } catch (const nlohmann::json::exception&) {
+    refuse("its header lacks something");
+  }
+  graph.inlined = bytes.substr(kStart + size);
+  return graph;
+}
+
+void locate_constants(CompiledGraph& graph, std::span<const std::span<const std::byte>> constants, std::span<const ConstantData> imported) {
+  std::map<std::pair<const std::byte*, size_t>, int64_t> positions;
+  for (size_t i = 0; i < imported.size(); ++i) {
+    positions.try_emplace({imported[i].bytes.data(), imported[i].bytes.size()}, static_cast<int64_t>(i));
+  }
+  for (const std::span<const std::byte> bytes : constants) {
+    const auto size = static_cast<int64_t>(bytes.size());
+    if (const auto found = positions.find({bytes.data(), bytes.size()}); found != positions.end()) {
+      graph.constants.push_back({ConstantSource::Place::Program, found->second, size});
+      continue;
+    }
+    // Kernels may read whole vectors of them.
+    graph.inlined.resize((graph.inlined.size() + 63) / 64 * 64);
+    graph.constants.push_back({ConstantSource::Place::Inline, static_cast<int64_t>(graph.inlined.size()), size});
+    graph.inlined.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+}
+
+bool locate_in_file(CompiledGraph& graph, std::span<const ConstantData> imported, std::span<const std::byte> file) {
+  for (ConstantSource& each : graph.constants) {
+    if (each.place != ConstantSource::Place::Program) continue;
+    const std::span<const std::byte> bytes = imported[static_cast<size_t>(each.position)].bytes;
+    const auto start = reinterpret_cast<uintptr_t>(file.data()), at = reinterpret_cast<uintptr_t>(bytes.data());
+    if (at < start || at - start > file.size() || bytes.size() > file.size() - (at - start)) return false;
+    each = {ConstantSource::Place::File, static_cast<int64_t>(at - start), each.bytes};
+  }
+  return true;
+}
+
+FoundConstants find_constants(CompiledGraph graph, std::span<const ConstantData> imported, std::span<const std::byte> file,
+                              std::shared_ptr<const void> file_owner) {
+  struct Owners {
+    std::vector<std::byte> inlined;
+    size_t start = 0;
+    std::vector<std::shared_ptr<const void>> others;
+  };
+  auto owners = std::make_shared<Owners>();
+  owners->inlined.resize(graph.inlined.size() + 64);
+  owners->start = (64 - reinterpret_cast<uintptr_t>(owners->inlined.data()) % 64) % 64;
+  if (!graph.inlined.empty()) std::memcpy(owners->inlined.data() + owners->start, graph.inlined.data(), graph.inlined.size());
+  owners->others.push_back(std::move(file_owner));
+  FoundConstants found;
+  for (const ConstantSource& each : graph.constants) {
+    switch (each.place) {
+      case ConstantSource::Place::Inline:
+        found.bytes.push_back(range_of({owners->inlined.data() + owners->start, graph.inlined.size()}, each.position, each.bytes));
+        break;
+      case ConstantSource::Place::Program: {
+        if (each.position < 0 || static_cast<size_t>(each.position) >= imported.size()) refuse("it names a weight that there is not");
+        const ConstantData& data = imported[static_cast<size_t>(each.position)];
+        if (data.bytes.size() != static_cast<size_t>(each.bytes)) refuse("a weight has another size");
+        found.bytes.push_back(data.bytes);
+        owners->others.push_back(data.owner);
+        break;
+      }
+      case ConstantSource::Place::File: found.bytes.push_back(range_of(file, each.position, each.bytes)); break;
+    }
+  }
+  found.owner = std::move(owners);
+  return found;
+}
+
+}  // namespace toroid

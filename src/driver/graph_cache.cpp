@@ -1,0 +1,158 @@
+// The entry under a graph key is a list: for each alternative a little-endian uint64 size, then the bytes of a CompiledGraph.
+#include "driver/graph_cache.h"
+
+#include <cstring>
+#include <map>
+
+#include "cache/code_identity.h"
+#include "graph/text.h"
+#include "support/error.h"
+#include "support/hash.h"
+#include "support/log.h"
+
+namespace toroid {
+namespace {
+
+constexpr int kModelKeyVersion = 1;
+constexpr int kGraphKeyVersion = 1;
+constexpr int kLibraryKeyVersion = 2;
+constexpr size_t kMostAlternatives = 16;
+
+void add_tools(KeyBuilder& key, int optimization, const Toolchain& tools) {
+  key.add("flags", tools.flags({.optimization = optimization}))
+      .add("compiler", tools.compiler().version)
+      .add("compiler bytes", tools.compiler().fingerprint)
+      .add("environment", tools.environment())
+      .add("isa", tools.isa().name());
+}
+
+void add_common(KeyBuilder& key, const GraphKeyParts& parts, const Toolchain& tools) {
+  std::map<std::string, std::string> options = {{"optimise", parts.optimise ? "yes" : "no"}};
+  for (size_t i = 0; i < parts.variants.size(); ++i) {
+    std::string sizes;
+    for (const auto& [name, value] : parts.variants[i]) sizes += fmt::format("{}={},", name, value);
+    options[fmt::format("variant {}", i)] = sizes;
+  }
+  key.add("options", options).add("toroid", code_identity());
+  add_tools(key, parts.optimization, tools);
+}
+
+// Which constants are one memory, and the values of those that passes may read: integers, as lists of positions are.
+std::string constants_text(const Program& program) {
+  std::string text;
+  std::map<std::pair<const std::byte*, size_t>, size_t> first;
+  for (size_t i = 0; i < program.constants.size(); ++i) {
+    const ConstantData& data = program.constants[i];
+    const size_t same = first.try_emplace({data.bytes.data(), data.bytes.size()}, i).first->second;
+    text += same == i ? "." : fmt::format("={}", same);
+    const bool is_read = data.type.dtype == DType::I64 || data.type.dtype == DType::I32;
+    if (is_read && same == i) text += sha256(data.bytes).hex();
+  }
+  return text;
+}
+
+bool holds(const std::string& guard, const Program& program) {
+  try {
+    const sym::Expr expr = sym::parse(guard, *program.symbols, [&](std::string_view name) -> sym::Expr {
+      const std::optional<sym::Expr> symbol = program.symbols->find_symbol(name);
+      if (!symbol) throw Error(ErrorKind::InvalidInput, "no such size");
+      return *symbol;
+    });
+    return sym::evaluate(expr, [](sym::Expr symbol) { return symbol.node()->hint; }) != 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+CacheKey model_key(std::span<const std::byte> file, const GraphKeyParts& parts, const Toolchain& tools) {
+  KeyBuilder key("model", kModelKeyVersion);
+  key.add("file", sha256(file).hex());
+  add_common(key, parts, tools);
+  return key.finish();
+}
+
+CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const Toolchain& tools) {
+  KeyBuilder key("graph", kGraphKeyVersion);
+  key.add_source("program", to_text(imported, {.hints = false, .name = false}));
+  key.add("constants", constants_text(imported));
+  add_common(key, parts, tools);
+  return key.finish();
+}
+
+CacheKey library_key(const std::vector<std::string>& units, int optimization, const Toolchain& tools) {
+  KeyBuilder key("library", kLibraryKeyVersion);
+  for (size_t i = 0; i < units.size(); ++i) key.add_source(fmt::format("source {}", i), units[i]);
+  add_tools(key, optimization, tools);
+  return key.finish();
+}
+
+std::optional<GraphCache::Found> GraphCache::load(std::string_view bytes) {
+  try {
+    Found found;
+    found.graph = parse_compiled_graph(bytes);
+    std::optional<std::string> library = store_.get({.kind = "library", .hex = found.graph.library_key, .parts = ""});
+    if (!library) return std::nullopt;
+    found.library = std::move(*library);
+    return found;
+  } catch (const Error& error) {
+    log_warn("{}; compiling again", error.message());
+    return std::nullopt;
+  }
+}
+
+std::optional<GraphCache::Found> GraphCache::find(const CacheKey& model) {
+  const std::optional<std::string> bytes = store_.get(model);
+  return bytes ? load(*bytes) : std::nullopt;
+}
+
+std::vector<std::string> GraphCache::alternatives(const CacheKey& key) {
+  std::vector<std::string> all;
+  const std::optional<std::string> bytes = store_.get(key);
+  std::string_view rest = bytes ? std::string_view(*bytes) : std::string_view();
+  uint64_t size = 0;
+  while (rest.size() > sizeof size) {
+    std::memcpy(&size, rest.data(), sizeof size);
+    rest.remove_prefix(sizeof size);
+    if (size > rest.size()) break;
+    all.emplace_back(rest.substr(0, size));
+    rest.remove_prefix(size);
+  }
+  return all;
+}
+
+std::optional<GraphCache::Found> GraphCache::find(const CacheKey& graph, const Program& program) {
+  for (const std::string& bytes : alternatives(graph)) {
+    std::optional<Found> found = load(bytes);
+    if (!found) continue;
+    const std::vector<std::string>& guards = found->graph.guards;
+    if (std::all_of(guards.begin(), guards.end(), [&](const std::string& guard) { return holds(guard, program); })) return found;
+  }
+  return std::nullopt;
+}
+
+void GraphCache::count_hit(const CompiledGraph& graph) {
+  store_.count("graph hits");
+  store_.count("milliseconds saved", static_cast<int64_t>(graph.seconds * 1e3));
+}
+
+void GraphCache::put_alternative(const CacheKey& key, const CompiledGraph& graph) {
+  std::vector<std::string> all = {to_bytes(graph)};
+  for (std::string& other : alternatives(key)) {
+    try {
+      if (parse_compiled_graph(other).guards != graph.guards && all.size() < kMostAlternatives) all.push_back(std::move(other));
+    } catch (const Error&) {
+      continue;   // a damaged one need not be kept
+    }
+  }
+  std::string bytes;
+  for (const std::string& each : all) {
+    const uint64_t size = each.size();
+    bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
+    bytes += each;
+  }
+  store_.put(key, bytes);
+}
+
+}  // namespace toroid

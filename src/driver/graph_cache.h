@@ -1,0 +1,68 @@
+// The compiled-graph cache: finds a whole compiled program by what it was made from.
+//
+// Two keys lead to an entry. The *model key* hashes the model file's bytes: on a hit the file is mapped and the program runs; nothing
+// is parsed. The *graph key* hashes the imported program's structure: its text without provenance, hints and names of itself, small
+// constants by value and large ones by reference (dtype, sizes, which share memory), so a model trained anew, or exported again from
+// another place, hits. Both hold everything else that decides a byte of the result: toroid's own code, the compiler, flags,
+// instruction set, options.
+//
+// Under a graph key there may be several entries, since a compiler may assume more of the sizes than the program says. Each entry
+// carries those guards; a lookup takes the first whose guards all hold for the hints of the caller's sizes. The guards are part of
+// the entry's manifest and so of every later call.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/store.h"
+#include "driver/compiled_graph.h"
+#include "graph/graph.h"
+#include "passes/specialise.h"
+#include "toolchain/toolchain.h"
+
+namespace toroid {
+
+// What decides the result beside the program.
+struct GraphKeyParts {
+  bool optimise = true;
+  int optimization = 3;
+  std::vector<SizeValues> variants;
+};
+
+CacheKey model_key(std::span<const std::byte> file, const GraphKeyParts& parts, const Toolchain& tools);
+CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const Toolchain& tools);
+// The library's own key: the store finds it by this when only the graph differs.
+CacheKey library_key(const std::vector<std::string>& units, int optimization, const Toolchain& tools);
+
+class GraphCache {
+ public:
+  explicit GraphCache(Store& store) : store_(store) {}
+
+  struct Found {
+    CompiledGraph graph;
+    std::string library;
+  };
+  // By model key.
+  std::optional<Found> find(const CacheKey& model);
+  // By graph key. `program`: whose symbols' hints the entries' guards are evaluated with; a guard over a size without a hint does not hold.
+  std::optional<Found> find(const CacheKey& graph, const Program& program);
+
+  // What the lifetime counters are told: a hit saved so much time; a bypass has its reason in its name.
+  void count_hit(const CompiledGraph& graph);
+  void count_miss() { store_.count("graph misses"); }
+  void count_bypass(std::string_view reason) { store_.count("graph bypasses: " + std::string(reason)); }
+
+  void put_library(const CacheKey& key, std::string_view library) { store_.put(key, library); }
+  void put(const CacheKey& model, const CompiledGraph& graph) { store_.put(model, to_bytes(graph)); }
+  // Beside the entries with other guards that are there already. Call it while the key's lease is held.
+  void put_alternative(const CacheKey& key, const CompiledGraph& graph);
+
+ private:
+  std::optional<Found> load(std::string_view bytes);
+  std::vector<std::string> alternatives(const CacheKey& key);
+
+  Store& store_;
+};
+
+}  // namespace toroid

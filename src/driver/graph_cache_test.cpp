@@ -1,0 +1,264 @@
+#include "driver/graph_cache.h"
+
+#include <thread>
+
+#include "cache/sqlite.h"
+#include "driver/compiled_for_test.h"
+
+namespace toroid {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kModel = fs::path(TOROID_CONFORMANCE_DIR) / "models/mlp.pt2";
+
+// Sessions with a cache of their own.
+class GraphCacheTest : public testing::Test {
+ protected:
+  GraphCacheTest() {
+    TestSession::get();   // sets the variable once and for all
+    before_ = std::getenv("TOROID_CACHE_DIR");
+    setenv("TOROID_CACHE_DIR", (folder_.path() / "cache").c_str(), 1);
+  }
+  ~GraphCacheTest() override { setenv("TOROID_CACHE_DIR", before_.c_str(), 1); }
+
+  static std::string cache_use(const std::string& text, const CompileModelOptions& options = {}) {
+    return CompileSession().compile(parse_text(text), options).cache_use;
+  }
+
+  TempFolder folder_;
+  std::string before_;
+};
+
+std::string scaled(std::string_view weights, std::string_view more = "") {
+  return fmt::format(R"(
+{1}sym s0 in [1, 512] hint 8
+constant 0 "w": f32[20] = [{0}]
+graph(x: f32[s0, 20]) {{
+  w: f32[20] = constant(0)
+  y: f32[s0, 20] = aten::mul.Tensor(x, w)
+  return y
+}})", weights, more);
+}
+std::string twenty(int first) {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += fmt::format("{}{}.0", i == 0 ? "" : ", ", first + i);
+  return text;
+}
+const HostTensor kOnes = HostTensor::from_doubles(DType::F32, {1, 20}, std::vector<double>(20, 1.0));
+
+TEST_F(GraphCacheTest, TheSameFileIsNotEvenReadAsAModel) {
+  const CompiledModel cold = CompileSession().compile_file(kModel);
+  EXPECT_EQ(cold.cache_use, "miss");
+  const fs::path copy = folder_.path() / "renamed.pt2";
+  fs::copy_file(kModel, copy);
+  const CompiledModel warm = CompileSession().compile_file(copy);
+  EXPECT_EQ(warm.cache_use, "hit: model file");
+  EXPECT_EQ(warm.phases.size(), 1u);
+  EXPECT_EQ(warm.library, cold.library);
+  EXPECT_EQ(warm.kernels, cold.kernels);
+  ASSERT_EQ(warm.constants.size(), cold.constants.size());
+  for (size_t i = 0; i < warm.constants.size(); ++i) {
+    EXPECT_TRUE(std::equal(warm.constants[i].begin(), warm.constants[i].end(), cold.constants[i].begin(), cold.constants[i].end()));
+  }
+  Executable executable = warm.load(1);
+  const Program& signature = executable.manifest().general().signature;
+  const std::vector<HostTensor> inputs = example_inputs(signature, {{signature.symbols->symbols()[0].node()->name, 4}});
+  EXPECT_EQ(difference(executable.run(inputs)[0], cold.load(1).run(inputs)[0], {}), std::nullopt);
+}
+
+TEST_F(GraphCacheTest, OtherWeightsInTheSameGraphAreAHit) {
+  EXPECT_EQ(cache_use(scaled(twenty(0))), "miss");
+  const CompiledModel other = CompileSession().compile(parse_text(scaled(twenty(100), "program \"trained again\"\n")));
+  EXPECT_EQ(other.cache_use, "hit: graph");
+  EXPECT_EQ(other.load(1).run({&kOnes, 1})[0].double_at(3), 103.0);
+}
+
+TEST_F(GraphCacheTest, SmallConstantsAndThoseThatPassesReadCountByValue) {
+  auto small = [](int value) {
+    return fmt::format("constant 0 \"w\": f32[2] = [{}.0, 1.0]\ngraph(x: f32[2]) {{\n  w: f32[2] = constant(0)\n  y: f32[2] = aten::mul.Tensor(x, w)\n  return y\n}}", value);
+  };
+  EXPECT_EQ(cache_use(small(1)), "miss");
+  EXPECT_NE(cache_use(small(2)), "hit: graph");
+  auto positions = [](int value) {
+    std::string list;
+    for (int i = 0; i < 40; ++i) list += fmt::format("{}{}", i == 0 ? "" : ", ", (i + value) % 40);
+    return fmt::format("constant 0 \"i\": i64[40] = [{}]\ngraph(x: f32[40]) {{\n  i: i64[40] = constant(0)\n  y: f32[40] = aten::index_select(x, 0, i)\n  return y\n}}", list);
+  };
+  EXPECT_EQ(cache_use(positions(0)), "miss");
+  EXPECT_NE(cache_use(positions(1)), "hit: graph");
+}
+
+TEST_F(GraphCacheTest, WhichConstantsShareMemoryIsPartOfTheGraph) {
+  const std::string text = fmt::format(R"(
+constant 0 "w": f32[20] = [{0}]
+constant 1 "v": f32[20] = [{0}]
+graph(x: f32[1, 20]) {{
+  w: f32[20] = constant(0)
+  v: f32[20] = constant(1)
+  y: f32[1, 20] = aten::mul.Tensor(x, w)
+  z: f32[1, 20] = aten::add.Tensor(y, v)
+  return z
+}})", twenty(0));
+  Program tied = parse_text(text);
+  tied.constants[1].bytes = tied.constants[0].bytes;
+  tied.constants[1].owner = tied.constants[0].owner;
+  EXPECT_EQ(CompileSession().compile(std::move(tied)).cache_use, "miss");
+  Program untied = parse_text(text);
+  auto other = std::make_shared<HostTensor>(HostTensor::from_doubles(DType::F32, {20}, std::vector<double>(20, 5.0)));
+  untied.constants[1].bytes = other->bytes();
+  untied.constants[1].owner = other;
+  const CompiledModel model = CompileSession().compile(std::move(untied));
+  EXPECT_NE(model.cache_use, "hit: graph");
+  EXPECT_EQ(model.load(1).run({&kOnes, 1})[0].double_at(3), 8.0);
+}
+
+TEST_F(GraphCacheTest, EverythingThatDecidesTheResultIsAMiss) {
+  const std::string text = scaled(twenty(0));
+  EXPECT_EQ(cache_use(text), "miss");
+  EXPECT_EQ(cache_use(text), "hit: graph");
+  EXPECT_EQ(cache_use(text, {.optimization = 2}), "miss");
+  EXPECT_NE(cache_use(text, {.optimise = false}), "hit: graph");
+  EXPECT_EQ(cache_use(text, {.variants = {{{"s0", 1}}}}), "miss");
+  EXPECT_EQ(cache_use(text, {.variants = {{{"s0", 2}}}}), "miss");
+  EXPECT_EQ(cache_use(text, {.compile_threads = 1}), "hit: graph");   // decides the time only
+  // What compilers read decides, or is withheld from them.
+  setenv("COMPILER_PATH", "/nonexistent", 1);
+  EXPECT_EQ(cache_use(text), "miss");
+  unsetenv("COMPILER_PATH");
+  setenv("CCC_OVERRIDE_OPTIONS", "+-fno-such-flag", 1);
+  EXPECT_EQ(cache_use(text), "hit: graph");
+  unsetenv("CCC_OVERRIDE_OPTIONS");
+  setenv("TOROID_ISA", "baseline", 1);
+  EXPECT_EQ(cache_use(text), "miss");
+  unsetenv("TOROID_ISA");
+  std::string wider = text;
+  wider.replace(wider.find("512"), 3, "513");
+  EXPECT_NE(cache_use(wider), "hit: graph");
+  std::string hinted = text;
+  hinted.replace(hinted.find("hint 8"), 6, "hint 9");
+  EXPECT_EQ(cache_use(hinted), "hit: graph");
+}
+
+TEST_F(GraphCacheTest, AWishForMoreThanTheResultBypassesWithAReason) {
+  const std::string text = scaled(twenty(0));
+  EXPECT_EQ(cache_use(text, {.save_source = folder_.path() / "source"}), "bypass: the generated sources are wanted");
+  EXPECT_EQ(cache_use(text, {.dump_ir = folder_.path() / "ir"}), "bypass: the program's phases are wanted");
+  EXPECT_EQ(cache_use(text, {.keep_program = true}), "bypass: the program is wanted");
+  EXPECT_EQ(CompileSession(false).compile(parse_text(text)).cache_use, "bypass: the cache is off");
+}
+
+TEST_F(GraphCacheTest, ALostLibraryIsMadeAgain) {
+  const std::string text = scaled(twenty(0));
+  const CompiledModel cold = CompileSession().compile(parse_text(text));
+  {
+    Store store;
+    store.put({.kind = "library", .hex = cold.graph.library_key, .parts = ""}, "");
+    Database(store.file()).execute("DELETE FROM entries WHERE kind = 'library'");
+  }
+  const CompiledModel again = CompileSession().compile(parse_text(text));
+  EXPECT_EQ(again.cache_use, "miss");
+  EXPECT_EQ(again.library, cold.library);
+  EXPECT_EQ(cache_use(text), "hit: graph");
+}
+
+TEST_F(GraphCacheTest, GuardsChooseAmongTheEntriesOfAGraph) {
+  const Program program = parse_text(scaled(twenty(0)));   // s0 is about 8
+  Store store;
+  GraphCache cache(store);
+  const CacheKey key = KeyBuilder("graph", 1).add("test", "guards").finish();
+  int number = 0;
+  auto put = [&](std::vector<std::string> guards) {
+    CompiledGraph graph;
+    graph.library_key = KeyBuilder("library", 1).add("number", number).finish().hex;
+    graph.guards = std::move(guards);
+    graph.kernels = ++number;
+    store.put({.kind = "library", .hex = graph.library_key, .parts = ""}, "library");
+    cache.put_alternative(key, graph);
+  };
+  auto found = [&](std::string_view text) {
+    const auto hit = cache.find(key, parse_text(text));
+    return hit ? hit->graph.kernels : 0;
+  };
+  EXPECT_EQ(found(scaled(twenty(0))), 0);
+  put({"s0 <= 4"});
+  EXPECT_EQ(found(scaled(twenty(0))), 0);
+  put({"5 <= s0", "s0 <= 100"});
+  EXPECT_EQ(found(scaled(twenty(0))), 2);
+  std::string hinted = scaled(twenty(0));
+  hinted.replace(hinted.find("hint 8"), 6, "hint 3");
+  EXPECT_EQ(found(hinted), 1);
+  hinted.replace(hinted.find("hint 3"), 6, "");
+  EXPECT_EQ(found(hinted), 0);
+  put({"s0 <= 4"});   // takes the place of the first
+  hinted = scaled(twenty(0));
+  hinted.replace(hinted.find("hint 8"), 6, "hint 3");
+  EXPECT_EQ(found(hinted), 3);
+  put({"not_a_size <= 4"});
+  EXPECT_EQ(found(hinted), 3);
+}
+
+TEST_F(GraphCacheTest, ManyAtOnceCompileOnce) {
+  const std::string text = scaled(twenty(0));
+  std::vector<std::string> uses(6);
+  std::vector<std::thread> threads;
+  for (std::string& use : uses) threads.emplace_back([&] { use = cache_use(text); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::count(uses.begin(), uses.end(), "miss"), 1);
+  EXPECT_EQ(std::count(uses.begin(), uses.end(), "hit: graph"), 5);
+}
+
+TEST_F(GraphCacheTest, CountsWhatItSaves) {
+  const std::string text = scaled(twenty(0));
+  for (int i = 0; i < 3; ++i) cache_use(text);
+  cache_use(text, {.keep_program = true});
+  const std::map<std::string, int64_t> counters = Store().counters();
+  EXPECT_EQ(counters.at("graph hits"), 2);
+  EXPECT_EQ(counters.at("graph misses"), 1);
+  EXPECT_EQ(counters.at("graph bypasses: the program is wanted"), 1);
+  EXPECT_GT(counters.at("milliseconds saved"), 0);
+}
+
+TEST(CompiledGraphBytes, ComeBackAsTheyWere) {
+  CompiledGraph graph;
+  graph.library_key = std::string(64, 'a');
+  graph.constants = {{ConstantSource::Place::File, 4096, 12}, {ConstantSource::Place::Program, 3, 8}, {ConstantSource::Place::Inline, 0, 4}};
+  graph.inlined = std::string("\0\1\2\3", 4);
+  graph.guards = {"s0 <= 4"};
+  graph.kernels = 1;
+  graph.kernel_calls = 2;
+  graph.library_calls = 3;
+  graph.seconds = 0.25;
+  const std::string bytes = to_bytes(graph);
+  const CompiledGraph again = parse_compiled_graph(bytes);
+  EXPECT_EQ(again.library_key, graph.library_key);
+  EXPECT_EQ(again.constants, graph.constants);
+  EXPECT_EQ(again.inlined, graph.inlined);
+  EXPECT_EQ(again.guards, graph.guards);
+  EXPECT_EQ(again.seconds, graph.seconds);
+  EXPECT_EQ(to_bytes(again), bytes);
+}
+
+TEST(CompiledGraphBytes, AnythingElseIsRefused) {
+  CompiledGraph graph;
+  graph.library_key = std::string(64, 'a');
+  graph.constants = {{ConstantSource::Place::Inline, 0, 4}};
+  graph.inlined = "four";
+  const std::string bytes = to_bytes(graph);
+  for (size_t length = 0; length < bytes.size() - graph.inlined.size(); ++length) {
+    EXPECT_THROW(parse_compiled_graph(std::string_view(bytes).substr(0, length)), Error) << length;
+  }
+  for (std::string wrong : {R"({"library": 3})", "[]", R"({"library": "a", "constants": [["moon", 0, 0]]})", "{"}) {
+    const uint64_t size = wrong.size();
+    EXPECT_THROW(parse_compiled_graph("TOROIDG1" + std::string(reinterpret_cast<const char*>(&size), 8) + wrong), Error) << wrong;
+  }
+  for (const ConstantSource& outside : {ConstantSource{ConstantSource::Place::Inline, 1, 4}, {ConstantSource::Place::Inline, -1, 2},
+                                        {ConstantSource::Place::Inline, 0, INT64_MAX}, {ConstantSource::Place::Program, 0, 4},
+                                        {ConstantSource::Place::File, 0, 1}}) {
+    graph.constants = {outside};
+    EXPECT_THROW(find_constants(graph, {}, {}, nullptr), Error);
+  }
+}
+
+}  // namespace
+}  // namespace toroid
