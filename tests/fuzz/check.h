@@ -19,6 +19,7 @@ struct CheckOptions {
   bool plain = true;     // compile without optimisations too
   int optimization = 3;  // the C++ compiler's -O level
   int threads = 2;
+  bool variants = false;  // beside the general form, ones for the sizes of the first run
 };
 
 struct CheckResult {
@@ -28,6 +29,7 @@ struct CheckResult {
   int kernels = 0;
 };
 
+// All runs are calls of one compiled program, in order, so buffers keep their values from one to the next.
 // The program runs on the evaluator (after decomposition), compiled with all optimisations, and compiled with none. Runs
 // that the reference refuses (an index out of bounds at that size, a number that fits no integer) do not count.
 CheckResult check(CompileSession& session, const Program& program, const CheckOptions& options);

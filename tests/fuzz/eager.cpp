@@ -4,161 +4,14 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
-#include <set>
 
+#include "fuzz/exactness.h"
 #include "fuzz/one_operator.h"
 #include "interp/evaluate.h"
 #include "support/error.h"
 
 namespace toroid::fuzz {
 namespace {
-
-std::string base_of(std::string_view call) {
-  std::string_view name = call.substr(0, call.find('('));
-  name.remove_prefix(std::min(name.size(), name.find("::") + 2));
-  name = name.substr(0, name.find('.'));
-  while (name.ends_with("_")) name.remove_suffix(1);
-  return std::string(name);
-}
-
-// Operators that pick, move or compare elements: their results are no less exact than their operands.
-const std::set<std::string>& exact_operators() {
-  static const std::set<std::string> names = {"neg",
-                                              "abs",
-                                              "relu",
-                                              "sign",
-                                              "floor",
-                                              "ceil",
-                                              "trunc",
-                                              "round",
-                                              "eq",
-                                              "ne",
-                                              "lt",
-                                              "le",
-                                              "gt",
-                                              "ge",
-                                              "where",
-                                              "clamp",
-                                              "clamp_min",
-                                              "clamp_max",
-                                              "maximum",
-                                              "minimum",
-                                              "fmax",
-                                              "fmin",
-                                              "amax",
-                                              "amin",
-                                              "max",
-                                              "min",
-                                              "argmax",
-                                              "argmin",
-                                              "cat",
-                                              "stack",
-                                              "constant_pad_nd",
-                                              "reflection_pad1d",
-                                              "replication_pad1d",
-                                              "roll",
-                                              "flip",
-                                              "index_select",
-                                              "gather",
-                                              "index",
-                                              "embedding",
-                                              "scatter",
-                                              "masked_fill",
-                                              "sort",
-                                              "topk",
-                                              "cummax",
-                                              "cummin",
-                                              "copy",
-                                              "fill",
-                                              "zero",
-                                              "clone",
-                                              "tril",
-                                              "triu",
-                                              "repeat",
-                                              "max_pool2d",
-                                              "max_pool1d",
-                                              "max_pool2d_with_indices",
-                                              "logical_and",
-                                              "logical_or",
-                                              "logical_not",
-                                              "logical_xor",
-                                              "bitwise_and",
-                                              "bitwise_or",
-                                              "bitwise_xor",
-                                              "bitwise_not",
-                                              "isnan",
-                                              "isinf",
-                                              "isfinite",
-                                              "select_scatter",
-                                              "slice_scatter",
-                                              "hardtanh",
-                                              "relu6",
-                                              "to",
-                                              "any",
-                                              "all",
-                                              "full_like",
-                                              "zeros_like",
-                                              "ones_like",
-                                              "nan_to_num",
-                                              "argsort",
-                                              "signbit",
-                                              "copysign",
-                                              "heaviside",
-                                              "new_zeros",
-                                              "index_copy",
-                                              "index_fill",
-                                              "repeat_interleave",
-                                              "one_hot",
-                                              "nextafter",
-                                              "frac"};
-  return names;
-}
-
-// Operators that are exact while all numbers are multiples of 1/16 and small.
-bool is_exact_on_grid(const std::string& base) {
-  static const std::set<std::string> names = {"add",         "sub",       "rsub",      "mul",    "sum",
-                                              "matmul",      "mm",        "bmm",       "addmm",  "cumsum",
-                                              "scatter_add", "index_add", "index_put", "square", "dot",
-                                              "addcmul",     "linear",    "conv1d",    "conv2d", "scatter_reduce",
-                                              "baddbmm",     "mv",        "lerp_none"};
-  return names.contains(base);
-}
-
-int significant_bits(DType dtype) {
-  switch (dtype) {
-    case DType::F64: return 53;
-    case DType::F32: return 24;
-    case DType::F16: return 11;
-    default: return 8;
-  }
-}
-
-// Sixteenths whose sums and products over the operands' elements are exact in the dtype.
-bool is_on_grid(const HostTensor& result, const std::vector<HostTensor>& operands) {
-  double largest = 0;
-  double terms = 1;
-  auto all_sixteenths = [&](const HostTensor& tensor) {
-    if (!is_floating(tensor.dtype())) return true;
-    for (double value : tensor.to_doubles()) {
-      if (!std::isfinite(value) || value * 16 != std::floor(value * 16)) return false;
-      largest = std::max(largest, std::fabs(value));
-    }
-    return true;
-  };
-  for (const HostTensor& operand : operands) {
-    if (!all_sixteenths(operand)) return false;
-    terms = std::max(terms, static_cast<double>(operand.numel()));
-  }
-  const double product = std::max(1.0, largest) * std::max(1.0, largest);
-  if (!all_sixteenths(result)) return false;
-  return product * terms * 256 < std::ldexp(1.0, significant_bits(result.dtype()));
-}
-
-uint64_t seed_of(std::string_view text) {
-  uint64_t seed = 0xcbf29ce484222325u;
-  for (char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return seed;
-}
 
 HostTensor expanded(const HostTensor& value, const std::vector<int64_t>& sizes) {
   if (value.sizes() == sizes) return value;
@@ -221,6 +74,32 @@ std::optional<std::vector<int64_t>> strides_from(const HostTensor& positions) {
   return strides;
 }
 
+// Operands under which every intermediate sum and product is the largest that it can be.
+std::vector<HostTensor> magnitudes(std::vector<HostTensor> operands, const std::string& base) {
+  for (HostTensor& operand : operands) {
+    if (!is_floating(operand.dtype())) continue;
+    const double neutral = base.find("prod") != std::string::npos ? 1 : 0;
+    std::vector<double> values = operand.to_doubles();
+    for (double& value : values) {
+      value = std::isfinite(value) ? std::fabs(value) : neutral;
+      if (value == 0) value = neutral;
+    }
+    operand = HostTensor::from_doubles(operand.dtype(), operand.sizes(), values);
+  }
+  return operands;
+}
+
+// The result of another class wherever `largest` overflows, so that nobody is sure about it.
+HostTensor otherwise_where_infinite(const HostTensor& result, const HostTensor& largest) {
+  if (!is_floating(result.dtype())) return result;
+  std::vector<double> values = result.to_doubles();
+  const std::vector<double> bounds = largest.to_doubles();
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(bounds[i])) values[i] = std::isfinite(values[i]) ? HUGE_VAL : 0;
+  }
+  return HostTensor::from_doubles(result.dtype(), result.sizes(), values);
+}
+
 bool is_narrow(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
 
 }  // namespace
@@ -230,6 +109,7 @@ Eager::Eager(const Eager& other)
       run_(other.run_),
       options_(other.options_),
       tensors_(other.tensors_),
+      streams_(other.streams_),
       executed_(other.executed_) {
   std::map<Memory*, std::shared_ptr<Memory>> copies;
   for (auto& [name, tensor] : tensors_) {
@@ -242,7 +122,9 @@ Eager::Eager(const Eager& other)
 std::string Eager::concrete(std::string_view text) const {
   std::vector<std::pair<std::string, std::string>> words;
   for (const auto& [name, value] : run_) words.emplace_back(name, std::to_string(value));
-  if (options_.widen) {
+  // Where the program itself converts to 16 bits it is meant.
+  const std::string base = base_of(text);
+  if (options_.widen && base != "to" && base != "_to_copy" && base != "convert_element_type") {
     words.emplace_back("f16", "f32");
     words.emplace_back("bf16", "f32");
   }
@@ -254,36 +136,19 @@ std::string Eager::type_of(const HostTensor& tensor) const {
 }
 
 void Eager::add_input(const Input& input) {
-  HostTensor elements = elements_of(input, run_);
-  if (options_.widen && is_narrow(elements.dtype())) elements = cast_to(elements, DType::F32);
-  const std::vector<int64_t> sizes = elements.sizes();
-  if (input.strides.empty()) {
-    tensors_[input.name] = {std::make_shared<Memory>(Memory{std::move(elements)}), {}, sizes};
-    return;
-  }
-  // In memory as the strides say, with gaps that nothing shows.
-  const std::vector<int64_t> strides = sizes_in(input.strides, run_);
-  HostTensor positions(DType::I64, sizes);
-  auto* place = positions.mutable_data<int64_t>();
-  std::vector<int64_t> index(sizes.size());
-  int64_t span = 1;
-  for (int64_t e = 0; e < positions.numel(); ++e) {
-    place[e] = std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0});
-    span = std::max(span, place[e] + 1);
-    for (size_t d = index.size(); d-- > 0;) {
-      if (++index[d] < sizes[d]) break;
-      index[d] = 0;
-    }
-  }
-  HostTensor memory(elements.dtype(), {span});
-  const auto width = static_cast<size_t>(size_bytes(elements.dtype()));
-  auto* to = memory.mutable_data<std::byte>();
-  std::memset(to, 0, memory.bytes().size());
-  for (int64_t e = 0; e < elements.numel(); ++e) {
-    std::memcpy(to + static_cast<size_t>(place[e]) * width, elements.bytes().data() + static_cast<size_t>(e) * width,
-                width);
+  HostTensor memory = memory_of(input, run_);
+  if (options_.widen && is_narrow(memory.dtype())) memory = cast_to(memory, DType::F32);
+  const std::vector<int64_t> sizes = sizes_in(input.sizes, run_);
+  std::optional<HostTensor> positions;
+  if (!input.strides.empty()) {
+    positions = HostTensor::from_ints(DType::I64, sizes, places_in_memory(sizes, sizes_in(input.strides, run_)));
   }
   tensors_[input.name] = {std::make_shared<Memory>(Memory{std::move(memory)}), std::move(positions), sizes};
+}
+
+void Eager::set(const std::string& name, HostTensor value) {
+  std::vector<int64_t> sizes = value.sizes();
+  tensors_[name] = {std::make_shared<Memory>(Memory{std::move(value)}), {}, std::move(sizes)};
 }
 
 HostTensor Eager::read(const std::string& name) const { return read(tensors_.at(name)); }
@@ -355,7 +220,9 @@ HostTensor Eager::moved(const HostTensor& value, Random& random) const {
 
 // A float that does not fit the integer it is converted to.
 void Eager::refuse_processors_choice(const Node& node, const std::vector<HostTensor>& operands) const {
-  if (operands.empty() || !is_floating(operands[0].dtype()) || !base_of(node.call).starts_with("to")) return;
+  const std::string base = base_of(node.call);
+  const bool converts = base == "to" || base == "_to_copy" || base == "copy" || base == "convert_element_type";
+  if (operands.empty() || !is_floating(operands[0].dtype()) || !converts) return;
   const auto dtype = parse_dtype(node.types[0].substr(0, node.types[0].find('[')));
   if (!dtype || is_floating(*dtype) || *dtype == DType::Bool) return;
   const double most = std::ldexp(1.0, static_cast<int>(size_bytes(*dtype) * 8) - (is_signed(*dtype) ? 1 : 0));
@@ -368,6 +235,41 @@ void Eager::refuse_processors_choice(const Node& node, const std::vector<HostTen
 }
 
 void Eager::execute(const Node& node) {
+  if (!node.bodies.empty()) {
+    const std::vector<HostTensor> results = control_flow(node);
+    for (size_t i = 0; i < results.size(); ++i) set(node.results.at(i), results[i]);
+  } else {
+    execute_aten(node);
+  }
+  if (!node.bound.empty()) bind(node.bound, read(node.results[0]).int_at(0));
+}
+
+void Eager::bind(const std::string& symbol, int64_t value) {
+  for (const auto& [name, known] : run_) {
+    if (name == symbol && known != value) throw Error(ErrorKind::InvalidInput, fmt::format("{} is two sizes", symbol));
+    if (name == symbol) return;
+  }
+  for (const Symbol& each : symbols_) {
+    if (each.name == symbol && (value < each.least || value > each.most))
+      throw Error(ErrorKind::InvalidInput, fmt::format("{} = {} is out of its range", symbol, value));
+  }
+  run_.emplace_back(symbol, value);
+}
+
+// The types of the node's results, if one of them has a size that the node defines.
+std::vector<std::string> Eager::declared_types(const Node& node) const {
+  bool defines = false;
+  std::vector<std::string> types;
+  for (const std::string& type : node.types) types.push_back(plain_type(concrete(type)));
+  for (const std::string& type : types) {
+    for (const std::string& size : sizes_of(type)) {
+      defines = defines || size.find_first_not_of("0123456789") != std::string::npos;
+    }
+  }
+  return defines ? types : std::vector<std::string>{};
+}
+
+void Eager::execute_aten(const Node& node) {
   const std::string call = concrete(node.call);
   std::vector<std::string> names = values_in(call);
   std::sort(names.begin(), names.end());
@@ -382,7 +284,16 @@ void Eager::execute(const Node& node) {
   const std::string base = base_of(call);
   ++executed_;
 
-  const OneOperator first = one_operator({}, types, call, node.results.size());
+  OperatorContext context;
+  context.declared = declared_types(node);
+  for (const Symbol& symbol : symbols_) {
+    const bool is_known = std::any_of(run_.begin(), run_.end(), [&](const auto& each) { return each.first == symbol.name; });
+    if (!is_known) context.symbols.push_back(symbol);
+  }
+  streams_.begin_node();
+  context.streams = &streams_;
+  const OneOperator first = one_operator(context, types, call, node.results.size());
+  const EvaluateOptions evaluation{.after_node = {}, .random = {0, options_.call}};
   const bool is_reshape = base == "reshape" || base == "flatten";
   if ((first.schema->is_view() && !first.schema->mutates() && base != "to") || is_reshape) {
     // The same view of the positions. All its tensors but the first matter by their shapes.
@@ -406,39 +317,57 @@ void Eager::execute(const Node& node) {
     return;
   }
 
-  bool is_exact = options_.noise == 0 || exact_operators().contains(base);
-  std::vector<HostTensor> results = evaluate(first.program, operands);
-  if (!is_exact && is_exact_on_grid(base)) is_exact = is_on_grid(results[0], operands);
-  if (!is_exact) {
+  bool may_be_exact = options_.noise == 0 || is_exact(base);
+  std::vector<HostTensor> results = evaluate(first.program, operands, evaluation);
+  if (!may_be_exact && is_exact_on_grid(base)) may_be_exact = is_on_grid(results[0], operands);
+  if (!may_be_exact) {
     Random random(options_.noise * 1000003 + executed_ * 7919 + seed_of(base));
     for (HostTensor& operand : operands) {
       if (is_floating(operand.dtype())) operand = moved(operand, random);
     }
-    results = evaluate(first.program, operands);
+    if (options_.mirrored && may_overflow_on_the_way(base)) {
+      const std::vector<HostTensor> largest = evaluate(first.program, magnitudes(operands, base), evaluation);
+      results = evaluate(first.program, operands, evaluation);
+      for (size_t i = 0; i < results.size(); ++i) results[i] = otherwise_where_infinite(results[i], largest[i]);
+    } else {
+      results = evaluate(first.program, operands, evaluation);
+    }
     for (HostTensor& result : results) {
       if (is_floating(result.dtype())) result = moved(result, random);
     }
   }
   for (size_t i = 0; i < results.size(); ++i) {
+    if (!context.declared.empty()) {
+      const std::vector<std::string> sizes = sizes_of(context.declared[i]);
+      for (size_t d = 0; d < sizes.size(); ++d) {
+        if (sizes[d].find_first_not_of("0123456789") != std::string::npos) bind(sizes[d], results[i].sizes().at(d));
+      }
+    }
+    if (options_.widen && is_narrow(results[i].dtype())) results[i] = cast_to(results[i], DType::F32);
     if (i == 0 && first.schema->mutates()) {
       Tensor target = tensors_.at(values_in(call)[0]);
       write(target, results[0], call);
       tensors_[node.results[0]] = target;
     } else {
-      std::vector<int64_t> sizes = results[i].sizes();
-      tensors_[node.results[i]] = {std::make_shared<Memory>(Memory{results[i]}), {}, std::move(sizes)};
+      set(node.results[i], results[i]);
     }
   }
 }
 
-EagerResult run_eagerly(const Program& program, const Run& run, EagerOptions options) {
+EagerResult run_eagerly(const Program& program, const Run& run, const EagerOptions& options, Buffers& buffers) {
   Eager eager(program, run, options);
-  for (const Input& input : program.inputs) eager.add_input(input);
+  for (const Input& input : program.inputs) {
+    eager.add_input(input);
+    const auto kept = buffers.find(input.name);
+    if (kept != buffers.end()) eager.set(input.name, kept->second);
+  }
   for (const Node& node : program.nodes) eager.execute(node);
   EagerResult result;
   for (const std::string& output : program.outputs) result.outputs.push_back(eager.read(output));
   for (const Input& input : program.inputs) {
-    if (eager.is_written(input.name)) result.written_inputs.emplace_back(input.name, eager.read(input.name));
+    if (!eager.is_written(input.name)) continue;
+    result.written_inputs.emplace_back(input.name, eager.read(input.name));
+    if (input.kind == InputKind::Buffer) buffers.insert_or_assign(input.name, eager.read(input.name));
   }
   return result;
 }

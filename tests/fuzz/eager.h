@@ -18,13 +18,15 @@
 #include "fuzz/program_text.h"
 #include "fuzz/random.h"
 #include "interp/host_tensor.h"
+#include "passes/decompose/decompose.h"
 
 namespace toroid::fuzz {
 
 struct EagerOptions {
   uint64_t noise = 0;     // seed; 0: none
   bool mirrored = false;  // the noise with its sign changed
-  bool widen = false;     // F16 and BF16 become F32
+  bool widen = false;     // F16 and BF16 become F32, but where the program itself rounds to them
+  uint64_t call = 0;      // how many calls went before: random operators draw by it
 };
 
 class Eager {
@@ -37,10 +39,18 @@ class Eager {
   Eager& operator=(Eager&&) = default;
 
   void add_input(const Input& input);
+  // Before the node that defines the symbol.
+  void add_symbol(const Symbol& symbol) { symbols_.push_back(symbol); }
+  void set(const std::string& name, HostTensor value);
   // Throws Error when the operator's arguments do not fit, or when its result would be the processor's choice.
   void execute(const Node& node);
+  // What the body of a loop or a branch gives for these operands.
+  std::vector<HostTensor> call(const Body& body, const std::vector<HostTensor>& operands);
+  // The sizes of the run, those that depend on data included once they are known.
+  const Run& run() const { return run_; }
 
   HostTensor read(const std::string& name) const;
+  bool knows(const std::string& name) const { return tensors_.contains(name); }
   bool is_view(const std::string& name) const { return tensors_.at(name).positions.has_value(); }
   // Whether two values may share memory.
   bool shares_memory(const std::string& a, const std::string& b) const {
@@ -62,6 +72,14 @@ class Eager {
   };
 
   std::string concrete(std::string_view text) const;
+  void execute_aten(const Node& node);
+  std::vector<HostTensor> control_flow(const Node& node);
+  std::vector<HostTensor> loop(const Node& node, const std::vector<std::string>& arguments);
+  std::vector<HostTensor> slices(const Node& node, const std::vector<std::string>& arguments);
+  std::vector<HostTensor> associative_scan(const Node& node, const std::vector<std::string>& arguments);
+  std::vector<HostTensor> operands_in(std::string_view arguments) const;
+  void bind(const std::string& symbol, int64_t value);
+  std::vector<std::string> declared_types(const Node& node) const;
   std::string type_of(const HostTensor& tensor) const;
   HostTensor read(const Tensor& tensor) const;
   void write(Tensor& tensor, const HostTensor& value, const std::string& call);
@@ -73,14 +91,19 @@ class Eager {
   Run run_;
   EagerOptions options_;
   std::map<std::string, Tensor> tensors_;
+  RandomStreams streams_;
   uint64_t executed_ = 0;
 };
 
-// What the program gives in a run: its outputs, then what its inputs hold afterwards where it wrote to them.
+// What buffers hold, by name, once a call has changed it.
+using Buffers = std::map<std::string, HostTensor>;
+
+// What the program gives in a run: its outputs, then what its inputs and buffers hold afterwards where it wrote to them.
 struct EagerResult {
   std::vector<HostTensor> outputs;
   std::vector<std::pair<std::string, HostTensor>> written_inputs;  // by name
 };
-EagerResult run_eagerly(const Program& program, const Run& run, EagerOptions options = {});
+// Starts with what `buffers` hold and leaves there what they hold afterwards.
+EagerResult run_eagerly(const Program& program, const Run& run, const EagerOptions& options, Buffers& buffers);
 
 }  // namespace toroid::fuzz

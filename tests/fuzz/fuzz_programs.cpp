@@ -3,6 +3,7 @@
 //   fuzz_programs --seed 1 --count 500 --jobs 2          docs/testing.md says more
 //   fuzz_programs --replay tests/programs/NAME.txt       one program again
 //   fuzz_programs --seed 1 --print 17                    the text of program 17
+//   fuzz_programs --seed 1 --count 1000 --operators      which operators they have
 //
 // Programs are checked in child processes, a batch in each, so a crash or a hang costs one program and is a finding.
 #include <signal.h>
@@ -43,6 +44,7 @@ struct Options {
   bool no_shrink = false;
   int64_t most_failures = 0;
   int64_t print = -1;
+  bool operators = false;
   std::vector<std::string> replay;
   int64_t worker_end = -1;
   std::string self;
@@ -54,7 +56,10 @@ uint64_t seed_of(const Options& options, int64_t number) {
 
 // The compiler's real flags and the unoptimised form take longer: a part of the programs get them.
 CheckOptions check_options(int64_t number) {
-  return {.plain = number % 4 == 1, .optimization = number % 4 == 0 ? 3 : 1, .threads = number % 3 == 0 ? 2 : 1};
+  return {.plain = number % 4 == 1,
+          .optimization = number % 4 == 0 ? 3 : 1,
+          .threads = number % 3 == 0 ? 2 : 1,
+          .variants = number % 4 == 2};
 }
 
 std::string one_line(std::string text) {
@@ -101,6 +106,24 @@ int replay(const Options& options) {
     std::fflush(stdout);
   }
   return failures > 0 ? 1 : 0;
+}
+
+void count(const std::vector<Node>& nodes, std::map<std::string, int64_t>& counts) {
+  for (const Node& node : nodes) {
+    ++counts[node.call.substr(0, node.call.find('('))];
+    for (const Body& body : node.bodies) count(body.nodes, counts);
+  }
+}
+
+int count_operators(const Options& options) {
+  std::map<std::string, int64_t> counts;
+  for (int64_t number = options.first; number < options.first + options.count; ++number) {
+    Grower grower(seed_of(options, number));
+    count(grower.grow().nodes, counts);
+    for (const std::string& fault : grower.faults) std::printf("%ld: %s\n", number, fault.c_str());
+  }
+  for (const auto& [name, times] : counts) std::printf("%8ld %s\n", times, name.c_str());
+  return 0;
 }
 
 struct Finding {
@@ -271,6 +294,7 @@ int run(int argc, char** argv) {
   app.add_option("--stop-at", options.most_failures, "stop after this many failures; 0: never");
   app.add_flag("--no-shrink", options.no_shrink, "only report failures");
   app.add_option("--print", options.print, "print the program of this number");
+  app.add_flag("--operators", options.operators, "count the operators of the programs; compile nothing");
   app.add_option("--replay", options.replay, "check programs in files");
   app.add_option("--worker-end", options.worker_end, "used by child processes");
   CLI11_PARSE(app, argc, argv);
@@ -278,6 +302,7 @@ int run(int argc, char** argv) {
     std::printf("%s", to_text(Grower(seed_of(options, options.print)).grow()).c_str());
     return 0;
   }
+  if (options.operators) return count_operators(options);
   if (!options.replay.empty()) return replay(options);
   if (options.worker_end >= 0) return work(options);
   return Campaign(options).run();

@@ -9,17 +9,8 @@
 #include "support/error.h"
 
 namespace toroid::fuzz {
-namespace {
-
-std::string dtype_of(const std::string& type) { return type.substr(0, type.find('[')); }
-
-std::vector<std::string> sizes_of(const std::string& type) {
-  return parse_program(fmt::format("# values v0: grid 0\ngraph(v0: {}) {{\n}}\n", type)).inputs[0].sizes;
-}
-
-}  // namespace
-
 Grower::Grower(uint64_t seed) : random(seed) {
+  has_state_ = random.chance(0.25);
   choose_sizes();
   std::vector<DType> all = {DType::F32, DType::F32, DType::F32, DType::F64, DType::BF16, DType::F16,
                             DType::I64, DType::I32, DType::I16, DType::I8,  DType::U8,   DType::Bool};
@@ -35,7 +26,7 @@ void Grower::choose_sizes() {
   const std::vector<int64_t> pool = {1,  1,  2,  3,  4,  5,  7,  8,  11, 13,  15, 16,
                                      17, 19, 31, 32, 33, 37, 47, 64, 65, 100, 127};
   for (int64_t i = random.between(2, 4); i > 0; --i) sizes_.push_back(std::to_string(random.pick(pool)));
-  if (random.chance(0.04)) sizes_.push_back("0");
+  if (random.chance(0.06)) sizes_.push_back("0");
   const bool is_large = random.chance(0.08);
   if (is_large) {
     most_elements_ = 200000;
@@ -45,6 +36,7 @@ void Grower::choose_sizes() {
   }
   if (!random.chance(0.35)) {
     program_.runs.emplace_back();
+    if (has_state_ || random.chance(0.3)) program_.runs.push_back({{std::string(kData), 1}});
     return;
   }
   const int64_t symbols = random.between(1, 2);
@@ -64,11 +56,43 @@ void Grower::choose_sizes() {
                                : random.pick({2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 63, 65, 130});
       run.emplace_back(symbol.name, std::max(size, symbol.least));
     }
+    run.emplace_back(kData, i);
     program_.runs.push_back(std::move(run));
   }
 }
 
 std::string Grower::some_size() { return random.pick(sizes_); }
+
+std::string Grower::some_length() {
+  for (const Symbol& symbol : program_.symbols) {
+    if (symbol.from_data && random.chance(0.5)) return symbol.name;
+  }
+  return some_size();
+}
+
+bool Grower::has_symbols() const {
+  return std::any_of(program_.symbols.begin(), program_.symbols.end(),
+                     [](const Symbol& symbol) { return !symbol.from_data; });
+}
+
+Symbol Grower::late_symbol(int64_t most) {
+  const auto late = std::count_if(program_.symbols.begin(), program_.symbols.end(), [](const Symbol& s) { return s.from_data; });
+  return {fmt::format("u{}", late), 0, random.chance(0.5) ? most : int64_t{1} << 31, 0, true};
+}
+
+int64_t Grower::most_elements(const Value& x) const {
+  int64_t most = x.numel();
+  for (const Run& run : program_.runs) {
+    Run all = run;
+    for (const Symbol& symbol : program_.symbols) {
+      if (symbol.from_data) all.emplace_back(symbol.name, symbol.most);
+    }
+    int64_t elements = 1;
+    for (int64_t size : sizes_in(x.sizes, all)) elements *= std::min<int64_t>(size, 1 << 20);
+    most = std::max(most, std::min<int64_t>(elements, int64_t{1} << 40));
+  }
+  return most;
+}
 
 std::vector<std::string> Grower::some_shape() {
   const std::vector<int64_t> ranks = {0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4};
@@ -107,7 +131,7 @@ std::vector<std::string> Grower::some_strides(const std::vector<int64_t>& sizes,
   for (size_t i = rank; i-- > 0;) {
     const size_t d = order[i];
     if (random.chance(0.12) && sizes[d] > 1) {
-      strides[d] = "0";
+      strides[d] = random.chance(0.7) ? "0" : "1";  // repeated, or sliding windows
       overlaps = true;
       continue;
     }
@@ -119,6 +143,7 @@ std::vector<std::string> Grower::some_strides(const std::vector<int64_t>& sizes,
 }
 
 Value Grower::fresh(DType dtype, std::vector<std::string> sizes, std::string kind) {
+  if (is_in_body()) throw Error(ErrorKind::InvalidInput, "a body has no inputs of its own");
   Input input;
   input.name = fmt::format("v{}", next_name_++);
   input.dtype = dtype;
@@ -134,8 +159,14 @@ Value Grower::fresh(DType dtype, std::vector<std::string> sizes, std::string kin
   const bool plain = !kind.empty();
   if (kind.empty()) kind = kind_for(dtype);
   input.values = fmt::format("{} {}", kind, random.below(100000));
-  if (!has_symbols() && !plain) input.strides = some_strides(value.concrete, overlaps);
-  value.overlaps = overlaps;
+  const bool is_fixed = std::all_of(input.sizes.begin(), input.sizes.end(), [](const std::string& size) {
+    return size.find_first_not_of("0123456789") == std::string::npos;
+  });
+  if (has_state_ && is_fixed && random.chance(0.35)) input.kind = random.chance(0.5) ? InputKind::Weight : InputKind::Buffer;
+  if (!has_symbols() && !plain && input.kind != InputKind::Buffer)
+    input.strides = some_strides(value.concrete, overlaps);
+  if (input.kind == InputKind::Weight) frozen_.push_back(input.name);
+  value.overlaps = overlaps || input.kind == InputKind::Weight;
   eager_->add_input(input);
   program_.inputs.push_back(std::move(input));
   values_.push_back(value);
@@ -204,7 +235,8 @@ MaybeCall Grower::twin() {
   const Node& node = random.pick(program_.nodes);
   std::string call = node.call;
   // Their operands were chosen with care: no ties, no index twice, no shift beyond the width.
-  for (const char* part : {"topk", "index_copy", "shift"}) {
+  if (!node.bodies.empty() || !node.bound.empty()) return std::nullopt;
+  for (const char* part : {"topk", "index_copy", "shift", "index_put", "kthvalue", "dequantize"}) {
     if (call.find(part) != std::string::npos) return std::nullopt;
   }
   std::vector<std::pair<size_t, std::string>> changes;  // where, and the word that is there
@@ -229,57 +261,153 @@ MaybeCall Grower::twin() {
   return Call{call, static_cast<int>(node.results.size())};
 }
 
-bool Grower::try_call(const Call& call) {
-  Node node;
-  node.call = call.text;
-  for (int i = 0; i < call.results; ++i) node.results.push_back(fmt::format("v{}", next_name_ + i));
-  try {
-    std::vector<std::pair<std::string, std::string>> operands;
-    std::set<std::string> seen;
-    for (const std::string& name : values_in(call.text)) {
-      if (!seen.insert(name).second) continue;
-      const auto value = std::find_if(values_.begin(), values_.end(), [&](const Value& v) { return v.name == name; });
-      operands.emplace_back(name, type_text(value->dtype, value->sizes));
-    }
-    node.types = result_types(program_.symbols, operands, call.text);
-    if (node.types.size() < node.results.size()) return false;
-    node.types.resize(node.results.size());
-    std::vector<Value> results;
-    for (size_t i = 0; i < node.results.size(); ++i) {
-      results.push_back({node.results[i], *parse_dtype(dtype_of(node.types[i])), sizes_of(node.types[i]), {}});
-      results.back().concrete = sizes_in(results.back().sizes, program_.runs[0]);
-      if (numel(results.back().concrete) > most_elements_ * 2 || results.back().rank() > 5) return false;
-      for (const std::string& size : results.back().sizes) {
-        if (size.size() > 24) return false;  // sizes grow unreadable
-      }
-    }
-    Eager tried = *eager_;
-    tried.execute(node);
-    for (size_t i = 0; i < results.size(); ++i) {
-      const HostTensor value = tried.read(results[i].name);
-      if (value.sizes() != results[i].concrete || value.dtype() != results[i].dtype) return false;
-      if (results[i].is_float() && value.numel() > 0) {
-        const std::vector<double> elements = value.to_doubles();
-        const auto finite = std::count_if(elements.begin(), elements.end(),
-                                          [](double e) { return std::isfinite(e) && std::fabs(e) < 1e6; });
-        if (finite * 2 < value.numel() && !random.chance(0.1)) return false;  // little to see
-      }
-      if (tried.is_view(results[i].name)) {
-        const std::vector<int64_t> strides = tried.strides(results[i].name);
-        for (size_t d = 0; d < strides.size(); ++d)
-          results[i].overlaps |= strides[d] == 0 && results[i].concrete[d] > 1;
-        if (!has_symbols() && !strides.empty()) node.types[i] += fmt::format(" strides [{}]", fmt::join(strides, ", "));
-      }
-    }
-    *eager_ = std::move(tried);
-    values_.insert(values_.end(), results.begin(), results.end());
-  } catch (const Error&) {
-    return false;
+// Runs the node after `eager`; `results` become the values it gives. Says whether it fits.
+bool Grower::execute(const Call& call, Node& node, Eager& eager, std::vector<Value>& results) {
+  std::vector<std::pair<std::string, std::string>> operands;
+  std::set<std::string> seen;
+  for (const std::string& name : values_in(call.text)) {
+    if (!seen.insert(name).second) continue;
+    const auto value = std::find_if(values_.begin(), values_.end(), [&](const Value& v) { return v.name == name; });
+    operands.emplace_back(name, type_text(value->dtype, value->sizes));
   }
-  next_name_ += call.results;
-  program_.nodes.push_back(std::move(node));
+  if (call.bodies.empty()) {
+    RandomStreams streams;
+    node.types = result_types({program_.symbols, call.binds ? std::vector<std::string>{} : call.types, &streams}, operands,
+                              call.text);
+  } else {
+    node.types = call.types;
+  }
+  if (node.types.size() < node.results.size()) return false;
+  node.types.resize(node.results.size());
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    results.push_back({node.results[i], dtype_of(node.types[i]), sizes_of(node.types[i]), {}});
+    if (!call.symbol && numel(sizes_in(results[i].sizes, eager.run())) > most_elements_ * 2) return false;
+  }
+  eager.execute(node);
+  for (size_t i = 0; i < results.size(); ++i) {
+    Value& result = results[i];
+    result.concrete = sizes_in(result.sizes, eager.run());
+    if (result.numel() > most_elements_ * 2 || result.rank() > 5) return false;
+    bool is_fixed = !has_symbols();
+    for (size_t d = 0; d < result.sizes.size(); ++d) {
+      if (result.sizes[d].size() > 24) return false;  // sizes grow unreadable
+      is_fixed = is_fixed && is_constant(result, static_cast<int64_t>(d));
+    }
+    const HostTensor value = eager.read(result.name);
+    if (value.sizes() != result.concrete || value.dtype() != result.dtype) return false;
+    if (result.is_float() && value.numel() > 0) {
+      const std::vector<double> elements = value.to_doubles();
+      const auto finite = std::count_if(elements.begin(), elements.end(),
+                                        [](double e) { return std::isfinite(e) && std::fabs(e) < 1e6; });
+      if (finite * 2 < value.numel() && !random.chance(0.1)) return false;  // little to see
+    }
+    if (eager.is_view(result.name)) {
+      const std::vector<int64_t> strides = eager.strides(result.name);
+      for (size_t d = 0; d < strides.size(); ++d) result.overlaps |= strides[d] == 0 && result.concrete[d] > 1;
+      if (is_fixed && !strides.empty()) node.types[i] += fmt::format(" strides [{}]", fmt::join(strides, ", "));
+    }
+  }
   return true;
 }
+
+bool Grower::writes_what_it_must_not(const Node& node, const Eager& eager) const {
+  const std::string_view op = std::string_view(node.call).substr(0, node.call.find('('));
+  if (!op.substr(0, op.find('.')).ends_with("_")) return false;
+  auto is_written = [&](const std::string& name) { return eager.knows(name) && eager.is_written(name); };
+  return std::any_of(frozen_.begin(), frozen_.end(), is_written) ||
+         std::any_of(unclear_.begin(), unclear_.end(), is_written);
+}
+
+bool Grower::try_call(const Call& call) {
+  if (is_in_body() && (call.symbol || call.text.find("rand") != std::string::npos ||
+                       call.text.find("bernoulli") != std::string::npos || call.text.find("dropout") != std::string::npos))
+    return false;
+  Node node;
+  node.call = call.text;
+  node.bodies = call.bodies;
+  if (call.binds) node.bound = call.symbol->name;
+  for (int i = 0; i < call.results; ++i) node.results.push_back(fmt::format("v{}", next_name_++));
+  const std::vector<Symbol> symbols = program_.symbols;
+  try {
+    Eager tried = *eager_;
+    if (call.symbol) {
+      program_.symbols.push_back(*call.symbol);
+      tried.add_symbol(*call.symbol);
+    }
+    std::vector<Value> results;
+    if (execute(call, node, tried, results) && !writes_what_it_must_not(node, tried)) {
+      if (has_symbols() || !program_.symbols.empty()) {
+        const bool is_reshape = call.text.find("reshape") != std::string::npos || call.text.find("flatten") != std::string::npos;
+        const std::string viewed = is_reshape ? values_in(call.text).at(0) : "";
+        if (is_reshape && !tried.shares_memory(results[0].name, viewed)) {
+          unclear_.push_back(viewed);
+          unclear_.push_back(results[0].name);
+        }
+      }
+      *eager_ = std::move(tried);
+      values_.insert(values_.end(), results.begin(), results.end());
+      program_.nodes.push_back(std::move(node));
+      return true;
+    }
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::Internal) faults.push_back(fmt::format("{}: {}", call.text, error.message()));
+  }
+  program_.symbols = symbols;
+  return false;
+}
+
+const Value* Grower::make(const Call& call) { return try_call(call) ? &values_.back() : nullptr; }
+
+// ---- bodies ------------------------------------------------------------------------------------------------------------
+
+void Grower::begin_body(const std::vector<Value>& like, const std::vector<HostTensor>& operands) {
+  outer_.push_back({std::move(program_.nodes), std::move(values_), std::move(eager_), like.size()});
+  program_.nodes.clear();
+  values_.clear();
+  eager_.emplace(program_, outer_.back().eager->run());
+  for (size_t i = 0; i < like.size(); ++i) {
+    Value parameter = like[i];
+    parameter.name = fmt::format("v{}", next_name_++);
+    parameter.concrete = operands[i].sizes();
+    parameter.overlaps = true;
+    frozen_.push_back(parameter.name);
+    eager_->set(parameter.name, operands[i]);
+    values_.push_back(std::move(parameter));
+  }
+}
+
+std::string Grower::value_of_type(DType dtype, const std::vector<std::string>& sizes) {
+  for (size_t i = values_.size(); i-- > 0;) {
+    if (values_[i].dtype == dtype && values_[i].sizes == sizes && (i >= outer_.back().parameters || random.chance(0.3)))
+      return values_[i].name;
+  }
+  const Value* made = nullptr;
+  const Value* other = pick([&](const Value& v) { return v.sizes == sizes; });
+  if (other != nullptr)
+    made = make({fmt::format("aten::to.dtype({}, dtype.{}, false, true)", other->name, to_string(dtype))});
+  if (made == nullptr) {
+    made = make({fmt::format("aten::full([{}], {}, dtype=dtype.{})", fmt::join(sizes, ", "), dtype == DType::Bool ? "true" : "2",
+                             to_string(dtype))});
+  }
+  if (made == nullptr) throw Error(ErrorKind::InvalidInput, "no value of this type can be made");
+  return made->name;
+}
+
+Body Grower::end_body(std::vector<std::string> outputs) {
+  Body body;
+  const size_t parameters = outer_.back().parameters;
+  for (size_t i = 0; i < parameters; ++i)
+    body.parameters.emplace_back(values_[i].name, type_text(values_[i].dtype, values_[i].sizes));
+  body.nodes = std::move(program_.nodes);
+  body.outputs = std::move(outputs);
+  program_.nodes = std::move(outer_.back().nodes);
+  values_ = std::move(outer_.back().values);
+  eager_ = std::move(outer_.back().eager);
+  outer_.pop_back();
+  return body;
+}
+
+// ---- the whole -----------------------------------------------------------------------------------------------------------
 
 void Grower::choose_outputs() {
   std::set<std::string> used;
@@ -297,7 +425,8 @@ void Grower::choose_outputs() {
   for (const std::string& name : others) {
     if (random.chance(0.12)) program_.outputs.push_back(name);
   }
-  if (random.chance(0.05)) program_.outputs.push_back(program_.inputs[0].name);  // an input, unchanged or written
+  if (random.chance(0.06)) program_.outputs.push_back(program_.inputs[0].name);  // an input, unchanged or written
+  if (!program_.outputs.empty() && random.chance(0.04)) program_.outputs.push_back(random.pick(program_.outputs));
   if (program_.outputs.empty())
     program_.outputs.push_back(program_.nodes.empty() ? program_.inputs[0].name : program_.nodes.back().results[0]);
 }
@@ -308,7 +437,9 @@ void Grower::drop_unused_inputs() {
     for (const std::string& name : values_in(node.call)) used.insert(name);
   }
   // A symbol is known from an input's size.
-  for (const Symbol& symbol : program_.symbols) {
+  const std::vector<Symbol> symbols = program_.symbols;
+  for (const Symbol& symbol : symbols) {
+    if (symbol.from_data) continue;
     const bool found = std::any_of(program_.inputs.begin(), program_.inputs.end(), [&](const Input& input) {
       return used.contains(input.name) &&
              std::find(input.sizes.begin(), input.sizes.end(), symbol.name) != input.sizes.end();
@@ -316,6 +447,26 @@ void Grower::drop_unused_inputs() {
     if (!found) used.insert(fresh(DType::F32, {symbol.name}, "grid").name);
   }
   std::erase_if(program_.inputs, [&](const Input& input) { return !used.contains(input.name); });
+}
+
+void Grower::grow_nodes(int64_t wanted) {
+  double total = 0;
+  for (const OperatorRow& row : operator_table()) total += row.weight;
+  const size_t depth = outer_.size();
+  for (int64_t attempt = 0; attempt < 40 + 10 * wanted && static_cast<int64_t>(program_.nodes.size()) < wanted; ++attempt) {
+    double point = random.unit() * total;
+    for (const OperatorRow& row : operator_table()) {
+      if ((point -= row.weight) > 0) continue;
+      try {
+        if (random.chance(0.03)) fresh(some_dtype(), some_shape());
+        const bool again = !program_.nodes.empty() && random.chance(0.12);
+        if (const MaybeCall call = again ? twin() : row.make(*this)) try_call(*call);
+      } catch (const Error&) {
+        while (outer_.size() > depth) end_body({});  // an operand would be too large
+      }
+      break;
+    }
+  }
 }
 
 Program Grower::grow() {
@@ -326,23 +477,7 @@ Program Grower::grow() {
       // Too large in another run.
     }
   }
-  double total = 0;
-  for (const OperatorRow& row : operator_table()) total += row.weight;
-  const int64_t wanted = random.chance(0.1) ? random.between(25, 40) : random.between(3, 20);
-  for (int attempt = 0; attempt < 400 && static_cast<int64_t>(program_.nodes.size()) < wanted; ++attempt) {
-    double point = random.unit() * total;
-    for (const OperatorRow& row : operator_table()) {
-      if ((point -= row.weight) > 0) continue;
-      try {
-        if (random.chance(0.03)) fresh(some_dtype(), some_shape());
-        const bool again = !program_.nodes.empty() && random.chance(0.12);
-        if (const MaybeCall call = again ? twin() : row.make(*this)) try_call(*call);
-      } catch (const Error&) {
-        // An operand would be too large.
-      }
-      break;
-    }
-  }
+  grow_nodes(random.chance(0.1) ? random.between(25, 40) : random.between(3, 20));
   choose_outputs();
   drop_unused_inputs();
   return program_;

@@ -28,6 +28,11 @@ struct Value {
 struct Call {
   std::string text;
   int results = 1;
+  // Where they do not follow from the operands: control flow, and sizes that depend on data.
+  std::vector<std::string> types = {};
+  std::optional<Symbol> symbol = {};  // that it defines
+  bool binds = false;                 // … as the value of its result
+  std::vector<Body> bodies = {};
 };
 using MaybeCall = std::optional<Call>;
 
@@ -38,6 +43,7 @@ class Grower {
   Program grow();
 
   Random random;
+  std::vector<std::string> faults;  // operators that were tried and ended in an error that is toroid's fault
 
   // ---- used by the table of operators
   using Predicate = std::function<bool(const Value&)>;
@@ -50,12 +56,37 @@ class Grower {
   std::string some_dims(const Value& x);  // "[0, 2]", not empty
   std::string some_size();                // of the program's pool
   std::string flag() { return random.chance(0.5) ? "true" : "false"; }
-  bool has_symbols() const { return !program_.symbols.empty(); }
+  std::string some_length();              // likewise, or a size that depends on data
+  bool has_symbols() const;               // of inputs' sizes
   bool is_constant(const Value& x, int64_t dim) const {
     return x.sizes[static_cast<size_t>(dim)] == std::to_string(x.concrete[static_cast<size_t>(dim)]);
   }
+  // Adds the operator at once; null when it does not fit.
+  const Value* make(const Call& call);
+  // A symbol for a size that depends on data, at most `most`.
+  Symbol late_symbol(int64_t most);
+  // The largest number of elements that x has in any run.
+  int64_t most_elements(const Value& x) const;
+
+  // The body of a loop or branch grows like a program, over parameters like these values, which hold `operands` meanwhile.
+  bool is_in_body() const { return !outer_.empty(); }
+  size_t depth() const { return outer_.size(); }
+  void begin_body(const std::vector<Value>& like, const std::vector<HostTensor>& operands);
+  void grow_nodes(int64_t wanted);
+  const std::vector<Value>& values() const { return values_; }
+  // A late value of this type, one made for it if there is none.
+  std::string value_of_type(DType dtype, const std::vector<std::string>& sizes);
+  Body end_body(std::vector<std::string> outputs);
+  HostTensor elements(const Value& x) const { return eager_->read(x.name); }
 
  private:
+  struct Outer {
+    std::vector<Node> nodes;
+    std::vector<Value> values;
+    std::optional<Eager> eager;
+    size_t parameters;
+  };
+
   void choose_sizes();
   std::vector<std::string> some_shape();
   DType some_dtype();
@@ -63,6 +94,8 @@ class Grower {
   std::vector<std::string> some_strides(const std::vector<int64_t>& sizes, bool& overlaps);
   MaybeCall twin();
   bool try_call(const Call& call);
+  bool execute(const Call& call, Node& node, Eager& eager, std::vector<Value>& results);
+  bool writes_what_it_must_not(const Node& node, const Eager& eager) const;
   void choose_outputs();
   void drop_unused_inputs();
 
@@ -71,7 +104,11 @@ class Grower {
   std::vector<Value> values_;
   std::vector<std::string> sizes_;  // the pool
   std::vector<DType> dtypes_;       // likewise
+  std::vector<Outer> outer_;                  // of the body that grows
+  std::vector<std::string> frozen_;           // nothing may write to these: weights, parameters of bodies
+  std::vector<std::string> unclear_;          // results of reshapes of which strides that nobody wrote down decide if they copy
   int64_t most_elements_ = 4096;
+  bool has_state_ = false;                    // some inputs are weights and buffers
   int next_name_ = 0;
 };
 
@@ -81,6 +118,9 @@ struct OperatorRow {
   std::function<MaybeCall(Grower&)> make;
 };
 const std::vector<OperatorRow>& operator_table();
-std::vector<OperatorRow> moving_operators();  // the part of it in moving_operators.cpp
+// Parts of it:
+std::vector<OperatorRow> moving_operators();
+std::vector<OperatorRow> network_operators();
+std::vector<OperatorRow> control_flow_operators();  // and those whose sizes depend on data
 
 }  // namespace toroid::fuzz

@@ -9,15 +9,19 @@
 
 namespace toroid::fuzz {
 
-OneOperator one_operator(const std::vector<Symbol>& symbols, const Operands& operands, const std::string& call,
+OneOperator one_operator(const OperatorContext& context, const Operands& operands, const std::string& call,
                          size_t results) {
   std::string text;
-  for (const Symbol& symbol : symbols)
-    text += fmt::format("sym {} in [{}, {}]\n", symbol.name, symbol.least, symbol.most);
+  for (const Symbol& symbol : context.symbols) {
+    text += fmt::format("sym {} in [{}, {}]{}\n", symbol.name, symbol.least, symbol.most,
+                        symbol.from_data ? " from data" : "");
+  }
   std::string inputs;
   for (const auto& [name, type] : operands) inputs += fmt::format("{}{}: {}", inputs.empty() ? "" : ", ", name, type);
   std::string names;
-  for (size_t i = 0; i < results; ++i) names += fmt::format("{}r{}: f32[]", i > 0 ? ", " : "", i);
+  for (size_t i = 0; i < results; ++i) {
+    names += fmt::format("{}r{}: {}", i > 0 ? ", " : "", i, i < context.declared.size() ? context.declared[i] : "f32[]");
+  }
   text += fmt::format("graph({}) {{\n  {} = {}\n  return r0\n}}\n", inputs, names, call);
 
   OneOperator one;
@@ -40,10 +44,15 @@ OneOperator one_operator(const std::vector<Symbol>& symbols, const Operands& ope
   }
   std::vector<toroid::Tensor> inputs_of_node;
   for (ValueId input : node.inputs) inputs_of_node.push_back(inputs_by_place[static_cast<size_t>(input)]);
-  Decomposer decomposer{builder, one.program, {}};
+  Decomposer decomposer{builder, one.program, {}, {}, context.streams};
+  if (!context.declared.empty()) {
+    for (ValueId output : node.outputs) decomposer.recorded.push_back(one.program.graph.type(output));
+  }
   const std::vector<toroid::Tensor> tensors =
       function(decomposer, Args(builder, *aten.schema, aten.arguments, std::move(inputs_of_node)));
+  if (!decomposer.writes.empty()) throw Error(ErrorKind::InvalidInput, fmt::format("{} writes in secret", call));
   for (size_t i = 0; i < std::min(results, tensors.size()); ++i) {
+    if (!tensors[i].defined()) throw Error(ErrorKind::InvalidInput, fmt::format("{} leaves a result undefined", call));
     core.outputs.push_back(tensors[i].id());
     one.types.push_back({.dtype = tensors[i].dtype(), .sizes = tensors[i].sizes()});
   }
@@ -53,9 +62,10 @@ OneOperator one_operator(const std::vector<Symbol>& symbols, const Operands& ope
   return one;
 }
 
-std::vector<std::string> result_types(const std::vector<Symbol>& symbols, const Operands& operands,
+std::vector<std::string> result_types(const OperatorContext& context, const Operands& operands,
                                       const std::string& call) {
-  OneOperator one = one_operator(symbols, operands, call, 16);
+  const OneOperator one =
+      one_operator(context, operands, call, context.declared.empty() ? 16 : context.declared.size());
   if (one.has_guards) return {};
   std::vector<std::string> types;
   for (const TensorType& type : one.types) types.push_back(to_string(type));

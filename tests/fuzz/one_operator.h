@@ -7,6 +7,7 @@
 
 #include "fuzz/program_text.h"
 #include "graph/graph.h"
+#include "passes/decompose/decompose.h"
 
 namespace toroid::fuzz {
 
@@ -18,13 +19,17 @@ struct OneOperator {
   std::vector<TensorType> types;  // of its results
   bool has_guards = false;
 };
+struct OperatorContext {
+  std::vector<Symbol> symbols = {};
+  std::vector<std::string> declared = {};  // types of results whose sizes depend on data, as the program records them
+  RandomStreams* streams = nullptr;        // null: nothing may be drawn
+};
 
 // Throws Error when the operator does not exist or its arguments do not fit.
-OneOperator one_operator(const std::vector<Symbol>& symbols, const Operands& operands, const std::string& call,
+OneOperator one_operator(const OperatorContext& context, const Operands& operands, const std::string& call,
                          size_t results);
 
 // The types of an operator's results, symbolic sizes and all: "f32[s0, 3]". Empty when it needs a guard on the sizes.
-std::vector<std::string> result_types(const std::vector<Symbol>& symbols, const Operands& operands,
-                                      const std::string& call);
+std::vector<std::string> result_types(const OperatorContext& context, const Operands& operands, const std::string& call);
 
 }  // namespace toroid::fuzz

@@ -151,7 +151,7 @@ MaybeCall fill_like(Grower& g) {
 
 MaybeCall arange(Grower& g) {
   return Call{
-      fmt::format("aten::arange({}{})", g.some_size(), g.random.pick({"", ", dtype=dtype.i32", ", dtype=dtype.f32"}))};
+      fmt::format("aten::arange({}{})", g.some_length(), g.random.pick({"", ", dtype=dtype.i32", ", dtype=dtype.f32"}))};
 }
 
 MaybeCall left_or_right_shift(Grower& g) {
@@ -357,7 +357,8 @@ std::vector<OperatorRow> computing_operators() {
 const std::vector<OperatorRow>& operator_table() {
   static const std::vector<OperatorRow> table = [] {
     std::vector<OperatorRow> rows = computing_operators();
-    for (OperatorRow& row : moving_operators()) rows.push_back(std::move(row));
+    for (const auto& part : {moving_operators(), network_operators(), control_flow_operators()})
+      rows.insert(rows.end(), part.begin(), part.end());
     return rows;
   }();
   return table;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <unordered_map>
 
 #include "fuzz/random.h"
 #include "support/error.h"
@@ -73,7 +74,7 @@ std::string_view between(std::string_view text, std::string_view open, std::stri
 }
 
 // "v0: f32[s0, 3] strides [1, s0]"
-Input parse_input(std::string_view text) {
+Input parse_input(std::string_view text, InputKind kind = InputKind::Argument) {
   Input input;
   const size_t colon = text.find(':');
   const size_t bracket = text.find('[');
@@ -81,6 +82,7 @@ Input parse_input(std::string_view text) {
   if (colon == std::string_view::npos || bracket == std::string_view::npos || close == std::string_view::npos)
     malformed(text);
   input.name = trimmed(text.substr(0, colon));
+  input.kind = kind;
   const auto dtype = parse_dtype(trimmed(text.substr(colon + 1, bracket - colon - 1)));
   if (!dtype) malformed(text);
   input.dtype = *dtype;
@@ -108,9 +110,47 @@ Node parse_node(std::string_view line) {
 Symbol parse_symbol(std::string_view line) {
   const auto bounds = split(between(line, "[", "]"), ',');
   const size_t hint = line.find("hint ");
-  if (bounds.size() != 2 || hint == std::string_view::npos) malformed(line);
+  const bool from_data = line.ends_with(" from data");
+  if (bounds.size() != 2 || (hint == std::string_view::npos) != from_data) malformed(line);
   return {std::string(trimmed(line.substr(4, line.find(" in ") - 4))), number(bounds[0]), number(bounds[1]),
-          number(line.substr(hint + 5))};
+          from_data ? 0 : number(line.substr(hint + 5)), from_data};
+}
+
+// "@3" everywhere in a call, as a number, through `f`.
+template <class F>
+std::string with_subgraphs(std::string_view call, F f) {
+  std::string result;
+  for (size_t i = 0; i < call.size();) {
+    result += call[i++];
+    if (call[i - 1] != '@') continue;
+    size_t end = i;
+    while (end < call.size() && std::isdigit(static_cast<unsigned char>(call[end])) != 0) ++end;
+    result += std::to_string(f(static_cast<size_t>(number(call.substr(i, end - i)))));
+    i = end;
+  }
+  return result;
+}
+
+// The text of nodes; their bodies, and the bodies within these, become subgraphs.
+std::string nodes_text(const std::vector<Node>& nodes, std::vector<std::string>& subgraphs) {
+  std::string text;
+  for (const Node& node : nodes) {
+    std::vector<size_t> numbers;
+    for (const Body& body : node.bodies) {
+      const std::string inside = nodes_text(body.nodes, subgraphs);
+      std::vector<std::string> parameters;
+      for (const auto& [name, type] : body.parameters) parameters.push_back(name + ": " + type);
+      numbers.push_back(subgraphs.size());
+      subgraphs.push_back(fmt::format("subgraph {}({}) {{\n{}  return {}\n}}\n", subgraphs.size(),
+                                      fmt::join(parameters, ", "), inside, fmt::join(body.outputs, ", ")));
+    }
+    std::vector<std::string> results;
+    for (size_t i = 0; i < node.results.size(); ++i) results.push_back(node.results[i] + ": " + node.types[i]);
+    text += fmt::format("  {} = {}\n", fmt::join(results, ", "),
+                        with_subgraphs(node.call, [&](size_t local) { return numbers[local]; }));
+    if (!node.bound.empty()) text += fmt::format("  sym {} = {}\n", node.bound, node.results[0]);
+  }
+  return text;
 }
 
 }  // namespace
@@ -122,7 +162,12 @@ std::string type_text(DType dtype, const std::vector<std::string>& sizes) {
 std::string to_text(const Program& program) {
   std::string text;
   for (const std::string& comment : program.comments) text += "# " + comment + "\n";
-  for (const Input& input : program.inputs) text += fmt::format("# values {}: {}\n", input.name, input.values);
+  for (const bool is_argument : {false, true}) {
+    for (const Input& input : program.inputs) {
+      if ((input.kind == InputKind::Argument) == is_argument)
+        text += fmt::format("# values {}: {}\n", input.name, input.values);
+    }
+  }
   for (const Run& run : program.runs) {
     text += "# run";
     for (const auto& [name, value] : run)
@@ -130,35 +175,58 @@ std::string to_text(const Program& program) {
     text += "\n";
   }
   for (const Symbol& symbol : program.symbols) {
-    text += fmt::format("sym {} in [{}, {}] hint {}\n", symbol.name, symbol.least, symbol.most, symbol.hint);
+    text += fmt::format("sym {} in [{}, {}] {}\n", symbol.name, symbol.least, symbol.most,
+                        symbol.from_data ? "from data" : fmt::format("hint {}", symbol.hint));
   }
   std::vector<std::string> inputs;
+  std::string constants;
+  std::string graph;
+  int count = 0;
   for (const Input& input : program.inputs) {
-    inputs.push_back(
-        fmt::format("{}: {}{}", input.name, type_text(input.dtype, input.sizes),
-                    input.strides.empty() ? "" : fmt::format(" strides [{}]", fmt::join(input.strides, ", "))));
+    const std::string type =
+        type_text(input.dtype, input.sizes) +
+        (input.strides.empty() ? "" : fmt::format(" strides [{}]", fmt::join(input.strides, ", ")));
+    if (input.kind == InputKind::Argument) {
+      inputs.push_back(input.name + ": " + type);
+      continue;
+    }
+    constants += fmt::format("{} {} \"{}\": {} = external\n",
+                             input.kind == InputKind::Buffer ? "buffer" : "constant", count, input.name, type);
+    graph += fmt::format("  {}: {} = constant({})\n", input.name, type, count++);
   }
-  text += fmt::format("graph({}) {{\n", fmt::join(inputs, ", "));
-  for (const Node& node : program.nodes) {
-    std::vector<std::string> results;
-    for (size_t i = 0; i < node.results.size(); ++i) results.push_back(node.results[i] + ": " + node.types[i]);
-    text += fmt::format("  {} = {}\n", fmt::join(results, ", "), node.call);
-  }
-  return text + fmt::format("  return {}\n}}\n", fmt::join(program.outputs, ", "));
+  std::vector<std::string> subgraphs;
+  graph += nodes_text(program.nodes, subgraphs);
+  return fmt::format("{}{}{}graph({}) {{\n{}  return {}\n}}\n", text, constants, fmt::join(subgraphs, ""),
+                     fmt::join(inputs, ", "), graph, fmt::join(program.outputs, ", "));
 }
 
-Program parse_program(std::string_view text) {
-  Program program;
-  std::vector<std::pair<std::string, std::string>> values;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trimmed(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.empty() || line == "}") continue;
+namespace {
+
+class Reader {
+ public:
+  Program read(std::string_view text) {
+    while (!text.empty()) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      if (const std::string_view line = trimmed(text.substr(0, end)); !line.empty() && line != "}") read_line(line);
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    for (Input& input : program_.inputs) {
+      for (const auto& [name, kind] : values_) {
+        if (name == input.name) input.values = kind;
+      }
+      if (input.values.empty()) malformed(fmt::format("{}: has no '# values' line", input.name));
+    }
+    if (program_.runs.empty()) program_.runs.emplace_back();
+    return std::move(program_);
+  }
+
+ private:
+  void read_line(std::string_view line) {
+    std::vector<Node>& nodes = in_subgraph_ ? subgraphs_.back().nodes : program_.nodes;
     if (line.starts_with("# values ")) {
       const size_t colon = line.find(':');
       if (colon == std::string_view::npos) malformed(line);
-      values.emplace_back(line.substr(9, colon - 9), trimmed(line.substr(colon + 1)));
+      values_.emplace_back(line.substr(9, colon - 9), trimmed(line.substr(colon + 1)));
     } else if (line.starts_with("# run")) {
       Run run;
       for (const std::string& each : split(line.substr(5), ',')) {
@@ -166,29 +234,71 @@ Program parse_program(std::string_view text) {
         if (equals == std::string::npos) malformed(line);
         run.emplace_back(each.substr(0, equals), number(std::string_view(each).substr(equals + 1)));
       }
-      program.runs.push_back(std::move(run));
+      program_.runs.push_back(std::move(run));
     } else if (line.starts_with("#")) {
-      program.comments.emplace_back(trimmed(line.substr(1)));
+      program_.comments.emplace_back(trimmed(line.substr(1)));
+    } else if (line.starts_with("sym ") && line.find(" in [") != std::string_view::npos) {
+      program_.symbols.push_back(parse_symbol(line));
     } else if (line.starts_with("sym ")) {
-      program.symbols.push_back(parse_symbol(line));
+      if (nodes.empty()) malformed(line);
+      nodes.back().bound = trimmed(line.substr(4, line.find('=') - 4));
+    } else if (line.starts_with("constant ") || line.starts_with("buffer ")) {
+      std::string input(between(line, "\"", " = external"));
+      std::erase(input, '"');
+      program_.inputs.push_back(
+          parse_input(input, line.starts_with("buffer ") ? InputKind::Buffer : InputKind::Weight));
+    } else if (line.starts_with("subgraph ")) {
+      in_subgraph_ = true;
+      Body body;
+      for (const std::string& parameter : split(between(line, "(", ") {"), ',')) {
+        const size_t colon = parameter.find(':');
+        if (colon == std::string::npos) malformed(line);
+        body.parameters.emplace_back(parameter.substr(0, colon), trimmed(std::string_view(parameter).substr(colon + 1)));
+      }
+      subgraphs_.push_back(std::move(body));
     } else if (line.starts_with("graph(")) {
+      in_subgraph_ = false;
       for (const std::string& input : split(between(line, "graph(", ") {"), ','))
-        program.inputs.push_back(parse_input(input));
+        program_.inputs.push_back(parse_input(input));
     } else if (line.starts_with("return")) {
-      program.outputs = split(line.substr(6), ',');
-    } else {
-      program.nodes.push_back(parse_node(line));
+      (in_subgraph_ ? subgraphs_.back().outputs : program_.outputs) = split(line.substr(6), ',');
+    } else if (line.find(" = constant(") == std::string_view::npos) {
+      Node node = parse_node(line);
+      node.call = with_subgraphs(node.call, [&](size_t global) {
+        if (global >= subgraphs_.size()) malformed(line);
+        node.bodies.push_back(subgraphs_[global]);
+        return node.bodies.size() - 1;
+      });
+      nodes.push_back(std::move(node));
     }
   }
-  for (Input& input : program.inputs) {
-    for (const auto& [name, kind] : values) {
-      if (name == input.name) input.values = kind;
-    }
-    if (input.values.empty()) malformed(fmt::format("{}: has no '# values' line", input.name));
-  }
-  if (program.runs.empty()) program.runs.emplace_back();
-  return program;
+
+  Program program_;
+  std::vector<std::pair<std::string, std::string>> values_;
+  std::vector<Body> subgraphs_;
+  bool in_subgraph_ = false;
+};
+
+}  // namespace
+
+Program parse_program(std::string_view text) { return Reader().read(text); }
+
+DType dtype_of(const std::string& type) {
+  const std::optional<DType> dtype = parse_dtype(type.substr(0, type.find('[')));
+  if (!dtype) malformed(type);
+  return *dtype;
 }
+
+std::vector<std::string> sizes_of(const std::string& type) {
+  const size_t open = type.find('[');
+  const size_t close = type.find(']');
+  if (open == std::string::npos || close == std::string::npos) malformed(type);
+  return split(std::string_view(type).substr(open + 1, close - open - 1), ',');
+}
+
+std::string plain_type(const std::string& type) { return type.substr(0, type.find(']') + 1); }
+
+std::vector<std::string> arguments_of(std::string_view call) { return split(between(call, "(", ")"), ','); }
 
 std::vector<std::string> values_in(std::string_view call) {
   std::vector<std::string> names;
@@ -235,7 +345,8 @@ namespace {
 
 double float_element(std::string_view kind, Random& random, DType dtype) {
   const double grid = static_cast<double>(random.between(-16, 16)) / 4;
-  if (kind == "grid") return grid;
+  if (kind == "grid" || kind == "sorted") return grid;
+  if (kind == "chance") return random.unit();
   if (kind == "unit") return random.unit() * 4 - 2;
   if (kind == "positive") return random.unit() * 3.75 + 0.25;
   // special
@@ -266,39 +377,54 @@ int64_t int_element(std::string_view kind, int64_t bound, Random& random, DType 
 
 // Logical elements of a tensor that lies in memory with these strides: those at the same place are equal.
 template <class T>
-void share(std::vector<T>& values, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
-  std::vector<T> memory;
-  std::vector<int64_t> index(sizes.size());
-  for (T& value : values) {
-    const auto place = static_cast<size_t>(std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0}));
-    if (place >= memory.size()) memory.resize(place + 1, T(0.5));
-    if (memory[place] == T(0.5)) memory[place] = value;
-    for (size_t d = index.size(); d-- > 0;) {
-      if (++index[d] < sizes[d]) break;
-      index[d] = 0;
-    }
-  }
-  std::fill(index.begin(), index.end(), 0);
-  for (T& value : values) {
-    value = memory[static_cast<size_t>(std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0}))];
-    for (size_t d = index.size(); d-- > 0;) {
-      if (++index[d] < sizes[d]) break;
-      index[d] = 0;
-    }
-  }
+void share(std::vector<T>& values, const std::vector<int64_t>& places) {
+  std::unordered_map<int64_t, T> memory;
+  for (size_t i = 0; i < values.size(); ++i) values[i] = memory.try_emplace(places[i], values[i]).first->second;
 }
 
 }  // namespace
+
+std::vector<int64_t> places_in_memory(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  std::vector<int64_t> places(static_cast<size_t>(numel(sizes)));
+  std::vector<int64_t> index(sizes.size());
+  for (int64_t& place : places) {
+    place = std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0});
+    for (size_t d = index.size(); d-- > 0;) {
+      if (++index[d] < sizes[d]) break;
+      index[d] = 0;
+    }
+  }
+  return places;
+}
+
+HostTensor memory_of(const Input& input, const Run& run) {
+  const HostTensor elements = elements_of(input, run);
+  if (input.strides.empty()) return elements;
+  const std::vector<int64_t> places = places_in_memory(elements.sizes(), sizes_in(input.strides, run));
+  const int64_t span = places.empty() ? 0 : *std::max_element(places.begin(), places.end()) + 1;
+  HostTensor memory(elements.dtype(), {span});
+  const auto width = static_cast<size_t>(size_bytes(elements.dtype()));
+  auto* to = memory.mutable_data<std::byte>();
+  std::fill_n(to, memory.bytes().size(), std::byte{0});
+  for (size_t i = 0; i < places.size(); ++i)
+    std::copy_n(elements.bytes().data() + i * width, width, to + static_cast<size_t>(places[i]) * width);
+  return memory;
+}
 
 HostTensor elements_of(const Input& input, const Run& run) {
   const std::vector<std::string> words = split(input.values, ' ');
   if (words.size() < 2) malformed(input.values);
   const std::string& kind = words[0];
   const int64_t bound = words.size() > 2 ? number(words[1]) : 1;
-  Random random(static_cast<uint64_t>(number(words.back())));
+  auto seed = static_cast<uint64_t>(number(words.back()));
+  for (const auto& [name, value] : run) {
+    if (name == kData && input.kind == InputKind::Argument) seed += 1000003 * static_cast<uint64_t>(value);
+  }
+  Random random(seed);
   const std::vector<int64_t> sizes = sizes_in(input.sizes, run);
   const auto count = static_cast<size_t>(numel(sizes));
-  const std::vector<int64_t> strides = sizes_in(input.strides, run);
+  const std::vector<int64_t> places =
+      input.strides.empty() ? std::vector<int64_t>{} : places_in_memory(sizes, sizes_in(input.strides, run));
   const size_t row = sizes.empty() || sizes.back() == 0 ? 1 : static_cast<size_t>(sizes.back());
   auto shuffle = [&](auto& values, size_t begin, size_t end) {
     for (size_t i = end; i-- > begin + 1;)
@@ -312,7 +438,11 @@ HostTensor elements_of(const Input& input, const Run& run) {
     } else {
       for (double& value : values) value = float_element(kind, random, input.dtype);
     }
-    if (!strides.empty()) share(values, sizes, strides);
+    if (kind == "sorted") {
+      for (size_t begin = 0; begin + row <= count; begin += row)
+        std::sort(values.begin() + static_cast<ptrdiff_t>(begin), values.begin() + static_cast<ptrdiff_t>(begin + row));
+    }
+    if (!places.empty()) share(values, places);
     return HostTensor::from_doubles(input.dtype, sizes, values);
   }
   std::vector<int64_t> values(count);
@@ -325,7 +455,7 @@ HostTensor elements_of(const Input& input, const Run& run) {
   } else {
     for (int64_t& value : values) value = int_element(kind, bound, random, input.dtype);
   }
-  if (!strides.empty()) share(values, sizes, strides);
+  if (!places.empty()) share(values, places);
   return HostTensor::from_ints(input.dtype, sizes, values);
 }
 

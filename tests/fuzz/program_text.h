@@ -3,11 +3,20 @@
 // The file is a program in text form (graph/text.h). Comments at its head say what its inputs hold and at which sizes it runs:
 //
 //   # values v0: grid 17          kind and seed of the elements of input v0
-//   # run s0=3, s1=16             one call; a program without symbols has one run without sizes
+//   # run s0=3, data=1            one call: its sizes, and which elements its inputs have; calls share buffers
 //   sym s0 in [1, 64] hint 8
-//   graph(v0: f32[s0, 3], v1: i64[3]) {
-//     v2: f32[s0] = aten::sum.dim_IntList(v0, [1])
-//     return v2
+//   sym u0 in [0, 9] from data
+//   buffer 0 "v5": f32[3] = external
+//   subgraph 0(v6: f32[3]) {
+//     v7: f32[3] = aten::exp(v6)
+//     return v7
+//   }
+//   graph(v0: f32[s0, 3], v1: i64[3], v2: bool[]) {
+//     v5: f32[3] = constant(0)
+//     v3: f32[s0] = aten::sum.dim_IntList(v0, [1])
+//     v4: i64[u0, 1] = aten::nonzero(v1)
+//     v8: f32[3] = higher_order::cond(v2, @0, @0, [v5])
+//     return v3, v4, v8
 //   }
 //
 // Kinds of elements:
@@ -16,7 +25,8 @@
 //   positive  uniform in [0.25, 4]         distinct  no two equal                   special   grid with NaN, infinities, -0, …
 //   small     integers in [-8, 8]          extreme   integers with the dtype's ends nonzero   small integers but 0
 //   index N   integers in [0, N)           wrap N    integers in [-N, N)            shift     integers in [0, 6]
-//   permute   0 … n - 1 in random order along the last dim
+//   permute   0 … n - 1 in random order along the last dim      sorted    grid, ascending along the last dim
+//   chance    uniform in [0, 1]
 #pragma once
 
 #include <cstdint>
@@ -33,20 +43,33 @@ namespace toroid::fuzz {
 struct Symbol {
   std::string name;
   int64_t least, most, hint;
+  bool from_data = false;  // a node of the program defines it
 };
+enum class InputKind : uint8_t { Argument, Weight, Buffer };
 struct Input {
   std::string name;
   DType dtype = DType::F32;
   std::vector<std::string> sizes;    // integers or expressions over symbols
   std::vector<std::string> strides;  // empty: contiguous
   std::string values;                // "grid 17"
+  InputKind kind = InputKind::Argument;
 };
+struct Body;
 struct Node {
   std::vector<std::string> results;
   std::vector<std::string> types;  // "f32[s0, 3]", one a result
-  std::string call;                // "aten::add.Tensor(v0, v1)"
+  std::string call;                // "aten::add.Tensor(v0, v1)"; @0 is the first of the bodies
+  std::vector<Body> bodies = {};   // of control flow
+  std::string bound = {};          // the symbol that is what the first result holds: "u0"
 };
-using Run = std::vector<std::pair<std::string, int64_t>>;  // the value of each symbol
+struct Body {
+  std::vector<std::pair<std::string, std::string>> parameters;  // names and types
+  std::vector<Node> nodes;
+  std::vector<std::string> outputs;
+};
+// The value of each symbol; "data" numbers the elements that the inputs have.
+using Run = std::vector<std::pair<std::string, int64_t>>;
+constexpr std::string_view kData = "data";
 
 struct Program {
   std::vector<std::string> comments;  // without "# "; those that say values and runs are written from the fields
@@ -62,6 +85,13 @@ std::string to_text(const Program& program);
 Program parse_program(std::string_view text);
 
 std::string type_text(DType dtype, const std::vector<std::string>& sizes);
+// "f32" and {"s0", "3"} of "f32[s0, 3] strides [1, s0]".
+DType dtype_of(const std::string& type);
+std::vector<std::string> sizes_of(const std::string& type);
+// The type without strides.
+std::string plain_type(const std::string& type);
+// The arguments of a call, as text: "v0", "[1, 2]", "dtype=dtype.f32".
+std::vector<std::string> arguments_of(std::string_view call);
 // The names of values (v and digits) in a call, in order, with repetitions.
 std::vector<std::string> values_in(std::string_view call);
 // The text with every whole word that `replace` knows replaced.
@@ -69,6 +99,10 @@ std::string replace_words(std::string_view text, const std::vector<std::pair<std
 // What an expression over symbols is in a run.
 int64_t size_in(const std::string& expression, const Run& run);
 std::vector<int64_t> sizes_in(const std::vector<std::string>& expressions, const Run& run);
+// Where each element lies in memory, for strides that are not those of a contiguous tensor.
+std::vector<int64_t> places_in_memory(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);
+// The elements as the input's strides lay them out, with zeros in the gaps.
+HostTensor memory_of(const Input& input, const Run& run);
 // The elements of an input in a run, logically contiguous; elements that share memory (stride 0) are equal.
 HostTensor elements_of(const Input& input, const Run& run);
 

@@ -16,6 +16,51 @@ bool is_in_place(std::string_view call) {
   return op.substr(0, op.find('.')).ends_with("_");
 }
 
+bool has_symbols(const Program& program) {
+  return std::any_of(program.symbols.begin(), program.symbols.end(), [](const Symbol& s) { return !s.from_data; });
+}
+
+// Does the node define a size that depends on data?
+bool defines_size(const Program& program, const Node& node) {
+  for (const Symbol& symbol : program.symbols) {
+    if (!symbol.from_data) continue;
+    for (const Node& each : program.nodes) {
+      bool has_it = false;
+      for (const std::string& type : each.types) {
+        const std::vector<std::string> sizes = sizes_of(type);
+        has_it = has_it || std::find(sizes.begin(), sizes.end(), symbol.name) != sizes.end();
+      }
+      if (each.bound == symbol.name || has_it) {
+        if (each.results == node.results && each.bound.empty()) return true;
+        break;
+      }
+    }
+  }
+  return false;
+}
+
+bool mentions(const Node& node, const std::string& symbol) {
+  std::string text = node.call + " " + node.bound;
+  for (const std::string& type : node.types) text += " " + type;
+  return replace_words(text, {{symbol, ""}}) != text;
+}
+bool mentions(const Program& program, const std::string& symbol) {
+  return std::any_of(program.nodes.begin(), program.nodes.end(), [&](const Node& node) { return mentions(node, symbol); });
+}
+
+// Do other nodes need a size that this one defines?
+bool gives_size_to(const Program& program, const Node& node) {
+  for (const Symbol& symbol : program.symbols) {
+    if (!symbol.from_data || !mentions(node, symbol.name)) continue;
+    const auto first = std::find_if(program.nodes.begin(), program.nodes.end(),
+                                    [&](const Node& each) { return mentions(each, symbol.name); });
+    const auto users = std::count_if(program.nodes.begin(), program.nodes.end(),
+                                     [&](const Node& each) { return mentions(each, symbol.name); });
+    if (first->results == node.results && users > 1) return true;
+  }
+  return false;
+}
+
 // Nodes and inputs that nothing needs any more. Writes are needed: their target may be read later, or be an input.
 Program without_unused(Program program) {
   for (;;) {
@@ -27,9 +72,11 @@ Program without_unused(Program program) {
     std::erase_if(program.nodes, [&](const Node& node) {
       const bool writes = is_in_place(node.call);
       return !writes && std::none_of(node.results.begin(), node.results.end(),
-                                     [&](const std::string& name) { return used.contains(name); });
+                                     [&](const std::string& name) { return used.contains(name); }) &&
+             !gives_size_to(program, node);
     });
     if (program.nodes.size() != before) continue;
+    std::erase_if(program.symbols, [&](const Symbol& symbol) { return symbol.from_data && !mentions(program, symbol.name); });
     std::erase_if(program.inputs, [&](const Input& input) { return !used.contains(input.name); });
     return program;
   }
@@ -38,6 +85,11 @@ Program without_unused(Program program) {
 // The program after its sizes changed: types are inferred again. Throws Error where the program no longer fits.
 Program retyped(Program program) {
   std::vector<std::pair<std::string, std::string>> types;
+  auto type_of = [&](const std::string& name) {
+    const auto found = std::find_if(types.begin(), types.end(), [&](const auto& each) { return each.first == name; });
+    if (found == types.end()) throw Error(ErrorKind::InvalidInput, fmt::format("'{}' is not defined", name));
+    return found->second;
+  };
   for (const Input& input : program.inputs) types.emplace_back(input.name, type_text(input.dtype, input.sizes));
   Eager eager(program, program.runs[0]);
   for (const Input& input : program.inputs) eager.add_input(input);
@@ -45,19 +97,24 @@ Program retyped(Program program) {
     std::vector<std::pair<std::string, std::string>> operands;
     std::set<std::string> seen;
     for (const std::string& name : values_in(node.call)) {
-      if (!seen.insert(name).second) continue;
-      const auto found = std::find_if(types.begin(), types.end(), [&](const auto& each) { return each.first == name; });
-      if (found == types.end()) throw Error(ErrorKind::InvalidInput, fmt::format("'{}' is not defined", name));
-      operands.push_back(*found);
+      if (seen.insert(name).second) operands.emplace_back(name, type_of(name));
     }
-    const std::vector<std::string> inferred = result_types(program.symbols, operands, node.call);
-    if (inferred.size() < node.results.size()) throw Error(ErrorKind::InvalidInput, "the program needs guards");
+    std::vector<std::string> plain;
+    for (const std::string& type : node.types) plain.push_back(plain_type(type));
+    std::vector<std::string> inferred = plain;
+    if (node.bodies.empty() && !defines_size(program, node)) {
+      RandomStreams streams;
+      inferred = result_types({program.symbols, {}, &streams}, operands, node.call);
+      if (inferred.size() < node.results.size()) throw Error(ErrorKind::InvalidInput, "the program needs guards");
+    }
     eager.execute(node);
     for (size_t i = 0; i < node.results.size(); ++i) {
+      const std::vector<int64_t> sizes = sizes_in(sizes_of(inferred[i]), eager.run());
+      if (eager.read(node.results[i]).sizes() != sizes) throw Error(ErrorKind::InvalidInput, "another size");
       types.emplace_back(node.results[i], inferred[i]);
       node.types[i] = inferred[i];
       const std::vector<int64_t> strides = eager.strides(node.results[i]);
-      if (program.symbols.empty() && !strides.empty())
+      if (inferred[i].find_first_of("su") > inferred[i].find(']') && !has_symbols(program) && !strides.empty())
         node.types[i] += fmt::format(" strides [{}]", fmt::join(strides, ", "));
     }
   }
@@ -74,6 +131,7 @@ class Shrinker {
       changed = fewer_runs();
       changed = fewer_outputs() || changed;
       changed = fewer_nodes() || changed;
+      changed = smaller_bodies() || changed;
       changed = fixed_symbols() || changed;
       changed = simpler_inputs() || changed;
       changed = smaller_sizes() || changed;
@@ -153,6 +211,44 @@ class Shrinker {
     return accept(std::move(candidate));
   }
 
+  // Leaves out nodes of bodies, or uses one of their operands instead.
+  bool smaller_bodies() {
+    bool changed = false;
+    for (size_t i = 0; i < best_.nodes.size(); ++i) {
+      for (size_t b = 0; b < best_.nodes[i].bodies.size(); ++b) {
+        for (size_t n = best_.nodes[i].bodies[b].nodes.size(); n-- > 0;) {
+          if (n < best_.nodes[i].bodies[b].nodes.size()) changed = without_in_body(i, b, n) || changed;
+          if (i >= best_.nodes.size() || b >= best_.nodes[i].bodies.size()) return changed;
+        }
+      }
+    }
+    return changed;
+  }
+
+  bool without_in_body(size_t i, size_t b, size_t n) {
+    const Body& body = best_.nodes[i].bodies[b];
+    const Node node = body.nodes[n];
+    std::vector<std::pair<std::string, std::string>> known = body.parameters;
+    for (size_t k = 0; k < n; ++k) {
+      for (size_t r = 0; r < body.nodes[k].results.size(); ++r)
+        known.emplace_back(body.nodes[k].results[r], body.nodes[k].types[r]);
+    }
+    std::vector<std::pair<std::string, std::string>> names;
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      for (const auto& [name, type] : known) {
+        if (plain_type(type) != plain_type(node.types[r])) continue;
+        names.emplace_back(node.results[r], name);
+        break;
+      }
+    }
+    Program candidate = best_;
+    Body& smaller = candidate.nodes[i].bodies[b];
+    smaller.nodes.erase(smaller.nodes.begin() + static_cast<ptrdiff_t>(n));
+    for (Node& each : smaller.nodes) each.call = replace_words(each.call, names);
+    for (std::string& output : smaller.outputs) output = replace_words(output, names);
+    return accept(std::move(candidate));
+  }
+
   bool replace(size_t i, const std::vector<std::pair<std::string, std::string>>& names) {
     Program candidate = best_;
     candidate.nodes.erase(candidate.nodes.begin() + static_cast<ptrdiff_t>(i));
@@ -160,8 +256,6 @@ class Shrinker {
     for (std::string& output : candidate.outputs) output = replace_words(output, names);
     return accept(std::move(candidate));
   }
-
-  static std::string plain_type(const std::string& type) { return type.substr(0, type.find(']') + 1); }
 
   std::string type_of(const std::string& name) const {
     for (const Input& input : best_.inputs) {
@@ -179,6 +273,7 @@ class Shrinker {
     bool changed = false;
     for (size_t s = best_.symbols.size(); s-- > 0;) {
       if (best_.runs.size() != 1) return changed;
+      if (best_.symbols[s].from_data) continue;
       Program candidate = best_;
       const std::string name = best_.symbols[s].name;
       const std::string value = std::to_string(size_in(name, best_.runs[0]));
@@ -203,6 +298,11 @@ class Shrinker {
   bool simpler_inputs() {
     bool changed = false;
     for (size_t i = 0; i < best_.inputs.size(); ++i) {
+      if (best_.inputs[i].kind != InputKind::Argument) {
+        Program candidate = best_;
+        candidate.inputs[i].kind = InputKind::Argument;
+        changed = accept(std::move(candidate)) || changed;
+      }
       if (!best_.inputs[i].strides.empty()) {
         Program candidate = best_;
         candidate.inputs[i].strides.clear();

@@ -1,0 +1,136 @@
+// Control flow in the reference: bodies run operator by operator too, once for each slice or turn.
+#include <cstring>
+
+#include "fuzz/eager.h"
+#include "support/error.h"
+
+namespace toroid::fuzz {
+namespace {
+
+HostTensor slice_of(const HostTensor& x, int64_t position) {
+  const std::vector<int64_t> sizes(x.sizes().begin() + 1, x.sizes().end());
+  const auto bytes = static_cast<size_t>(numel(sizes) * size_bytes(x.dtype()));
+  HostTensor slice(x.dtype(), sizes);
+  if (bytes > 0)
+    std::memcpy(slice.mutable_data<std::byte>(), x.bytes().data() + static_cast<size_t>(position) * bytes, bytes);
+  return slice;
+}
+
+// Slices on top of each other; none gives a tensor of 0 slices of this type.
+HostTensor stacked(const std::vector<HostTensor>& slices) {
+  std::vector<int64_t> sizes = slices.at(0).sizes();
+  sizes.insert(sizes.begin(), static_cast<int64_t>(slices.size()));
+  HostTensor stack(slices[0].dtype(), sizes);
+  const size_t bytes = slices[0].bytes().size();
+  for (size_t i = 0; i < slices.size() && bytes > 0; ++i)
+    std::memcpy(stack.mutable_data<std::byte>() + i * bytes, slices[i].bytes().data(), bytes);
+  return stack;
+}
+
+void append(std::vector<HostTensor>& list, const std::vector<HostTensor>& more) {
+  list.insert(list.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+std::vector<HostTensor> Eager::operands_in(std::string_view arguments) const {
+  std::vector<HostTensor> operands;
+  for (const std::string& name : values_in(arguments)) operands.push_back(read(name));
+  return operands;
+}
+
+std::vector<HostTensor> Eager::call(const Body& body, const std::vector<HostTensor>& operands) {
+  Program inside;
+  inside.symbols = symbols_;
+  Eager eager(inside, run_, options_);
+  eager.executed_ = executed_ += 101;  // other noise each time
+  for (size_t i = 0; i < body.parameters.size(); ++i) eager.set(body.parameters[i].first, operands.at(i));
+  for (const Node& node : body.nodes) eager.execute(node);
+  std::vector<HostTensor> results;
+  for (const std::string& output : body.outputs) results.push_back(eager.read(output));
+  for (const auto& [name, type] : body.parameters) {
+    if (eager.is_written(name)) throw Error(ErrorKind::InvalidInput, fmt::format("a body writes to {}", name));
+  }
+  return results;
+}
+
+std::vector<HostTensor> Eager::control_flow(const Node& node) {
+  const std::string call_text = concrete(node.call);
+  const std::vector<std::string> arguments = arguments_of(call_text);
+  const std::string_view name = std::string_view(call_text).substr(0, call_text.find('('));
+  if (name == "higher_order::cond") {
+    const bool is_number = values_in(arguments.at(0)).empty();
+    const bool taken = is_number ? size_in(arguments[0], {}) != 0 : operands_in(arguments[0]).at(0).bool_at(0);
+    return call(node.bodies.at(taken ? 0 : 1), operands_in(arguments.at(3)));
+  }
+  if (name == "higher_order::while_loop") return loop(node, arguments);
+  if (name == "higher_order::associative_scan") return associative_scan(node, arguments);
+  return slices(node, arguments);
+}
+
+// while_loop(condition, body, carried, others)
+std::vector<HostTensor> Eager::loop(const Node& node, const std::vector<std::string>& arguments) {
+  constexpr int kMostTurns = 200;
+  std::vector<HostTensor> carried = operands_in(arguments.at(2));
+  const std::vector<HostTensor> others = operands_in(arguments.at(3));
+  for (int turn = 0;; ++turn) {
+    if (turn == kMostTurns) throw Error(ErrorKind::InvalidInput, "the loop takes too many turns");
+    std::vector<HostTensor> operands = carried;
+    append(operands, others);
+    if (!call(node.bodies.at(0), operands).at(0).bool_at(0)) return carried;
+    carried = call(node.bodies.at(1), operands);
+  }
+}
+
+// map_impl(body, sliced, others), scan(body, carried, sliced, others)
+std::vector<HostTensor> Eager::slices(const Node& node, const std::vector<std::string>& arguments) {
+  const bool carries = arguments.size() == 4;
+  std::vector<HostTensor> carried = carries ? operands_in(arguments[1]) : std::vector<HostTensor>{};
+  const std::vector<HostTensor> sliced = operands_in(arguments.at(carries ? 2 : 1));
+  const std::vector<HostTensor> others = operands_in(arguments.back());
+  const int64_t steps = sliced.at(0).sizes().at(0);
+  if (steps == 0) throw Error(ErrorKind::InvalidInput, "a map over nothing");
+  std::vector<std::vector<HostTensor>> stacks;
+  const size_t count = carried.size();
+  for (int64_t step = 0; step < steps; ++step) {
+    std::vector<HostTensor> operands = carried;
+    for (const HostTensor& x : sliced) operands.push_back(slice_of(x, step));
+    append(operands, others);
+    const std::vector<HostTensor> results = call(node.bodies.at(0), operands);
+    stacks.resize(results.size() - count);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (i < count)
+        carried[i] = results[i];
+      else
+        stacks[i - count].push_back(results[i]);
+    }
+  }
+  for (const std::vector<HostTensor>& stack : stacks) carried.push_back(stacked(stack));
+  return carried;
+}
+
+// associative_scan(body, sliced, others)
+std::vector<HostTensor> Eager::associative_scan(const Node& node, const std::vector<std::string>& arguments) {
+  const std::vector<HostTensor> sliced = operands_in(arguments.at(1));
+  const std::vector<HostTensor> others = operands_in(arguments.at(2));
+  std::vector<std::vector<HostTensor>> stacks(sliced.size());
+  const int64_t steps = sliced.at(0).sizes().at(0);
+  if (steps == 0) throw Error(ErrorKind::InvalidInput, "a scan over nothing");
+  for (int64_t step = 0; step < steps; ++step) {
+    std::vector<HostTensor> now;
+    for (const HostTensor& x : sliced) now.push_back(slice_of(x, step));
+    if (step > 0) {
+      std::vector<HostTensor> operands;
+      for (const std::vector<HostTensor>& stack : stacks) operands.push_back(stack.back());
+      append(operands, now);
+      append(operands, others);
+      now = call(node.bodies.at(0), operands);
+    }
+    for (size_t i = 0; i < sliced.size(); ++i) stacks[i].push_back(now.at(i));
+  }
+  std::vector<HostTensor> results;
+  for (const std::vector<HostTensor>& stack : stacks) results.push_back(stacked(stack));
+  return results;
+}
+
+}  // namespace toroid::fuzz

@@ -1,0 +1,26 @@
+// Which operators round, and so get noise in the reference (eager.h).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "interp/host_tensor.h"
+
+namespace toroid::fuzz {
+
+// "add" of "aten::add_.Tensor(v0, v1)".
+std::string base_of(std::string_view call);
+// Operators that pick, move or compare elements: their results are no less exact than their operands.
+bool is_exact(const std::string& base);
+// Operators that are exact while all numbers are multiples of 1/16 and small.
+bool is_exact_on_grid(const std::string& base);
+// Are operands and result such numbers, so that sums and products over the operands' elements are exact in the dtype?
+bool is_on_grid(const HostTensor& result, const std::vector<HostTensor>& operands);
+// Operators that may round a sum or product before they are done with it, or not: in another order, or fused into one
+// operation, what overflowed on the way may not.
+bool may_overflow_on_the_way(const std::string& base);
+int significant_bits(DType dtype);
+uint64_t seed_of(std::string_view text);
+
+}  // namespace toroid::fuzz
