@@ -124,6 +124,25 @@ void for_each_run(const Spatial& s, const int64_t (&coarse)[3], const int64_t (&
   }
 }
 
+// The output's elements that read padding with this kernel element, as for_each_run visits the others.
+template <class F>
+void for_each_padded(const Spatial& s, const int64_t (&k)[3], F visit) {
+  int64_t at = 0;
+  for (int64_t z = 0; z < s.out[0]; ++z) {
+    for (int64_t y = 0; y < s.out[1]; ++y) {
+      for (int64_t x = 0; x < s.out[2]; ++x, ++at) {
+        const int64_t place[3] = {z, y, x};
+        bool is_inside = true;
+        for (int d = 0; d < 3; ++d) {
+          const int64_t from = place[d] * s.stride[d] + k[d] * s.dilation[d] - s.padding[d];
+          is_inside = is_inside && from >= 0 && from < s.in[d];
+        }
+        if (!is_inside) visit(at);
+      }
+    }
+  }
+}
+
 template <class Wide>
 HostTensor convolution_wide(const HostTensor& x, const HostTensor& weight, const HostTensor* bias,
                             const ConvolutionSizes& how, std::vector<int64_t> sizes) {
@@ -164,6 +183,8 @@ HostTensor convolution_wide(const HostTensor& x, const HostTensor& weight, const
                 for_each_run(s, s.out, s.in, k, [&](int64_t coarse, int64_t fine, int64_t length) {
                   for (int64_t i = 0; i < length; ++i) to[coarse + i] += f * from[fine + i * step];
                 });
+                // Padding is a zero that takes part: times infinity it is NaN.
+                if (!(f - f == Wide{0})) for_each_padded(s, k, [&](int64_t i) { to[i] += f * Wide{0}; });
               }
             }
           }

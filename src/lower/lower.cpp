@@ -90,6 +90,9 @@ class Lowering {
   // The value's element at `index`.
   ExprId at(ValueId id, const std::vector<sym::Expr>& index) {
     const Lowered& value = lowered(id);
+    // A tensor without elements has none to load, not even where a loop that never turns would.
+    if (std::any_of(sizes(id).begin(), sizes(id).end(), [](sym::Expr size) { return size.is_const(0); }))
+      return exprs().literal(sym::Expr(0), dtype(id));
     sym::Substitution axes;
     for (size_t d = 0; d < index.size(); ++d) {
       if (!value.axes[d].is_const() && value.axes[d] != index[d]) axes.emplace_back(value.axes[d], index[d]);

@@ -448,11 +448,7 @@ class NestPrinter : Printer {
       after.push_back(fmt::format("const {} result{} = {};", register_type(dtype), i, acc));
       return;
     }
-    if (!value.lanes) {
-      value = {dtype == DType::Bool ? fmt::format("splat_mask<W>({})", value.text)
-                                    : fmt::format("splat<{}, W>({})", register_type(dtype), value.text),
-               true, true};
-    }
+    value = in_lanes(value, dtype);
     if (along_outer()) {
       before.push_back(fmt::format("{} {}[{}];", dtype == DType::Bool ? "int32_t" : register_type(dtype), acc, kVectorBlock));
       before.push_back(fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", kVectorBlock, acc,
@@ -492,10 +488,24 @@ class NestPrinter : Printer {
     body_.line(body_.innermost(), "}");
   }
 
+  // A value that is the same in all lanes, once in each of them.
+  static OperandText in_lanes(const OperandText& value, DType dtype) {
+    if (value.lanes) return value;
+    return {dtype == DType::Bool ? fmt::format("splat_mask<W>({})", value.text)
+                                 : fmt::format("splat<{}, W>({})", register_type(dtype), value.text),
+            true, true};
+  }
+
+  // What a store to `dtype` rounds by itself need not be rounded before.
+  loop::ExprId before_rounding(loop::ExprId value, DType dtype) const {
+    const auto* bits = std::get_if<loop::BitcastTo>(&exprs_.node(value).op);
+    return bits != nullptr && bits->from == dtype && bits->to == dtype ? bits->operand : value;
+  }
+
   void print_store(const Store& s) {
-    const OperandText value = body_.value(s.value);
-    body_.prepare_index(s.position);
     const loop::Buffer& buffer = program_.buffer(s.buffer);
+    const OperandText value = body_.value(before_rounding(s.value, buffer.dtype));
+    body_.prepare_index(s.position);
     const std::string name = identifier(buffer.name);
     const size_t innermost = body_.innermost();
     const bool lanes = body_.varies(s.position);
@@ -503,12 +513,7 @@ class NestPrinter : Printer {
       body_.line(innermost, fmt::format("store1({}, {});", body_.pointer(s.buffer, s.position), value.text));
       return;
     }
-    std::string text = value.text;
-    if (!value.lanes) {
-      const DType dtype = compute_dtype(buffer.dtype);
-      text = dtype == DType::Bool ? fmt::format("splat_mask<W>({})", text)
-                                  : fmt::format("splat<{}, W>({})", register_type(dtype), text);
-    }
+    const std::string text = in_lanes(value, compute_dtype(buffer.dtype)).text;
     const auto linear = sym::linear_in(s.position, *vector_axis());
     if (linear && linear->coefficient.is_const(1)) {
       body_.line(innermost, fmt::format("store(lanes, {}, {});", body_.pointer(s.buffer, s.position), text));
@@ -523,7 +528,8 @@ class NestPrinter : Printer {
     if (!lanes_vary_) {
       body_.line(body_.innermost(), fmt::format("*({}) = {};", at, value.text));
     } else {
-      body_.line(body_.innermost(), fmt::format("store_raw(Full<W>{{}}, {}, {});", at, value.text));
+      const DType dtype = exprs_.dtype(s.value);
+      body_.line(body_.innermost(), fmt::format("store_raw(Full<W>{{}}, {}, {});", at, in_lanes(value, dtype).text));
     }
   }
 
