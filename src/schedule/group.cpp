@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::schedule {
@@ -437,6 +438,7 @@ class Grouping {
     std::vector<bool> done(groups_.size());
     // Groups are few; repeat picking the first whose ancestors are done, which keeps the program's order where it can.
     while (order.size() < groups_.size()) {
+      const size_t before = order.size();
       for (size_t g = 0; g < groups_.size(); ++g) {
         if (done[g]) continue;
         if (std::all_of(ancestors_[g].begin(), ancestors_[g].end(), [&](size_t a) { return done[a]; })) {
@@ -445,6 +447,8 @@ class Grouping {
           break;
         }
       }
+      TOROID_CHECK(order.size() > before, "{} of {} groups of computations wait for each other", groups_.size() - before,
+                   groups_.size());
     }
     std::vector<Group> result;
     for (size_t g : order) result.push_back(std::move(groups_[g]));

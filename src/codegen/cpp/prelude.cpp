@@ -352,8 +352,9 @@ template <class T> INLINE bool op_isinf(T) { return false; }
 INLINE bool op_signbit(float x) { return __builtin_signbit(x); }
 INLINE bool op_signbit(double x) { return __builtin_signbit(x); }
 template <class T> INLINE bool op_signbit(T x) { return x < 0; }
-template <class T> INLINE T op_min(T a, T b) { return (a < b) | (a != a) ? a : b; }
-template <class T> INLINE T op_max(T a, T b) { return (a > b) | (a != a) ? a : b; }
+// Of equal operands (zeros of two signs) the first.
+template <class T> INLINE T op_min(T a, T b) { return (a <= b) | (a != a) ? a : b; }
+template <class T> INLINE T op_max(T a, T b) { return (a >= b) | (a != a) ? a : b; }
 // The least integer divided by -1 overflows, which stops the process.
 template <class T> INLINE bool is_minus_one(T x) { return (T)-1 < 0 && x == (T)-1; }
 template <class T> INLINE T op_floor_div(T a, T b) { return b == 0 ? 0 : is_minus_one(b) ? (T)(0 - a) : floordiv(a, b); }
@@ -625,11 +626,11 @@ template <class V> INLINE V op_sign_v(V x) { return __builtin_convertvector((x <
 #endif
 ROUNDING(floor, 9) ROUNDING(ceil, 10) ROUNDING(trunc, 11) ROUNDING(round, 8)
 template <class V> INLINE V op_min_v(V a, V b) {
-  if constexpr (is_float<V>) return (a < b) | (a != a) ? a : b;
+  if constexpr (is_float<V>) return (a <= b) | (a != a) ? a : b;
   else return a < b ? a : b;
 }
 template <class V> INLINE V op_max_v(V a, V b) {
-  if constexpr (is_float<V>) return (a > b) | (a != a) ? a : b;
+  if constexpr (is_float<V>) return (a >= b) | (a != a) ? a : b;
   else return a > b ? a : b;
 }
 

@@ -2,6 +2,7 @@
 //
 // At core level a copy is the value itself: no two values share memory.
 #include "passes/decompose/operands.h"
+#include "passes/decompose/precision.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -11,18 +12,18 @@ namespace {
 
 std::vector<Tensor> identity(Decomposer&, const Args& a) { return {a.tensor(parameter(a, 0))}; }
 
-std::vector<Tensor> to_dtype(Decomposer& d, const Args& a) {
+std::vector<Tensor> to_dtype(Decomposer&, const Args& a) {
   Tensor x = a.tensor("self");
-  return {d.b.cast(x, a.dtype("dtype").value_or(x.dtype()))};
+  return {converted(x, a.dtype("dtype").value_or(x.dtype()))};
 }
 
-std::vector<Tensor> to_other(Decomposer& d, const Args& a) {
-  return {d.b.cast(a.tensor("self"), a.tensor("other").dtype())};
+std::vector<Tensor> to_other(Decomposer&, const Args& a) {
+  return {converted(a.tensor("self"), a.tensor("other").dtype())};
 }
 
 template <DType dtype>
-std::vector<Tensor> cast_to(Decomposer& d, const Args& a) {
-  return {d.b.cast(a.tensor("self"), dtype)};
+std::vector<Tensor> cast_to(Decomposer&, const Args& a) {
+  return {converted(a.tensor("self"), dtype)};
 }
 
 // The elements in order under other sizes; a larger tensor gets zeros behind them.

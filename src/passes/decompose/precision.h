@@ -9,6 +9,15 @@ namespace toroid {
 // x in the dtype its sums and special functions are computed in.
 inline Tensor wide(Tensor x) { return x.defined() ? x.builder().cast(x, compute_dtype(x.dtype())) : x; }
 
+// x as a program that converts it to `dtype` has it: 16-bit floats are rounded there and then. A cast alone lets kernels keep
+// them as F32 until they are stored; the bits of a 16-bit float are what was rounded.
+inline Tensor converted(Tensor x, DType dtype) {
+  Builder& b = x.builder();
+  const Tensor y = b.cast(x, dtype);
+  if (x.dtype() == dtype || !is_reduced_float(dtype)) return y;
+  return b.emit(Bitcast{}, {y}, {{.dtype = dtype, .sizes = y.sizes()}})[0];
+}
+
 // The sum over `dims`, accumulated wide, in x's own dtype.
 inline Tensor wide_sum(Tensor x, const Dims& dims) {
   Builder& b = x.builder();

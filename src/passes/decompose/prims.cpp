@@ -4,6 +4,7 @@
 #include "passes/decompose/formula.h"
 #include "passes/decompose/operands.h"
 #include "passes/decompose/over_dims.h"
+#include "passes/decompose/precision.h"
 #include "passes/decompose/same_as.h"
 #include "support/error.h"
 
@@ -24,8 +25,8 @@ std::vector<Tensor> cube_root(Decomposer&, const Args& a) {
                        [](Tensor x) { return apply(ScalarOp::Copysign, pow(abs(x), 1.0 / 3.0), x); })};
 }
 
-std::vector<Tensor> convert(Decomposer& d, const Args& a) {
-  return {d.b.cast(require_real(a.tensor("a")), a.dtype("dtype").value())};
+std::vector<Tensor> convert(Decomposer&, const Args& a) {
+  return {converted(require_real(a.tensor("a")), a.dtype("dtype").value())};
 }
 
 // ---- reductions -----------------------------------------------------------------------------------------------------

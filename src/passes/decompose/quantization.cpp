@@ -179,12 +179,12 @@ std::vector<Tensor> choose_per_token_asymmetric(Decomposer& d, const Args& a) {
   return {d.b.cast(scale, DType::F64), d.b.cast(zero_point, DType::I64)};
 }
 
-std::vector<Tensor> converted(Decomposer& d, const Args& a) {
-  return {d.b.cast(a.tensor("input"), a.dtype("dtype").value())};
+std::vector<Tensor> convert(Decomposer&, const Args& a) {
+  return {converted(a.tensor("input"), a.dtype("dtype").value())};
 }
 
 constexpr DecompositionRow kRows[] = {
-    {"quantized_decomposed::convert_element_type.no_fuse", converted},
+    {"quantized_decomposed::convert_element_type.no_fuse", convert},
     {"quantized_decomposed::quantize_per_tensor.*", quantize_per_tensor},
     {"quantized_decomposed::dequantize_per_tensor.*", dequantize_per_tensor},
     {"quantized_decomposed::quantize_per_channel", quantize_per_channel},
