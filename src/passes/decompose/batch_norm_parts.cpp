@@ -121,6 +121,13 @@ std::vector<Tensor> with_backend(Decomposer& d, const Args& a) {
   return results;
 }
 
+std::vector<Tensor> with_backend_backward(Decomposer& d, const Args& a) {
+  return d.call("aten::native_batch_norm_backward",
+                {a.tensor("grad_output"), a.tensor("input"), a.optional_tensor("weight"), a.optional_tensor("running_mean"),
+                 a.optional_tensor("running_var"), a.optional_tensor("save_mean"), a.optional_tensor("save_var_transform"),
+                 a.flag("train"), a.number("eps"), a.raw("output_mask")});
+}
+
 constexpr DecompositionRow kRows[] = {
     {"aten::batch_norm_stats", stats},
     {"aten::batch_norm_update_stats", update_stats},
@@ -129,6 +136,7 @@ constexpr DecompositionRow kRows[] = {
     {"aten::batch_norm_gather_stats_with_counts", gather_stats_with_counts},
     {"aten::cudnn_batch_norm", cudnn},
     {"aten::_batch_norm_impl_index", with_backend},
+    {"aten::_batch_norm_impl_index_backward", with_backend_backward},
 };
 
 }  // namespace

@@ -266,6 +266,37 @@ std::vector<Tensor> spread(Decomposer& d, const Args& a) {
   return {sum};
 }
 
+// The product of the elements along a dim of known size, by halves.
+Complex product_along(Complex x, int64_t dim) {
+  Builder& b = x.re.builder();
+  auto run = [&](int64_t start, int64_t count) { return Complex{b.slice(x.re, dim, start, count), b.slice(x.im, dim, start, count)}; };
+  for (int64_t n = x.re.size(dim).value(); n > 1; n = n - n / 2) {
+    const Complex halves = product(run(0, n / 2), run(n / 2, n / 2));
+    const Complex rest = run(n / 2 * 2, n % 2);
+    x = {b.cat({halves.re, rest.re}, dim), b.cat({halves.im, rest.im}, dim)};
+  }
+  return x;
+}
+
+std::vector<Tensor> product_of_elements(Decomposer& d, const Args& a) {
+  Complex x = parts(a.tensor("self"));
+  const bool has_dim = has_parameter(a, "dim");
+  if (!has_dim) x = {d.b.reshape(x.re, {x.re.numel()}), d.b.reshape(x.im, {x.im.numel()})};
+  if (x.re.rank() == 0) return {a.tensor("self")};
+  const int64_t dim = has_dim ? d.b.wrap_dim(a.constant("dim"), x.re.rank()) : 0;
+  if (!x.re.size(dim).is_const()) {
+    throw Error(ErrorKind::Unsupported, "the product of a symbolic number of complex elements").help("export the model with a fixed size");
+  }
+  if (x.re.size(dim).is_const(0)) {
+    Sizes sizes = x.re.sizes();
+    sizes[static_cast<size_t>(dim)] = 1;
+    x = {d.b.full(sizes, x.re.dtype(), 1.0), d.b.full(sizes, x.re.dtype(), 0.0)};
+  }
+  const Complex result = product_along(x, dim);
+  if (has_dim && a.flag("keepdim")) return {pairs_of(result)};
+  return {pairs_of({d.b.squeeze(result.re, dim), d.b.squeeze(result.im, dim)})};
+}
+
 // [[re, -im], [im, re]], which real matrices multiply and invert as complex ones do.
 Tensor as_real_matrix(Complex x) {
   Builder& b = x.re.builder();
@@ -291,6 +322,16 @@ std::vector<Tensor> solve(Decomposer& d, const Args& a) {
   Tensor solved = d.call1("aten::linalg_solve", {as_real_matrix(A), columns});
   Tensor result = from_first_column(solved, A.re.size(-1), B.re.size(-1))[0];
   return {is_vector ? d.b.squeeze(result, -2) : result};
+}
+
+// With LAPACK's code of success: what cannot be inverted or solved ends the call.
+std::vector<Tensor> inverse_with_info(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor(parameter(a, 0));
+  return {inverse(d, a)[0], d.b.full(Sizes(x.sizes().begin(), x.sizes().end() - 3), DType::I32, sym::Expr(0))};
+}
+std::vector<Tensor> solve_with_factors(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("A");
+  return {solve(d, a)[0], Tensor(), Tensor(), d.b.full(Sizes(x.sizes().begin(), x.sizes().end() - 3), DType::I32, sym::Expr(0))};
 }
 
 // The conjugate of the first argument times the second.
@@ -411,6 +452,10 @@ constexpr DecompositionRow kRows[] = {
     {"aten::linalg_inv", inverse},
     {"aten::inverse", inverse},
     {"aten::linalg_solve", solve},
+    {"aten::linalg_inv_ex", inverse_with_info},
+    {"aten::_linalg_solve_ex", solve_with_factors},
+    {"aten::prod", product_of_elements},
+    {"aten::prod.dim_int", product_of_elements},
     {"aten::vdot", conjugated_dot},
     {"aten::adjoint", conjugate_transposed},
     {"aten::mH", conjugate_transposed},

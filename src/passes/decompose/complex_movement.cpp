@@ -97,6 +97,30 @@ std::vector<Tensor> ones(Decomposer& d, const Args&) {
   return {pairs_of({d.b.full(sizes, pairs.dtype, 1.0), d.b.full(sizes, pairs.dtype, 0.0)})};
 }
 
+// The value may be complex, or real.
+std::vector<Tensor> filled(Decomposer& d, const Args& a) {
+  const TensorType pairs = type_of_pairs(d.recorded.at(0));
+  const Sizes sizes(pairs.sizes.begin(), pairs.sizes.end() - 1);
+  const bool is_one_number = a.schema().name.starts_with("aten::scalar_tensor");
+  const Complex value = complex_argument(d, a, is_one_number ? "s" : "fill_value", pairs.dtype);
+  return {pairs_of({d.b.expand(value.re, sizes), d.b.expand(value.im, sizes)})};
+}
+
+std::vector<Tensor> filled_in_place(Decomposer& d, const Args& a) {
+  Tensor self = a.tensor("self");
+  const Sizes sizes(self.sizes().begin(), self.sizes().end() - 1);
+  const Complex value = complex_argument(d, a, "value", self.dtype());
+  return {pairs_of({d.b.expand(value.re, sizes), d.b.expand(value.im, sizes)})};
+}
+
+std::vector<Tensor> masked_fill(Decomposer& d, const Args& a) {
+  const Complex x = parts(a.tensor("self")), value = complex_argument(d, a, "value", x.re.dtype());
+  Tensor mask = a.tensor("mask");
+  const Sizes sizes = d.b.broadcast(mask.sizes(), x.re.sizes());
+  auto chosen = [&](Tensor filling, Tensor part) { return d.b.expand(d.b.where(mask, filling, part), sizes); };
+  return {pairs_of({chosen(value.re, x.re), chosen(value.im, x.im)})};
+}
+
 // To a complex dtype from any, or to a real one, which the imaginary part does not reach.
 std::vector<Tensor> convert(Decomposer& d, const Args& a) {
   const DType to = d.recorded.at(0).dtype;
@@ -110,6 +134,12 @@ constexpr DecompositionRow kRows[] = {
     {"aten::_assert_tensor_metadata", nothing},
     {"aten::sym_size.*", nothing},
     {"aten::sym_numel", nothing},
+    {"aten::full", filled},
+    {"aten::full_like", filled},
+    {"aten::new_full", filled},
+    {"aten::scalar_tensor", filled},
+    {"aten::fill.*", filled_in_place},
+    {"aten::masked_fill.*", masked_fill},
     {"aten::ones", ones},
     {"aten::ones_like", ones},
     {"aten::new_ones", ones},
@@ -157,7 +187,6 @@ constexpr DecompositionRow kRows[] = {
     {"aten::concatenate", by_part},
     {"aten::constant_pad_nd", by_part},
     {"aten::copy", by_part},
-    {"aten::fill.Scalar", by_part},
     {"aten::zero", by_part},
     {"aten::cumsum", by_part},
     {"aten::diag", by_part},
@@ -171,8 +200,6 @@ constexpr DecompositionRow kRows[] = {
     {"aten::flip", by_part},
     {"aten::fliplr", by_part},
     {"aten::flipud", by_part},
-    {"aten::full", by_part},
-    {"aten::full_like", by_part},
     {"aten::gather", by_part},
     {"aten::hstack", by_part},
     {"aten::index.Tensor", by_part},
@@ -181,7 +208,6 @@ constexpr DecompositionRow kRows[] = {
     {"aten::index_put", by_part},
     {"aten::index_select", by_part},
     {"aten::mT", matrix_transpose},
-    {"aten::masked_fill.Scalar", by_part},
     {"aten::mean", by_part},
     {"aten::mean.dim", by_part},
     {"aten::moveaxis.int", by_part},
@@ -190,7 +216,6 @@ constexpr DecompositionRow kRows[] = {
     {"aten::movedim.intlist", by_part},
     {"aten::neg", by_part},
     {"aten::new_empty", by_part},
-    {"aten::new_full", by_part},
     {"aten::new_zeros", by_part},
     {"aten::pad", by_part},
     {"aten::reflection_pad1d", by_part},

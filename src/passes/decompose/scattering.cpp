@@ -312,6 +312,7 @@ constexpr DecompositionRow kRows[] = {
     {"aten::index_put", index_put},
     {"aten::index_put.hacked_twin", index_put},
     {"aten::_index_put_impl", index_put},
+    {"aten::_index_put_impl_.hacked_twin", index_put},
     {"aten::_unsafe_index_put", index_put},
     {"aten::_unsafe_index_put.hacked_twin", index_put},
     {"aten::_unsafe_masked_index_put_accumulate", masked_index_put_accumulate},
