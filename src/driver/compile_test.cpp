@@ -161,7 +161,9 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Reductions, testing::Values("f32", "f64", "bf16
 
 TEST(Reductions, KeepNanAndInfinity) {
   expect_as_evaluated(R"(
-graph(x: f32[37], xs: f32[3, 12], xt: f32[12, 5]) {
+graph(x: f32[37], xs: f32[3, 12], xt: f32[12, 5], xl: f32[4, 1000]) {
+  j = reduce.min(xl, dims=[1])
+  k = reduce.max(xl, dims=[1])
   a = reduce.min(x, dims=[0])
   b = reduce.max(x, dims=[0])
   c = reduce.sum(x, dims=[0])
@@ -171,7 +173,7 @@ graph(x: f32[37], xs: f32[3, 12], xt: f32[12, 5]) {
   g = reduce.argmax(xs, dims=[1])
   h = reduce.max(xt, dims=[0])
   i = reduce.argmin(xt, dims=[0])
-  return a, b, c, d, e, f, g, h, i
+  return a, b, c, d, e, f, g, h, i, j, k
 })");
 }
 
@@ -437,6 +439,39 @@ graph(%"int64_t": f32[40], %"a\"b */ \\": f32[40], %"W": f32[40], %"i1": f32[40]
   e = add(d, x_v1)
   return e, sum0
 })"},
+    {"runs_of_memory",
+     R"(
+sym s0 in [1, 4096]
+graph(y: f32[3, s0], z: i64[2, s0], w: bf16[s0], m: bool[s0]) {
+  a: f32[3, s0] = aten::flip(y, [1])
+  b: i64[2, s0] = aten::flip(z, [0, 1])
+  c: bf16[s0] = aten::flip(w, [0])
+  d: bool[s0] = aten::flip(m, [0])
+  e: f32[3, s0] = aten::roll(y, [5], [1])
+  f: i64[2, 3*s0] = aten::repeat(z, [1, 3])
+  g: f32[3, 2*s0] = aten::cat([y, a], 1)
+  h: f32[3, s0 + 9] = aten::constant_pad_nd(y, [4, 5], 2)
+  k: f32[9, s0] = aten::repeat(y, [3, 1])
+  return a, b, c, d, e, f, g, h, k
+})",
+     {{{"s0", 1}}, {{"s0", 15}}, {{"s0", 16}}, {{"s0", 33}}, {{"s0", 1000}}}},
+    {"scatters_side_by_side",
+     R"(
+sym s0 in [0, 4096]
+graph(x: f32[s0, 6], y: f32[s0, 6], ir: i64[6], iz: i64[s0], big: f32[40, 30], part: f32[20, 30], irows: i64[20], cube: f32[4, 20, 30],
+      cubes: f32[4, 7, 30], ilines: i64[7]) {
+  a: f32[s0, 6] = aten::index_add(x, 1, ir, y)
+  b: f32[s0, 6] = aten::index_copy(x, 1, ir, y)
+  c: f32[40, 30] = aten::index_add(big, 0, irows, part)
+  d: f32[4, 20, 30] = aten::index_reduce(cube, 1, ilines, cubes, "amax")
+  o: i64[s0, 1] = aten::unsqueeze(iz, 1)
+  e: f32[s0, 6] = aten::scatter_add(x, 1, o, y)
+  p: i64[20, 1] = aten::unsqueeze(irows, 1)
+  q: i64[20, 30] = aten::expand(p, [20, 30])
+  f: f32[40, 30] = aten::scatter_reduce.two(big, 0, q, part, "prod")
+  return a, b, c, d, e, f
+})",
+     {{{"s0", 0}}, {{"s0", 1}}, {{"s0", 17}}, {{"s0", 4000}}}},
     {"scalars", R"(
 graph(y: f32[], z: i64[]) {
   a = exp(y)

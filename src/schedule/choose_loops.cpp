@@ -4,6 +4,7 @@
 // are merged: [b, s, h] with all operands contiguous becomes a single loop.
 #include <algorithm>
 
+#include "lower/cost.h"
 #include "schedule/group.h"
 #include "support/match.h"
 
@@ -165,6 +166,24 @@ void move_to_back(std::vector<sym::Expr>& axes, sym::Expr axis) {
   axes.push_back(axis);
 }
 
+// Reductions of little work an element wait for their accumulator: they get several.
+void choose_turns(const loop::ExprTable& exprs, Kernel& kernel) {
+  constexpr int kTurns = 4;
+  constexpr int64_t kLongRow = 256;
+  constexpr int kLittleWork = 8;
+  if (hint(kernel.inner.back()) < kLongRow) return;
+  for (Stage& stage : kernel.stages) {
+    int work = 0;
+    size_t accumulators = 0;
+    for (const Statement& statement : stage.statements) {
+      const ExprCost cost = cost_of(exprs, match(statement, [](const auto& s) { return s.value; }));
+      work += cost.arithmetic + cost.loads + (cost.transcendental > 0 ? kLittleWork : 0);
+      accumulators += std::holds_alternative<Accumulate>(statement) ? 1 : 0;
+    }
+    if (stage.inner && accumulators > 0 && accumulators <= 2 && work <= kLittleWork) stage.turns = kTurns;
+  }
+}
+
 }  // namespace
 
 void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
@@ -187,6 +206,7 @@ void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
   if (inner && (!outer || inner->first >= outer->first)) {
     kernel.vector = VectorAlong::Inner;
     move_to_back(kernel.inner, inner->second);
+    choose_turns(program.exprs, kernel);
   } else if (outer) {
     kernel.vector = VectorAlong::Outer;
     move_to_back(kernel.outer, outer->second);

@@ -183,6 +183,35 @@ TEST_P(Fusion, GivesTheseSteps) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Fusion, testing::ValuesIn(kCases), [](const auto& row) { return row.param.name; });
 
+TEST(Scatter, RunsInParallelAlongAnAxisThatIsAnIndexItself) {
+  const Scheduled result = scheduled(R"(
+graph(x: f32[64, 32], k: i64[64, 32], rows: i64[64], y: f32[64, 32], one: i64[32]) {
+  a: f32[64, 32] = aten::scatter_add(x, 1, k, y)
+  b: f32[64, 32] = aten::index_add(x, 0, rows, y)
+  v: f32[32] = aten::sum.dim_IntList(x, [0])
+  c: f32[32] = aten::index_add(v, 0, one, v)
+  return a, b, c
+})");
+  std::string text;
+  for (const Step& step : result.schedule.steps) {
+    const auto* scatter = std::get_if<ScatterKernel>(&step);
+    if (scatter == nullptr) continue;
+    text += scatter->independent ? fmt::format("dim {}\n", scatter->independent->dim) : "none\n";
+  }
+  EXPECT_EQ(text, "dim 0\ndim 1\nnone\n");
+}
+
+TEST(Turns, AreForLongRowsOfLittleWork) {
+  auto turns = [](std::string_view text) {
+    const Scheduled result = scheduled(text);
+    return std::get<Kernel>(result.schedule.steps.at(0)).stages.at(0).turns;
+  };
+  EXPECT_EQ(turns("graph(x: f32[64, 1000]) { y: f32[64] = aten::amax(x, [1]) return y }"), 4);
+  EXPECT_EQ(turns("graph(x: f32[64, 100]) { y: f32[64] = aten::amax(x, [1]) return y }"), 1);
+  EXPECT_EQ(turns("graph(x: f32[64, 1000]) { e: f32[64, 1000] = aten::exp(x) y: f32[64] = aten::amax(e, [1]) return y }"), 1);
+  EXPECT_EQ(turns("graph(x: f32[1000, 64]) { y: f32[64] = aten::amax(x, [0]) return y }"), 1);
+}
+
 TEST(Lifetimes, SpanFromTheWriterToTheLastReader) {
   const Scheduled result = scheduled(R"(
 graph(x: f32[64, 64]) {

@@ -37,6 +37,22 @@ sym::Expr with_positions(loop::LoopProgram& program, sym::Expr index, loop::Expr
   return replaced.empty() ? index : sym::substitute(index, replaced);
 }
 
+// The outermost of the axes that are an index as they are, unless it is short and another one longer.
+std::optional<ScatterKernel::Independent> independent_axis(const loop::ScatterLoop& scatter) {
+  constexpr int64_t kShort = 16;
+  std::optional<ScatterKernel::Independent> best;
+  int64_t best_hint = 0;
+  for (sym::Expr axis : scatter.axes) {
+    if (axis.is_const() || best_hint >= kShort) continue;
+    const auto found = std::find(scatter.index.begin(), scatter.index.end(), axis);
+    const int64_t hint = sym::evaluate_hint(*axis.node()->extent);
+    if (found == scatter.index.end() || hint <= best_hint) continue;
+    best = {axis, static_cast<size_t>(found - scatter.index.begin())};
+    best_hint = hint;
+  }
+  return best;
+}
+
 Step single_step(loop::LoopProgram& program, size_t c) {
   const std::vector<BufferId> read = loop::reads(program, program.computations[c]);
   loop::Computation& computation = program.computations[c];
@@ -58,8 +74,9 @@ Step single_step(loop::LoopProgram& program, size_t c) {
   if (const auto* scatter = std::get_if<loop::ScatterLoop>(&computation.work)) {
     const BufferId out = computation.outputs[0];
     const sym::Expr position = with_positions(program, position_of(program.buffer(out), scatter->index), memo);
-    ScatterKernel kernel{computation.name, scatter->base, out, {}, position, scatter->mode,
-                         with_positions(program, scatter->value, memo), read, computation.provenance};
+    ScatterKernel kernel{.name = computation.name, .base = scatter->base, .out = out, .axes = {}, .position = position,
+                         .independent = independent_axis(*scatter), .mode = scatter->mode,
+                         .value = with_positions(program, scatter->value, memo), .reads = read, .provenance = computation.provenance};
     for (sym::Expr axis : scatter->axes) {
       if (!axis.is_const()) kernel.axes.push_back(axis);
     }
@@ -236,7 +253,10 @@ std::string to_string(const Schedule& schedule) {
     match(
         step, [&](const Kernel& s) { print_kernel(s, "kernel"); },
         [&](const ScanKernel& s) { text += fmt::format("scan {} {}\n", s.name, toroid::to_string(s.op)); },
-        [&](const ScatterKernel& s) { text += fmt::format("scatter {} {}\n", s.name, toroid::to_string(s.mode)); },
+        [&](const ScatterKernel& s) {
+          text += fmt::format("scatter {} {}", s.name, toroid::to_string(s.mode));
+          text += s.independent ? fmt::format(" (parallel along {})\n", sym::to_string(s.independent->axis)) : "\n";
+        },
         [&](const CallStep& s) { text += fmt::format("call {} {}\n", s.name, toroid::to_string(s.call.op)); },
         [&](const BindStep& s) { text += fmt::format("bind {} := {}\n", sym::to_string(s.expr), program.buffer(s.value).name); });
   }

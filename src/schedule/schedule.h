@@ -44,6 +44,9 @@ using Statement = std::variant<Accumulate, Store, Keep>;
 struct Stage {
   bool inner = false;          // runs over the kernel's inner axes; else once a row
   std::vector<Statement> statements;
+  // Neighbouring vectors go to this many accumulators in turn, which are combined at the end: a step need not wait for the one before.
+  // More than 1 only with VectorAlong::Inner.
+  int turns = 1;
 };
 
 struct Accumulator {
@@ -87,11 +90,17 @@ struct ScanKernel {                       // one running value a row: rows in pa
   std::vector<ProvenanceId> provenance;
 };
 
-struct ScatterKernel {                    // copies `base` to `out`, then runs in order
+struct ScatterKernel {                    // copies `base` to `out`, then runs in order, or each range of an independent axis does
   std::string name;
   BufferId base, out;
   std::vector<sym::Expr> axes;
   sym::Expr position;                     // in out
+  // An axis that is itself the index of a dim of `out`: its elements never meet, so ranges of it run in parallel.
+  struct Independent {
+    sym::Expr axis;
+    size_t dim;
+  };
+  std::optional<Independent> independent;
   ScatterMode mode;
   ExprId value;
   std::vector<BufferId> reads;

@@ -234,8 +234,11 @@ OperandText BodyPrinter::load(const loop::Load& op, DType dtype) {
     if (mask.empty()) return {fmt::format("load(lanes, {})", pointer(op.buffer, position)), true};
     return {fmt::format("load_where(lanes, {}, {})", mask, pointer(op.buffer, position)), true};
   }
+  if (mask.empty() && linear && linear->coefficient.is_const(-1) && !varies(linear->rest)) {
+    return {fmt::format("load_backward(lanes, {})", pointer(op.buffer, position)), true};
+  }
   const std::string at = fmt::format("[&](int l) {{ return {} + {}; }}", name, lane_index(position));
-  if (mask.empty()) return {fmt::format("gather(lanes, {})", at), true};
+  if (mask.empty()) return {fmt::format("{}(lanes, {})", in_runs(position) ? "gather_runs" : "gather", at), true};
   return {fmt::format("gather(lanes, {}, {})", mask, at), true};
 }
 
@@ -249,9 +252,57 @@ OperandText BodyPrinter::number(sym::Expr e) {
   return {fmt::format("index_of<W>([&](int l) {{ return {}; }})", lane_index(e)), true};
 }
 
+std::optional<std::string> BodyPrinter::lane_range(sym::Expr e) {
+  if (!varies(e)) return fmt::format("splat_mask<W>({})", index(e));
+  if (e.kind() == sym::Kind::And || e.kind() == sym::Kind::Or) {
+    std::string text;
+    for (sym::Expr part : e.operands()) {
+      const auto range = lane_range(part);
+      if (!range) return std::nullopt;
+      text += (text.empty() ? "" : e.kind() == sym::Kind::And ? " & " : " | ") + *range;
+    }
+    return "(" + text + ")";
+  }
+  if (e.kind() != sym::Kind::Lt && e.kind() != sym::Kind::Le) return std::nullopt;
+  // a <= b where b - a >= 0, which falls or rises by one from lane to lane.
+  const sym::Expr distance = e.operands()[1] - e.operands()[0] - (e.kind() == sym::Kind::Lt ? 1 : 0);
+  const auto linear = sym::linear_in(distance, *vector_axis_);
+  if (!linear || varies(linear->rest)) return std::nullopt;
+  if (linear->coefficient.is_const(-1)) return fmt::format("lanes_to<W>({})", index(distance));
+  if (linear->coefficient.is_const(1)) return fmt::format("~lanes_to<W>({})", index(-1 - distance));
+  return std::nullopt;
+}
+
+// a * (e // m) + e mod m, where e grows by one from lane to lane.
+bool BodyPrinter::in_runs(sym::Expr position) {
+  std::optional<sym::Expr> remainder;
+  std::optional<sym::Expr> quotient;
+  const bool is_sum = position.kind() == sym::Kind::Add;
+  const sym::Expr alone[] = {position};
+  for (sym::Expr term : is_sum ? position.operands() : std::span<const sym::Expr>(alone)) {
+    if (!varies(term)) continue;
+    if (term.kind() == sym::Kind::Mod && !remainder) {
+      remainder = term;
+      continue;
+    }
+    if (quotient) return false;
+    for (sym::Expr factor : term.kind() == sym::Kind::Mul ? term.operands() : std::span<const sym::Expr>(&term, 1)) {
+      if (!varies(factor)) continue;
+      if (quotient || factor.kind() != sym::Kind::FloorDiv) return false;
+      quotient = factor;
+    }
+  }
+  if (!remainder) return false;
+  const auto parts = remainder->operands();
+  const auto linear = sym::linear_in(parts[0], *vector_axis_);
+  if (!linear || !linear->coefficient.is_const(1) || varies(linear->rest) || varies(parts[1])) return false;
+  return !quotient || (quotient->operands()[0] == parts[0] && quotient->operands()[1] == parts[1]);
+}
+
 OperandText BodyPrinter::condition(sym::Expr e) {
   prepare_index(e);
   if (!varies(e)) return {fmt::format("bool({})", index(e)), false};
+  if (const auto range = lane_range(e)) return {*range, true};
   return {fmt::format("mask_of<W>([&](int l) {{ return {}; }})", lane_index(e)), true};
 }
 

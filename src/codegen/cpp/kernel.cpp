@@ -399,7 +399,7 @@ class NestPrinter : Printer {
     std::vector<std::string> after;
     for (const Statement& statement : stage.statements) {
       match(
-          statement, [&](const Accumulate& s) { print_accumulate(s, vector_loop, before, after); },
+          statement, [&](const Accumulate& s) { print_accumulate(s, vector_loop, stage.turns, before, after); },
           [&](const Store& s) { print_store(s); }, [&](const Keep& s) { print_keep(s); });
     }
 
@@ -420,7 +420,12 @@ class NestPrinter : Printer {
       const std::string v = vector_name();
       const std::string begin = along_outer() ? "first" : "0";
       const std::string end = along_outer() ? "last" : print_index(exprs_, extent(*vector_axis()));
-      out.push_back(fmt::format("{}for_lanes<W>({}, {}, [&](auto lanes, int64_t {}) INLINE_BODY {{", indent, begin, end, v));
+      if (stage.turns > 1) {
+        out.push_back(fmt::format("{}for_lanes_in_turn<W, {}>({}, {}, [&](auto lanes, int64_t {}, int turn) INLINE_BODY {{", indent,
+                                  stage.turns, begin, end, v));
+      } else {
+        out.push_back(fmt::format("{}for_lanes<W>({}, {}, [&](auto lanes, int64_t {}) INLINE_BODY {{", indent, begin, end, v));
+      }
       for (const std::string& line : body_.take_level(innermost)) out.push_back(indent + "  " + line);
       out.push_back(indent + "});");
     }
@@ -431,7 +436,8 @@ class NestPrinter : Printer {
     out.insert(out.end(), after.begin(), after.end());
   }
 
-  void print_accumulate(const Accumulate& s, bool vector_loop, std::vector<std::string>& before, std::vector<std::string>& after) {
+  void print_accumulate(const Accumulate& s, bool vector_loop, int turns, std::vector<std::string>& before,
+                        std::vector<std::string>& after) {
     const size_t i = static_cast<size_t>(s.accumulator);
     const ReduceOp op = kernel_.accumulators[i].op;
     const DType dtype = accumulator_dtype(i);
@@ -460,15 +466,24 @@ class NestPrinter : Printer {
                                         combine_text(op, dtype, {old, true, true}, value)));
       return;
     }
-    before.push_back(fmt::format("{} {} = {};", lane_type(dtype), acc, splat_identity(i)));
-    const std::string combined = combine_text(op, dtype, {acc, true, true}, value);
+    std::string at = acc;
+    if (turns > 1) {
+      before.push_back(fmt::format("{} {}s[{}];", lane_type(dtype), acc, turns));
+      before.push_back(fmt::format("for (auto& each : {}s) each = {};", acc, splat_identity(i)));
+      after.push_back(fmt::format("const auto {0} = fold_turns({0}s, [](auto a, auto b) INLINE_BODY {{ return {1}; }});", acc,
+                                  combine_text(op, dtype, {"a", true, true}, {"b", true, true})));
+      at = acc + "s[turn]";
+    } else {
+      before.push_back(fmt::format("{} {} = {};", lane_type(dtype), acc, splat_identity(i)));
+    }
+    const std::string combined = combine_text(op, dtype, {at, true, true}, value);
     if (dtype == DType::Bool) {
-      const std::string kept = fmt::format("((active(lanes) & ({0})) | (~active(lanes) & {1}))", combined, acc);
-      body_.line(innermost, fmt::format("{} = {};", acc, kept));
+      const std::string kept = fmt::format("((active(lanes) & ({0})) | (~active(lanes) & {1}))", combined, at);
+      body_.line(innermost, fmt::format("{} = {};", at, kept));
       after.push_back(fmt::format("const bool result{} = {}({});", i, op == ReduceOp::Any ? "any_lane" : "all_lanes", acc));
       return;
     }
-    body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", acc, combined, acc));
+    body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", at, combined, at));
     const std::string_view type = register_type(dtype);
     after.push_back(fmt::format("const {0} result{1} = fold({2}, []({0} a, {0} b) {{ return {0}({3}); }});", type, i, acc,
                                 combine_text(op, dtype, {"a", false, true}, {"b", false, true})));
@@ -640,18 +655,27 @@ class ScatterPrinter : Printer {
     source_.uses_runtime = body.uses_runtime();
     source_.tasks = 1;
     source_.work_per_task = 1;
+    if (kernel.independent) {
+      source_.tasks = sym::max(1, extent(kernel.independent->axis));
+      for (sym::Expr axis : kernel.axes) {
+        if (axis != kernel.independent->axis) source_.work_per_task = source_.work_per_task * extent(axis);
+      }
+    }
 
     header(kernel.provenance);
     std::optional<TextBuffer::Scope> function(text_.block(signature()));
-    text_.write("(void)begin, (void)end;");
-    text_.write(fmt::format("__builtin_memcpy({}, {}, ({}) * sizeof({}));", identifier(out.name),
-                           identifier(program_.buffer(kernel.base).name), print_index(exprs_, sym::product(out.sizes)),
-                           storage_type(out.dtype)));
+    print_copy(kernel, out);
     std::vector<std::string> lines = body.take_level(0);
     std::string indent;
     for (size_t d = 0; d < kernel.axes.size(); ++d) {
       const std::string name = identifier(kernel.axes[d].node()->name);
-      lines.push_back(fmt::format("{}for (int64_t {} = 0; {} < {}; ++{}) {{", indent, name, name, print_index(exprs_, extent(kernel.axes[d])), name));
+      std::string first = "0";
+      std::string last = print_index(exprs_, extent(kernel.axes[d]));
+      if (kernel.independent && kernel.independent->axis == kernel.axes[d]) {
+        first = "begin";
+        last = sym::known_lt(0, extent(kernel.axes[d])) ? "end" : fmt::format("min64(end, {})", last);
+      }
+      lines.push_back(fmt::format("{}for (int64_t {} = {}; {} < {}; ++{}) {{", indent, name, first, name, last, name));
       indent += "  ";
       for (const std::string& line : body.take_level(d + 1)) lines.push_back(indent + line);
     }
@@ -663,6 +687,28 @@ class ScatterPrinter : Printer {
     function.reset();
     source_.text = text_.finish().text;
     return std::move(source_);
+  }
+
+ private:
+  // out = base: all of it, or the part that the tasks [begin, end) write to. The last one also copies what no task writes to.
+  void print_copy(const schedule::ScatterKernel& kernel, const loop::Buffer& out) {
+    const std::string to = identifier(out.name);
+    const std::string from = identifier(program_.buffer(kernel.base).name);
+    const std::string_view type = storage_type(out.dtype);
+    if (!kernel.independent) {
+      text_.write("(void)begin, (void)end;");
+      text_.write(fmt::format("__builtin_memcpy({}, {}, ({}) * sizeof({}));", to, from, print_index(exprs_, sym::product(out.sizes)), type));
+      return;
+    }
+    const std::span<const sym::Expr> sizes(out.sizes);
+    const size_t dim = kernel.independent->dim;
+    const std::string length = print_index(exprs_, sizes[dim]);
+    const std::string row = print_index(exprs_, sym::product(sizes.subspan(dim + 1)));
+    text_.write(fmt::format("const int64_t copy_end = end == {} ? {} : end;", print_index(exprs_, source_.tasks), length));
+    text_.write(fmt::format("for (int64_t part = 0; part < {}; ++part) {{", print_index(exprs_, sym::product(sizes.first(dim)))));
+    text_.write(fmt::format("  const int64_t at = (part * ({}) + begin) * ({});", length, row));
+    text_.write(fmt::format("  __builtin_memcpy({} + at, {} + at, (copy_end - begin) * ({}) * sizeof({}));", to, from, row, type));
+    text_.write("}");
   }
 };
 

@@ -35,6 +35,10 @@ template <int W> struct Part { int64_t count; };
 
 template <class A, class B> struct Same { static constexpr bool value = false; };
 template <class A> struct Same<A, A> { static constexpr bool value = true; };
+template <int Bytes> struct Signed { typedef int64_t type; };
+template <> struct Signed<4> { typedef int32_t type; };
+template <> struct Signed<2> { typedef int16_t type; };
+template <> struct Signed<1> { typedef int8_t type; };
 template <class T> struct Plain { typedef T type; };
 template <class T> struct Plain<T&> { typedef T type; };
 template <class T> struct Plain<T&&> { typedef T type; };
@@ -110,6 +114,12 @@ template <int W> INLINE vec<float, W> widen16(vec<uint16_t, W> bits, const bf16*
   return (vec<float, W>)(__builtin_convertvector(bits, vec<uint32_t, W>) << 16);
 }
 template <int W> INLINE vec<float, W> widen16(vec<uint16_t, W> bits, const f16*) {
+#if !defined(__clang__) && defined(__AVX512F__)  // GCC converts _Float16 a lane at a time
+  if constexpr (W == 16) return __builtin_ia32_vcvtph2ps512_mask((vec<short, 16>)bits, vec<float, 16>{}, (uint16_t)-1, 4);
+#endif
+#if !defined(__clang__) && defined(__F16C__)
+  if constexpr (W == 8) return __builtin_ia32_vcvtph2ps256((vec<short, 8>)bits);
+#endif
 #if defined(__FLT16_MAX__)
   return __builtin_convertvector((vec<_Float16, W>)bits, vec<float, W>);
 #else
@@ -125,6 +135,12 @@ template <int W> INLINE vec<uint16_t, W> narrow16(vec<float, W> x, bf16*) {
   return __builtin_convertvector(rounded, vec<uint16_t, W>);
 }
 template <int W> INLINE vec<uint16_t, W> narrow16(vec<float, W> x, f16*) {
+#if !defined(__clang__) && defined(__AVX512F__)
+  if constexpr (W == 16) return (vec<uint16_t, 16>)__builtin_ia32_vcvtps2ph512_mask(x, 0, vec<short, 16>{}, (uint16_t)-1);
+#endif
+#if !defined(__clang__) && defined(__F16C__)
+  if constexpr (W == 8) return (vec<uint16_t, 8>)__builtin_ia32_vcvtps2ph256(x, 0);
+#endif
 #if defined(__FLT16_MAX__)
   return (vec<uint16_t, W>)__builtin_convertvector(x, vec<_Float16, W>);
 #else
@@ -212,6 +228,35 @@ template <class L, class F> INLINE auto gather(L lanes, mask<width_of<L>> m, F a
     return v;
   }
 }
+// Lanes 0 to `last`.
+template <int W> INLINE mask<W> lanes_to(int64_t last) {
+  return ramp<int32_t, W>() <= (int32_t)(last < 0 ? -1 : last < W ? last : W);
+}
+// The element of lane 0 and those before it.
+template <class L, class T> INLINE auto load_backward(L lanes, const T* p) {
+  constexpr int W = width_of<L>;
+  if constexpr (Same<L, Full<W>>::value) {
+    auto v = load(lanes, p - (W - 1));
+#if defined(__clang__)
+    const auto forward = v;
+    for (int l = 0; l < W; ++l) v[l] = forward[W - 1 - l];
+    return v;
+#else
+    typedef typename Signed<sizeof(v[0])>::type I;
+    return __builtin_shuffle(v, (I)(W - 1) - ramp<I, W>());
+#endif
+  } else {
+    return gather(lanes, [&](int l) { return p - l; });
+  }
+}
+// Elements that follow each other but for jumps, all in one direction.
+template <class L, class F> INLINE auto gather_runs(L lanes, F at) {
+  constexpr int W = width_of<L>;
+  if constexpr (Same<L, Full<W>>::value) {
+    if (at(W - 1) == at(0) + (W - 1)) return load(lanes, at(0));
+  }
+  return gather(lanes, at);
+}
 // W elements in a row, of which only those inside `m` are read.
 template <class L, class T> INLINE auto load_where(L lanes, mask<width_of<L>> m, const T* p) {
 #if defined(__AVX512DQ__)
@@ -298,6 +343,22 @@ template <int W, class F> INLINE void for_lanes(int64_t begin, int64_t end, F bo
   int64_t i = begin;
   for (; i + W <= end; i += W) body(Full<W>{}, i);
   if (i < end) body(Part<W>{end - i}, i);
+}
+
+// The same, with the turn, 0 to Turns - 1, in which each vector comes.
+template <int W, int Turns, class F> INLINE void for_lanes_in_turn(int64_t begin, int64_t end, F body) {
+  int64_t i = begin;
+  for (; i + Turns * W <= end; i += Turns * W) {
+#pragma GCC unroll 8
+    for (int turn = 0; turn < Turns; ++turn) body(Full<W>{}, i + turn * W, turn);
+  }
+  for (; i + W <= end; i += W) body(Full<W>{}, i, 0);
+  if (i < end) body(Part<W>{end - i}, i, 0);
+}
+template <class V, int Turns, class F> INLINE V fold_turns(V (&turns)[Turns], F f) {
+#pragma GCC unroll 8
+  for (int n = Turns / 2; n > 0; n /= 2) for (int i = 0; i < n; ++i) turns[i] = f(turns[i], turns[i + n]);
+  return turns[0];
 }
 
 // ---- a lane at a time ----
@@ -474,6 +535,7 @@ INLINE float op_exp_libmvec(float x) { return op_exp(x); }
 INLINE double op_exp_libmvec(double x) { return op_exp(x); }
 
 template <class V> INLINE V op_floor_v(V x);
+template <class V> INLINE V op_trunc_v(V x);
 template <class V> INLINE V op_sqrt_v(V x);
 template <class V> INLINE V op_abs_v(V x);
 // exp(x) = 2^n * e^r with n = round(x / ln 2), |r| <= ln 2 / 2 (Cody and Waite's two-part ln 2); e^r by its Taylor series to r^7, whose
@@ -510,6 +572,42 @@ template <class V> INLINE V op_copysign_v(V x, V sign) {
     return lanewise(x, sign, [](auto a, auto b) { return op_copysign(a, b); });
   }
 }
+// combine(quotient, b, rest) of integers, rounded toward zero: by floating-point division, which is exact as long as both are whole numbers
+// of fewer than 52 bits (a float's division as long as they have 16). Others go a lane at a time.
+template <class V, class F, class G> INLINE V divided(V a, V b, F combine, G one) {
+  constexpr int W = lanes_of<V>;
+  typedef elem<V> T;
+  if constexpr (sizeof(T) == 8) {
+    const auto limit = (int64_t)1 << 51;
+    const vec<int64_t, W> x = (vec<int64_t, W>)a, y = (vec<int64_t, W>)b;
+    if (any_lane((x >= limit) | (x <= -limit) | (y >= limit) | (y <= -limit))) return lanewise(a, b, one);
+  }
+  if constexpr (sizeof(T) <= 2) {
+    const vec<int32_t, W> x = __builtin_convertvector(a, vec<int32_t, W>), y = __builtin_convertvector(b, vec<int32_t, W>);
+    const auto quotient = __builtin_convertvector(x, vec<float, W>) / __builtin_convertvector(y, vec<float, W>);
+    const vec<int32_t, W> q = __builtin_convertvector(quotient, vec<int32_t, W>);
+    return combine(__builtin_convertvector(q, V), b, __builtin_convertvector(x - q * y, V));
+  } else {
+    constexpr int H = W > kLanes8 ? kLanes8 : W;  // as many lanes at once as doubles fill a register
+    T x[W], y[W];
+    __builtin_memcpy(x, &a, sizeof a);
+    __builtin_memcpy(y, &b, sizeof b);
+    for (int l = 0; l < W; l += H) {
+      vec<T, H> p, q;
+      __builtin_memcpy(&p, x + l, sizeof p);
+      __builtin_memcpy(&q, y + l, sizeof q);
+      p = __builtin_convertvector(__builtin_convertvector(p, vec<double, H>) / __builtin_convertvector(q, vec<double, H>), vec<T, H>);
+      __builtin_memcpy(x + l, &p, sizeof p);
+    }
+    V quotient;
+    __builtin_memcpy(&quotient, x, sizeof quotient);
+    return combine(quotient, b, a - quotient * b);
+  }
+}
+template <class V> INLINE V op_trunc_div_v(V a, V b) {
+  if constexpr (is_float<V>) return op_trunc_v(a / b);
+  else return divided(a, b, [](V q, V, V) INLINE_BODY { return q; }, [](auto p, auto q) { return op_trunc_div(p, q); });
+}
 // The remainder of a / b with the sign of a, exact: the quotient's whole part takes up to 29 of a double's 53 bits, b the other 24.
 // Infinities, NaN, division by zero and larger quotients go a lane at a time.
 template <class V> INLINE V op_fmod_v(V a, V b) {
@@ -537,12 +635,19 @@ template <class V> INLINE V op_fmod_v(V a, V b) {
       return op_copysign_v(result, a);
     }
   }
-  return lanewise(a, b, [](auto p, auto q) { return op_fmod(p, q); });
+  if constexpr (!is_float<V>) {
+    return divided(a, b, [](V, V, V r) INLINE_BODY { return r; }, [](auto p, auto q) { return op_fmod(p, q); });
+  } else {
+    return lanewise(a, b, [](auto p, auto q) { return op_fmod(p, q); });
+  }
 }
 template <class V> INLINE V op_mod_v(V a, V b) {
   if constexpr (is_f32<V>) {
     const V r = op_fmod_v(a, b);
     return (r != 0) & ((b < 0) != (r < 0)) ? r + b : r;
+  } else if constexpr (!is_float<V>) {
+    return divided(a, b, [](V, V y, V r) INLINE_BODY { return (r != 0) & ((y < 0) != (r < 0)) ? r + y : r; },
+                   [](auto p, auto q) { return op_mod(p, q); });
   } else {
     return lanewise(a, b, [](auto p, auto q) { return op_mod(p, q); });
   }
@@ -556,6 +661,9 @@ template <class V> INLINE V op_floor_div_v(V a, V b) {  // as float_floor_div
     f = q - f > 0.5f ? f + 1 : f;
     f = q == 0 ? op_copysign_v(V{}, a / b) : f;
     return b == 0 ? a / b : f;
+  } else if constexpr (!is_float<V>) {
+    return divided(a, b, [](V q, V y, V r) INLINE_BODY { return (r != 0) & ((y < 0) != (r < 0)) ? q - 1 : q; },
+                   [](auto p, auto q) { return op_floor_div(p, q); });
   } else {
     return lanewise(a, b, [](auto p, auto q) { return op_floor_div(p, q); });
   }
@@ -625,11 +733,20 @@ template <class V> INLINE V op_sign_v(V x) { return __builtin_convertvector((x <
 #define ROUNDING_512(mode)
 #endif
 ROUNDING(floor, 9) ROUNDING(ceil, 10) ROUNDING(trunc, 11) ROUNDING(round, 8)
+// Where b is a number, the instruction for extrema of b and a: it gives a when they are equal and when a is NaN.
+#if defined(__AVX512F__) && !defined(__clang__)
+#define EXTREMUM_512(name) if constexpr (Same<V, vec<float, 16>>::value) \
+  return __builtin_ia32_##name##ps512_mask(b, a, b, __builtin_ia32_cmpps512_mask(b, b, 7, (uint16_t)-1, 4), 4);
+#else
+#define EXTREMUM_512(name)
+#endif
 template <class V> INLINE V op_min_v(V a, V b) {
+  EXTREMUM_512(min)
   if constexpr (is_float<V>) return (a <= b) | (a != a) ? a : b;
   else return a < b ? a : b;
 }
 template <class V> INLINE V op_max_v(V a, V b) {
+  EXTREMUM_512(max)
   if constexpr (is_float<V>) return (a >= b) | (a != a) ? a : b;
   else return a > b ? a : b;
 }

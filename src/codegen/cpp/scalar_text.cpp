@@ -50,8 +50,8 @@ bool has_vector_form(ScalarOp op) {
     case ScalarOp::Log1p: case ScalarOp::Sin: case ScalarOp::Cos: case ScalarOp::Tan: case ScalarOp::Asin:
     case ScalarOp::Acos: case ScalarOp::Atan: case ScalarOp::Sinh: case ScalarOp::Cosh: case ScalarOp::Tanh:
     case ScalarOp::Asinh: case ScalarOp::Acosh: case ScalarOp::Atanh: case ScalarOp::Sigmoid: case ScalarOp::Erf:
-    case ScalarOp::FloorDiv: case ScalarOp::Mod: case ScalarOp::Fmod: case ScalarOp::Nextafter: case ScalarOp::Copysign:
-    case ScalarOp::Pow: case ScalarOp::Atan2: case ScalarOp::Hypot: case ScalarOp::Erfc:
+    case ScalarOp::FloorDiv: case ScalarOp::TruncDiv: case ScalarOp::Mod: case ScalarOp::Fmod: case ScalarOp::Nextafter:
+    case ScalarOp::Copysign: case ScalarOp::Pow: case ScalarOp::Atan2: case ScalarOp::Hypot: case ScalarOp::Erfc:
     case ScalarOp::Min: case ScalarOp::Max: case ScalarOp::PhiloxLow: case ScalarOp::PhiloxHigh:
       return true;
     default: return false;
