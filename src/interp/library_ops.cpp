@@ -2,6 +2,7 @@
 
 #include "interp/linalg/kernels.h"
 #include "interp/random_kernels.h"
+#include "interp/selection.h"
 
 namespace toroid {
 namespace {
@@ -31,6 +32,11 @@ constexpr LibraryOp kLibraryOps[] = {
     {"linalg.ldl_solve", linalg::ldl_solve},
     {"linalg.matrix_exp", linalg::matrix_exp},
     {"linalg.lstsq", linalg::lstsq},
+    {"order.topk", selection::topk},
+    {"order.kth", selection::kth},
+    {"order.median", selection::median},
+    {"order.mode", selection::mode},
+    {"order.positions", selection::positions},
     {"random.require", random_kernels::require},
     {"random.poisson", random_kernels::poisson},
     {"random.binomial", random_kernels::binomial},

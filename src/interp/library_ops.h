@@ -39,6 +39,7 @@
 //   linalg.matrix_exp             A [n,n]                                    e^A [n,n]
 //   linalg.lstsq                  A [m,n], B [m,k] (rcond)                   X [n,k], residuals [k] or [0], rank I64 []
 //                                                                            and singular values [min], as gelsd
+//   order.*                       see selection.h
 //   random.*                      see random_kernels.h
 #pragma once
 

@@ -1,17 +1,15 @@
 // Sorting lines of a tensor, values and positions together, equal elements in their order.
 //
-// An element becomes an unsigned key that orders as PyTorch does (NaN above all, both zeros equal), paired with its position. Short
+// An element becomes an unsigned key that orders as PyTorch does (interp/sort_keys.h), paired with its position. Short
 // lines are sorted by comparison, longer ones digit by digit from the lowest (LSD radix sort, bytes as digits), which is stable by
 // itself; a digit that all keys share costs nothing.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <vector>
 
-#include "graph/dtype.h"
+#include "interp/sort_keys.h"
 #include "runtime/library.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -21,16 +19,6 @@ struct Entry {
   Key key;
   Key position;
 };
-
-// Floats given by their bits: the sign bit flipped for positive ones, all bits for negative ones, orders them as integers.
-template <class Bits>
-Bits float_key(Bits bits, Bits infinity) {
-  constexpr Bits kSign = Bits{1} << (sizeof(Bits) * 8 - 1);
-  const Bits magnitude = bits & static_cast<Bits>(~kSign);
-  if (magnitude > infinity) return static_cast<Bits>(~Bits{0});
-  if (magnitude == 0) return kSign;
-  return (bits & kSign) != 0 ? static_cast<Bits>(~bits) : static_cast<Bits>(bits | kSign);
-}
 
 template <class Key>
 void sort_entries(std::vector<Entry<Key>>& entries, std::vector<Entry<Key>>& scratch) {
@@ -113,19 +101,7 @@ void run_sort(const KernelCall& call) {
       sort_lines<uint32_t, T>(call, lines, descending, [&](T v) { return static_cast<uint32_t>(make_key(v)); });
     }
   };
-  switch (static_cast<DType>(x.dtype)) {
-    case DType::Bool:
-    case DType::U8: return sort_as(uint8_t{}, [](uint8_t v) { return uint32_t{v}; });
-    case DType::I8: return sort_as(uint8_t{}, [](uint8_t v) { return uint32_t{v} ^ 0x80u; });
-    case DType::I16: return sort_as(uint16_t{}, [](uint16_t v) { return uint32_t{v} ^ 0x8000u; });
-    case DType::I32: return sort_as(uint32_t{}, [](uint32_t v) { return v ^ 0x80000000u; });
-    case DType::I64: return sort_as(uint64_t{}, [](uint64_t v) { return v ^ (uint64_t{1} << 63); });
-    case DType::F16: return sort_as(uint16_t{}, [](uint16_t v) { return uint32_t{float_key<uint16_t>(v, 0x7c00)}; });
-    case DType::BF16: return sort_as(uint16_t{}, [](uint16_t v) { return uint32_t{float_key<uint16_t>(v, 0x7f80)}; });
-    case DType::F32: return sort_as(uint32_t{}, [](uint32_t v) { return float_key<uint32_t>(v, 0x7f800000u); });
-    case DType::F64: return sort_as(uint64_t{}, [](uint64_t v) { return float_key<uint64_t>(v, 0x7ff0000000000000u); });
-    default: throw Error(ErrorKind::Unsupported, fmt::format("sorting tensors of dtype {} is not supported", to_string(static_cast<DType>(x.dtype))));
-  }
+  with_sort_keys(static_cast<DType>(x.dtype), sort_as);
 }
 
 }  // namespace toroid

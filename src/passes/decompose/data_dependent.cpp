@@ -23,12 +23,7 @@ sym::Expr bind_recorded(Decomposer& d, size_t result, int64_t dim, Tensor value,
 }
 
 Tensor true_positions(Tensor is_true, sym::Expr count) {
-  Builder& b = is_true.builder();
-  Tensor rank = b.scan(ScanOp::Sum, b.cast(is_true, DType::I64), 0)[0] - b.scalar(DType::I64, sym::Expr(1));
-  // One slot too many takes what is not wanted.
-  Tensor slot = b.where(is_true, rank, b.scalar(DType::I64, count));
-  Tensor slots = b.full({count + 1}, DType::I64, sym::Expr(0));
-  return b.slice(b.scatter(slots, b.arange(is_true.numel()), {slot}, ScatterMode::Set), 0, 0, count);
+  return is_true.builder().library("order.positions", {is_true}, {{.dtype = DType::I64, .sizes = {count}}}, {})[0];
 }
 
 namespace {

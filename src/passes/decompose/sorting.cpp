@@ -27,17 +27,30 @@ std::vector<Tensor> msort(Decomposer& d, const Args& a) {
   return along.results({d.b.sort(along.x, 0, false, true).first});
 }
 
+// {values, indices} by a kernel of interp/selection.h, which takes rows along the last dim.
+std::vector<Tensor> selected(std::string kernel, const AlongDim& along, sym::Expr count, std::vector<Scalar> attributes) {
+  Builder& b = along.x.builder();
+  const Tensor rows = b.transpose(along.x, along.dim, -1);
+  Sizes sizes = rows.sizes();
+  sizes.back() = count;
+  std::vector<Tensor> found = b.library(std::move(kernel), {rows}, {{.dtype = rows.dtype(), .sizes = sizes}, {.dtype = DType::I64, .sizes = sizes}},
+                                        std::move(attributes));
+  for (Tensor& x : found) x = b.transpose(x, along.dim, -1);
+  return found;
+}
+
 std::vector<Tensor> topk(Decomposer& d, const Args& a) {
+  constexpr int64_t kFew = 8;  // of so many: worth sorting only them
   const AlongDim along = along_dim(require_real(a.tensor("self")), a.constant("dim"));
-  const auto [values, indices] = d.b.sort(along.x, along.dim, a.flag("largest"), false);
   const sym::Expr k = a.integer("k");
+  if (kFew * sym::evaluate_hint(k) <= sym::evaluate_hint(along.x.size(along.dim))) {
+    return along.results(selected("order.topk", along, k, {Scalar(k), Scalar(a.flag("largest"))}));
+  }
+  const auto [values, indices] = d.b.sort(along.x, along.dim, a.flag("largest"), false);
   return along.results({d.b.slice(values, along.dim, 0, k), d.b.slice(indices, along.dim, 0, k)});
 }
 
 // ---- one element of each row ---------------------------------------------------------------------------------------
-
-// The element of each row at `index`, which has size 1 along the dim.
-Tensor pick(Tensor x, int64_t dim, Tensor index) { return x.builder().gather(x, index_along(index, dim)); }
 
 // {values, indices}, of size 1 along the dim, as the operator's results.
 std::vector<Tensor> one_a_row(const Args& a, const AlongDim& along, std::vector<Tensor> found) {
@@ -47,54 +60,30 @@ std::vector<Tensor> one_a_row(const Args& a, const AlongDim& along, std::vector<
   return along.results(found);
 }
 
-std::vector<Tensor> kthvalue(Decomposer& d, const Args& a) {
+std::vector<Tensor> kthvalue(Decomposer&, const Args& a) {
   const AlongDim along = along_dim(require_real(a.tensor("self")), a.constant("dim"));
-  const auto [values, indices] = d.b.sort(along.x, along.dim, false, true);
-  const sym::Expr place = a.integer("k") - 1;
-  return one_a_row(a, along, {d.b.slice(values, along.dim, place, 1), d.b.slice(indices, along.dim, place, 1)});
+  return one_a_row(a, along, selected("order.kth", along, 1, {Scalar(a.integer("k") - 1)}));
 }
 
 // The lower middle element. A NaN in the row wins, at its first place, unless NaNs are ignored.
-std::vector<Tensor> middle(Tensor x, int64_t dim, bool ignore_nan) {
-  Builder& b = x.builder();
-  const auto [values, indices] = b.sort(x, dim, false, true);
-  if (!is_floating(x.dtype())) {
-    const sym::Expr place = sym::floor_div(x.size(dim) - 1, 2);
-    return {b.slice(values, dim, place, 1), b.slice(indices, dim, place, 1)};
-  }
-  Tensor nans = reduce_keeping(ReduceOp::Sum, b.cast(isnan(x), DType::I64), {dim});
-  Tensor numbers = b.scalar(DType::I64, x.size(dim)) - nans;
-  Tensor place = apply(ScalarOp::FloorDiv, maximum(numbers - b.scalar(DType::I64, sym::Expr(1)), 0), 2);
-  // NaNs sort last, so the first of them follows the numbers.
-  if (!ignore_nan) place = where(nans > 0, numbers, place);
-  return {pick(values, dim, place), pick(indices, dim, place)};
-}
-
 template <bool ignore_nan>
 std::vector<Tensor> median_along(Decomposer&, const Args& a) {
   const AlongDim along = along_dim(require_real(a.tensor("self")), a.constant("dim"));
-  return one_a_row(a, along, middle(along.x, along.dim, ignore_nan));
+  return one_a_row(a, along, selected("order.median", along, 1, {Scalar(ignore_nan)}));
 }
 
 template <bool ignore_nan>
 std::vector<Tensor> median(Decomposer& d, const Args& a) {
   Tensor x = require_real(a.tensor("self"));
   if (x.numel().is_const(0)) return {d.b.full({}, x.dtype(), std::nan(""))};
-  return {d.b.squeeze(middle(d.b.reshape(x, {x.numel()}), 0, ignore_nan)[0], 0)};
+  const AlongDim along = along_dim(d.b.reshape(x, {x.numel()}), 0);
+  return {d.b.squeeze(selected("order.median", along, 1, {Scalar(ignore_nan)})[0], 0)};
 }
 
 // The most frequent element, the smallest of them, at its last place.
-std::vector<Tensor> mode(Decomposer& d, const Args& a) {
-  Builder& b = d.b;
+std::vector<Tensor> mode(Decomposer&, const Args& a) {
   const AlongDim along = along_dim(require_real(a.tensor("self")), a.constant("dim"));
-  const auto [values, indices] = b.sort(along.x, along.dim, false, true);
-  const int64_t other = along.x.rank();  // a copy of the dim, at the end, to compare each element with all
-  Tensor mine = b.unsqueeze(values, other);
-  Tensor theirs = b.transpose(mine, along.dim, other);
-  Tensor counts = b.sum(b.cast(eq(mine, theirs), DType::I64), {other});
-  Tensor first = over_dims(counts, {along.dim}, true).shaped(b.reduce(ReduceOp::ArgMax, counts, {along.dim})[0]);
-  Tensor last = first + pick(counts, along.dim, first) - b.scalar(DType::I64, sym::Expr(1));
-  return one_a_row(a, along, {pick(values, along.dim, first), pick(indices, along.dim, last)});
+  return one_a_row(a, along, selected("order.mode", along, 1, {}));
 }
 
 constexpr DecompositionRow kRows[] = {

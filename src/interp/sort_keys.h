@@ -1,0 +1,41 @@
+// Elements as unsigned keys that order as PyTorch sorts: NaN above all, both zeros equal.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/dtype.h"
+#include "support/error.h"
+
+namespace toroid {
+
+// Floats given by their bits: the sign bit flipped for positive ones, all bits for negative ones, orders them as integers. NaN is the
+// largest key.
+template <class Bits>
+Bits float_key(Bits bits, Bits infinity) {
+  constexpr Bits kSign = Bits{1} << (sizeof(Bits) * 8 - 1);
+  const Bits magnitude = bits & static_cast<Bits>(~kSign);
+  if (magnitude > infinity) return static_cast<Bits>(~Bits{0});
+  if (magnitude == 0) return kSign;
+  return (bits & kSign) != 0 ? static_cast<Bits>(~bits) : static_cast<Bits>(bits | kSign);
+}
+
+// Calls f(T{}, key_of): T holds the bits of an element, key_of(T) is its key, of as many bits, as a uint32_t or uint64_t. Throws
+// Error{Unsupported} for a dtype without an order.
+template <class F>
+void with_sort_keys(DType dtype, F f) {
+  switch (dtype) {
+    case DType::Bool:
+    case DType::U8: return f(uint8_t{}, [](uint8_t v) { return uint32_t{v}; });
+    case DType::I8: return f(uint8_t{}, [](uint8_t v) { return uint32_t{v} ^ 0x80u; });
+    case DType::I16: return f(uint16_t{}, [](uint16_t v) { return uint32_t{v} ^ 0x8000u; });
+    case DType::I32: return f(uint32_t{}, [](uint32_t v) { return v ^ 0x80000000u; });
+    case DType::I64: return f(uint64_t{}, [](uint64_t v) { return v ^ (uint64_t{1} << 63); });
+    case DType::F16: return f(uint16_t{}, [](uint16_t v) { return uint32_t{float_key<uint16_t>(v, 0x7c00)}; });
+    case DType::BF16: return f(uint16_t{}, [](uint16_t v) { return uint32_t{float_key<uint16_t>(v, 0x7f80)}; });
+    case DType::F32: return f(uint32_t{}, [](uint32_t v) { return float_key<uint32_t>(v, 0x7f800000u); });
+    case DType::F64: return f(uint64_t{}, [](uint64_t v) { return float_key<uint64_t>(v, 0x7ff0000000000000u); });
+    default: throw Error(ErrorKind::Unsupported, fmt::format("sorting tensors of dtype {} is not supported", to_string(dtype)));
+  }
+}
+
+}  // namespace toroid
