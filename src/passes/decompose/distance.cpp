@@ -3,6 +3,7 @@
 #include "passes/decompose/formula.h"
 #include "passes/decompose/index_tensors.h"
 #include "passes/decompose/operands.h"
+#include "passes/decompose/over_dims.h"
 #include "passes/decompose/precision.h"
 #include "support/error.h"
 
@@ -40,8 +41,30 @@ Tensor all_distances(Decomposer& d, const Pair& pair, double p) {
   return d.b.cast(norm_of(d, d.b.unsqueeze(pair.x, -2) - d.b.unsqueeze(pair.y, -3), p, {-1}), pair.dtype);
 }
 
+// The same of Euclidean distances by one product: |x - y|^2 = |x|^2 + |y|^2 - 2 x.y, as PyTorch computes them for many rows.
+Tensor distances_by_product(Decomposer& d, const Pair& pair) {
+  Builder& b = d.b;
+  auto before_rows = [](Tensor t) { return Sizes(t.sizes().begin(), t.sizes().end() - 2); };
+  const Sizes leading = b.broadcast(before_rows(pair.x), before_rows(pair.y));
+  auto batched = [&](Tensor t) {
+    Sizes sizes = leading;
+    sizes.insert(sizes.end(), t.sizes().end() - 2, t.sizes().end());
+    return b.expand(t, sizes);
+  };
+  const Tensor x = batched(pair.x), y = batched(pair.y);
+  const Tensor product = b.matmul(x, b.transpose(y, -2, -1));
+  const Tensor squares = b.unsqueeze(b.sum(x * x, {-1}), -1) + b.unsqueeze(b.sum(y * y, {-1}), -2) - product * 2.0;
+  return b.cast(sqrt(maximum(squares, 0)), pair.dtype);
+}
+
 std::vector<Tensor> cdist(Decomposer& d, const Args& a) {
-  return {all_distances(d, pair_of(d, a, "x1", "x2"), a.number("p"))};
+  // PyTorch's compute_mode: 0 a product if there are many rows, 1 always, 2 never.
+  constexpr int64_t kManyRows = 25;
+  const Pair pair = pair_of(d, a, "x1", "x2");
+  const int64_t mode = has_parameter(a, "compute_mode") && a.has("compute_mode") ? a.constant("compute_mode") : 0;
+  const bool many = sym::known_lt(kManyRows, pair.x.size(-2)) || sym::known_lt(kManyRows, pair.y.size(-2));
+  if (a.number("p") == 2 && (mode == 1 || (mode == 0 && many))) return {distances_by_product(d, pair)};
+  return {all_distances(d, pair, a.number("p"))};
 }
 std::vector<Tensor> euclidean_dist(Decomposer& d, const Args& a) {
   return {all_distances(d, pair_of(d, a, "x1", "x2"), 2)};

@@ -48,8 +48,23 @@ Tensor even_edges(Builder& b, Interval within, int64_t count) {
                high - step * b.cast(from_high, dtype));
 }
 
+// How many of `edges` [n] are at most x, less one: the number of x's bin. With `even` edges it is guessed from the ends, and the
+// guess, which rounding may put one bin off, compared with its edges; else it is searched for.
+Tensor bin_of(Tensor x, Tensor edges, bool even) {
+  Builder& b = x.builder();
+  const sym::Expr count = edges.size(0) - 1;
+  auto clamped = [&](Tensor bin) { return minimum(maximum(bin, 0), b.scalar(DType::I64, count - 1)); };
+  const Tensor one = b.scalar(DType::I64, sym::Expr(1));
+  if (!even) return clamped(insertion_points(edges, x, true) - one);
+  const Tensor low = b.select(edges, 0, 0), high = b.select(edges, 0, count);
+  const Tensor is_inside = (x >= low) & (x <= high);
+  const Tensor guess = clamped(b.cast(where(is_inside, (x - low) * number_like(x, count) / (high - low), 0), DType::I64));
+  const Tensor own = b.gather(edges, {guess}), next = b.gather(edges, {guess + one});
+  return clamped(where(x < own, guess - one, where(x >= next, guess + one, guess)));
+}
+
 // points [n, d] and d lists of edges; each point counts as much as `weight` [n] says.
-Tensor histogram_of(Builder& b, Tensor points, const std::vector<Tensor>& edges, Tensor weight, bool density) {
+Tensor histogram_of(Builder& b, Tensor points, const std::vector<Tensor>& edges, bool even, Tensor weight, bool density) {
   Sizes sizes;
   std::vector<Tensor> bins;
   Tensor counts_for = weight;
@@ -58,8 +73,7 @@ Tensor histogram_of(Builder& b, Tensor points, const std::vector<Tensor>& edges,
     sizes.push_back(count);
     Tensor x = b.select(points, 1, static_cast<int64_t>(i));
     Tensor first = b.select(edges[i], 0, 0), last = b.select(edges[i], 0, count);
-    Tensor after = insertion_points(edges[i], x, true) - b.scalar(DType::I64, sym::Expr(1));
-    bins.push_back(minimum(maximum(after, 0), b.scalar(DType::I64, count - 1)));
+    bins.push_back(bin_of(x, edges[i], even));
     counts_for = where((x >= first) & (x <= last), counts_for, 0);
   }
   Tensor histogram = b.scatter(b.full(sizes, weight.dtype(), 0.0), counts_for, bins, ScatterMode::Add);
@@ -104,7 +118,7 @@ std::vector<Tensor> histogram_with(Decomposer& d, const Args& a, Tensor points, 
   }
   Tensor weight = b.full({points.size(0)}, points.dtype(), 1.0);
   if (a.has("weight")) weight = b.reshape(b.cast(a.tensor("weight"), points.dtype()), {points.size(0)});
-  std::vector<Tensor> results = {histogram_of(b, points, edges, weight, a.flag("density"))};
+  std::vector<Tensor> results = {histogram_of(b, points, edges, given.empty(), weight, a.flag("density"))};
   results.insert(results.end(), edges.begin(), edges.end());
   return results;
 }
