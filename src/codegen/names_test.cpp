@@ -32,7 +32,7 @@ TEST(Identifier, IsNeverWhatCppOrTheGeneratedFileUses) {
 
 // What kernels call at file scope: a value of that name would hide it.
 TEST(Identifier, IsNeverANameOfThePrelude) {
-  const std::string prelude(kPrelude);
+  const std::string prelude = std::string(kPrelude) + std::string(kSpecialPrelude);
   std::set<std::string> names;
   for (const char* declaration :
        {R"(\n(template <[^\n]*> )?INLINE [^(=;\n]*\b(\w+)\()", R"(\n(typedef) [^;{\n]*\b(\w+);)",

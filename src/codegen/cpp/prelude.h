@@ -12,5 +12,7 @@ namespace toroid::codegen {
 extern const std::string_view kPrelude;
 // Behind it in files whose kernels draw random numbers.
 extern const std::string_view kRandomPrelude;
+// Behind it in files whose kernels compute special functions of lanes (see special_vector_forms).
+extern const std::string_view kSpecialPrelude;
 
 }  // namespace toroid::codegen

@@ -1,6 +1,8 @@
 #include "codegen/cpp/scalar_text.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "codegen/cpp/names.h"
 #include "support/error.h"
@@ -58,6 +60,16 @@ bool has_vector_form(ScalarOp op) {
   }
 }
 
+constexpr ScalarOp kSpecialVectorForms[] = {
+    ScalarOp::Lgamma, ScalarOp::Digamma, ScalarOp::I0, ScalarOp::I0e, ScalarOp::I1, ScalarOp::I1e, ScalarOp::Ndtri, ScalarOp::BesselJ0,
+    ScalarOp::BesselJ1, ScalarOp::BesselY0, ScalarOp::BesselY1, ScalarOp::ModifiedBesselI0, ScalarOp::ModifiedBesselI1,
+    ScalarOp::ModifiedBesselK0, ScalarOp::ModifiedBesselK1, ScalarOp::ScaledModifiedBesselK0, ScalarOp::ScaledModifiedBesselK1};
+
+// Operators that have a form for vectors of F32, but not of F64.
+bool has_f32_vector_form(ScalarOp op) {
+  return op == ScalarOp::Erfinv || std::find(std::begin(kSpecialVectorForms), std::end(kSpecialVectorForms), op) != std::end(kSpecialVectorForms);
+}
+
 // Bool operands: logic on masks (lanes) or on bools.
 std::string bool_text(ScalarOp op, const std::vector<OperandText>& o, bool lanes) {
   std::vector<std::string> x;
@@ -89,6 +101,8 @@ std::string bool_text(ScalarOp op, const std::vector<OperandText>& o, bool lanes
 
 }  // namespace
 
+std::span<const ScalarOp> special_vector_forms() { return kSpecialVectorForms; }
+
 bool is_special_function(ScalarOp op) {
   if (!infix_sign(op).empty() || has_vector_form(op)) return false;
   switch (op) {
@@ -112,7 +126,7 @@ std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>
     if (!lanes) return fmt::format("{} ? {} : {}", wrapped(o[0]), wrapped(o[1]), wrapped(o[2]));
     return fmt::format("select({}, {}, {})", as_lanes(o[0], DType::Bool), as_lanes(o[1], dtype), as_lanes(o[2], dtype));
   }
-  if (op == ScalarOp::Erfinv && dtype == DType::F32 && lanes) return fmt::format("op_erfinv_v({})", o[0].text);
+  if (lanes && dtype == DType::F32 && has_f32_vector_form(op)) return fmt::format("op_{}_v({})", to_string(op), o[0].text);
   if (is_special_function(op)) {
     const int code = static_cast<int>(op);
     const bool two = o.size() == 2;

@@ -1,6 +1,7 @@
 // Spells scalar operators in C++, for single values and for lanes of a vector.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,7 @@ std::string combine_text(ReduceOp op, DType dtype, const OperandText& accumulato
 std::string identity_text(ReduceOp op, DType dtype);
 // Operators computed by a call into the runtime, in double precision.
 bool is_special_function(ScalarOp op);
+// Those that kSpecialPrelude computes for lanes of F32, as op_NAME_v.
+std::span<const ScalarOp> special_vector_forms();
 
 }  // namespace toroid::codegen

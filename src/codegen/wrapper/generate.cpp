@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/cpp/prelude.h"
+#include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/abi_text.h"
 #include "codegen/wrapper/graph_function.h"
 #include "interp/bind_symbols.h"
@@ -24,12 +25,23 @@ bool draws_random_numbers(const std::vector<ScheduledGraph>& graphs, const std::
   });
 }
 
+bool computes_special_functions(const std::vector<GeneratedKernel>& kernels) {
+  const std::span<const ScalarOp> ops = special_vector_forms();
+  return std::any_of(kernels.begin(), kernels.end(), [&](const GeneratedKernel& kernel) {
+    return std::any_of(ops.begin(), ops.end(),
+                       [&](ScalarOp op) { return kernel.text.find(fmt::format("op_{}_v(", to_string(op))) != std::string::npos; });
+  });
+}
+
 // Few units, each with the whole prelude, of about equal cost.
 std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& wrapper, int max_units, bool draws) {
   size_t total = 0;
   for (const GeneratedKernel& kernel : kernels) total += kernel.text.size();
   const size_t count = total < kWorthAnotherUnit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, max_units)), kernels.size());
-  const std::string start = std::string(kPrelude) + std::string(draws ? kRandomPrelude : "") + std::string(kAbi);
+  std::string start(kPrelude);
+  if (draws) start += kRandomPrelude;
+  if (computes_special_functions(kernels)) start += kSpecialPrelude;
+  start += kAbi;
   std::vector<std::string> units(std::max<size_t>(1, count), start);
   std::vector<size_t> load(units.size());
   std::vector<const GeneratedKernel*> order;
