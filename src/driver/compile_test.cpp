@@ -452,9 +452,26 @@ graph(y: f32[3, s0], z: i64[2, s0], w: bf16[s0], m: bool[s0]) {
   g: f32[3, 2*s0] = aten::cat([y, a], 1)
   h: f32[3, s0 + 9] = aten::constant_pad_nd(y, [4, 5], 2)
   k: f32[9, s0] = aten::repeat(y, [3, 1])
-  return a, b, c, d, e, f, g, h, k
+  l: f32[s0, 3] = aten::rot90(y)
+  o: f32[s0, 3] = aten::rot90(y, 3)
+  p: i64[s0, 2] = aten::rot90(z)
+  q: f32[3, s0 + 2] = aten::replication_pad1d(y, [1, 1])
+  r: f32[3, s0] = aten::tril(y, 2)
+  return a, b, c, d, e, f, g, h, k, l, o, p, q, r
 })",
      {{{"s0", 1}}, {{"s0", 15}}, {{"s0", 16}}, {{"s0", 33}}, {{"s0", 1000}}}},
+    {"windows_in_steps_of_two", R"(
+graph(y: f32[2, 3, 65], z: bf16[2, 70], w: f64[2, 3, 20, 37], m: f32[40, 50]) {
+  a: f32[2, 3, 33] = aten::max_pool1d(y, [3], [2], [1])
+  b: bf16[2, 35] = aten::slice.Tensor(z, 1, 1, 70, 2)
+  c: f64[2, 3, 10, 19] = aten::avg_pool2d(w, [3, 3], [2, 2], [1, 1])
+  d: f32[46, 56] = aten::reflection_pad2d(m, [3, 3, 3, 3])
+  e: f32[50, 40] = aten::rot90(m)
+  f: f32[50, 40] = aten::rot90(m, 3)
+  g: f32[40, 50, 50] = aten::diag_embed(m)
+  s: bf16[2, 35] = aten::neg(b)
+  return a, s, c, d, e, f, g
+})"},
     {"scatters_side_by_side",
      R"(
 sym s0 in [0, 4096]

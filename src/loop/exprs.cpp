@@ -86,6 +86,7 @@ ExprId ExprTable::load(BufferId buffer, std::vector<sym::Expr> index, DType stor
 
 ExprId ExprTable::compute(ScalarOp op, std::vector<ExprId> operands) {
   if (op == ScalarOp::Where && operands[1] == operands[2]) return operands[1];
+  if (const auto known = comparison(op, operands)) return *known;
   const DType dtype = result_dtype(op, this->dtype(operands[op == ScalarOp::Where ? 1 : 0]));
   return add(Compute{op, std::move(operands)}, dtype);
 }
@@ -136,6 +137,22 @@ std::optional<sym::Expr> ExprTable::symbolic(ExprId id) const {
     case ScalarOp::Mod:
       if (b->is_const(0)) return std::nullopt;
       return sym::mod(*a, *b);
+    default: return std::nullopt;
+  }
+}
+
+// Of axes and sizes: a condition on indices, as the bounds of a pad are.
+std::optional<ExprId> ExprTable::comparison(ScalarOp op, const std::vector<ExprId>& operands) {
+  const auto a = operands.size() == 2 && dtype(operands[0]) == DType::I64 ? symbolic(operands[0]) : std::nullopt;
+  const auto b = a ? symbolic(operands[1]) : std::nullopt;
+  if (!b) return std::nullopt;
+  switch (op) {
+    case ScalarOp::Eq: return convert(index(sym::eq(*a, *b)), DType::Bool);
+    case ScalarOp::Ne: return convert(index(sym::ne(*a, *b)), DType::Bool);
+    case ScalarOp::Lt: return convert(index(sym::lt(*a, *b)), DType::Bool);
+    case ScalarOp::Le: return convert(index(sym::le(*a, *b)), DType::Bool);
+    case ScalarOp::Gt: return convert(index(sym::lt(*b, *a)), DType::Bool);
+    case ScalarOp::Ge: return convert(index(sym::le(*b, *a)), DType::Bool);
     default: return std::nullopt;
   }
 }

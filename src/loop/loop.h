@@ -84,6 +84,7 @@ class ExprTable {
 
  private:
   std::optional<sym::Expr> symbolic(ExprId id) const;
+  std::optional<ExprId> comparison(ScalarOp op, const std::vector<ExprId>& operands);
 
   sym::Context& symbols_;
   std::vector<ExprNode> nodes_;

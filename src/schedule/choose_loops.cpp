@@ -152,7 +152,7 @@ void choose_tile(const loop::ExprTable& exprs, Kernel& kernel) {
     for (size_t d = 0; d + 1 < kernel.outer.size(); ++d) {
       const sym::Expr axis = kernel.outer[d];
       const auto step = sym::linear_in(position, axis);
-      if (!step || !step->coefficient.is_const(1) || hint(axis) < kSmallest) continue;
+      if (!step || !(step->coefficient.is_const(1) || step->coefficient.is_const(-1)) || hint(axis) < kSmallest) continue;
       if (kernel.tile && *kernel.tile != axis) continue;
       kernel.tile = axis;
       kernel.tiled_loads.push_back(id);

@@ -65,8 +65,8 @@ struct Kernel {
   std::vector<Accumulator> accumulators;  // by AccumulatorId
   std::vector<DType> stashes;             // by StashId
   VectorAlong vector = VectorAlong::None;
-  // An outer axis along which some loads are contiguous while they jump along the vector axis: those are read a square tile at a time
-  // and turned in cache. Only with VectorAlong::Outer and no inner axes.
+  // An outer axis along which some loads are contiguous, forward or backward, while they jump along the vector axis: those are read a
+  // square tile at a time and turned in cache. Only with VectorAlong::Outer and no inner axes.
   std::optional<sym::Expr> tile;
   std::vector<ExprId> tiled_loads;
   // Small kernels over what this one wrote, run in the same launch by the thread that completes its last task.

@@ -237,6 +237,10 @@ OperandText BodyPrinter::load(const loop::Load& op, DType dtype) {
   if (mask.empty() && linear && linear->coefficient.is_const(-1) && !varies(linear->rest)) {
     return {fmt::format("load_backward(lanes, {})", pointer(op.buffer, position)), true};
   }
+  if (linear && linear->coefficient.is_const(2) && !varies(linear->rest)) {
+    const std::string masked = mask.empty() ? "" : ", " + mask;
+    return {fmt::format("load_every_second(lanes{}, {})", masked, pointer(op.buffer, position)), true};
+  }
   const std::string at = fmt::format("[&](int l) {{ return {} + {}; }}", name, lane_index(position));
   if (mask.empty()) return {fmt::format("{}(lanes, {})", in_runs(position) ? "gather_runs" : "gather", at), true};
   return {fmt::format("gather(lanes, {}, {})", mask, at), true};
@@ -263,18 +267,34 @@ std::optional<std::string> BodyPrinter::lane_range(sym::Expr e) {
     }
     return "(" + text + ")";
   }
-  if (e.kind() != sym::Kind::Lt && e.kind() != sym::Kind::Le) return std::nullopt;
-  // a <= b where b - a >= 0, which falls or rises by one from lane to lane.
+  const bool is_equal = e.kind() == sym::Kind::Eq || e.kind() == sym::Kind::Ne;
+  if (!is_equal && e.kind() != sym::Kind::Lt && e.kind() != sym::Kind::Le) return std::nullopt;
+  // a <= b where b - a >= 0, which falls or rises steadily from lane to lane.
   const sym::Expr distance = e.operands()[1] - e.operands()[0] - (e.kind() == sym::Kind::Lt ? 1 : 0);
   const auto linear = sym::linear_in(distance, *vector_axis_);
-  if (!linear || varies(linear->rest)) return std::nullopt;
-  if (linear->coefficient.is_const(-1)) return fmt::format("lanes_to<W>({})", index(distance));
-  if (linear->coefficient.is_const(1)) return fmt::format("~lanes_to<W>({})", index(-1 - distance));
-  return std::nullopt;
+  if (!linear || varies(linear->rest) || !linear->coefficient.is_const()) return std::nullopt;
+  const int64_t step = linear->coefficient.value();
+  if (is_equal) {
+    if (step != 1 && step != -1) return std::nullopt;
+    return fmt::format("{}lane_at<W>({})", e.kind() == sym::Kind::Ne ? "~" : "", index(distance * -step));
+  }
+  if (step < 0) return fmt::format("lanes_to<W>({})", index(sym::floor_div(distance, -step)));
+  return fmt::format("~lanes_to<W>({})", index(-1 - sym::floor_div(distance, step)));
 }
 
-// a * (e // m) + e mod m, where e grows by one from lane to lane.
+bool BodyPrinter::moves_by_at_most_one(sym::Expr e) {
+  if (!varies(e)) return true;
+  if (e.is_symbol()) return e == *vector_axis_;
+  const auto parts = e.operands();
+  if (e.kind() == sym::Kind::Mul) return parts.size() == 2 && parts[0].is_const(-1) && moves_by_at_most_one(parts[1]);
+  if (e.kind() == sym::Kind::Add && std::count_if(parts.begin(), parts.end(), [&](sym::Expr part) { return varies(part); }) > 1) return false;
+  if (e.kind() != sym::Kind::Add && e.kind() != sym::Kind::Min && e.kind() != sym::Kind::Max) return false;
+  return std::all_of(parts.begin(), parts.end(), [&](sym::Expr part) { return moves_by_at_most_one(part); });
+}
+
+// Clamped and mirrored positions, and a * (e // m) + e mod m, where e grows by one from lane to lane: all its jumps go one way.
 bool BodyPrinter::in_runs(sym::Expr position) {
+  if (moves_by_at_most_one(position)) return true;
   std::optional<sym::Expr> remainder;
   std::optional<sym::Expr> quotient;
   const bool is_sum = position.kind() == sym::Kind::Add;

@@ -61,7 +61,8 @@ class BodyPrinter {
   OperandText number(sym::Expr e);
   OperandText condition(sym::Expr e);
   std::optional<std::string> lane_range(sym::Expr e);     // a condition that holds up to some lane or from some lane on
-  bool in_runs(sym::Expr position);                      // do lanes follow each other but for jumps in one direction?
+  bool in_runs(sym::Expr position);                      // do lanes follow each other if the last is W - 1 beyond the first?
+  bool moves_by_at_most_one(sym::Expr e);                // from lane to lane
   OperandText masked(const loop::Masked& op, DType dtype);
   void emit(size_t level, std::string text);
   // Temporaries end in _v and a number; no buffer does (see Generator::make_names_unique).

@@ -304,11 +304,18 @@ class NestPrinter : Printer {
     return static_cast<size_t>(std::find(list.begin(), list.end(), id) - list.begin());
   }
 
+  // Does memory run against the tile's axis?
+  bool is_backward(ExprId id) const {
+    const auto step = sym::linear_in(std::get<loop::Load>(exprs_.node(id).op).index[0], *kernel_.tile);
+    return step->coefficient.is_const(-1);
+  }
+
   std::string tile_place(ExprId id) const {
     const size_t number = tile_number(id);
     if (number == kernel_.tiled_loads.size()) return {};
-    return fmt::format("tile{} + ({} - first_row) * {} + ({} - first)", number, identifier(kernel_.tile->node()->name), kTileStride,
-                       vector_name());
+    const std::string row = identifier(kernel_.tile->node()->name);
+    const std::string place = is_backward(id) ? "last_row - 1 - " + row : row + " - first_row";
+    return fmt::format("tile{} + ({}) * {} + ({} - first)", number, place, kTileStride, vector_name());
   }
 
   // Reads the tiles along the axis on which their memory is contiguous.
@@ -320,8 +327,9 @@ class NestPrinter : Printer {
       const auto jump = sym::linear_in(load.index[0], vector);
       const auto step = sym::linear_in(jump->rest, *kernel_.tile);
       text_.write(fmt::format("{} tile{}[{}];", storage_type(buffer.dtype), i, kTileRows * kTileStride));
-      text_.write(fmt::format("turn_tile<{}, {}>({} + {} + first_row + first * ({}), {}, last - first, last_row - first_row, tile{});", kTileRows,
+      text_.write(fmt::format("turn_tile<{}, {}>({} + {} {} + first * ({}), {}, last - first, last_row - first_row, tile{});", kTileRows,
                               kTileStride, identifier(buffer.name), print_index(exprs_, step->rest),
+                              is_backward(kernel_.tiled_loads[i]) ? "- (last_row - 1)" : "+ first_row",
                               print_index(exprs_, jump->coefficient), print_index(exprs_, jump->coefficient), i));
     }
   }

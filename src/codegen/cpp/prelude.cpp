@@ -68,6 +68,10 @@ template <class V, int W> INLINE auto widen(vec<int32_t, W> m) {
 }
 template <class V> INLINE V select(mask<lanes_of<V>> m, V a, V b) { return widen<V, lanes_of<V>>(m) ? a : b; }
 template <class M> INLINE bool any_lane(M m) {
+#if defined(__AVX512DQ__)
+  if constexpr (Same<M, vec<int32_t, 16>>::value) return __builtin_ia32_cvtd2mask512((vec<int, 16>)m) != 0;
+  if constexpr (Same<M, vec<int64_t, 8>>::value) return __builtin_ia32_cvtq2mask512((vec<long long, 8>)m) != 0;
+#endif
   elem<M> any = 0;
   for (int l = 0; l < lanes_of<M>; ++l) any |= m[l];
   return any != 0;
@@ -232,6 +236,26 @@ template <class L, class F> INLINE auto gather(L lanes, mask<width_of<L>> m, F a
 template <int W> INLINE mask<W> lanes_to(int64_t last) {
   return ramp<int32_t, W>() <= (int32_t)(last < 0 ? -1 : last < W ? last : W);
 }
+template <int W> INLINE mask<W> lane_at(int64_t lane) { return ramp<int32_t, W>() == (int32_t)(lane < 0 || lane >= W ? -1 : lane); }
+// The element of lane 0 and every second one after it.
+template <class L, class T> INLINE auto load_every_second(L lanes, const T* p) {
+  constexpr int W = width_of<L>;
+#if !defined(__clang__)
+  if constexpr (Same<L, Full<W>>::value && W > 1) {  // the second load ends with the last element
+    const auto low = load(lanes, p), high = load(lanes, p + (W - 1));
+    typedef typename Signed<sizeof(low[0])>::type I;
+    const vec<I, W> lane = ramp<I, W>();
+    return __builtin_shuffle(low, high, lane * 2 - (lane >= (I)(W / 2)));
+  } else
+#endif
+  return gather(lanes, [&](int l) { return p + 2 * l; });
+}
+template <class L, class T> INLINE auto load_every_second(L lanes, mask<width_of<L>> m, const T* p) {
+  if constexpr (Same<L, Full<width_of<L>>>::value) {
+    if (all_lanes(m)) return load_every_second(lanes, p);
+  }
+  return gather(lanes, m, [&](int l) { return p + 2 * l; });
+}
 // The element of lane 0 and those before it.
 template <class L, class T> INLINE auto load_backward(L lanes, const T* p) {
   constexpr int W = width_of<L>;
@@ -249,7 +273,7 @@ template <class L, class T> INLINE auto load_backward(L lanes, const T* p) {
     return gather(lanes, [&](int l) { return p - l; });
   }
 }
-// Elements that follow each other but for jumps, all in one direction.
+// Elements that follow each other if the last is W - 1 beyond the first.
 template <class L, class F> INLINE auto gather_runs(L lanes, F at) {
   constexpr int W = width_of<L>;
   if constexpr (Same<L, Full<W>>::value) {
