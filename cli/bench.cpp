@@ -62,7 +62,7 @@ Timing time_calls(F call, double seconds) {
 // there is slow every time.
 void touch(const std::vector<HostTensor>& inputs) {
   constexpr size_t kPage = 4096;
-  volatile std::byte read{};
+  [[maybe_unused]] volatile std::byte read{};
   for (const HostTensor& input : inputs) {
     for (size_t i = 0; i < input.bytes().size(); i += kPage) read = input.bytes()[i];
   }
