@@ -108,7 +108,7 @@ int cmd_bench(int argc, const char* const* argv) {
   const ManifestVariant& manifest = executable->manifest().general();
   fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path,
              timing.median_ms, timing.runs, timing.min_ms, timing.max_ms, compile_s,
-             model && model->from_cache ? " with kernels from the cache" : "");
+             model ? fmt::format("; cache: {}", model->cache_use) : "");
   fmt::print("  {} kernels, {} kernel calls, {} library calls; temporaries {} bytes (lower bound {})\n",
              manifest.kernels, manifest.kernel_calls, manifest.library_calls, executable->arena_bytes(),
              executable->arena_lower_bound());

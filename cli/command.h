@@ -18,5 +18,7 @@ int cmd_opt(int argc, const char* const* argv);
 int cmd_run(int argc, const char* const* argv);
 int cmd_conform(int argc, const char* const* argv);
 int cmd_ops(int argc, const char* const* argv);
+int cmd_cache(int argc, const char* const* argv);
+int cmd_doctor(int argc, const char* const* argv);
 
 }  // namespace toroid::cli

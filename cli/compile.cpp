@@ -64,8 +64,7 @@ int cmd_compile(int argc, const char* const* argv) {
              model.library_calls);
   for (const PhaseTime& phase : model.phases)
     fmt::print(stderr, "  {:<10} {:8.1f} ms\n", phase.name, phase.seconds * 1e3);
-  fmt::print(stderr, "  {:<10} {:8.1f} ms{}\n", "in all", watch.milliseconds(),
-             model.from_cache ? ", kernels from the cache" : "");
+  fmt::print(stderr, "  {:<10} {:8.1f} ms; cache: {}\n", "in all", watch.milliseconds(), model.cache_use);
   return 0;
 }
 

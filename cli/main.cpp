@@ -21,6 +21,8 @@ constexpr Command kCommands[] = {
     {"bench", "time a model", cmd_bench},
     {"opt", "run chosen passes over the text form of a program", cmd_opt},
     {"ops", "list supported or missing operators", cmd_ops},
+    {"cache", "look at and tend the cache of compiled programs", cmd_cache},
+    {"doctor", "check the machine: compilers, instructions, cache, memory", cmd_doctor},
 };
 
 void print_help(FILE* to) {

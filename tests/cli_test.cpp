@@ -9,6 +9,7 @@
 #include <set>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "frontend/archive/zip_for_test.h"
 #include "frontend/archive/zip_reader.h"
@@ -44,7 +45,7 @@ class Cli : public testing::Test {
   Outcome toroid(std::vector<std::string> arguments,
                  std::vector<std::pair<std::string, std::string>> environment = {}) const {
     arguments.insert(arguments.begin(), TOROID_COMMAND);
-    environment.insert(environment.begin(), {"TOROID_CACHE_DIR", (cache_.path() / "store").string()});
+    environment.push_back({"TOROID_CACHE_DIR", (cache_.path() / "store").string()});   // unless given: the first counts
     const ProcessResult result = run_process(
         {.argv = arguments, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
     std::string errors = std::regex_replace(result.errors, std::regex("compiling kernels[^\n]*\n"), "");
@@ -327,6 +328,68 @@ TEST_F(Cli, RefusesHalfAProgram) {
 }
 
 // ---- the command line -----------------------------------------------------------------------------------------------
+
+// ---- the cache --------------------------------------------------------------------------------------------------------
+
+TEST_F(Cli, ASecondCompilationIsAHitThatTheCacheCounts) {
+  ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
+  const std::string library = read_file(path("out.so"));
+  // No compiler is needed, nor the model's name.
+  fs::copy_file(kDigits / "digits.pt2", path("copy.pt2"));
+  const Outcome warm = toroid({"compile", "copy.pt2", "-o", "out.so"});
+  EXPECT_EQ(warm.exit_code, 0) << warm.errors;
+  EXPECT_NE(warm.errors.find("hit: model file"), std::string::npos) << warm.errors;
+  EXPECT_EQ(read_file(path("out.so")), library);
+  const nlohmann::json stats = nlohmann::json::parse(toroid({"cache", "stats", "--json"}).output);
+  EXPECT_EQ(stats["counters"]["graph hits"], 1);
+  EXPECT_EQ(stats["counters"]["graph misses"], 1);
+  EXPECT_EQ(stats["kinds"]["library"]["entries"], 1);
+}
+
+TEST_F(Cli, ExplainsAMissByThePartThatDiffers) {
+  EXPECT_NE(toroid({"cache", "explain", (kDigits / "digits.pt2").string()}).output.find("there is no entry of this kind"), std::string::npos);
+  ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
+  nlohmann::json json = nlohmann::json::parse(toroid({"cache", "explain", (kDigits / "digits.pt2").string(), "--json"}).output);
+  EXPECT_EQ(json["model file"]["result"], "hit");
+  EXPECT_EQ(json["graph"]["result"], "hit");
+  json = nlohmann::json::parse(toroid({"cache", "explain", (kDigits / "digits.pt2").string(), "--json"}, {{"TOROID_ISA", "baseline"}}).output);
+  EXPECT_EQ(json["graph"]["result"], "miss");
+  std::set<std::string> parts;
+  for (const auto& each : json["graph"]["differs"]) parts.insert(each["part"]);
+  EXPECT_EQ(parts, (std::set<std::string>{"flags", "isa"}));
+}
+
+TEST_F(Cli, TendsTheCache) {
+  ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
+  EXPECT_NE(toroid({"cache", "verify"}).output.find(" entries checked, 0 damaged and removed"), std::string::npos);
+  EXPECT_EQ(toroid({"cache", "export", "entries"}).output, "3 entries written to entries\n");
+  EXPECT_NE(toroid({"cache", "clear"}).output.find(" entries removed"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(toroid({"cache", "stats", "--json"}).output)["entries"], 0);
+  EXPECT_EQ(toroid({"cache", "import", "entries"}).output, "3 entries added\n");
+  EXPECT_NE(toroid(kCompileDigits).errors.find("hit: model file"), std::string::npos);
+  EXPECT_EQ(toroid({"cache", "gc", "--to", "0", "--json"}).exit_code, 0);
+  EXPECT_EQ(nlohmann::json::parse(toroid({"cache", "stats", "--json"}).output)["entries"], 0);
+  write_file_atomically(path("bad"), std::string_view("no export"));
+  const Outcome refused = toroid({"cache", "import", "bad"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_EQ(refused.errors,
+            "error: not a whole export of a cache: it does not start as one\n"
+            "  before byte 0\n"
+            "  while importing bad\n"
+            "  help: write it again with 'toroid cache export'\n");
+}
+
+TEST_F(Cli, TheDoctorNamesAMendForEachProblem) {
+  const Outcome well = toroid({"doctor", "--json"});
+  EXPECT_EQ(well.exit_code, 0) << well.output;
+  const Outcome ill = toroid({"doctor"}, {{"TOROID_CXX", "/nonexistent"}, {"TOROID_CACHE_DIR", "/proc/toroid"}, {"TMPDIR", "/nonexistent"}});
+  EXPECT_EQ(ill.exit_code, 1);
+  for (const char* text : {"problem  compiler          no C++ compiler found: TOROID_CXX is '/nonexistent', which is not a program",
+                           "mend: install g++ or set TOROID_CXX to the path of a g++ or clang++", "problem  cache             compiling without a cache: cannot use /proc/toroid",
+                           "problem  temporary files"}) {
+    EXPECT_NE(ill.output.find(text), std::string::npos) << text << "\n" << ill.output;
+  }
+}
 
 TEST_F(Cli, EndsWithStatusTwoWhenTheCommandLineIsWrong) {
   const Outcome outcome = toroid({"compile", "bad.pt2"});

@@ -96,6 +96,12 @@ KeyBuilder& KeyBuilder::add_source(std::string_view label, std::string_view sour
 
 CacheKey KeyBuilder::finish() { return {std::move(kind_), hash_.finish().hex(), std::move(parts_)}; }
 
+std::optional<std::string> part_text(std::string_view parts, std::string_view label) {
+  const auto all = parse_parts(parts);
+  const auto found = all.find(std::string(label));
+  return found == all.end() ? std::nullopt : std::optional<std::string>(found->second);
+}
+
 std::vector<std::string> differing_labels(std::string_view parts, std::string_view other_parts) {
   const auto ours = parse_parts(parts), theirs = parse_parts(other_parts);
   std::vector<std::string> labels;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,6 +57,9 @@ class KeyBuilder {
   std::vector<std::string> labels_;
   Sha256 hash_;
 };
+
+// What a key's parts show for a label; nullopt when it has none.
+std::optional<std::string> part_text(std::string_view parts, std::string_view label);
 
 // The labels whose values differ between two keys' parts, or that only one of them has.
 std::vector<std::string> differing_labels(std::string_view parts, std::string_view other_parts);

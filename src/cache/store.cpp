@@ -395,6 +395,10 @@ StoreStats Store::stats() {
     stats.bytes = column(0);
     stats.lifetime = {column(1), column(2), column(3), column(4), column(5)};
     stats.entries = column(6);
+    Statement kinds(db, "SELECT kind, count(*), sum(size) FROM entries GROUP BY kind");
+    while (kinds.step()) {
+      stats.kinds[std::string(kinds.bytes(0))] = {static_cast<uint64_t>(kinds.integer(1)), static_cast<uint64_t>(kinds.integer(2))};
+    }
   });
   return stats;
 }
@@ -414,6 +418,19 @@ std::map<std::string, int64_t> Store::counters() {
     while (statement.step()) counters.emplace(statement.bytes(0), statement.integer(1));
   });
   return counters;
+}
+
+void Store::for_each(const std::function<void(const StoreEntry&)>& visit) {
+  std::lock_guard lock(state_->mutex);
+  state_->flush();
+  state_->attempt("read", [&](Database& db) {
+    Statement statement(db, "SELECT key, kind, parts, checksum, blob FROM entries ORDER BY sequence");
+    while (statement.step()) {
+      const std::string_view key = statement.bytes(0), blob = statement.bytes(4);
+      if (statement.bytes(3) != checksum_of(key, blob)) continue;
+      visit({{std::string(statement.bytes(1)), std::string(key), std::string(statement.bytes(2))}, blob});
+    }
+  });
 }
 
 void Store::clear() {

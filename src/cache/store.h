@@ -37,12 +37,23 @@ struct StoreCounters {
   uint64_t write_errors = 0;  // entries that could not be written
 };
 
+struct KindStats {
+  uint64_t entries = 0;
+  uint64_t bytes = 0;
+};
+
 struct StoreStats {
   uint64_t entries = 0;
   uint64_t bytes = 0;  // what the bound counts
   uint64_t limit_bytes = 0;
   StoreCounters session;   // of this object
   StoreCounters lifetime;  // of all that used the file
+  std::map<std::string, KindStats> kinds;
+};
+
+struct StoreEntry {
+  CacheKey key;
+  std::string_view bytes;
 };
 
 class Store {
@@ -60,6 +71,8 @@ class Store {
   // Numbers under names of the caller's choice, summed over all that use the file. Written with the next put or at the end.
   void count(std::string_view name, int64_t number = 1);
   std::map<std::string, int64_t> counters();
+  // Every whole entry, the least recently used first; `bytes` lasts until the call returns. `visit` must not use the store.
+  void for_each(const std::function<void(const StoreEntry&)>& visit);
   // Removes every entry.
   void clear();
   // Checks every entry's checksum, removes the bad ones and returns their number.

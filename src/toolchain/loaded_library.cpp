@@ -13,6 +13,7 @@
 
 #include "support/error.h"
 #include "support/fd.h"
+#include "toolchain/kept_files.h"
 
 namespace toroid {
 namespace {
@@ -95,8 +96,12 @@ LoadedLibrary::LoadedLibrary(std::string_view bytes, std::string name) : name_(s
   if (!is_whole_library(bytes)) {
     throw load_error(name_, "it is cut short or no shared library", "compile it again");
   }
-  const Fd fd = memory_file_with(bytes, name_);
-  handle_ = ::dlopen(unique_path(fd.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (const std::optional<std::filesystem::path> folder = kept_files_folder()) {
+    handle_ = ::dlopen(std::filesystem::absolute(keep_file(*folder, name_, "so", bytes, 0755)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  } else {
+    const Fd fd = memory_file_with(bytes, name_);
+    handle_ = ::dlopen(unique_path(fd.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   if (handle_ == nullptr) {
     const char* message = ::dlerror();
     const std::string why = message != nullptr ? message : "unknown reason";

@@ -9,6 +9,7 @@
 #include "support/file.h"
 #include "support/log.h"
 #include "support/subprocess.h"
+#include "toolchain/kept_files.h"
 
 namespace toroid {
 namespace fs = std::filesystem;
@@ -147,6 +148,11 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
     if (bytes.starts_with("\x7f"
                           "ELF")) {
       log_debug("{}: {} compiled in {:.0f} ms", options.name, product, result.seconds * 1e3);
+      if (const std::optional<fs::path> kept = kept_files_folder(); kept && !source.empty()) {
+        fs::path path = keep_file(*kept, options.name, "cpp", source);
+        argv.back() = fs::path(path).replace_extension("o").string();
+        write_file_atomically(fs::path(path).replace_extension("sh"), describe_command(argv) + " < " + describe_command({path.string()}) + "\n");
+      }
       return bytes;
     }
   }

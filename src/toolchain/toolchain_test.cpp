@@ -11,6 +11,7 @@
 #include "support/clock.h"
 #include "support/error.h"
 #include "support/file.h"
+#include "support/subprocess.h"
 #include "toolchain/loaded_library.h"
 
 namespace toroid {
@@ -278,6 +279,27 @@ TEST(Toolchain, ProbesOnceAndAgainWhenTheCompilerChanges) {
 TEST(Toolchain, DamagedProbeResultsAreProbedAgain) {
   const ProbeCache junk = {.get = [](const std::string&) { return std::optional<std::string>("junk"); }, .put = {}};
   EXPECT_EQ(Toolchain({.probe_cache = junk}).isa(), tools().isa());
+}
+
+TEST(KeptFiles, SourcesCommandsAndLibrariesLieInTheFolder) {
+  const TempFolder folder;
+  const std::filesystem::path kept = folder.path() / "kept";
+  setenv("TOROID_KEEP_FILES", kept.c_str(), 1);
+  const std::string bytes = Toolchain().compile_shared("extern \"C\" int answer() { return 42; }", {.name = "my kernel"});
+  const LoadedLibrary library(bytes, "my program");
+  unsetenv("TOROID_KEEP_FILES");
+  EXPECT_EQ(library.function<int()>("answer")(), 42);
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(kept)) {
+    const std::string name = entry.path().filename().string();
+    files[name.substr(0, name.find('-')) + entry.path().extension().string()] = entry.path().string();
+  }
+  ASSERT_EQ(files.size(), 3u);
+  EXPECT_EQ(read_file(files.at("my_kernel.cpp")), "extern \"C\" int answer() { return 42; }");
+  EXPECT_EQ(read_file(files.at("my_program.so")), bytes);
+  EXPECT_TRUE(run_process({.argv = {"sh", files.at("my_kernel.sh")}}).ok());
+  EXPECT_EQ(read_file(files.at("my_kernel.sh").substr(0, files.at("my_kernel.sh").size() - 2) + "o"), bytes);
+  EXPECT_NE(read_file("/proc/self/maps").find(files.at("my_program.so")), std::string::npos);
 }
 
 }  // namespace
