@@ -182,6 +182,7 @@ case("batch_norm_backward", lambda g, x, w: torch.ops.aten.native_batch_norm_bac
     g, x, w, None, None, x.mean((0, 2, 3)), x.var((0, 2, 3)).rsqrt(), True, 1e-5, [True, True, True]), image, image, lambda: torch.rand(16))
 case("cdist", lambda x, y: torch.cdist(x, y), lambda: torch.randn(1000, 16), lambda: torch.randn(1000, 16))
 
+case("logcumsumexp_flat", lambda x: torch.logcumsumexp(x, 0), lambda: torch.randn(N * N))
 for dim in (0, 1):
     for name in "cumsum cumprod cummax cummin logcumsumexp".split():
         case(f"{name}_dim{dim}", lambda x, f=getattr(torch, name), dim=dim: f(x, dim), r)

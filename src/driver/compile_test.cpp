@@ -503,5 +503,21 @@ class Programs : public testing::TestWithParam<ProgramCase> {};
 TEST_P(Programs, AreTheEvaluators) { expect_as_evaluated(GetParam().text, GetParam().calls); }
 INSTANTIATE_TEST_SUITE_P(Rows, Programs, testing::ValuesIn(kPrograms), [](const auto& row) { return row.param.name; });
 
+TEST(Scans, ARunningSumOfAMillionFloatsKeepsItsPrecision) {
+  Executable executable = compiled(R"(
+    graph(x: f32[1048576]) {
+      y: f32[1048576] = aten::cumsum(x, 0)
+      z: f32[1048576] = aten::logcumsumexp(x, 0)
+      return y, z
+    })").load(1);
+  constexpr int64_t kCount = 1 << 20;
+  const float tenth = 0.1f;
+  const HostTensor x = HostTensor::from_doubles(DType::F32, {kCount}, std::vector<double>(kCount, tenth));
+  const std::vector<HostTensor> outputs = executable.run({&x, 1});
+  const double sum = kCount * static_cast<double>(tenth);
+  EXPECT_NEAR(outputs[0].double_at(kCount - 1), sum, 1e-7 * sum);
+  EXPECT_NEAR(outputs[1].double_at(kCount - 1), std::log(static_cast<double>(kCount)) + tenth, 1e-6);
+}
+
 }  // namespace
 }  // namespace toroid

@@ -576,9 +576,13 @@ class ScanPrinter : Printer {
     add_sizes(exprs_, contents, source_.sizes);
     BodyPrinter body(program_, std::nullopt);
     body.begin_nest({kernel.along});
-    const OperandText value = body.value(kernel.value);
-    const DType dtype = exprs_.dtype(kernel.value);
+    OperandText value = body.value(kernel.value);
+    const DType own = exprs_.dtype(kernel.value);
+    // A running sum of floats is one chain of roundings, as long as the row: it is kept in double, as PyTorch keeps it.
+    const bool is_wide = is_floating(own) && kernel.op != ScanOp::Max && kernel.op != ScanOp::Min;
+    const DType dtype = is_wide ? DType::F64 : own;
     const std::string type(register_type(dtype));
+    if (is_wide && own != dtype) value = {fmt::format("(double)({})", value.text), false, true};
     std::vector<std::string> update;
     const std::string x = value.text;
     std::string start = literal_text(dtype, int64_t{0});
@@ -621,7 +625,8 @@ class ScanPrinter : Printer {
       lines.push_back(fmt::format("for (int64_t {} = 0; {} < {}; ++{}) {{", along, along, print_index(exprs_, extent(kernel.along)), along));
       for (std::string& line : body.take_level(1)) lines.push_back("  " + line);
       for (std::string& line : update) lines.push_back("  " + line);
-      lines.push_back(fmt::format("  store1({}, running);", body.pointer(kernel.outputs[0], kernel.positions[0])));
+      lines.push_back(fmt::format("  store1({}, {}running);", body.pointer(kernel.outputs[0], kernel.positions[0]),
+                                  dtype == own ? "" : fmt::format("({})", register_type(own))));
       if (kernel.outputs.size() > 1) lines.push_back(fmt::format("  store1({}, position);", body.pointer(kernel.outputs[1], kernel.positions[1])));
       lines.push_back("}");
       for (const std::string& line : lines) text_.write(line);
