@@ -100,6 +100,28 @@ HostTensor otherwise_where_infinite(const HostTensor& result, const HostTensor& 
   return HostTensor::from_doubles(result.dtype(), result.sizes(), values);
 }
 
+bool has_infinite(const std::vector<HostTensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const HostTensor& tensor) {
+    if (!is_floating(tensor.dtype())) return false;
+    const std::vector<double> values = tensor.to_doubles();
+    return std::any_of(values.begin(), values.end(), [](double value) { return !std::isfinite(value); });
+  });
+}
+
+// The result with what implementations choose chosen otherwise: the sign of a sum that is zero, and whether the padding of a
+// convolution is multiplied with weights that are infinite (PyTorch's kernels differ too).
+HostTensor with_other_choices(const HostTensor& result, const std::string& base, const std::vector<HostTensor>& operands) {
+  const bool sums = may_overflow_on_the_way(base) && !is_element_wise(base);
+  const bool pads = base.find("conv") != std::string::npos && has_infinite(operands);
+  if (!is_floating(result.dtype()) || (!sums && !pads)) return result;
+  std::vector<double> values = result.to_doubles();
+  for (double& value : values) {
+    if (value == 0) value = -value;
+    if (pads && !std::isfinite(value)) value = 0;
+  }
+  return HostTensor::from_doubles(result.dtype(), result.sizes(), values);
+}
+
 bool is_narrow(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
 
 }  // namespace
@@ -335,6 +357,9 @@ void Eager::execute_aten(const Node& node) {
     for (HostTensor& result : results) {
       if (is_floating(result.dtype())) result = moved(result, random);
     }
+  }
+  if (options_.mirrored) {
+    for (HostTensor& result : results) result = with_other_choices(result, base, operands);
   }
   for (size_t i = 0; i < results.size(); ++i) {
     if (!context.declared.empty()) {

@@ -62,6 +62,12 @@ bool may_overflow_on_the_way(const std::string& base) {
          base.find("upsample") != std::string::npos || base.find("cell") != std::string::npos;
 }
 
+bool is_element_wise(const std::string& base) {
+  static const std::set<std::string> names = {"_foreach_add", "_foreach_mul", "_foreach_sub", "add",    "addcdiv", "addcmul",
+                                              "lerp",         "mul",          "rsub",         "square", "sub"};
+  return names.contains(base);
+}
+
 int significant_bits(DType dtype) {
   switch (dtype) {
     case DType::F64: return 53;

@@ -20,6 +20,7 @@ bool is_on_grid(const HostTensor& result, const std::vector<HostTensor>& operand
 // Operators that may round a sum or product before they are done with it, or not: in another order, or fused into one
 // operation, what overflowed on the way may not.
 bool may_overflow_on_the_way(const std::string& base);
+bool is_element_wise(const std::string& base);  // among these
 int significant_bits(DType dtype);
 uint64_t seed_of(std::string_view text);
 

@@ -40,8 +40,17 @@ struct Geometry {
   sym::Expr groups = 1;
 };
 
+// Every group of channels writes the same number of them. That the weights fit the input the builder checks.
+void require_groups(Tensor weight, const Geometry& g) {
+  if (!g.groups.is_const() || !weight.size(0).is_const()) return;
+  if (g.groups.value() > 0 && weight.size(0).value() % g.groups.value() == 0) return;
+  throw Error(ErrorKind::InvalidModel, fmt::format("a convolution of {} groups with weights {}", sym::to_string(g.groups),
+                                                   to_string(weight.type())));
+}
+
 Tensor convolve(Tensor x, Tensor weight, Tensor bias, Geometry g) {
   const size_t spatial = spatial_rank(weight);
+  require_groups(weight, g);
   if (g.output_padding.empty()) g.output_padding.assign(spatial, 0);
   return with_batch(x, spatial, [&](Tensor batched) {
     Tensor y = batched.builder().convolution(batched, weight, bias, per_dim(g.stride, spatial), per_dim(g.padding, spatial),

@@ -381,6 +381,14 @@ graph(c: bool[], x: f32[2]) {
             "a subgraph of a control-flow operator updates a tensor from outside in place");
 }
 
+TEST(Decompose, RefusesAConvolutionWhoseGroupsDoNotDivideItsChannels) {
+  EXPECT_EQ(error_of(R"(graph(x: f32[1, 4, 5], w: f32[3, 2, 1]) {
+    y: f32[1, 3, 5] = aten::convolution(x, w, none, [1], [0], [1], false, [0], 2)
+    return y
+  })"),
+            "a convolution of 2 groups with weights f32[3, 2, 1]");
+}
+
 TEST(Decompose, AListedMutationIsNotListedAgain) {
   EXPECT_EQ(decomposed(R"(graph(x: f32[2]) {
     exp: f32[2] = aten::exp(x)

@@ -90,7 +90,14 @@ void Memory::write(ViewId id, Tensor value) {
   for (ViewId at = id; !is_whole(at); at = view(at).source) steps.push_back(*view(at).step);
   std::reverse(steps.begin(), steps.end());
   Piece& piece = pieces_[view(id).piece];
-  piece.value = steps.empty() ? value : write_through(builder_, apply_, steps, piece.value, value);
+  // A view without elements changes nothing, whatever shows it.
+  const bool is_empty =
+      std::any_of(value.sizes().begin(), value.sizes().end(), [](sym::Expr size) { return size.is_const(0); });
+  if (steps.empty()) {
+    piece.value = value;
+  } else if (!is_empty) {
+    piece.value = write_through(builder_, apply_, steps, piece.value, value);
+  }
   ++piece.version;
   view(id).value = value;
   view(id).version = piece.version;
