@@ -472,6 +472,15 @@ graph(y: f32[2, 3, 65], z: bf16[2, 70], w: f64[2, 3, 20, 37], m: f32[40, 50]) {
   s: bf16[2, 35] = aten::neg(b)
   return a, s, c, d, e, f, g
 })"},
+    {"gradients_of_adaptive_pools", R"(
+sym s0 in [1, 300]
+sym s1 in [1, 40]
+graph(x: f32[2, s0, 3*s1], g: f32[2, s1, s1], y: f64[2, 4, 48, 30], h: f64[2, 4, 12, 7]) {
+  a: f32[2, s0, 3*s1] = aten::_adaptive_avg_pool2d_backward(g, x)
+  b: f64[2, 4, 48, 30] = aten::_adaptive_avg_pool2d_backward(h, y)
+  return a, b
+})",
+     {{{"s0", 1}, {"s1", 7}}, {{"s0", 37}, {"s1", 5}}, {{"s0", 257}, {"s1", 33}}}},
     {"scatters_side_by_side",
      R"(
 sym s0 in [0, 4096]

@@ -151,6 +151,12 @@ Tensor length_of(Builder& b, const AdaptiveWindow& window) {
   return end - first_of(b, window);
 }
 
+// Where element k of window o is; beyond the window's length maybe at x's last element.
+sym::Expr adaptive_position(const AdaptiveWindow& window, sym::Expr o, sym::Expr k) {
+  if (window.even) return o * window.longest + k;
+  return sym::min(sym::floor_div(o * window.input, window.count) + k, window.input - 1);
+}
+
 }  // namespace
 
 Tensor adaptive_view(Tensor x, const std::vector<AdaptiveWindow>& windows, Scalar fill) {
@@ -162,8 +168,7 @@ Tensor adaptive_view(Tensor x, const std::vector<AdaptiveWindow>& windows, Scala
   for (size_t i = 0; i < spatial; ++i) {
     const AdaptiveWindow& window = windows[i];
     const sym::Expr o = axes[leading + i], k = axes.emplace_back(b.axis(window.longest));
-    const sym::Expr at = window.even ? o * window.longest + k : sym::floor_div(o * window.input, window.count) + k;
-    index.push_back(window.even ? at : sym::min(at, window.input - 1));
+    index.push_back(adaptive_position(window, o, k));
   }
   Tensor view = b.remap(x, axes, index);
   for (size_t i = 0; i < spatial; ++i) {
@@ -173,6 +178,20 @@ Tensor adaptive_view(Tensor x, const std::vector<AdaptiveWindow>& windows, Scala
     view = b.where(b.binary(ScalarOp::Lt, k, length), view, b.scalar(x.dtype(), fill));
   }
   return view;
+}
+
+Tensor adaptive_view_along(Tensor x, size_t dim, const AdaptiveWindow& window, Scalar fill) {
+  Builder& b = x.builder();
+  std::vector<sym::Expr> axes, index;
+  for (size_t d = 0; d < x.sizes().size(); ++d) {
+    index.push_back(axes.emplace_back(b.axis(d == dim ? window.count : x.sizes()[d])));
+  }
+  const sym::Expr o = axes[dim], k = axes.emplace_back(b.axis(window.longest));
+  index[dim] = adaptive_position(window, o, k);
+  Tensor view = b.remap(x, axes, index);
+  if (window.even) return view;
+  Tensor length = along(length_of(b, window), axes.size() - 1 - dim);
+  return b.where(b.binary(ScalarOp::Lt, b.arange(window.longest), length), view, b.scalar(x.dtype(), fill));
 }
 
 Tensor adaptive_count(Builder& b, const std::vector<AdaptiveWindow>& windows) {

@@ -59,6 +59,9 @@ std::vector<AdaptiveWindow> adaptive_windows(Tensor x, const Sizes& out);
 // [.., i…] -> [.., o…, k…]; `fill` beyond a window's length.
 Tensor adaptive_view(Tensor x, const std::vector<AdaptiveWindow>& windows, Scalar fill);
 
+// [.., i, ..] -> [.., o, .., k] along one dim of x, whose size is window.input.
+Tensor adaptive_view_along(Tensor x, size_t dim, const AdaptiveWindow& window, Scalar fill);
+
 // The number of elements of each window, I64; broadcasts against [.., o…].
 Tensor adaptive_count(Builder& b, const std::vector<AdaptiveWindow>& windows);
 

@@ -6,6 +6,7 @@
 //
 //   avg_pool2d_backward(g, x, 3, 2)  =>  sum(where(covers, readers(g / 9) [N, C, h, w, 2, 2], 0), dims [-2, -1])
 //
+// The averages of an adaptive pool are spread along one dim after the other.
 // Windows that random numbers place are scattered instead.
 #include "passes/decompose/formula.h"
 #include "passes/decompose/index_tensors.h"
@@ -45,12 +46,28 @@ Sizes spatial_sizes(Tensor grad, size_t spatial) {
   return {grad.sizes().end() - static_cast<int64_t>(spatial), grad.sizes().end()};
 }
 
+// [.., o, ..] -> [.., i, ..] along one dim: each element's sum of the windows that cover it.
+Tensor sum_along(Tensor shares, size_t dim, const AdaptiveWindow& window) {
+  Builder& b = shares.builder();
+  if (sym::known_divisible(window.input, window.count)) {  // one window each
+    std::vector<sym::Expr> axes, index;
+    for (size_t d = 0; d < shares.sizes().size(); ++d) {
+      index.push_back(axes.emplace_back(b.axis(d == dim ? window.input : shares.sizes()[d])));
+    }
+    index[dim] = sym::floor_div(index[dim], window.longest);
+    return b.remap(shares, axes, index);
+  }
+  return b.sum(adaptive_view_along(shares, dim, adaptive_window(window.count, window.input), 0.0), {-1});
+}
+
+// One dim after the other, the last first: what is between is small, and rows of the result are sums of whole rows.
 template <size_t spatial>
 std::vector<Tensor> adaptive_avg_pool_backward(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self"), grad = a.tensor("grad_output");
   const std::vector<AdaptiveWindow> windows = adaptive_windows(x, spatial_sizes(grad, spatial));
-  Tensor shares = divided(wide(grad), adaptive_count(d.b, windows));
-  return {d.b.cast(sum_readers(adaptive_view(shares, swapped(windows), 0.0), spatial), x.dtype())};
+  Tensor sum = divided(wide(grad), adaptive_count(d.b, windows));
+  for (size_t i = spatial; i-- > 0;) sum = sum_along(sum, sum.sizes().size() - spatial + i, windows[i]);
+  return {d.b.cast(sum, x.dtype())};
 }
 
 // ---- maxima ---------------------------------------------------------------------------------------------------------
