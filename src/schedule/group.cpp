@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "schedule/dependency_order.h"
 #include "support/error.h"
 #include "support/match.h"
 
@@ -69,15 +70,17 @@ class Grouping {
 
   std::vector<Group> run() {
     producer_.assign(program_.buffers.size(), kNone);
-    node_counts_.clear();
+    readers_.resize(program_.buffers.size());
     for (size_t c = 0; c < program_.computations.size(); ++c) {
       const Computation& computation = program_.computations[c];
       reads_.push_back(loop::reads(program_, computation));
-      loads_.push_back(loads_in(computation));
+      examine(computation);
       place(c);
       for (loop::BufferId out : computation.outputs) producer_[static_cast<size_t>(out)] = c;
     }
-    return in_order();
+    std::vector<Group> result;
+    for (size_t g : dependencies_.order()) result.push_back(std::move(groups_[g]));
+    return result;
   }
 
  private:
@@ -85,6 +88,9 @@ class Grouping {
   // Beyond this many expression nodes a kernel stops growing.
   static constexpr size_t kMaxNodes = 400;
   static constexpr size_t kMaxBuffers = 24;
+  // Of the groups that read a buffer, the latest so many are looked at by a computation that reads it too: a mask or a table that every
+  // layer reads would otherwise bring each together with all.
+  static constexpr size_t kMostReaders = 16;
   // Reading this many bytes once instead of twice is worth a larger kernel.
   static constexpr int64_t kWorthSharing = 4096;
 
@@ -109,11 +115,10 @@ class Grouping {
     }
     std::optional<Candidate> best;
     if (fuse_ && is_fusible(computation)) {
-      for (size_t g = 0; g < groups_.size(); ++g) {
-        if (!groups_[g].fusible || closes_cycle(g, sources)) continue;
+      for (size_t g : neighbours(c, sources)) {
+        if (!groups_[g].fusible || node_counts_[g] + nodes_[c] > kMaxNodes) continue;
         const bool vertical = sources.count(g) > 0;
-        if (!vertical && !shares_reads(g, c)) continue;
-        if (node_counts_[g] + nodes_in(c) > kMaxNodes) continue;
+        if ((!vertical && !shares_reads(g, c)) || closes_cycle(g, sources)) continue;
         auto candidate = try_join(c, g, vertical);
         if (candidate && (!best || candidate->bytes_saved > best->bytes_saved)) best = std::move(candidate);
       }
@@ -124,7 +129,7 @@ class Grouping {
       groups_[g].outer = std::move(best->outer);
       groups_[g].inner = std::move(best->inner);
       groups_[g].members.push_back({c, std::move(best->axes)});
-      node_counts_[g] += nodes_in(c);
+      node_counts_[g] += nodes_[c];
     } else {
       g = groups_.size();
       Group group;
@@ -136,43 +141,45 @@ class Grouping {
         group.inner = std::move(domain.inner);
       }
       groups_.push_back(std::move(group));
-      ancestors_.emplace_back();
-      node_counts_.push_back(nodes_in(c));
+      dependencies_.add();
+      node_counts_.push_back(nodes_[c]);
     }
     group_of_.push_back(g);
+    for (loop::BufferId buffer : reads_[c]) {
+      std::vector<size_t>& readers = readers_[static_cast<size_t>(buffer)];
+      if (std::find(readers.rbegin(), readers.rend(), g) == readers.rend()) readers.push_back(g);
+      if (readers.size() > kMostReaders) readers.erase(readers.begin());
+    }
     if (const auto* bind = std::get_if<loop::Bind>(&computation.work)) {
       for (sym::Expr symbol : sym::free_symbols(bind->expr)) bound_by_.try_emplace(symbol, g);
     }
-    // What the group now depends on, and with it everything that depends on the group.
-    std::set<size_t> added;
     for (size_t source : sources) {
-      if (source == g) continue;
-      added.insert(source);
-      added.insert(ancestors_[source].begin(), ancestors_[source].end());
+      if (source != g) dependencies_.depend(g, source);
     }
-    ancestors_[g].insert(added.begin(), added.end());
-    for (size_t other = 0; other < groups_.size(); ++other) {
-      if (ancestors_[other].count(g)) ancestors_[other].insert(added.begin(), added.end());
+  }
+
+  // The groups that make something that `c` reads, and those that read something that it reads too.
+  std::set<size_t> neighbours(size_t c, const std::set<size_t>& sources) const {
+    std::set<size_t> result = sources;
+    for (loop::BufferId buffer : reads_[c]) {
+      const std::vector<size_t>& readers = readers_[static_cast<size_t>(buffer)];
+      result.insert(readers.begin(), readers.end());
     }
+    return result;
   }
 
   bool closes_cycle(size_t group, const std::set<size_t>& sources) const {
-    for (size_t source : sources) {
-      if (source != group && ancestors_[source].count(group)) return true;
-    }
-    return false;
+    return std::any_of(sources.begin(), sources.end(),
+                       [&](size_t source) { return source != group && dependencies_.depends(source, group); });
   }
 
-  size_t nodes_in(size_t c) const {
-    return loop::reachable(program_.exprs, loop::roots(program_, program_.computations[c])).size();
-  }
-
-  std::vector<const loop::Load*> loads_in(const Computation& computation) const {
-    std::vector<const loop::Load*> result;
-    for (loop::ExprId id : loop::reachable(program_.exprs, loop::roots(program_, computation))) {
-      if (const auto* load = std::get_if<loop::Load>(&program_.exprs.node(id).op)) result.push_back(load);
+  void examine(const Computation& computation) {
+    const std::vector<loop::ExprId> reached = loop::reachable(program_.exprs, loop::roots(program_, computation));
+    nodes_.push_back(reached.size());
+    std::vector<const loop::Load*>& loads = loads_.emplace_back();
+    for (loop::ExprId id : reached) {
+      if (const auto* load = std::get_if<loop::Load>(&program_.exprs.node(id).op)) loads.push_back(load);
     }
-    return result;
   }
 
   bool shares_reads(size_t g, size_t c) const {
@@ -259,11 +266,8 @@ class Grouping {
 
   // Axes by an element that `c` reads from the group: where the producer stores it, there `c` must be.
   std::optional<sym::Substitution> match_by_load(size_t c, const Group& group, const Domain& domain) const {
-    const Computation& computation = program_.computations[c];
     sym::Substitution axes;
-    for (loop::ExprId id : loop::reachable(program_.exprs, loop::roots(program_, computation))) {
-      const auto* load = std::get_if<loop::Load>(&program_.exprs.node(id).op);
-      if (load == nullptr) continue;
+    for (const loop::Load* load : loads_[c]) {
       const Member* member = member_producing(group, load->buffer);
       if (member == nullptr) continue;
       const std::vector<sym::Expr>& stored = store_axes(program_.computations[member->computation]);
@@ -342,7 +346,7 @@ class Grouping {
 
   const Member* member_producing(const Group& group, loop::BufferId buffer) const {
     const size_t p = producer_[static_cast<size_t>(buffer)];
-    if (p == kNone) return nullptr;
+    if (p == kNone || &groups_[group_of_[p]] != &group) return nullptr;
     for (const Member& member : group.members) {
       if (member.computation == p) return &member;
     }
@@ -361,7 +365,6 @@ class Grouping {
 
   std::optional<Candidate> check(size_t c, size_t g, const Domain& domain, const sym::Substitution& axes) const {
     const Group& group = groups_[g];
-    const Computation& computation = program_.computations[c];
     Candidate candidate{g, axes, group.outer, group.inner, 0};
     std::vector<sym::Expr> all = group.outer;
     all.insert(all.end(), group.inner.begin(), group.inner.end());
@@ -392,9 +395,7 @@ class Grouping {
       }
     }
     // What the group produces must be read where it is produced.
-    for (loop::ExprId id : loop::reachable(program_.exprs, loop::roots(program_, computation))) {
-      const auto* load = std::get_if<loop::Load>(&program_.exprs.node(id).op);
-      if (load == nullptr) continue;
+    for (const loop::Load* load : loads_[c]) {
       const Member* member = member_producing(group, load->buffer);
       if (member == nullptr) continue;
       const std::vector<sym::Expr>& stored = store_axes(program_.computations[member->computation]);
@@ -433,38 +434,18 @@ class Grouping {
     return sym::known_eq(sym::product(extents(mine)), sym::product(extents(theirs)));
   }
 
-  std::vector<Group> in_order() {
-    std::vector<size_t> order;
-    std::vector<bool> done(groups_.size());
-    // Groups are few; repeat picking the first whose ancestors are done, which keeps the program's order where it can.
-    while (order.size() < groups_.size()) {
-      const size_t before = order.size();
-      for (size_t g = 0; g < groups_.size(); ++g) {
-        if (done[g]) continue;
-        if (std::all_of(ancestors_[g].begin(), ancestors_[g].end(), [&](size_t a) { return done[a]; })) {
-          done[g] = true;
-          order.push_back(g);
-          break;
-        }
-      }
-      TOROID_CHECK(order.size() > before, "{} of {} groups of computations wait for each other", groups_.size() - before,
-                   groups_.size());
-    }
-    std::vector<Group> result;
-    for (size_t g : order) result.push_back(std::move(groups_[g]));
-    return result;
-  }
-
   const LoopProgram& program_;
   const bool fuse_;
   std::vector<Group> groups_;
-  std::vector<std::set<size_t>> ancestors_;
-  std::vector<size_t> node_counts_;
+  DependencyOrder dependencies_;                       // between groups
+  std::vector<size_t> node_counts_;                    // by group
   std::vector<size_t> group_of_;                       // by computation
   std::vector<size_t> producer_;                       // by buffer: the computation that writes it
   std::unordered_map<sym::Expr, size_t> bound_by_;     // by size symbol: the group that defines it while the program runs
   std::vector<std::vector<loop::BufferId>> reads_;     // by computation
   std::vector<std::vector<const loop::Load*>> loads_;  // by computation
+  std::vector<size_t> nodes_;                          // by computation: how many expression nodes it has
+  std::vector<std::vector<size_t>> readers_;           // by buffer: the latest groups that read it
 };
 
 }  // namespace
