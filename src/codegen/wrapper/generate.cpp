@@ -33,6 +33,9 @@ bool computes_special_functions(const std::vector<GeneratedKernel>& kernels) {
   });
 }
 
+// Programs with more steps than this get a wrapper that is not optimised.
+constexpr size_t kOptimisedSteps = 100;
+
 // Few units, each with the whole prelude, of about equal cost.
 std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& wrapper, int max_units, bool draws) {
   size_t total = 0;
@@ -104,7 +107,16 @@ GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Progr
       declarations += fmt::format("static Graph graph_{};\n", index);
     }
   }
-  std::string wrapper;
+  // Straight-line code that runs once a call: optimising it further would cost more time than it saves, and optimising one function with
+  // hundreds of calls at all takes the compiler longer than the kernels do.
+  size_t steps = 0;
+  for (const ScheduledGraph& graph : graphs) steps += graph.schedule.steps.size();
+  std::string wrapper = fmt::format("#pragma GCC optimize(\"O{}\")\n", steps <= kOptimisedSteps ? 1 : 0);
+  if (!shared.dims.empty()) {
+    wrapper += "namespace dims {\n";
+    for (const auto& [name, numbers] : shared.dims) wrapper += fmt::format("const int64_t {}[] = {{{}}};\n", name, numbers);
+    wrapper += "}\n";
+  }
   for (const std::string& declaration : shared.kernels.declarations()) wrapper += declaration + "\n";
   result.kernels = shared.kernels.kernels();
   const bool draws = draws_random_numbers(graphs, result.kernels);

@@ -50,6 +50,19 @@ std::string GraphFunction::list(const std::vector<sym::Expr>& values) const {
   return text;
 }
 
+// The name of an array with these values: one of the program's if they are numbers, else one that is declared here.
+std::string GraphFunction::array(std::string_view name, const std::vector<sym::Expr>& values) {
+  const bool is_fixed = std::all_of(values.begin(), values.end(), [](sym::Expr e) { return e.is_const() && e.value() >= 0; });
+  if (!is_fixed) {
+    body_.write(fmt::format("const int64_t {}[] = {{{}}};", name, list(values)));
+    return std::string(name);
+  }
+  std::string fixed = "d";
+  for (sym::Expr e : values) fixed += fmt::format("{}{}", fixed.size() == 1 ? "" : "_", e.value());
+  shared_.dims.try_emplace(fixed, list(values));
+  return "dims::" + fixed;
+}
+
 std::string GraphFunction::bytes_of(const loop::Buffer& buffer) const {
   return fmt::format("({}) * {}", index(sym::product(buffer.sizes)), size_bytes(buffer.dtype));
 }
@@ -193,8 +206,7 @@ void GraphFunction::print_steps(bool is_main) {
   auto make_output = [&](BufferId id, size_t number) {
     const loop::Buffer& out = buffer(id);
     if (out.kind != loop::BufferKind::Output || !is_late_output(out.position) || !made.insert(id).second) return;
-    const std::string sizes = fmt::format("sizes{}", ++arrays_);
-    body_.write(fmt::format("const int64_t {}[] = {{{}}};", sizes, list(graph_.outputs[out.position].sizes)));
+    const std::string sizes = array(fmt::format("sizes{}", ++arrays_), graph_.outputs[out.position].sizes);
     print_allocation(id, fmt::format("runtime->output(runtime, {}, {})", out.position, sizes), number);
   };
   // Late temporaries, by the step before which they are asked for and the one after which they are given back.
@@ -283,10 +295,9 @@ std::string GraphFunction::operand(BufferId id, const std::vector<sym::Expr>& si
   std::string size_name = "nullptr";
   std::string stride_name = "nullptr";
   if (!sizes.empty()) {
-    size_name = fmt::format("sizes{}", ++arrays_);
-    stride_name = fmt::format("strides{}", arrays_);
-    body_.write(fmt::format("const int64_t {}[] = {{{}}};", size_name, list(sizes)));
-    body_.write(fmt::format("const int64_t {}[] = {{{}}};", stride_name, list(strides)));
+    ++arrays_;
+    size_name = array(fmt::format("sizes{}", arrays_), sizes);
+    stride_name = array(fmt::format("strides{}", arrays_), strides);
   }
   return fmt::format("{{{}, {}, {}, {}, {}}}", pointer, size_name, stride_name, sizes.size(), static_cast<int>(buffer(id).dtype));
 }

@@ -23,6 +23,8 @@ struct SharedParts {
   std::unordered_map<uint32_t, size_t> constant_positions = {};     // by ConstantId, in GeneratedProgram::constants
   std::map<uint32_t, std::vector<sym::Expr>> called = {};           // subgraphs, with the symbols known where they are called
   bool uses_control_flow = false;
+  // Sizes and strides that are numbers, each list once for the whole program: `namespace dims { const int64_t d32_64[] = {32, 64}; }`.
+  std::map<std::string, std::string> dims = {};                     // by name, the numbers
 };
 
 class GraphFunction {
@@ -43,6 +45,7 @@ class GraphFunction {
   const loop::Buffer& buffer(BufferId id) const { return loops_.buffer(id); }
   std::string index(sym::Expr e) const;
   std::string list(const std::vector<sym::Expr>& values) const;
+  std::string array(std::string_view name, const std::vector<sym::Expr>& values);
   std::string bytes_of(const loop::Buffer& buffer) const;
   bool is_known(const std::vector<sym::Expr>& sizes) const;
 
