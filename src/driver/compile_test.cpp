@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Reductions, testing::Values("f32", "f64", "bf16
 
 TEST(Reductions, KeepNanAndInfinity) {
   expect_as_evaluated(R"(
-graph(x: f32[37], xs: f32[3, 12], xt: f32[12, 5], xl: f32[4, 1000]) {
+graph(x: f32[37], xs: f32[3, 12], xt: f32[12, 5], xl: f32[4, 1000], xc: f32[40, 30]) {
   j = reduce.min(xl, dims=[1])
   k = reduce.max(xl, dims=[1])
   a = reduce.min(x, dims=[0])
@@ -173,7 +173,13 @@ graph(x: f32[37], xs: f32[3, 12], xt: f32[12, 5], xl: f32[4, 1000]) {
   g = reduce.argmax(xs, dims=[1])
   h = reduce.max(xt, dims=[0])
   i = reduce.argmin(xt, dims=[0])
-  return a, b, c, d, e, f, g, h, i, j, k
+  few = sign(xl)
+  l = reduce.argmax(few, dims=[1])
+  m = reduce.argmin(few, dims=[1])
+  many = sign(xc)
+  n = reduce.argmax(many, dims=[0])
+  o = reduce.argmin(many, dims=[0])
+  return a, b, c, d, e, f, g, h, i, j, k, l, m, n, o
 })");
 }
 
@@ -472,6 +478,21 @@ graph(y: f32[2, 3, 65], z: bf16[2, 70], w: f64[2, 3, 20, 37], m: f32[40, 50]) {
   s: bf16[2, 35] = aten::neg(b)
   return a, s, c, d, e, f, g
 })"},
+    {"elements_repeated", R"(
+sym s0 in [1, 300]
+graph(x: f32[3, s0], y: bf16[s0], z: i64[s0], m: bool[s0], w: f64[2, s0 + 3]) {
+  a: f32[3, 2*s0] = aten::repeat_interleave.self_int(x, 2, 1)
+  b: bf16[4*s0] = aten::repeat_interleave.self_int(y, 4, 0)
+  c: i64[3*s0] = aten::repeat_interleave.self_int(z, 3, 0)
+  d: bool[2*s0] = aten::repeat_interleave.self_int(m, 2, 0)
+  e: bool[40*s0] = aten::repeat_interleave.self_int(m, 40, 0)
+  f: f32[3, 16*s0] = aten::repeat_interleave.self_int(x, 16, 1)
+  g: f64[2, 2*s0 + 6] = aten::repeat_interleave.self_int(w, 2, 1)
+  h: f64[2, 2*s0 + 1] = aten::slice.Tensor(g, 1, 3, 2*s0 + 4)
+  k: f64[2, 2*s0 + 1] = aten::neg(h)
+  return a, b, c, d, e, f, k
+})",
+     {{{"s0", 1}}, {{"s0", 16}}, {{"s0", 37}}, {{"s0", 300}}}},
     {"gradients_of_adaptive_pools", R"(
 sym s0 in [1, 300]
 sym s1 in [1, 40]

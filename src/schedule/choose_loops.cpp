@@ -42,10 +42,22 @@ std::vector<Access> accesses(const loop::ExprTable& exprs, const Kernel& kernel)
   return result;
 }
 
-bool has_arg_reduction(const Kernel& kernel) {
-  return std::any_of(kernel.accumulators.begin(), kernel.accumulators.end(), [](const Accumulator& a) {
-    return a.op == ReduceOp::ArgMin || a.op == ReduceOp::ArgMax;
-  });
+bool is_arg(const Accumulator& a) { return a.op == ReduceOp::ArgMin || a.op == ReduceOp::ArgMax; }
+
+bool has_arg_reduction(const Kernel& kernel) { return std::any_of(kernel.accumulators.begin(), kernel.accumulators.end(), is_arg); }
+
+// Lanes along the last inner axis see ascending positions; those along another one would not find the first of equals.
+bool finds_first_along(const Kernel& kernel, sym::Expr inner) {
+  if (inner != kernel.inner.back()) return false;
+  for (const Stage& stage : kernel.stages) {
+    for (const Statement& statement : stage.statements) {
+      const auto* s = std::get_if<Accumulate>(&statement);
+      if (s == nullptr || !is_arg(kernel.accumulators[static_cast<size_t>(s->accumulator)])) continue;
+      const auto linear = sym::linear_in(s->position, inner);
+      if (!linear || !linear->coefficient.is_const(1)) return false;
+    }
+  }
+  return true;
 }
 
 int64_t hint(sym::Expr axis) { return sym::evaluate_hint(*axis.node()->extent); }
@@ -201,12 +213,18 @@ void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
     return best;
   };
   const auto outer = best_of(kernel.outer);
-  const auto inner = best_of(kernel.inner);
-  if (has_arg_reduction(kernel)) return;  // a running index beside a running value: one element at a time
+  auto inner = best_of(kernel.inner);
+  if (has_arg_reduction(kernel)) {
+    for (const Accumulator& each : kernel.accumulators) {
+      if (is_arg(each) && each.dtype == DType::Bool) return;  // masks do not order as bools do
+    }
+    if (inner && !finds_first_along(kernel, inner->second)) inner.reset();
+    if (!inner && outer && outer->first < 0) return;
+  }
   if (inner && (!outer || inner->first >= outer->first)) {
     kernel.vector = VectorAlong::Inner;
     move_to_back(kernel.inner, inner->second);
-    choose_turns(program.exprs, kernel);
+    if (!has_arg_reduction(kernel)) choose_turns(program.exprs, kernel);
   } else if (outer) {
     kernel.vector = VectorAlong::Outer;
     move_to_back(kernel.outer, outer->second);

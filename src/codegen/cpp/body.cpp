@@ -241,6 +241,10 @@ OperandText BodyPrinter::load(const loop::Load& op, DType dtype) {
     const std::string masked = mask.empty() ? "" : ", " + mask;
     return {fmt::format("load_every_second(lanes{}, {})", masked, pointer(op.buffer, position)), true};
   }
+  if (const auto repeated = repeated_part(position); repeated && mask.empty()) {
+    return {fmt::format("load_repeated<{}>(lanes, {}, {})", repeated->operands()[1].value(), pointer(op.buffer, position),
+                        index(sym::mod(repeated->operands()[0], repeated->operands()[1]))), true};
+  }
   const std::string at = fmt::format("[&](int l) {{ return {} + {}; }}", name, lane_index(position));
   if (mask.empty()) return {fmt::format("{}(lanes, {})", in_runs(position) ? "gather_runs" : "gather", at), true};
   return {fmt::format("gather(lanes, {}, {})", mask, at), true};
@@ -290,6 +294,21 @@ bool BodyPrinter::moves_by_at_most_one(sym::Expr e) {
   if (e.kind() == sym::Kind::Add && std::count_if(parts.begin(), parts.end(), [&](sym::Expr part) { return varies(part); }) > 1) return false;
   if (e.kind() != sym::Kind::Add && e.kind() != sym::Kind::Min && e.kind() != sym::Kind::Max) return false;
   return std::all_of(parts.begin(), parts.end(), [&](sym::Expr part) { return moves_by_at_most_one(part); });
+}
+
+// The e // n of a position where nothing else varies, e grows by one from lane to lane, and n is a number.
+std::optional<sym::Expr> BodyPrinter::repeated_part(sym::Expr position) {
+  const sym::Expr alone[] = {position};
+  std::optional<sym::Expr> part;
+  for (sym::Expr term : position.kind() == sym::Kind::Add ? position.operands() : std::span<const sym::Expr>(alone)) {
+    if (!varies(term)) continue;
+    if (part || term.kind() != sym::Kind::FloorDiv || !term.operands()[1].is_const()) return std::nullopt;
+    part = term;
+  }
+  if (!part || part->operands()[1].value() <= 1 || part->operands()[1].value() > INT32_MAX) return std::nullopt;
+  const auto linear = sym::linear_in(part->operands()[0], *vector_axis_);
+  if (!linear || !linear->coefficient.is_const(1) || varies(linear->rest)) return std::nullopt;
+  return part;
 }
 
 // Clamped and mirrored positions, and a * (e // m) + e mod m, where e grows by one from lane to lane: all its jumps go one way.

@@ -63,6 +63,7 @@ class BodyPrinter {
   std::optional<std::string> lane_range(sym::Expr e);     // a condition that holds up to some lane or from some lane on
   bool in_runs(sym::Expr position);                      // do lanes follow each other if the last is W - 1 beyond the first?
   bool moves_by_at_most_one(sym::Expr e);                // from lane to lane
+  std::optional<sym::Expr> repeated_part(sym::Expr position);
   OperandText masked(const loop::Masked& op, DType dtype);
   void emit(size_t level, std::string text);
   // Temporaries end in _v and a number; no buffer does (see Generator::make_names_unique).

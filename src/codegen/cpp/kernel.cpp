@@ -359,6 +359,11 @@ class NestPrinter : Printer {
     const size_t i = static_cast<size_t>(id);
     if (!along_outer()) return {fmt::format("result{}", i), false, true};
     const std::string name = fmt::format("result{}_{}", i, ++loaded_);
+    if (is_arg(kernel_.accumulators[i].op)) {
+      body_.line(body_.innermost(), fmt::format("const auto {} = convert<int64_t>(load_raw(Full<W>{{}}, best{}_at + ({} - first)));", name, i,
+                                               vector_name()));
+      return {name, true, true};
+    }
     body_.line(body_.innermost(), fmt::format("const auto {} = load_raw(Full<W>{{}}, sum{} + ({} - first));", name, i, vector_name()));
     return {name, true, true};
   }
@@ -451,7 +456,8 @@ class NestPrinter : Printer {
     const DType dtype = accumulator_dtype(i);
     const size_t innermost = body_.innermost();
     if (is_arg(op)) {
-      print_arg(s, i, op, before);
+      if (vector_loop) print_arg_lanes(s, i, op, before, after);
+      else print_arg(s, i, op, before);
       return;
     }
     OperandText value = body_.value(s.value);
@@ -509,6 +515,40 @@ class NestPrinter : Printer {
     body_.line(body_.innermost(), fmt::format("  result{} = {};", i, body_.index(s.position)));
     body_.line(body_.innermost(), fmt::format("  best{} = {};", i, value.text));
     body_.line(body_.innermost(), "}");
+  }
+
+  // The integers in which lanes count positions.
+  std::string_view position_type() const {
+    sym::Expr count = 1;
+    for (sym::Expr axis : kernel_.inner) count = count * extent(axis);
+    return sym::known_lt(count, int64_t{1} << 31) ? "int32_t" : "int64_t";
+  }
+
+  // Each lane keeps its own extremum and where it was.
+  void print_arg_lanes(const Accumulate& s, size_t i, ReduceOp op, std::vector<std::string>& before, std::vector<std::string>& after) {
+    const DType dtype = kernel_.accumulators[i].dtype;
+    const OperandText value = in_lanes(body_.value(s.value), dtype);
+    const std::string_view type = register_type(dtype);
+    const std::string_view count = position_type();
+    const std::string_view greatest = op == ReduceOp::ArgMax ? "true" : "false";
+    const size_t innermost = body_.innermost();
+    const std::string position = fmt::format("splat<{}, W>({})", count, body_.index(s.position));
+    if (along_outer()) {
+      before.push_back(fmt::format("{0} best{1}[{2}]; {3} best{1}_at[{2}];", type, i, kVectorBlock, count));
+      before.push_back(fmt::format("for (int64_t l = 0; l < {2}; l += W) store_raw(Full<W>{{}}, best{0} + l, vec<{1}, W>{{}}), "
+                                   "store_raw(Full<W>{{}}, best{0}_at + l, ~vec<{3}, W>{{}});", i, type, kVectorBlock, count));
+      body_.line(innermost, fmt::format("const int64_t best{}_lane = {} - first;", i, vector_name()));
+      body_.line(innermost, fmt::format("auto best{0}_now = load_raw(Full<W>{{}}, best{0} + best{0}_lane);", i));
+      body_.line(innermost, fmt::format("auto best{0}_now_at = load_raw(Full<W>{{}}, best{0}_at + best{0}_lane);", i));
+      body_.line(innermost, fmt::format("keep_extremum<{0}>(active(lanes), {1}, {2}, best{3}_now, best{3}_now_at);", greatest, value.text, position, i));
+      body_.line(innermost, fmt::format("store_raw<{1}, W>(Full<W>{{}}, best{0} + best{0}_lane, best{0}_now);", i, type));
+      body_.line(innermost, fmt::format("store_raw<{1}, W>(Full<W>{{}}, best{0}_at + best{0}_lane, best{0}_now_at);", i, count));
+      return;
+    }
+    before.push_back(fmt::format("vec<{0}, W> best{1} = {{}}; vec<{2}, W> best{1}_at = ~vec<{2}, W>{{}};", type, i, count));
+    body_.line(innermost, fmt::format("keep_extremum<{0}>(active(lanes), {1}, {2} + ramp<{3}, W>(), best{4}, best{4}_at);", greatest, value.text,
+                                      position, count, i));
+    after.push_back(fmt::format("const int64_t result{0} = fold_position<{1}>(best{0}, best{0}_at);", i, greatest));
   }
 
   // A value that is the same in all lanes, once in each of them.

@@ -32,7 +32,8 @@ std::string identifier(std::string_view text) {
       "int8_t",   "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "is_float", "is_f32",
       "VecOf",    "lanes_of", "width_of", "widen16", "narrow16", "to_bits", "from_bits", "turn_tile", "float_mod",
       "float_floor_div", "is_minus_one", "ToroidRuntime", "ToroidOperand", "ToroidCall",
-      "Signed",   "divided", "fold_turns", "for_lanes_in_turn", "gather_runs", "lanes_to", "load_backward", "lane_at", "load_every_second", "in_doubles", "polynomial", "infinity_of",
+      "Signed",   "divided", "fold_turns", "for_lanes_in_turn", "gather_runs", "lanes_to", "load_backward", "lane_at", "load_every_second", "load_repeated",
+      "repeat_lanes", "LaneList", "keep_extremum", "fold_position", "in_doubles", "polynomial", "infinity_of",
       "nearest_whole", "lgamma_from_half", "bessel_i0", "bessel_i1", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "bessel_k0", "bessel_k1",
       "at", "part", "copy_end",
       "turn",     "each",    "W",        "l",       "Full",    "Part",    "Same",    "Plain",    "INLINE",  "EXPORT",  "f16",     "bf16"};

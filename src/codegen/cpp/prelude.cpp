@@ -256,6 +256,26 @@ template <class L, class T> INLINE auto load_every_second(L lanes, mask<width_of
   }
   return gather(lanes, m, [&](int l) { return p + 2 * l; });
 }
+// The element of lane 0, N - `skipped` times, and each after it N times.
+template <int... Lanes> struct LaneList {};
+template <int N, class V, int... Lanes> INLINE auto repeat_lanes(V v, LaneList<Lanes...>) {
+  return __builtin_shufflevector(v, v, (Lanes / N)...);
+}
+template <int N, class L, class T> INLINE auto load_repeated(L lanes, const T* p, int64_t skipped) {
+  constexpr int W = width_of<L>;
+  if constexpr (Same<L, Full<W>>::value) {
+    if (skipped + W <= N) {
+      if constexpr (Same<T, bool>::value) return splat_mask<W>(load1(p));
+      else return splat<decltype(load1(p)), W>(load1(p));
+    }
+#if !defined(__clang__) && __GNUC__ >= 12
+    if constexpr (W % N == 0 && W > N) {
+      if (skipped == 0) return repeat_lanes<N>(load(Full<W / N>{}, p), LaneList<__integer_pack(W)...>{});
+    }
+#endif
+  }
+  return gather(lanes, [&](int l) { return p + (skipped + l) / N; });
+}
 // The element of lane 0 and those before it.
 template <class L, class T> INLINE auto load_backward(L lanes, const T* p) {
   constexpr int W = width_of<L>;
@@ -781,6 +801,29 @@ template <class V, class F> INLINE elem<V> fold(V v, F f) {
   __builtin_memcpy(a, &v, sizeof v);
   for (int w = lanes_of<V> / 2; w > 0; w /= 2) for (int l = 0; l < w; ++l) a[l] = f(a[l], a[l + w]);
   return a[0];
+}
+
+// ---- positions of extrema: the first of equals, a NaN before all else; -1 as long as there is none ----
+template <bool Greatest, class M, class V, class P> INLINE void keep_extremum(M lanes, V x, P position, V& best, P& at) {
+  M better = to_mask(Greatest ? x > best : x < best) | to_mask(at < 0);
+  if constexpr (is_float<V>) better |= to_mask(x != x) & to_mask(best == best);
+  better &= lanes;
+  best = select(better, x, best);
+  at = select(better, position, at);
+}
+template <bool Greatest, class V, class P> INLINE int64_t fold_position(V best, P at) {
+  int64_t position = -1;
+  elem<V> extremum = 0;
+  for (int l = 0; l < lanes_of<V>; ++l) {
+    const elem<V> x = best[l];
+    const bool is_better = (Greatest ? x > extremum : x < extremum) | ((x != x) & (extremum == extremum));
+    const bool is_equal = (x == extremum) | ((x != x) & (extremum != extremum));
+    if (at[l] >= 0 && (position < 0 || is_better || (is_equal && at[l] < position))) {
+      position = at[l];
+      extremum = x;
+    }
+  }
+  return position;
 }
 )prelude";
 

@@ -87,7 +87,7 @@ std::vector<Tensor> max_and_position(Tensor windows, const std::vector<WindowPos
   const size_t spatial = dims.size();
   Sizes flat_sizes(windows.sizes().begin(), windows.sizes().end() - static_cast<int64_t>(spatial));
   flat_sizes.push_back(sym::product(std::span(windows.sizes()).last(spatial)));
-  Tensor rest = b.reduce(ReduceOp::ArgMax, b.reshape(windows, flat_sizes), {-1})[0];
+  Tensor flat = b.reshape(windows, flat_sizes), rest = b.reduce(ReduceOp::ArgMax, flat, {-1})[0];
   Tensor position;
   sym::Expr plane_stride = 1;
   for (size_t i = spatial; i-- > 0;) {
@@ -101,7 +101,7 @@ std::vector<Tensor> max_and_position(Tensor windows, const std::vector<WindowPos
     plane_stride = plane_stride * dim.input;
     if (i > 0) rest = b.binary(ScalarOp::FloorDiv, rest, Scalar(dim.kernel));
   }
-  return {b.amax(windows, last_dims(spatial)), position};
+  return {b.amax(flat, {-1}), position};
 }
 
 Tensor flat_positions(Builder& b, std::span<const sym::Expr> sizes) {
