@@ -542,7 +542,7 @@ LIBMVEC(log, logf, log) LIBMVEC(log2, log2f, log2) LIBMVEC(log10, log10f, log10)
 LIBMVEC(exp2, exp2f, exp2) LIBMVEC(expm1, expm1f, expm1) LIBMVEC(sin, sinf, sin) LIBMVEC(cos, cosf, cos)
 LIBMVEC(tan, tanf, tan) LIBMVEC(asin, asinf, asin) LIBMVEC(acos, acosf, acos) LIBMVEC(atan, atanf, atan)
 LIBMVEC(sinh, sinhf, sinh) LIBMVEC(cosh, coshf, cosh) LIBMVEC(tanh, tanhf, tanh) LIBMVEC(asinh, asinhf, asinh)
-LIBMVEC(acosh, acoshf, acosh) LIBMVEC(atanh, atanhf, atanh) LIBMVEC(erf, erff, erf) LIBMVEC(erfc, erfcf, erfc)
+LIBMVEC(acosh, acoshf, acosh) LIBMVEC(atanh, atanhf, atanh) LIBMVEC(erf_libmvec, erff, erf) LIBMVEC(erfc, erfcf, erfc)
 LIBMVEC(exp_libmvec, expf, exp)
 #define LIBMVEC2(name, f32, f64) \
   extern "C" vec<float, 4> _ZGVbN4vv_##f32(vec<float, 4>, vec<float, 4>); \
@@ -577,6 +577,8 @@ LIBMVEC(exp_libmvec, expf, exp)
 LIBMVEC2(pow, powf, pow) LIBMVEC2(atan2, atan2f, atan2) LIBMVEC2(hypot, hypotf, hypot)
 INLINE float op_exp_libmvec(float x) { return op_exp(x); }
 INLINE double op_exp_libmvec(double x) { return op_exp(x); }
+INLINE float op_erf_libmvec(float x) { return op_erf(x); }
+INLINE double op_erf_libmvec(double x) { return op_erf(x); }
 
 template <class V> INLINE V op_floor_v(V x);
 template <class V> INLINE V op_trunc_v(V x);
@@ -606,6 +608,30 @@ template <class V> INLINE V op_exp_v(V x) {
     return p * (V)((half + 127) << 23) * (V)((k - half + 127) << 23);
   } else {
     return op_exp_libmvec_v(x);
+  }
+}
+// erf(x) = x * P(x^2) / Q(x^2) up to 3.925, from where on it rounds to 1: a least-squares fit of erf(x) / x, reweighted until its largest
+// relative error, 1.9e-8, is least (C. L. Lawson, 1961). All coefficients are positive, so nothing cancels: within 5 units in the last place
+// of the f64 function, 7 without fused multiply-add, 0.7 on average, over 11 million floats.
+template <class V> INLINE V op_erf_v(V x) {
+  if constexpr (is_f32<V>) {
+    V c = x > 3.925f ? V{} + 3.925f : x;
+    c = c < -3.925f ? V{} - 3.925f : c;
+    const V t = c * c;
+    V p = t * 2.04625439e-06f + 2.84827664e-04f;
+    p = p * t + 3.77162173e-03f;
+    p = p * t + 5.27664125e-02f;
+    p = p * t + 1.90571398e-01f;
+    p = p * t + 1.12837911f;
+    V q = t * 3.80493220e-05f + 1.16364297e-03f;
+    q = q * t + 1.49813211e-02f;
+    q = q * t + 1.14173546e-01f;
+    q = q * t + 5.02222240e-01f;
+    q = q * t + 1.0f;
+    const V y = c * (p / q);
+    return y > 1 ? V{} + 1 : y < -1 ? V{} - 1 : y;
+  } else {
+    return op_erf_libmvec_v(x);
   }
 }
 template <class V> INLINE V op_copysign_v(V x, V sign) {
