@@ -3,8 +3,8 @@
 // They are plain functions over contiguous arrays, so the evaluator and the runtime of compiled programs call the
 // same code. Each works on batches: every input has the same leading sizes (broadcasting happened before), and the
 // last one or two dims are the vectors or matrices that the table speaks of. Dtypes are F32 and F64, equal among
-// floating inputs and outputs, unless said otherwise; F32 is computed in double and rounded once. Conventions (signs,
-// pivots, info) are LAPACK's.
+// floating inputs and outputs, unless said otherwise; F32 is computed in double and rounded once, but for linalg.svd and
+// linalg.eigh, where signs depend on roundings. Conventions (signs, pivots, info) are LAPACK's.
 //
 // Attributes are numbers in the order given; flags are 0 or 1. `info?` is an optional last output, I32, one a matrix:
 // 0 or LAPACK's positive code. Without it a failure throws Error{InvalidInput}, as torch.linalg's checked functions do.

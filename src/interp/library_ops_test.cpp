@@ -84,6 +84,43 @@ TEST(LibraryOps, SingularAndEigenValues) {
   expect_near(call("linalg.eigvalsh", {f32({2, 2}, {2, 99, 1, 2})}, {{DType::F32, {2}}}, {false})[0], {1, 3});
 }
 
+// The values are PyTorch 2.11's; any sign of a vector would be right, but users compare.
+TEST(LibraryOps, VectorsHaveTheSignsOfPyTorch) {
+  const HostTensor symmetric = f32({3, 3}, {4, 2, 1, 2, -5, 3, 1, 3, 6});
+  const std::vector<Result> eigen = {{DType::F32, {3}}, {DType::F32, {3, 3}}};
+  const auto lower = call("linalg.eigh", {symmetric}, eigen, {false});
+  expect_near(lower[0], {-6.054157, 3.623144, 7.431014});
+  expect_near(lower[1], {-0.1685412, -0.8946703, -0.4137134, 0.9597026, -0.0531935, -0.2759368, -0.2248656, 0.4435485, -0.8675829});
+  const auto upper = call("linalg.eigh", {symmetric}, eigen, {true});
+  expect_near(upper[1], {-0.1685411, 0.8946706, 0.4137132, 0.9597028, 0.05319357, 0.2759368, -0.2248657, -0.4435485, 0.867583});
+
+  const HostTensor square = f32({3, 3}, {1, -2, 3, 4, 5, -6, -7, 8, 9});
+  const auto svd = call("linalg.svd", {square}, {{DType::F32, {3, 3}}, {DType::F32, {3}}, {DType::F32, {3, 3}}}, {false});
+  expect_near(svd[0], {0.0583449, -0.34703, -0.9360373, -0.3140963, 0.8836346, -0.3471799, 0.9475968, 0.3142622, -0.05744547});
+  expect_near(svd[1], {14.42802, 8.455081, 2.311664});
+  expect_near(svd[2], {-0.5427783, 0.4084831, 0.7338485, 0.1168142, 0.901982, -0.4156718, -0.8317128, -0.1398938, -0.5372928});
+  const auto broad = call("linalg.svd", {f32({2, 3}, {1, -2, 3, 4, 5, -6})},
+                          {{DType::F32, {2, 2}}, {DType::F32, {2}}, {DType::F32, {3, 3}}}, {true});
+  expect_near(broad[0], {0.3198189, 0.9474787, -0.9474787, 0.3198189});
+  expect_near(broad[2], {-0.376161, -0.5828743, 0.7202504, 0.9168285, -0.1218165, 0.3802447, -0.1338965, 0.8033793, 0.5802184});
+  const auto tall = call("linalg.svd", {f32({4, 2}, {1, -2, 4, 5, 3, -1, 2, 2})},
+                         {{DType::F32, {4, 4}}, {DType::F32, {2}}, {DType::F32, {2, 2}}}, {true});
+  expect_near(tall[0], {0.1143304, 0.5796052, -0.7950257, -0.1375525, -0.8941779, -0.1037525, -0.1324449, -0.4148972, -0.1768162,
+                        0.8072107, 0.5631578, -0.0005599409, -0.3951082, 0.04128429, -0.1823344, 0.8994105});
+  expect_near(tall[2], {-0.6690722, -0.7431974, 0.7431974, -0.6690722});
+}
+
+TEST(LibraryOps, VectorsOfTinyHugeAndEqualValues) {
+  const std::vector<Result> svd = {{DType::F32, {2, 2}}, {DType::F32, {2}}, {DType::F32, {2, 2}}};
+  expect_near(call("linalg.svd", {f32({2, 2}, {0, 0, 0, 0})}, svd, {false})[0], {1, 0, 0, 1});
+  const auto huge = call("linalg.svd", {f32({2, 2}, {3e30F, 0, 0, -4e30F})}, svd, {false});
+  EXPECT_NEAR(huge[1].double_at(0) / 4e30, 1, 1e-6);
+  EXPECT_NEAR(huge[1].double_at(1) / 3e30, 1, 1e-6);
+  const auto tiny = call("linalg.eigh", {f32({2, 2}, {1e-30F, 2e-30F, 2e-30F, 1e-30F})}, {{DType::F32, {2}}, {DType::F32, {2, 2}}}, {false});
+  EXPECT_NEAR(tiny[0].double_at(0) / -1e-30, 1, 1e-6);
+  EXPECT_NEAR(tiny[0].double_at(1) / 3e-30, 1, 1e-6);
+}
+
 TEST(LibraryOps, LuAndSolves) {
   const auto lu = call("linalg.lu_factor", {f32({2, 2}, {1, 2, 3, 4})},
                        {{DType::F32, {2, 2}}, {DType::I32, {2}}, {DType::I32, {}}}, {true});

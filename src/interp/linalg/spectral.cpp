@@ -1,10 +1,13 @@
-// Singular values and symmetric eigenvalues, through Eigen. The signs of vectors are Eigen's: any sign is right.
+// Singular values and eigenvalues. Values alone are Eigen's; vectors of symmetric eigenvalues and singular values are computed in
+// the matrix's own dtype, so that their signs are PyTorch's (rotations.h).
 #include <Eigen/Eigenvalues>
 #include <Eigen/SVD>
 #include <limits>
 
 #include "interp/linalg/batch.h"
 #include "interp/linalg/kernels.h"
+#include "interp/linalg/singular_values.h"
+#include "interp/linalg/symmetric_eigen.h"
 #include "support/error.h"
 
 namespace toroid::linalg {
@@ -20,38 +23,38 @@ void need_finite(const Matrix& a, std::string_view what) {
   }
 }
 
-Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> symmetric_eigen(const Matrix& a, bool upper, int options) {
-  need_finite(a, "the eigenvalue decomposition");
-  Eigen::MatrixXd lower = a;
-  if (upper) lower.transposeInPlace();
-  return Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(lower, options);  // reads the lower triangle
-}
-
-}  // namespace
-
-void svd(const LibraryCall& call) {
+template <class T>
+void svd_as(const LibraryCall& call) {
   const Batch batch(call, 2);
-  const int64_t rows = batch.input_dim(0, 2);
-  const int64_t columns = batch.input_dim(0, 1);
-  const int64_t least = std::min(rows, columns);
-  const bool full = batch.flag(0);
   for (int64_t i = 0; i < batch.size(); ++i) {
     const Matrix a = batch.matrix(0, i);
     need_finite(a, "the singular value decomposition");
-    Matrix u = Matrix::Identity(rows, rows);
-    Matrix v = Matrix::Identity(columns, columns);
-    Vector s(least);
-    if (least > 0) {
-      const Svd result(a, kVectors);
-      u = result.matrixU();
-      v = result.matrixV();
-      s = result.singularValues();
-    }
-    batch.store(0, i, Matrix(u.leftCols(full ? rows : least)));
-    batch.store(1, i, s);
-    batch.store(2, i, Matrix(v.leftCols(full ? columns : least).transpose()));
+    const SingularValues<T> result = singular_values<T>(Dense<T>(a.cast<T>()), batch.flag(0));
+    batch.store(0, i, Matrix(result.u.template cast<double>()));
+    batch.store(1, i, Vector(result.values.template cast<double>()));
+    batch.store(2, i, Matrix(result.vh.template cast<double>()));
   }
 }
+
+template <class T>
+void eigh_as(const LibraryCall& call) {
+  const Batch batch(call, 2);
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const Matrix a = batch.matrix(0, i);
+    if (a.size() == 0) continue;
+    need_finite(a, "the eigenvalue decomposition");
+    const SymmetricEigen<T> result = symmetric_eigen<T>(Dense<T>(a.cast<T>()), batch.flag(0));
+    batch.store(0, i, Vector(result.values.template cast<double>()));
+    batch.store(1, i, Matrix(result.vectors.template cast<double>()));
+  }
+}
+
+bool is_f32(const LibraryCall& call) { return call.inputs[0].dtype == DType::F32; }
+
+}  // namespace
+
+void svd(const LibraryCall& call) { is_f32(call) ? svd_as<float>(call) : svd_as<double>(call); }
+void eigh(const LibraryCall& call) { is_f32(call) ? eigh_as<float>(call) : eigh_as<double>(call); }
 
 void svdvals(const LibraryCall& call) {
   const Batch batch(call, 2);
@@ -64,23 +67,16 @@ void svdvals(const LibraryCall& call) {
   }
 }
 
-void eigh(const LibraryCall& call) {
-  const Batch batch(call, 2);
-  for (int64_t i = 0; i < batch.size(); ++i) {
-    const Matrix a = batch.matrix(0, i);
-    if (a.size() == 0) continue;
-    const auto solver = symmetric_eigen(a, batch.flag(0), Eigen::ComputeEigenvectors);
-    batch.store(0, i, Vector(solver.eigenvalues()));
-    batch.store(1, i, Matrix(solver.eigenvectors()));
-  }
-}
-
 void eigvalsh(const LibraryCall& call) {
   const Batch batch(call, 2);
   for (int64_t i = 0; i < batch.size(); ++i) {
     const Matrix a = batch.matrix(0, i);
     if (a.size() == 0) continue;
-    batch.store(0, i, Vector(symmetric_eigen(a, batch.flag(0), Eigen::EigenvaluesOnly).eigenvalues()));
+    need_finite(a, "the eigenvalue decomposition");
+    Eigen::MatrixXd lower = a;
+    if (batch.flag(0)) lower.transposeInPlace();
+    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(lower, Eigen::EigenvaluesOnly);  // reads the lower triangle
+    batch.store(0, i, Vector(solver.eigenvalues()));
   }
 }
 
