@@ -2,9 +2,17 @@
 //
 //   2*s77 + 3       ((s27 + 1)//2)       Max(1, u0)       floor(s0/2)       (s0 < 4) & Ne(s1, 1)
 //   Mul(Integer(4), Symbol('s77', positive=True, integer=True))            SymPy's srepr, found in .pt2 files
+//   TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s77'))))    a size that a float factor scaled
+//
+// PyTorch multiplies doubles. A factor like 1.5 is an exact fraction; 1.1 is a double a little above 11/10, and what is rounded
+// down from a product with it is rounded down from that with 11/10. Below its fraction, like 0.7, a product may round to either
+// side of an integer, and is refused.
 //
 // A subexpression may be a fraction, s0/2, until floor, ceiling or a multiplication makes it an integer; the whole must
 // be one. Operators bind as in Python. Input is untrusted: depth and length are limited, and every error says where.
+#include <cmath>
+#include <cstdlib>
+
 #include "support/error.h"
 #include "symbolic/expr.h"
 #include "symbolic/simplify.h"
@@ -19,6 +27,7 @@ constexpr size_t kMaxLength = 65536;
 struct Fraction {
   Expr numerator = 0;
   Expr denominator = 1;
+  bool is_above = false;  // stands for doubles a little above it: good for rounding down
 
   bool is_integer() const { return denominator.is_const(1); }
 };
@@ -45,6 +54,7 @@ enum class Function {
   Mul,
   Pow,
   Integer,
+  Float,
   Rational,
   Symbol,
   Mod,
@@ -89,6 +99,7 @@ constexpr FunctionName kFunctions[] = {
     {"PowByNatural", Function::Pow, 2, 2},
     {"pow", Function::Pow, 2, 2},
     {"Integer", Function::Integer, 1, 1},
+    {"Float", Function::Float, 1, 1},
     {"Rational", Function::Rational, 2, 2},
     {"Symbol", Function::Symbol, 1, 1},
     {"Mod", Function::Mod, 2, 2},
@@ -174,7 +185,7 @@ class Parser {
   }
 
   Expr integer(const Fraction& value, size_t offset) const {
-    if (!value.is_integer()) fail(offset, "a fraction where an integer is needed");
+    if (!value.is_integer() || value.is_above) fail(offset, "a fraction where an integer is needed");
     return value.numerator;
   }
 
@@ -265,10 +276,13 @@ class Parser {
       if (term.is_integer()) {
         terms.push_back(negative ? -term.numerator : term.numerator);
       } else {
-        fractions = add(fractions, negative ? Fraction{-term.numerator, term.denominator} : term);
+        if (negative) need_exact(term);
+        const Fraction signed_term = negative ? Fraction{-term.numerator, term.denominator} : term;
+        fractions = fractions.numerator.is_const(0) ? signed_term : add(fractions, signed_term);
       }
     } while (accept_sign(negative));
     if (terms.size() == 1 && fractions.numerator.is_const(0)) return {terms[0]};
+    if (terms.empty()) return fractions;
     return add({sum_of(terms)}, fractions);
   }
 
@@ -315,6 +329,7 @@ class Parser {
       skip_space();
       if (const std::optional<Expr> lowest = accept_lowest_integer()) return {*lowest};
       const Fraction value = parse_unary();
+      need_exact(value);
       return {-value.numerator, value.denominator};
     }
     if (accept("+")) {
@@ -375,12 +390,50 @@ class Parser {
     if (position_ < text_.size() && is_name_part(text_[position_])) {
       fail(position_, fmt::format("unexpected '{}' in a number", text_[position_]));
     }
-    if (!fits) fail(start, "a number beyond 64 bits");
-    const Fraction result = reduce(value, denominator);
-    // Only then is exact arithmetic what PyTorch's doubles compute.
-    const int64_t reduced = result.denominator.value();
-    if ((reduced & (reduced - 1)) != 0) fail(start, "a decimal number that is no exact binary fraction");
-    return result;
+    if (!fits && !fraction) fail(start, "a number beyond 64 bits");
+    if (fits) {
+      const Fraction result = reduce(value, denominator);
+      const int64_t reduced = result.denominator.value();
+      if ((reduced & (reduced - 1)) == 0) return result;  // what the double is, exactly
+    }
+    return nearest_fraction(std::strtod(std::string(text_.substr(start, position_ - start)).c_str(), nullptr), start);
+  }
+
+  // The fraction of the smallest denominator whose double is `value`.
+  Fraction nearest_fraction(double value, size_t offset) const {
+    constexpr int64_t kMaxDenominator = 10'000;
+    for (int64_t denominator = 1; denominator <= kMaxDenominator; ++denominator) {
+      const double numerator = std::round(value * static_cast<double>(denominator));
+      if (numerator > 1e9) break;
+      if (numerator / static_cast<double>(denominator) != value) continue;
+      // Rounded once, so the sign is right.
+      const double above = std::fma(value, static_cast<double>(denominator), -numerator);
+      if (above >= 0) return {static_cast<int64_t>(numerator), denominator, above > 0};
+      break;
+    }
+    fail(offset, "a decimal number that is no exact binary fraction");
+  }
+
+  // Float('1.5', precision=53)
+  Fraction parse_float_call() {
+    skip_space();
+    const bool quoted = accept("'");
+    const bool negative = accept("-");
+    skip_space();
+    if (position_ == text_.size() || !is_digit(text_[position_])) fail(position_, "expected a decimal number");
+    Fraction value = parse_number();
+    if (quoted) expect("'");
+    if (accept(",")) {
+      if (!accept("precision")) fail(position_, "expected 'precision'");
+      expect("=");
+      skip_space();
+      const size_t start = position_;
+      if (scan_name().empty()) fail(start, "expected a number of bits");
+      if (text_.substr(start, position_ - start) != "53") fail(start, "a float that is no double");
+    }
+    expect(")");
+    if (negative && value.is_above) fail(position_, "a decimal number that is no exact binary fraction");
+    return negative ? Fraction{-value.numerator, value.denominator} : value;
   }
 
   static Fraction reduce(int64_t numerator, int64_t denominator) {
@@ -418,6 +471,7 @@ class Parser {
                                      [&](const FunctionName& function) { return function.name == name; });
     if (found == std::end(kFunctions)) fail(start, fmt::format("unknown function '{}'", shown(name)));
     if (found->function == Function::Symbol) return parse_symbol_call();
+    if (found->function == Function::Float) return parse_float_call();
     const std::vector<Fraction> arguments = parse_arguments();
     if (arguments.size() < found->min_arguments || arguments.size() > found->max_arguments) {
       fail(start,
@@ -484,6 +538,7 @@ class Parser {
       case Function::Integer: return {integer_at(0)};
       case Function::Rational:
       case Function::TrueDiv: return divide(arguments[0], arguments[1], offset);
+      case Function::Float:
       case Function::Symbol: break;
       case Function::Mod: return modulo(arguments[0], arguments[1], offset);
       case Function::FloorDiv: return {quotient(arguments[0], arguments[1], offset)};
@@ -519,17 +574,30 @@ class Parser {
     fail(offset, "unknown function");
   }
 
-  static Fraction add(const Fraction& a, const Fraction& b) {
+  // Where a value that stands for doubles above it would mislead.
+  void need_exact(const Fraction& value) const {
+    if (value.is_above) fail(position_, "a decimal number that is no exact binary fraction");
+  }
+
+  Fraction add(const Fraction& a, const Fraction& b) const {
+    need_exact(a);
+    need_exact(b);
     if (a.denominator == b.denominator) return make_fraction(a.numerator + b.numerator, a.denominator);
     return make_fraction(a.numerator * b.denominator + b.numerator * a.denominator, a.denominator * b.denominator);
   }
 
-  static Fraction multiply(const Fraction& a, const Fraction& b) {
-    return make_fraction(a.numerator * b.numerator, a.denominator * b.denominator);
+  Fraction multiply(const Fraction& a, const Fraction& b) const {
+    if (!a.is_above && !b.is_above) return make_fraction(a.numerator * b.numerator, a.denominator * b.denominator);
+    // Of one such factor and a size.
+    const Fraction& other = a.is_above ? b : a;
+    if (other.is_above || !other.is_integer() || other.numerator.range().min < 0) need_exact(a.is_above ? a : b);
+    return {a.numerator * b.numerator, a.denominator * b.denominator, true};
   }
 
   Fraction divide(const Fraction& a, const Fraction& b, size_t offset) const {
     if (b.numerator.is_const(0)) fail(offset, "division by zero");
+    need_exact(a);
+    need_exact(b);
     return make_fraction(a.numerator * b.denominator, a.denominator * b.numerator);
   }
 
@@ -545,11 +613,15 @@ class Parser {
     return {mod(dividend, divisor)};
   }
 
-  static Expr ceiling(const Fraction& value) { return ceil_div(value.numerator, value.denominator); }
+  Expr ceiling(const Fraction& value) const {
+    need_exact(value);
+    return ceil_div(value.numerator, value.denominator);
+  }
 
-  static Expr truncate(const Fraction& value) {
+  Expr truncate(const Fraction& value) const {
     const Expr down = floor_div(value.numerator, value.denominator);
     if (down.range().min >= 0) return down;
+    need_exact(value);
     const Expr up = ceiling(value);
     return down + (up - down) * lt(down, 0);
   }
@@ -565,6 +637,8 @@ class Parser {
   }
 
   Expr compare(Function comparison, const Fraction& a, const Fraction& b, size_t offset) const {
+    need_exact(a);
+    need_exact(b);
     if (a.denominator.range().min < 0 || b.denominator.range().min < 0)
       fail(offset, "a comparison with a denominator of unknown sign");
     const Expr left = a.numerator * b.denominator;

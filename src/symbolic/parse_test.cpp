@@ -74,6 +74,23 @@ TEST_F(Parse, ReadsSymPyRepresentations) {
   EXPECT_EQ(to_string(read("Mul(Integer(2), Symbol('s0'), evaluate=False)")), "2*s0");
 }
 
+TEST_F(Parse, ReadsSizesThatAFloatScaled) {
+  const auto scaled = [&](const std::string& factor) {
+    return to_string(read("TruncToInt(Mul(Float('" + factor + "', precision=53), ToFloat(Symbol('s0', integer=True))))"));
+  };
+  EXPECT_EQ(scaled("0.5"), "s0//2");
+  EXPECT_EQ(scaled("1.5"), "s0 + s0//2");
+  EXPECT_EQ(scaled("2.0"), "2*s0");
+  EXPECT_EQ(scaled("1.1000000000000001"), "s0 + s0//10");  // a double above its fraction: rounded down alike
+  EXPECT_EQ(to_string(read("floor(0.1*s0)")), "s0//10");
+  for (const double factor : {0.1, 0.8, 1.1, 1.3, 1.6, 2.25}) {
+    const Expr expr = read(fmt::format("TruncToInt({:.17}*ToFloat(s0))", factor));
+    for (int64_t size = 1; size < 3000; ++size) {
+      EXPECT_EQ(evaluate(expr, [&](Expr) { return size; }), static_cast<int64_t>(factor * static_cast<double>(size))) << size;
+    }
+  }
+}
+
 TEST_F(Parse, SaysWhereTextIsWrong) {
   EXPECT_EQ(error(""), "bad size expression '': expected a value but the text ends at offset 0");
   EXPECT_EQ(error("s0 +"), "bad size expression 's0 +': expected a value but the text ends at offset 4");
@@ -86,8 +103,13 @@ TEST_F(Parse, SaysWhereTextIsWrong) {
   EXPECT_EQ(error("s0/3"), "bad size expression 's0/3': a fraction where an integer is needed at offset 0");
   EXPECT_EQ(error("99999999999999999999"),
             "bad size expression '99999999999999999999': a number beyond 64 bits at offset 0");
-  EXPECT_EQ(error("floor(0.1*s0)"),
-            "bad size expression 'floor(0.1*s0)': a decimal number that is no exact binary fraction at offset 6");
+  // 0.7*90 is 62.99999999999999 in doubles: below its fraction, a product may round to either side.
+  EXPECT_EQ(error("floor(0.7*s0)"),
+            "bad size expression 'floor(0.7*s0)': a decimal number that is no exact binary fraction at offset 6");
+  EXPECT_EQ(error("ceiling(1.1*s0)"),
+            "bad size expression 'ceiling(1.1*s0)': a decimal number that is no exact binary fraction at offset 15");
+  EXPECT_EQ(error("Float('1.5', precision=24)"),
+            "bad size expression 'Float('1.5', precision=24)': a float that is no double at offset 23");
   EXPECT_EQ(error("2**s0"),
             "bad size expression '2**s0': an exponent that is no constant between -64 and 64 at offset 3");
   EXPECT_EQ(error("3**64"), "integer overflow in size arithmetic: 4052555153018976267 * 3");

@@ -173,9 +173,18 @@ bool is_repr(std::string_view text) {
   return text == "true" || text == "false" || text.find("Symbol('") != text.npos || text.find("Integer(") != text.npos;
 }
 
+// Fractions of floats are the affair of the general parser, which skips assumptions.
+sym::Expr parse_floats(std::string_view text, sym::Context& context, const MakeSymbol& make_symbol) {
+  return sym::parse(text, context, [&](std::string_view name) {
+    const bool is_positive = text.find(fmt::format("Symbol('{}', positive=True", name)) != text.npos;
+    return make_symbol({.name = name, .positive = is_positive});
+  });
+}
+
 }  // namespace
 
 sym::Expr parse_size(std::string_view text, sym::Context& context, const MakeSymbol& make_symbol) {
+  if (text.find("Float(") != text.npos) return parse_floats(text, context, make_symbol);
   if (is_repr(text)) return ReprParser(text, make_symbol).parse();
   return sym::parse(text, context, [&](std::string_view name) { return make_symbol({.name = name}); });
 }

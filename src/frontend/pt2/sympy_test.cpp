@@ -39,6 +39,17 @@ TEST(SymPy, ComparisonsUseTheAssumptions) {
   EXPECT_EQ(parsed("Not(Equality(Symbol('u0', integer=True), Integer(5)))"), parsed("Ne(u0, 5)"));
 }
 
+TEST(SymPy, ReadsSizesThatAFloatScaled) {
+  const auto scaled = [](std::string_view factor) {
+    return parsed(fmt::format("TruncToInt(Mul(Float('{}', precision=53), ToFloat(Symbol('s0', positive=True, integer=True))))", factor));
+  };
+  EXPECT_EQ(scaled("1.5"), parsed("(3*s0)//2"));
+  EXPECT_EQ(scaled("0.80000000000000004"), parsed("(4*s0)//5"));
+  EXPECT_EQ(scaled("0.59999999999999998"),
+            "bad size expression 'TruncToInt(Mul(Float('0.59999999999999998', precision=53), ToFloat(Symbol('s0', positive=True, "
+            "integer=True))))': a decimal number that is no exact binary fraction at offset 22");
+}
+
 TEST(SymPy, NamesWhatItCannotRead) {
   EXPECT_EQ(parsed("sin(Integer(1))"), "size expression 'sin(Integer(1))' uses sin, which is not integer arithmetic");
   EXPECT_EQ(parsed("Add(Integer(1)"), "bad size expression 'Add(Integer(1)': expected ')' at offset 14");

@@ -11,7 +11,11 @@ namespace {
 
 std::vector<Tensor> as_is(Decomposer&, const Args& a) { return {a.tensor(parameter(a, 0))}; }
 
-std::vector<Tensor> from_parts(Decomposer&, const Args& a) { return {pairs_of({a.tensor("real"), a.tensor("imag")})}; }
+std::vector<Tensor> from_parts(Decomposer& d, const Args& a) {
+  Tensor re = a.tensor("real"), im = a.tensor("imag");
+  const Sizes sizes = d.b.broadcast(re.sizes(), im.sizes());
+  return {pairs_of({d.b.expand(re, sizes), d.b.expand(im, sizes)})};
+}
 
 std::vector<Tensor> polar(Decomposer&, const Args& a) {
   Tensor length = a.tensor("abs"), angle = a.tensor("angle");

@@ -26,6 +26,10 @@ Program program_of(const ComplexCase& row) {
 }
 
 const ComplexCase kCases[] = {
+    {"complex of a row and a column",
+     {"f32[2, 1] = [1, 2]", "f32[3] = [3, 4, 5]"},
+     {"a: c64[2, 3] = aten::complex(x0, x1)", "y: f32[2, 3, 2] = aten::view_as_real(a)"},
+     "f32[2, 3, 2] = [1, 3, 1, 4, 1, 5, 2, 3, 2, 4, 2, 5]"},
     {"rfft",
      {"f32[2, 6] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1, -0.5, 1.25, -0.25, 1.5]"},
      {"a: c64[2, 4] = aten::fft_rfft(x0)", "y: f32[2, 4, 2] = aten::view_as_real(a)"},
