@@ -494,7 +494,8 @@ class NestPrinter : Printer {
     if (dtype == DType::Bool) {
       const std::string kept = fmt::format("((active(lanes) & ({0})) | (~active(lanes) & {1}))", combined, at);
       body_.line(innermost, fmt::format("{} = {};", at, kept));
-      after.push_back(fmt::format("const bool result{} = {}({});", i, op == ReduceOp::Any ? "any_lane" : "all_lanes", acc));
+      const bool wants_one = op == ReduceOp::Any || op == ReduceOp::Max;
+      after.push_back(fmt::format("const bool result{} = {}({});", i, wants_one ? "any_lane" : "all_lanes", acc));
       return;
     }
     body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", at, combined, at));

@@ -26,6 +26,7 @@ Program program_of(const ComplexCase& row) {
 }
 
 const ComplexCase kCases[] = {
+    {"irfft of real numbers", {"f32[3] = [1, 2, -3]"}, {"y: f32[4] = aten::fft_irfft(x0)"}, "f32[4] = [0.5, 1, -1.5, 1]"},
     {"complex of a row and a column",
      {"f32[2, 1] = [1, 2]", "f32[3] = [3, 4, 5]"},
      {"a: c64[2, 3] = aten::complex(x0, x1)", "y: f32[2, 3, 2] = aten::view_as_real(a)"},

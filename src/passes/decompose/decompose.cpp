@@ -93,7 +93,10 @@ bool reshapes_in_place(const TensorType& argument, const TensorType& result) {
 Decomposition decomposition_of(const Graph& graph, const Node& node) {
   const Schema& schema = *std::get<Aten>(node.op).schema;
   if (has_complex_values(graph, node)) return find_complex_decomposition(schema);
-  return has_float8_values(graph, node) ? find_float8_decomposition(schema) : find_decomposition(schema);
+  if (has_float8_values(graph, node)) return find_float8_decomposition(schema);
+  // Of real numbers to real ones, but by way of complex ones: an inverse transform.
+  const Decomposition real = find_decomposition(schema);
+  return real != nullptr ? real : find_complex_decomposition(schema);
 }
 
 std::string describe(const Provenance& provenance, std::string_view op, std::string_view name) {
