@@ -1,0 +1,28 @@
+// One libFuzzer program for all parsers: the first argument that names one picks it, as in `fuzz_parsers --parser=json corpus/json`.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "parsers.h"
+
+namespace {
+const toroid::parsers::Parser* chosen = nullptr;
+}
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  for (int i = 1; i < *argc; ++i) {
+    const std::string argument = (*argv)[i];
+    for (const auto& parser : toroid::parsers::all()) {
+      if (argument == "--parser=" + std::string(parser.name)) chosen = &parser;
+    }
+  }
+  if (chosen != nullptr) return 0;
+  std::fputs("name a parser: --parser=pt2, zip, json, text, safetensors, sympy, graph_entry or cache_export\n", stderr);
+  std::exit(2);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  toroid::parsers::feed(*chosen, {reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,69 @@
+#include "parsers.h"
+
+#include "cache/transfer.h"
+#include "driver/compiled_graph.h"
+#include "frontend/json_reader.h"
+#include "frontend/pt2/pt2_for_test.h"
+#include "frontend/safetensors.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "passes/decompose/decompose.h"
+#include "support/error.h"
+#include "support/file.h"
+
+namespace toroid::parsers {
+namespace {
+
+std::span<const std::byte> as_bytes(std::string_view bytes) { return std::as_bytes(std::span(bytes)); }
+
+void import_bytes(const std::string& archive) { import_pt2(as_bytes(archive), nullptr, "fuzz.pt2", {.is_supported = is_supported}); }
+
+constexpr Parser kParsers[] = {
+    // The model inside a sound archive: a checksum would stop nearly every change of the archive itself.
+    {"pt2",
+     [](std::string_view bytes) {
+       Pt2ForTest model;
+       model.model_json = bytes;
+       import_bytes(model.zip().build());
+     }},
+    {"zip", [](std::string_view bytes) { import_bytes(std::string(bytes)); }},
+    {"json", [](std::string_view bytes) { parse_json(bytes, "fuzz.json"); }},
+    {"text",
+     [](std::string_view bytes) {
+       const Program program = parse_text(bytes);
+       const std::string text = to_text(program);
+       if (to_text(parse_text(text)) != text) internal_error(__FILE__, __LINE__, "printed text reads back as it was", text);
+     }},
+    {"safetensors", [](std::string_view bytes) { parse_safetensors(as_bytes(bytes), nullptr, "fuzz.safetensors"); }},
+    {"sympy",
+     [](std::string_view bytes) {
+       sym::Context context;
+       sym::to_string(sym::parse(bytes, context, [&](std::string_view name) { return context.symbol(name, sym::SymbolKind::Size); }));
+     }},
+    {"graph_entry",
+     [](std::string_view bytes) {
+       const CompiledGraph graph = parse_compiled_graph(bytes);
+       find_constants(graph, {}, as_bytes(bytes), nullptr);
+     }},
+    {"cache_export",
+     [](std::string_view bytes) {
+       static const TempFolder folder;
+       static Store store({.enabled = false});
+       write_file_atomically(folder.path() / "export", bytes);
+       import_entries(store, folder.path() / "export");
+     }},
+};
+
+}  // namespace
+
+std::span<const Parser> all() { return kParsers; }
+
+void feed(const Parser& parser, std::string_view bytes) {
+  try {
+    parser.parse(bytes);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::Internal) throw;
+  }
+}
+
+}  // namespace toroid::parsers
