@@ -53,6 +53,8 @@ namespace {
 // What the threads of one parallel_for share. A helper that starts late finds no index left and touches `body` no more,
 // so the caller waits only for indices, not for helpers.
 struct LoopState {
+  LoopState(size_t count, const std::function<void(size_t)>* body) : count(count), body(body) {}
+
   const size_t count;
   const std::function<void(size_t)>* body;
   std::mutex mutex;
