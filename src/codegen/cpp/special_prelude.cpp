@@ -62,66 +62,117 @@ template <class V> INLINE V op_digamma_v(V x) {
 }
 
 // ---- Bessel functions; `scaled` by e^-|x| or e^x ----
+// near() where `is_near`, else far(): a form that no lane takes is not computed.
+template <class M, class N, class F> INLINE auto near_or_far(M is_near, N near, F far) {
+  decltype(near()) n{}, f{};
+  if (any_lane(is_near)) n = near();
+  if (!all_lanes(is_near)) f = far();
+  return is_near ? n : f;
+}
 template <class V> INLINE V bessel_i0(V x, bool scaled) {
-  const V a = op_abs_v(x), t = a * a * (1 / 14.0625), s = 3.75 / a, e = op_exp_v(scaled ? -a : a);
-  const V near = polynomial(t, 1, 3.5156229, 3.0899424, 1.2067492, 0.2659732, 0.0360768, 0.0045813);
-  const V far = polynomial(s, 0.39894228, 0.01328592, 0.00225319, -0.00157565, 0.00916281, -0.02057706, 0.02635537, -0.01647633, 0.00392377) /
+  const V a = op_abs_v(x);
+  return near_or_far(a < 3.75, [&]() INLINE_BODY {
+    const V t = a * a * (1 / 14.0625);
+    const V y = polynomial(t, 1, 3.5156229, 3.0899424, 1.2067492, 0.2659732, 0.0360768, 0.0045813);
+    return scaled ? y * op_exp_v(-a) : y;
+  }, [&]() INLINE_BODY {
+    const V s = 3.75 / a;
+    const V y = polynomial(s, 0.39894228, 0.01328592, 0.00225319, -0.00157565, 0.00916281, -0.02057706, 0.02635537, -0.01647633, 0.00392377) /
                 op_sqrt_v(a);
-  return a < 3.75 ? (scaled ? near * e : near) : (scaled ? far : far * e);
+    return scaled ? y : y * op_exp_v(a);
+  });
 }
 template <class V> INLINE V bessel_i1(V x, bool scaled) {
-  const V a = op_abs_v(x), t = a * a * (1 / 14.0625), s = 3.75 / a, e = op_exp_v(scaled ? -a : a);
-  const V near = a * polynomial(t, 0.5, 0.87890594, 0.51498869, 0.15084934, 0.02658733, 0.00301532, 0.00032411);
-  const V far = polynomial(s, 0.39894228, -0.03988024, -0.00362018, 0.00163801, -0.01031555, 0.02282967, -0.02895312, 0.01787654, -0.00420059) /
+  const V a = op_abs_v(x);
+  const V y = near_or_far(a < 3.75, [&]() INLINE_BODY {
+    const V t = a * a * (1 / 14.0625);
+    const V y = a * polynomial(t, 0.5, 0.87890594, 0.51498869, 0.15084934, 0.02658733, 0.00301532, 0.00032411);
+    return scaled ? y * op_exp_v(-a) : y;
+  }, [&]() INLINE_BODY {
+    const V s = 3.75 / a;
+    const V y = polynomial(s, 0.39894228, -0.03988024, -0.00362018, 0.00163801, -0.01031555, 0.02282967, -0.02895312, 0.01787654, -0.00420059) /
                 op_sqrt_v(a);
-  const V y = a < 3.75 ? (scaled ? near * e : near) : (scaled ? far : far * e);
+    return scaled ? y : y * op_exp_v(a);
+  });
   return x < 0 ? -y : y;
 }
+// Modulus * sqrt(x) and phase of the functions of order 0 and 1, of s = 3 / x.
+template <class V> INLINE V bessel_size0(V s) {
+  return polynomial(s, 0.79788456, -0.00000077, -0.00552740, -0.00009512, 0.00137237, -0.00072805, 0.00014476);
+}
+template <class V> INLINE V bessel_angle0(V x, V s) {
+  return x + polynomial(s, -0.78539816, -0.04166397, -0.00003954, 0.00262573, -0.00054125, -0.00029333, 0.00013558);
+}
+template <class V> INLINE V bessel_size1(V s) {
+  return polynomial(s, 0.79788456, 0.00000156, 0.01659667, 0.00017105, -0.00249511, 0.00113653, -0.00020033);
+}
+template <class V> INLINE V bessel_angle1(V x, V s) {
+  return x + polynomial(s, -2.35619449, 0.12499612, 0.00005650, -0.00637879, 0.00074348, 0.00079824, -0.00029166);
+}
+template <class V> INLINE V bessel_j0_near(V x) {
+  return polynomial(x * x * (1 / 9.0), 1, -2.2499997, 1.2656208, -0.3163866, 0.0444479, -0.0039444, 0.0002100);
+}
+template <class V> INLINE V bessel_j1_near(V x) {
+  return x * polynomial(x * x * (1 / 9.0), 0.5, -0.56249985, 0.21093573, -0.03954289, 0.00443319, -0.00031761, 0.00001109);
+}
 template <class V> INLINE V bessel_j0(V x) {
-  const V a = op_abs_v(x), t = x * x * (1 / 9.0), s = 3 / a;
-  const V near = polynomial(t, 1, -2.2499997, 1.2656208, -0.3163866, 0.0444479, -0.0039444, 0.0002100);
-  const V size = polynomial(s, 0.79788456, -0.00000077, -0.00552740, -0.00009512, 0.00137237, -0.00072805, 0.00014476);
-  const V angle = a + polynomial(s, -0.78539816, -0.04166397, -0.00003954, 0.00262573, -0.00054125, -0.00029333, 0.00013558);
-  return a < 3 ? near : size * op_cos_v(angle) / op_sqrt_v(a);
+  const V a = op_abs_v(x);
+  return near_or_far(a < 3, [&]() INLINE_BODY { return bessel_j0_near(x); }, [&]() INLINE_BODY {
+    const V s = 3 / a;
+    return bessel_size0(s) * op_cos_v(bessel_angle0(a, s)) / op_sqrt_v(a);
+  });
 }
 template <class V> INLINE V bessel_y0(V x) {
-  const V t = x * x * (1 / 9.0), s = 3 / x;
-  const V near = 0.63661977236758134308 * op_log_v(0.5 * x) * bessel_j0(x) +
-                 polynomial(t, 0.36746691, 0.60559366, -0.74350384, 0.25300117, -0.04261214, 0.00427916, -0.00024846);
-  const V size = polynomial(s, 0.79788456, -0.00000077, -0.00552740, -0.00009512, 0.00137237, -0.00072805, 0.00014476);
-  const V angle = x + polynomial(s, -0.78539816, -0.04166397, -0.00003954, 0.00262573, -0.00054125, -0.00029333, 0.00013558);
-  return x < 3 ? near : size * op_sin_v(angle) / op_sqrt_v(x);
+  return near_or_far(x < 3, [&]() INLINE_BODY {
+    return 0.63661977236758134308 * op_log_v(0.5 * x) * bessel_j0_near(x) +
+           polynomial(x * x * (1 / 9.0), 0.36746691, 0.60559366, -0.74350384, 0.25300117, -0.04261214, 0.00427916, -0.00024846);
+  }, [&]() INLINE_BODY {
+    const V s = 3 / x;
+    return bessel_size0(s) * op_sin_v(bessel_angle0(x, s)) / op_sqrt_v(x);
+  });
 }
 template <class V> INLINE V bessel_j1(V x) {
-  const V a = op_abs_v(x), t = x * x * (1 / 9.0), s = 3 / a;
-  const V near = x * polynomial(t, 0.5, -0.56249985, 0.21093573, -0.03954289, 0.00443319, -0.00031761, 0.00001109);
-  const V size = polynomial(s, 0.79788456, 0.00000156, 0.01659667, 0.00017105, -0.00249511, 0.00113653, -0.00020033);
-  const V angle = a + polynomial(s, -2.35619449, 0.12499612, 0.00005650, -0.00637879, 0.00074348, 0.00079824, -0.00029166);
-  const V far = size * op_cos_v(angle) / op_sqrt_v(a);
-  return a < 3 ? near : x < 0 ? -far : far;
+  const V a = op_abs_v(x);
+  return near_or_far(a < 3, [&]() INLINE_BODY { return bessel_j1_near(x); }, [&]() INLINE_BODY {
+    const V s = 3 / a;
+    const V y = bessel_size1(s) * op_cos_v(bessel_angle1(a, s)) / op_sqrt_v(a);
+    return x < 0 ? -y : y;
+  });
 }
 template <class V> INLINE V bessel_y1(V x) {
-  const V t = x * x * (1 / 9.0), s = 3 / x;
-  const V near = 0.63661977236758134308 * op_log_v(0.5 * x) * bessel_j1(x) +
-                 polynomial(t, -0.6366198, 0.2212091, 2.1682709, -1.3164827, 0.3123951, -0.0400976, 0.0027873) / x;
-  const V size = polynomial(s, 0.79788456, 0.00000156, 0.01659667, 0.00017105, -0.00249511, 0.00113653, -0.00020033);
-  const V angle = x + polynomial(s, -2.35619449, 0.12499612, 0.00005650, -0.00637879, 0.00074348, 0.00079824, -0.00029166);
-  const V y = x < 3 ? near : size * op_sin_v(angle) / op_sqrt_v(x);
+  const V y = near_or_far(x < 3, [&]() INLINE_BODY {
+    const V t = x * x * (1 / 9.0);
+    return 0.63661977236758134308 * op_log_v(0.5 * x) * bessel_j1_near(x) +
+           polynomial(t, -0.6366198, 0.2212091, 2.1682709, -1.3164827, 0.3123951, -0.0400976, 0.0027873) / x;
+  }, [&]() INLINE_BODY {
+    const V s = 3 / x;
+    return bessel_size1(s) * op_sin_v(bessel_angle1(x, s)) / op_sqrt_v(x);
+  });
   return x == 0 ? -infinity_of(x) : y;
 }
 template <class V> INLINE V bessel_k0(V x, bool scaled) {
-  const V t = x * x * 0.25, s = 2 / x, e = op_exp_v(scaled ? x : -x);
-  const V near = polynomial(t, -0.57721566, 0.42278420, 0.23069756, 0.03488590, 0.00262698, 0.00010750, 0.00000740) -
-                 op_log_v(0.5 * x) * bessel_i0(x, false);
-  const V far = polynomial(s, 1.25331414, -0.07832358, 0.02189568, -0.01062446, 0.00587872, -0.00251540, 0.00053208) / op_sqrt_v(x);
-  return x <= 2 ? (scaled ? near * e : near) : (scaled ? far : far * e);
+  return near_or_far(x <= 2, [&]() INLINE_BODY {
+    const V t = x * x * 0.25;
+    const V y = polynomial(t, -0.57721566, 0.42278420, 0.23069756, 0.03488590, 0.00262698, 0.00010750, 0.00000740) -
+                op_log_v(0.5 * x) * bessel_i0(x, false);
+    return scaled ? y * op_exp_v(x) : y;
+  }, [&]() INLINE_BODY {
+    const V s = 2 / x;
+    const V y = polynomial(s, 1.25331414, -0.07832358, 0.02189568, -0.01062446, 0.00587872, -0.00251540, 0.00053208) / op_sqrt_v(x);
+    return scaled ? y : y * op_exp_v(-x);
+  });
 }
 template <class V> INLINE V bessel_k1(V x, bool scaled) {
-  const V t = x * x * 0.25, s = 2 / x, e = op_exp_v(scaled ? x : -x);
-  const V near = op_log_v(0.5 * x) * bessel_i1(x, false) +
-                 polynomial(t, 1, 0.15443144, -0.67278579, -0.18156897, -0.01919402, -0.00110404, -0.00004686) / x;
-  const V far = polynomial(s, 1.25331414, 0.23498619, -0.03655620, 0.01504268, -0.00780353, 0.00325614, -0.00068245) / op_sqrt_v(x);
-  const V y = x <= 2 ? (scaled ? near * e : near) : (scaled ? far : far * e);
+  const V y = near_or_far(x <= 2, [&]() INLINE_BODY {
+    const V t = x * x * 0.25;
+    const V y = op_log_v(0.5 * x) * bessel_i1(x, false) +
+                polynomial(t, 1, 0.15443144, -0.67278579, -0.18156897, -0.01919402, -0.00110404, -0.00004686) / x;
+    return scaled ? y * op_exp_v(x) : y;
+  }, [&]() INLINE_BODY {
+    const V s = 2 / x;
+    const V y = polynomial(s, 1.25331414, 0.23498619, -0.03655620, 0.01504268, -0.00780353, 0.00325614, -0.00068245) / op_sqrt_v(x);
+    return scaled ? y : y * op_exp_v(-x);
+  });
   return x == 0 ? infinity_of(x) : y;
 }
 #define SPECIAL(name, formula) \
