@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cache/remote.h"
 #include "cache/store.h"
 #include "cache/transfer.h"
 #include "command.h"
@@ -26,6 +27,16 @@ std::string bytes_text(uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2, kUnits[unit]);
 }
 
+// "redis://host:6379, read only", "" when there is none, or why it cannot be used.
+std::string remote_text() {
+  try {
+    const std::optional<RemoteOptions> options = remote_options_from_environment();
+    return options ? options->address.shown + (options->read_only ? ", read only" : "") : "";
+  } catch (const Error& error) {
+    return "not used: " + error.message();
+  }
+}
+
 // A store that can be used, or why not.
 Store open_store() {
   Store store;
@@ -37,8 +48,9 @@ int stats(bool as_json) {
   Store store = open_store();
   const StoreStats stats = store.stats();
   const std::map<std::string, int64_t> counters = store.counters();
+  const std::string remote = remote_text();
   if (as_json) {
-    Json json = {{"file", store.file().string()}, {"entries", stats.entries}, {"bytes", stats.bytes}, {"limit_bytes", stats.limit_bytes},
+    Json json = {{"file", store.file().string()}, {"remote", remote}, {"entries", stats.entries}, {"bytes", stats.bytes}, {"limit_bytes", stats.limit_bytes},
                  {"hits", stats.lifetime.hits}, {"misses", stats.lifetime.misses}, {"corrupt", stats.lifetime.corrupt},
                  {"evicted", stats.lifetime.evicted}, {"write_errors", stats.lifetime.write_errors}};
     for (const auto& [kind, each] : stats.kinds) json["kinds"][kind] = {{"entries", each.entries}, {"bytes", each.bytes}};
@@ -50,6 +62,7 @@ int stats(bool as_json) {
   for (const auto& [kind, each] : stats.kinds) fmt::print("    {:<10} {:6}  {:>8}\n", kind, each.entries, bytes_text(each.bytes));
   fmt::print("  {} hits, {} misses, {} damaged, {} evicted, {} not written\n", stats.lifetime.hits, stats.lifetime.misses, stats.lifetime.corrupt,
              stats.lifetime.evicted, stats.lifetime.write_errors);
+  if (!remote.empty()) fmt::print("  remote cache: {}\n", remote);
   for (const auto& [name, value] : counters) fmt::print("  {}: {}\n", name, value);
   return 0;
 }
@@ -90,10 +103,10 @@ void print_explanation(std::string_view name, const Json& json) {
 
 int explain(const std::string& model, bool as_json) {
   CompileSession session;
-  Store& store = session.store();
+  Store& store = session.cache().store();
   const GraphKeyParts parts;
   const MappedFile file(model);
-  GraphCache cache(store);
+  GraphCache cache(session.cache());
   const CacheKey by_file = model_key(file.bytes(), parts, session.toolchain());
   const Program program = CompileSession::import(model);
   const CacheKey by_graph = graph_key(program, parts, session.toolchain());

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cache/remote.h"
 #include "cache/store.h"
 #include "command.h"
 #include "flags.h"
@@ -93,6 +94,19 @@ void check_cache(std::vector<Finding>& findings) {
   }
 }
 
+// Nothing to say when there is none.
+void check_remote_cache(std::vector<Finding>& findings) {
+  try {
+    const std::optional<RemoteOptions> options = remote_options_from_environment();
+    if (!options) return;
+    Remote remote(*options);
+    remote.check();
+    findings.push_back({"remote cache", State::Good, fmt::format("{}, {}", remote.address(), remote.is_read_only() ? "read only" : "read and written")});
+  } catch (const Error& error) {
+    findings.push_back(problem("remote cache", error));
+  }
+}
+
 void check_memory_and_folders(std::vector<Finding>& findings) {
   try {
     const TempFolder folder;
@@ -133,6 +147,7 @@ int cmd_doctor(int argc, const char* const* argv) {
   std::vector<Finding> findings;
   check_compilers(findings);
   check_cache(findings);
+  check_remote_cache(findings);
   check_memory_and_folders(findings);
   check_libraries(findings);
   bool is_well = true;

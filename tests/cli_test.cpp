@@ -391,6 +391,29 @@ TEST_F(Cli, TheDoctorNamesAMendForEachProblem) {
   }
 }
 
+TEST_F(Cli, TheDoctorTriesTheRemoteCache) {
+  write_file_atomically(path("key"), std::string_view("a secret of more than 32 bytes, as it must be"), 0600);
+  const std::pair<std::string, std::string> address = {"TOROID_REMOTE_CACHE", "redis://:password@127.0.0.1:1"}, key = {"TOROID_REMOTE_CACHE_KEY", path("key").string()};
+  const Outcome down = toroid({"doctor"}, {address, key});
+  EXPECT_EQ(down.exit_code, 1);
+  EXPECT_NE(down.output.find("problem  remote cache      redis://127.0.0.1:1 cannot be used: cannot connect: Connection refused"), std::string::npos) << down.output;
+  EXPECT_NE(down.output.find("mend: check its address and that it runs, or unset TOROID_REMOTE_CACHE"), std::string::npos) << down.output;
+  EXPECT_EQ(down.output.find("password"), std::string::npos);
+  const Outcome keyless = toroid({"doctor"}, {address});
+  EXPECT_NE(keyless.output.find("mend: set TOROID_REMOTE_CACHE_KEY to a file"), std::string::npos) << keyless.output;
+  EXPECT_EQ(nlohmann::json::parse(toroid({"cache", "stats", "--json"}, {address, key}).output)["remote"], "redis://127.0.0.1:1");
+}
+
+TEST_F(Cli, AnUnreachableRemoteCacheIsWarnedOfOnce) {
+  write_file_atomically(path("key"), std::string_view("a secret of more than 32 bytes, as it must be"), 0600);
+  const Outcome outcome = toroid(kCompileDigits, {{"TOROID_REMOTE_CACHE", "http://127.0.0.1:1/"}, {"TOROID_REMOTE_CACHE_KEY", path("key").string()}});
+  EXPECT_EQ(outcome.exit_code, 0);
+  const size_t first = outcome.errors.find("the remote cache http://127.0.0.1:1 is left alone for 30 s: ");
+  EXPECT_NE(first, std::string::npos) << outcome.errors;
+  EXPECT_EQ(outcome.errors.find("the remote cache", first + 1), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("cache: miss"), std::string::npos) << outcome.errors;
+}
+
 TEST_F(Cli, EndsWithStatusTwoWhenTheCommandLineIsWrong) {
   const Outcome outcome = toroid({"compile", "bad.pt2"});
   EXPECT_EQ(outcome.exit_code, 2);

@@ -151,10 +151,10 @@ double CompiledModel::seconds() const {
 }
 
 CompileSession::CompileSession(bool use_cache)
-    : store_(StoreOptions{.enabled = use_cache}), probes_(StoreOptions{}), leases_(store_.folder()), use_cache_(use_cache) {}
+    : cache_(StoreOptions{.enabled = use_cache}), probes_(StoreOptions{}), use_cache_(use_cache) {}
 
 Toolchain& CompileSession::toolchain() {
-  if (!toolchain_) toolchain_.emplace(ToolchainOptions{.probe_cache = (use_cache_ ? store_ : probes_).probe_cache()});
+  if (!toolchain_) toolchain_.emplace(ToolchainOptions{.probe_cache = (use_cache_ ? cache_.store() : probes_).probe_cache()});
   return *toolchain_;
 }
 
@@ -165,7 +165,7 @@ Program CompileSession::import(const std::filesystem::path& path) {
 CompiledModel CompileSession::compile_file(const std::filesystem::path& path, const CompileModelOptions& options) {
   CompiledModel model;
   PhaseClock clock(model.phases);
-  GraphCache cache(store_);
+  GraphCache cache(cache_);
   const auto file = std::make_shared<const MappedFile>(path);
   const bool use_graphs = reason_to_bypass(options, use_cache_).empty();
   std::optional<CacheKey> key;
@@ -202,12 +202,12 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
 CompiledModel CompileSession::compile_graph(Program program, const CompileModelOptions& options, CompiledModel model) {
   model.name = program.name;
   PhaseClock clock(model.phases);
-  GraphCache cache(store_);
+  GraphCache cache(cache_);
   const int threads = options.compile_threads > 0 ? options.compile_threads : static_cast<int>(std::thread::hardware_concurrency());
   const std::vector<ConstantData> imported = program.constants;
   const std::string bypass = reason_to_bypass(options, use_cache_);
   std::optional<CacheKey> key;
-  std::optional<Lease> lease;
+  std::optional<CacheLease> lease;
   auto find = [&] {
     std::optional<GraphCache::Found> found = cache.find(*key, program);
     clock.done("cache");
@@ -226,9 +226,9 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     return model;
   }
   if (use_cache_) {
-    lease.emplace(leases_.acquire(*key, kPatience));
+    lease.emplace(cache_.acquire(*key, kPatience));
     clock.done("wait");
-    if (bypass.empty() && lease->waited() > std::chrono::milliseconds(1) && find()) return model;
+    if (bypass.empty() && lease->is_worth_a_look() && find()) return model;
   }
   Stopwatch work;
 
@@ -267,7 +267,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
 
   const Toolchain& tools = toolchain();
   const CacheKey library = library_key(units, options.optimization, tools);
-  if (std::optional<std::string> found = store_.get(library)) {
+  if (std::optional<std::string> found = cache_.get(library)) {
     model.library = std::move(*found);
     model.from_cache = true;
     if (bypass.empty()) model.cache_use = "hit: library";

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/lease.h"
-#include "cache/store.h"
+#include "cache/cache.h"
 #include "driver/compiled_graph.h"
 #include "driver/executable.h"
 #include "graph/graph.h"
@@ -55,10 +54,10 @@ struct CompiledModel {
   Executable load(int threads = 0) const { return Executable(library, constants, owner, name, threads); }
 };
 
-// What compilations share: the compiler and the store.
+// What compilations share: the compiler and the cache.
 class CompileSession {
  public:
-  // `use_cache` false: nothing is read from or written to the store, but for probes of the compiler.
+  // `use_cache` false: nothing is read from or written to the cache, but for probes of the compiler. Throws as Cache does.
   explicit CompileSession(bool use_cache = true);
   CompileSession(const CompileSession&) = delete;
   CompileSession& operator=(const CompileSession&) = delete;
@@ -70,14 +69,13 @@ class CompileSession {
   CompiledModel compile_file(const std::filesystem::path& path, const CompileModelOptions& options = {});
 
   Toolchain& toolchain();
-  Store& store() { return store_; }
+  Cache& cache() { return cache_; }
 
  private:
   CompiledModel compile_graph(Program program, const CompileModelOptions& options, CompiledModel model);
 
-  Store store_;
+  Cache cache_;
   Store probes_;
-  Leases leases_;
   bool use_cache_;
   std::optional<Toolchain> toolchain_;
 };

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "cache/code_identity.h"
 #include "graph/text.h"
@@ -64,6 +65,27 @@ bool holds(const std::string& guard, const Program& program) {
   }
 }
 
+// An entry of the first alternative and those of the others whose guards differ from all before.
+std::string joined(const std::string& first, const std::vector<std::vector<std::string>>& others) {
+  std::string bytes;
+  std::set<std::vector<std::string>> guards;
+  auto append = [&](const std::string& each) {
+    try {
+      if (guards.size() == kMostAlternatives || !guards.insert(parse_compiled_graph(each).guards).second) return;
+    } catch (const Error&) {
+      return;   // a damaged one need not be kept
+    }
+    const uint64_t size = each.size();
+    bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
+    bytes += each;
+  };
+  append(first);
+  for (const std::vector<std::string>& list : others) {
+    for (const std::string& each : list) append(each);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 CacheKey model_key(std::span<const std::byte> file, const GraphKeyParts& parts, const Toolchain& tools) {
@@ -92,7 +114,7 @@ std::optional<GraphCache::Found> GraphCache::load(std::string_view bytes) {
   try {
     Found found;
     found.graph = parse_compiled_graph(bytes);
-    std::optional<std::string> library = store_.get({.kind = "library", .hex = found.graph.library_key, .parts = ""});
+    std::optional<std::string> library = cache_.get({.kind = "library", .hex = found.graph.library_key, .parts = ""});
     if (!library) return std::nullopt;
     found.library = std::move(*library);
     return found;
@@ -103,13 +125,13 @@ std::optional<GraphCache::Found> GraphCache::load(std::string_view bytes) {
 }
 
 std::optional<GraphCache::Found> GraphCache::find(const CacheKey& model) {
-  const std::optional<std::string> bytes = store_.get(model);
+  const std::optional<std::string> bytes = cache_.get(model);
   return bytes ? load(*bytes) : std::nullopt;
 }
 
-std::vector<std::string> GraphCache::alternatives(const CacheKey& key) {
+std::vector<std::string> GraphCache::alternatives(const CacheKey& key, Tier tier) {
   std::vector<std::string> all;
-  const std::optional<std::string> bytes = store_.get(key);
+  const std::optional<std::string> bytes = cache_.get(key, tier);
   std::string_view rest = bytes ? std::string_view(*bytes) : std::string_view();
   uint64_t size = 0;
   while (rest.size() > sizeof size) {
@@ -123,36 +145,29 @@ std::vector<std::string> GraphCache::alternatives(const CacheKey& key) {
 }
 
 std::optional<GraphCache::Found> GraphCache::find(const CacheKey& graph, const Program& program) {
-  for (const std::string& bytes : alternatives(graph)) {
-    std::optional<Found> found = load(bytes);
-    if (!found) continue;
-    const std::vector<std::string>& guards = found->graph.guards;
-    if (std::all_of(guards.begin(), guards.end(), [&](const std::string& guard) { return holds(guard, program); })) return found;
+  std::vector<std::string> local;
+  for (const Tier tier : {Tier::Local, Tier::Remote}) {
+    std::vector<std::string> all = alternatives(graph, tier);
+    for (const std::string& bytes : all) {
+      std::optional<Found> found = load(bytes);
+      if (!found) continue;
+      const std::vector<std::string>& guards = found->graph.guards;
+      if (!std::all_of(guards.begin(), guards.end(), [&](const std::string& guard) { return holds(guard, program); })) continue;
+      if (tier == Tier::Remote) cache_.keep(graph, joined(bytes, {std::move(local), std::move(all)}));
+      return found;
+    }
+    local = std::move(all);
   }
   return std::nullopt;
 }
 
 void GraphCache::count_hit(const CompiledGraph& graph) {
-  store_.count("graph hits");
-  store_.count("milliseconds saved", static_cast<int64_t>(graph.seconds * 1e3));
+  cache_.store().count("graph hits");
+  cache_.store().count("milliseconds saved", static_cast<int64_t>(graph.seconds * 1e3));
 }
 
 void GraphCache::put_alternative(const CacheKey& key, const CompiledGraph& graph) {
-  std::vector<std::string> all = {to_bytes(graph)};
-  for (std::string& other : alternatives(key)) {
-    try {
-      if (parse_compiled_graph(other).guards != graph.guards && all.size() < kMostAlternatives) all.push_back(std::move(other));
-    } catch (const Error&) {
-      continue;   // a damaged one need not be kept
-    }
-  }
-  std::string bytes;
-  for (const std::string& each : all) {
-    const uint64_t size = each.size();
-    bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
-    bytes += each;
-  }
-  store_.put(key, bytes);
+  cache_.put(key, joined(to_bytes(graph), {alternatives(key, Tier::Local), alternatives(key, Tier::Remote)}));
 }
 
 }  // namespace toroid

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/store.h"
+#include "cache/cache.h"
 #include "driver/compiled_graph.h"
 #include "graph/graph.h"
 #include "passes/specialise.h"
@@ -37,7 +37,7 @@ CacheKey library_key(const std::vector<std::string>& units, int optimization, co
 
 class GraphCache {
  public:
-  explicit GraphCache(Store& store) : store_(store) {}
+  explicit GraphCache(Cache& cache) : cache_(cache) {}
 
   struct Found {
     CompiledGraph graph;
@@ -50,19 +50,19 @@ class GraphCache {
 
   // What the lifetime counters are told: a hit saved so much time; a bypass has its reason in its name.
   void count_hit(const CompiledGraph& graph);
-  void count_miss() { store_.count("graph misses"); }
-  void count_bypass(std::string_view reason) { store_.count("graph bypasses: " + std::string(reason)); }
+  void count_miss() { cache_.store().count("graph misses"); }
+  void count_bypass(std::string_view reason) { cache_.store().count("graph bypasses: " + std::string(reason)); }
 
-  void put_library(const CacheKey& key, std::string_view library) { store_.put(key, library); }
-  void put(const CacheKey& model, const CompiledGraph& graph) { store_.put(model, to_bytes(graph)); }
-  // Beside the entries with other guards that are there already. Call it while the key's lease is held.
+  void put_library(const CacheKey& key, std::string_view library) { cache_.put(key, library); }
+  void put(const CacheKey& model, const CompiledGraph& graph) { cache_.put(model, to_bytes(graph)); }
+  // Beside the entries with other guards that are there already, here and in the remote tier. Call it while the key's lease is held.
   void put_alternative(const CacheKey& key, const CompiledGraph& graph);
 
  private:
   std::optional<Found> load(std::string_view bytes);
-  std::vector<std::string> alternatives(const CacheKey& key);
+  std::vector<std::string> alternatives(const CacheKey& key, Tier tier);
 
-  Store& store_;
+  Cache& cache_;
 };
 
 }  // namespace toroid

@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "cache/remote_for_test.h"
+#include "cache/remote_health.h"
 #include "cache/sqlite.h"
 #include "driver/compiled_for_test.h"
 
@@ -162,10 +164,70 @@ TEST_F(GraphCacheTest, ALostLibraryIsMadeAgain) {
   EXPECT_EQ(cache_use(text), "hit: graph");
 }
 
+TEST_F(GraphCacheTest, AnotherMachineTakesItFromTheServer) {
+  if (!RedisProcess::is_installed()) GTEST_SKIP() << "redis-server is not installed: nothing of this was tested";
+  const RedisProcess redis;
+  const fs::path secret = folder_.path() / "secret";
+  write_file_atomically(secret, std::string_view("a secret of more than 32 bytes, as it must be"), 0600);
+  setenv("TOROID_REMOTE_CACHE", redis.address().c_str(), 1);
+  setenv("TOROID_REMOTE_CACHE_KEY", secret.c_str(), 1);
+  auto on_machine = [&](const char* name) {
+    setenv("TOROID_CACHE_DIR", (folder_.path() / name).c_str(), 1);
+    return CompileSession().compile_file(kModel);
+  };
+  const CompiledModel first = on_machine("first"), second = on_machine("second");
+  setenv("TOROID_REMOTE_CACHE_MODE", "ro", 1);
+  const CompiledModel third = on_machine("third");
+  unsetenv("TOROID_REMOTE_CACHE_MODE");
+  unsetenv("TOROID_REMOTE_CACHE_KEY");
+  unsetenv("TOROID_REMOTE_CACHE");
+  EXPECT_EQ(first.cache_use, "miss");
+  EXPECT_EQ(second.cache_use, "hit: model file");
+  EXPECT_EQ(second.library, first.library);
+  EXPECT_EQ(third.cache_use, "hit: model file");
+  EXPECT_EQ(on_machine("second").cache_use, "hit: model file");   // without the server
+  std::map<std::string, int64_t> counters = Store().counters();
+  EXPECT_EQ(counters["remote hits"], 2);
+  EXPECT_EQ(counters["graph hits"], 2);
+}
+
+// What one machine knows of a graph is added to what others know.
+TEST_F(GraphCacheTest, AlternativesOfAllMachinesComeTogether) {
+  BazelServer server;
+  const CacheKey key = KeyBuilder("graph", 1).add("test", "machines").finish();
+  const CacheKey library = KeyBuilder("library", 1).add("test", "machines").finish();
+  auto tiers_of = [&](const char* name) {
+    return CacheOptions{.store = {.folder = folder_.path() / name},
+                        .remote = RemoteOptions{.address = parse_remote_address(server.address()),
+                                                .secret = "for tests",
+                                                .health = std::make_shared<RemoteHealth>(std::chrono::seconds(30), std::chrono::seconds(20)),
+                                                .request_time = std::chrono::seconds(20)}};
+  };
+  auto put = [&](const char* machine, const char* guard, int number) {
+    Cache tiers(tiers_of(machine));
+    tiers.put(library, "library");
+    GraphCache(tiers).put_alternative(key, {.library_key = library.hex, .constants = {}, .inlined = {}, .guards = {guard}, .kernels = number});
+  };
+  auto found = [&](const char* machine, const char* hint) {
+    Cache tiers(tiers_of(machine));
+    std::string text = scaled(twenty(0));
+    text.replace(text.find("hint 8"), 6, hint);
+    const auto hit = GraphCache(tiers).find(key, parse_text(text));
+    return hit ? hit->graph.kernels : 0;
+  };
+  put("first", "s0 <= 4", 1);
+  put("second", "5 <= s0", 2);
+  EXPECT_EQ(found("first", "hint 8"), 2);   // knows another one itself
+  EXPECT_EQ(found("first", "hint 3"), 1);
+  EXPECT_EQ(found("third", "hint 3"), 1);
+  Cache alone({.store = {.folder = folder_.path() / "third"}});
+  EXPECT_TRUE(GraphCache(alone).find(key, parse_text(scaled(twenty(0)))));   // came with the other
+}
+
 TEST_F(GraphCacheTest, GuardsChooseAmongTheEntriesOfAGraph) {
   const Program program = parse_text(scaled(twenty(0)));   // s0 is about 8
-  Store store;
-  GraphCache cache(store);
+  Cache tiers;
+  GraphCache cache(tiers);
   const CacheKey key = KeyBuilder("graph", 1).add("test", "guards").finish();
   int number = 0;
   auto put = [&](std::vector<std::string> guards) {
@@ -173,7 +235,7 @@ TEST_F(GraphCacheTest, GuardsChooseAmongTheEntriesOfAGraph) {
     graph.library_key = KeyBuilder("library", 1).add("number", number).finish().hex;
     graph.guards = std::move(guards);
     graph.kernels = ++number;
-    store.put({.kind = "library", .hex = graph.library_key, .parts = ""}, "library");
+    tiers.put({.kind = "library", .hex = graph.library_key, .parts = ""}, "library");
     cache.put_alternative(key, graph);
   };
   auto found = [&](std::string_view text) {

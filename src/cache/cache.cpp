@@ -1,0 +1,48 @@
+#include "cache/cache.h"
+
+namespace toroid {
+
+bool CacheLease::is_worth_a_look() const {
+  return local_.waited() > std::chrono::milliseconds(1) || (remote_ && remote_->state() != LeaseState::Unguarded);
+}
+
+Cache::Cache(CacheOptions options) : store_(std::move(options.store)), leases_(store_.folder()) {
+  if (options.remote) remote_.emplace(std::move(*options.remote));
+}
+
+Cache::Cache(StoreOptions options)
+    : Cache(CacheOptions{.store = options, .remote = options.enabled ? usable_remote_options(options.warn) : std::nullopt}) {}
+
+Cache::~Cache() {
+  if (!remote_) return;
+  remote_->finish();
+  for (const auto& [name, number] : remote_->counters().by_name()) store_.count(name, number);
+}
+
+std::optional<std::string> Cache::get(const CacheKey& key) {
+  std::optional<std::string> found = get(key, Tier::Local);
+  if (found || !remote_) return found;
+  found = get(key, Tier::Remote);
+  if (found) keep(key, *found);
+  return found;
+}
+
+std::optional<std::string> Cache::get(const CacheKey& key, Tier tier) {
+  if (tier == Tier::Local) return store_.get(key);
+  return remote_ ? remote_->get(key) : std::nullopt;
+}
+
+void Cache::put(const CacheKey& key, std::string_view bytes) {
+  store_.put(key, bytes);
+  if (remote_) remote_->put(key, std::string(bytes));
+}
+
+CacheLease Cache::acquire(const CacheKey& key, std::chrono::milliseconds patience) {
+  Lease local = leases_.acquire(key, patience);
+  std::optional<RemoteLease> remote;
+  // Who overtakes a stopped process here builds at once, and so does who has waited long enough already.
+  if (remote_ && local.state() != LeaseState::Overtaken) remote = remote_->acquire(key, patience);
+  return {std::move(local), std::move(remote)};
+}
+
+}  // namespace toroid

@@ -1,0 +1,70 @@
+// The cache as compilations use it: the local store first, then the remote tier, if there is one; what is found there is kept here
+// too.
+//
+// As the parts, it never fails a compilation: what cannot be reached or written is as if it were not there.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cache/key.h"
+#include "cache/lease.h"
+#include "cache/remote.h"
+#include "cache/store.h"
+
+namespace toroid {
+
+enum class Tier { Local, Remote };
+
+struct CacheOptions {
+  StoreOptions store = {};
+  std::optional<RemoteOptions> remote = {};
+};
+
+// Single flight on this machine, and of all machines where the server knows leases.
+class CacheLease {
+ public:
+  // Whether the entry may have come since it was last looked for: after waiting, or since another machine may just have finished.
+  bool is_worth_a_look() const;
+
+ private:
+  friend class Cache;
+  CacheLease(Lease local, std::optional<RemoteLease> remote) : local_(std::move(local)), remote_(std::move(remote)) {}
+  Lease local_;
+  std::optional<RemoteLease> remote_;  // given back first
+};
+
+class Cache {
+ public:
+  // Throws Error{Environment} as Store does.
+  explicit Cache(CacheOptions options);
+  // The local store with these options and, when it is enabled, the remote tier that the environment names. Throws
+  // Error{InvalidOption} when it cannot be understood.
+  explicit Cache(StoreOptions options = {});
+  Cache(const Cache&) = delete;
+  // Waits for what is still to be sent, as Remote does.
+  ~Cache();
+
+  std::optional<std::string> get(const CacheKey& key);
+  // One tier alone; nothing is kept.
+  std::optional<std::string> get(const CacheKey& key, Tier tier);
+  void put(const CacheKey& key, std::string_view bytes);
+  // Keeps here what came from there.
+  void keep(const CacheKey& key, std::string_view bytes) { store_.put(key, bytes); }
+
+  // Waits while somebody else, here or elsewhere, holds the key, for `patience` at most each.
+  CacheLease acquire(const CacheKey& key, std::chrono::milliseconds patience);
+
+  Store& store() { return store_; }
+  Remote* remote() { return remote_ ? &*remote_ : nullptr; }  // null: there is none
+
+ private:
+  Store store_;
+  Leases leases_;
+  std::optional<Remote> remote_;
+};
+
+}  // namespace toroid
