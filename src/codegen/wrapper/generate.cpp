@@ -107,11 +107,12 @@ GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Progr
       declarations += fmt::format("static Graph graph_{};\n", index);
     }
   }
-  // Straight-line code that runs once a call: optimising it further would cost more time than it saves, and optimising one function with
-  // hundreds of calls at all takes the compiler longer than the kernels do.
+  // Straight-line code that runs once a call. Optimising one function with hundreds of calls takes the compiler longer than the kernels
+  // do, so long ones are not. By an attribute: a pragma would hold for the templates instantiated at the end of the file too, which are
+  // the bodies of the kernels.
   size_t steps = 0;
   for (const ScheduledGraph& graph : graphs) steps += graph.schedule.steps.size();
-  std::string wrapper = fmt::format("#pragma GCC optimize(\"O{}\")\n", steps <= kOptimisedSteps ? 1 : 0);
+  std::string wrapper = fmt::format("#define WRAPPER{}\n", steps <= kOptimisedSteps ? "" : " __attribute__((optimize(\"O0\")))");
   if (!shared.dims.empty()) {
     wrapper += "namespace dims {\n";
     for (const auto& [name, numbers] : shared.dims) wrapper += fmt::format("const int64_t {}[] = {{{}}};\n", name, numbers);

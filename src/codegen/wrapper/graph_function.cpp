@@ -128,7 +128,7 @@ std::string GraphFunction::print_main() {
   TextBuffer text;
   {
     auto function = text.block(
-        fmt::format("EXPORT int32_t toroid_run{}(const ToroidRuntime* runtime, const ToroidCall* call) {{", shared_.suffix));
+        fmt::format("EXPORT WRAPPER int32_t toroid_run{}(const ToroidRuntime* runtime, const ToroidCall* call) {{", shared_.suffix));
     text.write("const int64_t* symbols = call->symbols; (void)symbols;");
     read_symbols(text);
     declare_parameters(text, "call->inputs", "call->outputs");
@@ -155,7 +155,7 @@ std::string GraphFunction::print_subgraph(uint32_t index) {
   TextBuffer text;
   {
     auto function = text.block(fmt::format(
-        "static int32_t graph_{}(const ToroidRuntime* runtime, const ToroidCall* call, const void* const* inputs, void* const* outputs) {{",
+        "static WRAPPER int32_t graph_{}(const ToroidRuntime* runtime, const ToroidCall* call, const void* const* inputs, void* const* outputs) {{",
         index));
     text.write("const int64_t* symbols = call->symbols; (void)symbols, (void)inputs, (void)outputs, (void)runtime;");
     read_symbols(text);
@@ -172,7 +172,7 @@ std::string GraphFunction::print_sizes() {
   TextBuffer text;
   {
     auto function = text.block(fmt::format(
-        "EXPORT void toroid_sizes{}(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes) {{", shared_.suffix));
+        "EXPORT WRAPPER void toroid_sizes{}(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes) {{", shared_.suffix));
     text.write("(void)symbols, (void)temporary_bytes, (void)output_sizes;");
     read_symbols(text);
     for (size_t i = 0; i < shared_.result.temporaries.size(); ++i) {
@@ -264,7 +264,7 @@ void GraphFunction::print_kernel_step(const schedule::Step& step, size_t number)
     const sym::Expr work = source.work_per_task;
     const std::string grain = work.is_const() ? fmt::format("{}", std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, work.value())))
                                               : fmt::format("max64(1, {} / max64(1, {}))", kGrainElements, index(work));
-    body_.write(fmt::format("parallel(runtime, {}, {}, [&](int64_t begin, int64_t end) {{ {}({}begin, end); }});", index(tasks), grain,
+    body_.write(fmt::format("parallel(runtime, {}, {}, [&](int64_t begin, int64_t end) WRAPPER {{ {}({}begin, end); }});", index(tasks), grain,
                             name, arguments));
   }
   counted.reset();
