@@ -428,15 +428,32 @@ class Lowering {
     define_buffer(id, out);
   }
 
+  // A reduction over the one dim that trailing dims were flattened to is a reduction over those, whose indices need no division. Not
+  // where something else reads the flat form too: what names positions in it is then in the same loop.
+  std::pair<ValueId, std::vector<int>> unflattened(ValueId input, const Reduce& op) const {
+    const Node& view = graph_.producer(input);
+    const auto last = static_cast<int>(sizes(input).size()) - 1;
+    const bool names_positions = op.op == ReduceOp::ArgMin || op.op == ReduceOp::ArgMax;
+    if (names_positions || !std::holds_alternative<Reshape>(view.op) || uses_[static_cast<size_t>(input)] != 1 || op.dims != std::vector{last}) {
+      return {input, op.dims};
+    }
+    const auto& source = sizes(view.inputs[0]);
+    const auto leading = static_cast<size_t>(last);
+    if (source.size() <= leading + 1 || !std::equal(source.begin(), source.begin() + last, sizes(input).begin())) return {input, op.dims};
+    std::vector<int> dims;
+    for (size_t d = leading; d < source.size(); ++d) dims.push_back(static_cast<int>(d));
+    return {view.inputs[0], dims};
+  }
+
   void lower_reduce(const Node& node, const Reduce& op) {
-    const ValueId input = node.inputs[0];
+    const auto [input, dims] = unflattened(node.inputs[0], op);
     std::vector<sym::Expr> index;
     std::vector<sym::Expr> axes;
     std::vector<sym::Expr> reduce_axes;
     sym::Expr count = 1;
     for (size_t d = 0; d < sizes(input).size(); ++d) {
       const sym::Expr size = sizes(input)[d];
-      const bool reduced = std::binary_search(op.dims.begin(), op.dims.end(), static_cast<int>(d));
+      const bool reduced = std::binary_search(dims.begin(), dims.end(), static_cast<int>(d));
       if (size.is_const(1)) {
         index.push_back(0);
       } else {
