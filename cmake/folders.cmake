@@ -5,6 +5,8 @@ set_property(GLOBAL PROPERTY TOROID_FOLDERS "")
 # Tests run once for each time they are built, so they are compiled without optimisation, and share a header compiled that way.
 function(toroid_test_settings target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  # The same for all: a precompiled header is taken only with the definitions that it was made with.
+  target_compile_definitions(${target} PRIVATE TOROID_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TOROID_CONFORMANCE_DIR="${TOROID_CONFORMANCE_DIR}")
   if(target STREQUAL "support_test")
     target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h)
   else()
@@ -37,8 +39,6 @@ function(toroid_folder name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE toroid_${name} GTest::gtest_main)
     toroid_test_settings(${name}_test)
-    target_compile_definitions(${name}_test PRIVATE TOROID_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-                               TOROID_CONFORMANCE_DIR="${TOROID_CONFORMANCE_DIR}")
     set_property(GLOBAL APPEND PROPERTY TOROID_TEST_BINARIES ${name}_test)
   endif()
 endfunction()
