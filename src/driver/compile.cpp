@@ -151,7 +151,7 @@ double CompiledModel::seconds() const {
 }
 
 CompileSession::CompileSession(bool use_cache)
-    : cache_(StoreOptions{.enabled = use_cache}), probes_(StoreOptions{}), use_cache_(use_cache) {}
+    : cache_(StoreOptions{.enabled = use_cache}), probes_(StoreOptions{.enabled = !use_cache}), use_cache_(use_cache) {}
 
 Toolchain& CompileSession::toolchain() {
   if (!toolchain_) toolchain_.emplace(ToolchainOptions{.probe_cache = (use_cache_ ? cache_.store() : probes_).probe_cache()});

@@ -58,7 +58,7 @@ struct Host::Callbacks {
       const ManifestBinding& bound = call.manifest.bindings.at(static_cast<size_t>(binding));
       if (bound.defines) call.values.forget(*bound.defines);  // a loop's body defines it each time
       bind_number(call.values, call.later_guards, bound.expr, value);
-      check_bytes(call.values, call.manifest.bytes);
+      if (bound.defines) check_bytes(call.values, call.manifest.bytes);
       for (size_t i = 0; bound.defines && i < call.symbols.size(); ++i) {
         if (call.symbols[i] == *bound.defines) call.symbol_values[i] = *call.values.find(*bound.defines);
       }

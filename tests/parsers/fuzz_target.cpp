@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     }
   }
   if (chosen != nullptr) return 0;
-  std::fputs("name a parser: --parser=pt2, zip, json, text, safetensors, sympy, graph_entry or cache_export\n", stderr);
+  for (const auto& parser : toroid::parsers::all()) std::fprintf(stderr, "--parser=%.*s\n", static_cast<int>(parser.name.size()), parser.name.data());
+  std::fputs("name one of these\n", stderr);
   std::exit(2);
 }
 
