@@ -2,6 +2,7 @@
 
 #include "driver/compile.h"
 #include "driver/executable.h"
+#include "explain_cache.h"
 #include "interp/evaluate.h"
 #include "passes/decompose/decompose.h"
 #include "support/error.h"
@@ -61,7 +62,10 @@ std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const Lo
     CompileModelOptions how;
     how.compile_threads = options.threads;
     how.keep_program = options.keep_program;
-    return std::make_unique<Compiled>(session.compile_file(path, how), options);
+    how.explain_cache = options.explain_cache;
+    CompiledModel model = session.compile_file(path, how);
+    for (const CacheLookup& lookup : model.lookups) print_explanation(stderr, lookup);
+    return std::make_unique<Compiled>(std::move(model), options);
   }
   Program program = CompileSession::import(path);
   {

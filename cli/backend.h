@@ -28,6 +28,7 @@ struct LoadOptions {
   std::string backend = "cpu";
   int threads = 0;  // of the compiled program; 0: the default
   bool use_cache = true;
+  bool explain_cache = false;  // what the cache was asked is written to standard error
   bool keep_program = false;  // Callable::program() is the whole program, not only the signature that a cached one has
   uint64_t seed = 0;  // of random operators
 };

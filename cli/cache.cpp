@@ -8,7 +8,9 @@
 #include "command.h"
 #include "driver/compile.h"
 #include "driver/graph_cache.h"
+#include "explain_cache.h"
 #include "flags.h"
+#include "support/byte_size.h"
 #include "support/file.h"
 
 namespace toroid::cli {
@@ -17,15 +19,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void print(const Json& json) { fmt::print("{}\n", json.dump(1, ' ', false, Json::error_handler_t::replace)); }
-
-// "1.5 MB": three digits.
-std::string bytes_text(uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
-  return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2, kUnits[unit]);
-}
 
 // "redis://host:6379, read only", "" when there is none, or why it cannot be used.
 std::string remote_text() {
@@ -58,47 +51,13 @@ int stats(bool as_json) {
     print(json);
     return 0;
   }
-  fmt::print("{}\n  {} entries, {} of {}\n", store.file().string(), stats.entries, bytes_text(stats.bytes), bytes_text(stats.limit_bytes));
-  for (const auto& [kind, each] : stats.kinds) fmt::print("    {:<10} {:6}  {:>8}\n", kind, each.entries, bytes_text(each.bytes));
+  fmt::print("{}\n  {} entries, {} of {}\n", store.file().string(), stats.entries, byte_size_text(stats.bytes), byte_size_text(stats.limit_bytes));
+  for (const auto& [kind, each] : stats.kinds) fmt::print("    {:<10} {:6}  {:>8}\n", kind, each.entries, byte_size_text(each.bytes));
   fmt::print("  {} hits, {} misses, {} damaged, {} evicted, {} not written\n", stats.lifetime.hits, stats.lifetime.misses, stats.lifetime.corrupt,
              stats.lifetime.evicted, stats.lifetime.write_errors);
   if (!remote.empty()) fmt::print("  remote cache: {}\n", remote);
   for (const auto& [name, value] : counters) fmt::print("  {}: {}\n", name, value);
   return 0;
-}
-
-// One key against the store: what is there, or the nearest entry and how it differs.
-Json explain_key(Store& store, const CacheKey& key, bool is_hit) {
-  Json json = {{"key", key.hex}, {"result", is_hit ? "hit" : "miss"}, {"parts", Json::object()}};
-  std::string_view rest = key.parts;
-  for (size_t line = 0; !rest.empty(); ++line) {
-    const std::string_view text = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), text.size() + 1));
-    const size_t colon = text.find(": ");
-    if (line > 0 && colon != text.npos) json["parts"][std::string(text.substr(0, colon))] = std::string(text.substr(colon + 2));
-  }
-  if (is_hit) return json;
-  const std::optional<std::string> nearest = store.nearest_parts(key);
-  json["differs"] = Json::array();
-  if (!nearest) return json;
-  for (const std::string& label : differing_labels(key.parts, *nearest)) {
-    json["differs"].push_back({{"part", label}, {"here", part_text(key.parts, label).value_or("")}, {"nearest", part_text(*nearest, label).value_or("")}});
-  }
-  return json;
-}
-
-void print_explanation(std::string_view name, const Json& json) {
-  fmt::print("{:<11} {}  {}\n", name, json["result"].get<std::string>(), json["key"].get<std::string>());
-  if (json["result"] == "hit") return;
-  if (json["differs"].empty()) {
-    fmt::print("  there is no entry of this kind\n");
-    return;
-  }
-  fmt::print("  the nearest entry differs in\n");
-  for (const Json& each : json["differs"]) {
-    const std::string part = each["part"], here = each["here"], nearest = each["nearest"];
-    fmt::print("    {}\n      here     {}\n      nearest  {}\n", part, here.substr(0, 300), nearest.substr(0, 300));
-  }
 }
 
 int explain(const std::string& model, bool as_json) {
@@ -107,16 +66,20 @@ int explain(const std::string& model, bool as_json) {
   const GraphKeyParts parts;
   const MappedFile file(model);
   GraphCache cache(session.cache());
-  const CacheKey by_file = model_key(file.bytes(), parts, session.toolchain());
+  CacheLookup by_file{"model file", model_key(file.bytes(), parts, session.toolchain())};
+  by_file.is_hit = cache.find(by_file.key).has_value();
   const Program program = CompileSession::import(model);
-  const CacheKey by_graph = graph_key(program, parts, session.toolchain());
-  const Json json = {{"model file", explain_key(store, by_file, cache.find(by_file).has_value())},
-                     {"graph", explain_key(store, by_graph, cache.find(by_graph, program).has_value())}};
-  if (as_json) {
-    print(json);
-    return 0;
+  CacheLookup by_graph{"graph", graph_key(program, parts, session.toolchain())};
+  by_graph.is_hit = cache.find(by_graph.key, program).has_value();
+  Json json;
+  for (CacheLookup* lookup : {&by_file, &by_graph}) {
+    if (!lookup->is_hit) lookup->nearest = store.nearest_parts(lookup->key);
+    if (as_json)
+      json[std::string(lookup->what)] = explanation(*lookup);
+    else
+      print_explanation(stdout, *lookup);
   }
-  for (const auto& [name, each] : json.items()) print_explanation(name, each);
+  if (as_json) print(json);
   return 0;
 }
 
@@ -162,7 +125,7 @@ int cmd_cache(int argc, const char* const* argv) {
   }
   if (gc_command->parsed()) {
     const uint64_t removed = store.shrink_to(size.empty() ? store.stats().limit_bytes : parse_byte_size(size));
-    return report(as_json, "removed", removed, fmt::format("{} entries removed, {} left", removed, bytes_text(store.stats().bytes)));
+    return report(as_json, "removed", removed, fmt::format("{} entries removed, {} left", removed, byte_size_text(store.stats().bytes)));
   }
   if (clear_command->parsed()) {
     const uint64_t entries = store.stats().entries;

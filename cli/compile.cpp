@@ -3,6 +3,7 @@
 
 #include "driver/compile.h"
 #include "command.h"
+#include "explain_cache.h"
 #include "flags.h"
 #include "support/clock.h"
 #include "support/error.h"
@@ -45,6 +46,7 @@ int cmd_compile(int argc, const char* const* argv) {
   flags.add_option("--device", device, "what to compile for")->check(CLI::IsMember({"cpu"}))->capture_default_str();
   flags.add_option("--mode", mode, "how much to tune")->check(CLI::IsMember({"default", "max"}))->capture_default_str();
   flags.add_flag("--no-cache", no_cache, "build everything anew and keep nothing");
+  flags.add_flag("--explain-cache", options.explain_cache, "say what the cache was asked, and after a miss how the nearest entry differs");
   flags.add_option("--threads", options.compile_threads, "compilers at a time (default: one a core)")
       ->check(CLI::Range(1, 1024));
   flags.add_option("--variant", variants, "a further form of the program for calls with these sizes, as in s0=1,s1=128; may be repeated");
@@ -62,6 +64,7 @@ int cmd_compile(int argc, const char* const* argv) {
   write_package(output, model.library, model.constants);
   fmt::print(stderr, "{}: {} kernels ({} calls), {} library calls\n", output, model.kernels, model.kernel_calls,
              model.library_calls);
+  for (const CacheLookup& lookup : model.lookups) print_explanation(stderr, lookup);
   for (const PhaseTime& phase : model.phases)
     fmt::print(stderr, "  {:<10} {:8.1f} ms\n", phase.name, phase.seconds * 1e3);
   fmt::print(stderr, "  {:<10} {:8.1f} ms; cache: {}\n", "in all", watch.milliseconds(), model.cache_use);

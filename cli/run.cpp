@@ -18,6 +18,7 @@ int cmd_run(int argc, const char* const* argv) {
   flags.add_option("--device", device, "where to run")->check(CLI::IsMember({"cpu"}))->capture_default_str();
   flags.add_option("--threads", options.threads, "threads to use (default: all)")->check(CLI::Range(1, 1024));
   flags.add_option("--backend", options.backend, std::string("what computes: ") + kBackends)->capture_default_str();
+  flags.add_flag("--explain-cache", options.explain_cache, "say what the cache was asked, and after a miss how the nearest entry differs");
   flags.add_option("--seed", options.seed, "of random operators")->capture_default_str();
   if (const auto status = flags.read(argc, argv)) return *status;
 

@@ -359,6 +359,31 @@ TEST_F(Cli, ExplainsAMissByThePartThatDiffers) {
   EXPECT_EQ(parts, (std::set<std::string>{"flags", "isa"}));
 }
 
+TEST_F(Cli, SaysWhatTheCacheWasAskedOnRequest) {
+  std::vector<std::string> command = kCompileDigits;
+  command.push_back("--explain-cache");
+  const std::string cold = toroid(command).errors;
+  EXPECT_TRUE(std::regex_search(cold, std::regex("model file +miss  [0-9a-f]{64}\n  there is no entry of this kind\n"
+                                                 "graph +miss  [0-9a-f]{64}\n  there is no entry of this kind\n"
+                                                 "library +miss  [0-9a-f]{64}\n  there is no entry of this kind\n")))
+      << cold;
+  EXPECT_TRUE(std::regex_search(toroid(command).errors, std::regex("model file +hit  [0-9a-f]{64}\n")));
+  const std::string other = toroid(command, {{"TOROID_ISA", "baseline"}}).errors;
+  EXPECT_TRUE(std::regex_search(other, std::regex("  the nearest entry differs in\n    flags\n      here     .*-march=x86-64 "))) << other;
+}
+
+TEST_F(Cli, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {
+  // It dislikes the line of a certain call.
+  write_file_atomically(path("g++"),
+                        "#!/bin/sh\n"
+                        "case \"$1\" in --version) echo 'g++ (Fake) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
+                        "echo \"<stdin>:$(grep -n 'op_max_v(add' | tail -1 | cut -d: -f1):5: error: boom\" >&2; exit 1\n",
+                        0777);
+  const Outcome failed = toroid(kCompileDigits, {{"TOROID_CXX", path("g++").string()}, {"TOROID_ISA", "baseline"}});
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_TRUE(std::regex_search(failed.errors, std::regex("\n  generated for relu\\S* \\(aten::relu\\) in .*, from \\S*train.py:38, in forward: return F.relu"))) << failed.errors;
+}
+
 TEST_F(Cli, TendsTheCache) {
   ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
   EXPECT_NE(toroid({"cache", "verify"}).output.find(" entries checked, 0 damaged and removed"), std::string::npos);

@@ -28,6 +28,7 @@
 #include <utility>
 
 #include "cache/sqlite.h"
+#include "support/byte_size.h"
 #include "support/error.h"
 #include "support/fd.h"
 #include "support/hash.h"
@@ -526,21 +527,6 @@ fs::path default_cache_folder() {
     if (fs::path home = entry.pw_dir; home.is_absolute()) return home / ".cache" / "toroid";
   }
   return {};
-}
-
-uint64_t parse_byte_size(std::string_view text) {
-  uint64_t number = 0;
-  size_t digits = 0;
-  while (digits < text.size() && digits < 15 && std::isdigit(static_cast<unsigned char>(text[digits])) != 0) {
-    number = number * 10 + static_cast<uint64_t>(text[digits++] - '0');
-  }
-  const std::string_view unit = text.substr(digits);
-  const size_t power = std::string_view("_KMGT").find(unit.empty() ? '_' : unit[0]);
-  if (digits == 0 || unit.size() > 1 || power > 4 || unit == "_" || number > (UINT64_MAX >> (10 * power))) {
-    throw Error(ErrorKind::InvalidOption, fmt::format("'{}' is no size in bytes", text))
-        .help("write a whole number with an optional K, M, G or T, as in 500M");
-  }
-  return number << (10 * power);
 }
 
 }  // namespace toroid

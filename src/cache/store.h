@@ -100,7 +100,4 @@ class Store {
 // $TOROID_CACHE_DIR, else $XDG_CACHE_HOME/toroid, else ~/.cache/toroid; empty when there is no home.
 std::filesystem::path default_cache_folder();
 
-// "123", "64K", "500M", "8G" in bytes. Throws Error{InvalidOption}.
-uint64_t parse_byte_size(std::string_view text);
-
 }  // namespace toroid

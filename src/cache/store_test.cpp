@@ -441,14 +441,5 @@ TEST(CacheFolder, ComesFromTheEnvironment) {
   }
 }
 
-TEST(CacheFolder, SizesTakeAUnit) {
-  EXPECT_EQ(parse_byte_size("123"), 123u);
-  EXPECT_EQ(parse_byte_size("64K"), 65536u);
-  EXPECT_EQ(parse_byte_size("8G"), uint64_t{8} << 30);
-  for (const char* bad : {"", "G", "-1", "4GB", "4X", "4_", "1.5G", " 4", "99999999999T"}) {
-    EXPECT_THROW(parse_byte_size(bad), Error) << bad;
-  }
-}
-
 }  // namespace
 }  // namespace toroid

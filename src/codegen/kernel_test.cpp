@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/wrapper/generate.h"
-#include "schedule/scheduled_for_test.h"
+#include "codegen/generated_for_test.h"
 #include "support/golden_for_test.h"
 
 namespace toroid::codegen {
@@ -15,13 +14,6 @@ struct KernelCase {
   std::string program;
 };
 void PrintTo(const KernelCase& row, std::ostream* out) { *out << row.name; }
-
-GeneratedProgram generated(std::string_view text, int max_units = 1) {
-  schedule::Scheduled result = schedule::scheduled(text);
-  std::vector<ScheduledGraph> graphs;
-  graphs.push_back({std::move(result.schedule), std::move(result.outputs)});
-  return generate(graphs, result.program, max_units);
-}
 
 const KernelCase kKernels[] = {
     {"softmax", R"(

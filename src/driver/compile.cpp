@@ -3,6 +3,7 @@
 #include <set>
 #include <thread>
 
+#include "codegen/cpp/origin.h"
 #include "codegen/wrapper/generate.h"
 #include "driver/graph_cache.h"
 #include "driver/manifest.h"
@@ -53,14 +54,26 @@ void take(CompiledModel& model, GraphCache::Found found, std::span<const Constan
   model.from_cache = true;
 }
 
+// To be noted before what was missed is published.
+void note_lookup(CompiledModel& model, const CompileModelOptions& options, Cache& cache, std::string_view what, const CacheKey& key, bool is_hit) {
+  if (!options.explain_cache) return;
+  model.lookups.push_back({what, key, is_hit});
+  if (!is_hit) model.lookups.back().nearest = cache.store().nearest_parts(key);
+}
+
 std::string build(const std::vector<std::string>& units, const Toolchain& tools, int threads, int optimization) {
-  if (units.size() == 1) return tools.compile_shared(units[0], {.name = "program", .optimization = optimization});
+  auto options = [&](std::string name, size_t unit) {
+    return CompileOptions{.name = std::move(name), .optimization = optimization, .origin_of_line = [&units, unit](size_t line) {
+                            return codegen::origin_of_line(units[unit], line);
+                          }};
+  };
+  if (units.size() == 1) return tools.compile_shared(units[0], options("program", 0));
   Progress progress("compiling kernels", units.size());
   ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
   std::vector<std::future<std::string>> objects;
   for (size_t i = 0; i < units.size(); ++i) {
     objects.push_back(pool.submit([&, i] {
-      std::string object = tools.compile_object(units[i], {.name = fmt::format("unit{}", i), .optimization = optimization});
+      std::string object = tools.compile_object(units[i], options(fmt::format("unit{}", i), i));
       progress.advance();
       return object;
     }));
@@ -171,7 +184,9 @@ CompiledModel CompileSession::compile_file(const std::filesystem::path& path, co
   std::optional<CacheKey> key;
   if (use_graphs) {
     key = model_key(file->bytes(), key_parts(options), toolchain());
-    if (std::optional<GraphCache::Found> found = cache.find(*key)) {
+    std::optional<GraphCache::Found> found = cache.find(*key);
+    note_lookup(model, options, cache_, "model file", *key, found.has_value());
+    if (found) {
       cache.count_hit(found->graph);
       model.name = path.stem().string();
       model.cache_use = "hit: model file";
@@ -211,6 +226,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   auto find = [&] {
     std::optional<GraphCache::Found> found = cache.find(*key, program);
     clock.done("cache");
+    note_lookup(model, options, cache_, "graph", *key, found.has_value());
     if (!found) return false;
     cache.count_hit(found->graph);
     model.cache_use = "hit: graph";
@@ -267,7 +283,9 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
 
   const Toolchain& tools = toolchain();
   const CacheKey library = library_key(units, options.optimization, tools);
-  if (std::optional<std::string> found = cache_.get(library)) {
+  std::optional<std::string> found = cache_.get(library);
+  if (use_cache_) note_lookup(model, options, cache_, "library", library, found.has_value());
+  if (found) {
     model.library = std::move(*found);
     model.from_cache = true;
     if (bypass.empty()) model.cache_use = "hit: library";

@@ -18,14 +18,23 @@ namespace toroid {
 
 struct CompileModelOptions {
   int compile_threads = 0;                       // compilers at a time; 0: one a core
-  std::vector<SizeValues> variants;              // forms of the program for calls with these sizes, besides the general one
-  std::filesystem::path save_source;             // a folder for the generated C++; empty: none
-  std::filesystem::path dump_ir;                 // a folder for numbered dumps after each phase; empty: none
+  std::vector<SizeValues> variants = {};         // forms of the program for calls with these sizes, besides the general one
+  std::filesystem::path save_source = {};        // a folder for the generated C++; empty: none
+  std::filesystem::path dump_ir = {};            // a folder for numbered dumps after each phase; empty: none
   // To find out which part is at fault: false leaves out constant folding and all fusion, so that each operation is a kernel.
   bool optimise = true;
   int optimization = 3;                          // the C++ compiler's -O level
   // CompiledModel::program is wanted. The graph is then lowered again even when its library is in the cache.
   bool keep_program = false;
+  bool explain_cache = false;                    // CompiledModel::lookups is wanted
+};
+
+// One question to the cache and its answer.
+struct CacheLookup {
+  std::string_view what;                         // "model file", "graph" or "library"
+  CacheKey key;
+  bool is_hit = false;
+  std::optional<std::string> nearest = {};       // after a miss: the parts of the entry whose key differs least, if there is one
 };
 
 struct PhaseTime {
@@ -45,6 +54,7 @@ struct CompiledModel {
   bool from_cache = false;                                 // no compiler ran
   // How the cache was used: "hit: model file", "hit: graph", "hit: library", "miss", or "bypass: " and the reason.
   std::string cache_use;
+  std::vector<CacheLookup> lookups;                        // if CompileModelOptions::explain_cache; none where the cache was not asked
   std::vector<std::string> guards;                         // what was assumed of sizes beyond what the model says, as text
   std::vector<PhaseTime> phases;
   CompiledGraph graph;                                     // what the cache keeps of it; empty after a bypass

@@ -34,8 +34,8 @@ struct ConstantSource {
 
 struct CompiledGraph {
   std::string library_key;                   // 64 hex digits
-  std::vector<ConstantSource> constants;     // in the manifest's order
-  std::string inlined;
+  std::vector<ConstantSource> constants = {};  // in the manifest's order
+  std::string inlined = {};
   std::vector<std::string> guards;           // what the compiler assumed beyond the program's own, as text
   int kernels = 0;
   int kernel_calls = 0;

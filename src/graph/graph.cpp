@@ -14,6 +14,14 @@ std::vector<sym::Expr> contiguous_strides(std::span<const sym::Expr> sizes) {
   return strides;
 }
 
+std::string to_string(const Provenance& provenance) {
+  std::string text = provenance.name;
+  if (!provenance.op.empty()) text += fmt::format(" ({})", provenance.op);
+  if (!provenance.module.empty()) text += fmt::format(" in {}", provenance.module);
+  if (!provenance.source.empty()) text += fmt::format(", from {}", provenance.source);
+  return text;
+}
+
 Graph::Graph() { provenances_.emplace_back(); }
 
 NodeId Graph::add_node(Op op, std::vector<ValueId> inputs, std::vector<TensorType> output_types, ProvenanceId provenance,

@@ -141,6 +141,8 @@ struct Provenance {
   std::string module;          // "encoder.layer.0.attention (BertAttention)"
   std::string source;          // "model.py:42, in forward: x = self.linear(x)"
 };
+// "linear_3 (aten::linear) in encoder (Encoder), from model.py:42, in forward: x = self.linear(x)", as far as it is known.
+std::string to_string(const Provenance& provenance);
 
 // At run time `expr` is what the rank-0 integer `value` holds: this defines a data-dependent symbol, or a size given as a number.
 struct SymbolBinding {

@@ -68,12 +68,9 @@ class GraphPrinter {
   std::string name(ValueId id) const { return value_name(graph_.value(id).name); }
   std::string typed(ValueId id) const { return fmt::format("{}: {}", name(id), to_string(graph_.type(id))); }
 
-  // "linear (aten::linear), from model.py:42", on one line whatever the model's names contain.
+  // On one line whatever the model's names contain.
   static std::string comment(const Provenance& provenance) {
-    std::string text = provenance.name;
-    if (!provenance.op.empty()) text += fmt::format(" ({})", provenance.op);
-    if (!provenance.module.empty()) text += fmt::format(" in {}", provenance.module);
-    if (!provenance.source.empty()) text += fmt::format(", from {}", provenance.source);
+    std::string text = to_string(provenance);
     if (text.empty()) return text;
     for (char& c : text) {
       if (static_cast<unsigned char>(c) < 0x20) c = ' ';

@@ -58,7 +58,7 @@ std::vector<sym::Expr> indices_of(const ExprOp& op) {
 
 ExprId ExprTable::add(ExprOp op, DType dtype) {
   auto [slot, is_new] = interned_.try_emplace(key_of(op, dtype), ExprId{static_cast<uint32_t>(nodes_.size())});
-  if (is_new) nodes_.push_back({std::move(op), dtype});
+  if (is_new) nodes_.push_back({std::move(op), dtype, origin_});
   return slot->second;
 }
 
@@ -218,6 +218,7 @@ ExprId ExprTable::rewrite(ExprId id, const sym::Substitution& axes, const Leaf& 
     }
   }
   const ExprNode n = node(id);  // a copy: the table grows below
+  const ProvenanceId outer_origin = std::exchange(origin_, n.origin);
   auto sub = [&](ExprId operand) { return rewrite(operand, axes, leaf, memo); };
   const ExprId result = match(
       n.op, [&](const Literal&) { return id; },
@@ -240,6 +241,7 @@ ExprId ExprTable::rewrite(ExprId id, const sym::Substitution& axes, const Leaf& 
         return masked(condition, value, sub(o.otherwise));
       },
       [&](const Accumulated&) { return id; }, [&](const Stashed&) { return id; });
+  origin_ = outer_origin;
   memo[id] = result;
   return result;
 }

@@ -41,6 +41,7 @@ using ExprOp = std::variant<Literal, Index, Load, Compute, Convert, BitcastTo, M
 struct ExprNode {
   ExprOp op;
   DType dtype;
+  ProvenanceId origin{0};   // the model's operator that needed it first; of the graph that was lowered
 };
 
 // What a value symbol stands for: `index`, which must lie in [0, size).
@@ -54,6 +55,8 @@ class ExprTable {
   explicit ExprTable(sym::Context& symbols) : symbols_(symbols) {}
 
   ExprId add(ExprOp op, DType dtype);
+  // Nodes made from now on come from this operator of the model. Rewritten nodes keep their own.
+  void set_origin(ProvenanceId origin) { origin_ = origin; }
   const ExprNode& node(ExprId id) const { return nodes_[static_cast<size_t>(id)]; }
   DType dtype(ExprId id) const { return node(id).dtype; }
   size_t size() const { return nodes_.size(); }
@@ -87,6 +90,7 @@ class ExprTable {
   std::optional<ExprId> comparison(ScalarOp op, const std::vector<ExprId>& operands);
 
   sym::Context& symbols_;
+  ProvenanceId origin_{0};
   std::vector<ExprNode> nodes_;
   std::unordered_map<std::string, ExprId> interned_;
   std::unordered_map<sym::Expr, ValueSymbol> values_;

@@ -39,6 +39,7 @@ class Lowering {
     values_.resize(graph_.num_values());
     for (const Node& node : graph_.nodes()) {
       const Provenance& source = graph_.provenance(node.provenance);
+      exprs().set_origin(node.provenance);
       try {
         lower_node(node);
         if (realise_all_) {

@@ -17,8 +17,12 @@ constexpr int64_t kRowBlock = 96;      // rows of A packed at a time: 144 KiB
 
 typedef float Vector __attribute__((vector_size(64)));
 
-// Compiled once per instruction set and chosen when the program is loaded.
+// Compiled once per instruction set and chosen when the program is loaded; that early, the thread sanitizer's own code cannot run yet.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define TOROID_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define TOROID_CLONES
+#endif
 
 TOROID_CLONES void kernel(int64_t k, const float* a, const float* b, float* tile) {
   Vector c[kRows][2] = {};
@@ -26,6 +30,8 @@ TOROID_CLONES void kernel(int64_t k, const float* a, const float* b, float* tile
     Vector b0, b1;
     std::memcpy(&b0, b + p * kColumns, sizeof b0);
     std::memcpy(&b1, b + p * kColumns + 16, sizeof b1);
+    // Unrolled whole, or the accumulators would live in memory.
+#pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) {
       c[i][0] += a[p * kRows + i] * b0;
       c[i][1] += a[p * kRows + i] * b1;

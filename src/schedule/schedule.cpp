@@ -152,6 +152,10 @@ const std::string& name_of(const Step& step) {
   return match(step, [](const auto& s) -> const std::string& { return s.name; });
 }
 
+const std::vector<ProvenanceId>& provenance_of(const Step& step) {
+  return match(step, [](const auto& s) -> const std::vector<ProvenanceId>& { return s.provenance; });
+}
+
 std::vector<BufferId> reads_of(const Step& step) {
   return match(
       step, [](const Kernel& s) { return s.reads; }, [](const ScanKernel& s) { return s.reads; },

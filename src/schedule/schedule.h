@@ -52,6 +52,7 @@ struct Stage {
 struct Accumulator {
   ReduceOp op;
   DType dtype;                 // of the reduced values
+  ProvenanceId origin{0};      // the model's operator that reduces
 };
 
 // Which axis the lanes of a vector run along.
@@ -123,6 +124,7 @@ struct CallStep {                         // a library kernel or control flow
 
 using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep>;
 const std::string& name_of(const Step& step);
+const std::vector<ProvenanceId>& provenance_of(const Step& step);
 std::vector<BufferId> reads_of(const Step& step);
 std::vector<BufferId> writes_of(const Step& step);
 

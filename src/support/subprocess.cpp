@@ -214,6 +214,11 @@ ProcessResult run_process(const ProcessOptions& options) {
     fail(program, spawned);
   }
   Child child(pid);
+  if (options.memory_limit_bytes > 0) {
+    // At once, so that what the child starts inherits it. Refused only if the limit is above one that is in force already.
+    const rlimit limit{options.memory_limit_bytes, options.memory_limit_bytes};
+    ::prlimit(pid, RLIMIT_AS, &limit, nullptr);
+  }
   output.write.close();
   errors.write.close();
 

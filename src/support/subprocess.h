@@ -27,6 +27,7 @@ struct ProcessOptions {
   std::vector<std::string> unset = {};                                // … and what is not inherited
   std::chrono::milliseconds timeout = std::chrono::minutes(10);       // then SIGTERM …
   std::chrono::milliseconds grace = std::chrono::milliseconds(500);   // … and after this, SIGKILL
+  uint64_t memory_limit_bytes = 0;      // of the address space of each of its processes; 0: no limit
   size_t output_limit_bytes = 1 << 20;  // kept of each stream; the rest is read and dropped
 };
 

@@ -3,12 +3,15 @@
 #include <signal.h>
 
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
 
+#include "support/byte_size.h"
 #include "support/error.h"
 #include "support/file.h"
 #include "support/log.h"
 #include "support/subprocess.h"
+#include "toolchain/compiler_slots.h"
 #include "toolchain/kept_files.h"
 
 namespace toroid {
@@ -17,6 +20,7 @@ namespace {
 
 constexpr size_t kKeptErrorBytes = 64 * 1024;
 constexpr int kShownErrorLines = 12;
+constexpr uint64_t kLeastMemoryLimit = uint64_t{2} << 30;
 
 void append(std::vector<std::string>& list, std::vector<std::string> more) {
   list.insert(list.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -44,7 +48,15 @@ std::string file_name_for(std::string_view name) {
   return (safe.empty() ? "kernel" : safe) + ".cpp";
 }
 
-ToolchainOptions with_timeout(ToolchainOptions options) {
+uint64_t memory_limit_from_environment() {
+  const char* variable = std::getenv("TOROID_COMPILE_MEMORY");
+  if (variable == nullptr || *variable == '\0') return std::max(kLeastMemoryLimit, total_memory_bytes() / 2);
+  ErrorContext context("reading TOROID_COMPILE_MEMORY");
+  return parse_byte_size(variable);
+}
+
+ToolchainOptions with_limits(ToolchainOptions options) {
+  if (options.memory_limit_bytes == 0) options.memory_limit_bytes = memory_limit_from_environment();
   if (options.timeout.count() > 0) return options;
   options.timeout = std::chrono::minutes(3);
   if (const char* variable = std::getenv("TOROID_COMPILE_TIMEOUT_S"); variable != nullptr && *variable != '\0') {
@@ -68,10 +80,27 @@ constexpr const char* kIgnoredVariables[] = {
 // Without these a compiler may not find its own parts.
 constexpr const char* kKeptVariables[] = {"COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD"};
 
+// How g++, clang++ and ld say that they got no more memory.
+constexpr const char* kOutOfMemory[] = {"out of memory", "memory exhausted", "std::bad_alloc"};
+
+// From the first error that names a line: both compilers write "<stdin>:LINE:COLUMN: error: …".
+std::string origin_of_failure(std::string_view errors, const CompileOptions& options) {
+  constexpr std::string_view kSource = "<stdin>:";
+  if (!options.origin_of_line) return "";
+  for (size_t at = errors.find(kSource); at != std::string_view::npos; at = errors.find(kSource, at)) {
+    at += kSource.size();
+    const std::string_view message = errors.substr(at, errors.find('\n', at) - at);
+    size_t line = 0;
+    const auto [end, problem] = std::from_chars(message.data(), message.data() + message.size(), line);
+    if (problem == std::errc() && message.find("error: ") != std::string_view::npos) return options.origin_of_line(line);
+  }
+  return "";
+}
+
 }  // namespace
 
 Toolchain::Toolchain(ToolchainOptions options)
-    : options_(with_timeout(std::move(options))),
+    : options_(with_limits(std::move(options))),
       compiler_(identify_compiler(find_compiler(options_.compiler), options_.probe_cache)) {
   const char* variable = std::getenv("TOROID_ISA");
   if (!options_.isa.empty()) {
@@ -134,12 +163,14 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
   std::vector<std::string> argv = {compiler_.path.string()};
   append(argv, std::move(arguments));
   append(argv, {"-o", out.string()});
+  const CompilerSlot slot;
   const ProcessResult result = run_process({.argv = argv,
                                             .input = source,
                                             // Messages in English, temporary files where ours are.
                                             .environment = {{"LC_ALL", "C.UTF-8"}, {"TMPDIR", folder.string()}},
                                             .unset = {std::begin(kIgnoredVariables), std::end(kIgnoredVariables)},
                                             .timeout = options_.timeout,
+                                            .memory_limit_bytes = options_.memory_limit_bytes,
                                             .output_limit_bytes = kKeptErrorBytes});
   std::string bytes;
   if (result.ok()) {
@@ -160,7 +191,11 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
   Error error(ErrorKind::ToolFailed, fmt::format("{} {} while it made the {} '{}'{}", compiler_.name(), problem,
                                                  product, options.name, first_lines(result.errors, kShownErrorLines)));
   std::string help;
-  if (result.errors.find("Killed signal terminated program") != std::string::npos || result.signal == SIGKILL) {
+  const bool reached_limit = std::any_of(std::begin(kOutOfMemory), std::end(kOutOfMemory),
+                                         [&](const char* words) { return result.errors.find(words) != std::string::npos; });
+  if (reached_limit) {
+    help = fmt::format("the compiler may use {}: allow more with TOROID_COMPILE_MEMORY; ", byte_size_text(options_.memory_limit_bytes));
+  } else if (result.errors.find("Killed signal terminated program") != std::string::npos || result.signal == SIGKILL) {
     help = "the compiler may have run out of memory: free some, or compile fewer kernels at once; ";
   } else if (result.timed_out) {
     help = "check the compiler and the machine's load, or allow more with TOROID_COMPILE_TIMEOUT_S; ";
@@ -178,6 +213,7 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
     command = describe_command(argv) + " < " + describe_command({kept.string()});
     help += "the source is kept in " + kept.string();
   }
+  if (const std::string origin = origin_of_failure(result.errors, options); !origin.empty()) error.at("generated for " + origin);
   error.at("command: " + command).help(help);
   throw error;
 }

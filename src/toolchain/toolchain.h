@@ -9,6 +9,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -26,6 +27,7 @@ struct ToolchainOptions {
   std::string compiler = {};  // a name or a path; empty: $TOROID_CXX, else g++, else clang++
   std::string isa = {};       // an Isa's name; empty: $TOROID_ISA, else the best that works here
   std::chrono::milliseconds timeout = {};  // of one run of the compiler; 0: $TOROID_COMPILE_TIMEOUT_S, else 3 minutes
+  uint64_t memory_limit_bytes = 0;  // of one compiler; 0: $TOROID_COMPILE_MEMORY (as in 4G), else half the machine's, at least 2 GiB
   ProbeCache probe_cache = {};
 };
 
@@ -35,6 +37,9 @@ struct CompileOptions {
   bool contract = true;         // a * b + c may become one fused multiply-add
   std::optional<Isa> isa = {};  // empty: the toolchain's
   std::vector<std::string> extra_flags = {};
+  // What a line of the source, counted from 1, was made for in the user's terms; empty where nobody knows. Asked when the compiler
+  // complains of the line.
+  std::function<std::string(size_t line)> origin_of_line = {};
 };
 
 class Toolchain {

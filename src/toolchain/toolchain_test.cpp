@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <regex>
+#include <sstream>
 #include <thread>
 
 #include "support/clock.h"
@@ -110,6 +111,39 @@ extern "C" float f(float x) { return expf(x); }
 )"),
                              "exp");
   EXPECT_NEAR(loaded.function<float(float)>("f")(1.0f), 2.718282f, 1e-6f);
+}
+
+TEST(Toolchain, FailuresNameWhatTheLineWasMadeFor) {
+  const FakeCompiler fake("echo '<stdin>: In function:' >&2; echo '<stdin>:12:3: warning: odd' >&2; echo '<stdin>:34:5: error: bad' >&2; exit 1");
+  CompileOptions options{.name = "relu add", .origin_of_line = [](size_t line) { return fmt::format("line {}", line); }};
+  const Error error = error_of([&] { fake.toolchain().compile_object("int source;", options); });
+  EXPECT_NE(error.report().find("generated for line 34"), std::string::npos) << error.report();
+  const FakeCompiler vague("echo 'cc1plus: error: something is wrong' >&2; exit 1");
+  EXPECT_EQ(error_of([&] { vague.toolchain().compile_object("int source;", options); }).report().find("generated for"), std::string::npos);
+}
+
+TEST(Toolchain, NoMoreCompilersThanCoresRunAtOnce) {
+  const TempFolder folder;
+  const FakeCompiler fake(fmt::format("cd {}; mkdir run.$$; ls -d run.* | wc -l >> counts; sleep 0.05; rmdir run.$$; printf '\\177ELF' > \"$out\"",
+                                      folder.path().string()));
+  const Toolchain tools = fake.toolchain();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 12; ++i) threads.emplace_back([&] { tools.compile_object("int source;"); });
+  for (std::thread& thread : threads) thread.join();
+  std::istringstream counts(read_file(folder.path() / "counts"));
+  int runs = 0;
+  for (unsigned count = 0; counts >> count; ++runs) EXPECT_LE(count, std::thread::hardware_concurrency());
+  EXPECT_EQ(runs, 12);
+}
+
+TEST(Toolchain, ACompilerMayUseOnlySoMuchMemory) {
+  const Toolchain tools({.isa = "baseline", .memory_limit_bytes = uint64_t{150} << 20});
+  std::string source = "extern \"C\" int f(int x) { switch (x) {\n";
+  for (int i = 0; i < 40000; ++i) source += fmt::format("case {}: return x * {} + f(x - {});\n", i, i * 7919 % 10007, i + 1);
+  source += "} return 0; }";
+  const Error error = error_of([&] { tools.compile_object(source, {.name = "vast", .optimization = 1}); });
+  EXPECT_EQ(error.kind(), ErrorKind::ToolFailed) << error.report();
+  EXPECT_NE(error.report().find("the compiler may use 157 MB: allow more with TOROID_COMPILE_MEMORY"), std::string::npos) << error.report();
 }
 
 TEST(Toolchain, SameSourceGivesTheSameBytes) {

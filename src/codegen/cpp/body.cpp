@@ -67,12 +67,21 @@ size_t BodyPrinter::level_of(ExprId id) {
   return level;
 }
 
+void BodyPrinter::push(std::vector<std::string>& lines, std::string text) const {
+  if (const std::string* comment = origins.comment(origin_)) lines.push_back(*comment);
+  lines.push_back(std::move(text));
+}
+
+// The lines of a scope, which say themselves where they come from.
+void BodyPrinter::insert(size_t level, const std::vector<std::string>& lines) {
+  std::vector<std::string>& to = scopes_.empty() ? levels_[level] : scopes_.back().lines;
+  for (const std::string& each : lines) to.push_back("  " + each);
+}
+
+void BodyPrinter::line(size_t level, std::string text) { push(levels_[level], std::move(text)); }
+
 void BodyPrinter::emit(size_t level, std::string text) {
-  if (scopes_.empty()) {
-    levels_[level].push_back(std::move(text));
-  } else {
-    scopes_.back().lines.push_back(std::move(text));
-  }
+  push(scopes_.empty() ? levels_[level] : scopes_.back().lines, std::move(text));
 }
 
 OperandText BodyPrinter::define(size_t level, std::string_view base, DType dtype, OperandText text) {
@@ -90,7 +99,10 @@ OperandText BodyPrinter::value(ExprId id) {
     if (const auto found = scope.known.find(id); found != scope.known.end()) return found->second;
   }
   if (const auto found = known_.find(id); found != known_.end()) return found->second.second;
+  const ProvenanceId outer = origin_;
+  if (const ProvenanceId own = exprs_.node(id).origin; origins.comment(own) != nullptr) origin_ = own;
   const OperandText result = compute(id);
+  origin_ = outer;
   if (scopes_.empty()) {
     known_[id] = {level_of(id), result};
   } else {
@@ -379,11 +391,11 @@ OperandText BodyPrinter::masked(const loop::Masked& op, DType dtype) {
     const std::string type = dtype == DType::Bool ? "mask<W>" : fmt::format("vec<{}, W>", register_type(dtype));
     emit(level, fmt::format("{} {} = {{}};", type, name));
     emit(level, "{");
-    for (std::string& line : then_lines) emit(level, "  " + line);
+    insert(level, then_lines);
     emit(level, fmt::format("  {} = {};", name, then_text));
     emit(level, "}");
     emit(level, "{");
-    for (std::string& line : else_lines) emit(level, "  " + line);
+    insert(level, else_lines);
     if (dtype == DType::Bool) {
       emit(level, fmt::format("  {0} = ({1} & {0}) | (~{1} & {2});", name, condition.text, else_text));
     } else {
@@ -400,10 +412,10 @@ OperandText BodyPrinter::masked(const loop::Masked& op, DType dtype) {
   if (result_varies) type = dtype == DType::Bool ? "mask<W>" : fmt::format("vec<{}, W>", register_type(dtype));
   emit(level, fmt::format("{} {};", type, name));
   emit(level, fmt::format("if ({}) {{", condition.text));
-  for (std::string& line : then_lines) emit(level, "  " + line);
+  insert(level, then_lines);
   emit(level, fmt::format("  {} = {};", name, then_text));
   emit(level, "} else {");
-  for (std::string& line : else_lines) emit(level, "  " + line);
+  insert(level, else_lines);
   emit(level, fmt::format("  {} = {};", name, else_text));
   emit(level, "}");
   return {name, result_varies, true};

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "codegen/cpp/origin.h"
 #include "codegen/cpp/scalar_text.h"
 #include "loop/loop.h"
 #include "schedule/schedule.h"
@@ -29,7 +30,9 @@ class BodyPrinter {
   bool varies(sym::Expr e);
   // Pointer text for an element: "x + 128 * i0 + j".
   std::string pointer(loop::BufferId buffer, sym::Expr position) const;
-  void line(size_t level, std::string text) { levels_[level].push_back(std::move(text)); }
+  void line(size_t level, std::string text);
+  // Lines from now on come from this operator of the model, but those of values that have an origin of their own.
+  void set_origin(ProvenanceId origin) { origin_ = origin; }
   size_t innermost() const { return loops_.size(); }
   std::vector<std::string> take_level(size_t level) { return std::exchange(levels_[level], {}); }
 
@@ -38,6 +41,7 @@ class BodyPrinter {
   std::function<OperandText(loop::StashId)> stash;
   // The place in a tile for loads that go through one; empty text for others.
   std::function<std::string(loop::ExprId)> tile;
+  Origins origins;                                      // those that comments tell apart
   bool accumulators_vary = false;                       // one per lane
   bool stashes_vary = false;
 
@@ -66,6 +70,8 @@ class BodyPrinter {
   std::optional<sym::Expr> repeated_part(sym::Expr position);
   OperandText masked(const loop::Masked& op, DType dtype);
   void emit(size_t level, std::string text);
+  void insert(size_t level, const std::vector<std::string>& lines);
+  void push(std::vector<std::string>& lines, std::string text) const;
   // Temporaries end in _v and a number; no buffer does (see Generator::make_names_unique).
   std::string fresh(std::string_view base) { return fmt::format("{}_v{}", base, ++counter_); }
   OperandText define(size_t level, std::string_view base, DType dtype, OperandText text);
@@ -80,6 +86,7 @@ class BodyPrinter {
   std::vector<Scope> scopes_;
   std::unordered_map<loop::ExprId, size_t> level_memo_;
   std::unordered_map<loop::ExprId, bool> varies_memo_;
+  ProvenanceId origin_{0};
   int counter_ = 0;
   bool uses_error_ = false;
   bool uses_runtime_ = false;

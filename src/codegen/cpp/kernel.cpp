@@ -171,6 +171,7 @@ class NestPrinter : Printer {
     }
 
     lanes_vary_ = kernel_.vector != VectorAlong::None;
+    body_.origins = Origins(graph_, kernel_.provenance);
     body_.accumulators_vary = kernel_.vector == VectorAlong::Outer;
     body_.stashes_vary = lanes_vary_;
     body_.accumulator = [&](loop::AccumulatorId id) { return accumulator_value(id); };
@@ -180,6 +181,7 @@ class NestPrinter : Printer {
     // The task's body first: it decides what the signature needs.
     std::vector<std::string> task;
     for (size_t s = 0; s < kernel_.stages.size(); ++s) print_stage(kernel_.stages[s], task);
+    drop_repeated_origins(task);
     source_.reports_errors = body_.uses_error();
     source_.uses_runtime = body_.uses_runtime();
     for (const KernelSource& each : finish) {
@@ -411,6 +413,11 @@ class NestPrinter : Printer {
     std::vector<std::string> before;
     std::vector<std::string> after;
     for (const Statement& statement : stage.statements) {
+      body_.set_origin(origin_of(statement));
+      if (const std::string* comment = body_.origins.comment(origin_of(statement))) {
+        before.push_back(*comment);
+        after.push_back(*comment);
+      }
       match(
           statement, [&](const Accumulate& s) { print_accumulate(s, vector_loop, stage.turns, before, after); },
           [&](const Store& s) { print_store(s); }, [&](const Keep& s) { print_keep(s); });
@@ -447,6 +454,12 @@ class NestPrinter : Printer {
       out.push_back(indent + "}");
     }
     out.insert(out.end(), after.begin(), after.end());
+  }
+
+  ProvenanceId origin_of(const Statement& statement) const {
+    return match(
+        statement, [&](const Accumulate& s) { return kernel_.accumulators[static_cast<size_t>(s.accumulator)].origin; },
+        [&](const auto& s) { return exprs_.node(s.value).origin; });
   }
 
   void print_accumulate(const Accumulate& s, bool vector_loop, int turns, std::vector<std::string>& before,
@@ -616,6 +629,7 @@ class ScanPrinter : Printer {
     contents.positions.push_back(kernel.along);
     add_sizes(exprs_, contents, source_.sizes);
     BodyPrinter body(program_, std::nullopt);
+    body.origins = Origins(graph_, kernel.provenance);
     body.begin_nest({kernel.along});
     OperandText value = body.value(kernel.value);
     const DType own = exprs_.dtype(kernel.value);
@@ -665,11 +679,13 @@ class ScanPrinter : Printer {
       const std::string along = identifier(kernel.along.node()->name);
       lines.push_back(fmt::format("for (int64_t {} = 0; {} < {}; ++{}) {{", along, along, print_index(exprs_, extent(kernel.along)), along));
       for (std::string& line : body.take_level(1)) lines.push_back("  " + line);
+      if (const std::string* comment = body.origins.comment(kernel.provenance.empty() ? ProvenanceId{} : kernel.provenance.back())) lines.push_back("  " + *comment);
       for (std::string& line : update) lines.push_back("  " + line);
       lines.push_back(fmt::format("  store1({}, {}running);", body.pointer(kernel.outputs[0], kernel.positions[0]),
                                   dtype == own ? "" : fmt::format("({})", register_type(own))));
       if (kernel.outputs.size() > 1) lines.push_back(fmt::format("  store1({}, position);", body.pointer(kernel.outputs[1], kernel.positions[1])));
       lines.push_back("}");
+      drop_repeated_origins(lines);
       for (const std::string& line : lines) text_.write(line);
     }
     function.reset();
@@ -690,6 +706,7 @@ class ScatterPrinter : Printer {
     contents.positions.push_back(sym::product(out.sizes));
     add_sizes(exprs_, contents, source_.sizes);
     BodyPrinter body(program_, std::nullopt);
+    body.origins = Origins(graph_, kernel.provenance);
     body.begin_nest(kernel.axes);
     const OperandText value = body.value(kernel.value);
     body.prepare_index(kernel.position);
@@ -704,6 +721,7 @@ class ScatterPrinter : Printer {
       case ScatterMode::Min: result = scalar_text(ScalarOp::Min, dtype, {old, value}); break;
       case ScatterMode::Max: result = scalar_text(ScalarOp::Max, dtype, {old, value}); break;
     }
+    if (!kernel.provenance.empty()) body.set_origin(kernel.provenance.back());
     body.line(body.innermost(), fmt::format("store1({}, {});", at, result));
     source_.reports_errors = body.uses_error();
     source_.uses_runtime = body.uses_runtime();
@@ -737,6 +755,7 @@ class ScatterPrinter : Printer {
       indent.resize(indent.size() - 2);
       lines.push_back(indent + "}");
     }
+    drop_repeated_origins(lines);
     for (const std::string& line : lines) text_.write(line);
     function.reset();
     source_.text = text_.finish().text;

@@ -4,6 +4,7 @@
 
 #include "codegen/cpp/kernel.h"
 #include "codegen/cpp/names.h"
+#include "codegen/cpp/origin.h"
 #include "codegen/cpp/scalar_text.h"
 #include "graph/builder.h"
 #include "support/error.h"
@@ -220,6 +221,7 @@ void GraphFunction::print_steps(bool is_main) {
   for (size_t s = 0; s < steps.size(); ++s) {
     const size_t number = shared_.result.step_names.size();
     shared_.result.step_names.push_back(schedule::name_of(steps[s]));
+    write_origin(steps[s]);
     for (BufferId id : begins[s]) print_allocation(id, fmt::format("runtime->allocate(runtime, {})", bytes_of(buffer(id))), number);
     for (BufferId out : schedule::writes_of(steps[s])) make_output(out, number);
     print_step(steps[s], number);
@@ -227,6 +229,12 @@ void GraphFunction::print_steps(bool is_main) {
   }
   // Outputs without elements, which nobody writes.
   for (const OutputBinding& output : graph_.outputs) make_output(output.buffer, steps.size());
+}
+
+// Of a fused step the last operator, which uses the others; the comment above the kernel names them all.
+void GraphFunction::write_origin(const schedule::Step& step) {
+  const std::vector<ProvenanceId>& provenance = schedule::provenance_of(step);
+  if (!provenance.empty() && !source_.provenance(provenance.back()).op.empty()) body_.write(origin_comment(source_.provenance(provenance.back())));
 }
 
 void GraphFunction::print_step(const schedule::Step& step, size_t number) {

@@ -57,6 +57,7 @@ class GraphFunction {
   void print_allocation(BufferId id, std::string_view request, size_t number);
   bool is_late(const schedule::Lifetime& lifetime, bool is_main) const;
   bool is_late_output(size_t position) const;
+  void write_origin(const schedule::Step& step);
   void print_step(const schedule::Step& step, size_t number);
   void print_kernel_step(const schedule::Step& step, size_t number);
   void print_bind(const schedule::BindStep& step, size_t number);

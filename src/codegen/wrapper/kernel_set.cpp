@@ -25,7 +25,10 @@ std::string canonical_text(const KernelSource& source, const loop::LoopProgram& 
   const std::string& text = source.text;
   for (size_t i = 0; i < text.size();) {
     if (text.compare(i, 2, "//") == 0) {
-      while (i < text.size() && text[i] != '\n') ++i;
+      // With the whole line where it is alone on it: equal code may come from operators that are told apart differently.
+      while (!result.empty() && result.back() == ' ') result.pop_back();
+      i = std::min(text.find('\n', i), text.size());
+      if (i < text.size() && (result.empty() || result.back() == '\n')) ++i;
       continue;
     }
     if (!is_name_character(text[i])) {

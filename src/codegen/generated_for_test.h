@@ -1,0 +1,16 @@
+// For tests: programs in text form, up to the code generated for them.
+#pragma once
+
+#include "codegen/wrapper/generate.h"
+#include "schedule/scheduled_for_test.h"
+
+namespace toroid::codegen {
+
+inline GeneratedProgram generated(std::string_view text, int max_units = 1) {
+  schedule::Scheduled result = schedule::scheduled(text);
+  std::vector<ScheduledGraph> graphs;
+  graphs.push_back({std::move(result.schedule), std::move(result.outputs)});
+  return generate(graphs, result.program, max_units);
+}
+
+}  // namespace toroid::codegen
