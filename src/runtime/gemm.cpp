@@ -1,70 +1,243 @@
-// C is cut into tiles of kRows x kColumns held in vector registers. B is packed a panel of kColumns at a time, A a panel of
-// kRows at a time, each in the order in which the inner loop reads it.
+// C is cut into tiles of up to 12 rows and two vectors that live in registers. B is packed a panel of two vectors at a time, in the order
+// in which the inner loop reads it; rows of A are copied next to each other, and a row's elements are read one at a time and spread.
+// Products of few rows, which read B once, are computed from B where it lies.
 #include "runtime/gemm.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
-#include <vector>
+#include <utility>
 
 namespace toroid {
 namespace {
 
-constexpr int kRows = 12;
-constexpr int kColumns = 32;
-constexpr int64_t kDepth = 384;        // of one packed block: a B panel of 48 KiB stays in the second-level cache
-constexpr int64_t kRowBlock = 96;      // rows of A packed at a time: 144 KiB
+constexpr int kMaxRows = 12;
+constexpr int64_t kDepth = 1024;                // of one packed block: a panel, 128 KiB, stays in the second-level cache
+constexpr int64_t kRowStride = kDepth + 16;     // of copied rows: were they a page apart, they would share one set of the cache
+constexpr int64_t kRowBlock = 48;               // rows copied at a time: 195 KiB
+constexpr int64_t kMaxPackedColumns = 4096;     // of B at a time: 16 MiB
+constexpr int kFewRows = 4;                     // rows of the products that do not pack
+constexpr int kDotColumns = 4;
 
-typedef float Vector __attribute__((vector_size(64)));
+typedef float Vector16 __attribute__((vector_size(64)));
+typedef float Vector8 __attribute__((vector_size(32)));
+typedef float Vector4 __attribute__((vector_size(16)));
+typedef int32_t Places16 __attribute__((vector_size(64)));
+typedef int32_t Places8 __attribute__((vector_size(32)));
+typedef int32_t Places4 __attribute__((vector_size(16)));
 
-// Compiled once per instruction set and chosen when the program is loaded; that early, the thread sanitizer's own code cannot run yet.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#define TOROID_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TOROID_CLONES
+#define TOROID_INLINE inline __attribute__((always_inline))
+
+// A tile's product: c[i, j] = (add ? c[i, j] : 0) + sum over p of a[i * kRowStride + p] * b[p * 2 * lanes + j].
+template <class Vector, int kRows>
+TOROID_INLINE void multiply(int64_t depth, const float* a, const float* b, float* c, int64_t c_row, bool add) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  Vector sums[kRows][2] = {};
+  for (int64_t p = 0; p < depth; ++p) {
+    Vector left, right;
+    std::memcpy(&left, b + p * 2 * kLanes, sizeof left);
+    std::memcpy(&right, b + p * 2 * kLanes + kLanes, sizeof right);
+    // Unrolled whole, or the sums would live in memory.
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const float x = a[i * kRowStride + p];
+      sums[i][0] += x * left;
+      sums[i][1] += x * right;
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+    Vector left = sums[i][0], right = sums[i][1];
+    if (add) {
+      Vector old;
+      std::memcpy(&old, c + i * c_row, sizeof old);
+      left += old;
+      std::memcpy(&old, c + i * c_row + kLanes, sizeof old);
+      right += old;
+    }
+    std::memcpy(c + i * c_row, &left, sizeof left);
+    std::memcpy(c + i * c_row + kLanes, &right, sizeof right);
+  }
+}
+
+// c[i, j] = sum over p of a[i * a_row + p] * b[j * b_column + p]: rows of a with columns of b, each contiguous.
+template <class Vector, int kRows, int kColumns>
+TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c, int64_t c_row) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  Vector sums[kRows][kColumns] = {};
+  int64_t p = 0;
+  for (; p + kLanes <= depth; p += kLanes) {
+    Vector rows[kRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) std::memcpy(&rows[i], a + i * a_row + p, sizeof rows[i]);
+#pragma GCC unroll 16
+    for (int j = 0; j < kColumns; ++j) {
+      Vector column;
+      std::memcpy(&column, b + j * b_column + p, sizeof column);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) sums[i][j] += rows[i] * column;
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+    for (int j = 0; j < kColumns; ++j) {
+      float parts[kLanes];
+      std::memcpy(parts, &sums[i][j], sizeof parts);
+      for (int width = kLanes / 2; width > 0; width /= 2) {
+        for (int l = 0; l < width; ++l) parts[l] += parts[l + width];
+      }
+      for (int64_t q = p; q < depth; ++q) parts[0] += a[i * a_row + q] * b[j * b_column + q];
+      c[i * c_row + j] = parts[0];
+    }
+  }
+}
+
+// c[i, j] = sum over p of a[i, p] * b[p, j] for `count` columns, which are contiguous in b and c. Four rows of b at a time are added to c,
+// which stays in the first-level cache.
+template <class Vector, int kRows>
+TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
+                            float* c, int64_t c_row) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  constexpr int kDeep = 4;
+  for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
+  for (int64_t p = 0; p < depth; p += kDeep) {
+    // Beyond the depth: the last row again, times nothing. A product with it would not be nothing if it held an infinity.
+    const int64_t deep = std::min<int64_t>(kDeep, depth - p);
+    if (deep < kDeep) {
+      for (int64_t q = p; q < p + deep; ++q) {
+        for (int i = 0; i < kRows; ++i) {
+          for (int64_t j = 0; j < count; ++j) c[i * c_row + j] += a[i * a_row + q * a_column] * b[q * b_row + j];
+        }
+      }
+      return;
+    }
+    float x[kRows][kDeep];
+    for (int i = 0; i < kRows; ++i) {
+      for (int q = 0; q < kDeep; ++q) x[i][q] = a[i * a_row + (p + q) * a_column];
+    }
+    int64_t j = 0;
+    for (; j + kLanes <= count; j += kLanes) {
+      Vector rows[kDeep];
+#pragma GCC unroll 16
+      for (int q = 0; q < kDeep; ++q) std::memcpy(&rows[q], b + (p + q) * b_row + j, sizeof rows[q]);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        Vector sum;
+        std::memcpy(&sum, c + i * c_row + j, sizeof sum);
+#pragma GCC unroll 16
+        for (int q = 0; q < kDeep; ++q) sum += x[i][q] * rows[q];
+        std::memcpy(c + i * c_row + j, &sum, sizeof sum);
+      }
+    }
+    for (; j < count; ++j) {
+      for (int i = 0; i < kRows; ++i) {
+        for (int q = 0; q < kDeep; ++q) c[i * c_row + j] += x[i][q] * b[(p + q) * b_row + j];
+      }
+    }
+  }
+}
+
+// to[p * to_row + j] = from[j * from_column + p] for a square of as many elements a side as a vector has lanes: halves change places, then
+// quarters, and so on.
+template <class Vector, class Places>
+TOROID_INLINE void turn(const float* from, int64_t from_column, float* to, int64_t to_row) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  Vector rows[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) std::memcpy(&rows[i], from + i * from_column, sizeof rows[i]);
+#pragma GCC unroll 4
+  for (int d = kLanes / 2; d > 0; d /= 2) {
+    Places upper, lower;
+#pragma GCC unroll 16
+    for (int l = 0; l < kLanes; ++l) {
+      upper[l] = (l & d) != 0 ? kLanes + l - d : l;
+      lower[l] = (l & d) != 0 ? kLanes + l : l + d;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) {
+      if ((i & d) != 0) continue;
+      const Vector first = rows[i], second = rows[i + d];
+      rows[i] = __builtin_shuffle(first, second, upper);
+      rows[i + d] = __builtin_shuffle(first, second, lower);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) std::memcpy(to + i * to_row, &rows[i], sizeof rows[i]);
+}
+
+using Multiply = void (*)(int64_t depth, const float* a, const float* b, float* c, int64_t c_row, bool add);
+using Dots = void (*)(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c, int64_t c_row);
+using SumRows = void (*)(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count, float* c,
+                         int64_t c_row);
+using Turn = void (*)(const float* from, int64_t from_column, float* to, int64_t to_row);
+
+// The inner loops for one instruction set.
+struct Kernels {
+  int lanes;
+  int rows;                                // of a whole tile
+  std::array<Multiply, kMaxRows> multiply;  // by rows - 1
+  std::array<Dots, kFewRows> dots;          // … of kDotColumns columns
+  std::array<Dots, kFewRows> dot;           // … of one
+  std::array<SumRows, kFewRows> sum_rows;
+  Turn turn;
+};
+
+#define TOROID_KERNELS(NAME, VECTOR, PLACES, ROWS, ...)                                                                                \
+  struct NAME {                                                                                                                      \
+    template <int R>                                                                                                                 \
+    __VA_ARGS__ static void multiply(int64_t depth, const float* a, const float* b, float* c, int64_t c_row, bool add) {             \
+      toroid::multiply<VECTOR, R>(depth, a, b, c, c_row, add);                                                                       \
+    }                                                                                                                                \
+    template <int R, int C>                                                                                                          \
+    __VA_ARGS__ static void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c,           \
+                                 int64_t c_row) {                                                                                    \
+      toroid::dots<VECTOR, R, C>(depth, a, a_row, b, b_column, c, c_row);                                                            \
+    }                                                                                                                                \
+    template <int R>                                                                                                                 \
+    __VA_ARGS__ static void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row,  \
+                                     int64_t count, float* c, int64_t c_row) {                                                       \
+      toroid::sum_rows<VECTOR, R>(depth, a, a_row, a_column, b, b_row, count, c, c_row);                                             \
+    }                                                                                                                                \
+    __VA_ARGS__ static void turn(const float* from, int64_t from_column, float* to, int64_t to_row) {                                \
+      toroid::turn<VECTOR, PLACES>(from, from_column, to, to_row);                                                                           \
+    }                                                                                                                                \
+    static constexpr int kRows = ROWS;                                                                                               \
+    static constexpr int kLanes = sizeof(VECTOR) / sizeof(float);                                                                    \
+  };
+
+template <class Set, size_t... R, size_t... F>
+constexpr Kernels kernels_of(std::index_sequence<R...>, std::index_sequence<F...>) {
+  // Rows beyond the tile's would spill; nobody asks for them.
+  return {Set::kLanes,
+          Set::kRows,
+          {(R < Set::kRows ? &Set::template multiply<(R < Set::kRows ? R + 1 : 1)> : nullptr)...},
+          {&Set::template dots<F + 1, kDotColumns>...},
+          {&Set::template dots<F + 1, 1>...},
+          {&Set::template sum_rows<F + 1>...},
+          &Set::turn};
+}
+
+TOROID_KERNELS(Baseline, Vector4, Places4, 6)
+#ifdef __x86_64__
+TOROID_KERNELS(Avx2, Vector8, Places8, 6, __attribute__((target("arch=x86-64-v3"))))
+TOROID_KERNELS(Avx512, Vector16, Places16, 12, __attribute__((target("arch=x86-64-v4"))))
 #endif
 
-TOROID_CLONES void kernel(int64_t k, const float* a, const float* b, float* tile) {
-  Vector c[kRows][2] = {};
-  for (int64_t p = 0; p < k; ++p) {
-    Vector b0, b1;
-    std::memcpy(&b0, b + p * kColumns, sizeof b0);
-    std::memcpy(&b1, b + p * kColumns + 16, sizeof b1);
-    // Unrolled whole, or the accumulators would live in memory.
-#pragma GCC unroll 12
-    for (int i = 0; i < kRows; ++i) {
-      c[i][0] += a[p * kRows + i] * b0;
-      c[i][1] += a[p * kRows + i] * b1;
-    }
-  }
-  std::memcpy(tile, c, sizeof c);
-}
-
-void pack_a(int64_t rows, int64_t depth, const float* a, int64_t row_stride, int64_t column_stride, float* out) {
-  for (int64_t i = 0; i < rows; i += kRows) {
-    const int64_t count = std::min<int64_t>(kRows, rows - i);
-    for (int64_t p = 0; p < depth; ++p) {
-      for (int64_t r = 0; r < kRows; ++r) *out++ = r < count ? a[(i + r) * row_stride + p * column_stride] : 0.0f;
-    }
-  }
-}
-
-void pack_b(int64_t columns, int64_t depth, const float* b, int64_t row_stride, int64_t column_stride, float* out) {
-  for (int64_t p = 0; p < depth; ++p) {
-    if (column_stride == 1 && columns == kColumns) {
-      std::memcpy(out, b + p * row_stride, kColumns * sizeof(float));
-    } else {
-      for (int64_t j = 0; j < kColumns; ++j) out[j] = j < columns ? b[p * row_stride + j * column_stride] : 0.0f;
-    }
-    out += kColumns;
-  }
-}
-
-// b[k, n] with rows of n apart (column_stride large): walk it along k.
-void pack_b_transposed(int64_t columns, int64_t depth, const float* b, int64_t column_stride, float* out) {
-  for (int64_t j = 0; j < kColumns; ++j) {
-    for (int64_t p = 0; p < depth; ++p) out[p * kColumns + j] = j < columns ? b[j * column_stride + p] : 0.0f;
-  }
+const Kernels& kernels() {
+  constexpr std::make_index_sequence<kMaxRows> rows;
+  constexpr std::make_index_sequence<kFewRows> few;
+#ifdef __x86_64__
+  static constexpr Kernels avx2 = kernels_of<Avx2>(rows, few);
+  static constexpr Kernels avx512 = kernels_of<Avx512>(rows, few);
+  static const bool has_avx512 = __builtin_cpu_supports("x86-64-v4") > 0;
+  static const bool has_avx2 = __builtin_cpu_supports("x86-64-v3") > 0;
+  if (has_avx512) return avx512;
+  if (has_avx2) return avx2;
+#endif
+  static constexpr Kernels baseline = kernels_of<Baseline>(rows, few);
+  return baseline;
 }
 
 template <class F>
@@ -72,46 +245,162 @@ void parallel(RuntimePool& pool, int64_t n, F f) {
   pool.parallel_for(n, 1, [](void* p, int64_t begin, int64_t end) { (*static_cast<F*>(p))(begin, end); }, &f);
 }
 
-// One row: a product of a vector and a matrix reads the matrix once, so packing would double the work.
-void row_times_matrix(RuntimePool& pool, int64_t n, int64_t k, const float* a, int64_t a_column, const float* b, int64_t b_row,
-                      int64_t b_column, float* c) {
-  if (b_row == 1) {  // every column is contiguous: dot products
-    parallel(pool, (n + 15) / 16, [&](int64_t begin, int64_t end) {
-      for (int64_t j = begin * 16; j < std::min(n, end * 16); ++j) {
-        const float* column = b + j * b_column;
-        float partial[64] = {};
-        int64_t p = 0;
-        if (a_column == 1) {
-          for (; p + 64 <= k; p += 64) {
-            for (int l = 0; l < 64; ++l) partial[l] += a[p + l] * column[p + l];
-          }
+// Memory that a thread keeps from call to call: fresh pages would cost more than packing does.
+class Scratch {
+ public:
+  float* get(int64_t count) {
+    if (count > count_) {
+      memory_.reset(static_cast<float*>(::operator new[](static_cast<size_t>(count) * sizeof(float), kAlignment)));
+      count_ = count;
+    }
+    return memory_.get();
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Free {
+    void operator()(float* memory) const { ::operator delete[](memory, kAlignment); }
+  };
+  std::unique_ptr<float[], Free> memory_;
+  int64_t count_ = 0;
+};
+thread_local Scratch scratch_for_rows;
+thread_local Scratch scratch_for_panels;
+
+struct Matrix {
+  const float* data;
+  int64_t row, column;  // strides
+  const float* at(int64_t i, int64_t j) const { return data + i * row + j * column; }
+};
+
+// Panels [first, last) of b's rows [p0, p0 + depth): out[panel][p][j], zero beyond column n.
+void pack_panels(const Matrix& b, int64_t n, int64_t p0, int64_t depth, int64_t first, int64_t last, float* out) {
+  const int64_t width = 2 * kernels().lanes;
+  const Turn turn = kernels().turn;
+  for (int64_t panel = first; panel < last; ++panel) {
+    const int64_t column = panel * width;
+    const int64_t count = std::min(width, n - column);
+    float* to = out + panel * depth * width;
+    if (count < width) std::fill_n(to, depth * width, 0.0f);
+    if (b.column == 1) {
+      for (int64_t p = 0; p < depth; ++p) std::memcpy(to + p * width, b.at(p0 + p, column), static_cast<size_t>(count) * sizeof(float));
+      continue;
+    }
+    int64_t p = 0;
+    if (b.row == 1) {
+      const int64_t lanes = width / 2;
+      // A few lines of each column at a time: what is written stays in the first-level cache.
+      for (constexpr int64_t kLines = 64; p + kLines <= depth; p += kLines) {
+        for (int64_t j = 0; j + lanes <= count; j += lanes) {
+          for (int64_t q = p; q < p + kLines; q += lanes) turn(b.at(p0 + q, column + j), b.column, to + q * width + j, width);
         }
-        float sum = 0;
-        for (; p < k; ++p) sum += a[p * a_column] * column[p];
-        for (int w = 32; w > 0; w /= 2) {
-          for (int l = 0; l < w; ++l) partial[l] += partial[l + w];
+        for (int64_t j = count / lanes * lanes; j < count; ++j) {
+          for (int64_t q = p; q < p + kLines; ++q) to[q * width + j] = *b.at(p0 + q, column + j);
         }
-        c[j] = sum + partial[0];
+      }
+    }
+    for (; p < depth; ++p) {
+      for (int64_t j = 0; j < count; ++j) to[p * width + j] = *b.at(p0 + p, column + j);
+    }
+  }
+}
+
+void copy_rows(const Matrix& a, int64_t first, int64_t rows, int64_t p0, int64_t depth, float* out) {
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* from = a.at(first + i, p0);
+    float* to = out + i * kRowStride;
+    if (a.column == 1) {
+      std::memcpy(to, from, static_cast<size_t>(depth) * sizeof(float));
+    } else {
+      for (int64_t p = 0; p < depth; ++p) to[p] = from[p * a.column];
+    }
+  }
+}
+
+// Rows [first, first + rows) of c, columns of the panels [begin, end).
+void multiply_panels(const Kernels& kernel, int64_t rows, int64_t depth, const float* a, const float* panels, int64_t begin, int64_t end,
+                     int64_t n, float* c, int64_t c_row, bool add) {
+  const int64_t width = 2 * kernel.lanes;
+  alignas(64) float tile[kMaxRows * 32];
+  for (int64_t panel = begin; panel < end; ++panel) {
+    const float* b = panels + panel * depth * width;
+    const int64_t count = std::min(width, n - panel * width);
+    for (int64_t i = 0; i < rows; i += kernel.rows) {
+      const int64_t here = std::min<int64_t>(kernel.rows, rows - i);
+      const Multiply multiply = kernel.multiply[static_cast<size_t>(here - 1)];
+      float* out = c + i * c_row + panel * width;
+      if (count == width) {
+        multiply(depth, a + i * kRowStride, b, out, c_row, add);
+        continue;
+      }
+      multiply(depth, a + i * kRowStride, b, tile, width, false);
+      for (int64_t r = 0; r < here; ++r) {
+        for (int64_t j = 0; j < count; ++j) out[r * c_row + j] = tile[r * width + j] + (add ? out[r * c_row + j] : 0.0f);
+      }
+    }
+  }
+}
+
+void packed_product(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
+  const Kernels& kernel = kernels();
+  const int64_t width = 2 * kernel.lanes;
+  const int64_t panels = (n + width - 1) / width;
+  const int64_t row_blocks = (m + kRowBlock - 1) / kRowBlock;
+  // With few rows, several tasks share a block of them, each with some of the panels.
+  const int64_t groups = std::min(panels, std::max<int64_t>(1, 4 * pool.threads() / row_blocks));
+  const int64_t depth_blocks = (k + kDepth - 1) / kDepth;
+  for (int64_t block = 0; block < depth_blocks; ++block) {
+    const int64_t p0 = k * block / depth_blocks;
+    const int64_t depth = k * (block + 1) / depth_blocks - p0;
+    float* packed = scratch_for_panels.get(panels * width * depth);
+    parallel(pool, panels, [&](int64_t begin, int64_t end) { pack_panels(b, n, p0, depth, begin, end, packed); });
+    parallel(pool, row_blocks * groups, [&](int64_t begin, int64_t end) {
+      float* copied = scratch_for_rows.get(kRowBlock * kRowStride);
+      int64_t in_copy = -1;
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t first = task / groups * kRowBlock, group = task % groups;
+        const int64_t rows = std::min(kRowBlock, m - first);
+        if (std::exchange(in_copy, first) != first) copy_rows(a, first, rows, p0, depth, copied);
+        multiply_panels(kernel, rows, depth, copied, packed, panels * group / groups, panels * (group + 1) / groups, n, c + first * c_row,
+                        c_row, block > 0);
       }
     });
-    return;
   }
-  constexpr int64_t kBlock = 256;
+}
+
+// Calls f(row, rows) for groups of at most kFewRows rows.
+template <class F>
+void for_few_rows(int64_t m, F f) {
+  for (int64_t i = 0; i < m; i += kFewRows) f(i, std::min<int64_t>(kFewRows, m - i));
+}
+
+// A few rows, whose elements in `a` are contiguous, with contiguous columns of `b`.
+void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
+  const Kernels& kernel = kernels();
+  constexpr int64_t kBlock = 4 * kDotColumns;
   parallel(pool, (n + kBlock - 1) / kBlock, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      const int64_t first = block * kBlock;
-      const int64_t count = std::min(kBlock, n - first);
-      float sums[kBlock] = {};
-      for (int64_t p = 0; p < k; ++p) {
-        const float x = a[p * a_column];
-        const float* row = b + p * b_row + first * b_column;
-        if (b_column == 1) {
-          for (int64_t j = 0; j < count; ++j) sums[j] += x * row[j];
-        } else {
-          for (int64_t j = 0; j < count; ++j) sums[j] += x * row[j * b_column];
-        }
-      }
-      std::memcpy(c + first, sums, static_cast<size_t>(count) * sizeof(float));
+    const int64_t last = std::min(n, end * kBlock);
+    for (int64_t j = begin * kBlock; j < last;) {
+      const int64_t columns = j + kDotColumns <= last ? kDotColumns : 1;
+      for_few_rows(m, [&](int64_t i, int64_t rows) {
+        const Dots dots = (columns == 1 ? kernel.dot : kernel.dots)[static_cast<size_t>(rows - 1)];
+        dots(k, a.at(i, 0), a.row, b.at(0, j), b.column, c + i * c_row + j, c_row);
+      });
+      j += columns;
+    }
+  });
+}
+
+// A few rows, with rows of `b` that are contiguous.
+void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
+  const Kernels& kernel = kernels();
+  constexpr int64_t kBlock = 512;
+  parallel(pool, (n + kBlock - 1) / kBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin * kBlock; j < std::min(n, end * kBlock); j += kBlock) {
+      for_few_rows(m, [&](int64_t i, int64_t rows) {
+        kernel.sum_rows[static_cast<size_t>(rows - 1)](k, a.at(i, 0), a.row, a.column, b.at(0, j), b.row, std::min(kBlock, n - j),
+                                                       c + i * c_row + j, c_row);
+      });
     }
   });
 }
@@ -125,60 +414,12 @@ void gemm_f32(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const float* a
     for (int64_t i = 0; i < m; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(n) * sizeof(float));
     return;
   }
-  if (m == 1) {
-    row_times_matrix(pool, n, k, a, a_column, b, b_row, b_column, c);
-    return;
-  }
-  const int64_t panels = (n + kColumns - 1) / kColumns;
-  const int64_t row_blocks = (m + kRowBlock - 1) / kRowBlock;
-  const int64_t packed_rows = (m + kRows - 1) / kRows * kRows;
-  // A is packed once per depth block for everybody; each task then packs its own B panel and runs down the rows.
-  std::unique_ptr<float[]> packed_a(new float[static_cast<size_t>(packed_rows * std::min(k, kDepth))]);
-  for (int64_t depth0 = 0; depth0 < k; depth0 += kDepth) {
-    const int64_t depth = std::min(kDepth, k - depth0);
-    parallel(pool, row_blocks, [&](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block) {
-        const int64_t first = block * kRowBlock;
-        pack_a(std::min(kRowBlock, m - first), depth, a + first * a_row + depth0 * a_column, a_row, a_column,
-               packed_a.get() + first * depth);
-      }
-    });
-    // With few panels, several tasks share one, each with some of the row blocks.
-    const int64_t splits = panels >= 2 * pool.threads() ? 1 : std::min<int64_t>(row_blocks, 4);
-    parallel(pool, panels * splits, [&](int64_t begin, int64_t end) {
-      std::unique_ptr<float[]> packed_b(new float[static_cast<size_t>(kColumns * depth)]);
-      int64_t packed_panel = -1;
-      alignas(64) float tile[kRows * kColumns];
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t panel = task / splits;
-        const int64_t split = task % splits;
-        const int64_t column = panel * kColumns;
-        const int64_t columns = std::min<int64_t>(kColumns, n - column);
-        if (packed_panel != panel) {
-          const float* source = b + depth0 * b_row + column * b_column;
-          if (b_row == 1 && b_column != 1) {
-            pack_b_transposed(columns, depth, source, b_column, packed_b.get());
-          } else {
-            pack_b(columns, depth, source, b_row, b_column, packed_b.get());
-          }
-          packed_panel = panel;
-        }
-        const int64_t tiles = packed_rows / kRows;
-        for (int64_t t = tiles * split / splits; t < tiles * (split + 1) / splits; ++t) {
-          kernel(depth, packed_a.get() + t * kRows * depth, packed_b.get(), tile);
-          const int64_t rows = std::min<int64_t>(kRows, m - t * kRows);
-          for (int64_t i = 0; i < rows; ++i) {
-            float* out = c + (t * kRows + i) * c_row + column;
-            const float* from = tile + i * kColumns;
-            if (depth0 == 0) {
-              std::memcpy(out, from, static_cast<size_t>(columns) * sizeof(float));
-            } else {
-              for (int64_t j = 0; j < columns; ++j) out[j] += from[j];
-            }
-          }
-        }
-      }
-    });
+  const Matrix left{a, a_row, a_column}, right{b, b_row, b_column};
+  // Packing would cost more than it saves.
+  if (m <= 3 * kFewRows && b_row == 1 && a_column == 1) return few_rows_by_columns(pool, m, n, k, left, right, c, c_row);
+  if (m <= kFewRows && b_column == 1) return few_rows_by_rows(pool, m, n, k, left, right, c, c_row);
+  for (int64_t j = 0; j < n; j += kMaxPackedColumns) {
+    packed_product(pool, m, std::min(kMaxPackedColumns, n - j), k, left, {right.at(0, j), b_row, b_column}, c + j, c_row);
   }
 }
 

@@ -53,7 +53,7 @@ void check(RuntimePool& pool, int64_t m, int64_t n, int64_t k, MatrixLayout a_la
 
 TEST(Gemm, AllSmallShapes) {
   RuntimePool pool(1);
-  for (int64_t m : {0, 1, 2, 5, 11, 12, 13, 31}) {
+  for (int64_t m : {0, 1, 2, 4, 5, 8, 11, 12, 13, 31}) {
     for (int64_t n : {0, 1, 2, 15, 16, 17, 31, 33}) {
       for (int64_t k : {0, 1, 2, 7, 33}) check(pool, m, n, k, {k, 1}, {n, 1}, n);
     }
@@ -82,7 +82,10 @@ TEST(Gemm, SeveralBlocks) {
                                 {385, 1, 385},
                                 {12, 33, 2049},
                                 {255, 257, 256},
-                                {13, 4099, 5}}) {
+                                {13, 4099, 5},
+                                {61, 70, 2100},
+                                {3, 1030, 1027},
+                                {9, 37, 1100}}) {
     check(pool, m, n, k, {k, 1}, {n, 1}, n);
     check(pool, m, n, k, {1, m}, {1, k}, n);
   }
