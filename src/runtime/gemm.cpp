@@ -273,14 +273,14 @@ struct Matrix {
   const float* at(int64_t i, int64_t j) const { return data + i * row + j * column; }
 };
 
-// Panels [first, last) of b's rows [p0, p0 + depth): out[panel][p][j], zero beyond column n.
-void pack_panels(const Matrix& b, int64_t n, int64_t p0, int64_t depth, int64_t first, int64_t last, float* out) {
-  const int64_t width = 2 * kernels().lanes;
+// From a matrix in memory.
+void pack_panels(const Matrix& b, int64_t n, const PanelRequest& request) {
+  const auto [p0, depth, first, last, width, out] = request;
   const Turn turn = kernels().turn;
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t column = panel * width;
     const int64_t count = std::min(width, n - column);
-    float* to = out + panel * depth * width;
+    float* to = out + (panel - first) * depth * width;
     if (count < width) std::fill_n(to, depth * width, 0.0f);
     if (b.column == 1) {
       for (int64_t p = 0; p < depth; ++p) std::memcpy(to + p * width, b.at(p0 + p, column), static_cast<size_t>(count) * sizeof(float));
@@ -341,7 +341,10 @@ void multiply_panels(const Kernels& kernel, int64_t rows, int64_t depth, const f
   }
 }
 
-void packed_product(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
+// c = a * b, or c += a * b, with columns [j0, j0 + n) of b, where j0 is a multiple of every panel's width.
+template <class Pack>
+void packed_product(RuntimePool& pool, int64_t m, int64_t j0, int64_t n, int64_t k, const Matrix& a, const Pack& pack, float* c,
+                    int64_t c_row, bool add) {
   const Kernels& kernel = kernels();
   const int64_t width = 2 * kernel.lanes;
   const int64_t panels = (n + width - 1) / width;
@@ -353,7 +356,10 @@ void packed_product(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Ma
     const int64_t p0 = k * block / depth_blocks;
     const int64_t depth = k * (block + 1) / depth_blocks - p0;
     float* packed = scratch_for_panels.get(panels * width * depth);
-    parallel(pool, panels, [&](int64_t begin, int64_t end) { pack_panels(b, n, p0, depth, begin, end, packed); });
+    parallel(pool, panels, [&](int64_t begin, int64_t end) {
+      const int64_t first = j0 / width + begin;
+      pack(PanelRequest{p0, depth, first, first + end - begin, width, packed + begin * width * depth});
+    });
     parallel(pool, row_blocks * groups, [&](int64_t begin, int64_t end) {
       float* copied = scratch_for_rows.get(kRowBlock * kRowStride);
       int64_t in_copy = -1;
@@ -361,8 +367,8 @@ void packed_product(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Ma
         const int64_t first = task / groups * kRowBlock, group = task % groups;
         const int64_t rows = std::min(kRowBlock, m - first);
         if (std::exchange(in_copy, first) != first) copy_rows(a, first, rows, p0, depth, copied);
-        multiply_panels(kernel, rows, depth, copied, packed, panels * group / groups, panels * (group + 1) / groups, n, c + first * c_row,
-                        c_row, block > 0);
+        multiply_panels(kernel, rows, depth, copied, packed, panels * group / groups, panels * (group + 1) / groups, n,
+                        c + first * c_row + j0, c_row, add || block > 0);
       }
     });
   }
@@ -419,7 +425,16 @@ void gemm_f32(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const float* a
   if (m <= 3 * kFewRows && b_row == 1 && a_column == 1) return few_rows_by_columns(pool, m, n, k, left, right, c, c_row);
   if (m <= kFewRows && b_column == 1) return few_rows_by_rows(pool, m, n, k, left, right, c, c_row);
   for (int64_t j = 0; j < n; j += kMaxPackedColumns) {
-    packed_product(pool, m, std::min(kMaxPackedColumns, n - j), k, left, {right.at(0, j), b_row, b_column}, c + j, c_row);
+    packed_product(pool, m, j, std::min(kMaxPackedColumns, n - j), k, left, [&](const PanelRequest& request) { pack_panels(right, n, request); },
+                   c, c_row, false);
+  }
+}
+
+void gemm_onto_f32(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_column,
+                   const std::function<void(const PanelRequest&)>& pack, float* c, int64_t c_row) {
+  if (m == 0 || n == 0 || k == 0) return;
+  for (int64_t j = 0; j < n; j += kMaxPackedColumns) {
+    packed_product(pool, m, j, std::min(kMaxPackedColumns, n - j), k, {a, a_row, a_column}, pack, c, c_row, true);
   }
 }
 

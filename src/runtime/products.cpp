@@ -146,58 +146,93 @@ void depthwise(const KernelCall& call, const ConvolutionShape& s) {
   });
 }
 
-// columns[(c, k), o] = x[c, position of o under filter element k], or 0 outside.
-void gather_columns(const ConvolutionShape& s, const float* x, float* columns, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) {
-    const int64_t c = row / s.kernel_elements(), k = row % s.kernel_elements();
-    const int64_t k0 = k / (s.kernel[1] * s.kernel[2]), k1 = k / s.kernel[2] % s.kernel[1], k2 = k % s.kernel[2];
-    const float* in = x + c * s.in_elements();
-    float* out = columns + row * s.out_elements();
-    for (int64_t o0 = 0; o0 < s.out[0]; ++o0) {
-      for (int64_t o1 = 0; o1 < s.out[1]; ++o1, out += s.out[2]) {
-        const int64_t i0 = o0 * s.stride[0] - s.padding[0] + k0 * s.dilation[0];
-        const int64_t i1 = o1 * s.stride[1] - s.padding[1] + k1 * s.dilation[1];
-        if (i0 < 0 || i0 >= s.in[0] || i1 < 0 || i1 >= s.in[1]) {
-          std::fill_n(out, s.out[2], 0.0f);
-          continue;
+// The image as a matrix whose columns are output positions and whose rows are (channel, filter element): made where it is read, a panel
+// at a time, for it is as many times larger than the image as the filter has elements.
+class ImageColumns {
+ public:
+  ImageColumns(const ConvolutionShape& s, const float* x) : s_(s), x_(x) {}
+
+  void pack(const PanelRequest& request) const {
+    const int64_t taps = s_.kernel_elements();
+    for (int64_t panel = request.first; panel < request.last; ++panel) {
+      float* out = request.out + (panel - request.first) * request.depth * request.width;
+      const Positions positions = positions_of(panel * request.width, request.width);
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        // Rows p = channel * taps + tap.
+        int64_t channel = (request.p0 - tap + taps - 1) / taps;
+        if (channel * taps + tap >= request.p0 + request.depth) continue;
+        const Window window = window_of(positions, tap, request.width);
+        for (; channel * taps + tap < request.p0 + request.depth; ++channel) {
+          copy(window, x_ + channel * s_.in_elements(), request.width, out + (channel * taps + tap - request.p0) * request.width);
         }
-        const float* source = in + (i0 * s.in[1] + i1) * s.in[2];
-        const int64_t shift = k2 * s.dilation[2] - s.padding[2];
-        const int64_t first = std::min(s.out[2], shift < 0 ? (-shift + s.stride[2] - 1) / s.stride[2] : 0);
-        const int64_t last = std::max(first, shift < s.in[2] ? std::min(s.out[2], (s.in[2] - 1 - shift) / s.stride[2] + 1) : 0);
-        std::fill(out, out + first, 0.0f);
-        if (s.stride[2] == 1) {
-          std::copy(source + first + shift, source + last + shift, out + first);
-        } else {
-          for (int64_t o2 = first; o2 < last; ++o2) out[o2] = source[o2 * s.stride[2] + shift];
-        }
-        std::fill(out + last, out + s.out[2], 0.0f);
       }
     }
   }
-}
 
+ private:
+  static constexpr int64_t kMostColumns = 32;  // of a panel
+  // Of each column: the input position under the filter's first element.
+  struct Positions {
+    int64_t count;
+    int64_t at[3][kMostColumns];
+  };
+  // Of each column: the element under one filter element, counted from the image's first; -1 outside.
+  struct Window {
+    bool is_run;                       // all inside and one after the other
+    int64_t at[kMostColumns];
+  };
+
+  Positions positions_of(int64_t first, int64_t width) const {
+    Positions result;
+    result.count = std::min(width, s_.out_elements() - first);
+    for (int64_t j = 0; j < result.count; ++j) {
+      const int64_t o = first + j;
+      const int64_t index[3] = {o / (s_.out[1] * s_.out[2]), o / s_.out[2] % s_.out[1], o % s_.out[2]};
+      for (int d = 0; d < 3; ++d) result.at[d][j] = index[d] * s_.stride[d] - s_.padding[d];
+    }
+    return result;
+  }
+
+  Window window_of(const Positions& positions, int64_t tap, int64_t width) const {
+    const int64_t k[3] = {tap / (s_.kernel[1] * s_.kernel[2]), tap / s_.kernel[2] % s_.kernel[1], tap % s_.kernel[2]};
+    Window result;
+    result.is_run = positions.count == width;
+    for (int64_t j = 0; j < width; ++j) {
+      bool inside = j < positions.count;
+      int64_t at = 0;
+      for (int d = 0; d < 3 && inside; ++d) {
+        const int64_t i = positions.at[d][j] + k[d] * s_.dilation[d];
+        inside = i >= 0 && i < s_.in[d];
+        at = at * s_.in[d] + i;
+      }
+      result.at[j] = inside ? at : -1;
+      result.is_run = result.is_run && inside && at == result.at[0] + j;
+    }
+    return result;
+  }
+
+  static void copy(const Window& window, const float* image, int64_t width, float* out) {
+    if (window.is_run) {
+      std::memcpy(out, image + window.at[0], static_cast<size_t>(width) * sizeof(float));
+      return;
+    }
+    for (int64_t j = 0; j < width; ++j) out[j] = window.at[j] < 0 ? 0.0f : image[window.at[j]];
+  }
+
+  const ConvolutionShape& s_;
+  const float* x_;
+};
+
+// Onto the bias, which is in y already.
 void convolve(const KernelCall& call, const ConvolutionShape& s) {
   const float* x = data_of(call.inputs[0]);
   const float* w = data_of(call.inputs[1]);
   float* y = data_of(call.outputs[0]);
   const int64_t depth = s.in_channels * s.kernel_elements();
-  const bool direct = s.kernel_elements() == 1 && s.in_elements() == s.out_elements() && s.padding[0] + s.padding[1] + s.padding[2] == 0;
-  std::unique_ptr<float[]> columns(direct ? nullptr : new float[static_cast<size_t>(depth * s.out_elements())]);
-  std::unique_ptr<float[]> result(new float[static_cast<size_t>(s.out_channels * s.out_elements())]);
-  for (int64_t n = 0; n < s.batch; ++n) {
-    for (int64_t g = 0; g < s.groups; ++g) {
-      const float* in = x + (n * s.groups + g) * s.in_channels * s.in_elements();
-      const float* b = in;
-      if (!direct) {
-        parallel(call.pool, depth, [&](int64_t begin, int64_t end) { gather_columns(s, in, columns.get(), begin, end); });
-        b = columns.get();
-      }
-      gemm_f32(call.pool, s.out_channels, s.out_elements(), depth, w + g * s.out_channels * depth, depth, 1, b, s.out_elements(), 1,
-               result.get(), s.out_elements());
-      float* out = y + (n * s.groups + g) * s.out_channels * s.out_elements();
-      for (int64_t i = 0; i < s.out_channels * s.out_elements(); ++i) out[i] += result[static_cast<size_t>(i)];
-    }
+  for (int64_t image = 0; image < s.batch * s.groups; ++image) {
+    const ImageColumns columns(s, x + image * s.in_channels * s.in_elements());
+    gemm_onto_f32(call.pool, s.out_channels, s.out_elements(), depth, w + image % s.groups * s.out_channels * depth, depth, 1,
+                  [&](const PanelRequest& request) { columns.pack(request); }, y + image * s.out_channels * s.out_elements(), s.out_elements());
   }
 }
 
