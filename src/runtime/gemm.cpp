@@ -9,6 +9,8 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/vector_sets.h"
+
 namespace toroid {
 namespace {
 
@@ -19,15 +21,6 @@ constexpr int64_t kRowBlock = 48;               // rows copied at a time: 195 Ki
 constexpr int64_t kMaxPackedColumns = 4096;     // of B at a time: 16 MiB
 constexpr int kFewRows = 4;                     // rows of the products that do not pack
 constexpr int kDotColumns = 4;
-
-typedef float Vector16 __attribute__((vector_size(64)));
-typedef float Vector8 __attribute__((vector_size(32)));
-typedef float Vector4 __attribute__((vector_size(16)));
-typedef int32_t Places16 __attribute__((vector_size(64)));
-typedef int32_t Places8 __attribute__((vector_size(32)));
-typedef int32_t Places4 __attribute__((vector_size(16)));
-
-#define TOROID_INLINE inline __attribute__((always_inline))
 
 // A tile's product: c[i, j] = (add ? c[i, j] : 0) + sum over p of a[i * kRowStride + p] * b[p * 2 * lanes + j].
 template <class Vector, int kRows>
@@ -141,7 +134,7 @@ TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_
 
 // to[p * to_row + j] = from[j * from_column + p] for a square of as many elements a side as a vector has lanes: halves change places, then
 // quarters, and so on.
-template <class Vector, class Places>
+template <class Vector, class Integers>
 TOROID_INLINE void turn(const float* from, int64_t from_column, float* to, int64_t to_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   Vector rows[kLanes];
@@ -149,7 +142,7 @@ TOROID_INLINE void turn(const float* from, int64_t from_column, float* to, int64
   for (int i = 0; i < kLanes; ++i) std::memcpy(&rows[i], from + i * from_column, sizeof rows[i]);
 #pragma GCC unroll 4
   for (int d = kLanes / 2; d > 0; d /= 2) {
-    Places upper, lower;
+    Integers upper, lower;
 #pragma GCC unroll 16
     for (int l = 0; l < kLanes; ++l) {
       upper[l] = (l & d) != 0 ? kLanes + l - d : l;
@@ -184,27 +177,27 @@ struct Kernels {
   Turn turn;
 };
 
-#define TOROID_KERNELS(NAME, VECTOR, PLACES, ROWS, ...)                                                                                \
-  struct NAME {                                                                                                                      \
-    template <int R>                                                                                                                 \
-    __VA_ARGS__ static void multiply(int64_t depth, const float* a, const float* b, float* c, int64_t c_row, bool add) {             \
-      toroid::multiply<VECTOR, R>(depth, a, b, c, c_row, add);                                                                       \
-    }                                                                                                                                \
-    template <int R, int C>                                                                                                          \
-    __VA_ARGS__ static void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c,           \
-                                 int64_t c_row) {                                                                                    \
-      toroid::dots<VECTOR, R, C>(depth, a, a_row, b, b_column, c, c_row);                                                            \
-    }                                                                                                                                \
-    template <int R>                                                                                                                 \
-    __VA_ARGS__ static void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row,  \
-                                     int64_t count, float* c, int64_t c_row) {                                                       \
-      toroid::sum_rows<VECTOR, R>(depth, a, a_row, a_column, b, b_row, count, c, c_row);                                             \
-    }                                                                                                                                \
-    __VA_ARGS__ static void turn(const float* from, int64_t from_column, float* to, int64_t to_row) {                                \
-      toroid::turn<VECTOR, PLACES>(from, from_column, to, to_row);                                                                           \
-    }                                                                                                                                \
-    static constexpr int kRows = ROWS;                                                                                               \
-    static constexpr int kLanes = sizeof(VECTOR) / sizeof(float);                                                                    \
+#define TOROID_KERNELS(NAME, VECTOR, INTEGERS, ROWS, ...)                                                                          \
+  struct NAME {                                                                                                                    \
+    template <int R>                                                                                                               \
+    __VA_ARGS__ static void multiply(int64_t depth, const float* a, const float* b, float* c, int64_t c_row, bool add) {           \
+      toroid::multiply<VECTOR, R>(depth, a, b, c, c_row, add);                                                                     \
+    }                                                                                                                              \
+    template <int R, int C>                                                                                                        \
+    __VA_ARGS__ static void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c,         \
+                                 int64_t c_row) {                                                                                  \
+      toroid::dots<VECTOR, R, C>(depth, a, a_row, b, b_column, c, c_row);                                                          \
+    }                                                                                                                              \
+    template <int R>                                                                                                               \
+    __VA_ARGS__ static void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row,\
+                                     int64_t count, float* c, int64_t c_row) {                                                     \
+      toroid::sum_rows<VECTOR, R>(depth, a, a_row, a_column, b, b_row, count, c, c_row);                                           \
+    }                                                                                                                              \
+    __VA_ARGS__ static void turn(const float* from, int64_t from_column, float* to, int64_t to_row) {                              \
+      toroid::turn<VECTOR, INTEGERS>(from, from_column, to, to_row);                                                               \
+    }                                                                                                                              \
+    static constexpr int kRows = ROWS;                                                                                             \
+    static constexpr int kLanes = sizeof(VECTOR) / sizeof(float);                                                                  \
   };
 
 template <class Set, size_t... R, size_t... F>
@@ -219,10 +212,10 @@ constexpr Kernels kernels_of(std::index_sequence<R...>, std::index_sequence<F...
           &Set::turn};
 }
 
-TOROID_KERNELS(Baseline, Vector4, Places4, 6)
+TOROID_KERNELS(Baseline, Vector4, Integers4, 6)
 #ifdef __x86_64__
-TOROID_KERNELS(Avx2, Vector8, Places8, 6, __attribute__((target("arch=x86-64-v3"))))
-TOROID_KERNELS(Avx512, Vector16, Places16, 12, __attribute__((target("arch=x86-64-v4"))))
+TOROID_KERNELS(Avx2, Vector8, Integers8, 6, TOROID_AVX2)
+TOROID_KERNELS(Avx512, Vector16, Integers16, 12, TOROID_AVX512)
 #endif
 
 const Kernels& kernels() {
@@ -231,10 +224,8 @@ const Kernels& kernels() {
 #ifdef __x86_64__
   static constexpr Kernels avx2 = kernels_of<Avx2>(rows, few);
   static constexpr Kernels avx512 = kernels_of<Avx512>(rows, few);
-  static const bool has_avx512 = __builtin_cpu_supports("x86-64-v4") > 0;
-  static const bool has_avx2 = __builtin_cpu_supports("x86-64-v3") > 0;
-  if (has_avx512) return avx512;
-  if (has_avx2) return avx2;
+  if (vector_set() == VectorSet::Avx512) return avx512;
+  if (vector_set() == VectorSet::Avx2) return avx2;
 #endif
   static constexpr Kernels baseline = kernels_of<Baseline>(rows, few);
   return baseline;

@@ -8,6 +8,7 @@
 #include "graph/dtype.h"
 #include "runtime/gemm.h"
 #include "runtime/library.h"
+#include "runtime/softmax.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -340,23 +341,7 @@ void run_attention_f32(const KernelCall& call) {
             for (int64_t j = 0; j < limit; ++j) row[j] += added[j * step];
           }
         }
-        float largest = -HUGE_VALF;
-        for (int64_t j = 0; j < limit; ++j) largest = std::max(largest, row[j]);
-        float sum = 0;
-        if (largest == -HUGE_VALF) {
-          for (int64_t j = 0; j < limit; ++j) {
-            row[j] = std::isnan(row[j]) ? row[j] : 0.0f;
-            sum += row[j];
-          }
-          if (sum == 0) sum = 1;  // a query that may look nowhere gives 0
-        } else {
-          for (int64_t j = 0; j < limit; ++j) {
-            row[j] = std::exp(row[j] - largest);
-            sum += row[j];
-          }
-        }
-        const float inverse = 1.0f / sum;
-        for (int64_t j = 0; j < limit; ++j) row[j] *= inverse;
+        softmax_row_f32(row, limit);
         std::fill(row + limit, row + seen, 0.0f);
       }
       gemm_f32(call.pool, rows, out_width, seen, scores.data(), seen, 1, data_of(v) + batch_offset(v, dims, batch), v.strides[dims],

@@ -1,0 +1,54 @@
+#include "runtime/softmax.h"
+
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace toroid {
+namespace {
+
+std::vector<float> softmax(std::vector<float> row) {
+  row.push_back(1234.5f);  // must stay
+  softmax_row_f32(row.data(), static_cast<int64_t>(row.size()) - 1);
+  EXPECT_EQ(row.back(), 1234.5f);
+  row.pop_back();
+  return row;
+}
+
+TEST(Softmax, IsExactToAFewUnitsOfTheLastPlaceAtEveryLength) {
+  for (size_t count = 1; count < 70; ++count) {
+    std::vector<float> row;
+    double sum = 0;
+    float largest = -1e30f;
+    for (size_t i = 0; i < count; ++i) row.push_back(static_cast<float>(i * 37 % 101) * 0.37f - 20.0f);
+    for (float x : row) largest = std::max(largest, x);
+    // The distance to the largest is rounded to a float, as in every softmax of floats.
+    auto term = [&](float x) { return std::exp(static_cast<double>(x - largest)); };
+    for (float x : row) sum += term(x);
+    const std::vector<float> result = softmax(row);
+    for (size_t i = 0; i < count; ++i) EXPECT_NEAR(result[i], term(row[i]) / sum, 6e-7 * term(row[i]) / sum) << count;
+  }
+}
+
+TEST(Softmax, TakesInfinitiesAndNan) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (size_t count : {1, 3, 16, 17, 40}) {
+    for (float x : softmax(std::vector<float>(count, -kInf))) EXPECT_EQ(x, 0.0f);
+    std::vector<float> row(count, 1.0f);
+    row[count / 2] = std::nanf("");
+    for (float x : softmax(row)) EXPECT_TRUE(std::isnan(x)) << count;
+    row[count / 2] = kInf;
+    for (float x : softmax(row)) EXPECT_TRUE(std::isnan(x)) << count;
+    row.assign(count, -kInf);
+    row[count / 2] = -3.0f;
+    const std::vector<float> one = softmax(row);
+    for (size_t i = 0; i < count; ++i) EXPECT_EQ(one[i], i == count / 2 ? 1.0f : 0.0f);
+    row.assign(count, -200.0f);
+    row[count - 1] = 0.0f;
+    EXPECT_EQ(softmax(row)[count - 1], 1.0f);
+  }
+}
+
+}  // namespace
+}  // namespace toroid

@@ -1,0 +1,36 @@
+// Inner loops written once over a vector type and compiled for several instruction sets, of which one is chosen when the program runs.
+// Explicitly, not by target_clones, whose choice is made before the sanitizers' own code can run.
+#pragma once
+
+#include <cstdint>
+
+namespace toroid {
+
+#define TOROID_INLINE inline __attribute__((always_inline))
+#ifdef __x86_64__
+#define TOROID_AVX2 __attribute__((target("arch=x86-64-v3")))
+#define TOROID_AVX512 __attribute__((target("arch=x86-64-v4")))
+#endif
+
+typedef float Vector16 __attribute__((vector_size(64)));
+typedef float Vector8 __attribute__((vector_size(32)));
+typedef float Vector4 __attribute__((vector_size(16)));
+// Integers of the same width, for places in such a vector and for its bits.
+typedef int32_t Integers16 __attribute__((vector_size(64)));
+typedef int32_t Integers8 __attribute__((vector_size(32)));
+typedef int32_t Integers4 __attribute__((vector_size(16)));
+
+enum class VectorSet { Baseline, Avx2, Avx512 };
+
+inline VectorSet vector_set() {
+#ifdef __x86_64__
+  static const VectorSet set = __builtin_cpu_supports("x86-64-v4") > 0   ? VectorSet::Avx512
+                               : __builtin_cpu_supports("x86-64-v3") > 0 ? VectorSet::Avx2
+                                                                         : VectorSet::Baseline;
+  return set;
+#else
+  return VectorSet::Baseline;
+#endif
+}
+
+}  // namespace toroid
