@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
-#include <utility>
 
 #include "support/error.h"
 #include "support/fd.h"
@@ -29,16 +28,21 @@ Error load_error(const std::string& name, const std::string& why, std::string he
   return error;
 }
 
+constexpr const char* kMemoryFilesForbidden =
+    "this system forbids executable memory files: allow them (sysctl vm.memfd_noexec=0, or the sandbox's policy), or set "
+    "TOROID_KEEP_FILES to a folder from which programs may be run";
+constexpr const char* kFolderForbidden =
+    "programs may not be run from the folder that TOROID_KEEP_FILES names: unset it, or name one on a disk that is mounted without noexec";
+constexpr const char* kNoRoom = "raise the limit on open files (ulimit -n) or free some memory";
+
 Fd memory_file_with(std::string_view bytes, const std::string& name) {
   const std::string label = "toroid:" + name.substr(0, 200);
   Fd fd(::memfd_create(label.c_str(), MFD_CLOEXEC | kMemfdExec));
   if (!fd && errno == EINVAL) fd = Fd(::memfd_create(label.c_str(), MFD_CLOEXEC));
   if (!fd) {
     const int error_number = errno;
-    throw load_error(name, "memfd_create: " + reason(error_number),
-                     error_number == EACCES
-                         ? "executable memory files are forbidden here: set sysctl vm.memfd_noexec to 0"
-                         : "raise the limit on open files (ulimit -n) or free some memory");
+    const bool is_forbidden = error_number == EACCES || error_number == EPERM || error_number == ENOSYS;
+    throw load_error(name, "memfd_create: " + reason(error_number), is_forbidden ? kMemoryFilesForbidden : kNoRoom);
   }
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd.get(), bytes.data(), bytes.size());
@@ -49,6 +53,12 @@ Fd memory_file_with(std::string_view bytes, const std::string& name) {
   return fd;
 }
 
+#if defined(__x86_64__)
+constexpr auto kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr auto kMachine = EM_AARCH64;
+#endif
+
 // The loader trusts headers: it maps what they promise and dies with SIGBUS where a truncated file does not reach.
 bool is_whole_library(std::string_view bytes) {
   Elf64_Ehdr header;
@@ -57,6 +67,7 @@ bool is_whole_library(std::string_view bytes) {
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) return false;
   auto fits = [&](uint64_t offset, uint64_t size) { return offset <= bytes.size() && size <= bytes.size() - offset; };
   if (!fits(header.e_shoff, uint64_t{header.e_shnum} * header.e_shentsize)) return false;
+  if (header.e_machine != kMachine) return false;
   if (header.e_phentsize != sizeof(Elf64_Phdr) || !fits(header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)))
     return false;
   for (unsigned i = 0; i < header.e_phnum; ++i) {
@@ -77,65 +88,58 @@ std::string unique_path(int fd) {
   return path + std::to_string(fd);
 }
 
-std::string help_for(std::string_view why) {
-  if (why.find("undefined symbol") != std::string_view::npos) {
+// `is_file`: it was loaded from a kept file.
+std::string help_for(std::string_view why, bool is_file) {
+  auto says = [&](std::string_view words) { return why.find(words) != std::string_view::npos; };
+  if (says("failed to map") || says("Operation not permitted") || says("Permission denied")) {
+    return is_file ? kFolderForbidden : kMemoryFilesForbidden;
+  }
+  if (says("version `")) return "it was built on a newer system than this one: compile it again here";
+  if (says("undefined symbol")) {
     return "the library was built for another version of toroid or of the system's libraries: compile it again";
   }
-  if (why.find("failed to map segment") != std::string_view::npos ||
-      why.find("Operation not permitted") != std::string_view::npos) {
-    return "this system forbids executable memory files: allow them (sysctl vm.memfd_noexec=0, or the sandbox's "
-           "policy)";
-  }
-  if (why.find("cannot open shared object file") != std::string_view::npos) return "install the library named above";
+  if (says("libm.so") || says("libmvec.so")) return "install the C library whole (Debian and Ubuntu: libc6)";
+  if (says("cannot open shared object file")) return "install the library named above, or compile it again without it";
   return "compile it again";
 }
+
+void* opened(const std::string& path) { return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); }
 
 }  // namespace
 
 LoadedLibrary::LoadedLibrary(std::string_view bytes, std::string name) : name_(std::move(name)) {
   if (!is_whole_library(bytes)) {
-    throw load_error(name_, "it is cut short or no shared library", "compile it again");
+    throw load_error(name_, "it is cut short or no shared library for this processor", "compile it again");
   }
-  if (const std::optional<std::filesystem::path> folder = kept_files_folder()) {
-    handle_ = ::dlopen(std::filesystem::absolute(keep_file(*folder, name_, "so", bytes, 0755)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* handle = nullptr;
+  const std::optional<std::filesystem::path> folder = kept_files_folder();
+  if (folder) {
+    handle = opened(std::filesystem::absolute(keep_file(*folder, name_, "so", bytes, 0755)));
   } else {
     const Fd fd = memory_file_with(bytes, name_);
-    handle_ = ::dlopen(unique_path(fd.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
+    handle = opened(unique_path(fd.get()));
   }
-  if (handle_ == nullptr) {
+  if (handle == nullptr) {
     const char* message = ::dlerror();
     const std::string why = message != nullptr ? message : "unknown reason";
-    throw load_error(name_, why, help_for(why));
+    throw load_error(name_, why, help_for(why, folder.has_value()));
   }
-}
-
-LoadedLibrary::LoadedLibrary(LoadedLibrary&& other) noexcept
-    : name_(std::move(other.name_)), handle_(std::exchange(other.handle_, nullptr)) {}
-
-LoadedLibrary& LoadedLibrary::operator=(LoadedLibrary&& other) noexcept {
-  if (this != &other) {
-    close();
-    name_ = std::move(other.name_);
-    handle_ = std::exchange(other.handle_, nullptr);
-  }
-  return *this;
-}
-
-LoadedLibrary::~LoadedLibrary() { close(); }
-
-void LoadedLibrary::close() {
-  if (handle_ != nullptr) ::dlclose(std::exchange(handle_, nullptr));
+  handle_ = std::shared_ptr<void>(handle, [](void* open) { ::dlclose(open); });
 }
 
 void* LoadedLibrary::symbol(const std::string& symbol_name) const {
-  TOROID_CHECK(handle_ != nullptr, "symbol '{}' asked of the closed library '{}'", symbol_name, name_);
+  if (handle_ == nullptr) refuse_closed_library(symbol_name, name_);
   ::dlerror();
-  void* address = ::dlsym(handle_, symbol_name.c_str());
+  void* address = ::dlsym(handle_.get(), symbol_name.c_str());
   if (address == nullptr) {
     throw load_error(name_, fmt::format("it has no symbol '{}'", symbol_name),
                      "the library was built for another version of toroid: compile it again");
   }
   return address;
+}
+
+void refuse_closed_library(const std::string& symbol, const std::string& library) {
+  internal_error(__FILE__, __LINE__, "the library is open", fmt::format("symbol '{}' asked of the closed library '{}'", symbol, library));
 }
 
 }  // namespace toroid

@@ -1,9 +1,18 @@
 #include "toolchain/loaded_library.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <functional>
+#include <optional>
 
 #include "support/error.h"
+#include "support/file.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {
@@ -18,15 +27,15 @@ const Toolchain& tools() {
   return instance;
 }
 
-template <class Action>
-std::string message_of(Action action) {
+Error error_of(const std::function<void()>& action) {
   try {
     action();
   } catch (const Error& error) {
-    return error.message();
+    return error;
   }
-  return "no error";
+  return Error(ErrorKind::Internal, "no error");
 }
+std::string message_of(const std::function<void()>& action) { return error_of(action).message(); }
 
 TEST(LoadedLibrary, TwoLibrariesAtOnceAreTwo) {
   // The second gets the descriptor number that the first one used; the loader must not take them for the same.
@@ -61,11 +70,86 @@ TEST(LoadedLibrary, UsingAClosedLibraryIsAnError) {
             std::string::npos);
 }
 
+TEST(LoadedLibrary, AFunctionKnowsWhetherItsLibraryIsOpen) {
+  const std::string bytes = tools().compile_shared("extern \"C\" int add(int a, int b) { return a + b; }");
+  std::optional<LibraryFunction<int(int, int)>> add;
+  {
+    LoadedLibrary library(bytes, "sums");
+    add = library.checked<int(int, int)>("add");
+    EXPECT_EQ((*add)(2, 3), 5);
+    LoadedLibrary moved = std::move(library);
+    EXPECT_EQ((*add)(2, 3), 5) << "it is open under another name";
+    EXPECT_THROW(moved.checked<int()>("subtract"), Error);
+  }
+  EXPECT_FALSE(add->is_open());
+  EXPECT_NE(message_of([&] { (*add)(2, 3); }).find("symbol 'add' asked of the closed library 'sums'"), std::string::npos);
+}
+
+TEST(LoadedLibrary, OneThatIsClosedDuringACallIsUnloadedAfterIt) {
+  const std::string bytes = tools().compile_shared("extern \"C\" int twice(int (*f)()) { return 2 * f(); }");
+  static LoadedLibrary* library = nullptr;
+  LoadedLibrary loaded(bytes, "twice");
+  library = &loaded;
+  const auto twice = loaded.checked<int(int (*)())>("twice");
+  EXPECT_EQ(twice([] {
+              library->close();
+              return 4;
+            }),
+            8);
+  EXPECT_FALSE(twice.is_open());
+}
+
+TEST(LoadedLibrary, WhatItNeedsAndTheSystemLacksIsNamed) {
+  const TempFolder folder;
+  const std::filesystem::path gone = folder.path() / "libgone.so";
+  write_file_atomically(gone, std::string_view(tools().compile_shared("extern \"C\" int elsewhere() { return 1; }")));
+  const std::string source = "extern \"C\" int elsewhere(); extern \"C\" int f() { return elsewhere(); }";
+  const std::string needs = tools().compile_shared(source, {.extra_flags = {"-Wl,--no-as-needed", gone.string()}});
+  EXPECT_EQ(LoadedLibrary(needs, "needs").function<int()>("f")(), 1);
+  std::filesystem::remove(gone);
+  const Error error = error_of([&] { LoadedLibrary(needs, "needs"); });
+  EXPECT_EQ(error.kind(), ErrorKind::Environment);
+  EXPECT_NE(error.message().find("libgone.so: cannot open shared object file"), std::string::npos) << error.message();
+  EXPECT_EQ(error.help_text(), "install the library named above, or compile it again without it");
+}
+
+// From now on this process may not call `number`, or not with `bits` set in its third argument: it fails with EPERM.
+void forbid(int number, uint32_t bits) {
+  const uint8_t otherwise = bits == 0 ? 1 : 3;   // how far the last line is from the first jump
+  std::vector<sock_filter> program = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, otherwise)};
+  if (bits != 0) {
+    program.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])));
+    program.push_back(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1));
+  }
+  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  const sock_fprog filter = {static_cast<unsigned short>(program.size()), program.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) std::_Exit(77);
+}
+
+TEST(LoadedLibrary, ASystemThatForbidsItSaysHowToMendThat) {
+  const std::string bytes = library_returning(tools(), 1);
+  auto report = [&] {
+    const Error error = error_of([&] { LoadedLibrary(bytes, "one"); });
+    std::fprintf(stderr, "%s\n", error.report().c_str());
+    std::_Exit(0);
+  };
+  EXPECT_EXIT((forbid(SYS_mmap, PROT_EXEC), report()), testing::ExitedWithCode(0),
+              "cannot load the compiled library 'one': .*failed to map segment.*\n.*help: this system forbids executable memory files: allow "
+              "them .*, or set TOROID_KEEP_FILES to a folder from which programs may be run");
+  EXPECT_EXIT((forbid(SYS_memfd_create, 0), report()), testing::ExitedWithCode(0),
+              "cannot load the compiled library 'one': memfd_create: Operation not permitted\n.*help: this system forbids executable memory files");
+  const TempFolder folder;
+  EXPECT_EXIT((setenv("TOROID_KEEP_FILES", folder.path().c_str(), 1), forbid(SYS_mmap, PROT_EXEC), report()), testing::ExitedWithCode(0),
+              "help: programs may not be run from the folder that TOROID_KEEP_FILES names");
+}
+
 TEST(LoadedLibrary, WhatCannotBeLoadedSaysWhy) {
   const std::string good = library_returning(tools(), 1);
   for (size_t length = 0; length < good.size(); length += 97) {
     EXPECT_EQ(message_of([&] { LoadedLibrary(good.substr(0, length), "cut"); }),
-              "cannot load the compiled library 'cut': it is cut short or no shared library")
+              "cannot load the compiled library 'cut': it is cut short or no shared library for this processor")
         << length;
   }
   const std::string needs =

@@ -10,9 +10,11 @@
 #include <thread>
 
 #include "support/clock.h"
+#include "support/environment_for_test.h"
 #include "support/error.h"
 #include "support/file.h"
 #include "support/subprocess.h"
+#include "toolchain/fake_compiler_for_test.h"
 #include "toolchain/loaded_library.h"
 
 namespace toroid {
@@ -31,27 +33,6 @@ const Toolchain& tools() {
   static const Toolchain instance;
   return instance;
 }
-
-// A script that stands in for a compiler. It answers --version, then does `body`; $out is the -o argument.
-class FakeCompiler {
- public:
-  explicit FakeCompiler(const std::string& body) : path_(folder_.path() / "g++") {
-    write_file_atomically(path_,
-                          "#!/bin/sh\n"
-                          "case \"$1\" in --version) echo 'g++ (Fake) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
-                          "while [ $# -gt 0 ]; do [ \"$1\" = -o ] && out=$2; shift; done\n" +
-                              body + "\n",
-                          0777);
-  }
-  Toolchain toolchain(std::chrono::milliseconds timeout = 20s) const {
-    return Toolchain({.compiler = path_.string(), .isa = "baseline", .timeout = timeout});
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  TempFolder folder_;
-  fs::path path_;
-};
 
 Error error_of(const std::function<void()>& action) {
   try {
@@ -209,16 +190,14 @@ TEST(Toolchain, MissingCompilerIsNamed) {
   EXPECT_EQ(error_of([] { Toolchain({.compiler = "no-such-g++"}); }).report(),
             "error: no C++ compiler found: the compiler asked for is 'no-such-g++', which is not a program\n"
             "  help: install g++ or set TOROID_CXX to the path of a g++ or clang++");
-  const std::string path = getenv("PATH");
-  setenv("PATH", "/nowhere", 1);
+  std::optional<ScopedVariable> path(std::in_place, "PATH", "/nowhere");
   EXPECT_EQ(error_of([] { Toolchain(); }).report(),
             "error: no C++ compiler found: tried g++ and clang++ in PATH\n"
             "  help: install g++ or set TOROID_CXX to the path of a g++ or clang++");
-  setenv("PATH", path.c_str(), 1);
-  setenv("TOROID_CXX", "/opt/g++", 1);
+  path.reset();
+  const ScopedVariable compiler("TOROID_CXX", "/opt/g++");
   EXPECT_EQ(error_of([] { Toolchain(); }).message(),
             "no C++ compiler found: TOROID_CXX is '/opt/g++', which is not a program");
-  unsetenv("TOROID_CXX");
 }
 
 TEST(Toolchain, ARefusedSourceShowsTheCompilersWordsAndIsKept) {
@@ -228,10 +207,9 @@ TEST(Toolchain, ARefusedSourceShowsTheCompilersWordsAndIsKept) {
             "  command: FAKE … < KEPT/relu_add.cpp\n"
             "  help: the source is kept in KEPT/relu_add.cpp");
   const TempFolder folder;
-  setenv("TMPDIR", folder.path().c_str(), 1);
+  const ScopedVariable variable("TMPDIR", folder.path().string());
   const Error real = error_of([] { tools().compile_object("this is not C++"); });
   EXPECT_NE(real.message().find("error: "), std::string::npos) << real.message();
-  unsetenv("TMPDIR");
 }
 
 TEST(Toolchain, ACompilerThatHangsIsKilled) {
@@ -269,19 +247,17 @@ TEST(Toolchain, AFloodOfErrorsIsCutShort) {
 
 TEST(Toolchain, LeavesNoTemporaryFiles) {
   const TempFolder folder;
-  setenv("TMPDIR", folder.path().c_str(), 1);
+  const ScopedVariable variable("TMPDIR", folder.path().string());
   tools().compile_shared(kDouble);
   tools().link_shared(std::vector{tools().compile_object(kDouble)});
-  unsetenv("TMPDIR");
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
 TEST(Toolchain, IsaComesFromTheEnvironment) {
-  setenv("TOROID_ISA", "baseline", 1);
+  const ScopedVariable variable("TOROID_ISA", "baseline");
   EXPECT_EQ(Toolchain().isa(), Isa{});
-  setenv("TOROID_ISA", "sse9", 1);
+  variable.set("sse9");
   EXPECT_EQ(error_of([] { Toolchain(); }).kind(), ErrorKind::InvalidOption);
-  unsetenv("TOROID_ISA");
 }
 
 TEST(Toolchain, ProbesOnceAndAgainWhenTheCompilerChanges) {
@@ -318,10 +294,10 @@ TEST(Toolchain, DamagedProbeResultsAreProbedAgain) {
 TEST(KeptFiles, SourcesCommandsAndLibrariesLieInTheFolder) {
   const TempFolder folder;
   const std::filesystem::path kept = folder.path() / "kept";
-  setenv("TOROID_KEEP_FILES", kept.c_str(), 1);
+  std::optional<ScopedVariable> variable(std::in_place, "TOROID_KEEP_FILES", kept.string());
   const std::string bytes = Toolchain().compile_shared("extern \"C\" int answer() { return 42; }", {.name = "my kernel"});
   const LoadedLibrary library(bytes, "my program");
-  unsetenv("TOROID_KEEP_FILES");
+  variable.reset();
   EXPECT_EQ(library.function<int()>("answer")(), 42);
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(kept)) {
