@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cache/base.h"
 #include "cache/remote.h"
 #include "cache/store.h"
 #include "cache/transfer.h"
@@ -30,6 +31,22 @@ std::string remote_text() {
   }
 }
 
+// What is in the read-only base, or why it cannot be used; null when there is none.
+Json base_json() {
+  const std::optional<std::filesystem::path> file = base_from_environment();
+  if (!file) return nullptr;
+  Json json = {{"file", file->string()}};
+  try {
+    const BaseContents contents = ReadOnlyBase(*file).contents();
+    json["entries"] = contents.entries;
+    json["bytes"] = contents.bytes;
+    for (const auto& [kind, each] : contents.kinds) json["kinds"][kind] = {{"entries", each.entries}, {"bytes", each.bytes}};
+  } catch (const Error& error) {
+    json["problem"] = error.message();
+  }
+  return json;
+}
+
 // A store that can be used, or why not.
 Store open_store() {
   Store store;
@@ -42,8 +59,9 @@ int stats(bool as_json) {
   const StoreStats stats = store.stats();
   const std::map<std::string, int64_t> counters = store.counters();
   const std::string remote = remote_text();
+  const Json base = base_json();
   if (as_json) {
-    Json json = {{"file", store.file().string()}, {"remote", remote}, {"entries", stats.entries}, {"bytes", stats.bytes}, {"limit_bytes", stats.limit_bytes},
+    Json json = {{"file", store.file().string()}, {"base", base}, {"remote", remote}, {"entries", stats.entries}, {"bytes", stats.bytes}, {"limit_bytes", stats.limit_bytes},
                  {"hits", stats.lifetime.hits}, {"misses", stats.lifetime.misses}, {"corrupt", stats.lifetime.corrupt},
                  {"evicted", stats.lifetime.evicted}, {"write_errors", stats.lifetime.write_errors}};
     for (const auto& [kind, each] : stats.kinds) json["kinds"][kind] = {{"entries", each.entries}, {"bytes", each.bytes}};
@@ -55,6 +73,12 @@ int stats(bool as_json) {
   for (const auto& [kind, each] : stats.kinds) fmt::print("    {:<10} {:6}  {:>8}\n", kind, each.entries, byte_size_text(each.bytes));
   fmt::print("  {} hits, {} misses, {} damaged, {} evicted, {} not written\n", stats.lifetime.hits, stats.lifetime.misses, stats.lifetime.corrupt,
              stats.lifetime.evicted, stats.lifetime.write_errors);
+  if (base.contains("problem")) {
+    fmt::print("  read-only base: not used: {}\n", base["problem"].get<std::string>());
+  } else if (!base.is_null()) {
+    fmt::print("  read-only base: {}, {} entries, {}\n", base["file"].get<std::string>(), base["entries"].get<uint64_t>(),
+               byte_size_text(base["bytes"].get<uint64_t>()));
+  }
   if (!remote.empty()) fmt::print("  remote cache: {}\n", remote);
   for (const auto& [name, value] : counters) fmt::print("  {}: {}\n", name, value);
   return 0;
@@ -102,7 +126,7 @@ int cmd_cache(int argc, const char* const* argv) {
     app->add_flag("--json", as_json, "print JSON");
     return app;
   };
-  std::string model, path, size;
+  std::string model, path, size, kind;
   CLI::App* const stats_command = command("stats", "what is in it, and what it saved");
   CLI::App* const explain_command = command("explain", "why a model would be a hit or a miss: the nearest entry, and the parts that differ");
   explain_command->add_option("MODEL", model, "a .pt2 file")->required();
@@ -112,6 +136,7 @@ int cmd_cache(int argc, const char* const* argv) {
   CLI::App* const clear_command = command("clear", "remove every entry");
   CLI::App* const export_command = command("export", "write the entries to a file, for images and other machines");
   export_command->add_option("FILE", path, "the file to write")->required();
+  export_command->add_option("--kind", kind, "of one kind alone, as in tuning ('toroid cache stats' lists the kinds)");
   CLI::App* const import_command = command("import", "add the entries of such a file; import only files that you would run");
   import_command->add_option("FILE", path, "the file to read")->required();
   if (const auto status = flags.read(argc, argv)) return *status;
@@ -121,7 +146,15 @@ int cmd_cache(int argc, const char* const* argv) {
   Store store = open_store();
   if (verify_command->parsed()) {
     const uint64_t entries = store.stats().entries, damaged = store.verify();
-    return report(as_json, "damaged", damaged, fmt::format("{} entries checked, {} damaged and removed", entries, damaged));
+    const std::optional<std::filesystem::path> base = base_from_environment();
+    const uint64_t damaged_in_base = base ? ReadOnlyBase(*base).verify() : 0;
+    if (as_json) {
+      print({{"damaged", damaged}, {"damaged in the base", damaged_in_base}});
+    } else {
+      fmt::print("{} entries checked, {} damaged and removed\n", entries, damaged);
+      if (damaged_in_base != 0) fmt::print("{} entries of the read-only base {} are damaged: write it anew\n", damaged_in_base, base->string());
+    }
+    return 0;
   }
   if (gc_command->parsed()) {
     const uint64_t removed = store.shrink_to(size.empty() ? store.stats().limit_bytes : parse_byte_size(size));
@@ -134,7 +167,7 @@ int cmd_cache(int argc, const char* const* argv) {
   }
   if (export_command->parsed()) {
     check_writable(path);
-    const uint64_t entries = export_entries(store, path);
+    const uint64_t entries = export_entries(store, path, kind);
     return report(as_json, "exported", entries, fmt::format("{} entries written to {}", entries, path));
   }
   if (import_command->parsed()) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cache/base.h"
 #include "cache/remote.h"
 #include "cache/store.h"
 #include "command.h"
@@ -95,6 +96,21 @@ void check_cache(std::vector<Finding>& findings) {
 }
 
 // Nothing to say when there is none.
+void check_base(std::vector<Finding>& findings) {
+  const std::optional<std::filesystem::path> file = base_from_environment();
+  if (!file) return;
+  try {
+    ReadOnlyBase base(*file);
+    const uint64_t entries = base.contents().entries, damaged = base.verify();
+    findings.push_back({"read-only base", damaged == 0 ? State::Good : State::Problem,
+                        fmt::format("{}, {} entries{}", file->string(), entries, damaged == 0 ? "" : fmt::format(", {} damaged", damaged)),
+                        damaged == 0 ? "" : "write it again with 'toroid cache export'"});
+  } catch (const Error& error) {
+    findings.push_back(problem("read-only base", error));
+  }
+}
+
+// The same.
 void check_remote_cache(std::vector<Finding>& findings) {
   try {
     const std::optional<RemoteOptions> options = remote_options_from_environment();
@@ -147,6 +163,7 @@ int cmd_doctor(int argc, const char* const* argv) {
   std::vector<Finding> findings;
   check_compilers(findings);
   check_cache(findings);
+  check_base(findings);
   check_remote_cache(findings);
   check_memory_and_folders(findings);
   check_libraries(findings);

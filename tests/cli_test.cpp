@@ -404,6 +404,35 @@ TEST_F(Cli, TendsTheCache) {
             "  help: write it again with 'toroid cache export'\n");
 }
 
+TEST_F(Cli, ABaseServesWhoHasNothing) {
+  ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
+  ASSERT_EQ(toroid({"cache", "export", "base"}).exit_code, 0);
+  EXPECT_EQ(toroid({"cache", "export", "libraries", "--kind", "library"}).output, "1 entries written to libraries\n");
+  const std::pair<std::string, std::string> base = {"TOROID_CACHE_BASE", path("base").string()};
+  const std::pair<std::string, std::string> empty = {"TOROID_CACHE_DIR", path("another").string()};
+  EXPECT_NE(toroid(kCompileDigits, {empty, base}).errors.find("hit: model file"), std::string::npos);
+  const nlohmann::json stats = nlohmann::json::parse(toroid({"cache", "stats", "--json"}, {empty, base}).output);
+  EXPECT_EQ(stats["base"]["entries"], 3);
+  EXPECT_EQ(stats["base"]["kinds"]["library"]["entries"], 1);
+  EXPECT_EQ(stats["counters"]["base hits"], 2);
+  EXPECT_EQ(stats["kinds"].contains("library"), false) << "nothing was copied";
+  EXPECT_EQ(nlohmann::json::parse(toroid({"cache", "stats", "--json"}, {empty}).output)["base"], nullptr);
+  EXPECT_NE(toroid({"cache", "stats"}, {empty, base}).output.find("  read-only base: " + path("base").string() + ", 3 entries, "), std::string::npos);
+  EXPECT_NE(toroid({"doctor"}, {empty, base}).output.find("ok       read-only base    " + path("base").string() + ", 3 entries"), std::string::npos);
+
+  std::string bytes = read_file(path("base"));
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_file_atomically(path("base"), std::string_view(bytes));
+  const Outcome ill = toroid({"doctor"}, {empty, base});
+  EXPECT_EQ(ill.exit_code, 1);
+  EXPECT_NE(ill.output.find(", 3 entries, 1 damaged"), std::string::npos) << ill.output;
+  EXPECT_EQ(nlohmann::json::parse(toroid({"cache", "verify", "--json"}, {empty, base}).output)["damaged in the base"], 1);
+  const Outcome gone = toroid(kCompileDigits, {{"TOROID_CACHE_DIR", path("third").string()}, {"TOROID_CACHE_BASE", "/nonexistent"}});
+  EXPECT_EQ(gone.exit_code, 0);
+  EXPECT_NE(gone.errors.find("compiling without the read-only base: cannot read /nonexistent: No such file or directory; check the path"),
+            std::string::npos) << gone.errors;
+}
+
 TEST_F(Cli, TheDoctorNamesAMendForEachProblem) {
   const Outcome well = toroid({"doctor", "--json"});
   EXPECT_EQ(well.exit_code, 0) << well.output;

@@ -6,14 +6,18 @@ bool CacheLease::is_worth_a_look() const {
   return local_.waited() > std::chrono::milliseconds(1) || (remote_ && remote_->state() != LeaseState::Unguarded);
 }
 
-Cache::Cache(CacheOptions options) : store_(std::move(options.store)), leases_(store_.folder()) {
+Cache::Cache(CacheOptions options) : store_(options.store), leases_(store_.folder()) {
+  if (options.base) base_.emplace(std::move(*options.base), std::move(options.store.warn));
   if (options.remote) remote_.emplace(std::move(*options.remote));
 }
 
 Cache::Cache(StoreOptions options)
-    : Cache(CacheOptions{.store = options, .remote = options.enabled ? usable_remote_options(options.warn) : std::nullopt}) {}
+    : Cache(CacheOptions{.store = options,
+                         .remote = options.enabled ? usable_remote_options(options.warn) : std::nullopt,
+                         .base = options.enabled ? base_from_environment() : std::nullopt}) {}
 
 Cache::~Cache() {
+  if (base_ && base_->hits() != 0) store_.count("base hits", static_cast<int64_t>(base_->hits()));
   if (!remote_) return;
   remote_->finish();
   for (const auto& [name, number] : remote_->counters().by_name()) store_.count(name, number);
@@ -21,6 +25,7 @@ Cache::~Cache() {
 
 std::optional<std::string> Cache::get(const CacheKey& key) {
   std::optional<std::string> found = get(key, Tier::Local);
+  if (!found) found = get(key, Tier::Base);
   if (found || !remote_) return found;
   found = get(key, Tier::Remote);
   if (found) keep(key, *found);
@@ -29,6 +34,7 @@ std::optional<std::string> Cache::get(const CacheKey& key) {
 
 std::optional<std::string> Cache::get(const CacheKey& key, Tier tier) {
   if (tier == Tier::Local) return store_.get(key);
+  if (tier == Tier::Base) return base_ ? base_->get(key) : std::nullopt;
   return remote_ ? remote_->get(key) : std::nullopt;
 }
 

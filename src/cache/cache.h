@@ -1,5 +1,5 @@
-// The cache as compilations use it: the local store first, then the remote tier, if there is one; what is found there is kept here
-// too.
+// The cache as compilations use it: the local store first, then the read-only base, then the remote tier, if there are any; what is
+// found in the remote tier is kept here too.
 //
 // As the parts, it never fails a compilation: what cannot be reached or written is as if it were not there.
 #pragma once
@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "cache/base.h"
 #include "cache/key.h"
 #include "cache/lease.h"
 #include "cache/remote.h"
@@ -17,11 +18,12 @@
 
 namespace toroid {
 
-enum class Tier { Local, Remote };
+enum class Tier { Local, Base, Remote };
 
 struct CacheOptions {
   StoreOptions store = {};
   std::optional<RemoteOptions> remote = {};
+  std::optional<std::filesystem::path> base = {};   // a file that 'toroid cache export' wrote
 };
 
 // Single flight on this machine, and of all machines where the server knows leases.
@@ -41,7 +43,7 @@ class Cache {
  public:
   // Throws Error{Environment} as Store does.
   explicit Cache(CacheOptions options);
-  // The local store with these options and, when it is enabled, the remote tier that the environment names. Throws
+  // The local store with these options and, when it is enabled, the base and the remote tier that the environment names. Throws
   // Error{InvalidOption} when it cannot be understood.
   explicit Cache(StoreOptions options = {});
   Cache(const Cache&) = delete;
@@ -59,11 +61,13 @@ class Cache {
   CacheLease acquire(const CacheKey& key, std::chrono::milliseconds patience);
 
   Store& store() { return store_; }
+  ReadOnlyBase* base() { return base_ ? &*base_ : nullptr; }  // null: there is none
   Remote* remote() { return remote_ ? &*remote_ : nullptr; }  // null: there is none
 
  private:
   Store store_;
   Leases leases_;
+  std::optional<ReadOnlyBase> base_;
   std::optional<Remote> remote_;
 };
 

@@ -6,6 +6,7 @@
 #include "cache/remote_for_test.h"
 #include "cache/remote_health.h"
 #include "cache/seal.h"
+#include "support/environment_for_test.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -103,13 +104,11 @@ TEST_F(RemoteTest, ReadsAddresses) {
 
 TEST_F(RemoteTest, WithoutAKeyItIsNotUsedAndThatIsSaidOnce) {
   const std::string address = at(free_port());   // not said before in this process
-  setenv("TOROID_REMOTE_CACHE", address.c_str(), 1);
+  const ScopedVariable variable("TOROID_REMOTE_CACHE", address);
   std::vector<std::string> said;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(usable_remote_options([&](const std::string& text) { said.push_back(text); }));
-  setenv("TOROID_REMOTE_CACHE_MODE", "r", 1);
+  const ScopedVariable mode("TOROID_REMOTE_CACHE_MODE", "r");
   EXPECT_THROW(usable_remote_options(), Error);
-  unsetenv("TOROID_REMOTE_CACHE_MODE");
-  unsetenv("TOROID_REMOTE_CACHE");
   EXPECT_EQ(said, std::vector<std::string>{
                       "the remote cache is not used: there is no key to tell whether what " + address + " holds is ours; "
                       "set TOROID_REMOTE_CACHE_KEY to a file with at least 32 secret bytes, the same for all who share the cache"});

@@ -13,6 +13,7 @@
 
 #include "cache/sqlite.h"
 #include "support/clock.h"
+#include "support/environment_for_test.h"
 #include "support/error.h"
 #include "support/file.h"
 #include "toolchain/toolchain.h"
@@ -419,26 +420,14 @@ TEST_F(StoreTest, RemembersWhatTheToolchainProbed) {
 }
 
 TEST(CacheFolder, ComesFromTheEnvironment) {
-  std::map<std::string, std::string> before;
-  for (const char* name : {"TOROID_CACHE_DIR", "XDG_CACHE_HOME", "HOME"}) {
-    if (const char* value = getenv(name)) before[name] = value;
-    unsetenv(name);
-  }
-  setenv("HOME", "/home/ada", 1);
+  const ScopedVariable own("TOROID_CACHE_DIR", std::nullopt), shared("XDG_CACHE_HOME", std::nullopt), home("HOME", "/home/ada");
   EXPECT_EQ(default_cache_folder(), "/home/ada/.cache/toroid");
-  setenv("XDG_CACHE_HOME", "relative", 1);
+  shared.set("relative");
   EXPECT_EQ(default_cache_folder(), "/home/ada/.cache/toroid");
-  setenv("XDG_CACHE_HOME", "/xdg", 1);
+  shared.set("/xdg");
   EXPECT_EQ(default_cache_folder(), "/xdg/toroid");
-  setenv("TOROID_CACHE_DIR", "/mine", 1);
+  own.set("/mine");
   EXPECT_EQ(default_cache_folder(), "/mine");
-  for (const char* name : {"TOROID_CACHE_DIR", "XDG_CACHE_HOME", "HOME"}) {
-    if (before.contains(name)) {
-      setenv(name, before[name].c_str(), 1);
-    } else {
-      unsetenv(name);
-    }
-  }
 }
 
 }  // namespace

@@ -15,40 +15,13 @@ constexpr size_t kKeyDigits = 64;
 
 void append_number(std::string& bytes, uint64_t number) { bytes.append(reinterpret_cast<const char*>(&number), sizeof number); }
 
-// Takes from the front of a file; what is missing is damage.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : rest_(text), size_(text.size()) {}
-  std::string_view take(uint64_t size) {
-    if (size > rest_.size()) refuse("the file ends within an entry");
-    const std::string_view taken = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return taken;
-  }
-  uint64_t number() {
-    uint64_t value = 0;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
-    return value;
-  }
-  bool is_empty() const { return rest_.empty(); }
-  [[noreturn]] void refuse(std::string_view why) const {
-    throw Error(ErrorKind::InvalidInput, fmt::format("not a whole export of a cache: {}", why))
-        .at(fmt::format("before byte {}", size_ - rest_.size()))
-        .help("write it again with 'toroid cache export'");
-  }
-
- private:
-  std::string_view rest_;
-  size_t size_;
-};
-
 }  // namespace
 
-uint64_t export_entries(Store& store, const std::filesystem::path& path) {
+uint64_t export_entries(Store& store, const std::filesystem::path& path, std::string_view kind) {
   std::string bytes(kMagic);
   uint64_t count = 0;
   store.for_each([&](const StoreEntry& entry) {
-    if (entry.key.kind == "probe") return;
+    if (entry.key.kind == "probe" || (!kind.empty() && entry.key.kind != kind)) return;
     const size_t start = bytes.size();
     append_number(bytes, entry.key.kind.size());
     append_number(bytes, entry.key.parts.size());
@@ -69,28 +42,59 @@ uint64_t export_entries(Store& store, const std::filesystem::path& path) {
 uint64_t import_entries(Store& store, const std::filesystem::path& path) {
   ErrorContext context("importing {}", path.string());
   const MappedFile file(path);
-  const std::string_view text = file.text();
-  Reader reader(text);
-  if (!text.starts_with(kMagic)) reader.refuse("it does not start as one");
-  reader.take(kMagic.size());
-  for (uint64_t count = 0;; ++count) {
-    Reader start = reader;
-    const uint64_t kind = reader.number(), parts = reader.number(), bytes = reader.number();
-    if (kind == kEnd && parts == kEnd && bytes == kEnd) {
-      if (!reader.is_empty()) reader.refuse("something follows its end");
-      return count;
-    }
-    CacheKey key;
-    key.hex = reader.take(kKeyDigits);
-    key.kind = reader.take(kind);
-    key.parts = reader.take(parts);
-    const std::string_view blob = reader.take(bytes);
-    const Digest digest = sha256(start.take(3 * sizeof(uint64_t) + kKeyDigits + kind + parts + bytes));
-    if (std::memcmp(reader.take(digest.bytes.size()).data(), digest.bytes.data(), digest.bytes.size()) != 0) {
-      reader.refuse("an entry's checksum does not match");
-    }
-    store.put(key, blob);
+  ExportReader reader(file.text());
+  uint64_t count = 0;
+  for (; const std::optional<ExportedEntry> entry = reader.next(); ++count) {
+    if (!entry->is_whole()) reader.refuse("an entry's checksum does not match");
+    store.put({std::string(entry->kind), std::string(entry->hex), std::string(entry->parts)}, entry->bytes);
   }
+  return count;
+}
+
+bool ExportedEntry::is_whole() const {
+  const Digest digest = sha256(summed);
+  return std::memcmp(checksum.data(), digest.bytes.data(), digest.bytes.size()) == 0;
+}
+
+ExportReader::ExportReader(std::string_view file) : file_(file), rest_(file) {
+  if (!file.starts_with(kMagic)) refuse("it does not start as one");
+  take(kMagic.size());
+}
+
+std::optional<ExportedEntry> ExportReader::next() {
+  const std::string_view start = rest_;
+  const uint64_t kind = number(), parts = number(), bytes = number();
+  if (kind == kEnd && parts == kEnd && bytes == kEnd) {
+    if (!rest_.empty()) refuse("something follows its end");
+    return std::nullopt;
+  }
+  ExportedEntry entry;
+  entry.hex = take(kKeyDigits);
+  entry.kind = take(kind);
+  entry.parts = take(parts);
+  entry.bytes = take(bytes);
+  entry.summed = start.substr(0, start.size() - rest_.size());
+  entry.checksum = take(Digest().bytes.size());
+  return entry;
+}
+
+void ExportReader::refuse(std::string_view why) const {
+  throw Error(ErrorKind::InvalidInput, fmt::format("not a whole export of a cache: {}", why))
+      .at(fmt::format("before byte {}", file_.size() - rest_.size()))
+      .help("write it again with 'toroid cache export'");
+}
+
+std::string_view ExportReader::take(uint64_t size) {
+  if (size > rest_.size()) refuse("the file ends within an entry");
+  const std::string_view taken = rest_.substr(0, size);
+  rest_.remove_prefix(size);
+  return taken;
+}
+
+uint64_t ExportReader::number() {
+  uint64_t value = 0;
+  std::memcpy(&value, take(sizeof value).data(), sizeof value);
+  return value;
 }
 
 }  // namespace toroid

@@ -8,15 +8,41 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 
 #include "cache/store.h"
 
 namespace toroid {
 
-// Writes the file whole or not at all; returns the number of entries.
-uint64_t export_entries(Store& store, const std::filesystem::path& path);
+// Writes the file whole or not at all; returns the number of entries. `kind`: of one kind alone; empty: all.
+uint64_t export_entries(Store& store, const std::filesystem::path& path, std::string_view kind = {});
 
 // Adds the file's entries; returns their number. Throws Error{InvalidInput} at the first that is damaged; those before it stay.
 uint64_t import_entries(Store& store, const std::filesystem::path& path);
+
+// An entry as it lies in the file.
+struct ExportedEntry {
+  std::string_view hex, kind, parts, bytes;
+  std::string_view summed;             // what the checksum is of
+  std::string_view checksum;
+  bool is_whole() const;               // reads all of it
+};
+
+// Walks over a file's entries; their bytes are looked at only by is_whole().
+class ExportReader {
+ public:
+  // `file` must outlive what is read. Throws Error{InvalidInput} when it does not start as an export.
+  explicit ExportReader(std::string_view file);
+  // Nothing at the end. Throws Error{InvalidInput} where the file is cut short or goes on after its end.
+  std::optional<ExportedEntry> next();
+  // Throws Error{InvalidInput} that says where, and how to get a better file.
+  [[noreturn]] void refuse(std::string_view why) const;
+
+ private:
+  std::string_view take(uint64_t size);
+  uint64_t number();
+  std::string_view file_, rest_;
+};
 
 }  // namespace toroid

@@ -146,7 +146,7 @@ std::vector<std::string> GraphCache::alternatives(const CacheKey& key, Tier tier
 
 std::optional<GraphCache::Found> GraphCache::find(const CacheKey& graph, const Program& program) {
   std::vector<std::string> local;
-  for (const Tier tier : {Tier::Local, Tier::Remote}) {
+  for (const Tier tier : {Tier::Local, Tier::Base, Tier::Remote}) {
     std::vector<std::string> all = alternatives(graph, tier);
     for (const std::string& bytes : all) {
       std::optional<Found> found = load(bytes);
@@ -156,7 +156,7 @@ std::optional<GraphCache::Found> GraphCache::find(const CacheKey& graph, const P
       if (tier == Tier::Remote) cache_.keep(graph, joined(bytes, {std::move(local), std::move(all)}));
       return found;
     }
-    local = std::move(all);
+    if (tier == Tier::Local) local = std::move(all);
   }
   return std::nullopt;
 }
