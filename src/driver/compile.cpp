@@ -13,6 +13,7 @@
 #include "lower/lower.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/decompose.h"
+#include "passes/decompose/overrides.h"
 #include "passes/fold_constants.h"
 #include "schedule/schedule.h"
 #include "support/clock.h"
@@ -37,6 +38,7 @@ std::string reason_to_bypass(const CompileModelOptions& options, bool use_cache)
   if (!options.save_source.empty()) return "the generated sources are wanted";
   if (!options.dump_ir.empty()) return "the program's phases are wanted";
   if (options.keep_program) return "the program is wanted";
+  if (has_overridden_decompositions()) return "decompositions are overridden";
   return "";
 }
 
@@ -157,6 +159,13 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
 
 }  // namespace
 
+codegen::GeneratedProgram generate_code(Program program, const CompileModelOptions& options, int threads) {
+  std::vector<PhaseTime> phases;
+  PhaseClock clock(phases);
+  Dumps dumps(options.dump_ir);
+  return generate({}, std::move(program), options, threads, "", dumps, clock).code;
+}
+
 double CompiledModel::seconds() const {
   double total = 0;
   for (const PhaseTime& phase : phases) total += phase.seconds;
@@ -167,7 +176,9 @@ CompileSession::CompileSession(bool use_cache)
     : cache_(StoreOptions{.enabled = use_cache}), probes_(StoreOptions{.enabled = !use_cache}), use_cache_(use_cache) {}
 
 Toolchain& CompileSession::toolchain() {
-  if (!toolchain_) toolchain_.emplace(ToolchainOptions{.probe_cache = (use_cache_ ? cache_.store() : probes_).probe_cache()});
+  std::call_once(probed_, [this] {
+    toolchain_.emplace(ToolchainOptions{.probe_cache = (use_cache_ ? cache_.store() : probes_).probe_cache()});
+  });
   return *toolchain_;
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,7 +65,7 @@ struct CompiledModel {
   Executable load(int threads = 0) const { return Executable(library, constants, owner, name, threads); }
 };
 
-// What compilations share: the compiler and the cache.
+// What compilations share: the compiler and the cache. Several threads may use it at once.
 class CompileSession {
  public:
   // `use_cache` false: nothing is read from or written to the cache, but for probes of the compiler. Throws as Cache does.
@@ -78,6 +79,7 @@ class CompileSession {
   CompiledModel compile(Program program, const CompileModelOptions& options = {});
   CompiledModel compile_file(const std::filesystem::path& path, const CompileModelOptions& options = {});
 
+  // Probed when it is first asked for.
   Toolchain& toolchain();
   Cache& cache() { return cache_; }
 
@@ -87,7 +89,11 @@ class CompileSession {
   Cache cache_;
   Store probes_;
   bool use_cache_;
+  std::once_flag probed_;
   std::optional<Toolchain> toolchain_;
 };
+
+// The C++ of a program's general form, as compile() would build it for `threads` compilers; no compiler is needed. Consumes the program.
+codegen::GeneratedProgram generate_code(Program program, const CompileModelOptions& options = {}, int threads = 1);
 
 }  // namespace toroid

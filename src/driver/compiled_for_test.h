@@ -14,6 +14,7 @@
 #include "graph/text.h"
 #include "interp/compare.h"
 #include "interp/evaluate.h"
+#include "support/environment_for_test.h"
 #include "support/error.h"
 #include "support/file.h"
 
@@ -29,7 +30,7 @@ class TestSession {
 
  private:
   TestSession() {
-    setenv("TOROID_CACHE_DIR", folder_.path().c_str(), 1);
+    const ScopedVariable here("TOROID_CACHE_DIR", folder_.path().string());
     session_.emplace();
   }
   TempFolder folder_;

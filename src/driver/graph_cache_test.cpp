@@ -4,8 +4,11 @@
 
 #include "cache/remote_for_test.h"
 #include "cache/remote_health.h"
+#include "cache/scratch_cache_for_test.h"
 #include "cache/sqlite.h"
 #include "driver/compiled_for_test.h"
+#include "passes/decompose/overrides.h"
+#include "toolchain/fake_compiler_for_test.h"
 
 namespace toroid {
 namespace {
@@ -17,19 +20,11 @@ const fs::path kModel = fs::path(TOROID_CONFORMANCE_DIR) / "models/mlp.pt2";
 // Sessions with a cache of their own.
 class GraphCacheTest : public testing::Test {
  protected:
-  GraphCacheTest() {
-    TestSession::get();   // sets the variable once and for all
-    before_ = std::getenv("TOROID_CACHE_DIR");
-    setenv("TOROID_CACHE_DIR", (folder_.path() / "cache").c_str(), 1);
-  }
-  ~GraphCacheTest() override { setenv("TOROID_CACHE_DIR", before_.c_str(), 1); }
-
   static std::string cache_use(const std::string& text, const CompileModelOptions& options = {}) {
     return CompileSession().compile(parse_text(text), options).cache_use;
   }
 
-  TempFolder folder_;
-  std::string before_;
+  ScratchCache scratch_;
 };
 
 std::string scaled(std::string_view weights, std::string_view more = "") {
@@ -52,7 +47,7 @@ const HostTensor kOnes = HostTensor::from_doubles(DType::F32, {1, 20}, std::vect
 TEST_F(GraphCacheTest, TheSameFileIsNotEvenReadAsAModel) {
   const CompiledModel cold = CompileSession().compile_file(kModel);
   EXPECT_EQ(cold.cache_use, "miss");
-  const fs::path copy = folder_.path() / "renamed.pt2";
+  const fs::path copy = scratch_.files() / "renamed.pt2";
   fs::copy_file(kModel, copy);
   const CompiledModel warm = CompileSession().compile_file(copy);
   EXPECT_EQ(warm.cache_use, "hit: model file");
@@ -125,15 +120,13 @@ TEST_F(GraphCacheTest, EverythingThatDecidesTheResultIsAMiss) {
   EXPECT_EQ(cache_use(text, {.variants = {{{"s0", 2}}}}), "miss");
   EXPECT_EQ(cache_use(text, {.compile_threads = 1}), "hit: graph");   // decides the time only
   // What compilers read decides, or is withheld from them.
-  setenv("COMPILER_PATH", "/nonexistent", 1);
-  EXPECT_EQ(cache_use(text), "miss");
-  unsetenv("COMPILER_PATH");
-  setenv("CCC_OVERRIDE_OPTIONS", "+-fno-such-flag", 1);
-  EXPECT_EQ(cache_use(text), "hit: graph");
-  unsetenv("CCC_OVERRIDE_OPTIONS");
-  setenv("TOROID_ISA", "baseline", 1);
-  EXPECT_EQ(cache_use(text), "miss");
-  unsetenv("TOROID_ISA");
+  auto use_with = [&](const char* variable, const char* value) {
+    const ScopedVariable scope(variable, value);
+    return cache_use(text);
+  };
+  EXPECT_EQ(use_with("COMPILER_PATH", "/nonexistent"), "miss");
+  EXPECT_EQ(use_with("CCC_OVERRIDE_OPTIONS", "+-fno-such-flag"), "hit: graph");
+  EXPECT_EQ(use_with("TOROID_ISA", "baseline"), "miss");
   std::string wider = text;
   wider.replace(wider.find("512"), 3, "513");
   EXPECT_NE(cache_use(wider), "hit: graph");
@@ -144,10 +137,36 @@ TEST_F(GraphCacheTest, EverythingThatDecidesTheResultIsAMiss) {
 
 TEST_F(GraphCacheTest, AWishForMoreThanTheResultBypassesWithAReason) {
   const std::string text = scaled(twenty(0));
-  EXPECT_EQ(cache_use(text, {.save_source = folder_.path() / "source"}), "bypass: the generated sources are wanted");
-  EXPECT_EQ(cache_use(text, {.dump_ir = folder_.path() / "ir"}), "bypass: the program's phases are wanted");
+  EXPECT_EQ(cache_use(text, {.save_source = scratch_.files() / "source"}), "bypass: the generated sources are wanted");
+  EXPECT_EQ(cache_use(text, {.dump_ir = scratch_.files() / "ir"}), "bypass: the program's phases are wanted");
   EXPECT_EQ(cache_use(text, {.keep_program = true}), "bypass: the program is wanted");
   EXPECT_EQ(CompileSession(false).compile(parse_text(text)).cache_use, "bypass: the cache is off");
+}
+
+TEST_F(GraphCacheTest, AnotherFormulaIsSeenByItsCompilationsAlone) {
+  const std::string text = scaled(twenty(0));
+  EXPECT_EQ(cache_use(text), "miss");
+  {
+    const OverriddenDecomposition sums("aten::mul.Tensor", [](Decomposer&, const Args& a) -> std::vector<Tensor> {
+      return {a.tensor("self") + a.tensor("other")};
+    });
+    const CompiledModel model = CompileSession().compile(parse_text(text));
+    EXPECT_EQ(model.cache_use, "bypass: decompositions are overridden");
+    EXPECT_EQ(model.load(1).run({&kOnes, 1})[0].double_at(3), 4.0);
+  }
+  EXPECT_EQ(cache_use(text), "hit: graph");
+  EXPECT_EQ(CompileSession().compile(parse_text(text)).load(1).run({&kOnes, 1})[0].double_at(3), 3.0);
+}
+
+TEST_F(GraphCacheTest, CodeNeedsNoCompiler) {
+  const FakeCompiler fake("exit 1");
+  const ScopedVariable compiler("TOROID_CXX", fake.path().string());
+  const codegen::GeneratedProgram code = generate_code(parse_text(scaled(twenty(0))));
+  ASSERT_EQ(code.kernels.size(), 1u);
+  EXPECT_NE(code.kernels[0].text.find("const float* x"), std::string::npos) << code.kernels[0].text;
+  EXPECT_EQ(code.units.size(), 1u);
+  EXPECT_EQ(code.kernel_calls, 1);
+  EXPECT_EQ(fake.runs(), 0);
 }
 
 TEST_F(GraphCacheTest, ALostLibraryIsMadeAgain) {
@@ -167,20 +186,19 @@ TEST_F(GraphCacheTest, ALostLibraryIsMadeAgain) {
 TEST_F(GraphCacheTest, AnotherMachineTakesItFromTheServer) {
   if (!RedisProcess::is_installed()) GTEST_SKIP() << "redis-server is not installed: nothing of this was tested";
   const RedisProcess redis;
-  const fs::path secret = folder_.path() / "secret";
+  const fs::path secret = scratch_.files() / "secret";
   write_file_atomically(secret, std::string_view("a secret of more than 32 bytes, as it must be"), 0600);
-  setenv("TOROID_REMOTE_CACHE", redis.address().c_str(), 1);
-  setenv("TOROID_REMOTE_CACHE_KEY", secret.c_str(), 1);
   auto on_machine = [&](const char* name) {
-    setenv("TOROID_CACHE_DIR", (folder_.path() / name).c_str(), 1);
+    scratch_.switch_to(name);
     return CompileSession().compile_file(kModel);
   };
+  std::optional<ScopedVariable> address(std::in_place, "TOROID_REMOTE_CACHE", redis.address());
+  const ScopedVariable key("TOROID_REMOTE_CACHE_KEY", secret.string());
   const CompiledModel first = on_machine("first"), second = on_machine("second");
-  setenv("TOROID_REMOTE_CACHE_MODE", "ro", 1);
+  std::optional<ScopedVariable> mode(std::in_place, "TOROID_REMOTE_CACHE_MODE", "ro");
   const CompiledModel third = on_machine("third");
-  unsetenv("TOROID_REMOTE_CACHE_MODE");
-  unsetenv("TOROID_REMOTE_CACHE_KEY");
-  unsetenv("TOROID_REMOTE_CACHE");
+  mode.reset();
+  address.reset();
   EXPECT_EQ(first.cache_use, "miss");
   EXPECT_EQ(second.cache_use, "hit: model file");
   EXPECT_EQ(second.library, first.library);
@@ -197,7 +215,7 @@ TEST_F(GraphCacheTest, AlternativesOfAllMachinesComeTogether) {
   const CacheKey key = KeyBuilder("graph", 1).add("test", "machines").finish();
   const CacheKey library = KeyBuilder("library", 1).add("test", "machines").finish();
   auto tiers_of = [&](const char* name) {
-    return CacheOptions{.store = {.folder = folder_.path() / name},
+    return CacheOptions{.store = {.folder = scratch_.files() / name},
                         .remote = RemoteOptions{.address = parse_remote_address(server.address()),
                                                 .secret = "for tests",
                                                 .health = std::make_shared<RemoteHealth>(std::chrono::seconds(30), std::chrono::seconds(20)),
@@ -220,7 +238,7 @@ TEST_F(GraphCacheTest, AlternativesOfAllMachinesComeTogether) {
   EXPECT_EQ(found("first", "hint 8"), 2);   // knows another one itself
   EXPECT_EQ(found("first", "hint 3"), 1);
   EXPECT_EQ(found("third", "hint 3"), 1);
-  Cache alone({.store = {.folder = folder_.path() / "third"}});
+  Cache alone({.store = {.folder = scratch_.files() / "third"}});
   EXPECT_TRUE(GraphCache(alone).find(key, parse_text(scaled(twenty(0)))));   // came with the other
 }
 

@@ -220,10 +220,9 @@ TEST(Random, InstructionSetsDrawTheSame) {
   const std::vector<HostTensor> expected = best.run({});
   for (const char* isa : {"baseline", "avx2"}) {
     if (std::string_view(isa) == "avx2" && !__builtin_cpu_supports("avx2")) continue;
-    setenv("TOROID_ISA", isa, 1);
+    const ScopedVariable variable("TOROID_ISA", isa);
     CompileSession session(false);
     const CompiledModel model = session.compile(parse_text(text));
-    unsetenv("TOROID_ISA");
     Executable executable = model.load();
     expect_equal_bytes(executable.run({}), expected);
   }

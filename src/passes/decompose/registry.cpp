@@ -8,7 +8,11 @@
 //   aten::slice_copy.Tensor  a view, copied -> aten::slice.Tensor
 //
 // For each spelling the row of the overload itself comes first, then the row "name.*".
+#include <atomic>
+#include <mutex>
+
 #include "passes/decompose/decomposition_table.h"
+#include "passes/decompose/overrides.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -181,8 +185,37 @@ Decomposition DecompositionTable::find(const Schema& schema) const {
   return find_row(fmt::format("{}{}{}", name.space, functional, name.overload));
 }
 
+namespace {
+
+// Rows that tests put before all others, the latest last.
+std::mutex overriding;
+std::vector<const DecompositionRow*> overridden;
+std::atomic<size_t> num_overridden = 0;
+
+}  // namespace
+
+OverriddenDecomposition::OverriddenDecomposition(std::string op, Decomposition function) : op_(std::move(op)), row_{op_, function} {
+  const std::lock_guard lock(overriding);
+  overridden.push_back(&row_);
+  num_overridden = overridden.size();
+}
+
+OverriddenDecomposition::~OverriddenDecomposition() {
+  const std::lock_guard lock(overriding);
+  std::erase(overridden, &row_);
+  num_overridden = overridden.size();
+}
+
+bool has_overridden_decompositions() { return num_overridden.load(std::memory_order_relaxed) != 0; }
+
 Decomposition find_decomposition(const Schema& schema) {
   static const DecompositionTable table(decomposition_families());
+  if (has_overridden_decompositions()) {
+    const std::lock_guard lock(overriding);
+    std::vector<DecompositionRow> rows;
+    for (auto row = overridden.rbegin(); row != overridden.rend(); ++row) rows.push_back(**row);
+    if (const Decomposition function = DecompositionTable({std::span<const DecompositionRow>(rows)}).find(schema)) return function;
+  }
   return table.find(schema);
 }
 
