@@ -4,6 +4,7 @@
 #include "driver/executable.h"
 #include "explain_cache.h"
 #include "interp/evaluate.h"
+#include "one_by_one.h"
 #include "passes/decompose/decompose.h"
 #include "support/error.h"
 
@@ -52,7 +53,7 @@ class Packaged : public Callable {
 }  // namespace
 
 std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const LoadOptions& options) {
-  if (options.backend != "cpu" && options.backend != "interp") {
+  if (options.backend != "cpu" && options.backend != "interp" && options.backend != "eager") {
     throw Error(ErrorKind::InvalidOption, fmt::format("there is no backend '{}'", options.backend))
         .help(fmt::format("backends: {}", kBackends));
   }
@@ -68,6 +69,7 @@ std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const Lo
     return std::make_unique<Compiled>(std::move(model), options);
   }
   Program program = CompileSession::import(path);
+  if (options.backend == "eager") return one_by_one(std::move(program), options);
   {
     ErrorContext context("decomposing the operators of {}", path.string());
     decompose(program);

@@ -22,7 +22,7 @@ class Callable {
   virtual std::vector<HostTensor> call(std::span<const HostTensor> inputs) = 0;
 };
 
-inline constexpr const char* kBackends = "cpu, interp";
+inline constexpr const char* kBackends = "cpu, interp, eager";
 
 struct LoadOptions {
   std::string backend = "cpu";
@@ -33,7 +33,7 @@ struct LoadOptions {
   uint64_t seed = 0;  // of random operators
 };
 
-// A model (.pt2), compiled or interpreted, or a compiled program (.so). Throws Error{InvalidOption} for an unknown
+// A model (.pt2), compiled, interpreted or run with each operator compiled by itself, or a compiled program (.so). Throws Error{InvalidOption} for an unknown
 // backend, and what importing, compiling and loading throw.
 std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const LoadOptions& options);
 

@@ -5,6 +5,7 @@
 
 #include "driver/host.h"
 #include "driver/loaded_variant.h"
+#include "driver/strided_copy.h"
 #include "runtime/pool.h"
 #include "support/error.h"
 #include "support/file.h"
@@ -33,6 +34,14 @@ struct Executable::State {
       const bool is_general = i + 1 == manifest.variants.size();
       variants.emplace_back(library, manifest.variants[i], is_general ? std::string() : fmt::format("_v{}", i));
     }
+    layouts.resize(variants.size());
+  }
+
+  // Kept until the symbols' values change.
+  const CallLayout& lay_out(const LoadedVariant& variant, const SymbolValues& values) {
+    std::optional<CallLayout>& kept = layouts[static_cast<size_t>(&variant - variants.data())];
+    if (!kept || kept->symbols != variant.symbol_values(values)) kept = variant.lay_out(values);
+    return *kept;
   }
 
   void reserve_arena(int64_t bytes) {
@@ -47,7 +56,8 @@ struct Executable::State {
   Host host;
   Manifest manifest;
   std::vector<LoadedVariant> variants;                   // as in the manifest: the general one last
-  const LoadedVariant* last = nullptr;                   // that ran
+  std::vector<std::optional<CallLayout>> layouts;        // of each variant's last call
+  const CallLayout* last = nullptr;                      // of the last call
   std::vector<const void*> constants;
   std::shared_ptr<const void> owner;
   std::unordered_map<std::string, HostTensor> buffers;   // new values of mutated buffers, by name
@@ -68,25 +78,12 @@ std::vector<const void*> laid_out(const Program& signature, const SymbolValues& 
     const std::byte* data = inputs[i].bytes().data();
     const std::vector<int64_t> wanted = type.strides.empty() ? strides_of(inputs[i].sizes()) : symbols.evaluate(type.strides);
     const std::vector<int64_t> given = strides_of(inputs[i].sizes());
-    bool same = reinterpret_cast<uintptr_t>(data) % width == 0;
-    for (size_t d = 0; d < given.size(); ++d) same = same && (given[d] == wanted[d] || inputs[i].sizes()[d] <= 1);
-    if (same) {
+    if (reinterpret_cast<uintptr_t>(data) % width == 0 && is_same_layout(inputs[i].sizes(), given, wanted)) {
       pointers.push_back(data);
       continue;
     }
-    int64_t span = 1;
-    for (size_t d = 0; d < wanted.size(); ++d) span += std::max<int64_t>(inputs[i].sizes()[d] - 1, 0) * wanted[d];
-    copies.emplace_back(static_cast<size_t>(span) * width);
-    std::vector<int64_t> index(wanted.size());
-    for (int64_t e = 0; e < inputs[i].numel(); ++e) {
-      int64_t to = 0;
-      for (size_t d = 0; d < index.size(); ++d) to += index[d] * wanted[d];
-      std::memcpy(copies.back().data() + static_cast<size_t>(to) * width, data + static_cast<size_t>(e) * width, width);
-      for (size_t d = index.size(); d-- > 0;) {
-        if (++index[d] < inputs[i].sizes()[d]) break;
-        index[d] = 0;
-      }
-    }
+    copies.emplace_back(static_cast<size_t>(extent_of(inputs[i].sizes(), wanted)) * width);
+    copy_strided(copies.back().data(), wanted, data, given, inputs[i].sizes(), width);
     pointers.push_back(copies.back().data());
   }
   return pointers;
@@ -147,29 +144,23 @@ std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
     variant = &each;
     break;
   }
-  variant->prepare(symbols);
-  s.reserve_arena(variant->arena_plan().bytes);
-  s.last = variant;
+  const CallLayout& layout = s.lay_out(*variant, symbols);
+  s.reserve_arena(layout.arena.bytes);
+  s.last = &layout;
 
   std::vector<std::vector<std::byte>> copies;
   const std::vector<const void*> input_pointers = laid_out(variant->manifest.signature, symbols, inputs, copies);
   std::vector<const void*> constants;
   for (size_t position : variant->manifest.constants) constants.push_back(s.constants[position]);
   std::vector<HostTensor> outputs;
+  std::vector<void*> output_pointers;
   for (size_t i = 0; i < variant->manifest.outputs.size(); ++i) {
     const ManifestOutput& output = variant->manifest.outputs[i];
-    outputs.push_back(output.late ? HostTensor() : HostTensor(output.dtype, variant->output_sizes()[i]));
+    outputs.push_back(output.late ? HostTensor() : HostTensor(output.dtype, layout.output_sizes[i]));
+    output_pointers.push_back(output.late ? nullptr : outputs.back().mutable_data<std::byte>());
   }
   const int64_t random[] = {static_cast<int64_t>(s.random[0]), static_cast<int64_t>(s.random[1]++)};
-  const int32_t failed = variant->run(s.host, input_pointers, constants, s.arena->data, random, symbols, outputs);
-  if (failed != 0) {
-    const std::vector<std::string>& steps = variant->manifest.steps;
-    const size_t step = static_cast<size_t>(failed & 0xfffffff) - 1;
-    const bool divided = failed >> 28 == 2;
-    throw Error(ErrorKind::InvalidInput, divided ? "an integer is divided by zero" : "an index read from a tensor is out of bounds")
-        .at(fmt::format("in kernel '{}' of {}", step < steps.size() ? steps[step] : "?", s.name))
-        .help(fmt::format("check the values of integer inputs that the model {}", divided ? "divides by" : "uses as indices"));
-  }
+  variant->run(s.host, s.name, layout, input_pointers.data(), constants.data(), s.arena->data, random, symbols, output_pointers.data(), outputs);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const ManifestOutput& output = variant->manifest.outputs[i];
     if (output.kind != OutputKind::BufferMutation) continue;
@@ -188,8 +179,8 @@ void Executable::set_seed(uint64_t seed) {
 }
 
 const Manifest& Executable::manifest() const { return state_->manifest; }
-int64_t Executable::arena_bytes() const { return state_->last ? state_->last->arena_plan().bytes : 0; }
-int64_t Executable::arena_lower_bound() const { return state_->last ? state_->last->arena_plan().lower_bound : 0; }
+int64_t Executable::arena_bytes() const { return state_->last ? state_->last->arena.bytes : 0; }
+int64_t Executable::arena_lower_bound() const { return state_->last ? state_->last->arena.lower_bound : 0; }
 
 void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants) {
   std::string bytes(library);

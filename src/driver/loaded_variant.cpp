@@ -20,38 +20,45 @@ bool LoadedVariant::is_chosen(const LoadedVariant& general, const SymbolValues& 
   });
 }
 
-void LoadedVariant::prepare(const SymbolValues& values) {
-  std::vector<int64_t> symbol_values;
-  for (sym::Expr symbol : symbols_) symbol_values.push_back(values.find(symbol).value_or(0));
-  if (prepared_ == symbol_values) return;
+std::vector<int64_t> LoadedVariant::symbol_values(const SymbolValues& values) const {
+  std::vector<int64_t> numbers;
+  for (sym::Expr symbol : symbols_) numbers.push_back(values.find(symbol).value_or(0));
+  return numbers;
+}
+
+CallLayout LoadedVariant::lay_out(const SymbolValues& values) const {
+  CallLayout layout;
+  layout.symbols = symbol_values(values);
   check_bytes(values, manifest.bytes);
   std::vector<int64_t> bytes(manifest.temporaries.size());
   size_t ranks = 0;
   for (const ManifestOutput& output : manifest.outputs) ranks += static_cast<size_t>(output.rank);
   std::vector<int64_t> flat(ranks);
-  sizes_(symbol_values.data(), bytes.data(), flat.data());
-  output_sizes_.clear();
+  sizes_(layout.symbols.data(), bytes.data(), flat.data());
   auto next = flat.begin();
   for (const ManifestOutput& output : manifest.outputs) {
-    output_sizes_.emplace_back(next, next + output.rank);
+    layout.output_sizes.emplace_back(next, next + output.rank);
     next += output.rank;
   }
   std::vector<ArenaRequest> requests;
   for (size_t i = 0; i < bytes.size(); ++i) requests.push_back({bytes[i], manifest.temporaries[i][0], manifest.temporaries[i][1]});
-  arena_plan_ = plan_arena(requests);
-  prepared_ = std::move(symbol_values);
+  layout.arena = plan_arena(requests);
+  return layout;
 }
 
-int32_t LoadedVariant::run(Host& host, const std::vector<const void*>& inputs, const std::vector<const void*>& constants, char* arena,
-                           const int64_t* random, SymbolValues& values, std::vector<HostTensor>& outputs) const {
-  std::vector<void*> pointers;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    pointers.push_back(manifest.outputs[i].late ? nullptr : outputs[i].mutable_data<std::byte>());
-  }
-  std::vector<int64_t> symbol_values = *prepared_;
-  Host::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, outputs};
-  const ToroidCall call{inputs.data(), constants.data(), pointers.data(), arena, arena_plan_.offsets.data(), symbol_values.data(), random};
-  return host.run(run_, call, during);
+void LoadedVariant::run(Host& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
+                        char* arena, const int64_t* random, SymbolValues& values, void* const* outputs,
+                        std::vector<HostTensor>& late_outputs) const {
+  std::vector<int64_t> symbol_values = layout.symbols;
+  Host::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, late_outputs};
+  const ToroidCall call{inputs, constants, outputs, arena, layout.arena.offsets.data(), symbol_values.data(), random};
+  const int32_t failed = host.run(run_, call, during);
+  if (failed == 0) return;
+  const auto step = static_cast<size_t>(failed & 0xfffffff) - 1;
+  const bool divided = failed >> 28 == 2;
+  throw Error(ErrorKind::InvalidInput, divided ? "an integer is divided by zero" : "an index read from a tensor is out of bounds")
+      .at(fmt::format("in kernel '{}' of {}", step < manifest.steps.size() ? manifest.steps[step] : "?", name))
+      .help(fmt::format("check the values of integer inputs that the model {}", divided ? "divides by" : "uses as indices"));
 }
 
 }  // namespace toroid

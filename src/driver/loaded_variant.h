@@ -1,7 +1,7 @@
-// One form of a compiled program in memory, and what is kept of its last call's layout.
+// One form of a compiled program in memory. Nothing in it changes from call to call, so threads may share it.
 #pragma once
 
-#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "driver/host.h"
@@ -13,6 +13,13 @@
 
 namespace toroid {
 
+// What the sizes of a call decide.
+struct CallLayout {
+  std::vector<int64_t> symbols;                     // the order of ToroidCall::symbols; 0 for those that become known during the call
+  std::vector<std::vector<int64_t>> output_sizes;   // empty for late outputs
+  ArenaPlan arena;
+};
+
 class LoadedVariant {
  public:
   // `suffix`: of the library's entries. The manifest must outlive this.
@@ -22,26 +29,24 @@ class LoadedVariant {
   bool is_chosen(const LoadedVariant& general, const SymbolValues& values) const;
   // The symbols' values for these inputs. Throws Error{InvalidInput} that names the violated fact.
   SymbolValues bind(std::span<const InputShape> shapes) const { return bind_symbols(manifest.signature, plan_, shapes); }
-  // Sizes of outputs and the arena's layout follow from the symbols' values; the last ones are kept.
-  void prepare(const SymbolValues& values);
+  // In the order of ToroidCall::symbols.
+  std::vector<int64_t> symbol_values(const SymbolValues& values) const;
+  // Throws Error{InvalidInput} when a tensor would be larger than memory can be.
+  CallLayout lay_out(const SymbolValues& values) const;
 
-  // Runs the program. `constants` in this variant's order; `outputs` as prepare() left the sizes, filled in where late.
-  // Gives what the program's entry returned; throws what a callback had to say.
-  int32_t run(Host& host, const std::vector<const void*>& inputs, const std::vector<const void*>& constants, char* arena, const int64_t* random,
-              SymbolValues& values, std::vector<HostTensor>& outputs) const;
+  // One call. `constants` in this variant's order; `outputs`: where each goes, null for late ones, which come to be in `late_outputs` (of the
+  // same number); `values`: grow when the program reads sizes from tensors. Throws what a callback had to say, and Error{InvalidInput}
+  // that names the step, and the program as `name`, when an index is out of bounds or an integer divided by zero.
+  void run(Host& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants, char* arena,
+           const int64_t* random, SymbolValues& values, void* const* outputs, std::vector<HostTensor>& late_outputs) const;
 
   const ManifestVariant& manifest;
-  const std::vector<std::vector<int64_t>>& output_sizes() const { return output_sizes_; }   // empty for late outputs
-  const ArenaPlan& arena_plan() const { return arena_plan_; }
 
  private:
   BindingPlan plan_;
   std::vector<sym::Expr> symbols_;                 // the order of ToroidCall::symbols
   int32_t (*run_)(const ToroidRuntime*, const ToroidCall*) = nullptr;
   void (*sizes_)(const int64_t*, int64_t*, int64_t*) = nullptr;
-  std::optional<std::vector<int64_t>> prepared_;   // the symbols' values that the rest is laid out for
-  std::vector<std::vector<int64_t>> output_sizes_;
-  ArenaPlan arena_plan_;
 };
 
 }  // namespace toroid

@@ -1,0 +1,58 @@
+// One call of one operator as a program of its own, for the call's sizes alone or for others as well.
+//
+// The numbers of a call that sizes may change are its *slots*: the sizes of all tensors in order, then the integers that stand for sizes
+// (SymInt in the schema). A *form* says of each slot whether it is a number or a symbol; equal symbols are equal sizes:
+//
+//   aten::add.Tensor(f32[8, 20], f32[20])    slots 8 20 20    form s0 20 20: any first size from 2 on
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "driver/eager/arguments.h"
+#include "graph/graph.h"
+
+namespace toroid {
+
+struct Slot {
+  int64_t value = 0;                   // without a symbol
+  int32_t symbol = -1;                 // the number of a symbol, whose sizes are 2 and more
+  bool operator==(const Slot&) const = default;
+};
+using OperatorForm = std::vector<Slot>;
+
+std::vector<int64_t> slots_of(const OperatorCall& call);
+// Numbers alone.
+OperatorForm exact_form(std::span<const int64_t> slots);
+// What serves `now` and is like `before` where it can be: slots that differ in some of them become symbols, the same one for those that
+// are equal in each. Slots that are 0, 1 or negative now, and integers that are no tensor's size as well, stay numbers.
+OperatorForm general_form(const OperatorCall& call, const std::vector<std::vector<int64_t>>& before, std::span<const int64_t> now);
+bool has_symbols(const OperatorForm& form);
+bool fits(const OperatorForm& form, std::span<const int64_t> slots);
+
+// "s0 20 20", and back. Nothing for any other text.
+std::string to_string(const OperatorForm& form);
+std::optional<OperatorForm> parse_form(std::string_view text);
+
+// All that two calls must share to be served by the same forms: the operator, dtypes, ranks, the order of the dims in memory, and the
+// arguments that are no slots: "aten::add.Tensor | f32 rank 2 | f32 rank 1 | 1".
+std::string family_of(const OperatorCall& call);
+
+// Which strides inputs have in the program: those of the call, or, where these are not those of some order of the dims without gaps,
+// contiguous ones.
+enum class InputStrides { AsGiven, WithoutGaps };
+
+struct OperatorProgram {
+  Program program;
+  // For each result, lists flattened, that is not an argument itself: its number among the program's outputs, or -1 when the operator
+  // leaves it undefined.
+  std::vector<int> results;
+};
+
+// At import level, with one input a tensor of the call, in order. Throws as infer_result_types does.
+OperatorProgram operator_program(const OperatorCall& call, const OperatorForm& form, InputStrides strides);
+
+}  // namespace toroid

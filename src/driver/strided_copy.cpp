@@ -1,0 +1,52 @@
+#include "driver/strided_copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace toroid {
+
+void copy_strided(std::byte* to, std::span<const int64_t> to_strides, const std::byte* from, std::span<const int64_t> from_strides,
+                  std::span<const int64_t> sizes, size_t width) {
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return;
+  // Rows along the last dim; those without gaps on both sides are copied at once.
+  const size_t outer = sizes.empty() ? 0 : sizes.size() - 1;
+  const int64_t length = sizes.empty() ? 1 : sizes[outer];
+  const int64_t to_step = sizes.empty() ? 1 : to_strides[outer], from_step = sizes.empty() ? 1 : from_strides[outer];
+  const auto step = static_cast<int64_t>(width);
+  std::vector<int64_t> index(outer);
+  for (;;) {
+    int64_t to_at = 0, from_at = 0;
+    for (size_t d = 0; d < outer; ++d) {
+      to_at += index[d] * to_strides[d];
+      from_at += index[d] * from_strides[d];
+    }
+    if ((to_step == 1 && from_step == 1) || length == 1) {
+      std::memcpy(to + to_at * step, from + from_at * step, static_cast<size_t>(length) * width);
+    } else {
+      for (int64_t i = 0; i < length; ++i) std::memcpy(to + (to_at + i * to_step) * step, from + (from_at + i * from_step) * step, width);
+    }
+    size_t d = outer;
+    while (d > 0 && ++index[d - 1] == sizes[d - 1]) index[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+bool is_same_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, std::span<const int64_t> other_strides) {
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return true;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] != 1 && strides[d] != other_strides[d]) return false;
+  }
+  return true;
+}
+
+int64_t extent_of(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  int64_t last = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return 0;
+    last += (sizes[d] - 1) * strides[d];
+  }
+  return last + 1;
+}
+
+}  // namespace toroid

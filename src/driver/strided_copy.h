@@ -1,0 +1,20 @@
+// Copies elements between two layouts of the same tensor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace toroid {
+
+// Strides in elements of `width` bytes, one per size; neither side needs alignment, and they must not overlap.
+void copy_strided(std::byte* to, std::span<const int64_t> to_strides, const std::byte* from, std::span<const int64_t> from_strides,
+                  std::span<const int64_t> sizes, size_t width);
+
+// Do two layouts put the elements of a tensor of these sizes in the same places?
+bool is_same_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, std::span<const int64_t> other_strides);
+
+// From the first element to the end of the last one, in elements; 0 when there is none.
+int64_t extent_of(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+
+}  // namespace toroid
