@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/dtype.h"
+#include "runtime/depthwise.h"
 #include "runtime/gemm.h"
 #include "runtime/library.h"
 #include "runtime/softmax.h"
@@ -115,32 +116,21 @@ void depthwise(const KernelCall& call, const ConvolutionShape& s) {
   const float* w = data_of(call.inputs[1]);
   float* y = data_of(call.outputs[0]);
   const int64_t channels = s.groups * s.out_channels;
+  const PlaneConvolution slice = {.in = {s.in[1], s.in[2]}, .out = {s.out[1], s.out[2]}, .kernel = {s.kernel[1], s.kernel[2]},
+                                  .stride = {s.stride[1], s.stride[2]}, .padding = {s.padding[1], s.padding[2]},
+                                  .dilation = {s.dilation[1], s.dilation[2]}};
   parallel(call.pool, s.batch * channels, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
       const int64_t channel = plane % channels;
       const float* in = x + (plane / channels * s.groups + channel / s.out_channels) * s.in_elements();
       const float* filter = w + channel * s.kernel_elements();
       float* out = y + plane * s.out_elements();
+      // One filter slice after the other, each onto the planes that it meets.
       for (int64_t o0 = 0; o0 < s.out[0]; ++o0) {
-        for (int64_t o1 = 0; o1 < s.out[1]; ++o1) {
-          float* row = out + (o0 * s.out[1] + o1) * s.out[2];
-          for (int64_t k = 0; k < s.kernel_elements(); ++k) {
-            const int64_t k0 = k / (s.kernel[1] * s.kernel[2]), k1 = k / s.kernel[2] % s.kernel[1], k2 = k % s.kernel[2];
-            const int64_t i0 = o0 * s.stride[0] - s.padding[0] + k0 * s.dilation[0];
-            const int64_t i1 = o1 * s.stride[1] - s.padding[1] + k1 * s.dilation[1];
-            if (i0 < 0 || i0 >= s.in[0] || i1 < 0 || i1 >= s.in[1]) continue;
-            const float* source = in + (i0 * s.in[1] + i1) * s.in[2];
-            const int64_t shift = k2 * s.dilation[2] - s.padding[2];
-            // The outputs for which shift + o2*stride lies inside the row.
-            int64_t first = shift < 0 ? (-shift + s.stride[2] - 1) / s.stride[2] : 0;
-            int64_t last = shift < s.in[2] ? std::min(s.out[2], (s.in[2] - 1 - shift) / s.stride[2] + 1) : 0;
-            const float factor = filter[k];
-            if (s.stride[2] == 1) {
-              for (int64_t o2 = first; o2 < last; ++o2) row[o2] += factor * source[o2 + shift];
-            } else {
-              for (int64_t o2 = first; o2 < last; ++o2) row[o2] += factor * source[o2 * s.stride[2] + shift];
-            }
-          }
+        for (int64_t k0 = 0; k0 < s.kernel[0]; ++k0) {
+          const int64_t i0 = o0 * s.stride[0] - s.padding[0] + k0 * s.dilation[0];
+          if (i0 < 0 || i0 >= s.in[0]) continue;
+          convolve_plane_f32(slice, in + i0 * s.in[1] * s.in[2], filter + k0 * s.kernel[1] * s.kernel[2], out + o0 * s.out[1] * s.out[2]);
         }
       }
     }
