@@ -298,6 +298,9 @@ Tensor Builder::slice(Tensor x, Sizes starts, Sizes steps, Sizes sizes) {
     whole = whole && starts[d].is_const(0) && steps[d].is_const(1) && sym::known_eq(sizes[d], x.sizes()[d]);
   }
   if (whole) return x;
+  for (sym::Expr size : sizes) {
+    if (sym::known_lt(size, 0)) shape_error(fmt::format("a slice of {} has a size of {}", shape_text(x.sizes()), sym::to_string(size)));
+  }
   const Node& producer = graph_.producer(x.id());
   if (const auto* value = std::get_if<Full>(&producer.op)) return full(std::move(sizes), x.dtype(), value->value);
   return emit(Slice{std::move(starts), std::move(steps)}, {x}, {{.dtype = x.dtype(), .sizes = std::move(sizes)}})[0];
@@ -345,6 +348,7 @@ Tensor Builder::pad(Tensor x, Sizes low, Sizes high, Scalar value) {
   for (size_t d = 0; d < sizes.size(); ++d) {
     nothing = nothing && low[d].is_const(0) && high[d].is_const(0);
     sizes[d] = sizes[d] + low[d] + high[d];
+    if (sym::known_lt(sizes[d], 0)) shape_error(fmt::format("padding makes a size of {} out of {}", sym::to_string(sizes[d]), shape_text(x.sizes())));
   }
   if (nothing) return x;
   return emit(Pad{std::move(low), value}, {x}, {{.dtype = x.dtype(), .sizes = std::move(sizes)}})[0];

@@ -153,6 +153,11 @@ TEST_F(BuilderTest, WithoutGuardsUnprovenSizesAreAnError) {
   EXPECT_EQ(error_of([&] { strict.require_equal(x.size(0), 4, "matmul"); }), "matmul: sizes s0 and 4 do not agree");
 }
 
+TEST_F(BuilderTest, NothingIsSmallerThanEmpty) {
+  EXPECT_EQ(error_of([&] { b.pad(f32({4}), {0}, {-5}, 0.0); }), "padding makes a size of -1 out of [4]");
+  EXPECT_EQ(error_of([&] { b.slice(f32({4, 3}), 1, 0, -2); }), "a slice of [4, 3] has a size of -2");
+}
+
 TEST_F(BuilderTest, ReshapeInfersOneSize) {
   const Tensor x = f32({2, 3, 4});
   EXPECT_EQ(b.reshape(x, {-1}).sizes(), (Sizes{24}));

@@ -253,7 +253,9 @@ void bind_number(SymbolValues& symbols, std::span<const sym::Expr> later_guards,
   if (!expr.is_const()) open = sym::free_symbols(expr);
   std::erase_if(open, std::not_fn(is_open));
   if (open.size() == 1) {
-    const std::optional<sym::Linear> linear = sym::linear_in(expr, open[0]);
+    // A symbol with one value only is that number in expressions.
+    const bool is_itself = expr == open[0];
+    const std::optional<sym::Linear> linear = is_itself ? sym::Linear{1, 0} : sym::linear_in(expr, open[0]);
     TOROID_CHECK(linear && linear->coefficient.is_const(1), "'{}' does not define a symbol", sym::to_string(expr));
     const int64_t symbol_value = value - symbols.evaluate(linear->rest);
     const sym::Range range = open[0].range();

@@ -105,11 +105,31 @@ struct Groups {
   Tensor sizes;  // [count]
 };
 
-// `differs` [n-1]: element i+1 differs from element i.
-Groups group_neighbours(Decomposer& d, Tensor differs, sym::Expr n, int64_t dim) {
+// Each row as the one before it, the first as itself.
+Tensor row_before(Tensor rows) {
+  Builder& b = rows.builder();
+  std::vector<sym::Expr> axes, index;
+  for (sym::Expr size : rows.sizes()) index.push_back(axes.emplace_back(b.axis(size)));
+  index[0] = sym::max(axes[0] - 1, 0);
+  return b.remap(rows, axes, index);
+}
+
+// Which elements of [n], or rows of [n, width], differ from the one before them or have none. Rows that may be none at all have no
+// n - 1 neighbours.
+Tensor starts_of_groups(Tensor rows) {
+  Builder& b = rows.builder();
+  const sym::Expr n = rows.size(0);
+  const bool has_rows = sym::known_lt(0, n);
+  Tensor differs = has_rows ? ne(b.slice(rows, 0, 1, n - 1), b.slice(rows, 0, 0, n - 1)) : ne(rows, row_before(rows));
+  if (rows.rank() == 2) differs = b.reduce(ReduceOp::Any, differs, {1})[0];
+  if (has_rows) return b.pad(differs, {1}, {0}, true);
+  return b.pointwise(ScalarOp::BitOr, {differs, b.binary(ScalarOp::Eq, b.iota({n}, 0, DType::I64), Scalar(sym::Expr(0)))});
+}
+
+Groups group_neighbours(Decomposer& d, Tensor starts, int64_t dim) {
   Builder& b = d.b;
+  const sym::Expr n = starts.size(0);
   Groups groups;
-  Tensor starts = b.pad(differs, {1}, {0}, true);
   Tensor number = b.cast(starts, DType::I64);
   groups.count = bind_recorded(d, 0, dim, b.sum(number, {}), n);
   groups.group = b.scan(ScanOp::Sum, number, 0)[0] - integer(b, 1);
@@ -158,8 +178,7 @@ std::vector<Tensor> unique_elements(Decomposer& d, const Args& a, bool sort) {
   if (n.is_const(0)) return unique_of_empty(d, a, {0}, x.sizes());
   Tensor order;
   if (sort) std::tie(values, order) = b.sort(values, 0, false, true);
-  Tensor differs = ne(b.slice(values, 0, 1, n - 1), b.slice(values, 0, 0, n - 1));
-  const Groups groups = group_neighbours(d, differs, n, 0);
+  const Groups groups = group_neighbours(d, starts_of_groups(values), 0);
   return unique_results(d, a, b.gather(values, {groups.first}), groups, order, x.sizes());
 }
 
@@ -202,8 +221,7 @@ std::vector<Tensor> unique_slices(Decomposer& d, const Args& a, int64_t dim, boo
     rows = take_along(rows, 0, order);
     x = take_along(x, dim, order);
   }
-  Tensor changed = ne(b.slice(rows, 0, 1, n - 1), b.slice(rows, 0, 0, n - 1));
-  const Groups groups = group_neighbours(d, b.reduce(ReduceOp::Any, changed, {1})[0], n, dim);
+  const Groups groups = group_neighbours(d, starts_of_groups(rows), dim);
   return unique_results(d, a, take_along(x, dim, groups.first), groups, order, {n});
 }
 

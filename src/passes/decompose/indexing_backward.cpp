@@ -7,6 +7,7 @@
 #include "passes/decompose/over_dims.h"
 #include "passes/decompose/precision.h"
 #include "passes/decompose/windows.h"
+#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -17,10 +18,20 @@ namespace {
 Tensor spread_along(Tensor grad, const Sizes& sizes, int64_t dim, sym::Expr start, sym::Expr step) {
   Builder& b = grad.builder();
   const size_t at = static_cast<size_t>(dim);
+  if (grad.sizes().size() != sizes.size()) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("a gradient of rank {} of a tensor of rank {}", grad.rank(), sizes.size()));
+  }
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (d != at) b.require_equal(grad.sizes()[d], sizes[d], "gradient");
+  }
   if (step.is_const(1)) {
     Sizes low(sizes.size(), 0), high = low;
     low[at] = start;
     high[at] = sizes[at] - start - grad.sizes()[at];
+    if (sym::known_lt(high[at], 0)) {
+      throw Error(ErrorKind::InvalidModel, fmt::format("a gradient of {} elements from {} on for {}", sym::to_string(grad.sizes()[at]),
+                                                       sym::to_string(start), sym::to_string(sizes[at])));
+    }
     return b.pad(grad, low, high, 0.0);
   }
   std::vector<Tensor> index;

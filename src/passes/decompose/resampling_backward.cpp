@@ -206,6 +206,10 @@ std::vector<Tensor> upsample_backward(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor grad_output = a.tensor("grad_output"), grad = wide(grad_output);
   const Sizes out = a.integers("output_size"), in = a.integers("input_size");
+  if (in.size() != out.size() + 2 || grad.sizes().size() != in.size()) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("{}: a gradient of rank {} of {} sizes that became {}", a.schema().name,
+                                                     grad.rank(), in.size(), out.size()));
+  }
   const std::vector<std::optional<double>> factors = scale_arguments(a, out.size());
   const bool has_corners = kind != Kind::Nearest && kind != Kind::NearestExact;
   std::vector<Line> lines;
