@@ -11,7 +11,7 @@
 namespace toroid::fuzz {
 
 struct Failure {
-  std::string kind;  // "evaluator", "optimised", "plain", or "error in …": what a smaller program must fail with too
+  std::string kind;  // "evaluator", "optimised", "plain", "draws", or "error in …": what a smaller program must fail with too
   std::string message;
 };
 

@@ -100,6 +100,17 @@ HostTensor otherwise_where_infinite(const HostTensor& result, const HostTensor& 
   return HostTensor::from_doubles(result.dtype(), result.sizes(), values);
 }
 
+bool has_zeros_of_both_signs(const std::vector<HostTensor>& tensors) {
+  bool found[2] = {false, false};
+  for (const HostTensor& tensor : tensors) {
+    if (!is_floating(tensor.dtype())) continue;
+    for (double value : tensor.to_doubles()) {
+      if (value == 0) found[std::signbit(value) ? 1 : 0] = true;
+    }
+  }
+  return found[0] && found[1];
+}
+
 bool has_infinite(const std::vector<HostTensor>& tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const HostTensor& tensor) {
     if (!is_floating(tensor.dtype())) return false;
@@ -108,10 +119,13 @@ bool has_infinite(const std::vector<HostTensor>& tensors) {
   });
 }
 
-// The result with what implementations choose chosen otherwise: the sign of a sum that is zero, and whether the padding of a
-// convolution is multiplied with weights that are infinite (PyTorch's kernels differ too).
-HostTensor with_other_choices(const HostTensor& result, const std::string& base, const std::vector<HostTensor>& operands) {
-  const bool sums = may_overflow_on_the_way(base) && !is_element_wise(base);
+// The result with what implementations choose chosen otherwise: the sign of a sum that is zero, which of zeros of both signs is the
+// larger one, and whether the padding of a convolution is multiplied with weights that are infinite (PyTorch's kernels differ too).
+HostTensor with_other_choices(const HostTensor& result, std::string_view call, const std::vector<HostTensor>& operands,
+                              bool is_complex) {
+  const std::string base = base_of(call);
+  const bool sums = is_complex || (may_overflow_on_the_way(base) && !is_element_wise(base)) ||
+                    (is_floating(result.dtype()) && orders_elements(call) && has_zeros_of_both_signs(operands));
   const bool pads = base.find("conv") != std::string::npos && has_infinite(operands);
   if (!is_floating(result.dtype()) || (!sums && !pads)) return result;
   std::vector<double> values = result.to_doubles();
@@ -130,8 +144,11 @@ Eager::Eager(const Eager& other)
     : symbols_(other.symbols_),
       run_(other.run_),
       options_(other.options_),
+      shared_(other.shared_),
       tensors_(other.tensors_),
       streams_(other.streams_),
+      random_(other.random_),
+      draws_(other.draws_),
       executed_(other.executed_) {
   std::map<Memory*, std::shared_ptr<Memory>> copies;
   for (auto& [name, tensor] : tensors_) {
@@ -153,8 +170,10 @@ std::string Eager::concrete(std::string_view text) const {
   return replace_words(text, words);
 }
 
-std::string Eager::type_of(const HostTensor& tensor) const {
-  return fmt::format("{}[{}]", to_string(tensor.dtype()), fmt::join(tensor.sizes(), ", "));
+std::string Eager::type_of(const HostTensor& tensor, std::optional<DType> complex) const {
+  std::vector<int64_t> sizes = tensor.sizes();
+  if (complex) sizes.pop_back();
+  return fmt::format("{}[{}]", to_string(complex.value_or(tensor.dtype())), fmt::join(sizes, ", "));
 }
 
 void Eager::add_input(const Input& input) {
@@ -173,7 +192,11 @@ void Eager::set(const std::string& name, HostTensor value) {
   tensors_[name] = {std::make_shared<Memory>(Memory{std::move(value)}), {}, std::move(sizes)};
 }
 
-HostTensor Eager::read(const std::string& name) const { return read(tensors_.at(name)); }
+HostTensor Eager::read(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) throw Error(ErrorKind::InvalidInput, fmt::format("'{}' is not defined", name));
+  return read(found->second);
+}
 
 HostTensor Eager::read(const Tensor& tensor) const {
   const HostTensor& data = tensor.memory->data;
@@ -278,17 +301,24 @@ void Eager::bind(const std::string& symbol, int64_t value) {
   run_.emplace_back(symbol, value);
 }
 
-// The types of the node's results, if one of them has a size that the node defines.
+// The types of the node's results, if one of them has a size that the node defines or is complex.
 std::vector<std::string> Eager::declared_types(const Node& node) const {
   bool defines = false;
   std::vector<std::string> types;
   for (const std::string& type : node.types) types.push_back(plain_type(concrete(type)));
   for (const std::string& type : types) {
+    defines = defines || toroid::is_complex(dtype_of(type));
     for (const std::string& size : sizes_of(type)) {
       defines = defines || size.find_first_not_of("0123456789") != std::string::npos;
     }
   }
   return defines ? types : std::vector<std::string>{};
+}
+
+std::shared_ptr<const OneOperator> Eager::operator_for(const OperatorContext& context, const Operands& operands, const Node& node,
+                                                       const std::string& call) const {
+  if (shared_.operators != nullptr) return shared_.operators->get(context, operands, call, node.results.size());
+  return std::make_shared<const OneOperator>(one_operator(context, operands, call, node.results.size()));
 }
 
 void Eager::execute_aten(const Node& node) {
@@ -300,7 +330,7 @@ void Eager::execute_aten(const Node& node) {
   Operands types;
   for (const std::string& name : names) {
     operands.push_back(read(name));
-    types.emplace_back(name, type_of(operands.back()));
+    types.emplace_back(name, type_of(operands.back(), tensors_.at(name).complex));
   }
   if (!node.types.empty()) refuse_processors_choice(node, operands);
   const std::string base = base_of(call);
@@ -314,10 +344,15 @@ void Eager::execute_aten(const Node& node) {
   }
   streams_.begin_node();
   context.streams = &streams_;
-  const OneOperator first = one_operator(context, types, call, node.results.size());
-  const EvaluateOptions evaluation{.after_node = {}, .random = {0, options_.call}};
+  const std::shared_ptr<const OneOperator> made = operator_for(context, types, node, call);
+  const OneOperator& first = *made;
+  const EvaluateOptions evaluation{.after_node = {}, .random = random_};
+  const bool is_complex_node = std::any_of(names.begin(), names.end(), [&](const auto& name) { return is_complex(name); }) ||
+                               std::any_of(node.types.begin(), node.types.end(),
+                                           [](const std::string& type) { return toroid::is_complex(dtype_of(type)); });
   const bool is_reshape = base == "reshape" || base == "flatten";
-  if ((first.schema->is_view() && !first.schema->mutates() && base != "to") || is_reshape) {
+  // Nothing writes to complex tensors, nor to what shows them.
+  if (((first.schema->is_view() && !first.schema->mutates() && base != "to") || is_reshape) && !is_complex_node) {
     // The same view of the positions. All its tensors but the first matter by their shapes.
     const std::string viewed = values_in(call)[0];
     Tensor& source = tensors_.at(viewed);
@@ -326,8 +361,7 @@ void Eager::execute_aten(const Node& node) {
     }
     std::vector<HostTensor> inputs = operands;
     inputs[static_cast<size_t>(std::find(names.begin(), names.end(), viewed) - names.begin())] = positions_of(source);
-    const OneOperator on_positions = one_operator({}, types, call, node.results.size());
-    const std::vector<HostTensor> results = evaluate(on_positions.program, inputs);
+    const std::vector<HostTensor> results = evaluate(operator_for({}, types, node, call)->program, inputs);
     for (size_t i = 0; i < results.size(); ++i) {
       tensors_[node.results[i]] = {source.memory, results[i], results[i].sizes()};
       if (is_reshape && !strides_from(results[i])) {
@@ -359,8 +393,13 @@ void Eager::execute_aten(const Node& node) {
     }
   }
   if (options_.mirrored) {
-    for (HostTensor& result : results) result = with_other_choices(result, base, operands);
+    for (HostTensor& result : results) result = with_other_choices(result, call, operands, is_complex_node);
   }
+  if (draws_many_values(base) && results[0].numel() >= 4)
+    draws_.emplace_back(fmt::format("{} {}", base, type_of(results[0])), results[0]);
+  const std::vector<std::string> listed = writes_to_list(call) ? values_in(arguments_of(call).at(0)) : std::vector<std::string>{};
+  for (size_t i = 0; i < listed.size(); ++i) write(tensors_.at(listed[i]), results.at(i), call);
+  if (!listed.empty()) return;
   for (size_t i = 0; i < results.size(); ++i) {
     if (!context.declared.empty()) {
       const std::vector<std::string> sizes = sizes_of(context.declared[i]);
@@ -375,12 +414,15 @@ void Eager::execute_aten(const Node& node) {
       tensors_[node.results[0]] = target;
     } else {
       set(node.results[i], results[i]);
+      const DType dtype = node.types.empty() ? DType::F32 : dtype_of(node.types[i]);
+      if (toroid::is_complex(dtype)) tensors_[node.results[i]].complex = dtype;
     }
   }
 }
 
-EagerResult run_eagerly(const Program& program, const Run& run, const EagerOptions& options, Buffers& buffers) {
-  Eager eager(program, run, options);
+EagerResult run_eagerly(const Program& program, const Run& run, const EagerOptions& options, SharedByRuns shared,
+                        Buffers& buffers) {
+  Eager eager(program, run, options, shared);
   for (const Input& input : program.inputs) {
     eager.add_input(input);
     const auto kept = buffers.find(input.name);
@@ -388,6 +430,7 @@ EagerResult run_eagerly(const Program& program, const Run& run, const EagerOptio
   }
   for (const Node& node : program.nodes) eager.execute(node);
   EagerResult result;
+  result.draws = eager.draws();
   for (const std::string& output : program.outputs) result.outputs.push_back(eager.read(output));
   for (const Input& input : program.inputs) {
     if (!eager.is_written(input.name)) continue;

@@ -15,8 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/one_operator.h"
 #include "fuzz/program_text.h"
 #include "fuzz/random.h"
+#include "interp/evaluate.h"
 #include "interp/host_tensor.h"
 #include "passes/decompose/decompose.h"
 
@@ -29,10 +31,30 @@ struct EagerOptions {
   uint64_t call = 0;      // how many calls went before: random operators draw by it
 };
 
+// What a random operator drew: "rand f32[3]", and the elements.
+using Draw = std::pair<std::string, HostTensor>;
+
+// Where each body starts among the draws of the program, and the main graph after them: bodies come first, inner ones before
+// outer ones.
+struct StreamStarts {
+  std::map<const Body*, RandomStreams> bodies;
+  RandomStreams main;
+};
+// By addresses of the program's bodies. Throws Error where an operator that draws does not fit.
+StreamStarts stream_starts(const Program& program);
+
+// What the runs of one program share.
+struct SharedByRuns {
+  OperatorCache* operators = nullptr;    // null: each operator is made anew
+  const StreamStarts* starts = nullptr;  // null: every body draws as if it were alone
+};
+
 class Eager {
  public:
-  Eager(const Program& program, Run run, EagerOptions options = {})
-      : symbols_(program.symbols), run_(std::move(run)), options_(options) {}
+  Eager(const Program& program, Run run, EagerOptions options = {}, SharedByRuns shared = {})
+      : symbols_(program.symbols), run_(std::move(run)), options_(options), shared_(shared), random_{0, options.call} {
+    if (shared_.starts != nullptr) streams_ = shared_.starts->main;
+  }
 
   // With memory of its own: what the copy writes, the original does not see.
   Eager(const Eager& other);
@@ -44,13 +66,15 @@ class Eager {
   void set(const std::string& name, HostTensor value);
   // Throws Error when the operator's arguments do not fit, or when its result would be the processor's choice.
   void execute(const Node& node);
-  // What the body of a loop or a branch gives for these operands.
-  std::vector<HostTensor> call(const Body& body, const std::vector<HostTensor>& operands);
+  // What the body of a branch gives for these operands, or that of a loop when it runs for the `again`-th time.
+  std::vector<HostTensor> call(const Body& body, const std::vector<HostTensor>& operands, std::optional<uint64_t> again = {});
   // The sizes of the run, those that depend on data included once they are known.
   const Run& run() const { return run_; }
 
+  // Complex numbers as pairs in a last dim. Throws Error when there is no such value.
   HostTensor read(const std::string& name) const;
   bool knows(const std::string& name) const { return tensors_.contains(name); }
+  bool is_complex(const std::string& name) const { return tensors_.at(name).complex.has_value(); }
   bool is_view(const std::string& name) const { return tensors_.at(name).positions.has_value(); }
   // Whether two values may share memory.
   bool shares_memory(const std::string& a, const std::string& b) const {
@@ -59,6 +83,8 @@ class Eager {
   // Strides in elements of the memory; empty where the tensor is contiguous.
   std::vector<int64_t> strides(const std::string& name) const;
   bool is_written(const std::string& name) const { return tensors_.at(name).memory->written; }
+  // What operators drew so far of which no two may be equal: numbers of many values, four and more.
+  const std::vector<Draw>& draws() const { return draws_; }
 
  private:
   struct Memory {
@@ -69,6 +95,7 @@ class Eager {
     std::shared_ptr<Memory> memory;
     std::optional<HostTensor> positions;  // in the memory, of each element; none: all of it in order
     std::vector<int64_t> sizes;
+    std::optional<DType> complex = {};      // it is complex: memory holds pairs of numbers, in a last dim
   };
 
   std::string concrete(std::string_view text) const;
@@ -80,7 +107,9 @@ class Eager {
   std::vector<HostTensor> operands_in(std::string_view arguments) const;
   void bind(const std::string& symbol, int64_t value);
   std::vector<std::string> declared_types(const Node& node) const;
-  std::string type_of(const HostTensor& tensor) const;
+  std::string type_of(const HostTensor& tensor, std::optional<DType> complex = {}) const;
+  std::shared_ptr<const OneOperator> operator_for(const OperatorContext& context, const Operands& operands, const Node& node,
+                                                  const std::string& call) const;
   HostTensor read(const Tensor& tensor) const;
   void write(Tensor& tensor, const HostTensor& value, const std::string& call);
   HostTensor positions_of(const Tensor& tensor) const;
@@ -90,8 +119,11 @@ class Eager {
   std::vector<Symbol> symbols_;
   Run run_;
   EagerOptions options_;
+  SharedByRuns shared_;
   std::map<std::string, Tensor> tensors_;
   RandomStreams streams_;
+  RandomSeed random_;
+  std::vector<Draw> draws_;
   uint64_t executed_ = 0;
 };
 
@@ -102,8 +134,9 @@ using Buffers = std::map<std::string, HostTensor>;
 struct EagerResult {
   std::vector<HostTensor> outputs;
   std::vector<std::pair<std::string, HostTensor>> written_inputs;  // by name
+  std::vector<Draw> draws;
 };
 // Starts with what `buffers` hold and leaves there what they hold afterwards.
-EagerResult run_eagerly(const Program& program, const Run& run, const EagerOptions& options, Buffers& buffers);
+EagerResult run_eagerly(const Program& program, const Run& run, const EagerOptions& options, SharedByRuns shared, Buffers& buffers);
 
 }  // namespace toroid::fuzz

@@ -2,6 +2,8 @@
 #include <cstring>
 
 #include "fuzz/eager.h"
+#include "fuzz/exactness.h"
+#include "fuzz/one_operator.h"
 #include "support/error.h"
 
 namespace toroid::fuzz {
@@ -31,7 +33,41 @@ void append(std::vector<HostTensor>& list, const std::vector<HostTensor>& more) 
   list.insert(list.end(), more.begin(), more.end());
 }
 
+// Draws of the body's own nodes, which are only counted: one operator may draw more than once.
+void count_draws(const Body& body, const std::vector<Symbol>& symbols, RandomStreams& streams) {
+  std::map<std::string, std::string> types(body.parameters.begin(), body.parameters.end());
+  for (const Node& node : body.nodes) {
+    if (node.bodies.empty() && is_random(base_of(node.call))) {
+      Operands operands;
+      for (const std::string& name : values_in(node.call)) {
+        const bool is_new = std::none_of(operands.begin(), operands.end(), [&](const auto& each) { return each.first == name; });
+        if (!types.contains(name)) throw Error(ErrorKind::InvalidInput, fmt::format("a body has no '{}'", name));
+        if (is_new) operands.emplace_back(name, plain_type(types[name]));
+      }
+      streams.begin_node();
+      one_operator({symbols, {}, &streams}, operands, node.call, node.results.size());
+    }
+    for (size_t i = 0; i < node.results.size(); ++i) types[node.results[i]] = node.types.at(i);
+  }
+}
+
+void find_starts(const std::vector<Node>& nodes, const std::vector<Symbol>& symbols, StreamStarts& starts) {
+  for (const Node& node : nodes) {
+    for (const Body& body : node.bodies) {
+      find_starts(body.nodes, symbols, starts);
+      starts.bodies.emplace(&body, starts.main);
+      count_draws(body, symbols, starts.main);
+    }
+  }
+}
+
 }  // namespace
+
+StreamStarts stream_starts(const Program& program) {
+  StreamStarts starts;
+  find_starts(program.nodes, program.symbols, starts);
+  return starts;
+}
 
 std::vector<HostTensor> Eager::operands_in(std::string_view arguments) const {
   std::vector<HostTensor> operands;
@@ -39,10 +75,12 @@ std::vector<HostTensor> Eager::operands_in(std::string_view arguments) const {
   return operands;
 }
 
-std::vector<HostTensor> Eager::call(const Body& body, const std::vector<HostTensor>& operands) {
+std::vector<HostTensor> Eager::call(const Body& body, const std::vector<HostTensor>& operands, std::optional<uint64_t> again) {
   Program inside;
   inside.symbols = symbols_;
-  Eager eager(inside, run_, options_);
+  Eager eager(inside, run_, options_, shared_);
+  if (shared_.starts != nullptr) eager.streams_ = shared_.starts->bodies.at(&body);
+  eager.random_ = again ? loop_random(random_, *again) : random_;
   eager.executed_ = executed_ += 101;  // other noise each time
   for (size_t i = 0; i < body.parameters.size(); ++i) eager.set(body.parameters[i].first, operands.at(i));
   for (const Node& node : body.nodes) eager.execute(node);
@@ -51,6 +89,7 @@ std::vector<HostTensor> Eager::call(const Body& body, const std::vector<HostTens
   for (const auto& [name, type] : body.parameters) {
     if (eager.is_written(name)) throw Error(ErrorKind::InvalidInput, fmt::format("a body writes to {}", name));
   }
+  draws_.insert(draws_.end(), eager.draws_.begin(), eager.draws_.end());
   return results;
 }
 
@@ -70,15 +109,15 @@ std::vector<HostTensor> Eager::control_flow(const Node& node) {
 
 // while_loop(condition, body, carried, others)
 std::vector<HostTensor> Eager::loop(const Node& node, const std::vector<std::string>& arguments) {
-  constexpr int kMostTurns = 200;
+  constexpr uint64_t kMostTurns = 200;
   std::vector<HostTensor> carried = operands_in(arguments.at(2));
   const std::vector<HostTensor> others = operands_in(arguments.at(3));
-  for (int turn = 0;; ++turn) {
+  for (uint64_t turn = 0;; ++turn) {
     if (turn == kMostTurns) throw Error(ErrorKind::InvalidInput, "the loop takes too many turns");
     std::vector<HostTensor> operands = carried;
     append(operands, others);
-    if (!call(node.bodies.at(0), operands).at(0).bool_at(0)) return carried;
-    carried = call(node.bodies.at(1), operands);
+    if (!call(node.bodies.at(0), operands, turn).at(0).bool_at(0)) return carried;
+    carried = call(node.bodies.at(1), operands, turn);
   }
 }
 
@@ -96,7 +135,7 @@ std::vector<HostTensor> Eager::slices(const Node& node, const std::vector<std::s
     std::vector<HostTensor> operands = carried;
     for (const HostTensor& x : sliced) operands.push_back(slice_of(x, step));
     append(operands, others);
-    const std::vector<HostTensor> results = call(node.bodies.at(0), operands);
+    const std::vector<HostTensor> results = call(node.bodies.at(0), operands, static_cast<uint64_t>(step));
     stacks.resize(results.size() - count);
     for (size_t i = 0; i < results.size(); ++i) {
       if (i < count)
@@ -124,7 +163,7 @@ std::vector<HostTensor> Eager::associative_scan(const Node& node, const std::vec
       for (const std::vector<HostTensor>& stack : stacks) operands.push_back(stack.back());
       append(operands, now);
       append(operands, others);
-      now = call(node.bodies.at(0), operands);
+      now = call(node.bodies.at(0), operands, static_cast<uint64_t>(step));
     }
     for (size_t i = 0; i < sliced.size(); ++i) stacks[i].push_back(now.at(i));
   }

@@ -68,6 +68,46 @@ bool is_element_wise(const std::string& base) {
   return names.contains(base);
 }
 
+bool orders_elements(std::string_view call) {
+  static const std::set<std::string> names = {"_foreach_maximum",
+                                              "_foreach_minimum",
+                                              "_unique2",
+                                              "amax",
+                                              "amin",
+                                              "aminmax",
+                                              "argsort",
+                                              "cummax",
+                                              "cummin",
+                                              "fmax",
+                                              "fmin",
+                                              "kthvalue",
+                                              "max",
+                                              "maximum",
+                                              "median",
+                                              "min",
+                                              "minimum",
+                                              "mode",
+                                              "msort",
+                                              "nanmedian",
+                                              "sort",
+                                              "topk",
+                                              "unique",
+                                              "scatter_reduce"};
+  const std::string base = base_of(call);
+  return names.contains(base) || base.find("pool") != std::string::npos || call.find("::clamp.Tensor") != std::string_view::npos;
+}
+
+bool draws_many_values(const std::string& base) {
+  static const std::set<std::string> names = {"exponential", "log_normal", "normal_functional", "rand",
+                                              "rand_like",   "randn",      "randn_like",        "uniform"};
+  return names.contains(base);
+}
+
+bool is_random(const std::string& base) {
+  static const std::set<std::string> names = {"bernoulli", "dropout", "native_dropout", "randint", "randint_like", "randperm"};
+  return draws_many_values(base) || names.contains(base);
+}
+
 int significant_bits(DType dtype) {
   switch (dtype) {
     case DType::F64: return 53;

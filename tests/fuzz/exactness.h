@@ -21,6 +21,11 @@ bool is_on_grid(const HostTensor& result, const std::vector<HostTensor>& operand
 // operation, what overflowed on the way may not.
 bool may_overflow_on_the_way(const std::string& base);
 bool is_element_wise(const std::string& base);  // among these
+// Operators that say which of two elements is the larger one, or comes first: of two zeros nobody says.
+bool orders_elements(std::string_view call);
+// Operators that draw random numbers, and those whose results are equal only by an accident that never happens.
+bool is_random(const std::string& base);
+bool draws_many_values(const std::string& base);
 int significant_bits(DType dtype);
 uint64_t seed_of(std::string_view text);
 

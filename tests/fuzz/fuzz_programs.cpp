@@ -54,11 +54,17 @@ uint64_t seed_of(const Options& options, int64_t number) {
   return Random(options.seed * 0x10001 + static_cast<uint64_t>(number)).bits();
 }
 
+// Enough elements that a kernel is run in several pieces.
+bool has_work_for_threads(const Program& program) {
+  return std::any_of(program.inputs.begin(), program.inputs.end(),
+                     [&](const Input& input) { return numel(sizes_in(input.sizes, program.runs[0])) > 16384; });
+}
+
 // The compiler's real flags and the unoptimised form take longer: a part of the programs get them.
-CheckOptions check_options(int64_t number) {
+CheckOptions check_options(int64_t number, const Program& program) {
   return {.plain = number % 4 == 1,
           .optimization = number % 4 == 0 ? 3 : 1,
-          .threads = number % 3 == 0 ? 2 : 1,
+          .threads = number % 3 == 0 || has_work_for_threads(program) ? 2 : 1,
           .variants = number % 4 == 2};
 }
 
@@ -78,7 +84,7 @@ int work(const Options& options) {
     std::fflush(stdout);
     alarm(kProgramSeconds);
     const Program program = Grower(seed_of(options, number)).grow();
-    const CheckResult result = check(session, program, check_options(number));
+    const CheckResult result = check(session, program, check_options(number, program));
     alarm(0);
     if (result.failure) {
       std::printf("fail %ld %s\t%s\n", number, result.failure->kind.c_str(), one_line(result.failure->message).c_str());
@@ -120,6 +126,7 @@ int count_operators(const Options& options) {
   for (int64_t number = options.first; number < options.first + options.count; ++number) {
     Grower grower(seed_of(options, number));
     count(grower.grow().nodes, counts);
+    ++counts[fmt::format("theme: {}", grower.theme().name)];
     for (const std::string& fault : grower.faults) std::printf("%ld: %s\n", number, fault.c_str());
   }
   for (const auto& [name, times] : counts) std::printf("%8ld %s\n", times, name.c_str());

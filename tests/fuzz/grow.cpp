@@ -9,56 +9,18 @@
 #include "support/error.h"
 
 namespace toroid::fuzz {
-Grower::Grower(uint64_t seed) : random(seed) {
-  has_state_ = random.chance(0.25);
+Grower::Grower(uint64_t seed) : random(seed), theme_(random.pick_weighted(themes())) {
+  has_state_ = random.chance(theme_.state);
   choose_sizes();
   std::vector<DType> all = {DType::F32, DType::F32, DType::F32, DType::F64, DType::BF16, DType::F16,
                             DType::I64, DType::I32, DType::I16, DType::I8,  DType::U8,   DType::Bool};
+  if (!theme_.dtypes.empty()) all = theme_.dtypes;
   for (int64_t i = random.between(1, 4); i > 0; --i) dtypes_.push_back(random.pick(all));
-  if (random.chance(0.6)) dtypes_.push_back(DType::F32);
+  if (theme_.dtypes.empty() && random.chance(0.6)) dtypes_.push_back(DType::F32);
   Run first;
   for (const Symbol& symbol : program_.symbols) first.emplace_back(symbol.name, symbol.hint);
   if (!program_.runs.empty()) first = program_.runs[0];
-  eager_.emplace(program_, first);
-}
-
-void Grower::choose_sizes() {
-  const std::vector<int64_t> pool = {1,  1,  2,  3,  4,  5,  7,  8,  11, 13,  15, 16,
-                                     17, 19, 31, 32, 33, 37, 47, 64, 65, 100, 127};
-  for (int64_t i = random.between(2, 4); i > 0; --i) sizes_.push_back(std::to_string(random.pick(pool)));
-  if (random.chance(0.06)) sizes_.push_back("0");
-  const bool is_large = random.chance(0.08);
-  if (is_large) {
-    most_elements_ = 200000;
-    sizes_.push_back(std::to_string(random.pick({1000, 4097, 16385, 65537, 70000, 131072})));
-  } else if (random.chance(0.25)) {
-    sizes_.push_back(std::to_string(random.pick({128, 255, 256, 257, 300, 513, 1000})));
-  }
-  if (!random.chance(0.35)) {
-    program_.runs.emplace_back();
-    if (has_state_ || random.chance(0.3)) program_.runs.push_back({{std::string(kData), 1}});
-    return;
-  }
-  const int64_t symbols = random.between(1, 2);
-  for (int64_t i = 0; i < symbols; ++i) {
-    const int64_t least = random.pick({0, 1, 1, 1, 2, 2});
-    // Hints decide about splits, blocks and tiles; runs need not be near them.
-    const int64_t hint = random.pick({4, 8, 16, 33, 64, 128, 1000, 20000, 70000, 200000});
-    program_.symbols.push_back({fmt::format("s{}", i), least, std::max<int64_t>(hint, 512), std::max(hint, least)});
-    sizes_.push_back(program_.symbols.back().name);
-    if (random.chance(0.5)) sizes_.push_back(program_.symbols.back().name);
-  }
-  for (int64_t i = random.between(2, 3); i > 0; --i) {
-    Run run;
-    for (const Symbol& symbol : program_.symbols) {
-      const int64_t size = i == 1 && random.chance(0.3)
-                               ? symbol.least
-                               : random.pick({2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 63, 65, 130});
-      run.emplace_back(symbol.name, std::max(size, symbol.least));
-    }
-    run.emplace_back(kData, i);
-    program_.runs.push_back(std::move(run));
-  }
+  eager_.emplace(program_, first, EagerOptions{}, SharedByRuns{.operators = &operators_});
 }
 
 std::string Grower::some_size() { return random.pick(sizes_); }
@@ -94,86 +56,14 @@ int64_t Grower::most_elements(const Value& x) const {
   return most;
 }
 
-std::vector<std::string> Grower::some_shape() {
-  const std::vector<int64_t> ranks = {0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4};
-  for (int attempt = 0; attempt < 20; ++attempt) {
-    std::vector<std::string> shape;
-    for (int64_t d = random.pick(ranks); d > 0; --d) shape.push_back(some_size());
-    const std::vector<int64_t> sizes = sizes_in(shape, program_.runs[0]);
-    if (numel(sizes) <= most_elements_) return shape;
-  }
-  return {"3"};
-}
-
-DType Grower::some_dtype() { return random.pick(dtypes_); }
-
-std::string Grower::kind_for(DType dtype) {
-  if (is_floating(dtype)) {
-    const double which = random.unit();
-    return which < 0.42   ? "grid"
-           : which < 0.7  ? "unit"
-           : which < 0.8  ? "positive"
-           : which < 0.87 ? "distinct"
-                          : "special";
-  }
-  return random.chance(0.15) ? "extreme" : "small";
-}
-
-// Strides of an input: transposed, with gaps, or expanded; empty for contiguous.
-std::vector<std::string> Grower::some_strides(const std::vector<int64_t>& sizes, bool& overlaps) {
-  const size_t rank = sizes.size();
-  if (rank == 0 || !random.chance(0.25)) return {};
-  std::vector<size_t> order(rank);
-  for (size_t d = 0; d < rank; ++d) order[d] = d;
-  if (random.chance(0.6)) std::swap(order[0], order[rank - 1]);
-  std::vector<std::string> strides(rank);
-  int64_t stride = random.chance(0.2) ? 2 : 1;
-  for (size_t i = rank; i-- > 0;) {
-    const size_t d = order[i];
-    if (random.chance(0.12) && sizes[d] > 1) {
-      strides[d] = random.chance(0.7) ? "0" : "1";  // repeated, or sliding windows
-      overlaps = true;
-      continue;
-    }
-    strides[d] = std::to_string(stride);
-    stride *= std::max<int64_t>(sizes[d], 1);
-    if (random.chance(0.15)) stride += random.between(1, 3);
-  }
-  return strides;
-}
-
-Value Grower::fresh(DType dtype, std::vector<std::string> sizes, std::string kind) {
-  if (is_in_body()) throw Error(ErrorKind::InvalidInput, "a body has no inputs of its own");
-  Input input;
-  input.name = fmt::format("v{}", next_name_++);
-  input.dtype = dtype;
-  input.sizes = std::move(sizes);
-  Value value{input.name, dtype, input.sizes, sizes_in(input.sizes, program_.runs[0])};
-  for (const Run& run : program_.runs) {
-    if (numel(sizes_in(input.sizes, run)) > 4 * most_elements_) {
-      throw Error(ErrorKind::InvalidInput,
-                  fmt::format("an input of type {} is too large", type_text(dtype, input.sizes)));
-    }
-  }
-  bool overlaps = false;
-  const bool plain = !kind.empty();
-  if (kind.empty()) kind = kind_for(dtype);
-  input.values = fmt::format("{} {}", kind, random.below(100000));
-  const bool is_fixed = std::all_of(input.sizes.begin(), input.sizes.end(), [](const std::string& size) {
-    return size.find_first_not_of("0123456789") == std::string::npos;
-  });
-  if (has_state_ && is_fixed && random.chance(0.35)) input.kind = random.chance(0.5) ? InputKind::Weight : InputKind::Buffer;
-  if (!has_symbols() && !plain && input.kind != InputKind::Buffer)
-    input.strides = some_strides(value.concrete, overlaps);
-  if (input.kind == InputKind::Weight) frozen_.push_back(input.name);
-  value.overlaps = overlaps || input.kind == InputKind::Weight;
-  eager_->add_input(input);
-  program_.inputs.push_back(std::move(input));
-  values_.push_back(value);
-  return value;
-}
-
 const Value* Grower::pick(const Predicate& wanted) {
+  return pick_any([&](const Value& v) { return !is_complex(v.dtype) && wanted(v); });
+}
+const Value* Grower::pick_complex() {
+  return pick_any([](const Value& v) { return is_complex(v.dtype); });
+}
+
+const Value* Grower::pick_any(const Predicate& wanted) {
   // Late values make chains, early ones make values that live long.
   for (int attempt = 0; attempt < 12; ++attempt) {
     const auto count = static_cast<int64_t>(values_.size());
@@ -235,7 +125,7 @@ MaybeCall Grower::twin() {
   const Node& node = random.pick(program_.nodes);
   std::string call = node.call;
   // Their operands were chosen with care: no ties, no index twice, no shift beyond the width.
-  if (!node.bodies.empty() || !node.bound.empty()) return std::nullopt;
+  if (!node.bodies.empty() || !node.bound.empty() || node.results.empty()) return std::nullopt;
   for (const char* part : {"topk", "index_copy", "shift", "index_put", "kthvalue", "dequantize"}) {
     if (call.find(part) != std::string::npos) return std::nullopt;
   }
@@ -255,6 +145,7 @@ MaybeCall Grower::twin() {
   } else if (word[0] == 'v' && word.find_first_not_of("0123456789", 1) == std::string::npos) {
     const auto old = std::find_if(values_.begin(), values_.end(), [&](const Value& v) { return v.name == word; });
     const Value* found = pick([&](const Value& v) { return v.dtype == old->dtype && v.sizes == old->sizes; });
+    if (found == nullptr) return std::nullopt;
     other = found->name;
   }
   call.replace(place, word.size(), other);
@@ -265,10 +156,12 @@ MaybeCall Grower::twin() {
 bool Grower::execute(const Call& call, Node& node, Eager& eager, std::vector<Value>& results) {
   std::vector<std::pair<std::string, std::string>> operands;
   std::set<std::string> seen;
+  bool touches_complex = false;
   for (const std::string& name : values_in(call.text)) {
     if (!seen.insert(name).second) continue;
     const auto value = std::find_if(values_.begin(), values_.end(), [&](const Value& v) { return v.name == name; });
     operands.emplace_back(name, type_text(value->dtype, value->sizes));
+    touches_complex = touches_complex || is_complex(value->dtype);
   }
   if (call.bodies.empty()) {
     RandomStreams streams;
@@ -294,6 +187,8 @@ bool Grower::execute(const Call& call, Node& node, Eager& eager, std::vector<Val
       is_fixed = is_fixed && is_constant(result, static_cast<int64_t>(d));
     }
     const HostTensor value = eager.read(result.name);
+    result.overlaps = touches_complex;
+    if (is_complex(result.dtype)) continue;
     if (value.sizes() != result.concrete || value.dtype() != result.dtype) return false;
     if (result.is_float() && value.numel() > 0) {
       const std::vector<double> elements = value.to_doubles();
@@ -319,9 +214,7 @@ bool Grower::writes_what_it_must_not(const Node& node, const Eager& eager) const
 }
 
 bool Grower::try_call(const Call& call) {
-  if (is_in_body() && (call.symbol || call.text.find("rand") != std::string::npos ||
-                       call.text.find("bernoulli") != std::string::npos || call.text.find("dropout") != std::string::npos))
-    return false;
+  if (is_in_body() && call.symbol) return false;
   Node node;
   node.call = call.text;
   node.bodies = call.bodies;
@@ -339,7 +232,7 @@ bool Grower::try_call(const Call& call) {
       if (has_symbols() || !program_.symbols.empty()) {
         const bool is_reshape = call.text.find("reshape") != std::string::npos || call.text.find("flatten") != std::string::npos;
         const std::string viewed = is_reshape ? values_in(call.text).at(0) : "";
-        if (is_reshape && !tried.shares_memory(results[0].name, viewed)) {
+        if (is_reshape && (has_symbolic_strides_ || !tried.shares_memory(results[0].name, viewed))) {
           unclear_.push_back(viewed);
           unclear_.push_back(results[0].name);
         }
@@ -364,7 +257,7 @@ void Grower::begin_body(const std::vector<Value>& like, const std::vector<HostTe
   outer_.push_back({std::move(program_.nodes), std::move(values_), std::move(eager_), like.size()});
   program_.nodes.clear();
   values_.clear();
-  eager_.emplace(program_, outer_.back().eager->run());
+  eager_.emplace(program_, outer_.back().eager->run(), EagerOptions{}, SharedByRuns{.operators = &operators_});
   for (size_t i = 0; i < like.size(); ++i) {
     Value parameter = like[i];
     parameter.name = fmt::format("v{}", next_name_++);
@@ -417,7 +310,9 @@ void Grower::choose_outputs() {
   std::vector<std::string> unused;
   std::vector<std::string> others;
   for (const Node& node : program_.nodes) {
-    for (const std::string& name : node.results) (used.contains(name) ? others : unused).push_back(name);
+    for (const std::string& name : node.results) {
+      if (!eager_->is_complex(name)) (used.contains(name) ? others : unused).push_back(name);
+    }
   }
   for (const std::string& name : unused) {
     if (random.chance(0.9)) program_.outputs.push_back(name);
@@ -427,8 +322,7 @@ void Grower::choose_outputs() {
   }
   if (random.chance(0.06)) program_.outputs.push_back(program_.inputs[0].name);  // an input, unchanged or written
   if (!program_.outputs.empty() && random.chance(0.04)) program_.outputs.push_back(random.pick(program_.outputs));
-  if (program_.outputs.empty())
-    program_.outputs.push_back(program_.nodes.empty() ? program_.inputs[0].name : program_.nodes.back().results[0]);
+  if (program_.outputs.empty()) program_.outputs.push_back(values_.empty() ? program_.inputs[0].name : values_.front().name);
 }
 
 void Grower::drop_unused_inputs() {
@@ -450,21 +344,16 @@ void Grower::drop_unused_inputs() {
 }
 
 void Grower::grow_nodes(int64_t wanted) {
-  double total = 0;
-  for (const OperatorRow& row : operator_table()) total += row.weight;
   const size_t depth = outer_.size();
   for (int64_t attempt = 0; attempt < 40 + 10 * wanted && static_cast<int64_t>(program_.nodes.size()) < wanted; ++attempt) {
-    double point = random.unit() * total;
-    for (const OperatorRow& row : operator_table()) {
-      if ((point -= row.weight) > 0) continue;
-      try {
-        if (random.chance(0.03)) fresh(some_dtype(), some_shape());
-        const bool again = !program_.nodes.empty() && random.chance(0.12);
-        if (const MaybeCall call = again ? twin() : row.make(*this)) try_call(*call);
-      } catch (const Error&) {
-        while (outer_.size() > depth) end_body({});  // an operand would be too large
-      }
-      break;
+    const bool on_theme = !theme_.rows.empty() && random.chance(0.6);
+    const OperatorRow& row = random.pick_weighted(on_theme ? theme_.rows : operator_table());
+    try {
+      if (random.chance(0.03)) fresh(some_dtype(), some_shape());
+      const bool again = !program_.nodes.empty() && random.chance(theme_.twins);
+      if (const MaybeCall call = again ? twin() : row.make(*this)) try_call(*call);
+    } catch (const Error&) {
+      while (outer_.size() > depth) end_body({});  // an operand would be too large
     }
   }
 }
@@ -477,7 +366,7 @@ Program Grower::grow() {
       // Too large in another run.
     }
   }
-  grow_nodes(random.chance(0.1) ? random.between(25, 40) : random.between(3, 20));
+  grow_nodes(random.chance(0.04) ? random.between(20, 40) : theme_.rows.empty() ? random.between(3, 14) : random.between(2, 9));
   choose_outputs();
   drop_unused_inputs();
   return program_;

@@ -18,6 +18,7 @@ struct Value {
   std::vector<std::string> sizes;  // as text
   std::vector<int64_t> concrete;   // in the first run
   bool overlaps = false;           // elements share memory: must not be written
+  bool is_buffer = false;          // of the model: what a call writes to it the next one finds
   int64_t rank() const { return static_cast<int64_t>(concrete.size()); }
   int64_t numel() const { return toroid::numel(concrete); }
   bool is_float() const { return is_floating(dtype); }
@@ -36,6 +37,34 @@ struct Call {
 };
 using MaybeCall = std::optional<Call>;
 
+class Grower;
+// An operator, how often it is tried, and how its arguments are chosen (nothing when no value fits).
+struct OperatorRow {
+  double weight;
+  std::function<MaybeCall(Grower&)> make;
+};
+
+enum class Shapes : uint8_t {
+  Any,
+  Fixed,     // no symbols
+  Symbolic,
+  LongRows,  // reductions over them are split into blocks: 65,536 elements and more, or a symbol that is said to be so large
+  ManyRows,  // enough work for several threads
+};
+
+// What a program is about: operators that come often in it, and the sizes, dtypes and elements with which they go wrong.
+struct Theme {
+  double weight;
+  const char* name;
+  Shapes shapes = Shapes::Any;
+  std::vector<DType> dtypes = {};         // empty: any
+  std::vector<std::string> elements = {}; // kinds for a half of the inputs; empty: any
+  double state = 0.2;                     // how likely it is that some inputs are weights and buffers
+  double twins = 0.1;                     // how many operators nearly repeat another
+  std::vector<OperatorRow> rows = {};     // of a half of the operators; empty: all are of the whole table
+};
+const std::vector<Theme>& themes();
+
 class Grower {
  public:
   explicit Grower(uint64_t seed);
@@ -43,12 +72,16 @@ class Grower {
   Program grow();
 
   Random random;
+  const Theme& theme() const { return theme_; }
   std::vector<std::string> faults;  // operators that were tried and ended in an error that is toroid's fault
 
   // ---- used by the table of operators
   using Predicate = std::function<bool(const Value&)>;
-  const Value* pick(const Predicate& wanted);  // null: there is none; late values are likelier
+  const Value* pick(const Predicate& wanted);  // null: there is none; late values are likelier. None that is complex
+  const Value* pick_complex();
   Value fresh(DType dtype, std::vector<std::string> sizes, std::string kind = {});
+  // Likewise, part of the model: its strides are seldom those of a contiguous tensor. Its sizes must be numbers.
+  Value weight(DType dtype, std::vector<std::string> sizes);
   // A value of x's dtype (or `dtype`) that broadcasts with x.
   Value beside(const Value& x, std::optional<DType> dtype = {}, std::string kind = {});
   std::string number_for(const Value& x);  // a scalar argument
@@ -78,8 +111,11 @@ class Grower {
   std::string value_of_type(DType dtype, const std::vector<std::string>& sizes);
   Body end_body(std::vector<std::string> outputs);
   HostTensor elements(const Value& x) const { return eager_->read(x.name); }
+  bool share_memory(const Value& x, const Value& y) const { return eager_->shares_memory(x.name, y.name); }
 
  private:
+  const Value* pick_any(const Predicate& wanted);
+
   struct Outer {
     std::vector<Node> nodes;
     std::vector<Value> values;
@@ -91,7 +127,8 @@ class Grower {
   std::vector<std::string> some_shape();
   DType some_dtype();
   std::string kind_for(DType dtype);
-  std::vector<std::string> some_strides(const std::vector<int64_t>& sizes, bool& overlaps);
+  Value add_input(Input input, bool strided);
+  std::vector<std::string> some_strides(const Input& input, const std::vector<int64_t>& sizes, bool& overlaps);
   MaybeCall twin();
   bool try_call(const Call& call);
   bool execute(const Call& call, Node& node, Eager& eager, std::vector<Value>& results);
@@ -99,6 +136,8 @@ class Grower {
   void choose_outputs();
   void drop_unused_inputs();
 
+  const Theme& theme_;
+  OperatorCache operators_;
   Program program_;
   std::optional<Eager> eager_;
   std::vector<Value> values_;
@@ -108,19 +147,17 @@ class Grower {
   std::vector<std::string> frozen_;           // nothing may write to these: weights, parameters of bodies
   std::vector<std::string> unclear_;          // results of reshapes of which strides that nobody wrote down decide if they copy
   int64_t most_elements_ = 4096;
+  bool has_symbolic_strides_ = false;
   bool has_state_ = false;                    // some inputs are weights and buffers
   int next_name_ = 0;
 };
 
-// The table: an operator, how often it is tried, and how its arguments are chosen (nothing when no value fits).
-struct OperatorRow {
-  double weight;
-  std::function<MaybeCall(Grower&)> make;
-};
+// The whole table.
 const std::vector<OperatorRow>& operator_table();
 // Parts of it:
 std::vector<OperatorRow> moving_operators();
 std::vector<OperatorRow> network_operators();
+std::vector<OperatorRow> complex_operators();
 std::vector<OperatorRow> control_flow_operators();  // and those whose sizes depend on data
 
 }  // namespace toroid::fuzz

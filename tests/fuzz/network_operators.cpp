@@ -48,6 +48,7 @@ std::string filled(Grower& g, const Value& x, const std::string& word) {
   if (word == "dim") return std::to_string(g.dim_of(x));
   if (word == "dims") return g.some_dims(x);
   if (word == "sizes") return fmt::format("[{}]", fmt::join(x.sizes, ", "));
+  if (word == "plane") return fmt::format("[{}, {}]", x.sizes.at(2), x.sizes.at(3));
   if (word == "last") return x.sizes.back();
   if (word == "flag") return g.flag();
   if (word == "number") return g.number_for(x);
@@ -95,11 +96,11 @@ constexpr Pattern kGradients[] = {
     {2, Takes::Float, 1, 1, "aten::{_softmax_backward_data|_log_softmax_backward_data}({same}, {x}, {dim}, {dtype})"},
     {0.5, Takes::Float, 0, 1, "aten::mse_loss_backward({same}, {x}, {same}, 0)"},
     {0.5, Takes::Float, 0, 1, "aten::native_dropout_backward({x}, {mask}, 2.0)"},
-    {0.5, Takes::Float, 1, 1, "aten::slice_backward({x}, [{n}, 7], 0, {0|1|2}, {3|7|9223372036854775807}, {1|2})"},
-    {0.5, Takes::Float, 1, 1, "aten::select_backward({x}, [3, {last}], 0, {0|1|2})"},
+    {0.5, Takes::Float, -2, 1, "aten::slice_backward({x}, [{n}, {last}], 0, {0|1|2}, {3|7|9223372036854775807}, {1|2})"},
+    {0.5, Takes::Float, -1, 1, "aten::select_backward({x}, [3, {last}], 0, {0|1|2})"},
     {0.5, Takes::Float, -4, 1, "aten::avg_pool2d_backward({same}, {x}, [1, 1], [1, 1], [0, 0], false, true, none)"},
     {0.7, Takes::Float, -4, 1, "aten::_adaptive_avg_pool2d_backward({same}, {x})"},
-    {0.5, Takes::Float, -4, 1, "aten::upsample_nearest2d_backward({x}, {sizes}, {sizes})"},
+    {0.5, Takes::Float, -4, 1, "aten::upsample_nearest2d_backward({x}, {plane}, {sizes})"},
     {0.5, Takes::Float, -3, 1, "aten::{reflection|replication}_pad1d_backward({same}, {x}, [0, 0])"},
 };
 

@@ -357,7 +357,7 @@ std::vector<OperatorRow> computing_operators() {
 const std::vector<OperatorRow>& operator_table() {
   static const std::vector<OperatorRow> table = [] {
     std::vector<OperatorRow> rows = computing_operators();
-    for (const auto& part : {moving_operators(), network_operators(), control_flow_operators()})
+    for (const auto& part : {moving_operators(), network_operators(), control_flow_operators(), complex_operators()})
       rows.insert(rows.end(), part.begin(), part.end());
     return rows;
   }();

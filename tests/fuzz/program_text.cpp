@@ -95,8 +95,12 @@ Input parse_input(std::string_view text, InputKind kind = InputKind::Argument) {
 
 Node parse_node(std::string_view line) {
   const size_t equals = line.find(" = ");
-  if (equals == std::string_view::npos) malformed(line);
   Node node;
+  if (equals == std::string_view::npos) {
+    if (!is_in_place(line)) malformed(line);
+    node.call = line;
+    return node;
+  }
   for (const std::string& result : split(line.substr(0, equals), ',')) {
     const size_t colon = result.find(':');
     if (colon == std::string::npos) malformed(line);
@@ -146,7 +150,7 @@ std::string nodes_text(const std::vector<Node>& nodes, std::vector<std::string>&
     }
     std::vector<std::string> results;
     for (size_t i = 0; i < node.results.size(); ++i) results.push_back(node.results[i] + ": " + node.types[i]);
-    text += fmt::format("  {} = {}\n", fmt::join(results, ", "),
+    text += fmt::format("  {}{}{}\n", fmt::join(results, ", "), results.empty() ? "" : " = ",
                         with_subgraphs(node.call, [&](size_t local) { return numbers[local]; }));
     if (!node.bound.empty()) text += fmt::format("  sym {} = {}\n", node.bound, node.results[0]);
   }
@@ -296,6 +300,11 @@ std::vector<std::string> sizes_of(const std::string& type) {
   return split(std::string_view(type).substr(open + 1, close - open - 1), ',');
 }
 
+bool is_in_place(std::string_view call) {
+  const std::string_view op = call.substr(0, call.find('('));
+  return op.substr(0, op.find('.')).ends_with("_");
+}
+
 std::string plain_type(const std::string& type) { return type.substr(0, type.find(']') + 1); }
 
 std::vector<std::string> arguments_of(std::string_view call) { return split(between(call, "(", ")"), ','); }
@@ -349,6 +358,11 @@ double float_element(std::string_view kind, Random& random, DType dtype) {
   if (kind == "chance") return random.unit();
   if (kind == "unit") return random.unit() * 4 - 2;
   if (kind == "positive") return random.unit() * 3.75 + 0.25;
+  if (kind == "negative") return random.unit() * -3.75 - 0.25;
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  if (kind == "ties") return random.chance(0.04) ? std::nan("") : random.pick({-1.0, 0.0, 0.5, 1.0});
+  if (kind == "signs")
+    return random.chance(0.06) ? random.pick({std::nan(""), kInf, -kInf}) : random.pick({-0.0, 0.0, -0.0, 0.0, -1.0, 1.0, 0.5});
   // special
   if (!random.chance(0.15)) return grid;
   const bool is_f16 = dtype == DType::F16;
@@ -356,7 +370,6 @@ double float_element(std::string_view kind, Random& random, DType dtype) {
                          : is_f16            ? 65504
                                              : static_cast<double>(std::numeric_limits<float>::max());
   const double denormal = dtype == DType::F64 ? 0x1p-1060 : is_f16 ? 0x1p-20 : 0x1p-135;
-  constexpr double kInf = std::numeric_limits<double>::infinity();
   return random.pick({std::nan(""), kInf, -kInf, -0.0, 0.0, largest, -largest, denormal, -denormal});
 }
 
@@ -366,6 +379,8 @@ int64_t int_element(std::string_view kind, int64_t bound, Random& random, DType 
   if (kind == "index") return random.below(bound);
   if (kind == "wrap") return random.between(-bound, bound - 1);
   if (kind == "shift") return random.between(0, 6);
+  if (kind == "ties") return random.below(3) - (is_unsigned ? 0 : 1);
+  if (kind == "negative" && !is_unsigned) return random.between(-9, -1);
   const int64_t small = is_unsigned ? random.between(0, 16) : random.between(-8, 8);
   if (kind == "nonzero") return small == 0 ? 3 : small;
   if (kind != "extreme" || !random.chance(0.3)) return small;

@@ -26,7 +26,8 @@
 //   small     integers in [-8, 8]          extreme   integers with the dtype's ends nonzero   small integers but 0
 //   index N   integers in [0, N)           wrap N    integers in [-N, N)            shift     integers in [0, 6]
 //   permute   0 … n - 1 in random order along the last dim      sorted    grid, ascending along the last dim
-//   chance    uniform in [0, 1]
+//   chance    uniform in [0, 1]      negative  below 0           ties      a few numbers again and again, NaN among floats
+//   signs     zeros of both signs among a few others
 #pragma once
 
 #include <cstdint>
@@ -56,8 +57,8 @@ struct Input {
 };
 struct Body;
 struct Node {
-  std::vector<std::string> results;
-  std::vector<std::string> types;  // "f32[s0, 3]", one a result
+  std::vector<std::string> results;  // none of an operator that writes to a list of tensors: aten::_foreach_add_
+  std::vector<std::string> types;    // "f32[s0, 3]", one a result
   std::string call;                // "aten::add.Tensor(v0, v1)"; @0 is the first of the bodies
   std::vector<Body> bodies = {};   // of control flow
   std::string bound = {};          // the symbol that is what the first result holds: "u0"
@@ -88,6 +89,8 @@ std::string type_text(DType dtype, const std::vector<std::string>& sizes);
 // "f32" and {"s0", "3"} of "f32[s0, 3] strides [1, s0]".
 DType dtype_of(const std::string& type);
 std::vector<std::string> sizes_of(const std::string& type);
+// Does the operator write to its first argument: "aten::add_.Tensor(…)"?
+bool is_in_place(std::string_view call);
 // The type without strides.
 std::string plain_type(const std::string& type);
 // The arguments of a call, as text: "v0", "[1, 2]", "dtype=dtype.f32".

@@ -30,6 +30,17 @@ class Random {
   T pick(std::initializer_list<T> list) {
     return *(list.begin() + below(static_cast<int64_t>(list.size())));
   }
+  // By the members' `weight`.
+  template <class T>
+  const T& pick_weighted(const std::vector<T>& list) {
+    double point = 0;
+    for (const T& each : list) point += each.weight;
+    point *= unit();
+    for (const T& each : list) {
+      if ((point -= each.weight) <= 0) return each;
+    }
+    return list.back();
+  }
 
  private:
   uint64_t state_;

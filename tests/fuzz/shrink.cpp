@@ -10,12 +10,6 @@
 namespace toroid::fuzz {
 namespace {
 
-// "aten::add_.Tensor(…)"
-bool is_in_place(std::string_view call) {
-  const std::string_view op = call.substr(0, call.find('('));
-  return op.substr(0, op.find('.')).ends_with("_");
-}
-
 bool has_symbols(const Program& program) {
   return std::any_of(program.symbols.begin(), program.symbols.end(), [](const Symbol& s) { return !s.from_data; });
 }
@@ -196,12 +190,13 @@ class Shrinker {
     std::set<std::string> operands;
     for (const std::string& name : values_in(node.call)) operands.insert(name);
     for (const std::string& name : operands) {
-      if (type_of(name) != plain_type(node.types[0])) continue;
+      if (node.results.empty() || type_of(name) != plain_type(node.types[0])) continue;
       if (replace(i, {{node.results[0], name}})) return true;
     }
     Program candidate = best_;
     candidate.nodes.erase(candidate.nodes.begin() + static_cast<ptrdiff_t>(i));
     for (size_t r = 0; r < node.results.size(); ++r) {
+      if (is_complex(dtype_of(node.types[r]))) return false;  // inputs are real
       const Program typed = parse_program(fmt::format("# values {0}: grid {1}\ngraph({0}: {2}) {{\n}}\n",
                                                       node.results[r], 7 * i + r, plain_type(node.types[r])));
       Input input = typed.inputs[0];
