@@ -4,6 +4,7 @@
 
 #include "support/error.h"
 #include "support/file.h"
+#include "support/framing.h"
 #include "support/hash.h"
 
 namespace toroid {
@@ -12,8 +13,7 @@ namespace {
 constexpr std::string_view kMagic = "TOROIDX1";
 constexpr uint64_t kEnd = UINT64_MAX;
 constexpr size_t kKeyDigits = 64;
-
-void append_number(std::string& bytes, uint64_t number) { bytes.append(reinterpret_cast<const char*>(&number), sizeof number); }
+constexpr std::string_view kCutShort = "the file ends within an entry";
 
 }  // namespace
 
@@ -85,16 +85,16 @@ void ExportReader::refuse(std::string_view why) const {
 }
 
 std::string_view ExportReader::take(uint64_t size) {
-  if (size > rest_.size()) refuse("the file ends within an entry");
+  if (size > rest_.size()) refuse(kCutShort);
   const std::string_view taken = rest_.substr(0, size);
   rest_.remove_prefix(size);
   return taken;
 }
 
 uint64_t ExportReader::number() {
-  uint64_t value = 0;
-  std::memcpy(&value, take(sizeof value).data(), sizeof value);
-  return value;
+  const std::optional<uint64_t> value = take_number(rest_);
+  if (!value) refuse(kCutShort);
+  return *value;
 }
 
 }  // namespace toroid

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/error.h"
+#include "support/framing.h"
 
 namespace toroid {
 namespace {
@@ -14,12 +15,13 @@ constexpr std::string_view kMagic = "TOROIDG1";
 constexpr const char* kPlaces[] = {"inline", "program", "file"};
 constexpr size_t kMostConstants = 1 << 20;
 
-[[noreturn]] void refuse(const char* why) { throw Error(ErrorKind::InvalidInput, fmt::format("a damaged entry of the cache: {}", why)); }
+[[noreturn]] void refuse(const char* why) {
+  throw Error(ErrorKind::InvalidInput, fmt::format("a damaged entry of the cache: {}", why));
+}
 
 std::span<const std::byte> range_of(std::span<const std::byte> all, int64_t offset, int64_t size) {
-  if (offset < 0 || size < 0 || static_cast<uint64_t>(offset) > all.size() || static_cast<uint64_t>(size) > all.size() - static_cast<uint64_t>(offset)) {
-    refuse("a constant lies outside of its place");
-  }
+  const auto count = static_cast<int64_t>(all.size());
+  if (offset < 0 || size < 0 || offset > count || size > count - offset) refuse("a constant lies outside of its place");
   return all.subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
 }
 
@@ -37,20 +39,17 @@ std::string to_bytes(const CompiledGraph& graph) {
   header["kernel_calls"] = graph.kernel_calls;
   header["library_calls"] = graph.library_calls;
   header["seconds"] = graph.seconds;
-  const std::string text = header.dump();
-  const uint64_t size = text.size();
   std::string bytes(kMagic);
-  bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
-  return bytes + text + graph.inlined;
+  append_sized(bytes, header.dump());
+  return bytes + graph.inlined;
 }
 
 CompiledGraph parse_compiled_graph(std::string_view bytes) {
-  constexpr size_t kStart = 8 + sizeof(uint64_t);
-  uint64_t size = 0;
-  if (bytes.size() < kStart || !bytes.starts_with(kMagic)) refuse("it does not start as one");
-  std::memcpy(&size, bytes.data() + kMagic.size(), sizeof size);
-  if (size > bytes.size() - kStart) refuse("it is cut short");
-  const nlohmann::json header = nlohmann::json::parse(bytes.substr(kStart, size), nullptr, false);
+  if (!bytes.starts_with(kMagic)) refuse("it does not start as one");
+  bytes.remove_prefix(kMagic.size());
+  const std::optional<std::string_view> text = take_sized(bytes);
+  if (!text) refuse("it is cut short");
+  const nlohmann::json header = nlohmann::json::parse(*text, nullptr, false);
   CompiledGraph graph;
   try {
     graph.library_key = header.at("library").get<std::string>();
@@ -58,7 +57,8 @@ CompiledGraph parse_compiled_graph(std::string_view bytes) {
     for (const auto& each : header.at("constants")) {
       const auto place = std::find(std::begin(kPlaces), std::end(kPlaces), each.at(0).get<std::string>());
       if (place == std::end(kPlaces)) refuse("a constant in no known place");
-      graph.constants.push_back({static_cast<ConstantSource::Place>(place - std::begin(kPlaces)), each.at(1).get<int64_t>(), each.at(2).get<int64_t>()});
+      graph.constants.push_back({static_cast<ConstantSource::Place>(place - std::begin(kPlaces)), each.at(1).get<int64_t>(),
+                                 each.at(2).get<int64_t>()});
     }
     graph.guards = header.at("guards").get<std::vector<std::string>>();
     graph.kernels = header.at("kernels").get<int>();
@@ -68,11 +68,12 @@ CompiledGraph parse_compiled_graph(std::string_view bytes) {
   } catch (const nlohmann::json::exception&) {
     refuse("its header lacks something");
   }
-  graph.inlined = bytes.substr(kStart + size);
+  graph.inlined = bytes;
   return graph;
 }
 
-void locate_constants(CompiledGraph& graph, std::span<const std::span<const std::byte>> constants, std::span<const ConstantData> imported) {
+void locate_constants(CompiledGraph& graph, std::span<const std::span<const std::byte>> constants,
+                      std::span<const ConstantData> imported) {
   std::map<std::pair<const std::byte*, size_t>, int64_t> positions;
   for (size_t i = 0; i < imported.size(); ++i) {
     positions.try_emplace({imported[i].bytes.data(), imported[i].bytes.size()}, static_cast<int64_t>(i));
@@ -120,8 +121,9 @@ FoundConstants find_constants(CompiledGraph graph, std::span<const ConstantData>
         found.bytes.push_back(range_of({owners->inlined.data() + owners->start, graph.inlined.size()}, each.position, each.bytes));
         break;
       case ConstantSource::Place::Program: {
-        if (each.position < 0 || static_cast<size_t>(each.position) >= imported.size()) refuse("it names a weight that there is not");
-        const ConstantData& data = imported[static_cast<size_t>(each.position)];
+        const auto position = static_cast<size_t>(each.position);
+        if (each.position < 0 || position >= imported.size()) refuse("it names a weight that there is not");
+        const ConstantData& data = imported[position];
         if (data.bytes.size() != static_cast<size_t>(each.bytes)) refuse("a weight has another size");
         found.bytes.push_back(data.bytes);
         owners->others.push_back(data.owner);

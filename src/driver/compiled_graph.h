@@ -1,7 +1,7 @@
 // What the cache keeps of a compiled program beside its library, so that a later process can run the program without compiling
 // anything, and, when the model file is the same, without even reading it as a model:
 //
-//   "TOROIDG1" | size of the header, little-endian uint64 | header, JSON | inlined constants
+//   "TOROIDG1" | header, JSON, as a sized text (support/framing.h) | inlined constants
 //
 //   header: {"library": "2c26b4…",                             the library's key in the store
 //            "constants": [["file", 4096, 512], ["program", 3, 512], ["inline", 0, 64]],   where each one's bytes are, and how many
@@ -49,7 +49,8 @@ CompiledGraph parse_compiled_graph(std::string_view bytes);
 
 // Says for each of a library's constants where a later process finds it: among the constants of the program as it was imported, or
 // nowhere; then it is inlined.
-void locate_constants(CompiledGraph& graph, std::span<const std::span<const std::byte>> constants, std::span<const ConstantData> imported);
+void locate_constants(CompiledGraph& graph, std::span<const std::span<const std::byte>> constants,
+                      std::span<const ConstantData> imported);
 // The same with places in the file that the imported constants are ranges of. False when one lies elsewhere, as it does when the
 // archive holds it compressed.
 bool locate_in_file(CompiledGraph& graph, std::span<const ConstantData> imported, std::span<const std::byte> file);

@@ -9,18 +9,31 @@
 #include "runtime/pool.h"
 #include "support/error.h"
 #include "support/file.h"
+#include "support/framing.h"
 
 namespace toroid {
 namespace {
 
-constexpr char kMagic[8] = {'T', 'O', 'R', 'O', 'I', 'D', 'W', '1'};
+constexpr std::string_view kMagic = "TOROIDW1";
 constexpr uint64_t kAlignment = 64;
 
 struct Footer {
-  char magic[8];
+  static constexpr size_t kBytes = kMagic.size() + 2 * sizeof(uint64_t);
   uint64_t constants_offset;
   uint64_t constants_size;
 };
+
+// Nothing where the file does not end with one that fits it.
+std::optional<Footer> footer_of(std::string_view file) {
+  if (file.size() <= Footer::kBytes) return std::nullopt;
+  const size_t end = file.size() - Footer::kBytes;
+  std::string_view text = file.substr(end);
+  if (!text.starts_with(kMagic)) return std::nullopt;
+  text.remove_prefix(kMagic.size());
+  const uint64_t offset = *take_number(text), size = *take_number(text);
+  if (offset > end || size != end - offset) return std::nullopt;
+  return Footer{offset, size};
+}
 
 uint64_t aligned(uint64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -68,7 +81,8 @@ struct Executable::State {
 
 namespace {
 
-// The inputs where the program can read them: with its strides, and aligned to their elements. `copies` keeps those that had to move.
+// The inputs where the program can read them: with its strides, and aligned to their elements. `copies` keeps those that had to
+// move.
 std::vector<const void*> laid_out(const Program& signature, const SymbolValues& symbols, std::span<const HostTensor> inputs,
                                   std::vector<std::vector<std::byte>>& copies) {
   std::vector<const void*> pointers;
@@ -91,8 +105,8 @@ std::vector<const void*> laid_out(const Program& signature, const SymbolValues& 
 
 }  // namespace
 
-Executable::Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
-                       std::string name, int threads)
+Executable::Executable(std::string_view library, std::vector<std::span<const std::byte>> constants,
+                       std::shared_ptr<const void> owner, std::string name, int threads)
     : state_(std::make_unique<State>(library, std::move(name), threads)) {
   TOROID_CHECK(constants.size() == state_->manifest.constants.size(), "{} constants for a program with {}", constants.size(),
                state_->manifest.constants.size());
@@ -107,20 +121,19 @@ Executable Executable::load(const std::filesystem::path& path, int threads) {
   ErrorContext context("loading {}", path.string());
   auto file = std::make_shared<MappedFile>(path);
   const std::string_view text = file->text();
-  Footer footer{};
-  const bool has_footer = text.size() > sizeof footer;
-  if (has_footer) std::memcpy(&footer, text.data() + text.size() - sizeof footer, sizeof footer);
-  if (!has_footer || std::memcmp(footer.magic, kMagic, sizeof kMagic) != 0 || footer.constants_offset > text.size() ||
-      footer.constants_size != text.size() - sizeof footer - footer.constants_offset) {
+  const std::optional<Footer> footer = footer_of(text);
+  if (!footer) {
     throw Error(ErrorKind::InvalidInput, fmt::format("{} is not a program compiled by toroid, or is incomplete", path.string()))
         .help("make it with 'toroid compile MODEL -o FILE.so'");
   }
-  auto state = std::make_unique<State>(text.substr(0, footer.constants_offset), path.filename().string(), threads);
-  uint64_t offset = footer.constants_offset;
+  auto state = std::make_unique<State>(text.substr(0, footer->constants_offset), path.filename().string(), threads);
+  const uint64_t end = footer->constants_offset + footer->constants_size;
+  uint64_t offset = footer->constants_offset;
   for (const ManifestConstant& constant : state->manifest.constants) {
     const auto size = static_cast<uint64_t>(constant.bytes);
-    if (constant.bytes < 0 || size > text.size() - sizeof footer - offset) {
-      throw Error(ErrorKind::InvalidInput, fmt::format("{} is incomplete: the weight '{}' is missing", path.string(), constant.name))
+    if (constant.bytes < 0 || offset > end || size > end - offset) {
+      throw Error(ErrorKind::InvalidInput,
+                  fmt::format("{} is incomplete: the weight '{}' is missing", path.string(), constant.name))
           .help("make it again with 'toroid compile'");
     }
     state->constants.push_back(text.data() + offset);
@@ -182,18 +195,19 @@ const Manifest& Executable::manifest() const { return state_->manifest; }
 int64_t Executable::arena_bytes() const { return state_->last ? state_->last->arena.bytes : 0; }
 int64_t Executable::arena_lower_bound() const { return state_->last ? state_->last->arena.lower_bound : 0; }
 
-void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants) {
+void write_package(const std::filesystem::path& path, std::string_view library,
+                   std::span<const std::span<const std::byte>> constants) {
   std::string bytes(library);
   bytes.resize(aligned(bytes.size()));
-  Footer footer{};
-  std::memcpy(footer.magic, kMagic, sizeof kMagic);
-  footer.constants_offset = bytes.size();
+  const uint64_t constants_offset = bytes.size();
   for (const auto& constant : constants) {
     bytes.append(reinterpret_cast<const char*>(constant.data()), constant.size());
     bytes.resize(aligned(bytes.size()));
   }
-  footer.constants_size = bytes.size() - footer.constants_offset;
-  bytes.append(reinterpret_cast<const char*>(&footer), sizeof footer);
+  const uint64_t constants_size = bytes.size() - constants_offset;
+  bytes += kMagic;
+  append_number(bytes, constants_offset);
+  append_number(bytes, constants_size);
   write_file_atomically(path, std::string_view(bytes), 0777);
 }
 

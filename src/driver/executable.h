@@ -45,7 +45,8 @@ class Executable {
 // The library with the constants appended, in one file:
 //
 //   library | padding to 64 bytes | constants, each at a multiple of 64 | footer
-//   footer: "TOROIDW1", then the offset of the constants and their size, both little-endian uint64
-void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants);
+//   footer: "TOROIDW1", then the offset of the constants and their size, both numbers of support/framing.h
+void write_package(const std::filesystem::path& path, std::string_view library,
+                   std::span<const std::span<const std::byte>> constants);
 
 }  // namespace toroid

@@ -1,13 +1,13 @@
-// The entry under a graph key is a list: for each alternative a little-endian uint64 size, then the bytes of a CompiledGraph.
+// The entry under a graph key is a list of alternatives, each a sized text (support/framing.h) with the bytes of a CompiledGraph.
 #include "driver/graph_cache.h"
 
-#include <cstring>
 #include <map>
 #include <set>
 
 #include "cache/code_identity.h"
 #include "graph/text.h"
 #include "support/error.h"
+#include "support/framing.h"
 #include "support/hash.h"
 #include "support/log.h"
 
@@ -75,9 +75,7 @@ std::string joined(const std::string& first, const std::vector<std::vector<std::
     } catch (const Error&) {
       return;   // a damaged one need not be kept
     }
-    const uint64_t size = each.size();
-    bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
-    bytes += each;
+    append_sized(bytes, each);
   };
   append(first);
   for (const std::vector<std::string>& list : others) {
@@ -133,14 +131,7 @@ std::vector<std::string> GraphCache::alternatives(const CacheKey& key, Tier tier
   std::vector<std::string> all;
   const std::optional<std::string> bytes = cache_.get(key, tier);
   std::string_view rest = bytes ? std::string_view(*bytes) : std::string_view();
-  uint64_t size = 0;
-  while (rest.size() > sizeof size) {
-    std::memcpy(&size, rest.data(), sizeof size);
-    rest.remove_prefix(sizeof size);
-    if (size > rest.size()) break;
-    all.emplace_back(rest.substr(0, size));
-    rest.remove_prefix(size);
-  }
+  while (const std::optional<std::string_view> each = take_sized(rest)) all.emplace_back(*each);
   return all;
 }
 

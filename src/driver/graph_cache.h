@@ -1,10 +1,10 @@
 // The compiled-graph cache: finds a whole compiled program by what it was made from.
 //
-// Two keys lead to an entry. The *model key* hashes the model file's bytes: on a hit the file is mapped and the program runs; nothing
-// is parsed. The *graph key* hashes the imported program's structure: its text without provenance, hints and names of itself, small
-// constants by value and large ones by reference (dtype, sizes, which share memory), so a model trained anew, or exported again from
-// another place, hits. Both hold everything else that decides a byte of the result: toroid's own code, the compiler, flags,
-// instruction set, options.
+// Two keys lead to an entry. The *model key* hashes the model file's bytes: on a hit the file is mapped and the program runs;
+// nothing is parsed. The *graph key* hashes the imported program's structure: its text without provenance, hints and names of
+// itself, small constants by value and large ones by reference (dtype, sizes, which share memory), so a model trained anew, or
+// exported again from another place, hits. Both hold everything else that decides a byte of the result: toroid's own code, the
+// compiler, flags, instruction set, options.
 //
 // Under a graph key there may be several entries, since a compiler may assume more of the sizes than the program says. Each entry
 // carries those guards; a lookup takes the first whose guards all hold for the hints of the caller's sizes. The guards are part of
@@ -45,7 +45,8 @@ class GraphCache {
   };
   // By model key.
   std::optional<Found> find(const CacheKey& model);
-  // By graph key. `program`: whose symbols' hints the entries' guards are evaluated with; a guard over a size without a hint does not hold.
+  // By graph key. `program`: whose symbols' hints the entries' guards are evaluated with; a guard over a size without a hint does
+  // not hold.
   std::optional<Found> find(const CacheKey& graph, const Program& program);
 
   // What the lifetime counters are told: a hit saved so much time; a bypass has its reason in its name.
@@ -55,7 +56,8 @@ class GraphCache {
 
   void put_library(const CacheKey& key, std::string_view library) { cache_.put(key, library); }
   void put(const CacheKey& model, const CompiledGraph& graph) { cache_.put(model, to_bytes(graph)); }
-  // Beside the entries with other guards that are there already, here and in the remote tier. Call it while the key's lease is held.
+  // Beside the entries with other guards that are there already, here and in the remote tier. Call it while the key's lease is
+  // held.
   void put_alternative(const CacheKey& key, const CompiledGraph& graph);
 
  private:
