@@ -8,6 +8,7 @@
 #include "graph/text.h"
 #include "interp/bind_symbols.h"
 #include "support/error.h"
+#include "symbolic/symbol_map.h"
 
 namespace toroid {
 namespace {
@@ -20,28 +21,18 @@ constexpr std::string_view kOutputKinds[] = {"user", "buffer_mutation", "input_m
 Program signature_of(const Program& program) {
   Program signature;
   signature.name = program.name;
-  for (sym::Expr symbol : program.symbols->symbols()) {
-    const sym::Node& node = *symbol.node();
-    if (node.symbol_kind != sym::SymbolKind::Size && node.symbol_kind != sym::SymbolKind::DataDependent) continue;
-    signature.symbols->symbol(node.name, node.symbol_kind, node.range, node.hint);
-  }
-  auto moved = [&](sym::Expr e) {
-    if (e.is_const()) return e;
-    return sym::substitute(e, [&](sym::Expr symbol) -> std::optional<sym::Expr> {
-      return signature.symbols->find_symbol(symbol.node()->name);
-    });
-  };
+  const sym::SymbolMap map(*program.symbols, *signature.symbols);
   for (size_t i = 0; i < program.graph.inputs.size(); ++i) {
     TensorType type = program.graph.type(program.graph.inputs[i]);
-    for (sym::Expr& e : type.sizes) e = moved(e);
-    for (sym::Expr& e : type.strides) e = moved(e);
-    type.storage_offset = moved(type.storage_offset);
+    type.sizes = map.moved(std::move(type.sizes));
+    type.strides = map.moved(std::move(type.strides));
+    type.storage_offset = map.moved(type.storage_offset);
     const std::string& name = program.graph.value(program.graph.inputs[i]).name;
     const NodeId node = signature.graph.add_node(Input{static_cast<uint32_t>(i)}, {}, {type}, {}, {name});
     signature.graph.inputs.push_back(signature.graph.node(node).outputs[0]);
     signature.inputs.push_back(program.inputs[i]);
   }
-  for (sym::Expr guard : program.guards) signature.guards.push_back(moved(guard));
+  for (sym::Expr guard : program.guards) signature.guards.push_back(map.moved(guard));
   return signature;
 }
 
@@ -95,7 +86,9 @@ ManifestVariant parse_variant(const nlohmann::json& json) {
     variant.outputs.push_back(std::move(out));
   }
   for (const auto& name : json.value("symbols", nlohmann::json::array())) variant.symbols.push_back(name.get<std::string>());
-  for (const auto& text : json.value("bytes", nlohmann::json::array())) variant.bytes.push_back(parsed(text.get<std::string>(), variant.signature));
+  for (const auto& text : json.value("bytes", nlohmann::json::array())) {
+    variant.bytes.push_back(parsed(text.get<std::string>(), variant.signature));
+  }
   const auto defines = json.value("defines", nlohmann::json::array());
   for (const auto& text : json.value("bindings", nlohmann::json::array())) {
     const auto defined = defines.at(variant.bindings.size()).get<std::string>();

@@ -1,24 +1,41 @@
 #include "passes/specialise.h"
 
-#include <algorithm>
-
-#include "support/error.h"
 #include "graph/builder.h"
+#include "support/error.h"
+#include "symbolic/symbol_map.h"
 
 namespace toroid {
 namespace {
 
+sym::Expr size_called(const std::string& name, const Program& program) {
+  const std::optional<sym::Expr> symbol = program.symbols->find_symbol(name);
+  if (symbol && symbol->node()->symbol_kind == sym::SymbolKind::Size) return *symbol;
+  std::string names;
+  for (sym::Expr each : program.symbols->symbols()) {
+    if (each.node()->symbol_kind == sym::SymbolKind::Size) names += (names.empty() ? "" : ", ") + each.node()->name;
+  }
+  throw Error(ErrorKind::InvalidOption, fmt::format("the program has no size called '{}'", name))
+      .help(names.empty() ? "all of its sizes are fixed" : "its sizes: " + names);
+}
+
+sym::Substitution fixed_sizes(const Program& program, const SizeValues& values) {
+  sym::Substitution fixed;
+  for (const auto& [name, value] : values) {
+    const sym::Expr symbol = size_called(name, program);
+    const sym::Range range = symbol.range();
+    if (value < range.min || value > range.max) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("{} = {} is outside of the sizes that the program takes, {} to {}", name, value,
+                                                        range.min, range.max == sym::kPosInf ? "any" : std::to_string(range.max)));
+    }
+    fixed.emplace_back(symbol, sym::Expr(value));
+  }
+  return fixed;
+}
+
 class Specialisation {
  public:
-  Specialisation(const Program& source, const SizeValues& values) : source_(source) {
-    for (const auto& [name, value] : values) add(name, value);
-    for (sym::Expr symbol : source.symbols->symbols()) {
-      const sym::Node& node = *symbol.node();
-      const bool is_size = node.symbol_kind == sym::SymbolKind::Size || node.symbol_kind == sym::SymbolKind::DataDependent;
-      if (!is_size || find(symbol)) continue;
-      map_.emplace_back(symbol, target_.symbols->symbol(node.name, node.symbol_kind, node.range, node.hint));
-    }
-  }
+  Specialisation(const Program& source, const SizeValues& values)
+      : source_(source), map_(*source.symbols, *target_.symbols, fixed_sizes(source, values)) {}
 
   Program run() {
     target_.name = source_.name;
@@ -26,7 +43,7 @@ class Specialisation {
     target_.inputs = source_.inputs;
     target_.outputs = source_.outputs;
     for (sym::Expr guard : source_.guards) {
-      const sym::Expr moved = expr(guard);
+      const sym::Expr moved = map_.moved(guard);
       if (moved.is_const(0)) {
         throw Error(ErrorKind::InvalidOption, fmt::format("the sizes of this variant violate {}, which the program relies on",
                                                           sym::to_string(guard)));
@@ -39,51 +56,17 @@ class Specialisation {
   }
 
  private:
-  void add(const std::string& name, int64_t value) {
-    const std::optional<sym::Expr> symbol = source_.symbols->find_symbol(name);
-    if (!symbol || symbol->node()->symbol_kind != sym::SymbolKind::Size) {
-      std::string names;
-      for (sym::Expr each : source_.symbols->symbols()) {
-        if (each.node()->symbol_kind == sym::SymbolKind::Size) names += (names.empty() ? "" : ", ") + each.node()->name;
-      }
-      throw Error(ErrorKind::InvalidOption, fmt::format("the program has no size called '{}'", name))
-          .help(names.empty() ? "all of its sizes are fixed" : "its sizes: " + names);
-    }
-    const sym::Range range = symbol->range();
-    if (value < range.min || value > range.max) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("{} = {} is outside of the sizes that the program takes, {} to {}", name, value,
-                                                        range.min, range.max == sym::kPosInf ? "any" : std::to_string(range.max)));
-    }
-    map_.emplace_back(*symbol, sym::Expr(value));
-  }
-
-  std::optional<sym::Expr> find(sym::Expr symbol) const {
-    for (const auto& [from, to] : map_) {
-      if (from == symbol) return to;
-    }
-    return std::nullopt;
-  }
-
-  sym::Expr expr(sym::Expr e) const {
-    if (e.is_const()) return e;
-    return sym::substitute(e, [&](sym::Expr symbol) { return find(symbol); });
-  }
-  std::vector<sym::Expr> exprs(std::vector<sym::Expr> list) const {
-    for (sym::Expr& e : list) e = expr(e);
-    return list;
-  }
-
   TensorType type(TensorType type) const {
-    type.sizes = exprs(std::move(type.sizes));
-    type.strides = exprs(std::move(type.strides));
-    type.storage_offset = expr(type.storage_offset);
+    type.sizes = map_.moved(std::move(type.sizes));
+    type.strides = map_.moved(std::move(type.strides));
+    type.storage_offset = map_.moved(type.storage_offset);
     return type;
   }
 
   std::vector<Argument> arguments(std::vector<Argument> list) const {
     for (Argument& argument : list) {
-      if (auto* one = std::get_if<sym::Expr>(&argument)) *one = expr(*one);
-      if (auto* many = std::get_if<ExprList>(&argument)) *many = exprs(std::move(*many));
+      if (auto* one = std::get_if<sym::Expr>(&argument)) *one = map_.moved(*one);
+      if (auto* many = std::get_if<ExprList>(&argument)) *many = map_.moved(std::move(*many));
     }
     return list;
   }
@@ -111,13 +94,13 @@ class Specialisation {
     }
     result.inputs = source.inputs;
     result.outputs = source.outputs;
-    for (const SymbolBinding& binding : source.bindings) result.bindings.push_back({expr(binding.expr), binding.value});
+    for (const SymbolBinding& binding : source.bindings) result.bindings.push_back({map_.moved(binding.expr), binding.value});
     return result;
   }
 
   const Program& source_;
   Program target_;
-  std::vector<std::pair<sym::Expr, sym::Expr>> map_;
+  const sym::SymbolMap map_;
 };
 
 }  // namespace
