@@ -11,6 +11,7 @@
 #include "driver/compile.h"
 #include "flags.h"
 #include "interp/bind_symbols.h"
+#include "json_text.h"
 #include "support/clock.h"
 #include "support/error.h"
 #include "support/file.h"
@@ -58,8 +59,8 @@ Timing time_calls(F call, double seconds) {
   return {times[times.size() / 2], times.front(), times.back(), static_cast<int>(times.size())};
 }
 
-// Reads a byte of each page: a file's pages come when they are first read, and a masked load that takes nothing from a page that is not
-// there is slow every time.
+// Reads a byte of each page: a file's pages come when they are first read, and a masked load that takes nothing from a page that
+// is not there is slow every time.
 void touch(const std::vector<HostTensor>& inputs) {
   constexpr size_t kPage = 4096;
   [[maybe_unused]] volatile std::byte read{};
@@ -77,12 +78,12 @@ int cmd_bench(int argc, const char* const* argv) {
   uint64_t seed = 0;
   bool no_cache = false;
   Flags flags("bench", "Times a model: median latency of a call, and compile time.");
-  flags.add_option("MODEL", model_path, "a .pt2 file, or a program that 'toroid compile' made")->required();
+  flags.add_option("MODEL", model_path, "a .pt2 file, or a program that 'toroid compile' made").required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs (default: random)");
-  flags.add_option("--device", device, "where to run")->check(CLI::IsMember({"cpu"}))->capture_default_str();
-  flags.add_option("--threads", threads, "threads to use (default: all)")->check(CLI::Range(1, 1024));
-  flags.add_option("--seconds", seconds, "how long to call, at least ten times")->check(CLI::PositiveNumber)->capture_default_str();
-  flags.add_option("--seed", seed, "of random operators")->capture_default_str();
+  flags.add_option("--device", device, "where to run").one_of({"cpu"}).shows_default();
+  flags.add_option("--threads", threads, "threads to use (default: all)").between(1, 1024);
+  flags.add_option("--seconds", seconds, "how long to call, at least ten times").positive().shows_default();
+  flags.add_option("--seed", seed, "of random operators").shows_default();
   flags.add_flag("--no-cache", no_cache, "compile everything anew");
   flags.add_option("--json", json_path, "write the figures as JSON");
   if (const auto status = flags.read(argc, argv)) return *status;
@@ -128,7 +129,7 @@ int cmd_bench(int argc, const char* const* argv) {
     if (model) {
       for (const PhaseTime& phase : model->phases) json["phases_s"][phase.name] = phase.seconds;
     }
-    write_file_atomically(json_path, json.dump(1) + "\n");
+    write_file_atomically(json_path, json_text(json) + "\n");
   }
   return 0;
 }

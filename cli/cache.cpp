@@ -11,6 +11,7 @@
 #include "driver/graph_cache.h"
 #include "explain_cache.h"
 #include "flags.h"
+#include "json_text.h"
 #include "support/byte_size.h"
 #include "support/file.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void print(const Json& json) { fmt::print("{}\n", json.dump(1, ' ', false, Json::error_handler_t::replace)); }
+void print(const Json& json) { fmt::print("{}\n", json_text(json)); }
 
 // "redis://host:6379, read only", "" when there is none, or why it cannot be used.
 std::string remote_text() {
@@ -50,7 +51,9 @@ Json base_json() {
 // A store that can be used, or why not.
 Store open_store() {
   Store store;
-  if (!store.is_open()) throw Error(ErrorKind::Environment, "the cache cannot be opened").help("'toroid doctor' says what is wrong with it");
+  if (!store.is_open()) {
+    throw Error(ErrorKind::Environment, "the cache cannot be opened").help("'toroid doctor' says what is wrong with it");
+  }
   return store;
 }
 
@@ -61,18 +64,27 @@ int stats(bool as_json) {
   const std::string remote = remote_text();
   const Json base = base_json();
   if (as_json) {
-    Json json = {{"file", store.file().string()}, {"base", base}, {"remote", remote}, {"entries", stats.entries}, {"bytes", stats.bytes}, {"limit_bytes", stats.limit_bytes},
-                 {"hits", stats.lifetime.hits}, {"misses", stats.lifetime.misses}, {"corrupt", stats.lifetime.corrupt},
-                 {"evicted", stats.lifetime.evicted}, {"write_errors", stats.lifetime.write_errors}};
+    Json json = {{"file", store.file().string()},
+                 {"base", base},
+                 {"remote", remote},
+                 {"entries", stats.entries},
+                 {"bytes", stats.bytes},
+                 {"limit_bytes", stats.limit_bytes},
+                 {"hits", stats.lifetime.hits},
+                 {"misses", stats.lifetime.misses},
+                 {"corrupt", stats.lifetime.corrupt},
+                 {"evicted", stats.lifetime.evicted},
+                 {"write_errors", stats.lifetime.write_errors}};
     for (const auto& [kind, each] : stats.kinds) json["kinds"][kind] = {{"entries", each.entries}, {"bytes", each.bytes}};
     for (const auto& [name, value] : counters) json["counters"][name] = value;
     print(json);
     return 0;
   }
-  fmt::print("{}\n  {} entries, {} of {}\n", store.file().string(), stats.entries, byte_size_text(stats.bytes), byte_size_text(stats.limit_bytes));
+  fmt::print("{}\n  {} entries, {} of {}\n", store.file().string(), stats.entries, byte_size_text(stats.bytes),
+             byte_size_text(stats.limit_bytes));
   for (const auto& [kind, each] : stats.kinds) fmt::print("    {:<10} {:6}  {:>8}\n", kind, each.entries, byte_size_text(each.bytes));
-  fmt::print("  {} hits, {} misses, {} damaged, {} evicted, {} not written\n", stats.lifetime.hits, stats.lifetime.misses, stats.lifetime.corrupt,
-             stats.lifetime.evicted, stats.lifetime.write_errors);
+  fmt::print("  {} hits, {} misses, {} damaged, {} evicted, {} not written\n", stats.lifetime.hits, stats.lifetime.misses,
+             stats.lifetime.corrupt, stats.lifetime.evicted, stats.lifetime.write_errors);
   if (base.contains("problem")) {
     fmt::print("  read-only base: not used: {}\n", base["problem"].get<std::string>());
   } else if (!base.is_null()) {
@@ -119,32 +131,32 @@ int report(bool as_json, const char* name, uint64_t count, const std::string& se
 
 int cmd_cache(int argc, const char* const* argv) {
   Flags flags("cache", "Looks at and tends the cache of compiled programs.");
-  flags.require_subcommand(1);
   bool as_json = false;
-  auto command = [&](const char* name, const char* what) {
-    CLI::App* app = flags.add_subcommand(name, what);
-    app->add_flag("--json", as_json, "print JSON");
-    return app;
+  auto command = [&](const char* name, const char* what) -> Flags& {
+    Flags& command = flags.add_command(name, what);
+    command.add_flag("--json", as_json, "print JSON");
+    return command;
   };
   std::string model, path, size, kind;
-  CLI::App* const stats_command = command("stats", "what is in it, and what it saved");
-  CLI::App* const explain_command = command("explain", "why a model would be a hit or a miss: the nearest entry, and the parts that differ");
-  explain_command->add_option("MODEL", model, "a .pt2 file")->required();
-  CLI::App* const verify_command = command("verify", "check every entry; damaged ones are removed");
-  CLI::App* const gc_command = command("gc", "remove the least recently used entries beyond a size");
-  gc_command->add_option("--to", size, "as in 500M (default: the cache's limit)");
-  CLI::App* const clear_command = command("clear", "remove every entry");
-  CLI::App* const export_command = command("export", "write the entries to a file, for images and other machines");
-  export_command->add_option("FILE", path, "the file to write")->required();
-  export_command->add_option("--kind", kind, "of one kind alone, as in tuning ('toroid cache stats' lists the kinds)");
-  CLI::App* const import_command = command("import", "add the entries of such a file; import only files that you would run");
-  import_command->add_option("FILE", path, "the file to read")->required();
+  Flags& stats_command = command("stats", "what is in it, and what it saved");
+  Flags& explain_command =
+      command("explain", "why a model would be a hit or a miss: the nearest entry, and the parts that differ");
+  explain_command.add_option("MODEL", model, "a .pt2 file").required();
+  Flags& verify_command = command("verify", "check every entry; damaged ones are removed");
+  Flags& gc_command = command("gc", "remove the least recently used entries beyond a size");
+  gc_command.add_option("--to", size, "as in 500M (default: the cache's limit)");
+  Flags& clear_command = command("clear", "remove every entry");
+  Flags& export_command = command("export", "write the entries to a file, for images and other machines");
+  export_command.add_option("FILE", path, "the file to write").required();
+  export_command.add_option("--kind", kind, "of one kind alone, as in tuning ('toroid cache stats' lists the kinds)");
+  Flags& import_command = command("import", "add the entries of such a file; import only files that you would run");
+  import_command.add_option("FILE", path, "the file to read").required();
   if (const auto status = flags.read(argc, argv)) return *status;
 
-  if (stats_command->parsed()) return stats(as_json);
-  if (explain_command->parsed()) return explain(model, as_json);
+  if (stats_command.is_given()) return stats(as_json);
+  if (explain_command.is_given()) return explain(model, as_json);
   Store store = open_store();
-  if (verify_command->parsed()) {
+  if (verify_command.is_given()) {
     const uint64_t entries = store.stats().entries, damaged = store.verify();
     const std::optional<std::filesystem::path> base = base_from_environment();
     const uint64_t damaged_in_base = base ? ReadOnlyBase(*base).verify() : 0;
@@ -152,25 +164,28 @@ int cmd_cache(int argc, const char* const* argv) {
       print({{"damaged", damaged}, {"damaged in the base", damaged_in_base}});
     } else {
       fmt::print("{} entries checked, {} damaged and removed\n", entries, damaged);
-      if (damaged_in_base != 0) fmt::print("{} entries of the read-only base {} are damaged: write it anew\n", damaged_in_base, base->string());
+      if (damaged_in_base != 0) {
+        fmt::print("{} entries of the read-only base {} are damaged: write it anew\n", damaged_in_base, base->string());
+      }
     }
     return 0;
   }
-  if (gc_command->parsed()) {
+  if (gc_command.is_given()) {
     const uint64_t removed = store.shrink_to(size.empty() ? store.stats().limit_bytes : parse_byte_size(size));
-    return report(as_json, "removed", removed, fmt::format("{} entries removed, {} left", removed, byte_size_text(store.stats().bytes)));
+    return report(as_json, "removed", removed,
+                  fmt::format("{} entries removed, {} left", removed, byte_size_text(store.stats().bytes)));
   }
-  if (clear_command->parsed()) {
+  if (clear_command.is_given()) {
     const uint64_t entries = store.stats().entries;
     store.clear();
     return report(as_json, "removed", entries, fmt::format("{} entries removed", entries));
   }
-  if (export_command->parsed()) {
+  if (export_command.is_given()) {
     check_writable(path);
     const uint64_t entries = export_entries(store, path, kind);
     return report(as_json, "exported", entries, fmt::format("{} entries written to {}", entries, path));
   }
-  if (import_command->parsed()) {
+  if (import_command.is_given()) {
     const uint64_t entries = import_entries(store, path);
     return report(as_json, "imported", entries, fmt::format("{} entries added", entries));
   }

@@ -41,15 +41,16 @@ int cmd_compile(int argc, const char* const* argv) {
   std::string save_source, dump_ir;
   std::vector<std::string> variants;
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
-  flags.add_option("MODEL", model_path, "a .pt2 file")->required();
-  flags.add_option("-o,--output", output, "the library to write")->required();
-  flags.add_option("--device", device, "what to compile for")->check(CLI::IsMember({"cpu"}))->capture_default_str();
-  flags.add_option("--mode", mode, "how much to tune")->check(CLI::IsMember({"default", "max"}))->capture_default_str();
+  flags.add_option("MODEL", model_path, "a .pt2 file").required();
+  flags.add_option("-o,--output", output, "the library to write").required();
+  flags.add_option("--device", device, "what to compile for").one_of({"cpu"}).shows_default();
+  flags.add_option("--mode", mode, "how much to tune").one_of({"default", "max"}).shows_default();
   flags.add_flag("--no-cache", no_cache, "build everything anew and keep nothing");
-  flags.add_flag("--explain-cache", options.explain_cache, "say what the cache was asked, and after a miss how the nearest entry differs");
-  flags.add_option("--threads", options.compile_threads, "compilers at a time (default: one a core)")
-      ->check(CLI::Range(1, 1024));
-  flags.add_option("--variant", variants, "a further form of the program for calls with these sizes, as in s0=1,s1=128; may be repeated");
+  flags.add_flag("--explain-cache", options.explain_cache,
+                 "say what the cache was asked, and after a miss how the nearest entry differs");
+  flags.add_option("--threads", options.compile_threads, "compilers at a time (default: one a core)").between(1, 1024);
+  flags.add_option("--variant", variants,
+                   "a further form of the program for calls with these sizes, as in s0=1,s1=128; may be repeated");
   flags.add_option("--save-source", save_source, "a folder for the generated C++");
   flags.add_option("--dump-ir", dump_ir, "a folder for the program after each phase, as text");
   if (const auto status = flags.read(argc, argv)) return *status;

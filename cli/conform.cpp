@@ -12,6 +12,7 @@
 #include "conform_case.h"
 #include "flags.h"
 #include "isolate.h"
+#include "json_text.h"
 #include "support/file.h"
 #include "support/progress.h"
 #include "support/thread_pool.h"
@@ -36,20 +37,16 @@ nlohmann::ordered_json to_json(const CaseResult& result) {
   if (!result.passed) json.update({{"reason", result.reason}, {"cause", result.cause}});
   return json;
 }
+CaseResult from_json_text(const std::string& text) {
+  const auto json = nlohmann::ordered_json::parse(text);
+  return {json["passed"], json.value("reason", ""), json.value("cause", ""), json["seconds"]};
+}
+
 // Cases come sorted by name, so the samples of one operator are neighbours and most operators keep one.
 std::vector<ConformCase> sample(std::vector<ConformCase> cases, size_t every) {
   std::vector<ConformCase> kept;
   for (size_t i = 0; i < cases.size(); i += every) kept.push_back(std::move(cases[i]));
   return kept;
-}
-
-// Messages may quote bytes of a broken file, which need not be UTF-8.
-std::string json_text(const nlohmann::ordered_json& json, int indent) {
-  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-CaseResult from_json_text(const std::string& text) {
-  const auto json = nlohmann::ordered_json::parse(text);
-  return {json["passed"], json.value("reason", ""), json.value("cause", ""), json["seconds"]};
 }
 
 std::vector<CaseResult> run_cases(const std::vector<ConformCase>& cases, const Options& options) {
@@ -103,7 +100,7 @@ void write_json(const std::string& path, const std::vector<ConformCase>& cases, 
   }
   const nlohmann::ordered_json json = {
       {"passed", passed}, {"failed", cases.size() - passed}, {"cases", std::move(list)}};
-  write_file_atomically(path, json_text(json, 1) + "\n");
+  write_file_atomically(path, json_text(json) + "\n");
 }
 
 }  // namespace
@@ -113,15 +110,15 @@ int cmd_conform(int argc, const char* const* argv) {
   Flags flags("conform",
               "Compares models with recorded results: for every NAME.pt2 of a folder, NAME.in.safetensors "
               "and NAME.out.safetensors, and further calls NAME.in2.safetensors, ….");
-  flags.add_option("DIR", options.folder, "the folder")->required();
+  flags.add_option("DIR", options.folder, "the folder").required();
   flags.add_option("--json", options.json_path, "write the results as JSON");
-  flags.add_option("--backend", options.backend, std::string("what computes: ") + kBackends)->capture_default_str();
-  flags.add_option("--device", options.device, "where to run")->check(CLI::IsMember({"cpu"}))->capture_default_str();
+  flags.add_option("--backend", options.backend, std::string("what computes: ") + kBackends).shows_default();
+  flags.add_option("--device", options.device, "where to run").one_of({"cpu"}).shows_default();
   flags.add_option("--filter", options.filter, "only names that match this pattern (*, ?, [...])");
-  flags.add_option("--every", options.every, "a fixed sample: the first of every so many cases, by name")->check(CLI::Range(1, 1000000));
-  flags.add_option("--jobs", options.jobs, "cases at a time")->check(CLI::Range(1, 1024));
+  flags.add_option("--every", options.every, "a fixed sample: the first of every so many cases, by name").between(1, 1000000);
+  flags.add_option("--jobs", options.jobs, "cases at a time").between(1, 1024);
   flags.add_flag("--isolate", options.isolate, "run each case in a process of its own");
-  flags.add_option("--timeout", options.timeout_s, "seconds for a case, with --isolate")->check(CLI::PositiveNumber);
+  flags.add_option("--timeout", options.timeout_s, "seconds for a case, with --isolate").positive();
   if (const auto status = flags.read(argc, argv)) return *status;
 
   if (!options.json_path.empty()) check_writable(options.json_path);

@@ -83,7 +83,8 @@ CaseResult compare_call(Callable& callable, const ConformCase& test, const std::
 
 CaseResult run_calls(const ConformCase& test, std::string_view backend) {
   if (test.calls.empty()) return failure("has no recorded inputs", "no recorded inputs");
-  const std::unique_ptr<Callable> callable = load_model(test.model, {.backend = std::string(backend), .threads = 1, .keep_program = true});
+  const std::unique_ptr<Callable> callable =
+      load_model(test.model, {.backend = std::string(backend), .threads = 1, .keep_program = true});
   for (const std::string& call : test.calls) {
     CaseResult result = compare_call(*callable, test, call);
     if (!result.passed) return result;

@@ -12,6 +12,7 @@
 #include "cache/store.h"
 #include "command.h"
 #include "flags.h"
+#include "json_text.h"
 #include "runtime/pool.h"
 #include "support/error.h"
 #include "support/file.h"
@@ -30,7 +31,9 @@ struct Finding {
 };
 using State = Finding::State;
 
-Finding problem(std::string what, const Error& error) { return {std::move(what), State::Problem, error.message(), error.help_text()}; }
+Finding problem(std::string what, const Error& error) {
+  return {std::move(what), State::Problem, error.message(), error.help_text()};
+}
 
 // Every compiler that toroid would take, the chosen one first: it must build a kernel that runs.
 void check_compilers(std::vector<Finding>& findings) {
@@ -53,13 +56,15 @@ void check_compilers(std::vector<Finding>& findings) {
       const Toolchain tools({.compiler = path.string()});
       const LoadedLibrary library(tools.compile_shared("extern \"C\" int answer() { return 42; }", {.name = "doctor"}), "doctor");
       const bool works = library.function<int()>("answer")() == 42;
-      findings.push_back({what, works ? State::Good : State::Problem, fmt::format("{}, {}{}", path.string(), tools.compiler().version, works ? "" : ", miscompiles"),
+      findings.push_back({what, works ? State::Good : State::Problem,
+                          fmt::format("{}, {}{}", path.string(), tools.compiler().version, works ? "" : ", miscompiles"),
                           works ? "" : "set TOROID_CXX to another compiler"});
       if (!is_chosen) continue;
       const Isa reported = reported_isa();
       const bool is_whole = tools.isa() == reported;
       findings.push_back({"instructions", is_whole ? State::Good : State::Note,
-                          is_whole ? tools.isa().name() : fmt::format("{} of {}, which the processor reports", tools.isa().name(), reported.name()),
+                          is_whole ? tools.isa().name()
+                                   : fmt::format("{} of {}, which the processor reports", tools.isa().name(), reported.name()),
                           is_whole ? "" : "a newer compiler may know them; TOROID_ISA, where it is set, decides"});
     } catch (const Error& error) {
       Finding finding = problem(what, error);
@@ -74,7 +79,8 @@ void check_cache(std::vector<Finding>& findings) {
     std::string warning;
     Store store({.warn = [&](const std::string& text) { warning = text; }});
     if (!store.is_open()) {
-      findings.push_back({"cache", State::Problem, warning, "make its folder writable, or set TOROID_CACHE_DIR to a folder of your own"});
+      findings.push_back(
+          {"cache", State::Problem, warning, "make its folder writable, or set TOROID_CACHE_DIR to a folder of your own"});
       return;
     }
     const StoreStats stats = store.stats();
@@ -86,10 +92,12 @@ void check_cache(std::vector<Finding>& findings) {
       return;
     }
     if (const uint64_t damaged = store.verify(); damaged != 0) {
-      findings.push_back({"cache", State::Note, fmt::format("{}: {} damaged entries, now removed", store.file().string(), damaged), "check the disk if this comes again"});
+      findings.push_back({"cache", State::Note, fmt::format("{}: {} damaged entries, now removed", store.file().string(), damaged),
+                          "check the disk if this comes again"});
       return;
     }
-    findings.push_back({"cache", State::Good, fmt::format("{}, {} entries, {} of {} bytes", store.file().string(), stats.entries, stats.bytes, stats.limit_bytes)});
+    findings.push_back({"cache", State::Good, fmt::format("{}, {} entries, {} of {} bytes", store.file().string(), stats.entries,
+                                                          stats.bytes, stats.limit_bytes)});
   } catch (const Error& error) {
     findings.push_back(problem("cache", error));
   }
@@ -117,7 +125,8 @@ void check_remote_cache(std::vector<Finding>& findings) {
     if (!options) return;
     Remote remote(*options);
     remote.check();
-    findings.push_back({"remote cache", State::Good, fmt::format("{}, {}", remote.address(), remote.is_read_only() ? "read only" : "read and written")});
+    const char* const use = remote.is_read_only() ? "read only" : "read and written";
+    findings.push_back({"remote cache", State::Good, fmt::format("{}, {}", remote.address(), use)});
   } catch (const Error& error) {
     findings.push_back(problem("remote cache", error));
   }
@@ -132,7 +141,8 @@ void check_memory_and_folders(std::vector<Finding>& findings) {
     findings.push_back(problem("temporary files", error));
   }
   if (const char* folder = std::getenv("TOROID_KEEP_FILES"); folder != nullptr && *folder != '\0') {
-    findings.push_back({"kept files", State::Note, fmt::format("sources and libraries are kept in {}", folder), "unset TOROID_KEEP_FILES to load libraries from memory"});
+    findings.push_back({"kept files", State::Note, fmt::format("sources and libraries are kept in {}", folder),
+                        "unset TOROID_KEEP_FILES to load libraries from memory"});
   }
 }
 
@@ -144,9 +154,11 @@ void check_libraries(std::vector<Finding>& findings) {
     if (handle != nullptr) {
       findings.push_back({name, State::Good, file});
       ::dlclose(handle);
+    } else if (is_needed) {
+      findings.push_back(
+          {name, State::Problem, fmt::format("{} cannot be opened", file), "install the C library whole (libc6)"});
     } else {
-      findings.push_back({name, is_needed ? State::Problem : State::Note, is_needed ? fmt::format("{} cannot be opened", file) : "no GPU: programs run on the CPU",
-                          is_needed ? "install the C library whole (libc6)" : ""});
+      findings.push_back({name, State::Note, "no GPU: programs run on the CPU"});
     }
   }
   findings.push_back({"threads", State::Good, fmt::format("{}", RuntimePool(0).threads())});
@@ -178,7 +190,7 @@ int cmd_doctor(int argc, const char* const* argv) {
     fmt::print("{:<8} {:<17} {}\n", state, each.what, each.text);
     if (!each.mend.empty()) fmt::print("{:26} mend: {}\n", "", each.mend);
   }
-  if (as_json) fmt::print("{}\n", json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  if (as_json) fmt::print("{}\n", json_text(json));
   return is_well ? 0 : 1;
 }
 

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <CLI/Error.hpp>
 
 #include "command.h"
 #include "support/error.h"

@@ -38,7 +38,8 @@ std::string print_loops(Program& program) { return to_string(lower(program)); }
 std::string print_schedule(Program& program) { return to_string(codegen::schedule_graphs(lower(program))); }
 std::string print_code(Program& program) {
   std::string text;
-  for (const auto& kernel : codegen::generate(codegen::schedule_graphs(lower(program)), program, 1).kernels) text += kernel.text + "\n";
+  const auto generated = codegen::generate(codegen::schedule_graphs(lower(program)), program, 1);
+  for (const auto& kernel : generated.kernels) text += kernel.text + "\n";
   return text;
 }
 struct LastPass {
@@ -72,8 +73,8 @@ int cmd_opt(int argc, const char* const* argv) {
   std::string path;
   std::vector<std::string> passes;
   Flags flags("opt", "Runs chosen passes over a program, from its text form or a .pt2 file, and prints the result.");
-  flags.add_option("FILE", path, "a text form, a .pt2 file, or - for standard input")->required();
-  flags.add_option("--passes", passes, "in order: " + pass_list())->delimiter(',');
+  flags.add_option("FILE", path, "a text form, a .pt2 file, or - for standard input").required();
+  flags.add_option("--passes", passes, "in order: " + pass_list()).splits_at(',');
   if (const auto status = flags.read(argc, argv)) return *status;
 
   Program program = read_program(path);

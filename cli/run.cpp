@@ -12,14 +12,15 @@ int cmd_run(int argc, const char* const* argv) {
   std::string device = "cpu";
   LoadOptions options;
   Flags flags("run", "Runs a model on tensors from a file and writes its results.");
-  flags.add_option("MODEL", model, "a .pt2 file, or a program that 'toroid compile' made")->required();
-  flags.add_option("--inputs", inputs_path, "safetensors with the inputs, by name or as in0, in1, …")->required();
-  flags.add_option("--outputs", outputs_path, "safetensors to write, out0, out1, …")->required();
-  flags.add_option("--device", device, "where to run")->check(CLI::IsMember({"cpu"}))->capture_default_str();
-  flags.add_option("--threads", options.threads, "threads to use (default: all)")->check(CLI::Range(1, 1024));
-  flags.add_option("--backend", options.backend, std::string("what computes: ") + kBackends)->capture_default_str();
-  flags.add_flag("--explain-cache", options.explain_cache, "say what the cache was asked, and after a miss how the nearest entry differs");
-  flags.add_option("--seed", options.seed, "of random operators")->capture_default_str();
+  flags.add_option("MODEL", model, "a .pt2 file, or a program that 'toroid compile' made").required();
+  flags.add_option("--inputs", inputs_path, "safetensors with the inputs, by name or as in0, in1, …").required();
+  flags.add_option("--outputs", outputs_path, "safetensors to write, out0, out1, …").required();
+  flags.add_option("--device", device, "where to run").one_of({"cpu"}).shows_default();
+  flags.add_option("--threads", options.threads, "threads to use (default: all)").between(1, 1024);
+  flags.add_option("--backend", options.backend, std::string("what computes: ") + kBackends).shows_default();
+  flags.add_flag("--explain-cache", options.explain_cache,
+                 "say what the cache was asked, and after a miss how the nearest entry differs");
+  flags.add_option("--seed", options.seed, "of random operators").shows_default();
   if (const auto status = flags.read(argc, argv)) return *status;
 
   check_writable(outputs_path);

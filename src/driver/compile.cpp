@@ -43,7 +43,8 @@ std::string reason_to_bypass(const CompileModelOptions& options, bool use_cache)
 }
 
 // A program from the cache, in the place of all the work.
-void take(CompiledModel& model, GraphCache::Found found, std::span<const ConstantData> imported, std::shared_ptr<const MappedFile> file) {
+void take(CompiledModel& model, GraphCache::Found found, std::span<const ConstantData> imported,
+          std::shared_ptr<const MappedFile> file) {
   const std::span<const std::byte> bytes = file ? file->bytes() : std::span<const std::byte>();
   model.kernels = found.graph.kernels;
   model.kernel_calls = found.graph.kernel_calls;
@@ -135,8 +136,8 @@ class PhaseClock {
 };
 
 // The pipeline from the imported program to C++.
-GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
-                          Dumps& dumps, PhaseClock& clock) {
+GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads,
+                          std::string_view suffix, Dumps& dumps, PhaseClock& clock) {
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
   decompose(program);
   if (options.optimise) fold_constants(program);

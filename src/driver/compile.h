@@ -44,7 +44,7 @@ struct PhaseTime {
 };
 
 struct CompiledModel {
-  std::optional<Program> program;                          // the general form at core level, as it was compiled, if it was to be kept
+  std::optional<Program> program;                          // the general form at core level, as compiled, if it was to be kept
   std::string library;                                     // bytes of the shared library
   std::vector<std::span<const std::byte>> constants;       // in the manifest's order
   std::shared_ptr<const void> owner;                       // of the constants

@@ -113,7 +113,9 @@ inline std::vector<HostTensor> example_inputs(const Program& program, const Symb
   return inputs;
 }
 
-inline CompiledModel compiled(std::string_view text) { return TestSession::get().compile(parse_text(text), {.keep_program = true}); }
+inline CompiledModel compiled(std::string_view text) {
+  return TestSession::get().compile(parse_text(text), {.keep_program = true});
+}
 
 // Compiles the program and calls it with each choice of sizes, in order.
 inline void expect_as_evaluated(std::string_view text, const std::vector<SymbolSizes>& calls = {{}}, int threads = 2) {

@@ -73,14 +73,18 @@ TEST_F(GraphCacheTest, OtherWeightsInTheSameGraphAreAHit) {
 
 TEST_F(GraphCacheTest, SmallConstantsAndThoseThatPassesReadCountByValue) {
   auto small = [](int value) {
-    return fmt::format("constant 0 \"w\": f32[2] = [{}.0, 1.0]\ngraph(x: f32[2]) {{\n  w: f32[2] = constant(0)\n  y: f32[2] = aten::mul.Tensor(x, w)\n  return y\n}}", value);
+    return fmt::format("constant 0 \"w\": f32[2] = [{}.0, 1.0]\n"
+                       "graph(x: f32[2]) {{\n  w: f32[2] = constant(0)\n  y: f32[2] = aten::mul.Tensor(x, w)\n  return y\n}}",
+                       value);
   };
   EXPECT_EQ(cache_use(small(1)), "miss");
   EXPECT_NE(cache_use(small(2)), "hit: graph");
   auto positions = [](int value) {
     std::string list;
     for (int i = 0; i < 40; ++i) list += fmt::format("{}{}", i == 0 ? "" : ", ", (i + value) % 40);
-    return fmt::format("constant 0 \"i\": i64[40] = [{}]\ngraph(x: f32[40]) {{\n  i: i64[40] = constant(0)\n  y: f32[40] = aten::index_select(x, 0, i)\n  return y\n}}", list);
+    return fmt::format("constant 0 \"i\": i64[40] = [{}]\n"
+                       "graph(x: f32[40]) {{\n  i: i64[40] = constant(0)\n  y: f32[40] = aten::index_select(x, 0, i)\n  return y\n}}",
+                       list);
   };
   EXPECT_EQ(cache_use(positions(0)), "miss");
   EXPECT_NE(cache_use(positions(1)), "hit: graph");
@@ -215,16 +219,18 @@ TEST_F(GraphCacheTest, AlternativesOfAllMachinesComeTogether) {
   const CacheKey key = KeyBuilder("graph", 1).add("test", "machines").finish();
   const CacheKey library = KeyBuilder("library", 1).add("test", "machines").finish();
   auto tiers_of = [&](const char* name) {
+    constexpr std::chrono::seconds kLong{20}, kLonger{30};
     return CacheOptions{.store = {.folder = scratch_.files() / name},
                         .remote = RemoteOptions{.address = parse_remote_address(server.address()),
                                                 .secret = "for tests",
-                                                .health = std::make_shared<RemoteHealth>(std::chrono::seconds(30), std::chrono::seconds(20)),
-                                                .request_time = std::chrono::seconds(20)}};
+                                                .health = std::make_shared<RemoteHealth>(kLonger, kLong),
+                                                .request_time = kLong}};
   };
   auto put = [&](const char* machine, const char* guard, int number) {
     Cache tiers(tiers_of(machine));
     tiers.put(library, "library");
-    GraphCache(tiers).put_alternative(key, {.library_key = library.hex, .constants = {}, .inlined = {}, .guards = {guard}, .kernels = number});
+    GraphCache(tiers).put_alternative(
+        key, {.library_key = library.hex, .constants = {}, .inlined = {}, .guards = {guard}, .kernels = number});
   };
   auto found = [&](const char* machine, const char* hint) {
     Cache tiers(tiers_of(machine));
@@ -302,7 +308,8 @@ TEST_F(GraphCacheTest, CountsWhatItSaves) {
 TEST(CompiledGraphBytes, ComeBackAsTheyWere) {
   CompiledGraph graph;
   graph.library_key = std::string(64, 'a');
-  graph.constants = {{ConstantSource::Place::File, 4096, 12}, {ConstantSource::Place::Program, 3, 8}, {ConstantSource::Place::Inline, 0, 4}};
+  graph.constants = {
+      {ConstantSource::Place::File, 4096, 12}, {ConstantSource::Place::Program, 3, 8}, {ConstantSource::Place::Inline, 0, 4}};
   graph.inlined = std::string("\0\1\2\3", 4);
   graph.guards = {"s0 <= 4"};
   graph.kernels = 1;

@@ -22,7 +22,9 @@ void expect_calls_as_evaluated(std::string_view text, const std::vector<std::vec
     const std::vector<HostTensor> expected = evaluate(*model.program, inputs);
     const std::vector<HostTensor> outputs = executable.run(inputs);
     ASSERT_EQ(outputs.size(), expected.size());
-    for (size_t i = 0; i < outputs.size(); ++i) EXPECT_EQ(difference(outputs[i], expected[i], {.sums_or_products = true}), std::nullopt);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      EXPECT_EQ(difference(outputs[i], expected[i], {.sums_or_products = true}), std::nullopt);
+    }
   }
 }
 
@@ -75,7 +77,9 @@ graph(x: f32[2, 9], v: i64[6]) {
   const std::string text = "sym u0 in [0, 18] from data\nsym u1 in [0, 6] from data\n" + std::string(kText);
   const HostTensor x = example_input("v", DType::F32, {2, 9});
   const HostTensor none = floats({2, 9}, std::vector<double>(18, 0.0));
-  expect_calls_as_evaluated(text, {{x, ints({6}, {3, 1, 3, 3, 1, 9})}, {none, ints({6}, {5, 5, 5, 5, 5, 5})}, {x, ints({6}, {6, 5, 4, 3, 2, 1})}});
+  expect_calls_as_evaluated(text, {{x, ints({6}, {3, 1, 3, 3, 1, 9})},
+                                   {none, ints({6}, {5, 5, 5, 5, 5, 5})},
+                                   {x, ints({6}, {6, 5, 4, 3, 2, 1})}});
 }
 
 TEST(LateSizes, AValueForEachSelectedElement) {

@@ -167,7 +167,11 @@ TEST(Limits, TheFloatingPointModeStaysTheCallers) {
 }
 
 TEST(Limits, DenormalsAreNumbers) {
-  expect_as_evaluated("graph(x: f32[64]) {\n  y: f32[64] = aten::mul.Scalar(x, 1.0e-40)\n  z: f32[64] = aten::mul.Scalar(y, 1.0e30)\n  return y, z\n}");
+  expect_as_evaluated(R"(graph(x: f32[64]) {
+  y: f32[64] = aten::mul.Scalar(x, 1.0e-40)
+  z: f32[64] = aten::mul.Scalar(y, 1.0e30)
+  return y, z
+})");
 }
 
 }  // namespace

@@ -157,8 +157,8 @@ TEST(Random, WrongElementsEndTheCall) {
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "bernoulli expects all probabilities to be in [0, 1]");
   }
-  EXPECT_EQ(executable.run(std::vector<HostTensor>{HostTensor::from_doubles(DType::F32, {3}, std::vector<double>{0, 1, 1})})[0].to_doubles(),
-            (std::vector<double>{0, 1, 1}));
+  const std::vector<double> certain = {0, 1, 1};
+  EXPECT_EQ(executable.run(std::vector{HostTensor::from_doubles(DType::F32, {3}, certain)})[0].to_doubles(), certain);
 }
 
 // Every kind of loop, one within another, with formulas and with library kernels: each run draws anew, as the evaluator does.
@@ -215,7 +215,11 @@ graph(p: f32[6, 3]) {
 
 // Vectors of 2, 4 and 8 64-bit lanes multiply by instructions of their own.
 TEST(Random, InstructionSetsDrawTheSame) {
-  const char* text = "graph() {\n  a: f32[1001] = aten::rand([1001])\n  b: i64[333] = aten::randint(1000000, [333])\n  return a, b\n}\n";
+  const char* text = R"(graph() {
+  a: f32[1001] = aten::rand([1001])
+  b: i64[333] = aten::randint(1000000, [333])
+  return a, b
+})";
   Executable best = compiled(text).load();
   const std::vector<HostTensor> expected = best.run({});
   for (const char* isa : {"baseline", "avx2"}) {
@@ -229,7 +233,11 @@ TEST(Random, InstructionSetsDrawTheSame) {
 }
 
 TEST(Random, CallsDifferAndSeedsRepeat) {
-  Executable executable = compiled("graph() {\n  r: f32[64] = aten::rand([64])\n  q: f32[64] = aten::rand([64])\n  return r, q\n}\n").load();
+  Executable executable = compiled(R"(graph() {
+  r: f32[64] = aten::rand([64])
+  q: f32[64] = aten::rand([64])
+  return r, q
+})").load();
   const std::vector<HostTensor> first = executable.run({});
   const std::vector<HostTensor> second = executable.run({});
   EXPECT_NE(first[0].to_doubles(), first[1].to_doubles());

@@ -57,7 +57,8 @@ graph(x: f32[s0]) {
 })";
   Executable executable = with_variants(kText, {{{"s0", 1}}}).load(1);
   auto call = [&](int64_t n) {
-    const std::vector<HostTensor> outputs = executable.run(std::vector{HostTensor::from_doubles(DType::F32, {n}, std::vector<double>(n, 0.0))});
+    const HostTensor zeros = HostTensor::from_doubles(DType::F32, {n}, std::vector<double>(n, 0.0));
+    const std::vector<HostTensor> outputs = executable.run({&zeros, 1});
     return outputs.back().to_doubles()[0];
   };
   EXPECT_EQ(call(1), 11);
@@ -68,7 +69,8 @@ graph(x: f32[s0]) {
 TEST(Variants, AreChecked) {
   EXPECT_EQ(error_of(kSoftmax, {{"s7", 1}}), "the program has no size called 's7' | its sizes: s0, s1");
   EXPECT_EQ(error_of(kSoftmax, {{"s1", 65}}), "s1 = 65 is outside of the sizes that the program takes, 1 to 64 | ");
-  EXPECT_EQ(error_of("graph(x: f32[3]) {\n  return x\n}", {{"s0", 1}}), "the program has no size called 's0' | all of its sizes are fixed");
+  EXPECT_EQ(error_of("graph(x: f32[3]) {\n  return x\n}", {{"s0", 1}}),
+            "the program has no size called 's0' | all of its sizes are fixed");
 }
 
 }  // namespace
