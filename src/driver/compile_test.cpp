@@ -505,8 +505,8 @@ graph(x: f32[2, s0, 3*s1], g: f32[2, s1, s1], y: f64[2, 4, 48, 30], h: f64[2, 4,
     {"scatters_side_by_side",
      R"(
 sym s0 in [0, 4096]
-graph(x: f32[s0, 6], y: f32[s0, 6], ir: i64[6], iz: i64[s0], big: f32[40, 30], part: f32[20, 30], irows: i64[20], cube: f32[4, 20, 30],
-      cubes: f32[4, 7, 30], ilines: i64[7]) {
+graph(x: f32[s0, 6], y: f32[s0, 6], ir: i64[6], iz: i64[s0], big: f32[40, 30], part: f32[20, 30], irows: i64[20],
+      cube: f32[4, 20, 30], cubes: f32[4, 7, 30], ilines: i64[7]) {
   a: f32[s0, 6] = aten::index_add(x, 1, ir, y)
   b: f32[s0, 6] = aten::index_copy(x, 1, ir, y)
   c: f32[40, 30] = aten::index_add(big, 0, irows, part)
@@ -519,6 +519,22 @@ graph(x: f32[s0, 6], y: f32[s0, 6], ir: i64[6], iz: i64[s0], big: f32[40, 30], p
   return a, b, c, d, e, f
 })",
      {{{"s0", 0}}, {{"s0", 1}}, {{"s0", 17}}, {{"s0", 4000}}}},
+    // Ranges of rows, each of which looks for what falls into it: rows that are hit often, once and never, from sizes of none on.
+    {"scatters_by_rows",
+     R"(
+sym s0 in [0, 4096]
+graph(x: f32[60, 200], y: f32[s0, 200], r: i64[s0], half: bf16[60, 200], low: bf16[s0, 200], t: f32[3, 60, 100], u: f32[3, s0, 100]) {
+  p: i64[s0] = aten::remainder.Scalar(r, 60)
+  n: i64[s0] = aten::sub.Tensor(p, 60)
+  a: f32[60, 200] = aten::index_add(x, 0, p, y)
+  b: f32[60, 200] = aten::index_copy(x, 0, n, y)
+  c: bf16[60, 200] = aten::index_add(half, 0, p, low)
+  d: f32[3, 60, 100] = aten::index_reduce(t, 1, p, u, "amax")
+  e: f32[60, 200] = aten::embedding_dense_backward(y, p, 60, 7, False)
+  f: f32[60, 200] = aten::index_put(x, [n], y, True)
+  return a, b, c, d, e, f
+})",
+     {{{"s0", 0}}, {{"s0", 1}}, {{"s0", 37}}, {{"s0", 1000}}}},
     {"scalars", R"(
 graph(y: f32[], z: i64[]) {
   a = exp(y)

@@ -71,6 +71,11 @@ struct LibraryCall {
   std::span<const LibraryOutput> outputs;
   std::span<const double> attributes;
   ParallelFor parallel_for = {};  // empty: one piece
+
+  // Runs body as parallel_for does, or at once where there is none.
+  void in_pieces(int64_t n, const std::function<void(int64_t begin, int64_t end)>& body) const {
+    parallel_for ? parallel_for(n, body) : body(0, n);
+  }
 };
 
 // Throws Error{InvalidInput} for what the caller's numbers make impossible (a singular matrix without an `info`).

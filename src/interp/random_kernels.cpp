@@ -24,9 +24,7 @@ constexpr std::string_view kMessages[] = {
 class Draws {
  public:
   Draws(const int64_t* state, double stream, int64_t element)
-      : key_(philox_4x32_10(static_cast<uint64_t>(element) + (static_cast<uint64_t>(stream) << 40), static_cast<uint64_t>(state[1]),
-                            static_cast<uint64_t>(state[0]))
-                 .low()) {}
+      : key_(element_key(state, stream, element)) {}
 
   uint64_t bits() {
     if (next_ % 2 == 0) block_ = philox_4x32_10(next_ / 2, 0, key_);
@@ -57,7 +55,7 @@ void for_each_element(const LibraryCall& call, F f) {
       out[i] = f(i, draws);
     }
   };
-  call.parallel_for ? call.parallel_for(count, run) : run(0, count);
+  call.in_pieces(count, run);
 }
 
 const double* numbers_of(const LibraryInput& input) { return reinterpret_cast<const double*>(input.data); }
@@ -161,6 +159,11 @@ double gamma_of(double shape, Draws& draws) {
 
 }  // namespace
 
+uint64_t element_key(const int64_t* state, double stream, int64_t element) {
+  const uint64_t counter = static_cast<uint64_t>(element) + (static_cast<uint64_t>(stream) << 40);
+  return philox_4x32_10(counter, static_cast<uint64_t>(state[1]), static_cast<uint64_t>(state[0])).low();
+}
+
 void require(const LibraryCall& call) {
   if (call.inputs[0].data[0] == std::byte{0}) {
     throw Error(ErrorKind::InvalidInput, std::string(kMessages[static_cast<size_t>(call.attributes[0])]))
@@ -183,18 +186,6 @@ void binomial(const LibraryCall& call) {
 void gamma(const LibraryCall& call) {
   const double* shape = numbers_of(call.inputs[0]);
   for_each_element(call, [&](int64_t i, Draws& draws) { return gamma_of(shape[i], draws); });
-}
-
-// Fisher and Yates: each place takes one of those not yet taken.
-void permutation(const LibraryCall& call) {
-  Draws draws(reinterpret_cast<const int64_t*>(call.inputs.back().data), call.attributes[0], 0);
-  auto* out = reinterpret_cast<int64_t*>(call.outputs[0].data);
-  const int64_t n = call.outputs[0].sizes[0];
-  for (int64_t i = 0; i < n; ++i) out[i] = i;
-  for (int64_t i = 0; i + 1 < n; ++i) {
-    const auto rest = static_cast<unsigned __int128>(n - i);
-    std::swap(out[i], out[i + static_cast<int64_t>((draws.bits() * rest) >> 64)]);
-  }
 }
 
 }  // namespace toroid::random_kernels

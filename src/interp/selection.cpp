@@ -9,10 +9,6 @@
 namespace toroid::selection {
 namespace {
 
-void in_pieces(const LibraryCall& call, int64_t n, const std::function<void(int64_t, int64_t)>& body) {
-  call.parallel_for ? call.parallel_for(n, body) : body(0, n);
-}
-
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Elements, rows and what is stored of one row, typed.
@@ -35,7 +31,7 @@ struct Rows {
   // f(row number) for all rows, pieces of about as many elements in parallel.
   template <class F>
   void for_each(const LibraryCall& call, F f) const {
-    in_pieces(call, count * length, [&](int64_t begin, int64_t end) {
+    call.in_pieces(count * length, [&](int64_t begin, int64_t end) {
       for (int64_t r = ceil_div(begin, length); r < ceil_div(end, length); ++r) f(r);
     });
   }
@@ -223,7 +219,7 @@ void positions(const LibraryCall& call) {
   const int64_t room = call.outputs[0].sizes[0];
   std::vector<int64_t> starts(static_cast<size_t>(ceil_div(n, kBlock)) + 1);
   auto for_blocks = [&](auto f) {
-    in_pieces(call, n, [&](int64_t begin, int64_t end) {
+    call.in_pieces(n, [&](int64_t begin, int64_t end) {
       for (int64_t b = ceil_div(begin, kBlock); b < ceil_div(end, kBlock); ++b) f(b, b * kBlock, std::min(n, (b + 1) * kBlock));
     });
   };
