@@ -2,14 +2,16 @@
 //
 // An element becomes an unsigned key that orders as PyTorch does (interp/sort_keys.h), paired with its position. Short
 // lines are sorted by comparison, longer ones digit by digit from the lowest (LSD radix sort, bytes as digits), which is stable by
-// itself; a digit that all keys share costs nothing.
+// itself; a digit that all keys share costs nothing. Long lines are sorted by all threads together (sort_long.cpp), unless there are
+// enough of them to keep every thread busy with its own.
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <memory>
 #include <vector>
 
 #include "interp/sort_keys.h"
 #include "runtime/library.h"
+#include "runtime/sort_long.h"
 
 namespace toroid {
 namespace {
@@ -57,11 +59,31 @@ void sort_lines(const KernelCall& call, const Lines& lines, bool descending, Mak
   const T* const from = static_cast<const T*>(call.inputs[0].data);
   T* const values = static_cast<T*>(call.outputs[0].data);
   int64_t* const positions = static_cast<int64_t*>(call.outputs[1].data);
+  const bool is_long = lines.length >= kLongLine;
+  auto in_pieces = [&](auto body) {
+    call.pool.parallel_for(lines.length, kLongLine / 2,
+                           [](void* f, int64_t begin, int64_t end) { (*static_cast<decltype(body)*>(f))(begin, end); }, &body);
+  };
+  auto sort_long_line = [&](const T* line, T* sorted, int64_t* order) {
+    const auto keys = std::make_unique_for_overwrite<uint64_t[]>(static_cast<size_t>(lines.length));
+    const uint64_t flip = descending ? ~uint64_t{0} : 0;
+    in_pieces([&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) keys[static_cast<size_t>(i)] = make_key(line[i * lines.stride]) ^ flip;
+    });
+    order_of_keys(call.pool, {keys.get(), static_cast<size_t>(lines.length)}, order, lines.stride);
+    in_pieces([&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) sorted[i * lines.stride] = line[order[i * lines.stride] * lines.stride];
+    });
+  };
   auto sort_some = [&](int64_t begin, int64_t end) {
-    std::vector<Entry<Key>> entries(static_cast<size_t>(lines.length));
+    std::vector<Entry<Key>> entries(static_cast<size_t>(is_long ? 0 : lines.length));
     std::vector<Entry<Key>> scratch;
     for (int64_t line = begin; line < end; ++line) {
       const int64_t start = lines.start(line);
+      if (is_long) {
+        sort_long_line(from + start, values + start, positions + start);
+        continue;
+      }
       for (int64_t i = 0; i < lines.length; ++i) {
         const Key key = make_key(from[start + i * lines.stride]);
         entries[static_cast<size_t>(i)] = {descending ? static_cast<Key>(~key) : key, static_cast<Key>(i)};
@@ -74,6 +96,7 @@ void sort_lines(const KernelCall& call, const Lines& lines, bool descending, Mak
       }
     }
   };
+  if (is_long && lines.count < 2 * call.pool.threads()) return sort_some(0, lines.count);
   const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, lines.length));
   call.pool.parallel_for(lines.count, grain,
                          [](void* f, int64_t begin, int64_t end) { (*static_cast<decltype(sort_some)*>(f))(begin, end); }, &sort_some);
@@ -91,15 +114,10 @@ void run_sort(const KernelCall& call) {
     if (d != call.integers[0]) lines.count *= x.sizes[d];
   }
   if (lines.count == 0 || lines.length == 0) return;
-  const bool long_lines = lines.length > INT64_C(0xffffffff);
   auto sort_as = [&](auto bits, auto make_key) {
     using T = decltype(bits);
     using Key = decltype(make_key(bits));
-    if (sizeof(Key) == 8 || long_lines) {
-      sort_lines<uint64_t, T>(call, lines, descending, [&](T v) { return uint64_t{make_key(v)}; });
-    } else {
-      sort_lines<uint32_t, T>(call, lines, descending, [&](T v) { return static_cast<uint32_t>(make_key(v)); });
-    }
+    sort_lines<Key, T>(call, lines, descending, make_key);
   };
   with_sort_keys(static_cast<DType>(x.dtype), sort_as);
 }

@@ -14,8 +14,8 @@ ToroidOperand operand(const HostTensor& tensor, const std::vector<int64_t>& stri
           static_cast<int32_t>(tensor.dtype())};
 }
 
-void expect_sorted(const HostTensor& x, int64_t dim, bool descending) {
-  RuntimePool pool(2);
+void expect_sorted(const HostTensor& x, int64_t dim, bool descending, int threads = 2) {
+  RuntimePool pool(threads);
   HostTensor values(x.dtype(), x.sizes());
   HostTensor positions(DType::I64, x.sizes());
   const std::vector<int64_t> strides = strides_of(x.sizes());
@@ -51,6 +51,32 @@ TEST(Sort, EveryDtypeDimAndLength) {
                                                 }() : whole);
       for (int64_t dim = 0; dim < std::max<int64_t>(1, x.rank()); ++dim) {
         for (bool descending : {false, true}) expect_sorted(x, dim, descending);
+      }
+    }
+  }
+}
+
+// Lines that all threads sort together: keys that all differ in their highest bits, ranges that need one pass of digits or several, and
+// elements all equal.
+TEST(Sort, LongLines) {
+  uint64_t state = 1;
+  auto next = [&] { return static_cast<int64_t>(state = state * 6364136223846793005u + 1442695040888963407u); };
+  for (const int64_t range : {int64_t{1}, int64_t{2}, int64_t{1000}, int64_t{1} << 30, int64_t{1} << 50, int64_t{0}}) {
+    for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{20000}, {2, 17001}, {16500, 2}}) {
+      std::vector<int64_t> whole;
+      std::vector<double> numbers;
+      for (int64_t i = 0; i < numel(sizes); ++i) {
+        whole.push_back(range == 0 ? next() : static_cast<int64_t>(static_cast<uint64_t>(next()) >> 8) % range - range / 2);
+        numbers.push_back(i % 1009 == 0 ? std::numeric_limits<double>::quiet_NaN() : i % 3 == 0 ? -0.0 : static_cast<double>(whole.back()));
+      }
+      for (const int threads : {1, 3}) {
+        for (const bool descending : {false, true}) {
+          const int64_t dim = sizes.size() == 2 && sizes[0] > 2 ? 0 : static_cast<int64_t>(sizes.size()) - 1;
+          expect_sorted(HostTensor::from_ints(DType::I64, sizes, whole), dim, descending, threads);
+          if (sizes.size() == 1) expect_sorted(HostTensor::from_doubles(DType::F64, sizes, numbers), dim, descending, threads);
+          if (sizes.size() == 1) expect_sorted(HostTensor::from_doubles(DType::F32, sizes, numbers), dim, descending, threads);
+          if (range == 1000) expect_sorted(HostTensor::from_doubles(DType::BF16, sizes, numbers), dim, descending, threads);
+        }
       }
     }
   }
