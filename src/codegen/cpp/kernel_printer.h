@@ -1,0 +1,50 @@
+// What the printers of all kinds of kernels share: names, parameters, the signature and the comment above it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/cpp/kernel.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+#include "support/text_buffer.h"
+
+namespace toroid::codegen {
+
+// Each prints one kind of step: nest_kernel.cpp, scan_kernel.cpp, scatter_kernel.cpp.
+KernelSource print_nest(const loop::LoopProgram& program, const Graph& graph, std::string name, const schedule::Kernel& kernel);
+KernelSource print_scan(const loop::LoopProgram& program, const Graph& graph, std::string name, const schedule::ScanKernel& kernel);
+KernelSource print_scatter(const loop::LoopProgram& program, const Graph& graph, std::string name,
+                           const schedule::ScatterKernel& kernel);
+
+inline sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
+
+class KernelPrinter {
+ public:
+  KernelPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name);
+
+ protected:
+  // Every expression of a step, for the sizes that it needs.
+  struct Contents {
+    std::vector<loop::ExprId> values;
+    std::vector<sym::Expr> positions;
+  };
+  void take_sizes(const Contents& contents);
+  void take_sizes(sym::Expr e);
+  // The buffers of the signature: what is only read, then what is written.
+  void take_parameters(const std::vector<loop::BufferId>& reads, const std::vector<loop::BufferId>& writes);
+  // The comment above the function: its operators and its buffers' types.
+  void print_header(const std::vector<ProvenanceId>& provenance);
+  std::string signature(std::string_view linkage = "extern \"C\"") const;
+  // Declares the outer axes of the task called `task`.
+  void decode_task(const std::vector<sym::Expr>& axes, std::string_view task, std::vector<std::string>& lines) const;
+
+  const loop::LoopProgram& program_;
+  const loop::ExprTable& exprs_;
+  const Graph& graph_;
+  KernelSource source_;
+  TextBuffer text_;
+};
+
+}  // namespace toroid::codegen

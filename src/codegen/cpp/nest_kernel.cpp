@@ -1,0 +1,511 @@
+// Kernels with stages: one loop nest over tasks, each stage a loop inside with its accumulators and stashes, a vector along one axis.
+#include <algorithm>
+#include <set>
+
+#include "codegen/cpp/body.h"
+#include "codegen/cpp/kernel_printer.h"
+#include "codegen/cpp/names.h"
+#include "codegen/cpp/scalar_text.h"
+#include "support/error.h"
+#include "support/match.h"
+
+namespace toroid::codegen {
+namespace {
+
+using loop::ExprId;
+using schedule::Accumulate;
+using schedule::Keep;
+using schedule::Kernel;
+using schedule::Stage;
+using schedule::Statement;
+using schedule::Store;
+using schedule::VectorAlong;
+
+class NestPrinter : KernelPrinter {
+ public:
+  NestPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name, const Kernel& kernel)
+      : KernelPrinter(program, graph, std::move(name)), kernel_(kernel), body_(program, vector_axis()) {}
+
+  KernelSource run(std::string_view linkage = "extern \"C\"") {
+    take_parameters(kernel_.reads, kernel_.writes);
+    std::vector<KernelSource> finish;
+    for (const Kernel& each : kernel_.finish) {
+      finish.push_back(NestPrinter(program_, graph_, fmt::format("{}_finish{}", source_.name, finish.size()), each).run("static"));
+    }
+    Contents contents;
+    for (const Stage& stage : kernel_.stages) {
+      for (const Statement& statement : stage.statements) {
+        match(
+            statement,
+            [&](const Accumulate& s) {
+              contents.values.push_back(s.value);
+              contents.positions.push_back(s.position);
+            },
+            [&](const Store& s) {
+              contents.values.push_back(s.value);
+              contents.positions.push_back(s.position);
+            },
+            [&](const Keep& s) { contents.values.push_back(s.value); });
+      }
+    }
+    for (const auto* axes : {&kernel_.outer, &kernel_.inner}) {
+      for (sym::Expr axis : *axes) contents.positions.push_back(axis);
+    }
+    take_sizes(contents);
+    for (const KernelSource& each : finish) {
+      for (sym::Expr size : each.sizes) take_sizes(size);
+    }
+
+    lanes_vary_ = kernel_.vector != VectorAlong::None;
+    body_.origins = Origins(graph_, kernel_.provenance);
+    body_.accumulators_vary = kernel_.vector == VectorAlong::Outer;
+    body_.stashes_vary = lanes_vary_;
+    body_.accumulator = [&](loop::AccumulatorId id) { return accumulator_value(id); };
+    body_.stash = [&](loop::StashId id) { return stash_value(id); };
+    if (kernel_.tile) body_.tile = [&](ExprId id) { return tile_place(id); };
+
+    // The task's body first: it decides what the signature needs.
+    std::vector<std::string> task;
+    for (size_t s = 0; s < kernel_.stages.size(); ++s) print_stage(kernel_.stages[s], task);
+    drop_repeated_origins(task);
+    source_.reports_errors = body_.uses_error();
+    source_.uses_runtime = body_.uses_runtime();
+    for (const KernelSource& each : finish) {
+      source_.reports_errors = source_.reports_errors || each.reports_errors;
+      source_.uses_runtime = source_.uses_runtime || each.uses_runtime;
+      take_sizes(each.tasks);
+      text_.write(each.text);
+    }
+    source_.counts_tasks = !finish.empty();
+
+    std::vector<sym::Expr> task_axes = kernel_.outer;
+    sym::Expr blocks = 1;
+    sym::Expr tiles = 1;
+    if (kernel_.vector == VectorAlong::Outer) {
+      task_axes.pop_back();
+      blocks = sym::ceil_div(extent(kernel_.outer.back()), kVectorBlock);
+    }
+    if (kernel_.tile) {
+      std::erase(task_axes, *kernel_.tile);
+      tiles = sym::ceil_div(extent(*kernel_.tile), kTileRows);
+    }
+    source_.tasks = blocks * tiles;
+    for (sym::Expr axis : task_axes) source_.tasks = source_.tasks * extent(axis);
+    source_.work_per_task = kernel_.vector == VectorAlong::Outer ? sym::min(extent(kernel_.outer.back()), kVectorBlock) : sym::Expr(1);
+    for (sym::Expr axis : kernel_.inner) source_.work_per_task = source_.work_per_task * extent(axis);
+    if (kernel_.tile) source_.work_per_task = source_.work_per_task * sym::min(extent(*kernel_.tile), kTileRows);
+
+    print_header(kernel_.provenance);
+    std::optional<TextBuffer::Scope> function(text_.block(signature(linkage)));
+    if (lanes_vary_) text_.write(fmt::format("constexpr int W = {};", wide_elements() ? "kLanes8" : "kLanes4"));
+    for (size_t i = 0; i < kernel_.stashes.size(); ++i) {
+      text_.write(fmt::format("Row<{}> stash{}({});", stash_type(kernel_.stashes[i]), i, stash_size()));
+    }
+    {
+      auto loop = text_.block("for (int64_t task = begin; task < end; ++task) {");
+      std::vector<std::string> lines;
+      if (kernel_.vector == VectorAlong::Outer) {
+        const std::string count = print_index(exprs_, blocks);
+        std::string block = "task";
+        if (!task_axes.empty() || kernel_.tile) {
+          lines.push_back(fmt::format("const int64_t block = task % ({});", count));
+          lines.push_back(fmt::format("const int64_t rows = task / ({});", count));
+          block = "block";
+        }
+        std::string rows = "rows";
+        if (kernel_.tile) {
+          const std::string tile_count = print_index(exprs_, tiles);
+          lines.push_back(fmt::format("const int64_t first_row = rows % ({}) * {};", tile_count, kTileRows));
+          lines.push_back(fmt::format("const int64_t last_row = min64(first_row + {}, {});", kTileRows, print_index(exprs_, extent(*kernel_.tile))));
+          rows = fmt::format("(rows / ({}))", tile_count);
+        }
+        decode_task(task_axes, rows, lines);
+        const std::string end = print_index(exprs_, extent(kernel_.outer.back()));
+        lines.push_back(fmt::format("const int64_t first = {} * {};", block, kVectorBlock));
+        lines.push_back(fmt::format("const int64_t last = min64(first + {}, {});", kVectorBlock, end));
+      } else {
+        decode_task(task_axes, "task", lines);
+      }
+      for (const std::string& line : lines) text_.write(line);
+      std::optional<TextBuffer::Scope> rows;
+      if (kernel_.tile) {
+        print_tiles();
+        const std::string row = identifier(kernel_.tile->node()->name);
+        rows.emplace(text_.block(fmt::format("for (int64_t {} = first_row; {} < last_row; ++{}) {{", row, row, row)));
+      }
+      for (const std::string& line : task) text_.write(line);
+    }
+    if (!finish.empty()) {
+      auto last = text_.block("if (__atomic_sub_fetch(remaining, end - begin, __ATOMIC_ACQ_REL) == 0) {");
+      for (const KernelSource& each : finish) text_.write(fmt::format("{}({}0, {});", each.name, arguments(each), print_index(exprs_, each.tasks)));
+    }
+    function.reset();
+    source_.text = text_.finish().text;
+    return std::move(source_);
+  }
+
+ private:
+  std::string arguments(const KernelSource& source) const {
+    std::string text;
+    for (const KernelParameter& parameter : source.parameters) text += identifier(program_.buffer(parameter.buffer).name) + ", ";
+    for (sym::Expr size : source.sizes) text += identifier(size.node()->name) + ", ";
+    if (source.uses_runtime) text += "runtime, ";
+    if (source.reports_errors) text += "error, ";
+    return text;
+  }
+
+  std::optional<sym::Expr> vector_axis() const {
+    if (kernel_.vector == VectorAlong::Inner) return kernel_.inner.back();
+    if (kernel_.vector == VectorAlong::Outer) return kernel_.outer.back();
+    return std::nullopt;
+  }
+
+  bool along_outer() const { return kernel_.vector == VectorAlong::Outer; }
+  std::string vector_name() const { return identifier(vector_axis()->node()->name); }
+
+  // Does any lane hold an 8-byte element? Then vectors have half as many lanes.
+  bool wide_elements() {
+    std::vector<ExprId> values;
+    for (const Stage& stage : kernel_.stages) {
+      for (const Statement& statement : stage.statements) {
+        match(statement, [&](const auto& s) { values.push_back(s.value); });
+      }
+    }
+    std::set<ExprId> conditions;
+    const std::vector<ExprId> all = loop::reachable(exprs_, values);
+    for (ExprId id : all) {
+      const auto* convert = std::get_if<loop::Convert>(&exprs_.node(id).op);
+      if (convert && exprs_.dtype(id) == DType::Bool && std::holds_alternative<loop::Index>(exprs_.node(convert->operand).op)) {
+        conditions.insert(convert->operand);
+      }
+    }
+    for (ExprId id : all) {
+      if (size_bytes(exprs_.dtype(id)) == 8 && body_.varies(id) && !conditions.count(id)) return true;
+    }
+    return false;
+  }
+
+  // ---- tiles
+
+  size_t tile_number(ExprId id) const {
+    const auto& list = kernel_.tiled_loads;
+    return static_cast<size_t>(std::find(list.begin(), list.end(), id) - list.begin());
+  }
+
+  // Does memory run against the tile's axis?
+  bool is_backward(ExprId id) const {
+    const auto step = sym::linear_in(std::get<loop::Load>(exprs_.node(id).op).index[0], *kernel_.tile);
+    return step->coefficient.is_const(-1);
+  }
+
+  std::string tile_place(ExprId id) const {
+    const size_t number = tile_number(id);
+    if (number == kernel_.tiled_loads.size()) return {};
+    const std::string row = identifier(kernel_.tile->node()->name);
+    const std::string place = is_backward(id) ? "last_row - 1 - " + row : row + " - first_row";
+    return fmt::format("tile{} + ({}) * {} + ({} - first)", number, place, kTileStride, vector_name());
+  }
+
+  // Reads the tiles along the axis on which their memory is contiguous.
+  void print_tiles() {
+    for (size_t i = 0; i < kernel_.tiled_loads.size(); ++i) {
+      const auto& load = std::get<loop::Load>(exprs_.node(kernel_.tiled_loads[i]).op);
+      const loop::Buffer& buffer = program_.buffer(load.buffer);
+      const sym::Expr vector = *vector_axis();
+      const auto jump = sym::linear_in(load.index[0], vector);
+      const auto step = sym::linear_in(jump->rest, *kernel_.tile);
+      text_.write(fmt::format("{} tile{}[{}];", storage_type(buffer.dtype), i, kTileRows * kTileStride));
+      text_.write(fmt::format("turn_tile<{}, {}>({} + {} {} + first * ({}), {}, last - first, last_row - first_row, tile{});", kTileRows,
+                              kTileStride, identifier(buffer.name), print_index(exprs_, step->rest),
+                              is_backward(kernel_.tiled_loads[i]) ? "- (last_row - 1)" : "+ first_row",
+                              print_index(exprs_, jump->coefficient), print_index(exprs_, jump->coefficient), i));
+    }
+  }
+
+  // ---- accumulators
+
+  DType accumulator_dtype(size_t i) const {
+    const schedule::Accumulator& acc = kernel_.accumulators[i];
+    return acc.op == ReduceOp::Any || acc.op == ReduceOp::All ? DType::Bool : acc.dtype;
+  }
+  static bool is_arg(ReduceOp op) { return op == ReduceOp::ArgMin || op == ReduceOp::ArgMax; }
+  std::string lane_type(DType dtype) const {
+    return dtype == DType::Bool ? "mask<W>" : fmt::format("vec<{}, W>", register_type(dtype));
+  }
+  std::string stash_type(DType dtype) const {
+    return dtype == DType::Bool ? (lanes_vary_ ? "int32_t" : "bool") : std::string(register_type(dtype));
+  }
+  std::string splat_identity(size_t i) const {
+    const DType dtype = accumulator_dtype(i);
+    const std::string identity = identity_text(kernel_.accumulators[i].op, dtype);
+    if (dtype == DType::Bool) return fmt::format("splat_mask<W>({})", identity);
+    return fmt::format("splat<{}, W>({})", register_type(dtype), identity);
+  }
+
+  // The finished value of a reduction.
+  OperandText accumulator_value(loop::AccumulatorId id) {
+    const size_t i = static_cast<size_t>(id);
+    if (!along_outer()) return {fmt::format("result{}", i), false, true};
+    const std::string name = fmt::format("result{}_{}", i, ++loaded_);
+    if (is_arg(kernel_.accumulators[i].op)) {
+      body_.line(body_.innermost(), fmt::format("const auto {} = convert<int64_t>(load_raw(Full<W>{{}}, best{}_at + ({} - first)));", name, i,
+                                               vector_name()));
+      return {name, true, true};
+    }
+    body_.line(body_.innermost(), fmt::format("const auto {} = load_raw(Full<W>{{}}, sum{} + ({} - first));", name, i, vector_name()));
+    return {name, true, true};
+  }
+
+  OperandText stash_value(loop::StashId id) {
+    const std::string at = fmt::format("stash{}.data + {}", static_cast<uint32_t>(id), stash_position());
+    if (!lanes_vary_) return {fmt::format("*({})", at), false};
+    return {fmt::format("load_raw(Full<W>{{}}, {})", at), true};
+  }
+
+  // Rows of a stash are padded to whole vectors along the vector axis.
+  std::string stash_position() const {
+    sym::Expr position = 0;
+    std::vector<sym::Expr> axes = kernel_.inner;
+    const std::string vector = lanes_vary_ ? vector_name() : "";
+    if (!along_outer() && lanes_vary_) axes.pop_back();
+    for (sym::Expr axis : axes) position = position * extent(axis) + axis;
+    if (!lanes_vary_) return fmt::format("({})", print_index(exprs_, position));
+    if (along_outer()) return fmt::format("({}) * {} + ({} - first)", print_index(exprs_, position), kVectorBlock, vector);
+    if (position.is_const(0)) return vector;
+    return fmt::format("({}) * {} + {}", print_index(exprs_, position), padded_row(), vector);
+  }
+  std::string padded_row() const { return fmt::format("(({} + W - 1) / W * W)", print_index(exprs_, extent(kernel_.inner.back()))); }
+  std::string stash_size() const {
+    sym::Expr count = 1;
+    std::vector<sym::Expr> axes = kernel_.inner;
+    if (!along_outer() && lanes_vary_) axes.pop_back();
+    for (sym::Expr axis : axes) count = count * extent(axis);
+    if (!lanes_vary_) return print_index(exprs_, count);
+    if (along_outer()) return fmt::format("({}) * {}", print_index(exprs_, count), kVectorBlock);
+    if (count.is_const(1)) return padded_row();
+    return fmt::format("({}) * {}", print_index(exprs_, count), padded_row());
+  }
+
+  // ---- stages
+
+  void print_stage(const Stage& stage, std::vector<std::string>& out) {
+    std::vector<sym::Expr> loops;
+    if (stage.inner) loops = kernel_.inner;
+    if (along_outer()) loops.push_back(kernel_.outer.back());
+    body_.begin_nest(loops);
+    const bool vector_loop = lanes_vary_ && (along_outer() || stage.inner);
+    const size_t innermost = body_.innermost();
+
+    std::vector<std::string> before;
+    std::vector<std::string> after;
+    for (const Statement& statement : stage.statements) {
+      body_.set_origin(origin_of(statement));
+      if (const std::string* comment = body_.origins.comment(origin_of(statement))) {
+        before.push_back(*comment);
+        after.push_back(*comment);
+      }
+      match(
+          statement, [&](const Accumulate& s) { print_accumulate(s, vector_loop, stage.turns, before, after); },
+          [&](const Store& s) { print_store(s); }, [&](const Keep& s) { print_keep(s); });
+    }
+
+    // Loops around what the levels collected.
+    std::vector<std::string> level0 = body_.take_level(0);
+    // Accumulators first: without any loop, level 0 is the body itself.
+    out.insert(out.end(), before.begin(), before.end());
+    out.insert(out.end(), level0.begin(), level0.end());
+    std::string indent;
+    const size_t plain_loops = vector_loop ? innermost - 1 : innermost;
+    for (size_t d = 0; d < plain_loops; ++d) {
+      const std::string name = identifier(loops[d].node()->name);
+      out.push_back(fmt::format("{}for (int64_t {} = 0; {} < {}; ++{}) {{", indent, name, name, print_index(exprs_, extent(loops[d])), name));
+      indent += "  ";
+      for (const std::string& line : body_.take_level(d + 1)) out.push_back(indent + line);
+    }
+    if (vector_loop) {
+      const std::string v = vector_name();
+      const std::string begin = along_outer() ? "first" : "0";
+      const std::string end = along_outer() ? "last" : print_index(exprs_, extent(*vector_axis()));
+      if (stage.turns > 1) {
+        out.push_back(fmt::format("{}for_lanes_in_turn<W, {}>({}, {}, [&](auto lanes, int64_t {}, int turn) INLINE_BODY {{", indent,
+                                  stage.turns, begin, end, v));
+      } else {
+        out.push_back(fmt::format("{}for_lanes<W>({}, {}, [&](auto lanes, int64_t {}) INLINE_BODY {{", indent, begin, end, v));
+      }
+      for (const std::string& line : body_.take_level(innermost)) out.push_back(indent + "  " + line);
+      out.push_back(indent + "});");
+    }
+    for (size_t d = plain_loops; d-- > 0;) {
+      indent.resize(indent.size() - 2);
+      out.push_back(indent + "}");
+    }
+    out.insert(out.end(), after.begin(), after.end());
+  }
+
+  ProvenanceId origin_of(const Statement& statement) const {
+    return match(
+        statement, [&](const Accumulate& s) { return kernel_.accumulators[static_cast<size_t>(s.accumulator)].origin; },
+        [&](const auto& s) { return exprs_.node(s.value).origin; });
+  }
+
+  void print_accumulate(const Accumulate& s, bool vector_loop, int turns, std::vector<std::string>& before,
+                        std::vector<std::string>& after) {
+    const size_t i = static_cast<size_t>(s.accumulator);
+    const ReduceOp op = kernel_.accumulators[i].op;
+    const DType dtype = accumulator_dtype(i);
+    const size_t innermost = body_.innermost();
+    if (is_arg(op)) {
+      if (vector_loop) print_arg_lanes(s, i, op, before, after);
+      else print_arg(s, i, op, before);
+      return;
+    }
+    OperandText value = body_.value(s.value);
+    const std::string acc = fmt::format("sum{}", i);
+    if (!vector_loop) {
+      before.push_back(fmt::format("{} {} = {};", register_type(dtype), acc, identity_text(op, dtype)));
+      body_.line(innermost, fmt::format("{} = {};", acc, combine_text(op, dtype, {acc, false, true}, value)));
+      after.push_back(fmt::format("const {} result{} = {};", register_type(dtype), i, acc));
+      return;
+    }
+    value = in_lanes(value, dtype);
+    if (along_outer()) {
+      before.push_back(fmt::format("{} {}[{}];", dtype == DType::Bool ? "int32_t" : register_type(dtype), acc, kVectorBlock));
+      before.push_back(fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", kVectorBlock, acc,
+                                   splat_identity(i)));
+      const std::string at = fmt::format("{} + ({} - first)", acc, vector_name());
+      const std::string old = fmt::format("load_raw(Full<W>{{}}, {})", at);
+      const std::string type(dtype == DType::Bool ? "int32_t" : register_type(dtype));
+      body_.line(innermost, fmt::format("store_raw<{}, W>(Full<W>{{}}, {}, {});", type, at,
+                                        combine_text(op, dtype, {old, true, true}, value)));
+      return;
+    }
+    std::string at = acc;
+    if (turns > 1) {
+      before.push_back(fmt::format("{} {}s[{}];", lane_type(dtype), acc, turns));
+      before.push_back(fmt::format("for (auto& each : {}s) each = {};", acc, splat_identity(i)));
+      after.push_back(fmt::format("const auto {0} = fold_turns({0}s, [](auto a, auto b) INLINE_BODY {{ return {1}; }});", acc,
+                                  combine_text(op, dtype, {"a", true, true}, {"b", true, true})));
+      at = acc + "s[turn]";
+    } else {
+      before.push_back(fmt::format("{} {} = {};", lane_type(dtype), acc, splat_identity(i)));
+    }
+    const std::string combined = combine_text(op, dtype, {at, true, true}, value);
+    if (dtype == DType::Bool) {
+      const std::string kept = fmt::format("((active(lanes) & ({0})) | (~active(lanes) & {1}))", combined, at);
+      body_.line(innermost, fmt::format("{} = {};", at, kept));
+      const bool wants_one = op == ReduceOp::Any || op == ReduceOp::Max;
+      after.push_back(fmt::format("const bool result{} = {}({});", i, wants_one ? "any_lane" : "all_lanes", acc));
+      return;
+    }
+    body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", at, combined, at));
+    const std::string_view type = register_type(dtype);
+    after.push_back(fmt::format("const {0} result{1} = fold({2}, []({0} a, {0} b) {{ return {0}({3}); }});", type, i, acc,
+                                combine_text(op, dtype, {"a", false, true}, {"b", false, true})));
+  }
+
+  void print_arg(const Accumulate& s, size_t i, ReduceOp op, std::vector<std::string>& before) {
+    const OperandText value = body_.value(s.value);
+    const DType dtype = kernel_.accumulators[i].dtype;
+    before.push_back(fmt::format("int64_t result{} = -1;", i));
+    before.push_back(fmt::format("{} best{} = 0;", register_type(dtype), i));
+    const std::string better = op == ReduceOp::ArgMax ? ">" : "<";
+    std::string test = fmt::format("result{0} < 0 || {1} {2} best{0}", i, value.text, better);
+    if (is_floating(dtype)) test += fmt::format(" || ({0} != {0} && best{1} == best{1})", value.text, i);
+    body_.line(body_.innermost(), fmt::format("if ({}) {{", test));
+    body_.line(body_.innermost(), fmt::format("  result{} = {};", i, body_.index(s.position)));
+    body_.line(body_.innermost(), fmt::format("  best{} = {};", i, value.text));
+    body_.line(body_.innermost(), "}");
+  }
+
+  // The integers in which lanes count positions.
+  std::string_view position_type() const {
+    sym::Expr count = 1;
+    for (sym::Expr axis : kernel_.inner) count = count * extent(axis);
+    return sym::known_lt(count, int64_t{1} << 31) ? "int32_t" : "int64_t";
+  }
+
+  // Each lane keeps its own extremum and where it was.
+  void print_arg_lanes(const Accumulate& s, size_t i, ReduceOp op, std::vector<std::string>& before, std::vector<std::string>& after) {
+    const DType dtype = kernel_.accumulators[i].dtype;
+    const OperandText value = in_lanes(body_.value(s.value), dtype);
+    const std::string_view type = register_type(dtype);
+    const std::string_view count = position_type();
+    const std::string_view greatest = op == ReduceOp::ArgMax ? "true" : "false";
+    const size_t innermost = body_.innermost();
+    const std::string position = fmt::format("splat<{}, W>({})", count, body_.index(s.position));
+    if (along_outer()) {
+      before.push_back(fmt::format("{0} best{1}[{2}]; {3} best{1}_at[{2}];", type, i, kVectorBlock, count));
+      before.push_back(fmt::format("for (int64_t l = 0; l < {2}; l += W) store_raw(Full<W>{{}}, best{0} + l, vec<{1}, W>{{}}), "
+                                   "store_raw(Full<W>{{}}, best{0}_at + l, ~vec<{3}, W>{{}});", i, type, kVectorBlock, count));
+      body_.line(innermost, fmt::format("const int64_t best{}_lane = {} - first;", i, vector_name()));
+      body_.line(innermost, fmt::format("auto best{0}_now = load_raw(Full<W>{{}}, best{0} + best{0}_lane);", i));
+      body_.line(innermost, fmt::format("auto best{0}_now_at = load_raw(Full<W>{{}}, best{0}_at + best{0}_lane);", i));
+      body_.line(innermost, fmt::format("keep_extremum<{0}>(active(lanes), {1}, {2}, best{3}_now, best{3}_now_at);", greatest, value.text, position, i));
+      body_.line(innermost, fmt::format("store_raw<{1}, W>(Full<W>{{}}, best{0} + best{0}_lane, best{0}_now);", i, type));
+      body_.line(innermost, fmt::format("store_raw<{1}, W>(Full<W>{{}}, best{0}_at + best{0}_lane, best{0}_now_at);", i, count));
+      return;
+    }
+    before.push_back(fmt::format("vec<{0}, W> best{1} = {{}}; vec<{2}, W> best{1}_at = ~vec<{2}, W>{{}};", type, i, count));
+    body_.line(innermost, fmt::format("keep_extremum<{0}>(active(lanes), {1}, {2} + ramp<{3}, W>(), best{4}, best{4}_at);", greatest, value.text,
+                                      position, count, i));
+    after.push_back(fmt::format("const int64_t result{0} = fold_position<{1}>(best{0}, best{0}_at);", i, greatest));
+  }
+
+  // A value that is the same in all lanes, once in each of them.
+  static OperandText in_lanes(const OperandText& value, DType dtype) {
+    if (value.lanes) return value;
+    return {dtype == DType::Bool ? fmt::format("splat_mask<W>({})", value.text)
+                                 : fmt::format("splat<{}, W>({})", register_type(dtype), value.text),
+            true, true};
+  }
+
+  // What a store to `dtype` rounds by itself need not be rounded before.
+  loop::ExprId before_rounding(loop::ExprId value, DType dtype) const {
+    const auto* bits = std::get_if<loop::BitcastTo>(&exprs_.node(value).op);
+    return bits != nullptr && bits->from == dtype && bits->to == dtype ? bits->operand : value;
+  }
+
+  void print_store(const Store& s) {
+    const loop::Buffer& buffer = program_.buffer(s.buffer);
+    const OperandText value = body_.value(before_rounding(s.value, buffer.dtype));
+    body_.prepare_index(s.position);
+    const std::string name = identifier(buffer.name);
+    const size_t innermost = body_.innermost();
+    const bool lanes = body_.varies(s.position);
+    if (!lanes) {
+      body_.line(innermost, fmt::format("store1({}, {});", body_.pointer(s.buffer, s.position), value.text));
+      return;
+    }
+    const std::string text = in_lanes(value, compute_dtype(buffer.dtype)).text;
+    const auto linear = sym::linear_in(s.position, *vector_axis());
+    if (linear && linear->coefficient.is_const(1)) {
+      body_.line(innermost, fmt::format("store(lanes, {}, {});", body_.pointer(s.buffer, s.position), text));
+    } else {
+      body_.line(innermost, fmt::format("scatter(lanes, [&](int l) {{ return {} + {}; }}, {});", name, body_.lane_index(s.position), text));
+    }
+  }
+
+  void print_keep(const Keep& s) {
+    const OperandText value = body_.value(s.value);
+    const std::string at = fmt::format("stash{}.data + {}", static_cast<uint32_t>(s.stash), stash_position());
+    if (!lanes_vary_) {
+      body_.line(body_.innermost(), fmt::format("*({}) = {};", at, value.text));
+    } else {
+      const DType dtype = exprs_.dtype(s.value);
+      body_.line(body_.innermost(), fmt::format("store_raw(Full<W>{{}}, {}, {});", at, in_lanes(value, dtype).text));
+    }
+  }
+
+  const Kernel& kernel_;
+  BodyPrinter body_;
+  bool lanes_vary_ = false;
+  int loaded_ = 0;
+};
+
+}  // namespace
+
+KernelSource print_nest(const loop::LoopProgram& program, const Graph& graph, std::string name, const Kernel& kernel) {
+  return NestPrinter(program, graph, std::move(name), kernel).run();
+}
+
+}  // namespace toroid::codegen

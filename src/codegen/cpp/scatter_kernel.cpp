@@ -1,0 +1,108 @@
+// Scatters: out = base, then out[index] op= value, in order or along an independent axis.
+#include "codegen/cpp/body.h"
+#include "codegen/cpp/kernel_printer.h"
+#include "codegen/cpp/names.h"
+#include "codegen/cpp/scalar_text.h"
+
+namespace toroid::codegen {
+namespace {
+
+class ScatterPrinter : KernelPrinter {
+ public:
+  using KernelPrinter::KernelPrinter;
+
+  KernelSource run(const schedule::ScatterKernel& kernel) {
+    take_parameters(kernel.reads, {kernel.out});
+    Contents contents{{kernel.value}, kernel.axes};
+    contents.positions.push_back(kernel.position);
+    const loop::Buffer& out = program_.buffer(kernel.out);
+    contents.positions.push_back(sym::product(out.sizes));
+    take_sizes(contents);
+    BodyPrinter body(program_, std::nullopt);
+    body.origins = Origins(graph_, kernel.provenance);
+    body.begin_nest(kernel.axes);
+    const OperandText value = body.value(kernel.value);
+    body.prepare_index(kernel.position);
+    const DType dtype = exprs_.dtype(kernel.value);
+    const std::string at = body.pointer(kernel.out, kernel.position);
+    const OperandText old{fmt::format("load1({})", at), false, true};
+    std::string result = value.text;
+    switch (kernel.mode) {
+      case ScatterMode::Set: break;
+      case ScatterMode::Add: result = scalar_text(ScalarOp::Add, dtype, {old, value}); break;
+      case ScatterMode::Mul: result = scalar_text(ScalarOp::Mul, dtype, {old, value}); break;
+      case ScatterMode::Min: result = scalar_text(ScalarOp::Min, dtype, {old, value}); break;
+      case ScatterMode::Max: result = scalar_text(ScalarOp::Max, dtype, {old, value}); break;
+    }
+    if (!kernel.provenance.empty()) body.set_origin(kernel.provenance.back());
+    body.line(body.innermost(), fmt::format("store1({}, {});", at, result));
+    source_.reports_errors = body.uses_error();
+    source_.uses_runtime = body.uses_runtime();
+    source_.tasks = 1;
+    source_.work_per_task = 1;
+    if (kernel.independent) {
+      source_.tasks = sym::max(1, extent(kernel.independent->axis));
+      for (sym::Expr axis : kernel.axes) {
+        if (axis != kernel.independent->axis) source_.work_per_task = source_.work_per_task * extent(axis);
+      }
+    }
+
+    print_header(kernel.provenance);
+    std::optional<TextBuffer::Scope> function(text_.block(signature()));
+    print_copy(kernel, out);
+    std::vector<std::string> lines = body.take_level(0);
+    std::string indent;
+    for (size_t d = 0; d < kernel.axes.size(); ++d) {
+      const std::string name = identifier(kernel.axes[d].node()->name);
+      std::string first = "0";
+      std::string last = print_index(exprs_, extent(kernel.axes[d]));
+      if (kernel.independent && kernel.independent->axis == kernel.axes[d]) {
+        first = "begin";
+        last = sym::known_lt(0, extent(kernel.axes[d])) ? "end" : fmt::format("min64(end, {})", last);
+      }
+      lines.push_back(fmt::format("{}for (int64_t {} = {}; {} < {}; ++{}) {{", indent, name, first, name, last, name));
+      indent += "  ";
+      for (const std::string& line : body.take_level(d + 1)) lines.push_back(indent + line);
+    }
+    for (size_t d = kernel.axes.size(); d-- > 0;) {
+      indent.resize(indent.size() - 2);
+      lines.push_back(indent + "}");
+    }
+    drop_repeated_origins(lines);
+    for (const std::string& line : lines) text_.write(line);
+    function.reset();
+    source_.text = text_.finish().text;
+    return std::move(source_);
+  }
+
+ private:
+  // out = base: all of it, or the part that the tasks [begin, end) write to. The last one also copies what no task writes to.
+  void print_copy(const schedule::ScatterKernel& kernel, const loop::Buffer& out) {
+    const std::string to = identifier(out.name);
+    const std::string from = identifier(program_.buffer(kernel.base).name);
+    const std::string_view type = storage_type(out.dtype);
+    if (!kernel.independent) {
+      text_.write("(void)begin, (void)end;");
+      text_.write(fmt::format("__builtin_memcpy({}, {}, ({}) * sizeof({}));", to, from, print_index(exprs_, sym::product(out.sizes)), type));
+      return;
+    }
+    const std::span<const sym::Expr> sizes(out.sizes);
+    const size_t dim = kernel.independent->dim;
+    const std::string length = print_index(exprs_, sizes[dim]);
+    const std::string row = print_index(exprs_, sym::product(sizes.subspan(dim + 1)));
+    text_.write(fmt::format("const int64_t copy_end = end == {} ? {} : end;", print_index(exprs_, source_.tasks), length));
+    text_.write(fmt::format("for (int64_t part = 0; part < {}; ++part) {{", print_index(exprs_, sym::product(sizes.first(dim)))));
+    text_.write(fmt::format("  const int64_t at = (part * ({}) + begin) * ({});", length, row));
+    text_.write(fmt::format("  __builtin_memcpy({} + at, {} + at, (copy_end - begin) * ({}) * sizeof({}));", to, from, row, type));
+    text_.write("}");
+  }
+};
+
+}  // namespace
+
+KernelSource print_scatter(const loop::LoopProgram& program, const Graph& graph, std::string name,
+                           const schedule::ScatterKernel& kernel) {
+  return ScatterPrinter(program, graph, std::move(name)).run(kernel);
+}
+
+}  // namespace toroid::codegen
