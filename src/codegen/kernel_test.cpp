@@ -40,6 +40,11 @@ graph(x: f32[256, 512], y: f32[512, 256]) {
   z: f32[512, 256] = aten::add.Tensor(t, y)
   return z
 })"},
+    {"index_add_of_rows", R"(
+graph(x: f32[100, 256], rows: i64[64], y: f32[64, 256]) {
+  z: f32[100, 256] = aten::index_add(x, 0, rows, y)
+  return z
+})"},
     {"sum_of_columns", R"(
 graph(x: f32[1000, 64]) {
   y: f32[64] = aten::sum.dim_IntList(x, [0])

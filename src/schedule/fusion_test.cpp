@@ -183,22 +183,32 @@ TEST_P(Fusion, GivesTheseSteps) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Fusion, testing::ValuesIn(kCases), [](const auto& row) { return row.param.name; });
 
-TEST(Scatter, RunsInParallelAlongAnAxisThatIsAnIndexItself) {
+// Along the outermost dim whose index is an axis or, for rows that are worth looking for, read from a tensor.
+TEST(Scatter, RunsInParallelAlongADim) {
   const Scheduled result = scheduled(R"(
-graph(x: f32[64, 32], k: i64[64, 32], rows: i64[64], y: f32[64, 32], one: i64[32]) {
+graph(x: f32[64, 32], k: i64[64, 32], rows: i64[64], y: f32[64, 32], one: i64[32], w: f32[100, 256], z: f32[64, 256],
+      t: f32[8, 100, 256], u: f32[8, 64, 256]) {
   a: f32[64, 32] = aten::scatter_add(x, 1, k, y)
   b: f32[64, 32] = aten::index_add(x, 0, rows, y)
   v: f32[32] = aten::sum.dim_IntList(x, [0])
   c: f32[32] = aten::index_add(v, 0, one, v)
-  return a, b, c
+  d: f32[100, 256] = aten::index_add(w, 0, rows, z)
+  e: f32[8, 100, 256] = aten::index_copy(t, 1, rows, u)
+  f: f32[64, 32] = aten::scatter_add(x, 0, k, y)
+  return a, b, c, d, e, f
 })");
   std::string text;
   for (const Step& step : result.schedule.steps) {
     const auto* scatter = std::get_if<ScatterKernel>(&step);
     if (scatter == nullptr) continue;
-    text += scatter->independent ? fmt::format("dim {}\n", scatter->independent->dim) : "none\n";
+    if (!scatter->split) {
+      text += "none\n";
+      continue;
+    }
+    const bool is_axis = std::find(scatter->axes.begin(), scatter->axes.end(), scatter->split->index) != scatter->axes.end();
+    text += fmt::format("dim {}, {}\n", scatter->split->dim, is_axis ? "an axis" : "read");
   }
-  EXPECT_EQ(text, "dim 0\ndim 1\nnone\n");
+  EXPECT_EQ(text, "dim 0, an axis\ndim 1, an axis\nnone\ndim 0, read\ndim 1, read\ndim 1, an axis\n");
 }
 
 TEST(Turns, AreForLongRowsOfLittleWork) {

@@ -37,17 +37,49 @@ sym::Expr with_positions(loop::LoopProgram& program, sym::Expr index, loop::Expr
   return replaced.empty() ? index : sym::substitute(index, replaced);
 }
 
-// The outermost of the axes that are an index as they are, unless it is short and another one longer.
-std::optional<ScatterKernel::Independent> independent_axis(const loop::ScatterLoop& scatter) {
-  constexpr int64_t kShort = 16;
-  std::optional<ScatterKernel::Independent> best;
+// The axes that an index depends on, through tensors that it is read from too.
+void add_axes(const loop::ExprTable& exprs, sym::Expr index, std::vector<sym::Expr>& axes) {
+  if (index.is_const()) return;
+  for (sym::Expr symbol : sym::free_symbols(index)) {
+    if (symbol.node()->symbol_kind == sym::SymbolKind::Axis) axes.push_back(symbol);
+    const loop::ValueSymbol* value = exprs.value_symbol(symbol);
+    if (value == nullptr) continue;
+    for (ExprId id : loop::reachable(exprs, {value->index})) {
+      const loop::ExprOp& op = exprs.node(id).op;
+      if (const auto* inner = std::get_if<loop::Index>(&op)) add_axes(exprs, inner->value, axes);
+      if (const auto* load = std::get_if<loop::Load>(&op)) {
+        for (sym::Expr e : load->index) add_axes(exprs, e, axes);
+      }
+    }
+  }
+}
+
+// The outermost dim that splits well: not into a few ranges, if another one has more. To find out what falls into a range must cost
+// little beside writing it, so an index that is read has to serve for many elements.
+std::optional<ScatterKernel::Split> choose_split(const loop::LoopProgram& program, const loop::ScatterLoop& scatter,
+                                                 const std::vector<sym::Expr>& sizes) {
+  constexpr int64_t kShort = 16, kManyElements = 64;
+  std::optional<ScatterKernel::Split> best;
   int64_t best_hint = 0;
-  for (sym::Expr axis : scatter.axes) {
-    if (axis.is_const() || best_hint >= kShort) continue;
-    const auto found = std::find(scatter.index.begin(), scatter.index.end(), axis);
-    const int64_t hint = sym::evaluate_hint(*axis.node()->extent);
-    if (found == scatter.index.end() || hint <= best_hint) continue;
-    best = {axis, static_cast<size_t>(found - scatter.index.begin())};
+  for (size_t dim = 0; dim < scatter.index.size() && best_hint < kShort; ++dim) {
+    const sym::Expr index = scatter.index[dim];
+    const auto axis = std::find(scatter.axes.begin(), scatter.axes.end(), index);
+    int64_t hint = 0;
+    if (axis != scatter.axes.end()) {
+      if (!index.is_const()) hint = sym::evaluate_hint(*index.node()->extent);
+    } else {
+      std::vector<sym::Expr> used;
+      add_axes(program.exprs, index, used);
+      int64_t elements = used.empty() ? 0 : 1;
+      for (sym::Expr each : scatter.axes) {
+        const bool is_used = std::find(used.begin(), used.end(), each) != used.end();
+        if (is_used) elements = 1;
+        else if (!each.is_const()) elements *= sym::evaluate_hint(*each.node()->extent);
+      }
+      if (elements >= kManyElements) hint = sym::evaluate_hint(sizes[dim]);
+    }
+    if (hint <= best_hint) continue;
+    best = {dim, index};
     best_hint = hint;
   }
   return best;
@@ -75,8 +107,9 @@ Step single_step(loop::LoopProgram& program, size_t c) {
     const BufferId out = computation.outputs[0];
     const sym::Expr position = with_positions(program, position_of(program.buffer(out), scatter->index), memo);
     ScatterKernel kernel{.name = computation.name, .base = scatter->base, .out = out, .axes = {}, .position = position,
-                         .independent = independent_axis(*scatter), .mode = scatter->mode,
+                         .split = choose_split(program, *scatter, program.buffer(out).sizes), .mode = scatter->mode,
                          .value = with_positions(program, scatter->value, memo), .reads = read, .provenance = computation.provenance};
+    if (kernel.split) kernel.split->index = with_positions(program, kernel.split->index, memo);
     for (sym::Expr axis : scatter->axes) {
       if (!axis.is_const()) kernel.axes.push_back(axis);
     }
@@ -259,7 +292,7 @@ std::string to_string(const Schedule& schedule) {
         [&](const ScanKernel& s) { text += fmt::format("scan {} {}\n", s.name, toroid::to_string(s.op)); },
         [&](const ScatterKernel& s) {
           text += fmt::format("scatter {} {}", s.name, toroid::to_string(s.mode));
-          text += s.independent ? fmt::format(" (parallel along {})\n", sym::to_string(s.independent->axis)) : "\n";
+          text += s.split ? fmt::format(" (parallel along dim {}, {})\n", s.split->dim, sym::to_string(s.split->index)) : "\n";
         },
         [&](const CallStep& s) { text += fmt::format("call {} {}\n", s.name, toroid::to_string(s.call.op)); },
         [&](const BindStep& s) { text += fmt::format("bind {} := {}\n", sym::to_string(s.expr), program.buffer(s.value).name); });

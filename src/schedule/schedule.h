@@ -91,17 +91,18 @@ struct ScanKernel {                       // one running value a row: rows in pa
   std::vector<ProvenanceId> provenance;
 };
 
-struct ScatterKernel {                    // copies `base` to `out`, then runs in order, or each range of an independent axis does
+struct ScatterKernel {                    // copies `base` to `out`, then runs in order, or each range of a dim of `out` does
   std::string name;
   BufferId base, out;
   std::vector<sym::Expr> axes;
   sym::Expr position;                     // in out
-  // An axis that is itself the index of a dim of `out`: its elements never meet, so ranges of it run in parallel.
-  struct Independent {
-    sym::Expr axis;
+  // The dim of `out` whose ranges run in parallel. Where its index is an axis, a range of the dim is one of the axis. Else the index is
+  // read from a tensor, once for many elements, and each range goes through all of them and leaves out what others write.
+  struct Split {
     size_t dim;
+    sym::Expr index;
   };
-  std::optional<Independent> independent;
+  std::optional<Split> split;
   ScatterMode mode;
   ExprId value;
   std::vector<BufferId> reads;

@@ -28,6 +28,7 @@ class BodyPrinter {
   std::string lane_index(sym::Expr e);                  // of lane `l`
   bool varies(loop::ExprId id);                         // from lane to lane
   bool varies(sym::Expr e);
+  size_t level_of(sym::Expr e);                         // at which the index is known
   // Pointer text for an element: "x + 128 * i0 + j".
   std::string pointer(loop::BufferId buffer, sym::Expr position) const;
   void line(size_t level, std::string text);
@@ -57,7 +58,6 @@ class BodyPrinter {
   };
 
   size_t level_of(loop::ExprId id);
-  size_t level_of(sym::Expr e);
   OperandText compute(loop::ExprId id);
   bool divides_integers(const loop::Compute& op) const;   // by what may be zero
   OperandText checked_divisor(const OperandText& divisor, DType dtype);

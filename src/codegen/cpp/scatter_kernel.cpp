@@ -1,4 +1,12 @@
-// Scatters: out = base, then out[index] op= value, in order or along an independent axis.
+// Scatters: out = base, then out[index] op= value in order. Tasks are the elements of the dim that is split, if there is one:
+//
+//   its index is an axis                      its index is read from a tensor
+//   copy columns [begin, end)                 copy rows [begin, end)
+//   for i: row = rows[i]                      for i: row = rows[i]
+//     for j in begin..end:                      if (row < begin || row >= end) continue;
+//       out[row, j] += x[i, j]                  for j: out[row, j] += x[i, j]
+#include <algorithm>
+
 #include "codegen/cpp/body.h"
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cpp/names.h"
@@ -40,11 +48,21 @@ class ScatterPrinter : KernelPrinter {
     source_.uses_runtime = body.uses_runtime();
     source_.tasks = 1;
     source_.work_per_task = 1;
-    if (kernel.independent) {
-      source_.tasks = sym::max(1, extent(kernel.independent->axis));
+    const bool by_axis = kernel.split && is_axis(kernel, kernel.split->index);
+    if (by_axis) {
+      source_.tasks = sym::max(1, extent(kernel.split->index));
       for (sym::Expr axis : kernel.axes) {
-        if (axis != kernel.independent->axis) source_.work_per_task = source_.work_per_task * extent(axis);
+        if (axis != kernel.split->index) source_.work_per_task = source_.work_per_task * extent(axis);
       }
+    } else if (kernel.split) {
+      const sym::Expr length = sym::max(1, out.sizes[kernel.split->dim]);
+      const sym::Expr elements = sym::product(out.sizes);
+      sym::Expr scattered = 1;
+      for (sym::Expr axis : kernel.axes) scattered = scattered * extent(axis);
+      source_.tasks = length;
+      source_.work_per_task = sym::max(1, sym::floor_div(elements + scattered, length));
+      const std::string index = body.index(kernel.split->index);
+      body.line(body.level_of(kernel.split->index), fmt::format("if ({0} < begin || {0} >= copy_end) continue;", index));
     }
 
     print_header(kernel.provenance);
@@ -56,7 +74,7 @@ class ScatterPrinter : KernelPrinter {
       const std::string name = identifier(kernel.axes[d].node()->name);
       std::string first = "0";
       std::string last = print_index(exprs_, extent(kernel.axes[d]));
-      if (kernel.independent && kernel.independent->axis == kernel.axes[d]) {
+      if (by_axis && kernel.split->index == kernel.axes[d]) {
         first = "begin";
         last = sym::known_lt(0, extent(kernel.axes[d])) ? "end" : fmt::format("min64(end, {})", last);
       }
@@ -76,18 +94,22 @@ class ScatterPrinter : KernelPrinter {
   }
 
  private:
+  static bool is_axis(const schedule::ScatterKernel& kernel, sym::Expr index) {
+    return std::find(kernel.axes.begin(), kernel.axes.end(), index) != kernel.axes.end();
+  }
+
   // out = base: all of it, or the part that the tasks [begin, end) write to. The last one also copies what no task writes to.
   void print_copy(const schedule::ScatterKernel& kernel, const loop::Buffer& out) {
     const std::string to = identifier(out.name);
     const std::string from = identifier(program_.buffer(kernel.base).name);
     const std::string_view type = storage_type(out.dtype);
-    if (!kernel.independent) {
+    if (!kernel.split) {
       text_.write("(void)begin, (void)end;");
       text_.write(fmt::format("__builtin_memcpy({}, {}, ({}) * sizeof({}));", to, from, print_index(exprs_, sym::product(out.sizes)), type));
       return;
     }
     const std::span<const sym::Expr> sizes(out.sizes);
-    const size_t dim = kernel.independent->dim;
+    const size_t dim = kernel.split->dim;
     const std::string length = print_index(exprs_, sizes[dim]);
     const std::string row = print_index(exprs_, sym::product(sizes.subspan(dim + 1)));
     text_.write(fmt::format("const int64_t copy_end = end == {} ? {} : end;", print_index(exprs_, source_.tasks), length));
