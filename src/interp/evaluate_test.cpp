@@ -16,6 +16,7 @@ const double kInf = std::numeric_limits<double>::infinity();
 using Tensors = std::vector<Tensor>;
 
 // One operation on given inputs; `expected` holds the elements of every result, one after the other.
+// A + before a lambda makes it a plain function, of which std::function is compiled once and not once a lambda.
 struct OpCase {
   const char* name;
   std::vector<HostTensor> inputs;
@@ -45,151 +46,145 @@ void expect(const OpCase& row) {
 const HostTensor kMatrix = f32({2, 3}, {1, 2, 3, 4, 5, 6});
 
 TEST(Evaluate, MovesElements) {
-  const OpCase rows[] = {
-      {"expand",
-       {f32({2, 1}, {1, 2})},
-       [](Builder& b, Tensors x) {
-         return Tensors{b.expand(x[0], {2, 3})};
-       },
-       {{2, 3}},
-       {1, 1, 1, 2, 2, 2}},
-      {"expand rank 0",
-       {f32({}, {7})},
-       [](Builder& b, Tensors x) { return Tensors{b.expand(x[0], {2})}; },
-       {{2}},
-       {7, 7}},
-      {"permute",
-       {kMatrix},
-       [](Builder& b, Tensors x) {
-         return Tensors{b.permute(x[0], {1, 0})};
-       },
-       {{3, 2}},
-       {1, 4, 2, 5, 3, 6}},
-      {"reshape",
-       {kMatrix},
-       [](Builder& b, Tensors x) {
-         return Tensors{b.reshape(x[0], {3, -1})};
-       },
-       {{3, 2}},
-       {1, 2, 3, 4, 5, 6}},
-      {"slice",
-       {kMatrix},
-       [](Builder& b, Tensors x) { return Tensors{b.slice(x[0], 1, 0, 2, 2)}; },
-       {{2, 2}},
-       {1, 3, 4, 6}},
-      {"flip",
-       {kMatrix},
-       [](Builder& b, Tensors x) {
-         return Tensors{b.flip(x[0], {0, 1})};
-       },
-       {{2, 3}},
-       {6, 5, 4, 3, 2, 1}},
-      {"empty slice", {kMatrix}, [](Builder& b, Tensors x) { return Tensors{b.slice(x[0], 0, 2, 0)}; }, {{0, 3}}, {}},
-      {"diagonal by remap",
-       {kMatrix},
-       [](Builder& b, Tensors x) {
-         const sym::Expr i = b.axis(2);
-         return Tensors{b.remap(x[0], {i}, {i, i + 1})};
-       },
-       {{2}},
-       {2, 6}},
-      {"windows by remap",
-       {f32({4}, {1, 2, 3, 4})},
-       [](Builder& b, Tensors x) {
-         const sym::Expr i = b.axis(3);
-         const sym::Expr j = b.axis(2);
-         return Tensors{b.remap(x[0], {i, j}, {i + j})};
-       },
-       {{3, 2}},
-       {1, 2, 2, 3, 3, 4}},
-      {"pad",
-       {f32({2}, {1, 2})},
-       [](Builder& b, Tensors x) { return Tensors{b.pad(x[0], {1}, {2}, 9.0)}; },
-       {{5}},
-       {9, 1, 2, 9, 9}},
-      {"pad an empty tensor",
-       {f32({0, 2}, {})},
-       [](Builder& b, Tensors x) {
-         return Tensors{b.pad(x[0], {1, 0}, {0, 0}, 3.0)};
-       },
-       {{1, 2}},
-       {3, 3}},
-      {"cat",
-       {kMatrix, f32({2, 1}, {8, 9}), f32({2, 0}, {})},
-       [](Builder& b, Tensors x) { return Tensors{b.cat(x, 1)}; },
-       {{2, 4}},
-       {1, 2, 3, 8, 4, 5, 6, 9}},
-      {"gather",
-       {kMatrix, i64({2}, {1, 0}), i64({2}, {2, 0})},
-       [](Builder& b, Tensors x) {
-         return Tensors{b.gather(x[0], {x[1], x[2]})};
-       },
-       {{2}},
-       {6, 1}},
-      {"scatter add",
-       {f32({3}, {1, 1, 1}), f32({4}, {1, 2, 3, 4}), i64({4}, {0, 2, 0, 0})},
-       [](Builder& b, Tensors x) { return Tensors{b.scatter(x[0], x[1], {x[2]}, ScatterMode::Add)}; },
-       {{3}},
-       {9, 1, 3}},
-      {"scatter set takes the last",
-       {f32({2}, {1, 1}), f32({3}, {5, 6, 7}), i64({3}, {1, 0, 1})},
-       [](Builder& b, Tensors x) { return Tensors{b.scatter(x[0], x[1], {x[2]}, ScatterMode::Set)}; },
-       {{2}},
-       {6, 7}},
-      {"iota",
-       {},
-       [](Builder& b, Tensors) {
-         return Tensors{b.iota({2, 3}, 1)};
-       },
-       {{2, 3}},
-       {0, 1, 2, 0, 1, 2}},
-  };
-  for (const OpCase& row : rows) expect(row);
+  expect({"expand",
+          {f32({2, 1}, {1, 2})},
+          +[](Builder& b, Tensors x) {
+            return Tensors{b.expand(x[0], {2, 3})};
+          },
+          {{2, 3}},
+          {1, 1, 1, 2, 2, 2}});
+  expect({"expand rank 0",
+          {f32({}, {7})},
+          +[](Builder& b, Tensors x) { return Tensors{b.expand(x[0], {2})}; },
+          {{2}},
+          {7, 7}});
+  expect({"permute",
+          {kMatrix},
+          +[](Builder& b, Tensors x) {
+            return Tensors{b.permute(x[0], {1, 0})};
+          },
+          {{3, 2}},
+          {1, 4, 2, 5, 3, 6}});
+  expect({"reshape",
+          {kMatrix},
+          +[](Builder& b, Tensors x) {
+            return Tensors{b.reshape(x[0], {3, -1})};
+          },
+          {{3, 2}},
+          {1, 2, 3, 4, 5, 6}});
+  expect({"slice",
+          {kMatrix},
+          +[](Builder& b, Tensors x) { return Tensors{b.slice(x[0], 1, 0, 2, 2)}; },
+          {{2, 2}},
+          {1, 3, 4, 6}});
+  expect({"flip",
+          {kMatrix},
+          +[](Builder& b, Tensors x) {
+            return Tensors{b.flip(x[0], {0, 1})};
+          },
+          {{2, 3}},
+          {6, 5, 4, 3, 2, 1}});
+  expect({"empty slice", {kMatrix}, +[](Builder& b, Tensors x) { return Tensors{b.slice(x[0], 0, 2, 0)}; }, {{0, 3}}, {}});
+  expect({"diagonal by remap",
+          {kMatrix},
+          +[](Builder& b, Tensors x) {
+            const sym::Expr i = b.axis(2);
+            return Tensors{b.remap(x[0], {i}, {i, i + 1})};
+          },
+          {{2}},
+          {2, 6}});
+  expect({"windows by remap",
+          {f32({4}, {1, 2, 3, 4})},
+          +[](Builder& b, Tensors x) {
+            const sym::Expr i = b.axis(3);
+            const sym::Expr j = b.axis(2);
+            return Tensors{b.remap(x[0], {i, j}, {i + j})};
+          },
+          {{3, 2}},
+          {1, 2, 2, 3, 3, 4}});
+  expect({"pad",
+          {f32({2}, {1, 2})},
+          +[](Builder& b, Tensors x) { return Tensors{b.pad(x[0], {1}, {2}, 9.0)}; },
+          {{5}},
+          {9, 1, 2, 9, 9}});
+  expect({"pad an empty tensor",
+          {f32({0, 2}, {})},
+          +[](Builder& b, Tensors x) {
+            return Tensors{b.pad(x[0], {1, 0}, {0, 0}, 3.0)};
+          },
+          {{1, 2}},
+          {3, 3}});
+  expect({"cat",
+          {kMatrix, f32({2, 1}, {8, 9}), f32({2, 0}, {})},
+          +[](Builder& b, Tensors x) { return Tensors{b.cat(x, 1)}; },
+          {{2, 4}},
+          {1, 2, 3, 8, 4, 5, 6, 9}});
+  expect({"gather",
+          {kMatrix, i64({2}, {1, 0}), i64({2}, {2, 0})},
+          +[](Builder& b, Tensors x) {
+            return Tensors{b.gather(x[0], {x[1], x[2]})};
+          },
+          {{2}},
+          {6, 1}});
+  expect({"scatter add",
+          {f32({3}, {1, 1, 1}), f32({4}, {1, 2, 3, 4}), i64({4}, {0, 2, 0, 0})},
+          +[](Builder& b, Tensors x) { return Tensors{b.scatter(x[0], x[1], {x[2]}, ScatterMode::Add)}; },
+          {{3}},
+          {9, 1, 3}});
+  expect({"scatter set takes the last",
+          {f32({2}, {1, 1}), f32({3}, {5, 6, 7}), i64({3}, {1, 0, 1})},
+          +[](Builder& b, Tensors x) { return Tensors{b.scatter(x[0], x[1], {x[2]}, ScatterMode::Set)}; },
+          {{2}},
+          {6, 7}});
+  expect({"iota",
+          {},
+          +[](Builder& b, Tensors) {
+            return Tensors{b.iota({2, 3}, 1)};
+          },
+          {{2, 3}},
+          {0, 1, 2, 0, 1, 2}});
 }
 
 TEST(Evaluate, ComputesElementByElement) {
-  const OpCase rows[] = {
-      {"cast to int truncates",
-       {f32({3}, {-1.9, 2.9, 0})},
-       [](Builder& b, Tensors x) { return Tensors{b.cast(x[0], DType::I32)}; },
-       {{3}},
-       {-1, 2, 0}},
-      {"cast to bool",
-       {f32({3}, {-0.5, 0, kNan})},
-       [](Builder& b, Tensors x) { return Tensors{b.cast(x[0], DType::Bool)}; },
-       {{3}},
-       {1, 0, 1}},
-      {"cast to u8 wraps",
-       {i64({2}, {-1, 257})},
-       [](Builder& b, Tensors x) { return Tensors{b.cast(x[0], DType::U8)}; },
-       {{2}},
-       {255, 1}},
-      {"bitcast",
-       {f32({1}, {1})},
-       [](Builder& b, Tensors x) { return Tensors{b.bitcast(x[0], DType::I32)}; },
-       {{1}},
-       {0x3f800000}},
-      {"bf16 rounds every node",
-       {f32({1}, {1.00390625})},
-       [](Builder& b, Tensors x) {
-         Tensor half = b.cast(x[0], DType::BF16);  // to 1
-         return Tensors{b.cast(half + half, DType::F32)};
-       },
-       {{1}},
-       {2}},
-      {"f32 overflows to infinity",
-       {f32({1}, {3e38})},
-       [](Builder&, Tensors x) { return Tensors{x[0] + x[0]}; },
-       {{1}},
-       {kInf}},
-      {"where",
-       {f32({2}, {1, -1}), f32({2}, {kNan, 5})},
-       [](Builder& b, Tensors x) { return Tensors{b.where(b.binary(ScalarOp::Lt, x[0], Scalar(0.0)), x[0], x[1])}; },
-       {{2}},
-       {kNan, -1}},
-      {"empty", {f32({0}, {})}, [](Builder& b, Tensors x) { return Tensors{b.unary(ScalarOp::Exp, x[0])}; }, {{0}}, {}},
-  };
-  for (const OpCase& row : rows) expect(row);
+  expect({"cast to int truncates",
+          {f32({3}, {-1.9, 2.9, 0})},
+          +[](Builder& b, Tensors x) { return Tensors{b.cast(x[0], DType::I32)}; },
+          {{3}},
+          {-1, 2, 0}});
+  expect({"cast to bool",
+          {f32({3}, {-0.5, 0, kNan})},
+          +[](Builder& b, Tensors x) { return Tensors{b.cast(x[0], DType::Bool)}; },
+          {{3}},
+          {1, 0, 1}});
+  expect({"cast to u8 wraps",
+          {i64({2}, {-1, 257})},
+          +[](Builder& b, Tensors x) { return Tensors{b.cast(x[0], DType::U8)}; },
+          {{2}},
+          {255, 1}});
+  expect({"bitcast",
+          {f32({1}, {1})},
+          +[](Builder& b, Tensors x) { return Tensors{b.bitcast(x[0], DType::I32)}; },
+          {{1}},
+          {0x3f800000}});
+  expect({"bf16 rounds every node",
+          {f32({1}, {1.00390625})},
+          +[](Builder& b, Tensors x) {
+            Tensor half = b.cast(x[0], DType::BF16);  // to 1
+            return Tensors{b.cast(half + half, DType::F32)};
+          },
+          {{1}},
+          {2}});
+  expect({"f32 overflows to infinity",
+          {f32({1}, {3e38})},
+          +[](Builder&, Tensors x) { return Tensors{x[0] + x[0]}; },
+          {{1}},
+          {kInf}});
+  expect({"where",
+          {f32({2}, {1, -1}), f32({2}, {kNan, 5})},
+          +[](Builder& b, Tensors x) { return Tensors{b.where(b.binary(ScalarOp::Lt, x[0], Scalar(0.0)), x[0], x[1])}; },
+          {{2}},
+          {kNan, -1}});
+  expect({"empty", {f32({0}, {})}, +[](Builder& b, Tensors x) { return Tensors{b.unary(ScalarOp::Exp, x[0])}; }, {{0}}, {}});
 }
 
 TEST(Evaluate, Reduces) {
@@ -197,27 +192,24 @@ TEST(Evaluate, Reduces) {
     return [op, dims](Builder& b, Tensors x) { return b.reduce(op, x[0], dims); };
   };
   const HostTensor with_nan = f32({4}, {1, kNan, 3, kNan});
-  const OpCase rows[] = {
-      {"sum of rows", {kMatrix}, reduce(ReduceOp::Sum, {1}), {{2}}, {6, 15}},
-      {"sum of columns", {kMatrix}, reduce(ReduceOp::Sum, {0}), {{3}}, {5, 7, 9}},
-      {"sum of all", {kMatrix}, reduce(ReduceOp::Sum, {}), {{}}, {21}},
-      {"sum of nothing", {f32({2, 0}, {})}, reduce(ReduceOp::Sum, {1}), {{2}}, {0, 0}},
-      {"product of nothing", {f32({0}, {})}, reduce(ReduceOp::Prod, {}), {{}}, {1}},
-      {"max of a scalar", {f32({}, {3})}, reduce(ReduceOp::Max, {}), {{}}, {3}},
-      {"max keeps NaN", {with_nan}, reduce(ReduceOp::Max, {}), {{}}, {kNan}},
-      {"argmax takes the first NaN", {with_nan}, reduce(ReduceOp::ArgMax, {}), {{}}, {1}},
-      {"argmin takes the first", {i64({4}, {2, 1, 3, 1})}, reduce(ReduceOp::ArgMin, {}), {{}}, {1}},
-      {"any", {f32({2, 2}, {0, 0, 0, kNan})}, reduce(ReduceOp::Any, {1}), {{2}}, {0, 1}},
-      {"all of nothing", {f32({1, 0}, {})}, reduce(ReduceOp::All, {1}), {{1}}, {1}},
-      {"welford of nothing", {f32({2, 0}, {})}, reduce(ReduceOp::Welford, {1}), {{2}, {2}}, {kNan, kNan, 0, 0}},
-      {"welford", {kMatrix}, reduce(ReduceOp::Welford, {1}), {{2}, {2}}, {2, 5, 2, 2}},
-      {"integers wrap",
-       {i64({2}, {std::numeric_limits<int64_t>::max(), 1})},
-       reduce(ReduceOp::Sum, {}),
-       {{}},
-       {-0x1p63}},
-  };
-  for (const OpCase& row : rows) expect(row);
+  expect({"sum of rows", {kMatrix}, reduce(ReduceOp::Sum, {1}), {{2}}, {6, 15}});
+  expect({"sum of columns", {kMatrix}, reduce(ReduceOp::Sum, {0}), {{3}}, {5, 7, 9}});
+  expect({"sum of all", {kMatrix}, reduce(ReduceOp::Sum, {}), {{}}, {21}});
+  expect({"sum of nothing", {f32({2, 0}, {})}, reduce(ReduceOp::Sum, {1}), {{2}}, {0, 0}});
+  expect({"product of nothing", {f32({0}, {})}, reduce(ReduceOp::Prod, {}), {{}}, {1}});
+  expect({"max of a scalar", {f32({}, {3})}, reduce(ReduceOp::Max, {}), {{}}, {3}});
+  expect({"max keeps NaN", {with_nan}, reduce(ReduceOp::Max, {}), {{}}, {kNan}});
+  expect({"argmax takes the first NaN", {with_nan}, reduce(ReduceOp::ArgMax, {}), {{}}, {1}});
+  expect({"argmin takes the first", {i64({4}, {2, 1, 3, 1})}, reduce(ReduceOp::ArgMin, {}), {{}}, {1}});
+  expect({"any", {f32({2, 2}, {0, 0, 0, kNan})}, reduce(ReduceOp::Any, {1}), {{2}}, {0, 1}});
+  expect({"all of nothing", {f32({1, 0}, {})}, reduce(ReduceOp::All, {1}), {{1}}, {1}});
+  expect({"welford of nothing", {f32({2, 0}, {})}, reduce(ReduceOp::Welford, {1}), {{2}, {2}}, {kNan, kNan, 0, 0}});
+  expect({"welford", {kMatrix}, reduce(ReduceOp::Welford, {1}), {{2}, {2}}, {2, 5, 2, 2}});
+  expect({"integers wrap",
+          {i64({2}, {std::numeric_limits<int64_t>::max(), 1})},
+          reduce(ReduceOp::Sum, {}),
+          {{}},
+          {-0x1p63}});
   EXPECT_THROW(run({f32({2, 0}, {})}, reduce(ReduceOp::Max, {1})), Error);
 }
 
@@ -229,16 +221,13 @@ TEST(Evaluate, ScansAndSorts) {
       return Tensors{values, indices};
     };
   };
-  const OpCase rows[] = {
-      {"cumsum", {kMatrix}, scan(ScanOp::Sum), {{2, 3}}, {1, 2, 3, 5, 7, 9}},
-      {"cumsum of a scalar", {f32({}, {2})}, scan(ScanOp::Sum), {{}}, {2}},
-      {"cummax takes the latest", {f32({4}, {1, 3, 3, 2})}, scan(ScanOp::Max), {{4}, {4}}, {1, 3, 3, 3, 0, 1, 2, 2}},
-      {"cummin keeps NaN", {f32({3}, {1, kNan, 0})}, scan(ScanOp::Min), {{3}, {3}}, {1, kNan, kNan, 0, 1, 1}},
-      {"logcumsumexp", {f32({3}, {-kInf, 0, 0})}, scan(ScanOp::LogAddExp), {{3}}, {-kInf, 0, std::log(2.0)}},
-      {"sort", {f32({4}, {3, kNan, 1, 3})}, sort(false), {{4}, {4}}, {1, 3, 3, kNan, 2, 0, 3, 1}},
-      {"sort descending is stable", {f32({4}, {3, kNan, 1, 3})}, sort(true), {{4}, {4}}, {kNan, 3, 3, 1, 1, 0, 3, 2}},
-  };
-  for (const OpCase& row : rows) expect(row);
+  expect({"cumsum", {kMatrix}, scan(ScanOp::Sum), {{2, 3}}, {1, 2, 3, 5, 7, 9}});
+  expect({"cumsum of a scalar", {f32({}, {2})}, scan(ScanOp::Sum), {{}}, {2}});
+  expect({"cummax takes the latest", {f32({4}, {1, 3, 3, 2})}, scan(ScanOp::Max), {{4}, {4}}, {1, 3, 3, 3, 0, 1, 2, 2}});
+  expect({"cummin keeps NaN", {f32({3}, {1, kNan, 0})}, scan(ScanOp::Min), {{3}, {3}}, {1, kNan, kNan, 0, 1, 1}});
+  expect({"logcumsumexp", {f32({3}, {-kInf, 0, 0})}, scan(ScanOp::LogAddExp), {{3}}, {-kInf, 0, std::log(2.0)}});
+  expect({"sort", {f32({4}, {3, kNan, 1, 3})}, sort(false), {{4}, {4}}, {1, 3, 3, kNan, 2, 0, 3, 1}});
+  expect({"sort descending is stable", {f32({4}, {3, kNan, 1, 3})}, sort(true), {{4}, {4}}, {kNan, 3, 3, 1, 1, 0, 3, 2}});
 }
 
 TEST(Evaluate, SumsProducts) {
@@ -250,57 +239,54 @@ TEST(Evaluate, SumsProducts) {
   };
   const HostTensor line = f32({1, 1, 5}, {1, 2, 3, 4, 5});
   const HostTensor edge = f32({1, 1, 3}, {1, 0, -1});
-  const OpCase rows[] = {
-      {"matmul",
-       {kMatrix, f32({3, 1}, {1, 0, -1})},
-       [](Builder& b, Tensors x) { return Tensors{b.matmul(x[0], x[1])}; },
-       {{2, 1}},
-       {-2, -2}},
-      {"batched matmul",
-       {f32({2, 1, 2}, {1, 2, 3, 4}), f32({2, 1}, {10, 1})},
-       [](Builder& b, Tensors x) { return Tensors{b.matmul(x[0], x[1])}; },
-       {{2, 1, 1}},
-       {12, 34}},
-      {"matmul over nothing",
-       {f32({2, 0}, {}), f32({0, 2}, {})},
-       [](Builder& b, Tensors x) { return Tensors{b.matmul(x[0], x[1])}; },
-       {{2, 2}},
-       {0, 0, 0, 0}},
-      {"convolution", {line, edge}, convolve(1, 1, 1, false, 1), {{1, 1, 5}}, {-2, -2, -2, -2, 4}},
-      {"strided, with bias", {line, edge, f32({1}, {10})}, convolve(2, 0, 1, false, 1), {{1, 1, 2}}, {8, 8}},
-      {"dilated", {line, edge}, convolve(1, 0, 2, false, 1), {{1, 1, 1}}, {-4}},
-      {"grouped",
-       {f32({1, 2, 2}, {1, 2, 3, 4}), f32({2, 1, 1}, {10, 100})},
-       convolve(1, 0, 1, false, 2),
-       {{1, 2, 2}},
-       {10, 20, 300, 400}},
-      {"transposed",
-       {f32({1, 1, 2}, {1, 2}), f32({1, 1, 3}, {1, 10, 100})},
-       convolve(2, 0, 1, true, 1),
-       {{1, 1, 5}},
-       {1, 10, 102, 20, 200}},
-      {"transposed, padded, grouped",
-       {f32({1, 2, 2}, {1, 2, 3, 4}), f32({2, 1, 3}, {1, 10, 100, 1, 10, 100})},
-       convolve(1, 1, 1, true, 2),
-       {{1, 2, 2}},
-       {12, 120, 34, 340}},
-      {"causal attention",
-       {f32({1, 2, 1}, {0, 0}), f32({1, 2, 1}, {0, 0}), f32({1, 2, 1}, {2, 4})},
-       [](Builder& b, Tensors x) { return Tensors{b.attention(x[0], x[1], x[2], Tensor(), true, 1.0)}; },
-       {{1, 2, 1}},
-       {2, 3}},
-      {"attention that may look nowhere",
-       {f32({1, 1}, {1}), f32({2, 1}, {1, 1}), f32({2, 1}, {2, 4}), f32({1, 2}, {-kInf, -kInf})},
-       [](Builder& b, Tensors x) { return Tensors{b.attention(x[0], x[1], x[2], x[3], false, 1.0)}; },
-       {{1, 1}},
-       {0}},
-  };
-  for (const OpCase& row : rows) expect(row);
+  expect({"matmul",
+          {kMatrix, f32({3, 1}, {1, 0, -1})},
+          +[](Builder& b, Tensors x) { return Tensors{b.matmul(x[0], x[1])}; },
+          {{2, 1}},
+          {-2, -2}});
+  expect({"batched matmul",
+          {f32({2, 1, 2}, {1, 2, 3, 4}), f32({2, 1}, {10, 1})},
+          +[](Builder& b, Tensors x) { return Tensors{b.matmul(x[0], x[1])}; },
+          {{2, 1, 1}},
+          {12, 34}});
+  expect({"matmul over nothing",
+          {f32({2, 0}, {}), f32({0, 2}, {})},
+          +[](Builder& b, Tensors x) { return Tensors{b.matmul(x[0], x[1])}; },
+          {{2, 2}},
+          {0, 0, 0, 0}});
+  expect({"convolution", {line, edge}, convolve(1, 1, 1, false, 1), {{1, 1, 5}}, {-2, -2, -2, -2, 4}});
+  expect({"strided, with bias", {line, edge, f32({1}, {10})}, convolve(2, 0, 1, false, 1), {{1, 1, 2}}, {8, 8}});
+  expect({"dilated", {line, edge}, convolve(1, 0, 2, false, 1), {{1, 1, 1}}, {-4}});
+  expect({"grouped",
+          {f32({1, 2, 2}, {1, 2, 3, 4}), f32({2, 1, 1}, {10, 100})},
+          convolve(1, 0, 1, false, 2),
+          {{1, 2, 2}},
+          {10, 20, 300, 400}});
+  expect({"transposed",
+          {f32({1, 1, 2}, {1, 2}), f32({1, 1, 3}, {1, 10, 100})},
+          convolve(2, 0, 1, true, 1),
+          {{1, 1, 5}},
+          {1, 10, 102, 20, 200}});
+  expect({"transposed, padded, grouped",
+          {f32({1, 2, 2}, {1, 2, 3, 4}), f32({2, 1, 3}, {1, 10, 100, 1, 10, 100})},
+          convolve(1, 1, 1, true, 2),
+          {{1, 2, 2}},
+          {12, 120, 34, 340}});
+  expect({"causal attention",
+          {f32({1, 2, 1}, {0, 0}), f32({1, 2, 1}, {0, 0}), f32({1, 2, 1}, {2, 4})},
+          +[](Builder& b, Tensors x) { return Tensors{b.attention(x[0], x[1], x[2], Tensor(), true, 1.0)}; },
+          {{1, 2, 1}},
+          {2, 3}});
+  expect({"attention that may look nowhere",
+          {f32({1, 1}, {1}), f32({2, 1}, {1, 1}), f32({2, 1}, {2, 4}), f32({1, 2}, {-kInf, -kInf})},
+          +[](Builder& b, Tensors x) { return Tensors{b.attention(x[0], x[1], x[2], x[3], false, 1.0)}; },
+          {{1, 1}},
+          {0}});
 }
 
 TEST(Evaluate, IndicesOutOfBoundsAreNamed) {
   try {
-    run({kMatrix, i64({1}, {2}), i64({1}, {0})}, [](Builder& b, Tensors x) {
+    run({kMatrix, i64({1}, {2}), i64({1}, {0})}, +[](Builder& b, Tensors x) {
       return Tensors{b.gather(x[0], {x[1], x[2]})};
     });
     FAIL();
@@ -345,8 +331,8 @@ TEST(Evaluate, LoopsOverSubgraphs) {
     Builder b(graph, *program.symbols);
     graph.outputs = {body(b, b.wrap(graph.inputs[0])).id()};
   };
-  subgraph([](Builder& b, Tensor x) { return b.binary(ScalarOp::Lt, b.sum(x, {}), Scalar(10.0)); });
-  subgraph([](Builder&, Tensor x) { return x * 2.0; });
+  subgraph(+[](Builder& b, Tensor x) { return b.binary(ScalarOp::Lt, b.sum(x, {}), Scalar(10.0)); });
+  subgraph(+[](Builder&, Tensor x) { return x * 2.0; });
   Graph& graph = program.graph;
   graph.inputs = graph.node(graph.add_node(Input{0}, {}, {vector})).outputs;
   const HigherOrder loop{"while_loop", {SubgraphRef{0}, SubgraphRef{1}, InputList{InputRef{0}}, InputList{}}};

@@ -1,4 +1,6 @@
 // Reductions, softmax, scans and sorting.
+#include "graph/text.h"
+#include "passes/decompose/decompose.h"
 #include "passes/decompose/operator_cases.h"
 
 namespace toroid {

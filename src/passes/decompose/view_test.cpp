@@ -1,4 +1,7 @@
 // Creation, views, joining, padding and diagonals.
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "passes/decompose/decompose.h"
 #include "passes/decompose/operator_cases.h"
 
 namespace toroid {
