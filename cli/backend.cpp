@@ -1,5 +1,7 @@
 #include "backend.h"
 
+#include <algorithm>
+
 #include "driver/compile.h"
 #include "driver/executable.h"
 #include "explain_cache.h"
@@ -52,10 +54,17 @@ class Packaged : public Callable {
 
 }  // namespace
 
+std::string backend_list() {
+  std::string text;
+  for (const char* name : kBackends) text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
+  return text;
+}
+
 std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const LoadOptions& options) {
-  if (options.backend != "cpu" && options.backend != "interp" && options.backend != "eager") {
+  const bool is_eager = options.backend.starts_with("eager");
+  if (std::find(std::begin(kBackends), std::end(kBackends), options.backend) == std::end(kBackends)) {
     throw Error(ErrorKind::InvalidOption, fmt::format("there is no backend '{}'", options.backend))
-        .help(fmt::format("backends: {}", kBackends));
+        .help(fmt::format("backends: {}", backend_list()));
   }
   if (path.extension() == ".so") return std::make_unique<Packaged>(Executable::load(path, options.threads), options.seed);
   if (options.backend == "cpu") {
@@ -69,7 +78,7 @@ std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const Lo
     return std::make_unique<Compiled>(std::move(model), options);
   }
   Program program = CompileSession::import(path);
-  if (options.backend == "eager") return one_by_one(std::move(program), options);
+  if (is_eager) return one_by_one(std::move(program), options);
   {
     ErrorContext context("decomposing the operators of {}", path.string());
     decompose(program);

@@ -22,7 +22,9 @@ class Callable {
   virtual std::vector<HostTensor> call(std::span<const HostTensor> inputs) = 0;
 };
 
-inline constexpr const char* kBackends = "cpu, interp, eager";
+// eager: each operator is compiled by itself, for the sizes that it is called with; eager-general: for any.
+inline constexpr const char* kBackends[] = {"cpu", "interp", "eager", "eager-general"};
+std::string backend_list();   // for help: "cpu, interp, …"
 
 struct LoadOptions {
   std::string backend = "cpu";

@@ -112,7 +112,7 @@ int cmd_conform(int argc, const char* const* argv) {
               "and NAME.out.safetensors, and further calls NAME.in2.safetensors, ….");
   flags.add_option("DIR", options.folder, "the folder").required();
   flags.add_option("--json", options.json_path, "write the results as JSON");
-  flags.add_option("--backend", options.backend, std::string("what computes: ") + kBackends).shows_default();
+  flags.add_option("--backend", options.backend, "what computes: " + backend_list()).shows_default();
   flags.add_option("--device", options.device, "where to run").one_of({"cpu"}).shows_default();
   flags.add_option("--filter", options.filter, "only names that match this pattern (*, ?, [...])");
   flags.add_option("--every", options.every, "a fixed sample: the first of every so many cases, by name").between(1, 1000000);

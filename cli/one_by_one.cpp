@@ -87,7 +87,7 @@ class Arguments {
 class OneByOne : public Callable {
  public:
   OneByOne(Program program, const LoadOptions& options)
-      : program_(std::move(program)), session_(options.use_cache), eager_(session_, {.threads = options.threads}), plan_(plan_bindings(program_)) {
+      : program_(std::move(program)), session_(options.use_cache), eager_(session_, {.threads = options.threads, .exact_forms = options.backend == "eager-general" ? size_t{0} : size_t{2}}), plan_(plan_bindings(program_)) {
     eager_.set_seed(options.seed);
     core_ = specialise(program_, {});
     decompose(core_);

@@ -17,7 +17,7 @@ int cmd_run(int argc, const char* const* argv) {
   flags.add_option("--outputs", outputs_path, "safetensors to write, out0, out1, …").required();
   flags.add_option("--device", device, "where to run").one_of({"cpu"}).shows_default();
   flags.add_option("--threads", options.threads, "threads to use (default: all)").between(1, 1024);
-  flags.add_option("--backend", options.backend, std::string("what computes: ") + kBackends).shows_default();
+  flags.add_option("--backend", options.backend, "what computes: " + backend_list()).shows_default();
   flags.add_flag("--explain-cache", options.explain_cache,
                  "say what the cache was asked, and after a miss how the nearest entry differs");
   flags.add_option("--seed", options.seed, "of random operators").shows_default();

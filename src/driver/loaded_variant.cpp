@@ -20,6 +20,10 @@ bool LoadedVariant::is_chosen(const LoadedVariant& general, const SymbolValues& 
   });
 }
 
+void LoadedVariant::bind(SymbolValues& values, std::string_view symbol, int64_t value) const {
+  if (const std::optional<sym::Expr> known = manifest.signature.symbols->find_symbol(symbol)) bind_number(values, plan_.later_guards, *known, value);
+}
+
 std::vector<int64_t> LoadedVariant::symbol_values(const SymbolValues& values) const {
   std::vector<int64_t> numbers;
   for (sym::Expr symbol : symbols_) numbers.push_back(values.find(symbol).value_or(0));

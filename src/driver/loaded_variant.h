@@ -29,6 +29,9 @@ class LoadedVariant {
   bool is_chosen(const LoadedVariant& general, const SymbolValues& values) const;
   // The symbols' values for these inputs. Throws Error{InvalidInput} that names the violated fact.
   SymbolValues bind(std::span<const InputShape> shapes) const { return bind_symbols(manifest.signature, plan_, shapes); }
+  // Gives a symbol that the program reads from an input its value before that; nothing happens when the program has no such symbol.
+  // Throws Error{InvalidInput} that names the range or guard that the value violates.
+  void bind(SymbolValues& values, std::string_view symbol, int64_t value) const;
   // In the order of ToroidCall::symbols.
   std::vector<int64_t> symbol_values(const SymbolValues& values) const;
   // Throws Error{InvalidInput} when a tensor would be larger than memory can be.

@@ -76,7 +76,7 @@ struct EagerCache::State {
     OperatorProgram made = operator_program(call, form, strides);
     const CompiledModel model = session.compile(std::move(made.program));
     ++(model.from_cache ? loads : compilations);
-    return std::make_shared<const LoadedOperator>(model, call, std::move(made.results));
+    return std::make_shared<const LoadedOperator>(model, call, std::move(made));
   }
 
   // By a form that the family has. Its guards may still refuse these sizes.
@@ -99,7 +99,12 @@ struct EagerCache::State {
 
   // For sizes in general; null when the operator needs to know them.
   std::shared_ptr<const KnownCall> in_general(const std::string& name, Family& family, const OperatorCall& call, std::span<const int64_t> slots) {
-    Family::Form form{general_form(call, family.exact, slots), {}};
+    std::vector<std::vector<int64_t>> before = family.exact;
+    if (before.empty()) {   // nothing is known yet: any may vary, and those that are equal now may be
+      before.emplace_back(slots.begin(), slots.end());
+      for (int64_t& slot : before.back()) ++slot;
+    }
+    Family::Form form{general_form(before, slots), {}};
     try {
       const std::shared_ptr<const LoadedOperator> op = build(call, form.slots, InputStrides::WithoutGaps);
       auto known = std::make_shared<const KnownCall>(op, op->prepare(call));

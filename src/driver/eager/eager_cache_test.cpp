@@ -289,6 +289,45 @@ TEST_F(EagerStore, EqualSizesAreOneSymbol) {
   EXPECT_EQ(cache.counters().compilations, 6u);
 }
 
+// Sizes and positions that only an integer tells.
+TEST_F(EagerStore, EverOtherIntegersStopCompiling) {
+  CompileSession session;
+  EagerCache cache(session);
+  auto compilations_of = [&](auto call) {
+    const uint64_t before = cache.counters().compilations;
+    for (int64_t n : {3, 4, 5, 6, 70}) call(n);
+    return cache.counters().compilations - before;
+  };
+  EXPECT_EQ(compilations_of([&](int64_t n) {
+              const std::vector<int64_t> sizes = {n, 2};
+              const HostTensor all = cache.call("aten::full", {sizes, 0.5})[0];
+              EXPECT_EQ(all.sizes(), sizes);
+              EXPECT_EQ(numbers(all), Numbers(static_cast<size_t>(2 * n), 0.5));
+            }),
+            3u);
+  EXPECT_EQ(compilations_of([&](int64_t n) {
+              const HostTensor all = cache.call("aten::arange", {n})[0];
+              EXPECT_EQ(all.sizes(), (std::vector<int64_t>{n}));
+              EXPECT_EQ(all.int_at(n - 1), n - 1);
+            }),
+            3u);
+  const HostTensor x = counted({100, 2});
+  EXPECT_EQ(compilations_of([&](int64_t n) { EXPECT_EQ(numbers(cache.call("aten::select.int", {x, 0, n})[0]), (Numbers{2.0 * n, 2.0 * n + 1})); }), 3u);
+  for (int64_t beyond : {100, 1000}) EXPECT_THROW(cache.call("aten::select.int", {x, 0, beyond}), Error);
+  EXPECT_EQ(compilations_of([&](int64_t n) {
+              const std::vector<int64_t> sizes = {2 * n};
+              EXPECT_EQ(cache.call("aten::view", {counted({n, 2}), sizes})[0].sizes(), sizes);
+            }),
+            3u);
+  EXPECT_EQ(compilations_of([&](int64_t n) {
+              EXPECT_EQ(cache.call("aten::narrow", {x, 0, 2, n})[0].sizes(), (std::vector<int64_t>{n, 2}));
+            }),
+            3u);
+  EXPECT_EQ(error_of([&] { cache.call("aten::narrow", {x, 0, 2, 99}); }).message(), "aten::narrow would read beyond its tensor");
+  // An operator with tensors is compiled for each of its numbers.
+  EXPECT_EQ(compilations_of([&](int64_t n) { EXPECT_EQ(cache.call("aten::add.Scalar", {x, n})[0].double_at(0), n); }), 5u);
+}
+
 TEST_F(EagerStore, ManyLayoutsOfOneSizeStopCompiling) {
   CompileSession session;
   EagerCache cache(session);

@@ -48,13 +48,14 @@ char* EagerContext::reserve(int64_t bytes) {
   return block_->data;
 }
 
-LoadedOperator::LoadedOperator(const CompiledModel& model, const OperatorCall& call, std::vector<int> results)
+LoadedOperator::LoadedOperator(const CompiledModel& model, const OperatorCall& call, OperatorProgram made)
     : name_(call.schema->name),
       library_(model.library, file_name(call.schema->name)),
       manifest_(parse_manifest(static_cast<const char*>(library_.symbol("toroid_manifest")))),
       variant_(library_, manifest_.general(), ""),
       owner_(model.owner),
-      num_results_(results.size()) {
+      num_results_(made.results.size()),
+      numbers_(std::move(made.numbers)) {
   for (size_t position : variant_.manifest.constants) constants_.push_back(model.constants[position].data());
   bool writes = false;
   for (size_t i = 0; i < variant_.manifest.outputs.size(); ++i) {
@@ -66,7 +67,7 @@ LoadedOperator::LoadedOperator(const CompiledModel& model, const OperatorCall& c
       destination.tensor = static_cast<int>(target - call.tensors.begin());
       writes = true;
     } else {
-      destination.result = static_cast<int>(std::find(results.begin(), results.end(), static_cast<int>(i)) - results.begin());
+      destination.result = static_cast<int>(std::find(made.results.begin(), made.results.end(), static_cast<int>(i)) - made.results.begin());
     }
     destinations_.push_back(destination);
   }
@@ -88,7 +89,13 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
   std::vector<InputShape> shapes;
   for (const OperatorCall::Tensor& tensor : call.tensors) shapes.push_back({tensor.view->dtype, tensor.view->sizes});
   Prepared prepared;
+  const std::vector<int64_t> slots = slots_of(call);
+  for (const OperatorProgram::Number& number : numbers_) {
+    prepared.numbers_.push_back(slots[number.slot]);
+    shapes.push_back({DType::I64, {}});
+  }
   prepared.symbols_ = variant_.bind(shapes);
+  for (size_t i = 0; i < numbers_.size(); ++i) variant_.bind(prepared.symbols_, numbers_[i].symbol, prepared.numbers_[i]);
   prepared.layout_ = variant_.lay_out(prepared.symbols_);
   prepared.bytes_ = aligned(prepared.layout_.arena.bytes);
   auto reserve = [&](int64_t bytes) {
@@ -148,6 +155,8 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
                  static_cast<size_t>(size_bytes(tensors[i]->dtype)));
     context.inputs.push_back(copy);
   }
+
+  for (const int64_t& number : prepared.numbers_) context.inputs.push_back(&number);
 
   // An output goes straight to the caller's memory where nothing else that is read or written lies.
   auto goes_there_directly = [&](size_t output) {

@@ -9,6 +9,7 @@
 
 #include "driver/compile.h"
 #include "driver/eager/arguments.h"
+#include "driver/eager/operator_program.h"
 #include "driver/host.h"
 #include "driver/loaded_variant.h"
 #include "driver/manifest.h"
@@ -35,9 +36,9 @@ class EagerContext {
 // A compiled operator. Nothing in it changes after it is made.
 class LoadedOperator {
  public:
-  // `results`: of OperatorProgram. Throws Error{Unsupported} when an operator that says that it writes to its argument computes nothing
+  // `made`: what `model` was compiled from; its program may be gone. Throws Error{Unsupported} when an operator that says that it writes to its argument computes nothing
   // that could be written: it changes how its tensor is seen, as aten::t_ does.
-  LoadedOperator(const CompiledModel& model, const OperatorCall& call, std::vector<int> results);
+  LoadedOperator(const CompiledModel& model, const OperatorCall& call, OperatorProgram made);
 
   // For calls with the metadata of `call`.
   class Prepared;
@@ -64,6 +65,7 @@ class LoadedOperator {
   std::vector<Destination> destinations_;          // by output of the program
   std::vector<bool> are_overwritten_;              // by tensor: an `out`, whose old elements nobody reads
   size_t num_results_;
+  std::vector<OperatorProgram::Number> numbers_;   // come as inputs behind the tensors
 };
 
 class LoadedOperator::Prepared {
@@ -82,6 +84,7 @@ class LoadedOperator::Prepared {
   SymbolValues symbols_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
+  std::vector<int64_t> numbers_;                   // values of the slots that are inputs
   int64_t bytes_ = 0;                              // of the arena, with the copies behind
 };
 

@@ -12,22 +12,26 @@
 namespace toroid {
 namespace {
 
-// Calls visit(argument) for each integer of the call that stands for a size.
+bool takes_tensors(const Schema& schema) {
+  return std::any_of(schema.parameters.begin(), schema.parameters.end(),
+                     [](const Parameter& parameter) { return parameter.type == ArgType::Tensor && !parameter.mutated; });
+}
+
+// Whether the integers of a parameter are slots.
+bool holds_slots(const Schema& schema, const Parameter& parameter) {
+  return parameter.type == ArgType::SymInt || (parameter.type == ArgType::Scalar && !takes_tensors(schema));
+}
+
+// Calls visit(integer) for each integer argument of the call that is a slot.
 template <class Arguments, class Visit>
-void visit_sizes_given(const Schema& schema, Arguments& arguments, Visit visit) {
+void visit_integer_slots(const Schema& schema, Arguments& arguments, Visit visit) {
   for (size_t p = 0; p < schema.parameters.size(); ++p) {
-    if (schema.parameters[p].type != ArgType::SymInt) continue;
+    if (!holds_slots(schema, schema.parameters[p])) continue;
     if (auto* one = std::get_if<sym::Expr>(&arguments[p])) visit(*one);
     if (auto* list = std::get_if<ExprList>(&arguments[p])) {
       for (auto& each : *list) visit(each);
     }
   }
-}
-
-size_t count_tensor_slots(const OperatorCall& call) {
-  size_t count = 0;
-  for (const OperatorCall::Tensor& tensor : call.tensors) count += tensor.view->sizes.size();
-  return count;
 }
 
 // The order in which the dims of a tensor lie in memory, the outermost first, if they lie there without gaps; dims of size 1 lie anywhere.
@@ -88,7 +92,7 @@ std::vector<bool> results_that_are_arguments(const Schema& schema, size_t count)
 std::vector<int64_t> slots_of(const OperatorCall& call) {
   std::vector<int64_t> slots;
   for (const OperatorCall::Tensor& tensor : call.tensors) slots.insert(slots.end(), tensor.view->sizes.begin(), tensor.view->sizes.end());
-  visit_sizes_given(*call.schema, call.arguments, [&](sym::Expr size) { slots.push_back(size.value()); });
+  visit_integer_slots(*call.schema, call.arguments, [&](sym::Expr size) { slots.push_back(size.value()); });
   return slots;
 }
 
@@ -98,8 +102,7 @@ OperatorForm exact_form(std::span<const int64_t> slots) {
   return form;
 }
 
-OperatorForm general_form(const OperatorCall& call, const std::vector<std::vector<int64_t>>& before, std::span<const int64_t> now) {
-  const size_t tensor_slots = count_tensor_slots(call);
+OperatorForm general_form(const std::vector<std::vector<int64_t>>& before, std::span<const int64_t> now) {
   OperatorForm form = exact_form(now);
   std::map<std::vector<int64_t>, int32_t> symbols;   // by the values of all calls
   for (size_t i = 0; i < now.size(); ++i) {
@@ -109,12 +112,7 @@ OperatorForm general_form(const OperatorCall& call, const std::vector<std::vecto
     }
     const bool varies = std::any_of(values.begin(), values.end(), [&](int64_t value) { return value != now[i]; });
     if (!varies || now[i] < 2) continue;
-    if (i < tensor_slots) {
-      form[i].symbol = symbols.try_emplace(std::move(values), static_cast<int32_t>(symbols.size())).first->second;
-    } else if (const auto symbol = symbols.find(values); symbol != symbols.end()) {
-      form[i].symbol = symbol->second;
-    }
-    if (form[i].symbol >= 0) form[i].value = 0;
+    form[i] = {.value = 0, .symbol = symbols.try_emplace(std::move(values), static_cast<int32_t>(symbols.size())).first->second};
   }
   return form;
 }
@@ -182,9 +180,10 @@ std::string family_of(const OperatorCall& call) {
           text += " | none";
         }
       }
-    } else if (call.schema->parameters[p].type == ArgType::SymInt && !std::holds_alternative<None>(argument)) {
-      const auto* sizes = std::get_if<ExprList>(&argument);
-      text += sizes ? fmt::format(" | {} sizes", sizes->size()) : " | size";
+    } else if (const auto* integers = std::get_if<ExprList>(&argument); integers && holds_slots(*call.schema, call.schema->parameters[p])) {
+      text += fmt::format(" | {} integers", integers->size());
+    } else if (std::holds_alternative<sym::Expr>(argument) && holds_slots(*call.schema, call.schema->parameters[p])) {
+      text += " | integer";
     } else {
       text += fmt::format(" | {}", to_string(argument));
     }
@@ -204,21 +203,34 @@ OperatorProgram operator_program(const OperatorCall& call, const OperatorForm& f
     if (slot.symbol < 0) return slot.value;
     return program.symbols->symbol(fmt::format("s{}", slot.symbol), sym::SymbolKind::Size, {2, sym::kPosInf}, slots[next - 1]);
   };
-
   std::vector<TensorType> types;
   std::vector<ValueId> inputs;
-  for (uint32_t i = 0; i < call.tensors.size(); ++i) {
-    const TensorView& view = *call.tensors[i].view;
+  auto add_input = [&](TensorType type, const std::string& name) {
+    const auto index = static_cast<uint32_t>(program.graph.inputs.size());
+    const NodeId node = program.graph.add_node(Input{index}, {}, {std::move(type)}, {}, {name});
+    program.graph.inputs.push_back(program.graph.node(node).outputs[0]);
+    program.inputs.push_back({name});
+    return program.graph.inputs.back();
+  };
+
+  std::set<int32_t> known;   // symbols that the inputs before define
+  for (const OperatorCall::Tensor& tensor : call.tensors) {
     std::vector<sym::Expr> sizes;
-    for (size_t d = 0; d < view.sizes.size(); ++d) sizes.push_back(next_size());
-    types.push_back(input_type(view, std::move(sizes), strides));
-    const NodeId node = program.graph.add_node(Input{i}, {}, {types.back()}, {}, {call.tensors[i].name});
-    inputs.push_back(program.graph.node(node).outputs[0]);
-    program.inputs.push_back({call.tensors[i].name});
+    for (size_t d = 0; d < tensor.view->sizes.size(); ++d) {
+      known.insert(form[next].symbol);
+      sizes.push_back(next_size());
+    }
+    types.push_back(input_type(*tensor.view, std::move(sizes), strides));
+    inputs.push_back(add_input(types.back(), tensor.name));
   }
-  program.graph.inputs = inputs;
   std::vector<Argument> arguments = call.arguments;
-  visit_sizes_given(*call.schema, arguments, [&](sym::Expr& size) { size = next_size(); });
+  visit_integer_slots(*call.schema, arguments, [&](sym::Expr& integer) {
+    const int32_t symbol = form[next].symbol;
+    integer = next_size();
+    if (symbol < 0 || !known.insert(symbol).second) return;
+    made.numbers.push_back({next - 1, sym::to_string(integer)});
+    program.graph.bindings.push_back({integer, add_input({.dtype = DType::I64}, fmt::format("integer_{}", next - 1))});
+  });
 
   const std::vector<std::optional<TensorType>> results = infer_result_types(program, *call.schema, arguments, types);
   std::vector<TensorType> recorded;

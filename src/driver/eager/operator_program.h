@@ -1,9 +1,13 @@
 // One call of one operator as a program of its own, for the call's sizes alone or for others as well.
 //
-// The numbers of a call that sizes may change are its *slots*: the sizes of all tensors in order, then the integers that stand for sizes
-// (SymInt in the schema). A *form* says of each slot whether it is a number or a symbol; equal symbols are equal sizes:
+// The numbers of a call that often change are its *slots*: the sizes of all tensors in order, then the integers that may stand for sizes
+// or positions (SymInt in the schema; of operators that take no tensor all integers but dims). A *form* says of each slot whether it is a
+// number or a symbol; equal symbols are equal sizes:
 //
 //   aten::add.Tensor(f32[8, 20], f32[20])    slots 8 20 20    form s0 20 20: any first size from 2 on
+//   aten::full([8], 0.5)                     slots 8          form s0
+//
+// Symbols that no tensor has in its sizes come to the program as further inputs, from which it reads them.
 #pragma once
 
 #include <optional>
@@ -19,7 +23,7 @@ namespace toroid {
 
 struct Slot {
   int64_t value = 0;                   // without a symbol
-  int32_t symbol = -1;                 // the number of a symbol, whose sizes are 2 and more
+  int32_t symbol = -1;                 // the number of a symbol, whose values are 2 and more
   bool operator==(const Slot&) const = default;
 };
 using OperatorForm = std::vector<Slot>;
@@ -28,8 +32,8 @@ std::vector<int64_t> slots_of(const OperatorCall& call);
 // Numbers alone.
 OperatorForm exact_form(std::span<const int64_t> slots);
 // What serves `now` and is like `before` where it can be: slots that differ in some of them become symbols, the same one for those that
-// are equal in each. Slots that are 0, 1 or negative now, and integers that are no tensor's size as well, stay numbers.
-OperatorForm general_form(const OperatorCall& call, const std::vector<std::vector<int64_t>>& before, std::span<const int64_t> now);
+// are equal in each. Slots that are 0, 1 or negative now stay numbers.
+OperatorForm general_form(const std::vector<std::vector<int64_t>>& before, std::span<const int64_t> now);
 bool has_symbols(const OperatorForm& form);
 bool fits(const OperatorForm& form, std::span<const int64_t> slots);
 
@@ -50,9 +54,15 @@ struct OperatorProgram {
   // For each result, lists flattened, that is not an argument itself: its number among the program's outputs, or -1 when the operator
   // leaves it undefined.
   std::vector<int> results;
+  // Of the further inputs, each I64 of rank 0: the slot that is its value, and the symbol that it defines.
+  struct Number {
+    size_t slot;
+    std::string symbol;
+  };
+  std::vector<Number> numbers;
 };
 
-// At import level, with one input a tensor of the call, in order. Throws as infer_result_types does.
+// At import level, with one input a tensor of the call, in order, and further ones for numbers. Throws as infer_result_types does.
 OperatorProgram operator_program(const OperatorCall& call, const OperatorForm& form, InputStrides strides);
 
 }  // namespace toroid

@@ -32,6 +32,57 @@ size_t count_results(const Schema& schema, size_t returned) {
   return lists == 1 ? returned : std::min(returned, schema.results.size());
 }
 
+bool has_symbolic_integers(const std::vector<Argument>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](const Argument& argument) {
+    if (const auto* one = std::get_if<sym::Expr>(&argument)) return !one->is_const();
+    const auto* list = std::get_if<ExprList>(&argument);
+    return list != nullptr && std::any_of(list->begin(), list->end(), [](sym::Expr each) { return !each.is_const(); });
+  });
+}
+
+// Every position that a view of the graph reads lies within its tensor. Where that is not known, integers of the caller may decide it: then
+// it is a guard.
+class PositionChecker {
+ public:
+  PositionChecker(const Schema& schema, const Graph& graph, bool integers_decide, std::vector<sym::Expr>& guards)
+      : schema_(schema), graph_(graph), integers_decide_(integers_decide), guards_(guards) {}
+
+  void check() {
+    for (const Node& node : graph_.nodes()) {
+      if (const auto* slice = std::get_if<Slice>(&node.op)) check(*slice, graph_.type(node.inputs[0]).sizes, graph_.type(node.outputs[0]).sizes);
+      if (const auto* remap = std::get_if<Remap>(&node.op)) check(*remap, graph_.type(node.inputs[0]).sizes);
+    }
+  }
+
+ private:
+  void check(const Slice& slice, const std::vector<sym::Expr>& sizes, const std::vector<sym::Expr>& shown) {
+    if (std::any_of(shown.begin(), shown.end(), [](sym::Expr size) { return size.is_const(0); })) return;   // reads nothing
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      for (sym::Expr end : {slice.starts[d], slice.starts[d] + slice.steps[d] * (shown[d] - 1)}) {
+        require(sym::le(0, end));
+        require(sym::lt(end, sizes[d]));
+      }
+    }
+  }
+
+  void check(const Remap& remap, const std::vector<sym::Expr>& sizes) const {
+    for (size_t d = 0; integers_decide_ && d < sizes.size(); ++d) {
+      if (sym::known_le(0, remap.index[d]) && sym::known_lt(remap.index[d], sizes[d])) continue;
+      throw Error(ErrorKind::Unsupported, fmt::format("{} of integers that change from call to call could read beyond its tensor", schema_.name));
+    }
+  }
+
+  void require(sym::Expr fact) {
+    if (fact.is_const(0)) throw Error(ErrorKind::InvalidModel, fmt::format("{} would read beyond its tensor", schema_.name)).help(schema_.text);
+    if (!fact.is_const() && integers_decide_) guards_.push_back(fact);
+  }
+
+  const Schema& schema_;
+  const Graph& graph_;
+  bool integers_decide_;
+  std::vector<sym::Expr>& guards_;
+};
+
 void refuse_what_is_not_computed(const Schema& schema, const std::vector<TensorType>& inputs) {
   for (const TensorType& type : inputs) {
     const bool is_float8 = is_floating(type.dtype) && size_bytes(type.dtype) == 1;
@@ -66,6 +117,7 @@ std::vector<std::optional<TensorType>> infer_result_types(Program& program, cons
   if (!inputs.empty()) decomposer.memory_type = inputs[0];
   const size_t constants = program.constants.size();
   const std::vector<Tensor> results = function(decomposer, Args(builder, schema, arguments, tensors));
+  PositionChecker(schema, scratch, has_symbolic_integers(arguments), program.guards).check();
   program.constants.erase(program.constants.begin() + static_cast<std::ptrdiff_t>(constants), program.constants.end());
 
   std::vector<std::optional<TensorType>> types;
