@@ -2,10 +2,6 @@
 
 namespace toroid {
 
-bool CacheLease::is_worth_a_look() const {
-  return local_.waited() > std::chrono::milliseconds(1) || (remote_ && remote_->state() != LeaseState::Unguarded);
-}
-
 Cache::Cache(CacheOptions options) : store_(options.store), leases_(store_.folder()) {
   if (options.base) base_.emplace(std::move(*options.base), std::move(options.store.warn));
   if (options.remote) remote_.emplace(std::move(*options.remote));
@@ -17,10 +13,13 @@ Cache::Cache(StoreOptions options)
                          .base = options.enabled ? base_from_environment() : std::nullopt}) {}
 
 Cache::~Cache() {
-  if (base_ && base_->hits() != 0) store_.count("base hits", static_cast<int64_t>(base_->hits()));
-  if (!remote_) return;
-  remote_->finish();
-  for (const auto& [name, number] : remote_->counters().by_name()) store_.count(name, number);
+  if (remote_) remote_->finish();
+  try {
+    if (base_ && base_->hits() != 0) store_.count("base hits", static_cast<int64_t>(base_->hits()));
+    if (!remote_) return;
+    for (const auto& [name, number] : remote_->counters().by_name()) store_.count(name, number);
+  } catch (const std::bad_alloc&) {  // then they are not counted
+  }
 }
 
 std::optional<std::string> Cache::get(const CacheKey& key) {

@@ -27,11 +27,10 @@ struct CacheOptions {
 };
 
 // Single flight on this machine, and of all machines where the server knows leases.
+//
+// Whoever has it looks for the entry once more: it may have come since, also when nobody was waited for, from an owner that ended
+// between the first look and the lease.
 class CacheLease {
- public:
-  // Whether the entry may have come since it was last looked for: after waiting, or since another machine may just have finished.
-  bool is_worth_a_look() const;
-
  private:
   friend class Cache;
   CacheLease(Lease local, std::optional<RemoteLease> remote) : local_(std::move(local)), remote_(std::move(remote)) {}

@@ -80,8 +80,8 @@ struct Leases::State {
 
   void hold(uint64_t cell) {
     std::lock_guard lock(mutex);
-    ++held[cell];
     if (!beater.joinable()) beater = std::thread([this] { beat(); });
+    ++held[cell];
     changed.notify_all();
   }
 
@@ -139,7 +139,12 @@ Lease Leases::acquire(const CacheKey& key, std::chrono::milliseconds patience, c
   for (bool is_unsupported = false;;) {
     if (try_lock(fd.get(), place, is_unsupported)) {
       Lease lease(LeaseState::Owner, waited());
-      lease.held_ = std::make_unique<Lease::Held>(state_, std::move(fd), cell);
+      try {
+        lease.held_ = std::make_unique<Lease::Held>(state_, std::move(fd), cell);
+      } catch (const std::exception& error) {  // no more threads, or no memory: without signs of life it would only be overtaken
+        log_info("no lease for {}: {}", key.kind, error.what());
+        return {LeaseState::Unguarded, waited()};
+      }
       return lease;
     }
     if (is_unsupported) return {LeaseState::Unguarded, waited()};

@@ -1,7 +1,9 @@
 #include "cache/lease.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -128,6 +130,28 @@ TEST(Lease, WaitingEndsWhenTheResultIsThere) {
   const Lease lease = leases.acquire(key_of("same"), 60s, [&] { return ++looks == 3; });
   EXPECT_EQ(lease.state(), LeaseState::Overtaken);
   EXPECT_EQ(looks, 3);
+}
+
+TEST(Lease, WithoutAThreadForItsSignsOfLifeNothingIsGuarded) {
+  const TempFolder folder;
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    // Room for this and that, but for no thread's stack of this size.
+    pthread_attr_t large;
+    ::pthread_attr_init(&large);
+    ::pthread_attr_setstacksize(&large, size_t{1} << 40);
+    ::pthread_setattr_default_np(&large);
+    const rlimit memory = {rlim_t{1} << 39, rlim_t{1} << 39};
+    ::setrlimit(RLIMIT_AS, &memory);
+    Leases leases(folder.path());
+    const LeaseState first = leases.acquire(key_of("same"), 1s).state(), second = leases.acquire(key_of("same"), 1s).state();
+    ::_exit(first == LeaseState::Unguarded && second == LeaseState::Unguarded ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(pid, &status, 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)   // they need more room than that themselves
+  EXPECT_EQ(status, 0);
+#endif
 }
 
 TEST(Lease, WithoutAFolderNothingIsGuarded) {

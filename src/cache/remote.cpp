@@ -202,18 +202,23 @@ struct Remote::State {
   void add(Job job) {
     std::lock_guard lock(mutex);
     if (is_ending) return;
-    if (queued_bytes + job.text.size() > kMostQueuedBytes) {
+    if (queued_bytes + job.text.size() > kMostQueuedBytes || !start_sender()) {
       ++counters.dropped;
       return;
     }
     queued_bytes += job.text.size();
     jobs.push_back(std::move(job));
-    start_sender();
     changed.notify_all();
   }
 
-  void start_sender() {
-    if (!sender.joinable() && !is_ending) sender = std::thread([this] { send(); });
+  // False when the machine has no thread left for it: nothing is sent then.
+  bool start_sender() {
+    try {
+      if (!sender.joinable() && !is_ending) sender = std::thread([this] { send(); });
+    } catch (const std::system_error& error) {
+      log_info("nothing is sent to the remote cache: {}", error.what());
+    }
+    return sender.joinable();
   }
 
   void send() {
@@ -323,7 +328,12 @@ struct RemoteLease::Held {
   Held(std::shared_ptr<Remote::State> of, const CacheKey& held, const std::string& by)
       : state(std::move(of)), key(held), token(by) {}
   Held(const Held&) = delete;
-  ~Held() { state->add({.kind = Remote::State::Job::Kind::Release, .key = key, .text = token}); }
+  ~Held() {
+    try {
+      state->add({.kind = Remote::State::Job::Kind::Release, .key = key, .text = token});
+    } catch (const std::bad_alloc&) {  // then it ends by itself
+    }
+  }
 };
 
 RemoteLease::RemoteLease(LeaseState state, std::chrono::milliseconds waited, std::unique_ptr<Held> held)

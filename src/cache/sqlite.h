@@ -17,8 +17,18 @@ namespace toroid {
 class SqliteError : public std::runtime_error {
  public:
   SqliteError(int code, const std::string& message) : std::runtime_error(message), code_(code) {}
-  // The file is damaged or is no database.
-  bool is_corruption() const { return (code_ & 0xff) == SQLITE_CORRUPT || (code_ & 0xff) == SQLITE_NOTADB; }
+  // The file is damaged or is no database. The statements that are run here are right for a sound file, so one that is refused as wrong
+  // (SQLITE_ERROR), or for what the tables forbid, met a damaged description of the tables or a damaged index.
+  bool is_corruption() const {
+    const int code = code_ & 0xff;
+    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_ERROR || code == SQLITE_CONSTRAINT || code == SQLITE_MISMATCH;
+  }
+  // Somebody else held a lock for as long as we wait.
+  bool is_busy() const { return (code_ & 0xff) == SQLITE_BUSY; }
+  // Locks do not work here; SQLite tried for ten seconds before it said so.
+  bool is_without_locks() const { return (code_ & 0xff) == SQLITE_PROTOCOL; }
+  // The file at this place is not the one that was opened.
+  bool is_moved() const { return code_ == SQLITE_READONLY_DBMOVED; }
 
  private:
   int code_;

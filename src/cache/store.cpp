@@ -25,6 +25,7 @@
 #include <mutex>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "cache/sqlite.h"
@@ -45,8 +46,9 @@ constexpr size_t kPendingUses = 256;
 
 constexpr int64_t kLayoutVersion = 2;
 
+constexpr auto kImpatience = std::chrono::milliseconds(100);  // after somebody was waited for in vain
+
 constexpr const char* kConnect = R"(
-PRAGMA busy_timeout = 10000;
 PRAGMA synchronous = NORMAL;
 PRAGMA journal_size_limit = 67108864;
 )";
@@ -113,6 +115,25 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
+// SQLite only reads a file whose header asks for a later SQLite to write it; ours never do.
+bool forbids_writing(const fs::path& path) {
+  constexpr off_t kWriteVersion = 18;
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  unsigned char version = 0;
+  return fd && ::pread(fd.get(), &version, 1, kWriteVersion) == 1 && version > 2;
+}
+
+// Waits for the lock that whoever opens the file holds; the error's number, 0 when it is ours.
+int lock_for_opening(int fd, std::chrono::milliseconds patience) {
+  const auto start = std::chrono::steady_clock::now();
+  for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(20))) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return 0;
+    if (errno != EWOULDBLOCK && errno != EINTR) return errno;
+    if (std::chrono::steady_clock::now() - start > patience) return EWOULDBLOCK;
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 FileIdentity identity_of(const fs::path& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) return {};
@@ -125,6 +146,7 @@ struct Store::State {
   std::function<void(const std::string&)> warn;
   fs::path file;
   uint64_t limit_bytes = kDefaultLimitBytes;
+  std::chrono::milliseconds patience;
 
   std::mutex mutex;  // guards all below
   std::optional<Database> database;
@@ -153,8 +175,9 @@ struct Store::State {
     const FileIdentity damaged = identity;
     database.reset();
     const Fd lock(::open((file.parent_path() / "open.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    if (!lock || ::flock(lock.get(), LOCK_EX) != 0) {
-      give_up(std::error_code(errno, std::generic_category()).message());
+    if (const int failure = lock ? lock_for_opening(lock.get(), patience) : errno; failure != 0) {
+      give_up(failure == EWOULDBLOCK ? "another process has been opening it for too long; is one stopped?"
+                                     : std::error_code(failure, std::generic_category()).message());
       return;
     }
     if (damage != nullptr && identity_of(file) == damaged) move_aside(*damage);
@@ -175,13 +198,17 @@ struct Store::State {
   void connect() {
     database.emplace(file);
     identity = identity_of(file);
+    sqlite3_busy_timeout(database->handle(), static_cast<int>(patience.count()));
     database->execute(kConnect);
     // A short run must not wait for the disk at its end: the log stays until it is long enough.
     sqlite3_db_config(database->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     Statement version(*database, "PRAGMA user_version");
-    if (version.step() && version.integer(0) == kLayoutVersion) return;
+    const bool is_ready = version.step() && version.integer(0) == kLayoutVersion;
     version.run();
-    database->execute(kCreate);
+    if (sqlite3_db_readonly(database->handle(), "main") == 1 && forbids_writing(file)) {
+      throw SqliteError(SQLITE_CORRUPT, "its header forbids writing");
+    }
+    if (!is_ready) database->execute(kCreate);
   }
 
   void move_aside(const SqliteError& damage) {
@@ -209,19 +236,30 @@ struct Store::State {
       action(*database);
       return true;
     } catch (const SqliteError& error) {
-      if (error.is_corruption()) {
-        open(&error);
-      } else {
-        warn_once(fmt::format("cannot {} the cache {}: {}; going on without", what, file.string(), error.what()));
-      }
-      return false;
+      recover(what, error);
+    } catch (const std::bad_alloc&) {
+      recover(what, SqliteError(SQLITE_NOMEM, "out of memory"));
     }
+    return false;
+  }
+
+  void recover(std::string_view what, const SqliteError& error) {
+    if (error.is_corruption()) return open(&error);
+    if (error.is_moved()) return open();
+    warn_once(fmt::format("cannot {} the cache {}: {}; going on without", what, file.string(), error.what()));
+    if (error.is_without_locks()) return database.reset();
+    if (error.is_busy()) {
+      patience = kImpatience;
+      sqlite3_busy_timeout(database->handle(), static_cast<int>(patience.count()));
+    }
+    // What failed so badly that it could not even be undone would keep everybody else from writing.
+    if (sqlite3_get_autocommit(database->handle()) == 0) open();
   }
 
   // Inside a transaction: the next number in the order of uses.
   static int64_t next_sequence(const Database& db) {
     Statement statement(db, "UPDATE totals SET sequence = sequence + 1 RETURNING sequence");
-    TOROID_CHECK(statement.step());
+    if (!statement.step()) throw SqliteError(SQLITE_CORRUPT, "the totals are gone");
     const int64_t sequence = statement.integer(0);
     statement.run();
     return sequence;
@@ -260,10 +298,23 @@ struct Store::State {
     return statement.step() ? static_cast<uint64_t>(statement.integer(0)) : 0;
   }
 
-  // Inside a transaction: removes the least recently used until at most `limit` bytes are left.
-  static uint64_t evict(const Database& db, uint64_t limit) {
-    uint64_t removed = 0;
-    for (uint64_t bytes = total_bytes(db); bytes > limit; ++removed) {
+  // Inside a transaction: counts the bytes anew, whatever the totals and the sizes beside the entries say.
+  static uint64_t recount(const Database& db) {
+    Statement statement(db,
+                        "UPDATE totals SET bytes = (SELECT coalesce(sum(length(blob) + length(parts) + ?), 0) FROM entries) RETURNING bytes");
+    statement.bind(static_cast<int64_t>(kEntryOverheadBytes));
+    if (!statement.step()) throw SqliteError(SQLITE_CORRUPT, "the totals are gone");
+    const auto bytes = static_cast<uint64_t>(statement.integer(0));
+    statement.run();
+    return bytes;
+  }
+
+  // Inside a transaction: removes the least recently used until at most `limit` bytes are left. A total that is higher than what was
+  // `added` explains may be a damaged one, which would empty the store again and again.
+  static uint64_t evict(const Database& db, uint64_t limit, uint64_t added) {
+    uint64_t removed = 0, bytes = total_bytes(db);
+    if (bytes > limit && bytes - limit > added) bytes = recount(db);
+    for (; bytes > limit; ++removed) {
       Statement oldest(
           db, "DELETE FROM entries WHERE key = (SELECT key FROM entries ORDER BY sequence LIMIT 1) RETURNING size");
       if (!oldest.step()) break;
@@ -296,6 +347,7 @@ struct Store::State {
 
 Store::Store(StoreOptions options) : state_(std::make_unique<State>()) {
   State& state = *state_;
+  state.patience = options.patience;
   state.warn = options.warn ? options.warn : [](const std::string& text) { log_warn("{}", text); };
   if (!options.enabled) return;
   const char* limit = std::getenv("TOROID_CACHE_SIZE");
@@ -326,7 +378,10 @@ Store::Store(StoreOptions options) : state_(std::make_unique<State>()) {
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() {
-  if (state_ != nullptr) state_->flush();
+  try {
+    if (state_ != nullptr) state_->flush();
+  } catch (const std::exception&) {  // out of memory even for the warning: some uses stay uncounted
+  }
 }
 
 std::optional<std::string> Store::get(const CacheKey& key) {
@@ -370,7 +425,7 @@ void Store::put(const CacheKey& key, std::string_view bytes) {
               static_cast<int64_t>(size), std::string_view(checksum), now, now, State::next_sequence(db),
               BlobView{bytes})
         .run();
-    evicted = State::evict(db, state.limit_bytes);
+    evicted = State::evict(db, state.limit_bytes, size);
     transaction.commit();
     if (evicted != 0) db.execute("PRAGMA incremental_vacuum(1000)");
   });
@@ -457,6 +512,11 @@ uint64_t Store::verify() {
     }
   });
   for (const std::string& key : damaged) state_->remove(key);
+  state_->attempt("write to", [](Database& db) {
+    Transaction transaction(db);
+    State::recount(db);
+    transaction.commit();
+  });
   if (!damaged.empty()) state_->count(&StoreCounters::corrupt, damaged.size());
   return damaged.size();
 }
@@ -468,7 +528,7 @@ uint64_t Store::shrink_to(uint64_t limit_bytes) {
   const bool written = state.attempt("write to", [&](Database& db) {
     Transaction transaction(db);
     state.write_uses(db);
-    removed = State::evict(db, limit_bytes);
+    removed = State::evict(db, limit_bytes, 0);
     transaction.commit();
     db.execute("PRAGMA incremental_vacuum");
   });

@@ -8,6 +8,7 @@
 // Safe to use from several threads, and by several processes at once; not across fork().
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -27,6 +28,9 @@ struct StoreOptions {
   std::filesystem::path folder = {};                  // empty: default_cache_folder()
   uint64_t size_limit_bytes = 0;                      // 0: $TOROID_CACHE_SIZE (as 500M or 8G), else 4 GiB
   std::function<void(const std::string&)> warn = {};  // empty: the log
+  // How long to wait for other processes that use the file. It takes them milliseconds; who is stopped meanwhile is not waited for
+  // again.
+  std::chrono::milliseconds patience{10'000};
 };
 
 struct StoreCounters {
@@ -75,7 +79,7 @@ class Store {
   void for_each(const std::function<void(const StoreEntry&)>& visit);
   // Removes every entry.
   void clear();
-  // Checks every entry's checksum, removes the bad ones and returns their number.
+  // Checks every entry's checksum, removes the bad ones and returns their number; counts what the bound counts anew.
   uint64_t verify();
   // Removes the least recently used entries until the store holds at most so many bytes; returns the number removed.
   uint64_t shrink_to(uint64_t limit_bytes);

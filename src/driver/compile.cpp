@@ -60,6 +60,7 @@ void take(CompiledModel& model, GraphCache::Found found, std::span<const Constan
 // To be noted before what was missed is published.
 void note_lookup(CompiledModel& model, const CompileModelOptions& options, Cache& cache, std::string_view what, const CacheKey& key, bool is_hit) {
   if (!options.explain_cache) return;
+  if (!model.lookups.empty() && model.lookups.back().key == key) model.lookups.pop_back();  // looked for again, with the lease
   model.lookups.push_back({what, key, is_hit});
   if (!is_hit) model.lookups.back().nearest = cache.store().nearest_parts(key);
 }
@@ -256,7 +257,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   if (use_cache_) {
     lease.emplace(cache_.acquire(*key, kPatience));
     clock.done("wait");
-    if (bypass.empty() && lease->is_worth_a_look() && find()) return model;
+    if (bypass.empty() && find()) return model;
   }
   Stopwatch work;
 
