@@ -107,11 +107,14 @@ TEST_F(RemoteTest, WithoutAKeyItIsNotUsedAndThatIsSaidOnce) {
   const ScopedVariable variable("TOROID_REMOTE_CACHE", address);
   std::vector<std::string> said;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(usable_remote_options([&](const std::string& text) { said.push_back(text); }));
-  const ScopedVariable mode("TOROID_REMOTE_CACHE_MODE", "r");
-  EXPECT_THROW(usable_remote_options(), Error);
+  {
+    const ScopedVariable mode("TOROID_REMOTE_CACHE_MODE", "r");
+    EXPECT_THROW(usable_remote_options(), Error);
+  }
   EXPECT_EQ(said, std::vector<std::string>{
                       "the remote cache is not used: there is no key to tell whether what " + address + " holds is ours; "
                       "set TOROID_REMOTE_CACHE_KEY to a file with at least 32 secret bytes, the same for all who share the cache"});
+  const ScopedVariable none("TOROID_REMOTE_CACHE", "");
   EXPECT_FALSE(usable_remote_options());
 }
 
