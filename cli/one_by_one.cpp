@@ -25,7 +25,8 @@ struct Placed {
   TensorView view() { return {bytes.data(), dtype, sizes, strides}; }
   HostTensor read() const {
     HostTensor tensor(dtype, sizes);
-    copy_strided(tensor.mutable_data<std::byte>(), strides_of(sizes), bytes.data(), strides, sizes, static_cast<size_t>(size_bytes(dtype)));
+    copy_strided(tensor.mutable_data<std::byte>(), strides_of(sizes), bytes.data(), strides, sizes,
+                 static_cast<size_t>(size_bytes(dtype)));
     return tensor;
   }
 };
@@ -42,7 +43,8 @@ Placed placed(const HostTensor& tensor, std::vector<int64_t> strides) {
 // The arguments of a node for one call, with the lists that they refer to.
 class Arguments {
  public:
-  Arguments(const Node& node, std::deque<Placed>& values, const SymbolValues& symbols) : node_(node), values_(values), symbols_(symbols) {
+  Arguments(const Node& node, std::deque<Placed>& values, const SymbolValues& symbols)
+      : node_(node), values_(values), symbols_(symbols) {
     for (const Argument& argument : std::get<Aten>(node.op).arguments) arguments.push_back(converted(argument));
   }
   std::vector<EagerArgument> arguments;
@@ -71,7 +73,9 @@ class Arguments {
           return std::span<const bool>(flags, list.size());
         },
         [](const std::string& text) -> EagerArgument { return std::string_view(text); },
-        [](const std::vector<std::string>&) -> EagerArgument { throw Error(ErrorKind::Unsupported, "lists of texts are not supported"); },
+        [](const std::vector<std::string>&) -> EagerArgument {
+          throw Error(ErrorKind::Unsupported, "lists of texts are not supported");
+        },
         [](SubgraphRef) -> EagerArgument { throw Error(ErrorKind::Unsupported, "subgraphs are not supported"); },
         [](const auto& value) -> EagerArgument { return value; });
   }
@@ -87,7 +91,10 @@ class Arguments {
 class OneByOne : public Callable {
  public:
   OneByOne(Program program, const LoadOptions& options)
-      : program_(std::move(program)), session_(options.use_cache), eager_(session_, {.threads = options.threads, .exact_forms = options.backend == "eager-general" ? size_t{0} : size_t{2}}), plan_(plan_bindings(program_)) {
+      : program_(std::move(program)),
+        session_(options.use_cache),
+        eager_(session_, {.threads = options.threads, .exact_forms = options.backend == "eager-general" ? size_t{0} : size_t{2}}),
+        plan_(plan_bindings(program_)) {
     eager_.set_seed(options.seed);
     core_ = specialise(program_, {});
     decompose(core_);
@@ -179,8 +186,9 @@ class OneByOne : public Callable {
           is_shared = is_shared || std::find(each.inputs.begin(), each.inputs.end(), value) != each.inputs.end();
         }
         if (is_shared) {
-          throw Error(ErrorKind::Unsupported, fmt::format("{} writes to memory that several tensors show, which operators called one by one do not share",
-                                                          aten.schema->name));
+          throw Error(ErrorKind::Unsupported,
+                      fmt::format("{} writes to memory that several tensors show, which operators called one by one do not share",
+                                  aten.schema->name));
         }
       }
     }
@@ -195,6 +203,8 @@ class OneByOne : public Callable {
 
 }  // namespace
 
-std::unique_ptr<Callable> one_by_one(Program program, const LoadOptions& options) { return std::make_unique<OneByOne>(std::move(program), options); }
+std::unique_ptr<Callable> one_by_one(Program program, const LoadOptions& options) {
+  return std::make_unique<OneByOne>(std::move(program), options);
+}
 
 }  // namespace toroid::cli

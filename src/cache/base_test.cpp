@@ -16,7 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-CacheKey key_of(const std::string& kind, const std::string& source) { return KeyBuilder(kind, 1).add_source("source", source).finish(); }
+CacheKey key_of(const std::string& kind, const std::string& source) {
+  return KeyBuilder(kind, 1).add_source("source", source).finish();
+}
 
 class BaseTest : public testing::Test {
  protected:
@@ -98,7 +100,8 @@ TEST_F(BaseTest, DamageIsAMissAndOneWarning) {
   const std::string good = read_file(file_);
   auto found_in = [&](std::string_view bytes) {
     warnings_.clear();
-    std::ofstream(file_, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));   // without waiting for the disk
+    std::ofstream(file_, std::ios::binary)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));  // without waiting for the disk
     ReadOnlyBase base(file_, options().store.warn);
     int found = 0;
     for (const auto& [kind, source, entry] : {std::tuple("library", "one", "first"), {"tuning", "matmul 128", "12x32 tiles"}}) {
@@ -124,7 +127,8 @@ TEST_F(BaseTest, DamageIsAMissAndOneWarning) {
   write_file_atomically(file_, std::string_view(bad));
   warnings_.clear();
   EXPECT_EQ(get(key_of("library", "one")), std::nullopt);
-  EXPECT_EQ(warnings_, (std::vector<std::string>{"an entry of the read-only base " + file_.string() + " is damaged; 'toroid cache verify' counts them"}));
+  EXPECT_EQ(warnings_, (std::vector<std::string>{"an entry of the read-only base " + file_.string() +
+                                                 " is damaged; 'toroid cache verify' counts them"}));
   EXPECT_EQ(ReadOnlyBase(file_).verify(), 1u);
 }
 
@@ -141,7 +145,8 @@ TEST_F(BaseTest, OneThatOthersCouldWriteIsNotTrusted) {
   warnings_.clear();
   EXPECT_EQ(get(key_of("library", "one")), std::nullopt);
   EXPECT_EQ(warnings_.size(), 1u);
-  EXPECT_NE(warnings_[0].find("belongs to user 12345, neither to root nor to you; run 'chown root "), std::string::npos) << warnings_[0];
+  EXPECT_NE(warnings_[0].find("belongs to user 12345, neither to root nor to you; run 'chown root "), std::string::npos)
+      << warnings_[0];
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace toroid {
 
 // What the sizes of a call decide.
 struct CallLayout {
-  std::vector<int64_t> symbols;                     // the order of ToroidCall::symbols; 0 for those that become known during the call
+  std::vector<int64_t> symbols;  // the order of ToroidCall::symbols; 0 for those that become known during the call
   std::vector<std::vector<int64_t>> output_sizes;   // empty for late outputs
   ArenaPlan arena;
 };
@@ -40,8 +40,9 @@ class LoadedVariant {
   // One call. `constants` in this variant's order; `outputs`: where each goes, null for late ones, which come to be in `late_outputs` (of the
   // same number); `values`: grow when the program reads sizes from tensors. Throws what a callback had to say, and Error{InvalidInput}
   // that names the step, and the program as `name`, when an index is out of bounds or an integer divided by zero.
-  void run(Host& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants, char* arena,
-           const int64_t* random, SymbolValues& values, void* const* outputs, std::vector<HostTensor>& late_outputs) const;
+  void run(Host& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
+           char* arena, const int64_t* random, SymbolValues& values, void* const* outputs,
+           std::vector<HostTensor>& late_outputs) const;
 
   const ManifestVariant& manifest;
 

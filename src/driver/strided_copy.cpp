@@ -24,7 +24,8 @@ void copy_strided(std::byte* to, std::span<const int64_t> to_strides, const std:
     if ((to_step == 1 && from_step == 1) || length == 1) {
       std::memcpy(to + to_at * step, from + from_at * step, static_cast<size_t>(length) * width);
     } else {
-      for (int64_t i = 0; i < length; ++i) std::memcpy(to + (to_at + i * to_step) * step, from + (from_at + i * from_step) * step, width);
+      for (int64_t i = 0; i < length; ++i)
+        std::memcpy(to + (to_at + i * to_step) * step, from + (from_at + i * from_step) * step, width);
     }
     size_t d = outer;
     while (d > 0 && ++index[d - 1] == sizes[d - 1]) index[--d] = 0;

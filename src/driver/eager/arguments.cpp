@@ -22,20 +22,22 @@ std::string to_string(const EagerArgument& argument) {
       argument, [](None) { return std::string("none"); }, [](const TensorView& tensor) { return toroid::to_string(tensor); },
       [](TensorViewList list) {
         std::string text;
-        for (const auto& tensor : list) text += fmt::format("{}{}", text.empty() ? "" : ", ", tensor ? toroid::to_string(*tensor) : "none");
+        for (const auto& tensor : list)
+          text += fmt::format("{}{}", text.empty() ? "" : ", ", tensor ? toroid::to_string(*tensor) : "none");
         return fmt::format("[{}]", text);
       },
       [](bool flag) { return std::string(flag ? "true" : "false"); }, [](int64_t number) { return std::to_string(number); },
       [](double number) { return fmt::format("{}", number); }, [](std::span<const bool> list) { return list_text(list); },
       [](std::span<const int64_t> list) { return list_text(list); }, [](std::span<const double> list) { return list_text(list); },
-      [](std::string_view text) { return fmt::format("'{}'", text); }, [](DType dtype) { return std::string(toroid::to_string(dtype)); },
-      [](Layout) { return std::string("a layout"); }, [](Device device) { return toroid::to_string(device); },
-      [](MemoryFormat) { return std::string("a memory format"); });
+      [](std::string_view text) { return fmt::format("'{}'", text); },
+      [](DType dtype) { return std::string(toroid::to_string(dtype)); }, [](Layout) { return std::string("a layout"); },
+      [](Device device) { return toroid::to_string(device); }, [](MemoryFormat) { return std::string("a memory format"); });
 }
 
 std::string wanted_text(const Parameter& parameter) {
-  constexpr std::string_view kOne[] = {"a tensor", "an integer", "an integer", "a float", "true or false", "a number", "a text", "a dtype",
-                                       "a layout", "a device", "a memory format", "none", "none", "a graph", "anything"};
+  constexpr std::string_view kOne[] = {"a tensor",        "an integer", "an integer", "a float",  "true or false",
+                                       "a number",        "a text",     "a dtype",    "a layout", "a device",
+                                       "a memory format", "none",       "none",       "a graph",  "anything"};
   constexpr std::string_view kMany[] = {"tensors", "integers", "integers", "floats", "flags", "numbers", "texts", "dtypes",
                                         "layouts", "devices", "memory formats", "generators", "names", "graphs", "anything"};
   const auto type = static_cast<size_t>(parameter.type);
@@ -55,7 +57,8 @@ std::vector<std::string_view> overloads(std::string_view op) {
     if (base_of(*name) != base) continue;
     const Schema& schema = *find_schema(*name);
     auto is_tensor = [](const Parameter& each) { return each.type == ArgType::Tensor; };
-    if (std::any_of(schema.results.begin(), schema.results.end(), is_tensor) || std::any_of(schema.parameters.begin(), schema.parameters.end(), is_tensor)) {
+    if (std::any_of(schema.results.begin(), schema.results.end(), is_tensor) ||
+        std::any_of(schema.parameters.begin(), schema.parameters.end(), is_tensor)) {
       found.push_back(*name);
     }
   }
@@ -80,7 +83,8 @@ std::string joined(const std::vector<std::string_view>& names) {
   std::vector<std::string_view> others = overloads(schema.name);
   std::erase(others, std::string_view(schema.name));
   throw Error(ErrorKind::InvalidInput, std::move(message))
-      .help(fmt::format("it is declared as {}{}", schema.text, others.empty() ? "" : fmt::format("; other overloads are {}", joined(others))));
+      .help(fmt::format("it is declared as {}{}", schema.text,
+                        others.empty() ? "" : fmt::format("; other overloads are {}", joined(others))));
 }
 
 // ---- arguments by their parameters
@@ -112,18 +116,21 @@ class CallChecker {
  private:
   InputRef add(const TensorView& view, const Parameter& parameter, uint32_t position, std::string name) {
     if (view.device.type != Device::Type::Cpu) {
-      throw Error(ErrorKind::Unsupported, fmt::format("argument '{}' of {} is on {}: single operators run on the CPU", name, call_.schema->name,
-                                                      toroid::to_string(view.device)));
+      throw Error(ErrorKind::Unsupported, fmt::format("argument '{}' of {} is on {}: single operators run on the CPU", name,
+                                                      call_.schema->name, toroid::to_string(view.device)));
     }
     if (!view.strides.empty() && view.strides.size() != view.sizes.size()) {
       refuse(*call_.schema, fmt::format("argument '{}' has {} sizes and {} strides", name, view.sizes.size(), view.strides.size()));
     }
     auto is_negative = [](int64_t number) { return number < 0; };
-    if (std::any_of(view.sizes.begin(), view.sizes.end(), is_negative) || std::any_of(view.strides.begin(), view.strides.end(), is_negative)) {
-      refuse(*call_.schema, fmt::format("argument '{}' of {}, {}, has a negative size or stride", name, call_.schema->name, toroid::to_string(view)));
+    if (std::any_of(view.sizes.begin(), view.sizes.end(), is_negative) ||
+        std::any_of(view.strides.begin(), view.strides.end(), is_negative)) {
+      refuse(*call_.schema, fmt::format("argument '{}' of {}, {}, has a negative size or stride", name, call_.schema->name,
+                                        toroid::to_string(view)));
     }
     if (parameter.mutated && !view.is_writable) {
-      throw Error(ErrorKind::InvalidInput, fmt::format("{} writes to its argument '{}', which is to be read only", call_.schema->name, name))
+      throw Error(ErrorKind::InvalidInput,
+                  fmt::format("{} writes to its argument '{}', which is to be read only", call_.schema->name, name))
           .help("pass a TensorView of memory that may be written");
     }
     call_.tensors.push_back({&view, position, std::move(name)});
@@ -139,8 +146,8 @@ class CallChecker {
       result = parameter.is_list ? as_list(argument, parameter, position) : as_one(argument, parameter, position);
     }
     if (!result) {
-      refuse(*call_.schema, fmt::format("argument '{}' of {} is {}, not {}", parameter.name, call_.schema->name, to_string(argument),
-                                        wanted_text(parameter)));
+      refuse(*call_.schema, fmt::format("argument '{}' of {} is {}, not {}", parameter.name, call_.schema->name,
+                                        to_string(argument), wanted_text(parameter)));
     }
     return *std::move(result);
   }
@@ -204,7 +211,8 @@ class CallChecker {
         for (size_t i = 0; i < list->size(); ++i) {
           const std::optional<TensorView>& tensor = (*list)[i];
           if (!tensor && !parameter.elements_optional) return std::nullopt;
-          inputs.push_back(tensor ? std::optional(add(*tensor, parameter, position, fmt::format("{}_{}", parameter.name, i))) : std::nullopt);
+          inputs.push_back(tensor ? std::optional(add(*tensor, parameter, position, fmt::format("{}_{}", parameter.name, i)))
+                                  : std::nullopt);
         }
         return inputs;
       }
@@ -265,7 +273,8 @@ std::string OperatorCall::text() const {
     if (const auto* ref = std::get_if<InputRef>(&argument)) {
       text = to_string(*tensors[ref->index].view);
     } else if (const auto* refs = std::get_if<InputList>(&argument)) {
-      for (const auto& each : *refs) text += fmt::format("{}{}", text.empty() ? "" : ", ", each ? to_string(*tensors[each->index].view) : "none");
+      for (const auto& each : *refs)
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", each ? to_string(*tensors[each->index].view) : "none");
       text = fmt::format("[{}]", text);
     } else {
       text = to_string(argument);

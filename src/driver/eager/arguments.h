@@ -38,8 +38,9 @@ std::string to_string(const TensorView& tensor);
 using TensorViewList = std::span<const std::optional<TensorView>>;
 
 // What is borrowed must live until the call is over. An `int` becomes an int64_t, a `float` a double.
-using EagerArgument = std::variant<None, TensorView, TensorViewList, bool, int64_t, double, std::span<const bool>, std::span<const int64_t>,
-                                   std::span<const double>, std::string_view, DType, Layout, Device, MemoryFormat>;
+using EagerArgument =
+    std::variant<None, TensorView, TensorViewList, bool, int64_t, double, std::span<const bool>, std::span<const int64_t>,
+                 std::span<const double>, std::string_view, DType, Layout, Device, MemoryFormat>;
 
 // A call whose arguments fit the operator's schema. Refers to the caller's arguments.
 struct OperatorCall {

@@ -91,14 +91,17 @@ struct EagerCache::State {
         if (is_loaded) ++forms;
         return known;
       } catch (const Error& error) {
-        if (error.kind() != ErrorKind::InvalidInput && error.kind() != ErrorKind::InvalidModel && error.kind() != ErrorKind::Unsupported) throw;
+        if (error.kind() != ErrorKind::InvalidInput && error.kind() != ErrorKind::InvalidModel &&
+            error.kind() != ErrorKind::Unsupported)
+          throw;
       }
     }
     return nullptr;
   }
 
   // For sizes in general; null when the operator needs to know them.
-  std::shared_ptr<const KnownCall> in_general(const std::string& name, Family& family, const OperatorCall& call, std::span<const int64_t> slots) {
+  std::shared_ptr<const KnownCall> in_general(const std::string& name, Family& family, const OperatorCall& call,
+                                              std::span<const int64_t> slots) {
     std::vector<std::vector<int64_t>> before = family.exact;
     if (before.empty()) {   // nothing is known yet: any may vary, and those that are equal now may be
       before.emplace_back(slots.begin(), slots.end());
@@ -115,7 +118,9 @@ struct EagerCache::State {
       session.cache().put(family_key(name), text);
       return known;
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::InvalidInput && error.kind() != ErrorKind::InvalidModel && error.kind() != ErrorKind::Unsupported) throw;
+      if (error.kind() != ErrorKind::InvalidInput && error.kind() != ErrorKind::InvalidModel &&
+          error.kind() != ErrorKind::Unsupported)
+        throw;
       return nullptr;
     }
   }

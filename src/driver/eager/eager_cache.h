@@ -34,7 +34,7 @@ namespace toroid {
 
 struct EagerOptions {
   int threads = 0;               // that kernels run on; 0: the default
-  size_t most_calls = 2048;      // distinct calls in memory; the least recently used go. A library of its own is some 100 kB
+  size_t most_calls = 2048;      // distinct calls in memory; the least recently used go. Some 15 kB each with a library of its own
   size_t exact_forms = 2;        // of an operator, before it is compiled for sizes in general; 0: then all sizes but 0 and 1 vary
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -59,7 +60,8 @@ TEST(Eager, CallsOneOperator) {
   const HostTensor sum = eager().call("aten::sum.dim_IntList", {x, dims, true})[0];
   EXPECT_EQ(sum.sizes(), (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(numbers(sum), (Numbers{4, 6}));
-  EXPECT_EQ(eager().call("aten::relu.default", {floats({1}, {-1})})[0].double_at(0), 0) << "the default overload has a name as well";
+  EXPECT_EQ(eager().call("aten::relu.default", {floats({1}, {-1})})[0].double_at(0), 0)
+      << "the default overload has a name as well";
   EXPECT_EQ(eager().call("aten::to.dtype", {x, DType::I32})[0].dtype(), DType::I32);
 }
 
@@ -92,7 +94,8 @@ TEST(Eager, WritesInPlaceWhateverTheLayout) {
   // Each element is added to another that is written: all are read first.
   Floats shifted({4}, {1, 2, 3, 4});
   const std::vector<int64_t> three = {3};
-  eager().call("aten::add_.Tensor", {TensorView(shifted.values.data() + 1, DType::F32, three), TensorView(shifted.values.data(), DType::F32, three)});
+  eager().call("aten::add_.Tensor",
+               {TensorView(shifted.values.data() + 1, DType::F32, three), TensorView(shifted.values.data(), DType::F32, three)});
   EXPECT_EQ(shifted.values, (std::vector<float>{1, 3, 5, 7}));
 }
 
@@ -111,7 +114,8 @@ TEST(Eager, WritesToOut) {
   EXPECT_EQ(memory.values, (std::vector<float>{1, 2, 4, 6}));
   Floats most({2}, {0, 0});
   std::vector<int64_t> positions(2);
-  eager().call("aten::max.dim_max", {floats({2, 2}, {1, 5, 9, 3}), 1, false, most.view(), TensorView(positions.data(), DType::I64, most.sizes)});
+  eager().call("aten::max.dim_max",
+               {floats({2, 2}, {1, 5, 9, 3}), 1, false, most.view(), TensorView(positions.data(), DType::I64, most.sizes)});
   EXPECT_EQ(most.values, (std::vector<float>{5, 9}));
   EXPECT_EQ(positions, (std::vector<int64_t>{1, 0}));
 }
@@ -171,7 +175,8 @@ TEST(EagerErrors, NameTheOperatorAndItsOverloads) {
   EXPECT_EQ(error.help_text(), "write it as PyTorch does, as in aten::add.Tensor; 'toroid ops' lists the operators");
   error = error_of([] { eager().call("aten::lerp", {}); });
   EXPECT_EQ(error.message(), "there is no operator 'aten::lerp'");
-  EXPECT_EQ(error.help_text(), "the overloads of that name are aten::lerp.Scalar, aten::lerp.Scalar_out, aten::lerp.Tensor, aten::lerp.Tensor_out");
+  EXPECT_EQ(error.help_text(),
+            "the overloads of that name are aten::lerp.Scalar, aten::lerp.Scalar_out, aten::lerp.Tensor, aten::lerp.Tensor_out");
 }
 
 TEST(EagerErrors, NameTheArgument) {
@@ -188,8 +193,11 @@ TEST(EagerErrors, NameTheArgument) {
   EXPECT_EQ(message("aten::relu", {x, x}), "aten::relu takes 1 arguments, 2 were given");
   EXPECT_EQ(message("aten::mm", {x}), "aten::mm needs the argument 'mat2'");
   EXPECT_EQ(message("aten::relu_", {x}), "aten::relu_ writes to its argument 'self', which is to be read only");
-  EXPECT_EQ(error_of([&] { eager().call("aten::sub.Scalar", {x, x}); }).help_text(),
-            "it is declared as aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor; other overloads are aten::sub.Scalar_out, "
+  EXPECT_EQ(error_of([&] {
+              eager().call("aten::sub.Scalar", {x, x});
+            }).help_text(),
+            "it is declared as aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor; other overloads are "
+            "aten::sub.Scalar_out, "
             "aten::sub.Tensor, aten::sub.out");
   Floats out({3}, {0, 0, 0});
   EXPECT_EQ(message("aten::add.out", {x, x, 1, out.view()}), "aten::add.out gives f32[2], but its argument 'out' is f32[3]");
@@ -223,7 +231,8 @@ TEST(EagerErrors, RefuseWhatIsNotComputed) {
   EXPECT_EQ(message("aten::item", {floats({}, {1})}), "aten::item gives a number, which is no tensor");
   const std::vector<int64_t> one = {1};
   std::vector<float> pair(2);
-  EXPECT_EQ(message("aten::neg", {TensorView(pair.data(), DType::C64, one)}), "aten::neg of c64 tensors is compiled as a part of a program only");
+  EXPECT_EQ(message("aten::neg", {TensorView(pair.data(), DType::C64, one)}),
+            "aten::neg of c64 tensors is compiled as a part of a program only");
   EXPECT_EQ(message("aten::neg", {TensorView(pair.data(), DType::F32, one, {}, {Device::Type::Cuda, 1})}),
             "argument 'self' of aten::neg is on cuda:1: single operators run on the CPU");
 }
@@ -312,7 +321,10 @@ TEST_F(EagerStore, EverOtherIntegersStopCompiling) {
             }),
             3u);
   const HostTensor x = counted({100, 2});
-  EXPECT_EQ(compilations_of([&](int64_t n) { EXPECT_EQ(numbers(cache.call("aten::select.int", {x, 0, n})[0]), (Numbers{2.0 * n, 2.0 * n + 1})); }), 3u);
+  EXPECT_EQ(compilations_of([&](int64_t n) {
+              EXPECT_EQ(numbers(cache.call("aten::select.int", {x, 0, n})[0]), (Numbers{2.0 * n, 2.0 * n + 1}));
+            }),
+            3u);
   for (int64_t beyond : {100, 1000}) EXPECT_THROW(cache.call("aten::select.int", {x, 0, beyond}), Error);
   EXPECT_EQ(compilations_of([&](int64_t n) {
               const std::vector<int64_t> sizes = {2 * n};
@@ -361,7 +373,8 @@ TEST_F(EagerStore, FormsInGeneralGiveWhatTheOperatorGives) {
   EagerCache cache(session, {.threads = 2, .exact_forms = 1});
   size_t calls = 0;
   for (int64_t n : {5, 8, 3, 17}) {
-    const HostTensor x = counted({n, 4}), y = counted({4, n}), row = counted({4}), image = counted({2, 3, n, n + 2}), weight = counted({2, 3, 3, 3});
+    const HostTensor x = counted({n, 4}), y = counted({4, n}), row = counted({4}), image = counted({2, 3, n, n + 2}),
+                     weight = counted({2, 3, 3, 3});
     const HostTensor rows = HostTensor::from_ints(DType::I64, {2}, std::vector<int64_t>{n - 1, 0});
     const std::vector<int64_t> ones = {1, 1}, zeros = {0, 0}, twos = {2, 2}, last = {1}, sizes = {n, 4};
     const std::vector<std::optional<TensorView>> both = {x, x};
@@ -486,12 +499,25 @@ TEST_F(EagerStore, DISABLED_WhatACallCosts) {
     if (std::string_view(when) == "compiled") continue;
     fmt::print("in memory: {:.3f} us\n", microseconds([&] { cache.call("aten::add.Tensor", {x.view(), y.view()}); }, 20000));
     cache.call("aten::add.out", {x.view(), y.view(), 1, out.view()});
-    fmt::print("in memory, to out: {:.3f} us\n", microseconds([&] { cache.call("aten::add.out", {x.view(), y.view(), 1, out.view()}); }, 20000));
+    fmt::print("in memory, to out: {:.3f} us\n", microseconds(
+                                                     [&] {
+                                                       cache.call("aten::add.out", {x.view(), y.view(), 1, out.view()});
+                                                     },
+                                                     20000));
     cache.call("aten::relu_", {x.view()});
     fmt::print("in memory, in place: {:.3f} us\n", microseconds([&] { cache.call("aten::relu_", {x.view()}); }, 20000));
     for (int64_t n = 10; n < 14; ++n) cache.call("aten::neg", {counted({n, 3})});
     int64_t n = 20;
     fmt::print("other sizes of a form: {:.1f} us\n", microseconds([&] { cache.call("aten::neg", {counted({++n, 3})}); }, 200));
+    const auto resident_bytes = [] {
+      int64_t all = 0, resident = 0;
+      std::ifstream("/proc/self/statm") >> all >> resident;
+      return resident * 4096;
+    };
+    constexpr int kLibraries = 50;
+    const int64_t before = resident_bytes();
+    for (int i = 0; i < kLibraries; ++i) cache.call("aten::add.Scalar", {x.view(), i});
+    fmt::print("a call with a library of its own: {} kB\n", (resident_bytes() - before) / kLibraries / 1000);
   }
 }
 
@@ -500,7 +526,8 @@ TEST(OperatorForms, AreTextAndBack) {
   EXPECT_EQ(to_string(form), "20 s0 -1");
   EXPECT_EQ(parse_form(to_string(form)), form);
   EXPECT_EQ(parse_form(""), OperatorForm{});
-  for (const char* wrong : {"s", "s-1", "x", "3x", "1  2", "99999999999999999999"}) EXPECT_EQ(parse_form(wrong), std::nullopt) << wrong;
+  for (const char* wrong : {"s", "s-1", "x", "3x", "1  2", "99999999999999999999"})
+    EXPECT_EQ(parse_form(wrong), std::nullopt) << wrong;
   const std::vector<int64_t> good = {20, 5, -1}, low = {20, 1, -1}, other = {21, 5, -1}, few = {20, 5};
   EXPECT_TRUE(fits(form, good));
   for (const auto& slots : {low, other, few}) EXPECT_FALSE(fits(form, slots));

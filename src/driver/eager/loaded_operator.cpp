@@ -29,8 +29,9 @@ void check_distinct_elements(const OperatorCall& call, size_t tensor) {
   const TensorView& view = *call.tensors[tensor].view;
   for (size_t d = 0; d < view.strides.size(); ++d) {
     if (view.strides[d] != 0 || view.sizes[d] < 2) continue;
-    throw Error(ErrorKind::InvalidInput, fmt::format("{} writes to its argument '{}', {}, of which several elements are one place in memory",
-                                                     call.schema->name, call.tensors[tensor].name, to_string(view)))
+    throw Error(ErrorKind::InvalidInput,
+                fmt::format("{} writes to its argument '{}', {}, of which several elements are one place in memory",
+                            call.schema->name, call.tensors[tensor].name, to_string(view)))
         .help("pass a tensor of its own memory");
   }
 }
@@ -62,12 +63,14 @@ LoadedOperator::LoadedOperator(const CompiledModel& model, const OperatorCall& c
     const ManifestOutput& output = variant_.manifest.outputs[i];
     Destination destination;
     if (output.kind == OutputKind::InputMutation) {
-      const auto target = std::find_if(call.tensors.begin(), call.tensors.end(), [&](const auto& tensor) { return tensor.name == output.target; });
+      const auto target =
+          std::find_if(call.tensors.begin(), call.tensors.end(), [&](const auto& tensor) { return tensor.name == output.target; });
       TOROID_CHECK(target != call.tensors.end(), "{} writes to '{}', which it does not have", name_, output.target);
       destination.tensor = static_cast<int>(target - call.tensors.begin());
       writes = true;
     } else {
-      destination.result = static_cast<int>(std::find(made.results.begin(), made.results.end(), static_cast<int>(i)) - made.results.begin());
+      destination.result =
+          static_cast<int>(std::find(made.results.begin(), made.results.end(), static_cast<int>(i)) - made.results.begin());
     }
     destinations_.push_back(destination);
   }
@@ -75,9 +78,10 @@ LoadedOperator::LoadedOperator(const CompiledModel& model, const OperatorCall& c
     const Parameter& parameter = call.schema->parameters[tensor.parameter];
     are_overwritten_.push_back(parameter.mutated && parameter.keyword_only);
   }
-  const bool gives_argument = std::any_of(call.schema->parameters.begin(), call.schema->parameters.end(), [&](const Parameter& parameter) {
-    return parameter.mutated && !call.schema->results.empty() && call.schema->results[0].alias == parameter.alias;
-  });
+  const bool gives_argument =
+      std::any_of(call.schema->parameters.begin(), call.schema->parameters.end(), [&](const Parameter& parameter) {
+        return parameter.mutated && !call.schema->results.empty() && call.schema->results[0].alias == parameter.alias;
+      });
   if (gives_argument && !writes) {
     throw Error(ErrorKind::Unsupported, fmt::format("{} changes how its tensor is seen, and computes nothing", name_))
         .help("do that where the tensor's sizes and strides are kept");
@@ -125,8 +129,9 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
       if (!described.late) {
         const std::vector<int64_t>& sizes = prepared.layout_.output_sizes[i];
         if (described.dtype != view.dtype || !std::equal(sizes.begin(), sizes.end(), view.sizes.begin(), view.sizes.end())) {
-          throw Error(ErrorKind::InvalidInput, fmt::format("{} gives {}{}, but its argument '{}' is {}", name_, to_string(described.dtype),
-                                                           shape_text(sizes), call.tensors[tensor].name, to_string(view)))
+          throw Error(ErrorKind::InvalidInput,
+                      fmt::format("{} gives {}{}, but its argument '{}' is {}", name_, to_string(described.dtype),
+                                  shape_text(sizes), call.tensors[tensor].name, to_string(view)))
               .help("pass memory for just that many elements");
         }
         output.copy_offset = reserve(numel(sizes) * size_bytes(view.dtype));
@@ -139,8 +144,8 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
   return prepared;
 }
 
-std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepared& prepared, std::span<const TensorView* const> tensors,
-                                            const int64_t* random) const {
+std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepared& prepared,
+                                            std::span<const TensorView* const> tensors, const int64_t* random) const {
   const ManifestVariant& manifest = variant_.manifest;
   char* const memory = context.reserve(prepared.bytes_);
   context.inputs.clear();
@@ -151,8 +156,8 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
       continue;
     }
     auto* const copy = reinterpret_cast<std::byte*>(memory + input.copy_offset);
-    copy_strided(copy, input.strides, static_cast<const std::byte*>(tensors[i]->data), strides_given(*tensors[i]), tensors[i]->sizes,
-                 static_cast<size_t>(size_bytes(tensors[i]->dtype)));
+    copy_strided(copy, input.strides, static_cast<const std::byte*>(tensors[i]->data), strides_given(*tensors[i]),
+                 tensors[i]->sizes, static_cast<size_t>(size_bytes(tensors[i]->dtype)));
     context.inputs.push_back(copy);
   }
 
@@ -182,14 +187,15 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
       result = HostTensor(manifest.outputs[i].dtype, prepared.layout_.output_sizes[i]);
       context.outputs.push_back(result.mutable_data<std::byte>());
     } else {
-      context.outputs.push_back(goes_there_directly(i) ? tensors[static_cast<size_t>(to.tensor)]->data : memory + prepared.outputs_[i].copy_offset);
+      context.outputs.push_back(goes_there_directly(i) ? tensors[static_cast<size_t>(to.tensor)]->data
+                                                       : memory + prepared.outputs_[i].copy_offset);
     }
   }
 
   SymbolValues symbols;
   if (!manifest.bindings.empty()) symbols = prepared.symbols_;
-  variant_.run(context.host, name_, prepared.layout_, context.inputs.data(), constants_.data(), memory, random, symbols, context.outputs.data(),
-               context.late_outputs);
+  variant_.run(context.host, name_, prepared.layout_, context.inputs.data(), constants_.data(), memory, random, symbols,
+               context.outputs.data(), context.late_outputs);
 
   for (size_t i = 0; i < destinations_.size(); ++i) {
     const Destination& to = destinations_[i];
@@ -203,7 +209,8 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
     if (is_late) {
       const std::vector<int64_t>& sizes = context.late_outputs[i].sizes();
       if (!std::equal(sizes.begin(), sizes.end(), target.sizes.begin(), target.sizes.end())) {
-        throw Error(ErrorKind::InvalidInput, fmt::format("{} gives {}, but has {} to write to", name_, to_string(context.late_outputs[i]), to_string(target)))
+        throw Error(ErrorKind::InvalidInput, fmt::format("{} gives {}, but has {} to write to", name_,
+                                                         to_string(context.late_outputs[i]), to_string(target)))
             .help("pass memory for just that many elements, or take the result that the form without 'out' gives");
       }
       from = context.late_outputs[i].bytes().data();

@@ -77,9 +77,10 @@ TensorType input_type(const TensorView& view, std::vector<sym::Expr> sizes, Inpu
 std::vector<bool> results_that_are_arguments(const Schema& schema, size_t count) {
   std::vector<bool> flattened;
   for (const Parameter& result : schema.results) {
-    const bool is_argument = !result.alias.empty() && std::any_of(schema.parameters.begin(), schema.parameters.end(), [&](const Parameter& parameter) {
-                               return parameter.mutated && parameter.alias == result.alias;
-                             });
+    const bool is_argument =
+        !result.alias.empty() && std::any_of(schema.parameters.begin(), schema.parameters.end(), [&](const Parameter& parameter) {
+          return parameter.mutated && parameter.alias == result.alias;
+        });
     const size_t others = schema.results.size() - 1;
     flattened.insert(flattened.end(), result.is_list ? count - std::min(count, others) : 1, is_argument);
   }
@@ -91,7 +92,8 @@ std::vector<bool> results_that_are_arguments(const Schema& schema, size_t count)
 
 std::vector<int64_t> slots_of(const OperatorCall& call) {
   std::vector<int64_t> slots;
-  for (const OperatorCall::Tensor& tensor : call.tensors) slots.insert(slots.end(), tensor.view->sizes.begin(), tensor.view->sizes.end());
+  for (const OperatorCall::Tensor& tensor : call.tensors)
+    slots.insert(slots.end(), tensor.view->sizes.begin(), tensor.view->sizes.end());
   visit_integer_slots(*call.schema, call.arguments, [&](sym::Expr size) { slots.push_back(size.value()); });
   return slots;
 }
@@ -125,7 +127,8 @@ bool fits(const OperatorForm& form, std::span<const int64_t> slots) {
   if (form.size() != slots.size()) return false;
   std::map<int32_t, int64_t> values;
   for (size_t i = 0; i < slots.size(); ++i) {
-    if (form[i].symbol < 0 ? form[i].value != slots[i] : slots[i] < 2 || values.try_emplace(form[i].symbol, slots[i]).first->second != slots[i]) {
+    if (form[i].symbol < 0 ? form[i].value != slots[i]
+                           : slots[i] < 2 || values.try_emplace(form[i].symbol, slots[i]).first->second != slots[i]) {
       return false;
     }
   }
@@ -180,7 +183,8 @@ std::string family_of(const OperatorCall& call) {
           text += " | none";
         }
       }
-    } else if (const auto* integers = std::get_if<ExprList>(&argument); integers && holds_slots(*call.schema, call.schema->parameters[p])) {
+    } else if (const auto* integers = std::get_if<ExprList>(&argument);
+               integers && holds_slots(*call.schema, call.schema->parameters[p])) {
       text += fmt::format(" | {} integers", integers->size());
     } else if (std::holds_alternative<sym::Expr>(argument) && holds_slots(*call.schema, call.schema->parameters[p])) {
       text += " | integer";
@@ -235,8 +239,10 @@ OperatorProgram operator_program(const OperatorCall& call, const OperatorForm& f
   const std::vector<std::optional<TensorType>> results = infer_result_types(program, *call.schema, arguments, types);
   std::vector<TensorType> recorded;
   for (const auto& type : results) recorded.push_back(type.value_or(TensorType{}));   // of an undefined one nothing is used
-  const ProvenanceId provenance = program.graph.add_provenance({.op = call.schema->name, .name = call.schema->name, .module = "", .source = ""});
-  const NodeId node = program.graph.add_node(Aten{call.schema, std::move(arguments)}, std::move(inputs), std::move(recorded), provenance);
+  const ProvenanceId provenance =
+      program.graph.add_provenance({.op = call.schema->name, .name = call.schema->name, .module = "", .source = ""});
+  const NodeId node =
+      program.graph.add_node(Aten{call.schema, std::move(arguments)}, std::move(inputs), std::move(recorded), provenance);
   const std::vector<bool> are_arguments = results_that_are_arguments(*call.schema, results.size());
   for (size_t i = 0; i < results.size(); ++i) {
     if (are_arguments[i]) continue;

@@ -27,8 +27,10 @@ size_t count_updates(const Schema& schema, const std::vector<Argument>& argument
 }
 
 size_t count_results(const Schema& schema, size_t returned) {
-  const auto lists = std::count_if(schema.results.begin(), schema.results.end(), [](const Parameter& result) { return result.is_list; });
-  if (lists > 1) throw Error(ErrorKind::Unsupported, fmt::format("{} gives several lists, which cannot be told apart", schema.name));
+  const auto lists =
+      std::count_if(schema.results.begin(), schema.results.end(), [](const Parameter& result) { return result.is_list; });
+  if (lists > 1)
+    throw Error(ErrorKind::Unsupported, fmt::format("{} gives several lists, which cannot be told apart", schema.name));
   return lists == 1 ? returned : std::min(returned, schema.results.size());
 }
 
@@ -49,7 +51,8 @@ class PositionChecker {
 
   void check() {
     for (const Node& node : graph_.nodes()) {
-      if (const auto* slice = std::get_if<Slice>(&node.op)) check(*slice, graph_.type(node.inputs[0]).sizes, graph_.type(node.outputs[0]).sizes);
+      if (const auto* slice = std::get_if<Slice>(&node.op))
+        check(*slice, graph_.type(node.inputs[0]).sizes, graph_.type(node.outputs[0]).sizes);
       if (const auto* remap = std::get_if<Remap>(&node.op)) check(*remap, graph_.type(node.inputs[0]).sizes);
     }
   }
@@ -68,12 +71,14 @@ class PositionChecker {
   void check(const Remap& remap, const std::vector<sym::Expr>& sizes) const {
     for (size_t d = 0; integers_decide_ && d < sizes.size(); ++d) {
       if (sym::known_le(0, remap.index[d]) && sym::known_lt(remap.index[d], sizes[d])) continue;
-      throw Error(ErrorKind::Unsupported, fmt::format("{} of integers that change from call to call could read beyond its tensor", schema_.name));
+      throw Error(ErrorKind::Unsupported,
+                  fmt::format("{} of integers that change from call to call could read beyond its tensor", schema_.name));
     }
   }
 
   void require(sym::Expr fact) {
-    if (fact.is_const(0)) throw Error(ErrorKind::InvalidModel, fmt::format("{} would read beyond its tensor", schema_.name)).help(schema_.text);
+    if (fact.is_const(0))
+      throw Error(ErrorKind::InvalidModel, fmt::format("{} would read beyond its tensor", schema_.name)).help(schema_.text);
     if (!fact.is_const() && integers_decide_) guards_.push_back(fact);
   }
 
@@ -87,23 +92,27 @@ void refuse_what_is_not_computed(const Schema& schema, const std::vector<TensorT
   for (const TensorType& type : inputs) {
     const bool is_float8 = is_floating(type.dtype) && size_bytes(type.dtype) == 1;
     if (!is_complex(type.dtype) && !is_float8 && type.dtype != DType::U64) continue;
-    throw Error(ErrorKind::Unsupported, fmt::format("{} of {} tensors is compiled as a part of a program only", schema.name, to_string(type.dtype)))
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("{} of {} tensors is compiled as a part of a program only", schema.name, to_string(type.dtype)))
         .help("export a model that holds it, and compile that");
   }
   for (const Parameter& result : schema.results) {
     if (result.type == ArgType::Tensor) continue;
-    throw Error(ErrorKind::Unsupported, fmt::format("{} gives a number, which is no tensor", schema.name)).help("read the number from the tensor itself");
+    throw Error(ErrorKind::Unsupported, fmt::format("{} gives a number, which is no tensor", schema.name))
+        .help("read the number from the tensor itself");
   }
 }
 
 }  // namespace
 
-std::vector<std::optional<TensorType>> infer_result_types(Program& program, const Schema& schema, const std::vector<Argument>& arguments,
+std::vector<std::optional<TensorType>> infer_result_types(Program& program, const Schema& schema,
+                                                          const std::vector<Argument>& arguments,
                                                           const std::vector<TensorType>& inputs) {
   refuse_what_is_not_computed(schema, inputs);
   const Decomposition function = find_decomposition(schema);
   if (function == nullptr) {
-    throw Error(ErrorKind::Unsupported, fmt::format("operator '{}' is not supported", schema.name)).help("'toroid ops' lists those that are");
+    throw Error(ErrorKind::Unsupported, fmt::format("operator '{}' is not supported", schema.name))
+        .help("'toroid ops' lists those that are");
   }
   Graph scratch;
   std::vector<sym::Expr> guards;   // come again when the operator is decomposed
