@@ -8,7 +8,7 @@ function(toroid_test_settings target)
   # The same for all: a precompiled header is taken only with the definitions that it was made with.
   target_compile_definitions(${target} PRIVATE TOROID_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TOROID_CONFORMANCE_DIR="${TOROID_CONFORMANCE_DIR}")
   if(target STREQUAL "support_test")
-    target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h)
+    target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h <gtest/gtest.h>)
   else()
     target_precompile_headers(${target} REUSE_FROM support_test)
   endif()
