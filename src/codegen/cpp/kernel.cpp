@@ -29,8 +29,15 @@ void KernelPrinter::take_sizes(sym::Expr e) {
 }
 
 void KernelPrinter::take_sizes(const Contents& contents) {
-  for (sym::Expr e : contents.positions) take_sizes(e);
-  const std::vector<ExprId> all = loop::reachable(exprs_, contents.values);
+  std::vector<ExprId> roots = contents.values;
+  for (sym::Expr e : contents.positions) {
+    take_sizes(e);
+    if (e.is_const()) continue;
+    for (sym::Expr symbol : sym::free_symbols(e)) {   // a position may be an expression's value
+      if (const auto* value = exprs_.value_symbol(symbol)) roots.push_back(value->index);
+    }
+  }
+  const std::vector<ExprId> all = loop::reachable(exprs_, roots);
   for (ExprId id : all) {
     const loop::ExprOp& op = exprs_.node(id).op;
     if (const auto* load = std::get_if<loop::Load>(&op)) take_sizes(load->index[0]);

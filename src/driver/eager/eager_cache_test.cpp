@@ -336,6 +336,13 @@ TEST_F(EagerStore, EverOtherIntegersStopCompiling) {
             }),
             3u);
   EXPECT_EQ(error_of([&] { cache.call("aten::narrow", {x, 0, 2, 99}); }).message(), "aten::narrow would read beyond its tensor");
+  // Positions that are computed from the integers.
+  EXPECT_EQ(compilations_of([&](int64_t n) {
+              const std::vector<int64_t> sizes = {2, 2}, strides = {n, 1};
+              const HostTensor all = cache.call("aten::as_strided_scatter", {counted({100}), floats({2, 2}, {-1, -2, -3, -4}), sizes, strides, 0})[0];
+              EXPECT_EQ(all.double_at(n + 1), -4);
+            }),
+            3u);
   // An operator with tensors is compiled for each of its numbers.
   EXPECT_EQ(compilations_of([&](int64_t n) { EXPECT_EQ(cache.call("aten::add.Scalar", {x, n})[0].double_at(0), n); }), 5u);
 }
