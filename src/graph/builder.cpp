@@ -478,6 +478,10 @@ Tensor Builder::convolution(Tensor x, Tensor weight, Tensor bias, Sizes stride, 
     } else {
       sizes.push_back(sym::floor_div(in + padding[d] * 2 - reach - 1, stride[d]) + 1);
     }
+    if (sym::known_lt(sizes.back(), 0)) {
+      shape_error(fmt::format("convolution of {} with weight {} has a size of {}", shape_text(x.sizes()), shape_text(weight.sizes()),
+                              sym::to_string(sizes.back())));
+    }
   }
   std::vector<Tensor> inputs = {x, weight};
   if (bias.defined()) inputs.push_back(bias);

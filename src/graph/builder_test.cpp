@@ -156,6 +156,8 @@ TEST_F(BuilderTest, WithoutGuardsUnprovenSizesAreAnError) {
 TEST_F(BuilderTest, NothingIsSmallerThanEmpty) {
   EXPECT_EQ(error_of([&] { b.pad(f32({4}), {0}, {-5}, 0.0); }), "padding makes a size of -1 out of [4]");
   EXPECT_EQ(error_of([&] { b.slice(f32({4, 3}), 1, 0, -2); }), "a slice of [4, 3] has a size of -2");
+  EXPECT_EQ(error_of([&] { b.convolution(f32({1, 2, 3}), f32({4, 2, 5}), {}, {1}, {0}, {1}, false, {0}, 1); }),
+            "convolution of [1, 2, 3] with weight [4, 2, 5] has a size of -1");
 }
 
 TEST_F(BuilderTest, ReshapeInfersOneSize) {
