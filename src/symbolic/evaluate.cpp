@@ -87,6 +87,12 @@ class Evaluator {
       case Kind::Or:
         return std::any_of(operands.begin(), operands.end(), [&](Expr operand) { return value(operand) != 0; });
       case Kind::Not: return value(operands[0]) == 0;
+      case Kind::Scaled: {
+        const Wide size = value(operands[0]);
+        const std::optional<int64_t> result = size <= INT64_MAX ? scale(static_cast<int64_t>(size), factor_of(operands[1])) : std::nullopt;
+        if (!result) throw evaluation_error(expr, "integer overflow");
+        return *result;
+      }
     }
     internal_error(__FILE__, __LINE__, "kind", "unknown kind of expression");
   }

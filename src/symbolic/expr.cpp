@@ -52,6 +52,11 @@ Range range_of(Kind kind, std::span<const Expr> operands) {
     case Kind::And:
     case Kind::Or:
     case Kind::Not: return {0, 1};
+    case Kind::Scaled: {
+      const Range range = operands[0].range();
+      const double factor = factor_of(operands[1]);
+      return {scale(std::max<int64_t>(range.min, 0), factor).value_or(kPosInf), range.max == kPosInf ? kPosInf : scale(range.max, factor).value_or(kPosInf)};
+    }
   }
   return {};
 }
@@ -66,7 +71,8 @@ bool constant_bounds_of(Kind kind, std::span<const Expr> operands) {
     case Kind::Le:
     case Kind::And:
     case Kind::Or:
-    case Kind::Not: return true;
+    case Kind::Not:
+    case Kind::Scaled: return true;
     case Kind::Mod: return operands[1].is_const();
     case Kind::FloorDiv:
       // (s0 + 1)//2 <= s0 takes more than intervals; indices over constant extents are spared the attempt.

@@ -55,6 +55,7 @@ enum class Kind : uint8_t {
   And,  // of 0/1 values
   Or,
   Not,
+  Scaled,  // operands[0], which is not negative, times the double whose bits operands[1] holds, in doubles, rounded down
 };
 
 // What a symbol stands for. Sizes are free inputs of the program; data-dependent ones are defined by a node at run
@@ -157,6 +158,11 @@ Expr logical_and(Expr a, Expr b);
 Expr logical_or(Expr a, Expr b);
 Expr logical_not(Expr a);
 Expr align_up(Expr a, int64_t alignment);
+// The whole part of factor * size, multiplied in doubles; size >= 0, factor > 0 and finite. Throws Error{InvalidModel} where a constant
+// result needs more than 63 bits.
+Expr scaled(Expr size, double factor);
+std::optional<int64_t> scale(int64_t value, double factor);  // of numbers; nullopt beyond 63 bits
+double factor_of(Expr bits);                                 // of a Scaled expression's second operand
 Expr product(std::span<const Expr> factors);
 
 // Provable facts: false means "not known", never "the opposite holds".

@@ -251,6 +251,7 @@ Expr rebuild(Kind kind, std::span<const Expr> operands) {
     case Kind::And: return fold(logical_and);
     case Kind::Or: return fold(logical_or);
     case Kind::Not: return logical_not(operands[0]);
+    case Kind::Scaled: return scaled(operands[0], factor_of(operands[1]));
   }
   internal_error(__FILE__, __LINE__, "rebuild", "this kind has no operands");
 }

@@ -6,7 +6,7 @@
 //
 // PyTorch multiplies doubles. A factor like 1.5 is an exact fraction; 1.1 is a double a little above 11/10, and what is rounded
 // down from a product with it is rounded down from that with 11/10. Below its fraction, like 0.7, a product may round to either
-// side of an integer, and is refused.
+// side of an integer: it stays a product of doubles, Scaled(0.7, s0).
 //
 // A subexpression may be a fraction, s0/2, until floor, ceiling or a multiplication makes it an integer; the whole must
 // be one. Operators bind as in Python. Input is untrusted: depth and length are limited, and every error says where.
@@ -28,8 +28,9 @@ struct Fraction {
   Expr numerator = 0;
   Expr denominator = 1;
   bool is_above = false;  // stands for doubles a little above it: good for rounding down
+  double factor = 0;      // not 0: this double times the numerator, computed in doubles
 
-  bool is_integer() const { return denominator.is_const(1); }
+  bool is_integer() const { return denominator.is_const(1) && factor == 0; }
 };
 
 Fraction make_fraction(Expr numerator, Expr denominator) {
@@ -65,6 +66,7 @@ enum class Function {
   Floor,
   Ceiling,
   Truncate,
+  Scaled,
   Identity,
   Min,
   Max,
@@ -117,6 +119,7 @@ constexpr FunctionName kFunctions[] = {
     {"CeilToInt", Function::Ceiling, 1, 1},
     {"TruncToInt", Function::Truncate, 1, 1},
     {"trunc", Function::Truncate, 1, 1},
+    {"Scaled", Function::Scaled, 2, 2},
     {"int", Function::Truncate, 1, 1},
     {"sym_int", Function::Truncate, 1, 1},
     {"Identity", Function::Identity, 1, 1},
@@ -185,7 +188,7 @@ class Parser {
   }
 
   Expr integer(const Fraction& value, size_t offset) const {
-    if (!value.is_integer() || value.is_above) fail(offset, "a fraction where an integer is needed");
+    if (!value.is_integer() || value.is_above || value.factor != 0) fail(offset, "a fraction where an integer is needed");
     return value.numerator;
   }
 
@@ -396,11 +399,11 @@ class Parser {
       const int64_t reduced = result.denominator.value();
       if ((reduced & (reduced - 1)) == 0) return result;  // what the double is, exactly
     }
-    return nearest_fraction(std::strtod(std::string(text_.substr(start, position_ - start)).c_str(), nullptr), start);
+    return nearest_fraction(std::strtod(std::string(text_.substr(start, position_ - start)).c_str(), nullptr));
   }
 
-  // The fraction of the smallest denominator whose double is `value`.
-  Fraction nearest_fraction(double value, size_t offset) const {
+  // The fraction of the smallest denominator whose double is `value`, if that is not below it.
+  static Fraction nearest_fraction(double value) {
     constexpr int64_t kMaxDenominator = 10'000;
     for (int64_t denominator = 1; denominator <= kMaxDenominator; ++denominator) {
       const double numerator = std::round(value * static_cast<double>(denominator));
@@ -411,7 +414,7 @@ class Parser {
       if (above >= 0) return {static_cast<int64_t>(numerator), denominator, above > 0};
       break;
     }
-    fail(offset, "a decimal number that is no exact binary fraction");
+    return {.numerator = 1, .denominator = 1, .factor = value};
   }
 
   // Float('1.5', precision=53)
@@ -432,7 +435,7 @@ class Parser {
       if (text_.substr(start, position_ - start) != "53") fail(start, "a float that is no double");
     }
     expect(")");
-    if (negative && value.is_above) fail(position_, "a decimal number that is no exact binary fraction");
+    if (negative && (value.is_above || value.factor != 0)) fail(position_, "a decimal number that is no exact binary fraction");
     return negative ? Fraction{-value.numerator, value.denominator} : value;
   }
 
@@ -547,9 +550,10 @@ class Parser {
         const Expr digits = quotient(arguments[0], arguments[1], offset);
         return modulo({digits}, arguments[2], offset);
       }
-      case Function::Floor: return {floor_div(arguments[0].numerator, arguments[0].denominator)};
+      case Function::Floor: return {rounded_down(arguments[0])};
       case Function::Ceiling: return {ceiling(arguments[0])};
       case Function::Truncate: return {truncate(arguments[0])};
+      case Function::Scaled: return {truncate(multiply(arguments[0], arguments[1]))};
       case Function::Identity: return arguments[0];
       case Function::Min:
       case Function::Max: {
@@ -574,9 +578,9 @@ class Parser {
     fail(offset, "unknown function");
   }
 
-  // Where a value that stands for doubles above it would mislead.
+  // Where a value that stands for doubles would mislead.
   void need_exact(const Fraction& value) const {
-    if (value.is_above) fail(position_, "a decimal number that is no exact binary fraction");
+    if (value.is_above || value.factor != 0) fail(position_, "a decimal number that is no exact binary fraction");
   }
 
   Fraction add(const Fraction& a, const Fraction& b) const {
@@ -587,6 +591,13 @@ class Parser {
   }
 
   Fraction multiply(const Fraction& a, const Fraction& b) const {
+    if (a.factor != 0 || b.factor != 0) {
+      const Fraction& scale = a.factor != 0 ? a : b;
+      const Fraction& other = a.factor != 0 ? b : a;
+      need_exact(other);
+      if (!scale.numerator.is_const(1) || !other.is_integer() || other.numerator.range().min < 0) need_exact(scale);
+      return {.numerator = other.numerator, .denominator = 1, .factor = scale.factor};
+    }
     if (!a.is_above && !b.is_above) return make_fraction(a.numerator * b.numerator, a.denominator * b.denominator);
     // Of one such factor and a size.
     const Fraction& other = a.is_above ? b : a;
@@ -618,8 +629,12 @@ class Parser {
     return ceil_div(value.numerator, value.denominator);
   }
 
+  static Expr rounded_down(const Fraction& value) {
+    return value.factor != 0 ? scaled(value.numerator, value.factor) : floor_div(value.numerator, value.denominator);
+  }
+
   Expr truncate(const Fraction& value) const {
-    const Expr down = floor_div(value.numerator, value.denominator);
+    const Expr down = rounded_down(value);
     if (down.range().min >= 0) return down;
     need_exact(value);
     const Expr up = ceiling(value);

@@ -83,7 +83,10 @@ TEST_F(Parse, ReadsSizesThatAFloatScaled) {
   EXPECT_EQ(scaled("2.0"), "2*s0");
   EXPECT_EQ(scaled("1.1000000000000001"), "s0 + s0//10");  // a double above its fraction: rounded down alike
   EXPECT_EQ(to_string(read("floor(0.1*s0)")), "s0//10");
-  for (const double factor : {0.1, 0.8, 1.1, 1.3, 1.6, 2.25}) {
+    // 0.7*90 is 62.99999999999999 in doubles.
+  EXPECT_EQ(to_string(read("TruncToInt(0.7*ToFloat(s0))")), "Scaled(0.7, s0)");
+  EXPECT_EQ(to_string(read("Scaled(0.7, 90)")), "62");
+  for (const double factor : {0.1, 0.7, 0.8, 1.1, 1.3, 1.4, 1.6, 2.25, 2.3, 0.29, 3.14159}) {
     const Expr expr = read(fmt::format("TruncToInt({:.17}*ToFloat(s0))", factor));
     for (int64_t size = 1; size < 3000; ++size) {
       EXPECT_EQ(evaluate(expr, [&](Expr) { return size; }), static_cast<int64_t>(factor * static_cast<double>(size))) << size;
@@ -103,9 +106,10 @@ TEST_F(Parse, SaysWhereTextIsWrong) {
   EXPECT_EQ(error("s0/3"), "bad size expression 's0/3': a fraction where an integer is needed at offset 0");
   EXPECT_EQ(error("99999999999999999999"),
             "bad size expression '99999999999999999999': a number beyond 64 bits at offset 0");
-  // 0.7*90 is 62.99999999999999 in doubles: below its fraction, a product may round to either side.
-  EXPECT_EQ(error("floor(0.7*s0)"),
-            "bad size expression 'floor(0.7*s0)': a decimal number that is no exact binary fraction at offset 6");
+  EXPECT_EQ(error("ceiling(0.7*s0)"),
+            "bad size expression 'ceiling(0.7*s0)': a decimal number that is no exact binary fraction at offset 15");
+  EXPECT_EQ(error("0.7*s0 + 1"), "bad size expression '0.7*s0 + 1': a decimal number that is no exact binary fraction at offset 10");
+  EXPECT_EQ(error("0.7*s0"), "bad size expression '0.7*s0': a fraction where an integer is needed at offset 0");
   EXPECT_EQ(error("ceiling(1.1*s0)"),
             "bad size expression 'ceiling(1.1*s0)': a decimal number that is no exact binary fraction at offset 15");
   EXPECT_EQ(error("Float('1.5', precision=24)"),

@@ -71,6 +71,11 @@ class Printer {
         print_bare(operands[0]);
         out_ += ')';
         break;
+      case Kind::Scaled:
+        out_ += fmt::format("Scaled({}, ", factor_of(operands[1]));
+        print(operands[0], Binding::Logic);
+        out_ += ')';
+        break;
     }
   }
 

@@ -73,6 +73,7 @@ class IndexPrinter {
       case sym::Kind::And: return infix(" & ", operands);
       case sym::Kind::Or: return infix(" | ", operands);
       case sym::Kind::Not: return "!" + print(operands[0], true);
+      case sym::Kind::Scaled: return fmt::format("int64_t({:a} * double({}))", sym::factor_of(operands[1]), print(operands[0], false));
     }
     TOROID_CHECK(false, "an index of unknown kind");
   }

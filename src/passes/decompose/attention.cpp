@@ -22,13 +22,21 @@ struct AttentionInputs {
   Sizes batch;  // the batch dims of the caller, which [B, H] stand for
 };
 
-double scale_of(Tensor q, const Args& a) {
-  if (a.has("scale")) return a.number("scale");
-  const sym::Expr width = q.size(-1);
-  if (!width.is_const()) {
-    throw Error(ErrorKind::Unsupported, "attention over a symbolic head size needs an explicit scale");
+// What the scores are multiplied by. A head size that is known only when the program runs gives no number here: the query itself is then
+// divided by its root.
+void set_scale(AttentionInputs& in, const Args& a) {
+  if (a.has("scale")) {
+    in.scale = a.number("scale");
+    return;
   }
-  return 1.0 / std::sqrt(static_cast<double>(width.value()));
+  const sym::Expr width = in.q.size(-1);
+  if (width.is_const()) {
+    in.scale = 1.0 / std::sqrt(static_cast<double>(width.value()));
+    return;
+  }
+  Builder& b = in.q.builder();
+  const Tensor q = wide(in.q);
+  in.q = b.cast(q / b.unary(ScalarOp::Sqrt, b.scalar(q.dtype(), width)), in.q.dtype());
 }
 
 void refuse_dropout(const Args& a) {
@@ -85,7 +93,7 @@ AttentionInputs attention_inputs(const Args& a, std::string_view mask_name, bool
   }
   Builder& b = in.q.builder();
   in.causal = a.flag("is_causal");
-  in.scale = scale_of(in.q, a);
+  set_scale(in, a);
   if (a.has("enable_gqa") && a.flag("enable_gqa")) {
     in.k = repeat_heads(in.k, in.q);
     in.v = repeat_heads(in.v, in.q);
@@ -226,6 +234,9 @@ std::vector<Tensor> fused_attention_backward(Decomposer& d, const Args& a) {
   refuse_dropout(a);
   const bool has_bias_name = has_parameter(a, "attn_bias");
   const std::string_view mask_name = has_bias_name ? "attn_bias" : "attn_mask";
+  if (!a.has("scale") && !a.tensor("query").size(-1).is_const()) {
+    throw Error(ErrorKind::Unsupported, "the gradient of attention over a symbolic head size needs an explicit scale");
+  }
   const AttentionInputs in = attention_inputs(a, mask_name);
   Tensor grad = a.tensor(has_parameter(a, "grad_out_") ? "grad_out_" : "grad_out");
   std::vector<Tensor> gradients = attention_gradients(d, a, in, grad);
