@@ -425,6 +425,10 @@ void Store::put(const CacheKey& key, std::string_view bytes) {
               static_cast<int64_t>(size), std::string_view(checksum), now, now, State::next_sequence(db),
               BlobView{bytes})
         .run();
+    // A damaged index may lose what is put under it again and again; nothing else would ever notice.
+    Statement written(db, "SELECT 1 FROM entries WHERE key = ?");
+    if (!written.bind(std::string_view(key.hex)).step()) throw SqliteError(SQLITE_CORRUPT, "its index is damaged");
+    written.run();
     evicted = State::evict(db, state.limit_bytes, size);
     transaction.commit();
     if (evicted != 0) db.execute("PRAGMA incremental_vacuum(1000)");

@@ -21,7 +21,24 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kEntries = 14;
 
-size_t size_of_entry(int64_t number) { return static_cast<size_t>(40 + number * number * 60); }
+// Of a few bytes up to some pages.
+const std::string& entry(int64_t number) {
+  static const std::vector<std::string> entries = [] {
+    std::vector<std::string> all;
+    for (int64_t i = 0; i < kEntries; ++i) all.push_back(entry_of(i, static_cast<size_t>(40 + i * i * 60)));
+    return all;
+  }();
+  return entries[static_cast<size_t>(number)];
+}
+
+const CacheKey& key(int64_t number) {
+  static const std::vector<CacheKey> keys = [] {
+    std::vector<CacheKey> all;
+    for (int64_t i = 0; i < kEntries; ++i) all.push_back(key_of(i));
+    return all;
+  }();
+  return keys[static_cast<size_t>(number)];
+}
 
 // One to a few flips in one place or all over, or another length; never none.
 std::string damaged(const std::string& good, std::mt19937_64& random) {
@@ -68,12 +85,12 @@ Session session(const fs::path& folder) {
   Session seen;
   Store store({.folder = folder, .warn = [&](const std::string& text) { seen.warnings.push_back(text); }});
   for (int64_t i = 0; i < kEntries; ++i) {
-    const std::optional<std::string> found = store.get(key_of(i));
+    const std::optional<std::string> found = store.get(key(i));
     if (found) {
       ++seen.hits;
-      seen.wrong += *found != entry_of(i, size_of_entry(i));
+      seen.wrong += *found != entry(i);
     } else {
-      store.put(key_of(i), entry_of(i, size_of_entry(i)));
+      store.put(key(i), entry(i));
     }
   }
   return seen;
@@ -101,7 +118,7 @@ TEST(Damage, OfTheStoreIsNeverLoadedAndMendsItself) {
   ASSERT_GT(in_file.file.size(), 40'000u);
   ASSERT_GT(in_log.log.size(), 40'000u);
   const int64_t rounds = times(300, 100'000);
-  int64_t hits = 0, warned = 0;
+  int64_t hits = 0, warned = 0, late = 0;
   for (int64_t round = 0; round < rounds; ++round) {
     StoreFiles files = round % 4 == 0 ? in_log : in_file;
     const bool is_log = round % 4 == 0 && round % 16 != 0;
@@ -117,20 +134,26 @@ TEST(Damage, OfTheStoreIsNeverLoadedAndMendsItself) {
     ASSERT_LE(first.warnings.size(), 1u) << "round " << round << ": " << testing::PrintToString(first.warnings);
     hits += first.hits;
     warned += static_cast<int64_t>(first.warnings.size());
+    if (first.hits == kEntries && round % 4 != 1) continue;
     // What the first did not come across, such as a damaged index, shows when it is written to.
     const Session second = session(folder);
     ASSERT_EQ(second.wrong, 0) << "round " << round;
     ASSERT_LE(second.warnings.size(), 1u) << "round " << round;
     if (second.hits == kEntries) continue;
-    const Session third = session(folder);
-    ASSERT_EQ(third.hits, kEntries) << "round " << round << ": not mended; first " << testing::PrintToString(first.warnings) << ", second "
-                                    << testing::PrintToString(second.warnings) << ", third " << testing::PrintToString(third.warnings);
-    ASSERT_EQ(third.wrong, 0) << "round " << round;
-    ASSERT_TRUE(third.warnings.empty()) << "round " << round << ": " << third.warnings[0];
+    // By the third all is there again, but where an index was damaged so that the second noticed it only at its end, and began anew.
+    Session later = session(folder);
+    if (later.hits < kEntries) {
+      ++late;
+      later = session(folder);
+    }
+    ASSERT_EQ(later.hits, kEntries) << "round " << round << ": not mended; first " << testing::PrintToString(first.warnings) << ", second "
+                                    << testing::PrintToString(second.warnings) << ", later " << testing::PrintToString(later.warnings);
+    ASSERT_EQ(later.wrong, 0) << "round " << round;
+    ASSERT_TRUE(later.warnings.empty()) << "round " << round << ": " << later.warnings[0];
   }
   EXPECT_GT(hits, rounds) << "most entries survive one flip";
-  result.say("{} damaged stores (a quarter of them in the log): 0 of {} loaded entries wrong, all full again by the third session, {} files begun anew",
-             rounds, hits, warned);
+  result.say("{} damaged stores (a quarter of them in the log): 0 of {} loaded entries wrong, all full again by the third session ({} by the fourth), {} files begun anew",
+             rounds, hits, late, warned);
 }
 
 TEST(Damage, OfEntriesIsCountedAsRebuilds) {

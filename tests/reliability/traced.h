@@ -27,7 +27,7 @@ struct TracedEnd {
   std::set<std::string> opened;  // paths of all files that it opened or tried to, with Deed::Nothing
 };
 
-// False on machines where it is not written for, or where ptrace is forbidden.
+// False on machines that it is not written for, where ptrace is forbidden, and with a sanitizer.
 bool can_trace();
 
 // Needs a process with one thread and no other children. A child that does not end within two minutes is killed by SIGALRM.
