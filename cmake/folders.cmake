@@ -1,5 +1,5 @@
-# toroid_folder(NAME LIBS ...): src/NAME becomes the library toroid_NAME, and its *_test.cpp files the test binary
-# NAME_test. A folder links every folder declared before it, so an include against the direction fails to link too.
+# toroid_folder(NAME [LIBS ...] [HEADER FILE]): src/NAME becomes the library toroid_NAME, and its *_test.cpp files the test binary
+# NAME_test. HEADER: many files that run once a compilation include it; they get a precompiled header with it, and less optimisation. A folder links every folder declared before it, so an include against the direction fails to link too.
 set_property(GLOBAL PROPERTY TOROID_FOLDERS "")
 
 # Tests run once for each time they are built, so they are compiled without optimisation, and share a header compiled that way.
@@ -15,7 +15,7 @@ function(toroid_test_settings target)
 endfunction()
 
 function(toroid_folder name)
-  cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADER" "LIBS" ${ARGN})
   get_property(earlier GLOBAL PROPERTY TOROID_FOLDERS)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   set(tests ${sources})
@@ -28,7 +28,10 @@ function(toroid_folder name)
   target_include_directories(toroid_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   list(TRANSFORM earlier PREPEND toroid_ OUTPUT_VARIABLE earlier_targets)
   target_link_libraries(toroid_${name} PUBLIC ${earlier_targets} ${ARG_LIBS})
-  if(name STREQUAL "support")
+  if(ARG_HEADER)
+    target_compile_options(toroid_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_precompile_headers(toroid_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h ${CMAKE_SOURCE_DIR}/src/${ARG_HEADER})
+  elseif(name STREQUAL "support")
     target_precompile_headers(toroid_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h)
   else()
     target_precompile_headers(toroid_${name} REUSE_FROM toroid_support)
