@@ -180,7 +180,7 @@ TEST(Memory, AnyAllocationOfAWarmCompilationMayFail) {
   ASSERT_EQ(compile(), End::Right);
   ASSERT_EQ(compile(), End::Right);
   int64_t tried = 0;
-  for (int64_t at = 1;; at += times(97, 1)) {
+  for (int64_t at = 1;; at += times(53, 1)) {
     bool has_failed = false;
     End end;
     {
