@@ -95,17 +95,8 @@ TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   constexpr int kDeep = 4;
   for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
-  for (int64_t p = 0; p < depth; p += kDeep) {
-    // Beyond the depth: the last row again, times nothing. A product with it would not be nothing if it held an infinity.
-    const int64_t deep = std::min<int64_t>(kDeep, depth - p);
-    if (deep < kDeep) {
-      for (int64_t q = p; q < p + deep; ++q) {
-        for (int i = 0; i < kRows; ++i) {
-          for (int64_t j = 0; j < count; ++j) c[i * c_row + j] += a[i * a_row + q * a_column] * b[q * b_row + j];
-        }
-      }
-      return;
-    }
+  int64_t p = 0;
+  for (; p + kDeep <= depth; p += kDeep) {
     float x[kRows][kDeep];
     for (int i = 0; i < kRows; ++i) {
       for (int q = 0; q < kDeep; ++q) x[i][q] = a[i * a_row + (p + q) * a_column];
@@ -128,6 +119,11 @@ TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_
       for (int i = 0; i < kRows; ++i) {
         for (int q = 0; q < kDeep; ++q) c[i * c_row + j] += x[i][q] * b[(p + q) * b_row + j];
       }
+    }
+  }
+  for (; p < depth; ++p) {
+    for (int i = 0; i < kRows; ++i) {
+      for (int64_t j = 0; j < count; ++j) c[i * c_row + j] += a[i * a_row + p * a_column] * b[p * b_row + j];
     }
   }
 }
@@ -229,11 +225,6 @@ const Kernels& kernels() {
 #endif
   static constexpr Kernels baseline = kernels_of<Baseline>(rows, few);
   return baseline;
-}
-
-template <class F>
-void parallel(RuntimePool& pool, int64_t n, F f) {
-  pool.parallel_for(n, 1, [](void* p, int64_t begin, int64_t end) { (*static_cast<F*>(p))(begin, end); }, &f);
 }
 
 // Memory that a thread keeps from call to call: fresh pages would cost more than packing does.
@@ -347,11 +338,11 @@ void packed_product(RuntimePool& pool, int64_t m, int64_t j0, int64_t n, int64_t
     const int64_t p0 = k * block / depth_blocks;
     const int64_t depth = k * (block + 1) / depth_blocks - p0;
     float* packed = scratch_for_panels.get(panels * width * depth);
-    parallel(pool, panels, [&](int64_t begin, int64_t end) {
+    pool.parallel_for(panels, 1, [&](int64_t begin, int64_t end) {
       const int64_t first = j0 / width + begin;
       pack(PanelRequest{p0, depth, first, first + end - begin, width, packed + begin * width * depth});
     });
-    parallel(pool, row_blocks * groups, [&](int64_t begin, int64_t end) {
+    pool.parallel_for(row_blocks * groups, 1, [&](int64_t begin, int64_t end) {
       float* copied = scratch_for_rows.get(kRowBlock * kRowStride);
       int64_t in_copy = -1;
       for (int64_t task = begin; task < end; ++task) {
@@ -375,7 +366,7 @@ void for_few_rows(int64_t m, F f) {
 void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
   const Kernels& kernel = kernels();
   constexpr int64_t kBlock = 4 * kDotColumns;
-  parallel(pool, (n + kBlock - 1) / kBlock, [&](int64_t begin, int64_t end) {
+  pool.parallel_for((n + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
     const int64_t last = std::min(n, end * kBlock);
     for (int64_t j = begin * kBlock; j < last;) {
       const int64_t columns = j + kDotColumns <= last ? kDotColumns : 1;
@@ -392,7 +383,7 @@ void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, con
 void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
   const Kernels& kernel = kernels();
   constexpr int64_t kBlock = 512;
-  parallel(pool, (n + kBlock - 1) / kBlock, [&](int64_t begin, int64_t end) {
+  pool.parallel_for((n + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
     for (int64_t j = begin * kBlock; j < std::min(n, end * kBlock); j += kBlock) {
       for_few_rows(m, [&](int64_t i, int64_t rows) {
         kernel.sum_rows[static_cast<size_t>(rows - 1)](k, a.at(i, 0), a.row, a.column, b.at(0, j), b.row, std::min(kBlock, n - j),

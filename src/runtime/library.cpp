@@ -162,9 +162,7 @@ void run_evaluated(std::string_view name, const KernelCall& call) {
       out.push_back({dtype_of(output), sizes.back(), static_cast<std::byte*>(output.data)});
     }
     const ParallelFor parallel_for = [&](int64_t n, const std::function<void(int64_t, int64_t)>& body) {
-      using Body = std::function<void(int64_t, int64_t)>;
-      call.pool.parallel_for(n, 1024, [](void* b, int64_t begin, int64_t end) { (*static_cast<Body*>(b))(begin, end); },
-                             const_cast<Body*>(&body));
+      call.pool.parallel_for(n, 1024, body);
     };
     op->kernel(toroid::LibraryCall{in, out, call.numbers, parallel_for});
   }

@@ -24,6 +24,13 @@ class RuntimePool {
   // Runs body over pieces that cover [0, n), each at least `grain` long but the last. Returns when all are done. A call from inside
   // a body, or while another thread's call is running, runs serially.
   void parallel_for(int64_t n, int64_t grain, void (*body)(void* argument, int64_t begin, int64_t end), void* argument);
+  // The same with anything that is called as body(begin, end).
+  template <class Body>
+  void parallel_for(int64_t n, int64_t grain, const Body& body) {
+    parallel_for(
+        n, grain, [](void* f, int64_t begin, int64_t end) { (*static_cast<const Body*>(f))(begin, end); },
+        const_cast<Body*>(&body));
+  }
 
  private:
   void work();

@@ -1,20 +1,9 @@
 #include "runtime/pool.h"
 
-#include <functional>
-
 #include <gtest/gtest.h>
 
 namespace toroid {
 namespace {
-
-void parallel(RuntimePool& pool, int64_t n, int64_t grain, std::function<void(int64_t, int64_t)> body) {
-  pool.parallel_for(
-      n, grain,
-      [](void* f, int64_t begin, int64_t end) {
-        (*static_cast<std::function<void(int64_t, int64_t)>*>(f))(begin, end);
-      },
-      &body);
-}
 
 TEST(RuntimePool, CoversEveryIndexExactlyOnce) {
   for (int threads : {1, 2, 5}) {
@@ -23,7 +12,7 @@ TEST(RuntimePool, CoversEveryIndexExactlyOnce) {
     for (int64_t n : {0, 1, 2, 3, 17, 100, 1001}) {
       for (int64_t grain : {0, 1, 7, 100, 5000}) {
         std::vector<std::atomic<int>> seen(static_cast<size_t>(n));
-        parallel(pool, n, grain, [&](int64_t begin, int64_t end) {
+        pool.parallel_for(n, grain, [&](int64_t begin, int64_t end) {
           EXPECT_LT(begin, end);
           for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
         });
@@ -37,7 +26,7 @@ TEST(RuntimePool, CoversEveryIndexExactlyOnce) {
 TEST(RuntimePool, PiecesAreAtLeastAGrainLong) {
   RuntimePool pool(3);
   std::atomic<int> pieces{0};
-  parallel(pool, 1000, 300, [&](int64_t begin, int64_t end) {
+  pool.parallel_for(1000, 300, [&](int64_t begin, int64_t end) {
     EXPECT_TRUE(end - begin >= 300 || end == 1000);
     ++pieces;
   });
@@ -47,9 +36,9 @@ TEST(RuntimePool, PiecesAreAtLeastAGrainLong) {
 TEST(RuntimePool, ACallInsideABodyRuns) {
   RuntimePool pool(3);
   std::atomic<int64_t> sum{0};
-  parallel(pool, 20, 1, [&](int64_t begin, int64_t end) {
+  pool.parallel_for(20, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      parallel(pool, 10, 1, [&](int64_t from, int64_t to) { sum += to - from; });
+      pool.parallel_for(10, 1, [&](int64_t from, int64_t to) { sum += to - from; });
     }
   });
   EXPECT_EQ(sum, 200);
@@ -60,7 +49,7 @@ TEST(RuntimePool, ManyShortCallsSeeEachOthersResults) {
   RuntimePool pool(3);
   std::vector<int> values(64, 0);
   for (int call = 0; call < 2000; ++call) {
-    parallel(pool, 64, 1, [&](int64_t begin, int64_t end) {
+    pool.parallel_for(64, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) ++values[static_cast<size_t>(i)];
     });
   }
@@ -74,7 +63,7 @@ TEST(RuntimePool, SeveralCallersShareIt) {
   for (int t = 0; t < 3; ++t) {
     callers.emplace_back([&] {
       for (int call = 0; call < 200; ++call)
-        parallel(pool, 50, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+        pool.parallel_for(50, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
     });
   }
   for (std::thread& caller : callers) caller.join();

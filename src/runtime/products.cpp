@@ -15,11 +15,6 @@
 namespace toroid {
 namespace {
 
-template <class F>
-void parallel(RuntimePool& pool, int64_t n, F f) {
-  pool.parallel_for(n, 1, [](void* p, int64_t begin, int64_t end) { (*static_cast<F*>(p))(begin, end); }, &f);
-}
-
 float* data_of(const ToroidOperand& operand) { return static_cast<float*>(operand.data); }
 
 // Start of the `batch`-th matrix (or vector) below the leading `dims` dims, in elements.
@@ -53,7 +48,7 @@ void run_matmul_f32(const KernelCall& call) {
   };
   // Whole products side by side, or, when they are few, each on all threads.
   if (batches >= call.pool.threads() && m * n * k < (int64_t{1} << 24)) {
-    parallel(call.pool, batches, [&](int64_t begin, int64_t end) {
+    call.pool.parallel_for(batches, 1, [&](int64_t begin, int64_t end) {
       for (int64_t batch = begin; batch < end; ++batch) one(batch);
     });
   } else {
@@ -119,7 +114,7 @@ void depthwise(const KernelCall& call, const ConvolutionShape& s) {
   const PlaneConvolution slice = {.in = {s.in[1], s.in[2]}, .out = {s.out[1], s.out[2]}, .kernel = {s.kernel[1], s.kernel[2]},
                                   .stride = {s.stride[1], s.stride[2]}, .padding = {s.padding[1], s.padding[2]},
                                   .dilation = {s.dilation[1], s.dilation[2]}};
-  parallel(call.pool, s.batch * channels, [&](int64_t begin, int64_t end) {
+  call.pool.parallel_for(s.batch * channels, 1, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
       const int64_t channel = plane % channels;
       const float* in = x + (plane / channels * s.groups + channel / s.out_channels) * s.in_elements();
@@ -240,7 +235,7 @@ void convolve_transposed(const KernelCall& call, const ConvolutionShape& s) {
       gemm_f32(call.pool, rows, s.in_elements(), s.in_channels, w + g * s.in_channels * rows, 1, rows, in, s.in_elements(), 1,
                columns.get(), s.in_elements());
       float* out = y + (n * s.groups + g) * s.out_channels * s.out_elements();
-      parallel(call.pool, s.out_channels, [&](int64_t begin, int64_t end) {
+      call.pool.parallel_for(s.out_channels, 1, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin * s.kernel_elements(); row < end * s.kernel_elements(); ++row) {
           const int64_t c = row / s.kernel_elements(), k = row % s.kernel_elements();
           const int64_t k0 = k / (s.kernel[1] * s.kernel[2]), k1 = k / s.kernel[2] % s.kernel[1], k2 = k % s.kernel[2];
@@ -306,7 +301,7 @@ void run_attention_f32(const KernelCall& call) {
     return offset;
   };
 
-  parallel(call.pool, batches * blocks, [&](int64_t begin, int64_t end) {
+  call.pool.parallel_for(batches * blocks, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> scores(static_cast<size_t>(kRows * std::max<int64_t>(keys, 1)));
     for (int64_t task = begin; task < end; ++task) {
       const int64_t batch = task / blocks;

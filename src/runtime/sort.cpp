@@ -60,10 +60,7 @@ void sort_lines(const KernelCall& call, const Lines& lines, bool descending, Mak
   T* const values = static_cast<T*>(call.outputs[0].data);
   int64_t* const positions = static_cast<int64_t*>(call.outputs[1].data);
   const bool is_long = lines.length >= kLongLine;
-  auto in_pieces = [&](auto body) {
-    call.pool.parallel_for(lines.length, kLongLine / 2,
-                           [](void* f, int64_t begin, int64_t end) { (*static_cast<decltype(body)*>(f))(begin, end); }, &body);
-  };
+  auto in_pieces = [&](const auto& body) { call.pool.parallel_for(lines.length, kLongLine / 2, body); };
   auto sort_long_line = [&](const T* line, T* sorted, int64_t* order) {
     const auto keys = std::make_unique_for_overwrite<uint64_t[]>(static_cast<size_t>(lines.length));
     const uint64_t flip = descending ? ~uint64_t{0} : 0;
@@ -98,8 +95,7 @@ void sort_lines(const KernelCall& call, const Lines& lines, bool descending, Mak
   };
   if (is_long && lines.count < 2 * call.pool.threads()) return sort_some(0, lines.count);
   const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, lines.length));
-  call.pool.parallel_for(lines.count, grain,
-                         [](void* f, int64_t begin, int64_t end) { (*static_cast<decltype(sort_some)*>(f))(begin, end); }, &sort_some);
+  call.pool.parallel_for(lines.count, grain, sort_some);
 }
 
 }  // namespace

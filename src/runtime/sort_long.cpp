@@ -45,10 +45,9 @@ class Chunks {
   // f(number of the chunk, begin, end), in parallel.
   template <class F>
   void for_each(F f) const {
-    auto run = [&](int64_t first, int64_t last) {
+    pool_.parallel_for(count_, 1, [&](int64_t first, int64_t last) {
       for (int64_t c = first; c < last; ++c) f(c, begin(c), begin(c + 1));
-    };
-    pool_.parallel_for(count_, 1, [](void* g, int64_t first, int64_t last) { (*static_cast<decltype(run)*>(g))(first, last); }, &run);
+    });
   }
 
  private:
