@@ -3,9 +3,9 @@
 #include <sys/mman.h>
 
 #include <cstring>
-#include <fstream>
 
 #include "driver/compiled_for_test.h"
+#include "toolchain/compiler_slots.h"
 
 #ifdef __x86_64__
 #include <xmmintrin.h>
@@ -14,16 +14,7 @@
 namespace toroid {
 namespace {
 
-int64_t available_gib() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string word; file >> word;) {
-    if (word != "MemAvailable:") continue;
-    int64_t kib = 0;
-    file >> kib;
-    return kib >> 20;
-  }
-  return 0;
-}
+uint64_t available_gib() { return available_memory_bytes() >> 30; }
 
 // Zeros but for what a test writes; only pages that are written take memory.
 class SparseBytes {

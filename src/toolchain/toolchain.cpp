@@ -48,15 +48,11 @@ std::string file_name_for(std::string_view name) {
   return (safe.empty() ? "kernel" : safe) + ".cpp";
 }
 
-uint64_t memory_limit_from_environment() {
-  const char* variable = std::getenv("TOROID_COMPILE_MEMORY");
-  if (variable == nullptr || *variable == '\0') return std::max(kLeastMemoryLimit, total_memory_bytes() / 2);
-  ErrorContext context("reading TOROID_COMPILE_MEMORY");
-  return parse_byte_size(variable);
-}
-
 ToolchainOptions with_limits(ToolchainOptions options) {
-  if (options.memory_limit_bytes == 0) options.memory_limit_bytes = memory_limit_from_environment();
+  if (const char* variable = std::getenv("TOROID_COMPILE_MEMORY"); options.memory_limit_bytes == 0 && variable != nullptr && *variable != '\0') {
+    ErrorContext context("reading TOROID_COMPILE_MEMORY");
+    options.memory_limit_bytes = parse_byte_size(variable);
+  }
   if (options.timeout.count() > 0) return options;
   options.timeout = std::chrono::minutes(3);
   if (const char* variable = std::getenv("TOROID_COMPILE_TIMEOUT_S"); variable != nullptr && *variable != '\0') {
@@ -163,6 +159,9 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
   std::vector<std::string> argv = {compiler_.path.string()};
   append(argv, std::move(arguments));
   append(argv, {"-o", out.string()});
+  // The machine is asked only when a compiler runs at all: a warm start needs none.
+  const uint64_t memory_limit_bytes =
+      options_.memory_limit_bytes > 0 ? options_.memory_limit_bytes : std::max(kLeastMemoryLimit, total_memory_bytes() / 2);
   const CompilerSlot slot;
   const ProcessResult result = run_process({.argv = argv,
                                             .input = source,
@@ -170,7 +169,7 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
                                             .environment = {{"LC_ALL", "C.UTF-8"}, {"TMPDIR", folder.string()}},
                                             .unset = {std::begin(kIgnoredVariables), std::end(kIgnoredVariables)},
                                             .timeout = options_.timeout,
-                                            .memory_limit_bytes = options_.memory_limit_bytes,
+                                            .memory_limit_bytes = memory_limit_bytes,
                                             .output_limit_bytes = kKeptErrorBytes});
   std::string bytes;
   if (result.ok()) {
@@ -194,7 +193,7 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
   const bool reached_limit = std::any_of(std::begin(kOutOfMemory), std::end(kOutOfMemory),
                                          [&](const char* words) { return result.errors.find(words) != std::string::npos; });
   if (reached_limit) {
-    help = fmt::format("the compiler may use {}: allow more with TOROID_COMPILE_MEMORY; ", byte_size_text(options_.memory_limit_bytes));
+    help = fmt::format("the compiler may use {}: allow more with TOROID_COMPILE_MEMORY; ", byte_size_text(memory_limit_bytes));
   } else if (result.errors.find("Killed signal terminated program") != std::string::npos || result.signal == SIGKILL) {
     help = "the compiler may have run out of memory: free some, or compile fewer kernels at once; ";
   } else if (result.timed_out) {
