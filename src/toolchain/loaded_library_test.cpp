@@ -11,7 +11,7 @@
 #include <functional>
 #include <optional>
 
-#include "support/error.h"
+#include "support/error_for_test.h"
 #include "support/file.h"
 #include "toolchain/toolchain.h"
 
@@ -27,14 +27,6 @@ const Toolchain& tools() {
   return instance;
 }
 
-Error error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorKind::Internal, "no error");
-}
 std::string message_of(const std::function<void()>& action) { return error_of(action).message(); }
 
 TEST(LoadedLibrary, TwoLibrariesAtOnceAreTwo) {

@@ -11,7 +11,7 @@
 
 #include "support/clock.h"
 #include "support/environment_for_test.h"
-#include "support/error.h"
+#include "support/error_for_test.h"
 #include "support/file.h"
 #include "support/subprocess.h"
 #include "toolchain/fake_compiler_for_test.h"
@@ -32,15 +32,6 @@ extern "C" void twice(const float* x, float* out, long n) {
 const Toolchain& tools() {
   static const Toolchain instance;
   return instance;
-}
-
-Error error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorKind::Internal, "no error");
 }
 
 // Compiles with a compiler that fails and gives the report, the paths of this run replaced by words.

@@ -79,21 +79,27 @@ struct EagerCache::State {
     return std::make_shared<const LoadedOperator>(model, call, std::move(made));
   }
 
+  // By this form, which is compiled or loaded if it is not in memory; null when it does not go with the call, as a guard or the operator
+  // itself may say.
+  std::shared_ptr<const KnownCall> try_form(Family::Form& form, const OperatorCall& call) {
+    try {
+      std::shared_ptr<const LoadedOperator> op = form.loaded.lock();
+      if (!op) form.loaded = op = build(call, form.slots, InputStrides::WithoutGaps);
+      return std::make_shared<const KnownCall>(op, op->prepare(call));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::InvalidInput && error.kind() != ErrorKind::InvalidModel && error.kind() != ErrorKind::Unsupported) throw;
+      return nullptr;
+    }
+  }
+
   // By a form that the family has. Its guards may still refuse these sizes.
   std::shared_ptr<const KnownCall> by_form(Family& family, const OperatorCall& call, std::span<const int64_t> slots) {
     for (Family::Form& form : family.forms) {
       if (!fits(form.slots, slots)) continue;
-      try {
-        std::shared_ptr<const LoadedOperator> op = form.loaded.lock();
-        const bool is_loaded = op != nullptr;
-        if (!is_loaded) form.loaded = op = build(call, form.slots, InputStrides::WithoutGaps);
-        auto known = std::make_shared<const KnownCall>(op, op->prepare(call));
+      const bool is_loaded = !form.loaded.expired();
+      if (std::shared_ptr<const KnownCall> known = try_form(form, call)) {
         if (is_loaded) ++forms;
         return known;
-      } catch (const Error& error) {
-        if (error.kind() != ErrorKind::InvalidInput && error.kind() != ErrorKind::InvalidModel &&
-            error.kind() != ErrorKind::Unsupported)
-          throw;
       }
     }
     return nullptr;
@@ -108,21 +114,13 @@ struct EagerCache::State {
       for (int64_t& slot : before.back()) ++slot;
     }
     Family::Form form{general_form(before, slots), {}};
-    try {
-      const std::shared_ptr<const LoadedOperator> op = build(call, form.slots, InputStrides::WithoutGaps);
-      auto known = std::make_shared<const KnownCall>(op, op->prepare(call));
-      form.loaded = op;
-      family.forms.push_back(std::move(form));
-      std::string text;
-      for (const Family::Form& each : family.forms) text += to_string(each.slots) + "\n";
-      session.cache().put(family_key(name), text);
-      return known;
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::InvalidInput && error.kind() != ErrorKind::InvalidModel &&
-          error.kind() != ErrorKind::Unsupported)
-        throw;
-      return nullptr;
-    }
+    std::shared_ptr<const KnownCall> known = try_form(form, call);
+    if (!known) return nullptr;
+    family.forms.push_back(std::move(form));
+    std::string text;
+    for (const Family::Form& each : family.forms) text += to_string(each.slots) + "\n";
+    session.cache().put(family_key(name), text);
+    return known;
   }
 
   std::shared_ptr<const KnownCall> work_out(std::string_view key, std::string_view op, std::span<const EagerArgument> arguments) {

@@ -11,6 +11,7 @@
 #include "driver/eager/operator_program.h"
 #include "passes/decompose/decompose.h"
 #include "support/clock.h"
+#include "support/error_for_test.h"
 
 namespace toroid {
 namespace {
@@ -33,15 +34,6 @@ struct Floats {
   std::vector<int64_t> sizes;
   std::vector<float> values;
 };
-
-Error error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorKind::Internal, "no error");
-}
 
 EagerCache& eager() {
   static EagerCache cache(TestSession::get(), {.threads = 2});
