@@ -10,6 +10,8 @@ import argparse
 import fnmatch
 import json
 import os
+import pathlib
+import statistics
 import sys
 import tempfile
 import time
@@ -17,7 +19,11 @@ import warnings
 
 import torch
 import torch.nn.functional as F
-from peers import ToroidSide, TorchSide, cpu_name, keep_freed_memory, median
+from side_by_side.exports import save_numbered
+from side_by_side.report import cpu_name
+from side_by_side.sides import KEEP_FREED_MEMORY, Called, Toroid, check_results
+
+TOROID = pathlib.Path(__file__).resolve().parent.parent / "build" / "toroid"
 
 N = 1024
 CASES = {}
@@ -330,15 +336,25 @@ def time_case(name, options):
         module = Module(function)
         model = os.path.join(scratch, "case.pt2")
         torch.export.save(torch.export.export(module, args, strict=False), model)
-        expected = torch.utils._pytree.tree_leaves(function(*args))
-        toroid = ToroidSide(model, args, None if name in RANDOM else expected, options.threads, scratch, options.seconds)
-        sides = {"eager": TorchSide(function, args), "toroid": toroid}
-        rounds = {side: [] for side in sides}
+        inputs = os.path.join(scratch, "in.safetensors")
+        save_numbered(args, "in", inputs)
+        toroid = Toroid(TOROID, model, inputs, options.threads, scratch)
+        eager = Called(function, args)
+        if name not in RANDOM:
+            check_results(toroid.outputs(), eager.outputs())
+        rounds = {"eager": [], "toroid": []}
         for _ in range(options.rounds):
-            for side, timer in sides.items():
-                time.sleep(0.02)
-                rounds[side].append(timer.measure(options.seconds / 2))
-    return {side: median(values) for side, values in rounds.items()}
+            time.sleep(0.02)
+            rounds["eager"].append(eager.median_ms(options.seconds / 2))
+            time.sleep(0.02)
+            rounds["toroid"].append(toroid.median_ms(options.seconds))
+    return {side: statistics.median(times) for side, times in rounds.items()}
+
+
+def keep_freed_memory():
+    """Starts again with an allocator that keeps what is freed."""
+    if not KEEP_FREED_MEMORY.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEEP_FREED_MEMORY})
 
 
 def main():

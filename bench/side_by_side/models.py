@@ -1,0 +1,75 @@
+"""The models of the comparison, with random weights: nothing is downloaded.
+
+A model is named by a specification: `torchvision:NAME`, `timm:NAME`, or `hf:bert-base` and `hf:gpt2`.
+"""
+
+import torch
+
+MODELS = [
+    "torchvision:resnet18",
+    "torchvision:resnet50",
+    "torchvision:mobilenet_v2",
+    "torchvision:efficientnet_b0",
+    "torchvision:convnext_tiny",
+    "torchvision:vit_b_16",
+    "hf:bert-base",
+    "hf:gpt2",
+]
+TOKENS = 128
+SMALLEST_VOCABULARY = 30000  # of BERT-base and GPT-2
+
+
+class LastHiddenState(torch.nn.Module):
+    """A transformer of ids alone that returns its last hidden state, not a dictionary."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids):
+        return self.model(ids).last_hidden_state
+
+
+def is_model(name):
+    return name.split(":")[0] in ("torchvision", "timm", "hf")
+
+
+def file_stem(spec, batch):
+    """What an export's files are called: torchvision_resnet18, torchvision_resnet18.b8."""
+    return spec.replace(":", "_") + (f".b{batch}" if batch != 1 else "")
+
+
+def build_model(spec, batch):
+    """(module in eval mode, inputs), the same at each call."""
+    torch.manual_seed(0)
+    library, name = spec.split(":")
+    if library == "torchvision":
+        import torchvision
+
+        module = getattr(torchvision.models, name)()
+    elif library == "timm":
+        import timm
+
+        module = timm.create_model(name, pretrained=False)
+    elif library == "hf":
+        module = build_transformer(name)
+    else:
+        raise ValueError(f"'{spec}' names no known library; write torchvision:NAME, timm:NAME, hf:bert-base or hf:gpt2")
+    if library == "hf":
+        args = (torch.randint(0, SMALLEST_VOCABULARY, (batch, TOKENS)),)
+    else:
+        args = (torch.randn(batch, 3, 224, 224),)
+    return module.eval(), args
+
+
+def build_transformer(name):
+    import transformers
+
+    if name == "bert-base":
+        model = transformers.BertModel(transformers.BertConfig())
+    elif name == "gpt2":
+        model = transformers.GPT2Model(transformers.GPT2Config())
+    else:
+        raise ValueError(f"'hf:{name}' is not known; hf:bert-base and hf:gpt2 are")
+    model.config.use_cache = False  # else it returns keys and values too
+    return LastHiddenState(model)

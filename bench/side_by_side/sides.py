@@ -1,0 +1,206 @@
+"""The sides of the comparison. A side is set up with a program and its inputs, tells how long that took in seconds (`setup_s`),
+gives its results (`outputs`) and the median time of its calls for so many seconds (`median_ms`).
+
+All get the same number of threads, and compute in float32 where the program does: none may round to bfloat16 behind its back.
+"""
+
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import time
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .exports import load_numbered
+
+# The environment of every process that is timed. Else glibc returns large outputs to the system after each call, and the next call
+# of PyTorch spends its time on page faults.
+KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**31), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
+
+
+def time_calls(call, seconds):
+    """Latencies in ms of calls for so many seconds, at least five, after two to warm up."""
+    call()
+    call()
+    latencies = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(latencies) < 5:
+        start = time.perf_counter()
+        call()
+        latencies.append((time.perf_counter() - start) * 1e3)
+    return latencies
+
+
+class InProcess:
+    """A side whose calls are made in this process; `call` gives what the side's library gives."""
+
+    def median_ms(self, seconds):
+        return statistics.median(time_calls(self.call, seconds))
+
+    def outputs(self):
+        return [torch.as_tensor(value) for value in pytree.tree_leaves(self.call())]
+
+
+class Called(InProcess):
+    """A function of the inputs."""
+
+    def __init__(self, function, args):
+        start = time.perf_counter()
+        self.call = lambda: function(*args)
+        self.call()
+        self.setup_s = time.perf_counter() - start
+
+
+def module_of(export, threads):
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    return torch.export.load(export.pt2).module(check_guards=False)
+
+
+class Eager(Called):
+    """PyTorch as it comes."""
+
+    def __init__(self, export, threads):
+        super().__init__(module_of(export, threads), export.load_inputs())
+
+
+class Compiled(Called):
+    """torch.compile. Its first call is cold once: then what it compiled, and how long that took, are kept beside the export."""
+
+    freezing = False
+
+    def __init__(self, export, threads):
+        kept = export.made.with_suffix("").with_suffix("." + type(self).__name__.lower())
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(kept)
+        import torch._inductor.config as inductor
+
+        inductor.freezing = self.freezing
+        super().__init__(torch.compile(module_of(export, threads)), export.load_inputs())
+        first_call = kept / f"first_call_s.{threads}"
+        if not first_call.exists():
+            first_call.write_text(str(self.setup_s))
+        self.setup_s = float(first_call.read_text())
+
+
+class Frozen(Compiled):
+    """torch.compile with the weights as constants (freezing): folds normalisations, packs weights."""
+
+    freezing = True
+
+
+def require_onnx(export):
+    if not export.onnx.exists():
+        raise RuntimeError(export.onnx_error.read_text() if export.onnx_error.exists() else f"there is no {export.onnx}")
+
+
+class OnnxRuntime(InProcess):
+    def __init__(self, export, threads, profile=False):
+        import onnxruntime
+
+        require_onnx(export)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+        options.enable_profiling = profile
+        options.log_severity_level = 3  # errors alone
+        if profile:
+            options.profile_file_prefix = str(export.made.with_suffix(".profile"))
+        start = time.perf_counter()
+        self.session = onnxruntime.InferenceSession(str(export.onnx), options, providers=["CPUExecutionProvider"])
+        binding = self.session.io_binding()
+        for declared, value in zip(self.session.get_inputs(), export.load_inputs(), strict=True):
+            binding.bind_ortvalue_input(declared.name, onnxruntime.OrtValue.ortvalue_from_numpy(value.numpy()))
+        for declared in self.session.get_outputs():
+            binding.bind_output(declared.name)
+        self.binding = binding
+        self.call()
+        self.setup_s = time.perf_counter() - start
+
+    def call(self):
+        self.session.run_with_iobinding(self.binding)
+
+    def outputs(self):
+        self.call()
+        return [torch.from_numpy(value.copy()) for value in self.binding.copy_outputs_to_cpu()]
+
+
+class OpenVino(InProcess):
+    def __init__(self, export, threads):
+        import openvino
+
+        require_onnx(export)
+        options = {
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+        start = time.perf_counter()
+        model = openvino.Core().compile_model(str(export.onnx), "CPU", options)
+        self.request = model.create_infer_request()
+        self.arrays = [value.numpy() for value in export.load_inputs()]
+        for i, array in enumerate(self.arrays):
+            self.request.set_input_tensor(i, openvino.Tensor(array, shared_memory=True))
+        self.call()
+        self.setup_s = time.perf_counter() - start
+        self.count = len(model.outputs)
+
+    def call(self):
+        self.request.infer()
+
+    def outputs(self):
+        self.call()
+        return [torch.from_numpy(self.request.get_output_tensor(i).data.copy()) for i in range(self.count)]
+
+
+class Toroid:
+    """`toroid bench`, a process for each measurement, with a cache of its own: compiles cold once, then loads what it compiled."""
+
+    def __init__(self, program, model, inputs, threads, scratch):
+        self.program, self.model, self.inputs, self.threads = program, model, inputs, threads
+        self.scratch = pathlib.Path(scratch)
+        self.environment = {**os.environ, "TOROID_CACHE_DIR": str(self.scratch / "cache")}
+        self.setup_s = self.bench(0.01)["compile_s"]
+
+    def run(self, *command):
+        done = subprocess.run([self.program, *map(str, command)], env=self.environment, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"toroid {command[0]}: {(done.stderr or done.stdout).strip()}")
+
+    def bench(self, seconds):
+        report = self.scratch / "report.json"
+        same = ("--inputs", self.inputs, "--threads", self.threads)
+        self.run("bench", self.model, *same, "--seconds", seconds, "--json", report)
+        return json.loads(report.read_text())
+
+    def median_ms(self, seconds):
+        return self.bench(seconds)["median_ms"]
+
+    def outputs(self):
+        file = self.scratch / "out.safetensors"
+        self.run("run", self.model, "--inputs", self.inputs, "--outputs", file)
+        return load_numbered(file, "out")
+
+
+PEERS = {"eager": Eager, "compile": Compiled, "frozen": Frozen, "onnxruntime": OnnxRuntime, "openvino": OpenVino}
+
+TOLERANCE = 1e-4  # of the largest value: the rows sum up to four million numbers
+HALF_TOLERANCE = 2e-2  # for results in float16 and bfloat16
+
+
+def check_results(found, expected):
+    """Raises unless the results are eager's."""
+    if len(found) != len(expected):
+        raise RuntimeError(f"gives {len(found)} results, eager {len(expected)}")
+    for i, (got, want) in enumerate(zip(found, expected)):
+        if got.shape != want.shape:
+            raise RuntimeError(f"out{i} has shape {list(got.shape)}, eager's has {list(want.shape)}")
+        tolerance = HALF_TOLERANCE if want.dtype in (torch.float16, torch.bfloat16) else TOLERANCE
+        got, want = got.double(), want.double()
+        error = (got - want).abs().max().item() / max(want.abs().max().item(), 1e-30)
+        if not error <= tolerance:
+            raise RuntimeError(f"out{i} differs from eager's: relative error {error:.1e}")
