@@ -69,6 +69,26 @@ void touch(const std::vector<HostTensor>& inputs) {
   }
 }
 
+// The steps' medians, the longest first.
+void print_steps(const Executable& program) {
+  struct Row {
+    double median_us;
+    std::string name;
+  };
+  std::vector<Row> rows;
+  double total = 0;
+  const std::vector<std::string>& names = program.manifest().general().steps;
+  for (size_t i = 0; i < program.step_times().size(); ++i) {
+    std::vector<double> times = program.step_times()[i];
+    if (times.empty()) continue;
+    std::sort(times.begin(), times.end());
+    rows.push_back({times[times.size() / 2] * 1e6, fmt::format("{} {}", i, names.at(i))});
+    total += rows.back().median_us;
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.median_us > b.median_us; });
+  for (const Row& row : rows) fmt::print("  {:10.1f} us {:5.1f} %  {}\n", row.median_us, 100 * row.median_us / total, row.name);
+}
+
 }  // namespace
 
 int cmd_bench(int argc, const char* const* argv) {
@@ -76,7 +96,7 @@ int cmd_bench(int argc, const char* const* argv) {
   int threads = 0;
   double seconds = 1;
   uint64_t seed = 0;
-  bool no_cache = false;
+  bool no_cache = false, by_step = false;
   Flags flags("bench", "Times a model: median latency of a call, and compile time.");
   flags.add_option("MODEL", model_path, "a .pt2 file, or a program that 'toroid compile' made").required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs (default: random)");
@@ -84,6 +104,7 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_option("--threads", threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--seconds", seconds, "how long to call, at least ten times").positive().shows_default();
   flags.add_option("--seed", seed, "of random operators").shows_default();
+  flags.add_flag("--kernels", by_step, "time each step of the program");
   flags.add_flag("--no-cache", no_cache, "compile everything anew");
   flags.add_option("--json", json_path, "write the figures as JSON");
   if (const auto status = flags.read(argc, argv)) return *status;
@@ -96,7 +117,7 @@ int cmd_bench(int argc, const char* const* argv) {
     executable.emplace(Executable::load(model_path, threads));
   } else {
     CompileSession session(!no_cache);
-    model.emplace(session.compile_file(model_path));
+    model.emplace(session.compile_file(model_path, {.profile = by_step}));
     executable.emplace(model->load(threads));
   }
   executable->set_seed(seed);
@@ -113,6 +134,7 @@ int cmd_bench(int argc, const char* const* argv) {
   fmt::print("  {} kernels, {} kernel calls, {} library calls; temporaries {} bytes (lower bound {})\n",
              manifest.kernels, manifest.kernel_calls, manifest.library_calls, executable->arena_bytes(),
              executable->arena_lower_bound());
+  if (by_step) print_steps(*executable);
   if (!json_path.empty()) {
     nlohmann::ordered_json json = {{"model", model_path},
                                    {"median_ms", timing.median_ms},

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 2
+#define TOROID_ABI_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,7 +27,17 @@ typedef struct ToroidOperand {
   const int64_t* strides;
   int32_t rank;
   int32_t dtype;
+  int32_t is_constant;          /* the same memory with the same values in every call: what is made of it may be kept */
 } ToroidOperand;
+
+/* What is to be done with a product besides, block by block, instead of writing it. The product is seen as a matrix: its last dim (the
+ * channels of a convolution) are the columns, all others together the rows. `block` has the rows [first_row, last_row) and the columns
+ * [first_column, last_column), row_stride elements from row to row; columns up to the next multiple of 16 may be read. Called from several threads. */
+typedef struct ToroidEpilogue {
+  void (*run)(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+              int64_t last_column);
+  void* argument;
+} ToroidEpilogue;
 
 /* What the host offers to programs. */
 typedef struct ToroidRuntime {
@@ -37,10 +47,11 @@ typedef struct ToroidRuntime {
                        void (*body)(void* argument, int64_t begin, int64_t end), void* argument);
   /* Scalar operators that generated code does not compute itself; `op` is the position in graph/scalar_op.def. */
   double (*special_function)(const struct ToroidRuntime*, int32_t op, double x, double y);
-  /* A library kernel by name. 0 when it succeeded; else the host keeps a message. */
+  /* A library kernel by name. 0 when it succeeded; else the host keeps a message. epilogue: null, or, of "matmul" and "convolution" in
+   * float32, takes the result, and outputs[0].data is null. */
   int32_t (*call)(const struct ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
                   const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
-                  const double* numbers, int32_t num_numbers);
+                  const double* numbers, int32_t num_numbers, const ToroidEpilogue* epilogue);
   /* A number read from a tensor: the binding-th of the manifest has this value. Sets the symbol that it defines in
    * ToroidCall::symbols. 0, or not when the program cannot go on with it; then the host keeps a message. */
   int32_t (*bind)(const struct ToroidRuntime*, int32_t binding, int64_t value);
@@ -50,6 +61,8 @@ typedef struct ToroidRuntime {
   void (*release)(const struct ToroidRuntime*, void* data);
   /* Memory for an output whose sizes (as many as its rank) the call's shapes do not tell; null as above. */
   void* (*output)(const struct ToroidRuntime*, int32_t position, const int64_t* sizes);
+  /* In programs compiled to be profiled, before each step: its position in the manifest's list. */
+  void (*step)(const struct ToroidRuntime*, int32_t step);
 } ToroidRuntime;
 
 typedef struct ToroidCall {

@@ -29,7 +29,7 @@ namespace {
 constexpr auto kPatience = std::chrono::minutes(10);
 
 GraphKeyParts key_parts(const CompileModelOptions& options) {
-  return {.optimise = options.optimise, .optimization = options.optimization, .variants = options.variants};
+  return {.optimise = options.optimise, .profile = options.profile, .optimization = options.optimization, .variants = options.variants};
 }
 
 // Why the graph cache cannot serve this compilation; empty when it can.
@@ -154,7 +154,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   clock.done("schedule");
   dumps.write("schedule", [&] { return to_string(scheduled); });
 
-  codegen::GeneratedProgram code = codegen::generate(scheduled, program, threads, suffix);
+  codegen::GeneratedProgram code = codegen::generate(scheduled, program, threads, suffix, options.profile);
   clock.done("generate");
   return {when, std::move(program), std::move(code)};
 }

@@ -27,6 +27,7 @@ struct CompileModelOptions {
   int optimization = 3;                          // the C++ compiler's -O level
   // CompiledModel::program is wanted. The graph is then lowered again even when its library is in the cache.
   bool keep_program = false;
+  bool profile = false;                          // Executable::step_times is wanted: each step is timed
   bool explain_cache = false;                    // CompiledModel::lookups is wanted
 };
 

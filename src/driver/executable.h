@@ -32,6 +32,10 @@ class Executable {
   // other numbers than the calls before.
   void set_seed(uint64_t seed);
 
+  // Seconds of each run of each step, by its position in the manifest's list of the variant that ran; empty unless compiled with
+  // CompileModelOptions::profile. A step in a loop's body counts each time.
+  const std::vector<std::vector<double>>& step_times() const;
+
   const Manifest& manifest() const;
   int64_t arena_bytes() const;         // of the last call
   int64_t arena_lower_bound() const;

@@ -26,6 +26,7 @@ namespace toroid {
 // What decides the result beside the program.
 struct GraphKeyParts {
   bool optimise = true;
+  bool profile = false;
   int optimization = 3;
   std::vector<SizeValues> variants;
 };

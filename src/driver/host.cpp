@@ -42,13 +42,15 @@ struct Host::Callbacks {
 
   static int32_t call(const ToroidRuntime* runtime, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
                       const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
-                      const double* numbers, int32_t num_numbers) {
+                      const double* numbers, int32_t num_numbers, const ToroidEpilogue* epilogue) {
     return guarded(runtime, 1, [&] {
       run_library_kernel(name, {host(runtime).pool_,
                                 {inputs, static_cast<size_t>(num_inputs)},
                                 {outputs, static_cast<size_t>(num_outputs)},
                                 {integers, static_cast<size_t>(num_integers)},
-                                {numbers, static_cast<size_t>(num_numbers)}});
+                                {numbers, static_cast<size_t>(num_numbers)},
+                                epilogue,
+                                &host(runtime).prepared_});
       return 0;
     });
   }
@@ -73,6 +75,13 @@ struct Host::Callbacks {
 
   static void release(const ToroidRuntime* runtime, void* data) { host(runtime).release(data); }
 
+  static void step(const ToroidRuntime* runtime, int32_t step) {
+    Host& to = host(runtime);
+    to.end_step();
+    to.step_ = step;
+    to.step_began_ = std::chrono::steady_clock::now();
+  }
+
   static void* output(const ToroidRuntime* runtime, int32_t position, const int64_t* sizes) {
     return guarded(runtime, nullptr, [&]() -> void* {
       Call& call = *host(runtime).call_;
@@ -92,7 +101,16 @@ Host::Host(RuntimePool& pool) : pool_(pool) {
             Callbacks::bind,
             Callbacks::allocate,
             Callbacks::release,
-            Callbacks::output};
+            Callbacks::output,
+            Callbacks::step};
+}
+
+void Host::end_step() {
+  if (!step_) return;
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - step_began_;
+  step_times_.resize(std::max(step_times_.size(), static_cast<size_t>(*step_) + 1));
+  step_times_[static_cast<size_t>(*step_)].push_back(time.count());
+  step_.reset();
 }
 
 void* Host::allocate(int64_t bytes) {
@@ -131,6 +149,7 @@ int32_t Host::run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), con
   call_ = &state;
   const int32_t failed = entry(&table_, &call);
   call_ = nullptr;
+  end_step();
   release_all();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   return failed;

@@ -1,15 +1,18 @@
 // What a running program may call back: threads, library kernels, memory, and the checks of numbers that it reads from tensors.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "driver/manifest.h"
 #include "interp/bind_symbols.h"
 #include "interp/host_tensor.h"
+#include "runtime/prepared_constants.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {
@@ -38,6 +41,8 @@ class Host {
     std::vector<int64_t>& symbol_values;     // ToroidCall::symbols
     std::vector<HostTensor>& outputs;
   };
+  // Seconds that each step took in all runs so far, by its position in the manifest; empty unless the program was compiled to be profiled.
+  const std::vector<std::vector<double>>& step_times() const { return step_times_; }
   // Runs a program's entry. Throws what a callback had to say; else gives the entry's result.
   int32_t run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state);
 
@@ -46,10 +51,15 @@ class Host {
   void* allocate(int64_t bytes);
   void release(void* data);
   void release_all();
+  void end_step();
 
   RuntimePool& pool_;
+  PreparedConstants prepared_;
   ToroidRuntime table_{};
   Call* call_ = nullptr;
+  std::optional<int32_t> step_;                               // that runs, in a profiled program
+  std::chrono::steady_clock::time_point step_began_;
+  std::vector<std::vector<double>> step_times_;
   std::exception_ptr error_;                                  // of the callback that failed
   struct Block {
     std::unique_ptr<AlignedBytes> bytes;

@@ -6,6 +6,7 @@
 #include "graph/builder.h"
 #include "lower/cost.h"
 #include "lower/index_map.h"
+#include "lower/layouts.h"
 #include "lower/nextafter.h"
 #include "support/error.h"
 #include "support/match.h"
@@ -36,6 +37,7 @@ class Lowering {
 
   LoweredGraph run() {
     count_uses();
+    channels_last_ = channels_last_values(graph_);
     values_.resize(graph_.num_values());
     for (const Node& node : graph_.nodes()) {
       const Provenance& source = graph_.provenance(node.provenance);
@@ -120,7 +122,11 @@ class Lowering {
     return loops_->add_buffer({.name = std::move(name), .dtype = dtype, .sizes = sizes, .strides = contiguous_strides(sizes)});
   }
 
-  BufferId new_buffer(ValueId id) { return new_buffer(graph_.value(id).name, dtype(id), sizes(id)); }
+  BufferId new_buffer(ValueId id) {
+    const BufferId buffer = new_buffer(graph_.value(id).name, dtype(id), sizes(id));
+    if (channels_last_[static_cast<size_t>(id)]) loops_->buffer(buffer).strides = channels_last_strides(sizes(id));
+    return buffer;
+  }
 
   std::vector<ProvenanceId> merged_provenance(const Node& node) {
     std::vector<ProvenanceId> result;
@@ -174,6 +180,10 @@ class Lowering {
   loop::Operand operand(ValueId id, bool must_be_contiguous) {
     if (!lowered(id).buffer && is_view(graph_.producer(id).op)) relower_view(id);
     if (const auto window = as_window(id); window && (!must_be_contiguous || is_contiguous(*window))) return *window;
+    if (!must_be_contiguous) {
+      const BufferId buffer = realise(id);
+      return {buffer, sizes(id), loops_->buffer(buffer).strides, 0};
+    }
     return {contiguous(id), sizes(id), contiguous_strides(sizes(id)), 0};
   }
 
@@ -270,7 +280,7 @@ class Lowering {
         [&](const Cat& op) { lower_cat(node, op); }, [&](const Gather&) { lower_gather(node); },
         [&](const Scatter& op) { lower_scatter(node, op); }, [&](const Reduce& op) { lower_reduce(node, op); },
         [&](const Scan& op) { lower_scan(node, op); }, [&](const Sort&) { lower_call(node, true); },
-        [&](const Matmul&) { lower_call(node, false); }, [&](const Convolution&) { lower_call(node, true); },
+        [&](const Matmul&) { lower_call(node, false); }, [&](const Convolution&) { lower_convolution(node); },
         [&](const Attention&) { lower_call(node, false); }, [&](const Library&) { lower_call(node, true); });
   }
 
@@ -518,6 +528,20 @@ class Lowering {
     for (size_t i = 0; i < outputs.size(); ++i) define_buffer(node.outputs[i], outputs[i]);
   }
 
+  // The bias is left to whatever is done with the result besides.
+  void lower_convolution(const Node& node) {
+    if (!is_channels_last_convolution(graph_, node)) return lower_call(node, true);
+    const ValueId id = node.outputs[0];
+    loop::Call call{node.op, {operand(node.inputs[0], false), operand(node.inputs[1], false)}};
+    const BufferId out = new_buffer(id);
+    add_computation(std::move(call), {out}, {node.provenance});
+    define_buffer(id, out);
+    if (node.inputs.size() == 2) return;
+    const std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    const ExprId value = exprs().compute(ScalarOp::Add, {at(id, axes), at(node.inputs[2], {axes[1]})});
+    define(id, axes, value, {node.provenance});
+  }
+
   OutputBinding bind_output(ValueId id, size_t position) {
     // A temporary that already holds the output, perhaps in another shape, becomes the output.
     if (const auto window = as_window(id); window && is_contiguous(*window) && window->offset.is_const(0)) {
@@ -545,6 +569,7 @@ class Lowering {
   std::unique_ptr<loop::LoopProgram> loops_;
   std::vector<Lowered> values_;
   std::vector<int> uses_;
+  std::vector<bool> channels_last_;   // by value
 };
 
 }  // namespace

@@ -31,8 +31,7 @@ void check(RuntimePool& pool, int64_t m, int64_t n, int64_t k, MatrixLayout a_la
   const std::vector<float> b = values(k * b_layout.row + n * b_layout.column + 1, 2);
   // NaN shows an element that was not written, or one that was written in the gap between rows.
   std::vector<float> c(static_cast<size_t>(m * c_row + 1), std::nanf(""));
-  gemm_f32(pool, m, n, k, a.data(), a_layout.row, a_layout.column, b.data(), b_layout.row, b_layout.column, c.data(),
-           c_row);
+  gemm_f32(pool, m, n, k, {a.data(), a_layout.row, a_layout.column}, {b.data(), b_layout.row, b_layout.column}, {c.data(), c_row, nullptr});
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < c_row; ++j) {
       const float actual = c[static_cast<size_t>(i * c_row + j)];
@@ -97,7 +96,7 @@ TEST(Gemm, NanAndInfinityReachOnlyTheirRowsAndColumns) {
   std::vector<float> a = values(kSize * kSize, 3), b(kSize * kSize, 0.0f), c(kSize * kSize);
   for (int64_t i = 0; i < kSize; ++i) b[static_cast<size_t>(i * kSize + i)] = 1;
   a[3 * kSize + 4] = std::nanf("");
-  gemm_f32(pool, kSize, kSize, kSize, a.data(), kSize, 1, b.data(), kSize, 1, c.data(), kSize);
+  gemm_f32(pool, kSize, kSize, kSize, {a.data(), kSize, 1}, {b.data(), kSize, 1}, {c.data(), kSize, nullptr});
   for (int64_t i = 0; i < kSize; ++i) {
     for (int64_t j = 0; j < kSize; ++j)
       EXPECT_EQ(std::isnan(c[static_cast<size_t>(i * kSize + j)]), i == 3) << i << ", " << j;

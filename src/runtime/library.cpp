@@ -105,7 +105,7 @@ class Widened {
       const auto* from = static_cast<const Float16*>(operand.data);
       for_each_position(operand, [&](int64_t i, int64_t position) { to[i] = static_cast<float>(from[position]); });
     }
-    return {to, operand.sizes, storage_.back().strides.data(), operand.rank, static_cast<int32_t>(DType::F32)};
+    return {to, operand.sizes, storage_.back().strides.data(), operand.rank, static_cast<int32_t>(DType::F32), 0};
   }
 
   struct Storage {

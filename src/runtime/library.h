@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/pool.h"
+#include "runtime/prepared_constants.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {
@@ -12,9 +13,11 @@ namespace toroid {
 struct KernelCall {
   RuntimePool& pool;
   std::span<const ToroidOperand> inputs;
-  std::span<const ToroidOperand> outputs;   // contiguous
+  std::span<const ToroidOperand> outputs;   // contiguous, but for those of convolutions, whose strides may be of any order
   std::span<const int64_t> integers;
   std::span<const double> numbers;
+  const ToroidEpilogue* epilogue = nullptr;   // takes the result of run_matmul_f32 and run_convolution_f32; null: none
+  PreparedConstants* prepared = nullptr;      // null: what is made of constants is not kept
 };
 
 // Throws Error. Names: "matmul", "convolution", "attention", "sort", "library.NAME" (interp/library_ops.h).

@@ -1,6 +1,8 @@
 // The runtime's convolutions and attention against the evaluator's plain loops.
 #include "runtime/library.h"
 
+#include <atomic>
+
 #include <gtest/gtest.h>
 
 #include "interp/compare.h"
@@ -28,7 +30,7 @@ class Operands {
     lists_.push_back(
         std::make_unique<std::vector<int64_t>>(strides.empty() ? strides_of(tensor.sizes()) : std::move(strides)));
     return {const_cast<std::byte*>(tensor.bytes().data()), sizes, lists_.back()->data(),
-            static_cast<int32_t>(tensor.rank()), static_cast<int32_t>(tensor.dtype())};
+            static_cast<int32_t>(tensor.rank()), static_cast<int32_t>(tensor.dtype()), 0};
   }
 
  private:
@@ -47,7 +49,7 @@ const ConvolutionCase kConvolutions[] = {
     {"plain", {2, 3, 7, 9}, {4, 3, 3, 3}, {2, 4, 5, 7}, {{1, 1}, {0, 0}, {1, 1}}},
     {"bias", {2, 3, 7, 9}, {4, 3, 3, 3}, {2, 4, 5, 7}, {{1, 1}, {0, 0}, {1, 1}}, true},
     {"padding wider than the filter", {1, 2, 3, 3}, {3, 2, 2, 2}, {1, 3, 8, 8}, {{1, 1}, {3, 3}, {1, 1}}},
-    {"stride", {1, 3, 11, 8}, {5, 3, 3, 2}, {1, 5, 4, 4}, {{3, 2}, {0, 0}, {1, 1}}},
+    {"stride", {1, 3, 11, 8}, {5, 3, 3, 2}, {1, 5, 3, 4}, {{3, 2}, {0, 0}, {1, 1}}},
     {"stride, padding and dilation", {2, 2, 12, 13}, {3, 2, 3, 3}, {2, 3, 6, 5}, {{2, 2}, {2, 1}, {2, 3}}},
     {"one by one", {2, 6, 5, 5}, {4, 6, 1, 1}, {2, 4, 5, 5}, {{1, 1}, {0, 0}, {1, 1}}},
     {"one by one with stride", {2, 6, 5, 5}, {4, 6, 1, 1}, {2, 4, 3, 3}, {{2, 2}, {0, 0}, {1, 1}}},
@@ -99,6 +101,152 @@ TEST(RuntimeConvolution, IsTheEvaluators) {
       integers.resize(integers.size() + row.how.stride.size());  // output padding: the output's sizes tell
       run_library_kernel("convolution", {pool, inputs, outputs, integers, {}});
       EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
+    }
+  }
+}
+
+// Past the sizes at which rows, panels and runs are cut.
+const ConvolutionCase kLargerConvolutions[] = {
+    {"many channels", {1, 70, 9, 13}, {150, 70, 3, 3}, {1, 150, 9, 13}, {{1, 1}, {1, 1}, {1, 1}}},
+    {"more depth than is taken at a time", {1, 1100, 4, 5}, {17, 1100, 1, 1}, {1, 17, 4, 5}, {{1, 1}, {0, 0}, {1, 1}}},
+    {"deep with padding", {2, 260, 5, 6}, {20, 260, 3, 3}, {2, 20, 5, 6}, {{1, 1}, {1, 1}, {1, 1}}},
+    {"three colours", {2, 3, 37, 41}, {40, 3, 7, 7}, {2, 40, 19, 21}, {{2, 2}, {3, 3}, {1, 1}}},
+    {"patches", {1, 3, 32, 48}, {65, 3, 16, 16}, {1, 65, 2, 3}, {{16, 16}, {0, 0}, {1, 1}}},
+    {"long rows", {1, 5, 3, 700}, {6, 5, 3, 3}, {1, 6, 3, 700}, {{1, 1}, {1, 1}, {1, 1}}},
+    {"groups of several channels", {2, 36, 8, 8}, {72, 9, 3, 3}, {2, 72, 4, 4}, {{2, 2}, {1, 1}, {1, 1}, false, 4}},
+    {"wide depthwise", {2, 83, 12, 11}, {83, 1, 5, 5}, {2, 83, 6, 6}, {{2, 2}, {2, 2}, {1, 1}, false, 83}},
+    {"depthwise with dilation", {1, 40, 20, 9}, {40, 1, 3, 3}, {1, 40, 20, 5}, {{1, 1}, {3, 1}, {3, 3}, false, 40}},
+    {"depthwise, filter beyond the image", {1, 20, 3, 2}, {20, 1, 7, 7}, {1, 20, 3, 2}, {{1, 1}, {3, 3}, {1, 1}, false, 20}},
+};
+
+// The same values with channels innermost in memory, and their strides in the order of the sizes.
+std::pair<HostTensor, std::vector<int64_t>> channels_innermost(const HostTensor& x) {
+  const std::vector<int64_t>& sizes = x.sizes();
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = sizes[1];
+  for (size_t d = sizes.size(); d-- > 2; stride *= sizes[d]) strides[d] = stride;
+  strides[1] = 1;
+  strides[0] = stride;
+  HostTensor result(x.dtype(), sizes);
+  auto* to = result.mutable_data<float>();
+  const auto* from = x.data<float>();
+  std::vector<int64_t> index(sizes.size());
+  for (int64_t i = 0; i < numel(sizes); ++i) {
+    int64_t rest = i, at = 0;
+    for (size_t d = sizes.size(); d-- > 0; rest /= sizes[d]) at += rest % sizes[d] * strides[d];
+    to[at] = from[i];
+  }
+  return {std::move(result), strides};
+}
+
+// Writes a product's blocks, each element plus 1, and counts how often each is given.
+struct PlusOne {
+  float* out;
+  int64_t row;
+  std::vector<std::atomic<int>> given;
+  ToroidEpilogue epilogue() {
+    return {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
+              PlusOne& to = *static_cast<PlusOne*>(argument);
+              for (int64_t i = first_row; i < last_row; ++i) {
+                for (int64_t j = first_column; j < last_column; ++j) {
+                  to.out[i * to.row + j] = block[(i - first_row) * row_stride + j - first_column] + 1;
+                  ++to.given[static_cast<size_t>(i * to.row + j)];
+                }
+              }
+            },
+            this};
+  }
+};
+
+void expect_convolution_to_channels_last(const ConvolutionCase& row, bool from_channels_last, bool is_constant, bool has_epilogue) {
+  SCOPED_TRACE(fmt::format("{}, from {}, {}, {}", row.name, from_channels_last ? "channels last" : "planes", is_constant ? "constant" : "computed",
+                           has_epilogue ? "with an epilogue" : "alone"));
+  RuntimePool pool(2);
+  PreparedConstants prepared;
+  const HostTensor x = random_tensor(DType::F32, row.x, 1);
+  const HostTensor weight = random_tensor(DType::F32, row.weight, 2);
+  HostTensor planes = convolution(x, weight, nullptr, row.how, row.out);
+  if (has_epilogue) {
+    for (int64_t i = 0; i < numel(row.out); ++i) planes.mutable_data<float>()[i] += 1;
+  }
+  const auto [expected, strides] = channels_innermost(planes);
+  HostTensor actual(DType::F32, row.out);
+  PlusOne plus_one = {actual.mutable_data<float>(), row.out[1], std::vector<std::atomic<int>>(static_cast<size_t>(numel(row.out)))};
+  const ToroidEpilogue epilogue = plus_one.epilogue();
+  Operands operands;
+  const auto [x_last, x_strides] = channels_innermost(x);
+  std::vector<ToroidOperand> inputs = {from_channels_last ? operands.of(x_last, x_strides) : operands.of(x), operands.of(weight)};
+  inputs[1].is_constant = is_constant;
+  std::vector<ToroidOperand> outputs = {operands.of(actual, strides)};
+  if (has_epilogue) outputs[0].data = nullptr;
+  std::vector<int64_t> integers = {row.how.transposed, row.how.groups};
+  for (const auto* list : {&row.how.stride, &row.how.padding, &row.how.dilation}) integers.insert(integers.end(), list->begin(), list->end());
+  integers.resize(integers.size() + row.how.stride.size());
+  for (int i = 0; i < (is_constant ? 2 : 1); ++i) {
+    run_library_kernel("convolution", {pool, inputs, outputs, integers, {}, has_epilogue ? &epilogue : nullptr, &prepared});
+  }
+  EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
+  EXPECT_EQ(prepared.bytes() > 0, is_constant && numel(row.out) > 0);
+  if (!has_epilogue) return;
+  for (const auto& each : plus_one.given) ASSERT_EQ(each, is_constant ? 2 : 1);
+}
+
+TEST(RuntimeConvolution, ToChannelsLastIsTheEvaluators) {
+  auto check = [](const ConvolutionCase& row) {
+    if (row.how.transposed || row.how.stride.size() > 2) return;
+    for (int variant = 0; variant < 8; ++variant) {
+      expect_convolution_to_channels_last(row, (variant & 1) != 0, (variant & 2) != 0, (variant & 4) != 0);
+    }
+  };
+  for (const ConvolutionCase& row : kConvolutions) check(row);
+  for (const ConvolutionCase& row : kLargerConvolutions) check(row);
+}
+
+struct MatmulCase {
+  const char* name;
+  std::vector<int64_t> a, b, out;
+};
+const MatmulCase kMatmuls[] = {
+    {"small", {5, 7}, {7, 9}, {5, 9}},
+    {"one row", {1, 300}, {300, 70}, {1, 70}},
+    {"several blocks", {200, 1030}, {1030, 140}, {200, 140}},
+    {"rows a page apart", {40, 1024}, {1024, 600}, {40, 600}},
+    {"a batch", {3, 20, 30}, {3, 30, 17}, {3, 20, 17}},
+    {"large matrices in a batch", {2, 260, 260}, {2, 260, 260}, {2, 260, 260}},
+    {"nothing to sum", {4, 0}, {0, 6}, {4, 6}},
+    {"no rows", {0, 4}, {4, 6}, {0, 6}},
+};
+
+TEST(RuntimeMatmul, WithConstantsAndEpiloguesIsTheEvaluators) {
+  RuntimePool pool(2);
+  for (const MatmulCase& row : kMatmuls) {
+    const HostTensor a = random_tensor(DType::F32, row.a, 1), b = random_tensor(DType::F32, row.b, 2);
+    HostTensor expected = matmul(a, b);
+    for (int64_t i = 0; i < numel(row.out); ++i) expected.mutable_data<float>()[i] += 1;
+    for (const bool is_turned : {false, true}) {
+      for (const bool is_constant : {false, true}) {
+        SCOPED_TRACE(fmt::format("{}{}{}", row.name, is_turned ? ", turned" : "", is_constant ? ", constant" : ""));
+        PreparedConstants prepared;
+        Operands operands;
+        HostTensor turned(DType::F32, row.b);   // columns contiguous
+        const size_t rank = row.b.size();
+        const int64_t k = row.b[rank - 2], n = row.b[rank - 1];
+        for (int64_t i = 0; i < numel(row.b); ++i) {
+          turned.mutable_data<float>()[i / (k * n) * k * n + i % n * k + i / n % k] = b.data<float>()[i];
+        }
+        std::vector<int64_t> strides = {1, k};
+        if (rank == 3) strides.insert(strides.begin(), k * n);
+        std::vector<ToroidOperand> inputs = {operands.of(a), is_turned ? operands.of(turned, strides) : operands.of(b)};
+        inputs[1].is_constant = is_constant;
+        HostTensor actual(DType::F32, row.out);
+        PlusOne plus_one = {actual.mutable_data<float>(), n, std::vector<std::atomic<int>>(static_cast<size_t>(numel(row.out)))};
+        const ToroidEpilogue epilogue = plus_one.epilogue();
+        std::vector<ToroidOperand> outputs = {operands.of(actual)};
+        outputs[0].data = nullptr;
+        run_library_kernel("matmul", {pool, inputs, outputs, {}, {}, &epilogue, &prepared});
+        EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
+        for (const auto& each : plus_one.given) ASSERT_EQ(each, 1);
+      }
     }
   }
 }

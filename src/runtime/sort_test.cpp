@@ -11,7 +11,7 @@ namespace {
 
 ToroidOperand operand(const HostTensor& tensor, const std::vector<int64_t>& strides) {
   return {const_cast<std::byte*>(tensor.bytes().data()), tensor.sizes().data(), strides.data(), static_cast<int32_t>(tensor.rank()),
-          static_cast<int32_t>(tensor.dtype())};
+          static_cast<int32_t>(tensor.dtype()), 0};
 }
 
 void expect_sorted(const HostTensor& x, int64_t dim, bool descending, int threads = 2) {

@@ -6,72 +6,11 @@
 
 #include "lower/cost.h"
 #include "schedule/group.h"
+#include "schedule/loops.h"
 #include "support/match.h"
 
 namespace toroid::schedule {
 namespace {
-
-// Every integer expression of a kernel, and how often the loops evaluate it.
-struct Access {
-  sym::Expr position;
-  bool is_memory;   // of a load or store, not an index used as a number
-};
-
-std::vector<Access> accesses(const loop::ExprTable& exprs, const Kernel& kernel) {
-  std::vector<Access> result;
-  std::vector<ExprId> values;
-  for (const Stage& stage : kernel.stages) {
-    for (const Statement& statement : stage.statements) {
-      match(
-          statement,
-          [&](const Accumulate& s) {
-            values.push_back(s.value);
-            result.push_back({s.position, false});
-          },
-          [&](const Store& s) {
-            values.push_back(s.value);
-            result.push_back({s.position, true});
-          },
-          [&](const Keep& s) { values.push_back(s.value); });
-    }
-  }
-  for (ExprId id : loop::reachable(exprs, values)) {
-    if (const auto* load = std::get_if<loop::Load>(&exprs.node(id).op)) result.push_back({load->index[0], true});
-    if (const auto* index = std::get_if<loop::Index>(&exprs.node(id).op)) result.push_back({index->value, false});
-  }
-  return result;
-}
-
-bool is_arg(const Accumulator& a) { return a.op == ReduceOp::ArgMin || a.op == ReduceOp::ArgMax; }
-
-bool has_arg_reduction(const Kernel& kernel) { return std::any_of(kernel.accumulators.begin(), kernel.accumulators.end(), is_arg); }
-
-// Lanes along the last inner axis see ascending positions; those along another one would not find the first of equals.
-bool finds_first_along(const Kernel& kernel, sym::Expr inner) {
-  if (inner != kernel.inner.back()) return false;
-  for (const Stage& stage : kernel.stages) {
-    for (const Statement& statement : stage.statements) {
-      const auto* s = std::get_if<Accumulate>(&statement);
-      if (s == nullptr || !is_arg(kernel.accumulators[static_cast<size_t>(s->accumulator)])) continue;
-      const auto linear = sym::linear_in(s->position, inner);
-      if (!linear || !linear->coefficient.is_const(1)) return false;
-    }
-  }
-  return true;
-}
-
-int64_t hint(sym::Expr axis) { return sym::evaluate_hint(*axis.node()->extent); }
-
-// How well lanes along `axis` read and write memory: contiguous accesses count for it, scattered ones against it.
-double score(const std::vector<Access>& list, sym::Expr axis) {
-  double total = 0;
-  for (const Access& access : list) {
-    if (!access.is_memory || !sym::depends_on(access.position, axis)) continue;
-    const auto linear = sym::linear_in(access.position, axis);
-    total += linear && linear->coefficient.is_const(1) ? 1.0 : -1.0;
-  }
-  return total;
-}
 
 void rewrite_positions(loop::LoopProgram& program, Kernel& kernel, const sym::Substitution& axes) {
   loop::ExprTable::Memo memo;
@@ -106,6 +45,33 @@ bool run_together(const std::vector<Access>& list, sym::Expr a, sym::Expr b) {
   return true;
 }
 
+}  // namespace
+
+std::vector<Access> accesses(const loop::ExprTable& exprs, const Kernel& kernel) {
+  std::vector<Access> result;
+  std::vector<ExprId> values;
+  for (const Stage& stage : kernel.stages) {
+    for (const Statement& statement : stage.statements) {
+      match(
+          statement,
+          [&](const Accumulate& s) {
+            values.push_back(s.value);
+            result.push_back({s.position, false});
+          },
+          [&](const Store& s) {
+            values.push_back(s.value);
+            result.push_back({s.position, true});
+          },
+          [&](const Keep& s) { values.push_back(s.value); });
+    }
+  }
+  for (ExprId id : loop::reachable(exprs, values)) {
+    if (const auto* load = std::get_if<loop::Load>(&exprs.node(id).op)) result.push_back({load->index[0], true});
+    if (const auto* index = std::get_if<loop::Index>(&exprs.node(id).op)) result.push_back({index->value, false});
+  }
+  return result;
+}
+
 void merge_neighbours(loop::LoopProgram& program, Kernel& kernel, std::vector<sym::Expr>& axes) {
   for (size_t i = 0; i + 1 < axes.size();) {
     const sym::Expr a = axes[i];
@@ -122,7 +88,6 @@ void merge_neighbours(loop::LoopProgram& program, Kernel& kernel, std::vector<sy
   }
 }
 
-// Loads that every iteration performs: those inside a Masked may lie out of bounds in others.
 std::vector<ExprId> unconditional_loads(const loop::ExprTable& exprs, const Kernel& kernel) {
   std::vector<ExprId> pending;
   for (const Stage& stage : kernel.stages) {
@@ -151,6 +116,39 @@ bool only_axes_and_sizes(sym::Expr e) {
   if (e.is_const()) return true;
   const std::vector<sym::Expr> symbols = sym::free_symbols(e);
   return std::none_of(symbols.begin(), symbols.end(), [](sym::Expr s) { return s.node()->symbol_kind == sym::SymbolKind::Value; });
+}
+
+namespace {
+
+bool is_arg(const Accumulator& a) { return a.op == ReduceOp::ArgMin || a.op == ReduceOp::ArgMax; }
+
+bool has_arg_reduction(const Kernel& kernel) { return std::any_of(kernel.accumulators.begin(), kernel.accumulators.end(), is_arg); }
+
+// Lanes along the last inner axis see ascending positions; those along another one would not find the first of equals.
+bool finds_first_along(const Kernel& kernel, sym::Expr inner) {
+  if (inner != kernel.inner.back()) return false;
+  for (const Stage& stage : kernel.stages) {
+    for (const Statement& statement : stage.statements) {
+      const auto* s = std::get_if<Accumulate>(&statement);
+      if (s == nullptr || !is_arg(kernel.accumulators[static_cast<size_t>(s->accumulator)])) continue;
+      const auto linear = sym::linear_in(s->position, inner);
+      if (!linear || !linear->coefficient.is_const(1)) return false;
+    }
+  }
+  return true;
+}
+
+int64_t hint(sym::Expr axis) { return sym::evaluate_hint(*axis.node()->extent); }
+
+// How well lanes along `axis` read and write memory: contiguous accesses count for it, scattered ones against it.
+double score(const std::vector<Access>& list, sym::Expr axis) {
+  double total = 0;
+  for (const Access& access : list) {
+    if (!access.is_memory || !sym::depends_on(access.position, axis)) continue;
+    const auto linear = sym::linear_in(access.position, axis);
+    total += linear && linear->coefficient.is_const(1) ? 1.0 : -1.0;
+  }
+  return total;
 }
 
 void choose_tile(const loop::ExprTable& exprs, Kernel& kernel) {
@@ -196,9 +194,33 @@ void choose_turns(const loop::ExprTable& exprs, Kernel& kernel) {
   }
 }
 
+// Puts axes into the order in which what is stored lies in memory, the innermost last: where channels lie next to each other, they are
+// not the axis before the image's rows.
+void order_as_stored(Kernel& kernel) {
+  std::optional<sym::Expr> position;
+  size_t most = 0;
+  for (const Stage& stage : kernel.stages) {
+    for (const Statement& statement : stage.statements) {
+      const auto* store = std::get_if<Store>(&statement);
+      if (store == nullptr) continue;
+      const auto used = static_cast<size_t>(std::count_if(kernel.outer.begin(), kernel.outer.end(), [&](sym::Expr axis) {
+        return sym::linear_in(store->position, axis) && sym::depends_on(store->position, axis);
+      }));
+      if (used > most) position = store->position, most = used;
+    }
+  }
+  if (most != kernel.outer.size()) return;
+  auto step = [&](sym::Expr axis) { return sym::evaluate_hint(sym::linear_in(*position, axis)->coefficient); };
+  for (sym::Expr axis : kernel.outer) {
+    if (!only_axes_and_sizes(sym::linear_in(*position, axis)->coefficient)) return;
+  }
+  std::stable_sort(kernel.outer.begin(), kernel.outer.end(), [&](sym::Expr a, sym::Expr b) { return std::abs(step(a)) > std::abs(step(b)); });
+}
+
 }  // namespace
 
 void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
+  order_as_stored(kernel);
   merge_neighbours(program, kernel, kernel.outer);
   if (!has_arg_reduction(kernel)) merge_neighbours(program, kernel, kernel.inner);
   if (kernel.outer.empty() && kernel.inner.empty()) return;

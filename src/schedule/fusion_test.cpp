@@ -150,19 +150,63 @@ graph(w: f32[1000, 64], ids: i64[8, 16], p: f32[16, 64]) {
   y: f32[8, 16, 64] = aten::add.Tensor(e, p)
   return y
 })"},
-    {"matmul_bias_gelu", "call kernel", R"(
+    {"matmul_bias_gelu", "call+kernel", R"(
 graph(x: f32[64, 128], w: f32[256, 128], b: f32[256]) {
   h: f32[64, 256] = aten::linear(x, w, b)
   y: f32[64, 256] = aten::gelu(h)
   return y
 })"},
     // a and c iterate alike and share x, but c needs the product, which needs a: one kernel for both would wait for itself.
-    {"a_kernel_does_not_wait_for_itself", "kernel call kernel", R"(
+    {"a_kernel_does_not_wait_for_itself", "kernel call+kernel", R"(
 graph(x: f32[64, 64]) {
   a: f32[64, 64] = aten::exp(x)
   b: f32[64, 64] = aten::mm(a, a)
   c: f32[64, 64] = aten::add.Tensor(x, b)
   return c
+})"},
+    {"convolution_bias_relu_residual", "call+kernel call kernel", R"(
+graph(x: f32[2, 8, 10, 10], w: f32[16, 8, 3, 3], b: f32[16], r: f32[2, 16, 10, 10], v: f32[16, 16, 1, 1]) {
+  h: f32[2, 16, 10, 10] = aten::conv2d(x, w, b, [1, 1], [1, 1])
+  s: f32[2, 16, 10, 10] = aten::relu(h)
+  t: f32[2, 16, 10, 10] = aten::conv2d(s, v)
+  u: f32[2, 16, 10, 10] = aten::mul.Tensor(t, s)
+  y: f32[2] = aten::sum.dim_IntList(u, [1, 2, 3])
+  return y
+})"},
+    // The planes of the output are not how the convolution makes it.
+    {"a_convolutions_result_is_turned_by_a_kernel", "call kernel", R"(
+graph(x: f32[1, 8, 10, 10], w: f32[16, 8, 3, 3]) {
+  h: f32[1, 16, 8, 8] = aten::conv2d(x, w)
+  y: f32[1, 16, 8, 8] = aten::relu(h)
+  return y
+})"},
+    {"a_product_that_two_kernels_read_is_written", "call kernel kernel", R"(
+graph(x: f32[64, 64], w: f32[64, 64]) {
+  h: f32[64, 64] = aten::mm(x, w)
+  a: f32[64, 64] = aten::relu(h)
+  b: f32[64] = aten::sum.dim_IntList(h, [0])
+  return a, b
+})"},
+    {"a_padded_product_is_written", "call kernel", R"(
+graph(x: f32[64, 64], w: f32[64, 64]) {
+  h: f32[64, 64] = aten::mm(x, w)
+  y: f32[66, 64] = aten::constant_pad_nd(h, [0, 0, 1, 1])
+  return y
+})"},
+    {"of_two_products_the_later_one_takes_the_epilogue", "call call+kernel", R"(
+graph(x: f32[64, 64], w: f32[64, 64], v: f32[64, 64]) {
+  a: f32[64, 64] = aten::mm(x, w)
+  b: f32[64, 64] = aten::mm(x, v)
+  s: f32[64, 64] = aten::silu(a)
+  y: f32[64, 64] = aten::mul.Tensor(s, b)
+  return y
+})"},
+    {"heads_of_a_product_of_symbolic_size", "call+kernel", R"(
+sym s0 in [2, 512]
+graph(x: f32[s0, 64], w: f32[96, 64], b: f32[96]) {
+  h: f32[s0, 96] = aten::linear(x, w, b)
+  y: f32[s0, 96] = aten::gelu(h)
+  return y
 })"},
     {"columns_and_rows_are_reduced_apart", "kernel kernel", R"(
 graph(x: f32[64, 64]) {

@@ -1,6 +1,7 @@
 // Grouping of computations into kernels (internal to schedule/).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "schedule/schedule.h"
@@ -34,6 +35,10 @@ Kernel build_kernel(loop::LoopProgram& program, const Group& group, const std::v
 
 // Picks the vector axis from the strides of all accesses, orders the axes and merges those that run together.
 void choose_loops(loop::LoopProgram& program, Kernel& kernel);
+
+// A kernel whose loops are not chosen yet as the epilogue of the product that it reads in `product`; none if it cannot be one. The loops are
+// then chosen.
+std::optional<Kernel> as_epilogue(loop::LoopProgram& program, Kernel kernel, loop::BufferId product);
 
 // The position of a multi-dimensional index in its buffer.
 sym::Expr position_of(const loop::Buffer& buffer, const std::vector<sym::Expr>& index);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <unordered_set>
 
 #include "graph/builder.h"
 #include "schedule/group.h"
@@ -171,6 +172,38 @@ void append_kernel(std::vector<Step>& steps, Kernel kernel) {
   before->finish.push_back(std::move(kernel));
 }
 
+bool makes_product(const loop::LoopProgram& program, const CallStep& step) {
+  if (step.outputs.size() != 1 || program.buffer(step.outputs[0]).dtype != DType::F32) return false;
+  if (std::holds_alternative<Matmul>(step.call.op)) return true;
+  const auto* convolution = std::get_if<Convolution>(&step.call.op);
+  return convolution != nullptr && !convolution->transposed && step.call.operands.size() == 2 && program.buffer(step.outputs[0]).strides[1].is_const(1);
+}
+
+// Makes the kernel the epilogue of the latest product that it reads, which then runs in the kernel's place. False where there is no such
+// product, or something else reads it too (`is_read_elsewhere`).
+bool append_as_epilogue(loop::LoopProgram& program, std::vector<Step>& steps, const Kernel& kernel,
+                        const std::function<bool(BufferId)>& is_read_elsewhere) {
+  for (size_t i = steps.size(); i-- > 0;) {
+    auto* call = std::get_if<CallStep>(&steps[i]);
+    if (call == nullptr || call->epilogue || !makes_product(program, *call)) continue;
+    const BufferId product = call->outputs[0];
+    if (std::find(kernel.reads.begin(), kernel.reads.end(), product) == kernel.reads.end()) continue;
+    if (is_read_elsewhere(product)) continue;
+    std::optional<Kernel> epilogue = as_epilogue(program, kernel, product);
+    if (!epilogue) continue;
+    CallStep fused = std::move(*call);
+    steps.erase(steps.begin() + static_cast<ptrdiff_t>(i));
+    fused.name += "_" + epilogue->name;
+    fused.provenance.insert(fused.provenance.end(), epilogue->provenance.begin(), epilogue->provenance.end());
+    std::sort(fused.provenance.begin(), fused.provenance.end());
+    fused.provenance.erase(std::unique(fused.provenance.begin(), fused.provenance.end()), fused.provenance.end());
+    fused.epilogue = std::move(epilogue);
+    steps.push_back(std::move(fused));
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 int64_t work_hint(const Kernel& kernel) {
@@ -196,6 +229,10 @@ std::vector<BufferId> reads_of(const Step& step) {
       [](const CallStep& s) {
         std::vector<BufferId> result;
         for (const loop::Operand& operand : s.call.operands) result.push_back(operand.buffer);
+        if (!s.epilogue) return result;
+        for (BufferId id : s.epilogue->reads) {
+          if (id != s.outputs[0]) result.push_back(id);
+        }
         return result;
       },
       [](const BindStep& s) { return std::vector<BufferId>{s.value}; });
@@ -204,7 +241,7 @@ std::vector<BufferId> reads_of(const Step& step) {
 std::vector<BufferId> writes_of(const Step& step) {
   return match(
       step, [](const Kernel& s) { return s.writes; }, [](const ScanKernel& s) { return s.outputs; },
-      [](const ScatterKernel& s) { return std::vector<BufferId>{s.out}; }, [](const CallStep& s) { return s.outputs; },
+      [](const ScatterKernel& s) { return std::vector<BufferId>{s.out}; }, [](const CallStep& s) { return s.epilogue ? s.epilogue->writes : s.outputs; },
       [](const BindStep&) { return std::vector<BufferId>{}; });
 }
 
@@ -221,14 +258,20 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse) {
     }
   }
   std::vector<bool> needed(program.buffers.size());
+  std::vector<int> reading_groups(program.buffers.size());
   for (size_t b = 0; b < program.buffers.size(); ++b) needed[b] = program.buffers[b].kind == loop::BufferKind::Output;
   for (size_t g = 0; g < groups.size(); ++g) {
+    std::unordered_set<BufferId> read;
     for (const Member& member : groups[g].members) {
       for (BufferId in : loop::reads(program, program.computations[member.computation])) {
         if (writer[static_cast<size_t>(in)] != g) needed[static_cast<size_t>(in)] = true;
+        if (read.insert(in).second) ++reading_groups[static_cast<size_t>(in)];
       }
     }
   }
+  auto is_read_elsewhere = [&](BufferId id) {
+    return program.buffer(id).kind != loop::BufferKind::Temporary || reading_groups[static_cast<size_t>(id)] != 1;
+  };
 
   Schedule schedule;
   for (const Group& group : groups) {
@@ -242,6 +285,7 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse) {
       return axis.node()->extent->is_const(0);
     });
     if (no_rows) continue;                // all its results are empty
+    if (fuse && append_as_epilogue(program, schedule.steps, kernel, is_read_elsewhere)) continue;
     choose_loops(program, kernel);
     if (fuse) {
       append_kernel(schedule.steps, std::move(kernel));
@@ -294,7 +338,10 @@ std::string to_string(const Schedule& schedule) {
           text += fmt::format("scatter {} {}", s.name, toroid::to_string(s.mode));
           text += s.split ? fmt::format(" (parallel along dim {}, {})\n", s.split->dim, sym::to_string(s.split->index)) : "\n";
         },
-        [&](const CallStep& s) { text += fmt::format("call {} {}\n", s.name, toroid::to_string(s.call.op)); },
+        [&](const CallStep& s) {
+          text += fmt::format("call {} {}\n", s.name, toroid::to_string(s.call.op));
+          if (s.epilogue) print_kernel(*s.epilogue, " epilogue");
+        },
         [&](const BindStep& s) { text += fmt::format("bind {} := {}\n", sym::to_string(s.expr), program.buffer(s.value).name); });
   }
   return text;

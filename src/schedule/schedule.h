@@ -70,6 +70,9 @@ struct Kernel {
   // square tile at a time and turned in cache. Only with VectorAlong::Outer and no inner axes.
   std::optional<sym::Expr> tile;
   std::vector<ExprId> tiled_loads;
+  // An epilogue (CallStep): the load that finds its value in a block of the product. The last outer axis are the product's columns, the others
+  // its rows. Only with VectorAlong::Outer, one stage of stores, no inner axes.
+  std::optional<ExprId> product;
   // Small kernels over what this one wrote, run in the same launch by the thread that completes its last task.
   std::vector<Kernel> finish;
   std::vector<BufferId> reads;             // of `finish` too
@@ -121,6 +124,7 @@ struct CallStep {                         // a library kernel or control flow
   loop::Call call;
   std::vector<BufferId> outputs;
   std::vector<ProvenanceId> provenance;
+  std::optional<Kernel> epilogue = std::nullopt;   // takes the result block by block; outputs[0] is then in memory only if it writes it
 };
 
 using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep>;

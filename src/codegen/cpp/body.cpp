@@ -127,7 +127,8 @@ OperandText BodyPrinter::compute(ExprId id) {
       [&](const loop::Load& o) {
         const std::string in_tile = tile ? tile(id) : std::string();
         if (!in_tile.empty() && scopes_.empty()) {
-          return define(level, identifier(program_.buffer(o.buffer).name), node.dtype, {fmt::format("load(lanes, {})", in_tile), true});
+          const std::string name = tile_name.empty() ? identifier(program_.buffer(o.buffer).name) : std::string(tile_name);
+          return define(level, name, node.dtype, {fmt::format("load(lanes, {})", in_tile), true});
         }
         return define(level, identifier(program_.buffer(o.buffer).name), node.dtype, load(o, node.dtype));
       },

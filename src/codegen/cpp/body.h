@@ -42,6 +42,7 @@ class BodyPrinter {
   std::function<OperandText(loop::StashId)> stash;
   // The place in a tile for loads that go through one; empty text for others.
   std::function<std::string(loop::ExprId)> tile;
+  std::string_view tile_name;                           // of the value that is loaded; empty: its buffer's
   Origins origins;                                      // those that comments tell apart
   bool accumulators_vary = false;                       // one per lane
   bool stashes_vary = false;

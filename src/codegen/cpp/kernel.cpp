@@ -90,6 +90,7 @@ std::string KernelPrinter::signature(std::string_view linkage) const {
   if (source_.uses_runtime) text += "const ToroidRuntime* runtime, ";
   if (source_.reports_errors) text += "int32_t* error, ";
   if (source_.counts_tasks) text += "int64_t* remaining, ";
+  if (source_.is_epilogue) return text + "const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, int64_t last) {";
   return text + "int64_t begin, int64_t end) {";
 }
 

@@ -23,6 +23,7 @@ struct KernelSource {
   bool reports_errors = false;                 // takes `int32_t* error`, set to 1 where an index is out of bounds
   bool counts_tasks = false;                   // takes `int64_t* remaining`, the tasks that are not done yet: whoever does the last one
                                                // also runs the kernel's finish
+  bool is_epilogue = false;                    // takes, instead of begin and end, a block of a product: see ToroidEpilogue
   bool uses_runtime = false;                   // takes `const ToroidRuntime* runtime` (special functions)
   sym::Expr tasks;                             // independent pieces of work; 1 for a serial kernel
   sym::Expr work_per_task;                     // elements touched, for choosing how many tasks go together

@@ -27,7 +27,9 @@ class NestPrinter : KernelPrinter {
       : KernelPrinter(program, graph, std::move(name)), kernel_(kernel), body_(program, vector_axis()) {}
 
   KernelSource run(std::string_view linkage = "extern \"C\"") {
-    take_parameters(kernel_.reads, kernel_.writes);
+    std::vector<loop::BufferId> reads = kernel_.reads;
+    if (kernel_.product) std::erase(reads, std::get<loop::Load>(exprs_.node(*kernel_.product).op).buffer);
+    take_parameters(reads, kernel_.writes);
     std::vector<KernelSource> finish;
     for (const Kernel& each : kernel_.finish) {
       finish.push_back(NestPrinter(program_, graph_, fmt::format("{}_finish{}", source_.name, finish.size()), each).run("static"));
@@ -63,6 +65,10 @@ class NestPrinter : KernelPrinter {
     body_.accumulator = [&](loop::AccumulatorId id) { return accumulator_value(id); };
     body_.stash = [&](loop::StashId id) { return stash_value(id); };
     if (kernel_.tile) body_.tile = [&](ExprId id) { return tile_place(id); };
+    if (kernel_.product) {
+      body_.tile = [&](ExprId id) { return id == *kernel_.product ? block_place() : std::string(); };
+      body_.tile_name = "product";
+    }
 
     // The task's body first: it decides what the signature needs.
     std::vector<std::string> task;
@@ -77,6 +83,7 @@ class NestPrinter : KernelPrinter {
       text_.write(each.text);
     }
     source_.counts_tasks = !finish.empty();
+    if (kernel_.product) return print_epilogue(task, linkage);
 
     std::vector<sym::Expr> task_axes = kernel_.outer;
     sym::Expr blocks = 1;
@@ -145,6 +152,25 @@ class NestPrinter : KernelPrinter {
   }
 
  private:
+  // The loop over a block's rows; inside, `body` runs over its columns.
+  KernelSource print_epilogue(const std::vector<std::string>& body, std::string_view linkage) {
+    source_.is_epilogue = true;
+    print_header(kernel_.provenance);
+    std::optional<TextBuffer::Scope> function(text_.block(signature(linkage)));
+    text_.write(fmt::format("constexpr int W = {};", wide_elements() ? "kLanes8" : "kLanes4"));
+    {
+      auto loop = text_.block("for (int64_t row = first_row; row < last_row; ++row) {");
+      std::vector<std::string> lines;
+      decode_task({kernel_.outer.begin(), kernel_.outer.end() - 1}, "row", lines);
+      for (const std::string& line : lines) text_.write(line);
+      for (const std::string& line : body) text_.write(line);
+    }
+    function.reset();
+    source_.text = text_.finish().text;
+    return std::move(source_);
+  }
+  std::string block_place() const { return fmt::format("block + (row - first_row) * row_stride + ({} - first)", vector_name()); }
+
   std::string arguments(const KernelSource& source) const {
     std::string text;
     for (const KernelParameter& parameter : source.parameters) text += identifier(program_.buffer(parameter.buffer).name) + ", ";

@@ -3,18 +3,23 @@
 namespace toroid::codegen {
 
 const std::string_view kAbi = R"abi(
-struct ToroidOperand { void* data; const int64_t* sizes; const int64_t* strides; int32_t rank; int32_t dtype; };
+struct ToroidOperand { void* data; const int64_t* sizes; const int64_t* strides; int32_t rank; int32_t dtype; int32_t is_constant; };
+struct ToroidEpilogue {
+  void (*run)(void*, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column);
+  void* argument;
+};
 struct ToroidRuntime {
   void* host;
   void (*parallel_for)(const ToroidRuntime*, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument);
   double (*special_function)(const ToroidRuntime*, int32_t op, double x, double y);
   int32_t (*call)(const ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
                   const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
-                  const double* numbers, int32_t num_numbers);
+                  const double* numbers, int32_t num_numbers, const ToroidEpilogue*);
   int32_t (*bind)(const ToroidRuntime*, int32_t binding, int64_t value);
   void* (*allocate)(const ToroidRuntime*, int64_t bytes);
   void (*release)(const ToroidRuntime*, void* data);
   void* (*output)(const ToroidRuntime*, int32_t position, const int64_t* sizes);
+  void (*step)(const ToroidRuntime*, int32_t step);
 };
 struct ToroidCall {
   const void* const* inputs; const void* const* constants; void* const* outputs; char* arena;
@@ -22,6 +27,11 @@ struct ToroidCall {
 };
 template <class F> INLINE void parallel(const ToroidRuntime* runtime, int64_t n, int64_t grain, F f) {
   runtime->parallel_for(runtime, n, grain, [](void* p, int64_t begin, int64_t end) { (*(F*)p)(begin, end); }, &f);
+}
+template <class F> INLINE ToroidEpilogue epilogue_of(F& f) {
+  return {[](void* p, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, int64_t last) {
+            (*(F*)p)(block, row_stride, first_row, last_row, first, last);
+          }, &f};
 }
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #pragma GCC visibility push(hidden)

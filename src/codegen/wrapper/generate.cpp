@@ -77,9 +77,10 @@ std::string to_string(const std::vector<ScheduledGraph>& graphs) {
   return text;
 }
 
-GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Program& program, int max_units, std::string_view suffix) {
+GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Program& program, int max_units, std::string_view suffix,
+                          bool profile) {
   GeneratedProgram result;
-  SharedParts shared{.program = program, .result = result, .suffix = suffix};
+  SharedParts shared{.program = program, .result = result, .suffix = suffix, .profile = profile};
   for (const sym::Expr symbol : program.symbols->symbols()) {
     const sym::SymbolKind kind = symbol.node()->symbol_kind;
     if (kind != sym::SymbolKind::Size && kind != sym::SymbolKind::DataDependent) continue;

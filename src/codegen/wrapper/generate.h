@@ -44,10 +44,11 @@ struct GeneratedProgram {
 };
 
 // `graphs`: the main graph, then each subgraph of the program. `max_units`: how many compilers may run at once. `suffix` ends the names
-// of the entries and kernels, so that the files of several variants of a program can become one library.
+// of the entries and kernels, so that the files of several variants of a program can become one library. `profile`: the
+// runtime is told of each step (ToroidRuntime::step).
 // Throws Error{Unsupported} for control flow that it cannot print, with its place in the model.
 GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Program& program, int max_units,
-                          std::string_view suffix = {});
+                          std::string_view suffix = {}, bool profile = false);
 
 // The file that exports the manifest; linked with the units.
 std::string manifest_unit(std::string_view manifest);

@@ -222,6 +222,7 @@ void GraphFunction::print_steps(bool is_main) {
     const size_t number = shared_.result.step_names.size();
     shared_.result.step_names.push_back(schedule::name_of(steps[s]));
     write_origin(steps[s]);
+    if (shared_.profile) body_.write(fmt::format("runtime->step(runtime, {});", number));
     for (BufferId id : begins[s]) print_allocation(id, fmt::format("runtime->allocate(runtime, {})", bytes_of(buffer(id))), number);
     for (BufferId out : schedule::writes_of(steps[s])) make_output(out, number);
     print_step(steps[s], number);
@@ -248,15 +249,20 @@ void GraphFunction::print_step(const schedule::Step& step, size_t number) {
   print_kernel_step(step, number);
 }
 
+std::string GraphFunction::arguments(const KernelSource& source) const {
+  std::string text;
+  for (const KernelParameter& parameter : source.parameters) text += identifier(buffer(parameter.buffer).name) + ", ";
+  for (sym::Expr size : source.sizes) text += identifier(size.node()->name) + ", ";
+  if (source.uses_runtime) text += "runtime, ";
+  if (source.reports_errors) text += "&error, ";
+  return text;
+}
+
 void GraphFunction::print_kernel_step(const schedule::Step& step, size_t number) {
   const std::string own_name = shared_.kernels.fresh_name(fmt::format("{}_kernel{}", identifier(schedule::name_of(step)), shared_.suffix));
   const KernelSource source = print_kernel(loops_, step, source_, own_name);
   const std::string& name = shared_.kernels.add(source, loops_);
-  std::string arguments;
-  for (const KernelParameter& parameter : source.parameters) arguments += identifier(buffer(parameter.buffer).name) + ", ";
-  for (sym::Expr size : source.sizes) arguments += identifier(size.node()->name) + ", ";
-  if (source.uses_runtime) arguments += "runtime, ";
-  if (source.reports_errors) arguments += "&error, ";
+  std::string arguments = this->arguments(source);
   const sym::Expr tasks = source.tasks;
   std::optional<TextBuffer::Scope> counted;
   if (source.counts_tasks) {
@@ -298,8 +304,8 @@ void GraphFunction::print_bind(const schedule::BindStep& step, size_t number) {
 }
 
 std::string GraphFunction::operand(BufferId id, const std::vector<sym::Expr>& sizes, const std::vector<sym::Expr>& strides,
-                                   sym::Expr offset) {
-  const std::string pointer = fmt::format("(void*)({} + {})", identifier(buffer(id).name), index(offset));
+                                   sym::Expr offset, bool is_in_memory) {
+  const std::string pointer = is_in_memory ? fmt::format("(void*)({} + {})", identifier(buffer(id).name), index(offset)) : "nullptr";
   std::string size_name = "nullptr";
   std::string stride_name = "nullptr";
   if (!sizes.empty()) {
@@ -307,7 +313,9 @@ std::string GraphFunction::operand(BufferId id, const std::vector<sym::Expr>& si
     size_name = array(fmt::format("sizes{}", arrays_), sizes);
     stride_name = array(fmt::format("strides{}", arrays_), strides);
   }
-  return fmt::format("{{{}, {}, {}, {}, {}}}", pointer, size_name, stride_name, sizes.size(), static_cast<int>(buffer(id).dtype));
+  const bool is_constant = buffer(id).kind == loop::BufferKind::Constant && !shared_.program.constant(ConstantId{buffer(id).position}).is_buffer;
+  return fmt::format("{{{}, {}, {}, {}, {}, {}}}", pointer, size_name, stride_name, sizes.size(), static_cast<int>(buffer(id).dtype),
+                     is_constant ? 1 : 0);
 }
 
 void GraphFunction::print_call(const schedule::CallStep& step, size_t number) {
@@ -358,13 +366,26 @@ void GraphFunction::print_call(const schedule::CallStep& step, size_t number) {
   std::vector<std::string> inputs;
   for (const loop::Operand& each : step.call.operands) inputs.push_back(operand(each.buffer, each.sizes, each.strides, each.offset));
   std::vector<std::string> outputs;
-  for (BufferId out : step.outputs) outputs.push_back(operand(out, buffer(out).sizes, buffer(out).strides, 0));
+  for (BufferId out : step.outputs) outputs.push_back(operand(out, buffer(out).sizes, buffer(out).strides, 0, !step.epilogue));
+  bool reports_errors = false;
+  if (step.epilogue) {
+    const std::string own_name = shared_.kernels.fresh_name(fmt::format("{}_epilogue{}", identifier(step.epilogue->name), shared_.suffix));
+    const KernelSource source = print_kernel(loops_, *step.epilogue, source_, own_name);
+    reports_errors = source.reports_errors;
+    const std::string& kernel = shared_.kernels.add(source, loops_);
+    body_.write("auto each_block = [&](const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, int64_t last) WRAPPER {");
+    body_.write(fmt::format("  {}({}block, row_stride, first_row, last_row, first, last);", kernel, arguments(source)));
+    body_.write("};");
+    body_.write("const ToroidEpilogue epilogue = epilogue_of(each_block);");
+  }
   body_.write(fmt::format("const ToroidOperand inputs[] = {{{}}};", joined(inputs, "{}")));
   body_.write(fmt::format("const ToroidOperand outputs[] = {{{}}};", joined(outputs, "{}")));
   body_.write(fmt::format("const int64_t integers[] = {{{}}};", joined(integers, "0")));
   body_.write(fmt::format("const double numbers[] = {{{}}};", joined(numbers, "0")));
-  body_.write(fmt::format("if (runtime->call(runtime, \"{}\", inputs, {}, outputs, {}, integers, {}, numbers, {})) return {};", name,
-                          step.call.operands.size(), step.outputs.size(), integers.size(), numbers.size(), number + 1));
+  body_.write(fmt::format("if (runtime->call(runtime, \"{}\", inputs, {}, outputs, {}, integers, {}, numbers, {}, {})) return {};", name,
+                          step.call.operands.size(), step.outputs.size(), integers.size(), numbers.size(), step.epilogue ? "&epilogue" : "nullptr",
+                          number + 1));
+  if (reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
 }
 
 // ---- control flow -----------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "codegen/cpp/kernel.h"
 #include "codegen/wrapper/generate.h"
 #include "codegen/wrapper/kernel_set.h"
 #include "support/text_buffer.h"
@@ -23,6 +24,7 @@ struct SharedParts {
   std::unordered_map<uint32_t, size_t> constant_positions = {};     // by ConstantId, in GeneratedProgram::constants
   std::map<uint32_t, std::vector<sym::Expr>> called = {};           // subgraphs, with the symbols known where they are called
   bool uses_control_flow = false;
+  bool profile = false;                                             // the runtime is told of each step
   // Sizes and strides that are numbers, each list once for the whole program: `namespace dims { const int64_t d32_64[] = {32, 64}; }`.
   std::map<std::string, std::string> dims = {};                     // by name, the numbers
 };
@@ -60,10 +62,13 @@ class GraphFunction {
   void write_origin(const schedule::Step& step);
   void print_step(const schedule::Step& step, size_t number);
   void print_kernel_step(const schedule::Step& step, size_t number);
+  // What a kernel is called with before the range of its tasks.
+  std::string arguments(const KernelSource& source) const;
   void print_bind(const schedule::BindStep& step, size_t number);
   void print_call(const schedule::CallStep& step, size_t number);
   void print_control_flow(const schedule::CallStep& step, const HigherOrder& op, size_t number);
-  std::string operand(BufferId id, const std::vector<sym::Expr>& sizes, const std::vector<sym::Expr>& strides, sym::Expr offset);
+  std::string operand(BufferId id, const std::vector<sym::Expr>& sizes, const std::vector<sym::Expr>& strides, sym::Expr offset,
+                      bool is_in_memory = true);
   std::string subgraph(const Argument& argument);
 
   const ScheduledGraph& graph_;

@@ -1,0 +1,65 @@
+#include "lower/layouts.h"
+
+#include <algorithm>
+
+#include "support/match.h"
+
+namespace toroid {
+
+bool is_channels_last_convolution(const Graph& graph, const Node& node) {
+  const auto* op = std::get_if<Convolution>(&node.op);
+  return op != nullptr && !op->transposed && op->stride.size() <= 2 && graph.type(node.outputs[0]).dtype == DType::F32;
+}
+
+std::vector<bool> channels_last_values(const Graph& graph) {
+  std::vector<bool> result(graph.num_values());
+  // [N, C, ...] as in the input.
+  auto keeps_channels = [&](ValueId input, ValueId output) {
+    const auto& in = graph.type(input).sizes;
+    const auto& out = graph.type(output).sizes;
+    return out.size() >= 3 && in.size() >= 3 && sym::known_eq(in[0], out[0]) && sym::known_eq(in[1], out[1]);
+  };
+  auto follows_inputs = [&](const Node& node) {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+      return result[static_cast<size_t>(input)] && keeps_channels(input, node.outputs[0]);
+    });
+  };
+  for (const Node& node : graph.nodes()) {
+    if (is_channels_last_convolution(graph, node)) {
+      result[static_cast<size_t>(node.outputs[0])] = true;
+      continue;
+    }
+    const bool follows = match(
+        node.op,
+        [&](const auto& op) {
+          using T = std::decay_t<decltype(op)>;
+          constexpr bool is_along = std::is_same_v<T, Pointwise> || std::is_same_v<T, Cast> || std::is_same_v<T, Expand> ||
+                                    std::is_same_v<T, Reshape> || std::is_same_v<T, Slice> || std::is_same_v<T, Remap> ||
+                                    std::is_same_v<T, Pad>;
+          if constexpr (is_along) return follows_inputs(node);
+          if constexpr (std::is_same_v<T, Cat>) {
+            const auto rank = graph.type(node.outputs[0]).sizes.size();
+            return rank >= 3 && std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return result[static_cast<size_t>(input)]; });
+          }
+          if constexpr (std::is_same_v<T, Permute>) return op.dims.size() >= 3 && op.dims[0] == 0 && op.dims[1] == 1 && follows_inputs(node);
+          if constexpr (std::is_same_v<T, Reduce>) return !op.dims.empty() && op.dims[0] >= 2 && follows_inputs(node);
+          return false;
+        });
+    for (ValueId output : node.outputs) result[static_cast<size_t>(output)] = follows;
+  }
+  return result;
+}
+
+std::vector<sym::Expr> channels_last_strides(const std::vector<sym::Expr>& sizes) {
+  std::vector<sym::Expr> strides(sizes.size());
+  sym::Expr stride = sizes[1];
+  for (size_t d = sizes.size(); d-- > 2;) {
+    strides[d] = stride;
+    stride = stride * sizes[d];
+  }
+  strides[1] = 1;
+  strides[0] = stride;
+  return strides;
+}
+
+}  // namespace toroid

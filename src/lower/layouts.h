@@ -1,0 +1,20 @@
+// Which values lie in memory with their channels next to each other.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace toroid {
+
+// Is this convolution computed with its output's channels next to each other? Those in one or two dims, of float32, not transposed.
+bool is_channels_last_convolution(const Graph& graph, const Node& node);
+
+// By value: should it, if it comes to be in memory, have the strides of channels_last_strides? Convolutions' results do, and what is computed
+// from them element by element or over windows.
+std::vector<bool> channels_last_values(const Graph& graph);
+
+// [N, C, spatial...] with C innermost.
+std::vector<sym::Expr> channels_last_strides(const std::vector<sym::Expr>& sizes);
+
+}  // namespace toroid

@@ -1,0 +1,367 @@
+// Convolutions whose results have their channels next to each other: products of image rows, where they lie, with packed weights.
+//
+// The row of the left matrix that belongs to an output position is a list of runs in the image: with channels next to each other, one run of
+// channels per filter element; with channels in planes (an image of three colours), one run of filter columns per channel and filter row. Where
+// the image has to be padded, a band of its rows is copied first, with zeros around.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "runtime/convolution.h"
+#include "runtime/operands.h"
+#include "runtime/product.h"
+#include "runtime/scratch.h"
+
+namespace toroid {
+namespace {
+
+constexpr int64_t kPositionsAtOnce = 112;    // output positions that meet a panel together
+constexpr int64_t kBandPositions = 512;      // that share a copied band, if their rows are so short
+constexpr int64_t kFewChannels = 8;          // stay in planes
+
+thread_local Scratch scratch_for_band;
+
+// The strides of the dims of an image, two spatial ones.
+struct ImageStrides {
+  int64_t batch, channel, row, column;
+};
+ImageStrides strides_of(const ToroidOperand& x) {
+  const int64_t* s = x.strides;
+  return x.rank == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
+}
+
+// [first, last) of a dim.
+struct Range {
+  int64_t first, last;
+  int64_t size() const { return last - first; }
+};
+
+class Convolver {
+ public:
+  Convolver(const KernelCall& call, const ConvolutionShape& s)
+      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(strides_of(call.inputs[0])), channels_(s.groups * s.out_channels) {
+    const bool is_padded = s.padding[1] > 0 || s.padding[2] > 0;
+    in_planes_ = strides_.channel != 1 && s.in_channels <= kFewChannels;
+    copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1);
+    band_columns_ = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
+  }
+
+  void run() {
+    const int64_t band = copies_ ? std::clamp<int64_t>(kBandPositions / s_.out[2], 1, s_.out[1])
+                                 : std::clamp<int64_t>(kPositionsAtOnce / s_.out[2], 1, s_.out[1]);
+    const int64_t bands = (s_.out[1] + band - 1) / band;
+    const int64_t panels = PackedMatrix::panels(s_.out_channels);
+    const int64_t blocks = s_.batch * s_.groups * bands;
+    const int64_t groups = panel_groups(call_.pool, blocks, panels);
+    pack_weights();
+    call_.pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t block = task / groups, part = task % groups;
+        const int64_t image = block / bands / s_.groups, group = block / bands % s_.groups;
+        const Range rows = {s_.out[1] * (block % bands) / bands, s_.out[1] * (block % bands + 1) / bands};
+        run_band(image, group, rows, {panels * part / groups, panels * (part + 1) / groups});
+      }
+    });
+  }
+
+ private:
+  // Per group, a product's right-hand side: its rows in the order in which the runs come.
+  void pack_weights() {
+    const ToroidOperand& w = call_.inputs[1];
+    const bool is_flat = w.rank == 3;
+    const int64_t out_stride = w.strides[0], in_stride = w.strides[1], row_stride = is_flat ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
+    depth_ = s_.in_channels * s_.kernel_elements();
+    const int64_t group_size = PackedMatrix::size(depth_, s_.out_channels);
+    auto make = [&](float* to) {
+      call_.pool.parallel_for(s_.groups, 1, [&](int64_t begin, int64_t end) {
+        std::vector<float> rows(static_cast<size_t>(depth_ * s_.out_channels));
+        for (int64_t g = begin; g < end; ++g) {
+          for (int64_t o = 0; o < s_.out_channels; ++o) {
+            const float* from = data_of(w) + (g * s_.out_channels + o) * out_stride;
+            float* row = rows.data() + o * depth_;
+            for (int64_t c = 0; c < s_.in_channels; ++c) {
+              for (int64_t k = 0; k < s_.kernel_elements(); ++k) {
+                const int64_t at = in_planes_ ? c * s_.kernel_elements() + k : k * s_.in_channels + c;
+                row[at] = from[c * in_stride + k / s_.kernel[2] * row_stride + k % s_.kernel[2] * column_stride];
+              }
+            }
+          }
+          pack_panels({rows.data(), 1, depth_}, depth_, s_.out_channels, 0, PackedMatrix::panels(s_.out_channels), to + g * group_size);
+        }
+      });
+    };
+    if (call_.prepared != nullptr && w.is_constant) {
+      const int64_t form[] = {'c', in_planes_, s_.groups, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2],
+                              out_stride, in_stride, row_stride, column_stride};
+      weights_ = call_.prepared->get(w.data, form, s_.groups * group_size, make);
+    } else {
+      packed_here_.resize(static_cast<size_t>(s_.groups * group_size));
+      make(packed_here_.data());
+      weights_ = packed_here_.data();
+    }
+  }
+
+  // The rows of the image that these output rows see, in `to`, and its strides there.
+  ImageStrides copy_band(int64_t image, int64_t group, Range rows, float* to) const {
+    const int64_t height = band_height(rows);
+    const int64_t channels = s_.in_channels;
+    const ImageStrides strides = in_planes_ ? ImageStrides{0, height * band_columns_, band_columns_, 1} : ImageStrides{0, 1, band_columns_ * channels, channels};
+    const float* from = x_ + image * strides_.batch + group * channels * strides_.channel;
+    const int64_t left = s_.padding[2];
+    const Range inside = {std::min(left, band_columns_), std::clamp(left + s_.in[2], std::min(left, band_columns_), band_columns_)};
+    for (int64_t r = 0; r < height; ++r) {
+      const int64_t i = rows.first * s_.stride[1] - s_.padding[1] + r;
+      const bool is_empty = i < 0 || i >= s_.in[1];
+      const float* row = from + i * strides_.row;
+      if (in_planes_) {
+        for (int64_t c = 0; c < channels; ++c) {
+          float* out = to + c * strides.channel + r * strides.row;
+          if (is_empty) {
+            std::fill_n(out, band_columns_, 0.0f);
+            continue;
+          }
+          std::fill(out, out + inside.first, 0.0f);
+          const float* plane = row + c * strides_.channel - left * strides_.column;
+          if (strides_.column == 1) {
+            std::copy(plane + inside.first, plane + inside.last, out + inside.first);
+          } else {
+            for (int64_t j = inside.first; j < inside.last; ++j) out[j] = plane[j * strides_.column];
+          }
+          std::fill(out + inside.last, out + band_columns_, 0.0f);
+        }
+        continue;
+      }
+      float* out = to + r * strides.row;
+      if (is_empty) {
+        std::fill_n(out, band_columns_ * channels, 0.0f);
+        continue;
+      }
+      std::fill_n(out, inside.first * channels, 0.0f);
+      const float* at = row - left * strides_.column;
+      if (strides_.channel == 1 && strides_.column == channels) {
+        std::copy(at + inside.first * channels, at + inside.last * channels, out + inside.first * channels);
+      } else {
+        for (int64_t j = inside.first; j < inside.last; ++j) {
+          for (int64_t c = 0; c < channels; ++c) out[j * channels + c] = at[j * strides_.column + c * strides_.channel];
+        }
+      }
+      std::fill(out + inside.last * channels, out + band_columns_ * channels, 0.0f);
+    }
+    return strides;
+  }
+
+  int64_t band_height(Range rows) const { return (rows.size() - 1) * s_.stride[1] + (s_.kernel[1] - 1) * s_.dilation[1] + 1; }
+
+  void add_image_runs(const ImageStrides& strides, std::vector<Run>& runs) const {
+    const int64_t row_step = s_.dilation[1] * strides.row, column_step = s_.dilation[2] * strides.column;
+    auto add = [&](int64_t offset, int64_t length) {
+      if (!runs.empty() && runs.back().offset + runs.back().length == offset) {
+        const Run before = runs.back();
+        runs.pop_back();
+        add_runs(runs, before.offset, before.length + length);
+      } else {
+        add_runs(runs, offset, length);
+      }
+    };
+    for (int64_t c = 0; c < (in_planes_ ? s_.in_channels : 1); ++c) {
+      for (int64_t k1 = 0; k1 < s_.kernel[1]; ++k1) {
+        for (int64_t k2 = 0; k2 < s_.kernel[2]; ++k2) {
+          add(c * strides.channel + k1 * row_step + k2 * column_step, in_planes_ ? 1 : s_.in_channels);
+        }
+      }
+    }
+  }
+
+  void run_band(int64_t image, int64_t group, Range rows, Range panels) const {
+    ImageStrides strides = strides_;
+    const float* from = x_ + image * strides_.batch + group * s_.in_channels * strides_.channel + rows.first * s_.stride[1] * strides_.row;
+    if (copies_) {
+      float* band = scratch_for_band.get(band_height(rows) * band_columns_ * s_.in_channels);
+      strides = copy_band(image, group, rows, band);
+      from = band;
+    }
+    std::vector<Run> runs;
+    add_image_runs(strides, runs);
+    const PackedMatrix weights = {depth_, s_.out_channels, weights_ + group * PackedMatrix::size(depth_, s_.out_channels)};
+    // The group's channels are some of the columns of the whole result.
+    const ToroidOperand& y = call_.outputs[0];
+    struct Columns {
+      const ToroidEpilogue* epilogue;
+      int64_t first;
+    } columns{call_.epilogue, group * s_.out_channels};
+    ToroidEpilogue shifted = {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+                                 int64_t last_column) {
+                                const Columns& to = *static_cast<Columns*>(argument);
+                                to.epilogue->run(to.epilogue->argument, block, row_stride, first_row, last_row, first_column + to.first,
+                                                 last_column + to.first);
+                              },
+                              &columns};
+    ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(y) + columns.first, channels_, call_.epilogue};
+    if (call_.epilogue != nullptr && s_.groups > 1) out.epilogue = &shifted;
+
+    const int64_t count = rows.size() * s_.out[2];
+    const int64_t chunks = (count + kPositionsAtOnce - 1) / kPositionsAtOnce;
+    std::vector<const float*> pointers;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const Range positions = {count * chunk / chunks, count * (chunk + 1) / chunks};
+      pointers.clear();
+      for (int64_t j = positions.first; j < positions.last; ++j) {
+        pointers.push_back(from + j / s_.out[2] * s_.stride[1] * strides.row + j % s_.out[2] * s_.stride[2] * strides.column);
+      }
+      multiply_rows(weights, panels.first, panels.last, runs, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out);
+    }
+  }
+
+  const KernelCall& call_;
+  const ConvolutionShape& s_;
+  const float* x_;
+  ImageStrides strides_;
+  int64_t channels_;
+  bool in_planes_ = false;     // the image's channels, while they are multiplied
+  bool copies_ = false;        // bands of the image, padded
+  int64_t band_columns_;       // of the image that all output columns see
+  int64_t depth_ = 0;
+  const float* weights_ = nullptr;
+  std::vector<float> packed_here_;
+};
+
+// Each channel with its own filter, for an image with its channels next to each other. No padding is copied: positions near the edges leave out
+// the filter elements that lie outside.
+class DepthwiseConvolver {
+ public:
+  DepthwiseConvolver(const KernelCall& call, const ConvolutionShape& s)
+      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(strides_of(call.inputs[0])), channels_(s.groups * s.out_channels) {}
+
+  void run() {
+    prepare_weights();
+    const Range inside = inside_columns();
+    call_.pool.parallel_for(s_.batch * s_.out[1], 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) run_row(row / s_.out[1], row % s_.out[1], inside);
+    });
+  }
+
+ private:
+  // As [filter element, channel].
+  void prepare_weights() {
+    const ToroidOperand& w = call_.inputs[1];
+    const int64_t row_stride = w.rank == 3 ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
+    auto make = [&](float* to) {
+      for (int64_t k = 0; k < s_.kernel_elements(); ++k) {
+        const float* from = data_of(w) + k / s_.kernel[2] * row_stride + k % s_.kernel[2] * column_stride;
+        for (int64_t c = 0; c < channels_; ++c) to[k * channels_ + c] = from[c * w.strides[0]];
+      }
+    };
+    const int64_t size = s_.kernel_elements() * channels_;
+    if (call_.prepared != nullptr && w.is_constant) {
+      const int64_t form[] = {'d', channels_, s_.kernel[1], s_.kernel[2], w.strides[0], row_stride, column_stride};
+      weights_ = call_.prepared->get(w.data, form, size, make);
+    } else {
+      prepared_here_.resize(static_cast<size_t>(size));
+      make(prepared_here_.data());
+      weights_ = prepared_here_.data();
+    }
+  }
+
+  // The filter elements of a dim that lie inside the image for the output position o.
+  Range taps(int d, int64_t o) const {
+    const int64_t first = o * s_.stride[d] - s_.padding[d], step = s_.dilation[d];
+    const int64_t from = first >= 0 ? 0 : (-first + step - 1) / step;
+    const int64_t to = first >= s_.in[d] ? 0 : (s_.in[d] - first + step - 1) / step;
+    return {std::min(from, s_.kernel[d]), std::clamp(to, std::min(from, s_.kernel[d]), s_.kernel[d])};
+  }
+
+  // The output columns whose filters lie inside the image as a whole.
+  Range inside_columns() const {
+    Range result = {0, s_.out[2]};
+    while (result.first < s_.out[2] && taps(2, result.first).size() < s_.kernel[2]) ++result.first;
+    result.last = result.first;
+    while (result.last < s_.out[2] && taps(2, result.last).size() == s_.kernel[2]) ++result.last;
+    return result;
+  }
+
+  void run_row(int64_t image, int64_t o, Range inside) const {
+    const ToroidOperand& y = call_.outputs[0];
+    const int64_t first_row = (image * s_.out[1] + o) * s_.out[2];
+    float* out = call_.epilogue != nullptr ? scratch_for_band.get(s_.out[2] * channels_) : data_of(y) + first_row * channels_;
+    const Range vertical = taps(1, o);
+    for (int64_t p = 0; p < s_.out[2];) {
+      const bool is_inside = p >= inside.first && p < inside.last;
+      const int64_t count = is_inside ? std::min<int64_t>(StripKernels::kMostRows, inside.last - p) : 1;
+      run_strip(image, o, vertical, is_inside ? Range{0, s_.kernel[2]} : taps(2, p), p, count, out + p * channels_);
+      p += count;
+    }
+    if (call_.epilogue != nullptr) {
+      call_.epilogue->run(call_.epilogue->argument, out, channels_, first_row, first_row + s_.out[2], 0, channels_);
+    }
+  }
+
+  // `count` positions from p on, all channels.
+  void run_strip(int64_t image, int64_t o, Range vertical, Range horizontal, int64_t p, int64_t count, float* out) const {
+    std::vector<int64_t>& offsets = offsets_of_thread;
+    std::vector<const float*>& weights = weights_of_thread;
+    offsets.clear();
+    weights.clear();
+    for (int64_t k1 = vertical.first; k1 < vertical.last; ++k1) {
+      for (int64_t k2 = horizontal.first; k2 < horizontal.last; ++k2) {
+        offsets.push_back(k1 * s_.dilation[1] * strides_.row + k2 * s_.dilation[2] * strides_.column);
+        weights.push_back(weights_ + (k1 * s_.kernel[2] + k2) * channels_);
+      }
+    }
+    const float* rows[StripKernels::kMostRows];
+    for (int64_t i = 0; i < count; ++i) {
+      rows[i] = x_ + image * strides_.batch + (o * s_.stride[1] - s_.padding[1]) * strides_.row +
+                ((p + i) * s_.stride[2] - s_.padding[2]) * strides_.column;
+    }
+    const StripKernels& kernels = strip_kernels();
+    const auto taps = static_cast<int64_t>(offsets.size());
+    auto step = [&](int64_t by) {
+      for (const float*& each : weights) each += by;
+      for (int64_t i = 0; i < count; ++i) rows[i] += by;
+      out += by;
+    };
+    int64_t done = 0;
+    for (; done + kernels.lanes <= channels_; done += kernels.lanes) {
+      kernels.convolve[count - 1](offsets.data(), weights.data(), taps, rows, out, channels_);
+      step(kernels.lanes);
+    }
+    if (done < channels_ && channels_ >= kernels.lanes) {  // the last vector once more, a part of it
+      step(channels_ - kernels.lanes - done);
+      kernels.convolve[count - 1](offsets.data(), weights.data(), taps, rows, out, channels_);
+      return;
+    }
+    for (; done < channels_; ++done, step(1)) {
+      for (int64_t i = 0; i < count; ++i) {
+        float sum = 0;
+        for (int64_t t = 0; t < taps; ++t) sum += rows[i][offsets[static_cast<size_t>(t)]] * *weights[static_cast<size_t>(t)];
+        out[i * channels_] = sum;
+      }
+    }
+  }
+
+  static thread_local std::vector<int64_t> offsets_of_thread;
+  static thread_local std::vector<const float*> weights_of_thread;
+
+  const KernelCall& call_;
+  const ConvolutionShape& s_;
+  const float* x_;
+  ImageStrides strides_;
+  int64_t channels_;
+  const float* weights_ = nullptr;
+  std::vector<float> prepared_here_;
+};
+thread_local std::vector<int64_t> DepthwiseConvolver::offsets_of_thread;
+thread_local std::vector<const float*> DepthwiseConvolver::weights_of_thread;
+
+}  // namespace
+
+void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape) {
+  if (shape.batch == 0 || shape.out_elements() == 0 || shape.out_channels == 0) return;
+  const bool reads_channels = strides_of(call.inputs[0]).channel == 1;
+  if (shape.is_depthwise() && shape.out_channels == 1 && reads_channels) {
+    DepthwiseConvolver(call, shape).run();
+  } else {
+    Convolver(call, shape).run();
+  }
+}
+
+}  // namespace toroid

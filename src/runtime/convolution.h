@@ -1,0 +1,27 @@
+// Convolutions in float32 (internal to runtime/).
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/library.h"
+
+namespace toroid {
+
+// Sizes of a convolution with its spatial dims filled up to three in front.
+struct ConvolutionShape {
+  int64_t batch, groups, in_channels, out_channels;   // channels per group
+  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  bool transposed;
+
+  int64_t in_elements() const { return in[0] * in[1] * in[2]; }
+  int64_t out_elements() const { return out[0] * out[1] * out[2]; }
+  int64_t kernel_elements() const { return kernel[0] * kernel[1] * kernel[2]; }
+  bool is_depthwise() const { return in_channels == 1 && groups > 1; }
+};
+// Of the call of run_convolution_f32.
+ConvolutionShape convolution_shape(const KernelCall& call);
+
+// Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight.
+void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape);
+
+}  // namespace toroid

@@ -1,0 +1,91 @@
+#include "runtime/few_rows.h"
+#include "runtime/gemm.h"
+#include "runtime/library.h"
+#include "runtime/operands.h"
+
+namespace toroid {
+namespace {
+
+Matrix matrix_of(const ToroidOperand& operand, int64_t batch) {
+  const int32_t dims = operand.rank - 2;
+  return {data_of(operand) + batch_offset(operand, dims, batch), operand.strides[dims], operand.strides[dims + 1]};
+}
+
+bool is_one_matrix(const ToroidOperand& operand) {
+  for (int32_t d = 0; d < operand.rank - 2; ++d) {
+    if (operand.sizes[d] != 1 && operand.strides[d] != 0) return false;
+  }
+  return true;
+}
+
+// Do the operand's matrices lie one below the other, as one of more rows?
+bool is_one_column_of_rows(const ToroidOperand& operand) {
+  const int32_t rows = operand.rank - 2;
+  int64_t expected = operand.strides[rows] * operand.sizes[rows];
+  for (int32_t d = rows; d-- > 0;) {
+    if (operand.sizes[d] != 1 && operand.strides[d] != expected) return false;
+    expected *= operand.sizes[d];
+  }
+  return true;
+}
+
+// A constant on the right is packed when it is first used.
+void multiply_constant(const KernelCall& call, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
+  const int64_t form[] = {'m', k, n, b.row, b.column};
+  const float* packed = call.prepared->get(b.data, form, PackedMatrix::size(k, n), [&](float* to) {
+    const int64_t stride = strip_kernels().panel_width() * k;
+    call.pool.parallel_for(PackedMatrix::panels(n), 1, [&](int64_t begin, int64_t end) { pack_panels(b, k, n, begin, end, to + begin * stride); });
+  });
+  multiply(call.pool, m, a, {k, n, packed}, 0, PackedMatrix::panels(n), out);
+}
+
+}  // namespace
+
+void run_matmul_f32(const KernelCall& call) {
+  const ToroidOperand& a = call.inputs[0];
+  const ToroidOperand& b = call.inputs[1];
+  const ToroidOperand& c = call.outputs[0];
+  const int32_t dims = a.rank - 2;
+  const int64_t n = c.sizes[dims + 1], k = a.sizes[dims + 1];
+  int64_t m = c.sizes[dims];
+  int64_t batches = product(c.sizes, dims);
+  if (is_one_matrix(b) && is_one_column_of_rows(a)) {
+    m *= batches;
+    batches = 1;
+  }
+  if (m == 0 || n == 0 || batches == 0) return;
+  if (batches == 1) {
+    const Matrix left = matrix_of(a, 0), right = matrix_of(b, 0);
+    const ProductOutput out = {data_of(c), n, call.epilogue};
+    if (call.prepared != nullptr && b.is_constant && k > 0 && !has_few_rows(m, left, right)) return multiply_constant(call, m, n, k, left, right, out);
+    return gemm_f32(call.pool, m, n, k, left, right, out);
+  }
+  auto one = [&](int64_t batch) {
+    ToroidEpilogue shifted{};
+    ProductOutput out = {data_of(c) + batch * m * n, n, nullptr};
+    struct Below {
+      const ToroidEpilogue* epilogue;
+      int64_t rows;
+    } below{call.epilogue, batch * m};
+    if (call.epilogue != nullptr) {
+      shifted.argument = &below;
+      shifted.run = [](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+                       int64_t last_column) {
+        const Below& to = *static_cast<Below*>(argument);
+        to.epilogue->run(to.epilogue->argument, block, row_stride, first_row + to.rows, last_row + to.rows, first_column, last_column);
+      };
+      out = {nullptr, n, &shifted};
+    }
+    gemm_f32(call.pool, m, n, k, matrix_of(a, batch), matrix_of(b, batch), out);
+  };
+  // Whole products side by side, or, when they are few, each on all threads.
+  if (batches >= call.pool.threads() && m * n * k < (int64_t{1} << 24)) {
+    call.pool.parallel_for(batches, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t batch = begin; batch < end; ++batch) one(batch);
+    });
+  } else {
+    for (int64_t batch = 0; batch < batches; ++batch) one(batch);
+  }
+}
+
+}  // namespace toroid

@@ -1,0 +1,28 @@
+// Operands of library kernels: where their matrices begin.
+#pragma once
+
+#include <cstdint>
+
+#include "toroid/program_abi.h"
+
+namespace toroid {
+
+inline float* data_of(const ToroidOperand& operand) { return static_cast<float*>(operand.data); }
+
+// Start of the `batch`-th matrix (or vector) below the leading `dims` dims, in elements.
+inline int64_t batch_offset(const ToroidOperand& operand, int32_t dims, int64_t batch) {
+  int64_t offset = 0;
+  for (int32_t d = dims; d-- > 0;) {
+    offset += batch % operand.sizes[d] * operand.strides[d];
+    batch /= operand.sizes[d];
+  }
+  return offset;
+}
+
+inline int64_t product(const int64_t* sizes, int32_t count) {
+  int64_t result = 1;
+  for (int32_t d = 0; d < count; ++d) result *= sizes[d];
+  return result;
+}
+
+}  // namespace toroid

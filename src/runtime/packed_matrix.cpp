@@ -1,0 +1,94 @@
+#include "runtime/packed_matrix.h"
+
+#include <cstring>
+
+#include "runtime/vector_sets.h"
+
+namespace toroid {
+namespace {
+
+// to[p * to_row + j] = from[j * from_column + p] for a square of as many elements a side as a vector has lanes: halves change places, then
+// quarters, and so on.
+template <class Vector, class Integers>
+TOROID_INLINE void turn(const float* from, int64_t from_column, float* to, int64_t to_row) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  Vector rows[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) std::memcpy(&rows[i], from + i * from_column, sizeof rows[i]);
+#pragma GCC unroll 4
+  for (int d = kLanes / 2; d > 0; d /= 2) {
+    Integers upper, lower;
+#pragma GCC unroll 16
+    for (int l = 0; l < kLanes; ++l) {
+      upper[l] = (l & d) != 0 ? kLanes + l - d : l;
+      lower[l] = (l & d) != 0 ? kLanes + l : l + d;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) {
+      if ((i & d) != 0) continue;
+      const Vector first = rows[i], second = rows[i + d];
+      rows[i] = __builtin_shuffle(first, second, upper);
+      rows[i + d] = __builtin_shuffle(first, second, lower);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) std::memcpy(to + i * to_row, &rows[i], sizeof rows[i]);
+}
+
+using Turn = void (*)(const float* from, int64_t from_column, float* to, int64_t to_row);
+void turn_baseline(const float* from, int64_t from_column, float* to, int64_t to_row) {
+  turn<Vector4, Integers4>(from, from_column, to, to_row);
+}
+#ifdef __x86_64__
+TOROID_AVX2 void turn_avx2(const float* from, int64_t from_column, float* to, int64_t to_row) {
+  turn<Vector8, Integers8>(from, from_column, to, to_row);
+}
+TOROID_AVX512 void turn_avx512(const float* from, int64_t from_column, float* to, int64_t to_row) {
+  turn<Vector16, Integers16>(from, from_column, to, to_row);
+}
+#endif
+
+// Turns squares of strip_kernels().lanes elements a side.
+Turn turn_for_this_machine() {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return turn_avx512;
+  if (vector_set() == VectorSet::Avx2) return turn_avx2;
+#endif
+  return turn_baseline;
+}
+
+}  // namespace
+
+void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
+  const PackedMatrix shape{depth, columns, nullptr};
+  const Turn turn = turn_for_this_machine();
+  const int64_t lanes = strip_kernels().lanes;
+  for (int64_t panel = first; panel < last; ++panel) {
+    const int64_t width = shape.width(panel);
+    const int64_t column = shape.first_column(panel);
+    const int64_t count = std::min(width, columns - column);
+    float* to = out + (column - shape.first_column(first)) * depth;
+    if (count < width) std::fill_n(to, depth * width, 0.0f);
+    if (b.column == 1) {
+      for (int64_t p = 0; p < depth; ++p) std::memcpy(to + p * width, b.at(p, column), static_cast<size_t>(count) * sizeof(float));
+      continue;
+    }
+    int64_t p = 0;
+    if (b.row == 1) {
+      // A few lines of each column at a time: what is written stays in the first-level cache.
+      for (constexpr int64_t kLines = 64; p + kLines <= depth; p += kLines) {
+        for (int64_t j = 0; j + lanes <= count; j += lanes) {
+          for (int64_t q = p; q < p + kLines; q += lanes) turn(b.at(q, column + j), b.column, to + q * width + j, width);
+        }
+        for (int64_t j = count / lanes * lanes; j < count; ++j) {
+          for (int64_t q = p; q < p + kLines; ++q) to[q * width + j] = *b.at(q, column + j);
+        }
+      }
+    }
+    for (; p < depth; ++p) {
+      for (int64_t j = 0; j < count; ++j) to[p * width + j] = *b.at(p, column + j);
+    }
+  }
+}
+
+}  // namespace toroid

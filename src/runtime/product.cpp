@@ -1,0 +1,128 @@
+// A block of rows of A and a part of one panel of B stay in the second-level cache while strips of the one meet the other.
+#include "runtime/product.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "runtime/scratch.h"
+
+namespace toroid {
+namespace {
+
+constexpr int64_t kDepth = 1024;       // of a panel's part: 256 KiB
+constexpr int64_t kRowBlock = 96;      // rows at a time
+// Rows this far apart share a set of the first-level cache: they are copied to where they do not, if they meet several panels.
+constexpr int64_t kUnluckyStride = 512;
+constexpr int64_t kPanelsWorthACopy = 4;
+
+thread_local Scratch scratch_for_block;
+thread_local Scratch scratch_for_copy;
+
+// One panel with all rows, a part of the depth after the other.
+void multiply_panel(const PackedMatrix& b, int64_t panel, std::span<const Run> runs, std::span<const float* const> rows, float* c,
+                    int64_t c_row) {
+  const StripKernels& kernels = strip_kernels();
+  const int64_t width = b.width(panel);
+  const float* data = b.panel(panel);
+  const auto count = static_cast<int64_t>(rows.size());
+  const int64_t strips = (count + StripKernels::kMostRows - 1) / StripKernels::kMostRows;
+  for (size_t begin = 0; begin < runs.size();) {
+    size_t end = begin;
+    int64_t depth = 0;
+    do {
+      depth += runs[end++].length;
+    } while (end < runs.size() && depth + runs[end].length <= kDepth);
+    for (int64_t s = 0; s < strips; ++s) {
+      const int64_t first = count * s / strips, last = count * (s + 1) / strips;
+      kernels.multiply[last - first - 1][width / kernels.lanes - 1](&runs[begin], static_cast<int64_t>(end - begin), &rows[static_cast<size_t>(first)],
+                                                                     data, c + first * c_row, c_row, begin > 0);
+    }
+    data += depth * width;
+    begin = end;
+  }
+}
+
+// Row pointers of a block, copied to one after the other if they lie badly.
+class RowBlock {
+ public:
+  RowBlock(const Matrix& a, int64_t first, int64_t count, int64_t depth, bool copy) {
+    pointers_.reserve(static_cast<size_t>(count));
+    if (!copy) {
+      for (int64_t i = 0; i < count; ++i) pointers_.push_back(a.at(first + i, 0));
+      return;
+    }
+    const int64_t row = (depth + 15) / 16 * 16 + 16;
+    float* to = scratch_for_copy.get(count * row);
+    for (int64_t i = 0; i < count; ++i, to += row) {
+      const float* from = a.at(first + i, 0);
+      if (a.column == 1) {
+        std::memcpy(to, from, static_cast<size_t>(depth) * sizeof(float));
+      } else {
+        for (int64_t p = 0; p < depth; ++p) to[p] = from[p * a.column];
+      }
+      pointers_.push_back(to);
+    }
+  }
+  std::span<const float* const> pointers() const { return pointers_; }
+
+ private:
+  std::vector<const float*> pointers_;
+};
+
+}  // namespace
+
+void add_runs(std::vector<Run>& runs, int64_t offset, int64_t length) {
+  for (; length > kDepth; offset += kDepth, length -= kDepth) runs.push_back({offset, kDepth});
+  runs.push_back({offset, length});
+}
+
+void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, std::span<const Run> runs, std::span<const float* const> rows,
+                   int64_t first_row, const ProductOutput& out) {
+  const auto count = static_cast<int64_t>(rows.size());
+  for (int64_t panel = first; panel < last; ++panel) {
+    const int64_t width = b.width(panel);
+    const int64_t column = b.first_column(panel);
+    const int64_t columns = std::min(width, b.columns - column);
+    if (out.epilogue == nullptr && columns == width) {
+      multiply_panel(b, panel, runs, rows, out.data + first_row * out.row + column, out.row);
+      continue;
+    }
+    float* block = scratch_for_block.get(count * width);
+    multiply_panel(b, panel, runs, rows, block, width);
+    if (out.epilogue != nullptr) {
+      out.epilogue->run(out.epilogue->argument, block, width, first_row, first_row + count, column, column + columns);
+      continue;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(out.data + (first_row + i) * out.row + column, block + i * width, static_cast<size_t>(columns) * sizeof(float));
+    }
+  }
+}
+
+int64_t panel_groups(const RuntimePool& pool, int64_t blocks, int64_t panels) {
+  if (pool.threads() == 1) return 1;
+  constexpr int64_t kTasksPerThread = 4;
+  return std::clamp<int64_t>((kTasksPerThread * pool.threads() + blocks - 1) / blocks, 1, panels);
+}
+
+void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix& b, int64_t first_panel, int64_t last_panel,
+              const ProductOutput& out) {
+  const int64_t blocks = (m + kRowBlock - 1) / kRowBlock;
+  const int64_t panels = last_panel - first_panel;
+  const int64_t groups = panel_groups(pool, blocks, panels);
+  const bool copy = a.column != 1 || (a.row % kUnluckyStride == 0 && m > 1 && panels / groups >= kPanelsWorthACopy);
+  std::vector<Run> runs;
+  add_runs(runs, 0, b.depth);
+  pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      // Tasks that follow each other share panels.
+      const int64_t block = task % blocks, group = task / blocks;
+      const int64_t first = m * block / blocks;
+      const RowBlock rows(a, first, m * (block + 1) / blocks - first, b.depth, copy);
+      multiply_rows(b, first_panel + panels * group / groups, first_panel + panels * (group + 1) / groups, runs, rows.pointers(), first, out);
+    }
+  });
+}
+
+}  // namespace toroid

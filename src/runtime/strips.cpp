@@ -1,0 +1,120 @@
+// The source of the tile in registers: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Six rows and four
+// vectors of 16 lanes leave a vector's load to several multiplications, and fit into 32 registers.
+#include "runtime/strips.h"
+
+#include <cstring>
+#include <utility>
+
+#include "runtime/vector_sets.h"
+
+namespace toroid {
+namespace {
+
+template <class Vector, int kRows, int kVectors>
+TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row, bool add) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  Vector sums[kRows][kVectors] = {};
+  for (int64_t r = 0; r < count; ++r) {
+    const float* a[kRows];
+    // Unrolled whole, or the sums would live in memory.
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) a[i] = rows[i] + runs[r].offset;
+    const int64_t length = runs[r].length;
+    for (int64_t p = 0; p < length; ++p) {
+      Vector columns[kVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) std::memcpy(&columns[v], b + v * kLanes, sizeof columns[v]);
+      b += kVectors * kLanes;
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        const float x = a[i][p];
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) sums[i][v] += x * columns[v];
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = c + i * c_row + v * kLanes;
+      Vector sum = sums[i][v];
+      if (add) {
+        Vector old;
+        std::memcpy(&old, to, sizeof old);
+        sum += old;
+      }
+      std::memcpy(to, &sum, sizeof sum);
+    }
+  }
+}
+
+template <class Vector, int kRows>
+TOROID_INLINE void convolve(const int64_t* offsets, const float* const* weights, int64_t taps, const float* const* rows, float* out,
+                            int64_t out_row) {
+  Vector sums[kRows] = {};
+  for (int64_t t = 0; t < taps; ++t) {
+    Vector weight;
+    std::memcpy(&weight, weights[t], sizeof weight);
+    const int64_t offset = offsets[t];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      Vector x;
+      std::memcpy(&x, rows[i] + offset, sizeof x);
+      sums[i] += x * weight;
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) std::memcpy(out + i * out_row, &sums[i], sizeof sums[i]);
+}
+
+#define TOROID_STRIPS(NAME, VECTOR, VECTORS, ...)                                                                                         \
+  struct NAME {                                                                                                                           \
+    static constexpr int kVectors = VECTORS;                                                                                              \
+    static constexpr int kLanes = sizeof(VECTOR) / sizeof(float);                                                                         \
+    template <int R, int V>                                                                                                               \
+    __VA_ARGS__ static void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row,   \
+                                     bool add) {                                                                                          \
+      toroid::multiply<VECTOR, R, V>(runs, count, rows, b, c, c_row, add);                                                                \
+    }                                                                                                                                     \
+    template <int R>                                                                                                                      \
+    __VA_ARGS__ static void convolve(const int64_t* offsets, const float* const* weights, int64_t taps, const float* const* rows,         \
+                                     float* out, int64_t out_row) {                                                                       \
+      toroid::convolve<VECTOR, R>(offsets, weights, taps, rows, out, out_row);                                                            \
+    }                                                                                                                                     \
+  };
+
+TOROID_STRIPS(Baseline, Vector4, 2)
+#ifdef __x86_64__
+TOROID_STRIPS(Avx2, Vector8, 2, TOROID_AVX2)
+TOROID_STRIPS(Avx512, Vector16, 4, TOROID_AVX512)
+#endif
+
+// Panels wider than a set's would spill; nobody asks for them.
+template <class Set, int V>
+constexpr int kFits = V < Set::kVectors ? V + 1 : 1;
+
+template <class Set, size_t... R>
+constexpr StripKernels kernels_of(std::index_sequence<R...>) {
+  return {Set::kLanes,
+          Set::kVectors,
+          {{&Set::template multiply<R + 1, kFits<Set, 0>>, &Set::template multiply<R + 1, kFits<Set, 1>>,
+            &Set::template multiply<R + 1, kFits<Set, 2>>, &Set::template multiply<R + 1, kFits<Set, 3>>}...},
+          {&Set::template convolve<R + 1>...}};
+}
+
+}  // namespace
+
+const StripKernels& strip_kernels() {
+  constexpr std::make_index_sequence<StripKernels::kMostRows> rows;
+#ifdef __x86_64__
+  static constexpr StripKernels avx2 = kernels_of<Avx2>(rows);
+  static constexpr StripKernels avx512 = kernels_of<Avx512>(rows);
+  if (vector_set() == VectorSet::Avx512) return avx512;
+  if (vector_set() == VectorSet::Avx2) return avx2;
+#endif
+  static constexpr StripKernels baseline = kernels_of<Baseline>(rows);
+  return baseline;
+}
+
+}  // namespace toroid

@@ -1,0 +1,35 @@
+// The innermost loops of products: a strip of a few rows and one panel of columns, whose sums live in registers.
+#pragma once
+
+#include <cstdint>
+
+namespace toroid {
+
+// Elements of a row of the left matrix that follow each other: from `offset` behind the row's pointer.
+struct Run {
+  int64_t offset, length;
+};
+
+// c[i, j] = (add ? c[i, j] : 0) + sum over the runs' elements p, in order, of rows[i][p] * b[p * width + j], for all columns of a panel of
+// `width` columns. b goes on from run to run.
+using MultiplyStrip = void (*)(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row, bool add);
+
+// out[i * out_row + j] = sum over the taps t of rows[i][offsets[t] + j] * weights[t][j], for one vector of columns: each channel with its own filter.
+using ConvolveStrip = void (*)(const int64_t* offsets, const float* const* weights, int64_t taps, const float* const* rows, float* out,
+                               int64_t out_row);
+
+// The loops for one instruction set.
+struct StripKernels {
+  static constexpr int kMostRows = 6;
+  static constexpr int kMostVectors = 4;
+
+  int lanes;                                          // of a vector
+  int vectors;                                        // of a whole panel
+  MultiplyStrip multiply[kMostRows][kMostVectors];    // by rows - 1 and vectors - 1
+  ConvolveStrip convolve[kMostRows];                  // by rows - 1
+
+  int64_t panel_width() const { return int64_t{lanes} * vectors; }
+};
+const StripKernels& strip_kernels();   // for this machine
+
+}  // namespace toroid

@@ -1,0 +1,25 @@
+// What is asked of a kernel's loops and accesses when they are chosen (internal to schedule/).
+#pragma once
+
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace toroid::schedule {
+
+// An integer expression of a kernel.
+struct Access {
+  sym::Expr position;
+  bool is_memory;   // of a load or store, not an index used as a number
+};
+std::vector<Access> accesses(const loop::ExprTable& exprs, const Kernel& kernel);
+
+// Loads that every iteration performs: those inside a Masked may lie out of bounds in others.
+std::vector<ExprId> unconditional_loads(const loop::ExprTable& exprs, const Kernel& kernel);
+
+bool only_axes_and_sizes(sym::Expr e);
+
+// Makes one axis of neighbours in `axes`, some of the kernel's, that every access walks as one.
+void merge_neighbours(loop::LoopProgram& program, Kernel& kernel, std::vector<sym::Expr>& axes);
+
+}  // namespace toroid::schedule
