@@ -5,6 +5,8 @@
  *   const char toroid_manifest[];   JSON: inputs, outputs, symbols, constants, temporaries, kernels
  *   int32_t toroid_run(const ToroidRuntime*, const ToroidCall*);   0, or 1 + the number of the step that failed; in the
  *     bits from 28 on: 1 for an index out of bounds, 2 for an integer divided by zero
+ *   int32_t toroid_prepare(const ToroidRuntime*, const ToroidCall*);   if the manifest names prepared bytes: to be called once before
+ *     all calls, with constants and `prepared`; returns as toroid_run
  *   void toroid_sizes(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes);
  *
  * All pointers stay the caller's. Sizes and strides are in elements. Generated wrappers repeat these declarations
@@ -72,6 +74,7 @@ typedef struct ToroidCall {
   char* arena;                  /* for temporaries, 64-byte aligned */
   const int64_t* offsets;       /* of each temporary in the arena, in bytes */
   const int64_t* symbols;       /* values of the size symbols; ToroidRuntime::bind sets some during the call */
+  char* prepared;               /* what toroid_prepare computed from the constants, 64-byte aligned */
   const int64_t* random;        /* the seed of random operators, and the number of this call, both as bits of a uint64_t */
 } ToroidCall;
 

@@ -48,6 +48,7 @@ struct Executable::State {
       variants.emplace_back(library, manifest.variants[i], is_general ? std::string() : fmt::format("_v{}", i));
     }
     layouts.resize(variants.size());
+    prepared.resize(variants.size());
   }
 
   // Kept until the symbols' values change.
@@ -55,6 +56,18 @@ struct Executable::State {
     std::optional<CallLayout>& kept = layouts[static_cast<size_t>(&variant - variants.data())];
     if (!kept || kept->symbols != variant.symbol_values(values)) kept = variant.lay_out(values);
     return *kept;
+  }
+
+  // What the variant's calls share.
+  char* prepare(const LoadedVariant& variant, const std::vector<const void*>& constants_of_variant) {
+    std::unique_ptr<AlignedBytes>& bytes = prepared[static_cast<size_t>(&variant - variants.data())];
+    if (variant.manifest.prepared_bytes == 0) return nullptr;
+    if (!bytes) {
+      auto made = std::make_unique<AlignedBytes>(static_cast<size_t>(variant.manifest.prepared_bytes));
+      variant.prepare(host, name, constants_of_variant.data(), made->data);
+      bytes = std::move(made);
+    }
+    return bytes->data;
   }
 
   void reserve_arena(int64_t bytes) {
@@ -70,6 +83,7 @@ struct Executable::State {
   Manifest manifest;
   std::vector<LoadedVariant> variants;                   // as in the manifest: the general one last
   std::vector<std::optional<CallLayout>> layouts;        // of each variant's last call
+  std::vector<std::unique_ptr<AlignedBytes>> prepared;   // by variant, once it has run
   const CallLayout* last = nullptr;                      // of the last call
   std::vector<const void*> constants;
   std::shared_ptr<const void> owner;
@@ -173,7 +187,7 @@ std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
     output_pointers.push_back(output.late ? nullptr : outputs.back().mutable_data<std::byte>());
   }
   const int64_t random[] = {static_cast<int64_t>(s.random[0]), static_cast<int64_t>(s.random[1]++)};
-  variant->run(s.host, s.name, layout, input_pointers.data(), constants.data(), s.arena->data, random, symbols, output_pointers.data(), outputs);
+  variant->run(s.host, s.name, layout, input_pointers.data(), constants.data(), s.arena->data, s.prepare(*variant, constants), random, symbols, output_pointers.data(), outputs);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const ManifestOutput& output = variant->manifest.outputs[i];
     if (output.kind != OutputKind::BufferMutation) continue;

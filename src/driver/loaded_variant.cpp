@@ -8,6 +8,9 @@ namespace toroid {
 
 LoadedVariant::LoadedVariant(const LoadedLibrary& library, const ManifestVariant& manifest, std::string_view suffix)
     : manifest(manifest), plan_(plan_bindings(manifest.signature)) {
+  if (manifest.prepared_bytes > 0) {
+    prepare_ = library.function<int32_t(const ToroidRuntime*, const ToroidCall*)>(fmt::format("toroid_prepare{}", suffix).c_str());
+  }
   run_ = library.function<int32_t(const ToroidRuntime*, const ToroidCall*)>(fmt::format("toroid_run{}", suffix).c_str());
   sizes_ = library.function<void(const int64_t*, int64_t*, int64_t*)>(fmt::format("toroid_sizes{}", suffix).c_str());
   for (const std::string& symbol : manifest.symbols) symbols_.push_back(*manifest.signature.symbols->find_symbol(symbol));
@@ -50,16 +53,28 @@ CallLayout LoadedVariant::lay_out(const SymbolValues& values) const {
   return layout;
 }
 
+void LoadedVariant::prepare(Host& host, std::string_view name, const void* const* constants, char* prepared) const {
+  SymbolValues values;
+  std::vector<int64_t> symbol_values(symbols_.size());
+  std::vector<HostTensor> outputs;
+  Host::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, outputs};
+  const ToroidCall call{nullptr, constants, nullptr, nullptr, nullptr, symbol_values.data(), prepared, nullptr};
+  check(host.run(prepare_, call, during), name);
+}
+
 void LoadedVariant::run(Host& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
-                        char* arena, const int64_t* random, SymbolValues& values, void* const* outputs,
+                        char* arena, char* prepared, const int64_t* random, SymbolValues& values, void* const* outputs,
                         std::vector<HostTensor>& late_outputs) const {
   std::vector<int64_t> symbol_values = layout.symbols;
   Host::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, late_outputs};
-  const ToroidCall call{inputs, constants, outputs, arena, layout.arena.offsets.data(), symbol_values.data(), random};
-  const int32_t failed = host.run(run_, call, during);
-  if (failed == 0) return;
-  const auto step = static_cast<size_t>(failed & 0xfffffff) - 1;
-  const bool divided = failed >> 28 == 2;
+  const ToroidCall call{inputs, constants, outputs, arena, layout.arena.offsets.data(), symbol_values.data(), prepared, random};
+  check(host.run(run_, call, during), name);
+}
+
+void LoadedVariant::check(int32_t result, std::string_view name) const {
+  if (result == 0) return;
+  const auto step = static_cast<size_t>(result & 0xfffffff) - 1;
+  const bool divided = result >> 28 == 2;
   throw Error(ErrorKind::InvalidInput, divided ? "an integer is divided by zero" : "an index read from a tensor is out of bounds")
       .at(fmt::format("in kernel '{}' of {}", step < manifest.steps.size() ? manifest.steps[step] : "?", name))
       .help(fmt::format("check the values of integer inputs that the model {}", divided ? "divides by" : "uses as indices"));

@@ -37,19 +37,25 @@ class LoadedVariant {
   // Throws Error{InvalidInput} when a tensor would be larger than memory can be.
   CallLayout lay_out(const SymbolValues& values) const;
 
+  // Computes from the constants what all calls share, into `prepared`, of manifest.prepared_bytes; to be called once, before run, if there are any.
+  // Throws as run does.
+  void prepare(Host& host, std::string_view name, const void* const* constants, char* prepared) const;
   // One call. `constants` in this variant's order; `outputs`: where each goes, null for late ones, which come to be in `late_outputs` (of the
   // same number); `values`: grow when the program reads sizes from tensors. Throws what a callback had to say, and Error{InvalidInput}
   // that names the step, and the program as `name`, when an index is out of bounds or an integer divided by zero.
   void run(Host& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
-           char* arena, const int64_t* random, SymbolValues& values, void* const* outputs,
+           char* arena, char* prepared, const int64_t* random, SymbolValues& values, void* const* outputs,
            std::vector<HostTensor>& late_outputs) const;
 
   const ManifestVariant& manifest;
 
  private:
   BindingPlan plan_;
+  void check(int32_t result, std::string_view name) const;
+
   std::vector<sym::Expr> symbols_;                 // the order of ToroidCall::symbols
   int32_t (*run_)(const ToroidRuntime*, const ToroidCall*) = nullptr;
+  int32_t (*prepare_)(const ToroidRuntime*, const ToroidCall*) = nullptr;
   void (*sizes_)(const int64_t*, int64_t*, int64_t*) = nullptr;
 };
 

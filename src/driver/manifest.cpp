@@ -65,6 +65,7 @@ nlohmann::json variant_json(const GeneratedVariant& variant, const std::vector<s
   }
   json["constants"] = constants;
   for (const schedule::Lifetime& each : variant.code.temporaries) json["temporaries"].push_back({each.first_step, each.last_step});
+  json["prepared_bytes"] = variant.code.prepared_bytes;
   json["steps"] = variant.code.step_names;
   json["kernels"] = variant.code.kernels.size();
   json["kernel_calls"] = variant.code.kernel_calls;
@@ -100,6 +101,7 @@ ManifestVariant parse_variant(const nlohmann::json& json) {
     variant.temporaries.push_back({each.at(0).get<int64_t>(), each.at(1).get<int64_t>()});
   }
   for (const auto& name : json.value("steps", nlohmann::json::array())) variant.steps.push_back(name.get<std::string>());
+  variant.prepared_bytes = json.value("prepared_bytes", int64_t{0});
   variant.kernels = json.value("kernels", 0);
   variant.kernel_calls = json.value("kernel_calls", 0);
   variant.library_calls = json.value("library_calls", 0);

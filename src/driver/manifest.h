@@ -12,6 +12,7 @@
 //    "bindings": ["u0", "2*s1"], "defines": ["u0", ""],                   order of ToroidRuntime::bind
 //    "constants": [0],                                                    order of ToroidCall::constants
 //    "temporaries": [[0, 3], [1, 2]],                                     first and last step alive
+//    "prepared_bytes": 256,                                               of ToroidCall::prepared
 //    "steps": ["linear", "gelu"], "kernels": 3, "kernel_calls": 7, "library_calls": 2}
 #pragma once
 
@@ -51,6 +52,7 @@ struct ManifestVariant {
   std::vector<ManifestBinding> bindings;
   std::vector<size_t> constants;          // positions in Manifest::constants
   std::vector<std::array<int64_t, 2>> temporaries;
+  int64_t prepared_bytes = 0;
   std::vector<std::string> steps;
   int kernels = 0;
   int kernel_calls = 0;

@@ -97,7 +97,8 @@ class ExprTable {
   std::unordered_map<std::string, sym::Expr> value_of_expr_;
 };
 
-enum class BufferKind : uint8_t { Input, Constant, Output, Temporary, RandomState };
+// Prepared: computed from constants alone, once for all calls.
+enum class BufferKind : uint8_t { Input, Constant, Output, Temporary, RandomState, Prepared };
 
 struct Buffer {
   std::string name;

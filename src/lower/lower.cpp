@@ -5,6 +5,7 @@
 
 #include "graph/builder.h"
 #include "lower/cost.h"
+#include "lower/constant_values.h"
 #include "lower/index_map.h"
 #include "lower/layouts.h"
 #include "lower/nextafter.h"
@@ -38,11 +39,14 @@ class Lowering {
   LoweredGraph run() {
     count_uses();
     channels_last_ = channels_last_values(graph_);
+    if (!realise_all_ && &graph_ == &program_.graph) constant_ = constant_values(program_);
+    constant_.resize(graph_.num_values());
     values_.resize(graph_.num_values());
     for (const Node& node : graph_.nodes()) {
       const Provenance& source = graph_.provenance(node.provenance);
       exprs().set_origin(node.provenance);
       try {
+        prepare_inputs(node);
         lower_node(node);
         if (realise_all_) {
           for (ValueId output : node.outputs) realise(output);
@@ -125,6 +129,12 @@ class Lowering {
   BufferId new_buffer(ValueId id) {
     const BufferId buffer = new_buffer(graph_.value(id).name, dtype(id), sizes(id));
     if (channels_last_[static_cast<size_t>(id)]) loops_->buffer(buffer).strides = channels_last_strides(sizes(id));
+    return prepared_if_constant(id, buffer);
+  }
+
+  // A buffer that holds something of the value.
+  BufferId prepared_if_constant(ValueId id, BufferId buffer) {
+    if (constant_[static_cast<size_t>(id)] != Constancy::None) loops_->buffer(buffer).kind = loop::BufferKind::Prepared;
     return buffer;
   }
 
@@ -156,6 +166,25 @@ class Lowering {
     loops_->computations.push_back({std::move(work), std::move(outputs), std::move(name), std::move(provenance)});
   }
 
+  // What can be computed once is not computed again by those who use it.
+  void prepare_inputs(const Node& node) {
+    for (ValueId output : node.outputs) {
+      if (constant_[static_cast<size_t>(output)] != Constancy::None) return;
+    }
+    for (ValueId input : node.inputs) {
+      const Constancy constancy = constant_[static_cast<size_t>(input)];
+      if (constancy == Constancy::None) continue;
+      ValueId computed = input;
+      while (!lowered(computed).buffer && is_view(graph_.producer(computed).op)) computed = graph_.producer(computed).inputs[0];
+      if (lowered(computed).buffer) continue;
+      const ExprCost cost = cost_of(exprs(), lowered(computed).value);
+      // A position or a number costs less than to read what was made of it.
+      if (cost.transcendental == 0 && (constancy == Constancy::Positions || cost.arithmetic == 0)) continue;
+      realise(computed);
+      if (computed != input) relower_view(input);
+    }
+  }
+
   // The value in memory.
   BufferId realise(ValueId id) {
     Lowered& value = lowered(id);
@@ -171,7 +200,7 @@ class Lowering {
     const BufferId buffer = realise(id);
     const loop::Buffer& found = loops_->buffer(buffer);
     if (is_contiguous({buffer, found.sizes, found.strides, 0})) return buffer;
-    const BufferId copy = new_buffer(graph_.value(id).name + "_contiguous", dtype(id), sizes(id));
+    const BufferId copy = prepared_if_constant(id, new_buffer(graph_.value(id).name + "_contiguous", dtype(id), sizes(id)));
     add_computation(loop::Map{lowered(id).axes, lowered(id).value}, {copy}, {});
     return copy;
   }
@@ -378,6 +407,8 @@ class Lowering {
   void lower_pad(const Node& node, const Pad& op) {
     const ValueId id = node.outputs[0];
     const ValueId input = node.inputs[0];
+    // What is computed from a convolution is done with it; a pad reads that.
+    if (channels_last_[static_cast<size_t>(input)] && std::holds_alternative<Pointwise>(graph_.producer(input).op)) realise(input);
     std::vector<sym::Expr> axes = fresh_axes(sizes(id));
     std::vector<sym::Expr> index;
     sym::Expr inside = 1;
@@ -495,7 +526,8 @@ class Lowering {
     }
     // Mean and squared deviation in two passes over the row: as careful as Welford's update, and free of its divisions.
     const DType type = dtype(node.outputs[0]);
-    const BufferId total = new_buffer(graph_.value(node.outputs[0]).name + "_sum", type, sizes(node.outputs[0]));
+    const BufferId total =
+        prepared_if_constant(node.outputs[0], new_buffer(graph_.value(node.outputs[0]).name + "_sum", type, sizes(node.outputs[0])));
     add_computation(loop::Reduction{axes, reduce_axes, ReduceOp::Sum, value}, {total}, provenance);
     const ExprId elements = exprs().literal(Scalar(count), type);
     const ExprId mean = exprs().compute(ScalarOp::Div, {exprs().load(total, axes, type), elements});
@@ -570,6 +602,7 @@ class Lowering {
   std::vector<Lowered> values_;
   std::vector<int> uses_;
   std::vector<bool> channels_last_;   // by value
+  std::vector<Constancy> constant_;   // by value
 };
 
 }  // namespace

@@ -58,6 +58,15 @@ std::optional<std::vector<sym::Expr>> rows_and_columns(const Kernel& kernel, sym
 
 }  // namespace
 
+bool makes_product(const loop::LoopProgram& program, const loop::Computation& computation) {
+  const auto* call = std::get_if<loop::Call>(&computation.work);
+  if (call == nullptr || computation.outputs.size() != 1 || program.buffer(computation.outputs[0]).dtype != DType::F32) return false;
+  if (std::holds_alternative<Matmul>(call->op)) return true;
+  const auto* convolution = std::get_if<Convolution>(&call->op);
+  return convolution != nullptr && !convolution->transposed && call->operands.size() == 2 &&
+         program.buffer(computation.outputs[0]).strides[1].is_const(1);
+}
+
 std::optional<Kernel> as_epilogue(loop::LoopProgram& program, Kernel kernel, BufferId product) {
   if (!only_stores(kernel)) return std::nullopt;
   const std::vector<ExprId> loads = loads_of(program.exprs, kernel, product);

@@ -117,6 +117,8 @@ class Grouping {
     if (fuse_ && is_fusible(computation)) {
       for (size_t g : neighbours(c, sources)) {
         if (!groups_[g].fusible || node_counts_[g] + nodes_[c] > kMaxNodes) continue;
+        if (is_prepared(program_, groups_[g].members[0].computation) != is_prepared(program_, c)) continue;
+        if (would_end_an_epilogue(g, c)) continue;
         const bool vertical = sources.count(g) > 0;
         if ((!vertical && !shares_reads(g, c)) || closes_cycle(g, sources)) continue;
         auto candidate = try_join(c, g, vertical);
@@ -156,6 +158,19 @@ class Grouping {
     for (size_t source : sources) {
       if (source != g) dependencies_.depend(g, source);
     }
+  }
+
+  // Is the group element-wise work on a product that `c`, a reduction, would make something else of? To write the work's result while the
+  // product is made, and to read it again, moves less than to write and read the product besides.
+  bool would_end_an_epilogue(size_t g, size_t c) const {
+    if (!groups_[g].inner.empty() || !std::holds_alternative<loop::Reduction>(program_.computations[c].work)) return false;
+    for (const Member& member : groups_[g].members) {
+      for (loop::BufferId buffer : reads_[member.computation]) {
+        const size_t p = producer_[static_cast<size_t>(buffer)];
+        if (p != kNone && makes_product(program_, program_.computations[p]) && readers_[static_cast<size_t>(buffer)].size() == 1) return true;
+      }
+    }
+    return false;
   }
 
   // The groups that make something that `c` reads, and those that read something that it reads too.

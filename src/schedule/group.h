@@ -30,6 +30,15 @@ std::vector<Group> group_computations(const loop::LoopProgram& program, bool fus
 // Turns large reductions with few results into a parallel first step over blocks and a small second one.
 void split_large_reductions(loop::LoopProgram& program);
 
+// Is the computation a matrix product or convolution whose result an epilogue may take?
+bool makes_product(const loop::LoopProgram& program, const loop::Computation& computation);
+
+// Does the computation write prepared buffers?
+inline bool is_prepared(const loop::LoopProgram& program, size_t computation) {
+  const std::vector<loop::BufferId>& outputs = program.computations[computation].outputs;
+  return !outputs.empty() && program.buffer(outputs[0]).kind == loop::BufferKind::Prepared;
+}
+
 // The kernel of a fusible group. `needed` tells which buffers later kernels or the caller read.
 Kernel build_kernel(loop::LoopProgram& program, const Group& group, const std::vector<bool>& needed);
 

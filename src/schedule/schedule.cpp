@@ -172,20 +172,13 @@ void append_kernel(std::vector<Step>& steps, Kernel kernel) {
   before->finish.push_back(std::move(kernel));
 }
 
-bool makes_product(const loop::LoopProgram& program, const CallStep& step) {
-  if (step.outputs.size() != 1 || program.buffer(step.outputs[0]).dtype != DType::F32) return false;
-  if (std::holds_alternative<Matmul>(step.call.op)) return true;
-  const auto* convolution = std::get_if<Convolution>(&step.call.op);
-  return convolution != nullptr && !convolution->transposed && step.call.operands.size() == 2 && program.buffer(step.outputs[0]).strides[1].is_const(1);
-}
-
 // Makes the kernel the epilogue of the latest product that it reads, which then runs in the kernel's place. False where there is no such
 // product, or something else reads it too (`is_read_elsewhere`).
 bool append_as_epilogue(loop::LoopProgram& program, std::vector<Step>& steps, const Kernel& kernel,
                         const std::function<bool(BufferId)>& is_read_elsewhere) {
   for (size_t i = steps.size(); i-- > 0;) {
     auto* call = std::get_if<CallStep>(&steps[i]);
-    if (call == nullptr || call->epilogue || !makes_product(program, *call)) continue;
+    if (call == nullptr || call->epilogue || !makes_product(program, {call->call, call->outputs, {}, {}})) continue;
     const BufferId product = call->outputs[0];
     if (std::find(kernel.reads.begin(), kernel.reads.end(), product) == kernel.reads.end()) continue;
     if (is_read_elsewhere(product)) continue;
@@ -275,8 +268,9 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse) {
 
   Schedule schedule;
   for (const Group& group : groups) {
+    std::vector<Step>& steps = is_prepared(program, group.members[0].computation) ? schedule.prepare : schedule.steps;
     if (!group.fusible) {
-      schedule.steps.push_back(single_step(program, group.members[0].computation));
+      steps.push_back(single_step(program, group.members[0].computation));
       continue;
     }
     Kernel kernel = build_kernel(program, group, needed);
@@ -285,12 +279,12 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse) {
       return axis.node()->extent->is_const(0);
     });
     if (no_rows) continue;                // all its results are empty
-    if (fuse && append_as_epilogue(program, schedule.steps, kernel, is_read_elsewhere)) continue;
+    if (fuse && append_as_epilogue(program, steps, kernel, is_read_elsewhere)) continue;
     choose_loops(program, kernel);
     if (fuse) {
-      append_kernel(schedule.steps, std::move(kernel));
+      append_kernel(steps, std::move(kernel));
     } else {
-      schedule.steps.push_back(std::move(kernel));
+      steps.push_back(std::move(kernel));
     }
   }
   schedule.lifetimes = lifetimes(program, schedule.steps);
@@ -330,9 +324,14 @@ std::string to_string(const Schedule& schedule) {
     }
     for (const Kernel& last : kernel.finish) print_kernel(last, " finish");
   };
-  for (const Step& step : schedule.steps) {
+  std::vector<const Step*> all;
+  for (const auto* list : {&schedule.prepare, &schedule.steps}) {
+    for (const Step& step : *list) all.push_back(&step);
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i < schedule.prepare.size()) text += "once ";
     match(
-        step, [&](const Kernel& s) { print_kernel(s, "kernel"); },
+        *all[i], [&](const Kernel& s) { print_kernel(s, "kernel"); },
         [&](const ScanKernel& s) { text += fmt::format("scan {} {}\n", s.name, toroid::to_string(s.op)); },
         [&](const ScatterKernel& s) {
           text += fmt::format("scatter {} {}", s.name, toroid::to_string(s.mode));

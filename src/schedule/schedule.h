@@ -142,6 +142,7 @@ struct Lifetime {
 
 struct Schedule {
   std::unique_ptr<loop::LoopProgram> loops;
+  std::vector<Step> prepare;              // what needs to run once only: steps that write prepared buffers
   std::vector<Step> steps;
   std::vector<Lifetime> lifetimes;        // of temporaries that exist in memory, by first_step
 };

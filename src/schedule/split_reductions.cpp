@@ -61,6 +61,7 @@ void split_large_reductions(loop::LoopProgram& program) {
     }
     const loop::Buffer out = program.buffer(computation.outputs[0]);
     loop::Buffer partial{.name = out.name + "_partial", .dtype = dtype, .sizes = out.sizes, .strides = {}};
+    if (out.kind == loop::BufferKind::Prepared) partial.kind = out.kind;
     partial.sizes.push_back(kBlocks);
     partial.strides = contiguous_strides(partial.sizes);
     const loop::BufferId partial_id = program.add_buffer(partial);

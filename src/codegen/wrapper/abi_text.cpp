@@ -23,7 +23,7 @@ struct ToroidRuntime {
 };
 struct ToroidCall {
   const void* const* inputs; const void* const* constants; void* const* outputs; char* arena;
-  const int64_t* offsets; const int64_t* symbols; const int64_t* random;
+  const int64_t* offsets; const int64_t* symbols; char* prepared; const int64_t* random;
 };
 template <class F> INLINE void parallel(const ToroidRuntime* runtime, int64_t n, int64_t grain, F f) {
   runtime->parallel_for(runtime, n, grain, [](void* p, int64_t begin, int64_t end) { (*(F*)p)(begin, end); }, &f);

@@ -93,6 +93,7 @@ GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Progr
 
   GraphFunction main(graphs[0], program.graph, shared, known);
   std::string functions = main.print_main();
+  functions += main.print_prepare();
   const std::string sizes = main.print_sizes();
   std::string declarations;
   // Printing a subgraph may find calls of others.

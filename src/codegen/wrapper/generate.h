@@ -39,6 +39,7 @@ struct GeneratedProgram {
   std::vector<GeneratedBinding> bindings;     // the order of ToroidRuntime::bind
   std::vector<ConstantId> constants;          // the order of ToroidCall::constants
   std::vector<schedule::Lifetime> temporaries;  // the order of ToroidCall::offsets
+  int64_t prepared_bytes = 0;                 // of ToroidCall::prepared
   std::vector<bool> late_outputs;             // by output: its size is known only while the program runs
   std::vector<std::string> step_names;        // for messages, by step
 };

@@ -7,6 +7,7 @@
 #include "codegen/cpp/origin.h"
 #include "codegen/cpp/scalar_text.h"
 #include "graph/builder.h"
+#include "lower/constant_values.h"
 #include "support/error.h"
 #include "support/match.h"
 
@@ -123,8 +124,53 @@ bool GraphFunction::is_late_output(size_t position) const {
   return &source_ == &shared_.program.graph && late[position];
 }
 
+// Where prepared buffers lie in ToroidCall::prepared.
+void GraphFunction::declare_prepared(TextBuffer& text) const {
+  for (size_t b = 0; b < loops_.buffers.size(); ++b) {
+    const BufferId id{static_cast<uint32_t>(b)};
+    if (const auto found = prepared_offsets_.find(id); found != prepared_offsets_.end()) {
+      declare(text, id, "", fmt::format("(call->prepared + {})", found->second));
+    }
+  }
+}
+
+std::string GraphFunction::print_prepare() {
+  if (graph_.schedule.prepare.empty()) return {};
+  body_ = TextBuffer();
+  TextBuffer text;
+  {
+    auto function = text.block(
+        fmt::format("EXPORT WRAPPER int32_t toroid_prepare{}(const ToroidRuntime* runtime, const ToroidCall* call) {{", shared_.suffix));
+    for (size_t b = 0; b < loops_.buffers.size(); ++b) {
+      const BufferId id{static_cast<uint32_t>(b)};
+      if (buffer(id).kind == loop::BufferKind::Constant) {
+        declare(text, id, "const ", fmt::format("call->constants[{}]", shared_.constant_positions.at(buffer(id).position)));
+      }
+    }
+    declare_prepared(text);
+    for (const schedule::Step& step : graph_.schedule.prepare) {
+      const size_t number = shared_.result.step_names.size();
+      shared_.result.step_names.push_back(schedule::name_of(step));
+      write_origin(step);
+      print_step(step, number);
+    }
+    text.write("int32_t error = 0; (void)error;");
+    text.splice(body_);
+    text.write("return 0;");
+  }
+  return text.finish().text;
+}
+
 std::string GraphFunction::print_main() {
   GeneratedProgram& result = shared_.result;
+  constexpr int64_t kAlignment = 64;
+  for (const schedule::Step& step : graph_.schedule.prepare) {
+    for (BufferId id : schedule::writes_of(step)) {
+      prepared_offsets_[id] = result.prepared_bytes;
+      const int64_t bytes = sym::product(buffer(id).sizes).value() * size_bytes(buffer(id).dtype);
+      result.prepared_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
+  }
   for (const OutputBinding& output : graph_.outputs) result.late_outputs.push_back(!is_known(output.sizes));
   TextBuffer text;
   {
@@ -133,6 +179,7 @@ std::string GraphFunction::print_main() {
     text.write("const int64_t* symbols = call->symbols; (void)symbols;");
     read_symbols(text);
     declare_parameters(text, "call->inputs", "call->outputs");
+    declare_prepared(text);
     for (const schedule::Lifetime& lifetime : graph_.schedule.lifetimes) {
       if (is_late(lifetime, true)) continue;
       declare(text, lifetime.buffer, "", fmt::format("(call->arena + call->offsets[{}])", result.temporaries.size()));
@@ -313,7 +360,9 @@ std::string GraphFunction::operand(BufferId id, const std::vector<sym::Expr>& si
     size_name = array(fmt::format("sizes{}", arrays_), sizes);
     stride_name = array(fmt::format("strides{}", arrays_), strides);
   }
-  const bool is_constant = buffer(id).kind == loop::BufferKind::Constant && !shared_.program.constant(ConstantId{buffer(id).position}).is_buffer;
+  const loop::BufferKind kind = buffer(id).kind;
+  const bool is_constant = kind == loop::BufferKind::Prepared ||
+                           (kind == loop::BufferKind::Constant && !is_written(shared_.program, ConstantId{buffer(id).position}));
   return fmt::format("{{{}, {}, {}, {}, {}, {}}}", pointer, size_name, stride_name, sizes.size(), static_cast<int>(buffer(id).dtype),
                      is_constant ? 1 : 0);
 }

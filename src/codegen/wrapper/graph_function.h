@@ -36,6 +36,8 @@ class GraphFunction {
 
   // The main graph: toroid_run, with the suffix. Temporaries of known size live in the call's arena, others are asked for when they are needed.
   std::string print_main();
+  // toroid_prepare, after print_main; empty if there is nothing to prepare.
+  std::string print_prepare();
   // A subgraph: `static int32_t graph_N(runtime, call, inputs, outputs)`.
   std::string print_subgraph(uint32_t index);
   // toroid_sizes, after print_main.
@@ -55,6 +57,7 @@ class GraphFunction {
   void read_symbols(TextBuffer& text) const;
   void declare(TextBuffer& text, BufferId id, std::string_view constness, std::string_view from) const;
   void declare_parameters(TextBuffer& text, std::string_view inputs, std::string_view outputs);
+  void declare_prepared(TextBuffer& text) const;
   void print_steps(bool is_main);
   void print_allocation(BufferId id, std::string_view request, size_t number);
   bool is_late(const schedule::Lifetime& lifetime, bool is_main) const;
@@ -79,6 +82,7 @@ class GraphFunction {
   std::unordered_set<sym::Expr> known_;       // symbols with a value at the step being printed
   TextBuffer body_;
   int arrays_ = 0;
+  std::unordered_map<loop::BufferId, int64_t> prepared_offsets_;
 };
 
 }  // namespace toroid::codegen

@@ -194,7 +194,15 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
 
   SymbolValues symbols;
   if (!manifest.bindings.empty()) symbols = prepared.symbols_;
-  variant_.run(context.host, name_, prepared.layout_, context.inputs.data(), constants_.data(), memory, random, symbols,
+  if (manifest.prepared_bytes > 0) {
+    std::call_once(is_prepared_, [&] {
+      auto bytes = std::make_unique<AlignedBytes>(static_cast<size_t>(manifest.prepared_bytes));
+      variant_.prepare(context.host, name_, constants_.data(), bytes->data);
+      prepared_bytes_ = std::move(bytes);
+    });
+  }
+  char* const shared = prepared_bytes_ ? prepared_bytes_->data : nullptr;
+  variant_.run(context.host, name_, prepared.layout_, context.inputs.data(), constants_.data(), memory, shared, random, symbols,
                context.outputs.data(), context.late_outputs);
 
   for (size_t i = 0; i < destinations_.size(); ++i) {

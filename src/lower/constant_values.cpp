@@ -1,0 +1,42 @@
+#include "lower/constant_values.h"
+
+#include <algorithm>
+
+namespace toroid {
+
+bool is_written(const Program& program, ConstantId id) {
+  const ConstantData& data = program.constant(id);
+  if (!data.is_buffer) return false;
+  return std::any_of(program.outputs.begin(), program.outputs.end(),
+                     [&](const OutputSpec& output) { return output.kind == OutputKind::BufferMutation && output.target == data.name; });
+}
+
+std::vector<Constancy> constant_values(const Program& program) {
+  const Graph& graph = program.graph;
+  std::vector<Constancy> result(graph.num_values(), Constancy::None);
+  for (const Node& node : graph.nodes()) {
+    Constancy constancy = Constancy::Positions;
+    if (const auto* constant = std::get_if<Constant>(&node.op)) {
+      constancy = is_written(program, constant->id) ? Constancy::None : Constancy::Weights;
+    }
+    if (std::holds_alternative<Input>(node.op) || std::holds_alternative<RandomState>(node.op) || std::holds_alternative<HigherOrder>(node.op)) {
+      constancy = Constancy::None;
+    }
+    for (ValueId input : node.inputs) {
+      const Constancy of_input = result[static_cast<size_t>(input)];
+      if (of_input == Constancy::None || constancy == Constancy::None) {
+        constancy = Constancy::None;
+      } else {
+        constancy = std::max(constancy, of_input);
+      }
+    }
+    for (ValueId output : node.outputs) {
+      const auto& sizes = graph.type(output).sizes;
+      const bool is_fixed = std::all_of(sizes.begin(), sizes.end(), [](sym::Expr size) { return size.is_const(); });
+      result[static_cast<size_t>(output)] = is_fixed ? constancy : Constancy::None;
+    }
+  }
+  return result;
+}
+
+}  // namespace toroid

@@ -1,0 +1,22 @@
+// Which values of a program do not depend on its inputs.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace toroid {
+
+enum class Constancy : uint8_t {
+  None,        // changes from call to call
+  Positions,   // follows from sizes alone: numbers, positions, and what is computed from them
+  Weights,     // from tensors that the program holds
+};
+
+// May the program write this constant, so that a later call finds another value?
+bool is_written(const Program& program, ConstantId id);
+
+// By value of the main graph. Only values of fixed sizes are constant.
+std::vector<Constancy> constant_values(const Program& program);
+
+}  // namespace toroid
