@@ -310,7 +310,7 @@ class Lowering {
         [&](const Scatter& op) { lower_scatter(node, op); }, [&](const Reduce& op) { lower_reduce(node, op); },
         [&](const Scan& op) { lower_scan(node, op); }, [&](const Sort&) { lower_call(node, true); },
         [&](const Matmul&) { lower_call(node, false); }, [&](const Convolution&) { lower_convolution(node); },
-        [&](const Attention&) { lower_call(node, false); }, [&](const Library&) { lower_call(node, true); });
+        [&](const Attention&) { lower_attention(node); }, [&](const Library&) { lower_call(node, true); });
   }
 
   void lower_input(const Node& node, const Input& op) {
@@ -558,6 +558,15 @@ class Lowering {
     for (ValueId output : node.outputs) outputs.push_back(new_buffer(output));
     add_computation(std::move(call), outputs, {node.provenance});
     for (size_t i = 0; i < outputs.size(); ++i) define_buffer(node.outputs[i], outputs[i]);
+  }
+
+  // What all heads say of one query lies together: models make one row of it.
+  void lower_attention(const Node& node) {
+    lower_call(node, false);
+    const ValueId id = node.outputs[0];
+    const std::vector<sym::Expr>& s = sizes(id);
+    if (dtype(id) != DType::F32 || s.size() != 4) return;
+    loops_->buffer(*lowered(id).buffer).strides = {s[1] * s[2] * s[3], s[3], s[1] * s[3], 1};
   }
 
   // The bias is left to whatever is done with the result besides.

@@ -27,7 +27,7 @@ void run_library_kernel(std::string_view name, const KernelCall& call);
 void run_matmul_f32(const KernelCall& call);
 // integers: transposed, groups, then stride, padding, dilation and output padding for each spatial dim.
 void run_convolution_f32(const KernelCall& call);
-// integers: causal. numbers: scale. The mask is added to the scores or, when Bool, tells where a query may look.
+// integers: causal. numbers: scale. The output may have any strides but between the elements of a row. The mask is added to the scores or, when Bool, tells where a query may look.
 void run_attention_f32(const KernelCall& call);
 // Any dtype, contiguous. integers: dim, descending, stable (it always is). Outputs: values, positions (I64); NaN is the largest.
 void run_sort(const KernelCall& call);

@@ -272,6 +272,10 @@ const AttentionCase kAttentions[] = {
     {"a mask of queries", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {1, 1, 5, 1}},
     {"a mask of lower rank", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {5, 7}},
     {"a mask and causal", {2, 3, 60, 8}, {2, 3, 60, 8}, {2, 3, 60, 8}, true, {1, 1, 60, 60}},
+    {"several blocks of keys", {1, 2, 60, 16}, {1, 2, 2100, 16}, {1, 2, 2100, 24}},
+    {"several blocks of keys, causal", {1, 1, 1300, 8}, {1, 1, 1300, 8}, {1, 1, 1300, 8}, true},
+    {"several blocks of keys and a mask", {1, 2, 7, 16}, {1, 2, 1500, 16}, {1, 2, 1500, 16}, false, {1, 1, 7, 1500}},
+    {"few queries and several blocks of keys", {1, 2, 3, 16}, {1, 2, 2100, 16}, {1, 2, 2100, 24}},
     {"no queries", {1, 2, 0, 8}, {1, 2, 7, 8}, {1, 2, 7, 8}},
     {"no keys", {1, 2, 3, 8}, {1, 2, 0, 8}, {1, 2, 0, 8}},
 };

@@ -34,35 +34,37 @@ TOROID_INLINE void exp_of_negative(Vector& x) {
 }
 
 template <class Vector, class Integers>
-TOROID_INLINE void softmax(float* row, int64_t count) {
+TOROID_INLINE float softmax_part(float* row, int64_t count, float scale, RunningSoftmax& running) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   // A copy of the tail, so that every step is a whole vector: -inf takes no part in the softmax.
   const int64_t whole = count / kLanes * kLanes;
   Vector tail = Vector{} - HUGE_VALF;
   std::memcpy(&tail, row + whole, static_cast<size_t>(count - whole) * sizeof(float));
+  for (int64_t j = 0; j < count - whole; ++j) tail[j] *= scale;
   Vector most = tail, not_a_number = {};
   for (int64_t j = 0; j < whole; j += kLanes) {
     Vector x;
     std::memcpy(&x, row + j, sizeof x);
+    x *= scale;
     most = x > most ? x : most;
     not_a_number = x != x ? x : not_a_number;
   }
-  float largest = -HUGE_VALF;
-  bool has_nan = false;
+  float largest = running.most;
+  bool has_nan = std::isnan(running.sum);
   for (int l = 0; l < kLanes; ++l) {
     largest = std::fmax(largest, most[l]);
-    has_nan = has_nan || not_a_number[l] != not_a_number[l];
+    has_nan = has_nan || not_a_number[l] != not_a_number[l] || tail[l] != tail[l];
   }
-  for (int64_t j = whole; j < count; ++j) has_nan = has_nan || std::isnan(row[j]);
   if (has_nan || largest == -HUGE_VALF) {
     for (int64_t j = 0; j < count; ++j) row[j] = has_nan ? std::nanf("") : 0.0f;
-    return;
+    if (has_nan) running.sum = std::nanf("");
+    return 1;
   }
   Vector sums = {};
   for (int64_t j = 0; j < whole; j += kLanes) {
     Vector x;
     std::memcpy(&x, row + j, sizeof x);
-    x -= largest;
+    x = x * scale - largest;
     exp_of_negative<Vector, Integers>(x);
     sums += x;
     std::memcpy(row + j, &x, sizeof x);
@@ -70,32 +72,55 @@ TOROID_INLINE void softmax(float* row, int64_t count) {
   tail -= largest;
   exp_of_negative<Vector, Integers>(tail);
   sums += tail;
+  std::memcpy(row + whole, &tail, static_cast<size_t>(count - whole) * sizeof(float));
   float sum = 0;
   for (int l = 0; l < kLanes; ++l) sum += sums[l];
-  const float inverse = 1.0f / sum;
-  for (int64_t j = 0; j < whole; j += kLanes) {
+  const float factor = running.most == largest ? 1 : std::exp(running.most - largest);
+  running.most = largest;
+  running.sum = running.sum * factor + sum;
+  return factor;
+}
+
+template <class Vector>
+TOROID_INLINE void scale_row(float* row, int64_t count, float factor) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  int64_t j = 0;
+  for (; j + kLanes <= count; j += kLanes) {
     Vector x;
     std::memcpy(&x, row + j, sizeof x);
-    x *= inverse;
+    x *= factor;
     std::memcpy(row + j, &x, sizeof x);
   }
-  tail *= inverse;
-  std::memcpy(row + whole, &tail, static_cast<size_t>(count - whole) * sizeof(float));
+  for (; j < count; ++j) row[j] *= factor;
 }
 
 #ifdef __x86_64__
-TOROID_AVX512 void softmax_avx512(float* row, int64_t count) { softmax<Vector16, Integers16>(row, count); }
-TOROID_AVX2 void softmax_avx2(float* row, int64_t count) { softmax<Vector8, Integers8>(row, count); }
+TOROID_AVX512 float part_avx512(float* row, int64_t count, float scale, RunningSoftmax& running) {
+  return softmax_part<Vector16, Integers16>(row, count, scale, running);
+}
+TOROID_AVX2 float part_avx2(float* row, int64_t count, float scale, RunningSoftmax& running) {
+  return softmax_part<Vector8, Integers8>(row, count, scale, running);
+}
+TOROID_AVX512 void scale_avx512(float* row, int64_t count, float factor) { scale_row<Vector16>(row, count, factor); }
+TOROID_AVX2 void scale_avx2(float* row, int64_t count, float factor) { scale_row<Vector8>(row, count, factor); }
 #endif
 
 }  // namespace
 
-void softmax_row_f32(float* row, int64_t count) {
+float softmax_part_f32(float* row, int64_t count, float scale, RunningSoftmax& running) {
 #ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) return softmax_avx512(row, count);
-  if (vector_set() == VectorSet::Avx2) return softmax_avx2(row, count);
+  if (vector_set() == VectorSet::Avx512) return part_avx512(row, count, scale, running);
+  if (vector_set() == VectorSet::Avx2) return part_avx2(row, count, scale, running);
 #endif
-  softmax<Vector4, Integers4>(row, count);
+  return softmax_part<Vector4, Integers4>(row, count, scale, running);
+}
+
+void scale_row_f32(float* row, int64_t count, float factor) {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return scale_avx512(row, count, factor);
+  if (vector_set() == VectorSet::Avx2) return scale_avx2(row, count, factor);
+#endif
+  scale_row<Vector4>(row, count, factor);
 }
 
 }  // namespace toroid

@@ -8,9 +8,16 @@
 namespace toroid {
 namespace {
 
-std::vector<float> softmax(std::vector<float> row) {
+// In parts of so many elements, or in one.
+std::vector<float> softmax(std::vector<float> row, size_t part = 1000) {
   row.push_back(1234.5f);  // must stay
-  softmax_row_f32(row.data(), static_cast<int64_t>(row.size()) - 1);
+  RunningSoftmax running;
+  const size_t count = row.size() - 1;
+  for (size_t begin = 0; begin < count; begin += part) {
+    const float factor = softmax_part_f32(row.data() + begin, static_cast<int64_t>(std::min(part, count - begin)), 0.5f, running);
+    scale_row_f32(row.data(), static_cast<int64_t>(begin), factor);
+  }
+  scale_row_f32(row.data(), static_cast<int64_t>(count), running.inverse());
   EXPECT_EQ(row.back(), 1234.5f);
   row.pop_back();
   return row;
@@ -26,8 +33,12 @@ TEST(Softmax, IsExactToAFewUnitsOfTheLastPlaceAtEveryLength) {
     // The distance to the largest is rounded to a float, as in every softmax of floats.
     auto term = [&](float x) { return std::exp(static_cast<double>(x - largest)); };
     for (float x : row) sum += term(x);
-    const std::vector<float> result = softmax(row);
-    for (size_t i = 0; i < count; ++i) EXPECT_NEAR(result[i], term(row[i]) / sum, 6e-7 * term(row[i]) / sum) << count;
+    std::vector<float> doubled = row;   // what softmax() scales them by
+    for (float& x : doubled) x *= 2;
+    for (const size_t part : {1000, 16, 5}) {
+      const std::vector<float> result = softmax(doubled, part);
+      for (size_t i = 0; i < count; ++i) EXPECT_NEAR(result[i], term(row[i]) / sum, 2e-6 * term(row[i]) / sum) << count << ", " << part;
+    }
   }
 }
 
@@ -42,9 +53,11 @@ TEST(Softmax, TakesInfinitiesAndNan) {
     for (float x : softmax(row)) EXPECT_TRUE(std::isnan(x)) << count;
     row.assign(count, -kInf);
     row[count / 2] = -3.0f;
-    const std::vector<float> one = softmax(row);
-    for (size_t i = 0; i < count; ++i) EXPECT_EQ(one[i], i == count / 2 ? 1.0f : 0.0f);
-    row.assign(count, -200.0f);
+    for (const size_t part : {1000, 7}) {
+      const std::vector<float> one = softmax(row, part);
+      for (size_t i = 0; i < count; ++i) EXPECT_EQ(one[i], i == count / 2 ? 1.0f : 0.0f);
+    }
+    row.assign(count, -400.0f);
     row[count - 1] = 0.0f;
     EXPECT_EQ(softmax(row)[count - 1], 1.0f);
   }
