@@ -69,24 +69,35 @@ void touch(const std::vector<HostTensor>& inputs) {
   }
 }
 
-// The steps' medians, the longest first.
-void print_steps(const Executable& program) {
-  struct Row {
-    double median_us;
-    std::string name;
-  };
-  std::vector<Row> rows;
-  double total = 0;
+struct StepTiming {
+  size_t position;
+  std::string name;
+  double median_us;
+};
+
+// Of the steps that ran, in the program's order.
+std::vector<StepTiming> step_medians(const Executable& program) {
+  std::vector<StepTiming> steps;
   const std::vector<std::string>& names = program.manifest().general().steps;
   for (size_t i = 0; i < program.step_times().size(); ++i) {
     std::vector<double> times = program.step_times()[i];
     if (times.empty()) continue;
     std::sort(times.begin(), times.end());
-    rows.push_back({times[times.size() / 2] * 1e6, fmt::format("{} {}", i, names.at(i))});
-    total += rows.back().median_us;
+    steps.push_back({i, names.at(i), times[times.size() / 2] * 1e6});
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.median_us > b.median_us; });
-  for (const Row& row : rows) fmt::print("  {:10.1f} us {:5.1f} %  {}\n", row.median_us, 100 * row.median_us / total, row.name);
+  return steps;
+}
+
+// The longest first.
+void print_steps(std::vector<StepTiming> steps) {
+  double total = 0;
+  for (const StepTiming& step : steps) total += step.median_us;
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const StepTiming& a, const StepTiming& b) { return a.median_us > b.median_us; });
+  for (const StepTiming& step : steps) {
+    fmt::print("  {:10.1f} us {:5.1f} %  {} {}\n", step.median_us, 100 * step.median_us / total, step.position,
+               step.name);
+  }
 }
 
 }  // namespace
@@ -134,7 +145,8 @@ int cmd_bench(int argc, const char* const* argv) {
   fmt::print("  {} kernels, {} kernel calls, {} library calls; temporaries {} bytes (lower bound {})\n",
              manifest.kernels, manifest.kernel_calls, manifest.library_calls, executable->arena_bytes(),
              executable->arena_lower_bound());
-  if (by_step) print_steps(*executable);
+  const std::vector<StepTiming> steps = step_medians(*executable);  // none unless --kernels
+  print_steps(steps);
   if (!json_path.empty()) {
     nlohmann::ordered_json json = {{"model", model_path},
                                    {"median_ms", timing.median_ms},
@@ -150,6 +162,9 @@ int cmd_bench(int argc, const char* const* argv) {
                                    {"arena_lower_bound_bytes", executable->arena_lower_bound()}};
     if (model) {
       for (const PhaseTime& phase : model->phases) json["phases_s"][phase.name] = phase.seconds;
+    }
+    for (const StepTiming& step : steps) {
+      json["steps"].push_back({{"position", step.position}, {"name", step.name}, {"median_us", step.median_us}});
     }
     write_file_atomically(json_path, json_text(json) + "\n");
   }

@@ -2,6 +2,7 @@
 //
 // Each test breaks one thing about the digits example and runs build/toroid as a user would. The words are pinned
 // whole, paths of this run replaced by capitals, so a change of words is a change of this file.
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -370,6 +371,27 @@ TEST_F(Cli, SaysWhatTheCacheWasAskedOnRequest) {
   EXPECT_TRUE(std::regex_search(toroid(command).errors, std::regex("model file +hit  [0-9a-f]{64}\n")));
   const std::string other = toroid(command, {{"TOROID_ISA", "baseline"}}).errors;
   EXPECT_TRUE(std::regex_search(other, std::regex("  the nearest entry differs in\n    flags\n      here     .*-march=x86-64 "))) << other;
+}
+
+TEST_F(Cli, TimesEachStepOnRequest) {
+  const std::vector<std::string> command = {"bench", (kDigits / "digits.pt2").string(), "--seconds", "0.01", "--json", "times.json"};
+  ASSERT_EQ(toroid(command).exit_code, 0);
+  EXPECT_FALSE(nlohmann::json::parse(read_file(path("times.json"))).contains("steps"));
+
+  std::vector<std::string> by_step = command;
+  by_step.push_back("--kernels");
+  const std::string printed = toroid(by_step).output;
+  const nlohmann::json json = nlohmann::json::parse(read_file(path("times.json")));
+  for (size_t i = 0; i < json["steps"].size(); ++i) {
+    const nlohmann::json& step = json["steps"][i];
+    if (i > 0) {
+      EXPECT_GT(step["position"], json["steps"][i - 1]["position"]);
+    }
+    EXPECT_GT(step["median_us"], 0);
+    EXPECT_NE(printed.find(fmt::format("%  {} {}\n", step["position"].get<int>(), step["name"].get<std::string>())), std::string::npos)
+        << printed;
+  }
+  EXPECT_EQ(std::count(printed.begin(), printed.end(), '%'), json["steps"].size());
 }
 
 TEST_F(Cli, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {

@@ -14,7 +14,7 @@ import sys
 import traceback
 import warnings
 
-from . import exports, models, report, rows, timing
+from . import exports, models, profile, report, rows, timing
 from .sides import KEEP_FREED_MEMORY, PEERS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -88,7 +88,7 @@ def parse():
     parser.add_argument("--threads", type=int, default=2, help="of every side (default: 2)")
     parser.add_argument("--rounds", type=int, default=9, help="(default: 9)")
     parser.add_argument(
-        "--seconds", type=float, default=0.5, help="of each side's calls in a round, at least five calls (default: 0.5)"
+        "--seconds", type=float, default=0.5, help="of each side's calls in a round, at least three calls (default: 0.5)"
     )
     parser.add_argument("--quick", action="store_true", help="three rounds of 0.2 seconds")
     parser.add_argument("--best", action="store_true", help="the best round instead of the median: for a machine with other work")
@@ -96,6 +96,10 @@ def parse():
     parser.add_argument("--toroid", type=pathlib.Path, default=ROOT / "build" / "toroid", help="(default: build/toroid)")
     parser.add_argument("--table", type=pathlib.Path, help="write the tables here too")
     parser.add_argument("--json", type=pathlib.Path, help="write every round's time")
+    parser.add_argument(
+        "--profile", action="store_true", help="print the longest steps of each side but PyTorch's instead of tables"
+    )
+    parser.add_argument("--steps", type=int, default=20, help="that --profile prints of each side (default: 20)")
     parser.add_argument("--export-only", action="store_true", help="fill the folder of exports and time nothing")
     parser.add_argument("--save-rows", action="store_true", help="write the rows as bench/models/*.pt2 and time nothing")
     options = parser.parse_args()
@@ -116,6 +120,10 @@ def main():
         return
     if "toroid" in options.sides and not options.toroid.exists():
         sys.exit(f"error: there is no {options.toroid}\n  help: build it with ./run build, or name it with --toroid")
+    if options.profile:
+        for name, make in program_makers(options):
+            profile.print_profile(make(), options)
+        return
     print(report.tables(time_all(options), options), end="")
 
 

@@ -22,12 +22,12 @@ KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**31), "MALLOC_TRIM_THRESHOL
 
 
 def time_calls(call, seconds):
-    """Latencies in ms of calls for so many seconds, at least five, after two to warm up."""
+    """Latencies in ms of calls for so many seconds, at least three, after two to warm up."""
     call()
     call()
     latencies = []
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(latencies) < 5:
+    while time.perf_counter() < end or len(latencies) < 3:
         start = time.perf_counter()
         call()
         latencies.append((time.perf_counter() - start) * 1e3)
@@ -108,7 +108,7 @@ class OnnxRuntime(InProcess):
         options.enable_profiling = profile
         options.log_severity_level = 3  # errors alone
         if profile:
-            options.profile_file_prefix = str(export.made.with_suffix(".profile"))
+            options.profile_file_prefix = str(export.made.with_suffix(""))
         start = time.perf_counter()
         self.session = onnxruntime.InferenceSession(str(export.onnx), options, providers=["CPUExecutionProvider"])
         binding = self.session.io_binding()
@@ -129,7 +129,7 @@ class OnnxRuntime(InProcess):
 
 
 class OpenVino(InProcess):
-    def __init__(self, export, threads):
+    def __init__(self, export, threads, profile=False):
         import openvino
 
         require_onnx(export)
@@ -138,6 +138,7 @@ class OpenVino(InProcess):
             "NUM_STREAMS": 1,
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_PRECISION_HINT": "f32",
+            "PERF_COUNT": profile,
         }
         start = time.perf_counter()
         model = openvino.Core().compile_model(str(export.onnx), "CPU", options)
@@ -171,10 +172,11 @@ class Toroid:
         if done.returncode:
             raise RuntimeError(f"toroid {command[0]}: {(done.stderr or done.stdout).strip()}")
 
-    def bench(self, seconds):
+    def bench(self, seconds, *flags):
+        """What `toroid bench --json` writes."""
         report = self.scratch / "report.json"
         same = ("--inputs", self.inputs, "--threads", self.threads)
-        self.run("bench", self.model, *same, "--seconds", seconds, "--json", report)
+        self.run("bench", self.model, *same, "--seconds", seconds, "--json", report, *flags)
         return json.loads(report.read_text())
 
     def median_ms(self, seconds):
