@@ -11,6 +11,7 @@
 #include "runtime/operands.h"
 #include "runtime/product.h"
 #include "runtime/scratch.h"
+#include "runtime/winograd.h"
 
 namespace toroid {
 namespace {
@@ -21,25 +22,10 @@ constexpr int64_t kFewChannels = 8;          // stay in planes
 
 thread_local Scratch scratch_for_band;
 
-// The strides of the dims of an image, two spatial ones.
-struct ImageStrides {
-  int64_t batch, channel, row, column;
-};
-ImageStrides strides_of(const ToroidOperand& x) {
-  const int64_t* s = x.strides;
-  return x.rank == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
-}
-
-// [first, last) of a dim.
-struct Range {
-  int64_t first, last;
-  int64_t size() const { return last - first; }
-};
-
 class Convolver {
  public:
   Convolver(const KernelCall& call, const ConvolutionShape& s)
-      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(strides_of(call.inputs[0])), channels_(s.groups * s.out_channels) {
+      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels) {
     const bool is_padded = s.padding[1] > 0 || s.padding[2] > 0;
     in_planes_ = strides_.channel != 1 && s.in_channels <= kFewChannels;
     copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1);
@@ -230,7 +216,7 @@ class Convolver {
 class DepthwiseConvolver {
  public:
   DepthwiseConvolver(const KernelCall& call, const ConvolutionShape& s)
-      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(strides_of(call.inputs[0])), channels_(s.groups * s.out_channels) {}
+      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels) {}
 
   void run() {
     prepare_weights();
@@ -354,9 +340,15 @@ thread_local std::vector<const float*> DepthwiseConvolver::weights_of_thread;
 
 }  // namespace
 
+ImageStrides image_strides(const ToroidOperand& x) {
+  const int64_t* s = x.strides;
+  return x.rank == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
+}
+
 void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape) {
   if (shape.batch == 0 || shape.out_elements() == 0 || shape.out_channels == 0) return;
-  const bool reads_channels = strides_of(call.inputs[0]).channel == 1;
+  if (const int64_t tile = winograd_tile(call, shape); tile != 0) return convolve_by_winograd(call, shape, tile);
+  const bool reads_channels = image_strides(call.inputs[0]).channel == 1;
   if (shape.is_depthwise() && shape.out_channels == 1 && reads_channels) {
     DepthwiseConvolver(call, shape).run();
   } else {

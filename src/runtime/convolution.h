@@ -21,6 +21,18 @@ struct ConvolutionShape {
 // Of the call of run_convolution_f32.
 ConvolutionShape convolution_shape(const KernelCall& call);
 
+// The strides of the dims of an image, two spatial ones, in elements.
+struct ImageStrides {
+  int64_t batch, channel, row, column;
+};
+ImageStrides image_strides(const ToroidOperand& x);
+
+// [first, last) of a dim.
+struct Range {
+  int64_t first, last;
+  int64_t size() const { return last - first; }
+};
+
 // Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight.
 void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape);
 
