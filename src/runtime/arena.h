@@ -19,7 +19,7 @@ struct ArenaPlan {
   int64_t lower_bound = 0;        // the most bytes alive in any one step
 };
 
-// Best fit, largest requests first; two requests that are alive in a common step never overlap.
+// Best fit, in the best of several orders; two requests that are alive in a common step never overlap.
 ArenaPlan plan_arena(std::span<const ArenaRequest> requests);
 
 }  // namespace toroid
