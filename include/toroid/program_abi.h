@@ -49,8 +49,8 @@ typedef struct ToroidRuntime {
                        void (*body)(void* argument, int64_t begin, int64_t end), void* argument);
   /* Scalar operators that generated code does not compute itself; `op` is the position in graph/scalar_op.def. */
   double (*special_function)(const struct ToroidRuntime*, int32_t op, double x, double y);
-  /* A library kernel by name. 0 when it succeeded; else the host keeps a message. epilogue: null, or, of "matmul" and "convolution" in
-   * float32, takes the result, and outputs[0].data is null. */
+  /* A library kernel by name. 0 when it succeeded; else the host keeps a message. epilogue: null, or, of "matmul" in float32, bfloat16
+   * and float16 and "convolution" in float32, takes the result, in float32, and outputs[0].data is null. */
   int32_t (*call)(const struct ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
                   const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
                   const double* numbers, int32_t num_numbers, const ToroidEpilogue* epilogue);

@@ -8,7 +8,8 @@ namespace toroid {
 
 bool is_channels_last_convolution(const Graph& graph, const Node& node) {
   const auto* op = std::get_if<Convolution>(&node.op);
-  return op != nullptr && !op->transposed && op->stride.size() <= 2 && graph.type(node.outputs[0]).dtype == DType::F32;
+  const DType dtype = graph.type(node.outputs[0]).dtype;
+  return op != nullptr && !op->transposed && op->stride.size() <= 2 && (dtype == DType::F32 || is_reduced_float(dtype));
 }
 
 std::vector<bool> channels_last_values(const Graph& graph) {

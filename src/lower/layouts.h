@@ -7,7 +7,8 @@
 
 namespace toroid {
 
-// Is this convolution computed with its output's channels next to each other? Those in one or two dims, of float32, not transposed.
+// Is this convolution computed with its output's channels next to each other? Those in one or two dims, of float32 or narrower floats,
+// not transposed.
 bool is_channels_last_convolution(const Graph& graph, const Node& node);
 
 // By value: should it, if it comes to be in memory, have the strides of channels_last_strides? Convolutions' results do, and what is computed

@@ -573,14 +573,24 @@ class Lowering {
   void lower_convolution(const Node& node) {
     if (!is_channels_last_convolution(graph_, node)) return lower_call(node, true);
     const ValueId id = node.outputs[0];
-    loop::Call call{node.op, {operand(node.inputs[0], false), operand(node.inputs[1], false)}};
+    loop::Call call{node.op, {wide_operand(node.inputs[0]), wide_operand(node.inputs[1])}};
     const BufferId out = new_buffer(id);
+    loops_->buffer(out).dtype = DType::F32;
     add_computation(std::move(call), {out}, {node.provenance});
+    std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    ExprId value = exprs().load(out, axes, DType::F32);
+    if (node.inputs.size() > 2) value = exprs().compute(ScalarOp::Add, {value, at(node.inputs[2], {axes[1]})});
+    if (dtype(id) != DType::F32 || node.inputs.size() > 2) return define(id, std::move(axes), value, {node.provenance});
     define_buffer(id, out);
-    if (node.inputs.size() == 2) return;
-    const std::vector<sym::Expr> axes = fresh_axes(sizes(id));
-    const ExprId value = exprs().compute(ScalarOp::Add, {at(id, axes), at(node.inputs[2], {axes[1]})});
-    define(id, axes, value, {node.provenance});
+  }
+
+  // A window on the value, or, if it has a narrower dtype, on a copy of it in float32.
+  loop::Operand wide_operand(ValueId id) {
+    if (dtype(id) == DType::F32) return operand(id, false);
+    const BufferId wide = new_buffer(id);
+    loops_->buffer(wide).dtype = DType::F32;
+    add_computation(loop::Map{lowered(id).axes, lowered(id).value}, {wide}, lowered(id).provenance);
+    return {wide, sizes(id), loops_->buffer(wide).strides, 0};
   }
 
   OutputBinding bind_output(ValueId id, size_t position) {

@@ -45,6 +45,23 @@ void for_each_position(const ToroidOperand& operand, F f) {
   }
 }
 
+// Elements at strided positions, in row-major order, as floats.
+template <class T>
+void widen_elements(const ToroidOperand& operand, float* to) {
+  const auto* from = static_cast<const T*>(operand.data);
+  const int32_t last = operand.rank - 1;
+  if (operand.rank == 0 || operand.strides[last] != 1) {
+    return for_each_position(operand, [&](int64_t i, int64_t position) { to[i] = static_cast<float>(from[position]); });
+  }
+  const int64_t count = operand.sizes[last];
+  if (count == 0) return;
+  ToroidOperand rows = operand;
+  --rows.rank;
+  for_each_position(rows, [&](int64_t i, int64_t position) {
+    for (int64_t j = 0; j < count; ++j) to[i * count + j] = static_cast<float>(from[position + j]);
+  });
+}
+
 // The operand as the evaluator's kind of tensor: in place when contiguous.
 HostTensor as_host_tensor(const ToroidOperand& operand) {
   const DType dtype = dtype_of(operand);
@@ -99,11 +116,9 @@ class Widened {
                         strides_of(sizes)});
     float* to = storage_.back().data.get();
     if (copy && dtype_of(operand) == DType::BF16) {
-      const auto* from = static_cast<const BFloat16*>(operand.data);
-      for_each_position(operand, [&](int64_t i, int64_t position) { to[i] = static_cast<float>(from[position]); });
+      widen_elements<BFloat16>(operand, to);
     } else if (copy) {
-      const auto* from = static_cast<const Float16*>(operand.data);
-      for_each_position(operand, [&](int64_t i, int64_t position) { to[i] = static_cast<float>(from[position]); });
+      widen_elements<Float16>(operand, to);
     }
     return {to, operand.sizes, storage_.back().strides.data(), operand.rank, static_cast<int32_t>(DType::F32), 0};
   }
@@ -176,6 +191,8 @@ void run_library_kernel(std::string_view name, const KernelCall& call) {
   const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
   if (fast != nullptr && dtype == DType::F32) {
     fast(call);
+  } else if (name == "matmul" && is_reduced_float(dtype)) {
+    run_matmul_reduced(call);
   } else if (fast != nullptr && is_reduced_float(dtype)) {
     const Widened widened(call);
     fast(widened.call());

@@ -25,6 +25,8 @@ void run_library_kernel(std::string_view name, const KernelCall& call);
 
 // Fast kernels for F32 (F16 and BF16 are widened first), each in its own file. Shapes as in graph/graph.h; any strides.
 void run_matmul_f32(const KernelCall& call);
+// The same for F16 and BF16, both operands alike.
+void run_matmul_reduced(const KernelCall& call);
 // integers: transposed, groups, then stride, padding, dilation and output padding for each spatial dim.
 void run_convolution_f32(const KernelCall& call);
 // integers: causal. numbers: scale. The output may have any strides but between the elements of a row. The mask is added to the scores or, when Bool, tells where a query may look.

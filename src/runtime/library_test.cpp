@@ -251,6 +251,48 @@ TEST(RuntimeMatmul, WithConstantsAndEpiloguesIsTheEvaluators) {
   }
 }
 
+// The same values in 16 bits, with either strides of the right operand.
+void expect_reduced_matmul(const MatmulCase& row, DType dtype, bool is_turned, bool is_constant, bool has_epilogue) {
+  SCOPED_TRACE(fmt::format("{}, {}{}{}{}", row.name, to_string(dtype), is_turned ? ", turned" : "", is_constant ? ", constant" : "",
+                           has_epilogue ? ", with an epilogue" : ""));
+  RuntimePool pool(2);
+  PreparedConstants prepared;
+  const HostTensor a = random_tensor(dtype, row.a, 1), b = random_tensor(dtype, row.b, 2);
+  const HostTensor expected = matmul(a, b);
+  const size_t rank = row.b.size();
+  const int64_t k = row.b[rank - 2], n = row.b[rank - 1];
+  HostTensor turned(dtype, row.b);
+  for (int64_t i = 0; i < numel(row.b); ++i) {
+    turned.mutable_data<uint16_t>()[i / (k * n) * k * n + i % n * k + i / n % k] = b.data<uint16_t>()[i];
+  }
+  std::vector<int64_t> strides = {1, k};
+  if (rank == 3) strides.insert(strides.begin(), k * n);
+  Operands operands;
+  std::vector<ToroidOperand> inputs = {operands.of(a), is_turned ? operands.of(turned, strides) : operands.of(b)};
+  inputs[1].is_constant = is_constant;
+  HostTensor actual(dtype, row.out), wide(DType::F32, row.out);
+  PlusOne plus_one = {wide.mutable_data<float>(), n, std::vector<std::atomic<int>>(static_cast<size_t>(numel(row.out)))};
+  const ToroidEpilogue epilogue = plus_one.epilogue();
+  actual.mutable_data<std::byte>();
+  std::vector<ToroidOperand> outputs = {operands.of(actual)};
+  run_library_kernel("matmul", {pool, inputs, outputs, {}, {}, has_epilogue ? &epilogue : nullptr, &prepared});
+  if (has_epilogue) {
+    std::vector<double> values;
+    for (int64_t i = 0; i < numel(row.out); ++i) values.push_back(wide.data<float>()[i] - 1);
+    actual = HostTensor::from_doubles(dtype, row.out, values);
+    for (const auto& each : plus_one.given) ASSERT_EQ(each, 1);
+  }
+  EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
+}
+
+TEST(RuntimeMatmul, OfReducedFloatsIsTheEvaluators) {
+  for (const MatmulCase& row : kMatmuls) {
+    for (int variant = 0; variant < 16; ++variant) {
+      expect_reduced_matmul(row, (variant & 1) != 0 ? DType::BF16 : DType::F16, (variant & 2) != 0, (variant & 4) != 0, (variant & 8) != 0);
+    }
+  }
+}
+
 struct AttentionCase {
   const char* name;
   std::vector<int64_t> q, k, v;

@@ -60,8 +60,10 @@ std::optional<std::vector<sym::Expr>> rows_and_columns(const Kernel& kernel, sym
 
 bool makes_product(const loop::LoopProgram& program, const loop::Computation& computation) {
   const auto* call = std::get_if<loop::Call>(&computation.work);
-  if (call == nullptr || computation.outputs.size() != 1 || program.buffer(computation.outputs[0]).dtype != DType::F32) return false;
-  if (std::holds_alternative<Matmul>(call->op)) return true;
+  if (call == nullptr || computation.outputs.size() != 1 || !is_floating(program.buffer(computation.outputs[0]).dtype)) return false;
+  const DType dtype = program.buffer(computation.outputs[0]).dtype;
+  if (std::holds_alternative<Matmul>(call->op)) return dtype == DType::F32 || is_reduced_float(dtype);
+  if (dtype != DType::F32) return false;
   const auto* convolution = std::get_if<Convolution>(&call->op);
   return convolution != nullptr && !convolution->transposed && call->operands.size() == 2 &&
          program.buffer(computation.outputs[0]).strides[1].is_const(1);

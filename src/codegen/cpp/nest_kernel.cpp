@@ -499,7 +499,9 @@ class NestPrinter : KernelPrinter {
     const size_t innermost = body_.innermost();
     const bool lanes = body_.varies(s.position);
     if (!lanes) {
-      body_.line(innermost, fmt::format("store1({}, {});", body_.pointer(s.buffer, s.position), value.text));
+      // An axis of at most one element may leave its mark on the value only: the first lane is the only one.
+      const std::string first = !value.lanes ? value.text : fmt::format("({})[0]{}", value.text, exprs_.dtype(s.value) == DType::Bool ? " != 0" : "");
+      body_.line(innermost, fmt::format("store1({}, {});", body_.pointer(s.buffer, s.position), first));
       return;
     }
     const std::string text = in_lanes(value, compute_dtype(buffer.dtype)).text;

@@ -164,9 +164,16 @@ std::string GraphFunction::print_prepare() {
 std::string GraphFunction::print_main() {
   GeneratedProgram& result = shared_.result;
   constexpr int64_t kAlignment = 64;
-  for (const schedule::Step& step : graph_.schedule.prepare) {
-    for (BufferId id : schedule::writes_of(step)) {
-      prepared_offsets_[id] = result.prepared_bytes;
+  // What is only read has no elements, and nobody writes it.
+  std::vector<BufferId> prepared;
+  for (const auto* steps : {&graph_.schedule.prepare, &graph_.schedule.steps}) {
+    for (const schedule::Step& step : *steps) {
+      for (BufferId id : schedule::writes_of(step)) prepared.push_back(id);
+      for (BufferId id : schedule::reads_of(step)) prepared.push_back(id);
+    }
+  }
+  for (BufferId id : prepared) {
+    if (buffer(id).kind == loop::BufferKind::Prepared && prepared_offsets_.emplace(id, result.prepared_bytes).second) {
       const int64_t bytes = sym::product(buffer(id).sizes).value() * size_bytes(buffer(id).dtype);
       result.prepared_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     }
