@@ -14,6 +14,7 @@ struct Command {
 
 int cmd_compile(int argc, const char* const* argv);
 int cmd_bench(int argc, const char* const* argv);
+int cmd_explain(int argc, const char* const* argv);
 int cmd_opt(int argc, const char* const* argv);
 int cmd_run(int argc, const char* const* argv);
 int cmd_conform(int argc, const char* const* argv);

@@ -18,6 +18,7 @@ constexpr Command kCommands[] = {
     {"run", "run a model on tensors from files", cmd_run},
     {"conform", "compare models with recorded results", cmd_conform},
     {"bench", "time a model", cmd_bench},
+    {"explain", "say why operators of a model are one step or two", cmd_explain},
     {"opt", "run chosen passes over the text form of a program", cmd_opt},
     {"ops", "list supported or missing operators", cmd_ops},
     {"cache", "look at and tend the cache of compiled programs", cmd_cache},

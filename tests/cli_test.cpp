@@ -394,6 +394,30 @@ TEST_F(Cli, TimesEachStepOnRequest) {
   EXPECT_EQ(std::count(printed.begin(), printed.end(), '%'), json["steps"].size());
 }
 
+TEST_F(Cli, ExplainsWhyOperatorsAreOneStepOrTwo) {
+  write_file_atomically(path("program.txt"), R"(graph(x: f32[64, 32], w: f32[48, 32], b: f32[48]) {
+  h: f32[64, 48] = aten::linear(x, w, b)
+  y: f32[64, 48] = aten::relu(h)
+  z: f32[48] = aten::sum.dim_IntList(y, [0])
+  m: f32[64, 64] = aten::mm(h, h2)
+  return y, z
+}
+)");
+  const std::string with_a_mistake = read_file(path("program.txt"));
+  EXPECT_EQ(toroid({"explain", "program.txt"}).exit_code, 1);
+  write_file_atomically(path("program.txt"), with_a_mistake.substr(0, with_a_mistake.find("  m:")) + "  return y, z\n}\n");
+  const Outcome outcome = toroid({"explain", "program.txt", "--all", "--json", "pairs.json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find("2 steps"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("library call with an epilogue"), std::string::npos) << outcome.output;
+  const nlohmann::json pairs = nlohmann::json::parse(read_file(path("pairs.json")));
+  ASSERT_EQ(pairs.size(), 2u) << pairs;
+  EXPECT_EQ(pairs[0].at("reason"), "each block of the product as it is made");
+  EXPECT_EQ(pairs[0].at("bytes"), 64 * 48 * 4);
+  EXPECT_EQ(pairs[1].at("reason"), "the one is done with the product that it reads, and the other reduces its result");
+  EXPECT_FALSE(pairs[1].at("fused"));
+}
+
 TEST_F(Cli, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {
   // It dislikes the line of a certain call.
   write_file_atomically(path("g++"),

@@ -66,7 +66,7 @@ const std::vector<sym::Expr>& store_axes(const Computation& computation) {
 
 class Grouping {
  public:
-  Grouping(const LoopProgram& program, bool fuse) : program_(program), fuse_(fuse) {}
+  Grouping(const LoopProgram& program, bool fuse, std::vector<Refusal>* refusals) : program_(program), fuse_(fuse), refusals_(refusals) {}
 
   std::vector<Group> run() {
     producer_.assign(program_.buffers.size(), kNone);
@@ -116,12 +116,15 @@ class Grouping {
     std::optional<Candidate> best;
     if (fuse_ && is_fusible(computation)) {
       for (size_t g : neighbours(c, sources)) {
-        if (!groups_[g].fusible || node_counts_[g] + nodes_[c] > kMaxNodes) continue;
-        if (is_prepared(program_, groups_[g].members[0].computation) != is_prepared(program_, c)) continue;
-        if (would_end_an_epilogue(g, c)) continue;
         const bool vertical = sources.count(g) > 0;
-        if ((!vertical && !shares_reads(g, c)) || closes_cycle(g, sources)) continue;
-        auto candidate = try_join(c, g, vertical);
+        std::string_view reason = against(c, g, sources, vertical);
+        std::optional<Candidate> candidate;
+        if (reason.empty()) {
+          candidate = try_join(c, g, vertical);
+          if (!candidate) reason = "they do not go through the same elements in one order";
+        }
+        if (vertical && candidate) reason = "another kernel shares more with it";
+        if (vertical) refuse(c, g, reason);
         if (candidate && (!best || candidate->bytes_saved > best->bytes_saved)) best = std::move(candidate);
       }
     }
@@ -157,6 +160,25 @@ class Grouping {
     }
     for (size_t source : sources) {
       if (source != g) dependencies_.depend(g, source);
+    }
+  }
+
+  // What stands against joining, if anything does, before the axes are looked at.
+  std::string_view against(size_t c, size_t g, const std::set<size_t>& sources, bool vertical) const {
+    if (!groups_[g].fusible) return "a library call, scan, scatter or control flow is a step of its own";
+    if (node_counts_[g] + nodes_[c] > kMaxNodes) return "the kernel would grow too large";
+    if (is_prepared(program_, groups_[g].members[0].computation) != is_prepared(program_, c)) return kComputedOnce;
+    if (would_end_an_epilogue(g, c)) return "the one is done with the product that it reads, and the other reduces its result";
+    if (!vertical && !shares_reads(g, c)) return "they read little in common";
+    if (closes_cycle(g, sources)) return "a third step between them needs the one and feeds the other";
+    return {};
+  }
+
+  void refuse(size_t c, size_t g, std::string_view reason) {
+    if (refusals_ == nullptr) return;
+    for (loop::BufferId buffer : reads_[c]) {
+      const size_t p = producer_[static_cast<size_t>(buffer)];
+      if (p != kNone && group_of_[p] == g) refusals_->push_back({p, c, reason});
     }
   }
 
@@ -451,6 +473,7 @@ class Grouping {
 
   const LoopProgram& program_;
   const bool fuse_;
+  std::vector<Refusal>* const refusals_;
   std::vector<Group> groups_;
   DependencyOrder dependencies_;                       // between groups
   std::vector<size_t> node_counts_;                    // by group
@@ -465,7 +488,9 @@ class Grouping {
 
 }  // namespace
 
-std::vector<Group> group_computations(const LoopProgram& program, bool fuse) { return Grouping(program, fuse).run(); }
+std::vector<Group> group_computations(const LoopProgram& program, bool fuse, std::vector<Refusal>* refusals) {
+  return Grouping(program, fuse, refusals).run();
+}
 
 sym::Expr position_of(const loop::Buffer& buffer, const std::vector<sym::Expr>& index) {
   sym::Expr position = 0;

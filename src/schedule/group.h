@@ -22,10 +22,17 @@ struct Group {
   bool fusible = true;      // false: a scan, scatter or call on its own
 };
 
+// A computation did not join the group that had made what it reads.
+struct Refusal {
+  size_t producer, consumer;   // computations
+  std::string_view reason;
+};
+
 // Fuses greedily, in program order: each computation joins the group from which it saves most memory traffic, if it can iterate over
 // the same axes, reads what the group produces exactly where it is produced, and closes no cycle. The groups come
 // in an order in which each reads only from earlier ones. `fuse` false: each computation stays alone.
-std::vector<Group> group_computations(const loop::LoopProgram& program, bool fuse = true);
+// `refusals`: unless null, gets the reason for each pair that came to lie in different groups.
+std::vector<Group> group_computations(const loop::LoopProgram& program, bool fuse = true, std::vector<Refusal>* refusals = nullptr);
 
 // Turns large reductions with few results into a parallel first step over blocks and a small second one.
 void split_large_reductions(loop::LoopProgram& program);
@@ -47,7 +54,11 @@ void choose_loops(loop::LoopProgram& program, Kernel& kernel);
 
 // A kernel whose loops are not chosen yet as the epilogue of the product that it reads in `product`; none if it cannot be one. The loops are
 // then chosen.
-std::optional<Kernel> as_epilogue(loop::LoopProgram& program, Kernel kernel, loop::BufferId product);
+struct EpilogueAttempt {
+  std::optional<Kernel> kernel;
+  std::string_view reason = {};   // without a kernel: why
+};
+EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, loop::BufferId product);
 
 // The position of a multi-dimensional index in its buffer.
 sym::Expr position_of(const loop::Buffer& buffer, const std::vector<sym::Expr>& index);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <unordered_set>
 
 #include "graph/builder.h"
@@ -174,16 +175,25 @@ void append_kernel(std::vector<Step>& steps, Kernel kernel) {
 
 // Makes the kernel the epilogue of the latest product that it reads, which then runs in the kernel's place. False where there is no such
 // product, or something else reads it too (`is_read_elsewhere`).
+// `refused` is told why of each product that it is not done with.
 bool append_as_epilogue(loop::LoopProgram& program, std::vector<Step>& steps, const Kernel& kernel,
-                        const std::function<bool(BufferId)>& is_read_elsewhere) {
+                        const std::function<bool(BufferId)>& is_read_elsewhere,
+                        const std::function<void(BufferId product, std::string_view reason)>& refused) {
   for (size_t i = steps.size(); i-- > 0;) {
     auto* call = std::get_if<CallStep>(&steps[i]);
     if (call == nullptr || call->epilogue || !makes_product(program, {call->call, call->outputs, {}, {}})) continue;
     const BufferId product = call->outputs[0];
     if (std::find(kernel.reads.begin(), kernel.reads.end(), product) == kernel.reads.end()) continue;
-    if (is_read_elsewhere(product)) continue;
-    std::optional<Kernel> epilogue = as_epilogue(program, kernel, product);
-    if (!epilogue) continue;
+    if (is_read_elsewhere(product)) {
+      refused(product, "something else reads the product too");
+      continue;
+    }
+    EpilogueAttempt attempt = as_epilogue(program, kernel, product);
+    if (!attempt.kernel) {
+      refused(product, attempt.reason);
+      continue;
+    }
+    std::optional<Kernel> epilogue = std::move(attempt.kernel);
     CallStep fused = std::move(*call);
     steps.erase(steps.begin() + static_cast<ptrdiff_t>(i));
     fused.name += "_" + epilogue->name;
@@ -238,10 +248,11 @@ std::vector<BufferId> writes_of(const Step& step) {
       [](const BindStep&) { return std::vector<BufferId>{}; });
 }
 
-Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse) {
+Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std::vector<FusionDecision>* decisions) {
   loop::LoopProgram& program = *loops;
   if (fuse) split_large_reductions(program);
-  const std::vector<Group> groups = group_computations(program, fuse);
+  std::vector<Refusal> refusals;
+  const std::vector<Group> groups = group_computations(program, fuse, decisions != nullptr ? &refusals : nullptr);
 
   // A buffer must exist in memory when the caller or another group reads it.
   std::vector<size_t> writer(program.buffers.size(), ~size_t{0});
@@ -267,6 +278,8 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse) {
   };
 
   Schedule schedule;
+  std::map<BufferId, const Group*> epilogues;   // by product
+  std::map<std::pair<BufferId, const Group*>, std::string_view> not_done_with;
   for (const Group& group : groups) {
     std::vector<Step>& steps = is_prepared(program, group.members[0].computation) ? schedule.prepare : schedule.steps;
     if (!group.fusible) {
@@ -279,12 +292,57 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse) {
       return axis.node()->extent->is_const(0);
     });
     if (no_rows) continue;                // all its results are empty
-    if (fuse && append_as_epilogue(program, steps, kernel, is_read_elsewhere)) continue;
+    const auto refused = [&](BufferId product, std::string_view reason) { not_done_with.try_emplace({product, &group}, reason); };
+    if (fuse && append_as_epilogue(program, steps, kernel, is_read_elsewhere, refused)) {
+      epilogues.emplace(std::get<CallStep>(steps.back()).outputs[0], &group);
+      continue;
+    }
     choose_loops(program, kernel);
     if (fuse) {
       append_kernel(steps, std::move(kernel));
     } else {
       steps.push_back(std::move(kernel));
+    }
+  }
+  if (decisions != nullptr) {
+    std::vector<const Group*> group_of(program.computations.size());
+    for (const Group& group : groups) {
+      for (const Member& member : group.members) group_of[member.computation] = &group;
+    }
+    std::map<std::pair<size_t, size_t>, std::string_view> reasons;
+    for (const Refusal& refusal : refusals) reasons.try_emplace({refusal.producer, refusal.consumer}, refusal.reason);
+    std::vector<size_t> producer(program.buffers.size(), ~size_t{0});
+    for (size_t c = 0; c < program.computations.size(); ++c) {
+      for (BufferId out : program.computations[c].outputs) producer[static_cast<size_t>(out)] = c;
+    }
+    auto is_epilogue = [&](const Group* group) {
+      return std::any_of(epilogues.begin(), epilogues.end(), [&](const auto& each) { return each.second == group; });
+    };
+    auto last = [&](size_t c) { return program.computations[c].provenance.empty() ? ProvenanceId{} : program.computations[c].provenance.back(); };
+    for (size_t c = 0; c < program.computations.size(); ++c) {
+      for (BufferId in : loop::reads(program, program.computations[c])) {
+        const size_t p = producer[static_cast<size_t>(in)];
+        if (p == ~size_t{0}) continue;
+        const loop::Buffer& buffer = program.buffer(in);
+        FusionDecision decision = {last(p), last(c), sym::evaluate_hint(sym::product(buffer.sizes)) * size_bytes(buffer.dtype), false, {}};
+        const auto epilogue = epilogues.find(in);
+        if (group_of[p] == group_of[c]) {
+          decision.is_fused = true;
+          decision.reason = "one kernel";
+        } else if (epilogue != epilogues.end() && epilogue->second == group_of[c]) {
+          decision.is_fused = true;
+          decision.reason = "each block of the product as it is made";
+        } else if (const auto found = not_done_with.find({in, group_of[c]}); found != not_done_with.end()) {
+          decision.reason = found->second;
+        } else if (makes_product(program, program.computations[p]) && is_epilogue(group_of[c])) {
+          decision.reason = "the consumer is done with another product that it reads, the later one";
+        } else if (const auto reason = reasons.find({p, c}); reason != reasons.end()) {
+          decision.reason = reason->second;
+        } else {
+          decision.reason = fuse ? "a library call, scan, scatter or control flow is a step of its own" : "fusion is off";
+        }
+        decisions->push_back(std::move(decision));
+      }
     }
   }
   schedule.lifetimes = lifetimes(program, schedule.steps);

@@ -147,9 +147,19 @@ struct Schedule {
   std::vector<Lifetime> lifetimes;        // of temporaries that exist in memory, by first_step
 };
 
+inline constexpr std::string_view kComputedOnce = "one of them is computed once, before all calls";
+// Why one computation, which reads what another made, is in one step with it or is not.
+struct FusionDecision {
+  ProvenanceId producer, consumer;        // the last operator of each
+  int64_t bytes = 0;                      // of what goes from one to the other, by the sizes' hints
+  bool is_fused = false;
+  std::string reason;                     // "one kernel", "each block of the product as it is made"; or what stands against it
+};
+
 // Groups computations into kernels and orders them. `fuse` false: each computation is a kernel of its own, no reduction is
 // split and no kernel has a finish; to find out whether these are at fault.
-Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse = true);
+// `decisions`: unless null, each pair of producer and consumer is added.
+Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse = true, std::vector<FusionDecision>* decisions = nullptr);
 
 std::string to_string(const Schedule& schedule);
 

@@ -15,8 +15,9 @@ struct ScheduledGraph {
   schedule::Schedule schedule;
   std::vector<OutputBinding> outputs;
 };
-// `fuse`: see make_schedule.
-std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bool fuse = true);
+// `fuse`, `decisions`: see make_schedule; decisions are those of the main graph.
+std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bool fuse = true,
+                                            std::vector<schedule::FusionDecision>* decisions = nullptr);
 std::string to_string(const std::vector<ScheduledGraph>& graphs);
 
 struct GeneratedKernel {

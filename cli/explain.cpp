@@ -1,0 +1,86 @@
+// toroid explain MODEL: the steps that the model becomes, and for each pair of operators why they are one step or two.
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "codegen/wrapper/generate.h"
+#include "command.h"
+#include "driver/compile.h"
+#include "flags.h"
+#include "graph/text.h"
+#include "json_text.h"
+#include "lower/lower.h"
+#include "passes/dead_code.h"
+#include "passes/decompose/decompose.h"
+#include "passes/fold_constants.h"
+#include "support/file.h"
+
+namespace toroid::cli {
+namespace {
+
+std::string operator_text(const Graph& graph, ProvenanceId id) {
+  const Provenance& from = graph.provenance(id);
+  if (from.op.empty()) return from.name.empty() ? "(made by toroid)" : from.name;
+  return fmt::format("{} ({})", from.name, from.op);
+}
+
+std::string bytes_text(int64_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} bytes", bytes);
+  if (bytes < 10'000'000) return fmt::format("{} KB", (bytes + 500) / 1000);
+  return fmt::format("{} MB", (bytes + 500'000) / 1'000'000);
+}
+
+}  // namespace
+
+int cmd_explain(int argc, const char* const* argv) {
+  std::string path, json_path;
+  bool all = false;
+  Flags flags("explain", "Says what each step of a model is made of, and why operators are one step or two.");
+  flags.add_option("MODEL", path, "a .pt2 file, or a program in text form (.txt)").required();
+  flags.add_flag("--all", all, "name also the pairs that are one step, and those of which one is computed once");
+  flags.add_option("--json", json_path, "write all pairs as JSON");
+  if (const auto status = flags.read(argc, argv)) return *status;
+
+  if (!json_path.empty()) check_writable(json_path);
+  Program program = std::filesystem::path(path).extension() == ".txt" ? parse_text(read_file(path)) : CompileSession::import(path);
+  decompose(program);
+  fold_constants(program);
+  remove_dead_code(program);
+  std::vector<schedule::FusionDecision> decisions;
+  const auto graphs = codegen::schedule_graphs(lower(program), true, &decisions);
+  const Graph& graph = program.graph;
+  const schedule::Schedule& schedule = graphs[0].schedule;
+
+  fmt::print("{} steps{}\n", schedule.steps.size(),
+             schedule.prepare.empty() ? "" : fmt::format(", and {} that run once, before the first call", schedule.prepare.size()));
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    const schedule::Step& step = schedule.steps[i];
+    const auto* call = std::get_if<schedule::CallStep>(&step);
+    const std::string_view kind = call == nullptr ? "kernel" : call->epilogue ? "library call with an epilogue" : "library call";
+    fmt::print("{}: {}, {}\n", i, schedule::name_of(step), std::holds_alternative<schedule::BindStep>(step) ? "a number is read" : kind);
+    for (ProvenanceId id : schedule::provenance_of(step)) {
+      if (!graph.provenance(id).op.empty()) fmt::print("    {}\n", operator_text(graph, id));
+    }
+  }
+
+  int64_t fused = 0, apart = 0;
+  std::map<std::string, int> reasons;
+  for (const schedule::FusionDecision& each : decisions) {
+    (each.is_fused ? fused : apart) += 1;
+    if (!each.is_fused) ++reasons[each.reason];
+  }
+  fmt::print("\n{} pairs of producer and consumer are one step, {} are not{}\n", fused, apart, apart > 0 ? ":" : "");
+  for (const auto& [reason, count] : reasons) fmt::print("  {:4}  {}\n", count, reason);
+  fmt::print("\n");
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const schedule::FusionDecision& each : decisions) {
+    const std::string producer = operator_text(graph, each.producer), consumer = operator_text(graph, each.consumer);
+    const bool is_free = each.reason == schedule::kComputedOnce;
+    if (all || (!each.is_fused && !is_free)) fmt::print("{} -> {}, {}: {}\n", producer, consumer, bytes_text(each.bytes), each.reason);
+    json.push_back({{"producer", producer}, {"consumer", consumer}, {"bytes", each.bytes}, {"fused", each.is_fused}, {"reason", each.reason}});
+  }
+  if (!json_path.empty()) write_file_atomically(json_path, json_text(json) + "\n");
+  return 0;
+}
+
+}  // namespace toroid::cli
