@@ -228,8 +228,8 @@ struct Remote::State {
       if (!leases.empty() && Clock::now() >= next_renewal) {
         const auto held = leases;
         lock.unlock();
-        for (const auto& [name, token] : held)
-          request([&](const RemoteDeadline& deadline) { back->renew_lease(name, token, kLeaseLife, deadline); });
+        for (const auto& lease : held)  // clang 14 captures no parts of a structured binding
+          request([&](const RemoteDeadline& deadline) { back->renew_lease(lease.first, lease.second, kLeaseLife, deadline); });
         next_renewal = Clock::now() + kRenewEvery;
         lock.lock();
       } else if (!jobs.empty()) {

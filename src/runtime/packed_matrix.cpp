@@ -7,6 +7,17 @@
 namespace toroid {
 namespace {
 
+// The elements at `places` of both vectors, those of `second` behind those of `first`.
+template <class Vector, class Integers>
+TOROID_INLINE void pick(const Vector& first, const Vector& second, const Integers& places, Vector& result) {
+#ifdef __clang__  // which has no such operation with places that are not constants
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  for (int l = 0; l < kLanes; ++l) result[l] = places[l] < kLanes ? first[places[l]] : second[places[l] - kLanes];
+#else
+  result = __builtin_shuffle(first, second, places);
+#endif
+}
+
 // to[p * to_row + j] = from[j * from_column + p] for a square of as many elements a side as a vector has lanes: halves change places, then
 // quarters, and so on.
 template <class Vector, class Integers>
@@ -27,8 +38,8 @@ TOROID_INLINE void turn(const float* from, int64_t from_column, float* to, int64
     for (int i = 0; i < kLanes; ++i) {
       if ((i & d) != 0) continue;
       const Vector first = rows[i], second = rows[i + d];
-      rows[i] = __builtin_shuffle(first, second, upper);
-      rows[i + d] = __builtin_shuffle(first, second, lower);
+      pick(first, second, upper, rows[i]);
+      pick(first, second, lower, rows[i + d]);
     }
   }
 #pragma GCC unroll 16

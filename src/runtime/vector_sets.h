@@ -24,10 +24,11 @@ enum class VectorSet { Baseline, Avx2, Avx512 };
 
 inline VectorSet vector_set() {
 #ifdef __x86_64__
-  static const VectorSet set = __builtin_cpu_supports("x86-64-v4") > 0   ? VectorSet::Avx512
-                               : __builtin_cpu_supports("x86-64-v3") > 0 ? VectorSet::Avx2
-                                                                         : VectorSet::Baseline;
-  return set;
+  // By their parts: clang 14 does not know the levels' names here.
+  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  static const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+  return avx512 ? VectorSet::Avx512 : avx2 ? VectorSet::Avx2 : VectorSet::Baseline;
 #else
   return VectorSet::Baseline;
 #endif

@@ -85,7 +85,7 @@ struct EagerCache::State {
     try {
       std::shared_ptr<const LoadedOperator> op = form.loaded.lock();
       if (!op) form.loaded = op = build(call, form.slots, InputStrides::WithoutGaps);
-      return std::make_shared<const KnownCall>(op, op->prepare(call));
+      return std::make_shared<const KnownCall>(KnownCall{op, op->prepare(call)});
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::InvalidInput && error.kind() != ErrorKind::InvalidModel && error.kind() != ErrorKind::Unsupported) throw;
       return nullptr;
@@ -140,7 +140,7 @@ struct EagerCache::State {
     }
     if (!known) {
       const std::shared_ptr<const LoadedOperator> built = build(call, exact_form(slots), InputStrides::AsGiven);
-      known = std::make_shared<const KnownCall>(built, built->prepare(call));
+      known = std::make_shared<const KnownCall>(KnownCall{built, built->prepare(call)});
       if (family->exact.size() < kMostForms) family->exact.push_back(slots);
       if (is_exact_only) {   // an error for these sizes as well would be the arguments' fault
         family->is_exact_only = true;
