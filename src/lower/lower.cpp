@@ -573,7 +573,7 @@ class Lowering {
   void lower_convolution(const Node& node) {
     if (!is_channels_last_convolution(graph_, node)) return lower_call(node, true);
     const ValueId id = node.outputs[0];
-    loop::Call call{node.op, {wide_operand(node.inputs[0]), wide_operand(node.inputs[1])}};
+    loop::Call call{node.op, {with_channels_innermost(node.inputs[0], wide_operand(node.inputs[0])), wide_operand(node.inputs[1])}};
     const BufferId out = new_buffer(id);
     loops_->buffer(out).dtype = DType::F32;
     add_computation(std::move(call), {out}, {node.provenance});
@@ -582,6 +582,18 @@ class Lowering {
     if (node.inputs.size() > 2) value = exprs().compute(ScalarOp::Add, {value, at(node.inputs[2], {axes[1]})});
     if (dtype(id) != DType::F32 || node.inputs.size() > 2) return define(id, std::move(axes), value, {node.provenance});
     define_buffer(id, out);
+  }
+
+  // The image with its channels next to each other; in planes where there are few, which the convolution takes as they are.
+  loop::Operand with_channels_innermost(ValueId id, loop::Operand window) {
+    constexpr int64_t kFewChannels = 8;
+    if (window.strides[1].is_const(1) || sym::evaluate_hint(window.sizes[1]) <= kFewChannels) return window;
+    const BufferId copy = prepared_if_constant(id, new_buffer(graph_.value(id).name + "_channels_innermost", DType::F32, sizes(id)));
+    loops_->buffer(copy).strides = channels_last_strides(sizes(id));
+    std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    const ExprId value = at(id, axes);
+    add_computation(loop::Map{std::move(axes), value}, {copy}, {});
+    return {copy, sizes(id), loops_->buffer(copy).strides, 0};
   }
 
   // A window on the value, or, if it has a narrower dtype, on a copy of it in float32.

@@ -180,6 +180,12 @@ graph(x: f32[1, 8, 10, 10], w: f32[16, 8, 3, 3]) {
   y: f32[1, 16, 8, 8] = aten::relu(h)
   return y
 })"},
+    {"an_image_of_many_planes_is_turned_first", "kernel call kernel", R"(
+graph(x: f32[1, 24, 10, 10], w: f32[16, 24, 3, 3]) {
+  h: f32[1, 16, 8, 8] = aten::conv2d(x, w)
+  y: f32[1, 16, 8, 8] = aten::relu(h)
+  return y
+})"},
     {"a_product_that_two_kernels_read_is_written", "call kernel kernel", R"(
 graph(x: f32[64, 64], w: f32[64, 64]) {
   h: f32[64, 64] = aten::mm(x, w)
