@@ -1,5 +1,6 @@
 #include "runtime/few_rows.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -51,7 +52,7 @@ template <class Vector, int kRows>
 TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
                             float* c, int64_t c_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
-  constexpr int kDeep = 4;
+  constexpr int kDeep = 8;
   for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
   int64_t p = 0;
   for (; p + kDeep <= depth; p += kDeep) {
@@ -162,11 +163,14 @@ void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, con
 // A few rows, with rows of `b` that are contiguous.
 void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
   const Kernels& kernel = kernels();
-  constexpr int64_t kBlock = 512;
-  pool.parallel_for((n + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t j = begin * kBlock; j < std::min(n, end * kBlock); j += kBlock) {
+  // Long pieces of b's rows, as far as the sums stay in the first-level cache and all threads have some.
+  constexpr int64_t kLine = 64, kMostSums = 4096;
+  const int64_t share = (n / (2 * pool.threads()) + kLine - 1) / kLine * kLine;
+  const int64_t block = std::clamp(share, kLine, kMostSums / std::min<int64_t>(m, kFewRows));
+  pool.parallel_for((n + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin * block; j < std::min(n, end * block); j += block) {
       for_few_rows(m, [&](int64_t i, int64_t rows) {
-        kernel.sum_rows[static_cast<size_t>(rows - 1)](k, a.at(i, 0), a.row, a.column, b.at(0, j), b.row, std::min(kBlock, n - j),
+        kernel.sum_rows[static_cast<size_t>(rows - 1)](k, a.at(i, 0), a.row, a.column, b.at(0, j), b.row, std::min(block, n - j),
                                                        c + i * c_row + j, c_row);
       });
     }
