@@ -60,7 +60,7 @@ struct Plan {
 
 // The cut that is done first, if products take as long as their multiplications and, for each block, reading the weights.
 Plan plan_of(const Tiling& tiling, int64_t threads) {
-  constexpr int64_t kMostTiles = 64;
+  constexpr int64_t kMostTiles = 32;
   constexpr int64_t kMostBytes = 5 << 19;   // of a block's transformed tiles
   constexpr int64_t kMostShared = 8 << 20;  // bytes of all transformed tiles that tasks share
   constexpr int64_t kTilesOfWeights = 6;    // products of so many tiles take as long as reading the weights
@@ -166,27 +166,34 @@ class WinogradConvolver {
   // G g G^T for one channel of a panel's filters, rounded once.
   void transform_filters(int64_t panel, int64_t channel, float* to) const {
     constexpr int kMost = WinogradTransforms::kMostPoints;
+    constexpr int64_t kMostWidth = int64_t{StripKernels::kMostVectors} * 16;   // of the widest vectors
     const ToroidOperand& w = call_.inputs[1];
     const int64_t width = shape_of_weights().width(panel), column = shape_of_weights().first_column(panel);
-    to += column * s_.in_channels * tiling_.points + channel * width;
-    for (int64_t j = 0; j < width; ++j) {
-      double half[kMost][3] = {};
-      if (column + j < s_.out_channels) {
-        const float* g = data_of(w) + (column + j) * w.strides[0] + channel * w.strides[1];
+    const int64_t count = std::min(width, s_.out_channels - column);
+    // Here first: the places of `to` lie so far apart that they share sets of the cache.
+    float result[kMost * kMost][kMostWidth] = {};
+    for (int64_t j = 0; j < count; ++j) {
+      const float* g = data_of(w) + (column + j) * w.strides[0] + channel * w.strides[1];
+      double half[kMost][3];
+      for (int b = 0; b < 3; ++b) {
+        const float* from = g + b * w.strides[3];
+        const double first = from[0], second = from[w.strides[2]], third = from[2 * w.strides[2]];
         for (int i = 0; i < transforms_.points; ++i) {
-          for (int b = 0; b < 3; ++b) {
-            const float* from = g + b * w.strides[3];
-            for (int a = 0; a < 3; ++a) half[i][b] += transforms_.filter[i][a] * static_cast<double>(from[a * w.strides[2]]);
-          }
+          const double* row = transforms_.filter[i];
+          half[i][b] = row[0] * first + row[1] * second + row[2] * third;
         }
       }
       for (int i = 0; i < transforms_.points; ++i) {
         for (int k = 0; k < transforms_.points; ++k) {
           const double* row = transforms_.filter[k];
-          to[(i * transforms_.points + k) * s_.in_channels * width + j] =
+          result[i * transforms_.points + k][j] =
               static_cast<float>(row[0] * half[i][0] + row[1] * half[i][1] + row[2] * half[i][2]);
         }
       }
+    }
+    to += column * s_.in_channels * tiling_.points + channel * width;
+    for (int64_t point = 0; point < tiling_.points; ++point) {
+      std::memcpy(to + point * s_.in_channels * width, result[point], static_cast<size_t>(width) * sizeof(float));
     }
   }
 
