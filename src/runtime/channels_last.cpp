@@ -12,6 +12,7 @@
 #include "runtime/product.h"
 #include "runtime/scratch.h"
 #include "runtime/winograd.h"
+#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -345,11 +346,12 @@ ImageStrides image_strides(const ToroidOperand& x) {
   return x.rank == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
 }
 
-void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape) {
+void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form) {
   if (shape.batch == 0 || shape.out_elements() == 0 || shape.out_channels == 0) return;
-  if (const int64_t tile = winograd_tile(call, shape); tile != 0) return convolve_by_winograd(call, shape, tile);
-  const bool reads_channels = image_strides(call.inputs[0]).channel == 1;
-  if (shape.is_depthwise() && shape.out_channels == 1 && reads_channels) {
+  if (form == ConvolutionForm::Winograd4 || form == ConvolutionForm::Winograd2) {
+    convolve_by_winograd(call, shape, form == ConvolutionForm::Winograd4 ? 4 : 2);
+  } else if (form == ConvolutionForm::ChannelVectors) {
+    TOROID_CHECK(shape.has_one_channel_each() && image_strides(call.inputs[0]).channel == 1);
     DepthwiseConvolver(call, shape).run();
   } else {
     Convolver(call, shape).run();

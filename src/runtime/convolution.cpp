@@ -8,6 +8,8 @@
 #include "runtime/depthwise.h"
 #include "runtime/gemm.h"
 #include "runtime/operands.h"
+#include "runtime/winograd.h"
+#include "support/error.h"
 
 namespace toroid {
 
@@ -159,19 +161,35 @@ void convolve_transposed(const KernelCall& call, const ConvolutionShape& s) {
 
 }  // namespace
 
-void run_convolution_f32(const KernelCall& call) {
+void run_convolution_f32(const KernelCall& call, ConvolutionForm form) {
   const ConvolutionShape s = convolution_shape(call);
-  const ToroidOperand& y = call.outputs[0];
-  if (!s.transposed && y.rank <= 4 && y.strides[1] == 1 && call.inputs.size() == 2) return convolve_to_channels_last(call, s);
+  const bool is_contiguous =
+      form == ConvolutionForm::ImageColumns || form == ConvolutionForm::AdjointColumns || form == ConvolutionForm::Planes;
+  if (!is_contiguous) return convolve_to_channels_last(call, s, form);
   fill_bias(call, s);
   if (s.batch == 0 || s.out_elements() == 0 || s.in_channels == 0) return;
-  if (s.transposed) {
-    convolve_transposed(call, s);
-  } else if (s.is_depthwise()) {
-    depthwise(call, s);
-  } else {
-    convolve(call, s);
-  }
+  TOROID_CHECK(s.transposed == (form == ConvolutionForm::AdjointColumns));
+  if (form == ConvolutionForm::AdjointColumns) return convolve_transposed(call, s);
+  if (form == ConvolutionForm::ImageColumns) return convolve(call, s);
+  TOROID_CHECK(s.in_channels == 1);
+  depthwise(call, s);
 }
+
+namespace {
+
+// The form that is taken where nobody chose another.
+ConvolutionForm usual_form(const KernelCall& call, const ConvolutionShape& s) {
+  const ToroidOperand& y = call.outputs[0];
+  if (s.transposed) return ConvolutionForm::AdjointColumns;
+  const bool to_channels_last = y.rank <= 4 && y.strides[1] == 1 && call.inputs.size() == 2;
+  if (!to_channels_last) return s.is_depthwise() ? ConvolutionForm::Planes : ConvolutionForm::ImageColumns;
+  if (const int64_t tile = winograd_tile(call, s); tile != 0) return tile == 4 ? ConvolutionForm::Winograd4 : ConvolutionForm::Winograd2;
+  const bool reads_channels = image_strides(call.inputs[0]).channel == 1;
+  return s.has_one_channel_each() && reads_channels ? ConvolutionForm::ChannelVectors : ConvolutionForm::ImageRows;
+}
+
+}  // namespace
+
+void run_convolution_f32(const KernelCall& call) { run_convolution_f32(call, usual_form(call, convolution_shape(call))); }
 
 }  // namespace toroid

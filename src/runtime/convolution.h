@@ -17,6 +17,7 @@ struct ConvolutionShape {
   int64_t out_elements() const { return out[0] * out[1] * out[2]; }
   int64_t kernel_elements() const { return kernel[0] * kernel[1] * kernel[2]; }
   bool is_depthwise() const { return in_channels == 1 && groups > 1; }
+  bool has_one_channel_each() const { return is_depthwise() && out_channels == 1; }
 };
 // Of the call of run_convolution_f32.
 ConvolutionShape convolution_shape(const KernelCall& call);
@@ -33,7 +34,8 @@ struct Range {
   int64_t size() const { return last - first; }
 };
 
-// Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight.
-void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape);
+// Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight. The form is
+// none of those for contiguous operands.
+void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form);
 
 }  // namespace toroid

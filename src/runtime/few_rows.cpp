@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/vector_sets.h"
+#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -135,8 +136,6 @@ const Kernels& kernels() {
   return baseline;
 }
 
-bool by_columns(int64_t m, const Matrix& a, const Matrix& b) { return m <= 3 * kFewRows && b.row == 1 && a.column == 1; }
-
 // Calls f(row, rows) for groups of at most kFewRows rows.
 template <class F>
 void for_few_rows(int64_t m, F f) {
@@ -179,12 +178,19 @@ void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const 
 
 }  // namespace
 
-bool has_few_rows(int64_t m, const Matrix& a, const Matrix& b) { return by_columns(m, a, b) || (m <= kFewRows && b.column == 1); }
+ProductForm usual_form(int64_t m, const Matrix& a, const Matrix& b) {
+  if (m <= 3 * kFewRows && b.row == 1 && a.column == 1) return ProductForm::FewRowsByColumns;
+  if (m <= kFewRows && b.column == 1) return ProductForm::FewRowsByRows;
+  return ProductForm::Packed;
+}
 
-void multiply_few_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
-  if (by_columns(m, a, b)) {
+void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
+                       int64_t c_row) {
+  if (form == ProductForm::FewRowsByColumns) {
+    TOROID_CHECK(b.row == 1 && a.column == 1);
     few_rows_by_columns(pool, m, n, k, a, b, c, c_row);
   } else {
+    TOROID_CHECK(form == ProductForm::FewRowsByRows && b.column == 1);
     few_rows_by_rows(pool, m, n, k, a, b, c, c_row);
   }
 }

@@ -6,10 +6,17 @@
 
 namespace toroid {
 
-// Is this a product of so few rows, of matrices that lie well for it?
-bool has_few_rows(int64_t m, const Matrix& a, const Matrix& b);
+// The ways to compute a product. Any is right wherever it takes the matrices; which is quickest is a matter of sizes.
+enum class ProductForm {
+  Packed,            // takes all; gemm.h
+  FewRowsByRows,     // b.column is 1
+  FewRowsByColumns,  // a.column and b.row are 1
+};
+// The one that is taken where nobody chose another.
+ProductForm usual_form(int64_t m, const Matrix& a, const Matrix& b);
 
-// c[m, n] = sum over k of a[m, k] * b[k, n], where has_few_rows; c's rows are c_row elements apart.
-void multiply_few_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row);
+// c[m, n] = sum over k of a[m, k] * b[k, n], in a form that is not Packed and takes the matrices; c's rows are c_row elements apart.
+void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
+                       int64_t c_row);
 
 }  // namespace toroid

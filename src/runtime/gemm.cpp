@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/few_rows.h"
 #include "runtime/scratch.h"
 
 namespace toroid {
@@ -17,16 +16,21 @@ thread_local Scratch scratch_for_product;
 }  // namespace
 
 void gemm_f32(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
+  gemm_f32(usual_form(m, a, b), pool, m, n, k, a, b, out);
+}
+
+void gemm_f32(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
+              const ProductOutput& out) {
   if (m == 0 || n == 0) return;
   if (out.epilogue == nullptr && k == 0) {
     for (int64_t i = 0; i < m; ++i) std::memset(out.data + i * out.row, 0, static_cast<size_t>(n) * sizeof(float));
     return;
   }
-  if (has_few_rows(m, a, b)) {
-    if (out.epilogue == nullptr) return multiply_few_rows(pool, m, n, k, a, b, out.data, out.row);
+  if (form != ProductForm::Packed) {
+    if (out.epilogue == nullptr) return multiply_few_rows(form, pool, m, n, k, a, b, out.data, out.row);
     constexpr int64_t kReadBeyond = 16;  // see ToroidEpilogue
     float* product = scratch_for_product.get(m * n + kReadBeyond);
-    multiply_few_rows(pool, m, n, k, a, b, product, n);
+    multiply_few_rows(form, pool, m, n, k, a, b, product, n);
     return out.epilogue->run(out.epilogue->argument, product, n, 0, m, 0, n);
   }
   const int64_t width = strip_kernels().panel_width();

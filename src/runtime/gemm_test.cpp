@@ -90,6 +90,24 @@ TEST(Gemm, SeveralBlocks) {
   }
 }
 
+// Each form, also where another is the usual one.
+TEST(Gemm, EveryFormThatTakesTheOperands) {
+  RuntimePool pool(2);
+  const int64_t n = 35, k = 37;
+  for (int64_t m : {1, 3, 4, 5, 12, 13, 29}) {
+    for (const MatrixLayout layout : {MatrixLayout{n, 1}, MatrixLayout{1, k}}) {
+      const std::vector<float> a = values(m * k, 1), b = values(n * k, 2);
+      auto in_form = [&](ProductForm form) {
+        std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
+        gemm_f32(form, pool, m, n, k, {a.data(), k, 1}, {b.data(), layout.row, layout.column}, {c.data(), n, nullptr});
+        return c;
+      };
+      const ProductForm few = layout.row == 1 ? ProductForm::FewRowsByColumns : ProductForm::FewRowsByRows;
+      EXPECT_EQ(in_form(few), in_form(ProductForm::Packed)) << m << " rows";
+    }
+  }
+}
+
 TEST(Gemm, NanAndInfinityReachOnlyTheirRowsAndColumns) {
   RuntimePool pool(1);
   constexpr int64_t kSize = 29;

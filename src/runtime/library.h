@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "runtime/gemm.h"
 #include "runtime/pool.h"
 #include "runtime/prepared_constants.h"
 #include "toroid/program_abi.h"
@@ -29,6 +30,20 @@ void run_matmul_f32(const KernelCall& call);
 void run_matmul_reduced(const KernelCall& call);
 // integers: transposed, groups, then stride, padding, dilation and output padding for each spatial dim.
 void run_convolution_f32(const KernelCall& call);
+// The same in a form of the caller's choice, which takes the operands.
+void run_matmul_f32(const KernelCall& call, ProductForm form);
+enum class ConvolutionForm {
+  // Everything contiguous:
+  ImageColumns,     // not transposed: a product with the image's columns, made block by block
+  AdjointColumns,   // transposed: a product whose columns are added where they belong
+  Planes,           // not transposed, one input channel a group: each plane with its filter
+  // The output's channels next to each other, at most two spatial dims, no bias, not transposed, any other strides:
+  ImageRows,        // a product of image rows, where they lie, with packed weights
+  ChannelVectors,   // one input and one output channel a group, the image's channels next to each other: vectors of channels
+  Winograd4,        // 3x3 filters, no stride, dilation or groups, 16 or more channels next to each other: tiles of 4x4 outputs
+  Winograd2,        // … of 2x2
+};
+void run_convolution_f32(const KernelCall& call, ConvolutionForm form);
 // integers: causal. numbers: scale. The output may have any strides but between the elements of a row. The mask is added to the scores or, when Bool, tells where a query may look.
 void run_attention_f32(const KernelCall& call);
 // Any dtype, contiguous. integers: dim, descending, stable (it always is). Outputs: values, positions (I64); NaN is the largest.

@@ -1,4 +1,5 @@
-#include "runtime/few_rows.h"
+#include <optional>
+
 #include "runtime/gemm.h"
 #include "runtime/library.h"
 #include "runtime/operands.h"
@@ -39,9 +40,8 @@ void multiply_constant(const KernelCall& call, int64_t m, int64_t n, int64_t k, 
   multiply(call.pool, m, a, {k, n, packed}, 0, PackedMatrix::panels(n), out);
 }
 
-}  // namespace
-
-void run_matmul_f32(const KernelCall& call) {
+// `form`: nullopt: the usual one.
+void run(const KernelCall& call, std::optional<ProductForm> form) {
   const ToroidOperand& a = call.inputs[0];
   const ToroidOperand& b = call.inputs[1];
   const ToroidOperand& c = call.outputs[0];
@@ -57,8 +57,9 @@ void run_matmul_f32(const KernelCall& call) {
   if (batches == 1) {
     const Matrix left = matrix_of(a, 0), right = matrix_of(b, 0);
     const ProductOutput out = {data_of(c), n, call.epilogue};
-    if (call.prepared != nullptr && b.is_constant && k > 0 && !has_few_rows(m, left, right)) return multiply_constant(call, m, n, k, left, right, out);
-    return gemm_f32(call.pool, m, n, k, left, right, out);
+    const ProductForm chosen = form.value_or(usual_form(m, left, right));
+    if (call.prepared != nullptr && b.is_constant && k > 0 && chosen == ProductForm::Packed) return multiply_constant(call, m, n, k, left, right, out);
+    return gemm_f32(chosen, call.pool, m, n, k, left, right, out);
   }
   auto one = [&](int64_t batch) {
     ToroidEpilogue shifted{};
@@ -76,7 +77,8 @@ void run_matmul_f32(const KernelCall& call) {
       };
       out = {nullptr, n, &shifted};
     }
-    gemm_f32(call.pool, m, n, k, matrix_of(a, batch), matrix_of(b, batch), out);
+    const Matrix left = matrix_of(a, batch), right = matrix_of(b, batch);
+    gemm_f32(form.value_or(usual_form(m, left, right)), call.pool, m, n, k, left, right, out);
   };
   // Whole products side by side, or, when they are few, each on all threads.
   if (batches >= call.pool.threads() && m * n * k < (int64_t{1} << 24)) {
@@ -87,5 +89,10 @@ void run_matmul_f32(const KernelCall& call) {
     for (int64_t batch = 0; batch < batches; ++batch) one(batch);
   }
 }
+
+}  // namespace
+
+void run_matmul_f32(const KernelCall& call) { run(call, std::nullopt); }
+void run_matmul_f32(const KernelCall& call, ProductForm form) { run(call, form); }
 
 }  // namespace toroid

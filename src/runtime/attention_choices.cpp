@@ -1,0 +1,55 @@
+// Attention in F32. Integers: causal. Numbers: scale.
+#include "runtime/choice_families.h"
+
+namespace toroid {
+namespace {
+
+int64_t depth(const Problem& problem) { return problem.inputs[0].size(-1) + problem.inputs[1].size(-2); }
+
+std::optional<std::string> malformed(const Problem& problem) {
+  if (std::optional<std::string> fault = unlike_f32(problem, 3, 4, 2)) return fault;
+  const OperandMeta& q = problem.inputs[0];
+  const OperandMeta& k = problem.inputs[1];
+  const OperandMeta& v = problem.inputs[2];
+  const OperandMeta& out = problem.outputs[0];
+  if (!out.is_contiguous()) return "the output is not contiguous";
+  auto same_batches = [&](const OperandMeta& other) {
+    return other.sizes.size() == q.sizes.size() && std::equal(q.sizes.begin(), q.sizes.end() - 2, other.sizes.begin());
+  };
+  if (!same_batches(k) || !same_batches(v) || !same_batches(out)) return "the batches differ";
+  if (q.size(-1) != k.size(-1) || k.size(-2) != v.size(-2) || out.size(-2) != q.size(-2) || out.size(-1) != v.size(-1)) {
+    return "the sizes of queries, keys, values and result do not meet";
+  }
+  if (problem.inputs.size() == 4) {
+    const OperandMeta& mask = problem.inputs[3];
+    if (mask.dtype != DType::F32 && mask.dtype != DType::Bool) return "the mask is neither f32 nor bool";
+    if (mask.sizes.empty() || mask.sizes.size() > q.sizes.size()) return "the mask's rank is not from 1 to that of the queries";
+    for (int dim = 1; dim <= static_cast<int>(mask.sizes.size()); ++dim) {
+      const int64_t full = dim == 1 ? k.size(-2) : q.size(-dim);
+      if (mask.size(-dim) != 1 && mask.size(-dim) != full) return "the mask's sizes are neither 1 nor those of the scores";
+    }
+  }
+  if (problem.integers.size() != 1 || problem.numbers.size() != 1) return "one integer and one number are needed";
+  return std::nullopt;
+}
+
+const Implementation kImplementations[] = {
+    {.name = "query-blocks",
+     .description = "blocks of queries whose scores stay in cache",
+     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+     .cost_s =
+         [](const Problem& problem, const MachineModel& machine) {
+           const double scores =
+               static_cast<double>(problem.outputs[0].elements() / std::max<int64_t>(problem.outputs[0].size(-1), 1)) *
+               static_cast<double>(problem.inputs[1].size(-2));
+           const double width = static_cast<double>(problem.inputs[0].size(-1) + problem.outputs[0].size(-1));
+           return machine.start_s + 2 * scores * width / (0.5 * machine.flops_per_s);
+         },
+     .run = [](const KernelCall& call, Parameters) { run_attention_f32(call); }},
+};
+
+}  // namespace
+
+Family attention_family() { return {"attention.f32", malformed, depth, kImplementations}; }
+
+}  // namespace toroid

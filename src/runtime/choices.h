@@ -1,0 +1,94 @@
+// Several implementations of one library kernel, of which a compilation takes one: the registry that tuning chooses from.
+//
+// A family is what is to be computed, "matmul.f32"; an implementation is one way to do it. For a concrete problem each
+// implementation becomes a choice, with the reason if it may not compete and an estimate of its time:
+//
+//   for (const Choice& choice : registry.list_choices(problem)) { … choice.gate, choice.cost_s … }
+//   registry.run_choice("matmul.f32", "packed", call);
+//
+// An implementation is a row of its family's table. The first that no gate holds back is the reference: the most general and
+// plainest one, which results of others are compared with.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/library.h"
+#include "runtime/problem.h"
+
+namespace toroid {
+
+// What estimates of time are made of. Only ratios between choices matter, so round numbers do.
+struct MachineModel {
+  int threads = 1;
+  double flops_per_s = 1e9;  // of all threads, F32, at the widest vectors
+  double bytes_per_s = 1e9;  // from and to memory, all threads together
+  double cache_bytes = 1e6;  // what stays in the last cache from one kernel to the next
+  double start_s = 2e-6;     // of a parallel loop
+};
+MachineModel model_of_this_machine(int threads);
+
+struct Parameter {
+  std::string_view name;  // with its unit: "tile rows"
+  int64_t value;
+};
+using Parameters = std::span<const Parameter>;
+
+// One way to compute a family's problems. Functions must be pure: equal problems, equal answers.
+struct Implementation {
+  std::string_view name;  // unique in its family, of letters, digits and '-'
+  std::string_view description;
+  int version = 1;             // raised when the kernel changes so that its measured times or its faults are of the past
+  Parameters parameters = {};  // what tells apart implementations that share a function
+  // Why it cannot compute this problem, or never should; nullopt when it may compete.
+  std::optional<std::string> (*gate)(const Problem& problem);
+  double (*cost_s)(const Problem& problem, const MachineModel& machine);
+  void (*run)(const KernelCall& call, Parameters parameters);
+};
+
+struct Family {
+  std::string_view name;
+  // What is wrong with a problem's operands and integers; nullopt when they are such as the kernels take. The other functions are
+  // asked only then.
+  std::optional<std::string> (*malformed)(const Problem& problem);
+  // How many products or terms are summed into one element of the result: rounding errors grow with it.
+  int64_t (*depth)(const Problem& problem);
+  std::span<const Implementation> implementations;
+};
+
+// An implementation beside a concrete problem.
+struct Choice {
+  std::string name;
+  std::string description;
+  std::vector<std::pair<std::string, int64_t>> parameters = {};
+  std::string hash = {};  // 16 hex digits of family, name, version and parameters: the same in every process and build
+  std::optional<std::string> gate = {};
+  double cost_s = 0;  // 0 where the gate is closed
+};
+
+class ChoiceRegistry {
+ public:
+  // The tables live as long as the registry.
+  explicit ChoiceRegistry(std::span<const Family> families) : families_(families) {}
+
+  std::span<const Family> families() const { return families_; }
+  // Throws Error{InvalidOption} that lists the families when there is none of this name; so do the others.
+  const Family& family(std::string_view name) const;
+  // In the order of the table. Throws Error{InvalidOption} also for a malformed problem.
+  std::vector<Choice> list_choices(const Problem& problem, const MachineModel& machine) const;
+  int64_t depth(const Problem& problem) const { return family(problem.family).depth(problem); }
+  // Throws Error{InvalidOption} also when the family has no such choice, and what the kernel throws. The call must pass the gate.
+  void run_choice(std::string_view family, std::string_view choice, const KernelCall& call) const;
+
+ private:
+  std::span<const Family> families_;
+};
+
+// The kernels of runtime/library.h.
+const ChoiceRegistry& runtime_choices();
+
+}  // namespace toroid

@@ -1,0 +1,165 @@
+#include "runtime/choices.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "support/error_for_test.h"
+#include "support/hash.h"
+
+namespace toroid {
+namespace {
+
+constexpr MachineModel kMachine = {.threads = 2, .flops_per_s = 2e11, .bytes_per_s = 2e10, .cache_bytes = 3e7};
+
+// "packed 1.2e-06, few-rows-by-rows: the right side's rows are not contiguous": names, and gates where they are closed.
+std::string gates(std::string_view problem) {
+  std::string text;
+  for (const Choice& choice : runtime_choices().list_choices(parse_problem(problem), kMachine)) {
+    text += choice.name + (choice.gate ? ": " + *choice.gate : "") + "\n";
+  }
+  return text;
+}
+
+std::string cheapest(std::string_view problem) {
+  std::string best;
+  double cost_s = 1e9;
+  for (const Choice& choice : runtime_choices().list_choices(parse_problem(problem), kMachine)) {
+    if (choice.gate || choice.cost_s >= cost_s) continue;
+    best = choice.name;
+    cost_s = choice.cost_s;
+  }
+  return best;
+}
+
+TEST(Choices, GatesSayWhy) {
+  EXPECT_EQ(gates("matmul.f32(f32[4, 8], f32[8, 16]) -> f32[4, 16]"),
+            "packed\nfew-rows-by-rows\nfew-rows-by-columns: the right side's columns are not contiguous\n");
+  EXPECT_EQ(gates("matmul.f32(f32[65, 8]/[1, 65], f32[8, 16]/[1, 8]) -> f32[65, 16]"),
+            "packed\nfew-rows-by-rows: the right side's rows are not contiguous\n"
+            "few-rows-by-columns: the left side's rows are not contiguous\n");
+  EXPECT_EQ(gates("matmul.f32(f32[5, 13, 8], f32[5, 8, 16]/[0, 1, 8]) -> f32[5, 13, 16]"),
+            "packed\nfew-rows-by-rows: the right side's rows are not contiguous\n"
+            "few-rows-by-columns: it is for at most 64 rows, these are 65\n");
+  EXPECT_EQ(gates("convolution.f32(f32[1, 4, 9], f32[6, 2, 3]) -> f32[1, 6, 7]; integers 0 2 1 0 1 0"),
+            "image-columns\nimage-rows: the output's channels are not next to each other\n"
+            "adjoint-columns: it is for transposed convolutions\nplanes: a group has 2 input channels, not one\n"
+            "winograd-4: the filters are not 3x3\nwinograd-2: the filters are not 3x3\n"
+            "channel-vectors: a group has more than one channel\n");
+  EXPECT_EQ(gates("convolution.f32(f32[1, 4, 9], f32[4, 1, 3]) -> f32[1, 4, 11]; integers 1 4 1 0 1 0"),
+            "image-columns: it is not for transposed convolutions\nimage-rows: the output's channels are not next to each other\n"
+            "adjoint-columns\nplanes: it is not for transposed convolutions\n"
+            "winograd-4: the filters are not 3x3\nwinograd-2: the filters are not 3x3\n"
+            "channel-vectors: the image's channels are not next to each other\n");
+  EXPECT_EQ(gates("convolution.f32(f32[1, 4, 9]/[36, 1, 4], f32[4, 1, 3]) -> f32[1, 4, 7]/[28, 1, 4]; integers 0 4 1 0 1 0"),
+            "image-columns: the output is not contiguous\nimage-rows\nadjoint-columns: it is for transposed convolutions\n"
+            "planes: the output is not contiguous\nwinograd-4: the filters are not 3x3\nwinograd-2: the filters are not "
+            "3x3\nchannel-vectors\n");
+}
+
+TEST(Choices, EstimatesRankTheClearCases) {
+  EXPECT_EQ(cheapest("matmul.f32(f32[512, 512], f32[512, 512]) -> f32[512, 512]"), "packed");
+  EXPECT_EQ(cheapest("matmul.f32(f32[64, 512], f32[512, 512]/[1, 512]) -> f32[64, 512]"), "packed");
+  EXPECT_EQ(cheapest("matmul.f32(f32[1, 2048], f32[2048, 1000]) -> f32[1, 1000]"), "few-rows-by-rows");
+  EXPECT_EQ(cheapest("matmul.f32(f32[1, 2048], f32[2048, 1000]/[1, 2048]) -> f32[1, 1000]"), "few-rows-by-columns");
+  EXPECT_EQ(cheapest("convolution.f32(f32[1, 64, 56, 56], f32[64, 1, 3, 3]) -> f32[1, 64, 56, 56]; integers 0 64 1 1 1 1 1 1 0 0"),
+            "planes");
+  // 256 channels next to each other, 14x14, 3x3.
+  EXPECT_EQ(cheapest("convolution.f32(f32[1, 256, 14, 14]/[50176, 1, 3584, 256], constant f32[256, 256, 3, 3]) -> "
+                     "f32[1, 256, 14, 14]/[50176, 1, 3584, 256]; integers 0 1 1 1 1 1 1 1 0 0"),
+            "winograd-4");
+}
+
+TEST(Choices, HashesAreStableAndDiffer) {
+  std::set<std::string> hashes;
+  size_t count = 0;
+  for (const char* problem : {"matmul.f32(f32[4, 8], f32[8, 16]) -> f32[4, 16]",
+                              "convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 1 0 1 0"}) {
+    for (const Choice& choice : runtime_choices().list_choices(parse_problem(problem), kMachine)) {
+      hashes.insert(choice.hash);
+      ++count;
+    }
+  }
+  EXPECT_EQ(hashes.size(), count);
+  // Locks and caches hold it: it changes only with the version of the implementation.
+  EXPECT_TRUE(hashes.contains(sha256("matmul.f32\npacked\n1\n").hex().substr(0, 16)));
+}
+
+TEST(Choices, WhatTheRegistryDoesNotKnowIsNamed) {
+  RuntimePool pool(1);
+  const KernelCall call{pool, {}, {}, {}, {}};
+  EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f64", "packed", call); }).report(),
+            "error: no kernel has the family 'matmul.f64'\n  help: the families are matmul.f32, convolution.f32, attention.f32");
+  EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f32", "slow", call); }).report(),
+            "error: matmul.f32 has no choice 'slow'\n  help: its choices are packed, few-rows-by-rows, few-rows-by-columns");
+}
+
+TEST(Choices, MalformedProblemsAreRefused) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"matmul.f32(f32[2, 3]) -> f32[2, 3]", "1 inputs and 1 outputs, not 2 to 2 and 1"},
+      {"matmul.f32(f32[2, 3], f64[3, 2]) -> f32[2, 2]", "input 1 is f64[3, 2], not f32 of rank 2 or more"},
+      {"matmul.f32(f32[2, 3], f32[4, 2]) -> f32[2, 2]", "they are no matrices of one batch whose sizes meet"},
+      {"matmul.f32(f32[2, 3], f32[3, 2]) -> f32[2, 2]/[1, 2]", "the output is not contiguous"},
+      {"matmul.f32(f32[2, 3], f32[3, 2]) -> f32[2, 2]/[4, 1]", "the output is not dense"},
+      {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]", "0 integers, not 6"},
+      {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 3 1 0 1 0",
+       "the channels do not divide into the groups"},
+      {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 0 0 1 0", "strides and dilations are at least 1"},
+      {"attention.f32(f32[2, 3], f32[4, 3], f32[5, 3]) -> f32[2, 3]; integers 0; numbers 1",
+       "the sizes of queries, keys, values and result do not meet"},
+      {"attention.f32(f32[2, 3], f32[4, 3], f32[4, 3], bool[3, 4]) -> f32[2, 3]; integers 0; numbers 1",
+       "the mask's sizes are neither 1 nor those of the scores"},
+  };
+  for (const auto& [problem, reason] : rows) {
+    const Error error = error_of([&] { gates(problem); });
+    EXPECT_TRUE(error.message().ends_with(std::string(" cannot have these operands: ") + reason)) << error.message();
+  }
+}
+
+// Whatever passes the gate computes the same.
+TEST(Choices, AllThatMayCompeteAgree) {
+  RuntimePool pool(2);
+  for (const char* text :
+       {"matmul.f32(f32[3, 5, 40], f32[3, 40, 24]) -> f32[3, 5, 24]", "matmul.f32(f32[17, 40], f32[40, 24]/[1, 40]) -> f32[17, 24]",
+        "convolution.f32(f32[2, 6, 9, 8], f32[6, 1, 3, 3], f32[6]) -> f32[2, 6, 9, 8]; integers 0 6 1 1 1 1 1 1 0 0",
+        "convolution.f32(f32[1, 1, 9, 8], f32[4, 1, 3, 3]) -> f32[1, 4, 7, 6]; integers 0 1 1 1 0 0 1 1 0 0",
+        "convolution.f32(f32[2, 20, 9, 8]/[1440, 1, 160, 20], constant f32[20, 1, 3, 3]) -> f32[2, 20, 9, 8]/[1440, 1, 160, 20]; "
+        "integers 0 20 1 1 1 1 1 1 0 0",
+        "matmul.f32(f32[2, 5, 40], constant f32[2, 40, 24]/[0, 24, 1]) -> f32[2, 5, 24]"}) {
+    const Problem problem = parse_problem(text);
+    std::vector<std::vector<float>> data;
+    std::vector<ToroidOperand> inputs;
+    for (const OperandMeta& meta : problem.inputs) {
+      std::vector<float>& values = data.emplace_back(static_cast<size_t>(meta.extent_bytes() / 4));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(static_cast<int>(i * 7 % 15) - 7);
+    }
+    for (size_t i = 0; i < data.size(); ++i) {
+      const OperandMeta& meta = problem.inputs[i];
+      inputs.push_back({data[i].data(), meta.sizes.data(), meta.strides.data(), static_cast<int32_t>(meta.sizes.size()),
+                        static_cast<int32_t>(meta.dtype), meta.is_constant});
+    }
+    PreparedConstants prepared;
+    std::optional<std::vector<float>> expected;
+    int count = 0;
+    for (const Choice& choice : runtime_choices().list_choices(problem, kMachine)) {
+      if (choice.gate) continue;
+      const OperandMeta& out = problem.outputs[0];
+      std::vector<float> result(static_cast<size_t>(out.elements()), -1e9f);
+      const ToroidOperand output{result.data(),
+                                 out.sizes.data(),
+                                 out.strides.data(),
+                                 static_cast<int32_t>(out.sizes.size()),
+                                 static_cast<int32_t>(out.dtype),
+                                 0};
+      runtime_choices().run_choice(problem.family, choice.name,
+                                   {pool, inputs, {&output, 1}, problem.integers, problem.numbers, nullptr, &prepared});
+      if (!expected) expected = result;
+      EXPECT_EQ(result, *expected) << choice.name << " for " << text;
+      ++count;
+    }
+    EXPECT_EQ(count, 2) << text;
+  }
+}
+
+}  // namespace
+}  // namespace toroid
