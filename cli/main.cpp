@@ -22,12 +22,14 @@ constexpr Command kCommands[] = {
     {"opt", "run chosen passes over the text form of a program", cmd_opt},
     {"ops", "list supported or missing operators", cmd_ops},
     {"cache", "look at and tend the cache of compiled programs", cmd_cache},
+    {"tune", "measure implementations of library kernels", cmd_tune},
+    {"tuning-worker", "try kernels for another toroid process, which starts it", cmd_tuning_worker},
     {"doctor", "check the machine: compilers, instructions, cache, memory", cmd_doctor},
 };
 
 void print_help(FILE* to) {
   fmt::print(to, "usage: toroid COMMAND ...\n\n");
-  for (const Command& command : kCommands) fmt::print(to, "  {:<10} {}\n", command.name, command.summary);
+  for (const Command& command : kCommands) fmt::print(to, "  {:<14} {}\n", command.name, command.summary);
   fmt::print(to, "\n'toroid COMMAND --help' lists a command's flags.\n");
 }
 

@@ -1,0 +1,104 @@
+#include "tune/decision.h"
+
+#include <bit>
+
+#include "support/framing.h"
+
+namespace toroid::tune {
+namespace {
+
+// Lower comes first.
+int rank_of(Standing standing) {
+  switch (standing) {
+    case Standing::Timed: return 0;
+    case Standing::NotTried:
+    case Standing::OutOfTime: return 1;
+    default: return 2;
+  }
+}
+
+void append_double(std::string& bytes, double number) { append_number(bytes, std::bit_cast<uint64_t>(number)); }
+
+}  // namespace
+
+std::string_view to_string(Source source) {
+  switch (source) {
+    case Source::Lock: return "lock";
+    case Source::OnlyOne: return "only one";
+    case Source::Estimate: return "estimate";
+    case Source::Measured: return "measured";
+    case Source::Remembered: return "remembered";
+  }
+  return "";
+}
+
+const Outcome* Decision::find(std::string_view name) const {
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.choice == name) return &outcome;
+  }
+  return nullptr;
+}
+
+void sort_by_standing(std::vector<Outcome>& outcomes) {
+  std::stable_sort(outcomes.begin(), outcomes.end(), [](const Outcome& a, const Outcome& b) {
+    const int rank_a = rank_of(a.standing), rank_b = rank_of(b.standing);
+    if (rank_a != rank_b) return rank_a < rank_b;
+    return rank_a == 0 ? a.median_s < b.median_s : rank_a == 1 && a.cost_s < b.cost_s;
+  });
+}
+
+std::string outcomes_to_bytes(const std::vector<Outcome>& outcomes) {
+  std::string bytes;
+  for (const Outcome& outcome : outcomes) {
+    append_sized(bytes, outcome.choice);
+    append_sized(bytes, outcome.hash);
+    append_sized(bytes, outcome.reason);
+    append_number(bytes, static_cast<uint64_t>(outcome.standing));
+    append_number(bytes, static_cast<uint64_t>(outcome.rounds));
+    for (double number : {outcome.cost_s, outcome.median_s, outcome.fastest_s, outcome.slowest_s}) append_double(bytes, number);
+  }
+  return bytes;
+}
+
+std::optional<std::vector<Outcome>> outcomes_of(std::string_view bytes) {
+  std::vector<Outcome> outcomes;
+  while (!bytes.empty()) {
+    Outcome& outcome = outcomes.emplace_back();
+    for (std::string* text : {&outcome.choice, &outcome.hash, &outcome.reason}) {
+      const std::optional<std::string_view> taken = take_sized(bytes);
+      if (!taken) return std::nullopt;
+      *text = *taken;
+    }
+    const std::optional<uint64_t> standing = take_number(bytes), rounds = take_number(bytes);
+    if (!standing || *standing > static_cast<uint64_t>(Standing::Unchecked) || !rounds || *rounds > INT32_MAX) return std::nullopt;
+    outcome.standing = static_cast<Standing>(*standing);
+    outcome.rounds = static_cast<int>(*rounds);
+    for (double* number : {&outcome.cost_s, &outcome.median_s, &outcome.fastest_s, &outcome.slowest_s}) {
+      const std::optional<uint64_t> taken = take_number(bytes);
+      if (!taken) return std::nullopt;
+      *number = std::bit_cast<double>(*taken);
+    }
+  }
+  return outcomes;
+}
+
+std::string table_text(const Decision& decision) {
+  std::string text = fmt::format("{}: {} ({})\n", to_string(decision.problem), decision.choice, to_string(decision.source));
+  const double best_s = decision.outcomes.empty() ? 0 : decision.outcomes.front().median_s;
+  for (const Outcome& outcome : decision.outcomes) {
+    text += fmt::format("  {:<24} ", outcome.choice);
+    if (outcome.standing == Standing::Timed) {
+      text += fmt::format("{:>9.4f} ms {:>5.0f} %  {:.4f} to {:.4f} in {} rounds, estimated {:.2g}", outcome.median_s * 1e3,
+                          100 * best_s / outcome.median_s, outcome.fastest_s * 1e3, outcome.slowest_s * 1e3, outcome.rounds,
+                          outcome.cost_s * 1e3);
+    } else {
+      text += to_string(outcome.standing);
+      if (outcome.cost_s > 0) text += fmt::format(", estimated {:.2g} ms", outcome.cost_s * 1e3);
+      if (!outcome.reason.empty()) text += ": " + outcome.reason;
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace toroid::tune

@@ -1,0 +1,53 @@
+// Which choice a problem got, and what is known of the others.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tune/measure.h"
+
+namespace toroid::tune {
+
+enum class Source {
+  Lock,        // the lock file says so
+  OnlyOne,     // no other may compete
+  Estimate,    // the cost model ranked; nothing was measured
+  Measured,    // now
+  Remembered,  // measured before: by this process, or found in the cache
+};
+std::string_view to_string(Source source);  // "lock", "only one", …
+
+struct Decision {
+  Problem problem;
+  std::string choice;
+  std::string hash;
+  Source source = Source::Estimate;
+  // One a choice of the family, the best first: those that were timed, then by their estimates, then those that are out.
+  std::vector<Outcome> outcomes = {};
+  double tuning_s = 0;  // that measuring took, when it was done
+
+  const Outcome* find(std::string_view name) const;
+};
+
+// The measured part, as it is cached; nullopt for bytes that are none.
+std::string outcomes_to_bytes(const std::vector<Outcome>& outcomes);
+std::optional<std::vector<Outcome>> outcomes_of(std::string_view bytes);
+
+// The order that Decision::outcomes has.
+void sort_by_standing(std::vector<Outcome>& outcomes);
+
+// For people:
+//
+//   matmul.f32(f32[1, 2048], f32[2048, 1000]) -> f32[1, 1000]: few-rows-by-rows (measured)
+//     few-rows-by-rows         0.2514 ms   100 %  0.2498 to 0.2611 in 7 rounds, estimated 0.2
+//     packed                   0.4125 ms    61 %  …
+//     few-rows-by-columns      gate closed: the right side's columns are not contiguous
+std::string table_text(const Decision& decision);
+
+// All of them with every fact, as one JSON document: {"format": 1, "problems": [{"problem": …, "choices": [{"name": …}]}]}. Times
+// in seconds.
+std::string json_log(const std::vector<Decision>& decisions);
+
+}  // namespace toroid::tune

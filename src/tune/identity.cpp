@@ -1,0 +1,63 @@
+#include "tune/identity.h"
+
+#include <unistd.h>
+
+#include <thread>
+
+#include "cache/code_identity.h"
+#include "support/error.h"
+#include "support/file.h"
+#include "toolchain/isa.h"
+
+namespace toroid::tune {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+std::string cpuinfo() {
+  try {
+    return read_file("/proc/cpuinfo");
+  } catch (const Error&) {  // a sandbox without /proc: the rest of the identity has to do
+    return "";
+  }
+}
+
+}  // namespace
+
+std::string processor_in(std::string_view cpuinfo) {
+  constexpr std::pair<std::string_view, std::string_view> kFacts[] = {
+      {"model name", ""},        {"cpu family", "family "},           {"model", "model "},
+      {"stepping", "stepping "}, {"CPU implementer", "implementer "}, {"CPU part", "part "}};
+  std::string text;
+  const std::string_view first = cpuinfo.substr(0, cpuinfo.find("\n\n"));
+  for (const auto& [label, words] : kFacts) {
+    for (size_t at = 0; at < first.size();) {
+      const std::string_view line = first.substr(at, first.find('\n', at) - at);
+      at += line.size() + 1;
+      const size_t colon = line.find(':');
+      if (colon == std::string_view::npos || trimmed(line.substr(0, colon)) != label) continue;
+      text += fmt::format("{}{}{}", text.empty() ? "" : ", ", words, trimmed(line.substr(colon + 1)));
+      break;
+    }
+  }
+  return text.empty() ? "unknown processor" : text;
+}
+
+Identity identity_of_this_machine() {
+  static const Identity identity = {
+      .machine =
+          fmt::format("{}; {} processors; caches {}, {}, {} bytes", processor_in(cpuinfo()), std::thread::hardware_concurrency(),
+                      ::sysconf(_SC_LEVEL1_DCACHE_SIZE), ::sysconf(_SC_LEVEL2_CACHE_SIZE), ::sysconf(_SC_LEVEL3_CACHE_SIZE)),
+      .isa = reported_isa().name(),
+      .toolchain = "toroid " + code_identity(),
+  };
+  return identity;
+}
+
+void Identity::add_to(KeyBuilder& key) const { key.add("machine", machine).add("isa", isa).add("toolchain", toolchain); }
+
+}  // namespace toroid::tune

@@ -1,0 +1,68 @@
+#include "tune/lock.h"
+
+#include "support/error.h"
+#include "support/file.h"
+
+namespace toroid::tune {
+namespace {
+
+constexpr std::string_view kHeader = "toroid choices 1";
+
+// Takes what lies before the last `separator` off the end of `text`; empty when there is none.
+std::string_view take_last(std::string_view& text, std::string_view separator) {
+  const size_t at = text.rfind(separator);
+  if (at == std::string_view::npos) return {};
+  const std::string_view taken = text.substr(at + separator.size());
+  text = text.substr(0, at);
+  return taken;
+}
+
+}  // namespace
+
+ChoiceLock ChoiceLock::read(const std::filesystem::path& file) { return parse(read_file(file, 64 << 20), file.string()); }
+
+ChoiceLock ChoiceLock::parse(std::string_view text, std::string name) {
+  ChoiceLock lock;
+  lock.name_ = std::move(name);
+  size_t number = 0;
+  bool has_header = false;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    ++number;
+    if (line.empty() || line.front() == '#') continue;
+    const ErrorContext context("reading {}, line {}", lock.name_, number);
+    if (!has_header) {
+      if (line != kHeader) {
+        throw Error(ErrorKind::InvalidInput, "this is no file of choices: it does not begin with '" + std::string(kHeader) + "'")
+            .help("write one with 'toroid tune --write-lock', or with this version of toroid");
+      }
+      has_header = true;
+      continue;
+    }
+    const std::string hash(take_last(line, " "));
+    const std::string choice(take_last(line, " = "));
+    if (hash.empty() || choice.empty())
+      throw Error(ErrorKind::InvalidInput, "a line is 'PROBLEM = CHOICE HASH'").help("write the file anew");
+    const std::string problem = to_string(parse_problem(line));
+    if (!lock.choices_.emplace(problem, LockedChoice{choice, hash}).second) {
+      throw Error(ErrorKind::InvalidInput, "the problem has a choice already: " + problem).help("remove one of the lines");
+    }
+  }
+  return lock;
+}
+
+const LockedChoice& ChoiceLock::at(const Problem& problem) const {
+  const auto found = choices_.find(to_string(problem));
+  if (found != choices_.end()) return found->second;
+  throw Error(ErrorKind::InvalidInput, fmt::format("{} has no choice for {}", name_, to_string(problem)))
+      .help("write the lock anew for this model, or compile without it");
+}
+
+std::string ChoiceLock::text() const {
+  std::string text = std::string(kHeader) + "\n";
+  for (const auto& [problem, locked] : choices_) text += fmt::format("{} = {} {}\n", problem, locked.choice, locked.hash);
+  return text;
+}
+
+}  // namespace toroid::tune

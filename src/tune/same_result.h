@@ -1,0 +1,29 @@
+// Is a candidate's result that of the reference?
+//
+// Both are computed in floating point, in different orders. With terms of random signs the errors of a sum of n terms grow with
+// the square root of n and are relative to the size that such sums have, not to a sum that happens to be near zero. So an element
+// may differ by
+//
+//   (2 eps(dtype) + (16 + 8 sqrt(n)) eps(dtype in which sums are computed)) max(|reference|, root mean square of the reference)
+//
+// where eps is the distance from 1 to the next number: 3e-5 of it for float32 and 1024 terms. Integers and bools are exact; NaN
+// equals NaN, infinities themselves.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "graph/dtype.h"
+
+namespace toroid::tune {
+
+// Relative, for sums of `depth` terms.
+double allowed_difference(DType dtype, int64_t depth);
+
+// nullopt when it is; else "element 17 is 3.5, expected 3.4 (off by 0.1, allowed 1e-05); 5 of 24 elements differ".
+std::optional<std::string> difference_of_results(DType dtype, int64_t depth, std::span<const std::byte> actual,
+                                                 std::span<const std::byte> expected);
+
+}  // namespace toroid::tune

@@ -1,0 +1,15 @@
+// The tests and, as a child of them, the worker that tries planted kernels.
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "planted_choices.h"
+#include "tune/serve.h"
+
+int main(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  if (command == "tuning-worker") return toroid::tune::serve_tuning(toroid::tune::planted_choices());
+  if (command == "runtime-tuning-worker") return toroid::tune::serve_tuning(toroid::runtime_choices());
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

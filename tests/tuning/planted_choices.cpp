@@ -1,0 +1,178 @@
+#include "planted_choices.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <thread>
+
+#include "support/error.h"
+
+namespace toroid::tune {
+namespace {
+
+int64_t count_of(const KernelCall& call) { return call.inputs[0].sizes[0]; }
+float* in(const KernelCall& call) { return static_cast<float*>(call.inputs[0].data); }
+float* out(const KernelCall& call) { return static_cast<float*>(call.outputs[0].data); }
+
+void compute(const KernelCall& call, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out(call)[i] = 2 * in(call)[i];
+}
+void compute(const KernelCall& call) { compute(call, count_of(call)); }
+
+// Volatile, or the compiler would leave out what nobody uses.
+void touch(const float* place) { [[maybe_unused]] const float value = *static_cast<const volatile float*>(place); }
+void write(float* place) {
+  volatile float& written = *place;
+  written = 1;
+}
+
+[[noreturn]] void hang() {
+  for (;;) ::usleep(10'000);
+}
+
+void tell(pid_t pid) {
+  const char* file = std::getenv(kPidFileVariable);
+  if (FILE* to = file != nullptr ? std::fopen(file, "w") : nullptr) {
+    std::fprintf(to, "%d\n", pid);
+    std::fclose(to);
+  }
+}
+
+using Run = void (*)(const KernelCall& call, Parameters parameters);
+struct Planted {
+  std::string_view name;
+  Run run;
+};
+
+// The first is the reference. It, "quick", "slow" and "last" are what should be timed.
+constexpr Planted kPlanted[] = {
+    {"plain",
+     [](const KernelCall& call, Parameters) {
+       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+       compute(call);
+     }},
+    {"quick", [](const KernelCall& call, Parameters) { compute(call); }},
+    {"slow",
+     [](const KernelCall& call, Parameters) {
+       std::this_thread::sleep_for(std::chrono::milliseconds(4));
+       compute(call);
+     }},
+    {"crashes", [](const KernelCall&, Parameters) { touch(nullptr); }},
+    {"aborts",
+     [](const KernelCall&, Parameters) {
+       std::fprintf(stderr, "something\nterrible happened\n");
+       std::abort();
+     }},
+    {"hangs", [](const KernelCall&, Parameters) { hang(); }},
+    {"ignores-sigterm",
+     [](const KernelCall&, Parameters) {
+       ::signal(SIGTERM, SIG_IGN);
+       volatile bool for_ever = true;
+       while (for_ever) {
+       }
+     }},
+    {"stops",
+     [](const KernelCall&, Parameters) {
+       ::raise(SIGSTOP);
+       hang();
+     }},
+    {"reads-beyond", [](const KernelCall& call, Parameters) { touch(in(call) + count_of(call) + 32); }},
+    {"reads-before", [](const KernelCall& call, Parameters) { touch(in(call) - 1250); }},
+    {"writes-beyond",
+     [](const KernelCall& call, Parameters) {
+       compute(call);
+       write(out(call) + count_of(call));
+     }},
+    {"writes-far-beyond", [](const KernelCall& call, Parameters) { write(out(call) + count_of(call) + 32); }},
+    {"writes-before",
+     [](const KernelCall& call, Parameters) {
+       compute(call);
+       write(out(call) - 1);
+     }},
+    {"writes-input", [](const KernelCall& call, Parameters) { write(in(call)); }},
+    {"wrong",
+     [](const KernelCall& call, Parameters) {
+       compute(call);
+       out(call)[7] += 0.25f;
+     }},
+    {"leaves-out", [](const KernelCall& call, Parameters) { compute(call, count_of(call) - 1); }},
+    {"right-only-once",
+     [](const KernelCall& call, Parameters) {
+       static int calls = 0;
+       compute(call);
+       if (++calls > 1) out(call)[0] = 0;
+     }},
+    {"exits", [](const KernelCall&, Parameters) { ::_exit(0); }},
+    {"exits-with-status", [](const KernelCall&, Parameters) { ::_exit(3); }},
+    {"prints-without-end",
+     [](const KernelCall&, Parameters) {
+       for (;;) std::puts("and another line of much that nobody wants to read");
+     }},
+    {"closes-everything",
+     [](const KernelCall&, Parameters) {
+       for (int file = 0; file < 100; ++file) ::close(file);
+       hang();
+     }},
+    {"throws", [](const KernelCall&, Parameters) { throw Error(ErrorKind::Environment, "no workspace is left"); }},
+    {"throws-something-else", [](const KernelCall&, Parameters) { throw std::runtime_error("vector of nothing"); }},
+    {"leaves-a-child",
+     [](const KernelCall&, Parameters) {
+       const pid_t child = ::fork();
+       if (child == 0) hang();
+       tell(child);
+       ::_exit(1);
+     }},
+    {"last",
+     [](const KernelCall& call, Parameters) {
+       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+       compute(call);
+     }},
+};
+constexpr size_t kCount = std::size(kPlanted);
+
+// One function for each row: gates are plain functions of the problem.
+template <size_t kPlace>
+std::optional<std::string> gate(const Problem& problem) {
+  const std::vector<int64_t>& open = problem.integers;
+  if (open.empty() || std::find(open.begin(), open.end(), int64_t{kPlace}) != open.end()) return std::nullopt;
+  return "this test does not want it";
+}
+// Estimates in the order of the table: 1 ms, 1.1 ms, …
+template <size_t kPlace>
+double cost_s(const Problem&, const MachineModel&) {
+  return 1e-3 * (1 + 0.1 * static_cast<double>(kPlace));
+}
+
+template <size_t... kPlaces>
+std::span<const Implementation> implementations(std::index_sequence<kPlaces...>) {
+  static const Implementation rows[] = {{.name = kPlanted[kPlaces].name,
+                                         .description = "planted",
+                                         .gate = gate<kPlaces>,
+                                         .cost_s = cost_s<kPlaces>,
+                                         .run = kPlanted[kPlaces].run}...};
+  return rows;
+}
+
+}  // namespace
+
+const ChoiceRegistry& planted_choices() {
+  static const Family families[] = {{"double.f32", [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+                                     [](const Problem&) { return int64_t{1}; },
+                                     implementations(std::make_index_sequence<kCount>())}};
+  static const ChoiceRegistry registry(families);
+  return registry;
+}
+
+int64_t place_of(std::string_view choice) {
+  for (size_t i = 0; i < kCount; ++i) {
+    if (kPlanted[i].name == choice) return static_cast<int64_t>(i);
+  }
+  TOROID_CHECK(false, "no planted choice is called '{}'", choice);
+  return -1;
+}
+
+}  // namespace toroid::tune
