@@ -37,16 +37,16 @@ class Convolver {
     const int64_t band = copies_ ? std::clamp<int64_t>(kBandPositions / s_.out[2], 1, s_.out[1])
                                  : std::clamp<int64_t>(kPositionsAtOnce / s_.out[2], 1, s_.out[1]);
     const int64_t bands = (s_.out[1] + band - 1) / band;
-    const int64_t panels = PackedMatrix::panels(s_.out_channels);
-    const int64_t blocks = s_.batch * s_.groups * bands;
-    const int64_t groups = panel_groups(call_.pool, blocks, panels);
+    // Of all groups' channels; a task has some of them, and copies its band whole.
+    const int64_t panels = s_.groups * PackedMatrix::panels(s_.out_channels);
+    const int64_t blocks = s_.batch * bands;
+    const int64_t parts = panel_groups(call_.pool, blocks, panels);
     pack_weights();
-    call_.pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
+    call_.pool.parallel_for(blocks * parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t block = task / groups, part = task % groups;
-        const int64_t image = block / bands / s_.groups, group = block / bands % s_.groups;
+        const int64_t block = task / parts, part = task % parts;
         const Range rows = {s_.out[1] * (block % bands) / bands, s_.out[1] * (block % bands + 1) / bands};
-        run_band(image, group, rows, {panels * part / groups, panels * (part + 1) / groups});
+        run_band(block / bands, rows, {panels * part / parts, panels * (part + 1) / parts});
       }
     });
   }
@@ -89,11 +89,11 @@ class Convolver {
   }
 
   // The rows of the image that these output rows see, in `to`, and its strides there.
-  ImageStrides copy_band(int64_t image, int64_t group, Range rows, float* to) const {
+  ImageStrides copy_band(int64_t image, Range rows, float* to) const {
     const int64_t height = band_height(rows);
-    const int64_t channels = s_.in_channels;
+    const int64_t channels = s_.groups * s_.in_channels;
     const ImageStrides strides = in_planes_ ? ImageStrides{0, height * band_columns_, band_columns_, 1} : ImageStrides{0, 1, band_columns_ * channels, channels};
-    const float* from = x_ + image * strides_.batch + group * channels * strides_.channel;
+    const float* from = x_ + image * strides_.batch;
     const int64_t left = s_.padding[2];
     const Range inside = {std::min(left, band_columns_), std::clamp(left + s_.in[2], std::min(left, band_columns_), band_columns_)};
     for (int64_t r = 0; r < height; ++r) {
@@ -159,16 +159,27 @@ class Convolver {
     }
   }
 
-  void run_band(int64_t image, int64_t group, Range rows, Range panels) const {
+  // Panels are counted through all groups.
+  void run_band(int64_t image, Range rows, Range panels) const {
     ImageStrides strides = strides_;
-    const float* from = x_ + image * strides_.batch + group * s_.in_channels * strides_.channel + rows.first * s_.stride[1] * strides_.row;
+    const float* from = x_ + image * strides_.batch + rows.first * s_.stride[1] * strides_.row;
     if (copies_) {
-      float* band = scratch_for_band.get(band_height(rows) * band_columns_ * s_.in_channels);
-      strides = copy_band(image, group, rows, band);
+      float* band = scratch_for_band.get(band_height(rows) * band_columns_ * s_.groups * s_.in_channels);
+      strides = copy_band(image, rows, band);
       from = band;
     }
     std::vector<Run> runs;
     add_image_runs(strides, runs);
+    const int64_t of_group = PackedMatrix::panels(s_.out_channels);
+    for (int64_t group = panels.first / of_group; group * of_group < panels.last; ++group) {
+      const Range some = {std::max<int64_t>(0, panels.first - group * of_group), std::min(of_group, panels.last - group * of_group)};
+      run_group(image, group, rows, some, from + group * s_.in_channels * strides.channel, strides, runs);
+    }
+  }
+
+  // `from`: the first element of the image that the rows see.
+  void run_group(int64_t image, int64_t group, Range rows, Range panels, const float* from, const ImageStrides& strides,
+                 const std::vector<Run>& runs) const {
     const PackedMatrix weights = {depth_, s_.out_channels, weights_ + group * PackedMatrix::size(depth_, s_.out_channels)};
     // The group's channels are some of the columns of the whole result.
     const ToroidOperand& y = call_.outputs[0];
