@@ -12,6 +12,7 @@
 #include "flags.h"
 #include "interp/bind_symbols.h"
 #include "json_text.h"
+#include "runtime/machine_limits.h"
 #include "support/clock.h"
 #include "support/error.h"
 #include "support/file.h"
@@ -73,30 +74,59 @@ struct StepTiming {
   size_t position;
   std::string name;
   double median_us;
+  // Of a run; none where sizes are known only while the program runs.
+  std::optional<double> bytes, flops;
+
+  // The time that the machine's limits allow, as a share of the time taken; 0 where there is nothing to compare.
+  double share_of_limit(const MachineLimits& limits) const {
+    return std::max(bytes.value_or(0) / limits.copy_bytes_per_s, flops.value_or(0) / limits.multiply_flops_per_s) / (median_us * 1e-6);
+  }
 };
 
+std::optional<double> value_of(const SymbolValues& symbols, sym::Expr e) {
+  try {
+    return static_cast<double>(symbols.evaluate(e));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 // Of the steps that ran, in the program's order.
-std::vector<StepTiming> step_medians(const Executable& program) {
+std::vector<StepTiming> step_medians(const Executable& program, const std::vector<HostTensor>& inputs) {
   std::vector<StepTiming> steps;
-  const std::vector<std::string>& names = program.manifest().general().steps;
+  if (program.step_times().empty()) return steps;
+  const ManifestVariant& manifest = program.manifest().general();
+  std::vector<InputShape> shapes;
+  for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
+  const SymbolValues symbols = bind_symbols(manifest.signature, plan_bindings(manifest.signature), shapes);
   for (size_t i = 0; i < program.step_times().size(); ++i) {
     std::vector<double> times = program.step_times()[i];
     if (times.empty()) continue;
     std::sort(times.begin(), times.end());
-    steps.push_back({i, names.at(i), times[times.size() / 2] * 1e6});
+    StepTiming step = {i, manifest.steps.at(i), times[times.size() / 2] * 1e6, {}, {}};
+    if (i < manifest.work.size()) {
+      step.bytes = value_of(symbols, manifest.work[i].bytes);
+      step.flops = value_of(symbols, manifest.work[i].flops);
+    }
+    steps.push_back(std::move(step));
   }
   return steps;
 }
 
 // The longest first.
-void print_steps(std::vector<StepTiming> steps) {
+void print_steps(std::vector<StepTiming> steps, const MachineLimits& limits) {
   double total = 0;
   for (const StepTiming& step : steps) total += step.median_us;
   std::stable_sort(steps.begin(), steps.end(),
                    [](const StepTiming& a, const StepTiming& b) { return a.median_us > b.median_us; });
+  fmt::print("  limits measured here: {:.1f} GB/s copied, {:.1f} GFLOP/s of products\n", limits.copy_bytes_per_s * 1e-9,
+             limits.multiply_flops_per_s * 1e-9);
+  fmt::print("  {:>13} {:>7} {:>8} {:>9} {:>9}  step\n", "median", "share", "GB/s", "GFLOP/s", "of limit");
+  auto rate = [](std::optional<double> work, double us) { return work.value_or(0) > 0 ? fmt::format("{:.1f}", *work / us * 1e-3) : std::string("-"); };
   for (const StepTiming& step : steps) {
-    fmt::print("  {:10.1f} us {:5.1f} %  {} {}\n", step.median_us, 100 * step.median_us / total, step.position,
-               step.name);
+    const double share = 100 * step.share_of_limit(limits);
+    fmt::print("  {:10.1f} us {:5.1f} % {:>8} {:>9} {:>9}  {} {}\n", step.median_us, 100 * step.median_us / total, rate(step.bytes, step.median_us),
+               rate(step.flops, step.median_us), share > 0 ? fmt::format("{:.0f} %", share) : "-", step.position, step.name);
   }
 }
 
@@ -115,7 +145,7 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_option("--threads", threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--seconds", seconds, "how long to call, at least ten times").positive().shows_default();
   flags.add_option("--seed", seed, "of random operators").shows_default();
-  flags.add_flag("--kernels", by_step, "time each step of the program");
+  flags.add_flag("--kernels", by_step, "time each step of the program, beside what the machine allows");
   flags.add_flag("--no-cache", no_cache, "compile everything anew");
   flags.add_option("--json", json_path, "write the figures as JSON");
   if (const auto status = flags.read(argc, argv)) return *status;
@@ -145,8 +175,14 @@ int cmd_bench(int argc, const char* const* argv) {
   fmt::print("  {} kernels, {} kernel calls, {} library calls; temporaries {} bytes (lower bound {})\n",
              manifest.kernels, manifest.kernel_calls, manifest.library_calls, executable->arena_bytes(),
              executable->arena_lower_bound());
-  const std::vector<StepTiming> steps = step_medians(*executable);  // none unless --kernels
-  print_steps(steps);
+  std::vector<StepTiming> steps;
+  MachineLimits limits{};
+  if (by_step) {
+    steps = step_medians(*executable, inputs);
+    RuntimePool pool(threads);
+    limits = measure_machine_limits(pool);
+    print_steps(steps, limits);
+  }
   if (!json_path.empty()) {
     nlohmann::ordered_json json = {{"model", model_path},
                                    {"median_ms", timing.median_ms},
@@ -163,8 +199,14 @@ int cmd_bench(int argc, const char* const* argv) {
     if (model) {
       for (const PhaseTime& phase : model->phases) json["phases_s"][phase.name] = phase.seconds;
     }
+    if (by_step) {
+      json["copy_bytes_per_s"] = limits.copy_bytes_per_s;
+      json["multiply_flops_per_s"] = limits.multiply_flops_per_s;
+    }
     for (const StepTiming& step : steps) {
       json["steps"].push_back({{"position", step.position}, {"name", step.name}, {"median_us", step.median_us}});
+      if (step.bytes) json["steps"].back()["bytes"] = *step.bytes;
+      if (step.flops) json["steps"].back()["flops"] = *step.flops;
     }
     write_file_atomically(json_path, json_text(json) + "\n");
   }

@@ -388,10 +388,15 @@ TEST_F(Cli, TimesEachStepOnRequest) {
       EXPECT_GT(step["position"], json["steps"][i - 1]["position"]);
     }
     EXPECT_GT(step["median_us"], 0);
-    EXPECT_NE(printed.find(fmt::format("%  {} {}\n", step["position"].get<int>(), step["name"].get<std::string>())), std::string::npos)
+    EXPECT_NE(printed.find(fmt::format("  {} {}\n", step["position"].get<int>(), step["name"].get<std::string>())), std::string::npos)
         << printed;
   }
-  EXPECT_EQ(std::count(printed.begin(), printed.end(), '%'), json["steps"].size());
+  constexpr size_t kOtherLines = 4;  // the model, its memory, the machine's limits, the columns
+  EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), json["steps"].size() + kOtherLines) << printed;
+  EXPECT_GT(json["copy_bytes_per_s"], 1e8);
+  EXPECT_GT(json["multiply_flops_per_s"], 1e8);
+  // The digits' first layer: 16 images, 16 filters of 3x3 over 8x8 positions.
+  EXPECT_EQ(json["steps"][0]["flops"], 2 * 16 * 16 * 9 * 64) << json;
 }
 
 TEST_F(Cli, ExplainsWhyOperatorsAreOneStepOrTwo) {

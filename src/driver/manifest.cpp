@@ -67,6 +67,7 @@ nlohmann::json variant_json(const GeneratedVariant& variant, const std::vector<s
   for (const schedule::Lifetime& each : variant.code.temporaries) json["temporaries"].push_back({each.first_step, each.last_step});
   json["prepared_bytes"] = variant.code.prepared_bytes;
   json["steps"] = variant.code.step_names;
+  for (const schedule::StepWork& work : variant.code.step_work) json["work"].push_back({sym::to_string(work.bytes), sym::to_string(work.flops)});
   json["kernels"] = variant.code.kernels.size();
   json["kernel_calls"] = variant.code.kernel_calls;
   json["library_calls"] = variant.code.library_calls;
@@ -101,6 +102,9 @@ ManifestVariant parse_variant(const nlohmann::json& json) {
     variant.temporaries.push_back({each.at(0).get<int64_t>(), each.at(1).get<int64_t>()});
   }
   for (const auto& name : json.value("steps", nlohmann::json::array())) variant.steps.push_back(name.get<std::string>());
+  for (const auto& each : json.value("work", nlohmann::json::array())) {
+    variant.work.push_back({parsed(each.at(0).get<std::string>(), variant.signature), parsed(each.at(1).get<std::string>(), variant.signature)});
+  }
   variant.prepared_bytes = json.value("prepared_bytes", int64_t{0});
   variant.kernels = json.value("kernels", 0);
   variant.kernel_calls = json.value("kernel_calls", 0);

@@ -13,6 +13,7 @@
 //    "constants": [0],                                                    order of ToroidCall::constants
 //    "temporaries": [[0, 3], [1, 2]],                                     first and last step alive
 //    "prepared_bytes": 256,                                               of ToroidCall::prepared
+//    "work": [["1024*s0", "0"]],                                          of each step, if it is profiled: bytes moved, multiplications and additions
 //    "steps": ["linear", "gelu"], "kernels": 3, "kernel_calls": 7, "library_calls": 2}
 #pragma once
 
@@ -54,6 +55,7 @@ struct ManifestVariant {
   std::vector<std::array<int64_t, 2>> temporaries;
   int64_t prepared_bytes = 0;
   std::vector<std::string> steps;
+  std::vector<schedule::StepWork> work;   // by step; empty unless compiled to be profiled
   int kernels = 0;
   int kernel_calls = 0;
   int library_calls = 0;

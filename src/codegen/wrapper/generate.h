@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "lower/lower.h"
 #include "schedule/schedule.h"
+#include "schedule/work.h"
 
 namespace toroid::codegen {
 
@@ -43,6 +44,7 @@ struct GeneratedProgram {
   int64_t prepared_bytes = 0;                 // of ToroidCall::prepared
   std::vector<bool> late_outputs;             // by output: its size is known only while the program runs
   std::vector<std::string> step_names;        // for messages, by step
+  std::vector<schedule::StepWork> step_work;  // by step, if the program is to be profiled
 };
 
 // `graphs`: the main graph, then each subgraph of the program. `max_units`: how many compilers may run at once. `suffix` ends the names

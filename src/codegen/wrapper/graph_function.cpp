@@ -276,7 +276,11 @@ void GraphFunction::print_steps(bool is_main) {
     const size_t number = shared_.result.step_names.size();
     shared_.result.step_names.push_back(schedule::name_of(steps[s]));
     write_origin(steps[s]);
-    if (shared_.profile) body_.write(fmt::format("runtime->step(runtime, {});", number));
+    if (shared_.profile) {
+      shared_.result.step_work.resize(number);   // other graphs' steps are not looked at
+      shared_.result.step_work.push_back(schedule::work_of(loops_, steps[s]));
+      body_.write(fmt::format("runtime->step(runtime, {});", number));
+    }
     for (BufferId id : begins[s]) print_allocation(id, fmt::format("runtime->allocate(runtime, {})", bytes_of(buffer(id))), number);
     for (BufferId out : schedule::writes_of(steps[s])) make_output(out, number);
     print_step(steps[s], number);
