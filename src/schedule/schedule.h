@@ -124,6 +124,7 @@ struct CallStep {                         // a library kernel or control flow
   loop::Call call;
   std::vector<BufferId> outputs;
   std::vector<ProvenanceId> provenance;
+  std::string choice = {};                         // which of the kernel's implementations computes it; empty: the kernel decides when it is called
   std::optional<Kernel> epilogue = std::nullopt;   // takes the result block by block; outputs[0] is then in memory only if it writes it
 };
 

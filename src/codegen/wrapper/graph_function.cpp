@@ -8,6 +8,7 @@
 #include "codegen/cpp/scalar_text.h"
 #include "graph/builder.h"
 #include "lower/constant_values.h"
+#include "schedule/call_arguments.h"
 #include "support/error.h"
 #include "support/match.h"
 
@@ -379,48 +380,13 @@ std::string GraphFunction::operand(BufferId id, const std::vector<sym::Expr>& si
 }
 
 void GraphFunction::print_call(const schedule::CallStep& step, size_t number) {
-  std::string name;
-  std::vector<std::string> integers;
-  std::vector<std::string> numbers;
-  auto add = [&](const std::vector<sym::Expr>& values) {
-    for (sym::Expr e : values) integers.push_back(index(e));
-  };
-  if (std::holds_alternative<Matmul>(step.call.op)) {
-    name = "matmul";
-  } else if (const auto* conv = std::get_if<Convolution>(&step.call.op)) {
-    name = "convolution";
-    integers = {conv->transposed ? "1" : "0", index(conv->groups)};
-    add(conv->stride);
-    add(conv->padding);
-    add(conv->dilation);
-    add(conv->output_padding);
-  } else if (const auto* attention = std::get_if<Attention>(&step.call.op)) {
-    name = "attention";
-    integers = {attention->causal ? "1" : "0"};
-    numbers = {literal_text(DType::F64, attention->scale)};
-  } else if (const auto* sort = std::get_if<Sort>(&step.call.op)) {
-    name = "sort";
-    integers = {fmt::format("{}", sort->dim), sort->descending ? "1" : "0", sort->stable ? "1" : "0"};
-  } else {
-    const auto& library = std::get<Library>(step.call.op);
-    name = "library." + library.name;
-    // Every attribute in both forms: the kernel knows which it is.
-    for (const Scalar& attribute : library.attributes) {
-      match(
-          attribute,
-          [&](bool v) {
-            integers.push_back(v ? "1" : "0");
-            numbers.push_back(v ? "1.0" : "0.0");
-          },
-          [&](const sym::Expr& e) {
-            integers.push_back(index(e));
-            numbers.push_back(fmt::format("double({})", index(e)));
-          },
-          [&](double v) {
-            integers.push_back("0");
-            numbers.push_back(literal_text(DType::F64, v));
-          });
-    }
+  const schedule::CallArguments arguments = schedule::call_arguments(step.call);
+  const std::string name = arguments.name + (step.choice.empty() ? "" : "#" + step.choice);
+  std::vector<std::string> integers, numbers;
+  for (sym::Expr e : arguments.integers) integers.push_back(index(e));
+  for (const auto& each : arguments.numbers) {
+    numbers.push_back(match(
+        each, [](double v) { return literal_text(DType::F64, v); }, [&](sym::Expr e) { return fmt::format("double({})", index(e)); }));
   }
   auto block = body_.block(fmt::format("{{  // {}", comment_text(to_string(step.call.op))));
   std::vector<std::string> inputs;
@@ -434,7 +400,7 @@ void GraphFunction::print_call(const schedule::CallStep& step, size_t number) {
     reports_errors = source.reports_errors;
     const std::string& kernel = shared_.kernels.add(source, loops_);
     body_.write("auto each_block = [&](const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, int64_t last) WRAPPER {");
-    body_.write(fmt::format("  {}({}block, row_stride, first_row, last_row, first, last);", kernel, arguments(source)));
+    body_.write(fmt::format("  {}({}block, row_stride, first_row, last_row, first, last);", kernel, this->arguments(source)));
     body_.write("};");
     body_.write("const ToroidEpilogue epilogue = epilogue_of(each_block);");
   }
