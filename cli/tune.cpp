@@ -42,7 +42,7 @@ int cmd_tune(int argc, const char* const* argv) {
   for (const std::string& problem : problems) fmt::print("{}", table_text(tuner.choose(parse_problem(problem))));
   fmt::print(stderr, "{}\n", tuner.counters().summary());
   if (!write_lock_path.empty()) write_file_atomically(write_lock_path, tuner.as_lock().text());
-  if (!log_path.empty()) write_file_atomically(log_path, tune::json_log(tuner.decisions()));
+  if (!log_path.empty()) write_file_atomically(log_path, tuner.log());
   return 0;
 }
 

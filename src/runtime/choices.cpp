@@ -46,7 +46,9 @@ const Family& ChoiceRegistry::family(std::string_view name) const {
 
 std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const MachineModel& machine) const {
   const Family& family = this->family(problem.family);
-  if (const std::optional<std::string> fault = family.malformed(problem)) {
+  std::optional<std::string> fault = family.malformed(problem);
+  if (!fault && problem.has_epilogue && family.epilogue_columns == nullptr) fault = "there is no epilogue of this kernel";
+  if (fault) {
     throw Error(ErrorKind::InvalidOption, fmt::format("{} cannot have these operands: {}", family.name, *fault))
         .at(to_string(problem));
   }

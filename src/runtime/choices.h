@@ -58,6 +58,8 @@ struct Family {
   // How many products or terms are summed into one element of the result: rounding errors grow with it.
   int64_t (*depth)(const Problem& problem);
   std::span<const Implementation> implementations;
+  // Of the result as an epilogue sees it (ToroidEpilogue); null: the kernel gives its result to no epilogue.
+  int64_t (*epilogue_columns)(const Problem& problem) = nullptr;
 };
 
 // An implementation beside a concrete problem.

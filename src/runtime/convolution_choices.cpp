@@ -74,6 +74,7 @@ Gate one_channel_in(const Problem& problem) {
   return channels == 1 ? Gate() : fmt::format("a group has {} input channels, not one", channels);
 }
 Gate all_contiguous(const Problem& problem) {
+  if (problem.has_epilogue) return "it gives its result to no epilogue";
   if (!problem.outputs[0].is_contiguous()) return "the output is not contiguous";
   for (const OperandMeta& operand : problem.inputs) {
     if (!operand.is_contiguous()) return "the inputs are not contiguous";
@@ -206,6 +207,9 @@ const Implementation kImplementations[] = {
 
 }  // namespace
 
-Family convolution_family() { return {"convolution.f32", malformed, depth, kImplementations}; }
+Family convolution_family() {
+  return {"convolution.f32", malformed, depth, kImplementations,
+          [](const Problem& problem) { return problem.outputs[0].sizes[1]; }};
+}
 
 }  // namespace toroid

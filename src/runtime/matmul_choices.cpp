@@ -105,7 +105,8 @@ const Implementation kImplementations[] = {
 }  // namespace
 
 Family matmul_family() {
-  return {"matmul.f32", malformed, [](const Problem& problem) { return problem.inputs[0].size(-1); }, kImplementations};
+  return {"matmul.f32", malformed, [](const Problem& problem) { return problem.inputs[0].size(-1); }, kImplementations,
+          [](const Problem& problem) { return problem.outputs[0].size(-1); }};
 }
 
 }  // namespace toroid

@@ -155,7 +155,8 @@ Problem problem_of(std::string family, const KernelCall& call) {
           metas_of(call.inputs),
           metas_of(call.outputs),
           {call.integers.begin(), call.integers.end()},
-          {call.numbers.begin(), call.numbers.end()}};
+          {call.numbers.begin(), call.numbers.end()},
+          call.epilogue != nullptr};
 }
 
 std::string to_string(const OperandMeta& operand) {
@@ -170,6 +171,7 @@ std::string to_string(const Problem& problem) {
   std::string text = fmt::format("{}({}) -> {}", problem.family, list_text(problem.inputs), list_text(problem.outputs));
   if (!problem.integers.empty()) text += fmt::format("; integers {}", fmt::join(problem.integers, " "));
   if (!problem.numbers.empty()) text += fmt::format("; numbers {}", fmt::join(problem.numbers, " "));
+  if (problem.has_epilogue) text += "; epilogue";
   return text;
 }
 
@@ -188,6 +190,8 @@ Problem parse_problem(std::string_view text) {
   while (cursor.accept(";")) {
     if (cursor.accept_word("integers")) {
       while (!at_end_of_list(cursor)) problem.integers.push_back(read_number<int64_t>(cursor, "an integer"));
+    } else if (cursor.accept_word("epilogue")) {
+      problem.has_epilogue = true;
     } else {
       cursor.expect_word("numbers");
       while (!at_end_of_list(cursor)) problem.numbers.push_back(read_number<double>(cursor, "a number"));

@@ -3,6 +3,7 @@
 //   matmul.f32(f32[1, 2048], f32[2048, 1000]/[1, 2048]) -> f32[1, 1000]
 //   convolution.f32(f32[1, 64, 56, 56], f32[64, 64, 3, 3]) -> f32[1, 64, 56, 56]; integers 0 1 1 1 1 1 1 1 0 0
 //   matmul.f32(f32[128, 768], constant f32[768, 768]) -> f32[128, 768]
+//   matmul.f32(f32[128, 768], constant f32[768, 3072]) -> f32[128, 3072]; epilogue
 //   attention.f32(f32[1, 8, 1, 64]@16, …) -> f32[1, 8, 1, 64]; integers 1; numbers 0.125
 //
 // The text names cached results of tuning, locks and requests to tuning workers, so it says everything: sizes in brackets,
@@ -48,6 +49,7 @@ struct Problem {
   std::vector<OperandMeta> outputs;  // dense, in any order of dims
   std::vector<int64_t> integers;     // as in KernelCall
   std::vector<double> numbers;
+  bool has_epilogue = false;  // KernelCall::epilogue takes the result
 
   bool operator==(const Problem&) const = default;
 };

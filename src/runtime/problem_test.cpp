@@ -14,6 +14,7 @@ TEST(Problem, TextReadsBack) {
            "convolution.f32(f32[0, 3], bf16[2]/[0]) -> f32[0, 3]; integers 0 1 -1",
            "pair.i64(i64[4]) -> i64[4], f32[4]@4; numbers 1e-300 -inf 0.1",
            "none.f32() -> f32[]",
+           "matmul.f32(f32[2, 3], f32[3, 4]) -> f32[2, 4]; integers 1; epilogue",
            "matmul.f32(f32[2, 3], constant f32[3, 4]/[1, 3]@4) -> f32[2, 4]",
        }) {
     EXPECT_EQ(to_string(parse_problem(text)), text);

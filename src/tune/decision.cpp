@@ -39,6 +39,12 @@ const Outcome* Decision::find(std::string_view name) const {
   return nullptr;
 }
 
+double Decision::run_s() const {
+  const Outcome* const outcome = find(choice);
+  if (outcome == nullptr) return 0;
+  return outcome->standing == Standing::Timed ? outcome->median_s : outcome->cost_s;
+}
+
 void sort_by_standing(std::vector<Outcome>& outcomes) {
   std::stable_sort(outcomes.begin(), outcomes.end(), [](const Outcome& a, const Outcome& b) {
     const int rank_a = rank_of(a.standing), rank_b = rank_of(b.standing);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tune/identity.h"
 #include "tune/measure.h"
 
 namespace toroid::tune {
@@ -29,6 +30,8 @@ struct Decision {
   double tuning_s = 0;  // that measuring took, when it was done
 
   const Outcome* find(std::string_view name) const;
+  // Of one run of the choice: the median if it was timed, else the estimate.
+  double run_s() const;
 };
 
 // The measured part, as it is cached; nullopt for bytes that are none.
@@ -46,8 +49,8 @@ void sort_by_standing(std::vector<Outcome>& outcomes);
 //     few-rows-by-columns      gate closed: the right side's columns are not contiguous
 std::string table_text(const Decision& decision);
 
-// All of them with every fact, as one JSON document: {"format": 1, "problems": [{"problem": …, "choices": [{"name": …}]}]}. Times
-// in seconds.
-std::string json_log(const std::vector<Decision>& decisions);
+// All of them with every fact, as one JSON document: {"format": 1, "machine": …, "problems": [{"problem": …, "choices": [{"name":
+// …}]}]}. Times in seconds.
+std::string json_log(const std::vector<Decision>& decisions, const Identity& identity);
 
 }  // namespace toroid::tune

@@ -59,8 +59,10 @@ TEST(Decision, OutcomesReadBack) {
 }
 
 TEST(Decision, TheLogIsJsonWithEveryFact) {
-  const JsonDocument log = parse_json(json_log({example()}), "log");
+  const JsonDocument log =
+      parse_json(json_log({example()}, {.machine = "a machine", .isa = "avx2", .toolchain = "toroid 1"}), "log");
   EXPECT_EQ(log.root().at("format").as_integer(), 1);
+  EXPECT_EQ(log.root().at("machine").as_string(), "a machine");
   const JsonValue& problem = log.root().at("problems").elements()[0];
   EXPECT_EQ(problem.at("problem").as_string(), "matmul.f32(f32[1, 8], f32[8, 4]) -> f32[1, 4]");
   EXPECT_EQ(problem.at("choice").as_string(), "few");

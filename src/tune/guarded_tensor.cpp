@@ -103,7 +103,7 @@ GuardedTensor::GuardedTensor(OperandMeta meta, std::string name)
   const size_t page = page_bytes(), alignment = static_cast<size_t>(meta_.alignment_bytes);
   const size_t pages_bytes = rounded_up(bytes_ + kMostSlack, page);
   mapping_bytes_ = pages_bytes + 2 * page;
-  void* const mapping = ::mmap(nullptr, mapping_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const mapping = ::mmap(nullptr, mapping_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED || ::mprotect(static_cast<std::byte*>(mapping) + page, pages_bytes, PROT_READ | PROT_WRITE) != 0) {
     if (mapping != MAP_FAILED) ::munmap(mapping, mapping_bytes_);
     throw Error(ErrorKind::Environment, fmt::format("cannot allocate {} bytes for {}", bytes_, name_))

@@ -4,8 +4,12 @@
 
 namespace toroid::tune {
 
-std::string json_log(const std::vector<Decision>& decisions) {
-  nlohmann::ordered_json log = {{"format", 1}, {"problems", nlohmann::ordered_json::array()}};
+std::string json_log(const std::vector<Decision>& decisions, const Identity& identity) {
+  nlohmann::ordered_json log = {{"format", 1},
+                                {"machine", identity.machine},
+                                {"isa", identity.isa},
+                                {"toolchain", identity.toolchain},
+                                {"problems", nlohmann::ordered_json::array()}};
   for (const Decision& decision : decisions) {
     nlohmann::ordered_json problem = {
         {"problem", to_string(decision.problem)}, {"choice", decision.choice},     {"hash", decision.hash},

@@ -34,7 +34,7 @@ ChoiceLock ChoiceLock::parse(std::string_view text, std::string name) {
     const ErrorContext context("reading {}, line {}", lock.name_, number);
     if (!has_header) {
       if (line != kHeader) {
-        throw Error(ErrorKind::InvalidInput, "this is no file of choices: it does not begin with '" + std::string(kHeader) + "'")
+        throw Error(ErrorKind::InvalidInput, fmt::format("this is no file of choices: it does not begin with '{}'", kHeader))
             .help("write one with 'toroid tune --write-lock', or with this version of toroid");
       }
       has_header = true;

@@ -3,6 +3,8 @@
 namespace toroid::tune {
 namespace {
 
+Standing standing_after(const Fault& fault) { return fault.by_candidate ? Standing::Faulty : Standing::Refused; }
+
 // The problem in a worker that may be replaced from one request to the next.
 class Session {
  public:
@@ -41,6 +43,7 @@ class Session {
     const Reply reply = worker_.ask(preparation_, options_.result_timeout);
     if (const Fault* fault = std::get_if<Fault>(&reply)) {
       reference_fault_ = fault->reason;
+      reference_standing_ = standing_after(*fault);
     } else if (const Answer& answer = std::get<Answer>(reply); answer.verdict != Verdict::Done) {
       reference_fault_ = answer.message;
       reference_standing_ = Standing::Refused;
@@ -64,7 +67,7 @@ std::optional<double> seconds_of(const std::optional<Reply>& reply, const Sessio
     return std::nullopt;
   }
   if (const Fault* fault = std::get_if<Fault>(&*reply)) {
-    candidate.standing = Standing::Faulty;
+    candidate.standing = standing_after(*fault);
     candidate.reason = fault->reason;
     return std::nullopt;
   }

@@ -19,7 +19,7 @@ enum class Standing {
   Quarantined,  // did harm before
   NotTried,     // the estimate of its time is too far behind the best's
   OutOfTime,    // was right, but the time of the problem was up
-  Refused,      // the kernel threw an Error
+  Refused,      // the kernel threw an Error, or the machine ended its process
   Wrong,        // another result than the reference
   Faulty,       // crashed, hung, exited, printed without end
   Unchecked,    // the reference itself failed

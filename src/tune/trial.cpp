@@ -35,13 +35,19 @@ Trial::Trial(const ChoiceRegistry& registry, Problem problem, std::string_view r
     GuardedTensor& output = outputs_.emplace_back(meta, fmt::format("output {}", outputs_.size()));
     output_operands_.push_back(output.operand());
   }
+  if (problem_.has_epilogue) {
+    const int64_t columns = registry.family(problem_.family).epilogue_columns(problem_);
+    epilogue_.emplace(static_cast<float*>(output_operands_[0].data), columns);
+    output_operands_[0].data = nullptr;  // as in a program: a kernel that writes it all the same is found out
+  }
   run(reference);
   for (const GuardedTensor& output : outputs_) expected_.emplace_back(output.bytes().begin(), output.bytes().end());
 }
 
 void Trial::run(std::string_view choice) {
+  const ToroidEpilogue* const epilogue = epilogue_ ? &epilogue_->abi() : nullptr;
   registry_.run_choice(problem_.family, choice,
-                       {pool_, input_operands_, output_operands_, problem_.integers, problem_.numbers, nullptr, &prepared_});
+                       {pool_, input_operands_, output_operands_, problem_.integers, problem_.numbers, epilogue, &prepared_});
 }
 
 std::optional<std::string> Trial::fault_of_results() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/choices.h"
+#include "tune/copying_epilogue.h"
 #include "tune/guarded_tensor.h"
 
 namespace toroid::tune {
@@ -40,6 +41,7 @@ class Trial {
   RuntimePool pool_;
   std::deque<GuardedTensor> inputs_, outputs_;
   std::vector<ToroidOperand> input_operands_, output_operands_;
+  std::optional<CopyingEpilogue> epilogue_;
   std::vector<std::vector<std::byte>> expected_;
   PreparedConstants prepared_;  // as in a program that runs for long: what is made of constants is made in the first run
 };

@@ -1,5 +1,7 @@
 #include "tune/tuner.h"
 
+#include <unistd.h>
+
 #include "support/clock.h"
 #include "support/error.h"
 #include "support/log.h"
@@ -12,6 +14,15 @@ constexpr auto kPatienceForOthers = std::chrono::seconds(30);  // who tune the s
 bool may_compete(const Outcome& outcome) { return outcome.standing == Standing::NotTried; }
 // Its result was right.
 bool is_usable(const Outcome& outcome) { return outcome.standing == Standing::Timed || outcome.standing == Standing::OutOfTime; }
+
+// A worker for which there is no memory would be ended by the machine, and a kernel would get the blame.
+bool fits_memory(const Problem& problem) {
+  double needed = 0;
+  for (const OperandMeta& meta : problem.inputs) needed += static_cast<double>(meta.extent_bytes());
+  for (const OperandMeta& meta : problem.outputs) needed += 2 * static_cast<double>(meta.extent_bytes());  // and the reference's
+  constexpr double kUsable = 0.5;
+  return needed <= kUsable * static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
 
 Outcome* find(std::vector<Outcome>& outcomes, const std::string& name) {
   const auto found = std::find_if(outcomes.begin(), outcomes.end(), [&](const Outcome& outcome) { return outcome.choice == name; });
@@ -80,7 +91,7 @@ Decision Tuner::decide(const Problem& problem) {
     return decision_of(problem, std::move(*found), Source::Remembered, best);
   };
   if (std::optional<Decision> decision = from_memory()) return std::move(*decision);
-  const std::vector<std::string> names = worth_measuring(ranked);
+  const std::vector<std::string> names = fits_memory(problem) ? worth_measuring(ranked) : std::vector<std::string>{};
   if (names.empty()) {
     ++counters_.estimated;
     return decision_of(problem, outcomes, Source::Estimate, ranked.front());

@@ -64,6 +64,7 @@ class Tuner {
 
   // Of distinct problems, in the order in which they were first asked for. Not while another thread chooses.
   std::vector<Decision> decisions() const { return {decisions_.begin(), decisions_.end()}; }
+  std::string log() const { return json_log(decisions(), options_.identity); }
   // What a compilation with TunerOptions::lock would need to choose the same.
   ChoiceLock as_lock() const;
   TunerCounters counters() const;

@@ -41,6 +41,13 @@ std::string last_words(std::string_view printed) {
   return words.empty() ? "" : ": " + words;
 }
 
+// "was killed by signal 11 (Segmentation fault)".
+std::string end_of(int status) {
+  if (WIFSIGNALED(status)) return describe_status(0, WTERMSIG(status));
+  if (WEXITSTATUS(status) == 0) return "exited with status 0 instead of returning";
+  return describe_status(WEXITSTATUS(status), 0);
+}
+
 }  // namespace
 
 // One process.
@@ -92,12 +99,11 @@ struct Worker::Process {
     return true;
   }
 
-  // "was killed by signal 11 (Segmentation fault)"; whatever the child started ends too.
-  std::string reap() {
+  // The status as wait4 gives it; whatever the child started ends too.
+  int reap() {
     child.signal_group(SIGKILL);
     rusage usage;
-    const int status = child.reap(usage);
-    return describe_status(WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    return child.reap(usage);
   }
 
   ChildProcess child;
@@ -157,7 +163,7 @@ Reply Worker::exchange(Request request, milliseconds timeout) {
     process.read_output();
     reason += last_words(process.printed);
     stop();
-    return Fault{std::move(reason)};
+    return Fault{.reason = std::move(reason)};
   };
   for (;;) {
     const bool ended = process.child.has_ended();  // before reading: what it wrote last is then there
@@ -173,9 +179,11 @@ Reply Worker::exchange(Request request, milliseconds timeout) {
     }
     if (ended) {
       process.read_output();
-      const std::string words = last_words(process.printed), outcome = process.reap();
+      const std::string words = last_words(process.printed);
+      const int status = process.reap();
       process_.reset();
-      return Fault{(outcome == "succeeded" ? "exited with status 0 instead of returning" : outcome) + words};
+      const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;  // not by us
+      return Fault{.by_candidate = !killed, .reason = end_of(status) + words};
     }
     if (Clock::now() >= deadline)
       return given_up(fmt::format("did not end within {:.1f} s", std::chrono::duration<double>(timeout).count()));

@@ -33,7 +33,8 @@ struct WorkerOptions {
 
 // Why there is no answer. The words continue "candidate …".
 struct Fault {
-  std::string reason;  // "was killed by signal 11 (Segmentation fault): accessed memory 64 bytes beyond the end of input 1"
+  bool by_candidate = true;  // false: the machine may have ended it, as when memory runs out
+  std::string reason;        // "was killed by signal 11 (Segmentation fault): accessed memory 64 bytes beyond the end of input 1"
 };
 using Reply = std::variant<Answer, Fault>;
 

@@ -81,7 +81,7 @@ constexpr Planted kPlanted[] = {
        hang();
      }},
     {"reads-beyond", [](const KernelCall& call, Parameters) { touch(in(call) + count_of(call) + 32); }},
-    {"reads-before", [](const KernelCall& call, Parameters) { touch(in(call) - 1250); }},
+    {"reads-before", [](const KernelCall& call, Parameters) { touch(in(call)-1250); }},
     {"writes-beyond",
      [](const KernelCall& call, Parameters) {
        compute(call);
@@ -126,6 +126,7 @@ constexpr Planted kPlanted[] = {
        tell(child);
        ::_exit(1);
      }},
+    {"is-killed", [](const KernelCall&, Parameters) { ::kill(::getpid(), SIGKILL); }},
     {"last",
      [](const KernelCall& call, Parameters) {
        std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -75,6 +75,7 @@ TEST_F(TunerTest, EachBadCandidateCostsItselfAlone) {
       {"throws", Standing::Refused, "no workspace is left"},
       {"throws-something-else", Standing::Refused, "vector of nothing"},
       {"leaves-a-child", Standing::Faulty, "exited with status 1"},
+      {"is-killed", Standing::Refused, "was killed by signal 9 (Killed)"},  // as the machine does when memory runs out
       {"last", Standing::Timed, ""},
   };
   {
@@ -239,6 +240,21 @@ TEST_F(TunerTest, TheDefaultModeMeasuresWhatIsCloseWhileItsBudgetLasts) {
   EXPECT_EQ(poor.counters().workers_started, 0u);
 }
 
+TEST_F(TunerTest, WhatTheMachineHasNoMemoryForIsEstimated) {
+  Tuner tuner(planted_choices(), cache(), options());
+  EXPECT_EQ(tuner.choose(problem_for({"plain", "quick"}, int64_t{1} << 50)).source, Source::Estimate);
+  EXPECT_EQ(tuner.counters().workers_started, 0u);
+}
+
+TEST_F(TunerTest, AKernelThatTheMachineKillsIsNotQuarantined) {
+  Tuner tuner(planted_choices(), cache(), options());
+  const Decision& decision = tuner.choose(problem_for({"plain", "is-killed"}));
+  EXPECT_EQ(decision.choice, "plain");
+  EXPECT_EQ(decision.find("is-killed")->standing, Standing::Refused);
+  EXPECT_EQ(decision.find("is-killed")->reason, "was killed by signal 9 (Killed)");
+  EXPECT_EQ(tuner.counters().candidates_quarantined, 0u);
+}
+
 TEST_F(TunerTest, WithoutAWorkerTheDefaultModeEstimatesAndMaxIsAnError) {
   TunerOptions lost = options(Mode::Default);
   lost.worker.argv = {"no-such-program-here"};
@@ -300,6 +316,11 @@ TEST_F(TunerTest, RuntimeKernelsAreTimed) {
         "convolution.f32(f32[1, 8, 20, 20], f32[8, 1, 3, 3], f32[8]) -> f32[1, 8, 20, 20]; integers 0 8 1 1 1 1 1 1 0 0",
         "convolution.f32(f32[1, 16, 9, 9]/[1296, 1, 144, 16], constant f32[16, 1, 3, 3]) -> f32[1, 16, 9, 9]/[1296, 1, 144, 16]; "
         "integers 0 16 1 1 1 1 1 1 0 0",
+        "matmul.f32(f32[3, 5, 60], constant f32[3, 60, 70]/[0, 70, 1]) -> f32[3, 5, 70]; epilogue",
+        "matmul.f32(f32[4, 60], f32[60, 1]) -> f32[4, 1]; epilogue",
+        "convolution.f32(f32[1, 32, 14, 14]/[6272, 1, 448, 32], constant f32[48, 32, 3, 3]) -> f32[1, 48, 14, 14]/[9408, 1, 672, "
+        "48]; "
+        "integers 0 1 1 1 1 1 1 1 0 0; epilogue",
         "convolution.f32(f32[1, 32, 14, 14]/[6272, 1, 448, 32], constant f32[48, 32, 3, 3]) -> f32[1, 48, 14, 14]/[9408, 1, 672, "
         "48]; "
         "integers 0 1 1 1 1 1 1 1 0 0"}) {
