@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "support/error.h"
+#include "support/out_of_memory.h"
 
 namespace {
 
@@ -44,11 +45,9 @@ int main(int argc, char** argv) {
   for (const Command& command : kCommands) {
     if (command.name != name) continue;
     try {
-      return command.run(argc - 1, argv + 1);
+      return with_typed_memory("running the command", [&] { return command.run(argc - 1, argv + 1); });
     } catch (const Error& error) {
       fmt::print(stderr, "{}\n", error.report());
-    } catch (const std::bad_alloc&) {
-      fmt::print(stderr, "error: out of memory\n  help: close other programs, or run on a larger machine\n");
     } catch (const std::exception& error) {
       fmt::print(stderr, "error: {}\n  help: this is a bug in toroid; please report it\n", error.what());
     }

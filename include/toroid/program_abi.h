@@ -4,7 +4,7 @@
  *
  *   const char toroid_manifest[];   JSON: inputs, outputs, symbols, constants, temporaries, kernels
  *   int32_t toroid_run(const ToroidRuntime*, const ToroidCall*);   0, or 1 + the number of the step that failed; in the
- *     bits from 28 on: 1 for an index out of bounds, 2 for an integer divided by zero
+ *     bits from 28 on: 1 for an index out of bounds, 2 for an integer divided by zero, 3 for a lack of memory
  *   int32_t toroid_prepare(const ToroidRuntime*, const ToroidCall*);   if the manifest names prepared bytes: to be called once before
  *     all calls, with constants and `prepared`; returns as toroid_run
  *   void toroid_sizes(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes);

@@ -1,16 +1,23 @@
 #include "cache/cache.h"
 
+#include "support/out_of_memory.h"
+
 namespace toroid {
 
-Cache::Cache(CacheOptions options) : store_(options.store), leases_(store_.folder()) {
+Cache::Cache(CacheOptions options) try : store_(options.store), leases_(store_.folder()) {
   if (options.base) base_.emplace(std::move(*options.base), std::move(options.store.warn));
   if (options.remote) remote_.emplace(std::move(*options.remote));
+} catch (const std::bad_alloc&) {
+  out_of_memory("opening the cache");
 }
 
-Cache::Cache(StoreOptions options)
+Cache::Cache(StoreOptions options) try
     : Cache(CacheOptions{.store = options,
                          .remote = options.enabled ? usable_remote_options(options.warn) : std::nullopt,
-                         .base = options.enabled ? base_from_environment() : std::nullopt}) {}
+                         .base = options.enabled ? base_from_environment() : std::nullopt}) {
+} catch (const std::bad_alloc&) {
+  out_of_memory("opening the cache");
+}
 
 Cache::~Cache() {
   if (remote_) remote_->finish();
@@ -32,22 +39,27 @@ std::optional<std::string> Cache::get(const CacheKey& key) {
 }
 
 std::optional<std::string> Cache::get(const CacheKey& key, Tier tier) {
-  if (tier == Tier::Local) return store_.get(key);
-  if (tier == Tier::Base) return base_ ? base_->get(key) : std::nullopt;
-  return remote_ ? remote_->get(key) : std::nullopt;
+  return with_typed_memory("reading the cache", [&]() -> std::optional<std::string> {
+    if (tier == Tier::Local) return store_.get(key);
+    if (tier == Tier::Base) return base_ ? base_->get(key) : std::nullopt;
+    return remote_ ? remote_->get(key) : std::nullopt;
+  });
 }
 
 void Cache::put(const CacheKey& key, std::string_view bytes) {
   store_.put(key, bytes);
-  if (remote_) remote_->put(key, std::string(bytes));
+  if (!remote_) return;
+  with_typed_memory("writing to the remote cache", [&] { remote_->put(key, std::string(bytes)); });
 }
 
 CacheLease Cache::acquire(const CacheKey& key, std::chrono::milliseconds patience) {
-  Lease local = leases_.acquire(key, patience);
-  std::optional<RemoteLease> remote;
-  // Who overtakes a stopped process here builds at once, and so does who has waited long enough already.
-  if (remote_ && local.state() != LeaseState::Overtaken) remote = remote_->acquire(key, patience);
-  return {std::move(local), std::move(remote)};
+  return with_typed_memory("waiting for a lease", [&]() -> CacheLease {
+    Lease local = leases_.acquire(key, patience);
+    std::optional<RemoteLease> remote;
+    // Who overtakes a stopped process here builds at once, and so does who has waited long enough already.
+    if (remote_ && local.state() != LeaseState::Overtaken) remote = remote_->acquire(key, patience);
+    return {std::move(local), std::move(remote)};
+  });
 }
 
 }  // namespace toroid

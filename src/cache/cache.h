@@ -1,7 +1,8 @@
 // The cache as compilations use it: the local store first, then the read-only base, then the remote tier, if there are any; what is
 // found in the remote tier is kept here too.
 //
-// As the parts, it never fails a compilation: what cannot be reached or written is as if it were not there.
+// As the parts, it never fails a compilation: what cannot be reached or written is as if it were not there. Only a lack of memory may
+// make any of its functions throw Error{Environment}.
 #pragma once
 
 #include <chrono>

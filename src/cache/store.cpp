@@ -34,6 +34,7 @@
 #include "support/fd.h"
 #include "support/hash.h"
 #include "support/log.h"
+#include "support/out_of_memory.h"
 
 namespace toroid {
 namespace fs = std::filesystem;
@@ -157,8 +158,14 @@ struct Store::State {
   std::set<std::string> used;  // keys hit since the last write
   std::map<std::string, int64_t, std::less<>> counted;   // since the last write
 
-  void warn_once(const std::string& text) {
-    if (!std::exchange(warned, true)) warn(text);
+  template <class... Args>
+  void warn_once(fmt::format_string<Args...> format, Args&&... args) {
+    if (warned) return;
+    try {
+      warn(fmt::format(format, std::forward<Args>(args)...));
+      warned = true;
+    } catch (const std::bad_alloc&) {  // nothing can be said; perhaps the next time
+    }
   }
 
   void count(uint64_t StoreCounters::*counter, uint64_t number = 1) {
@@ -174,14 +181,14 @@ struct Store::State {
   void open(const SqliteError* damage = nullptr) {
     const FileIdentity damaged = identity;
     database.reset();
-    const Fd lock(::open((file.parent_path() / "open.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    if (const int failure = lock ? lock_for_opening(lock.get(), patience) : errno; failure != 0) {
-      give_up(failure == EWOULDBLOCK ? "another process has been opening it for too long; is one stopped?"
-                                     : std::error_code(failure, std::generic_category()).message());
-      return;
-    }
-    if (damage != nullptr && identity_of(file) == damaged) move_aside(*damage);
     try {
+      const Fd lock(::open((file.parent_path() / "open.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+      if (const int failure = lock ? lock_for_opening(lock.get(), patience) : errno; failure != 0) {
+        give_up(failure == EWOULDBLOCK ? "another process has been opening it for too long; is one stopped?"
+                                       : std::error_code(failure, std::generic_category()).message());
+        return;
+      }
+      if (damage != nullptr && identity_of(file) == damaged) move_aside(*damage);
       try {
         connect();
       } catch (const SqliteError& error) {
@@ -192,6 +199,8 @@ struct Store::State {
       }
     } catch (const SqliteError& error) {
       give_up(error.what());
+    } catch (const std::bad_alloc&) {
+      give_up("out of memory");
     }
   }
 
@@ -219,13 +228,12 @@ struct Store::State {
       fs::remove(aside + suffix, ignored);
       fs::rename(file.string() + suffix, aside + suffix, ignored);
     }
-    warn_once(fmt::format("the cache was damaged ({}) and is begun anew; the old file is {}", damage.what(), aside));
+    warn_once("the cache was damaged ({}) and is begun anew; the old file is {}", damage.what(), aside);
   }
 
-  void give_up(const std::string& why) {
+  void give_up(std::string_view why) {
     database.reset();
-    warn_once(
-        fmt::format("compiling without a cache: cannot use {}: {} (TOROID_CACHE_DIR moves it)", file.string(), why));
+    warn_once("compiling without a cache: cannot use {}: {} (TOROID_CACHE_DIR moves it)", file.c_str(), why);
   }
 
   // Runs `action` on the open database; on failure says so once and returns false.
@@ -233,12 +241,15 @@ struct Store::State {
   bool attempt(std::string_view what, Action&& action) {
     if (!database) return false;
     try {
-      action(*database);
-      return true;
-    } catch (const SqliteError& error) {
-      recover(what, error);
-    } catch (const std::bad_alloc&) {
-      recover(what, SqliteError(SQLITE_NOMEM, "out of memory"));
+      try {
+        action(*database);
+        return true;
+      } catch (const SqliteError& error) {
+        recover(what, error);
+      }
+    } catch (const std::bad_alloc&) {  // of the action or of the recovery
+      warn_once("cannot {} the cache {}: out of memory; going on without", what, file.c_str());
+      if (database && sqlite3_get_autocommit(database->handle()) == 0) database.reset();
     }
     return false;
   }
@@ -246,7 +257,7 @@ struct Store::State {
   void recover(std::string_view what, const SqliteError& error) {
     if (error.is_corruption()) return open(&error);
     if (error.is_moved()) return open();
-    warn_once(fmt::format("cannot {} the cache {}: {}; going on without", what, file.string(), error.what()));
+    warn_once("cannot {} the cache {}: {}; going on without", what, file.c_str(), error.what());
     if (error.is_without_locks()) return database.reset();
     if (error.is_busy()) {
       patience = kImpatience;
@@ -345,7 +356,14 @@ struct Store::State {
   }
 };
 
-Store::Store(StoreOptions options) : state_(std::make_unique<State>()) {
+Store::Store(StoreOptions options) {
+  with_typed_memory("opening the cache", [&] {
+    state_ = std::make_unique<State>();
+    open(options);
+  });
+}
+
+void Store::open(const StoreOptions& options) {
   State& state = *state_;
   state.patience = options.patience;
   state.warn = options.warn ? options.warn : [](const std::string& text) { log_warn("{}", text); };
@@ -394,17 +412,17 @@ std::optional<std::string> Store::get(const CacheKey& key) {
     if (!statement.bind(std::string_view(key.hex), std::string_view(key.kind)).step()) return;
     const std::string_view blob = statement.bytes(1);
     damaged = statement.bytes(0) != checksum_of(key.hex, blob);
-    if (!damaged) found = blob;
+    if (damaged) return;
+    std::string bytes(blob);
+    state.used.insert(key.hex);
+    found = std::move(bytes);
   });
   if (damaged) {
     state.count(&StoreCounters::corrupt);
     state.remove(key.hex);
   }
   state.count(found ? &StoreCounters::hits : &StoreCounters::misses);
-  if (found) {
-    state.used.insert(key.hex);
-    if (state.used.size() >= kPendingUses) state.flush();
-  }
+  if (found && state.used.size() >= kPendingUses) state.flush();
   return found;
 }
 
@@ -413,9 +431,9 @@ void Store::put(const CacheKey& key, std::string_view bytes) {
   State& state = *state_;
   const uint64_t size = bytes.size() + key.parts.size() + kEntryOverheadBytes;
   if (!state.database || size > state.limit_bytes) return;
-  const std::string checksum = checksum_of(key.hex, bytes);
   uint64_t evicted = 0;
   const bool written = state.attempt("write to", [&](Database& db) {
+    const std::string checksum = checksum_of(key.hex, bytes);
     Transaction transaction(db);
     state.write_uses(db);
     Statement(db, "DELETE FROM entries WHERE key = ?").bind(std::string_view(key.hex)).run();
@@ -465,7 +483,10 @@ StoreStats Store::stats() {
 
 void Store::count(std::string_view name, int64_t number) {
   std::lock_guard lock(state_->mutex);
-  state_->counted[std::string(name)] += number;
+  try {
+    state_->counted[std::string(name)] += number;
+  } catch (const std::bad_alloc&) {  // then it is not counted
+  }
 }
 
 std::map<std::string, int64_t> Store::counters() {

@@ -62,7 +62,8 @@ struct StoreEntry {
 
 class Store {
  public:
-  // Throws Error{Environment} when the folder is a symbolic link, belongs to somebody else or can be written by others.
+  // Throws Error{Environment} when the folder is a symbolic link, belongs to somebody else or can be written by others, or when there is
+  // no memory. Later a lack of memory makes a miss, or an entry that is not written.
   explicit Store(StoreOptions options = {});
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
@@ -97,6 +98,8 @@ class Store {
   std::filesystem::path folder() const;
 
  private:
+  void open(const StoreOptions& options);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -19,6 +19,7 @@
 #include "support/clock.h"
 #include "support/error.h"
 #include "support/file.h"
+#include "support/out_of_memory.h"
 #include "support/progress.h"
 #include "support/thread_pool.h"
 
@@ -174,6 +175,10 @@ double CompiledModel::seconds() const {
   return total;
 }
 
+Executable CompiledModel::load(int threads) const {
+  return with_typed_memory("loading a program", [&] { return Executable(library, constants, owner, name, threads); });
+}
+
 CompileSession::CompileSession(bool use_cache)
     : cache_(StoreOptions{.enabled = use_cache}), probes_(StoreOptions{.enabled = !use_cache}), use_cache_(use_cache) {}
 
@@ -185,10 +190,14 @@ Toolchain& CompileSession::toolchain() {
 }
 
 Program CompileSession::import(const std::filesystem::path& path) {
-  return import_pt2(path, {.is_supported = is_supported});
+  return with_typed_memory("importing a model", [&] { return import_pt2(path, {.is_supported = is_supported}); });
 }
 
 CompiledModel CompileSession::compile_file(const std::filesystem::path& path, const CompileModelOptions& options) {
+  return with_typed_memory("compiling a model's file", [&] { return compile_mapped(path, options); });
+}
+
+CompiledModel CompileSession::compile_mapped(const std::filesystem::path& path, const CompileModelOptions& options) {
   CompiledModel model;
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);
@@ -223,7 +232,7 @@ CompiledModel CompileSession::compile_file(const std::filesystem::path& path, co
 }
 
 CompiledModel CompileSession::compile(Program program, const CompileModelOptions& options) {
-  return compile_graph(std::move(program), options, {});
+  return with_typed_memory("compiling", [&] { return compile_graph(std::move(program), options, {}); });
 }
 
 // `model` holds the phases so far.

@@ -63,10 +63,11 @@ struct CompiledModel {
   double seconds() const;
 
   // `threads` 0: the default.
-  Executable load(int threads = 0) const { return Executable(library, constants, owner, name, threads); }
+  Executable load(int threads = 0) const;
 };
 
-// What compilations share: the compiler and the cache. Several threads may use it at once.
+// What compilations share: the compiler and the cache. Several threads may use it at once. Where memory or threads run out its functions
+// throw Error{Environment}, and it stays usable.
 class CompileSession {
  public:
   // `use_cache` false: nothing is read from or written to the cache, but for probes of the compiler. Throws as Cache does.
@@ -85,6 +86,7 @@ class CompileSession {
   Cache& cache() { return cache_; }
 
  private:
+  CompiledModel compile_mapped(const std::filesystem::path& path, const CompileModelOptions& options);
   CompiledModel compile_graph(Program program, const CompileModelOptions& options, CompiledModel model);
 
   Cache cache_;

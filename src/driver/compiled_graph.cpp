@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontend/json_reader.h"
 #include "support/error.h"
 #include "support/framing.h"
 
@@ -13,9 +14,8 @@ namespace {
 
 constexpr std::string_view kMagic = "TOROIDG1";
 constexpr const char* kPlaces[] = {"inline", "program", "file"};
-constexpr size_t kMostConstants = 1 << 20;
 
-[[noreturn]] void refuse(const char* why) {
+[[noreturn]] void refuse(std::string_view why) {
   throw Error(ErrorKind::InvalidInput, fmt::format("a damaged entry of the cache: {}", why));
 }
 
@@ -49,24 +49,25 @@ CompiledGraph parse_compiled_graph(std::string_view bytes) {
   bytes.remove_prefix(kMagic.size());
   const std::optional<std::string_view> text = take_sized(bytes);
   if (!text) refuse("it is cut short");
-  const nlohmann::json header = nlohmann::json::parse(*text, nullptr, false);
   CompiledGraph graph;
   try {
-    graph.library_key = header.at("library").get<std::string>();
-    if (header.at("constants").size() > kMostConstants) refuse("too many constants");
-    for (const auto& each : header.at("constants")) {
-      const auto place = std::find(std::begin(kPlaces), std::end(kPlaces), each.at(0).get<std::string>());
-      if (place == std::end(kPlaces)) refuse("a constant in no known place");
-      graph.constants.push_back({static_cast<ConstantSource::Place>(place - std::begin(kPlaces)), each.at(1).get<int64_t>(),
-                                 each.at(2).get<int64_t>()});
+    const JsonDocument document = parse_json(*text, "the header");
+    const JsonValue& header = document.root();
+    graph.library_key = header.at("library").as_string();
+    for (const JsonValue& each : header.at("constants").elements()) {
+      const std::span<const JsonValue> parts = each.elements();
+      if (parts.size() < 3) each.fail("too few parts");
+      const auto place = std::find(std::begin(kPlaces), std::end(kPlaces), parts[0].as_string());
+      if (place == std::end(kPlaces)) each.fail("no known place");
+      graph.constants.push_back({static_cast<ConstantSource::Place>(place - std::begin(kPlaces)), parts[1].as_integer(), parts[2].as_integer()});
     }
-    graph.guards = header.at("guards").get<std::vector<std::string>>();
-    graph.kernels = header.at("kernels").get<int>();
-    graph.kernel_calls = header.at("kernel_calls").get<int>();
-    graph.library_calls = header.at("library_calls").get<int>();
-    graph.seconds = header.at("seconds").get<double>();
-  } catch (const nlohmann::json::exception&) {
-    refuse("its header lacks something");
+    for (const JsonValue& guard : header.at("guards").elements()) graph.guards.emplace_back(guard.as_string());
+    graph.kernels = static_cast<int>(header.at("kernels").as_integer());
+    graph.kernel_calls = static_cast<int>(header.at("kernel_calls").as_integer());
+    graph.library_calls = static_cast<int>(header.at("library_calls").as_integer());
+    graph.seconds = header.at("seconds").as_real();
+  } catch (const Error& error) {
+    refuse(error.message());
   }
   graph.inlined = bytes;
   return graph;

@@ -1,7 +1,6 @@
 #include "driver/executable.h"
 
 #include <cstring>
-#include <unordered_map>
 
 #include "driver/host.h"
 #include "driver/loaded_variant.h"
@@ -10,6 +9,7 @@
 #include "support/error.h"
 #include "support/file.h"
 #include "support/framing.h"
+#include "support/out_of_memory.h"
 
 namespace toroid {
 namespace {
@@ -49,7 +49,10 @@ struct Executable::State {
     }
     layouts.resize(variants.size());
     prepared.resize(variants.size());
+    buffers.resize(manifest.constants.size());
   }
+
+  std::vector<HostTensor> run(std::span<const HostTensor> inputs);
 
   // Kept until the symbols' values change.
   const CallLayout& lay_out(const LoadedVariant& variant, const SymbolValues& values) {
@@ -63,7 +66,8 @@ struct Executable::State {
     std::unique_ptr<AlignedBytes>& bytes = prepared[static_cast<size_t>(&variant - variants.data())];
     if (variant.manifest.prepared_bytes == 0) return nullptr;
     if (!bytes) {
-      auto made = std::make_unique<AlignedBytes>(static_cast<size_t>(variant.manifest.prepared_bytes));
+      const auto size = static_cast<size_t>(variant.manifest.prepared_bytes);
+      auto made = asking_for(size, "what the program computes of its constants", [&] { return std::make_unique<AlignedBytes>(size); });
       variant.prepare(host, name, constants_of_variant.data(), made->data);
       bytes = std::move(made);
     }
@@ -72,7 +76,9 @@ struct Executable::State {
 
   void reserve_arena(int64_t bytes) {
     if (arena && bytes <= arena_size) return;
-    arena = std::make_unique<AlignedBytes>(static_cast<size_t>(bytes));
+    arena.reset();
+    const auto size = static_cast<size_t>(bytes);
+    arena = asking_for(size, "the temporaries of a call", [&] { return std::make_unique<AlignedBytes>(size); });
     arena_size = bytes;
   }
 
@@ -87,7 +93,7 @@ struct Executable::State {
   const CallLayout* last = nullptr;                      // of the last call
   std::vector<const void*> constants;
   std::shared_ptr<const void> owner;
-  std::unordered_map<std::string, HostTensor> buffers;   // new values of mutated buffers, by name
+  std::vector<HostTensor> buffers;                       // new values of the constants that calls wrote
   uint64_t random[2] = {0, 0};                           // seed, number of the next call
   std::unique_ptr<AlignedBytes> arena;
   int64_t arena_size = 0;
@@ -110,7 +116,8 @@ std::vector<const void*> laid_out(const Program& signature, const SymbolValues& 
       pointers.push_back(data);
       continue;
     }
-    copies.emplace_back(static_cast<size_t>(extent_of(inputs[i].sizes(), wanted)) * width);
+    const size_t size = static_cast<size_t>(extent_of(inputs[i].sizes(), wanted)) * width;
+    asking_for(size, "a copy of an input that lies in memory otherwise than compiled for", [&] { copies.emplace_back(size); });
     copy_strided(copies.back().data(), wanted, data, given, inputs[i].sizes(), width);
     pointers.push_back(copies.back().data());
   }
@@ -121,10 +128,12 @@ std::vector<const void*> laid_out(const Program& signature, const SymbolValues& 
 
 Executable::Executable(std::string_view library, std::vector<std::span<const std::byte>> constants,
                        std::shared_ptr<const void> owner, std::string name, int threads)
-    : state_(std::make_unique<State>(library, std::move(name), threads)) {
+    : state_(with_typed_memory("loading a program", [&] { return std::make_unique<State>(library, std::move(name), threads); })) {
   TOROID_CHECK(constants.size() == state_->manifest.constants.size(), "{} constants for a program with {}", constants.size(),
                state_->manifest.constants.size());
-  for (const auto& constant : constants) state_->constants.push_back(constant.data());
+  with_typed_memory("loading a program", [&] {
+    for (const auto& constant : constants) state_->constants.push_back(constant.data());
+  });
   state_->owner = std::move(owner);
 }
 
@@ -132,6 +141,10 @@ Executable::Executable(Executable&&) noexcept = default;
 Executable::~Executable() = default;
 
 Executable Executable::load(const std::filesystem::path& path, int threads) {
+  return with_typed_memory("loading a program", [&] { return Executable(load_state(path, threads)); });
+}
+
+std::unique_ptr<Executable::State> Executable::load_state(const std::filesystem::path& path, int threads) {
   ErrorContext context("loading {}", path.string());
   auto file = std::make_shared<MappedFile>(path);
   const std::string_view text = file->text();
@@ -154,31 +167,34 @@ Executable Executable::load(const std::filesystem::path& path, int threads) {
     offset = aligned(offset + size);
   }
   state->owner = std::move(file);
-  return Executable(std::move(state));
+  return state;
 }
 
 Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
-  State& s = *state_;
+  return with_typed_memory("running a program", [&] { return state_->run(inputs); });
+}
+
+std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> inputs) {
   std::vector<InputShape> shapes;
   for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
-  LoadedVariant* variant = &s.variants.back();
+  LoadedVariant* variant = &variants.back();
   SymbolValues symbols = variant->bind(shapes);
-  for (LoadedVariant& each : s.variants) {
-    if (!each.is_chosen(s.variants.back(), symbols)) continue;
+  for (LoadedVariant& each : variants) {
+    if (!each.is_chosen(variants.back(), symbols)) continue;
     if (&each != variant) symbols = each.bind(shapes);
     variant = &each;
     break;
   }
-  const CallLayout& layout = s.lay_out(*variant, symbols);
-  s.reserve_arena(layout.arena.bytes);
-  s.last = &layout;
+  const CallLayout& layout = lay_out(*variant, symbols);
+  reserve_arena(layout.arena.bytes);
+  last = &layout;
 
   std::vector<std::vector<std::byte>> copies;
   const std::vector<const void*> input_pointers = laid_out(variant->manifest.signature, symbols, inputs, copies);
-  std::vector<const void*> constants;
-  for (size_t position : variant->manifest.constants) constants.push_back(s.constants[position]);
+  std::vector<const void*> chosen_constants;
+  for (size_t position : variant->manifest.constants) chosen_constants.push_back(constants[position]);
   std::vector<HostTensor> outputs;
   std::vector<void*> output_pointers;
   for (size_t i = 0; i < variant->manifest.outputs.size(); ++i) {
@@ -186,20 +202,23 @@ std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
     outputs.push_back(output.late ? HostTensor() : HostTensor(output.dtype, layout.output_sizes[i]));
     output_pointers.push_back(output.late ? nullptr : outputs.back().mutable_data<std::byte>());
   }
-  const int64_t random[] = {static_cast<int64_t>(s.random[0]), static_cast<int64_t>(s.random[1]++)};
-  variant->run(s.host, s.name, layout, input_pointers.data(), constants.data(), s.arena->data, s.prepare(*variant, constants), random, symbols, output_pointers.data(), outputs);
+  const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1]++)};
+  variant->run(host, name, layout, input_pointers.data(), chosen_constants.data(), arena->data, prepare(*variant, chosen_constants), numbers,
+               symbols, output_pointers.data(), outputs);
+  std::vector<std::pair<size_t, HostTensor>> written;   // all of them or none, also when memory runs out here
   for (size_t i = 0; i < outputs.size(); ++i) {
     const ManifestOutput& output = variant->manifest.outputs[i];
     if (output.kind != OutputKind::BufferMutation) continue;
-    for (size_t c = 0; c < s.manifest.constants.size(); ++c) {
-      if (s.manifest.constants[c].name != output.target) continue;
-      s.buffers.insert_or_assign(output.target, outputs[i]);
-      s.constants[c] = outputs[i].bytes().data();
+    for (size_t c = 0; c < manifest.constants.size(); ++c) {
+      if (manifest.constants[c].name == output.target) written.emplace_back(c, outputs[i]);
     }
+  }
+  for (auto& [constant, value] : written) {
+    constants[constant] = value.bytes().data();
+    buffers[constant] = std::move(value);
   }
   return outputs;
 }
-
 void Executable::set_seed(uint64_t seed) {
   state_->random[0] = seed;
   state_->random[1] = 0;

@@ -14,6 +14,7 @@ namespace toroid {
 
 class RuntimePool;
 
+// Where memory runs out its functions throw Error{Environment}, and it stays usable.
 class Executable {
  public:
   // `constants`: the bytes of each constant in the manifest's order, kept alive by `owner`. `threads` 0: the default.
@@ -43,6 +44,7 @@ class Executable {
  private:
   struct State;
   explicit Executable(std::unique_ptr<State> state);
+  static std::unique_ptr<State> load_state(const std::filesystem::path& path, int threads);
   std::unique_ptr<State> state_;
 };
 

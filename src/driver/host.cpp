@@ -1,11 +1,13 @@
 #include "driver/host.h"
 
+#include <algorithm>
 #include <new>
 
 #include "interp/scalar.h"
 #include "runtime/library.h"
 #include "runtime/pool.h"
 #include "support/error.h"
+#include "support/out_of_memory.h"
 
 namespace toroid {
 namespace {
@@ -108,42 +110,36 @@ Host::Host(RuntimePool& pool) : pool_(pool) {
 void Host::end_step() {
   if (!step_) return;
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - step_began_;
-  step_times_.resize(std::max(step_times_.size(), static_cast<size_t>(*step_) + 1));
-  step_times_[static_cast<size_t>(*step_)].push_back(time.count());
+  try {
+    step_times_.resize(std::max(step_times_.size(), static_cast<size_t>(*step_) + 1));
+    step_times_[static_cast<size_t>(*step_)].push_back(time.count());
+  } catch (const std::bad_alloc&) {  // a time less to tell; generated code knows no exceptions
+  }
   step_.reset();
 }
 
 void* Host::allocate(int64_t bytes) {
   TOROID_CHECK(bytes >= 0, "a temporary of {} bytes", bytes);
   const auto size = std::max<size_t>(static_cast<size_t>(bytes), 1);
-  // A free block that wastes less than half of itself will do.
-  Block block;
-  if (const auto found = free_.lower_bound(size); found != free_.end() && found->first <= 2 * size) {
-    block = std::move(found->second);
-    free_.erase(found);
-  } else {
-    try {
-      block = {std::make_unique<AlignedBytes>(size), size};
-    } catch (const std::bad_alloc&) {
-      throw Error(ErrorKind::Environment, fmt::format("out of memory: {} bytes for a temporary tensor", bytes));
-    }
+  // The smallest free block that is large enough, if it wastes less than half of itself.
+  auto best = free_.end();
+  for (auto each = free_.begin(); each != free_.end(); ++each) {
+    if (each->size >= size && each->size <= 2 * size && (best == free_.end() || each->size < best->size)) best = each;
   }
-  void* const data = block.bytes->data;
-  used_.emplace(data, std::move(block));
-  return data;
+  if (best != free_.end()) {
+    used_.splice(used_.begin(), free_, best);
+  } else {
+    asking_for(size, "a temporary tensor", [&] { used_.emplace_front(size); });
+  }
+  return used_.front().bytes.data;
 }
 
 void Host::release(void* data) {
-  const auto found = used_.find(data);
-  if (found == used_.end()) return;
-  const size_t size = found->second.size;
-  free_.emplace(size, std::move(found->second));
-  used_.erase(found);
+  const auto found = std::find_if(used_.begin(), used_.end(), [&](const Block& block) { return block.bytes.data == data; });
+  if (found != used_.end()) free_.splice(free_.begin(), used_, found);
 }
 
-void Host::release_all() {
-  while (!used_.empty()) release(used_.begin()->first);
-}
+void Host::release_all() { free_.splice(free_.begin(), used_); }
 
 int32_t Host::run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state) {
   call_ = &state;

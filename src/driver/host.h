@@ -3,7 +3,7 @@
 
 #include <chrono>
 #include <exception>
-#include <map>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,11 +62,13 @@ class Host {
   std::vector<std::vector<double>> step_times_;
   std::exception_ptr error_;                                  // of the callback that failed
   struct Block {
-    std::unique_ptr<AlignedBytes> bytes;
+    explicit Block(size_t size) : bytes(size), size(size) {}
+    AlignedBytes bytes;
     size_t size;
   };
-  std::map<void*, Block> used_;
-  std::multimap<size_t, Block> free_;                         // by size; kept for the next request
+  // A few at a time. Lists, since giving a block back must not need memory.
+  std::list<Block> used_;
+  std::list<Block> free_;                                     // kept for the next request
 };
 
 }  // namespace toroid

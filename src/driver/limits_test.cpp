@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "driver/compiled_for_test.h"
+#include "support/error_for_test.h"
 #include "toolchain/compiler_slots.h"
 
 #ifdef __x86_64__
@@ -129,6 +130,42 @@ TEST(Limits, AConstantSizeThatOverflowsIsAnErrorOfTheCompiler) {
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "integer overflow in size arithmetic: 4294967296 * 4294967296");
   }
+}
+
+// More than any address space holds: 2^50 bytes and more.
+TEST(Limits, MemoryThatThereIsNotIsAnErrorWithItsSize) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer ends the program at such a request";
+#else
+  constexpr int64_t kSize = int64_t{1} << 25;
+  const SparseBytes bytes(static_cast<size_t>(kSize));
+  auto error_of_running = [&](std::string_view text, const std::vector<int64_t>& right) {
+    Executable executable = compiled(text).load(2);
+    const Error error = error_of([&] { executable.run(std::vector{bytes.tensor({kSize})}); });
+    EXPECT_EQ(error.kind(), ErrorKind::Environment);
+    const HostTensor small = HostTensor::from_ints(DType::I8, {2}, std::vector<int64_t>{2, 1});
+    EXPECT_EQ(executable.run(std::vector{small})[0].to_ints(), right) << "it goes on";
+    return error.message();
+  };
+  EXPECT_EQ(error_of_running(R"(
+    sym s0 in [1, 1073741824]
+    graph(x: i8[s0]) {
+      a: i8[s0, 1] = aten::unsqueeze(x, 1)
+      b: i8[s0, s0] = aten::add.Tensor(a, x)
+      return b
+    })", {4, 3, 3, 2}), "out of memory: 1125899906842624 bytes for a tensor of shape [33554432, 33554432]");
+  const std::string of_temporaries = error_of_running(R"(
+    sym s0 in [1, 1073741824]
+    graph(x: i8[s0]) {
+      a: i8[s0, 1] = aten::unsqueeze(x, 1)
+      b: i8[s0, s0] = aten::add.Tensor(a, x)
+      v: i8[s0, s0], k: i64[s0, s0] = aten::sort(b, 1)
+      c: i8[s0] = aten::select.int(v, 1, 0)
+      return c
+    })", {3, 2});
+  EXPECT_TRUE(of_temporaries.starts_with("out of memory: ")) << of_temporaries;
+  EXPECT_TRUE(of_temporaries.ends_with(" bytes for the temporaries of a call")) << of_temporaries;
+#endif
 }
 
 TEST(Limits, TheFloatingPointModeStaysTheCallers) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "support/out_of_memory.h"
 
 namespace toroid {
 
@@ -74,9 +75,11 @@ void LoadedVariant::run(Host& host, std::string_view name, const CallLayout& lay
 void LoadedVariant::check(int32_t result, std::string_view name) const {
   if (result == 0) return;
   const auto step = static_cast<size_t>(result & 0xfffffff) - 1;
+  const std::string_view kernel = step < manifest.steps.size() ? std::string_view(manifest.steps[step]) : "?";
+  if (result >> 28 == 3) out_of_memory(fmt::format("computing '{}' of {}", kernel, name));
   const bool divided = result >> 28 == 2;
   throw Error(ErrorKind::InvalidInput, divided ? "an integer is divided by zero" : "an index read from a tensor is out of bounds")
-      .at(fmt::format("in kernel '{}' of {}", step < manifest.steps.size() ? manifest.steps[step] : "?", name))
+      .at(fmt::format("in kernel '{}' of {}", kernel, name))
       .help(fmt::format("check the values of integer inputs that the model {}", divided ? "divides by" : "uses as indices"));
 }
 

@@ -42,7 +42,8 @@ class LoadedVariant {
   void prepare(Host& host, std::string_view name, const void* const* constants, char* prepared) const;
   // One call. `constants` in this variant's order; `outputs`: where each goes, null for late ones, which come to be in `late_outputs` (of the
   // same number); `values`: grow when the program reads sizes from tensors. Throws what a callback had to say, and Error{InvalidInput}
-  // that names the step, and the program as `name`, when an index is out of bounds or an integer divided by zero.
+  // that names the step, and the program as `name`, when an index is out of bounds or an integer divided by zero; Error{Environment}
+  // when memory runs out.
   void run(Host& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
            char* arena, char* prepared, const int64_t* random, SymbolValues& values, void* const* outputs,
            std::vector<HostTensor>& late_outputs) const;

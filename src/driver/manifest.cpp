@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontend/json_reader.h"
 #include "graph/builder.h"
 #include "graph/text.h"
 #include "interp/bind_symbols.h"
@@ -74,41 +75,53 @@ nlohmann::json variant_json(const GeneratedVariant& variant, const std::vector<s
   return json;
 }
 
-ManifestVariant parse_variant(const nlohmann::json& json) {
+// None where there is no such list.
+std::span<const JsonValue> list(const JsonValue& json, std::string_view key) {
+  const JsonValue* const found = json.find(key);
+  return found != nullptr ? found->elements() : std::span<const JsonValue>();
+}
+
+const JsonValue& element(const JsonValue& json, size_t position) {
+  if (position >= json.elements().size()) json.fail("the list is too short");
+  return json.elements()[position];
+}
+
+ManifestVariant parse_variant(const JsonValue& json) {
   ManifestVariant variant;
-  for (const auto& each : json.at("when")) variant.when.emplace_back(each.at(0).get<std::string>(), each.at(1).get<int64_t>());
-  variant.signature = parse_text(json.at("signature").get<std::string>());
-  for (const auto& output : json.value("outputs", nlohmann::json::array())) {
-    ManifestOutput out{*parse_dtype(output.at("dtype").get<std::string>()), output.at("rank").get<int64_t>(), OutputKind::User,
-                       output.at("target").get<std::string>(), output.at("late").get<bool>()};
+  for (const JsonValue& each : json.at("when").elements()) {
+    variant.when.emplace_back(element(each, 0).as_string(), element(each, 1).as_integer());
+  }
+  variant.signature = parse_text(json.at("signature").as_string());
+  for (const JsonValue& output : list(json, "outputs")) {
+    const std::optional<DType> dtype = parse_dtype(output.at("dtype").as_string());
+    if (!dtype) output.fail("no dtype");
+    ManifestOutput out{*dtype, output.at("rank").as_integer(), OutputKind::User, std::string(output.at("target").as_string()),
+                       output.at("late").as_bool()};
     for (size_t kind = 0; kind < std::size(kOutputKinds); ++kind) {
-      if (output.at("kind") == kOutputKinds[kind]) out.kind = static_cast<OutputKind>(kind);
+      if (output.at("kind").as_string() == kOutputKinds[kind]) out.kind = static_cast<OutputKind>(kind);
     }
     variant.signature.outputs.push_back({out.kind, out.target});
     variant.outputs.push_back(std::move(out));
   }
-  for (const auto& name : json.value("symbols", nlohmann::json::array())) variant.symbols.push_back(name.get<std::string>());
-  for (const auto& text : json.value("bytes", nlohmann::json::array())) {
-    variant.bytes.push_back(parsed(text.get<std::string>(), variant.signature));
-  }
-  const auto defines = json.value("defines", nlohmann::json::array());
-  for (const auto& text : json.value("bindings", nlohmann::json::array())) {
-    const auto defined = defines.at(variant.bindings.size()).get<std::string>();
-    variant.bindings.push_back({parsed(text.get<std::string>(), variant.signature),
+  for (const JsonValue& name : list(json, "symbols")) variant.symbols.emplace_back(name.as_string());
+  for (const JsonValue& text : list(json, "bytes")) variant.bytes.push_back(parsed(text.as_string(), variant.signature));
+  for (const JsonValue& text : list(json, "bindings")) {
+    const std::string_view defined = element(json.at("defines"), variant.bindings.size()).as_string();
+    variant.bindings.push_back({parsed(text.as_string(), variant.signature),
                                 defined.empty() ? std::nullopt : variant.signature.symbols->find_symbol(defined)});
   }
-  variant.constants = json.at("constants").get<std::vector<size_t>>();
-  for (const auto& each : json.value("temporaries", nlohmann::json::array())) {
-    variant.temporaries.push_back({each.at(0).get<int64_t>(), each.at(1).get<int64_t>()});
+  for (const JsonValue& constant : list(json, "constants")) variant.constants.push_back(static_cast<size_t>(constant.as_integer()));
+  for (const JsonValue& each : list(json, "temporaries")) {
+    variant.temporaries.push_back({element(each, 0).as_integer(), element(each, 1).as_integer()});
   }
-  for (const auto& name : json.value("steps", nlohmann::json::array())) variant.steps.push_back(name.get<std::string>());
-  for (const auto& each : json.value("work", nlohmann::json::array())) {
-    variant.work.push_back({parsed(each.at(0).get<std::string>(), variant.signature), parsed(each.at(1).get<std::string>(), variant.signature)});
+  for (const JsonValue& name : list(json, "steps")) variant.steps.emplace_back(name.as_string());
+  for (const JsonValue& each : list(json, "work")) {
+    variant.work.push_back({parsed(element(each, 0).as_string(), variant.signature), parsed(element(each, 1).as_string(), variant.signature)});
   }
-  variant.prepared_bytes = json.value("prepared_bytes", int64_t{0});
-  variant.kernels = json.value("kernels", 0);
-  variant.kernel_calls = json.value("kernel_calls", 0);
-  variant.library_calls = json.value("library_calls", 0);
+  variant.prepared_bytes = json.at("prepared_bytes").as_integer();
+  variant.kernels = static_cast<int>(json.at("kernels").as_integer());
+  variant.kernel_calls = static_cast<int>(json.at("kernel_calls").as_integer());
+  variant.library_calls = static_cast<int>(json.at("library_calls").as_integer());
   return variant;
 }
 
@@ -138,17 +151,22 @@ std::string manifest_text(const std::vector<GeneratedVariant>& variants, const C
 }
 
 Manifest parse_manifest(std::string_view text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || json.value("toroid", 0) != kVersion) {
+  const JsonDocument document = [&] {
+    try {
+      JsonDocument parsed = parse_json(text, "the manifest");
+      const JsonValue* const version = parsed.root().find("toroid");
+      if (version != nullptr && version->as_integer() == kVersion) return parsed;
+    } catch (const Error&) {  // it is none of ours either
+    }
     throw Error(ErrorKind::InvalidInput, "the library was not made by this version of toroid")
         .help("compile the model again with 'toroid compile'");
-  }
+  }();
+  const JsonValue& json = document.root();
   Manifest manifest;
-  for (const auto& constant : json.value("constants", nlohmann::json::array())) {
-    manifest.constants.push_back({constant.at("name").get<std::string>(), constant.at("bytes").get<int64_t>(),
-                                  constant.at("mutable").get<bool>()});
+  for (const JsonValue& constant : list(json, "constants")) {
+    manifest.constants.push_back({std::string(constant.at("name").as_string()), constant.at("bytes").as_integer(), constant.at("mutable").as_bool()});
   }
-  for (const auto& variant : json.at("variants")) manifest.variants.push_back(parse_variant(variant));
+  for (const JsonValue& variant : json.at("variants").elements()) manifest.variants.push_back(parse_variant(variant));
   return manifest;
 }
 

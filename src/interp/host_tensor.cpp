@@ -4,6 +4,7 @@
 #include <new>
 
 #include "support/error.h"
+#include "support/out_of_memory.h"
 
 namespace toroid {
 namespace {
@@ -54,8 +55,7 @@ HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes)
   }
   void* block = ::operator new (static_cast<size_t>(bytes), std::align_val_t{64}, std::nothrow);
   if (block == nullptr) {
-    throw Error(ErrorKind::Environment,
-                fmt::format("no memory for {} bytes, a tensor of shape {}", bytes, shape_text(sizes_)));
+    out_of_memory(static_cast<uint64_t>(bytes), fmt::format("a tensor of shape {}", shape_text(sizes_)));
   }
   data_ = static_cast<std::byte*>(block);
   owner_ = std::shared_ptr<const void>(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #if defined(__x86_64__)
 #define TOROID_PAUSE() __builtin_ia32_pause()
@@ -28,7 +29,11 @@ int default_threads() {
 
 RuntimePool::RuntimePool(int threads) {
   if (threads <= 0) threads = default_threads();
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  try {
+    workers_.reserve(static_cast<size_t>(threads) - 1);
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  } catch (const std::exception&) {  // no thread, or no memory for one: those that there are do the work
+  }
 }
 
 RuntimePool::~RuntimePool() {
@@ -42,7 +47,12 @@ void RuntimePool::run_pieces() {
   for (;;) {
     const int64_t begin = next_.fetch_add(piece_, std::memory_order_relaxed);
     if (begin >= n_) return;
-    body_(argument_, begin, std::min(begin + piece_, n_));
+    try {
+      body_(argument_, begin, std::min(begin + piece_, n_));
+    } catch (...) {
+      if (!has_failed_.exchange(true)) error_ = std::current_exception();
+      next_.store(n_, std::memory_order_relaxed);
+    }
   }
 }
 
@@ -104,6 +114,7 @@ void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int
       std::this_thread::yield();
     }
   }
+  if (has_failed_.exchange(false)) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
 }  // namespace toroid

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -14,7 +15,7 @@ namespace toroid {
 
 class RuntimePool {
  public:
-  // Threads in all, the caller's included. 0: TOROID_NUM_THREADS, else the machine's.
+  // Threads in all, the caller's included. 0: TOROID_NUM_THREADS, else the machine's. Fewer where the system has no more to give.
   explicit RuntimePool(int threads = 0);
   ~RuntimePool();
   RuntimePool(const RuntimePool&) = delete;
@@ -22,7 +23,8 @@ class RuntimePool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
   // Runs body over pieces that cover [0, n), each at least `grain` long but the last. Returns when all are done. A call from inside
-  // a body, or while another thread's call is running, runs serially.
+  // a body, or while another thread's call is running, runs serially. Throws the first exception of a body, once no body runs any
+  // more; pieces that were not begun are then left out.
   void parallel_for(int64_t n, int64_t grain, void (*body)(void* argument, int64_t begin, int64_t end), void* argument);
   // The same with anything that is called as body(begin, end).
   template <class Body>
@@ -51,6 +53,8 @@ class RuntimePool {
   int64_t n_ = 0;
   int64_t piece_ = 1;
   std::atomic<int64_t> next_{0};
+  std::atomic<bool> has_failed_{false};
+  std::exception_ptr error_;            // written by whoever sets has_failed_
 };
 
 }  // namespace toroid

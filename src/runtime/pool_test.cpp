@@ -44,6 +44,29 @@ TEST(RuntimePool, ACallInsideABodyRuns) {
   EXPECT_EQ(sum, 200);
 }
 
+TEST(RuntimePool, ABodysExceptionReachesTheCallerAndTheNextCallIsWhole) {
+  for (const int threads : {1, 3}) {
+    RuntimePool pool(threads);
+    for (int round = 0; round < 200; ++round) {
+      std::atomic<int> running{0};
+      EXPECT_THROW(pool.parallel_for(50, 1,
+                                     [&](int64_t begin, int64_t end) {
+                                       ++running;
+                                       const bool is_bad = begin <= round % 50 && round % 50 < end;
+                                       --running;
+                                       if (is_bad) throw std::bad_alloc();
+                                     }),
+                   std::bad_alloc);
+      EXPECT_EQ(running, 0) << "a body still runs";
+      std::atomic<int64_t> sum{0};
+      pool.parallel_for(50, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) sum += i;
+      });
+      ASSERT_EQ(sum, 1225);
+    }
+  }
+}
+
 // What one call writes, without atomics, the next one reads: calls are ordered.
 TEST(RuntimePool, ManyShortCallsSeeEachOthersResults) {
   RuntimePool pool(3);

@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "support/error.h"
+#include "support/out_of_memory.h"
 
 namespace toroid {
 
@@ -21,8 +21,7 @@ const float* PreparedConstants::get(const void* data, std::span<const int64_t> f
   }
   std::call_once(entry->made, [&] {
     const size_t bytes = static_cast<size_t>(count) * sizeof(float);
-    auto* memory = static_cast<float*>(::operator new[](bytes, kAlignment, std::nothrow));
-    if (memory == nullptr) throw Error(ErrorKind::Environment, fmt::format("out of memory: {} bytes for packed weights", bytes));
+    auto* memory = asking_for(bytes, "packed weights", [&] { return static_cast<float*>(::operator new[](bytes, kAlignment)); });
     std::unique_ptr<float[], void (*)(float*)> made(memory, [](float* p) { ::operator delete[](p, kAlignment); });
     make(memory);
     entry->data = std::move(made);

@@ -12,6 +12,7 @@ class Scratch {
   // So many floats, 64-byte aligned, valid until the next call. Throws std::bad_alloc.
   float* get(int64_t count) {
     if (count > count_) {
+      count_ = 0;
       memory_.reset();
       memory_.reset(static_cast<float*>(::operator new[](static_cast<size_t>(count) * sizeof(float), kAlignment)));
       count_ = count;

@@ -18,11 +18,18 @@ std::string_view to_string(ErrorKind kind) {
   return "unknown";
 }
 
+// An error about a lack of memory is made while there is little: it then does without its context, and without more text than a string
+// holds within itself.
 Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {
-  for (auto scope = context_stack.rbegin(); scope != context_stack.rend(); ++scope) {
-    locations_.push_back("while " + *scope);
+  try {
+    for (auto scope = context_stack.rbegin(); scope != context_stack.rend(); ++scope) {
+      locations_.push_back("while " + *scope);
+    }
+    refresh();
+  } catch (const std::bad_alloc&) {
+    locations_.clear();
+    what_ = "out of memory";
   }
-  refresh();
 }
 
 Error& Error::at(std::string location) {

@@ -1,8 +1,11 @@
 #include "support/hash.h"
 
+#include <openssl/err.h>
 #include <openssl/evp.h>
 
+#include <atomic>
 #include <cstring>
+#include <new>
 
 #include "support/error.h"
 
@@ -14,8 +17,13 @@ struct Sha256::State {
 };
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {
-  const bool ok = state_->context != nullptr && EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1;
-  if (!ok) {
+  if (state_->context == nullptr) throw std::bad_alloc();
+  // Without memory OpenSSL gives any reason or none; but where it computed one digest, nothing else can keep it from the next.
+  static std::atomic<bool> has_worked = false;
+  if (EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1) {
+    has_worked = true;
+  } else {
+    if (has_worked || ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE) throw std::bad_alloc();
     throw Error(ErrorKind::Environment, "the OpenSSL library refuses SHA-256")
         .help("check the OpenSSL configuration (OPENSSL_CONF)");
   }

@@ -32,8 +32,10 @@ class LruMap {
       *known = std::move(value);
       return 0;
     }
-    entries_.emplace_front(std::move(key), std::move(value));
-    places_.emplace(entries_.front().first, entries_.begin());
+    Entries added;   // known to both or to neither, also when memory runs out
+    added.emplace_front(std::move(key), std::move(value));
+    places_.emplace(added.front().first, added.begin());
+    entries_.splice(entries_.begin(), added);
     size_t removed = 0;
     for (; entries_.size() > most_; ++removed) {
       places_.erase(places_.find(entries_.back().first));

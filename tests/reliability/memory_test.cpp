@@ -10,9 +10,10 @@
 #include <sys/syscall.h>
 
 #include "driver/compile.h"
+#include "driver/eager/eager_cache.h"
 #include "graph/text.h"
 #include "reliability.h"
-#include "support/error.h"
+#include "support/out_of_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TOROID_OWN_ALLOCATOR 0  // sanitizers bring theirs
@@ -97,58 +98,102 @@ class FailingMemory {
   bool has_failed() const { return failed > 0; }
 };
 
-enum class End { Right, Error, OutOfMemory, Wrong };
+enum class End { Right, OutOfMemory, Wrong };
 
-End use_the_cache(const fs::path& folder) {
+// How `use`, which says whether its result is right, ends. A lack of memory is an Error that says so and nothing else; what else is
+// thrown ends the test.
+End end_of(const std::function<bool()>& use) {
   try {
-    Cache cache({.store = {.folder = folder, .size_limit_bytes = 100'000, .warn = [](const std::string&) {}}});
-    for (int64_t i = 0; i < 3; ++i) {
-      std::optional<std::string> found = cache.get(key_of(i));
-      if (!found) {
-        const CacheLease lease = cache.acquire(key_of(i), 5s);
-        found = cache.get(key_of(i));
-        if (!found) cache.put(key_of(i), entry_of(i, 5000));
-      }
-      if (found && !is_entry_of(i, *found)) return End::Wrong;
-      cache.store().count("uses");
-    }
-    cache.store().verify();
-    cache.store().shrink_to(1000);
-    return End::Right;
-  } catch (const Error&) {
-    return End::Error;
-  } catch (const std::bad_alloc&) {
-    return End::OutOfMemory;
+    return use() ? End::Right : End::Wrong;
+  } catch (const Error& error) {
+    const bool says_so = error.kind() == ErrorKind::Environment && error.message().starts_with("out of memory");
+    if (!says_so) std::fprintf(stderr, "%s\n", error.report().c_str());
+    return says_so ? End::OutOfMemory : End::Wrong;
   }
 }
+
+struct Tried {
+  int64_t allocations = 0;
+  int64_t right = 0;   // in spite of the failure
+};
+
+// Each `step`-th allocation of `use` fails, once or from there on. `before` and `after` have all memory; `after` says what is wrong.
+Tried fail_each(bool for_ever, int64_t step, const std::function<void()>& before, const std::function<bool()>& use,
+                const std::function<std::string()>& after) {
+  Tried tried;
+  for (int64_t at = 1;; at += step) {
+    before();
+    End end;
+    bool has_failed = false;
+    {
+      const FailingMemory failing(at, for_ever);
+      end = end_of(use);
+      has_failed = failing.has_failed();
+    }
+    EXPECT_NE(end, End::Wrong) << "allocation " << at << (for_ever ? " and all later ones" : "");
+    EXPECT_EQ(after(), "") << "after allocation " << at << (for_ever ? " and all later ones" : "");
+    if (!has_failed || testing::Test::HasFailure()) return tried;
+    ++tried.allocations;
+    tried.right += end == End::Right;
+  }
+}
+
+// The scope of a test with a cache of its own.
+class OwnCache {
+ public:
+  OwnCache() : before_(std::getenv("TOROID_CACHE_DIR") != nullptr ? std::getenv("TOROID_CACHE_DIR") : "") {
+    ::setenv("TOROID_CACHE_DIR", (root_.path() / "cache").c_str(), 1);
+  }
+  ~OwnCache() { before_.empty() ? ::unsetenv("TOROID_CACHE_DIR") : ::setenv("TOROID_CACHE_DIR", before_.c_str(), 1); }
+  OwnCache(const OwnCache&) = delete;
+
+ private:
+  const TempFolder root_ = quick_folder();
+  const std::string before_;
+};
 
 TEST(Memory, AnyAllocationOfTheCacheMayFail) {
 #if !TOROID_OWN_ALLOCATOR
   GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail: nothing of this was tested";
 #else
   const Result result;
+  const CacheKey keys[] = {key_of(0), key_of(1), key_of(2)};
+  const std::string entries[] = {entry_of(0, 5000), entry_of(1, 5000), entry_of(2, 5000)};
   int64_t tried = 0, right = 0;
   for (const bool for_ever : {false, true}) {
     for (const bool begins : {true, false}) {
       const TempFolder root = quick_folder();
       const fs::path folder = root.path() / "cache";
       { Store({.folder = root.path() / "warm"}).put(key_of(0), "what libraries allocate once"); }
-      for (int64_t at = 1;; at += times(41, 1)) {
-        if (begins) fs::remove_all(folder);
-        End end;
-        bool has_failed = false;
-        {
-          const FailingMemory failing(at, for_ever);
-          end = use_the_cache(folder);
-          has_failed = failing.has_failed();
+      std::optional<CacheOptions> options;   // made before memory fails, and given away
+      auto use = [&] {
+        Cache cache(std::move(*options));
+        for (size_t i = 0; i < std::size(keys); ++i) {
+          std::optional<std::string> found = cache.get(keys[i]);
+          if (!found) {
+            const CacheLease lease = cache.acquire(keys[i], 5s);
+            found = cache.get(keys[i]);
+            if (!found) cache.put(keys[i], entries[i]);
+          }
+          if (found && *found != entries[i]) return false;
+          cache.store().count("uses");
         }
-        ASSERT_NE(end, End::Wrong) << "allocation " << at;
-        ASSERT_EQ(use_the_cache(folder), End::Right) << "after allocation " << at;
-        ASSERT_EQ(complaint_of_next_user(folder, 3), "") << "allocation " << at;
-        if (!has_failed) break;
-        ++tried;
-        right += end == End::Right;
-      }
+        cache.store().verify();
+        cache.store().shrink_to(1000);
+        return true;
+      };
+      auto before = [&] {
+        if (begins) fs::remove_all(folder);
+        options = {.store = {.folder = folder, .size_limit_bytes = 100'000, .warn = [](const std::string&) {}}};
+      };
+      auto after = [&]() -> std::string {
+        options = {.store = {.folder = folder, .size_limit_bytes = 100'000, .warn = [](const std::string&) {}}};
+        return use() ? complaint_of_next_user(folder, 3) : "wrong bytes";
+      };
+      const Tried each = fail_each(for_ever, times(41, 1), before, use, after);
+      tried += each.allocations;
+      right += each.right;
+      ASSERT_FALSE(HasFailure());
     }
   }
   EXPECT_GT(tried, 50);
@@ -163,43 +208,109 @@ TEST(Memory, AnyAllocationOfAWarmCompilationMayFail) {
   GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail: nothing of this was tested";
 #else
   const Result result;
-  const TempFolder root = quick_folder();
-  const char* const before = std::getenv("TOROID_CACHE_DIR");
-  const std::string kept = before != nullptr ? before : "";
-  ::setenv("TOROID_CACHE_DIR", (root.path() / "cache").c_str(), 1);
+  const OwnCache own;
   constexpr const char* kText = "graph(x: f32[4]) {\n  y: f32[4] = aten::mul.Scalar(x, 2.0)\n  return y\n}";
+  // The program is made in place: even to move one needs memory.
   auto compile = [&] {
-    try {
-      return CompileSession().compile(parse_text(kText)).kernels == 1 ? End::Right : End::Wrong;
-    } catch (const Error&) {
-      return End::Error;
-    } catch (const std::bad_alloc&) {
-      return End::OutOfMemory;
-    }
+    return CompileSession().compile(with_typed_memory("making a program", [&] { return parse_text(kText); })).kernels == 1;
   };
-  ASSERT_EQ(compile(), End::Right);
-  ASSERT_EQ(compile(), End::Right);
-  int64_t tried = 0;
-  for (int64_t at = 1;; at += times(53, 1)) {
-    bool has_failed = false;
-    End end;
-    {
-      const FailingMemory failing(at, false);
-      end = compile();
-      has_failed = failing.has_failed();
-    }
-    ASSERT_NE(end, End::Wrong) << "allocation " << at;
-    if (!has_failed) break;
-    ++tried;
-  }
-  EXPECT_EQ(compile(), End::Right);
-  if (before != nullptr) {
-    ::setenv("TOROID_CACHE_DIR", kept.c_str(), 1);
-  } else {
-    ::unsetenv("TOROID_CACHE_DIR");
+  auto again = [&]() -> std::string { return compile() ? "" : "another number of kernels"; };
+  ASSERT_EQ(again(), "");
+  ASSERT_EQ(again(), "");
+  int64_t tried = 0, right = 0;
+  for (const bool for_ever : {false, true}) {
+    const Tried each = fail_each(for_ever, times(97, 1), [] {}, compile, again);
+    tried += each.allocations;
+    right += each.right;
+    ASSERT_FALSE(HasFailure());
   }
   EXPECT_GT(tried, 10);
-  result.say("{} allocations of a warm compilation failed: right, or an error; the process goes on each time", tried);
+  result.say("{} allocations of a warm compilation failed, once and for ever: {} results right in spite of it, the others 'out of memory'; "
+             "the process goes on each time",
+             tried, right);
+#endif
+}
+
+// Library kernels, working memory of kernels, sizes that are known late, a buffer that is written.
+constexpr const char* kCalled = R"(
+sym u0 in [0, 1600] from data
+buffer 0 "n": f32[] = [0]
+graph(x: f32[40, 300], w: f32[300, 40]) {
+  n: f32[] = constant(0)
+  m: f32[] = aten::add_.Scalar(n, 1)
+  y: f32[40, 40] = aten::mm(x, w)
+  p: f32[40, 40] = aten::softmax.int(y, 1)
+  v: f32[40, 40], k: i64[40, 40] = aten::sort(p, 1)
+  b: bool[40, 40] = aten::gt.Scalar(v, 0.025)
+  z: i64[u0, 2] = aten::nonzero(b)
+  return v, k, z, m
+})";
+
+HostTensor numbers(std::vector<int64_t> sizes, double scale) {
+  std::vector<double> values(static_cast<size_t>(numel(sizes)));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = scale * static_cast<double>(i * 7919 % 101);
+  return HostTensor::from_doubles(DType::F32, std::move(sizes), values);
+}
+
+bool are_equal(const HostTensor& a, const HostTensor& b) {
+  return a.sizes() == b.sizes() && std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end());
+}
+
+TEST(Memory, AnyAllocationOfACallMayFail) {
+#if !TOROID_OWN_ALLOCATOR
+  GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail: nothing of this was tested";
+#else
+  const Result result;
+  const OwnCache own;
+  CompileSession session;
+  const CompiledModel model = session.compile(parse_text(kCalled));
+  const std::vector<HostTensor> inputs = {numbers({40, 300}, 0.001), numbers({300, 40}, 0.001)};
+  std::optional<Executable> program = model.load(2);
+  const std::vector<HostTensor> right = program->run(inputs);
+  double calls = 1;   // that ended well, by which the buffer has grown
+  auto run = [&] {
+    const std::vector<HostTensor> outputs = program->run(inputs);
+    calls += 1;
+    for (size_t i = 0; i < 3; ++i) {
+      if (!are_equal(outputs[i], right[i])) return false;
+    }
+    return outputs[3].double_at(0) == calls;
+  };
+  auto load = [&] {
+    program.reset();
+    calls = 0;
+    program.emplace(model.load(2));
+    return run();
+  };
+  auto run_again = [&]() -> std::string { return run() ? "" : "another result"; };
+  auto load_again = [&]() -> std::string { return load() ? "" : "another result"; };
+
+  std::optional<EagerCache> eager;
+  const HostTensor x = numbers({30, 50}, 0.5), y = numbers({50, 20}, 0.25);
+  const std::vector<HostTensor> of_operators = {EagerCache(session).call("aten::mm", {x, y})[0], EagerCache(session).call("aten::softmax.int", {x, 1})[0]};
+  auto forget = [&] { eager.emplace(session); };
+  auto call = [&] {
+    for (int i = 0; i < 2; ++i) {
+      if (!are_equal(eager->call("aten::mm", {x, y})[0], of_operators[0])) return false;
+      if (!are_equal(eager->call("aten::softmax.int", {x, 1})[0], of_operators[1])) return false;
+    }
+    return true;
+  };
+  auto call_again = [&]() -> std::string { return call() ? "" : "another result"; };
+
+  int64_t tried = 0;
+  for (const bool for_ever : {false, true}) {
+    tried += fail_each(for_ever, times(7, 1), [] {}, run, run_again).allocations;
+    ASSERT_FALSE(HasFailure()) << "running";
+    tried += fail_each(for_ever, times(41, 1), [] {}, load, load_again).allocations;
+    ASSERT_FALSE(HasFailure()) << "loading";
+    tried += fail_each(for_ever, times(97, 1), forget, call, call_again).allocations;
+    ASSERT_FALSE(HasFailure()) << "calling operators";
+  }
+  EXPECT_GT(tried, 30);
+  result.say("{} allocations failed, once and for ever, of programs loaded and run and of operators called: right, or 'out of memory', and "
+             "the next call right; buffers are written by whole calls only",
+             tried);
 #endif
 }
 

@@ -20,7 +20,7 @@ struct KernelSource {
   std::string text;                            // the function, without the prelude
   std::vector<KernelParameter> parameters;
   std::vector<sym::Expr> sizes;                // size symbols it takes, in order, as int64_t
-  bool reports_errors = false;                 // takes `int32_t* error`, set to 1 where an index is out of bounds
+  bool reports_errors = false;                 // takes `int32_t* error`, set to what went wrong as toroid_run codes it (program_abi.h)
   bool counts_tasks = false;                   // takes `int64_t* remaining`, the tasks that are not done yet: whoever does the last one
                                                // also runs the kernel's finish
   bool is_epilogue = false;                    // takes, instead of begin and end, a block of a product: see ToroidEpilogue

@@ -74,7 +74,7 @@ class NestPrinter : KernelPrinter {
     std::vector<std::string> task;
     for (size_t s = 0; s < kernel_.stages.size(); ++s) print_stage(kernel_.stages[s], task);
     drop_repeated_origins(task);
-    source_.reports_errors = body_.uses_error();
+    source_.reports_errors = body_.uses_error() || !kernel_.stashes.empty();
     source_.uses_runtime = body_.uses_runtime();
     for (const KernelSource& each : finish) {
       source_.reports_errors = source_.reports_errors || each.reports_errors;
@@ -107,6 +107,7 @@ class NestPrinter : KernelPrinter {
     if (lanes_vary_) text_.write(fmt::format("constexpr int W = {};", wide_elements() ? "kLanes8" : "kLanes4"));
     for (size_t i = 0; i < kernel_.stashes.size(); ++i) {
       text_.write(fmt::format("Row<{}> stash{}({});", stash_type(kernel_.stashes[i]), i, stash_size()));
+      text_.write(fmt::format("if (!stash{}.data) return report(3, error);", i));
     }
     {
       auto loop = text_.block("for (int64_t task = begin; task < end; ++task) {");

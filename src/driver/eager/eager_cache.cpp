@@ -12,6 +12,7 @@
 #include "support/error.h"
 #include "support/hash.h"
 #include "support/lru_map.h"
+#include "support/out_of_memory.h"
 
 namespace toroid {
 namespace {
@@ -46,6 +47,8 @@ struct Family {
 struct EagerCache::State {
   State(CompileSession& session, EagerOptions options)
       : session(session), options(options), pool(options.threads), calls(options.most_calls), families(options.most_calls) {}
+
+  std::vector<HostTensor> call(std::string_view op, std::span<const EagerArgument> arguments);
 
   std::shared_ptr<const KnownCall> find(std::string_view key) {
     const std::lock_guard lock(mutex);
@@ -166,7 +169,10 @@ struct EagerCache::State {
     }
     ~Borrowed() {
       const std::lock_guard lock(state.mutex);
-      state.contexts.push_back(std::move(context));
+      try {
+        state.contexts.push_back(std::move(context));
+      } catch (const std::bad_alloc&) {  // then the next call makes its own
+      }
     }
     State& state;
     std::unique_ptr<EagerContext> context;
@@ -185,33 +191,37 @@ struct EagerCache::State {
   std::atomic<uint64_t> seed = 0, next_call = 0;
 };
 
-EagerCache::EagerCache(CompileSession& session, EagerOptions options) : state_(std::make_unique<State>(session, options)) {}
+EagerCache::EagerCache(CompileSession& session, EagerOptions options)
+    : state_(with_typed_memory("making a cache of operators", [&] { return std::make_unique<State>(session, options); })) {}
 EagerCache::~EagerCache() = default;
 
 std::vector<HostTensor> EagerCache::call(std::string_view op, std::span<const EagerArgument> arguments) {
-  State& state = *state_;
+  try {
+    return with_typed_memory("calling an operator", [&] { return state_->call(op, arguments); });
+  } catch (const Error&) {
+    ++state_->failures;
+    throw;
+  }
+}
+
+std::vector<HostTensor> EagerCache::State::call(std::string_view op, std::span<const EagerArgument> arguments) {
   // Kept from call to call, so that a hit allocates its results alone.
   thread_local std::string key;
   thread_local std::vector<const TensorView*> tensors;
   key.clear();
   append_call_key(key, op, arguments);
-  try {
-    std::shared_ptr<const KnownCall> known = state.find(key);
-    if (known) {
-      state.hits.fetch_add(1, std::memory_order_relaxed);
-    } else {
-      known = state.work_out(key, op, arguments);
-    }
-    tensors.clear();
-    append_tensors(tensors, arguments);
-    const int64_t random[] = {static_cast<int64_t>(state.seed.load(std::memory_order_relaxed)),
-                              static_cast<int64_t>(state.next_call.fetch_add(1, std::memory_order_relaxed))};
-    const State::Borrowed borrowed(state);
-    return known->op->run(*borrowed.context, known->prepared, tensors, random);
-  } catch (const Error&) {
-    ++state.failures;
-    throw;
+  std::shared_ptr<const KnownCall> known = find(key);
+  if (known) {
+    hits.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    known = work_out(key, op, arguments);
   }
+  tensors.clear();
+  append_tensors(tensors, arguments);
+  const int64_t random[] = {static_cast<int64_t>(seed.load(std::memory_order_relaxed)),
+                            static_cast<int64_t>(next_call.fetch_add(1, std::memory_order_relaxed))};
+  const Borrowed borrowed(*this);
+  return known->op->run(*borrowed.context, known->prepared, tensors, random);
 }
 
 void EagerCache::set_seed(uint64_t seed) {

@@ -61,8 +61,8 @@ class EagerCache {
   // same time with tensors of the same kind compile once.
   //
   // Throws what check_call throws; Error{Unsupported} or Error{InvalidModel} in the decomposition's words when the arguments do not go
-  // together; Error{InvalidInput} for an index out of bounds; what compiling throws. After an error the arguments that are written may
-  // hold anything.
+  // together; Error{InvalidInput} for an index out of bounds; Error{Environment} when memory runs out; what compiling throws. After an
+  // error the arguments that are written may hold anything.
   std::vector<HostTensor> call(std::string_view op, std::span<const EagerArgument> arguments);
   std::vector<HostTensor> call(std::string_view op, std::initializer_list<EagerArgument> arguments) {
     return call(op, std::span<const EagerArgument>(arguments.begin(), arguments.size()));

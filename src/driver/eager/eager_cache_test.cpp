@@ -57,6 +57,21 @@ TEST(Eager, CallsOneOperator) {
   EXPECT_EQ(eager().call("aten::to.dtype", {x, DType::I32})[0].dtype(), DType::I32);
 }
 
+TEST(Eager, MemoryThatThereIsNotIsAnErrorWithItsSize) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer ends the program at such a request";
+#else
+  constexpr int64_t kSize = int64_t{1} << 24;
+  int8_t zero = 0;
+  const std::vector<int64_t> column = {kSize, 1}, row = {kSize}, still = {0, 0}, no_steps = {0};
+  const TensorView x = {&zero, DType::I8, column, still}, y = {&zero, DType::I8, row, no_steps};   // one element in all places
+  const Error error = error_of([&] { eager().call("aten::add.Tensor", {x, y}); });
+  EXPECT_EQ(error.kind(), ErrorKind::Environment);
+  EXPECT_EQ(error.message(), "out of memory: 281474976710656 bytes for a tensor of shape [16777216, 16777216]");
+  EXPECT_EQ(numbers(eager().call("aten::add.Tensor", {floats({1}, {1}), 1})[0]), Numbers{2}) << "it goes on";
+#endif
+}
+
 TEST(Eager, ReadsTensorsWhereTheyLie) {
   std::vector<float> memory = {1, 2, 3, 4, 5, 6};
   const std::vector<int64_t> sizes = {3, 2}, transposed = {1, 3}, parts = {2, 2}, gaps = {3, 1}, one_row = {0, 1};

@@ -5,6 +5,7 @@
 
 #include "driver/strided_copy.h"
 #include "support/error.h"
+#include "support/out_of_memory.h"
 
 namespace toroid {
 namespace {
@@ -43,7 +44,8 @@ bool overlap(const char* a, int64_t a_bytes, const char* b, int64_t b_bytes) { r
 char* EagerContext::reserve(int64_t bytes) {
   if (!block_ || size_ < bytes) {
     block_.reset();
-    block_ = std::make_unique<AlignedBytes>(static_cast<size_t>(bytes));
+    const auto size = static_cast<size_t>(bytes);
+    block_ = asking_for(size, "what an operator works on", [&] { return std::make_unique<AlignedBytes>(size); });
     size_ = bytes;
   }
   return block_->data;
@@ -196,7 +198,8 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
   if (!manifest.bindings.empty()) symbols = prepared.symbols_;
   if (manifest.prepared_bytes > 0) {
     std::call_once(is_prepared_, [&] {
-      auto bytes = std::make_unique<AlignedBytes>(static_cast<size_t>(manifest.prepared_bytes));
+      const auto size = static_cast<size_t>(manifest.prepared_bytes);
+      auto bytes = asking_for(size, "what an operator computes of its constants", [&] { return std::make_unique<AlignedBytes>(size); });
       variant_.prepare(context.host, name_, constants_.data(), bytes->data);
       prepared_bytes_ = std::move(bytes);
     });
