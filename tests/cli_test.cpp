@@ -484,6 +484,29 @@ TEST_F(Cli, ABaseServesWhoHasNothing) {
             std::string::npos) << gone.errors;
 }
 
+TEST_F(Cli, TunesAProblemOnceAndReplaysItsLock) {
+  const std::string problem = "matmul.f32(f32[3, 40], f32[40, 20]) -> f32[3, 20]";
+  const Outcome first = toroid({"tune", problem, "--threads", "1", "--write-lock", "lock", "--choices-log", "log"});
+  EXPECT_EQ(first.exit_code, 0);
+  EXPECT_TRUE(std::regex_match(first.errors, std::regex("1 problems: 1 measured in [0-9.]+ s \\(2 candidates\\)\n"))) << first.errors;
+  EXPECT_NE(first.output.find("few-rows-by-columns      gate closed: the right side's columns are not contiguous\n"), std::string::npos);
+  const nlohmann::json log = nlohmann::json::parse(read_file(path("log")));
+  EXPECT_EQ(log["problems"][0]["problem"], problem);
+  EXPECT_EQ(log["problems"][0]["choices"].size(), 3u);
+  const std::string choice = log["problems"][0]["choice"];
+
+  EXPECT_EQ(toroid({"tune", problem, "--threads", "1"}).errors, "1 problems: 1 remembered\n");
+  const Outcome locked = toroid({"tune", problem, "--lock", "lock", "--no-cache"});
+  EXPECT_EQ(locked.errors, "1 problems: 1 locked\n");
+  EXPECT_TRUE(locked.output.starts_with(problem + ": " + choice + " (lock)\n")) << locked.output;
+  const std::string other = "matmul.f32(f32[4, 40], f32[40, 20]) -> f32[4, 20]";
+  expect_refusal({"tune", other, "--lock", "lock"}, "error: lock has no choice for " + other +
+                                                        "\n  while choosing an implementation of matmul.f32\n"
+                                                        "  help: write the lock anew for this model, or compile without it\n");
+  expect_refusal({"tune", "matmul.f32(f32[4, 40])"},
+                 "error: 1:23: expected '->'\n  while reading the problem 'matmul.f32(f32[4, 40])'\n");
+}
+
 TEST_F(Cli, TheDoctorNamesAMendForEachProblem) {
   const Outcome well = toroid({"doctor", "--json"});
   EXPECT_EQ(well.exit_code, 0) << well.output;
