@@ -137,7 +137,7 @@ int cmd_bench(int argc, const char* const* argv) {
   int threads = 0;
   double seconds = 1;
   uint64_t seed = 0;
-  bool no_cache = false, by_step = false;
+  bool no_cache = false, by_step = false, tune = false;
   Flags flags("bench", "Times a model: median latency of a call, and compile time.");
   flags.add_option("MODEL", model_path, "a .pt2 file, or a program that 'toroid compile' made").required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs (default: random)");
@@ -145,6 +145,7 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_option("--threads", threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--seconds", seconds, "how long to call, at least ten times").positive().shows_default();
   flags.add_option("--seed", seed, "of random operators").shows_default();
+  flags.add_flag("--tune", tune, "as compile --mode max: measure the implementations of library kernels and use the quickest");
   flags.add_flag("--kernels", by_step, "time each step of the program, beside what the machine allows");
   flags.add_flag("--no-cache", no_cache, "compile everything anew");
   flags.add_option("--json", json_path, "write the figures as JSON");
@@ -158,7 +159,7 @@ int cmd_bench(int argc, const char* const* argv) {
     executable.emplace(Executable::load(model_path, threads));
   } else {
     CompileSession session(!no_cache);
-    model.emplace(session.compile_file(model_path, {.profile = by_step}));
+    model.emplace(session.compile_file(model_path, {.profile = by_step, .choose = {.measure = tune, .threads = threads}}));
     executable.emplace(model->load(threads));
   }
   executable->set_seed(seed);

@@ -38,13 +38,17 @@ int cmd_compile(int argc, const char* const* argv) {
   std::string model_path, output, device = "cpu", mode = "default";
   bool no_cache = false;
   CompileModelOptions options;
-  std::string save_source, dump_ir;
+  std::string save_source, dump_ir, lock_path, write_lock_path, log_path;
   std::vector<std::string> variants;
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
   flags.add_option("MODEL", model_path, "a .pt2 file").required();
   flags.add_option("-o,--output", output, "the library to write").required();
   flags.add_option("--device", device, "what to compile for").one_of({"cpu"}).shows_default();
-  flags.add_option("--mode", mode, "how much to tune").one_of({"default", "max"}).shows_default();
+  flags.add_option("--mode", mode, "max: measure the implementations of library kernels and use the quickest").one_of({"default", "max"}).shows_default();
+  flags.add_option("--tune-threads", options.choose.threads, "of a call, where implementations are measured (default: all)").between(1, 1024);
+  flags.add_option("--lock", lock_path, "take the choices of implementations from this file");
+  flags.add_option("--write-lock", write_lock_path, "write the choices to this file; with --mode max");
+  flags.add_option("--choices-log", log_path, "write all that was measured as JSON; with --mode max");
   flags.add_flag("--no-cache", no_cache, "build everything anew and keep nothing");
   flags.add_flag("--explain-cache", options.explain_cache,
                  "say what the cache was asked, and after a miss how the nearest entry differs");
@@ -56,15 +60,26 @@ int cmd_compile(int argc, const char* const* argv) {
   if (const auto status = flags.read(argc, argv)) return *status;
   options.save_source = save_source;
   options.dump_ir = dump_ir;
+  options.choose.measure = mode == "max";
+  options.choose.keep = !write_lock_path.empty() || !log_path.empty();
+  if (options.choose.keep && !options.choose.measure) {
+    throw Error(ErrorKind::InvalidOption, "without measuring there are no choices to write").help("add --mode max");
+  }
+  if (!lock_path.empty()) options.choose.lock = tune::ChoiceLock::read(lock_path);
   for (const std::string& variant : variants) options.variants.push_back(parse_sizes(variant));
 
-  check_writable(output);
+  for (const std::string& path : {output, write_lock_path, log_path}) {
+    if (!path.empty()) check_writable(path);
+  }
   Stopwatch watch;
   CompileSession session(!no_cache);
   const CompiledModel model = session.compile_file(model_path, options);
   write_package(output, model.library, model.constants);
   fmt::print(stderr, "{}: {} kernels ({} calls), {} library calls\n", output, model.kernels, model.kernel_calls,
              model.library_calls);
+  for (const tune::Decision& choice : model.choices) fmt::print(stderr, "{}", table_text(choice));
+  if (!write_lock_path.empty()) write_file_atomically(write_lock_path, model.choices_lock);
+  if (!log_path.empty()) write_file_atomically(log_path, model.choices_log);
   for (const CacheLookup& lookup : model.lookups) print_explanation(stderr, lookup);
   for (const PhaseTime& phase : model.phases)
     fmt::print(stderr, "  {:<10} {:8.1f} ms\n", phase.name, phase.seconds * 1e3);

@@ -399,6 +399,38 @@ TEST_F(Cli, TimesEachStepOnRequest) {
   EXPECT_EQ(json["steps"][0]["flops"], 2 * 16 * 16 * 9 * 64) << json;
 }
 
+TEST_F(Cli, MeasuresTheChoicesOnceAndRepeatsThemFromALock) {
+  const std::string model = (kDigits / "digits.pt2").string();
+  // Of fixed sizes: others decide when they are called.
+  const std::vector<std::string> compile = {"compile", model, "-o", "out.so", "--variant", "s31=16"};
+  auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = compile;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return toroid(arguments);
+  };
+  const Outcome first = with({"--mode", "max", "--write-lock", "choices.lock", "--choices-log", "choices.json"});
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_NE(first.errors.find("(measured)"), std::string::npos) << first.errors;
+  const nlohmann::json log = nlohmann::json::parse(read_file(path("choices.json")));
+  EXPECT_GE(log["problems"].size(), 3u);
+  const Outcome second = with({"--mode", "max", "--write-lock", "again.lock"});
+  EXPECT_EQ(second.errors.find("(measured)"), std::string::npos) << second.errors;
+  EXPECT_NE(second.errors.find("(remembered)"), std::string::npos) << second.errors;
+  EXPECT_EQ(read_file(path("again.lock")), read_file(path("choices.lock")));
+
+  ASSERT_EQ(with({"--lock", "choices.lock"}).exit_code, 0);
+  const std::string inputs = (kDigits / "heldout.safetensors").string();
+  const Outcome run = toroid({"run", "out.so", "--inputs", inputs, "--outputs", "chosen.safetensors"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+
+  write_file_atomically(path("empty.lock"), std::string_view("toroid choices 1\n"));
+  const Outcome refused = with({"--lock", "empty.lock"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.errors.find("convolution.f32("), std::string::npos) << refused.errors;
+  EXPECT_EQ(with({"--write-lock", "choices.lock"}).errors,
+            "error: without measuring there are no choices to write\n  help: add --mode max\n");
+}
+
 TEST_F(Cli, ExplainsWhyOperatorsAreOneStepOrTwo) {
   write_file_atomically(path("program.txt"), R"(graph(x: f32[64, 32], w: f32[48, 32], b: f32[48]) {
   h: f32[64, 48] = aten::linear(x, w, b)

@@ -17,7 +17,11 @@
 #include "passes/fold_constants.h"
 #include "schedule/schedule.h"
 #include "support/clock.h"
+#include "driver/choose_kernels.h"
+#include "runtime/choices.h"
+#include "runtime/pool.h"
 #include "support/error.h"
+#include "support/hash.h"
 #include "support/file.h"
 #include "support/out_of_memory.h"
 #include "support/progress.h"
@@ -29,8 +33,23 @@ namespace {
 // How long another process may take for the same program before this one compiles it as well.
 constexpr auto kPatience = std::chrono::minutes(10);
 
+// What of these options decides the program.
+std::string choices_text(const ChooseOptions& options) {
+  if (options.lock) return "lock " + sha256(options.lock->text()).hex();
+  return options.measure ? fmt::format("measured for {} threads", RuntimePool(options.threads).threads()) : "";
+}
+
 GraphKeyParts key_parts(const CompileModelOptions& options) {
-  return {.optimise = options.optimise, .profile = options.profile, .optimization = options.optimization, .variants = options.variants};
+  return {.optimise = options.optimise, .profile = options.profile, .optimization = options.optimization, .variants = options.variants, .choices = choices_text(options.choose)};
+}
+
+tune::TunerOptions tuner_options(const ChooseOptions& options) {
+  tune::TunerOptions result;
+  result.lock = options.lock;   // then nothing is measured
+  result.mode = options.lock ? tune::Mode::Default : tune::Mode::Max;
+  result.measure.threads = RuntimePool(options.threads).threads();
+  if (!options.lock) result.worker.argv = options.worker.empty() ? tune::own_tuning_worker() : options.worker;
+  return result;
 }
 
 // Why the graph cache cannot serve this compilation; empty when it can.
@@ -39,6 +58,7 @@ std::string reason_to_bypass(const CompileModelOptions& options, bool use_cache)
   if (!options.save_source.empty()) return "the generated sources are wanted";
   if (!options.dump_ir.empty()) return "the program's phases are wanted";
   if (options.keep_program) return "the program is wanted";
+  if (options.choose.keep) return "the choices are wanted";
   if (has_overridden_decompositions()) return "decompositions are overridden";
   return "";
 }
@@ -139,7 +159,7 @@ class PhaseClock {
 
 // The pipeline from the imported program to C++.
 GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads,
-                          std::string_view suffix, Dumps& dumps, PhaseClock& clock) {
+                          std::string_view suffix, Dumps& dumps, PhaseClock& clock, tune::Tuner* tuner) {
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
   decompose(program);
   if (options.optimise) fold_constants(program);
@@ -151,8 +171,12 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   clock.done("lower");
   dumps.write("loops", [&] { return to_string(lowered); });
 
-  const std::vector<codegen::ScheduledGraph> scheduled = codegen::schedule_graphs(std::move(lowered), options.optimise);
+  std::vector<codegen::ScheduledGraph> scheduled = codegen::schedule_graphs(std::move(lowered), options.optimise);
   clock.done("schedule");
+  if (tuner != nullptr) {
+    choose_kernels(scheduled, program, *tuner);
+    clock.done("tune");
+  }
   dumps.write("schedule", [&] { return to_string(scheduled); });
 
   codegen::GeneratedProgram code = codegen::generate(scheduled, program, threads, suffix, options.profile);
@@ -166,7 +190,7 @@ codegen::GeneratedProgram generate_code(Program program, const CompileModelOptio
   std::vector<PhaseTime> phases;
   PhaseClock clock(phases);
   Dumps dumps(options.dump_ir);
-  return generate({}, std::move(program), options, threads, "", dumps, clock).code;
+  return generate({}, std::move(program), options, threads, "", dumps, clock, nullptr).code;
 }
 
 double CompiledModel::seconds() const {
@@ -270,16 +294,23 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   }
   Stopwatch work;
 
+  std::optional<tune::Tuner> tuner;
+  if (options.choose.is_asked()) tuner.emplace(runtime_choices(), cache_, tuner_options(options.choose));
   std::vector<GeneratedVariant> variants;
   for (const SizeValues& sizes : options.variants) {
     const std::string suffix = fmt::format("_v{}", variants.size());
     Dumps dumps(options.dump_ir.empty() ? options.dump_ir : options.dump_ir / suffix.substr(1));
-    variants.push_back(generate(sizes, specialise(program, sizes), options, threads, suffix, dumps, clock));
+    variants.push_back(generate(sizes, specialise(program, sizes), options, threads, suffix, dumps, clock, tuner ? &*tuner : nullptr));
   }
   Dumps dumps(options.dump_ir);
   std::set<std::string> known_guards;
   for (sym::Expr guard : program.guards) known_guards.insert(sym::to_string(guard));
-  variants.push_back(generate({}, std::move(program), options, threads, "", dumps, clock));
+  variants.push_back(generate({}, std::move(program), options, threads, "", dumps, clock, tuner ? &*tuner : nullptr));
+  if (tuner && options.choose.keep) {
+    model.choices = tuner->decisions();
+    model.choices_log = tuner->log();
+    model.choices_lock = tuner->as_lock().text();
+  }
 
   const ConstantTable constants(variants);
   std::vector<std::string> units;

@@ -14,8 +14,21 @@
 #include "graph/graph.h"
 #include "passes/specialise.h"
 #include "toolchain/toolchain.h"
+#include "tune/tuner.h"
 
 namespace toroid {
+
+// Which implementations of library kernels a program uses (docs/tuning.md). Without either of the first two, kernels decide when they
+// are called.
+struct ChooseOptions {
+  bool measure = false;                          // all that may compete, in a worker process
+  std::optional<tune::ChoiceLock> lock = {};     // those of a file
+  int threads = 0;                               // of a call, when it is measured; 0: the default
+  std::vector<std::string> worker = {};          // the command of a tuning worker; empty: this program is toroid
+  bool keep = false;                             // CompiledModel::choices is wanted
+
+  bool is_asked() const { return measure || lock; }
+};
 
 struct CompileModelOptions {
   int compile_threads = 0;                       // compilers at a time; 0: one a core
@@ -29,6 +42,7 @@ struct CompileModelOptions {
   bool keep_program = false;
   bool profile = false;                          // Executable::step_times is wanted: each step is timed
   bool explain_cache = false;                    // CompiledModel::lookups is wanted
+  ChooseOptions choose = {};
 };
 
 // One question to the cache and its answer.
@@ -59,6 +73,8 @@ struct CompiledModel {
   std::vector<CacheLookup> lookups;                        // if CompileModelOptions::explain_cache; none where the cache was not asked
   std::vector<std::string> guards;                         // what was assumed of sizes beyond what the model says, as text
   std::vector<PhaseTime> phases;
+  std::vector<tune::Decision> choices;                     // if ChooseOptions::keep, by problem
+  std::string choices_log, choices_lock;                   // the same as JSON, and as a lock file
   CompiledGraph graph;                                     // what the cache keeps of it; empty after a bypass
   double seconds() const;
 

@@ -29,6 +29,7 @@ void add_tools(KeyBuilder& key, int optimization, const Toolchain& tools) {
 
 void add_common(KeyBuilder& key, const GraphKeyParts& parts, const Toolchain& tools) {
   std::map<std::string, std::string> options = {{"optimise", parts.optimise ? "yes" : "no"}, {"profile", parts.profile ? "yes" : "no"}};
+  if (!parts.choices.empty()) options["choices"] = parts.choices;
   for (size_t i = 0; i < parts.variants.size(); ++i) {
     std::string sizes;
     for (const auto& [name, value] : parts.variants[i]) sizes += fmt::format("{}={},", name, value);

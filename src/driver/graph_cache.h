@@ -29,6 +29,7 @@ struct GraphKeyParts {
   bool profile = false;
   int optimization = 3;
   std::vector<SizeValues> variants;
+  std::string choices = {};   // how library kernels' implementations are chosen; empty: when they are called
 };
 
 CacheKey model_key(std::span<const std::byte> file, const GraphKeyParts& parts, const Toolchain& tools);

@@ -45,11 +45,11 @@ const Implementation kImplementations[] = {
            const double width = static_cast<double>(problem.inputs[0].size(-1) + problem.outputs[0].size(-1));
            return machine.start_s + 2 * scores * width / (0.5 * machine.flops_per_s);
          },
-     .run = [](const KernelCall& call, Parameters) { run_attention_f32(call); }},
+     .run = [](const KernelCall& call, ChoiceParameters) { run_attention_f32(call); }},
 };
 
 }  // namespace
 
-Family attention_family() { return {"attention.f32", malformed, depth, kImplementations}; }
+KernelFamily attention_family() { return {"attention.f32", malformed, depth, kImplementations}; }
 
 }  // namespace toroid

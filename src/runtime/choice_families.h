@@ -5,9 +5,9 @@
 
 namespace toroid {
 
-Family matmul_family();
-Family convolution_family();
-Family attention_family();
+KernelFamily matmul_family();
+KernelFamily convolution_family();
+KernelFamily attention_family();
 
 // Seconds to read or write so many bytes once: what fits the cache comes from there.
 inline double transfer_s(double bytes, const MachineModel& machine) {

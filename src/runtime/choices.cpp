@@ -11,9 +11,9 @@
 namespace toroid {
 namespace {
 
-std::string hash_of(const Family& family, const Implementation& implementation) {
+std::string hash_of(const KernelFamily& family, const Implementation& implementation) {
   std::string text = fmt::format("{}\n{}\n{}\n", family.name, implementation.name, implementation.version);
-  for (const Parameter& parameter : implementation.parameters) text += fmt::format("{} = {}\n", parameter.name, parameter.value);
+  for (const ChoiceParameter& parameter : implementation.parameters) text += fmt::format("{} = {}\n", parameter.name, parameter.value);
   return sha256(text).hex().substr(0, 16);
 }
 
@@ -36,8 +36,8 @@ MachineModel model_of_this_machine(int threads) {
           .cache_bytes = cache_bytes > 0 ? static_cast<double>(cache_bytes) : 8e6};
 }
 
-const Family& ChoiceRegistry::family(std::string_view name) const {
-  for (const Family& family : families_) {
+const KernelFamily& ChoiceRegistry::family(std::string_view name) const {
+  for (const KernelFamily& family : families_) {
     if (family.name == name) return family;
   }
   throw Error(ErrorKind::InvalidOption, fmt::format("no kernel has the family '{}'", name))
@@ -45,7 +45,7 @@ const Family& ChoiceRegistry::family(std::string_view name) const {
 }
 
 std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const MachineModel& machine) const {
-  const Family& family = this->family(problem.family);
+  const KernelFamily& family = this->family(problem.family);
   std::optional<std::string> fault = family.malformed(problem);
   if (!fault && problem.has_epilogue && family.epilogue_columns == nullptr) fault = "there is no epilogue of this kernel";
   if (fault) {
@@ -74,7 +74,7 @@ void ChoiceRegistry::run_choice(std::string_view family, std::string_view choice
 }
 
 const ChoiceRegistry& runtime_choices() {
-  static const Family families[] = {matmul_family(), convolution_family(), attention_family()};
+  static const KernelFamily families[] = {matmul_family(), convolution_family(), attention_family()};
   static const ChoiceRegistry registry(families);
   return registry;
 }

@@ -32,25 +32,25 @@ struct MachineModel {
 };
 MachineModel model_of_this_machine(int threads);
 
-struct Parameter {
+struct ChoiceParameter {
   std::string_view name;  // with its unit: "tile rows"
   int64_t value;
 };
-using Parameters = std::span<const Parameter>;
+using ChoiceParameters = std::span<const ChoiceParameter>;
 
 // One way to compute a family's problems. Functions must be pure: equal problems, equal answers.
 struct Implementation {
   std::string_view name;  // unique in its family, of letters, digits and '-'
   std::string_view description;
   int version = 1;             // raised when the kernel changes so that its measured times or its faults are of the past
-  Parameters parameters = {};  // what tells apart implementations that share a function
+  ChoiceParameters parameters = {};  // what tells apart implementations that share a function
   // Why it cannot compute this problem, or never should; nullopt when it may compete.
   std::optional<std::string> (*gate)(const Problem& problem);
   double (*cost_s)(const Problem& problem, const MachineModel& machine);
-  void (*run)(const KernelCall& call, Parameters parameters);
+  void (*run)(const KernelCall& call, ChoiceParameters parameters);
 };
 
-struct Family {
+struct KernelFamily {
   std::string_view name;
   // What is wrong with a problem's operands and integers; nullopt when they are such as the kernels take. The other functions are
   // asked only then.
@@ -75,11 +75,11 @@ struct Choice {
 class ChoiceRegistry {
  public:
   // The tables live as long as the registry.
-  explicit ChoiceRegistry(std::span<const Family> families) : families_(families) {}
+  explicit ChoiceRegistry(std::span<const KernelFamily> families) : families_(families) {}
 
-  std::span<const Family> families() const { return families_; }
+  std::span<const KernelFamily> families() const { return families_; }
   // Throws Error{InvalidOption} that lists the families when there is none of this name; so do the others.
-  const Family& family(std::string_view name) const;
+  const KernelFamily& family(std::string_view name) const;
   // In the order of the table. Throws Error{InvalidOption} also for a malformed problem.
   std::vector<Choice> list_choices(const Problem& problem, const MachineModel& machine) const;
   int64_t depth(const Problem& problem) const { return family(problem.family).depth(problem); }
@@ -87,7 +87,7 @@ class ChoiceRegistry {
   void run_choice(std::string_view family, std::string_view choice, const KernelCall& call) const;
 
  private:
-  std::span<const Family> families_;
+  std::span<const KernelFamily> families_;
 };
 
 // The kernels of runtime/library.h.

@@ -149,7 +149,7 @@ double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
 }
 
 template <ConvolutionForm kForm>
-void run_in_form(const KernelCall& call, Parameters) {
+void run_in_form(const KernelCall& call, ChoiceParameters) {
   run_convolution_f32(call, kForm);
 }
 
@@ -207,7 +207,7 @@ const Implementation kImplementations[] = {
 
 }  // namespace
 
-Family convolution_family() {
+KernelFamily convolution_family() {
   return {"convolution.f32", malformed, depth, kImplementations,
           [](const Problem& problem) { return problem.outputs[0].sizes[1]; }};
 }

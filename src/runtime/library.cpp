@@ -9,6 +9,7 @@
 #include "interp/host_tensor.h"
 #include "interp/library_ops.h"
 #include "interp/products.h"
+#include "runtime/choices.h"
 #include "support/error.h"
 #include "support/float16.h"
 
@@ -186,6 +187,10 @@ void run_evaluated(std::string_view name, const KernelCall& call) {
 }  // namespace
 
 void run_library_kernel(std::string_view name, const KernelCall& call) {
+  if (const size_t mark = name.find('#'); mark != name.npos) {
+    const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
+    return runtime_choices().run_choice(fmt::format("{}.{}", name.substr(0, mark), to_string(dtype)), name.substr(mark + 1), call);
+  }
   if (name == "sort") return run_sort(call);
   const FastKernel fast = find_fast_kernel(name);
   const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);

@@ -21,7 +21,8 @@ struct KernelCall {
   PreparedConstants* prepared = nullptr;      // null: what is made of constants is not kept
 };
 
-// Throws Error. Names: "matmul", "convolution", "attention", "sort", "library.NAME" (interp/library_ops.h).
+// Throws Error. Names: "matmul", "convolution", "attention", "sort", "library.NAME" (interp/library_ops.h); "matmul#packed" names one of
+// several implementations (runtime/choices.h), which must be able to compute the call.
 void run_library_kernel(std::string_view name, const KernelCall& call);
 
 // Fast kernels for F32 (F16 and BF16 are widened first), each in its own file. Shapes as in graph/graph.h; any strides.

@@ -82,7 +82,7 @@ const Implementation kImplementations[] = {
      .description = "blocks of both sides copied into the order in which the inner loop reads them",
      .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
      .cost_s = packed_cost_s,
-     .run = [](const KernelCall& call, Parameters) { run_matmul_f32(call, ProductForm::Packed); }},
+     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_f32(call, ProductForm::Packed); }},
     {.name = "few-rows-by-rows",
      .description = "rows of the right side added up where they lie, for every four rows of the left",
      .gate = [](const Problem& problem) -> std::optional<std::string> {
@@ -90,7 +90,7 @@ const Implementation kImplementations[] = {
        return too_many_rows(problem);
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return few_rows_cost_s(problem, machine, 0.8); },
-     .run = [](const KernelCall& call, Parameters) { run_matmul_f32(call, ProductForm::FewRowsByRows); }},
+     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_f32(call, ProductForm::FewRowsByRows); }},
     {.name = "few-rows-by-columns",
      .description = "rows of the left side times columns of the right, for every four rows of the left",
      .gate = [](const Problem& problem) -> std::optional<std::string> {
@@ -99,12 +99,12 @@ const Implementation kImplementations[] = {
        return too_many_rows(problem);
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return few_rows_cost_s(problem, machine, 1.2); },
-     .run = [](const KernelCall& call, Parameters) { run_matmul_f32(call, ProductForm::FewRowsByColumns); }},
+     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_f32(call, ProductForm::FewRowsByColumns); }},
 };
 
 }  // namespace
 
-Family matmul_family() {
+KernelFamily matmul_family() {
   return {"matmul.f32", malformed, [](const Problem& problem) { return problem.inputs[0].size(-1); }, kImplementations,
           [](const Problem& problem) { return problem.outputs[0].size(-1); }};
 }

@@ -42,7 +42,7 @@ void tell(pid_t pid) {
   }
 }
 
-using Run = void (*)(const KernelCall& call, Parameters parameters);
+using Run = void (*)(const KernelCall& call, ChoiceParameters parameters);
 struct Planted {
   std::string_view name;
   Run run;
@@ -51,84 +51,84 @@ struct Planted {
 // The first is the reference. It, "quick", "slow" and "last" are what should be timed.
 constexpr Planted kPlanted[] = {
     {"plain",
-     [](const KernelCall& call, Parameters) {
+     [](const KernelCall& call, ChoiceParameters) {
        std::this_thread::sleep_for(std::chrono::milliseconds(1));
        compute(call);
      }},
-    {"quick", [](const KernelCall& call, Parameters) { compute(call); }},
+    {"quick", [](const KernelCall& call, ChoiceParameters) { compute(call); }},
     {"slow",
-     [](const KernelCall& call, Parameters) {
+     [](const KernelCall& call, ChoiceParameters) {
        std::this_thread::sleep_for(std::chrono::milliseconds(4));
        compute(call);
      }},
-    {"crashes", [](const KernelCall&, Parameters) { touch(nullptr); }},
+    {"crashes", [](const KernelCall&, ChoiceParameters) { touch(nullptr); }},
     {"aborts",
-     [](const KernelCall&, Parameters) {
+     [](const KernelCall&, ChoiceParameters) {
        std::fprintf(stderr, "something\nterrible happened\n");
        std::abort();
      }},
-    {"hangs", [](const KernelCall&, Parameters) { hang(); }},
+    {"hangs", [](const KernelCall&, ChoiceParameters) { hang(); }},
     {"ignores-sigterm",
-     [](const KernelCall&, Parameters) {
+     [](const KernelCall&, ChoiceParameters) {
        ::signal(SIGTERM, SIG_IGN);
        volatile bool for_ever = true;
        while (for_ever) {
        }
      }},
     {"stops",
-     [](const KernelCall&, Parameters) {
+     [](const KernelCall&, ChoiceParameters) {
        ::raise(SIGSTOP);
        hang();
      }},
-    {"reads-beyond", [](const KernelCall& call, Parameters) { touch(in(call) + count_of(call) + 32); }},
-    {"reads-before", [](const KernelCall& call, Parameters) { touch(in(call)-1250); }},
+    {"reads-beyond", [](const KernelCall& call, ChoiceParameters) { touch(in(call) + count_of(call) + 32); }},
+    {"reads-before", [](const KernelCall& call, ChoiceParameters) { touch(in(call)-1250); }},
     {"writes-beyond",
-     [](const KernelCall& call, Parameters) {
+     [](const KernelCall& call, ChoiceParameters) {
        compute(call);
        write(out(call) + count_of(call));
      }},
-    {"writes-far-beyond", [](const KernelCall& call, Parameters) { write(out(call) + count_of(call) + 32); }},
+    {"writes-far-beyond", [](const KernelCall& call, ChoiceParameters) { write(out(call) + count_of(call) + 32); }},
     {"writes-before",
-     [](const KernelCall& call, Parameters) {
+     [](const KernelCall& call, ChoiceParameters) {
        compute(call);
        write(out(call) - 1);
      }},
-    {"writes-input", [](const KernelCall& call, Parameters) { write(in(call)); }},
+    {"writes-input", [](const KernelCall& call, ChoiceParameters) { write(in(call)); }},
     {"wrong",
-     [](const KernelCall& call, Parameters) {
+     [](const KernelCall& call, ChoiceParameters) {
        compute(call);
        out(call)[7] += 0.25f;
      }},
-    {"leaves-out", [](const KernelCall& call, Parameters) { compute(call, count_of(call) - 1); }},
+    {"leaves-out", [](const KernelCall& call, ChoiceParameters) { compute(call, count_of(call) - 1); }},
     {"right-only-once",
-     [](const KernelCall& call, Parameters) {
+     [](const KernelCall& call, ChoiceParameters) {
        static int calls = 0;
        compute(call);
        if (++calls > 1) out(call)[0] = 0;
      }},
-    {"exits", [](const KernelCall&, Parameters) { ::_exit(0); }},
-    {"exits-with-status", [](const KernelCall&, Parameters) { ::_exit(3); }},
+    {"exits", [](const KernelCall&, ChoiceParameters) { ::_exit(0); }},
+    {"exits-with-status", [](const KernelCall&, ChoiceParameters) { ::_exit(3); }},
     {"prints-without-end",
-     [](const KernelCall&, Parameters) {
+     [](const KernelCall&, ChoiceParameters) {
        for (;;) std::puts("and another line of much that nobody wants to read");
      }},
     {"closes-everything",
-     [](const KernelCall&, Parameters) {
+     [](const KernelCall&, ChoiceParameters) {
        for (int file = 0; file < 100; ++file) ::close(file);
        hang();
      }},
-    {"throws", [](const KernelCall&, Parameters) { throw Error(ErrorKind::Environment, "no workspace is left"); }},
-    {"throws-something-else", [](const KernelCall&, Parameters) { throw std::runtime_error("vector of nothing"); }},
+    {"throws", [](const KernelCall&, ChoiceParameters) { throw Error(ErrorKind::Environment, "no workspace is left"); }},
+    {"throws-something-else", [](const KernelCall&, ChoiceParameters) { throw std::runtime_error("vector of nothing"); }},
     {"leaves-a-child",
-     [](const KernelCall&, Parameters) {
+     [](const KernelCall&, ChoiceParameters) {
        const pid_t child = ::fork();
        if (child == 0) hang();
        tell(child);
        ::_exit(1);
      }},
-    {"is-killed", [](const KernelCall&, Parameters) { ::kill(::getpid(), SIGKILL); }},
+    {"is-killed", [](const KernelCall&, ChoiceParameters) { ::kill(::getpid(), SIGKILL); }},
     {"last",
-     [](const KernelCall& call, Parameters) {
+     [](const KernelCall& call, ChoiceParameters) {
        std::this_thread::sleep_for(std::chrono::milliseconds(1));
        compute(call);
      }},
@@ -161,7 +161,7 @@ std::span<const Implementation> implementations(std::index_sequence<kPlaces...>)
 }  // namespace
 
 const ChoiceRegistry& planted_choices() {
-  static const Family families[] = {{"double.f32", [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+  static const KernelFamily families[] = {{"double.f32", [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
                                      [](const Problem&) { return int64_t{1}; },
                                      implementations(std::make_index_sequence<kCount>())}};
   static const ChoiceRegistry registry(families);

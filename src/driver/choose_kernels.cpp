@@ -1,0 +1,79 @@
+#include "driver/choose_kernels.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lower/constant_values.h"
+#include "runtime/choices.h"
+#include "schedule/call_arguments.h"
+
+namespace toroid {
+namespace {
+
+bool are_fixed(const std::vector<sym::Expr>& values) {
+  return std::all_of(values.begin(), values.end(), [](sym::Expr e) { return e.is_const(); });
+}
+
+std::vector<int64_t> numbers_of(const std::vector<sym::Expr>& values) {
+  std::vector<int64_t> numbers;
+  for (sym::Expr e : values) numbers.push_back(e.value());
+  return numbers;
+}
+
+// What is known of an operand before the program runs. None where its sizes are not.
+std::optional<OperandMeta> meta_of(const Program& program, const loop::LoopProgram& loops, const loop::Operand& operand) {
+  if (!are_fixed(operand.sizes) || !are_fixed(operand.strides) || !operand.offset.is_const()) return std::nullopt;
+  const loop::Buffer& buffer = loops.buffer(operand.buffer);
+  OperandMeta meta = {.dtype = buffer.dtype, .sizes = numbers_of(operand.sizes), .strides = numbers_of(operand.strides)};
+  if (std::any_of(meta.strides.begin(), meta.strides.end(), [](int64_t stride) { return stride < 0; })) return std::nullopt;
+  // A caller's tensor is aligned to its elements, no more.
+  const int64_t width = size_bytes(buffer.dtype);
+  meta.alignment_bytes = buffer.kind == loop::BufferKind::Input ? width : std::gcd(OperandMeta::kAlignment, operand.offset.value() * width);
+  meta.is_constant = buffer.kind == loop::BufferKind::Prepared ||
+                     (buffer.kind == loop::BufferKind::Constant && !is_written(program, ConstantId{buffer.position}));
+  return meta;
+}
+
+std::optional<Problem> problem_of(const Program& program, const loop::LoopProgram& loops, const schedule::CallStep& step) {
+  if (std::holds_alternative<HigherOrder>(step.call.op) || step.outputs.size() != 1) return std::nullopt;
+  const schedule::CallArguments arguments = schedule::call_arguments(step.call);
+  const loop::Buffer& out = loops.buffer(step.outputs[0]);
+  Problem problem;
+  problem.family = fmt::format("{}.{}", arguments.name, to_string(out.dtype));
+  problem.has_epilogue = step.epilogue.has_value();
+  for (const loop::Operand& operand : step.call.operands) {
+    std::optional<OperandMeta> meta = meta_of(program, loops, operand);
+    if (!meta) return std::nullopt;
+    problem.inputs.push_back(std::move(*meta));
+  }
+  if (!are_fixed(out.sizes) || !are_fixed(out.strides) || !are_fixed(arguments.integers)) return std::nullopt;
+  problem.outputs.push_back({.dtype = out.dtype, .sizes = numbers_of(out.sizes), .strides = numbers_of(out.strides)});
+  problem.integers = numbers_of(arguments.integers);
+  for (const auto& number : arguments.numbers) {
+    const auto* value = std::get_if<double>(&number);
+    if (value == nullptr) return std::nullopt;
+    problem.numbers.push_back(*value);
+  }
+  return problem;
+}
+
+bool has_choices(const Problem& problem) {
+  const auto families = runtime_choices().families();
+  return std::any_of(families.begin(), families.end(),
+                     [&](const KernelFamily& family) { return family.name == problem.family && !family.malformed(problem); });
+}
+
+}  // namespace
+
+void choose_kernels(std::vector<codegen::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner) {
+  for (codegen::ScheduledGraph& graph : graphs) {
+    for (schedule::Step& step : graph.schedule.steps) {
+      auto* call = std::get_if<schedule::CallStep>(&step);
+      if (call == nullptr) continue;
+      const std::optional<Problem> problem = problem_of(program, *graph.schedule.loops, *call);
+      if (problem && has_choices(*problem)) call->choice = tuner.choose(*problem).choice;
+    }
+  }
+}
+
+}  // namespace toroid

@@ -1,0 +1,15 @@
+// Which implementation of a library kernel computes each call of a program.
+#pragma once
+
+#include <vector>
+
+#include "codegen/wrapper/generate.h"
+#include "tune/tuner.h"
+
+namespace toroid {
+
+// Asks the tuner for each call with fixed sizes whose kernel has several implementations, and notes its answer in CallStep::choice. Other
+// calls decide when they are made. Throws as Tuner::choose does.
+void choose_kernels(std::vector<codegen::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner);
+
+}  // namespace toroid
