@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <system_error>
 
 #include "support/error.h"
@@ -103,6 +104,15 @@ std::string help_for(std::string_view why, bool is_file) {
   return "compile it again";
 }
 
+// The loader's own structures are what it "creates" and "allocates". The file is there and open: that it cannot be opened, without a reason
+// behind it, means that there was no memory for its name.
+bool is_lack_of_memory(std::string_view why) {
+  for (const std::string_view words : {"annot allocate", "cannot create", "out of memory"}) {
+    if (why.find(words) != why.npos) return true;
+  }
+  return why.ends_with(": cannot open shared object file");
+}
+
 void* opened(const std::string& path) { return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); }
 
 }  // namespace
@@ -121,7 +131,8 @@ LoadedLibrary::LoadedLibrary(std::string_view bytes, std::string name) : name_(s
   }
   if (handle == nullptr) {
     const char* message = ::dlerror();
-    const std::string why = message != nullptr ? message : "unknown reason";
+    const std::string why = message != nullptr ? message : "out of memory";
+    if (is_lack_of_memory(why)) throw std::bad_alloc();
     throw load_error(name_, why, help_for(why, folder.has_value()));
   }
   handle_ = std::shared_ptr<void>(handle, [](void* open) { ::dlclose(open); });
