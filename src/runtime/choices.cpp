@@ -50,7 +50,8 @@ std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const M
   if (!fault && problem.has_epilogue && family.epilogue_columns == nullptr) fault = "there is no epilogue of this kernel";
   if (fault) {
     throw Error(ErrorKind::InvalidOption, fmt::format("{} cannot have these operands: {}", family.name, *fault))
-        .at(to_string(problem));
+        .at(to_string(problem))
+        .help("docs/tuning.md says how a problem is written");
   }
   std::vector<Choice> choices;
   for (const Implementation& implementation : family.implementations) {
