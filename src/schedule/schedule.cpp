@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "graph/builder.h"
+#include "schedule/explain.h"
 #include "schedule/group.h"
 #include "support/error.h"
 #include "support/match.h"
@@ -278,8 +279,8 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
   };
 
   Schedule schedule;
-  std::map<BufferId, const Group*> epilogues;   // by product
-  std::map<std::pair<BufferId, const Group*>, std::string_view> not_done_with;
+  EpilogueGroups epilogues;
+  EpilogueRefusals not_done_with;
   for (const Group& group : groups) {
     std::vector<Step>& steps = is_prepared(program, group.members[0].computation) ? schedule.prepare : schedule.steps;
     if (!group.fusible) {
@@ -304,47 +305,7 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
       steps.push_back(std::move(kernel));
     }
   }
-  if (decisions != nullptr) {
-    std::vector<const Group*> group_of(program.computations.size());
-    for (const Group& group : groups) {
-      for (const Member& member : group.members) group_of[member.computation] = &group;
-    }
-    std::map<std::pair<size_t, size_t>, std::string_view> reasons;
-    for (const Refusal& refusal : refusals) reasons.try_emplace({refusal.producer, refusal.consumer}, refusal.reason);
-    std::vector<size_t> producer(program.buffers.size(), ~size_t{0});
-    for (size_t c = 0; c < program.computations.size(); ++c) {
-      for (BufferId out : program.computations[c].outputs) producer[static_cast<size_t>(out)] = c;
-    }
-    auto is_epilogue = [&](const Group* group) {
-      return std::any_of(epilogues.begin(), epilogues.end(), [&](const auto& each) { return each.second == group; });
-    };
-    auto last = [&](size_t c) { return program.computations[c].provenance.empty() ? ProvenanceId{} : program.computations[c].provenance.back(); };
-    for (size_t c = 0; c < program.computations.size(); ++c) {
-      for (BufferId in : loop::reads(program, program.computations[c])) {
-        const size_t p = producer[static_cast<size_t>(in)];
-        if (p == ~size_t{0}) continue;
-        const loop::Buffer& buffer = program.buffer(in);
-        FusionDecision decision = {last(p), last(c), sym::evaluate_hint(sym::product(buffer.sizes)) * size_bytes(buffer.dtype), false, {}};
-        const auto epilogue = epilogues.find(in);
-        if (group_of[p] == group_of[c]) {
-          decision.is_fused = true;
-          decision.reason = "one kernel";
-        } else if (epilogue != epilogues.end() && epilogue->second == group_of[c]) {
-          decision.is_fused = true;
-          decision.reason = "each block of the product as it is made";
-        } else if (const auto found = not_done_with.find({in, group_of[c]}); found != not_done_with.end()) {
-          decision.reason = found->second;
-        } else if (makes_product(program, program.computations[p]) && is_epilogue(group_of[c])) {
-          decision.reason = "the consumer is done with another product that it reads, the later one";
-        } else if (const auto reason = reasons.find({p, c}); reason != reasons.end()) {
-          decision.reason = reason->second;
-        } else {
-          decision.reason = fuse ? "a library call, scan, scatter or control flow is a step of its own" : "fusion is off";
-        }
-        decisions->push_back(std::move(decision));
-      }
-    }
-  }
+  if (decisions != nullptr) *decisions = explain(program, groups, refusals, epilogues, not_done_with, fuse);
   schedule.lifetimes = lifetimes(program, schedule.steps);
   schedule.loops = std::move(loops);
   return schedule;
