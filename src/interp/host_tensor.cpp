@@ -1,5 +1,6 @@
 #include "interp/host_tensor.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -152,10 +153,10 @@ int64_t numel(std::span<const int64_t> sizes) {
 
 std::vector<int64_t> strides_of(std::span<const int64_t> sizes) {
   std::vector<int64_t> strides(sizes.size());
-  int64_t stride = 1;
+  uint64_t stride = 1;   // of sizes that no tensor can have it wraps, and means nothing
   for (size_t d = sizes.size(); d-- > 0;) {
-    strides[d] = stride;
-    stride *= sizes[d] > 0 ? sizes[d] : 1;
+    strides[d] = static_cast<int64_t>(stride);
+    stride *= static_cast<uint64_t>(std::max<int64_t>(sizes[d], 1));
   }
   return strides;
 }

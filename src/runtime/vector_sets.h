@@ -16,9 +16,9 @@ typedef float Vector16 __attribute__((vector_size(64)));
 typedef float Vector8 __attribute__((vector_size(32)));
 typedef float Vector4 __attribute__((vector_size(16)));
 // Integers of the same width, for places in such a vector and for its bits.
-typedef int32_t Integers16 __attribute__((vector_size(64)));
-typedef int32_t Integers8 __attribute__((vector_size(32)));
-typedef int32_t Integers4 __attribute__((vector_size(16)));
+typedef uint32_t Integers16 __attribute__((vector_size(64)));
+typedef uint32_t Integers8 __attribute__((vector_size(32)));
+typedef uint32_t Integers4 __attribute__((vector_size(16)));
 
 enum class VectorSet { Baseline, Avx2, Avx512 };
 
