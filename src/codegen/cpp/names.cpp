@@ -36,7 +36,7 @@ std::string identifier(std::string_view text) {
       "repeat_lanes", "LaneList", "keep_extremum", "fold_position", "in_doubles", "polynomial", "infinity_of",
       "nearest_whole", "lgamma_from_half", "bessel_i0", "bessel_i1", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "bessel_k0", "bessel_k1",
       "near_or_far", "bessel_size0", "bessel_size1", "bessel_angle0", "bessel_angle1", "bessel_j0_near", "bessel_j1_near",
-      "at", "part", "copy_end",
+      "at", "part", "copy_end", "passed", "epilogue", "row", "row_stride", "first_row", "last_row", "ToroidEpilogue",
       "turn",     "each",    "W",        "l",       "Full",    "Part",    "Same",    "Plain",    "INLINE",  "EXPORT",  "WRAPPER", "f16",     "bf16"};
   const bool prelude_pattern = result.starts_with("op_") || result.starts_with("sum") || result.starts_with("result") ||
                                result.starts_with("stash") || result.starts_with("best") || result.starts_with("body") ||

@@ -28,11 +28,6 @@ struct ToroidCall {
 template <class F> INLINE void parallel(const ToroidRuntime* runtime, int64_t n, int64_t grain, F f) {
   runtime->parallel_for(runtime, n, grain, [](void* p, int64_t begin, int64_t end) { (*(F*)p)(begin, end); }, &f);
 }
-template <class F> INLINE ToroidEpilogue epilogue_of(F& f) {
-  return {[](void* p, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, int64_t last) {
-            (*(F*)p)(block, row_stride, first_row, last_row, first, last);
-          }, &f};
-}
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #pragma GCC visibility push(hidden)
 )abi";

@@ -123,6 +123,7 @@ GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Progr
     wrapper += "}\n";
   }
   for (const std::string& declaration : shared.kernels.declarations()) wrapper += declaration + "\n";
+  for (const auto& [kernel, function] : shared.epilogues) wrapper += function;
   result.kernels = shared.kernels.kernels();
   const bool draws = draws_random_numbers(graphs, result.kernels);
   if (shared.uses_control_flow) wrapper += std::string(draws ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;

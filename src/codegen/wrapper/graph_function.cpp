@@ -399,10 +399,24 @@ void GraphFunction::print_call(const schedule::CallStep& step, size_t number) {
     const KernelSource source = print_kernel(loops_, *step.epilogue, source_, own_name);
     reports_errors = source.reports_errors;
     const std::string& kernel = shared_.kernels.add(source, loops_);
-    body_.write("auto each_block = [&](const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, int64_t last) WRAPPER {");
-    body_.write(fmt::format("  {}({}block, row_stride, first_row, last_row, first, last);", kernel, this->arguments(source)));
-    body_.write("};");
-    body_.write("const ToroidEpilogue epilogue = epilogue_of(each_block);");
+    // What the kernel is called with, a pointer's width each; a function that all its calls share takes them apart again.
+    std::vector<std::string> passed, taken;
+    auto pass = [&](const std::string& value, std::string_view type) {
+      taken.push_back(fmt::format("({})passed[{}]", type, passed.size()));
+      passed.push_back(fmt::format("(void*){}", value));
+    };
+    for (const KernelParameter& parameter : source.parameters) {
+      pass(identifier(buffer(parameter.buffer).name), fmt::format("{}*", storage_type(buffer(parameter.buffer).dtype)));
+    }
+    for (sym::Expr size : source.sizes) pass(identifier(size.node()->name), "int64_t");
+    if (source.uses_runtime) pass("runtime", "const ToroidRuntime*");
+    if (source.reports_errors) pass("&error", "int32_t*");
+    shared_.epilogues.try_emplace(
+        kernel, fmt::format("static void {}_blocks(void* p, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, "
+                            "int64_t last) {{\n  void** passed = (void**)p; (void)passed;\n  {}({}{}block, row_stride, first_row, last_row, first, last);\n}}\n",
+                            kernel, kernel, fmt::join(taken, ", "), taken.empty() ? "" : ", "));
+    body_.write(fmt::format("void* passed[] = {{{}}};", joined(passed, "nullptr")));
+    body_.write(fmt::format("const ToroidEpilogue epilogue = {{{}_blocks, passed}};", kernel));
   }
   body_.write(fmt::format("const ToroidOperand inputs[] = {{{}}};", joined(inputs, "{}")));
   body_.write(fmt::format("const ToroidOperand outputs[] = {{{}}};", joined(outputs, "{}")));

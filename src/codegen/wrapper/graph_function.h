@@ -23,6 +23,7 @@ struct SharedParts {
   std::unordered_map<sym::Expr, size_t> symbol_positions = {};      // in GeneratedProgram::symbols
   std::unordered_map<uint32_t, size_t> constant_positions = {};     // by ConstantId, in GeneratedProgram::constants
   std::map<uint32_t, std::vector<sym::Expr>> called = {};           // subgraphs, with the symbols known where they are called
+  std::map<std::string, std::string> epilogues = {};                // by kernel, the function that the runtime calls for it
   bool uses_control_flow = false;
   bool profile = false;                                             // the runtime is told of each step
   // Sizes and strides that are numbers, each list once for the whole program: `namespace dims { const int64_t d32_64[] = {32, 64}; }`.
