@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 
 #include "support/child_process.h"
 #include "support/clock.h"
@@ -61,6 +62,15 @@ struct Stream {
   }
 };
 
+// Of a process and all that it has started by now; what it starts from here on inherits the limit. Refused only if the limit is above one
+// that is in force already.
+void limit_memory(pid_t process, uint64_t bytes) {
+  const rlimit limit{bytes, bytes};
+  ::prlimit(process, RLIMIT_AS, &limit, nullptr);
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", process));
+  for (pid_t child = 0; children >> child;) limit_memory(child, bytes);
+}
+
 }  // namespace
 
 ProcessResult run_process(const ProcessOptions& options) {
@@ -75,9 +85,11 @@ ProcessResult run_process(const ProcessOptions& options) {
   ChildProcess child({options.argv, options.folder, options.environment, options.unset},
                      {input.get(), output.write.get(), errors.write.get()});
   if (options.memory_limit_bytes > 0) {
-    // At once, so that what the child starts inherits it. Refused only if the limit is above one that is in force already.
-    const rlimit limit{options.memory_limit_bytes, options.memory_limit_bytes};
-    ::prlimit(child.pid(), RLIMIT_AS, &limit, nullptr);
+    // Again, for a process that was being started meanwhile is in no list yet, and has the limits of before.
+    for (int pass = 0; pass < 3; ++pass) {
+      if (pass > 0) ::usleep(1000);
+      limit_memory(child.pid(), options.memory_limit_bytes);
+    }
   }
   output.write.close();
   errors.write.close();
