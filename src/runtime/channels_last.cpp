@@ -77,15 +77,9 @@ class Convolver {
         }
       });
     };
-    if (call_.prepared != nullptr && w.is_constant) {
-      const int64_t form[] = {'c', in_planes_, s_.groups, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2],
-                              out_stride, in_stride, row_stride, column_stride};
-      weights_ = call_.prepared->get(w.data, form, s_.groups * group_size, make);
-    } else {
-      packed_here_.resize(static_cast<size_t>(s_.groups * group_size));
-      make(packed_here_.data());
-      weights_ = packed_here_.data();
-    }
+    const int64_t form[] = {'c', in_planes_, s_.groups, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2],
+                            out_stride, in_stride, row_stride, column_stride};
+    weights_ = call_.made_of(w, w.data, form, s_.groups * group_size, make);
   }
 
   // The rows of the image that these output rows see, in `to`, and its strides there.
@@ -183,19 +177,9 @@ class Convolver {
     const PackedMatrix weights = {depth_, s_.out_channels, weights_ + group * PackedMatrix::size(depth_, s_.out_channels)};
     // The group's channels are some of the columns of the whole result.
     const ToroidOperand& y = call_.outputs[0];
-    struct Columns {
-      const ToroidEpilogue* epilogue;
-      int64_t first;
-    } columns{call_.epilogue, group * s_.out_channels};
-    ToroidEpilogue shifted = {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
-                                 int64_t last_column) {
-                                const Columns& to = *static_cast<Columns*>(argument);
-                                to.epilogue->run(to.epilogue->argument, block, row_stride, first_row, last_row, first_column + to.first,
-                                                 last_column + to.first);
-                              },
-                              &columns};
-    ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(y) + columns.first, channels_, call_.epilogue};
-    if (call_.epilogue != nullptr && s_.groups > 1) out.epilogue = &shifted;
+    const int64_t first_channel = group * s_.out_channels;
+    const EpiloguePart epilogue(call_.epilogue, 0, first_channel);
+    const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(y) + first_channel, channels_, epilogue.get()};
 
     const int64_t count = rows.size() * s_.out[2];
     const int64_t chunks = (count + kPositionsAtOnce - 1) / kPositionsAtOnce;
@@ -220,7 +204,6 @@ class Convolver {
   int64_t band_columns_;       // of the image that all output columns see
   int64_t depth_ = 0;
   const float* weights_ = nullptr;
-  std::vector<float> packed_here_;
 };
 
 // Each channel with its own filter, for an image with its channels next to each other. No padding is copied: positions near the edges leave out
@@ -249,15 +232,8 @@ class DepthwiseConvolver {
         for (int64_t c = 0; c < channels_; ++c) to[k * channels_ + c] = from[c * w.strides[0]];
       }
     };
-    const int64_t size = s_.kernel_elements() * channels_;
-    if (call_.prepared != nullptr && w.is_constant) {
-      const int64_t form[] = {'d', channels_, s_.kernel[1], s_.kernel[2], w.strides[0], row_stride, column_stride};
-      weights_ = call_.prepared->get(w.data, form, size, make);
-    } else {
-      prepared_here_.resize(static_cast<size_t>(size));
-      make(prepared_here_.data());
-      weights_ = prepared_here_.data();
-    }
+    const int64_t form[] = {'d', channels_, s_.kernel[1], s_.kernel[2], w.strides[0], row_stride, column_stride};
+    weights_ = call_.made_of(w, w.data, form, s_.kernel_elements() * channels_, make);
   }
 
   // The filter elements of a dim that lie inside the image for the output position o.
@@ -345,7 +321,6 @@ class DepthwiseConvolver {
   ImageStrides strides_;
   int64_t channels_;
   const float* weights_ = nullptr;
-  std::vector<float> prepared_here_;
 };
 thread_local std::vector<int64_t> DepthwiseConvolver::offsets_of_thread;
 thread_local std::vector<const float*> DepthwiseConvolver::weights_of_thread;

@@ -28,12 +28,6 @@ struct ImageStrides {
 };
 ImageStrides image_strides(const ToroidOperand& x);
 
-// [first, last) of a dim.
-struct Range {
-  int64_t first, last;
-  int64_t size() const { return last - first; }
-};
-
 // Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight. The form is
 // none of those for contiguous operands.
 void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form);

@@ -10,6 +10,7 @@
 #include "interp/library_ops.h"
 #include "interp/products.h"
 #include "runtime/choices.h"
+#include "runtime/scratch.h"
 #include "support/error.h"
 #include "support/float16.h"
 
@@ -184,7 +185,17 @@ void run_evaluated(std::string_view name, const KernelCall& call) {
   }
 }
 
+thread_local Scratch scratch_for_forms;
+
 }  // namespace
+
+const float* KernelCall::made_of(const ToroidOperand& operand, const void* data, std::span<const int64_t> form, int64_t count,
+                                 const std::function<void(float*)>& make) const {
+  if (keeps(operand)) return prepared->get(data, form, count, make);
+  float* made = scratch_for_forms.get(count);
+  make(made);
+  return made;
+}
 
 void run_library_kernel(std::string_view name, const KernelCall& call) {
   if (const size_t mark = name.find('#'); mark != name.npos) {

@@ -1,6 +1,7 @@
 // Library kernels that compiled programs call by name (ToroidRuntime::call).
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -19,6 +20,12 @@ struct KernelCall {
   std::span<const double> numbers;
   const ToroidEpilogue* epilogue = nullptr;   // takes the result of run_matmul_f32 and run_convolution_f32; null: none
   PreparedConstants* prepared = nullptr;      // null: what is made of constants is not kept
+
+  bool keeps(const ToroidOperand& operand) const { return prepared != nullptr && operand.is_constant; }
+  // `count` floats that `make` writes: another form of an operand, or of the part of it at `data`. `form`: all that decides them besides
+  // the elements. Of a constant they are made once and kept, of others for this thread's use until it asks again.
+  const float* made_of(const ToroidOperand& operand, const void* data, std::span<const int64_t> form, int64_t count,
+                       const std::function<void(float*)>& make) const;
 };
 
 // Throws Error. Names: "matmul", "convolution", "attention", "sort", "library.NAME" (interp/library_ops.h); "matmul#packed" names one of

@@ -58,36 +58,15 @@ void run(const KernelCall& call, std::optional<ProductForm> form) {
     const Matrix left = matrix_of(a, 0), right = matrix_of(b, 0);
     const ProductOutput out = {data_of(c), n, call.epilogue};
     const ProductForm chosen = form.value_or(usual_form(m, left, right));
-    if (call.prepared != nullptr && b.is_constant && k > 0 && chosen == ProductForm::Packed) return multiply_constant(call, m, n, k, left, right, out);
+    if (call.keeps(b) && k > 0 && chosen == ProductForm::Packed) return multiply_constant(call, m, n, k, left, right, out);
     return gemm_f32(chosen, call.pool, m, n, k, left, right, out);
   }
-  auto one = [&](int64_t batch) {
-    ToroidEpilogue shifted{};
-    ProductOutput out = {data_of(c) + batch * m * n, n, nullptr};
-    struct Below {
-      const ToroidEpilogue* epilogue;
-      int64_t rows;
-    } below{call.epilogue, batch * m};
-    if (call.epilogue != nullptr) {
-      shifted.argument = &below;
-      shifted.run = [](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
-                       int64_t last_column) {
-        const Below& to = *static_cast<Below*>(argument);
-        to.epilogue->run(to.epilogue->argument, block, row_stride, first_row + to.rows, last_row + to.rows, first_column, last_column);
-      };
-      out = {nullptr, n, &shifted};
-    }
+  for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
+    const EpiloguePart epilogue(call.epilogue, batch * m, 0);
     const Matrix left = matrix_of(a, batch), right = matrix_of(b, batch);
+    const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(c) + batch * m * n, n, epilogue.get()};
     gemm_f32(form.value_or(usual_form(m, left, right)), call.pool, m, n, k, left, right, out);
-  };
-  // Whole products side by side, or, when they are few, each on all threads.
-  if (batches >= call.pool.threads() && m * n * k < (int64_t{1} << 24)) {
-    call.pool.parallel_for(batches, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t batch = begin; batch < end; ++batch) one(batch);
-    });
-  } else {
-    for (int64_t batch = 0; batch < batches; ++batch) one(batch);
-  }
+  });
 }
 
 }  // namespace

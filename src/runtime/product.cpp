@@ -11,7 +11,6 @@ namespace toroid {
 namespace {
 
 constexpr int64_t kDepth = 1024;       // of a panel's part: 256 KiB
-constexpr int64_t kRowBlock = 96;      // rows at a time
 // Rows this far apart share a set of the first-level cache: they are copied to where they do not, if they meet several panels.
 constexpr int64_t kUnluckyStride = 512;
 constexpr int64_t kPanelsWorthACopy = 4;
@@ -72,6 +71,16 @@ class RowBlock {
 
 }  // namespace
 
+EpiloguePart::EpiloguePart(const ToroidEpilogue* whole, int64_t first_row, int64_t first_column)
+    : whole_(whole), first_row_(first_row), first_column_(first_column), part_{run, this} {}
+
+void EpiloguePart::run(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+                       int64_t last_column) {
+  const EpiloguePart& part = *static_cast<const EpiloguePart*>(argument);
+  part.whole_->run(part.whole_->argument, block, row_stride, first_row + part.first_row_, last_row + part.first_row_,
+                   first_column + part.first_column_, last_column + part.first_column_);
+}
+
 void add_runs(std::vector<Run>& runs, int64_t offset, int64_t length) {
   for (; length > kDepth; offset += kDepth, length -= kDepth) runs.push_back({offset, kDepth});
   runs.push_back({offset, length});
@@ -108,20 +117,12 @@ int64_t panel_groups(const RuntimePool& pool, int64_t blocks, int64_t panels) {
 
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out) {
-  const int64_t blocks = (m + kRowBlock - 1) / kRowBlock;
-  const int64_t panels = last_panel - first_panel;
-  const int64_t groups = panel_groups(pool, blocks, panels);
-  const bool copy = a.column != 1 || (a.row % kUnluckyStride == 0 && m > 1 && panels / groups >= kPanelsWorthACopy);
   std::vector<Run> runs;
   add_runs(runs, 0, b.depth);
-  pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      // Tasks that follow each other share panels.
-      const int64_t block = task % blocks, group = task / blocks;
-      const int64_t first = m * block / blocks;
-      const RowBlock rows(a, first, m * (block + 1) / blocks - first, b.depth, copy);
-      multiply_rows(b, first_panel + panels * group / groups, first_panel + panels * (group + 1) / groups, runs, rows.pointers(), first, out);
-    }
+  for_each_part(pool, m, last_panel - first_panel, [&](Range rows, Range panels) {
+    const bool copy = a.column != 1 || (a.row % kUnluckyStride == 0 && m > 1 && panels.size() >= kPanelsWorthACopy);
+    const RowBlock block(a, rows.first, rows.size(), b.depth, copy);
+    multiply_rows(b, first_panel + panels.first, first_panel + panels.last, runs, block.pointers(), rows.first, out);
   });
 }
 

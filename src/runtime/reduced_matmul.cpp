@@ -15,10 +15,9 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kRowBlock = 96;   // rows at a time
 constexpr int64_t kPairs = 512;     // of a panel at a time: 128 KiB
 
-thread_local Scratch scratch_for_rows, scratch_for_panels, scratch_for_block;
+thread_local Scratch scratch_for_rows, scratch_for_block;
 
 // A matrix of 16-bit floats, strides in elements.
 struct Matrix16 {
@@ -122,22 +121,14 @@ void multiply_pairs(const PairKernels& kernels, const PackedMatrix& b, int64_t p
 }
 
 void multiply_in_pairs(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedMatrix& b, const ToroidEpilogue& epilogue) {
-  const int64_t blocks = (m + kRowBlock - 1) / kRowBlock;
-  const int64_t panels = b.panels();
-  const int64_t groups = panel_groups(pool, blocks, panels);
-  pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t part = task % blocks, group = task / blocks;
-      const int64_t first = m * part / blocks;
-      std::vector<const uint16_t*> rows(static_cast<size_t>(m * (part + 1) / blocks - first));
-      take_row_pairs(a, first, k, rows);
-      for (int64_t panel = panels * group / groups; panel < panels * (group + 1) / groups; ++panel) {
-        const int64_t width = b.width(panel), column = b.first_column(panel);
-        const auto count = static_cast<int64_t>(rows.size());
-        float* block = scratch_for_block.get(count * width);
-        multiply_pairs(*pair_kernels(), b, panel, rows, block);
-        epilogue.run(epilogue.argument, block, width, first, first + count, column, column + std::min(width, b.columns - column));
-      }
+  for_each_part(pool, m, b.panels(), [&](Range some, Range panels) {
+    std::vector<const uint16_t*> rows(static_cast<size_t>(some.size()));
+    take_row_pairs(a, some.first, k, rows);
+    for (int64_t panel = panels.first; panel < panels.last; ++panel) {
+      const int64_t width = b.width(panel), column = b.first_column(panel);
+      float* block = scratch_for_block.get(some.size() * width);
+      multiply_pairs(*pair_kernels(), b, panel, rows, block);
+      epilogue.run(epilogue.argument, block, width, some.first, some.last, column, column + std::min(width, b.columns - column));
     }
   });
 }
@@ -156,30 +147,23 @@ void pack_widened(const Matrix16& b, int64_t k, int64_t n, int64_t first, int64_
 }
 
 void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedMatrix& b, const ToroidEpilogue& epilogue) {
-  const int64_t blocks = (m + kRowBlock - 1) / kRowBlock;
-  const int64_t panels = b.panels();
-  const int64_t groups = panel_groups(pool, blocks, panels);
   std::vector<Run> runs;
   add_runs(runs, 0, k);
-  pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t part = task % blocks, group = task / blocks;
-      const int64_t first = m * part / blocks, count = m * (part + 1) / blocks - first;
-      const int64_t row = k + 16;
-      float* widened = scratch_for_rows.get(count * row);
-      std::vector<const float*> rows;
-      for (int64_t i = 0; i < count; ++i) {
-        for (int64_t p = 0; p < k; ++p) widened[i * row + p] = a.value(first + i, p);
-        rows.push_back(widened + i * row);
-      }
-      multiply_rows(b, panels * group / groups, panels * (group + 1) / groups, runs, rows, first, {nullptr, 0, &epilogue});
+  for_each_part(pool, m, b.panels(), [&](Range some, Range panels) {
+    const int64_t row = k + 16;
+    float* widened = scratch_for_rows.get(some.size() * row);
+    std::vector<const float*> rows;
+    for (int64_t i = 0; i < some.size(); ++i) {
+      for (int64_t p = 0; p < k; ++p) widened[i * row + p] = a.value(some.first + i, p);
+      rows.push_back(widened + i * row);
     }
+    multiply_rows(b, panels.first, panels.last, runs, rows, some.first, {nullptr, 0, &epilogue});
   });
 }
 
 // ---- both
 
-void multiply16(const KernelCall& call, int64_t m, int64_t n, int64_t k, const Matrix16& a, const Matrix16& b, bool is_constant,
+void multiply16(const KernelCall& call, int64_t m, int64_t n, int64_t k, const Matrix16& a, const Matrix16& b,
                 const ToroidEpilogue& epilogue) {
   const bool in_pairs = b.dtype == DType::BF16 && pair_kernels() != nullptr;
   const int64_t depth = in_pairs ? pairs_of(k) : k;
@@ -189,15 +173,8 @@ void multiply16(const KernelCall& call, int64_t m, int64_t n, int64_t k, const M
       (in_pairs ? pack_pairs : pack_widened)(b, k, n, begin, end, to + begin * stride);
     });
   };
-  const float* packed;
-  if (is_constant && call.prepared != nullptr) {
-    const int64_t form[] = {in_pairs ? 'p' : 'w', static_cast<int64_t>(b.dtype), k, n, b.row, b.column};
-    packed = call.prepared->get(b.data, form, PackedMatrix::size(depth, n), pack);
-  } else {
-    float* here = scratch_for_panels.get(PackedMatrix::size(depth, n));
-    pack(here);
-    packed = here;
-  }
+  const int64_t form[] = {in_pairs ? 'p' : 'w', static_cast<int64_t>(b.dtype), k, n, b.row, b.column};
+  const float* packed = call.made_of(call.inputs[1], b.data, form, PackedMatrix::size(depth, n), pack);
   (in_pairs ? multiply_in_pairs : multiply_widened)(call.pool, m, k, a, {depth, n, packed}, epilogue);
 }
 
@@ -210,32 +187,12 @@ void run(const KernelCall& call) {
   const int64_t m = c.sizes[dims], n = c.sizes[dims + 1], k = a.sizes[dims + 1];
   const int64_t batches = product(c.sizes, dims);
   if (m == 0 || n == 0) return;
-  struct Below {
-    const ToroidEpilogue* epilogue;
-    int64_t rows;
-  };
-  auto one = [&](int64_t batch) {
-    Rounding<Out> rounding = {static_cast<Out*>(c.data) + batch * m * n, n};
-    ToroidEpilogue epilogue = rounding.epilogue();
-    Below below = {call.epilogue, batch * m};
-    if (call.epilogue != nullptr) {
-      epilogue.argument = &below;
-      epilogue.run = [](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
-                        int64_t last_column) {
-        const Below& to = *static_cast<Below*>(argument);
-        to.epilogue->run(to.epilogue->argument, block, row_stride, first_row + to.rows, last_row + to.rows, first_column, last_column);
-      };
-    }
-    multiply16(call, m, n, k, matrix_of(a, batch), matrix_of(b, batch), b.is_constant != 0, epilogue);
-  };
-  // Whole products side by side, or, when they are few, each on all threads.
-  if (batches >= call.pool.threads() && m * n * k < (int64_t{1} << 24)) {
-    call.pool.parallel_for(batches, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t batch = begin; batch < end; ++batch) one(batch);
-    });
-  } else {
-    for (int64_t batch = 0; batch < batches; ++batch) one(batch);
-  }
+  Rounding<Out> rounding = {static_cast<Out*>(c.data), n};
+  const ToroidEpilogue rounded = rounding.epilogue();
+  for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
+    const EpiloguePart epilogue(call.epilogue != nullptr ? call.epilogue : &rounded, batch * m, 0);
+    multiply16(call, m, n, k, matrix_of(a, batch), matrix_of(b, batch), *epilogue.get());
+  });
 }
 
 }  // namespace

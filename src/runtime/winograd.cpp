@@ -147,15 +147,9 @@ class WinogradConvolver {
         for (int64_t i = begin; i < end; ++i) transform_filters(i / s_.in_channels, i % s_.in_channels, to);
       });
     };
-    if (call_.prepared != nullptr && w.is_constant) {
-      const int64_t form[] = {'w',          tiling_.m,    s_.out_channels, s_.in_channels,
-                              w.strides[0], w.strides[1], w.strides[2],    w.strides[3]};
-      weights_ = call_.prepared->get(w.data, form, size, make);
-    } else {
-      prepared_here_.resize(static_cast<size_t>(size));
-      make(prepared_here_.data());
-      weights_ = prepared_here_.data();
-    }
+    const int64_t form[] = {'w',          tiling_.m,    s_.out_channels, s_.in_channels,
+                            w.strides[0], w.strides[1], w.strides[2],    w.strides[3]};
+    weights_ = call_.made_of(w, w.data, form, size, make);
   }
 
   PackedMatrix shape_of_weights() const { return {s_.in_channels, s_.out_channels, nullptr}; }
@@ -271,7 +265,6 @@ class WinogradConvolver {
   ImageStrides strides_;
   std::vector<float> zeros_;  // a pixel beyond the image
   const float* weights_ = nullptr;
-  std::vector<float> prepared_here_;
 };
 
 }  // namespace
@@ -281,7 +274,7 @@ int64_t winograd_tile(const KernelCall& call, const ConvolutionShape& s) {
                            s.stride[2] == 1 && s.dilation[1] == 1 && s.dilation[2] == 1 &&
                            s.in_channels >= WinogradTransforms::kLeastChannels && image_strides(call.inputs[0]).channel == 1;
   if (!is_possible) return 0;
-  const bool keeps_weights = call.prepared != nullptr && call.inputs[1].is_constant;
+  const bool keeps_weights = call.keeps(call.inputs[1]);
   const double filters = static_cast<double>(s.in_channels * s.out_channels),
                channels = static_cast<double>(s.in_channels + s.out_channels);
   const double per_cycle = strip_kernels().lanes * static_cast<double>(call.pool.threads());
