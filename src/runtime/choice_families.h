@@ -5,7 +5,9 @@
 
 namespace toroid {
 
-KernelFamily matmul_family();
+KernelFamily matmul_family();           // F32
+KernelFamily matmul_bf16_family();
+KernelFamily matmul_f16_family();
 KernelFamily convolution_family();
 KernelFamily attention_family();
 
@@ -15,8 +17,25 @@ inline double transfer_s(double bytes, const MachineModel& machine) {
   return bytes / (bytes < machine.cache_bytes ? kCacheSpeedup * machine.bytes_per_s : machine.bytes_per_s);
 }
 
-// "input 1 is i64[3], not f32 of rank 2 or more", …: nullopt when there are between `least` and `most` inputs, all F32 of at least
-// `rank`, and one such output, dense.
-std::optional<std::string> unlike_f32(const Problem& problem, size_t least, size_t most, size_t rank);
+// "input 1 is i64[3], not f32 of rank 2 or more", …: nullopt when there are between `least` and `most` inputs, all of this dtype and of at
+// least `rank`, and one such output, dense.
+std::optional<std::string> unlike_dense(DType dtype, const Problem& problem, size_t least, size_t most, size_t rank);
+inline std::optional<std::string> unlike_f32(const Problem& problem, size_t least, size_t most, size_t rank) {
+  return unlike_dense(DType::F32, problem, least, most, rank);
+}
+
+// What is wrong with the operands of a matrix product; nullopt when nothing is.
+std::optional<std::string> malformed_product(DType dtype, const Problem& problem);
+
+// Of a matrix product. A batch with one matrix on the right is one product of all its rows.
+struct ProductSizes {
+  int64_t batches, m, n, k;
+  double flops() const {
+    return 2.0 * static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+  double elements_of_a() const { return static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(k); }
+  double elements_of_b() const { return static_cast<double>(batches) * static_cast<double>(k) * static_cast<double>(n); }
+};
+ProductSizes product_sizes_of(const Problem& problem);
 
 }  // namespace toroid

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "graph/dtype.h"
 #include "runtime/gemm.h"
 #include "runtime/pool.h"
 #include "runtime/prepared_constants.h"
@@ -36,6 +37,13 @@ void run_library_kernel(std::string_view name, const KernelCall& call);
 void run_matmul_f32(const KernelCall& call);
 // The same for F16 and BF16, both operands alike.
 void run_matmul_reduced(const KernelCall& call);
+enum class ReducedForm {
+  Tiles,     // of BF16, for machines with AMX
+  Pairs,     // of BF16, two elements of a row at a time, for machines with AVX512_BF16
+  Widened,   // rows and panels as F32
+};
+bool can_multiply(ReducedForm form, DType dtype);   // on this machine
+void run_matmul_reduced(const KernelCall& call, ReducedForm form);
 // integers: transposed, groups, then stride, padding, dilation and output padding for each spatial dim.
 void run_convolution_f32(const KernelCall& call);
 // The same in a form of the caller's choice, which takes the operands.

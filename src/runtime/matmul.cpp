@@ -12,24 +12,6 @@ Matrix matrix_of(const ToroidOperand& operand, int64_t batch) {
   return {data_of(operand) + batch_offset(operand, dims, batch), operand.strides[dims], operand.strides[dims + 1]};
 }
 
-bool is_one_matrix(const ToroidOperand& operand) {
-  for (int32_t d = 0; d < operand.rank - 2; ++d) {
-    if (operand.sizes[d] != 1 && operand.strides[d] != 0) return false;
-  }
-  return true;
-}
-
-// Do the operand's matrices lie one below the other, as one of more rows?
-bool is_one_column_of_rows(const ToroidOperand& operand) {
-  const int32_t rows = operand.rank - 2;
-  int64_t expected = operand.strides[rows] * operand.sizes[rows];
-  for (int32_t d = rows; d-- > 0;) {
-    if (operand.sizes[d] != 1 && operand.strides[d] != expected) return false;
-    expected *= operand.sizes[d];
-  }
-  return true;
-}
-
 // A constant on the right is packed when it is first used.
 void multiply_constant(const KernelCall& call, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
   const int64_t form[] = {'m', k, n, b.row, b.column};

@@ -25,4 +25,23 @@ inline int64_t product(const int64_t* sizes, int32_t count) {
   return result;
 }
 
+// Is the same matrix meant by all batches?
+inline bool is_one_matrix(const ToroidOperand& operand) {
+  for (int32_t d = 0; d < operand.rank - 2; ++d) {
+    if (operand.sizes[d] != 1 && operand.strides[d] != 0) return false;
+  }
+  return true;
+}
+
+// Do the operand's matrices lie one below the other, as one of more rows?
+inline bool is_one_column_of_rows(const ToroidOperand& operand) {
+  const int32_t rows = operand.rank - 2;
+  int64_t expected = operand.strides[rows] * operand.sizes[rows];
+  for (int32_t d = rows; d-- > 0;) {
+    if (operand.sizes[d] != 1 && operand.strides[d] != expected) return false;
+    expected *= operand.sizes[d];
+  }
+  return true;
+}
+
 }  // namespace toroid

@@ -1,4 +1,5 @@
-// Matrix products of bfloat16 and float16. They are summed in float32: in pairs where the machine can, else of widened rows and panels.
+// Matrix products of bfloat16 and float16. They are summed in float32: of bfloat16 in tiles or in pairs where the machine can, else of widened
+// rows and panels.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -8,8 +9,10 @@
 #include "runtime/operands.h"
 #include "runtime/pair_strips.h"
 #include "runtime/product.h"
+#include "runtime/rows16.h"
 #include "runtime/scratch.h"
-#include "runtime/vector_sets.h"
+#include "runtime/tile_product.h"
+#include "support/error.h"
 #include "support/float16.h"
 
 namespace toroid {
@@ -37,31 +40,16 @@ Matrix16 matrix_of(const ToroidOperand& operand, int64_t batch) {
           static_cast<DType>(operand.dtype)};
 }
 
-template <class Out>
-TOROID_INLINE void round_row(const float* from, int64_t count, Out* to) {
-  for (int64_t j = 0; j < count; ++j) to[j] = Out(from[j]);
-}
-#ifdef __x86_64__
-TOROID_AVX512 void round_row_avx512(const float* from, int64_t count, BFloat16* to) { round_row(from, count, to); }
-#endif
-void round_row_to(const float* from, int64_t count, BFloat16* to) {
-#ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) return round_row_avx512(from, count, to);
-#endif
-  round_row(from, count, to);
-}
-void round_row_to(const float* from, int64_t count, Float16* to) { round_row(from, count, to); }
-
 // The epilogue of a product that has none: rounds it.
-template <class Out>
 struct Rounding {
-  Out* out;
+  uint16_t* out;
+  DType dtype;
   int64_t row;
   ToroidEpilogue epilogue() {
     return {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
               const Rounding& to = *static_cast<Rounding*>(argument);
               for (int64_t i = first_row; i < last_row; ++i) {
-                round_row_to(block + (i - first_row) * row_stride, last_column - first_column, to.out + i * to.row + first_column);
+                round_row(to.dtype, block + (i - first_row) * row_stride, last_column - first_column, to.out + i * to.row + first_column);
               }
             },
             this};
@@ -140,8 +128,14 @@ void pack_widened(const Matrix16& b, int64_t k, int64_t n, int64_t first, int64_
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t width = shape.width(panel), column = shape.first_column(panel);
     float* to = out + (column - shape.first_column(first)) * k;
-    for (int64_t p = 0; p < k; ++p) {
-      for (int64_t j = 0; j < width; ++j) to[p * width + j] = column + j < n ? b.value(p, column + j) : 0.0f;
+    const int64_t count = std::min(width, n - column);
+    for (int64_t p = 0; p < k; ++p, to += width) {
+      if (b.column == 1) {
+        widen_row(b.dtype, b.at(p, column), count, to);
+      } else {
+        for (int64_t j = 0; j < count; ++j) to[j] = b.value(p, column + j);
+      }
+      std::fill(to + count, to + width, 0.0f);
     }
   }
 }
@@ -154,55 +148,80 @@ void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a
     float* widened = scratch_for_rows.get(some.size() * row);
     std::vector<const float*> rows;
     for (int64_t i = 0; i < some.size(); ++i) {
-      for (int64_t p = 0; p < k; ++p) widened[i * row + p] = a.value(some.first + i, p);
+      if (a.column == 1) {
+        widen_row(a.dtype, a.at(some.first + i, 0), k, widened + i * row);
+      } else {
+        for (int64_t p = 0; p < k; ++p) widened[i * row + p] = a.value(some.first + i, p);
+      }
       rows.push_back(widened + i * row);
     }
     multiply_rows(b, panels.first, panels.last, runs, rows, some.first, {nullptr, 0, &epilogue});
   });
 }
 
-// ---- both
+// ---- all
 
-void multiply16(const KernelCall& call, int64_t m, int64_t n, int64_t k, const Matrix16& a, const Matrix16& b,
+void multiply16(const KernelCall& call, ReducedForm form, int64_t m, int64_t n, int64_t k, const Matrix16& a, const Matrix16& b,
                 const ToroidEpilogue& epilogue) {
-  const bool in_pairs = b.dtype == DType::BF16 && pair_kernels() != nullptr;
+  const bool in_tiles = form == ReducedForm::Tiles, in_pairs = form == ReducedForm::Pairs;
   const int64_t depth = in_pairs ? pairs_of(k) : k;
+  const int64_t size = in_tiles ? packed_tiles_bytes(TileNumbers::BFloat16, k, n) / kWordBytes : PackedMatrix::size(depth, n);
   auto pack = [&](float* to) {
+    if (in_tiles) return pack_right_tiles(TileNumbers::BFloat16, call.pool, {b.data, b.row, b.column}, k, n, reinterpret_cast<std::byte*>(to));
     const int64_t stride = strip_kernels().panel_width() * depth;
     call.pool.parallel_for(PackedMatrix::panels(n), 1, [&](int64_t begin, int64_t end) {
       (in_pairs ? pack_pairs : pack_widened)(b, k, n, begin, end, to + begin * stride);
     });
   };
-  const int64_t form[] = {in_pairs ? 'p' : 'w', static_cast<int64_t>(b.dtype), k, n, b.row, b.column};
-  const float* packed = call.made_of(call.inputs[1], b.data, form, PackedMatrix::size(depth, n), pack);
-  (in_pairs ? multiply_in_pairs : multiply_widened)(call.pool, m, k, a, {depth, n, packed}, epilogue);
+  const int64_t key[] = {in_tiles ? 't' : in_pairs ? 'p' : 'w', static_cast<int64_t>(b.dtype), k, n, b.row, b.column};
+  const float* packed = call.made_of(call.inputs[1], b.data, key, size, pack);
+  if (in_tiles) {
+    multiply_in_tiles(TileNumbers::BFloat16, call.pool, m, n, k, {a.data, a.row, a.column}, reinterpret_cast<const std::byte*>(packed), epilogue);
+  } else {
+    (in_pairs ? multiply_in_pairs : multiply_widened)(call.pool, m, k, a, {depth, n, packed}, epilogue);
+  }
 }
 
-template <class Out>
-void run(const KernelCall& call) {
+void run(const KernelCall& call, ReducedForm form) {
   const ToroidOperand& a = call.inputs[0];
   const ToroidOperand& b = call.inputs[1];
   const ToroidOperand& c = call.outputs[0];
   const int32_t dims = a.rank - 2;
-  const int64_t m = c.sizes[dims], n = c.sizes[dims + 1], k = a.sizes[dims + 1];
-  const int64_t batches = product(c.sizes, dims);
+  const int64_t n = c.sizes[dims + 1], k = a.sizes[dims + 1];
+  int64_t m = c.sizes[dims];
+  int64_t batches = product(c.sizes, dims);
+  if (is_one_matrix(b) && is_one_column_of_rows(a)) {
+    m *= batches;
+    batches = 1;
+  }
   if (m == 0 || n == 0) return;
-  Rounding<Out> rounding = {static_cast<Out*>(c.data), n};
+  Rounding rounding = {static_cast<uint16_t*>(c.data), static_cast<DType>(c.dtype), n};
   const ToroidEpilogue rounded = rounding.epilogue();
   for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
     const EpiloguePart epilogue(call.epilogue != nullptr ? call.epilogue : &rounded, batch * m, 0);
-    multiply16(call, m, n, k, matrix_of(a, batch), matrix_of(b, batch), *epilogue.get());
+    multiply16(call, form, m, n, k, matrix_of(a, batch), matrix_of(b, batch), *epilogue.get());
   });
 }
 
 }  // namespace
 
+bool can_multiply(ReducedForm form, DType dtype) {
+  if (form == ReducedForm::Tiles) return dtype == DType::BF16 && has_tiles(TileNumbers::BFloat16);
+  if (form == ReducedForm::Pairs) return dtype == DType::BF16 && pair_kernels() != nullptr;
+  return true;
+}
+
+void run_matmul_reduced(const KernelCall& call, ReducedForm form) {
+  TOROID_CHECK(can_multiply(form, static_cast<DType>(call.outputs[0].dtype)));
+  run(call, form);
+}
+
 void run_matmul_reduced(const KernelCall& call) {
-  if (static_cast<DType>(call.outputs[0].dtype) == DType::BF16) {
-    run<BFloat16>(call);
-  } else {
-    run<Float16>(call);
+  const auto dtype = static_cast<DType>(call.outputs[0].dtype);
+  for (const ReducedForm form : {ReducedForm::Tiles, ReducedForm::Pairs}) {
+    if (can_multiply(form, dtype)) return run_matmul_reduced(call, form);
   }
+  run_matmul_reduced(call, ReducedForm::Widened);
 }
 
 }  // namespace toroid

@@ -2,20 +2,26 @@
 // for giving its result away block by block.
 #pragma once
 
+#include <cstddef>
+
+#include "graph/dtype.h"
 #include "toroid/program_abi.h"
 
 namespace toroid::tune {
 
 class CopyingEpilogue {
  public:
-  // Writes to `data`, rows of `columns` elements one after the other.
-  CopyingEpilogue(float* data, int64_t columns);
+  // Writes to `data`, rows of `columns` elements one after the other: F32, or rounded to BF16 or F16.
+  CopyingEpilogue(void* data, DType dtype, int64_t columns);
   CopyingEpilogue(const CopyingEpilogue&) = delete;
 
   const ToroidEpilogue& abi() const { return abi_; }
 
  private:
-  float* data_;
+  void write_row(const float* from, int64_t count, int64_t position) const;
+
+  std::byte* data_;
+  DType dtype_;
   int64_t columns_;
   ToroidEpilogue abi_;
 };

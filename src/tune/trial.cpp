@@ -37,7 +37,7 @@ Trial::Trial(const ChoiceRegistry& registry, Problem problem, std::string_view r
   }
   if (problem_.has_epilogue) {
     const int64_t columns = registry.family(problem_.family).epilogue_columns(problem_);
-    epilogue_.emplace(static_cast<float*>(output_operands_[0].data), columns);
+    epilogue_.emplace(output_operands_[0].data, problem_.outputs[0].dtype, columns);
     output_operands_[0].data = nullptr;  // as in a program: a kernel that writes it all the same is found out
   }
   run(reference);

@@ -1,0 +1,14 @@
+// Rows of bfloat16 and float16 to float32 and back, rounded to nearest even; NaN stays NaN, infinities and what is not normal are kept.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/dtype.h"
+
+namespace toroid {
+
+// `dtype`: BF16 or F16.
+void widen_row(DType dtype, const uint16_t* from, int64_t count, float* to);
+void round_row(DType dtype, const float* from, int64_t count, uint16_t* to);
+
+}  // namespace toroid

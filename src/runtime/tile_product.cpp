@@ -1,0 +1,160 @@
+// Both sides are copied into the order in which tiles are read. A part of the depth of two tiles of columns stays in the first-level cache
+// while a block's rows, which stay in the second, pass by.
+#include "runtime/tile_product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/packed_matrix.h"
+#include "runtime/product.h"
+#include "runtime/scratch.h"
+#include "runtime/vector_sets.h"
+
+namespace toroid {
+namespace {
+
+constexpr int64_t kPanelTiles = 4;                 // of columns, for which an epilogue is called
+constexpr int64_t kPartSteps = 8;                  // of the depth, at a time
+constexpr int64_t kBlockTiles = 8;                 // of rows, at a time
+constexpr int64_t kLeftBytes = int64_t{4} << 20;   // of rows that are copied at a time
+
+thread_local Scratch scratch_for_left, scratch_for_block;
+
+int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
+int64_t element_bytes(TileNumbers numbers) { return numbers == TileNumbers::BFloat16 ? 2 : 1; }
+int64_t steps_of(TileNumbers numbers, int64_t k) { return (k * element_bytes(numbers) + kTileRowBytes - 1) / kTileRowBytes; }
+
+#ifdef __x86_64__
+#define TOROID_TILE_MACHINE TOROID_AVX512   // there is none without
+#else
+#define TOROID_TILE_MACHINE
+#endif
+
+// One tile of `rows` rows of a, from row `first` on, and all the depth.
+template <class Element>
+TOROID_TILE_MACHINE void pack_left(const TileMatrix& a, int64_t first, int64_t rows, int64_t k, int64_t steps, std::byte* out) {
+  constexpr int64_t kElements = kTileRowBytes / static_cast<int64_t>(sizeof(Element));
+  const auto* data = static_cast<const Element*>(a.data);
+  if (rows < kTileSide || k % kElements != 0) std::memset(out, 0, static_cast<size_t>(steps * kTileBytes));
+  if (a.column != 1) {
+    for (int64_t p = 0; p < k; ++p) {
+      std::byte* to = out + p / kElements * kTileBytes + p % kElements * static_cast<int64_t>(sizeof(Element));
+      for (int64_t i = 0; i < rows; ++i) std::memcpy(to + i * kTileRowBytes, data + (first + i) * a.row + p * a.column, sizeof(Element));
+    }
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    const Element* from = data + (first + i) * a.row;
+    std::byte* to = out + i * kTileRowBytes;
+    int64_t p = 0;
+    for (; p + kElements <= k; p += kElements, to += kTileBytes) std::memcpy(to, from + p, kTileRowBytes);
+    if (p < k) std::memcpy(to, from + p, static_cast<size_t>(k - p) * sizeof(Element));
+  }
+}
+
+// One tile of `columns` columns of b, from column `first` on, and all the depth.
+template <class Element>
+TOROID_TILE_MACHINE void pack_right(const TileMatrix& b, int64_t first, int64_t columns, int64_t k, int64_t steps, std::byte* out) {
+  constexpr int64_t kElements = kWordBytes / static_cast<int64_t>(sizeof(Element));
+  typedef Element Sixteen __attribute__((vector_size(kTileSide * sizeof(Element))));
+  const Element* data = static_cast<const Element*>(b.data) + first * b.column;
+  const int64_t words = k / kElements;   // whole ones
+  int64_t p = 0;                         // elements that are packed
+  if (b.row == 1 && (columns == 1 || b.column % kElements == 0) && reinterpret_cast<uintptr_t>(data) % kWordBytes == 0) {
+    // Words of contiguous columns are turned as floats are.
+    pack_panels({reinterpret_cast<const float*>(data), 1, b.column / kElements}, words, columns, 0, 1, reinterpret_cast<float*>(out));
+    p = words * kElements;
+  } else if (b.column == 1 && columns == kTileSide) {
+    for (; p < words * kElements; p += kElements) {
+      Integers16 word = {};
+#pragma GCC unroll 4
+      for (int64_t e = 0; e < kElements; ++e) {
+        Sixteen row;
+        std::memcpy(&row, data + (p + e) * b.row, sizeof row);
+        word |= __builtin_convertvector(row, Integers16) << static_cast<uint32_t>(8 * sizeof(Element) * static_cast<size_t>(e));
+      }
+      std::memcpy(out + p / kElements * kTileRowBytes, &word, sizeof word);
+    }
+  }
+  std::memset(out + p / kElements * kTileRowBytes, 0, static_cast<size_t>(steps * kTileBytes - p / kElements * kTileRowBytes));
+  for (; p < k; ++p) {
+    std::byte* to = out + p / kElements * kTileRowBytes + p % kElements * static_cast<int64_t>(sizeof(Element));
+    for (int64_t j = 0; j < columns; ++j) std::memcpy(to + j * kWordBytes, data + p * b.row + j * b.column, sizeof(Element));
+  }
+}
+
+struct Product {
+  TileNumbers numbers;
+  int64_t n, steps;
+  const std::byte *left, *right;   // packed
+
+  const std::byte* left_at(int64_t tile, int64_t step) const { return left + (tile * steps + step) * kTileBytes; }
+  const std::byte* right_at(int64_t tile, int64_t step) const { return right + (tile * steps + step) * kTileBytes; }
+
+  // The tiles of rows [first_row, last_row) and of columns [first_column, last_column).
+  void multiply(int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column, float* block) const {
+    for (int64_t done = 0; done == 0 || done < steps; done += kPartSteps) {
+      for (int64_t j = first_column; j < last_column; j += 2) {
+        for (int64_t i = first_row; i < last_row; i += 2) {
+          multiply_tiles(numbers, {{left_at(i, done), i + 1 < last_row ? left_at(i + 1, done) : nullptr},
+                                   {right_at(j, done), j + 1 < last_column ? right_at(j + 1, done) : nullptr},
+                                   std::min(kPartSteps, steps - done),
+                                   block + (i - first_row) * kTileSide * kPanelTiles * kTileSide + (j - first_column) * kTileSide,
+                                   kPanelTiles * kTileSide,
+                                   done > 0});
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+int64_t packed_tiles_bytes(TileNumbers numbers, int64_t k, int64_t n) { return tiles_of(n) * steps_of(numbers, k) * kTileBytes; }
+
+void pack_right_tiles(TileNumbers numbers, RuntimePool& pool, const TileMatrix& b, int64_t k, int64_t n, std::byte* out) {
+  const int64_t steps = steps_of(numbers, k);
+  const auto pack = numbers == TileNumbers::BFloat16 ? pack_right<uint16_t> : pack_right<uint8_t>;
+  pool.parallel_for(tiles_of(n), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t tile = begin; tile < end; ++tile) {
+      pack(b, tile * kTileSide, std::min(kTileSide, n - tile * kTileSide), k, steps, out + tile * steps * kTileBytes);
+    }
+  });
+}
+
+void multiply_in_tiles(TileNumbers numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
+                       const ToroidEpilogue& epilogue) {
+  const int64_t steps = steps_of(numbers, k), row_tiles = tiles_of(m), panels = (n + kPanelTiles * kTileSide - 1) / (kPanelTiles * kTileSide);
+  const int64_t column_bytes = std::max<int64_t>(steps, 1) * kTileBytes;
+  const int64_t at_once = std::max<int64_t>(kLeftBytes / column_bytes / kBlockTiles, 1) * kBlockTiles;
+  const auto pack = numbers == TileNumbers::BFloat16 ? pack_left<uint16_t> : pack_left<uint8_t>;
+  for (int64_t begin_tile = 0; begin_tile < row_tiles; begin_tile += at_once) {
+    const int64_t tiles = std::min(at_once, row_tiles - begin_tile), begin_row = begin_tile * kTileSide;
+    auto* left = reinterpret_cast<std::byte*>(scratch_for_left.get(tiles * column_bytes / kWordBytes));
+    pool.parallel_for(tiles, 2, [&](int64_t begin, int64_t end) {
+      for (int64_t tile = begin; tile < end; ++tile) {
+        const int64_t row = begin_row + tile * kTileSide;
+        pack(a, row, std::min(kTileSide, m - row), k, steps, left + tile * steps * kTileBytes);
+      }
+    });
+    const Product product = {numbers, n, steps, left, packed};
+    const int64_t blocks = (tiles + kBlockTiles - 1) / kBlockTiles;
+    const int64_t groups = panel_groups(pool, blocks, panels);
+    pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
+      const TileRegisters registers;
+      float* block = scratch_for_block.get(kBlockTiles * kTileSide * kPanelTiles * kTileSide);
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t part = task % blocks, group = task / blocks;
+        const int64_t first = tiles * part / blocks, last = tiles * (part + 1) / blocks;
+        const int64_t first_row = begin_row + first * kTileSide, last_row = std::min(m, begin_row + last * kTileSide);
+        for (int64_t panel = panels * group / groups; panel < panels * (group + 1) / groups; ++panel) {
+          product.multiply(first, last, panel * kPanelTiles, std::min((panel + 1) * kPanelTiles, tiles_of(n)), block);
+          const int64_t column = panel * kPanelTiles * kTileSide;
+          epilogue.run(epilogue.argument, block, kPanelTiles * kTileSide, first_row, last_row, column, std::min(column + kPanelTiles * kTileSide, n));
+        }
+      }
+    });
+  }
+}
+
+}  // namespace toroid

@@ -1,0 +1,43 @@
+// Products of tiles of 16 x 16 sums, for machines with AMX: a register holds 16 rows of 64 bytes, and one instruction adds the product of two
+// of them to a third.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace toroid {
+
+enum class TileNumbers {
+  BFloat16,   // sums in F32; values that are not normal count as 0, as the instruction has it
+  Int8,       // both signed, sums in I32 that wrap
+};
+// Has the machine such instructions, and does the system let this process use them?
+bool has_tiles(TileNumbers numbers);
+
+constexpr int64_t kTileSide = 16;        // rows, columns, and words of depth
+constexpr int64_t kTileRowBytes = 64;
+constexpr int64_t kTileBytes = kTileSide * kTileRowBytes;
+constexpr int64_t kWordBytes = 4;        // the elements that one instruction sums at a time: two, or four
+
+// The registers are a thread's own, and are to be set up before they are used.
+class TileRegisters {
+ public:
+  TileRegisters();
+  ~TileRegisters();
+  TileRegisters(const TileRegisters&) = delete;
+  TileRegisters& operator=(const TileRegisters&) = delete;
+};
+
+// Up to two tiles of rows and two of columns; the second of each may be null.
+struct TileStrip {
+  const std::byte* left[2];    // [step][row][word]: `steps` tiles one after the other
+  const std::byte* right[2];   // [step][word][column]
+  int64_t steps;
+  float* sums;                 // or int32_t
+  int64_t row;                 // of sums, in elements
+  bool add;                    // to what is there
+};
+// Takes TileRegisters in scope.
+void multiply_tiles(TileNumbers numbers, const TileStrip& strip);
+
+}  // namespace toroid
