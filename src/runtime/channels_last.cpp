@@ -42,6 +42,7 @@ class Convolver {
     const int64_t blocks = s_.batch * bands;
     const int64_t parts = panel_groups(call_.pool, blocks, panels);
     pack_weights();
+    fetches_ = pays_to_fetch(s_.groups * PackedMatrix::size(depth_, s_.out_channels) * int64_t{sizeof(float)} / parts, blocks / call_.pool.threads());
     call_.pool.parallel_for(blocks * parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t block = task / parts, part = task % parts;
@@ -190,7 +191,8 @@ class Convolver {
       for (int64_t j = positions.first; j < positions.last; ++j) {
         pointers.push_back(from + j / s_.out[2] * s_.stride[1] * strides.row + j % s_.out[2] * s_.stride[2] * strides.column);
       }
-      multiply_rows(weights, panels.first, panels.last, runs, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out);
+      multiply_rows(weights, panels.first, panels.last, runs, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out,
+                    {fetches_});
     }
   }
 
@@ -201,6 +203,7 @@ class Convolver {
   int64_t channels_;
   bool in_planes_ = false;     // the image's channels, while they are multiplied
   bool copies_ = false;        // bands of the image, padded
+  bool fetches_ = false;       // weights ahead
   int64_t band_columns_;       // of the image that all output columns see
   int64_t depth_ = 0;
   const float* weights_ = nullptr;

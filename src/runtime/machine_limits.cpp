@@ -48,7 +48,7 @@ MachineLimits measure_machine_limits(RuntimePool& pool) {
         const float* pointers[StripKernels::kMostRows];
         std::fill_n(pointers, rows, a.data());
         const Run run = {0, kDepth};
-        for (int64_t i = 0; i < (end - begin) * kRepetitions; ++i) kernels.multiply[rows - 1][kernels.vectors - 1](&run, 1, pointers, b.data(), c.data(), width, false);
+        for (int64_t i = 0; i < (end - begin) * kRepetitions; ++i) kernels.multiply[rows - 1][kernels.vectors - 1](&run, 1, pointers, b.data(), c.data(), width, false, {});
       });
     });
     limits.multiply_flops_per_s = 2.0 * static_cast<double>(threads * kRepetitions * kDepth * rows * width) / seconds;

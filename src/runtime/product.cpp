@@ -1,6 +1,8 @@
 // A block of rows of A and a part of one panel of B stay in the second-level cache while strips of the one meet the other.
 #include "runtime/product.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -11,16 +13,26 @@ namespace toroid {
 namespace {
 
 constexpr int64_t kDepth = 1024;       // of a panel's part: 256 KiB
+constexpr int64_t kMostLinesPerFetch = 16;
+constexpr int64_t kTasksPerThread = 4;
 // Rows this far apart share a set of the first-level cache: they are copied to where they do not, if they meet several panels.
 constexpr int64_t kUnluckyStride = 512;
 constexpr int64_t kPanelsWorthACopy = 4;
 
+int64_t second_level_bytes() {
+  static const int64_t bytes = [] {
+    constexpr int64_t kLeast = 512 << 10;
+    return std::max<int64_t>(kLeast, sysconf(_SC_LEVEL2_CACHE_SIZE));
+  }();
+  return bytes;
+}
+
 thread_local Scratch scratch_for_block;
 thread_local Scratch scratch_for_copy;
 
-// One panel with all rows, a part of the depth after the other.
+// One panel with all rows, a part of the depth after the other. What is read next, the panel's next part or `after` it, is fetched meanwhile.
 void multiply_panel(const PackedMatrix& b, int64_t panel, std::span<const Run> runs, std::span<const float* const> rows, float* c,
-                    int64_t c_row) {
+                    int64_t c_row, bool fetches_ahead, const float* after) {
   const StripKernels& kernels = strip_kernels();
   const int64_t width = b.width(panel);
   const float* data = b.panel(panel);
@@ -28,16 +40,23 @@ void multiply_panel(const PackedMatrix& b, int64_t panel, std::span<const Run> r
   const int64_t strips = (count + StripKernels::kMostRows - 1) / StripKernels::kMostRows;
   for (size_t begin = 0; begin < runs.size();) {
     size_t end = begin;
-    int64_t depth = 0;
+    int64_t depth = 0, fetches = 0;
     do {
-      depth += runs[end++].length;
+      depth += runs[end].length;
+      fetches += (runs[end++].length + kStepsPerFetch - 1) / kStepsPerFetch;
     } while (end < runs.size() && depth + runs[end].length <= kDepth);
+    const float* next = data + depth * width;
+    // Each strip fetches its share.
+    const float* ahead = end < runs.size() ? next : after;
+    const int64_t shares = std::max<int64_t>(1, strips * fetches);
+    const int64_t lines = !fetches_ahead || ahead == nullptr ? 0 : std::min((depth * width / kCacheLine + shares - 1) / shares, kMostLinesPerFetch);
     for (int64_t s = 0; s < strips; ++s) {
       const int64_t first = count * s / strips, last = count * (s + 1) / strips;
+      const Ahead share = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLine, lines};
       kernels.multiply[last - first - 1][width / kernels.lanes - 1](&runs[begin], static_cast<int64_t>(end - begin), &rows[static_cast<size_t>(first)],
-                                                                     data, c + first * c_row, c_row, begin > 0);
+                                                                     data, c + first * c_row, c_row, begin > 0, share);
     }
-    data += depth * width;
+    data = next;
     begin = end;
   }
 }
@@ -87,18 +106,19 @@ void add_runs(std::vector<Run>& runs, int64_t offset, int64_t length) {
 }
 
 void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, std::span<const Run> runs, std::span<const float* const> rows,
-                   int64_t first_row, const ProductOutput& out) {
+                   int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
   const auto count = static_cast<int64_t>(rows.size());
   for (int64_t panel = first; panel < last; ++panel) {
+    const float* after = panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;
     const int64_t width = b.width(panel);
     const int64_t column = b.first_column(panel);
     const int64_t columns = std::min(width, b.columns - column);
     if (out.epilogue == nullptr && columns == width) {
-      multiply_panel(b, panel, runs, rows, out.data + first_row * out.row + column, out.row);
+      multiply_panel(b, panel, runs, rows, out.data + first_row * out.row + column, out.row, fetching.is_on, after);
       continue;
     }
     float* block = scratch_for_block.get(count * width);
-    multiply_panel(b, panel, runs, rows, block, width);
+    multiply_panel(b, panel, runs, rows, block, width, fetching.is_on, after);
     if (out.epilogue != nullptr) {
       out.epilogue->run(out.epilogue->argument, block, width, first_row, first_row + count, column, column + columns);
       continue;
@@ -109,20 +129,39 @@ void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, std::span
   }
 }
 
+bool pays_to_fetch(int64_t bytes, int64_t times) {
+  constexpr int64_t kFewTimes = 4;
+  return times <= kFewTimes || bytes > second_level_bytes() / 2;
+}
+
 int64_t panel_groups(const RuntimePool& pool, int64_t blocks, int64_t panels) {
   if (pool.threads() == 1) return 1;
-  constexpr int64_t kTasksPerThread = 4;
   return std::clamp<int64_t>((kTasksPerThread * pool.threads() + blocks - 1) / blocks, 1, panels);
+}
+
+Cut cut_of(const RuntimePool& pool, int64_t rows, int64_t panels, int64_t row_bytes) {
+  constexpr int64_t kLeastRows = 48, kMostRows = 256;
+  const int64_t most = std::clamp(second_level_bytes() / 2 / std::max<int64_t>(row_bytes, 1), kLeastRows, kMostRows);
+  const int64_t threads = pool.threads(), enough = threads == 1 ? 1 : kTasksPerThread * threads;
+  int64_t blocks = (rows + most - 1) / most;
+  // Panels are cut first: then each thread reads its own. Where they are too few, rows are, into as many blocks for each thread.
+  if (blocks * panels < enough) blocks = std::max(blocks, std::min((enough + panels - 1) / panels, (rows + kLeastRows - 1) / kLeastRows));
+  if (blocks >= threads) blocks = std::min((blocks + threads - 1) / threads * threads, rows);
+  return {blocks, panel_groups(pool, blocks, panels)};
 }
 
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out) {
   std::vector<Run> runs;
   add_runs(runs, 0, b.depth);
-  for_each_part(pool, m, last_panel - first_panel, [&](Range rows, Range panels) {
+  const int64_t panels_of_all = last_panel - first_panel;
+  const Cut cut = cut_of(pool, m, panels_of_all, b.depth * int64_t{sizeof(float)});
+  const int64_t group_bytes = panels_of_all / cut.groups * strip_kernels().panel_width() * b.depth * int64_t{sizeof(float)};
+  const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
+  for_each_part(pool, m, panels_of_all, cut, [&](Range rows, Range panels) {
     const bool copy = a.column != 1 || (a.row % kUnluckyStride == 0 && m > 1 && panels.size() >= kPanelsWorthACopy);
     const RowBlock block(a, rows.first, rows.size(), b.depth, copy);
-    multiply_rows(b, first_panel + panels.first, first_panel + panels.last, runs, block.pointers(), rows.first, out);
+    multiply_rows(b, first_panel + panels.first, first_panel + panels.last, runs, block.pointers(), rows.first, out, fetching);
   });
 }
 

@@ -2,6 +2,7 @@
 // vectors of 16 lanes leave a vector's load to several multiplications, and fit into 32 registers.
 #include "runtime/strips.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -11,7 +12,8 @@ namespace toroid {
 namespace {
 
 template <class Vector, int kRows, int kVectors>
-TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row, bool add) {
+TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row, bool add,
+                            Ahead ahead) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   Vector sums[kRows][kVectors] = {};
   for (int64_t r = 0; r < count; ++r) {
@@ -20,16 +22,19 @@ TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* 
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) a[i] = rows[i] + runs[r].offset;
     const int64_t length = runs[r].length;
-    for (int64_t p = 0; p < length; ++p) {
-      Vector columns[kVectors];
+    for (int64_t p = 0; p < length;) {
+      for (int64_t line = 0; line < ahead.lines; ++line, ahead.data += kCacheLine) __builtin_prefetch(ahead.data, 0, 2);
+      for (const int64_t end = std::min(length, p + kStepsPerFetch); p < end; ++p) {
+        Vector columns[kVectors];
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) std::memcpy(&columns[v], b + v * kLanes, sizeof columns[v]);
-      b += kVectors * kLanes;
+        for (int v = 0; v < kVectors; ++v) std::memcpy(&columns[v], b + v * kLanes, sizeof columns[v]);
+        b += kVectors * kLanes;
 #pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-        const float x = a[i][p];
+        for (int i = 0; i < kRows; ++i) {
+          const float x = a[i][p];
 #pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) sums[i][v] += x * columns[v];
+          for (int v = 0; v < kVectors; ++v) sums[i][v] += x * columns[v];
+        }
       }
     }
   }
@@ -74,8 +79,8 @@ TOROID_INLINE void convolve(const int64_t* offsets, const float* const* weights,
     static constexpr int kLanes = sizeof(VECTOR) / sizeof(float);                                                                         \
     template <int R, int V>                                                                                                               \
     __VA_ARGS__ static void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row,   \
-                                     bool add) {                                                                                          \
-      toroid::multiply<VECTOR, R, V>(runs, count, rows, b, c, c_row, add);                                                                \
+                                     bool add, Ahead ahead) {                                                                             \
+      toroid::multiply<VECTOR, R, V>(runs, count, rows, b, c, c_row, add, ahead);                                                         \
     }                                                                                                                                     \
     template <int R>                                                                                                                      \
     __VA_ARGS__ static void convolve(const int64_t* offsets, const float* const* weights, int64_t taps, const float* const* rows,         \

@@ -10,9 +10,19 @@ struct Run {
   int64_t offset, length;
 };
 
+// What will be read soon: fetched into the second-level cache meanwhile, a few cache lines for every kStepsPerFetch elements of depth. Memory
+// that is not there does no harm.
+struct Ahead {
+  const float* data;
+  int64_t lines;
+};
+constexpr int64_t kStepsPerFetch = 16;
+constexpr int64_t kCacheLine = 16;   // floats
+
 // c[i, j] = (add ? c[i, j] : 0) + sum over the runs' elements p, in order, of rows[i][p] * b[p * width + j], for all columns of a panel of
 // `width` columns. b goes on from run to run.
-using MultiplyStrip = void (*)(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row, bool add);
+using MultiplyStrip = void (*)(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row, bool add,
+                               Ahead ahead);
 
 // out[i * out_row + j] = sum over the taps t of rows[i][offsets[t] + j] * weights[t][j], for one vector of columns: each channel with its own filter.
 using ConvolveStrip = void (*)(const int64_t* offsets, const float* const* weights, int64_t taps, const float* const* rows, float* out,

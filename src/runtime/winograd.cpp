@@ -26,9 +26,8 @@ thread_local Scratch scratch_for_tiles;  // transformed
 thread_local Scratch scratch_for_products;
 thread_local Scratch scratch_for_outputs;
 
-constexpr int64_t kLine = 16;  // floats of a cache line
 // Floats of a place for so many, an odd number of cache lines: places that follow each other do not share sets of the caches.
-int64_t odd_lines(int64_t floats) { return ((floats + kLine - 1) / kLine | 1) * kLine; }
+int64_t odd_lines(int64_t floats) { return ((floats + kCacheLine - 1) / kCacheLine | 1) * kCacheLine; }
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -100,9 +99,10 @@ class WinogradConvolver {
   void run() {
     prepare_weights();
     const int64_t blocks = plan_.blocks, groups = plan_.groups;
+    fetches_ = pays_to_fetch(weights_size() * int64_t{sizeof(float)} / groups, blocks / call_.pool.threads());
     float* shared = nullptr;
     if (groups > 1) {
-      const int64_t all_points = tiling_.points * (tiling_.rows * tiling_.per_row * tiling_.input_row + blocks * kLine);
+      const int64_t all_points = tiling_.points * (tiling_.rows * tiling_.per_row * tiling_.input_row + blocks * kCacheLine);
       shared = scratch_for_tiles.get(all_points);
       call_.pool.parallel_for(tiling_.rows, 1, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
@@ -135,13 +135,14 @@ class WinogradConvolver {
   int64_t first_row(int64_t block) const { return tiling_.rows * block / plan_.blocks; }
   int64_t plane_of(int64_t block) const { return tiling_.input_plane(first_row(block + 1) - first_row(block)); }
   float* input_of(float* shared, int64_t block) const {
-    return shared + tiling_.points * (first_row(block) * tiling_.per_row * tiling_.input_row + block * kLine);
+    return shared + tiling_.points * (first_row(block) * tiling_.per_row * tiling_.input_row + block * kCacheLine);
   }
+
+  int64_t weights_size() const { return tiling_.points * PackedMatrix::size(s_.in_channels, s_.out_channels); }
 
   // As [panel, point, channel, filter of the panel]: each panel's part is a packed matrix per point.
   void prepare_weights() {
     const ToroidOperand& w = call_.inputs[1];
-    const int64_t size = tiling_.points * PackedMatrix::size(s_.in_channels, s_.out_channels);
     auto make = [&](float* to) {
       call_.pool.parallel_for(tiling_.panels * s_.in_channels, 8, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) transform_filters(i / s_.in_channels, i % s_.in_channels, to);
@@ -149,7 +150,7 @@ class WinogradConvolver {
     };
     const int64_t form[] = {'w',          tiling_.m,    s_.out_channels, s_.in_channels,
                             w.strides[0], w.strides[1], w.strides[2],    w.strides[3]};
-    weights_ = call_.made_of(w, w.data, form, size, make);
+    weights_ = call_.made_of(w, w.data, form, weights_size(), make);
   }
 
   PackedMatrix shape_of_weights() const { return {s_.in_channels, s_.out_channels, nullptr}; }
@@ -223,7 +224,8 @@ class WinogradConvolver {
       runs.clear();
       add_runs(runs, point * input_plane, s_.in_channels);
       const PackedMatrix filters = {s_.in_channels, width, panel_of_weights(panel) + point * s_.in_channels * width};
-      multiply_rows(filters, 0, 1, runs, pointers, 0, {products + point * plane, width, nullptr});
+      multiply_rows(filters, 0, 1, runs, pointers, 0, {products + point * plane, width, nullptr},
+                    {fetches_, filters.data + filters.depth * width});
     }
     for (int64_t row = rows.first; row < rows.last; ++row) {
       give_row(row, panel, products + (row - rows.first) * tiling_.per_row * width, plane);
@@ -265,6 +267,7 @@ class WinogradConvolver {
   ImageStrides strides_;
   std::vector<float> zeros_;  // a pixel beyond the image
   const float* weights_ = nullptr;
+  bool fetches_ = false;  // weights ahead
 };
 
 }  // namespace
