@@ -161,7 +161,7 @@ void check_libraries(std::vector<Finding>& findings) {
       findings.push_back({name, State::Note, "no GPU: programs run on the CPU"});
     }
   }
-  findings.push_back({"threads", State::Good, fmt::format("{}", RuntimePool(0).threads())});
+  findings.push_back({"threads", State::Good, fmt::format("{}", RuntimePool::threads_for(0))});
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ int cmd_tune(int argc, const char* const* argv) {
   tune::TunerOptions options;
   options.mode = mode == "max" ? tune::Mode::Max : tune::Mode::Default;
   options.worker.argv = tune::own_tuning_worker();
-  options.measure.threads = RuntimePool(threads).threads();
+  options.measure.threads = RuntimePool::threads_for(threads);
   options.measure.cold = cold;
   options.measure.rounds.limit_s = limit_s;
   if (!lock_path.empty()) options.lock = tune::ChoiceLock::read(lock_path);

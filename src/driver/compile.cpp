@@ -36,7 +36,7 @@ constexpr auto kPatience = std::chrono::minutes(10);
 // What of these options decides the program.
 std::string choices_text(const ChooseOptions& options) {
   if (options.lock) return "lock " + sha256(options.lock->text()).hex();
-  return options.measure ? fmt::format("measured for {} threads", RuntimePool(options.threads).threads()) : "";
+  return options.measure ? fmt::format("measured for {} threads", RuntimePool::threads_for(options.threads)) : "";
 }
 
 GraphKeyParts key_parts(const CompileModelOptions& options) {
@@ -47,7 +47,7 @@ tune::TunerOptions tuner_options(const ChooseOptions& options) {
   tune::TunerOptions result;
   result.lock = options.lock;   // then nothing is measured
   result.mode = options.lock ? tune::Mode::Default : tune::Mode::Max;
-  result.measure.threads = RuntimePool(options.threads).threads();
+  result.measure.threads = RuntimePool::threads_for(options.threads);
   if (!options.lock) result.worker.argv = options.worker.empty() ? tune::own_tuning_worker() : options.worker;
   return result;
 }

@@ -17,7 +17,10 @@ constexpr int kSpins = 4000;  // about 50 microseconds
 
 thread_local bool inside_call = false;
 
-int default_threads() {
+}  // namespace
+
+int RuntimePool::threads_for(int threads) {
+  if (threads > 0) return threads;
   if (const char* text = std::getenv("TOROID_NUM_THREADS")) {
     const int wanted = std::atoi(text);
     if (wanted > 0) return wanted;
@@ -25,10 +28,8 @@ int default_threads() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-}  // namespace
-
 RuntimePool::RuntimePool(int threads) {
-  if (threads <= 0) threads = default_threads();
+  threads = threads_for(threads);
   try {
     workers_.reserve(static_cast<size_t>(threads) - 1);
     for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });

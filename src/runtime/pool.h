@@ -21,6 +21,8 @@ class RuntimePool {
   RuntimePool(const RuntimePool&) = delete;
   RuntimePool& operator=(const RuntimePool&) = delete;
 
+  // Those that a pool of `threads` asks the system for, the caller's included.
+  static int threads_for(int threads);
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
   // Runs body over pieces that cover [0, n), each at least `grain` long but the last. Returns when all are done. A call from inside
   // a body, or while another thread's call is running, runs serially. Throws the first exception of a body, once no body runs any

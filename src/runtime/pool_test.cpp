@@ -23,6 +23,11 @@ TEST(RuntimePool, CoversEveryIndexExactlyOnce) {
   }
 }
 
+TEST(RuntimePool, ThreadsAreKnownWithoutStartingThem) {
+  for (const int threads : {0, 1, 3}) EXPECT_EQ(RuntimePool::threads_for(threads), RuntimePool(threads).threads());
+  EXPECT_EQ(RuntimePool::threads_for(100'000), 100'000);
+}
+
 TEST(RuntimePool, PiecesAreAtLeastAGrainLong) {
   RuntimePool pool(3);
   std::atomic<int> pieces{0};
