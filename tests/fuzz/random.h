@@ -1,4 +1,4 @@
-// The random numbers of the program generator: splitmix64, so that a seed means the same program everywhere.
+// The random numbers of the program generator: a seed means the same program everywhere.
 #pragma once
 
 #include <cstdint>
@@ -6,18 +6,15 @@
 #include <span>
 #include <vector>
 
+#include "support/split_mix.h"
+
 namespace toroid::fuzz {
 
 class Random {
  public:
-  explicit Random(uint64_t seed) : state_(seed) {}
+  explicit Random(uint64_t seed) : source_(seed) {}
 
-  uint64_t bits() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
+  uint64_t bits() { return source_.next(); }
   int64_t below(int64_t end) { return static_cast<int64_t>(bits() % static_cast<uint64_t>(end)); }  // in [0, end)
   int64_t between(int64_t least, int64_t most) { return least + below(most - least + 1); }          // both included
   double unit() { return static_cast<double>(bits() >> 11) * 0x1p-53; }                             // in [0, 1)
@@ -43,7 +40,7 @@ class Random {
   }
 
  private:
-  uint64_t state_;
+  SplitMix source_;
 };
 
 }  // namespace toroid::fuzz
