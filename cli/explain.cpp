@@ -13,6 +13,7 @@
 #include "passes/dead_code.h"
 #include "passes/decompose/decompose.h"
 #include "passes/fold_constants.h"
+#include "support/byte_size.h"
 #include "support/file.h"
 
 namespace toroid::cli {
@@ -22,12 +23,6 @@ std::string operator_text(const Graph& graph, ProvenanceId id) {
   const Provenance& from = graph.provenance(id);
   if (from.op.empty()) return from.name.empty() ? "(made by toroid)" : from.name;
   return fmt::format("{} ({})", from.name, from.op);
-}
-
-std::string bytes_text(int64_t bytes) {
-  if (bytes < 10'000) return fmt::format("{} bytes", bytes);
-  if (bytes < 10'000'000) return fmt::format("{} KB", (bytes + 500) / 1000);
-  return fmt::format("{} MB", (bytes + 500'000) / 1'000'000);
 }
 
 }  // namespace
@@ -76,7 +71,9 @@ int cmd_explain(int argc, const char* const* argv) {
   for (const schedule::FusionDecision& each : decisions) {
     const std::string producer = operator_text(graph, each.producer), consumer = operator_text(graph, each.consumer);
     const bool is_free = each.reason == schedule::kComputedOnce;
-    if (all || (!each.is_fused && !is_free)) fmt::print("{} -> {}, {}: {}\n", producer, consumer, bytes_text(each.bytes), each.reason);
+    if (all || (!each.is_fused && !is_free)) {
+      fmt::print("{} -> {}, {}: {}\n", producer, consumer, byte_size_text(static_cast<uint64_t>(each.bytes)), each.reason);
+    }
     json.push_back({{"producer", producer}, {"consumer", consumer}, {"bytes", each.bytes}, {"fused", each.is_fused}, {"reason", each.reason}});
   }
   if (!json_path.empty()) write_file_atomically(json_path, json_text(json) + "\n");
