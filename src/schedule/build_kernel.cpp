@@ -76,7 +76,7 @@ class KernelBuilder {
 
   void add(const Member& member) {
     const loop::Computation& computation = program_.computations[member.computation];
-    for (ProvenanceId id : computation.provenance) kernel_.provenance.push_back(id);
+    provenance_.insert(provenance_.end(), computation.provenance.begin(), computation.provenance.end());
     names_.push_back(computation.name);
     const loop::BufferId out = computation.outputs[0];
     const loop::Buffer& buffer = program_.buffer(out);
@@ -211,8 +211,7 @@ class KernelBuilder {
       if (kernel_.name.size() + part.size() > 60) break;
       kernel_.name += (kernel_.name.empty() ? "" : "_") + part;
     }
-    std::sort(kernel_.provenance.begin(), kernel_.provenance.end());
-    kernel_.provenance.erase(std::unique(kernel_.provenance.begin(), kernel_.provenance.end()), kernel_.provenance.end());
+    add_provenance(kernel_.provenance, provenance_);
   }
 
   void note_reads() {
@@ -240,6 +239,7 @@ class KernelBuilder {
   std::vector<Level> levels_;
   std::vector<size_t> accumulator_level_;
   std::vector<std::string> names_;
+  std::vector<ProvenanceId> provenance_;   // of all members
   std::unordered_map<loop::BufferId, ExprId> values_;   // what the group computed so far
   std::unordered_map<ExprId, bool> varies_;
   ExprTable::Leaf leaf_;
@@ -247,6 +247,12 @@ class KernelBuilder {
 };
 
 }  // namespace
+
+void add_provenance(std::vector<ProvenanceId>& list, const std::vector<ProvenanceId>& more) {
+  list.insert(list.end(), more.begin(), more.end());
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
 
 Kernel build_kernel(loop::LoopProgram& program, const Group& group, const std::vector<bool>& needed) {
   return KernelBuilder(program, group, needed).run();

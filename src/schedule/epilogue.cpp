@@ -58,15 +58,18 @@ std::optional<std::vector<sym::Expr>> rows_and_columns(const Kernel& kernel, sym
 
 }  // namespace
 
+bool makes_product(const loop::LoopProgram& program, const loop::Call& call, const std::vector<loop::BufferId>& outputs) {
+  if (outputs.size() != 1) return false;
+  const loop::Buffer& result = program.buffer(outputs[0]);
+  if (std::holds_alternative<Matmul>(call.op)) return result.dtype == DType::F32 || is_reduced_float(result.dtype);
+  if (result.dtype != DType::F32) return false;
+  const auto* convolution = std::get_if<Convolution>(&call.op);
+  return convolution != nullptr && !convolution->transposed && call.operands.size() == 2 && result.strides[1].is_const(1);
+}
+
 bool makes_product(const loop::LoopProgram& program, const loop::Computation& computation) {
   const auto* call = std::get_if<loop::Call>(&computation.work);
-  if (call == nullptr || computation.outputs.size() != 1 || !is_floating(program.buffer(computation.outputs[0]).dtype)) return false;
-  const DType dtype = program.buffer(computation.outputs[0]).dtype;
-  if (std::holds_alternative<Matmul>(call->op)) return dtype == DType::F32 || is_reduced_float(dtype);
-  if (dtype != DType::F32) return false;
-  const auto* convolution = std::get_if<Convolution>(&call->op);
-  return convolution != nullptr && !convolution->transposed && call->operands.size() == 2 &&
-         program.buffer(computation.outputs[0]).strides[1].is_const(1);
+  return call != nullptr && makes_product(program, *call, computation.outputs);
 }
 
 EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, BufferId product) {

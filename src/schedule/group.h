@@ -37,7 +37,8 @@ std::vector<Group> group_computations(const loop::LoopProgram& program, bool fus
 // Turns large reductions with few results into a parallel first step over blocks and a small second one.
 void split_large_reductions(loop::LoopProgram& program);
 
-// Is the computation a matrix product or convolution whose result an epilogue may take?
+// Is the call, or the computation, a matrix product or convolution whose result an epilogue may take?
+bool makes_product(const loop::LoopProgram& program, const loop::Call& call, const std::vector<loop::BufferId>& outputs);
 bool makes_product(const loop::LoopProgram& program, const loop::Computation& computation);
 
 // Does the computation write prepared buffers?
@@ -45,6 +46,9 @@ inline bool is_prepared(const loop::LoopProgram& program, size_t computation) {
   const std::vector<loop::BufferId>& outputs = program.computations[computation].outputs;
   return !outputs.empty() && program.buffer(outputs[0]).kind == loop::BufferKind::Prepared;
 }
+
+// Adds to a list that comes to be sorted, each once.
+void add_provenance(std::vector<ProvenanceId>& list, const std::vector<ProvenanceId>& more);
 
 // The kernel of a fusible group. `needed` tells which buffers later kernels or the caller read.
 Kernel build_kernel(loop::LoopProgram& program, const Group& group, const std::vector<bool>& needed);

@@ -168,9 +168,7 @@ void append_kernel(std::vector<Step>& steps, Kernel kernel) {
   }
   append_new(before->reads, kernel.reads);
   append_new(before->writes, kernel.writes);
-  before->provenance.insert(before->provenance.end(), kernel.provenance.begin(), kernel.provenance.end());
-  std::sort(before->provenance.begin(), before->provenance.end());
-  before->provenance.erase(std::unique(before->provenance.begin(), before->provenance.end()), before->provenance.end());
+  add_provenance(before->provenance, kernel.provenance);
   before->finish.push_back(std::move(kernel));
 }
 
@@ -182,9 +180,10 @@ bool append_as_epilogue(loop::LoopProgram& program, std::vector<Step>& steps, co
                         const std::function<void(BufferId product, std::string_view reason)>& refused) {
   for (size_t i = steps.size(); i-- > 0;) {
     auto* call = std::get_if<CallStep>(&steps[i]);
-    if (call == nullptr || call->epilogue || !makes_product(program, {call->call, call->outputs, {}, {}})) continue;
+    if (call == nullptr || call->epilogue || call->outputs.empty()) continue;
     const BufferId product = call->outputs[0];
     if (std::find(kernel.reads.begin(), kernel.reads.end(), product) == kernel.reads.end()) continue;
+    if (!makes_product(program, call->call, call->outputs)) continue;
     if (is_read_elsewhere(product)) {
       refused(product, "something else reads the product too");
       continue;
@@ -198,9 +197,7 @@ bool append_as_epilogue(loop::LoopProgram& program, std::vector<Step>& steps, co
     CallStep fused = std::move(*call);
     steps.erase(steps.begin() + static_cast<ptrdiff_t>(i));
     fused.name += "_" + epilogue->name;
-    fused.provenance.insert(fused.provenance.end(), epilogue->provenance.begin(), epilogue->provenance.end());
-    std::sort(fused.provenance.begin(), fused.provenance.end());
-    fused.provenance.erase(std::unique(fused.provenance.begin(), fused.provenance.end()), fused.provenance.end());
+    add_provenance(fused.provenance, epilogue->provenance);
     fused.epilogue = std::move(epilogue);
     steps.push_back(std::move(fused));
     return true;
