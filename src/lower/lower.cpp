@@ -565,7 +565,7 @@ class Lowering {
     lower_call(node, false);
     const ValueId id = node.outputs[0];
     const std::vector<sym::Expr>& s = sizes(id);
-    if (dtype(id) != DType::F32 || s.size() != 4) return;
+    if ((dtype(id) != DType::F32 && !is_reduced_float(dtype(id))) || s.size() != 4) return;
     loops_->buffer(*lowered(id).buffer).strides = {s[1] * s[2] * s[3], s[3], s[1] * s[3], 1};
   }
 

@@ -1,4 +1,4 @@
-// Attention in F32. Integers: causal. Numbers: scale.
+// Attention in F32 and BF16. Integers: causal. Numbers: scale.
 #include "runtime/choice_families.h"
 
 namespace toroid {
@@ -6,8 +6,8 @@ namespace {
 
 int64_t depth(const Problem& problem) { return problem.inputs[0].size(-1) + problem.inputs[1].size(-2); }
 
-std::optional<std::string> malformed(const Problem& problem) {
-  if (std::optional<std::string> fault = unlike_f32(problem, 3, 4, 2)) return fault;
+std::optional<std::string> malformed(DType dtype, const Problem& problem) {
+  if (std::optional<std::string> fault = unlike_dense(dtype, problem, 3, 4, 2)) return fault;
   const OperandMeta& q = problem.inputs[0];
   const OperandMeta& k = problem.inputs[1];
   const OperandMeta& v = problem.inputs[2];
@@ -22,7 +22,7 @@ std::optional<std::string> malformed(const Problem& problem) {
   }
   if (problem.inputs.size() == 4) {
     const OperandMeta& mask = problem.inputs[3];
-    if (mask.dtype != DType::F32 && mask.dtype != DType::Bool) return "the mask is neither f32 nor bool";
+    if (mask.dtype != dtype && mask.dtype != DType::Bool) return fmt::format("the mask is neither {} nor bool", to_string(dtype));
     if (mask.sizes.empty() || mask.sizes.size() > q.sizes.size()) return "the mask's rank is not from 1 to that of the queries";
     for (int dim = 1; dim <= static_cast<int>(mask.sizes.size()); ++dim) {
       const int64_t full = dim == 1 ? k.size(-2) : q.size(-dim);
@@ -33,23 +33,40 @@ std::optional<std::string> malformed(const Problem& problem) {
   return std::nullopt;
 }
 
-const Implementation kImplementations[] = {
-    {.name = "query-blocks",
-     .description = "blocks of queries whose scores stay in cache",
-     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           const double scores =
-               static_cast<double>(problem.outputs[0].elements() / std::max<int64_t>(problem.outputs[0].size(-1), 1)) *
-               static_cast<double>(problem.inputs[1].size(-2));
-           const double width = static_cast<double>(problem.inputs[0].size(-1) + problem.outputs[0].size(-1));
-           return machine.start_s + 2 * scores * width / (0.5 * machine.flops_per_s);
-         },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_attention_f32(call); }},
+double cost_s(const Problem& problem, const MachineModel& machine, double share_of_peak) {
+  const double scores = static_cast<double>(problem.outputs[0].elements() / std::max<int64_t>(problem.outputs[0].size(-1), 1)) *
+                        static_cast<double>(problem.inputs[1].size(-2));
+  const double width = static_cast<double>(problem.inputs[0].size(-1) + problem.outputs[0].size(-1));
+  return machine.start_s + 2 * scores * width / (share_of_peak * machine.flops_per_s);
+}
+
+constexpr Implementation kQueryBlocks = {
+    .name = "query-blocks",
+    .description = "blocks of queries whose scores stay in cache, in float32",
+    .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.5); },
+    .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionForm::Widened); }};
+
+const Implementation kOfFloat32[] = {kQueryBlocks};
+const Implementation kOfBFloat16[] = {
+    kQueryBlocks,
+    {.name = "tiles",
+     .description = "the same with products in tiles of 16 rows and columns (AMX)",
+     .gate = [](const Problem&) -> std::optional<std::string> {
+       if (!can_attend(AttentionForm::Tiles, DType::BF16)) return "the machine has no AMX, or does not let this process use it";
+       return std::nullopt;
+     },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.2); },
+     .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionForm::Tiles); }},
 };
 
 }  // namespace
 
-KernelFamily attention_family() { return {"attention.f32", malformed, depth, kImplementations}; }
+KernelFamily attention_family() {
+  return {"attention.f32", [](const Problem& problem) { return malformed(DType::F32, problem); }, depth, kOfFloat32};
+}
+KernelFamily attention_bf16_family() {
+  return {"attention.bf16", [](const Problem& problem) { return malformed(DType::BF16, problem); }, depth, kOfBFloat16};
+}
 
 }  // namespace toroid

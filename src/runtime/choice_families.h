@@ -9,7 +9,8 @@ KernelFamily matmul_family();           // F32
 KernelFamily matmul_bf16_family();
 KernelFamily matmul_f16_family();
 KernelFamily convolution_family();
-KernelFamily attention_family();
+KernelFamily attention_family();        // F32
+KernelFamily attention_bf16_family();
 
 // Seconds to read or write so many bytes once: what fits the cache comes from there.
 inline double transfer_s(double bytes, const MachineModel& machine) {

@@ -89,7 +89,7 @@ TEST(Choices, WhatTheRegistryDoesNotKnowIsNamed) {
   RuntimePool pool(1);
   const KernelCall call{pool, {}, {}, {}, {}};
   EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f64", "packed", call); }).report(),
-            "error: no kernel has the family 'matmul.f64'\n  help: the families are matmul.f32, matmul.bf16, matmul.f16, convolution.f32, attention.f32");
+            "error: no kernel has the family 'matmul.f64'\n  help: the families are matmul.f32, matmul.bf16, matmul.f16, convolution.f32, attention.f32, attention.bf16");
   EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f32", "slow", call); }).report(),
             "error: matmul.f32 has no choice 'slow'\n  help: its choices are packed, few-rows-by-rows, few-rows-by-columns");
 }

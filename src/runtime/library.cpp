@@ -139,7 +139,6 @@ using FastKernel = void (*)(const KernelCall&);
 FastKernel find_fast_kernel(std::string_view name) {
   if (name == "matmul") return run_matmul_f32;
   if (name == "convolution") return run_convolution_f32;
-  if (name == "attention") return run_attention_f32;
   return nullptr;
 }
 
@@ -209,6 +208,8 @@ void run_library_kernel(std::string_view name, const KernelCall& call) {
     fast(call);
   } else if (name == "matmul" && is_reduced_float(dtype)) {
     run_matmul_reduced(call);
+  } else if (name == "attention" && (dtype == DType::F32 || is_reduced_float(dtype))) {
+    run_attention(call);
   } else if (fast != nullptr && is_reduced_float(dtype)) {
     const Widened widened(call);
     fast(widened.call());

@@ -60,8 +60,15 @@ enum class ConvolutionForm {
   Winograd2,        // … of 2x2
 };
 void run_convolution_f32(const KernelCall& call, ConvolutionForm form);
-// integers: causal. numbers: scale. The output may have any strides but between the elements of a row. The mask is added to the scores or, when Bool, tells where a query may look.
-void run_attention_f32(const KernelCall& call);
+// F32, F16 or BF16. integers: causal. numbers: scale. The output may have any strides but between the elements of a row. The mask, of the same dtype,
+// is added to the scores or, when Bool, tells where a query may look.
+void run_attention(const KernelCall& call);
+enum class AttentionForm {
+  Widened,   // in F32
+  Tiles,     // BF16 on machines with AMX
+};
+bool can_attend(AttentionForm form, DType dtype);   // on this machine
+void run_attention(const KernelCall& call, AttentionForm form);
 // Any dtype, contiguous. integers: dim, descending, stable (it always is). Outputs: values, positions (I64); NaN is the largest.
 void run_sort(const KernelCall& call);
 

@@ -2,6 +2,7 @@
 #include "runtime/library.h"
 
 #include <atomic>
+#include <cstring>
 
 #include <gtest/gtest.h>
 
@@ -336,7 +337,7 @@ HostTensor mask_of(DType dtype, const std::vector<int64_t>& sizes) {
 TEST(RuntimeAttention, IsTheEvaluators) {
   RuntimePool pool(2);
   for (const AttentionCase& row : kAttentions) {
-    for (DType dtype : {DType::F32, DType::F16, DType::F64}) {
+    for (DType dtype : {DType::F32, DType::BF16, DType::F16, DType::F64}) {
       for (DType mask_dtype : {dtype, DType::Bool}) {
         if (row.mask.empty() && mask_dtype == DType::Bool) continue;
         SCOPED_TRACE(fmt::format("{}, {}, mask {}", row.name, to_string(dtype), to_string(mask_dtype)));
@@ -356,6 +357,33 @@ TEST(RuntimeAttention, IsTheEvaluators) {
         run_library_kernel("attention", {pool, inputs, outputs, integers, numbers});
         EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
       }
+    }
+  }
+}
+
+// In BF16 and F16 the output's heads may lie beside each other too, as in F32.
+TEST(RuntimeAttention, WritesStridedOutputsInEveryForm) {
+  RuntimePool pool(2);
+  const std::vector<int64_t> sizes = {2, 3, 37, 20}, strides = {2220, 20, 60, 1};
+  for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
+    const HostTensor q = random_tensor(dtype, sizes, 1), k = random_tensor(dtype, sizes, 2), v = random_tensor(dtype, sizes, 3);
+    const HostTensor expected = attention(q, k, v, nullptr, true, 0.5);
+    for (const AttentionForm form : {AttentionForm::Widened, AttentionForm::Tiles}) {
+      if (!can_attend(form, dtype)) continue;
+      HostTensor strided(dtype, sizes), actual(dtype, sizes);
+      Operands operands;
+      const std::vector<ToroidOperand> inputs = {operands.of(q), operands.of(k), operands.of(v)};
+      const std::vector<ToroidOperand> outputs = {operands.of(strided, strides)};
+      const std::vector<int64_t> integers = {1};
+      const std::vector<double> numbers = {0.5};
+      strided.mutable_data<std::byte>();
+      run_attention({pool, inputs, {outputs.data(), 1}, integers, numbers}, form);
+      const auto width = static_cast<size_t>(size_bytes(dtype));
+      for (int64_t i = 0; i < numel(sizes); ++i) {
+        const int64_t at = i / 2220 * strides[0] + i / 740 % 3 * strides[1] + i / 20 % 37 * strides[2] + i % 20;
+        std::memcpy(actual.mutable_data<std::byte>() + static_cast<size_t>(i) * width, strided.bytes().data() + static_cast<size_t>(at) * width, width);
+      }
+      EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt) << to_string(dtype);
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "runtime/softmax.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -33,6 +34,20 @@ TOROID_INLINE void exp_of_negative(Vector& x) {
   x = x == x ? result : x;
 }
 
+// f over all lanes, one half with the other.
+template <class Vector, class F>
+TOROID_INLINE float combined(const Vector& x, F f) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  float parts[kLanes];
+  std::memcpy(parts, &x, sizeof parts);
+#pragma GCC unroll 4
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+#pragma GCC unroll 16
+    for (int l = 0; l < width; ++l) parts[l] = f(parts[l], parts[l + width]);
+  }
+  return parts[0];
+}
+
 template <class Vector, class Integers>
 TOROID_INLINE float softmax_part(float* row, int64_t count, float scale, RunningSoftmax& running) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
@@ -49,12 +64,11 @@ TOROID_INLINE float softmax_part(float* row, int64_t count, float scale, Running
     most = x > most ? x : most;
     not_a_number = x != x ? x : not_a_number;
   }
-  float largest = running.most;
-  bool has_nan = std::isnan(running.sum);
-  for (int l = 0; l < kLanes; ++l) {
-    largest = std::fmax(largest, most[l]);
-    has_nan = has_nan || not_a_number[l] != not_a_number[l] || tail[l] != tail[l];
-  }
+  const float largest = std::max(running.most, combined(most, [](float a, float b) { return a > b ? a : b; }));
+  // What is not a number makes a sum so; others are made 0, so that infinities do not.
+  const Vector not_a_number_in_tail = tail != tail ? tail : Vector{};
+  const float nan_or_zero = combined(not_a_number + not_a_number_in_tail, [](float a, float b) { return a + b; });
+  const bool has_nan = std::isnan(running.sum) || std::isnan(nan_or_zero);
   if (has_nan || largest == -HUGE_VALF) {
     for (int64_t j = 0; j < count; ++j) row[j] = has_nan ? std::nanf("") : 0.0f;
     if (has_nan) running.sum = std::nanf("");
@@ -73,8 +87,7 @@ TOROID_INLINE float softmax_part(float* row, int64_t count, float scale, Running
   exp_of_negative<Vector, Integers>(tail);
   sums += tail;
   std::memcpy(row + whole, &tail, static_cast<size_t>(count - whole) * sizeof(float));
-  float sum = 0;
-  for (int l = 0; l < kLanes; ++l) sum += sums[l];
+  const float sum = combined(sums, [](float a, float b) { return a + b; });
   const float factor = running.most == largest ? 1 : std::exp(running.most - largest);
   running.most = largest;
   running.sum = running.sum * factor + sum;
@@ -94,7 +107,50 @@ TOROID_INLINE void scale_row(float* row, int64_t count, float factor) {
   for (; j < count; ++j) row[j] *= factor;
 }
 
+template <class Vector>
+TOROID_INLINE void add_mask(float* row, const float* added, int64_t step, int64_t count, float scale) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  int64_t j = 0;
+  for (; j + kLanes <= count && step <= 1; j += kLanes) {
+    Vector x, y = Vector{} + added[0];
+    std::memcpy(&x, row + j, sizeof x);
+    if (step == 1) std::memcpy(&y, added + j, sizeof y);
+    x = x * scale + y;
+    std::memcpy(row + j, &x, sizeof x);
+  }
+  for (; j < count; ++j) row[j] = row[j] * scale + added[j * step];
+}
+
+template <class Vector, class Integers>
+TOROID_INLINE void forbid(float* row, const uint8_t* allowed, int64_t step, int64_t count, float scale) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  typedef uint8_t Bytes __attribute__((vector_size(kLanes)));
+  int64_t j = 0;
+  for (; j + kLanes <= count && step == 1; j += kLanes) {
+    Vector x;
+    Bytes bytes;
+    std::memcpy(&x, row + j, sizeof x);
+    std::memcpy(&bytes, allowed + j, sizeof bytes);
+    const Vector forbidden = Vector{} - HUGE_VALF, scaled = x * scale;
+    x = __builtin_convertvector(bytes, Integers) != 0 ? scaled : forbidden;
+    std::memcpy(row + j, &x, sizeof x);
+  }
+  for (; j < count; ++j) row[j] = allowed[j * step] != 0 ? row[j] * scale : -HUGE_VALF;
+}
+
 #ifdef __x86_64__
+TOROID_AVX512 void add_mask_avx512(float* row, const float* added, int64_t step, int64_t count, float scale) {
+  add_mask<Vector16>(row, added, step, count, scale);
+}
+TOROID_AVX2 void add_mask_avx2(float* row, const float* added, int64_t step, int64_t count, float scale) {
+  add_mask<Vector8>(row, added, step, count, scale);
+}
+TOROID_AVX512 void forbid_avx512(float* row, const uint8_t* allowed, int64_t step, int64_t count, float scale) {
+  forbid<Vector16, Integers16>(row, allowed, step, count, scale);
+}
+TOROID_AVX2 void forbid_avx2(float* row, const uint8_t* allowed, int64_t step, int64_t count, float scale) {
+  forbid<Vector8, Integers8>(row, allowed, step, count, scale);
+}
 TOROID_AVX512 float part_avx512(float* row, int64_t count, float scale, RunningSoftmax& running) {
   return softmax_part<Vector16, Integers16>(row, count, scale, running);
 }
@@ -113,6 +169,22 @@ float softmax_part_f32(float* row, int64_t count, float scale, RunningSoftmax& r
   if (vector_set() == VectorSet::Avx2) return part_avx2(row, count, scale, running);
 #endif
   return softmax_part<Vector4, Integers4>(row, count, scale, running);
+}
+
+void add_mask_f32(float* row, const float* added, int64_t step, int64_t count, float scale) {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return add_mask_avx512(row, added, step, count, scale);
+  if (vector_set() == VectorSet::Avx2) return add_mask_avx2(row, added, step, count, scale);
+#endif
+  add_mask<Vector4>(row, added, step, count, scale);
+}
+
+void forbid_f32(float* row, const uint8_t* allowed, int64_t step, int64_t count, float scale) {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return forbid_avx512(row, allowed, step, count, scale);
+  if (vector_set() == VectorSet::Avx2) return forbid_avx2(row, allowed, step, count, scale);
+#endif
+  forbid<Vector4, Integers4>(row, allowed, step, count, scale);
 }
 
 void scale_row_f32(float* row, int64_t count, float factor) {

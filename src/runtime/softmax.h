@@ -19,6 +19,11 @@ struct RunningSoftmax {
 // become 0.
 float softmax_part_f32(float* row, int64_t count, float scale, RunningSoftmax& running);
 
+// row[j] = row[j] * scale + added[j * step].
+void add_mask_f32(float* row, const float* added, int64_t step, int64_t count, float scale);
+// row[j] = allowed[j * step] ? row[j] * scale : -inf.
+void forbid_f32(float* row, const uint8_t* allowed, int64_t step, int64_t count, float scale);
+
 // row[j] *= factor.
 void scale_row_f32(float* row, int64_t count, float factor);
 

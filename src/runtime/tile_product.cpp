@@ -83,43 +83,75 @@ TOROID_TILE_MACHINE void pack_right(const TileMatrix& b, int64_t first, int64_t 
   }
 }
 
+// Packed sides.
 struct Product {
   TileNumbers numbers;
-  int64_t n, steps;
-  const std::byte *left, *right;   // packed
+  int64_t steps;
+  const std::byte *left, *right;
+  int64_t right_steps;   // that it was packed with
 
   const std::byte* left_at(int64_t tile, int64_t step) const { return left + (tile * steps + step) * kTileBytes; }
-  const std::byte* right_at(int64_t tile, int64_t step) const { return right + (tile * steps + step) * kTileBytes; }
+  const std::byte* right_at(int64_t tile, int64_t step) const { return right + (tile * right_steps + step) * kTileBytes; }
 
   // The tiles of rows [first_row, last_row) and of columns [first_column, last_column).
-  void multiply(int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column, float* block) const {
+  void multiply(int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column, float* sums, int64_t row) const {
+    // What of the right side comes next is fetched while all rows meet what is here: it is in memory more often than in a cache.
+    const int64_t strips = (last_row - first_row + 1) / 2;
+    const int64_t lines = (kTileSide + strips - 1) / strips;   // of a tile, in each step of a strip
     for (int64_t done = 0; done == 0 || done < steps; done += kPartSteps) {
       for (int64_t j = first_column; j < last_column; j += 2) {
+        const bool is_last_column = j + 2 >= last_column, is_last = is_last_column && done + kPartSteps >= steps;
+        const int64_t next_column = is_last || !is_last_column ? j + 2 : first_column;
+        const int64_t next_step = is_last ? 0 : is_last_column ? done + kPartSteps : done;
         for (int64_t i = first_row; i < last_row; i += 2) {
+          const int64_t offset = (i - first_row) / 2 * lines * kPartSteps * kTileRowBytes;
           multiply_tiles(numbers, {{left_at(i, done), i + 1 < last_row ? left_at(i + 1, done) : nullptr},
                                    {right_at(j, done), j + 1 < last_column ? right_at(j + 1, done) : nullptr},
                                    std::min(kPartSteps, steps - done),
-                                   block + (i - first_row) * kTileSide * kPanelTiles * kTileSide + (j - first_column) * kTileSide,
-                                   kPanelTiles * kTileSide,
-                                   done > 0});
+                                   sums + (i - first_row) * kTileSide * row + (j - first_column) * kTileSide,
+                                   row,
+                                   done > 0,
+                                   {right_at(next_column, next_step) + offset, right_at(next_column + 1, next_step) + offset},
+                                   lines});
         }
       }
     }
   }
 };
 
+using Pack = void (*)(const TileMatrix&, int64_t, int64_t, int64_t, int64_t, std::byte*);
+Pack pack_left_of(TileNumbers numbers) { return numbers == TileNumbers::BFloat16 ? pack_left<uint16_t> : pack_left<uint8_t>; }
+Pack pack_right_of(TileNumbers numbers) { return numbers == TileNumbers::BFloat16 ? pack_right<uint16_t> : pack_right<uint8_t>; }
+
+// The tiles [begin, end) of a side with `count` rows or columns.
+void pack_tiles(Pack pack, const TileMatrix& matrix, int64_t begin, int64_t end, int64_t count, int64_t k, int64_t steps, std::byte* out) {
+  for (int64_t tile = begin; tile < end; ++tile) {
+    pack(matrix, tile * kTileSide, std::min(kTileSide, count - tile * kTileSide), k, steps, out + tile * steps * kTileBytes);
+  }
+}
+
 }  // namespace
 
 int64_t packed_tiles_bytes(TileNumbers numbers, int64_t k, int64_t n) { return tiles_of(n) * steps_of(numbers, k) * kTileBytes; }
 
+void pack_right_tiles(TileNumbers numbers, const TileMatrix& b, int64_t k, int64_t n, std::byte* out) {
+  pack_tiles(pack_right_of(numbers), b, 0, tiles_of(n), n, k, steps_of(numbers, k), out);
+}
+
 void pack_right_tiles(TileNumbers numbers, RuntimePool& pool, const TileMatrix& b, int64_t k, int64_t n, std::byte* out) {
-  const int64_t steps = steps_of(numbers, k);
-  const auto pack = numbers == TileNumbers::BFloat16 ? pack_right<uint16_t> : pack_right<uint8_t>;
   pool.parallel_for(tiles_of(n), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t tile = begin; tile < end; ++tile) {
-      pack(b, tile * kTileSide, std::min(kTileSide, n - tile * kTileSide), k, steps, out + tile * steps * kTileBytes);
-    }
+    pack_tiles(pack_right_of(numbers), b, begin, end, n, k, steps_of(numbers, k), out);
   });
+}
+
+void pack_left_tiles(TileNumbers numbers, const TileMatrix& a, int64_t m, int64_t k, std::byte* out) {
+  pack_tiles(pack_left_of(numbers), a, 0, tiles_of(m), m, k, steps_of(numbers, k), out);
+}
+
+void multiply_packed_tiles(TileNumbers numbers, int64_t m, int64_t n, int64_t k, const std::byte* left, const std::byte* right, int64_t right_k,
+                           float* sums, int64_t row) {
+  const Product product = {numbers, steps_of(numbers, k), left, right, steps_of(numbers, right_k)};
+  product.multiply(0, tiles_of(m), 0, tiles_of(n), sums, row);
 }
 
 void multiply_in_tiles(TileNumbers numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
@@ -127,17 +159,15 @@ void multiply_in_tiles(TileNumbers numbers, RuntimePool& pool, int64_t m, int64_
   const int64_t steps = steps_of(numbers, k), row_tiles = tiles_of(m), panels = (n + kPanelTiles * kTileSide - 1) / (kPanelTiles * kTileSide);
   const int64_t column_bytes = std::max<int64_t>(steps, 1) * kTileBytes;
   const int64_t at_once = std::max<int64_t>(kLeftBytes / column_bytes / kBlockTiles, 1) * kBlockTiles;
-  const auto pack = numbers == TileNumbers::BFloat16 ? pack_left<uint16_t> : pack_left<uint8_t>;
   for (int64_t begin_tile = 0; begin_tile < row_tiles; begin_tile += at_once) {
     const int64_t tiles = std::min(at_once, row_tiles - begin_tile), begin_row = begin_tile * kTileSide;
+    const int64_t row_bytes = a.row * element_bytes(numbers);
+    const TileMatrix chunk = {static_cast<const std::byte*>(a.data) + begin_row * row_bytes, a.row, a.column};
     auto* left = reinterpret_cast<std::byte*>(scratch_for_left.get(tiles * column_bytes / kWordBytes));
     pool.parallel_for(tiles, 2, [&](int64_t begin, int64_t end) {
-      for (int64_t tile = begin; tile < end; ++tile) {
-        const int64_t row = begin_row + tile * kTileSide;
-        pack(a, row, std::min(kTileSide, m - row), k, steps, left + tile * steps * kTileBytes);
-      }
+      pack_tiles(pack_left_of(numbers), chunk, begin, end, m - begin_row, k, steps, left);
     });
-    const Product product = {numbers, n, steps, left, packed};
+    const Product product = {numbers, steps, left, packed, steps};
     const int64_t blocks = (tiles + kBlockTiles - 1) / kBlockTiles;
     const int64_t groups = panel_groups(pool, blocks, panels);
     pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
@@ -148,7 +178,7 @@ void multiply_in_tiles(TileNumbers numbers, RuntimePool& pool, int64_t m, int64_
         const int64_t first = tiles * part / blocks, last = tiles * (part + 1) / blocks;
         const int64_t first_row = begin_row + first * kTileSide, last_row = std::min(m, begin_row + last * kTileSide);
         for (int64_t panel = panels * group / groups; panel < panels * (group + 1) / groups; ++panel) {
-          product.multiply(first, last, panel * kPanelTiles, std::min((panel + 1) * kPanelTiles, tiles_of(n)), block);
+          product.multiply(first, last, panel * kPanelTiles, std::min((panel + 1) * kPanelTiles, tiles_of(n)), block, kPanelTiles * kTileSide);
           const int64_t column = panel * kPanelTiles * kTileSide;
           epilogue.run(epilogue.argument, block, kPanelTiles * kTileSide, first_row, last_row, column, std::min(column + kPanelTiles * kTileSide, n));
         }

@@ -36,6 +36,9 @@ struct TileStrip {
   float* sums;                 // or int32_t
   int64_t row;                 // of sums, in elements
   bool add;                    // to what is there
+  // What of the right side is needed next, in lines of 64 bytes: so many are asked for in each step.
+  const std::byte* ahead[2];
+  int64_t lines;
 };
 // Takes TileRegisters in scope.
 void multiply_tiles(TileNumbers numbers, const TileStrip& strip);

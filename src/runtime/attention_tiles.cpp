@@ -1,0 +1,111 @@
+// As attention.cpp, with both products in tiles.
+#include "runtime/attention_tiles.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "runtime/attention_call.h"
+#include "runtime/rows16.h"
+#include "runtime/scratch.h"
+#include "runtime/softmax.h"
+#include "runtime/tile_product.h"
+
+namespace toroid {
+namespace {
+
+constexpr TileNumbers kNumbers = TileNumbers::BFloat16;
+constexpr int64_t kQueries = 2 * kTileSide;   // at a time
+constexpr int64_t kKeys = 1024;               // at a time: their scores with the queries take 128 KiB
+static_assert(kKeys % kTileSide == 0);
+
+thread_local Scratch scratch_for_keys, scratch_for_values, scratch_for_queries, scratch_for_sums;
+
+std::byte* bytes_of(Scratch& scratch, int64_t bytes) { return reinterpret_cast<std::byte*>(scratch.get((bytes + kWordBytes - 1) / kWordBytes)); }
+
+class AttentionInTiles {
+ public:
+  explicit AttentionInTiles(const KernelCall& call)
+      : s_(call), out_columns_((s_.out_width + kTileSide - 1) / kTileSide * kTileSide) {}
+
+  void run() const {
+    s_.for_each_part(kQueries, [&](int64_t batch, int64_t begin, int64_t end) {
+      const TileRegisters registers;
+      run_queries(batch, begin, end);
+    });
+  }
+
+ private:
+  // A block of keys and values, packed.
+  struct Block {
+    int64_t first, count;
+    const std::byte *keys, *values;
+  };
+
+  TileMatrix head_of(const ToroidOperand& operand, int64_t batch) const {
+    return {static_cast<const uint16_t*>(operand.data) + batch_offset(operand, s_.dims, batch), operand.strides[s_.dims], operand.strides[s_.dims + 1]};
+  }
+
+  void run_queries(int64_t batch, int64_t begin, int64_t end) const {
+    const TileMatrix q = head_of(s_.q, batch), k = head_of(s_.k, batch), v = head_of(s_.v, batch);
+    const int64_t seen = s_.causal ? std::min(s_.keys, end) : s_.keys, count_of_blocks = (seen + kKeys - 1) / kKeys;
+    std::byte* keys = bytes_of(scratch_for_keys, packed_tiles_bytes(kNumbers, s_.width, seen));
+    std::byte* values = bytes_of(scratch_for_values, count_of_blocks * packed_tiles_bytes(kNumbers, kKeys, s_.out_width));
+    std::vector<Block> blocks;
+    for (int64_t first = 0; first < seen; first += kKeys) {
+      const int64_t count = std::min(kKeys, seen - first);
+      pack_right_tiles(kNumbers, {static_cast<const uint16_t*>(k.data) + first * k.row, k.column, k.row}, s_.width, count, keys);
+      pack_right_tiles(kNumbers, {static_cast<const uint16_t*>(v.data) + first * v.row, v.row, v.column}, count, s_.out_width, values);
+      blocks.push_back({first, count, keys, values});
+      keys += packed_tiles_bytes(kNumbers, s_.width, count);
+      values += packed_tiles_bytes(kNumbers, count, s_.out_width);
+    }
+    for (int64_t first = begin; first < end; first += kQueries) run_some(batch, q, blocks, first, std::min(kQueries, end - first));
+  }
+
+  void run_some(int64_t batch, const TileMatrix& q, const std::vector<Block>& blocks, int64_t first, int64_t rows) const {
+    const int64_t query_bytes = packed_tiles_bytes(kNumbers, s_.width, kQueries), weight_bytes = packed_tiles_bytes(kNumbers, kKeys, kQueries);
+    std::byte* queries = bytes_of(scratch_for_queries, query_bytes + weight_bytes + kQueries * kKeys * 2);
+    std::byte* weights = queries + query_bytes;
+    auto* rounded = reinterpret_cast<uint16_t*>(weights + weight_bytes);
+    float* scores = scratch_for_sums.get(kQueries * (kKeys + 2 * out_columns_));
+    float* sums = scores + kQueries * kKeys;
+    float* added = sums + kQueries * out_columns_;
+    pack_left_tiles(kNumbers, {static_cast<const uint16_t*>(q.data) + first * q.row, q.row, q.column}, rows, s_.width, queries);
+    RunningSoftmax running[kQueries];
+    std::fill_n(sums, kQueries * out_columns_, 0.0f);
+    for (const Block& block : blocks) {
+      // These queries see no key past the last one's position.
+      const int64_t seen = s_.limit(first + rows - 1, block.first, block.count);
+      if (seen <= 0) break;
+      multiply_packed_tiles(kNumbers, rows, seen, s_.width, queries, block.keys, s_.width, scores, kKeys);
+      const bool is_first = block.first == 0;
+      for (int64_t r = 0; r < rows; ++r) {
+        float* row = scores + r * kKeys;
+        const int64_t limit = s_.limit(first + r, block.first, seen);
+        const float scale = s_.apply_mask(batch, first + r, block.first, row, limit);
+        const float factor = softmax_part_f32(row, limit, scale, running[r]);
+        std::fill(row + limit, row + seen, 0.0f);
+        round_row(DType::BF16, row, seen, rounded + r * kKeys);
+        if (!is_first && factor != 1) scale_row_f32(sums + r * out_columns_, s_.out_width, factor);
+      }
+      pack_left_tiles(kNumbers, {rounded, kKeys, 1}, rows, seen, weights);
+      multiply_packed_tiles(kNumbers, rows, s_.out_width, seen, weights, block.values, block.count, is_first ? sums : added, out_columns_);
+      for (int64_t i = 0; i < rows * out_columns_ && !is_first; ++i) sums[i] += added[i];
+    }
+    const int64_t out_row = s_.out.strides[s_.dims];
+    auto* out = static_cast<uint16_t*>(s_.out.data) + batch_offset(s_.out, s_.dims, batch) + first * out_row;
+    for (int64_t r = 0; r < rows; ++r) {
+      scale_row_f32(sums + r * out_columns_, s_.out_width, running[r].inverse());
+      round_row(DType::BF16, sums + r * out_columns_, s_.out_width, out + r * out_row);
+    }
+  }
+
+  AttentionCall s_;
+  int64_t out_columns_;   // in whole tiles
+};
+
+}  // namespace
+
+void run_attention_tiles(const KernelCall& call) { AttentionInTiles(call).run(); }
+
+}  // namespace toroid
