@@ -270,13 +270,14 @@ void keep_buffers(toroid::Program& program, const std::vector<HostTensor>& outpu
   }
 }
 
-std::vector<SizeValues> variants_for(const Program& program) {
+// Of sizes with which the program can run: an element of a tensor without any is refused.
+std::vector<SizeValues> variants_for(const Program& program, const Run& first, const Run& last) {
   SizeValues all;
   for (const Symbol& symbol : program.symbols) {
-    if (!symbol.from_data) all.emplace_back(symbol.name, size_in(symbol.name, program.runs[0]));
+    if (!symbol.from_data) all.emplace_back(symbol.name, size_in(symbol.name, first));
   }
   if (all.empty()) return {};
-  const SizeValues other = {{all.back().first, size_in(all.back().first, program.runs.back())}};
+  const SizeValues other = {{all.back().first, size_in(all.back().first, last)}};
   return other == all ? std::vector<SizeValues>{all} : std::vector<SizeValues>{all, other};
 }
 
@@ -299,8 +300,9 @@ CheckResult check(CompileSession& session, const Program& program, const CheckOp
       verify(parsed, Level::Import);
       CompiledModel model =
           session.compile(std::move(parsed), {.compile_threads = 1,
-                                              .variants = optimise && options.variants ? variants_for(program)
-                                                                                       : std::vector<SizeValues>{},
+                                              .variants = optimise && options.variants
+                                                              ? variants_for(program, list.front().run, list.back().run)
+                                                              : std::vector<SizeValues>{},
                                               .save_source = {},
                                               .dump_ir = {},
                                               .optimise = optimise,

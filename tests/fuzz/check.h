@@ -19,7 +19,7 @@ struct CheckOptions {
   bool plain = true;     // compile without optimisations too
   int optimization = 3;  // the C++ compiler's -O level
   int threads = 2;
-  bool variants = false;  // beside the general form, ones for the sizes of the first run
+  bool variants = true;  // beside the general form, ones for the sizes of the first run and the last
 };
 
 struct CheckResult {
