@@ -64,14 +64,8 @@ struct Executable::State {
   // What the variant's calls share.
   char* prepare(const LoadedVariant& variant, const std::vector<const void*>& constants_of_variant) {
     std::unique_ptr<AlignedBytes>& bytes = prepared[static_cast<size_t>(&variant - variants.data())];
-    if (variant.manifest.prepared_bytes == 0) return nullptr;
-    if (!bytes) {
-      const auto size = static_cast<size_t>(variant.manifest.prepared_bytes);
-      auto made = asking_for(size, "what the program computes of its constants", [&] { return std::make_unique<AlignedBytes>(size); });
-      variant.prepare(host, name, constants_of_variant.data(), made->data);
-      bytes = std::move(made);
-    }
-    return bytes->data;
+    if (!bytes) bytes = variant.prepare(host, name, constants_of_variant.data());
+    return bytes ? bytes->data : nullptr;
   }
 
   void reserve_arena(int64_t bytes) {

@@ -54,13 +54,17 @@ CallLayout LoadedVariant::lay_out(const SymbolValues& values) const {
   return layout;
 }
 
-void LoadedVariant::prepare(Host& host, std::string_view name, const void* const* constants, char* prepared) const {
+std::unique_ptr<AlignedBytes> LoadedVariant::prepare(Host& host, std::string_view name, const void* const* constants) const {
+  if (manifest.prepared_bytes == 0) return nullptr;
+  const auto size = static_cast<size_t>(manifest.prepared_bytes);
+  auto prepared = asking_for(size, "what a program computes of its constants", [&] { return std::make_unique<AlignedBytes>(size); });
   SymbolValues values;
   std::vector<int64_t> symbol_values(symbols_.size());
   std::vector<HostTensor> outputs;
   Host::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, outputs};
-  const ToroidCall call{nullptr, constants, nullptr, nullptr, nullptr, symbol_values.data(), prepared, nullptr};
+  const ToroidCall call{nullptr, constants, nullptr, nullptr, nullptr, symbol_values.data(), prepared->data, nullptr};
   check(host.run(prepare_, call, during), name);
+  return prepared;
 }
 
 void LoadedVariant::run(Host& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,

@@ -1,6 +1,7 @@
 // One form of a compiled program in memory. Nothing in it changes from call to call, so threads may share it.
 #pragma once
 
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -37,9 +38,8 @@ class LoadedVariant {
   // Throws Error{InvalidInput} when a tensor would be larger than memory can be.
   CallLayout lay_out(const SymbolValues& values) const;
 
-  // Computes from the constants what all calls share, into `prepared`, of manifest.prepared_bytes; to be called once, before run, if there are any.
-  // Throws as run does.
-  void prepare(Host& host, std::string_view name, const void* const* constants, char* prepared) const;
+  // What the variant computes of its constants for all calls, which run is given; null where that is nothing. Throws as run does.
+  std::unique_ptr<AlignedBytes> prepare(Host& host, std::string_view name, const void* const* constants) const;
   // One call. `constants` in this variant's order; `outputs`: where each goes, null for late ones, which come to be in `late_outputs` (of the
   // same number); `values`: grow when the program reads sizes from tensors. Throws what a callback had to say, and Error{InvalidInput}
   // that names the step, and the program as `name`, when an index is out of bounds or an integer divided by zero; Error{Environment}

@@ -196,14 +196,7 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
 
   SymbolValues symbols;
   if (!manifest.bindings.empty()) symbols = prepared.symbols_;
-  if (manifest.prepared_bytes > 0) {
-    std::call_once(is_prepared_, [&] {
-      const auto size = static_cast<size_t>(manifest.prepared_bytes);
-      auto bytes = asking_for(size, "what an operator computes of its constants", [&] { return std::make_unique<AlignedBytes>(size); });
-      variant_.prepare(context.host, name_, constants_.data(), bytes->data);
-      prepared_bytes_ = std::move(bytes);
-    });
-  }
+  std::call_once(is_prepared_, [&] { prepared_bytes_ = variant_.prepare(context.host, name_, constants_.data()); });
   char* const shared = prepared_bytes_ ? prepared_bytes_->data : nullptr;
   variant_.run(context.host, name_, prepared.layout_, context.inputs.data(), constants_.data(), memory, shared, random, symbols,
                context.outputs.data(), context.late_outputs);
