@@ -126,9 +126,14 @@ class Lowering {
     return loops_->add_buffer({.name = std::move(name), .dtype = dtype, .sizes = sizes, .strides = contiguous_strides(sizes)});
   }
 
+  // Those with which the value lies in memory.
+  std::vector<sym::Expr> own_strides(ValueId id) const {
+    return channels_last_[static_cast<size_t>(id)] ? channels_last_strides(sizes(id)) : contiguous_strides(sizes(id));
+  }
+
   BufferId new_buffer(ValueId id) {
     const BufferId buffer = new_buffer(graph_.value(id).name, dtype(id), sizes(id));
-    if (channels_last_[static_cast<size_t>(id)]) loops_->buffer(buffer).strides = channels_last_strides(sizes(id));
+    loops_->buffer(buffer).strides = own_strides(id);
     return prepared_if_constant(id, buffer);
   }
 
@@ -195,14 +200,20 @@ class Lowering {
     return buffer;
   }
 
+  // The value once more in memory, in this dtype and layout.
+  loop::Operand copy_of(ValueId id, std::string_view suffix, DType type, std::vector<sym::Expr> strides) {
+    const BufferId copy = prepared_if_constant(id, new_buffer(graph_.value(id).name + std::string(suffix), type, sizes(id)));
+    loops_->buffer(copy).strides = strides;
+    add_computation(loop::Map{lowered(id).axes, lowered(id).value}, {copy}, lowered(id).provenance);
+    return {copy, sizes(id), std::move(strides), 0};
+  }
+
   // The value in memory and contiguous, copied if its buffer (an input's) has other strides.
   BufferId contiguous(ValueId id) {
     const BufferId buffer = realise(id);
     const loop::Buffer& found = loops_->buffer(buffer);
     if (is_contiguous({buffer, found.sizes, found.strides, 0})) return buffer;
-    const BufferId copy = prepared_if_constant(id, new_buffer(graph_.value(id).name + "_contiguous", dtype(id), sizes(id)));
-    add_computation(loop::Map{lowered(id).axes, lowered(id).value}, {copy}, {});
-    return copy;
+    return copy_of(id, "_contiguous", dtype(id), contiguous_strides(sizes(id))).buffer;
   }
 
   // The value as a strided window on some buffer; copies only where no such window exists.
@@ -573,7 +584,7 @@ class Lowering {
   void lower_convolution(const Node& node) {
     if (!is_channels_last_convolution(graph_, node)) return lower_call(node, true);
     const ValueId id = node.outputs[0];
-    loop::Call call{node.op, {with_channels_innermost(node.inputs[0], wide_operand(node.inputs[0])), wide_operand(node.inputs[1])}};
+    loop::Call call{node.op, {image_operand(node.inputs[0]), wide_operand(node.inputs[1])}};
     const BufferId out = new_buffer(id);
     loops_->buffer(out).dtype = DType::F32;
     add_computation(std::move(call), {out}, {node.provenance});
@@ -584,25 +595,23 @@ class Lowering {
     define_buffer(id, out);
   }
 
-  // The image with its channels next to each other; in planes where there are few, which the convolution takes as they are.
-  loop::Operand with_channels_innermost(ValueId id, loop::Operand window) {
+  // The image in float32 with its channels next to each other; in planes where there are few, which the convolution takes as they are.
+  loop::Operand image_operand(ValueId id) {
     constexpr int64_t kFewChannels = 8;
-    if (window.strides[1].is_const(1) || sym::evaluate_hint(window.sizes[1]) <= kFewChannels) return window;
-    const BufferId copy = prepared_if_constant(id, new_buffer(graph_.value(id).name + "_channels_innermost", DType::F32, sizes(id)));
-    loops_->buffer(copy).strides = channels_last_strides(sizes(id));
-    std::vector<sym::Expr> axes = fresh_axes(sizes(id));
-    const ExprId value = at(id, axes);
-    add_computation(loop::Map{std::move(axes), value}, {copy}, {});
-    return {copy, sizes(id), loops_->buffer(copy).strides, 0};
+    const bool may_be_planes = sym::evaluate_hint(sizes(id)[1]) <= kFewChannels;
+    if (dtype(id) == DType::F32) {
+      const loop::Operand window = operand(id, false);
+      if (may_be_planes || window.strides[1].is_const(1)) return window;
+    } else if (may_be_planes || channels_last_[static_cast<size_t>(id)]) {
+      return wide_operand(id);
+    }
+    return copy_of(id, "_channels_innermost", DType::F32, channels_last_strides(sizes(id)));
   }
 
   // A window on the value, or, if it has a narrower dtype, on a copy of it in float32.
   loop::Operand wide_operand(ValueId id) {
     if (dtype(id) == DType::F32) return operand(id, false);
-    const BufferId wide = new_buffer(id);
-    loops_->buffer(wide).dtype = DType::F32;
-    add_computation(loop::Map{lowered(id).axes, lowered(id).value}, {wide}, lowered(id).provenance);
-    return {wide, sizes(id), loops_->buffer(wide).strides, 0};
+    return copy_of(id, "", DType::F32, own_strides(id));
   }
 
   OutputBinding bind_output(ValueId id, size_t position) {

@@ -113,6 +113,20 @@ graph(x: f32[6, 4], w: f32[6, 5]) {
   EXPECT_EQ(graphs[0].loops->buffer(graphs[0].outputs[0].buffer).kind, loop::BufferKind::Output);
 }
 
+TEST(Lower, AnImageOf16BitsIsWidenedAndLaidOutInOneCopy) {
+  const std::vector<LoweredGraph> graphs = lower(parse_text(R"(
+graph(x: bf16[2, 16, 8, 8], w: bf16[5, 16, 3, 3]) {
+  y: bf16[2, 5, 6, 6] = convolution(x, w, stride=[1, 1], padding=[0, 0], dilation=[1, 1], output_padding=[0, 0], transposed=false, groups=1)
+  return y
+})"));
+  const loop::LoopProgram& loops = *graphs[0].loops;
+  ASSERT_EQ(loops.computations.size(), 4u) << loop::to_string(loops);  // the image, the filters, the call, the result's rounding
+  const loop::Operand& image = std::get<loop::Call>(loops.computations[2].work).operands[0];
+  EXPECT_EQ(loops.computations[0].outputs[0], image.buffer);
+  EXPECT_EQ(loops.buffer(image.buffer).dtype, DType::F32);
+  EXPECT_EQ(image.strides, (std::vector<sym::Expr>{1024, 1, 128, 16}));
+}
+
 TEST(Lower, ANumberReadFromATensorIsBoundBeforeItIsUsed) {
   EXPECT_EQ(loops_of(R"(
 sym u0 in [0, 9] from data
