@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "driver/compile.h"
+#include "build_flags.h"
 #include "driver/executable.h"
 #include "explain_cache.h"
 #include "interp/evaluate.h"
@@ -66,13 +66,15 @@ std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const Lo
     throw Error(ErrorKind::InvalidOption, fmt::format("there is no backend '{}'", options.backend))
         .help(fmt::format("backends: {}", backend_list()));
   }
-  if (path.extension() == ".so") return std::make_unique<Packaged>(Executable::load(path, options.threads), options.seed);
+  const bool is_compiled = path.extension() == ".so";
+  if (is_compiled || options.backend != "cpu") {
+    refuse_build_flags(options.compile, is_compiled ? "a compiled program" : fmt::format("the backend {}", options.backend));
+  }
+  if (is_compiled) return std::make_unique<Packaged>(Executable::load(path, options.threads), options.seed);
   if (options.backend == "cpu") {
     CompileSession session(options.use_cache);
-    CompileModelOptions how;
+    CompileModelOptions how = options.compile;
     how.compile_threads = options.threads;
-    how.keep_program = options.keep_program;
-    how.explain_cache = options.explain_cache;
     CompiledModel model = session.compile_file(path, how);
     for (const CacheLookup& lookup : model.lookups) print_explanation(stderr, lookup);
     return std::make_unique<Compiled>(std::move(model), options);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "driver/compile.h"
 #include "graph/graph.h"
 #include "interp/host_tensor.h"
 
@@ -30,8 +31,9 @@ struct LoadOptions {
   std::string backend = "cpu";
   int threads = 0;  // of the compiled program; 0: the default
   bool use_cache = true;
-  bool explain_cache = false;  // what the cache was asked is written to standard error
-  bool keep_program = false;  // Callable::program() is the whole program, not only the signature that a cached one has
+  // For the backend cpu. explain_cache: what the cache was asked is written to standard error. keep_program: Callable::program() is the
+  // whole program, not only the signature that a cached one has.
+  CompileModelOptions compile = {};
   uint64_t seed = 0;  // of random operators
 };
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arrays.h"
+#include "build_flags.h"
 #include "command.h"
 #include "driver/compile.h"
 #include "flags.h"
@@ -148,6 +149,8 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_flag("--tune", tune, "as compile --mode max: measure the implementations of library kernels and use the quickest");
   flags.add_flag("--kernels", by_step, "time each step of the program, beside what the machine allows");
   flags.add_flag("--no-cache", no_cache, "compile everything anew");
+  CompileModelOptions options;
+  add_build_flags(flags, options);
   flags.add_option("--json", json_path, "write the figures as JSON");
   if (const auto status = flags.read(argc, argv)) return *status;
 
@@ -156,10 +159,13 @@ int cmd_bench(int argc, const char* const* argv) {
   std::optional<CompiledModel> model;
   std::optional<Executable> executable;
   if (std::filesystem::path(model_path).extension() == ".so") {
+    refuse_build_flags(options, "a compiled program");
     executable.emplace(Executable::load(model_path, threads));
   } else {
     CompileSession session(!no_cache);
-    model.emplace(session.compile_file(model_path, {.profile = by_step, .choose = {.measure = tune, .threads = threads}}));
+    options.profile = by_step;
+    options.choose = {.measure = tune, .threads = threads};
+    model.emplace(session.compile_file(model_path, options));
     executable.emplace(model->load(threads));
   }
   executable->set_seed(seed);

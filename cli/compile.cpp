@@ -1,6 +1,7 @@
 // toroid compile MODEL -o FILE.so
 #include <charconv>
 
+#include "build_flags.h"
 #include "driver/compile.h"
 #include "command.h"
 #include "explain_cache.h"
@@ -55,6 +56,7 @@ int cmd_compile(int argc, const char* const* argv) {
   flags.add_option("--threads", options.compile_threads, "compilers at a time (default: one a core)").between(1, 1024);
   flags.add_option("--variant", variants,
                    "a further form of the program for calls with these sizes, as in s0=1,s1=128; may be repeated");
+  add_build_flags(flags, options);
   flags.add_option("--save-source", save_source, "a folder for the generated C++");
   flags.add_option("--dump-ir", dump_ir, "a folder for the program after each phase, as text");
   if (const auto status = flags.read(argc, argv)) return *status;

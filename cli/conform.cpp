@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backend.h"
+#include "build_flags.h"
 #include "command.h"
 #include "conform_case.h"
 #include "flags.h"
@@ -23,7 +24,7 @@ namespace {
 struct Options {
   std::string folder;
   std::string json_path;
-  std::string backend = "cpu";
+  LoadOptions load;
   std::string device = "cpu";
   std::string filter;
   size_t every = 1;
@@ -53,7 +54,7 @@ std::vector<CaseResult> run_cases(const std::vector<ConformCase>& cases, const O
   std::vector<CaseResult> results(cases.size());
   Progress progress("conformance", cases.size());
   if (options.isolate) {
-    auto work = [&](size_t i) { return json_text(to_json(run_case(cases[i], options.backend)), -1); };
+    auto work = [&](size_t i) { return json_text(to_json(run_case(cases[i], options.load)), -1); };
     auto done = [&](size_t i, std::string text, bool died) {
       results[i] = died ? CaseResult{.reason = text, .cause = text} : from_json_text(text);
       progress.advance();
@@ -62,7 +63,7 @@ std::vector<CaseResult> run_cases(const std::vector<ConformCase>& cases, const O
     return results;
   }
   auto run = [&](size_t i) {
-    results[i] = run_case(cases[i], options.backend);
+    results[i] = run_case(cases[i], options.load);
     progress.advance();
   };
   if (options.jobs == 1) {
@@ -112,11 +113,12 @@ int cmd_conform(int argc, const char* const* argv) {
               "and NAME.out.safetensors, and further calls NAME.in2.safetensors, ….");
   flags.add_option("DIR", options.folder, "the folder").required();
   flags.add_option("--json", options.json_path, "write the results as JSON");
-  flags.add_option("--backend", options.backend, "what computes: " + backend_list()).shows_default();
+  flags.add_option("--backend", options.load.backend, "what computes: " + backend_list()).shows_default();
   flags.add_option("--device", options.device, "where to run").one_of({"cpu"}).shows_default();
   flags.add_option("--filter", options.filter, "only names that match this pattern (*, ?, [...])");
   flags.add_option("--every", options.every, "a fixed sample: the first of every so many cases, by name").between(1, 1000000);
   flags.add_option("--jobs", options.jobs, "cases at a time").between(1, 1024);
+  add_build_flags(flags, options.load.compile);
   flags.add_flag("--isolate", options.isolate, "run each case in a process of its own");
   flags.add_option("--timeout", options.timeout_s, "seconds for a case, with --isolate").positive();
   if (const auto status = flags.read(argc, argv)) return *status;

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "arrays.h"
-#include "backend.h"
 #include "interp/compare.h"
 #include "interp/ties.h"
 #include "support/clock.h"
@@ -81,10 +80,11 @@ CaseResult compare_call(Callable& callable, const ConformCase& test, const std::
   return {true, {}, {}};
 }
 
-CaseResult run_calls(const ConformCase& test, std::string_view backend) {
+CaseResult run_calls(const ConformCase& test, LoadOptions options) {
   if (test.calls.empty()) return failure("has no recorded inputs", "no recorded inputs");
-  const std::unique_ptr<Callable> callable =
-      load_model(test.model, {.backend = std::string(backend), .threads = 1, .keep_program = true});
+  options.threads = 1;
+  options.compile.keep_program = true;
+  const std::unique_ptr<Callable> callable = load_model(test.model, options);
   for (const std::string& call : test.calls) {
     CaseResult result = compare_call(*callable, test, call);
     if (!result.passed) return result;
@@ -117,11 +117,11 @@ std::vector<ConformCase> find_cases(const std::filesystem::path& folder, const s
   return cases;
 }
 
-CaseResult run_case(const ConformCase& test, std::string_view backend) {
+CaseResult run_case(const ConformCase& test, const LoadOptions& options) {
   Stopwatch watch;
   CaseResult result;
   try {
-    result = run_calls(test, backend);
+    result = run_calls(test, options);
   } catch (const Error& error) {
     result = failure(error);
   } catch (const std::exception& error) {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backend.h"
+
 namespace toroid::cli {
 
 struct ConformCase {
@@ -28,6 +30,6 @@ struct CaseResult {
 std::vector<ConformCase> find_cases(const std::filesystem::path& folder, const std::string& pattern);
 
 // Never throws: whatever goes wrong is the reason.
-CaseResult run_case(const ConformCase& test, std::string_view backend);
+CaseResult run_case(const ConformCase& test, const LoadOptions& options);
 
 }  // namespace toroid::cli

@@ -60,6 +60,9 @@ void check_compilers(std::vector<Finding>& findings) {
                           fmt::format("{}, {}{}", path.string(), tools.compiler().version, works ? "" : ", miscompiles"),
                           works ? "" : "set TOROID_CXX to another compiler"});
       if (!is_chosen) continue;
+      if (!tools.extra_flags().empty()) {
+        findings.push_back({"compiler's flags", State::Note, fmt::format("{}, from TOROID_CXXFLAGS", fmt::join(tools.extra_flags(), " "))});
+      }
       const Isa reported = reported_isa();
       const bool is_whole = tools.isa() == reported;
       findings.push_back({"instructions", is_whole ? State::Good : State::Note,

@@ -38,7 +38,7 @@ std::string print_loops(Program& program) { return to_string(lower(program)); }
 std::string print_schedule(Program& program) { return to_string(codegen::schedule_graphs(lower(program))); }
 std::string print_code(Program& program) {
   std::string text;
-  const auto generated = codegen::generate(codegen::schedule_graphs(lower(program)), program, 1);
+  const auto generated = codegen::generate(codegen::schedule_graphs(lower(program)), program);
   for (const auto& kernel : generated.kernels) text += kernel.text + "\n";
   return text;
 }

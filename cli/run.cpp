@@ -1,6 +1,7 @@
 // toroid run MODEL --inputs IN.safetensors --outputs OUT.safetensors
 #include "arrays.h"
 #include "backend.h"
+#include "build_flags.h"
 #include "command.h"
 #include "flags.h"
 #include "support/file.h"
@@ -18,8 +19,9 @@ int cmd_run(int argc, const char* const* argv) {
   flags.add_option("--device", device, "where to run").one_of({"cpu"}).shows_default();
   flags.add_option("--threads", options.threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--backend", options.backend, "what computes: " + backend_list()).shows_default();
-  flags.add_flag("--explain-cache", options.explain_cache,
+  flags.add_flag("--explain-cache", options.compile.explain_cache,
                  "say what the cache was asked, and after a miss how the nearest entry differs");
+  add_build_flags(flags, options.compile);
   flags.add_option("--seed", options.seed, "of random operators").shows_default();
   if (const auto status = flags.read(argc, argv)) return *status;
 

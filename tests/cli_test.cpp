@@ -328,6 +328,35 @@ TEST_F(Cli, RefusesHalfAProgram) {
                  "  help: make it with 'toroid compile MODEL -o FILE.so'\n");
 }
 
+TEST_F(Cli, BuildsWithAssertionsAndFlagsOnlyWhatItCompiles) {
+  std::vector<std::string> command = kCompileDigits;
+  for (const char* flag : {"--assertions", "--cxxflag=-O1", "--cxxflag=-fno-inline"}) command.push_back(flag);
+  ASSERT_EQ(toroid(command).exit_code, 0);
+  const std::vector<std::string> run = {"run", "out.so", "--inputs", (kDigits / "one.safetensors").string(), "--outputs", "answers"};
+  EXPECT_EQ(toroid(run).exit_code, 0);
+  fs::remove(path("answers"));
+  command = run;
+  command.push_back("--assertions");
+  const std::string help = "  help: it is for models that this command compiles, with the backend cpu\n";
+  expect_refusal(command, "error: --assertions means nothing for a compiled program\n" + help);
+  command[1] = (kDigits / "digits.pt2").string();
+  command.back() = "--debug";
+  command.insert(command.end(), {"--backend", "interp"});
+  expect_refusal(command, "error: --debug means nothing for the backend interp\n" + help);
+}
+
+TEST_F(Cli, RefusesFlagsThatSayLessThanTheyDo) {
+  std::vector<std::string> command = kCompileDigits;
+  command.push_back("--cxxflag=-march=native");
+  const std::string message = "error: the compiler flag '-march=native' is not allowed: what it does depends on more than its words\n";
+  const std::string help =
+      "  help: pass flags that only say how code is made, as -O2, -fno-inline or -DNAME; TOROID_ISA chooses the instructions\n";
+  expect_refusal(command, message + help);
+  expect_refusal(kCompileDigits, message + "  while reading TOROID_CXXFLAGS\n" + help, {{"TOROID_CXXFLAGS", "-O2 -march=native"}});
+  const Outcome doctor = toroid({"doctor"}, {{"TOROID_CXXFLAGS", "-O2 -fno-inline"}});
+  EXPECT_NE(doctor.output.find("-O2 -fno-inline, from TOROID_CXXFLAGS"), std::string::npos) << doctor.output;
+}
+
 // ---- the command line -----------------------------------------------------------------------------------------------
 
 // ---- the cache --------------------------------------------------------------------------------------------------------

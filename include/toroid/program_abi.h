@@ -4,7 +4,8 @@
  *
  *   const char toroid_manifest[];   JSON: inputs, outputs, symbols, constants, temporaries, kernels
  *   int32_t toroid_run(const ToroidRuntime*, const ToroidCall*);   0, or 1 + the number of the step that failed; in the
- *     bits from 28 on: 1 for an index out of bounds, 2 for an integer divided by zero, 3 for a lack of memory
+ *     bits from 28 on: 1 for an index out of bounds, 2 for an integer divided by zero, 3 for a lack of memory, 4 for an access out of
+ *     bounds, of which the host was told
  *   int32_t toroid_prepare(const ToroidRuntime*, const ToroidCall*);   if the manifest names prepared bytes: to be called once before
  *     all calls, with constants and `prepared`; returns as toroid_run
  *   void toroid_sizes(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes);
@@ -16,7 +17,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 3
+#define TOROID_ABI_VERSION 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,6 +66,9 @@ typedef struct ToroidRuntime {
   void* (*output)(const struct ToroidRuntime*, int32_t position, const int64_t* sizes);
   /* In programs compiled to be profiled, before each step: its position in the manifest's list. */
   void (*step)(const struct ToroidRuntime*, int32_t step);
+  /* In assertion builds, from any thread: the kernel would have accessed this element of a buffer with `size` of them. The host keeps the
+   * first such message, and the program ends. origin: what operator of the model the access comes from; may be empty. */
+  void (*out_of_bounds)(const struct ToroidRuntime*, const char* kernel, const char* buffer, int64_t index, int64_t size, const char* origin);
 } ToroidRuntime;
 
 typedef struct ToroidCall {

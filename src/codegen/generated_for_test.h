@@ -6,11 +6,11 @@
 
 namespace toroid::codegen {
 
-inline GeneratedProgram generated(std::string_view text, int max_units = 1) {
+inline GeneratedProgram generated(std::string_view text, const GenerateOptions& options = {}) {
   schedule::Scheduled result = schedule::scheduled(text);
   std::vector<ScheduledGraph> graphs;
   graphs.push_back({std::move(result.schedule), std::move(result.outputs)});
-  return generate(graphs, result.program, max_units);
+  return generate(graphs, result.program, options);
 }
 
 }  // namespace toroid::codegen

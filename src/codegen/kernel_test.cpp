@@ -81,6 +81,34 @@ graph(x: f32[64, 64], w: f32[64, 64], v: f32[64, 64]) {
   EXPECT_EQ(program.library_calls, 2);
 }
 
+// Small, and yet with a load of each element, a gathered one, and a store.
+constexpr std::string_view kGathering = R"(
+graph(x: f32[8, 64], w: f32[100, 64], ids: i64[8]) {
+  e: f32[8, 64] = aten::embedding(w, ids)
+  y: f32[8, 64] = aten::add.Tensor(x, e)
+  return y
+})";
+
+TEST(Generate, AssertionBuildsAccessMemoryThroughCheckedBuffers) {
+  const GeneratedProgram program = generated(kGathering, {.assertions = true});
+  ASSERT_EQ(program.kernels.size(), 1u);
+  expect_golden("codegen/testdata/assertions.cpp.golden", program.kernels[0].text);
+}
+
+TEST(Generate, EqualKernelsOfAnAssertionBuildAreOneThatIsToldTheNames) {
+  const GeneratedProgram program = generated(R"(
+graph(x: f32[64]) {
+  a: f32[64] = aten::relu(x)
+  b: f32[64], i: i64[64] = aten::sort(a)
+  c: f32[64] = aten::relu(b)
+  return c, i
+})", {.assertions = true});
+  ASSERT_EQ(program.kernels.size(), 1u);
+  EXPECT_NE(program.units[0].find(R"(names[] = {"x", "a"})"), std::string::npos) << program.units[0];
+  EXPECT_NE(program.units[0].find(R"(names[] = {"b", "c_out"})"), std::string::npos);
+  EXPECT_NE(program.units[0].find(R"x(origins[] = {"c (aten::relu)"})x"), std::string::npos);
+}
+
 TEST(Generate, KernelsThatDifferInAConstantStayApart) {
   const GeneratedProgram program = generated(R"(
 graph(x: f32[64, 64], w: f32[64, 64]) {

@@ -26,6 +26,8 @@
 #include "support/out_of_memory.h"
 #include "support/progress.h"
 #include "support/thread_pool.h"
+#include "toolchain/extra_flags.h"
+#include "toolchain/kept_files.h"
 
 namespace toroid {
 namespace {
@@ -39,8 +41,18 @@ std::string choices_text(const ChooseOptions& options) {
   return options.measure ? fmt::format("measured for {} threads", RuntimePool::threads_for(options.threads)) : "";
 }
 
+CompileOptions compiler_options(const CompileModelOptions& options) {
+  check_extra_flags(options.compiler_flags);
+  return {.optimization = options.optimization, .debug = options.debug, .extra_flags = options.compiler_flags};
+}
+
 GraphKeyParts key_parts(const CompileModelOptions& options) {
-  return {.optimise = options.optimise, .profile = options.profile, .optimization = options.optimization, .variants = options.variants, .choices = choices_text(options.choose)};
+  return {.optimise = options.optimise,
+          .profile = options.profile,
+          .assertions = options.assertions,
+          .compiler = compiler_options(options),
+          .variants = options.variants,
+          .choices = choices_text(options.choose)};
 }
 
 tune::TunerOptions tuner_options(const ChooseOptions& options) {
@@ -57,6 +69,7 @@ std::string reason_to_bypass(const CompileModelOptions& options, bool use_cache)
   if (!use_cache) return "the cache is off";
   if (!options.save_source.empty()) return "the generated sources are wanted";
   if (!options.dump_ir.empty()) return "the program's phases are wanted";
+  if (options.debug) return "the sources of a debug build are wanted";
   if (options.keep_program) return "the program is wanted";
   if (options.choose.keep) return "the choices are wanted";
   if (has_overridden_decompositions()) return "decompositions are overridden";
@@ -86,26 +99,31 @@ void note_lookup(CompiledModel& model, const CompileModelOptions& options, Cache
   if (!is_hit) model.lookups.back().nearest = cache.store().nearest_parts(key);
 }
 
-std::string build(const std::vector<std::string>& units, const Toolchain& tools, int threads, int optimization) {
-  auto options = [&](std::string name, size_t unit) {
-    return CompileOptions{.name = std::move(name), .optimization = optimization, .origin_of_line = [&units, unit](size_t line) {
-                            return codegen::origin_of_line(units[unit], line);
-                          }};
+std::string name_of_unit(const std::vector<std::string>& units, size_t unit) { return units.size() == 1 ? "program" : fmt::format("unit{}", unit); }
+
+std::string build(const std::vector<std::string>& units, const Toolchain& tools, int threads, const CompileOptions& how) {
+  auto options = [&](size_t unit) {
+    CompileOptions result = how;
+    result.name = name_of_unit(units, unit);
+    result.origin_of_line = [&units, unit](size_t line) { return codegen::origin_of_line(units[unit], line); };
+    return result;
   };
-  if (units.size() == 1) return tools.compile_shared(units[0], options("program", 0));
+  if (units.size() == 1) return tools.compile_shared(units[0], options(0));
   Progress progress("compiling kernels", units.size());
   ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
   std::vector<std::future<std::string>> objects;
   for (size_t i = 0; i < units.size(); ++i) {
     objects.push_back(pool.submit([&, i] {
-      std::string object = tools.compile_object(units[i], options(fmt::format("unit{}", i), i));
+      std::string object = tools.compile_object(units[i], options(i));
       progress.advance();
       return object;
     }));
   }
   std::vector<std::string> built;
   for (auto& object : objects) built.push_back(object.get());
-  return tools.link_shared(built, {.name = "program"});
+  CompileOptions linking = how;
+  linking.name = "program";
+  return tools.link_shared(built, linking);
 }
 
 // Numbered dumps, one per phase.
@@ -134,6 +152,11 @@ void save_sources(const std::filesystem::path& folder, const codegen::GeneratedP
   for (size_t i = 0; i < generated.units.size(); ++i) {
     write_file_atomically(folder / fmt::format("wrapper_unit{}.cpp", first_unit + i), std::string_view(generated.units[i]));
   }
+}
+
+// Also where the library, which refers to them, comes from the cache.
+void keep_sources(const std::vector<std::string>& units) {
+  for (size_t i = 0; i < units.size(); ++i) keep_file(sources_folder(), name_of_unit(units, i), "cpp", units[i]);
 }
 
 // Phases by name, each with the time of all its variants.
@@ -179,7 +202,8 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   }
   dumps.write("schedule", [&] { return to_string(scheduled); });
 
-  codegen::GeneratedProgram code = codegen::generate(scheduled, program, threads, suffix, options.profile);
+  codegen::GeneratedProgram code = codegen::generate(
+      scheduled, program, {.max_units = threads, .suffix = suffix, .profile = options.profile, .assertions = options.assertions});
   clock.done("generate");
   return {when, std::move(program), std::move(code)};
 }
@@ -335,7 +359,9 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   if (options.keep_program) model.program = std::move(variants.back().program);
 
   const Toolchain& tools = toolchain();
-  const CacheKey library = library_key(units, options.optimization, tools);
+  const CompileOptions how = compiler_options(options);
+  if (options.debug) keep_sources(units);
+  const CacheKey library = library_key(units, how, tools);
   std::optional<std::string> found = cache_.get(library);
   if (use_cache_) note_lookup(model, options, cache_, "library", library, found.has_value());
   if (found) {
@@ -344,7 +370,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     if (bypass.empty()) model.cache_use = "hit: library";
     clock.done("cache");
   } else {
-    model.library = build(units, tools, threads, options.optimization);
+    model.library = build(units, tools, threads, how);
     if (bypass.empty()) model.cache_use = "miss";
     clock.done("compile");
     cache.put_library(library, model.library);

@@ -38,6 +38,12 @@ struct CompileModelOptions {
   // To find out which part is at fault: false leaves out constant folding and all fusion, so that each operation is a kernel.
   bool optimise = true;
   int optimization = 3;                          // the C++ compiler's -O level
+  std::vector<std::string> compiler_flags = {};  // further ones for the C++ compiler; what they may be: toolchain/extra_flags.h
+  // For debuggers: compiled with -g, at most -O1, from sources that stay in the folder that TOROID_KEEP_FILES names.
+  bool debug = false;
+  // Kernels check each access to a buffer. One out of bounds is Error{Internal} with its kernel, buffer and operator, in the place of a
+  // crash or of wrong results. Library kernels are not checked.
+  bool assertions = false;
   // CompiledModel::program is wanted. The graph is then lowered again even when its library is in the cache.
   bool keep_program = false;
   bool profile = false;                          // Executable::step_times is wanted: each step is timed

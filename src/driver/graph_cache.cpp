@@ -19,8 +19,8 @@ constexpr int kGraphKeyVersion = 1;
 constexpr int kLibraryKeyVersion = 2;
 constexpr size_t kMostAlternatives = 16;
 
-void add_tools(KeyBuilder& key, int optimization, const Toolchain& tools) {
-  key.add("flags", tools.flags({.optimization = optimization}))
+void add_tools(KeyBuilder& key, const CompileOptions& compiler, const Toolchain& tools) {
+  key.add("flags", tools.flags(compiler))
       .add("compiler", tools.compiler().version)
       .add("compiler bytes", tools.compiler().fingerprint)
       .add("environment", tools.environment())
@@ -29,6 +29,7 @@ void add_tools(KeyBuilder& key, int optimization, const Toolchain& tools) {
 
 void add_common(KeyBuilder& key, const GraphKeyParts& parts, const Toolchain& tools) {
   std::map<std::string, std::string> options = {{"optimise", parts.optimise ? "yes" : "no"}, {"profile", parts.profile ? "yes" : "no"}};
+  if (parts.assertions) options["assertions"] = "yes";
   if (!parts.choices.empty()) options["choices"] = parts.choices;
   for (size_t i = 0; i < parts.variants.size(); ++i) {
     std::string sizes;
@@ -36,7 +37,7 @@ void add_common(KeyBuilder& key, const GraphKeyParts& parts, const Toolchain& to
     options[fmt::format("variant {}", i)] = sizes;
   }
   key.add("options", options).add("toroid", code_identity());
-  add_tools(key, parts.optimization, tools);
+  add_tools(key, parts.compiler, tools);
 }
 
 // Which constants are one memory, and the values of those that passes may read: integers, as lists of positions are.
@@ -102,10 +103,10 @@ CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const To
   return key.finish();
 }
 
-CacheKey library_key(const std::vector<std::string>& units, int optimization, const Toolchain& tools) {
+CacheKey library_key(const std::vector<std::string>& units, const CompileOptions& compiler, const Toolchain& tools) {
   KeyBuilder key("library", kLibraryKeyVersion);
   for (size_t i = 0; i < units.size(); ++i) key.add_source(fmt::format("source {}", i), units[i]);
-  add_tools(key, optimization, tools);
+  add_tools(key, compiler, tools);
   return key.finish();
 }
 

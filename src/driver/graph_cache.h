@@ -27,15 +27,16 @@ namespace toroid {
 struct GraphKeyParts {
   bool optimise = true;
   bool profile = false;
-  int optimization = 3;
-  std::vector<SizeValues> variants;
+  bool assertions = false;
+  CompileOptions compiler = {};
+  std::vector<SizeValues> variants = {};
   std::string choices = {};   // how library kernels' implementations are chosen; empty: when they are called
 };
 
 CacheKey model_key(std::span<const std::byte> file, const GraphKeyParts& parts, const Toolchain& tools);
 CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const Toolchain& tools);
 // The library's own key: the store finds it by this when only the graph differs.
-CacheKey library_key(const std::vector<std::string>& units, int optimization, const Toolchain& tools);
+CacheKey library_key(const std::vector<std::string>& units, const CompileOptions& compiler, const Toolchain& tools);
 
 class GraphCache {
  public:

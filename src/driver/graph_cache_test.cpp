@@ -7,6 +7,7 @@
 #include "cache/scratch_cache_for_test.h"
 #include "cache/sqlite.h"
 #include "driver/compiled_for_test.h"
+#include "support/error_for_test.h"
 #include "passes/decompose/overrides.h"
 #include "toolchain/fake_compiler_for_test.h"
 
@@ -122,6 +123,11 @@ TEST_F(GraphCacheTest, EverythingThatDecidesTheResultIsAMiss) {
   EXPECT_NE(cache_use(text, {.optimise = false}), "hit: graph");
   EXPECT_EQ(cache_use(text, {.variants = {{{"s0", 1}}}}), "miss");
   EXPECT_EQ(cache_use(text, {.variants = {{{"s0", 2}}}}), "miss");
+  EXPECT_EQ(cache_use(text, {.compiler_flags = {"-fno-unroll-loops"}}), "miss");
+  EXPECT_EQ(cache_use(text, {.compiler_flags = {"-fno-unroll-loops", "-O2"}}), "miss");
+  EXPECT_EQ(error_of([&] { cache_use(text, {.compiler_flags = {"-march=native"}}); }).kind(), ErrorKind::InvalidOption);
+  EXPECT_EQ(cache_use(text, {.assertions = true}), "miss");
+  EXPECT_EQ(cache_use(text, {.assertions = true}), "hit: graph");
   EXPECT_EQ(cache_use(text, {.compile_threads = 1}), "hit: graph");   // decides the time only
   // What compilers read decides, or is withheld from them.
   auto use_with = [&](const char* variable, const char* value) {
@@ -131,6 +137,8 @@ TEST_F(GraphCacheTest, EverythingThatDecidesTheResultIsAMiss) {
   EXPECT_EQ(use_with("COMPILER_PATH", "/nonexistent"), "miss");
   EXPECT_EQ(use_with("CCC_OVERRIDE_OPTIONS", "+-fno-such-flag"), "hit: graph");
   EXPECT_EQ(use_with("TOROID_ISA", "baseline"), "miss");
+  EXPECT_EQ(use_with("TOROID_CXXFLAGS", "-fno-tree-vectorize"), "miss");
+  EXPECT_EQ(use_with("TOROID_CXXFLAGS", "-fno-tree-vectorize -g"), "miss");
   std::string wider = text;
   wider.replace(wider.find("512"), 3, "513");
   EXPECT_NE(cache_use(wider), "hit: graph");
@@ -145,6 +153,35 @@ TEST_F(GraphCacheTest, AWishForMoreThanTheResultBypassesWithAReason) {
   EXPECT_EQ(cache_use(text, {.dump_ir = scratch_.files() / "ir"}), "bypass: the program's phases are wanted");
   EXPECT_EQ(cache_use(text, {.keep_program = true}), "bypass: the program is wanted");
   EXPECT_EQ(CompileSession(false).compile(parse_text(text)).cache_use, "bypass: the cache is off");
+}
+
+// A debug build refers to its sources, so they are there also when the library comes from the cache, and a build that refers to others is
+// another one.
+TEST_F(GraphCacheTest, DebugBuildsHaveTheirSources) {
+  const std::string text = scaled(twenty(0));
+  auto sources_in = [](const fs::path& folder) {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.path().extension() == ".cpp") found.push_back(entry.path());
+    }
+    return found;
+  };
+  auto debug_build = [&](const fs::path& folder, const CompileModelOptions& options = {.debug = true}) {
+    const ScopedVariable variable("TOROID_KEEP_FILES", folder.string());
+    return CompileSession().compile(parse_text(text), options);
+  };
+  const fs::path here = scratch_.files() / "here", there = scratch_.files() / "there";
+  const CompiledModel cold = debug_build(here);
+  EXPECT_FALSE(cold.from_cache);
+  ASSERT_EQ(sources_in(here).size(), 1u);
+  EXPECT_NE(cold.library.find(sources_in(here)[0].string()), std::string::npos);
+  fs::remove_all(here);
+  EXPECT_TRUE(debug_build(here).from_cache);
+  EXPECT_EQ(sources_in(here).size(), 1u);
+  EXPECT_FALSE(debug_build(there).from_cache);
+  EXPECT_FALSE(debug_build(here, {}).from_cache);
+  EXPECT_EQ(cold.load(1).run({&kOnes, 1})[0].double_at(3), 3.0);
+  EXPECT_EQ(error_of([&] { CompileSession().compile(parse_text(text), {.debug = true}); }).help_text(), "name one with TOROID_KEEP_FILES=DIR");
 }
 
 TEST_F(GraphCacheTest, AnotherFormulaIsSeenByItsCompilationsAlone) {

@@ -84,6 +84,21 @@ struct Host::Callbacks {
     to.step_began_ = std::chrono::steady_clock::now();
   }
 
+  static void out_of_bounds(const ToroidRuntime* runtime, const char* kernel, const char* buffer, int64_t index, int64_t size,
+                            const char* origin) {
+    const std::lock_guard lock(host(runtime).out_of_bounds_);
+    if (host(runtime).error_) return;
+    try {
+      Error error(ErrorKind::Internal, fmt::format("a kernel accesses element {} of '{}', which has {}", index, buffer, size));
+      error.at(fmt::format("in kernel '{}'", kernel));
+      if (*origin != '\0') error.at(fmt::format("generated for {}", origin));
+      error.help("this is a bug in toroid: report it with the model; 'toroid compile --save-source DIR' shows the kernel");
+      host(runtime).error_ = std::make_exception_ptr(std::move(error));
+    } catch (...) {
+      host(runtime).error_ = std::current_exception();
+    }
+  }
+
   static void* output(const ToroidRuntime* runtime, int32_t position, const int64_t* sizes) {
     return guarded(runtime, nullptr, [&]() -> void* {
       Call& call = *host(runtime).call_;
@@ -104,7 +119,8 @@ Host::Host(RuntimePool& pool) : pool_(pool) {
             Callbacks::allocate,
             Callbacks::release,
             Callbacks::output,
-            Callbacks::step};
+            Callbacks::step,
+            Callbacks::out_of_bounds};
 }
 
 void Host::end_step() {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -60,6 +61,7 @@ class Host {
   std::optional<int32_t> step_;                               // that runs, in a profiled program
   std::chrono::steady_clock::time_point step_began_;
   std::vector<std::vector<double>> step_times_;
+  std::mutex out_of_bounds_;                                  // the callback comes from several threads
   std::exception_ptr error_;                                  // of the callback that failed
   struct Block {
     explicit Block(size_t size) : bytes(size), size(size) {}

@@ -20,6 +20,12 @@ std::optional<fs::path> kept_files_folder() {
   return fs::path(variable);
 }
 
+fs::path sources_folder() {
+  if (const std::optional<fs::path> folder = kept_files_folder()) return fs::absolute(*folder);
+  throw Error(ErrorKind::InvalidOption, "a debug build needs a folder in which the generated sources stay for the debugger")
+      .help("name one with TOROID_KEEP_FILES=DIR");
+}
+
 fs::path keep_file(const fs::path& folder, std::string_view name, std::string_view extension, std::string_view bytes, unsigned permissions) {
   std::string stem;
   for (const char c : name.substr(0, 60)) stem += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';

@@ -12,12 +12,14 @@
 #include "support/log.h"
 #include "support/subprocess.h"
 #include "toolchain/compiler_slots.h"
+#include "toolchain/extra_flags.h"
 #include "toolchain/kept_files.h"
 
 namespace toroid {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr const char* kStandardInput = "-";   // in the place of a source file's name
 constexpr size_t kKeptErrorBytes = 64 * 1024;
 constexpr int kShownErrorLines = 12;
 constexpr uint64_t kLeastMemoryLimit = uint64_t{2} << 30;
@@ -46,6 +48,17 @@ std::string file_name_for(std::string_view name) {
   std::string safe;
   for (char c : name.substr(0, 80)) safe += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' ? c : '_';
   return (safe.empty() ? "kernel" : safe) + ".cpp";
+}
+
+ToolchainOptions with_extra_flags(ToolchainOptions options) {
+  const char* variable = std::getenv("TOROID_CXXFLAGS");
+  if (options.extra_flags.empty() && variable != nullptr) {
+    ErrorContext context("reading TOROID_CXXFLAGS");
+    options.extra_flags = split_flags(variable);
+    check_extra_flags(options.extra_flags);
+  }
+  check_extra_flags(options.extra_flags);
+  return options;
 }
 
 ToolchainOptions with_limits(ToolchainOptions options) {
@@ -79,12 +92,12 @@ constexpr const char* kKeptVariables[] = {"COMPILER_PATH", "GCC_EXEC_PREFIX", "L
 // How g++, clang++ and ld say that they got no more memory.
 constexpr const char* kOutOfMemory[] = {"out of memory", "memory exhausted", "std::bad_alloc"};
 
-// From the first error that names a line: both compilers write "<stdin>:LINE:COLUMN: error: …".
-std::string origin_of_failure(std::string_view errors, const CompileOptions& options) {
-  constexpr std::string_view kSource = "<stdin>:";
+// From the first error that names a line: both compilers write "SOURCE:LINE:COLUMN: error: …".
+std::string origin_of_failure(std::string_view errors, std::string_view source, const CompileOptions& options) {
+  const std::string mark = fmt::format("{}:", source);
   if (!options.origin_of_line) return "";
-  for (size_t at = errors.find(kSource); at != std::string_view::npos; at = errors.find(kSource, at)) {
-    at += kSource.size();
+  for (size_t at = errors.find(mark); at != std::string_view::npos; at = errors.find(mark, at)) {
+    at += mark.size();
     const std::string_view message = errors.substr(at, errors.find('\n', at) - at);
     size_t line = 0;
     const auto [end, problem] = std::from_chars(message.data(), message.data() + message.size(), line);
@@ -96,7 +109,7 @@ std::string origin_of_failure(std::string_view errors, const CompileOptions& opt
 }  // namespace
 
 Toolchain::Toolchain(ToolchainOptions options)
-    : options_(with_limits(std::move(options))),
+    : options_(with_limits(with_extra_flags(std::move(options)))),
       compiler_(identify_compiler(find_compiler(options_.compiler), options_.probe_cache)) {
   const char* variable = std::getenv("TOROID_ISA");
   if (!options_.isa.empty()) {
@@ -111,7 +124,7 @@ Toolchain::Toolchain(ToolchainOptions options)
 
 std::vector<std::string> Toolchain::compile_flags(const CompileOptions& options) const {
   std::vector<std::string> flags = {
-      fmt::format("-O{}", options.optimization),
+      fmt::format("-O{}", options.debug ? std::min(options.optimization, 1) : options.optimization),
       "-std=gnu++17",
       "-fPIC",
       "-w",
@@ -133,6 +146,8 @@ std::vector<std::string> Toolchain::compile_flags(const CompileOptions& options)
   std::erase(flags, "-fcf-protection=none");
 #endif
   append(flags, options.isa.value_or(isa_).compiler_flags());
+  if (options.debug) flags.push_back("-g");
+  append(flags, options_.extra_flags);
   append(flags, options.extra_flags);
   return flags;
 }
@@ -141,6 +156,7 @@ std::vector<std::string> Toolchain::flags(const CompileOptions& options) const {
   std::vector<std::string> flags = compile_flags(options);
   append(flags, link_flags());
   append(flags, link_libraries());
+  if (options.debug) flags.push_back("(debugged with the sources in " + sources_folder().string() + ")");
   return flags;
 }
 
@@ -158,13 +174,18 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
   const fs::path out = folder / "out";
   std::vector<std::string> argv = {compiler_.path.string()};
   append(argv, std::move(arguments));
+  std::string input_name = "<stdin>";
+  if (options.debug && !source.empty()) {
+    input_name = keep_file(sources_folder(), options.name, "cpp", source).string();
+    std::replace(argv.begin(), argv.end(), std::string(kStandardInput), input_name);
+  }
   append(argv, {"-o", out.string()});
   // The machine is asked only when a compiler runs at all: a warm start needs none.
   const uint64_t memory_limit_bytes =
       options_.memory_limit_bytes > 0 ? options_.memory_limit_bytes : std::max(kLeastMemoryLimit, total_memory_bytes() / 2);
   const CompilerSlot slot;
   const ProcessResult result = run_process({.argv = argv,
-                                            .input = source,
+                                            .input = options.debug ? std::string_view() : source,
                                             // Messages in English, temporary files where ours are.
                                             .environment = {{"LC_ALL", "C.UTF-8"}, {"TMPDIR", folder.string()}},
                                             .unset = {std::begin(kIgnoredVariables), std::end(kIgnoredVariables)},
@@ -181,7 +202,8 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
       if (const std::optional<fs::path> kept = kept_files_folder(); kept && !source.empty()) {
         fs::path path = keep_file(*kept, options.name, "cpp", source);
         argv.back() = fs::path(path).replace_extension("o").string();
-        write_file_atomically(fs::path(path).replace_extension("sh"), describe_command(argv) + " < " + describe_command({path.string()}) + "\n");
+        const std::string input = options.debug ? "" : " < " + describe_command({path.string()});
+        write_file_atomically(fs::path(path).replace_extension("sh"), describe_command(argv) + input + "\n");
       }
       return bytes;
     }
@@ -209,10 +231,10 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
     const fs::path kept = TempFolder("toroid-failed").keep() / file_name_for(options.name);
     write_file_atomically(kept, source);
     argv.back() = kept.parent_path() / "out";  // the temporary folder is gone when somebody repeats the command
-    command = describe_command(argv) + " < " + describe_command({kept.string()});
+    command = describe_command(argv) + (options.debug ? "" : " < " + describe_command({kept.string()}));
     help += "the source is kept in " + kept.string();
   }
-  if (const std::string origin = origin_of_failure(result.errors, options); !origin.empty()) error.at("generated for " + origin);
+  if (const std::string origin = origin_of_failure(result.errors, input_name, options); !origin.empty()) error.at("generated for " + origin);
   error.at("command: " + command).help(help);
   throw error;
 }
@@ -220,7 +242,7 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
 std::string Toolchain::compile_object(std::string_view source, const CompileOptions& options) const {
   const TempFolder folder;
   std::vector<std::string> arguments = compile_flags(options);
-  append(arguments, {"-c", "-x", "c++", "-"});
+  append(arguments, {"-c", "-x", "c++", kStandardInput});
   return run_compiler(std::move(arguments), source, options, "object", folder.path());
 }
 
@@ -228,7 +250,7 @@ std::string Toolchain::compile_shared(std::string_view source, const CompileOpti
   const TempFolder folder;
   std::vector<std::string> arguments = compile_flags(options);
   append(arguments, link_flags());
-  append(arguments, {"-x", "c++", "-", "-x", "none"});
+  append(arguments, {"-x", "c++", kStandardInput, "-x", "none"});
   append(arguments, link_libraries());
   return run_compiler(std::move(arguments), source, options, "library", folder.path());
 }
@@ -236,6 +258,8 @@ std::string Toolchain::compile_shared(std::string_view source, const CompileOpti
 std::string Toolchain::link_shared(std::span<const std::string> objects, const CompileOptions& options) const {
   const TempFolder folder;
   std::vector<std::string> arguments = link_flags();
+  append(arguments, options_.extra_flags);
+  append(arguments, options.extra_flags);
   for (size_t i = 0; i < objects.size(); ++i) {
     const fs::path path = folder.path() / fmt::format("{}.o", i);
     write_file_atomically(path, objects[i]);

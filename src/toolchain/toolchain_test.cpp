@@ -14,6 +14,7 @@
 #include "support/error_for_test.h"
 #include "support/file.h"
 #include "support/subprocess.h"
+#include "toolchain/extra_flags.h"
 #include "toolchain/fake_compiler_for_test.h"
 #include "toolchain/loaded_library.h"
 
@@ -92,6 +93,57 @@ TEST(Toolchain, FailuresNameWhatTheLineWasMadeFor) {
   EXPECT_NE(error.report().find("generated for line 34"), std::string::npos) << error.report();
   const FakeCompiler vague("echo 'cc1plus: error: something is wrong' >&2; exit 1");
   EXPECT_EQ(error_of([&] { vague.toolchain().compile_object("int source;", options); }).report().find("generated for"), std::string::npos);
+}
+
+// A compiler that writes its arguments into its product.
+const FakeCompiler& echo() {
+  static const FakeCompiler fake("printf '\\177ELF' > \"$out\"; cat /proc/$$/cmdline | tr '\\0' ' ' >> \"$out\"");
+  return fake;
+}
+
+TEST(Toolchain, TheUsersFlagsComeLast) {
+  const ScopedVariable variable("TOROID_CXXFLAGS", "  -O2\t-DONE=1 ");
+  const Toolchain tools = echo().toolchain();
+  const CompileOptions options{.extra_flags = {"-fno-inline"}};
+  const std::string command = tools.compile_object("int x;", options);
+  EXPECT_LT(command.find("-O3"), command.find("-O2 -DONE=1 -fno-inline")) << command;
+  EXPECT_NE(command.find("-O2 -DONE=1 -fno-inline"), std::string::npos) << command;
+  EXPECT_NE(tools.link_shared({}, options).find("-O2 -DONE=1 -fno-inline"), std::string::npos);
+  const std::vector<std::string> flags = tools.flags(options);
+  for (const char* flag : {"-O2", "-DONE=1", "-fno-inline"}) EXPECT_EQ(std::count(flags.begin(), flags.end(), flag), 1) << flag;
+}
+
+TEST(Toolchain, FlagsThatSayLessThanTheyDoAreRefused) {
+  for (const char* flag : {"-include/etc/passwd", "-o", "-march=native", "-mtune=native", "@file", "-fplugin=x.so", "-fprofile-use=x",
+                           "-Wl,-Tx", "x.cpp", "-", "-specs=x", "--sysroot=/", "-I/usr", "-c", "-save-temps"}) {
+    const Error error = error_of([&] { check_extra_flags({flag}); });
+    EXPECT_EQ(error.kind(), ErrorKind::InvalidOption) << flag;
+    EXPECT_NE(error.message().find(flag), std::string::npos) << error.report();
+  }
+  const ScopedVariable variable("TOROID_CXXFLAGS", "-O2 -march=native");
+  const Error error = error_of([] { Toolchain tools; });
+  EXPECT_NE(error.report().find("while reading TOROID_CXXFLAGS"), std::string::npos) << error.report();
+}
+
+TEST(Toolchain, ADebugBuildIsOfASourceThatStays) {
+  EXPECT_EQ(error_of([] { echo().toolchain().compile_shared("int x;", {.debug = true}); }).help_text(), "name one with TOROID_KEEP_FILES=DIR");
+  const TempFolder folder;
+  const ScopedVariable variable("TOROID_KEEP_FILES", folder.path().string());
+  const CompileOptions options{.name = "unit 0", .debug = true};
+  const std::string command = echo().toolchain().compile_object("int x;", options);
+  std::smatch source;
+  ASSERT_TRUE(std::regex_search(command, source, std::regex(folder.path().string() + "/unit_0-\\w+\\.cpp"))) << command;
+  EXPECT_EQ(read_file(source.str()), "int x;");
+  EXPECT_NE(command.find(" -O1 "), std::string::npos) << command;
+  EXPECT_NE(command.find(" -g "), std::string::npos) << command;
+  EXPECT_EQ(command.find(" - "), std::string::npos) << command;
+  // And the command beside it makes the same again.
+  EXPECT_TRUE(run_process({.argv = {"sh", std::regex_replace(source.str(), std::regex("cpp$"), "sh")}}).ok());
+  // A complaint is traced to the operator also when it names the file.
+  const FakeCompiler broken("for name; do :; done; echo \"$(ls " + folder.path().string() + "/unit_0-*.cpp):7:1: error: bad\" >&2; exit 1");
+  CompileOptions traced = options;
+  traced.origin_of_line = [](size_t line) { return fmt::format("line {}", line); };
+  EXPECT_NE(error_of([&] { broken.toolchain().compile_object("int x;", traced); }).report().find("generated for line 7"), std::string::npos);
 }
 
 TEST(Toolchain, NoMoreCompilersThanCoresRunAtOnce) {

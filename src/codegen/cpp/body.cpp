@@ -226,15 +226,25 @@ std::string BodyPrinter::lane_index(sym::Expr e) {
   return print_lane_index(exprs_, e, *vector_axis_, "l", [&](ExprId id) { return varies(id); });
 }
 
-std::string BodyPrinter::pointer(loop::BufferId buffer, sym::Expr position) const {
+std::string BodyPrinter::memory(loop::BufferId buffer) const {
   const std::string name = identifier(program_.buffer(buffer).name);
+  if (access_origins == nullptr) return name;
+  const std::string* const comment = origins.comment(origin_);
+  const std::string origin = comment ? comment->substr(std::string_view("// of ").size()) : "";
+  const auto found = std::find(access_origins->begin(), access_origins->end(), origin);
+  const auto number = found - access_origins->begin();
+  if (found == access_origins->end()) access_origins->push_back(origin);
+  return fmt::format("{}.by({})", name, number);
+}
+
+std::string BodyPrinter::pointer(loop::BufferId buffer, sym::Expr position) const {
+  const std::string name = memory(buffer);
   return position.is_const(0) ? name : fmt::format("{} + {}", name, index(position));
 }
 
 OperandText BodyPrinter::load(const loop::Load& op, DType dtype) {
   const sym::Expr position = op.index[0];
   prepare_index(position);
-  const std::string name = identifier(program_.buffer(op.buffer).name);
   const std::string mask = scopes_.empty() ? std::string() : scopes_.back().mask;
   if (!varies(position)) {
     const std::string text = fmt::format("load1({})", pointer(op.buffer, position));
@@ -258,7 +268,7 @@ OperandText BodyPrinter::load(const loop::Load& op, DType dtype) {
     return {fmt::format("load_repeated<{}>(lanes, {}, {})", repeated->operands()[1].value(), pointer(op.buffer, position),
                         index(sym::mod(repeated->operands()[0], repeated->operands()[1]))), true};
   }
-  const std::string at = fmt::format("[&](int l) {{ return {} + {}; }}", name, lane_index(position));
+  const std::string at = fmt::format("[&](int l) {{ return {} + {}; }}", memory(op.buffer), lane_index(position));
   if (mask.empty()) return {fmt::format("{}(lanes, {})", in_runs(position) ? "gather_runs" : "gather", at), true};
   return {fmt::format("gather(lanes, {}, {})", mask, at), true};
 }

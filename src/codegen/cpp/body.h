@@ -29,6 +29,8 @@ class BodyPrinter {
   bool varies(loop::ExprId id);                         // from lane to lane
   bool varies(sym::Expr e);
   size_t level_of(sym::Expr e);                         // at which the index is known
+  // The start of a buffer's memory: "x", or "x.by(2)" in an assertion build.
+  std::string memory(loop::BufferId buffer) const;
   // Pointer text for an element: "x + 128 * i0 + j".
   std::string pointer(loop::BufferId buffer, sym::Expr position) const;
   void line(size_t level, std::string text);
@@ -44,6 +46,7 @@ class BodyPrinter {
   std::function<std::string(loop::ExprId)> tile;
   std::string_view tile_name;                           // of the value that is loaded; empty: its buffer's
   Origins origins;                                      // those that comments tell apart
+  std::vector<std::string>* access_origins = nullptr;   // of an assertion build: where accesses come from, by the number that they pass on
   bool accumulators_vary = false;                       // one per lane
   bool stashes_vary = false;
 

@@ -10,9 +10,26 @@ namespace toroid::codegen {
 
 using loop::ExprId;
 
-KernelPrinter::KernelPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name)
-    : program_(program), exprs_(program.exprs), graph_(graph) {
+namespace {
+
+// From the first to the last element, all between them included.
+sym::Expr elements_of(const loop::Buffer& buffer) {
+  if (buffer.strides.empty() || buffer.strides == contiguous_strides(buffer.sizes)) return sym::product(buffer.sizes);
+  sym::Expr last = 0;
+  sym::Expr any = 1;
+  for (size_t d = 0; d < buffer.sizes.size(); ++d) {
+    last = last + (buffer.sizes[d] - 1) * buffer.strides[d];
+    any = any * sym::min(buffer.sizes[d], 1);
+  }
+  return any * (last + 1);
+}
+
+}  // namespace
+
+KernelPrinter::KernelPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions)
+    : program_(program), exprs_(program.exprs), graph_(graph), assertions_(assertions) {
   source_.name = std::move(name);
+  if (assertions) source_.access_names.emplace();
 }
 
 void KernelPrinter::take_sizes(sym::Expr e) {
@@ -61,6 +78,30 @@ void KernelPrinter::take_parameters(const std::vector<loop::BufferId>& reads, co
     if (std::find(writes.begin(), writes.end(), id) == writes.end()) source_.parameters.push_back({id, false});
   }
   for (loop::BufferId id : writes) source_.parameters.push_back({id, true});
+  if (!assertions_) return;
+  first_buffer_ = source_.access_names->buffers.size();
+  for (const KernelParameter& parameter : source_.parameters) {
+    const loop::Buffer& buffer = program_.buffer(parameter.buffer);
+    source_.access_names->buffers.push_back(buffer.name);
+    take_sizes(elements_of(buffer));
+  }
+}
+
+void KernelPrinter::print_checked_buffers() {
+  if (!assertions_) return;
+  for (size_t i = 0; i < source_.parameters.size(); ++i) {
+    const loop::Buffer& buffer = program_.buffer(source_.parameters[i].buffer);
+    text_.write(fmt::format("const Checked<{}{}> {}(argument{}, {}, {}, checks, error);", source_.parameters[i].is_output ? "" : "const ",
+                            storage_type(buffer.dtype), identifier(buffer.name), i, print_index(exprs_, elements_of(buffer)),
+                            first_buffer_ + i));
+  }
+}
+
+void KernelPrinter::set_origins(BodyPrinter& body, const std::vector<ProvenanceId>& provenance) {
+  body.origins = Origins(graph_, provenance, assertions_);
+  if (!assertions_) return;
+  body.access_origins = &source_.access_names->origins;
+  if (!provenance.empty()) body.set_origin(provenance.back());
 }
 
 void KernelPrinter::print_header(const std::vector<ProvenanceId>& provenance) {
@@ -81,14 +122,17 @@ void KernelPrinter::print_header(const std::vector<ProvenanceId>& provenance) {
 
 std::string KernelPrinter::signature(std::string_view linkage) const {
   std::string text = fmt::format("{} void {}(", linkage, source_.name);
+  int position = 0;
   for (const KernelParameter& parameter : source_.parameters) {
     const loop::Buffer& buffer = program_.buffer(parameter.buffer);
+    const std::string name = assertions_ ? fmt::format("argument{}", position++) : identifier(buffer.name);
     text += fmt::format("{}{}* {}{}, ", parameter.is_output ? "" : "const ", storage_type(buffer.dtype),
-                        parameter.is_output ? "__restrict__ " : "", identifier(buffer.name));
+                        parameter.is_output ? "__restrict__ " : "", name);
   }
   for (sym::Expr size : source_.sizes) text += fmt::format("int64_t {}, ", identifier(size.node()->name));
   if (source_.uses_runtime) text += "const ToroidRuntime* runtime, ";
-  if (source_.reports_errors) text += "int32_t* error, ";
+  if (assertions_) text += "const Checks* checks, ";
+  if (source_.reports_errors || assertions_) text += "int32_t* error, ";
   if (source_.counts_tasks) text += "int64_t* remaining, ";
   if (source_.is_epilogue) return text + "const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, int64_t last) {";
   return text + "int64_t begin, int64_t end) {";
@@ -109,11 +153,12 @@ void KernelPrinter::decode_task(const std::vector<sym::Expr>& axes, std::string_
   }
 }
 
-KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name) {
+KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name,
+                          bool assertions) {
   return match(
-      step, [&](const schedule::Kernel& kernel) { return print_nest(program, graph, std::move(name), kernel); },
-      [&](const schedule::ScanKernel& kernel) { return print_scan(program, graph, std::move(name), kernel); },
-      [&](const schedule::ScatterKernel& kernel) { return print_scatter(program, graph, std::move(name), kernel); },
+      step, [&](const schedule::Kernel& kernel) { return print_nest(program, graph, std::move(name), assertions, kernel); },
+      [&](const schedule::ScanKernel& kernel) { return print_scan(program, graph, std::move(name), assertions, kernel); },
+      [&](const schedule::ScatterKernel& kernel) { return print_scatter(program, graph, std::move(name), assertions, kernel); },
       [&](const schedule::CallStep&) -> KernelSource { TOROID_CHECK(false, "a library call is not a kernel"); },
       [&](const schedule::BindStep&) -> KernelSource { TOROID_CHECK(false, "a binding is not a kernel"); });
 }

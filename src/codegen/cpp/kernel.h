@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,11 @@ struct KernelParameter {
   loop::BufferId buffer;
   bool is_output = false;
 };
+// What the messages of an assertion build name by number (Checked in access_prelude.cpp).
+struct AccessNames {
+  std::vector<std::string> buffers;            // the parameters, then rows of working memory
+  std::vector<std::string> origins;            // what operators of the model the accesses come from
+};
 struct KernelSource {
   std::string name;                            // of the function, unique in its program
   std::string text;                            // the function, without the prelude
@@ -25,6 +31,7 @@ struct KernelSource {
                                                // also runs the kernel's finish
   bool is_epilogue = false;                    // takes, instead of begin and end, a block of a product: see ToroidEpilogue
   bool uses_runtime = false;                   // takes `const ToroidRuntime* runtime` (special functions)
+  std::optional<AccessNames> access_names = {};  // of an assertion build: takes `const Checks* checks`, with these, and `int32_t* error`
   sym::Expr tasks;                             // independent pieces of work; 1 for a serial kernel
   sym::Expr work_per_task;                     // elements touched, for choosing how many tasks go together
 };
@@ -35,8 +42,8 @@ inline constexpr int64_t kVectorBlock = 512;
 inline constexpr int64_t kTileRows = 16;
 inline constexpr int64_t kTileStride = kVectorBlock + 16;
 
-// Prints one scheduled step; not for CallStep and BindStep.
-KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name);
+// Prints one scheduled step; not for CallStep and BindStep. `assertions`: each access to a buffer is checked first.
+KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name, bool assertions = false);
 
 // An integer expression in C++ ("128 * i0 + i1"); axes and sizes are named as in the program.
 std::string print_index(const loop::ExprTable& exprs, sym::Expr expr);

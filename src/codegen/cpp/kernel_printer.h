@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/cpp/body.h"
 #include "codegen/cpp/kernel.h"
 #include "loop/loop.h"
 #include "schedule/schedule.h"
@@ -13,16 +14,17 @@
 namespace toroid::codegen {
 
 // Each prints one kind of step: nest_kernel.cpp, scan_kernel.cpp, scatter_kernel.cpp.
-KernelSource print_nest(const loop::LoopProgram& program, const Graph& graph, std::string name, const schedule::Kernel& kernel);
-KernelSource print_scan(const loop::LoopProgram& program, const Graph& graph, std::string name, const schedule::ScanKernel& kernel);
-KernelSource print_scatter(const loop::LoopProgram& program, const Graph& graph, std::string name,
+KernelSource print_nest(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions, const schedule::Kernel& kernel);
+KernelSource print_scan(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions,
+                        const schedule::ScanKernel& kernel);
+KernelSource print_scatter(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions,
                            const schedule::ScatterKernel& kernel);
 
 inline sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
 
 class KernelPrinter {
  public:
-  KernelPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name);
+  KernelPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions);
 
  protected:
   // Every expression of a step, for the sizes that it needs.
@@ -37,14 +39,20 @@ class KernelPrinter {
   // The comment above the function: its operators and its buffers' types.
   void print_header(const std::vector<ProvenanceId>& provenance);
   std::string signature(std::string_view linkage = "extern \"C\"") const;
+  // Of an assertion build: the buffers as pointers that check what is accessed through them. The function's first lines.
+  void print_checked_buffers();
+  // The accesses of `body` say of which of these operators they are.
+  void set_origins(BodyPrinter& body, const std::vector<ProvenanceId>& provenance);
   // Declares the outer axes of the task called `task`.
   void decode_task(const std::vector<sym::Expr>& axes, std::string_view task, std::vector<std::string>& lines) const;
 
   const loop::LoopProgram& program_;
   const loop::ExprTable& exprs_;
   const Graph& graph_;
+  const bool assertions_;
   KernelSource source_;
   TextBuffer text_;
+  size_t first_buffer_ = 0;   // of the parameters, in AccessNames::buffers
 };
 
 }  // namespace toroid::codegen

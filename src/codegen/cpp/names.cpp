@@ -37,10 +37,12 @@ std::string identifier(std::string_view text) {
       "nearest_whole", "lgamma_from_half", "bessel_i0", "bessel_i1", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "bessel_k0", "bessel_k1",
       "near_or_far", "bessel_size0", "bessel_size1", "bessel_angle0", "bessel_angle1", "bessel_j0_near", "bessel_j1_near",
       "at", "part", "copy_end", "passed", "epilogue", "row", "row_stride", "first_row", "last_row", "ToroidEpilogue",
+      "Checked",  "CheckedRow", "Checks", "checks", "copy_elements", "out_of_bounds", "names", "origins",
       "turn",     "each",    "W",        "l",       "Full",    "Part",    "Same",    "Plain",    "INLINE",  "EXPORT",  "WRAPPER", "f16",     "bf16"};
   const bool prelude_pattern = result.starts_with("op_") || result.starts_with("sum") || result.starts_with("result") ||
                                result.starts_with("stash") || result.starts_with("best") || result.starts_with("body") ||
-                               result.starts_with("sizes") || result.starts_with("graph_") || result.starts_with("strides") || result.starts_with("k");
+                               result.starts_with("sizes") || result.starts_with("argument") ||
+                               result.starts_with("graph_") || result.starts_with("strides") || result.starts_with("k");
   if (result.empty() || (result[0] >= '0' && result[0] <= '9') || result[0] == '_' ||
       prelude_pattern || std::find(std::begin(kTaken), std::end(kTaken), result) != std::end(kTaken)) {
     result = "t_" + result;

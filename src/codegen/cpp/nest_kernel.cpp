@@ -23,8 +23,8 @@ using schedule::VectorAlong;
 
 class NestPrinter : KernelPrinter {
  public:
-  NestPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name, const Kernel& kernel)
-      : KernelPrinter(program, graph, std::move(name)), kernel_(kernel), body_(program, vector_axis()) {}
+  NestPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions, const Kernel& kernel)
+      : KernelPrinter(program, graph, std::move(name), assertions), kernel_(kernel), body_(program, vector_axis()) {}
 
   KernelSource run(std::string_view linkage = "extern \"C\"") {
     std::vector<loop::BufferId> reads = kernel_.reads;
@@ -32,7 +32,10 @@ class NestPrinter : KernelPrinter {
     take_parameters(reads, kernel_.writes);
     std::vector<KernelSource> finish;
     for (const Kernel& each : kernel_.finish) {
-      finish.push_back(NestPrinter(program_, graph_, fmt::format("{}_finish{}", source_.name, finish.size()), each).run("static"));
+      NestPrinter printer(program_, graph_, fmt::format("{}_finish{}", source_.name, finish.size()), assertions_, each);
+      printer.source_.access_names = std::move(source_.access_names);   // whose numbers go on
+      finish.push_back(printer.run("static"));
+      source_.access_names = std::move(finish.back().access_names);
     }
     Contents contents;
     for (const Stage& stage : kernel_.stages) {
@@ -59,7 +62,7 @@ class NestPrinter : KernelPrinter {
     }
 
     lanes_vary_ = kernel_.vector != VectorAlong::None;
-    body_.origins = Origins(graph_, kernel_.provenance);
+    set_origins(body_, kernel_.provenance);
     body_.accumulators_vary = kernel_.vector == VectorAlong::Outer;
     body_.stashes_vary = lanes_vary_;
     body_.accumulator = [&](loop::AccumulatorId id) { return accumulator_value(id); };
@@ -74,7 +77,7 @@ class NestPrinter : KernelPrinter {
     std::vector<std::string> task;
     for (size_t s = 0; s < kernel_.stages.size(); ++s) print_stage(kernel_.stages[s], task);
     drop_repeated_origins(task);
-    source_.reports_errors = body_.uses_error() || !kernel_.stashes.empty();
+    source_.reports_errors = body_.uses_error() || !kernel_.stashes.empty() || assertions_;
     source_.uses_runtime = body_.uses_runtime();
     for (const KernelSource& each : finish) {
       source_.reports_errors = source_.reports_errors || each.reports_errors;
@@ -105,8 +108,9 @@ class NestPrinter : KernelPrinter {
     print_header(kernel_.provenance);
     std::optional<TextBuffer::Scope> function(text_.block(signature(linkage)));
     if (lanes_vary_) text_.write(fmt::format("constexpr int W = {};", wide_elements() ? "kLanes8" : "kLanes4"));
+    print_checked_buffers();
     for (size_t i = 0; i < kernel_.stashes.size(); ++i) {
-      text_.write(fmt::format("Row<{}> stash{}({});", stash_type(kernel_.stashes[i]), i, stash_size()));
+      print_stash(i);
       text_.write(fmt::format("if (!stash{}.data) return report(3, error);", i));
     }
     {
@@ -159,6 +163,7 @@ class NestPrinter : KernelPrinter {
     print_header(kernel_.provenance);
     std::optional<TextBuffer::Scope> function(text_.block(signature(linkage)));
     text_.write(fmt::format("constexpr int W = {};", wide_elements() ? "kLanes8" : "kLanes4"));
+    print_checked_buffers();
     {
       auto loop = text_.block("for (int64_t row = first_row; row < last_row; ++row) {");
       std::vector<std::string> lines;
@@ -174,9 +179,12 @@ class NestPrinter : KernelPrinter {
 
   std::string arguments(const KernelSource& source) const {
     std::string text;
-    for (const KernelParameter& parameter : source.parameters) text += identifier(program_.buffer(parameter.buffer).name) + ", ";
+    for (const KernelParameter& parameter : source.parameters) {
+      text += identifier(program_.buffer(parameter.buffer).name) + (assertions_ ? ".start, " : ", ");
+    }
     for (sym::Expr size : source.sizes) text += identifier(size.node()->name) + ", ";
     if (source.uses_runtime) text += "runtime, ";
+    if (assertions_) text += "checks, ";
     if (source.reports_errors) text += "error, ";
     return text;
   }
@@ -243,7 +251,7 @@ class NestPrinter : KernelPrinter {
       const auto step = sym::linear_in(jump->rest, *kernel_.tile);
       text_.write(fmt::format("{} tile{}[{}];", storage_type(buffer.dtype), i, kTileRows * kTileStride));
       text_.write(fmt::format("turn_tile<{}, {}>({} + {} {} + first * ({}), {}, last - first, last_row - first_row, tile{});", kTileRows,
-                              kTileStride, identifier(buffer.name), print_index(exprs_, step->rest),
+                              kTileStride, body_.memory(load.buffer), print_index(exprs_, step->rest),
                               is_backward(kernel_.tiled_loads[i]) ? "- (last_row - 1)" : "+ first_row",
                               print_index(exprs_, jump->coefficient), print_index(exprs_, jump->coefficient), i));
     }
@@ -285,8 +293,15 @@ class NestPrinter : KernelPrinter {
 
   OperandText stash_value(loop::StashId id) {
     const std::string at = fmt::format("stash{}.data + {}", static_cast<uint32_t>(id), stash_position());
-    if (!lanes_vary_) return {fmt::format("*({})", at), false};
+    if (!lanes_vary_) return {fmt::format("load1({})", at), false};
     return {fmt::format("load_raw(Full<W>{{}}, {})", at), true};
+  }
+
+  void print_stash(size_t i) {
+    const std::string type = stash_type(kernel_.stashes[i]);
+    if (!assertions_) return text_.write(fmt::format("Row<{}> stash{}({});", type, i, stash_size()));
+    text_.write(fmt::format("const CheckedRow<{}> stash{}({}, {}, checks, error);", type, i, stash_size(), source_.access_names->buffers.size()));
+    source_.access_names->buffers.push_back(fmt::format("stash{}", i));
   }
 
   // Rows of a stash are padded to whole vectors along the vector axis.
@@ -496,7 +511,6 @@ class NestPrinter : KernelPrinter {
     const loop::Buffer& buffer = program_.buffer(s.buffer);
     const OperandText value = body_.value(before_rounding(s.value, buffer.dtype));
     body_.prepare_index(s.position);
-    const std::string name = identifier(buffer.name);
     const size_t innermost = body_.innermost();
     const bool lanes = body_.varies(s.position);
     if (!lanes) {
@@ -510,7 +524,7 @@ class NestPrinter : KernelPrinter {
     if (linear && linear->coefficient.is_const(1)) {
       body_.line(innermost, fmt::format("store(lanes, {}, {});", body_.pointer(s.buffer, s.position), text));
     } else {
-      body_.line(innermost, fmt::format("scatter(lanes, [&](int l) {{ return {} + {}; }}, {});", name, body_.lane_index(s.position), text));
+      body_.line(innermost, fmt::format("scatter(lanes, [&](int l) {{ return {} + {}; }}, {});", body_.memory(s.buffer), body_.lane_index(s.position), text));
     }
   }
 
@@ -518,7 +532,7 @@ class NestPrinter : KernelPrinter {
     const OperandText value = body_.value(s.value);
     const std::string at = fmt::format("stash{}.data + {}", static_cast<uint32_t>(s.stash), stash_position());
     if (!lanes_vary_) {
-      body_.line(body_.innermost(), fmt::format("*({}) = {};", at, value.text));
+      body_.line(body_.innermost(), fmt::format("store1({}, {});", at, value.text));
     } else {
       const DType dtype = exprs_.dtype(s.value);
       body_.line(body_.innermost(), fmt::format("store_raw(Full<W>{{}}, {}, {});", at, in_lanes(value, dtype).text));
@@ -533,8 +547,8 @@ class NestPrinter : KernelPrinter {
 
 }  // namespace
 
-KernelSource print_nest(const loop::LoopProgram& program, const Graph& graph, std::string name, const Kernel& kernel) {
-  return NestPrinter(program, graph, std::move(name), kernel).run();
+KernelSource print_nest(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions, const Kernel& kernel) {
+  return NestPrinter(program, graph, std::move(name), assertions, kernel).run();
 }
 
 }  // namespace toroid::codegen

@@ -33,11 +33,11 @@ std::string origin_comment(const Provenance& provenance) {
   return std::string(kMark) + comment_text(to_string(provenance), kCommentLimit);
 }
 
-Origins::Origins(const Graph& graph, const std::vector<ProvenanceId>& of) {
+Origins::Origins(const Graph& graph, const std::vector<ProvenanceId>& of, bool even_one) {
   for (ProvenanceId id : of) {
     if (!graph.provenance(id).op.empty()) comments_.try_emplace(id, origin_comment(graph.provenance(id)));
   }
-  if (comments_.size() == 1) comments_.clear();
+  if (comments_.size() == 1 && !even_one) comments_.clear();
 }
 
 const std::string* Origins::comment(ProvenanceId id) const {

@@ -23,7 +23,8 @@ std::string origin_comment(const Provenance& provenance);
 class Origins {
  public:
   Origins() = default;
-  Origins(const Graph& graph, const std::vector<ProvenanceId>& of);
+  // `even_one`: also when there is only one.
+  Origins(const Graph& graph, const std::vector<ProvenanceId>& of, bool even_one = false);
   // The comment for lines that come from `id`; null when it is not told apart.
   const std::string* comment(ProvenanceId id) const;
 

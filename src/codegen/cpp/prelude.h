@@ -12,6 +12,8 @@ namespace toroid::codegen {
 extern const std::string_view kPrelude;
 // Behind it in files whose kernels draw random numbers.
 extern const std::string_view kRandomPrelude;
+// Behind it, and behind the interface of programs (wrapper/abi_text.h), in assertion builds.
+extern const std::string_view kAccessPrelude;
 // Behind it in files whose kernels compute special functions of lanes (see special_vector_forms).
 extern const std::string_view kSpecialPrelude;
 

@@ -20,7 +20,7 @@ class ScanPrinter : KernelPrinter {
     contents.positions.push_back(kernel.along);
     take_sizes(contents);
     BodyPrinter body(program_, std::nullopt);
-    body.origins = Origins(graph_, kernel.provenance);
+    set_origins(body, kernel.provenance);
     body.begin_nest({kernel.along});
     OperandText value = body.value(kernel.value);
     const DType own = exprs_.dtype(kernel.value);
@@ -52,7 +52,7 @@ class ScanPrinter : KernelPrinter {
                   "  running = larger == smaller && op_isinf(larger) ? larger : larger + op_log1p(op_exp(smaller - larger)); }"};
         break;
     }
-    source_.reports_errors = body.uses_error();
+    source_.reports_errors = body.uses_error() || assertions_;
     source_.uses_runtime = body.uses_runtime();
     source_.tasks = 1;
     for (sym::Expr axis : kernel.outer) source_.tasks = source_.tasks * extent(axis);
@@ -60,6 +60,7 @@ class ScanPrinter : KernelPrinter {
 
     print_header(kernel.provenance);
     std::optional<TextBuffer::Scope> function(text_.block(signature()));
+    print_checked_buffers();
     {
       auto loop = text_.block("for (int64_t task = begin; task < end; ++task) {");
       std::vector<std::string> lines;
@@ -88,8 +89,9 @@ class ScanPrinter : KernelPrinter {
 
 }  // namespace
 
-KernelSource print_scan(const loop::LoopProgram& program, const Graph& graph, std::string name, const schedule::ScanKernel& kernel) {
-  return ScanPrinter(program, graph, std::move(name)).run(kernel);
+KernelSource print_scan(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions,
+                        const schedule::ScanKernel& kernel) {
+  return ScanPrinter(program, graph, std::move(name), assertions).run(kernel);
 }
 
 }  // namespace toroid::codegen

@@ -27,7 +27,7 @@ class ScatterPrinter : KernelPrinter {
     contents.positions.push_back(sym::product(out.sizes));
     take_sizes(contents);
     BodyPrinter body(program_, std::nullopt);
-    body.origins = Origins(graph_, kernel.provenance);
+    set_origins(body, kernel.provenance);
     body.begin_nest(kernel.axes);
     const OperandText value = body.value(kernel.value);
     body.prepare_index(kernel.position);
@@ -44,7 +44,7 @@ class ScatterPrinter : KernelPrinter {
     }
     if (!kernel.provenance.empty()) body.set_origin(kernel.provenance.back());
     body.line(body.innermost(), fmt::format("store1({}, {});", at, result));
-    source_.reports_errors = body.uses_error();
+    source_.reports_errors = body.uses_error() || assertions_;
     source_.uses_runtime = body.uses_runtime();
     source_.tasks = 1;
     source_.work_per_task = 1;
@@ -67,7 +67,8 @@ class ScatterPrinter : KernelPrinter {
 
     print_header(kernel.provenance);
     std::optional<TextBuffer::Scope> function(text_.block(signature()));
-    print_copy(kernel, out);
+    print_checked_buffers();
+    print_copy(kernel, out, body);
     std::vector<std::string> lines = body.take_level(0);
     std::string indent;
     for (size_t d = 0; d < kernel.axes.size(); ++d) {
@@ -99,13 +100,12 @@ class ScatterPrinter : KernelPrinter {
   }
 
   // out = base: all of it, or the part that the tasks [begin, end) write to. The last one also copies what no task writes to.
-  void print_copy(const schedule::ScatterKernel& kernel, const loop::Buffer& out) {
-    const std::string to = identifier(out.name);
-    const std::string from = identifier(program_.buffer(kernel.base).name);
-    const std::string_view type = storage_type(out.dtype);
+  void print_copy(const schedule::ScatterKernel& kernel, const loop::Buffer& out, const BodyPrinter& body) {
+    const std::string to = body.memory(kernel.out);
+    const std::string from = body.memory(kernel.base);
     if (!kernel.split) {
       text_.write("(void)begin, (void)end;");
-      text_.write(fmt::format("__builtin_memcpy({}, {}, ({}) * sizeof({}));", to, from, print_index(exprs_, sym::product(out.sizes)), type));
+      text_.write(fmt::format("copy_elements({}, {}, {});", to, from, print_index(exprs_, sym::product(out.sizes))));
       return;
     }
     const std::span<const sym::Expr> sizes(out.sizes);
@@ -115,16 +115,16 @@ class ScatterPrinter : KernelPrinter {
     text_.write(fmt::format("const int64_t copy_end = end == {} ? {} : end;", print_index(exprs_, source_.tasks), length));
     text_.write(fmt::format("for (int64_t part = 0; part < {}; ++part) {{", print_index(exprs_, sym::product(sizes.first(dim)))));
     text_.write(fmt::format("  const int64_t at = (part * ({}) + begin) * ({});", length, row));
-    text_.write(fmt::format("  __builtin_memcpy({} + at, {} + at, (copy_end - begin) * ({}) * sizeof({}));", to, from, row, type));
+    text_.write(fmt::format("  copy_elements({} + at, {} + at, (copy_end - begin) * ({}));", to, from, row));
     text_.write("}");
   }
 };
 
 }  // namespace
 
-KernelSource print_scatter(const loop::LoopProgram& program, const Graph& graph, std::string name,
+KernelSource print_scatter(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions,
                            const schedule::ScatterKernel& kernel) {
-  return ScatterPrinter(program, graph, std::move(name)).run(kernel);
+  return ScatterPrinter(program, graph, std::move(name), assertions).run(kernel);
 }
 
 }  // namespace toroid::codegen

@@ -20,6 +20,7 @@ struct ToroidRuntime {
   void (*release)(const ToroidRuntime*, void* data);
   void* (*output)(const ToroidRuntime*, int32_t position, const int64_t* sizes);
   void (*step)(const ToroidRuntime*, int32_t step);
+  void (*out_of_bounds)(const ToroidRuntime*, const char* kernel, const char* buffer, int64_t index, int64_t size, const char* origin);
 };
 struct ToroidCall {
   const void* const* inputs; const void* const* constants; void* const* outputs; char* arena;

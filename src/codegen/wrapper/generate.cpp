@@ -37,14 +37,16 @@ bool computes_special_functions(const std::vector<GeneratedKernel>& kernels) {
 constexpr size_t kOptimisedSteps = 100;
 
 // Few units, each with the whole prelude, of about equal cost.
-std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& wrapper, int max_units, bool draws) {
+std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& wrapper, const GenerateOptions& options,
+                                bool draws) {
   size_t total = 0;
   for (const GeneratedKernel& kernel : kernels) total += kernel.text.size();
-  const size_t count = total < kWorthAnotherUnit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, max_units)), kernels.size());
+  const size_t count = total < kWorthAnotherUnit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, options.max_units)), kernels.size());
   std::string start(kPrelude);
   if (draws) start += kRandomPrelude;
   if (computes_special_functions(kernels)) start += kSpecialPrelude;
   start += kAbi;
+  if (options.assertions) start += kAccessPrelude;
   std::vector<std::string> units(std::max<size_t>(1, count), start);
   std::vector<size_t> load(units.size());
   std::vector<const GeneratedKernel*> order;
@@ -79,10 +81,10 @@ std::string to_string(const std::vector<ScheduledGraph>& graphs) {
   return text;
 }
 
-GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Program& program, int max_units, std::string_view suffix,
-                          bool profile) {
+GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Program& program, const GenerateOptions& options) {
   GeneratedProgram result;
-  SharedParts shared{.program = program, .result = result, .suffix = suffix, .profile = profile};
+  SharedParts shared{
+      .program = program, .result = result, .suffix = options.suffix, .profile = options.profile, .assertions = options.assertions};
   for (const sym::Expr symbol : program.symbols->symbols()) {
     const sym::SymbolKind kind = symbol.node()->symbol_kind;
     if (kind != sym::SymbolKind::Size && kind != sym::SymbolKind::DataDependent) continue;
@@ -128,7 +130,7 @@ GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Progr
   const bool draws = draws_random_numbers(graphs, result.kernels);
   if (shared.uses_control_flow) wrapper += std::string(draws ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;
   wrapper += "\n" + functions + "\n" + sizes;
-  result.units = divide(result.kernels, wrapper, max_units, draws);
+  result.units = divide(result.kernels, wrapper, options, draws);
   return result;
 }
 

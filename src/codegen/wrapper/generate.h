@@ -47,12 +47,16 @@ struct GeneratedProgram {
   std::vector<schedule::StepWork> step_work;  // by step, if the program is to be profiled
 };
 
-// `graphs`: the main graph, then each subgraph of the program. `max_units`: how many compilers may run at once. `suffix` ends the names
-// of the entries and kernels, so that the files of several variants of a program can become one library. `profile`: the
-// runtime is told of each step (ToroidRuntime::step).
+struct GenerateOptions {
+  int max_units = 1;               // how many compilers may run at once
+  std::string_view suffix = {};    // ends the names of the entries and kernels, so that the files of several variants can become one library
+  bool profile = false;            // the runtime is told of each step (ToroidRuntime::step)
+  bool assertions = false;         // kernels check each access to a buffer (ToroidRuntime::out_of_bounds)
+};
+
+// `graphs`: the main graph, then each subgraph of the program.
 // Throws Error{Unsupported} for control flow that it cannot print, with its place in the model.
-GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Program& program, int max_units,
-                          std::string_view suffix = {}, bool profile = false);
+GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Program& program, const GenerateOptions& options = {});
 
 // The file that exports the manifest; linked with the units.
 std::string manifest_unit(std::string_view manifest);

@@ -17,6 +17,8 @@ namespace {
 
 // Work below this many elements is not worth waking another thread for.
 constexpr int64_t kGrainElements = 16384;
+// Letters of a buffer's name or of where an operator comes from, in the messages of an assertion build.
+constexpr size_t kNameLimit = 300;
 
 std::string joined(const std::vector<std::string>& parts, std::string_view otherwise) {
   return parts.empty() ? std::string(otherwise) : fmt::format("{}", fmt::join(parts, ", "));
@@ -308,24 +310,40 @@ void GraphFunction::print_step(const schedule::Step& step, size_t number) {
   print_kernel_step(step, number);
 }
 
+void GraphFunction::print_access_names(const KernelSource& source) {
+  auto quoted = [](const std::string& text) {
+    std::string result = "\"";
+    for (const char c : comment_text(text, kNameLimit)) result += c == '"' ? "\\\"" : std::string(1, c);
+    return result + "\"";
+  };
+  for (const auto& [name, texts] : {std::pair("names", &source.access_names->buffers), std::pair("origins", &source.access_names->origins)}) {
+    std::vector<std::string> list;
+    for (const std::string& text : *texts) list.push_back(quoted(text));
+    body_.write(fmt::format("static const char* const {}[] = {{{}}};", name, joined(list, "nullptr")));
+  }
+  body_.write(fmt::format("const Checks checks = {{runtime, \"{}\", names, origins}};", source.name));
+}
+
 std::string GraphFunction::arguments(const KernelSource& source) const {
   std::string text;
   for (const KernelParameter& parameter : source.parameters) text += identifier(buffer(parameter.buffer).name) + ", ";
   for (sym::Expr size : source.sizes) text += identifier(size.node()->name) + ", ";
   if (source.uses_runtime) text += "runtime, ";
+  if (source.access_names) text += "&checks, ";
   if (source.reports_errors) text += "&error, ";
   return text;
 }
 
 void GraphFunction::print_kernel_step(const schedule::Step& step, size_t number) {
   const std::string own_name = shared_.kernels.fresh_name(fmt::format("{}_kernel{}", identifier(schedule::name_of(step)), shared_.suffix));
-  const KernelSource source = print_kernel(loops_, step, source_, own_name);
+  const KernelSource source = print_kernel(loops_, step, source_, own_name, shared_.assertions);
   const std::string& name = shared_.kernels.add(source, loops_);
   std::string arguments = this->arguments(source);
   const sym::Expr tasks = source.tasks;
-  std::optional<TextBuffer::Scope> counted;
+  std::optional<TextBuffer::Scope> block;
+  if (source.counts_tasks || source.access_names) block.emplace(body_.block("{"));
+  if (source.access_names) print_access_names(source);
   if (source.counts_tasks) {
-    counted.emplace(body_.block("{"));
     body_.write(fmt::format("int64_t remaining = {};", index(tasks)));
     arguments += "&remaining, ";
     // Without a task nobody would run the finish.
@@ -340,7 +358,7 @@ void GraphFunction::print_kernel_step(const schedule::Step& step, size_t number)
     body_.write(fmt::format("parallel(runtime, {}, {}, [&](int64_t begin, int64_t end) WRAPPER {{ {}({}begin, end); }});", index(tasks), grain,
                             name, arguments));
   }
-  counted.reset();
+  block.reset();
   if (source.reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
 }
 
@@ -396,8 +414,9 @@ void GraphFunction::print_call(const schedule::CallStep& step, size_t number) {
   bool reports_errors = false;
   if (step.epilogue) {
     const std::string own_name = shared_.kernels.fresh_name(fmt::format("{}_epilogue{}", identifier(step.epilogue->name), shared_.suffix));
-    const KernelSource source = print_kernel(loops_, *step.epilogue, source_, own_name);
+    const KernelSource source = print_kernel(loops_, *step.epilogue, source_, own_name, shared_.assertions);
     reports_errors = source.reports_errors;
+    if (source.access_names) print_access_names(source);
     const std::string& kernel = shared_.kernels.add(source, loops_);
     // What the kernel is called with, a pointer's width each; a function that all its calls share takes them apart again.
     std::vector<std::string> passed, taken;
@@ -410,6 +429,7 @@ void GraphFunction::print_call(const schedule::CallStep& step, size_t number) {
     }
     for (sym::Expr size : source.sizes) pass(identifier(size.node()->name), "int64_t");
     if (source.uses_runtime) pass("runtime", "const ToroidRuntime*");
+    if (source.access_names) pass("&checks", "const Checks*");
     if (source.reports_errors) pass("&error", "int32_t*");
     shared_.epilogues.try_emplace(
         kernel, fmt::format("static void {}_blocks(void* p, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, "

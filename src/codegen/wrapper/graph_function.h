@@ -26,6 +26,7 @@ struct SharedParts {
   std::map<std::string, std::string> epilogues = {};                // by kernel, the function that the runtime calls for it
   bool uses_control_flow = false;
   bool profile = false;                                             // the runtime is told of each step
+  bool assertions = false;                                          // kernels check their accesses
   // Sizes and strides that are numbers, each list once for the whole program: `namespace dims { const int64_t d32_64[] = {32, 64}; }`.
   std::map<std::string, std::string> dims = {};                     // by name, the numbers
 };
@@ -66,6 +67,8 @@ class GraphFunction {
   void write_origin(const schedule::Step& step);
   void print_step(const schedule::Step& step, size_t number);
   void print_kernel_step(const schedule::Step& step, size_t number);
+  // Of an assertion build: declares `checks`, what the kernel's messages name.
+  void print_access_names(const KernelSource& source);
   // What a kernel is called with before the range of its tasks.
   std::string arguments(const KernelSource& source) const;
   void print_bind(const schedule::BindStep& step, size_t number);

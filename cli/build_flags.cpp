@@ -1,0 +1,20 @@
+#include "build_flags.h"
+
+#include "support/error.h"
+
+namespace toroid::cli {
+
+void add_build_flags(Flags& flags, CompileModelOptions& options) {
+  flags.add_flag("--debug", options.debug, "build for debuggers: -O1 -g, with the sources where TOROID_KEEP_FILES says");
+  flags.add_flag("--assertions", options.assertions, "kernels check each access to memory; slower");
+  flags.add_option("--cxxflag", options.compiler_flags, "a further flag for the C++ compiler, as --cxxflag=-O2; may be repeated");
+}
+
+void refuse_build_flags(const CompileModelOptions& options, std::string_view what) {
+  const char* given = options.debug ? "--debug" : options.assertions ? "--assertions" : !options.compiler_flags.empty() ? "--cxxflag" : nullptr;
+  if (given == nullptr) return;
+  throw Error(ErrorKind::InvalidOption, fmt::format("{} means nothing for {}", given, what))
+      .help("it is for models that this command compiles, with the backend cpu");
+}
+
+}  // namespace toroid::cli

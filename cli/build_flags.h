@@ -1,0 +1,16 @@
+// Flags of all commands that compile: how the generated C++ is built.
+#pragma once
+
+#include <string_view>
+
+#include "driver/compile.h"
+#include "flags.h"
+
+namespace toroid::cli {
+
+void add_build_flags(Flags& flags, CompileModelOptions& options);
+
+// Throws Error{InvalidOption} when one of them was given where nothing is compiled: `what` says why, as "a compiled program".
+void refuse_build_flags(const CompileModelOptions& options, std::string_view what);
+
+}  // namespace toroid::cli
