@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kDepth = 1024;       // of a panel's part: 256 KiB
 constexpr int64_t kMostLinesPerFetch = 16;
+constexpr int64_t kStripsPerBlock = 4;
 constexpr int64_t kTasksPerThread = 4;
 // Rows this far apart share a set of the first-level cache: they are copied to where they do not, if they meet several panels.
 constexpr int64_t kUnluckyStride = 512;
@@ -30,14 +31,20 @@ int64_t second_level_bytes() {
 thread_local Scratch scratch_for_block;
 thread_local Scratch scratch_for_copy;
 
-// One panel with all rows, a part of the depth after the other. What is read next, the panel's next part or `after` it, is fetched meanwhile.
-void multiply_panel(const PackedMatrix& b, int64_t panel, std::span<const Run> runs, std::span<const float* const> rows, float* c,
-                    int64_t c_row, bool fetches_ahead, const float* after) {
+// Rows cut into strips of nearly the same length.
+struct Strips {
+  explicit Strips(int64_t of_rows) : rows(of_rows), count((of_rows + StripKernels::kMostRows - 1) / StripKernels::kMostRows) {}
+  int64_t first_row(int64_t strip) const { return rows * strip / count; }
+  int64_t rows, count;
+};
+
+// Some strips of the rows with one panel, a part of the depth after the other; c is where the first of them goes. What is read next, the panel's
+// next part or `after` it, is fetched meanwhile, each strip its share.
+void multiply_panel(const PackedMatrix& b, int64_t panel, std::span<const Run> runs, std::span<const float* const> rows, const Strips& strips,
+                    Range some, float* c, int64_t c_row, bool fetches_ahead, const float* after) {
   const StripKernels& kernels = strip_kernels();
   const int64_t width = b.width(panel);
   const float* data = b.panel(panel);
-  const auto count = static_cast<int64_t>(rows.size());
-  const int64_t strips = (count + StripKernels::kMostRows - 1) / StripKernels::kMostRows;
   for (size_t begin = 0; begin < runs.size();) {
     size_t end = begin;
     int64_t depth = 0, fetches = 0;
@@ -46,15 +53,14 @@ void multiply_panel(const PackedMatrix& b, int64_t panel, std::span<const Run> r
       fetches += (runs[end++].length + kStepsPerFetch - 1) / kStepsPerFetch;
     } while (end < runs.size() && depth + runs[end].length <= kDepth);
     const float* next = data + depth * width;
-    // Each strip fetches its share.
     const float* ahead = end < runs.size() ? next : after;
-    const int64_t shares = std::max<int64_t>(1, strips * fetches);
+    const int64_t shares = std::max<int64_t>(1, strips.count * fetches);
     const int64_t lines = !fetches_ahead || ahead == nullptr ? 0 : std::min((depth * width / kCacheLine + shares - 1) / shares, kMostLinesPerFetch);
-    for (int64_t s = 0; s < strips; ++s) {
-      const int64_t first = count * s / strips, last = count * (s + 1) / strips;
+    for (int64_t s = some.first; s < some.last; ++s) {
+      const int64_t first = strips.first_row(s), last = strips.first_row(s + 1);
       const Ahead share = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLine, lines};
       kernels.multiply[last - first - 1][width / kernels.lanes - 1](&runs[begin], static_cast<int64_t>(end - begin), &rows[static_cast<size_t>(first)],
-                                                                     data, c + first * c_row, c_row, begin > 0, share);
+                                                                     data, c + (first - strips.first_row(some.first)) * c_row, c_row, begin > 0, share);
     }
     data = next;
     begin = end;
@@ -107,24 +113,30 @@ void add_runs(std::vector<Run>& runs, int64_t offset, int64_t length) {
 
 void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, std::span<const Run> runs, std::span<const float* const> rows,
                    int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
-  const auto count = static_cast<int64_t>(rows.size());
+  const Strips strips(static_cast<int64_t>(rows.size()));
+  // What passes through a block leaves it while it is in the first-level cache, unless parts of the depth are added up there.
+  const int64_t at_once = b.depth <= kDepth ? kStripsPerBlock : strips.count;
   for (int64_t panel = first; panel < last; ++panel) {
     const float* after = panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;
     const int64_t width = b.width(panel);
     const int64_t column = b.first_column(panel);
     const int64_t columns = std::min(width, b.columns - column);
     if (out.epilogue == nullptr && columns == width) {
-      multiply_panel(b, panel, runs, rows, out.data + first_row * out.row + column, out.row, fetching.is_on, after);
+      multiply_panel(b, panel, runs, rows, strips, {0, strips.count}, out.data + first_row * out.row + column, out.row, fetching.is_on, after);
       continue;
     }
-    float* block = scratch_for_block.get(count * width);
-    multiply_panel(b, panel, runs, rows, block, width, fetching.is_on, after);
-    if (out.epilogue != nullptr) {
-      out.epilogue->run(out.epilogue->argument, block, width, first_row, first_row + count, column, column + columns);
-      continue;
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      std::memcpy(out.data + (first_row + i) * out.row + column, block + i * width, static_cast<size_t>(columns) * sizeof(float));
+    for (int64_t strip = 0; strip < strips.count; strip += at_once) {
+      const Range some = {strip, std::min(strip + at_once, strips.count)};
+      const Range here = {first_row + strips.first_row(some.first), first_row + strips.first_row(some.last)};
+      float* block = scratch_for_block.get(here.size() * width);
+      multiply_panel(b, panel, runs, rows, strips, some, block, width, fetching.is_on, after);
+      if (out.epilogue != nullptr) {
+        out.epilogue->run(out.epilogue->argument, block, width, here.first, here.last, column, column + columns);
+        continue;
+      }
+      for (int64_t i = 0; i < here.size(); ++i) {
+        std::memcpy(out.data + (here.first + i) * out.row + column, block + i * width, static_cast<size_t>(columns) * sizeof(float));
+      }
     }
   }
 }
