@@ -34,25 +34,36 @@ class Convolver {
   }
 
   void run() {
-    const int64_t band = copies_ ? std::clamp<int64_t>(kBandPositions / s_.out[2], 1, s_.out[1])
-                                 : std::clamp<int64_t>(kPositionsAtOnce / s_.out[2], 1, s_.out[1]);
-    const int64_t bands = (s_.out[1] + band - 1) / band;
+    pack_weights();
+    if (is_matrix_product()) {
+      const PackedMatrix weights = {depth_, s_.out_channels, weights_};
+      const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]), channels_, call_.epilogue};
+      return multiply(call_.pool, s_.batch * s_.out_elements(), {x_, strides_.column, 1}, weights, 0, weights.panels(), out);
+    }
     // Of all groups' channels; a task has some of them, and copies its band whole.
     const int64_t panels = s_.groups * PackedMatrix::panels(s_.out_channels);
-    const int64_t blocks = s_.batch * bands;
-    const int64_t parts = panel_groups(call_.pool, blocks, panels);
-    pack_weights();
-    fetches_ = pays_to_fetch(s_.groups * PackedMatrix::size(depth_, s_.out_channels) * int64_t{sizeof(float)} / parts, blocks / call_.pool.threads());
-    call_.pool.parallel_for(blocks * parts, 1, [&](int64_t begin, int64_t end) {
+    const double strips_per_row = static_cast<double>(s_.out[2]) / StripKernels::kMostRows;
+    const int64_t most_rows = std::clamp<int64_t>((copies_ ? kBandPositions : kPositionsAtOnce) / s_.out[2], 1, s_.out[1]);
+    const int64_t threads = std::max<int64_t>(1, call_.pool.threads() / s_.batch);
+    const Cut cut = cut_of(threads, {s_.out[1], panels, depth_, most_rows, strips_per_row});
+    fetches_ = pays_to_fetch(s_.groups * PackedMatrix::size(depth_, s_.out_channels) * int64_t{sizeof(float)} / cut.groups,
+                             s_.batch * cut.blocks / call_.pool.threads());
+    call_.pool.parallel_for(s_.batch * cut.blocks * cut.groups, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t block = task / parts, part = task % parts;
-        const Range rows = {s_.out[1] * (block % bands) / bands, s_.out[1] * (block % bands + 1) / bands};
-        run_band(block / bands, rows, {panels * part / parts, panels * (part + 1) / parts});
+        const int64_t band = task / cut.groups;
+        run_band(band / cut.blocks, part_of(s_.out[1], band % cut.blocks, cut.blocks), part_of(panels, task % cut.groups, cut.groups));
       }
     });
   }
 
  private:
+  // Positions one after the other, each a row of channels: the rows of one matrix.
+  bool is_matrix_product() const {
+    return s_.groups == 1 && s_.kernel_elements() == 1 && !copies_ && s_.stride[1] == 1 && s_.stride[2] == 1 &&
+           (s_.out[1] == 1 || strides_.row == s_.out[2] * strides_.column) &&
+           (s_.batch == 1 || strides_.batch == s_.out_elements() * strides_.column);
+  }
+
   // Per group, a product's right-hand side: its rows in the order in which the runs come.
   void pack_weights() {
     const ToroidOperand& w = call_.inputs[1];

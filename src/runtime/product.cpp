@@ -1,8 +1,6 @@
 // A block of rows of A and a part of one panel of B stay in the second-level cache while strips of the one meet the other.
 #include "runtime/product.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -15,18 +13,9 @@ namespace {
 constexpr int64_t kDepth = 1024;       // of a panel's part: 256 KiB
 constexpr int64_t kMostLinesPerFetch = 16;
 constexpr int64_t kStripsPerBlock = 4;
-constexpr int64_t kTasksPerThread = 4;
 // Rows this far apart share a set of the first-level cache: they are copied to where they do not, if they meet several panels.
 constexpr int64_t kUnluckyStride = 512;
 constexpr int64_t kPanelsWorthACopy = 4;
-
-int64_t second_level_bytes() {
-  static const int64_t bytes = [] {
-    constexpr int64_t kLeast = 512 << 10;
-    return std::max<int64_t>(kLeast, sysconf(_SC_LEVEL2_CACHE_SIZE));
-  }();
-  return bytes;
-}
 
 thread_local Scratch scratch_for_block;
 thread_local Scratch scratch_for_copy;
@@ -146,28 +135,12 @@ bool pays_to_fetch(int64_t bytes, int64_t times) {
   return times <= kFewTimes || bytes > second_level_bytes() / 2;
 }
 
-int64_t panel_groups(const RuntimePool& pool, int64_t blocks, int64_t panels) {
-  if (pool.threads() == 1) return 1;
-  return std::clamp<int64_t>((kTasksPerThread * pool.threads() + blocks - 1) / blocks, 1, panels);
-}
-
-Cut cut_of(const RuntimePool& pool, int64_t rows, int64_t panels, int64_t row_bytes) {
-  constexpr int64_t kLeastRows = 48, kMostRows = 256;
-  const int64_t most = std::clamp(second_level_bytes() / 2 / std::max<int64_t>(row_bytes, 1), kLeastRows, kMostRows);
-  const int64_t threads = pool.threads(), enough = threads == 1 ? 1 : kTasksPerThread * threads;
-  int64_t blocks = (rows + most - 1) / most;
-  // Panels are cut first: then each thread reads its own. Where they are too few, rows are, into as many blocks for each thread.
-  if (blocks * panels < enough) blocks = std::max(blocks, std::min((enough + panels - 1) / panels, (rows + kLeastRows - 1) / kLeastRows));
-  if (blocks >= threads) blocks = std::min((blocks + threads - 1) / threads * threads, rows);
-  return {blocks, panel_groups(pool, blocks, panels)};
-}
-
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out) {
   std::vector<Run> runs;
   add_runs(runs, 0, b.depth);
   const int64_t panels_of_all = last_panel - first_panel;
-  const Cut cut = cut_of(pool, m, panels_of_all, b.depth * int64_t{sizeof(float)});
+  const Cut cut = cut_of(pool.threads(), size_of_matrix(m, panels_of_all, b.depth, sizeof(float)));
   const int64_t group_bytes = panels_of_all / cut.groups * strip_kernels().panel_width() * b.depth * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
   for_each_part(pool, m, panels_of_all, cut, [&](Range rows, Range panels) {

@@ -109,7 +109,7 @@ void multiply_pairs(const PairKernels& kernels, const PackedMatrix& b, int64_t p
 }
 
 void multiply_in_pairs(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedMatrix& b, const ToroidEpilogue& epilogue) {
-  for_each_part(pool, m, b.panels(), cut_of(pool, m, b.panels(), k * int64_t{sizeof(uint16_t)}), [&](Range some, Range panels) {
+  for_each_part(pool, m, b.panels(), cut_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(uint16_t))), [&](Range some, Range panels) {
     std::vector<const uint16_t*> rows(static_cast<size_t>(some.size()));
     take_row_pairs(a, some.first, k, rows);
     for (int64_t panel = panels.first; panel < panels.last; ++panel) {
@@ -143,7 +143,7 @@ void pack_widened(const Matrix16& b, int64_t k, int64_t n, int64_t first, int64_
 void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedMatrix& b, const ToroidEpilogue& epilogue) {
   std::vector<Run> runs;
   add_runs(runs, 0, k);
-  for_each_part(pool, m, b.panels(), cut_of(pool, m, b.panels(), k * int64_t{sizeof(float)}), [&](Range some, Range panels) {
+  for_each_part(pool, m, b.panels(), cut_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(float))), [&](Range some, Range panels) {
     const int64_t row = k + 16;
     float* widened = scratch_for_rows.get(some.size() * row);
     std::vector<const float*> rows;

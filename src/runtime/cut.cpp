@@ -1,0 +1,67 @@
+#include "runtime/cut.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/strips.h"
+
+namespace toroid {
+namespace {
+
+constexpr int64_t kTasksPerThread = 4;
+
+int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// In cycles of one thread.
+double estimated_time(int64_t threads, const ProductSize& size, const Cut& cut) {
+  constexpr double kStripPerDepth = 12;      // multiplications of a strip with a panel
+  constexpr double kPanelPerDepth = 8;       // reading the panel, so far as that is not hidden
+  constexpr double kPerTask = 2000;
+  constexpr double kUneven = 0.1;            // of a task: threads are not equally fast
+  const double strips = std::ceil(static_cast<double>(divide_up(size.rows, cut.blocks)) * size.strips_per_row);
+  const double task = static_cast<double>(divide_up(size.panels, cut.groups) * size.depth) * (strips * kStripPerDepth + kPanelPerDepth) + kPerTask;
+  return (static_cast<double>(divide_up(cut.blocks * cut.groups, threads)) + kUneven) * task;
+}
+
+}  // namespace
+
+int64_t second_level_bytes() {
+  static const int64_t bytes = [] {
+    constexpr int64_t kLeast = 512 << 10;
+    return std::max<int64_t>(kLeast, sysconf(_SC_LEVEL2_CACHE_SIZE));
+  }();
+  return bytes;
+}
+
+Cut cut_of(int64_t threads, const ProductSize& size) {
+  const int64_t least_blocks = std::max<int64_t>(1, divide_up(size.rows, std::max<int64_t>(1, size.most_rows)));
+  if (threads == 1) return {least_blocks, 1};
+  Cut best;
+  double least = INFINITY;
+  for (int64_t groups = 1; groups <= std::min(size.panels, kTasksPerThread * threads); ++groups) {
+    // As few blocks as there must be, or more that give each thread as many tasks.
+    for (int64_t rounds = 0; rounds <= kTasksPerThread; ++rounds) {
+      const int64_t blocks = std::min(std::max(least_blocks, divide_up(rounds * threads, groups)), size.rows);
+      const double time = estimated_time(threads, size, {blocks, groups});
+      if (time >= least) continue;
+      least = time;
+      best = {blocks, groups};
+    }
+  }
+  return best;
+}
+
+int64_t panel_groups(const RuntimePool& pool, int64_t blocks, int64_t panels) {
+  if (pool.threads() == 1) return 1;
+  return std::clamp<int64_t>(divide_up(kTasksPerThread * pool.threads(), blocks), 1, panels);
+}
+
+ProductSize size_of_matrix(int64_t rows, int64_t panels, int64_t depth, int64_t element_bytes) {
+  constexpr int64_t kLeastRows = 48, kMostRows = 256;
+  const int64_t most_rows = std::clamp(second_level_bytes() / 2 / std::max<int64_t>(1, depth * element_bytes), kLeastRows, kMostRows);
+  return {rows, panels, depth, most_rows, 1.0 / StripKernels::kMostRows};
+}
+
+}  // namespace toroid

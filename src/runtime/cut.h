@@ -1,0 +1,66 @@
+// How a product is cut into tasks: blocks of rows times groups of panels.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/pool.h"
+
+namespace toroid {
+
+// [first, last) of a dim.
+struct Range {
+  int64_t first, last;
+  int64_t size() const { return last - first; }
+};
+// The i-th of `parts` nearly equal parts of [0, whole).
+inline Range part_of(int64_t whole, int64_t i, int64_t parts) { return {whole * i / parts, whole * (i + 1) / parts}; }
+
+// Bytes of a core's second-level cache.
+int64_t second_level_bytes();
+
+struct ProductSize {
+  int64_t rows;               // that can be cut between: of a matrix, or of an image
+  int64_t panels;
+  int64_t depth;              // of a row, in elements
+  int64_t most_rows;          // of a block
+  double strips_per_row;      // of StripKernels::kMostRows
+};
+struct Cut {
+  int64_t blocks = 1;         // of rows
+  int64_t groups = 1;         // of panels
+};
+// The cut that is done first, by an estimate: tasks of equal size, each of which reads its panels anew, in rounds of one a thread.
+Cut cut_of(int64_t threads, const ProductSize& size);
+
+// Blocks of rows that stay in half of the second-level cache.
+ProductSize size_of_matrix(int64_t rows, int64_t panels, int64_t depth, int64_t element_bytes);
+
+// For what has its own blocks of rows: into so many groups of panels, so that all threads have work.
+int64_t panel_groups(const RuntimePool& pool, int64_t blocks, int64_t panels);
+
+// Calls body(rows, panels), on all threads, for parts that cover a product of so many rows and panels. Parts that follow each other share panels.
+template <class Body>
+void for_each_part(RuntimePool& pool, int64_t rows, int64_t panels, const Cut& cut, const Body& body) {
+  pool.parallel_for(cut.blocks * cut.groups, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      body(part_of(rows, task % cut.blocks, cut.blocks), part_of(panels, task / cut.blocks, cut.groups));
+    }
+  });
+}
+
+// Calls body(i) for each of `count` products of so many multiplications each, which use the pool: small ones side by side, or, when they are
+// few or large, one after the other on all threads.
+template <class Body>
+void for_each_product(RuntimePool& pool, int64_t count, int64_t multiplications, const Body& body) {
+  constexpr int64_t kLarge = int64_t{1} << 24;
+  auto some = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(i);
+  };
+  if (count >= pool.threads() && multiplications < kLarge) {
+    pool.parallel_for(count, 1, some);
+  } else {
+    some(0, count);
+  }
+}
+
+}  // namespace toroid
