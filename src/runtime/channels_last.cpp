@@ -12,7 +12,6 @@
 #include "runtime/product.h"
 #include "runtime/scratch.h"
 #include "runtime/winograd.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -220,125 +219,6 @@ class Convolver {
   const float* weights_ = nullptr;
 };
 
-// Each channel with its own filter, for an image with its channels next to each other. No padding is copied: positions near the edges leave out
-// the filter elements that lie outside.
-class DepthwiseConvolver {
- public:
-  DepthwiseConvolver(const KernelCall& call, const ConvolutionShape& s)
-      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels) {}
-
-  void run() {
-    prepare_weights();
-    const Range inside = inside_columns();
-    call_.pool.parallel_for(s_.batch * s_.out[1], 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) run_row(row / s_.out[1], row % s_.out[1], inside);
-    });
-  }
-
- private:
-  // As [filter element, channel].
-  void prepare_weights() {
-    const ToroidOperand& w = call_.inputs[1];
-    const int64_t row_stride = w.rank == 3 ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
-    auto make = [&](float* to) {
-      for (int64_t k = 0; k < s_.kernel_elements(); ++k) {
-        const float* from = data_of(w) + k / s_.kernel[2] * row_stride + k % s_.kernel[2] * column_stride;
-        for (int64_t c = 0; c < channels_; ++c) to[k * channels_ + c] = from[c * w.strides[0]];
-      }
-    };
-    const int64_t form[] = {'d', channels_, s_.kernel[1], s_.kernel[2], w.strides[0], row_stride, column_stride};
-    weights_ = call_.made_of(w, w.data, form, s_.kernel_elements() * channels_, make);
-  }
-
-  // The filter elements of a dim that lie inside the image for the output position o.
-  Range taps(int d, int64_t o) const {
-    const int64_t first = o * s_.stride[d] - s_.padding[d], step = s_.dilation[d];
-    const int64_t from = first >= 0 ? 0 : (-first + step - 1) / step;
-    const int64_t to = first >= s_.in[d] ? 0 : (s_.in[d] - first + step - 1) / step;
-    return {std::min(from, s_.kernel[d]), std::clamp(to, std::min(from, s_.kernel[d]), s_.kernel[d])};
-  }
-
-  // The output columns whose filters lie inside the image as a whole.
-  Range inside_columns() const {
-    Range result = {0, s_.out[2]};
-    while (result.first < s_.out[2] && taps(2, result.first).size() < s_.kernel[2]) ++result.first;
-    result.last = result.first;
-    while (result.last < s_.out[2] && taps(2, result.last).size() == s_.kernel[2]) ++result.last;
-    return result;
-  }
-
-  void run_row(int64_t image, int64_t o, Range inside) const {
-    const ToroidOperand& y = call_.outputs[0];
-    const int64_t first_row = (image * s_.out[1] + o) * s_.out[2];
-    float* out = call_.epilogue != nullptr ? scratch_for_band.get(s_.out[2] * channels_) : data_of(y) + first_row * channels_;
-    const Range vertical = taps(1, o);
-    for (int64_t p = 0; p < s_.out[2];) {
-      const bool is_inside = p >= inside.first && p < inside.last;
-      const int64_t count = is_inside ? std::min<int64_t>(StripKernels::kMostRows, inside.last - p) : 1;
-      run_strip(image, o, vertical, is_inside ? Range{0, s_.kernel[2]} : taps(2, p), p, count, out + p * channels_);
-      p += count;
-    }
-    if (call_.epilogue != nullptr) {
-      call_.epilogue->run(call_.epilogue->argument, out, channels_, first_row, first_row + s_.out[2], 0, channels_);
-    }
-  }
-
-  // `count` positions from p on, all channels.
-  void run_strip(int64_t image, int64_t o, Range vertical, Range horizontal, int64_t p, int64_t count, float* out) const {
-    std::vector<int64_t>& offsets = offsets_of_thread;
-    std::vector<const float*>& weights = weights_of_thread;
-    offsets.clear();
-    weights.clear();
-    for (int64_t k1 = vertical.first; k1 < vertical.last; ++k1) {
-      for (int64_t k2 = horizontal.first; k2 < horizontal.last; ++k2) {
-        offsets.push_back(k1 * s_.dilation[1] * strides_.row + k2 * s_.dilation[2] * strides_.column);
-        weights.push_back(weights_ + (k1 * s_.kernel[2] + k2) * channels_);
-      }
-    }
-    const float* rows[StripKernels::kMostRows];
-    for (int64_t i = 0; i < count; ++i) {
-      rows[i] = x_ + image * strides_.batch + (o * s_.stride[1] - s_.padding[1]) * strides_.row +
-                ((p + i) * s_.stride[2] - s_.padding[2]) * strides_.column;
-    }
-    const StripKernels& kernels = strip_kernels();
-    const auto taps = static_cast<int64_t>(offsets.size());
-    auto step = [&](int64_t by) {
-      for (const float*& each : weights) each += by;
-      for (int64_t i = 0; i < count; ++i) rows[i] += by;
-      out += by;
-    };
-    int64_t done = 0;
-    for (; done + kernels.lanes <= channels_; done += kernels.lanes) {
-      kernels.convolve[count - 1](offsets.data(), weights.data(), taps, rows, out, channels_);
-      step(kernels.lanes);
-    }
-    if (done < channels_ && channels_ >= kernels.lanes) {  // the last vector once more, a part of it
-      step(channels_ - kernels.lanes - done);
-      kernels.convolve[count - 1](offsets.data(), weights.data(), taps, rows, out, channels_);
-      return;
-    }
-    for (; done < channels_; ++done, step(1)) {
-      for (int64_t i = 0; i < count; ++i) {
-        float sum = 0;
-        for (int64_t t = 0; t < taps; ++t) sum += rows[i][offsets[static_cast<size_t>(t)]] * *weights[static_cast<size_t>(t)];
-        out[i * channels_] = sum;
-      }
-    }
-  }
-
-  static thread_local std::vector<int64_t> offsets_of_thread;
-  static thread_local std::vector<const float*> weights_of_thread;
-
-  const KernelCall& call_;
-  const ConvolutionShape& s_;
-  const float* x_;
-  ImageStrides strides_;
-  int64_t channels_;
-  const float* weights_ = nullptr;
-};
-thread_local std::vector<int64_t> DepthwiseConvolver::offsets_of_thread;
-thread_local std::vector<const float*> DepthwiseConvolver::weights_of_thread;
-
 }  // namespace
 
 ImageStrides image_strides(const ToroidOperand& x) {
@@ -351,8 +231,7 @@ void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& s
   if (form == ConvolutionForm::Winograd4 || form == ConvolutionForm::Winograd2) {
     convolve_by_winograd(call, shape, form == ConvolutionForm::Winograd4 ? 4 : 2);
   } else if (form == ConvolutionForm::ChannelVectors) {
-    TOROID_CHECK(shape.has_one_channel_each() && image_strides(call.inputs[0]).channel == 1);
-    DepthwiseConvolver(call, shape).run();
+    convolve_channel_vectors(call, shape);
   } else {
     Convolver(call, shape).run();
   }

@@ -32,4 +32,7 @@ ImageStrides image_strides(const ToroidOperand& x);
 // none of those for contiguous operands.
 void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form);
 
+// Of these, where a group has one input and one output channel and the image's channels lie next to each other.
+void convolve_channel_vectors(const KernelCall& call, const ConvolutionShape& shape);
+
 }  // namespace toroid

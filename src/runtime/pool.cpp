@@ -44,15 +44,32 @@ RuntimePool::~RuntimePool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
+// Few iterations are a piece each. Of many, a few pieces a thread, so that a slow one does not hold up the rest; as many for each thread, if there
+// are enough of them.
+int64_t RuntimePool::pieces_of(int64_t n, int64_t grain) const {
+  constexpr int64_t kFewPerThread = 16, kPiecesPerThread = 4;
+  const int64_t threads = this->threads();
+  const int64_t most = std::max<int64_t>(1, n / grain);
+  const int64_t pieces = most <= kFewPerThread * threads ? most : kPiecesPerThread * threads;
+  return pieces < threads ? pieces : pieces / threads * threads;
+}
+
+// Pieces are equal but for the last iteration; long ones begin at whole cache lines of whatever has an element an iteration.
+int64_t RuntimePool::begin_of(int64_t piece) const {
+  constexpr int64_t kLine = 64, kLong = 1024;
+  const int64_t begin = n_ / pieces_ * piece + n_ % pieces_ * piece / pieces_;
+  return piece < pieces_ && n_ / pieces_ >= kLong ? begin / kLine * kLine : begin;
+}
+
 void RuntimePool::run_pieces() {
   for (;;) {
-    const int64_t begin = next_.fetch_add(piece_, std::memory_order_relaxed);
-    if (begin >= n_) return;
+    const int64_t piece = next_.fetch_add(1, std::memory_order_relaxed);
+    if (piece >= pieces_) return;
     try {
-      body_(argument_, begin, std::min(begin + piece_, n_));
+      body_(argument_, begin_of(piece), begin_of(piece + 1));
     } catch (...) {
       if (!has_failed_.exchange(true)) error_ = std::current_exception();
-      next_.store(n_, std::memory_order_relaxed);
+      next_.store(pieces_, std::memory_order_relaxed);
     }
   }
 }
@@ -94,12 +111,10 @@ void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int
     return;
   }
   const std::lock_guard<std::mutex> lock(busy_, std::adopt_lock);
-  // A few pieces a thread, so that a slow one does not hold up the rest.
-  const int64_t pieces = 4 * threads();
   body_ = body;
   argument_ = argument;
   n_ = n;
-  piece_ = std::max(grain, (n + pieces - 1) / pieces);
+  pieces_ = pieces_of(n, grain);
   next_.store(0, std::memory_order_relaxed);
   inside_.store(0, std::memory_order_release);
   epoch_.fetch_add(1, std::memory_order_release);

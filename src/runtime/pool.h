@@ -24,7 +24,7 @@ class RuntimePool {
   // Those that a pool of `threads` asks the system for, the caller's included.
   static int threads_for(int threads);
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
-  // Runs body over pieces that cover [0, n), each at least `grain` long but the last. Returns when all are done. A call from inside
+  // Runs body over pieces that cover [0, n), each at least `grain` long. Returns when all are done. A call from inside
   // a body, or while another thread's call is running, runs serially. Throws the first exception of a body, once no body runs any
   // more; pieces that were not begun are then left out.
   void parallel_for(int64_t n, int64_t grain, void (*body)(void* argument, int64_t begin, int64_t end), void* argument);
@@ -40,6 +40,8 @@ class RuntimePool {
   void work();
   bool enter();
   void run_pieces();
+  int64_t pieces_of(int64_t n, int64_t grain) const;
+  int64_t begin_of(int64_t piece) const;
 
   std::vector<std::thread> workers_;
   std::mutex busy_;
@@ -53,8 +55,8 @@ class RuntimePool {
   void (*body_)(void*, int64_t, int64_t) = nullptr;
   void* argument_ = nullptr;
   int64_t n_ = 0;
-  int64_t piece_ = 1;
-  std::atomic<int64_t> next_{0};
+  int64_t pieces_ = 0;
+  std::atomic<int64_t> next_{0};        // piece
   std::atomic<bool> has_failed_{false};
   std::exception_ptr error_;            // written by whoever sets has_failed_
 };

@@ -54,25 +54,6 @@ TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* 
   }
 }
 
-template <class Vector, int kRows>
-TOROID_INLINE void convolve(const int64_t* offsets, const float* const* weights, int64_t taps, const float* const* rows, float* out,
-                            int64_t out_row) {
-  Vector sums[kRows] = {};
-  for (int64_t t = 0; t < taps; ++t) {
-    Vector weight;
-    std::memcpy(&weight, weights[t], sizeof weight);
-    const int64_t offset = offsets[t];
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      Vector x;
-      std::memcpy(&x, rows[i] + offset, sizeof x);
-      sums[i] += x * weight;
-    }
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) std::memcpy(out + i * out_row, &sums[i], sizeof sums[i]);
-}
-
 #define TOROID_STRIPS(NAME, VECTOR, VECTORS, ...)                                                                                         \
   struct NAME {                                                                                                                           \
     static constexpr int kVectors = VECTORS;                                                                                              \
@@ -81,11 +62,6 @@ TOROID_INLINE void convolve(const int64_t* offsets, const float* const* weights,
     __VA_ARGS__ static void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row,   \
                                      bool add, Ahead ahead) {                                                                             \
       toroid::multiply<VECTOR, R, V>(runs, count, rows, b, c, c_row, add, ahead);                                                         \
-    }                                                                                                                                     \
-    template <int R>                                                                                                                      \
-    __VA_ARGS__ static void convolve(const int64_t* offsets, const float* const* weights, int64_t taps, const float* const* rows,         \
-                                     float* out, int64_t out_row) {                                                                       \
-      toroid::convolve<VECTOR, R>(offsets, weights, taps, rows, out, out_row);                                                            \
     }                                                                                                                                     \
   };
 
@@ -104,8 +80,7 @@ constexpr StripKernels kernels_of(std::index_sequence<R...>) {
   return {Set::kLanes,
           Set::kVectors,
           {{&Set::template multiply<R + 1, kFits<Set, 0>>, &Set::template multiply<R + 1, kFits<Set, 1>>,
-            &Set::template multiply<R + 1, kFits<Set, 2>>, &Set::template multiply<R + 1, kFits<Set, 3>>}...},
-          {&Set::template convolve<R + 1>...}};
+            &Set::template multiply<R + 1, kFits<Set, 2>>, &Set::template multiply<R + 1, kFits<Set, 3>>}...}};
 }
 
 }  // namespace

@@ -24,10 +24,6 @@ constexpr int64_t kCacheLine = 16;   // floats
 using MultiplyStrip = void (*)(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row, bool add,
                                Ahead ahead);
 
-// out[i * out_row + j] = sum over the taps t of rows[i][offsets[t] + j] * weights[t][j], for one vector of columns: each channel with its own filter.
-using ConvolveStrip = void (*)(const int64_t* offsets, const float* const* weights, int64_t taps, const float* const* rows, float* out,
-                               int64_t out_row);
-
 // The loops for one instruction set.
 struct StripKernels {
   static constexpr int kMostRows = 6;
@@ -36,7 +32,6 @@ struct StripKernels {
   int lanes;                                          // of a vector
   int vectors;                                        // of a whole panel
   MultiplyStrip multiply[kMostRows][kMostVectors];    // by rows - 1 and vectors - 1
-  ConvolveStrip convolve[kMostRows];                  // by rows - 1
 
   int64_t panel_width() const { return int64_t{lanes} * vectors; }
 };
