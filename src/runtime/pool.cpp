@@ -32,7 +32,8 @@ RuntimePool::RuntimePool(int threads) {
   threads = threads_for(threads);
   try {
     workers_.reserve(static_cast<size_t>(threads) - 1);
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    shares_ = std::vector<Share>(static_cast<size_t>(threads));
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
   } catch (const std::exception&) {  // no thread, or no memory for one: those that there are do the work
   }
 }
@@ -61,20 +62,23 @@ int64_t RuntimePool::begin_of(int64_t piece) const {
   return piece < pieces_ && n_ / pieces_ >= kLong ? begin / kLine * kLine : begin;
 }
 
-void RuntimePool::run_pieces() {
-  for (;;) {
-    const int64_t piece = next_.fetch_add(1, std::memory_order_relaxed);
-    if (piece >= pieces_) return;
-    try {
-      body_(argument_, begin_of(piece), begin_of(piece + 1));
-    } catch (...) {
-      if (!has_failed_.exchange(true)) error_ = std::current_exception();
-      next_.store(pieces_, std::memory_order_relaxed);
+void RuntimePool::run_pieces(int thread) {
+  const int threads = this->threads();
+  for (int i = 0; i < threads; ++i) {
+    Share& share = shares_[static_cast<size_t>((thread + i) % threads)];
+    for (;;) {
+      const int64_t piece = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (piece >= share.end) break;
+      try {
+        if (!has_failed_.load(std::memory_order_relaxed)) body_(argument_, begin_of(piece), begin_of(piece + 1));
+      } catch (...) {
+        if (!has_failed_.exchange(true)) error_ = std::current_exception();
+      }
     }
   }
 }
 
-void RuntimePool::work() {
+void RuntimePool::work(int thread) {
   inside_call = true;
   uint32_t seen = 0;
   for (;;) {
@@ -90,7 +94,7 @@ void RuntimePool::work() {
     seen = now;
     if (stop_) return;
     if (!enter()) continue;
-    run_pieces();
+    run_pieces(thread);
     inside_.fetch_sub(1, std::memory_order_release);
   }
 }
@@ -115,12 +119,17 @@ void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int
   argument_ = argument;
   n_ = n;
   pieces_ = pieces_of(n, grain);
-  next_.store(0, std::memory_order_relaxed);
+  const int64_t threads = this->threads();
+  for (int64_t t = 0; t < threads; ++t) {
+    Share& share = shares_[static_cast<size_t>(t)];
+    share.next.store(pieces_ * t / threads, std::memory_order_relaxed);
+    share.end = pieces_ * (t + 1) / threads;
+  }
   inside_.store(0, std::memory_order_release);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
   inside_call = true;
-  run_pieces();
+  run_pieces(0);
   inside_call = false;
   inside_.fetch_or(kClosed, std::memory_order_acq_rel);
   for (int spin = 0; (inside_.load(std::memory_order_acquire) & ~kClosed) != 0; ++spin) {

@@ -37,9 +37,16 @@ class RuntimePool {
   }
 
  private:
-  void work();
+  // A thread's pieces of the call at hand. Thread i has the same part of all iterations in every call: what one call wrote lies in the cache of
+  // the thread that reads it in the next. Who has done his own takes from the others.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
+
+  void work(int thread);
   bool enter();
-  void run_pieces();
+  void run_pieces(int thread);
   int64_t pieces_of(int64_t n, int64_t grain) const;
   int64_t begin_of(int64_t piece) const;
 
@@ -56,7 +63,7 @@ class RuntimePool {
   void* argument_ = nullptr;
   int64_t n_ = 0;
   int64_t pieces_ = 0;
-  std::atomic<int64_t> next_{0};        // piece
+  std::vector<Share> shares_;           // by thread; the caller's is the first
   std::atomic<bool> has_failed_{false};
   std::exception_ptr error_;            // written by whoever sets has_failed_
 };
