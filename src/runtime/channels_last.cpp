@@ -47,10 +47,10 @@ class Convolver {
     const Cut cut = cut_of(threads, {s_.out[1], panels, depth_, most_rows, strips_per_row});
     fetches_ = pays_to_fetch(s_.groups * PackedMatrix::size(depth_, s_.out_channels) * int64_t{sizeof(float)} / cut.groups,
                              s_.batch * cut.blocks / call_.pool.threads());
-    call_.pool.parallel_for(s_.batch * cut.blocks * cut.groups, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t band = task / cut.groups;
-        run_band(band / cut.blocks, part_of(s_.out[1], band % cut.blocks, cut.blocks), part_of(panels, task % cut.groups, cut.groups));
+    call_.pool.parallel_for(s_.batch * cut.tasks(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t task = i % cut.tasks();
+        run_band(i / cut.tasks(), part_of(s_.out[1], cut.block(task), cut.blocks), part_of(panels, cut.group(task), cut.groups));
       }
     });
   }

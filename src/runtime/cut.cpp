@@ -17,12 +17,21 @@ int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // In cycles of one thread.
 double estimated_time(int64_t threads, const ProductSize& size, const Cut& cut) {
   constexpr double kStripPerDepth = 12;      // multiplications of a strip with a panel
-  constexpr double kPanelPerDepth = 8;       // reading the panel, so far as that is not hidden
+  constexpr double kPanelPerDepth = 16;      // reading the panel, so far as that is not hidden
   constexpr double kPerTask = 2000;
   constexpr double kUneven = 0.1;            // of a task: threads are not equally fast
+  constexpr double kPerMovedByte = 0.2;      // from the cache of one core to that of another
+  const auto depth = static_cast<double>(size.depth);
   const double strips = std::ceil(static_cast<double>(divide_up(size.rows, cut.blocks)) * size.strips_per_row);
-  const double task = static_cast<double>(divide_up(size.panels, cut.groups) * size.depth) * (strips * kStripPerDepth + kPanelPerDepth) + kPerTask;
-  return (static_cast<double>(divide_up(cut.blocks * cut.groups, threads)) + kUneven) * task;
+  const double task = static_cast<double>(divide_up(size.panels, cut.groups)) * depth * (strips * kStripPerDepth + kPanelPerDepth) + kPerTask;
+  double moving = 0;
+  if (!cut.by_rows) {
+    const double rows = static_cast<double>(size.rows) * size.strips_per_row * StripKernels::kMostRows;
+    const double columns = static_cast<double>(size.panels * strip_kernels().panel_width());
+    const double others = static_cast<double>(threads - 1) / static_cast<double>(threads);
+    moving = kPerMovedByte * sizeof(float) * rows * others * (depth + columns / static_cast<double>(threads));
+  }
+  return (static_cast<double>(divide_up(cut.tasks(), threads)) + kUneven) * task + moving;
 }
 
 }  // namespace
@@ -37,17 +46,24 @@ int64_t second_level_bytes() {
 
 Cut cut_of(int64_t threads, const ProductSize& size) {
   const int64_t least_blocks = std::max<int64_t>(1, divide_up(size.rows, std::max<int64_t>(1, size.most_rows)));
-  if (threads == 1) return {least_blocks, 1};
+  if (threads == 1) return {least_blocks, 1, true};
   Cut best;
   double least = INFINITY;
+  auto consider = [&](const Cut& cut) {
+    const double time = estimated_time(threads, size, cut);
+    if (time >= least) return;
+    least = time;
+    best = cut;
+  };
   for (int64_t groups = 1; groups <= std::min(size.panels, kTasksPerThread * threads); ++groups) {
     // As few blocks as there must be, or more that give each thread as many tasks.
     for (int64_t rounds = 0; rounds <= kTasksPerThread; ++rounds) {
       const int64_t blocks = std::min(std::max(least_blocks, divide_up(rounds * threads, groups)), size.rows);
-      const double time = estimated_time(threads, size, {blocks, groups});
-      if (time >= least) continue;
-      least = time;
-      best = {blocks, groups};
+      consider({blocks, groups, false});
+      // Each thread with whole blocks of its own.
+      if (rounds > 0 && groups <= kTasksPerThread && size.rows >= threads) {
+        consider({std::min(divide_up(std::max(least_blocks, rounds * threads), threads) * threads, size.rows), groups, true});
+      }
     }
   }
   return best;

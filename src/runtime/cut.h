@@ -28,8 +28,15 @@ struct ProductSize {
 struct Cut {
   int64_t blocks = 1;         // of rows
   int64_t groups = 1;         // of panels
+  bool by_rows = false;       // tasks that follow each other have the same rows, else the same panels; so has a thread (RuntimePool)
+
+  int64_t tasks() const { return blocks * groups; }
+  int64_t block(int64_t task) const { return by_rows ? task / groups : task % blocks; }
+  int64_t group(int64_t task) const { return by_rows ? task % groups : task / blocks; }
 };
-// The cut that is done first, by an estimate: tasks of equal size, each of which reads its panels anew, in rounds of one a thread.
+// The cut that is done first, by an estimate: tasks of equal size, each of which reads its panels anew, in rounds of one a thread. A thread with
+// some of the rows finds them in its cache, and what is done with the result later finds that there; one with some of the panels reads only
+// these.
 Cut cut_of(int64_t threads, const ProductSize& size);
 
 // Blocks of rows that stay in half of the second-level cache.
@@ -38,12 +45,12 @@ ProductSize size_of_matrix(int64_t rows, int64_t panels, int64_t depth, int64_t 
 // For what has its own blocks of rows: into so many groups of panels, so that all threads have work.
 int64_t panel_groups(const RuntimePool& pool, int64_t blocks, int64_t panels);
 
-// Calls body(rows, panels), on all threads, for parts that cover a product of so many rows and panels. Parts that follow each other share panels.
+// Calls body(rows, panels), on all threads, for parts that cover a product of so many rows and panels.
 template <class Body>
 void for_each_part(RuntimePool& pool, int64_t rows, int64_t panels, const Cut& cut, const Body& body) {
-  pool.parallel_for(cut.blocks * cut.groups, 1, [&](int64_t begin, int64_t end) {
+  pool.parallel_for(cut.tasks(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
-      body(part_of(rows, task % cut.blocks, cut.blocks), part_of(panels, task / cut.blocks, cut.groups));
+      body(part_of(rows, cut.block(task), cut.blocks), part_of(panels, cut.group(task), cut.groups));
     }
   });
 }
