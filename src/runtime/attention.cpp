@@ -126,11 +126,9 @@ class Attention {
   // c = so many rows of a, `depth` elements each, times `columns` columns of b.
   void multiply(const Matrix& a, int64_t rows, int64_t depth, const Matrix& b, const PackedMatrix& packed, int64_t columns, float* c, int64_t c_row) const {
     if (packed.data == nullptr) return gemm_f32(s_.pool, rows, columns, depth, a, b, {c, c_row, nullptr});
-    std::vector<Run> runs;
-    add_runs(runs, 0, depth);
     const float* pointers[kQueries];
     for (int64_t r = 0; r < rows; ++r) pointers[r] = a.at(r, 0);
-    multiply_rows({packed.depth, packed.columns, packed.data}, 0, PackedMatrix::panels(columns), runs, {pointers, static_cast<size_t>(rows)}, 0,
+    multiply_rows({packed.depth, packed.columns, packed.data}, 0, PackedMatrix::panels(columns), RowElements(0, depth), {pointers, static_cast<size_t>(rows)}, 0,
                   {c, c_row, nullptr});
   }
 

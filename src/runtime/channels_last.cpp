@@ -144,24 +144,17 @@ class Convolver {
 
   int64_t band_height(Range rows) const { return (rows.size() - 1) * s_.stride[1] + (s_.kernel[1] - 1) * s_.dilation[1] + 1; }
 
-  void add_image_runs(const ImageStrides& strides, std::vector<Run>& runs) const {
-    const int64_t row_step = s_.dilation[1] * strides.row, column_step = s_.dilation[2] * strides.column;
-    auto add = [&](int64_t offset, int64_t length) {
-      if (!runs.empty() && runs.back().offset + runs.back().length == offset) {
-        const Run before = runs.back();
-        runs.pop_back();
-        add_runs(runs, before.offset, before.length + length);
-      } else {
-        add_runs(runs, offset, length);
-      }
-    };
+  // Of an output position, from the pixel that its filter's first element meets.
+  RowElements image_elements(const ImageStrides& strides) const {
+    RowElements elements;
     for (int64_t c = 0; c < (in_planes_ ? s_.in_channels : 1); ++c) {
       for (int64_t k1 = 0; k1 < s_.kernel[1]; ++k1) {
         for (int64_t k2 = 0; k2 < s_.kernel[2]; ++k2) {
-          add(c * strides.channel + k1 * row_step + k2 * column_step, in_planes_ ? 1 : s_.in_channels);
+          elements.add(c * strides.channel + k1 * s_.dilation[1] * strides.row + k2 * s_.dilation[2] * strides.column, in_planes_ ? 1 : s_.in_channels);
         }
       }
     }
+    return elements;
   }
 
   // Panels are counted through all groups.
@@ -173,18 +166,17 @@ class Convolver {
       strides = copy_band(image, rows, band);
       from = band;
     }
-    std::vector<Run> runs;
-    add_image_runs(strides, runs);
+    const RowElements elements = image_elements(strides);
     const int64_t of_group = PackedMatrix::panels(s_.out_channels);
     for (int64_t group = panels.first / of_group; group * of_group < panels.last; ++group) {
       const Range some = {std::max<int64_t>(0, panels.first - group * of_group), std::min(of_group, panels.last - group * of_group)};
-      run_group(image, group, rows, some, from + group * s_.in_channels * strides.channel, strides, runs);
+      run_group(image, group, rows, some, from + group * s_.in_channels * strides.channel, strides, elements);
     }
   }
 
   // `from`: the first element of the image that the rows see.
   void run_group(int64_t image, int64_t group, Range rows, Range panels, const float* from, const ImageStrides& strides,
-                 const std::vector<Run>& runs) const {
+                 const RowElements& elements) const {
     const PackedMatrix weights = {depth_, s_.out_channels, weights_ + group * PackedMatrix::size(depth_, s_.out_channels)};
     // The group's channels are some of the columns of the whole result.
     const ToroidOperand& y = call_.outputs[0];
@@ -201,7 +193,7 @@ class Convolver {
       for (int64_t j = positions.first; j < positions.last; ++j) {
         pointers.push_back(from + j / s_.out[2] * s_.stride[1] * strides.row + j % s_.out[2] * s_.stride[2] * strides.column);
       }
-      multiply_rows(weights, panels.first, panels.last, runs, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out,
+      multiply_rows(weights, panels.first, panels.last, elements, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out,
                     {fetches_});
     }
   }

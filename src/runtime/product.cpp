@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kDepth = 1024;       // of a panel's part: 256 KiB
 constexpr int64_t kMostLinesPerFetch = 16;
 constexpr int64_t kStripsPerBlock = 4;
+constexpr int64_t kMostScattered = 256;
 // Rows this far apart share a set of the first-level cache: they are copied to where they do not, if they meet several panels.
 constexpr int64_t kUnluckyStride = 512;
 constexpr int64_t kPanelsWorthACopy = 4;
@@ -29,11 +30,21 @@ struct Strips {
 
 // Some strips of the rows with one panel, a part of the depth after the other; c is where the first of them goes. What is read next, the panel's
 // next part or `after` it, is fetched meanwhile, each strip its share.
-void multiply_panel(const PackedMatrix& b, int64_t panel, std::span<const Run> runs, std::span<const float* const> rows, const Strips& strips,
+void multiply_panel(const PackedMatrix& b, int64_t panel, const RowElements& elements, std::span<const float* const> rows, const Strips& strips,
                     Range some, float* c, int64_t c_row, bool fetches_ahead, const float* after) {
   const StripKernels& kernels = strip_kernels();
   const int64_t width = b.width(panel);
   const float* data = b.panel(panel);
+  if (const auto offsets = elements.scattered(); !offsets.empty()) {
+    for (int64_t s = some.first; s < some.last; ++s) {
+      const int64_t first = strips.first_row(s), last = strips.first_row(s + 1);
+      kernels.multiply_scattered[last - first - 1][width / kernels.lanes - 1](offsets.data(), static_cast<int64_t>(offsets.size()),
+                                                                               &rows[static_cast<size_t>(first)], data,
+                                                                               c + (first - strips.first_row(some.first)) * c_row, c_row);
+    }
+    return;
+  }
+  const std::span<const Run> runs = elements.runs();
   for (size_t begin = 0; begin < runs.size();) {
     size_t end = begin;
     int64_t depth = 0, fetches = 0;
@@ -95,13 +106,26 @@ void EpiloguePart::run(void* argument, const float* block, int64_t row_stride, i
                    first_column + part.first_column_, last_column + part.first_column_);
 }
 
-void add_runs(std::vector<Run>& runs, int64_t offset, int64_t length) {
-  for (; length > kDepth; offset += kDepth, length -= kDepth) runs.push_back({offset, kDepth});
-  runs.push_back({offset, length});
+void RowElements::add(int64_t offset, int64_t count) {
+  count_ += count;
+  for (int64_t i = 0; i < count && static_cast<int64_t>(offsets_.size()) < kMostScattered; ++i) offsets_.push_back(offset + i);
+  if (!runs_.empty() && runs_.back().offset + runs_.back().length == offset) {
+    offset = runs_.back().offset;
+    count += runs_.back().length;
+    runs_.pop_back();
+  }
+  for (; count > kDepth; offset += kDepth, count -= kDepth) runs_.push_back({offset, kDepth});
+  runs_.push_back({offset, count});
 }
 
-void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, std::span<const Run> runs, std::span<const float* const> rows,
-                   int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
+std::span<const int64_t> RowElements::scattered() const {
+  constexpr int64_t kShort = 8;
+  const bool is_short = count_ <= kMostScattered && count_ < kShort * static_cast<int64_t>(runs_.size());
+  return is_short ? std::span<const int64_t>(offsets_) : std::span<const int64_t>();
+}
+
+void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+                   const ProductOutput& out, const Fetching& fetching) {
   const Strips strips(static_cast<int64_t>(rows.size()));
   // What passes through a block leaves it while it is in the first-level cache, unless parts of the depth are added up there.
   const int64_t at_once = b.depth <= kDepth ? kStripsPerBlock : strips.count;
@@ -111,14 +135,14 @@ void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, std::span
     const int64_t column = b.first_column(panel);
     const int64_t columns = std::min(width, b.columns - column);
     if (out.epilogue == nullptr && columns == width) {
-      multiply_panel(b, panel, runs, rows, strips, {0, strips.count}, out.data + first_row * out.row + column, out.row, fetching.is_on, after);
+      multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, out.data + first_row * out.row + column, out.row, fetching.is_on, after);
       continue;
     }
     for (int64_t strip = 0; strip < strips.count; strip += at_once) {
       const Range some = {strip, std::min(strip + at_once, strips.count)};
       const Range here = {first_row + strips.first_row(some.first), first_row + strips.first_row(some.last)};
       float* block = scratch_for_block.get(here.size() * width);
-      multiply_panel(b, panel, runs, rows, strips, some, block, width, fetching.is_on, after);
+      multiply_panel(b, panel, elements, rows, strips, some, block, width, fetching.is_on, after);
       if (out.epilogue != nullptr) {
         out.epilogue->run(out.epilogue->argument, block, width, here.first, here.last, column, column + columns);
         continue;
@@ -137,8 +161,7 @@ bool pays_to_fetch(int64_t bytes, int64_t times) {
 
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out) {
-  std::vector<Run> runs;
-  add_runs(runs, 0, b.depth);
+  const RowElements elements(0, b.depth);
   const int64_t panels_of_all = last_panel - first_panel;
   const Cut cut = cut_of(pool.threads(), size_of_matrix(m, panels_of_all, b.depth, sizeof(float)));
   const int64_t group_bytes = panels_of_all / cut.groups * strip_kernels().panel_width() * b.depth * int64_t{sizeof(float)};
@@ -146,7 +169,7 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix&
   for_each_part(pool, m, panels_of_all, cut, [&](Range rows, Range panels) {
     const bool copy = a.column != 1 || (a.row % kUnluckyStride == 0 && m > 1 && panels.size() >= kPanelsWorthACopy);
     const RowBlock block(a, rows.first, rows.size(), b.depth, copy);
-    multiply_rows(b, first_panel + panels.first, first_panel + panels.last, runs, block.pointers(), rows.first, out, fetching);
+    multiply_rows(b, first_panel + panels.first, first_panel + panels.last, elements, block.pointers(), rows.first, out, fetching);
   });
 }
 

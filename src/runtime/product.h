@@ -37,8 +37,24 @@ class EpiloguePart {
   ToroidEpilogue part_;
 };
 
-// Runs no longer than what the loops take at a time, in the same order: put before multiply_rows.
-void add_runs(std::vector<Run>& runs, int64_t offset, int64_t length);
+// Where the elements of a row of the left matrix lie, in their order: the same offsets from each row's pointer.
+class RowElements {
+ public:
+  RowElements() = default;
+  RowElements(int64_t offset, int64_t count) { add(offset, count); }
+  // `count` elements that follow each other. Offsets in elements.
+  void add(int64_t offset, int64_t count);
+
+  // No longer than what the loops take at a time.
+  std::span<const Run> runs() const { return runs_; }
+  // Each element's own offset, where they lie too scattered for runs; else empty.
+  std::span<const int64_t> scattered() const;
+
+ private:
+  std::vector<Run> runs_;
+  std::vector<int64_t> offsets_;   // of the first elements
+  int64_t count_ = 0;
+};
 
 // Are panels fetched into the second-level cache while those before them are multiplied?
 struct Fetching {
@@ -48,10 +64,10 @@ struct Fetching {
 // Whether that pays for so many bytes of panels, which a thread goes through so many times: not if they stay in the cache.
 bool pays_to_fetch(int64_t bytes, int64_t times);
 
-// The rows [first_row, first_row + rows.size()) of a product, in its columns of the panels [first, last): row i is what `runs` say of rows[i],
-// times b. Takes one thread.
-void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, std::span<const Run> runs, std::span<const float* const> rows,
-                   int64_t first_row, const ProductOutput& out, const Fetching& fetching = {});
+// The rows [first_row, first_row + rows.size()) of a product, in its columns of the panels [first, last): row i has `elements` at
+// rows[i]. Takes one thread.
+void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+                   const ProductOutput& out, const Fetching& fetching = {});
 
 // The columns of the panels [first_panel, last_panel) of the product of `a`, m rows of b.depth elements, with b.
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix& b, int64_t first_panel, int64_t last_panel,

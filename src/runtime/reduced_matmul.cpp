@@ -141,8 +141,7 @@ void pack_widened(const Matrix16& b, int64_t k, int64_t n, int64_t first, int64_
 }
 
 void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedMatrix& b, const ToroidEpilogue& epilogue) {
-  std::vector<Run> runs;
-  add_runs(runs, 0, k);
+  const RowElements elements(0, k);
   for_each_part(pool, m, b.panels(), cut_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(float))), [&](Range some, Range panels) {
     const int64_t row = k + 16;
     float* widened = scratch_for_rows.get(some.size() * row);
@@ -155,7 +154,7 @@ void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a
       }
       rows.push_back(widened + i * row);
     }
-    multiply_rows(b, panels.first, panels.last, runs, rows, some.first, {nullptr, 0, &epilogue});
+    multiply_rows(b, panels.first, panels.last, elements, rows, some.first, {nullptr, 0, &epilogue});
   });
 }
 

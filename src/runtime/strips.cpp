@@ -12,46 +12,68 @@ namespace toroid {
 namespace {
 
 template <class Vector, int kRows, int kVectors>
+struct Tile {
+  static constexpr int kLanes = sizeof(Vector) / sizeof(float);
+
+  // Unrolled whole, here and below, or the sums would live in memory.
+  TOROID_INLINE void add_products(const float* const (&a)[kRows], int64_t at, const float*& b) {
+    Vector columns[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) std::memcpy(&columns[v], b + v * kLanes, sizeof columns[v]);
+    b += kVectors * kLanes;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const float x = a[i][at];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) sums[i][v] += x * columns[v];
+    }
+  }
+
+  TOROID_INLINE void store(float* c, int64_t c_row, bool add) const {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        float* to = c + i * c_row + v * kLanes;
+        Vector sum = sums[i][v];
+        if (add) {
+          Vector old;
+          std::memcpy(&old, to, sizeof old);
+          sum += old;
+        }
+        std::memcpy(to, &sum, sizeof sum);
+      }
+    }
+  }
+
+  Vector sums[kRows][kVectors] = {};
+};
+
+template <class Vector, int kRows, int kVectors>
 TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row, bool add,
                             Ahead ahead) {
-  constexpr int kLanes = sizeof(Vector) / sizeof(float);
-  Vector sums[kRows][kVectors] = {};
+  Tile<Vector, kRows, kVectors> tile;
   for (int64_t r = 0; r < count; ++r) {
     const float* a[kRows];
-    // Unrolled whole, or the sums would live in memory.
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) a[i] = rows[i] + runs[r].offset;
     const int64_t length = runs[r].length;
     for (int64_t p = 0; p < length;) {
       for (int64_t line = 0; line < ahead.lines; ++line, ahead.data += kCacheLine) __builtin_prefetch(ahead.data, 0, 2);
-      for (const int64_t end = std::min(length, p + kStepsPerFetch); p < end; ++p) {
-        Vector columns[kVectors];
-#pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) std::memcpy(&columns[v], b + v * kLanes, sizeof columns[v]);
-        b += kVectors * kLanes;
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i) {
-          const float x = a[i][p];
-#pragma GCC unroll 16
-          for (int v = 0; v < kVectors; ++v) sums[i][v] += x * columns[v];
-        }
-      }
+      for (const int64_t end = std::min(length, p + kStepsPerFetch); p < end; ++p) tile.add_products(a, p, b);
     }
   }
+  tile.store(c, c_row, add);
+}
+
+template <class Vector, int kRows, int kVectors>
+TOROID_INLINE void multiply_scattered(const int64_t* offsets, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row) {
+  Tile<Vector, kRows, kVectors> tile;
+  const float* a[kRows];
 #pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) {
-      float* to = c + i * c_row + v * kLanes;
-      Vector sum = sums[i][v];
-      if (add) {
-        Vector old;
-        std::memcpy(&old, to, sizeof old);
-        sum += old;
-      }
-      std::memcpy(to, &sum, sizeof sum);
-    }
-  }
+  for (int i = 0; i < kRows; ++i) a[i] = rows[i];
+  for (int64_t p = 0; p < count; ++p) tile.add_products(a, offsets[p], b);
+  tile.store(c, c_row, false);
 }
 
 #define TOROID_STRIPS(NAME, VECTOR, VECTORS, ...)                                                                                         \
@@ -62,6 +84,11 @@ TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* 
     __VA_ARGS__ static void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row,   \
                                      bool add, Ahead ahead) {                                                                             \
       toroid::multiply<VECTOR, R, V>(runs, count, rows, b, c, c_row, add, ahead);                                                         \
+    }                                                                                                                                     \
+    template <int R, int V>                                                                                                               \
+    __VA_ARGS__ static void multiply_scattered(const int64_t* offsets, int64_t count, const float* const* rows, const float* b, float* c, \
+                                               int64_t c_row) {                                                                           \
+      toroid::multiply_scattered<VECTOR, R, V>(offsets, count, rows, b, c, c_row);                                                        \
     }                                                                                                                                     \
   };
 
@@ -80,7 +107,9 @@ constexpr StripKernels kernels_of(std::index_sequence<R...>) {
   return {Set::kLanes,
           Set::kVectors,
           {{&Set::template multiply<R + 1, kFits<Set, 0>>, &Set::template multiply<R + 1, kFits<Set, 1>>,
-            &Set::template multiply<R + 1, kFits<Set, 2>>, &Set::template multiply<R + 1, kFits<Set, 3>>}...}};
+            &Set::template multiply<R + 1, kFits<Set, 2>>, &Set::template multiply<R + 1, kFits<Set, 3>>}...},
+          {{&Set::template multiply_scattered<R + 1, kFits<Set, 0>>, &Set::template multiply_scattered<R + 1, kFits<Set, 1>>,
+            &Set::template multiply_scattered<R + 1, kFits<Set, 2>>, &Set::template multiply_scattered<R + 1, kFits<Set, 3>>}...}};
 }
 
 }  // namespace

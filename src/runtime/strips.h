@@ -24,6 +24,9 @@ constexpr int64_t kCacheLine = 16;   // floats
 using MultiplyStrip = void (*)(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row, bool add,
                                Ahead ahead);
 
+// The same with an offset for each element, without adding to what is there: for elements that lie scattered.
+using MultiplyScattered = void (*)(const int64_t* offsets, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row);
+
 // The loops for one instruction set.
 struct StripKernels {
   static constexpr int kMostRows = 6;
@@ -32,6 +35,7 @@ struct StripKernels {
   int lanes;                                          // of a vector
   int vectors;                                        // of a whole panel
   MultiplyStrip multiply[kMostRows][kMostVectors];    // by rows - 1 and vectors - 1
+  MultiplyScattered multiply_scattered[kMostRows][kMostVectors];
 
   int64_t panel_width() const { return int64_t{lanes} * vectors; }
 };

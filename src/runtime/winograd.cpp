@@ -219,12 +219,9 @@ class WinogradConvolver {
     std::vector<const float*> pointers;
     pointers.reserve(static_cast<size_t>(tiles));
     for (int64_t tile = 0; tile < tiles; ++tile) pointers.push_back(input + tile * tiling_.input_row);
-    std::vector<Run> runs;
     for (int64_t point = 0; point < tiling_.points; ++point) {
-      runs.clear();
-      add_runs(runs, point * input_plane, s_.in_channels);
       const PackedMatrix filters = {s_.in_channels, width, panel_of_weights(panel) + point * s_.in_channels * width};
-      multiply_rows(filters, 0, 1, runs, pointers, 0, {products + point * plane, width, nullptr},
+      multiply_rows(filters, 0, 1, RowElements(point * input_plane, s_.in_channels), pointers, 0, {products + point * plane, width, nullptr},
                     {fetches_, filters.data + filters.depth * width});
     }
     for (int64_t row = rows.first; row < rows.last; ++row) {
