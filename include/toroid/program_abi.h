@@ -45,7 +45,7 @@ typedef struct ToroidEpilogue {
 /* What the host offers to programs. */
 typedef struct ToroidRuntime {
   void* host;
-  /* Runs body(argument, b, e) for pieces [b, e) that cover [0, n), in parallel, each at least `grain` long but the last. */
+  /* Runs body(argument, b, e) for pieces [b, e) that cover [0, n), in parallel, each at least `grain` long. */
   void (*parallel_for)(const struct ToroidRuntime*, int64_t n, int64_t grain,
                        void (*body)(void* argument, int64_t begin, int64_t end), void* argument);
   /* Scalar operators that generated code does not compute itself; `op` is the position in graph/scalar_op.def. */
