@@ -176,9 +176,10 @@ class Lowering {
     for (ValueId output : node.outputs) {
       if (constant_[static_cast<size_t>(output)] != Constancy::None) return;
     }
+    const bool keeps_int8 = takes_int8(node);
     for (ValueId input : node.inputs) {
       const Constancy constancy = constant_[static_cast<size_t>(input)];
-      if (constancy == Constancy::None) continue;
+      if (constancy == Constancy::None || (keeps_int8 && is_cast_from(input, DType::I8))) continue;
       ValueId computed = input;
       while (!lowered(computed).buffer && is_view(graph_.producer(computed).op)) computed = graph_.producer(computed).inputs[0];
       if (lowered(computed).buffer) continue;
@@ -243,12 +244,15 @@ class Lowering {
     lower_view(node);
   }
 
-  std::optional<loop::Operand> as_window(ValueId id) {
+  std::optional<loop::Operand> as_window(ValueId id) { return window_of(id, lowered(id).value, dtype(id)); }
+
+  // The same for an expression over the value's axes, with elements of this dtype in memory.
+  std::optional<loop::Operand> window_of(ValueId id, ExprId expr, DType in_memory) {
     const Lowered& value = lowered(id);
-    const auto* load = std::get_if<loop::Load>(&exprs().node(value.value).op);
+    const auto* load = std::get_if<loop::Load>(&exprs().node(expr).op);
     if (load == nullptr) return std::nullopt;
     const loop::Buffer& buffer = loops_->buffer(load->buffer);
-    if (buffer.dtype != dtype(id)) return std::nullopt;
+    if (buffer.dtype != in_memory) return std::nullopt;
     sym::Expr position = 0;
     for (size_t d = 0; d < load->index.size(); ++d) position = position + load->index[d] * buffer.strides[d];
     loop::Operand window{load->buffer, sizes(id), {}, 0};
@@ -320,7 +324,7 @@ class Lowering {
         [&](const Cat& op) { lower_cat(node, op); }, [&](const Gather&) { lower_gather(node); },
         [&](const Scatter& op) { lower_scatter(node, op); }, [&](const Reduce& op) { lower_reduce(node, op); },
         [&](const Scan& op) { lower_scan(node, op); }, [&](const Sort&) { lower_call(node, true); },
-        [&](const Matmul&) { lower_call(node, false); }, [&](const Convolution&) { lower_convolution(node); },
+        [&](const Matmul&) { lower_matmul(node); }, [&](const Convolution&) { lower_convolution(node); },
         [&](const Attention&) { lower_attention(node); }, [&](const Library&) { lower_call(node, true); });
   }
 
@@ -569,6 +573,53 @@ class Lowering {
     for (ValueId output : node.outputs) outputs.push_back(new_buffer(output));
     add_computation(std::move(call), outputs, {node.provenance});
     for (size_t i = 0; i < outputs.size(); ++i) define_buffer(node.outputs[i], outputs[i]);
+  }
+
+  // The kernels take int8 on the right, and on both sides where the result is I32: what casts such a factor is left to them.
+  void lower_matmul(const Node& node) {
+    const ValueId left = node.inputs[0], right = node.inputs[1];
+    if (!takes_int8(node)) return lower_call(node, false);
+    const auto narrow_right = window_before_cast(right, DType::I8);
+    const auto narrow_left = window_before_cast(left, dtype(left) == DType::I32 ? DType::I8 : DType::BF16);
+    if (!narrow_right || (dtype(left) == DType::I32 && !narrow_left)) return lower_call(node, false);
+    const BufferId out = new_buffer(node.outputs[0]);
+    add_computation(loop::Call{node.op, {narrow_left ? *narrow_left : operand(left, false), *narrow_right}}, {out}, {node.provenance});
+    define_buffer(node.outputs[0], out);
+  }
+
+  bool takes_int8(const Node& node) {
+    if (!std::holds_alternative<Matmul>(node.op) || !is_cast_from(node.inputs[1], DType::I8)) return false;
+    const DType type = dtype(node.inputs[0]);
+    return type == DType::F32 || is_reduced_float(type) || (type == DType::I32 && is_cast_from(node.inputs[0], DType::I8));
+  }
+
+  ValueId behind_views(ValueId id) {
+    while (!lowered(id).buffer && is_view(graph_.producer(id).op)) id = graph_.producer(id).inputs[0];
+    return id;
+  }
+
+  // Views of a cast that is not in memory yet?
+  bool is_cast_from(ValueId id, DType narrow) {
+    id = behind_views(id);
+    const Node& node = graph_.producer(id);
+    return !lowered(id).buffer && std::holds_alternative<Cast>(node.op) && dtype(node.inputs[0]) == narrow;
+  }
+
+  // Where the value lies as it was before it was cast, seen through the same views. None where no strides say so.
+  std::optional<loop::Operand> window_before_cast(ValueId id, DType narrow) {
+    if (!is_cast_from(id, narrow)) return std::nullopt;
+    const ValueId cast = behind_views(id);
+    operand(graph_.producer(cast).inputs[0], false);   // puts it in memory
+    lower_cast(graph_.producer(cast));
+    lower_views_between(cast, id);
+    const auto* convert = std::get_if<loop::Convert>(&exprs().node(lowered(id).value).op);
+    return window_of(id, convert != nullptr ? convert->operand : lowered(id).value, narrow);
+  }
+
+  void lower_views_between(ValueId from, ValueId to) {
+    if (from == to) return;
+    lower_views_between(from, graph_.producer(to).inputs[0]);
+    lower_view(graph_.producer(to));
   }
 
   // What all heads say of one query lies together: models make one row of it.

@@ -36,6 +36,46 @@ graph(x: f32[s0, 8], b: f32[8]) {
             "y_out[i8, i9] = exp(add(x[i8, i9], b[i9]))  for i8 in s0 i9 in 8\n");
 }
 
+// The kernel reads the bytes: no copy of the weights in floats.
+TEST(Lower, Int8FactorsAreCastByTheProduct) {
+  EXPECT_EQ(loops_of(R"(
+graph(x: f32[4, 6], w: i8[3, 6]) {
+  f: f32[3, 6] = cast(w)
+  t: f32[6, 3] = permute(f, dims=[1, 0])
+  y: f32[4, 3] = matmul(x, t)
+  return y
+})"),
+            "y = matmul(x, w)\n");
+  EXPECT_EQ(loops_of(R"(
+graph(x: bf16[4, 6], w: i8[6, 3]) {
+  a: f32[4, 6] = cast(x)
+  b: f32[6, 3] = cast(w)
+  y: f32[4, 3] = matmul(a, b)
+  return y
+})"),
+            "y = matmul(x, w)\n");
+}
+
+// Both are int8 where the sums are integers; what a factor is computed from is put in memory as int8.
+TEST(Lower, ProductsOfInt8AreOfBytes) {
+  EXPECT_EQ(loops_of(R"(
+graph(x: f32[4, 6], w: i8[6, 3]) {
+  q: i8[4, 6] = cast(x)
+  a: i32[4, 6] = cast(q)
+  b: i32[6, 3] = cast(w)
+  y: i32[4, 3] = matmul(a, b)
+  return y
+})"),
+            "q[i4, i5] = i8(x[i4, i5])  for i4 in 4 i5 in 6\ny = matmul(q, w)\n");
+  EXPECT_EQ(loops_of(R"(
+graph(x: i32[4, 6], w: i8[6, 3]) {
+  b: i32[6, 3] = cast(w)
+  y: i32[4, 3] = matmul(x, b)
+  return y
+})"),
+            "b[i4, i5] = i32(w[i4, i5])  for i4 in 6 i5 in 3\ny = matmul(x, b)\n");
+}
+
 TEST(Lower, WhatIsDearAndUsedTwiceIsComputedOnce) {
   const std::string loops = loops_of(R"(
 graph(x: f32[8]) {

@@ -202,6 +202,7 @@ void run_library_kernel(std::string_view name, const KernelCall& call) {
     return runtime_choices().run_choice(fmt::format("{}.{}", name.substr(0, mark), to_string(dtype)), name.substr(mark + 1), call);
   }
   if (name == "sort") return run_sort(call);
+  if (name == "matmul" && dtype_of(call.inputs[1]) == DType::I8 && dtype_of(call.outputs[0]) != DType::I8) return run_matmul_int8(call);
   const FastKernel fast = find_fast_kernel(name);
   const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
   if (fast != nullptr && dtype == DType::F32) {

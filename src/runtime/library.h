@@ -44,6 +44,15 @@ enum class ReducedForm {
 };
 bool can_multiply(ReducedForm form, DType dtype);   // on this machine
 void run_matmul_reduced(const KernelCall& call, ReducedForm form);
+// The right side I8: the left F32, BF16 or F16 and the result one of them, or the left I8 and the result I32, exact but that it wraps, without an
+// epilogue.
+void run_matmul_int8(const KernelCall& call);
+enum class Int8Form {
+  Tiles,     // for machines with AMX
+  Widened,   // as F32
+};
+bool can_multiply_int8(Int8Form form, DType left);   // on this machine
+void run_matmul_int8(const KernelCall& call, Int8Form form);
 // integers: transposed, groups, then stride, padding, dilation and output padding for each spatial dim.
 void run_convolution_f32(const KernelCall& call);
 // The same in a form of the caller's choice, which takes the operands.

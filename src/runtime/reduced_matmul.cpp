@@ -11,6 +11,7 @@
 #include "runtime/product.h"
 #include "runtime/rows16.h"
 #include "runtime/scratch.h"
+#include "runtime/stored_sums.h"
 #include "runtime/tile_product.h"
 #include "support/error.h"
 #include "support/float16.h"
@@ -39,22 +40,6 @@ Matrix16 matrix_of(const ToroidOperand& operand, int64_t batch) {
   return {static_cast<const uint16_t*>(operand.data) + batch_offset(operand, dims, batch), operand.strides[dims], operand.strides[dims + 1],
           static_cast<DType>(operand.dtype)};
 }
-
-// The epilogue of a product that has none: rounds it.
-struct Rounding {
-  uint16_t* out;
-  DType dtype;
-  int64_t row;
-  ToroidEpilogue epilogue() {
-    return {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
-              const Rounding& to = *static_cast<Rounding*>(argument);
-              for (int64_t i = first_row; i < last_row; ++i) {
-                round_row(to.dtype, block + (i - first_row) * row_stride, last_column - first_column, to.out + i * to.row + first_column);
-              }
-            },
-            this};
-  }
-};
 
 // ---- in pairs
 
@@ -194,10 +179,10 @@ void run(const KernelCall& call, ReducedForm form) {
     batches = 1;
   }
   if (m == 0 || n == 0) return;
-  Rounding rounding = {static_cast<uint16_t*>(c.data), static_cast<DType>(c.dtype), n};
-  const ToroidEpilogue rounded = rounding.epilogue();
+  StoredSums sums = {c.data, static_cast<DType>(c.dtype), n};
+  const ToroidEpilogue stored = sums.epilogue();
   for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
-    const EpiloguePart epilogue(call.epilogue != nullptr ? call.epilogue : &rounded, batch * m, 0);
+    const EpiloguePart epilogue(call.epilogue != nullptr ? call.epilogue : &stored, batch * m, 0);
     multiply16(call, form, m, n, k, matrix_of(a, batch), matrix_of(b, batch), *epilogue.get());
   });
 }

@@ -6,21 +6,12 @@
 #include <cstring>
 
 #include "runtime/packed_matrix.h"
-#include "runtime/product.h"
-#include "runtime/scratch.h"
+#include "runtime/tile_blocks.h"
 #include "runtime/vector_sets.h"
 
 namespace toroid {
 namespace {
 
-constexpr int64_t kPanelTiles = 4;                 // of columns, for which an epilogue is called
-constexpr int64_t kPartSteps = 8;                  // of the depth, at a time
-constexpr int64_t kBlockTiles = 8;                 // of rows, at a time
-constexpr int64_t kLeftBytes = int64_t{4} << 20;   // of rows that are copied at a time
-
-thread_local Scratch scratch_for_left, scratch_for_block;
-
-int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
 int64_t element_bytes(TileNumbers numbers) { return numbers == TileNumbers::BFloat16 ? 2 : 1; }
 int64_t steps_of(TileNumbers numbers, int64_t k) { return (k * element_bytes(numbers) + kTileRowBytes - 1) / kTileRowBytes; }
 
@@ -156,35 +147,14 @@ void multiply_packed_tiles(TileNumbers numbers, int64_t m, int64_t n, int64_t k,
 
 void multiply_in_tiles(TileNumbers numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
                        const ToroidEpilogue& epilogue) {
-  const int64_t steps = steps_of(numbers, k), row_tiles = tiles_of(m), panels = (n + kPanelTiles * kTileSide - 1) / (kPanelTiles * kTileSide);
-  const int64_t column_bytes = std::max<int64_t>(steps, 1) * kTileBytes;
-  const int64_t at_once = std::max<int64_t>(kLeftBytes / column_bytes / kBlockTiles, 1) * kBlockTiles;
-  for (int64_t begin_tile = 0; begin_tile < row_tiles; begin_tile += at_once) {
-    const int64_t tiles = std::min(at_once, row_tiles - begin_tile), begin_row = begin_tile * kTileSide;
-    const int64_t row_bytes = a.row * element_bytes(numbers);
-    const TileMatrix chunk = {static_cast<const std::byte*>(a.data) + begin_row * row_bytes, a.row, a.column};
-    auto* left = reinterpret_cast<std::byte*>(scratch_for_left.get(tiles * column_bytes / kWordBytes));
-    pool.parallel_for(tiles, 2, [&](int64_t begin, int64_t end) {
-      pack_tiles(pack_left_of(numbers), chunk, begin, end, m - begin_row, k, steps, left);
-    });
-    const Product product = {numbers, steps, left, packed, steps};
-    const int64_t blocks = (tiles + kBlockTiles - 1) / kBlockTiles;
-    const int64_t groups = panel_groups(pool, blocks, panels);
-    pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
-      const TileRegisters registers;
-      float* block = scratch_for_block.get(kBlockTiles * kTileSide * kPanelTiles * kTileSide);
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t part = task % blocks, group = task / blocks;
-        const int64_t first = tiles * part / blocks, last = tiles * (part + 1) / blocks;
-        const int64_t first_row = begin_row + first * kTileSide, last_row = std::min(m, begin_row + last * kTileSide);
-        for (int64_t panel = panels * group / groups; panel < panels * (group + 1) / groups; ++panel) {
-          product.multiply(first, last, panel * kPanelTiles, std::min((panel + 1) * kPanelTiles, tiles_of(n)), block, kPanelTiles * kTileSide);
-          const int64_t column = panel * kPanelTiles * kTileSide;
-          epilogue.run(epilogue.argument, block, kPanelTiles * kTileSide, first_row, last_row, column, std::min(column + kPanelTiles * kTileSide, n));
-        }
-      }
-    });
-  }
+  const int64_t steps = steps_of(numbers, k);
+  const Pack pack_tile = pack_left_of(numbers);
+  auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_tile(a, first_row, rows, k, steps, out); };
+  auto multiply = [&](const TileBlock& block) {
+    const Product product = {numbers, steps, block.left, packed, steps};
+    product.multiply(0, block.row_tiles, block.first_column, block.last_column, block.sums, kPanelColumns);
+  };
+  for_each_tile_block(pool, m, n, steps * kTileBytes, pack, multiply, epilogue);
 }
 
 }  // namespace toroid
