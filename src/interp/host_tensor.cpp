@@ -46,6 +46,18 @@ std::vector<Wide> widen(const HostTensor& tensor) {
   return values;
 }
 
+template <class Wide>
+HostTensor narrow(DType dtype, std::vector<int64_t> sizes, std::span<const Wide> values) {
+  HostTensor result(dtype, std::move(sizes));
+  TOROID_CHECK(static_cast<int64_t>(values.size()) == result.numel(), "{} values for {}", values.size(), to_string(result));
+  visit_dtype(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* out = result.mutable_data<T>();
+    for (size_t i = 0; i < values.size(); ++i) out[i] = narrowed<T>(values[i]);
+  });
+  return result;
+}
+
 }  // namespace
 
 HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes)
@@ -100,27 +112,11 @@ std::vector<int64_t> HostTensor::to_ints() const { return widen<int64_t>(*this);
 
 HostTensor HostTensor::from_doubles(DType dtype, std::vector<int64_t> sizes, std::span<const double> values) {
   TOROID_CHECK(is_floating(dtype), "doubles stored as {}", toroid::to_string(dtype));
-  HostTensor result(dtype, std::move(sizes));
-  TOROID_CHECK(static_cast<int64_t>(values.size()) == result.numel(), "{} values for {}", values.size(),
-               to_string(result));
-  visit_dtype(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    T* out = result.mutable_data<T>();
-    for (size_t i = 0; i < values.size(); ++i) out[i] = narrowed<T>(values[i]);
-  });
-  return result;
+  return narrow(dtype, std::move(sizes), values);
 }
 
 HostTensor HostTensor::from_ints(DType dtype, std::vector<int64_t> sizes, std::span<const int64_t> values) {
-  HostTensor result(dtype, std::move(sizes));
-  TOROID_CHECK(static_cast<int64_t>(values.size()) == result.numel(), "{} values for {}", values.size(),
-               to_string(result));
-  visit_dtype(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    T* out = result.mutable_data<T>();
-    for (size_t i = 0; i < values.size(); ++i) out[i] = narrowed<T>(values[i]);
-  });
-  return result;
+  return narrow(dtype, std::move(sizes), values);
 }
 
 HostTensor HostTensor::reshaped(std::vector<int64_t> sizes) const {
