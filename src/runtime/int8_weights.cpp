@@ -13,6 +13,7 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/cut.h"
 #include "runtime/operands.h"
 #include "runtime/rows16.h"
 #include "runtime/stored_sums.h"
@@ -227,9 +228,8 @@ void multiply_narrow_panels(const KernelCall& call, int64_t m, int64_t n, int64_
   const float* packed = call.made_of(call.inputs[1], b.data, form, (PackedMatrix::size(k, n) + kWordBytes - 1) / kWordBytes, [&](float* to) {
     call.pool.parallel_for(shape.panels(), 1, [&](int64_t begin, int64_t end) { pack_narrow_panels(b, k, n, begin, end, reinterpret_cast<int8_t*>(to)); });
   });
-  std::vector<Run> runs;
-  add_runs(runs, 0, k);
-  for_each_part(call.pool, m, shape.panels(), cut_of(call.pool, m, shape.panels(), k * kFloatBytes), [&](Range some, Range panels) {
+  const RowElements elements(0, k);
+  for_each_part(call.pool, m, shape.panels(), cut_of(call.pool.threads(), size_of_matrix(m, shape.panels(), k, kFloatBytes)), [&](Range some, Range panels) {
     const int64_t row = k + 16;
     float* copies = scratch_for_rows.get(some.size() * row);
     std::vector<const float*> rows;
@@ -239,7 +239,7 @@ void multiply_narrow_panels(const KernelCall& call, int64_t m, int64_t n, int64_
       float* wide = scratch_for_panel.get(k * width);
       widen_bytes(reinterpret_cast<const int8_t*>(packed) + column * k, k * width, wide);
       const EpiloguePart part(&epilogue, 0, column);
-      multiply_rows({k, std::min(width, n - column), wide}, 0, 1, runs, rows, some.first, {nullptr, 0, part.get()});
+      multiply_rows({k, std::min(width, n - column), wide}, 0, 1, elements, rows, some.first, {nullptr, 0, part.get()});
     }
   });
 }
