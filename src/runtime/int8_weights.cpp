@@ -105,7 +105,11 @@ TOROID_AVX512 void split_row(const float* from, int64_t k, int64_t part_bytes, s
   constexpr uint32_t kUpper = 0xffff0000u, kExponent = 0x7f800000u, kQuiet = 0x400000u;
   for (int64_t p = 0; p < k; p += 16) {
     Vector16 x = {};
-    std::memcpy(&x, from + p, static_cast<size_t>(std::min<int64_t>(16, k - p)) * sizeof(float));
+    if (p + 16 <= k) {
+      std::memcpy(&x, from + p, sizeof x);
+    } else {
+      for (int64_t q = p; q < k; ++q) x[q - p] = from[q];
+    }
     const auto bits = (Integers16)x;
     const auto has_rest = (bits & kExponent) != kExponent;   // infinities and NaN have none
     const Integers16 first = (x == x ? bits : bits | kQuiet) & kUpper;
@@ -176,7 +180,7 @@ void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t
       const TileMatrix matrix = a.matrix();
       return pack_left_tiles(TileNumbers::BFloat16, {static_cast<const uint16_t*>(matrix.data) + first_row * matrix.row, matrix.row, matrix.column}, rows, k, out);
     }
-    std::memset(out, 0, static_cast<size_t>(parts * steps * kTileBytes));
+    if (rows < kTileSide || k % kStepDepth != 0) std::memset(out, 0, static_cast<size_t>(parts * steps * kTileBytes));
     float* copy = scratch_for_rows.get(k);
     for (int64_t i = 0; i < rows; ++i) split_row(a.row(first_row + i, k, copy), k, steps * kTileBytes, out + i * kTileRowBytes);
   };

@@ -31,7 +31,7 @@ template <class Pack, class Multiply>
 void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_tile_bytes, const Pack& pack, const Multiply& multiply,
                          const ToroidEpilogue& epilogue) {
   static thread_local Scratch scratch_for_left, scratch_for_block;
-  constexpr int64_t kLeftBytes = int64_t{4} << 20, kBlockBytes = int64_t{1} << 20;   // of rows at a time, in all and in a block
+  constexpr int64_t kLeftBytes = int64_t{4} << 20, kBlockBytes = int64_t{5} << 18;   // of rows at a time, in all and in a block
   const int64_t tile_bytes = std::max<int64_t>(left_tile_bytes, kTileRowBytes);
   const int64_t block_tiles = std::clamp<int64_t>(kBlockBytes / tile_bytes / 2 * 2, 2, kMostBlockTiles);
   const int64_t at_once = std::max(kLeftBytes / tile_bytes / block_tiles, int64_t{1}) * block_tiles;
