@@ -383,7 +383,9 @@ class Lowering {
   }
 
   void lower_cast(const Node& node) {
-    const ValueId id = node.outputs[0];
+    const ValueId id = node.outputs[0], input = node.inputs[0];
+    // What would be kept is kept as int8, from which it is cast wherever it is used.
+    if (dtype(input) == DType::I8 && uses_[static_cast<size_t>(id)] > 1 && !cost_of(exprs(), lowered(input).value).is_cheap()) realise(input);
     std::vector<sym::Expr> axes = fresh_axes(sizes(id));
     const ExprId value = exprs().convert(at(node.inputs[0], axes), dtype(id));
     define(id, std::move(axes), value, merged_provenance(node));

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "passes/decompose/decompose.h"
+#include "passes/decompose/dequantised_product.h"
 #include "passes/decompose/output_mask.h"
 #include "passes/decompose/precision.h"
 #include "support/error.h"
@@ -28,7 +29,8 @@ Tensor fold_rows(Tensor x, Tensor matrix) {
   sizes.pop_back();
   Tensor rows = b.reshape(x, {sym::product(sizes), x.size(-1)});
   sizes.push_back(matrix.size(-1));
-  return b.reshape(b.matmul(rows, matrix), sizes);
+  Tensor product = dequantised_product(rows, matrix);
+  return b.reshape(product.defined() ? product : b.matmul(rows, matrix), sizes);
 }
 
 // torch.matmul: a vector on the left is a row, on the right a column; batch dims broadcast.
