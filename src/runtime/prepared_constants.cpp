@@ -1,13 +1,10 @@
 #include "runtime/prepared_constants.h"
 
-#include <new>
-
 #include "support/out_of_memory.h"
 
 namespace toroid {
 
 const float* PreparedConstants::get(const void* data, std::span<const int64_t> form, int64_t count, const std::function<void(float*)>& make) {
-  static constexpr std::align_val_t kAlignment{64};
   Entry* entry = nullptr;
   {
     std::shared_lock lock(mutex_);
@@ -21,14 +18,16 @@ const float* PreparedConstants::get(const void* data, std::span<const int64_t> f
   }
   std::call_once(entry->made, [&] {
     const size_t bytes = static_cast<size_t>(count) * sizeof(float);
-    auto* memory = asking_for(bytes, "packed weights", [&] { return static_cast<float*>(::operator new[](bytes, kAlignment)); });
-    std::unique_ptr<float[], void (*)(float*)> made(memory, [](float* p) { ::operator delete[](p, kAlignment); });
-    make(memory);
-    entry->data = std::move(made);
+    float* const made = asking_for(bytes, "packed weights", [&] {
+      std::unique_lock lock(mutex_);
+      return reinterpret_cast<float*>(memory_.get(bytes));
+    });
+    make(made);
+    entry->data = made;
     std::unique_lock lock(mutex_);
     bytes_ += static_cast<int64_t>(bytes);
   });
-  return entry->data.get();
+  return entry->data;
 }
 
 int64_t PreparedConstants::bytes() const {

@@ -11,6 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime/lasting_memory.h"
+
 namespace toroid {
 
 class PreparedConstants {
@@ -25,7 +27,7 @@ class PreparedConstants {
  private:
   struct Entry {
     std::once_flag made;
-    std::unique_ptr<float[], void (*)(float*)> data{nullptr, nullptr};
+    const float* data = nullptr;
   };
   struct Key {
     const void* data;
@@ -49,6 +51,7 @@ class PreparedConstants {
 
   mutable std::shared_mutex mutex_;
   std::map<Key, std::unique_ptr<Entry>, Less> entries_;
+  LastingMemory memory_;
   int64_t bytes_ = 0;
 };
 

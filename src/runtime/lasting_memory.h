@@ -1,0 +1,28 @@
+// Memory that lasts as long as a loaded program, in large pages where the system has them: weights are read from end to end in each call, and with pages
+// of 4 KiB a look into the page table would come with every 64 lines.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace toroid {
+
+class LastingMemory {
+ public:
+  // 64-byte aligned. Throws std::bad_alloc. One thread at a time.
+  std::byte* get(size_t bytes);
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  using Chunk = std::unique_ptr<std::byte[], Free>;
+  std::byte* add(size_t bytes);
+
+  std::vector<Chunk> chunks_;
+  std::byte* free_ = nullptr;   // of the last chunk that is shared
+  size_t left_ = 0;
+};
+
+}  // namespace toroid
