@@ -19,6 +19,7 @@
 #include "support/clock.h"
 #include "driver/choose_kernels.h"
 #include "runtime/choices.h"
+#include "runtime/onednn.h"
 #include "runtime/pool.h"
 #include "support/error.h"
 #include "support/hash.h"
@@ -35,10 +36,12 @@ namespace {
 // How long another process may take for the same program before this one compiles it as well.
 constexpr auto kPatience = std::chrono::minutes(10);
 
-// What of these options decides the program.
+// What of these options decides the program: with the libraries that may compete, for a program is not to be found where they are not.
 std::string choices_text(const ChooseOptions& options) {
-  if (options.lock) return "lock " + sha256(options.lock->text()).hex();
-  return options.measure ? fmt::format("measured for {} threads", RuntimePool::threads_for(options.threads)) : "";
+  if (!options.is_asked()) return "";
+  const std::string onednn = onednn_absence().value_or("with oneDNN");
+  if (options.lock) return fmt::format("lock {}, {}", sha256(options.lock->text()).hex(), onednn);
+  return fmt::format("measured for {} threads, {}", RuntimePool::threads_for(options.threads), onednn);
 }
 
 CompileOptions compiler_options(const CompileModelOptions& options) {

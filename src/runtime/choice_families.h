@@ -18,6 +18,9 @@ inline double transfer_s(double bytes, const MachineModel& machine) {
   return bytes / (bytes < machine.cache_bytes ? kCacheSpeedup * machine.bytes_per_s : machine.bytes_per_s);
 }
 
+// Of what toroid's own product takes. Without measuring it is not taken: what it costs to have two sets of threads shows only then.
+constexpr double kOneDnnCost = 1.3;
+
 // "input 1 is i64[3], not f32 of rank 2 or more", …: nullopt when there are between `least` and `most` inputs, all of this dtype and of at
 // least `rank`, and one such output, dense.
 std::optional<std::string> unlike_dense(DType dtype, const Problem& problem, size_t least, size_t most, size_t rank);

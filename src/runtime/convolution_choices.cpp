@@ -1,5 +1,6 @@
 // Convolutions in F32: the forms of runtime/library.h. Integers: transposed, groups, then lists of one number a spatial dim.
 #include "runtime/choice_families.h"
+#include "runtime/onednn.h"
 #include "runtime/winograd_transforms.h"
 
 namespace toroid {
@@ -203,6 +204,11 @@ const Implementation kImplementations[] = {
      },
      .cost_s = channels_cost_s,
      .run = run_in_form<ConvolutionForm::ChannelVectors>},
+    {.name = "onednn",
+     .description = "oneDNN's direct convolution",
+     .gate = onednn_refuses_convolution,
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return kOneDnnCost * image_rows_cost_s(problem, machine); },
+     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_onednn(call); }},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "runtime/choice_families.h"
+#include "runtime/onednn.h"
 
 namespace toroid {
 namespace {
@@ -57,6 +58,11 @@ const Implementation kImplementations[] = {
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return few_rows_cost_s(problem, machine, 1.2); },
      .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_f32(call, ProductForm::FewRowsByColumns); }},
+    {.name = "onednn",
+     .description = "oneDNN's matrix product",
+     .gate = onednn_refuses_matmul,
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return kOneDnnCost * packed_cost_s(problem, machine); },
+     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_onednn(call); }},
 };
 
 }  // namespace

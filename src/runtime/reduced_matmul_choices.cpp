@@ -1,5 +1,6 @@
 // Matrix products in BF16 and F16: the forms of run_matmul_reduced.
 #include "runtime/choice_families.h"
+#include "runtime/onednn.h"
 
 namespace toroid {
 namespace {
@@ -38,6 +39,15 @@ const Implementation kOfBFloat16[] = {
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 10); },
      .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_reduced(call, ReducedForm::Tiles); }},
+    {.name = "onednn",
+     .description = "oneDNN's matrix product",
+     .gate = onednn_refuses_matmul,
+     .cost_s =
+         [](const Problem& problem, const MachineModel& machine) {
+           const double ratio_to_f32 = can_multiply(ReducedForm::Tiles, DType::BF16) ? 10 : can_multiply(ReducedForm::Pairs, DType::BF16) ? 1.5 : 0.4;
+           return kOneDnnCost * cost_s(problem, machine, ratio_to_f32);
+         },
+     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_onednn(call); }},
 };
 const Implementation kOfFloat16[] = {kWidened};
 

@@ -173,7 +173,7 @@ TEST(TileProduct, NanAndInfinityReachOnlyTheirRowsAndColumns) {
 TEST(TileProduct, IsAChoiceWhereTheMachineHasIt) {
   const Problem problem = parse_problem("matmul.bf16(bf16[5, 40], constant bf16[40, 24]/[1, 40]) -> bf16[5, 24]; epilogue");
   const std::vector<Choice> choices = runtime_choices().list_choices(problem, model_of_this_machine(1));
-  ASSERT_EQ(choices.size(), 3u);
+  ASSERT_GE(choices.size(), 3u);
   EXPECT_EQ(choices[0].gate, std::nullopt);
   EXPECT_EQ(!choices[1].gate, can_multiply(ReducedForm::Pairs, DType::BF16));
   EXPECT_EQ(choices[2].name, "tiles");
