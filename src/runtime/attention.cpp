@@ -84,8 +84,10 @@ class Attention {
   }
 
   void run_some(const Queries& queries, const std::vector<Block>& blocks, int64_t first, int64_t rows) const {
-    float* scores = scratch_for_scores.get(kQueries * (kKeys + 2 * s_.out_width));
-    float* added = scores + kQueries * kKeys;
+    // An odd number of cache lines apart: rows do not share sets of the caches.
+    const int64_t scores_row = odd_lines(std::min(kKeys, s_.keys));
+    float* scores = scratch_for_scores.get(kQueries * (scores_row + 2 * s_.out_width));
+    float* added = scores + kQueries * scores_row;
     const Matrix q = {queries.rows.at(first - queries.first, 0), queries.rows.row, queries.rows.column};
     const int64_t out_row = s_.out.strides[s_.dims], out_begin = batch_offset(s_.out, s_.dims, queries.batch) + first * out_row;
     const bool is_wide = s_.dtype == DType::F32;
@@ -97,17 +99,20 @@ class Attention {
       // These queries see no key past the last one's position.
       const int64_t seen = s_.limit(first + rows - 1, block.first, block.count);
       if (seen <= 0) break;
-      multiply(q, rows, s_.width, block.keys, block.packed_keys, seen, scores, kKeys);
+      multiply(q, rows, s_.width, block.keys, block.packed_keys, seen, scores, scores_row);
       const bool is_first = block.first == 0;
       for (int64_t r = 0; r < rows; ++r) {
-        float* row = scores + r * kKeys;
+        float* row = scores + r * scores_row;
         const int64_t limit = s_.limit(first + r, block.first, seen);
         const float scale = s_.apply_mask(queries.batch, first + r, block.first, row, limit);
-        const float factor = softmax_part_f32(row, limit, scale, running[r]);
-        std::fill(row + limit, row + seen, 0.0f);
+        // Whole vectors are quicker: what is -inf takes no part, and becomes 0.
+        const int64_t filled = scale > 0 ? (limit + kCacheLine - 1) / kCacheLine * kCacheLine : limit;
+        std::fill(row + limit, row + filled, -HUGE_VALF);
+        const float factor = softmax_part_f32(row, filled, scale, running[r]);
+        if (filled < seen) std::fill(row + filled, row + seen, 0.0f);
         if (!is_first && factor != 1) scale_row_f32(out + r * row_stride, s_.out_width, factor);
       }
-      const Matrix weights = {scores, kKeys, 1};
+      const Matrix weights = {scores, scores_row, 1};
       if (is_first) {
         multiply(weights, rows, seen, block.values, block.packed_values, s_.out_width, out, row_stride);
         continue;

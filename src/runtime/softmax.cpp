@@ -54,7 +54,7 @@ TOROID_INLINE float softmax_part(float* row, int64_t count, float scale, Running
   // A copy of the tail, so that every step is a whole vector: -inf takes no part in the softmax.
   const int64_t whole = count / kLanes * kLanes;
   Vector tail = Vector{} - HUGE_VALF;
-  std::memcpy(&tail, row + whole, static_cast<size_t>(count - whole) * sizeof(float));
+  if (whole < count) std::memcpy(&tail, row + whole, static_cast<size_t>(count - whole) * sizeof(float));
   for (int64_t j = 0; j < count - whole; ++j) tail[j] *= scale;
   Vector most = tail, not_a_number = {};
   for (int64_t j = 0; j < whole; j += kLanes) {
@@ -83,10 +83,12 @@ TOROID_INLINE float softmax_part(float* row, int64_t count, float scale, Running
     sums += x;
     std::memcpy(row + j, &x, sizeof x);
   }
-  tail -= largest;
-  exp_of_negative<Vector, Integers>(tail);
-  sums += tail;
-  std::memcpy(row + whole, &tail, static_cast<size_t>(count - whole) * sizeof(float));
+  if (whole < count) {
+    tail -= largest;
+    exp_of_negative<Vector, Integers>(tail);
+    sums += tail;
+    std::memcpy(row + whole, &tail, static_cast<size_t>(count - whole) * sizeof(float));
+  }
   const float sum = combined(sums, [](float a, float b) { return a + b; });
   const float factor = running.most == largest ? 1 : std::exp(running.most - largest);
   running.most = largest;

@@ -26,9 +26,6 @@ thread_local Scratch scratch_for_tiles;  // transformed
 thread_local Scratch scratch_for_products;
 thread_local Scratch scratch_for_outputs;
 
-// Floats of a place for so many, an odd number of cache lines: places that follow each other do not share sets of the caches.
-int64_t odd_lines(int64_t floats) { return ((floats + kCacheLine - 1) / kCacheLine | 1) * kCacheLine; }
-
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Sizes of the work in tiles of m x m outputs.
