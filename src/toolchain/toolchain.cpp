@@ -145,6 +145,7 @@ std::vector<std::string> Toolchain::compile_flags(const CompileOptions& options)
 #if !defined(__x86_64__)
   std::erase(flags, "-fcf-protection=none");
 #endif
+  if (options.contract) flags.push_back("-DFUSES_MULTIPLY_ADD");   // code may rely on it
   append(flags, options.isa.value_or(isa_).compiler_flags());
   if (options.debug) flags.push_back("-g");
   append(flags, options_.extra_flags);

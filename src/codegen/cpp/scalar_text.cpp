@@ -1,6 +1,7 @@
 #include "codegen/cpp/scalar_text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <iterator>
 
@@ -155,6 +156,9 @@ std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>
     return fmt::format("to_mask((vec<{}, W>){} < 0)", dtype == DType::F32 ? "int32_t" : "int64_t", wrapped(o[0]));
   }
   if (op == ScalarOp::Div && integer) throw Error(ErrorKind::Internal, "true division of integers reached code generation");
+  // Literals are left to the compiler, which knows the powers of two.
+  const bool by_a_name = op == ScalarOp::Div && o[0].lanes && !o[1].lanes && std::isalpha(static_cast<unsigned char>(o[1].text[0])) != 0;
+  if (by_a_name && dtype == DType::F32) return fmt::format("op_div_by_v({}, {})", o[0].text, o[1].text);
   const std::string_view sign = infix_sign(op);
   if (!sign.empty()) {
     const std::string text = fmt::format("{} {} {}", wrapped(o[0]), sign, wrapped(o[1]));
