@@ -179,7 +179,7 @@ class Lowering {
     const bool keeps_int8 = takes_int8(node);
     for (ValueId input : node.inputs) {
       const Constancy constancy = constant_[static_cast<size_t>(input)];
-      if (constancy == Constancy::None || (keeps_int8 && is_cast_from(input, DType::I8))) continue;
+      if (constancy == Constancy::None || (keeps_int8 && (is_cast_from(input, DType::I8) || is_cast_from(input, DType::U8)))) continue;
       ValueId computed = input;
       while (!lowered(computed).buffer && is_view(graph_.producer(computed).op)) computed = graph_.producer(computed).inputs[0];
       if (lowered(computed).buffer) continue;
@@ -384,8 +384,8 @@ class Lowering {
 
   void lower_cast(const Node& node) {
     const ValueId id = node.outputs[0], input = node.inputs[0];
-    // What would be kept is kept as int8, from which it is cast wherever it is used.
-    if (dtype(input) == DType::I8 && uses_[static_cast<size_t>(id)] > 1 && !cost_of(exprs(), lowered(input).value).is_cheap()) realise(input);
+    // What would be kept is kept as bytes, from which it is cast wherever it is used.
+    if ((dtype(input) == DType::I8 || dtype(input) == DType::U8) && uses_[static_cast<size_t>(id)] > 1 && !cost_of(exprs(), lowered(input).value).is_cheap()) realise(input);
     std::vector<sym::Expr> axes = fresh_axes(sizes(id));
     const ExprId value = exprs().convert(at(node.inputs[0], axes), dtype(id));
     define(id, std::move(axes), value, merged_provenance(node));
@@ -577,12 +577,13 @@ class Lowering {
     for (size_t i = 0; i < outputs.size(); ++i) define_buffer(node.outputs[i], outputs[i]);
   }
 
-  // The kernels take int8 on the right, and on both sides where the result is I32: what casts such a factor is left to them.
+  // The kernels take int8 on the right, and bytes on both sides where the result is I32: what casts such a factor is left to them.
   void lower_matmul(const Node& node) {
     const ValueId left = node.inputs[0], right = node.inputs[1];
     if (!takes_int8(node)) return lower_call(node, false);
     const auto narrow_right = window_before_cast(right, DType::I8);
-    const auto narrow_left = window_before_cast(left, dtype(left) == DType::I32 ? DType::I8 : DType::BF16);
+    const DType narrow = dtype(left) != DType::I32 ? DType::BF16 : is_cast_from(left, DType::U8) ? DType::U8 : DType::I8;
+    const auto narrow_left = window_before_cast(left, narrow);
     if (!narrow_right || (dtype(left) == DType::I32 && !narrow_left)) return lower_call(node, false);
     const BufferId out = new_buffer(node.outputs[0]);
     add_computation(loop::Call{node.op, {narrow_left ? *narrow_left : operand(left, false), *narrow_right}}, {out}, {node.provenance});
@@ -592,7 +593,7 @@ class Lowering {
   bool takes_int8(const Node& node) {
     if (!std::holds_alternative<Matmul>(node.op) || !is_cast_from(node.inputs[1], DType::I8)) return false;
     const DType type = dtype(node.inputs[0]);
-    return type == DType::F32 || is_reduced_float(type) || (type == DType::I32 && is_cast_from(node.inputs[0], DType::I8));
+    return type == DType::F32 || is_reduced_float(type) || (type == DType::I32 && (is_cast_from(node.inputs[0], DType::I8) || is_cast_from(node.inputs[0], DType::U8)));
   }
 
   ValueId behind_views(ValueId id) {

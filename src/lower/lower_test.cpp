@@ -68,6 +68,14 @@ graph(x: f32[4, 6], w: i8[6, 3]) {
 })"),
             "q[i4, i5] = i8(x[i4, i5])  for i4 in 4 i5 in 6\ny = matmul(q, w)\n");
   EXPECT_EQ(loops_of(R"(
+graph(x: u8[4, 6], w: i8[6, 3]) {
+  a: i32[4, 6] = cast(x)
+  b: i32[6, 3] = cast(w)
+  y: i32[4, 3] = matmul(a, b)
+  return y
+})"),
+            "y = matmul(x, w)\n");
+  EXPECT_EQ(loops_of(R"(
 graph(x: i32[4, 6], w: i8[6, 3]) {
   b: i32[6, 3] = cast(w)
   y: i32[4, 3] = matmul(x, b)

@@ -95,18 +95,20 @@ TEST(Int8Matmul, OfBFloat16) {
 }
 TEST(Int8Matmul, OfFloat16) { expect_products_of_floats<Float16>(DType::F16, DType::F32, 3e-6); }
 
-TEST(Int8Matmul, OfInt8IsExact) {
+template <class T>
+void expect_exact_products(DType left) {
   RuntimePool pool(2);
   Numbers numbers;
-  for_each_form(DType::I8, [&](Int8Form form, const Case& row, bool is_turned) {
-    std::vector<int8_t> a;
-    for (int64_t i = 0; i < row.m * row.k; ++i) a.push_back(i % 3 == 0 ? int8_t{-128} : numbers.int8());
+  const T extreme = left == DType::U8 ? static_cast<T>(255) : static_cast<T>(-128);
+  for_each_form(left, [&](Int8Form form, const Case& row, bool is_turned) {
+    std::vector<T> a;
+    for (int64_t i = 0; i < row.m * row.k; ++i) a.push_back(i % 3 == 0 ? extreme : static_cast<T>(numbers.int8()));
     Right b = right_of(row, is_turned, numbers);
     for (size_t i = 0; i < b.data.size(); i += 2) b.data[i] = -128;
     const std::vector<int64_t> a_sizes = {row.m, row.k}, a_strides = {row.k, 1}, sizes = {row.m, row.n}, strides = {row.n, 1};
     std::vector<int32_t> c(static_cast<size_t>(row.m * row.n), -7);
-    const auto dtype = static_cast<int32_t>(DType::I8);
-    const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, dtype, 0}, {b.data.data(), b.sizes.data(), b.strides.data(), 2, dtype, 0}};
+    const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, static_cast<int32_t>(left), 0},
+                                    {b.data.data(), b.sizes.data(), b.strides.data(), 2, static_cast<int32_t>(DType::I8), 0}};
     const ToroidOperand output = {c.data(), sizes.data(), strides.data(), 2, static_cast<int32_t>(DType::I32), 0};
     run_matmul_int8({pool, inputs, {&output, 1}, {}, {}}, form);
     for (int64_t i = 0; i < row.m; ++i) {
@@ -118,6 +120,8 @@ TEST(Int8Matmul, OfInt8IsExact) {
     }
   });
 }
+TEST(Int8Matmul, OfInt8IsExact) { expect_exact_products<int8_t>(DType::I8); }
+TEST(Int8Matmul, OfUint8IsExact) { expect_exact_products<uint8_t>(DType::U8); }
 
 // A float32's parts must not make NaN of what is infinite, nor lose what is large, tiny or not a number.
 TEST(Int8Matmul, TakesEveryFloat32) {

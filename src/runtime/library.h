@@ -44,7 +44,7 @@ enum class ReducedForm {
 };
 bool can_multiply(ReducedForm form, DType dtype);   // on this machine
 void run_matmul_reduced(const KernelCall& call, ReducedForm form);
-// The right side I8: the left F32, BF16 or F16 and the result one of them, or the left I8 and the result I32, exact but that it wraps, without an
+// The right side I8: the left F32, BF16 or F16 and the result one of them, or the left I8 or U8 and the result I32, exact but that it wraps, without an
 // epilogue.
 void run_matmul_int8(const KernelCall& call);
 enum class Int8Form {

@@ -63,6 +63,8 @@ TOROID_AMX void multiply(const TileStrip& strip) {
 #define TOROID_ADD_PRODUCT(SUMS, LEFT, RIGHT)            \
   if constexpr (kNumbers == TileNumbers::BFloat16) {     \
     _tile_dpbf16ps(SUMS, LEFT, RIGHT);                   \
+  } else if constexpr (kNumbers == TileNumbers::Uint8) { \
+    _tile_dpbusd(SUMS, LEFT, RIGHT);                     \
   } else {                                               \
     _tile_dpbssd(SUMS, LEFT, RIGHT);                     \
   }
@@ -115,7 +117,8 @@ TileRegisters::TileRegisters() {
 TileRegisters::~TileRegisters() { release(); }
 
 void multiply_tiles(TileNumbers numbers, const TileStrip& strip) {
-  numbers == TileNumbers::BFloat16 ? multiply<TileNumbers::BFloat16>(strip) : multiply<TileNumbers::Int8>(strip);
+  if (numbers == TileNumbers::BFloat16) return multiply<TileNumbers::BFloat16>(strip);
+  numbers == TileNumbers::Int8 ? multiply<TileNumbers::Int8>(strip) : multiply<TileNumbers::Uint8>(strip);
 }
 #else
 bool has_tiles(TileNumbers) { return false; }

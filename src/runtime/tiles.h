@@ -10,6 +10,7 @@ namespace toroid {
 enum class TileNumbers {
   BFloat16,   // sums in F32; values that are not normal count as 0, as the instruction has it
   Int8,       // both signed, sums in I32 that wrap
+  Uint8,      // the left unsigned, the right signed
 };
 // Has the machine such instructions, and does the system let this process use them?
 bool has_tiles(TileNumbers numbers);

@@ -118,14 +118,13 @@ bool is_small(Tensor t) {
   return shows && is_small(operand(t, 0));
 }
 
-// As int8, the zero point moved with it; that is a whole number, also where it is kept as a float.
-void make_signed(Dequantised& factor, DType sums) {
-  Builder& b = factor.quantised.builder();
-  if (factor.zero.defined()) factor.zero = b.cast(factor.zero, sums);
+// As int8, the zero point moved with it.
+void make_signed(Dequantised& factor, DType zero_dtype) {
   if (factor.quantised.dtype() == DType::I8) return;
+  Builder& b = factor.quantised.builder();
   constexpr int64_t kMiddle = 128;
   auto moved = [&](Tensor t) { return b.binary(ScalarOp::Sub, t, Scalar(sym::Expr(kMiddle))); };
-  factor.zero = factor.zero.defined() ? moved(factor.zero) : b.full(factor.quantised.sizes(), sums, sym::Expr(-kMiddle));
+  factor.zero = factor.zero.defined() ? moved(factor.zero) : b.full(factor.quantised.sizes(), zero_dtype, sym::Expr(-kMiddle));
   factor.quantised = b.cast(moved(b.cast(factor.quantised, DType::I32)), DType::I8);
 }
 
@@ -135,8 +134,11 @@ Tensor integer_product(Dequantised x, Dequantised y) {
   constexpr int64_t kDepthFor32Bits = 1 << 12;
   const bool fits_32_bits = is_small(x.zero) && is_small(y.zero) && x.quantised.size(1).value() <= kDepthFor32Bits;
   const DType type = fits_32_bits ? DType::I32 : DType::I64;
-  make_signed(x, type);
-  make_signed(y, type);
+  // It is a whole number, also where it is kept as a float.
+  for (Dequantised* factor : {&x, &y}) {
+    if (factor->zero.defined()) factor->zero = b.cast(factor->zero, type);
+  }
+  make_signed(y, type);   // on the left the kernels take both
   Tensor p = b.cast(x.quantised, DType::I32), q = b.cast(y.quantised, DType::I32);
   Tensor sums = b.matmul(p, q);
   auto sum_along = [&](Tensor t, int64_t dim) { return b.keep(b.cast(b.sum(t, {dim}), type), {dim}); };
@@ -157,7 +159,7 @@ Tensor integer_product(Dequantised x, Dequantised y) {
 }  // namespace
 
 Tensor dequantised_product(Tensor x, Tensor y) {
-  constexpr int64_t kMostDepth = 1 << 16;   // whose products of bytes have sums of 32 bits
+  constexpr int64_t kMostDepth = 1 << 15;   // whose products of bytes have sums of 32 bits
   const sym::Expr depth = x.size(1);
   if (!depth.is_const() || depth.value() < 1 || !is_floating(y.dtype()) || y.dtype() == DType::F64) return {};
   const std::optional<Dequantised> right = dequantised(y);
