@@ -56,6 +56,9 @@ Kernel build_kernel(loop::LoopProgram& program, const Group& group, const std::v
 // Picks the vector axis from the strides of all accesses, orders the axes and merges those that run together.
 void choose_loops(loop::LoopProgram& program, Kernel& kernel);
 
+// Has the next row fetched while one is worked on, where a kernel goes over its rows several times. After choose_loops.
+void fetch_rows(const loop::LoopProgram& program, Kernel& kernel);
+
 // A kernel whose loops are not chosen yet as the epilogue of the product that it reads in `product`; none if it cannot be one. The loops are
 // then chosen.
 struct EpilogueAttempt {

@@ -296,6 +296,7 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
       continue;
     }
     choose_loops(program, kernel);
+    fetch_rows(program, kernel);
     if (fuse) {
       append_kernel(steps, std::move(kernel));
     } else {
@@ -321,6 +322,9 @@ std::string to_string(const Schedule& schedule) {
     text += fmt::format("{} {} ({})\n  for{}\n", word, kernel.name, along[static_cast<size_t>(kernel.vector)], axes(kernel.outer));
     for (const Stage& stage : kernel.stages) {
       text += stage.inner ? fmt::format("    for{}\n", axes(kernel.inner)) : "    once\n";
+      for (const Fetch& each : stage.fetches) {
+        text += fmt::format("      fetch{} {}[{}]\n", each.is_written ? " to write" : "", program.buffer(each.buffer).name, sym::to_string(each.position));
+      }
       for (const Statement& statement : stage.statements) {
         text += match(
             statement,

@@ -41,9 +41,17 @@ struct Keep {                  // stash[inner position] = value
 };
 using Statement = std::variant<Accumulate, Store, Keep>;
 
+// What will be read or written soon, brought into the cache meanwhile; a place beyond the buffer does no harm.
+struct Fetch {
+  BufferId buffer;
+  sym::Expr position;
+  bool is_written = false;
+};
+
 struct Stage {
   bool inner = false;          // runs over the kernel's inner axes; else once a row
   std::vector<Statement> statements;
+  std::vector<Fetch> fetches = {};  // in each iteration
   // Neighbouring vectors go to this many accumulators in turn, which are combined at the end: a step need not wait for the one before.
   // More than 1 only with VectorAlong::Inner.
   int turns = 1;

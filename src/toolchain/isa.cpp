@@ -45,8 +45,8 @@ std::vector<std::string> Isa::compiler_flags() const {
 #if defined(__x86_64__)
   switch (level) {
     case IsaLevel::Baseline: flags = {"-march=x86-64"}; break;
-    case IsaLevel::Avx2: flags = {"-march=x86-64-v3"}; break;
-    case IsaLevel::Avx512: flags = {"-march=x86-64-v4", "-mprefer-vector-width=512"}; break;
+    case IsaLevel::Avx2: flags = {"-march=x86-64-v3", "-mprfchw"}; break;
+    case IsaLevel::Avx512: flags = {"-march=x86-64-v4", "-mprfchw", "-mprefer-vector-width=512"}; break;
   }
 #endif
   for (const Extra& extra : extras()) {

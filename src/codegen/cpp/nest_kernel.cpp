@@ -338,6 +338,12 @@ class NestPrinter : KernelPrinter {
     const bool vector_loop = lanes_vary_ && (along_outer() || stage.inner);
     const size_t innermost = body_.innermost();
 
+    if (!assertions_) {
+      for (const schedule::Fetch& each : stage.fetches) {
+        const std::string name = identifier(program_.buffer(each.buffer).name);
+        body_.line(innermost, fmt::format("{}({} + {});", each.is_written ? "fetch_to_write" : "fetch", name, print_index(exprs_, each.position)));
+      }
+    }
     std::vector<std::string> before;
     std::vector<std::string> after;
     for (const Statement& statement : stage.statements) {

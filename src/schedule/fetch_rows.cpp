@@ -1,0 +1,66 @@
+// While a row that was read from memory is worked on, the next row is fetched, and the places where this one will be stored.
+//
+//   stage 0: for j in inner     acc0 = max x[row, j]
+//   stage 1: for j in inner     fetch x[row + 1, j], out[row, j];  stash0[j] = exp(x[row, j] - acc0);  …
+//   stage 2: for j in inner     out[row, j] = stash0[j] / acc1
+//
+// The first stage waits for memory; a later one that computes much (exponentials and the like) works on what is in the cache by then.
+#include <algorithm>
+
+#include "lower/cost.h"
+#include "schedule/group.h"
+#include "schedule/loops.h"
+#include "support/match.h"
+
+namespace toroid::schedule {
+namespace {
+
+constexpr int64_t kLeastRow = 256;   // elements: shorter rows follow each other in memory as a stream
+
+bool is_contiguous(sym::Expr position, sym::Expr along) {
+  const auto linear = sym::linear_in(position, along);
+  return linear && linear->coefficient.is_const(1);
+}
+
+// Enough for what is fetched to come meanwhile.
+bool computes_much(const loop::ExprTable& exprs, const Stage& stage) {
+  return std::any_of(stage.statements.begin(), stage.statements.end(), [&](const Statement& statement) {
+    return cost_of(exprs, match(statement, [](const auto& s) { return s.value; })).transcendental > 0;
+  });
+}
+
+}  // namespace
+
+void fetch_rows(const loop::LoopProgram& program, Kernel& kernel) {
+  if (kernel.vector != VectorAlong::Inner || kernel.outer.empty()) return;
+  int64_t row_elements = 1;
+  for (sym::Expr axis : kernel.inner) row_elements *= sym::evaluate_hint(*axis.node()->extent);
+  if (row_elements < kLeastRow) return;
+  std::vector<Stage*> inner;
+  for (Stage& stage : kernel.stages) {
+    if (stage.inner) inner.push_back(&stage);
+  }
+  size_t busy = 1;
+  while (busy < inner.size() && !computes_much(program.exprs, *inner[busy])) ++busy;
+  if (busy >= inner.size()) return;
+  const sym::Expr row = kernel.outer.back(), along = kernel.inner.back();
+  std::vector<Fetch>& fetches = inner[busy]->fetches;
+  auto add = [&](BufferId buffer, sym::Expr position, bool is_written) {
+    const bool is_new = std::none_of(fetches.begin(), fetches.end(), [&](const Fetch& each) { return each.buffer == buffer && each.position == position; });
+    if (is_new && is_contiguous(position, along)) fetches.push_back({buffer, position, is_written});
+  };
+  std::vector<ExprId> read;
+  for (const Statement& statement : inner[0]->statements) read.push_back(match(statement, [](const auto& s) { return s.value; }));
+  for (ExprId id : loop::reachable(program.exprs, read)) {
+    const auto* load = std::get_if<loop::Load>(&program.exprs.node(id).op);
+    if (load == nullptr || !sym::depends_on(load->index[0], row) || !only_axes_and_sizes(load->index[0])) continue;
+    add(load->buffer, sym::substitute(load->index[0], sym::Substitution{{row, row + 1}}), false);
+  }
+  for (size_t s = busy + 1; s < inner.size(); ++s) {
+    for (const Statement& statement : inner[s]->statements) {
+      if (const auto* store = std::get_if<Store>(&statement)) add(store->buffer, store->position, true);
+    }
+  }
+}
+
+}  // namespace toroid::schedule
