@@ -14,7 +14,8 @@ constexpr int64_t kDepth = 1024;       // of a panel's part: 256 KiB
 constexpr int64_t kMostLinesPerFetch = 16;
 constexpr int64_t kStripsPerBlock = 4;
 constexpr int64_t kMostScattered = 256;
-// Rows this far apart share a set of the first-level cache: they are copied to where they do not, if they meet several panels.
+// Rows this far apart, with something else between them, share few sets of the caches: they are copied to where they do not, if they meet
+// several panels.
 constexpr int64_t kUnluckyStride = 512;
 constexpr int64_t kPanelsWorthACopy = 4;
 
@@ -167,7 +168,8 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix&
   const int64_t group_bytes = panels_of_all / cut.groups * strip_kernels().panel_width() * b.depth * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
   for_each_part(pool, m, panels_of_all, cut, [&](Range rows, Range panels) {
-    const bool copy = a.column != 1 || (a.row % kUnluckyStride == 0 && m > 1 && panels.size() >= kPanelsWorthACopy);
+    const bool lies_badly = a.row % kUnluckyStride == 0 && a.row != b.depth && m > 1;
+    const bool copy = a.column != 1 || (lies_badly && panels.size() >= kPanelsWorthACopy);
     const RowBlock block(a, rows.first, rows.size(), b.depth, copy);
     multiply_rows(b, first_panel + panels.first, first_panel + panels.last, elements, block.pointers(), rows.first, out, fetching);
   });
