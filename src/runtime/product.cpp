@@ -14,6 +14,7 @@ constexpr int64_t kDepth = 1024;       // of a panel's part: 256 KiB
 constexpr int64_t kMostLinesPerFetch = 16;
 constexpr int64_t kStripsPerBlock = 4;
 constexpr int64_t kMostScattered = 256;
+constexpr int64_t kShortRun = 8;
 // Rows this far apart, with something else between them, share few sets of the caches: they are copied to where they do not, if they meet
 // several panels.
 constexpr int64_t kUnluckyStride = 512;
@@ -108,8 +109,9 @@ void EpiloguePart::run(void* argument, const float* block, int64_t row_stride, i
 }
 
 void RowElements::add(int64_t offset, int64_t count) {
-  count_ += count;
-  for (int64_t i = 0; i < count && static_cast<int64_t>(offsets_.size()) < kMostScattered; ++i) offsets_.push_back(offset + i);
+  // Long runs are no use element by element.
+  is_scattered_ = is_scattered_ && count < kShortRun && static_cast<int64_t>(offsets_.size()) + count <= kMostScattered;
+  for (int64_t i = 0; i < count && is_scattered_; ++i) offsets_.push_back(offset + i);
   if (!runs_.empty() && runs_.back().offset + runs_.back().length == offset) {
     offset = runs_.back().offset;
     count += runs_.back().length;
@@ -120,9 +122,8 @@ void RowElements::add(int64_t offset, int64_t count) {
 }
 
 std::span<const int64_t> RowElements::scattered() const {
-  constexpr int64_t kShort = 8;
-  const bool is_short = count_ <= kMostScattered && count_ < kShort * static_cast<int64_t>(runs_.size());
-  return is_short ? std::span<const int64_t>(offsets_) : std::span<const int64_t>();
+  const bool are_short = offsets_.size() < static_cast<size_t>(kShortRun) * runs_.size();
+  return is_scattered_ && are_short ? std::span<const int64_t>(offsets_) : std::span<const int64_t>();
 }
 
 void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,

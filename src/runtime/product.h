@@ -52,8 +52,8 @@ class RowElements {
 
  private:
   std::vector<Run> runs_;
-  std::vector<int64_t> offsets_;   // of the first elements
-  int64_t count_ = 0;
+  std::vector<int64_t> offsets_;   // of all elements, while they are scattered
+  bool is_scattered_ = true;
 };
 
 // Are panels fetched into the second-level cache while those before them are multiplied?
