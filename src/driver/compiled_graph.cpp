@@ -3,11 +3,10 @@
 #include <cstring>
 #include <map>
 
-#include <nlohmann/json.hpp>
-
 #include "frontend/json_reader.h"
 #include "support/error.h"
 #include "support/framing.h"
+#include "support/json_writer.h"
 
 namespace toroid {
 namespace {
@@ -28,19 +27,26 @@ std::span<const std::byte> range_of(std::span<const std::byte> all, int64_t offs
 }  // namespace
 
 std::string to_bytes(const CompiledGraph& graph) {
-  nlohmann::json header;
-  header["library"] = graph.library_key;
-  header["constants"] = nlohmann::json::array();
+  JsonWriter header;
+  header.begin_object();
+  header.add("library", graph.library_key);
+  header.begin_array("constants");
   for (const ConstantSource& each : graph.constants) {
-    header["constants"].push_back({kPlaces[static_cast<size_t>(each.place)], each.position, each.bytes});
+    header.begin_array();
+    header.add(kPlaces[static_cast<size_t>(each.place)]);
+    header.add(each.position);
+    header.add(each.bytes);
+    header.end();
   }
-  header["guards"] = graph.guards;
-  header["kernels"] = graph.kernels;
-  header["kernel_calls"] = graph.kernel_calls;
-  header["library_calls"] = graph.library_calls;
-  header["seconds"] = graph.seconds;
+  header.end();
+  header.add_all("guards", graph.guards);
+  header.add("kernels", graph.kernels);
+  header.add("kernel_calls", graph.kernel_calls);
+  header.add("library_calls", graph.library_calls);
+  header.add("seconds", graph.seconds);
+  header.end();
   std::string bytes(kMagic);
-  append_sized(bytes, header.dump());
+  append_sized(bytes, header.take());
   return bytes + graph.inlined;
 }
 

@@ -134,7 +134,7 @@ TEST(Limits, AConstantSizeThatOverflowsIsAnErrorOfTheCompiler) {
 
 // More than any address space holds: 2^50 bytes and more.
 TEST(Limits, MemoryThatThereIsNotIsAnErrorWithItsSize) {
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer ends the program at such a request";
 #else
   constexpr int64_t kSize = int64_t{1} << 25;

@@ -1,14 +1,14 @@
 #include "driver/manifest.h"
 
+#include <array>
 #include <map>
-
-#include <nlohmann/json.hpp>
 
 #include "frontend/json_reader.h"
 #include "graph/builder.h"
 #include "graph/text.h"
 #include "interp/bind_symbols.h"
 #include "support/error.h"
+#include "support/json_writer.h"
 #include "symbolic/symbol_map.h"
 
 namespace toroid {
@@ -45,34 +45,54 @@ sym::Expr parsed(std::string_view text, const Program& signature) {
   });
 }
 
-nlohmann::json variant_json(const GeneratedVariant& variant, const std::vector<size_t>& constants) {
-  nlohmann::json json;
-  json["when"] = nlohmann::json::array();
-  for (const auto& [name, value] : variant.when) json["when"].push_back({name, value});
-  json["signature"] = to_text(signature_of(variant.program));
+void write_variant(JsonWriter& json, const GeneratedVariant& variant, const std::vector<size_t>& constants) {
+  json.begin_object();
+  json.begin_array("when");
+  for (const auto& [name, value] : variant.when) {
+    json.begin_array();
+    json.add(name);
+    json.add(value);
+    json.end();
+  }
+  json.end();
+  json.add("signature", to_text(signature_of(variant.program)));
+  json.begin_array("outputs");
   for (size_t i = 0; i < variant.program.graph.outputs.size(); ++i) {
     const TensorType& type = variant.program.graph.type(variant.program.graph.outputs[i]);
-    json["outputs"].push_back({{"dtype", to_string(type.dtype)},
-                               {"rank", type.rank()},
-                               {"late", static_cast<bool>(variant.code.late_outputs[i])},
-                               {"kind", kOutputKinds[static_cast<size_t>(variant.program.outputs[i].kind)]},
-                               {"target", variant.program.outputs[i].target}});
+    json.begin_object();
+    json.add("dtype", to_string(type.dtype));
+    json.add("rank", type.rank());
+    json.add("late", static_cast<bool>(variant.code.late_outputs[i]));
+    json.add("kind", kOutputKinds[static_cast<size_t>(variant.program.outputs[i].kind)]);
+    json.add("target", variant.program.outputs[i].target);
+    json.end();
   }
-  for (sym::Expr symbol : variant.code.symbols) json["symbols"].push_back(symbol.node()->name);
-  for (sym::Expr bytes : tensor_bytes(variant.program)) json["bytes"].push_back(sym::to_string(bytes));
-  for (const codegen::GeneratedBinding& binding : variant.code.bindings) {
-    json["bindings"].push_back(sym::to_string(binding.expr));
-    json["defines"].push_back(binding.defines ? binding.defines->node()->name : "");
-  }
-  json["constants"] = constants;
-  for (const schedule::Lifetime& each : variant.code.temporaries) json["temporaries"].push_back({each.first_step, each.last_step});
-  json["prepared_bytes"] = variant.code.prepared_bytes;
-  json["steps"] = variant.code.step_names;
-  for (const schedule::StepWork& work : variant.code.step_work) json["work"].push_back({sym::to_string(work.bytes), sym::to_string(work.flops)});
-  json["kernels"] = variant.code.kernels.size();
-  json["kernel_calls"] = variant.code.kernel_calls;
-  json["library_calls"] = variant.code.library_calls;
-  return json;
+  json.end();
+  json.begin_array("symbols");
+  for (sym::Expr symbol : variant.code.symbols) json.add(symbol.node()->name);
+  json.end();
+  json.begin_array("bytes");
+  for (sym::Expr bytes : tensor_bytes(variant.program)) json.add(sym::to_string(bytes));
+  json.end();
+  json.begin_array("bindings");
+  for (const codegen::GeneratedBinding& binding : variant.code.bindings) json.add(sym::to_string(binding.expr));
+  json.end();
+  json.begin_array("defines");
+  for (const codegen::GeneratedBinding& binding : variant.code.bindings) json.add(binding.defines ? binding.defines->node()->name : std::string());
+  json.end();
+  json.add_all("constants", constants);
+  json.begin_array("temporaries");
+  for (const schedule::Lifetime& each : variant.code.temporaries) json.add_all(std::array{each.first_step, each.last_step});
+  json.end();
+  json.add("prepared_bytes", variant.code.prepared_bytes);
+  json.add_all("steps", variant.code.step_names);
+  json.begin_array("work");
+  for (const schedule::StepWork& work : variant.code.step_work) json.add_all(std::array{sym::to_string(work.bytes), sym::to_string(work.flops)});
+  json.end();
+  json.add("kernels", variant.code.kernels.size());
+  json.add("kernel_calls", variant.code.kernel_calls);
+  json.add("library_calls", variant.code.library_calls);
+  json.end();
 }
 
 // None where there is no such list.
@@ -141,13 +161,23 @@ ConstantTable::ConstantTable(const std::vector<GeneratedVariant>& variants) {
 }
 
 std::string manifest_text(const std::vector<GeneratedVariant>& variants, const ConstantTable& constants) {
-  nlohmann::json json;
-  json["toroid"] = kVersion;
+  JsonWriter json;
+  json.begin_object();
+  json.add("toroid", kVersion);
+  json.begin_array("constants");
   for (const ConstantData* data : constants.all) {
-    json["constants"].push_back({{"name", data->name}, {"bytes", data->bytes.size()}, {"mutable", data->is_buffer}});
+    json.begin_object();
+    json.add("name", data->name);
+    json.add("bytes", data->bytes.size());
+    json.add("mutable", data->is_buffer);
+    json.end();
   }
-  for (size_t i = 0; i < variants.size(); ++i) json["variants"].push_back(variant_json(variants[i], constants.by_variant[i]));
-  return json.dump();
+  json.end();
+  json.begin_array("variants");
+  for (size_t i = 0; i < variants.size(); ++i) write_variant(json, variants[i], constants.by_variant[i]);
+  json.end();
+  json.end();
+  return json.take();
 }
 
 Manifest parse_manifest(std::string_view text) {

@@ -1,14 +1,15 @@
 #include "frontend/safetensors.h"
 
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <optional>
-
-#include <nlohmann/json.hpp>
+#include <set>
 
 #include "frontend/json_reader.h"
 #include "support/error.h"
 #include "support/file.h"
+#include "support/json_writer.h"
 
 namespace toroid {
 namespace {
@@ -218,8 +219,14 @@ std::string format_safetensors(std::span<const SafeTensor> tensors,
     data_bytes += tensors[i].bytes.size();
   }
 
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  JsonWriter header;
+  std::set<std::string_view> names;
+  header.begin_object();
+  if (!metadata.empty()) {
+    header.begin_object("__metadata__");
+    for (const auto& [key, value] : metadata) header.add(key, value);
+    header.end();
+  }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const SafeTensor& tensor = tensors[i];
     const std::optional<std::string_view> dtype = name_of(tensor.dtype);
@@ -228,11 +235,15 @@ std::string format_safetensors(std::span<const SafeTensor> tensors,
                   fmt::format("safetensors has no dtype for {} (tensor '{}')", to_string(tensor.dtype), tensor.name));
     }
     TOROID_CHECK(bytes_of(tensor.sizes, tensor.dtype) == tensor.bytes.size(), "tensor '{}'", tensor.name);
-    TOROID_CHECK(!header.contains(tensor.name), "two tensors are named '{}'", tensor.name);
-    header[tensor.name] = {
-        {"dtype", *dtype}, {"shape", tensor.sizes}, {"data_offsets", {begins[i], begins[i] + tensor.bytes.size()}}};
+    TOROID_CHECK(names.insert(tensor.name).second, "two tensors are named '{}'", tensor.name);
+    header.begin_object(tensor.name);
+    header.add("dtype", *dtype);
+    header.add_all("shape", tensor.sizes);
+    header.add_all("data_offsets", std::array{begins[i], begins[i] + tensor.bytes.size()});
+    header.end();
   }
-  std::string text = header.dump();
+  header.end();
+  std::string text = header.take();
   const size_t unpadded = sizeof(uint64_t) + text.size();
   text.append((kHeaderAlignment - unpadded % kHeaderAlignment) % kHeaderAlignment, ' ');
 

@@ -14,7 +14,11 @@ namespace toroid {
 ThreadPool::ThreadPool(size_t thread_count) {
   TOROID_CHECK(thread_count > 0);
   threads_.reserve(thread_count);
-  for (size_t i = 0; i < thread_count; ++i) threads_.emplace_back([this] { work(); });
+  try {
+    while (threads_.size() < thread_count) threads_.emplace_back([this] { work(); });
+  } catch (const std::exception&) {  // no thread, or no memory for one: those that there are do the work
+    if (threads_.empty()) throw;
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -1,18 +1,9 @@
-// Written by hand: a JSON library would take longer to compile than the rest of the folder.
+// Indented, for people read it too.
+#include "support/json_writer.h"
 #include "tune/decision.h"
 
 namespace toroid::tune {
 namespace {
-
-// In quotes. What is no printable ASCII, as messages may quote from anywhere, becomes '?'.
-std::string json_string(std::string_view text) {
-  std::string result = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c >= ' ' && c < 127 ? c : '?';
-  }
-  return result + "\"";
-}
 
 std::string choice_json(const Outcome& outcome) {
   std::string json = fmt::format(R"({{"name": {}, "hash": {}, "standing": {}, "estimated_s": {})", json_string(outcome.choice),

@@ -13,7 +13,9 @@
 #include "driver/eager/eager_cache.h"
 #include "graph/text.h"
 #include "reliability.h"
+#include "support/environment_for_test.h"
 #include "support/out_of_memory.h"
+#include "toolchain/fake_compiler_for_test.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TOROID_OWN_ALLOCATOR 0  // sanitizers bring theirs
@@ -228,6 +230,58 @@ TEST(Memory, AnyAllocationOfAWarmCompilationMayFail) {
   result.say("{} allocations of a warm compilation failed, once and for ever: {} results right in spite of it, the others 'out of memory'; "
              "the process goes on each time",
              tried, right);
+#endif
+}
+
+// A whole compilation, with a compiler that answers at once. All that it needed before the first failure, it finds again: probes of the
+// compiler, but neither the graph nor the library.
+TEST(Memory, AnyAllocationOfAColdCompilationMayFail) {
+#if !TOROID_OWN_ALLOCATOR
+  GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail: nothing of this was tested";
+#else
+  const Result result;
+  const TempFolder root = quick_folder();
+  const ScopedVariable isa("TOROID_ISA", "baseline");
+  const ScopedVariable cache("TOROID_CACHE_DIR", (root.path() / "cache").string());
+  const fs::path probed = root.path() / "probed";
+  // Two kernels that cannot be one, so that there are two files and a thread for each.
+  std::string text = "graph(x: f32[40, 60]) {\n  v0: f32[40, 60], k0: i64[40, 60] = aten::sort(x, 1)\n";
+  for (int i = 0; i < 100; ++i) text += fmt::format("  v{}: f32[40, 60] = aten::{}(v{})\n", i + 1, i % 2 == 0 ? "erf" : "expm1", i);
+  text += "  w0: f32[40, 60], j0: i64[40, 60] = aten::sort(v100, 0)\n";
+  for (int i = 0; i < 100; ++i) text += fmt::format("  w{}: f32[40, 60] = aten::{}(w{})\n", i + 1, i % 2 == 0 ? "tanh" : "sinh", i);
+  text += "  return w100\n}";
+  auto compiled = [&] {
+    return CompileSession().compile(with_typed_memory("making a program", [&] { return parse_text(text); }), {.compile_threads = 2});
+  };
+  const FakeCompiler fake("cat " + (root.path() / "library").string() + " >\"$out\"");
+  write_file_atomically(root.path() / "library", std::string_view("\177ELF, or what begins so"));
+  const ScopedVariable compiler("TOROID_CXX", fake.path().string());
+  { CompileSession().toolchain(); }
+  fs::copy(root.path() / "cache", probed, fs::copy_options::recursive);
+  const CompiledModel right = compiled();
+  ASSERT_EQ(right.kernels, 2);
+  ASSERT_EQ(fake.runs(), 3) << "two files and the linker";
+
+  auto forget = [&] {
+    fs::remove_all(root.path() / "cache");
+    fs::copy(probed, root.path() / "cache", fs::copy_options::recursive);
+  };
+  auto compile = [&] {
+    const CompiledModel model = compiled();
+    return model.kernels == 2 && model.library == right.library && model.graph.library_key == right.graph.library_key;
+  };
+  auto again = [&]() -> std::string { return compile() ? "" : "another result"; };
+  int64_t tried = 0, same = 0;
+  for (const bool for_ever : {false, true}) {
+    const Tried each = fail_each(for_ever, times(1999, 31), forget, compile, again);
+    tried += each.allocations;
+    same += each.right;
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(tried, 10);
+  result.say("{} allocations of a cold compilation failed, once and for ever: {} results right in spite of it, the others 'out of memory'; "
+             "the process goes on each time",
+             tried, same);
 #endif
 }
 
