@@ -4,6 +4,7 @@
 #include "build_flags.h"
 #include "driver/compile.h"
 #include "command.h"
+#include "emit_benchmark.h"
 #include "explain_cache.h"
 #include "flags.h"
 #include "support/clock.h"
@@ -39,11 +40,11 @@ int cmd_compile(int argc, const char* const* argv) {
   std::string model_path, output, device = "cpu", mode = "default";
   bool no_cache = false;
   CompileModelOptions options;
-  std::string save_source, dump_ir, lock_path, write_lock_path, log_path;
+  std::string save_source, benchmark, dump_ir, lock_path, write_lock_path, log_path;
   std::vector<std::string> variants;
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
   flags.add_option("MODEL", model_path, "a .pt2 file").required();
-  flags.add_option("-o,--output", output, "the library to write").required();
+  flags.add_option("-o,--output", output, "the library to write");
   flags.add_option("--device", device, "what to compile for").one_of({"cpu"}).shows_default();
   flags.add_option("--mode", mode, "max: measure the implementations of library kernels and use the quickest").one_of({"default", "max"}).shows_default();
   flags.add_option("--tune-threads", options.choose.threads, "of a call, where implementations are measured (default: all)").between(1, 1024);
@@ -58,9 +59,19 @@ int cmd_compile(int argc, const char* const* argv) {
                    "a further form of the program for calls with these sizes, as in s0=1,s1=128; may be repeated");
   add_build_flags(flags, options);
   flags.add_option("--save-source", save_source, "a folder for the generated C++");
+  flags.add_option("--emit-benchmark", benchmark, "in the place of a library: a folder with the sources, a main that times them, and how to build it");
   flags.add_option("--dump-ir", dump_ir, "a folder for the program after each phase, as text");
   if (const auto status = flags.read(argc, argv)) return *status;
-  options.save_source = save_source;
+  if (output.empty() == benchmark.empty()) {
+    throw Error(ErrorKind::InvalidOption, "one of --output and --emit-benchmark is needed, and not both")
+        .help("add -o FILE.so for a library, --emit-benchmark DIR for sources that time themselves");
+  }
+  if (!benchmark.empty() && (!save_source.empty() || options.debug)) {
+    throw Error(ErrorKind::InvalidOption, fmt::format("--emit-benchmark cannot be combined with {}", options.debug ? "--debug" : "--save-source"))
+        .help("the folder of --emit-benchmark holds the sources; its build.sh can be edited");
+  }
+  options.save_source = benchmark.empty() ? std::filesystem::path(save_source) : program_folder(benchmark);
+  options.profile = !benchmark.empty();
   options.dump_ir = dump_ir;
   options.choose.measure = mode == "max";
   options.choose.keep = !write_lock_path.empty() || !log_path.empty();
@@ -76,8 +87,12 @@ int cmd_compile(int argc, const char* const* argv) {
   Stopwatch watch;
   CompileSession session(!no_cache);
   const CompiledModel model = session.compile_file(model_path, options);
-  write_package(output, model.library, model.constants);
-  fmt::print(stderr, "{}: {} kernels ({} calls), {} library calls\n", output, model.kernels, model.kernel_calls,
+  if (benchmark.empty()) {
+    write_package(output, model.library, model.constants);
+  } else {
+    emit_benchmark(benchmark, model, options, session.toolchain());
+  }
+  fmt::print(stderr, "{}: {} kernels ({} calls), {} library calls\n", benchmark.empty() ? output : benchmark, model.kernels, model.kernel_calls,
              model.library_calls);
   for (const tune::Decision& choice : model.choices) fmt::print(stderr, "{}", table_text(choice));
   if (!write_lock_path.empty()) write_file_atomically(write_lock_path, model.choices_lock);

@@ -610,10 +610,43 @@ TEST_F(Cli, AnUnreachableRemoteCacheIsWarnedOfOnce) {
   EXPECT_NE(outcome.errors.find("cache: miss"), std::string::npos) << outcome.errors;
 }
 
+TEST_F(Cli, EmitsAProgramThatTimesItself) {
+  const Outcome emitted = toroid({"compile", (kDigits / "digits.pt2").string(), "--emit-benchmark", "timed"});
+  ASSERT_EQ(emitted.exit_code, 0) << emitted.errors;
+  const auto in_folder = [&](const std::string& command) {
+    return run_process({.argv = {"/bin/sh", "-c", command}, .folder = path("timed")});
+  };
+  const ProcessResult built = in_folder("sh build.sh");
+  ASSERT_EQ(built.exit_code, 0) << built.errors;
+  const ProcessResult timed = in_folder("./benchmark 0.01 1");
+  ASSERT_EQ(timed.exit_code, 0) << timed.errors;
+  EXPECT_NE(timed.output.find(" ms a call (median of "), std::string::npos) << timed.output;
+  EXPECT_TRUE(std::regex_search(timed.output, std::regex("limits measured here: [0-9.]+ GB/s copied, [0-9.]+ GFLOP/s of products\n"))) << timed.output;
+  // A library call and a kernel, each with its rates.
+  EXPECT_TRUE(std::regex_search(timed.output, std::regex(" us +[0-9.]+ % +[0-9.]+ +[0-9.]+ +[0-9]+ %  [a-z0-9_]*linear"))) << timed.output;
+  // Weights of another program are refused.
+  write_file_atomically(path("timed/weights.bin"), std::string_view("no weights"));
+  const ProcessResult refused = in_folder("./benchmark 0.01 1");
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_EQ(refused.errors,
+            "error: weights.bin is not a program compiled by toroid, or is incomplete\n  while loading ./program.so\n"
+            "  help: make it with 'toroid compile MODEL -o FILE.so'\n");
+}
+
+TEST_F(Cli, CompilesToALibraryOrToABenchmark) {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"-o", "out.so", "--emit-benchmark", "timed"}}) {
+    std::vector<std::string> arguments = {"compile", (kDigits / "digits.pt2").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_refusal(arguments,
+                   "error: one of --output and --emit-benchmark is needed, and not both\n"
+                   "  help: add -o FILE.so for a library, --emit-benchmark DIR for sources that time themselves\n");
+  }
+}
+
 TEST_F(Cli, EndsWithStatusTwoWhenTheCommandLineIsWrong) {
-  const Outcome outcome = toroid({"compile", "bad.pt2"});
+  const Outcome outcome = toroid({"run", "out.so"});
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_EQ(outcome.errors, "error: --output is required\n  help: 'toroid compile --help' lists the flags\n");
+  EXPECT_EQ(outcome.errors, "error: --inputs is required\n  help: 'toroid run --help' lists the flags\n");
   EXPECT_EQ(toroid({"frobnicate"}).exit_code, 2);
 }
 

@@ -146,14 +146,16 @@ class Dumps {
   int count_ = 0;
 };
 
-// `first_unit`: how many files of other variants came before.
-void save_sources(const std::filesystem::path& folder, const codegen::GeneratedProgram& generated, size_t first_unit) {
+void save_kernels(const std::filesystem::path& folder, std::span<const codegen::GeneratedKernel> kernels) {
   std::filesystem::create_directories(folder);
-  for (const codegen::GeneratedKernel& kernel : generated.kernels) {
+  for (const codegen::GeneratedKernel& kernel : kernels) {
     write_file_atomically(folder / (kernel.name + ".cpp"), "// toroid: " + kernel.text.substr(3));
   }
-  for (size_t i = 0; i < generated.units.size(); ++i) {
-    write_file_atomically(folder / fmt::format("wrapper_unit{}.cpp", first_unit + i), std::string_view(generated.units[i]));
+}
+// What the library is compiled from.
+void save_units(const std::filesystem::path& folder, std::span<const std::string> units) {
+  for (size_t i = 0; i < units.size(); ++i) {
+    write_file_atomically(folder / fmt::format("wrapper_unit{}.cpp", i), std::string_view(units[i]));
   }
 }
 
@@ -342,13 +344,14 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   const ConstantTable constants(variants);
   std::vector<std::string> units;
   for (GeneratedVariant& variant : variants) {
-    if (!options.save_source.empty()) save_sources(options.save_source, variant.code, units.size());
+    if (!options.save_source.empty()) save_kernels(options.save_source, variant.code.kernels);
     std::move(variant.code.units.begin(), variant.code.units.end(), std::back_inserter(units));
     model.kernels += static_cast<int>(variant.code.kernels.size());
     model.kernel_calls += variant.code.kernel_calls;
     model.library_calls += variant.code.library_calls;
   }
   units.back() += codegen::manifest_unit(manifest_text(variants, constants));
+  if (!options.save_source.empty()) save_units(options.save_source, units);
   auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>();
   for (const ConstantData* data : constants.all) {
     model.constants.push_back(data->bytes);

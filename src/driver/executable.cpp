@@ -135,11 +135,15 @@ Executable::Executable(Executable&&) noexcept = default;
 Executable::~Executable() = default;
 
 Executable Executable::load(const std::filesystem::path& path, int threads) {
-  return with_typed_memory("loading a program", [&] { return Executable(load_state(path, threads)); });
+  return load(path, path, threads);
 }
 
-std::unique_ptr<Executable::State> Executable::load_state(const std::filesystem::path& path, int threads) {
-  ErrorContext context("loading {}", path.string());
+Executable Executable::load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads) {
+  return with_typed_memory("loading a program", [&] { return Executable(load_state(library, weights, threads)); });
+}
+
+std::unique_ptr<Executable::State> Executable::load_state(const std::filesystem::path& library, const std::filesystem::path& path, int threads) {
+  ErrorContext context("loading {}", library.string());
   auto file = std::make_shared<MappedFile>(path);
   const std::string_view text = file->text();
   const std::optional<Footer> footer = footer_of(text);
@@ -147,7 +151,8 @@ std::unique_ptr<Executable::State> Executable::load_state(const std::filesystem:
     throw Error(ErrorKind::InvalidInput, fmt::format("{} is not a program compiled by toroid, or is incomplete", path.string()))
         .help("make it with 'toroid compile MODEL -o FILE.so'");
   }
-  auto state = std::make_unique<State>(text.substr(0, footer->constants_offset), path.filename().string(), threads);
+  const std::optional<MappedFile> alone = library == path ? std::nullopt : std::optional<MappedFile>(std::in_place, library);
+  auto state = std::make_unique<State>(alone ? alone->text() : text.substr(0, footer->constants_offset), library.filename().string(), threads);
   const uint64_t end = footer->constants_offset + footer->constants_size;
   uint64_t offset = footer->constants_offset;
   for (const ManifestConstant& constant : state->manifest.constants) {

@@ -22,6 +22,8 @@ class Executable {
              std::string name, int threads = 0);
   // A file written by write_package. Throws Error{InvalidInput} when it is not one, Error{Environment} when it cannot be loaded.
   static Executable load(const std::filesystem::path& path, int threads = 0);
+  // A library alone, and a file written by write_package whose library is not looked at.
+  static Executable load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads);
   Executable(Executable&&) noexcept;
   ~Executable();
 
@@ -44,7 +46,7 @@ class Executable {
  private:
   struct State;
   explicit Executable(std::unique_ptr<State> state);
-  static std::unique_ptr<State> load_state(const std::filesystem::path& path, int threads);
+  static std::unique_ptr<State> load_state(const std::filesystem::path& library, const std::filesystem::path& weights, int threads);
   std::unique_ptr<State> state_;
 };
 
