@@ -78,7 +78,7 @@ int64_t steps_of(int64_t k) { return (k + kStepDepth - 1) / kStepDepth; }
 // The tiles [first, last) of 16 columns, each with all its depth, as in packed_tiles_bytes but of int8.
 void pack_narrow_tiles(const Int8Matrix& b, int64_t k, int64_t n, int64_t first, int64_t last, std::byte* out) {
   const int64_t tile_bytes = steps_of(k) * kNarrowBytes;
-  for (int64_t tile = first; tile < last; ++tile) {
+  for (int64_t tile = first; tile < last && k > 0; ++tile) {
     auto* to = reinterpret_cast<int8_t*>(out + tile * tile_bytes);
     std::memset(to, 0, static_cast<size_t>(tile_bytes));
     for (int64_t j = 0; j < std::min(kTileSide, n - tile * kTileSide); ++j) {
@@ -219,7 +219,7 @@ void pack_narrow_panels(const Int8Matrix& b, int64_t k, int64_t n, int64_t first
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t width = shape.width(panel), column = shape.first_column(panel), count = std::min(width, n - column);
     int8_t* to = out + column * k;
-    if (count < width) std::memset(to, 0, static_cast<size_t>(k * width));
+    if (count < width && k > 0) std::memset(to, 0, static_cast<size_t>(k * width));
     for (int64_t p = 0; p < k; ++p) {
       for (int64_t j = 0; j < count; ++j) to[p * width + j] = b.at(p, column + j);
     }

@@ -17,6 +17,9 @@ constexpr int64_t kMostBlockTiles = 8;                    // of rows
 
 inline int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
 
+// Not within the function below: a thread that only runs its bodies would not pass their definitions, and not free them.
+inline thread_local Scratch scratch_for_left_tiles, scratch_for_tile_sums;
+
 // Where a block's sums go.
 struct TileBlock {
   const std::byte* left;              // the first packed tile of rows
@@ -30,7 +33,6 @@ struct TileBlock {
 template <class Pack, class Multiply>
 void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_tile_bytes, const Pack& pack, const Multiply& multiply,
                          const ToroidEpilogue& epilogue) {
-  static thread_local Scratch scratch_for_left, scratch_for_block;
   constexpr int64_t kLeftBytes = int64_t{4} << 20, kBlockBytes = int64_t{5} << 18;   // of rows at a time, in all and in a block
   const int64_t tile_bytes = std::max<int64_t>(left_tile_bytes, kTileRowBytes);
   const int64_t block_tiles = std::clamp<int64_t>(kBlockBytes / tile_bytes / 2 * 2, 2, kMostBlockTiles);
@@ -38,7 +40,7 @@ void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_t
   const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns;
   for (int64_t begin_tile = 0; begin_tile < tiles_of(m); begin_tile += at_once) {
     const int64_t tiles = std::min(at_once, tiles_of(m) - begin_tile), begin_row = begin_tile * kTileSide;
-    auto* left = reinterpret_cast<std::byte*>(scratch_for_left.get(tiles * tile_bytes / kWordBytes));
+    auto* left = reinterpret_cast<std::byte*>(scratch_for_left_tiles.get(tiles * tile_bytes / kWordBytes));
     pool.parallel_for(tiles, 2, [&](int64_t begin, int64_t end) {
       for (int64_t tile = begin; tile < end; ++tile) {
         const int64_t row = begin_row + tile * kTileSide;
@@ -49,7 +51,7 @@ void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_t
     const int64_t groups = panel_groups(pool, blocks, panels);
     pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
       const TileRegisters registers;
-      float* sums = scratch_for_block.get(kMostBlockTiles * kTileSide * kPanelColumns);
+      float* sums = scratch_for_tile_sums.get(kMostBlockTiles * kTileSide * kPanelColumns);
       for (int64_t task = begin; task < end; ++task) {
         // Tasks that follow each other share panels.
         const int64_t part = task % blocks, group = task / blocks;

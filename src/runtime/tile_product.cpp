@@ -116,7 +116,7 @@ Pack pack_right_of(TileNumbers numbers) { return numbers == TileNumbers::BFloat1
 
 // The tiles [begin, end) of a side with `count` rows or columns.
 void pack_tiles(Pack pack, const TileMatrix& matrix, int64_t begin, int64_t end, int64_t count, int64_t k, int64_t steps, std::byte* out) {
-  for (int64_t tile = begin; tile < end; ++tile) {
+  for (int64_t tile = begin; tile < end && k > 0; ++tile) {
     pack(matrix, tile * kTileSide, std::min(kTileSide, count - tile * kTileSide), k, steps, out + tile * steps * kTileBytes);
   }
 }
