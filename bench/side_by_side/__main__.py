@@ -1,6 +1,7 @@
 """Times toroid beside PyTorch (eager, torch.compile), ONNX Runtime and OpenVINO: same programs, inputs and threads, in turns.
 
-PROGRAM is `rows`, `models`, a row's name, a pattern as 'mm_*', or a model: torchvision:NAME, timm:NAME, hf:bert-base, hf:gpt2.
+PROGRAM is `rows`, `models`, a row's name, a pattern as 'mm_*', or a model: torchvision:NAME, timm:NAME, hf:bert-base, hf:gpt2, each also with
+@bf16, @int8 or @int8-bf16 behind it.
 Without one, all rows and models are timed. Results are compared with eager's before their time counts; a side that fails is named
 below the table. docs/performance.md says more.
 """

@@ -1,6 +1,8 @@
 """The models of the comparison, with random weights: nothing is downloaded.
 
-A model is named by a specification: `torchvision:NAME`, `timm:NAME`, or `hf:bert-base` and `hf:gpt2`.
+A model is named by a specification: `torchvision:NAME`, `timm:NAME`, or `hf:bert-base` and `hf:gpt2`; `@bf16` after it
+makes its weights and floating inputs bfloat16, `@int8` keeps the weights of its linear layers in int8, a scale a row, and
+`@int8-bf16` does both.
 """
 
 import torch
@@ -35,14 +37,15 @@ def is_model(name):
 
 
 def file_stem(spec, batch):
-    """What an export's files are called: torchvision_resnet18, torchvision_resnet18.b8."""
-    return spec.replace(":", "_") + (f".b{batch}" if batch != 1 else "")
+    """What an export's files are called: torchvision_resnet18, torchvision_resnet18.b8, hf_bert-base.bf16."""
+    return spec.replace(":", "_").replace("@", ".") + (f".b{batch}" if batch != 1 else "")
 
 
 def build_model(spec, batch):
     """(module in eval mode, inputs), the same at each call."""
     torch.manual_seed(0)
-    library, name = spec.split(":")
+    model, _, numbers = spec.partition("@")
+    library, name = model.split(":")
     if library == "torchvision":
         import torchvision
 
@@ -59,7 +62,39 @@ def build_model(spec, batch):
         args = (torch.randint(0, SMALLEST_VOCABULARY, (batch, TOKENS)),)
     else:
         args = (torch.randn(batch, 3, 224, 224),)
-    return module.eval(), args
+    module = module.eval()
+    if numbers not in ("", "bf16", "int8", "int8-bf16"):
+        raise ValueError(f"'@{numbers}' is not known; @bf16, @int8 and @int8-bf16 are")
+    if "int8" in numbers:
+        replace_linear_layers(module)
+    if "bf16" in numbers:
+        module = module.to(torch.bfloat16)
+        args = tuple(x.to(torch.bfloat16) if x.is_floating_point() else x for x in args)
+    return module, args
+
+
+class Int8Linear(torch.nn.Module):
+    """A linear layer with weights of int8 and a scale for each of its outputs, as weight-only quantisation leaves them."""
+
+    def __init__(self, linear):
+        super().__init__()
+        weight = linear.weight.detach()
+        scales = weight.abs().amax(dim=1) / 127
+        self.register_buffer("weight", torch.round(weight / scales[:, None]).to(torch.int8))
+        self.register_buffer("scales", scales)
+        self.bias = linear.bias
+
+    def forward(self, x):
+        y = torch.nn.functional.linear(x, self.weight.to(x.dtype)) * self.scales
+        return y if self.bias is None else y + self.bias
+
+
+def replace_linear_layers(module):
+    for name, child in module.named_children():
+        if isinstance(child, torch.nn.Linear):
+            setattr(module, name, Int8Linear(child))
+        else:
+            replace_linear_layers(child)
 
 
 def build_transformer(name):
