@@ -64,11 +64,13 @@ class AttentionInTiles {
 
   void run_some(int64_t batch, const TileMatrix& q, const std::vector<Block>& blocks, int64_t first, int64_t rows) const {
     const int64_t query_bytes = packed_tiles_bytes(kNumbers, s_.width, kQueries), weight_bytes = packed_tiles_bytes(kNumbers, kKeys, kQueries);
-    std::byte* queries = bytes_of(scratch_for_queries, query_bytes + weight_bytes + kQueries * kKeys * 2);
+    // Rows an odd number of lines apart do not meet in the first-level cache; tiles are written whole.
+    const int64_t row_of_scores = odd_lines(std::min(kKeys, (s_.keys + kTileSide - 1) / kTileSide * kTileSide));
+    std::byte* queries = bytes_of(scratch_for_queries, query_bytes + weight_bytes + kQueries * row_of_scores * 2);
     std::byte* weights = queries + query_bytes;
     auto* rounded = reinterpret_cast<uint16_t*>(weights + weight_bytes);
-    float* scores = scratch_for_sums.get(kQueries * (kKeys + 2 * out_columns_));
-    float* sums = scores + kQueries * kKeys;
+    float* scores = scratch_for_sums.get(kQueries * (row_of_scores + 2 * out_columns_));
+    float* sums = scores + kQueries * row_of_scores;
     float* added = sums + kQueries * out_columns_;
     pack_left_tiles(kNumbers, {static_cast<const uint16_t*>(q.data) + first * q.row, q.row, q.column}, rows, s_.width, queries);
     RunningSoftmax running[kQueries];
@@ -77,18 +79,18 @@ class AttentionInTiles {
       // These queries see no key past the last one's position.
       const int64_t seen = s_.limit(first + rows - 1, block.first, block.count);
       if (seen <= 0) break;
-      multiply_packed_tiles(kNumbers, rows, seen, s_.width, queries, block.keys, s_.width, scores, kKeys);
+      multiply_packed_tiles(kNumbers, rows, seen, s_.width, queries, block.keys, s_.width, scores, row_of_scores);
       const bool is_first = block.first == 0;
       for (int64_t r = 0; r < rows; ++r) {
-        float* row = scores + r * kKeys;
+        float* row = scores + r * row_of_scores;
         const int64_t limit = s_.limit(first + r, block.first, seen);
         const float scale = s_.apply_mask(batch, first + r, block.first, row, limit);
         const float factor = softmax_part_f32(row, limit, scale, running[r]);
         std::fill(row + limit, row + seen, 0.0f);
-        round_row(DType::BF16, row, seen, rounded + r * kKeys);
+        round_row(DType::BF16, row, seen, rounded + r * row_of_scores);
         if (!is_first && factor != 1) scale_row_f32(sums + r * out_columns_, s_.out_width, factor);
       }
-      pack_left_tiles(kNumbers, {rounded, kKeys, 1}, rows, seen, weights);
+      pack_left_tiles(kNumbers, {rounded, row_of_scores, 1}, rows, seen, weights);
       multiply_packed_tiles(kNumbers, rows, s_.out_width, seen, weights, block.values, block.count, is_first ? sums : added, out_columns_);
       for (int64_t i = 0; i < rows * out_columns_ && !is_first; ++i) sums[i] += added[i];
     }
