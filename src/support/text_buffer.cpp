@@ -1,6 +1,7 @@
 #include "support/text_buffer.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "support/error.h"
@@ -70,6 +71,7 @@ void TextBuffer::unwrite(DeferredId id) {
 
 void TextBuffer::splice(const TextBuffer& other) {
   TOROID_CHECK(&other != this);
+  is_incomplete_ = is_incomplete_ || other.is_incomplete_;
   lines_.reserve(lines_.size() + other.lines_.size());
   for (const Line& line : other.lines_) {
     Line copy = line;
@@ -96,7 +98,12 @@ TextBuffer::Scope::Scope(Scope&& other) noexcept
 TextBuffer::Scope::~Scope() {
   if (buffer_ == nullptr) return;
   buffer_->depth_ -= levels_;
-  if (!closing_.empty()) buffer_->write(closing_);
+  // Nothing may be thrown here; finish() says what is missing.
+  try {
+    if (!closing_.empty()) buffer_->write(closing_);
+  } catch (const std::bad_alloc&) {
+    buffer_->is_incomplete_ = true;
+  }
 }
 
 TextBuffer::ContextScope TextBuffer::context(std::string_view context) {
@@ -122,6 +129,7 @@ uint32_t TextBuffer::context_id(std::string_view context) {
 }
 
 FinishedText TextBuffer::finish() const {
+  if (is_incomplete_) throw std::bad_alloc();
   FinishedText finished;
   LineMap& map = finished.lines;
   uint32_t run_context = 0;

@@ -121,7 +121,7 @@ class TextBuffer {
   [[nodiscard]] ContextScope context(std::string_view context);
 
   bool empty() const { return lines_.empty(); }
-  // The text and its line map; asks each deferred line once.
+  // The text and its line map; asks each deferred line once. Throws std::bad_alloc also where a scope lacked the memory for its closing line.
   FinishedText finish() const;
   std::string str() const { return finish().text; }
 
@@ -140,6 +140,7 @@ class TextBuffer {
   uint32_t current_context_ = 0;
   std::vector<std::string> contexts_ = {""};
   std::vector<Line> lines_;
+  bool is_incomplete_ = false;   // a scope could not write its closing line
 };
 
 }  // namespace toroid
