@@ -1,5 +1,6 @@
 #include "support/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -82,6 +83,26 @@ fs::path temporary_beside(const fs::path& path) {
     random = static_cast<uint64_t>(::getpid()) << 32 ^ reinterpret_cast<uintptr_t>(&path);
   }
   return path.parent_path() / fmt::format(".{}.{:016x}.tmp", path.filename().string().substr(0, 200), random);
+}
+
+// Removes a file or folder, as far as it may be, without asking for memory: destructors do this where there is none. Links are not followed.
+void remove_tree(int parent, const char* name) {
+  if (::unlinkat(parent, name, 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
+  // Once more where entries came, or were passed over, while others went.
+  for (int pass = 0; pass < 3 && ::unlinkat(parent, name, AT_REMOVEDIR) != 0; ++pass) {
+    const Fd folder(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!folder) return;
+    alignas(dirent64) char entries[4096];
+    for (ssize_t bytes; (bytes = ::getdents64(folder.get(), entries, sizeof entries)) > 0;) {
+      for (ssize_t at = 0; at < bytes;) {
+        const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
+        const std::string_view each = entry->d_name;
+        if (each != "." && each != "..") remove_tree(folder.get(), entry->d_name);
+        at += entry->d_reclen;
+      }
+    }
+  }
+  ::unlinkat(parent, name, AT_REMOVEDIR);
 }
 
 }  // namespace
@@ -198,9 +219,7 @@ TempFolder::TempFolder(TempFolder&& other) noexcept
     : path_(std::move(other.path_)), removed_at_end_(std::exchange(other.removed_at_end_, false)) {}
 
 TempFolder::~TempFolder() {
-  if (!removed_at_end_) return;
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  if (removed_at_end_) remove_tree(AT_FDCWD, path_.c_str());
 }
 
 fs::path TempFolder::keep() {

@@ -110,6 +110,22 @@ TEST(File, TempFolderIsRemovedUnlessKept) {
   fs::remove(kept);
 }
 
+TEST(File, TempFolderGoesWithAllThatIsInItAndNothingElse) {
+  const TempFolder other;
+  write_file_atomically(other.path() / "stays", "x");
+  fs::path removed;
+  {
+    const TempFolder folder;
+    removed = folder.path();
+    fs::create_directories(removed / "a" / "b" / "c");
+    for (int i = 0; i < 500; ++i) write_file_atomically(removed / "a" / fmt::format("file with a long name, number {}", i), "x");
+    write_file_atomically(removed / "a" / "b" / "c" / ".hidden", "x");
+    fs::create_directory_symlink(other.path(), removed / "link");
+  }
+  EXPECT_FALSE(fs::exists(removed));
+  EXPECT_TRUE(fs::exists(other.path() / "stays"));
+}
+
 TEST(File, FindsProgramsInThePath) {
   EXPECT_TRUE(find_program("sh").has_value());
   EXPECT_TRUE(find_program("/bin/sh").has_value());
