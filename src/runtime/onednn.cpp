@@ -266,12 +266,8 @@ void multiply(const KernelCall& call, const Product& p) {
 void run_matmul_onednn(const KernelCall& call) {
   const ToroidOperand &a = call.inputs[0], &b = call.inputs[1], &c = call.outputs[0];
   const int32_t dims = a.rank - 2;
-  const int64_t n = c.sizes[dims + 1], k = a.sizes[dims + 1];
-  int64_t m = c.sizes[dims], batches = product(c.sizes, dims);
-  if (is_one_matrix(b) && is_one_column_of_rows(a)) {
-    m *= batches;
-    batches = 1;
-  }
+  const ProductSizes sizes = product_sizes(a, b, c);
+  const int64_t batches = sizes.batches, m = sizes.m, n = sizes.n, k = sizes.k;
   auto matrix = [&](const ToroidOperand& operand, int64_t rows, int64_t columns) {
     View view = {type_of(operand), {rows, columns}, {operand.strides[dims], operand.strides[dims + 1]}};
     tidy(view);

@@ -44,4 +44,16 @@ inline bool is_one_column_of_rows(const ToroidOperand& operand) {
   return true;
 }
 
+// The sizes of a matrix product's operands: so many products of m rows, n columns and a depth of k. A batch with one matrix on the right, and
+// whose rows on the left lie one below the other, is one product.
+struct ProductSizes {
+  int64_t batches, m, n, k;
+};
+inline ProductSizes product_sizes(const ToroidOperand& a, const ToroidOperand& b, const ToroidOperand& c) {
+  const int32_t dims = a.rank - 2;
+  const ProductSizes sizes = {product(c.sizes, dims), c.sizes[dims], c.sizes[dims + 1], a.sizes[dims + 1]};
+  if (is_one_matrix(b) && is_one_column_of_rows(a)) return {1, sizes.batches * sizes.m, sizes.n, sizes.k};
+  return sizes;
+}
+
 }  // namespace toroid

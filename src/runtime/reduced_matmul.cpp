@@ -170,14 +170,8 @@ void run(const KernelCall& call, ReducedForm form) {
   const ToroidOperand& a = call.inputs[0];
   const ToroidOperand& b = call.inputs[1];
   const ToroidOperand& c = call.outputs[0];
-  const int32_t dims = a.rank - 2;
-  const int64_t n = c.sizes[dims + 1], k = a.sizes[dims + 1];
-  int64_t m = c.sizes[dims];
-  int64_t batches = product(c.sizes, dims);
-  if (is_one_matrix(b) && is_one_column_of_rows(a)) {
-    m *= batches;
-    batches = 1;
-  }
+  const ProductSizes sizes = product_sizes(a, b, c);
+  const int64_t batches = sizes.batches, m = sizes.m, n = sizes.n, k = sizes.k;
   if (m == 0 || n == 0) return;
   StoredSums sums = {c.data, static_cast<DType>(c.dtype), n};
   const ToroidEpilogue stored = sums.epilogue();
