@@ -58,7 +58,7 @@ class Convolver {
  private:
   // Positions one after the other, each a row of channels: the rows of one matrix.
   bool is_matrix_product() const {
-    return s_.groups == 1 && s_.kernel_elements() == 1 && !copies_ && s_.stride[1] == 1 && s_.stride[2] == 1 &&
+    return s_.groups == 1 && s_.kernel_elements() == 1 && strides_.channel == 1 && !copies_ && s_.stride[1] == 1 && s_.stride[2] == 1 &&
            (s_.out[1] == 1 || strides_.row == s_.out[2] * strides_.column) &&
            (s_.batch == 1 || strides_.batch == s_.out_elements() * strides_.column);
   }
