@@ -8,6 +8,7 @@
 #include "runtime/convolution.h"
 #include "runtime/depthwise_strips.h"
 #include "runtime/operands.h"
+#include "runtime/product.h"
 #include "runtime/scratch.h"
 #include "support/error.h"
 
@@ -140,8 +141,6 @@ class DepthwiseConvolver {
       }
     }
   }
-
-  static constexpr int64_t kReadBeyond = 16;   // see ToroidEpilogue
 
   const KernelCall& call_;
   const ConvolutionShape& s_;

@@ -28,7 +28,6 @@ void gemm_f32(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t
   }
   if (form != ProductForm::Packed) {
     if (out.epilogue == nullptr) return multiply_few_rows(form, pool, m, n, k, a, b, out.data, out.row);
-    constexpr int64_t kReadBeyond = 16;  // see ToroidEpilogue
     float* product = scratch_for_product.get(m * n + kReadBeyond);
     multiply_few_rows(form, pool, m, n, k, a, b, product, n);
     return out.epilogue->run(out.epilogue->argument, product, n, 0, m, 0, n);

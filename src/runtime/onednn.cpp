@@ -169,7 +169,6 @@ class PartOfResult {
  public:
   PartOfResult(const ToroidEpilogue* epilogue, void* data, Range rows, Range columns)
       : epilogue_(epilogue), rows_(rows), columns_(columns), data_(data) {
-    constexpr int64_t kReadBeyond = 16;   // ToroidEpilogue
     if (epilogue != nullptr) data_ = scratch_for_part.get(rows.size() * columns.size() + kReadBeyond);
   }
   void* data() const { return data_; }

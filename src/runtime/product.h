@@ -19,6 +19,9 @@ struct ProductOutput {
   const ToroidEpilogue* epilogue;     // null: none
 };
 
+// Elements behind a block that an epilogue may read (ToroidEpilogue).
+inline constexpr int64_t kReadBeyond = 16;
+
 // The epilogue of a product that is a part of a larger one, which begins in this row and column of it.
 class EpiloguePart {
  public:
@@ -26,7 +29,8 @@ class EpiloguePart {
   EpiloguePart(const EpiloguePart&) = delete;
   EpiloguePart& operator=(const EpiloguePart&) = delete;
 
-  const ToroidEpilogue* get() const { return whole_ != nullptr ? &part_ : nullptr; }
+  // The whole's own where the part begins with it.
+  const ToroidEpilogue* get() const { return whole_ == nullptr || (first_row_ == 0 && first_column_ == 0) ? whole_ : &part_; }
 
  private:
   static void run(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
