@@ -301,6 +301,18 @@ graph(x: f32[2, 3]) {
   }
 }
 
+// `compile --emit-benchmark` writes the two as files.
+TEST(Package, MayHaveNeitherLibraryNorWeights) {
+  const CompiledModel model = compiled("graph(x: f32[3]) {\n  y = exp(x)\n  return y\n}\n");
+  const TempFolder folder;
+  write_file_atomically(folder.path() / "exp.so", std::string_view(model.library));
+  write_package(folder.path() / "weights.bin", "", model.constants);
+  Executable executable = Executable::load(folder.path() / "exp.so", folder.path() / "weights.bin", 1);
+  HostTensor x(DType::F32, {3});
+  std::fill_n(x.mutable_data<float>(), 3, 0.0f);
+  EXPECT_EQ(executable.run({&x, 1})[0].to_doubles(), std::vector<double>(3, 1.0));
+}
+
 TEST(CompileSession, FindsWhatItCompiledBefore) {
   constexpr std::string_view kText = "graph(x: f32[12345]) {\n  y = exp(x)\n  return y\n}\n";
   EXPECT_FALSE(compiled(kText).from_cache);

@@ -25,7 +25,7 @@ struct Footer {
 
 // Nothing where the file does not end with one that fits it.
 std::optional<Footer> footer_of(std::string_view file) {
-  if (file.size() <= Footer::kBytes) return std::nullopt;
+  if (file.size() < Footer::kBytes) return std::nullopt;
   const size_t end = file.size() - Footer::kBytes;
   std::string_view text = file.substr(end);
   if (!text.starts_with(kMagic)) return std::nullopt;
