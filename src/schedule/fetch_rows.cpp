@@ -2,7 +2,7 @@
 //
 //   stage 0: for j in inner     acc0 = max x[row, j]
 //   stage 1: for j in inner     fetch x[row + 1, j], out[row, j];  stash0[j] = exp(x[row, j] - acc0);  …
-//   stage 2: for j in inner     out[row, j] = stash0[j] / acc1
+//   stage 2: for j in inner     out[row, j] = stash0[j] * (1 / acc1)
 //
 // The first stage waits for memory; a later one that computes much (exponentials and the like) works on what is in the cache by then.
 #include <algorithm>

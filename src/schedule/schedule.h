@@ -6,7 +6,7 @@
 //   for row in outer:                       softmax:
 //     stage 0: for j in inner                 acc0 = max x[row, j]
 //     stage 1: for j in inner                 stash0[j] = exp(x[row, j] - acc0);  acc1 = sum stash0[j]
-//     stage 2: for j in inner                 out[row, j] = stash0[j] / acc1
+//     stage 2: for j in inner                 out[row, j] = stash0[j] * (1 / acc1)
 //
 // Inside kernels every Load has one index: the position in elements from the buffer's first element.
 #pragma once

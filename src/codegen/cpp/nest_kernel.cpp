@@ -446,9 +446,8 @@ class NestPrinter : KernelPrinter {
       return;
     }
     body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", at, combined, at));
-    const std::string_view type = register_type(dtype);
-    after.push_back(fmt::format("const {0} result{1} = fold({2}, []({0} a, {0} b) {{ return {0}({3}); }});", type, i, acc,
-                                combine_text(op, dtype, {"a", false, true}, {"b", false, true})));
+    after.push_back(fmt::format("const {} result{} = fold({}, [](auto a, auto b) INLINE_BODY {{ return {}; }});", register_type(dtype), i, acc,
+                                combine_text(op, dtype, {"a", true, true}, {"b", true, true})));
   }
 
   void print_arg(const Accumulate& s, size_t i, ReduceOp op, std::vector<std::string>& before) {

@@ -86,7 +86,7 @@ TEST(Reductions, SoftmaxIsThreeReductionsDeepWithoutCopies) {
       ops.push_back(to_string(node.op));
   }
   EXPECT_EQ(ops, (std::vector<std::string>{"input(0)", "reduce.max(dims=[1])", "sub", "exp",
-                                           "reduce.sum(dims=[1])", "div"}));
+                                           "reduce.sum(dims=[1])", "reciprocal", "mul"}));
 }
 
 }  // namespace
