@@ -44,7 +44,7 @@ class Convolver {
     const double strips_per_row = static_cast<double>(s_.out[2]) / StripKernels::kMostRows;
     const int64_t most_rows = std::clamp<int64_t>((copies_ ? kBandPositions : kPositionsAtOnce) / s_.out[2], 1, s_.out[1]);
     const int64_t threads = std::max<int64_t>(1, call_.pool.threads() / s_.batch);
-    const Cut cut = cut_of(threads, {s_.out[1], panels, depth_, most_rows, strips_per_row});
+    const Cut cut = cut_of(threads, {s_.out[1], panels, depth_, most_rows, strips_per_row, StripKernels::kMostRows});
     fetches_ = pays_to_fetch(s_.groups * PackedMatrix::size(depth_, s_.out_channels) * int64_t{sizeof(float)} / cut.groups,
                              s_.batch * cut.blocks / call_.pool.threads());
     call_.pool.parallel_for(s_.batch * cut.tasks(), 1, [&](int64_t begin, int64_t end) {

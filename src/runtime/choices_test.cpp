@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/float_parts.h"
 #include "support/error_for_test.h"
 #include "support/hash.h"
 
@@ -35,13 +36,14 @@ std::string cheapest(std::string_view problem) {
 }
 
 TEST(Choices, GatesSayWhy) {
+  const std::string product = std::string("packed\nparts") + (has_tiles_of_parts() ? "" : ": the machine has no AMX, or does not let this process use it") + "\n";
   EXPECT_EQ(gates("matmul.f32(f32[4, 8], f32[8, 16]) -> f32[4, 16]"),
-            "packed\nfew-rows-by-rows\nfew-rows-by-columns: the right side's columns are not contiguous\n");
+            product + "few-rows-by-rows\nfew-rows-by-columns: the right side's columns are not contiguous\n");
   EXPECT_EQ(gates("matmul.f32(f32[65, 8]/[1, 65], f32[8, 16]/[1, 8]) -> f32[65, 16]"),
-            "packed\nfew-rows-by-rows: the right side's rows are not contiguous\n"
+            product + "few-rows-by-rows: the right side's rows are not contiguous\n"
             "few-rows-by-columns: the left side's rows are not contiguous\n");
   EXPECT_EQ(gates("matmul.f32(f32[5, 13, 8], f32[5, 8, 16]/[0, 1, 8]) -> f32[5, 13, 16]"),
-            "packed\nfew-rows-by-rows: the right side's rows are not contiguous\n"
+            product + "few-rows-by-rows: the right side's rows are not contiguous\n"
             "few-rows-by-columns: it is for at most 64 rows, these are 65\n");
   EXPECT_EQ(gates("convolution.f32(f32[1, 4, 9], f32[6, 2, 3]) -> f32[1, 6, 7]; integers 0 2 1 0 1 0"),
             "image-columns\nimage-rows: the output's channels are not next to each other\n"
@@ -60,8 +62,9 @@ TEST(Choices, GatesSayWhy) {
 }
 
 TEST(Choices, EstimatesRankTheClearCases) {
-  EXPECT_EQ(cheapest("matmul.f32(f32[512, 512], f32[512, 512]) -> f32[512, 512]"), "packed");
-  EXPECT_EQ(cheapest("matmul.f32(f32[64, 512], f32[512, 512]/[1, 512]) -> f32[64, 512]"), "packed");
+  const std::string of_many_rows = has_tiles_of_parts() ? "parts" : "packed";
+  EXPECT_EQ(cheapest("matmul.f32(f32[512, 512], f32[512, 512]) -> f32[512, 512]"), of_many_rows);
+  EXPECT_EQ(cheapest("matmul.f32(f32[64, 512], f32[512, 512]/[1, 512]) -> f32[64, 512]"), of_many_rows);
   EXPECT_EQ(cheapest("matmul.f32(f32[1, 2048], f32[2048, 1000]) -> f32[1, 1000]"), "few-rows-by-rows");
   EXPECT_EQ(cheapest("matmul.f32(f32[1, 2048], f32[2048, 1000]/[1, 2048]) -> f32[1, 1000]"), "few-rows-by-columns");
   EXPECT_EQ(cheapest("convolution.f32(f32[1, 64, 56, 56], f32[64, 1, 3, 3]) -> f32[1, 64, 56, 56]; integers 0 64 1 1 1 1 1 1 0 0"),
@@ -93,7 +96,7 @@ TEST(Choices, WhatTheRegistryDoesNotKnowIsNamed) {
   EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f64", "packed", call); }).report(),
             "error: no kernel has the family 'matmul.f64'\n  help: the families are matmul.f32, matmul.bf16, matmul.f16, convolution.f32, attention.f32, attention.bf16");
   EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f32", "slow", call); }).report(),
-            "error: matmul.f32 has no choice 'slow'\n  help: its choices are packed, few-rows-by-rows, few-rows-by-columns, onednn");
+            "error: matmul.f32 has no choice 'slow'\n  help: its choices are packed, parts, few-rows-by-rows, few-rows-by-columns, onednn");
 }
 
 TEST(Choices, MalformedProblemsAreRefused) {
@@ -161,7 +164,7 @@ TEST(Choices, AllThatMayCompeteAgree) {
       EXPECT_EQ(result, *expected) << choice.name << " for " << text;
       ++count;
     }
-    EXPECT_EQ(count, 2) << text;
+    EXPECT_EQ(count, problem.family == "matmul.f32" && has_tiles_of_parts() ? 3 : 2) << text;
   }
 }
 

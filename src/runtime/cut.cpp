@@ -16,17 +16,18 @@ int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // In cycles of one thread.
 double estimated_time(int64_t threads, const ProductSize& size, const Cut& cut) {
-  constexpr double kStripPerDepth = 12;      // multiplications of a strip with a panel
+  constexpr double kStripPerDepth = 12;      // multiplications of a strip with a panel, in vectors or tiles
   constexpr double kPanelPerDepth = 16;      // reading the panel, so far as that is not hidden
   constexpr double kPerTask = 2000;
   constexpr double kUneven = 0.1;            // of a task: threads are not equally fast
   constexpr double kPerMovedByte = 0.2;      // from the cache of one core to that of another
   const auto depth = static_cast<double>(size.depth);
   const double strips = std::ceil(static_cast<double>(divide_up(size.rows, cut.blocks)) * size.strips_per_row);
-  const double task = static_cast<double>(divide_up(size.panels, cut.groups)) * depth * (strips * kStripPerDepth + kPanelPerDepth) + kPerTask;
+  const double task = static_cast<double>(divide_up(size.panels, cut.groups)) * depth * (strips * kStripPerDepth + kPanelPerDepth) + kPerTask +
+                      strips * static_cast<double>(size.strip_rows) * depth * size.per_row_depth;
   double moving = 0;
   if (!cut.by_rows) {
-    const double rows = static_cast<double>(size.rows) * size.strips_per_row * StripKernels::kMostRows;
+    const double rows = static_cast<double>(size.rows) * size.strips_per_row * static_cast<double>(size.strip_rows);
     const double columns = static_cast<double>(size.panels * strip_kernels().panel_width());
     const double others = static_cast<double>(threads - 1) / static_cast<double>(threads);
     moving = kPerMovedByte * sizeof(float) * rows * others * (depth + columns / static_cast<double>(threads));
@@ -77,7 +78,7 @@ int64_t panel_groups(const RuntimePool& pool, int64_t blocks, int64_t panels) {
 ProductSize size_of_matrix(int64_t rows, int64_t panels, int64_t depth, int64_t element_bytes) {
   constexpr int64_t kLeastRows = 48, kMostRows = 256;
   const int64_t most_rows = std::clamp(second_level_bytes() / 2 / std::max<int64_t>(1, depth * element_bytes), kLeastRows, kMostRows);
-  return {rows, panels, depth, most_rows, 1.0 / StripKernels::kMostRows};
+  return {rows, panels, depth, most_rows, 1.0 / StripKernels::kMostRows, StripKernels::kMostRows};
 }
 
 }  // namespace toroid

@@ -23,7 +23,9 @@ struct ProductSize {
   int64_t panels;
   int64_t depth;              // of a row, in elements
   int64_t most_rows;          // of a block
-  double strips_per_row;      // of StripKernels::kMostRows
+  double strips_per_row;      // of rows that the innermost loops take together
+  int64_t strip_rows;         // so many, of the matrix
+  double per_row_depth = 0;   // cycles to prepare an element of a row, in each task
 };
 struct Cut {
   int64_t blocks = 1;         // of rows

@@ -9,13 +9,18 @@ namespace toroid {
 // The ways to compute a product. Any is right wherever it takes the matrices; which is quickest is a matter of sizes.
 enum class ProductForm {
   Packed,            // takes all; gemm.h
+  Parts,             // takes all, on machines with has_tiles_of_parts; parts_product.h
   FewRowsByRows,     // b.column is 1
   FewRowsByColumns,  // a.column and b.row are 1
 };
+struct ProductToChoose {
+  int64_t m, n, k;
+  bool has_packed_right;   // from earlier calls
+};
 // The one that is taken where nobody chose another.
-ProductForm usual_form(int64_t m, const Matrix& a, const Matrix& b);
+ProductForm usual_form(const ProductToChoose& product, const Matrix& a, const Matrix& b);
 
-// c[m, n] = sum over k of a[m, k] * b[k, n], in a form that is not Packed and takes the matrices; c's rows are c_row elements apart.
+// c[m, n] = sum over k of a[m, k] * b[k, n], in one of the forms FewRows…, which takes the matrices; c's rows are c_row elements apart.
 void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
                        int64_t c_row);
 

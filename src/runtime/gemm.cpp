@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/parts_product.h"
 #include "runtime/scratch.h"
 
 namespace toroid {
@@ -16,7 +17,7 @@ thread_local Scratch scratch_for_product;
 }  // namespace
 
 void gemm_f32(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
-  gemm_f32(usual_form(m, a, b), pool, m, n, k, a, b, out);
+  gemm_f32(usual_form({m, n, k, false}, a, b), pool, m, n, k, a, b, out);
 }
 
 void gemm_f32(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
@@ -26,11 +27,21 @@ void gemm_f32(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t
     for (int64_t i = 0; i < m; ++i) std::memset(out.data + i * out.row, 0, static_cast<size_t>(n) * sizeof(float));
     return;
   }
-  if (form != ProductForm::Packed) {
+  if (form == ProductForm::FewRowsByRows || form == ProductForm::FewRowsByColumns) {
     if (out.epilogue == nullptr) return multiply_few_rows(form, pool, m, n, k, a, b, out.data, out.row);
     float* product = scratch_for_product.get(m * n + kReadBeyond);
     multiply_few_rows(form, pool, m, n, k, a, b, product, n);
     return out.epilogue->run(out.epilogue->argument, product, n, 0, m, 0, n);
+  }
+  if (form == ProductForm::Parts) {
+    const int64_t panel_size = PartsMatrix::panel_size(k, PartsMatrix::kPanelTiles), most_panels = std::max<int64_t>(1, kMostPacked / panel_size);
+    for (int64_t first = 0; first < PartsMatrix::panels(n); first += most_panels) {
+      const int64_t last = std::min(PartsMatrix::panels(n), first + most_panels);
+      float* packed = scratch_for_panels.get((last - first) * panel_size);
+      pack_parts(pool, b, k, n, first, last, packed);
+      multiply(pool, m, a, PartsMatrix{k, n, packed - first * panel_size}, first, last, out);
+    }
+    return;
   }
   const int64_t width = strip_kernels().panel_width();
   const int64_t most_panels = std::max<int64_t>(1, kMostPacked / (width * std::max<int64_t>(k, 1)));
@@ -41,7 +52,7 @@ void gemm_f32(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t
     pool.parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
       pack_panels(b, k, n, first + begin, first + end, packed + begin * width * k);
     });
-    multiply(pool, m, a, {k, n, packed - first * width * k}, first, last, out);
+    multiply(pool, m, a, PackedMatrix{k, n, packed - first * width * k}, first, last, out);
   }
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/gemm.h"
 #include "runtime/library.h"
 #include "runtime/operands.h"
+#include "runtime/parts_product.h"
 
 namespace toroid {
 namespace {
@@ -13,13 +14,18 @@ Matrix matrix_of(const ToroidOperand& operand, int64_t batch) {
 }
 
 // A constant on the right is packed when it is first used.
-void multiply_constant(const KernelCall& call, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
+void multiply_constant(const KernelCall& call, ProductForm product, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
+  if (product == ProductForm::Parts) {
+    const int64_t form[] = {'p', k, n, b.row, b.column};
+    const float* packed = call.prepared->get(b.data, form, PartsMatrix::size(k, n), [&](float* to) { pack_parts(call.pool, b, k, n, 0, PartsMatrix::panels(n), to); });
+    return multiply(call.pool, m, a, PartsMatrix{k, n, packed}, 0, PartsMatrix::panels(n), out);
+  }
   const int64_t form[] = {'m', k, n, b.row, b.column};
   const float* packed = call.prepared->get(b.data, form, PackedMatrix::size(k, n), [&](float* to) {
     const int64_t stride = strip_kernels().panel_width() * k;
     call.pool.parallel_for(PackedMatrix::panels(n), 1, [&](int64_t begin, int64_t end) { pack_panels(b, k, n, begin, end, to + begin * stride); });
   });
-  multiply(call.pool, m, a, {k, n, packed}, 0, PackedMatrix::panels(n), out);
+  multiply(call.pool, m, a, PackedMatrix{k, n, packed}, 0, PackedMatrix::panels(n), out);
 }
 
 // `form`: nullopt: the usual one.
@@ -33,15 +39,17 @@ void run(const KernelCall& call, std::optional<ProductForm> form) {
   if (batches == 1) {
     const Matrix left = matrix_of(a, 0), right = matrix_of(b, 0);
     const ProductOutput out = {data_of(c), n, call.epilogue};
-    const ProductForm chosen = form.value_or(usual_form(m, left, right));
-    if (call.keeps(b) && k > 0 && chosen == ProductForm::Packed) return multiply_constant(call, m, n, k, left, right, out);
+    const ProductForm chosen = form.value_or(usual_form({m, n, k, call.keeps(b)}, left, right));
+    if (call.keeps(b) && k > 0 && (chosen == ProductForm::Packed || chosen == ProductForm::Parts)) {
+      return multiply_constant(call, chosen, m, n, k, left, right, out);
+    }
     return gemm_f32(chosen, call.pool, m, n, k, left, right, out);
   }
   for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
     const EpiloguePart epilogue(call.epilogue, batch * m, 0);
     const Matrix left = matrix_of(a, batch), right = matrix_of(b, batch);
     const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(c) + batch * m * n, n, epilogue.get()};
-    gemm_f32(form.value_or(usual_form(m, left, right)), call.pool, m, n, k, left, right, out);
+    gemm_f32(form.value_or(usual_form({m, n, k, false}, left, right)), call.pool, m, n, k, left, right, out);
   });
 }
 

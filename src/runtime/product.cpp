@@ -69,33 +69,6 @@ void multiply_panel(const PackedMatrix& b, int64_t panel, const RowElements& ele
   }
 }
 
-// Row pointers of a block, copied to one after the other if they lie badly.
-class RowBlock {
- public:
-  RowBlock(const Matrix& a, int64_t first, int64_t count, int64_t depth, bool copy) {
-    pointers_.reserve(static_cast<size_t>(count));
-    if (!copy) {
-      for (int64_t i = 0; i < count; ++i) pointers_.push_back(a.at(first + i, 0));
-      return;
-    }
-    const int64_t row = (depth + 15) / 16 * 16 + 16;
-    float* to = scratch_for_copy.get(count * row);
-    for (int64_t i = 0; i < count; ++i, to += row) {
-      const float* from = a.at(first + i, 0);
-      if (a.column == 1) {
-        std::memcpy(to, from, static_cast<size_t>(depth) * sizeof(float));
-      } else {
-        for (int64_t p = 0; p < depth; ++p) to[p] = from[p * a.column];
-      }
-      pointers_.push_back(to);
-    }
-  }
-  std::span<const float* const> pointers() const { return pointers_; }
-
- private:
-  std::vector<const float*> pointers_;
-};
-
 }  // namespace
 
 EpiloguePart::EpiloguePart(const ToroidEpilogue* whole, int64_t first_row, int64_t first_column)
@@ -106,6 +79,25 @@ void EpiloguePart::run(void* argument, const float* block, int64_t row_stride, i
   const EpiloguePart& part = *static_cast<const EpiloguePart*>(argument);
   part.whole_->run(part.whole_->argument, block, row_stride, first_row + part.first_row_, last_row + part.first_row_,
                    first_column + part.first_column_, last_column + part.first_column_);
+}
+
+RowBlock::RowBlock(const Matrix& a, int64_t first, int64_t count, int64_t depth, bool copy) {
+  pointers_.reserve(static_cast<size_t>(count));
+  if (!copy) {
+    for (int64_t i = 0; i < count; ++i) pointers_.push_back(a.at(first + i, 0));
+    return;
+  }
+  const int64_t row = (depth + 15) / 16 * 16 + 16;
+  float* to = scratch_for_copy.get(count * row);
+  for (int64_t i = 0; i < count; ++i, to += row) {
+    const float* from = a.at(first + i, 0);
+    if (a.column == 1) {
+      std::memcpy(to, from, static_cast<size_t>(depth) * sizeof(float));
+    } else {
+      for (int64_t p = 0; p < depth; ++p) to[p] = from[p * a.column];
+    }
+    pointers_.push_back(to);
+  }
 }
 
 void RowElements::add(int64_t offset, int64_t count) {

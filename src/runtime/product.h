@@ -60,6 +60,16 @@ class RowElements {
   bool is_scattered_ = true;
 };
 
+// Pointers to rows of a matrix, which are copied first, to one after the other, if `copy`. One at a time in a thread.
+class RowBlock {
+ public:
+  RowBlock(const Matrix& a, int64_t first, int64_t count, int64_t depth, bool copy);
+  std::span<const float* const> pointers() const { return pointers_; }
+
+ private:
+  std::vector<const float*> pointers_;
+};
+
 // Are panels fetched into the second-level cache while those before them are multiplied?
 struct Fetching {
   bool is_on = false;

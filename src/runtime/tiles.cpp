@@ -44,22 +44,39 @@ TOROID_AMX void set_up() {
 }
 TOROID_AMX void release() { _tile_release(); }
 
-template <TileNumbers kNumbers, bool kTwoRows, bool kTwoColumns>
-TOROID_AMX void multiply(const TileStrip& strip) {
-  const int64_t row_bytes = strip.row * kWordBytes;
+// The four tiles of sums, in registers 0 to 3.
+template <bool kTwoRows, bool kTwoColumns>
+struct Sums {
+  const TileStrip& strip;
+  int64_t row_bytes = strip.row * kWordBytes;
   float* upper = strip.sums;
   float* lower = strip.sums + kTileSide * strip.row;
-  if (strip.add) {
-    _tile_loadd(0, upper, row_bytes);
-    if constexpr (kTwoColumns) _tile_loadd(1, upper + kTileSide, row_bytes);
-    if constexpr (kTwoRows) _tile_loadd(2, lower, row_bytes);
-    if constexpr (kTwoRows && kTwoColumns) _tile_loadd(3, lower + kTileSide, row_bytes);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+
+  TOROID_AMX inline __attribute__((always_inline)) void begin() const {
+    if (strip.add) {
+      _tile_loadd(0, upper, row_bytes);
+      if constexpr (kTwoColumns) _tile_loadd(1, upper + kTileSide, row_bytes);
+      if constexpr (kTwoRows) _tile_loadd(2, lower, row_bytes);
+      if constexpr (kTwoRows && kTwoColumns) _tile_loadd(3, lower + kTileSide, row_bytes);
+    } else {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+    }
   }
+  TOROID_AMX inline __attribute__((always_inline)) void end() const {
+    _tile_stored(0, upper, row_bytes);
+    if constexpr (kTwoColumns) _tile_stored(1, upper + kTileSide, row_bytes);
+    if constexpr (kTwoRows) _tile_stored(2, lower, row_bytes);
+    if constexpr (kTwoRows && kTwoColumns) _tile_stored(3, lower + kTileSide, row_bytes);
+  }
+};
+
+template <TileNumbers kNumbers, bool kTwoRows, bool kTwoColumns>
+TOROID_AMX void multiply(const TileStrip& strip) {
+  const Sums<kTwoRows, kTwoColumns> sums{strip};
+  sums.begin();
 #define TOROID_ADD_PRODUCT(SUMS, LEFT, RIGHT)            \
   if constexpr (kNumbers == TileNumbers::BFloat16) {     \
     _tile_dpbf16ps(SUMS, LEFT, RIGHT);                   \
@@ -90,10 +107,49 @@ TOROID_AMX void multiply(const TileStrip& strip) {
     }
   }
 #undef TOROID_ADD_PRODUCT
-  _tile_stored(0, upper, row_bytes);
-  if constexpr (kTwoColumns) _tile_stored(1, upper + kTileSide, row_bytes);
-  if constexpr (kTwoRows) _tile_stored(2, lower, row_bytes);
-  if constexpr (kTwoRows && kTwoColumns) _tile_stored(3, lower + kTileSide, row_bytes);
+  sums.end();
+}
+
+// The parts of both sides follow each other so that every other product finds one side's in its registers.
+template <bool kTwoRows, bool kTwoColumns>
+TOROID_AMX void multiply_parts(const TileStrip& strip) {
+  const Sums<kTwoRows, kTwoColumns> sums{strip};
+  sums.begin();
+  const std::byte *first = strip.ahead[0], *second = strip.ahead[1];
+#define TOROID_LEFT(PART)                                                          \
+  _tile_loadd(4, strip.left[0] + offset + (PART) * kTileBytes, kTileRowBytes);     \
+  if constexpr (kTwoRows) _tile_loadd(5, strip.left[1] + offset + (PART) * kTileBytes, kTileRowBytes);
+#define TOROID_RIGHT(PART)                                                         \
+  _tile_loadd(6, strip.right[0] + offset + (PART) * kTileBytes, kTileRowBytes);    \
+  if constexpr (kTwoColumns) _tile_loadd(7, strip.right[1] + offset + (PART) * kTileBytes, kTileRowBytes);
+#define TOROID_MULTIPLY                                                            \
+  _tile_dpbf16ps(0, 4, 6);                                                         \
+  if constexpr (kTwoColumns) _tile_dpbf16ps(1, 4, 7);                              \
+  if constexpr (kTwoRows) _tile_dpbf16ps(2, 5, 6);                                 \
+  if constexpr (kTwoRows && kTwoColumns) _tile_dpbf16ps(3, 5, 7);                  \
+  for (int64_t line = 0; line < strip.lines; ++line, first += kTileRowBytes, second += kTileRowBytes) { \
+    __builtin_prefetch(first, 0, 2);                                               \
+    __builtin_prefetch(second, 0, 2);                                              \
+  }
+  for (int64_t offset = 0; offset < strip.steps * kPartsBytes; offset += kPartsBytes) {
+    TOROID_LEFT(0)
+    TOROID_RIGHT(2)
+    TOROID_MULTIPLY
+    TOROID_RIGHT(1)
+    TOROID_MULTIPLY
+    TOROID_LEFT(1)
+    TOROID_MULTIPLY
+    TOROID_RIGHT(0)
+    TOROID_MULTIPLY
+    TOROID_LEFT(2)
+    TOROID_MULTIPLY
+    TOROID_LEFT(0)
+    TOROID_MULTIPLY
+  }
+#undef TOROID_LEFT
+#undef TOROID_RIGHT
+#undef TOROID_MULTIPLY
+  sums.end();
 }
 
 template <TileNumbers kNumbers>
@@ -120,11 +176,18 @@ void multiply_tiles(TileNumbers numbers, const TileStrip& strip) {
   if (numbers == TileNumbers::BFloat16) return multiply<TileNumbers::BFloat16>(strip);
   numbers == TileNumbers::Int8 ? multiply<TileNumbers::Int8>(strip) : multiply<TileNumbers::Uint8>(strip);
 }
+
+void multiply_tiles_of_parts(const TileStrip& strip) {
+  const bool two_rows = strip.left[1] != nullptr, two_columns = strip.right[1] != nullptr;
+  if (two_rows) return two_columns ? multiply_parts<true, true>(strip) : multiply_parts<true, false>(strip);
+  return two_columns ? multiply_parts<false, true>(strip) : multiply_parts<false, false>(strip);
+}
 #else
 bool has_tiles(TileNumbers) { return false; }
 TileRegisters::TileRegisters() { TOROID_CHECK(false, "this machine has no registers for tiles"); }
 TileRegisters::~TileRegisters() = default;
 void multiply_tiles(TileNumbers, const TileStrip&) { TOROID_CHECK(false, "this machine has no registers for tiles"); }
+void multiply_tiles_of_parts(const TileStrip&) { TOROID_CHECK(false, "this machine has no registers for tiles"); }
 #endif
 
 }  // namespace toroid

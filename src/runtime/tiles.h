@@ -44,4 +44,11 @@ struct TileStrip {
 // Takes TileRegisters in scope.
 void multiply_tiles(TileNumbers numbers, const TileStrip& strip);
 
+// Numbers of F32 as sums of three of BF16, their high, middle and low parts: three tiles in place of each, and six products of them, all but those
+// below F32's own rounding (runtime/parts_product.h).
+constexpr int64_t kPartsOfFloat = 3;
+constexpr int64_t kPartsBytes = kPartsOfFloat * kTileBytes;
+// A strip of BF16 tiles with [part] after [step], its sums in F32. `lines` are asked for after each product of parts.
+void multiply_tiles_of_parts(const TileStrip& strip);
+
 }  // namespace toroid

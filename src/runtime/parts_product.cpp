@@ -1,0 +1,201 @@
+// A block of rows is split into parts when it is needed, and stays in the second-level cache while the panels of columns pass by.
+#include "runtime/parts_product.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "runtime/scratch.h"
+
+namespace toroid {
+namespace {
+
+constexpr int64_t kPartSteps = 32;         // of the depth at a time: a block's rows and two tiles of columns then fit the second-level cache
+constexpr int64_t kMostSums = 1 << 17;     // 512 KiB, where sums wait for the next part of the depth
+constexpr double kSplit = 0.6;             // cycles for an element, with the write to the second-level cache
+
+thread_local Scratch scratch_for_rows;
+thread_local Scratch scratch_for_sums;
+thread_local Scratch scratch_for_panel;
+
+int64_t depths_of(int64_t steps) { return std::max<int64_t>(1, (steps + kPartSteps - 1) / kPartSteps); }
+int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
+
+// Some rows of the left side, of which some steps are in parts at a time.
+class Block {
+ public:
+  Block(const PartsMatrix& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row, const ProductOutput& out,
+        const Fetching& fetching)
+      : b_(b), panels_(panels), row_elements_(elements), elements_(elements.runs()), rows_(rows), first_row_(first_row), out_(out), fetching_(fetching),
+        tiles_(tiles_of(static_cast<int64_t>(rows.size()))) {}
+
+  void run() {
+    const int64_t steps = elements_.steps(), depths = depths_of(steps);
+    const int64_t sums_size = tiles_ * kTileSide * PartsMatrix::kPanelColumns;
+    float* sums = scratch_for_sums.get((depths == 1 ? 1 : panels_.size()) * sums_size + kReadBeyond);
+    const TileRegisters registers;
+    for (int64_t depth = 0; depth < depths; ++depth) {
+      steps_ = part_of(steps, depth, depths);
+      const Range next = part_of(steps, std::min(depth + 1, depths - 1), depths);
+      if (!split()) return multiply_plain(panels_);
+      for (int64_t panel = panels_.first; panel < panels_.last; ++panel) {
+        float* to = depths == 1 ? sums : sums + (panel - panels_.first) * sums_size;
+        if (b_.is_in_parts(panel)) multiply_panel(panel, to, depth > 0, next.first);
+        if (depth + 1 == depths) b_.is_in_parts(panel) ? give(panel, to) : multiply_plain({panel, panel + 1});
+      }
+    }
+  }
+
+ private:
+  int64_t row_count() const { return static_cast<int64_t>(rows_.size()); }
+  const std::byte* left(int64_t tile) const { return left_ + tile * steps_.size() * kPartsBytes; }
+
+  bool split() {
+    left_ = reinterpret_cast<std::byte*>(scratch_for_rows.get(tiles_ * steps_.size() * kPartsBytes / int64_t{sizeof(float)}));
+    bool fits = true;
+    for (int64_t tile = 0; tile < tiles_ && fits; ++tile) {
+      const int64_t first = tile * kTileSide;
+      fits = split_rows(elements_, steps_.first, steps_.last, rows_.subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(kTileSide, row_count() - first))),
+                        left_ + tile * steps_.size() * kPartsBytes);
+    }
+    return fits;
+  }
+
+  // Strips of two tiles of rows with two of columns. What comes next of the right side is fetched meanwhile: the next two tiles, or, at the end, those
+  // with which the next part of the depth begins.
+  void multiply_panel(int64_t panel, float* sums, bool add, int64_t next_step) const {
+    constexpr int64_t kProducts = 6, kLinesOfStep = kPartsBytes / kTileRowBytes;
+    const int64_t strips = (tiles_ + 1) / 2, columns = b_.tiles_of(panel);
+    const int64_t lines = fetching_.is_on ? (kLinesOfStep + strips * kProducts - 1) / (strips * kProducts) : 0;
+    const int64_t from = steps_.first * kPartsBytes;
+    for (int64_t j = 0; j < columns; j += 2) {
+      const std::byte* next[2] = {nullptr, nullptr};
+      for (int64_t i = 0; i < 2; ++i) {
+        const bool is_last = j + 2 + i >= columns;
+        if (!is_last) next[i] = b_.tile(panel, j + 2 + i) + from;
+        else if (panel + 1 < panels_.last) next[i] = b_.tile(panel + 1, i) + from;
+        else next[i] = b_.tile(panels_.first, i) + next_step * kPartsBytes;
+      }
+      for (int64_t strip = 0; strip < strips; ++strip) {
+        const int64_t i = 2 * strip, ahead = strip * lines * kProducts * steps_.size() * kTileRowBytes;
+        multiply_tiles_of_parts({{left(i), i + 1 < tiles_ ? left(i + 1) : nullptr},
+                                 {b_.tile(panel, j) + from, j + 1 < columns ? b_.tile(panel, j + 1) + from : nullptr},
+                                 steps_.size(),
+                                 sums + i * kTileSide * PartsMatrix::kPanelColumns + j * kTileSide,
+                                 PartsMatrix::kPanelColumns,
+                                 add,
+                                 {next[0] + ahead, next[1] + ahead},
+                                 lines});
+      }
+    }
+  }
+
+  void give(int64_t panel, const float* sums) const {
+    const int64_t column = panel * PartsMatrix::kPanelColumns, columns = b_.columns_of(panel);
+    if (out_.epilogue != nullptr) {
+      return out_.epilogue->run(out_.epilogue->argument, sums, PartsMatrix::kPanelColumns, first_row_, first_row_ + row_count(), column, column + columns);
+    }
+    for (int64_t i = 0; i < row_count(); ++i) {
+      std::memcpy(out_.data + (first_row_ + i) * out_.row + column, sums + i * PartsMatrix::kPanelColumns, static_cast<size_t>(columns) * sizeof(float));
+    }
+  }
+
+  // Without parts, for what cannot be in them.
+  void multiply_plain(Range panels) const {
+    for (int64_t panel = panels.first; panel < panels.last; ++panel) {
+      const int64_t column = panel * PartsMatrix::kPanelColumns, width = b_.tiles_of(panel) * kTileSide;
+      const float* rows = b_.panel(panel) + PartsMatrix::kHeader;
+      if (b_.is_in_parts(panel)) {
+        float* joined = scratch_for_panel.get(b_.depth * width);
+        for (int64_t tile = 0; tile < b_.tiles_of(panel); ++tile) join_columns(b_.tile(panel, tile), width, b_.depth, joined + tile * kTileSide);
+        rows = joined;
+      }
+      const EpiloguePart epilogue(out_.epilogue, 0, column);
+      multiply_rows(PackedMatrix{b_.depth, b_.columns_of(panel), rows}, 0, 1, row_elements_, rows_, first_row_,
+                    {out_.epilogue != nullptr ? nullptr : out_.data + column, out_.row, epilogue.get()});
+    }
+  }
+
+  const PartsMatrix& b_;
+  const Range panels_;
+  const RowElements& row_elements_;
+  const StepElements elements_;
+  const std::span<const float* const> rows_;
+  const int64_t first_row_;
+  const ProductOutput& out_;
+  const Fetching& fetching_;
+  const int64_t tiles_;        // of rows
+  Range steps_ = {0, 0};       // that are in parts now
+  std::byte* left_ = nullptr;
+};
+
+ProductSize size_of_product(int64_t row_tiles, int64_t panels, int64_t depth) {
+  constexpr int64_t kLeastTiles = 2, kMostTiles = 16;
+  const int64_t tile_bytes = std::clamp<int64_t>(steps_of_parts(depth), 1, kPartSteps) * kPartsBytes;
+  const int64_t most_tiles = std::clamp(second_level_bytes() / 2 / tile_bytes / 2 * 2, kLeastTiles, kMostTiles);
+  return {row_tiles, panels, depth, most_tiles, 1, kTileSide, kSplit};
+}
+
+}  // namespace
+
+void pack_parts(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
+  const PartsMatrix matrix = {depth, columns, out - first * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles)};
+  for (int64_t panel = first; panel < last; ++panel) {
+    const int64_t tiles = matrix.tiles_of(panel), width = tiles * kTileSide;
+    float* rows = scratch_for_panel.get(depth * width);
+    pack_panels(b, depth, columns, panel, panel + 1, rows);
+    float* header = const_cast<float*>(matrix.panel(panel));
+    bool fits = true;
+    for (int64_t tile = 0; tile < tiles && fits; ++tile) {
+      fits = split_columns(rows + tile * kTileSide, width, depth, const_cast<std::byte*>(matrix.tile(panel, tile)));
+    }
+    std::fill_n(header, PartsMatrix::kHeader, fits ? 1.0f : 0.0f);
+    if (!fits) std::copy_n(rows, depth * width, header + PartsMatrix::kHeader);
+  }
+}
+
+void pack_parts(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
+  pool.parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
+    pack_parts(b, depth, columns, first + begin, first + end, out + begin * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles));
+  });
+}
+
+void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+                   const ProductOutput& out, const Fetching& fetching) {
+  const bool sums_wait = depths_of(steps_of_parts(b.depth)) > 1;
+  const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PartsMatrix::kPanelColumns;
+  const int64_t at_once = sums_wait ? std::max<int64_t>(1, kMostSums / panel_sums) : last - first;
+  for (int64_t panel = first; panel < last; panel += at_once) {
+    Block(b, {panel, std::min(panel + at_once, last)}, elements, rows, first_row, out, fetching).run();
+  }
+}
+
+void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel, const ProductOutput& out) {
+  const RowElements elements(0, b.depth);
+  const Range all_panels = {first_panel, last_panel};
+  const Cut cut = cut_of(pool.threads(), size_of_product(tiles_of(m), all_panels.size(), b.depth));
+  const int64_t group_bytes = all_panels.size() / cut.groups * PartsMatrix::panel_size(b.depth, PartsMatrix::kPanelTiles) * int64_t{sizeof(float)};
+  const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
+  for_each_part(pool, tiles_of(m), all_panels.size(), cut, [&](Range tiles, Range panels) {
+    const int64_t first_row = tiles.first * kTileSide, rows = std::min(m, tiles.last * kTileSide) - first_row;
+    const RowBlock block(a, first_row, rows, b.depth, a.column != 1);
+    multiply_rows(b, first_panel + panels.first, first_panel + panels.last, elements, block.pointers(), first_row, out, fetching);
+  });
+}
+
+bool pays_in_parts(const ProductToChoose& p) {
+  if (!has_tiles_of_parts()) return false;
+  // Cycles of a thread.
+  constexpr double kTileProduct = 16, kPack = 1.0, kVectorProduct = 1.0 / 32;
+  constexpr double kNearBytes = 16, kFarBytes = 4;   // a cycle, from the second-level cache and from beyond it
+  const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of_parts(p.k));
+  const double bytes_per_cycle = n * k * sizeof(float) > static_cast<double>(second_level_bytes()) ? kFarBytes : kNearBytes;
+  const double packing = p.has_packed_right ? 0 : n * k * kPack;
+  const double in_parts = std::max(6 * kTileProduct * tiles + kSplit * m * k, n * k * 6 / bytes_per_cycle) + packing;
+  const double strips = std::ceil(m / StripKernels::kMostRows) * StripKernels::kMostRows;
+  const double in_vectors = std::max(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle) + packing / 2;
+  return in_parts < in_vectors;
+}
+
+}  // namespace toroid

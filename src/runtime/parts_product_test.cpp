@@ -1,0 +1,176 @@
+// Products in tiles of BF16 parts beside those in vectors of F32.
+#include "runtime/parts_product.h"
+
+#include <bit>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "runtime/gemm.h"
+
+namespace toroid {
+namespace {
+
+uint32_t next(uint32_t& seed) { return seed = seed * 1664525u + 1013904223u; }
+
+// Of all bits of a significand, magnitudes from 2^-10 to 2^10, both signs.
+std::vector<float> wide_numbers(int64_t count, uint32_t seed) {
+  std::vector<float> result(static_cast<size_t>(count));
+  for (float& value : result) {
+    const float significand = 1 + static_cast<float>(next(seed) >> 8) * 0x1p-24f;
+    const int exponent = static_cast<int>(next(seed) >> 16) % 21 - 10;
+    value = std::ldexp((next(seed) & 1u << 20) != 0 ? -significand : significand, exponent);
+  }
+  return result;
+}
+
+std::vector<float> small_integers(int64_t count, uint32_t seed) {
+  std::vector<float> result(static_cast<size_t>(count));
+  for (float& value : result) value = static_cast<float>(static_cast<int>(next(seed) >> 16) % 17 - 8);
+  return result;
+}
+
+std::vector<float> product_in(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
+  std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
+  gemm_f32(form, pool, m, n, k, a, b, {c.data(), n, nullptr});
+  return c;
+}
+
+// The largest error of an element, as a part of the sum of its products' magnitudes.
+double largest_error(const std::vector<float>& c, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
+  double largest = 0;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0, magnitude = 0;
+      for (int64_t p = 0; p < k; ++p) {
+        const double product = static_cast<double>(*a.at(i, p)) * *b.at(p, j);
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      largest = std::max(largest, std::abs(c[static_cast<size_t>(i * n + j)] - sum) / magnitude);
+    }
+  }
+  return largest;
+}
+
+#define SKIP_WITHOUT_TILES() \
+  if (!has_tiles_of_parts()) GTEST_SKIP() << "no AMX"
+
+TEST(PartsProduct, ErrsNoMoreThanVectorsOfFloat32) {
+  SKIP_WITHOUT_TILES();
+  RuntimePool pool(2);
+  for (const int64_t k : {32, 500, 3000}) {
+    const int64_t m = 40, n = 70;
+    const std::vector<float> left = wide_numbers(m * k, 1), right = wide_numbers(k * n, 2);
+    const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
+    const double in_vectors = largest_error(product_in(ProductForm::Packed, pool, m, n, k, a, b), m, n, k, a, b);
+    const double in_parts = largest_error(product_in(ProductForm::Parts, pool, m, n, k, a, b), m, n, k, a, b);
+    EXPECT_LE(in_parts, in_vectors) << "depth " << k;
+  }
+}
+
+TEST(PartsProduct, OfOneProductIsRoundedAtMostOnceMore) {
+  SKIP_WITHOUT_TILES();
+  RuntimePool pool(1);
+  const int64_t m = 300, n = 300;
+  const std::vector<float> left = wide_numbers(m, 5), right = wide_numbers(n, 6);
+  const Matrix a = {left.data(), 1, 1}, b = {right.data(), n, 1};
+  EXPECT_LE(largest_error(product_in(ProductForm::Parts, pool, m, n, 1, a, b), m, n, 1, a, b), 0x1.8p-23);
+}
+
+struct SizeCase {
+  const char* name;
+  int64_t m, n, k;
+};
+
+// Around the sizes of tiles, strips, panels, parts of the depth, blocks and what waits of sums.
+const SizeCase kSizes[] = {
+    {"one element", 1, 1, 1},          {"one tile", 16, 16, 32},        {"less than a tile", 15, 13, 31},      {"three tiles of each", 33, 47, 65},
+    {"several panels", 50, 200, 33},   {"several blocks", 700, 65, 40}, {"several depths", 20, 150, 2100},     {"several depths and sums", 270, 1100, 1060},
+    {"nothing to sum", 5, 18, 0},      {"no rows", 0, 4, 6},
+};
+
+TEST(PartsProduct, IsExactForSmallIntegers) {
+  SKIP_WITHOUT_TILES();
+  for (const int threads : {1, 3}) {
+    RuntimePool pool(threads);
+    for (const SizeCase& size : kSizes) {
+      for (const bool a_turned : {false, true}) {
+        for (const bool b_turned : {false, true}) {
+          SCOPED_TRACE(fmt::format("{}, {} threads, turned: {}, {}", size.name, threads, a_turned, b_turned));
+          const std::vector<float> left = small_integers(size.m * size.k + 1, 3), right = small_integers(size.k * size.n + 1, 4);
+          const Matrix a = a_turned ? Matrix{left.data(), 1, size.m} : Matrix{left.data(), size.k, 1};
+          const Matrix b = b_turned ? Matrix{right.data(), 1, size.k} : Matrix{right.data(), size.n, 1};
+          EXPECT_EQ(product_in(ProductForm::Parts, pool, size.m, size.n, size.k, a, b), product_in(ProductForm::Packed, pool, size.m, size.n, size.k, a, b));
+        }
+      }
+    }
+  }
+}
+
+// Rows and columns that cannot be in parts are multiplied without, whatever is beside them.
+TEST(PartsProduct, TakesNumbersOfAnyMagnitude) {
+  SKIP_WITHOUT_TILES();
+  RuntimePool pool(2);
+  const int64_t m = 40, n = 150, k = 1100;
+  const float extremes[] = {1e30f, -3e38f, 1e-33f, 1e-40f, HUGE_VALF, std::nanf(""), -std::bit_cast<float>(0x7FFFFFFFu)};
+  for (const float extreme : extremes) {
+    for (const bool is_left : {true, false}) {
+      for (const bool fills : {false, true}) {   // a whole row or column, or one element of it
+        std::vector<float> left = wide_numbers(m * k, 7), right = wide_numbers(k * n, 8);
+        for (int64_t p = fills ? 0 : 1050; p < (fills ? k : 1051); ++p) {
+          float& value = is_left ? left[static_cast<size_t>(17 * k + p)] : right[static_cast<size_t>(p * n + 70)];
+          value = std::isfinite(extreme) ? extreme * std::abs(value) * 0x1p-11f : extreme;
+        }
+        const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
+        const std::vector<float> expected = product_in(ProductForm::Packed, pool, m, n, k, a, b), actual = product_in(ProductForm::Parts, pool, m, n, k, a, b);
+        for (int64_t i = 0; i < m; ++i) {
+          for (int64_t j = 0; j < n; ++j) {
+            const float x = expected[static_cast<size_t>(i * n + j)], y = actual[static_cast<size_t>(i * n + j)];
+            double magnitude = 0;
+            for (int64_t p = 0; p < k; ++p) magnitude += std::abs(static_cast<double>(*a.at(i, p)) * *b.at(p, j));
+            const bool is_close = std::isnan(x) ? std::isnan(y) : std::isinf(x) ? x == y : std::abs(x - y) <= 1e-6 * magnitude;
+            ASSERT_TRUE(is_close) << y << " for " << x << " at " << i << ", " << j << " with " << extreme << (is_left ? " on the left" : " on the right");
+          }
+        }
+      }
+    }
+  }
+}
+
+// As convolutions have them.
+TEST(PartsProduct, TakesRowsOfScatteredRuns) {
+  SKIP_WITHOUT_TILES();
+  RuntimePool pool(1);
+  const std::vector<std::vector<toroid::Run>> rows_of_runs = {{{0, 5}, {20, 5}, {40, 5}}, {{3, 64}, {100, 32}}, {{0, 40}, {50, 40}, {150, 7}}, {{7, 1}, {5, 1}, {9, 1}}};
+  for (const std::vector<toroid::Run>& runs : rows_of_runs) {
+    const int64_t m = 21, n = 30, row_size = 200;
+    const std::vector<float> image = small_integers(m * row_size, 9);
+    RowElements elements;
+    std::vector<const float*> rows;
+    std::vector<float> dense;
+    for (int64_t i = 0; i < m; ++i) {
+      rows.push_back(image.data() + i * row_size);
+      for (const toroid::Run& run : runs) dense.insert(dense.end(), rows.back() + run.offset, rows.back() + run.offset + run.length);
+    }
+    for (const toroid::Run& run : runs) elements.add(run.offset, run.length);
+    const int64_t k = static_cast<int64_t>(dense.size()) / m;
+    const std::vector<float> right = small_integers(k * n, 10);
+    std::vector<float> packed(static_cast<size_t>(PartsMatrix::size(k, n)) + 16), c(static_cast<size_t>(m * n));
+    float* aligned = packed.data() + (16 - reinterpret_cast<uintptr_t>(packed.data()) / sizeof(float) % 16) % 16;
+    pack_parts({right.data(), n, 1}, k, n, 0, 1, aligned);
+    multiply_rows(PartsMatrix{k, n, aligned}, 0, 1, elements, rows, 0, {c.data(), n, nullptr});
+    EXPECT_EQ(c, product_in(ProductForm::Packed, pool, m, n, k, {dense.data(), k, 1}, {right.data(), n, 1}));
+  }
+}
+
+TEST(PartsProduct, PaysForManyRowsOnMachinesThatHaveTiles) {
+  EXPECT_EQ(pays_in_parts({128, 768, 768, true}), has_tiles_of_parts());
+  EXPECT_EQ(pays_in_parts({1024, 1024, 1024, false}), has_tiles_of_parts());
+  EXPECT_FALSE(pays_in_parts({1, 768, 768, true}));
+  EXPECT_FALSE(pays_in_parts({10000, 3, 64, true}));
+  EXPECT_FALSE(pays_in_parts({8, 4096, 4096, false}));
+}
+
+}  // namespace
+}  // namespace toroid
