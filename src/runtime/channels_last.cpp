@@ -9,6 +9,7 @@
 
 #include "runtime/convolution.h"
 #include "runtime/operands.h"
+#include "runtime/parts_product.h"
 #include "runtime/product.h"
 #include "runtime/scratch.h"
 #include "runtime/winograd.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr int64_t kPositionsAtOnce = 112;    // output positions that meet a panel together
 constexpr int64_t kBandPositions = 512;      // that share a copied band, if their rows are so short
 constexpr int64_t kFewChannels = 8;          // stay in planes
+constexpr double kCyclesToGather = 2;        // and split an element of a row whose runs are not the steps of a product in parts
 
 thread_local Scratch scratch_for_band;
 
@@ -29,23 +31,28 @@ class Convolver {
     const bool is_padded = s.padding[1] > 0 || s.padding[2] > 0;
     in_planes_ = strides_.channel != 1 && s.in_channels <= kFewChannels;
     copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1);
+    depth_ = s.in_channels * s.kernel_elements();
+    in_parts_ = pays_in_parts({s.batch * s.out_elements(), s.out_channels, depth_, call.keeps(call.inputs[1])},
+                              s.in_channels % kStepElements == 0 || depth_ == s.in_channels ? kCyclesToSplit : kCyclesToGather);
     band_columns_ = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
   }
 
   void run() {
     pack_weights();
     if (is_matrix_product()) {
-      const PackedMatrix weights = {depth_, s_.out_channels, weights_};
       const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]), channels_, call_.epilogue};
-      return multiply(call_.pool, s_.batch * s_.out_elements(), {x_, strides_.column, 1}, weights, 0, weights.panels(), out);
+      return with_weights(0, [&](const auto& weights) {
+        multiply(call_.pool, s_.batch * s_.out_elements(), {x_, strides_.column, 1}, weights, 0, weights.panels(), out);
+      });
     }
     // Of all groups' channels; a task has some of them, and copies its band whole.
-    const int64_t panels = s_.groups * PackedMatrix::panels(s_.out_channels);
-    const double strips_per_row = static_cast<double>(s_.out[2]) / StripKernels::kMostRows;
-    const int64_t most_rows = std::clamp<int64_t>((copies_ ? kBandPositions : kPositionsAtOnce) / s_.out[2], 1, s_.out[1]);
+    const int64_t panels = s_.groups * panels_of_group();
+    const int64_t strip_rows = in_parts_ ? kTileSide : StripKernels::kMostRows;
+    const double strips_per_row = static_cast<double>(s_.out[2]) / static_cast<double>(strip_rows);
+    const int64_t most_rows = std::clamp<int64_t>((copies_ ? kBandPositions : positions_at_once()) / s_.out[2], 1, s_.out[1]);
     const int64_t threads = std::max<int64_t>(1, call_.pool.threads() / s_.batch);
-    const Cut cut = cut_of(threads, {s_.out[1], panels, depth_, most_rows, strips_per_row, StripKernels::kMostRows});
-    fetches_ = pays_to_fetch(s_.groups * PackedMatrix::size(depth_, s_.out_channels) * int64_t{sizeof(float)} / cut.groups,
+    const Cut cut = cut_of(threads, {s_.out[1], panels, depth_, most_rows, strips_per_row, strip_rows, in_parts_ ? kCyclesToSplit : 0});
+    fetches_ = pays_to_fetch(s_.groups * weights_size() * int64_t{sizeof(float)} / cut.groups,
                              s_.batch * cut.blocks / call_.pool.threads());
     call_.pool.parallel_for(s_.batch * cut.tasks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -63,13 +70,22 @@ class Convolver {
            (s_.batch == 1 || strides_.batch == s_.out_elements() * strides_.column);
   }
 
+  // Of a group.
+  int64_t weights_size() const { return in_parts_ ? PartsMatrix::size(depth_, s_.out_channels) : PackedMatrix::size(depth_, s_.out_channels); }
+  int64_t panels_of_group() const { return in_parts_ ? PartsMatrix::panels(s_.out_channels) : PackedMatrix::panels(s_.out_channels); }
+  // Calls f with a group's weights, PackedMatrix or PartsMatrix.
+  template <class F>
+  void with_weights(int64_t group, const F& f) const {
+    const float* data = weights_ + group * weights_size();
+    in_parts_ ? f(PartsMatrix{depth_, s_.out_channels, data}) : f(PackedMatrix{depth_, s_.out_channels, data});
+  }
+
   // Per group, a product's right-hand side: its rows in the order in which the runs come.
   void pack_weights() {
     const ToroidOperand& w = call_.inputs[1];
     const bool is_flat = w.rank == 3;
     const int64_t out_stride = w.strides[0], in_stride = w.strides[1], row_stride = is_flat ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
-    depth_ = s_.in_channels * s_.kernel_elements();
-    const int64_t group_size = PackedMatrix::size(depth_, s_.out_channels);
+    const int64_t group_size = weights_size();
     auto make = [&](float* to) {
       call_.pool.parallel_for(s_.groups, 1, [&](int64_t begin, int64_t end) {
         std::vector<float> rows(static_cast<size_t>(depth_ * s_.out_channels));
@@ -84,11 +100,12 @@ class Convolver {
               }
             }
           }
-          pack_panels({rows.data(), 1, depth_}, depth_, s_.out_channels, 0, PackedMatrix::panels(s_.out_channels), to + g * group_size);
+          const auto pack = in_parts_ ? static_cast<void (*)(const Matrix&, int64_t, int64_t, int64_t, int64_t, float*)>(pack_parts) : pack_panels;
+          pack({rows.data(), 1, depth_}, depth_, s_.out_channels, 0, panels_of_group(), to + g * group_size);
         }
       });
     };
-    const int64_t form[] = {'c', in_planes_, s_.groups, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2],
+    const int64_t form[] = {in_parts_ ? 'C' : 'c', in_planes_, s_.groups, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2],
                             out_stride, in_stride, row_stride, column_stride};
     weights_ = call_.made_of(w, w.data, form, s_.groups * group_size, make);
   }
@@ -142,6 +159,7 @@ class Convolver {
     return strides;
   }
 
+  int64_t positions_at_once() const { return in_parts_ ? most_row_tiles(depth_) * kTileSide : kPositionsAtOnce; }
   int64_t band_height(Range rows) const { return (rows.size() - 1) * s_.stride[1] + (s_.kernel[1] - 1) * s_.dilation[1] + 1; }
 
   // Of an output position, from the pixel that its filter's first element meets.
@@ -167,7 +185,7 @@ class Convolver {
       from = band;
     }
     const RowElements elements = image_elements(strides);
-    const int64_t of_group = PackedMatrix::panels(s_.out_channels);
+    const int64_t of_group = panels_of_group();
     for (int64_t group = panels.first / of_group; group * of_group < panels.last; ++group) {
       const Range some = {std::max<int64_t>(0, panels.first - group * of_group), std::min(of_group, panels.last - group * of_group)};
       run_group(image, group, rows, some, from + group * s_.in_channels * strides.channel, strides, elements);
@@ -177,7 +195,6 @@ class Convolver {
   // `from`: the first element of the image that the rows see.
   void run_group(int64_t image, int64_t group, Range rows, Range panels, const float* from, const ImageStrides& strides,
                  const RowElements& elements) const {
-    const PackedMatrix weights = {depth_, s_.out_channels, weights_ + group * PackedMatrix::size(depth_, s_.out_channels)};
     // The group's channels are some of the columns of the whole result.
     const ToroidOperand& y = call_.outputs[0];
     const int64_t first_channel = group * s_.out_channels;
@@ -185,7 +202,7 @@ class Convolver {
     const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(y) + first_channel, channels_, epilogue.get()};
 
     const int64_t count = rows.size() * s_.out[2];
-    const int64_t chunks = (count + kPositionsAtOnce - 1) / kPositionsAtOnce;
+    const int64_t at_once = positions_at_once(), chunks = (count + at_once - 1) / at_once;
     std::vector<const float*> pointers;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const Range positions = {count * chunk / chunks, count * (chunk + 1) / chunks};
@@ -193,8 +210,10 @@ class Convolver {
       for (int64_t j = positions.first; j < positions.last; ++j) {
         pointers.push_back(from + j / s_.out[2] * s_.stride[1] * strides.row + j % s_.out[2] * s_.stride[2] * strides.column);
       }
-      multiply_rows(weights, panels.first, panels.last, elements, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out,
-                    {fetches_});
+      with_weights(group, [&](const auto& weights) {
+        multiply_rows(weights, panels.first, panels.last, elements, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out,
+                      {fetches_});
+      });
     }
   }
 
@@ -206,6 +225,7 @@ class Convolver {
   bool in_planes_ = false;     // the image's channels, while they are multiplied
   bool copies_ = false;        // bands of the image, padded
   bool fetches_ = false;       // weights ahead
+  bool in_parts_ = false;      // the product
   int64_t band_columns_;       // of the image that all output columns see
   int64_t depth_ = 0;
   const float* weights_ = nullptr;

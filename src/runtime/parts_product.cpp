@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t kPartSteps = 32;         // of the depth at a time: a block's rows and two tiles of columns then fit the second-level cache
 constexpr int64_t kMostSums = 1 << 17;     // 512 KiB, where sums wait for the next part of the depth
-constexpr double kSplit = 0.6;             // cycles for an element, with the write to the second-level cache
 
 thread_local Scratch scratch_for_rows;
 thread_local Scratch scratch_for_sums;
@@ -129,13 +128,6 @@ class Block {
   std::byte* left_ = nullptr;
 };
 
-ProductSize size_of_product(int64_t row_tiles, int64_t panels, int64_t depth) {
-  constexpr int64_t kLeastTiles = 2, kMostTiles = 16;
-  const int64_t tile_bytes = std::clamp<int64_t>(steps_of_parts(depth), 1, kPartSteps) * kPartsBytes;
-  const int64_t most_tiles = std::clamp(second_level_bytes() / 2 / tile_bytes / 2 * 2, kLeastTiles, kMostTiles);
-  return {row_tiles, panels, depth, most_tiles, 1, kTileSide, kSplit};
-}
-
 }  // namespace
 
 void pack_parts(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
@@ -173,7 +165,7 @@ void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowE
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel, const ProductOutput& out) {
   const RowElements elements(0, b.depth);
   const Range all_panels = {first_panel, last_panel};
-  const Cut cut = cut_of(pool.threads(), size_of_product(tiles_of(m), all_panels.size(), b.depth));
+  const Cut cut = cut_of(pool.threads(), {tiles_of(m), all_panels.size(), b.depth, most_row_tiles(b.depth), 1, kTileSide, kCyclesToSplit});
   const int64_t group_bytes = all_panels.size() / cut.groups * PartsMatrix::panel_size(b.depth, PartsMatrix::kPanelTiles) * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
   for_each_part(pool, tiles_of(m), all_panels.size(), cut, [&](Range tiles, Range panels) {
@@ -183,7 +175,13 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& 
   });
 }
 
-bool pays_in_parts(const ProductToChoose& p) {
+int64_t most_row_tiles(int64_t depth) {
+  constexpr int64_t kLeastTiles = 2, kMostTiles = 16;
+  const int64_t tile_bytes = std::clamp<int64_t>(steps_of_parts(depth), 1, kPartSteps) * kPartsBytes;
+  return std::clamp(second_level_bytes() / 2 / tile_bytes / 2 * 2, kLeastTiles, kMostTiles);
+}
+
+bool pays_in_parts(const ProductToChoose& p, double cycles_to_split) {
   if (!has_tiles_of_parts()) return false;
   // Cycles of a thread.
   constexpr double kTileProduct = 16, kPack = 1.0, kVectorProduct = 1.0 / 32;
@@ -192,7 +190,7 @@ bool pays_in_parts(const ProductToChoose& p) {
   const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of_parts(p.k));
   const double bytes_per_cycle = n * k * sizeof(float) > static_cast<double>(second_level_bytes()) ? kFarBytes : kNearBytes;
   const double packing = p.has_packed_right ? 0 : n * k * kPack;
-  const double in_parts = std::max(6 * kTileProduct * tiles + kSplit * m * k, n * k * 6 / bytes_per_cycle) + packing;
+  const double in_parts = std::max(6 * kTileProduct * tiles + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle) + packing;
   const double strips = std::ceil(m / StripKernels::kMostRows) * StripKernels::kMostRows;
   const double in_vectors = std::max(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle) + packing / 2;
   return in_parts < in_vectors;

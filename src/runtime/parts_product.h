@@ -47,7 +47,11 @@ void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowE
                    const ProductOutput& out, const Fetching& fetching = {});
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel, const ProductOutput& out);
 
+constexpr double kCyclesToSplit = 0.6;   // an element of a row, with the write to the second-level cache
+// Tiles of rows that stay in a part of the second-level cache, with this depth or as much of it as is multiplied at a time.
+int64_t most_row_tiles(int64_t depth);
+
 // Whether a product is done sooner in parts, by an estimate.
-bool pays_in_parts(const ProductToChoose& product);
+bool pays_in_parts(const ProductToChoose& product, double cycles_to_split = kCyclesToSplit);
 
 }  // namespace toroid
