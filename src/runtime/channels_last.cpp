@@ -9,6 +9,7 @@
 
 #include "runtime/convolution.h"
 #include "runtime/operands.h"
+#include "runtime/parts_band.h"
 #include "runtime/parts_product.h"
 #include "runtime/product.h"
 #include "runtime/scratch.h"
@@ -24,6 +25,8 @@ constexpr double kCyclesToGather = 2;        // and split an element of a row wh
 
 thread_local Scratch scratch_for_band;
 
+bool splits_bands(const KernelCall& call, const ConvolutionShape& s);
+
 class Convolver {
  public:
   Convolver(const KernelCall& call, const ConvolutionShape& s)
@@ -32,8 +35,8 @@ class Convolver {
     in_planes_ = strides_.channel != 1 && s.in_channels <= kFewChannels;
     copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1);
     depth_ = s.in_channels * s.kernel_elements();
-    in_parts_ = pays_in_parts({s.batch * s.out_elements(), s.out_channels, depth_, call.keeps(call.inputs[1])},
-                              s.in_channels % kStepElements == 0 || depth_ == s.in_channels ? kCyclesToSplit : kCyclesToGather);
+    in_parts_ = convolves_in_parts(call, s);
+    splits_bands_ = in_parts_ && splits_bands(call, s);
     band_columns_ = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
   }
 
@@ -183,6 +186,11 @@ class Convolver {
       float* band = scratch_for_band.get(band_height(rows) * band_columns_ * s_.groups * s_.in_channels);
       strides = copy_band(image, rows, band);
       from = band;
+      if (splits_bands_) {
+        const PartsBand parts = {band, band_height(rows), band_columns_, s_.in_channels, {s_.kernel[1], s_.kernel[2]}, {s_.dilation[1], s_.dilation[2]}, s_.out[2]};
+        const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]), channels_, call_.epilogue};
+        if (convolve_band({depth_, s_.out_channels, weights_}, panels.first, panels.last, parts, (image * s_.out[1] + rows.first) * s_.out[2], out, {fetches_})) return;
+      }
     }
     const RowElements elements = image_elements(strides);
     const int64_t of_group = panels_of_group();
@@ -226,12 +234,27 @@ class Convolver {
   bool copies_ = false;        // bands of the image, padded
   bool fetches_ = false;       // weights ahead
   bool in_parts_ = false;      // the product
+  bool splits_bands_ = false;  // as wholes, not row by row
   int64_t band_columns_;       // of the image that all output columns see
   int64_t depth_ = 0;
   const float* weights_ = nullptr;
 };
 
+// Is each element of the padded image split once, for all filter elements?
+bool splits_bands(const KernelCall& call, const ConvolutionShape& s) {
+  const bool is_padded = s.padding[1] > 0 || s.padding[2] > 0;
+  return is_padded && s.groups == 1 && s.kernel_elements() > 1 && s.stride[1] == 1 && s.stride[2] == 1 && s.in_channels % kStepElements == 0 &&
+         image_strides(call.inputs[0]).channel == 1;
+}
+
 }  // namespace
+
+bool convolves_in_parts(const KernelCall& call, const ConvolutionShape& s) {
+  const int64_t depth = s.in_channels * s.kernel_elements();
+  const double split = splits_bands(call, s) ? kCyclesToSplit * 2 / static_cast<double>(s.kernel_elements())
+                       : s.in_channels % kStepElements == 0 || s.kernel_elements() == 1 ? kCyclesToSplit : kCyclesToGather;
+  return pays_in_parts({s.batch * s.out_elements(), s.out_channels, depth, call.keeps(call.inputs[1])}, split);
+}
 
 ImageStrides image_strides(const ToroidOperand& x) {
   const int64_t* s = x.strides;

@@ -32,6 +32,9 @@ ImageStrides image_strides(const ToroidOperand& x);
 // none of those for contiguous operands.
 void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form);
 
+// Whether image rows are multiplied in parts (parts_product.h), by an estimate.
+bool convolves_in_parts(const KernelCall& call, const ConvolutionShape& shape);
+
 // Of these, where a group has one input and one output channel and the image's channels lie next to each other.
 void convolve_channel_vectors(const KernelCall& call, const ConvolutionShape& shape);
 

@@ -50,7 +50,8 @@ TOROID_AVX512 TOROID_INLINE Vector16 numbers(const Integers16& bits) { return re
 struct Splitter {
   Halves32 most = {};   // the largest of the high parts
 
-  // Words of the parts of 16 numbers and 16 others: three tile rows, a tile apart.
+  // Words of the parts of 16 numbers and 16 others: three tile rows, so many bytes apart.
+  template <int64_t kApart>
   TOROID_AVX512 TOROID_INLINE void split(const Vector16& first, const Vector16& second, std::byte* out) {
     const Integers16 first_high = (bits(first) + kHalf) & kUpper, second_high = (bits(second) + kHalf) & kUpper;
     const Integers16 high = first_high >> 16 | second_high;
@@ -59,9 +60,9 @@ struct Splitter {
     most = without_sign > most ? without_sign : most;
     const Vector16 first_rest = first - numbers(first_high), second_rest = second - numbers(second_high);
     const Integers16 first_middle = bits(first_rest) & kUpper, second_middle = bits(second_rest) & kUpper;
-    store(first_middle >> 16 | second_middle, out + kTileBytes);
+    store(first_middle >> 16 | second_middle, out + kApart);
     const Vector16 first_low = first_rest - numbers(first_middle), second_low = second_rest - numbers(second_middle);
-    store(bits(first_low) >> 16 | (bits(second_low) & kUpper), out + 2 * kTileBytes);
+    store(bits(first_low) >> 16 | (bits(second_low) & kUpper), out + 2 * kApart);
   }
 
   // Do the largest of all, or those of each word, fit?
@@ -77,29 +78,26 @@ struct Splitter {
   }
 };
 
-TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, std::byte* out) {
-  const int64_t steps = last - first, count = static_cast<int64_t>(rows.size());
+TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
+                                     std::byte* out) {
   bool fit = true;
-  for (int64_t i = 0; i < count; ++i) {
+  for (const float* row : rows) {
     Splitter splitter;
-    const float* row = rows[static_cast<size_t>(i)];
-    std::byte* to = out + i * kTileRowBytes;
-    for (int64_t step = first; step < last; ++step, to += kPartsBytes) {
+    std::byte* to = out;
+    for (int64_t step = first; step < last; ++step, to += step_bytes) {
       const std::span<const Run> runs = elements.of(step);
       if (runs.front().length == kStepElements) {
         const float* from = row + runs.front().offset;
-        splitter.split(load(from), load(from + kLanes), to);
+        splitter.split<kTileRowBytes>(load(from), load(from + kLanes), to);
         continue;
       }
       alignas(64) float gathered[kStepElements] = {};
       float* end = gathered;
       for (const Run& run : runs) end = std::copy_n(row + run.offset, run.length, end);
-      splitter.split(load(gathered), load(gathered + kLanes), to);
+      splitter.split<kTileRowBytes>(load(gathered), load(gathered + kLanes), to);
     }
     fit = fit && splitter.all_fit();
-  }
-  for (int64_t i = count; i < kTileSide; ++i) {
-    for (int64_t tile = 0; tile < steps * kPartsOfFloat; ++tile) store(Integers16{}, out + tile * kTileBytes + i * kTileRowBytes);
+    out += kPartsRowBytes;
   }
   return fit;
 }
@@ -110,7 +108,7 @@ TOROID_AVX512 bool split_columns_avx512(const float* from, int64_t width, int64_
     for (int64_t word = 0; word < kLanes; ++word) {
       const int64_t p = step * kStepElements + word;
       const Vector16 first = p < depth ? load(from + p * width) : Vector16{}, second = p + kLanes < depth ? load(from + (p + kLanes) * width) : Vector16{};
-      splitter.split(first, second, out + word * kTileRowBytes);
+      splitter.split<kTileBytes>(first, second, out + word * kTileRowBytes);
     }
   }
   return splitter.words_fit();
@@ -134,8 +132,8 @@ TOROID_AVX512 void join_columns_avx512(const std::byte* parts, int64_t width, in
 
 bool has_tiles_of_parts() { return vector_set() == VectorSet::Avx512 && has_tiles(TileNumbers::BFloat16); }
 
-bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, std::byte* out) {
-  return split_rows_avx512(elements, first, last, rows, out);
+bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes, std::byte* out) {
+  return split_rows_avx512(elements, first, last, rows, step_bytes, out);
 }
 bool split_columns(const float* from, int64_t width, int64_t depth, std::byte* out) { return split_columns_avx512(from, width, depth, out); }
 void join_columns(const std::byte* parts, int64_t width, int64_t depth, float* out) { join_columns_avx512(parts, width, depth, out); }
@@ -144,7 +142,7 @@ namespace {
 constexpr const char* kNoParts = "this machine has no tiles for parts of floats";
 }
 bool has_tiles_of_parts() { return false; }
-bool split_rows(const StepElements&, int64_t, int64_t, std::span<const float* const>, std::byte*) {
+bool split_rows(const StepElements&, int64_t, int64_t, std::span<const float* const>, int64_t, std::byte*) {
   TOROID_CHECK(false, kNoParts);
   return false;
 }

@@ -47,9 +47,9 @@ class StepElements {
 // Are there tiles of BF16, and vectors to make parts with?
 bool has_tiles_of_parts();
 
-// The left side: rows, up to a tile of them, in the steps [first, last), written as [step][part][row][element]; missing rows are 0. False: they
-// cannot be in parts, and what is in `out` is of no use.
-bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, std::byte* out);
+// The left side: rows in the steps [first, last), as [step][row][part][element] with `step_bytes` from step to step. False: they cannot be in parts, and what
+// is in `out` is of no use.
+bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes, std::byte* out);
 // The right side: up to 16 columns of `depth` rows that are `width` elements apart, as [step][part][word][column]; missing rows are 0. Of a step's elements
 // a word has the i-th and the (i + 16)-th, on both sides.
 bool split_columns(const float* from, int64_t width, int64_t depth, std::byte* out);

@@ -39,7 +39,12 @@ class Block {
       if (!split()) return multiply_plain(panels_);
       for (int64_t panel = panels_.first; panel < panels_.last; ++panel) {
         float* to = depths == 1 ? sums : sums + (panel - panels_.first) * sums_size;
-        if (b_.is_in_parts(panel)) multiply_panel(panel, to, depth > 0, next.first);
+        const bool is_last = panel + 1 == panels_.last;
+        const int64_t after = is_last ? panels_.first : panel + 1, after_step = is_last ? next.first : steps_.first;
+        if (b_.is_in_parts(panel)) {
+          multiply_panel(b_, panel, steps_, left_, to, depth > 0, fetching_.is_on,
+                         {b_.tile(after, 0) + after_step * kPartsBytes, b_.tile(after, 1) + after_step * kPartsBytes});
+        }
         if (depth + 1 == depths) b_.is_in_parts(panel) ? give(panel, to) : multiply_plain({panel, panel + 1});
       }
     }
@@ -47,46 +52,20 @@ class Block {
 
  private:
   int64_t row_count() const { return static_cast<int64_t>(rows_.size()); }
-  const std::byte* left(int64_t tile) const { return left_ + tile * steps_.size() * kPartsBytes; }
 
   bool split() {
-    left_ = reinterpret_cast<std::byte*>(scratch_for_rows.get(tiles_ * steps_.size() * kPartsBytes / int64_t{sizeof(float)}));
+    const int64_t tile_bytes = steps_.size() * kPartsBytes;
+    auto* data = reinterpret_cast<std::byte*>(scratch_for_rows.get(tiles_ * tile_bytes / int64_t{sizeof(float)}));
+    offsets_.clear();
+    for (int64_t step = 0; step < steps_.size(); ++step) offsets_.push_back(step * kPartsBytes);
+    left_ = {data, tiles_, tile_bytes, offsets_.data()};
     bool fits = true;
     for (int64_t tile = 0; tile < tiles_ && fits; ++tile) {
       const int64_t first = tile * kTileSide;
-      fits = split_rows(elements_, steps_.first, steps_.last, rows_.subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(kTileSide, row_count() - first))),
-                        left_ + tile * steps_.size() * kPartsBytes);
+      const std::span rows = rows_.subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(kTileSide, row_count() - first)));
+      fits = split_rows(elements_, steps_.first, steps_.last, rows, kPartsBytes, data + tile * tile_bytes);
     }
     return fits;
-  }
-
-  // Strips of two tiles of rows with two of columns. What comes next of the right side is fetched meanwhile: the next two tiles, or, at the end, those
-  // with which the next part of the depth begins.
-  void multiply_panel(int64_t panel, float* sums, bool add, int64_t next_step) const {
-    constexpr int64_t kProducts = 6, kLinesOfStep = kPartsBytes / kTileRowBytes;
-    const int64_t strips = (tiles_ + 1) / 2, columns = b_.tiles_of(panel);
-    const int64_t lines = fetching_.is_on ? (kLinesOfStep + strips * kProducts - 1) / (strips * kProducts) : 0;
-    const int64_t from = steps_.first * kPartsBytes;
-    for (int64_t j = 0; j < columns; j += 2) {
-      const std::byte* next[2] = {nullptr, nullptr};
-      for (int64_t i = 0; i < 2; ++i) {
-        const bool is_last = j + 2 + i >= columns;
-        if (!is_last) next[i] = b_.tile(panel, j + 2 + i) + from;
-        else if (panel + 1 < panels_.last) next[i] = b_.tile(panel + 1, i) + from;
-        else next[i] = b_.tile(panels_.first, i) + next_step * kPartsBytes;
-      }
-      for (int64_t strip = 0; strip < strips; ++strip) {
-        const int64_t i = 2 * strip, ahead = strip * lines * kProducts * steps_.size() * kTileRowBytes;
-        multiply_tiles_of_parts({{left(i), i + 1 < tiles_ ? left(i + 1) : nullptr},
-                                 {b_.tile(panel, j) + from, j + 1 < columns ? b_.tile(panel, j + 1) + from : nullptr},
-                                 steps_.size(),
-                                 sums + i * kTileSide * PartsMatrix::kPanelColumns + j * kTileSide,
-                                 PartsMatrix::kPanelColumns,
-                                 add,
-                                 {next[0] + ahead, next[1] + ahead},
-                                 lines});
-      }
-    }
   }
 
   void give(int64_t panel, const float* sums) const {
@@ -125,7 +104,8 @@ class Block {
   const Fetching& fetching_;
   const int64_t tiles_;        // of rows
   Range steps_ = {0, 0};       // that are in parts now
-  std::byte* left_ = nullptr;
+  PartsRows left_ = {};
+  std::vector<int64_t> offsets_;
 };
 
 }  // namespace
@@ -150,6 +130,29 @@ void pack_parts(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t colum
   pool.parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
     pack_parts(b, depth, columns, first + begin, first + end, out + begin * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles));
   });
+}
+
+void multiply_panel(const PartsMatrix& b, int64_t panel, Range steps, const PartsRows& rows, float* sums, bool add, bool fetches,
+                    const std::byte* const (&next)[2]) {
+  constexpr int64_t kProducts = 6, kLinesOfStep = kPartsBytes / kTileRowBytes;
+  const int64_t strips = (rows.tiles + 1) / 2, columns = b.tiles_of(panel), from = steps.first * kPartsBytes;
+  const int64_t lines = fetches ? (kLinesOfStep + strips * kProducts - 1) / (strips * kProducts) : 0;
+  for (int64_t j = 0; j < columns; j += 2) {
+    const std::byte* ahead[2];
+    for (int64_t i = 0; i < 2; ++i) ahead[i] = j + 2 + i < columns ? b.tile(panel, j + 2 + i) + from : next[i];
+    for (int64_t strip = 0; strip < strips; ++strip) {
+      const int64_t i = 2 * strip, share = strip * lines * kProducts * steps.size() * kTileRowBytes;
+      multiply_tiles_of_parts({{rows.tile(i), i + 1 < rows.tiles ? rows.tile(i + 1) : nullptr},
+                               rows.offsets,
+                               {b.tile(panel, j) + from, j + 1 < columns ? b.tile(panel, j + 1) + from : nullptr},
+                               steps.size(),
+                               sums + i * kTileSide * PartsMatrix::kPanelColumns + j * kTileSide,
+                               PartsMatrix::kPanelColumns,
+                               add,
+                               {ahead[0] + share, ahead[1] + share},
+                               lines});
+    }
+  }
 }
 
 void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
@@ -185,7 +188,7 @@ bool pays_in_parts(const ProductToChoose& p, double cycles_to_split) {
   if (!has_tiles_of_parts()) return false;
   // Cycles of a thread.
   constexpr double kTileProduct = 16, kPack = 1.0, kVectorProduct = 1.0 / 32;
-  constexpr double kNearBytes = 16, kFarBytes = 4;   // a cycle, from the second-level cache and from beyond it
+  constexpr double kNearBytes = 16, kFarBytes = 6;   // a cycle, from the second-level cache and from beyond it
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of_parts(p.k));
   const double bytes_per_cycle = n * k * sizeof(float) > static_cast<double>(second_level_bytes()) ? kFarBytes : kNearBytes;

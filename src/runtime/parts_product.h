@@ -47,6 +47,20 @@ void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowE
                    const ProductOutput& out, const Fetching& fetching = {});
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel, const ProductOutput& out);
 
+// The left side of a product, rows that are in parts: tiles of 16 of them, `tile_bytes` apart, each with its steps at `offsets`.
+struct PartsRows {
+  const std::byte* data;
+  int64_t tiles, tile_bytes;
+  const int64_t* offsets;
+
+  const std::byte* tile(int64_t i) const { return data + i * tile_bytes; }
+};
+// sums[i, j] (+)= the product of all rows with the columns of a panel that is in parts, in the steps [first, last) of the depth. The rows' first offset is that
+// of the first of these steps. What comes next of the right side is fetched meanwhile: the next columns, and at the end of the panel `next`, tiles at their
+// first step. Takes TileRegisters in scope.
+void multiply_panel(const PartsMatrix& b, int64_t panel, Range steps, const PartsRows& rows, float* sums, bool add, bool fetches,
+                    const std::byte* const (&next)[2]);
+
 constexpr double kCyclesToSplit = 0.6;   // an element of a row, with the write to the second-level cache
 // Tiles of rows that stay in a part of the second-level cache, with this depth or as much of it as is multiplied at a time.
 int64_t most_row_tiles(int64_t depth);

@@ -45,9 +45,9 @@ TOROID_AMX void set_up() {
 TOROID_AMX void release() { _tile_release(); }
 
 // The four tiles of sums, in registers 0 to 3.
-template <bool kTwoRows, bool kTwoColumns>
+template <bool kTwoRows, bool kTwoColumns, class Strip>
 struct Sums {
-  const TileStrip& strip;
+  const Strip& strip;
   int64_t row_bytes = strip.row * kWordBytes;
   float* upper = strip.sums;
   float* lower = strip.sums + kTileSide * strip.row;
@@ -75,7 +75,7 @@ struct Sums {
 
 template <TileNumbers kNumbers, bool kTwoRows, bool kTwoColumns>
 TOROID_AMX void multiply(const TileStrip& strip) {
-  const Sums<kTwoRows, kTwoColumns> sums{strip};
+  const Sums<kTwoRows, kTwoColumns, TileStrip> sums{strip};
   sums.begin();
 #define TOROID_ADD_PRODUCT(SUMS, LEFT, RIGHT)            \
   if constexpr (kNumbers == TileNumbers::BFloat16) {     \
@@ -112,13 +112,13 @@ TOROID_AMX void multiply(const TileStrip& strip) {
 
 // The parts of both sides follow each other so that every other product finds one side's in its registers.
 template <bool kTwoRows, bool kTwoColumns>
-TOROID_AMX void multiply_parts(const TileStrip& strip) {
-  const Sums<kTwoRows, kTwoColumns> sums{strip};
+TOROID_AMX void multiply_parts(const PartsStrip& strip) {
+  const Sums<kTwoRows, kTwoColumns, PartsStrip> sums{strip};
   sums.begin();
   const std::byte *first = strip.ahead[0], *second = strip.ahead[1];
 #define TOROID_LEFT(PART)                                                          \
-  _tile_loadd(4, strip.left[0] + offset + (PART) * kTileBytes, kTileRowBytes);     \
-  if constexpr (kTwoRows) _tile_loadd(5, strip.left[1] + offset + (PART) * kTileBytes, kTileRowBytes);
+  _tile_loadd(4, strip.left[0] + left + (PART) * kTileRowBytes, kPartsRowBytes);   \
+  if constexpr (kTwoRows) _tile_loadd(5, strip.left[1] + left + (PART) * kTileRowBytes, kPartsRowBytes);
 #define TOROID_RIGHT(PART)                                                         \
   _tile_loadd(6, strip.right[0] + offset + (PART) * kTileBytes, kTileRowBytes);    \
   if constexpr (kTwoColumns) _tile_loadd(7, strip.right[1] + offset + (PART) * kTileBytes, kTileRowBytes);
@@ -131,7 +131,8 @@ TOROID_AMX void multiply_parts(const TileStrip& strip) {
     __builtin_prefetch(first, 0, 2);                                               \
     __builtin_prefetch(second, 0, 2);                                              \
   }
-  for (int64_t offset = 0; offset < strip.steps * kPartsBytes; offset += kPartsBytes) {
+  for (int64_t step = 0; step < strip.steps; ++step) {
+    const int64_t left = strip.offsets[step], offset = step * kPartsBytes;
     TOROID_LEFT(0)
     TOROID_RIGHT(2)
     TOROID_MULTIPLY
@@ -177,7 +178,7 @@ void multiply_tiles(TileNumbers numbers, const TileStrip& strip) {
   numbers == TileNumbers::Int8 ? multiply<TileNumbers::Int8>(strip) : multiply<TileNumbers::Uint8>(strip);
 }
 
-void multiply_tiles_of_parts(const TileStrip& strip) {
+void multiply_tiles_of_parts(const PartsStrip& strip) {
   const bool two_rows = strip.left[1] != nullptr, two_columns = strip.right[1] != nullptr;
   if (two_rows) return two_columns ? multiply_parts<true, true>(strip) : multiply_parts<true, false>(strip);
   return two_columns ? multiply_parts<false, true>(strip) : multiply_parts<false, false>(strip);
@@ -187,7 +188,7 @@ bool has_tiles(TileNumbers) { return false; }
 TileRegisters::TileRegisters() { TOROID_CHECK(false, "this machine has no registers for tiles"); }
 TileRegisters::~TileRegisters() = default;
 void multiply_tiles(TileNumbers, const TileStrip&) { TOROID_CHECK(false, "this machine has no registers for tiles"); }
-void multiply_tiles_of_parts(const TileStrip&) { TOROID_CHECK(false, "this machine has no registers for tiles"); }
+void multiply_tiles_of_parts(const PartsStrip&) { TOROID_CHECK(false, "this machine has no registers for tiles"); }
 #endif
 
 }  // namespace toroid
