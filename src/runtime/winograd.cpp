@@ -277,12 +277,14 @@ int64_t winograd_tile(const KernelCall& call, const ConvolutionShape& s) {
   const double per_cycle = strip_kernels().lanes * static_cast<double>(call.pool.threads());
   // In cycles, products at one vector a cycle: so are they measured, like the other figures, on a machine with AVX-512
   // (docs/runtime.md).
-  auto cycles = [&](double products, double others, double points) {
+  auto cycles = [&](double products, double others, double points, double bytes) {
     constexpr double kPerByte = 0.125;  // of weights, from memory, for all threads together
-    return (products * filters + others) / per_cycle + points * filters * sizeof(float) * kPerByte;
+    return (products * filters + others) / per_cycle + points * filters * bytes * kPerByte;
   };
-  constexpr double kGain = 0.9;  // of the direct method's time: for less the error is not worth it
-  double least = kGain * cycles(static_cast<double>(9 * s.batch * s.out_elements()), 0, 9);
+  constexpr double kGain = 0.9;   // of the direct method's time: for less the error is not worth it
+  constexpr double kParts = 2.2;  // times as fast are products in parts, and 6 bytes a weight
+  const auto of_direct = static_cast<double>(9 * s.batch * s.out_elements());
+  double least = kGain * (convolves_in_parts(call, s) ? cycles(of_direct / kParts, 0, 9, 6) : cycles(of_direct, 0, 9, 4));
   int64_t best = 0;
   for (const int64_t m : {4, 2}) {
     constexpr double kTransform = 6;  // per point and vector, of tiles and of products
@@ -291,7 +293,7 @@ int64_t winograd_tile(const KernelCall& call, const ConvolutionShape& s) {
     const auto points = static_cast<double>(tiling.points), tiles = static_cast<double>(tiling.rows * tiling.per_row);
     const double others =
         kTransform * points * tiles * channels + (keeps_weights ? 0 : kFilter * points * filters * strip_kernels().lanes);
-    const double time = cycles(points * tiles, others, points);
+    const double time = cycles(points * tiles, others, points, 4);
     if (time >= least) continue;
     least = time;
     best = m;
