@@ -19,24 +19,32 @@ constexpr int64_t kFloatsPerBlock = 4096;   // that an epilogue gets at a time: 
 
 thread_local Scratch scratch_for_block;
 
-class DepthwiseConvolver {
+class DepthwiseConvolver : public RowConvolution {
  public:
   DepthwiseConvolver(const KernelCall& call, const ConvolutionShape& s)
       : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups) {
     TOROID_CHECK(s.has_one_channel_each() && strides_.channel == 1);
     by_columns_ = s.kernel[2] <= DepthwiseKernels::kMostColumns && s.dilation[2] == 1 && s.stride[2] <= DepthwiseKernels::kMostStride;
+    inside_ = inside_columns();
+    prepare_weights();
   }
 
   void run() {
-    prepare_weights();
-    const Range inside = inside_columns();
+    const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]), channels_, call_.epilogue};
     call_.pool.parallel_for(s_.batch * s_.out[1], 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) run_row(row / s_.out[1], row % s_.out[1], inside);
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t image = row / s_.out[1], o = row % s_.out[1];
+        run_row(image, o, {x_ + image * strides_.batch, strides_.row, s_.in[1]}, out);
+      }
     });
   }
 
+  void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const override {
+    for (int64_t o = rows.first; o < rows.last; ++o) run_row(image, o, in, out);
+  }
+
  private:
-  // Offsets of the filter rows of a strip.
+  // Offsets of the filter rows that positions meet.
   struct FilterRows {
     std::vector<int64_t> image, weights;
   };
@@ -72,69 +80,81 @@ class DepthwiseConvolver {
     return result;
   }
 
-  void run_row(int64_t image, int64_t o, Range inside) const {
+  void run_row(int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out) const {
     const int64_t first_row = (image * s_.out[1] + o) * s_.out[2];
-    const Range vertical = taps(1, o);
-    const float* row = x_ + image * strides_.batch + (o * s_.stride[1] - s_.padding[1]) * strides_.row;
+    static thread_local FilterRows rows;
+    set_rows(in, o, {0, by_columns_ ? 1 : s_.kernel[2]}, rows);
     const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels_);
     for (int64_t first = 0; first < s_.out[2];) {
-      const int64_t last = call_.epilogue != nullptr ? std::min(first + most, s_.out[2]) : s_.out[2];
-      float* out = call_.epilogue != nullptr ? scratch_for_block.get((last - first) * channels_ + kReadBeyond)
-                                             : data_of(call_.outputs[0]) + (first_row + first) * channels_;
-      run_positions(row, vertical, {first, last}, inside, out);
-      if (call_.epilogue != nullptr) {
-        call_.epilogue->run(call_.epilogue->argument, out, channels_, first_row + first, first_row + last, 0, channels_);
-      }
+      const int64_t last = out.epilogue != nullptr ? std::min(first + most, s_.out[2]) : s_.out[2];
+      float* block = out.epilogue != nullptr ? scratch_for_block.get((last - first) * channels_ + kReadBeyond)
+                                             : out.data + (first_row + first) * out.row;
+      run_positions(in, o, rows, {first, last}, block);
+      if (out.epilogue != nullptr) out.epilogue->run(out.epilogue->argument, block, channels_, first_row + first, first_row + last, 0, channels_);
       first = last;
     }
   }
 
-  // `row`: the image's row that the filter's first meets, from its first column on.
-  void run_positions(const float* row, Range vertical, Range positions, Range inside, float* out) const {
-    for (int64_t p = positions.first; p < positions.last;) {
-      const bool is_inside = p >= inside.first && p < inside.last;
-      const int64_t most = by_columns_ ? DepthwiseKernels::kMostPositions : 1;
-      const int64_t count = is_inside ? std::min({most, inside.last - p, positions.last - p}) : 1;
-      const Range horizontal = is_inside ? Range{0, s_.kernel[2]} : taps(2, p);
-      run_strip(row + (p * s_.stride[2] - s_.padding[2]) * strides_.column, vertical, horizontal, count, out + (p - positions.first) * channels_);
-      p += count;
-    }
-  }
-
-  // `count` positions, of which the first has its filter at `image`.
-  void run_strip(const float* image, Range vertical, Range horizontal, int64_t count, float* out) const {
-    static thread_local FilterRows rows;
+  // What the output's row o sees of the image's rows, in these filter columns, each of which is a filter row.
+  void set_rows(const ImageRing& in, int64_t o, Range columns, FilterRows& rows) const {
     rows.image.clear();
     rows.weights.clear();
-    const int64_t columns = by_columns_ ? 1 : horizontal.size();   // each as a filter row
+    const Range vertical = taps(1, o);
     for (int64_t k1 = vertical.first; k1 < vertical.last; ++k1) {
-      for (int64_t k2 = horizontal.first; k2 < horizontal.first + columns; ++k2) {
-        rows.image.push_back(k1 * s_.dilation[1] * strides_.row + k2 * s_.dilation[2] * strides_.column);
+      const int64_t row = in.at(o * s_.stride[1] - s_.padding[1] + k1 * s_.dilation[1]) - in.data;
+      for (int64_t k2 = columns.first; k2 < columns.last; ++k2) {
+        rows.image.push_back(row + k2 * s_.dilation[2] * strides_.column);
         rows.weights.push_back((k1 * s_.kernel[2] + k2) * channels_);
       }
     }
-    const int64_t taps = by_columns_ ? horizontal.size() : 1;
-    const bool is_empty = horizontal.size() == 0 || rows.image.empty();
+  }
+
+  // `rows`: of all filter columns.
+  void run_positions(const ImageRing& in, int64_t o, const FilterRows& rows, Range positions, float* out) const {
+    for (int64_t p = positions.first; p < positions.last;) {
+      const float* image = in.data + (p * s_.stride[2] - s_.padding[2]) * strides_.column;
+      float* to = out + (p - positions.first) * channels_;
+      if (p >= inside_.first && p < inside_.last) {
+        const int64_t most = by_columns_ ? DepthwiseKernels::kMostPositions : 1;
+        const int64_t count = std::min({most, inside_.last - p, positions.last - p});
+        run_strip(image, weights_, rows, by_columns_ ? s_.kernel[2] : 1, count, to);
+        p += count;
+        continue;
+      }
+      const Range horizontal = taps(2, p);
+      if (by_columns_) {
+        run_strip(image + horizontal.first * strides_.column, weights_ + horizontal.first * channels_, rows, horizontal.size(), 1, to);
+      } else {
+        static thread_local FilterRows some;
+        set_rows(in, o, horizontal, some);
+        run_strip(image, weights_, some, 1, 1, to);
+      }
+      ++p;
+    }
+  }
+
+  // `count` positions, of which the first has its filter at `image`, and so many neighbouring columns of a filter row.
+  void run_strip(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, float* out) const {
     const DepthwiseKernels& kernels = depthwise_kernels();
-    if (is_empty) {
+    if (columns == 0 || rows.image.empty()) {
       std::fill_n(out, count * channels_, 0.0f);
     } else if (channels_ < kernels.lanes) {
-      run_few_channels(image, rows, taps, count, out);
+      run_few_channels(image, weights, rows, columns, count, out);
     } else {
       const int64_t stride = by_columns_ ? s_.stride[2] : 1;
-      kernels.convolve[taps - 1][stride - 1][count - 1]({image, rows.image.data(), strides_.column, weights_, rows.weights.data(),
-                                                         static_cast<int64_t>(rows.image.size()), out, channels_});
+      kernels.convolve[columns - 1][stride - 1][count - 1]({image, rows.image.data(), strides_.column, weights, rows.weights.data(),
+                                                            static_cast<int64_t>(rows.image.size()), out, channels_});
     }
   }
 
   // The same for channels that fill no vector.
-  void run_few_channels(const float* image, const FilterRows& rows, int64_t taps, int64_t count, float* out) const {
+  void run_few_channels(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, float* out) const {
     for (int64_t p = 0; p < count; ++p, image += s_.stride[2] * strides_.column) {
       for (int64_t c = 0; c < channels_; ++c) {
         float sum = 0;
         for (size_t row = 0; row < rows.image.size(); ++row) {
-          for (int64_t j = 0; j < taps; ++j) {
-            sum += image[rows.image[row] + j * strides_.column + c] * weights_[rows.weights[row] + j * channels_ + c];
+          for (int64_t j = 0; j < columns; ++j) {
+            sum += image[rows.image[row] + j * strides_.column + c] * weights[rows.weights[row] + j * channels_ + c];
           }
         }
         *out++ = sum;
@@ -148,11 +168,16 @@ class DepthwiseConvolver {
   ImageStrides strides_;
   int64_t channels_;
   bool by_columns_;   // filter columns in registers
+  Range inside_;      // inside_columns
   const float* weights_ = nullptr;
 };
 
 }  // namespace
 
 void convolve_channel_vectors(const KernelCall& call, const ConvolutionShape& shape) { DepthwiseConvolver(call, shape).run(); }
+
+std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape) {
+  return std::make_unique<DepthwiseConvolver>(call, shape);
+}
 
 }  // namespace toroid

@@ -14,6 +14,7 @@
 #include "runtime/product.h"
 #include "runtime/scratch.h"
 #include "runtime/winograd.h"
+#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -27,23 +28,24 @@ thread_local Scratch scratch_for_band;
 
 bool splits_bands(const KernelCall& call, const ConvolutionShape& s);
 
-class Convolver {
+class Convolver : public RowConvolution {
  public:
-  Convolver(const KernelCall& call, const ConvolutionShape& s)
+  Convolver(const KernelCall& call, const ConvolutionShape& s, const RowUse& use)
       : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels) {
     const bool is_padded = s.padding[1] > 0 || s.padding[2] > 0;
     in_planes_ = strides_.channel != 1 && s.in_channels <= kFewChannels;
-    copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1);
+    copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1) || (use.from_ring && s.kernel[1] > 1);
     depth_ = s.in_channels * s.kernel_elements();
     in_parts_ = convolves_in_parts(call, s);
     splits_bands_ = in_parts_ && splits_bands(call, s);
     band_columns_ = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
+    pack_weights();
+    fetches_ = pays_to_fetch(weights_bytes(), use.times);
   }
 
   void run() {
-    pack_weights();
+    const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]), channels_, call_.epilogue};
     if (is_matrix_product()) {
-      const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]), channels_, call_.epilogue};
       return with_weights(0, [&](const auto& weights) {
         multiply(call_.pool, s_.batch * s_.out_elements(), {x_, strides_.column, 1}, weights, 0, weights.panels(), out);
       });
@@ -52,17 +54,25 @@ class Convolver {
     const int64_t panels = s_.groups * panels_of_group();
     const int64_t strip_rows = in_parts_ ? kTileSide : StripKernels::kMostRows;
     const double strips_per_row = static_cast<double>(s_.out[2]) / static_cast<double>(strip_rows);
-    const int64_t most_rows = std::clamp<int64_t>((copies_ ? kBandPositions : positions_at_once()) / s_.out[2], 1, s_.out[1]);
     const int64_t threads = std::max<int64_t>(1, call_.pool.threads() / s_.batch);
-    const Cut cut = cut_of(threads, {s_.out[1], panels, depth_, most_rows, strips_per_row, strip_rows, in_parts_ ? kCyclesToSplit : 0});
-    fetches_ = pays_to_fetch(s_.groups * weights_size() * int64_t{sizeof(float)} / cut.groups,
-                             s_.batch * cut.blocks / call_.pool.threads());
+    const Cut cut = cut_of(threads, {s_.out[1], panels, depth_, most_rows(), strips_per_row, strip_rows, in_parts_ ? kCyclesToSplit : 0});
+    fetches_ = pays_to_fetch(weights_bytes() / cut.groups, s_.batch * cut.blocks / call_.pool.threads());
     call_.pool.parallel_for(s_.batch * cut.tasks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t task = i % cut.tasks();
-        run_band(i / cut.tasks(), part_of(s_.out[1], cut.block(task), cut.blocks), part_of(panels, cut.group(task), cut.groups));
+        const int64_t image = i / cut.tasks();
+        run_band(image, part_of(s_.out[1], cut.block(task), cut.blocks), part_of(panels, cut.group(task), cut.groups),
+                 {x_ + image * strides_.batch, strides_.row, s_.in[1]}, out);
       }
     });
+  }
+
+  void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const override {
+    const int64_t bands = (rows.size() + most_rows() - 1) / most_rows();
+    for (int64_t i = 0; i < bands; ++i) {
+      const Range band = part_of(rows.size(), i, bands);
+      run_band(image, {rows.first + band.first, rows.first + band.last}, {0, s_.groups * panels_of_group()}, in, out);
+    }
   }
 
  private:
@@ -73,6 +83,7 @@ class Convolver {
            (s_.batch == 1 || strides_.batch == s_.out_elements() * strides_.column);
   }
 
+  int64_t weights_bytes() const { return s_.groups * weights_size() * int64_t{sizeof(float)}; }
   // Of a group.
   int64_t weights_size() const { return in_parts_ ? PartsMatrix::size(depth_, s_.out_channels) : PackedMatrix::size(depth_, s_.out_channels); }
   int64_t panels_of_group() const { return in_parts_ ? PartsMatrix::panels(s_.out_channels) : PackedMatrix::panels(s_.out_channels); }
@@ -114,17 +125,16 @@ class Convolver {
   }
 
   // The rows of the image that these output rows see, in `to`, and its strides there.
-  ImageStrides copy_band(int64_t image, Range rows, float* to) const {
+  ImageStrides copy_band(const ImageRing& in, Range rows, float* to) const {
     const int64_t height = band_height(rows);
     const int64_t channels = s_.groups * s_.in_channels;
     const ImageStrides strides = in_planes_ ? ImageStrides{0, height * band_columns_, band_columns_, 1} : ImageStrides{0, 1, band_columns_ * channels, channels};
-    const float* from = x_ + image * strides_.batch;
     const int64_t left = s_.padding[2];
     const Range inside = {std::min(left, band_columns_), std::clamp(left + s_.in[2], std::min(left, band_columns_), band_columns_)};
     for (int64_t r = 0; r < height; ++r) {
       const int64_t i = rows.first * s_.stride[1] - s_.padding[1] + r;
       const bool is_empty = i < 0 || i >= s_.in[1];
-      const float* row = from + i * strides_.row;
+      const float* row = is_empty ? nullptr : in.at(i);
       if (in_planes_) {
         for (int64_t c = 0; c < channels; ++c) {
           float* out = to + c * strides.channel + r * strides.row;
@@ -163,6 +173,8 @@ class Convolver {
   }
 
   int64_t positions_at_once() const { return in_parts_ ? most_row_tiles(depth_) * kTileSide : kPositionsAtOnce; }
+  // That are worked on together.
+  int64_t most_rows() const { return std::clamp<int64_t>((copies_ ? kBandPositions : positions_at_once()) / s_.out[2], 1, s_.out[1]); }
   int64_t band_height(Range rows) const { return (rows.size() - 1) * s_.stride[1] + (s_.kernel[1] - 1) * s_.dilation[1] + 1; }
 
   // Of an output position, from the pixel that its filter's first element meets.
@@ -179,35 +191,37 @@ class Convolver {
   }
 
   // Panels are counted through all groups.
-  void run_band(int64_t image, Range rows, Range panels) const {
+  void run_band(int64_t image, Range rows, Range panels, ImageRing in, const ProductOutput& out) const {
     ImageStrides strides = strides_;
-    const float* from = x_ + image * strides_.batch + rows.first * s_.stride[1] * strides_.row;
+    int64_t first = rows.first * s_.stride[1];
     if (copies_) {
-      float* band = scratch_for_band.get(band_height(rows) * band_columns_ * s_.groups * s_.in_channels);
-      strides = copy_band(image, rows, band);
-      from = band;
+      const int64_t height = band_height(rows);
+      float* band = scratch_for_band.get(height * band_columns_ * s_.groups * s_.in_channels);
+      strides = copy_band(in, rows, band);
+      in = {band, strides.row, height};
+      first = 0;
       if (splits_bands_) {
-        const PartsBand parts = {band, band_height(rows), band_columns_, s_.in_channels, {s_.kernel[1], s_.kernel[2]}, {s_.dilation[1], s_.dilation[2]}, s_.out[2]};
-        const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]), channels_, call_.epilogue};
-        if (convolve_band({depth_, s_.out_channels, weights_}, panels.first, panels.last, parts, (image * s_.out[1] + rows.first) * s_.out[2], out, {fetches_})) return;
+        const PartsBand parts = {band, height, band_columns_, s_.in_channels, {s_.kernel[1], s_.kernel[2]}, {s_.dilation[1], s_.dilation[2]}, s_.out[2]};
+        const int64_t position = (image * s_.out[1] + rows.first) * s_.out[2];
+        if (convolve_band({depth_, s_.out_channels, weights_}, panels.first, panels.last, parts, position, out, {fetches_})) return;
       }
     }
     const RowElements elements = image_elements(strides);
     const int64_t of_group = panels_of_group();
     for (int64_t group = panels.first / of_group; group * of_group < panels.last; ++group) {
       const Range some = {std::max<int64_t>(0, panels.first - group * of_group), std::min(of_group, panels.last - group * of_group)};
-      run_group(image, group, rows, some, from + group * s_.in_channels * strides.channel, strides, elements);
+      const ImageRing of_channels = {in.data + group * s_.in_channels * strides.channel, in.row, in.kept};
+      run_group(image, group, rows, some, of_channels, first, strides.column, elements, out);
     }
   }
 
-  // `from`: the first element of the image that the rows see.
-  void run_group(int64_t image, int64_t group, Range rows, Range panels, const float* from, const ImageStrides& strides,
-                 const RowElements& elements) const {
+  // `first`: the image's row that the output's rows see first; `column`: the stride of its columns.
+  void run_group(int64_t image, int64_t group, Range rows, Range panels, const ImageRing& in, int64_t first, int64_t column,
+                 const RowElements& elements, const ProductOutput& whole) const {
     // The group's channels are some of the columns of the whole result.
-    const ToroidOperand& y = call_.outputs[0];
     const int64_t first_channel = group * s_.out_channels;
-    const EpiloguePart epilogue(call_.epilogue, 0, first_channel);
-    const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(y) + first_channel, channels_, epilogue.get()};
+    const EpiloguePart epilogue(whole.epilogue, 0, first_channel);
+    const ProductOutput out = {whole.data == nullptr ? nullptr : whole.data + first_channel, whole.row, epilogue.get()};
 
     const int64_t count = rows.size() * s_.out[2];
     const int64_t at_once = positions_at_once(), chunks = (count + at_once - 1) / at_once;
@@ -215,8 +229,10 @@ class Convolver {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const Range positions = {count * chunk / chunks, count * (chunk + 1) / chunks};
       pointers.clear();
-      for (int64_t j = positions.first; j < positions.last; ++j) {
-        pointers.push_back(from + j / s_.out[2] * s_.stride[1] * strides.row + j % s_.out[2] * s_.stride[2] * strides.column);
+      for (int64_t j = positions.first; j < positions.last;) {
+        const int64_t row = j / s_.out[2], end = std::min((row + 1) * s_.out[2], positions.last);
+        const float* pixel = in.at(first + row * s_.stride[1]) + (j - row * s_.out[2]) * s_.stride[2] * column;
+        for (; j < end; ++j, pixel += s_.stride[2] * column) pointers.push_back(pixel);
       }
       with_weights(group, [&](const auto& weights) {
         multiply_rows(weights, panels.first, panels.last, elements, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out,
@@ -268,8 +284,14 @@ void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& s
   } else if (form == ConvolutionForm::ChannelVectors) {
     convolve_channel_vectors(call, shape);
   } else {
-    Convolver(call, shape).run();
+    Convolver(call, shape, {}).run();
   }
+}
+
+std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form, const RowUse& use) {
+  if (form == ConvolutionForm::ChannelVectors) return channel_vectors(call, shape);
+  TOROID_CHECK(form == ConvolutionForm::ImageRows);
+  return std::make_unique<Convolver>(call, shape, use);
 }
 
 }  // namespace toroid

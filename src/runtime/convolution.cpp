@@ -175,9 +175,6 @@ void run_convolution_f32(const KernelCall& call, ConvolutionForm form) {
   depthwise(call, s);
 }
 
-namespace {
-
-// The form that is taken where nobody chose another.
 ConvolutionForm usual_form(const KernelCall& call, const ConvolutionShape& s) {
   const ToroidOperand& y = call.outputs[0];
   if (s.transposed) return ConvolutionForm::AdjointColumns;
@@ -187,8 +184,6 @@ ConvolutionForm usual_form(const KernelCall& call, const ConvolutionShape& s) {
   const bool reads_channels = image_strides(call.inputs[0]).channel == 1;
   return s.has_one_channel_each() && reads_channels ? ConvolutionForm::ChannelVectors : ConvolutionForm::ImageRows;
 }
-
-}  // namespace
 
 void run_convolution_f32(const KernelCall& call) { run_convolution_f32(call, usual_form(call, convolution_shape(call))); }
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "runtime/library.h"
+#include "runtime/product.h"
 
 namespace toroid {
 
@@ -27,6 +29,32 @@ struct ImageStrides {
   int64_t batch, channel, row, column;
 };
 ImageStrides image_strides(const ToroidOperand& x);
+
+// The form that is taken where nobody chose another.
+ConvolutionForm usual_form(const KernelCall& call, const ConvolutionShape& s);
+
+// Rows of an image: all, each in its own place, or the last `kept` of them, each in the place of the one so many before it.
+struct ImageRing {
+  const float* data;
+  int64_t row;    // stride, in elements
+  int64_t kept;
+  const float* at(int64_t y) const { return data + y % kept * row; }
+};
+
+// A convolution whose output's rows can be made some at a time, in any order and on any threads, from rows that lie elsewhere than the call says.
+class RowConvolution {
+ public:
+  virtual ~RowConvolution() = default;
+  // Rows of one output image. A position's row in `out` is the one that it has among those of all images. Takes one thread.
+  virtual void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const = 0;
+};
+struct RowUse {
+  bool from_ring;   // will the images' rows lie in rings?
+  int64_t times;    // that a thread will make rows
+};
+// In the form ImageRows or ChannelVectors; call and shape must outlive it.
+std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form, const RowUse& use);
+std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape);   // ChannelVectors alone
 
 // Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight. The form is
 // none of those for contiguous operands.
