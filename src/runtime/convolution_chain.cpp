@@ -1,0 +1,277 @@
+#include "runtime/convolution_chain.h"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <vector>
+
+#include "runtime/convolution.h"
+#include "runtime/operands.h"
+#include "runtime/scratch.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+// Nanoseconds of one thread, measured on a Xeon with AVX-512.
+constexpr double kPerMultiplication = 0.015;
+constexpr double kPerChannelMultiplication = 0.04;
+constexpr double kPerElement = 0.2;      // of what is made of a result
+constexpr double kPerByte = 0.012;       // written, or read, where it does not stay in the cache
+constexpr double kPerMovedByte = 0.012;  // of what several threads write, and read in other shares
+constexpr double kStart = 2000;          // of work for several threads
+constexpr double kWorthIt = 0.97;        // of the time
+
+thread_local Scratch scratch_for_rings;
+
+// Where a stage's rows go: what it writes, moved to other memory.
+class Target {
+ public:
+  explicit Target(const ConvolutionStage& stage) : epilogue_(stage.call.epilogue), image_argument_(stage.image_argument) {
+    if (epilogue_ == nullptr) return;
+    void* const* arguments = static_cast<void* const*>(epilogue_->argument);
+    arguments_.assign(arguments, arguments + stage.num_arguments);
+    moved_.run = epilogue_->run;
+    moved_.argument = arguments_.data();
+  }
+  Target(Target&&) = default;   // a vector's elements stay where they are
+
+  // As if the whole image lay at `data`.
+  ProductOutput at(float* data, int64_t row) {
+    if (epilogue_ == nullptr) return {data, row, nullptr};
+    arguments_[static_cast<size_t>(image_argument_)] = data;
+    return {nullptr, row, &moved_};
+  }
+
+ private:
+  const ToroidEpilogue* epilogue_;
+  int32_t image_argument_;
+  std::vector<void*> arguments_;
+  ToroidEpilogue moved_ = {};
+};
+
+// The rows of its image that rows of a convolution's result see.
+Range rows_seen(const ConvolutionShape& s, Range rows) {
+  const int64_t first = std::clamp<int64_t>(rows.first * s.stride[1] - s.padding[1], 0, s.in[1]);
+  const int64_t last = (rows.last - 1) * s.stride[1] - s.padding[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
+  return {first, std::clamp(last, first, s.in[1])};
+}
+// The most that so many rows see.
+int64_t most_rows_seen(const ConvolutionShape& s, int64_t rows) {
+  return std::min(s.in[1], (rows - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1);
+}
+
+int64_t out_channels(const ConvolutionShape& s) { return s.groups * s.out_channels; }
+int64_t out_row(const ConvolutionShape& s) { return s.out[2] * out_channels(s); }   // floats
+
+class Chain {
+ public:
+  explicit Chain(std::span<const ConvolutionStage> stages) : stages_(stages), pool_(stages[0].call.pool) {
+    for (const ConvolutionStage& stage : stages) shapes_.push_back(convolution_shape(stage.call));
+  }
+
+  bool can_go_in_bands() const {
+    if (is_empty()) return false;
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      const KernelCall& call = stages_[i].call;
+      const ConvolutionForm form = usual_form(call, shapes_[i]);
+      if ((form != ConvolutionForm::ImageRows && form != ConvolutionForm::ChannelVectors) || !call.keeps(call.inputs[1])) return false;
+    }
+    return true;
+  }
+
+  // By an estimate: rows that two threads make, and tasks of unequal length, against what need not be written and read.
+  bool pays_in_bands() const {
+    const ConvolutionShape& last = shapes_.back();
+    const int64_t threads = pool_.threads(), parts = this->parts();
+    const double start = threads > 1 ? kStart : 0;
+    double in_turn = start * static_cast<double>(stages_.size()), longest = 0;
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      const ConvolutionShape& s = shapes_[i];
+      const auto bytes = static_cast<double>(i > 0 ? s.batch * s.in[1] * out_row(shapes_[i - 1]) * int64_t{sizeof(float)} / threads : 0);
+      in_turn += 2 * (threads > 1 ? kPerMovedByte : 0) * bytes + 2 * kPerByte * std::max(0.0, bytes - static_cast<double>(second_level_bytes() / 4));
+      in_turn += static_cast<double>(s.batch) / static_cast<double>(threads) * static_cast<double>(s.out[1]) * row_time(s);
+    }
+    for (int64_t part = 0; part < parts; ++part) {
+      Range rows = part_of(last.out[1], part, parts);
+      double time = 0;
+      for (size_t i = stages_.size(); i-- > 0; rows = rows_seen(shapes_[i], rows)) {
+        time += static_cast<double>(rows.size()) * row_time(shapes_[i]);
+        if (i == 0) break;
+      }
+      longest = std::max(longest, time);
+    }
+    const int64_t rounds = (last.batch * parts + threads - 1) / threads;
+    return start + static_cast<double>(rounds) * longest < kWorthIt * in_turn;
+  }
+
+  void run_in_turn() const {
+    for (const ConvolutionStage& stage : stages_) run_convolution_f32(stage.call);
+  }
+
+  void run_in_bands(int64_t rows) {
+    static std::atomic<uint64_t> runs{0};
+    run_ = ++runs;
+    threads_ = 0;
+    const ConvolutionShape& last = shapes_.back();
+    const int64_t parts = this->parts(), part_rows = (last.out[1] + parts - 1) / parts;
+    const int64_t most = rows > 0 ? rows : band_rows(part_rows);
+    const int64_t bands = parts * ((part_rows + most - 1) / most);
+    kept_ = rows_kept((last.out[1] + bands - 1) / bands);
+    const int64_t times = (last.batch * bands + pool_.threads() - 1) / pool_.threads();
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      const ConvolutionForm form = usual_form(stages_[i].call, shapes_[i]);
+      convolutions_.push_back(row_convolution(stages_[i].call, shapes_[i], form, {.from_ring = i > 0, .times = times}));
+    }
+    pool_.parallel_for(last.batch * bands, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) run_band(task / bands, part_of(last.out[1], task % bands, bands));
+    });
+  }
+
+ private:
+  bool is_empty() const {
+    return std::any_of(shapes_.begin(), shapes_.end(), [](const ConvolutionShape& s) { return s.batch * s.out_elements() * s.out_channels == 0; });
+  }
+
+  // Of an image, one a task.
+  int64_t parts() const {
+    const int64_t threads = pool_.threads();
+    return std::min(threads / std::gcd(threads, shapes_.back().batch), shapes_.back().out[1]);
+  }
+
+  // Of a row of the result on one thread.
+  static double row_time(const ConvolutionShape& s) {
+    const double multiplications = static_cast<double>(out_row(s) * s.in_channels * s.kernel_elements());
+    return multiplications * (s.is_depthwise() ? kPerChannelMultiplication : kPerMultiplication) + kPerElement * static_cast<double>(out_row(s));
+  }
+
+  // Rows of each stage's image that are there at a time, but of the first's.
+  std::vector<int64_t> rows_kept(int64_t band) const {
+    std::vector<int64_t> result(stages_.size());
+    for (size_t i = stages_.size(); i-- > 1;) result[i] = band = most_rows_seen(shapes_[i], band);
+    return result;
+  }
+
+  int64_t floats_kept(const std::vector<int64_t>& rows) const {
+    int64_t result = 0;
+    for (size_t i = 1; i < stages_.size(); ++i) result += odd_lines(rows[i] * out_row(shapes_[i - 1]));
+    return result;
+  }
+
+  // As many as leave what is kept in a part of the cache, which weights and the first stage's image pass through too; less where a thread has
+  // several bands then, so that it is not waited for if it is late, but not so few that weights are read again for each handful of positions.
+  int64_t band_rows(int64_t part_rows) const {
+    constexpr int64_t kBandsPerPart = 4, kLeastPositions = 112;
+    const int64_t floats = second_level_bytes() / 4 / int64_t{sizeof(float)};
+    const int64_t columns = shapes_.back().out[2];
+    const int64_t enough = std::max((part_rows + kBandsPerPart - 1) / kBandsPerPart, (kLeastPositions + columns - 1) / columns);
+    int64_t rows = 1;
+    while (rows < std::min(part_rows, enough) && floats_kept(rows_kept(rows + 1)) <= floats) ++rows;
+    return rows;
+  }
+
+  // What a thread has made of an image so far.
+  struct Progress {
+    uint64_t run = 0;
+    int64_t image = 0;
+    int64_t next = 0;                  // row of the last stage
+    std::vector<int64_t> made = {};    // the first row of each stage that is not there yet
+    std::vector<ImageRing> images = {};
+    std::vector<Target> targets = {};
+  };
+
+  // This thread's; from its own beginning where it was elsewhere before.
+  Progress& progress(int64_t image, int64_t row) const {
+    static thread_local Progress progress;
+    const size_t count = stages_.size();
+    if (progress.run != run_) {
+      progress = {.run = run_, .image = -1};
+      progress.images.resize(count);
+      const int64_t thread = threads_++;
+      float* elsewhere = scratch_for_rings.get(floats_kept(kept_));
+      for (size_t i = 0; i < count; ++i) {
+        progress.targets.emplace_back(stages_[i]);
+        if (i == 0) continue;
+        // A part of the image's own memory, which what comes after the chain will find in the cache, if it is large enough.
+        constexpr int64_t kLine = 16;
+        const int64_t row = out_row(shapes_[i - 1]), own = shapes_[i].batch * shapes_[i].in[1] * row / pool_.threads() / kLine * kLine;
+        const bool is_enough = own >= kept_[i] * row;
+        progress.images[i] = {is_enough ? data_of(stages_[i].call.inputs[0]) + thread * own : elsewhere, row, kept_[i]};
+        elsewhere += is_enough ? 0 : odd_lines(kept_[i] * row);
+      }
+    }
+    if (progress.image != image || progress.next != row) {
+      const ToroidOperand& first = stages_[0].call.inputs[0];
+      const ImageStrides strides = image_strides(first);
+      progress.image = image;
+      progress.images[0] = {data_of(first) + image * strides.batch, strides.row, shapes_[0].in[1]};
+      progress.made.assign(count, 0);
+    }
+    return progress;
+  }
+
+  void run_band(int64_t image, Range rows) const {
+    const size_t count = stages_.size();
+    Progress& progress = this->progress(image, rows.first);
+    std::vector<Range> wanted(count);
+    wanted[count - 1] = rows;
+    for (size_t i = count - 1; i-- > 0;) {
+      const Range seen = rows_seen(shapes_[i + 1], wanted[i + 1]);
+      const int64_t begin = std::max(seen.first, progress.made[i]);
+      wanted[i] = {begin, std::max(begin, seen.last)};
+    }
+    for (size_t i = 0; i + 1 < count; ++i) {
+      make_rows(i, image, wanted[i], progress.images, progress.targets[i]);
+      progress.made[i] = wanted[i].last;
+    }
+    convolutions_.back()->run_rows(image, rows, progress.images.back(), output());
+    progress.next = rows.last;
+  }
+
+  // Of the stage's whole image, to the ring that the next one reads.
+  void make_rows(size_t stage, int64_t image, Range rows, std::span<const ImageRing> images, Target& target) const {
+    const ImageRing& ring = images[stage + 1];
+    const ConvolutionShape& s = shapes_[stage];
+    for (Range some = rows; some.first < rows.last; some.first = some.last) {
+      some.last = std::min(rows.last, (some.first / ring.kept + 1) * ring.kept);
+      // Where the first row of the first image would be.
+      const int64_t before = (image * s.out[1] + some.first) * ring.row * int64_t{sizeof(float)};
+      float* base = reinterpret_cast<float*>(reinterpret_cast<intptr_t>(ring.at(some.first)) - before);
+      convolutions_[stage]->run_rows(image, some, images[stage], target.at(base, out_channels(s)));
+    }
+  }
+
+  ProductOutput output() const {
+    const KernelCall& call = stages_.back().call;
+    return {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), out_channels(shapes_.back()), call.epilogue};
+  }
+
+  std::span<const ConvolutionStage> stages_;
+  RuntimePool& pool_;
+  std::vector<ConvolutionShape> shapes_;
+  std::vector<std::unique_ptr<RowConvolution>> convolutions_;
+  uint64_t run_ = 0;              // that no other has
+  mutable std::atomic<int64_t> threads_{0};   // that take part
+  std::vector<int64_t> kept_;     // rows of each stage's image that are there at a time
+};
+
+}  // namespace
+
+void run_convolutions_in_turn(std::span<const ConvolutionStage> stages) { Chain(stages).run_in_turn(); }
+
+void run_convolutions_in_bands(std::span<const ConvolutionStage> stages, int64_t rows) {
+  Chain chain(stages);
+  TOROID_CHECK(chain.can_go_in_bands());
+  chain.run_in_bands(rows);
+}
+
+void run_convolution_chain(std::span<const ConvolutionStage> stages) {
+  Chain chain(stages);
+  if (chain.can_go_in_bands() && chain.pays_in_bands()) {
+    chain.run_in_bands(0);
+  } else {
+    chain.run_in_turn();
+  }
+}
+
+}  // namespace toroid
