@@ -51,7 +51,10 @@ int cmd_explain(int argc, const char* const* argv) {
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
     const schedule::Step& step = schedule.steps[i];
     const auto* call = std::get_if<schedule::CallStep>(&step);
-    const std::string_view kind = call == nullptr ? "kernel" : call->epilogue ? "library call with an epilogue" : "library call";
+    const std::string_view kind = std::holds_alternative<schedule::ChainStep>(step) ? "library calls, band by band of rows"
+                                  : call == nullptr                                  ? "kernel"
+                                  : call->epilogue                                   ? "library call with an epilogue"
+                                                                                     : "library call";
     fmt::print("{}: {}, {}\n", i, schedule::name_of(step), std::holds_alternative<schedule::BindStep>(step) ? "a number is read" : kind);
     for (ProvenanceId id : schedule::provenance_of(step)) {
       if (!graph.provenance(id).op.empty()) fmt::print("    {}\n", operator_text(graph, id));

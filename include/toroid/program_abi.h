@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 4
+#define TOROID_ABI_VERSION 5
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,6 +42,19 @@ typedef struct ToroidEpilogue {
   void* argument;
 } ToroidEpilogue;
 
+/* One of the convolutions of a chain, in float32: inputs, output and integers as of `call`. All but the first read as inputs[0] what the one
+ * before makes; nothing else reads that, so the memory may come to hold any part of it. Where an epilogue makes it, its argument is an array of
+ * num_arguments pointers, of which the image_argument-th is the one to write to: the runtime passes others. */
+typedef struct ToroidStage {
+  const ToroidOperand* inputs;
+  int32_t num_inputs;
+  const ToroidOperand* output;
+  const int64_t* integers;
+  int32_t num_integers;
+  const ToroidEpilogue* epilogue;
+  int32_t num_arguments, image_argument;
+} ToroidStage;
+
 /* What the host offers to programs. */
 typedef struct ToroidRuntime {
   void* host;
@@ -55,6 +68,8 @@ typedef struct ToroidRuntime {
   int32_t (*call)(const struct ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
                   const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
                   const double* numbers, int32_t num_numbers, const ToroidEpilogue* epilogue);
+  /* Convolutions each of which reads what the one before makes. Returns as `call`. */
+  int32_t (*chain)(const struct ToroidRuntime*, const ToroidStage* stages, int32_t num_stages);
   /* A number read from a tensor: the binding-th of the manifest has this value. Sets the symbol that it defines in
    * ToroidCall::symbols. 0, or not when the program cannot go on with it; then the host keeps a message. */
   int32_t (*bind)(const struct ToroidRuntime*, int32_t binding, int64_t value);

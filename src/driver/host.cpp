@@ -4,6 +4,7 @@
 #include <new>
 
 #include "interp/scalar.h"
+#include "runtime/convolution_chain.h"
 #include "runtime/library.h"
 #include "runtime/pool.h"
 #include "support/error.h"
@@ -53,6 +54,26 @@ struct Host::Callbacks {
                                 {numbers, static_cast<size_t>(num_numbers)},
                                 epilogue,
                                 &host(runtime).prepared_});
+      return 0;
+    });
+  }
+
+  static int32_t chain(const ToroidRuntime* runtime, const ToroidStage* stages, int32_t num_stages) {
+    return guarded(runtime, 1, [&] {
+      std::vector<ConvolutionStage> chain;
+      for (int32_t i = 0; i < num_stages; ++i) {
+        const ToroidStage& stage = stages[i];
+        chain.push_back({{host(runtime).pool_,
+                          {stage.inputs, static_cast<size_t>(stage.num_inputs)},
+                          {stage.output, 1},
+                          {stage.integers, static_cast<size_t>(stage.num_integers)},
+                          {},
+                          stage.epilogue,
+                          &host(runtime).prepared_},
+                         stage.num_arguments,
+                         stage.image_argument});
+      }
+      run_convolution_chain(chain);
       return 0;
     });
   }
@@ -115,6 +136,7 @@ Host::Host(RuntimePool& pool) : pool_(pool) {
             Callbacks::parallel_for,
             Callbacks::special_function,
             Callbacks::call,
+            Callbacks::chain,
             Callbacks::bind,
             Callbacks::allocate,
             Callbacks::release,

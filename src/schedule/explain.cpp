@@ -5,7 +5,7 @@
 namespace toroid::schedule {
 
 std::vector<FusionDecision> explain(const loop::LoopProgram& program, const std::vector<Group>& groups, const std::vector<Refusal>& refusals,
-                                    const EpilogueGroups& epilogues, const EpilogueRefusals& not_done_with, bool fuse) {
+                                    const EpilogueGroups& epilogues, const EpilogueRefusals& not_done_with, const ChainDecisions& chains, bool fuse) {
   constexpr size_t kNobody = ~size_t{0};
   std::vector<const Group*> group_of(program.computations.size());
   for (const Group& group : groups) {
@@ -19,6 +19,10 @@ std::vector<FusionDecision> explain(const loop::LoopProgram& program, const std:
   }
   auto is_epilogue = [&](const Group* group) {
     return std::any_of(epilogues.begin(), epilogues.end(), [&](const auto& each) { return each.second == group; });
+  };
+  auto is_convolution = [&](size_t c) {
+    const auto* call = std::get_if<loop::Call>(&program.computations[c].work);
+    return call != nullptr && std::holds_alternative<Convolution>(call->op);
   };
   auto last_operator = [&](size_t c) {
     const std::vector<ProvenanceId>& provenance = program.computations[c].provenance;
@@ -36,6 +40,9 @@ std::vector<FusionDecision> explain(const loop::LoopProgram& program, const std:
     } else if (epilogue != epilogues.end() && epilogue->second == group_of[c]) {
       decision.is_fused = true;
       decision.reason = "each block of the product as it is made";
+    } else if (const auto chain = chains.find(passed); chain != chains.end() && is_convolution(c)) {
+      decision.is_fused = chain->second.empty();
+      decision.reason = decision.is_fused ? "band by band of image rows" : chain->second;
     } else if (const auto found = not_done_with.find({passed, group_of[c]}); found != not_done_with.end()) {
       decision.reason = found->second;
     } else if (makes_product(program, program.computations[p]) && is_epilogue(group_of[c])) {

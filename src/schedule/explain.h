@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "schedule/chains.h"
 #include "schedule/group.h"
 
 namespace toroid::schedule {
@@ -12,6 +13,6 @@ using EpilogueGroups = std::map<BufferId, const Group*>;                        
 using EpilogueRefusals = std::map<std::pair<BufferId, const Group*>, std::string_view>;     // why a group is not done with a product
 
 std::vector<FusionDecision> explain(const loop::LoopProgram& program, const std::vector<Group>& groups, const std::vector<Refusal>& refusals,
-                                    const EpilogueGroups& epilogues, const EpilogueRefusals& not_done_with, bool fuse);
+                                    const EpilogueGroups& epilogues, const EpilogueRefusals& not_done_with, const ChainDecisions& chains, bool fuse);
 
 }  // namespace toroid::schedule

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "graph/builder.h"
+#include "schedule/chains.h"
 #include "schedule/explain.h"
 #include "schedule/group.h"
 #include "support/error.h"
@@ -223,27 +224,46 @@ const std::vector<ProvenanceId>& provenance_of(const Step& step) {
   return match(step, [](const auto& s) -> const std::vector<ProvenanceId>& { return s.provenance; });
 }
 
+std::vector<BufferId> reads_of(const CallStep& step) {
+  std::vector<BufferId> result;
+  for (const loop::Operand& operand : step.call.operands) result.push_back(operand.buffer);
+  if (!step.epilogue) return result;
+  for (BufferId id : step.epilogue->reads) {
+    if (id != step.outputs[0]) result.push_back(id);
+  }
+  return result;
+}
+
 std::vector<BufferId> reads_of(const Step& step) {
   return match(
       step, [](const Kernel& s) { return s.reads; }, [](const ScanKernel& s) { return s.reads; },
-      [](const ScatterKernel& s) { return s.reads; },
-      [](const CallStep& s) {
+      [](const ScatterKernel& s) { return s.reads; }, [](const CallStep& s) { return reads_of(s); },
+      [](const BindStep& s) { return std::vector<BufferId>{s.value}; },
+      [](const ChainStep& s) {
         std::vector<BufferId> result;
-        for (const loop::Operand& operand : s.call.operands) result.push_back(operand.buffer);
-        if (!s.epilogue) return result;
-        for (BufferId id : s.epilogue->reads) {
-          if (id != s.outputs[0]) result.push_back(id);
+        for (size_t i = 0; i < s.calls.size(); ++i) {
+          const std::vector<BufferId> reads = reads_of(s.calls[i]);
+          result.insert(result.end(), reads.begin() + (i == 0 ? 0 : 1), reads.end());   // but for the image
         }
         return result;
-      },
-      [](const BindStep& s) { return std::vector<BufferId>{s.value}; });
+      });
 }
+
+std::vector<BufferId> writes_of(const CallStep& step) { return step.epilogue ? step.epilogue->writes : step.outputs; }
 
 std::vector<BufferId> writes_of(const Step& step) {
   return match(
       step, [](const Kernel& s) { return s.writes; }, [](const ScanKernel& s) { return s.outputs; },
-      [](const ScatterKernel& s) { return std::vector<BufferId>{s.out}; }, [](const CallStep& s) { return s.epilogue ? s.epilogue->writes : s.outputs; },
-      [](const BindStep&) { return std::vector<BufferId>{}; });
+      [](const ScatterKernel& s) { return std::vector<BufferId>{s.out}; }, [](const CallStep& s) { return writes_of(s); },
+      [](const BindStep&) { return std::vector<BufferId>{}; },
+      [](const ChainStep& s) {
+        std::vector<BufferId> result;
+        for (const CallStep& call : s.calls) {
+          const std::vector<BufferId> writes = writes_of(call);
+          result.insert(result.end(), writes.begin(), writes.end());
+        }
+        return result;
+      });
 }
 
 Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std::vector<FusionDecision>* decisions) {
@@ -303,7 +323,8 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
       steps.push_back(std::move(kernel));
     }
   }
-  if (decisions != nullptr) *decisions = explain(program, groups, refusals, epilogues, not_done_with, fuse);
+  const ChainDecisions chains = fuse ? chain_convolutions(program, schedule.steps) : ChainDecisions();
+  if (decisions != nullptr) *decisions = explain(program, groups, refusals, epilogues, not_done_with, chains, fuse);
   schedule.lifetimes = lifetimes(program, schedule.steps);
   schedule.loops = std::move(loops);
   return schedule;
@@ -344,6 +365,10 @@ std::string to_string(const Schedule& schedule) {
     }
     for (const Kernel& last : kernel.finish) print_kernel(last, " finish");
   };
+  const auto print_call = [&](const CallStep& step, std::string_view word) {
+    text += fmt::format("{} {} {}\n", word, step.name, toroid::to_string(step.call.op));
+    if (step.epilogue) print_kernel(*step.epilogue, " epilogue");
+  };
   std::vector<const Step*> all;
   for (const auto* list : {&schedule.prepare, &schedule.steps}) {
     for (const Step& step : *list) all.push_back(&step);
@@ -357,9 +382,10 @@ std::string to_string(const Schedule& schedule) {
           text += fmt::format("scatter {} {}", s.name, toroid::to_string(s.mode));
           text += s.split ? fmt::format(" (parallel along dim {}, {})\n", s.split->dim, sym::to_string(s.split->index)) : "\n";
         },
-        [&](const CallStep& s) {
-          text += fmt::format("call {} {}\n", s.name, toroid::to_string(s.call.op));
-          if (s.epilogue) print_kernel(*s.epilogue, " epilogue");
+        [&](const CallStep& s) { print_call(s, "call"); },
+        [&](const ChainStep& s) {
+          text += fmt::format("chain {}\n", s.name);
+          for (const CallStep& call : s.calls) print_call(call, "  call");
         },
         [&](const BindStep& s) { text += fmt::format("bind {} := {}\n", sym::to_string(s.expr), program.buffer(s.value).name); });
   }

@@ -136,10 +136,20 @@ struct CallStep {                         // a library kernel or control flow
   std::optional<Kernel> epilogue = std::nullopt;   // takes the result block by block; outputs[0] is then in memory only if it writes it
 };
 
-using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep>;
+// Convolutions done band by band of image rows. Each but the first reads as its image what the one before it makes, its epilogue's one result
+// or else outputs[0]; that has memory during the step, in which it need not be whole.
+struct ChainStep {
+  std::string name;
+  std::vector<CallStep> calls;
+  std::vector<ProvenanceId> provenance;
+};
+
+using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep, ChainStep>;
 const std::string& name_of(const Step& step);
 const std::vector<ProvenanceId>& provenance_of(const Step& step);
+std::vector<BufferId> reads_of(const CallStep& step);   // the operands first
 std::vector<BufferId> reads_of(const Step& step);
+std::vector<BufferId> writes_of(const CallStep& step);
 std::vector<BufferId> writes_of(const Step& step);
 
 // A temporary buffer in the arena: alive from the step that writes it to the last that reads it.

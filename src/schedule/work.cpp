@@ -63,21 +63,33 @@ sym::Expr flops_of(const loop::LoopProgram& program, const CallStep& step) {
   return 0;
 }
 
+StepWork work_of(const loop::LoopProgram& program, const CallStep& call) {
+  sym::Expr bytes = 0;
+  for (const loop::Operand& operand : call.call.operands) {
+    bytes = bytes + sym::product(operand.sizes) * size_bytes(program.buffer(operand.buffer).dtype);
+  }
+  if (call.epilogue) {
+    bytes = bytes + bytes_of(program, *call.epilogue, call.outputs[0]);
+  } else {
+    for (BufferId out : call.outputs) bytes = bytes + bytes_of(program.buffer(out));
+  }
+  return {bytes, call.outputs.empty() ? sym::Expr(0) : flops_of(program, call)};
+}
+
 }  // namespace
 
 StepWork work_of(const loop::LoopProgram& program, const Step& step) {
   if (const auto* kernel = std::get_if<Kernel>(&step)) return {bytes_of(program, *kernel, std::nullopt), 0};
-  if (const auto* call = std::get_if<CallStep>(&step)) {
-    sym::Expr bytes = 0;
-    for (const loop::Operand& operand : call->call.operands) {
-      bytes = bytes + sym::product(operand.sizes) * size_bytes(program.buffer(operand.buffer).dtype);
+  if (const auto* call = std::get_if<CallStep>(&step)) return work_of(program, *call);
+  if (const auto* chain = std::get_if<ChainStep>(&step)) {
+    StepWork all = {0, 0};
+    for (size_t i = 0; i < chain->calls.size(); ++i) {
+      const StepWork work = work_of(program, chain->calls[i]);
+      all = {all.bytes + work.bytes, all.flops + work.flops};
+      // What is between two of them is neither written nor read.
+      if (i > 0) all.bytes = all.bytes - 2 * bytes_of(program.buffer(chain->calls[i].call.operands[0].buffer));
     }
-    if (call->epilogue) {
-      bytes = bytes + bytes_of(program, *call->epilogue, call->outputs[0]);
-    } else {
-      for (BufferId out : call->outputs) bytes = bytes + bytes_of(program.buffer(out));
-    }
-    return {bytes, call->outputs.empty() ? sym::Expr(0) : flops_of(program, *call)};
+    return all;
   }
   sym::Expr bytes = 0;
   for (BufferId id : reads_of(step)) bytes = bytes + bytes_of(program.buffer(id));

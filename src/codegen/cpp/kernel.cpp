@@ -160,7 +160,8 @@ KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step
       [&](const schedule::ScanKernel& kernel) { return print_scan(program, graph, std::move(name), assertions, kernel); },
       [&](const schedule::ScatterKernel& kernel) { return print_scatter(program, graph, std::move(name), assertions, kernel); },
       [&](const schedule::CallStep&) -> KernelSource { TOROID_CHECK(false, "a library call is not a kernel"); },
-      [&](const schedule::BindStep&) -> KernelSource { TOROID_CHECK(false, "a binding is not a kernel"); });
+      [&](const schedule::BindStep&) -> KernelSource { TOROID_CHECK(false, "a binding is not a kernel"); },
+      [&](const schedule::ChainStep&) -> KernelSource { TOROID_CHECK(false, "a chain of library calls is not a kernel"); });
 }
 
 }  // namespace toroid::codegen

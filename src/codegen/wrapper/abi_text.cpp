@@ -8,6 +8,10 @@ struct ToroidEpilogue {
   void (*run)(void*, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column);
   void* argument;
 };
+struct ToroidStage {
+  const ToroidOperand* inputs; int32_t num_inputs; const ToroidOperand* output; const int64_t* integers; int32_t num_integers;
+  const ToroidEpilogue* epilogue; int32_t num_arguments, image_argument;
+};
 struct ToroidRuntime {
   void* host;
   void (*parallel_for)(const ToroidRuntime*, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument);
@@ -15,6 +19,7 @@ struct ToroidRuntime {
   int32_t (*call)(const ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
                   const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
                   const double* numbers, int32_t num_numbers, const ToroidEpilogue*);
+  int32_t (*chain)(const ToroidRuntime*, const ToroidStage* stages, int32_t num_stages);
   int32_t (*bind)(const ToroidRuntime*, int32_t binding, int64_t value);
   void* (*allocate)(const ToroidRuntime*, int64_t bytes);
   void (*release)(const ToroidRuntime*, void* data);

@@ -17,14 +17,12 @@ namespace {
 
 // Work below this many elements is not worth waking another thread for.
 constexpr int64_t kGrainElements = 16384;
-// Letters of a buffer's name or of where an operator comes from, in the messages of an assertion build.
-constexpr size_t kNameLimit = 300;
+
+}  // namespace
 
 std::string joined(const std::vector<std::string>& parts, std::string_view otherwise) {
   return parts.empty() ? std::string(otherwise) : fmt::format("{}", fmt::join(parts, ", "));
 }
-
-}  // namespace
 
 GraphFunction::GraphFunction(const ScheduledGraph& graph, const Graph& source, SharedParts& shared, std::vector<sym::Expr> known)
     : graph_(graph), source_(source), loops_(*graph.schedule.loops), shared_(shared), known_at_start_(std::move(known)),
@@ -305,23 +303,13 @@ void GraphFunction::print_step(const schedule::Step& step, size_t number) {
     ++shared_.result.library_calls;
     return print_call(*call, number);
   }
+  if (const auto* chain = std::get_if<schedule::ChainStep>(&step)) {
+    ++shared_.result.library_calls;
+    return print_chain(*chain, number);
+  }
   if (const auto* bind = std::get_if<schedule::BindStep>(&step)) return print_bind(*bind, number);
   ++shared_.result.kernel_calls;
   print_kernel_step(step, number);
-}
-
-void GraphFunction::print_access_names(const KernelSource& source) {
-  auto quoted = [](const std::string& text) {
-    std::string result = "\"";
-    for (const char c : comment_text(text, kNameLimit)) result += c == '"' ? "\\\"" : std::string(1, c);
-    return result + "\"";
-  };
-  for (const auto& [name, texts] : {std::pair("names", &source.access_names->buffers), std::pair("origins", &source.access_names->origins)}) {
-    std::vector<std::string> list;
-    for (const std::string& text : *texts) list.push_back(quoted(text));
-    body_.write(fmt::format("static const char* const {}[] = {{{}}};", name, joined(list, "nullptr")));
-  }
-  body_.write(fmt::format("const Checks checks = {{runtime, \"{}\", names, origins}};", source.name));
 }
 
 std::string GraphFunction::arguments(const KernelSource& source) const {
@@ -342,7 +330,7 @@ void GraphFunction::print_kernel_step(const schedule::Step& step, size_t number)
   const sym::Expr tasks = source.tasks;
   std::optional<TextBuffer::Scope> block;
   if (source.counts_tasks || source.access_names) block.emplace(body_.block("{"));
-  if (source.access_names) print_access_names(source);
+  if (source.access_names) print_access_names(source, "");
   if (source.counts_tasks) {
     body_.write(fmt::format("int64_t remaining = {};", index(tasks)));
     arguments += "&remaining, ";
@@ -378,74 +366,6 @@ void GraphFunction::print_bind(const schedule::BindStep& step, size_t number) {
   known_.insert(*defines);
   const std::string name = identifier(defines->node()->name);
   body_.write(fmt::format("const int64_t {0} = symbols[{1}]; (void){0};", name, shared_.symbol_positions.at(*defines)));
-}
-
-std::string GraphFunction::operand(BufferId id, const std::vector<sym::Expr>& sizes, const std::vector<sym::Expr>& strides,
-                                   sym::Expr offset, bool is_in_memory) {
-  const std::string pointer = is_in_memory ? fmt::format("(void*)({} + {})", identifier(buffer(id).name), index(offset)) : "nullptr";
-  std::string size_name = "nullptr";
-  std::string stride_name = "nullptr";
-  if (!sizes.empty()) {
-    ++arrays_;
-    size_name = array(fmt::format("sizes{}", arrays_), sizes);
-    stride_name = array(fmt::format("strides{}", arrays_), strides);
-  }
-  const loop::BufferKind kind = buffer(id).kind;
-  const bool is_constant = kind == loop::BufferKind::Prepared ||
-                           (kind == loop::BufferKind::Constant && !is_written(shared_.program, ConstantId{buffer(id).position}));
-  return fmt::format("{{{}, {}, {}, {}, {}, {}}}", pointer, size_name, stride_name, sizes.size(), static_cast<int>(buffer(id).dtype),
-                     is_constant ? 1 : 0);
-}
-
-void GraphFunction::print_call(const schedule::CallStep& step, size_t number) {
-  const schedule::CallArguments arguments = schedule::call_arguments(step.call);
-  const std::string name = arguments.name + (step.choice.empty() ? "" : "#" + step.choice);
-  std::vector<std::string> integers, numbers;
-  for (sym::Expr e : arguments.integers) integers.push_back(index(e));
-  for (const auto& each : arguments.numbers) {
-    numbers.push_back(match(
-        each, [](double v) { return literal_text(DType::F64, v); }, [&](sym::Expr e) { return fmt::format("double({})", index(e)); }));
-  }
-  auto block = body_.block(fmt::format("{{  // {}", comment_text(to_string(step.call.op))));
-  std::vector<std::string> inputs;
-  for (const loop::Operand& each : step.call.operands) inputs.push_back(operand(each.buffer, each.sizes, each.strides, each.offset));
-  std::vector<std::string> outputs;
-  for (BufferId out : step.outputs) outputs.push_back(operand(out, buffer(out).sizes, buffer(out).strides, 0, !step.epilogue));
-  bool reports_errors = false;
-  if (step.epilogue) {
-    const std::string own_name = shared_.kernels.fresh_name(fmt::format("{}_epilogue{}", identifier(step.epilogue->name), shared_.suffix));
-    const KernelSource source = print_kernel(loops_, *step.epilogue, source_, own_name, shared_.assertions);
-    reports_errors = source.reports_errors;
-    if (source.access_names) print_access_names(source);
-    const std::string& kernel = shared_.kernels.add(source, loops_);
-    // What the kernel is called with, a pointer's width each; a function that all its calls share takes them apart again.
-    std::vector<std::string> passed, taken;
-    auto pass = [&](const std::string& value, std::string_view type) {
-      taken.push_back(fmt::format("({})passed[{}]", type, passed.size()));
-      passed.push_back(fmt::format("(void*){}", value));
-    };
-    for (const KernelParameter& parameter : source.parameters) {
-      pass(identifier(buffer(parameter.buffer).name), fmt::format("{}*", storage_type(buffer(parameter.buffer).dtype)));
-    }
-    for (sym::Expr size : source.sizes) pass(identifier(size.node()->name), "int64_t");
-    if (source.uses_runtime) pass("runtime", "const ToroidRuntime*");
-    if (source.access_names) pass("&checks", "const Checks*");
-    if (source.reports_errors) pass("&error", "int32_t*");
-    shared_.epilogues.try_emplace(
-        kernel, fmt::format("static void {}_blocks(void* p, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, "
-                            "int64_t last) {{\n  void** passed = (void**)p; (void)passed;\n  {}({}{}block, row_stride, first_row, last_row, first, last);\n}}\n",
-                            kernel, kernel, fmt::join(taken, ", "), taken.empty() ? "" : ", "));
-    body_.write(fmt::format("void* passed[] = {{{}}};", joined(passed, "nullptr")));
-    body_.write(fmt::format("const ToroidEpilogue epilogue = {{{}_blocks, passed}};", kernel));
-  }
-  body_.write(fmt::format("const ToroidOperand inputs[] = {{{}}};", joined(inputs, "{}")));
-  body_.write(fmt::format("const ToroidOperand outputs[] = {{{}}};", joined(outputs, "{}")));
-  body_.write(fmt::format("const int64_t integers[] = {{{}}};", joined(integers, "0")));
-  body_.write(fmt::format("const double numbers[] = {{{}}};", joined(numbers, "0")));
-  body_.write(fmt::format("if (runtime->call(runtime, \"{}\", inputs, {}, outputs, {}, integers, {}, numbers, {}, {})) return {};", name,
-                          step.call.operands.size(), step.outputs.size(), integers.size(), numbers.size(), step.epilogue ? "&epilogue" : "nullptr",
-                          number + 1));
-  if (reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
 }
 
 // ---- control flow -----------------------------------------------------------------------------------------------------------------

@@ -31,6 +31,9 @@ struct SharedParts {
   std::map<std::string, std::string> dims = {};                     // by name, the numbers
 };
 
+// The parts with commas between them; where there are none, `otherwise`.
+std::string joined(const std::vector<std::string>& parts, std::string_view otherwise);
+
 class GraphFunction {
  public:
   // `known`: the size symbols that have values when the function starts.
@@ -67,12 +70,23 @@ class GraphFunction {
   void write_origin(const schedule::Step& step);
   void print_step(const schedule::Step& step, size_t number);
   void print_kernel_step(const schedule::Step& step, size_t number);
-  // Of an assertion build: declares `checks`, what the kernel's messages name.
-  void print_access_names(const KernelSource& source);
+  // Of an assertion build: declares `checks`, with the suffix, what the kernel's messages name.
+  void print_access_names(const KernelSource& source, std::string_view suffix);
   // What a kernel is called with before the range of its tasks.
   std::string arguments(const KernelSource& source) const;
   void print_bind(const schedule::BindStep& step, size_t number);
+  // What a library call takes.
+  struct CallParts {
+    std::string name;
+    size_t num_integers = 0, num_numbers = 0;
+    std::vector<BufferId> passed = {};   // to the epilogue: these buffers, and others
+    size_t num_passed = 0;
+    bool reports_errors = false;
+  };
+  // Declares it: inputs, outputs, integers, numbers, and epilogue if it has one, each with the suffix.
+  CallParts print_call_parts(const schedule::CallStep& step, std::string_view suffix);
   void print_call(const schedule::CallStep& step, size_t number);
+  void print_chain(const schedule::ChainStep& step, size_t number);
   void print_control_flow(const schedule::CallStep& step, const HigherOrder& op, size_t number);
   std::string operand(BufferId id, const std::vector<sym::Expr>& sizes, const std::vector<sym::Expr>& strides, sym::Expr offset,
                       bool is_in_memory = true);
