@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 #include "runtime/vector_sets.h"
 #include "support/error.h"
 
@@ -42,6 +46,10 @@ TOROID_AVX512 TOROID_INLINE Vector16 load(const float* from) {
   Vector16 result;
   std::memcpy(&result, from, sizeof result);
   return result;
+}
+// The first of 16, at most so many; the others are 0 and not read.
+TOROID_AVX512 TOROID_INLINE Vector16 load_some(const float* from, int64_t count) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << std::clamp<int64_t>(count, 0, kLanes)) - 1), from);
 }
 TOROID_AVX512 TOROID_INLINE void store(const Integers16& words, std::byte* to) { std::memcpy(to, &words, sizeof words); }
 TOROID_AVX512 TOROID_INLINE Integers16 bits(const Vector16& numbers) { return reinterpret_cast<Integers16>(numbers); }
@@ -89,6 +97,11 @@ TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first
       if (runs.front().length == kStepElements) {
         const float* from = row + runs.front().offset;
         splitter.split<kTileRowBytes>(load(from), load(from + kLanes), to);
+        continue;
+      }
+      if (runs.size() == 1) {
+        const float* from = row + runs.front().offset;
+        splitter.split<kTileRowBytes>(load_some(from, runs.front().length), load_some(from + kLanes, runs.front().length - kLanes), to);
         continue;
       }
       alignas(64) float gathered[kStepElements] = {};

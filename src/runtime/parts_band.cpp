@@ -63,8 +63,9 @@ bool convolve_band(const PartsMatrix& weights, int64_t first, int64_t last, cons
       const Range some = part_of(steps, depth, depths);
       const bool is_last = depth + 1 == depths;
       const int64_t after = !is_last ? panel : panel + 1 < last ? panel + 1 : first, after_step = is_last ? 0 : some.last;
-      multiply_panel(weights, panel, some, {data, tiles, kTileSide * kPartsRowBytes, offsets.data() + some.first}, sums, depth > 0, fetching.is_on,
-                     {weights.tile(after, 0) + after_step * kPartsBytes, weights.tile(after, 1) + after_step * kPartsBytes});
+      const PanelTask task = {panel, some, depth > 0, fetching.is_on,
+                              {weights.tile(after, 0) + after_step * kPartsBytes, weights.tile(after, 1) + after_step * kPartsBytes}};
+      multiply_panel(weights, task, {data, tiles, kTileSide * kPartsRowBytes, offsets.data() + some.first}, {0, tiles}, sums);
     }
     const int64_t column = panel * kColumns, columns = weights.columns_of(panel);
     for (int64_t i = 0; i < band.out_rows(); ++i) {

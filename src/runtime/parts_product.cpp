@@ -11,6 +11,7 @@ namespace toroid {
 namespace {
 
 constexpr int64_t kPartSteps = 32;         // of the depth at a time: a block's rows and two tiles of columns then fit the second-level cache
+constexpr int64_t kTilesAtOnce = 4;        // of rows, with a panel of columns: 16 KiB of sums
 constexpr int64_t kMostSums = 1 << 17;     // 512 KiB, where sums wait for the next part of the depth
 
 thread_local Scratch scratch_for_rows;
@@ -32,20 +33,27 @@ class Block {
     const int64_t steps = elements_.steps(), depths = depths_of(steps);
     const int64_t sums_size = tiles_ * kTileSide * PartsMatrix::kPanelColumns;
     float* sums = scratch_for_sums.get((depths == 1 ? 1 : panels_.size()) * sums_size + kReadBeyond);
+    // What passes through leaves while it is in the first-level cache, unless it waits for the next part of the depth.
+    const int64_t at_once = depths == 1 ? kTilesAtOnce : tiles_;
     const TileRegisters registers;
     for (int64_t depth = 0; depth < depths; ++depth) {
       steps_ = part_of(steps, depth, depths);
       const Range next = part_of(steps, std::min(depth + 1, depths - 1), depths);
       if (!split()) return multiply_plain(panels_);
       for (int64_t panel = panels_.first; panel < panels_.last; ++panel) {
-        float* to = depths == 1 ? sums : sums + (panel - panels_.first) * sums_size;
         const bool is_last = panel + 1 == panels_.last;
         const int64_t after = is_last ? panels_.first : panel + 1, after_step = is_last ? next.first : steps_.first;
-        if (b_.is_in_parts(panel)) {
-          multiply_panel(b_, panel, steps_, left_, to, depth > 0, fetching_.is_on,
-                         {b_.tile(after, 0) + after_step * kPartsBytes, b_.tile(after, 1) + after_step * kPartsBytes});
+        const PanelTask task = {panel, steps_, depth > 0, fetching_.is_on, {b_.tile(after, 0) + after_step * kPartsBytes, b_.tile(after, 1) + after_step * kPartsBytes}};
+        if (!b_.is_in_parts(panel)) {
+          if (depth + 1 == depths) multiply_plain({panel, panel + 1});
+          continue;
         }
-        if (depth + 1 == depths) b_.is_in_parts(panel) ? give(panel, to) : multiply_plain({panel, panel + 1});
+        float* to = depths == 1 ? sums : sums + (panel - panels_.first) * sums_size;
+        for (int64_t tile = 0; tile < tiles_; tile += at_once) {
+          const Range tiles = {tile, std::min(tile + at_once, tiles_)};
+          multiply_panel(b_, task, left_, tiles, to);
+          if (depth + 1 == depths) give(panel, tiles, to);
+        }
       }
     }
   }
@@ -68,13 +76,14 @@ class Block {
     return fits;
   }
 
-  void give(int64_t panel, const float* sums) const {
+  void give(int64_t panel, Range tiles, const float* sums) const {
     const int64_t column = panel * PartsMatrix::kPanelColumns, columns = b_.columns_of(panel);
+    const int64_t first = first_row_ + tiles.first * kTileSide, last = first_row_ + std::min(tiles.last * kTileSide, row_count());
     if (out_.epilogue != nullptr) {
-      return out_.epilogue->run(out_.epilogue->argument, sums, PartsMatrix::kPanelColumns, first_row_, first_row_ + row_count(), column, column + columns);
+      return out_.epilogue->run(out_.epilogue->argument, sums, PartsMatrix::kPanelColumns, first, last, column, column + columns);
     }
-    for (int64_t i = 0; i < row_count(); ++i) {
-      std::memcpy(out_.data + (first_row_ + i) * out_.row + column, sums + i * PartsMatrix::kPanelColumns, static_cast<size_t>(columns) * sizeof(float));
+    for (int64_t i = first; i < last; ++i) {
+      std::memcpy(out_.data + i * out_.row + column, sums + (i - first) * PartsMatrix::kPanelColumns, static_cast<size_t>(columns) * sizeof(float));
     }
   }
 
@@ -132,23 +141,22 @@ void pack_parts(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t colum
   });
 }
 
-void multiply_panel(const PartsMatrix& b, int64_t panel, Range steps, const PartsRows& rows, float* sums, bool add, bool fetches,
-                    const std::byte* const (&next)[2]) {
+void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums) {
   constexpr int64_t kProducts = 6, kLinesOfStep = kPartsBytes / kTileRowBytes;
-  const int64_t strips = (rows.tiles + 1) / 2, columns = b.tiles_of(panel), from = steps.first * kPartsBytes;
-  const int64_t lines = fetches ? (kLinesOfStep + strips * kProducts - 1) / (strips * kProducts) : 0;
+  const int64_t strips = (rows.tiles + 1) / 2, columns = b.tiles_of(task.panel), from = task.steps.first * kPartsBytes;
+  const int64_t lines = task.fetches ? (kLinesOfStep + strips * kProducts - 1) / (strips * kProducts) : 0;
   for (int64_t j = 0; j < columns; j += 2) {
     const std::byte* ahead[2];
-    for (int64_t i = 0; i < 2; ++i) ahead[i] = j + 2 + i < columns ? b.tile(panel, j + 2 + i) + from : next[i];
-    for (int64_t strip = 0; strip < strips; ++strip) {
-      const int64_t i = 2 * strip, share = strip * lines * kProducts * steps.size() * kTileRowBytes;
-      multiply_tiles_of_parts({{rows.tile(i), i + 1 < rows.tiles ? rows.tile(i + 1) : nullptr},
+    for (int64_t i = 0; i < 2; ++i) ahead[i] = j + 2 + i < columns ? b.tile(task.panel, j + 2 + i) + from : task.next[i];
+    for (int64_t i = tiles.first; i < tiles.last; i += 2) {
+      const int64_t share = i / 2 * lines * kProducts * task.steps.size() * kTileRowBytes;
+      multiply_tiles_of_parts({{rows.tile(i), i + 1 < tiles.last ? rows.tile(i + 1) : nullptr},
                                rows.offsets,
-                               {b.tile(panel, j) + from, j + 1 < columns ? b.tile(panel, j + 1) + from : nullptr},
-                               steps.size(),
-                               sums + i * kTileSide * PartsMatrix::kPanelColumns + j * kTileSide,
+                               {b.tile(task.panel, j) + from, j + 1 < columns ? b.tile(task.panel, j + 1) + from : nullptr},
+                               task.steps.size(),
+                               sums + (i - tiles.first) * kTileSide * PartsMatrix::kPanelColumns + j * kTileSide,
                                PartsMatrix::kPanelColumns,
-                               add,
+                               task.add,
                                {ahead[0] + share, ahead[1] + share},
                                lines});
     }
@@ -187,7 +195,7 @@ int64_t most_row_tiles(int64_t depth) {
 bool pays_in_parts(const ProductToChoose& p, double cycles_to_split) {
   if (!has_tiles_of_parts()) return false;
   // Cycles of a thread.
-  constexpr double kTileProduct = 16, kPack = 1.0, kVectorProduct = 1.0 / 32;
+  constexpr double kTileProduct = 20, kPack = 1.0, kVectorProduct = 1.0 / 30;
   constexpr double kNearBytes = 16, kFarBytes = 6;   // a cycle, from the second-level cache and from beyond it
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of_parts(p.k));

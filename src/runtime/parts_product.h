@@ -55,11 +55,17 @@ struct PartsRows {
 
   const std::byte* tile(int64_t i) const { return data + i * tile_bytes; }
 };
-// sums[i, j] (+)= the product of all rows with the columns of a panel that is in parts, in the steps [first, last) of the depth. The rows' first offset is that
-// of the first of these steps. What comes next of the right side is fetched meanwhile: the next columns, and at the end of the panel `next`, tiles at their
-// first step. Takes TileRegisters in scope.
-void multiply_panel(const PartsMatrix& b, int64_t panel, Range steps, const PartsRows& rows, float* sums, bool add, bool fetches,
-                    const std::byte* const (&next)[2]);
+// sums[i, j] (+)= the product of the tiles [first, last) of the rows with the columns of a panel that is in parts, in the steps [first, last) of the depth; sums begin
+// with the first of these tiles, and the rows' first offset is that of the first of these steps. What comes next of the right side is fetched meanwhile, by all tiles of
+// rows together: the next columns, and at the end of the panel `next`, tiles at their first step. Takes TileRegisters in scope.
+struct PanelTask {
+  int64_t panel;
+  Range steps;
+  bool add;
+  bool fetches;
+  const std::byte* next[2];
+};
+void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums);
 
 constexpr double kCyclesToSplit = 0.6;   // an element of a row, with the write to the second-level cache
 // Tiles of rows that stay in a part of the second-level cache, with this depth or as much of it as is multiplied at a time.
