@@ -4,7 +4,8 @@
 //   stage 1: for j in inner     fetch x[row + 1, j], out[row, j];  stash0[j] = exp(x[row, j] - acc0);  …
 //   stage 2: for j in inner     out[row, j] = stash0[j] * (1 / acc1)
 //
-// The first stage waits for memory; a later one that computes much (exponentials and the like) works on what is in the cache by then.
+// The first stage waits for memory; a later one that computes much (exponentials and the like) works on what is in the cache by then. Rows that
+// fit into the first level all together go there, longer ones into the second, where places to be stored to would only push out what is read.
 #include <algorithm>
 
 #include "lower/cost.h"
@@ -16,6 +17,7 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int64_t kLeastRow = 256;   // elements: shorter rows follow each other in memory as a stream
+constexpr int64_t kFirstLevelBytes = 32 * 1024;
 
 bool is_contiguous(sym::Expr position, sym::Expr along) {
   const auto linear = sym::linear_in(position, along);
@@ -31,6 +33,15 @@ bool computes_much(const loop::ExprTable& exprs, const Stage& stage) {
 
 }  // namespace
 
+std::string_view to_string(Fetch::To to) {
+  switch (to) {
+    case Fetch::To::SecondLevel: return "fetch";
+    case Fetch::To::FirstLevel: return "fetch near";
+    case Fetch::To::FirstLevelToWrite: return "fetch to write";
+  }
+  return {};
+}
+
 void fetch_rows(const loop::LoopProgram& program, Kernel& kernel) {
   if (kernel.vector != VectorAlong::Inner || kernel.outer.empty()) return;
   int64_t row_elements = 1;
@@ -45,22 +56,29 @@ void fetch_rows(const loop::LoopProgram& program, Kernel& kernel) {
   if (busy >= inner.size()) return;
   const sym::Expr row = kernel.outer.back(), along = kernel.inner.back();
   std::vector<Fetch>& fetches = inner[busy]->fetches;
-  auto add = [&](BufferId buffer, sym::Expr position, bool is_written) {
+  int64_t bytes = 0;   // of rows that are in use at once: the one worked on, the next, what is kept and what is stored
+  for (DType kept : kernel.stashes) bytes += row_elements * size_bytes(kept);
+  auto add = [&](BufferId buffer, sym::Expr position, Fetch::To to) {
     const bool is_new = std::none_of(fetches.begin(), fetches.end(), [&](const Fetch& each) { return each.buffer == buffer && each.position == position; });
-    if (is_new && is_contiguous(position, along)) fetches.push_back({buffer, position, is_written});
+    if (!is_new || !is_contiguous(position, along)) return;
+    fetches.push_back({buffer, position, to});
+    bytes += row_elements * size_bytes(program.buffer(buffer).dtype) * (to == Fetch::To::FirstLevel ? 2 : 1);
   };
   std::vector<ExprId> read;
   for (const Statement& statement : inner[0]->statements) read.push_back(match(statement, [](const auto& s) { return s.value; }));
   for (ExprId id : loop::reachable(program.exprs, read)) {
     const auto* load = std::get_if<loop::Load>(&program.exprs.node(id).op);
     if (load == nullptr || !sym::depends_on(load->index[0], row) || !only_axes_and_sizes(load->index[0])) continue;
-    add(load->buffer, sym::substitute(load->index[0], sym::Substitution{{row, row + 1}}), false);
+    add(load->buffer, sym::substitute(load->index[0], sym::Substitution{{row, row + 1}}), Fetch::To::FirstLevel);
   }
   for (size_t s = busy + 1; s < inner.size(); ++s) {
     for (const Statement& statement : inner[s]->statements) {
-      if (const auto* store = std::get_if<Store>(&statement)) add(store->buffer, store->position, true);
+      if (const auto* store = std::get_if<Store>(&statement)) add(store->buffer, store->position, Fetch::To::FirstLevelToWrite);
     }
   }
+  if (bytes <= kFirstLevelBytes) return;
+  std::erase_if(fetches, [](const Fetch& each) { return each.to == Fetch::To::FirstLevelToWrite; });
+  for (Fetch& each : fetches) each.to = Fetch::To::SecondLevel;
 }
 
 }  // namespace toroid::schedule

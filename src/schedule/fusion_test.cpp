@@ -318,14 +318,15 @@ TEST(Fetches, GoWithTheStageThatComputesMuch) {
     const Kernel& kernel = std::get<Kernel>(result.schedule.steps.at(0));
     for (size_t s = 0; s < kernel.stages.size(); ++s) {
       for (const Fetch& each : kernel.stages[s].fetches) {
-        const std::string& name = result.schedule.loops->buffer(each.buffer).name;
-        found.push_back(fmt::format("{}: {}{}", s, each.is_written ? "to write " : "", name));
+        found.push_back(fmt::format("{}: {} {}", s, to_string(each.to), result.schedule.loops->buffer(each.buffer).name));
       }
     }
     return found;
   };
   using Names = std::vector<std::string>;
-  EXPECT_EQ(fetches("graph(x: f32[64, 1000]) { y: f32[64, 1000] = aten::softmax.int(x, 1) return y }"), (Names{"1: x", "1: to write y_out"}));
+  EXPECT_EQ(fetches("graph(x: f32[64, 1000]) { y: f32[64, 1000] = aten::softmax.int(x, 1) return y }"), (Names{"1: fetch near x", "1: fetch to write y_out"}));
+  // Rows that the first-level cache cannot hold together.
+  EXPECT_EQ(fetches("graph(x: f32[64, 4000]) { y: f32[64, 4000] = aten::softmax.int(x, 1) return y }"), Names{"1: fetch x"});
   // Short rows are a stream, and cheap stages leave no time.
   EXPECT_EQ(fetches("graph(x: f32[64, 100]) { y: f32[64, 100] = aten::softmax.int(x, 1) return y }"), Names{});
   EXPECT_EQ(fetches("graph(x: f32[64, 1000]) { s: f32[64, 1] = aten::sum.dim_IntList(x, [1], True) y: f32[64, 1000] = aten::div.Tensor(x, s) return y }"), Names{});

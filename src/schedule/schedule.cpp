@@ -344,7 +344,7 @@ std::string to_string(const Schedule& schedule) {
     for (const Stage& stage : kernel.stages) {
       text += stage.inner ? fmt::format("    for{}\n", axes(kernel.inner)) : "    once\n";
       for (const Fetch& each : stage.fetches) {
-        text += fmt::format("      fetch{} {}[{}]\n", each.is_written ? " to write" : "", program.buffer(each.buffer).name, sym::to_string(each.position));
+        text += fmt::format("      {} {}[{}]\n", to_string(each.to), program.buffer(each.buffer).name, sym::to_string(each.position));
       }
       for (const Statement& statement : stage.statements) {
         text += match(

@@ -41,12 +41,14 @@ struct Keep {                  // stash[inner position] = value
 };
 using Statement = std::variant<Accumulate, Store, Keep>;
 
-// What will be read or written soon, brought into the cache meanwhile; a place beyond the buffer does no harm.
+// What will be read or written soon, brought into a cache meanwhile; a place beyond the buffer does no harm.
 struct Fetch {
+  enum class To : uint8_t { SecondLevel, FirstLevel, FirstLevelToWrite };
   BufferId buffer;
   sym::Expr position;
-  bool is_written = false;
+  To to = To::SecondLevel;
 };
+std::string_view to_string(Fetch::To to);   // "fetch", "fetch near", "fetch to write"
 
 struct Stage {
   bool inner = false;          // runs over the kernel's inner axes; else once a row

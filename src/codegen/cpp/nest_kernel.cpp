@@ -340,8 +340,9 @@ class NestPrinter : KernelPrinter {
 
     if (!assertions_) {
       for (const schedule::Fetch& each : stage.fetches) {
-        const std::string name = identifier(program_.buffer(each.buffer).name);
-        body_.line(innermost, fmt::format("{}({} + {});", each.is_written ? "fetch_to_write" : "fetch", name, print_index(exprs_, each.position)));
+        std::string function(to_string(each.to));
+        std::replace(function.begin(), function.end(), ' ', '_');
+        body_.line(innermost, fmt::format("{}({} + {});", function, identifier(program_.buffer(each.buffer).name), print_index(exprs_, each.position)));
       }
     }
     std::vector<std::string> before;
