@@ -1,7 +1,7 @@
 """Times toroid beside PyTorch (eager, torch.compile), ONNX Runtime and OpenVINO: same programs, inputs and threads, in turns.
 
-PROGRAM is `rows`, `models`, a row's name, a pattern as 'mm_*', or a model: torchvision:NAME, timm:NAME, hf:bert-base, hf:gpt2, each also with
-@bf16, @int8 or @int8-bf16 behind it.
+PROGRAM is `rows`, `large` (rows on more than caches hold), `models`, a row's name, a pattern as 'mm_*', or a model: torchvision:NAME, timm:NAME,
+hf:bert-base, hf:gpt2, each also with @bf16, @int8 or @int8-bf16 behind it.
 Without one, all rows and models are timed. Results are compared with eager's before their time counts; a side that fails is named
 below the table. docs/performance.md says more.
 """
@@ -15,7 +15,7 @@ import sys
 import traceback
 import warnings
 
-from . import exports, models, profile, report, rows, timing
+from . import exports, large_rows, models, profile, report, rows, timing
 from .sides import KEEP_FREED_MEMORY, PEERS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -26,8 +26,8 @@ def chosen(patterns):
     """The names of rows and models that the patterns mean."""
     names = []
     for pattern in patterns or ["rows", "models"]:
-        known = {"rows": list(rows.ROWS), "models": models.MODELS}.get(pattern)
-        found = known or fnmatch.filter([*rows.ROWS, *models.MODELS], pattern)
+        known = {"rows": list(rows.ROWS), "large": large_rows.LARGE_ROWS, "models": models.MODELS}.get(pattern)
+        found = known or fnmatch.filter([*rows.ROWS, *large_rows.LARGE_ROWS, *models.MODELS], pattern)
         if not found and models.is_model(pattern):
             found = [pattern]
         if not found:

@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.utils import _pytree as pytree
 
-from . import models, rows
+from . import large_rows, models, rows
 
 LIBRARY_PACKAGES = {"torchvision": "torchvision", "timm": "timm", "hf": "transformers"}
 
@@ -60,6 +60,8 @@ def recipe(name, batch):
     if models.is_model(name):
         packages.append(LIBRARY_PACKAGES[name.split(":")[0]])
     source = inspect.getsource(models if models.is_model(name) else rows)
+    if name in large_rows.LARGE_ROWS:
+        source += inspect.getsource(large_rows)
     return {
         "name": name,
         "batch": batch,
@@ -77,7 +79,8 @@ def export(name, batch, folder):
         return found
     found.made.parent.mkdir(parents=True, exist_ok=True)
     found.made.unlink(missing_ok=True)
-    module, args = models.build_model(name, batch) if is_model else rows.build_row(name)
+    row_maker = large_rows if name in large_rows.LARGE_ROWS else rows
+    module, args = models.build_model(name, batch) if is_model else row_maker.build_row(name)
     with torch.no_grad():
         save_numbered(pytree.tree_leaves(module(*args)), "out", found.outputs)
         program = torch.export.export(module, args, strict=False)
