@@ -9,7 +9,7 @@ namespace toroid {
 // The ways to compute a product. Any is right wherever it takes the matrices; which is quickest is a matter of sizes.
 enum class ProductForm {
   Packed,            // takes all; gemm.h
-  Parts,             // takes all, on machines with has_tiles_of_parts; parts_product.h
+  Parts,             // takes all where there are tiles (has_tiles_of_parts); parts_product.h
   FewRowsByRows,     // b.column is 1
   FewRowsByColumns,  // a.column and b.row are 1
 };

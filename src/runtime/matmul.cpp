@@ -30,6 +30,8 @@ void multiply_constant(const KernelCall& call, ProductForm product, int64_t m, i
 
 // `form`: nullopt: the usual one.
 void run(const KernelCall& call, std::optional<ProductForm> form) {
+  // What was chosen on another machine, or before the tiles were left alone.
+  if (form == ProductForm::Parts && !has_tiles_of_parts()) form = ProductForm::Packed;
   const ToroidOperand& a = call.inputs[0];
   const ToroidOperand& b = call.inputs[1];
   const ToroidOperand& c = call.outputs[0];
