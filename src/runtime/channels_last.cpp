@@ -225,9 +225,11 @@ class Convolver : public RowConvolution {
 
     const int64_t count = rows.size() * s_.out[2];
     const int64_t at_once = positions_at_once(), chunks = (count + at_once - 1) / at_once;
+    // Whole strips of the innermost loops, but at the end.
+    const int64_t strip = in_parts_ ? 2 * kTileSide : 1, strips = (count + strip - 1) / strip;
     std::vector<const float*> pointers;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const Range positions = {count * chunk / chunks, count * (chunk + 1) / chunks};
+      const Range positions = {strips * chunk / chunks * strip, std::min(count, strips * (chunk + 1) / chunks * strip)};
       pointers.clear();
       for (int64_t j = positions.first; j < positions.last;) {
         const int64_t row = j / s_.out[2], end = std::min((row + 1) * s_.out[2], positions.last);

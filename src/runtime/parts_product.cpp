@@ -51,6 +51,10 @@ class Block {
         float* to = depths == 1 ? sums : sums + (panel - panels_.first) * sums_size;
         for (int64_t tile = 0; tile < tiles_; tile += at_once) {
           const Range tiles = {tile, std::min(tile + at_once, tiles_)};
+          if (goes_directly(panel, tiles)) {
+            multiply_panel(b_, task, left_, tiles, out_.data + (first_row_ + tile * kTileSide) * out_.row + panel * PartsMatrix::kPanelColumns, out_.row);
+            continue;
+          }
           multiply_panel(b_, task, left_, tiles, to);
           if (depth + 1 == depths) give(panel, tiles, to);
         }
@@ -74,6 +78,11 @@ class Block {
       fits = split_rows(elements_, steps_.first, steps_.last, rows, kPartsBytes, data + tile * tile_bytes);
     }
     return fits;
+  }
+
+  // Whole tiles of a result that nothing else is done with.
+  bool goes_directly(int64_t panel, Range tiles) const {
+    return out_.epilogue == nullptr && b_.columns_of(panel) == PartsMatrix::kPanelColumns && tiles.last * kTileSide <= row_count();
   }
 
   void give(int64_t panel, Range tiles, const float* sums) const {
@@ -141,7 +150,7 @@ void pack_parts(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t colum
   });
 }
 
-void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums) {
+void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums, int64_t row) {
   constexpr int64_t kProducts = 6, kLinesOfStep = kPartsBytes / kTileRowBytes;
   const int64_t strips = (rows.tiles + 1) / 2, columns = b.tiles_of(task.panel), from = task.steps.first * kPartsBytes;
   const int64_t lines = task.fetches ? (kLinesOfStep + strips * kProducts - 1) / (strips * kProducts) : 0;
@@ -154,8 +163,8 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
                                rows.offsets,
                                {b.tile(task.panel, j) + from, j + 1 < columns ? b.tile(task.panel, j + 1) + from : nullptr},
                                task.steps.size(),
-                               sums + (i - tiles.first) * kTileSide * PartsMatrix::kPanelColumns + j * kTileSide,
-                               PartsMatrix::kPanelColumns,
+                               sums + (i - tiles.first) * kTileSide * row + j * kTileSide,
+                               row,
                                task.add,
                                {ahead[0] + share, ahead[1] + share},
                                lines});
@@ -174,13 +183,15 @@ void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowE
 }
 
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel, const ProductOutput& out) {
+  constexpr int64_t kStripTiles = 2, kStripRows = kStripTiles * kTileSide;
   const RowElements elements(0, b.depth);
   const Range all_panels = {first_panel, last_panel};
-  const Cut cut = cut_of(pool.threads(), {tiles_of(m), all_panels.size(), b.depth, most_row_tiles(b.depth), 1, kTileSide, kCyclesToSplit});
+  const int64_t strips = (m + kStripRows - 1) / kStripRows;
+  const Cut cut = cut_of(pool.threads(), {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles, kTileSide, kCyclesToSplit});
   const int64_t group_bytes = all_panels.size() / cut.groups * PartsMatrix::panel_size(b.depth, PartsMatrix::kPanelTiles) * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
-  for_each_part(pool, tiles_of(m), all_panels.size(), cut, [&](Range tiles, Range panels) {
-    const int64_t first_row = tiles.first * kTileSide, rows = std::min(m, tiles.last * kTileSide) - first_row;
+  for_each_part(pool, strips, all_panels.size(), cut, [&](Range some, Range panels) {
+    const int64_t first_row = some.first * kStripRows, rows = std::min(m, some.last * kStripRows) - first_row;
     const RowBlock block(a, first_row, rows, b.depth, a.column != 1);
     multiply_rows(b, first_panel + panels.first, first_panel + panels.last, elements, block.pointers(), first_row, out, fetching);
   });

@@ -55,7 +55,7 @@ struct PartsRows {
 
   const std::byte* tile(int64_t i) const { return data + i * tile_bytes; }
 };
-// sums[i, j] (+)= the product of the tiles [first, last) of the rows with the columns of a panel that is in parts, in the steps [first, last) of the depth; sums begin
+// sums[i * row + j] (+)= the product of the tiles [first, last) of the rows with the columns of a panel that is in parts, in the steps [first, last) of the depth; sums begin
 // with the first of these tiles, and the rows' first offset is that of the first of these steps. What comes next of the right side is fetched meanwhile, by all tiles of
 // rows together: the next columns, and at the end of the panel `next`, tiles at their first step. Takes TileRegisters in scope.
 struct PanelTask {
@@ -65,7 +65,8 @@ struct PanelTask {
   bool fetches;
   const std::byte* next[2];
 };
-void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums);
+void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums,
+                    int64_t row = PartsMatrix::kPanelColumns);
 
 constexpr double kCyclesToSplit = 0.6;   // an element of a row, with the write to the second-level cache
 // Tiles of rows that stay in a part of the second-level cache, with this depth or as much of it as is multiplied at a time.
