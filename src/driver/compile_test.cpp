@@ -457,6 +457,25 @@ graph(%"int64_t": f32[40], %"a\"b */ \\": f32[40], %"W": f32[40], %"i1": f32[40]
   e = add(d, x_v1)
   return e, sum0
 })"},
+    {"turned_tiles_of_every_width",
+     R"(
+sym s0 in [1, 4096]
+graph(y: f32[s0, 70], d: f64[s0, 70], w: bf16[s0, 70], z: i8[s0, 70], m: bool[s0, 70], yt: f32[70, s0], dt: f64[70, s0], wt: bf16[70, s0], zt: i8[70, s0], mt: bool[70, s0]) {
+  a: f32[70, s0] = aten::t(y)
+  b: f32[70, s0] = aten::add.Tensor(a, yt)
+  c: f64[70, s0] = aten::t(d)
+  e: f64[70, s0] = aten::mul.Tensor(c, dt)
+  f: bf16[70, s0] = aten::t(w)
+  g: bf16[70, s0] = aten::add.Tensor(f, wt)
+  h: i8[70, s0] = aten::t(z)
+  i: i8[70, s0] = aten::add.Tensor(h, zt)
+  k: bool[70, s0] = aten::t(m)
+  l: bool[70, s0] = aten::logical_xor(k, mt)
+  o: f32[70, s0] = aten::flip(a, [0])
+  p: f32[70, s0] = aten::mul.Tensor(o, yt)
+  return b, e, g, i, l, p
+})",
+     {{{"s0", 16}}, {{"s0", 31}}, {{"s0", 600}}}},
     {"runs_of_memory",
      R"(
 sym s0 in [1, 4096]
