@@ -84,9 +84,12 @@ class DepthwiseConvolver : public RowConvolution {
     const int64_t first_row = (image * s_.out[1] + o) * s_.out[2];
     static thread_local FilterRows rows;
     set_rows(in, o, {0, by_columns_ ? 1 : s_.kernel[2]}, rows);
-    const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels_);
+    // Whole strips between the edges, and no few positions alone.
+    constexpr int64_t kStrip = DepthwiseKernels::kMostPositions;
+    const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels_ / kStrip) * kStrip;
     for (int64_t first = 0; first < s_.out[2];) {
-      const int64_t last = out.epilogue != nullptr ? std::min(first + most, s_.out[2]) : s_.out[2];
+      const int64_t end = std::max(first, inside_.first) + most;
+      const int64_t last = out.epilogue == nullptr || end + kStrip > s_.out[2] ? s_.out[2] : end;
       float* block = out.epilogue != nullptr ? scratch_for_block.get((last - first) * channels_ + kReadBeyond)
                                              : out.data + (first_row + first) * out.row;
       run_positions(in, o, rows, {first, last}, block);
