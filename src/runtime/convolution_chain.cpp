@@ -15,10 +15,11 @@ namespace {
 
 // Nanoseconds of one thread, measured on a Xeon with AVX-512.
 constexpr double kPerMultiplication = 0.015;
+constexpr double kPerMultiplicationInParts = 0.008;
 constexpr double kPerChannelMultiplication = 0.04;
-constexpr double kPerElement = 0.2;      // of what is made of a result
+constexpr double kPerElement = 0.3;      // of what is made of a result
 constexpr double kPerByte = 0.012;       // written, or read, where it does not stay in the cache
-constexpr double kPerMovedByte = 0.012;  // of what several threads write, and read in other shares
+constexpr double kPerMovedByte = 0.006;  // of what several threads write, and read in other shares
 constexpr double kStart = 2000;          // of work for several threads
 constexpr double kWorthIt = 0.97;        // of the time
 
@@ -86,17 +87,19 @@ class Chain {
     const int64_t threads = pool_.threads(), parts = this->parts();
     const double start = threads > 1 ? kStart : 0;
     double in_turn = start * static_cast<double>(stages_.size()), longest = 0;
+    std::vector<double> row_time(stages_.size());
     for (size_t i = 0; i < stages_.size(); ++i) {
       const ConvolutionShape& s = shapes_[i];
+      row_time[i] = this->row_time(i);
       const auto bytes = static_cast<double>(i > 0 ? s.batch * s.in[1] * out_row(shapes_[i - 1]) * int64_t{sizeof(float)} / threads : 0);
       in_turn += 2 * (threads > 1 ? kPerMovedByte : 0) * bytes + 2 * kPerByte * std::max(0.0, bytes - static_cast<double>(second_level_bytes() / 4));
-      in_turn += static_cast<double>(s.batch) / static_cast<double>(threads) * static_cast<double>(s.out[1]) * row_time(s);
+      in_turn += static_cast<double>(s.batch) / static_cast<double>(threads) * static_cast<double>(s.out[1]) * row_time[i];
     }
     for (int64_t part = 0; part < parts; ++part) {
       Range rows = part_of(last.out[1], part, parts);
       double time = 0;
       for (size_t i = stages_.size(); i-- > 0; rows = rows_seen(shapes_[i], rows)) {
-        time += static_cast<double>(rows.size()) * row_time(shapes_[i]);
+        time += static_cast<double>(rows.size()) * row_time[i];
         if (i == 0) break;
       }
       longest = std::max(longest, time);
@@ -140,9 +143,12 @@ class Chain {
   }
 
   // Of a row of the result on one thread.
-  static double row_time(const ConvolutionShape& s) {
-    const double multiplications = static_cast<double>(out_row(s) * s.in_channels * s.kernel_elements());
-    return multiplications * (s.is_depthwise() ? kPerChannelMultiplication : kPerMultiplication) + kPerElement * static_cast<double>(out_row(s));
+  double row_time(size_t stage) const {
+    const ConvolutionShape& s = shapes_[stage];
+    const bool in_parts = !s.is_depthwise() && convolves_in_parts(stages_[stage].call, s);
+    const double each = in_parts ? kPerMultiplicationInParts : s.is_depthwise() ? kPerChannelMultiplication : kPerMultiplication;
+    const double elements = static_cast<double>(out_row(s));
+    return elements * (static_cast<double>(s.in_channels * s.kernel_elements()) * each + kPerElement);
   }
 
   // Rows of each stage's image that are there at a time, but of the first's.
