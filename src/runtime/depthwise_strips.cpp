@@ -10,6 +10,14 @@
 namespace toroid {
 namespace {
 
+// Keeps the compiler from reading x from memory again for each sum that it is added to.
+template <class Vector>
+TOROID_INLINE void stay_in_register([[maybe_unused]] Vector& x) {
+#ifdef __x86_64__
+  asm("" : "+v"(x));
+#endif
+}
+
 template <class Vector, int kColumns, int kStride, int kPositions>
 TOROID_INLINE void convolve(const DepthwiseStrip& s) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
@@ -28,6 +36,7 @@ TOROID_INLINE void convolve(const DepthwiseStrip& s) {
       for (int i = 0; i < kImageColumns; ++i) {
         Vector x;
         std::memcpy(&x, image + i * s.image_column, sizeof x);
+        stay_in_register(x);
 #pragma GCC unroll 16
         for (int p = 0; p < kPositions; ++p) {
           const int j = i - p * kStride;
