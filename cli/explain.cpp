@@ -52,6 +52,7 @@ int cmd_explain(int argc, const char* const* argv) {
     const schedule::Step& step = schedule.steps[i];
     const auto* call = std::get_if<schedule::CallStep>(&step);
     const std::string_view kind = std::holds_alternative<schedule::ChainStep>(step) ? "library calls, band by band of rows"
+                                  : std::holds_alternative<schedule::GroupStep>(step) ? "kernels, started together"
                                   : call == nullptr                                  ? "kernel"
                                   : call->epilogue                                   ? "library call with an epilogue"
                                                                                      : "library call";

@@ -9,6 +9,7 @@
 #include "schedule/chains.h"
 #include "schedule/explain.h"
 #include "schedule/group.h"
+#include "schedule/launch_together.h"
 #include "support/error.h"
 #include "support/match.h"
 
@@ -246,6 +247,11 @@ std::vector<BufferId> reads_of(const Step& step) {
           result.insert(result.end(), reads.begin() + (i == 0 ? 0 : 1), reads.end());   // but for the image
         }
         return result;
+      },
+      [](const GroupStep& s) {
+        std::vector<BufferId> result;
+        for (const Kernel& kernel : s.kernels) append_new(result, kernel.reads);
+        return result;
       });
 }
 
@@ -262,6 +268,11 @@ std::vector<BufferId> writes_of(const Step& step) {
           const std::vector<BufferId> writes = writes_of(call);
           result.insert(result.end(), writes.begin(), writes.end());
         }
+        return result;
+      },
+      [](const GroupStep& s) {
+        std::vector<BufferId> result;
+        for (const Kernel& kernel : s.kernels) append_new(result, kernel.writes);
         return result;
       });
 }
@@ -323,6 +334,7 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
       steps.push_back(std::move(kernel));
     }
   }
+  if (fuse) launch_together(schedule.steps);
   const ChainDecisions chains = fuse ? chain_convolutions(program, schedule.steps) : ChainDecisions();
   if (decisions != nullptr) *decisions = explain(program, groups, refusals, epilogues, not_done_with, chains, fuse);
   schedule.lifetimes = lifetimes(program, schedule.steps);
@@ -386,6 +398,10 @@ std::string to_string(const Schedule& schedule) {
         [&](const ChainStep& s) {
           text += fmt::format("chain {}\n", s.name);
           for (const CallStep& call : s.calls) print_call(call, "  call");
+        },
+        [&](const GroupStep& s) {
+          text += fmt::format("together {}\n", s.name);
+          for (const Kernel& kernel : s.kernels) print_kernel(kernel, "  kernel");
         },
         [&](const BindStep& s) { text += fmt::format("bind {} := {}\n", sym::to_string(s.expr), program.buffer(s.value).name); });
   }

@@ -146,7 +146,14 @@ struct ChainStep {
   std::vector<ProvenanceId> provenance;
 };
 
-using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep, ChainStep>;
+// Kernels that do not wait for each other, started together; each is run by one thread.
+struct GroupStep {
+  std::string name;
+  std::vector<Kernel> kernels;
+  std::vector<ProvenanceId> provenance;
+};
+
+using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep, ChainStep, GroupStep>;
 const std::string& name_of(const Step& step);
 const std::vector<ProvenanceId>& provenance_of(const Step& step);
 std::vector<BufferId> reads_of(const CallStep& step);   // the operands first

@@ -42,12 +42,13 @@ inline Scheduled scheduled(std::string_view text) {
 
 // "kernel kernel call+kernel": the kinds of the steps, in order; calls with their epilogues.
 inline std::string kinds_of_steps(const Schedule& schedule) {
-  constexpr std::string_view kKinds[] = {"kernel", "scan", "scatter", "call", "bind", "chain"};
+  constexpr std::string_view kKinds[] = {"kernel", "scan", "scatter", "call", "bind", "chain", "group"};
   std::string text;
   for (const Step& step : schedule.steps) {
     if (!text.empty()) text += ' ';
     text += kKinds[step.index()];
     if (const auto* call = std::get_if<CallStep>(&step); call && call->epilogue) text += "+kernel";
+    if (const auto* group = std::get_if<GroupStep>(&step)) text += fmt::format("({})", group->kernels.size());
     if (const auto* chain = std::get_if<ChainStep>(&step)) text += fmt::format("({})", chain->calls.size());
   }
   return text;

@@ -91,6 +91,11 @@ StepWork work_of(const loop::LoopProgram& program, const Step& step) {
     }
     return all;
   }
+  if (const auto* group = std::get_if<GroupStep>(&step)) {
+    sym::Expr bytes = 0;
+    for (const Kernel& kernel : group->kernels) bytes = bytes + bytes_of(program, kernel, std::nullopt);
+    return {bytes, 0};
+  }
   sym::Expr bytes = 0;
   for (BufferId id : reads_of(step)) bytes = bytes + bytes_of(program.buffer(id));
   for (BufferId id : writes_of(step)) bytes = bytes + bytes_of(program.buffer(id));

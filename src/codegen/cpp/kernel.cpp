@@ -161,7 +161,8 @@ KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step
       [&](const schedule::ScatterKernel& kernel) { return print_scatter(program, graph, std::move(name), assertions, kernel); },
       [&](const schedule::CallStep&) -> KernelSource { TOROID_CHECK(false, "a library call is not a kernel"); },
       [&](const schedule::BindStep&) -> KernelSource { TOROID_CHECK(false, "a binding is not a kernel"); },
-      [&](const schedule::ChainStep&) -> KernelSource { TOROID_CHECK(false, "a chain of library calls is not a kernel"); });
+      [&](const schedule::ChainStep&) -> KernelSource { TOROID_CHECK(false, "a chain of library calls is not a kernel"); },
+      [&](const schedule::GroupStep&) -> KernelSource { TOROID_CHECK(false, "kernels that are started together are several"); });
 }
 
 }  // namespace toroid::codegen

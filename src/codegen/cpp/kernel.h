@@ -42,7 +42,7 @@ inline constexpr int64_t kVectorBlock = 512;
 inline constexpr int64_t kTileRows = 16;
 inline constexpr int64_t kTileStride = kVectorBlock + 16;
 
-// Prints one scheduled step; not for CallStep, BindStep and ChainStep. `assertions`: each access to a buffer is checked first.
+// Prints one scheduled step; not for CallStep, BindStep, ChainStep and GroupStep. `assertions`: each access to a buffer is checked first.
 KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name, bool assertions = false);
 
 // An integer expression in C++ ("128 * i0 + i1"); axes and sizes are named as in the program.

@@ -308,6 +308,10 @@ void GraphFunction::print_step(const schedule::Step& step, size_t number) {
     return print_chain(*chain, number);
   }
   if (const auto* bind = std::get_if<schedule::BindStep>(&step)) return print_bind(*bind, number);
+  if (const auto* group = std::get_if<schedule::GroupStep>(&step)) {
+    shared_.result.kernel_calls += static_cast<int>(group->kernels.size());
+    return print_group(*group, number);
+  }
   ++shared_.result.kernel_calls;
   print_kernel_step(step, number);
 }
@@ -348,6 +352,28 @@ void GraphFunction::print_kernel_step(const schedule::Step& step, size_t number)
   }
   block.reset();
   if (source.reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
+}
+
+void GraphFunction::print_group(const schedule::GroupStep& step, size_t number) {
+  // What an assertion build says of a kernel is declared before it: one after the other.
+  if (shared_.assertions) {
+    for (const schedule::Kernel& kernel : step.kernels) print_kernel_step(kernel, number);
+    return;
+  }
+  bool reports_errors = false;
+  {
+    auto loop = body_.block(fmt::format("parallel(runtime, {}, 1, [&](int64_t begin, int64_t end) WRAPPER {{", step.kernels.size()), "});");
+    auto each = body_.block("for (; begin < end; ++begin) {");
+    auto which = body_.block("switch (begin) {");
+    for (size_t k = 0; k < step.kernels.size(); ++k) {
+      const std::string own_name = shared_.kernels.fresh_name(fmt::format("{}_kernel{}", identifier(step.kernels[k].name), shared_.suffix));
+      const KernelSource source = print_kernel(loops_, step.kernels[k], source_, own_name, false);
+      const std::string& name = shared_.kernels.add(source, loops_);
+      reports_errors = reports_errors || source.reports_errors;
+      body_.write(fmt::format("case {}: {}({}0, {}); break;", k, name, arguments(source), index(source.tasks)));
+    }
+  }
+  if (reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
 }
 
 void GraphFunction::print_bind(const schedule::BindStep& step, size_t number) {
