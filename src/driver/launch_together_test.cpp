@@ -19,8 +19,8 @@ graph(p: f32[150, 150], q: f32[s0, 100], r: f32[77], i: i64[90]) {
 })";
 
 std::vector<HostTensor> inputs_of(int64_t rows, int64_t place) {
-  std::vector<HostTensor> inputs = {example_input("p", DType::F32, {150, 150}), example_input("q", DType::F32, {rows, 100}), example_input("r", DType::F32, {77}),
-                                    HostTensor(DType::I64, {90})};
+  std::vector<HostTensor> inputs = {example_input("p", DType::F32, {150, 150}), example_input("q", DType::F32, {rows, 100}),
+                                    example_input("r", DType::F32, {77}), HostTensor(DType::I64, {90})};
   std::fill_n(inputs[3].mutable_data<int64_t>(), 90, place);
   return inputs;
 }
@@ -33,7 +33,8 @@ TEST(LaunchTogether, IsTheEvaluators) {
       Executable executable = model.load(threads);
       for (const int64_t rows : {2, 200, 300}) {
         SCOPED_TRACE(fmt::format("{} rows, {} threads, assertions: {}", rows, threads, assertions));
-        const std::vector<HostTensor> inputs = inputs_of(rows, 70), expected = evaluate(*model.program, inputs), actual = executable.run(inputs);
+        const std::vector<HostTensor> inputs = inputs_of(rows, 70), expected = evaluate(*model.program, inputs),
+                                      actual = executable.run(inputs);
         for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(difference(actual[i], expected[i], {}), std::nullopt);
       }
     }

@@ -13,7 +13,7 @@
 namespace toroid {
 
 StepElements::StepElements(std::span<const Run> runs) {
-  int64_t filled = kStepElements;   // of the last step
+  int64_t filled = kStepElements;  // of the last step
   for (Run run : runs) {
     while (run.length > 0) {
       if (filled == kStepElements) {
@@ -40,7 +40,7 @@ bool fits(unsigned most) { return most == 0 || (most >= kLeast && most <= kMost)
 
 typedef uint16_t Halves32 __attribute__((vector_size(64)));
 
-constexpr uint32_t kUpper = 0xFFFF0000, kHalf = 0x8000;   // the bits of a number that a part has; half of the last of them
+constexpr uint32_t kUpper = 0xFFFF0000, kHalf = 0x8000;  // the bits of a number that a part has; half of the last of them
 
 TOROID_AVX512 TOROID_INLINE Vector16 load(const float* from) {
   Vector16 result;
@@ -56,7 +56,7 @@ TOROID_AVX512 TOROID_INLINE Integers16 bits(const Vector16& numbers) { return re
 TOROID_AVX512 TOROID_INLINE Vector16 numbers(const Integers16& bits) { return reinterpret_cast<Vector16>(bits); }
 
 struct Splitter {
-  Halves32 most = {};   // the largest of the high parts
+  Halves32 most = {};  // the largest of the high parts
 
   // Words of the parts of 16 numbers and 16 others: three tile rows, so many bytes apart.
   template <int64_t kApart>
@@ -86,8 +86,8 @@ struct Splitter {
   }
 };
 
-TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
-                                     std::byte* out) {
+TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows,
+                                     int64_t step_bytes, std::byte* out) {
   bool fit = true;
   for (const float* row : rows) {
     Splitter splitter;
@@ -101,7 +101,8 @@ TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first
       }
       if (runs.size() == 1) {
         const float* from = row + runs.front().offset;
-        splitter.split<kTileRowBytes>(load_some(from, runs.front().length), load_some(from + kLanes, runs.front().length - kLanes), to);
+        splitter.split<kTileRowBytes>(load_some(from, runs.front().length), load_some(from + kLanes, runs.front().length - kLanes),
+                                      to);
         continue;
       }
       alignas(64) float gathered[kStepElements] = {};
@@ -120,7 +121,8 @@ TOROID_AVX512 bool split_columns_avx512(const float* from, int64_t width, int64_
   for (int64_t step = 0; step < steps_of_parts(depth); ++step, out += kPartsBytes) {
     for (int64_t word = 0; word < kLanes; ++word) {
       const int64_t p = step * kStepElements + word;
-      const Vector16 first = p < depth ? load(from + p * width) : Vector16{}, second = p + kLanes < depth ? load(from + (p + kLanes) * width) : Vector16{};
+      const Vector16 first = p < depth ? load(from + p * width) : Vector16{},
+                     second = p + kLanes < depth ? load(from + (p + kLanes) * width) : Vector16{};
       splitter.split<kTileBytes>(first, second, out + word * kTileRowBytes);
     }
   }
@@ -145,11 +147,16 @@ TOROID_AVX512 void join_columns_avx512(const std::byte* parts, int64_t width, in
 
 bool has_tiles_of_parts() { return vector_set() == VectorSet::Avx512 && has_tiles(TileNumbers::BFloat16); }
 
-bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes, std::byte* out) {
+bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
+                std::byte* out) {
   return split_rows_avx512(elements, first, last, rows, step_bytes, out);
 }
-bool split_columns(const float* from, int64_t width, int64_t depth, std::byte* out) { return split_columns_avx512(from, width, depth, out); }
-void join_columns(const std::byte* parts, int64_t width, int64_t depth, float* out) { join_columns_avx512(parts, width, depth, out); }
+bool split_columns(const float* from, int64_t width, int64_t depth, std::byte* out) {
+  return split_columns_avx512(from, width, depth, out);
+}
+void join_columns(const std::byte* parts, int64_t width, int64_t depth, float* out) {
+  join_columns_avx512(parts, width, depth, out);
+}
 #else
 namespace {
 constexpr const char* kNoParts = "this machine has no tiles for parts of floats";

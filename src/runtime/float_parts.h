@@ -1,15 +1,17 @@
-// F32 numbers as sums of three BF16 numbers, so that machines which multiply tiles of BF16 many times faster than vectors of F32 multiply these with
-// them.
+// F32 numbers as sums of three BF16 numbers, so that machines which multiply tiles of BF16 many times faster than vectors of F32
+// multiply these with them.
 //
 //   x = high + middle + low     exactly, unless x is subnormal or a part of it would be
 //   a b = high high + (high middle + middle high) + (high low + middle middle + low high) + what is below 2^-24 |a b|
 //
-// Each part has 8 significant bits, `high` is rounded to nearest, so what is left out of a product is less than what rounding the product to F32 may take from it. Sums
-// are F32, as they are without parts, and fewer of them are rounded: an instruction adds the products of 16 places before it adds their sum.
-// Source: G. Henry, P. T. P. Tang, A. Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", 2019.
+// Each part has 8 significant bits, `high` is rounded to nearest, so what is left out of a product is less than what rounding the
+// product to F32 may take from it. Sums are F32, as they are without parts, and fewer of them are rounded: an instruction adds 32
+// products before it adds their sum. Source: G. Henry, P. T. P. Tang, A. Heinecke, "Leveraging the bfloat16 Artificial
+// Intelligence Datatype For Higher-Precision Computations", 2019.
 //
-// The tiles' instructions take subnormal parts and results for 0, an error of at most 2^-126 each. Rows and columns of which that is not far below
-// the largest element, and those that are so large that parts of a sum could overflow, are refused; so are infinities and NaN, as inf - inf is no sum.
+// The tiles' instructions take subnormal parts and results for 0, an error of at most 2^-126 each. Rows and columns of which that
+// is not far below the largest element, and those that are so large that parts of a sum could overflow, are refused; so are
+// infinities and NaN, as inf - inf is no sum.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +27,7 @@ namespace toroid {
 // The largest element of each row or column must be 0 or between these.
 constexpr int kLeastExponentOfParts = -100, kMostExponentOfParts = 50;
 
-constexpr int64_t kStepElements = kTileRowBytes / 2;   // of the depth, in a tile
+constexpr int64_t kStepElements = kTileRowBytes / 2;  // of the depth, in a tile
 inline int64_t steps_of_parts(int64_t depth) { return (depth + kStepElements - 1) / kStepElements; }
 
 // The elements of a row, cut into the steps of a product in tiles.
@@ -47,11 +49,12 @@ class StepElements {
 // Are there tiles of BF16, and vectors to make parts with?
 bool has_tiles_of_parts();
 
-// The left side: rows in the steps [first, last), as [step][row][part][element] with `step_bytes` from step to step. False: they cannot be in parts, and what
-// is in `out` is of no use.
-bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes, std::byte* out);
-// The right side: up to 16 columns of `depth` rows that are `width` elements apart, as [step][part][word][column]; missing rows are 0. Of a step's elements
-// a word has the i-th and the (i + 16)-th, on both sides.
+// The left side: rows in the steps [first, last), as [step][row][part][element] with `step_bytes` from step to step. False: they
+// cannot be in parts, and what is in `out` is of no use.
+bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
+                std::byte* out);
+// The right side: up to 16 columns of `depth` rows that are `width` elements apart, as [step][part][word][column]; missing rows are
+// 0. Of a step's elements a word has the i-th and the (i + 16)-th, on both sides.
 bool split_columns(const float* from, int64_t width, int64_t depth, std::byte* out);
 // What split_columns made, as it was; subnormal elements may differ.
 void join_columns(const std::byte* parts, int64_t width, int64_t depth, float* out);

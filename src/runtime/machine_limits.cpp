@@ -32,11 +32,13 @@ double flops_in_vectors(RuntimePool& pool) {
   const int64_t width = kernels.panel_width();
   const double seconds = least_seconds(4, [&] {
     pool.parallel_for(pool.threads(), 1, [&](int64_t begin, int64_t end) {
-      std::vector<float> a(static_cast<size_t>(kDepth), 1.0f), b(static_cast<size_t>(kDepth * width), 1.0f), c(static_cast<size_t>(rows * width));
+      std::vector<float> a(static_cast<size_t>(kDepth), 1.0f), b(static_cast<size_t>(kDepth * width), 1.0f),
+          c(static_cast<size_t>(rows * width));
       const float* pointers[StripKernels::kMostRows];
       std::fill_n(pointers, rows, a.data());
       const Run run = {0, kDepth};
-      for (int64_t i = 0; i < (end - begin) * kRepetitions; ++i) kernels.multiply[rows - 1][kernels.vectors - 1](&run, 1, pointers, b.data(), c.data(), width, false, {});
+      for (int64_t i = 0; i < (end - begin) * kRepetitions; ++i)
+        kernels.multiply[rows - 1][kernels.vectors - 1](&run, 1, pointers, b.data(), c.data(), width, false, {});
     });
   });
   return 2.0 * static_cast<double>(pool.threads() * kRepetitions * kDepth * rows * width) / seconds;
@@ -62,7 +64,15 @@ double flops_in_parts(RuntimePool& pool) {
       split_rows(StepElements({&run, 1}), 0, 2, rows, kStep, left);
       const TileRegisters registers;
       for (int64_t i = 0; i < (end - begin) * kRepetitions; ++i) {
-        multiply_tiles_of_parts({{left, left + kTileSide * kPartsRowBytes}, kOffsets, {right.tile(0, 0), right.tile(0, 1)}, 2, sums.data(), kSide, true, {nullptr, nullptr}, 0});
+        multiply_tiles_of_parts({{left, left + kTileSide * kPartsRowBytes},
+                                 kOffsets,
+                                 {right.tile(0, 0), right.tile(0, 1)},
+                                 2,
+                                 sums.data(),
+                                 kSide,
+                                 true,
+                                 {nullptr, nullptr},
+                                 0});
       }
     });
   });

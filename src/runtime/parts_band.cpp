@@ -1,5 +1,5 @@
-// Positions of the band lie next to each other, so 16 that follow each other are a tile's rows for any filter element, at that element's distance. Those beyond a row's
-// last output are computed too, and thrown away.
+// Positions of the band lie next to each other, so 16 that follow each other are a tile's rows for any filter element, at that
+// element's distance. Those beyond a row's last output are computed too, and thrown away.
 #include "runtime/parts_band.h"
 
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kMostSteps = 48;   // of two tiles of columns at a time, so that all strips find them in the second-level cache
+constexpr int64_t kMostSteps = 48;  // of two tiles of columns at a time, so that all strips find them in the second-level cache
 
 thread_local Scratch scratch_for_band;
 thread_local Scratch scratch_for_sums;
@@ -19,7 +19,8 @@ thread_local Scratch scratch_for_sums;
 const std::byte* split_band(const PartsBand& band) {
   const int64_t positions = band.height * band.width, steps = band.channels / kStepElements;
   // A tile reads beyond the last position.
-  auto* data = reinterpret_cast<std::byte*>(scratch_for_band.get((steps * positions + kTileSide) * kPartsRowBytes / int64_t{sizeof(float)}));
+  auto* data =
+      reinterpret_cast<std::byte*>(scratch_for_band.get((steps * positions + kTileSide) * kPartsRowBytes / int64_t{sizeof(float)}));
   const Run channels = {0, band.channels};
   const StepElements elements({&channels, 1});
   std::vector<const float*> rows;
@@ -44,8 +45,8 @@ std::vector<int64_t> step_offsets(const PartsBand& band) {
 
 }  // namespace
 
-bool convolve_band(const PartsMatrix& weights, int64_t first, int64_t last, const PartsBand& band, int64_t first_row, const ProductOutput& out,
-                   const Fetching& fetching) {
+bool convolve_band(const PartsMatrix& weights, int64_t first, int64_t last, const PartsBand& band, int64_t first_row,
+                   const ProductOutput& out, const Fetching& fetching) {
   for (int64_t panel = first; panel < last; ++panel) {
     if (!weights.is_in_parts(panel)) return false;
   }
@@ -63,8 +64,12 @@ bool convolve_band(const PartsMatrix& weights, int64_t first, int64_t last, cons
       const Range some = part_of(steps, depth, depths);
       const bool is_last = depth + 1 == depths;
       const int64_t after = !is_last ? panel : panel + 1 < last ? panel + 1 : first, after_step = is_last ? 0 : some.last;
-      const PanelTask task = {panel, some, depth > 0, fetching.is_on,
-                              {weights.tile(after, 0) + after_step * kPartsBytes, weights.tile(after, 1) + after_step * kPartsBytes}};
+      const PanelTask task = {
+          panel,
+          some,
+          depth > 0,
+          fetching.is_on,
+          {weights.tile(after, 0) + after_step * kPartsBytes, weights.tile(after, 1) + after_step * kPartsBytes}};
       multiply_panel(weights, task, {data, tiles, kTileSide * kPartsRowBytes, offsets.data() + some.first}, {0, tiles}, sums);
     }
     const int64_t column = panel * kColumns, columns = weights.columns_of(panel);

@@ -13,7 +13,7 @@ namespace {
 
 struct ConvolutionCase {
   const char* name;
-  int64_t batch, groups, in_channels, out_channels, height, width;   // channels of a group
+  int64_t batch, groups, in_channels, out_channels, height, width;  // channels of a group
   int64_t kernel[2], stride[2], padding[2], dilation[2];
 };
 
@@ -64,7 +64,8 @@ struct Convolution {
     PreparedConstants prepared;
     y.assign(static_cast<size_t>(c.batch * filters() * out[0] * out[1]), std::nanf(""));
     const auto dtype = static_cast<int32_t>(DType::F32);
-    const ToroidOperand inputs[] = {{x.data(), x_sizes.data(), x_strides.data(), 4, dtype, 0}, {w.data(), w_sizes.data(), w_strides.data(), 4, dtype, 1}};
+    const ToroidOperand inputs[] = {{x.data(), x_sizes.data(), x_strides.data(), 4, dtype, 0},
+                                    {w.data(), w_sizes.data(), w_strides.data(), 4, dtype, 1}};
     const ToroidOperand output = {y.data(), y_sizes.data(), y_strides.data(), 4, dtype, 0};
     f(KernelCall{pool, inputs, {&output, 1}, integers, {}, nullptr, &prepared});
   }
@@ -81,14 +82,18 @@ struct Convolution {
               const int64_t column = i % out[1] * c.stride[1] - c.padding[1] + k % c.kernel[1] * c.dilation[1];
               if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
               const int64_t channel = o / c.out_channels * c.in_channels + p;
-              const double product = static_cast<double>(x[static_cast<size_t>(n * x_strides[0] + channel + row * x_strides[2] + column * x_strides[3])]) *
-                                     w[static_cast<size_t>(o * w_strides[0] + p * w_strides[1] + k)];
+              const double product =
+                  static_cast<double>(
+                      x[static_cast<size_t>(n * x_strides[0] + channel + row * x_strides[2] + column * x_strides[3])]) *
+                  w[static_cast<size_t>(o * w_strides[0] + p * w_strides[1] + k)];
               sum += product;
               magnitude += std::abs(product);
             }
           }
           const float value = y[static_cast<size_t>(n * y_strides[0] + o + i * y_strides[3])];
-          const bool is_right = std::isfinite(sum) ? std::abs(value - sum) <= 1e-6 * magnitude : std::isnan(sum) ? std::isnan(value) : value == sum;
+          const bool is_right = std::isfinite(sum) ? std::abs(value - sum) <= 1e-6 * magnitude
+                                : std::isnan(sum)  ? std::isnan(value)
+                                                   : value == sum;
           ASSERT_TRUE(is_right) << value << ", not " << sum << " at " << n << ", " << o << ", " << i;
         }
       }

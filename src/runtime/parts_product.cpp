@@ -10,9 +10,10 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kPartSteps = 32;         // of the depth at a time: a block's rows and two tiles of columns then fit the second-level cache
-constexpr int64_t kTilesAtOnce = 4;        // of rows, with a panel of columns: 16 KiB of sums
-constexpr int64_t kMostSums = 1 << 17;     // 512 KiB, where sums wait for the next part of the depth
+// Of the depth at a time: a block's rows and two tiles of columns then fit the second-level cache.
+constexpr int64_t kPartSteps = 32;
+constexpr int64_t kTilesAtOnce = 4;     // of rows, with a panel of columns: 16 KiB of sums
+constexpr int64_t kMostSums = 1 << 17;  // 512 KiB, where sums wait for the next part of the depth
 
 thread_local Scratch scratch_for_rows;
 thread_local Scratch scratch_for_sums;
@@ -24,9 +25,16 @@ int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
 // Some rows of the left side, of which some steps are in parts at a time.
 class Block {
  public:
-  Block(const PartsMatrix& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row, const ProductOutput& out,
-        const Fetching& fetching)
-      : b_(b), panels_(panels), row_elements_(elements), elements_(elements.runs()), rows_(rows), first_row_(first_row), out_(out), fetching_(fetching),
+  Block(const PartsMatrix& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+        const ProductOutput& out, const Fetching& fetching)
+      : b_(b),
+        panels_(panels),
+        row_elements_(elements),
+        elements_(elements.runs()),
+        rows_(rows),
+        first_row_(first_row),
+        out_(out),
+        fetching_(fetching),
         tiles_(tiles_of(static_cast<int64_t>(rows.size()))) {}
 
   void run() {
@@ -43,7 +51,11 @@ class Block {
       for (int64_t panel = panels_.first; panel < panels_.last; ++panel) {
         const bool is_last = panel + 1 == panels_.last;
         const int64_t after = is_last ? panels_.first : panel + 1, after_step = is_last ? next.first : steps_.first;
-        const PanelTask task = {panel, steps_, depth > 0, fetching_.is_on, {b_.tile(after, 0) + after_step * kPartsBytes, b_.tile(after, 1) + after_step * kPartsBytes}};
+        const PanelTask task = {panel,
+                                steps_,
+                                depth > 0,
+                                fetching_.is_on,
+                                {b_.tile(after, 0) + after_step * kPartsBytes, b_.tile(after, 1) + after_step * kPartsBytes}};
         if (!b_.is_in_parts(panel)) {
           if (depth + 1 == depths) multiply_plain({panel, panel + 1});
           continue;
@@ -52,7 +64,8 @@ class Block {
         for (int64_t tile = 0; tile < tiles_; tile += at_once) {
           const Range tiles = {tile, std::min(tile + at_once, tiles_)};
           if (goes_directly(panel, tiles)) {
-            multiply_panel(b_, task, left_, tiles, out_.data + (first_row_ + tile * kTileSide) * out_.row + panel * PartsMatrix::kPanelColumns, out_.row);
+            multiply_panel(b_, task, left_, tiles,
+                           out_.data + (first_row_ + tile * kTileSide) * out_.row + panel * PartsMatrix::kPanelColumns, out_.row);
             continue;
           }
           multiply_panel(b_, task, left_, tiles, to);
@@ -74,7 +87,8 @@ class Block {
     bool fits = true;
     for (int64_t tile = 0; tile < tiles_ && fits; ++tile) {
       const int64_t first = tile * kTileSide;
-      const std::span rows = rows_.subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(kTileSide, row_count() - first)));
+      const std::span rows =
+          rows_.subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(kTileSide, row_count() - first)));
       fits = split_rows(elements_, steps_.first, steps_.last, rows, kPartsBytes, data + tile * tile_bytes);
     }
     return fits;
@@ -92,7 +106,8 @@ class Block {
       return out_.epilogue->run(out_.epilogue->argument, sums, PartsMatrix::kPanelColumns, first, last, column, column + columns);
     }
     for (int64_t i = first; i < last; ++i) {
-      std::memcpy(out_.data + i * out_.row + column, sums + (i - first) * PartsMatrix::kPanelColumns, static_cast<size_t>(columns) * sizeof(float));
+      std::memcpy(out_.data + i * out_.row + column, sums + (i - first) * PartsMatrix::kPanelColumns,
+                  static_cast<size_t>(columns) * sizeof(float));
     }
   }
 
@@ -103,7 +118,8 @@ class Block {
       const float* rows = b_.panel(panel) + PartsMatrix::kHeader;
       if (b_.is_in_parts(panel)) {
         float* joined = scratch_for_panel.get(b_.depth * width);
-        for (int64_t tile = 0; tile < b_.tiles_of(panel); ++tile) join_columns(b_.tile(panel, tile), width, b_.depth, joined + tile * kTileSide);
+        for (int64_t tile = 0; tile < b_.tiles_of(panel); ++tile)
+          join_columns(b_.tile(panel, tile), width, b_.depth, joined + tile * kTileSide);
         rows = joined;
       }
       const EpiloguePart epilogue(out_.epilogue, 0, column);
@@ -120,8 +136,8 @@ class Block {
   const int64_t first_row_;
   const ProductOutput& out_;
   const Fetching& fetching_;
-  const int64_t tiles_;        // of rows
-  Range steps_ = {0, 0};       // that are in parts now
+  const int64_t tiles_;   // of rows
+  Range steps_ = {0, 0};  // that are in parts now
   PartsRows left_ = {};
   std::vector<int64_t> offsets_;
 };
@@ -146,7 +162,8 @@ void pack_parts(const Matrix& b, int64_t depth, int64_t columns, int64_t first, 
 
 void pack_parts(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
   pool.parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
-    pack_parts(b, depth, columns, first + begin, first + end, out + begin * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles));
+    pack_parts(b, depth, columns, first + begin, first + end,
+               out + begin * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles));
   });
 }
 
@@ -172,8 +189,8 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
   }
 }
 
-void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
-                   const ProductOutput& out, const Fetching& fetching) {
+void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements,
+                   std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
   const bool sums_wait = depths_of(steps_of_parts(b.depth)) > 1;
   const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PartsMatrix::kPanelColumns;
   const int64_t at_once = sums_wait ? std::max<int64_t>(1, kMostSums / panel_sums) : last - first;
@@ -182,13 +199,16 @@ void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowE
   }
 }
 
-void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel, const ProductOutput& out) {
+void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel,
+              const ProductOutput& out) {
   constexpr int64_t kStripTiles = 2, kStripRows = kStripTiles * kTileSide;
   const RowElements elements(0, b.depth);
   const Range all_panels = {first_panel, last_panel};
   const int64_t strips = (m + kStripRows - 1) / kStripRows;
-  const Cut cut = cut_of(pool.threads(), {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles, kTileSide, kCyclesToSplit});
-  const int64_t group_bytes = all_panels.size() / cut.groups * PartsMatrix::panel_size(b.depth, PartsMatrix::kPanelTiles) * int64_t{sizeof(float)};
+  const Cut cut = cut_of(pool.threads(), {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles,
+                                          kTileSide, kCyclesToSplit});
+  const int64_t group_bytes =
+      all_panels.size() / cut.groups * PartsMatrix::panel_size(b.depth, PartsMatrix::kPanelTiles) * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
   for_each_part(pool, strips, all_panels.size(), cut, [&](Range some, Range panels) {
     const int64_t first_row = some.first * kStripRows, rows = std::min(m, some.last * kStripRows) - first_row;
@@ -207,14 +227,16 @@ bool pays_in_parts(const ProductToChoose& p, double cycles_to_split) {
   if (!has_tiles_of_parts()) return false;
   // Cycles of a thread.
   constexpr double kTileProduct = 20, kPack = 1.0, kVectorProduct = 1.0 / 30;
-  constexpr double kNearBytes = 16, kFarBytes = 6;   // a cycle, from the second-level cache and from beyond it
+  constexpr double kNearBytes = 16, kFarBytes = 6;  // a cycle, from the second-level cache and from beyond it
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of_parts(p.k));
   const double bytes_per_cycle = n * k * sizeof(float) > static_cast<double>(second_level_bytes()) ? kFarBytes : kNearBytes;
   const double packing = p.has_packed_right ? 0 : n * k * kPack;
   const double in_parts = std::max(6 * kTileProduct * tiles + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle) + packing;
   const double strips = std::ceil(m / StripKernels::kMostRows) * StripKernels::kMostRows;
-  const double in_vectors = std::max(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle) + packing / 2;
+  const double in_vectors =
+      std::max(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle) +
+      packing / 2;
   return in_parts < in_vectors;
 }
 

@@ -11,11 +11,11 @@
 
 namespace toroid {
 
-// The right side: panels of 64 columns, each a line that says whether it is in parts, and its tiles, or, where it cannot be, its rows as PackedMatrix
-// has them.
+// The right side: panels of 64 columns, each a line that says whether it is in parts, and its tiles, or, where it cannot be, its
+// rows as PackedMatrix has them.
 struct PartsMatrix {
   static constexpr int64_t kPanelTiles = 4, kPanelColumns = kPanelTiles * kTileSide;
-  static constexpr int64_t kHeader = kCacheLine;   // floats
+  static constexpr int64_t kHeader = kCacheLine;  // floats
 
   int64_t depth, columns;
   const float* data;
@@ -31,7 +31,9 @@ struct PartsMatrix {
 
   static int64_t panels(int64_t columns) { return (columns + kPanelColumns - 1) / kPanelColumns; }
   // Floats of a panel, and of the whole.
-  static int64_t panel_size(int64_t depth, int64_t tiles) { return kHeader + tiles * steps_of_parts(depth) * kPartsBytes / int64_t{sizeof(float)}; }
+  static int64_t panel_size(int64_t depth, int64_t tiles) {
+    return kHeader + tiles * steps_of_parts(depth) * kPartsBytes / int64_t{sizeof(float)};
+  }
   static int64_t size(int64_t depth, int64_t columns) {
     const int64_t tiles = (columns + kTileSide - 1) / kTileSide;
     return panels(columns) * kHeader + panel_size(depth, tiles) - kHeader;
@@ -43,9 +45,10 @@ void pack_parts(const Matrix& b, int64_t depth, int64_t columns, int64_t first, 
 void pack_parts(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out);
 
 // As those of product.h.
-void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
-                   const ProductOutput& out, const Fetching& fetching = {});
-void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel, const ProductOutput& out);
+void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements,
+                   std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching = {});
+void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel,
+              const ProductOutput& out);
 
 // The left side of a product, rows that are in parts: tiles of 16 of them, `tile_bytes` apart, each with its steps at `offsets`.
 struct PartsRows {
@@ -55,9 +58,10 @@ struct PartsRows {
 
   const std::byte* tile(int64_t i) const { return data + i * tile_bytes; }
 };
-// sums[i * row + j] (+)= the product of the tiles [first, last) of the rows with the columns of a panel that is in parts, in the steps [first, last) of the depth; sums begin
-// with the first of these tiles, and the rows' first offset is that of the first of these steps. What comes next of the right side is fetched meanwhile, by all tiles of
-// rows together: the next columns, and at the end of the panel `next`, tiles at their first step. Takes TileRegisters in scope.
+// sums[i * row + j] (+)= the product of the tiles [first, last) of the rows with the columns of a panel that is in parts, in the
+// steps [first, last) of the depth; sums begin with the first of these tiles, and the rows' first offset is that of the first of
+// these steps. What comes next of the right side is fetched meanwhile, by all tiles of rows together: the next columns, and at the
+// end of the panel `next`, tiles at their first step. Takes TileRegisters in scope.
 struct PanelTask {
   int64_t panel;
   Range steps;
@@ -68,7 +72,7 @@ struct PanelTask {
 void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums,
                     int64_t row = PartsMatrix::kPanelColumns);
 
-constexpr double kCyclesToSplit = 0.6;   // an element of a row, with the write to the second-level cache
+constexpr double kCyclesToSplit = 0.6;  // an element of a row, with the write to the second-level cache
 // Tiles of rows that stay in a part of the second-level cache, with this depth or as much of it as is multiplied at a time.
 int64_t most_row_tiles(int64_t depth);
 

@@ -30,7 +30,8 @@ std::vector<float> small_integers(int64_t count, uint32_t seed) {
   return result;
 }
 
-std::vector<float> product_in(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
+std::vector<float> product_in(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a,
+                              const Matrix& b) {
   std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
   gemm_f32(form, pool, m, n, k, a, b, {c.data(), n, nullptr});
   return c;
@@ -85,8 +86,10 @@ struct SizeCase {
 
 // Around the sizes of tiles, strips, panels, parts of the depth, blocks and what waits of sums.
 const SizeCase kSizes[] = {
-    {"one element", 1, 1, 1},          {"one tile", 16, 16, 32},        {"less than a tile", 15, 13, 31},      {"three tiles of each", 33, 47, 65},
-    {"several panels", 50, 200, 33},   {"several blocks", 700, 65, 40}, {"several depths", 20, 150, 2100},     {"several depths and sums", 270, 1100, 1060},
+    {"one element", 1, 1, 1},          {"one tile", 16, 16, 32},
+    {"less than a tile", 15, 13, 31},  {"three tiles of each", 33, 47, 65},
+    {"several panels", 50, 200, 33},   {"several blocks", 700, 65, 40},
+    {"several depths", 20, 150, 2100}, {"several depths and sums", 270, 1100, 1060},
     {"nothing to sum", 5, 18, 0},      {"no rows", 0, 4, 6},
 };
 
@@ -101,7 +104,8 @@ TEST(PartsProduct, IsExactForSmallIntegers) {
           const std::vector<float> left = small_integers(size.m * size.k + 1, 3), right = small_integers(size.k * size.n + 1, 4);
           const Matrix a = a_turned ? Matrix{left.data(), 1, size.m} : Matrix{left.data(), size.k, 1};
           const Matrix b = b_turned ? Matrix{right.data(), 1, size.k} : Matrix{right.data(), size.n, 1};
-          EXPECT_EQ(product_in(ProductForm::Parts, pool, size.m, size.n, size.k, a, b), product_in(ProductForm::Packed, pool, size.m, size.n, size.k, a, b));
+          EXPECT_EQ(product_in(ProductForm::Parts, pool, size.m, size.n, size.k, a, b),
+                    product_in(ProductForm::Packed, pool, size.m, size.n, size.k, a, b));
         }
       }
     }
@@ -116,21 +120,23 @@ TEST(PartsProduct, TakesNumbersOfAnyMagnitude) {
   const float extremes[] = {1e30f, -3e38f, 1e-33f, 1e-40f, HUGE_VALF, std::nanf(""), -std::bit_cast<float>(0x7FFFFFFFu)};
   for (const float extreme : extremes) {
     for (const bool is_left : {true, false}) {
-      for (const bool fills : {false, true}) {   // a whole row or column, or one element of it
+      for (const bool fills : {false, true}) {  // a whole row or column, or one element of it
         std::vector<float> left = wide_numbers(m * k, 7), right = wide_numbers(k * n, 8);
         for (int64_t p = fills ? 0 : 1050; p < (fills ? k : 1051); ++p) {
           float& value = is_left ? left[static_cast<size_t>(17 * k + p)] : right[static_cast<size_t>(p * n + 70)];
           value = std::isfinite(extreme) ? extreme * std::abs(value) * 0x1p-11f : extreme;
         }
         const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
-        const std::vector<float> expected = product_in(ProductForm::Packed, pool, m, n, k, a, b), actual = product_in(ProductForm::Parts, pool, m, n, k, a, b);
+        const std::vector<float> expected = product_in(ProductForm::Packed, pool, m, n, k, a, b),
+                                 actual = product_in(ProductForm::Parts, pool, m, n, k, a, b);
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
             const float x = expected[static_cast<size_t>(i * n + j)], y = actual[static_cast<size_t>(i * n + j)];
             double magnitude = 0;
             for (int64_t p = 0; p < k; ++p) magnitude += std::abs(static_cast<double>(*a.at(i, p)) * *b.at(p, j));
             const bool is_close = std::isnan(x) ? std::isnan(y) : std::isinf(x) ? x == y : std::abs(x - y) <= 1e-6 * magnitude;
-            ASSERT_TRUE(is_close) << y << " for " << x << " at " << i << ", " << j << " with " << extreme << (is_left ? " on the left" : " on the right");
+            ASSERT_TRUE(is_close) << y << " for " << x << " at " << i << ", " << j << " with " << extreme
+                                  << (is_left ? " on the left" : " on the right");
           }
         }
       }
@@ -142,7 +148,8 @@ TEST(PartsProduct, TakesNumbersOfAnyMagnitude) {
 TEST(PartsProduct, TakesRowsOfScatteredRuns) {
   SKIP_WITHOUT_TILES();
   RuntimePool pool(1);
-  const std::vector<std::vector<toroid::Run>> rows_of_runs = {{{0, 5}, {20, 5}, {40, 5}}, {{3, 64}, {100, 32}}, {{0, 40}, {50, 40}, {150, 7}}, {{7, 1}, {5, 1}, {9, 1}}};
+  const std::vector<std::vector<toroid::Run>> rows_of_runs = {
+      {{0, 5}, {20, 5}, {40, 5}}, {{3, 64}, {100, 32}}, {{0, 40}, {50, 40}, {150, 7}}, {{7, 1}, {5, 1}, {9, 1}}};
   for (const std::vector<toroid::Run>& runs : rows_of_runs) {
     const int64_t m = 21, n = 30, row_size = 200;
     const std::vector<float> image = small_integers(m * row_size, 9);
@@ -151,7 +158,8 @@ TEST(PartsProduct, TakesRowsOfScatteredRuns) {
     std::vector<float> dense;
     for (int64_t i = 0; i < m; ++i) {
       rows.push_back(image.data() + i * row_size);
-      for (const toroid::Run& run : runs) dense.insert(dense.end(), rows.back() + run.offset, rows.back() + run.offset + run.length);
+      for (const toroid::Run& run : runs)
+        dense.insert(dense.end(), rows.back() + run.offset, rows.back() + run.offset + run.length);
     }
     for (const toroid::Run& run : runs) elements.add(run.offset, run.length);
     const int64_t k = static_cast<int64_t>(dense.size()) / m;

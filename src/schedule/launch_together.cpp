@@ -11,8 +11,8 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int64_t kSmall = 32768;          // elements visited: more are work for several threads by themselves
-constexpr int64_t kWorthALaunch = 32768;   // of all together
+constexpr int64_t kSmall = 32768;         // elements visited: more are work for several threads by themselves
+constexpr int64_t kWorthALaunch = 32768;  // of all together
 
 bool is_small(const Step& step) {
   const auto* kernel = std::get_if<Kernel>(&step);
@@ -21,7 +21,7 @@ bool is_small(const Step& step) {
 
 // How many kernels of the run each has to wait for, one after the other.
 std::vector<size_t> waits_of(std::span<const Step> run) {
-  std::unordered_map<BufferId, size_t> written, read;   // the first wave in which the buffer is complete, or no longer read
+  std::unordered_map<BufferId, size_t> written, read;  // the first wave in which the buffer is complete, or no longer read
   std::vector<size_t> waits;
   for (const Step& step : run) {
     size_t wait = 0;
@@ -62,7 +62,9 @@ void append_run(std::vector<Step> run, std::vector<Step>& steps) {
     work[waits[i]] += work_hint(std::get<Kernel>(run[i]));
     by_wave[waits[i]].push_back(run[i]);
   }
-  const bool pays = std::any_of(by_wave.begin(), by_wave.end(), [&](const auto& wave) { return wave.size() > 1 && work[static_cast<size_t>(&wave - by_wave.data())] >= kWorthALaunch; });
+  const bool pays = std::any_of(by_wave.begin(), by_wave.end(), [&](const auto& wave) {
+    return wave.size() > 1 && work[static_cast<size_t>(&wave - by_wave.data())] >= kWorthALaunch;
+  });
   if (!pays) {
     std::move(run.begin(), run.end(), std::back_inserter(steps));
     return;
