@@ -194,6 +194,33 @@ void choose_turns(const loop::ExprTable& exprs, Kernel& kernel) {
   }
 }
 
+// Sums along rows that lie one after the other, as of columns, go through several rows at once.
+void choose_rows(const loop::ExprTable& exprs, Kernel& kernel) {
+  constexpr int kRows = 8, kLittleWork = 8;
+  if (kernel.inner.empty() || hint(kernel.inner.back()) < 2 * kRows) return;
+  const sym::Expr vector = kernel.outer.back();
+  for (Stage& stage : kernel.stages) {
+    if (!stage.inner) continue;
+    bool is_simple = true;
+    int work = 0;
+    std::vector<ExprId> values;
+    for (const Statement& statement : stage.statements) {
+      const auto* accumulate = std::get_if<Accumulate>(&statement);
+      is_simple = is_simple && accumulate != nullptr && !is_arg(kernel.accumulators[static_cast<size_t>(accumulate->accumulator)]);
+      if (!is_simple) break;
+      values.push_back(accumulate->value);
+      const ExprCost cost = cost_of(exprs, accumulate->value);
+      work += cost.arithmetic + cost.loads + (cost.transcendental > 0 ? kLittleWork + 1 : 0);
+    }
+    for (ExprId id : loop::reachable(exprs, values)) {
+      const auto* load = std::get_if<loop::Load>(&exprs.node(id).op);
+      is_simple = is_simple && !std::holds_alternative<loop::Index>(exprs.node(id).op) && !std::holds_alternative<loop::Stashed>(exprs.node(id).op) &&
+                  (load == nullptr || (sym::depends_on(load->index[0], vector) && only_axes_and_sizes(load->index[0])));
+    }
+    if (is_simple && work <= kLittleWork) stage.rows = kRows;
+  }
+}
+
 // Puts axes into the order in which what is stored lies in memory, the innermost last: where channels lie next to each other, they are
 // not the axis before the image's rows.
 void order_as_stored(Kernel& kernel) {
@@ -251,6 +278,7 @@ void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
     kernel.vector = VectorAlong::Outer;
     move_to_back(kernel.outer, outer->second);
     choose_tile(program.exprs, kernel);
+    choose_rows(program.exprs, kernel);
   }
 }
 

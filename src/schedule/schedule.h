@@ -57,6 +57,9 @@ struct Stage {
   // Neighbouring vectors go to this many accumulators in turn, which are combined at the end: a step need not wait for the one before.
   // More than 1 only with VectorAlong::Inner.
   int turns = 1;
+  // Each vector goes through this many rows, steps of the last inner axis, before the next one: its accumulators stay in registers meanwhile, and
+  // memory is asked for several rows at once. More than 1 only with VectorAlong::Outer, where nothing depends on the row alone.
+  int rows = 1;
 };
 
 struct Accumulator {

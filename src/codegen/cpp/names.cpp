@@ -32,7 +32,7 @@ std::string identifier(std::string_view text) {
       "int8_t",   "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "is_float", "is_f32",
       "VecOf",    "lanes_of", "width_of", "widen16", "narrow16", "to_bits", "from_bits", "turn_tile", "turn_square", "FirstLanes", "exchange_halves", "float_mod",
       "float_floor_div", "is_minus_one", "ToroidRuntime", "ToroidOperand", "ToroidCall",
-      "Signed",   "divided", "fold_turns", "for_lanes_in_turn", "gather_runs", "lanes_to", "load_backward", "lane_at", "load_every_second", "load_repeated",
+      "Signed",   "divided", "fold_turns", "for_rows", "for_lanes_in_turn", "gather_runs", "lanes_to", "load_backward", "lane_at", "load_every_second", "load_repeated",
       "repeat_lanes", "LaneList", "keep_extremum", "fold_position", "in_doubles", "polynomial", "infinity_of",
       "nearest_whole", "within", "exchanged", "times_power_of_two", "any_at_least", "lgamma_from_half", "bessel_i0", "bessel_i1", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "bessel_k0", "bessel_k1",
       "near_or_far", "bessel_size0", "bessel_size1", "bessel_angle0", "bessel_angle1", "bessel_j0_near", "bessel_j1_near",

@@ -364,7 +364,7 @@ class NestPrinter : KernelPrinter {
     out.insert(out.end(), before.begin(), before.end());
     out.insert(out.end(), level0.begin(), level0.end());
     std::string indent;
-    const size_t plain_loops = vector_loop ? innermost - 1 : innermost;
+    const size_t plain_loops = innermost - (vector_loop ? 1 : 0) - (stage.rows > 1 ? 1 : 0);
     for (size_t d = 0; d < plain_loops; ++d) {
       const std::string name = identifier(loops[d].node()->name);
       out.push_back(fmt::format("{}for (int64_t {} = 0; {} < {}; ++{}) {{", indent, name, name, print_index(exprs_, extent(loops[d])), name));
@@ -375,7 +375,12 @@ class NestPrinter : KernelPrinter {
       const std::string v = vector_name();
       const std::string begin = along_outer() ? "first" : "0";
       const std::string end = along_outer() ? "last" : print_index(exprs_, extent(*vector_axis()));
-      if (stage.turns > 1) {
+      if (stage.rows > 1) {
+        const sym::Expr row = loops[plain_loops];
+        out.push_back(fmt::format("{}for_rows<W, {}>(0, {}, {}, {}, [&](auto lanes, int64_t {}, int64_t {}) INLINE_BODY {{", indent, stage.rows,
+                                  print_index(exprs_, extent(row)), begin, end, identifier(row.node()->name), v));
+        for (const std::string& line : body_.take_level(plain_loops + 1)) out.push_back(indent + "  " + line);
+      } else if (stage.turns > 1) {
         out.push_back(fmt::format("{}for_lanes_in_turn<W, {}>({}, {}, [&](auto lanes, int64_t {}, int turn) INLINE_BODY {{", indent,
                                   stage.turns, begin, end, v));
       } else {
