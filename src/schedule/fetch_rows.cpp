@@ -5,7 +5,8 @@
 //   stage 2: for j in inner     out[row, j] = stash0[j] * (1 / acc1)
 //
 // The first stage waits for memory; a later one that computes much (exponentials and the like) works on what is in the cache by then. Rows that
-// fit into the first level all together go there, longer ones into the second, where places to be stored to would only push out what is read.
+// fit into the first level all together go there, longer ones into the second. Places to be stored to come into the first level as long as they do
+// not push out all that is read.
 #include <algorithm>
 
 #include "lower/cost.h"
@@ -17,7 +18,7 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int64_t kLeastRow = 256;   // elements: shorter rows follow each other in memory as a stream
-constexpr int64_t kFirstLevelBytes = 32 * 1024;
+constexpr int64_t kFirstLevelBytes = 32 * 1024, kMostBytesToWrite = 64 * 1024;   // of all rows in use
 
 bool is_contiguous(sym::Expr position, sym::Expr along) {
   const auto linear = sym::linear_in(position, along);
@@ -76,9 +77,10 @@ void fetch_rows(const loop::LoopProgram& program, Kernel& kernel) {
       if (const auto* store = std::get_if<Store>(&statement)) add(store->buffer, store->position, Fetch::To::FirstLevelToWrite);
     }
   }
-  if (bytes <= kFirstLevelBytes) return;
-  std::erase_if(fetches, [](const Fetch& each) { return each.to == Fetch::To::FirstLevelToWrite; });
-  for (Fetch& each : fetches) each.to = Fetch::To::SecondLevel;
+  if (bytes > kMostBytesToWrite) std::erase_if(fetches, [](const Fetch& each) { return each.to == Fetch::To::FirstLevelToWrite; });
+  for (Fetch& each : fetches) {
+    if (bytes > kFirstLevelBytes && each.to == Fetch::To::FirstLevel) each.to = Fetch::To::SecondLevel;
+  }
 }
 
 }  // namespace toroid::schedule

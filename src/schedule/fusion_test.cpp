@@ -326,7 +326,8 @@ TEST(Fetches, GoWithTheStageThatComputesMuch) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(fetches("graph(x: f32[64, 1000]) { y: f32[64, 1000] = aten::softmax.int(x, 1) return y }"), (Names{"1: fetch near x", "1: fetch to write y_out"}));
   // Rows that the first-level cache cannot hold together.
-  EXPECT_EQ(fetches("graph(x: f32[64, 4000]) { y: f32[64, 4000] = aten::softmax.int(x, 1) return y }"), Names{"1: fetch x"});
+  EXPECT_EQ(fetches("graph(x: f32[64, 4000]) { y: f32[64, 4000] = aten::softmax.int(x, 1) return y }"), (Names{"1: fetch x", "1: fetch to write y_out"}));
+  EXPECT_EQ(fetches("graph(x: f32[64, 5000]) { y: f32[64, 5000] = aten::softmax.int(x, 1) return y }"), Names{"1: fetch x"});
   // Short rows are a stream, and cheap stages leave no time.
   EXPECT_EQ(fetches("graph(x: f32[64, 100]) { y: f32[64, 100] = aten::softmax.int(x, 1) return y }"), Names{});
   EXPECT_EQ(fetches("graph(x: f32[64, 1000]) { s: f32[64, 1] = aten::sum.dim_IntList(x, [1], True) y: f32[64, 1000] = aten::div.Tensor(x, s) return y }"), Names{});
