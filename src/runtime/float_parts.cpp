@@ -36,7 +36,12 @@ constexpr int64_t kLanes = kTileSide;
 // As Splitter::most has them: a BF16 number's bits without its sign, times 2.
 constexpr unsigned doubled_bits(int exponent) { return static_cast<unsigned>(exponent + 127) << 8; }
 constexpr unsigned kLeast = doubled_bits(kLeastExponentOfParts), kMost = doubled_bits(kMostExponentOfParts);
-bool fits(unsigned most) { return most == 0 || (most >= kLeast && most <= kMost); }
+constexpr unsigned kLeastNormal = doubled_bits(-126);
+bool fits(unsigned most) { return most < kLeastNormal || (most >= kLeast && most <= kMost); }
+
+// Of smaller numbers a part may be subnormal in BF16 and have lost its last bits. On the right side their high part is their upper 16 bits, and the lower ones
+// stand in the signs and the seven bits of the two others, which are subnormal, 0 to the tiles.
+constexpr uint32_t kLeastExact = uint32_t{127 - 110} << 23;
 
 typedef uint16_t Halves32 __attribute__((vector_size(64)));
 
@@ -55,22 +60,47 @@ TOROID_AVX512 TOROID_INLINE void store(const Integers16& words, std::byte* to) {
 TOROID_AVX512 TOROID_INLINE Integers16 bits(const Vector16& numbers) { return reinterpret_cast<Integers16>(numbers); }
 TOROID_AVX512 TOROID_INLINE Vector16 numbers(const Integers16& bits) { return reinterpret_cast<Vector16>(bits); }
 
+// In the upper 16 bits of each word; the lower ones of `high` and `middle` are 0.
+struct Parts {
+  Integers16 high, middle, low;
+};
+TOROID_AVX512 TOROID_INLINE Parts parts_of(const Vector16& x) {
+  const Integers16 high = (bits(x) + kHalf) & kUpper;
+  const Vector16 rest = x - numbers(high);
+  const Integers16 middle = bits(rest) & kUpper;
+  return {high, middle, bits(rest - numbers(middle))};
+}
+TOROID_AVX512 TOROID_INLINE Parts exact_parts_of(const Vector16& x) {
+  const Parts parts = parts_of(x);
+  const Integers16 raw = bits(x);
+  const auto is_small = (raw & 0x7FFFFFFFu) < kLeastExact;
+  return {is_small ? raw & kUpper : parts.high,
+          is_small ? (raw << 16 & 0x80000000u) | (raw << 8 & 0x007F0000u) : parts.middle,
+          is_small ? (raw << 24 & 0x80000000u) | (raw << 16 & 0x007F0000u) : parts.low};
+}
+
 struct Splitter {
   Halves32 most = {};  // the largest of the high parts
 
   // Words of the parts of 16 numbers and 16 others: three tile rows, so many bytes apart.
   template <int64_t kApart>
   TOROID_AVX512 TOROID_INLINE void split(const Vector16& first, const Vector16& second, std::byte* out) {
-    const Integers16 first_high = (bits(first) + kHalf) & kUpper, second_high = (bits(second) + kHalf) & kUpper;
-    const Integers16 high = first_high >> 16 | second_high;
+    write<kApart>(parts_of(first), parts_of(second), out);
+  }
+  // The same, of which each number can be told again.
+  template <int64_t kApart>
+  TOROID_AVX512 TOROID_INLINE void split_exactly(const Vector16& first, const Vector16& second, std::byte* out) {
+    write<kApart>(exact_parts_of(first), exact_parts_of(second), out);
+  }
+
+  template <int64_t kApart>
+  TOROID_AVX512 TOROID_INLINE void write(const Parts& first, const Parts& second, std::byte* out) {
+    const Integers16 high = first.high >> 16 | second.high;
     store(high, out);
     const Halves32 without_sign = reinterpret_cast<Halves32>(high) + reinterpret_cast<Halves32>(high);
     most = without_sign > most ? without_sign : most;
-    const Vector16 first_rest = first - numbers(first_high), second_rest = second - numbers(second_high);
-    const Integers16 first_middle = bits(first_rest) & kUpper, second_middle = bits(second_rest) & kUpper;
-    store(first_middle >> 16 | second_middle, out + kApart);
-    const Vector16 first_low = first_rest - numbers(first_middle), second_low = second_rest - numbers(second_middle);
-    store(bits(first_low) >> 16 | (bits(second_low) & kUpper), out + 2 * kApart);
+    store(first.middle >> 16 | second.middle, out + kApart);
+    store(first.low >> 16 | (second.low & kUpper), out + 2 * kApart);
   }
 
   // Do the largest of all, or those of each word, fit?
@@ -123,7 +153,7 @@ TOROID_AVX512 bool split_columns_avx512(const float* from, int64_t width, int64_
       const int64_t p = step * kStepElements + word;
       const Vector16 first = p < depth ? load(from + p * width) : Vector16{},
                      second = p + kLanes < depth ? load(from + (p + kLanes) * width) : Vector16{};
-      splitter.split<kTileBytes>(first, second, out + word * kTileRowBytes);
+      splitter.split_exactly<kTileBytes>(first, second, out + word * kTileRowBytes);
     }
   }
   return splitter.words_fit();
@@ -133,12 +163,15 @@ TOROID_AVX512 void join_columns_avx512(const std::byte* parts, int64_t width, in
   for (int64_t p = 0; p < depth; ++p) {
     const bool is_second = p % kStepElements >= kLanes;
     const std::byte* from = parts + p / kStepElements * kPartsBytes + p % kLanes * kTileRowBytes;
-    Vector16 sum = {};
-    for (int64_t part = kPartsOfFloat; part-- > 0;) {
+    auto part = [&](int64_t i) TOROID_AVX512 {
       Integers16 words;
-      std::memcpy(&words, from + part * kTileBytes, sizeof words);
-      sum += numbers(is_second ? words & kUpper : words << 16);
-    }
+      std::memcpy(&words, from + i * kTileBytes, sizeof words);
+      return is_second ? words & kUpper : words << 16;
+    };
+    const Integers16 high = part(0), middle = part(1), low = part(2);
+    const Integers16 raw = high | (middle >> 16 & 0x8000u) | (middle >> 8 & 0x7F00u) | (low >> 24 & 0x80u) | (low >> 16 & 0x7Fu);
+    const Vector16 whole = numbers(high) + (numbers(middle) + numbers(low));
+    const Integers16 sum = (high & 0x7FFFFFFFu) < kLeastExact ? raw : bits(whole);
     std::memcpy(out + p * width, &sum, sizeof sum);
   }
 }

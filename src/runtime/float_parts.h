@@ -10,8 +10,8 @@
 // Intelligence Datatype For Higher-Precision Computations", 2019.
 //
 // The tiles' instructions take subnormal parts and results for 0, an error of at most 2^-126 each. Rows and columns of which that
-// is not far below the largest element, and those that are so large that parts of a sum could overflow, are refused; so are
-// infinities and NaN, as inf - inf is no sum.
+// is not far below the largest element, unless all their elements are subnormal, and those that are so large that parts of a sum
+// could overflow, are refused; so are infinities and NaN, as inf - inf is no sum.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@
 
 namespace toroid {
 
-// The largest element of each row or column must be 0 or between these.
+// The largest element of each row or column must be 0, subnormal, or between these.
 constexpr int kLeastExponentOfParts = -100, kMostExponentOfParts = 50;
 
 constexpr int64_t kStepElements = kTileRowBytes / 2;  // of the depth, in a tile
@@ -56,7 +56,7 @@ bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::
 // The right side: up to 16 columns of `depth` rows that are `width` elements apart, as [step][part][word][column]; missing rows are
 // 0. Of a step's elements a word has the i-th and the (i + 16)-th, on both sides.
 bool split_columns(const float* from, int64_t width, int64_t depth, std::byte* out);
-// What split_columns made, as it was; subnormal elements may differ.
+// What split_columns made, as it was to the last bit.
 void join_columns(const std::byte* parts, int64_t width, int64_t depth, float* out);
 
 }  // namespace toroid

@@ -132,15 +132,34 @@ TEST(PartsProduct, TakesNumbersOfAnyMagnitude) {
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
             const float x = expected[static_cast<size_t>(i * n + j)], y = actual[static_cast<size_t>(i * n + j)];
-            double magnitude = 0;
-            for (int64_t p = 0; p < k; ++p) magnitude += std::abs(static_cast<double>(*a.at(i, p)) * *b.at(p, j));
-            const bool is_close = std::isnan(x) ? std::isnan(y) : std::isinf(x) ? x == y : std::abs(x - y) <= 1e-6 * magnitude;
+            double magnitude = 0, beside_subnormals = 0;
+            for (int64_t p = 0; p < k; ++p) {
+              magnitude += std::abs(static_cast<double>(*a.at(i, p)) * *b.at(p, j));
+              beside_subnormals += std::abs(static_cast<double>(*a.at(i, p))) + std::abs(static_cast<double>(*b.at(p, j)));
+            }
+            const double allowed = 1e-6 * magnitude + 0x1p-126 * beside_subnormals;
+            const bool is_close = std::isnan(x) ? std::isnan(y) : std::isinf(x) ? x == y : std::abs(x - y) <= allowed;
             ASSERT_TRUE(is_close) << y << " for " << x << " at " << i << ", " << j << " with " << extreme
                                   << (is_left ? " on the left" : " on the right");
           }
         }
       }
     }
+  }
+}
+
+// Of a number that makes a row leave the tiles, the other side's smallest are known to the last bit.
+TEST(PartsProduct, TellsSmallNumbersAgain) {
+  SKIP_WITHOUT_TILES();
+  RuntimePool pool(1);
+  const int64_t m = 3, n = 20, k = 50;
+  std::vector<float> left(static_cast<size_t>(m * k), 1.0f), right(static_cast<size_t>(k * n), 1.0f);
+  for (const float small : {7.21079e-38f, 3e-39f, 1e-45f, -1.23456e-34f, 7.7037196e-34f, -5.7e-42f}) {
+    left[k + 7] = 3.05373e36f;
+    right[7 * n + 3] = small;
+    right[8 * n + 3] = -small;
+    const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
+    EXPECT_EQ(product_in(ProductForm::Parts, pool, m, n, k, a, b)[n + 3], product_in(ProductForm::Packed, pool, m, n, k, a, b)[n + 3]) << small;
   }
 }
 
