@@ -17,6 +17,7 @@
 namespace toroid::schedule {
 namespace {
 
+constexpr int64_t kMostRow = 1 << 24;   // as which longer ones, and those of any length, count
 constexpr int64_t kLeastRow = 256;   // elements: shorter rows follow each other in memory as a stream
 constexpr int64_t kFirstLevelBytes = 32 * 1024, kMostBytesToWrite = 64 * 1024;   // of all rows in use
 
@@ -46,7 +47,7 @@ std::string_view to_string(Fetch::To to) {
 void fetch_rows(const loop::LoopProgram& program, Kernel& kernel) {
   if (kernel.vector != VectorAlong::Inner || kernel.outer.empty()) return;
   int64_t row_elements = 1;
-  for (sym::Expr axis : kernel.inner) row_elements *= sym::evaluate_hint(*axis.node()->extent);
+  for (sym::Expr axis : kernel.inner) row_elements = std::min(kMostRow, row_elements * std::min(kMostRow, sym::evaluate_hint(*axis.node()->extent)));
   if (row_elements < kLeastRow) return;
   std::vector<Stage*> inner;
   for (Stage& stage : kernel.stages) {
