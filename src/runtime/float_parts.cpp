@@ -39,11 +39,17 @@ constexpr unsigned kLeast = doubled_bits(kLeastExponentOfParts), kMost = doubled
 constexpr unsigned kLeastNormal = doubled_bits(-126);
 bool fits(unsigned most) { return most < kLeastNormal || (most >= kLeast && most <= kMost); }
 
-// Of smaller numbers a part may be subnormal in BF16 and have lost its last bits. On the right side their high part is their upper 16 bits, and the lower ones
-// stand in the signs and the seven bits of the two others, which are subnormal, 0 to the tiles.
+// Of smaller numbers a part may be subnormal in BF16 and have lost its last bits. On the right side their high part is their upper
+// 16 bits, and the lower ones stand in the signs and the seven bits of the two others, which are subnormal, 0 to the tiles.
 constexpr uint32_t kLeastExact = uint32_t{127 - 110} << 23;
 
 typedef uint16_t Halves32 __attribute__((vector_size(64)));
+typedef uint16_t Halves16 __attribute__((vector_size(32)));
+typedef uint16_t Halves8 __attribute__((vector_size(16)));
+template <class Halves>
+TOROID_AVX512 TOROID_INLINE Halves larger(const Halves& a, const Halves& b) {
+  return a > b ? a : b;
+}
 
 constexpr uint32_t kUpper = 0xFFFF0000, kHalf = 0x8000;  // the bits of a number that a part has; half of the last of them
 
@@ -74,8 +80,7 @@ TOROID_AVX512 TOROID_INLINE Parts exact_parts_of(const Vector16& x) {
   const Parts parts = parts_of(x);
   const Integers16 raw = bits(x);
   const auto is_small = (raw & 0x7FFFFFFFu) < kLeastExact;
-  return {is_small ? raw & kUpper : parts.high,
-          is_small ? (raw << 16 & 0x80000000u) | (raw << 8 & 0x007F0000u) : parts.middle,
+  return {is_small ? raw & kUpper : parts.high, is_small ? (raw << 16 & 0x80000000u) | (raw << 8 & 0x007F0000u) : parts.middle,
           is_small ? (raw << 24 & 0x80000000u) | (raw << 16 & 0x007F0000u) : parts.low};
 }
 
@@ -98,16 +103,21 @@ struct Splitter {
     const Integers16 high = first.high >> 16 | second.high;
     store(high, out);
     const Halves32 without_sign = reinterpret_cast<Halves32>(high) + reinterpret_cast<Halves32>(high);
-    most = without_sign > most ? without_sign : most;
+    most = larger(most, without_sign);
     store(first.middle >> 16 | second.middle, out + kApart);
     store(first.low >> 16 | (second.low & kUpper), out + 2 * kApart);
   }
 
   // Do the largest of all, or those of each word, fit?
-  bool all_fit() const {
-    unsigned largest = 0;
-    for (size_t i = 0; i < 2 * kLanes; ++i) largest = std::max<unsigned>(largest, most[i]);
-    return fits(largest);
+  TOROID_AVX512 TOROID_INLINE bool all_fit() const {
+    const Halves32 folded = larger(most, __builtin_shufflevector(most, most, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
+                                                                 30, 31, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    const Halves16 half = __builtin_shufflevector(folded, folded, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const Halves8 lower = __builtin_shufflevector(half, half, 0, 1, 2, 3, 4, 5, 6, 7),
+                  upper = __builtin_shufflevector(half, half, 8, 9, 10, 11, 12, 13, 14, 15);
+    // There is an instruction for the least of eight.
+    const Halves8 least = ~larger(lower, upper);
+    return fits(0xFFFFu & ~static_cast<unsigned>(_mm_extract_epi16(_mm_minpos_epu16(reinterpret_cast<__m128i>(least)), 0)));
   }
   bool words_fit() const {
     bool fit = true;

@@ -172,8 +172,9 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
   const int64_t strips = (rows.tiles + 1) / 2, columns = b.tiles_of(task.panel), from = task.steps.first * kPartsBytes;
   const int64_t lines = task.fetches ? (kLinesOfStep + strips * kProducts - 1) / (strips * kProducts) : 0;
   for (int64_t j = 0; j < columns; j += 2) {
-    const std::byte* ahead[2];
-    for (int64_t i = 0; i < 2; ++i) ahead[i] = j + 2 + i < columns ? b.tile(task.panel, j + 2 + i) + from : task.next[i];
+    // Not in an array: it would be read at once from memory, behind all sums that are still being stored.
+    const std::byte* const first = j + 2 < columns ? b.tile(task.panel, j + 2) + from : task.next[0];
+    const std::byte* const second = j + 3 < columns ? b.tile(task.panel, j + 3) + from : task.next[1];
     for (int64_t i = tiles.first; i < tiles.last; i += 2) {
       const int64_t share = i / 2 * lines * kProducts * task.steps.size() * kTileRowBytes;
       multiply_tiles_of_parts({{rows.tile(i), i + 1 < tiles.last ? rows.tile(i + 1) : nullptr},
@@ -183,7 +184,7 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
                                sums + (i - tiles.first) * kTileSide * row + j * kTileSide,
                                row,
                                task.add,
-                               {ahead[0] + share, ahead[1] + share},
+                               {first + share, second + share},
                                lines});
     }
   }
