@@ -283,8 +283,10 @@ int64_t winograd_tile(const KernelCall& call, const ConvolutionShape& s) {
   };
   constexpr double kGain = 0.9;   // of the direct method's time: for less the error is not worth it
   constexpr double kParts = 2.2;  // times as fast are products in parts, and 6 bytes a weight
+  constexpr double kPack = 10;    // for a filter's element, by one thread
   const auto of_direct = static_cast<double>(9 * s.batch * s.out_elements());
-  double least = kGain * (convolves_in_parts(call, s) ? cycles(of_direct / kParts, 0, 9, 6) : cycles(of_direct, 0, 9, 4));
+  const double packing = keeps_weights ? 0 : kPack * 9 * filters;
+  double least = kGain * (packing + (convolves_in_parts(call, s) ? cycles(of_direct / kParts, 0, 9, 6) : cycles(of_direct, 0, 9, 4)));
   int64_t best = 0;
   for (const int64_t m : {4, 2}) {
     constexpr double kTransform = 6;  // per point and vector, of tiles and of products
