@@ -53,7 +53,7 @@ const Implementation kOfBFloat16[] = {
     {.name = "tiles",
      .description = "the same with products in tiles of 16 rows and columns (AMX)",
      .gate = [](const Problem&) -> std::optional<std::string> {
-       if (!can_attend(AttentionForm::Tiles, DType::BF16)) return "the machine has no AMX, or does not let this process use it";
+       if (!can_attend(AttentionForm::Tiles, DType::BF16)) return kNoTiles;
        return std::nullopt;
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.2); },

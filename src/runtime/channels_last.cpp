@@ -114,8 +114,10 @@ class Convolver : public RowConvolution {
               }
             }
           }
-          const auto pack = in_parts_ ? static_cast<void (*)(const Matrix&, int64_t, int64_t, int64_t, int64_t, float*)>(pack_parts) : pack_panels;
-          pack({rows.data(), 1, depth_}, depth_, s_.out_channels, 0, panels_of_group(), to + g * group_size);
+          const Matrix columns = {rows.data(), 1, depth_};
+          float* const packed = to + g * group_size;
+          in_parts_ ? pack_parts(columns, depth_, s_.out_channels, 0, panels_of_group(), packed)
+                    : pack_panels(columns, depth_, s_.out_channels, 0, panels_of_group(), packed);
         }
       });
     };

@@ -18,6 +18,8 @@ inline double transfer_s(double bytes, const MachineModel& machine) {
   return bytes / (bytes < machine.cache_bytes ? kCacheSpeedup * machine.bytes_per_s : machine.bytes_per_s);
 }
 
+constexpr const char* kNoTiles = "the machine has no AMX, or does not let this process use it";
+
 // Of what toroid's own product takes. Without measuring it is not taken: what it costs to have two sets of threads shows only then.
 constexpr double kOneDnnCost = 1.3;
 

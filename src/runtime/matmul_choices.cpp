@@ -55,7 +55,7 @@ const Implementation kImplementations[] = {
     {.name = "parts",
      .description = "numbers split into three of bfloat16, multiplied in tiles as exactly as in float32",
      .gate = [](const Problem&) -> std::optional<std::string> {
-       if (!has_tiles_of_parts()) return "the machine has no AMX, or does not let this process use it";
+       if (!has_tiles_of_parts()) return kNoTiles;
        return std::nullopt;
      },
      .cost_s = parts_cost_s,

@@ -2,7 +2,6 @@
 // element's distance. Those beyond a row's last output are computed too, and thrown away.
 #include "runtime/parts_band.h"
 
-#include <cstring>
 #include <vector>
 
 #include "runtime/scratch.h"
@@ -55,7 +54,7 @@ bool convolve_band(const PartsMatrix& weights, int64_t first, int64_t last, cons
   const std::vector<int64_t> offsets = step_offsets(band);
   const auto steps = static_cast<int64_t>(offsets.size());
   const int64_t depths = (steps + kMostSteps - 1) / kMostSteps;
-  const int64_t tiles = ((band.out_rows() - 1) * band.width + band.out_columns + kTileSide - 1) / kTileSide;
+  const int64_t tiles = tiles_of((band.out_rows() - 1) * band.width + band.out_columns);
   constexpr int64_t kColumns = PartsMatrix::kPanelColumns;
   float* sums = scratch_for_sums.get(tiles * kTileSide * kColumns + kReadBeyond);
   const TileRegisters registers;
@@ -64,25 +63,13 @@ bool convolve_band(const PartsMatrix& weights, int64_t first, int64_t last, cons
       const Range some = part_of(steps, depth, depths);
       const bool is_last = depth + 1 == depths;
       const int64_t after = !is_last ? panel : panel + 1 < last ? panel + 1 : first, after_step = is_last ? 0 : some.last;
-      const PanelTask task = {
-          panel,
-          some,
-          depth > 0,
-          fetching.is_on,
-          {weights.tile(after, 0) + after_step * kPartsBytes, weights.tile(after, 1) + after_step * kPartsBytes}};
+      const PanelTask task = {panel, some, depth > 0, fetching.is_on, after, after_step};
       multiply_panel(weights, task, {data, tiles, kTileSide * kPartsRowBytes, offsets.data() + some.first}, {0, tiles}, sums);
     }
     const int64_t column = panel * kColumns, columns = weights.columns_of(panel);
     for (int64_t i = 0; i < band.out_rows(); ++i) {
       const int64_t row = first_row + i * band.out_columns;
-      const float* from = sums + i * band.width * kColumns;
-      if (out.epilogue != nullptr) {
-        out.epilogue->run(out.epilogue->argument, from, kColumns, row, row + band.out_columns, column, column + columns);
-        continue;
-      }
-      for (int64_t j = 0; j < band.out_columns; ++j) {
-        std::memcpy(out.data + (row + j) * out.row + column, from + j * kColumns, static_cast<size_t>(columns) * sizeof(float));
-      }
+      out.take(sums + i * band.width * kColumns, kColumns, {row, row + band.out_columns}, {column, column + columns});
     }
   }
   return true;

@@ -2,7 +2,6 @@
 #include "runtime/parts_product.h"
 
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "runtime/scratch.h"
@@ -20,7 +19,6 @@ thread_local Scratch scratch_for_sums;
 thread_local Scratch scratch_for_panel;
 
 int64_t depths_of(int64_t steps) { return std::max<int64_t>(1, (steps + kPartSteps - 1) / kPartSteps); }
-int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
 
 // Some rows of the left side, of which some steps are in parts at a time.
 class Block {
@@ -51,11 +49,7 @@ class Block {
       for (int64_t panel = panels_.first; panel < panels_.last; ++panel) {
         const bool is_last = panel + 1 == panels_.last;
         const int64_t after = is_last ? panels_.first : panel + 1, after_step = is_last ? next.first : steps_.first;
-        const PanelTask task = {panel,
-                                steps_,
-                                depth > 0,
-                                fetching_.is_on,
-                                {b_.tile(after, 0) + after_step * kPartsBytes, b_.tile(after, 1) + after_step * kPartsBytes}};
+        const PanelTask task = {panel, steps_, depth > 0, fetching_.is_on, after, after_step};
         if (!b_.is_in_parts(panel)) {
           if (depth + 1 == depths) multiply_plain({panel, panel + 1});
           continue;
@@ -100,15 +94,10 @@ class Block {
   }
 
   void give(int64_t panel, Range tiles, const float* sums) const {
-    const int64_t column = panel * PartsMatrix::kPanelColumns, columns = b_.columns_of(panel);
-    const int64_t first = first_row_ + tiles.first * kTileSide, last = first_row_ + std::min(tiles.last * kTileSide, row_count());
-    if (out_.epilogue != nullptr) {
-      return out_.epilogue->run(out_.epilogue->argument, sums, PartsMatrix::kPanelColumns, first, last, column, column + columns);
-    }
-    for (int64_t i = first; i < last; ++i) {
-      std::memcpy(out_.data + i * out_.row + column, sums + (i - first) * PartsMatrix::kPanelColumns,
-                  static_cast<size_t>(columns) * sizeof(float));
-    }
+    const int64_t column = panel * PartsMatrix::kPanelColumns;
+    out_.take(sums, PartsMatrix::kPanelColumns,
+              {first_row_ + tiles.first * kTileSide, first_row_ + std::min(tiles.last * kTileSide, row_count())},
+              {column, column + b_.columns_of(panel)});
   }
 
   // Without parts, for what cannot be in them.
@@ -173,8 +162,9 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
   const int64_t lines = task.fetches ? (kLinesOfStep + strips * kProducts - 1) / (strips * kProducts) : 0;
   for (int64_t j = 0; j < columns; j += 2) {
     // Not in an array: it would be read at once from memory, behind all sums that are still being stored.
-    const std::byte* const first = j + 2 < columns ? b.tile(task.panel, j + 2) + from : task.next[0];
-    const std::byte* const second = j + 3 < columns ? b.tile(task.panel, j + 3) + from : task.next[1];
+    const std::byte* const next = b.tile(task.next_panel, 0) + task.next_step * kPartsBytes;
+    const std::byte* const first = j + 2 < columns ? b.tile(task.panel, j + 2) + from : next;
+    const std::byte* const second = j + 3 < columns ? b.tile(task.panel, j + 3) + from : next + b.tile_bytes();
     for (int64_t i = tiles.first; i < tiles.last; i += 2) {
       const int64_t share = i / 2 * lines * kProducts * task.steps.size() * kTileRowBytes;
       multiply_tiles_of_parts({{rows.tile(i), i + 1 < tiles.last ? rows.tile(i + 1) : nullptr},

@@ -22,11 +22,12 @@ struct PartsMatrix {
 
   int64_t panels() const { return panels(columns); }
   int64_t columns_of(int64_t panel) const { return std::min(kPanelColumns, columns - panel * kPanelColumns); }
-  int64_t tiles_of(int64_t panel) const { return (columns_of(panel) + kTileSide - 1) / kTileSide; }
+  int64_t tiles_of(int64_t panel) const { return toroid::tiles_of(columns_of(panel)); }
   const float* panel(int64_t panel) const { return data + panel * panel_size(depth, kPanelTiles); }
   bool is_in_parts(int64_t panel) const { return *this->panel(panel) != 0; }
+  int64_t tile_bytes() const { return steps_of_parts(depth) * kPartsBytes; }
   const std::byte* tile(int64_t panel, int64_t tile) const {
-    return reinterpret_cast<const std::byte*>(this->panel(panel) + kHeader) + tile * steps_of_parts(depth) * kPartsBytes;
+    return reinterpret_cast<const std::byte*>(this->panel(panel) + kHeader) + tile * tile_bytes();
   }
 
   static int64_t panels(int64_t columns) { return (columns + kPanelColumns - 1) / kPanelColumns; }
@@ -35,8 +36,7 @@ struct PartsMatrix {
     return kHeader + tiles * steps_of_parts(depth) * kPartsBytes / int64_t{sizeof(float)};
   }
   static int64_t size(int64_t depth, int64_t columns) {
-    const int64_t tiles = (columns + kTileSide - 1) / kTileSide;
-    return panels(columns) * kHeader + panel_size(depth, tiles) - kHeader;
+    return panels(columns) * kHeader + panel_size(depth, toroid::tiles_of(columns)) - kHeader;
   }
 };
 
@@ -61,13 +61,13 @@ struct PartsRows {
 // sums[i * row + j] (+)= the product of the tiles [first, last) of the rows with the columns of a panel that is in parts, in the
 // steps [first, last) of the depth; sums begin with the first of these tiles, and the rows' first offset is that of the first of
 // these steps. What comes next of the right side is fetched meanwhile, by all tiles of rows together: the next columns, and at the
-// end of the panel `next`, tiles at their first step. Takes TileRegisters in scope.
+// end of the panel the first of another, from a step of theirs on. Takes TileRegisters in scope.
 struct PanelTask {
   int64_t panel;
   Range steps;
   bool add;
   bool fetches;
-  const std::byte* next[2];
+  int64_t next_panel, next_step;
 };
 void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums,
                     int64_t row = PartsMatrix::kPanelColumns);

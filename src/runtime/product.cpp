@@ -71,6 +71,13 @@ void multiply_panel(const PackedMatrix& b, int64_t panel, const RowElements& ele
 
 }  // namespace
 
+void ProductOutput::take(const float* block, int64_t block_row, Range rows, Range columns) const {
+  if (epilogue != nullptr) return epilogue->run(epilogue->argument, block, block_row, rows.first, rows.last, columns.first, columns.last);
+  for (int64_t i = rows.first; i < rows.last; ++i, block += block_row) {
+    std::memcpy(data + i * row + columns.first, block, static_cast<size_t>(columns.size()) * sizeof(float));
+  }
+}
+
 EpiloguePart::EpiloguePart(const ToroidEpilogue* whole, int64_t first_row, int64_t first_column)
     : whole_(whole), first_row_(first_row), first_column_(first_column), part_{run, this} {}
 
@@ -137,13 +144,7 @@ void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const Row
       const Range here = {first_row + strips.first_row(some.first), first_row + strips.first_row(some.last)};
       float* block = scratch_for_block.get(here.size() * width);
       multiply_panel(b, panel, elements, rows, strips, some, block, width, fetching.is_on, after);
-      if (out.epilogue != nullptr) {
-        out.epilogue->run(out.epilogue->argument, block, width, here.first, here.last, column, column + columns);
-        continue;
-      }
-      for (int64_t i = 0; i < here.size(); ++i) {
-        std::memcpy(out.data + (here.first + i) * out.row + column, block + i * width, static_cast<size_t>(columns) * sizeof(float));
-      }
+      out.take(block, width, here, {column, column + columns});
     }
   }
 }

@@ -17,6 +17,9 @@ struct ProductOutput {
   float* data;                        // row-major and contiguous along columns; null with an epilogue
   int64_t row;                        // stride, in elements
   const ToroidEpilogue* epilogue;     // null: none
+
+  // A finished block, whose rows are block_row elements apart.
+  void take(const float* block, int64_t block_row, Range rows, Range columns) const;
 };
 
 // Elements behind a block that an epilogue may read (ToroidEpilogue).

@@ -34,7 +34,7 @@ const Implementation kOfBFloat16[] = {
     {.name = "tiles",
      .description = "tiles of 16 rows and columns (AMX)",
      .gate = [](const Problem&) -> std::optional<std::string> {
-       if (!can_multiply(ReducedForm::Tiles, DType::BF16)) return "the machine has no AMX, or does not let this process use it";
+       if (!can_multiply(ReducedForm::Tiles, DType::BF16)) return kNoTiles;
        return std::nullopt;
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 10); },

@@ -15,8 +15,6 @@ constexpr int64_t kPanelColumns = kPanelTiles * kTileSide;   // also the stride 
 constexpr int64_t kPartSteps = 8;                         // of the depth: what two tiles of columns have of it stays in the first-level cache
 constexpr int64_t kMostBlockTiles = 8;                    // of rows
 
-inline int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
-
 // Not within the function below: a thread that only runs its bodies would not pass their definitions, and not free them.
 inline thread_local Scratch scratch_for_left_tiles, scratch_for_tile_sums;
 

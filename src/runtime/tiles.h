@@ -16,6 +16,7 @@ enum class TileNumbers {
 bool has_tiles(TileNumbers numbers);
 
 constexpr int64_t kTileSide = 16;        // rows, columns, and words of depth
+inline int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
 constexpr int64_t kTileRowBytes = 64;
 constexpr int64_t kTileBytes = kTileSide * kTileRowBytes;
 constexpr int64_t kWordBytes = 4;        // the elements that one instruction sums at a time: two, or four

@@ -1,6 +1,7 @@
 #include "schedule/launch_together.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -54,26 +55,29 @@ GroupStep group_of(std::vector<Step> steps) {
 }
 
 void append_run(std::vector<Step> run, std::vector<Step>& steps) {
+  struct Wave {
+    std::vector<size_t> kernels;  // of the run
+    int64_t work = 0;
+    bool is_group() const { return kernels.size() > 1 && work >= kWorthALaunch; }
+  };
+  std::vector<Wave> waves;
   const std::vector<size_t> waits = waits_of(run);
-  const size_t waves = waits.empty() ? 0 : *std::max_element(waits.begin(), waits.end()) + 1;
-  std::vector<std::vector<Step>> by_wave(waves);
-  std::vector<int64_t> work(waves);
   for (size_t i = 0; i < run.size(); ++i) {
-    work[waits[i]] += work_hint(std::get<Kernel>(run[i]));
-    by_wave[waits[i]].push_back(run[i]);
+    waves.resize(std::max(waves.size(), waits[i] + 1));
+    waves[waits[i]].kernels.push_back(i);
+    waves[waits[i]].work += work_hint(std::get<Kernel>(run[i]));
   }
-  const bool pays = std::any_of(by_wave.begin(), by_wave.end(), [&](const auto& wave) {
-    return wave.size() > 1 && work[static_cast<size_t>(&wave - by_wave.data())] >= kWorthALaunch;
-  });
-  if (!pays) {
+  if (std::none_of(waves.begin(), waves.end(), [](const Wave& wave) { return wave.is_group(); })) {
     std::move(run.begin(), run.end(), std::back_inserter(steps));
     return;
   }
-  for (size_t wave = 0; wave < waves; ++wave) {
-    if (by_wave[wave].size() > 1 && work[wave] >= kWorthALaunch) {
-      steps.push_back(group_of(std::move(by_wave[wave])));
+  for (const Wave& wave : waves) {
+    std::vector<Step> kernels;
+    for (size_t i : wave.kernels) kernels.push_back(std::move(run[i]));
+    if (wave.is_group()) {
+      steps.push_back(group_of(std::move(kernels)));
     } else {
-      std::move(by_wave[wave].begin(), by_wave[wave].end(), std::back_inserter(steps));
+      std::move(kernels.begin(), kernels.end(), std::back_inserter(steps));
     }
   }
 }

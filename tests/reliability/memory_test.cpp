@@ -204,6 +204,24 @@ TEST(Memory, AnyAllocationOfTheCacheMayFail) {
 #endif
 }
 
+#if TOROID_OWN_ALLOCATOR
+// Lets every `step`-th allocation of a compilation fail, once and for ever.
+void fail_compilations(std::string_view kind, const Result& result, int64_t step, const std::function<void()>& before,
+                       const std::function<bool()>& compile, const std::function<std::string()>& again) {
+  int64_t tried = 0, right = 0;
+  for (const bool for_ever : {false, true}) {
+    const Tried each = fail_each(for_ever, step, before, compile, again);
+    tried += each.allocations;
+    right += each.right;
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+  EXPECT_GT(tried, 10);
+  result.say("{} allocations of a {} compilation failed, once and for ever: {} results right in spite of it, the others 'out of memory'; "
+             "the process goes on each time",
+             tried, kind, right);
+}
+#endif
+
 // A whole compilation that the cache serves.
 TEST(Memory, AnyAllocationOfAWarmCompilationMayFail) {
 #if !TOROID_OWN_ALLOCATOR
@@ -219,17 +237,7 @@ TEST(Memory, AnyAllocationOfAWarmCompilationMayFail) {
   auto again = [&]() -> std::string { return compile() ? "" : "another number of kernels"; };
   ASSERT_EQ(again(), "");
   ASSERT_EQ(again(), "");
-  int64_t tried = 0, right = 0;
-  for (const bool for_ever : {false, true}) {
-    const Tried each = fail_each(for_ever, times(97, 1), [] {}, compile, again);
-    tried += each.allocations;
-    right += each.right;
-    ASSERT_FALSE(HasFailure());
-  }
-  EXPECT_GT(tried, 10);
-  result.say("{} allocations of a warm compilation failed, once and for ever: {} results right in spite of it, the others 'out of memory'; "
-             "the process goes on each time",
-             tried, right);
+  fail_compilations("warm", result, times(97, 1), [] {}, compile, again);
 #endif
 }
 
@@ -271,17 +279,7 @@ TEST(Memory, AnyAllocationOfAColdCompilationMayFail) {
     return model.kernels == 2 && model.library == right.library && model.graph.library_key == right.graph.library_key;
   };
   auto again = [&]() -> std::string { return compile() ? "" : "another result"; };
-  int64_t tried = 0, same = 0;
-  for (const bool for_ever : {false, true}) {
-    const Tried each = fail_each(for_ever, times(1999, 31), forget, compile, again);
-    tried += each.allocations;
-    same += each.right;
-    ASSERT_FALSE(HasFailure());
-  }
-  EXPECT_GT(tried, 10);
-  result.say("{} allocations of a cold compilation failed, once and for ever: {} results right in spite of it, the others 'out of memory'; "
-             "the process goes on each time",
-             tried, same);
+  fail_compilations("cold", result, times(1999, 31), forget, compile, again);
 #endif
 }
 
