@@ -638,33 +638,35 @@ class Lowering {
   void lower_convolution(const Node& node) {
     if (!is_channels_last_convolution(graph_, node)) return lower_call(node, true);
     const ValueId id = node.outputs[0];
-    loop::Call call{node.op, {image_operand(node.inputs[0]), wide_operand(node.inputs[1])}};
+    loop::Call call{node.op, {image_operand(node.inputs[0]), filter_operand(node.inputs[1])}};
     const BufferId out = new_buffer(id);
-    loops_->buffer(out).dtype = DType::F32;
+    const DType made = dtype(id) == DType::F16 ? DType::F32 : dtype(id);
+    loops_->buffer(out).dtype = made;
     add_computation(std::move(call), {out}, {node.provenance});
     std::vector<sym::Expr> axes = fresh_axes(sizes(id));
-    ExprId value = exprs().load(out, axes, DType::F32);
+    ExprId value = exprs().load(out, axes, made);
     if (node.inputs.size() > 2) value = exprs().compute(ScalarOp::Add, {value, at(node.inputs[2], {axes[1]})});
-    if (dtype(id) != DType::F32 || node.inputs.size() > 2) return define(id, std::move(axes), value, {node.provenance});
+    if (dtype(id) != made || node.inputs.size() > 2) return define(id, std::move(axes), value, {node.provenance});
     define_buffer(id, out);
   }
 
-  // The image in float32 with its channels next to each other; in planes where there are few, which the convolution takes as they are.
+  // The image with its channels next to each other; in planes where there are few, which the convolution takes as they are. Of float16 a copy in
+  // float32.
   loop::Operand image_operand(ValueId id) {
     constexpr int64_t kFewChannels = 8;
     const bool may_be_planes = sym::evaluate_hint(sizes(id)[1]) <= kFewChannels;
-    if (dtype(id) == DType::F32) {
+    if (dtype(id) != DType::F16) {
       const loop::Operand window = operand(id, false);
       if (may_be_planes || window.strides[1].is_const(1)) return window;
-    } else if (may_be_planes || channels_last_[static_cast<size_t>(id)]) {
-      return wide_operand(id);
+      return copy_of(id, "_channels_innermost", dtype(id), channels_last_strides(sizes(id)));
     }
+    if (may_be_planes || channels_last_[static_cast<size_t>(id)]) return filter_operand(id);
     return copy_of(id, "_channels_innermost", DType::F32, channels_last_strides(sizes(id)));
   }
 
-  // A window on the value, or, if it has a narrower dtype, on a copy of it in float32.
-  loop::Operand wide_operand(ValueId id) {
-    if (dtype(id) == DType::F32) return operand(id, false);
+  // A window on the value; of float16, on a copy of it in float32.
+  loop::Operand filter_operand(ValueId id) {
+    if (dtype(id) != DType::F16) return operand(id, false);
     return copy_of(id, "", DType::F32, own_strides(id));
   }
 

@@ -161,12 +161,29 @@ graph(x: f32[6, 4], w: f32[6, 5]) {
   EXPECT_EQ(graphs[0].loops->buffer(graphs[0].outputs[0].buffer).kind, loop::BufferKind::Output);
 }
 
-TEST(Lower, AnImageOf16BitsIsWidenedAndLaidOutInOneCopy) {
-  const std::vector<LoweredGraph> graphs = lower(parse_text(R"(
-graph(x: bf16[2, 16, 8, 8], w: bf16[5, 16, 3, 3]) {
-  y: bf16[2, 5, 6, 6] = convolution(x, w, stride=[1, 1], padding=[0, 0], dilation=[1, 1], output_padding=[0, 0], transposed=false, groups=1)
+// Of a convolution of images of this dtype.
+std::vector<LoweredGraph> lowered_convolution(std::string_view dtype) {
+  return lower(parse_text(fmt::format(R"(
+graph(x: {0}[2, 16, 8, 8], w: {0}[5, 16, 3, 3]) {{
+  y: {0}[2, 5, 6, 6] = convolution(x, w, stride=[1, 1], padding=[0, 0], dilation=[1, 1], output_padding=[0, 0], transposed=false, groups=1)
   return y
-})"));
+}})",
+                                      dtype)));
+}
+
+TEST(Lower, AnImageOfBFloat16IsLaidOutAsItIs) {
+  const std::vector<LoweredGraph> graphs = lowered_convolution("bf16");
+  const loop::LoopProgram& loops = *graphs[0].loops;
+  ASSERT_EQ(loops.computations.size(), 3u) << loop::to_string(loops);  // the image, the call, the result's layout
+  const loop::Operand& image = std::get<loop::Call>(loops.computations[1].work).operands[0];
+  EXPECT_EQ(loops.computations[0].outputs[0], image.buffer);
+  EXPECT_EQ(loops.buffer(image.buffer).dtype, DType::BF16);
+  EXPECT_EQ(image.strides, (std::vector<sym::Expr>{1024, 1, 128, 16}));
+  EXPECT_EQ(loops.buffer(loops.computations[1].outputs[0]).dtype, DType::BF16);
+}
+
+TEST(Lower, AnImageOfFloat16IsWidenedAndLaidOutInOneCopy) {
+  const std::vector<LoweredGraph> graphs = lowered_convolution("f16");
   const loop::LoopProgram& loops = *graphs[0].loops;
   ASSERT_EQ(loops.computations.size(), 4u) << loop::to_string(loops);  // the image, the filters, the call, the result's rounding
   const loop::Operand& image = std::get<loop::Call>(loops.computations[2].work).operands[0];

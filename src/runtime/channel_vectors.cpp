@@ -1,5 +1,6 @@
 // Convolutions in which each channel has its own filter, for an image with its channels next to each other: vectors of channels.
 //
+// Rows of an image of 16 bits are widened first, each once for all rows of the result that a thread makes one after the other.
 // No padding is copied: positions near the edges leave out the filter elements that lie outside. Filters that are wide, dilated or far apart are
 // taken an element at a time, as filters of one column with more rows.
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "runtime/depthwise_strips.h"
 #include "runtime/operands.h"
 #include "runtime/product.h"
+#include "runtime/rows16.h"
 #include "runtime/scratch.h"
 #include "support/error.h"
 
@@ -17,13 +19,16 @@ namespace {
 
 constexpr int64_t kFloatsPerBlock = 4096;   // that an epilogue gets at a time: a part of the first-level cache
 
-thread_local Scratch scratch_for_block;
+thread_local Scratch scratch_for_block, scratch_for_rows;
+
+DType dtype_of(const ToroidOperand& operand) { return static_cast<DType>(operand.dtype); }
 
 class DepthwiseConvolver : public RowConvolution {
  public:
   DepthwiseConvolver(const KernelCall& call, const ConvolutionShape& s)
       : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups) {
     TOROID_CHECK(s.has_one_channel_each() && strides_.channel == 1);
+    if (is_reduced_float(dtype_of(call.inputs[0]))) strides_.column = channels_;
     by_columns_ = s.kernel[2] <= DepthwiseKernels::kMostColumns && s.dilation[2] == 1 && s.stride[2] <= DepthwiseKernels::kMostStride;
     inside_ = inside_columns();
     prepare_weights();
@@ -31,6 +36,7 @@ class DepthwiseConvolver : public RowConvolution {
 
   void run() {
     const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]), channels_, call_.epilogue};
+    if (is_reduced_float(dtype_of(call_.inputs[0]))) return run_widened(out);
     call_.pool.parallel_for(s_.batch * s_.out[1], 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const int64_t image = row / s_.out[1], o = row % s_.out[1];
@@ -49,14 +55,49 @@ class DepthwiseConvolver : public RowConvolution {
     std::vector<int64_t> image, weights;
   };
 
+  void run_widened(const ProductOutput& out) const {
+    constexpr int64_t kPartsOfThread = 4;
+    const int64_t parts = std::min(s_.out[1], kPartsOfThread * call_.pool.threads()), kept = (s_.kernel[1] - 1) * s_.dilation[1] + 1;
+    const int64_t row = s_.in[2] * channels_;
+    call_.pool.parallel_for(s_.batch * parts, 1, [&](int64_t begin, int64_t end) {
+      const ImageRing ring = {scratch_for_rows.get(kept * row), row, kept};
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t image = i / parts;
+        const Range rows = part_of(s_.out[1], i % parts, parts);
+        int64_t widened = 0;
+        for (int64_t o = rows.first; o < rows.last; ++o) {
+          const int64_t first = o * s_.stride[1] - s_.padding[1], last = std::min(first + kept, s_.in[1]);
+          for (widened = std::max({widened, first, int64_t{0}}); widened < last; ++widened) widen(image, widened, const_cast<float*>(ring.at(widened)));
+          run_row(image, o, ring, out);
+        }
+      }
+    });
+  }
+
+  void widen(int64_t image, int64_t row, float* to) const {
+    const ToroidOperand& x = call_.inputs[0];
+    const ImageStrides strides = image_strides(x);
+    const uint16_t* from = static_cast<const uint16_t*>(x.data) + image * strides.batch + row * strides.row;
+    if (strides.column == channels_) return widen_row(dtype_of(x), from, s_.in[2] * channels_, to);
+    for (int64_t j = 0; j < s_.in[2]; ++j) widen_row(dtype_of(x), from + j * strides.column, channels_, to + j * channels_);
+  }
+
   // As [filter element, channel].
   void prepare_weights() {
     const ToroidOperand& w = call_.inputs[1];
     const int64_t row_stride = w.rank == 3 ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
     auto make = [&](float* to) {
       for (int64_t k = 0; k < s_.kernel_elements(); ++k) {
-        const float* from = data_of(w) + k / s_.kernel[2] * row_stride + k % s_.kernel[2] * column_stride;
-        for (int64_t c = 0; c < channels_; ++c) to[k * channels_ + c] = from[c * w.strides[0]];
+        const int64_t element = k / s_.kernel[2] * row_stride + k % s_.kernel[2] * column_stride;
+        for (int64_t c = 0; c < channels_; ++c) {
+          const int64_t at = element + c * w.strides[0];
+          float& weight = to[k * channels_ + c];
+          if (is_reduced_float(dtype_of(w))) {
+            widen_row(dtype_of(w), static_cast<const uint16_t*>(w.data) + at, 1, &weight);
+          } else {
+            weight = data_of(w)[at];
+          }
+        }
       }
     };
     const int64_t form[] = {'d', channels_, s_.kernel[1], s_.kernel[2], w.strides[0], row_stride, column_stride};

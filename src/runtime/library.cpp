@@ -184,6 +184,11 @@ void run_evaluated(std::string_view name, const KernelCall& call) {
   }
 }
 
+bool is_reduced_to_channels_last(const KernelCall& call) {
+  const ToroidOperand& y = call.outputs[0];
+  return call.inputs.size() == 2 && is_reduced_float(dtype_of(call.inputs[0])) && call.integers[0] == 0 && y.rank <= 4 && y.strides[1] == 1;
+}
+
 thread_local Scratch scratch_for_forms;
 
 }  // namespace
@@ -203,6 +208,7 @@ void run_library_kernel(std::string_view name, const KernelCall& call) {
   }
   if (name == "sort") return run_sort(call);
   if (name == "matmul" && dtype_of(call.inputs[1]) == DType::I8 && dtype_of(call.outputs[0]) != DType::I8) return run_matmul_int8(call);
+  if (name == "convolution" && is_reduced_to_channels_last(call)) return run_convolution_reduced(call);
   const FastKernel fast = find_fast_kernel(name);
   const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
   if (fast != nullptr && dtype == DType::F32) {

@@ -69,6 +69,16 @@ enum class ConvolutionForm {
   Winograd2,        // … of 2x2
 };
 void run_convolution_f32(const KernelCall& call, ConvolutionForm form);
+// Images and filters of BF16 or F16, both alike, the result F32 or as they are, its channels next to each other; at most two spatial dims, no bias,
+// not transposed, any other strides. Sums are F32, and so is what an epilogue gets.
+void run_convolution_reduced(const KernelCall& call);
+enum class ReducedConvolutionForm {
+  Tiles,            // of BF16, without groups, for machines with AMX
+  ChannelVectors,   // one input and one output channel a group, the image's channels next to each other: rows are widened as they are needed
+  Widened,          // as F32
+};
+bool can_convolve(ReducedConvolutionForm form, const KernelCall& call);   // on this machine
+void run_convolution_reduced(const KernelCall& call, ReducedConvolutionForm form);
 // F32, F16 or BF16. integers: causal. numbers: scale. The output may have any strides but between the elements of a row. The mask, of the same dtype,
 // is added to the scores or, when Bool, tells where a query may look.
 void run_attention(const KernelCall& call);

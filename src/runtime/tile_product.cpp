@@ -78,32 +78,36 @@ TOROID_TILE_MACHINE void pack_right(const TileMatrix& b, int64_t first, int64_t 
 struct Product {
   TileNumbers numbers;
   int64_t steps;
-  const std::byte *left, *right;
+  TileRows left;
+  const std::byte* right;
   int64_t right_steps;   // that it was packed with
 
-  const std::byte* left_at(int64_t tile, int64_t step) const { return left + (tile * steps + step) * kTileBytes; }
   const std::byte* right_at(int64_t tile, int64_t step) const { return right + (tile * right_steps + step) * kTileBytes; }
 
-  // The tiles of rows [first_row, last_row) and of columns [first_column, last_column).
-  void multiply(int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column, float* sums, int64_t row) const {
+  // All tiles of rows with those of columns [first_column, last_column).
+  void multiply(int64_t first_column, int64_t last_column, float* sums, int64_t row) const {
     // What of the right side comes next is fetched while all rows meet what is here: it is in memory more often than in a cache.
-    const int64_t strips = (last_row - first_row + 1) / 2;
+    const int64_t strips = (left.count + 1) / 2;
     const int64_t lines = (kTileSide + strips - 1) / strips;   // of a tile, in each step of a strip
     for (int64_t done = 0; done == 0 || done < steps; done += kPartSteps) {
+      const int64_t* offsets = left.offsets != nullptr ? left.offsets + done : nullptr;
+      const std::byte* rows = left.data + (offsets != nullptr ? 0 : done * kTileBytes);
       for (int64_t j = first_column; j < last_column; j += 2) {
         const bool is_last_column = j + 2 >= last_column, is_last = is_last_column && done + kPartSteps >= steps;
         const int64_t next_column = is_last || !is_last_column ? j + 2 : first_column;
         const int64_t next_step = is_last ? 0 : is_last_column ? done + kPartSteps : done;
-        for (int64_t i = first_row; i < last_row; i += 2) {
-          const int64_t offset = (i - first_row) / 2 * lines * kPartSteps * kTileRowBytes;
-          multiply_tiles(numbers, {{left_at(i, done), i + 1 < last_row ? left_at(i + 1, done) : nullptr},
+        for (int64_t i = 0; i < left.count; i += 2) {
+          const int64_t offset = i / 2 * lines * kPartSteps * kTileRowBytes;
+          const std::byte* first = rows + i * left.tile_bytes;
+          multiply_tiles(numbers, {{first, i + 1 < left.count ? first + left.tile_bytes : nullptr},
                                    {right_at(j, done), j + 1 < last_column ? right_at(j + 1, done) : nullptr},
                                    std::min(kPartSteps, steps - done),
-                                   sums + (i - first_row) * kTileSide * row + (j - first_column) * kTileSide,
+                                   sums + i * kTileSide * row + (j - first_column) * kTileSide,
                                    row,
                                    done > 0,
                                    {right_at(next_column, next_step) + offset, right_at(next_column + 1, next_step) + offset},
-                                   lines});
+                                   lines,
+                                   offsets});
         }
       }
     }
@@ -141,8 +145,14 @@ void pack_left_tiles(TileNumbers numbers, const TileMatrix& a, int64_t m, int64_
 
 void multiply_packed_tiles(TileNumbers numbers, int64_t m, int64_t n, int64_t k, const std::byte* left, const std::byte* right, int64_t right_k,
                            float* sums, int64_t row) {
-  const Product product = {numbers, steps_of(numbers, k), left, right, steps_of(numbers, right_k)};
-  product.multiply(0, tiles_of(m), 0, tiles_of(n), sums, row);
+  const int64_t steps = steps_of(numbers, k);
+  const Product product = {numbers, steps, {left, tiles_of(m), steps * kTileBytes}, right, steps_of(numbers, right_k)};
+  product.multiply(0, tiles_of(n), sums, row);
+}
+
+void multiply_tile_rows(TileNumbers numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column, int64_t last_column,
+                        float* sums, int64_t row) {
+  Product{numbers, steps, rows, right, steps}.multiply(first_column, last_column, sums, row);
 }
 
 void multiply_in_tiles(TileNumbers numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
@@ -151,8 +161,8 @@ void multiply_in_tiles(TileNumbers numbers, RuntimePool& pool, int64_t m, int64_
   const Pack pack_tile = pack_left_of(numbers);
   auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_tile(a, first_row, rows, k, steps, out); };
   auto multiply = [&](const TileBlock& block) {
-    const Product product = {numbers, steps, block.left, packed, steps};
-    product.multiply(0, block.row_tiles, block.first_column, block.last_column, block.sums, kPanelColumns);
+    const TileRows rows = {block.left, block.row_tiles, steps * kTileBytes};
+    multiply_tile_rows(numbers, rows, steps, packed, block.first_column, block.last_column, block.sums, kPanelColumns);
   };
   for_each_tile_block(pool, m, n, steps * kTileBytes, pack, multiply, epilogue);
 }

@@ -25,6 +25,17 @@ void pack_left_tiles(TileNumbers numbers, const TileMatrix& a, int64_t m, int64_
 void multiply_packed_tiles(TileNumbers numbers, int64_t m, int64_t n, int64_t k, const std::byte* left, const std::byte* right, int64_t right_k,
                            float* sums, int64_t row);
 
+// The left side of a product: tiles of rows that begin `tile_bytes` apart, each with its steps one after the other or at these offsets.
+struct TileRows {
+  const std::byte* data;
+  int64_t count, tile_bytes;
+  const int64_t* offsets = nullptr;
+};
+// The product of these rows with the tiles of columns [first_column, last_column) of a packed right side with as many steps. Takes TileRegisters
+// in scope.
+void multiply_tile_rows(TileNumbers numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column, int64_t last_column,
+                        float* sums, int64_t row);
+
 // a times the packed matrix. The epilogue gets the sums; those of Int8 are int32_t, whatever its pointer's type says.
 void multiply_in_tiles(TileNumbers numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
                        const ToroidEpilogue& epilogue);

@@ -91,20 +91,21 @@ TOROID_AMX void multiply(const TileStrip& strip) {
     _tile_dpbssd(SUMS, LEFT, RIGHT);                     \
   }
   const std::byte *first = strip.ahead[0], *second = strip.ahead[1];
-  for (int64_t offset = 0; offset < strip.steps * kTileBytes; offset += kTileBytes) {
+  for (int64_t step = 0; step < strip.steps; ++step) {
+    const int64_t offset = step * kTileBytes, left = strip.offsets != nullptr ? strip.offsets[step] : offset;
     for (int64_t line = 0; line < strip.lines; ++line, first += kTileRowBytes, second += kTileRowBytes) {
       __builtin_prefetch(first, 0, 3);
       __builtin_prefetch(second, 0, 3);
     }
     _tile_loadd(6, strip.right[0] + offset, kTileRowBytes);
-    _tile_loadd(4, strip.left[0] + offset, kTileRowBytes);
+    _tile_loadd(4, strip.left[0] + left, kTileRowBytes);
     TOROID_ADD_PRODUCT(0, 4, 6)
     if constexpr (kTwoColumns) {
       _tile_loadd(7, strip.right[1] + offset, kTileRowBytes);
       TOROID_ADD_PRODUCT(1, 4, 7)
     }
     if constexpr (kTwoRows) {
-      _tile_loadd(5, strip.left[1] + offset, kTileRowBytes);
+      _tile_loadd(5, strip.left[1] + left, kTileRowBytes);
       TOROID_ADD_PRODUCT(2, 5, 6)
     }
     if constexpr (kTwoRows && kTwoColumns) {

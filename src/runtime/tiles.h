@@ -41,6 +41,7 @@ struct TileStrip {
   // What of the right side is needed next, in lines of 64 bytes: so many are asked for in each step.
   const std::byte* ahead[2];
   int64_t lines;
+  const int64_t* offsets = nullptr;   // of each step's tiles on the left, in bytes, where they do not follow each other
 };
 // Takes TileRegisters in scope.
 void multiply_tiles(TileNumbers numbers, const TileStrip& strip);

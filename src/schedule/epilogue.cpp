@@ -62,8 +62,8 @@ bool makes_product(const loop::LoopProgram& program, const loop::Call& call, con
   if (outputs.size() != 1) return false;
   const loop::Buffer& result = program.buffer(outputs[0]);
   if (std::holds_alternative<Matmul>(call.op)) return result.dtype == DType::F32 || is_reduced_float(result.dtype);
-  if (result.dtype != DType::F32) return false;
   const auto* convolution = std::get_if<Convolution>(&call.op);
+  if (result.dtype != DType::F32 && result.dtype != DType::BF16) return false;
   return convolution != nullptr && !convolution->transposed && call.operands.size() == 2 && result.strides[1].is_const(1);
 }
 
