@@ -38,7 +38,8 @@ class Export:
         )
 
     def load_inputs(self):
-        return load_numbered(self.inputs, "in")
+        """In memory that is aligned as tensors' are: where the file is mapped, they begin anywhere, and vectors lie in two lines of the cache."""
+        return tuple(tensor.clone() for tensor in load_numbered(self.inputs, "in"))
 
     def load_outputs(self):
         return load_numbered(self.outputs, "out")

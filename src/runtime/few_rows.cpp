@@ -54,7 +54,7 @@ template <class Vector, int kRows>
 TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
                             float* c, int64_t c_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
-  constexpr int kDeep = 8;
+  constexpr int kDeep = 4;
   for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
   int64_t p = 0;
   for (; p + kDeep <= depth; p += kDeep) {
@@ -163,9 +163,9 @@ void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, con
 // A few rows, with rows of `b` that are contiguous.
 void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
   const Kernels& kernel = kernels();
-  // Long pieces of b's rows, as far as the sums stay in the first-level cache and all threads have some.
+  // The longest pieces of b's rows with which the sums stay in the first-level cache and all threads have some.
   constexpr int64_t kLine = 64, kMostSums = 4096;
-  const int64_t share = (n / (2 * pool.threads()) + kLine - 1) / kLine * kLine;
+  const int64_t share = ((n + pool.threads() - 1) / pool.threads() + kLine - 1) / kLine * kLine;
   const int64_t block = std::clamp(share, kLine, kMostSums / std::min<int64_t>(m, kFewRows));
   pool.parallel_for((n + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
     for (int64_t j = begin * block; j < std::min(n, end * block); j += block) {

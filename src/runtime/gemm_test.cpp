@@ -108,6 +108,24 @@ TEST(Gemm, EveryFormThatTakesTheOperands) {
   }
 }
 
+// Rows of a right side so large that it is summed in two halves of the depth: the same sums on any number of threads, near those in one go.
+TEST(Gemm, FewRowsOfALargeRightSideDoNotDependOnThreads) {
+  const int64_t n = 1501, k = 803;
+  for (int64_t m : {1, 3, 6}) {
+    const std::vector<float> a = values(m * k, 1), b = values(n * k, 2);
+    auto in_form = [&](ProductForm form, int threads) {
+      RuntimePool pool(threads);
+      std::vector<float> c(static_cast<size_t>(m * (n + 5)), -1.0f);
+      gemm_f32(form, pool, m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, {c.data(), n + 5, nullptr});
+      return c;
+    };
+    const std::vector<float> one = in_form(ProductForm::FewRowsByRows, 1);
+    EXPECT_EQ(one, in_form(ProductForm::FewRowsByRows, 2)) << m << " rows";
+    EXPECT_EQ(one, in_form(ProductForm::FewRowsByRows, 3)) << m << " rows";
+    EXPECT_EQ(one, in_form(ProductForm::Packed, 2)) << m << " rows";  // values() are small integers: every sum is exact
+  }
+}
+
 TEST(Gemm, NanAndInfinityReachOnlyTheirRowsAndColumns) {
   RuntimePool pool(1);
   constexpr int64_t kSize = 29;
