@@ -47,7 +47,7 @@ graph(x: f32[64, 1000]) {
   return y
 })");
   const std::string& unit = program.units[0];
-  EXPECT_EQ(origin_of_line(unit, line_with(unit, "= op_exp_v(")), "softmax_kernel: aten::softmax.int y");
+  EXPECT_EQ(origin_of_line(unit, line_with(unit, "= op_exp_normal_v(")), "softmax_kernel: aten::softmax.int y");
   EXPECT_EQ(program.kernels[0].text.find("// of "), std::string::npos);
 }
 

@@ -183,6 +183,19 @@ graph(x: f32[37], xs: f32[3, 12], xt: f32[12, 5], xl: f32[4, 1000], xc: f32[40, 
 })");
 }
 
+// A score 100 below the largest: its share, 4e-44, would make whatever reads it slow.
+TEST(Softmax, SharesThatAreNotNormalNumbersAreZero) {
+  const CompiledModel model = compiled("graph(x: f32[3, 37]) {\n  y: f32[3, 37] = aten::softmax.int(x, -1)\n  return y\n}");
+  HostTensor x(DType::F32, {3, 37});
+  for (int i = 0; i < 3 * 37; ++i) x.mutable_data<float>()[i] = i % 2 == 0 ? -100.0f : -0.5f;
+  Executable executable = model.load(1);
+  const HostTensor y = executable.run(std::vector<HostTensor>{x})[0];
+  for (int i = 0; i < 3 * 37; ++i) {
+    if (i % 2 == 0) EXPECT_EQ(y.data<float>()[i], 0.0f) << i;
+    else EXPECT_NEAR(y.data<float>()[i], 1.0 / (i / 37 == 1 ? 19 : 18), 1e-7) << i;
+  }
+}
+
 // ---- calls that do not fit --------------------------------------------------------------------------------------------------
 
 Error error_of(Executable& executable, const std::vector<HostTensor>& inputs) {

@@ -124,6 +124,7 @@ double apply(ScalarOp op, DType dtype, double a, double b) {
     case ScalarOp::Rsqrt: return 1 / std::sqrt(a);
     case ScalarOp::Reciprocal: return 1 / a;
     case ScalarOp::Exp: return std::exp(a);
+    case ScalarOp::ExpNormal: return a < (dtype == DType::F64 ? -708 : -87.3f) ? 0 : std::exp(a);
     case ScalarOp::Exp2: return std::exp2(a);
     case ScalarOp::Expm1: return std::expm1(a);
     case ScalarOp::Log: return std::log(a);

@@ -48,7 +48,7 @@ bool is_comparison(ScalarOp op) {
 bool has_vector_form(ScalarOp op) {
   switch (op) {
     case ScalarOp::Abs: case ScalarOp::Sign: case ScalarOp::Floor: case ScalarOp::Ceil: case ScalarOp::Trunc:
-    case ScalarOp::Round: case ScalarOp::Sqrt: case ScalarOp::Rsqrt: case ScalarOp::Reciprocal: case ScalarOp::Exp:
+    case ScalarOp::Round: case ScalarOp::Sqrt: case ScalarOp::Rsqrt: case ScalarOp::Reciprocal: case ScalarOp::Exp: case ScalarOp::ExpNormal:
     case ScalarOp::Exp2: case ScalarOp::Expm1: case ScalarOp::Log: case ScalarOp::Log2: case ScalarOp::Log10:
     case ScalarOp::Log1p: case ScalarOp::Sin: case ScalarOp::Cos: case ScalarOp::Tan: case ScalarOp::Asin:
     case ScalarOp::Acos: case ScalarOp::Atan: case ScalarOp::Sinh: case ScalarOp::Cosh: case ScalarOp::Tanh:

@@ -135,7 +135,7 @@ Tensor log_sum_exp(const AttentionInputs& in) {
   Builder& b = in.q.builder();
   Tensor scores = scores_of(in);
   Tensor largest = b.keep(b.amax(scores, {-1}), {-1});
-  Tensor sum = b.sum(b.unary(ScalarOp::Exp, scores - largest), {-1});
+  Tensor sum = b.sum(b.unary(ScalarOp::ExpNormal, scores - largest), {-1});
   return b.unary(ScalarOp::Log, sum) + b.squeeze(largest, -1);
 }
 
@@ -223,7 +223,7 @@ std::vector<Tensor> attention_gradients(Decomposer& d, const Args& a, const Atte
   auto transposed = [&](Tensor x) { return b.transpose(x, -1, -2); };
   log_sums = b.slice(log_sums, -1, 0, q.size(-2));  // kernels may keep more rows
   log_sums = b.reshape(log_sums, {q.size(0), q.size(1), q.size(2), 1});
-  Tensor weights = b.unary(ScalarOp::Exp, scores_of(in) - log_sums);
+  Tensor weights = b.unary(ScalarOp::ExpNormal, scores_of(in) - log_sums);
   Tensor row = b.keep(b.sum(grad * out, {-1}), {-1});
   Tensor of_scores = weights * (b.matmul(grad, transposed(v)) - row), scaled = of_scores * in.scale;
   return {b.cast(b.matmul(scaled, k), in.q.dtype()), b.cast(b.matmul(transposed(scaled), q), in.k.dtype()),

@@ -38,6 +38,8 @@ inline Tensor round(Tensor x) { return apply(ScalarOp::Round, x); }
 inline Tensor sqrt(Tensor x) { return apply(ScalarOp::Sqrt, x); }
 inline Tensor rsqrt(Tensor x) { return apply(ScalarOp::Rsqrt, x); }
 inline Tensor reciprocal(Tensor x) { return apply(ScalarOp::Reciprocal, x); }
+// exp, 0 where the result would not be a normal number: for terms of a sum of which one is 1.
+inline Tensor exp_normal(Tensor x) { return apply(ScalarOp::ExpNormal, x); }
 inline Tensor exp(Tensor x) { return apply(ScalarOp::Exp, x); }
 inline Tensor exp2(Tensor x) { return apply(ScalarOp::Exp2, x); }
 inline Tensor expm1(Tensor x) { return apply(ScalarOp::Expm1, x); }

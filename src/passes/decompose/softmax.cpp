@@ -1,7 +1,8 @@
 // Softmax and its logarithm, from the row's largest element so that nothing overflows.
 //
 // Written as separate reductions over one dim: they share the loop over rows, and scheduling makes them stages of one
-// kernel.
+// kernel. Terms that would not be normal numbers are 0: scores that are masked with -100, as shifted windows of images are, would make rows of them,
+// and processors take a hundred times as long for each.
 #include <limits>
 
 #include "passes/decompose/formula.h"
@@ -14,13 +15,13 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Tensor softmax_of(Tensor x, int64_t dim) {
-  Tensor e = exp(x - reduce_keeping(ReduceOp::Max, x, {dim}));
+  Tensor e = exp_normal(x - reduce_keeping(ReduceOp::Max, x, {dim}));
   return e * reciprocal(reduce_keeping(ReduceOp::Sum, e, {dim}));   // of a sum between 1 and the row's length, so it neither overflows nor underflows
 }
 
 Tensor log_softmax_of(Tensor x, int64_t dim) {
   Tensor shifted = x - reduce_keeping(ReduceOp::Max, x, {dim});
-  return shifted - log(reduce_keeping(ReduceOp::Sum, exp(shifted), {dim}));
+  return shifted - log(reduce_keeping(ReduceOp::Sum, exp_normal(shifted), {dim}));
 }
 
 // Rows that are masked out entirely give zeros instead of NaN.
@@ -47,7 +48,7 @@ std::vector<Tensor> logsumexp(Decomposer&, const Args& a) {
   return {over.shaped(compute_wide(self, [&](Tensor x) {
     Tensor largest = reduce_keeping(ReduceOp::Max, x, over.dims);
     Tensor shift = where(eq(abs(largest), kInfinity), 0, largest);
-    Tensor sum = reduce_keeping(ReduceOp::Sum, exp(x - shift), over.dims);
+    Tensor sum = reduce_keeping(ReduceOp::Sum, exp_normal(x - shift), over.dims);
     return log(sum) + shift;
   }))};
 }
