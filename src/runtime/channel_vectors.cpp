@@ -1,4 +1,5 @@
-// Convolutions in which each channel has its own filter, for an image with its channels next to each other: vectors of channels.
+// Convolutions in which each channel has its own filter, or groups have a few channels, for an image with its channels next to each other:
+// vectors of channels.
 //
 // Rows of an image of 16 bits are widened first, each once for all rows of the result that a thread makes one after the other.
 // No padding is copied: positions near the edges leave out the filter elements that lie outside. Filters that are wide, dilated or far apart are
@@ -26,10 +27,12 @@ DType dtype_of(const ToroidOperand& operand) { return static_cast<DType>(operand
 class DepthwiseConvolver : public RowConvolution {
  public:
   DepthwiseConvolver(const KernelCall& call, const ConvolutionShape& s)
-      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups) {
-    TOROID_CHECK(s.has_one_channel_each() && strides_.channel == 1);
+      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels),
+        width_(s.in_channels) {
+    TOROID_CHECK(takes_channel_vectors(s) && strides_.channel == 1);
     if (is_reduced_float(dtype_of(call.inputs[0]))) strides_.column = channels_;
-    by_columns_ = s.kernel[2] <= DepthwiseKernels::kMostColumns && s.dilation[2] == 1 && s.stride[2] <= DepthwiseKernels::kMostStride;
+    const int most_columns = width_ == 1 ? DepthwiseKernels::kMostColumns : DepthwiseKernels::kMostGroupedColumns;
+    by_columns_ = s.kernel[2] <= most_columns && s.dilation[2] == 1 && s.stride[2] <= DepthwiseKernels::kMostStride;
     inside_ = inside_columns();
     prepare_weights();
   }
@@ -82,16 +85,16 @@ class DepthwiseConvolver : public RowConvolution {
     for (int64_t j = 0; j < s_.in[2]; ++j) widen_row(dtype_of(x), from + j * strides.column, channels_, to + j * channels_);
   }
 
-  // As [filter element, channel].
+  // As [filter element, channel of its group, channel].
   void prepare_weights() {
     const ToroidOperand& w = call_.inputs[1];
     const int64_t row_stride = w.rank == 3 ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
     auto make = [&](float* to) {
       for (int64_t k = 0; k < s_.kernel_elements(); ++k) {
         const int64_t element = k / s_.kernel[2] * row_stride + k % s_.kernel[2] * column_stride;
-        for (int64_t c = 0; c < channels_; ++c) {
-          const int64_t at = element + c * w.strides[0];
-          float& weight = to[k * channels_ + c];
+        for (int64_t i = 0; i < width_ * channels_; ++i) {
+          const int64_t at = element + i % channels_ * w.strides[0] + i / channels_ * w.strides[1];
+          float& weight = to[k * width_ * channels_ + i];
           if (is_reduced_float(dtype_of(w))) {
             widen_row(dtype_of(w), static_cast<const uint16_t*>(w.data) + at, 1, &weight);
           } else {
@@ -100,8 +103,8 @@ class DepthwiseConvolver : public RowConvolution {
         }
       }
     };
-    const int64_t form[] = {'d', channels_, s_.kernel[1], s_.kernel[2], w.strides[0], row_stride, column_stride};
-    weights_ = call_.made_of(w, w.data, form, s_.kernel_elements() * channels_, make);
+    const int64_t form[] = {'d', channels_, width_, s_.kernel[1], s_.kernel[2], w.strides[0], w.strides[1], row_stride, column_stride};
+    weights_ = call_.made_of(w, w.data, form, s_.kernel_elements() * width_ * channels_, make);
   }
 
   // The filter elements of a dim that lie inside the image for the output position o.
@@ -148,7 +151,7 @@ class DepthwiseConvolver : public RowConvolution {
       const int64_t row = in.at(o * s_.stride[1] - s_.padding[1] + k1 * s_.dilation[1]) - in.data;
       for (int64_t k2 = columns.first; k2 < columns.last; ++k2) {
         rows.image.push_back(row + k2 * s_.dilation[2] * strides_.column);
-        rows.weights.push_back((k1 * s_.kernel[2] + k2) * channels_);
+        rows.weights.push_back((k1 * s_.kernel[2] + k2) * width_ * channels_);
       }
     }
   }
@@ -167,7 +170,7 @@ class DepthwiseConvolver : public RowConvolution {
       }
       const Range horizontal = taps(2, p);
       if (by_columns_) {
-        run_strip(image + horizontal.first * strides_.column, weights_ + horizontal.first * channels_, rows, horizontal.size(), 1, to);
+        run_strip(image + horizontal.first * strides_.column, weights_ + horizontal.first * width_ * channels_, rows, horizontal.size(), 1, to);
       } else {
         static thread_local FilterRows some;
         set_rows(in, o, horizontal, some);
@@ -186,8 +189,9 @@ class DepthwiseConvolver : public RowConvolution {
       run_few_channels(image, weights, rows, columns, count, out);
     } else {
       const int64_t stride = by_columns_ ? s_.stride[2] : 1;
-      kernels.convolve[columns - 1][stride - 1][count - 1]({image, rows.image.data(), strides_.column, weights, rows.weights.data(),
-                                                            static_cast<int64_t>(rows.image.size()), out, channels_});
+      const DepthwiseStrip strip = {image, rows.image.data(), strides_.column, weights, rows.weights.data(),
+                                    static_cast<int64_t>(rows.image.size()), out, channels_, width_};
+      (width_ == 1 ? kernels.convolve[columns - 1] : kernels.convolve_groups[columns - 1])[stride - 1][count - 1](strip);
     }
   }
 
@@ -210,13 +214,21 @@ class DepthwiseConvolver : public RowConvolution {
   const ConvolutionShape& s_;
   const float* x_;
   ImageStrides strides_;
-  int64_t channels_;
+  int64_t channels_;  // of all groups
+  int64_t width_;     // of a group
   bool by_columns_;   // filter columns in registers
   Range inside_;      // inside_columns
   const float* weights_ = nullptr;
 };
 
 }  // namespace
+
+bool takes_channel_vectors(int64_t groups, int64_t in_channels, int64_t out_channels) {
+  if (groups == 1 || in_channels != out_channels) return false;
+  const DepthwiseKernels& kernels = depthwise_kernels();
+  const bool divides_vectors = kernels.convolve_groups[0][0][0] != nullptr && kernels.lanes % in_channels == 0;
+  return in_channels == 1 || (divides_vectors && groups * in_channels >= kernels.lanes);
+}
 
 void convolve_channel_vectors(const KernelCall& call, const ConvolutionShape& shape) { DepthwiseConvolver(call, shape).run(); }
 

@@ -182,7 +182,7 @@ ConvolutionForm usual_form(const KernelCall& call, const ConvolutionShape& s) {
   if (!to_channels_last) return s.is_depthwise() ? ConvolutionForm::Planes : ConvolutionForm::ImageColumns;
   if (const int64_t tile = winograd_tile(call, s); tile != 0) return tile == 4 ? ConvolutionForm::Winograd4 : ConvolutionForm::Winograd2;
   const bool reads_channels = image_strides(call.inputs[0]).channel == 1;
-  return s.has_one_channel_each() && reads_channels ? ConvolutionForm::ChannelVectors : ConvolutionForm::ImageRows;
+  return takes_channel_vectors(s) && reads_channels ? ConvolutionForm::ChannelVectors : ConvolutionForm::ImageRows;
 }
 
 void run_convolution_f32(const KernelCall& call) { run_convolution_f32(call, usual_form(call, convolution_shape(call))); }

@@ -145,8 +145,9 @@ class Chain {
   // Of a row of the result on one thread.
   double row_time(size_t stage) const {
     const ConvolutionShape& s = shapes_[stage];
-    const bool in_parts = !s.is_depthwise() && convolves_in_parts(stages_[stage].call, s);
-    const double each = in_parts ? kPerMultiplicationInParts : s.is_depthwise() ? kPerChannelMultiplication : kPerMultiplication;
+    const bool in_vectors = takes_channel_vectors(s);
+    const bool in_parts = !in_vectors && convolves_in_parts(stages_[stage].call, s);
+    const double each = in_parts ? kPerMultiplicationInParts : in_vectors ? kPerChannelMultiplication : kPerMultiplication;
     const double elements = static_cast<double>(out_row(s));
     return elements * (static_cast<double>(s.in_channels * s.kernel_elements()) * each + kPerElement);
   }

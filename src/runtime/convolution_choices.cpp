@@ -1,5 +1,6 @@
 // Convolutions in F32: the forms of runtime/library.h. Integers: transposed, groups, then lists of one number a spatial dim.
 #include "runtime/choice_families.h"
+#include "runtime/convolution.h"
 #include "runtime/onednn.h"
 #include "runtime/winograd_transforms.h"
 
@@ -195,12 +196,12 @@ const Implementation kImplementations[] = {
      .cost_s = winograd_cost_s<2>,
      .run = run_in_form<ConvolutionForm::Winograd2>},
     {.name = "channel-vectors",
-     .description = "vectors of channels, each with its filter",
+     .description = "vectors of channels, each with its filter, or groups of few",
      .gate = [](const Problem& problem) -> Gate {
-       if (problem.integers[1] == 1 || problem.outputs[0].sizes[1] != problem.integers[1])
-         return "a group has more than one channel";
+       if (!takes_channel_vectors(problem.integers[1], channels_in_group(problem), problem.outputs[0].sizes[1] / problem.integers[1]))
+         return "a group has not one channel, nor as many as divide a vector";
        if (problem.inputs[0].strides[1] != 1) return "the image's channels are not next to each other";
-       return first_of({one_channel_in(problem), to_channels_last(problem)});
+       return to_channels_last(problem);
      },
      .cost_s = channels_cost_s,
      .run = run_in_form<ConvolutionForm::ChannelVectors>},

@@ -118,6 +118,12 @@ const ConvolutionCase kLargerConvolutions[] = {
     {"groups of several channels", {2, 36, 8, 8}, {72, 9, 3, 3}, {2, 72, 4, 4}, {{2, 2}, {1, 1}, {1, 1}, false, 4}},
     {"wide depthwise", {2, 83, 12, 11}, {83, 1, 5, 5}, {2, 83, 6, 6}, {{2, 2}, {2, 2}, {1, 1}, false, 83}},
     {"depthwise with dilation", {1, 40, 20, 9}, {40, 1, 3, 3}, {1, 40, 20, 5}, {{1, 1}, {3, 1}, {3, 3}, false, 40}},
+    {"groups of two", {1, 38, 5, 9}, {38, 2, 2, 2}, {1, 38, 4, 8}, {{1, 1}, {0, 0}, {1, 1}, false, 19}},
+    {"groups of four with dilation", {2, 52, 9, 14}, {52, 4, 3, 3}, {2, 52, 9, 7}, {{1, 2}, {2, 1}, {2, 1}, false, 13}},
+    {"groups of eight", {1, 104, 7, 15}, {104, 8, 3, 3}, {1, 104, 7, 15}, {{1, 1}, {1, 1}, {1, 1}, false, 13}},
+    {"groups of eight, wide filter", {1, 24, 11, 12}, {24, 8, 5, 5}, {1, 24, 6, 6}, {{2, 2}, {2, 2}, {1, 1}, false, 3}},
+    {"groups of sixteen", {1, 48, 8, 13}, {48, 16, 3, 3}, {1, 48, 4, 7}, {{2, 2}, {1, 1}, {1, 1}, false, 3}},
+    {"groups in one dimension", {2, 24, 37}, {24, 8, 3}, {2, 24, 37}, {{1}, {1}, {1}, false, 3}},
     {"depthwise, filter beyond the image", {1, 20, 3, 2}, {20, 1, 7, 7}, {1, 20, 3, 2}, {{1, 1}, {3, 3}, {1, 1}, false, 20}},
 };
 
