@@ -49,7 +49,7 @@ TEST(Choices, GatesSayWhy) {
             "image-columns\nimage-rows: the output's channels are not next to each other\n"
             "adjoint-columns: it is for transposed convolutions\nplanes: a group has 2 input channels, not one\n"
             "winograd-4: the filters are not 3x3\nwinograd-2: the filters are not 3x3\n"
-            "channel-vectors: a group has not one channel, nor as many as divide a vector\n");
+            "channel-vectors: a group has not one channel, nor as many as divide a vector or fill a few\n");
   EXPECT_EQ(gates("convolution.f32(f32[1, 4, 9], f32[4, 1, 3]) -> f32[1, 4, 11]; integers 1 4 1 0 1 0"),
             "image-columns: it is not for transposed convolutions\nimage-rows: the output's channels are not next to each other\n"
             "adjoint-columns\nplanes: it is not for transposed convolutions\n"

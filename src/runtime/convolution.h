@@ -63,7 +63,7 @@ void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& s
 // Whether image rows are multiplied in parts (parts_product.h), by an estimate.
 bool convolves_in_parts(const KernelCall& call, const ConvolutionShape& shape);
 
-// Have the groups one input and one output channel, or as many of both as divide a vector? (The image's channels must lie next to each other too.)
+// Have the groups one input and one output channel, as many of both as divide a vector, or output channels that fill a few? (The image's channels must lie next to each other too.)
 bool takes_channel_vectors(int64_t groups, int64_t in_channels, int64_t out_channels);
 inline bool takes_channel_vectors(const ConvolutionShape& s) {
   return !s.transposed && takes_channel_vectors(s.groups, s.in_channels, s.out_channels);

@@ -118,7 +118,8 @@ double image_rows_cost_s(const Problem& problem, const MachineModel& machine) {
 
 // Of forms that sum over filter elements, channel by channel.
 double channels_cost_s(const Problem& problem, const MachineModel& machine) {
-  return machine.start_s + flops(problem) / (0.25 * machine.flops_per_s) +
+  const double share_of_peak = channels_in_group(problem) == 1 ? 0.25 : channels_in_group(problem) < 16 ? 0.5 : 0.7;
+  return machine.start_s + flops(problem) / (share_of_peak * machine.flops_per_s) +
          transfer_s(static_cast<double>(problem.inputs[0].extent_bytes() + problem.outputs[0].extent_bytes()), machine);
 }
 
@@ -199,7 +200,7 @@ const Implementation kImplementations[] = {
      .description = "vectors of channels, each with its filter, or groups of few",
      .gate = [](const Problem& problem) -> Gate {
        if (!takes_channel_vectors(problem.integers[1], channels_in_group(problem), problem.outputs[0].sizes[1] / problem.integers[1]))
-         return "a group has not one channel, nor as many as divide a vector";
+         return "a group has not one channel, nor as many as divide a vector or fill a few";
        if (problem.inputs[0].strides[1] != 1) return "the image's channels are not next to each other";
        return to_channels_last(problem);
      },

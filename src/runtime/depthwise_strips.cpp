@@ -1,6 +1,6 @@
 // A vector of channels at a time. Each column of the image that the positions see is loaded once for a filter row, and added to the sums of all
-// positions that it belongs to; filter columns and sums stay in registers. In groups, that is done for each channel of a group in turn, which a
-// permutation spreads over the lanes of its group.
+// positions that it belongs to; filter columns and sums stay in registers. In groups, that is done for each of the image's channels in turn, which is
+// spread over the lanes of its group.
 #include "runtime/depthwise_strips.h"
 
 #include <cstring>
@@ -27,52 +27,64 @@ TOROID_INLINE void permute([[maybe_unused]] Vector& x, [[maybe_unused]] const In
 #endif
 }
 
-template <class Vector, class Integers, int kColumns, int kStride, int kPositions, bool kGrouped>
-TOROID_INLINE void convolve(const DepthwiseStrip& s) {
+template <class Vector, class Integers, int kColumns, int kStride, int kPositions, ChannelGroups kGroups>
+TOROID_INLINE void convolve_vector(const DepthwiseStrip& s, int64_t vector, int64_t c, int64_t seen_from,
+                                   [[maybe_unused]] const Integers& first_of_group) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   constexpr int kImageColumns = (kPositions - 1) * kStride + kColumns;
-  const int64_t width = kGrouped ? s.width : 1;
-  Integers first_of_group{};
-  if constexpr (kGrouped) {
-    for (int l = 0; l < kLanes; ++l) first_of_group[l] = static_cast<uint32_t>(l / width * width);
-  }
-  for (int64_t channel = 0; channel < s.channels; channel += kLanes) {
-    // The last vector repeats channels of the one before where they do not fill it.
-    const int64_t c = channel + kLanes <= s.channels ? channel : s.channels - kLanes;
-    Vector sums[kPositions] = {};
-    for (int64_t row = 0; row < s.filter_rows; ++row) {
-      const float* image = s.image + s.image_rows[row] + c;
-      const float* weights = s.weights + s.weights_rows[row] + c;
-      Integers places = first_of_group;
-      for (int64_t g = 0; g < width; ++g, weights += s.channels, places += 1) {
-        Vector filter[kColumns];
+  const int64_t seen = kGroups == ChannelGroups::Own ? 1 : s.seen;
+  Vector sums[kPositions] = {};
+  for (int64_t row = 0; row < s.filter_rows; ++row) {
+    const float* image = s.image + s.image_rows[row] + seen_from;
+    const float* weights = s.weights + vector * s.vector_weights + s.weights_rows[row];
+    [[maybe_unused]] Integers places = first_of_group;
+    for (int64_t g = 0; g < seen; ++g, weights += kLanes) {
+      Vector filter[kColumns];
 #pragma GCC unroll 16
-        for (int j = 0; j < kColumns; ++j) std::memcpy(&filter[j], weights + j * width * s.channels, sizeof(Vector));
+      for (int j = 0; j < kColumns; ++j) std::memcpy(&filter[j], weights + j * seen * kLanes, sizeof(Vector));
 #pragma GCC unroll 16
-        for (int i = 0; i < kImageColumns; ++i) {
-          Vector x;
+      for (int i = 0; i < kImageColumns; ++i) {
+        Vector x;
+        if constexpr (kGroups == ChannelGroups::Many) {
+          x = image[i * s.image_column + g] - Vector{};   // plus zero would be an addition
+        } else {
           std::memcpy(&x, image + i * s.image_column, sizeof x);
-          if constexpr (kGrouped) permute(x, places);
-          stay_in_register(x);
+        }
+        if constexpr (kGroups == ChannelGroups::Few) permute(x, places);
+        stay_in_register(x);
 #pragma GCC unroll 16
-          for (int p = 0; p < kPositions; ++p) {
-            const int j = i - p * kStride;
-            if (j >= 0 && j < kColumns) sums[p] += x * filter[j];
-          }
+        for (int p = 0; p < kPositions; ++p) {
+          const int j = i - p * kStride;
+          if (j >= 0 && j < kColumns) sums[p] += x * filter[j];
         }
       }
+      if constexpr (kGroups == ChannelGroups::Few) places += 1;
     }
-#pragma GCC unroll 16
-    for (int p = 0; p < kPositions; ++p) std::memcpy(s.out + p * s.channels + c, &sums[p], sizeof(Vector));
   }
+#pragma GCC unroll 16
+  for (int p = 0; p < kPositions; ++p) std::memcpy(s.out + p * s.channels + c, &sums[p], sizeof(Vector));
+}
+
+template <class Vector, class Integers, int kColumns, int kStride, int kPositions, ChannelGroups kGroups>
+TOROID_INLINE void convolve(const DepthwiseStrip& s) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  Integers first_of_group{};
+  if constexpr (kGroups == ChannelGroups::Few) {
+    for (int l = 0; l < kLanes; ++l) first_of_group[l] = static_cast<uint32_t>(l / s.made * s.made);
+  }
+  constexpr bool kMany = kGroups == ChannelGroups::Many;
+  for_each_vector(s.channels, kMany ? s.made : s.channels, kLanes, [&](int64_t vector, int64_t c) __attribute__((always_inline)) {
+    const int64_t seen_from = kMany ? c / s.made * s.seen : c;
+    convolve_vector<Vector, Integers, kColumns, kStride, kPositions, kGroups>(s, vector, c, seen_from, first_of_group);
+  });
 }
 
 #define TOROID_DEPTHWISE(NAME, LANES, ...)                                          \
   struct NAME {                                                                     \
     static constexpr int kLanes = LANES;                                            \
-    template <int K, int S, int P, bool kGrouped>                                   \
+    template <int K, int S, int P, ChannelGroups kGroups>                           \
     __VA_ARGS__ static void run(const DepthwiseStrip& strip) {                      \
-      convolve<Vector##LANES, Integers##LANES, K, S, P, kGrouped>(strip);           \
+      convolve<Vector##LANES, Integers##LANES, K, S, P, kGroups>(strip);            \
     }                                                                               \
   };
 
@@ -82,23 +94,23 @@ TOROID_DEPTHWISE(Avx2, 8, TOROID_AVX2)
 TOROID_DEPTHWISE(Avx512, 16, TOROID_AVX512)
 #endif
 
-// By filter columns, strides and positions.
-template <class Set, bool kGrouped, int kColumns, size_t... I>
-constexpr void fill(void (*(&kernels)[kColumns][DepthwiseKernels::kMostStride][DepthwiseKernels::kMostPositions])(const DepthwiseStrip&),
-                    std::index_sequence<I...>) {
-  constexpr size_t kStrides = DepthwiseKernels::kMostStride, kPositions = DepthwiseKernels::kMostPositions;
+template <class Set, ChannelGroups kGroups, int kColumns, int kStrides, int kPositions, size_t... I>
+constexpr void fill(DepthwiseKernels::Kernel (&kernels)[kColumns][kStrides][kPositions], std::index_sequence<I...>) {
   ((kernels[I / kPositions / kStrides][I / kPositions % kStrides][I % kPositions] =
-        &Set::template run<I / kPositions / kStrides + 1, I / kPositions % kStrides + 1, I % kPositions + 1, kGrouped>),
+        &Set::template run<I / kPositions / kStrides + 1, I / kPositions % kStrides + 1, I % kPositions + 1, kGroups>),
    ...);
+}
+template <class Set, ChannelGroups kGroups, int kColumns, int kStrides, int kPositions>
+constexpr void fill(DepthwiseKernels::Kernel (&kernels)[kColumns][kStrides][kPositions]) {
+  fill<Set, kGroups>(kernels, std::make_index_sequence<kColumns * kStrides * kPositions>{});
 }
 
 template <class Set>
 constexpr DepthwiseKernels kernels_of() {
-  using K = DepthwiseKernels;
-  DepthwiseKernels result = {Set::kLanes, {}, {}};
-  constexpr int kShapes = K::kMostStride * K::kMostPositions;
-  fill<Set, false>(result.convolve, std::make_index_sequence<K::kMostColumns * kShapes>{});
-  if constexpr (Set::kLanes > 4) fill<Set, true>(result.convolve_groups, std::make_index_sequence<K::kMostGroupedColumns * kShapes>{});
+  DepthwiseKernels result = {Set::kLanes, {}, {}, {}};
+  fill<Set, ChannelGroups::Own>(result.own);
+  if constexpr (Set::kLanes > 4) fill<Set, ChannelGroups::Few>(result.few);
+  fill<Set, ChannelGroups::Many>(result.many);
   return result;
 }
 

@@ -11,27 +11,48 @@ struct DepthwiseStrip {
   const float* image;
   const int64_t* image_rows;     // for each filter row, what its first column meets at the first position: an offset from `image`
   int64_t image_column;          // from one column of the image to the next
-  const float* weights;          // [filter column, channel of its group, channel] for each filter row:
-  const int64_t* weights_rows;   // offsets from `weights`
+  const float* weights;          // [vector of channels, filter element, channel of its group, lane]; the vectors are those of for_each_vector
+  int64_t vector_weights;        // from one vector's to the next
+  const int64_t* weights_rows;   // for each filter row the offset of its first column's, within a vector's
   int64_t filter_rows;
   float* out;                    // [position, channel]
-  int64_t channels;              // at least `lanes`
-  int64_t width = 1;             // channels of a group
+  int64_t channels;              // of the result; at least `lanes`
+  int64_t seen = 1, made = 1;    // channels of a group, of the image and of the result
+};
+
+// Calls f(vector, first channel) for vectors of `lanes` channels: of all, or of each so many, `together`, at least `lanes`. The last of them begins
+// early where they do not fill it.
+template <class F>
+inline __attribute__((always_inline)) void for_each_vector(int64_t channels, int64_t together, int64_t lanes, F f) {
+  int64_t vector = 0;
+  for (int64_t first = 0; first < channels; first += together) {
+    for (int64_t channel = 0; channel < together; channel += lanes) {
+      f(vector++, first + (channel < together - lanes ? channel : together - lanes));
+    }
+  }
+}
+
+// Which channels of the image a channel of the result sees.
+enum class ChannelGroups {
+  Own,     // its own: groups of one
+  Few,     // those of its group, as many in the image as in the result; their number divides `lanes`
+  Many,    // those of its group, of which the result has at least `lanes`
 };
 
 struct DepthwiseKernels {
   static constexpr int kMostColumns = 7;     // of a filter
   static constexpr int kMostStride = 2;
   static constexpr int kMostPositions = 6;
-  static constexpr int kMostGroupedColumns = 3;
+  static constexpr int kMostGroupedColumns = 3, kMostGroupedPositions = 7;
+  using Kernel = void (*)(const DepthwiseStrip& strip);
 
   int lanes;
-  // out[p, c] = sum over the filter elements (i, j) of image[i, p * stride + j, c] * weights[i, j, c], for so many positions p.
+  // out[p, c] = sum over the filter elements (i, j) and the group's channels g of
+  //   image[i, p * stride + j, c / made * seen + g] * weights[i, j, g, c], for so many positions p.
   // By filter columns - 1, stride - 1, positions - 1.
-  void (*convolve[kMostColumns][kMostStride][kMostPositions])(const DepthwiseStrip& strip);
-  // The same where each channel of the result sees all `width` channels of its group, whose number divides `lanes`:
-  // out[p, c] = sum over (i, j, g) of image[i, p * stride + j, c / width * width + g] * weights[i, j, g, c]. Null where vectors cannot be permuted.
-  void (*convolve_groups[kMostGroupedColumns][kMostStride][kMostPositions])(const DepthwiseStrip& strip);
+  Kernel own[kMostColumns][kMostStride][kMostPositions];
+  Kernel few[kMostGroupedColumns][kMostStride][kMostGroupedPositions];    // null where vectors cannot be permuted
+  Kernel many[kMostGroupedColumns][kMostStride][kMostGroupedPositions];
 };
 const DepthwiseKernels& depthwise_kernels();   // for this machine
 

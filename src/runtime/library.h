@@ -64,7 +64,7 @@ enum class ConvolutionForm {
   Planes,           // not transposed, one input channel a group: each plane with its filter
   // The output's channels next to each other, at most two spatial dims, no bias, not transposed, any other strides:
   ImageRows,        // a product of image rows, where they lie, with packed weights
-  ChannelVectors,   // groups of one channel or as many as divide a vector, next to each other: vectors of channels
+  ChannelVectors,   // groups of few channels (takes_channel_vectors), next to each other: vectors of channels
   Winograd4,        // 3x3 filters, no stride, dilation or groups, 16 or more channels next to each other: tiles of 4x4 outputs
   Winograd2,        // … of 2x2
 };

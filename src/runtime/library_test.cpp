@@ -123,6 +123,8 @@ const ConvolutionCase kLargerConvolutions[] = {
     {"groups of eight", {1, 104, 7, 15}, {104, 8, 3, 3}, {1, 104, 7, 15}, {{1, 1}, {1, 1}, {1, 1}, false, 13}},
     {"groups of eight, wide filter", {1, 24, 11, 12}, {24, 8, 5, 5}, {1, 24, 6, 6}, {{2, 2}, {2, 2}, {1, 1}, false, 3}},
     {"groups of sixteen", {1, 48, 8, 13}, {48, 16, 3, 3}, {1, 48, 4, 7}, {{2, 2}, {1, 1}, {1, 1}, false, 3}},
+    {"groups of 24, half as many in", {1, 36, 9, 9}, {72, 12, 3, 3}, {1, 72, 9, 9}, {{1, 1}, {1, 1}, {1, 1}, false, 3}},
+    {"groups of 40 with dilation", {2, 80, 8, 23}, {80, 40, 3, 2}, {2, 80, 8, 22}, {{1, 1}, {2, 1}, {2, 3}, false, 2}},
     {"groups in one dimension", {2, 24, 37}, {24, 8, 3}, {2, 24, 37}, {{1}, {1}, {1}, false, 3}},
     {"depthwise, filter beyond the image", {1, 20, 3, 2}, {20, 1, 7, 7}, {1, 20, 3, 2}, {{1, 1}, {3, 3}, {1, 1}, false, 20}},
 };
