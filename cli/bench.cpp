@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include <nlohmann/json.hpp>
@@ -76,6 +77,7 @@ struct StepTiming {
   size_t position;
   std::string name;
   double median_us;
+  std::string form;   // of a step with several, the one that won
   // Of a run; none where sizes are known only while the program runs.
   std::optional<double> bytes, flops;
 
@@ -96,6 +98,12 @@ std::optional<double> value_of(const SymbolValues& symbols, sym::Expr e) {
 // Of the steps that ran, in the program's order.
 std::vector<StepTiming> step_medians(const Executable& program, const std::vector<HostTensor>& inputs) {
   std::vector<StepTiming> steps;
+  std::map<size_t, std::string> forms;   // by step, those that the first call settled
+  const std::vector<std::optional<size_t>> chosen = program.forms();
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const codegen::GeneratedChoice& choice = program.manifest().general().choices[i];
+    if (chosen[i]) forms[choice.step] = choice.forms.at(*chosen[i]);
+  }
   if (program.step_times().empty()) return steps;
   const ManifestVariant& manifest = program.manifest().general();
   std::vector<InputShape> shapes;
@@ -105,7 +113,7 @@ std::vector<StepTiming> step_medians(const Executable& program, const std::vecto
     std::vector<double> times = program.step_times()[i];
     if (times.empty()) continue;
     std::sort(times.begin(), times.end());
-    StepTiming step = {i, manifest.steps.at(i), times[times.size() / 2] * 1e6, {}, {}};
+    StepTiming step = {i, manifest.steps.at(i), times[times.size() / 2] * 1e6, forms[i], {}, {}};
     if (i < manifest.work.size()) {
       step.bytes = value_of(symbols, manifest.work[i].bytes);
       step.flops = value_of(symbols, manifest.work[i].flops);
@@ -128,7 +136,8 @@ void print_steps(std::vector<StepTiming> steps, const MachineLimits& limits) {
   for (const StepTiming& step : steps) {
     const double share = 100 * step.share_of_limit(limits);
     fmt::print("  {:10.1f} us {:5.1f} % {:>8} {:>9} {:>9}  {} {}\n", step.median_us, 100 * step.median_us / total, rate(step.bytes, step.median_us),
-               rate(step.flops, step.median_us), share > 0 ? fmt::format("{:.0f} %", share) : "-", step.position, step.name);
+               rate(step.flops, step.median_us), share > 0 ? fmt::format("{:.0f} %", share) : "-", step.position,
+               step.form.empty() ? step.name : fmt::format("{} ({})", step.name, step.form));
   }
 }
 
@@ -212,6 +221,7 @@ int cmd_bench(int argc, const char* const* argv) {
     }
     for (const StepTiming& step : steps) {
       json["steps"].push_back({{"position", step.position}, {"name", step.name}, {"median_us", step.median_us}});
+      if (!step.form.empty()) json["steps"].back()["form"] = step.form;
       if (step.bytes) json["steps"].back()["bytes"] = *step.bytes;
       if (step.flops) json["steps"].back()["flops"] = *step.flops;
     }

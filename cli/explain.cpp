@@ -25,6 +25,17 @@ std::string operator_text(const Graph& graph, ProvenanceId id) {
   return fmt::format("{} ({})", from.name, from.op);
 }
 
+// What several stages need: kept or computed again, and why.
+std::string form_text(const schedule::Kernel& kernel) {
+  const std::string_view form = schedule::to_string(*kernel.form);
+  const auto& [persistent, looped] = kernel.form_estimate;
+  if (persistent == looped) return fmt::format("{}: by estimate nothing else comes close", form);
+  const std::string costs = fmt::format("by estimate {:.1f} cycles a vector where values are kept, {:.1f} where they are computed again",
+                                        persistent, looped);
+  if (kernel.other_forms.empty()) return fmt::format("{}: {}", form, costs);
+  return fmt::format("persistent or looped, the first call finds out: {}", costs);
+}
+
 }  // namespace
 
 int cmd_explain(int argc, const char* const* argv) {
@@ -57,6 +68,7 @@ int cmd_explain(int argc, const char* const* argv) {
                                   : call->epilogue                                   ? "library call with an epilogue"
                                                                                      : "library call";
     fmt::print("{}: {}, {}\n", i, schedule::name_of(step), std::holds_alternative<schedule::BindStep>(step) ? "a number is read" : kind);
+    if (const auto* kernel = std::get_if<schedule::Kernel>(&step); kernel != nullptr && kernel->form) fmt::print("    {}\n", form_text(*kernel));
     for (ProvenanceId id : schedule::provenance_of(step)) {
       if (!graph.provenance(id).op.empty()) fmt::print("    {}\n", operator_text(graph, id));
     }

@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 5
+#define TOROID_ABI_VERSION 6
 
 #ifdef __cplusplus
 extern "C" {
@@ -84,6 +84,9 @@ typedef struct ToroidRuntime {
   /* In assertion builds, from any thread: the kernel would have accessed this element of a buffer with `size` of them. The host keeps the
    * first such message, and the program ends. origin: what operator of the model the access comes from; may be empty. */
   void (*out_of_bounds)(const struct ToroidRuntime*, const char* kernel, const char* buffer, int64_t index, int64_t size, const char* origin);
+  /* Runs a step that has several forms, all with the same result, and finds out which is quickest: run(argument, f) runs the f-th of num_forms.
+   * *form (of ToroidCall::forms) is -1 before; it becomes the quickest one, unless another thread finds that out meanwhile. */
+  void (*choose_form)(const struct ToroidRuntime*, int32_t* form, int32_t num_forms, void (*run)(void* argument, int32_t form), void* argument);
 } ToroidRuntime;
 
 typedef struct ToroidCall {
@@ -95,6 +98,8 @@ typedef struct ToroidCall {
   const int64_t* symbols;       /* values of the size symbols; ToroidRuntime::bind sets some during the call */
   char* prepared;               /* what toroid_prepare computed from the constants, 64-byte aligned */
   const int64_t* random;        /* the seed of random operators, and the number of this call, both as bits of a uint64_t */
+  int32_t* forms;               /* of each step with several forms, by the manifest's list, the one to run, negative as long as nobody knows; read and
+                                   written atomically */
 } ToroidCall;
 
 #ifdef __cplusplus

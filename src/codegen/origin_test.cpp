@@ -28,7 +28,7 @@ graph(x: f32[64, 1000], y: f32[64, 1000]) {
 })");
   ASSERT_EQ(program.kernels.size(), 1u);
   const std::string& unit = program.units[0];
-  EXPECT_EQ(origin_of_line(unit, line_with(unit, "= op_exp_v(")), "b (aten::exp)");
+  EXPECT_EQ(origin_of_line(unit, line_with(unit, "= rounded(op_exp_v(")), "b (aten::exp)");
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "const auto mul_v")), "a (aten::mul.Tensor)");
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "const auto div_v")), "e (aten::div.Tensor)");
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "const float result0 = fold(")), "c (aten::sum.dim_IntList)") << unit.substr(unit.find("// mul"));
@@ -47,7 +47,7 @@ graph(x: f32[64, 1000]) {
   return y
 })");
   const std::string& unit = program.units[0];
-  EXPECT_EQ(origin_of_line(unit, line_with(unit, "= op_exp_normal_v(")), "softmax_kernel: aten::softmax.int y");
+  EXPECT_EQ(origin_of_line(unit, line_with(unit, "= rounded(op_exp_normal_v(")), "softmax_kernel: aten::softmax.int y");
   EXPECT_EQ(program.kernels[0].text.find("// of "), std::string::npos);
 }
 

@@ -1,5 +1,6 @@
 #include "driver/compile.h"
 
+#include <cstdlib>
 #include <set>
 #include <thread>
 
@@ -44,6 +45,15 @@ std::string choices_text(const ChooseOptions& options) {
   return fmt::format("measured for {} threads, {}", RuntimePool::threads_for(options.threads), onednn);
 }
 
+schedule::Forms forms_of(const CompileModelOptions& options) {
+  if (options.forms) return *options.forms;
+  if (const char* variable = std::getenv("TOROID_FORMS"); variable != nullptr && *variable != '\0') {
+    if (const auto forms = schedule::parse_forms(variable)) return *forms;
+    throw Error(ErrorKind::InvalidOption, fmt::format("TOROID_FORMS is '{}'", variable)).help("it may be measured, estimated, persistent or looped");
+  }
+  return options.choose.lock ? schedule::Forms::Estimated : schedule::Forms::Measured;
+}
+
 CompileOptions compiler_options(const CompileModelOptions& options) {
   check_extra_flags(options.compiler_flags);
   return {.optimization = options.optimization, .debug = options.debug, .extra_flags = options.compiler_flags};
@@ -55,6 +65,7 @@ GraphKeyParts key_parts(const CompileModelOptions& options) {
           .assertions = options.assertions,
           .compiler = compiler_options(options),
           .variants = options.variants,
+          .forms = forms_of(options),
           .choices = choices_text(options.choose)};
 }
 
@@ -199,7 +210,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   clock.done("lower");
   dumps.write("loops", [&] { return to_string(lowered); });
 
-  std::vector<codegen::ScheduledGraph> scheduled = codegen::schedule_graphs(std::move(lowered), options.optimise);
+  std::vector<codegen::ScheduledGraph> scheduled = codegen::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options));
   clock.done("schedule");
   if (tuner != nullptr) {
     choose_kernels(scheduled, program, *tuner);

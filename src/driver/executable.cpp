@@ -224,6 +224,7 @@ void Executable::set_seed(uint64_t seed) {
 }
 
 const std::vector<std::vector<double>>& Executable::step_times() const { return state_->host.step_times(); }
+std::vector<std::optional<size_t>> Executable::forms() const { return state_->variants.back().forms(); }
 const Manifest& Executable::manifest() const { return state_->manifest; }
 int64_t Executable::arena_bytes() const { return state_->last ? state_->last->arena.bytes : 0; }
 int64_t Executable::arena_lower_bound() const { return state_->last ? state_->last->arena.lower_bound : 0; }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,9 @@ class Executable {
   // Seconds of each run of each step, by its position in the manifest's list of the variant that ran; empty unless compiled with
   // CompileModelOptions::profile. A step in a loop's body counts each time.
   const std::vector<std::vector<double>>& step_times() const;
+
+  // Of each step of the general variant that has several forms, by the manifest's list, the one that calls run; none before the first call.
+  std::vector<std::optional<size_t>> forms() const;
 
   const Manifest& manifest() const;
   int64_t arena_bytes() const;         // of the last call

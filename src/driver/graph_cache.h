@@ -19,6 +19,7 @@
 #include "driver/compiled_graph.h"
 #include "graph/graph.h"
 #include "passes/specialise.h"
+#include "schedule/schedule.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {
@@ -30,6 +31,7 @@ struct GraphKeyParts {
   bool assertions = false;
   CompileOptions compiler = {};
   std::vector<SizeValues> variants = {};
+  schedule::Forms forms = schedule::Forms::Measured;
   std::string choices = {};   // how library kernels' implementations are chosen; empty: when they are called
 };
 

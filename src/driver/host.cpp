@@ -5,6 +5,7 @@
 
 #include "interp/scalar.h"
 #include "runtime/convolution_chain.h"
+#include "runtime/form_choice.h"
 #include "runtime/library.h"
 #include "runtime/pool.h"
 #include "support/error.h"
@@ -120,6 +121,13 @@ struct Host::Callbacks {
     }
   }
 
+  static void choose_form(const ToroidRuntime* runtime, int32_t* form, int32_t num_forms, void (*run)(void*, int32_t), void* argument) {
+    guarded(runtime, 1, [&] {
+      toroid::choose_form(*form, num_forms, run, argument);
+      return 0;
+    });
+  }
+
   static void* output(const ToroidRuntime* runtime, int32_t position, const int64_t* sizes) {
     return guarded(runtime, nullptr, [&]() -> void* {
       Call& call = *host(runtime).call_;
@@ -142,7 +150,8 @@ Host::Host(RuntimePool& pool) : pool_(pool) {
             Callbacks::release,
             Callbacks::output,
             Callbacks::step,
-            Callbacks::out_of_bounds};
+            Callbacks::out_of_bounds,
+            Callbacks::choose_form};
 }
 
 void Host::end_step() {

@@ -1,14 +1,16 @@
 #include "driver/loaded_variant.h"
 
 #include <algorithm>
+#include <atomic>
 
+#include "runtime/form_choice.h"
 #include "support/error.h"
 #include "support/out_of_memory.h"
 
 namespace toroid {
 
 LoadedVariant::LoadedVariant(const LoadedLibrary& library, const ManifestVariant& manifest, std::string_view suffix)
-    : manifest(manifest), plan_(plan_bindings(manifest.signature)) {
+    : manifest(manifest), plan_(plan_bindings(manifest.signature)), forms_(manifest.choices.size(), kUnknownForm) {
   if (manifest.prepared_bytes > 0) {
     prepare_ = library.function<int32_t(const ToroidRuntime*, const ToroidCall*)>(fmt::format("toroid_prepare{}", suffix).c_str());
   }
@@ -62,7 +64,7 @@ std::unique_ptr<AlignedBytes> LoadedVariant::prepare(Host& host, std::string_vie
   std::vector<int64_t> symbol_values(symbols_.size());
   std::vector<HostTensor> outputs;
   Host::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, outputs};
-  const ToroidCall call{nullptr, constants, nullptr, nullptr, nullptr, symbol_values.data(), prepared->data, nullptr};
+  const ToroidCall call{nullptr, constants, nullptr, nullptr, nullptr, symbol_values.data(), prepared->data, nullptr, nullptr};
   check(host.run(prepare_, call, during), name);
   return prepared;
 }
@@ -72,8 +74,17 @@ void LoadedVariant::run(Host& host, std::string_view name, const CallLayout& lay
                         std::vector<HostTensor>& late_outputs) const {
   std::vector<int64_t> symbol_values = layout.symbols;
   Host::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, late_outputs};
-  const ToroidCall call{inputs, constants, outputs, arena, layout.arena.offsets.data(), symbol_values.data(), prepared, random};
+  const ToroidCall call{inputs, constants, outputs, arena, layout.arena.offsets.data(), symbol_values.data(), prepared, random, forms_.data()};
   check(host.run(run_, call, during), name);
+}
+
+std::vector<std::optional<size_t>> LoadedVariant::forms() const {
+  std::vector<std::optional<size_t>> forms;
+  for (int32_t& form : forms_) {
+    const int32_t known = std::atomic_ref(form).load(std::memory_order_relaxed);
+    forms.push_back(known < 0 ? std::nullopt : std::optional(static_cast<size_t>(known)));
+  }
+  return forms;
 }
 
 void LoadedVariant::check(int32_t result, std::string_view name) const {

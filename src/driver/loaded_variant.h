@@ -1,7 +1,9 @@
-// One form of a compiled program in memory. Nothing in it changes from call to call, so threads may share it.
+// One variant of a compiled program in memory. Nothing in it changes from call to call but which form of a kernel is the quickest, which is
+// atomic, so threads may share it.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -48,12 +50,16 @@ class LoadedVariant {
            char* arena, char* prepared, const int64_t* random, SymbolValues& values, void* const* outputs,
            std::vector<HostTensor>& late_outputs) const;
 
+  // Of each step with several forms, by the manifest's list, the one that calls run; none before the first one.
+  std::vector<std::optional<size_t>> forms() const;
+
   const ManifestVariant& manifest;
 
  private:
   BindingPlan plan_;
   void check(int32_t result, std::string_view name) const;
 
+  mutable std::vector<int32_t> forms_;             // ToroidCall::forms
   std::vector<sym::Expr> symbols_;                 // the order of ToroidCall::symbols
   int32_t (*run_)(const ToroidRuntime*, const ToroidCall*) = nullptr;
   int32_t (*prepare_)(const ToroidRuntime*, const ToroidCall*) = nullptr;

@@ -14,7 +14,7 @@
 namespace toroid {
 namespace {
 
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
 constexpr std::string_view kOutputKinds[] = {"user", "buffer_mutation", "input_mutation", "parameter_mutation",
                                              "gradient", "loss", "token"};
 
@@ -86,6 +86,14 @@ void write_variant(JsonWriter& json, const GeneratedVariant& variant, const std:
   json.end();
   json.add("prepared_bytes", variant.code.prepared_bytes);
   json.add_all("steps", variant.code.step_names);
+  json.begin_array("forms");
+  for (const codegen::GeneratedChoice& choice : variant.code.choices) {
+    json.begin_array();
+    json.add(choice.step);
+    for (const std::string& form : choice.forms) json.add(form);
+    json.end();
+  }
+  json.end();
   json.begin_array("work");
   for (const schedule::StepWork& work : variant.code.step_work) json.add_all(std::array{sym::to_string(work.bytes), sym::to_string(work.flops)});
   json.end();
@@ -135,6 +143,11 @@ ManifestVariant parse_variant(const JsonValue& json) {
     variant.temporaries.push_back({element(each, 0).as_integer(), element(each, 1).as_integer()});
   }
   for (const JsonValue& name : list(json, "steps")) variant.steps.emplace_back(name.as_string());
+  for (const JsonValue& each : list(json, "forms")) {
+    codegen::GeneratedChoice choice = {static_cast<size_t>(element(each, 0).as_integer()), {}};
+    for (const JsonValue& form : each.elements().subspan(1)) choice.forms.emplace_back(form.as_string());
+    variant.choices.push_back(std::move(choice));
+  }
   for (const JsonValue& each : list(json, "work")) {
     variant.work.push_back({parsed(element(each, 0).as_string(), variant.signature), parsed(element(each, 1).as_string(), variant.signature)});
   }

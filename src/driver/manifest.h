@@ -1,6 +1,6 @@
 // What a compiled program says about itself, without being run: JSON in its library.
 //
-//   {"toroid": 4, "constants": [{"name": "fc.weight", "bytes": 1024, "mutable": false}], "variants": [V, …]}
+//   {"toroid": 5, "constants": [{"name": "fc.weight", "bytes": 1024, "mutable": false}], "variants": [V, …]}
 //
 // with one V for all calls, and before it one for each variant that some sizes choose:
 //
@@ -12,6 +12,7 @@
 //    "bindings": ["u0", "2*s1"], "defines": ["u0", ""],                   order of ToroidRuntime::bind
 //    "constants": [0],                                                    order of ToroidCall::constants
 //    "temporaries": [[0, 3], [1, 2]],                                     first and last step alive
+//    "forms": [[3, "persistent", "looped"]],                              order of ToroidCall::forms: the step, and what it can be
 //    "prepared_bytes": 256,                                               of ToroidCall::prepared
 //    "work": [["1024*s0", "0"]],                                          of each step, if it is profiled: bytes moved, multiplications and additions
 //    "steps": ["linear", "gelu"], "kernels": 3, "kernel_calls": 7, "library_calls": 2}
@@ -55,6 +56,7 @@ struct ManifestVariant {
   std::vector<std::array<int64_t, 2>> temporaries;
   int64_t prepared_bytes = 0;
   std::vector<std::string> steps;
+  std::vector<codegen::GeneratedChoice> choices;
   std::vector<schedule::StepWork> work;   // by step; empty unless compiled to be profiled
   int kernels = 0;
   int kernel_calls = 0;

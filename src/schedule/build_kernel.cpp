@@ -1,8 +1,8 @@
 // Turns a group of computations into the stages of one kernel.
 //
 // Maps vanish into the expressions that read them; reductions become accumulators. A statement runs in the first stage in which
-// all accumulators it needs are complete. Dear expressions that several stages need are kept in a stash instead of being
-// computed again.
+// all accumulators it needs are complete. Expressions that several stages need, if they are more than an element and a few operations, are kept
+// in a stash; forms.h says whether that is worth it.
 #include <algorithm>
 
 #include "lower/cost.h"
@@ -137,17 +137,27 @@ class KernelBuilder {
         statement, [](Accumulate& s) { return &s.value; }, [](Store& s) { return &s.value; }, [](Keep& s) { return &s.value; });
   }
 
-  // Largest dear expressions below `id` that an earlier stage computes too.
+  // What is computed for every element: behind a mask there may be nothing to compute it of.
+  std::vector<ExprId> operands_everywhere(ExprId id) const {
+    if (const auto* masked = std::get_if<loop::Masked>(&exprs_.node(id).op)) return {masked->condition};
+    return exprs_.operands(id);
+  }
+  void note_stage(ExprId id, size_t stage, std::unordered_map<ExprId, size_t>& first_stage) const {
+    if (!first_stage.try_emplace(id, stage).second) return;
+    for (ExprId operand : operands_everywhere(id)) note_stage(operand, stage, first_stage);
+  }
+
+  // Largest expressions below `id`, but for the cheapest, that an earlier stage computes too.
   void find_shared(ExprId id, const std::unordered_map<ExprId, size_t>& first_stage, size_t stage, std::vector<ExprId>& shared) {
     const auto found = first_stage.find(id);
     const bool earlier = found != first_stage.end() && found->second < stage;
     if (earlier && varies_inside(id)) {
       const ExprCost cost = cost_of(exprs_, id);
-      if (cost.transcendental == 0 && cost.arithmetic <= 6 && cost.loads <= 3) return;  // everything below is cheaper still
+      if (cost.transcendental == 0 && cost.arithmetic <= 2 && cost.loads <= 1) return;  // everything below is cheaper still
       if (std::find(shared.begin(), shared.end(), id) == shared.end()) shared.push_back(id);
       return;
     }
-    for (ExprId operand : exprs_.operands(id)) find_shared(operand, first_stage, stage, shared);
+    for (ExprId operand : operands_everywhere(id)) find_shared(operand, first_stage, stage, shared);
   }
 
   void keep_shared_values() {
@@ -162,7 +172,7 @@ class KernelBuilder {
       std::vector<ExprId> values;
       for (Statement& statement : kernel_.stages[s].statements) values.push_back(*value_of(statement));
       for (ExprId value : values) find_shared(value, first_stage, s, shared);
-      for (ExprId id : loop::reachable(exprs_, values)) first_stage.try_emplace(id, s);
+      for (ExprId value : values) note_stage(value, s, first_stage);
     }
     if (shared.empty()) return;
     ExprTable::Memo memo;
@@ -170,6 +180,7 @@ class KernelBuilder {
     for (ExprId id : shared) {
       const StashId stash{static_cast<uint32_t>(kernel_.stashes.size())};
       kernel_.stashes.push_back(exprs_.dtype(id));
+      exprs_.set_origin(exprs_.node(id).origin);
       stashed[id] = exprs_.add(loop::Stashed{stash}, exprs_.dtype(id));
     }
     for (size_t s = 0; s < kernel_.stages.size(); ++s) {

@@ -186,6 +186,7 @@ void choose_turns(const loop::ExprTable& exprs, Kernel& kernel) {
     int work = 0;
     size_t accumulators = 0;
     for (const Statement& statement : stage.statements) {
+      if (std::holds_alternative<Keep>(statement)) continue;   // of what another statement computes
       const ExprCost cost = cost_of(exprs, match(statement, [](const auto& s) { return s.value; }));
       work += cost.arithmetic + cost.loads + (cost.transcendental > 0 ? kLittleWork : 0);
       accumulators += std::holds_alternative<Accumulate>(statement) ? 1 : 0;

@@ -50,7 +50,8 @@ inline bool is_prepared(const loop::LoopProgram& program, size_t computation) {
 // Adds to a list that comes to be sorted, each once.
 void add_provenance(std::vector<ProvenanceId>& list, const std::vector<ProvenanceId>& more);
 
-// The kernel of a fusible group. `needed` tells which buffers later kernels or the caller read.
+// The kernel of a fusible group. `needed` tells which buffers later kernels or the caller read. What several stages need is kept; whether
+// that is worth it is for choose_forms to say.
 Kernel build_kernel(loop::LoopProgram& program, const Group& group, const std::vector<bool>& needed);
 
 // Picks the vector axis from the strides of all accesses, orders the axes and merges those that run together.

@@ -8,6 +8,7 @@
 #include "graph/builder.h"
 #include "schedule/chains.h"
 #include "schedule/explain.h"
+#include "schedule/forms.h"
 #include "schedule/group.h"
 #include "schedule/launch_together.h"
 #include "support/error.h"
@@ -277,7 +278,7 @@ std::vector<BufferId> writes_of(const Step& step) {
       });
 }
 
-Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std::vector<FusionDecision>* decisions) {
+Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std::vector<FusionDecision>* decisions, Forms forms) {
   loop::LoopProgram& program = *loops;
   if (fuse) split_large_reductions(program);
   std::vector<Refusal> refusals;
@@ -327,7 +328,6 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
       continue;
     }
     choose_loops(program, kernel);
-    fetch_rows(program, kernel);
     if (fuse) {
       append_kernel(steps, std::move(kernel));
     } else {
@@ -335,6 +335,8 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
     }
   }
   if (fuse) launch_together(schedule.steps);
+  choose_forms(program, schedule.prepare, forms == Forms::Measured ? Forms::Estimated : forms);
+  choose_forms(program, schedule.steps, forms);
   const ChainDecisions chains = fuse ? chain_convolutions(program, schedule.steps) : ChainDecisions();
   if (decisions != nullptr) *decisions = explain(program, groups, refusals, epilogues, not_done_with, chains, fuse);
   schedule.lifetimes = lifetimes(program, schedule.steps);
@@ -352,7 +354,8 @@ std::string to_string(const Schedule& schedule) {
   std::string text;
   std::function<void(const Kernel&, std::string_view)> print_kernel = [&](const Kernel& kernel, std::string_view word) {
     constexpr std::string_view along[] = {"scalar", "vector along inner", "vector along outer"};
-    text += fmt::format("{} {} ({})\n  for{}\n", word, kernel.name, along[static_cast<size_t>(kernel.vector)], axes(kernel.outer));
+    const std::string form = kernel.form ? fmt::format(", {}", to_string(*kernel.form)) : "";
+    text += fmt::format("{} {} ({}{})\n  for{}\n", word, kernel.name, along[static_cast<size_t>(kernel.vector)], form, axes(kernel.outer));
     for (const Stage& stage : kernel.stages) {
       text += stage.inner ? fmt::format("    for{}\n", axes(kernel.inner)) : "    once\n";
       for (const Fetch& each : stage.fetches) {
@@ -376,6 +379,7 @@ std::string to_string(const Schedule& schedule) {
       }
     }
     for (const Kernel& last : kernel.finish) print_kernel(last, " finish");
+    for (const Kernel& other : kernel.other_forms) print_kernel(other, " or");
   };
   const auto print_call = [&](const CallStep& step, std::string_view word) {
     text += fmt::format("{} {} {}\n", word, step.name, toroid::to_string(step.call.op));

@@ -68,6 +68,15 @@ struct Accumulator {
   ProvenanceId origin{0};      // the model's operator that reduces
 };
 
+// How the stages of a kernel come by the values that several of them need: kept in stashes, or computed again in each.
+enum class Form : uint8_t { Persistent, Looped };
+std::string_view to_string(Form form);   // "persistent", "looped"
+// Who says which form a kernel has: the first call, which times both where their estimates are close; the estimates; or all kernels that can
+// have either have this one.
+enum class Forms : uint8_t { Measured, Estimated, Persistent, Looped };
+std::string_view to_string(Forms forms);
+std::optional<Forms> parse_forms(std::string_view text);
+
 // Which axis the lanes of a vector run along.
 enum class VectorAlong : uint8_t { None, Inner, Outer };
 
@@ -86,6 +95,16 @@ struct Kernel {
   // An epilogue (CallStep): the load that finds its value in a block of the product. The last outer axis are the product's columns, the others
   // its rows. Only with VectorAlong::Outer, one stage of stores, no inner axes.
   std::optional<ExprId> product;
+  // Of a kernel that can have either form. Its results are the same to the last bit in both: multiplications are fused with additions where
+  // the expression says so, by ExprId, and nowhere else (codegen/cpp/contraction.h).
+  std::optional<Form> form;
+  std::vector<ExprId> unfused;            // what one of the forms keeps: never fused with what uses it
+  struct FormEstimate {
+    double persistent, looped;            // cycles for each vector of a row, of what is kept or computed again, by the sizes' hints
+  };
+  FormEstimate form_estimate = {0, 0};
+  // The same kernel in its other form, where the first call is to find out which is quicker; at most one. This one has the better estimate.
+  std::vector<Kernel> other_forms;
   // Small kernels over what this one wrote, run in the same launch by the thread that completes its last task.
   std::vector<Kernel> finish;
   std::vector<BufferId> reads;             // of `finish` too
@@ -190,7 +209,8 @@ struct FusionDecision {
 // Groups computations into kernels and orders them. `fuse` false: each computation is a kernel of its own, no reduction is
 // split and no kernel has a finish; to find out whether these are at fault.
 // `decisions`: unless null, each pair of producer and consumer is added.
-Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse = true, std::vector<FusionDecision>* decisions = nullptr);
+Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse = true, std::vector<FusionDecision>* decisions = nullptr,
+                       Forms forms = Forms::Measured);
 
 std::string to_string(const Schedule& schedule);
 

@@ -133,6 +133,10 @@ OperandText BodyPrinter::compute(ExprId id) {
         return define(level, identifier(program_.buffer(o.buffer).name), node.dtype, load(o, node.dtype));
       },
       [&](const loop::Compute& o) {
+        if (const auto sum = contraction.sum(o)) {
+          const OperandText a = value(sum->product.a), b = value(sum->product.b), addend = value(sum->addend);
+          return define(level, "fma", node.dtype, fused_text(node.dtype, a, b, addend, sum->is_product_negative, sum->is_addend_negative));
+        }
         std::vector<OperandText> operands;
         bool lanes = false;
         for (ExprId operand : o.operands) {
@@ -142,7 +146,8 @@ OperandText BodyPrinter::compute(ExprId id) {
         uses_runtime_ = uses_runtime_ || is_special_function(o.op);
         const DType dtype = exprs_.dtype(o.operands[o.op == ScalarOp::Where ? 1 : 0]);
         if (divides_integers(o)) operands[1] = checked_divisor(operands[1], dtype);
-        return define(level, to_string(o.op), node.dtype, {scalar_text(o.op, dtype, operands), lanes});
+        const std::string text = scalar_text(o.op, dtype, operands);
+        return define(level, to_string(o.op), node.dtype, {contraction.is_rounded(o, node.dtype) ? fmt::format("rounded({})", text) : text, lanes});
       },
       [&](const loop::Convert& o) {
         if (const auto* index = std::get_if<loop::Index>(&exprs_.node(o.operand).op); index && node.dtype == DType::Bool) {

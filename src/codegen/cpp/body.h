@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "codegen/cpp/contraction.h"
 #include "codegen/cpp/origin.h"
 #include "codegen/cpp/scalar_text.h"
 #include "loop/loop.h"
@@ -47,6 +48,7 @@ class BodyPrinter {
   std::string_view tile_name;                           // of the value that is loaded; empty: its buffer's
   Origins origins;                                      // those that comments tell apart
   std::vector<std::string>* access_origins = nullptr;   // of an assertion build: where accesses come from, by the number that they pass on
+  Contraction contraction;
   bool accumulators_vary = false;                       // one per lane
   bool stashes_vary = false;
 

@@ -63,6 +63,7 @@ class NestPrinter : KernelPrinter {
 
     lanes_vary_ = kernel_.vector != VectorAlong::None;
     set_origins(body_, kernel_.provenance);
+    if (kernel_.form) body_.contraction = Contraction(exprs_, kernel_.unfused);
     body_.accumulators_vary = kernel_.vector == VectorAlong::Outer;
     body_.stashes_vary = lanes_vary_;
     body_.accumulator = [&](loop::AccumulatorId id) { return accumulator_value(id); };
@@ -407,18 +408,23 @@ class NestPrinter : KernelPrinter {
     const size_t i = static_cast<size_t>(s.accumulator);
     const ReduceOp op = kernel_.accumulators[i].op;
     const DType dtype = accumulator_dtype(i);
+    const std::string acc = fmt::format("sum{}", i);
     const size_t innermost = body_.innermost();
     if (is_arg(op)) {
       if (vector_loop) print_arg_lanes(s, i, op, before, after);
       else print_arg(s, i, op, before);
       return;
     }
-    OperandText value = body_.value(s.value);
-    const std::string acc = fmt::format("sum{}", i);
+    const auto product = op == ReduceOp::Sum ? body_.contraction.product(s.value) : std::nullopt;
+    OperandText value = body_.value(product ? product->a : s.value), factor = product ? body_.value(product->b) : OperandText();
+    auto combine = [&](const OperandText& sum) {
+      return product ? fused_text(dtype, value, factor, sum).text : combine_text(op, dtype, sum, value);
+    };
+    const bool is_rounded = kernel_.form && op == ReduceOp::Prod && is_floating(dtype);   // see contraction.h
     if (!vector_loop) {
       before.push_back(fmt::format("{} {} = {};", register_type(dtype), acc, identity_text(op, dtype)));
-      body_.line(innermost, fmt::format("{} = {};", acc, combine_text(op, dtype, {acc, false, true}, value)));
-      after.push_back(fmt::format("const {} result{} = {};", register_type(dtype), i, acc));
+      body_.line(innermost, fmt::format("{} = {};", acc, combine({acc, false, true})));
+      after.push_back(fmt::format("const {} result{} = {};", register_type(dtype), i, is_rounded ? fmt::format("rounded({})", acc) : acc));
       return;
     }
     value = in_lanes(value, dtype);
@@ -429,8 +435,7 @@ class NestPrinter : KernelPrinter {
       const std::string at = fmt::format("{} + ({} - first)", acc, vector_name());
       const std::string old = fmt::format("load_raw(Full<W>{{}}, {})", at);
       const std::string type(dtype == DType::Bool ? "int32_t" : register_type(dtype));
-      body_.line(innermost, fmt::format("store_raw<{}, W>(Full<W>{{}}, {}, {});", type, at,
-                                        combine_text(op, dtype, {old, true, true}, value)));
+      body_.line(innermost, fmt::format("store_raw<{}, W>(Full<W>{{}}, {}, {});", type, at, combine({old, true, true})));
       return;
     }
     std::string at = acc;
@@ -443,7 +448,7 @@ class NestPrinter : KernelPrinter {
     } else {
       before.push_back(fmt::format("{} {} = {};", lane_type(dtype), acc, splat_identity(i)));
     }
-    const std::string combined = combine_text(op, dtype, {at, true, true}, value);
+    const std::string combined = combine({at, true, true});
     if (dtype == DType::Bool) {
       const std::string kept = fmt::format("((active(lanes) & ({0})) | (~active(lanes) & {1}))", combined, at);
       body_.line(innermost, fmt::format("{} = {};", at, kept));
@@ -452,8 +457,9 @@ class NestPrinter : KernelPrinter {
       return;
     }
     body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", at, combined, at));
-    after.push_back(fmt::format("const {} result{} = fold({}, [](auto a, auto b) INLINE_BODY {{ return {}; }});", register_type(dtype), i, acc,
-                                combine_text(op, dtype, {"a", true, true}, {"b", true, true})));
+    const std::string folded = fmt::format("fold({}, [](auto a, auto b) INLINE_BODY {{ return {}; }})", acc,
+                                           combine_text(op, dtype, {"a", true, true}, {"b", true, true}));
+    after.push_back(fmt::format("const {} result{} = {};", register_type(dtype), i, is_rounded ? fmt::format("rounded({})", folded) : folded));
   }
 
   void print_arg(const Accumulate& s, size_t i, ReduceOp op, std::vector<std::string>& before) {

@@ -7,6 +7,7 @@ const std::string_view kPrelude =
 #include "codegen/cpp/prelude/lanes.inc"
 #include "codegen/cpp/prelude/memory.inc"
 #include "codegen/cpp/prelude/loops.inc"
+#include "codegen/cpp/prelude/contraction.inc"
 #include "codegen/cpp/prelude/scalar_operators.inc"
 #include "codegen/cpp/prelude/vector_operators.inc"
 #include "codegen/cpp/prelude/folds.inc"

@@ -9,9 +9,10 @@
 #include "support/error.h"
 
 namespace toroid::codegen {
-namespace {
 
 std::string wrapped(const OperandText& operand) { return operand.atom ? operand.text : "(" + operand.text + ")"; }
+
+namespace {
 
 // The operand as a vector, for functions that take nothing else.
 std::string as_lanes(const OperandText& operand, DType dtype) {

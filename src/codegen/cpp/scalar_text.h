@@ -16,6 +16,9 @@ struct OperandText {
   bool atom = false;   // needs no parentheses inside an infix expression
 };
 
+// In parentheses, if it needs them as an operand.
+std::string wrapped(const OperandText& operand);
+
 // The text of op(operands), whose operands have `dtype` (Where: of its second). When any operand is a vector, so is the result.
 std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>& operands);
 std::string convert_text(DType from, DType to, const OperandText& operand);

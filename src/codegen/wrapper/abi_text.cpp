@@ -26,13 +26,20 @@ struct ToroidRuntime {
   void* (*output)(const ToroidRuntime*, int32_t position, const int64_t* sizes);
   void (*step)(const ToroidRuntime*, int32_t step);
   void (*out_of_bounds)(const ToroidRuntime*, const char* kernel, const char* buffer, int64_t index, int64_t size, const char* origin);
+  void (*choose_form)(const ToroidRuntime*, int32_t* form, int32_t num_forms, void (*run)(void*, int32_t), void* argument);
 };
 struct ToroidCall {
   const void* const* inputs; const void* const* constants; void* const* outputs; char* arena;
-  const int64_t* offsets; const int64_t* symbols; char* prepared; const int64_t* random;
+  const int64_t* offsets; const int64_t* symbols; char* prepared; const int64_t* random; int32_t* forms;
 };
 template <class F> INLINE void parallel(const ToroidRuntime* runtime, int64_t n, int64_t grain, F f) {
   runtime->parallel_for(runtime, n, grain, [](void* p, int64_t begin, int64_t end) { (*(F*)p)(begin, end); }, &f);
+}
+// Runs the form that was found to be quickest; the first call finds out.
+template <class F> INLINE void in_best_form(const ToroidRuntime* runtime, int32_t* form, int32_t num_forms, F f) {
+  const int32_t best = __atomic_load_n(form, __ATOMIC_RELAXED);
+  if (best >= 0) return f(best);
+  runtime->choose_form(runtime, form, num_forms, [](void* p, int32_t which) { (*(F*)p)(which); }, &f);
 }
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #pragma GCC visibility push(hidden)

@@ -64,10 +64,11 @@ std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, con
 
 }  // namespace
 
-std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bool fuse, std::vector<schedule::FusionDecision>* decisions) {
+std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bool fuse, std::vector<schedule::FusionDecision>* decisions,
+                                            schedule::Forms forms) {
   std::vector<ScheduledGraph> result;
   for (LoweredGraph& graph : graphs) {
-    result.push_back({schedule::make_schedule(std::move(graph.loops), fuse, result.empty() ? decisions : nullptr), std::move(graph.outputs)});
+    result.push_back({schedule::make_schedule(std::move(graph.loops), fuse, result.empty() ? decisions : nullptr, forms), std::move(graph.outputs)});
   }
   return result;
 }

@@ -16,9 +16,10 @@ struct ScheduledGraph {
   schedule::Schedule schedule;
   std::vector<OutputBinding> outputs;
 };
-// `fuse`, `decisions`: see make_schedule; decisions are those of the main graph.
+// `fuse`, `decisions`, `forms`: see make_schedule; decisions are those of the main graph.
 std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bool fuse = true,
-                                            std::vector<schedule::FusionDecision>* decisions = nullptr);
+                                            std::vector<schedule::FusionDecision>* decisions = nullptr,
+                                            schedule::Forms forms = schedule::Forms::Measured);
 std::string to_string(const std::vector<ScheduledGraph>& graphs);
 
 struct GeneratedKernel {
@@ -30,6 +31,12 @@ struct GeneratedKernel {
 struct GeneratedBinding {
   sym::Expr expr;                      // what it is the value of
   std::optional<sym::Expr> defines;    // the symbol that follows from it; without one the number is only checked
+};
+
+// A step with several forms, of which the first call chooses one.
+struct GeneratedChoice {
+  size_t step;
+  std::vector<std::string> forms;      // "persistent", "looped"; the one with the best estimate first
 };
 
 struct GeneratedProgram {
@@ -44,6 +51,7 @@ struct GeneratedProgram {
   int64_t prepared_bytes = 0;                 // of ToroidCall::prepared
   std::vector<bool> late_outputs;             // by output: its size is known only while the program runs
   std::vector<std::string> step_names;        // for messages, by step
+  std::vector<GeneratedChoice> choices;       // the order of ToroidCall::forms
   std::vector<schedule::StepWork> step_work;  // by step, if the program is to be profiled
 };
 

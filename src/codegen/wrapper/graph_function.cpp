@@ -327,6 +327,28 @@ std::string GraphFunction::arguments(const KernelSource& source) const {
 }
 
 void GraphFunction::print_kernel_step(const schedule::Step& step, size_t number) {
+  const auto* kernel = std::get_if<schedule::Kernel>(&step);
+  const bool has_forms = kernel != nullptr && !kernel->other_forms.empty();
+  if (has_forms ? print_forms(*kernel, number) : print_launch(step)) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
+}
+
+bool GraphFunction::print_forms(const schedule::Kernel& kernel, size_t number) {
+  GeneratedChoice choice = {number, {}};
+  const std::string place = fmt::format("call->forms + {}", shared_.result.choices.size());
+  bool reports_errors = false;
+  auto chosen = body_.block(fmt::format("in_best_form(runtime, {}, {}, [&](int32_t form) WRAPPER {{", place, kernel.other_forms.size() + 1), "});");
+  auto print = [&](const schedule::Kernel& form) {
+    auto each = body_.block(fmt::format("if (form == {}) {{", choice.forms.size()));
+    reports_errors = print_launch(form) || reports_errors;
+    choice.forms.emplace_back(schedule::to_string(*form.form));
+  };
+  print(kernel);
+  for (const schedule::Kernel& other : kernel.other_forms) print(other);
+  shared_.result.choices.push_back(std::move(choice));
+  return reports_errors;
+}
+
+bool GraphFunction::print_launch(const schedule::Step& step) {
   const std::string own_name = shared_.kernels.fresh_name(fmt::format("{}_kernel{}", identifier(schedule::name_of(step)), shared_.suffix));
   const KernelSource source = print_kernel(loops_, step, source_, own_name, shared_.assertions);
   const std::string& name = shared_.kernels.add(source, loops_);
@@ -350,8 +372,7 @@ void GraphFunction::print_kernel_step(const schedule::Step& step, size_t number)
     body_.write(fmt::format("parallel(runtime, {}, {}, [&](int64_t begin, int64_t end) WRAPPER {{ {}({}begin, end); }});", index(tasks), grain,
                             name, arguments));
   }
-  block.reset();
-  if (source.reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
+  return source.reports_errors;
 }
 
 void GraphFunction::print_group(const schedule::GroupStep& step, size_t number) {

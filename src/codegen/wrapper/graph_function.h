@@ -70,6 +70,9 @@ class GraphFunction {
   void write_origin(const schedule::Step& step);
   void print_step(const schedule::Step& step, size_t number);
   void print_kernel_step(const schedule::Step& step, size_t number);
+  // All its tasks; may it report errors?
+  bool print_launch(const schedule::Step& step);
+  bool print_forms(const schedule::Kernel& kernel, size_t number);
   void print_group(const schedule::GroupStep& step, size_t number);
   // Of an assertion build: declares `checks`, with the suffix, what the kernel's messages name.
   void print_access_names(const KernelSource& source, std::string_view suffix);

@@ -77,7 +77,7 @@ struct EagerCache::State {
 
   std::shared_ptr<const LoadedOperator> build(const OperatorCall& call, const OperatorForm& form, InputStrides strides) {
     OperatorProgram made = operator_program(call, form, strides);
-    const CompiledModel model = session.compile(std::move(made.program));
+    const CompiledModel model = session.compile(std::move(made.program), {.forms = schedule::Forms::Estimated});
     ++(model.from_cache ? loads : compilations);
     return std::make_shared<const LoadedOperator>(model, call, std::move(made));
   }
