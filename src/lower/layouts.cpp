@@ -25,6 +25,19 @@ std::vector<bool> channels_last_values(const Graph& graph) {
       return result[static_cast<size_t>(input)] && keeps_channels(input, node.outputs[0]);
     });
   };
+  // Channels in other places, as when those of groups are shuffled: reshaped, permuted and reshaped to the sizes that they had.
+  auto reorders_channels = [&](const Node& node) {
+    for (const Node* view = &node;; view = &graph.producer(view->inputs[0])) {
+      const ValueId input = view->inputs[0];
+      const auto& sizes = graph.type(input).sizes;
+      const auto& out = graph.type(node.outputs[0]).sizes;
+      if (result[static_cast<size_t>(input)]) {
+        return std::equal(sizes.begin(), sizes.end(), out.begin(), out.end(), [](sym::Expr a, sym::Expr b) { return sym::known_eq(a, b); });
+      }
+      const Op& op = graph.producer(input).op;
+      if (!std::holds_alternative<Reshape>(op) && !std::holds_alternative<Permute>(op)) return false;
+    }
+  };
   for (const Node& node : graph.nodes()) {
     if (is_channels_last_convolution(graph, node)) {
       result[static_cast<size_t>(node.outputs[0])] = true;
@@ -37,6 +50,9 @@ std::vector<bool> channels_last_values(const Graph& graph) {
           constexpr bool is_along = std::is_same_v<T, Pointwise> || std::is_same_v<T, Cast> || std::is_same_v<T, Expand> ||
                                     std::is_same_v<T, Reshape> || std::is_same_v<T, Slice> || std::is_same_v<T, Remap> ||
                                     std::is_same_v<T, Pad>;
+          if constexpr (std::is_same_v<T, Reshape>) {
+            if (reorders_channels(node)) return true;
+          }
           if constexpr (is_along) return follows_inputs(node);
           if constexpr (std::is_same_v<T, Cat>) {
             const auto rank = graph.type(node.outputs[0]).sizes.size();

@@ -24,6 +24,7 @@ struct Lowered {
   ExprId value{};
   std::optional<BufferId> buffer;
   std::vector<ProvenanceId> provenance;   // of the operations folded into `value`
+  bool shows_memory = false;              // a view of something that was in memory when it was lowered
 };
 
 std::string short_name(std::string_view op) {
@@ -108,7 +109,7 @@ class Lowering {
   }
 
   void define(ValueId id, std::vector<sym::Expr> axes, ExprId value, std::vector<ProvenanceId> provenance) {
-    lowered(id) = {std::move(axes), value, std::nullopt, std::move(provenance)};
+    lowered(id) = {std::move(axes), value, std::nullopt, std::move(provenance), false};
   }
 
   void define_buffer(ValueId id, BufferId buffer) {
@@ -177,6 +178,7 @@ class Lowering {
       if (constant_[static_cast<size_t>(output)] != Constancy::None) return;
     }
     const bool keeps_int8 = takes_int8(node);
+    for (ValueId input : node.inputs) read_from_memory(input);
     for (ValueId input : node.inputs) {
       const Constancy constancy = constant_[static_cast<size_t>(input)];
       if (constancy == Constancy::None || (keeps_int8 && (is_cast_from(input, DType::I8) || is_cast_from(input, DType::U8)))) continue;
@@ -228,20 +230,37 @@ class Lowering {
     return {contiguous(id), sizes(id), contiguous_strides(sizes(id)), 0};
   }
 
-  // Realises what a chain of views looks at, then the views over it again.
+  // What a chain of views shows: the nearest value that is in memory, else what it begins with.
+  ValueId shown_by(ValueId id) {
+    while (!lowered(id).buffer && is_view(graph_.producer(id).op)) id = graph_.producer(id).inputs[0];
+    return id;
+  }
+
+  // Realises what a chain of views shows, then lowers the views over it again. With several users, the chain's last value that has them is
+  // realised instead, if it has all elements: each user then has a window of it, as the halves of an image whose channels were shuffled.
   void relower_view(ValueId id) {
+    const ValueId shown = shown_by(id);
+    ValueId in_memory = graph_.producer(id).inputs[0];
+    while (in_memory != shown && !(uses_[static_cast<size_t>(in_memory)] > 1 && !lowered(shown).buffer &&
+                                   sym::known_eq(graph_.type(in_memory).numel(), graph_.type(shown).numel()))) {
+      in_memory = graph_.producer(in_memory).inputs[0];
+    }
+    realise(in_memory);
+    lower_views(in_memory, id);
+  }
+
+  // Those of a chain from what is in memory to `id`.
+  void lower_views(ValueId in_memory, ValueId id) {
     const Node& node = graph_.producer(id);
-    const ValueId input = node.inputs[0];
-    if (lowered(input).buffer) {
-      lower_view(node);
-      return;
-    }
-    if (is_view(graph_.producer(input).op)) {
-      relower_view(input);
-    } else {
-      realise(input);
-    }
+    if (node.inputs[0] != in_memory) lower_views(in_memory, node.inputs[0]);
     lower_view(node);
+  }
+
+  // A view that was lowered before what it shows came to be in memory would compute it again.
+  void read_from_memory(ValueId id) {
+    if (lowered(id).buffer || lowered(id).shows_memory || !is_view(graph_.producer(id).op) || cost_of(exprs(), lowered(id).value).is_cheap()) return;
+    const ValueId shown = shown_by(id);
+    if (lowered(shown).buffer) lower_views(shown, id);
   }
 
   std::optional<loop::Operand> as_window(ValueId id) { return window_of(id, lowered(id).value, dtype(id)); }
@@ -414,6 +433,7 @@ class Lowering {
     std::vector<sym::Expr> axes = fresh_axes(sizes(id));
     const ExprId value = at(input, view_index(node.op, sizes(input), sizes(id), axes));
     define(id, std::move(axes), value, lowered(input).provenance);
+    lowered(id).shows_memory = lowered(input).buffer.has_value() || lowered(input).shows_memory;
   }
 
   ExprId condition(sym::Expr holds) {

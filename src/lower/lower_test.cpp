@@ -161,6 +161,37 @@ graph(x: f32[6, 4], w: f32[6, 5]) {
   EXPECT_EQ(graphs[0].loops->buffer(graphs[0].outputs[0].buffer).kind, loop::BufferKind::Output);
 }
 
+// Channels of groups shuffled, then halved: one half to a convolution, the other computed with.
+TEST(Lower, HalvesOfShuffledChannelsAreWindowsOfOneImage) {
+  const std::vector<LoweredGraph> graphs = lower(parse_text(R"(
+graph(x: f32[1, 32, 8, 8], w: f32[32, 32, 1, 1], v: f32[16, 16, 1, 1]) {
+  c: f32[1, 32, 8, 8] = convolution(x, w, stride=[1, 1], padding=[0, 0], dilation=[1, 1], output_padding=[0, 0], transposed=false, groups=1)
+  e: f32[1, 32, 8, 8] = exp(c)
+  g: f32[1, 2, 16, 8, 8] = reshape(e)
+  p: f32[1, 16, 2, 8, 8] = permute(g, dims=[0, 2, 1, 3, 4])
+  s: f32[1, 32, 8, 8] = reshape(p)
+  a: f32[1, 16, 8, 8] = slice(s, starts=[0, 0, 0, 0], steps=[1, 1, 1, 1])
+  b: f32[1, 16, 8, 8] = slice(s, starts=[0, 16, 0, 0], steps=[1, 1, 1, 1])
+  d: f32[1, 16, 8, 8] = convolution(b, v, stride=[1, 1], padding=[0, 0], dilation=[1, 1], output_padding=[0, 0], transposed=false, groups=1)
+  y: f32[1, 16, 8, 8] = add(a, d)
+  return y
+})"));
+  const loop::LoopProgram& loops = *graphs[0].loops;
+  // The convolutions with a copy of x for the first, the shuffled image, the sum.
+  ASSERT_EQ(loops.computations.size(), 5u);
+  const auto& shuffle = loops.computations[2];
+  EXPECT_EQ(loops.buffer(shuffle.outputs[0]).strides, (std::vector<sym::Expr>{2048, 1, 256, 32}));
+  const auto& second = std::get<loop::Call>(loops.computations[3].work);
+  EXPECT_EQ(second.operands[0].buffer, shuffle.outputs[0]);
+  EXPECT_EQ(second.operands[0].strides, (std::vector<sym::Expr>{0, 1, 256, 32}));
+  // exp is not computed again for the other half.
+  const auto& sum = std::get<loop::Map>(loops.computations[4].work);
+  for (const loop::ExprId id : loop::reachable(loops.exprs, {sum.value})) {
+    const auto* compute = std::get_if<loop::Compute>(&loops.exprs.node(id).op);
+    EXPECT_FALSE(compute != nullptr && compute->op == ScalarOp::Exp);
+  }
+}
+
 // Of a convolution of images of this dtype.
 std::vector<LoweredGraph> lowered_convolution(std::string_view dtype) {
   return lower(parse_text(fmt::format(R"(
