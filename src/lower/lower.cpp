@@ -7,6 +7,7 @@
 #include "lower/cost.h"
 #include "lower/constant_values.h"
 #include "lower/index_map.h"
+#include "lower/int4_weights.h"
 #include "lower/layouts.h"
 #include "lower/nextafter.h"
 #include "support/error.h"
@@ -177,10 +178,11 @@ class Lowering {
     for (ValueId output : node.outputs) {
       if (constant_[static_cast<size_t>(output)] != Constancy::None) return;
     }
-    const bool keeps_int8 = takes_int8(node);
+    const bool keeps_int8 = takes_int8(node), keeps_int4 = takes_int4(node);
     for (ValueId input : node.inputs) read_from_memory(input);
     for (ValueId input : node.inputs) {
       const Constancy constancy = constant_[static_cast<size_t>(input)];
+      if (keeps_int4 && input == node.inputs[1]) continue;
       if (constancy == Constancy::None || (keeps_int8 && (is_cast_from(input, DType::I8) || is_cast_from(input, DType::U8)))) continue;
       ValueId computed = input;
       while (!lowered(computed).buffer && is_view(graph_.producer(computed).op)) computed = graph_.producer(computed).inputs[0];
@@ -597,9 +599,68 @@ class Lowering {
     for (size_t i = 0; i < outputs.size(); ++i) define_buffer(node.outputs[i], outputs[i]);
   }
 
+  // ---- matrix products
+
+  // Constant weights of int4 keep their four bits: the kernel takes them with a scale and a zero point for each column and group of rows.
+  bool takes_int4(const Node& node) {
+    if (!std::holds_alternative<Matmul>(node.op) || realise_all_) return false;
+    const ValueId right = node.inputs[1];
+    const DType type = dtype(node.outputs[0]);
+    if (constant_[static_cast<size_t>(right)] != Constancy::Weights || (type != DType::F32 && !is_reduced_float(type))) return false;
+    const std::vector<sym::Expr>& s = sizes(right);
+    const bool is_fixed = s[s.size() - 2].is_const() && s.back().is_const();
+    return is_fixed && s[s.size() - 2].value() % 2 == 0 && s[s.size() - 2].value() > 0 && holds_int4(graph_, right, type != DType::F32);
+  }
+
+  bool lower_int4_matmul(const Node& node) {
+    const ValueId right = node.inputs[1];
+    const std::vector<sym::Expr>& s = sizes(right);
+    const int64_t rows = s[s.size() - 2].value(), columns = s.back().value();
+    const sym::Expr column = program_.symbols->axis(columns, "n"), batch = program_.symbols->axis(2, "b");
+    auto element = [&](sym::Expr row) {
+      std::vector<sym::Expr> index(s.size() - 2);
+      for (size_t d = 0; d < index.size(); ++d) index[d] = s[d].is_const(1) ? sym::Expr(0) : batch;
+      index.push_back(row);
+      index.push_back(column);
+      return int4_element(graph_, exprs(), [&](ValueId id, const std::vector<sym::Expr>& at_index) { return at(id, at_index); }, right, index);
+    };
+    auto depends = [&](ExprId value, sym::Expr axis) { return !axis.is_const() && exprs().substitute(value, {{axis, 0}}) != value; };
+    // The largest groups of rows, of whole words or all, of which each has one scale and zero point.
+    constexpr int64_t kLeast = 8;
+    for (int64_t groups = 1; groups <= std::max<int64_t>(rows / kLeast, 1); ++groups) {
+      if (rows % groups != 0 || (groups > 1 && rows / groups % kLeast != 0)) continue;
+      const sym::Expr group = program_.symbols->axis(groups, "g"), in_group = program_.symbols->axis(rows / groups, "k");
+      const Int4Element of_group = element(group * (rows / groups) + in_group);
+      if (depends(of_group.scale, in_group) || depends(of_group.zero, in_group)) continue;
+      const sym::Expr pair = program_.symbols->axis(rows / 2, "k");
+      const Int4Element low = element(pair * 2), high = element(pair * 2 + 1);
+      if (depends(low.number, batch) || depends(of_group.scale, batch) || depends(of_group.zero, batch)) return false;
+      const std::string& name = graph_.value(right).name;
+      auto prepared = [&](std::string_view suffix, DType type, std::vector<sym::Expr> axes, ExprId value) {
+        const std::vector<sym::Expr> of = type == DType::U8 ? std::vector<sym::Expr>{columns, rows / 2} : std::vector<sym::Expr>{groups, columns};
+        const BufferId buffer = new_buffer(name + std::string(suffix), type, of);
+        loops_->buffer(buffer).kind = loop::BufferKind::Prepared;
+        add_computation(loop::Map{std::move(axes), value}, {buffer}, {node.provenance});
+        return loop::Operand{buffer, of, contiguous_strides(of), 0};
+      };
+      const auto bits = [&](const Int4Element& e) { return exprs().convert(e.number, DType::U8); };
+      const ExprId shifted = exprs().compute(ScalarOp::ShiftLeft, {bits(high), exprs().literal(Scalar(sym::Expr(4)), DType::U8)});
+      const loop::Operand left = operand(node.inputs[0], sizes(node.inputs[0]).size() > 2);
+      const loop::Operand numbers = prepared("_int4", DType::U8, {column, pair}, exprs().compute(ScalarOp::BitOr, {bits(low), shifted}));
+      const loop::Operand scales = prepared("_scales", DType::F32, {group, column}, of_group.scale);
+      const loop::Operand zeros = prepared("_zeros", DType::F32, {group, column}, of_group.zero);
+      const BufferId out = new_buffer(node.outputs[0]);
+      add_computation(loop::Call{node.op, {left, numbers, scales, zeros}}, {out}, {node.provenance});
+      define_buffer(node.outputs[0], out);
+      return true;
+    }
+    return false;
+  }
+
   // The kernels take int8 on the right, and bytes on both sides where the result is I32: what casts such a factor is left to them.
   void lower_matmul(const Node& node) {
     const ValueId left = node.inputs[0], right = node.inputs[1];
+    if (takes_int4(node) && lower_int4_matmul(node)) return;
     if (!takes_int8(node)) return lower_call(node, false);
     const auto narrow_right = window_before_cast(right, DType::I8);
     const DType narrow = dtype(left) != DType::I32 ? DType::BF16 : is_cast_from(left, DType::U8) ? DType::U8 : DType::I8;

@@ -56,6 +56,45 @@ graph(x: bf16[4, 6], w: i8[6, 3]) {
             "y = matmul(x, w)\n");
 }
 
+// Four bits of constant weights stay four bits; what makes a weight of them, for groups of rows, goes to the kernel.
+TEST(Lower, Int4WeightsKeepTheirScalesApart) {
+  auto product = [](std::string_view dtype, std::string_view more) {
+    return loops_of(fmt::format(R"(
+buffer 0 "p": u8[3, 16] = external
+buffer 1 "s": f32[3, 2, 1] = external
+graph(x: {0}[4, 32]) {{
+  p: u8[3, 16] = constant(0)
+  s: f32[3, 2, 1] = constant(1)
+  fifteen: u8[3, 16] = full(value=15)
+  four: u8[3, 16] = full(value=4)
+  a: u8[3, 16] = bit_and(p, fifteen)
+  b: u8[3, 16] = shift_right(p, four)
+  c: u8[3, 32] = cat(a, b, dim=1)
+  f: f32[3, 32] = cast(c)
+  g: f32[3, 2, 16] = reshape(f)
+  eight: f32[3, 2, 16] = full(value=8.0)
+  h: f32[3, 2, 16] = sub(g, eight)
+  e: f32[3, 2, 16] = expand(s)
+  i: f32[3, 2, 16] = mul(h, e)
+  j: f32[3, 32] = reshape(i)
+  {1}
+  t: {0}[32, 3] = permute(w, dims=[1, 0])
+  y: {0}[4, 3] = matmul(x, t)
+  return y
+}})",
+                                dtype, more));
+  };
+  const std::string whole = product("f32", "w: f32[3, 32] = neg(j)"), packed = product("f32", "w: f32[3, 32] = reshape(j)");
+  EXPECT_NE(whole.find("y = matmul(x, w)"), std::string::npos) << whole;
+  EXPECT_EQ(packed.substr(packed.find("t_scales")), "t_scales[g1, n0] = mul(1.0, s[n0, g1, 0])  for g1 in 2 n0 in 3\n"
+                                                    "t_zeros[g1, n0] = mul(sub(0.0, 8.0), s[n0, g1, 0])  for g1 in 2 n0 in 3\n"
+                                                    "y = matmul(x, t_int4, t_scales, t_zeros)\n");
+  // What a product in float32 would see rounded is not left out of the weights, of one in bfloat16 it is.
+  const std::string rounded = "r: bf16[3, 32] = cast(j)\n  w: f32[3, 32] = cast(r)";
+  EXPECT_EQ(product("f32", rounded).find("_int4"), std::string::npos);
+  EXPECT_NE(product("bf16", "w: bf16[3, 32] = cast(j)").find("_int4"), std::string::npos);
+}
+
 // Both are int8 where the sums are integers; what a factor is computed from is put in memory as int8.
 TEST(Lower, ProductsOfInt8AreOfBytes) {
   EXPECT_EQ(loops_of(R"(

@@ -14,10 +14,9 @@
 #include <vector>
 
 #include "runtime/cut.h"
+#include "runtime/narrow_product.h"
 #include "runtime/operands.h"
-#include "runtime/rows16.h"
 #include "runtime/stored_sums.h"
-#include "runtime/tile_blocks.h"
 #include "runtime/tile_product.h"
 #include "runtime/vector_sets.h"
 #include "support/error.h"
@@ -35,40 +34,6 @@ struct Int8Matrix {
   const int8_t* data;
   int64_t row, column;
   int8_t at(int64_t i, int64_t j) const { return data[i * row + j * column]; }
-};
-
-// Rows of the left side, of any float, as float32.
-class FloatRows {
- public:
-  FloatRows(const ToroidOperand& operand, int64_t batch)
-      : dtype_(static_cast<DType>(operand.dtype)), row_(operand.strides[operand.rank - 2]), column_(operand.strides[operand.rank - 1]) {
-    data_ = static_cast<const std::byte*>(operand.data) + batch_offset(operand, operand.rank - 2, batch) * size_bytes(dtype_);
-  }
-  DType dtype() const { return dtype_; }
-  TileMatrix matrix() const { return {data_, row_, column_}; }
-
-  // Where it lies, or a copy in `to`.
-  const float* row(int64_t i, int64_t k, float* to) const {
-    const std::byte* from = data_ + i * row_ * size_bytes(dtype_);
-    if (dtype_ == DType::F32) {
-      const auto* floats = reinterpret_cast<const float*>(from);
-      if (column_ == 1) return floats;
-      for (int64_t p = 0; p < k; ++p) to[p] = floats[p * column_];
-      return to;
-    }
-    const auto* bits = reinterpret_cast<const uint16_t*>(from);
-    if (column_ == 1) {
-      widen_row(dtype_, bits, k, to);
-    } else {
-      for (int64_t p = 0; p < k; ++p) widen_row(dtype_, bits + p * column_, 1, to + p);
-    }
-    return to;
-  }
-
- private:
-  DType dtype_;
-  int64_t row_, column_;
-  const std::byte* data_;
 };
 
 // ---- in tiles
@@ -99,91 +64,28 @@ __attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_tiles(const std:
   }
 }
 
-// A row as the sum of three of bfloat16, each cut off, not rounded, so that none overflows; the last is exact. to[part][step].
-TOROID_AVX512 void split_row(const float* from, int64_t k, int64_t part_bytes, std::byte* to) {
-  typedef uint16_t Bits __attribute__((vector_size(32)));
-  constexpr uint32_t kUpper = 0xffff0000u, kExponent = 0x7f800000u, kQuiet = 0x400000u;
-  for (int64_t p = 0; p < k; p += 16) {
-    Vector16 x = {};
-    if (p + 16 <= k) {
-      std::memcpy(&x, from + p, sizeof x);
-    } else {
-      for (int64_t q = p; q < k; ++q) x[q - p] = from[q];
-    }
-    const auto bits = (Integers16)x;
-    const auto has_rest = (bits & kExponent) != kExponent;   // infinities and NaN have none
-    const Integers16 first = (x == x ? bits : bits | kQuiet) & kUpper;
-    const Vector16 rest = x - (Vector16)first;
-    const Integers16 second = has_rest ? (Integers16)rest & kUpper : Integers16{};
-    const Integers16 third = has_rest ? (Integers16)(rest - (Vector16)second) : Integers16{};
-    std::byte* at = to + p / kStepDepth * kTileBytes + p % kStepDepth * 2;
-    for (const Integers16& part : {first, second, third}) {
-      const Bits narrow = __builtin_convertvector(part >> 16, Bits);
-      std::memcpy(at, &narrow, sizeof narrow);
-      at += part_bytes;
-    }
-  }
-}
 #else
 void widen_tiles(const std::byte*, int64_t, std::byte*) { TOROID_CHECK(false, "this machine has no tiles"); }
-void split_row(const float*, int64_t, int64_t, std::byte*) { TOROID_CHECK(false, "this machine has no tiles"); }
 #endif
 
-struct NarrowProduct {
-  int64_t steps, parts;       // parts: of each row
-  const std::byte* right;     // packed
+// Tiles of int8 as a product needs them.
+struct Int8Tiles {
+  int64_t steps;
+  const std::byte* data;
+  static constexpr int64_t kStepLines = kNarrowBytes / kTileRowBytes;
 
-  void multiply(const TileBlock& block) const {
-    auto* wide = reinterpret_cast<std::byte*>(scratch_for_panel.get(2 * kPartSteps * kTileBytes / kWordBytes));
-    const int64_t strips = (block.row_tiles + 1) / 2 * parts, lines = (kTileSide / 2 + strips - 1) / strips;
-    for (int64_t done = 0; done == 0 || done < steps; done += kPartSteps) {
-      const int64_t some = std::min(kPartSteps, steps - done);
-      for (int64_t j = block.first_column; j < block.last_column; j += 2) {
-        const bool has_second = j + 1 < block.last_column;
-        for (int64_t c = 0; c < 1 + has_second; ++c) widen_tiles(right_at(j + c, done), some, wide + c * kPartSteps * kTileBytes);
-        const bool is_last_column = j + 2 >= block.last_column, is_last = is_last_column && done + kPartSteps >= steps;
-        const int64_t next_column = is_last || !is_last_column ? j + 2 : block.first_column;
-        const int64_t next_step = is_last ? 0 : is_last_column ? done + kPartSteps : done;
-        int64_t strip = 0;
-        for (int64_t i = 0; i < block.row_tiles; i += 2) {
-          for (int64_t part = 0; part < parts; ++part, ++strip) {
-            const int64_t offset = strip * lines * kPartSteps * kTileRowBytes;
-            multiply_tiles(TileNumbers::BFloat16,
-                           {{left_at(block, i, part, done), i + 1 < block.row_tiles ? left_at(block, i + 1, part, done) : nullptr},
-                            {wide, has_second ? wide + kPartSteps * kTileBytes : nullptr},
-                            some,
-                            block.sums + i * kTileSide * kPanelColumns + (j - block.first_column) * kTileSide,
-                            kPanelColumns,
-                            done > 0 || part > 0,
-                            {right_at(next_column, next_step) + offset, right_at(next_column + 1, next_step) + offset},
-                            lines});
-          }
-        }
-      }
-    }
-  }
-  const std::byte* right_at(int64_t tile, int64_t step) const { return right + (tile * steps + step) * kNarrowBytes; }
-  const std::byte* left_at(const TileBlock& block, int64_t tile, int64_t part, int64_t step) const {
-    return block.left + ((tile * parts + part) * steps + step) * kTileBytes;
-  }
+  const std::byte* at(int64_t tile, int64_t step) const { return data + (tile * steps + step) * kNarrowBytes; }
+  void widen(int64_t tile, Range some, std::byte* to) const { widen_tiles(at(tile, some.first), some.size(), to); }
 };
 
 void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
-  const int64_t steps = steps_of(k), parts = a.dtype() == DType::BF16 ? 1 : 3;
+  const int64_t steps = steps_of(k), parts = a.parts();
   const int64_t form[] = {'8', 't', k, n, b.row, b.column};
   const float* packed = call.made_of(call.inputs[1], b.data, form, tiles_of(n) * steps * kNarrowBytes / kWordBytes, [&](float* to) {
     call.pool.parallel_for(tiles_of(n), 1, [&](int64_t begin, int64_t end) { pack_narrow_tiles(b, k, n, begin, end, reinterpret_cast<std::byte*>(to)); });
   });
-  const NarrowProduct product = {steps, parts, reinterpret_cast<const std::byte*>(packed)};
-  auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) {
-    if (parts == 1) {
-      const TileMatrix matrix = a.matrix();
-      return pack_left_tiles(TileNumbers::BFloat16, {static_cast<const uint16_t*>(matrix.data) + first_row * matrix.row, matrix.row, matrix.column}, rows, k, out);
-    }
-    if (rows < kTileSide || k % kStepDepth != 0) std::memset(out, 0, static_cast<size_t>(parts * steps * kTileBytes));
-    float* copy = scratch_for_rows.get(k);
-    for (int64_t i = 0; i < rows; ++i) split_row(a.row(first_row + i, k, copy), k, steps * kTileBytes, out + i * kTileRowBytes);
-  };
+  const NarrowProduct product = {Int8Tiles{steps, reinterpret_cast<const std::byte*>(packed)}, steps, parts};
+  auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_rows_in_parts(a, first_row, rows, k, out); };
   for_each_tile_block(call.pool, m, n, parts * steps * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
 }
 

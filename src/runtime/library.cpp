@@ -10,6 +10,7 @@
 #include "interp/library_ops.h"
 #include "interp/products.h"
 #include "runtime/choices.h"
+#include "runtime/int4_weights.h"
 #include "runtime/scratch.h"
 #include "support/error.h"
 #include "support/float16.h"
@@ -207,6 +208,7 @@ void run_library_kernel(std::string_view name, const KernelCall& call) {
     return runtime_choices().run_choice(fmt::format("{}.{}", name.substr(0, mark), to_string(dtype)), name.substr(mark + 1), call);
   }
   if (name == "sort") return run_sort(call);
+  if (name == "matmul" && call.inputs.size() == 4) return run_matmul_int4(call);
   if (name == "matmul" && dtype_of(call.inputs[1]) == DType::I8 && dtype_of(call.outputs[0]) != DType::I8) return run_matmul_int8(call);
   if (name == "convolution" && is_reduced_to_channels_last(call)) return run_convolution_reduced(call);
   const FastKernel fast = find_fast_kernel(name);

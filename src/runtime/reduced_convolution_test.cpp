@@ -189,7 +189,9 @@ TEST(ReducedConvolution, IsRightInEachForm) {
         const std::vector<float> alone = convolution.y;
         convolution.run(form, 3, DType::F32, true, false);
         convolution.check(0);
-        if (form != ReducedConvolutionForm::Widened) EXPECT_EQ(convolution.y, alone) << "how threads share the work shows";
+        if (form != ReducedConvolutionForm::Widened) {
+          EXPECT_EQ(convolution.y, alone) << "how threads share the work shows";
+        }
         convolution.run(form, 2, dtype, false, true);
         convolution.check(rounding);
       }

@@ -91,8 +91,9 @@ TOROID_AMX void multiply(const TileStrip& strip) {
     _tile_dpbssd(SUMS, LEFT, RIGHT);                     \
   }
   const std::byte *first = strip.ahead[0], *second = strip.ahead[1];
+  int64_t offset = 0;
   for (int64_t step = 0; step < strip.steps; ++step) {
-    const int64_t offset = step * kTileBytes, left = strip.offsets != nullptr ? strip.offsets[step] : offset;
+    const int64_t left = strip.offsets != nullptr ? strip.offsets[step] : offset;
     for (int64_t line = 0; line < strip.lines; ++line, first += kTileRowBytes, second += kTileRowBytes) {
       __builtin_prefetch(first, 0, 3);
       __builtin_prefetch(second, 0, 3);
@@ -111,6 +112,8 @@ TOROID_AMX void multiply(const TileStrip& strip) {
     if constexpr (kTwoRows && kTwoColumns) {
       TOROID_ADD_PRODUCT(3, 5, 7)
     }
+    offset += kTileBytes;
+    if (offset == strip.right_bytes) offset = 0;
   }
 #undef TOROID_ADD_PRODUCT
   sums.end();

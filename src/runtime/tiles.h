@@ -42,6 +42,7 @@ struct TileStrip {
   const std::byte* ahead[2];
   int64_t lines;
   const int64_t* offsets = nullptr;   // of each step's tiles on the left, in bytes, where they do not follow each other
+  int64_t right_bytes = 0;            // after which the right side's tiles begin anew; 0: never
 };
 // Takes TileRegisters in scope.
 void multiply_tiles(TileNumbers numbers, const TileStrip& strip);

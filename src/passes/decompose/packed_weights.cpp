@@ -88,7 +88,8 @@ std::vector<Tensor> int4_weight_product(Decomposer& d, const Args& a) {
   auto of_groups = [&](int64_t which) { return b.unsqueeze(b.transpose(b.select(parameters, 2, which), 0, 1), 2); };
   Tensor grouped = b.reshape(numbers, {rows, groups, group});
   Tensor weight = b.reshape((grouped - 8.0) * of_groups(0) + of_groups(1), {rows, groups * group});
-  return {b.cast(b.matmul(b.cast(x, DType::F32), b.transpose(weight, 0, 1)), x.dtype())};
+  const DType dtype = x.dtype() == DType::BF16 ? DType::BF16 : DType::F32;
+  return {b.cast(b.matmul(b.cast(x, dtype), b.cast(b.transpose(weight, 0, 1), dtype)), x.dtype())};
 }
 
 constexpr DecompositionRow kRows[] = {

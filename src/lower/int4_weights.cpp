@@ -1,0 +1,88 @@
+#include "lower/int4_weights.h"
+
+#include <algorithm>
+
+#include "graph/builder.h"
+#include "lower/index_map.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+ValueId behind_views(const Graph& graph, ValueId id) {
+  while (is_view(graph.producer(id).op)) id = graph.producer(id).inputs[0];
+  return id;
+}
+
+// The number that all elements are.
+std::optional<int64_t> number_everywhere(const Graph& graph, ValueId id) {
+  const auto* full = std::get_if<Full>(&graph.producer(behind_views(graph, id)).op);
+  const auto* value = full != nullptr ? std::get_if<sym::Expr>(&full->value) : nullptr;
+  return value != nullptr ? value->try_value() : std::nullopt;
+}
+
+// Are the integers from 0 to 15?
+bool are_four_bits(const Graph& graph, ValueId id) {
+  const Node& node = graph.producer(behind_views(graph, id));
+  const auto is_integer = [&](ValueId value) { return is_integral(graph.type(value).dtype); };
+  if (!is_integer(node.outputs[0])) return false;
+  if (std::holds_alternative<Cast>(node.op)) return is_integer(node.inputs[0]) && are_four_bits(graph, node.inputs[0]);
+  if (std::holds_alternative<Cat>(node.op))
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return are_four_bits(graph, input); });
+  const auto* pointwise = std::get_if<Pointwise>(&node.op);
+  if (pointwise == nullptr || node.inputs.size() != 2) return false;
+  const std::optional<int64_t> second = number_everywhere(graph, node.inputs[1]);
+  if (pointwise->op == ScalarOp::BitAnd) return second && *second >= 0 && *second <= 15;
+  return pointwise->op == ScalarOp::ShiftRight && graph.type(node.inputs[0]).dtype == DType::U8 && second && *second >= 4 && *second < 8;
+}
+
+// The operand of a sum, difference or product that has the numbers.
+std::optional<size_t> operand_with_numbers(const Graph& graph, const Node& node, bool may_round) {
+  const auto* pointwise = std::get_if<Pointwise>(&node.op);
+  if (pointwise == nullptr) return std::nullopt;
+  if (pointwise->op != ScalarOp::Add && pointwise->op != ScalarOp::Sub && pointwise->op != ScalarOp::Mul) return std::nullopt;
+  const DType dtype = graph.type(node.outputs[0]).dtype;
+  if (dtype == DType::F64 || is_complex(dtype)) return std::nullopt;
+  for (const size_t i : {0, 1}) {
+    if (!holds_int4(graph, node.inputs[i], may_round)) continue;
+    // Integers of more bits, so that nothing wraps.
+    const std::optional<int64_t> other = number_everywhere(graph, node.inputs[1 - i]);
+    if (is_floating(dtype) || (dtype != DType::U8 && pointwise->op != ScalarOp::Mul && other && *other >= 0 && *other <= 16)) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool holds_int4(const Graph& graph, ValueId id, bool may_round) {
+  id = behind_views(graph, id);
+  const Node& node = graph.producer(id);
+  if (are_four_bits(graph, id)) return true;
+  if (std::holds_alternative<Cast>(node.op)) {
+    const DType from = graph.type(node.inputs[0]).dtype, to = graph.type(id).dtype;
+    const bool is_plain = from != DType::F64 && to != DType::F64 && to != DType::U8 && to != DType::Bool && !is_complex(to);
+    const bool rounds = is_reduced_float(to) && is_floating(from);
+    return is_plain && (is_floating(to) || is_integral(from)) && (may_round || !rounds) && holds_int4(graph, node.inputs[0], may_round);
+  }
+  return operand_with_numbers(graph, node, may_round).has_value();
+}
+
+Int4Element int4_element(const Graph& graph, loop::ExprTable& exprs, const ElementAt& at, ValueId id, const std::vector<sym::Expr>& index) {
+  const Node& node = graph.producer(id);
+  if (is_view(node.op)) {
+    return int4_element(graph, exprs, at, node.inputs[0], view_index(node.op, graph.type(node.inputs[0]).sizes, graph.type(id).sizes, index));
+  }
+  const auto literal = [&](double value) { return exprs.literal(Scalar(value), DType::F32); };
+  if (are_four_bits(graph, id)) return {at(id, index), literal(1), literal(0)};
+  if (std::holds_alternative<Cast>(node.op)) return int4_element(graph, exprs, at, node.inputs[0], index);
+  const std::optional<size_t> operand = operand_with_numbers(graph, node, true);
+  TOROID_CHECK(operand, "the value has no numbers of four bits");
+  const Int4Element x = int4_element(graph, exprs, at, node.inputs[*operand], index);
+  const loop::ExprId other = exprs.convert(at(node.inputs[1 - *operand], index), DType::F32);
+  const ScalarOp op = std::get<Pointwise>(node.op).op;
+  if (op == ScalarOp::Mul) return {x.number, exprs.compute(op, {x.scale, other}), exprs.compute(op, {x.zero, other})};
+  if (op == ScalarOp::Sub && *operand == 1) return {x.number, exprs.compute(ScalarOp::Neg, {x.scale}), exprs.compute(op, {other, x.zero})};
+  return {x.number, x.scale, exprs.compute(op, {x.zero, other})};
+}
+
+}  // namespace toroid
