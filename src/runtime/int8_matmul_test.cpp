@@ -43,11 +43,11 @@ Right right_of(const Case& row, bool is_turned, Numbers& numbers) {
 
 template <class F>
 void for_each_form(DType left, F f) {
-  for (const Int8Form form : {Int8Form::Tiles, Int8Form::Widened}) {
+  for (const Int8Form form : {Int8Form::Tiles, Int8Form::Fours, Int8Form::Pairs, Int8Form::Widened}) {
     if (!can_multiply_int8(form, left)) continue;
     for (const Case& row : kCases) {
       for (const bool is_turned : {false, true}) {
-        SCOPED_TRACE(fmt::format("{}, {}{}", row.name, form == Int8Form::Tiles ? "tiles" : "widened", is_turned ? ", turned" : ""));
+        SCOPED_TRACE(fmt::format("{}, form {}{}", row.name, static_cast<int>(form), is_turned ? ", turned" : ""));
         f(form, row, is_turned);
       }
     }
@@ -136,7 +136,7 @@ TEST(Int8Matmul, TakesEveryFloat32) {
   const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, static_cast<int32_t>(DType::F32), 0},
                                   {b.data(), b_sizes.data(), b_strides.data(), 2, static_cast<int32_t>(DType::I8), 0}};
   const ToroidOperand output = {c.data(), sizes.data(), b_strides.data(), 2, static_cast<int32_t>(DType::F32), 0};
-  for (const Int8Form form : {Int8Form::Tiles, Int8Form::Widened}) {
+  for (const Int8Form form : {Int8Form::Tiles, Int8Form::Fours, Int8Form::Pairs, Int8Form::Widened}) {
     if (!can_multiply_int8(form, DType::F32)) continue;
     run_matmul_int8({pool, inputs, {&output, 1}, {}, {}}, form);
     for (size_t i = 0; i < std::size(kValues); ++i) EXPECT_EQ(c[i * n], kValues[i]);

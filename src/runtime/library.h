@@ -49,6 +49,8 @@ void run_matmul_reduced(const KernelCall& call, ReducedForm form);
 void run_matmul_int8(const KernelCall& call);
 enum class Int8Form {
   Tiles,     // for machines with AMX
+  Fours,     // of bytes by bytes, four products at a time, for machines with AVX512_VNNI
+  Pairs,     // of bytes by bytes, two products of 16 bits at a time, for machines with AVX2
   Widened,   // as F32
 };
 bool can_multiply_int8(Int8Form form, DType left);   // on this machine
