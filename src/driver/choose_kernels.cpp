@@ -39,13 +39,15 @@ std::optional<Problem> problem_of(const Program& program, const loop::LoopProgra
   const schedule::CallArguments arguments = schedule::call_arguments(step.call);
   const loop::Buffer& out = loops.buffer(step.outputs[0]);
   Problem problem;
-  problem.family = fmt::format("{}.{}", arguments.name, to_string(out.dtype));
   problem.has_epilogue = step.epilogue.has_value();
   for (const loop::Operand& operand : step.call.operands) {
     std::optional<OperandMeta> meta = meta_of(program, loops, operand);
     if (!meta) return std::nullopt;
     problem.inputs.push_back(std::move(*meta));
   }
+  std::vector<DType> dtypes;
+  for (const OperandMeta& input : problem.inputs) dtypes.push_back(input.dtype);
+  problem.family = family_of(arguments.name, dtypes, out.dtype);
   if (!are_fixed(out.sizes) || !are_fixed(out.strides) || !are_fixed(arguments.integers)) return std::nullopt;
   problem.outputs.push_back({.dtype = out.dtype, .sizes = numbers_of(out.sizes), .strides = numbers_of(out.strides)});
   problem.integers = numbers_of(arguments.integers);

@@ -8,7 +8,11 @@ namespace toroid {
 KernelFamily matmul_family();           // F32
 KernelFamily matmul_bf16_family();
 KernelFamily matmul_f16_family();
-KernelFamily convolution_family();
+KernelFamily matmul_int4_family();      // F32, BF16 and F16 by int4 weights
+KernelFamily matmul_int8_family();      // F32, BF16 and F16 by I8
+KernelFamily matmul_bytes_family();     // I8 and U8 by I8
+KernelFamily convolution_family();      // F32
+KernelFamily convolution_bf16_family();
 KernelFamily attention_family();        // F32
 KernelFamily attention_bf16_family();
 
@@ -32,6 +36,9 @@ inline std::optional<std::string> unlike_f32(const Problem& problem, size_t leas
 
 // What is wrong with the operands of a matrix product; nullopt when nothing is.
 std::optional<std::string> malformed_product(DType dtype, const Problem& problem);
+
+// The same of a convolution.
+std::optional<std::string> malformed_convolution(DType dtype, const Problem& problem);
 
 // Of a matrix product. A batch with one matrix on the right is one product of all its rows.
 struct ProductSizes {

@@ -75,6 +75,26 @@ TEST(Choices, EstimatesRankTheClearCases) {
             "winograd-4");
 }
 
+TEST(Choices, NarrowNumbersHaveTheirForms) {
+  const bool has_bytes = can_multiply_int8(Int8Form::Tiles, DType::I8), has_vnni = can_multiply_int8(Int8Form::Fours, DType::I8);
+  const bool has_tiles_of_bfloat16 = can_multiply(ReducedForm::Tiles, DType::BF16);
+  const std::string of_bytes = has_bytes ? "tiles" : has_vnni ? "fours" : can_multiply_int8(Int8Form::Pairs, DType::I8) ? "pairs" : "widened";
+  EXPECT_EQ(cheapest("matmul.i32(i8[128, 768], constant i8[768, 3072]/[1, 768]) -> i32[128, 3072]"), of_bytes);
+  EXPECT_EQ(cheapest("matmul.int8(f32[128, 768], constant i8[768, 3072]) -> f32[128, 3072]"), has_tiles_of_bfloat16 ? "tiles" : "widened");
+  auto int4 = [](std::string_view dtype, int rows) {
+    return fmt::format("matmul.int4({0}[{1}, 3072], constant u8[3072, 1536], constant f32[24, 3072], constant f32[24, 3072]) -> {0}[{1}, 3072]", dtype, rows);
+  };
+  EXPECT_EQ(cheapest(int4("f32", 1)), "few-rows");
+  EXPECT_EQ(cheapest(int4("f32", 128)), has_tiles_of_bfloat16 ? "groups" : "panels");
+  EXPECT_EQ(cheapest(int4("bf16", 128)), has_tiles_of_bfloat16 ? "tiles" : "panels");
+  EXPECT_EQ(cheapest("convolution.bf16(bf16[1, 96, 14, 14]/[18816, 1, 1344, 96], constant bf16[96, 1, 3, 3]) -> "
+                     "bf16[1, 96, 14, 14]/[18816, 1, 1344, 96]; integers 0 96 1 1 1 1 1 1 0 0"),
+            "channel-vectors");
+  EXPECT_EQ(cheapest("convolution.bf16(bf16[1, 64, 14, 14]/[12544, 1, 896, 64], constant bf16[64, 64, 3, 3]) -> "
+                     "bf16[1, 64, 14, 14]/[12544, 1, 896, 64]; integers 0 1 1 1 1 1 1 1 0 0"),
+            has_tiles_of_bfloat16 ? "tiles" : "widened");
+}
+
 TEST(Choices, HashesAreStableAndDiffer) {
   std::set<std::string> hashes;
   size_t count = 0;
@@ -94,7 +114,8 @@ TEST(Choices, WhatTheRegistryDoesNotKnowIsNamed) {
   RuntimePool pool(1);
   const KernelCall call{pool, {}, {}, {}, {}};
   EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f64", "packed", call); }).report(),
-            "error: no kernel has the family 'matmul.f64'\n  help: the families are matmul.f32, matmul.bf16, matmul.f16, convolution.f32, attention.f32, attention.bf16");
+            "error: no kernel has the family 'matmul.f64'\n  help: the families are matmul.f32, matmul.bf16, matmul.f16, "
+            "matmul.int8, matmul.int4, matmul.i32, convolution.f32, convolution.bf16, attention.f32, attention.bf16");
   EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f32", "slow", call); }).report(),
             "error: matmul.f32 has no choice 'slow'\n  help: its choices are packed, parts, few-rows-by-rows, few-rows-by-columns, onednn");
 }
@@ -106,6 +127,16 @@ TEST(Choices, MalformedProblemsAreRefused) {
       {"matmul.f32(f32[2, 3], f32[4, 2]) -> f32[2, 2]", "they are no matrices of one batch whose sizes meet"},
       {"matmul.f32(f32[2, 3], f32[3, 2]) -> f32[2, 2]/[1, 2]", "the output is not contiguous"},
       {"matmul.f32(f32[2, 3], f32[3, 2]) -> f32[2, 2]/[4, 1]", "the output is not dense"},
+      {"matmul.i32(i8[2, 3], f32[3, 2]) -> i32[2, 2]", "the right side is not i8"},
+      {"matmul.i32(f32[2, 3], i8[3, 2]) -> i32[2, 2]", "they are not i8 or u8 by i8 to i32"},
+      {"matmul.int8(f32[2, 3], i8[4, 2]) -> f32[2, 2]", "they are no matrices of one batch whose sizes meet"},
+      {"matmul.int8(i8[2, 3], i8[3, 2]) -> f32[2, 2]", "the left side and the output are not f32, bf16 or f16"},
+      {"matmul.int4(f32[2, 32], u8[3, 16], f32[2, 3]) -> f32[2, 3]", "3 inputs and 1 outputs, not 4 and 1"},
+      {"matmul.int4(f32[2, 32], u8[3, 32], f32[2, 3], f32[2, 3]) -> f32[2, 3]", "they are not rows [.., K], numbers u8 [N, K / 2] and an output [.., N]"},
+      {"matmul.int4(f32[2, 32], u8[3, 16], f32[2, 3], f32[4, 3]) -> f32[2, 3]", "scales and zero points are not f32 [groups, N]"},
+      {"matmul.int4(f32[2, 32], u8[3, 16], f32[8, 3], f32[8, 3]) -> f32[2, 3]", "a group is not a multiple of 8"},
+      {"convolution.bf16(bf16[1, 4, 9], bf16[4, 4, 3]) -> bf16[1, 4, 7]; integers 0 1 1 0 1 0",
+       "it is transposed, of three dims, with a bias, or its channels are not next to each other"},
       {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]", "0 integers, not 6"},
       {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 3 1 0 1 0",
        "the channels do not divide into the groups"},

@@ -32,33 +32,7 @@ double bytes_of_columns(const Problem& problem) {
   return 2.0 * 4.0 * static_cast<double>(positions.elements() / channels) * static_cast<double>(rows);
 }
 
-std::optional<std::string> malformed(const Problem& problem) {
-  if (std::optional<std::string> fault = unlike_f32(problem, 2, 3, 3)) return fault;
-  const OperandMeta& x = problem.inputs[0];
-  const OperandMeta& w = problem.inputs[1];
-  const OperandMeta& y = problem.outputs[0];
-  const size_t spatial = x.sizes.size() - 2;
-  if (spatial > 3 || w.sizes.size() != x.sizes.size() || y.sizes.size() != x.sizes.size()) {
-    return "one to three spatial dims are needed, as many in each";
-  }
-  if (problem.integers.size() != 2 + 4 * spatial)
-    return fmt::format("{} integers, not {}", problem.integers.size(), 2 + 4 * spatial);
-  const int64_t groups = problem.integers[1];
-  if (groups < 1 || x.sizes[1] % groups != 0 || y.sizes[1] % groups != 0) return "the channels do not divide into the groups";
-  const bool transposed = is_transposed(problem);
-  if (w.sizes[0] != (transposed ? x : y).sizes[1] || w.sizes[1] != (transposed ? y : x).sizes[1] / groups ||
-      x.sizes[0] != y.sizes[0]) {
-    return "the sizes of images, filters and result do not meet";
-  }
-  for (size_t d = 0; d < spatial; ++d) {
-    if (problem.integers[2 + d] < 1 || problem.integers[2 + 2 * spatial + d] < 1) return "strides and dilations are at least 1";
-    if (w.sizes[2 + d] < 1) return "the filter has no elements";
-  }
-  if (problem.inputs.size() == 3 && (problem.inputs[2].sizes != std::vector{y.sizes[1]} || problem.inputs[2].dtype != DType::F32)) {
-    return "the bias has not one f32 a channel";
-  }
-  return std::nullopt;
-}
+std::optional<std::string> malformed(const Problem& problem) { return malformed_convolution(DType::F32, problem); }
 
 using Gate = std::optional<std::string>;
 
@@ -214,6 +188,34 @@ const Implementation kImplementations[] = {
 };
 
 }  // namespace
+
+std::optional<std::string> malformed_convolution(DType dtype, const Problem& problem) {
+  if (std::optional<std::string> fault = unlike_dense(dtype, problem, 2, 3, 3)) return fault;
+  const OperandMeta& x = problem.inputs[0];
+  const OperandMeta& w = problem.inputs[1];
+  const OperandMeta& y = problem.outputs[0];
+  const size_t spatial = x.sizes.size() - 2;
+  if (spatial > 3 || w.sizes.size() != x.sizes.size() || y.sizes.size() != x.sizes.size()) {
+    return "one to three spatial dims are needed, as many in each";
+  }
+  if (problem.integers.size() != 2 + 4 * spatial)
+    return fmt::format("{} integers, not {}", problem.integers.size(), 2 + 4 * spatial);
+  const int64_t groups = problem.integers[1];
+  if (groups < 1 || x.sizes[1] % groups != 0 || y.sizes[1] % groups != 0) return "the channels do not divide into the groups";
+  const bool transposed = problem.integers[0] != 0;
+  if (w.sizes[0] != (transposed ? x : y).sizes[1] || w.sizes[1] != (transposed ? y : x).sizes[1] / groups ||
+      x.sizes[0] != y.sizes[0]) {
+    return "the sizes of images, filters and result do not meet";
+  }
+  for (size_t d = 0; d < spatial; ++d) {
+    if (problem.integers[2 + d] < 1 || problem.integers[2 + 2 * spatial + d] < 1) return "strides and dilations are at least 1";
+    if (w.sizes[2 + d] < 1) return "the filter has no elements";
+  }
+  if (problem.inputs.size() == 3 && (problem.inputs[2].sizes != std::vector{y.sizes[1]} || problem.inputs[2].dtype != dtype)) {
+    return fmt::format("the bias has not one {} a channel", to_string(dtype));
+  }
+  return std::nullopt;
+}
 
 KernelFamily convolution_family() {
   return {"convolution.f32", malformed, depth, kImplementations,

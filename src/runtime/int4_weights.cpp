@@ -18,15 +18,13 @@ namespace {
 thread_local Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums, scratch_for_products, scratch_for_block, scratch_for_tile,
     scratch_for_matrix;
 
-// Of all the batch: the weights are the same for all.
-struct Sizes {
-  explicit Sizes(const KernelCall& call)
-      : k(call.inputs[0].sizes[call.inputs[0].rank - 1]), n(call.outputs[0].sizes[call.outputs[0].rank - 1]),
-        m(product(call.outputs[0].sizes, call.outputs[0].rank - 1)) {}
-  int64_t k, n, m;
-};
-
 DType dtype_of(const ToroidOperand& operand) { return static_cast<DType>(operand.dtype); }
+
+// The weights are the same for all the batch.
+Int4Sizes sizes_of(const KernelCall& call) {
+  const ToroidOperand &a = call.inputs[0], &c = call.outputs[0];
+  return {product(c.sizes, c.rank - 1), c.sizes[c.rank - 1], a.sizes[a.rank - 1], call.inputs[2].sizes[0], dtype_of(a)};
+}
 
 void pack_tile(const KernelCall& call, const Int4Matrix& b, int64_t tile, float* to) {
   const ToroidOperand& numbers = call.inputs[1];
@@ -49,9 +47,8 @@ void pack_tile(const KernelCall& call, const Int4Matrix& b, int64_t tile, float*
   }
 }
 
-Int4Matrix packed_matrix(const KernelCall& call, const Sizes& s) {
-  const int64_t groups = call.inputs[2].sizes[0];
-  Int4Matrix b = {s.k, s.n, s.k / groups, groups, nullptr};
+Int4Matrix packed_matrix(const KernelCall& call, const Int4Sizes& s) {
+  Int4Matrix b = {s.k, s.n, s.k / s.groups, s.groups, nullptr};
   auto make = [&](float* to) {
     call.pool.parallel_for(tiles_of(s.n), 1, [&](int64_t begin, int64_t end) {
       for (int64_t tile = begin; tile < end; ++tile) pack_tile(call, b, tile, to + tile * b.tile_size());
@@ -59,7 +56,7 @@ Int4Matrix packed_matrix(const KernelCall& call, const Sizes& s) {
   };
   const bool keeps = call.keeps(call.inputs[1]) && call.keeps(call.inputs[2]) && call.keeps(call.inputs[3]);
   if (keeps) {
-    const int64_t form[] = {'4', s.k, s.n, groups, reinterpret_cast<intptr_t>(call.inputs[2].data), reinterpret_cast<intptr_t>(call.inputs[3].data)};
+    const int64_t form[] = {'4', s.k, s.n, s.groups, reinterpret_cast<intptr_t>(call.inputs[2].data), reinterpret_cast<intptr_t>(call.inputs[3].data)};
     b.data = call.made_of(call.inputs[1], call.inputs[1].data, form, b.size(), make);
   } else {
     float* made = scratch_for_matrix.get(b.size());
@@ -73,7 +70,7 @@ Int4Matrix packed_matrix(const KernelCall& call, const Sizes& s) {
 
 // The sums of groups of each row, by which their zero points are multiplied: [row][group]. Null where numbers cannot be multiplied without scales:
 // where sums may overflow, or are not finite.
-const float* sums_of_groups(const KernelCall& call, const Sizes& s, const Int4Matrix& b, const FloatRows& a) {
+const float* sums_of_groups(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a) {
   constexpr float kLargest = 0x1p120f;
   float* sums = scratch_for_sums.get(s.m * b.groups);
   std::atomic<bool> fit = true;
@@ -91,7 +88,7 @@ const float* sums_of_groups(const KernelCall& call, const Sizes& s, const Int4Ma
   return fit ? sums : nullptr;
 }
 
-void read_numbers(const KernelCall& call, const Sizes& s, const Int4Matrix& b, const FloatRows& a, const float* group_sums,
+void read_numbers(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const float* group_sums,
                   const ToroidEpilogue& epilogue) {
   float* copies = scratch_for_rows.get(s.m * s.k);
   std::vector<const float*> rows;
@@ -174,7 +171,7 @@ struct GroupsProduct {
   }
 };
 
-void multiply_in_groups(const KernelCall& call, const Sizes& s, const Int4Matrix& b, const FloatRows& a, const float* group_sums,
+void multiply_in_groups(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const float* group_sums,
                         const ToroidEpilogue& epilogue) {
   const GroupsProduct product = {b, a.parts()};
   auto pack = [&](int64_t first, int64_t count, std::byte* out) {
@@ -187,7 +184,7 @@ void multiply_in_groups(const KernelCall& call, const Sizes& s, const Int4Matrix
   for_each_tile_block(call.pool, s.m, s.n, product.left_bytes(), pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
 }
 
-void multiply_in_tiles(const KernelCall& call, const Sizes& s, const Int4Matrix& b, const FloatRows& a, const ToroidEpilogue& epilogue) {
+void multiply_in_tiles(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const ToroidEpilogue& epilogue) {
   const NarrowProduct product = {Int4Tiles{b}, b.steps(), 1};
   auto pack = [&](int64_t first, int64_t count, std::byte* out) { pack_rows_in_parts(a, first, count, s.k, out); };
   for_each_tile_block(call.pool, s.m, s.n, b.steps() * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
@@ -219,7 +216,7 @@ struct Rows {
   std::vector<const float*> pointers;
 };
 
-void multiply_in_panels(const KernelCall& call, const Sizes& s, const Int4Matrix& b, const FloatRows& a, const ToroidEpilogue& epilogue) {
+void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const ToroidEpilogue& epilogue) {
   const PackedMatrix shape{s.k, s.n, nullptr};
   const RowElements elements(0, s.k);
   const Cut cut = cut_of(call.pool.threads(), size_of_matrix(s.m, shape.panels(), s.k, sizeof(float)));
@@ -235,22 +232,17 @@ void multiply_in_panels(const KernelCall& call, const Sizes& s, const Int4Matrix
   });
 }
 
-bool groups_are_whole_tiles(const KernelCall& call) {
-  const int64_t groups = call.inputs[2].sizes[0];
-  return groups == 1 || Sizes(call).k / groups % Int4Matrix::kStep == 0;
-}
-
 }  // namespace
 
-bool can_multiply_int4(Int4Form form, const KernelCall& call) {
+bool can_multiply_int4(Int4Form form, const Int4Sizes& s) {
   constexpr int64_t kMostFewRows = 16;
   switch (form) {
     case Int4Form::FewRows:
-      return Sizes(call).m <= kMostFewRows;
+      return s.m <= kMostFewRows;
     case Int4Form::Tiles:
-      return dtype_of(call.inputs[0]) == DType::BF16 && has_tiles(TileNumbers::BFloat16);
+      return s.rows == DType::BF16 && has_tiles(TileNumbers::BFloat16);
     case Int4Form::Groups:
-      return has_tiles(TileNumbers::BFloat16) && groups_are_whole_tiles(call);
+      return has_tiles(TileNumbers::BFloat16) && (s.groups == 1 || s.k / s.groups % Int4Matrix::kStep == 0);
     case Int4Form::Panels:
       return true;
   }
@@ -258,8 +250,9 @@ bool can_multiply_int4(Int4Form form, const KernelCall& call) {
 }
 
 void run_matmul_int4(const KernelCall& call, Int4Form form) {
-  TOROID_CHECK(call.inputs.size() == 4 && can_multiply_int4(form, call));
-  const Sizes s(call);
+  TOROID_CHECK(call.inputs.size() == 4);
+  const Int4Sizes s = sizes_of(call);
+  TOROID_CHECK(can_multiply_int4(form, s));
   if (s.m == 0 || s.n == 0) return;
   const Int4Matrix b = packed_matrix(call, s);
   ToroidOperand rows = call.inputs[0];
@@ -278,13 +271,14 @@ void run_matmul_int4(const KernelCall& call, Int4Form form) {
   form == Int4Form::FewRows ? read_numbers(call, s, b, a, group_sums, epilogue) : multiply_in_groups(call, s, b, a, group_sums, epilogue);
 }
 
-void run_matmul_int4(const KernelCall& call) {
-  constexpr int64_t kFewRows = 8;
-  const int64_t m = Sizes(call).m;
-  const bool in_tiles = can_multiply_int4(Int4Form::Tiles, call);
-  if (m <= (in_tiles ? Int4Loops::kMostRows : kFewRows)) return run_matmul_int4(call, Int4Form::FewRows);
-  if (in_tiles) return run_matmul_int4(call, Int4Form::Tiles);
-  run_matmul_int4(call, can_multiply_int4(Int4Form::Groups, call) ? Int4Form::Groups : Int4Form::Panels);
+Int4Form usual_form(const Int4Sizes& s) {
+  const Int4Form many = can_multiply_int4(Int4Form::Tiles, s)    ? Int4Form::Tiles
+                        : can_multiply_int4(Int4Form::Groups, s) ? Int4Form::Groups
+                                                                 : Int4Form::Panels;
+  const int64_t few_rows = many == Int4Form::Tiles ? 3 : many == Int4Form::Groups ? 4 : 8;
+  return s.m <= few_rows ? Int4Form::FewRows : many;
 }
+
+void run_matmul_int4(const KernelCall& call) { run_matmul_int4(call, usual_form(sizes_of(call))); }
 
 }  // namespace toroid

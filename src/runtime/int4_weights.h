@@ -12,13 +12,18 @@ enum class Int4Form {
   Groups,    // tiles of the numbers, which bfloat16 holds, and of rows in three parts, scales with the sum of a group of whole tiles
   Panels,    // as float32
 };
-bool can_multiply_int4(Int4Form form, const KernelCall& call);   // on this machine
+struct Int4Sizes {
+  int64_t m, n, k, groups;
+  DType rows;
+};
+bool can_multiply_int4(Int4Form form, const Int4Sizes& sizes);   // on this machine
 
 // inputs: a [.., K] of F32, BF16 or F16, contiguous in all dims but the last two; U8 [N, K / 2], the k-th number of a row in the low (k even) or high
 // half of byte k / 2; scale and zero of each group, F32 [groups, N], where a group is K / groups numbers, a multiple of 8 or all.
 // out = a times scale * number + zero, [.., N] of a's dtype, contiguous. Rows whose products with the numbers alone could overflow, and those with
 // infinities and NaN, are multiplied in panels.
 void run_matmul_int4(const KernelCall& call);
+Int4Form usual_form(const Int4Sizes& sizes);
 void run_matmul_int4(const KernelCall& call, Int4Form form);
 
 }  // namespace toroid

@@ -99,7 +99,7 @@ class Int4Product {
                                      },
                                      const_cast<ProductOutput*>(&to)};
     const KernelCall call{pool, inputs, {&output, 1}, {}, {}, with_epilogue ? &epilogue : nullptr, &prepared};
-    if (!can_multiply_int4(form, call)) return;
+    if (!can_multiply_int4(form, {c.m, c.n, c.k, c.groups, dtype_})) return;
     for (int time = 0; time < 2; ++time) run_matmul_int4(call, form);
     if (dtype_ != DType::F32 && !with_epilogue) widen_row(dtype_, narrow.data(), static_cast<int64_t>(y.size()), y.data());
     // Tiles round the weights to bfloat16.

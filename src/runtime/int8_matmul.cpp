@@ -209,8 +209,14 @@ void run_matmul_int8(const KernelCall& call, Int8Form form) {
 }
 
 void run_matmul_int8(const KernelCall& call) {
+  // Tiles of so few rows would be mostly empty.
+  constexpr int64_t kFewRows = 2;
+  const ToroidOperand& c = call.outputs[0];
+  const bool are_few = product(c.sizes, c.rank - 1) <= kFewRows;
+  const auto left = static_cast<DType>(call.inputs[0].dtype);
+  if (are_few && can_multiply_int8(Int8Form::Fours, left)) return run_matmul_int8(call, Int8Form::Fours);
   for (const Int8Form form : {Int8Form::Tiles, Int8Form::Fours, Int8Form::Pairs}) {
-    if (can_multiply_int8(form, static_cast<DType>(call.inputs[0].dtype))) return run_matmul_int8(call, form);
+    if (can_multiply_int8(form, left)) return run_matmul_int8(call, form);
   }
   run_matmul_int8(call, Int8Form::Widened);
 }

@@ -11,6 +11,7 @@
 #include "interp/products.h"
 #include "runtime/choices.h"
 #include "runtime/int4_weights.h"
+#include "runtime/problem.h"
 #include "runtime/scratch.h"
 #include "support/error.h"
 #include "support/float16.h"
@@ -205,7 +206,9 @@ const float* KernelCall::made_of(const ToroidOperand& operand, const void* data,
 void run_library_kernel(std::string_view name, const KernelCall& call) {
   if (const size_t mark = name.find('#'); mark != name.npos) {
     const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
-    return runtime_choices().run_choice(fmt::format("{}.{}", name.substr(0, mark), to_string(dtype)), name.substr(mark + 1), call);
+    std::vector<DType> inputs;
+    for (const ToroidOperand& input : call.inputs) inputs.push_back(dtype_of(input));
+    return runtime_choices().run_choice(family_of(name.substr(0, mark), inputs, dtype), name.substr(mark + 1), call);
   }
   if (name == "sort") return run_sort(call);
   if (name == "matmul" && call.inputs.size() == 4) return run_matmul_int4(call);

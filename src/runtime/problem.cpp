@@ -150,6 +150,12 @@ OperandMeta contiguous_operand(DType dtype, std::vector<int64_t> sizes) {
   return {dtype, std::move(sizes), std::move(strides)};
 }
 
+std::string family_of(std::string_view kernel, std::span<const DType> inputs, DType output) {
+  if (kernel == "matmul" && inputs.size() == 4) return "matmul.int4";
+  if (kernel == "matmul" && inputs.size() == 2 && inputs[1] == DType::I8 && is_floating(output)) return "matmul.int8";
+  return fmt::format("{}.{}", kernel, to_string(output));
+}
+
 Problem problem_of(std::string family, const KernelCall& call) {
   return {std::move(family),
           metas_of(call.inputs),

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,8 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
+// The family of a call: its kernel and the result's dtype, or, of products with a right side of int8 or int4 beside floats, that.
+std::string family_of(std::string_view kernel, std::span<const DType> inputs, DType output);
 Problem problem_of(std::string family, const KernelCall& call);
 
 std::string to_string(const OperandMeta& operand);
