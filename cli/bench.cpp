@@ -12,6 +12,7 @@
 #include "command.h"
 #include "driver/compile.h"
 #include "flags.h"
+#include "graph/text.h"
 #include "interp/bind_symbols.h"
 #include "json_text.h"
 #include "runtime/machine_limits.h"
@@ -150,7 +151,7 @@ int cmd_bench(int argc, const char* const* argv) {
   uint64_t seed = 0;
   bool no_cache = false, by_step = false, tune = false;
   Flags flags("bench", "Times a model: median latency of a call, and compile time.");
-  flags.add_option("MODEL", model_path, "a .pt2 file, or a program that 'toroid compile' made").required();
+  flags.add_option("MODEL", model_path, "a .pt2 file, a program in text form (.txt), or one that 'toroid compile' made").required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs (default: random)");
   flags.add_option("--device", device, "where to run").one_of({"cpu"}).shows_default();
   flags.add_option("--threads", threads, "threads to use (default: all)").between(1, 1024);
@@ -175,7 +176,8 @@ int cmd_bench(int argc, const char* const* argv) {
     CompileSession session(!no_cache);
     options.profile = by_step;
     options.choose = {.measure = tune, .threads = threads};
-    model.emplace(session.compile_file(model_path, options));
+    const bool is_text = std::filesystem::path(model_path).extension() == ".txt";
+    model.emplace(is_text ? session.compile(parse_text(read_file(model_path)), options) : session.compile_file(model_path, options));
     executable.emplace(model->load(threads));
   }
   executable->set_seed(seed);

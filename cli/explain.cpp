@@ -29,7 +29,6 @@ std::string operator_text(const Graph& graph, ProvenanceId id) {
 std::string form_text(const schedule::Kernel& kernel) {
   const std::string_view form = schedule::to_string(*kernel.form);
   const auto& [persistent, looped] = kernel.form_estimate;
-  if (persistent == looped) return fmt::format("{}: by estimate nothing else comes close", form);
   const std::string costs = fmt::format("by estimate {:.1f} cycles a vector where values are kept, {:.1f} where they are computed again",
                                         persistent, looped);
   if (kernel.other_forms.empty()) return fmt::format("{}: {}", form, costs);

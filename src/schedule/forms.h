@@ -1,19 +1,18 @@
 // Whether the stages of a kernel keep what several of them need or compute it again (internal to schedule/).
 //
-//   persistent:  stage 1: stash0[j] = exp(x[row, j] - acc0);  acc1 = sum stash0[j]     looped:  acc1 = sum exp(x[row, j] - acc0)
-//                stage 2: out[row, j] = stash0[j] * (1 / acc1)                                  out[row, j] = exp(x[row, j] - acc0) * (1 / acc1)
+//   persistent                                                          looped
+//   stage 1: stash0[j] = exp(x[row, j] - acc0);  acc1 = sum stash0[j]   acc1 = sum exp(x[row, j] - acc0)
+//   stage 2: out[row, j] = stash0[j] * (1 / acc1)                       out[row, j] = exp(x[row, j] - acc0) * (1 / acc1)
 //
-// Keeping costs a store and loads from whatever cache holds a row, computing again what it costs. By an estimate of both, in cycles for each vector
-// of a row, each value is kept or not; where the two are within kCloseness of each other and the kernel is a large part of the program, the kernel
-// gets both forms, and the first call finds out (runtime/form_choice.h). The other form is made from the finished kernel by putting the expression in
-// the place of the stash, so that loops, lanes and the order of sums are the same in both.
+// By an estimate of both (form_estimate.h) each value is kept or not. Where the two are close and the kernel is a large part of the program, the
+// kernel gets both forms, and the first call finds out (runtime/form_choice.h). The other form is made from the finished kernel by putting the
+// expression in the place of the stash, so that loops, lanes and the order of sums are the same in both.
 #pragma once
 
 #include "schedule/schedule.h"
 
 namespace toroid::schedule {
 
-inline constexpr double kCloseness = 1.5;
 // Less is not worth the time that it takes to compile a second form: elements that a kernel visits, and its share of the program's time, with all
 // kernels of its kind.
 inline constexpr int64_t kLeastWork = 1 << 16;

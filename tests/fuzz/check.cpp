@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "fuzz/eager.h"
+#include "fuzz/form_check.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "interp/compare.h"
@@ -333,6 +334,15 @@ CheckResult check(CompileSession& session, const Program& program, const CheckOp
       result.failure = Failure{error_kind(how, error), error.report()};
       return result;
     }
+  }
+  if (!options.forms) return result;
+  try {
+    std::vector<std::vector<HostTensor>> calls;
+    for (const Reference& reference : list) calls.push_back(reference.inputs);
+    const auto parse = [&] { return parse_text(text, constants_of(program)); };
+    if (auto found = difference_between_forms(session, parse, options.threads, calls)) result.failure = Failure{"forms", *found};
+  } catch (const Error& error) {
+    result.failure = Failure{error_kind("forms", error), error.report()};
   }
   return result;
 }

@@ -11,7 +11,7 @@
 namespace toroid::fuzz {
 
 struct Failure {
-  std::string kind;  // "evaluator", "optimised", "plain", "draws", or "error in …": what a smaller program must fail with too
+  std::string kind;  // "evaluator", "optimised", "plain", "forms", "draws", or "error in …": what a smaller program must fail with too
   std::string message;
 };
 
@@ -19,6 +19,7 @@ struct CheckOptions {
   bool plain = true;     // compile without optimisations too
   int optimization = 3;  // the C++ compiler's -O level
   int threads = 2;
+  bool forms = true;     // compile with each form of kernels pinned too, if any has two
   bool variants = true;  // beside the general form, ones for the sizes of the first run and the last
 };
 

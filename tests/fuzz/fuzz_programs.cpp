@@ -65,6 +65,7 @@ CheckOptions check_options(int64_t number, const Program& program) {
   return {.plain = number % 4 == 1,
           .optimization = number % 4 == 0 ? 3 : 1,
           .threads = number % 3 == 0 || has_work_for_threads(program) ? 2 : 1,
+          .forms = number % 4 == 3,
           .variants = number % 4 == 2};
 }
 
