@@ -141,11 +141,11 @@ TEST_P(TwoForms, HaveTheSameBits) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, TwoForms, testing::ValuesIn(kCases), [](const auto& row) { return row.param.name; });
 
-// Large enough for both forms, which are close by their estimates.
+// Large enough for both forms, which are close by their estimates. One input is named as the number that says which.
 constexpr std::string_view kBoth = R"(
 sym s0 in [1, 4096] hint 256
-graph(x: f32[s0, 1024], r: f32[s0, 1024], w: f32[1024], b: f32[1024]) {
-  s: f32[s0, 1024] = aten::add.Tensor(x, r)
+graph(x: f32[s0, 1024], form: f32[s0, 1024], w: f32[1024], b: f32[1024]) {
+  s: f32[s0, 1024] = aten::add.Tensor(x, form)
   n: f32[s0, 1024] = aten::layer_norm(s, [1024], w, b)
   return n
 })";
@@ -165,6 +165,33 @@ TEST(TwoForms, TheFirstCallChooses) {
   ASSERT_TRUE(chosen[0].has_value());
   expect_same_bits(program.run(inputs), expected);
   EXPECT_EQ(program.forms(), chosen);
+}
+
+// In a loop's body, whose first run chooses; under a loop each run has a call of its own.
+TEST(TwoForms, InTheBodyOfALoop) {
+  constexpr std::string_view kLoop = R"(
+subgraph 0(n: i64[], x: f32[256, 1024], r: f32[256, 1024]) {
+  again: bool[] = aten::lt.Scalar(n, 3)
+  return again
+}
+subgraph 1(n: i64[], x: f32[256, 1024], r: f32[256, 1024]) {
+  next: i64[] = aten::add.Scalar(n, 1)
+  s: f32[256, 1024] = aten::add.Tensor(x, r)
+  y: f32[256, 1024] = aten::layer_norm(s, [1024])
+  return next, y
+}
+graph(p: f32[256, 1024], q: f32[256, 1024], zero: i64[]) {
+  n: i64[], y: f32[256, 1024] = higher_order::while_loop(@0, @1, [zero, p], [q])
+  return y
+})";
+  std::vector<HostTensor> inputs = {example_input("p", DType::F32, {256, 1024}), example_input("q", DType::F32, {256, 1024}),
+                                    HostTensor::from_ints(DType::I64, {}, std::vector<int64_t>{0})};
+  const CompiledModel model = TestSession::get().compile(parse_text(kLoop), {.forms = Forms::Measured});
+  Executable program = model.load(2);
+  ASSERT_EQ(program.manifest().general().choices.size(), 1u);
+  const std::vector<HostTensor> expected = TestSession::get().compile(parse_text(kLoop), {.forms = Forms::Persistent}).load(1).run(inputs);
+  expect_same_bits(program.run(inputs), expected);
+  EXPECT_TRUE(program.forms()[0].has_value());
 }
 
 // The settings that leave nothing to measure, and what is refused.
