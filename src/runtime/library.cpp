@@ -87,7 +87,7 @@ void give(const HostTensor& result, const ToroidOperand& output) {
   std::memcpy(output.data, result.bytes().data(), result.bytes().size());
 }
 
-// F16 and BF16 operands as F32, for kernels that know nothing else.
+// F16 and BF16 operands as F32, for kernels that know nothing else. Constants are widened once.
 class Widened {
  public:
   explicit Widened(const KernelCall& call) : call_(call) {
@@ -96,7 +96,7 @@ class Widened {
     for (const ToroidOperand& output : call.outputs) outputs_.push_back(widen(output, false));
   }
 
-  KernelCall call() const { return {call_.pool, inputs_, outputs_, call_.integers, call_.numbers}; }
+  KernelCall call() const { return {call_.pool, inputs_, outputs_, call_.integers, call_.numbers, nullptr, call_.prepared}; }
 
   void round_outputs() const {
     for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -116,15 +116,24 @@ class Widened {
   ToroidOperand widen(const ToroidOperand& operand, bool copy) {
     if (!is_reduced_float(dtype_of(operand))) return operand;
     const std::vector<int64_t> sizes = sizes_of(operand);
-    storage_.push_back({std::unique_ptr<float[]>(new float[static_cast<size_t>(std::max<int64_t>(numel(sizes), 1))]),
-                        strides_of(sizes)});
-    float* to = storage_.back().data.get();
-    if (copy && dtype_of(operand) == DType::BF16) {
-      widen_elements<BFloat16>(operand, to);
-    } else if (copy) {
-      widen_elements<Float16>(operand, to);
+    const int64_t count = std::max<int64_t>(numel(sizes), 1);
+    const bool is_kept = copy && call_.keeps(operand);
+    storage_.push_back({nullptr, strides_of(sizes)});
+    auto widen_all = [&](float* to) {
+      dtype_of(operand) == DType::BF16 ? widen_elements<BFloat16>(operand, to) : widen_elements<Float16>(operand, to);
+    };
+    float* to = nullptr;
+    if (is_kept) {
+      std::vector<int64_t> form = {'w', operand.dtype};
+      form.insert(form.end(), operand.sizes, operand.sizes + operand.rank);
+      form.insert(form.end(), operand.strides, operand.strides + operand.rank);
+      to = const_cast<float*>(call_.made_of(operand, operand.data, form, count, widen_all));
+    } else {
+      storage_.back().data.reset(new float[static_cast<size_t>(count)]);
+      to = storage_.back().data.get();
+      if (copy) widen_all(to);
     }
-    return {to, operand.sizes, storage_.back().strides.data(), operand.rank, static_cast<int32_t>(DType::F32), 0};
+    return {to, operand.sizes, storage_.back().strides.data(), operand.rank, static_cast<int32_t>(DType::F32), is_kept};
   }
 
   struct Storage {

@@ -103,6 +103,18 @@ TEST(RuntimeConvolution, IsTheEvaluators) {
       integers.resize(integers.size() + row.how.stride.size());  // output padding: the output's sizes tell
       run_library_kernel("convolution", {pool, inputs, outputs, integers, {}});
       EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
+      if (dtype != DType::BF16) continue;
+      // What is made of constants is made once.
+      PreparedConstants prepared;
+      inputs[1].is_constant = 1;
+      int64_t kept = 0;
+      for (int time = 0; time < 2; ++time) {
+        run_library_kernel("convolution", {pool, inputs, outputs, integers, {}, nullptr, &prepared});
+        EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
+        if (time == 0) kept = prepared.bytes();
+      }
+      EXPECT_GT(kept, 0);
+      EXPECT_EQ(prepared.bytes(), kept);
     }
   }
 }
