@@ -34,7 +34,7 @@ MemoryCost memory_cost(double bytes_in_use) {
 
 // Of computing `value` once, without what other stashes keep.
 double cost_once(const loop::LoopProgram& program, const Kernel& kernel, ExprId value, double load_cost) {
-  constexpr double kOperation = 0.5, kWidening = 1, kRounding = 3, kDivision = 5, kFunction = 10;
+  constexpr double kOperation = 0.5, kWidening = 2, kRounding = 3, kDivision = 5, kFunction = 10;
   double cost = 0;
   for (ExprId id : varying(program.exprs, {value}, kernel.inner)) {
     const loop::ExprOp& op = program.exprs.node(id).op;

@@ -76,7 +76,7 @@ void choose_form(loop::LoopProgram& program, Kernel& kernel, Forms forms, bool m
   std::vector<bool> persistent, looped;
   Kernel::FormEstimate estimate = {0, 0}, all = {0, 0};
   for (const StashCost& each : stash_costs(program, kernel)) {
-    persistent.push_back(!is_pinned && each.keep > kCloseness * each.again);
+    persistent.push_back(each.keep > kCloseness * each.again);
     looped.push_back(is_pinned || kCloseness * each.keep >= each.again);
     estimate.persistent += persistent.back() ? each.again : each.keep;
     estimate.looped += looped.back() ? each.again : each.keep;
