@@ -217,13 +217,14 @@ int64_t most_row_tiles(int64_t depth) {
 bool pays_in_parts(const ProductToChoose& p, double cycles_to_split) {
   if (!has_tiles_of_parts()) return false;
   // Cycles of a thread.
-  constexpr double kTileProduct = 20, kPack = 1.0, kVectorProduct = 1.0 / 30;
+  constexpr double kTileProduct = 20, kTileEnd = 55, kPack = 1.0, kVectorProduct = 1.0 / 30;   // a tile's end: more than that of its sums in vectors
   constexpr double kNearBytes = 16, kFarBytes = 6;  // a cycle, from the second-level cache and from beyond it
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of_parts(p.k));
+  const auto results = static_cast<double>(tiles_of(p.m) * tiles_of(p.n));
   const double bytes_per_cycle = n * k * sizeof(float) > static_cast<double>(second_level_bytes()) ? kFarBytes : kNearBytes;
   const double packing = p.has_packed_right ? 0 : n * k * kPack;
-  const double in_parts = std::max(6 * kTileProduct * tiles + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle) + packing;
+  const double in_parts = std::max(6 * kTileProduct * tiles + kTileEnd * results + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle) + packing;
   const double strips = std::ceil(m / StripKernels::kMostRows) * StripKernels::kMostRows;
   const double in_vectors =
       std::max(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle) +
