@@ -28,7 +28,7 @@ DType dtype_of(const ToroidOperand& operand) { return static_cast<DType>(operand
 
 // The channels of an image with groups in the way of depthwise_strips.h, if it takes them.
 std::optional<ChannelGroups> groups_in_vectors(int64_t groups, int64_t in_channels, int64_t out_channels) {
-  const DepthwiseKernels& kernels = depthwise_kernels();
+  const DepthwiseKernels& kernels = depthwise_kernels(groups * out_channels);
   if (groups == 1) return std::nullopt;
   if (in_channels == 1 && out_channels == 1) return ChannelGroups::Own;
   constexpr int64_t kMost = 48;   // more make a product of matrices
@@ -40,7 +40,8 @@ std::optional<ChannelGroups> groups_in_vectors(int64_t groups, int64_t in_channe
 class DepthwiseConvolver : public RowConvolution {
  public:
   DepthwiseConvolver(const KernelCall& call, const ConvolutionShape& s)
-      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels) {
+      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels),
+        kernels_(depthwise_kernels(channels_)) {
     TOROID_CHECK(takes_channel_vectors(s) && strides_.channel == 1);
     groups_ = *groups_in_vectors(s.groups, s.in_channels, s.out_channels);
     copies_ = groups_ != ChannelGroups::Own || is_reduced_float(dtype_of(call.inputs[0]));
@@ -116,7 +117,7 @@ class DepthwiseConvolver : public RowConvolution {
     const ToroidOperand& w = call_.inputs[1];
     const int64_t row_stride = w.rank == 3 ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
     const int64_t together = groups_ == ChannelGroups::Many ? s_.out_channels : channels_;
-    lanes_ = std::min<int64_t>(depthwise_kernels().lanes, channels_);
+    lanes_ = std::min<int64_t>(kernels_.lanes, channels_);
     vector_weights_ = s_.kernel_elements() * s_.in_channels * lanes_;
     auto make = [&](float* to) {
       for_each_vector(channels_, together, lanes_, [&](int64_t vector, int64_t channel) {
@@ -212,24 +213,23 @@ class DepthwiseConvolver : public RowConvolution {
 
   // `count` positions, of which the first has its filter at `image`, and so many neighbouring columns of a filter row.
   void run_strip(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, float* out) const {
-    const DepthwiseKernels& kernels = depthwise_kernels();
     if (columns == 0 || rows.image.empty()) {
       std::fill_n(out, count * channels_, 0.0f);
-    } else if (channels_ < kernels.lanes) {
+    } else if (channels_ < kernels_.lanes) {
       run_few_channels(image, weights, rows, columns, count, out);
     } else {
       const int64_t stride = by_columns_ ? s_.stride[2] : 1;
       const DepthwiseStrip strip = {image, rows.image.data(), column_, weights, vector_weights_, rows.weights.data(),
                                     static_cast<int64_t>(rows.image.size()), out, channels_, s_.in_channels, s_.out_channels};
-      kernel(kernels, columns - 1, stride - 1, count - 1)(strip);
+      kernel(columns - 1, stride - 1, count - 1)(strip);
     }
   }
 
-  DepthwiseKernels::Kernel kernel(const DepthwiseKernels& kernels, int64_t columns, int64_t stride, int64_t positions) const {
+  DepthwiseKernels::Kernel kernel(int64_t columns, int64_t stride, int64_t positions) const {
     switch (groups_) {
-      case ChannelGroups::Own: return kernels.own[columns][stride][positions];
-      case ChannelGroups::Few: return kernels.few[columns][stride][positions];
-      case ChannelGroups::Many: return kernels.many[columns][stride][positions];
+      case ChannelGroups::Own: return kernels_.own[columns][stride][positions];
+      case ChannelGroups::Few: return kernels_.few[columns][stride][positions];
+      case ChannelGroups::Many: return kernels_.many[columns][stride][positions];
     }
     return nullptr;
   }
@@ -254,6 +254,7 @@ class DepthwiseConvolver : public RowConvolution {
   const float* x_;
   ImageStrides strides_;
   int64_t channels_;       // of the result
+  const DepthwiseKernels& kernels_;
   ChannelGroups groups_;
   bool copies_;            // rows of the image, padded
   int64_t column_, columns_, left_;   // of the rows that strips read: stride and number of columns, and what is missing at the left

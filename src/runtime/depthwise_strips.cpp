@@ -116,12 +116,12 @@ constexpr DepthwiseKernels kernels_of() {
 
 }  // namespace
 
-const DepthwiseKernels& depthwise_kernels() {
+const DepthwiseKernels& depthwise_kernels([[maybe_unused]] int64_t channels) {
 #ifdef __x86_64__
   static constexpr DepthwiseKernels avx2 = kernels_of<Avx2>();
   static constexpr DepthwiseKernels avx512 = kernels_of<Avx512>();
-  if (vector_set() == VectorSet::Avx512) return avx512;
-  if (vector_set() == VectorSet::Avx2) return avx2;
+  if (vector_set() == VectorSet::Avx512 && channels >= avx512.lanes) return avx512;
+  if (vector_set() != VectorSet::Baseline && channels >= avx2.lanes) return avx2;
 #endif
   static constexpr DepthwiseKernels baseline = kernels_of<Baseline>();
   return baseline;

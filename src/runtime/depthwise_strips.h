@@ -54,6 +54,7 @@ struct DepthwiseKernels {
   Kernel few[kMostGroupedColumns][kMostStride][kMostGroupedPositions];    // null where vectors cannot be permuted
   Kernel many[kMostGroupedColumns][kMostStride][kMostGroupedPositions];
 };
-const DepthwiseKernels& depthwise_kernels();   // for this machine
+// For this machine, with vectors that so many channels fill, if there are such.
+const DepthwiseKernels& depthwise_kernels(int64_t channels);
 
 }  // namespace toroid

@@ -138,6 +138,9 @@ const ConvolutionCase kLargerConvolutions[] = {
     {"groups of 24, half as many in", {1, 36, 9, 9}, {72, 12, 3, 3}, {1, 72, 9, 9}, {{1, 1}, {1, 1}, {1, 1}, false, 3}},
     {"groups of 40 with dilation", {2, 80, 8, 23}, {80, 40, 3, 2}, {2, 80, 8, 22}, {{1, 1}, {2, 1}, {2, 3}, false, 2}},
     {"groups in one dimension", {2, 24, 37}, {24, 8, 3}, {2, 24, 37}, {{1}, {1}, {1}, false, 3}},
+    {"depthwise with eight channels", {2, 8, 9, 30}, {8, 1, 3, 3}, {2, 8, 9, 30}, {{1, 1}, {1, 1}, {1, 1}, false, 8}},
+    {"depthwise with twelve channels", {1, 12, 9, 30}, {12, 1, 3, 3}, {1, 12, 5, 15}, {{2, 2}, {1, 1}, {1, 1}, false, 12}},
+    {"groups of four, two of them", {1, 8, 9, 11}, {8, 4, 3, 3}, {1, 8, 9, 11}, {{1, 1}, {1, 1}, {1, 1}, false, 2}},
     {"depthwise, filter beyond the image", {1, 20, 3, 2}, {20, 1, 7, 7}, {1, 20, 3, 2}, {{1, 1}, {3, 3}, {1, 1}, false, 20}},
 };
 
