@@ -21,19 +21,18 @@ constexpr int64_t kMostRow = 1 << 24;   // as which longer ones, and those of an
 constexpr int64_t kLeastRow = 256;   // elements: shorter rows follow each other in memory as a stream
 constexpr int64_t kFirstLevelBytes = 32 * 1024, kMostBytesToWrite = 64 * 1024;   // of all rows in use
 
+}  // namespace
+
 bool is_contiguous(sym::Expr position, sym::Expr along) {
   const auto linear = sym::linear_in(position, along);
   return linear && linear->coefficient.is_const(1);
 }
 
-// Enough for what is fetched to come meanwhile.
 bool computes_much(const loop::ExprTable& exprs, const Stage& stage) {
   return std::any_of(stage.statements.begin(), stage.statements.end(), [&](const Statement& statement) {
     return cost_of(exprs, match(statement, [](const auto& s) { return s.value; })).transcendental > 0;
   });
 }
-
-}  // namespace
 
 std::string_view to_string(Fetch::To to) {
   switch (to) {

@@ -110,6 +110,7 @@ void choose_form_and_fetches(loop::LoopProgram& program, Kernel& kernel, Forms f
   for (Kernel& each : kernel.finish) choose_form_and_fetches(program, each, forms, false);
   choose_form(program, kernel, forms, may_have_two);
   fetch_rows(program, kernel);
+  fetch_streams(program, kernel);
 }
 
 }  // namespace

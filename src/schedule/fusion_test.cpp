@@ -311,19 +311,22 @@ TEST_P(ScheduleText, IsTheGoldens) {
 INSTANTIATE_TEST_SUITE_P(Rows, ScheduleText, testing::ValuesIn(kGoldens),
                          [](const auto& row) { return row.param.name; });
 
-TEST(Fetches, GoWithTheStageThatComputesMuch) {
-  auto fetches = [](std::string_view text) {
-    const Scheduled result = scheduled(text);
-    std::vector<std::string> found;
-    const Kernel& kernel = std::get<Kernel>(result.schedule.steps.at(0));
-    for (size_t s = 0; s < kernel.stages.size(); ++s) {
-      for (const Fetch& each : kernel.stages[s].fetches) {
-        found.push_back(fmt::format("{}: {} {}", s, to_string(each.to), result.schedule.loops->buffer(each.buffer).name));
-      }
+using Names = std::vector<std::string>;
+
+// "stage: fetch buffer" of a program's first kernel.
+Names fetches(std::string_view text) {
+  const Scheduled result = scheduled(text);
+  Names found;
+  const Kernel& kernel = std::get<Kernel>(result.schedule.steps.at(0));
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    for (const Fetch& each : kernel.stages[s].fetches) {
+      found.push_back(fmt::format("{}: {} {}", s, to_string(each.to), result.schedule.loops->buffer(each.buffer).name));
     }
-    return found;
-  };
-  using Names = std::vector<std::string>;
+  }
+  return found;
+}
+
+TEST(Fetches, GoWithTheStageThatComputesMuch) {
   EXPECT_EQ(fetches("graph(x: f32[64, 1000]) { y: f32[64, 1000] = aten::softmax.int(x, 1) return y }"), (Names{"1: fetch near x", "1: fetch to write y_out"}));
   // Rows that the first-level cache cannot hold together.
   EXPECT_EQ(fetches("graph(x: f32[64, 4000]) { y: f32[64, 4000] = aten::softmax.int(x, 1) return y }"), (Names{"1: fetch x", "1: fetch to write y_out"}));
@@ -331,6 +334,15 @@ TEST(Fetches, GoWithTheStageThatComputesMuch) {
   // Short rows are a stream, and cheap stages leave no time.
   EXPECT_EQ(fetches("graph(x: f32[64, 100]) { y: f32[64, 100] = aten::softmax.int(x, 1) return y }"), Names{});
   EXPECT_EQ(fetches("graph(x: f32[64, 1000]) { s: f32[64, 1] = aten::sum.dim_IntList(x, [1], True) y: f32[64, 1000] = aten::div.Tensor(x, s) return y }"), Names{});
+}
+
+TEST(Fetches, OfLargeTensorsGoAheadOfMuchComputing) {
+  EXPECT_EQ(fetches("graph(x: f32[1024, 512], y: f32[512]) { a: f32[1024, 512] = aten::gelu(x) b: f32[1024, 512] = aten::mul.Tensor(a, y) return b }"), Names{});
+  EXPECT_EQ(fetches("graph(x: f32[128, 8192], y: f32[8192]) { a: f32[128, 8192] = aten::gelu(x) b: f32[128, 8192] = aten::mul.Tensor(a, y) return b }"),
+            Names{"0: fetch near x"});
+  // What is small stays in a cache, and sums alone keep up with the processor's own fetching.
+  EXPECT_EQ(fetches("graph(x: f32[128, 512]) { a: f32[128, 512] = aten::gelu(x) return a }"), Names{});
+  EXPECT_EQ(fetches("graph(x: f32[128, 8192]) { a: f32[128, 8192] = aten::add.Tensor(x, x) return a }"), Names{});
 }
 
 }  // namespace

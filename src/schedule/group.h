@@ -60,6 +60,9 @@ void choose_loops(loop::LoopProgram& program, Kernel& kernel);
 // Has the next row fetched while one is worked on, where a kernel goes over its rows several times. After choose_loops.
 void fetch_rows(const loop::LoopProgram& program, Kernel& kernel);
 
+// Has large tensors fetched ahead of their use, where much is computed for each element. After choose_loops.
+void fetch_streams(const loop::LoopProgram& program, Kernel& kernel);
+
 // A kernel whose loops are not chosen yet as the epilogue of the product that it reads in `product`; none if it cannot be one. The loops are
 // then chosen.
 struct EpilogueAttempt {

@@ -19,6 +19,12 @@ std::vector<ExprId> unconditional_loads(const loop::ExprTable& exprs, const Kern
 
 bool only_axes_and_sizes(sym::Expr e);
 
+// Do steps along this axis go to the next element?
+bool is_contiguous(sym::Expr position, sym::Expr along);
+
+// Enough for what is fetched from memory to come meanwhile.
+bool computes_much(const loop::ExprTable& exprs, const Stage& stage);
+
 // Makes one axis of neighbours in `axes`, some of the kernel's, that every access walks as one.
 void merge_neighbours(loop::LoopProgram& program, Kernel& kernel, std::vector<sym::Expr>& axes);
 
