@@ -340,6 +340,10 @@ TEST(Fetches, OfLargeTensorsGoAheadOfMuchComputing) {
   EXPECT_EQ(fetches("graph(x: f32[1024, 512], y: f32[512]) { a: f32[1024, 512] = aten::gelu(x) b: f32[1024, 512] = aten::mul.Tensor(a, y) return b }"), Names{});
   EXPECT_EQ(fetches("graph(x: f32[128, 8192], y: f32[8192]) { a: f32[128, 8192] = aten::gelu(x) b: f32[128, 8192] = aten::mul.Tensor(a, y) return b }"),
             Names{"0: fetch near x"});
+  // Tiles that are turned come with what is read and written beside them.
+  EXPECT_EQ(fetches("graph(x: f32[512, 1024], y: f32[1024, 512]) { t: f32[1024, 512] = aten::t(x) a: f32[1024, 512] = aten::add.Tensor(t, y) return a }"),
+            (Names{"0: fetch y", "0: fetch to write a_out"}));
+  EXPECT_EQ(fetches("graph(x: f32[128, 256], y: f32[256, 128]) { t: f32[256, 128] = aten::t(x) a: f32[256, 128] = aten::add.Tensor(t, y) return a }"), Names{});
   // What is small stays in a cache, and sums alone keep up with the processor's own fetching.
   EXPECT_EQ(fetches("graph(x: f32[128, 512]) { a: f32[128, 512] = aten::gelu(x) return a }"), Names{});
   EXPECT_EQ(fetches("graph(x: f32[128, 8192]) { a: f32[128, 8192] = aten::add.Tensor(x, x) return a }"), Names{});

@@ -80,6 +80,9 @@ std::optional<Forms> parse_forms(std::string_view text);
 // Which axis the lanes of a vector run along.
 enum class VectorAlong : uint8_t { None, Inner, Outer };
 
+// Rows and columns of the tiles in which a kernel turns what it reads: some lines of each page that is read, and all of it in the first-level cache.
+inline constexpr int64_t kTileSide = 64;
+
 struct Kernel {
   std::string name;
   std::vector<sym::Expr> outer;           // axes; with VectorAlong::Outer the last one is the vector axis
@@ -92,6 +95,7 @@ struct Kernel {
   // square tile at a time and turned in cache. Only with VectorAlong::Outer and no inner axes.
   std::optional<sym::Expr> tile;
   std::vector<ExprId> tiled_loads;
+  bool fetches_tiles = false;             // the next tile along `tile`, while one is worked on
   // An epilogue (CallStep): the load that finds its value in a block of the product. The last outer axis are the product's columns, the others
   // its rows. Only with VectorAlong::Outer, one stage of stores, no inner axes.
   std::optional<ExprId> product;

@@ -74,10 +74,10 @@ template <int N, class L, class T> INLINE auto load_repeated(L lanes, Checked<T>
   return gather(lanes, [&](int l) { return p + (skipped + l) / N; });
 }
 template <class L, class T> INLINE auto load_backward(L lanes, Checked<T> p) { return gather(lanes, [&](int l) { return p - l; }); }
-template <int Rows, int Stride, class T, class U>
+template <int Stride, class T, class U>
 INLINE void turn_tile(Checked<T> from, int64_t jump, int64_t columns, int64_t rows, U* tile) {
   for (int64_t c = 0; c < columns; ++c) if (!(from + c * jump).has(rows)) return;
-  turn_tile<Rows, Stride>(from.data(), jump, columns, rows, tile);
+  turn_tile<Stride>(from.data(), jump, columns, rows, tile);
 }
 )prelude";
 

@@ -38,9 +38,8 @@ struct KernelSource {
 
 // Elements along the vector axis that make one task when lanes run along an outer axis.
 inline constexpr int64_t kVectorBlock = 512;
-// Rows of a tile, and elements from one row to the next: not a power of two, so that rows spread over the cache.
-inline constexpr int64_t kTileRows = 16;
-inline constexpr int64_t kTileStride = kVectorBlock + 16;
+// Elements from one row of a tile to the next: not a power of two, so that rows spread over the cache.
+inline constexpr int64_t kTileStride = schedule::kTileSide + 16;
 
 // Prints one scheduled step; not for CallStep, BindStep, ChainStep and GroupStep. `assertions`: each access to a buffer is checked first.
 KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name, bool assertions = false);

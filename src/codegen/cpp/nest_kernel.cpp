@@ -10,6 +10,8 @@
 #include "support/match.h"
 
 namespace toroid::codegen {
+
+using schedule::kTileSide;
 namespace {
 
 using loop::ExprId;
@@ -94,17 +96,17 @@ class NestPrinter : KernelPrinter {
     sym::Expr tiles = 1;
     if (kernel_.vector == VectorAlong::Outer) {
       task_axes.pop_back();
-      blocks = sym::ceil_div(extent(kernel_.outer.back()), kVectorBlock);
+      blocks = sym::ceil_div(extent(kernel_.outer.back()), block_columns());
     }
     if (kernel_.tile) {
       std::erase(task_axes, *kernel_.tile);
-      tiles = sym::ceil_div(extent(*kernel_.tile), kTileRows);
+      tiles = sym::ceil_div(extent(*kernel_.tile), kTileSide);
     }
     source_.tasks = blocks * tiles;
     for (sym::Expr axis : task_axes) source_.tasks = source_.tasks * extent(axis);
-    source_.work_per_task = kernel_.vector == VectorAlong::Outer ? sym::min(extent(kernel_.outer.back()), kVectorBlock) : sym::Expr(1);
+    source_.work_per_task = kernel_.vector == VectorAlong::Outer ? sym::min(extent(kernel_.outer.back()), block_columns()) : sym::Expr(1);
     for (sym::Expr axis : kernel_.inner) source_.work_per_task = source_.work_per_task * extent(axis);
-    if (kernel_.tile) source_.work_per_task = source_.work_per_task * sym::min(extent(*kernel_.tile), kTileRows);
+    if (kernel_.tile) source_.work_per_task = source_.work_per_task * sym::min(extent(*kernel_.tile), kTileSide);
 
     print_header(kernel_.provenance);
     std::optional<TextBuffer::Scope> function(text_.block(signature(linkage)));
@@ -120,22 +122,21 @@ class NestPrinter : KernelPrinter {
       if (kernel_.vector == VectorAlong::Outer) {
         const std::string count = print_index(exprs_, blocks);
         std::string block = "task";
-        if (!task_axes.empty() || kernel_.tile) {
-          lines.push_back(fmt::format("const int64_t block = task % ({});", count));
-          lines.push_back(fmt::format("const int64_t rows = task / ({});", count));
+        if (kernel_.tile) {   // tiles that follow each other read on in the same pages
+          const std::string tile_count = print_index(exprs_, tiles);
+          lines.push_back(fmt::format("const int64_t first_row = task % ({}) * {};", tile_count, kTileSide));
+          lines.push_back(fmt::format("const int64_t last_row = min64(first_row + {}, {});", kTileSide, print_index(exprs_, extent(*kernel_.tile))));
+          block = fmt::format("(task / ({}))", tile_count);
+        }
+        if (!task_axes.empty()) {
+          lines.push_back(fmt::format("const int64_t block = {} % ({});", block, count));
+          lines.push_back(fmt::format("const int64_t rows = {} / ({});", block, count));
           block = "block";
         }
-        std::string rows = "rows";
-        if (kernel_.tile) {
-          const std::string tile_count = print_index(exprs_, tiles);
-          lines.push_back(fmt::format("const int64_t first_row = rows % ({}) * {};", tile_count, kTileRows));
-          lines.push_back(fmt::format("const int64_t last_row = min64(first_row + {}, {});", kTileRows, print_index(exprs_, extent(*kernel_.tile))));
-          rows = fmt::format("(rows / ({}))", tile_count);
-        }
-        decode_task(task_axes, rows, lines);
+        decode_task(task_axes, "rows", lines);
         const std::string end = print_index(exprs_, extent(kernel_.outer.back()));
-        lines.push_back(fmt::format("const int64_t first = {} * {};", block, kVectorBlock));
-        lines.push_back(fmt::format("const int64_t last = min64(first + {}, {});", kVectorBlock, end));
+        lines.push_back(fmt::format("const int64_t first = {} * {};", block, block_columns()));
+        lines.push_back(fmt::format("const int64_t last = min64(first + {}, {});", block_columns(), end));
       } else {
         decode_task(task_axes, "task", lines);
       }
@@ -145,6 +146,7 @@ class NestPrinter : KernelPrinter {
         print_tiles();
         const std::string row = identifier(kernel_.tile->node()->name);
         rows.emplace(text_.block(fmt::format("for (int64_t {} = first_row; {} < last_row; ++{}) {{", row, row, row)));
+        if (kernel_.fetches_tiles && !assertions_) print_fetches_of_tiles(row);
       }
       for (const std::string& line : task) text_.write(line);
     }
@@ -197,6 +199,8 @@ class NestPrinter : KernelPrinter {
   }
 
   bool along_outer() const { return kernel_.vector == VectorAlong::Outer; }
+  // Elements along the vector axis that a task has.
+  int64_t block_columns() const { return kernel_.tile ? kTileSide : kVectorBlock; }
   std::string vector_name() const { return identifier(vector_axis()->node()->name); }
 
   // Does any lane hold an 8-byte element? Then vectors have half as many lanes.
@@ -242,19 +246,35 @@ class NestPrinter : KernelPrinter {
     return fmt::format("tile{} + ({}) * {} + ({} - first)", number, place, kTileStride, vector_name());
   }
 
+  // A tile's place in memory: its first element is at `offset` for the first row and column, a column is `jump` elements from the next.
+  struct TilePlace {
+    std::string_view storage_type;
+    std::string memory, offset, jump;
+    bool is_backward;
+  };
+  TilePlace place_of_tile(ExprId id) {
+    const auto& load = std::get<loop::Load>(exprs_.node(id).op);
+    const auto jump = sym::linear_in(load.index[0], *vector_axis());
+    const auto step = sym::linear_in(jump->rest, *kernel_.tile);
+    return {storage_type(program_.buffer(load.buffer).dtype), body_.memory(load.buffer), print_index(exprs_, step->rest), print_index(exprs_, jump->coefficient), is_backward(id)};
+  }
+
   // Reads the tiles along the axis on which their memory is contiguous.
   void print_tiles() {
     for (size_t i = 0; i < kernel_.tiled_loads.size(); ++i) {
-      const auto& load = std::get<loop::Load>(exprs_.node(kernel_.tiled_loads[i]).op);
-      const loop::Buffer& buffer = program_.buffer(load.buffer);
-      const sym::Expr vector = *vector_axis();
-      const auto jump = sym::linear_in(load.index[0], vector);
-      const auto step = sym::linear_in(jump->rest, *kernel_.tile);
-      text_.write(fmt::format("{} tile{}[{}];", storage_type(buffer.dtype), i, kTileRows * kTileStride));
-      text_.write(fmt::format("turn_tile<{}, {}>({} + {} {} + first * ({}), {}, last - first, last_row - first_row, tile{});", kTileRows,
-                              kTileStride, body_.memory(load.buffer), print_index(exprs_, step->rest),
-                              is_backward(kernel_.tiled_loads[i]) ? "- (last_row - 1)" : "+ first_row",
-                              print_index(exprs_, jump->coefficient), print_index(exprs_, jump->coefficient), i));
+      const TilePlace place = place_of_tile(kernel_.tiled_loads[i]);
+      text_.write(fmt::format("alignas(64) {} tile{}[{}];", place.storage_type, i, kTileSide * kTileStride));
+      text_.write(fmt::format("turn_tile<{}>({} + {} {} + first * ({}), {}, last - first, last_row - first_row, tile{});", kTileStride, place.memory,
+                              place.offset, place.is_backward ? "- (last_row - 1)" : "+ first_row", place.jump, place.jump, i));
+    }
+  }
+
+  // Of the next tiles a column for each row of these.
+  void print_fetches_of_tiles(const std::string& row) {
+    for (ExprId id : kernel_.tiled_loads) {
+      const TilePlace place = place_of_tile(id);
+      text_.write(fmt::format("fetch_run<{}>({} + {} {} {} + (first + {} - first_row) * ({}));", kTileSide, place.memory, place.offset,
+                              place.is_backward ? "- last_row -" : "+ first_row +", place.is_backward ? kTileSide - 1 : kTileSide, row, place.jump));
     }
   }
 
