@@ -25,6 +25,7 @@ using ElementAt = std::function<loop::ExprId(ValueId, const std::vector<sym::Exp
 // Is the value made of numbers of four bits as above? `may_round`: also where it is rounded to 16 bits on the way, which is left out then.
 bool holds_int4(const Graph& graph, ValueId id, bool may_round);
 // Needs that.
-Int4Element int4_element(const Graph& graph, loop::ExprTable& exprs, const ElementAt& at, ValueId id, const std::vector<sym::Expr>& index);
+Int4Element int4_element(const Graph& graph, loop::ExprTable& exprs, const ElementAt& at, ValueId id, bool may_round,
+                         const std::vector<sym::Expr>& index);
 
 }  // namespace toroid

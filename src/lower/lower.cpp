@@ -609,8 +609,10 @@ class Lowering {
     if (constant_[static_cast<size_t>(right)] != Constancy::Weights || (type != DType::F32 && !is_reduced_float(type))) return false;
     const std::vector<sym::Expr>& s = sizes(right);
     const bool is_fixed = s[s.size() - 2].is_const() && s.back().is_const();
-    return is_fixed && s[s.size() - 2].value() % 2 == 0 && s[s.size() - 2].value() > 0 && holds_int4(graph_, right, type != DType::F32);
+    return is_fixed && s[s.size() - 2].value() % 2 == 0 && s[s.size() - 2].value() > 0 && holds_int4(graph_, right, may_round_weights(node));
   }
+
+  bool may_round_weights(const Node& node) const { return dtype(node.outputs[0]) != DType::F32; }
 
   bool lower_int4_matmul(const Node& node) {
     const ValueId right = node.inputs[1];
@@ -622,7 +624,8 @@ class Lowering {
       for (size_t d = 0; d < index.size(); ++d) index[d] = s[d].is_const(1) ? sym::Expr(0) : batch;
       index.push_back(row);
       index.push_back(column);
-      return int4_element(graph_, exprs(), [&](ValueId id, const std::vector<sym::Expr>& at_index) { return at(id, at_index); }, right, index);
+      const auto at_index = [&](ValueId id, const std::vector<sym::Expr>& i) { return at(id, i); };
+      return int4_element(graph_, exprs(), at_index, right, may_round_weights(node), index);
     };
     auto depends = [&](ExprId value, sym::Expr axis) { return !axis.is_const() && exprs().substitute(value, {{axis, 0}}) != value; };
     // The largest groups of rows, of whole words or all, of which each has one scale and zero point.

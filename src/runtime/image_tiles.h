@@ -41,7 +41,6 @@ class ImageTiles {
     int64_t phase, row, column;   // where the first position's filter element is
   };
 
-  int64_t band_rows(int64_t rows) const { return rows - 1 + most_row_ + 1; }
   int64_t band_columns() const { return s_.out[2] + most_column_; }
   BandPositions places(const uint16_t* data, Range rows) const;
   BandPositions gathered(const uint16_t* data, Range rows) const;
