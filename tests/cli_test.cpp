@@ -564,6 +564,7 @@ TEST_F(Cli, TunesAProblemOnceAndReplaysItsLock) {
   const nlohmann::json log = nlohmann::json::parse(read_file(path("log")));
   EXPECT_EQ(log["problems"][0]["problem"], problem);
   EXPECT_EQ(log["problems"][0]["choices"].size(), 5u);
+  EXPECT_FALSE(std::string(log["isa"]).ends_with("+tiles")) << log["isa"];   // measured without them, and remembered as such
   const std::string choice = log["problems"][0]["choice"];
 
   EXPECT_EQ(toroid({"tune", problem, "--threads", "1"}, {{"TOROID_ONEDNN", "0"}, {"TOROID_TILES", "0"}}).errors, "1 problems: 1 remembered\n");

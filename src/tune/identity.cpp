@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "cache/code_identity.h"
+#include "runtime/tiles.h"
 #include "support/error.h"
 #include "support/file.h"
 #include "toolchain/isa.h"
@@ -52,7 +53,7 @@ Identity identity_of_this_machine() {
       .machine =
           fmt::format("{}; {} processors; caches {}, {}, {} bytes", processor_in(cpuinfo()), std::thread::hardware_concurrency(),
                       ::sysconf(_SC_LEVEL1_DCACHE_SIZE), ::sysconf(_SC_LEVEL2_CACHE_SIZE), ::sysconf(_SC_LEVEL3_CACHE_SIZE)),
-      .isa = reported_isa().name(),
+      .isa = reported_isa().name() + (has_tiles(TileNumbers::BFloat16) ? "+tiles" : ""),
       .toolchain = "toroid " + code_identity(),
   };
   return identity;
