@@ -489,6 +489,19 @@ graph(y: f32[s0, 70], d: f64[s0, 70], w: bf16[s0, 70], z: i8[s0, 70], m: bool[s0
   return b, e, g, i, l, p
 })",
      {{{"s0", 16}}, {{"s0", 31}}, {{"s0", 600}}}},
+    {"concatenations_of_many_parts",
+     R"(
+sym s0 in [1, 4096]
+graph(a: f32[3, 5], b: f32[3, s0], c: f32[3, 1], d: f32[3, 40], e: f32[3, 17], f: f32[3, 2], g: f32[3, 33], p: bool[3, 5], q: bool[3, s0], r: bool[3, 9], t: bool[3, 20], u: bool[3, 1]) {
+  x = cat(a, b, c, d, e, f, g, b, dim=1)
+  y = exp(x)
+  z = cat(p, q, r, t, u, dim=1)
+  v = bit_not(z)
+  w = cat(a, a, a, a, a, a, a, dim=0)
+  o = neg(w)
+  return y, v, o
+})",
+     {{{"s0", 1}}, {{"s0", 16}}, {{"s0", 61}}}},
     {"runs_of_memory",
      R"(
 sym s0 in [1, 4096]

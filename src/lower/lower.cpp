@@ -459,23 +459,35 @@ class Lowering {
     define(id, std::move(axes), value, merged_provenance(node));
   }
 
+  struct CatPart {
+    ValueId input;
+    sym::Expr start;   // along the concatenated dim
+  };
+  // The element at `axes` of parts that follow each other: axis < start of the second half ? one of the first half : one of the second.
+  ExprId one_of(std::span<const CatPart> parts, const std::vector<sym::Expr>& axes, size_t dim) {
+    if (parts.size() == 1) {
+      std::vector<sym::Expr> index = axes;
+      index[dim] = axes[dim] - parts[0].start;
+      return at(parts[0].input, index);
+    }
+    const std::span<const CatPart> first = parts.first(parts.size() / 2), second = parts.subspan(parts.size() / 2);
+    const ExprId otherwise = one_of(second, axes, dim);
+    return exprs().masked(condition(sym::lt(axes[dim], second[0].start)), one_of(first, axes, dim), otherwise);
+  }
+
   void lower_cat(const Node& node, const Cat& op) {
     const ValueId id = node.outputs[0];
     const size_t dim = static_cast<size_t>(op.dim);
     std::vector<sym::Expr> axes = fresh_axes(sizes(id));
-    // From the last part to the first: axis < end of part ? part : later parts. The last part needs no condition.
-    std::vector<sym::Expr> starts = {0};
-    for (ValueId input : node.inputs) starts.push_back(starts.back() + sizes(input)[dim]);
-    std::optional<ExprId> value;
-    for (size_t i = node.inputs.size(); i-- > 0;) {
-      if (sizes(node.inputs[i])[dim].is_const(0)) continue;
-      std::vector<sym::Expr> index = axes;
-      index[dim] = axes[dim] - starts[i];
-      const ExprId part = at(node.inputs[i], index);
-      value = value ? exprs().masked(condition(sym::lt(axes[dim], starts[i + 1])), part, *value) : part;
+    std::vector<CatPart> parts;
+    sym::Expr start = 0;
+    for (ValueId input : node.inputs) {
+      if (sizes(input)[dim].is_const(0)) continue;
+      parts.push_back({input, start});
+      start = start + sizes(input)[dim];
     }
-    if (!value) value = exprs().literal(Scalar(0.0), dtype(id));
-    define(id, std::move(axes), *value, merged_provenance(node));
+    const ExprId value = parts.empty() ? exprs().literal(Scalar(0.0), dtype(id)) : one_of(parts, axes, dim);
+    define(id, std::move(axes), value, merged_provenance(node));
     realise_if_worth_it(id);
   }
 
