@@ -22,6 +22,7 @@ inline double transfer_s(double bytes, const MachineModel& machine) {
   return bytes / (bytes < machine.cache_bytes ? kCacheSpeedup * machine.bytes_per_s : machine.bytes_per_s);
 }
 
+constexpr const char* kNoChannelVectors = "a group has not one channel, nor as many as divide a vector or fill a few";
 constexpr const char* kNoTiles = "the machine has no AMX, or does not let this process use it";
 
 // Of what toroid's own product takes. Without measuring it is not taken: what it costs to have two sets of threads shows only then.

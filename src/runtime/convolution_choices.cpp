@@ -174,7 +174,7 @@ const Implementation kImplementations[] = {
      .description = "vectors of channels, each with its filter, or groups of few",
      .gate = [](const Problem& problem) -> Gate {
        if (!takes_channel_vectors(problem.integers[1], channels_in_group(problem), problem.outputs[0].sizes[1] / problem.integers[1]))
-         return "a group has not one channel, nor as many as divide a vector or fill a few";
+         return kNoChannelVectors;
        if (problem.inputs[0].strides[1] != 1) return "the image's channels are not next to each other";
        return to_channels_last(problem);
      },

@@ -76,7 +76,7 @@ void run_convolution_f32(const KernelCall& call, ConvolutionForm form);
 void run_convolution_reduced(const KernelCall& call);
 enum class ReducedConvolutionForm {
   Tiles,            // of BF16, without groups, for machines with AMX
-  ChannelVectors,   // one input and one output channel a group, the image's channels next to each other: rows are widened as they are needed
+  ChannelVectors,   // groups of few channels (takes_channel_vectors), next to each other: rows are widened as they are needed
   Widened,          // as F32
 };
 bool can_convolve(ReducedConvolutionForm form, const KernelCall& call);   // on this machine

@@ -194,7 +194,7 @@ bool can_convolve(ReducedConvolutionForm form, const KernelCall& call) {
     case ReducedConvolutionForm::Tiles:
       return dtype == DType::BF16 && has_tiles(TileNumbers::BFloat16) && s.groups == 1;
     case ReducedConvolutionForm::ChannelVectors:
-      return s.has_one_channel_each() && image_strides(call.inputs[0]).channel == 1;
+      return takes_channel_vectors(s) && image_strides(call.inputs[0]).channel == 1;
     case ReducedConvolutionForm::Widened:
       return true;
   }

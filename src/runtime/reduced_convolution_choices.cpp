@@ -1,5 +1,6 @@
 // Convolutions in BF16: the forms of run_convolution_reduced. Integers as in convolution_choices.cpp.
 #include "runtime/choice_families.h"
+#include "runtime/convolution.h"
 
 namespace toroid {
 namespace {
@@ -34,10 +35,10 @@ const Implementation kImplementations[] = {
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, problem.inputs[1].sizes[1] == 1 ? 0.3 : 1, 3); },
      .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::Widened); }},
     {.name = "channel-vectors",
-     .description = "vectors of channels, each with its filter, of rows that are widened as they are needed",
+     .description = "vectors of channels, each with its filter, or groups of few, of rows that are widened as they are needed",
      .gate = [](const Problem& problem) -> Gate {
-       if (problem.integers[1] == 1 || problem.inputs[1].sizes[1] != 1 || problem.outputs[0].sizes[1] != problem.integers[1])
-         return "a group has more than one channel";
+       if (!takes_channel_vectors(problem.integers[1], problem.inputs[1].sizes[1], problem.outputs[0].sizes[1] / problem.integers[1]))
+         return kNoChannelVectors;
        if (problem.inputs[0].strides[1] != 1) return "the image's channels are not next to each other";
        return std::nullopt;
      },
