@@ -105,7 +105,8 @@ struct Convolution {                         // (x [N, C, …], weight, bias?) -
   bool transposed;
   sym::Expr groups;
 };
-struct Attention {                           // (q, k, v, mask?) [B…, H, L, E]; softmax(q k^T * scale + mask) v
+struct Attention {                           // (q, k, v, mask?) [B…, H, L, E]; softmax(q k^T * scale + mask) v; k and v may have fewer heads,
+                                             // each of which serves as many of q's that follow each other
   bool causal;                               // query i sees keys j <= i
   double scale;
 };

@@ -291,6 +291,12 @@ class Rules {
     }
     same_size(operand(0).sizes[rank - 1], operand(1).sizes[rank - 1]);
     same_size(operand(1).sizes[rank - 2], operand(2).sizes[rank - 2]);
+    if (rank > 2) {
+      same_size(operand(1).sizes[rank - 3], operand(2).sizes[rank - 3]);
+      const sym::Expr heads = operand(0).sizes[rank - 3], own = operand(1).sizes[rank - 3];
+      require(!heads.is_const() || !own.is_const() || (own.value() > 0 ? heads.value() % own.value() == 0 : heads == own),
+              "{} heads of queries, {} of keys", sym::to_string(heads), sym::to_string(own));
+    }
     Sizes sizes = operand(0).sizes;
     sizes[rank - 1] = operand(2).sizes[rank - 1];
     return {tensor(operand(0).dtype, std::move(sizes))};

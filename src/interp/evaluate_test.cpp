@@ -277,6 +277,11 @@ TEST(Evaluate, SumsProducts) {
           +[](Builder& b, Tensors x) { return Tensors{b.attention(x[0], x[1], x[2], Tensor(), true, 1.0)}; },
           {{1, 2, 1}},
           {2, 3}});
+  expect({"attention of heads that share keys",
+          {f32({2, 1, 1}, {0, 0}), f32({1, 2, 1}, {0, 0}), f32({1, 2, 1}, {2, 4})},
+          +[](Builder& b, Tensors x) { return Tensors{b.attention(x[0], x[1], x[2], Tensor(), false, 1.0)}; },
+          {{2, 1, 1}},
+          {3, 3}});
   expect({"attention that may look nowhere",
           {f32({1, 1}, {1}), f32({2, 1}, {1, 1}), f32({2, 1}, {2, 4}), f32({1, 2}, {-kInf, -kInf})},
           +[](Builder& b, Tensors x) { return Tensors{b.attention(x[0], x[1], x[2], x[3], false, 1.0)}; },

@@ -231,8 +231,10 @@ HostTensor attention(const HostTensor& q, const HostTensor& k, const HostTensor&
   const int64_t out_width = v.sizes()[rank - 1];
   const std::span<const int64_t> batch_sizes = std::span(q.sizes()).first(rank - 2);
   const int64_t batches = numel(batch_sizes);
+  int64_t group = 1;   // heads of q for one of k and v
   for (size_t d = 0; d + 2 < rank; ++d) {
-    TOROID_CHECK(k.sizes()[d] == batch_sizes[d] && v.sizes()[d] == batch_sizes[d], "attention of {}, {} and {}",
+    if (d + 3 == rank && k.sizes()[d] > 0 && batch_sizes[d] % k.sizes()[d] == 0) group = batch_sizes[d] / k.sizes()[d];
+    TOROID_CHECK(k.sizes()[d] * (d + 3 == rank ? group : 1) == batch_sizes[d] && v.sizes()[d] == k.sizes()[d], "attention of {}, {} and {}",
                  to_string(q), to_string(k), to_string(v));
   }
   std::vector<int64_t> score_sizes(batch_sizes.begin(), batch_sizes.end());
@@ -259,7 +261,7 @@ HostTensor attention(const HostTensor& q, const HostTensor& k, const HostTensor&
     for (int64_t i = 0; i < queries; ++i) {
       const double* q_row = query.data() + (b * queries + i) * width;
       for (int64_t j = 0; j < keys; ++j) {
-        const double* k_row = key.data() + (b * keys + j) * width;
+        const double* k_row = key.data() + (b / group * keys + j) * width;
         double dot = 0;
         for (int64_t e = 0; e < width; ++e) dot += q_row[e] * k_row[e];
         double score = dot * scale;
@@ -269,7 +271,7 @@ HostTensor attention(const HostTensor& q, const HostTensor& k, const HostTensor&
       }
       softmax(scores);
       double* to = out.data() + (b * queries + i) * out_width;
-      multiply(scores.data(), value.data() + b * keys * out_width, to, 1, static_cast<size_t>(out_width),
+      multiply(scores.data(), value.data() + b / group * keys * out_width, to, 1, static_cast<size_t>(out_width),
                static_cast<size_t>(keys));
     }
   }

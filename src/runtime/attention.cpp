@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kQueries = 48;       // at a time
 constexpr int64_t kKeys = 1024;        // at a time: their scores with the queries take 192 KiB
-constexpr int64_t kFewQueries = 4;     // read keys and values where they lie
+constexpr int64_t kFewQueries = 8;     // read keys and values where they lie
 
 thread_local Scratch scratch_for_keys, scratch_for_values, scratch_for_scores;
 thread_local Scratch widened_queries, widened_keys, widened_values;
@@ -38,20 +38,19 @@ class Attention {
     Matrix keys, values;
     PackedMatrix packed_keys, packed_values;   // without data where they are read in their place
   };
-  // The queries [first, …) of a head.
+  // The rows [first, …) of a batch.
   struct Queries {
     int64_t batch, first;
     Matrix rows;
   };
 
-  // The rows [first, last) of a head, `columns` elements each.
-  Matrix rows_of(const ToroidOperand& operand, int64_t batch, int64_t first, int64_t last, int64_t columns, Scratch& scratch) const {
-    const int64_t row = operand.strides[s_.dims], column = operand.strides[s_.dims + 1];
-    const int64_t begin = batch_offset(operand, s_.dims, batch) + first * row;
+  // So many rows, `columns` elements each.
+  Matrix rows_of(const ToroidOperand& operand, int64_t begin, int64_t row, int64_t count, int64_t columns, Scratch& scratch) const {
+    const int64_t column = operand.strides[s_.dims + 1];
     if (s_.dtype == DType::F32) return {data_of(operand) + begin, row, column};
     const uint16_t* from = static_cast<const uint16_t*>(operand.data) + begin;
-    float* to = scratch.get((last - first) * columns);
-    for (int64_t i = 0; i < last - first; ++i) {
+    float* to = scratch.get(count * columns);
+    for (int64_t i = 0; i < count; ++i) {
       if (column == 1) {
         widen_row(s_.dtype, from + i * row, columns, to + i * columns);
       } else {
@@ -62,9 +61,11 @@ class Attention {
   }
 
   void run_queries(int64_t batch, int64_t begin, int64_t end) const {
-    const int64_t seen = s_.causal ? std::min(s_.keys, end) : s_.keys;
-    const Queries queries = {batch, begin, rows_of(s_.q, batch, begin, end, s_.width, widened_queries)};
-    const Matrix k = rows_of(s_.k, batch, 0, seen, s_.width, widened_keys), v = rows_of(s_.v, batch, 0, seen, s_.out_width, widened_values);
+    const int64_t seen = s_.limit(end - 1, 0, s_.keys);
+    const AttentionCall::Rows rows = s_.rows_of(s_.q, batch);
+    const Queries queries = {batch, begin, rows_of(s_.q, rows.begin + begin * rows.step, rows.step, end - begin, s_.width, widened_queries)};
+    const Matrix k = rows_of(s_.k, s_.begin_of(s_.k, batch), s_.k.strides[s_.dims], seen, s_.width, widened_keys);
+    const Matrix v = rows_of(s_.v, s_.begin_of(s_.v, batch), s_.v.strides[s_.dims], seen, s_.out_width, widened_values);
     const bool packs = end - begin > kFewQueries && queries.rows.column == 1;
     std::vector<Block> blocks;
     float* keys = packs ? scratch_for_keys.get(PackedMatrix::size(s_.width, seen + kKeys)) : nullptr;
@@ -89,7 +90,8 @@ class Attention {
     float* scores = scratch_for_scores.get(kQueries * (scores_row + 2 * s_.out_width));
     float* added = scores + kQueries * scores_row;
     const Matrix q = {queries.rows.at(first - queries.first, 0), queries.rows.row, queries.rows.column};
-    const int64_t out_row = s_.out.strides[s_.dims], out_begin = batch_offset(s_.out, s_.dims, queries.batch) + first * out_row;
+    const AttentionCall::Rows out_rows = s_.rows_of(s_.out, queries.batch);
+    const int64_t out_row = out_rows.step, out_begin = out_rows.begin + first * out_row;
     const bool is_wide = s_.dtype == DType::F32;
     float* out = is_wide ? data_of(s_.out) + out_begin : added + kQueries * s_.out_width;
     const int64_t row_stride = is_wide ? out_row : s_.out_width;
@@ -130,7 +132,10 @@ class Attention {
 
   // c = so many rows of a, `depth` elements each, times `columns` columns of b.
   void multiply(const Matrix& a, int64_t rows, int64_t depth, const Matrix& b, const PackedMatrix& packed, int64_t columns, float* c, int64_t c_row) const {
-    if (packed.data == nullptr) return gemm_f32(s_.pool, rows, columns, depth, a, b, {c, c_row, nullptr});
+    if (packed.data == nullptr) {
+      if (b.column == 1) return multiply_few_rows(ProductForm::FewRowsByRows, s_.pool, rows, columns, depth, a, b, c, c_row);
+      return gemm_f32(s_.pool, rows, columns, depth, a, b, {c, c_row, nullptr});
+    }
     const float* pointers[kQueries];
     for (int64_t r = 0; r < rows; ++r) pointers[r] = a.at(r, 0);
     multiply_rows({packed.depth, packed.columns, packed.data}, 0, PackedMatrix::panels(columns), RowElements(0, depth), {pointers, static_cast<size_t>(rows)}, 0,
@@ -153,8 +158,7 @@ void run_attention(const KernelCall& call, AttentionForm form) {
 }
 
 void run_attention(const KernelCall& call) {
-  const ToroidOperand& q = call.inputs[0];
-  const bool in_tiles = can_attend(AttentionForm::Tiles, static_cast<DType>(call.outputs[0].dtype)) && q.sizes[q.rank - 2] > kFewQueries;
+  const bool in_tiles = can_attend(AttentionForm::Tiles, static_cast<DType>(call.outputs[0].dtype)) && AttentionCall(call).rows() > kFewQueries;
   run_attention(call, in_tiles ? AttentionForm::Tiles : AttentionForm::Widened);
 }
 

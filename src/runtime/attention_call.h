@@ -25,36 +25,52 @@ struct AttentionCall {
         keys(k.sizes[dims]),
         width(q.sizes[dims + 1]),
         out_width(v.sizes[dims + 1]),
+        group(dims == 0 || k.sizes[dims - 1] == 0 ? 1 : q.sizes[dims - 1] / k.sizes[dims - 1]),
+        by_heads(queries == 1 && group > 1),
         causal(call.integers[0] != 0),
         scale(static_cast<float>(call.numbers[0])) {}
 
-  // Calls body(batch, first, last) for parts of all queries, on all threads. A head's keys are packed by each task that has some of its queries,
+  // Rows that meet the same keys: the queries of a head, or, where heads have one query each, the heads that share keys.
+  int64_t rows() const { return by_heads ? group : queries; }
+  int64_t batches() const { return product(by_heads ? k.sizes : q.sizes, dims); }
+  // The batch's first row and the step from each to the next, of the queries or the result.
+  struct Rows {
+    int64_t begin, step;
+  };
+  Rows rows_of(const ToroidOperand& operand, int64_t batch) const {
+    if (by_heads) return {batch_offset(operand, dims, batch * group), operand.strides[dims - 1]};
+    return {batch_offset(operand, dims, batch), operand.strides[dims]};
+  }
+  // Where the batch's keys or values begin.
+  int64_t begin_of(const ToroidOperand& operand, int64_t batch) const { return batch_offset(operand, dims, by_heads ? batch : batch / group); }
+
+  // Calls body(batch, first, last) for parts of all rows, on all threads. Keys are packed by each task that has some of the rows that meet them,
   // `at_once` at a time.
   template <class Body>
   void for_each_part(int64_t at_once, const Body& body) const {
-    const int64_t batches = product(q.sizes, dims);
-    const int64_t blocks = (queries + at_once - 1) / at_once;
+    const int64_t batches = this->batches(), rows = this->rows();
+    const int64_t blocks = (rows + at_once - 1) / at_once;
     if (batches == 0 || blocks == 0 || out_width == 0) return;
     const int64_t parts = std::clamp<int64_t>(2 * pool.threads() / batches, 1, blocks);
     pool.parallel_for(batches * parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t part = task % parts;
-        body(task / parts, queries * part / parts, queries * (part + 1) / parts);
+        body(task / parts, rows * part / parts, rows * (part + 1) / parts);
       }
     });
   }
 
-  // How many of the keys from `first_key` on a query sees, of `count`.
-  int64_t limit(int64_t query, int64_t first_key, int64_t count) const {
-    return causal ? std::clamp<int64_t>(query + 1 - first_key, 0, count) : count;
+  // How many of the keys from `first_key` on a row sees, of `count`.
+  int64_t limit(int64_t row, int64_t first_key, int64_t count) const {
+    return causal ? std::clamp<int64_t>((by_heads ? 0 : row) + 1 - first_key, 0, count) : count;
   }
 
-  // Scales a query's scores and adds the mask to them, or makes them -inf where a mask of Bools forbids. Gives what they are still to be
+  // Scales a row's scores and adds the mask to them, or makes them -inf where a mask of Bools forbids. Gives what they are still to be
   // multiplied by.
-  float apply_mask(int64_t batch, int64_t query, int64_t first_key, float* row, int64_t count) const {
+  float apply_mask(int64_t batch, int64_t place, int64_t first_key, float* row, int64_t count) const {
     if (mask == nullptr) return scale;
     const int64_t step = mask->sizes[mask->rank - 1] == 1 ? 0 : mask->strides[mask->rank - 1];
-    const int64_t at = mask_offset(batch, query) + first_key * step;
+    const int64_t at = (by_heads ? mask_offset(batch * group + place, 0) : mask_offset(batch, place)) + first_key * step;
     const auto mask_dtype = static_cast<DType>(mask->dtype);
     if (mask_dtype == DType::Bool) {
       forbid_f32(row, static_cast<const uint8_t*>(mask->data) + at, step, count, scale);
@@ -73,6 +89,8 @@ struct AttentionCall {
   DType dtype;
   int32_t dims;
   int64_t queries, keys, width, out_width;
+  int64_t group;   // heads of q for one of k and v
+  bool by_heads;
   bool causal;
   float scale;
 

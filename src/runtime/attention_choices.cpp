@@ -13,10 +13,12 @@ std::optional<std::string> malformed(DType dtype, const Problem& problem) {
   const OperandMeta& v = problem.inputs[2];
   const OperandMeta& out = problem.outputs[0];
   if (!out.is_contiguous()) return "the output is not contiguous";
-  auto same_batches = [&](const OperandMeta& other) {
-    return other.sizes.size() == q.sizes.size() && std::equal(q.sizes.begin(), q.sizes.end() - 2, other.sizes.begin());
+  auto same_batches = [&](const OperandMeta& a, const OperandMeta& b, ptrdiff_t without) {
+    const auto end = a.sizes.end() - std::min(without, std::ssize(a.sizes));
+    return a.sizes.size() == b.sizes.size() && std::equal(a.sizes.begin(), end, b.sizes.begin());
   };
-  if (!same_batches(k) || !same_batches(v) || !same_batches(out)) return "the batches differ";
+  if (!same_batches(q, out, 2) || !same_batches(q, k, 3) || !same_batches(k, v, 2)) return "the batches differ";
+  if (q.sizes.size() > 2 && (k.size(-3) == 0 || q.size(-3) % k.size(-3) != 0)) return "the heads of keys and values do not divide those of queries";
   if (q.size(-1) != k.size(-1) || k.size(-2) != v.size(-2) || out.size(-2) != q.size(-2) || out.size(-1) != v.size(-1)) {
     return "the sizes of queries, keys, values and result do not meet";
   }

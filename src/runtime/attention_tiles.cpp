@@ -41,13 +41,17 @@ class AttentionInTiles {
     const std::byte *keys, *values;
   };
 
+  TileMatrix matrix(const ToroidOperand& operand, int64_t begin, int64_t row) const {
+    return {static_cast<const uint16_t*>(operand.data) + begin, row, operand.strides[s_.dims + 1]};
+  }
   TileMatrix head_of(const ToroidOperand& operand, int64_t batch) const {
-    return {static_cast<const uint16_t*>(operand.data) + batch_offset(operand, s_.dims, batch), operand.strides[s_.dims], operand.strides[s_.dims + 1]};
+    return matrix(operand, s_.begin_of(operand, batch), operand.strides[s_.dims]);
   }
 
   void run_queries(int64_t batch, int64_t begin, int64_t end) const {
-    const TileMatrix q = head_of(s_.q, batch), k = head_of(s_.k, batch), v = head_of(s_.v, batch);
-    const int64_t seen = s_.causal ? std::min(s_.keys, end) : s_.keys, count_of_blocks = (seen + kKeys - 1) / kKeys;
+    const AttentionCall::Rows rows = s_.rows_of(s_.q, batch);
+    const TileMatrix q = matrix(s_.q, rows.begin, rows.step), k = head_of(s_.k, batch), v = head_of(s_.v, batch);
+    const int64_t seen = s_.limit(end - 1, 0, s_.keys), count_of_blocks = (seen + kKeys - 1) / kKeys;
     std::byte* keys = bytes_of(scratch_for_keys, packed_tiles_bytes(kNumbers, s_.width, seen));
     std::byte* values = bytes_of(scratch_for_values, count_of_blocks * packed_tiles_bytes(kNumbers, kKeys, s_.out_width));
     std::vector<Block> blocks;
@@ -94,8 +98,9 @@ class AttentionInTiles {
       multiply_packed_tiles(kNumbers, rows, s_.out_width, seen, weights, block.values, block.count, is_first ? sums : added, out_columns_);
       for (int64_t i = 0; i < rows * out_columns_ && !is_first; ++i) sums[i] += added[i];
     }
-    const int64_t out_row = s_.out.strides[s_.dims];
-    auto* out = static_cast<uint16_t*>(s_.out.data) + batch_offset(s_.out, s_.dims, batch) + first * out_row;
+    const AttentionCall::Rows out_rows = s_.rows_of(s_.out, batch);
+    const int64_t out_row = out_rows.step;
+    auto* out = static_cast<uint16_t*>(s_.out.data) + out_rows.begin + first * out_row;
     for (int64_t r = 0; r < rows; ++r) {
       scale_row_f32(sums + r * out_columns_, s_.out_width, running[r].inverse());
       round_row(DType::BF16, sums + r * out_columns_, s_.out_width, out + r * out_row);

@@ -143,6 +143,8 @@ TEST(Choices, MalformedProblemsAreRefused) {
       {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 0 0 1 0", "strides and dilations are at least 1"},
       {"attention.f32(f32[2, 3], f32[4, 3], f32[4, 3]) -> f32[2, 3]; integers 0; numbers 1; epilogue",
        "there is no epilogue of this kernel"},
+      {"attention.f32(f32[5, 2, 3], f32[2, 4, 3], f32[2, 4, 3]) -> f32[5, 2, 3]; integers 0; numbers 1",
+       "the heads of keys and values do not divide those of queries"},
       {"attention.f32(f32[2, 3], f32[4, 3], f32[5, 3]) -> f32[2, 3]; integers 0; numbers 1",
        "the sizes of queries, keys, values and result do not meet"},
       {"attention.f32(f32[2, 3], f32[4, 3], f32[4, 3], bool[3, 4]) -> f32[2, 3]; integers 0; numbers 1",

@@ -114,8 +114,28 @@ AttentionInputs attention_inputs(const Args& a, std::string_view mask_name, bool
   return in;
 }
 
+// What x repeats, where it is [B, H, S, E] made of [B, K, S, E] by giving each head to as many others: [B, K, 1, S, E] expanded and reshaped.
+Tensor before_repeat(Tensor x) {
+  Builder& b = x.builder();
+  const Graph& graph = b.graph();
+  const Node& reshaped = graph.producer(x.id());
+  if (!std::holds_alternative<Reshape>(reshaped.op)) return {};
+  const Node& expanded = graph.producer(reshaped.inputs[0]);
+  if (!std::holds_alternative<Expand>(expanded.op)) return {};
+  const Sizes &from = graph.type(expanded.inputs[0]).sizes, &to = graph.type(expanded.outputs[0]).sizes;
+  if (x.rank() != 4 || from.size() != 5 || to.size() != 5 || !from[2].is_const(1)) return {};
+  for (size_t d : {0u, 1u, 3u, 4u}) {
+    if (!sym::known_eq(from[d], to[d])) return {};
+  }
+  if (!sym::known_eq(x.size(0), to[0]) || !sym::known_eq(x.size(1), to[1] * to[2]) || !sym::known_eq(x.size(2), to[3])) return {};
+  return b.reshape(b.wrap(expanded.inputs[0]), {from[0], from[1], from[3], from[4]});
+}
+
 Tensor attend(const AttentionInputs& in) {
-  Tensor y = in.q.builder().attention(in.q, in.k, in.v, in.mask, in.causal, in.scale);
+  Tensor k = before_repeat(in.k), v = before_repeat(in.v);
+  // The kernel lets heads share keys and values; then nothing is repeated in memory.
+  const bool shares = k.defined() && v.defined() && sym::known_eq(k.size(1), v.size(1));
+  Tensor y = in.q.builder().attention(in.q, shares ? k : in.k, shares ? v : in.v, in.mask, in.causal, in.scale);
   return from_four_dims(y, in.batch);
 }
 

@@ -1,0 +1,71 @@
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "passes/dead_code.h"
+#include "passes/decompose/decompose.h"
+
+namespace toroid {
+namespace {
+
+// The kinds of the nodes that are left, and the sizes of the keys that the attention gets.
+struct Decomposed {
+  int expands = 0;
+  std::vector<sym::Expr> keys;
+};
+Decomposed decomposed(std::string_view text) {
+  Program program = parse_text(text);
+  decompose(program);
+  remove_dead_code(program);
+  Decomposed result;
+  for (const Node& node : program.graph.nodes()) {
+    result.expands += std::holds_alternative<Expand>(node.op);
+    if (std::holds_alternative<Attention>(node.op)) result.keys = program.graph.type(node.inputs[1]).sizes;
+  }
+  return result;
+}
+
+TEST(Attention, HeadsThatShareKeysAreNotRepeated) {
+  const Decomposed flag = decomposed(R"(
+graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
+  y: f32[2, 8, 5, 16] = aten::scaled_dot_product_attention(q, k, v, enable_gqa=true)
+  return y
+})");
+  EXPECT_EQ(flag.expands, 0);
+  EXPECT_EQ(flag.keys, (std::vector<sym::Expr>{2, 2, 7, 16}));
+}
+
+TEST(Attention, NorAreThoseThatTheModelRepeats) {
+  const Decomposed repeated = decomposed(R"(
+graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
+  k1: f32[2, 2, 1, 7, 16] = aten::unsqueeze(k, 2)
+  k2: f32[2, 2, 4, 7, 16] = aten::expand(k1, [2, 2, 4, 7, 16])
+  k3: f32[2, 8, 7, 16] = aten::reshape(k2, [2, 8, 7, 16])
+  v1: f32[2, 2, 1, 7, 16] = aten::unsqueeze(v, 2)
+  v2: f32[2, 2, 4, 7, 16] = aten::expand(v1, [2, 2, 4, 7, 16])
+  v3: f32[2, 8, 7, 16] = aten::reshape(v2, [2, 8, 7, 16])
+  y: f32[2, 8, 5, 16] = aten::scaled_dot_product_attention(q, k3, v3)
+  return y
+})");
+  EXPECT_EQ(repeated.expands, 0);
+  EXPECT_EQ(repeated.keys, (std::vector<sym::Expr>{2, 2, 7, 16}));
+}
+
+// Heads in turn are not what heads that follow each other share.
+TEST(Attention, OtherRepetitionsAreMade) {
+  const Decomposed other = decomposed(R"(
+graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
+  k1: f32[2, 1, 2, 7, 16] = aten::unsqueeze(k, 1)
+  k2: f32[2, 4, 2, 7, 16] = aten::expand(k1, [2, 4, 2, 7, 16])
+  k3: f32[2, 8, 7, 16] = aten::reshape(k2, [2, 8, 7, 16])
+  v1: f32[2, 1, 2, 7, 16] = aten::unsqueeze(v, 1)
+  v2: f32[2, 4, 2, 7, 16] = aten::expand(v1, [2, 4, 2, 7, 16])
+  v3: f32[2, 8, 7, 16] = aten::reshape(v2, [2, 8, 7, 16])
+  y: f32[2, 8, 5, 16] = aten::scaled_dot_product_attention(q, k3, v3)
+  return y
+})");
+  EXPECT_EQ(other.expands, 2);
+  EXPECT_EQ(other.keys, (std::vector<sym::Expr>{2, 8, 7, 16}));
+}
+
+}  // namespace
+}  // namespace toroid
