@@ -202,7 +202,7 @@ graph(x: f32[6, 4], w: f32[6, 5]) {
 
 // Channels of groups shuffled, then halved: one half to a convolution, the other computed with.
 TEST(Lower, HalvesOfShuffledChannelsAreWindowsOfOneImage) {
-  const std::vector<LoweredGraph> graphs = lower(parse_text(R"(
+  const Program program = parse_text(R"(
 graph(x: f32[1, 32, 8, 8], w: f32[32, 32, 1, 1], v: f32[16, 16, 1, 1]) {
   c: f32[1, 32, 8, 8] = convolution(x, w, stride=[1, 1], padding=[0, 0], dilation=[1, 1], output_padding=[0, 0], transposed=false, groups=1)
   e: f32[1, 32, 8, 8] = exp(c)
@@ -214,7 +214,8 @@ graph(x: f32[1, 32, 8, 8], w: f32[32, 32, 1, 1], v: f32[16, 16, 1, 1]) {
   d: f32[1, 16, 8, 8] = convolution(b, v, stride=[1, 1], padding=[0, 0], dilation=[1, 1], output_padding=[0, 0], transposed=false, groups=1)
   y: f32[1, 16, 8, 8] = add(a, d)
   return y
-})"));
+})");
+  const std::vector<LoweredGraph> graphs = lower(program);
   const loop::LoopProgram& loops = *graphs[0].loops;
   // The convolutions with a copy of x for the first, the shuffled image, the sum.
   ASSERT_EQ(loops.computations.size(), 5u);
