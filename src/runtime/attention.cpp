@@ -32,11 +32,16 @@ class Attention {
   }
 
  private:
+  // A right side: in one of these ways, the others without data. Those of a few rows are read where they lie, as bfloat16 too.
+  struct Factor {
+    Matrix wide;
+    MatrixOf<BFloat16> narrow;
+    PackedMatrix packed;
+  };
   // A block of keys (turned) and values.
   struct Block {
     int64_t first, count;
-    Matrix keys, values;
-    PackedMatrix packed_keys, packed_values;   // without data where they are read in their place
+    Factor keys, values;
   };
   // The rows [first, …) of a batch.
   struct Queries {
@@ -60,22 +65,38 @@ class Attention {
     return {to, columns, 1};
   }
 
+  MatrixOf<BFloat16> narrow_rows(const ToroidOperand& operand, int64_t batch, int64_t first) const {
+    const int64_t row = operand.strides[s_.dims];
+    return {static_cast<const BFloat16*>(operand.data) + s_.begin_of(operand, batch) + first * row, row, 1};
+  }
+
   void run_queries(int64_t batch, int64_t begin, int64_t end) const {
     const int64_t seen = s_.limit(end - 1, 0, s_.keys);
     const AttentionCall::Rows rows = s_.rows_of(s_.q, batch);
     const Queries queries = {batch, begin, rows_of(s_.q, rows.begin + begin * rows.step, rows.step, end - begin, s_.width, widened_queries)};
-    const Matrix k = rows_of(s_.k, s_.begin_of(s_.k, batch), s_.k.strides[s_.dims], seen, s_.width, widened_keys);
-    const Matrix v = rows_of(s_.v, s_.begin_of(s_.v, batch), s_.v.strides[s_.dims], seen, s_.out_width, widened_values);
     const bool packs = end - begin > kFewQueries && queries.rows.column == 1;
+    const bool is_narrow = s_.dtype == DType::BF16 && !packs && queries.rows.column == 1 && s_.k.strides[s_.dims + 1] == 1 && s_.v.strides[s_.dims + 1] == 1;
+    const Matrix k = is_narrow ? Matrix{} : rows_of(s_.k, s_.begin_of(s_.k, batch), s_.k.strides[s_.dims], seen, s_.width, widened_keys);
+    const Matrix v = is_narrow ? Matrix{} : rows_of(s_.v, s_.begin_of(s_.v, batch), s_.v.strides[s_.dims], seen, s_.out_width, widened_values);
     std::vector<Block> blocks;
     float* keys = packs ? scratch_for_keys.get(PackedMatrix::size(s_.width, seen + kKeys)) : nullptr;
     float* values = packs ? scratch_for_values.get(PackedMatrix::size(seen, s_.out_width)) : nullptr;
     for (int64_t first = 0; first < seen; first += kKeys) {
       const int64_t count = std::min(kKeys, seen - first);
-      Block block = {first, count, {k.at(first, 0), k.column, k.row}, {v.at(first, 0), v.row, v.column}, {s_.width, count, keys}, {count, s_.out_width, values}};
+      Block block = {first, count, {}, {}};
+      if (is_narrow) {
+        const MatrixOf<BFloat16> narrow_k = narrow_rows(s_.k, batch, first), narrow_v = narrow_rows(s_.v, batch, first);
+        block.keys.narrow = {narrow_k.data, 1, narrow_k.row};
+        block.values.narrow = narrow_v;
+      } else {
+        block.keys.wide = {k.at(first, 0), k.column, k.row};
+        block.values.wide = {v.at(first, 0), v.row, v.column};
+      }
       if (packs) {
-        pack_panels(block.keys, s_.width, count, 0, PackedMatrix::panels(count), keys);
-        pack_panels(block.values, count, s_.out_width, 0, PackedMatrix::panels(s_.out_width), values);
+        block.keys.packed = {s_.width, count, keys};
+        block.values.packed = {count, s_.out_width, values};
+        pack_panels(block.keys.wide, s_.width, count, 0, PackedMatrix::panels(count), keys);
+        pack_panels(block.values.wide, count, s_.out_width, 0, PackedMatrix::panels(s_.out_width), values);
         keys += PackedMatrix::size(s_.width, count);
         values += PackedMatrix::size(count, s_.out_width);
       }
@@ -101,7 +122,7 @@ class Attention {
       // These queries see no key past the last one's position.
       const int64_t seen = s_.limit(first + rows - 1, block.first, block.count);
       if (seen <= 0) break;
-      multiply(q, rows, s_.width, block.keys, block.packed_keys, seen, scores, scores_row);
+      multiply(q, rows, s_.width, block.keys, seen, scores, scores_row);
       const bool is_first = block.first == 0;
       for (int64_t r = 0; r < rows; ++r) {
         float* row = scores + r * scores_row;
@@ -116,10 +137,10 @@ class Attention {
       }
       const Matrix weights = {scores, scores_row, 1};
       if (is_first) {
-        multiply(weights, rows, seen, block.values, block.packed_values, s_.out_width, out, row_stride);
+        multiply(weights, rows, seen, block.values, s_.out_width, out, row_stride);
         continue;
       }
-      multiply(weights, rows, seen, block.values, block.packed_values, s_.out_width, added, s_.out_width);
+      multiply(weights, rows, seen, block.values, s_.out_width, added, s_.out_width);
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t j = 0; j < s_.out_width; ++j) out[r * row_stride + j] += added[r * s_.out_width + j];
       }
@@ -131,15 +152,19 @@ class Attention {
   }
 
   // c = so many rows of a, `depth` elements each, times `columns` columns of b.
-  void multiply(const Matrix& a, int64_t rows, int64_t depth, const Matrix& b, const PackedMatrix& packed, int64_t columns, float* c, int64_t c_row) const {
-    if (packed.data == nullptr) {
-      if (b.column == 1) return multiply_few_rows(ProductForm::FewRowsByRows, s_.pool, rows, columns, depth, a, b, c, c_row);
-      return gemm_f32(s_.pool, rows, columns, depth, a, b, {c, c_row, nullptr});
+  void multiply(const Matrix& a, int64_t rows, int64_t depth, const Factor& b, int64_t columns, float* c, int64_t c_row) const {
+    if (b.narrow.data != nullptr) {
+      const ProductForm form = b.narrow.row == 1 ? ProductForm::FewRowsByColumns : ProductForm::FewRowsByRows;
+      return multiply_few_rows(form, s_.pool, rows, columns, depth, a, b.narrow, c, c_row);
+    }
+    if (b.packed.data == nullptr) {
+      if (b.wide.column == 1) return multiply_few_rows(ProductForm::FewRowsByRows, s_.pool, rows, columns, depth, a, b.wide, c, c_row);
+      return gemm_f32(s_.pool, rows, columns, depth, a, b.wide, {c, c_row, nullptr});
     }
     const float* pointers[kQueries];
     for (int64_t r = 0; r < rows; ++r) pointers[r] = a.at(r, 0);
-    multiply_rows({packed.depth, packed.columns, packed.data}, 0, PackedMatrix::panels(columns), RowElements(0, depth), {pointers, static_cast<size_t>(rows)}, 0,
-                  {c, c_row, nullptr});
+    multiply_rows({b.packed.depth, b.packed.columns, b.packed.data}, 0, PackedMatrix::panels(columns), RowElements(0, depth), {pointers, static_cast<size_t>(rows)},
+                  0, {c, c_row, nullptr});
   }
 
   AttentionCall s_;
