@@ -9,14 +9,14 @@ namespace toroid {
 
 enum class Constancy : uint8_t {
   None,        // changes from call to call
-  Positions,   // follows from sizes alone: numbers, positions, and what is computed from them
+  Positions,   // follows from fixed sizes alone: numbers, positions, and what is computed from them
   Weights,     // from tensors that the program holds
 };
 
 // May the program write this constant, so that a later call finds another value?
 bool is_written(const Program& program, ConstantId id);
 
-// By value of the main graph. Only values of fixed sizes are constant.
+// By value of the main graph. Only values of fixed sizes are constant, and only those that follow from no symbolic size.
 std::vector<Constancy> constant_values(const Program& program);
 
 }  // namespace toroid

@@ -20,6 +20,10 @@ bool is_static(const TensorType& type) {
 bool are_static(const std::vector<sym::Expr>& exprs) {
   return std::all_of(exprs.begin(), exprs.end(), [](sym::Expr expr) { return expr.is_const(); });
 }
+bool is_static(const Scalar& scalar) {
+  const auto* expr = std::get_if<sym::Expr>(&scalar);
+  return expr == nullptr || expr->is_const();
+}
 
 template <class... Kinds>
 bool is_any(const Op& op) {
@@ -28,21 +32,8 @@ bool is_any(const Op& op) {
 
 // Operations the evaluator may run while compiling, if sizes and attributes are known.
 bool is_foldable(const Op& op) {
-  if (const auto* full = std::get_if<Full>(&op)) {
-    const auto* expr = std::get_if<sym::Expr>(&full->value);
-    return expr == nullptr || expr->is_const();
-  }
-  if (const auto* slice = std::get_if<Slice>(&op)) return are_static(slice->starts) && are_static(slice->steps);
-  if (const auto* pad = std::get_if<Pad>(&op)) return are_static(pad->low);
-  if (const auto* remap = std::get_if<Remap>(&op)) {
-    for (sym::Expr index : remap->index) {
-      for (sym::Expr symbol : sym::free_symbols(index)) {
-        if (std::find(remap->axes.begin(), remap->axes.end(), symbol) == remap->axes.end()) return false;
-      }
-    }
-    return true;
-  }
-  return is_any<Iota, Pointwise, Cast, Bitcast, Expand, Permute, Reshape, Cat, Gather, Scatter, Reduce, Scan, Sort>(op);
+  return has_fixed_attributes(op) && is_any<Full, Iota, Pointwise, Cast, Bitcast, Expand, Permute, Reshape, Slice, Remap, Pad, Cat, Gather,
+                                            Scatter, Reduce, Scan, Sort>(op);
 }
 
 // Work that a kernel had better not repeat for each element of each call.
@@ -235,6 +226,27 @@ bool fold_graph(Program& program, Graph& graph) {
 }
 
 }  // namespace
+
+bool has_fixed_attributes(const Op& op) {
+  if (const auto* full = std::get_if<Full>(&op)) return is_static(full->value);
+  if (const auto* slice = std::get_if<Slice>(&op)) return are_static(slice->starts) && are_static(slice->steps);
+  if (const auto* pad = std::get_if<Pad>(&op)) return are_static(pad->low) && is_static(pad->value);
+  if (const auto* remap = std::get_if<Remap>(&op)) {
+    for (sym::Expr index : remap->index) {
+      for (sym::Expr symbol : sym::free_symbols(index)) {
+        if (std::find(remap->axes.begin(), remap->axes.end(), symbol) == remap->axes.end()) return false;
+      }
+    }
+  }
+  if (const auto* convolution = std::get_if<Convolution>(&op)) {
+    return are_static(convolution->stride) && are_static(convolution->padding) && are_static(convolution->dilation) &&
+           are_static(convolution->output_padding) && convolution->groups.is_const();
+  }
+  if (const auto* library = std::get_if<Library>(&op)) {
+    return std::all_of(library->attributes.begin(), library->attributes.end(), [](const Scalar& each) { return is_static(each); });
+  }
+  return true;
+}
 
 bool fold_constants(Program& program) {
   bool changed = fold_graph(program, program.graph);

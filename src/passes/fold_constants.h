@@ -16,6 +16,9 @@
 
 namespace toroid {
 
+// Whether all numbers of a core operation itself are known: none of them is a symbolic size.
+bool has_fixed_attributes(const Op& op);
+
 // Needs core level. Keeps outputs and names. True if something was folded.
 bool fold_constants(Program& program);
 
