@@ -55,6 +55,22 @@ TEST(RandomPrograms, AreTheSameForTheSameSeed) {
   EXPECT_NE(to_text(Grower(5).grow()), to_text(Grower(6).grow()));
 }
 
+// What item gives is a number of the host's.
+TEST(RandomPrograms, DoNotWriteToNumbers) {
+  int numbers = 0;
+  for (const auto& [seed, number] : {std::pair<uint64_t, uint64_t>{101, 323}, {501, 196}}) {  // programs of fuzz_programs that did
+    std::vector<std::string> bound;
+    for (const Node& node : Grower(Random(seed * 0x10001 + number).bits()).grow().nodes) {
+      if (is_in_place(node.call)) {
+        EXPECT_EQ(std::count(bound.begin(), bound.end(), values_in(node.call).at(0)), 0) << node.call;
+      }
+      if (!node.bound.empty()) bound.push_back(node.results[0]);
+    }
+    numbers += static_cast<int>(bound.size());
+  }
+  EXPECT_GT(numbers, 0);
+}
+
 TEST(RandomPrograms, AreReadBackAsTheyWereWritten) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     const std::string text = to_text(Grower(seed).grow());

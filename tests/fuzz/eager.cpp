@@ -13,6 +13,8 @@
 namespace toroid::fuzz {
 namespace {
 
+constexpr int64_t kMostElements = int64_t{1} << 26;  // of a run: a second or two
+
 HostTensor expanded(const HostTensor& value, const std::vector<int64_t>& sizes) {
   if (value.sizes() == sizes) return value;
   HostTensor result(value.dtype(), sizes);
@@ -121,16 +123,19 @@ bool has_infinite(const std::vector<HostTensor>& tensors) {
 
 // The result with what implementations choose chosen otherwise: the sign of a sum that is zero, which of zeros of both signs is the
 // larger one, and whether the padding of a convolution is multiplied with weights that are infinite (PyTorch's kernels differ too).
+// Sums and picks have a sign each in a run, and runs have all pairs of signs: were signs only changed, a pick from a sum would change twice.
 HostTensor with_other_choices(const HostTensor& result, std::string_view call, const std::vector<HostTensor>& operands,
-                              bool is_complex) {
+                              bool is_complex, const EagerOptions& options) {
   const std::string base = base_of(call);
-  const bool sums = is_complex || (may_overflow_on_the_way(base) && !is_element_wise(base)) ||
-                    (is_floating(result.dtype()) && orders_elements(call) && has_zeros_of_both_signs(operands));
-  const bool pads = base.find("conv") != std::string::npos && has_infinite(operands);
-  if (!is_floating(result.dtype()) || (!sums && !pads)) return result;
+  const bool picks = is_floating(result.dtype()) && orders_elements(call) && has_zeros_of_both_signs(operands);
+  const bool sums = is_complex || (may_overflow_on_the_way(base) && !is_element_wise(base));
+  const bool pads = options.mirrored && base.find("conv") != std::string::npos && has_infinite(operands);
+  if (!is_floating(result.dtype()) || (!sums && !picks && !pads)) return result;
+  const bool is_even = options.noise % 2 == 0;
+  const double zero = (picks ? is_even : is_even == options.mirrored) ? -0.0 : 0.0;
   std::vector<double> values = result.to_doubles();
   for (double& value : values) {
-    if (value == 0) value = -value;
+    if (value == 0 && (sums || picks)) value = zero;
     if (pads && !std::isfinite(value)) value = 0;
   }
   return HostTensor::from_doubles(result.dtype(), result.sizes(), values);
@@ -149,7 +154,8 @@ Eager::Eager(const Eager& other)
       streams_(other.streams_),
       random_(other.random_),
       draws_(other.draws_),
-      executed_(other.executed_) {
+      executed_(other.executed_),
+      elements_(other.elements_) {
   std::map<Memory*, std::shared_ptr<Memory>> copies;
   for (auto& [name, tensor] : tensors_) {
     std::shared_ptr<Memory>& copy = copies[tensor.memory.get()];
@@ -375,6 +381,8 @@ void Eager::execute_aten(const Node& node) {
 
   bool may_be_exact = options_.noise == 0 || is_exact(base);
   std::vector<HostTensor> results = evaluate(first.program, operands, evaluation);
+  for (const HostTensor& result : results) elements_ += result.numel();
+  if (elements_ > kMostElements) throw Error(ErrorKind::InvalidInput, "the program has too many elements for the reference");
   if (!may_be_exact && is_exact_on_grid(base)) may_be_exact = is_on_grid(results[0], operands);
   if (!may_be_exact) {
     Random random(options_.noise * 1000003 + executed_ * 7919 + seed_of(base));
@@ -391,9 +399,10 @@ void Eager::execute_aten(const Node& node) {
     for (HostTensor& result : results) {
       if (is_floating(result.dtype())) result = moved(result, random);
     }
+    if (is_root_of_products(call, operands)) results[0] = with_rounded_squares(results[0], operands, options_.mirrored);
   }
-  if (options_.mirrored) {
-    for (HostTensor& result : results) result = with_other_choices(result, call, operands, is_complex_node);
+  if (options_.noise != 0) {
+    for (HostTensor& result : results) result = with_other_choices(result, call, operands, is_complex_node, options_);
   }
   if (draws_many_values(base) && results[0].numel() >= 4)
     draws_.emplace_back(fmt::format("{} {}", base, type_of(results[0])), results[0]);

@@ -64,7 +64,8 @@ class Eager {
   // Before the node that defines the symbol.
   void add_symbol(const Symbol& symbol) { symbols_.push_back(symbol); }
   void set(const std::string& name, HostTensor value);
-  // Throws Error when the operator's arguments do not fit, or when its result would be the processor's choice.
+  // Throws Error when the operator's arguments do not fit, when its result would be the processor's choice, or when the program has had
+  // more elements than a run can wait for: loops in loops over a size that is in the data.
   void execute(const Node& node);
   // What the body of a branch gives for these operands, or that of a loop when it runs for the `again`-th time.
   std::vector<HostTensor> call(const Body& body, const std::vector<HostTensor>& operands, std::optional<uint64_t> again = {});
@@ -125,6 +126,7 @@ class Eager {
   RandomSeed random_;
   std::vector<Draw> draws_;
   uint64_t executed_ = 0;
+  int64_t elements_ = 0;  // of all results so far, those in bodies too
 };
 
 // What buffers hold, by name, once a call has changed it.

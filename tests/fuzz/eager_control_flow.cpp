@@ -82,6 +82,7 @@ std::vector<HostTensor> Eager::call(const Body& body, const std::vector<HostTens
   if (shared_.starts != nullptr) eager.streams_ = shared_.starts->bodies.at(&body);
   eager.random_ = again ? loop_random(random_, *again) : random_;
   eager.executed_ = executed_ += 101;  // other noise each time
+  eager.elements_ = elements_;
   for (size_t i = 0; i < body.parameters.size(); ++i) eager.set(body.parameters[i].first, operands.at(i));
   for (const Node& node : body.nodes) eager.execute(node);
   std::vector<HostTensor> results;
@@ -89,6 +90,7 @@ std::vector<HostTensor> Eager::call(const Body& body, const std::vector<HostTens
   for (const auto& [name, type] : body.parameters) {
     if (eager.is_written(name)) throw Error(ErrorKind::InvalidInput, fmt::format("a body writes to {}", name));
   }
+  elements_ = eager.elements_;
   draws_.insert(draws_.end(), eager.draws_.begin(), eager.draws_.end());
   return results;
 }

@@ -137,6 +137,32 @@ bool is_on_grid(const HostTensor& result, const std::vector<HostTensor>& operand
   return product * terms * 256 < std::ldexp(1.0, significant_bits(result.dtype()));
 }
 
+bool is_root_of_products(std::string_view call, const std::vector<HostTensor>& operands) {
+  constexpr int64_t kManyRows = 25;
+  if (base_of(call) != "cdist" || call.find(", 2)") == std::string_view::npos) return false;
+  return std::any_of(operands.begin(), operands.end(),
+                     [](const HostTensor& operand) { return operand.sizes().size() >= 2 && operand.sizes().end()[-2] > kManyRows; });
+}
+
+HostTensor with_rounded_squares(const HostTensor& distances, const std::vector<HostTensor>& operands, bool larger) {
+  double largest = 0;  // of the rows' sums of squares
+  for (const HostTensor& operand : operands) {
+    const std::vector<double> values = operand.to_doubles();
+    const auto row = static_cast<size_t>(operand.sizes().back());
+    for (size_t begin = 0; row > 0 && begin < values.size(); begin += row) {
+      double squares = 0;
+      for (size_t i = begin; i < begin + row; ++i) squares += std::isfinite(values[i]) ? values[i] * values[i] : 0;
+      largest = std::max(largest, squares);
+    }
+  }
+  const double step = std::ldexp(2 * largest, 1 - significant_bits(distances.dtype()));
+  std::vector<double> values = distances.to_doubles();
+  for (double& value : values) {
+    if (std::isfinite(value)) value = std::sqrt(std::max(0.0, value * value + (larger ? step : -step)));
+  }
+  return HostTensor::from_doubles(distances.dtype(), distances.sizes(), values);
+}
+
 uint64_t seed_of(std::string_view text) {
   uint64_t seed = 0xcbf29ce484222325u;
   for (char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

@@ -23,6 +23,11 @@ bool may_overflow_on_the_way(const std::string& base);
 bool is_element_wise(const std::string& base);  // among these
 // Operators that say which of two elements is the larger one, or comes first: of two zeros nobody says.
 bool orders_elements(std::string_view call);
+// Distances of many rows, which PyTorch takes from products: sqrt(x x + y y - 2 x y). Of rows that are near each other cancellation leaves
+// the rounding of their squares, so a row may have a distance from itself.
+bool is_root_of_products(std::string_view call, const std::vector<HostTensor>& operands);
+// Such distances with their squares a unit in the last place of the operands' squares larger, or smaller.
+HostTensor with_rounded_squares(const HostTensor& distances, const std::vector<HostTensor>& operands, bool larger);
 // Operators that draw random numbers, and those whose results are equal only by an accident that never happens.
 bool is_random(const std::string& base);
 bool draws_many_values(const std::string& base);

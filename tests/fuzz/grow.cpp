@@ -237,6 +237,7 @@ bool Grower::try_call(const Call& call) {
           unclear_.push_back(results[0].name);
         }
       }
+      if (call.binds) frozen_.push_back(results[0].name);  // a number, which a program cannot write to
       *eager_ = std::move(tried);
       values_.insert(values_.end(), results.begin(), results.end());
       program_.nodes.push_back(std::move(node));
