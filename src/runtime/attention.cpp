@@ -55,13 +55,7 @@ class Attention {
     if (s_.dtype == DType::F32) return {data_of(operand) + begin, row, column};
     const uint16_t* from = static_cast<const uint16_t*>(operand.data) + begin;
     float* to = scratch.get(count * columns);
-    for (int64_t i = 0; i < count; ++i) {
-      if (column == 1) {
-        widen_row(s_.dtype, from + i * row, columns, to + i * columns);
-      } else {
-        for (int64_t j = 0; j < columns; ++j) widen_row(s_.dtype, from + i * row + j * column, 1, to + i * columns + j);
-      }
-    }
+    for (int64_t i = 0; i < count; ++i) widen_elements(s_.dtype, from + i * row, column, columns, to + i * columns);
     return {to, columns, 1};
   }
 

@@ -100,10 +100,7 @@ struct AttentionCall {
     float widened[kSome];
     for (int64_t j = 0; j < count; j += kSome) {
       const int64_t some = std::min(kSome, count - j);
-      widen_row(static_cast<DType>(mask->dtype), added + j * step, step == 1 ? some : 1, widened);
-      if (step > 1) {
-        for (int64_t i = 1; i < some; ++i) widen_row(static_cast<DType>(mask->dtype), added + (j + i) * step, 1, widened + i);
-      }
+      widen_elements(dtype_of(*mask), added + j * step, step, step == 0 ? 1 : some, widened);
       add_mask_f32(row + j, widened, std::min<int64_t>(step, 1), some, scale);
     }
   }

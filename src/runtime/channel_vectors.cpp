@@ -24,8 +24,6 @@ constexpr int64_t kFloatsPerBlock = 4096;   // that an epilogue gets at a time: 
 
 thread_local Scratch scratch_for_block, scratch_for_rows;
 
-DType dtype_of(const ToroidOperand& operand) { return static_cast<DType>(operand.dtype); }
-
 // The channels of an image with groups in the way of depthwise_strips.h, if it takes them.
 std::optional<ChannelGroups> groups_in_vectors(int64_t groups, int64_t in_channels, int64_t out_channels) {
   const DepthwiseKernels& kernels = depthwise_kernels(groups * out_channels);
@@ -33,7 +31,7 @@ std::optional<ChannelGroups> groups_in_vectors(int64_t groups, int64_t in_channe
   if (in_channels == 1 && out_channels == 1) return ChannelGroups::Own;
   constexpr int64_t kMost = 48;   // more make a product of matrices
   if (out_channels >= kernels.lanes) return out_channels <= kMost ? std::optional(ChannelGroups::Many) : std::nullopt;
-  const bool can_permute = kernels.few[0][0][0] != nullptr && groups * out_channels >= kernels.lanes;
+  const bool can_permute = kernels.few[0][0][0] != nullptr;
   return can_permute && in_channels == out_channels && kernels.lanes % out_channels == 0 ? std::optional(ChannelGroups::Few) : std::nullopt;
 }
 
@@ -141,10 +139,7 @@ class DepthwiseConvolver : public RowConvolution {
   // The filter elements of a dim that lie inside the image (its rows as the strips read them) for the output position o.
   Range taps(int d, int64_t o) const {
     const int64_t size = d == 2 ? columns_ : s_.in[d], padding = d == 2 ? left_ : s_.padding[d];
-    const int64_t first = o * s_.stride[d] - padding, step = s_.dilation[d];
-    const int64_t from = first >= 0 ? 0 : (-first + step - 1) / step;
-    const int64_t to = first >= size ? 0 : (size - first + step - 1) / step;
-    return {std::min(from, s_.kernel[d]), std::clamp(to, std::min(from, s_.kernel[d]), s_.kernel[d])};
+    return indices_inside(o * s_.stride[d] - padding, s_.dilation[d], s_.kernel[d], size);
   }
 
   // The output columns whose filters lie inside the image as a whole.

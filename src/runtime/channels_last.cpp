@@ -45,7 +45,7 @@ class Convolver : public RowConvolution {
 
   void run() {
     const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]), channels_, call_.epilogue};
-    if (is_matrix_product()) {
+    if (is_matrix_product(s_, strides_)) {
       return with_weights(0, [&](const auto& weights) {
         multiply(call_.pool, s_.batch * s_.out_elements(), {x_, strides_.column, 1}, weights, 0, weights.panels(), out);
       });
@@ -76,13 +76,6 @@ class Convolver : public RowConvolution {
   }
 
  private:
-  // Positions one after the other, each a row of channels: the rows of one matrix.
-  bool is_matrix_product() const {
-    return s_.groups == 1 && s_.kernel_elements() == 1 && strides_.channel == 1 && !copies_ && s_.stride[1] == 1 && s_.stride[2] == 1 &&
-           (s_.out[1] == 1 || strides_.row == s_.out[2] * strides_.column) &&
-           (s_.batch == 1 || strides_.batch == s_.out_elements() * strides_.column);
-  }
-
   int64_t weights_bytes() const { return s_.groups * weights_size() * int64_t{sizeof(float)}; }
   // Of a group.
   int64_t weights_size() const { return in_parts_ ? PartsMatrix::size(depth_, s_.out_channels) : PackedMatrix::size(depth_, s_.out_channels); }
@@ -274,6 +267,12 @@ bool convolves_in_parts(const KernelCall& call, const ConvolutionShape& s) {
   const double split = splits_bands(call, s) ? kCyclesToSplit * 2 / static_cast<double>(s.kernel_elements())
                        : s.in_channels % kStepElements == 0 || s.kernel_elements() == 1 ? kCyclesToSplit : kCyclesToGather;
   return pays_in_parts({s.batch * s.out_elements(), s.out_channels, depth, call.keeps(call.inputs[1])}, split);
+}
+
+bool is_matrix_product(const ConvolutionShape& s, const ImageStrides& image) {
+  return s.groups == 1 && s.kernel_elements() == 1 && s.padding[1] == 0 && s.padding[2] == 0 && s.stride[1] == 1 && s.stride[2] == 1 &&
+         image.channel == 1 && (s.out[1] == 1 || image.row == s.out[2] * image.column) &&
+         (s.batch == 1 || image.batch == s.out_elements() * image.column);
 }
 
 ImageStrides image_strides(const ToroidOperand& x) {

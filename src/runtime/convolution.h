@@ -19,7 +19,6 @@ struct ConvolutionShape {
   int64_t out_elements() const { return out[0] * out[1] * out[2]; }
   int64_t kernel_elements() const { return kernel[0] * kernel[1] * kernel[2]; }
   bool is_depthwise() const { return in_channels == 1 && groups > 1; }
-  bool has_one_channel_each() const { return is_depthwise() && out_channels == 1; }
 };
 // Of the call of run_convolution_f32.
 ConvolutionShape convolution_shape(const KernelCall& call);
@@ -29,6 +28,9 @@ struct ImageStrides {
   int64_t batch, channel, row, column;
 };
 ImageStrides image_strides(const ToroidOperand& x);
+
+// Are the positions, one after the other and each a row of channels, the rows of one matrix, which is multiplied with the filters?
+bool is_matrix_product(const ConvolutionShape& shape, const ImageStrides& image);
 
 // The form that is taken where nobody chose another.
 ConvolutionForm usual_form(const KernelCall& call, const ConvolutionShape& s);

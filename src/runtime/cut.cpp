@@ -37,6 +37,12 @@ double estimated_time(int64_t threads, const ProductSize& size, const Cut& cut) 
 
 }  // namespace
 
+Range indices_inside(int64_t first, int64_t step, int64_t count, int64_t size) {
+  const int64_t from = first >= 0 ? 0 : std::min(count, divide_up(-first, step));
+  const int64_t to = first >= size ? 0 : divide_up(size - first, step);
+  return {from, std::clamp(to, from, count)};
+}
+
 int64_t second_level_bytes() {
   static const int64_t bytes = [] {
     constexpr int64_t kLeast = 512 << 10;

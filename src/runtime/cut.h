@@ -15,6 +15,9 @@ struct Range {
 // The i-th of `parts` nearly equal parts of [0, whole).
 inline Range part_of(int64_t whole, int64_t i, int64_t parts) { return {whole * i / parts, whole * (i + 1) / parts}; }
 
+// The indices i of [0, count) for which first + i * step is in [0, size).
+Range indices_inside(int64_t first, int64_t step, int64_t count, int64_t size);
+
 // Bytes of a core's second-level cache.
 int64_t second_level_bytes();
 

@@ -226,7 +226,7 @@ void multiply(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t
 
 void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
                        int64_t c_row) {
-  multiply(form, pool, m, n, k, a, MatrixOf<float>{b.data, b.row, b.column}, c, c_row);
+  multiply(form, pool, m, n, k, a, b, c, c_row);
 }
 
 void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const MatrixOf<BFloat16>& b, float* c,

@@ -21,14 +21,6 @@ struct ProductToChoose {
 // The one that is taken where nobody chose another.
 ProductForm usual_form(const ProductToChoose& product, const Matrix& a, const Matrix& b);
 
-// A matrix of any numbers, strides in elements.
-template <class Element>
-struct MatrixOf {
-  const Element* data;
-  int64_t row, column;
-  const Element* at(int64_t i, int64_t j) const { return data + i * row + j * column; }
-};
-
 // c[m, n] = sum over k of a[m, k] * b[k, n], in one of the forms FewRows…, which takes the matrices; c's rows are c_row elements apart.
 void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
                        int64_t c_row);

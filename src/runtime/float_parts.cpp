@@ -158,7 +158,7 @@ TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first
 
 TOROID_AVX512 bool split_columns_avx512(const float* from, int64_t width, int64_t depth, std::byte* out) {
   Splitter splitter;
-  for (int64_t step = 0; step < steps_of_parts(depth); ++step, out += kPartsBytes) {
+  for (int64_t step = 0; step < steps_of(depth); ++step, out += kPartsBytes) {
     for (int64_t word = 0; word < kLanes; ++word) {
       const int64_t p = step * kStepElements + word;
       const Vector16 first = p < depth ? load(from + p * width) : Vector16{},

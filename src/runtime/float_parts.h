@@ -27,9 +27,6 @@ namespace toroid {
 // The largest element of each row or column must be 0, subnormal, or between these.
 constexpr int kLeastExponentOfParts = -100, kMostExponentOfParts = 50;
 
-constexpr int64_t kStepElements = kTileRowBytes / 2;  // of the depth, in a tile
-inline int64_t steps_of_parts(int64_t depth) { return (depth + kStepElements - 1) / kStepElements; }
-
 // The elements of a row, cut into the steps of a product in tiles.
 class StepElements {
  public:

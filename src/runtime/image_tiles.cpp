@@ -53,18 +53,11 @@ void copy_places(const uint16_t* from, int64_t from_place, int64_t count, int64_
 }
 #endif
 
-// The indices i of [0, count) for which first + i * step is in [0, size).
-Range inside(int64_t first, int64_t step, int64_t count, int64_t size) {
-  const int64_t from = first >= 0 ? 0 : std::min(count, (-first + step - 1) / step);
-  const int64_t to = first >= size ? 0 : (size - first + step - 1) / step;
-  return {from, std::clamp(to, from, count)};
-}
-
 }  // namespace
 
 ImageTiles::ImageTiles(const ConvolutionShape& s, const ImageStrides& strides)
     : s_(s), strides_(strides), gathers_(s.in_channels < kGatheredChannels && s.kernel_elements() > 1),
-      steps_of_element_((s.in_channels + kStepChannels - 1) / kStepChannels) {
+      steps_of_element_(steps_of(s.in_channels)) {
   for (int64_t k1 = 0; k1 < s.kernel[1]; ++k1) {
     for (int64_t k2 = 0; k2 < s.kernel[2]; ++k2) {
       const int64_t row = k1 * s.dilation[1], column = k2 * s.dilation[2];
@@ -90,22 +83,22 @@ BandPositions ImageTiles::band(const uint16_t* data, Range rows) const { return 
 // One row of the band in one phase, all steps of the channels, which are so many places apart. `row`: null above and below the image.
 void ImageTiles::copy_row(const uint16_t* row, const Phase& phase, int64_t step_places, std::byte* out) const {
   const int64_t columns = band_columns(), first = phase.column - s_.padding[2];
-  const Range here = row == nullptr ? Range{columns, columns} : inside(first, s_.stride[2], columns, s_.in[2]);
+  const Range here = row == nullptr ? Range{columns, columns} : indices_inside(first, s_.stride[2], columns, s_.in[2]);
   const int64_t place = s_.stride[2] * strides_.column;
   for (int64_t step = 0; step < steps_of_element_; ++step, out += step_places * kTileRowBytes) {
     auto* to = reinterpret_cast<uint16_t*>(out);
     std::memset(to, 0, static_cast<size_t>(here.first * kTileRowBytes));
-    std::memset(to + here.last * kStepChannels, 0, static_cast<size_t>((columns - here.last) * kTileRowBytes));
+    std::memset(to + here.last * kStepElements, 0, static_cast<size_t>((columns - here.last) * kTileRowBytes));
     if (here.size() == 0) continue;
-    const int64_t channel = step * kStepChannels, count = std::min(kStepChannels, s_.in_channels - channel);
+    const int64_t channel = step * kStepElements, count = std::min(kStepElements, s_.in_channels - channel);
     const uint16_t* from = row + first * strides_.column + here.first * place + channel * strides_.channel;
-    to += here.first * kStepChannels;
+    to += here.first * kStepElements;
     if (strides_.channel == 1) {
       copy_places(from, place, here.size(), count, to);
       continue;
     }
-    for (int64_t i = 0; i < here.size(); ++i, from += place, to += kStepChannels) {
-      for (int64_t c = 0; c < kStepChannels; ++c) to[c] = c < count ? from[c * strides_.channel] : uint16_t{0};
+    for (int64_t i = 0; i < here.size(); ++i, from += place, to += kStepElements) {
+      for (int64_t c = 0; c < kStepElements; ++c) to[c] = c < count ? from[c * strides_.channel] : uint16_t{0};
     }
   }
 }
@@ -140,7 +133,7 @@ BandPositions ImageTiles::gathered(const uint16_t* data, Range rows) const {
   const int64_t height = (rows.size() - 1) * s_.stride[1] + (s_.kernel[1] - 1) * s_.dilation[1] + 1, channels = s_.in_channels;
   const int64_t columns = (s_.out[2] - 1) * s_.stride[2] + (s_.kernel[2] - 1) * s_.dilation[2] + 1;
   uint16_t* padded = bits_of(scratch_for_band, height * columns * channels * 2);
-  const Range across = inside(-s_.padding[2], 1, columns, s_.in[2]);
+  const Range across = indices_inside(-s_.padding[2], 1, columns, s_.in[2]);
   for (int64_t r = 0; r < height; ++r) {
     const int64_t i = rows.first * s_.stride[1] - s_.padding[1] + r;
     uint16_t* to = padded + r * columns * channels;

@@ -25,15 +25,14 @@ class ImageTiles {
 
   // Of the weights, whose k-th filter element has its channels from k * depth_of_element() on.
   int64_t depth() const { return s_.kernel_elements() * depth_of_element(); }
-  int64_t depth_of_element() const { return gathers_ ? s_.in_channels : steps_of_element_ * kStepChannels; }
-  int64_t steps() const { return (depth() + kStepChannels - 1) / kStepChannels; }
+  int64_t depth_of_element() const { return gathers_ ? s_.in_channels : steps_of_element_ * kStepElements; }
+  int64_t steps() const { return steps_of(depth()); }
   int64_t most_rows() const;   // of the result, so that a band stays in the cache
 
   // What these rows of the result see of the image at `data`; this thread's, until it asks again.
   BandPositions band(const uint16_t* data, Range rows) const;
 
  private:
-  static constexpr int64_t kStepChannels = kTileRowBytes / 2;
   struct Phase {
     int64_t row, column;   // of the padded image, that the stride leads to first
   };

@@ -67,7 +67,7 @@ __attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_int4_tiles(const
     order[2 * c + 1] = static_cast<uint16_t>(c + 16);
   }
   const __m512i by_pairs = _mm512_load_si512(order);
-  for (int64_t k = steps.first * Int4Matrix::kStep; k < steps.last * Int4Matrix::kStep; k += Int4Matrix::kWordNumbers) {
+  for (int64_t k = steps.first * kStepElements; k < steps.last * kStepElements; k += Int4Matrix::kWordNumbers) {
     const int64_t group = b.group_of(k);
     const __m512 scale = _mm512_loadu_ps(b.scales(tile, group)), zero = _mm512_loadu_ps(b.zeros(tile, group));
     Integers16 words;
@@ -89,7 +89,7 @@ TOROID_AVX512 void widen_int4_numbers(const Int4Matrix& b, int64_t tile, Range s
                                                         0x4130, 0x4140, 0x4150, 0x4160, 0x4170, 0,      0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0,
                                                         0x40c0, 0x40e0, 0x4100, 0x4110, 0x4120, 0x4130, 0x4140, 0x4150, 0x4160, 0x4170};
   const __m512i table = _mm512_load_si512(kNumbers);
-  constexpr int64_t kStepWords = Int4Matrix::kStep / Int4Matrix::kWordNumbers;
+  constexpr int64_t kStepWords = kStepElements / Int4Matrix::kWordNumbers;
   for (int64_t i = steps.first * kStepWords; i < steps.last * kStepWords; ++i) {
     Integers16 words;
     load(b.words(tile) + i * kTileSide, words);

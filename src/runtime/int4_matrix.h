@@ -16,9 +16,9 @@ struct Int4Matrix {
   int64_t k, n, group, groups;   // group: numbers of each but the last, which has the rest
   const float* data;
 
-  static constexpr int64_t kWordNumbers = 8, kStep = kTileRowBytes / 2;   // kStep: numbers of a column in a tile of bfloat16
-  int64_t steps() const { return (k + kStep - 1) / kStep; }
-  int64_t tile_size() const { return (2 * groups + steps() * (kStep / kWordNumbers)) * kTileSide; }   // in words
+  static constexpr int64_t kWordNumbers = 8;
+  int64_t steps() const { return steps_of(k); }
+  int64_t tile_size() const { return (2 * groups + steps() * (kStepElements / kWordNumbers)) * kTileSide; }   // in words
   int64_t size() const { return toroid::tiles_of(n) * tile_size(); }
   int64_t group_of(int64_t row) const { return std::min(row / group, groups - 1); }
   const float* scales(int64_t tile, int64_t group) const { return data + tile * tile_size() + 2 * group * kTileSide; }

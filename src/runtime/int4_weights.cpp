@@ -18,8 +18,6 @@ namespace {
 thread_local Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums, scratch_for_products, scratch_for_block, scratch_for_tile,
     scratch_for_matrix;
 
-DType dtype_of(const ToroidOperand& operand) { return static_cast<DType>(operand.dtype); }
-
 // The weights are the same for all the batch.
 Int4Sizes sizes_of(const KernelCall& call) {
   const ToroidOperand &a = call.inputs[0], &c = call.outputs[0];
@@ -114,7 +112,7 @@ void read_numbers(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& 
 
 struct Int4Tiles {
   Int4Matrix matrix;
-  static constexpr int64_t kStepLines = Int4Matrix::kStep / Int4Matrix::kWordNumbers;
+  static constexpr int64_t kStepLines = kStepElements / Int4Matrix::kWordNumbers;
 
   const std::byte* at(int64_t tile, int64_t step) const {
     return reinterpret_cast<const std::byte*>(matrix.words(tile)) + step * kStepLines * kTileRowBytes;
@@ -133,7 +131,7 @@ struct GroupsProduct {
     constexpr int64_t kColumns = 2 * kTileSide;
     auto* wide = reinterpret_cast<std::byte*>(scratch_for_wide_tiles.get(2 * kPartSteps * kTileBytes / kWordBytes));
     float* products = scratch_for_products.get(kMostBlockTiles * kTileSide * kColumns);
-    const int64_t steps_of_group = right.group / Int4Matrix::kStep;
+    const int64_t steps_of_group = right.group / kStepElements;
     for (int64_t group = 0; group < right.groups; ++group) {
       const int64_t first = group * steps_of_group, last = group + 1 < right.groups ? first + steps_of_group : right.steps();
       for (int64_t j = block.first_column; j < block.last_column; j += 2) {
@@ -242,7 +240,7 @@ bool can_multiply_int4(Int4Form form, const Int4Sizes& s) {
     case Int4Form::Tiles:
       return s.rows == DType::BF16 && has_tiles(TileNumbers::BFloat16);
     case Int4Form::Groups:
-      return has_tiles(TileNumbers::BFloat16) && (s.groups == 1 || s.k / s.groups % Int4Matrix::kStep == 0);
+      return has_tiles(TileNumbers::BFloat16) && (s.groups == 1 || s.k / s.groups % kStepElements == 0);
     case Int4Form::Panels:
       return true;
   }

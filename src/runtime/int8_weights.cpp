@@ -24,7 +24,6 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kStepDepth = 32;                // of bfloat16 in a tile
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kNarrowBytes = kTileBytes / 2;  // of a tile's elements as int8
 
@@ -38,7 +37,6 @@ struct Int8Matrix {
 
 // ---- in tiles
 
-int64_t steps_of(int64_t k) { return (k + kStepDepth - 1) / kStepDepth; }
 
 // The tiles [first, last) of 16 columns, each with all its depth, as in packed_tiles_bytes but of int8.
 void pack_narrow_tiles(const Int8Matrix& b, int64_t k, int64_t n, int64_t first, int64_t last, std::byte* out) {

@@ -11,6 +11,7 @@
 #include "interp/products.h"
 #include "runtime/choices.h"
 #include "runtime/int4_weights.h"
+#include "runtime/operands.h"
 #include "runtime/problem.h"
 #include "runtime/scratch.h"
 #include "support/error.h"
@@ -20,7 +21,6 @@ namespace toroid {
 namespace {
 
 std::vector<int64_t> sizes_of(const ToroidOperand& operand) { return {operand.sizes, operand.sizes + operand.rank}; }
-DType dtype_of(const ToroidOperand& operand) { return static_cast<DType>(operand.dtype); }
 
 bool is_contiguous(const ToroidOperand& operand) {
   int64_t expected = 1;

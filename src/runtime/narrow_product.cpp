@@ -8,8 +8,6 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kStepDepth = kTileRowBytes / 2;
-
 thread_local Scratch scratch_for_copy;
 
 #ifdef __x86_64__
@@ -30,7 +28,7 @@ TOROID_AVX512 void split_row(const float* from, int64_t k, int64_t part_bytes, s
     const Vector16 rest = x - (Vector16)first;
     const Integers16 second = has_rest ? (Integers16)rest & kUpper : Integers16{};
     const Integers16 third = has_rest ? (Integers16)(rest - (Vector16)second) : Integers16{};
-    std::byte* at = to + p / kStepDepth * kTileBytes + p % kStepDepth * 2;
+    std::byte* at = to + p / kStepElements * kTileBytes + p % kStepElements * 2;
     for (const Integers16& part : {first, second, third}) {
       const Bits narrow = __builtin_convertvector(part >> 16, Bits);
       std::memcpy(at, &narrow, sizeof narrow);
@@ -45,13 +43,13 @@ void split_row(const float*, int64_t, int64_t, std::byte*) { TOROID_CHECK(false,
 }  // namespace
 
 void pack_rows_in_parts(const FloatRows& a, int64_t first, int64_t rows, int64_t k, std::byte* out) {
-  const int64_t steps = (k + kStepDepth - 1) / kStepDepth;
+  const int64_t steps = steps_of(k);
   if (a.parts() == 1) {
     const TileMatrix matrix = a.matrix();
     const auto* data = static_cast<const uint16_t*>(matrix.data) + first * matrix.row;
     return pack_left_tiles(TileNumbers::BFloat16, {data, matrix.row, matrix.column}, rows, k, out);
   }
-  if (rows < kTileSide || k % kStepDepth != 0) std::memset(out, 0, static_cast<size_t>(a.parts() * steps * kTileBytes));
+  if (rows < kTileSide || k % kStepElements != 0) std::memset(out, 0, static_cast<size_t>(a.parts() * steps * kTileBytes));
   float* copy = scratch_for_copy.get(k);
   for (int64_t i = 0; i < rows; ++i) split_row(a.row(first + i, k, copy), k, steps * kTileBytes, out + i * kTileRowBytes);
 }

@@ -32,12 +32,7 @@ class FloatRows {
       for (int64_t p = 0; p < k; ++p) to[p] = floats[p * column_];
       return to;
     }
-    const auto* bits = reinterpret_cast<const uint16_t*>(from);
-    if (column_ == 1) {
-      widen_row(dtype_, bits, k, to);
-    } else {
-      for (int64_t p = 0; p < k; ++p) widen_row(dtype_, bits + p * column_, 1, to + p);
-    }
+    widen_elements(dtype_, reinterpret_cast<const uint16_t*>(from), column_, k, to);
     return to;
   }
 

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 
+#include "graph/dtype.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {
 
+inline DType dtype_of(const ToroidOperand& operand) { return static_cast<DType>(operand.dtype); }
 inline float* data_of(const ToroidOperand& operand) { return static_cast<float*>(operand.data); }
 
 // Start of the `batch`-th matrix (or vector) below the leading `dims` dims, in elements.

@@ -32,11 +32,13 @@ struct PackedMatrix {
 };
 
 // A matrix in memory, strides in elements.
-struct Matrix {
-  const float* data;
+template <class Element>
+struct MatrixOf {
+  const Element* data;
   int64_t row, column;
-  const float* at(int64_t i, int64_t j) const { return data + i * row + j * column; }
+  const Element* at(int64_t i, int64_t j) const { return data + i * row + j * column; }
 };
+using Matrix = MatrixOf<float>;
 
 // Writes the panels [first, last) of a packed matrix of this depth and so many columns; `out` is where the first of them goes.
 void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out);

@@ -182,7 +182,7 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
 
 void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements,
                    std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
-  const bool sums_wait = depths_of(steps_of_parts(b.depth)) > 1;
+  const bool sums_wait = depths_of(steps_of(b.depth)) > 1;
   const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PartsMatrix::kPanelColumns;
   const int64_t at_once = sums_wait ? std::max<int64_t>(1, kMostSums / panel_sums) : last - first;
   for (int64_t panel = first; panel < last; panel += at_once) {
@@ -210,7 +210,7 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& 
 
 int64_t most_row_tiles(int64_t depth) {
   constexpr int64_t kLeastTiles = 2, kMostTiles = 16;
-  const int64_t tile_bytes = std::clamp<int64_t>(steps_of_parts(depth), 1, kPartSteps) * kPartsBytes;
+  const int64_t tile_bytes = std::clamp<int64_t>(steps_of(depth), 1, kPartSteps) * kPartsBytes;
   return std::clamp(second_level_bytes() / 2 / tile_bytes / 2 * 2, kLeastTiles, kMostTiles);
 }
 
@@ -220,7 +220,7 @@ bool pays_in_parts(const ProductToChoose& p, double cycles_to_split) {
   constexpr double kTileProduct = 20, kTileEnd = 55, kPack = 1.0, kVectorProduct = 1.0 / 30;   // a tile's end: more than that of its sums in vectors
   constexpr double kNearBytes = 16, kFarBytes = 6;  // a cycle, from the second-level cache and from beyond it
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
-  const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of_parts(p.k));
+  const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of(p.k));
   const auto results = static_cast<double>(tiles_of(p.m) * tiles_of(p.n));
   const double bytes_per_cycle = n * k * sizeof(float) > static_cast<double>(second_level_bytes()) ? kFarBytes : kNearBytes;
   const double packing = p.has_packed_right ? 0 : n * k * kPack;

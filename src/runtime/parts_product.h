@@ -25,7 +25,7 @@ struct PartsMatrix {
   int64_t tiles_of(int64_t panel) const { return toroid::tiles_of(columns_of(panel)); }
   const float* panel(int64_t panel) const { return data + panel * panel_size(depth, kPanelTiles); }
   bool is_in_parts(int64_t panel) const { return *this->panel(panel) != 0; }
-  int64_t tile_bytes() const { return steps_of_parts(depth) * kPartsBytes; }
+  int64_t tile_bytes() const { return steps_of(depth) * kPartsBytes; }
   const std::byte* tile(int64_t panel, int64_t tile) const {
     return reinterpret_cast<const std::byte*>(this->panel(panel) + kHeader) + tile * tile_bytes();
   }
@@ -33,7 +33,7 @@ struct PartsMatrix {
   static int64_t panels(int64_t columns) { return (columns + kPanelColumns - 1) / kPanelColumns; }
   // Floats of a panel, and of the whole.
   static int64_t panel_size(int64_t depth, int64_t tiles) {
-    return kHeader + tiles * steps_of_parts(depth) * kPartsBytes / int64_t{sizeof(float)};
+    return kHeader + tiles * steps_of(depth) * kPartsBytes / int64_t{sizeof(float)};
   }
   static int64_t size(int64_t depth, int64_t columns) {
     return panels(columns) * kHeader + panel_size(depth, toroid::tiles_of(columns)) - kHeader;

@@ -32,7 +32,7 @@ class TileConvolver {
   }
 
   void run(const ToroidEpilogue& epilogue) const {
-    if (is_matrix_product()) {
+    if (is_matrix_product(s_, strides_)) {
       return multiply_in_tiles(TileNumbers::BFloat16, call_.pool, s_.batch * s_.out_elements(), s_.out_channels, s_.in_channels,
                                {call_.inputs[0].data, strides_.column, 1}, weights_, epilogue);
     }
@@ -53,13 +53,6 @@ class TileConvolver {
   }
 
  private:
-  // Positions one after the other, each a row of channels: the rows of one matrix.
-  bool is_matrix_product() const {
-    return s_.kernel_elements() == 1 && s_.padding[1] == 0 && s_.padding[2] == 0 && s_.stride[1] == 1 && s_.stride[2] == 1 &&
-           (s_.out[1] == 1 || strides_.row == s_.out[2] * strides_.column) &&
-           (s_.batch == 1 || strides_.batch == s_.out_elements() * strides_.column) && strides_.channel == 1;
-  }
-
   void pack_weights() {
     const ToroidOperand& w = call_.inputs[1];
     const bool is_flat = w.rank == 3;
@@ -119,11 +112,6 @@ class TileConvolver {
 
 // ---- widened
 
-void widen_elements(DType dtype, const uint16_t* from, int64_t stride, int64_t count, float* to) {
-  if (stride == 1) return widen_row(dtype, from, count, to);
-  for (int64_t i = 0; i < count; ++i) widen_row(dtype, from + i * stride, 1, to + i);
-}
-
 // Image and filters as float32: the image with its channels next to each other if they were so before, else in planes.
 class WidenedConvolution {
  public:
@@ -178,8 +166,6 @@ class WidenedConvolution {
   }
 
  private:
-  static DType dtype_of(const ToroidOperand& operand) { return static_cast<DType>(operand.dtype); }
-
   const KernelCall& call_;
   std::vector<int64_t> image_strides_, filter_strides_;
   std::vector<ToroidOperand> inputs_;

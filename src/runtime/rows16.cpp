@@ -65,6 +65,11 @@ void widen_row(DType dtype, const uint16_t* from, int64_t count, float* to) {
   for (; j < count; ++j) to[j] = widened(dtype, from[j]);
 }
 
+void widen_elements(DType dtype, const uint16_t* from, int64_t stride, int64_t count, float* to) {
+  if (stride == 1) return widen_row(dtype, from, count, to);
+  for (int64_t i = 0; i < count; ++i) widen_row(dtype, from + i * stride, 1, to + i);
+}
+
 void round_row(DType dtype, const float* from, int64_t count, uint16_t* to) {
   TOROID_CHECK(is_reduced_float(dtype));
   int64_t j = 0;

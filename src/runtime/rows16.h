@@ -9,6 +9,8 @@ namespace toroid {
 
 // `dtype`: BF16 or F16.
 void widen_row(DType dtype, const uint16_t* from, int64_t count, float* to);
+// The same of elements that lie `stride` apart.
+void widen_elements(DType dtype, const uint16_t* from, int64_t stride, int64_t count, float* to);
 void round_row(DType dtype, const float* from, int64_t count, uint16_t* to);
 
 }  // namespace toroid

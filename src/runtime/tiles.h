@@ -19,6 +19,8 @@ constexpr int64_t kTileSide = 16;        // rows, columns, and words of depth
 inline int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
 constexpr int64_t kTileRowBytes = 64;
 constexpr int64_t kTileBytes = kTileSide * kTileRowBytes;
+constexpr int64_t kStepElements = kTileRowBytes / 2;   // of 16 bits, of the depth, in a tile
+inline int64_t steps_of(int64_t depth) { return (depth + kStepElements - 1) / kStepElements; }
 constexpr int64_t kWordBytes = 4;        // the elements that one instruction sums at a time: two, or four
 
 // The registers are a thread's own, and are to be set up before they are used.

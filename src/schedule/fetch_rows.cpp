@@ -23,6 +23,12 @@ constexpr int64_t kFirstLevelBytes = 32 * 1024, kMostBytesToWrite = 64 * 1024;  
 
 }  // namespace
 
+int64_t product_hint(std::span<const sym::Expr> sizes, int64_t most) {
+  int64_t product = 1;
+  for (sym::Expr size : sizes) product = std::min(most, product * std::min(most, sym::evaluate_hint(size)));
+  return product;
+}
+
 bool is_contiguous(sym::Expr position, sym::Expr along) {
   const auto linear = sym::linear_in(position, along);
   return linear && linear->coefficient.is_const(1);
@@ -45,8 +51,9 @@ std::string_view to_string(Fetch::To to) {
 
 void fetch_rows(const loop::LoopProgram& program, Kernel& kernel) {
   if (kernel.vector != VectorAlong::Inner || kernel.outer.empty()) return;
-  int64_t row_elements = 1;
-  for (sym::Expr axis : kernel.inner) row_elements = std::min(kMostRow, row_elements * std::min(kMostRow, sym::evaluate_hint(*axis.node()->extent)));
+  std::vector<sym::Expr> extents;
+  for (sym::Expr axis : kernel.inner) extents.push_back(*axis.node()->extent);
+  const int64_t row_elements = product_hint(extents, kMostRow);
   if (row_elements < kLeastRow) return;
   std::vector<Stage*> inner;
   for (Stage& stage : kernel.stages) {

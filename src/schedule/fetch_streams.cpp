@@ -17,11 +17,7 @@ constexpr int64_t kAheadBytes = 2048;
 constexpr int64_t kLeastBytes = 1 << 20;    // of a tensor: smaller ones are found in the second-level cache
 constexpr int64_t kLeastRun = 4096;         // elements that follow each other
 
-int64_t bytes_hint(const loop::Buffer& buffer) {
-  int64_t elements = 1;
-  for (sym::Expr size : buffer.sizes) elements = std::min(kLeastBytes, elements * std::min(kLeastBytes, sym::evaluate_hint(size)));
-  return elements * size_bytes(buffer.dtype);
-}
+int64_t bytes_hint(const loop::Buffer& buffer) { return product_hint(buffer.sizes, kLeastBytes) * size_bytes(buffer.dtype); }
 
 // Of those of a buffer that a kernel reads or writes along its vector axis; the tiles read elsewhere.
 bool is_large(const loop::LoopProgram& program, BufferId buffer, sym::Expr position, sym::Expr along) {

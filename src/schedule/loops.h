@@ -1,6 +1,7 @@
 // What is asked of a kernel's loops and accesses when they are chosen (internal to schedule/).
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "schedule/schedule.h"
@@ -18,6 +19,9 @@ std::vector<Access> accesses(const loop::ExprTable& exprs, const Kernel& kernel)
 std::vector<ExprId> unconditional_loads(const loop::ExprTable& exprs, const Kernel& kernel);
 
 bool only_axes_and_sizes(sym::Expr e);
+
+// The product of the sizes' hints, or `most` if it is more.
+int64_t product_hint(std::span<const sym::Expr> sizes, int64_t most);
 
 // Do steps along this axis go to the next element?
 bool is_contiguous(sym::Expr position, sym::Expr along);

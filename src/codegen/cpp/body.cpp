@@ -4,6 +4,7 @@
 
 #include "codegen/cpp/kernel.h"
 #include "codegen/cpp/names.h"
+#include "lower/cost.h"
 #include "support/error.h"
 #include "support/match.h"
 
@@ -373,21 +374,6 @@ OperandText BodyPrinter::condition(sym::Expr e) {
   return {fmt::format("mask_of<W>([&](int l) {{ return {}; }})", lane_index(e)), true};
 }
 
-namespace {
-
-// Of the block of a side that some lanes take. Where it has more in it than a load, as the half of the parts of a concatenation, it is left out where
-// none does.
-std::string opening(const std::string& mask, const std::vector<std::string>& lines) {
-  constexpr ptrdiff_t kFew = 3;
-  const auto statements = std::count_if(lines.begin(), lines.end(), [](std::string_view line) {
-    const size_t text = line.find_first_not_of(' ');
-    return text != std::string_view::npos && !line.substr(text).starts_with("//") && line.substr(text).size() > 1;
-  });
-  return statements > kFew ? fmt::format("if (any_lane({})) {{", mask) : "{";
-}
-
-}  // namespace
-
 OperandText BodyPrinter::masked(const loop::Masked& op, DType dtype) {
   const OperandText condition = value(op.condition);
   const bool result_varies = varies(op.value) || varies(op.otherwise) || condition.lanes;
@@ -421,11 +407,15 @@ OperandText BodyPrinter::masked(const loop::Masked& op, DType dtype) {
     std::vector<std::string> else_lines = in_scope(op.otherwise, other, else_text);
     const std::string type = dtype == DType::Bool ? "mask<W>" : fmt::format("vec<{}, W>", register_type(dtype));
     emit(level, fmt::format("{} {} = {{}};", type, name));
-    emit(level, opening(inner, then_lines));
+    // A side with more in it than a load, as the half of the parts of a concatenation, is left out where no lane takes it.
+    auto opening = [&](ExprId side, const std::string& mask) {
+      return cost_of(exprs_, side).loads > 1 ? fmt::format("if (any_lane({})) {{", mask) : "{";
+    };
+    emit(level, opening(op.value, inner));
     insert(level, then_lines);
     emit(level, fmt::format("  {} = {};", name, then_text));
     emit(level, "}");
-    emit(level, opening(other, else_lines));
+    emit(level, opening(op.otherwise, other));
     insert(level, else_lines);
     if (dtype == DType::Bool) {
       emit(level, fmt::format("  {0} = ({1} & {0}) | (~{1} & {2});", name, condition.text, else_text));

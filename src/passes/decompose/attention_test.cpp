@@ -34,35 +34,32 @@ graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
   EXPECT_EQ(flag.keys, (std::vector<sym::Expr>{2, 2, 7, 16}));
 }
 
-TEST(Attention, NorAreThoseThatTheModelRepeats) {
-  const Decomposed repeated = decomposed(R"(
-graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
-  k1: f32[2, 2, 1, 7, 16] = aten::unsqueeze(k, 2)
-  k2: f32[2, 2, 4, 7, 16] = aten::expand(k1, [2, 2, 4, 7, 16])
+// Each head of two given to four others, in a new dim here.
+Decomposed with_repeated_heads(int dim) {
+  const std::string_view one = dim == 1 ? "2, 1, 2" : "2, 2, 1", repeated = dim == 1 ? "2, 4, 2" : "2, 2, 4";
+  return decomposed(fmt::format(R"(
+graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {{
+  k1: f32[{1}, 7, 16] = aten::unsqueeze(k, {0})
+  k2: f32[{2}, 7, 16] = aten::expand(k1, [{2}, 7, 16])
   k3: f32[2, 8, 7, 16] = aten::reshape(k2, [2, 8, 7, 16])
-  v1: f32[2, 2, 1, 7, 16] = aten::unsqueeze(v, 2)
-  v2: f32[2, 2, 4, 7, 16] = aten::expand(v1, [2, 2, 4, 7, 16])
+  v1: f32[{1}, 7, 16] = aten::unsqueeze(v, {0})
+  v2: f32[{2}, 7, 16] = aten::expand(v1, [{2}, 7, 16])
   v3: f32[2, 8, 7, 16] = aten::reshape(v2, [2, 8, 7, 16])
   y: f32[2, 8, 5, 16] = aten::scaled_dot_product_attention(q, k3, v3)
   return y
-})");
+}})",
+                                dim, one, repeated));
+}
+
+TEST(Attention, NorAreThoseThatTheModelRepeats) {
+  const Decomposed repeated = with_repeated_heads(2);
   EXPECT_EQ(repeated.expands, 0);
   EXPECT_EQ(repeated.keys, (std::vector<sym::Expr>{2, 2, 7, 16}));
 }
 
 // Heads in turn are not what heads that follow each other share.
 TEST(Attention, OtherRepetitionsAreMade) {
-  const Decomposed other = decomposed(R"(
-graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
-  k1: f32[2, 1, 2, 7, 16] = aten::unsqueeze(k, 1)
-  k2: f32[2, 4, 2, 7, 16] = aten::expand(k1, [2, 4, 2, 7, 16])
-  k3: f32[2, 8, 7, 16] = aten::reshape(k2, [2, 8, 7, 16])
-  v1: f32[2, 1, 2, 7, 16] = aten::unsqueeze(v, 1)
-  v2: f32[2, 4, 2, 7, 16] = aten::expand(v1, [2, 4, 2, 7, 16])
-  v3: f32[2, 8, 7, 16] = aten::reshape(v2, [2, 8, 7, 16])
-  y: f32[2, 8, 5, 16] = aten::scaled_dot_product_attention(q, k3, v3)
-  return y
-})");
+  const Decomposed other = with_repeated_heads(1);
   EXPECT_EQ(other.expands, 2);
   EXPECT_EQ(other.keys, (std::vector<sym::Expr>{2, 8, 7, 16}));
 }
