@@ -134,6 +134,10 @@ TEST_F(PrintIndex, Conditions) {
   EXPECT_EQ(print(sym::min(i, j)), "min64(i0, j0)");
 }
 
+TEST(Names, OfWhatTilesAreCalledAreTaken) {
+  for (const char* name : {"tile", "tile0", "tile_at", "TileAt", "next", "next_row", "next_first"}) EXPECT_EQ(identifier(name), std::string("t_") + name);
+}
+
 TEST(Names, OfWhatAnEpilogueIsCalledWithAreTaken) {
   for (const char* name : {"passed", "epilogue", "block", "row", "row_stride", "first_row", "last_row", "first", "last"}) {
     EXPECT_EQ(identifier(name), std::string("t_") + name);

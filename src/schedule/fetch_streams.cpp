@@ -24,17 +24,17 @@ bool is_large(const loop::LoopProgram& program, BufferId buffer, sym::Expr posit
   return bytes_hint(program.buffer(buffer)) >= kLeastBytes && only_axes_and_sizes(position) && is_contiguous(position, along);
 }
 
-// The next tile along the axis that is turned, of all that is read and written.
+// Of all that is read and written what the next tile has in these places.
 void fetch_tiles(const loop::LoopProgram& program, Kernel& kernel) {
   kernel.fetches_tiles = std::all_of(kernel.tiled_loads.begin(), kernel.tiled_loads.end(), [&](ExprId id) {
     return bytes_hint(program.buffer(std::get<loop::Load>(program.exprs.node(id).op).buffer)) >= kLeastBytes;
   });
   if (!kernel.fetches_tiles) return;
   const sym::Expr along = kernel.outer.back(), row = *kernel.tile;
-  const sym::Substitution next = {{row, row + kTileSide}};
   Stage& stage = kernel.stages[0];
   auto add = [&](BufferId buffer, sym::Expr position, Fetch::To to) {
-    if (sym::depends_on(position, row) && is_large(program, buffer, position, along)) stage.fetches.push_back({buffer, sym::substitute(position, next), to});
+    const auto step = sym::linear_in(position, row);
+    if (step && !step->coefficient.is_const(0) && is_large(program, buffer, position, along)) stage.fetches.push_back({buffer, position, to});
   };
   for (ExprId id : unconditional_loads(program.exprs, kernel)) {
     const auto& load = std::get<loop::Load>(program.exprs.node(id).op);

@@ -95,7 +95,7 @@ struct Kernel {
   // square tile at a time and turned in cache. Only with VectorAlong::Outer and no inner axes.
   std::optional<sym::Expr> tile;
   std::vector<ExprId> tiled_loads;
-  bool fetches_tiles = false;             // the next tile along `tile`, while one is worked on
+  bool fetches_tiles = false;             // the next tile, while one is worked on; the stage's fetches are of the same places in the next one too
   // An epilogue (CallStep): the load that finds its value in a block of the product. The last outer axis are the product's columns, the others
   // its rows. Only with VectorAlong::Outer, one stage of stores, no inner axes.
   std::optional<ExprId> product;

@@ -30,7 +30,7 @@ std::string identifier(std::string_view text) {
       "all_lanes", "parallel", "runtime", "error", "begin",   "end",      "task",    "block",   "rows",    "first",
       "last",     "call",    "symbols", "lanes",   "running", "position", "inputs",  "outputs", "integers", "numbers",
       "int8_t",   "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "is_float", "is_f32",
-      "VecOf",    "lanes_of", "width_of", "widen16", "narrow16", "to_bits", "from_bits", "turn_tile", "turn_square", "FirstLanes", "exchange_halves", "float_mod",
+      "VecOf",    "lanes_of", "width_of", "TileAt", "next", "next_row", "next_first", "widen16", "narrow16", "to_bits", "from_bits", "turn_tile", "turn_square", "FirstLanes", "exchange_halves", "float_mod",
       "float_floor_div", "is_minus_one", "ToroidRuntime", "ToroidOperand", "ToroidCall",
       "Signed",   "divided", "fold_turns", "for_rows", "for_lanes_in_turn", "gather_runs", "lanes_to", "load_backward", "lane_at", "load_every_second", "load_repeated",
       "repeat_lanes", "LaneList", "keep_extremum", "fold_position", "in_doubles", "polynomial", "infinity_of",
@@ -41,7 +41,7 @@ std::string identifier(std::string_view text) {
       "turn",     "each",    "W",        "l",       "Full",    "Part",    "Same",    "Plain",    "INLINE",  "EXPORT",  "WRAPPER", "f16",     "bf16"};
   const bool prelude_pattern = result.starts_with("op_") || result.starts_with("sum") || result.starts_with("result") ||
                                result.starts_with("stash") || result.starts_with("best") || result.starts_with("body") ||
-                               result.starts_with("sizes") || result.starts_with("argument") ||
+                               result.starts_with("sizes") || result.starts_with("tile") || result.starts_with("argument") ||
                                result.starts_with("graph_") || result.starts_with("strides") || result.starts_with("k");
   if (result.empty() || (result[0] >= '0' && result[0] <= '9') || result[0] == '_' ||
       prelude_pattern || std::find(std::begin(kTaken), std::end(kTaken), result) != std::end(kTaken)) {

@@ -122,15 +122,12 @@ class NestPrinter : KernelPrinter {
       if (kernel_.vector == VectorAlong::Outer) {
         const std::string count = print_index(exprs_, blocks);
         std::string block = "task";
-        if (kernel_.tile) {   // tiles that follow each other read on in the same pages
-          const std::string tile_count = print_index(exprs_, tiles);
-          lines.push_back(fmt::format("const int64_t first_row = task % ({}) * {};", tile_count, kTileSide));
-          lines.push_back(fmt::format("const int64_t last_row = min64(first_row + {}, {});", kTileSide, print_index(exprs_, extent(*kernel_.tile))));
-          block = fmt::format("(task / ({}))", tile_count);
-        }
-        if (!task_axes.empty()) {
-          lines.push_back(fmt::format("const int64_t block = {} % ({});", block, count));
-          lines.push_back(fmt::format("const int64_t rows = {} / ({});", block, count));
+        if (kernel_.tile) {
+          print_place_of_tile(tiles, count, !task_axes.empty(), lines);
+          block = "tile.column";
+        } else if (!task_axes.empty()) {
+          lines.push_back(fmt::format("const int64_t block = task % ({});", count));
+          lines.push_back(fmt::format("const int64_t rows = task / ({});", count));
           block = "block";
         }
         decode_task(task_axes, "rows", lines);
@@ -146,7 +143,7 @@ class NestPrinter : KernelPrinter {
         print_tiles();
         const std::string row = identifier(kernel_.tile->node()->name);
         rows.emplace(text_.block(fmt::format("for (int64_t {} = first_row; {} < last_row; ++{}) {{", row, row, row)));
-        if (kernel_.fetches_tiles && !assertions_) print_fetches_of_tiles(row);
+        if (fetches_tiles()) print_fetches_of_tiles(row);
       }
       for (const std::string& line : task) text_.write(line);
     }
@@ -259,6 +256,27 @@ class NestPrinter : KernelPrinter {
     return {storage_type(program_.buffer(load.buffer).dtype), body_.memory(load.buffer), print_index(exprs_, step->rest), print_index(exprs_, jump->coefficient), is_backward(id)};
   }
 
+  // Which rows and columns a task has, and, to fetch them, the one after it.
+  void print_place_of_tile(sym::Expr tiles, const std::string& columns, bool among_others, std::vector<std::string>& lines) {
+    const std::string rows = print_index(exprs_, tiles);
+    auto tile_at = [&](std::string_view task) {
+      return among_others ? fmt::format("tile_at({} % (({}) * ({})), {}, {})", task, rows, columns, rows, columns) : fmt::format("tile_at({}, {}, {})", task, rows, columns);
+    };
+    lines.push_back(fmt::format("const TileAt tile = {};", tile_at("task")));
+    lines.push_back(fmt::format("const int64_t first_row = tile.row * {};", kTileSide));
+    lines.push_back(fmt::format("const int64_t last_row = min64(first_row + {}, {});", kTileSide, print_index(exprs_, extent(*kernel_.tile))));
+    if (among_others) lines.push_back(fmt::format("const int64_t rows = task / (({}) * ({}));", rows, columns));
+    if (!fetches_tiles()) return;
+    lines.push_back(fmt::format("const TileAt next = {};", tile_at(among_others ? "(task + 1)" : "min64(task + 1, end - 1)")));
+    lines.push_back(fmt::format("const int64_t next_row = next.row * {}, next_first = next.column * {};", kTileSide, kTileSide));
+  }
+  // From an element's place to the same one's in the next task's tile.
+  std::string to_next_tile(sym::Expr position) const {
+    const sym::Expr row = sym::linear_in(position, *kernel_.tile)->coefficient;
+    return fmt::format(" + (next_row - first_row) * ({}) + (next_first - first)", print_index(exprs_, row));
+  }
+  bool fetches_tiles() const { return kernel_.fetches_tiles && !assertions_; }
+
   // Reads the tiles along the axis on which their memory is contiguous.
   void print_tiles() {
     for (size_t i = 0; i < kernel_.tiled_loads.size(); ++i) {
@@ -269,12 +287,12 @@ class NestPrinter : KernelPrinter {
     }
   }
 
-  // Of the next tiles a column for each row of these.
+  // Of the next task's tiles a column for each row of these.
   void print_fetches_of_tiles(const std::string& row) {
     for (ExprId id : kernel_.tiled_loads) {
       const TilePlace place = place_of_tile(id);
-      text_.write(fmt::format("fetch_run<{}>({} + {} {} {} + (first + {} - first_row) * ({}));", kTileSide, place.memory, place.offset,
-                              place.is_backward ? "- last_row -" : "+ first_row +", place.is_backward ? kTileSide - 1 : kTileSide, row, place.jump));
+      text_.write(fmt::format("fetch_run<{}>({} + {} {} + (next_first + {} - first_row) * ({}));", kTileSide, place.memory, place.offset,
+                              place.is_backward ? fmt::format("- (next_row + {})", kTileSide - 1) : "+ next_row", row, place.jump));
     }
   }
 
@@ -363,7 +381,8 @@ class NestPrinter : KernelPrinter {
       for (const schedule::Fetch& each : stage.fetches) {
         std::string function(to_string(each.to));
         std::replace(function.begin(), function.end(), ' ', '_');
-        body_.line(innermost, fmt::format("{}({} + {});", function, identifier(program_.buffer(each.buffer).name), print_index(exprs_, each.position)));
+        body_.line(innermost, fmt::format("{}({} + {}{});", function, identifier(program_.buffer(each.buffer).name), print_index(exprs_, each.position),
+                                          kernel_.tile ? to_next_tile(each.position) : ""));
       }
     }
     std::vector<std::string> before;
