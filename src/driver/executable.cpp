@@ -4,6 +4,7 @@
 
 #include "driver/host.h"
 #include "driver/loaded_variant.h"
+#include "driver/output_memory.h"
 #include "driver/strided_copy.h"
 #include "runtime/pool.h"
 #include "support/error.h"
@@ -65,15 +66,14 @@ struct Executable::State {
   char* prepare(const LoadedVariant& variant, const std::vector<const void*>& constants_of_variant) {
     std::unique_ptr<AlignedBytes>& bytes = prepared[static_cast<size_t>(&variant - variants.data())];
     if (!bytes) bytes = variant.prepare(host, name, constants_of_variant.data());
-    return bytes ? bytes->data : nullptr;
+    return bytes ? bytes->data() : nullptr;
   }
 
   void reserve_arena(int64_t bytes) {
-    if (arena && bytes <= arena_size) return;
-    arena.reset();
     const auto size = static_cast<size_t>(bytes);
+    if (arena && size <= arena->size()) return;
+    arena.reset();
     arena = asking_for(size, "the temporaries of a call", [&] { return std::make_unique<AlignedBytes>(size); });
-    arena_size = bytes;
   }
 
   LoadedLibrary library;
@@ -90,7 +90,7 @@ struct Executable::State {
   std::vector<HostTensor> buffers;                       // new values of the constants that calls wrote
   uint64_t random[2] = {0, 0};                           // seed, number of the next call
   std::unique_ptr<AlignedBytes> arena;
-  int64_t arena_size = 0;
+  OutputMemory results;
 };
 
 namespace {
@@ -196,13 +196,14 @@ std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> input
   for (size_t position : variant->manifest.constants) chosen_constants.push_back(constants[position]);
   std::vector<HostTensor> outputs;
   std::vector<void*> output_pointers;
+  results.begin_call();
   for (size_t i = 0; i < variant->manifest.outputs.size(); ++i) {
     const ManifestOutput& output = variant->manifest.outputs[i];
-    outputs.push_back(output.late ? HostTensor() : HostTensor(output.dtype, layout.output_sizes[i]));
+    outputs.push_back(output.late ? HostTensor() : results.tensor(output.dtype, layout.output_sizes[i]));
     output_pointers.push_back(output.late ? nullptr : outputs.back().mutable_data<std::byte>());
   }
   const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1]++)};
-  variant->run(host, name, layout, input_pointers.data(), chosen_constants.data(), arena->data, prepare(*variant, chosen_constants), numbers,
+  variant->run(host, name, layout, input_pointers.data(), chosen_constants.data(), arena->data(), prepare(*variant, chosen_constants), numbers,
                symbols, output_pointers.data(), outputs);
   std::vector<std::pair<size_t, HostTensor>> written;   // all of them or none, also when memory runs out here
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -12,14 +12,6 @@
 #include "support/out_of_memory.h"
 
 namespace toroid {
-namespace {
-
-constexpr std::align_val_t kAlignment{64};
-
-}  // namespace
-
-AlignedBytes::AlignedBytes(size_t bytes) : data(static_cast<char*>(::operator new(std::max<size_t>(bytes, 1), kAlignment))) {}
-AlignedBytes::~AlignedBytes() { ::operator delete(data, kAlignment); }
 
 // Called from generated code, which knows no exceptions: a failure is kept for Host::run.
 struct Host::Callbacks {
@@ -171,18 +163,18 @@ void* Host::allocate(int64_t bytes) {
   // The smallest free block that is large enough, if it wastes less than half of itself.
   auto best = free_.end();
   for (auto each = free_.begin(); each != free_.end(); ++each) {
-    if (each->size >= size && each->size <= 2 * size && (best == free_.end() || each->size < best->size)) best = each;
+    if (each->size() >= size && each->size() <= 2 * size && (best == free_.end() || each->size() < best->size())) best = each;
   }
   if (best != free_.end()) {
     used_.splice(used_.begin(), free_, best);
   } else {
     asking_for(size, "a temporary tensor", [&] { used_.emplace_front(size); });
   }
-  return used_.front().bytes.data;
+  return used_.front().data();
 }
 
 void Host::release(void* data) {
-  const auto found = std::find_if(used_.begin(), used_.end(), [&](const Block& block) { return block.bytes.data == data; });
+  const auto found = std::find_if(used_.begin(), used_.end(), [&](const AlignedBytes& block) { return block.data() == data; });
   if (found != used_.end()) free_.splice(free_.begin(), used_, found);
 }
 

@@ -14,20 +14,12 @@
 #include "interp/bind_symbols.h"
 #include "interp/host_tensor.h"
 #include "runtime/prepared_constants.h"
+#include "support/aligned_bytes.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {
 
 class RuntimePool;
-
-// 64-byte aligned.
-struct AlignedBytes {
-  explicit AlignedBytes(size_t bytes);   // throws std::bad_alloc
-  ~AlignedBytes();
-  AlignedBytes(const AlignedBytes&) = delete;
-  AlignedBytes& operator=(const AlignedBytes&) = delete;
-  char* data;
-};
 
 class Host {
  public:
@@ -63,14 +55,9 @@ class Host {
   std::vector<std::vector<double>> step_times_;
   std::mutex out_of_bounds_;                                  // the callback comes from several threads
   std::exception_ptr error_;                                  // of the callback that failed
-  struct Block {
-    explicit Block(size_t size) : bytes(size), size(size) {}
-    AlignedBytes bytes;
-    size_t size;
-  };
   // A few at a time. Lists, since giving a block back must not need memory.
-  std::list<Block> used_;
-  std::list<Block> free_;                                     // kept for the next request
+  std::list<AlignedBytes> used_;
+  std::list<AlignedBytes> free_;                              // kept for the next request
 };
 
 }  // namespace toroid

@@ -64,7 +64,7 @@ std::unique_ptr<AlignedBytes> LoadedVariant::prepare(Host& host, std::string_vie
   std::vector<int64_t> symbol_values(symbols_.size());
   std::vector<HostTensor> outputs;
   Host::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, outputs};
-  const ToroidCall call{nullptr, constants, nullptr, nullptr, nullptr, symbol_values.data(), prepared->data, nullptr, nullptr};
+  const ToroidCall call{nullptr, constants, nullptr, nullptr, nullptr, symbol_values.data(), prepared->data(), nullptr, nullptr};
   check(host.run(prepare_, call, during), name);
   return prepared;
 }

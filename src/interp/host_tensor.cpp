@@ -75,6 +75,9 @@ HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes)
       block, [](const void* p) { ::operator delete (const_cast<void*>(p), std::align_val_t{64}); });
 }
 
+HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes, std::shared_ptr<std::byte> block)
+    : dtype_(dtype), sizes_(std::move(sizes)), numel_(toroid::numel(sizes_)), data_(block.get()), owner_(std::move(block)), owned_(true) {}
+
 HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes, std::span<const std::byte> bytes,
                        std::shared_ptr<const void> owner)
     : dtype_(dtype),

@@ -25,6 +25,8 @@ class HostTensor {
   // Uninitialised bytes. Throws Error{Environment} when memory runs out, Error{InvalidInput} for a size beyond 2^63
   // bytes.
   HostTensor(DType dtype, std::vector<int64_t> sizes);
+  // Uninitialised bytes in memory that was got elsewhere: at least as many as dtype and sizes say, and nobody else's.
+  HostTensor(DType dtype, std::vector<int64_t> sizes, std::shared_ptr<std::byte> block);
   // Borrowed; `bytes` is exactly as long as dtype and sizes say.
   HostTensor(DType dtype, std::vector<int64_t> sizes, std::span<const std::byte> bytes,
              std::shared_ptr<const void> owner);

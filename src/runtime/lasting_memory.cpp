@@ -1,11 +1,5 @@
 #include "runtime/lasting_memory.h"
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
-#include <new>
-
 namespace toroid {
 namespace {
 
@@ -18,17 +12,7 @@ size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * u
 
 }  // namespace
 
-void LastingMemory::Free::operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{kPage}); }
-
-std::byte* LastingMemory::add(size_t bytes) {
-  const size_t whole = rounded(bytes, kPage);
-  chunks_.emplace_back(static_cast<std::byte*>(::operator new[](whole, std::align_val_t{kPage})));
-#ifdef __linux__
-  // Where it is refused, pages are small.
-  (void)::madvise(chunks_.back().get(), whole, MADV_HUGEPAGE);
-#endif
-  return chunks_.back().get();
-}
+std::byte* LastingMemory::add(size_t bytes) { return reinterpret_cast<std::byte*>(chunks_.emplace_back(rounded(bytes, kPage)).data()); }
 
 std::byte* LastingMemory::get(size_t bytes) {
   bytes = rounded(bytes, kLine);

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <vector>
+#include <list>
+
+#include "support/aligned_bytes.h"
 
 namespace toroid {
 
@@ -14,13 +15,9 @@ class LastingMemory {
   std::byte* get(size_t bytes);
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
-  using Chunk = std::unique_ptr<std::byte[], Free>;
   std::byte* add(size_t bytes);
 
-  std::vector<Chunk> chunks_;
+  std::list<AlignedBytes> chunks_;
   std::byte* free_ = nullptr;   // of the last chunk that is shared
   size_t left_ = 0;
 };

@@ -81,7 +81,8 @@ void fetch_rows(const loop::LoopProgram& program, Kernel& kernel) {
   }
   for (size_t s = busy + 1; s < inner.size(); ++s) {
     for (const Statement& statement : inner[s]->statements) {
-      if (const auto* store = std::get_if<Store>(&statement)) add(store->buffer, store->position, Fetch::To::FirstLevelToWrite);
+      const auto* store = std::get_if<Store>(&statement);
+      if (store != nullptr && !is_written_around(kernel, store->buffer)) add(store->buffer, store->position, Fetch::To::FirstLevelToWrite);
     }
   }
   if (bytes > kMostBytesToWrite) std::erase_if(fetches, [](const Fetch& each) { return each.to == Fetch::To::FirstLevelToWrite; });

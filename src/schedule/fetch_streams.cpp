@@ -41,7 +41,8 @@ void fetch_tiles(const loop::LoopProgram& program, Kernel& kernel) {
     add(load.buffer, load.index[0], Fetch::To::SecondLevel);
   }
   for (const Statement& statement : stage.statements) {
-    if (const auto* store = std::get_if<Store>(&statement)) add(store->buffer, store->position, Fetch::To::FirstLevelToWrite);
+    const auto* store = std::get_if<Store>(&statement);
+    if (store != nullptr && !is_written_around(kernel, store->buffer)) add(store->buffer, store->position, Fetch::To::FirstLevelToWrite);
   }
 }
 

@@ -14,6 +14,12 @@ namespace {
 
 using loop::ExprTable;
 
+void choose_ways_through_caches(const loop::LoopProgram& program, Kernel& kernel) {
+  write_around(program, kernel);
+  fetch_rows(program, kernel);
+  fetch_streams(program, kernel);
+}
+
 // Can the other form give the same bits? A stash holds a value for each lane; computed again, one that is the same in all lanes would be computed
 // by the functions for single numbers. And what a kernel reads must not be what it writes.
 bool can_have_either(const loop::LoopProgram& program, const Kernel& kernel) {
@@ -96,7 +102,7 @@ void choose_form(loop::LoopProgram& program, Kernel& kernel, Forms forms, bool m
   compute_again(program, *other, better == Form::Looped ? persistent : looped);
   other->form = better == Form::Looped ? Form::Persistent : Form::Looped;
   other->name += fmt::format("_{}", to_string(*other->form));
-  fetch_rows(program, *other);
+  choose_ways_through_caches(program, *other);
   kernel.other_forms.push_back(std::move(*other));
 }
 
@@ -109,8 +115,7 @@ double rough_time(const loop::LoopProgram& program, const Step& step) {
 void choose_form_and_fetches(loop::LoopProgram& program, Kernel& kernel, Forms forms, bool may_have_two) {
   for (Kernel& each : kernel.finish) choose_form_and_fetches(program, each, forms, false);
   choose_form(program, kernel, forms, may_have_two);
-  fetch_rows(program, kernel);
-  fetch_streams(program, kernel);
+  choose_ways_through_caches(program, kernel);
 }
 
 }  // namespace

@@ -313,11 +313,12 @@ INSTANTIATE_TEST_SUITE_P(Rows, ScheduleText, testing::ValuesIn(kGoldens),
 
 using Names = std::vector<std::string>;
 
-// "stage: fetch buffer" of a program's first kernel.
+// "stage: fetch buffer" and "around: buffer" of a program's first kernel.
 Names fetches(std::string_view text) {
   const Scheduled result = scheduled(text);
   Names found;
   const Kernel& kernel = std::get<Kernel>(result.schedule.steps.at(0));
+  for (BufferId each : kernel.written_around) found.push_back(fmt::format("around: {}", result.schedule.loops->buffer(each).name));
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     for (const Fetch& each : kernel.stages[s].fetches) {
       found.push_back(fmt::format("{}: {} {}", s, to_string(each.to), result.schedule.loops->buffer(each.buffer).name));
@@ -347,6 +348,18 @@ TEST(Fetches, OfLargeTensorsGoAheadOfMuchComputing) {
   // What is small stays in a cache, and sums alone keep up with the processor's own fetching.
   EXPECT_EQ(fetches("graph(x: f32[128, 512]) { a: f32[128, 512] = aten::gelu(x) return a }"), Names{});
   EXPECT_EQ(fetches("graph(x: f32[128, 8192]) { a: f32[128, 8192] = aten::add.Tensor(x, x) return a }"), Names{});
+}
+
+TEST(Fetches, PlacesBeyondTheCachesAreWrittenAroundThem) {
+  EXPECT_EQ(fetches("graph(x: f32[2048, 4096]) { a: f32[2048, 4096] = aten::add.Tensor(x, x) return a }"), Names{"around: a_out"});
+  EXPECT_EQ(fetches("graph(x: f32[2047, 4096]) { a: f32[2047, 4096] = aten::add.Tensor(x, x) return a }"), Names{});
+  EXPECT_EQ(fetches("graph(x: bf16[4096, 4096]) { a: bf16[4096, 4096] = aten::add.Tensor(x, x) return a }"), Names{"around: a_out"});
+  // Their lines are not read before.
+  EXPECT_EQ(fetches("graph(x: f32[9000, 1000]) { y: f32[9000, 1000] = aten::softmax.int(x, 1) return y }"), (Names{"around: y_out", "1: fetch near x"}));
+  EXPECT_EQ(fetches("graph(x: f32[4096, 2048], y: f32[2048, 4096]) { t: f32[2048, 4096] = aten::t(x) a: f32[2048, 4096] = aten::add.Tensor(t, y) return a }"),
+            (Names{"around: a_out", "0: fetch y"}));
+  // Sums of rows are few.
+  EXPECT_EQ(fetches("graph(x: f32[4096, 4096]) { s: f32[4096] = aten::sum.dim_IntList(x, [1]) return s }"), Names{});
 }
 
 }  // namespace

@@ -57,6 +57,9 @@ Kernel build_kernel(loop::LoopProgram& program, const Group& group, const std::v
 // Picks the vector axis from the strides of all accesses, orders the axes and merges those that run together.
 void choose_loops(loop::LoopProgram& program, Kernel& kernel);
 
+// Has what is larger than the caches written around them. After choose_loops, and before what follows: such places are not fetched to be written.
+void write_around(const loop::LoopProgram& program, Kernel& kernel);
+
 // Has the next row fetched while one is worked on, where a kernel goes over its rows several times. After choose_loops.
 void fetch_rows(const loop::LoopProgram& program, Kernel& kernel);
 

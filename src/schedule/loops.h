@@ -26,6 +26,8 @@ int64_t product_hint(std::span<const sym::Expr> sizes, int64_t most);
 // Do steps along this axis go to the next element?
 bool is_contiguous(sym::Expr position, sym::Expr along);
 
+bool is_written_around(const Kernel& kernel, BufferId buffer);
+
 // Enough for what is fetched from memory to come meanwhile.
 bool computes_much(const loop::ExprTable& exprs, const Stage& stage);
 

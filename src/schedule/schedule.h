@@ -96,6 +96,7 @@ struct Kernel {
   std::optional<sym::Expr> tile;
   std::vector<ExprId> tiled_loads;
   bool fetches_tiles = false;             // the next tile, while one is worked on; the stage's fetches are of the same places in the next one too
+  std::vector<BufferId> written_around;   // the caches
   // An epilogue (CallStep): the load that finds its value in a block of the product. The last outer axis are the product's columns, the others
   // its rows. Only with VectorAlong::Outer, one stage of stores, no inner axes.
   std::optional<ExprId> product;

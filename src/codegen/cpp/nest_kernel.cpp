@@ -147,6 +147,7 @@ class NestPrinter : KernelPrinter {
       }
       for (const std::string& line : task) text_.write(line);
     }
+    if (!kernel_.written_around.empty() && !assertions_) text_.write("stores_arrive();");
     if (!finish.empty()) {
       auto last = text_.block("if (__atomic_sub_fetch(remaining, end - begin, __ATOMIC_ACQ_REL) == 0) {");
       for (const KernelSource& each : finish) text_.write(fmt::format("{}({}0, {});", each.name, arguments(each), print_index(exprs_, each.tasks)));
@@ -578,10 +579,15 @@ class NestPrinter : KernelPrinter {
     const std::string text = in_lanes(value, compute_dtype(buffer.dtype)).text;
     const auto linear = sym::linear_in(s.position, *vector_axis());
     if (linear && linear->coefficient.is_const(1)) {
-      body_.line(innermost, fmt::format("store(lanes, {}, {});", body_.pointer(s.buffer, s.position), text));
+      body_.line(innermost, fmt::format("store({}, {}, {});", is_written_around(s.buffer) ? "around(lanes)" : "lanes", body_.pointer(s.buffer, s.position), text));
     } else {
       body_.line(innermost, fmt::format("scatter(lanes, [&](int l) {{ return {} + {}; }}, {});", body_.memory(s.buffer), body_.lane_index(s.position), text));
     }
+  }
+
+  bool is_written_around(loop::BufferId buffer) const {
+    const std::vector<loop::BufferId>& list = kernel_.written_around;
+    return !assertions_ && std::find(list.begin(), list.end(), buffer) != list.end();
   }
 
   void print_keep(const Keep& s) {

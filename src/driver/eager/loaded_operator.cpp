@@ -48,7 +48,7 @@ char* EagerContext::reserve(int64_t bytes) {
     block_ = asking_for(size, "what an operator works on", [&] { return std::make_unique<AlignedBytes>(size); });
     size_ = bytes;
   }
-  return block_->data;
+  return block_->data();
 }
 
 LoadedOperator::LoadedOperator(const CompiledModel& model, const OperatorCall& call, OperatorProgram made)
@@ -197,7 +197,7 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
   SymbolValues symbols;
   if (!manifest.bindings.empty()) symbols = prepared.symbols_;
   std::call_once(is_prepared_, [&] { prepared_bytes_ = variant_.prepare(context.host, name_, constants_.data()); });
-  char* const shared = prepared_bytes_ ? prepared_bytes_->data : nullptr;
+  char* const shared = prepared_bytes_ ? prepared_bytes_->data() : nullptr;
   variant_.run(context.host, name_, prepared.layout_, context.inputs.data(), constants_.data(), memory, shared, random, symbols,
                context.outputs.data(), context.late_outputs);
 
