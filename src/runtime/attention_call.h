@@ -44,22 +44,6 @@ struct AttentionCall {
   // Where the batch's keys or values begin.
   int64_t begin_of(const ToroidOperand& operand, int64_t batch) const { return batch_offset(operand, dims, by_heads ? batch : batch / group); }
 
-  // Calls body(batch, first, last) for parts of all rows, on all threads. Keys are packed by each task that has some of the rows that meet them,
-  // `at_once` at a time.
-  template <class Body>
-  void for_each_part(int64_t at_once, const Body& body) const {
-    const int64_t batches = this->batches(), rows = this->rows();
-    const int64_t blocks = (rows + at_once - 1) / at_once;
-    if (batches == 0 || blocks == 0 || out_width == 0) return;
-    const int64_t parts = std::clamp<int64_t>(2 * pool.threads() / batches, 1, blocks);
-    pool.parallel_for(batches * parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t part = task % parts;
-        body(task / parts, rows * part / parts, rows * (part + 1) / parts);
-      }
-    });
-  }
-
   // How many of the keys from `first_key` on a row sees, of `count`.
   int64_t limit(int64_t row, int64_t first_key, int64_t count) const {
     return causal ? std::clamp<int64_t>((by_heads ? 0 : row) + 1 - first_key, 0, count) : count;

@@ -1,5 +1,7 @@
 // Attention in F32 and BF16. Integers: causal. Numbers: scale.
+#include "runtime/attention_few.h"
 #include "runtime/choice_families.h"
+#include "runtime/tiles.h"
 
 namespace toroid {
 namespace {
@@ -35,6 +37,12 @@ std::optional<std::string> malformed(DType dtype, const Problem& problem) {
   return std::nullopt;
 }
 
+// What packs keys and values reads them twice and writes them once.
+double packing_s(const Problem& problem, const MachineModel& machine) {
+  const auto elements = static_cast<double>(problem.inputs[1].elements() + problem.inputs[2].elements());
+  return 2 * transfer_s(elements * static_cast<double>(size_bytes(problem.inputs[1].dtype)), machine);
+}
+
 double cost_s(const Problem& problem, const MachineModel& machine, double share_of_peak) {
   const double scores = static_cast<double>(problem.outputs[0].elements() / std::max<int64_t>(problem.outputs[0].size(-1), 1)) *
                         static_cast<double>(problem.inputs[1].size(-2));
@@ -45,20 +53,36 @@ double cost_s(const Problem& problem, const MachineModel& machine, double share_
 constexpr Implementation kQueryBlocks = {
     .name = "query-blocks",
     .description = "blocks of queries whose scores stay in cache, in float32",
+    .version = 2,
     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.5); },
+    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.5) + packing_s(problem, machine); },
     .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionForm::Widened); }};
 
-const Implementation kOfFloat32[] = {kQueryBlocks};
+constexpr Implementation kFew = {
+    .name = "few-queries",
+    .description = "keys and values are read where they lie, and meet a few queries in float32",
+    .gate = [](const Problem& problem) -> std::optional<std::string> {
+      const OperandMeta &q = problem.inputs[0], &k = problem.inputs[1], &v = problem.inputs[2];
+      const int64_t group = q.sizes.size() > 2 ? q.size(-3) / k.size(-3) : 1;
+      if (!takes_few_queries(k.dtype, q.size(-2) == 1 ? group : q.size(-2), k.size(-1), v.size(-1))) return "many queries, or short rows";
+      if (k.stride(-1) != 1 || v.stride(-1) != 1) return "rows of keys or values are not contiguous";
+      return std::nullopt;
+    },
+    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.5); },
+    .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionForm::FewQueries); }};
+
+const Implementation kOfFloat32[] = {kQueryBlocks, kFew};
 const Implementation kOfBFloat16[] = {
     kQueryBlocks,
+    kFew,
     {.name = "tiles",
      .description = "the same with products in tiles of 16 rows and columns (AMX)",
+     .version = 2,
      .gate = [](const Problem&) -> std::optional<std::string> {
-       if (!can_attend(AttentionForm::Tiles, DType::BF16)) return kNoTiles;
+       if (!has_tiles(TileNumbers::BFloat16)) return kNoTiles;
        return std::nullopt;
      },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.2); },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.2) + packing_s(problem, machine); },
      .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionForm::Tiles); }},
 };
 

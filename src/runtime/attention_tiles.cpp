@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/attention_call.h"
+#include "runtime/attention_parts.h"
 #include "runtime/rows16.h"
 #include "runtime/scratch.h"
 #include "runtime/softmax.h"
@@ -28,9 +28,10 @@ class AttentionInTiles {
       : s_(call), out_columns_((s_.out_width + kTileSide - 1) / kTileSide * kTileSide) {}
 
   void run() const {
-    s_.for_each_part(kQueries, [&](int64_t batch, int64_t begin, int64_t end) {
+    AttentionParts parts(s_, {kQueries, kKeys});
+    parts.for_each([&](const AttentionTask& task) {
       const TileRegisters registers;
-      run_queries(batch, begin, end);
+      run_task(task, parts);
     });
   }
 
@@ -48,25 +49,28 @@ class AttentionInTiles {
     return matrix(operand, s_.begin_of(operand, batch), operand.strides[s_.dims]);
   }
 
-  void run_queries(int64_t batch, int64_t begin, int64_t end) const {
-    const AttentionCall::Rows rows = s_.rows_of(s_.q, batch);
-    const TileMatrix q = matrix(s_.q, rows.begin, rows.step), k = head_of(s_.k, batch), v = head_of(s_.v, batch);
-    const int64_t seen = s_.limit(end - 1, 0, s_.keys), count_of_blocks = (seen + kKeys - 1) / kKeys;
-    std::byte* keys = bytes_of(scratch_for_keys, packed_tiles_bytes(kNumbers, s_.width, seen));
+  void run_task(const AttentionTask& task, AttentionParts& parts) const {
+    const AttentionCall::Rows rows = s_.rows_of(s_.q, task.batch);
+    const TileMatrix q = matrix(s_.q, rows.begin, rows.step), k = head_of(s_.k, task.batch), v = head_of(s_.v, task.batch);
+    const int64_t all = task.last_key - task.first_key, count_of_blocks = (all + kKeys - 1) / kKeys;
+    std::byte* keys = bytes_of(scratch_for_keys, packed_tiles_bytes(kNumbers, s_.width, all));
     std::byte* values = bytes_of(scratch_for_values, count_of_blocks * packed_tiles_bytes(kNumbers, kKeys, s_.out_width));
     std::vector<Block> blocks;
-    for (int64_t first = 0; first < seen; first += kKeys) {
-      const int64_t count = std::min(kKeys, seen - first);
+    for (int64_t first = task.first_key; first < task.last_key; first += kKeys) {
+      const int64_t count = std::min(kKeys, task.last_key - first);
       pack_right_tiles(kNumbers, {static_cast<const uint16_t*>(k.data) + first * k.row, k.column, k.row}, s_.width, count, keys);
       pack_right_tiles(kNumbers, {static_cast<const uint16_t*>(v.data) + first * v.row, v.row, v.column}, count, s_.out_width, values);
       blocks.push_back({first, count, keys, values});
       keys += packed_tiles_bytes(kNumbers, s_.width, count);
       values += packed_tiles_bytes(kNumbers, count, s_.out_width);
     }
-    for (int64_t first = begin; first < end; first += kQueries) run_some(batch, q, blocks, first, std::min(kQueries, end - first));
+    for (int64_t first = task.first_row; first < task.last_row; first += kQueries) {
+      run_some(task, q, blocks, first, std::min(kQueries, task.last_row - first), parts);
+    }
   }
 
-  void run_some(int64_t batch, const TileMatrix& q, const std::vector<Block>& blocks, int64_t first, int64_t rows) const {
+  void run_some(const AttentionTask& task, const TileMatrix& q, const std::vector<Block>& blocks, int64_t first, int64_t rows,
+                AttentionParts& parts) const {
     const int64_t query_bytes = packed_tiles_bytes(kNumbers, s_.width, kQueries), weight_bytes = packed_tiles_bytes(kNumbers, kKeys, kQueries);
     // Rows an odd number of lines apart do not meet in the first-level cache; tiles are written whole.
     const int64_t row_of_scores = odd_lines(std::min(kKeys, (s_.keys + kTileSide - 1) / kTileSide * kTileSide));
@@ -84,11 +88,11 @@ class AttentionInTiles {
       const int64_t seen = s_.limit(first + rows - 1, block.first, block.count);
       if (seen <= 0) break;
       multiply_packed_tiles(kNumbers, rows, seen, s_.width, queries, block.keys, s_.width, scores, row_of_scores);
-      const bool is_first = block.first == 0;
+      const bool is_first = block.first == task.first_key;
       for (int64_t r = 0; r < rows; ++r) {
         float* row = scores + r * row_of_scores;
         const int64_t limit = s_.limit(first + r, block.first, seen);
-        const float scale = s_.apply_mask(batch, first + r, block.first, row, limit);
+        const float scale = s_.apply_mask(task.batch, first + r, block.first, row, limit);
         const float factor = softmax_part_f32(row, limit, scale, running[r]);
         std::fill(row + limit, row + seen, 0.0f);
         round_row(DType::BF16, row, seen, rounded + r * row_of_scores);
@@ -98,13 +102,7 @@ class AttentionInTiles {
       multiply_packed_tiles(kNumbers, rows, s_.out_width, seen, weights, block.values, block.count, is_first ? sums : added, out_columns_);
       for (int64_t i = 0; i < rows * out_columns_ && !is_first; ++i) sums[i] += added[i];
     }
-    const AttentionCall::Rows out_rows = s_.rows_of(s_.out, batch);
-    const int64_t out_row = out_rows.step;
-    auto* out = static_cast<uint16_t*>(s_.out.data) + out_rows.begin + first * out_row;
-    for (int64_t r = 0; r < rows; ++r) {
-      scale_row_f32(sums + r * out_columns_, s_.out_width, running[r].inverse());
-      round_row(DType::BF16, sums + r * out_columns_, s_.out_width, out + r * out_row);
-    }
+    for (int64_t r = 0; r < rows; ++r) parts.finish(task, first + r, sums + r * out_columns_, running[r]);
   }
 
   AttentionCall s_;

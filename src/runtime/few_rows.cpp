@@ -15,27 +15,9 @@ namespace {
 constexpr int kFewRows = 4;        // at a time
 constexpr int kDotColumns = 4;
 
-// A vector of numbers as they lie, and one of them; those of bfloat16 are the upper halves of floats.
-template <class Vector>
-TOROID_INLINE void load(const float* from, Vector& to) {
-  std::memcpy(&to, from, sizeof to);
-}
-#define TOROID_LOAD(LANES)                                                             \
-  typedef uint16_t Narrow##LANES __attribute__((vector_size(2 * LANES)));               \
-  TOROID_INLINE void load(const BFloat16* from, Vector##LANES& to) {                    \
-    Narrow##LANES bits;                                                                 \
-    std::memcpy(&bits, from, sizeof bits);                                              \
-    to = (Vector##LANES)(__builtin_convertvector(bits, Integers##LANES) << 16);         \
-  }
-TOROID_LOAD(16)
-TOROID_LOAD(8)
-TOROID_LOAD(4)
-inline float number(float x) { return x; }
-inline float number(BFloat16 x) { return static_cast<float>(x); }
-
 // c[i, j] = sum over p of a[i * a_row + p] * b[j * b_column + p]: rows of a with columns of b, each contiguous.
-template <class Vector, class Element, int kRows, int kColumns>
-TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const Element* b, int64_t b_column, float* c, int64_t c_row) {
+template <class Vector, int kRows, int kColumns>
+TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c, int64_t c_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   Vector sums[kRows][kColumns] = {};
   int64_t p = 0;
@@ -46,7 +28,7 @@ TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const Elem
 #pragma GCC unroll 16
     for (int j = 0; j < kColumns; ++j) {
       Vector column;
-      load(b + j * b_column + p, column);
+      std::memcpy(&column, b + j * b_column + p, sizeof column);
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) sums[i][j] += rows[i] * column;
     }
@@ -60,7 +42,7 @@ TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const Elem
       for (int width = kLanes / 2; width > 0; width /= 2) {
         for (int l = 0; l < width; ++l) parts[l] += parts[l + width];
       }
-      for (int64_t q = p; q < depth; ++q) parts[0] += a[i * a_row + q] * number(b[j * b_column + q]);
+      for (int64_t q = p; q < depth; ++q) parts[0] += a[i * a_row + q] * b[j * b_column + q];
       c[i * c_row + j] = parts[0];
     }
   }
@@ -68,8 +50,8 @@ TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const Elem
 
 // c[i, j] = sum over p of a[i, p] * b[p, j] for `count` columns, which are contiguous in b and c. Four rows of b at a time are added to c,
 // which stays in the first-level cache.
-template <class Vector, class Element, int kRows>
-TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const Element* b, int64_t b_row, int64_t count,
+template <class Vector, int kRows>
+TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
                             float* c, int64_t c_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   constexpr int kDeep = 4;
@@ -84,7 +66,7 @@ TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_
     for (; j + kLanes <= count; j += kLanes) {
       Vector rows[kDeep];
 #pragma GCC unroll 16
-      for (int q = 0; q < kDeep; ++q) load(b + (p + q) * b_row + j, rows[q]);
+      for (int q = 0; q < kDeep; ++q) std::memcpy(&rows[q], b + (p + q) * b_row + j, sizeof rows[q]);
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
         Vector sum;
@@ -96,48 +78,45 @@ TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_
     }
     for (; j < count; ++j) {
       for (int i = 0; i < kRows; ++i) {
-        for (int q = 0; q < kDeep; ++q) c[i * c_row + j] += x[i][q] * number(b[(p + q) * b_row + j]);
+        for (int q = 0; q < kDeep; ++q) c[i * c_row + j] += x[i][q] * b[(p + q) * b_row + j];
       }
     }
   }
   for (; p < depth; ++p) {
     for (int i = 0; i < kRows; ++i) {
-      for (int64_t j = 0; j < count; ++j) c[i * c_row + j] += a[i * a_row + p * a_column] * number(b[p * b_row + j]);
+      for (int64_t j = 0; j < count; ++j) c[i * c_row + j] += a[i * a_row + p * a_column] * b[p * b_row + j];
     }
   }
 }
 
-template <class Element>
-using Dots = void (*)(int64_t depth, const float* a, int64_t a_row, const Element* b, int64_t b_column, float* c, int64_t c_row);
-template <class Element>
-using SumRows = void (*)(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const Element* b, int64_t b_row, int64_t count, float* c,
+using Dots = void (*)(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c, int64_t c_row);
+using SumRows = void (*)(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count, float* c,
                          int64_t c_row);
 
 // The inner loops for one instruction set, by rows - 1.
-template <class Element>
 struct Kernels {
-  std::array<Dots<Element>, kFewRows> dots;  // of kDotColumns columns
-  std::array<Dots<Element>, kFewRows> dot;   // of one
-  std::array<SumRows<Element>, kFewRows> sum_rows;
+  std::array<Dots, kFewRows> dots;  // of kDotColumns columns
+  std::array<Dots, kFewRows> dot;   // of one
+  std::array<SumRows, kFewRows> sum_rows;
 };
 
 #define TOROID_KERNELS(NAME, VECTOR, ...)                                                                                          \
   struct NAME {                                                                                                                    \
-    template <class E, int R, int C>                                                                                               \
-    __VA_ARGS__ static void dots(int64_t depth, const float* a, int64_t a_row, const E* b, int64_t b_column, float* c,             \
+    template <int R, int C>                                                                                                        \
+    __VA_ARGS__ static void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c,         \
                                  int64_t c_row) {                                                                                  \
-      toroid::dots<VECTOR, E, R, C>(depth, a, a_row, b, b_column, c, c_row);                                                       \
+      toroid::dots<VECTOR, R, C>(depth, a, a_row, b, b_column, c, c_row);                                                          \
     }                                                                                                                              \
-    template <class E, int R>                                                                                                      \
-    __VA_ARGS__ static void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const E* b, int64_t b_row,    \
+    template <int R>                                                                                                               \
+    __VA_ARGS__ static void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row,\
                                      int64_t count, float* c, int64_t c_row) {                                                     \
-      toroid::sum_rows<VECTOR, E, R>(depth, a, a_row, a_column, b, b_row, count, c, c_row);                                        \
+      toroid::sum_rows<VECTOR, R>(depth, a, a_row, a_column, b, b_row, count, c, c_row);                                           \
     }                                                                                                                              \
   };
 
-template <class Set, class E, size_t... R>
-constexpr Kernels<E> kernels_of(std::index_sequence<R...>) {
-  return {{&Set::template dots<E, R + 1, kDotColumns>...}, {&Set::template dots<E, R + 1, 1>...}, {&Set::template sum_rows<E, R + 1>...}};
+template <class Set, size_t... R>
+constexpr Kernels kernels_of(std::index_sequence<R...>) {
+  return {{&Set::template dots<R + 1, kDotColumns>...}, {&Set::template dots<R + 1, 1>...}, {&Set::template sum_rows<R + 1>...}};
 }
 
 TOROID_KERNELS(Baseline, Vector4)
@@ -146,16 +125,15 @@ TOROID_KERNELS(Avx2, Vector8, TOROID_AVX2)
 TOROID_KERNELS(Avx512, Vector16, TOROID_AVX512)
 #endif
 
-template <class E>
-const Kernels<E>& kernels() {
+const Kernels& kernels() {
   constexpr std::make_index_sequence<kFewRows> rows;
 #ifdef __x86_64__
-  static constexpr Kernels<E> avx2 = kernels_of<Avx2, E>(rows);
-  static constexpr Kernels<E> avx512 = kernels_of<Avx512, E>(rows);
+  static constexpr Kernels avx2 = kernels_of<Avx2>(rows);
+  static constexpr Kernels avx512 = kernels_of<Avx512>(rows);
   if (vector_set() == VectorSet::Avx512) return avx512;
   if (vector_set() == VectorSet::Avx2) return avx2;
 #endif
-  static constexpr Kernels<E> baseline = kernels_of<Baseline, E>(rows);
+  static constexpr Kernels baseline = kernels_of<Baseline>(rows);
   return baseline;
 }
 
@@ -166,16 +144,15 @@ void for_few_rows(int64_t m, F f) {
 }
 
 // A few rows, whose elements in `a` are contiguous, with contiguous columns of `b`.
-template <class Element>
-void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const MatrixOf<Element>& b, float* c, int64_t c_row) {
-  const Kernels<Element>& kernel = kernels<Element>();
+void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
+  const Kernels& kernel = kernels();
   constexpr int64_t kBlock = 4 * kDotColumns;
   pool.parallel_for((n + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
     const int64_t last = std::min(n, end * kBlock);
     for (int64_t j = begin * kBlock; j < last;) {
       const int64_t columns = j + kDotColumns <= last ? kDotColumns : 1;
       for_few_rows(m, [&](int64_t i, int64_t rows) {
-        const Dots<Element> dots = (columns == 1 ? kernel.dot : kernel.dots)[static_cast<size_t>(rows - 1)];
+        const Dots dots = (columns == 1 ? kernel.dot : kernel.dots)[static_cast<size_t>(rows - 1)];
         dots(k, a.at(i, 0), a.row, b.at(0, j), b.column, c + i * c_row + j, c_row);
       });
       j += columns;
@@ -184,9 +161,8 @@ void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, con
 }
 
 // A few rows, with rows of `b` that are contiguous.
-template <class Element>
-void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const MatrixOf<Element>& b, float* c, int64_t c_row) {
-  const Kernels<Element>& kernel = kernels<Element>();
+void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
+  const Kernels& kernel = kernels();
   // The longest pieces of b's rows with which the sums stay in the first-level cache and all threads have some.
   constexpr int64_t kLine = 64, kMostSums = 4096;
   const int64_t share = ((n + pool.threads() - 1) / pool.threads() + kLine - 1) / kLine * kLine;
@@ -209,10 +185,8 @@ ProductForm usual_form(const ProductToChoose& product, const Matrix& a, const Ma
   return pays_in_parts(product) ? ProductForm::Parts : ProductForm::Packed;
 }
 
-namespace {
-
-template <class Element>
-void multiply(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const MatrixOf<Element>& b, float* c, int64_t c_row) {
+void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
+                       int64_t c_row) {
   if (form == ProductForm::FewRowsByColumns) {
     TOROID_CHECK(b.row == 1 && a.column == 1);
     few_rows_by_columns(pool, m, n, k, a, b, c, c_row);
@@ -220,18 +194,6 @@ void multiply(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t
     TOROID_CHECK(form == ProductForm::FewRowsByRows && b.column == 1);
     few_rows_by_rows(pool, m, n, k, a, b, c, c_row);
   }
-}
-
-}  // namespace
-
-void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
-                       int64_t c_row) {
-  multiply(form, pool, m, n, k, a, b, c, c_row);
-}
-
-void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const MatrixOf<BFloat16>& b, float* c,
-                       int64_t c_row) {
-  multiply(form, pool, m, n, k, a, b, c, c_row);
 }
 
 }  // namespace toroid

@@ -3,7 +3,6 @@
 
 #include "runtime/packed_matrix.h"
 #include "runtime/pool.h"
-#include "support/float16.h"
 
 namespace toroid {
 
@@ -23,9 +22,6 @@ ProductForm usual_form(const ProductToChoose& product, const Matrix& a, const Ma
 
 // c[m, n] = sum over k of a[m, k] * b[k, n], in one of the forms FewRows…, which takes the matrices; c's rows are c_row elements apart.
 void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
-                       int64_t c_row);
-// The same with a right side of bfloat16, which is widened as it is read.
-void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const MatrixOf<BFloat16>& b, float* c,
                        int64_t c_row);
 
 }  // namespace toroid

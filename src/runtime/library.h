@@ -85,10 +85,11 @@ void run_convolution_reduced(const KernelCall& call, ReducedConvolutionForm form
 // is added to the scores or, when Bool, tells where a query may look.
 void run_attention(const KernelCall& call);
 enum class AttentionForm {
-  Widened,   // in F32
-  Tiles,     // BF16 on machines with AMX
+  Widened,      // in F32
+  Tiles,        // BF16 on machines with AMX
+  FewQueries,   // of few queries that meet the same keys, where keys and values have contiguous rows that fill a vector
 };
-bool can_attend(AttentionForm form, DType dtype);   // on this machine
+bool can_attend(AttentionForm form, const KernelCall& call);   // on this machine
 void run_attention(const KernelCall& call, AttentionForm form);
 // Any dtype, contiguous. integers: dim, descending, stable (it always is). Outputs: values, positions (I64); NaN is the largest.
 void run_sort(const KernelCall& call);

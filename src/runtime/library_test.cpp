@@ -1,42 +1,17 @@
-// The runtime's convolutions and attention against the evaluator's plain loops.
+// The runtime's convolutions against the evaluator's plain loops.
 #include "runtime/library.h"
 
 #include <atomic>
-#include <cstring>
 
 #include <gtest/gtest.h>
 
 #include "interp/compare.h"
 #include "interp/products.h"
+#include "runtime/operands_for_test.h"
 #include "support/error.h"
 
 namespace toroid {
 namespace {
-
-HostTensor random_tensor(DType dtype, std::vector<int64_t> sizes, uint32_t seed) {
-  std::vector<double> values(static_cast<size_t>(numel(sizes)));
-  for (double& value : values) {
-    seed = seed * 1664525u + 1013904223u;
-    value = static_cast<double>(seed >> 16) / 16384 - 2;
-  }
-  return HostTensor::from_doubles(dtype, std::move(sizes), values);
-}
-
-// Operands that keep their sizes and strides alive.
-class Operands {
- public:
-  ToroidOperand of(const HostTensor& tensor, std::vector<int64_t> strides = {}) {
-    lists_.push_back(std::make_unique<std::vector<int64_t>>(tensor.sizes()));
-    const int64_t* sizes = lists_.back()->data();
-    lists_.push_back(
-        std::make_unique<std::vector<int64_t>>(strides.empty() ? strides_of(tensor.sizes()) : std::move(strides)));
-    return {const_cast<std::byte*>(tensor.bytes().data()), sizes, lists_.back()->data(),
-            static_cast<int32_t>(tensor.rank()), static_cast<int32_t>(tensor.dtype()), 0};
-  }
-
- private:
-  std::vector<std::unique_ptr<std::vector<int64_t>>> lists_;
-};
 
 struct ConvolutionCase {
   const char* name;
@@ -316,136 +291,6 @@ TEST(RuntimeMatmul, OfReducedFloatsIsTheEvaluators) {
       expect_reduced_matmul(row, (variant & 1) != 0 ? DType::BF16 : DType::F16, (variant & 2) != 0, (variant & 4) != 0, (variant & 8) != 0);
     }
   }
-}
-
-struct AttentionCase {
-  const char* name;
-  std::vector<int64_t> q, k, v;
-  bool causal = false;
-  std::vector<int64_t> mask = {};  // empty: none
-};
-
-const AttentionCase kAttentions[] = {
-    {"plain", {2, 3, 5, 8}, {2, 3, 5, 8}, {2, 3, 5, 8}},
-    {"causal", {2, 3, 17, 8}, {2, 3, 17, 8}, {2, 3, 17, 8}, true},
-    {"one query", {1, 2, 1, 16}, {1, 2, 33, 16}, {1, 2, 33, 16}},
-    {"more queries than keys, causal", {1, 2, 70, 4}, {1, 2, 50, 4}, {1, 2, 50, 4}, true},
-    {"more keys than queries, causal", {1, 2, 50, 4}, {1, 2, 70, 4}, {1, 2, 70, 4}, true},
-    {"several blocks of queries", {1, 1, 131, 24}, {1, 1, 97, 24}, {1, 1, 97, 24}},
-    {"values of another width", {1, 2, 6, 8}, {1, 2, 7, 8}, {1, 2, 7, 3}},
-    {"a mask of all dims", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {2, 3, 5, 7}},
-    {"a mask that repeats over heads", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {2, 1, 5, 7}},
-    {"a mask of keys", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {2, 1, 1, 7}},
-    {"a mask of queries", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {1, 1, 5, 1}},
-    {"a mask of lower rank", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, false, {5, 7}},
-    {"a mask and causal", {2, 3, 60, 8}, {2, 3, 60, 8}, {2, 3, 60, 8}, true, {1, 1, 60, 60}},
-    {"several blocks of keys", {1, 2, 60, 16}, {1, 2, 2100, 16}, {1, 2, 2100, 24}},
-    {"several blocks of keys, causal", {1, 1, 1300, 8}, {1, 1, 1300, 8}, {1, 1, 1300, 8}, true},
-    {"several blocks of keys and a mask", {1, 2, 7, 16}, {1, 2, 1500, 16}, {1, 2, 1500, 16}, false, {1, 1, 7, 1500}},
-    {"few queries and several blocks of keys", {1, 2, 3, 16}, {1, 2, 2100, 16}, {1, 2, 2100, 24}},
-    {"heads that share keys", {2, 6, 5, 8}, {2, 2, 7, 8}, {2, 2, 7, 8}},
-    {"heads that share keys, causal", {1, 4, 37, 8}, {1, 2, 37, 8}, {1, 2, 37, 8}, true},
-    {"heads that share keys, and a mask of heads", {2, 6, 50, 8}, {2, 3, 7, 8}, {2, 3, 7, 24}, false, {1, 6, 50, 7}},
-    {"heads that share keys with one query", {2, 6, 1, 16}, {2, 2, 33, 16}, {2, 2, 33, 24}},
-    {"heads that share keys with one query, causal", {2, 6, 1, 16}, {2, 2, 33, 16}, {2, 2, 33, 16}, true},
-    {"heads that share keys with one query, and a mask of heads", {2, 6, 1, 16}, {2, 2, 33, 16}, {2, 2, 33, 16}, false, {2, 6, 1, 33}},
-    {"heads that share keys with one query, and a mask of keys", {2, 6, 1, 16}, {2, 2, 33, 16}, {2, 2, 33, 16}, false, {2, 1, 1, 33}},
-    {"many heads that share keys with one query", {1, 128, 1, 16}, {1, 2, 1100, 16}, {1, 2, 1100, 16}},
-    {"eight heads that share keys with one query", {1, 16, 1, 16}, {1, 2, 1100, 16}, {1, 2, 1100, 16}},
-    {"no queries", {1, 2, 0, 8}, {1, 2, 7, 8}, {1, 2, 7, 8}},
-    {"no keys", {1, 2, 3, 8}, {1, 2, 0, 8}, {1, 2, 0, 8}},
-};
-
-// Of every three rows of the mask, one lets a query look nowhere.
-HostTensor mask_of(DType dtype, const std::vector<int64_t>& sizes) {
-  if (dtype != DType::Bool) return random_tensor(dtype, sizes, 9);
-  std::vector<int64_t> values;
-  for (int64_t i = 0; i < numel(sizes); ++i) {
-    const int64_t row = i / sizes.back();
-    values.push_back(row % 3 == 1 ? 0 : i * 7 % 5 > 1);
-  }
-  return HostTensor::from_ints(dtype, sizes, values);
-}
-
-TEST(RuntimeAttention, IsTheEvaluators) {
-  RuntimePool pool(2);
-  for (const AttentionCase& row : kAttentions) {
-    for (DType dtype : {DType::F32, DType::BF16, DType::F16, DType::F64}) {
-      for (DType mask_dtype : {dtype, DType::Bool}) {
-        if (row.mask.empty() && mask_dtype == DType::Bool) continue;
-        SCOPED_TRACE(fmt::format("{}, {}, mask {}", row.name, to_string(dtype), to_string(mask_dtype)));
-        const HostTensor q = random_tensor(dtype, row.q, 1);
-        const HostTensor k = random_tensor(dtype, row.k, 2);
-        const HostTensor v = random_tensor(dtype, row.v, 3);
-        HostTensor mask;
-        if (!row.mask.empty()) mask = mask_of(mask_dtype, row.mask);
-        const HostTensor expected = attention(q, k, v, row.mask.empty() ? nullptr : &mask, row.causal, 0.5);
-        HostTensor actual(dtype, expected.sizes());
-        Operands operands;
-        std::vector<ToroidOperand> inputs = {operands.of(q), operands.of(k), operands.of(v)};
-        if (!row.mask.empty()) inputs.push_back(operands.of(mask));
-        const std::vector<ToroidOperand> outputs = {operands.of(actual)};
-        const std::vector<int64_t> integers = {row.causal};
-        const std::vector<double> numbers = {0.5};
-        run_library_kernel("attention", {pool, inputs, outputs, integers, numbers});
-        EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
-      }
-    }
-  }
-}
-
-// In BF16 and F16 the output's heads may lie beside each other too, as in F32.
-TEST(RuntimeAttention, WritesStridedOutputsInEveryForm) {
-  RuntimePool pool(2);
-  const std::vector<int64_t> sizes = {2, 3, 37, 20}, strides = {2220, 20, 60, 1};
-  for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
-    const HostTensor q = random_tensor(dtype, sizes, 1), k = random_tensor(dtype, sizes, 2), v = random_tensor(dtype, sizes, 3);
-    const HostTensor expected = attention(q, k, v, nullptr, true, 0.5);
-    for (const AttentionForm form : {AttentionForm::Widened, AttentionForm::Tiles}) {
-      if (!can_attend(form, dtype)) continue;
-      HostTensor strided(dtype, sizes), actual(dtype, sizes);
-      Operands operands;
-      const std::vector<ToroidOperand> inputs = {operands.of(q), operands.of(k), operands.of(v)};
-      const std::vector<ToroidOperand> outputs = {operands.of(strided, strides)};
-      const std::vector<int64_t> integers = {1};
-      const std::vector<double> numbers = {0.5};
-      strided.mutable_data<std::byte>();
-      run_attention({pool, inputs, {outputs.data(), 1}, integers, numbers}, form);
-      const auto width = static_cast<size_t>(size_bytes(dtype));
-      for (int64_t i = 0; i < numel(sizes); ++i) {
-        const int64_t at = i / 2220 * strides[0] + i / 740 % 3 * strides[1] + i / 20 % 37 * strides[2] + i % 20;
-        std::memcpy(actual.mutable_data<std::byte>() + static_cast<size_t>(i) * width, strided.bytes().data() + static_cast<size_t>(at) * width, width);
-      }
-      EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt) << to_string(dtype);
-    }
-  }
-}
-
-// Heads that lie beside each other in memory, as a projection leaves them: [batch, position, head, width].
-TEST(RuntimeAttention, ReadsStridedOperandsInPlace) {
-  RuntimePool pool(2);
-  const std::vector<int64_t> sizes = {2, 3, 7, 4}, strides = {84, 4, 12, 1};
-  const HostTensor q = random_tensor(DType::F32, sizes, 1), k = random_tensor(DType::F32, sizes, 2),
-                   v = random_tensor(DType::F32, sizes, 3);
-  auto read = [&](const HostTensor& tensor) {
-    HostTensor result(DType::F32, sizes);
-    int64_t i = 0;
-    for (int64_t b = 0; b < 2; ++b)
-      for (int64_t h = 0; h < 3; ++h)
-        for (int64_t p = 0; p < 7; ++p)
-          for (int64_t e = 0; e < 4; ++e)
-            result.mutable_data<float>()[i++] = tensor.data<float>()[b * 84 + h * 4 + p * 12 + e];
-    return result;
-  };
-  const HostTensor expected = attention(read(q), read(k), read(v), nullptr, false, 1);
-  HostTensor actual(DType::F32, sizes);
-  Operands operands;
-  const std::vector<ToroidOperand> inputs = {operands.of(q, strides), operands.of(k, strides), operands.of(v, strides)};
-  const std::vector<ToroidOperand> outputs = {operands.of(actual)};
-  const std::vector<int64_t> integers = {0};
-  const std::vector<double> numbers = {1};
-  run_library_kernel("attention", {pool, inputs, outputs, integers, numbers});
-  EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
 }
 
 TEST(LibraryKernels, AnUnknownNameIsRefused) {
