@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 6
+#define TOROID_ABI_VERSION 7
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,8 +68,9 @@ typedef struct ToroidRuntime {
   int32_t (*call)(const struct ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
                   const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
                   const double* numbers, int32_t num_numbers, const ToroidEpilogue* epilogue);
-  /* Convolutions each of which reads what the one before makes. Returns as `call`. */
-  int32_t (*chain)(const struct ToroidRuntime*, const ToroidStage* stages, int32_t num_stages);
+  /* Convolutions each of which reads what the one before makes. name: "chain", or "chain#bands" for one of its implementations. Returns as
+   * `call`. */
+  int32_t (*chain)(const struct ToroidRuntime*, const char* name, const ToroidStage* stages, int32_t num_stages);
   /* A number read from a tensor: the binding-th of the manifest has this value. Sets the symbol that it defines in
    * ToroidCall::symbols. 0, or not when the program cannot go on with it; then the host keeps a message. */
   int32_t (*bind)(const struct ToroidRuntime*, int32_t binding, int64_t value);

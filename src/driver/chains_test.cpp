@@ -1,5 +1,8 @@
 // Convolutions that programs do band by band, compared with the evaluator.
+#include <algorithm>
+
 #include "driver/compiled_for_test.h"
+#include "runtime/choices.h"
 
 namespace toroid {
 namespace {
@@ -11,11 +14,11 @@ std::string constant(int number, std::string_view sizes, int64_t count) {
   return text + "]\n";
 }
 
-// An inverted bottleneck with what programs do between its convolutions, and a number for each channel.
-TEST(Chains, AreTheEvaluators) {
-  const std::string text = constant(0, "[48, 12, 1, 1]", 48 * 12) + constant(1, "[48, 1, 3, 3]", 48 * 9) + constant(2, "[12, 48, 1, 1]", 12 * 48) +
+// An inverted bottleneck with what programs do between its convolutions, and a number for each channel; then another without a projection.
+// `images`: how many, as a size.
+std::string bottlenecks(std::string_view images) {
+  std::string text = constant(0, "[48, 12, 1, 1]", 48 * 12) + constant(1, "[48, 1, 3, 3]", 48 * 9) + constant(2, "[12, 48, 1, 1]", 12 * 48) +
                            constant(3, "[48]", 48) + R"(
-sym s0 in [1, 8] hint 2
 graph(image: f32[s0, 12, 45, 37]) {
   w: f32[48, 12, 1, 1] = constant(0)
   v: f32[48, 1, 3, 3] = constant(1)
@@ -31,6 +34,12 @@ graph(image: f32[s0, 12, 45, 37]) {
   z: f32[s0, 48, 23, 19] = aten::conv2d(f, v, stride=[2, 2], padding=[1, 1], groups=48)
   return y, z
 })";
+  for (size_t at = 0; (at = text.find("s0", at)) != text.npos; at += images.size()) text.replace(at, 2, images);
+  return text;
+}
+
+TEST(Chains, AreTheEvaluators) {
+  const std::string text = "sym s0 in [1, 8] hint 2\n" + bottlenecks("s0");
   const CompiledModel model = compiled(text);
   EXPECT_EQ(model.library_calls, 2);
   for (const int threads : {1, 2, 3}) {
@@ -39,6 +48,47 @@ graph(image: f32[s0, 12, 45, 37]) {
       SCOPED_TRACE(fmt::format("{} images, {} threads", images, threads));
       const HostTensor image = example_input("image", DType::F32, {images, 12, 45, 37});
       const std::vector<HostTensor> expected = evaluate(*model.program, {&image, 1}), actual = executable.run({&image, 1});
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(difference(actual[i], expected[i], {.sums_or_products = true}), std::nullopt);
+    }
+  }
+}
+
+// With a lock that says `choice` of each chain, and of any other problem what is first in its family's table.
+CompiledModel compiled_with(std::string_view choice, const std::string& text, std::string* lock_text) {
+  std::string lock = "toroid choices 1\n";
+  for (;;) {
+    CompileModelOptions options;
+    options.keep_program = true;
+    options.choose.lock = tune::ChoiceLock::parse(lock, "model.lock");
+    try {
+      *lock_text = lock;
+      return TestSession::get().compile(parse_text(text), options);
+    } catch (const Error& error) {
+      constexpr std::string_view kMissing = "model.lock has no choice for ";
+      TOROID_CHECK(error.message().starts_with(kMissing), "{}", error.message());
+      const Problem problem = parse_problem(error.message().substr(kMissing.size()));
+      for (const Choice& each : runtime_choices().list_choices(problem, model_of_this_machine(2))) {
+        if (each.gate || (!problem.stages.empty() && each.name != choice)) continue;
+        lock += fmt::format("{} = {} {}\n", to_string(problem), each.name, each.hash);
+        break;
+      }
+    }
+  }
+}
+
+// A lock without a line for a chain is an error (compiled_with waits for it); with one, the program does what it says.
+TEST(Chains, AreDoneAsALockSays) {
+  const std::string text = bottlenecks("1");
+  std::string lock;
+  for (const std::string_view choice : {"bands", "apart"}) {
+    SCOPED_TRACE(choice);
+    const CompiledModel model = compiled_with(choice, text, &lock);
+    EXPECT_EQ(model.library_calls, choice == "bands" ? 2 : 5);
+    EXPECT_EQ(std::count(lock.begin(), lock.end(), '\n'), choice == "bands" ? 3 : 8) << lock;
+    const HostTensor image = example_input("image", DType::F32, {1, 12, 45, 37});
+    const std::vector<HostTensor> expected = evaluate(*model.program, {&image, 1});
+    for (const int threads : {1, 2, 3}) {
+      const std::vector<HostTensor> actual = model.load(threads).run({&image, 1});
       for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(difference(actual[i], expected[i], {.sums_or_products = true}), std::nullopt);
     }
   }

@@ -5,6 +5,7 @@
 
 #include "lower/constant_values.h"
 #include "runtime/choices.h"
+#include "runtime/convolution_chain.h"
 #include "schedule/call_arguments.h"
 
 namespace toroid {
@@ -65,15 +66,41 @@ bool has_choices(const Problem& problem) {
                      [&](const KernelFamily& family) { return family.name == problem.family && !family.malformed(problem); });
 }
 
+std::optional<Problem> problem_of(const Program& program, const loop::LoopProgram& loops, const schedule::ChainStep& chain) {
+  Problem problem;
+  for (const schedule::CallStep& call : chain.calls) {
+    std::optional<Problem> stage = problem_of(program, loops, call);
+    if (!stage) return std::nullopt;
+    problem.stages.push_back(std::move(*stage));
+  }
+  problem.family = family_of("chain", {}, problem.stages.back().outputs[0].dtype);
+  return problem;
+}
+
+// The tuner's answer; "" where there is nothing to ask.
+std::string choice_for(const std::optional<Problem>& problem, tune::Tuner& tuner) {
+  return problem && has_choices(*problem) ? tuner.choose(*problem).choice : "";
+}
+
+void choose_chains(schedule::Schedule& schedule, const Program& program, tune::Tuner& tuner) {
+  std::vector<size_t> apart;
+  for (size_t s = 0; s < schedule.steps.size(); ++s) {
+    auto* chain = std::get_if<schedule::ChainStep>(&schedule.steps[s]);
+    if (chain == nullptr) continue;
+    chain->choice = choice_for(problem_of(program, *schedule.loops, *chain), tuner);
+    if (chain->choice == kApart) apart.push_back(s);
+  }
+  schedule::take_chains_apart(schedule, apart);
+}
+
 }  // namespace
 
 void choose_kernels(std::vector<codegen::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner) {
   for (codegen::ScheduledGraph& graph : graphs) {
-    for (schedule::Step& step : graph.schedule.steps) {
-      auto* call = std::get_if<schedule::CallStep>(&step);
-      if (call == nullptr) continue;
-      const std::optional<Problem> problem = problem_of(program, *graph.schedule.loops, *call);
-      if (problem && has_choices(*problem)) call->choice = tuner.choose(*problem).choice;
+    schedule::Schedule& schedule = graph.schedule;
+    choose_chains(schedule, program, tuner);
+    for (schedule::Step& step : schedule.steps) {
+      if (auto* call = std::get_if<schedule::CallStep>(&step)) call->choice = choice_for(problem_of(program, *schedule.loops, *call), tuner);
     }
   }
 }

@@ -8,8 +8,9 @@
 
 namespace toroid {
 
-// Asks the tuner for each call with fixed sizes whose kernel has several implementations, and notes its answer in CallStep::choice. Other
-// calls decide when they are made. Throws as Tuner::choose does.
+// Asks the tuner for each call with fixed sizes whose kernel has several implementations, and notes its answer in CallStep::choice. A chain is
+// asked for as a whole; where its convolutions are better done one after the other, they become steps of their own, each of which is asked for
+// then. Other calls decide when they are made. Throws as Tuner::choose does.
 void choose_kernels(std::vector<codegen::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner);
 
 }  // namespace toroid

@@ -51,7 +51,7 @@ struct Host::Callbacks {
     });
   }
 
-  static int32_t chain(const ToroidRuntime* runtime, const ToroidStage* stages, int32_t num_stages) {
+  static int32_t chain(const ToroidRuntime* runtime, const char* name, const ToroidStage* stages, int32_t num_stages) {
     return guarded(runtime, 1, [&] {
       std::vector<ConvolutionStage> chain;
       for (int32_t i = 0; i < num_stages; ++i) {
@@ -66,7 +66,7 @@ struct Host::Callbacks {
                          stage.num_arguments,
                          stage.image_argument});
       }
-      run_convolution_chain(chain);
+      run_library_chain(name, host(runtime).pool_, chain);
       return 0;
     });
   }

@@ -13,6 +13,7 @@ KernelFamily matmul_int8_family();      // F32, BF16 and F16 by I8
 KernelFamily matmul_bytes_family();     // I8 and U8 by I8
 KernelFamily convolution_family();      // F32
 KernelFamily convolution_bf16_family();
+KernelFamily chain_family();            // of F32 convolutions
 KernelFamily attention_family();        // F32
 KernelFamily attention_bf16_family();
 
@@ -40,6 +41,9 @@ std::optional<std::string> malformed_product(DType dtype, const Problem& problem
 
 // The same of a convolution.
 std::optional<std::string> malformed_convolution(DType dtype, const Problem& problem);
+
+// Why rows of its result cannot be made some at a time, in the form that it would have by itself; for convolutions in F32 that are not malformed.
+std::optional<std::string> not_by_rows(const Problem& convolution);
 
 // Of a matrix product. A batch with one matrix on the right is one product of all its rows.
 struct ProductSizes {

@@ -77,8 +77,8 @@ void ChoiceRegistry::run_choice(std::string_view family, std::string_view choice
 const ChoiceRegistry& runtime_choices() {
   static const KernelFamily families[] = {matmul_family(),       matmul_bf16_family(),      matmul_f16_family(),
                                          matmul_int8_family(),  matmul_int4_family(),      matmul_bytes_family(),
-                                         convolution_family(),  convolution_bf16_family(), attention_family(),
-                                         attention_bf16_family()};
+                                         convolution_family(),  convolution_bf16_family(), chain_family(),
+                                         attention_family(),    attention_bf16_family()};
   static const ChoiceRegistry registry(families);
   return registry;
 }

@@ -61,6 +61,41 @@ TEST(Choices, GatesSayWhy) {
             "3x3\nchannel-vectors\n");
 }
 
+// An expansion, a filter and a projection, of an image of so many rows and columns.
+struct Bottleneck {
+  int64_t size, narrow = 12, wide = 48;
+  std::string_view filters = "constant f32";
+  bool of_each_channel = true;
+};
+std::string text_of(const Bottleneck& b) {
+  auto image = [&](int64_t channels) {
+    return fmt::format("f32[1, {0}, {1}, {1}]/[{2}, 1, {3}, {0}]", channels, b.size, channels * b.size * b.size, channels * b.size);
+  };
+  return fmt::format(
+      "chain.f32{{convolution.f32({0}, constant f32[{2}, {3}, 1, 1]) -> {1}; integers 0 1 1 1 0 0 1 1 0 0; epilogue | "
+      "convolution.f32({1}, {4}[{2}, {5}, 3, 3]) -> {1}; integers 0 {6} 1 1 1 1 1 1 0 0; epilogue | "
+      "convolution.f32({1}, constant f32[{3}, {2}, 1, 1]) -> {0}; integers 0 1 1 1 0 0 1 1 0 0}}",
+      image(b.narrow), image(b.wide), b.wide, b.narrow, b.filters, b.of_each_channel ? 1 : b.wide, b.of_each_channel ? b.wide : 1);
+}
+
+TEST(Choices, ChainsGoInBandsOrApart) {
+  EXPECT_EQ(gates(text_of({.size = 20})), "apart\nbands\n");
+  EXPECT_EQ(gates(text_of({.size = 0})), "apart\nbands: the result of stage 0 has no elements\n");
+  EXPECT_EQ(gates(text_of({.size = 20, .filters = "f32"})), "apart\nbands: the filters of stage 1 are no constants\n");
+  EXPECT_EQ(gates(text_of({.size = 20, .of_each_channel = false})),
+            "apart\nbands: stage 1: Winograd's method, which makes tiles, may be quicker\n");
+  EXPECT_EQ(cheapest(text_of({.size = 112})), "bands");
+  EXPECT_EQ(cheapest(text_of({.size = 7, .narrow = 160, .wide = 960})), "apart");
+}
+
+TEST(Choices, BracesAreForChainsAlone) {
+  const std::string stages = text_of({.size = 20}).substr(std::string_view("chain.f32").size());
+  for (const KernelFamily& family : runtime_choices().families()) {
+    const Error error = error_of([&] { gates(std::string(family.name) + stages); });
+    EXPECT_EQ(error.message() == "no error", family.name == "chain.f32") << error.message();
+  }
+}
+
 TEST(Choices, EstimatesRankTheClearCases) {
   const std::string of_many_rows = has_tiles_of_parts() ? "parts" : "packed";
   EXPECT_EQ(cheapest("matmul.f32(f32[512, 512], f32[512, 512]) -> f32[512, 512]"), of_many_rows);
@@ -115,7 +150,7 @@ TEST(Choices, WhatTheRegistryDoesNotKnowIsNamed) {
   const KernelCall call{pool, {}, {}, {}, {}};
   EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f64", "packed", call); }).report(),
             "error: no kernel has the family 'matmul.f64'\n  help: the families are matmul.f32, matmul.bf16, matmul.f16, "
-            "matmul.int8, matmul.int4, matmul.i32, convolution.f32, convolution.bf16, attention.f32, attention.bf16");
+            "matmul.int8, matmul.int4, matmul.i32, convolution.f32, convolution.bf16, chain.f32, attention.f32, attention.bf16");
   EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f32", "slow", call); }).report(),
             "error: matmul.f32 has no choice 'slow'\n  help: its choices are packed, parts, few-rows-by-rows, few-rows-by-columns, onednn");
 }
@@ -141,6 +176,19 @@ TEST(Choices, MalformedProblemsAreRefused) {
       {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 3 1 0 1 0",
        "the channels do not divide into the groups"},
       {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 0 0 1 0", "strides and dilations are at least 1"},
+      {"chain.f32(f32[2]) -> f32[2]", "0 convolutions in braces, not 2 or more"},
+      {"chain.f32{convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 1 0 1 0}", "1 convolutions in braces, not 2 or more"},
+      {"chain.f32{matmul.f32(f32[2, 2], f32[2, 2]) -> f32[2, 2] | matmul.f32(f32[2, 2], f32[2, 2]) -> f32[2, 2]}",
+       "stage 0 is matmul.f32, not convolution.f32"},
+      {"chain.f32{convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 1 0 1 0 | "
+       "convolution.f32(f32[1, 4, 7], f32[4, 4, 3]) -> f32[1, 4, 5]; integers 0 1 1 0 1 0}",
+       "stage 0 has not two spatial dims"},
+      {"chain.f32{convolution.f32(f32[1, 4, 3, 3], f32[4, 4, 1, 1]) -> f32[1, 4, 3, 3]; integers 0 1 1 1 0 0 1 1 0 0 | "
+       "convolution.f32(f32[1, 4, 3, 3], f32[4, 4, 1, 1]) -> f32[1, 4, 3, 3]; integers 0 1 1 1 0 0 1 1 0 0}",
+       "stage 1 does not read what stage 0 makes, channels next to each other"},
+      {"chain.f32{convolution.f32(f32[1, 4, 3, 3], f32[4, 4, 1, 1]) -> f32[1, 4, 3, 3]/[36, 1, 12, 4]; integers 0 1 1 1 0 0 1 1 0 0 | "
+       "convolution.f32(f32[1, 4, 2, 3]/[24, 1, 12, 4], f32[4, 4, 1, 1]) -> f32[1, 4, 2, 3]; integers 0 1 1 1 0 0 1 1 0 0}",
+       "stage 1 does not read what stage 0 makes, channels next to each other"},
       {"attention.f32(f32[2, 3], f32[4, 3], f32[4, 3]) -> f32[2, 3]; integers 0; numbers 1; epilogue",
        "there is no epilogue of this kernel"},
       {"attention.f32(f32[5, 2, 3], f32[2, 4, 3], f32[2, 4, 3]) -> f32[5, 2, 3]; integers 0; numbers 1",

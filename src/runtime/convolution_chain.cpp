@@ -81,10 +81,10 @@ class Chain {
     return true;
   }
 
-  // By an estimate: rows that two threads make, and tasks of unequal length, against what need not be written and read.
-  bool pays_in_bands() const {
+  // Rows that two threads make, and tasks of unequal length, against what need not be written and read.
+  ChainEstimate estimate(int64_t threads) const {
     const ConvolutionShape& last = shapes_.back();
-    const int64_t threads = pool_.threads(), parts = this->parts();
+    const int64_t parts = this->parts(threads);
     const double start = threads > 1 ? kStart : 0;
     double in_turn = start * static_cast<double>(stages_.size()), longest = 0;
     std::vector<double> row_time(stages_.size());
@@ -105,7 +105,13 @@ class Chain {
       longest = std::max(longest, time);
     }
     const int64_t rounds = (last.batch * parts + threads - 1) / threads;
-    return start + static_cast<double>(rounds) * longest < kWorthIt * in_turn;
+    constexpr double kNanosecond = 1e-9;
+    return {kNanosecond * in_turn, kNanosecond * (start + static_cast<double>(rounds) * longest)};
+  }
+
+  bool pays_in_bands() const {
+    const ChainEstimate estimate = this->estimate(pool_.threads());
+    return estimate.in_bands_s < kWorthIt * estimate.in_turn_s;
   }
 
   void run_in_turn() const {
@@ -117,7 +123,7 @@ class Chain {
     run_ = ++runs;
     threads_ = 0;
     const ConvolutionShape& last = shapes_.back();
-    const int64_t parts = this->parts(), part_rows = (last.out[1] + parts - 1) / parts;
+    const int64_t parts = this->parts(pool_.threads()), part_rows = (last.out[1] + parts - 1) / parts;
     const int64_t most = rows > 0 ? rows : band_rows(part_rows);
     const int64_t bands = parts * ((part_rows + most - 1) / most);
     kept_ = rows_kept((last.out[1] + bands - 1) / bands);
@@ -137,8 +143,7 @@ class Chain {
   }
 
   // Of an image, one a task.
-  int64_t parts() const {
-    const int64_t threads = pool_.threads();
+  int64_t parts(int64_t threads) const {
     return std::min(threads / std::gcd(threads, shapes_.back().batch), shapes_.back().out[1]);
   }
 
@@ -263,6 +268,8 @@ class Chain {
 };
 
 }  // namespace
+
+ChainEstimate estimate_chain(std::span<const ConvolutionStage> stages, int64_t threads) { return Chain(stages).estimate(threads); }
 
 void run_convolutions_in_turn(std::span<const ConvolutionStage> stages) { Chain(stages).run_in_turn(); }
 

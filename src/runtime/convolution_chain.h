@@ -11,13 +11,6 @@
 
 namespace toroid {
 
-struct ConvolutionStage {
-  KernelCall call;              // "convolution" in float32
-  // Of the epilogue of all but the last: its argument is an array of so many pointers, of which this one is where the next stage's image
-  // goes, in float32 and in the order of that operand.
-  int32_t num_arguments = 0, image_argument = 0;
-};
-
 // Every image but the first has its channels next to each other and nothing between its rows and images; its memory holds none of it
 // afterwards. Where bands would not pay, one convolution is done after the other.
 void run_convolution_chain(std::span<const ConvolutionStage> stages);
@@ -26,5 +19,14 @@ void run_convolution_chain(std::span<const ConvolutionStage> stages);
 // or ChannelVectors, and their weights constants.
 void run_convolutions_in_bands(std::span<const ConvolutionStage> stages, int64_t rows = 0);
 void run_convolutions_in_turn(std::span<const ConvolutionStage> stages);
+
+// The implementation of a chain (choices.h) that is one convolution after the other.
+inline constexpr std::string_view kApart = "apart";
+
+// Of the stages, whose data is not looked at, on so many threads: what decides between the two where nobody chose.
+struct ChainEstimate {
+  double in_turn_s, in_bands_s;
+};
+ChainEstimate estimate_chain(std::span<const ConvolutionStage> stages, int64_t threads);
 
 }  // namespace toroid

@@ -217,6 +217,12 @@ std::optional<std::string> malformed_convolution(DType dtype, const Problem& pro
   return std::nullopt;
 }
 
+std::optional<std::string> not_by_rows(const Problem& convolution) {
+  if (Gate gate = to_channels_last(convolution)) return gate;
+  if (!winograd_may(convolution)) return "Winograd's method, which makes tiles, may be quicker";
+  return std::nullopt;
+}
+
 KernelFamily convolution_family() {
   return {"convolution.f32", malformed, depth, kImplementations,
           [](const Problem& problem) { return problem.outputs[0].sizes[1]; }};

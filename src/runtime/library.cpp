@@ -10,6 +10,7 @@
 #include "interp/library_ops.h"
 #include "interp/products.h"
 #include "runtime/choices.h"
+#include "runtime/convolution_chain.h"
 #include "runtime/int4_weights.h"
 #include "runtime/operands.h"
 #include "runtime/problem.h"
@@ -238,6 +239,14 @@ void run_library_kernel(std::string_view name, const KernelCall& call) {
   } else {
     run_evaluated(name, call);
   }
+}
+
+void run_library_chain(std::string_view name, RuntimePool& pool, std::span<const ConvolutionStage> stages) {
+  const size_t mark = name.find('#');
+  if (mark == name.npos) return run_convolution_chain(stages);
+  const DType dtype = dtype_of(stages[0].call.outputs[0]);
+  runtime_choices().run_choice(family_of(name.substr(0, mark), {}, dtype), name.substr(mark + 1),
+                               {.pool = pool, .inputs = {}, .outputs = {}, .integers = {}, .numbers = {}, .stages = stages.data(), .num_stages = stages.size()});
 }
 
 }  // namespace toroid

@@ -13,6 +13,8 @@
 
 namespace toroid {
 
+struct ConvolutionStage;
+
 struct KernelCall {
   RuntimePool& pool;
   std::span<const ToroidOperand> inputs;
@@ -21,6 +23,9 @@ struct KernelCall {
   std::span<const double> numbers;
   const ToroidEpilogue* epilogue = nullptr;   // takes the result of run_matmul_f32 and run_convolution_f32; null: none
   PreparedConstants* prepared = nullptr;      // null: what is made of constants is not kept
+  // Of a chain, which has no operands besides: its calls.
+  const ConvolutionStage* stages = nullptr;
+  size_t num_stages = 0;
 
   bool keeps(const ToroidOperand& operand) const { return prepared != nullptr && operand.is_constant; }
   // `count` floats that `make` writes: another form of an operand, or of the part of it at `data`. `form`: all that decides them besides
@@ -29,9 +34,20 @@ struct KernelCall {
                        const std::function<void(float*)>& make) const;
 };
 
+// A call of a chain: "convolution" in float32 (convolution_chain.h).
+struct ConvolutionStage {
+  KernelCall call;
+  // Of the epilogue of all but the last: its argument is an array of so many pointers, of which this one is where the next stage's image
+  // goes, in float32 and in the order of that operand.
+  int32_t num_arguments = 0, image_argument = 0;
+};
+
 // Throws Error. Names: "matmul", "convolution", "attention", "sort", "library.NAME" (interp/library_ops.h); "matmul#packed" names one of
 // several implementations (runtime/choices.h), which must be able to compute the call.
 void run_library_kernel(std::string_view name, const KernelCall& call);
+
+// The same of a chain: "chain", or "chain#bands".
+void run_library_chain(std::string_view name, RuntimePool& pool, std::span<const ConvolutionStage> stages);
 
 // Fast kernels for F32 (F16 and BF16 are widened first), each in its own file. Shapes as in graph/graph.h; any strides.
 void run_matmul_f32(const KernelCall& call);

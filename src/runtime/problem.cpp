@@ -37,7 +37,7 @@ std::string list_text(const std::vector<OperandMeta>& operands) {
 template <class Number>
 Number read_number(Cursor& cursor, std::string_view wanted) {
   const size_t place = cursor.place();
-  const std::string_view text = cursor.raw(",;] )/@");
+  const std::string_view text = cursor.raw(",;] )/@|}");
   Number number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) cursor.fail_at(place, fmt::format("expected {}", wanted));
@@ -104,7 +104,30 @@ std::vector<OperandMeta> read_operands(Cursor& cursor) {
   return operands;
 }
 
-bool at_end_of_list(Cursor& cursor) { return cursor.at_end() || cursor.next_is(";"); }
+bool at_end_of_list(Cursor& cursor) { return cursor.at_end() || cursor.next_is(";") || cursor.next_is("|") || cursor.next_is("}"); }
+
+// What follows the family.
+void read_call(Cursor& cursor, Problem& problem) {
+  cursor.expect("(");
+  if (!cursor.accept(")")) {
+    problem.inputs = read_operands(cursor);
+    cursor.expect(")");
+  }
+  cursor.expect("->");
+  problem.outputs = read_operands(cursor);
+  while (cursor.accept(";")) {
+    if (cursor.accept_word("integers")) {
+      while (!at_end_of_list(cursor)) problem.integers.push_back(read_number<int64_t>(cursor, "an integer"));
+    } else if (cursor.accept_word("epilogue")) {
+      problem.has_epilogue = true;
+    } else {
+      cursor.expect_word("numbers");
+      while (!at_end_of_list(cursor)) problem.numbers.push_back(read_number<double>(cursor, "a number"));
+    }
+  }
+}
+
+std::string read_family(Cursor& cursor) { return cursor.word("a family, as matmul.f32"); }
 
 }  // namespace
 
@@ -174,6 +197,11 @@ std::string to_string(const OperandMeta& operand) {
 }
 
 std::string to_string(const Problem& problem) {
+  if (!problem.stages.empty()) {
+    std::string stages;
+    for (const Problem& stage : problem.stages) stages += (stages.empty() ? "" : " | ") + to_string(stage);
+    return fmt::format("{}{{{}}}", problem.family, stages);
+  }
   std::string text = fmt::format("{}({}) -> {}", problem.family, list_text(problem.inputs), list_text(problem.outputs));
   if (!problem.integers.empty()) text += fmt::format("; integers {}", fmt::join(problem.integers, " "));
   if (!problem.numbers.empty()) text += fmt::format("; numbers {}", fmt::join(problem.numbers, " "));
@@ -185,24 +213,18 @@ Problem parse_problem(std::string_view text) {
   const ErrorContext context("reading the problem '{}'", text.substr(0, 400));
   Cursor cursor(text);
   Problem problem;
-  problem.family = cursor.word("a family, as matmul.f32");
-  cursor.expect("(");
-  if (!cursor.accept(")")) {
-    problem.inputs = read_operands(cursor);
-    cursor.expect(")");
+  problem.family = read_family(cursor);
+  if (cursor.accept("{")) {
+    do {
+      Problem& stage = problem.stages.emplace_back();
+      stage.family = read_family(cursor);
+      read_call(cursor, stage);
+    } while (cursor.accept("|"));
+    cursor.expect("}");
+    if (!cursor.at_end()) cursor.fail("expected the end");
+    return problem;
   }
-  cursor.expect("->");
-  problem.outputs = read_operands(cursor);
-  while (cursor.accept(";")) {
-    if (cursor.accept_word("integers")) {
-      while (!at_end_of_list(cursor)) problem.integers.push_back(read_number<int64_t>(cursor, "an integer"));
-    } else if (cursor.accept_word("epilogue")) {
-      problem.has_epilogue = true;
-    } else {
-      cursor.expect_word("numbers");
-      while (!at_end_of_list(cursor)) problem.numbers.push_back(read_number<double>(cursor, "a number"));
-    }
-  }
+  read_call(cursor, problem);
   if (!cursor.at_end()) cursor.fail("expected ';' or the end");
   return problem;
 }

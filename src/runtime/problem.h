@@ -5,10 +5,12 @@
 //   matmul.f32(f32[128, 768], constant f32[768, 768]) -> f32[128, 768]
 //   matmul.f32(f32[128, 768], constant f32[768, 3072]) -> f32[128, 3072]; epilogue
 //   attention.f32(f32[1, 8, 1, 64]@16, …) -> f32[1, 8, 1, 64]; integers 1; numbers 0.125
+//   chain.f32{convolution.f32(f32[…], constant f32[…]) -> f32[…]; integers …; epilogue | convolution.f32(…) -> f32[…]; integers …}
 //
 // The text names cached results of tuning, locks and requests to tuning workers, so it says everything: sizes in brackets,
 // strides in elements after a '/' unless the operand is contiguous, after '@' the alignment of the first element in bytes unless
-// it is kAlignment. Of a constant kernels may keep other forms (prepared_constants.h), so it is another problem.
+// it is kAlignment. Of a constant kernels may keep other forms (prepared_constants.h), so it is another problem. Several calls that are one step
+// stand in braces, each as it would be by itself.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +53,8 @@ struct Problem {
   std::vector<int64_t> integers;     // as in KernelCall
   std::vector<double> numbers;
   bool has_epilogue = false;  // KernelCall::epilogue takes the result
+  // Of a chain, which has nothing else: its calls. The first input of each but the first is what the one before makes.
+  std::vector<Problem> stages = {};
 
   bool operator==(const Problem&) const = default;
 };

@@ -16,12 +16,15 @@ TEST(Problem, TextReadsBack) {
            "none.f32() -> f32[]",
            "matmul.f32(f32[2, 3], f32[3, 4]) -> f32[2, 4]; integers 1; epilogue",
            "matmul.f32(f32[2, 3], constant f32[3, 4]/[1, 3]@4) -> f32[2, 4]",
+           "chain.f32{a.f32(f32[2]@4, f32[3]) -> f32[3]; integers 0 1; numbers 0.5; epilogue | b.f32(f32[3]) -> f32[4]; integers 1 | c() -> f32[1]}",
        }) {
     EXPECT_EQ(to_string(parse_problem(text)), text);
   }
 }
 
 TEST(Problem, SpellingsOfOneProblemAreEqual) {
+  EXPECT_EQ(parse_problem("m.f32{ a() -> f32[2]|b() -> f32[ 2 ] }"), parse_problem("m.f32{a() -> f32[2] | b() -> f32[2]}"));
+  EXPECT_NE(parse_problem("m.f32{a() -> f32[2] | b() -> f32[2]}"), parse_problem("m.f32{a() -> f32[2] | b() -> f32[2]; epilogue}"));
   EXPECT_EQ(parse_problem("m.f32( f32[2,3]/[3,1]@64 )->f32[ 2 ]"), parse_problem("m.f32(f32[2, 3]) -> f32[2]"));
 }
 
@@ -68,6 +71,12 @@ TEST(Problem, WhatIsWrongIsNamedWithItsColumn) {
       {"m(f32[2]) -> f32[2]; integers 1 x", "1:33: expected an integer"},
       {"m(f32[2]) -> f32[2]; letters", "1:22: expected 'numbers'"},
       {"m(f32[2]) -> f32[2] f32[2]", "1:21: expected ';' or the end"},
+      {"m{}", "1:3: expected a family, as matmul.f32"},
+      {"m{a(f32[2]) -> f32[2]; integers 1 | }", "1:37: expected a family, as matmul.f32"},
+      {"m{a(f32[2]) -> f32[2]; integers 1x | b() -> f32[2]}", "1:33: expected an integer"},
+      {"m{a() -> f32[2]", "1:16: expected '}'"},
+      {"m{a() -> f32[2]}; epilogue", "1:17: expected the end"},
+      {"m{n{a() -> f32[2]}}", "1:4: expected '('"},
   };
   for (const auto& [text, message] : rows) {
     EXPECT_EQ(error_of([&] { parse_problem(text); }).message(), message) << text;

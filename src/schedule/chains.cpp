@@ -6,12 +6,14 @@
 //   call filter             =>
 //   call project
 //
-// Whether bands pay for the sizes and threads of a call is left to the runtime, which else does one convolution after the other.
+// Whether bands pay for the sizes and threads of a call is left to the runtime, which else does one convolution after the other, or was measured
+// (driver/choose_kernels.h).
 #include "schedule/chains.h"
 
 #include <algorithm>
 
 #include "schedule/group.h"
+#include "schedule/lifetimes.h"
 
 namespace toroid::schedule {
 namespace {
@@ -153,6 +155,19 @@ ChainDecisions chain_convolutions(const loop::LoopProgram& program, std::vector<
   end_chain();
   steps = std::move(result);
   return decisions;
+}
+
+void take_chains_apart(Schedule& schedule, const std::vector<size_t>& steps) {
+  std::vector<Step> result;
+  for (size_t s = 0; s < schedule.steps.size(); ++s) {
+    if (std::find(steps.begin(), steps.end(), s) == steps.end()) {
+      result.push_back(std::move(schedule.steps[s]));
+      continue;
+    }
+    for (CallStep& call : std::get<ChainStep>(schedule.steps[s]).calls) result.emplace_back(std::move(call));
+  }
+  schedule.steps = std::move(result);
+  schedule.lifetimes = lifetimes(*schedule.loops, schedule.steps);
 }
 
 }  // namespace toroid::schedule

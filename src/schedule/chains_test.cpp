@@ -129,5 +129,19 @@ TEST_P(Chains, AreOfRowsThatAreReadAsTheyAreMade) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Chains, testing::ValuesIn(kChains), [](const auto& row) { return row.param.name; });
 
+// What passes between them then has memory from the one to the next.
+TEST(ChainsTakenApart, AreStepsOfTheirOwn) {
+  Scheduled result = scheduled(fmt::format("{}{}", kWeights, kChains[0].graph));
+  Schedule& schedule = result.schedule;
+  ASSERT_EQ(kinds_of_steps(schedule), "kernel chain(3) kernel");
+  take_chains_apart(schedule, {});
+  EXPECT_EQ(kinds_of_steps(schedule), "kernel chain(3) kernel");
+  take_chains_apart(schedule, {1});
+  EXPECT_EQ(kinds_of_steps(schedule), "kernel call+kernel call+kernel call kernel");
+  std::vector<std::pair<size_t, size_t>> spans;
+  for (const Lifetime& each : schedule.lifetimes) spans.emplace_back(each.first_step, each.last_step);
+  EXPECT_EQ(spans, (std::vector<std::pair<size_t, size_t>>{{0, 1}, {1, 2}, {2, 3}, {3, 4}}));
+}
+
 }  // namespace
 }  // namespace toroid::schedule

@@ -171,6 +171,7 @@ struct ChainStep {
   std::string name;
   std::vector<CallStep> calls;
   std::vector<ProvenanceId> provenance;
+  std::string choice = {};                // as CallStep::choice, of the chain; its calls have none
 };
 
 // Kernels that do not wait for each other, started together; each is run by one thread.
@@ -216,6 +217,9 @@ struct FusionDecision {
 // `decisions`: unless null, each pair of producer and consumer is added.
 Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse = true, std::vector<FusionDecision>* decisions = nullptr,
                        Forms forms = Forms::Measured);
+
+// The calls of these chains, by their steps' positions, become steps of their own, in the chains' places.
+void take_chains_apart(Schedule& schedule, const std::vector<size_t>& steps);
 
 std::string to_string(const Schedule& schedule);
 

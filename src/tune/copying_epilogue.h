@@ -16,11 +16,13 @@ class CopyingEpilogue {
   CopyingEpilogue(const CopyingEpilogue&) = delete;
 
   const ToroidEpilogue& abi() const { return abi_; }
+  // Of its argument, an array of pointers: where the data goes, which may be passed anew (ConvolutionStage).
+  static constexpr int32_t kNumArguments = 2, kDataArgument = 0;
 
  private:
-  void write_row(const float* from, int64_t count, int64_t position) const;
+  void write_row(const float* from, int64_t count, std::byte* to) const;
 
-  std::byte* data_;
+  void* arguments_[kNumArguments];   // the data, and this
   DType dtype_;
   int64_t columns_;
   ToroidEpilogue abi_;

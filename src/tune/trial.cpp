@@ -24,37 +24,64 @@ void empty_caches() {
 }  // namespace
 
 Trial::Trial(const ChoiceRegistry& registry, Problem problem, std::string_view reference, int threads, uint64_t seed)
-    : registry_(registry), problem_(std::move(problem)), depth_(registry.depth(problem_)), pool_(threads) {
-  for (const OperandMeta& meta : problem_.inputs) {
-    GuardedTensor& input = inputs_.emplace_back(meta, fmt::format("input {}", inputs_.size()));
-    input.fill_random(seed + inputs_.size());
-    input.forbid_writing();
-    input_operands_.push_back(input.operand());
-  }
-  for (const OperandMeta& meta : problem_.outputs) {
-    GuardedTensor& output = outputs_.emplace_back(meta, fmt::format("output {}", outputs_.size()));
-    output_operands_.push_back(output.operand());
-  }
-  if (problem_.has_epilogue) {
-    const int64_t columns = registry.family(problem_.family).epilogue_columns(problem_);
-    epilogue_.emplace(output_operands_[0].data, problem_.outputs[0].dtype, columns);
-    output_operands_[0].data = nullptr;  // as in a program: a kernel that writes it all the same is found out
-  }
+    : registry_(registry), problem_(std::move(problem)), depth_(registry.depth(problem_)), pool_(threads), seed_(seed) {
+  if (problem_.stages.empty()) add_part(problem_, nullptr);
+  for (const Problem& stage : problem_.stages) add_part(stage, outputs_.empty() ? nullptr : &outputs_.back());
   run(reference);
-  for (const GuardedTensor& output : outputs_) expected_.emplace_back(output.bytes().begin(), output.bytes().end());
+  for (const GuardedTensor& output : results()) expected_.emplace_back(output.bytes().begin(), output.bytes().end());
+}
+
+void Trial::add_part(const Problem& call, const GuardedTensor* image) {
+  Part& part = parts_.emplace_back();
+  for (const OperandMeta& meta : call.inputs) {
+    if (image != nullptr && part.inputs.empty()) {
+      part.inputs.push_back(image->operand());
+      continue;
+    }
+    GuardedTensor& input = inputs_.emplace_back(meta, fmt::format("input {}", inputs_.size()));
+    input.fill_random(seed_ + inputs_.size());
+    input.forbid_writing();
+    part.inputs.push_back(input.operand());
+  }
+  for (const OperandMeta& meta : call.outputs) {
+    GuardedTensor& output = outputs_.emplace_back(meta, fmt::format("output {}", outputs_.size()));
+    part.outputs.push_back(output.operand());
+  }
+  if (!call.has_epilogue) return;
+  const int64_t columns = registry_.family(call.family).epilogue_columns(call);
+  part.epilogue.emplace(part.outputs[0].data, call.outputs[0].dtype, columns);
+  part.outputs[0].data = nullptr;  // as in a program: a kernel that writes it all the same is found out
+}
+
+KernelCall Trial::call_of(const Problem& call, const Part& part) {
+  const ToroidEpilogue* const epilogue = part.epilogue ? &part.epilogue->abi() : nullptr;
+  return {pool_, part.inputs, part.outputs, call.integers, call.numbers, epilogue, &prepared_};
 }
 
 void Trial::run(std::string_view choice) {
-  const ToroidEpilogue* const epilogue = epilogue_ ? &epilogue_->abi() : nullptr;
+  if (problem_.stages.empty()) return registry_.run_choice(problem_.family, choice, call_of(problem_, parts_[0]));
+  std::vector<ConvolutionStage> stages;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    stages.push_back({call_of(problem_.stages[i], parts_[i]), CopyingEpilogue::kNumArguments, CopyingEpilogue::kDataArgument});
+  }
   registry_.run_choice(problem_.family, choice,
-                       {pool_, input_operands_, output_operands_, problem_.integers, problem_.numbers, epilogue, &prepared_});
+                       {.pool = pool_, .inputs = {}, .outputs = {}, .integers = {}, .numbers = {}, .stages = stages.data(), .num_stages = stages.size()});
+}
+
+// What passes between stages need not be there afterwards.
+std::vector<std::reference_wrapper<const GuardedTensor>> Trial::results() const {
+  return {outputs_.end() - static_cast<ptrdiff_t>(parts_.back().outputs.size()), outputs_.end()};
 }
 
 std::optional<std::string> Trial::fault_of_results() const {
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (std::optional<std::string> trespass = outputs_[i].trespass()) return trespass;
-    const auto difference = difference_of_results(outputs_[i].meta().dtype, depth_, outputs_[i].bytes(), expected_[i]);
-    if (difference) return fmt::format("output {}: {}", i, *difference);
+  for (const GuardedTensor& output : outputs_) {
+    if (std::optional<std::string> trespass = output.trespass()) return trespass;
+  }
+  const auto results = this->results();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const GuardedTensor& output = results[i];
+    const auto difference = difference_of_results(output.meta().dtype, depth_, output.bytes(), expected_[i]);
+    if (difference) return fmt::format("output {}: {}", outputs_.size() - results.size() + i, *difference);
   }
   return std::nullopt;
 }

@@ -1,9 +1,11 @@
 // One problem with tensors, on which choices are tried: the worker's side of tuning.
 //
-// Inputs are random and may only be read; all tensors lie between guard pages (guarded_tensor.h).
+// Inputs are random and may only be read; all tensors lie between guard pages (guarded_tensor.h). Of a chain, what passes from one stage to the
+// next is such a tensor too.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,17 +34,26 @@ class Trial {
   double time_s(std::string_view choice, uint64_t repetitions, bool cold);
 
  private:
+  // A call, the problem's or one of its stages.
+  struct Part {
+    std::vector<ToroidOperand> inputs, outputs;
+    std::optional<CopyingEpilogue> epilogue = {};
+  };
+  // `image`: the first input, which the stage before makes; null: it is made like the others.
+  void add_part(const Problem& call, const GuardedTensor* image);
+  KernelCall call_of(const Problem& call, const Part& part);
   void run(std::string_view choice);
+  std::vector<std::reference_wrapper<const GuardedTensor>> results() const;
   std::optional<std::string> fault_of_results() const;
 
   const ChoiceRegistry& registry_;
   Problem problem_;
   int64_t depth_;
   RuntimePool pool_;
-  std::deque<GuardedTensor> inputs_, outputs_;
-  std::vector<ToroidOperand> input_operands_, output_operands_;
-  std::optional<CopyingEpilogue> epilogue_;
-  std::vector<std::vector<std::byte>> expected_;
+  uint64_t seed_;
+  std::deque<GuardedTensor> inputs_, outputs_;   // outputs of all stages, one each
+  std::deque<Part> parts_;                       // the problem, or its stages
+  std::vector<std::vector<std::byte>> expected_; // of the last part
   PreparedConstants prepared_;  // as in a program that runs for long: what is made of constants is made in the first run
 };
 

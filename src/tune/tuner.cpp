@@ -16,10 +16,15 @@ bool may_compete(const Outcome& outcome) { return outcome.standing == Standing::
 bool is_usable(const Outcome& outcome) { return outcome.standing == Standing::Timed || outcome.standing == Standing::OutOfTime; }
 
 // A worker for which there is no memory would be ended by the machine, and a kernel would get the blame.
-bool fits_memory(const Problem& problem) {
+double needed_bytes(const Problem& problem) {
   double needed = 0;
   for (const OperandMeta& meta : problem.inputs) needed += static_cast<double>(meta.extent_bytes());
   for (const OperandMeta& meta : problem.outputs) needed += 2 * static_cast<double>(meta.extent_bytes());  // and the reference's
+  for (const Problem& stage : problem.stages) needed += needed_bytes(stage);
+  return needed;
+}
+bool fits_memory(const Problem& problem) {
+  const double needed = needed_bytes(problem);
   constexpr double kUsable = 0.5;
   return needed <= kUsable * static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
 }

@@ -323,7 +323,10 @@ TEST_F(TunerTest, RuntimeKernelsAreTimed) {
         "integers 0 1 1 1 1 1 1 1 0 0; epilogue",
         "convolution.f32(f32[1, 32, 14, 14]/[6272, 1, 448, 32], constant f32[48, 32, 3, 3]) -> f32[1, 48, 14, 14]/[9408, 1, 672, "
         "48]; "
-        "integers 0 1 1 1 1 1 1 1 0 0"}) {
+        "integers 0 1 1 1 1 1 1 1 0 0",
+        "chain.f32{convolution.f32(f32[1, 12, 20, 20]/[4800, 1, 240, 12]@4, constant f32[48, 12, 1, 1]) -> f32[1, 48, 20, 20]/[19200, 1, 960, 48]; "
+        "integers 0 1 1 1 0 0 1 1 0 0; epilogue | convolution.f32(f32[1, 48, 20, 20]/[19200, 1, 960, 48], constant f32[48, 1, 3, 3]) -> "
+        "f32[1, 48, 20, 20]/[19200, 1, 960, 48]; integers 0 48 1 1 1 1 1 1 0 0}"}) {
     const Decision& decision = tuner.choose(parse_problem(problem));
     EXPECT_EQ(decision.source, Source::Measured);
     int timed = 0;

@@ -19,7 +19,7 @@ struct ToroidRuntime {
   int32_t (*call)(const ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
                   const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
                   const double* numbers, int32_t num_numbers, const ToroidEpilogue*);
-  int32_t (*chain)(const ToroidRuntime*, const ToroidStage* stages, int32_t num_stages);
+  int32_t (*chain)(const ToroidRuntime*, const char* name, const ToroidStage* stages, int32_t num_stages);
   int32_t (*bind)(const ToroidRuntime*, int32_t binding, int64_t value);
   void* (*allocate)(const ToroidRuntime*, int64_t bytes);
   void (*release)(const ToroidRuntime*, void* data);

@@ -122,7 +122,8 @@ void GraphFunction::print_chain(const schedule::ChainStep& step, size_t number) 
                                  image == parts.passed.end() ? 0 : image - parts.passed.begin()));
   }
   body_.write(fmt::format("const ToroidStage stages[] = {{{}}};", fmt::join(stages, ", ")));
-  body_.write(fmt::format("if (runtime->chain(runtime, stages, {})) return {};", stages.size(), number + 1));
+  body_.write(fmt::format("if (runtime->chain(runtime, \"chain{}\", stages, {})) return {};", step.choice.empty() ? "" : "#" + step.choice, stages.size(),
+                          number + 1));
   if (reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
 }
 
