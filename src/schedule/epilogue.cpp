@@ -72,7 +72,7 @@ bool makes_product(const loop::LoopProgram& program, const loop::Computation& co
   return call != nullptr && makes_product(program, *call, computation.outputs);
 }
 
-EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, BufferId product) {
+EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loop::Call& call, BufferId product) {
   if (!only_stores(kernel)) return {{}, "it reduces, which a block of the product does not hold whole"};
   const std::vector<ExprId> loads = loads_of(program.exprs, kernel, product);
   if (loads.size() != 1) return {{}, "it reads several elements of the product for one of its own"};
@@ -81,7 +81,7 @@ EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, BufferId 
 
   const loop::Buffer& buffer = program.buffer(product);
   // The dim of the columns: a matrix's last, an image's channels.
-  const size_t last = buffer.strides.size() > 2 && buffer.strides[1].is_const(1) ? 1 : buffer.sizes.size() - 1;
+  const size_t last = std::holds_alternative<Convolution>(call.op) ? 1 : buffer.sizes.size() - 1;
   const sym::Expr position = std::get<loop::Load>(program.exprs.node(loads[0]).op).index[0];
   auto axes = rows_and_columns(kernel, position, buffer.sizes[last], sym::product(buffer.sizes));
   if (!axes) return {{}, "it does not go through the product once, each element at its place"};

@@ -66,13 +66,13 @@ void fetch_rows(const loop::LoopProgram& program, Kernel& kernel);
 // Has large tensors fetched ahead of their use, where much is computed for each element. After choose_loops.
 void fetch_streams(const loop::LoopProgram& program, Kernel& kernel);
 
-// A kernel whose loops are not chosen yet as the epilogue of the product that it reads in `product`; none if it cannot be one. The loops are
-// then chosen.
+// A kernel whose loops are not chosen yet as the epilogue of the product that it reads in `product`, which `call` makes; none if it cannot be
+// one. The loops are then chosen.
 struct EpilogueAttempt {
   std::optional<Kernel> kernel;
   std::string_view reason = {};   // without a kernel: why
 };
-EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, loop::BufferId product);
+EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loop::Call& call, loop::BufferId product);
 
 // The position of a multi-dimensional index in its buffer.
 sym::Expr position_of(const loop::Buffer& buffer, const std::vector<sym::Expr>& index);

@@ -169,7 +169,7 @@ bool append_as_epilogue(loop::LoopProgram& program, std::vector<Step>& steps, co
       refused(product, "something else reads the product too");
       continue;
     }
-    EpilogueAttempt attempt = as_epilogue(program, kernel, product);
+    EpilogueAttempt attempt = as_epilogue(program, kernel, call->call, product);
     if (!attempt.kernel) {
       refused(product, attempt.reason);
       continue;
