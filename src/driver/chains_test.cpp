@@ -1,8 +1,5 @@
 // Convolutions that programs do band by band, compared with the evaluator.
-#include <algorithm>
-
-#include "driver/compiled_for_test.h"
-#include "runtime/choices.h"
+#include "driver/locked_for_test.h"
 
 namespace toroid {
 namespace {
@@ -53,38 +50,13 @@ TEST(Chains, AreTheEvaluators) {
   }
 }
 
-// With a lock that says `choice` of each chain, and of any other problem what is first in its family's table.
-CompiledModel compiled_with(std::string_view choice, const std::string& text, std::string* lock_text) {
-  std::string lock = "toroid choices 1\n";
-  for (;;) {
-    CompileModelOptions options;
-    options.keep_program = true;
-    options.choose.lock = tune::ChoiceLock::parse(lock, "model.lock");
-    try {
-      *lock_text = lock;
-      return TestSession::get().compile(parse_text(text), options);
-    } catch (const Error& error) {
-      constexpr std::string_view kMissing = "model.lock has no choice for ";
-      TOROID_CHECK(error.message().starts_with(kMissing), "{}", error.message());
-      const Problem problem = parse_problem(error.message().substr(kMissing.size()));
-      for (const Choice& each : runtime_choices().list_choices(problem, model_of_this_machine(2))) {
-        if (each.gate || (!problem.stages.empty() && each.name != choice)) continue;
-        lock += fmt::format("{} = {} {}\n", to_string(problem), each.name, each.hash);
-        break;
-      }
-    }
-  }
-}
-
 // A lock without a line for a chain is an error (compiled_with waits for it); with one, the program does what it says.
 TEST(Chains, AreDoneAsALockSays) {
-  const std::string text = bottlenecks("1");
-  std::string lock;
   for (const std::string_view choice : {"bands", "apart"}) {
     SCOPED_TRACE(choice);
-    const CompiledModel model = compiled_with(choice, text, &lock);
+    const auto [model, choices] = compiled_with(bottlenecks("1"), [&](const Problem&, const Choice& each) { return each.name == choice; });
     EXPECT_EQ(model.library_calls, choice == "bands" ? 2 : 5);
-    EXPECT_EQ(std::count(lock.begin(), lock.end(), '\n'), choice == "bands" ? 3 : 8) << lock;
+    EXPECT_EQ(choices.size(), choice == "bands" ? 2u : 7u);
     const HostTensor image = example_input("image", DType::F32, {1, 12, 45, 37});
     const std::vector<HostTensor> expected = evaluate(*model.program, {&image, 1});
     for (const int threads : {1, 2, 3}) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "runtime/choice_families.h"
+#include "runtime/then_epilogue.h"
 #include "runtime/vector_sets.h"
 #include "support/error.h"
 #include "support/hash.h"
@@ -11,10 +12,15 @@
 namespace toroid {
 namespace {
 
-std::string hash_of(const KernelFamily& family, const Implementation& implementation) {
-  std::string text = fmt::format("{}\n{}\n{}\n", family.name, implementation.name, implementation.version);
+std::string hash_of(const KernelFamily& family, const Implementation& implementation, std::string_view name) {
+  std::string text = fmt::format("{}\n{}\n{}\n", family.name, name, implementation.version);
   for (const ChoiceParameter& parameter : implementation.parameters) text += fmt::format("{} = {}\n", parameter.name, parameter.value);
   return sha256(text).hex().substr(0, 16);
+}
+
+// Writing the result and reading it again, for an epilogue that comes afterwards.
+double epilogue_afterwards_s(const Problem& problem, const MachineModel& machine) {
+  return machine.start_s + 2 * transfer_s(static_cast<double>(problem.outputs[0].extent_bytes()), machine);
 }
 
 template <class Row>
@@ -47,28 +53,50 @@ const KernelFamily& ChoiceRegistry::family(std::string_view name) const {
 std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const MachineModel& machine) const {
   const KernelFamily& family = this->family(problem.family);
   std::optional<std::string> fault = family.malformed(problem);
-  if (!fault && problem.has_epilogue && family.epilogue_columns == nullptr) fault = "there is no epilogue of this kernel";
+  if (!fault && problem.has_epilogue && !family.columns_dim) fault = "there is no epilogue of this kernel";
   if (fault) {
     throw Error(ErrorKind::InvalidOption, fmt::format("{} cannot have these operands: {}", family.name, *fault))
         .at(to_string(problem))
         .help("docs/tuning.md says how a problem is written");
   }
   std::vector<Choice> choices;
-  for (const Implementation& implementation : family.implementations) {
-    Choice choice{.name = std::string(implementation.name), .description = std::string(implementation.description)};
+  auto add = [&](const Implementation& implementation, const Problem& own, bool then_epilogue) {
+    Choice choice{.name = std::string(implementation.name), .description = std::string(implementation.description), .then_epilogue = then_epilogue};
+    if (then_epilogue) {
+      choice.name += kThenEpilogue;
+      choice.description += "; the epilogue afterwards";
+    }
     for (const auto& [name, value] : implementation.parameters) choice.parameters.emplace_back(name, value);
-    choice.hash = hash_of(family, implementation);
-    choice.gate = implementation.gate(problem);
-    if (!choice.gate) choice.cost_s = implementation.cost_s(problem, machine);
+    choice.hash = hash_of(family, implementation, choice.name);
+    choice.gate = implementation.gate(own);
+    if (!choice.gate) choice.cost_s = implementation.cost_s(own, machine) + (then_epilogue ? epilogue_afterwards_s(problem, machine) : 0);
     choices.push_back(std::move(choice));
-  }
+  };
+  for (const Implementation& implementation : family.implementations) add(implementation, problem, false);
+  if (!problem.has_epilogue) return choices;
+  Problem alone = problem;
+  alone.has_epilogue = false;
+  for (const Implementation& implementation : family.implementations) add(implementation, alone, true);
   return choices;
 }
 
+int64_t ChoiceRegistry::epilogue_columns(const Problem& problem) const {
+  const int dim = *family(problem.family).columns_dim;
+  const OperandMeta& out = problem.outputs[0];
+  return dim < 0 ? out.size(dim) : out.sizes[static_cast<size_t>(dim)];
+}
+
 void ChoiceRegistry::run_choice(std::string_view family, std::string_view choice, const KernelCall& call) const {
-  const std::span<const Implementation> implementations = this->family(family).implementations;
+  const KernelFamily& of = this->family(family);
+  const std::span<const Implementation> implementations = of.implementations;
   for (const Implementation& implementation : implementations) {
     if (implementation.name == choice) return implementation.run(call, implementation.parameters);
+  }
+  if (choice.ends_with(kThenEpilogue) && of.columns_dim) {
+    const std::string_view alone = choice.substr(0, choice.size() - kThenEpilogue.size());
+    for (const Implementation& implementation : implementations) {
+      if (implementation.name == alone) return run_then_epilogue(implementation, *of.columns_dim, call);
+    }
   }
   throw Error(ErrorKind::InvalidOption, fmt::format("{} has no choice '{}'", family, choice))
       .help(fmt::format("its choices are {}", names_of(implementations)));

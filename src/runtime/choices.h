@@ -58,11 +58,13 @@ struct KernelFamily {
   // How many products or terms are summed into one element of the result: rounding errors grow with it.
   int64_t (*depth)(const Problem& problem);
   std::span<const Implementation> implementations;
-  // Of the result as an epilogue sees it (ToroidEpilogue); null: the kernel gives its result to no epilogue.
-  int64_t (*epilogue_columns)(const Problem& problem) = nullptr;
+  // The dim of the result that an epilogue sees as columns (ToroidEpilogue), a negative one counted from the end; the others are the rows, in the
+  // order of its memory. None: the kernel gives its result to no epilogue.
+  std::optional<int> columns_dim = std::nullopt;
 };
 
-// An implementation beside a concrete problem.
+// An implementation beside a concrete problem. Where the problem has an epilogue, each is there twice: as it gives its result to the epilogue,
+// block by block, and, behind all of these, as the whole product first and the epilogue afterwards (then_epilogue.h).
 struct Choice {
   std::string name;
   std::string description;
@@ -70,6 +72,7 @@ struct Choice {
   std::string hash = {};  // 16 hex digits of family, name, version and parameters: the same in every process and build
   std::optional<std::string> gate = {};
   double cost_s = 0;  // 0 where the gate is closed
+  bool then_epilogue = false;
 };
 
 class ChoiceRegistry {
@@ -85,6 +88,8 @@ class ChoiceRegistry {
   int64_t depth(const Problem& problem) const { return family(problem.family).depth(problem); }
   // Throws Error{InvalidOption} also when the family has no such choice, and what the kernel throws. The call must pass the gate.
   void run_choice(std::string_view family, std::string_view choice, const KernelCall& call) const;
+  // Of the result of a problem with an epilogue, as that sees it.
+  int64_t epilogue_columns(const Problem& problem) const;
 
  private:
   std::span<const KernelFamily> families_;

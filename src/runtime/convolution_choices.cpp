@@ -214,6 +214,7 @@ std::optional<std::string> malformed_convolution(DType dtype, const Problem& pro
   if (problem.inputs.size() == 3 && (problem.inputs[2].sizes != std::vector{y.sizes[1]} || problem.inputs[2].dtype != dtype)) {
     return fmt::format("the bias has not one {} a channel", to_string(dtype));
   }
+  if (problem.has_epilogue && !are_channels_innermost(y)) return "an epilogue takes channels that are next to each other";
   return std::nullopt;
 }
 
@@ -224,8 +225,7 @@ std::optional<std::string> not_by_rows(const Problem& convolution) {
 }
 
 KernelFamily convolution_family() {
-  return {"convolution.f32", malformed, depth, kImplementations,
-          [](const Problem& problem) { return problem.outputs[0].sizes[1]; }};
+  return {"convolution.f32", malformed, depth, kImplementations, 1};
 }
 
 }  // namespace toroid

@@ -246,7 +246,13 @@ void run_library_chain(std::string_view name, RuntimePool& pool, std::span<const
   if (mark == name.npos) return run_convolution_chain(stages);
   const DType dtype = dtype_of(stages[0].call.outputs[0]);
   runtime_choices().run_choice(family_of(name.substr(0, mark), {}, dtype), name.substr(mark + 1),
-                               {.pool = pool, .inputs = {}, .outputs = {}, .integers = {}, .numbers = {}, .stages = stages.data(), .num_stages = stages.size()});
+                               {.pool = pool,
+                                .inputs = {},
+                                .outputs = {},
+                                .integers = {},
+                                .numbers = {},
+                                .stages = stages.data(),
+                                .num_stages = stages.size()});
 }
 
 }  // namespace toroid

@@ -87,8 +87,7 @@ const Implementation kImplementations[] = {
 }  // namespace
 
 KernelFamily matmul_family() {
-  return {"matmul.f32", [](const Problem& problem) { return malformed_product(DType::F32, problem); }, [](const Problem& problem) { return problem.inputs[0].size(-1); }, kImplementations,
-          [](const Problem& problem) { return problem.outputs[0].size(-1); }};
+  return {"matmul.f32", [](const Problem& problem) { return malformed_product(DType::F32, problem); }, [](const Problem& problem) { return problem.inputs[0].size(-1); }, kImplementations, -1};
 }
 
 }  // namespace toroid

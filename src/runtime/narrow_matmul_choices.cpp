@@ -186,8 +186,8 @@ const Implementation kOfInt4[] = {
 
 }  // namespace
 
-KernelFamily matmul_int8_family() { return {"matmul.int8", malformed_int8, depth, kOfFloats, columns}; }
+KernelFamily matmul_int8_family() { return {"matmul.int8", malformed_int8, depth, kOfFloats, -1}; }
 KernelFamily matmul_bytes_family() { return {"matmul.i32", malformed_bytes, depth, kOfBytes}; }
-KernelFamily matmul_int4_family() { return {"matmul.int4", malformed_int4, depth, kOfInt4, columns}; }
+KernelFamily matmul_int4_family() { return {"matmul.int4", malformed_int4, depth, kOfInt4, -1}; }
 
 }  // namespace toroid

@@ -52,15 +52,14 @@ const Implementation kOfBFloat16[] = {
 const Implementation kOfFloat16[] = {kWidened};
 
 int64_t depth(const Problem& problem) { return problem.inputs[0].size(-1); }
-int64_t columns(const Problem& problem) { return problem.outputs[0].size(-1); }
 
 }  // namespace
 
 KernelFamily matmul_bf16_family() {
-  return {"matmul.bf16", [](const Problem& problem) { return malformed_product(DType::BF16, problem); }, depth, kOfBFloat16, columns};
+  return {"matmul.bf16", [](const Problem& problem) { return malformed_product(DType::BF16, problem); }, depth, kOfBFloat16, -1};
 }
 KernelFamily matmul_f16_family() {
-  return {"matmul.f16", [](const Problem& problem) { return malformed_product(DType::F16, problem); }, depth, kOfFloat16, columns};
+  return {"matmul.f16", [](const Problem& problem) { return malformed_product(DType::F16, problem); }, depth, kOfFloat16, -1};
 }
 
 }  // namespace toroid

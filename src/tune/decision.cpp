@@ -1,5 +1,6 @@
 #include "tune/decision.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "support/framing.h"
@@ -91,8 +92,10 @@ std::optional<std::vector<Outcome>> outcomes_of(std::string_view bytes) {
 std::string table_text(const Decision& decision) {
   std::string text = fmt::format("{}: {} ({})\n", to_string(decision.problem), decision.choice, to_string(decision.source));
   const double best_s = decision.outcomes.empty() ? 0 : decision.outcomes.front().median_s;
+  size_t width = 24;
+  for (const Outcome& outcome : decision.outcomes) width = std::max(width, outcome.choice.size());
   for (const Outcome& outcome : decision.outcomes) {
-    text += fmt::format("  {:<24} ", outcome.choice);
+    text += fmt::format("  {:<{}} ", outcome.choice, width);
     if (outcome.standing == Standing::Timed) {
       text += fmt::format("{:>9.4f} ms {:>5.0f} %  {:.4f} to {:.4f} in {} rounds, estimated {:.2g}", outcome.median_s * 1e3,
                           100 * best_s / outcome.median_s, outcome.fastest_s * 1e3, outcome.slowest_s * 1e3, outcome.rounds,

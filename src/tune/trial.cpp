@@ -48,8 +48,7 @@ void Trial::add_part(const Problem& call, const GuardedTensor* image) {
     part.outputs.push_back(output.operand());
   }
   if (!call.has_epilogue) return;
-  const int64_t columns = registry_.family(call.family).epilogue_columns(call);
-  part.epilogue.emplace(part.outputs[0].data, call.outputs[0].dtype, columns);
+  part.epilogue.emplace(part.outputs[0].data, call.outputs[0].dtype, registry_.epilogue_columns(call));
   part.outputs[0].data = nullptr;  // as in a program: a kernel that writes it all the same is found out
 }
 
@@ -65,7 +64,13 @@ void Trial::run(std::string_view choice) {
     stages.push_back({call_of(problem_.stages[i], parts_[i]), CopyingEpilogue::kNumArguments, CopyingEpilogue::kDataArgument});
   }
   registry_.run_choice(problem_.family, choice,
-                       {.pool = pool_, .inputs = {}, .outputs = {}, .integers = {}, .numbers = {}, .stages = stages.data(), .num_stages = stages.size()});
+                       {.pool = pool_,
+                        .inputs = {},
+                        .outputs = {},
+                        .integers = {},
+                        .numbers = {},
+                        .stages = stages.data(),
+                        .num_stages = stages.size()});
 }
 
 // What passes between stages need not be there afterwards.

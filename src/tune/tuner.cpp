@@ -42,6 +42,23 @@ Error nothing_usable(const Problem& problem, const std::vector<Outcome>& outcome
   return error.help("choices in quarantine are tried again after 'toroid cache clear'; otherwise please report it");
 }
 
+// The quickest of those that were right; where it is so by little, an implementation that needs no memory for its whole result. `outcomes`: the best
+// first. None: null.
+const Outcome* pick(const std::vector<Outcome>& outcomes, const std::vector<Choice>& choices) {
+  constexpr double kWorthMemory = 0.97;
+  auto comes_afterwards = [&](const Outcome& outcome) {
+    return std::any_of(choices.begin(), choices.end(), [&](const Choice& c) { return c.name == outcome.choice && c.then_epilogue; });
+  };
+  const auto best = std::find_if(outcomes.begin(), outcomes.end(), is_usable);
+  if (best == outcomes.end()) return nullptr;
+  if (best->standing != Standing::Timed || !comes_afterwards(*best)) return &*best;
+  for (const Outcome& other : outcomes) {
+    const bool is_close = other.standing == Standing::Timed && kWorthMemory * other.median_s <= best->median_s;
+    if (is_close && !comes_afterwards(other)) return &other;
+  }
+  return &*best;
+}
+
 Decision decision_of(const Problem& problem, std::vector<Outcome> outcomes, Source source, const Outcome& chosen) {
   Decision decision{.problem = problem, .choice = chosen.choice, .hash = chosen.hash, .source = source};
   sort_by_standing(outcomes);
@@ -85,18 +102,18 @@ Decision Tuner::decide(const Problem& problem) {
     return decision_of(problem, outcomes, Source::OnlyOne, ranked.front());
   }
 
+  const std::vector<std::string> names = fits_memory(problem) ? worth_measuring(ranked, choices) : std::vector<std::string>{};
   const CacheKey key = key_of(problem, choices);
   auto from_memory = [&]() -> std::optional<Decision> {
-    std::optional<std::vector<Outcome>> found = remembered(key, outcomes);
+    std::optional<std::vector<Outcome>> found = remembered(key, outcomes, names);
     if (!found) return std::nullopt;
     ++counters_.remembered;
     cache_.store().count("tuning results found");
     sort_by_standing(*found);
-    const Outcome best = found->front();
+    const Outcome best = *pick(*found, choices);   // there is one: remembered() looked
     return decision_of(problem, std::move(*found), Source::Remembered, best);
   };
   if (std::optional<Decision> decision = from_memory()) return std::move(*decision);
-  const std::vector<std::string> names = fits_memory(problem) ? worth_measuring(ranked) : std::vector<std::string>{};
   if (names.empty()) {
     ++counters_.estimated;
     return decision_of(problem, outcomes, Source::Estimate, ranked.front());
@@ -110,8 +127,8 @@ Decision Tuner::decide(const Problem& problem) {
   const double tuning_s = watch.seconds();
   counters_.tuning_s += tuning_s;
   sort_by_standing(outcomes);
-  const auto best = std::find_if(outcomes.begin(), outcomes.end(), is_usable);
-  if (best == outcomes.end()) {
+  const Outcome* const best = pick(outcomes, choices);
+  if (best == nullptr) {
     if (worker_) throw nothing_usable(problem, outcomes);
     ++counters_.estimated;  // no worker could be started, which was said
     return decision_of(problem, outcomes, Source::Estimate, outcomes.front());
@@ -179,7 +196,8 @@ CacheKey Tuner::key_of(const Problem& problem, const std::vector<Choice>& choice
 }
 
 // What was measured before, if it is enough for this mode and its best may still be used.
-std::optional<std::vector<Outcome>> Tuner::remembered(const CacheKey& key, const std::vector<Outcome>& entrants) {
+std::optional<std::vector<Outcome>> Tuner::remembered(const CacheKey& key, const std::vector<Outcome>& entrants,
+                                                      const std::vector<std::string>& wanted) {
   const std::optional<std::string> bytes = cache_.get(key);
   std::optional<std::vector<Outcome>> found = bytes ? outcomes_of(*bytes) : std::nullopt;
   if (!found || found->size() != entrants.size()) return std::nullopt;
@@ -188,7 +206,8 @@ std::optional<std::vector<Outcome>> Tuner::remembered(const CacheKey& key, const
     const auto entrant =
         std::find_if(entrants.begin(), entrants.end(), [&](const Outcome& e) { return e.choice == outcome.choice; });
     if (entrant == entrants.end()) return std::nullopt;
-    if (options_.mode == Mode::Max && outcome.standing == Standing::NotTried) return std::nullopt;
+    const bool is_wanted = std::find(wanted.begin(), wanted.end(), outcome.choice) != wanted.end();
+    if (options_.mode == Mode::Max && outcome.standing == Standing::NotTried && is_wanted) return std::nullopt;
     // A fault that showed since counts.
     if (!may_compete(*entrant)) outcome = *entrant;
     has_best = has_best || outcome.standing == Standing::Timed;
@@ -197,12 +216,13 @@ std::optional<std::vector<Outcome>> Tuner::remembered(const CacheKey& key, const
 }
 
 // The names of those to measure; empty when the estimate is to decide. `ranked`: the best first.
-std::vector<std::string> Tuner::worth_measuring(const std::vector<Outcome>& ranked) const {
+std::vector<std::string> Tuner::worth_measuring(const std::vector<Outcome>& ranked, const std::vector<Choice>& choices) const {
   if (!worker_ || (options_.mode == Mode::Default && counters_.tuning_s >= options_.budget_s)) return {};
   std::vector<std::string> names;
   for (const Outcome& outcome : ranked) {
-    const bool close = options_.mode == Mode::Max || outcome.cost_s <= options_.close * ranked.front().cost_s;
-    if (may_compete(outcome) && close) names.push_back(outcome.choice);
+    const bool is_own = std::any_of(choices.begin(), choices.end(), [&](const Choice& c) { return c.name == outcome.choice && !c.then_epilogue; });
+    const bool is_close = outcome.cost_s <= options_.close * ranked.front().cost_s;
+    if (may_compete(outcome) && (is_close || (options_.mode == Mode::Max && is_own))) names.push_back(outcome.choice);
   }
   return names.size() > 1 ? names : std::vector<std::string>{};
 }

@@ -27,7 +27,7 @@ namespace toroid::tune {
 
 enum class Mode {
   Default,  // estimates decide, but where they are close, as long as the budget lasts
-  Max,      // every choice that may compete is measured
+  Max,      // every implementation that may compete is measured, and where its epilogue could come afterwards, that too if the estimate is close
 };
 
 struct TunerOptions {
@@ -35,7 +35,7 @@ struct TunerOptions {
   WorkerOptions worker = {};  // argv empty: nothing is measured; not with Max
   MeasureOptions measure = {};
   double budget_s = 0.8;  // Default: for measuring all problems together
-  double close = 1.5;     // Default: measured are those whose estimate is at most so many times the best one
+  double close = 1.5;     // what is measured for its estimate: those whose estimate is at most so many times the best one
   std::optional<ChoiceLock> lock = {};
   Identity identity = identity_of_this_machine();
 };
@@ -75,8 +75,8 @@ class Tuner {
   std::vector<Outcome> entrants(const Problem& problem, const std::vector<Choice>& choices);
   std::vector<Outcome> worth_keeping(std::vector<Outcome> outcomes) const;
   CacheKey key_of(const Problem& problem, const std::vector<Choice>& choices) const;
-  std::optional<std::vector<Outcome>> remembered(const CacheKey& key, const std::vector<Outcome>& entrants);
-  std::vector<std::string> worth_measuring(const std::vector<Outcome>& entrants) const;
+  std::optional<std::vector<Outcome>> remembered(const CacheKey& key, const std::vector<Outcome>& entrants, const std::vector<std::string>& wanted);
+  std::vector<std::string> worth_measuring(const std::vector<Outcome>& ranked, const std::vector<Choice>& choices) const;
   void measure_all(const Problem& problem, std::vector<Outcome>& outcomes, const std::vector<std::string>& names);
   void try_out(const Problem& problem, std::vector<Outcome>& outcomes, std::vector<std::string> names);
 

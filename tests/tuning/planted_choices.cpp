@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <span>
 #include <stdexcept>
 #include <thread>
 
@@ -158,19 +160,57 @@ std::span<const Implementation> implementations(std::index_sequence<kPlaces...>)
   return rows;
 }
 
+// Gives the input to the epilogue, or writes it, after so long.
+void copy(const KernelCall& call, std::chrono::microseconds time_with_epilogue, std::chrono::microseconds time_alone) {
+  const int64_t rows = call.inputs[0].sizes[0], columns = call.inputs[0].sizes[1];
+  std::this_thread::sleep_for(call.epilogue != nullptr ? time_with_epilogue : time_alone);
+  if (call.epilogue != nullptr) return call.epilogue->run(call.epilogue->argument, in(call), columns, 0, rows, 0, columns);
+  std::memcpy(out(call), in(call), static_cast<size_t>(rows * columns) * sizeof(float));
+}
+
+constexpr std::chrono::microseconds kQuick{0}, kSlow{2000};
+constexpr Planted kCopies[] = {
+    {"slow-with", [](const KernelCall& call, ChoiceParameters) { copy(call, kSlow, kQuick); }},
+    {"slow-alone", [](const KernelCall& call, ChoiceParameters) { copy(call, kQuick, kSlow); }},
+    {"only-alone", [](const KernelCall& call, ChoiceParameters) { copy(call, kQuick, kQuick); }},
+    {"same", [](const KernelCall& call, ChoiceParameters) { copy(call, kSlow, kSlow); }},
+    {"wrong-alone",
+     [](const KernelCall& call, ChoiceParameters) {
+       copy(call, kSlow, kQuick);
+       if (call.epilogue == nullptr) out(call)[3] += 1;
+     }},
+};
+
+template <size_t kPlace>
+Implementation copy_row() {
+  return {.name = kCopies[kPlace].name,
+          .description = "planted",
+          .gate = [](const Problem& problem) -> std::optional<std::string> {
+            if (problem.has_epilogue && kCopies[kPlace].name == "only-alone") return "it gives its result to no epilogue";
+            return gate<kPlace>(problem);
+          },
+          .cost_s = cost_s<kPlace>,
+          .run = kCopies[kPlace].run};
+}
+const Implementation kCopyRows[] = {copy_row<0>(), copy_row<1>(), copy_row<2>(), copy_row<3>(), copy_row<4>()};
+
 }  // namespace
 
 const ChoiceRegistry& planted_choices() {
   static const KernelFamily families[] = {{"double.f32", [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
                                      [](const Problem&) { return int64_t{1}; },
-                                     implementations(std::make_index_sequence<kCount>())}};
+                                     implementations(std::make_index_sequence<kCount>())},
+                                    {"copy.f32", [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+                                     [](const Problem&) { return int64_t{1}; }, kCopyRows, -1}};
   static const ChoiceRegistry registry(families);
   return registry;
 }
 
 int64_t place_of(std::string_view choice) {
-  for (size_t i = 0; i < kCount; ++i) {
-    if (kPlanted[i].name == choice) return static_cast<int64_t>(i);
+  for (const std::span<const Planted> table : {std::span<const Planted>(kPlanted), std::span<const Planted>(kCopies)}) {
+    for (size_t i = 0; i < table.size(); ++i) {
+      if (table[i].name == choice) return static_cast<int64_t>(i);
+    }
   }
   TOROID_CHECK(false, "no planted choice is called '{}'", choice);
   return -1;

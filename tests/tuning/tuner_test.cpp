@@ -240,6 +240,68 @@ TEST_F(TunerTest, TheDefaultModeMeasuresWhatIsCloseWhileItsBudgetLasts) {
   EXPECT_EQ(poor.counters().workers_started, 0u);
 }
 
+// With an epilogue, for these implementations.
+Problem copy_for(std::initializer_list<std::string_view> implementations, int64_t rows = 100) {
+  Problem problem = parse_problem(fmt::format("copy.f32(f32[{0}, 10]) -> f32[{0}, 10]; epilogue", rows));
+  for (std::string_view each : implementations) problem.integers.push_back(place_of(each));
+  return problem;
+}
+
+TEST_F(TunerTest, AnEpilogueComesAfterwardsWhereThatIsQuicker) {
+  Tuner tuner(planted_choices(), cache(), options());
+  EXPECT_EQ(tuner.choose(copy_for({"slow-with"})).choice, "slow-with-then-epilogue");
+  EXPECT_EQ(tuner.choose(copy_for({"slow-alone"})).choice, "slow-alone");
+  EXPECT_EQ(tuner.choose(copy_for({"slow-with", "slow-alone"})).find("slow-alone-then-epilogue")->standing, Standing::Timed);
+
+  const Decision& cannot = tuner.choose(copy_for({"slow-with", "only-alone"}));
+  EXPECT_TRUE(cannot.choice == "only-alone-then-epilogue" || cannot.choice == "slow-with-then-epilogue") << table_text(cannot);
+  EXPECT_EQ(cannot.find("only-alone")->reason, "it gives its result to no epilogue");
+  EXPECT_EQ(cannot.find("only-alone-then-epilogue")->standing, Standing::Timed);
+  EXPECT_EQ(tuner.choose(copy_for({"only-alone"})).source, Source::OnlyOne);
+  EXPECT_EQ(tuner.choose(copy_for({"only-alone"})).choice, "only-alone-then-epilogue");
+  EXPECT_EQ(tuner.counters().candidates_quarantined, 0u);
+}
+
+// What is as quick either way needs no memory for the whole result.
+TEST_F(TunerTest, AnEpilogueStaysWhereItIsWhenLittleIsGained) {
+  Tuner tuner(planted_choices(), cache(), options());
+  const Decision& decision = tuner.choose(copy_for({"same"}));
+  EXPECT_EQ(decision.choice, "same");
+  EXPECT_EQ(decision.find("same-then-epilogue")->standing, Standing::Timed);
+  reopen();
+  EXPECT_EQ(Tuner(planted_choices(), cache(), options()).choose(copy_for({"same"})).choice, "same");
+}
+
+TEST_F(TunerTest, FaultsOfOneFormAreNotTheOthers) {
+  Tuner tuner(planted_choices(), cache(), options());
+  const Decision& decision = tuner.choose(copy_for({"wrong-alone"}));
+  EXPECT_EQ(decision.choice, "wrong-alone");
+  EXPECT_EQ(decision.find("wrong-alone-then-epilogue")->standing, Standing::Wrong);
+  EXPECT_EQ(tuner.choose(copy_for({"wrong-alone"}, 101)).find("wrong-alone-then-epilogue")->standing, Standing::Quarantined);
+}
+
+// Writing and reading 40 MB takes by the estimate several times what planted kernels say that they take.
+TEST_F(TunerTest, AnEpilogueThatIsEstimatedToBeFarBehindIsNotTried) {
+  const Problem problem = copy_for({"slow-with", "slow-alone"}, 1'000'000);
+  Tuner tuner(planted_choices(), cache(), options());
+  const Decision& decision = tuner.choose(problem);
+  EXPECT_EQ(decision.source, Source::Measured);
+  EXPECT_EQ(decision.choice, "slow-alone");
+  EXPECT_EQ(decision.find("slow-with-then-epilogue")->standing, Standing::NotTried);
+  reopen();
+  EXPECT_EQ(Tuner(planted_choices(), cache(), options()).choose(problem).source, Source::Remembered) << "it would not be tried now either";
+}
+
+TEST_F(TunerTest, ALockKnowsWhenTheEpilogueComes) {
+  Tuner first(planted_choices(), cache(), options());
+  first.choose(copy_for({"slow-with"}));
+  TunerOptions locked = options();
+  locked.lock = ChoiceLock::parse(first.as_lock().text(), "model.lock");
+  Tuner replay(planted_choices(), cache(), locked);
+  EXPECT_EQ(replay.choose(copy_for({"slow-with"})).choice, "slow-with-then-epilogue");
+  EXPECT_EQ(replay.choose(copy_for({"slow-with"})).source, Source::Lock);
+}
+
 TEST_F(TunerTest, WhatTheMachineHasNoMemoryForIsEstimated) {
   Tuner tuner(planted_choices(), cache(), options());
   EXPECT_EQ(tuner.choose(problem_for({"plain", "quick"}, int64_t{1} << 50)).source, Source::Estimate);
@@ -318,6 +380,13 @@ TEST_F(TunerTest, RuntimeKernelsAreTimed) {
         "integers 0 16 1 1 1 1 1 1 0 0",
         "matmul.f32(f32[3, 5, 60], constant f32[3, 60, 70]/[0, 70, 1]) -> f32[3, 5, 70]; epilogue",
         "matmul.f32(f32[4, 60], f32[60, 1]) -> f32[4, 1]; epilogue",
+        "matmul.bf16(bf16[33, 60], constant bf16[60, 70]/[1, 60]) -> bf16[33, 70]; epilogue",
+        "matmul.f16(f16[1, 60], f16[60, 5001]) -> f16[1, 5001]; epilogue",
+        "matmul.int8(f32[5, 64], constant i8[64, 70]) -> f32[5, 70]; epilogue",
+        "matmul.int4(bf16[7, 64], constant u8[70, 32], constant f32[2, 70], constant f32[2, 70]) -> bf16[7, 70]; epilogue",
+        "convolution.bf16(bf16[1, 32, 9, 9]/[2592, 1, 288, 32], constant bf16[48, 32, 3, 3]) -> bf16[1, 48, 9, 9]/[3888, 1, 432, 48]; "
+        "integers 0 1 1 1 1 1 1 1 0 0; epilogue",
+        "convolution.f32(f32[2, 12, 1, 1], constant f32[18, 12, 1, 1]) -> f32[2, 18, 1, 1]/[18, 1, 1, 1]; integers 0 1 1 1 0 0 1 1 0 0; epilogue",
         "convolution.f32(f32[1, 32, 14, 14]/[6272, 1, 448, 32], constant f32[48, 32, 3, 3]) -> f32[1, 48, 14, 14]/[9408, 1, 672, "
         "48]; "
         "integers 0 1 1 1 1 1 1 1 0 0; epilogue",
