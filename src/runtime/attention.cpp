@@ -61,7 +61,8 @@ class Attention {
   void run_task(const AttentionTask& task, AttentionParts& parts) const {
     const int64_t all = task.last_key - task.first_key;
     const AttentionCall::Rows rows = s_.rows_of(s_.q, task.batch);
-    const Matrix q = rows_of(s_.q, rows.begin + task.first_row * rows.step, rows.step, task.last_row - task.first_row, s_.width, true, widened_queries);
+    const int64_t first_query = rows.begin + task.first_row * rows.step;
+    const Matrix q = rows_of(s_.q, first_query, rows.step, task.last_row - task.first_row, s_.width, true, widened_queries);
     const Matrix k = keys_of(s_.k, task, s_.width, widened_keys), v = keys_of(s_.v, task, s_.out_width, widened_values);
     std::vector<Block> blocks;
     float* keys = scratch_for_keys.get(PackedMatrix::size(s_.width, all + kKeys));
@@ -80,7 +81,8 @@ class Attention {
     }
   }
 
-  void run_some(const AttentionTask& task, const Matrix& q, const std::vector<Block>& blocks, int64_t first, int64_t rows, AttentionParts& parts) const {
+  void run_some(const AttentionTask& task, const Matrix& q, const std::vector<Block>& blocks, int64_t first, int64_t rows,
+                AttentionParts& parts) const {
     // An odd number of cache lines apart: rows do not share sets of the caches.
     const int64_t scores_row = odd_lines(std::min(kKeys, s_.keys)), width = s_.out_width;
     float* scores = scratch_for_scores.get(kQueries * (scores_row + 2 * width));

@@ -5,8 +5,6 @@
 
 namespace toroid {
 
-constexpr int64_t kFewQueries = 8;
-
 // Does it take so many rows that meet the same keys (AttentionCall::rows)? Keys and values have contiguous rows.
 bool takes_few_queries(DType dtype, int64_t rows, int64_t width, int64_t out_width);
 bool takes_few_queries(const KernelCall& call);

@@ -30,18 +30,17 @@ AttentionParts::AttentionParts(const AttentionCall& call, AttentionGrain grain) 
 
 AttentionTask AttentionParts::task(int64_t index) const {
   const int64_t part = index % key_parts_, row_part = index / key_parts_ % row_parts_;
-  AttentionTask task = {index / (key_parts_ * row_parts_), rows_ * row_part / row_parts_, rows_ * (row_part + 1) / row_parts_, part, part * part_keys_, 0};
+  AttentionTask task = {
+      index / (key_parts_ * row_parts_), rows_ * row_part / row_parts_, rows_ * (row_part + 1) / row_parts_, part, part * part_keys_, 0};
   const int64_t seen = call_.limit(task.last_row - 1, 0, call_.keys);
   task.last_key = std::clamp((part + 1) * part_keys_, task.first_key, std::max(seen, task.first_key));
   return task;
 }
 
-void AttentionParts::finish(const AttentionTask& task, int64_t row, const float* sums, const RunningSoftmax& running) {
+void AttentionParts::finish(const AttentionTask& task, int64_t row, float* sums, const RunningSoftmax& running) {
   if (key_parts_ == 1) {
-    float* result = scratch_for_result.get(call_.out_width);
-    std::copy_n(sums, call_.out_width, result);
-    scale_row_f32(result, call_.out_width, running.inverse());
-    return write(task.batch, row, result);
+    scale_row_f32(sums, call_.out_width, running.inverse());
+    return write(task.batch, row, sums);
   }
   float* to = kept(task.batch, row, task.part);
   std::copy_n(sums, call_.out_width, to);

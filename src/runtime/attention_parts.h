@@ -1,7 +1,7 @@
-// Attention cut into tasks: some queries of a batch with some of its keys. Where there are fewer batches and blocks of queries than make work for many
-// threads, keys are cut too; each part then has its own largest score, sum of exponentials and weighted values, which are put together at the
-// end. Source: Dao et al., "Flash-Decoding for long-context inference", 2023. How keys are cut depends on the sizes alone, so results do not
-// depend on the number of threads.
+// Attention cut into tasks: some queries of a batch with some of its keys. Where there are fewer batches and blocks of queries than make
+// work for many threads, keys are cut too; each part then has its own largest score, sum of exponentials and weighted values, which are put
+// together at the end. Source: Dao et al., "Flash-Decoding for long-context inference", 2023. How keys are cut depends on the sizes alone, so
+// results do not depend on the number of threads.
 #pragma once
 
 #include <atomic>
@@ -43,8 +43,8 @@ class AttentionParts {
     });
   }
 
-  // The weighted values of a row of the task, in order, and what they are still to be divided by.
-  void finish(const AttentionTask& task, int64_t row, const float* sums, const RunningSoftmax& running);
+  // The weighted values of a row of the task, in order, and what they are still to be divided by. They may be overwritten.
+  void finish(const AttentionTask& task, int64_t row, float* sums, const RunningSoftmax& running);
 
  private:
   AttentionTask task(int64_t index) const;

@@ -56,6 +56,9 @@ const AttentionCase kAttentions[] = {
     {"many heads that share keys with one query", {1, 128, 1, 16}, {1, 2, 1100, 16}, {1, 2, 1100, 16}},
     {"many heads that share all keys with one query", {1, 40, 1, 40}, {1, 1, 2200, 40}, {1, 1, 2200, 40}, false, {1, 40, 1, 2200}},
     {"eight heads that share keys with one query", {1, 16, 1, 16}, {1, 2, 1100, 16}, {1, 2, 1100, 16}},
+    {"six heads that share keys with one query", {1, 12, 1, 64}, {1, 2, 1301, 64}, {1, 2, 1301, 96}, false, {1, 12, 1, 1301}},
+    {"seventeen queries of wide heads, causal", {1, 2, 17, 160}, {1, 2, 100, 160}, {1, 2, 100, 64}, true},
+    {"thirty-two heads that share keys with one query", {2, 32, 1, 128}, {2, 1, 650, 128}, {2, 1, 650, 128}, false, {2, 32, 1, 650}},
     {"no queries", {1, 2, 0, 8}, {1, 2, 7, 8}, {1, 2, 7, 8}},
     {"no keys", {1, 2, 3, 8}, {1, 2, 0, 8}, {1, 2, 0, 8}},
 };
@@ -136,7 +139,8 @@ TEST(RuntimeAttention, IsTheSameWithAnyNumberOfThreads) {
       const HostTensor one = *problem.run({}, 1);
       for (const int threads : {2, 3, 8}) {
         const HostTensor some = *problem.run({}, threads);
-        EXPECT_EQ(std::memcmp(some.bytes().data(), one.bytes().data(), one.bytes().size()), 0) << row.name << ", " << to_string(dtype) << ", " << threads;
+        EXPECT_EQ(std::memcmp(some.bytes().data(), one.bytes().data(), one.bytes().size()), 0)
+            << row.name << ", " << to_string(dtype) << ", " << threads;
       }
     }
   }

@@ -11,8 +11,10 @@
 namespace toroid {
 namespace {
 
+// Of rows that are asked for before they are read. Rows of heads that lie beside each other share sets of the first-level cache: more would
+// push out what is still to be read.
+constexpr int64_t kAheadBytes = 2048;
 constexpr int64_t kLineBytes = 64;
-constexpr int64_t kAheadBytes = 8192;   // of rows that are asked for before they are read
 constexpr int64_t kSomeValues = 32;     // rows, which all columns pass by before the next
 
 // ---- vectors of rows -------------------------------------------------------------------------------------------------------------------
@@ -64,49 +66,58 @@ struct Piece {
     widen(bits & mask, to);
   }
   // Lets the last `rest` elements be.
-  static TOROID_INLINE Bits mask_of_rest(int64_t rest) {
+  static TOROID_INLINE void mask_of_rest(int64_t rest, Bits& mask) {
     uint8_t bytes[sizeof(Bits)] = {};
     std::memset(bytes + sizeof bytes - static_cast<size_t>(rest) * sizeof(Element), 0xff, static_cast<size_t>(rest) * sizeof(Element));
-    Bits mask;
     std::memcpy(&mask, bytes, sizeof mask);
-    return mask;
   }
 };
 
 // Groups of kGroup lanes: each of the sum takes the place of two that follow each other, a's sums before b's.
 template <int kGroup, class Vector, int... kLane>
-TOROID_INLINE Vector add_neighbours(const Vector& a, const Vector& b, std::integer_sequence<int, kLane...>) {
-  constexpr int kCount = kLanes<Vector>;
-#define TOROID_LANE (kLane / (2 * kGroup) * (2 * kGroup) + kLane % kGroup + (kLane % (2 * kGroup) >= kGroup ? kCount : 0))
-  return __builtin_shufflevector(a, b, TOROID_LANE...) + __builtin_shufflevector(a, b, (TOROID_LANE + kGroup)...);
+TOROID_INLINE void add_neighbours(const Vector& a, const Vector& b, std::integer_sequence<int, kLane...>, Vector& sum) {
+#define TOROID_LANE (kLane / (2 * kGroup) * (2 * kGroup) + kLane % kGroup + (kLane % (2 * kGroup) >= kGroup ? kLanes<Vector> : 0))
+  sum = __builtin_shufflevector(a, b, TOROID_LANE...) + __builtin_shufflevector(a, b, (TOROID_LANE + kGroup)...);
 #undef TOROID_LANE
 }
 
 // Lane i of the result is the sum of vector i's lanes.
 template <int kGroup, class Vector>
-TOROID_INLINE Vector sums_of(const Vector* vectors) {
+TOROID_INLINE void sums_of(const Vector* vectors, Vector& sums) {
   if constexpr (kGroup == 0) {
-    return vectors[0];
+    sums = vectors[0];
   } else {
-    const Vector first = sums_of<kGroup / 2>(vectors), second = sums_of<kGroup / 2>(vectors + kGroup);
-    return add_neighbours<kGroup>(first, second, std::make_integer_sequence<int, kLanes<Vector>>());
+    Vector first, second;
+    sums_of<kGroup / 2>(vectors, first);
+    sums_of<kGroup / 2>(vectors + kGroup, second);
+    add_neighbours<kGroup>(first, second, std::make_integer_sequence<int, kLanes<Vector>>(), sums);
   }
 }
 
+// What is asked for with each row: the row so many further on.
 template <class Element>
-TOROID_INLINE void fetch(const Element* row, int64_t bytes) {
-  for (int64_t line = 0; line < bytes; line += kLineBytes) __builtin_prefetch(reinterpret_cast<const char*>(row) + line, 0, 3);
-}
+struct Ahead {
+  int64_t bytes;   // of a row; 0: nothing
+  int64_t rows;
+  explicit Ahead(const RowPieces& pieces) : bytes(static_cast<int64_t>(sizeof(Element)) * pieces.width), rows(kAheadBytes / bytes + 1) {}
+  TOROID_INLINE void fetch(const KeyRows<Element>& from, int64_t row) const {
+    const char* first = reinterpret_cast<const char*>(from.at(row + rows));
+    for (int64_t line = 0; line < bytes; line += kLineBytes) __builtin_prefetch(first + line, 0, 3);
+  }
+};
 
 // ---- the loops -------------------------------------------------------------------------------------------------------------------------
 
 // sums[r][c] += a piece of query r, `row_floats` apart, times that of key c.
 template <bool kMasked, class Part, class Element, class Vector, int kRows, int kKeys>
-TOROID_INLINE void add_products(const float* queries, int64_t row_floats, const Element* const (&keys)[kKeys], int64_t at, const typename Part::Bits& mask,
-                                Vector (&sums)[kRows][kKeys]) {
+TOROID_INLINE void add_products(const float* queries, int64_t row_floats, const Element* const (&keys)[kKeys], int64_t at,
+                                const typename Part::Bits& mask, Vector (&sums)[kRows][kKeys]) {
   Vector query[kRows][Part::kVectors];
 #pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) std::memcpy(query[r], queries + r * row_floats, sizeof query[r]);
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < Part::kVectors; ++v) std::memcpy(&query[r][v], queries + r * row_floats + v * kLanes<Vector>, sizeof query[r][v]);
+  }
 #pragma GCC unroll 16
   for (int c = 0; c < kKeys; ++c) {
     Vector key[Part::kVectors];
@@ -123,11 +134,11 @@ template <class Element, class Vector, int kRows>
 TOROID_INLINE void scores(const RowPieces& pieces, const float* queries, const KeyBlock<Element>& keys, float* scores, int64_t scores_row) {
   using Part = Piece<Element, Vector>;
   constexpr int kKeys = kLanes<Vector> / kRows, kAtOnce = std::min(kKeys, 8);
-  const int64_t whole = pieces.whole(), row_floats = pieces.floats(), bytes = static_cast<int64_t>(sizeof(Element)) * pieces.width;
-  const int64_t distance = kAheadBytes / bytes + 1;
-  const typename Part::Bits mask = Part::mask_of_rest(pieces.rest());
+  const int64_t whole = pieces.whole(), rest = pieces.rest(), row_floats = pieces.floats();
+  const Ahead<Element> ahead(pieces);
+  typename Part::Bits mask;
+  Part::mask_of_rest(rest, mask);
   for (int64_t j = 0; j < keys.count; j += kKeys) {
-    const KeyRows<Element> ahead = keys.from(j + distance);
     Vector sums[kRows][kKeys];
 #pragma GCC unroll 2
     for (int first = 0; first < kKeys; first += kAtOnce) {
@@ -135,13 +146,13 @@ TOROID_INLINE void scores(const RowPieces& pieces, const float* queries, const K
 #pragma GCC unroll 16
       for (int c = 0; c < kAtOnce; ++c) {
         rows[c] = keys.rows.at(std::min(j + first + c, keys.count - 1));
-        fetch(ahead.at(first + c), bytes);
+        ahead.fetch(keys.rows, j + first + c);
       }
       Vector some[kRows][kAtOnce] = {};
       for (int64_t p = 0; p < whole; ++p) {
         add_products<false, Part>(queries + p * Part::kElements, row_floats, rows, p * Part::kElements, mask, some);
       }
-      if (pieces.rest() > 0) {
+      if (rest > 0) {
         add_products<true, Part>(queries + whole * Part::kElements, row_floats, rows, pieces.width - Part::kElements, mask, some);
       }
 #pragma GCC unroll 4
@@ -150,30 +161,32 @@ TOROID_INLINE void scores(const RowPieces& pieces, const float* queries, const K
         for (int c = 0; c < kAtOnce; ++c) sums[r][first + c] = some[r][c];
       }
     }
-    const Vector all = sums_of<kLanes<Vector> / 2>(&sums[0][0]);
+    Vector all;
+    sums_of<kLanes<Vector> / 2>(&sums[0][0], all);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) std::memcpy(scores + r * scores_row + j, reinterpret_cast<const float*>(&all) + r * kKeys, kKeys * sizeof(float));
   }
 }
 
-// The rows of values that an inner loop goes over, and what it asks for meanwhile, a row for a row: so many bytes of each.
-template <class Element>
-struct ValueRows {
-  KeyRows<Element> rows;
-  int64_t count;
-  KeyRows<Element> ahead;
-  int64_t bytes;
-};
-
 // kPieces pieces of the sums, of which the first is that of each value's element `at`.
 template <bool kMasked, class Part, class Element, class Vector, int kRows, int kPieces>
-TOROID_INLINE void add_weighted(const float* weights, int64_t weights_row, const ValueRows<Element>& values, int64_t at,
+TOROID_INLINE void add_weighted(const float* weights, int64_t weights_row, const KeyBlock<Element>& values, const Ahead<Element>& ahead, int64_t at,
                                 const typename Part::Bits& mask, float* sums, int64_t row_floats) {
   Vector all[kRows][kPieces][Part::kVectors];
+  // Vector by vector: an array that is copied as one does not stay in registers.
+  auto for_each = [&](auto copy) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) std::memcpy(all[r], sums + r * row_floats, sizeof all[r]);
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+      for (int p = 0; p < kPieces; ++p) {
+#pragma GCC unroll 2
+        for (int v = 0; v < Part::kVectors; ++v) copy(all[r][p][v], sums + r * row_floats + (p * Part::kVectors + v) * kLanes<Vector>);
+      }
+    }
+  };
+  for_each([](Vector& vector, const float* from) __attribute__((always_inline)) { std::memcpy(&vector, from, sizeof vector); });
   for (int64_t j = 0; j < values.count; ++j) {
-    fetch(values.ahead.at(j), values.bytes);
+    ahead.fetch(values.rows, j);
 #pragma GCC unroll 8
     for (int p = 0; p < kPieces; ++p) {
       Vector value[Part::kVectors];
@@ -186,8 +199,7 @@ TOROID_INLINE void add_weighted(const float* weights, int64_t weights_row, const
       }
     }
   }
-#pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) std::memcpy(sums + r * row_floats, all[r], sizeof all[r]);
+  for_each([](const Vector& vector, float* to) __attribute__((always_inline)) { std::memcpy(to, &vector, sizeof vector); });
 }
 
 template <class Element, class Vector, int kRows>
@@ -195,22 +207,23 @@ TOROID_INLINE void add(const RowPieces& pieces, const float* weights, int64_t we
   using Part = Piece<Element, Vector>;
   // As many as registers hold, beside what is multiplied.
   constexpr int kPieces = std::min(8, (kLanes<Vector> == 16 ? 16 : 8) / kRows) / Part::kVectors;
-  const int64_t whole = pieces.whole(), row_floats = pieces.floats(), bytes = static_cast<int64_t>(sizeof(Element)) * pieces.width;
-  const typename Part::Bits mask = Part::mask_of_rest(pieces.rest());
-  const int64_t some = std::min(kSomeValues, kAheadBytes / bytes + 1);
-  for (int64_t j = 0; j < values.count; j += some) {
-    ValueRows<Element> rows = {{values.rows.at(j), values.rows.row}, std::min(some, values.count - j), values.from(j + some), bytes};
+  const int64_t whole = pieces.whole(), rest = pieces.rest(), row_floats = pieces.floats();
+  typename Part::Bits mask;
+  Part::mask_of_rest(rest, mask);
+  for (int64_t j = 0; j < values.count; j += kSomeValues) {
+    const KeyBlock<Element> some = {{values.rows.at(j), values.rows.row}, std::min(kSomeValues, values.count - j)};
+    Ahead<Element> ahead(pieces);
     int64_t p = 0;
-    for (; p + kPieces <= whole; p += kPieces, rows.bytes = 0) {
-      add_weighted<false, Part, Element, Vector, kRows, kPieces>(weights + j, weights_row, rows, p * Part::kElements, mask, sums + p * Part::kElements,
-                                                                 row_floats);
+    for (; p + kPieces <= whole; p += kPieces, ahead.bytes = 0) {
+      add_weighted<false, Part, Element, Vector, kRows, kPieces>(weights + j, weights_row, some, ahead, p * Part::kElements, mask,
+                                                                 sums + p * Part::kElements, row_floats);
     }
-    for (; p < whole; ++p, rows.bytes = 0) {
-      add_weighted<false, Part, Element, Vector, kRows, 1>(weights + j, weights_row, rows, p * Part::kElements, mask, sums + p * Part::kElements,
-                                                           row_floats);
+    for (; p < whole; ++p, ahead.bytes = 0) {
+      add_weighted<false, Part, Element, Vector, kRows, 1>(weights + j, weights_row, some, ahead, p * Part::kElements, mask,
+                                                           sums + p * Part::kElements, row_floats);
     }
-    if (pieces.rest() > 0) {
-      add_weighted<true, Part, Element, Vector, kRows, 1>(weights + j, weights_row, rows, pieces.width - Part::kElements, mask,
+    if (rest > 0) {
+      add_weighted<true, Part, Element, Vector, kRows, 1>(weights + j, weights_row, some, ahead, pieces.width - Part::kElements, mask,
                                                           sums + whole * Part::kElements, row_floats);
     }
   }

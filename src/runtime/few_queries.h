@@ -17,14 +17,10 @@ struct KeyRows {
   const Element* at(int64_t i) const { return data + i * row; }
 };
 
-// `count` rows, and those that are read after them.
 template <class Element>
 struct KeyBlock {
   KeyRows<Element> rows;
   int64_t count;
-  KeyRows<Element> next;
-  // The rows from this one on may lie in `next`.
-  KeyRows<Element> from(int64_t i) const { return i < count ? KeyRows<Element>{rows.at(i), rows.row} : KeyRows<Element>{next.at(i - count), next.row}; }
 };
 
 // Queries' and results' rows are in the order of `pieces`, `floats()` apart. With 1, 2 or 4 queries, by the logarithm.
