@@ -58,10 +58,17 @@ class DepthwiseConvolver : public RowConvolution {
     // Rows that are copied are so once for each part.
     constexpr int64_t kPartsOfThread = 4;
     const int64_t parts = copies_ ? std::min(s_.out[1], kPartsOfThread * call_.pool.threads()) : s_.out[1];
-    call_.pool.parallel_for(s_.batch * parts, 1, [&](int64_t begin, int64_t end) {
+    const int64_t shares = shares_of_row();
+    call_.pool.parallel_for(s_.batch * parts * shares, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t image = i / parts;
-        run_rows(image, part_of(s_.out[1], i % parts, parts), {x_ + image * strides_.batch, strides_.row, s_.in[1]}, out);
+        const int64_t image = i / shares / parts, part = i / shares % parts;
+        const ImageRing in = {x_ + image * strides_.batch, strides_.row, s_.in[1]};
+        if (shares == 1) {
+          run_rows(image, part_of(s_.out[1], part, parts), in, out);
+        } else {
+          const Range vectors = part_of(channels_ / lanes_, i % shares, shares);
+          run_row(image, part, in, out, {vectors.first * lanes_, i % shares + 1 < shares ? vectors.last * lanes_ : channels_});
+        }
       }
     });
   }
@@ -72,6 +79,14 @@ class DepthwiseConvolver : public RowConvolution {
   }
 
  private:
+  // Into which a row's channels are cut where few rows do not come out even for the threads.
+  int64_t shares_of_row() const {
+    constexpr int64_t kRowsOfThread = 4, kLeastVectors = 4;
+    const int64_t threads = call_.pool.threads(), rows = s_.batch * s_.out[1];
+    const bool can_be = groups_ == ChannelGroups::Own && !copies_ && call_.epilogue != nullptr && channels_ >= threads * kLeastVectors * lanes_;
+    return can_be && rows % threads != 0 && rows < kRowsOfThread * threads ? threads : 1;
+  }
+
   // Offsets of the filter rows that positions meet.
   struct FilterRows {
     std::vector<int64_t> image, weights;
@@ -151,19 +166,24 @@ class DepthwiseConvolver : public RowConvolution {
     return result;
   }
 
-  void run_row(int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out) const {
+  void run_row(int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out) const { run_row(image, o, in, out, {0, channels_}); }
+
+  // Some channels of it, whole vectors but at the end; all of them unless there is an epilogue and channels are their own groups.
+  void run_row(int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out, Range channels) const {
     const int64_t first_row = (image * s_.out[1] + o) * s_.out[2];
     static thread_local FilterRows rows;
     set_rows(in, o, {0, by_columns_ ? 1 : s_.kernel[2]}, rows);
     // Whole strips between the edges, and no few positions alone.
-    const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels_ / positions_) * positions_;
+    const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels.size() / positions_) * positions_;
     for (int64_t first = 0; first < s_.out[2];) {
       const int64_t end = std::max(first, inside_.first) + most;
       const int64_t last = out.epilogue == nullptr || end + positions_ > s_.out[2] ? s_.out[2] : end;
-      float* block = out.epilogue != nullptr ? scratch_for_block.get((last - first) * channels_ + kReadBeyond)
+      float* block = out.epilogue != nullptr ? scratch_for_block.get((last - first) * channels.size() + kReadBeyond)
                                              : out.data + (first_row + first) * out.row;
-      run_positions(in, o, rows, {first, last}, block);
-      if (out.epilogue != nullptr) out.epilogue->run(out.epilogue->argument, block, channels_, first_row + first, first_row + last, 0, channels_);
+      run_positions(in, o, rows, {first, last}, channels, block);
+      if (out.epilogue != nullptr) {
+        out.epilogue->run(out.epilogue->argument, block, channels.size(), first_row + first, first_row + last, channels.first, channels.last);
+      }
       first = last;
     }
   }
@@ -183,39 +203,40 @@ class DepthwiseConvolver : public RowConvolution {
   }
 
   // `rows`: of all filter columns.
-  void run_positions(const ImageRing& in, int64_t o, const FilterRows& rows, Range positions, float* out) const {
+  void run_positions(const ImageRing& in, int64_t o, const FilterRows& rows, Range positions, Range channels, float* out) const {
+    const float* weights = weights_ + channels.first / lanes_ * vector_weights_;
     for (int64_t p = positions.first; p < positions.last;) {
-      const float* image = in.data + (p * s_.stride[2] - left_) * column_;
-      float* to = out + (p - positions.first) * channels_;
+      const float* image = in.data + (p * s_.stride[2] - left_) * column_ + channels.first;
+      float* to = out + (p - positions.first) * channels.size();
       if (p >= inside_.first && p < inside_.last) {
         const int64_t most = by_columns_ ? positions_ : 1;
         const int64_t count = std::min({most, inside_.last - p, positions.last - p});
-        run_strip(image, weights_, rows, by_columns_ ? s_.kernel[2] : 1, count, to);
+        run_strip(image, weights, rows, by_columns_ ? s_.kernel[2] : 1, count, channels.size(), to);
         p += count;
         continue;
       }
       const Range horizontal = taps(2, p);
       if (by_columns_) {
-        run_strip(image + horizontal.first * column_, weights_ + horizontal.first * s_.in_channels * lanes_, rows, horizontal.size(), 1, to);
+        run_strip(image + horizontal.first * column_, weights + horizontal.first * s_.in_channels * lanes_, rows, horizontal.size(), 1, channels.size(), to);
       } else {
         static thread_local FilterRows some;
         set_rows(in, o, horizontal, some);
-        run_strip(image, weights_, some, 1, 1, to);
+        run_strip(image, weights, some, 1, 1, channels.size(), to);
       }
       ++p;
     }
   }
 
   // `count` positions, of which the first has its filter at `image`, and so many neighbouring columns of a filter row.
-  void run_strip(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, float* out) const {
+  void run_strip(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, int64_t channels, float* out) const {
     if (columns == 0 || rows.image.empty()) {
-      std::fill_n(out, count * channels_, 0.0f);
+      std::fill_n(out, count * channels, 0.0f);
     } else if (channels_ < kernels_.lanes) {
       run_few_channels(image, weights, rows, columns, count, out);
     } else {
       const int64_t stride = by_columns_ ? s_.stride[2] : 1;
       const DepthwiseStrip strip = {image, rows.image.data(), column_, weights, vector_weights_, rows.weights.data(),
-                                    static_cast<int64_t>(rows.image.size()), out, channels_, s_.in_channels, s_.out_channels};
+                                    static_cast<int64_t>(rows.image.size()), out, channels, s_.in_channels, s_.out_channels};
       kernel(columns - 1, stride - 1, count - 1)(strip);
     }
   }

@@ -20,11 +20,23 @@ thread_local Scratch scratch_for_panel;
 
 int64_t depths_of(int64_t steps) { return std::max<int64_t>(1, (steps + kPartSteps - 1) / kPartSteps); }
 
+// In panels of this depth a block's sums wait for the rest of it.
+int64_t panels_at_once(int64_t depth, int64_t rows, int64_t panels) {
+  return depths_of(steps_of(depth)) == 1 ? panels : std::max<int64_t>(1, kMostSums / (tiles_of(rows) * kTileSide * PartsMatrix::kPanelColumns));
+}
+
+// Rows that several threads have, each in some of the panels.
+struct SharedRows {
+  Range rows = {0, 0};     // of the result; the last ones of a block, from a whole tile on
+  Range panels = {0, 0};
+};
+
 // Some rows of the left side, of which some steps are in parts at a time.
 class Block {
  public:
+  // `rows`: whole tiles from `first_row` on, or up to the last row of all, and behind them the shared ones.
   Block(const PartsMatrix& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
-        const ProductOutput& out, const Fetching& fetching)
+        const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {})
       : b_(b),
         panels_(panels),
         row_elements_(elements),
@@ -33,7 +45,9 @@ class Block {
         first_row_(first_row),
         out_(out),
         fetching_(fetching),
-        tiles_(tiles_of(static_cast<int64_t>(rows.size()))) {}
+        shared_(shared),
+        tiles_(tiles_of(static_cast<int64_t>(rows.size()))),
+        own_tiles_(tiles_of(static_cast<int64_t>(rows.size()) - shared.rows.size())) {}
 
   void run() {
     const int64_t steps = elements_.steps(), depths = depths_of(steps);
@@ -55,8 +69,9 @@ class Block {
           continue;
         }
         float* to = depths == 1 ? sums : sums + (panel - panels_.first) * sums_size;
-        for (int64_t tile = 0; tile < tiles_; tile += at_once) {
-          const Range tiles = {tile, std::min(tile + at_once, tiles_)};
+        const int64_t count = tiles_in(panel);
+        for (int64_t tile = 0; tile < count; tile += at_once) {
+          const Range tiles = {tile, std::min(tile + at_once, count)};
           if (goes_directly(panel, tiles)) {
             multiply_panel(b_, task, left_, tiles,
                            out_.data + (first_row_ + tile * kTileSide) * out_.row + panel * PartsMatrix::kPanelColumns, out_.row);
@@ -71,6 +86,8 @@ class Block {
 
  private:
   int64_t row_count() const { return static_cast<int64_t>(rows_.size()); }
+  int64_t own_rows() const { return row_count() - shared_.rows.size(); }
+  int64_t tiles_in(int64_t panel) const { return shared_.panels.first <= panel && panel < shared_.panels.last ? tiles_ : own_tiles_; }
 
   bool split() {
     const int64_t tile_bytes = steps_.size() * kPartsBytes;
@@ -90,14 +107,15 @@ class Block {
 
   // Whole tiles of a result that nothing else is done with.
   bool goes_directly(int64_t panel, Range tiles) const {
-    return out_.epilogue == nullptr && b_.columns_of(panel) == PartsMatrix::kPanelColumns && tiles.last * kTileSide <= row_count();
+    return out_.epilogue == nullptr && b_.columns_of(panel) == PartsMatrix::kPanelColumns && tiles.last * kTileSide <= own_rows();
   }
 
   void give(int64_t panel, Range tiles, const float* sums) const {
-    const int64_t column = panel * PartsMatrix::kPanelColumns;
-    out_.take(sums, PartsMatrix::kPanelColumns,
-              {first_row_ + tiles.first * kTileSide, first_row_ + std::min(tiles.last * kTileSide, row_count())},
-              {column, column + b_.columns_of(panel)});
+    constexpr int64_t kRow = PartsMatrix::kPanelColumns;
+    const Range columns = {panel * kRow, panel * kRow + b_.columns_of(panel)}, rows = {tiles.first * kTileSide, std::min(tiles.last * kTileSide, row_count())};
+    const int64_t own = std::clamp(own_rows(), rows.first, rows.last), to_shared = shared_.rows.first - own_rows();
+    if (own > rows.first) out_.take(sums, kRow, {first_row_ + rows.first, first_row_ + own}, columns);
+    if (rows.last > own) out_.take(sums + (own - rows.first) * kRow, kRow, {to_shared + own, to_shared + rows.last}, columns);
   }
 
   // Without parts, for what cannot be in them.
@@ -112,8 +130,11 @@ class Block {
         rows = joined;
       }
       const EpiloguePart epilogue(out_.epilogue, 0, column);
-      multiply_rows(PackedMatrix{b_.depth, b_.columns_of(panel), rows}, 0, 1, row_elements_, rows_, first_row_,
-                    {out_.epilogue != nullptr ? nullptr : out_.data + column, out_.row, epilogue.get()});
+      const PackedMatrix packed = {b_.depth, b_.columns_of(panel), rows};
+      const ProductOutput out = {out_.epilogue != nullptr ? nullptr : out_.data + column, out_.row, epilogue.get()};
+      const auto own = static_cast<size_t>(own_rows());
+      multiply_rows(packed, 0, 1, row_elements_, rows_.first(own), first_row_, out);
+      if (tiles_in(panel) > own_tiles_) multiply_rows(packed, 0, 1, row_elements_, rows_.subspan(own), shared_.rows.first, out);
     }
   }
 
@@ -125,7 +146,8 @@ class Block {
   const int64_t first_row_;
   const ProductOutput& out_;
   const Fetching& fetching_;
-  const int64_t tiles_;   // of rows
+  const SharedRows shared_;
+  const int64_t tiles_, own_tiles_;   // of rows
   Range steps_ = {0, 0};  // that are in parts now
   PartsRows left_ = {};
   std::vector<int64_t> offsets_;
@@ -182,13 +204,43 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
 
 void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements,
                    std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
-  const bool sums_wait = depths_of(steps_of(b.depth)) > 1;
-  const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PartsMatrix::kPanelColumns;
-  const int64_t at_once = sums_wait ? std::max<int64_t>(1, kMostSums / panel_sums) : last - first;
+  const int64_t at_once = panels_at_once(b.depth, static_cast<int64_t>(rows.size()), last - first);
   for (int64_t panel = first; panel < last; panel += at_once) {
     Block(b, {panel, std::min(panel + at_once, last)}, elements, rows, first_row, out, fetching).run();
   }
 }
+
+namespace {
+
+// Each thread has as many tiles of rows, and those that are left over in some of the panels.
+void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, Range panels, const ProductOutput& out, const Fetching& fetching) {
+  const int64_t threads = pool.threads(), rows = tiles_of(m) / threads * kTileSide;
+  const RowElements elements(0, b.depth);
+  const RowBlock left_over(a, rows * threads, m - rows * threads, b.depth, false);
+  pool.parallel_for(threads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t thread = begin; thread < end; ++thread) {
+      const RowBlock own(a, thread * rows, rows, b.depth, false);
+      std::vector<const float*> pointers(own.pointers().begin(), own.pointers().end());
+      pointers.insert(pointers.end(), left_over.pointers().begin(), left_over.pointers().end());
+      const Range share = part_of(panels.size(), thread, threads);
+      const SharedRows shared = {{rows * threads, m}, {panels.first + share.first, panels.first + share.last}};
+      const int64_t at_once = panels_at_once(b.depth, static_cast<int64_t>(pointers.size()), panels.size());
+      for (int64_t panel = panels.first; panel < panels.last; panel += at_once) {
+        Block(b, {panel, std::min(panel + at_once, panels.last)}, elements, pointers, thread * rows, out, fetching, shared).run();
+      }
+    }
+  });
+}
+
+// One block of rows a thread, of which some would have a tile more than others: few enough tiles for that to matter, and not so many left over that
+// splitting them for all threads costs as much.
+bool pays_evenly(int64_t threads, int64_t m, const Matrix& a, int64_t panels, const Cut& cut) {
+  constexpr int64_t kMostTiles = 32;
+  const int64_t own = tiles_of(m) / threads, left_over = tiles_of(m) % threads;
+  return cut.groups == 1 && cut.blocks == threads && a.column == 1 && threads > 1 && left_over > 0 && own <= kMostTiles && 4 * left_over <= own && panels >= threads;
+}
+
+}  // namespace
 
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out) {
@@ -201,6 +253,7 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& 
   const int64_t group_bytes =
       all_panels.size() / cut.groups * PartsMatrix::panel_size(b.depth, PartsMatrix::kPanelTiles) * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
+  if (pays_evenly(pool.threads(), m, a, all_panels.size(), cut)) return multiply_evenly(pool, m, a, b, all_panels, out, fetching);
   for_each_part(pool, strips, all_panels.size(), cut, [&](Range some, Range panels) {
     const int64_t first_row = some.first * kStripRows, rows = std::min(m, some.last * kStripRows) - first_row;
     const RowBlock block(a, first_row, rows, b.depth, a.column != 1);

@@ -1,6 +1,7 @@
 // Products in tiles of BF16 parts beside those in vectors of F32.
 #include "runtime/parts_product.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -160,6 +161,24 @@ TEST(PartsProduct, TellsSmallNumbersAgain) {
     right[8 * n + 3] = -small;
     const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
     EXPECT_EQ(product_in(ProductForm::Parts, pool, m, n, k, a, b)[n + 3], product_in(ProductForm::Packed, pool, m, n, k, a, b)[n + 3]) << small;
+  }
+}
+
+// Tiles that do not come out even are shared by the threads: 13 by 2 or 3, 49 by 4.
+TEST(PartsProduct, SharesTilesThatAreLeftOver) {
+  SKIP_WITHOUT_TILES();
+  RuntimePool one(1);
+  for (const auto& [m, n, k] : {std::array{196, 300, 100}, std::array{208, 256, 1500}, std::array{783, 300, 40}}) {
+    std::vector<float> left = small_integers(m * k, 11), right = small_integers(k * n, 12);
+    const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
+    for (const bool has_extreme : {false, true}) {
+      if (has_extreme) left[static_cast<size_t>((m - 1) * k + 3)] = 0x1p60f;   // in a shared row, which leaves the tiles
+      const std::vector<float> expected = product_in(ProductForm::Packed, one, m, n, k, a, b);
+      for (const int threads : {1, 2, 3, 4}) {
+        RuntimePool pool(threads);
+        EXPECT_EQ(product_in(ProductForm::Parts, pool, m, n, k, a, b), expected) << m << " rows, " << threads << " threads";
+      }
+    }
   }
 }
 
