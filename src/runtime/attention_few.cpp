@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kKeys = 256;         // at a time
 constexpr int64_t kPartKeys = 512;
-constexpr int64_t kMostByVectors = 8;   // queries
+constexpr int64_t kMostByVectors = 16;   // queries; with more, packing pays
+constexpr int64_t kMostOfFloat16 = 8;    // to widen it costs more
 constexpr int64_t kFewestInTiles = 5;   // queries: with fewer, vectors wait less for memory
 static_assert(kPartKeys % kKeys == 0 && kKeys % kManyKeys == 0);
 
@@ -42,7 +43,13 @@ class ByVectors {
     std::fill_n(to, query_floats(), 0.0f);
     for (int64_t row = 0; row < this->rows(); ++row, to += keys_.floats()) {
       const E* from = static_cast<const E*>(s_.q.data) + rows.begin + row * rows.step;
-      keys_.for_each_place([&](int64_t element, int64_t place) { to[place] = static_cast<float>(from[element * column]); });
+      keys_.for_each_run([&](int64_t element, int64_t place, int64_t count) {
+        const E* begin = from + element * column;
+        if constexpr (std::is_same_v<E, float>) {
+          if (column == 1) return void(std::copy_n(begin, count, to + place));
+        }
+        for (int64_t i = 0; i < count; ++i) to[place + i] = static_cast<float>(begin[i * column * kVectorsOfPiece<E>]);
+      });
     }
   }
   void scores(const float* queries, const KeyBlock<E>& keys, float* scores, int64_t scores_row) const {
@@ -56,7 +63,10 @@ class ByVectors {
     });
   }
   void copy_sums(const float* sums, float* to) const {
-    values_.for_each_place([&](int64_t element, int64_t place) { to[element] = sums[place]; });
+    values_.for_each_run([&](int64_t element, int64_t place, int64_t count) {
+      if constexpr (kVectorsOfPiece<E> == 1) return void(std::copy_n(sums + place, count, to + element));
+      for (int64_t i = 0; i < count; ++i) to[element + i * kVectorsOfPiece<E>] = sums[place + i];
+    });
   }
 
  private:
@@ -174,7 +184,7 @@ auto with_element(DType dtype, const F& f) {
 
 bool takes_few_queries(DType dtype, int64_t rows, int64_t width, int64_t out_width) {
   auto has_loops = [&](auto element) { return few_query_loops<decltype(element)>(std::min(width, out_width)) != nullptr; };
-  return takes_in_tiles(dtype, rows, width, out_width) || (rows <= kMostByVectors && with_element(dtype, has_loops));
+  return takes_in_tiles(dtype, rows, width, out_width) || (rows <= (dtype == DType::F16 ? kMostOfFloat16 : kMostByVectors) && with_element(dtype, has_loops));
 }
 
 bool takes_few_queries(const KernelCall& call) {

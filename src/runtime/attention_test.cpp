@@ -59,6 +59,7 @@ const AttentionCase kAttentions[] = {
     {"six heads that share keys with one query", {1, 12, 1, 64}, {1, 2, 1301, 64}, {1, 2, 1301, 96}, false, {1, 12, 1, 1301}},
     {"seventeen queries of wide heads, causal", {1, 2, 17, 160}, {1, 2, 100, 160}, {1, 2, 100, 64}, true},
     {"thirty-two heads that share keys with one query", {2, 32, 1, 128}, {2, 1, 650, 128}, {2, 1, 650, 128}, false, {2, 32, 1, 650}},
+    {"eleven queries with heads of 72", {2, 1, 11, 72}, {2, 1, 300, 72}, {2, 1, 300, 72}},
     {"no queries", {1, 2, 0, 8}, {1, 2, 7, 8}, {1, 2, 7, 8}},
     {"no keys", {1, 2, 3, 8}, {1, 2, 0, 8}, {1, 2, 0, 8}},
 };

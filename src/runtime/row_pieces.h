@@ -25,14 +25,18 @@ struct RowPieces {
   int64_t count() const { return whole() + (rest() > 0 ? 1 : 0); }
   // Floats of a row in the order of its vectors.
   int64_t floats() const { return count() * piece(); }
-  // Calls f(element, place) for all elements and where they lie among these.
+  // Calls f(element, place, count) for runs of `count` elements, `vectors` apart, that lie one after the other among these.
   template <class F>
-  void for_each_place(const F& f) const {
-    const int64_t whole = this->whole(), all = piece();
-    for (int64_t p = 0; p <= whole; ++p) {
+  void for_each_run(const F& f) const {
+    const int64_t in_order = vectors == 1 ? whole() : 0;
+    if (in_order > 0) f(int64_t{0}, int64_t{0}, in_order * lanes);
+    for (int64_t p = in_order; p < count(); ++p) {
       // What the last piece has again is left out.
-      const int64_t first = p < whole ? p * all : width - all;
-      for (int64_t i = p < whole ? 0 : all - rest(); i < all; ++i) f(first + i, p * all + (vectors == 2 ? i % 2 * lanes + i / 2 : i));
+      const int64_t first = p < whole() ? p * piece() : width - piece(), again = p < whole() ? 0 : piece() - rest();
+      for (int64_t v = 0; v < vectors; ++v) {
+        const int64_t skipped = (again - v + vectors - 1) / vectors;
+        f(first + skipped * vectors + v, p * piece() + v * lanes + skipped, lanes - skipped);
+      }
     }
   }
 };
