@@ -176,7 +176,7 @@ class DepthwiseConvolver : public RowConvolution {
     // Whole strips between the edges, and no few positions alone.
     const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels.size() / positions_) * positions_;
     for (int64_t first = 0; first < s_.out[2];) {
-      const int64_t end = std::max(first, inside_.first) + most;
+      const int64_t end = (in_strips(channels) ? first : std::max(first, inside_.first)) + most;
       const int64_t last = out.epilogue == nullptr || end + positions_ > s_.out[2] ? s_.out[2] : end;
       float* block = out.epilogue != nullptr ? scratch_for_block.get((last - first) * channels.size() + kReadBeyond)
                                              : out.data + (first_row + first) * out.row;
@@ -205,6 +205,7 @@ class DepthwiseConvolver : public RowConvolution {
   // `rows`: of all filter columns.
   void run_positions(const ImageRing& in, int64_t o, const FilterRows& rows, Range positions, Range channels, float* out) const {
     const float* weights = weights_ + channels.first / lanes_ * vector_weights_;
+    if (in_strips(channels)) return run_strips(in, rows, weights, positions, channels, out);
     for (int64_t p = positions.first; p < positions.last;) {
       const float* image = in.data + (p * s_.stride[2] - left_) * column_ + channels.first;
       float* to = out + (p - positions.first) * channels.size();
@@ -224,6 +225,25 @@ class DepthwiseConvolver : public RowConvolution {
         run_strip(image, weights, some, 1, 1, channels.size(), to);
       }
       ++p;
+    }
+  }
+
+  // Do strips reach beyond the image's edges?
+  bool in_strips(Range channels) const { return groups_ == ChannelGroups::Own && by_columns_ && channels.size() >= kernels_.lanes; }
+
+  // Of nearly equal length.
+  void run_strips(const ImageRing& in, const FilterRows& rows, const float* weights, Range positions, Range channels, float* out) const {
+    if (rows.image.empty()) return void(std::fill_n(out, positions.size() * channels.size(), 0.0f));
+    const int64_t strips = (positions.size() + positions_ - 1) / positions_;
+    for (int64_t i = 0; i < strips; ++i) {
+      const Range some = part_of(positions.size(), i, strips);
+      const int64_t first = (positions.first + some.first) * s_.stride[2] - left_, seen = (some.size() - 1) * s_.stride[2] + s_.kernel[2];
+      const bool at_edges = first < 0 || first + seen > columns_;
+      const auto& kernels = at_edges ? kernels_.own_at_edges : kernels_.own;
+      const DepthwiseStrip strip = {in.data + first * column_ + channels.first, rows.image.data(), column_, weights, vector_weights_, rows.weights.data(),
+                                    static_cast<int64_t>(rows.image.size()), out + some.first * channels.size(), channels.size(), 1, 1,
+                                    std::max<int64_t>(0, -first), std::min(seen, columns_ - first)};
+      kernels[s_.kernel[2] - 1][s_.stride[2] - 1][some.size() - 1](strip);
     }
   }
 

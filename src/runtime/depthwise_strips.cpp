@@ -27,7 +27,7 @@ TOROID_INLINE void permute([[maybe_unused]] Vector& x, [[maybe_unused]] const In
 #endif
 }
 
-template <class Vector, class Integers, int kColumns, int kStride, int kPositions, ChannelGroups kGroups>
+template <class Vector, class Integers, int kColumns, int kStride, int kPositions, ChannelGroups kGroups, bool kAtEdges>
 TOROID_INLINE void convolve_vector(const DepthwiseStrip& s, int64_t vector, int64_t c, int64_t seen_from,
                                    [[maybe_unused]] const Integers& first_of_group) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
@@ -44,6 +44,7 @@ TOROID_INLINE void convolve_vector(const DepthwiseStrip& s, int64_t vector, int6
       for (int j = 0; j < kColumns; ++j) std::memcpy(&filter[j], weights + j * seen * kLanes, sizeof(Vector));
 #pragma GCC unroll 16
       for (int i = 0; i < kImageColumns; ++i) {
+        if (kAtEdges && (i < s.first_column || i >= s.last_column)) continue;
         Vector x;
         if constexpr (kGroups == ChannelGroups::Many) {
           x = image[i * s.image_column + g] - Vector{};   // plus zero would be an addition
@@ -65,7 +66,7 @@ TOROID_INLINE void convolve_vector(const DepthwiseStrip& s, int64_t vector, int6
   for (int p = 0; p < kPositions; ++p) std::memcpy(s.out + p * s.channels + c, &sums[p], sizeof(Vector));
 }
 
-template <class Vector, class Integers, int kColumns, int kStride, int kPositions, ChannelGroups kGroups>
+template <class Vector, class Integers, int kColumns, int kStride, int kPositions, ChannelGroups kGroups, bool kAtEdges>
 TOROID_INLINE void convolve(const DepthwiseStrip& s) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   Integers first_of_group{};
@@ -75,16 +76,16 @@ TOROID_INLINE void convolve(const DepthwiseStrip& s) {
   constexpr bool kMany = kGroups == ChannelGroups::Many;
   for_each_vector(s.channels, kMany ? s.made : s.channels, kLanes, [&](int64_t vector, int64_t c) __attribute__((always_inline)) {
     const int64_t seen_from = kMany ? c / s.made * s.seen : c;
-    convolve_vector<Vector, Integers, kColumns, kStride, kPositions, kGroups>(s, vector, c, seen_from, first_of_group);
+    convolve_vector<Vector, Integers, kColumns, kStride, kPositions, kGroups, kAtEdges>(s, vector, c, seen_from, first_of_group);
   });
 }
 
 #define TOROID_DEPTHWISE(NAME, LANES, ...)                                          \
   struct NAME {                                                                     \
     static constexpr int kLanes = LANES;                                            \
-    template <int K, int S, int P, ChannelGroups kGroups>                           \
+    template <int K, int S, int P, ChannelGroups kGroups, bool kAtEdges>            \
     __VA_ARGS__ static void run(const DepthwiseStrip& strip) {                      \
-      convolve<Vector##LANES, Integers##LANES, K, S, P, kGroups>(strip);            \
+      convolve<Vector##LANES, Integers##LANES, K, S, P, kGroups, kAtEdges>(strip);  \
     }                                                                               \
   };
 
@@ -94,21 +95,22 @@ TOROID_DEPTHWISE(Avx2, 8, TOROID_AVX2)
 TOROID_DEPTHWISE(Avx512, 16, TOROID_AVX512)
 #endif
 
-template <class Set, ChannelGroups kGroups, int kColumns, int kStrides, int kPositions, size_t... I>
+template <class Set, ChannelGroups kGroups, bool kAtEdges, int kColumns, int kStrides, int kPositions, size_t... I>
 constexpr void fill(DepthwiseKernels::Kernel (&kernels)[kColumns][kStrides][kPositions], std::index_sequence<I...>) {
   ((kernels[I / kPositions / kStrides][I / kPositions % kStrides][I % kPositions] =
-        &Set::template run<I / kPositions / kStrides + 1, I / kPositions % kStrides + 1, I % kPositions + 1, kGroups>),
+        &Set::template run<I / kPositions / kStrides + 1, I / kPositions % kStrides + 1, I % kPositions + 1, kGroups, kAtEdges>),
    ...);
 }
-template <class Set, ChannelGroups kGroups, int kColumns, int kStrides, int kPositions>
+template <class Set, ChannelGroups kGroups, bool kAtEdges = false, int kColumns, int kStrides, int kPositions>
 constexpr void fill(DepthwiseKernels::Kernel (&kernels)[kColumns][kStrides][kPositions]) {
-  fill<Set, kGroups>(kernels, std::make_index_sequence<kColumns * kStrides * kPositions>{});
+  fill<Set, kGroups, kAtEdges>(kernels, std::make_index_sequence<kColumns * kStrides * kPositions>{});
 }
 
 template <class Set>
 constexpr DepthwiseKernels kernels_of() {
-  DepthwiseKernels result = {Set::kLanes, {}, {}, {}};
+  DepthwiseKernels result = {Set::kLanes, {}, {}, {}, {}};
   fill<Set, ChannelGroups::Own>(result.own);
+  fill<Set, ChannelGroups::Own, true>(result.own_at_edges);
   if constexpr (Set::kLanes > 4) fill<Set, ChannelGroups::Few>(result.few);
   fill<Set, ChannelGroups::Many>(result.many);
   return result;

@@ -18,6 +18,8 @@ struct DepthwiseStrip {
   float* out;                    // [position, channel]
   int64_t channels;              // of the result; at least `lanes`
   int64_t seen = 1, made = 1;    // channels of a group, of the image and of the result
+  // At the image's edges: of the columns that the strip's positions see, those that there are.
+  int64_t first_column = 0, last_column = 0;
 };
 
 // Calls f(vector, first channel) for vectors of `lanes` channels: of all, or of each so many, `together`, at least `lanes`. The last of them begins
@@ -51,6 +53,7 @@ struct DepthwiseKernels {
   //   image[i, p * stride + j, c / made * seen + g] * weights[i, j, g, c], for so many positions p.
   // By filter columns - 1, stride - 1, positions - 1.
   Kernel own[kMostColumns][kMostStride][kMostPositions];
+  Kernel own_at_edges[kMostColumns][kMostStride][kMostPositions];
   Kernel few[kMostGroupedColumns][kMostStride][kMostGroupedPositions];    // null where vectors cannot be permuted
   Kernel many[kMostGroupedColumns][kMostStride][kMostGroupedPositions];
 };
