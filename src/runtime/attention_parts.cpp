@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kEnoughTasks = 32;
 constexpr int64_t kManyRows = 256;   // as good as a batch of their own: what they need of the keys more than once costs little beside the rest
 
-thread_local Scratch scratch_for_result;
+thread_local Scratch scratch_for_result, scratch_for_kept;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ AttentionParts::AttentionParts(const AttentionCall& call, AttentionGrain grain) 
   row_parts_ = batches_ == 0 || blocks == 0 ? 0 : std::clamp<int64_t>(2 * call.pool.threads() / (batches_ * key_parts_), 1, blocks);
   kept_row_ = call.out_width + 2;
   if (key_parts_ == 1 || row_parts_ == 0) return;
-  kept_.reset(new float[static_cast<size_t>(batches_ * rows_ * key_parts_ * kept_row_)]);
+  kept_ = scratch_for_kept.get(batches_ * rows_ * key_parts_ * kept_row_);
   ended_ = std::make_unique<std::atomic<int64_t>[]>(static_cast<size_t>(batches_ * row_parts_));
 }
 

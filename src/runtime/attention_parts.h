@@ -24,6 +24,7 @@ struct AttentionTask {
   int64_t first_key, last_key;   // no query of these rows sees a later one
 };
 
+// One at a time on each thread.
 class AttentionParts {
  public:
   AttentionParts(const AttentionCall& call, AttentionGrain grain);
@@ -48,7 +49,7 @@ class AttentionParts {
 
  private:
   AttentionTask task(int64_t index) const;
-  float* kept(int64_t batch, int64_t row, int64_t part) const { return kept_.get() + ((batch * rows_ + row) * key_parts_ + part) * kept_row_; }
+  float* kept(int64_t batch, int64_t row, int64_t part) const { return kept_ + ((batch * rows_ + row) * key_parts_ + part) * kept_row_; }
   void write(int64_t batch, int64_t row, const float* result) const;
   void end_task(const AttentionTask& task, int64_t whole);
   void merge(int64_t batch, int64_t row) const;
@@ -58,7 +59,7 @@ class AttentionParts {
   int64_t key_parts_, row_parts_, part_keys_;
   // Where there are several parts of keys: each row's sums in each, then its RunningSoftmax.
   int64_t kept_row_;
-  std::unique_ptr<float[]> kept_;
+  float* kept_ = nullptr;   // the calling thread's
   std::unique_ptr<std::atomic<int64_t>[]> ended_;   // parts of the keys, by batch and part of the rows
 };
 
