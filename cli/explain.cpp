@@ -1,10 +1,12 @@
-// toroid explain MODEL: the steps that the model becomes, and for each pair of operators why they are one step or two.
+// toroid explain MODEL: the steps that the model becomes, and for each pair of operators why they are one step or two. With --mode max or --lock also
+// which implementation computes each library call, and what became of the others.
 #include <map>
 
 #include <nlohmann/json.hpp>
 
 #include "codegen/wrapper/generate.h"
 #include "command.h"
+#include "driver/choose_kernels.h"
 #include "driver/compile.h"
 #include "flags.h"
 #include "graph/text.h"
@@ -35,15 +37,27 @@ std::string form_text(const schedule::Kernel& kernel) {
   return fmt::format("persistent or looped, the first call finds out: {}", costs);
 }
 
+// Which implementation was chosen; "" where none was.
+std::string choice_of(const schedule::Step& step) {
+  if (const auto* call = std::get_if<schedule::CallStep>(&step)) return call->choice;
+  if (const auto* chain = std::get_if<schedule::ChainStep>(&step)) return chain->choice;
+  return "";
+}
+
 }  // namespace
 
 int cmd_explain(int argc, const char* const* argv) {
-  std::string path, json_path;
+  std::string path, json_path, mode = "default";
+  ChooseOptions choose;
+  std::string lock_path;
   bool all = false;
   Flags flags("explain", "Says what each step of a model is made of, and why operators are one step or two.");
   flags.add_option("MODEL", path, "a .pt2 file, or a program in text form (.txt)").required();
   flags.add_flag("--all", all, "name also the pairs that are one step, and those of which one is computed once");
   flags.add_option("--json", json_path, "write all pairs as JSON");
+  flags.add_option("--mode", mode, "max: measure the implementations of library kernels, and say which are used").one_of({"default", "max"}).shows_default();
+  flags.add_option("--tune-threads", choose.threads, "of a call, where implementations are measured (default: all)").between(1, 1024);
+  flags.add_option("--lock", lock_path, "take the choices of implementations from this file, and say them");
   if (const auto status = flags.read(argc, argv)) return *status;
 
   if (!json_path.empty()) check_writable(json_path);
@@ -52,7 +66,16 @@ int cmd_explain(int argc, const char* const* argv) {
   fold_constants(program);
   remove_dead_code(program);
   std::vector<schedule::FusionDecision> decisions;
-  const auto graphs = codegen::schedule_graphs(lower(program), true, &decisions);
+  auto graphs = codegen::schedule_graphs(lower(program), true, &decisions);
+  choose.measure = mode == "max";
+  if (!lock_path.empty()) choose.lock = tune::ChoiceLock::read(lock_path);
+  std::vector<tune::Decision> choices;
+  if (choose.is_asked()) {
+    Cache cache;
+    tune::Tuner tuner(runtime_choices(), cache, tuner_options(choose));
+    choose_kernels(graphs, program, tuner);
+    choices = tuner.decisions();
+  }
   const Graph& graph = program.graph;
   const schedule::Schedule& schedule = graphs[0].schedule;
 
@@ -67,11 +90,15 @@ int cmd_explain(int argc, const char* const* argv) {
                                   : call->epilogue                                   ? "library call with an epilogue"
                                                                                      : "library call";
     fmt::print("{}: {}, {}\n", i, schedule::name_of(step), std::holds_alternative<schedule::BindStep>(step) ? "a number is read" : kind);
+    if (const std::string choice = choice_of(step); !choice.empty()) fmt::print("    computed by {}\n", choice);
     if (const auto* kernel = std::get_if<schedule::Kernel>(&step); kernel != nullptr && kernel->form) fmt::print("    {}\n", form_text(*kernel));
     for (ProvenanceId id : schedule::provenance_of(step)) {
       if (!graph.provenance(id).op.empty()) fmt::print("    {}\n", operator_text(graph, id));
     }
   }
+
+  if (!choices.empty()) fmt::print("\n{} problems of library kernels\n", choices.size());
+  for (const tune::Decision& each : choices) fmt::print("{}", table_text(each));
 
   int64_t fused = 0, apart = 0;
   std::map<std::string, int> reasons;

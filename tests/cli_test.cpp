@@ -476,6 +476,10 @@ TEST_F(Cli, ExplainsWhyOperatorsAreOneStepOrTwo) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_NE(outcome.output.find("2 steps"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("library call with an epilogue"), std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.output.find("computed by"), std::string::npos) << outcome.output;
+  const std::string chosen = toroid({"explain", "program.txt", "--mode", "max"}).output;
+  EXPECT_TRUE(std::regex_search(chosen, std::regex("library call with an epilogue\n    computed by [a-z-]+\n"))) << chosen;
+  EXPECT_TRUE(std::regex_search(chosen, std::regex("\n1 problems of library kernels\nmatmul\\.f32\\(.*\\) -> .*; epilogue: [a-z-]+ \\(measured\\)\n"))) << chosen;
   const nlohmann::json pairs = nlohmann::json::parse(read_file(path("pairs.json")));
   ASSERT_EQ(pairs.size(), 2u) << pairs;
   EXPECT_EQ(pairs[0].at("reason"), "each block of the product as it is made");

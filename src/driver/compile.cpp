@@ -69,15 +69,6 @@ GraphKeyParts key_parts(const CompileModelOptions& options) {
           .choices = choices_text(options.choose)};
 }
 
-tune::TunerOptions tuner_options(const ChooseOptions& options) {
-  tune::TunerOptions result;
-  result.lock = options.lock;   // then nothing is measured
-  result.mode = options.lock ? tune::Mode::Default : tune::Mode::Max;
-  result.measure.threads = RuntimePool::threads_for(options.threads);
-  if (!options.lock) result.worker.argv = options.worker.empty() ? tune::own_tuning_worker() : options.worker;
-  return result;
-}
-
 // Why the graph cache cannot serve this compilation; empty when it can.
 std::string reason_to_bypass(const CompileModelOptions& options, bool use_cache) {
   if (!use_cache) return "the cache is off";
@@ -225,6 +216,15 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
 }
 
 }  // namespace
+
+tune::TunerOptions tuner_options(const ChooseOptions& options) {
+  tune::TunerOptions result;
+  result.lock = options.lock;   // then nothing is measured
+  result.mode = options.lock ? tune::Mode::Default : tune::Mode::Max;
+  result.measure.threads = RuntimePool::threads_for(options.threads);
+  if (!options.lock) result.worker.argv = options.worker.empty() ? tune::own_tuning_worker() : options.worker;
+  return result;
+}
 
 codegen::GeneratedProgram generate_code(Program program, const CompileModelOptions& options, int threads) {
   std::vector<PhaseTime> phases;

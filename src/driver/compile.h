@@ -29,6 +29,7 @@ struct ChooseOptions {
 
   bool is_asked() const { return measure || lock; }
 };
+tune::TunerOptions tuner_options(const ChooseOptions& options);
 
 struct CompileModelOptions {
   int compile_threads = 0;                       // compilers at a time; 0: one a core
