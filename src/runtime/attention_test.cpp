@@ -150,19 +150,40 @@ TEST(RuntimeAttention, IsTheSameWithAnyNumberOfThreads) {
   }
 }
 
+// Every value of 16 bits, in pieces and in what is left after them.
+TEST(RuntimeAttention, GivesTheValuesOfAnOnlyKey) {
+  constexpr int64_t kWidth = 65536 + 5;
+  for (const DType dtype : {DType::BF16, DType::F16}) {
+    for (const int64_t queries : {1, 3}) {
+      Problem problem({"", {1, queries, 64}, {1, 1, 64}, {1, 1, kWidth}}, dtype, DType::Bool);
+      auto* bits = problem.v.mutable_data<uint16_t>();
+      for (int64_t i = 0; i < kWidth; ++i) bits[i] = static_cast<uint16_t>(i);
+      const std::vector<double> expected = problem.v.to_doubles(), actual = problem.run(AttentionForm::FewQueries, 2)->to_doubles();
+      for (size_t i = 0; i < actual.size(); ++i) {
+        const double value = expected[i % expected.size()];
+        ASSERT_TRUE(std::isnan(value) ? std::isnan(actual[i]) : actual[i] == value) << i << ", " << to_string(dtype);
+      }
+    }
+  }
+}
+
 // What is not a number in one part of the keys is so in the result, for the queries that see it; infinite scores make it too, as in PyTorch.
 TEST(RuntimeAttention, KeepsWhatIsNotANumber) {
-  constexpr int64_t kKeys = 1500, kWidth = 16;
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const int64_t queries : {int64_t{2}, int64_t{20}}) {
-      Problem problem({"", {1, 1, queries, kWidth}, {1, 1, kKeys, kWidth}, {1, 1, kKeys, kWidth}, false, {queries, kKeys}}, DType::F32, DType::Bool);
-      problem.q = HostTensor::from_doubles(DType::F32, {1, 1, queries, kWidth}, std::vector<double>(static_cast<size_t>(queries * kWidth), 1.0));
-      problem.k.mutable_data<float>()[1200 * kWidth + 3] = bad;
-      std::vector<int64_t> sees(static_cast<size_t>(queries * kKeys), 1);
-      sees[1200] = 0;   // not the first query
-      problem.mask = HostTensor::from_ints(DType::Bool, {queries, kKeys}, sees);
-      const HostTensor result = *problem.run({}, 2);
-      for (int64_t i = 0; i < numel(result.sizes()); ++i) EXPECT_EQ(std::isnan(result.data<float>()[i]), i >= kWidth) << i;
+  constexpr int64_t kKeys = 1500, kWidth = 32;
+  for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
+    for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      for (const int64_t queries : {int64_t{2}, int64_t{20}}) {
+        Problem problem({"", {1, 1, queries, kWidth}, {1, 1, kKeys, kWidth}, {1, 1, kKeys, kWidth}, false, {queries, kKeys}}, dtype, DType::Bool);
+        problem.q = HostTensor::from_doubles(dtype, {1, 1, queries, kWidth}, std::vector<double>(static_cast<size_t>(queries * kWidth), 1.0));
+        std::vector<double> keys = problem.k.to_doubles();
+        keys[1200 * kWidth + 3] = bad;
+        problem.k = HostTensor::from_doubles(dtype, problem.k.sizes(), keys);
+        std::vector<int64_t> sees(static_cast<size_t>(queries * kKeys), 1);
+        sees[1200] = 0;   // not the first query
+        problem.mask = HostTensor::from_ints(DType::Bool, {queries, kKeys}, sees);
+        const std::vector<double> result = problem.run({}, 2)->to_doubles();
+        for (size_t i = 0; i < result.size(); ++i) EXPECT_EQ(std::isnan(result[i]), i >= kWidth) << i << ", " << to_string(dtype);
+      }
     }
   }
 }

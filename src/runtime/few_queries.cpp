@@ -25,6 +25,7 @@ struct Like;
   template <>                                                           \
   struct Like<Vector##LANES> {                                          \
     using Integers = Integers##LANES;                                   \
+    typedef int32_t Signed __attribute__((vector_size(4 * LANES)));     \
     typedef uint16_t Halves __attribute__((vector_size(2 * LANES)));    \
   };
 TOROID_LIKE(16)
@@ -48,11 +49,14 @@ struct Piece {
       to[0] = (Vector)(bits << 16);
       to[1] = (Vector)(bits & 0xffff0000u);
     } else {
-      // The exponent's bias grows by 112; what has the largest exponent is infinite or NaN in float32 too.
+      // Sign, exponent and fraction come to their places; then the exponent's bias grows by 112. What has the largest exponent is infinite or NaN in
+      // float32 too.
+      using Signed = typename Like<Vector>::Signed;
       constexpr float kRebias = 0x1p112f;
-      const Integers wide = __builtin_convertvector(bits, Integers), magnitude = (wide & 0x7fffu) << 13;
-      const Integers large = (Integers)(magnitude >= (0x7c00u << 13));
-      to[0] = (Vector)((Integers)((Vector)magnitude * kRebias) | (large & 0x7f800000u) | (wide & 0x8000u) << 16);
+      constexpr uint32_t kLargest = 0x1fu << 23;
+      const Integers placed = (Integers)((Signed)(__builtin_convertvector(bits, Integers) << 16) >> 3) & 0x8fffe000u;
+      const Integers large = (Integers)((placed & kLargest) == kLargest);
+      to[0] = (Vector)((Integers)((Vector)placed * kRebias) | (large & 0x7f800000u));
     }
   }
   static TOROID_INLINE void load(const Element* from, Vector (&to)[kVectors]) {
