@@ -1,8 +1,9 @@
-// As attention.cpp, with keys and values that are read once, where they lie: to read them from memory is what takes the time. Rows of 16 bits become
-// floats in registers, or go into tiles as they are.
+// As attention.cpp, with keys and values that are read once, where they lie: to read them from memory is what takes the time. Rows of
+// 16 bits become floats in registers, or go into tiles as they are.
 #include "runtime/attention_few.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "runtime/attention_parts.h"
 #include "runtime/few_queries_tiles.h"
@@ -11,11 +12,11 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kKeys = 256;         // at a time
+constexpr int64_t kKeys = 256;           // at a time
 constexpr int64_t kPartKeys = 512;
 constexpr int64_t kMostByVectors = 16;   // queries; with more, packing pays
 constexpr int64_t kMostOfFloat16 = 8;    // to widen it costs more
-constexpr int64_t kFewestInTiles = 5;   // queries: with fewer, vectors wait less for memory
+constexpr int64_t kFewestInTiles = 5;    // queries: with fewer, vectors wait less for memory
 static_assert(kPartKeys % kKeys == 0 && kKeys % kManyKeys == 0);
 
 thread_local Scratch scratch_for_queries, scratch_for_sums;
@@ -169,8 +170,8 @@ class AttentionOfFew {
 
 bool takes_in_tiles(DType dtype, int64_t rows, int64_t width, int64_t out_width) {
   auto fits = [](int64_t x) { return x > 0 && x % kStepElements == 0; };
-  return dtype == DType::BF16 && has_tiles(TileNumbers::BFloat16) && rows >= kFewestInTiles && rows <= kMostQueriesInTiles && fits(width) &&
-         fits(out_width);
+  const bool are_some = rows >= kFewestInTiles && rows <= kMostQueriesInTiles;
+  return dtype == DType::BF16 && has_tiles(TileNumbers::BFloat16) && are_some && fits(width) && fits(out_width);
 }
 
 template <class F>

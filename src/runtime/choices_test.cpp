@@ -134,7 +134,8 @@ TEST(Choices, EstimatesRankTheClearCases) {
   EXPECT_EQ(cheapest("matmul.f32(f32[1, 2048], f32[2048, 1000]/[1, 2048]) -> f32[1, 1000]"), "few-rows-by-columns");
   EXPECT_EQ(cheapest("convolution.f32(f32[1, 64, 56, 56], f32[64, 1, 3, 3]) -> f32[1, 64, 56, 56]; integers 0 64 1 1 1 1 1 1 0 0"),
             "planes");
-  EXPECT_EQ(cheapest("attention.bf16(bf16[32, 1, 128], bf16[8, 1024, 128], bf16[8, 1024, 128]) -> bf16[32, 1, 128]; integers 0; numbers 1"), "few-queries");
+  EXPECT_EQ(cheapest("attention.bf16(bf16[32, 1, 128], bf16[8, 1024, 128], bf16[8, 1024, 128]) -> bf16[32, 1, 128]; integers 0; numbers 1"),
+            "few-queries");
   // 256 channels next to each other, 14x14, 3x3.
   EXPECT_EQ(cheapest("convolution.f32(f32[1, 256, 14, 14]/[50176, 1, 3584, 256], constant f32[256, 256, 3, 3]) -> "
                      "f32[1, 256, 14, 14]/[50176, 1, 3584, 256]; integers 0 1 1 1 1 1 1 1 0 0"),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "runtime/vector_sets.h"
@@ -49,8 +50,8 @@ struct Piece {
       to[0] = (Vector)(bits << 16);
       to[1] = (Vector)(bits & 0xffff0000u);
     } else {
-      // Sign, exponent and fraction come to their places; then the exponent's bias grows by 112. What has the largest exponent is infinite or NaN in
-      // float32 too.
+      // Sign, exponent and fraction come to their places; then the exponent's bias grows by 112. What has the largest exponent is infinite
+      // or NaN in float32 too.
       using Signed = typename Like<Vector>::Signed;
       constexpr float kRebias = 0x1p112f;
       constexpr uint32_t kLargest = 0x1fu << 23;
