@@ -225,11 +225,13 @@ class Convolver : public RowConvolution {
     std::vector<const float*> pointers;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const Range positions = {strips * chunk / chunks * strip, std::min(count, strips * (chunk + 1) / chunks * strip)};
-      pointers.clear();
+      pointers.resize(static_cast<size_t>(positions.size()));
+      const float** pointer = pointers.data();
       for (int64_t j = positions.first; j < positions.last;) {
         const int64_t row = j / s_.out[2], end = std::min((row + 1) * s_.out[2], positions.last);
         const float* pixel = in.at(first + row * s_.stride[1]) + (j - row * s_.out[2]) * s_.stride[2] * column;
-        for (; j < end; ++j, pixel += s_.stride[2] * column) pointers.push_back(pixel);
+        const int64_t step = s_.stride[2] * column;
+        for (; j < end; ++j, pixel += step) *pointer++ = pixel;
       }
       with_weights(group, [&](const auto& weights) {
         multiply_rows(weights, panels.first, panels.last, elements, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out,

@@ -23,11 +23,12 @@ constexpr int64_t kPanelsWorthACopy = 4;
 thread_local Scratch scratch_for_block;
 thread_local Scratch scratch_for_copy;
 
-// Rows cut into strips of nearly the same length.
+// Rows cut into strips of nearly the same length, the longer ones first. Short strips take less time than two divisions each.
 struct Strips {
-  explicit Strips(int64_t of_rows) : rows(of_rows), count((of_rows + StripKernels::kMostRows - 1) / StripKernels::kMostRows) {}
-  int64_t first_row(int64_t strip) const { return rows * strip / count; }
-  int64_t rows, count;
+  explicit Strips(int64_t rows)
+      : count((rows + StripKernels::kMostRows - 1) / StripKernels::kMostRows), shorter(rows / std::max<int64_t>(1, count)), longer_ones(rows - count * shorter) {}
+  int64_t first_row(int64_t strip) const { return strip * shorter + std::min(strip, longer_ones); }
+  int64_t count, shorter, longer_ones;
 };
 
 // Some strips of the rows with one panel, a part of the depth after the other; c is where the first of them goes. What is read next, the panel's
