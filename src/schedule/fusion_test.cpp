@@ -358,6 +358,9 @@ TEST(Fetches, PlacesBeyondTheCachesAreWrittenAroundThem) {
   EXPECT_EQ(fetches("graph(x: f32[9000, 1000]) { y: f32[9000, 1000] = aten::softmax.int(x, 1) return y }"), (Names{"around: y_out", "1: fetch near x"}));
   EXPECT_EQ(fetches("graph(x: f32[4096, 2048], y: f32[2048, 4096]) { t: f32[2048, 4096] = aten::t(x) a: f32[2048, 4096] = aten::add.Tensor(t, y) return a }"),
             (Names{"around: a_out", "0: fetch y"}));
+  // A size with a hint counts as that, one that only data tells as none.
+  EXPECT_EQ(fetches("sym s0 in [1, 9000] hint 8000 graph(x: f32[s0, 4096]) { a: f32[s0, 4096] = aten::add.Tensor(x, x) return a }"), Names{"around: a_out"});
+  EXPECT_EQ(fetches("sym s0 in [1, 9000] hint 80 graph(x: f32[s0, 4096]) { a: f32[s0, 4096] = aten::add.Tensor(x, x) return a }"), Names{});
   // Sums of rows are few.
   EXPECT_EQ(fetches("graph(x: f32[4096, 4096]) { s: f32[4096] = aten::sum.dim_IntList(x, [1]) return s }"), Names{});
 }

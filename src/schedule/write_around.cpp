@@ -14,6 +14,15 @@ namespace {
 
 constexpr int64_t kBeyondCaches = 32 << 20;   // bytes
 
+bool is_beyond_caches(const loop::Buffer& buffer) {
+  for (sym::Expr size : buffer.sizes) {
+    for (sym::Expr symbol : sym::free_symbols(size)) {
+      if (!symbol.node()->hint) return false;   // of what only data tells nothing is known
+    }
+  }
+  return product_hint(buffer.sizes, kBeyondCaches) * size_bytes(buffer.dtype) >= kBeyondCaches;
+}
+
 }  // namespace
 
 bool is_written_around(const Kernel& kernel, BufferId buffer) {
@@ -27,8 +36,7 @@ void write_around(const loop::LoopProgram& program, Kernel& kernel) {
     for (const Statement& statement : stage.statements) {
       const auto* store = std::get_if<Store>(&statement);
       if (store == nullptr || !is_contiguous(store->position, along) || is_written_around(kernel, store->buffer)) continue;
-      const loop::Buffer& buffer = program.buffer(store->buffer);
-      if (product_hint(buffer.sizes, kBeyondCaches) * size_bytes(buffer.dtype) >= kBeyondCaches) kernel.written_around.push_back(store->buffer);
+      if (is_beyond_caches(program.buffer(store->buffer))) kernel.written_around.push_back(store->buffer);
     }
   }
 }

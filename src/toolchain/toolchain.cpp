@@ -134,6 +134,8 @@ std::vector<std::string> Toolchain::compile_flags(const CompileOptions& options)
       "-fno-math-errno",
       "-fno-trapping-math",
       options.contract ? "-ffp-contract=fast" : "-ffp-contract=off",
+      // Integers wrap, in vectors too: the least of negatives is not the negative of the largest.
+      "-fwrapv",
       // Calls inside a library go straight to their function.
       "-fno-semantic-interposition",
       // Distributions turn these on to harden servers; kernels pay for them and gain nothing.

@@ -12,8 +12,12 @@ namespace toroid::codegen {
 
 using loop::ExprId;
 
-void BodyPrinter::begin_nest(std::vector<sym::Expr> loops) {
+void BodyPrinter::begin_nest(std::vector<sym::Expr> loops, bool last_runs) {
   loops_ = std::move(loops);
+  doubtful_ = 0;
+  for (size_t d = 0; d + (last_runs ? 1 : 0) < loops_.size(); ++d) {
+    if (!sym::known_lt(0, *loops_[d].node()->extent)) doubtful_ = d + 1;
+  }
   levels_.resize(loops_.size() + 1);
   std::erase_if(known_, [](const auto& entry) { return entry.second.first > 0; });
   std::erase_if(known_symbols_, [](const auto& entry) { return entry.second > 0; });
@@ -59,8 +63,9 @@ size_t BodyPrinter::level_of(ExprId id) {
   if (const auto found = level_memo_.find(id); found != level_memo_.end()) return found->second;
   const loop::ExprOp& op = exprs_.node(id).op;
   size_t level = 0;
-  if (const auto* load = std::get_if<loop::Load>(&op)) level = level_of(load->index[0]);
+  if (const auto* load = std::get_if<loop::Load>(&op)) level = std::max(level_of(load->index[0]), doubtful_);
   if (const auto* index = std::get_if<loop::Index>(&op)) level = level_of(index->value);
+  if (const auto* compute = std::get_if<loop::Compute>(&op); compute != nullptr && divides_integers(*compute)) level = doubtful_;
   if (std::holds_alternative<loop::Accumulated>(op)) level = accumulators_vary ? innermost() : 0;
   if (std::holds_alternative<loop::Stashed>(op)) level = innermost();
   for (ExprId operand : exprs_.operands(id)) level = std::max(level, level_of(operand));

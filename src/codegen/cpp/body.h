@@ -19,8 +19,10 @@ class BodyPrinter {
   BodyPrinter(const loop::LoopProgram& program, std::optional<sym::Expr> vector_axis)
       : program_(program), exprs_(program.exprs), vector_axis_(vector_axis) {}
 
-  // Begins a nest with these loops, outermost first; what was computed at level 0 stays known.
-  void begin_nest(std::vector<sym::Expr> loops);
+  // Begins a nest with these loops, outermost first; what was computed at level 0 stays known. last_runs: the innermost loop has at least one
+  // iteration whenever it is come to. What is read or divided before a loop that may have none would be read or divided in vain, and tensors
+  // without elements have nothing to read: it is inside the loop.
+  void begin_nest(std::vector<sym::Expr> loops, bool last_runs = false);
   // The expression's value, printed at its own level.
   OperandText value(loop::ExprId id);
   // Makes value symbols that an index mentions available.
@@ -86,6 +88,7 @@ class BodyPrinter {
   const loop::ExprTable& exprs_;
   std::optional<sym::Expr> vector_axis_;
   std::vector<sym::Expr> loops_;
+  size_t doubtful_ = 0;   // the level inside the innermost loop that may have no iterations
   std::vector<std::vector<std::string>> levels_{1};
   std::unordered_map<loop::ExprId, std::pair<size_t, OperandText>> known_;
   std::unordered_map<sym::Expr, size_t> known_symbols_;  // value symbols -> level

@@ -374,7 +374,7 @@ class NestPrinter : KernelPrinter {
     std::vector<sym::Expr> loops;
     if (stage.inner) loops = kernel_.inner;
     if (along_outer()) loops.push_back(kernel_.outer.back());
-    body_.begin_nest(loops);
+    body_.begin_nest(loops, along_outer());
     const bool vector_loop = lanes_vary_ && (along_outer() || stage.inner);
     const size_t innermost = body_.innermost();
 
