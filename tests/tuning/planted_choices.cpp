@@ -173,7 +173,6 @@ constexpr Planted kCopies[] = {
     {"slow-with", [](const KernelCall& call, ChoiceParameters) { copy(call, kSlow, kQuick); }},
     {"slow-alone", [](const KernelCall& call, ChoiceParameters) { copy(call, kQuick, kSlow); }},
     {"only-alone", [](const KernelCall& call, ChoiceParameters) { copy(call, kQuick, kQuick); }},
-    {"same", [](const KernelCall& call, ChoiceParameters) { copy(call, kSlow, kSlow); }},
     {"wrong-alone",
      [](const KernelCall& call, ChoiceParameters) {
        copy(call, kSlow, kQuick);
@@ -192,7 +191,7 @@ Implementation copy_row() {
           .cost_s = cost_s<kPlace>,
           .run = kCopies[kPlace].run};
 }
-const Implementation kCopyRows[] = {copy_row<0>(), copy_row<1>(), copy_row<2>(), copy_row<3>(), copy_row<4>()};
+const Implementation kCopyRows[] = {copy_row<0>(), copy_row<1>(), copy_row<2>(), copy_row<3>()};
 
 }  // namespace
 
