@@ -282,8 +282,16 @@ ImageStrides image_strides(const ToroidOperand& x) {
   return x.rank == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
 }
 
+void give_zeros(const KernelCall& call, const ConvolutionShape& s) {
+  const int64_t columns = s.groups * s.out_channels;
+  const std::vector<float> zeros(static_cast<size_t>(columns + kReadBeyond));
+  const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), columns, call.epilogue};
+  for (int64_t row = 0; row < s.batch * s.out_elements(); ++row) out.take(zeros.data(), columns, {row, row + 1}, {0, columns});
+}
+
 void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form) {
   if (shape.batch == 0 || shape.out_elements() == 0 || shape.out_channels == 0) return;
+  if (!shape.has_filter()) return give_zeros(call, shape);
   if (form == ConvolutionForm::Winograd4 || form == ConvolutionForm::Winograd2) {
     convolve_by_winograd(call, shape, form == ConvolutionForm::Winograd4 ? 4 : 2);
   } else if (form == ConvolutionForm::ChannelVectors) {

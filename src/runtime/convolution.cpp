@@ -167,7 +167,7 @@ void run_convolution_f32(const KernelCall& call, ConvolutionForm form) {
       form == ConvolutionForm::ImageColumns || form == ConvolutionForm::AdjointColumns || form == ConvolutionForm::Planes;
   if (!is_contiguous) return convolve_to_channels_last(call, s, form);
   fill_bias(call, s);
-  if (s.batch == 0 || s.out_elements() == 0 || s.in_channels == 0) return;
+  if (s.batch == 0 || s.out_elements() == 0 || !s.has_filter()) return;
   TOROID_CHECK(s.transposed == (form == ConvolutionForm::AdjointColumns));
   if (form == ConvolutionForm::AdjointColumns) return convolve_transposed(call, s);
   if (form == ConvolutionForm::ImageColumns) return convolve(call, s);

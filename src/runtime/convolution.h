@@ -18,6 +18,7 @@ struct ConvolutionShape {
   int64_t in_elements() const { return in[0] * in[1] * in[2]; }
   int64_t out_elements() const { return out[0] * out[1] * out[2]; }
   int64_t kernel_elements() const { return kernel[0] * kernel[1] * kernel[2]; }
+  bool has_filter() const { return in_channels * kernel_elements() > 0; }   // else all sums are 0
   bool is_depthwise() const { return in_channels == 1 && groups > 1; }
 };
 // Of the call of run_convolution_f32.
@@ -61,6 +62,9 @@ std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const Co
 // Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight. The form is
 // none of those for contiguous operands.
 void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form);
+
+// The result of a filter without elements, channels next to each other.
+void give_zeros(const KernelCall& call, const ConvolutionShape& shape);
 
 // Whether image rows are multiplied in parts (parts_product.h), by an estimate.
 bool convolves_in_parts(const KernelCall& call, const ConvolutionShape& shape);

@@ -139,7 +139,7 @@ class Chain {
 
  private:
   bool is_empty() const {
-    return std::any_of(shapes_.begin(), shapes_.end(), [](const ConvolutionShape& s) { return s.batch * s.out_elements() * s.out_channels == 0; });
+    return std::any_of(shapes_.begin(), shapes_.end(), [](const ConvolutionShape& s) { return s.batch * s.out_elements() * s.out_channels == 0 || !s.has_filter(); });
   }
 
   // Of an image, one a task.

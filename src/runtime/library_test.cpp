@@ -35,6 +35,7 @@ const ConvolutionCase kConvolutions[] = {
     {"depthwise with a multiplier", {1, 3, 9, 9}, {6, 1, 3, 3}, {1, 6, 4, 3}, {{2, 3}, {0, 1}, {1, 2}, false, 3}},
     {"one channel", {1, 1, 6, 6}, {1, 1, 3, 3}, {1, 1, 4, 4}, {{1, 1}, {0, 0}, {1, 1}}},
     {"one dimension", {2, 3, 17}, {4, 3, 5}, {2, 4, 8}, {{2}, {1}, {1}}, true},
+    {"filter without rows", {3, 2, 2, 15}, {4, 2, 0, 7}, {3, 4, 4, 3}, {{1, 1}, {0, 0}, {2, 2}}},
     {"depthwise in one dimension", {2, 4, 17}, {4, 1, 4}, {2, 4, 20}, {{1}, {3}, {1}, false, 4}},
     {"three dimensions", {1, 2, 5, 6, 7}, {3, 2, 2, 3, 2}, {1, 3, 4, 3, 4}, {{1, 2, 2}, {0, 1, 1}, {1, 1, 2}}, true},
     {"transposed", {2, 3, 4, 5}, {3, 2, 3, 3}, {2, 2, 6, 7}, {{1, 1}, {0, 0}, {1, 1}, true}, true},
@@ -189,7 +190,7 @@ void expect_convolution_to_channels_last(const ConvolutionCase& row, bool from_c
     run_library_kernel("convolution", {pool, inputs, outputs, integers, {}, has_epilogue ? &epilogue : nullptr, &prepared});
   }
   EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt);
-  EXPECT_EQ(prepared.bytes() > 0, is_constant && numel(row.out) > 0);
+  EXPECT_EQ(prepared.bytes() > 0, is_constant && numel(row.out) > 0 && numel(row.weight) > 0);
   if (!has_epilogue) return;
   for (const auto& each : plus_one.given) ASSERT_EQ(each, is_constant ? 2 : 1);
 }

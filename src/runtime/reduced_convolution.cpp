@@ -195,12 +195,11 @@ void run_convolution_reduced(const KernelCall& call, ReducedConvolutionForm form
   StoredSums sums = {y.data, static_cast<DType>(y.dtype), s.groups * s.out_channels};
   const ToroidEpilogue stored = sums.epilogue();
   const ToroidEpilogue& epilogue = call.epilogue != nullptr ? *call.epilogue : stored;
+  KernelCall with_epilogue = call;
+  with_epilogue.epilogue = &epilogue;
+  if (!s.has_filter()) return give_zeros(with_epilogue, s);
   if (form == ReducedConvolutionForm::Tiles) return TileConvolver(call, s).run(epilogue);
-  if (form == ReducedConvolutionForm::ChannelVectors) {
-    KernelCall with_epilogue = call;
-    with_epilogue.epilogue = &epilogue;
-    return convolve_channel_vectors(with_epilogue, s);
-  }
+  if (form == ReducedConvolutionForm::ChannelVectors) return convolve_channel_vectors(with_epilogue, s);
   WidenedConvolution(call, s).run(epilogue);
 }
 
