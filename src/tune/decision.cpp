@@ -22,6 +22,8 @@ void append_double(std::string& bytes, double number) { append_number(bytes, std
 
 }  // namespace
 
+bool is_usable(const Outcome& outcome) { return outcome.standing == Standing::Timed || outcome.standing == Standing::OutOfTime; }
+
 std::string_view to_string(Source source) {
   switch (source) {
     case Source::Lock: return "lock";
@@ -52,6 +54,21 @@ void sort_by_standing(std::vector<Outcome>& outcomes) {
     if (rank_a != rank_b) return rank_a < rank_b;
     return rank_a == 0 ? a.median_s < b.median_s : rank_a == 1 && a.cost_s < b.cost_s;
   });
+}
+
+const Outcome* best_of(const std::vector<Outcome>& outcomes, const std::vector<Choice>& choices) {
+  constexpr double kWorthMemory = 0.97;
+  auto comes_afterwards = [&](const Outcome& outcome) {
+    return std::any_of(choices.begin(), choices.end(), [&](const Choice& c) { return c.name == outcome.choice && c.then_epilogue; });
+  };
+  const auto best = std::find_if(outcomes.begin(), outcomes.end(), is_usable);
+  if (best == outcomes.end()) return nullptr;
+  if (best->standing != Standing::Timed || !comes_afterwards(*best)) return &*best;
+  for (const Outcome& other : outcomes) {
+    const bool is_close = other.standing == Standing::Timed && kWorthMemory * other.median_s <= best->median_s;
+    if (is_close && !comes_afterwards(other)) return &other;
+  }
+  return &*best;
 }
 
 std::string outcomes_to_bytes(const std::vector<Outcome>& outcomes) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/choices.h"
 #include "tune/identity.h"
 #include "tune/measure.h"
 
@@ -40,6 +41,12 @@ std::optional<std::vector<Outcome>> outcomes_of(std::string_view bytes);
 
 // The order that Decision::outcomes has.
 void sort_by_standing(std::vector<Outcome>& outcomes);
+
+// Was its result right?
+bool is_usable(const Outcome& outcome);
+// The quickest of those that are usable; where it is so by little, an implementation that needs no memory for its whole result (Choice::then_epilogue).
+// `outcomes`: sorted by standing. Null: there is none.
+const Outcome* best_of(const std::vector<Outcome>& outcomes, const std::vector<Choice>& choices);
 
 // For people:
 //

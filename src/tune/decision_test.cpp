@@ -84,5 +84,20 @@ TEST(Identity, NamesTheProcessor) {
   EXPECT_EQ(processor_in(""), "unknown processor");
 }
 
+TEST(Decision, AnEpilogueStaysWhereItIsWhenLittleIsGained) {
+  const std::vector<Choice> choices = {{.name = "plain"}, {.name = "after", .then_epilogue = true}};
+  auto best = [&](double plain_s, double after_s) {
+    std::vector<Outcome> outcomes = {{.choice = "plain", .standing = Standing::Timed, .median_s = plain_s},
+                                     {.choice = "after", .standing = Standing::Timed, .median_s = after_s}};
+    sort_by_standing(outcomes);
+    return best_of(outcomes, choices)->choice;
+  };
+  EXPECT_EQ(best(1.00, 0.98), "plain");
+  EXPECT_EQ(best(1.00, 0.96), "after");
+  EXPECT_EQ(best(1.00, 1.01), "plain");
+  EXPECT_EQ(best_of({{.choice = "after", .standing = Standing::Timed, .median_s = 1}}, choices)->choice, "after");
+  EXPECT_EQ(best_of({{.choice = "plain", .standing = Standing::Wrong}}, choices), nullptr);
+}
+
 }  // namespace
 }  // namespace toroid::tune

@@ -12,8 +12,6 @@ namespace {
 constexpr auto kPatienceForOthers = std::chrono::seconds(30);  // who tune the same problem
 
 bool may_compete(const Outcome& outcome) { return outcome.standing == Standing::NotTried; }
-// Its result was right.
-bool is_usable(const Outcome& outcome) { return outcome.standing == Standing::Timed || outcome.standing == Standing::OutOfTime; }
 
 // A worker for which there is no memory would be ended by the machine, and a kernel would get the blame.
 double needed_bytes(const Problem& problem) {
@@ -40,23 +38,6 @@ Error nothing_usable(const Problem& problem, const std::vector<Outcome>& outcome
     error.at(fmt::format("{}: {}: {}", outcome.choice, to_string(outcome.standing), outcome.reason));
   }
   return error.help("choices in quarantine are tried again after 'toroid cache clear'; otherwise please report it");
-}
-
-// The quickest of those that were right; where it is so by little, an implementation that needs no memory for its whole result. `outcomes`: the best
-// first. None: null.
-const Outcome* pick(const std::vector<Outcome>& outcomes, const std::vector<Choice>& choices) {
-  constexpr double kWorthMemory = 0.97;
-  auto comes_afterwards = [&](const Outcome& outcome) {
-    return std::any_of(choices.begin(), choices.end(), [&](const Choice& c) { return c.name == outcome.choice && c.then_epilogue; });
-  };
-  const auto best = std::find_if(outcomes.begin(), outcomes.end(), is_usable);
-  if (best == outcomes.end()) return nullptr;
-  if (best->standing != Standing::Timed || !comes_afterwards(*best)) return &*best;
-  for (const Outcome& other : outcomes) {
-    const bool is_close = other.standing == Standing::Timed && kWorthMemory * other.median_s <= best->median_s;
-    if (is_close && !comes_afterwards(other)) return &other;
-  }
-  return &*best;
 }
 
 Decision decision_of(const Problem& problem, std::vector<Outcome> outcomes, Source source, const Outcome& chosen) {
@@ -110,7 +91,7 @@ Decision Tuner::decide(const Problem& problem) {
     ++counters_.remembered;
     cache_.store().count("tuning results found");
     sort_by_standing(*found);
-    const Outcome best = *pick(*found, choices);   // there is one: remembered() looked
+    const Outcome best = *best_of(*found, choices);   // there is one: remembered() looked
     return decision_of(problem, std::move(*found), Source::Remembered, best);
   };
   if (std::optional<Decision> decision = from_memory()) return std::move(*decision);
@@ -127,7 +108,7 @@ Decision Tuner::decide(const Problem& problem) {
   const double tuning_s = watch.seconds();
   counters_.tuning_s += tuning_s;
   sort_by_standing(outcomes);
-  const Outcome* const best = pick(outcomes, choices);
+  const Outcome* const best = best_of(outcomes, choices);
   if (best == nullptr) {
     if (worker_) throw nothing_usable(problem, outcomes);
     ++counters_.estimated;  // no worker could be started, which was said
