@@ -160,16 +160,8 @@ void Host::end_step() {
 void* Host::allocate(int64_t bytes) {
   TOROID_CHECK(bytes >= 0, "a temporary of {} bytes", bytes);
   const auto size = std::max<size_t>(static_cast<size_t>(bytes), 1);
-  // The smallest free block that is large enough, if it wastes less than half of itself.
-  auto best = free_.end();
-  for (auto each = free_.begin(); each != free_.end(); ++each) {
-    if (each->size() >= size && each->size() <= 2 * size && (best == free_.end() || each->size() < best->size())) best = each;
-  }
-  if (best != free_.end()) {
-    used_.splice(used_.begin(), free_, best);
-  } else {
-    asking_for(size, "a temporary tensor", [&] { used_.emplace_front(size); });
-  }
+  // A block that wastes less than half of itself, or a new one.
+  if (!take_smallest(free_, size, 2 * size, used_)) asking_for(size, "a temporary tensor", [&] { used_.emplace_front(size); });
   return used_.front().data();
 }
 

@@ -24,13 +24,7 @@ struct OutputMemory::Kept {
     std::list<AlignedBytes> taken;
     const std::lock_guard lock(mutex);
     most += size;
-    auto best = free.end();
-    for (auto each = free.begin(); each != free.end(); ++each) {
-      if (each->size() >= size && each->size() - size <= size / 4 && (best == free.end() || each->size() < best->size())) best = each;
-    }
-    if (best == free.end()) return taken;
-    bytes -= best->size();
-    taken.splice(taken.begin(), free, best);
+    if (take_smallest(free, size, size + size / 4, taken)) bytes -= taken.front().size();
     return taken;
   }
 

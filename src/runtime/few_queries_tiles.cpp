@@ -124,7 +124,8 @@ template <int kQueryTiles, int kColumnTiles>
 TOROID_TILE_LOOP void add_columns(const ValueColumns& c) {
   static_assert(kQueryTiles * kColumnTiles <= kMostTiles);
   const int64_t steps = steps_of(c.count), row_bytes = c.sums_row * kWordBytes;
-  float* const lower = c.sums + kTileSide * c.sums_row;
+  constexpr bool kFourTiles = kQueryTiles * kColumnTiles == kMostTiles;
+  float* const second = c.sums + (kColumnTiles == 4 ? 2 * kTileSide : kTileSide * c.sums_row);   // the second two tiles of sums
   auto interleave_step = [&](int64_t step) __attribute__((target("arch=x86-64-v4,amx-tile,amx-bf16"))) {
     std::byte* to = c.interleaved + step % 2 * kColumnTiles * kTileBytes;
     for (int64_t j = step * kStepElements; j < (step + 1) * kStepElements; j += 2, to += kTileRowBytes) {
@@ -134,12 +135,9 @@ TOROID_TILE_LOOP void add_columns(const ValueColumns& c) {
   // Sums of the first tile of queries come first.
   _tile_loadd(0, c.sums, row_bytes);
   _tile_loadd(1, c.sums + kTileSide, row_bytes);
-  if constexpr (kColumnTiles == 4) {
-    _tile_loadd(2, c.sums + 2 * kTileSide, row_bytes);
-    _tile_loadd(3, c.sums + 3 * kTileSide, row_bytes);
-  } else if constexpr (kQueryTiles == 2) {
-    _tile_loadd(2, lower, row_bytes);
-    _tile_loadd(3, lower + kTileSide, row_bytes);
+  if constexpr (kFourTiles) {
+    _tile_loadd(2, second, row_bytes);
+    _tile_loadd(3, second + kTileSide, row_bytes);
   }
   interleave_step(0);
   for (int64_t step = 0; step < steps; ++step) {
@@ -163,12 +161,9 @@ TOROID_TILE_LOOP void add_columns(const ValueColumns& c) {
   }
   _tile_stored(0, c.sums, row_bytes);
   _tile_stored(1, c.sums + kTileSide, row_bytes);
-  if constexpr (kColumnTiles == 4) {
-    _tile_stored(2, c.sums + 2 * kTileSide, row_bytes);
-    _tile_stored(3, c.sums + 3 * kTileSide, row_bytes);
-  } else if constexpr (kQueryTiles == 2) {
-    _tile_stored(2, lower, row_bytes);
-    _tile_stored(3, lower + kTileSide, row_bytes);
+  if constexpr (kFourTiles) {
+    _tile_stored(2, second, row_bytes);
+    _tile_stored(3, second + kTileSide, row_bytes);
   }
 }
 

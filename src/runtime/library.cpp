@@ -241,18 +241,15 @@ void run_library_kernel(std::string_view name, const KernelCall& call) {
   }
 }
 
+KernelCall call_of_chain(RuntimePool& pool, std::span<const ConvolutionStage> stages) {
+  return {.pool = pool, .inputs = {}, .outputs = {}, .integers = {}, .numbers = {}, .stages = stages.data(), .num_stages = stages.size()};
+}
+
 void run_library_chain(std::string_view name, RuntimePool& pool, std::span<const ConvolutionStage> stages) {
   const size_t mark = name.find('#');
   if (mark == name.npos) return run_convolution_chain(stages);
   const DType dtype = dtype_of(stages[0].call.outputs[0]);
-  runtime_choices().run_choice(family_of(name.substr(0, mark), {}, dtype), name.substr(mark + 1),
-                               {.pool = pool,
-                                .inputs = {},
-                                .outputs = {},
-                                .integers = {},
-                                .numbers = {},
-                                .stages = stages.data(),
-                                .num_stages = stages.size()});
+  runtime_choices().run_choice(family_of(name.substr(0, mark), {}, dtype), name.substr(mark + 1), call_of_chain(pool, stages));
 }
 
 }  // namespace toroid

@@ -46,6 +46,9 @@ struct ConvolutionStage {
 // several implementations (runtime/choices.h), which must be able to compute the call.
 void run_library_kernel(std::string_view name, const KernelCall& call);
 
+// A chain as the call of its implementations, which has no operands besides. The stages are only looked at.
+KernelCall call_of_chain(RuntimePool& pool, std::span<const ConvolutionStage> stages);
+
 // The same of a chain: "chain", or "chain#bands".
 void run_library_chain(std::string_view name, RuntimePool& pool, std::span<const ConvolutionStage> stages);
 

@@ -20,11 +20,6 @@ thread_local Scratch scratch_for_panel;
 
 int64_t depths_of(int64_t steps) { return std::max<int64_t>(1, (steps + kPartSteps - 1) / kPartSteps); }
 
-// In panels of this depth a block's sums wait for the rest of it.
-int64_t panels_at_once(int64_t depth, int64_t rows, int64_t panels) {
-  return depths_of(steps_of(depth)) == 1 ? panels : std::max<int64_t>(1, kMostSums / (tiles_of(rows) * kTileSide * PartsMatrix::kPanelColumns));
-}
-
 // Rows that several threads have, each in some of the panels.
 struct SharedRows {
   Range rows = {0, 0};     // of the result; the last ones of a block, from a whole tile on
@@ -112,7 +107,8 @@ class Block {
 
   void give(int64_t panel, Range tiles, const float* sums) const {
     constexpr int64_t kRow = PartsMatrix::kPanelColumns;
-    const Range columns = {panel * kRow, panel * kRow + b_.columns_of(panel)}, rows = {tiles.first * kTileSide, std::min(tiles.last * kTileSide, row_count())};
+    const Range columns = {panel * kRow, panel * kRow + b_.columns_of(panel)};
+    const Range rows = {tiles.first * kTileSide, std::min(tiles.last * kTileSide, row_count())};
     const int64_t own = std::clamp(own_rows(), rows.first, rows.last), to_shared = shared_.rows.first - own_rows();
     if (own > rows.first) out_.take(sums, kRow, {first_row_ + rows.first, first_row_ + own}, columns);
     if (rows.last > own) out_.take(sums + (own - rows.first) * kRow, kRow, {to_shared + own, to_shared + rows.last}, columns);
@@ -202,18 +198,22 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
   }
 }
 
-void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements,
-                   std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
-  const int64_t at_once = panels_at_once(b.depth, static_cast<int64_t>(rows.size()), last - first);
-  for (int64_t panel = first; panel < last; panel += at_once) {
-    Block(b, {panel, std::min(panel + at_once, last)}, elements, rows, first_row, out, fetching).run();
+namespace {
+
+// These rows in some of the panels: all of them, or, where sums wait for the rest of the depth, as many at a time as keep those in the cache.
+void run_block(const PartsMatrix& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+               const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {}) {
+  const bool sums_wait = depths_of(steps_of(b.depth)) > 1;
+  const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PartsMatrix::kPanelColumns;
+  const int64_t at_once = sums_wait ? std::max<int64_t>(1, kMostSums / panel_sums) : panels.size();
+  for (int64_t panel = panels.first; panel < panels.last; panel += at_once) {
+    Block(b, {panel, std::min(panel + at_once, panels.last)}, elements, rows, first_row, out, fetching, shared).run();
   }
 }
 
-namespace {
-
 // Each thread has as many tiles of rows, and those that are left over in some of the panels.
-void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, Range panels, const ProductOutput& out, const Fetching& fetching) {
+void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, Range panels, const ProductOutput& out,
+                     const Fetching& fetching) {
   const int64_t threads = pool.threads(), rows = tiles_of(m) / threads * kTileSide;
   const RowElements elements(0, b.depth);
   const RowBlock left_over(a, rows * threads, m - rows * threads, b.depth, false);
@@ -224,10 +224,7 @@ void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsM
       pointers.insert(pointers.end(), left_over.pointers().begin(), left_over.pointers().end());
       const Range share = part_of(panels.size(), thread, threads);
       const SharedRows shared = {{rows * threads, m}, {panels.first + share.first, panels.first + share.last}};
-      const int64_t at_once = panels_at_once(b.depth, static_cast<int64_t>(pointers.size()), panels.size());
-      for (int64_t panel = panels.first; panel < panels.last; panel += at_once) {
-        Block(b, {panel, std::min(panel + at_once, panels.last)}, elements, pointers, thread * rows, out, fetching, shared).run();
-      }
+      run_block(b, panels, elements, pointers, thread * rows, out, fetching, shared);
     }
   });
 }
@@ -241,6 +238,11 @@ bool pays_evenly(int64_t threads, int64_t m, const Matrix& a, int64_t panels, co
 }
 
 }  // namespace
+
+void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements,
+                   std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
+  run_block(b, {first, last}, elements, rows, first_row, out, fetching);
+}
 
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out) {

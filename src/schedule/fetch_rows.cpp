@@ -29,6 +29,8 @@ int64_t product_hint(std::span<const sym::Expr> sizes, int64_t most) {
   return product;
 }
 
+int64_t bytes_hint(const loop::Buffer& buffer, int64_t most) { return product_hint(buffer.sizes, most) * size_bytes(buffer.dtype); }
+
 bool is_contiguous(sym::Expr position, sym::Expr along) {
   const auto linear = sym::linear_in(position, along);
   return linear && linear->coefficient.is_const(1);

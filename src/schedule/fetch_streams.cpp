@@ -17,17 +17,17 @@ constexpr int64_t kAheadBytes = 2048;
 constexpr int64_t kLeastBytes = 1 << 20;    // of a tensor: smaller ones are found in the second-level cache
 constexpr int64_t kLeastRun = 4096;         // elements that follow each other
 
-int64_t bytes_hint(const loop::Buffer& buffer) { return product_hint(buffer.sizes, kLeastBytes) * size_bytes(buffer.dtype); }
+bool has_least_bytes(const loop::Buffer& buffer) { return bytes_hint(buffer, kLeastBytes) >= kLeastBytes; }
 
 // Of those of a buffer that a kernel reads or writes along its vector axis; the tiles read elsewhere.
 bool is_large(const loop::LoopProgram& program, BufferId buffer, sym::Expr position, sym::Expr along) {
-  return bytes_hint(program.buffer(buffer)) >= kLeastBytes && only_axes_and_sizes(position) && is_contiguous(position, along);
+  return has_least_bytes(program.buffer(buffer)) && only_axes_and_sizes(position) && is_contiguous(position, along);
 }
 
 // Of all that is read and written what the next tile has in these places.
 void fetch_tiles(const loop::LoopProgram& program, Kernel& kernel) {
   kernel.fetches_tiles = std::all_of(kernel.tiled_loads.begin(), kernel.tiled_loads.end(), [&](ExprId id) {
-    return bytes_hint(program.buffer(std::get<loop::Load>(program.exprs.node(id).op).buffer)) >= kLeastBytes;
+    return has_least_bytes(program.buffer(std::get<loop::Load>(program.exprs.node(id).op).buffer));
   });
   if (!kernel.fetches_tiles) return;
   const sym::Expr along = kernel.outer.back(), row = *kernel.tile;

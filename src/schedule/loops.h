@@ -23,6 +23,9 @@ bool only_axes_and_sizes(sym::Expr e);
 // The product of the sizes' hints, or `most` if it is more.
 int64_t product_hint(std::span<const sym::Expr> sizes, int64_t most);
 
+// The buffer's bytes by its sizes' hints, as long as it has up to `most` elements; else more than `most`.
+int64_t bytes_hint(const loop::Buffer& buffer, int64_t most);
+
 // Do steps along this axis go to the next element?
 bool is_contiguous(sym::Expr position, sym::Expr along);
 

@@ -20,7 +20,7 @@ bool is_beyond_caches(const loop::Buffer& buffer) {
       if (!symbol.node()->hint) return false;   // of what only data tells nothing is known
     }
   }
-  return product_hint(buffer.sizes, kBeyondCaches) * size_bytes(buffer.dtype) >= kBeyondCaches;
+  return bytes_hint(buffer, kBeyondCaches) >= kBeyondCaches;
 }
 
 }  // namespace

@@ -63,14 +63,7 @@ void Trial::run(std::string_view choice) {
   for (size_t i = 0; i < parts_.size(); ++i) {
     stages.push_back({call_of(problem_.stages[i], parts_[i]), CopyingEpilogue::kNumArguments, CopyingEpilogue::kDataArgument});
   }
-  registry_.run_choice(problem_.family, choice,
-                       {.pool = pool_,
-                        .inputs = {},
-                        .outputs = {},
-                        .integers = {},
-                        .numbers = {},
-                        .stages = stages.data(),
-                        .num_stages = stages.size()});
+  registry_.run_choice(problem_.family, choice, call_of_chain(pool_, stages));
 }
 
 // What passes between stages need not be there afterwards.
