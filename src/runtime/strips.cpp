@@ -124,7 +124,7 @@ constexpr StripKernels kernels_of(std::index_sequence<I...>) {
 
 }  // namespace
 
-const StripKernels& strip_kernels() {
+const StripKernels& find_strip_kernels() {
   constexpr std::make_index_sequence<StripKernels::kMostNarrowRows * StripKernels::kMostVectors> all;
 #ifdef __x86_64__
   static constexpr StripKernels avx2 = kernels_of<Avx2>(all);

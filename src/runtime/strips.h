@@ -41,6 +41,11 @@ struct StripKernels {
 
   int64_t panel_width() const { return int64_t{lanes} * vectors; }
 };
-const StripKernels& strip_kernels();   // for this machine
+const StripKernels& find_strip_kernels();
+// For this machine.
+inline const StripKernels& strip_kernels() {
+  static const StripKernels& kernels = find_strip_kernels();
+  return kernels;
+}
 
 }  // namespace toroid
