@@ -119,11 +119,6 @@ struct Splitter {
     const Halves8 least = ~larger(lower, upper);
     return fits(0xFFFFu & ~static_cast<unsigned>(_mm_extract_epi16(_mm_minpos_epu16(reinterpret_cast<__m128i>(least)), 0)));
   }
-  bool words_fit() const {
-    bool fit = true;
-    for (size_t i = 0; i < kLanes; ++i) fit = fit && fits(std::max(most[2 * i], most[2 * i + 1]));
-    return fit;
-  }
 };
 
 TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows,
@@ -156,17 +151,36 @@ TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first
   return fit;
 }
 
-TOROID_AVX512 bool split_columns_avx512(const float* from, int64_t width, int64_t depth, std::byte* out) {
-  Splitter splitter;
-  for (int64_t step = 0; step < steps_of(depth); ++step, out += kPartsBytes) {
-    for (int64_t word = 0; word < kLanes; ++word) {
-      const int64_t p = step * kStepElements + word;
-      const Vector16 first = p < depth ? load(from + p * width) : Vector16{},
-                     second = p + kLanes < depth ? load(from + (p + kLanes) * width) : Vector16{};
-      splitter.split_exactly<kTileBytes>(first, second, out + word * kTileRowBytes);
-    }
+struct WordsToSplit {
+  const float* from;
+  int64_t row, rows, columns;
+
+  TOROID_AVX512 TOROID_INLINE Vector16 at(int64_t p) const {
+    if (p >= rows) return Vector16{};
+    return columns == kLanes ? load(from + p * row) : load_some(from + p * row, columns);
   }
-  return splitter.words_fit();
+};
+
+TOROID_AVX512 void split_step_avx512(const WordsToSplit& words, Splitter& splitter, std::byte* out) {
+  // Which are so small that their parts do not tell them again; 0 is none.
+  Integers16 smallest = ~Integers16{};
+  auto watch = [&](const Vector16& x) TOROID_AVX512 {
+    const Integers16 magnitude = bits(x) + bits(x) - 1;
+    smallest = magnitude < smallest ? magnitude : smallest;
+  };
+  const Splitter before = splitter;
+  for (int64_t word = 0; word < kLanes; ++word) {
+    const Vector16 first = words.at(word), second = words.at(word + kLanes);
+    watch(first);
+    watch(second);
+    splitter.split<kTileBytes>(first, second, out + word * kTileRowBytes);
+  }
+  bool any_is_small = false;
+  for (size_t i = 0; i < kLanes; ++i) any_is_small = any_is_small || smallest[i] < 2 * kLeastExact - 1;
+  if (!any_is_small) return;
+  splitter = before;
+  for (int64_t word = 0; word < kLanes; ++word)
+    splitter.split_exactly<kTileBytes>(words.at(word), words.at(word + kLanes), out + word * kTileRowBytes);
 }
 
 TOROID_AVX512 void join_columns_avx512(const std::byte* parts, int64_t width, int64_t depth, float* out) {
@@ -194,8 +208,16 @@ bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::
                 std::byte* out) {
   return split_rows_avx512(elements, first, last, rows, step_bytes, out);
 }
-bool split_columns(const float* from, int64_t width, int64_t depth, std::byte* out) {
-  return split_columns_avx512(from, width, depth, out);
+void ColumnsInParts::split(const float* from, int64_t row, int64_t rows, int64_t columns, std::byte* out) {
+  Splitter splitter;
+  std::memcpy(&splitter.most, most_, sizeof most_);
+  split_step_avx512({from, row, rows, columns}, splitter, out);
+  std::memcpy(most_, &splitter.most, sizeof most_);
+}
+bool ColumnsInParts::fit() const {
+  bool fit = true;
+  for (size_t i = 0; i < kStepElements; i += 2) fit = fit && fits(std::max(most_[i], most_[i + 1]));
+  return fit;
 }
 void join_columns(const std::byte* parts, int64_t width, int64_t depth, float* out) {
   join_columns_avx512(parts, width, depth, out);
@@ -209,7 +231,8 @@ bool split_rows(const StepElements&, int64_t, int64_t, std::span<const float* co
   TOROID_CHECK(false, kNoParts);
   return false;
 }
-bool split_columns(const float*, int64_t, int64_t, std::byte*) {
+void ColumnsInParts::split(const float*, int64_t, int64_t, int64_t, std::byte*) { TOROID_CHECK(false, kNoParts); }
+bool ColumnsInParts::fit() const {
   TOROID_CHECK(false, kNoParts);
   return false;
 }

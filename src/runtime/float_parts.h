@@ -50,10 +50,18 @@ bool has_tiles_of_parts();
 // cannot be in parts, and what is in `out` is of no use.
 bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
                 std::byte* out);
-// The right side: up to 16 columns of `depth` rows that are `width` elements apart, as [step][part][word][column]; missing rows are
-// 0. Of a step's elements a word has the i-th and the (i + 16)-th, on both sides.
-bool split_columns(const float* from, int64_t width, int64_t depth, std::byte* out);
-// What split_columns made, as it was to the last bit.
+// The right side: tiles of up to 16 columns, as [step][part][word][column]. Of a step's elements a word has the i-th and the (i + 16)-th, on both sides.
+class ColumnsInParts {
+ public:
+  // A step of up to kStepElements rows, which are `row` elements apart; missing rows and columns are 0, and not read.
+  void split(const float* from, int64_t row, int64_t rows, int64_t columns, std::byte* out);
+  // Of all that was split: false: it cannot be in parts, and what was written is of no use.
+  bool fit() const;
+
+ private:
+  alignas(64) uint16_t most_[kStepElements] = {};   // the largest high parts of each word, their bits without the sign
+};
+// Of a tile of columns that were split, so many rows as they were to the last bit, `width` elements apart.
 void join_columns(const std::byte* parts, int64_t width, int64_t depth, float* out);
 
 }  // namespace toroid

@@ -39,7 +39,7 @@ void gemm_f32(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t
       const int64_t last = std::min(PartsMatrix::panels(n), first + most_panels);
       float* packed = scratch_for_panels.get((last - first) * panel_size);
       pack_parts(pool, b, k, n, first, last, packed);
-      multiply(pool, m, a, PartsMatrix{k, n, packed - first * panel_size}, first, last, out);
+      multiply(pool, m, a, PartsMatrix{k, n, packed - first * panel_size}, first, last, out, true);
     }
     return;
   }

@@ -2,6 +2,7 @@
 #include "runtime/parts_product.h"
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "runtime/scratch.h"
@@ -12,13 +13,57 @@ namespace {
 // Of the depth at a time: a block's rows and two tiles of columns then fit the second-level cache.
 constexpr int64_t kPartSteps = 32;
 constexpr int64_t kTilesAtOnce = 4;     // of rows, with a panel of columns: 16 KiB of sums
-constexpr int64_t kMostSums = 1 << 17;  // 512 KiB, where sums wait for the next part of the depth
+constexpr int64_t kMostSums = 1 << 20;  // 4 MiB, where sums wait for the next part of the depth
 
 thread_local Scratch scratch_for_rows;
 thread_local Scratch scratch_for_sums;
 thread_local Scratch scratch_for_panel;
 
 int64_t depths_of(int64_t steps) { return std::max<int64_t>(1, (steps + kPartSteps - 1) / kPartSteps); }
+
+// Some panels, in the order in which they are multiplied: from one of them on to the last, and on from the first.
+struct PanelOrder {
+  Range panels;
+  int64_t begin, count;
+
+  explicit PanelOrder(Range all, int64_t from = 0) : panels(all), begin(from), count(all.size()) {}
+  // `i` may be beyond the last.
+  int64_t at(int64_t i) const { return panels.first + (begin + i) % panels.size(); }
+  PanelOrder part(int64_t first, int64_t last) const {
+    PanelOrder result = *this;
+    result.begin += first;
+    result.count = last - first;
+    return result;
+  }
+};
+
+// How rows are multiplied: so many tiles of them at a time, in so many parts of the depth.
+struct BlockShape {
+  int64_t row_tiles, depths;
+};
+
+// Tiles of rows of which so many steps stay in some of the second-level cache.
+int64_t row_tiles_of(int64_t steps, int64_t bytes) {
+  constexpr int64_t kLeastTiles = 2, kMostTiles = 16;
+  return std::clamp(bytes / (steps * kPartsBytes) / 2 * 2, kLeastTiles, kMostTiles);
+}
+
+// The shape for which the fewest bytes come and go beyond the second-level cache: each block reads the columns, and for each further part of the depth sums are
+// fetched, read and written back, which takes longer than reading ahead. Rows take a quarter of the cache: columns pass through it, and results.
+BlockShape block_shape(int64_t rows, int64_t depth, int64_t columns) {
+  constexpr int64_t kLeastPartSteps = 16, kBytesOfSum = 2 * 3 * int64_t{sizeof(float)};
+  const int64_t steps = std::max<int64_t>(1, steps_of(depth));
+  BlockShape best = {};
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t depths = depths_of(steps); depths == depths_of(steps) || steps >= depths * kLeastPartSteps; ++depths) {
+    const int64_t tiles = row_tiles_of((steps + depths - 1) / depths, second_level_bytes() / 4), blocks = (tiles_of(rows) + tiles - 1) / tiles;
+    const int64_t bytes = blocks * depth * columns * kPartsOfFloat * 2 + (depths - 1) * rows * columns * kBytesOfSum;
+    if (bytes >= least) continue;
+    least = bytes;
+    best = {tiles, depths};
+  }
+  return best;
+}
 
 // Rows that several threads have, each in some of the panels.
 struct SharedRows {
@@ -30,10 +75,11 @@ struct SharedRows {
 class Block {
  public:
   // `rows`: whole tiles from `first_row` on, or up to the last row of all, and behind them the shared ones.
-  Block(const PartsMatrix& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
-        const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {})
+  Block(const PartsMatrix& b, const PanelOrder& panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows,
+        int64_t first_row, const ProductOutput& out, const Fetching& fetching, const SharedRows& shared)
       : b_(b),
         panels_(panels),
+        depths_(depths),
         row_elements_(elements),
         elements_(elements.runs()),
         rows_(rows),
@@ -45,25 +91,29 @@ class Block {
         own_tiles_(tiles_of(static_cast<int64_t>(rows.size()) - shared.rows.size())) {}
 
   void run() {
-    const int64_t steps = elements_.steps(), depths = depths_of(steps);
+    const int64_t steps = elements_.steps(), depths = depths_;
     const int64_t sums_size = tiles_ * kTileSide * PartsMatrix::kPanelColumns;
-    float* sums = scratch_for_sums.get((depths == 1 ? 1 : panels_.size()) * sums_size + kReadBeyond);
+    float* sums = scratch_for_sums.get((depths == 1 ? 1 : panels_.count) * sums_size + kReadBeyond);
     // What passes through leaves while it is in the first-level cache, unless it waits for the next part of the depth.
     const int64_t at_once = depths == 1 ? kTilesAtOnce : tiles_;
     const TileRegisters registers;
     for (int64_t depth = 0; depth < depths; ++depth) {
       steps_ = part_of(steps, depth, depths);
       const Range next = part_of(steps, std::min(depth + 1, depths - 1), depths);
-      if (!split()) return multiply_plain(panels_);
-      for (int64_t panel = panels_.first; panel < panels_.last; ++panel) {
-        const bool is_last = panel + 1 == panels_.last;
-        const int64_t after = is_last ? panels_.first : panel + 1, after_step = is_last ? next.first : steps_.first;
+      if (!split()) {
+        for (int64_t i = 0; i < panels_.count; ++i) multiply_plain(panels_.at(i));
+        return;
+      }
+      for (int64_t i = 0; i < panels_.count; ++i) {
+        const int64_t panel = panels_.at(i);
+        const bool is_last = i + 1 == panels_.count;
+        const int64_t after = is_last && depth + 1 < depths ? panels_.at(0) : panels_.at(i + 1), after_step = is_last ? next.first : steps_.first;
         const PanelTask task = {panel, steps_, depth > 0, fetching_.is_on, after, after_step};
         if (!b_.is_in_parts(panel)) {
-          if (depth + 1 == depths) multiply_plain({panel, panel + 1});
+          if (depth + 1 == depths) multiply_plain(panel);
           continue;
         }
-        float* to = depths == 1 ? sums : sums + (panel - panels_.first) * sums_size;
+        float* to = depths == 1 ? sums : sums + i * sums_size;
         const int64_t count = tiles_in(panel);
         for (int64_t tile = 0; tile < count; tile += at_once) {
           const Range tiles = {tile, std::min(tile + at_once, count)};
@@ -115,27 +165,25 @@ class Block {
   }
 
   // Without parts, for what cannot be in them.
-  void multiply_plain(Range panels) const {
-    for (int64_t panel = panels.first; panel < panels.last; ++panel) {
-      const int64_t column = panel * PartsMatrix::kPanelColumns, width = b_.tiles_of(panel) * kTileSide;
-      const float* rows = b_.panel(panel) + PartsMatrix::kHeader;
-      if (b_.is_in_parts(panel)) {
-        float* joined = scratch_for_panel.get(b_.depth * width);
-        for (int64_t tile = 0; tile < b_.tiles_of(panel); ++tile)
-          join_columns(b_.tile(panel, tile), width, b_.depth, joined + tile * kTileSide);
-        rows = joined;
-      }
-      const EpiloguePart epilogue(out_.epilogue, 0, column);
-      const PackedMatrix packed = {b_.depth, b_.columns_of(panel), rows};
-      const ProductOutput out = {out_.epilogue != nullptr ? nullptr : out_.data + column, out_.row, epilogue.get()};
-      const auto own = static_cast<size_t>(own_rows());
-      multiply_rows(packed, 0, 1, row_elements_, rows_.first(own), first_row_, out);
-      if (tiles_in(panel) > own_tiles_) multiply_rows(packed, 0, 1, row_elements_, rows_.subspan(own), shared_.rows.first, out);
+  void multiply_plain(int64_t panel) const {
+    const int64_t column = panel * PartsMatrix::kPanelColumns, width = b_.tiles_of(panel) * kTileSide;
+    const float* rows = b_.panel(panel) + PartsMatrix::kHeader;
+    if (b_.is_in_parts(panel)) {
+      float* joined = scratch_for_panel.get(b_.depth * width);
+      for (int64_t tile = 0; tile < b_.tiles_of(panel); ++tile) join_columns(b_.tile(panel, tile), width, b_.depth, joined + tile * kTileSide);
+      rows = joined;
     }
+    const EpiloguePart epilogue(out_.epilogue, 0, column);
+    const PackedMatrix packed = {b_.depth, b_.columns_of(panel), rows};
+    const ProductOutput out = {out_.epilogue != nullptr ? nullptr : out_.data + column, out_.row, epilogue.get()};
+    const auto own = static_cast<size_t>(own_rows());
+    multiply_rows(packed, 0, 1, row_elements_, rows_.first(own), first_row_, out);
+    if (tiles_in(panel) > own_tiles_) multiply_rows(packed, 0, 1, row_elements_, rows_.subspan(own), shared_.rows.first, out);
   }
 
   const PartsMatrix& b_;
-  const Range panels_;
+  const PanelOrder panels_;
+  const int64_t depths_;
   const RowElements& row_elements_;
   const StepElements elements_;
   const std::span<const float* const> rows_;
@@ -150,29 +198,6 @@ class Block {
 };
 
 }  // namespace
-
-void pack_parts(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
-  const PartsMatrix matrix = {depth, columns, out - first * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles)};
-  for (int64_t panel = first; panel < last; ++panel) {
-    const int64_t tiles = matrix.tiles_of(panel), width = tiles * kTileSide;
-    float* rows = scratch_for_panel.get(depth * width);
-    pack_panels(b, depth, columns, panel, panel + 1, rows);
-    float* header = const_cast<float*>(matrix.panel(panel));
-    bool fits = true;
-    for (int64_t tile = 0; tile < tiles && fits; ++tile) {
-      fits = split_columns(rows + tile * kTileSide, width, depth, const_cast<std::byte*>(matrix.tile(panel, tile)));
-    }
-    std::fill_n(header, PartsMatrix::kHeader, fits ? 1.0f : 0.0f);
-    if (!fits) std::copy_n(rows, depth * width, header + PartsMatrix::kHeader);
-  }
-}
-
-void pack_parts(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
-  pool.parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
-    pack_parts(b, depth, columns, first + begin, first + end,
-               out + begin * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles));
-  });
-}
 
 void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums, int64_t row) {
   constexpr int64_t kProducts = 6, kLinesOfStep = kPartsBytes / kTileRowBytes;
@@ -200,74 +225,81 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
 
 namespace {
 
-// These rows in some of the panels: all of them, or, where sums wait for the rest of the depth, as many at a time as keep those in the cache.
-void run_block(const PartsMatrix& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+// These rows in some of the panels: all of them, or, where sums wait for the rest of the depth, those whose sums there is room for at a time.
+void run_block(const PartsMatrix& b, const PanelOrder& panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
                const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {}) {
-  const bool sums_wait = depths_of(steps_of(b.depth)) > 1;
   const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PartsMatrix::kPanelColumns;
-  const int64_t at_once = sums_wait ? std::max<int64_t>(1, kMostSums / panel_sums) : panels.size();
-  for (int64_t panel = panels.first; panel < panels.last; panel += at_once) {
-    Block(b, {panel, std::min(panel + at_once, panels.last)}, elements, rows, first_row, out, fetching, shared).run();
+  const int64_t at_once = depths > 1 ? std::max<int64_t>(1, kMostSums / panel_sums) : panels.count;
+  for (int64_t i = 0; i < panels.count; i += at_once) {
+    Block(b, panels.part(i, std::min(i + at_once, panels.count)), depths, elements, rows, first_row, out, fetching, shared).run();
   }
 }
 
-// Each thread has as many tiles of rows, and those that are left over in some of the panels.
+// Each thread has as many tiles of rows, in blocks, and those that are left over in some of the panels.
 void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, Range panels, const ProductOutput& out,
-                     const Fetching& fetching) {
-  const int64_t threads = pool.threads(), rows = tiles_of(m) / threads * kTileSide;
+                     const Fetching& fetching, bool was_just_packed) {
+  const int64_t threads = pool.threads(), tiles = tiles_of(m) / threads, rows = tiles * kTileSide;
+  const BlockShape shape = block_shape(rows, b.depth, panels.size() * PartsMatrix::kPanelColumns);
+  const int64_t strips = (tiles + 1) / 2, blocks = (tiles + shape.row_tiles - 1) / shape.row_tiles;
   const RowElements elements(0, b.depth);
-  const RowBlock left_over(a, rows * threads, m - rows * threads, b.depth, false);
+  const RowBlock left_over(a, rows * threads, std::max<int64_t>(0, m - rows * threads), b.depth, false);
   pool.parallel_for(threads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t thread = begin; thread < end; ++thread) {
-      const RowBlock own(a, thread * rows, rows, b.depth, false);
-      std::vector<const float*> pointers(own.pointers().begin(), own.pointers().end());
-      pointers.insert(pointers.end(), left_over.pointers().begin(), left_over.pointers().end());
       const Range share = part_of(panels.size(), thread, threads);
-      const SharedRows shared = {{rows * threads, m}, {panels.first + share.first, panels.first + share.last}};
-      run_block(b, panels, elements, pointers, thread * rows, out, fetching, shared);
+      // A thread begins with the panels that it has just packed. Those that lie in memory are read by all threads at a time.
+      const PanelOrder order(panels, was_just_packed ? share.first : 0);
+      for (int64_t block = 0; block < blocks; ++block) {
+        const Range some = part_of(strips, block, blocks);
+        const int64_t first = thread * rows + some.first * 2 * kTileSide, last = std::min(thread * rows + std::min(some.last * 2 * kTileSide, rows), m);
+        const RowBlock own(a, first, last - first, b.depth, false);
+        std::vector<const float*> pointers(own.pointers().begin(), own.pointers().end());
+        SharedRows shared;
+        if (block + 1 == blocks) {
+          pointers.insert(pointers.end(), left_over.pointers().begin(), left_over.pointers().end());
+          shared = {{rows * threads, std::max(m, rows * threads)}, {panels.first + share.first, panels.first + share.last}};
+        }
+        run_block(b, order, shape.depths, elements, pointers, first, out, fetching, shared);
+      }
     }
   });
 }
 
-// One block of rows a thread, of which some would have a tile more than others: few enough tiles for that to matter, and not so many left over that
-// splitting them for all threads costs as much.
+// Where threads have so many rows that each reads all panels, or a block each of which some would have a tile more; not with so many tiles left over that splitting
+// them for all threads costs as much.
 bool pays_evenly(int64_t threads, int64_t m, const Matrix& a, int64_t panels, const Cut& cut) {
-  constexpr int64_t kMostTiles = 32;
+  constexpr int64_t kManyTiles = 8;
   const int64_t own = tiles_of(m) / threads, left_over = tiles_of(m) % threads;
-  return cut.groups == 1 && cut.blocks == threads && a.column == 1 && threads > 1 && left_over > 0 && own <= kMostTiles && 4 * left_over <= own && panels >= threads;
+  const bool by_rows = own >= kManyTiles || (cut.groups == 1 && cut.blocks == threads && left_over > 0);
+  return by_rows && a.column == 1 && 4 * left_over <= own && panels >= threads;
 }
 
 }  // namespace
 
 void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements,
                    std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
-  run_block(b, {first, last}, elements, rows, first_row, out, fetching);
+  run_block(b, PanelOrder({first, last}), depths_of(steps_of(b.depth)), elements, rows, first_row, out, fetching);
 }
 
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel,
-              const ProductOutput& out) {
+              const ProductOutput& out, bool was_just_packed) {
   constexpr int64_t kStripTiles = 2, kStripRows = kStripTiles * kTileSide;
   const RowElements elements(0, b.depth);
   const Range all_panels = {first_panel, last_panel};
-  const int64_t strips = (m + kStripRows - 1) / kStripRows;
-  const Cut cut = cut_of(pool.threads(), {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles,
-                                          kTileSide, kCyclesToSplit});
+  const int64_t strips = (m + kStripRows - 1) / kStripRows, threads = pool.threads();
+  const Cut cut = cut_of(threads, {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles, kTileSide, kCyclesToSplit});
   const int64_t group_bytes =
       all_panels.size() / cut.groups * PartsMatrix::panel_size(b.depth, PartsMatrix::kPanelTiles) * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
-  if (pays_evenly(pool.threads(), m, a, all_panels.size(), cut)) return multiply_evenly(pool, m, a, b, all_panels, out, fetching);
+  if (pays_evenly(threads, m, a, all_panels.size(), cut)) return multiply_evenly(pool, m, a, b, all_panels, out, fetching, was_just_packed);
   for_each_part(pool, strips, all_panels.size(), cut, [&](Range some, Range panels) {
     const int64_t first_row = some.first * kStripRows, rows = std::min(m, some.last * kStripRows) - first_row;
     const RowBlock block(a, first_row, rows, b.depth, a.column != 1);
-    multiply_rows(b, first_panel + panels.first, first_panel + panels.last, elements, block.pointers(), first_row, out, fetching);
+    const int64_t begin = was_just_packed ? panels.size() * (some.first * threads / strips) / threads : 0;
+    run_block(b, PanelOrder({first_panel + panels.first, first_panel + panels.last}, begin), depths_of(steps_of(b.depth)), elements, block.pointers(), first_row, out, fetching);
   });
 }
 
-int64_t most_row_tiles(int64_t depth) {
-  constexpr int64_t kLeastTiles = 2, kMostTiles = 16;
-  const int64_t tile_bytes = std::clamp<int64_t>(steps_of(depth), 1, kPartSteps) * kPartsBytes;
-  return std::clamp(second_level_bytes() / 2 / tile_bytes / 2 * 2, kLeastTiles, kMostTiles);
-}
+int64_t most_row_tiles(int64_t depth) { return row_tiles_of(std::clamp<int64_t>(steps_of(depth), 1, kPartSteps), second_level_bytes() / 2); }
 
 bool pays_in_parts(const ProductToChoose& p, double cycles_to_split) {
   if (!has_tiles_of_parts()) return false;

@@ -90,6 +90,7 @@ const SizeCase kSizes[] = {
     {"one element", 1, 1, 1},          {"one tile", 16, 16, 32},
     {"less than a tile", 15, 13, 31},  {"three tiles of each", 33, 47, 65},
     {"several panels", 50, 200, 33},   {"several blocks", 700, 65, 40},
+    {"blocks of each thread, and tiles left over", 700, 200, 1100}, {"a tile that is not whole", 500, 200, 40},
     {"several depths", 20, 150, 2100}, {"several depths and sums", 270, 1100, 1060},
     {"nothing to sum", 5, 18, 0},      {"no rows", 0, 4, 6},
 };
