@@ -2,51 +2,72 @@
 
 #include <vector>
 
-#include "runtime/scratch.h"
-
 namespace toroid {
 namespace {
 
-thread_local Scratch scratch_for_panel;
+// Some panels, whose tiles of columns are split a step after the other.
+class Panels {
+ public:
+  Panels(const PartsMatrix& matrix, Range panels)
+      : matrix_(matrix), panels_(panels), tiles_(static_cast<size_t>((panels.size() - 1) * PartsMatrix::kPanelTiles + matrix.tiles_of(panels.last - 1))) {}
 
-// Step after step, so that rows are read along their columns, and in whole steps through all panels.
-void split_panels(const PartsMatrix& to, const float* from, int64_t row, Range panels) {
-  const int64_t first_column = panels.first * PartsMatrix::kPanelColumns;
-  const int64_t columns = std::min(panels.last * PartsMatrix::kPanelColumns, to.columns) - first_column;
-  std::vector<ColumnsInParts> tiles(static_cast<size_t>(tiles_of(columns)));
-  for (int64_t step = 0; step < steps_of(to.depth); ++step) {
-    const int64_t first_row = step * kStepElements, rows = std::min(kStepElements, to.depth - first_row);
-    for (int64_t tile = 0; tile < tiles_of(columns); ++tile) {
-      const int64_t column = tile * kTileSide, panel = panels.first + tile / PartsMatrix::kPanelTiles;
-      std::byte* const parts = const_cast<std::byte*>(to.tile(panel, tile % PartsMatrix::kPanelTiles)) + step * kPartsBytes;
-      tiles[static_cast<size_t>(tile)].split(from + first_row * row + column, row, rows, std::min(kTileSide, columns - column), parts);
+  int64_t tiles() const { return static_cast<int64_t>(tiles_.size()); }
+  int64_t column_of(int64_t tile) const { return panels_.first * PartsMatrix::kPanelColumns + tile * kTileSide; }
+  int64_t columns_of(int64_t tile) const { return std::min(kTileSide, matrix_.columns - column_of(tile)); }
+
+  // `from`: of the tile's first column in the first row of the step.
+  void split(int64_t tile, int64_t step, const float* from, int64_t row, int64_t columns) {
+    const int64_t panel = panels_.first + tile / PartsMatrix::kPanelTiles, rows = std::min(kStepElements, matrix_.depth - step * kStepElements);
+    std::byte* const parts = const_cast<std::byte*>(matrix_.tile(panel, tile % PartsMatrix::kPanelTiles)) + step * kPartsBytes;
+    tiles_[static_cast<size_t>(tile)].split(from, row, rows, columns, parts);
+  }
+
+  // Says of each panel whether it is in parts, once all is split.
+  void finish() const {
+    for (int64_t panel = panels_.first; panel < panels_.last; ++panel) {
+      const auto first = tiles_.begin() + (panel - panels_.first) * PartsMatrix::kPanelTiles;
+      const bool fit = std::all_of(first, first + matrix_.tiles_of(panel), [](const ColumnsInParts& tile) { return tile.fit(); });
+      std::fill_n(const_cast<float*>(matrix_.panel(panel)), PartsMatrix::kHeader, fit ? 1.0f : 0.0f);
     }
   }
-  for (int64_t panel = panels.first; panel < panels.last; ++panel) {
-    const auto first = tiles.begin() + (panel - panels.first) * PartsMatrix::kPanelTiles;
-    const bool fit = std::all_of(first, first + to.tiles_of(panel), [](const ColumnsInParts& tile) { return tile.fit(); });
-    std::fill_n(const_cast<float*>(to.panel(panel)), PartsMatrix::kHeader, fit ? 1.0f : 0.0f);
+
+ private:
+  const PartsMatrix& matrix_;
+  const Range panels_;
+  std::vector<ColumnsInParts> tiles_;
+};
+
+// In whole steps through all panels, as rows are read along their columns.
+void split_along_rows(const Matrix& b, int64_t depth, Panels& panels) {
+  for (int64_t step = 0; step < steps_of(depth); ++step) {
+    for (int64_t tile = 0; tile < panels.tiles(); ++tile)
+      panels.split(tile, step, b.at(step * kStepElements, panels.column_of(tile)), b.row, panels.columns_of(tile));
+  }
+}
+
+// A tile after the other, as columns are read along their rows: what is turned leaves the first-level cache in parts.
+void split_along_columns(const Matrix& b, int64_t depth, Panels& panels) {
+  constexpr int64_t kStepsAtOnce = 2, kRowsAtOnce = kStepsAtOnce * kStepElements;
+  alignas(64) float turned[kRowsAtOnce * kTileSide];
+  for (int64_t tile = 0; tile < panels.tiles(); ++tile) {
+    for (int64_t row = 0; row < depth; row += kRowsAtOnce) {
+      const int64_t rows = std::min(kRowsAtOnce, depth - row);
+      pack_panels({b.at(row, panels.column_of(tile)), b.row, b.column}, rows, panels.columns_of(tile), 0, 1, turned);
+      for (int64_t i = 0; i < steps_of(rows); ++i) panels.split(tile, row / kStepElements + i, turned + i * kStepElements * kTileSide, kTileSide, kTileSide);
+    }
   }
 }
 
 }  // namespace
 
 void pack_parts(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
+  if (first == last) return;
   const PartsMatrix matrix = {depth, columns, out - first * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles)};
-  auto rows_of = [&](int64_t panel) { return const_cast<float*>(matrix.panel(panel)) + PartsMatrix::kHeader; };
-  if (b.column == 1) {
-    split_panels(matrix, b.at(0, first * PartsMatrix::kPanelColumns), b.row, {first, last});
-    for (int64_t panel = first; panel < last; ++panel) {
-      if (!matrix.is_in_parts(panel)) pack_panels(b, depth, columns, panel, panel + 1, rows_of(panel));
-    }
-    return;
-  }
+  Panels panels(matrix, {first, last});
+  b.column == 1 ? split_along_rows(b, depth, panels) : split_along_columns(b, depth, panels);
+  panels.finish();
   for (int64_t panel = first; panel < last; ++panel) {
-    const int64_t width = matrix.tiles_of(panel) * kTileSide;
-    float* const turned = scratch_for_panel.get(depth * width);
-    pack_panels(b, depth, columns, panel, panel + 1, turned);
-    split_panels({depth, width, matrix.panel(panel)}, turned, width, {0, 1});
-    if (!matrix.is_in_parts(panel)) std::copy_n(turned, depth * width, rows_of(panel));
+    if (!matrix.is_in_parts(panel)) pack_panels(b, depth, columns, panel, panel + 1, const_cast<float*>(matrix.panel(panel)) + PartsMatrix::kHeader);
   }
 }
 
