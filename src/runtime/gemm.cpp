@@ -9,7 +9,7 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kMostPacked = int64_t{4} << 20;  // floats of b at a time: 16 MiB
+constexpr int64_t kMostPacked = int64_t{8} << 20;  // floats of b at a time: 32 MiB
 
 thread_local Scratch scratch_for_panels;
 thread_local Scratch scratch_for_product;
