@@ -38,11 +38,12 @@ std::optional<ChannelGroups> groups_in_vectors(int64_t groups, int64_t in_channe
 class DepthwiseConvolver : public RowConvolution {
  public:
   DepthwiseConvolver(const KernelCall& call, const ConvolutionShape& s)
-      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels),
+      : s_(s), image_dtype_(dtype_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels),
         kernels_(depthwise_kernels(channels_)) {
     TOROID_CHECK(takes_channel_vectors(s) && strides_.channel == 1);
     groups_ = *groups_in_vectors(s.groups, s.in_channels, s.out_channels);
-    copies_ = groups_ != ChannelGroups::Own || is_reduced_float(dtype_of(call.inputs[0]));
+    if (is_reduced_float(image_dtype_)) reduced_ = static_cast<const uint16_t*>(call.inputs[0].data);
+    copies_ = groups_ != ChannelGroups::Own || reduced_ != nullptr;
     column_ = copies_ ? s.groups * s.in_channels : strides_.column;
     columns_ = copies_ ? (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1 : s.in[2];
     left_ = copies_ ? 0 : s.padding[2];
@@ -50,19 +51,20 @@ class DepthwiseConvolver : public RowConvolution {
     by_columns_ = s.kernel[2] <= most_columns && s.dilation[2] == 1 && s.stride[2] <= DepthwiseKernels::kMostStride;
     positions_ = groups_ == ChannelGroups::Own ? DepthwiseKernels::kMostPositions : DepthwiseKernels::kMostGroupedPositions;
     inside_ = inside_columns();
-    prepare_weights();
+    prepare_weights(call);
   }
 
-  void run() {
-    const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]), channels_, call_.epilogue};
+  void run(const KernelCall& call) const override {
+    const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), channels_, call.epilogue};
+    const float* const x = data_of(call.inputs[0]);
     // Rows that are copied are so once for each part.
     constexpr int64_t kPartsOfThread = 4;
-    const int64_t parts = copies_ ? std::min(s_.out[1], kPartsOfThread * call_.pool.threads()) : s_.out[1];
-    const int64_t shares = shares_of_row();
-    call_.pool.parallel_for(s_.batch * parts * shares, 1, [&](int64_t begin, int64_t end) {
+    const int64_t parts = copies_ ? std::min(s_.out[1], kPartsOfThread * call.pool.threads()) : s_.out[1];
+    const int64_t shares = shares_of_row(call);
+    call.pool.parallel_for(s_.batch * parts * shares, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t image = i / shares / parts, part = i / shares % parts;
-        const ImageRing in = {x_ + image * strides_.batch, strides_.row, s_.in[1]};
+        const ImageRing in = {x + image * strides_.batch, strides_.row, s_.in[1]};
         if (shares == 1) {
           run_rows(image, part_of(s_.out[1], part, parts), in, out);
         } else {
@@ -80,10 +82,10 @@ class DepthwiseConvolver : public RowConvolution {
 
  private:
   // Into which a row's channels are cut where few rows do not come out even for the threads.
-  int64_t shares_of_row() const {
+  int64_t shares_of_row(const KernelCall& call) const {
     constexpr int64_t kRowsOfThread = 4, kLeastVectors = 4;
-    const int64_t threads = call_.pool.threads(), rows = s_.batch * s_.out[1];
-    const bool can_be = groups_ == ChannelGroups::Own && !copies_ && call_.epilogue != nullptr && channels_ >= threads * kLeastVectors * lanes_;
+    const int64_t threads = call.pool.threads(), rows = s_.batch * s_.out[1];
+    const bool can_be = groups_ == ChannelGroups::Own && !copies_ && call.epilogue != nullptr && channels_ >= threads * kLeastVectors * lanes_;
     return can_be && rows % threads != 0 && rows < kRowsOfThread * threads ? threads : 1;
   }
 
@@ -113,12 +115,10 @@ class DepthwiseConvolver : public RowConvolution {
 
   // The first `count` of a row.
   void copy_columns(int64_t image, int64_t row, const ImageRing& in, int64_t count, float* to) const {
-    const ToroidOperand& x = call_.inputs[0];
     const int64_t run = strides_.column == column_ ? count : 1;   // columns that follow each other
     for (int64_t j = 0; j < count; j += run) {
-      if (is_reduced_float(dtype_of(x))) {
-        const uint16_t* from = static_cast<const uint16_t*>(x.data) + image * strides_.batch + row * strides_.row + j * strides_.column;
-        widen_row(dtype_of(x), from, run * column_, to + j * column_);
+      if (reduced_ != nullptr) {
+        widen_row(image_dtype_, reduced_ + image * strides_.batch + row * strides_.row + j * strides_.column, run * column_, to + j * column_);
       } else {
         std::copy_n(in.at(row) + j * strides_.column, run * column_, to + j * column_);
       }
@@ -126,8 +126,8 @@ class DepthwiseConvolver : public RowConvolution {
   }
 
   // As DepthwiseStrip has them.
-  void prepare_weights() {
-    const ToroidOperand& w = call_.inputs[1];
+  void prepare_weights(const KernelCall& call) {
+    const ToroidOperand& w = call.inputs[1];
     const int64_t row_stride = w.rank == 3 ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
     const int64_t together = groups_ == ChannelGroups::Many ? s_.out_channels : channels_;
     lanes_ = std::min<int64_t>(kernels_.lanes, channels_);
@@ -148,7 +148,7 @@ class DepthwiseConvolver : public RowConvolution {
     };
     const int64_t vectors = channels_ / together * ((together + lanes_ - 1) / lanes_);
     const int64_t form[] = {'d', channels_, s_.in_channels, s_.kernel[1], s_.kernel[2], w.strides[0], w.strides[1], row_stride, column_stride};
-    weights_ = call_.made_of(w, w.data, form, vectors * vector_weights_, make);
+    weights_ = call.made_of(w, w.data, form, vectors * vector_weights_, make);
   }
 
   // The filter elements of a dim that lie inside the image (its rows as the strips read them) for the output position o.
@@ -285,9 +285,9 @@ class DepthwiseConvolver : public RowConvolution {
     }
   }
 
-  const KernelCall& call_;
-  const ConvolutionShape& s_;
-  const float* x_;
+  ConvolutionShape s_;
+  DType image_dtype_;
+  const uint16_t* reduced_ = nullptr;   // the image if it is of 16 bits: of this call alone
   ImageStrides strides_;
   int64_t channels_;       // of the result
   const DepthwiseKernels& kernels_;
@@ -307,7 +307,7 @@ bool takes_channel_vectors(int64_t groups, int64_t in_channels, int64_t out_chan
   return groups_in_vectors(groups, in_channels, out_channels).has_value();
 }
 
-void convolve_channel_vectors(const KernelCall& call, const ConvolutionShape& shape) { DepthwiseConvolver(call, shape).run(); }
+void convolve_channel_vectors(const KernelCall& call, const ConvolutionShape& shape) { DepthwiseConvolver(call, shape).run(call); }
 
 std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape) {
   return std::make_unique<DepthwiseConvolver>(call, shape);

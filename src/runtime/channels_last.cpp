@@ -31,7 +31,7 @@ bool splits_bands(const KernelCall& call, const ConvolutionShape& s);
 class Convolver : public RowConvolution {
  public:
   Convolver(const KernelCall& call, const ConvolutionShape& s, const RowUse& use)
-      : call_(call), s_(s), x_(data_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels) {
+      : s_(s), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels) {
     const bool is_padded = s.padding[1] > 0 || s.padding[2] > 0;
     in_planes_ = strides_.channel != 1 && s.in_channels <= kFewChannels;
     copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1) || (use.from_ring && s.kernel[1] > 1);
@@ -39,30 +39,29 @@ class Convolver : public RowConvolution {
     in_parts_ = convolves_in_parts(call, s);
     splits_bands_ = in_parts_ && splits_bands(call, s);
     band_columns_ = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
-    pack_weights();
-    fetches_ = pays_to_fetch(weights_bytes(), use.times);
+    elements_ = image_elements(copies_ ? band_strides() : strides_);
+    pack_weights(call);
+    if (use.times > 0) {
+      fetches_ = pays_to_fetch(weights_bytes(), use.times);
+    } else {
+      cut_whole(call.pool);
+    }
   }
 
-  void run() {
-    const ProductOutput out = {call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]), channels_, call_.epilogue};
+  void run(const KernelCall& call) const override {
+    const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), channels_, call.epilogue};
+    const float* const x = data_of(call.inputs[0]);
     if (is_matrix_product(s_, strides_)) {
       return with_weights(0, [&](const auto& weights) {
-        multiply(call_.pool, s_.batch * s_.out_elements(), {x_, strides_.column, 1}, weights, 0, weights.panels(), out);
+        multiply(call.pool, s_.batch * s_.out_elements(), {x, strides_.column, 1}, weights, 0, weights.panels(), out);
       });
     }
-    // Of all groups' channels; a task has some of them, and copies its band whole.
-    const int64_t panels = s_.groups * panels_of_group();
-    const int64_t strip_rows = in_parts_ ? kTileSide : StripKernels::kMostRows;
-    const double strips_per_row = static_cast<double>(s_.out[2]) / static_cast<double>(strip_rows);
-    const int64_t threads = std::max<int64_t>(1, call_.pool.threads() / s_.batch);
-    const Cut cut = cut_of(threads, {s_.out[1], panels, depth_, most_rows(), strips_per_row, strip_rows, in_parts_ ? kCyclesToSplit : 0});
-    fetches_ = pays_to_fetch(weights_bytes() / cut.groups, s_.batch * cut.blocks / call_.pool.threads());
-    call_.pool.parallel_for(s_.batch * cut.tasks(), 1, [&](int64_t begin, int64_t end) {
+    call.pool.parallel_for(s_.batch * cut_.tasks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t task = i % cut.tasks();
-        const int64_t image = i / cut.tasks();
-        run_band(image, part_of(s_.out[1], cut.block(task), cut.blocks), part_of(panels, cut.group(task), cut.groups),
-                 {x_ + image * strides_.batch, strides_.row, s_.in[1]}, out);
+        const int64_t task = i % cut_.tasks();
+        const int64_t image = i / cut_.tasks();
+        run_band(image, part_of(s_.out[1], cut_.block(task), cut_.blocks), part_of(all_panels(), cut_.group(task), cut_.groups),
+                 {x + image * strides_.batch, strides_.row, s_.in[1]}, out);
       }
     });
   }
@@ -71,11 +70,21 @@ class Convolver : public RowConvolution {
     const int64_t bands = (rows.size() + most_rows() - 1) / most_rows();
     for (int64_t i = 0; i < bands; ++i) {
       const Range band = part_of(rows.size(), i, bands);
-      run_band(image, {rows.first + band.first, rows.first + band.last}, {0, s_.groups * panels_of_group()}, in, out);
+      run_band(image, {rows.first + band.first, rows.first + band.last}, {0, all_panels()}, in, out);
     }
   }
 
  private:
+  // Of all groups' channels; a task has some of them, and copies its band whole.
+  int64_t all_panels() const { return s_.groups * panels_of_group(); }
+  void cut_whole(const RuntimePool& pool) {
+    const int64_t strip_rows = in_parts_ ? kTileSide : StripKernels::kMostRows;
+    const double strips_per_row = static_cast<double>(s_.out[2]) / static_cast<double>(strip_rows);
+    const int64_t threads = std::max<int64_t>(1, pool.threads() / s_.batch);
+    cut_ = cut_of(threads, {s_.out[1], all_panels(), depth_, most_rows(), strips_per_row, strip_rows, in_parts_ ? kCyclesToSplit : 0});
+    fetches_ = pays_to_fetch(weights_bytes() / cut_.groups, s_.batch * cut_.blocks / pool.threads());
+  }
+
   int64_t weights_bytes() const { return s_.groups * weights_size() * int64_t{sizeof(float)}; }
   // Of a group.
   int64_t weights_size() const { return in_parts_ ? PartsMatrix::size(depth_, s_.out_channels) : PackedMatrix::size(depth_, s_.out_channels); }
@@ -88,13 +97,13 @@ class Convolver : public RowConvolution {
   }
 
   // Per group, a product's right-hand side: its rows in the order in which the runs come.
-  void pack_weights() {
-    const ToroidOperand& w = call_.inputs[1];
+  void pack_weights(const KernelCall& call) {
+    const ToroidOperand& w = call.inputs[1];
     const bool is_flat = w.rank == 3;
     const int64_t out_stride = w.strides[0], in_stride = w.strides[1], row_stride = is_flat ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
     const int64_t group_size = weights_size();
     auto make = [&](float* to) {
-      call_.pool.parallel_for(s_.groups, 1, [&](int64_t begin, int64_t end) {
+      call.pool.parallel_for(s_.groups, 1, [&](int64_t begin, int64_t end) {
         std::vector<float> rows(static_cast<size_t>(depth_ * s_.out_channels));
         for (int64_t g = begin; g < end; ++g) {
           for (int64_t o = 0; o < s_.out_channels; ++o) {
@@ -116,14 +125,21 @@ class Convolver : public RowConvolution {
     };
     const int64_t form[] = {in_parts_ ? 'C' : 'c', in_planes_, s_.groups, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2],
                             out_stride, in_stride, row_stride, column_stride};
-    weights_ = call_.made_of(w, w.data, form, s_.groups * group_size, make);
+    weights_ = call.made_of(w, w.data, form, s_.groups * group_size, make);
   }
 
-  // The rows of the image that these output rows see, in `to`, and its strides there.
-  ImageStrides copy_band(const ImageRing& in, Range rows, float* to) const {
+  // Of a copied band, in which planes are as far apart as the most rows need.
+  ImageStrides band_strides() const {
+    const int64_t channels = s_.groups * s_.in_channels;
+    return in_planes_ ? ImageStrides{0, band_height({0, most_rows()}) * band_columns_, band_columns_, 1}
+                      : ImageStrides{0, 1, band_columns_ * channels, channels};
+  }
+
+  // The rows of the image that these output rows see, in `to`.
+  void copy_band(const ImageRing& in, Range rows, float* to) const {
     const int64_t height = band_height(rows);
     const int64_t channels = s_.groups * s_.in_channels;
-    const ImageStrides strides = in_planes_ ? ImageStrides{0, height * band_columns_, band_columns_, 1} : ImageStrides{0, 1, band_columns_ * channels, channels};
+    const ImageStrides strides = band_strides();
     const int64_t left = s_.padding[2];
     const Range inside = {std::min(left, band_columns_), std::clamp(left + s_.in[2], std::min(left, band_columns_), band_columns_)};
     for (int64_t r = 0; r < height; ++r) {
@@ -164,7 +180,6 @@ class Convolver : public RowConvolution {
       }
       std::fill(out + inside.last * channels, out + band_columns_ * channels, 0.0f);
     }
-    return strides;
   }
 
   int64_t positions_at_once() const { return in_parts_ ? most_row_tiles(depth_) * kTileSide : kPositionsAtOnce; }
@@ -191,8 +206,10 @@ class Convolver : public RowConvolution {
     int64_t first = rows.first * s_.stride[1];
     if (copies_) {
       const int64_t height = band_height(rows);
-      float* band = scratch_for_band.get(height * band_columns_ * s_.groups * s_.in_channels);
-      strides = copy_band(in, rows, band);
+      strides = band_strides();
+      const int64_t floats = in_planes_ ? s_.groups * s_.in_channels * strides.channel : height * strides.row;
+      float* band = scratch_for_band.get(floats);
+      copy_band(in, rows, band);
       in = {band, strides.row, height};
       first = 0;
       if (splits_bands_) {
@@ -201,18 +218,17 @@ class Convolver : public RowConvolution {
         if (convolve_band({depth_, s_.out_channels, weights_}, panels.first, panels.last, parts, position, out, {fetches_})) return;
       }
     }
-    const RowElements elements = image_elements(strides);
     const int64_t of_group = panels_of_group();
     for (int64_t group = panels.first / of_group; group * of_group < panels.last; ++group) {
       const Range some = {std::max<int64_t>(0, panels.first - group * of_group), std::min(of_group, panels.last - group * of_group)};
       const ImageRing of_channels = {in.data + group * s_.in_channels * strides.channel, in.row, in.kept};
-      run_group(image, group, rows, some, of_channels, first, strides.column, elements, out);
+      run_group(image, group, rows, some, of_channels, first, strides.column, out);
     }
   }
 
   // `first`: the image's row that the output's rows see first; `column`: the stride of its columns.
   void run_group(int64_t image, int64_t group, Range rows, Range panels, const ImageRing& in, int64_t first, int64_t column,
-                 const RowElements& elements, const ProductOutput& whole) const {
+                 const ProductOutput& whole) const {
     // The group's channels are some of the columns of the whole result.
     const int64_t first_channel = group * s_.out_channels;
     const EpiloguePart epilogue(whole.epilogue, 0, first_channel);
@@ -222,27 +238,27 @@ class Convolver : public RowConvolution {
     const int64_t at_once = positions_at_once(), chunks = (count + at_once - 1) / at_once;
     // Whole strips of the innermost loops, but at the end.
     const int64_t strip = in_parts_ ? 2 * kTileSide : 1, strips = (count + strip - 1) / strip;
-    std::vector<const float*> pointers;
+    static thread_local std::vector<const float*> pointers;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const Range positions = {strips * chunk / chunks * strip, std::min(count, strips * (chunk + 1) / chunks * strip)};
       pointers.resize(static_cast<size_t>(positions.size()));
       const float** pointer = pointers.data();
       for (int64_t j = positions.first; j < positions.last;) {
         const int64_t row = j / s_.out[2], end = std::min((row + 1) * s_.out[2], positions.last);
-        const float* pixel = in.at(first + row * s_.stride[1]) + (j - row * s_.out[2]) * s_.stride[2] * column;
-        const int64_t step = s_.stride[2] * column;
-        for (; j < end; ++j, pixel += step) *pointer++ = pixel;
+        const int64_t step = s_.stride[2] * column, of_row = end - j;
+        const float* const pixel = in.at(first + row * s_.stride[1]) + (j - row * s_.out[2]) * step;
+        for (int64_t i = 0; i < of_row; ++i) pointer[i] = pixel + i * step;
+        pointer += of_row;
+        j = end;
       }
       with_weights(group, [&](const auto& weights) {
-        multiply_rows(weights, panels.first, panels.last, elements, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out,
+        multiply_rows(weights, panels.first, panels.last, elements_, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out,
                       {fetches_});
       });
     }
   }
 
-  const KernelCall& call_;
-  const ConvolutionShape& s_;
-  const float* x_;
+  ConvolutionShape s_;
   ImageStrides strides_;
   int64_t channels_;
   bool in_planes_ = false;     // the image's channels, while they are multiplied
@@ -252,7 +268,9 @@ class Convolver : public RowConvolution {
   bool splits_bands_ = false;  // as wholes, not row by row
   int64_t band_columns_;       // of the image that all output columns see
   int64_t depth_ = 0;
+  RowElements elements_;
   const float* weights_ = nullptr;
+  Cut cut_;                    // of the whole
 };
 
 // Is each element of the padded image split once, for all filter elements?
@@ -290,14 +308,12 @@ void give_zeros(const KernelCall& call, const ConvolutionShape& s) {
 }
 
 void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form) {
-  if (shape.batch == 0 || shape.out_elements() == 0 || shape.out_channels == 0) return;
+  if (shape.is_empty()) return;
   if (!shape.has_filter()) return give_zeros(call, shape);
   if (form == ConvolutionForm::Winograd4 || form == ConvolutionForm::Winograd2) {
     convolve_by_winograd(call, shape, form == ConvolutionForm::Winograd4 ? 4 : 2);
-  } else if (form == ConvolutionForm::ChannelVectors) {
-    convolve_channel_vectors(call, shape);
   } else {
-    Convolver(call, shape, {}).run();
+    row_convolution(call, shape, form)->run(call);
   }
 }
 

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/depthwise.h"
 #include "runtime/gemm.h"
 #include "runtime/operands.h"
+#include "runtime/plan_key.h"
 #include "runtime/winograd.h"
 #include "support/error.h"
 
@@ -159,10 +161,35 @@ void convolve_transposed(const KernelCall& call, const ConvolutionShape& s) {
   }
 }
 
-}  // namespace
+// What a call's operands decide.
+struct ConvolutionPlan {
+  ConvolutionShape shape;
+  ConvolutionForm form;
+  std::unique_ptr<const RowConvolution> rows;   // null: the form has none, or there is nothing to sum
+};
 
-void run_convolution_f32(const KernelCall& call, ConvolutionForm form) {
-  const ConvolutionShape s = convolution_shape(call);
+std::shared_ptr<const ConvolutionPlan> make_plan(const KernelCall& call, std::optional<ConvolutionForm> form) {
+  auto plan = std::make_shared<ConvolutionPlan>();
+  plan->shape = convolution_shape(call);
+  plan->form = form ? *form : usual_form(call, plan->shape);
+  const bool is_of_rows = plan->form == ConvolutionForm::ImageRows || plan->form == ConvolutionForm::ChannelVectors;
+  if (is_of_rows && !plan->shape.is_empty() && plan->shape.has_filter()) plan->rows = row_convolution(call, plan->shape, plan->form);
+  return plan;
+}
+
+std::shared_ptr<const ConvolutionPlan> plan_of(const KernelCall& call, std::optional<ConvolutionForm> form) {
+  if (!call.keeps(call.inputs[1])) return make_plan(call, form);
+  PlanKey key(PlanKey::Kind::Convolution);
+  key.add(form ? static_cast<int64_t>(*form) : -1);
+  key.add(call);
+  return call.prepared->plans().get<ConvolutionPlan>(key.get(), [&] { return make_plan(call, form); });
+}
+
+void run_planned(const KernelCall& call, std::optional<ConvolutionForm> wanted) {
+  const std::shared_ptr<const ConvolutionPlan> plan = plan_of(call, wanted);
+  if (plan->rows != nullptr) return plan->rows->run(call);
+  const ConvolutionShape& s = plan->shape;
+  const ConvolutionForm form = plan->form;
   const bool is_contiguous =
       form == ConvolutionForm::ImageColumns || form == ConvolutionForm::AdjointColumns || form == ConvolutionForm::Planes;
   if (!is_contiguous) return convolve_to_channels_last(call, s, form);
@@ -175,6 +202,8 @@ void run_convolution_f32(const KernelCall& call, ConvolutionForm form) {
   depthwise(call, s);
 }
 
+}  // namespace
+
 ConvolutionForm usual_form(const KernelCall& call, const ConvolutionShape& s) {
   const ToroidOperand& y = call.outputs[0];
   if (s.transposed) return ConvolutionForm::AdjointColumns;
@@ -185,6 +214,7 @@ ConvolutionForm usual_form(const KernelCall& call, const ConvolutionShape& s) {
   return takes_channel_vectors(s) && reads_channels ? ConvolutionForm::ChannelVectors : ConvolutionForm::ImageRows;
 }
 
-void run_convolution_f32(const KernelCall& call) { run_convolution_f32(call, usual_form(call, convolution_shape(call))); }
+void run_convolution_f32(const KernelCall& call) { run_planned(call, std::nullopt); }
+void run_convolution_f32(const KernelCall& call, ConvolutionForm form) { run_planned(call, form); }
 
 }  // namespace toroid

@@ -18,6 +18,7 @@ struct ConvolutionShape {
   int64_t in_elements() const { return in[0] * in[1] * in[2]; }
   int64_t out_elements() const { return out[0] * out[1] * out[2]; }
   int64_t kernel_elements() const { return kernel[0] * kernel[1] * kernel[2]; }
+  bool is_empty() const { return batch * out_elements() * out_channels == 0; }   // the result
   bool has_filter() const { return in_channels * kernel_elements() > 0; }   // else all sums are 0
   bool is_depthwise() const { return in_channels == 1 && groups > 1; }
 };
@@ -44,19 +45,21 @@ struct ImageRing {
   const float* at(int64_t y) const { return data + y % kept * row; }
 };
 
-// A convolution whose output's rows can be made some at a time, in any order and on any threads, from rows that lie elsewhere than the call says.
+// A convolution whose output's rows can be made some at a time, in any order and on any threads, from rows that lie elsewhere than the call says. It
+// is good for all calls that have the same operands but for where data lie that are no constants.
 class RowConvolution {
  public:
   virtual ~RowConvolution() = default;
+  virtual void run(const KernelCall& call) const = 0;
   // Rows of one output image. A position's row in `out` is the one that it has among those of all images. Takes one thread.
   virtual void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const = 0;
 };
 struct RowUse {
-  bool from_ring;   // will the images' rows lie in rings?
-  int64_t times;    // that a thread will make rows
+  bool from_ring = false;   // will the images' rows lie in rings?
+  int64_t times = 0;        // that a thread will make rows; 0: it is run as a whole
 };
-// In the form ImageRows or ChannelVectors; call and shape must outlive it.
-std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form, const RowUse& use);
+// In the form ImageRows or ChannelVectors. Where the weights are no constants it is good for this call alone.
+std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form, const RowUse& use = {});
 std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape);   // ChannelVectors alone
 
 // Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight. The form is

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "runtime/convolution.h"
 #include "runtime/operands.h"
+#include "runtime/plan_key.h"
 #include "runtime/scratch.h"
 #include "support/error.h"
 
@@ -65,9 +68,19 @@ int64_t most_rows_seen(const ConvolutionShape& s, int64_t rows) {
 int64_t out_channels(const ConvolutionShape& s) { return s.groups * s.out_channels; }
 int64_t out_row(const ConvolutionShape& s) { return s.out[2] * out_channels(s); }   // floats
 
-class Chain {
+// What a chain's operands decide.
+struct ChainPlan {
+  std::vector<ConvolutionShape> shapes;
+  // In bands; else empty.
+  std::vector<std::unique_ptr<const RowConvolution>> convolutions = {};
+  int64_t bands = 0;                 // of an image
+  std::vector<int64_t> kept = {};    // rows of each stage's image that are there at a time
+  int64_t floats_kept = 0;
+};
+
+class ChainPlanner {
  public:
-  explicit Chain(std::span<const ConvolutionStage> stages) : stages_(stages), pool_(stages[0].call.pool) {
+  explicit ChainPlanner(std::span<const ConvolutionStage> stages) : stages_(stages), pool_(stages[0].call.pool) {
     for (const ConvolutionStage& stage : stages) shapes_.push_back(convolution_shape(stage.call));
   }
 
@@ -114,32 +127,27 @@ class Chain {
     return estimate.in_bands_s < kWorthIt * estimate.in_turn_s;
   }
 
-  void run_in_turn() const {
-    for (const ConvolutionStage& stage : stages_) run_convolution_f32(stage.call);
-  }
+  ChainPlan in_turn() const { return {.shapes = shapes_}; }
 
-  void run_in_bands(int64_t rows) {
-    static std::atomic<uint64_t> runs{0};
-    run_ = ++runs;
-    threads_ = 0;
+  ChainPlan in_bands(int64_t rows) const {
+    ChainPlan plan = {.shapes = shapes_};
     const ConvolutionShape& last = shapes_.back();
     const int64_t parts = this->parts(pool_.threads()), part_rows = (last.out[1] + parts - 1) / parts;
     const int64_t most = rows > 0 ? rows : band_rows(part_rows);
-    const int64_t bands = parts * ((part_rows + most - 1) / most);
-    kept_ = rows_kept((last.out[1] + bands - 1) / bands);
-    const int64_t times = (last.batch * bands + pool_.threads() - 1) / pool_.threads();
+    plan.bands = parts * ((part_rows + most - 1) / most);
+    plan.kept = rows_kept((last.out[1] + plan.bands - 1) / plan.bands);
+    plan.floats_kept = floats_kept(plan.kept);
+    const int64_t times = (last.batch * plan.bands + pool_.threads() - 1) / pool_.threads();
     for (size_t i = 0; i < stages_.size(); ++i) {
       const ConvolutionForm form = usual_form(stages_[i].call, shapes_[i]);
-      convolutions_.push_back(row_convolution(stages_[i].call, shapes_[i], form, {.from_ring = i > 0, .times = times}));
+      plan.convolutions.push_back(row_convolution(stages_[i].call, shapes_[i], form, {.from_ring = i > 0, .times = times}));
     }
-    pool_.parallel_for(last.batch * bands, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task) run_band(task / bands, part_of(last.out[1], task % bands, bands));
-    });
+    return plan;
   }
 
  private:
   bool is_empty() const {
-    return std::any_of(shapes_.begin(), shapes_.end(), [](const ConvolutionShape& s) { return s.batch * s.out_elements() * s.out_channels == 0 || !s.has_filter(); });
+    return std::any_of(shapes_.begin(), shapes_.end(), [](const ConvolutionShape& s) { return s.is_empty() || !s.has_filter(); });
   }
 
   // Of an image, one a task.
@@ -182,12 +190,35 @@ class Chain {
     return rows;
   }
 
+  std::span<const ConvolutionStage> stages_;
+  RuntimePool& pool_;
+  std::vector<ConvolutionShape> shapes_;
+};
+
+// A call of a chain in bands.
+class BandRun {
+ public:
+  BandRun(std::span<const ConvolutionStage> stages, const ChainPlan& plan) : stages_(stages), plan_(plan), pool_(stages[0].call.pool) {
+    static std::atomic<uint64_t> runs{0};
+    run_ = ++runs;
+  }
+
+  void run() {
+    const ConvolutionShape& last = plan_.shapes.back();
+    const int64_t bands = plan_.bands;
+    pool_.parallel_for(last.batch * bands, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) run_band(task / bands, part_of(last.out[1], task % bands, bands));
+    });
+  }
+
+ private:
   // What a thread has made of an image so far.
   struct Progress {
     uint64_t run = 0;
     int64_t image = 0;
     int64_t next = 0;                  // row of the last stage
     std::vector<int64_t> made = {};    // the first row of each stage that is not there yet
+    std::vector<Range> wanted = {};    // of each stage for the band at hand
     std::vector<ImageRing> images = {};
     std::vector<Target> targets = {};
   };
@@ -200,23 +231,23 @@ class Chain {
       progress = {.run = run_, .image = -1};
       progress.images.resize(count);
       const int64_t thread = threads_++;
-      float* elsewhere = scratch_for_rings.get(floats_kept(kept_));
+      float* elsewhere = scratch_for_rings.get(plan_.floats_kept);
       for (size_t i = 0; i < count; ++i) {
         progress.targets.emplace_back(stages_[i]);
         if (i == 0) continue;
         // A part of the image's own memory, which what comes after the chain will find in the cache, if it is large enough.
         constexpr int64_t kLine = 16;
-        const int64_t row = out_row(shapes_[i - 1]), own = shapes_[i].batch * shapes_[i].in[1] * row / pool_.threads() / kLine * kLine;
-        const bool is_enough = own >= kept_[i] * row;
-        progress.images[i] = {is_enough ? data_of(stages_[i].call.inputs[0]) + thread * own : elsewhere, row, kept_[i]};
-        elsewhere += is_enough ? 0 : odd_lines(kept_[i] * row);
+        const int64_t row = out_row(plan_.shapes[i - 1]), own = plan_.shapes[i].batch * plan_.shapes[i].in[1] * row / pool_.threads() / kLine * kLine;
+        const bool is_enough = own >= plan_.kept[i] * row;
+        progress.images[i] = {is_enough ? data_of(stages_[i].call.inputs[0]) + thread * own : elsewhere, row, plan_.kept[i]};
+        elsewhere += is_enough ? 0 : odd_lines(plan_.kept[i] * row);
       }
     }
     if (progress.image != image || progress.next != row) {
       const ToroidOperand& first = stages_[0].call.inputs[0];
       const ImageStrides strides = image_strides(first);
       progress.image = image;
-      progress.images[0] = {data_of(first) + image * strides.batch, strides.row, shapes_[0].in[1]};
+      progress.images[0] = {data_of(first) + image * strides.batch, strides.row, plan_.shapes[0].in[1]};
       progress.made.assign(count, 0);
     }
     return progress;
@@ -225,10 +256,11 @@ class Chain {
   void run_band(int64_t image, Range rows) const {
     const size_t count = stages_.size();
     Progress& progress = this->progress(image, rows.first);
-    std::vector<Range> wanted(count);
+    std::vector<Range>& wanted = progress.wanted;
+    wanted.resize(count);
     wanted[count - 1] = rows;
     for (size_t i = count - 1; i-- > 0;) {
-      const Range seen = rows_seen(shapes_[i + 1], wanted[i + 1]);
+      const Range seen = rows_seen(plan_.shapes[i + 1], wanted[i + 1]);
       const int64_t begin = std::max(seen.first, progress.made[i]);
       wanted[i] = {begin, std::max(begin, seen.last)};
     }
@@ -236,56 +268,65 @@ class Chain {
       make_rows(i, image, wanted[i], progress.images, progress.targets[i]);
       progress.made[i] = wanted[i].last;
     }
-    convolutions_.back()->run_rows(image, rows, progress.images.back(), output());
+    plan_.convolutions.back()->run_rows(image, rows, progress.images.back(), output());
     progress.next = rows.last;
   }
 
   // Of the stage's whole image, to the ring that the next one reads.
   void make_rows(size_t stage, int64_t image, Range rows, std::span<const ImageRing> images, Target& target) const {
     const ImageRing& ring = images[stage + 1];
-    const ConvolutionShape& s = shapes_[stage];
+    const ConvolutionShape& s = plan_.shapes[stage];
     for (Range some = rows; some.first < rows.last; some.first = some.last) {
       some.last = std::min(rows.last, (some.first / ring.kept + 1) * ring.kept);
       // Where the first row of the first image would be.
       const int64_t before = (image * s.out[1] + some.first) * ring.row * int64_t{sizeof(float)};
       float* base = reinterpret_cast<float*>(reinterpret_cast<intptr_t>(ring.at(some.first)) - before);
-      convolutions_[stage]->run_rows(image, some, images[stage], target.at(base, out_channels(s)));
+      plan_.convolutions[stage]->run_rows(image, some, images[stage], target.at(base, out_channels(s)));
     }
   }
 
   ProductOutput output() const {
     const KernelCall& call = stages_.back().call;
-    return {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), out_channels(shapes_.back()), call.epilogue};
+    return {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), out_channels(plan_.shapes.back()), call.epilogue};
   }
 
   std::span<const ConvolutionStage> stages_;
+  const ChainPlan& plan_;
   RuntimePool& pool_;
-  std::vector<ConvolutionShape> shapes_;
-  std::vector<std::unique_ptr<RowConvolution>> convolutions_;
-  uint64_t run_ = 0;              // that no other has
+  uint64_t run_ = 0;   // that no other has
   mutable std::atomic<int64_t> threads_{0};   // that take part
-  std::vector<int64_t> kept_;     // rows of each stage's image that are there at a time
 };
+
+// In bands of so many rows, or, where nobody says, in the way that seems quicker.
+std::shared_ptr<const ChainPlan> plan_of(std::span<const ConvolutionStage> stages, std::optional<int64_t> rows) {
+  auto make = [&] {
+    const ChainPlanner planner(stages);
+    const bool in_bands = planner.can_go_in_bands() && (rows || planner.pays_in_bands());
+    TOROID_CHECK(in_bands || !rows);
+    return std::make_shared<const ChainPlan>(in_bands ? planner.in_bands(rows.value_or(0)) : planner.in_turn());
+  };
+  const bool is_kept = std::ranges::all_of(stages, [](const ConvolutionStage& stage) { return stage.call.keeps(stage.call.inputs[1]); });
+  if (!is_kept) return make();
+  PlanKey key(PlanKey::Kind::Chain);
+  key.add(rows.value_or(-1));
+  for (const ConvolutionStage& stage : stages) key.add(stage.call);
+  return stages[0].call.prepared->plans().get<ChainPlan>(key.get(), make);
+}
 
 }  // namespace
 
-ChainEstimate estimate_chain(std::span<const ConvolutionStage> stages, int64_t threads) { return Chain(stages).estimate(threads); }
+ChainEstimate estimate_chain(std::span<const ConvolutionStage> stages, int64_t threads) { return ChainPlanner(stages).estimate(threads); }
 
-void run_convolutions_in_turn(std::span<const ConvolutionStage> stages) { Chain(stages).run_in_turn(); }
-
-void run_convolutions_in_bands(std::span<const ConvolutionStage> stages, int64_t rows) {
-  Chain chain(stages);
-  TOROID_CHECK(chain.can_go_in_bands());
-  chain.run_in_bands(rows);
+void run_convolutions_in_turn(std::span<const ConvolutionStage> stages) {
+  for (const ConvolutionStage& stage : stages) run_convolution_f32(stage.call);
 }
 
+void run_convolutions_in_bands(std::span<const ConvolutionStage> stages, int64_t rows) { BandRun(stages, *plan_of(stages, rows)).run(); }
+
 void run_convolution_chain(std::span<const ConvolutionStage> stages) {
-  Chain chain(stages);
-  if (chain.can_go_in_bands() && chain.pays_in_bands()) {
-    chain.run_in_bands(0);
-  } else {
-    chain.run_in_turn();
-  }
+  const std::shared_ptr<const ChainPlan> plan = plan_of(stages, std::nullopt);
+  if (plan->bands == 0) return run_convolutions_in_turn(stages);
+  BandRun(stages, *plan).run();
 }
 
 }  // namespace toroid

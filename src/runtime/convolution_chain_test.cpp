@@ -126,6 +126,22 @@ class Chain {
     return out;
   }
 
+  // Calls of a program with the same constants, whose images lie elsewhere each time and have other numbers. Are they all what `expected` gives?
+  bool is_right_again(int threads, void (*run)(std::span<const ConvolutionStage>)) {
+    RuntimePool pool(threads);
+    PreparedConstants prepared;
+    std::vector<std::vector<float>> images, outs;
+    for (int call = 0; call < 3; ++call) {
+      for (float& each : image_) each = 1 - each * 0.5f;
+      images.push_back(image_);
+      outs.emplace_back(out_floats(parts_.size() - 1), NAN);
+      const std::vector<float> expected = this->expected();
+      run(stages(pool, prepared, 0, parts_.size(), images.back().data(), outs.back().data()));
+      if (std::memcmp(outs.back().data(), expected.data(), expected.size() * sizeof(float)) != 0) return false;
+    }
+    return prepared.plans().count() > 0;
+  }
+
  private:
   struct Part {
     int64_t in_sizes[4], in_strides[4], weight_sizes[4], weight_strides[4], out_sizes[4], out_strides[4];
@@ -185,6 +201,17 @@ TEST(ConvolutionChain, InBandsIsEachByItself) {
       SCOPED_TRACE(fmt::format("{}, {} threads", row.name, threads));
       EXPECT_TRUE(same_bits(chain.in_turn(threads), expected));
       for (const int64_t rows : {0, 1, 2, 3, 5}) EXPECT_TRUE(same_bits(chain.in_bands(threads, rows), expected)) << rows;
+    }
+  }
+}
+
+TEST(ConvolutionChain, PlansAreForAnyData) {
+  for (const ChainCase& row : kChains) {
+    for (int threads = 1; threads <= 2; ++threads) {
+      Chain chain(row);
+      EXPECT_TRUE(chain.is_right_again(threads, run_convolution_chain)) << row.name;
+      EXPECT_TRUE(chain.is_right_again(threads, run_convolutions_in_turn)) << row.name;
+      EXPECT_TRUE(chain.is_right_again(threads, [](std::span<const ConvolutionStage> stages) { run_convolutions_in_bands(stages); })) << row.name;
     }
   }
 }

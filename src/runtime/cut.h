@@ -29,6 +29,8 @@ struct ProductSize {
   double strips_per_row;      // of rows that the innermost loops take together
   int64_t strip_rows;         // so many, of the matrix
   double per_row_depth = 0;   // cycles to prepare an element of a row, in each task
+
+  bool operator==(const ProductSize&) const = default;
 };
 struct Cut {
   int64_t blocks = 1;         // of rows

@@ -108,6 +108,31 @@ TEST(Gemm, EveryFormThatTakesTheOperands) {
   }
 }
 
+// Numbers whose sums are rounded: a row's do not depend on how many rows its strip has, in panels of any width.
+TEST(Gemm, RowsDoNotDependOnThoseBesideThem) {
+  RuntimePool pool(1);
+  const int64_t k = 43, most = 31;
+  for (int64_t n : {3, 16, 27, 48, 64, 80, 96}) {
+    std::vector<float> a = values(most * k, 1), b = values(n * k, 2);
+    for (auto* matrix : {&a, &b}) {
+      for (float& value : *matrix) value /= 3;
+    }
+    auto product = [&](int64_t first, int64_t m) {
+      std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
+      gemm_f32(ProductForm::Packed, pool, m, n, k, {a.data() + first * k, k, 1}, {b.data(), n, 1}, {c.data(), n, nullptr});
+      return c;
+    };
+    std::vector<float> alone;
+    for (int64_t i = 0; i < most; ++i) {
+      const std::vector<float> row = product(i, 1);
+      alone.insert(alone.end(), row.begin(), row.end());
+    }
+    for (int64_t m = 2; m <= most; ++m) {
+      EXPECT_EQ(product(0, m), std::vector<float>(alone.begin(), alone.begin() + m * n)) << m << " rows, " << n << " columns";
+    }
+  }
+}
+
 // Rows of a right side so large that it is summed in two halves of the depth: the same sums on any number of threads, near those in one go.
 TEST(Gemm, FewRowsOfALargeRightSideDoNotDependOnThreads) {
   const int64_t n = 1501, k = 803;

@@ -25,8 +25,8 @@ thread_local Scratch scratch_for_copy;
 
 // Rows cut into strips of nearly the same length, the longer ones first. Short strips take less time than two divisions each.
 struct Strips {
-  explicit Strips(int64_t rows)
-      : count((rows + StripKernels::kMostRows - 1) / StripKernels::kMostRows), shorter(rows / std::max<int64_t>(1, count)), longer_ones(rows - count * shorter) {}
+  Strips(int64_t rows, int64_t most)
+      : count((rows + most - 1) / most), shorter(rows / std::max<int64_t>(1, count)), longer_ones(rows - count * shorter) {}
   int64_t first_row(int64_t strip) const { return strip * shorter + std::min(strip, longer_ones); }
   int64_t count, shorter, longer_ones;
 };
@@ -128,18 +128,19 @@ std::span<const int64_t> RowElements::scattered() const {
 
 void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
                    const ProductOutput& out, const Fetching& fetching) {
-  const Strips strips(static_cast<int64_t>(rows.size()));
+  const StripKernels& kernels = strip_kernels();
   // What passes through a block leaves it while it is in the first-level cache, unless parts of the depth are added up there.
-  const int64_t at_once = b.depth <= kDepth ? kStripsPerBlock : strips.count;
   for (int64_t panel = first; panel < last; ++panel) {
     const float* after = panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;
     const int64_t width = b.width(panel);
     const int64_t column = b.first_column(panel);
     const int64_t columns = std::min(width, b.columns - column);
+    const Strips strips(static_cast<int64_t>(rows.size()), kernels.most_rows[width / kernels.lanes - 1]);
     if (out.epilogue == nullptr && columns == width) {
       multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, out.data + first_row * out.row + column, out.row, fetching.is_on, after);
       continue;
     }
+    const int64_t at_once = b.depth <= kDepth ? kStripsPerBlock : strips.count;
     for (int64_t strip = 0; strip < strips.count; strip += at_once) {
       const Range some = {strip, std::min(strip + at_once, strips.count)};
       const Range here = {first_row + strips.first_row(some.first), first_row + strips.first_row(some.last)};

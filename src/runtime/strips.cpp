@@ -1,5 +1,5 @@
 // The source of the tile in registers: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Six rows and four
-// vectors of 16 lanes leave a vector's load to several multiplications, and fit into 32 registers.
+// vectors of 16 lanes leave a vector's load to several multiplications, and fit into 32 registers; so do 14 rows and two vectors.
 #include "runtime/strips.h"
 
 #include <algorithm>
@@ -76,9 +76,10 @@ TOROID_INLINE void multiply_scattered(const int64_t* offsets, int64_t count, con
   tile.store(c, c_row, false);
 }
 
-#define TOROID_STRIPS(NAME, VECTOR, VECTORS, ...)                                                                                         \
+#define TOROID_STRIPS(NAME, VECTOR, VECTORS, REGISTERS, ...)                                                                              \
   struct NAME {                                                                                                                           \
     static constexpr int kVectors = VECTORS;                                                                                              \
+    static constexpr int kRegisters = REGISTERS;                                                                                          \
     static constexpr int kLanes = sizeof(VECTOR) / sizeof(float);                                                                         \
     template <int R, int V>                                                                                                               \
     __VA_ARGS__ static void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row,   \
@@ -92,37 +93,46 @@ TOROID_INLINE void multiply_scattered(const int64_t* offsets, int64_t count, con
     }                                                                                                                                     \
   };
 
-TOROID_STRIPS(Baseline, Vector4, 2)
+TOROID_STRIPS(Baseline, Vector4, 2, 16)
 #ifdef __x86_64__
-TOROID_STRIPS(Avx2, Vector8, 2, TOROID_AVX2)
-TOROID_STRIPS(Avx512, Vector16, 4, TOROID_AVX512)
+TOROID_STRIPS(Avx2, Vector8, 2, 16, TOROID_AVX2)
+TOROID_STRIPS(Avx512, Vector16, 4, 32, TOROID_AVX512)
 #endif
 
-// Panels wider than a set's would spill; nobody asks for them.
-template <class Set, int V>
-constexpr int kFits = V < Set::kVectors ? V + 1 : 1;
+// As many sums as leave registers for a step's vectors, an element and its product: of narrow panels more rows. A sum is ready four cycles after its
+// multiplication began, two of which begin in each, so fewer than eight would be waited for.
+template <class Set>
+constexpr int most_rows(int vectors) {
+  return vectors > Set::kVectors ? 0 : std::min(StripKernels::kMostNarrowRows, (Set::kRegisters - vectors - 2) / vectors);
+}
 
-template <class Set, size_t... R>
-constexpr StripKernels kernels_of(std::index_sequence<R...>) {
-  return {Set::kLanes,
-          Set::kVectors,
-          {{&Set::template multiply<R + 1, kFits<Set, 0>>, &Set::template multiply<R + 1, kFits<Set, 1>>,
-            &Set::template multiply<R + 1, kFits<Set, 2>>, &Set::template multiply<R + 1, kFits<Set, 3>>}...},
-          {{&Set::template multiply_scattered<R + 1, kFits<Set, 0>>, &Set::template multiply_scattered<R + 1, kFits<Set, 1>>,
-            &Set::template multiply_scattered<R + 1, kFits<Set, 2>>, &Set::template multiply_scattered<R + 1, kFits<Set, 3>>}...}};
+template <class Set, int R, int V>
+constexpr void fill(StripKernels& kernels) {
+  if constexpr (R <= most_rows<Set>(V)) {
+    kernels.multiply[R - 1][V - 1] = &Set::template multiply<R, V>;
+    kernels.multiply_scattered[R - 1][V - 1] = &Set::template multiply_scattered<R, V>;
+  }
+}
+
+template <class Set, size_t... I>
+constexpr StripKernels kernels_of(std::index_sequence<I...>) {
+  constexpr int kVectors = StripKernels::kMostVectors;
+  StripKernels kernels = {Set::kLanes, Set::kVectors, {most_rows<Set>(1), most_rows<Set>(2), most_rows<Set>(3), most_rows<Set>(4)}, {}, {}};
+  (fill<Set, I / kVectors + 1, I % kVectors + 1>(kernels), ...);
+  return kernels;
 }
 
 }  // namespace
 
-const StripKernels& strip_kernels() {
-  constexpr std::make_index_sequence<StripKernels::kMostRows> rows;
+const StripKernels& find_strip_kernels() {
+  constexpr std::make_index_sequence<StripKernels::kMostNarrowRows * StripKernels::kMostVectors> all;
 #ifdef __x86_64__
-  static constexpr StripKernels avx2 = kernels_of<Avx2>(rows);
-  static constexpr StripKernels avx512 = kernels_of<Avx512>(rows);
+  static constexpr StripKernels avx2 = kernels_of<Avx2>(all);
+  static constexpr StripKernels avx512 = kernels_of<Avx512>(all);
   if (vector_set() == VectorSet::Avx512) return avx512;
   if (vector_set() == VectorSet::Avx2) return avx2;
 #endif
-  static constexpr StripKernels baseline = kernels_of<Baseline>(rows);
+  static constexpr StripKernels baseline = kernels_of<Baseline>(all);
   return baseline;
 }
 

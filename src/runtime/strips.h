@@ -29,16 +29,23 @@ using MultiplyScattered = void (*)(const int64_t* offsets, int64_t count, const 
 
 // The loops for one instruction set.
 struct StripKernels {
-  static constexpr int kMostRows = 6;
+  static constexpr int kMostRows = 6;          // with a whole panel
+  static constexpr int kMostNarrowRows = 14;   // with a narrower one
   static constexpr int kMostVectors = 4;
 
-  int lanes;                                          // of a vector
-  int vectors;                                        // of a whole panel
-  MultiplyStrip multiply[kMostRows][kMostVectors];    // by rows - 1 and vectors - 1
-  MultiplyScattered multiply_scattered[kMostRows][kMostVectors];
+  int lanes;                                                 // of a vector
+  int vectors;                                               // of a whole panel
+  int most_rows[kMostVectors];                               // of a strip, by vectors - 1
+  MultiplyStrip multiply[kMostNarrowRows][kMostVectors];     // by rows - 1 and vectors - 1; null beyond most_rows
+  MultiplyScattered multiply_scattered[kMostNarrowRows][kMostVectors];
 
   int64_t panel_width() const { return int64_t{lanes} * vectors; }
 };
-const StripKernels& strip_kernels();   // for this machine
+const StripKernels& find_strip_kernels();
+// For this machine.
+inline const StripKernels& strip_kernels() {
+  static const StripKernels& kernels = find_strip_kernels();
+  return kernels;
+}
 
 }  // namespace toroid
