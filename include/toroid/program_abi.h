@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 7
+#define TOROID_ABI_VERSION 8
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +33,23 @@ typedef struct ToroidOperand {
   int32_t is_constant;          /* the same memory with the same values in every call: what is made of it may be kept */
 } ToroidOperand;
 
+/* What many epilogues come to: of a product seen as in ToroidEpilogue,
+ *
+ *   out[row * out_row + column] = min(max(sum * scale[column] + bias[column] + residual[row * residual_row + column], low), high)
+ *
+ * in float32. A null pointer: that term or factor is not there; scale and residual come with a bias. The product with scale is rounded before
+ * the bias is added unless is_fused. Of equal operands max and min give the first, and NaN stays NaN; a bound that is not there is an infinity. */
+typedef struct ToroidClampedSum {
+  const float* scale;
+  const float* bias;
+  const float* residual;
+  int64_t residual_row;
+  float* out;
+  int64_t out_row;
+  float low, high;
+  int32_t is_fused;
+} ToroidClampedSum;
+
 /* What is to be done with a product besides, block by block, instead of writing it. The product is seen as a matrix: its last dim (the
  * channels of a convolution) are the columns, all others together the rows. `block` has the rows [first_row, last_row) and the columns
  * [first_column, last_column), row_stride elements from row to row; columns up to the next multiple of 16 may be read. Called from several threads. */
@@ -40,6 +57,7 @@ typedef struct ToroidEpilogue {
   void (*run)(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
               int64_t last_column);
   void* argument;
+  const ToroidClampedSum* clamped;   /* all that run does: may be done instead, for any part of the product. Null: it is something else */
 } ToroidEpilogue;
 
 /* One of the convolutions of a chain, in float32: inputs, output and integers as of `call`. All but the first read as inputs[0] what the one

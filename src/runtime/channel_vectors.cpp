@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/clamped_sum.h"
 #include "runtime/convolution.h"
 #include "runtime/depthwise_strips.h"
 #include "runtime/operands.h"
@@ -173,17 +174,20 @@ class DepthwiseConvolver : public RowConvolution {
     const int64_t first_row = (image * s_.out[1] + o) * s_.out[2];
     static thread_local FilterRows rows;
     set_rows(in, o, {0, by_columns_ ? 1 : s_.kernel[2]}, rows);
+    const ToroidClampedSum* clamped = clamped_sum(out.epilogue);
+    if (clamped != nullptr && clamped->residual == nullptr && fills_vectors() && kernels_.can_finish) {
+      const ToroidClampedSum part = part_of(*clamped, first_row, channels.first);
+      return run_positions(in, o, rows, {0, s_.out[2]}, channels, {part.out, part.out_row, &part});
+    }
+    if (out.epilogue == nullptr) return run_positions(in, o, rows, {0, s_.out[2]}, channels, {out.data + first_row * out.row, out.row});
     // Whole strips between the edges, and no few positions alone.
     const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels.size() / positions_) * positions_;
     for (int64_t first = 0; first < s_.out[2];) {
       const int64_t end = (in_strips(channels) ? first : std::max(first, inside_.first)) + most;
-      const int64_t last = out.epilogue == nullptr || end + positions_ > s_.out[2] ? s_.out[2] : end;
-      float* block = out.epilogue != nullptr ? scratch_for_block.get((last - first) * channels.size() + kReadBeyond)
-                                             : out.data + (first_row + first) * out.row;
-      run_positions(in, o, rows, {first, last}, channels, block);
-      if (out.epilogue != nullptr) {
-        out.epilogue->run(out.epilogue->argument, block, channels.size(), first_row + first, first_row + last, channels.first, channels.last);
-      }
+      const int64_t last = end + positions_ > s_.out[2] ? s_.out[2] : end;
+      float* block = scratch_for_block.get((last - first) * channels.size() + kReadBeyond);
+      run_positions(in, o, rows, {first, last}, channels, {block, channels.size()});
+      run_epilogue(*out.epilogue, block, channels.size(), {first_row + first, first_row + last}, channels);
       first = last;
     }
   }
@@ -202,13 +206,25 @@ class DepthwiseConvolver : public RowConvolution {
     }
   }
 
+  // Where positions that follow each other go, some channels of them.
+  struct Target {
+    float* data;
+    int64_t position;                           // stride
+    const ToroidClampedSum* finish = nullptr;   // DepthwiseStrip::finish
+
+    Target from(int64_t first) const { return {data + first * position, position, finish}; }
+  };
+
+  // Do the result's channels fill vectors?
+  bool fills_vectors() const { return channels_ >= kernels_.lanes; }
+
   // `rows`: of all filter columns.
-  void run_positions(const ImageRing& in, int64_t o, const FilterRows& rows, Range positions, Range channels, float* out) const {
+  void run_positions(const ImageRing& in, int64_t o, const FilterRows& rows, Range positions, Range channels, const Target& out) const {
     const float* weights = weights_ + channels.first / lanes_ * vector_weights_;
     if (in_strips(channels)) return run_strips(in, rows, weights, positions, channels, out);
     for (int64_t p = positions.first; p < positions.last;) {
       const float* image = in.data + (p * s_.stride[2] - left_) * column_ + channels.first;
-      float* to = out + (p - positions.first) * channels.size();
+      const Target to = out.from(p - positions.first);
       if (p >= inside_.first && p < inside_.last) {
         const int64_t most = by_columns_ ? positions_ : 1;
         const int64_t count = std::min({most, inside_.last - p, positions.last - p});
@@ -232,32 +248,30 @@ class DepthwiseConvolver : public RowConvolution {
   bool in_strips(Range channels) const { return groups_ == ChannelGroups::Own && by_columns_ && channels.size() >= kernels_.lanes; }
 
   // Of nearly equal length.
-  void run_strips(const ImageRing& in, const FilterRows& rows, const float* weights, Range positions, Range channels, float* out) const {
-    if (rows.image.empty()) return void(std::fill_n(out, positions.size() * channels.size(), 0.0f));
+  void run_strips(const ImageRing& in, const FilterRows& rows, const float* weights, Range positions, Range channels, const Target& out) const {
     const int64_t strips = (positions.size() + positions_ - 1) / positions_;
     for (int64_t i = 0; i < strips; ++i) {
       const Range some = part_of(positions.size(), i, strips);
       const int64_t first = (positions.first + some.first) * s_.stride[2] - left_, seen = (some.size() - 1) * s_.stride[2] + s_.kernel[2];
       const bool at_edges = first < 0 || first + seen > columns_;
       const auto& kernels = at_edges ? kernels_.own_at_edges : kernels_.own;
-      const DepthwiseStrip strip = {in.data + first * column_ + channels.first, rows.image.data(), column_, weights, vector_weights_, rows.weights.data(),
-                                    static_cast<int64_t>(rows.image.size()), out + some.first * channels.size(), channels.size(), 1, 1,
-                                    std::max<int64_t>(0, -first), std::min(seen, columns_ - first)};
+      const DepthwiseStrip strip = {in.data + first * column_ + channels.first, rows.image.data(), column_, weights, vector_weights_,
+                                    rows.weights.data(), static_cast<int64_t>(rows.image.size()), out.data + some.first * out.position, out.position,
+                                    channels.size(), 1, 1, std::max<int64_t>(0, -first), std::min(seen, columns_ - first), out.finish};
       kernels[s_.kernel[2] - 1][s_.stride[2] - 1][some.size() - 1](strip);
     }
   }
 
   // `count` positions, of which the first has its filter at `image`, and so many neighbouring columns of a filter row.
-  void run_strip(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, int64_t channels, float* out) const {
-    if (columns == 0 || rows.image.empty()) {
-      std::fill_n(out, count * channels, 0.0f);
-    } else if (channels_ < kernels_.lanes) {
+  void run_strip(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, int64_t channels,
+                 const Target& out) const {
+    if (!fills_vectors()) {
       run_few_channels(image, weights, rows, columns, count, out);
     } else {
-      const int64_t stride = by_columns_ ? s_.stride[2] : 1;
-      const DepthwiseStrip strip = {image, rows.image.data(), column_, weights, vector_weights_, rows.weights.data(),
-                                    static_cast<int64_t>(rows.image.size()), out, channels, s_.in_channels, s_.out_channels};
-      kernel(columns - 1, stride - 1, count - 1)(strip);
+      const int64_t stride = by_columns_ ? s_.stride[2] : 1, filter_rows = columns == 0 ? 0 : static_cast<int64_t>(rows.image.size());
+      const DepthwiseStrip strip = {image, rows.image.data(), column_, weights, vector_weights_, rows.weights.data(), filter_rows,
+                                    out.data, out.position, channels, s_.in_channels, s_.out_channels, 0, 0, out.finish};
+      kernel(std::max<int64_t>(columns, 1) - 1, stride - 1, count - 1)(strip);
     }
   }
 
@@ -271,7 +285,7 @@ class DepthwiseConvolver : public RowConvolution {
   }
 
   // The same for channels of their own that fill no vector.
-  void run_few_channels(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, float* out) const {
+  void run_few_channels(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, const Target& out) const {
     for (int64_t p = 0; p < count; ++p, image += s_.stride[2] * column_) {
       for (int64_t c = 0; c < channels_; ++c) {
         float sum = 0;
@@ -280,7 +294,7 @@ class DepthwiseConvolver : public RowConvolution {
             sum += image[rows.image[row] + j * column_ + c] * weights[rows.weights[row] + j * channels_ + c];
           }
         }
-        *out++ = sum;
+        out.data[p * out.position + c] = sum;
       }
     }
   }

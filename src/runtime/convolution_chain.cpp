@@ -37,6 +37,7 @@ class Target {
     arguments_.assign(arguments, arguments + stage.num_arguments);
     moved_.run = epilogue_->run;
     moved_.argument = arguments_.data();
+    if (epilogue_->clamped != nullptr) clamped_ = *epilogue_->clamped;
   }
   Target(Target&&) = default;   // a vector's elements stay where they are
 
@@ -44,6 +45,8 @@ class Target {
   ProductOutput at(float* data, int64_t row) {
     if (epilogue_ == nullptr) return {data, row, nullptr};
     arguments_[static_cast<size_t>(image_argument_)] = data;
+    clamped_.out = data;
+    moved_.clamped = epilogue_->clamped == nullptr ? nullptr : &clamped_;
     return {nullptr, row, &moved_};
   }
 
@@ -52,6 +55,7 @@ class Target {
   int32_t image_argument_;
   std::vector<void*> arguments_;
   ToroidEpilogue moved_ = {};
+  ToroidClampedSum clamped_ = {};
 };
 
 // The rows of its image that rows of a convolution's result see.

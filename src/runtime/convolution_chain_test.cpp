@@ -1,6 +1,7 @@
 // Chains of convolutions in bands against the same convolutions one after the other: not a bit differs.
 #include "runtime/convolution_chain.h"
 
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -48,7 +49,7 @@ const ChainCase kChains[] = {
     {"few channels", 1, 3, 20, 12, {{5, 1, {1, 1}}, {5, 5, {3, 3}, {1, 1}, {1, 1}}, {7, 1, {1, 1}}}},
 };
 
-// x * 0.75 + 0.25 where it is positive, onto `image`: an epilogue as programs have them, with its pointers in a list.
+// x * 0.75 + 0.25, rounded once, where it is positive, onto `image`: an epilogue as programs have them, with its pointers in a list.
 void scale(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
   void** passed = static_cast<void**>(argument);
   const float* numbers = static_cast<const float*>(passed[0]);
@@ -56,7 +57,7 @@ void scale(void* argument, const float* block, int64_t row_stride, int64_t first
   const int64_t channels = *static_cast<const int64_t*>(passed[2]);
   for (int64_t i = first_row; i < last_row; ++i) {
     for (int64_t j = first_column; j < last_column; ++j) {
-      const float x = block[(i - first_row) * row_stride + j - first_column] * numbers[0] + numbers[1];
+      const float x = std::fma(block[(i - first_row) * row_stride + j - first_column], numbers[0], numbers[1]);
       *reinterpret_cast<float*>(reinterpret_cast<intptr_t>(image) + (i * channels + j) * int64_t{sizeof(float)}) = x < 0 ? 0 : x;
     }
   }
@@ -65,7 +66,8 @@ void scale(void* argument, const float* block, int64_t row_stride, int64_t first
 // A case's operands.
 class Chain {
  public:
-  explicit Chain(const ChainCase& row) : row_(row) {
+  // `is_known`: are the epilogues clamped sums too?
+  Chain(const ChainCase& row, bool is_known) : row_(row), is_known_(is_known) {
     std::mt19937 random(1);
     std::uniform_real_distribution<float> uniform(-1, 1);
     auto fill = [&](std::vector<float>& to, int64_t count) {
@@ -149,6 +151,8 @@ class Chain {
     std::vector<int64_t> integers;
     ToroidOperand inputs[2], output;
     void* passed[3];
+    std::vector<float> scale, bias;
+    ToroidClampedSum clamped;
     ToroidEpilogue epilogue;
   };
 
@@ -178,13 +182,18 @@ class Chain {
       part.passed[0] = const_cast<float*>(kNumbers);
       part.passed[1] = to;
       part.passed[2] = &part.out_sizes[1];
-      part.epilogue = {scale, part.passed};
+      const int64_t channels = part.out_sizes[1];
+      part.scale.assign(static_cast<size_t>(channels), kNumbers[0]);
+      part.bias.assign(static_cast<size_t>(channels), kNumbers[1]);
+      part.clamped = {part.scale.data(), part.bias.data(), nullptr, 0, to, channels, 0, INFINITY, 1};
+      part.epilogue = {scale, part.passed, is_known_ ? &part.clamped : nullptr};
       result.push_back({{pool, part.inputs, {&part.output, 1}, part.integers, {}, has_epilogue ? &part.epilogue : nullptr, &prepared}, 3, 1});
     }
     return result;
   }
 
   const ChainCase& row_;
+  const bool is_known_;
   std::vector<float> image_;
   std::vector<Part> parts_;
 };
@@ -195,10 +204,12 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST(ConvolutionChain, InBandsIsEachByItself) {
   for (const ChainCase& row : kChains) {
-    Chain chain(row);
-    const std::vector<float> expected = chain.expected();
-    for (int threads = 1; threads <= 3; ++threads) {
-      SCOPED_TRACE(fmt::format("{}, {} threads", row.name, threads));
+    const std::vector<float> expected = Chain(row, false).expected();
+    for (int variant = 0; variant < 6; ++variant) {
+      const int threads = 1 + variant / 2;
+      const bool is_known = variant % 2 != 0;
+      SCOPED_TRACE(fmt::format("{}, {} threads{}", row.name, threads, is_known ? ", clamped sums" : ""));
+      Chain chain(row, is_known);
       EXPECT_TRUE(same_bits(chain.in_turn(threads), expected));
       for (const int64_t rows : {0, 1, 2, 3, 5}) EXPECT_TRUE(same_bits(chain.in_bands(threads, rows), expected)) << rows;
     }
@@ -208,7 +219,7 @@ TEST(ConvolutionChain, InBandsIsEachByItself) {
 TEST(ConvolutionChain, PlansAreForAnyData) {
   for (const ChainCase& row : kChains) {
     for (int threads = 1; threads <= 2; ++threads) {
-      Chain chain(row);
+      Chain chain(row, threads == 2);
       EXPECT_TRUE(chain.is_right_again(threads, run_convolution_chain)) << row.name;
       EXPECT_TRUE(chain.is_right_again(threads, run_convolutions_in_turn)) << row.name;
       EXPECT_TRUE(chain.is_right_again(threads, [](std::span<const ConvolutionStage> stages) { run_convolutions_in_bands(stages); })) << row.name;

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/vector_sets.h"
+#include "runtime/finished_vectors.h"
 
 namespace toroid {
 namespace {
@@ -62,8 +62,16 @@ TOROID_INLINE void convolve_vector(const DepthwiseStrip& s, int64_t vector, int6
       if constexpr (kGroups == ChannelGroups::Few) places += 1;
     }
   }
+  if (s.finish != nullptr) {
+    const Finish<Vector> finish(*s.finish, c, AllLanes<Vector>());
 #pragma GCC unroll 16
-  for (int p = 0; p < kPositions; ++p) std::memcpy(s.out + p * s.channels + c, &sums[p], sizeof(Vector));
+    for (int p = 0; p < kPositions; ++p) {
+      finish.transform(sums[p]);
+      finish.clamp(sums[p]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int p = 0; p < kPositions; ++p) std::memcpy(s.out + p * s.out_position + c, &sums[p], sizeof(Vector));
 }
 
 template <class Vector, class Integers, int kColumns, int kStride, int kPositions, ChannelGroups kGroups, bool kAtEdges>
@@ -108,7 +116,7 @@ constexpr void fill(DepthwiseKernels::Kernel (&kernels)[kColumns][kStrides][kPos
 
 template <class Set>
 constexpr DepthwiseKernels kernels_of() {
-  DepthwiseKernels result = {Set::kLanes, {}, {}, {}, {}};
+  DepthwiseKernels result = {Set::kLanes, Set::kLanes > 4, {}, {}, {}, {}};
   fill<Set, ChannelGroups::Own>(result.own);
   fill<Set, ChannelGroups::Own, true>(result.own_at_edges);
   if constexpr (Set::kLanes > 4) fill<Set, ChannelGroups::Few>(result.few);

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "toroid/program_abi.h"
+
 namespace toroid {
 
 // Some output positions of a row that follow each other. Offsets and strides are in elements.
@@ -15,11 +17,13 @@ struct DepthwiseStrip {
   int64_t vector_weights;        // from one vector's to the next
   const int64_t* weights_rows;   // for each filter row the offset of its first column's, within a vector's
   int64_t filter_rows;
-  float* out;                    // [position, channel]
+  float* out;                    // [position, channel], with a stride for the positions
+  int64_t out_position;
   int64_t channels;              // of the result; at least `lanes`
   int64_t seen = 1, made = 1;    // channels of a group, of the image and of the result
   // At the image's edges: of the columns that the strip's positions see, those that there are.
   int64_t first_column = 0, last_column = 0;
+  const ToroidClampedSum* finish = nullptr;   // done with the sums before they are stored, of these channels, without residuals
 };
 
 // Calls f(vector, first channel) for vectors of `lanes` channels: of all, or of each so many, `together`, at least `lanes`. The last of them begins
@@ -49,6 +53,7 @@ struct DepthwiseKernels {
   using Kernel = void (*)(const DepthwiseStrip& strip);
 
   int lanes;
+  bool can_finish;   // DepthwiseStrip::finish
   // out[p, c] = sum over the filter elements (i, j) and the group's channels g of
   //   image[i, p * stride + j, c / made * seen + g] * weights[i, j, g, c], for so many positions p.
   // By filter columns - 1, stride - 1, positions - 1.

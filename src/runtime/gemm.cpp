@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/clamped_sum.h"
 #include "runtime/parts_product.h"
 #include "runtime/scratch.h"
 
@@ -31,7 +32,7 @@ void gemm_f32(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t
     if (out.epilogue == nullptr) return multiply_few_rows(form, pool, m, n, k, a, b, out.data, out.row);
     float* product = scratch_for_product.get(m * n + kReadBeyond);
     multiply_few_rows(form, pool, m, n, k, a, b, product, n);
-    return out.epilogue->run(out.epilogue->argument, product, n, 0, m, 0, n);
+    return run_epilogue(*out.epilogue, product, n, {0, m}, {0, n});
   }
   if (form == ProductForm::Parts) {
     const int64_t panel_size = PartsMatrix::panel_size(k, PartsMatrix::kPanelTiles), most_panels = std::max<int64_t>(1, kMostPacked / panel_size);

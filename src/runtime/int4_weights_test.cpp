@@ -97,7 +97,7 @@ class Int4Product {
                                        const auto& out = *static_cast<const ProductOutput*>(argument);
                                        out.take(block, row_stride, {first_row, last_row}, {first_column, last_column});
                                      },
-                                     const_cast<ProductOutput*>(&to)};
+                                     const_cast<ProductOutput*>(&to), nullptr};
     const KernelCall call{pool, inputs, {&output, 1}, {}, {}, with_epilogue ? &epilogue : nullptr, &prepared};
     if (!can_multiply_int4(form, {c.m, c.n, c.k, c.groups, dtype_})) return;
     for (int time = 0; time < 2; ++time) run_matmul_int4(call, form);

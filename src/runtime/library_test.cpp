@@ -158,7 +158,7 @@ struct PlusOne {
                 }
               }
             },
-            this};
+            this, nullptr};
   }
 };
 

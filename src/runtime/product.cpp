@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/clamped_sum.h"
 #include "runtime/scratch.h"
 
 namespace toroid {
@@ -31,19 +32,27 @@ struct Strips {
   int64_t count, shorter, longer_ones;
 };
 
-// Some strips of the rows with one panel, a part of the depth after the other; c is where the first of them goes. What is read next, the panel's
+// Some strips of the rows with one panel, a part of the depth after the other; `out` is of the first of them. What is read next, the panel's
 // next part or `after` it, is fetched meanwhile, each strip its share.
 void multiply_panel(const PackedMatrix& b, int64_t panel, const RowElements& elements, std::span<const float* const> rows, const Strips& strips,
-                    Range some, float* c, int64_t c_row, bool fetches_ahead, const float* after) {
+                    Range some, StripOutput out, bool fetches_ahead, const float* after) {
   const StripKernels& kernels = strip_kernels();
   const int64_t width = b.width(panel);
   const float* data = b.panel(panel);
+  // The strip's rows, whose output is `out` then.
+  int64_t row = strips.first_row(some.first);
+  auto go_to = [&](int64_t strip) {
+    const int64_t first = strips.first_row(strip);
+    out.data += (first - row) * out.row;
+    if (out.residual != nullptr) out.residual += (first - row) * out.finish->residual_row;
+    row = first;
+    return Range{first, strips.first_row(strip + 1)};
+  };
   if (const auto offsets = elements.scattered(); !offsets.empty()) {
     for (int64_t s = some.first; s < some.last; ++s) {
-      const int64_t first = strips.first_row(s), last = strips.first_row(s + 1);
-      kernels.multiply_scattered[last - first - 1][width / kernels.lanes - 1](offsets.data(), static_cast<int64_t>(offsets.size()),
-                                                                               &rows[static_cast<size_t>(first)], data,
-                                                                               c + (first - strips.first_row(some.first)) * c_row, c_row);
+      const Range strip = go_to(s);
+      kernels.multiply_scattered[strip.size() - 1][width / kernels.lanes - 1](offsets.data(), static_cast<int64_t>(offsets.size()),
+                                                                              &rows[static_cast<size_t>(strip.first)], data, out);
     }
     return;
   }
@@ -59,11 +68,12 @@ void multiply_panel(const PackedMatrix& b, int64_t panel, const RowElements& ele
     const float* ahead = end < runs.size() ? next : after;
     const int64_t shares = std::max<int64_t>(1, strips.count * fetches);
     const int64_t lines = !fetches_ahead || ahead == nullptr ? 0 : std::min((depth * width / kCacheLine + shares - 1) / shares, kMostLinesPerFetch);
+    out.add = begin > 0;
     for (int64_t s = some.first; s < some.last; ++s) {
-      const int64_t first = strips.first_row(s), last = strips.first_row(s + 1);
+      const Range strip = go_to(s);
       const Ahead share = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLine, lines};
-      kernels.multiply[last - first - 1][width / kernels.lanes - 1](&runs[begin], static_cast<int64_t>(end - begin), &rows[static_cast<size_t>(first)],
-                                                                     data, c + (first - strips.first_row(some.first)) * c_row, c_row, begin > 0, share);
+      kernels.multiply[strip.size() - 1][width / kernels.lanes - 1](&runs[begin], static_cast<int64_t>(end - begin),
+                                                                    &rows[static_cast<size_t>(strip.first)], data, out, share);
     }
     data = next;
     begin = end;
@@ -73,14 +83,18 @@ void multiply_panel(const PackedMatrix& b, int64_t panel, const RowElements& ele
 }  // namespace
 
 void ProductOutput::take(const float* block, int64_t block_row, Range rows, Range columns) const {
-  if (epilogue != nullptr) return epilogue->run(epilogue->argument, block, block_row, rows.first, rows.last, columns.first, columns.last);
+  if (epilogue != nullptr) return run_epilogue(*epilogue, block, block_row, rows, columns);
   for (int64_t i = rows.first; i < rows.last; ++i, block += block_row) {
     std::memcpy(data + i * row + columns.first, block, static_cast<size_t>(columns.size()) * sizeof(float));
   }
 }
 
 EpiloguePart::EpiloguePart(const ToroidEpilogue* whole, int64_t first_row, int64_t first_column)
-    : whole_(whole), first_row_(first_row), first_column_(first_column), part_{run, this} {}
+    : whole_(whole), first_row_(first_row), first_column_(first_column), part_{run, this, nullptr} {
+  if (get() != &part_ || whole->clamped == nullptr) return;
+  clamped_ = part_of(*whole->clamped, first_row, first_column);
+  part_.clamped = &clamped_;
+}
 
 void EpiloguePart::run(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
                        int64_t last_column) {
@@ -129,23 +143,32 @@ std::span<const int64_t> RowElements::scattered() const {
 void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
                    const ProductOutput& out, const Fetching& fetching) {
   const StripKernels& kernels = strip_kernels();
-  // What passes through a block leaves it while it is in the first-level cache, unless parts of the depth are added up there.
+  const bool adds_up = b.depth > kDepth;   // parts of the depth
+  const ToroidClampedSum* clamped = adds_up ? nullptr : clamped_sum(out.epilogue);
   for (int64_t panel = first; panel < last; ++panel) {
     const float* after = panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;
     const int64_t width = b.width(panel);
     const int64_t column = b.first_column(panel);
     const int64_t columns = std::min(width, b.columns - column);
     const Strips strips(static_cast<int64_t>(rows.size()), kernels.most_rows[width / kernels.lanes - 1]);
-    if (out.epilogue == nullptr && columns == width) {
-      multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, out.data + first_row * out.row + column, out.row, fetching.is_on, after);
+    if (out.epilogue == nullptr) {
+      const StripOutput to = {out.data + first_row * out.row + column, out.row, columns};
+      multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, to, fetching.is_on, after);
       continue;
     }
-    const int64_t at_once = b.depth <= kDepth ? kStripsPerBlock : strips.count;
+    if (clamped != nullptr) {
+      const ToroidClampedSum part = part_of(*clamped, first_row, column);
+      const StripOutput to = {part.out, part.out_row, columns, false, &part, part.residual};
+      multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, to, fetching.is_on, after);
+      continue;
+    }
+    // What passes through a block leaves it while it is in the first-level cache, unless parts of the depth are added up there.
+    const int64_t at_once = adds_up ? strips.count : kStripsPerBlock;
     for (int64_t strip = 0; strip < strips.count; strip += at_once) {
       const Range some = {strip, std::min(strip + at_once, strips.count)};
       const Range here = {first_row + strips.first_row(some.first), first_row + strips.first_row(some.last)};
       float* block = scratch_for_block.get(here.size() * width);
-      multiply_panel(b, panel, elements, rows, strips, some, block, width, fetching.is_on, after);
+      multiply_panel(b, panel, elements, rows, strips, some, {block, width, width}, fetching.is_on, after);
       out.take(block, width, here, {column, column + columns});
     }
   }

@@ -42,6 +42,7 @@ class EpiloguePart {
   const ToroidEpilogue* whole_;
   int64_t first_row_, first_column_;
   ToroidEpilogue part_;
+  ToroidClampedSum clamped_;   // of the part, if the whole has one
 };
 
 // Where the elements of a row of the left matrix lie, in their order: the same offsets from each row's pointer.

@@ -87,7 +87,7 @@ class Convolution {
     void* const data = with_epilogue ? nullptr : result == DType::F32 ? static_cast<void*>(y.data()) : narrow.data();
     const ToroidOperand output = {data, y_sizes.data(), y_strides.data(), 4, static_cast<int32_t>(result), 0};
     StoreAll store = {y.data(), columns};
-    const ToroidEpilogue epilogue = {StoreAll::run, &store};
+    const ToroidEpilogue epilogue = {StoreAll::run, &store, nullptr};
     const KernelCall call{pool, inputs, {&output, 1}, integers, {}, with_epilogue ? &epilogue : nullptr, &prepared};
     ASSERT_TRUE(can_convolve(form, call));
     // The second time with what is kept.

@@ -27,7 +27,7 @@ struct StoredSums {
                 }
               }
             },
-            this};
+            this, nullptr};
   }
 };
 

@@ -6,14 +6,14 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/vector_sets.h"
+#include "runtime/finished_vectors.h"
 
 namespace toroid {
 namespace {
 
 template <class Vector, int kRows, int kVectors>
 struct Tile {
-  static constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  static constexpr int kLanes = kLanesOf<Vector>;
 
   // Unrolled whole, here and below, or the sums would live in memory.
   TOROID_INLINE void add_products(const float* const (&a)[kRows], int64_t at, const float*& b) {
@@ -29,29 +29,58 @@ struct Tile {
     }
   }
 
-  TOROID_INLINE void store(float* c, int64_t c_row, bool add) const {
+  TOROID_INLINE void store(const StripOutput& out) const {
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) {
-        float* to = c + i * c_row + v * kLanes;
-        Vector sum = sums[i][v];
-        if (add) {
-          Vector old;
-          std::memcpy(&old, to, sizeof old);
-          sum += old;
-        }
-        std::memcpy(to, &sum, sizeof sum);
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t count = out.columns - v * kLanes;
+      if (v + 1 < kVectors || count >= kLanes) {
+        store_columns(v, AllLanes<Vector>(), out);
+      } else {
+        store_columns(v, FirstLanes<Vector>(count), out);
       }
     }
+  }
+
+  template <class Lanes>
+  TOROID_INLINE void store_columns(int v, const Lanes& lanes, const StripOutput& out) const {
+    float* const to = out.data + v * kLanes;
+    auto store_rows = [&](auto change) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        Vector x = sums[i][v];
+        change(i, x);
+        lanes.store(x, to + i * out.row);
+      }
+    };
+    auto add = [&](const float* from, Vector& x) __attribute__((always_inline)) {
+      Vector other;
+      lanes.load(from, other);
+      x += other;
+    };
+    if (out.finish == nullptr) {
+      if (!out.add) return store_rows([](int, Vector&) __attribute__((always_inline)) {});
+      return store_rows([&](int i, Vector& x) __attribute__((always_inline)) { add(to + i * out.row, x); });
+    }
+    const Finish<Vector> finish(*out.finish, v * kLanes, lanes);
+    if (out.residual == nullptr) {
+      return store_rows([&](int, Vector& x) __attribute__((always_inline)) {
+        finish.transform(x);
+        finish.clamp(x);
+      });
+    }
+    const float* const residual = out.residual + v * kLanes;
+    store_rows([&](int i, Vector& x) __attribute__((always_inline)) {
+      finish.transform(x);
+      add(residual + i * out.finish->residual_row, x);
+      finish.clamp(x);
+    });
   }
 
   Vector sums[kRows][kVectors] = {};
 };
 
 template <class Vector, int kRows, int kVectors>
-TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row, bool add,
-                            Ahead ahead) {
+TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead) {
   Tile<Vector, kRows, kVectors> tile;
   for (int64_t r = 0; r < count; ++r) {
     const float* a[kRows];
@@ -63,34 +92,34 @@ TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* 
       for (const int64_t end = std::min(length, p + kStepsPerFetch); p < end; ++p) tile.add_products(a, p, b);
     }
   }
-  tile.store(c, c_row, add);
+  tile.store(out);
 }
 
 template <class Vector, int kRows, int kVectors>
-TOROID_INLINE void multiply_scattered(const int64_t* offsets, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row) {
+TOROID_INLINE void multiply_scattered(const int64_t* offsets, int64_t count, const float* const* rows, const float* b, const StripOutput& out) {
   Tile<Vector, kRows, kVectors> tile;
   const float* a[kRows];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) a[i] = rows[i];
   for (int64_t p = 0; p < count; ++p) tile.add_products(a, offsets[p], b);
-  tile.store(c, c_row, false);
+  tile.store(out);
 }
 
-#define TOROID_STRIPS(NAME, VECTOR, VECTORS, REGISTERS, ...)                                                                              \
-  struct NAME {                                                                                                                           \
-    static constexpr int kVectors = VECTORS;                                                                                              \
-    static constexpr int kRegisters = REGISTERS;                                                                                          \
-    static constexpr int kLanes = sizeof(VECTOR) / sizeof(float);                                                                         \
-    template <int R, int V>                                                                                                               \
-    __VA_ARGS__ static void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row,   \
-                                     bool add, Ahead ahead) {                                                                             \
-      toroid::multiply<VECTOR, R, V>(runs, count, rows, b, c, c_row, add, ahead);                                                         \
-    }                                                                                                                                     \
-    template <int R, int V>                                                                                                               \
-    __VA_ARGS__ static void multiply_scattered(const int64_t* offsets, int64_t count, const float* const* rows, const float* b, float* c, \
-                                               int64_t c_row) {                                                                           \
-      toroid::multiply_scattered<VECTOR, R, V>(offsets, count, rows, b, c, c_row);                                                        \
-    }                                                                                                                                     \
+#define TOROID_STRIPS(NAME, VECTOR, VECTORS, REGISTERS, ...)                                                                                     \
+  struct NAME {                                                                                                                                  \
+    static constexpr int kVectors = VECTORS;                                                                                                     \
+    static constexpr int kRegisters = REGISTERS;                                                                                                 \
+    static constexpr int kLanes = kLanesOf<VECTOR>;                                                                                              \
+    template <int R, int V>                                                                                                                      \
+    __VA_ARGS__ static void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out,           \
+                                     Ahead ahead) {                                                                                              \
+      toroid::multiply<VECTOR, R, V>(runs, count, rows, b, out, ahead);                                                                          \
+    }                                                                                                                                            \
+    template <int R, int V>                                                                                                                      \
+    __VA_ARGS__ static void multiply_scattered(const int64_t* offsets, int64_t count, const float* const* rows, const float* b,                  \
+                                               const StripOutput& out) {                                                                         \
+      toroid::multiply_scattered<VECTOR, R, V>(offsets, count, rows, b, out);                                                                    \
+    }                                                                                                                                            \
   };
 
 TOROID_STRIPS(Baseline, Vector4, 2, 16)

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "toroid/program_abi.h"
+
 namespace toroid {
 
 // Elements of a row of the left matrix that follow each other: from `offset` behind the row's pointer.
@@ -19,13 +21,23 @@ struct Ahead {
 constexpr int64_t kStepsPerFetch = 16;
 constexpr int64_t kCacheLine = 16;   // floats
 
-// c[i, j] = (add ? c[i, j] : 0) + sum over the runs' elements p, in order, of rows[i][p] * b[p * width + j], for all columns of a panel of
-// `width` columns. b goes on from run to run.
-using MultiplyStrip = void (*)(const Run* runs, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row, bool add,
-                               Ahead ahead);
+// Where the sums of a strip go.
+struct StripOutput {
+  float* data;         // of the first row and column
+  int64_t row;         // elements from row to row
+  int64_t columns;     // that there are, some of the last vector
+  bool add = false;    // to what is there
+  // Done with them before they are stored, without `add`: of these columns, with what is added for the first row and column if there are residuals.
+  const ToroidClampedSum* finish = nullptr;
+  const float* residual = nullptr;
+};
+
+// out[i, j] = (add ? out[i, j] : 0) + sum over the runs' elements p, in order, of rows[i][p] * b[p * width + j], for the columns of a panel that
+// is `width` wide with those that pad it. b goes on from run to run.
+using MultiplyStrip = void (*)(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead);
 
 // The same with an offset for each element, without adding to what is there: for elements that lie scattered.
-using MultiplyScattered = void (*)(const int64_t* offsets, int64_t count, const float* const* rows, const float* b, float* c, int64_t c_row);
+using MultiplyScattered = void (*)(const int64_t* offsets, int64_t count, const float* const* rows, const float* b, const StripOutput& out);
 
 // The loops for one instruction set.
 struct StripKernels {

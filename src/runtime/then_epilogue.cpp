@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/clamped_sum.h"
 #include "runtime/operands.h"
 #include "runtime/product.h"
 #include "runtime/rows16.h"
@@ -23,7 +24,7 @@ void give_widened(const ToroidEpilogue& epilogue, DType dtype, const uint16_t* r
   for (int64_t first = rows.first; first < rows.last; first += most) {
     const int64_t last = std::min(rows.last, first + most);
     widen_row(dtype, result + first * columns, (last - first) * columns, block);
-    epilogue.run(epilogue.argument, block, columns, first, last, 0, columns);
+    run_epilogue(epilogue, block, columns, {first, last}, {0, columns});
   }
 }
 
@@ -46,7 +47,7 @@ void run_then_epilogue(const Implementation& implementation, int columns_dim, co
   const ToroidEpilogue& epilogue = *call.epilogue;
   call.pool.parallel_for(elements / columns, std::max<int64_t>(kPieceElements / columns, 1), [&](int64_t begin, int64_t end) {
     if (is_reduced_float(dtype)) return give_widened(epilogue, dtype, static_cast<const uint16_t*>(result.data), columns, {begin, end});
-    epilogue.run(epilogue.argument, data_of(result) + begin * columns, columns, begin, end, 0, columns);
+    run_epilogue(epilogue, data_of(result) + begin * columns, columns, {begin, end}, {0, columns});
   });
 }
 

@@ -100,7 +100,7 @@ TEST(TileProduct, OfInt8IsExact) {
             }
           }
         },
-        &result};
+        &result, nullptr};
     multiply_in_tiles(TileNumbers::Int8, pool, row.m, row.n, row.k, {a.data(), a_strides[0], a_strides[1]}, packed.data(), epilogue);
     for (int64_t i = 0; i < row.m; ++i) {
       for (int64_t j = 0; j < row.n; ++j) {

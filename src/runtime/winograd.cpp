@@ -14,6 +14,7 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/clamped_sum.h"
 #include "runtime/operands.h"
 #include "runtime/product.h"
 #include "runtime/scratch.h"
@@ -243,7 +244,7 @@ class WinogradConvolver {
     }
     if (is_direct) return;
     if (call_.epilogue != nullptr) {
-      call_.epilogue->run(call_.epilogue->argument, to, width, first, first + count, column, column + columns);
+      run_epilogue(*call_.epilogue, to, width, {first, first + count}, {column, column + columns});
       return;
     }
     for (int64_t i = 0; i < count; ++i) {

@@ -60,7 +60,7 @@ class Problem {
     const int64_t channels = row_.filters;
     Received received{{}, std::vector<std::atomic<int>>(expected_.size()), channels};
     received.values.assign(expected_.size(), NAN);
-    const ToroidEpilogue epilogue = {&Received::take, &received};
+    const ToroidEpilogue epilogue = {&Received::take, &received, nullptr};
     const int64_t y_strides[4] = {out_[2] * out_[3] * channels, 1, out_[3] * channels, channels};
     const ToroidOperand inputs[2] = {
         {x_.data(), x_sizes_, x_strides_, 4, static_cast<int32_t>(DType::F32), 0},

@@ -25,7 +25,7 @@ class CopyingEpilogue {
   void* arguments_[kNumArguments];   // the data, and this
   DType dtype_;
   int64_t columns_;
-  ToroidEpilogue abi_;
+  ToroidEpilogue abi_ = {};
 };
 
 }  // namespace toroid::tune

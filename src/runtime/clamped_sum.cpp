@@ -1,0 +1,74 @@
+#include "runtime/clamped_sum.h"
+
+#include "runtime/finished_vectors.h"
+
+namespace toroid {
+namespace {
+
+struct SumBlock {
+  const float* sums;
+  int64_t row;      // elements from row to row
+  int64_t rows;
+};
+
+// Some columns of a block: what they have in common stays in registers.
+template <class Vector, class Lanes>
+TOROID_INLINE void finish_columns(const ToroidClampedSum& sum, const SumBlock& block, int64_t column, const Lanes& lanes) {
+  const Finish<Vector> finish(sum, column, lanes);
+  const float* from = block.sums + column;
+  float* to = sum.out + column;
+  const float* residual = sum.residual == nullptr ? nullptr : sum.residual + column;
+  for (int64_t i = 0; i < block.rows; ++i, from += block.row, to += sum.out_row) {
+    Vector x;
+    lanes.load(from, x);
+    finish.transform(x);
+    if (residual != nullptr) {
+      Vector other;
+      lanes.load(residual + i * sum.residual_row, other);
+      x += other;
+    }
+    finish.clamp(x);
+    lanes.store(x, to);
+  }
+}
+
+template <class Vector>
+TOROID_INLINE void finish_block(const ToroidClampedSum& sum, const SumBlock& block, int64_t columns) {
+  int64_t column = 0;
+  for (; column + kLanesOf<Vector> <= columns; column += kLanesOf<Vector>) finish_columns<Vector>(sum, block, column, AllLanes<Vector>());
+  if (column < columns) finish_columns<Vector>(sum, block, column, FirstLanes<Vector>(columns - column));
+}
+
+#ifdef __x86_64__
+TOROID_AVX2 void finish_avx2(const ToroidClampedSum& sum, const SumBlock& block, int64_t columns) { finish_block<Vector8>(sum, block, columns); }
+TOROID_AVX512 void finish_avx512(const ToroidClampedSum& sum, const SumBlock& block, int64_t columns) { finish_block<Vector16>(sum, block, columns); }
+#endif
+
+}  // namespace
+
+const ToroidClampedSum* clamped_sum(const ToroidEpilogue* epilogue) {
+  if (epilogue == nullptr || epilogue->clamped == nullptr || vector_set() == VectorSet::Baseline) return nullptr;
+  return epilogue->clamped->scale == nullptr || epilogue->clamped->is_fused != 0 ? epilogue->clamped : nullptr;
+}
+
+ToroidClampedSum part_of(const ToroidClampedSum& whole, int64_t first_row, int64_t first_column) {
+  ToroidClampedSum part = whole;
+  if (part.scale != nullptr) part.scale += first_column;
+  if (part.bias != nullptr) part.bias += first_column;
+  if (part.residual != nullptr) part.residual += first_row * part.residual_row + first_column;
+  part.out += first_row * part.out_row + first_column;
+  return part;
+}
+
+void run_epilogue(const ToroidEpilogue& epilogue, const float* block, int64_t block_row, Range rows, Range columns) {
+#ifdef __x86_64__
+  if (const ToroidClampedSum* clamped = clamped_sum(&epilogue)) {
+    const ToroidClampedSum part = part_of(*clamped, rows.first, columns.first);
+    const SumBlock sums = {block, block_row, rows.size()};
+    return vector_set() == VectorSet::Avx512 ? finish_avx512(part, sums, columns.size()) : finish_avx2(part, sums, columns.size());
+  }
+#endif
+  epilogue.run(epilogue.argument, block, block_row, rows.first, rows.last, columns.first, columns.last);
+}
+
+}  // namespace toroid
