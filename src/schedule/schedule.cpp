@@ -332,7 +332,7 @@ std::string to_string(const Schedule& schedule) {
   std::string text;
   std::function<void(const Kernel&, std::string_view)> print_kernel = [&](const Kernel& kernel, std::string_view word) {
     constexpr std::string_view along[] = {"scalar", "vector along inner", "vector along outer"};
-    const std::string form = kernel.form ? fmt::format(", {}", to_string(*kernel.form)) : "";
+    const std::string form = (kernel.form ? fmt::format(", {}", to_string(*kernel.form)) : "") + (kernel.clamped ? ", a clamped sum" : "");
     text += fmt::format("{} {} ({}{})\n  for{}\n", word, kernel.name, along[static_cast<size_t>(kernel.vector)], form, axes(kernel.outer));
     for (const Stage& stage : kernel.stages) {
       text += stage.inner ? fmt::format("    for{}\n", axes(kernel.inner)) : "    once\n";

@@ -79,6 +79,8 @@ class GraphFunction {
   // What a kernel is called with before the range of its tasks.
   std::string arguments(const KernelSource& source) const;
   void print_bind(const schedule::BindStep& step, size_t number);
+  // Declares `sum_form`, with the suffix.
+  void print_clamped_sum(const schedule::ClampedSum& sum, std::string_view suffix);
   // What a library call takes.
   struct CallParts {
     std::string name;

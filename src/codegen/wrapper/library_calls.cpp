@@ -50,6 +50,15 @@ void GraphFunction::print_access_names(const KernelSource& source, std::string_v
   body_.write(fmt::format("const Checks checks{0} = {{runtime, \"{1}\", names{0}, origins{0}}};", suffix, source.name));
 }
 
+void GraphFunction::print_clamped_sum(const schedule::ClampedSum& sum, std::string_view suffix) {
+  auto place = [&](const std::optional<schedule::ClampedSum::Place>& each) {
+    return each ? fmt::format("{} + {}", identifier(buffer(each->buffer).name), index(each->offset)) : "nullptr";
+  };
+  body_.write(fmt::format("const ToroidClampedSum sum_form{} = {{{}, {}, {}, {}, {}, {}, {}, {}, kFusesMultiplyAdd}};", suffix,
+                          place(sum.scale), place(sum.bias), place(sum.residual), sum.residual ? index(sum.residual->row) : "0",
+                          place(sum.out), index(sum.out.row), literal_text(DType::F32, sum.low), literal_text(DType::F32, sum.high)));
+}
+
 GraphFunction::CallParts GraphFunction::print_call_parts(const schedule::CallStep& step, std::string_view suffix) {
   const schedule::CallArguments arguments = schedule::call_arguments(step.call);
   CallParts parts = {arguments.name + (step.choice.empty() ? "" : "#" + step.choice), arguments.integers.size(), arguments.numbers.size()};
@@ -89,7 +98,11 @@ GraphFunction::CallParts GraphFunction::print_call_parts(const schedule::CallSte
                             "int64_t last) {{\n  void** passed = (void**)p; (void)passed;\n  {}({}{}block, row_stride, first_row, last_row, first, last);\n}}\n",
                             kernel, kernel, fmt::join(taken, ", "), taken.empty() ? "" : ", "));
     body_.write(fmt::format("void* passed{}[] = {{{}}};", suffix, joined(passed, "nullptr")));
-    body_.write(fmt::format("const ToroidEpilogue epilogue{0} = {{{1}_blocks, passed{0}}};", suffix, kernel));
+    // An assertion build is there to check what the function reads and writes.
+    const bool is_clamped = step.epilogue->clamped && !shared_.assertions;
+    if (is_clamped) print_clamped_sum(*step.epilogue->clamped, suffix);
+    body_.write(fmt::format("const ToroidEpilogue epilogue{0} = {{{1}_blocks, passed{0}, {2}}};", suffix, kernel,
+                            is_clamped ? fmt::format("&sum_form{}", suffix) : "nullptr"));
   }
   body_.write(fmt::format("const ToroidOperand inputs{}[] = {{{}}};", suffix, joined(inputs, "{}")));
   body_.write(fmt::format("const ToroidOperand outputs{}[] = {{{}}};", suffix, joined(outputs, "{}")));
