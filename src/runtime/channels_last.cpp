@@ -22,6 +22,7 @@ namespace {
 constexpr int64_t kPositionsAtOnce = 112;    // output positions that meet a panel together
 constexpr int64_t kBandPositions = 512;      // that share a copied band, if their rows are so short
 constexpr int64_t kFewChannels = 8;          // stay in planes
+constexpr int64_t kLeastChannelsInPairs = 8;   // fewer are quicker as scattered elements
 constexpr double kCyclesToGather = 2;        // and split an element of a row whose runs are not the steps of a product in parts
 
 thread_local Scratch scratch_for_band;
@@ -37,6 +38,8 @@ class Convolver : public RowConvolution {
     copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1) || (use.from_ring && s.kernel[1] > 1);
     depth_ = s.in_channels * s.kernel_elements();
     in_parts_ = convolves_in_parts(call, s);
+    in_pairs_ = !in_parts_ && !in_planes_ && s.in_channels % 2 == 0 && s.in_channels >= kLeastChannelsInPairs && call.keeps(call.inputs[1]) &&
+                PackedMatrix::pays_in_pairs(s.out_channels);
     splits_bands_ = in_parts_ && splits_bands(call, s);
     band_columns_ = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
     elements_ = image_elements(copies_ ? band_strides() : strides_);
@@ -93,7 +96,7 @@ class Convolver : public RowConvolution {
   template <class F>
   void with_weights(int64_t group, const F& f) const {
     const float* data = weights_ + group * weights_size();
-    in_parts_ ? f(PartsMatrix{depth_, s_.out_channels, data}) : f(PackedMatrix{depth_, s_.out_channels, data});
+    in_parts_ ? f(PartsMatrix{depth_, s_.out_channels, data}) : f(PackedMatrix{depth_, s_.out_channels, data, in_pairs_});
   }
 
   // Per group, a product's right-hand side: its rows in the order in which the runs come.
@@ -119,11 +122,11 @@ class Convolver : public RowConvolution {
           const Matrix columns = {rows.data(), 1, depth_};
           float* const packed = to + g * group_size;
           in_parts_ ? pack_parts(columns, depth_, s_.out_channels, 0, panels_of_group(), packed)
-                    : pack_panels(columns, depth_, s_.out_channels, 0, panels_of_group(), packed);
+                    : pack_panels(columns, depth_, s_.out_channels, 0, panels_of_group(), packed, in_pairs_);
         }
       });
     };
-    const int64_t form[] = {in_parts_ ? 'C' : 'c', in_planes_, s_.groups, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2],
+    const int64_t form[] = {in_parts_ ? 'C' : in_pairs_ ? 'p' : 'c', in_planes_, s_.groups, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2],
                             out_stride, in_stride, row_stride, column_stride};
     weights_ = call.made_of(w, w.data, form, s_.groups * group_size, make);
   }
@@ -265,6 +268,7 @@ class Convolver : public RowConvolution {
   bool copies_ = false;        // bands of the image, padded
   bool fetches_ = false;       // weights ahead
   bool in_parts_ = false;      // the product
+  bool in_pairs_ = false;      // the last panel of weights
   bool splits_bands_ = false;  // as wholes, not row by row
   int64_t band_columns_;       // of the image that all output columns see
   int64_t depth_ = 0;

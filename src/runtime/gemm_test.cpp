@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/product.h"
+#include "runtime/vector_sets.h"
+
 namespace toroid {
 namespace {
 
@@ -129,6 +132,51 @@ TEST(Gemm, RowsDoNotDependOnThoseBesideThem) {
     }
     for (int64_t m = 2; m <= most; ++m) {
       EXPECT_EQ(product(0, m), std::vector<float>(alone.begin(), alone.begin() + m * n)) << m << " rows, " << n << " columns";
+    }
+  }
+}
+
+// The last panel in half vectors, two elements of the depth at a time: small integers, whose sums are exact.
+TEST(PackedMatrix, PanelsInPairs) {
+  RuntimePool pool(2);
+  int panels = 0;
+  for (int64_t n : {1, 8, 13, 16, 23, 24, 40, 72, 85, 104}) {
+    if (!PackedMatrix::pays_in_pairs(n)) continue;
+    ++panels;
+    for (int64_t k : {2, 38, 2056}) {
+      const std::vector<float> b = values(n * k, 2);
+      std::vector<float> packed(static_cast<size_t>(PackedMatrix::size(k, n)));
+      pack_panels({b.data(), n, 1}, k, n, 0, PackedMatrix::panels(n), packed.data(), true);
+      const PackedMatrix right = {k, n, packed.data(), true};
+      for (int64_t m : {1, 2, 5, 9, 10, 14, 15, 29, 31}) {
+        const std::vector<float> a = values(m * k, 1);
+        std::vector<float> c(static_cast<size_t>(m * n + 1), -1.5f), expected = c;
+        multiply(pool, m, {a.data(), k, 1}, right, 0, right.panels(), {c.data(), n, nullptr});
+        gemm_f32(ProductForm::Packed, pool, m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, {expected.data(), n, nullptr});
+        EXPECT_EQ(c, expected) << m << " x " << n << " x " << k;
+      }
+    }
+  }
+  EXPECT_EQ(panels, vector_set() == VectorSet::Avx512 ? 10 : 0);
+}
+
+// Numbers whose sums are rounded: a row's are the same in strips of any number of rows.
+TEST(PackedMatrix, RowsInPairsDoNotDependOnThoseBesideThem) {
+  RuntimePool pool(1);
+  const int64_t k = 44, most = 31;
+  for (int64_t n : {7, 16, 24, 40, 80}) {
+    if (!PackedMatrix::pays_in_pairs(n)) continue;
+    std::vector<float> a = values(most * k, 1), b = values(n * k, 2), packed(static_cast<size_t>(PackedMatrix::size(k, n)));
+    for (auto* matrix : {&a, &b}) {
+      for (float& value : *matrix) value /= 3;
+    }
+    pack_panels({b.data(), n, 1}, k, n, 0, PackedMatrix::panels(n), packed.data(), true);
+    const PackedMatrix right = {k, n, packed.data(), true};
+    std::vector<float> alone(static_cast<size_t>(most * n)), together = alone;
+    for (int64_t i = 0; i < most; ++i) multiply(pool, 1, {a.data() + i * k, k, 1}, right, 0, right.panels(), {alone.data() + i * n, n, nullptr});
+    for (int64_t m = 2; m <= most; ++m) {
+      multiply(pool, m, {a.data(), k, 1}, right, 0, right.panels(), {together.data(), n, nullptr});
+      EXPECT_TRUE(std::equal(together.begin(), together.begin() + m * n, alone.begin())) << m << " rows, " << n << " columns";
     }
   }
 }

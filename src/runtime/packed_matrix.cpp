@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "runtime/cut.h"
 #include "runtime/vector_sets.h"
 
 namespace toroid {
@@ -68,10 +69,17 @@ Turn turn_for_this_machine() {
   return turn_baseline;
 }
 
+void pack_pairs(const Matrix& b, int64_t depth, Range columns, int64_t row, float* to) {
+  std::fill_n(to, depth * row, 0.0f);
+  for (int64_t p = 0; p < depth; ++p) {
+    for (int64_t j = 0; j < columns.size(); ++j) to[p / 2 * 2 * row + 2 * j + p % 2] = *b.at(p, columns.first + j);
+  }
+}
+
 }  // namespace
 
-void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
-  const PackedMatrix shape{depth, columns, nullptr};
+void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out, bool in_pairs) {
+  const PackedMatrix shape{depth, columns, nullptr, in_pairs};
   const Turn turn = turn_for_this_machine();
   const int64_t lanes = strip_kernels().lanes;
   for (int64_t panel = first; panel < last; ++panel) {
@@ -79,6 +87,10 @@ void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first,
     const int64_t column = shape.first_column(panel);
     const int64_t count = std::min(width, columns - column);
     float* to = out + (column - shape.first_column(first)) * depth;
+    if (shape.is_in_pairs(panel)) {
+      pack_pairs(b, depth, {column, columns}, shape.row(panel), to);
+      continue;
+    }
     if (count < width) std::fill_n(to, depth * width, 0.0f);
     if (b.column == 1) {
       for (int64_t p = 0; p < depth; ++p) std::memcpy(to + p * width, b.at(p, column), static_cast<size_t>(count) * sizeof(float));

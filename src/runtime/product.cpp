@@ -37,7 +37,7 @@ struct Strips {
 void multiply_panel(const PackedMatrix& b, int64_t panel, const RowElements& elements, std::span<const float* const> rows, const Strips& strips,
                     Range some, StripOutput out, bool fetches_ahead, const float* after) {
   const StripKernels& kernels = strip_kernels();
-  const int64_t width = b.width(panel);
+  const int64_t width = b.width(panel), panel_row = b.row(panel);
   const float* data = b.panel(panel);
   // The strip's rows, whose output is `out` then.
   int64_t row = strips.first_row(some.first);
@@ -48,7 +48,7 @@ void multiply_panel(const PackedMatrix& b, int64_t panel, const RowElements& ele
     row = first;
     return Range{first, strips.first_row(strip + 1)};
   };
-  if (const auto offsets = elements.scattered(); !offsets.empty()) {
+  if (const auto offsets = elements.scattered(); !offsets.empty() && !b.is_in_pairs(panel)) {
     for (int64_t s = some.first; s < some.last; ++s) {
       const Range strip = go_to(s);
       kernels.multiply_scattered[strip.size() - 1][width / kernels.lanes - 1](offsets.data(), static_cast<int64_t>(offsets.size()),
@@ -64,16 +64,17 @@ void multiply_panel(const PackedMatrix& b, int64_t panel, const RowElements& ele
       depth += runs[end].length;
       fetches += (runs[end++].length + kStepsPerFetch - 1) / kStepsPerFetch;
     } while (end < runs.size() && depth + runs[end].length <= kDepth);
-    const float* next = data + depth * width;
+    const float* next = data + depth * panel_row;
     const float* ahead = end < runs.size() ? next : after;
     const int64_t shares = std::max<int64_t>(1, strips.count * fetches);
-    const int64_t lines = !fetches_ahead || ahead == nullptr ? 0 : std::min((depth * width / kCacheLine + shares - 1) / shares, kMostLinesPerFetch);
+    const int64_t lines = !fetches_ahead || ahead == nullptr ? 0 : std::min((depth * panel_row / kCacheLine + shares - 1) / shares, kMostLinesPerFetch);
     out.add = begin > 0;
     for (int64_t s = some.first; s < some.last; ++s) {
       const Range strip = go_to(s);
       const Ahead share = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLine, lines};
-      kernels.multiply[strip.size() - 1][width / kernels.lanes - 1](&runs[begin], static_cast<int64_t>(end - begin),
-                                                                    &rows[static_cast<size_t>(strip.first)], data, out, share);
+      const int64_t r = strip.size() - 1;
+      const MultiplyStrip multiply = b.is_in_pairs(panel) ? kernels.multiply_pairs[r][b.halves() - 1] : kernels.multiply[r][width / kernels.lanes - 1];
+      multiply(&runs[begin], static_cast<int64_t>(end - begin), &rows[static_cast<size_t>(strip.first)], data, out, share);
     }
     data = next;
     begin = end;
@@ -150,7 +151,8 @@ void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const Row
     const int64_t width = b.width(panel);
     const int64_t column = b.first_column(panel);
     const int64_t columns = std::min(width, b.columns - column);
-    const Strips strips(static_cast<int64_t>(rows.size()), kernels.most_rows[width / kernels.lanes - 1]);
+    const int64_t most = b.is_in_pairs(panel) ? kernels.most_rows_in_pairs[b.halves() - 1] : kernels.most_rows[width / kernels.lanes - 1];
+    const Strips strips(static_cast<int64_t>(rows.size()), most);
     if (out.epilogue == nullptr) {
       const StripOutput to = {out.data + first_row * out.row + column, out.row, columns};
       multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, to, fetching.is_on, after);

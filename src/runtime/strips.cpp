@@ -11,9 +11,10 @@
 namespace toroid {
 namespace {
 
-template <class Vector, int kRows, int kVectors>
+template <class Vector, int kRowsOfTile, int kVectors>
 struct Tile {
-  static constexpr int kLanes = kLanesOf<Vector>;
+  static constexpr int kLanes = kLanesOf<Vector>, kRows = kRowsOfTile;
+  static constexpr int kElements = 1;   // of a row at a time
 
   // Unrolled whole, here and below, or the sums would live in memory.
   TOROID_INLINE void add_products(const float* const (&a)[kRows], int64_t at, const float*& b) {
@@ -79,9 +80,62 @@ struct Tile {
   Vector sums[kRows][kVectors] = {};
 };
 
-template <class Vector, int kRows, int kVectors>
+#ifdef __x86_64__
+typedef uint64_t Pairs8 __attribute__((vector_size(64)));
+
+// The neighbours' sums: those of `first`, then those of `second`.
+TOROID_INLINE void add_neighbours(const Vector16& first, const Vector16& second, Vector16& sums) {
+#ifdef __clang__
+  sums = __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+         __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#else
+  constexpr Integers16 kFirst = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+  sums = __builtin_shuffle(first, second, kFirst) + __builtin_shuffle(first, second, kFirst + 1);
+#endif
+}
+
+// Sums of pairs of elements, those of the first ones in the even lanes: one load spreads a pair over a vector. So columns that fill half a vector take half
+// the multiplications of a whole one, and two halves half the loads.
+template <int kRowsOfTile, int kHalves>
+struct PairTile {
+  static constexpr int kLanes = kLanesOf<Vector16>, kRows = kRowsOfTile;
+  static constexpr int kElements = 2;
+
+  TOROID_INLINE void add_products(const float* const (&a)[kRows], int64_t at, const float*& b) {
+    Vector16 columns[kHalves];
+#pragma GCC unroll 16
+    for (int h = 0; h < kHalves; ++h) std::memcpy(&columns[h], b + h * kLanes, sizeof columns[h]);
+    b += kHalves * kLanes;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      uint64_t pair;
+      std::memcpy(&pair, a[i] + at, sizeof pair);
+      const Pairs8 spread = pair - Pairs8{};
+      Vector16 x;
+      std::memcpy(&x, &spread, sizeof x);
+#pragma GCC unroll 16
+      for (int h = 0; h < kHalves; ++h) sums[i][h] += x * columns[h];
+    }
+  }
+
+  TOROID_INLINE void store(const StripOutput& out) const {
+    Tile<Vector16, kRows, (kHalves + 1) / 2> tile;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int h = 0; h < kHalves; h += 2) add_neighbours(sums[i][h], h + 1 < kHalves ? sums[i][h + 1] : Vector16{}, tile.sums[i][h / 2]);
+    }
+    tile.store(out);
+  }
+
+  Vector16 sums[kRows][kHalves] = {};
+};
+#endif
+
+template <class AnyTile>
 TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead) {
-  Tile<Vector, kRows, kVectors> tile;
+  constexpr int kRows = AnyTile::kRows;
+  AnyTile tile;
   for (int64_t r = 0; r < count; ++r) {
     const float* a[kRows];
 #pragma GCC unroll 16
@@ -89,7 +143,7 @@ TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* 
     const int64_t length = runs[r].length;
     for (int64_t p = 0; p < length;) {
       for (int64_t line = 0; line < ahead.lines; ++line, ahead.data += kCacheLine) __builtin_prefetch(ahead.data, 0, 2);
-      for (const int64_t end = std::min(length, p + kStepsPerFetch); p < end; ++p) tile.add_products(a, p, b);
+      for (const int64_t end = std::min(length, p + kStepsPerFetch); p < end; p += AnyTile::kElements) tile.add_products(a, p, b);
     }
   }
   tile.store(out);
@@ -113,7 +167,7 @@ TOROID_INLINE void multiply_scattered(const int64_t* offsets, int64_t count, con
     template <int R, int V>                                                                                                                      \
     __VA_ARGS__ static void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out,           \
                                      Ahead ahead) {                                                                                              \
-      toroid::multiply<VECTOR, R, V>(runs, count, rows, b, out, ahead);                                                                          \
+      toroid::multiply<Tile<VECTOR, R, V>>(runs, count, rows, b, out, ahead);                                                                    \
     }                                                                                                                                            \
     template <int R, int V>                                                                                                                      \
     __VA_ARGS__ static void multiply_scattered(const int64_t* offsets, int64_t count, const float* const* rows, const float* b,                  \
@@ -126,6 +180,11 @@ TOROID_STRIPS(Baseline, Vector4, 2, 16)
 #ifdef __x86_64__
 TOROID_STRIPS(Avx2, Vector8, 2, 16, TOROID_AVX2)
 TOROID_STRIPS(Avx512, Vector16, 4, 32, TOROID_AVX512)
+
+template <int R, int H>
+TOROID_AVX512 void multiply_pairs(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead) {
+  multiply<PairTile<R, H>>(runs, count, rows, b, out, ahead);
+}
 #endif
 
 // As many sums as leave registers for a step's vectors, an element and its product: of narrow panels more rows. A sum is ready four cycles after its
@@ -143,10 +202,32 @@ constexpr void fill(StripKernels& kernels) {
   }
 }
 
+#ifdef __x86_64__
+// Where halves save multiplications, or loads of a single vector.
+constexpr int most_rows_in_pairs(int halves) {
+  return halves > 2 && halves % 2 == 0 ? 0 : std::min(StripKernels::kMostNarrowRows, (Avx512::kRegisters - halves - 2) / halves);
+}
+
+template <size_t... I>
+constexpr void fill_pairs(StripKernels& kernels, std::index_sequence<I...>) {
+  constexpr int kHalves = StripKernels::kMostHalves;
+  auto fill_one = [&]<int R, int H>() {
+    kernels.most_rows_in_pairs[H - 1] = most_rows_in_pairs(H);
+    if constexpr (R <= most_rows_in_pairs(H)) kernels.multiply_pairs[R - 1][H - 1] = &multiply_pairs<R, H>;
+  };
+  (fill_one.template operator()<I / kHalves + 1, I % kHalves + 1>(), ...);
+}
+
+constexpr StripKernels with_pairs(StripKernels kernels) {
+  fill_pairs(kernels, std::make_index_sequence<StripKernels::kMostNarrowRows * StripKernels::kMostHalves>());
+  return kernels;
+}
+#endif
+
 template <class Set, size_t... I>
 constexpr StripKernels kernels_of(std::index_sequence<I...>) {
   constexpr int kVectors = StripKernels::kMostVectors;
-  StripKernels kernels = {Set::kLanes, Set::kVectors, {most_rows<Set>(1), most_rows<Set>(2), most_rows<Set>(3), most_rows<Set>(4)}, {}, {}};
+  StripKernels kernels = {Set::kLanes, Set::kVectors, {most_rows<Set>(1), most_rows<Set>(2), most_rows<Set>(3), most_rows<Set>(4)}, {}, {}, {}, {}};
   (fill<Set, I / kVectors + 1, I % kVectors + 1>(kernels), ...);
   return kernels;
 }
@@ -157,7 +238,7 @@ const StripKernels& find_strip_kernels() {
   constexpr std::make_index_sequence<StripKernels::kMostNarrowRows * StripKernels::kMostVectors> all;
 #ifdef __x86_64__
   static constexpr StripKernels avx2 = kernels_of<Avx2>(all);
-  static constexpr StripKernels avx512 = kernels_of<Avx512>(all);
+  static constexpr StripKernels avx512 = with_pairs(kernels_of<Avx512>(all));
   if (vector_set() == VectorSet::Avx512) return avx512;
   if (vector_set() == VectorSet::Avx2) return avx2;
 #endif

@@ -36,6 +36,10 @@ struct StripOutput {
 // is `width` wide with those that pad it. b goes on from run to run.
 using MultiplyStrip = void (*)(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead);
 
+// The same, a pair of elements at a time, for a panel of half vectors of columns: b has both elements' numbers of a column side by side, and a sum is that
+// of the first elements of all pairs plus that of the second ones. The length of a run is even.
+using MultiplyPairedStrip = MultiplyStrip;
+
 // The same with an offset for each element, without adding to what is there: for elements that lie scattered.
 using MultiplyScattered = void (*)(const int64_t* offsets, int64_t count, const float* const* rows, const float* b, const StripOutput& out);
 
@@ -44,12 +48,16 @@ struct StripKernels {
   static constexpr int kMostRows = 6;          // with a whole panel
   static constexpr int kMostNarrowRows = 14;   // with a narrower one
   static constexpr int kMostVectors = 4;
+  static constexpr int kMostHalves = 5;
 
   int lanes;                                                 // of a vector
   int vectors;                                               // of a whole panel
   int most_rows[kMostVectors];                               // of a strip, by vectors - 1
   MultiplyStrip multiply[kMostNarrowRows][kMostVectors];     // by rows - 1 and vectors - 1; null beyond most_rows
   MultiplyScattered multiply_scattered[kMostNarrowRows][kMostVectors];
+  // Of panels of so many half vectors, by halves - 1: 0 where pairs do not pay.
+  int most_rows_in_pairs[kMostHalves];
+  MultiplyPairedStrip multiply_pairs[kMostNarrowRows][kMostHalves];
 
   int64_t panel_width() const { return int64_t{lanes} * vectors; }
 };
