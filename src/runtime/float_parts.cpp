@@ -154,33 +154,40 @@ TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first
 struct WordsToSplit {
   const float* from;
   int64_t row, rows, columns;
-
-  TOROID_AVX512 TOROID_INLINE Vector16 at(int64_t p) const {
-    if (p >= rows) return Vector16{};
-    return columns == kLanes ? load(from + p * row) : load_some(from + p * row, columns);
-  }
 };
+// Whole words, or such of which some rows or columns are missing.
+template <bool kAreWhole>
+TOROID_AVX512 TOROID_INLINE Vector16 load_words(const WordsToSplit& words, int64_t p) {
+  if constexpr (kAreWhole) return load(words.from + p * words.row);
+  return p < words.rows ? load_some(words.from + p * words.row, words.columns) : Vector16{};
+}
 
-TOROID_AVX512 void split_step_avx512(const WordsToSplit& words, Splitter& splitter, std::byte* out) {
+template <bool kAreWhole>
+TOROID_AVX512 TOROID_INLINE void split_step(const WordsToSplit& words, Splitter& splitter, std::byte* out) {
   // Which are so small that their parts do not tell them again; 0 is none.
   Integers16 smallest = ~Integers16{};
-  auto watch = [&](const Vector16& x) TOROID_AVX512 {
-    const Integers16 magnitude = bits(x) + bits(x) - 1;
-    smallest = magnitude < smallest ? magnitude : smallest;
-  };
-  const Splitter before = splitter;
+  Splitter after = splitter;
   for (int64_t word = 0; word < kLanes; ++word) {
-    const Vector16 first = words.at(word), second = words.at(word + kLanes);
-    watch(first);
-    watch(second);
-    splitter.split<kTileBytes>(first, second, out + word * kTileRowBytes);
+    const Vector16 first = load_words<kAreWhole>(words, word), second = load_words<kAreWhole>(words, word + kLanes);
+    for (const Vector16& x : {first, second}) {
+      const Integers16 magnitude = bits(x) + bits(x) - 1;
+      smallest = magnitude < smallest ? magnitude : smallest;
+    }
+    after.split<kTileBytes>(first, second, out + word * kTileRowBytes);
   }
-  bool any_is_small = false;
-  for (size_t i = 0; i < kLanes; ++i) any_is_small = any_is_small || smallest[i] < 2 * kLeastExact - 1;
-  if (!any_is_small) return;
-  splitter = before;
-  for (int64_t word = 0; word < kLanes; ++word)
-    splitter.split_exactly<kTileBytes>(words.at(word), words.at(word + kLanes), out + word * kTileRowBytes);
+  if (_mm512_cmplt_epu32_mask(reinterpret_cast<__m512i>(smallest), _mm512_set1_epi32(2 * kLeastExact - 1)) != 0) {
+    after = splitter;
+    for (int64_t word = 0; word < kLanes; ++word) {
+      const Vector16 first = load_words<kAreWhole>(words, word), second = load_words<kAreWhole>(words, word + kLanes);
+      after.split_exactly<kTileBytes>(first, second, out + word * kTileRowBytes);
+    }
+  }
+  splitter = after;
+}
+
+TOROID_AVX512 void split_step_avx512(const WordsToSplit& words, Splitter& splitter, std::byte* out) {
+  if (words.rows == kStepElements && words.columns == kLanes) return split_step<true>(words, splitter, out);
+  split_step<false>(words, splitter, out);
 }
 
 TOROID_AVX512 void join_columns_avx512(const std::byte* parts, int64_t width, int64_t depth, float* out) {
