@@ -11,32 +11,45 @@ struct SumBlock {
   int64_t rows;
 };
 
-// Some columns of a block: what they have in common stays in registers.
-template <class Vector, class Lanes>
+// So many vectors of columns of a block, row by row; what the rows have in common stays in registers.
+template <class Vector, int kVectors, bool kHasResidual, class Lanes>
 TOROID_INLINE void finish_columns(const ToroidClampedSum& sum, const SumBlock& block, int64_t column, const Lanes& lanes) {
-  const Finish<Vector> finish(sum, column, lanes);
-  const float* from = block.sums + column;
-  float* to = sum.out + column;
-  const float* residual = sum.residual == nullptr ? nullptr : sum.residual + column;
-  for (int64_t i = 0; i < block.rows; ++i, from += block.row, to += sum.out_row) {
-    Vector x;
-    lanes.load(from, x);
-    finish.transform(x);
-    if (residual != nullptr) {
-      Vector other;
-      lanes.load(residual + i * sum.residual_row, other);
-      x += other;
+  const Bounds<Vector> bounds(sum);
+  Affine<Vector> affine[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) affine[v] = Affine<Vector>(sum, column + v * kLanesOf<Vector>, lanes);
+  for (int64_t i = 0; i < block.rows; ++i) {
+    const float* from = block.sums + i * block.row + column;
+    float* to = sum.out + i * sum.out_row + column;
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v, from += kLanesOf<Vector>, to += kLanesOf<Vector>) {
+      Vector x;
+      lanes.load(from, x);
+      affine[v].apply(x);
+      if constexpr (kHasResidual) {
+        Vector other;
+        lanes.load(sum.residual + i * sum.residual_row + column + v * kLanesOf<Vector>, other);
+        x += other;
+      }
+      bounds.apply(x);
+      lanes.store(x, to);
     }
-    finish.clamp(x);
-    lanes.store(x, to);
   }
+}
+
+template <class Vector, int kVectors, class Lanes>
+TOROID_INLINE void finish_columns(const ToroidClampedSum& sum, const SumBlock& block, int64_t column, const Lanes& lanes) {
+  if (sum.residual == nullptr) return finish_columns<Vector, kVectors, false>(sum, block, column, lanes);
+  finish_columns<Vector, kVectors, true>(sum, block, column, lanes);
 }
 
 template <class Vector>
 TOROID_INLINE void finish_block(const ToroidClampedSum& sum, const SumBlock& block, int64_t columns) {
+  constexpr int kLanes = kLanesOf<Vector>, kMost = 4;
   int64_t column = 0;
-  for (; column + kLanesOf<Vector> <= columns; column += kLanesOf<Vector>) finish_columns<Vector>(sum, block, column, AllLanes<Vector>());
-  if (column < columns) finish_columns<Vector>(sum, block, column, FirstLanes<Vector>(columns - column));
+  for (; column + kMost * kLanes <= columns; column += kMost * kLanes) finish_columns<Vector, kMost>(sum, block, column, AllLanes<Vector>());
+  for (; column + kLanes <= columns; column += kLanes) finish_columns<Vector, 1>(sum, block, column, AllLanes<Vector>());
+  if (column < columns) finish_columns<Vector, 1>(sum, block, column, FirstLanes<Vector>(columns - column));
 }
 
 #ifdef __x86_64__

@@ -63,11 +63,12 @@ TOROID_INLINE void convolve_vector(const DepthwiseStrip& s, int64_t vector, int6
     }
   }
   if (s.finish != nullptr) {
-    const Finish<Vector> finish(*s.finish, c, AllLanes<Vector>());
+    const Affine<Vector> affine(*s.finish, c, AllLanes<Vector>());
+    const Bounds<Vector> bounds(*s.finish);
 #pragma GCC unroll 16
     for (int p = 0; p < kPositions; ++p) {
-      finish.transform(sums[p]);
-      finish.clamp(sums[p]);
+      affine.apply(sums[p]);
+      bounds.apply(sums[p]);
     }
   }
 #pragma GCC unroll 16

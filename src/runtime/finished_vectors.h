@@ -71,13 +71,14 @@ class FirstLanes {
   std::conditional_t<kLanesOf<Vector> == 16, uint16_t, std::conditional_t<kLanesOf<Vector> == 8, Integers8, Integers4>> mask_;
 };
 
-// What is done with the sums of a vector of columns, but for a residual.
+// What is done with the sums of a vector of columns before a residual is added.
 template <class Vector>
-class Finish {
+class Affine {
  public:
+  Affine() = default;
   // For the columns from `column` on.
   template <class Lanes>
-  TOROID_INLINE Finish(const ToroidClampedSum& sum, int64_t column, const Lanes& lanes) : low_(sum.low - Vector{}), high_(sum.high - Vector{}) {
+  TOROID_INLINE Affine(const ToroidClampedSum& sum, int64_t column, const Lanes& lanes) {
     scale_ = 1.0f - Vector{};
     bias_ = -Vector{};   // nothing changes by adding -0
     if (sum.scale != nullptr) lanes.load(sum.scale + column, scale_);
@@ -85,7 +86,7 @@ class Finish {
   }
 
   // x * scale + bias
-  TOROID_INLINE void transform(Vector& x) const {
+  TOROID_INLINE void apply(Vector& x) const {
 #ifdef __x86_64__
     if constexpr (kLanesOf<Vector> > 4) {   // compilers fuse where they like to
       asm("vfmadd213ps %2, %1, %0" : "+v"(x) : "v"(scale_), "v"(bias_));
@@ -95,8 +96,18 @@ class Finish {
     x = x * scale_ + bias_;
   }
 
+ private:
+  Vector scale_, bias_;
+};
+
+// What is done at last.
+template <class Vector>
+class Bounds {
+ public:
+  TOROID_INLINE explicit Bounds(const ToroidClampedSum& sum) : low_(sum.low - Vector{}), high_(sum.high - Vector{}) {}
+
   // Of equal numbers, and where one is NaN, the instructions give their second operand, which is x.
-  TOROID_INLINE void clamp(Vector& x) const {
+  TOROID_INLINE void apply(Vector& x) const {
 #ifdef __x86_64__
     if constexpr (kLanesOf<Vector> > 4) {
       asm("vmaxps %0, %1, %0" : "+v"(x) : "v"(low_));
@@ -109,7 +120,7 @@ class Finish {
   }
 
  private:
-  Vector scale_, bias_, low_, high_;
+  Vector low_, high_;
 };
 
 }  // namespace toroid

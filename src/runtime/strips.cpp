@@ -62,18 +62,19 @@ struct Tile {
       if (!out.add) return store_rows([](int, Vector&) __attribute__((always_inline)) {});
       return store_rows([&](int i, Vector& x) __attribute__((always_inline)) { add(to + i * out.row, x); });
     }
-    const Finish<Vector> finish(*out.finish, v * kLanes, lanes);
+    const Affine<Vector> affine(*out.finish, v * kLanes, lanes);
+    const Bounds<Vector> bounds(*out.finish);
     if (out.residual == nullptr) {
       return store_rows([&](int, Vector& x) __attribute__((always_inline)) {
-        finish.transform(x);
-        finish.clamp(x);
+        affine.apply(x);
+        bounds.apply(x);
       });
     }
     const float* const residual = out.residual + v * kLanes;
     store_rows([&](int i, Vector& x) __attribute__((always_inline)) {
-      finish.transform(x);
+      affine.apply(x);
       add(residual + i * out.finish->residual_row, x);
-      finish.clamp(x);
+      bounds.apply(x);
     });
   }
 
