@@ -254,12 +254,20 @@ class DepthwiseConvolver : public RowConvolution {
       const Range some = part_of(positions.size(), i, strips);
       const int64_t first = (positions.first + some.first) * s_.stride[2] - left_, seen = (some.size() - 1) * s_.stride[2] + s_.kernel[2];
       const bool at_edges = first < 0 || first + seen > columns_;
-      const auto& kernels = at_edges ? kernels_.own_at_edges : kernels_.own;
       const DepthwiseStrip strip = {in.data + first * column_ + channels.first, rows.image.data(), column_, weights, vector_weights_,
                                     rows.weights.data(), static_cast<int64_t>(rows.image.size()), out.data + some.first * out.position, out.position,
                                     channels.size(), 1, 1, std::max<int64_t>(0, -first), std::min(seen, columns_ - first), out.finish};
-      kernels[s_.kernel[2] - 1][s_.stride[2] - 1][some.size() - 1](strip);
+      own_kernel(strip.filter_rows, at_edges, some.size())(strip);
     }
+  }
+
+  // Of whole filter columns.
+  DepthwiseKernels::Kernel own_kernel(int64_t filter_rows, bool at_edges, int64_t positions) const {
+    const int64_t columns = s_.kernel[2] - 1, stride = s_.stride[2] - 1;
+    if (filter_rows == s_.kernel[2] && filter_rows <= DepthwiseKernels::kMostSquare) {
+      return (at_edges ? kernels_.own_square_at_edges : kernels_.own_square)[columns][stride][positions - 1];
+    }
+    return (at_edges ? kernels_.own_at_edges : kernels_.own)[columns][stride][positions - 1];
   }
 
   // `count` positions, of which the first has its filter at `image`, and so many neighbouring columns of a filter row.

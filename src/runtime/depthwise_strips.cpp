@@ -27,22 +27,45 @@ TOROID_INLINE void permute([[maybe_unused]] Vector& x, [[maybe_unused]] const In
 #endif
 }
 
-template <class Vector, class Integers, int kColumns, int kStride, int kPositions, ChannelGroups kGroups, bool kAtEdges>
-TOROID_INLINE void convolve_vector(const DepthwiseStrip& s, int64_t vector, int64_t c, int64_t seen_from,
+// What stays the same for all vectors of channels, of a filter of so many rows; 0: any number.
+template <int kRows>
+struct StripRows {
+  TOROID_INLINE explicit StripRows(const DepthwiseStrip& s) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      image_[i] = s.image + s.image_rows[i];
+      weights_[i] = s.weights + s.weights_rows[i];
+    }
+  }
+  TOROID_INLINE const float* image(const DepthwiseStrip&, int64_t row) const { return image_[row]; }
+  TOROID_INLINE const float* weights(const DepthwiseStrip&, int64_t row) const { return weights_[row]; }
+
+  const float* image_[kRows];
+  const float* weights_[kRows];
+};
+template <>
+struct StripRows<0> {
+  TOROID_INLINE explicit StripRows(const DepthwiseStrip&) {}
+  TOROID_INLINE const float* image(const DepthwiseStrip& s, int64_t row) const { return s.image + s.image_rows[row]; }
+  TOROID_INLINE const float* weights(const DepthwiseStrip& s, int64_t row) const { return s.weights + s.weights_rows[row]; }
+};
+
+template <class Vector, class Integers, int kRows, int kColumns, int kStride, int kPositions, ChannelGroups kGroups, bool kAtEdges>
+TOROID_INLINE void convolve_vector(const DepthwiseStrip& s, const StripRows<kRows>& rows, int64_t vector, int64_t c, int64_t seen_from,
                                    [[maybe_unused]] const Integers& first_of_group) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   constexpr int kImageColumns = (kPositions - 1) * kStride + kColumns;
   const int64_t seen = kGroups == ChannelGroups::Own ? 1 : s.seen;
   Vector sums[kPositions] = {};
-  for (int64_t row = 0; row < s.filter_rows; ++row) {
-    const float* image = s.image + s.image_rows[row] + seen_from;
-    const float* weights = s.weights + vector * s.vector_weights + s.weights_rows[row];
+  auto add_row = [&](int64_t row) __attribute__((always_inline)) {
+    const float* image = rows.image(s, row) + seen_from;
+    const float* weights = rows.weights(s, row) + vector * s.vector_weights;
     [[maybe_unused]] Integers places = first_of_group;
     for (int64_t g = 0; g < seen; ++g, weights += kLanes) {
       Vector filter[kColumns];
 #pragma GCC unroll 16
       for (int j = 0; j < kColumns; ++j) std::memcpy(&filter[j], weights + j * seen * kLanes, sizeof(Vector));
-#pragma GCC unroll 16
+#pragma GCC unroll 32
       for (int i = 0; i < kImageColumns; ++i) {
         if (kAtEdges && (i < s.first_column || i >= s.last_column)) continue;
         Vector x;
@@ -61,6 +84,12 @@ TOROID_INLINE void convolve_vector(const DepthwiseStrip& s, int64_t vector, int6
       }
       if constexpr (kGroups == ChannelGroups::Few) places += 1;
     }
+  };
+  if constexpr (kRows > 0) {
+#pragma GCC unroll 16
+    for (int row = 0; row < kRows; ++row) add_row(row);
+  } else {
+    for (int64_t row = 0; row < s.filter_rows; ++row) add_row(row);
   }
   if (s.finish != nullptr) {
     const Affine<Vector> affine(*s.finish, c, AllLanes<Vector>());
@@ -75,7 +104,7 @@ TOROID_INLINE void convolve_vector(const DepthwiseStrip& s, int64_t vector, int6
   for (int p = 0; p < kPositions; ++p) std::memcpy(s.out + p * s.out_position + c, &sums[p], sizeof(Vector));
 }
 
-template <class Vector, class Integers, int kColumns, int kStride, int kPositions, ChannelGroups kGroups, bool kAtEdges>
+template <class Vector, class Integers, int kRows, int kColumns, int kStride, int kPositions, ChannelGroups kGroups, bool kAtEdges>
 TOROID_INLINE void convolve(const DepthwiseStrip& s) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   Integers first_of_group{};
@@ -83,19 +112,20 @@ TOROID_INLINE void convolve(const DepthwiseStrip& s) {
     for (int l = 0; l < kLanes; ++l) first_of_group[l] = static_cast<uint32_t>(l / s.made * s.made);
   }
   constexpr bool kMany = kGroups == ChannelGroups::Many;
+  const StripRows<kRows> rows(s);
   for_each_vector(s.channels, kMany ? s.made : s.channels, kLanes, [&](int64_t vector, int64_t c) __attribute__((always_inline)) {
     const int64_t seen_from = kMany ? c / s.made * s.seen : c;
-    convolve_vector<Vector, Integers, kColumns, kStride, kPositions, kGroups, kAtEdges>(s, vector, c, seen_from, first_of_group);
+    convolve_vector<Vector, Integers, kRows, kColumns, kStride, kPositions, kGroups, kAtEdges>(s, rows, vector, c, seen_from, first_of_group);
   });
 }
 
-#define TOROID_DEPTHWISE(NAME, LANES, ...)                                          \
-  struct NAME {                                                                     \
-    static constexpr int kLanes = LANES;                                            \
-    template <int K, int S, int P, ChannelGroups kGroups, bool kAtEdges>            \
-    __VA_ARGS__ static void run(const DepthwiseStrip& strip) {                      \
-      convolve<Vector##LANES, Integers##LANES, K, S, P, kGroups, kAtEdges>(strip);  \
-    }                                                                               \
+#define TOROID_DEPTHWISE(NAME, LANES, ...)                                                   \
+  struct NAME {                                                                              \
+    static constexpr int kLanes = LANES;                                                     \
+    template <int kRows, int K, int S, int P, ChannelGroups kGroups, bool kAtEdges>          \
+    __VA_ARGS__ static void run(const DepthwiseStrip& strip) {                               \
+      convolve<Vector##LANES, Integers##LANES, kRows, K, S, P, kGroups, kAtEdges>(strip);    \
+    }                                                                                        \
   };
 
 TOROID_DEPTHWISE(Baseline, 4)
@@ -104,22 +134,25 @@ TOROID_DEPTHWISE(Avx2, 8, TOROID_AVX2)
 TOROID_DEPTHWISE(Avx512, 16, TOROID_AVX512)
 #endif
 
-template <class Set, ChannelGroups kGroups, bool kAtEdges, int kColumns, int kStrides, int kPositions, size_t... I>
+template <class Set, ChannelGroups kGroups, bool kAtEdges, bool kSquare, int kColumns, int kStrides, int kPositions, size_t... I>
 constexpr void fill(DepthwiseKernels::Kernel (&kernels)[kColumns][kStrides][kPositions], std::index_sequence<I...>) {
   ((kernels[I / kPositions / kStrides][I / kPositions % kStrides][I % kPositions] =
-        &Set::template run<I / kPositions / kStrides + 1, I / kPositions % kStrides + 1, I % kPositions + 1, kGroups, kAtEdges>),
+        &Set::template run<kSquare ? I / kPositions / kStrides + 1 : 0, I / kPositions / kStrides + 1, I / kPositions % kStrides + 1,
+                           I % kPositions + 1, kGroups, kAtEdges>),
    ...);
 }
-template <class Set, ChannelGroups kGroups, bool kAtEdges = false, int kColumns, int kStrides, int kPositions>
+template <class Set, ChannelGroups kGroups, bool kAtEdges = false, bool kSquare = false, int kColumns, int kStrides, int kPositions>
 constexpr void fill(DepthwiseKernels::Kernel (&kernels)[kColumns][kStrides][kPositions]) {
-  fill<Set, kGroups, kAtEdges>(kernels, std::make_index_sequence<kColumns * kStrides * kPositions>{});
+  fill<Set, kGroups, kAtEdges, kSquare>(kernels, std::make_index_sequence<kColumns * kStrides * kPositions>{});
 }
 
 template <class Set>
 constexpr DepthwiseKernels kernels_of() {
-  DepthwiseKernels result = {Set::kLanes, Set::kLanes > 4, {}, {}, {}, {}};
+  DepthwiseKernels result = {Set::kLanes, Set::kLanes > 4, {}, {}, {}, {}, {}, {}};
   fill<Set, ChannelGroups::Own>(result.own);
   fill<Set, ChannelGroups::Own, true>(result.own_at_edges);
+  fill<Set, ChannelGroups::Own, false, true>(result.own_square);
+  fill<Set, ChannelGroups::Own, true, true>(result.own_square_at_edges);
   if constexpr (Set::kLanes > 4) fill<Set, ChannelGroups::Few>(result.few);
   fill<Set, ChannelGroups::Many>(result.many);
   return result;

@@ -48,7 +48,8 @@ enum class ChannelGroups {
 struct DepthwiseKernels {
   static constexpr int kMostColumns = 7;     // of a filter
   static constexpr int kMostStride = 2;
-  static constexpr int kMostPositions = 6;
+  static constexpr int kMostPositions = 7;   // images are often 7 wide, or 14, 28, 56, 112
+  static constexpr int kMostSquare = 5;
   static constexpr int kMostGroupedColumns = 3, kMostGroupedPositions = 7;
   using Kernel = void (*)(const DepthwiseStrip& strip);
 
@@ -59,6 +60,9 @@ struct DepthwiseKernels {
   // By filter columns - 1, stride - 1, positions - 1.
   Kernel own[kMostColumns][kMostStride][kMostPositions];
   Kernel own_at_edges[kMostColumns][kMostStride][kMostPositions];
+  // With as many filter rows as columns: they are unrolled, so that each load is of the same row from vector to vector, whose next one is then fetched.
+  Kernel own_square[kMostSquare][kMostStride][kMostPositions];
+  Kernel own_square_at_edges[kMostSquare][kMostStride][kMostPositions];
   Kernel few[kMostGroupedColumns][kMostStride][kMostGroupedPositions];    // null where vectors cannot be permuted
   Kernel many[kMostGroupedColumns][kMostStride][kMostGroupedPositions];
 };
