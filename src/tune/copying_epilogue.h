@@ -1,5 +1,6 @@
 // An epilogue for trials: it writes the blocks that it gets, and nothing else, so that results can be compared and a kernel pays
-// for giving its result away block by block.
+// for giving its result away block by block. Of float32 it is a clamped sum too, as most epilogues are: a kernel that has its sums in registers
+// writes them itself, as it will in programs.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +21,15 @@ class CopyingEpilogue {
   static constexpr int32_t kNumArguments = 2, kDataArgument = 0;
 
  private:
+  static void run(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+                  int64_t last_column);
   void write_row(const float* from, int64_t count, std::byte* to) const;
 
   void* arguments_[kNumArguments];   // the data, and this
   DType dtype_;
   int64_t columns_;
-  ToroidEpilogue abi_ = {};
+  ToroidClampedSum sum_;   // of F32
+  ToroidEpilogue abi_;
 };
 
 }  // namespace toroid::tune
