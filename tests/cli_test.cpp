@@ -493,7 +493,7 @@ TEST_F(Cli, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {
   write_file_atomically(path("g++"),
                         "#!/bin/sh\n"
                         "case \"$1\" in --version) echo 'g++ (Fake) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
-                        "echo \"<stdin>:$(grep -n 'op_max_v(add' | tail -1 | cut -d: -f1):5: error: boom\" >&2; exit 1\n",
+                        "echo \"<stdin>:$(grep -n 'op_max_v(\\(add\\|fma\\)' | tail -1 | cut -d: -f1):5: error: boom\" >&2; exit 1\n",
                         0777);
   const Outcome failed = toroid(kCompileDigits, {{"TOROID_CXX", path("g++").string()}, {"TOROID_ISA", "baseline"}});
   EXPECT_EQ(failed.exit_code, 1);
