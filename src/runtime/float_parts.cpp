@@ -123,14 +123,20 @@ struct Splitter {
 
 TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows,
                                      int64_t step_bytes, std::byte* out) {
+  // Of rows that are far apart each begins where nothing is fetched ahead.
+  constexpr size_t kRowsAhead = 2;
   bool fit = true;
-  for (const float* row : rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const float* const row = rows[i];
+    const float* const ahead = rows[std::min(i + kRowsAhead, rows.size() - 1)];
     Splitter splitter;
     std::byte* to = out;
     for (int64_t step = first; step < last; ++step, to += step_bytes) {
       const std::span<const Run> runs = elements.of(step);
       if (runs.front().length == kStepElements) {
         const float* from = row + runs.front().offset;
+        __builtin_prefetch(ahead + runs.front().offset);
+        __builtin_prefetch(ahead + runs.front().offset + kLanes);
         splitter.split<kTileRowBytes>(load(from), load(from + kLanes), to);
         continue;
       }
