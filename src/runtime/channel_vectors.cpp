@@ -56,7 +56,7 @@ class DepthwiseConvolver : public RowConvolution {
   }
 
   void run(const KernelCall& call) const override {
-    const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), channels_, call.epilogue};
+    const ProductOutput out = output_of(call, channels_);
     const float* const x = data_of(call.inputs[0]);
     // Rows that are copied are so once for each part.
     constexpr int64_t kPartsOfThread = 4;

@@ -52,7 +52,7 @@ class Convolver : public RowConvolution {
   }
 
   void run(const KernelCall& call) const override {
-    const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), channels_, call.epilogue};
+    const ProductOutput out = output_of(call, channels_);
     const float* const x = data_of(call.inputs[0]);
     if (is_matrix_product(s_, strides_)) {
       return with_weights(0, [&](const auto& weights) {
@@ -299,6 +299,10 @@ bool is_matrix_product(const ConvolutionShape& s, const ImageStrides& image) {
          (s.batch == 1 || image.batch == s.out_elements() * image.column);
 }
 
+ProductOutput output_of(const KernelCall& call, int64_t channels) {
+  return {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), channels, call.epilogue};
+}
+
 ImageStrides image_strides(const ToroidOperand& x) {
   const int64_t* s = x.strides;
   return x.rank == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
@@ -307,7 +311,7 @@ ImageStrides image_strides(const ToroidOperand& x) {
 void give_zeros(const KernelCall& call, const ConvolutionShape& s) {
   const int64_t columns = s.groups * s.out_channels;
   const std::vector<float> zeros(static_cast<size_t>(columns + kReadBeyond));
-  const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), columns, call.epilogue};
+  const ProductOutput out = output_of(call, columns);
   for (int64_t row = 0; row < s.batch * s.out_elements(); ++row) out.take(zeros.data(), columns, {row, row + 1}, {0, columns});
 }
 

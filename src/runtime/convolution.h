@@ -58,6 +58,9 @@ struct RowUse {
   bool from_ring = false;   // will the images' rows lie in rings?
   int64_t times = 0;        // that a thread will make rows; 0: it is run as a whole
 };
+// Where a call's result goes, `channels` next to each other.
+ProductOutput output_of(const KernelCall& call, int64_t channels);
+
 // In the form ImageRows or ChannelVectors. Where the weights are no constants it is good for this call alone.
 std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form, const RowUse& use = {});
 std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape);   // ChannelVectors alone

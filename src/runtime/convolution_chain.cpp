@@ -290,8 +290,7 @@ class BandRun {
   }
 
   ProductOutput output() const {
-    const KernelCall& call = stages_.back().call;
-    return {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), out_channels(plan_.shapes.back()), call.epilogue};
+    return output_of(stages_.back().call, out_channels(plan_.shapes.back()));
   }
 
   std::span<const ConvolutionStage> stages_;

@@ -1,29 +1,25 @@
 #include "runtime/machine_limits.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <vector>
 
 #include "runtime/parts_product.h"
 #include "runtime/scratch.h"
 #include "runtime/strips.h"
+#include "support/clock.h"
 
 namespace toroid {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // Of several rounds the shortest.
 template <class F>
 double least_seconds(int rounds, F f) {
   double least = 1e30;
   for (int i = 0; i < rounds; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
+    const Stopwatch round;
     f();
-    least = std::min(least, seconds_since(begin));
+    least = std::min(least, round.seconds());
   }
   return least;
 }
@@ -34,10 +30,10 @@ template <class F>
 double lasting_seconds(F f) {
   constexpr double kSettle = 0.25, kMeasure = 0.15;
   std::vector<double> rounds;
-  for (const auto start = std::chrono::steady_clock::now(); seconds_since(start) < kSettle + kMeasure;) {
-    const auto begin = std::chrono::steady_clock::now();
+  for (const Stopwatch all; rounds.empty() || all.seconds() < kSettle + kMeasure;) {
+    const Stopwatch round;
     f();
-    if (seconds_since(start) > kSettle) rounds.push_back(seconds_since(begin));
+    if (all.seconds() > kSettle) rounds.push_back(round.seconds());
   }
   const auto middle = rounds.begin() + static_cast<std::ptrdiff_t>(rounds.size() / 2);
   std::nth_element(rounds.begin(), middle, rounds.end());

@@ -242,7 +242,8 @@ void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsM
   const BlockShape shape = block_shape(rows, b.depth, panels.size() * PartsMatrix::kPanelColumns);
   const int64_t strips = (tiles + 1) / 2, blocks = (tiles + shape.row_tiles - 1) / shape.row_tiles;
   const RowElements elements(0, b.depth);
-  const RowBlock left_over(a, rows * threads, std::max<int64_t>(0, m - rows * threads), b.depth, false);
+  const Range left_over = {rows * threads, std::max(m, rows * threads)};
+  const RowBlock left_over_rows(a, left_over.first, left_over.size(), b.depth, false);
   pool.parallel_for(threads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t thread = begin; thread < end; ++thread) {
       const Range share = part_of(panels.size(), thread, threads);
@@ -255,8 +256,8 @@ void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsM
         std::vector<const float*> pointers(own.pointers().begin(), own.pointers().end());
         SharedRows shared;
         if (block + 1 == blocks) {
-          pointers.insert(pointers.end(), left_over.pointers().begin(), left_over.pointers().end());
-          shared = {{rows * threads, std::max(m, rows * threads)}, {panels.first + share.first, panels.first + share.last}};
+          pointers.insert(pointers.end(), left_over_rows.pointers().begin(), left_over_rows.pointers().end());
+          shared = {left_over, {panels.first + share.first, panels.first + share.last}};
         }
         run_block(b, order, shape.depths, elements, pointers, first, out, fetching, shared);
       }
@@ -294,7 +295,7 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& 
   for_each_part(pool, strips, all_panels.size(), cut, [&](Range some, Range panels) {
     const int64_t first_row = some.first * kStripRows, rows = std::min(m, some.last * kStripRows) - first_row;
     const RowBlock block(a, first_row, rows, b.depth, a.column != 1);
-    const int64_t begin = was_just_packed ? panels.size() * (some.first * threads / strips) / threads : 0;
+    const int64_t thread = some.first * threads / strips, begin = was_just_packed ? part_of(panels.size(), thread, threads).first : 0;
     run_block(b, PanelOrder({first_panel + panels.first, first_panel + panels.last}, begin), depths_of(steps_of(b.depth)), elements, block.pointers(), first_row, out, fetching);
   });
 }

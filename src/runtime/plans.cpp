@@ -20,10 +20,10 @@ const Plans::Entry* Plans::find(std::span<const int64_t> key) const {
   return entry;
 }
 
-void Plans::keep(std::span<const int64_t> key, std::shared_ptr<const void> plan) {
+void Plans::keep(std::vector<int64_t> key, std::shared_ptr<const void> plan) {
   if (count_.fetch_add(1, std::memory_order_relaxed) >= kMost) return void(count_.fetch_sub(1, std::memory_order_relaxed));
   std::atomic<Entry*>& bucket = buckets_[bucket_of(key)];
-  Entry* entry = new Entry{{key.begin(), key.end()}, std::move(plan), bucket.load(std::memory_order_relaxed)};
+  Entry* entry = new Entry{std::move(key), std::move(plan), bucket.load(std::memory_order_relaxed)};
   while (!bucket.compare_exchange_weak(entry->next, entry, std::memory_order_release, std::memory_order_relaxed)) {
   }
 }

@@ -24,8 +24,9 @@ class Plans {
   template <class Plan, class Make>
   std::shared_ptr<const Plan> get(std::span<const int64_t> key, const Make& make) {
     if (const Entry* entry = find(key)) return std::static_pointer_cast<const Plan>(entry->plan);
+    std::vector<int64_t> own(key.begin(), key.end());   // what is made may put keys together too
     std::shared_ptr<const Plan> made = make();
-    keep(key, made);
+    keep(std::move(own), made);
     return made;
   }
 
@@ -42,7 +43,7 @@ class Plans {
 
   static size_t bucket_of(std::span<const int64_t> key);
   const Entry* find(std::span<const int64_t> key) const;
-  void keep(std::span<const int64_t> key, std::shared_ptr<const void> plan);
+  void keep(std::vector<int64_t> key, std::shared_ptr<const void> plan);
 
   std::array<std::atomic<Entry*>, kBuckets> buckets_{};   // lists that only grow
   std::atomic<int64_t> count_{0};

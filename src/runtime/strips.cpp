@@ -11,6 +11,12 @@
 namespace toroid {
 namespace {
 
+template <class Vector, int kCount>
+TOROID_INLINE void take_vectors(const float*& from, Vector (&to)[kCount]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i, from += kLanesOf<Vector>) std::memcpy(&to[i], from, sizeof to[i]);
+}
+
 template <class Vector, int kRowsOfTile, int kVectors>
 struct Tile {
   static constexpr int kLanes = kLanesOf<Vector>, kRows = kRowsOfTile;
@@ -19,9 +25,7 @@ struct Tile {
   // Unrolled whole, here and below, or the sums would live in memory.
   TOROID_INLINE void add_products(const float* const (&a)[kRows], int64_t at, const float*& b) {
     Vector columns[kVectors];
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) std::memcpy(&columns[v], b + v * kLanes, sizeof columns[v]);
-    b += kVectors * kLanes;
+    take_vectors(b, columns);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const float x = a[i][at];
@@ -104,9 +108,7 @@ struct PairTile {
 
   TOROID_INLINE void add_products(const float* const (&a)[kRows], int64_t at, const float*& b) {
     Vector16 columns[kHalves];
-#pragma GCC unroll 16
-    for (int h = 0; h < kHalves; ++h) std::memcpy(&columns[h], b + h * kLanes, sizeof columns[h]);
-    b += kHalves * kLanes;
+    take_vectors(b, columns);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       uint64_t pair;
