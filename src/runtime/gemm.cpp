@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "runtime/clamped_sum.h"
-#include "runtime/parts_product.h"
 #include "runtime/scratch.h"
+#include "runtime/unpacked_product.h"
 
 namespace toroid {
 namespace {
@@ -34,17 +34,7 @@ void gemm_f32(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t
     multiply_few_rows(form, pool, m, n, k, a, b, product, n);
     return run_epilogue(*out.epilogue, product, n, {0, m}, {0, n});
   }
-  if (form == ProductForm::Parts) {
-    const int64_t panel_size = PartsMatrix::panel_size(k, PartsMatrix::kPanelTiles), panels = PartsMatrix::panels(n);
-    const int64_t times = std::min(panels, (panels * panel_size + kMostPacked - 1) / kMostPacked);
-    for (int64_t i = 0; i < times; ++i) {
-      const Range some = part_of(panels, i, times);
-      float* packed = scratch_for_panels.get((panels + times - 1) / times * panel_size);
-      pack_parts(pool, b, k, n, some.first, some.last, packed);
-      multiply(pool, m, a, PartsMatrix{k, n, packed - some.first * panel_size}, some.first, some.last, out, true);
-    }
-    return;
-  }
+  if (form == ProductForm::Parts && k > 0) return multiply_in_parts(pool, m, n, k, a, b, out);
   const int64_t width = strip_kernels().panel_width();
   const int64_t most_panels = std::max<int64_t>(1, kMostPacked / (width * std::max<int64_t>(k, 1)));
   const PackedMatrix whole{k, n, nullptr};

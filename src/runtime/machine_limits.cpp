@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/parts_product.h"
+#include "runtime/parts_strip.h"
 #include "runtime/scratch.h"
 #include "runtime/strips.h"
 #include "support/clock.h"
@@ -86,9 +87,8 @@ double flops_in_parts(RuntimePool& pool) {
                                  2,
                                  sums.data(),
                                  kSide,
-                                 true,
-                                 {nullptr, nullptr},
-                                 0});
+                                 sums.data(),
+                                 kSide});
       }
     });
   });

@@ -1,5 +1,6 @@
 #include "runtime/packed_matrix.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/cut.h"
@@ -111,6 +112,26 @@ void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first,
     for (; p < depth; ++p) {
       for (int64_t j = 0; j < count; ++j) to[p * width + j] = *b.at(p, column + j);
     }
+  }
+}
+
+void copy_rows(const Matrix& from, Range rows, Range columns, float* to, int64_t to_row) {
+  const int64_t count = rows.size(), length = columns.size();
+  if (from.column == 1) {
+    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_row, from.at(rows.first + i, columns.first), static_cast<size_t>(length) * sizeof(float));
+    return;
+  }
+  const int64_t lanes = strip_kernels().lanes, whole_rows = from.row == 1 ? count / lanes * lanes : 0, whole_columns = length / lanes * lanes;
+  const Turn turn = turn_for_this_machine();
+  constexpr int64_t kAtOnce = 64;   // columns, each of which is read on
+  for (int64_t first = 0; first < whole_columns; first += kAtOnce) {
+    for (int64_t i = 0; i < whole_rows; i += lanes) {
+      for (int64_t j = first; j < std::min(first + kAtOnce, whole_columns); j += lanes)
+        turn(from.at(rows.first + i, columns.first + j), from.column, to + i * to_row + j, to_row);
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t j = i < whole_rows ? whole_columns : 0; j < length; ++j) to[i * to_row + j] = *from.at(rows.first + i, columns.first + j);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "runtime/parts_strip.h"
 #include "runtime/scratch.h"
 
 namespace toroid {
@@ -20,22 +21,6 @@ thread_local Scratch scratch_for_sums;
 thread_local Scratch scratch_for_panel;
 
 int64_t depths_of(int64_t steps) { return std::max<int64_t>(1, (steps + kPartSteps - 1) / kPartSteps); }
-
-// Some panels, in the order in which they are multiplied: from one of them on to the last, and on from the first.
-struct PanelOrder {
-  Range panels;
-  int64_t begin, count;
-
-  explicit PanelOrder(Range all, int64_t from = 0) : panels(all), begin(from), count(all.size()) {}
-  // `i` may be beyond the last.
-  int64_t at(int64_t i) const { return panels.first + (begin + i) % panels.size(); }
-  PanelOrder part(int64_t first, int64_t last) const {
-    PanelOrder result = *this;
-    result.begin += first;
-    result.count = last - first;
-    return result;
-  }
-};
 
 // How rows are multiplied: so many tiles of them at a time, in so many parts of the depth.
 struct BlockShape {
@@ -74,11 +59,12 @@ struct SharedRows {
 // Some rows of the left side, of which some steps are in parts at a time.
 class Block {
  public:
-  // `rows`: whole tiles from `first_row` on, or up to the last row of all, and behind them the shared ones.
-  Block(const PartsMatrix& b, const PanelOrder& panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows,
+  // `rows`: whole tiles from `first_row` on, or up to the last row of all, and behind them the shared ones. `after`: the panel that is multiplied next.
+  Block(const PartsMatrix& b, Range panels, int64_t after, int64_t depths, const RowElements& elements, std::span<const float* const> rows,
         int64_t first_row, const ProductOutput& out, const Fetching& fetching, const SharedRows& shared)
       : b_(b),
         panels_(panels),
+        after_(after),
         depths_(depths),
         row_elements_(elements),
         elements_(elements.runs()),
@@ -93,7 +79,7 @@ class Block {
   void run() {
     const int64_t steps = elements_.steps(), depths = depths_;
     const int64_t sums_size = tiles_ * kTileSide * PartsMatrix::kPanelColumns;
-    float* sums = scratch_for_sums.get((depths == 1 ? 1 : panels_.count) * sums_size + kReadBeyond);
+    float* sums = scratch_for_sums.get((depths == 1 ? 1 : panels_.size()) * sums_size + kReadBeyond);
     // What passes through leaves while it is in the first-level cache, unless it waits for the next part of the depth.
     const int64_t at_once = depths == 1 ? kTilesAtOnce : tiles_;
     const TileRegisters registers;
@@ -101,19 +87,18 @@ class Block {
       steps_ = part_of(steps, depth, depths);
       const Range next = part_of(steps, std::min(depth + 1, depths - 1), depths);
       if (!split()) {
-        for (int64_t i = 0; i < panels_.count; ++i) multiply_plain(panels_.at(i));
+        for (int64_t panel = panels_.first; panel < panels_.last; ++panel) multiply_plain(panel);
         return;
       }
-      for (int64_t i = 0; i < panels_.count; ++i) {
-        const int64_t panel = panels_.at(i);
-        const bool is_last = i + 1 == panels_.count;
-        const int64_t after = is_last && depth + 1 < depths ? panels_.at(0) : panels_.at(i + 1), after_step = is_last ? next.first : steps_.first;
+      for (int64_t panel = panels_.first; panel < panels_.last; ++panel) {
+        const bool is_last = panel + 1 == panels_.last;
+        const int64_t after = !is_last ? panel + 1 : depth + 1 < depths ? panels_.first : after_, after_step = is_last ? next.first : steps_.first;
         const PanelTask task = {panel, steps_, depth > 0, fetching_.is_on, after, after_step};
         if (!b_.is_in_parts(panel)) {
           if (depth + 1 == depths) multiply_plain(panel);
           continue;
         }
-        float* to = depths == 1 ? sums : sums + i * sums_size;
+        float* to = depths == 1 ? sums : sums + (panel - panels_.first) * sums_size;
         const int64_t count = tiles_in(panel);
         for (int64_t tile = 0; tile < count; tile += at_once) {
           const Range tiles = {tile, std::min(tile + at_once, count)};
@@ -182,7 +167,8 @@ class Block {
   }
 
   const PartsMatrix& b_;
-  const PanelOrder panels_;
+  const Range panels_;
+  const int64_t after_;
   const int64_t depths_;
   const RowElements& row_elements_;
   const StepElements elements_;
@@ -210,13 +196,15 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
     const std::byte* const second = j + 3 < columns ? b.tile(task.panel, j + 3) + from : next + b.tile_bytes();
     for (int64_t i = tiles.first; i < tiles.last; i += 2) {
       const int64_t share = i / 2 * lines * kProducts * task.steps.size() * kTileRowBytes;
+      float* const part = sums + (i - tiles.first) * kTileSide * row + j * kTileSide;
       multiply_tiles_of_parts({{rows.tile(i), i + 1 < tiles.last ? rows.tile(i + 1) : nullptr},
                                rows.offsets,
                                {b.tile(task.panel, j) + from, j + 1 < columns ? b.tile(task.panel, j + 1) + from : nullptr},
                                task.steps.size(),
-                               sums + (i - tiles.first) * kTileSide * row + j * kTileSide,
+                               part,
                                row,
-                               task.add,
+                               task.add ? part : nullptr,
+                               row,
                                {first + share, second + share},
                                lines});
     }
@@ -226,18 +214,19 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
 namespace {
 
 // These rows in some of the panels: all of them, or, where sums wait for the rest of the depth, those whose sums there is room for at a time.
-void run_block(const PartsMatrix& b, const PanelOrder& panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+void run_block(const PartsMatrix& b, Range panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
                const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {}) {
   const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PartsMatrix::kPanelColumns;
-  const int64_t at_once = depths > 1 ? std::max<int64_t>(1, kMostSums / panel_sums) : panels.count;
-  for (int64_t i = 0; i < panels.count; i += at_once) {
-    Block(b, panels.part(i, std::min(i + at_once, panels.count)), depths, elements, rows, first_row, out, fetching, shared).run();
+  const int64_t at_once = depths > 1 ? std::max<int64_t>(1, kMostSums / panel_sums) : panels.size();
+  for (int64_t first = panels.first; first < panels.last; first += at_once) {
+    const int64_t last = std::min(first + at_once, panels.last);
+    Block(b, {first, last}, last < panels.last ? last : panels.first, depths, elements, rows, first_row, out, fetching, shared).run();
   }
 }
 
 // Each thread has as many tiles of rows, in blocks, and those that are left over in some of the panels.
 void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, Range panels, const ProductOutput& out,
-                     const Fetching& fetching, bool was_just_packed) {
+                     const Fetching& fetching) {
   const int64_t threads = pool.threads(), tiles = tiles_of(m) / threads, rows = tiles * kTileSide;
   const BlockShape shape = block_shape(rows, b.depth, panels.size() * PartsMatrix::kPanelColumns);
   const int64_t strips = (tiles + 1) / 2, blocks = (tiles + shape.row_tiles - 1) / shape.row_tiles;
@@ -247,8 +236,6 @@ void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsM
   pool.parallel_for(threads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t thread = begin; thread < end; ++thread) {
       const Range share = part_of(panels.size(), thread, threads);
-      // A thread begins with the panels that it has just packed. Those that lie in memory are read by all threads at a time.
-      const PanelOrder order(panels, was_just_packed ? share.first : 0);
       for (int64_t block = 0; block < blocks; ++block) {
         const Range some = part_of(strips, block, blocks);
         const int64_t first = thread * rows + some.first * 2 * kTileSide, last = std::min(thread * rows + std::min(some.last * 2 * kTileSide, rows), m);
@@ -259,7 +246,7 @@ void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsM
           pointers.insert(pointers.end(), left_over_rows.pointers().begin(), left_over_rows.pointers().end());
           shared = {left_over, {panels.first + share.first, panels.first + share.last}};
         }
-        run_block(b, order, shape.depths, elements, pointers, first, out, fetching, shared);
+        run_block(b, panels, shape.depths, elements, pointers, first, out, fetching, shared);
       }
     }
   });
@@ -278,11 +265,11 @@ bool pays_evenly(int64_t threads, int64_t m, const Matrix& a, int64_t panels, co
 
 void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements,
                    std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
-  run_block(b, PanelOrder({first, last}), depths_of(steps_of(b.depth)), elements, rows, first_row, out, fetching);
+  run_block(b, {first, last}, depths_of(steps_of(b.depth)), elements, rows, first_row, out, fetching);
 }
 
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel,
-              const ProductOutput& out, bool was_just_packed) {
+              const ProductOutput& out) {
   constexpr int64_t kStripTiles = 2, kStripRows = kStripTiles * kTileSide;
   const RowElements elements(0, b.depth);
   const Range all_panels = {first_panel, last_panel};
@@ -291,12 +278,11 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& 
   const int64_t group_bytes =
       all_panels.size() / cut.groups * PartsMatrix::panel_size(b.depth, PartsMatrix::kPanelTiles) * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
-  if (pays_evenly(threads, m, a, all_panels.size(), cut)) return multiply_evenly(pool, m, a, b, all_panels, out, fetching, was_just_packed);
+  if (pays_evenly(threads, m, a, all_panels.size(), cut)) return multiply_evenly(pool, m, a, b, all_panels, out, fetching);
   for_each_part(pool, strips, all_panels.size(), cut, [&](Range some, Range panels) {
     const int64_t first_row = some.first * kStripRows, rows = std::min(m, some.last * kStripRows) - first_row;
     const RowBlock block(a, first_row, rows, b.depth, a.column != 1);
-    const int64_t thread = some.first * threads / strips, begin = was_just_packed ? part_of(panels.size(), thread, threads).first : 0;
-    run_block(b, PanelOrder({first_panel + panels.first, first_panel + panels.last}, begin), depths_of(steps_of(b.depth)), elements, block.pointers(), first_row, out, fetching);
+    run_block(b, {first_panel + panels.first, first_panel + panels.last}, depths_of(steps_of(b.depth)), elements, block.pointers(), first_row, out, fetching);
   });
 }
 

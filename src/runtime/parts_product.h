@@ -11,11 +11,11 @@
 
 namespace toroid {
 
-// As those of product.h. Each thread begins with other panels if they were just packed, as pack_parts shares them out.
+// As those of product.h.
 void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements,
                    std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching = {});
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel,
-              const ProductOutput& out, bool was_just_packed = false);
+              const ProductOutput& out);
 
 // The left side of a product, rows that are in parts: tiles of 16 of them, `tile_bytes` apart, each with its steps at `offsets`.
 struct PartsRows {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/gemm.h"
+#include "runtime/scratch.h"
 
 namespace toroid {
 namespace {
@@ -35,6 +36,20 @@ std::vector<float> product_in(ProductForm form, RuntimePool& pool, int64_t m, in
                               const Matrix& b) {
   std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
   gemm_f32(form, pool, m, n, k, a, b, {c.data(), n, nullptr});
+  return c;
+}
+
+// With both sides as they come, or with the right side packed before.
+enum class Sides { AsTheyCome, RightPacked };
+constexpr Sides kSides[] = {Sides::AsTheyCome, Sides::RightPacked};
+
+std::vector<float> product_in_parts(Sides sides, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
+  if (sides == Sides::AsTheyCome || m == 0 || k == 0) return product_in(ProductForm::Parts, pool, m, n, k, a, b);
+  Scratch memory;
+  float* const packed = memory.get(PartsMatrix::size(k, n));
+  pack_parts(pool, b, k, n, 0, PartsMatrix::panels(n), packed);
+  std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
+  multiply(pool, m, a, PartsMatrix{k, n, packed}, 0, PartsMatrix::panels(n), {c.data(), n, nullptr});
   return c;
 }
 
@@ -66,8 +81,10 @@ TEST(PartsProduct, ErrsNoMoreThanVectorsOfFloat32) {
     const std::vector<float> left = wide_numbers(m * k, 1), right = wide_numbers(k * n, 2);
     const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
     const double in_vectors = largest_error(product_in(ProductForm::Packed, pool, m, n, k, a, b), m, n, k, a, b);
-    const double in_parts = largest_error(product_in(ProductForm::Parts, pool, m, n, k, a, b), m, n, k, a, b);
-    EXPECT_LE(in_parts, in_vectors) << "depth " << k;
+    for (const Sides sides : kSides) {
+      const double in_parts = largest_error(product_in_parts(sides, pool, m, n, k, a, b), m, n, k, a, b);
+      EXPECT_LE(in_parts, in_vectors) << "depth " << k;
+    }
   }
 }
 
@@ -90,6 +107,8 @@ const SizeCase kSizes[] = {
     {"one element", 1, 1, 1},          {"one tile", 16, 16, 32},
     {"less than a tile", 15, 13, 31},  {"three tiles of each", 33, 47, 65},
     {"several panels", 50, 200, 33},   {"several blocks", 700, 65, 40},
+    {"several blocks of columns", 70, 1100, 600},
+    {"more rows than have sums that wait", 4200, 20, 530},
     {"blocks of each thread, and tiles left over", 700, 200, 1100}, {"a tile that is not whole", 500, 200, 40},
     {"several depths", 20, 150, 2100}, {"several depths and sums", 270, 1100, 1060},
     {"nothing to sum", 5, 18, 0},      {"no rows", 0, 4, 6},
@@ -106,8 +125,8 @@ TEST(PartsProduct, IsExactForSmallIntegers) {
           const std::vector<float> left = small_integers(size.m * size.k + 1, 3), right = small_integers(size.k * size.n + 1, 4);
           const Matrix a = a_turned ? Matrix{left.data(), 1, size.m} : Matrix{left.data(), size.k, 1};
           const Matrix b = b_turned ? Matrix{right.data(), 1, size.k} : Matrix{right.data(), size.n, 1};
-          EXPECT_EQ(product_in(ProductForm::Parts, pool, size.m, size.n, size.k, a, b),
-                    product_in(ProductForm::Packed, pool, size.m, size.n, size.k, a, b));
+          const std::vector<float> expected = product_in(ProductForm::Packed, pool, size.m, size.n, size.k, a, b);
+          for (const Sides sides : kSides) EXPECT_EQ(product_in_parts(sides, pool, size.m, size.n, size.k, a, b), expected);
         }
       }
     }
@@ -129,20 +148,25 @@ TEST(PartsProduct, TakesNumbersOfAnyMagnitude) {
           value = std::isfinite(extreme) ? extreme * std::abs(value) * 0x1p-11f : extreme;
         }
         const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
-        const std::vector<float> expected = product_in(ProductForm::Packed, pool, m, n, k, a, b),
-                                 actual = product_in(ProductForm::Parts, pool, m, n, k, a, b);
+        const std::vector<float> expected = product_in(ProductForm::Packed, pool, m, n, k, a, b);
+        std::vector<double> allowed;
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
-            const float x = expected[static_cast<size_t>(i * n + j)], y = actual[static_cast<size_t>(i * n + j)];
             double magnitude = 0, beside_subnormals = 0;
             for (int64_t p = 0; p < k; ++p) {
-              magnitude += std::abs(static_cast<double>(*a.at(i, p)) * *b.at(p, j));
-              beside_subnormals += std::abs(static_cast<double>(*a.at(i, p))) + std::abs(static_cast<double>(*b.at(p, j)));
+              const double x = *a.at(i, p), y = *b.at(p, j);
+              magnitude += std::abs(x * y);
+              beside_subnormals += std::abs(x) + std::abs(y);
             }
-            const double allowed = 1e-6 * magnitude + 0x1p-126 * beside_subnormals;
-            const bool is_close = std::isnan(x) ? std::isnan(y) : std::isinf(x) ? x == y : std::abs(x - y) <= allowed;
-            ASSERT_TRUE(is_close) << y << " for " << x << " at " << i << ", " << j << " with " << extreme
-                                  << (is_left ? " on the left" : " on the right");
+            allowed.push_back(1e-6 * magnitude + 0x1p-126 * beside_subnormals);
+          }
+        }
+        for (const Sides sides : kSides) {
+          const std::vector<float> actual = product_in_parts(sides, pool, m, n, k, a, b);
+          for (size_t i = 0; i < actual.size(); ++i) {
+            const float x = expected[i], y = actual[i];
+            const bool is_close = std::isnan(x) ? std::isnan(y) : std::isinf(x) ? x == y : std::abs(x - y) <= allowed[i];
+            ASSERT_TRUE(is_close) << y << " for " << x << " at " << i << " with " << extreme << (is_left ? " on the left" : " on the right");
           }
         }
       }
@@ -161,7 +185,7 @@ TEST(PartsProduct, TellsSmallNumbersAgain) {
     right[7 * n + 3] = small;
     right[8 * n + 3] = -small;
     const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
-    EXPECT_EQ(product_in(ProductForm::Parts, pool, m, n, k, a, b)[n + 3], product_in(ProductForm::Packed, pool, m, n, k, a, b)[n + 3]) << small;
+    for (const Sides sides : kSides) EXPECT_EQ(product_in_parts(sides, pool, m, n, k, a, b)[n + 3], product_in(ProductForm::Packed, pool, m, n, k, a, b)[n + 3]) << small;
   }
 }
 
@@ -177,8 +201,46 @@ TEST(PartsProduct, SharesTilesThatAreLeftOver) {
       const std::vector<float> expected = product_in(ProductForm::Packed, one, m, n, k, a, b);
       for (const int threads : {1, 2, 3, 4}) {
         RuntimePool pool(threads);
-        EXPECT_EQ(product_in(ProductForm::Parts, pool, m, n, k, a, b), expected) << m << " rows, " << threads << " threads";
+        for (const Sides sides : kSides) EXPECT_EQ(product_in_parts(sides, pool, m, n, k, a, b), expected) << m << " rows, " << threads << " threads";
       }
+    }
+  }
+}
+
+// Where an epilogue takes the results, each comes once, whatever of them was multiplied without parts.
+TEST(PartsProduct, GivesEachElementOnce) {
+  SKIP_WITHOUT_TILES();
+  struct Taken {
+    std::vector<float> values;
+    std::vector<int> times;
+    int64_t columns;
+  };
+  RuntimePool pool(2);
+  for (const auto& [m, n, k] : {std::array{100, 700, 60}, std::array{70, 530, 1100}}) {
+    std::vector<float> left = small_integers(m * k, 13), right = small_integers(k * n, 14);
+    const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
+    for (const bool has_extremes : {false, true}) {
+      if (has_extremes) {   // in a strip of the rows, and in panels of both threads
+        left[static_cast<size_t>(40 * k + 3)] = 0x1p60f;
+        right[static_cast<size_t>(5 * n + 130)] = 0x1p-120f;
+        for (int64_t p = 0; p < k; ++p) right[static_cast<size_t>(p * n + n - 3)] = 0x1p-120f;
+      }
+      const std::vector<float> expected = product_in(ProductForm::Packed, pool, m, n, k, a, b);
+      Taken taken = {std::vector<float>(static_cast<size_t>(m * n)), std::vector<int>(static_cast<size_t>(m * n)), n};
+      const ToroidEpilogue epilogue = {
+          [](void* argument, const float* block, int64_t row, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
+            Taken& all = *static_cast<Taken*>(argument);
+            for (int64_t i = first_row; i < last_row; ++i) {
+              for (int64_t j = first_column; j < last_column; ++j) {
+                all.values[static_cast<size_t>(i * all.columns + j)] = block[(i - first_row) * row + j - first_column];
+                ++all.times[static_cast<size_t>(i * all.columns + j)];
+              }
+            }
+          },
+          &taken, nullptr};
+      gemm_f32(ProductForm::Parts, pool, m, n, k, a, b, {nullptr, n, &epilogue});
+      EXPECT_EQ(taken.times, std::vector<int>(static_cast<size_t>(m * n), 1));
+      EXPECT_EQ(taken.values, expected) << (has_extremes ? "with extremes" : "");
     }
   }
 }

@@ -111,16 +111,9 @@ RowBlock::RowBlock(const Matrix& a, int64_t first, int64_t count, int64_t depth,
     return;
   }
   const int64_t row = (depth + 15) / 16 * 16 + 16;
-  float* to = scratch_for_copy.get(count * row);
-  for (int64_t i = 0; i < count; ++i, to += row) {
-    const float* from = a.at(first + i, 0);
-    if (a.column == 1) {
-      std::memcpy(to, from, static_cast<size_t>(depth) * sizeof(float));
-    } else {
-      for (int64_t p = 0; p < depth; ++p) to[p] = from[p * a.column];
-    }
-    pointers_.push_back(to);
-  }
+  float* const to = scratch_for_copy.get(count * row);
+  copy_rows(a, {first, first + count}, {0, depth}, to, row);
+  for (int64_t i = 0; i < count; ++i) pointers_.push_back(to + i * row);
 }
 
 void RowElements::add(int64_t offset, int64_t count) {

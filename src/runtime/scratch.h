@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <new>
+#include <optional>
+
+#include "support/aligned_bytes.h"
 
 namespace toroid {
 
@@ -17,22 +18,19 @@ class Scratch {
  public:
   // So many floats, 64-byte aligned, valid until the next call. Throws std::bad_alloc.
   float* get(int64_t count) {
-    if (count > count_) {
-      count_ = 0;
+    const size_t bytes = static_cast<size_t>(count) * sizeof(float);
+    if (!memory_ || bytes > memory_->size()) {
       memory_.reset();
-      memory_.reset(static_cast<float*>(::operator new[](static_cast<size_t>(count) * sizeof(float), kAlignment)));
-      count_ = count;
+      memory_.emplace(bytes < kMuch ? bytes : (bytes + kLargePage - 1) / kLargePage * kLargePage);
     }
-    return memory_.get();
+    return reinterpret_cast<float*>(memory_->data());
   }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};
-  struct Free {
-    void operator()(float* memory) const { ::operator delete[](memory, kAlignment); }
-  };
-  std::unique_ptr<float[], Free> memory_;
-  int64_t count_ = 0;
+  // From here on in whole large pages, which AlignedBytes asks for.
+  static constexpr size_t kMuch = size_t{512} << 10, kLargePage = size_t{2} << 20;
+
+  std::optional<AlignedBytes> memory_;
 };
 
 }  // namespace toroid

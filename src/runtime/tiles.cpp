@@ -49,25 +49,10 @@ TOROID_AMX void set_up() {
 }
 TOROID_AMX void release() { _tile_release(); }
 
-// The first store of a tile for about 900 ns takes about 250 ns longer than one that follows another sooner, whatever is loaded and multiplied in between
-// (seen on Xeons of the fourth generation). So products that take longer store a tile to nowhere now and then: of 784 x 256 by 256 x 512 numbers in parts 830 us
-// became 722, of 784 x 768 by 768 x 256 1148 became 1104.
-class StoresAwake {
- public:
-  // After each of so many steps in parts.
-  TOROID_AMX inline __attribute__((always_inline)) void after(int64_t step, int64_t steps) {
-    constexpr int64_t kEvery = 3;
-    if (step % kEvery == kEvery - 1 && step + 1 < steps) _tile_stored(6, nowhere_, kTileRowBytes);
-  }
-
- private:
-  alignas(kTileRowBytes) std::byte nowhere_[kTileBytes];
-};
-
 // The four tiles of sums, in registers 0 to 3.
-template <bool kTwoRows, bool kTwoColumns, class Strip>
+template <bool kTwoRows, bool kTwoColumns>
 struct Sums {
-  const Strip& strip;
+  const TileStrip& strip;
   int64_t row_bytes = strip.row * kWordBytes;
   float* upper = strip.sums;
   float* lower = strip.sums + kTileSide * strip.row;
@@ -95,7 +80,7 @@ struct Sums {
 
 template <TileNumbers kNumbers, bool kTwoRows, bool kTwoColumns>
 TOROID_AMX void multiply(const TileStrip& strip) {
-  const Sums<kTwoRows, kTwoColumns, TileStrip> sums{strip};
+  const Sums<kTwoRows, kTwoColumns> sums{strip};
   sums.begin();
 #define TOROID_ADD_PRODUCT(SUMS, LEFT, RIGHT)            \
   if constexpr (kNumbers == TileNumbers::BFloat16) {     \
@@ -134,51 +119,6 @@ TOROID_AMX void multiply(const TileStrip& strip) {
   sums.end();
 }
 
-// The parts of both sides follow each other so that every other product finds one side's in its registers.
-template <bool kTwoRows, bool kTwoColumns>
-TOROID_AMX void multiply_parts(const PartsStrip& strip) {
-  const Sums<kTwoRows, kTwoColumns, PartsStrip> sums{strip};
-  sums.begin();
-  const std::byte *first = strip.ahead[0], *second = strip.ahead[1];
-  StoresAwake stores;
-#define TOROID_LEFT(PART)                                                          \
-  _tile_loadd(4, strip.left[0] + left + (PART) * kTileRowBytes, kPartsRowBytes);   \
-  if constexpr (kTwoRows) _tile_loadd(5, strip.left[1] + left + (PART) * kTileRowBytes, kPartsRowBytes);
-#define TOROID_RIGHT(PART)                                                         \
-  _tile_loadd(6, strip.right[0] + offset + (PART) * kTileBytes, kTileRowBytes);    \
-  if constexpr (kTwoColumns) _tile_loadd(7, strip.right[1] + offset + (PART) * kTileBytes, kTileRowBytes);
-#define TOROID_MULTIPLY                                                            \
-  _tile_dpbf16ps(0, 4, 6);                                                         \
-  if constexpr (kTwoColumns) _tile_dpbf16ps(1, 4, 7);                              \
-  if constexpr (kTwoRows) _tile_dpbf16ps(2, 5, 6);                                 \
-  if constexpr (kTwoRows && kTwoColumns) _tile_dpbf16ps(3, 5, 7);                  \
-  for (int64_t line = 0; line < strip.lines; ++line, first += kTileRowBytes, second += kTileRowBytes) { \
-    __builtin_prefetch(first, 0, 2);                                               \
-    __builtin_prefetch(second, 0, 2);                                              \
-  }
-  for (int64_t step = 0; step < strip.steps; ++step) {
-    const int64_t left = strip.offsets[step], offset = step * kPartsBytes;
-    TOROID_LEFT(0)
-    TOROID_RIGHT(2)
-    TOROID_MULTIPLY
-    TOROID_RIGHT(1)
-    TOROID_MULTIPLY
-    TOROID_LEFT(1)
-    TOROID_MULTIPLY
-    TOROID_RIGHT(0)
-    TOROID_MULTIPLY
-    TOROID_LEFT(2)
-    TOROID_MULTIPLY
-    TOROID_LEFT(0)
-    TOROID_MULTIPLY
-    stores.after(step, strip.steps);
-  }
-#undef TOROID_LEFT
-#undef TOROID_RIGHT
-#undef TOROID_MULTIPLY
-  sums.end();
-}
-
 template <TileNumbers kNumbers>
 void multiply(const TileStrip& strip) {
   const bool two_rows = strip.left[1] != nullptr, two_columns = strip.right[1] != nullptr;
@@ -204,17 +144,11 @@ void multiply_tiles(TileNumbers numbers, const TileStrip& strip) {
   numbers == TileNumbers::Int8 ? multiply<TileNumbers::Int8>(strip) : multiply<TileNumbers::Uint8>(strip);
 }
 
-void multiply_tiles_of_parts(const PartsStrip& strip) {
-  const bool two_rows = strip.left[1] != nullptr, two_columns = strip.right[1] != nullptr;
-  if (two_rows) return two_columns ? multiply_parts<true, true>(strip) : multiply_parts<true, false>(strip);
-  return two_columns ? multiply_parts<false, true>(strip) : multiply_parts<false, false>(strip);
-}
 #else
 bool has_tiles(TileNumbers) { return false; }
 TileRegisters::TileRegisters() { TOROID_CHECK(false, "this machine has no registers for tiles"); }
 TileRegisters::~TileRegisters() = default;
 void multiply_tiles(TileNumbers, const TileStrip&) { TOROID_CHECK(false, "this machine has no registers for tiles"); }
-void multiply_tiles_of_parts(const PartsStrip&) { TOROID_CHECK(false, "this machine has no registers for tiles"); }
 #endif
 
 }  // namespace toroid

@@ -54,18 +54,5 @@ void multiply_tiles(TileNumbers numbers, const TileStrip& strip);
 constexpr int64_t kPartsOfFloat = 3;
 constexpr int64_t kPartsBytes = kPartsOfFloat * kTileBytes;
 constexpr int64_t kPartsRowBytes = kPartsOfFloat * kTileRowBytes;
-// As TileStrip, of BF16 with sums in F32.
-struct PartsStrip {
-  const std::byte* left[2];    // [row][part][element]; the tile of a step begins at its offset
-  const int64_t* offsets;      // by step, in bytes
-  const std::byte* right[2];   // [step][part][word][column]
-  int64_t steps;
-  float* sums;
-  int64_t row;
-  bool add;
-  const std::byte* ahead[2];
-  int64_t lines;               // after each of a step's products of parts
-};
-void multiply_tiles_of_parts(const PartsStrip& strip);
 
 }  // namespace toroid

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kLine = 64;
 constexpr size_t kLargePage = size_t{2} << 20;
 
-std::align_val_t alignment_of(size_t size) { return std::align_val_t{size >= 2 * kLargePage ? kLargePage : kLine}; }
+std::align_val_t alignment_of(size_t size) { return std::align_val_t{size >= kLargePage ? kLargePage : kLine}; }
 
 }  // namespace
 
@@ -21,7 +21,7 @@ AlignedBytes::AlignedBytes(size_t bytes)
     : size_(std::max<size_t>(bytes, 1)), data_(static_cast<char*>(::operator new(size_, alignment_of(size_)))) {
 #ifdef __linux__
   // Where it is refused, pages are small. What is left at the end is no large page, which would take more memory than was asked for.
-  if (size_ >= 2 * kLargePage) (void)::madvise(data_, size_ / kLargePage * kLargePage, MADV_HUGEPAGE);
+  if (size_ >= kLargePage) (void)::madvise(data_, size_ / kLargePage * kLargePage, MADV_HUGEPAGE);
 #endif
 }
 

@@ -1,4 +1,4 @@
-// Memory for vectors, aligned to a cache line. From 4 MiB on it lies in large pages (2 MiB), where the system has them: their first use costs a
+// Memory for vectors, aligned to a cache line. From 2 MiB on it lies in large pages of as many, where the system has them: their first use costs a
 // tenth of that of so many small ones, and what goes through them does not look into the page table every 64 lines.
 #pragma once
 
