@@ -23,6 +23,7 @@ StepElements::StepElements(std::span<const Run> runs) {
     }
   }
   begins_.push_back(runs_.size());
+  for (int64_t step = 0; step < steps(); ++step) together_.push_back(of(step).size() == 1 ? of(step).front() : Run{0, 0});
 }
 
 #ifdef __x86_64__
@@ -32,34 +33,13 @@ namespace {
 
 TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows,
                                      int64_t step_bytes, std::byte* out) {
-  // Of rows that are far apart each begins where nothing is fetched ahead.
-  constexpr size_t kRowsAhead = 2;
+  const Run* const together = elements.together();
   bool fit = true;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const float* const row = rows[i];
-    const float* const ahead = rows[std::min(i + kRowsAhead, rows.size() - 1)];
     Splitter splitter;
     std::byte* to = out;
-    for (int64_t step = first; step < last; ++step, to += step_bytes) {
-      const std::span<const Run> runs = elements.of(step);
-      if (runs.front().length == kStepElements) {
-        const float* from = row + runs.front().offset;
-        __builtin_prefetch(ahead + runs.front().offset);
-        __builtin_prefetch(ahead + runs.front().offset + kLanes);
-        splitter.split<kTileRowBytes>(load(from), load(from + kLanes), to);
-        continue;
-      }
-      if (runs.size() == 1) {
-        const float* from = row + runs.front().offset;
-        splitter.split<kTileRowBytes>(load_some(from, runs.front().length), load_some(from + kLanes, runs.front().length - kLanes),
-                                      to);
-        continue;
-      }
-      alignas(64) float gathered[kStepElements] = {};
-      float* end = gathered;
-      for (const Run& run : runs) end = std::copy_n(row + run.offset, run.length, end);
-      splitter.split<kTileRowBytes>(load(gathered), load(gathered + kLanes), to);
-    }
+    for (int64_t step = first; step < last; ++step, to += step_bytes)
+      split_piece(elements, together, step, rows[i], rows[std::min(i + kRowsAhead, rows.size() - 1)], splitter, to);
     fit = fit && splitter.all_fit();
     out += kPartsRowBytes;
   }

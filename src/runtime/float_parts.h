@@ -37,10 +37,13 @@ class StepElements {
     const auto s = static_cast<size_t>(step);
     return {runs_.data() + begins_[s], begins_[s + 1] - begins_[s]};
   }
+  // Each step's elements where they lie together; of other steps the length is 0.
+  const Run* together() const { return together_.data(); }
 
  private:
   std::vector<Run> runs_;
   std::vector<size_t> begins_;
+  std::vector<Run> together_;
 };
 
 // Are there tiles of BF16, and vectors to make parts with?

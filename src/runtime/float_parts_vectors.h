@@ -101,5 +101,43 @@ struct Splitter {
   }
 };
 
+constexpr size_t kRowsAhead = 2;   // that are fetched: of rows that are far apart each begins where the machine fetches nothing by itself
+
+// A step of a row that lies in several pieces.
+struct alignas(64) Gathered {
+  float elements[kStepElements] = {};
+  Gathered(std::span<const Run> runs, const float* row) {
+    float* end = elements;
+    for (const Run& run : runs) end = std::copy_n(row + run.offset, run.length, end);
+  }
+};
+
+// A step of a row that does not lie together, or is not whole.
+TOROID_AVX512 inline __attribute__((noinline)) void split_rest(std::span<const Run> runs, const float* row, Splitter& splitter, std::byte* to) {
+  if (runs.size() == 1) {
+    const float* const from = row + runs.front().offset;
+    splitter.split<kTileRowBytes>(load_some(from, runs.front().length), load_some(from + kLanes, runs.front().length - kLanes), to);
+  } else {
+    const Gathered gathered(runs, row);
+    splitter.split<kTileRowBytes>(load(gathered.elements), load(gathered.elements + kLanes), to);
+  }
+}
+
+// A step of a row, as split_rows has it; `together`: elements.together(). `ahead`: a row whose elements are fetched meanwhile.
+TOROID_AVX512 TOROID_INLINE void split_piece(const StepElements& elements, const Run* together, int64_t step, const float* row, const float* ahead, Splitter& splitter,
+                                             std::byte* to) {
+  const Run run = together[step];
+  if (run.length < kStepElements) [[unlikely]] {
+    Splitter copy = splitter;   // whose address is taken
+    split_rest(elements.of(step), row, copy, to);
+    splitter = copy;
+    return;
+  }
+  const float* const from = row + run.offset;
+  __builtin_prefetch(ahead + run.offset);
+  __builtin_prefetch(ahead + run.offset + kLanes);
+  splitter.split<kTileRowBytes>(load(from), load(from + kLanes), to);
+}
+
 }  // namespace toroid::float_parts
 #endif

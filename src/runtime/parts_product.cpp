@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/parts_strip.h"
+#include "runtime/passing_strips.h"
 #include "runtime/scratch.h"
 
 namespace toroid {
@@ -48,6 +49,18 @@ BlockShape block_shape(int64_t rows, int64_t depth, int64_t columns) {
     best = {tiles, depths};
   }
   return best;
+}
+
+// A panel as it was before it was split. Until the thread's next one.
+PackedMatrix plain_panel(const PartsMatrix& b, int64_t panel) {
+  const int64_t width = b.tiles_of(panel) * kTileSide;
+  const float* rows = b.panel(panel) + PartsMatrix::kHeader;
+  if (b.is_in_parts(panel)) {
+    float* joined = scratch_for_panel.get(b.depth * width);
+    for (int64_t tile = 0; tile < b.tiles_of(panel); ++tile) join_columns(b.tile(panel, tile), width, b.depth, joined + tile * kTileSide);
+    rows = joined;
+  }
+  return {b.depth, b.columns_of(panel), rows};
 }
 
 // Rows that several threads have, each in some of the panels.
@@ -151,15 +164,9 @@ class Block {
 
   // Without parts, for what cannot be in them.
   void multiply_plain(int64_t panel) const {
-    const int64_t column = panel * PartsMatrix::kPanelColumns, width = b_.tiles_of(panel) * kTileSide;
-    const float* rows = b_.panel(panel) + PartsMatrix::kHeader;
-    if (b_.is_in_parts(panel)) {
-      float* joined = scratch_for_panel.get(b_.depth * width);
-      for (int64_t tile = 0; tile < b_.tiles_of(panel); ++tile) join_columns(b_.tile(panel, tile), width, b_.depth, joined + tile * kTileSide);
-      rows = joined;
-    }
+    const int64_t column = panel * PartsMatrix::kPanelColumns;
     const EpiloguePart epilogue(out_.epilogue, 0, column);
-    const PackedMatrix packed = {b_.depth, b_.columns_of(panel), rows};
+    const PackedMatrix packed = plain_panel(b_, panel);
     const ProductOutput out = {out_.epilogue != nullptr ? nullptr : out_.data + column, out_.row, epilogue.get()};
     const auto own = static_cast<size_t>(own_rows());
     multiply_rows(packed, 0, 1, row_elements_, rows_.first(own), first_row_, out);
@@ -213,9 +220,22 @@ void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows
 
 namespace {
 
+// Do these panels stay near while rows pass by, all of their depth?
+bool stay_near(int64_t panels, int64_t depth) { return depth > 0 && panels < PassingStrips::most_panels(steps_of(depth)); }
+
+void pass_rows(const PartsMatrix& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row, const ProductOutput& out,
+               const Fetching& fetching) {
+  const Range columns = {panels.first * PartsMatrix::kPanelColumns, std::min(panels.last * PartsMatrix::kPanelColumns, b.columns)};
+  PassingStrips strips(elements, rows, columns, 1, first_row, out);
+  strips.multiply(0, b, panels.first, fetching.is_on);
+  strips.finish([&](int64_t panel) { return plain_panel(b, panels.first + panel); });
+}
+
 // These rows in some of the panels: all of them, or, where sums wait for the rest of the depth, those whose sums there is room for at a time.
 void run_block(const PartsMatrix& b, Range panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
                const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {}) {
+  constexpr size_t kLeastRows = 2 * PassingStrips::kRows;
+  if (rows.size() >= kLeastRows && shared.rows.size() == 0 && stay_near(panels.size(), b.depth)) return pass_rows(b, panels, elements, rows, first_row, out, fetching);
   const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PartsMatrix::kPanelColumns;
   const int64_t at_once = depths > 1 ? std::max<int64_t>(1, kMostSums / panel_sums) : panels.size();
   for (int64_t first = panels.first; first < panels.last; first += at_once) {
@@ -252,6 +272,20 @@ void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsM
   });
 }
 
+// Each thread has as many tiles of rows.
+void pass_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, Range panels, const ProductOutput& out, const Fetching& fetching) {
+  const RowElements elements(0, b.depth);
+  const int64_t tiles = tiles_of(m), tasks = std::min<int64_t>(pool.threads(), tiles);
+  pool.parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const Range some = part_of(tiles, task, tasks);
+      const int64_t first = some.first * kTileSide, last = std::min(some.last * kTileSide, m);
+      const RowBlock rows(a, first, last - first, b.depth, false);
+      pass_rows(b, panels, elements, rows.pointers(), first, out, fetching);
+    }
+  });
+}
+
 // Where threads have so many rows that each reads all panels, or a block each of which some would have a tile more; not with so many tiles left over that splitting
 // them for all threads costs as much.
 bool pays_evenly(int64_t threads, int64_t m, const Matrix& a, int64_t panels, const Cut& cut) {
@@ -273,6 +307,9 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& 
   constexpr int64_t kStripTiles = 2, kStripRows = kStripTiles * kTileSide;
   const RowElements elements(0, b.depth);
   const Range all_panels = {first_panel, last_panel};
+  constexpr int64_t kManyTiles = 8;   // of each thread
+  if (a.column == 1 && stay_near(all_panels.size(), b.depth) && tiles_of(m) >= kManyTiles * pool.threads())
+    return pass_evenly(pool, m, a, b, all_panels, out, {true});
   const int64_t strips = (m + kStripRows - 1) / kStripRows, threads = pool.threads();
   const Cut cut = cut_of(threads, {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles, kTileSide, kCyclesToSplit});
   const int64_t group_bytes =

@@ -43,13 +43,16 @@ std::vector<float> product_in(ProductForm form, RuntimePool& pool, int64_t m, in
 enum class Sides { AsTheyCome, RightPacked };
 constexpr Sides kSides[] = {Sides::AsTheyCome, Sides::RightPacked};
 
-std::vector<float> product_in_parts(Sides sides, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
-  if (sides == Sides::AsTheyCome || m == 0 || k == 0) return product_in(ProductForm::Parts, pool, m, n, k, a, b);
+void multiply_in_parts(Sides sides, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
+  if (sides == Sides::AsTheyCome || m == 0 || k == 0) return gemm_f32(ProductForm::Parts, pool, m, n, k, a, b, out);
   Scratch memory;
   float* const packed = memory.get(PartsMatrix::size(k, n));
   pack_parts(pool, b, k, n, 0, PartsMatrix::panels(n), packed);
+  multiply(pool, m, a, PartsMatrix{k, n, packed}, 0, PartsMatrix::panels(n), out);
+}
+std::vector<float> product_in_parts(Sides sides, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
   std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
-  multiply(pool, m, a, PartsMatrix{k, n, packed}, 0, PartsMatrix::panels(n), {c.data(), n, nullptr});
+  multiply_in_parts(sides, pool, m, n, k, a, b, {c.data(), n, nullptr});
   return c;
 }
 
@@ -137,13 +140,20 @@ TEST(PartsProduct, IsExactForSmallIntegers) {
 TEST(PartsProduct, TakesNumbersOfAnyMagnitude) {
   SKIP_WITHOUT_TILES();
   RuntimePool pool(2);
-  const int64_t m = 40, n = 150, k = 1100;
-  const float extremes[] = {1e30f, -3e38f, 1e-33f, 1e-40f, HUGE_VALF, std::nanf(""), -std::bit_cast<float>(0x7FFFFFFFu)};
-  for (const float extreme : extremes) {
+  struct Case {
+    int64_t m, n, k;
+    float extreme;
+  };
+  std::vector<Case> cases;
+  for (const float extreme : {1e30f, -3e38f, 1e-33f, 1e-40f, HUGE_VALF, std::nanf(""), -std::bit_cast<float>(0x7FFFFFFFu)}) {
+    cases.push_back({40, 150, 1100, extreme});
+    cases.push_back({100, 150, 200, extreme});   // panels stay near
+  }
+  for (const auto& [m, n, k, extreme] : cases) {
     for (const bool is_left : {true, false}) {
       for (const bool fills : {false, true}) {  // a whole row or column, or one element of it
         std::vector<float> left = wide_numbers(m * k, 7), right = wide_numbers(k * n, 8);
-        for (int64_t p = fills ? 0 : 1050; p < (fills ? k : 1051); ++p) {
+        for (int64_t p = fills ? 0 : k - 50; p < (fills ? k : k - 49); ++p) {
           float& value = is_left ? left[static_cast<size_t>(17 * k + p)] : right[static_cast<size_t>(p * n + 70)];
           value = std::isfinite(extreme) ? extreme * std::abs(value) * 0x1p-11f : extreme;
         }
@@ -216,7 +226,7 @@ TEST(PartsProduct, GivesEachElementOnce) {
     int64_t columns;
   };
   RuntimePool pool(2);
-  for (const auto& [m, n, k] : {std::array{100, 700, 60}, std::array{70, 530, 1100}}) {
+  for (const auto& [m, n, k] : {std::array{100, 700, 60}, std::array{300, 130, 40}, std::array{70, 530, 1100}}) {
     std::vector<float> left = small_integers(m * k, 13), right = small_integers(k * n, 14);
     const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
     for (const bool has_extremes : {false, true}) {
@@ -226,21 +236,23 @@ TEST(PartsProduct, GivesEachElementOnce) {
         for (int64_t p = 0; p < k; ++p) right[static_cast<size_t>(p * n + n - 3)] = 0x1p-120f;
       }
       const std::vector<float> expected = product_in(ProductForm::Packed, pool, m, n, k, a, b);
-      Taken taken = {std::vector<float>(static_cast<size_t>(m * n)), std::vector<int>(static_cast<size_t>(m * n)), n};
-      const ToroidEpilogue epilogue = {
-          [](void* argument, const float* block, int64_t row, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
-            Taken& all = *static_cast<Taken*>(argument);
-            for (int64_t i = first_row; i < last_row; ++i) {
-              for (int64_t j = first_column; j < last_column; ++j) {
-                all.values[static_cast<size_t>(i * all.columns + j)] = block[(i - first_row) * row + j - first_column];
-                ++all.times[static_cast<size_t>(i * all.columns + j)];
+      for (const Sides sides : kSides) {
+        Taken taken = {std::vector<float>(static_cast<size_t>(m * n)), std::vector<int>(static_cast<size_t>(m * n)), n};
+        const ToroidEpilogue epilogue = {
+            [](void* argument, const float* block, int64_t row, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
+              Taken& all = *static_cast<Taken*>(argument);
+              for (int64_t i = first_row; i < last_row; ++i) {
+                for (int64_t j = first_column; j < last_column; ++j) {
+                  all.values[static_cast<size_t>(i * all.columns + j)] = block[(i - first_row) * row + j - first_column];
+                  ++all.times[static_cast<size_t>(i * all.columns + j)];
+                }
               }
-            }
-          },
-          &taken, nullptr};
-      gemm_f32(ProductForm::Parts, pool, m, n, k, a, b, {nullptr, n, &epilogue});
-      EXPECT_EQ(taken.times, std::vector<int>(static_cast<size_t>(m * n), 1));
-      EXPECT_EQ(taken.values, expected) << (has_extremes ? "with extremes" : "");
+            },
+            &taken, nullptr};
+        multiply_in_parts(sides, pool, m, n, k, a, b, {nullptr, n, &epilogue});
+        EXPECT_EQ(taken.times, std::vector<int>(static_cast<size_t>(m * n), 1));
+        EXPECT_EQ(taken.values, expected) << (has_extremes ? "with extremes" : "");
+      }
     }
   }
 }

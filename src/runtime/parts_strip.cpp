@@ -9,53 +9,55 @@
 
 namespace toroid {
 
-RowsToSplit::RowsToSplit(const float* from, int64_t row, int64_t count, int64_t depth, std::byte* out)
-    : from_(from), row_(row), depth_(depth), rows_(count), out_(out) {}
+RowsToSplit::RowsToSplit(const StepElements& elements, Range steps, std::span<const float* const> rows, std::byte* out)
+    : elements_(&elements), steps_(steps), rows_(rows), step_(steps.first), out_(out) {}
 
 #ifdef __x86_64__
 #define TOROID_TILES_AND_VECTORS __attribute__((target("arch=x86-64-v4,amx-tile,amx-bf16")))
 
-// A copy of what RowsToSplit has, for a loop's registers.
+// What RowsToSplit has, in a loop's registers.
 class RowSplitter {
  public:
-  TOROID_AVX512 TOROID_INLINE explicit RowSplitter(RowsToSplit* rows)
-      : whole_(rows), rows_(*rows), steps_(rows->steps()), last_length_(rows->depth_ - (steps_ - 1) * kStepElements),
-        to_(rows->out_ + rows->row_of_tile_ * kPartsRowBytes + rows->step_ * kPartsBytes) {
+  TOROID_AVX512 TOROID_INLINE explicit RowSplitter(RowsToSplit* rows) : rows_(*rows), together_(rows->elements_->together()), step_(rows->step_) {
+    to_ = rows_.out_ + rows_.row_of_tile_ * kPartsRowBytes + (step_ - rows_.steps_.first) * kPartsBytes;
     std::memcpy(&splitter_.most, rows_.most_, sizeof splitter_.most);
+    find_row();
   }
   TOROID_AVX512 TOROID_INLINE void give_back() {
     std::memcpy(rows_.most_, &splitter_.most, sizeof splitter_.most);
-    *whole_ = rows_;
+    rows_.step_ = step_;
   }
 
   TOROID_AVX512 TOROID_INLINE void next() {
-    constexpr int64_t kRowsAhead = 2;   // of rows that are far apart each begins where the machine fetches nothing by itself
-    const float* const at = rows_.from_ + rows_.step_ * kStepElements;
-    __builtin_prefetch(at + kRowsAhead * rows_.row_);
-    __builtin_prefetch(at + kRowsAhead * rows_.row_ + float_parts::kLanes);
-    const int64_t length = rows_.step_ + 1 == steps_ ? last_length_ : kStepElements;
-    splitter_.split<kTileRowBytes>(float_parts::load_some(at, length), float_parts::load_some(at + float_parts::kLanes, length - float_parts::kLanes), to_);
+    float_parts::split_piece(*rows_.elements_, together_, step_, row_, ahead_, splitter_, to_);
     to_ += kPartsBytes;
-    if (++rows_.step_ == steps_) end_row();
+    if (++step_ == rows_.steps_.last) end_row();
   }
 
  private:
   TOROID_AVX512 TOROID_INLINE void end_row() {
     rows_.fit_ = rows_.fit_ && splitter_.all_fit();
     splitter_ = {};
-    rows_.from_ += rows_.row_;
-    --rows_.rows_;
-    rows_.step_ = 0;
+    step_ = rows_.steps_.first;
+    rows_.rows_ = rows_.rows_.subspan(1);
     if (++rows_.row_of_tile_ == kTileSide) {
       rows_.row_of_tile_ = 0;
-      rows_.out_ += steps_ * kPartsBytes;
+      rows_.out_ += rows_.steps_.size() * kPartsBytes;
     }
     to_ = rows_.out_ + rows_.row_of_tile_ * kPartsRowBytes;
+    find_row();
+  }
+  TOROID_AVX512 TOROID_INLINE void find_row() {
+    if (rows_.rows_.empty()) return;
+    row_ = rows_.rows_.front();
+    ahead_ = rows_.rows_[std::min(float_parts::kRowsAhead, rows_.rows_.size() - 1)];
   }
 
-  RowsToSplit* const whole_;
-  RowsToSplit rows_;
-  const int64_t steps_, last_length_;
+  RowsToSplit& rows_;
+  const Run* const together_;
+  const float* row_ = nullptr;
+  const float* ahead_ = nullptr;
+  int64_t step_;
   std::byte* to_;
   float_parts::Splitter splitter_;
 };

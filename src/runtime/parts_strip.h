@@ -3,33 +3,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "runtime/cut.h"
+#include "runtime/float_parts.h"
 #include "runtime/tiles.h"
 
 namespace toroid {
 
-// Rows of a matrix that are to be in parts, which are split a step of a row at a time: tiles take so long that vectors can do it beside them.
+// Rows that are to be in parts, which are split a step of a row at a time: tiles take so long that vectors can do it beside them.
 class RowsToSplit {
  public:
   RowsToSplit() = default;   // none
-  // `count` rows of `depth` elements, `row` elements apart. `out`: as split_rows writes them with steps kPartsBytes apart, and behind a tile of rows
-  // the next.
-  RowsToSplit(const float* from, int64_t row, int64_t count, int64_t depth, std::byte* out);
+  // Some steps of each row. `out`: as split_rows writes them with steps kPartsBytes apart, and behind a tile of rows the next. `elements` and `rows` are to stay.
+  RowsToSplit(const StepElements& elements, Range steps, std::span<const float* const> rows, std::byte* out);
 
   // Steps of rows that are not split yet.
-  int64_t left() const { return rows_ * steps() - step_; }
+  int64_t left() const { return static_cast<int64_t>(rows_.size()) * steps_.size() - (step_ - steps_.first); }
   // Splits those. False: some row cannot be in parts, and what was written is of no use.
   bool finish();
 
  private:
   friend class RowSplitter;
-  int64_t steps() const { return steps_of(depth_); }
 
-  const float* from_ = nullptr;   // the row at hand
-  int64_t row_ = 0, depth_ = 0;
-  int64_t rows_ = 0;              // from that one on
+  const StepElements* elements_ = nullptr;
+  Range steps_ = {0, 0};
+  std::span<const float* const> rows_;   // from the one at hand on
   int64_t row_of_tile_ = 0, step_ = 0;
-  std::byte* out_ = nullptr;      // of the tile of rows
+  std::byte* out_ = nullptr;             // of the tile of rows
   bool fit_ = true;
   alignas(64) uint16_t most_[kStepElements] = {};   // of the row at hand (ColumnsInParts)
 };
