@@ -272,10 +272,11 @@ void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsM
   });
 }
 
-// Each thread has as many tiles of rows.
+// Each thread has as many tiles of rows, at least one.
 void pass_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, Range panels, const ProductOutput& out, const Fetching& fetching) {
   const RowElements elements(0, b.depth);
-  const int64_t tiles = tiles_of(m), tasks = std::min<int64_t>(pool.threads(), tiles);
+  constexpr int64_t kMostTiles = 256;   // in a task: what says where rows are stays in the second-level cache
+  const int64_t tiles = tiles_of(m), threads = pool.threads(), tasks = (tiles + threads * kMostTiles - 1) / (threads * kMostTiles) * threads;
   pool.parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const Range some = part_of(tiles, task, tasks);

@@ -20,8 +20,8 @@ thread_local Scratch scratch_for_plain;
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Sides {
-  const Matrix a;   // whose rows lie together
-  const Matrix b;
+  Matrix a;   // whose rows lie together
+  Matrix b;
   int64_t n, k;
 };
 
@@ -98,7 +98,7 @@ void multiply_in_parts(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const
   if (a.column == 1) return multiply_rows_in_parts(pool, {a, b, n, k}, {0, m}, out);
   // Rows are turned before, some at a time.
   constexpr int64_t kMostTurned = int64_t{8} << 20, kAtOnce = 64;
-  const int64_t row = odd_lines(k), times = divide_up(m * row, kMostTurned);
+  const int64_t row = odd_lines(k), times = std::min(m, divide_up(m * row, kMostTurned));
   for (int64_t i = 0; i < times; ++i) {
     const Range rows = part_of(m, i, times);
     float* const turned = scratch_for_turned.get(divide_up(m, times) * row);
