@@ -99,6 +99,8 @@ void RuntimePool::work(int thread) {
   }
 }
 
+int RuntimePool::threads_from_here() const { return inside_call ? 1 : threads(); }
+
 bool RuntimePool::enter() {
   uint32_t inside = inside_.load(std::memory_order_relaxed);
   do {

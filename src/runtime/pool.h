@@ -24,6 +24,8 @@ class RuntimePool {
   // Those that a pool of `threads` asks the system for, the caller's included.
   static int threads_for(int threads);
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  // Those that a call from here would run on: 1 inside a body.
+  int threads_from_here() const;
   // Runs body over pieces that cover [0, n), each at least `grain` long. Returns when all are done. A call from inside
   // a body, or while another thread's call is running, runs serially. Throws the first exception of a body, once no body runs any
   // more; pieces that were not begun are then left out.

@@ -49,6 +49,15 @@ TEST(RuntimePool, ACallInsideABodyRuns) {
   EXPECT_EQ(sum, 200);
 }
 
+TEST(RuntimePool, ThreadsFromInsideABodyAreOne) {
+  RuntimePool pool(2);
+  EXPECT_EQ(pool.threads_from_here(), pool.threads());
+  std::atomic<int> most{0};
+  pool.parallel_for(8, 1, [&](int64_t, int64_t) { most = std::max(most.load(), pool.threads_from_here()); });
+  EXPECT_EQ(most, 1);
+  EXPECT_EQ(pool.threads_from_here(), pool.threads());
+}
+
 TEST(RuntimePool, ABodysExceptionReachesTheCallerAndTheNextCallIsWhole) {
   for (const int threads : {1, 3}) {
     RuntimePool pool(threads);

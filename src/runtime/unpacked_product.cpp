@@ -76,7 +76,7 @@ Grid grid_of(int64_t threads, int64_t strips, int64_t columns, int64_t steps) {
 // The rows [first, last) of the product.
 void multiply_rows_in_parts(RuntimePool& pool, const Sides& sides, Range all_rows, const ProductOutput& out) {
   const int64_t strips = divide_up(all_rows.size(), PassingStrips::kRows), panels = PartsMatrix::panels(sides.n), steps = steps_of(sides.k);
-  const Grid grid = grid_of(pool.threads(), strips, sides.n, steps);
+  const Grid grid = grid_of(pool.threads_from_here(), strips, sides.n, steps);
   pool.parallel_for(grid.rows * grid.columns, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const Range some_strips = part_of(strips, task % grid.rows, grid.rows), some_panels = part_of(panels, task / grid.rows, grid.columns);
