@@ -13,8 +13,6 @@ namespace {
 
 constexpr int64_t kTasksPerThread = 4;
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // In cycles of one thread.
 double estimated_time(int64_t threads, const ProductSize& size, const Cut& cut) {
   constexpr double kStripPerDepth = 12;      // multiplications of a strip with a panel, in vectors or tiles

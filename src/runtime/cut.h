@@ -12,6 +12,8 @@ struct Range {
   int64_t first, last;
   int64_t size() const { return last - first; }
 };
+// How many pieces of b it takes to cover a; neither is negative, and b is not 0.
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // The i-th of `parts` nearly equal parts of [0, whole).
 inline Range part_of(int64_t whole, int64_t i, int64_t parts) { return {whole * i / parts, whole * (i + 1) / parts}; }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/cut.h"
 #include "runtime/vector_sets.h"
 
 namespace toroid {

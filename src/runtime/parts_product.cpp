@@ -1,4 +1,5 @@
-// A block of rows is split into parts when it is needed, and stays in the second-level cache while the panels of columns pass by.
+// A block of rows is split into parts when it is needed, and stays in the second-level cache while the panels of columns pass by; few panels
+// stay instead, and rows pass by (passing_strips.h).
 #include "runtime/parts_product.h"
 
 #include <cmath>
@@ -21,7 +22,7 @@ thread_local Scratch scratch_for_rows;
 thread_local Scratch scratch_for_sums;
 thread_local Scratch scratch_for_panel;
 
-int64_t depths_of(int64_t steps) { return std::max<int64_t>(1, (steps + kPartSteps - 1) / kPartSteps); }
+int64_t depths_of(int64_t steps) { return std::max<int64_t>(1, divide_up(steps, kPartSteps)); }
 
 // How rows are multiplied: so many tiles of them at a time, in so many parts of the depth.
 struct BlockShape {
@@ -42,7 +43,7 @@ BlockShape block_shape(int64_t rows, int64_t depth, int64_t columns) {
   BlockShape best = {};
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t depths = depths_of(steps); depths == depths_of(steps) || steps >= depths * kLeastPartSteps; ++depths) {
-    const int64_t tiles = row_tiles_of((steps + depths - 1) / depths, second_level_bytes() / 4), blocks = (tiles_of(rows) + tiles - 1) / tiles;
+    const int64_t tiles = row_tiles_of(divide_up(steps, depths), second_level_bytes() / 4), blocks = divide_up(tiles_of(rows), tiles);
     const int64_t bytes = blocks * depth * columns * kPartsOfFloat * 2 + (depths - 1) * rows * columns * kBytesOfSum;
     if (bytes >= least) continue;
     least = bytes;
@@ -224,10 +225,10 @@ namespace {
 bool stay_near(int64_t panels, int64_t depth) { return depth > 0 && panels < PassingStrips::most_panels(steps_of(depth)); }
 
 void pass_rows(const PartsMatrix& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row, const ProductOutput& out,
-               const Fetching& fetching) {
+               bool fetches) {
   const Range columns = {panels.first * PartsMatrix::kPanelColumns, std::min(panels.last * PartsMatrix::kPanelColumns, b.columns)};
   PassingStrips strips(elements, rows, columns, 1, first_row, out);
-  strips.multiply(0, b, panels.first, fetching.is_on);
+  strips.multiply(0, b, panels.first, fetches);
   strips.finish([&](int64_t panel) { return plain_panel(b, panels.first + panel); });
 }
 
@@ -235,7 +236,7 @@ void pass_rows(const PartsMatrix& b, Range panels, const RowElements& elements, 
 void run_block(const PartsMatrix& b, Range panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
                const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {}) {
   constexpr size_t kLeastRows = 2 * PassingStrips::kRows;
-  if (rows.size() >= kLeastRows && shared.rows.size() == 0 && stay_near(panels.size(), b.depth)) return pass_rows(b, panels, elements, rows, first_row, out, fetching);
+  if (rows.size() >= kLeastRows && shared.rows.size() == 0 && stay_near(panels.size(), b.depth)) return pass_rows(b, panels, elements, rows, first_row, out, fetching.is_on);
   const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PartsMatrix::kPanelColumns;
   const int64_t at_once = depths > 1 ? std::max<int64_t>(1, kMostSums / panel_sums) : panels.size();
   for (int64_t first = panels.first; first < panels.last; first += at_once) {
@@ -273,16 +274,16 @@ void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsM
 }
 
 // Each thread has as many tiles of rows, at least one.
-void pass_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, Range panels, const ProductOutput& out, const Fetching& fetching) {
+void pass_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, Range panels, const ProductOutput& out) {
   const RowElements elements(0, b.depth);
   constexpr int64_t kMostTiles = 256;   // in a task: what says where rows are stays in the second-level cache
-  const int64_t tiles = tiles_of(m), threads = pool.threads(), tasks = (tiles + threads * kMostTiles - 1) / (threads * kMostTiles) * threads;
+  const int64_t tiles = tiles_of(m), threads = pool.threads(), tasks = divide_up(tiles, threads * kMostTiles) * threads;
   pool.parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const Range some = part_of(tiles, task, tasks);
       const int64_t first = some.first * kTileSide, last = std::min(some.last * kTileSide, m);
       const RowBlock rows(a, first, last - first, b.depth, false);
-      pass_rows(b, panels, elements, rows.pointers(), first, out, fetching);
+      pass_rows(b, panels, elements, rows.pointers(), first, out, true);
     }
   });
 }
@@ -310,7 +311,7 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& 
   const Range all_panels = {first_panel, last_panel};
   constexpr int64_t kManyTiles = 8;   // of each thread
   if (a.column == 1 && stay_near(all_panels.size(), b.depth) && tiles_of(m) >= kManyTiles * pool.threads())
-    return pass_evenly(pool, m, a, b, all_panels, out, {true});
+    return pass_evenly(pool, m, a, b, all_panels, out);
   const int64_t strips = (m + kStripRows - 1) / kStripRows, threads = pool.threads();
   const Cut cut = cut_of(threads, {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles, kTileSide, kCyclesToSplit});
   const int64_t group_bytes =

@@ -1,6 +1,5 @@
 #include "runtime/passing_strips.h"
 
-#include <algorithm>
 #include <array>
 
 #include "runtime/scratch.h"
@@ -17,8 +16,6 @@ constexpr auto kOffsets = [] {
   for (int64_t step = 0; step < kMostSteps; ++step) offsets[static_cast<size_t>(step)] = step * kPartsBytes;
   return offsets;
 }();
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
@@ -44,10 +41,6 @@ PassingStrips::PassingStrips(const RowElements& elements, std::span<const float*
 Range PassingStrips::columns_of(Range panels) const {
   constexpr int64_t kColumns = PartsMatrix::kPanelColumns;
   return {columns_.first + panels.first * kColumns, std::min(columns_.first + panels.last * kColumns, columns_.last)};
-}
-
-bool PassingStrips::has_plain(int64_t panel) const {
-  return is_plain_panel_[at(panel)] || std::find(is_plain_strip_.begin(), is_plain_strip_.end(), true) != is_plain_strip_.end();
 }
 
 // Whole tiles of a result that nothing else is done with.

@@ -1,6 +1,7 @@
 // Panels of a product in parts that stay in the second-level cache while rows pass by, in strips of two tiles; while one is multiplied, vectors split the next.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "runtime/parts_matrix.h"
@@ -26,8 +27,9 @@ class PassingStrips {
   // At the end: multiplies what cannot be in parts. make(panel): a panel of these columns as it is.
   template <class Make>
   void finish(const Make& make) {
+    const bool has_plain_strip = std::find(is_plain_strip_.begin(), is_plain_strip_.end(), true) != is_plain_strip_.end();
     for (int64_t panel = 0; panel < panels_; ++panel) {
-      if (has_plain(panel)) multiply_plain(panel, make(panel));
+      if (has_plain_strip || is_plain_panel_[at(panel)]) multiply_plain(panel, make(panel));
     }
   }
 
@@ -38,11 +40,10 @@ class PassingStrips {
   };
 
   static size_t at(int64_t i) { return static_cast<size_t>(i); }
-  int64_t pairs() const { return (tiles_of(columns_.size()) + 1) / 2; }
+  int64_t pairs() const { return divide_up(tiles_of(columns_.size()), 2); }
   Range rows_of(int64_t strip) const { return {strip * kRows, std::min((strip + 1) * kRows, static_cast<int64_t>(rows_.size()))}; }
   std::span<const float* const> pointers_of(int64_t strip) const { return rows_.subspan(at(strip * kRows), at(rows_of(strip).size())); }
   Range columns_of(Range panels) const;
-  bool has_plain(int64_t panel) const;
   bool goes_directly(int64_t strip, int64_t panel) const;
   void begin(int64_t strip, int64_t depth);
   void multiply_strip(int64_t strip, int64_t depth, const PartsMatrix& right, int64_t first_panel, const std::byte* rows, bool fetches);

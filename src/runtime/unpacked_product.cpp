@@ -17,8 +17,6 @@ thread_local Scratch scratch_for_panels;
 thread_local Scratch scratch_for_turned;
 thread_local Scratch scratch_for_plain;
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 struct Sides {
   Matrix a;   // whose rows lie together
   Matrix b;

@@ -27,8 +27,6 @@ thread_local Scratch scratch_for_tiles;  // transformed
 thread_local Scratch scratch_for_products;
 thread_local Scratch scratch_for_outputs;
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Sizes of the work in tiles of m x m outputs.
 struct Tiling {
   Tiling(const ConvolutionShape& s, int64_t outputs)
