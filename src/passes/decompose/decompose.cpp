@@ -34,10 +34,12 @@ constexpr std::string_view kInPlaceViews[] = {"aten::t_",          "aten::transp
                                               "aten::as_strided_", "aten::detach_",        "aten::resize_",
                                               "aten::resize_as_",  "aten::requires_grad_", "aten::_resize_output_"};
 // Operators whose result may be their argument although the schema does not say so.
-constexpr std::string_view kMayReturnInput[] = {
-    "aten::dropout",    "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout",
-    "aten::type_as",    "aten::atleast_1d",    "aten::atleast_2d",      "aten::atleast_3d",
-    "aten::sum_to_size"};
+constexpr std::string_view kMayReturnInput[] = {"aten::dropout",               "aten::alpha_dropout", "aten::feature_dropout",
+                                                "aten::feature_alpha_dropout", "aten::type_as",       "aten::sum_to_size"};
+// Operators whose results are views of their first argument, or of the tensors in that list one by one, although the schema does
+// not say so.
+constexpr std::string_view kUndeclaredViews[] = {"aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d", "aten::broadcast_tensors",
+                                                 "aten::meshgrid",   "aten::einsum"};
 // Views if the argument is already as asked for, else copies.
 constexpr std::string_view kConversions[] = {"aten::to",
                                              "aten::contiguous",
@@ -253,8 +255,8 @@ class GraphDecomposer {
     return values;
   }
 
-  // The position among the node's inputs of the tensor that its results are views of.
-  std::optional<uint32_t> viewed_input(const Node& node) const {
+  // The position among the node's inputs of the tensor that this result is a view of.
+  std::optional<uint32_t> viewed_input(const Node& node, size_t output) const {
     const Aten& aten = std::get<Aten>(node.op);
     const Schema& schema = *aten.schema;
     auto input_of = [&](size_t p) -> std::optional<uint32_t> {
@@ -264,6 +266,12 @@ class GraphDecomposer {
     };
     if (is_one_of(base_name(schema), kInPlaceViews) || is_one_of(base_name(schema), kMayReturnInput))
       return input_of(0);
+    if (is_one_of(base_name(schema), kUndeclaredViews)) {
+      if (base_name(schema) == "aten::einsum") return einsum_view(aten);
+      const auto* list = std::get_if<InputList>(&aten.arguments[0]);
+      if (list == nullptr) return input_of(0);
+      return output < list->size() && (*list)[output] ? std::optional((*list)[output]->index) : std::nullopt;
+    }
     if (!schema.is_view()) return std::nullopt;
     for (size_t p = 0; p < schema.parameters.size(); ++p) {
       const Parameter& parameter = schema.parameters[p];
@@ -273,6 +281,17 @@ class GraphDecomposer {
       }
     }
     return std::nullopt;
+  }
+
+  // The operand of an einsum that sums nothing: PyTorch gives it back with its dims permuted.
+  static std::optional<uint32_t> einsum_view(const Aten& aten) {
+    const auto* equation = std::get_if<std::string>(&aten.arguments[0]);
+    const auto* list = std::get_if<InputList>(&aten.arguments[1]);
+    if (equation == nullptr || list == nullptr || list->size() != 1 || !(*list)[0]) return std::nullopt;
+    const size_t arrow = equation->find("->");
+    if (arrow == std::string::npos) return std::nullopt;
+    const bool sums_nothing = equation->find_first_not_of(equation->substr(arrow) + " ") >= arrow;
+    return sums_nothing ? std::optional((*list)[0]->index) : std::nullopt;
   }
 
   ValueId owner_of(ValueId id) const { return owners_.at(memory_.whole(*views_[static_cast<size_t>(id)])); }
@@ -301,7 +320,7 @@ class GraphDecomposer {
   // Applies the view of a node to another tensor. Its other tensors matter by their shapes alone.
   Tensor apply_view(Builder& b, const ViewStep& step, Tensor x) {
     const Node& node = source_.node(step.node);
-    const uint32_t viewed = *viewed_input(node);
+    const uint32_t viewed = *viewed_input(node, step.output);
     std::vector<Tensor> inputs;
     for (uint32_t i = 0; i < node.inputs.size(); ++i) {
       if (i == viewed) {
@@ -313,7 +332,7 @@ class GraphDecomposer {
         inputs.push_back(b.emit(Input{i + 1}, {}, {{.dtype = type.dtype, .sizes = type.sizes}})[0]);
       }
     }
-    Decomposer d{b, program_, {}};
+    Decomposer d{b, program_, recorded_types(node)};
     return apply(b, step.node, std::move(inputs), d)[step.output];
   }
 
@@ -334,9 +353,9 @@ class GraphDecomposer {
     if (results.size() < node.outputs.size()) results.resize(node.outputs.size());  // an error if one of them is read
 
     const std::vector<std::optional<ValueId>> written_results = results_written(node, schema, results.size());
-    const std::optional<uint32_t> viewed = viewed_input(node);
     for (size_t i = 0; i < results.size(); ++i) {
       if (!results[i].defined()) continue;
+      const std::optional<uint32_t> viewed = viewed_input(node, i);
       std::optional<ViewId> place;
       if (written_results[i]) {
         results[i] = write(*written_results[i], results[i], schema);
@@ -400,7 +419,7 @@ class GraphDecomposer {
       if (aten == nullptr || memory_.is_whole(*views_[static_cast<size_t>(id)])) return source_.type(id);
       const std::string_view op = base_name(*aten->schema);
       if (!is_one_of(op, kMayReturnInput) && !is_one_of(op, kConversions)) return source_.type(id);
-      id = source_.producer(id).inputs[*viewed_input(source_.producer(id))];
+      id = source_.producer(id).inputs[*viewed_input(source_.producer(id), 0)];
     }
   }
 

@@ -99,8 +99,9 @@ std::vector<Tensor> cosine_similarity(Decomposer& d, const Args& a) {
   const Dims dim = {a.constant("dim")};
   const double eps = a.number("eps");
   Tensor x = d.b.expand(pair.x, sizes), y = d.b.expand(pair.y, sizes);
-  auto norm = [&](Tensor v) { return maximum(sqrt(d.b.sum(v * v, dim)), eps); };
-  return {d.b.cast(d.b.sum(x * y, dim) / (norm(x) * norm(y)), pair.dtype)};
+  // Each vector is divided by its own norm first: the product of two norms may overflow where neither does.
+  auto normalised = [&](Tensor v) { return v / maximum(norm_of(d, v, 2, dim, true), eps); };
+  return {d.b.cast(d.b.sum(normalised(x) * normalised(y), dim), pair.dtype)};
 }
 
 constexpr DecompositionRow kRows[] = {

@@ -115,13 +115,14 @@ std::vector<Tensor> poisson_nll_loss(Decomposer& d, const Args& a) {
 std::vector<Tensor> cosine_embedding_loss(Decomposer& d, const Args& a) {
   constexpr double kEpsilon = 1e-12;
   const double margin = a.number("margin");
-  const int64_t dim = a.tensor("target").rank();  // the vectors are the last dim
-  auto loss = [&](Tensor x1, Tensor x2, Tensor t) {
+  const Tensor t = a.tensor("target");  // only compared: its dtype is not the loss's
+  const int64_t dim = t.rank();         // the vectors are the last dim
+  auto loss = [&](Tensor x1, Tensor x2) {
     auto sum = [&](Tensor x) { return d.b.sum(x, {dim}); };
     Tensor similarity = sum(x1 * x2) / sqrt((sum(x1 * x1) + kEpsilon) * (sum(x2 * x2) + kEpsilon));
     return where(eq(t, 1), 1.0 - similarity, 0) + where(eq(t, -1), maximum(similarity - margin, 0), 0);
   };
-  return elementwise_loss(d, a, loss, "input1", "input2", "target");
+  return elementwise_loss(d, a, loss, "input1", "input2");
 }
 
 std::vector<Tensor> triplet_margin_loss(Decomposer& d, const Args& a) {
@@ -154,7 +155,8 @@ std::vector<Tensor> multi_margin_loss(Decomposer& d, const Args& a) {
   Tensor target = b.reshape(a.tensor("target"), {x.size(0)});
   const Scalar p = a.scalar("p"), margin = a.scalar("margin");
   Tensor own = b.gather(x, index_along(b.unsqueeze(target, 1), 1));
-  Tensor excess = maximum(x - own + number_like(x, margin), 0);
+  Tensor excess = x - own + number_like(x, margin);
+  excess = where(excess > 0, excess, 0);  // a NaN exceeds nothing
   if (is_number(p, 2)) {
     excess = square(excess);
   } else if (!is_number(p, 1)) {

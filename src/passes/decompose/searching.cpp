@@ -17,6 +17,7 @@ Tensor at(Tensor rows, Tensor places) { return rows.builder().gather(rows, index
 
 }  // namespace
 
+// PyTorch's binary search, probe by probe: with NaNs in a row the probes decide what it finds.
 Tensor insertion_points(Tensor sorted, Tensor values, bool right) {
   Builder& b = values.builder();
   const bool one_row = sorted.rank() == 1;
@@ -24,20 +25,24 @@ Tensor insertion_points(Tensor sorted, Tensor values, bool right) {
   const sym::Expr size = sorted.size(-1);
   if (size.is_const(0)) return b.full(values.sizes(), DType::I64, sym::Expr(0));
   if (!size.is_const()) {
+    // The number of probes is unknown, so all elements are compared; a NaN is the largest of numbers, as sorting has it.
     Tensor column = b.unsqueeze(values, -1);
     Tensor rows = one_row ? sorted : b.unsqueeze(sorted, -2);
-    return b.sum(b.cast(right ? !(rows > column) : !(rows >= column), DType::I64), {values.rank()});
+    Tensor before = right ? !(rows > column) : !(rows >= column);
+    return b.sum(b.cast(before & (eq(rows, rows) | ne(column, column)), DType::I64), {values.rank()});
   }
-  // Binary search, by halving steps: the answer is the sum of the steps taken.
-  Tensor taken = b.full(values.sizes(), DType::I64, sym::Expr(0));
-  for (int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(size.value()))); step > 0; step /= 2) {
-    Tensor candidate = taken + b.scalar(DType::I64, sym::Expr(step));
-    Tensor fits = candidate <= b.scalar(DType::I64, size);
-    Tensor place = minimum(candidate, b.scalar(DType::I64, size)) - b.scalar(DType::I64, sym::Expr(1));
+  Tensor first = b.full(values.sizes(), DType::I64, sym::Expr(0));
+  Tensor last = b.full(values.sizes(), DType::I64, size);
+  Tensor end = b.scalar(DType::I64, size - 1);
+  for (size_t probe = std::bit_width(static_cast<uint64_t>(size.value())); probe-- > 0;) {
+    Tensor middle = b.binary(ScalarOp::ShiftRight, first + last, b.scalar(DType::I64, sym::Expr(1)));
+    Tensor place = minimum(middle, end);  // a search that has ended reads anything
     Tensor element = one_row ? b.gather(sorted, {place}) : at(sorted, place);
-    taken = where(fits & is_before(element), candidate, taken);
+    Tensor before = (first < last) & is_before(element);
+    last = where(before, last, middle);
+    first = where(before, middle + b.scalar(DType::I64, sym::Expr(1)), first);
   }
-  return taken;
+  return first;
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // Creation, views, joining, padding and diagonals.
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "interp/evaluate.h"
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/operator_cases.h"
 
@@ -103,6 +104,19 @@ TEST(Views, ASymbolicSliceKeepsTheSizeThatTheExporterKnew) {
   verify(program, Level::Core);
   EXPECT_EQ(to_string(program.graph.type(program.graph.outputs[0])), "f32[s1]");
   ASSERT_EQ(program.guards.size(), 1u);
+}
+
+TEST(Views, ChunksOfASymbolicSizeCanBeWritten) {
+  Program program = parse_text(
+      "program \"case\"\nsym s0 in [3, 512]\n"
+      "graph(x: f32[s0]) {\n  a: f32[(s0 + 1)//2], b: f32[s0 - (s0 + 1)//2] = aten::chunk(x, 2)\n"
+      "  w: f32[(s0 + 1)//2] = aten::neg_(a)\n  y: f32[s0] = aten::clone(x)\n  return y\n}\n");
+  decompose(program);
+  verify(program, Level::Core);
+  const std::vector<double> numbers = {1, 2, 3, 4, 5};
+  const std::vector<HostTensor> inputs = {HostTensor::from_doubles(DType::F32, {5}, numbers)};
+  const HostTensor written = evaluate(program, inputs)[0];
+  for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(written.double_at(i), i < 3 ? -(i + 1.0) : i + 1.0) << i;
 }
 
 // The rank of what follows depends on it.
