@@ -12,7 +12,7 @@ EXACT = {
     "aten::" + name for name in """view _unsafe_view reshape transpose permute expand slice select unsqueeze squeeze t detach clone contiguous alias as_strided unbind split chunk
     split_with_sizes diagonal unfold flip roll rot90 repeat tile cat stack index index_select gather take narrow copy copy_ fill fill_ zero_ zeros ones full arange empty
     zeros_like ones_like full_like new_zeros relu neg abs where masked_fill masked_fill_ max min amax amin sort topk maximum minimum clamp clamp_min clamp_max eq ne lt le gt ge
-    constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d max_pool2d_with_indices scatter index_fill index_put index_put_ index_copy tril triu
+    constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d max_pool2d_with_indices scatter index_fill index_copy tril triu
     slice_scatter select_scatter diagonal_scatter sign signbit isnan isinf floor ceil trunc round isfinite nonzero masked_select unique _unique2 lift_fresh_copy lift_fresh
     _reshape_alias unsqueeze_ squeeze_ transpose_ view_as_real view_as_complex cummax cummin kthvalue median nanmedian mode argmax argmin scalar_tensor diag_embed
     _local_scalar_dense embedding searchsorted bucketize""".split()}

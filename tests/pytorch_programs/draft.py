@@ -14,6 +14,17 @@ class Unfit(Exception):
     """No value fits what an operator wants."""
 
 
+def overlaps(value):
+    """Whether two elements may lie at one place."""
+    reach = 1
+    for size, stride in sorted(zip(value.shape, value.stride()), key=lambda dim: dim[1]):
+        if size > 1:
+            if stride < reach:
+                return True
+            reach = stride * size
+    return False
+
+
 class Draft:
     def __init__(self, rng, inputs):
         self.rng = rng
@@ -52,8 +63,8 @@ class Draft:
         return self.choose(lambda v: v.dtype in (torch.float32, torch.float64) and v.dim() >= 2)
 
     def owned(self):
-        """A value that the program may change: any but expanded ones, which PyTorch refuses itself."""
-        return self.choose(lambda v: not v.is_complex() and v.dim() > 0)
+        """A value that the program may change: what writing to elements that share memory does is left open by PyTorch."""
+        return self.choose(lambda v: not v.is_complex() and v.dim() > 0 and not overlaps(v))
 
     def pair(self, first):
         """`first` and a value that broadcasts with it."""

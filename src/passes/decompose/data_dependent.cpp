@@ -11,6 +11,12 @@ sym::Expr bind_size(Builder& b, sym::Expr size, Tensor value) {
   return size;
 }
 
+bool is_unbound(const Graph& graph, sym::Expr size) {
+  if (!size.is_symbol() || size.node()->symbol_kind != sym::SymbolKind::DataDependent) return false;
+  return std::none_of(graph.bindings.begin(), graph.bindings.end(),
+                      [&](const SymbolBinding& binding) { return sym::depends_on(binding.expr, size); });
+}
+
 sym::Expr bound_symbol(Builder& b, Tensor value, sym::Expr most) {
   std::string name;
   for (int n = 0; name.empty() || b.symbols().find_symbol(name); ++n) name = fmt::format("d{}", n);
@@ -53,17 +59,11 @@ std::vector<Tensor> nonzero_columns(Decomposer& d, Tensor x) {
   return nonzero_columns(x, is_set, bind_recorded(d, 0, 0, count_true(is_set), x.numel()));
 }
 
-bool is_bound(const Graph& graph, sym::Expr symbol) {
-  return std::any_of(graph.bindings.begin(), graph.bindings.end(),
-                     [&](const SymbolBinding& binding) { return sym::depends_on(binding.expr, symbol); });
-}
-
 // The size of x[mask]: the symbol that the exporter made for it, if it did.
 sym::Expr bind_mask_count(Decomposer& d, Tensor count, sym::Expr most) {
   for (const TensorType& type : d.recorded) {
     for (sym::Expr size : type.sizes) {
-      const bool open = size.is_symbol() && size.node()->symbol_kind == sym::SymbolKind::DataDependent;
-      if (open && !is_bound(d.b.graph(), size)) return bind_size(d.b, size, count);
+      if (is_unbound(d.b.graph(), size)) return bind_size(d.b, size, count);
     }
   }
   return bound_symbol(d.b, count, most);

@@ -13,6 +13,9 @@ namespace toroid {
 // `size` is what the rank-0 integer `value` holds at run time. A constant size needs no binding.
 sym::Expr bind_size(Builder& b, sym::Expr size, Tensor value);
 
+// Whether this is the exporter's symbol for a size that depends on data, and nothing gives it a value yet.
+bool is_unbound(const Graph& graph, sym::Expr size);
+
 // A new symbol for a size or offset in [0, most] that the rank-0 integer `value` holds at run time.
 sym::Expr bound_symbol(Builder& b, Tensor value, sym::Expr most);
 

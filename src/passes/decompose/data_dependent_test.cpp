@@ -46,6 +46,21 @@ graph(x: f32[3]) {
   EXPECT_EQ(results[0].to_doubles(), (std::vector<double>{2, 3, 2, 3}));
 }
 
+// The exporter names the length of a slice when it cannot tell where the slice begins.
+TEST(DataDependent, ASliceDefinesItsOwnSize) {
+  const std::string_view text = R"(sym u0 in [0, 4] from data
+sym u1 in [0, 4] from data
+graph(x: f32[4]) {
+  y: i64[u0, 1] = aten::nonzero(x)
+  z: i64[u1, 1] = aten::slice.Tensor(y, 0, -2)
+  w: i64[2*u1, 1] = aten::cat([z, z])
+  return w
+}
+)";
+  EXPECT_EQ(results_of(text, {vector({1, 5, 0, -1})})[0].to_ints(), (Ints{1, 3, 1, 3}));
+  EXPECT_EQ(results_of(text, {vector({0, 5, 0, 0})})[0].to_ints(), (Ints{1, 1}));
+}
+
 TEST(DataDependent, UniqueWithInverseAndCounts) {
   const auto results = results_of(R"(sym u0 in [0, inf] from data
 graph(x: f32[5]) {

@@ -262,9 +262,14 @@ std::vector<Tensor> split_dim(Decomposer&, const Args& a) {
 std::vector<Tensor> unbind(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
-  if (!x.size(dim).is_const()) throw Error(ErrorKind::Unsupported, "unbind of a symbolic number of parts");
+  // For a symbolic size the exporter knows how many there are.
+  const int64_t count = x.size(dim).is_const() ? x.size(dim).value() : static_cast<int64_t>(d.recorded.size());
+  if (!x.size(dim).is_const()) {
+    if (count == 0) throw Error(ErrorKind::Unsupported, "unbind of a symbolic number of parts");
+    d.b.require_equal(x.size(dim), count, "unbind");
+  }
   std::vector<Tensor> parts;
-  for (int64_t i = 0; i < x.size(dim).value(); ++i) parts.push_back(d.b.select(x, dim, i));
+  for (int64_t i = 0; i < count; ++i) parts.push_back(d.b.select(x, dim, i));
   return parts;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "passes/decompose/data_dependent.h"
 #include "passes/decompose/formula.h"
 #include "passes/decompose/operands.h"
 #include "passes/decompose/view_shape.h"
@@ -212,7 +213,10 @@ std::vector<Tensor> slice(Decomposer& d, const Args& a) {
   // The exporter may know more about the length than the bounds tell: then it is a fact to check, not to lose.
   if (d.recorded.size() == 1 && d.recorded[0].rank() == x.rank()) {
     const sym::Expr recorded = d.recorded[0].sizes[static_cast<size_t>(dim)];
-    if (!sym::known_eq(recorded, bounds.length)) {
+    if (is_unbound(d.b.graph(), recorded)) {  // the exporter could not tell where the slice begins or ends
+      bind_size(d.b, recorded, d.b.scalar(DType::I64, bounds.length));
+      bounds.length = recorded;
+    } else if (!sym::known_eq(recorded, bounds.length)) {
       d.b.require_equal(bounds.length, recorded, "slice");
       bounds.length = recorded;
     }
