@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/number.h"
 #include "graph/shape_error.h"
 
 namespace toroid {
@@ -90,17 +91,9 @@ Sizes Builder::broadcast(const Sizes& a, const Sizes& b) {
 // ---- leaves ------------------------------------------------------------------------------------------------------------
 
 Tensor Builder::full(Sizes sizes, DType dtype, Scalar value) {
-  // One spelling a value: the dtype decides between integer, float and bool.
-  if (dtype == DType::Bool) {
-    if (const auto* d = std::get_if<double>(&value)) value = *d != 0;
-    if (const auto* e = std::get_if<sym::Expr>(&value); e && e->is_const()) value = e->value() != 0;
-  } else if (is_integral(dtype)) {
-    if (const auto* d = std::get_if<double>(&value)) value = sym::Expr(static_cast<int64_t>(*d));
-    if (const auto* b = std::get_if<bool>(&value)) value = sym::Expr(*b ? 1 : 0);
-  } else {
-    if (const auto* b = std::get_if<bool>(&value)) value = *b ? 1.0 : 0.0;
-    if (const auto* e = std::get_if<sym::Expr>(&value); e && e->is_const()) value = static_cast<double>(e->value());
-  }
+  value = element_of(dtype, value);
+  const bool is_symbolic = std::holds_alternative<sym::Expr>(value) && !std::get<sym::Expr>(value).is_const();
+  if (is_symbolic && dtype != DType::I64 && dtype != DType::F32 && dtype != DType::F64) return cast(full(std::move(sizes), DType::I64, value), dtype);
   return emit(Full{value}, {}, {{.dtype = dtype, .sizes = std::move(sizes)}})[0];
 }
 

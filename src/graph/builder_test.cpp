@@ -1,5 +1,7 @@
 #include "graph/builder.h"
 
+#include "graph/number.h"
+
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -158,6 +160,23 @@ TEST_F(BuilderTest, NothingIsSmallerThanEmpty) {
   EXPECT_EQ(error_of([&] { b.slice(f32({4, 3}), 1, 0, -2); }), "a slice of [4, 3] has a size of -2");
   EXPECT_EQ(error_of([&] { b.convolution(f32({1, 2, 3}), f32({4, 2, 5}), {}, {1}, {0}, {1}, false, {0}, 1); }),
             "convolution of [1, 2, 3] with weight [4, 2, 5] has a size of -1");
+}
+
+TEST_F(BuilderTest, NumbersAreConvertedToTheTensorsDtype) {
+  auto text = [](DType dtype, const Scalar& value) { return to_string(element_of(dtype, value)); };
+  EXPECT_EQ(text(DType::Bool, sym::Expr(-1)), "true");
+  EXPECT_EQ(text(DType::Bool, 0.5), "true");
+  EXPECT_EQ(text(DType::I64, 1.5), "1");
+  EXPECT_EQ(text(DType::I64, -1.5), "-1");
+  EXPECT_EQ(text(DType::U8, sym::Expr(300)), "44");
+  EXPECT_EQ(text(DType::U8, sym::Expr(-1)), "255");
+  EXPECT_EQ(text(DType::I8, true), "1");
+  EXPECT_EQ(text(DType::F16, 0.1), "0.0999755859375");
+  EXPECT_EQ(text(DType::F32, 0.1), "0.1");
+  EXPECT_EQ(to_string(b.graph().producer(b.pad(f32({4}), {1}, {0}, true).id()).op), "pad(low=[1], value=1.0)");
+  // A size is an integer until it is used.
+  const Tensor flags = b.full({2}, DType::Bool, size("s0"));
+  EXPECT_EQ(to_string(b.graph().producer(flags.id()).op), "cast");
 }
 
 TEST_F(BuilderTest, ReshapeInfersOneSize) {

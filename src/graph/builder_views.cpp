@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/number.h"
 #include "graph/shape_error.h"
 
 namespace toroid {
@@ -169,7 +170,7 @@ Tensor Builder::pad(Tensor x, Sizes low, Sizes high, Scalar value) {
     if (sym::known_lt(sizes[d], 0)) shape_error(fmt::format("padding makes a size of {} out of {}", sym::to_string(sizes[d]), shape_text(x.sizes())));
   }
   if (nothing) return x;
-  return emit(Pad{std::move(low), value}, {x}, {{.dtype = x.dtype(), .sizes = std::move(sizes)}})[0];
+  return emit(Pad{std::move(low), element_of(x.dtype(), value)}, {x}, {{.dtype = x.dtype(), .sizes = std::move(sizes)}})[0];
 }
 
 Tensor Builder::cat(const std::vector<Tensor>& parts, int64_t dim) {

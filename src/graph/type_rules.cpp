@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/builder.h"
+#include "graph/number.h"
 #include "support/error.h"
 #include "support/match.h"
 
@@ -60,6 +61,16 @@ class Rules {
     require(!sym::known_lt(value, 0), "{}: {} {} is negative", to_string(op_), what, sym::to_string(value));
   }
 
+  // A symbolic integer is converted where it is used; a number has the dtype's own spelling.
+  void number_fits(const Scalar& value, DType dtype) const {
+    const auto* expr = std::get_if<sym::Expr>(&value);
+    const bool is_symbolic = expr != nullptr && !expr->is_const();
+    const bool fits = dtype == DType::Bool    ? std::holds_alternative<bool>(value)
+                      : is_integral(dtype)    ? expr != nullptr && (is_symbolic || wrapped_to(dtype, expr->value()) == expr->value())
+                                              : !std::holds_alternative<bool>(value);
+    require(fits || is_symbolic, "{} does not fit the dtype {}", to_string(op_), to_string(dtype));
+  }
+
   // ---- one rule an operation
 
   std::vector<TensorType> types(const Input&) { return takes(0), std::vector{declared()}; }
@@ -73,10 +84,7 @@ class Rules {
 
   std::vector<TensorType> types(const Full& op) {
     takes(0);
-    const bool fits = declared().dtype == DType::Bool ? std::holds_alternative<bool>(op.value)
-                      : is_integral(declared().dtype) ? std::holds_alternative<sym::Expr>(op.value)
-                                                      : !std::holds_alternative<bool>(op.value);
-    require(fits, "{} does not fit the dtype {}", to_string(op_), to_string(declared().dtype));
+    number_fits(op.value, declared().dtype);
     return {declared()};
   }
   std::vector<TensorType> types(const Iota& op) {
@@ -176,6 +184,7 @@ class Rules {
   std::vector<TensorType> types(const Pad& op) {
     takes(1);
     same_count(op.low.size(), operand(0).sizes.size(), "amounts");
+    number_fits(op.value, operand(0).dtype);
     same_count(declared().sizes.size(), operand(0).sizes.size(), "result dims");
     for (size_t d = 0; d < op.low.size(); ++d) {
       known_not_negative(op.low[d], "padding");

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "graph/dtype.h"
+#include "graph/number.h"
 #include "graph/scalar_op.h"
 
 namespace toroid {
@@ -17,11 +17,5 @@ namespace toroid {
 // Error{InvalidInput} for an integer divided by zero.
 double apply(ScalarOp op, DType dtype, double a, double b);
 int64_t apply(ScalarOp op, DType dtype, int64_t a, int64_t b);
-
-// As a store to a tensor of that dtype changes it.
-double rounded_to(DType dtype, double value);
-int64_t wrapped_to(DType dtype, int64_t value);
-// Cast of a float to an integer dtype: truncates; NaN and what does not fit give the least integer, as x86 does.
-int64_t truncated_to(DType dtype, double value);
 
 }  // namespace toroid
