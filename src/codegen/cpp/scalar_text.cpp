@@ -195,6 +195,8 @@ std::string convert_text(DType from, DType to, const OperandText& o) {
   if (o.lanes) {
     if (to == DType::Bool) return fmt::format("to_mask({} != 0)", wrapped(o));
     if (from == DType::Bool) return fmt::format("convert<{}>({} & 1)", type, wrapped(o));
+    // By way of 64 bits; the low byte of a large float32 is 0 either way.
+    if (from == DType::F64 && to == DType::U8) return fmt::format("convert<{}>(convert<int64_t>({}))", type, o.text);
     if (is_floating(from) && is_integral(to) && size_bytes(to) < 4) {
       return fmt::format("convert<{}>(convert<int32_t>({}))", type, o.text);
     }
