@@ -8,6 +8,7 @@
 #include "fuzz/grow.h"
 #include "support/error.h"
 #include "support/file.h"
+#include "support/subprocess.h"
 
 namespace toroid::fuzz {
 namespace {
@@ -76,6 +77,18 @@ TEST(RandomPrograms, AreReadBackAsTheyWereWritten) {
     const std::string text = to_text(Grower(seed).grow());
     EXPECT_EQ(to_text(parse_program(text)), text);
   }
+}
+
+// A float has no bits to shift, which the reference refuses as PyTorch does.
+TEST(Replay, OfAProgramWithoutAComparisonFails) {
+  const TempFolder folder;
+  const auto path = folder.path() / "program.txt";
+  write_file_atomically(path, std::string_view("# values v0: grid 1\n# run\ngraph(v0: f32[3]) {\n"
+                                               "  v1: f32[3] = aten::index_select(v0, 0, v0)\n  return v1\n}\n"));
+  const auto tool = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fuzz_programs";
+  const ProcessResult result = run_process({.argv = {tool.string(), "--replay", path.string()}});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.output.find("nothing was compared"), std::string::npos) << result.output;
 }
 
 }  // namespace

@@ -269,17 +269,17 @@ HostTensor Eager::moved(const HostTensor& value, Random& random) const {
   return HostTensor::from_doubles(value.dtype(), value.sizes(), values);
 }
 
-// A float that does not fit the integer it is converted to.
+// A float that does not fit the wide unsigned integer it is converted to. What does not fit the others gives the least integer, wrapped.
 void Eager::refuse_processors_choice(const Node& node, const std::vector<HostTensor>& operands) const {
   const std::string base = base_of(node.call);
   const bool converts = base == "to" || base == "_to_copy" || base == "copy" || base == "convert_element_type";
   if (operands.empty() || !is_floating(operands[0].dtype()) || !converts) return;
   const auto dtype = parse_dtype(node.types[0].substr(0, node.types[0].find('[')));
-  if (!dtype || is_floating(*dtype) || *dtype == DType::Bool) return;
-  const double most = std::ldexp(1.0, static_cast<int>(size_bytes(*dtype) * 8) - (is_signed(*dtype) ? 1 : 0));
+  if (!dtype || (*dtype != DType::U16 && *dtype != DType::U32 && *dtype != DType::U64)) return;
+  const double most = std::ldexp(1.0, static_cast<int>(size_bytes(*dtype) * 8));
   for (double value : operands[0].to_doubles()) {
     const double whole = std::trunc(value);
-    if (!(whole >= (is_signed(*dtype) ? -most : 0) && whole < most)) {
+    if (!(whole >= 0 && whole < most)) {
       throw Error(ErrorKind::InvalidInput, fmt::format("{} does not fit {}", value, to_string(*dtype)));
     }
   }

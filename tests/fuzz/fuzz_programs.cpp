@@ -107,6 +107,9 @@ int replay(const Options& options) {
     if (result.failure) {
       ++failures;
       std::printf("fail 0 %s\t%s\n", result.failure->kind.c_str(), one_line(result.failure->message).c_str());
+    } else if (result.compared <= result.skipped) {
+      ++failures;
+      std::printf("fail 0 nothing\t%s: nothing was compared (%ld elements left out): the reference refuses the program, or it has no output\n", path.c_str(), result.skipped);
     } else {
       std::printf("%s: the same, %ld elements compared, %ld left out\n", path.c_str(), result.compared, result.skipped);
     }

@@ -101,6 +101,14 @@ MaybeCall power(Grower& g) {
       fmt::format("aten::pow.Tensor_Scalar({}, {})", x->name, g.random.pick({"2", "3", "2.0", "-1", "1", "0"}))};
 }
 
+MaybeCall power_of_integers(Grower& g) {
+  const Value* x = g.pick(is_int);
+  if (x == nullptr) return std::nullopt;
+  const Value a = *x;
+  if (g.random.chance(0.5)) return Call{fmt::format("aten::pow.Tensor_Scalar({}, {})", a.name, g.random.pick({"0", "1", "2", "3", "5", "40", "63"}))};
+  return Call{fmt::format("aten::pow.Tensor_Tensor({}, {})", a.name, g.beside(a, {}, "extreme").name)};
+}
+
 MaybeCall where(Grower& g) {
   const Value* x = g.pick(any);
   const Value a = *x;
@@ -119,11 +127,10 @@ MaybeCall clamp(Grower& g) {
   const Value* x = g.pick(is_number);
   if (x == nullptr) return std::nullopt;
   const bool is_unsigned = x->dtype == DType::U8;
-  return Call{fmt::format("aten::clamp({}, {}, {})", x->name,
-                          x->is_float() ? "-1.25"
-                          : is_unsigned ? "2"
-                                        : "-3",
-                          x->is_float() ? "1.5" : "5")};
+  std::string low = x->is_float() ? "-1.25" : g.random.pick(is_unsigned ? Names{"2", "0", "200"} : Names{"-3", "-128", "127"});
+  std::string high = x->is_float() ? "1.5" : g.random.pick({"5", "100"});
+  if (g.random.chance(0.2)) std::swap(low, high);   // the upper bound decides
+  return Call{fmt::format("aten::clamp({}, {}, {})", x->name, low, high)};
 }
 
 MaybeCall ternary(Grower& g) {
@@ -337,6 +344,7 @@ std::vector<OperatorRow> computing_operators() {
       {1, fill_like},
       {1, arange},
       {1, left_or_right_shift},
+      {0.5, power_of_integers},
       {12, reduce},
       {4, logsumexp},
       {3, reduce_all},

@@ -378,16 +378,16 @@ int64_t int_element(std::string_view kind, int64_t bound, Random& random, DType 
   if (dtype == DType::Bool) return random.below(2);
   if (kind == "index") return random.below(bound);
   if (kind == "wrap") return random.between(-bound, bound - 1);
-  if (kind == "shift") return random.between(0, 6);
+  if (kind == "shift") return random.chance(0.5) ? random.between(0, 7) : random.between(is_unsigned ? 0 : -8, 70);
   if (kind == "ties") return random.below(3) - (is_unsigned ? 0 : 1);
   if (kind == "negative" && !is_unsigned) return random.between(-9, -1);
   const int64_t small = is_unsigned ? random.between(0, 16) : random.between(-8, 8);
-  if (kind == "nonzero") return small == 0 ? 3 : small;
-  if (kind != "extreme" || !random.chance(0.3)) return small;
+  const bool is_divisor = kind == "nonzero";
+  if ((kind != "extreme" && !is_divisor) || !random.chance(is_divisor ? 0.1 : 0.3)) return is_divisor && small == 0 ? -1 : small;
   const int64_t bits = size_bytes(dtype) * 8 - (is_unsigned ? 0 : 1);
   const int64_t most = bits == 63 ? INT64_MAX : (int64_t{1} << bits) - 1;
   const int64_t least = is_unsigned ? 0 : -most - 1;
-  return random.pick({least, most, least + 1, most - 1, most / 2});
+  return random.pick({is_divisor && least == 0 ? most : least, most, least + 1, most - 1, most / 2});
 }
 
 // Logical elements of a tensor that lies in memory with these strides: those at the same place are equal.

@@ -23,8 +23,8 @@
 //
 //   grid      multiples of 1/4 in [-4, 4]: sums and products of a few are exact     unit      uniform in [-2, 2]
 //   positive  uniform in [0.25, 4]         distinct  no two equal                   special   grid with NaN, infinities, -0, …
-//   small     integers in [-8, 8]          extreme   integers with the dtype's ends nonzero   small integers but 0
-//   index N   integers in [0, N)           wrap N    integers in [-N, N)            shift     integers in [0, 6]
+//   small     integers in [-8, 8]          extreme   integers with the dtype's ends nonzero   small integers and the dtype's ends, but 0
+//   index N   integers in [0, N)           wrap N    integers in [-N, N)            shift     integers in [-8, 70], half of them in [0, 7]
 //   permute   0 … n - 1 in random order along the last dim      sorted    grid, ascending along the last dim
 //   chance    uniform in [0, 1]      negative  below 0           ties      a few numbers again and again, NaN among floats
 //   signs     zeros of both signs among a few others
