@@ -53,7 +53,15 @@ TEST(Identifier, SurvivesHostileText) {
   EXPECT_EQ(identifier("*/"), "t___");
   EXPECT_EQ(identifier(std::string_view("a\0b", 3)), "a_b");
   EXPECT_EQ(identifier("größe"), "gr____e");
-  EXPECT_EQ(identifier(std::string(1 << 20, 'x')).size(), 80u);
+  EXPECT_EQ(identifier(std::string(1 << 20, 'x')).size(), 78u);
+}
+
+// As parameters of modules that lie deep have them.
+TEST(Identifier, TellsLongNamesApart) {
+  const std::string module(90, 'm');
+  EXPECT_NE(identifier(module + "_query_weight"), identifier(module + "_value_weight"));
+  EXPECT_EQ(identifier(identifier(module)), identifier(module));
+  EXPECT_EQ(identifier(std::string(78, 'm')), std::string(78, 'm'));
 }
 
 TEST(CommentText, StaysOnItsLine) {

@@ -4,16 +4,19 @@
 #include <iterator>
 
 #include "support/error.h"
+#include "support/hash.h"
 
 namespace toroid::codegen {
 
 std::string identifier(std::string_view text) {
+  constexpr size_t kMostBytes = 78, kKeptBytes = 61;
   std::string result;
-  for (char c : text) {
+  for (char c : text.substr(0, text.size() > kMostBytes ? kKeptBytes : kMostBytes)) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     result += plain ? c : '_';
-    if (result.size() >= 80) break;
   }
+  // Long names often differ in their ends alone.
+  if (text.size() > kMostBytes) result += "_" + sha256(text).hex().substr(0, 16);
   // Keywords, and what the prelude, the wrapper or a kernel's own loops call something.
   static constexpr std::string_view kTaken[] = {
       "auto",     "bool",    "break",   "case",    "char",    "class",    "const",   "default", "delete",  "do",

@@ -38,9 +38,9 @@ void GraphFunction::make_names_unique() {
     std::string name = identifier(each.name);
     if (const size_t mark = name.rfind("_v"); mark != std::string::npos && mark + 2 < name.size() &&
                                                name.find_first_not_of("0123456789", mark + 2) == std::string::npos) {
-      name += "_b";
+      name = identifier(each.name + "_b");
     }
-    for (int i = 1; !taken.insert(name).second; ++i) name = fmt::format("{}_b{}", identifier(each.name), i);
+    for (int i = 1; !taken.insert(name).second; ++i) name = identifier(fmt::format("{}_b{}", each.name, i));
     each.name = name;
   }
 }
