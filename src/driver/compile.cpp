@@ -301,6 +301,7 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
 
 // `model` holds the phases so far.
 CompiledModel CompileSession::compile_graph(Program program, const CompileModelOptions& options, CompiledModel model) {
+  for (const ConstantData& constant : program.constants) require_elements(constant);
   model.name = program.name;
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "cache/code_identity.h"
+#include "graph/builder.h"
+#include "graph/constant_text.h"
 #include "graph/text.h"
 #include "support/error.h"
 #include "support/framing.h"
@@ -15,7 +17,7 @@ namespace toroid {
 namespace {
 
 constexpr int kModelKeyVersion = 1;
-constexpr int kGraphKeyVersion = 1;
+constexpr int kGraphKeyVersion = 2;
 constexpr int kLibraryKeyVersion = 2;
 constexpr size_t kMostAlternatives = 16;
 
@@ -41,18 +43,29 @@ void add_common(KeyBuilder& key, const GraphKeyParts& parts, const Toolchain& to
   add_tools(key, parts.compiler, tools);
 }
 
-// Which constants are one memory, and the values of those that passes may read: integers, as lists of positions are.
-std::string constants_text(const Program& program) {
+constexpr int64_t kSmallElements = 16;
+
+// Floats with a name are what training changes, and no pass reads them. Integers and conditions are read, as lists of positions are, but no
+// counter such as num_batches_tracked.
+bool counts_by_value(const ConstantData& data) {
+  return data.name.empty() || (!is_floating(data.type.dtype) && !(data.is_buffer && data.type.sizes.empty()));
+}
+
+// Kinds, names and types, and which constants are one memory; the values that count are parts of their own, so that a miss can name them.
+void add_constants(KeyBuilder& key, const Program& program) {
   std::string text;
   std::map<std::pair<const std::byte*, size_t>, size_t> first;
   for (size_t i = 0; i < program.constants.size(); ++i) {
     const ConstantData& data = program.constants[i];
     const size_t same = first.try_emplace({data.bytes.data(), data.bytes.size()}, i).first->second;
-    text += same == i ? "." : fmt::format("={}", same);
-    const bool is_read = data.type.dtype == DType::I64 || data.type.dtype == DType::I32;
-    if (is_read && same == i) text += sha256(data.bytes).hex();
+    text += fmt::format("{} \"{}\": {}", data.is_buffer ? "buffer" : "constant", data.name, to_string(data.type));
+    text += same == i ? "\n" : fmt::format(" = {}\n", same);
+    if (same != i || !counts_by_value(data)) continue;
+    const bool is_small = static_cast<int64_t>(data.bytes.size()) <= kSmallElements * size_bytes(data.type.dtype);
+    key.add(fmt::format("constant {}", i), fmt::format("{} {} = {}", data.name, to_string(data.type),
+                                                       is_small ? elements_to_text(data) : sha256(data.bytes).hex()));
   }
-  return text;
+  key.add("constants", text);
 }
 
 bool holds(const std::string& guard, const Program& program) {
@@ -98,8 +111,8 @@ CacheKey model_key(std::span<const std::byte> file, const GraphKeyParts& parts, 
 
 CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const Toolchain& tools) {
   KeyBuilder key("graph", kGraphKeyVersion);
-  key.add_source("program", to_text(imported, {.hints = false, .name = false}));
-  key.add("constants", constants_text(imported));
+  key.add_source("program", to_text(imported, {.hints = false, .name = false, .constants = false}));
+  add_constants(key, imported);
   add_common(key, parts, tools);
   return key.finish();
 }

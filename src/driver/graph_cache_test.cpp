@@ -72,14 +72,30 @@ TEST_F(GraphCacheTest, OtherWeightsInTheSameGraphAreAHit) {
   EXPECT_EQ(other.load(1).run({&kOnes, 1})[0].double_at(3), 103.0);
 }
 
-TEST_F(GraphCacheTest, SmallConstantsAndThoseThatPassesReadCountByValue) {
-  auto small = [](int value) {
-    return fmt::format("constant 0 \"w\": f32[2] = [{}.0, 1.0]\n"
-                       "graph(x: f32[2]) {{\n  w: f32[2] = constant(0)\n  y: f32[2] = aten::mul.Tensor(x, w)\n  return y\n}}",
-                       value);
+// The bias of a classifier of ten classes, a scale of rank 0, and the count of batches that a norm has seen.
+TEST_F(GraphCacheTest, SmallWeightsMayBeTrainedAgain) {
+  auto classifier = [](int value) {
+    return parse_text(fmt::format(R"(
+constant 0 "bias": f32[3] = [{0}.0, 1.0, {0}.5]
+constant 1 "scale": f32[] = [{0}.25]
+buffer 2 "norm.num_batches_tracked": i64[] = [{0}]
+graph(x: f32[2, 3]) {{
+  bias: f32[3] = constant(0)
+  scale: f32[] = constant(1)
+  seen: i64[] = constant(2)
+  y: f32[2, 3] = aten::add.Tensor(x, bias)
+  z: f32[2, 3] = aten::mul.Tensor(y, scale)
+  return z
+}})", value));
   };
-  EXPECT_EQ(cache_use(small(1)), "miss");
-  EXPECT_NE(cache_use(small(2)), "hit: graph");
+  EXPECT_EQ(CompileSession().compile(classifier(1)).cache_use, "miss");
+  const CompiledModel again = CompileSession().compile(classifier(2));
+  EXPECT_EQ(again.cache_use, "hit: graph");
+  const HostTensor x = HostTensor::from_doubles(DType::F32, {2, 3}, std::vector<double>(6, 1.0));
+  EXPECT_EQ(again.load(1).run({&x, 1})[0].double_at(2), (1 + 2.5) * 2.25);
+}
+
+TEST_F(GraphCacheTest, ConstantsThatPassesReadCountByValue) {
   auto positions = [](int value) {
     std::string list;
     for (int i = 0; i < 40; ++i) list += fmt::format("{}{}", i == 0 ? "" : ", ", (i + value) % 40);
@@ -89,6 +105,25 @@ TEST_F(GraphCacheTest, SmallConstantsAndThoseThatPassesReadCountByValue) {
   };
   EXPECT_EQ(cache_use(positions(0)), "miss");
   EXPECT_NE(cache_use(positions(1)), "hit: graph");
+  auto one = [](std::string_view index) {
+    return fmt::format("constant 0 \"i\": i64[1] = [{}]\n"
+                       "graph(x: f32[40]) {{\n  i: i64[1] = constant(0)\n  y: f32[1] = aten::index_select(x, 0, i)\n  return y\n}}",
+                       index);
+  };
+  EXPECT_EQ(cache_use(one("3")), "miss");
+  const CompiledModel missed = CompileSession().compile(parse_text(one("4")), {.explain_cache = true});
+  ASSERT_GE(missed.lookups.size(), 1u);
+  ASSERT_TRUE(missed.lookups[0].nearest);
+  EXPECT_EQ(differing_labels(missed.lookups[0].key.parts, *missed.lookups[0].nearest), std::vector<std::string>{"constant 0"});
+  EXPECT_EQ(part_text(missed.lookups[0].key.parts, "constant 0"), "i i64[1] = [4]");
+}
+
+TEST_F(GraphCacheTest, TheSameModelGivesTheSameBytesFromAnyPath) {
+  const fs::path folder = scratch_.files() / "elsewhere";
+  fs::create_directories(folder);
+  fs::copy_file(kModel, folder / "other.pt2");
+  CompileSession session(false);
+  EXPECT_EQ(session.compile_file(kModel).library, session.compile_file(folder / "other.pt2").library);
 }
 
 TEST_F(GraphCacheTest, WhichConstantsShareMemoryIsPartOfTheGraph) {

@@ -21,7 +21,6 @@ constexpr std::string_view kOutputKinds[] = {"user", "buffer_mutation", "input_m
 // The program's inputs, symbols and guards, in a program of their own.
 Program signature_of(const Program& program) {
   Program signature;
-  signature.name = program.name;
   const sym::SymbolMap map(*program.symbols, *signature.symbols);
   for (size_t i = 0; i < program.graph.inputs.size(); ++i) {
     TensorType type = program.graph.type(program.graph.inputs[i]);

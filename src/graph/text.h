@@ -42,6 +42,7 @@ struct TextOptions {
   bool provenance = false;       // comments that say where a node comes from
   bool hints = true;             // of size symbols
   bool name = true;              // of the program
+  bool constants = true;         // their lines
   int64_t inline_elements = 16;  // constants with a name and more elements than this are external
 };
 std::string to_text(const Program& program, const TextOptions& options = {});
@@ -52,5 +53,8 @@ std::string to_text(const Graph& graph, NodeId id);
 using FindConstant = std::function<void(ConstantData& data)>;
 // Throws Error{InvalidModel} that starts with line:column. Without `find_constant`, external constants have no bytes.
 Program parse_text(std::string_view text, const FindConstant& find_constant = {});
+
+// Throws Error{InvalidInput} where the elements are `external` and were not found.
+void require_elements(const ConstantData& constant);
 
 }  // namespace toroid

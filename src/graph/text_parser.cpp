@@ -26,9 +26,9 @@ class TextParser : private OperationReader {
       } else if (cursor_.accept_word("guard")) {
         program_.guards.push_back(expr(""));
       } else if (cursor_.accept_word("constant")) {
-        parse_constant(start, false);
+        parse_constant(start);
       } else if (cursor_.accept_word("buffer")) {
-        parse_constant(start, true);
+        parse_constant(start).is_buffer = true;
       } else if (cursor_.accept_word("subgraph")) {
         const int64_t number = integer(cursor_.word("the number of the subgraph"));
         if (number != static_cast<int64_t>(program_.subgraphs.size())) {
@@ -82,13 +82,12 @@ class TextParser : private OperationReader {
     program_.symbols->symbol(name, kind, range, hint);
   }
 
-  void parse_constant(size_t start, bool is_buffer) {
+  ConstantData& parse_constant(size_t start) {
     const int64_t number = integer(cursor_.word("the number of the constant"));
     if (number != static_cast<int64_t>(program_.constants.size())) {
       cursor_.fail_at(start, fmt::format("constant {} stands in place {}", number, program_.constants.size()));
     }
     ConstantData data;
-    data.is_buffer = is_buffer;
     data.name = cursor_.string_literal();
     cursor_.expect(":");
     data.type = type();
@@ -100,7 +99,7 @@ class TextParser : private OperationReader {
       data.bytes = *bytes;
       data.owner = std::move(bytes);
     }
-    program_.add_constant(std::move(data));
+    return program_.constants[static_cast<size_t>(program_.add_constant(std::move(data)))];
   }
 
   std::vector<std::byte> elements(const TensorType& type) {
@@ -276,6 +275,12 @@ class TextParser : private OperationReader {
 
 Program parse_text(std::string_view text, const FindConstant& find_constant) {
   return TextParser(text, find_constant).parse();
+}
+
+void require_elements(const ConstantData& constant) {
+  if (constant.bytes.data() != nullptr || constant.type.numel().is_const(0)) return;
+  throw Error(ErrorKind::InvalidInput, fmt::format("the constant '{}' is external: its elements are not in the text form", constant.name))
+      .help("use the model that the text was printed from, or write the constant's elements into the text");
 }
 
 }  // namespace toroid

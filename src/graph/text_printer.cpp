@@ -172,7 +172,7 @@ std::string to_text(const Program& program, const TextOptions& options) {
   if (!program.name.empty() && options.name) text += fmt::format("program {}\n", quote(program.name));
   text += symbol_lines(program, options.hints);
   for (sym::Expr guard : program.guards) text += fmt::format("guard {}\n", sym::to_string(guard));
-  for (size_t i = 0; i < program.constants.size(); ++i) text += constant_line(program.constants[i], i, options);
+  for (size_t i = 0; options.constants && i < program.constants.size(); ++i) text += constant_line(program.constants[i], i, options);
   for (size_t i = 0; i < program.subgraphs.size(); ++i) {
     text += GraphPrinter(program.subgraphs[i], options).body(fmt::format("subgraph {}", i), nullptr);
   }

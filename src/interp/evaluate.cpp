@@ -1,6 +1,7 @@
 #include "interp/evaluate.h"
 
 #include "graph/builder.h"
+#include "graph/text.h"
 #include "interp/bind_symbols.h"
 #include "interp/library_ops.h"
 #include "interp/movement.h"
@@ -454,6 +455,7 @@ RandomSeed loop_random(RandomSeed outer, uint64_t run) {
 }
 
 HostTensor constant_tensor(const ConstantData& constant) {
+  require_elements(constant);
   SymbolValues no_symbols;
   const std::vector<int64_t> sizes = no_symbols.evaluate(constant.type.sizes);
   const auto contiguous_bytes = static_cast<size_t>(numel(sizes) * size_bytes(constant.type.dtype));

@@ -363,8 +363,9 @@ class Lowering {
   void lower_constant(const Node& node, const Constant& op) {
     const ValueId id = node.outputs[0];
     const ConstantData& data = program_.constant(op.id);
-    // A single element is a literal, unless the program may write it.
-    if (!data.is_buffer && sizes(id).empty() && define_literal(id, data)) return;
+    // A single element is a literal, unless the program may write it or it may be a float that training changes.
+    const bool is_known = !data.is_buffer && data.bytes.data() != nullptr && (data.name.empty() || !is_floating(dtype(id)));
+    if (is_known && sizes(id).empty() && define_literal(id, data)) return;
     const BufferId buffer = new_buffer(id);
     loop::Buffer& b = loops_->buffer(buffer);
     b.kind = loop::BufferKind::Constant;
