@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "driver/compiled_for_test.h"
+#include "passes/decompose/decompose.h"
 
 namespace toroid {
 namespace {
@@ -205,6 +206,39 @@ Error error_of(Executable& executable, const std::vector<HostTensor>& inputs) {
     return error;
   }
   return Error(ErrorKind::Internal, "no error");
+}
+
+TEST(Executable, RefusesElementsThatDifferAtOnePlace) {
+  const CompiledModel model = compiled("graph(x: f32[2, 3] strides [0, 1]) {\n  y = exp(x)\n  return y\n}");
+  Executable executable = model.load(1);
+  const Error error = error_of(executable, {HostTensor::from_doubles(DType::F32, {2, 3}, std::vector<double>{1, 2, 3, 1, 2, 4})});
+  EXPECT_EQ(error.kind(), ErrorKind::InvalidInput);
+  EXPECT_EQ(error.message(), "input 'x' has elements that differ where the program's strides give them one place");
+  const HostTensor repeated = HostTensor::from_doubles(DType::F32, {2, 3}, std::vector<double>{0, 2, 3, 0, 2, 3});
+  EXPECT_EQ(executable.run({&repeated, 1})[0].double_at(3), 1.0);
+}
+
+TEST(Compile, RefusesConstantsThatATextFormOnlyNames) {
+  const std::string text = "constant 0 \"fc.weight\": f32[40] = external\n"
+                           "constant 1 \"scale\": i64[] = external\n"
+                           "graph(x: f32[40]) {\n  w: f32[40] = constant(0)\n  s: i64[] = constant(1)\n"
+                           "  y: f32[40] = aten::mul.Tensor(x, w)\n  z: f32[40] = aten::mul.Tensor(y, s)\n  return z\n}";
+  const auto message = [](auto run) {
+    try {
+      run();
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("no error");
+  };
+  const std::string expected = "the constant 'fc.weight' is external: its elements are not in the text form";
+  EXPECT_EQ(message([&] { CompileSession(false).compile(parse_text(text)); }), expected);
+  EXPECT_EQ(message([&] {
+              Program program = parse_text(text);
+              decompose(program);
+              evaluate(program, std::vector<HostTensor>{HostTensor(DType::F32, {40})});
+            }),
+            expected);
 }
 
 TEST(Executable, RefusesInputsThatDoNotFit) {

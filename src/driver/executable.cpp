@@ -1,5 +1,6 @@
 #include "driver/executable.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "driver/host.h"
@@ -95,6 +96,15 @@ struct Executable::State {
 
 namespace {
 
+// Throws Error{InvalidInput} unless the elements that the program keeps at one place are equal: the last one was written there.
+void require_shared_elements(const Program& signature, size_t i, const std::byte* copy, std::span<const int64_t> strides, const HostTensor& input) {
+  std::vector<std::byte> read(input.bytes().size());
+  copy_strided(read.data(), strides_of(input.sizes()), copy, strides, input.sizes(), static_cast<size_t>(size_bytes(input.dtype())));
+  if (std::equal(read.begin(), read.end(), input.bytes().begin())) return;
+  throw Error(ErrorKind::InvalidInput, fmt::format("input '{}' has elements that differ where the program's strides give them one place", signature.inputs[i].name))
+      .help("write the input's type without strides, or give it elements that repeat");
+}
+
 // The inputs where the program can read them: with its strides, and aligned to their elements. `copies` keeps those that had to
 // move.
 std::vector<const void*> laid_out(const Program& signature, const SymbolValues& symbols, std::span<const HostTensor> inputs,
@@ -113,6 +123,7 @@ std::vector<const void*> laid_out(const Program& signature, const SymbolValues& 
     const size_t size = static_cast<size_t>(extent_of(inputs[i].sizes(), wanted)) * width;
     asking_for(size, "a copy of an input that lies in memory otherwise than compiled for", [&] { copies.emplace_back(size); });
     copy_strided(copies.back().data(), wanted, data, given, inputs[i].sizes(), width);
+    if (!are_apart(inputs[i].sizes(), wanted)) require_shared_elements(signature, i, copies.back().data(), wanted, inputs[i]);
     pointers.push_back(copies.back().data());
   }
   return pointers;

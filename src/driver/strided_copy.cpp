@@ -41,6 +41,21 @@ bool is_same_layout(std::span<const int64_t> sizes, std::span<const int64_t> str
   return true;
 }
 
+bool are_apart(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  std::vector<size_t> order;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return true;
+    if (sizes[d] != 1) order.push_back(d);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
+  int64_t last = 0;   // place of the last element along the dims so far
+  for (const size_t d : order) {
+    if (strides[d] <= last) return false;
+    last += (sizes[d] - 1) * strides[d];
+  }
+  return true;
+}
+
 int64_t extent_of(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
   int64_t last = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {

@@ -14,6 +14,9 @@ void copy_strided(std::byte* to, std::span<const int64_t> to_strides, const std:
 // Do two layouts put the elements of a tensor of these sizes in the same places?
 bool is_same_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, std::span<const int64_t> other_strides);
 
+// Whether no two elements can lie at one place. False where that is not plain to see.
+bool are_apart(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+
 // From the first element to the end of the last one, in elements; 0 when there is none.
 int64_t extent_of(std::span<const int64_t> sizes, std::span<const int64_t> strides);
 

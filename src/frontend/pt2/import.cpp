@@ -29,6 +29,9 @@ constexpr std::string_view kRangeStatements[] = {"aten::sym_constrain_range", "a
 // These read a data-dependent integer out of a tensor.
 constexpr std::string_view kReadsElement[] = {"aten::item", "aten::_local_scalar_dense"};
 
+// These address the memory behind their argument.
+constexpr std::string_view kMemoryViews[] = {"aten::as_strided", "aten::as_strided_", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::slice_inverse"};
+
 template <class List>
 bool contains(const List& list, std::string_view name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
@@ -189,6 +192,17 @@ class GraphImporter : public ArgumentScope {
   }
   void add_input(const JsonValue& name) { define(name, add_input(name.as_string(), type_of(name))); }
 
+  // Where an input does not lie as in the example, neither do its views: what the model records of their memory is not what it is.
+  void require_known_memory(std::string_view op, std::span<const ValueId> arguments) {
+    if (!has_other_strides_ || !contains(kMemoryViews, op)) return;
+    for (ValueId argument : arguments) {
+      const auto* view = std::get_if<Aten>(&graph_.producer(argument).op);
+      if (view == nullptr || !view->schema->is_view()) continue;
+      throw Error(ErrorKind::Unsupported, fmt::format("{} of a view, in a model whose example input has strides that overlap or leave gaps", op))
+          .help("export with an example input that is contiguous");
+    }
+  }
+
   // ---- the main graph's inputs
 
   void import_inputs(const JsonValue& specs) {
@@ -199,11 +213,11 @@ class GraphImporter : public ArgumentScope {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const JsonMember& spec = read_union(specs.elements()[i]);
       if (spec.key == "parameter") {
-        import_weight(inputs[i], spec.value.at("parameter_name"), false);
+        import_weight(inputs[i], spec.value.at("parameter_name"));
       } else if (spec.key == "buffer") {
-        import_weight(inputs[i], spec.value.at("buffer_name"), true);
+        import_weight(inputs[i], spec.value.at("buffer_name")).is_buffer = true;
       } else if (spec.key == "tensor_constant") {
-        import_weight(inputs[i], spec.value.at("tensor_constant_name"), false);
+        import_weight(inputs[i], spec.value.at("tensor_constant_name"));
       } else if (spec.key == "user_input") {
         import_user_input(inputs[i]);
       } else if (spec.key != "constant_input") {  // a constant input is part of the program already
@@ -214,22 +228,29 @@ class GraphImporter : public ArgumentScope {
     }
   }
 
-  void import_weight(const JsonValue& input, const JsonValue& name, bool is_buffer) {
+  ConstantData& import_weight(const JsonValue& input, const JsonValue& name) {
     const JsonMember& argument = read_union(input);
     if (argument.key != "as_tensor") input.fail(fmt::format("weight '{}' is not a tensor", name.as_string()));
     const JsonValue& value_name = argument.value.at("name");
     ConstantData data = import_.archive.load(name.as_string(), type_of(value_name), import_.sizes);
-    data.is_buffer = is_buffer;
     TensorType type = data.type;
     const ConstantId id = import_.program.add_constant(std::move(data));
     define(value_name, add_single(Constant{id}, std::move(type), value_name.as_string()));
+    return import_.program.constants[static_cast<size_t>(id)];
   }
 
   void import_user_input(const JsonValue& input) {
     const JsonMember& argument = read_union(input);
     if (argument.key == "as_tensor") {
       const JsonValue& name = argument.value.at("name");
-      add_input(name);
+      TensorType type = type_of(name);
+      // The strides of the example that the model was exported with. PyTorch takes tensors with any. Those of a dense tensor are kept, which
+      // spares channels-last models a copy inside; others would have the caller's elements share places, or lie far apart.
+      if (!is_dense(type)) {
+        type.strides.clear();
+        has_other_strides_ = true;
+      }
+      define(name, add_input(name.as_string(), std::move(type)));
       import_.program.inputs.push_back({.name = std::string(name.as_string())});
     } else if (argument.key == "as_sym_int" && read_union(argument.value).key == "as_name") {
       // A Python integer that may change from call to call comes in as a rank-0 tensor.
@@ -274,6 +295,7 @@ class GraphImporter : public ArgumentScope {
     NodeArguments arguments = read_arguments(node.at("inputs"), *schema, *this);
     // The ranges of symbols, which the program checks where they are defined, already imply many assertions.
     if (op == "aten::_assert_scalar" && arguments.arguments[0] == Argument(sym::Expr(1))) return;
+    require_known_memory(op, arguments.inputs);
     add_outputs(node, Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), place);
   }
 
@@ -441,6 +463,7 @@ class GraphImporter : public ArgumentScope {
   std::unordered_map<std::string_view, const JsonValue*> integers_;
   std::unordered_map<std::string_view, const JsonValue*> booleans_;
   std::unordered_map<std::string_view, ValueId> values_;
+  bool has_other_strides_ = false;   // of an input than its example
 };
 
 void check_version(const JsonValue& model) {

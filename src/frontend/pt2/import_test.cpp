@@ -139,6 +139,24 @@ TEST(ImportPt2, SharesStorageBetweenNames) {
   EXPECT_EQ(column.type.strides[0], sym::Expr(2));
 }
 
+// As export records `x.expand(3, 2)`; PyTorch takes any tensor of these sizes.
+TEST(ImportPt2, KeepsOnlyDenseStridesOfExamples) {
+  auto strides_of_x = [](int outer, int inner) {
+    Pt2ForTest model;
+    replace(model.model_json, R"("x": {"dtype": 7, "sizes": [{"as_int": 3}, {"as_int": 2}], "requires_grad": false,
+            "device": {"type": "cpu", "index": null}, "strides": [{"as_int": 2}, {"as_int": 1}],)",
+            fmt::format(R"("x": {{"dtype": 7, "sizes": [{{"as_int": 3}}, {{"as_int": 2}}], "requires_grad": false,
+            "device": {{"type": "cpu", "index": null}}, "strides": [{{"as_int": {}}}, {{"as_int": {}}}],)", outer, inner));
+    const Program program = model.import();
+    return to_string(program.graph.type(program.graph.inputs.at(0)));
+  };
+  EXPECT_EQ(strides_of_x(2, 1), "f32[3, 2]");
+  EXPECT_EQ(strides_of_x(1, 3), "f32[3, 2] strides [1, 3]");
+  EXPECT_EQ(strides_of_x(0, 1), "f32[3, 2]");
+  EXPECT_EQ(strides_of_x(2, 3), "f32[3, 2]");
+  EXPECT_EQ(strides_of_x(1 << 30, 1), "f32[3, 2]");
+}
+
 TEST(ImportPt2, RefusesPickledWeights) {
   Pt2ForTest model;
   replace(model.weights_json, R"("use_pickle": false)", R"("use_pickle": true)");

@@ -1,5 +1,6 @@
 #include "frontend/pt2/types.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace toroid::pt2 {
@@ -42,6 +43,21 @@ bool is_contiguous(std::span<const sym::Expr> sizes, std::span<const sym::Expr> 
 }
 
 }  // namespace
+
+bool is_dense(const TensorType& type) {
+  if (type.strides.empty()) return true;
+  std::vector<size_t> order;   // from the innermost dim in memory outwards
+  for (size_t d = 0; d < type.sizes.size(); ++d) {
+    if (!type.sizes[d].is_const(1)) order.push_back(d);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return sym::known_lt(type.strides[a], type.strides[b]); });
+  sym::Expr expected = 1;
+  return std::all_of(order.begin(), order.end(), [&](size_t d) {
+    const bool follows = sym::known_eq(type.strides[d], expected);
+    expected = expected * type.sizes[d];
+    return follows;
+  });
+}
 
 DType read_dtype(const JsonValue& number) {
   const int64_t wanted = number.as_integer();

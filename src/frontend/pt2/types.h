@@ -18,6 +18,9 @@ Layout read_layout(const JsonValue& number);
 MemoryFormat read_memory_format(const JsonValue& number);
 double read_float(const JsonValue& number);  // a number, or "Infinity", "-Infinity", "NaN"
 
+// Whether each place from the first element to the last one holds exactly one element, for all sizes.
+bool is_dense(const TensorType& type);
+
 // The alternative that a union holds: the only key of {"as_int": 3}.
 const JsonMember& read_union(const JsonValue& value);
 
