@@ -36,7 +36,8 @@ template <class V> INLINE V op_lgamma_v(V x) {
     const auto from_half = lgamma_from_half(is_left ? 1 - x : x);
     const auto sine = op_abs_v(op_sin_v(3.14159265358979323846 * (x - nearest_whole(x))));
     const auto y = is_left ? 1.14472988584940017414 - op_log_v(sine) - from_half : from_half;
-    return op_abs_v(x) == __builtin_inf() ? infinity_of(x) : y;
+    const auto exact = (x == 1) | (x == 2) ? x - x : y;
+    return op_abs_v(x) == __builtin_inf() ? infinity_of(x) : exact;
   });
 }
 template <class V> INLINE V op_digamma_v(V x) {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "graph/number.h"
 #include "passes/decompose/formula.h"
 #include "passes/decompose/operands.h"
 #include "support/error.h"
@@ -39,7 +40,8 @@ std::vector<Tensor> gelu(Decomposer&, const Args& a) {
   if (approximate != "tanh") throw Error(ErrorKind::InvalidModel, fmt::format("gelu approximation '{}'", approximate));
   return activation(a, [](Tensor x) {
     const double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2/pi)
-    return x * 0.5 * (1.0 + tanh((x + square(x) * x * 0.044715) * scale));
+    // (1 + tanh u) / 2 as sigmoid(2 u), which loses nothing where tanh u is near -1.
+    return x * sigmoid((x + square(x) * x * 0.044715) * (2 * scale));
   });
 }
 
@@ -121,7 +123,8 @@ std::vector<Tensor> hardshrink(Decomposer&, const Args& a) {
   return activation(a, [&](Tensor x) { return where((x >= -lambda) & (x <= lambda), 0, x); });
 }
 std::vector<Tensor> softshrink(Decomposer&, const Args& a) {
-  const double lambda = a.number("lambd");
+  const DType dtype = a.tensor("self").dtype();
+  const double lambda = is_reduced_float(dtype) ? rounded_to(dtype, a.number("lambd")) : a.number("lambd");
   return activation(a, [&](Tensor x) {
     return where(x > lambda, x - lambda, where(x < -lambda, x + lambda, where(isnan(x), x, 0)));
   });

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/number.h"
 #include "passes/decompose/formula.h"
 #include "passes/decompose/operands.h"
+#include "passes/decompose/precision.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -30,6 +32,25 @@ std::vector<Tensor> rounding(Decomposer&, const Args& a) {
   return {is_floating(x.dtype()) ? apply(op, x) : x};
 }
 
+// As combine, but what is a number or has another dtype is rounded to `dtype` first. PyTorch's kernels of float16 and bfloat16 do that, but for
+// products, quotients and what is made of them, which take numbers as F32.
+template <class F, class... Names>
+std::vector<Tensor> combine_rounded(Decomposer& d, const Args& a, DType dtype, F f, Names... names) {
+  const DType wide = compute_dtype(dtype);
+  auto rounded = [&](std::string_view name) {
+    if (is_number_argument(a, name)) return d.b.scalar(wide, element_of(dtype, a.scalar(name)));
+    return d.b.cast(converted(require_real(a.tensor(name)), dtype), wide);
+  };
+  return {d.b.cast(f(rounded(names)...), dtype)};
+}
+
+template <ScalarOp op>
+std::vector<Tensor> remainder(Decomposer& d, const Args& a) {
+  const std::string_view x = parameter(a, 0), y = parameter(a, 1);
+  return combine_rounded(
+      d, a, promoted_dtype(a, {x, y}), [](Tensor l, Tensor r) { return apply(op, l, r); }, x, y);
+}
+
 template <ScalarOp op>
 std::vector<Tensor> arithmetic(Decomposer& d, const Args& a) {
   const std::string_view x = parameter(a, 0), y = parameter(a, 1);
@@ -40,7 +61,7 @@ std::vector<Tensor> arithmetic(Decomposer& d, const Args& a) {
 template <ScalarOp op>
 std::vector<Tensor> real_arithmetic(Decomposer& d, const Args& a) {
   const std::string_view x = parameter(a, 0), y = parameter(a, 1);
-  return combine(
+  return combine_rounded(
       d, a, as_floating(promoted_dtype(a, {x, y})), [](Tensor l, Tensor r) { return apply(op, l, r); }, x, y);
 }
 
@@ -65,22 +86,25 @@ bool is_one(const Args& a, std::string_view name) {
   return std::get<sym::Expr>(factor).is_const(1);
 }
 
+// x + alpha * y, with alpha in the result's dtype.
+template <class F>
+std::vector<Tensor> sum_with(Decomposer& d, const Args& a, F f) {
+  const DType dtype = promoted_dtype(a, {"self", "other"});
+  auto scaled = [&](Tensor x) { return is_one(a, "alpha") ? x : times(x, element_of(dtype, a.scalar("alpha"))); };
+  return combine_rounded(
+      d, a, dtype, [&](Tensor x, Tensor y) { return f(x, y, scaled); }, "self", "other");
+}
+
 std::vector<Tensor> add(Decomposer& d, const Args& a) {
-  return combine(
-      d, a, promoted_dtype(a, {"self", "other"}),
-      [&](Tensor x, Tensor y) { return x + (is_one(a, "alpha") ? y : times(y, a.scalar("alpha"))); }, "self", "other");
+  return sum_with(d, a, [](Tensor x, Tensor y, auto scaled) { return x + scaled(y); });
 }
 
 std::vector<Tensor> sub(Decomposer& d, const Args& a) {
-  return combine(
-      d, a, promoted_dtype(a, {"self", "other"}),
-      [&](Tensor x, Tensor y) { return x - (is_one(a, "alpha") ? y : times(y, a.scalar("alpha"))); }, "self", "other");
+  return sum_with(d, a, [](Tensor x, Tensor y, auto scaled) { return x - scaled(y); });
 }
 
 std::vector<Tensor> rsub(Decomposer& d, const Args& a) {
-  return combine(
-      d, a, promoted_dtype(a, {"self", "other"}),
-      [&](Tensor x, Tensor y) { return y - (is_one(a, "alpha") ? x : times(x, a.scalar("alpha"))); }, "self", "other");
+  return sum_with(d, a, [](Tensor x, Tensor y, auto scaled) { return y - scaled(x); });
 }
 
 std::vector<Tensor> add_relu(Decomposer& d, const Args& a) { return {maximum(add(d, a)[0], 0)}; }
@@ -159,7 +183,7 @@ std::vector<Tensor> power_in(Decomposer& d, const Args& a, DType dtype) {
       if (auto result = short_power(x, a.number("exponent"))) return {d.b.cast(*result, dtype)};
     }
   }
-  return combine(
+  return combine_rounded(
       d, a, dtype, [](Tensor x, Tensor y) { return pow(x, y); }, "self", "exponent");
 }
 
@@ -175,9 +199,15 @@ std::vector<Tensor> square(Decomposer& d, const Args& a) {
   return {d.call1("aten::pow.Tensor_Scalar", {a.tensor("self"), 2})};
 }
 
-// x * 2^y, the power in floating point also for integers.
+// x * 2^n in floating point, also for integers. In F64 and by two halves of n: a power beyond the result's range meets an x that brings it
+// back. Where n is a float PyTorch multiplies by the power itself, so that 0 * 2^2000 is NaN.
 std::vector<Tensor> ldexp(Decomposer& d, const Args& a) {
-  return {d.call1("aten::mul.Tensor", {a.tensor("self"), d.call1("aten::pow.Scalar", {2.0, a.tensor("other")})})};
+  const DType dtype = as_floating(promoted_dtype(a, {"self", "other"}));
+  auto product = [](Tensor x, Tensor n) { return x * pow(x.builder().scalar(x.dtype(), 2.0), n); };
+  if (is_floating(require_real(a.tensor("other")).dtype())) return combine(d, a, dtype, product, "self", "other");
+  Tensor x = operand(d, a, "self", DType::F64), n = operand(d, a, "other", DType::F64);
+  Tensor half = trunc(n * 0.5);
+  return {d.b.cast(where(eq(x, 0) | isinf(x), x, product(product(x, half), n - half)), dtype)};
 }
 
 // ---- parts of a number ---------------------------------------------------------------------------------------------
@@ -280,8 +310,8 @@ constexpr DecompositionRow kRows[] = {
     {"aten::divide.*", div},
     {"aten::true_divide.*", div},
     {"aten::floor_divide.*", arithmetic<ScalarOp::FloorDiv>},
-    {"aten::remainder.*", arithmetic<ScalarOp::Mod>},
-    {"aten::fmod.*", arithmetic<ScalarOp::Fmod>},
+    {"aten::remainder.*", remainder<ScalarOp::Mod>},
+    {"aten::fmod.*", remainder<ScalarOp::Fmod>},
     {"aten::gcd", arithmetic<ScalarOp::Gcd>},
     {"aten::lcm", lcm},
 

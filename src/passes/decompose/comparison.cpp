@@ -1,9 +1,11 @@
 // Comparisons, choices between operands, classes of numbers and bit operations, element by element.
 //
 // All are exact: they work in the dtype that the operands promote to, where a number is rounded as PyTorch rounds it.
+#include <algorithm>
 #include <limits>
 
 #include "passes/decompose/formula.h"
+#include "passes/decompose/limits.h"
 #include "passes/decompose/operands.h"
 
 namespace toroid {
@@ -38,20 +40,30 @@ std::vector<Tensor> where_op(Decomposer& d, const Args& a) {
 }
 
 // An upper bound below the lower one wins; NaN in any operand gives NaN.
+// A number beyond an integer dtype's own bounds is no bound.
+Tensor bound(Decomposer& d, const Args& a, std::string_view name, DType dtype) {
+  if (!is_number_argument(a, name) || !is_integral(dtype)) return operand(d, a, name, dtype);
+  const Scalar number = a.scalar(name);
+  const auto* expr = std::get_if<sym::Expr>(&number);
+  if (expr == nullptr || !expr->is_const()) return operand(d, a, name, dtype);
+  const auto limit = [](const Scalar& value) { return std::get<sym::Expr>(value).value(); };
+  return d.b.scalar(dtype, sym::Expr(std::clamp(expr->value(), limit(lowest_value(dtype)), limit(highest_value(dtype)))));
+}
+
 std::vector<Tensor> clamp(Decomposer& d, const Args& a) {
   const DType dtype = promoted_dtype(a, {"self", "min", "max"});
   Tensor x = operand(d, a, "self", dtype);
-  if (a.has("min")) x = maximum(x, operand(d, a, "min", dtype));
-  if (a.has("max")) x = minimum(x, operand(d, a, "max", dtype));
+  if (a.has("min")) x = maximum(x, bound(d, a, "min", dtype));
+  if (a.has("max")) x = minimum(x, bound(d, a, "max", dtype));
   return {x};
 }
 std::vector<Tensor> clamp_min(Decomposer& d, const Args& a) {
   const DType dtype = promoted_dtype(a, {"self", "min"});
-  return {maximum(operand(d, a, "self", dtype), operand(d, a, "min", dtype))};
+  return {maximum(operand(d, a, "self", dtype), bound(d, a, "min", dtype))};
 }
 std::vector<Tensor> clamp_max(Decomposer& d, const Args& a) {
   const DType dtype = promoted_dtype(a, {"self", "max"});
-  return {minimum(operand(d, a, "self", dtype), operand(d, a, "max", dtype))};
+  return {minimum(operand(d, a, "self", dtype), bound(d, a, "max", dtype))};
 }
 
 // The operand that is a number wins over NaN.

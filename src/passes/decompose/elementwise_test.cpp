@@ -4,6 +4,24 @@ namespace toroid {
 namespace {
 
 const OperatorCase kPointwise[] = {
+    // Numbers and tensors of other dtypes are rounded to float16 first.
+    {"aten::fmod.Scalar(x0, 0.1)", {"f16[3] = [1, -2, 3]"}, {"f16[3] = [0.000244140625, -0.00048828125, 0.000732421875]"}},
+    {"aten::remainder.Scalar(x0, 0.1)", {"f16[2] = [1, 3]"}, {"f16[2] = [0.000244140625, 0.000732421875]"}},
+    {"aten::fmod.Tensor(x0, x1)", {"f16[1] = [1]", "f32[] = [0.1]"}, {"f16[1] = [0.000244140625]"}},
+    {"aten::rsub.Scalar(x0, -1.7)", {"f16[1] = [-2]"}, {"f16[1] = [0.2998046875]"}},
+    {"aten::add.Scalar(x0, 300)", {"u8[2] = [1, 255]"}, {"u8[2] = [45, 43]"}},
+    // A bound that the dtype cannot reach is none.
+    {"aten::clamp(x0, -3, 300)", {"u8[2] = [1, 200]"}, {"u8[2] = [1, 200]"}},
+    {"aten::clamp_min(x0, -1)", {"u8[2] = [1, 200]"}, {"u8[2] = [1, 200]"}},
+    {"aten::clamp(x0, 5, -3)", {"i8[2] = [1, 100]"}, {"i8[2] = [-3, -3]"}},
+    {"aten::bitwise_right_shift.Tensor_Scalar(x0, -1)", {"u8[2] = [255, 7]"}, {"u8[2] = [0, 0]"}},
+    {"aten::bitwise_right_shift.Tensor_Scalar(x0, 300)", {"i8[2] = [-100, 7]"}, {"i8[2] = [-1, 0]"}},
+    {"aten::masked_fill.Scalar(x0, x0, 2)", {"bool[2] = [true, false]"}, {"bool[2] = [true, false]"}},
+    {"aten::constant_pad_nd(x0, [1, 0], 1.7)", {"i64[1] = [5]"}, {"i64[2] = [1, 5]"}},
+    {"aten::ldexp.Tensor(x0, x1)", {"f16[3] = [1024, 0.5, 1]", "i64[3] = [-25, 16, 20]"}, {"f16[3] = [3.0517578125e-05, 32768, inf]"}},
+    {"aten::ldexp.Tensor(x0, x1)", {"f32[2] = [1e-30, 0]", "i64[2] = [200, 2000]"}, {"f32[2] = [1.606938e+30, 0]"}},
+    {"aten::ldexp.Tensor(x0, x1)", {"i64[1] = [3]", "i64[1] = [-1]"}, {"f32[1] = [1.5]"}},
+    {"aten::gelu(x0, approximate=\"tanh\")", {"f64[1] = [-5.42]"}, {"f64[1] = [-1.1058200719788458e-08]"}},
     {"aten::add.Tensor(x0, x1, alpha=2)", {"f32[2] = [1, 2]", "f32[] = [3]"}, {"f32[2] = [7, 8]"}},
     {"aten::add.Tensor(x0, x1)", {"bool[2] = [true, false]", "bool[2] = [true, false]"}, {"bool[2] = [true, false]"}},
     {"aten::add.Scalar(x0, 0.5)", {"i64[2] = [1, 2]"}, {"f32[2] = [1.5, 2.5]"}},  // a number of a higher class decides
