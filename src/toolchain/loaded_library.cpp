@@ -13,6 +13,7 @@
 
 #include "support/error.h"
 #include "support/fd.h"
+#include "support/write_signals.h"
 #include "toolchain/kept_files.h"
 
 namespace toroid {
@@ -34,6 +35,7 @@ constexpr const char* kMemoryFilesForbidden =
     "TOROID_KEEP_FILES to a folder from which programs may be run";
 constexpr const char* kFolderForbidden =
     "programs may not be run from the folder that TOROID_KEEP_FILES names: unset it, or name one on a disk that is mounted without noexec";
+constexpr const char* kTooLarge = "raise the limit on the size of files (ulimit -f), which counts for memory files too";
 constexpr const char* kNoRoom = "raise the limit on open files (ulimit -n) or free some memory";
 
 Fd memory_file_with(std::string_view bytes, const std::string& name) {
@@ -45,10 +47,14 @@ Fd memory_file_with(std::string_view bytes, const std::string& name) {
     const bool is_forbidden = error_number == EACCES || error_number == EPERM || error_number == ENOSYS;
     throw load_error(name, "memfd_create: " + reason(error_number), is_forbidden ? kMemoryFilesForbidden : kNoRoom);
   }
+  const WriteSignalsBlock block;
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw load_error(name, "writing to memory: " + reason(errno), "free some memory");
+    if (count < 0) {
+      const int error_number = errno;
+      throw load_error(name, "writing to memory: " + reason(error_number), error_number == EFBIG ? kTooLarge : "free some memory");
+    }
     bytes.remove_prefix(static_cast<size_t>(count));
   }
   return fd;
