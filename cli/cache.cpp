@@ -14,6 +14,7 @@
 #include "json_text.h"
 #include "support/byte_size.h"
 #include "support/file.h"
+#include "support/mapped_file.h"
 
 namespace toroid::cli {
 namespace {

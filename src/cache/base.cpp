@@ -15,6 +15,7 @@
 #include "support/fd.h"
 #include "support/file.h"
 #include "support/log.h"
+#include "support/mapped_file.h"
 
 namespace toroid {
 namespace fs = std::filesystem;

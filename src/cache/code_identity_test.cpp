@@ -4,6 +4,7 @@
 
 #include "support/file.h"
 #include "support/hash.h"
+#include "support/mapped_file.h"
 #include "support/subprocess.h"
 
 namespace toroid {

@@ -6,6 +6,7 @@
 #include "support/file.h"
 #include "support/framing.h"
 #include "support/hash.h"
+#include "support/mapped_file.h"
 
 namespace toroid {
 namespace {

@@ -25,6 +25,7 @@
 #include "support/error.h"
 #include "support/hash.h"
 #include "support/file.h"
+#include "support/mapped_file.h"
 #include "support/out_of_memory.h"
 #include "support/progress.h"
 #include "support/thread_pool.h"

@@ -10,6 +10,7 @@
 #include "runtime/pool.h"
 #include "support/error.h"
 #include "support/file.h"
+#include "support/mapped_file.h"
 #include "support/framing.h"
 #include "support/out_of_memory.h"
 

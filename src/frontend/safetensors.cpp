@@ -10,6 +10,7 @@
 #include "support/error.h"
 #include "support/file.h"
 #include "support/json_writer.h"
+#include "support/mapped_file.h"
 
 namespace toroid {
 namespace {

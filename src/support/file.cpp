@@ -3,19 +3,22 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
 #include <system_error>
+#include <thread>
 #include <utility>
 
-#include "support/fd.h"
+#include "support/write_signals.h"
 
 namespace toroid {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr auto kPatienceWithReaders = std::chrono::seconds(5);
 
 std::string folder_of(const fs::path& path) {
   const fs::path folder = path.parent_path();
@@ -33,6 +36,9 @@ std::string next_step(std::string_view action, const fs::path& path, int error_n
     case EISDIR: return "give the path of a file, not of a folder";
     case ENOSPC:
     case EDQUOT: return fmt::format("free some space on the disk that holds {}", folder_of(path));
+    case EFBIG:
+      if (action == "write") return "raise the limit on the size of files (ulimit -f)";
+      return "check that this is the file you meant";
     case EROFS: return "the disk is read-only: choose another place";
     case EMFILE:
     case ENFILE: return "raise the limit on open files (ulimit -n)";
@@ -42,22 +48,8 @@ std::string next_step(std::string_view action, const fs::path& path, int error_n
   }
 }
 
-// Opens a regular file for reading. O_NONBLOCK keeps a FIFO from blocking the open before it is refused.
-Fd open_regular(const fs::path& path, uint64_t& size_bytes) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) throw file_error("read", path, errno);
-  struct stat info;
-  if (fstat(fd.get(), &info) != 0) throw file_error("read", path, errno);
-  if (S_ISDIR(info.st_mode)) throw file_error("read", path, EISDIR);
-  if (!S_ISREG(info.st_mode)) {
-    throw Error(ErrorKind::Environment, fmt::format("cannot read {}: not a regular file", path.string()))
-        .help("copy the data into a file first");
-  }
-  size_bytes = static_cast<uint64_t>(info.st_size);
-  return fd;
-}
-
 void write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
+  const WriteSignalsBlock block;
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd, bytes.data(), bytes.size());
     if (count < 0) {
@@ -83,6 +75,36 @@ fs::path temporary_beside(const fs::path& path) {
     random = static_cast<uint64_t>(::getpid()) << 32 ^ reinterpret_cast<uintptr_t>(&path);
   }
   return path.parent_path() / fmt::format(".{}.{:016x}.tmp", path.filename().string().substr(0, 200), random);
+}
+
+// Where links lead, also to a file that is yet to be made. A device or pipe is opened by its link: /dev/fd/3 has no other name.
+fs::path target_of(fs::path path) {
+  constexpr int kMostLinks = 40;   // as Linux counts
+  std::error_code failure;
+  if (fs::exists(path, failure) && !fs::is_regular_file(path, failure)) return path;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, failure); ++i) {
+    const fs::path target = fs::read_symlink(path, failure);
+    if (failure) throw file_error("read the link", path, failure.value());
+    path = path.parent_path() / target;
+  }
+  if (fs::is_symlink(path, failure)) throw file_error("write", path, ELOOP);
+  return path;
+}
+
+// A device, or a pipe, whose reader may be about to come.
+Fd open_in_place(const fs::path& path) {
+  for (const auto start = std::chrono::steady_clock::now();; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+    Fd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+    if (fd) {
+      ::fcntl(fd.get(), F_SETFL, 0);   // a slow reader is waited for
+      return fd;
+    }
+    if (errno != ENXIO) throw file_error("write", path, errno);
+    if (std::chrono::steady_clock::now() - start > kPatienceWithReaders) {
+      throw Error(ErrorKind::Environment, fmt::format("cannot write {}: it is a pipe that nobody reads", path.string()))
+          .help(fmt::format("start what reads it first, or within {} s", kPatienceWithReaders.count()));
+    }
+  }
 }
 
 // Removes a file or folder, as far as it may be, without asking for memory: destructors do this where there is none. Links are not followed.
@@ -114,9 +136,23 @@ Error file_error(std::string_view action, const fs::path& path, int error_number
   return error;
 }
 
+// O_NONBLOCK keeps a FIFO from blocking the open before it is refused.
+Fd open_regular(const fs::path& path, struct stat& info) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) throw file_error("read", path, errno);
+  if (::fstat(fd.get(), &info) != 0) throw file_error("read", path, errno);
+  if (S_ISDIR(info.st_mode)) throw file_error("read", path, EISDIR);
+  if (!S_ISREG(info.st_mode)) {
+    throw Error(ErrorKind::Environment, fmt::format("cannot read {}: not a regular file", path.string()))
+        .help("copy the data into a file first");
+  }
+  return fd;
+}
+
 std::string read_file(const fs::path& path, uint64_t limit_bytes) {
-  uint64_t size_bytes = 0;
-  const Fd fd = open_regular(path, size_bytes);
+  struct stat info;
+  const Fd fd = open_regular(path, info);
+  const auto size_bytes = static_cast<uint64_t>(info.st_size);
   if (size_bytes > limit_bytes) {
     throw Error(ErrorKind::Environment, fmt::format("cannot read {}: it holds {} bytes and the limit is {}",
                                                     path.string(), size_bytes, limit_bytes))
@@ -138,38 +174,12 @@ std::string read_file(const fs::path& path, uint64_t limit_bytes) {
   return text;
 }
 
-MappedFile::MappedFile(const fs::path& path) : path_(path) {
-  uint64_t size_bytes = 0;
-  const Fd fd = open_regular(path, size_bytes);
-  if (size_bytes == 0) return;  // mmap refuses an empty range
-  void* address = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (address == MAP_FAILED) throw file_error("map", path, errno);
-  bytes_ = {static_cast<const std::byte*>(address), size_bytes};
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
-
 void write_file_atomically(const fs::path& given_path, std::span<const std::byte> bytes, unsigned permissions) {
-  fs::path path = given_path;
-  std::error_code ignored;
-  if (fs::is_symlink(path, ignored) && fs::exists(path, ignored)) path = fs::canonical(path);
+  const fs::path path = target_of(given_path);
   struct stat info;
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     if (S_ISDIR(info.st_mode)) throw file_error("write", path, EISDIR);
-    Fd device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!device) throw file_error("write", path, errno);
-    write_all(device.get(), bytes, path);
+    write_all(open_in_place(path).get(), bytes, path);
     return;
   }
   const fs::path temporary = temporary_beside(path);
@@ -191,10 +201,15 @@ void write_file_atomically(const fs::path& path, std::string_view text, unsigned
   write_file_atomically(path, std::as_bytes(std::span(text)), permissions);
 }
 
-void check_writable(const fs::path& path) {
+void check_writable(const fs::path& given_path) {
+  const fs::path path = target_of(given_path);
   const fs::path folder = path.parent_path().empty() ? "." : path.parent_path();
   struct stat info;
-  if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) throw file_error("write", path, EISDIR);
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (S_ISDIR(info.st_mode)) throw file_error("write", path, EISDIR);
+    if (::access(path.c_str(), W_OK) != 0) throw file_error("write", path, errno);
+    return;
+  }
   if (::stat(folder.c_str(), &info) != 0) throw file_error("write", path, errno);
   if (!S_ISDIR(info.st_mode)) throw file_error("write", path, ENOTDIR);
   if (::access(folder.c_str(), W_OK) != 0 && !(fs::exists(path) && ::access(path.c_str(), W_OK) == 0)) {

@@ -1,4 +1,4 @@
-// Files: read, map, write whole or not at all, temporary folders.
+// Files: read, write whole or not at all, temporary folders. Mapping them: mapped_file.h.
 //
 // Every failure is an Error{Environment} that names the path, the system's reason and a next step:
 //
@@ -15,35 +15,24 @@
 #include <string_view>
 
 #include "support/error.h"
+#include "support/fd.h"
+
+struct stat;
 
 namespace toroid {
 
 // "cannot <action> <path>: <text of errno>", with the next step that fits the errno.
 Error file_error(std::string_view action, const std::filesystem::path& path, int error_number);
 
+// Opened for reading. Refuses anything but a regular file, without waiting for a FIFO's writer.
+Fd open_regular(const std::filesystem::path& path, struct stat& info);
+
 // The whole file. Refuses anything but a regular file, and one larger than `limit_bytes`.
 std::string read_file(const std::filesystem::path& path, uint64_t limit_bytes = UINT64_MAX);
 
-// A file mapped into memory, read-only; pages are read when they are touched.
-class MappedFile {
- public:
-  explicit MappedFile(const std::filesystem::path& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
-
-  std::span<const std::byte> bytes() const { return bytes_; }
-  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
-  size_t size_bytes() const { return bytes_.size(); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-  std::span<const std::byte> bytes_;
-};
-
 // Writes a temporary file beside `path`, syncs it and renames it: whatever happens, `path` holds the old contents or
-// the new, and no temporary file stays behind. A device or pipe cannot be replaced and is written in place.
+// the new, and no temporary file stays behind. A link stays, and where it leads is written. A device or pipe cannot be replaced and is
+// written in place; a pipe that nobody reads is an error after 5 s.
 // `permissions` is cut by the umask, as for any new file.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
                            unsigned permissions = 0666);

@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <thread>
+
+#include "support/mapped_file.h"
 
 namespace toroid {
 namespace {
@@ -47,6 +50,40 @@ TEST(File, ReplacesThroughALinkAndKeepsTheLink) {
   write_file_atomically(folder.path() / "link", "new");
   EXPECT_TRUE(fs::is_symlink(folder.path() / "link"));
   EXPECT_EQ(read_file(folder.path() / "real"), "new");
+}
+
+TEST(File, MakesTheFileToWhichALinkLeads) {
+  const TempFolder folder;
+  fs::create_directory(folder.path() / "inner");
+  fs::create_symlink("inner/next", folder.path() / "link");
+  fs::create_symlink("made", folder.path() / "inner/next");
+  EXPECT_NO_THROW(check_writable(folder.path() / "link"));
+  write_file_atomically(folder.path() / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "link"));
+  EXPECT_EQ(read_file(folder.path() / "inner/made"), "new");
+  fs::create_symlink("round", folder.path() / "round");
+  EXPECT_NE(report_of([&] { write_file_atomically(folder.path() / "round", "x"); }).find("Too many levels of symbolic links"), std::string::npos);
+}
+
+TEST(File, WritesIntoAPipeThatIsRead) {
+  const TempFolder folder;
+  const fs::path fifo = folder.path() / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_NO_THROW(check_writable(fifo));
+  const std::string bytes(200'000, 'p');   // more than a pipe holds
+  std::string got;
+  std::thread reader([&] {
+    ::usleep(100'000);   // it comes late, and is slow
+    std::ifstream file(fifo);
+    ::usleep(50'000);
+    got.assign(std::istreambuf_iterator<char>(file), {});
+  });
+  write_file_atomically(fifo, bytes);
+  reader.join();
+  EXPECT_EQ(got, bytes);
+  EXPECT_EQ(report_of([&] { write_file_atomically(fifo, bytes); }),
+            "error: cannot write " + fifo.string() + ": it is a pipe that nobody reads\n  help: start what reads it first, or within 5 s");
+  EXPECT_TRUE(fs::is_fifo(fifo));
 }
 
 TEST(File, WritesIntoADevice) { EXPECT_NO_THROW(write_file_atomically("/dev/null", "text")); }

@@ -7,6 +7,7 @@
 
 #include "support/error.h"
 #include "support/file.h"
+#include "support/mapped_file.h"
 #include "support/hash.h"
 #include "support/subprocess.h"
 

@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #include "support/error.h"
-#include "support/file.h"
+#include "support/mapped_file.h"
 
 namespace toroid {
 namespace {
