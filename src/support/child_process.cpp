@@ -1,6 +1,7 @@
 #include "support/child_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -19,6 +20,8 @@ extern char** environ;
 namespace toroid {
 namespace {
 
+constexpr int kLife = STDERR_FILENO + 1;
+
 struct SpawnSetup {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -33,15 +36,19 @@ struct SpawnSetup {
 };
 
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& changes,
-                                          const std::vector<std::string>& unset) {
+                                          const std::optional<std::vector<std::string>>& inherited) {
+  auto is_inherited = [&](std::string_view name) {
+    return !inherited || std::any_of(inherited->begin(), inherited->end(), [&](std::string_view each) {
+      return each.ends_with('*') ? name.starts_with(each.substr(0, each.size() - 1)) : name == each;
+    });
+  };
   std::vector<std::string> result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
     const bool replaced =
         std::any_of(changes.begin(), changes.end(), [&](const auto& change) { return change.first == name; });
-    const bool dropped = std::find(unset.begin(), unset.end(), name) != unset.end();
-    if (!replaced && !dropped) result.emplace_back(text);
+    if (!replaced && is_inherited(name)) result.emplace_back(text);
   }
   for (const auto& [name, value] : changes) result.push_back(name + "=" + value);
   return result;
@@ -67,7 +74,8 @@ pid_t spawn(const ChildOptions& options, const ChildStreams& streams) {
   posix_spawn_file_actions_adddup2(&setup.actions, streams.input, 0);
   posix_spawn_file_actions_adddup2(&setup.actions, streams.output, 1);
   posix_spawn_file_actions_adddup2(&setup.actions, streams.errors, 2);
-  posix_spawn_file_actions_addclosefrom_np(&setup.actions, 3);
+  if (streams.life >= 0) posix_spawn_file_actions_adddup2(&setup.actions, streams.life, kLife);
+  posix_spawn_file_actions_addclosefrom_np(&setup.actions, streams.life >= 0 ? kLife + 1 : kLife);
   if (!options.folder.empty()) posix_spawn_file_actions_addchdir_np(&setup.actions, options.folder.c_str());
   sigset_t all, none;
   sigfillset(&all);
@@ -78,7 +86,7 @@ pid_t spawn(const ChildOptions& options, const ChildStreams& streams) {
   posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 
   std::vector<std::string> arguments = options.argv;
-  std::vector<std::string> variables = environment_with(options.environment, options.unset);
+  std::vector<std::string> variables = environment_with(options.environment, options.inherited);
   pid_t pid = -1;
   const int spawned = ::posix_spawn(&pid, std::filesystem::absolute(*path).c_str(), &setup.actions, &setup.attributes,
                                     pointers_to(arguments).data(), pointers_to(variables).data());
@@ -95,6 +103,7 @@ void throw_cannot_run(const std::string& program, int error_number) {
   const std::string reason = std::error_code(error_number, std::generic_category()).message();
   Error error(ErrorKind::Environment, fmt::format("cannot run '{}': {}", program, reason));
   switch (error_number) {
+    case EFBIG: error.help("raise the limit on the size of files (ulimit -f)"); break;
     case EMFILE:
     case ENFILE: error.help("raise the limit on open files (ulimit -n)"); break;
     case EAGAIN: error.help("raise the limit on processes (ulimit -u)"); break;
@@ -127,6 +136,46 @@ int ChildProcess::reap(rusage& usage) {
   }
   pid_ = -1;
   return status;
+}
+
+namespace {
+
+// Whether a process has the pipe as number 3 and nowhere else. One that has our end of it too is a copy of ourselves that a fork made.
+bool is_holder(const std::filesystem::path& process, const std::string& pipe) {
+  std::error_code failure;
+  int links = 0;
+  for (std::filesystem::directory_iterator file(process / "fd", failure), end; !failure && file != end; file.increment(failure)) {
+    std::error_code ignored;
+    if (std::filesystem::read_symlink(file->path(), ignored) != pipe) continue;
+    if (file->path().filename() != std::to_string(kLife)) return false;
+    ++links;
+  }
+  return links == 1;
+}
+
+bool is_closed_by_all(const Fd& life, int timeout_ms) {
+  pollfd wait = {life.get(), POLLIN, 0};
+  char dropped[256];
+  return ::poll(&wait, 1, timeout_ms) > 0 && (wait.revents & POLLHUP) != 0 && ::read(life.get(), dropped, sizeof dropped) <= 0;
+}
+
+}  // namespace
+
+void end_holders(const Fd& life) {
+  constexpr int kMostRounds = 100;
+  if (is_closed_by_all(life, 0) || is_closed_by_all(life, 10)) return;   // what was just killed takes a moment
+  std::error_code failure;
+  const std::string pipe = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", life.get()), failure).string();
+  for (int round = 0; round < kMostRounds && !failure && !is_closed_by_all(life, 10); ++round) {
+    bool found = false;
+    for (std::filesystem::directory_iterator process("/proc", failure), end; !failure && process != end; process.increment(failure)) {
+      const std::string name = process->path().filename().string();
+      if (name.find_first_not_of("0123456789") != name.npos || !is_holder(process->path(), pipe)) continue;
+      found = true;
+      ::kill(static_cast<pid_t>(std::stol(name)), SIGKILL);
+    }
+    if (!found) return;
+  }
 }
 
 Fd above_streams(Fd fd) {

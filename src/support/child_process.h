@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,12 +20,14 @@ struct ChildOptions {
   std::vector<std::string> argv = {};  // argv[0] is searched in $PATH unless it holds a '/'
   std::filesystem::path folder = {};   // where it runs; empty: here
   std::vector<std::pair<std::string, std::string>> environment = {};  // set in addition to what is inherited …
-  std::vector<std::string> unset = {};                                // … and what is not inherited
+  std::optional<std::vector<std::string>> inherited = {};             // … which is these variables, NAME or PREFIX*; none: all
 };
 
-// Descriptors of ours that the child gets as its standard streams; it inherits no other. Each is above 2 (above_streams).
+// Descriptors of ours that the child gets as its standard streams, and as number 3 one that stays open as long as it or a process that it
+// started lives, if it is not closed on purpose; it inherits no other. Each is above 2 (above_streams).
 struct ChildStreams {
   int input, output, errors;
+  int life = -1;
 };
 
 // Leads its own process group, with the default reaction to every signal.
@@ -60,6 +63,11 @@ struct Pipe {
   Fd write;  // blocks, as programs expect of their streams
 };
 Pipe make_pipe(const std::string& program);
+
+// Kills the processes that still hold the write end of `life` as their number 3: what a child started in sessions of their own, which
+// signal_group does not reach. Returns when there is none, or after some seconds for those that cannot be killed. Our own write end must be
+// closed.
+void end_holders(const Fd& life);
 
 // "cannot run 'g++': Too many open files", with the mend that fits the errno.
 [[noreturn]] void throw_cannot_run(const std::string& program, int error_number);

@@ -15,6 +15,7 @@
 #include "support/child_process.h"
 #include "support/clock.h"
 #include "support/error.h"
+#include "support/write_signals.h"
 
 namespace toroid {
 namespace {
@@ -25,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 Fd memory_file(std::string_view contents, const std::string& program) {
   Fd fd(::memfd_create("toroid-stdin", MFD_CLOEXEC));
   if (!fd) throw_cannot_run(program, errno);
+  const WriteSignalsBlock block;
   for (size_t done = 0; done < contents.size();) {
     const ssize_t count = ::write(fd.get(), contents.data() + done, contents.size() - done);
     if (count < 0 && errno == EINTR) continue;
@@ -82,8 +84,10 @@ ProcessResult run_process(const ProcessOptions& options) {
   if (!input) throw_cannot_run(program, errno);
   Pipe output = make_pipe(program);
   Pipe errors = make_pipe(program);
-  ChildProcess child({options.argv, options.folder, options.environment, options.unset},
-                     {input.get(), output.write.get(), errors.write.get()});
+  Pipe life = make_pipe(program);
+  ChildProcess child({options.argv, options.folder, options.environment, options.inherited},
+                     {input.get(), output.write.get(), errors.write.get(), life.write.get()});
+  life.write.close();
   if (options.memory_limit_bytes > 0) {
     // Again, for a process that was being started meanwhile is in no list yet, and has the limits of before.
     for (int pass = 0; pass < 3; ++pass) {
@@ -123,6 +127,7 @@ ProcessResult run_process(const ProcessOptions& options) {
   }
   // Processes that the child left behind would hold the streams open and live on.
   child.signal_group(SIGKILL);
+  end_holders(life.read);
   for (Stream& stream : streams) {
     for (uint64_t before = UINT64_MAX; stream.fd && before != stream.total_bytes;) {
       before = stream.total_bytes;

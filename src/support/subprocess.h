@@ -3,8 +3,8 @@
 //   ProcessResult result = run_process({.argv = {"g++", "-c", "-"}, .input = source, .timeout = 60s});
 //   if (!result.ok()) throw Error(ErrorKind::ToolFailed, describe_command(argv) + " " + result.outcome());
 //
-// The child leads its own process group. When it ends or its time is up, every process of the group is ended, so no
-// orphan survives. It inherits no descriptor but its three streams. Input comes from an anonymous memory file, so a
+// The child leads its own process group. When it ends or its time is up, every process of the group is ended, and of those that it started
+// in sessions of their own each that kept its descriptor 3 open, so no orphan survives. It inherits its three streams and that one. Input comes from an anonymous memory file, so a
 // child that never reads it cannot block us.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +25,7 @@ struct ProcessOptions {
   std::string_view input = {};         // the child's standard input
   std::filesystem::path folder = {};   // where it runs; empty: here
   std::vector<std::pair<std::string, std::string>> environment = {};  // set in addition to what is inherited …
-  std::vector<std::string> unset = {};                                // … and what is not inherited
+  std::optional<std::vector<std::string>> inherited = {};             // … which is these variables, NAME or PREFIX*; none: all
   std::chrono::milliseconds timeout = std::chrono::minutes(10);       // then SIGTERM …
   std::chrono::milliseconds grace = std::chrono::milliseconds(500);   // … and after this, SIGKILL
   uint64_t memory_limit_bytes = 0;      // of the address space of each of its processes; 0: no limit

@@ -34,8 +34,11 @@ TEST(Subprocess, PassesArgumentsInputFolderAndEnvironment) {
 TEST(Subprocess, WithholdsVariables) {
   setenv("TOROID_TEST_KEPT", "kept", 1);
   setenv("TOROID_TEST_WITHHELD", "withheld", 1);
-  const ProcessResult result = run_process({.argv = {"sh", "-c", "echo $TOROID_TEST_KEPT-$TOROID_TEST_WITHHELD"}, .unset = {"TOROID_TEST_WITHHELD"}});
-  EXPECT_EQ(result.output, "kept-\n");
+  const std::string script = "echo $TOROID_TEST_KEPT-$TOROID_TEST_WITHHELD-$ADDED";
+  ProcessResult result = run_process({.argv = {"sh", "-c", script}, .environment = {{"ADDED", "1"}}, .inherited = {{"PATH", "TOROID_TEST_K*"}}});
+  EXPECT_EQ(result.output, "kept--1\n");
+  result = run_process({.argv = {"sh", "-c", script}});
+  EXPECT_EQ(result.output, "kept-withheld-\n");
 }
 
 TEST(Subprocess, ReportsStatusSignalAndBothStreams) {
@@ -120,6 +123,34 @@ TEST(Subprocess, NoOrphanSurvivesItsParent) {
   EXPECT_FALSE(is_running());
 }
 
+// In sessions of their own, where a signal to the group does not reach them.
+TEST(Subprocess, NoDaemonSurvivesItsParent) {
+  const std::string seconds = fmt::format("1000.{}", getpid());
+  const Stopwatch watch;
+  const ProcessResult result = run_script(fmt::format("for i in 1 2 3; do setsid sleep {} </dev/null >/dev/null 2>&1 & done; sleep 0.1", seconds));
+  EXPECT_TRUE(result.ok());
+  EXPECT_LT(watch.seconds(), 5.0);
+  EXPECT_FALSE(run_process({.argv = {"sh", "-c", fmt::format("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -q 'sleep {}[ ]'", seconds)}}).ok());
+}
+
+// A host may fork while a compiler runs: its child has our descriptors, and is none of the compiler's.
+TEST(Subprocess, ACopyOfOurselvesIsLeftAlone) {
+  pid_t copy = -1;
+  std::thread forking([&] {
+    std::this_thread::sleep_for(100ms);
+    copy = fork();
+    if (copy == 0) {
+      ::usleep(1'500'000);
+      _exit(7);
+    }
+  });
+  EXPECT_TRUE(run_script("setsid sleep 1000 </dev/null >/dev/null 2>&1 & sleep 0.5").ok());
+  forking.join();
+  int status = 0;
+  waitpid(copy, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
 TEST(Subprocess, InheritsNoDescriptorAndLeaksNone) {
   auto count_open = [] {
     size_t count = 0;
@@ -130,7 +161,7 @@ TEST(Subprocess, InheritsNoDescriptorAndLeaksNone) {
   };
   const size_t before = count_open();
   FILE* ours = fopen("/dev/null", "r");  // without O_CLOEXEC
-  EXPECT_EQ(run_process({.argv = {"ls", "/proc/self/fd"}}).output, "0\n1\n2\n3\n") << "3 is ls's own";
+  EXPECT_EQ(run_process({.argv = {"ls", "/proc/self/fd"}}).output, "0\n1\n2\n3\n4\n") << "3 says that it lives, 4 is ls's own";
   fclose(ours);
   EXPECT_EQ(count_open(), before);
 }

@@ -7,9 +7,10 @@
 
 #include "support/error.h"
 #include "support/file.h"
-#include "support/mapped_file.h"
 #include "support/hash.h"
+#include "support/mapped_file.h"
 #include "support/subprocess.h"
+#include "toolchain/compiler_environment.h"
 
 namespace toroid {
 namespace fs = std::filesystem;
@@ -27,12 +28,17 @@ std::string stamp_of(const fs::path& path) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+ProcessResult ask(const fs::path& compiler, const std::string& question) {
+  ProcessOptions process = compiler_process({compiler.string(), question});
+  process.timeout = kAnswerTimeout;
+  return run_process(process);
+}
+
 // The programs whose bytes decide what comes out.
 std::vector<fs::path> components_of(const fs::path& compiler) {
   std::vector<fs::path> components = {compiler};
   for (const char* program : {"cc1plus", "as", "ld"}) {
-    const ProcessResult answer = run_process(
-        {.argv = {compiler.string(), fmt::format("-print-prog-name={}", program)}, .timeout = kAnswerTimeout});
+    const ProcessResult answer = ask(compiler, fmt::format("-print-prog-name={}", program));
     // A compiler that has no such program, as clang++ has no cc1plus, answers with the bare name.
     const std::string name = first_line(answer.output);
     if (!answer.ok() || name.empty()) continue;
@@ -89,13 +95,13 @@ fs::path find_compiler(std::string_view wanted) {
 }
 
 Compiler identify_compiler(const fs::path& path, const ProbeCache& cache) {
-  const std::string key = "compiler 1\n" + fs::absolute(path).string() + "\n" + stamp_of(path);
+  const std::string key = "compiler 2\n" + fs::absolute(path).string() + "\n" + stamp_of(path) + "\n" + finding_variables();
   Compiler compiler;
   compiler.path = path;
   if (cache.get) {
     if (std::optional<std::string> text = cache.get(key); text && from_text(*text, compiler)) return compiler;
   }
-  const ProcessResult answer = run_process({.argv = {path.string(), "--version"}, .timeout = kAnswerTimeout});
+  const ProcessResult answer = ask(path, "--version");
   compiler.version = first_line(answer.output);
   if (!answer.ok() || compiler.version.empty()) {
     throw Error(ErrorKind::ToolFailed,

@@ -22,6 +22,14 @@ bool is_refused(std::string_view flag) {
          std::any_of(std::begin(kRefused), std::end(kRefused), [&](std::string_view each) { return flag.starts_with(each); });
 }
 
+// GCC's manual, "x86 Options". Of the flags for a machine those that add no instructions.
+constexpr std::string_view kHarmlessForMachines[] = {"-mtune=", "-mno-", "-mprefer-vector-width=", "-mstackrealign", "-momit-leaf-frame-pointer"};
+
+bool adds_instructions(std::string_view flag) {
+  return flag.starts_with("-m") && std::none_of(std::begin(kHarmlessForMachines), std::end(kHarmlessForMachines),
+                                                [&](std::string_view each) { return flag.starts_with(each); });
+}
+
 }  // namespace
 
 std::vector<std::string> split_flags(std::string_view text) {
@@ -41,6 +49,11 @@ void check_extra_flags(const std::vector<std::string>& flags) {
     if (flag.size() < 2 || flag[0] != '-') {
       throw Error(ErrorKind::InvalidOption, fmt::format("'{}' is not a flag for the C++ compiler", flag))
           .help("flags begin with '-', and a value follows its flag without a space, as in -mtune=generic");
+    }
+    if (!is_refused(flag) && adds_instructions(flag)) {
+      throw Error(ErrorKind::InvalidOption,
+                  fmt::format("the compiler flag '{}' is not allowed: it may add instructions that the program does not say it needs", flag))
+          .help("TOROID_ISA chooses the instructions, as in TOROID_ISA=avx512+bf16");
     }
     if (is_refused(flag)) {
       throw Error(ErrorKind::InvalidOption, fmt::format("the compiler flag '{}' is not allowed: what it does depends on more than its words", flag))

@@ -1,7 +1,8 @@
 // Flags of the user for the C++ compiler, beside toroid's own: $TOROID_CXXFLAGS, --cxxflag, CompileModelOptions::compiler_flags.
 //
 // They are part of every key as they are written, so the words of a flag must say all that it does. One that names a file or means this
-// machine (-march=native) is refused, and so is one that changes what the compiler makes of what.
+// machine (-march=native) is refused, and so is one that changes what the compiler makes of what, or adds instructions: a program says
+// which it needs by TOROID_ISA's words.
 #pragma once
 
 #include <string>

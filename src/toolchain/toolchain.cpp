@@ -11,6 +11,7 @@
 #include "support/file.h"
 #include "support/log.h"
 #include "support/subprocess.h"
+#include "toolchain/compiler_environment.h"
 #include "toolchain/compiler_slots.h"
 #include "toolchain/extra_flags.h"
 #include "toolchain/kept_files.h"
@@ -80,17 +81,35 @@ ToolchainOptions with_limits(ToolchainOptions options) {
   return options;
 }
 
-// GCC's manual, "Environment Variables Affecting GCC"; the manuals of clang and ld. Our sources include nothing and link what we name,
-// so these could only do harm: a wrong libm first in LIBRARY_PATH, other flags in CCC_OVERRIDE_OPTIONS, a file written elsewhere.
-constexpr const char* kIgnoredVariables[] = {
-    "CPATH",          "C_INCLUDE_PATH",    "CPLUS_INCLUDE_PATH", "LIBRARY_PATH",         "LD_RUN_PATH",       "DEPENDENCIES_OUTPUT",
-    "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "SOURCE_DATE_EPOCH",  "CCC_OVERRIDE_OPTIONS", "CLANG_CONFIG_FILE_SYSTEM_DIR",
-    "CLANG_CONFIG_FILE_USER_DIR", "LDEMULATION", "GNUTARGET"};
-// Without these a compiler may not find its own parts.
-constexpr const char* kKeptVariables[] = {"COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD"};
+// How g++, clang++, ld and the loader say that they got no more memory.
+constexpr const char* kOutOfMemory[] = {"out of memory", "memory exhausted", "std::bad_alloc", "annot allocate memory", "failed to map segment"};
+// How they end where they do not notice; told from other crashes by a limit that none of them can work with.
+constexpr const char* kCrashed[] = {"internal compiler error", "signal terminated program"};
+constexpr uint64_t kScarceMemory = uint64_t{1} << 30;
 
-// How g++, clang++ and ld say that they got no more memory.
-constexpr const char* kOutOfMemory[] = {"out of memory", "memory exhausted", "std::bad_alloc"};
+struct Mend {
+  const char* words;   // of the compiler
+  const char* help;
+};
+constexpr Mend kMends[] = {
+    {"Killed signal terminated program", "the compiler may have run out of memory: free some, or compile fewer kernels at once; "},
+    {"No space left on device", "free some space where temporary files go (TMPDIR); "},
+    {"File size limit exceeded", "raise the limit on the size of files (ulimit -f); "},
+    {"File too large", "raise the limit on the size of files (ulimit -f); "},
+    {"cannot find 'ld'", "set PATH so that the compiler finds as and ld; "},
+    {"fatal error: cannot execute ", "set PATH so that the compiler finds as and ld; "},
+};
+
+// Without what a compiler asks for when it believes that the fault is its own.
+std::string without_pleas(std::string_view errors) {
+  std::string kept;
+  while (!errors.empty()) {
+    const std::string_view line = errors.substr(0, errors.find('\n'));
+    errors.remove_prefix(std::min(errors.size(), line.size() + 1));
+    if (!line.starts_with("Please submit a full bug report") && !line.starts_with("See <file:")) kept.append(line).append("\n");
+  }
+  return kept;
+}
 
 // From the first error that names a line: both compilers write "SOURCE:LINE:COLUMN: error: …".
 std::string origin_of_failure(std::string_view errors, std::string_view source, const CompileOptions& options) {
@@ -163,13 +182,7 @@ std::vector<std::string> Toolchain::flags(const CompileOptions& options) const {
   return flags;
 }
 
-std::map<std::string, std::string> Toolchain::environment() {
-  std::map<std::string, std::string> set;
-  for (const char* name : kKeptVariables) {
-    if (const char* value = std::getenv(name)) set.emplace(name, value);
-  }
-  return set;
-}
+std::map<std::string, std::string> Toolchain::environment() { return deciding_variables(); }
 
 std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::string_view source,
                                     const CompileOptions& options, std::string_view product,
@@ -187,14 +200,12 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
   const uint64_t memory_limit_bytes =
       options_.memory_limit_bytes > 0 ? options_.memory_limit_bytes : std::max(kLeastMemoryLimit, total_memory_bytes() / 2);
   const CompilerSlot slot;
-  const ProcessResult result = run_process({.argv = argv,
-                                            .input = options.debug ? std::string_view() : source,
-                                            // Messages in English, temporary files where ours are.
-                                            .environment = {{"LC_ALL", "C.UTF-8"}, {"TMPDIR", folder.string()}},
-                                            .unset = {std::begin(kIgnoredVariables), std::end(kIgnoredVariables)},
-                                            .timeout = options_.timeout,
-                                            .memory_limit_bytes = memory_limit_bytes,
-                                            .output_limit_bytes = kKeptErrorBytes});
+  ProcessOptions process = compiler_process(argv, folder);
+  if (!options.debug) process.input = source;
+  process.timeout = options_.timeout;
+  process.memory_limit_bytes = memory_limit_bytes;
+  process.output_limit_bytes = kKeptErrorBytes;
+  const ProcessResult result = run_process(process);
   std::string bytes;
   if (result.ok()) {
     std::error_code ignored;
@@ -211,31 +222,45 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
       return bytes;
     }
   }
-  const std::string problem = result.ok() ? fmt::format("succeeded but wrote no {}", product) : result.outcome();
-  Error error(ErrorKind::ToolFailed, fmt::format("{} {} while it made the {} '{}'{}", compiler_.name(), problem,
-                                                 product, options.name, first_lines(result.errors, kShownErrorLines)));
+  const auto said = [&](const char* words) { return result.errors.find(words) != std::string::npos; };
+  const bool crashed = (result.signal != 0 && !result.timed_out) || std::any_of(std::begin(kCrashed), std::end(kCrashed), said);
+  const bool reached_limit =
+      std::any_of(std::begin(kOutOfMemory), std::end(kOutOfMemory), said) || (crashed && memory_limit_bytes < kScarceMemory);
+  const std::string problem = result.ok()      ? fmt::format("succeeded but wrote no {}", product)
+                              : reached_limit ? fmt::format("{}, with {} of memory,", result.outcome(), byte_size_text(memory_limit_bytes))
+                                              : result.outcome();
+  Error error(ErrorKind::ToolFailed,
+              fmt::format("{} {} while it made the {} '{}'{}", compiler_.name(), problem, product, options.name,
+                          first_lines(reached_limit ? without_pleas(result.errors) : result.errors, kShownErrorLines)));
   std::string help;
-  const bool reached_limit = std::any_of(std::begin(kOutOfMemory), std::end(kOutOfMemory),
-                                         [&](const char* words) { return result.errors.find(words) != std::string::npos; });
+  const auto* const mend = std::find_if(std::begin(kMends), std::end(kMends), [&](const Mend& each) { return said(each.words); });
   if (reached_limit) {
     help = fmt::format("the compiler may use {}: allow more with TOROID_COMPILE_MEMORY; ", byte_size_text(memory_limit_bytes));
-  } else if (result.errors.find("Killed signal terminated program") != std::string::npos || result.signal == SIGKILL) {
-    help = "the compiler may have run out of memory: free some, or compile fewer kernels at once; ";
   } else if (result.timed_out) {
     help = "check the compiler and the machine's load, or allow more with TOROID_COMPILE_TIMEOUT_S; ";
   } else if (result.ok()) {
     help = "set TOROID_CXX to a working g++ or clang++; ";
+  } else if (mend != std::end(kMends) || result.signal == SIGKILL) {
+    help = mend != std::end(kMends) ? mend->help : kMends[0].help;
   }
   std::string command;
   if (source.empty()) {
     command = describe_command(argv);
     help += "the inputs were temporary: compile the sources again to see them";
   } else {
-    const fs::path kept = TempFolder("toroid-failed").keep() / file_name_for(options.name);
-    write_file_atomically(kept, source);
-    argv.back() = kept.parent_path() / "out";  // the temporary folder is gone when somebody repeats the command
-    command = describe_command(argv) + (options.debug ? "" : " < " + describe_command({kept.string()}));
-    help += "the source is kept in " + kept.string();
+    std::string input = file_name_for(options.name);
+    try {
+      TempFolder failed("toroid-failed");
+      const fs::path kept = failed.path() / input;
+      write_file_atomically(kept, source);
+      failed.keep();
+      input = kept.string();
+      help += "the source is kept in " + input;
+    } catch (const Error& unkept) {   // as where the disk is full, which may be what the compiler failed for
+      help += fmt::format("the source could not be kept ({}); compile with --save-source to see it", unkept.message());
+    }
+    argv.back() = fs::path(input).parent_path() / "out";  // the temporary folder is gone when somebody repeats the command
+    command = describe_command(argv) + (options.debug ? "" : " < " + describe_command({input}));
   }
   if (const std::string origin = origin_of_failure(result.errors, input_name, options); !origin.empty()) error.at("generated for " + origin);
   error.at("command: " + command).help(help);
@@ -300,7 +325,10 @@ bool Toolchain::isa_works(const Isa& isa) const {
   const fs::path program = folder.path() / "probe";
   std::vector<std::string> argv = {compiler_.path.string(), "-O1", "-w", "-x", "c++", "-", "-o", program.string()};
   append(argv, isa.compiler_flags());
-  const ProcessResult built = run_process({.argv = argv, .input = isa_probe_source(), .timeout = options_.timeout});
+  ProcessOptions process = compiler_process(argv, folder.path());
+  process.input = isa_probe_source();
+  process.timeout = options_.timeout;
+  const ProcessResult built = run_process(process);
   if (!built.ok()) return false;
   try {
     return run_process({.argv = {program.string()}, .timeout = std::chrono::seconds(10)}).ok();

@@ -57,8 +57,7 @@ class Toolchain {
   // without a folder for its sources.
   std::vector<std::string> flags(const CompileOptions& options = {}) const;
 
-  // The variables that are set of those that compilers read and need to find themselves; part of a kernel's key too. Others that would
-  // change their work are withheld from them.
+  // The variables that are set of those that decide what compilers make (compiler_environment.h); part of a kernel's key too.
   static std::map<std::string, std::string> environment();
 
   // These throw Error{ToolFailed} with the compiler's first lines, its command and where the source was kept.

@@ -125,6 +125,53 @@ TEST(Toolchain, FlagsThatSayLessThanTheyDoAreRefused) {
   EXPECT_NE(error.report().find("while reading TOROID_CXXFLAGS"), std::string::npos) << error.report();
 }
 
+TEST(Toolchain, FlagsThatAddInstructionsAreRefused) {
+  for (const char* flag : {"-mavx512f", "-march=sapphirerapids", "-mamx-tile", "-mcpu=native2"}) {
+    EXPECT_EQ(error_of([&] { check_extra_flags({flag}); }).report(),
+              fmt::format("error: the compiler flag '{}' is not allowed: it may add instructions that the program does not say it needs\n"
+                          "  help: TOROID_ISA chooses the instructions, as in TOROID_ISA=avx512+bf16", flag));
+  }
+  EXPECT_NO_THROW(check_extra_flags({"-mtune=generic", "-mno-avx512f", "-mprefer-vector-width=256"}));
+}
+
+TEST(Toolchain, CompilersSeeOfTheEnvironmentOnlyWhatTheyNeed) {
+  const FakeCompiler fake("printf '\\177ELF' > \"$out\"; env >> \"$out\"");
+  const ScopedVariable secret("TOROID_REMOTE_CACHE", "redis://:password@host"), token("SOME_TOKEN", "secret"), include("CPATH", "/tmp/evil"),
+      launcher("CCACHE_DIR", "/tmp/ccache"), prefix("COMPILER_PATH", "/opt/parts");
+  const Toolchain tools = fake.toolchain();
+  const std::string seen = tools.compile_object("int x;");
+  for (const char* withheld : {"TOROID_", "SOME_TOKEN", "CPATH=", "secret", "password"}) EXPECT_EQ(seen.find(withheld), std::string::npos) << withheld << seen;
+  for (const char* passed : {"\nPATH=", "CCACHE_DIR=/tmp/ccache", "COMPILER_PATH=/opt/parts", "LC_ALL=C.UTF-8", "TMPDIR="}) {
+    EXPECT_NE(seen.find(passed), std::string::npos) << passed << seen;
+  }
+  EXPECT_EQ(Toolchain::environment().at("COMPILER_PATH"), "/opt/parts") << "what decides the result is in the key";
+  EXPECT_EQ(Toolchain::environment().count("CCACHE_DIR"), 0u);
+}
+
+TEST(Toolchain, WorksWithoutAPath) {
+  const std::string compiler = find_compiler().string();
+  std::optional<ScopedVariable> path(std::in_place, "PATH", std::nullopt);
+  const std::string library = Toolchain({.compiler = compiler, .isa = "baseline"}).compile_shared(kDouble);
+  EXPECT_NO_THROW(LoadedLibrary(library, "twice").symbol("twice"));
+  path.emplace("PATH", "/nowhere");
+  const Error error = error_of([&] { Toolchain({.compiler = compiler, .isa = "baseline"}).compile_shared(kDouble); });
+  EXPECT_NE(error.help_text().find("set PATH so that the compiler finds as and ld; "), std::string::npos) << error.report();
+}
+
+TEST(Toolchain, TheCompilersWordsStayWhereTheSourceCannotBeKept) {
+  const TempFolder folder;
+  // Takes its temporary folder away, in which there was room for it alone.
+  const FakeCompiler fake("rm -rf " + (folder.path() / "full").string() + "; echo '<stdin>:1:5: error: no room' >&2; exit 1");
+  std::filesystem::create_directory(folder.path() / "full");
+  const Toolchain tools = fake.toolchain();
+  const ScopedVariable variable("TMPDIR", (folder.path() / "full").string());
+  const std::string report = error_of([&] { tools.compile_shared("int source;", {.name = "relu add"}); }).report();
+  for (const char* words : {"exited with status 1 while it made the library 'relu add'\n    <stdin>:1:5: error: no room", "\n  command: ", " < relu_add.cpp",
+                            "help: the source could not be kept (cannot create a temporary folder in "}) {
+    EXPECT_NE(report.find(words), std::string::npos) << words << "\n" << report;
+  }
+}
+
 TEST(Toolchain, ADebugBuildIsOfASourceThatStays) {
   EXPECT_EQ(error_of([] { echo().toolchain().compile_shared("int x;", {.debug = true}); }).help_text(), "name one with TOROID_KEEP_FILES=DIR");
   const TempFolder folder;
@@ -169,6 +216,15 @@ TEST(Toolchain, ACompilerMayUseOnlySoMuchMemory) {
   EXPECT_NE(error.report().find("the compiler may use 157 MB: allow more with TOROID_COMPILE_MEMORY"), std::string::npos) << error.report();
   const Toolchain roomy({.compiler = fake.path().string(), .isa = "baseline", .memory_limit_bytes = uint64_t{1} << 30});
   EXPECT_NO_THROW(roomy.compile_object("int vast;", {.name = "vast", .optimization = 1}));
+}
+
+TEST(Toolchain, ACompilerThatCrashesForWantOfMemorySaysSo) {
+  const Toolchain starved({.isa = "baseline", .memory_limit_bytes = uint64_t{20} << 20});
+  const Error error = error_of([&] { starved.compile_object("int x;", {.name = "x"}); });
+  EXPECT_EQ(error.kind(), ErrorKind::ToolFailed);
+  EXPECT_NE(error.message().find(", with 21.0 MB of memory, while it made the object 'x'"), std::string::npos) << error.report();
+  EXPECT_NE(error.help_text().find("the compiler may use 21.0 MB: allow more with TOROID_COMPILE_MEMORY"), std::string::npos) << error.report();
+  EXPECT_EQ(error.report().find("submit a full bug report"), std::string::npos) << error.report();
 }
 
 TEST(Toolchain, SameSourceGivesTheSameBytes) {
