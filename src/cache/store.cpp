@@ -35,6 +35,7 @@
 #include "support/hash.h"
 #include "support/log.h"
 #include "support/out_of_memory.h"
+#include "support/write_signals.h"
 
 namespace toroid {
 namespace fs = std::filesystem;
@@ -92,7 +93,7 @@ void check_folder(const fs::path& folder) {
   if (::lstat(folder.c_str(), &info) != 0) return;  // opening the file will tell
   auto refuse = [&](const std::string& why, const std::string& mend) {
     throw Error(ErrorKind::Environment, fmt::format("the cache folder {} {}", folder.string(), why))
-        .help(mend + ", or set TOROID_CACHE_DIR to a folder of your own");
+        .help((mend.empty() ? "" : mend + ", or ") + "set TOROID_CACHE_DIR to a folder of your own");
   };
   if (S_ISLNK(info.st_mode)) {
     std::error_code ignored;
@@ -102,7 +103,7 @@ void check_folder(const fs::path& folder) {
   if (!S_ISDIR(info.st_mode)) refuse("is not a folder", "remove the file");
   if (info.st_uid != ::geteuid()) {
     refuse(fmt::format("belongs to user {}, not to you (user {})", info.st_uid, ::geteuid()),
-           fmt::format("run 'chown -R {} {}'", ::geteuid(), folder.string()));
+           ::geteuid() == 0 ? fmt::format("run 'chown -R 0 {}'", folder.string()) : "");   // others cannot take what is not theirs
   }
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     refuse("can be written by other users, who could plant code in it",
@@ -179,6 +180,7 @@ struct Store::State {
   // All this happens under a lock of the folder: otherwise two processes that notice the same damage could move each
   // other's new file away, and one that opens between two renames would join a new file with the old one's log.
   void open(const SqliteError* damage = nullptr) {
+    const WriteSignalsBlock block;
     const FileIdentity damaged = identity;
     database.reset();
     try {
@@ -212,8 +214,13 @@ struct Store::State {
     // A short run must not wait for the disk at its end: the log stays until it is long enough.
     sqlite3_db_config(database->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     Statement version(*database, "PRAGMA user_version");
-    const bool is_ready = version.step() && version.integer(0) == kLayoutVersion;
+    const int64_t layout = version.step() ? version.integer(0) : 0;
     version.run();
+    const bool is_ready = layout == kLayoutVersion;
+    // Later layouts have other file names.
+    if (!is_ready && layout != 0) {
+      throw SqliteError(SQLITE_CORRUPT, fmt::format("it says that its layout is {}, and this toroid knows {}", layout, kLayoutVersion));
+    }
     if (sqlite3_db_readonly(database->handle(), "main") == 1 && forbids_writing(file)) {
       throw SqliteError(SQLITE_CORRUPT, "its header forbids writing");
     }
@@ -240,6 +247,7 @@ struct Store::State {
   template <class Action>
   bool attempt(std::string_view what, Action&& action) {
     if (!database) return false;
+    const WriteSignalsBlock block;
     try {
       try {
         action(*database);

@@ -213,6 +213,17 @@ TEST_F(StoreTest, DamagedTotalsAndTablesAreMended) {
   }
 }
 
+TEST_F(StoreTest, AStoreOfAnotherLayoutIsMovedAsideWithWords) {
+  { Store(options()).put(key_of("a"), "bytes"); }
+  Database(file()).execute("PRAGMA user_version = 99");
+  Store store(options());
+  EXPECT_EQ(warnings_, std::vector<std::string>{"the cache was damaged (it says that its layout is 99, and this toroid knows 2) and is begun anew; "
+                                                "the old file is " + file().string() + ".damaged"});
+  EXPECT_EQ(store.get(key_of("a")), std::nullopt);
+  store.put(key_of("a"), "bytes");
+  EXPECT_EQ(Store(options()).get(key_of("a")), "bytes");
+}
+
 TEST_F(StoreTest, ATotalThatIsTooHighDoesNotEmptyTheStore) {
   {
     Store store(options(100'000));
@@ -332,7 +343,7 @@ TEST_F(StoreTest, AFullDiskCostsTheEntryAndNothingElse) {
   { Store(options()).put(key_of("before"), "kept"); }
   const int status = status_of_child([&] {
     // A limit on file sizes fails writes as a full disk does.
-    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGXFSZ, SIG_DFL);
     const rlimit limit = {200'000, 200'000};
     setrlimit(RLIMIT_FSIZE, &limit);
     Store store(options());
