@@ -3,6 +3,7 @@
 
 #include "build_flags.h"
 #include "driver/compile.h"
+#include "driver/package.h"
 #include "command.h"
 #include "emit_benchmark.h"
 #include "explain_cache.h"
@@ -88,12 +89,12 @@ int cmd_compile(int argc, const char* const* argv) {
   CompileSession session(!no_cache);
   const CompiledModel model = session.compile_file(model_path, options);
   if (benchmark.empty()) {
-    write_package(output, model.library, model.constants);
+    write_package(output, model.library, model.constants, model.isa);
   } else {
     emit_benchmark(benchmark, model, options, session.toolchain());
   }
-  fmt::print(stderr, "{}: {} kernels ({} calls), {} library calls\n", benchmark.empty() ? output : benchmark, model.kernels, model.kernel_calls,
-             model.library_calls);
+  fmt::print(stderr, "{}: {} kernels ({} calls), {} library calls, for {}\n", benchmark.empty() ? output : benchmark, model.kernels,
+             model.kernel_calls, model.library_calls, model.isa.name());
   for (const tune::Decision& choice : model.choices) fmt::print(stderr, "{}", table_text(choice));
   if (!write_lock_path.empty()) write_file_atomically(write_lock_path, model.choices_lock);
   if (!log_path.empty()) write_file_atomically(log_path, model.choices_log);

@@ -64,6 +64,12 @@ void check_compilers(std::vector<Finding>& findings) {
         findings.push_back({"compiler's flags", State::Note, fmt::format("{}, from TOROID_CXXFLAGS", fmt::join(tools.extra_flags(), " "))});
       }
       const Isa reported = reported_isa();
+      try {
+        refuse_missing_instructions(tools.isa(), "what TOROID_ISA names", reported);
+      } catch (const Error& error) {
+        findings.push_back({"instructions", State::Note, error.message(), "programs compiled so run on other machines only; unset TOROID_ISA for this one"});
+        continue;
+      }
       const bool is_whole = tools.isa() == reported;
       findings.push_back({"instructions", is_whole ? State::Good : State::Note,
                           is_whole ? tools.isa().name()

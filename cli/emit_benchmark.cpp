@@ -2,6 +2,7 @@
 
 #include <deque>
 
+#include "driver/package.h"
 #include "interp/bind_symbols.h"
 #include "support/error.h"
 #include "support/file.h"
@@ -102,7 +103,7 @@ void emit_benchmark(const fs::path& folder, const CompiledModel& model, const Co
   write_file_atomically(folder / "program.h", std::string_view(tables_text(model)));
   write_file_atomically(folder / "program_host.h", std::string_view(kHostHeader));
   write_file_atomically(folder / "build.sh", std::string_view(build_text(tools, options)), 0777);
-  write_package(folder / "weights.bin", "", model.constants);
+  write_package(folder / "weights.bin", "", model.constants, model.isa);
 }
 
 }  // namespace toroid::cli

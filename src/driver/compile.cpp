@@ -23,8 +23,8 @@
 #include "runtime/onednn.h"
 #include "runtime/pool.h"
 #include "support/error.h"
-#include "support/hash.h"
 #include "support/file.h"
+#include "support/hash.h"
 #include "support/mapped_file.h"
 #include "support/out_of_memory.h"
 #include "support/progress.h"
@@ -95,6 +95,13 @@ void take(CompiledModel& model, GraphCache::Found found, std::span<const Constan
   model.constants = std::move(constants.bytes);
   model.owner = std::move(constants.owner);
   model.from_cache = true;
+}
+
+// Throws when the file of a constant was changed since it was imported.
+void refuse_changed(std::span<const ConstantData> constants) {
+  std::vector<std::span<const std::byte>> memory;
+  for (const ConstantData& constant : constants) memory.push_back(constant.bytes);
+  refuse_changed_files(memory);
 }
 
 // To be noted before what was missed is published.
@@ -241,6 +248,7 @@ double CompiledModel::seconds() const {
 }
 
 Executable CompiledModel::load(int threads) const {
+  refuse_missing_instructions(isa, fmt::format("the program '{}'", name));
   return with_typed_memory("loading a program", [&] { return Executable(library, constants, owner, name, threads); });
 }
 
@@ -263,10 +271,21 @@ CompiledModel CompileSession::compile_file(const std::filesystem::path& path, co
 }
 
 CompiledModel CompileSession::compile_mapped(const std::filesystem::path& path, const CompileModelOptions& options) {
+  const auto file = std::make_shared<const MappedFile>(path);
+  const std::span<const std::byte> bytes = file->bytes();
+  try {
+    return compile_mapped(file, options);
+  } catch (const Error&) {
+    refuse_changed_files({&bytes, 1});   // then that is what was wrong
+    throw;
+  }
+}
+
+CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedFile>& file, const CompileModelOptions& options) {
+  const std::filesystem::path& path = file->path();
   CompiledModel model;
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);
-  const auto file = std::make_shared<const MappedFile>(path);
   const bool use_graphs = reason_to_bypass(options, use_cache_).empty();
   std::optional<CacheKey> key;
   if (use_graphs) {
@@ -276,6 +295,7 @@ CompiledModel CompileSession::compile_mapped(const std::filesystem::path& path, 
     if (found) {
       cache.count_hit(found->graph);
       model.name = path.stem().string();
+      model.isa = toolchain().isa();
       model.cache_use = "hit: model file";
       take(model, std::move(*found), {}, file);
       clock.done("cache");
@@ -291,7 +311,9 @@ CompiledModel CompileSession::compile_mapped(const std::filesystem::path& path, 
   if (!use_graphs) return model;
   PhaseClock publishing(model.phases);
   CompiledGraph graph = model.graph;
-  if (locate_in_file(graph, imported, file->bytes())) cache.put(*key, graph);
+  const std::span<const std::byte> bytes = file->bytes();
+  refuse_changed_files({&bytes, 1});   // the key is of the bytes as they were
+  if (locate_in_file(graph, imported, bytes)) cache.put(*key, graph);
   publishing.done("publish");
   return model;
 }
@@ -304,6 +326,7 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
 CompiledModel CompileSession::compile_graph(Program program, const CompileModelOptions& options, CompiledModel model) {
   for (const ConstantData& constant : program.constants) require_elements(constant);
   model.name = program.name;
+  model.isa = toolchain().isa();
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);
   const int threads = options.compile_threads > 0 ? options.compile_threads : static_cast<int>(std::thread::hardware_concurrency());
@@ -377,6 +400,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   }
   if (options.keep_program) model.program = std::move(variants.back().program);
 
+  refuse_changed(imported);   // what follows would keep in the cache what was made of the weights
   const Toolchain& tools = toolchain();
   const CompileOptions how = compiler_options(options);
   if (options.debug) keep_sources(units);

@@ -13,6 +13,7 @@
 #include "driver/executable.h"
 #include "graph/graph.h"
 #include "passes/specialise.h"
+#include "support/mapped_file.h"
 #include "toolchain/toolchain.h"
 #include "tune/tuner.h"
 
@@ -74,6 +75,7 @@ struct CompiledModel {
   std::vector<std::span<const std::byte>> constants;       // in the manifest's order
   std::shared_ptr<const void> owner;                       // of the constants
   std::string name;
+  Isa isa;                                                 // that the library needs
   int kernels = 0;
   int kernel_calls = 0;
   int library_calls = 0;
@@ -88,7 +90,7 @@ struct CompiledModel {
   CompiledGraph graph;                                     // what the cache keeps of it; empty after a bypass
   double seconds() const;
 
-  // `threads` 0: the default.
+  // `threads` 0: the default. Throws Error{Environment} on a machine that lacks the instructions.
   Executable load(int threads = 0) const;
 };
 
@@ -113,6 +115,7 @@ class CompileSession {
 
  private:
   CompiledModel compile_mapped(const std::filesystem::path& path, const CompileModelOptions& options);
+  CompiledModel compile_mapped(const std::shared_ptr<const MappedFile>& file, const CompileModelOptions& options);
   CompiledModel compile_graph(Program program, const CompileModelOptions& options, CompiledModel model);
 
   Cache cache_;

@@ -317,49 +317,6 @@ graph(a: i64[37], b: i32[37], c: i64[1]) {
   EXPECT_EQ(outputs[1].to_ints(), std::vector<int64_t>(37, -4));
 }
 
-TEST(Package, RunsLikeTheModelItWasMadeFrom) {
-  CompiledModel model = compiled(R"(
-program "toy"
-constant 0 "w": f32[3] = [1.5, -2, 0.25]
-graph(x: f32[2, 3]) {
-  w: f32[3] = constant(0)
-  v: f32[1, 3] = reshape(w)
-  u: f32[2, 3] = expand(v)
-  y = mul(x, u)
-  return y
-})");
-  const TempFolder folder;
-  const std::filesystem::path path = folder.path() / "toy.so";
-  write_package(path, model.library, model.constants);
-  Executable executable = Executable::load(path, 1);
-  const HostTensor x = example_input("y", DType::F32, {2, 3});
-  EXPECT_EQ(executable.run({&x, 1})[0].to_doubles(), evaluate(*model.program, {&x, 1})[0].to_doubles());
-
-  const std::string bytes = read_file(path);
-  for (const std::string& damaged :
-       {bytes.substr(0, bytes.size() - 1), bytes.substr(0, 100), std::string(), bytes + "x"}) {
-    write_file_atomically(path, std::string_view(damaged));
-    try {
-      Executable::load(path, 1);
-      ADD_FAILURE() << "a file of " << damaged.size() << " bytes was not refused";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.message(), path.string() + " is not a program compiled by toroid, or is incomplete");
-    }
-  }
-}
-
-// `compile --emit-benchmark` writes the two as files.
-TEST(Package, MayHaveNeitherLibraryNorWeights) {
-  const CompiledModel model = compiled("graph(x: f32[3]) {\n  y = exp(x)\n  return y\n}\n");
-  const TempFolder folder;
-  write_file_atomically(folder.path() / "exp.so", std::string_view(model.library));
-  write_package(folder.path() / "weights.bin", "", model.constants);
-  Executable executable = Executable::load(folder.path() / "exp.so", folder.path() / "weights.bin", 1);
-  HostTensor x(DType::F32, {3});
-  std::fill_n(x.mutable_data<float>(), 3, 0.0f);
-  EXPECT_EQ(executable.run({&x, 1})[0].to_doubles(), std::vector<double>(3, 1.0));
-}
-
 TEST(CompileSession, FindsWhatItCompiledBefore) {
   constexpr std::string_view kText = "graph(x: f32[12345]) {\n  y = exp(x)\n  return y\n}\n";
   EXPECT_FALSE(compiled(kText).from_cache);

@@ -6,45 +6,19 @@
 #include "driver/host.h"
 #include "driver/loaded_variant.h"
 #include "driver/output_memory.h"
+#include "driver/package.h"
 #include "driver/strided_copy.h"
 #include "runtime/pool.h"
 #include "support/error.h"
 #include "support/file.h"
 #include "support/mapped_file.h"
-#include "support/framing.h"
 #include "support/out_of_memory.h"
 
 namespace toroid {
-namespace {
-
-constexpr std::string_view kMagic = "TOROIDW1";
-constexpr uint64_t kAlignment = 64;
-
-struct Footer {
-  static constexpr size_t kBytes = kMagic.size() + 2 * sizeof(uint64_t);
-  uint64_t constants_offset;
-  uint64_t constants_size;
-};
-
-// Nothing where the file does not end with one that fits it.
-std::optional<Footer> footer_of(std::string_view file) {
-  if (file.size() < Footer::kBytes) return std::nullopt;
-  const size_t end = file.size() - Footer::kBytes;
-  std::string_view text = file.substr(end);
-  if (!text.starts_with(kMagic)) return std::nullopt;
-  text.remove_prefix(kMagic.size());
-  const uint64_t offset = *take_number(text), size = *take_number(text);
-  if (offset > end || size != end - offset) return std::nullopt;
-  return Footer{offset, size};
-}
-
-uint64_t aligned(uint64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
-
-}  // namespace
 
 struct Executable::State {
-  State(std::string_view bytes, std::string name, int threads)
-      : library(bytes, name), pool(threads), name(std::move(name)), host(pool),
+  State(std::string_view bytes, std::string name, std::unique_ptr<RuntimePool> threads)
+      : library(bytes, name), pool(std::move(threads)), name(std::move(name)), host(*pool),
         manifest(parse_manifest(static_cast<const char*>(library.symbol("toroid_manifest")))) {
     for (size_t i = 0; i < manifest.variants.size(); ++i) {
       const bool is_general = i + 1 == manifest.variants.size();
@@ -78,8 +52,17 @@ struct Executable::State {
     arena = asking_for(size, "the temporaries of a call", [&] { return std::make_unique<AlignedBytes>(size); });
   }
 
+  // Throws when zeros may have been read in the place of weights.
+  void refuse_lost_weights() {
+    if (bus_errors == bus_errors_answered()) return;
+    std::vector<std::span<const std::byte>> memory;
+    for (const void* data : constants) memory.emplace_back(static_cast<const std::byte*>(data), 1);
+    refuse_changed_files(memory);
+    bus_errors = bus_errors_answered();   // of another file
+  }
+
   LoadedLibrary library;
-  RuntimePool pool;
+  std::unique_ptr<RuntimePool> pool;
   std::string name;
   Host host;
   Manifest manifest;
@@ -88,7 +71,8 @@ struct Executable::State {
   std::vector<std::unique_ptr<AlignedBytes>> prepared;   // by variant, once it has run
   const CallLayout* last = nullptr;                      // of the last call
   std::vector<const void*> constants;
-  std::shared_ptr<const void> owner;
+  std::shared_ptr<const void> owner;                     // of the constants
+  uint64_t bus_errors = bus_errors_answered();
   std::vector<HostTensor> buffers;                       // new values of the constants that calls wrote
   uint64_t random[2] = {0, 0};                           // seed, number of the next call
   std::unique_ptr<AlignedBytes> arena;
@@ -134,7 +118,7 @@ std::vector<const void*> laid_out(const Program& signature, const SymbolValues& 
 
 Executable::Executable(std::string_view library, std::vector<std::span<const std::byte>> constants,
                        std::shared_ptr<const void> owner, std::string name, int threads)
-    : state_(with_typed_memory("loading a program", [&] { return std::make_unique<State>(library, std::move(name), threads); })) {
+    : state_(with_typed_memory("loading a program", [&] { return std::make_unique<State>(library, std::move(name), std::make_unique<RuntimePool>(threads)); })) {
   TOROID_CHECK(constants.size() == state_->manifest.constants.size(), "{} constants for a program with {}", constants.size(),
                state_->manifest.constants.size());
   with_typed_memory("loading a program", [&] {
@@ -156,28 +140,15 @@ Executable Executable::load(const std::filesystem::path& library, const std::fil
 
 std::unique_ptr<Executable::State> Executable::load_state(const std::filesystem::path& library, const std::filesystem::path& path, int threads) {
   ErrorContext context("loading {}", library.string());
-  auto file = std::make_shared<MappedFile>(path);
-  const std::string_view text = file->text();
-  const std::optional<Footer> footer = footer_of(text);
-  if (!footer) {
-    throw Error(ErrorKind::InvalidInput, fmt::format("{} is not a program compiled by toroid, or is incomplete", path.string()))
-        .help("make it with 'toroid compile MODEL -o FILE.so'");
-  }
-  const std::optional<MappedFile> alone = library == path ? std::nullopt : std::optional<MappedFile>(std::in_place, library);
-  auto state = std::make_unique<State>(alone ? alone->text() : text.substr(0, footer->constants_offset), library.filename().string(), threads);
-  const uint64_t end = footer->constants_offset + footer->constants_size;
-  uint64_t offset = footer->constants_offset;
+  auto pool = std::make_unique<RuntimePool>(threads);
+  Package package = open_package(path, *pool);
+  if (library != path) package.library = read_file(library);
+  auto state = std::make_unique<State>(package.library, library.filename().string(), std::move(pool));
+  uint64_t offset = 0;
   for (const ManifestConstant& constant : state->manifest.constants) {
-    const auto size = static_cast<uint64_t>(constant.bytes);
-    if (constant.bytes < 0 || offset > end || size > end - offset) {
-      throw Error(ErrorKind::InvalidInput,
-                  fmt::format("{} is incomplete: the weight '{}' is missing", path.string(), constant.name))
-          .help("make it again with 'toroid compile'");
-    }
-    state->constants.push_back(text.data() + offset);
-    offset = aligned(offset + size);
+    state->constants.push_back(package.take_weight(offset, constant.name, constant.bytes).data());
   }
-  state->owner = std::move(file);
+  state->owner = std::move(package.file);
   return state;
 }
 
@@ -217,6 +188,7 @@ std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> input
   const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1]++)};
   variant->run(host, name, layout, input_pointers.data(), chosen_constants.data(), arena->data(), prepare(*variant, chosen_constants), numbers,
                symbols, output_pointers.data(), outputs);
+  refuse_lost_weights();
   std::vector<std::pair<size_t, HostTensor>> written;   // all of them or none, also when memory runs out here
   for (size_t i = 0; i < outputs.size(); ++i) {
     const ManifestOutput& output = variant->manifest.outputs[i];
@@ -241,21 +213,5 @@ std::vector<std::optional<size_t>> Executable::forms() const { return state_->va
 const Manifest& Executable::manifest() const { return state_->manifest; }
 int64_t Executable::arena_bytes() const { return state_->last ? state_->last->arena.bytes : 0; }
 int64_t Executable::arena_lower_bound() const { return state_->last ? state_->last->arena.lower_bound : 0; }
-
-void write_package(const std::filesystem::path& path, std::string_view library,
-                   std::span<const std::span<const std::byte>> constants) {
-  std::string bytes(library);
-  bytes.resize(aligned(bytes.size()));
-  const uint64_t constants_offset = bytes.size();
-  for (const auto& constant : constants) {
-    bytes.append(reinterpret_cast<const char*>(constant.data()), constant.size());
-    bytes.resize(aligned(bytes.size()));
-  }
-  const uint64_t constants_size = bytes.size() - constants_offset;
-  bytes += kMagic;
-  append_number(bytes, constants_offset);
-  append_number(bytes, constants_size);
-  write_file_atomically(path, std::string_view(bytes), 0777);
-}
 
 }  // namespace toroid

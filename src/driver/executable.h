@@ -21,15 +21,17 @@ class Executable {
   // `constants`: the bytes of each constant in the manifest's order, kept alive by `owner`. `threads` 0: the default.
   Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
              std::string name, int threads = 0);
-  // A file written by write_package. Throws Error{InvalidInput} when it is not one, Error{Environment} when it cannot be loaded.
+  // A file written by write_package. Throws as open_package does, before any of its code runs, and Error{Environment} when it cannot be
+  // loaded.
   static Executable load(const std::filesystem::path& path, int threads = 0);
-  // A library alone, and a file written by write_package whose library is not looked at.
+  // A library alone, of which nothing is known, and a file written by write_package whose library is not looked at.
   static Executable load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads);
   Executable(Executable&&) noexcept;
   ~Executable();
 
   // All outputs in the manifest's order, buffers' new values included; those are also kept for the next call. Throws
-  // Error{InvalidInput} that names the violated fact when the inputs do not fit.
+  // Error{InvalidInput} that names the violated fact when the inputs do not fit, Error{Environment} when the file of its weights was cut short
+  // (support/mapped_file.h).
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
 
   // From the next call on random operators draw as in a program just loaded, with this seed instead of 0. Each call draws
@@ -53,12 +55,5 @@ class Executable {
   static std::unique_ptr<State> load_state(const std::filesystem::path& library, const std::filesystem::path& weights, int threads);
   std::unique_ptr<State> state_;
 };
-
-// The library with the constants appended, in one file:
-//
-//   library | padding to 64 bytes | constants, each at a multiple of 64 | footer
-//   footer: "TOROIDW1", then the offset of the constants and their size, both numbers of support/framing.h
-void write_package(const std::filesystem::path& path, std::string_view library,
-                   std::span<const std::span<const std::byte>> constants);
 
 }  // namespace toroid

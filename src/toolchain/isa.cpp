@@ -108,6 +108,20 @@ Isa reported_isa() {
   return isa;
 }
 
+void refuse_missing_instructions(const Isa& needed, std::string_view what, const Isa& here) {
+  std::vector<std::string_view> missing;
+  if (needed.level > here.level) missing.push_back(level_name(needed.level));
+  for (const Extra& extra : extras()) {
+    if (needed.*extra.member && !(here.*extra.member)) missing.push_back(extra.name);
+  }
+  if (missing.empty()) return;
+  throw Error(ErrorKind::Environment, fmt::format("{} needs the instruction set {}; this machine has {}, and lacks {}", what, needed.name(),
+                                                  here.name(), fmt::join(missing, ", ")))
+      .help(fmt::format("for this machine compile with TOROID_ISA={}, or without TOROID_ISA on it", here.name()));
+}
+
+void refuse_missing_instructions(const Isa& needed, std::string_view what) { refuse_missing_instructions(needed, what, reported_isa()); }
+
 std::vector<Isa> fallbacks_of(Isa best) {
   std::vector<Isa> order = {best};
   auto add = [&](const Isa& isa) {

@@ -34,6 +34,11 @@ struct Isa {
 // The inverse of Isa::name. Throws Error{InvalidOption} that lists what is known.
 Isa parse_isa(std::string_view text);
 
+// Throws Error{Environment} when code for `needed` cannot run on a machine with `here`: what is needed, what the machine has, and what it lacks.
+// `what`: whose code it is.
+void refuse_missing_instructions(const Isa& needed, std::string_view what, const Isa& here);
+void refuse_missing_instructions(const Isa& needed, std::string_view what);   // on this machine
+
 // What the processor and the operating system report. A first filter: emulators and old assemblers may still fail.
 Isa reported_isa();
 

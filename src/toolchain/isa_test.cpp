@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/error.h"
+#include "support/error_for_test.h"
 
 namespace toroid {
 namespace {
@@ -28,6 +29,21 @@ TEST(Isa, UnknownNamesAreRefusedWithTheKnownOnes) {
               "error: unknown instruction set 'fp8' in 'avx512+fp8'\n"
               "  help: known are baseline, avx2 and avx512, the last with +vnni, +bf16, +fp16 and +amx");
   }
+}
+
+TEST(Isa, SaysWhatAMachineLacks) {
+  const auto refusal = [](const char* needed, const char* here) {
+    return error_of([&] { refuse_missing_instructions(parse_isa(needed), "p.so", parse_isa(here)); });
+  };
+  EXPECT_EQ(refusal("avx512+vnni+amx", "avx512+vnni+bf16").report(),
+            "error: p.so needs the instruction set avx512+vnni+amx; this machine has avx512+vnni+bf16, and lacks amx\n"
+            "  help: for this machine compile with TOROID_ISA=avx512+vnni+bf16, or without TOROID_ISA on it");
+  EXPECT_EQ(refusal("avx512+bf16", "avx2").message(), "p.so needs the instruction set avx512+bf16; this machine has avx2, and lacks avx512, bf16");
+  for (const char* needed : {"baseline", "avx2", "avx512", "avx512+bf16"}) {
+    EXPECT_EQ(refusal(needed, "avx512+vnni+bf16").message(), "no error") << needed;
+  }
+  EXPECT_EQ(refusal("avx2", "baseline").kind(), ErrorKind::Environment);
+  EXPECT_NO_THROW(refuse_missing_instructions(reported_isa(), "p.so"));
 }
 
 TEST(Isa, FallbacksLoseOneThingAtATime) {

@@ -1,4 +1,4 @@
-// Flipped bits and lost ends: of the store's file and its log, of exports, of entries from a server, of model archives. What is
+// Flipped bits and lost ends: of the store's file and its log, of exports, of entries from a server, of model archives, of packages. What is
 // damaged is never taken for something else: it is a miss, or refused, or means what it meant before; and the next sessions mend it.
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,10 +8,13 @@
 #include "cache/seal.h"
 #include "cache/sqlite.h"
 #include "cache/transfer.h"
+#include "driver/compile.h"
 #include "driver/compiled_graph.h"
+#include "driver/package.h"
 #include "frontend/pt2/pt2_for_test.h"
 #include "graph/text.h"
 #include "reliability.h"
+#include "support/environment_for_test.h"
 #include "support/error.h"
 #include "support/fd.h"
 
@@ -205,6 +208,51 @@ TEST(Damage, OfWhatAServerSendsIsRefused) {
   }
   ASSERT_EQ(unseal(key_of(1), good, secret), entry_of(1, 3000));
   result.say("{} damaged entries of a server: all refused", rounds);
+}
+
+// Never run, and never a crash: the checks come before any of its code. Beside what damages other files: weights that are swapped, bytes that
+// are appended.
+TEST(Damage, OfPackagesIsRefused) {
+  const Result result;
+  const TempFolder root = quick_folder();
+  const ScopedVariable cache("TOROID_CACHE_DIR", (root.path() / "cache").string());
+  const fs::path path = root.path() / "package.so";
+  std::string weights;
+  for (int i = 0; i < 64; ++i) weights += fmt::format("{}{}", i == 0 ? "" : ", ", i + 1);
+  const std::string text = fmt::format("constant 0 \"v\": f32[64] = [{0}]\nconstant 1 \"w\": f32[64] = [-{0}]\ngraph(x: f32[64]) {{\n  v: f32[64] = constant(0)\n"
+                                       "  w: f32[64] = constant(1)\n  z = mul(x, v)\n  y = add(z, w)\n  return y\n}}\n", weights);
+  const CompiledModel model = CompileSession().compile(parse_text(text));
+  write_package(path, model.library, model.constants, model.isa);
+  Executable::load(path, 1);
+  const std::string good = read_file(path);
+  const size_t first_weight = (model.library.size() + 63) / 64 * 64;
+  std::mt19937_64 random(9);
+  const int64_t rounds = times(500, 100'000);
+  for (int64_t round = 0; round < rounds; ++round) {
+    std::string bad = good;
+    if (round % 16 == 0) {
+      std::swap_ranges(bad.begin() + static_cast<std::ptrdiff_t>(first_weight), bad.begin() + static_cast<std::ptrdiff_t>(first_weight + 256),
+                       bad.begin() + static_cast<std::ptrdiff_t>(first_weight + 256));
+      const size_t end = 1 + random() % 255;   // whole, or the rest of each where it was
+      std::copy_n(good.begin() + static_cast<std::ptrdiff_t>(first_weight + end), 256 - end, bad.begin() + static_cast<std::ptrdiff_t>(first_weight + end));
+    } else if (round % 16 == 1) {
+      bad.append(1 + random() % 5000, static_cast<char>(random()));
+    } else {
+      bad = damaged(good, random);
+    }
+    if (bad == good) continue;
+    write_plainly(path, bad);
+    try {
+      Executable::load(path, 1);
+      FAIL() << "round " << round;
+    } catch (const Error& error) {
+      ASSERT_EQ(error.kind(), ErrorKind::InvalidInput) << "round " << round << ": " << error.report();
+      ASSERT_FALSE(error.help_text().empty()) << "round " << round;
+    }
+  }
+  write_plainly(path, good);
+  Executable::load(path, 1);
+  result.say("{} damaged packages: all refused, 0 run, 0 crashes", rounds);
 }
 
 // The program and the values of its constants.

@@ -78,6 +78,7 @@ struct EagerCache::State {
   std::shared_ptr<const LoadedOperator> build(const OperatorCall& call, const OperatorForm& form, InputStrides strides) {
     OperatorProgram made = operator_program(call, form, strides);
     const CompiledModel model = session.compile(std::move(made.program), {.forms = schedule::Forms::Estimated});
+    refuse_missing_instructions(model.isa, fmt::format("the operator {}", call.schema->name));
     ++(model.from_cache ? loads : compilations);
     return std::make_shared<const LoadedOperator>(model, call, std::move(made));
   }
