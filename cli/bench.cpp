@@ -19,6 +19,7 @@
 #include "support/clock.h"
 #include "support/error.h"
 #include "support/file.h"
+#include "support/mapped_file.h"
 
 namespace toroid::cli {
 namespace {
@@ -186,6 +187,7 @@ int cmd_bench(int argc, const char* const* argv) {
   const std::vector<HostTensor> inputs =
       inputs_path.empty() ? random_inputs(signature) : in_own_memory(read_inputs(inputs_path, signature));
   const Timing timing = time_calls([&] { executable->run(inputs); }, seconds);
+  refuse_changed_files();
   const ManifestVariant& manifest = executable->manifest().general();
   fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path,
              timing.median_ms, timing.runs, timing.min_ms, timing.max_ms, compile_s,

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "command.h"
+#include "streams.h"
 #include "support/error.h"
+#include "support/mapped_file.h"
 #include "support/out_of_memory.h"
 
 namespace {
@@ -34,26 +36,46 @@ void print_help(FILE* to) {
   fmt::print(to, "\n'toroid COMMAND --help' lists a command's flags.\n");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+// The exit status; throws what the command throws.
+int run_command(int argc, char** argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
   if (name == "help" || name == "--help" || name == "-h") {
     print_help(stdout);
     return 0;
   }
   for (const Command& command : kCommands) {
-    if (command.name != name) continue;
-    try {
-      return with_typed_memory("running the command", [&] { return command.run(argc - 1, argv + 1); });
-    } catch (const Error& error) {
-      fmt::print(stderr, "{}\n", error.report());
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "error: {}\n  help: this is a bug in toroid; please report it\n", error.what());
-    }
-    return 1;
+    if (command.name == name) return with_typed_memory("running the command", [&] { return command.run(argc - 1, argv + 1); });
   }
   if (!name.empty()) fmt::print(stderr, "error: '{}' is no command of toroid\n\n", name);
   print_help(stderr);
   return 2;
+}
+
+// The same, but of what went wrong the cause: the output that could not be written, or the file that was cut short meanwhile.
+int run_to_the_end(int argc, char** argv) {
+  int status = 1;
+  std::exception_ptr thrown;
+  try {
+    status = run_command(argc, argv);
+  } catch (const std::exception&) {
+    thrown = std::current_exception();
+  }
+  finish_output(thrown);
+  if (const auto lost = first_lost_file()) throw changed_file_error(*lost);
+  if (thrown) std::rethrow_exception(thrown);
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  prepare_process();
+  try {
+    return run_to_the_end(argc, argv);
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.report());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n  help: this is a bug in toroid; please report it\n", error.what());
+  }
+  return 1;
 }

@@ -5,6 +5,7 @@
 #include "command.h"
 #include "flags.h"
 #include "support/file.h"
+#include "support/mapped_file.h"
 
 namespace toroid::cli {
 
@@ -30,6 +31,7 @@ int cmd_run(int argc, const char* const* argv) {
   const std::vector<HostTensor> results = callable->call(read_inputs(inputs_path, callable->program()));
   std::vector<HostTensor> returned;
   for (size_t position : user_outputs(callable->program())) returned.push_back(results[position]);
+  refuse_changed_files();   // the model's or the inputs'
   write_outputs(outputs_path, returned);
   return 0;
 }
