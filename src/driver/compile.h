@@ -13,11 +13,12 @@
 #include "driver/executable.h"
 #include "graph/graph.h"
 #include "passes/specialise.h"
-#include "support/mapped_file.h"
 #include "toolchain/toolchain.h"
 #include "tune/tuner.h"
 
 namespace toroid {
+
+class MappedFile;
 
 // Which implementations of library kernels a program uses (docs/tuning.md). Without either of the first two, kernels decide when they
 // are called.

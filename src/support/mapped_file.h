@@ -30,7 +30,7 @@ namespace toroid {
 class MappedFile {
  public:
   // Files of at most so many bytes are read.
-  static constexpr size_t kCopiedBytes = size_t{1} << 20;
+  static constexpr size_t kCopiedBytes = size_t{256} << 10;
 
   // Pages of a large file are read when they are touched. Throws Error{Environment} as read_file does.
   explicit MappedFile(const std::filesystem::path& path);
