@@ -60,6 +60,7 @@ int run_to_the_end(int argc, char** argv) {
   } catch (const std::exception&) {
     thrown = std::current_exception();
   }
+  end_children();
   finish_output(thrown);
   if (const auto lost = first_lost_file()) throw changed_file_error(*lost);
   if (thrown) std::rethrow_exception(thrown);

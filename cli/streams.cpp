@@ -2,10 +2,14 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <system_error>
 
 #include "support/error.h"
@@ -49,6 +53,22 @@ void prepare_process() {
   forgive_standard_error();
   ::signal(SIGXFSZ, SIG_IGN);
   answer_bus_errors();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+void end_children() {
+  constexpr int kMostRounds = 200;   // of 10 ms, for those that cannot be killed
+  for (int round = 0; round < kMostRounds; ++round, ::usleep(10'000)) {
+    pid_t ended;
+    while ((ended = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
+    }
+    if (ended < 0) return;   // there is none
+    std::error_code failure;
+    for (std::filesystem::directory_iterator thread("/proc/self/task", failure), end; !failure && thread != end; thread.increment(failure)) {
+      std::ifstream children(thread->path() / "children");
+      for (pid_t child = 0; children >> child;) ::kill(child, SIGKILL);
+    }
+  }
 }
 
 void finish_output(const std::exception_ptr& thrown) {

@@ -1,5 +1,5 @@
-// The process that a command is: its standard streams, whatever they are, and signals. None of this is the libraries' business, which
-// leave a host's streams and signals alone.
+// The process that a command is: its standard streams, whatever they are, signals, and processes. None of this is the libraries' business,
+// which leave those of a host alone.
 #pragma once
 
 #include <exception>
@@ -12,7 +12,11 @@ namespace toroid::cli {
 //    was meant for a stream.
 //  - What cannot be written to standard error is lost and nothing else: a report that nobody reads stops no work.
 //  - Writes beyond the limit on the size of files, and files cut short while they are mapped, are errors, not signals.
+//  - Whatever compilers leave behind becomes a child of this process.
 void prepare_process();
+
+// Kills and reaps such children, at the end.
+void end_children();
 
 // Writes out what was printed. `thrown`: what the command ended with, or null. Throws Error{Environment} when not all could be written, if it
 // is not another error that ended the command.

@@ -1,5 +1,7 @@
 // The command as a process: closed and full streams, limits of the system, files that change under it, machines that it was not compiled
 // for. Each test runs build/toroid from a shell, as a user would.
+#include <unistd.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -128,6 +130,15 @@ TEST_F(CliProcess, ASmallLimitOnTheCompilersMemoryIsNamed) {
     EXPECT_NE(result.errors.find("allow more with TOROID_COMPILE_MEMORY"), std::string::npos) << limit << result.errors;
     EXPECT_EQ(result.errors.find("bug report"), std::string::npos) << limit << result.errors;
   }
+}
+
+TEST_F(CliProcess, NoProcessOfACompilerIsLeft) {
+  const std::string seconds = fmt::format("1000.{}", ::getpid());   // tells our sleepers from those of others
+  const fs::path compiler = compiler_that(fmt::format("setsid sleep {0} </dev/null >/dev/null 2>&1 &\n"
+                                                      "setsid sleep {0} </dev/null >/dev/null 2>&1 3>&- &", seconds));   // as daemons that close what they inherit
+  const ProcessResult result = shell("$TOROID compile --no-cache $DIGITS -o p.so", {{"TOROID_CXX", compiler.string()}});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(shell(fmt::format("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c 'sleep {}[ ]'", seconds)).output, "0\n");
 }
 
 // ---- files that change ----------------------------------------------------------------------------------------------
