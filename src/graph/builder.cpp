@@ -5,6 +5,7 @@
 
 #include "graph/number.h"
 #include "graph/shape_error.h"
+#include "symbolic/real.h"
 
 namespace toroid {
 
@@ -91,6 +92,10 @@ Sizes Builder::broadcast(const Sizes& a, const Sizes& b) {
 // ---- leaves ------------------------------------------------------------------------------------------------------------
 
 Tensor Builder::full(Sizes sizes, DType dtype, Scalar value) {
+  if (const auto* e = std::get_if<sym::Expr>(&value); e && sym::is_real(*e)) {
+    const Tensor bits = emit(Full{value}, {}, {{.dtype = DType::I64}})[0];
+    return expand(cast(bitcast(bits, DType::F64), dtype), sizes);
+  }
   value = element_of(dtype, value);
   const bool is_symbolic = std::holds_alternative<sym::Expr>(value) && !std::get<sym::Expr>(value).is_const();
   if (is_symbolic && dtype != DType::I64 && dtype != DType::F32 && dtype != DType::F64) return cast(full(std::move(sizes), DType::I64, value), dtype);

@@ -138,6 +138,8 @@ class Builder {
 
 // The dtype PyTorch gives an operation on these tensors (dimensioned tensors outrank rank-0 ones of their class).
 DType result_dtype(std::span<const Tensor> tensors);
+// That of a Python number alone: Bool, I64 or F32. Numbers computed in doubles (symbolic/real.h) are floats.
+DType number_dtype(const Scalar& number);
 // … and with a Python number beside a tensor.
 DType result_dtype(Tensor tensor, const Scalar& number);
 

@@ -5,6 +5,7 @@
 
 #include "graph/number.h"
 #include "graph/shape_error.h"
+#include "symbolic/real.h"
 
 namespace toroid {
 
@@ -170,6 +171,10 @@ Tensor Builder::pad(Tensor x, Sizes low, Sizes high, Scalar value) {
     if (sym::known_lt(sizes[d], 0)) shape_error(fmt::format("padding makes a size of {} out of {}", sym::to_string(sizes[d]), shape_text(x.sizes())));
   }
   if (nothing) return x;
+  if (const auto* e = std::get_if<sym::Expr>(&value); e && sym::is_real(*e)) {
+    Tensor inside = pad(full(x.sizes(), DType::Bool, true), low, high, false);
+    return where(inside, pad(x, low, high, 0.0), full({}, x.dtype(), value));
+  }
   return emit(Pad{std::move(low), element_of(x.dtype(), value)}, {x}, {{.dtype = x.dtype(), .sizes = std::move(sizes)}})[0];
 }
 

@@ -36,7 +36,8 @@ enum class ConstantId : uint32_t {};
 enum class ProvenanceId : uint32_t {};
 inline constexpr NodeId kNoNode{0xffffffffu};
 
-// A number known at compile time, or a symbolic integer.
+// A number known at compile time, or a symbolic one: an integer, or a Real expression (symbolic/real.h), which stands for a double
+// until the builder makes it one.
 using Scalar = std::variant<bool, sym::Expr, double>;
 
 struct TensorType {
@@ -65,7 +66,7 @@ struct HigherOrder {                         // cond, while_loop, map, scan: imp
   std::vector<Argument> arguments;
 };
 
-struct Full { Scalar value; };               // every element is value
+struct Full { Scalar value; };               // every element is value; of a Real expression, the bits (I64)
 struct Iota { int dim; };                    // element [.., i, ..] is i, at position `dim`
 struct RandomState {};                       // I64 [2]: the seed that the caller chose, and the number of this call
 struct Pointwise { ScalarOp op; };           // element by element

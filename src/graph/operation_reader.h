@@ -189,7 +189,7 @@ class OperationReader : public TextReader {
   // Whether a value's name comes, rather than a number, a word with a meaning, or one of dtype.f32 and its like.
   bool at_value_name() {
     if (cursor_.next_is("%")) return true;
-    for (std::string_view prefix : {"dtype.", "layout.", "device.", "format."}) {
+    for (std::string_view prefix : {"dtype.", "layout.", "device.", "format.", "Real("}) {
       if (cursor_.next_is(prefix)) return false;
     }
     const size_t start = cursor_.place();

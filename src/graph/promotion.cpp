@@ -1,5 +1,6 @@
 // PyTorch's rules for the dtype of a result, and the operators on tensors that follow them.
 #include "graph/builder.h"
+#include "symbolic/real.h"
 
 namespace toroid {
 
@@ -22,10 +23,15 @@ DType result_dtype(std::span<const Tensor> tensors) {
   return promote(*dimensioned, *rank0);
 }
 
+DType number_dtype(const Scalar& number) {
+  const auto* expr = std::get_if<sym::Expr>(&number);
+  if (expr != nullptr) return sym::is_real(*expr) ? DType::F32 : DType::I64;
+  return std::holds_alternative<bool>(number) ? DType::Bool : DType::F32;
+}
+
 DType result_dtype(Tensor tensor, const Scalar& number) {
-  const int number_category = std::holds_alternative<bool>(number) ? 0 : std::holds_alternative<sym::Expr>(number) ? 1 : 2;
-  if (number_category <= category(tensor.dtype())) return tensor.dtype();
-  return number_category == 1 ? DType::I64 : DType::F32;
+  const DType own = number_dtype(number);
+  return category(own) <= category(tensor.dtype()) ? tensor.dtype() : own;
 }
 
 namespace {

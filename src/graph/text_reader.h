@@ -10,6 +10,7 @@
 #include "graph/builder.h"
 #include "graph/text_cursor.h"
 #include "support/error.h"
+#include "symbolic/real.h"
 
 namespace toroid {
 
@@ -88,7 +89,17 @@ class TextReader {
     const std::string_view text = cursor_.raw(stops);
     if (text == "true" || text == "false") return text == "true";
     if (const std::optional<double> number = floating(text)) return *number;
-    return parse_expr(place, text);
+    const sym::Expr expr = parse_expr(place, text);
+    return expr.is_const() && is_double(text) ? Scalar(sym::real_value(expr)) : Scalar(expr);
+  }
+
+  // Real(div, 1, 3) is a number too, though its expression is the bits of one.
+  static bool is_double(std::string_view text) {
+    constexpr std::string_view kReal = "Real(";
+    if (!text.starts_with(kReal)) return false;
+    text.remove_prefix(kReal.size());
+    const sym::RealRow* row = sym::find_real_function(text.substr(0, text.find(',')));
+    return row != nullptr && row->gives_real;
   }
 
   // ---- types

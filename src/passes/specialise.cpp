@@ -2,6 +2,7 @@
 
 #include "graph/builder.h"
 #include "support/error.h"
+#include "symbolic/real.h"
 #include "symbolic/symbol_map.h"
 
 namespace toroid {
@@ -63,9 +64,16 @@ class Specialisation {
     return type;
   }
 
+  // A double that became known says so itself.
+  template <class Number>
+  Number number(sym::Expr expr) const {
+    const sym::Expr moved = map_.moved(expr);
+    return sym::is_real(expr) && moved.is_const() ? Number(sym::real_value(moved)) : Number(moved);
+  }
+
   std::vector<Argument> arguments(std::vector<Argument> list) const {
     for (Argument& argument : list) {
-      if (auto* one = std::get_if<sym::Expr>(&argument)) *one = map_.moved(*one);
+      if (const auto* one = std::get_if<sym::Expr>(&argument)) argument = number<Argument>(*one);
       if (auto* many = std::get_if<ExprList>(&argument)) *many = map_.moved(std::move(*many));
     }
     return list;
@@ -74,8 +82,13 @@ class Specialisation {
   Op op(const Op& op) const {
     if (const auto* aten = std::get_if<Aten>(&op)) return Aten{aten->schema, arguments(aten->arguments)};
     if (const auto* control_flow = std::get_if<HigherOrder>(&op)) return HigherOrder{control_flow->name, arguments(control_flow->arguments)};
-    TOROID_CHECK(std::holds_alternative<Input>(op) || std::holds_alternative<Constant>(op), "specialising {}: not an import-level node",
-                 to_string(op));
+    if (const auto* full = std::get_if<Full>(&op)) {
+      const auto* expr = std::get_if<sym::Expr>(&full->value);
+      return expr ? Full{map_.moved(*expr)} : *full;  // as an integer, bits of a double too
+    }
+    const bool has_no_sizes = std::holds_alternative<Input>(op) || std::holds_alternative<Constant>(op) || std::holds_alternative<Cast>(op) ||
+                              std::holds_alternative<Bitcast>(op);
+    TOROID_CHECK(has_no_sizes, "specialising {}: not an import-level node", to_string(op));
     return op;
   }
 

@@ -6,6 +6,7 @@
 
 #include "support/error.h"
 #include "symbolic/expr.h"
+#include "symbolic/real.h"
 #include "symbolic/simplify.h"
 
 namespace toroid::sym {
@@ -90,6 +91,17 @@ class Evaluator {
       case Kind::Scaled: {
         const Wide size = value(operands[0]);
         const std::optional<int64_t> result = size <= INT64_MAX ? scale(static_cast<int64_t>(size), factor_of(operands[1])) : std::nullopt;
+        if (!result) throw evaluation_error(expr, "integer overflow");
+        return *result;
+      }
+      case Kind::Real: {
+        std::vector<int64_t> arguments;
+        for (Expr operand : operands.subspan(1)) {
+          const Wide argument = value(operand);
+          if (argument < kNegInf || argument > kPosInf) throw evaluation_error(expr, "integer overflow");
+          arguments.push_back(static_cast<int64_t>(argument));
+        }
+        const std::optional<int64_t> result = compute_real(function_of(expr), arguments);
         if (!result) throw evaluation_error(expr, "integer overflow");
         return *result;
       }

@@ -3,6 +3,7 @@
 #include "symbolic/form.h"
 #include "symbolic/node_table.h"
 #include "symbolic/range.h"
+#include "symbolic/real.h"
 #include "symbolic/simplify.h"
 
 namespace toroid::sym {
@@ -57,6 +58,7 @@ Range range_of(Kind kind, std::span<const Expr> operands) {
       const double factor = factor_of(operands[1]);
       return {scale(std::max<int64_t>(range.min, 0), factor).value_or(kPosInf), range.max == kPosInf ? kPosInf : scale(range.max, factor).value_or(kPosInf)};
     }
+    case Kind::Real: return real_range(operands);
   }
   return {};
 }
@@ -72,7 +74,8 @@ bool constant_bounds_of(Kind kind, std::span<const Expr> operands) {
     case Kind::And:
     case Kind::Or:
     case Kind::Not:
-    case Kind::Scaled: return true;
+    case Kind::Scaled:
+    case Kind::Real: return true;
     case Kind::Mod: return operands[1].is_const();
     case Kind::FloorDiv:
       // (s0 + 1)//2 <= s0 takes more than intervals; indices over constant extents are spared the attempt.

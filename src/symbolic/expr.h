@@ -56,6 +56,7 @@ enum class Kind : uint8_t {
   Or,
   Not,
   Scaled,  // operands[0], which is not negative, times the double whose bits operands[1] holds, in doubles, rounded down
+  Real,    // a function over doubles, operands[0], of the others: see real.h
 };
 
 // What a symbol stands for. Sizes are free inputs of the program; data-dependent ones are defined by a node at run
@@ -199,6 +200,9 @@ std::string to_string(Expr expr);
 // Unknown symbols are made through `make_symbol`. Throws Error{InvalidModel} with the offset. Nesting deeper than 100
 // is refused.
 Expr parse(std::string_view text, Context& context, const std::function<Expr(std::string_view name)>& make_symbol);
+// The same for a text whose value is a double: a Real expression (real.h), or the bits of a constant. A symbol that holds the
+// bits of a double is made as Real(value, symbol).
+Expr parse_real(std::string_view text, Context& context, const std::function<Expr(std::string_view name)>& make_symbol);
 
 }  // namespace toroid::sym
 

@@ -8,6 +8,7 @@
 #include "symbolic/form.h"
 #include "symbolic/node_table.h"
 #include "symbolic/range.h"
+#include "symbolic/real.h"
 #include "symbolic/simplify.h"
 
 namespace toroid::sym {
@@ -252,6 +253,7 @@ Expr rebuild(Kind kind, std::span<const Expr> operands) {
     case Kind::Or: return fold(logical_or);
     case Kind::Not: return logical_not(operands[0]);
     case Kind::Scaled: return scaled(operands[0], factor_of(operands[1]));
+    case Kind::Real: return real(static_cast<RealFunction>(operands[0].value()), operands.subspan(1));
   }
   internal_error(__FILE__, __LINE__, "rebuild", "this kind has no operands");
 }

@@ -6,15 +6,17 @@
 //
 // PyTorch multiplies doubles. A factor like 1.5 is an exact fraction; 1.1 is a double a little above 11/10, and what is rounded
 // down from a product with it is rounded down from that with 11/10. Below its fraction, like 0.7, a product may round to either
-// side of an integer: it stays a product of doubles, Scaled(0.7, s0).
+// side of an integer: it stays a product of doubles, Scaled(0.7, s0). What is no such fraction at all, sqrt(s0) or 0.7*s0 + 0.1,
+// is computed in doubles: Real(sqrt, Real(float, s0)).
 //
-// A subexpression may be a fraction, s0/2, until floor, ceiling or a multiplication makes it an integer; the whole must
-// be one. Operators bind as in Python. Input is untrusted: depth and length are limited, and every error says where.
+// A subexpression may be a fraction, s0/2, until floor, ceiling or a multiplication makes it an integer; the whole of parse()
+// must be one. Operators bind as in Python. Input is untrusted: depth and length are limited, and every error says where.
 #include <cmath>
 #include <cstdlib>
 
 #include "support/error.h"
 #include "symbolic/expr.h"
+#include "symbolic/real.h"
 #include "symbolic/simplify.h"
 
 namespace toroid::sym {
@@ -23,15 +25,44 @@ namespace {
 constexpr int kMaxDepth = 100;
 constexpr size_t kMaxLength = 65536;
 
+using F = RealFunction;
+
 // numerator / denominator; the denominator is positive where it is a constant.
 struct Fraction {
   Expr numerator = 0;
   Expr denominator = 1;
   bool is_above = false;  // stands for doubles a little above it: good for rounding down
   double factor = 0;      // not 0: this double times the numerator, computed in doubles
+  std::optional<Expr> real = std::nullopt;  // as PyTorch computes it in doubles, where that is known to differ
+  bool is_only_real = false;                // no fraction stands for it
 
-  bool is_integer() const { return denominator.is_const(1) && factor == 0; }
+  bool is_integer() const { return denominator.is_const(1) && factor == 0 && !is_only_real; }
+  bool is_exact() const { return !is_above && factor == 0 && !is_only_real; }
 };
+
+Fraction only_real(Expr real) { return {.real = real, .is_only_real = true}; }
+
+// The value in doubles.
+Expr in_doubles(const Fraction& value) {
+  if (value.real) return *value.real;
+  if (value.factor != 0) return real_literal(value.factor);  // other products know their doubles
+  const auto whole = [](Expr integer) {
+    return integer.is_const() ? real_literal(static_cast<double>(integer.value())) : real(F::Float, {integer});
+  };
+  if (value.denominator.is_const(1)) return whole(value.numerator);
+  return real(F::Div, {whole(value.numerator), whole(value.denominator)});
+}
+
+Fraction in_doubles(RealFunction function, const Fraction& a, const Fraction& b) {
+  return only_real(real(function, {in_doubles(a), in_doubles(b)}));
+}
+Fraction in_doubles(RealFunction function, const Fraction& a) { return only_real(real(function, {in_doubles(a)})); }
+
+// `exact` with its value in doubles, unless it is an integer.
+Fraction with_doubles(Fraction exact, const Fraction& doubles) {
+  if (!exact.is_integer()) exact.real = doubles.real;
+  return exact;
+}
 
 Fraction make_fraction(Expr numerator, Expr denominator) {
   if (denominator.is_const() && denominator.value() < 0) return {-numerator, -denominator};
@@ -66,6 +97,10 @@ enum class Function {
   Floor,
   Ceiling,
   Truncate,
+  TruncateToFloat,
+  Round,
+  RoundDecimal,
+  Real,
   Scaled,
   Identity,
   Min,
@@ -119,6 +154,12 @@ constexpr FunctionName kFunctions[] = {
     {"CeilToInt", Function::Ceiling, 1, 1},
     {"TruncToInt", Function::Truncate, 1, 1},
     {"trunc", Function::Truncate, 1, 1},
+    {"TruncToFloat", Function::TruncateToFloat, 1, 1},
+    {"RoundToInt", Function::Round, 1, 1},
+    {"round", Function::Round, 1, 1},
+    {"RoundDecimal", Function::RoundDecimal, 2, 2},
+    {"Real", Function::Real, 2, 4},
+    {"FloatPow", Function::Pow, 2, 2},
     {"Scaled", Function::Scaled, 2, 2},
     {"int", Function::Truncate, 1, 1},
     {"sym_int", Function::Truncate, 1, 1},
@@ -158,15 +199,22 @@ class Parser {
   Parser(std::string_view text, const std::function<Expr(std::string_view)>& make_symbol)
       : text_(text), make_symbol_(make_symbol) {}
 
-  Expr parse_all() {
+  // Or a double that says so itself: Real(sqrt, …), its bits.
+  Expr parse_integer() {
+    const Fraction value = parse_all();
+    return value.is_only_real && text_.starts_with("Real(") ? *value.real : integer(value, 0);
+  }
+  Expr parse_double() { return in_doubles(parse_all()); }
+
+ private:
+  Fraction parse_all() {
     if (text_.size() > kMaxLength) fail(kMaxLength, fmt::format("longer than {} characters", kMaxLength));
     const Fraction value = parse_or();
     skip_space();
     if (position_ < text_.size()) fail(position_, fmt::format("unexpected '{}'", shown(text_.substr(position_, 1))));
-    return integer(value, 0);
+    return value;
   }
 
- private:
   // Counts nesting: parentheses, calls and operators that nest to the left or right without end.
   class Deeper {
    public:
@@ -188,7 +236,7 @@ class Parser {
   }
 
   Expr integer(const Fraction& value, size_t offset) const {
-    if (!value.is_integer() || value.is_above || value.factor != 0) fail(offset, "a fraction where an integer is needed");
+    if (!value.is_integer() || !value.is_exact()) fail(offset, "a fraction where an integer is needed");
     return value.numerator;
   }
 
@@ -238,9 +286,8 @@ class Parser {
     Fraction left = parse_bit_or();
     std::optional<Fraction> all;
     while (const std::optional<Function> comparison = accept_comparison()) {
-      const size_t offset = position_;
       const Fraction right = parse_bit_or();
-      const Fraction result{compare(*comparison, left, right, offset)};
+      const Fraction result{compare(*comparison, left, right)};
       all = all ? logic(Function::And, *all, result) : result;
       left = right;
     }
@@ -272,21 +319,23 @@ class Parser {
   Fraction parse_sum() {
     // Integer terms are summed at the end: adding one by one would take quadratic time.
     std::vector<Expr> terms;
-    Fraction fractions{0};
+    std::optional<Fraction> fractions;
+    const int depth_before = depth_;
     bool negative = false;
     do {
       const Fraction term = parse_product();
       if (term.is_integer()) {
         terms.push_back(negative ? -term.numerator : term.numerator);
       } else {
-        if (negative) need_exact(term);
-        const Fraction signed_term = negative ? Fraction{-term.numerator, term.denominator} : term;
-        fractions = fractions.numerator.is_const(0) ? signed_term : add(fractions, signed_term);
+        count_left_nesting();
+        const Fraction signed_term = negative ? negate(term) : term;
+        fractions = fractions ? add(*fractions, signed_term) : signed_term;
       }
     } while (accept_sign(negative));
-    if (terms.size() == 1 && fractions.numerator.is_const(0)) return {terms[0]};
-    if (terms.empty()) return fractions;
-    return add({sum_of(terms)}, fractions);
+    depth_ = depth_before;
+    if (terms.empty()) return *fractions;
+    const Fraction whole{terms.size() == 1 ? terms[0] : sum_of(terms)};
+    return fractions ? add(whole, *fractions) : whole;
   }
 
   bool accept_sign(bool& negative) {
@@ -305,14 +354,16 @@ class Parser {
       const size_t offset = position_;
       if (accept("//")) {
         count_left_nesting();
-        left = {quotient(left, parse_unary(), offset)};
+        left = quotient(left, parse_unary(), offset);
       } else if (accept("/")) {
+        count_left_nesting();
         left = divide(left, parse_unary(), offset);
       } else if (accept("%")) {
         count_left_nesting();
         left = modulo(left, parse_unary(), offset);
       } else if (accept("*")) {
         left = multiply(left, parse_unary());
+        if (!left.is_integer()) count_left_nesting();
       } else {
         depth_ = depth_before;
         return left;
@@ -320,7 +371,7 @@ class Parser {
     }
   }
 
-  // a//b//c nests to the left without recursion here, but whoever walks the result recurses.
+  // a//b//c and sums of doubles nest to the left without recursion here, but whoever walks the result recurses.
   void count_left_nesting() {
     if (depth_ >= kMaxDepth) fail(position_, fmt::format("nested deeper than {}", kMaxDepth));
     ++depth_;
@@ -331,9 +382,7 @@ class Parser {
       Deeper deeper(*this);
       skip_space();
       if (const std::optional<Expr> lowest = accept_lowest_integer()) return {*lowest};
-      const Fraction value = parse_unary();
-      need_exact(value);
-      return {-value.numerator, value.denominator};
+      return negate(parse_unary());
     }
     if (accept("+")) {
       Deeper deeper(*this);
@@ -435,8 +484,7 @@ class Parser {
       if (text_.substr(start, position_ - start) != "53") fail(start, "a float that is no double");
     }
     expect(")");
-    if (negative && (value.is_above || value.factor != 0)) fail(position_, "a decimal number that is no exact binary fraction");
-    return negative ? Fraction{-value.numerator, value.denominator} : value;
+    return negative ? negate(value) : value;
   }
 
   static Fraction reduce(int64_t numerator, int64_t denominator) {
@@ -459,7 +507,13 @@ class Parser {
     if (qualified) fail(start, fmt::format("unknown name '{}'", shown(text_.substr(start, position_ - start))));
     if (name == "True" || name == "true") return {1};
     if (name == "False" || name == "false") return {0};
-    return {make_symbol_(name)};
+    return made(name);
+  }
+
+  // A symbol: an integer, or the bits of a double.
+  Fraction made(std::string_view name) {
+    const Expr symbol = make_symbol_(name);
+    return is_real(symbol) ? only_real(symbol) : Fraction{symbol};
   }
 
   std::string_view scan_name() {
@@ -472,8 +526,9 @@ class Parser {
     Deeper deeper(*this);
     const auto* found = std::find_if(std::begin(kFunctions), std::end(kFunctions),
                                      [&](const FunctionName& function) { return function.name == name; });
-    if (found == std::end(kFunctions)) fail(start, fmt::format("unknown function '{}'", shown(name)));
+    if (found == std::end(kFunctions)) return parse_call_in_doubles(name, start);
     if (found->function == Function::Symbol) return parse_symbol_call();
+    if (found->function == Function::Real) return parse_real_call();
     if (found->function == Function::Float) return parse_float_call();
     const std::vector<Fraction> arguments = parse_arguments();
     if (arguments.size() < found->min_arguments || arguments.size() > found->max_arguments) {
@@ -481,6 +536,21 @@ class Parser {
            fmt::format("'{}' does not take {} argument{}", name, arguments.size(), arguments.size() == 1 ? "" : "s"));
     }
     return call(found->function, arguments, start);
+  }
+
+  // OpaqueUnaryFn_sqrt, torch._sym_sqrt, math.sqrt
+  Fraction parse_call_in_doubles(std::string_view name, size_t start) {
+    std::string_view function = name;
+    for (std::string_view prefix : {"OpaqueUnaryFn_", "_sym_"}) {
+      if (function.starts_with(prefix)) function.remove_prefix(prefix.size());
+    }
+    const RealRow* row = find_real_function(function);
+    if (row == nullptr || row->arguments != "r" || row->function < F::Sqrt || row->function > F::Asinh) {
+      fail(start, fmt::format("unknown function '{}'", shown(name)));
+    }
+    const std::vector<Fraction> arguments = parse_arguments();
+    if (arguments.size() != 1) fail(start, fmt::format("'{}' takes one argument", shown(name)));
+    return in_doubles(row->function, arguments[0]);
   }
 
   // Symbol('s77', positive=True, integer=True): assumptions are not needed, the model states ranges elsewhere.
@@ -504,7 +574,40 @@ class Parser {
       if (scan_name().empty()) fail(position_, "expected an assumption such as 'integer=True'");
     }
     expect(")");
-    return {make_symbol_(name)};
+    return made(name);
+  }
+
+  // Real(div, 1, Real(float, s0)), after the opening parenthesis.
+  Fraction parse_real_call() {
+    skip_space();
+    const size_t start = position_;
+    const RealRow* row = find_real_function(scan_name());
+    if (row == nullptr) fail(start, fmt::format("unknown function of doubles '{}'", shown(text_.substr(start, position_ - start))));
+    std::vector<Expr> arguments;
+    for (char kind : row->arguments) {
+      expect(",");
+      const size_t offset = position_;
+      arguments.push_back(kind == 'i' ? integer(parse_or(), offset) : parse_double_argument(row->function == F::Value));
+    }
+    expect(")");
+    const Expr value = real(row->function, arguments);
+    return row->gives_real ? only_real(value) : Fraction{value};
+  }
+
+  Expr parse_double_argument(bool is_bits) {
+    skip_space();
+    const size_t start = position_;
+    const bool is_number = !is_bits && text_.substr(start, 4) != "Real";
+    if (!is_number) {
+      const Fraction value = parse_or();
+      return is_bits && value.is_integer() ? value.numerator : in_doubles(value);
+    }
+    position_ = std::min(text_.find_first_of(",) ", start), text_.size());
+    const std::string number(text_.substr(start, position_ - start));
+    char* end = nullptr;
+    const double value = std::strtod(number.c_str(), &end);
+    if (number.empty() || *end != '\0') fail(start, "expected a decimal number");
+    return real_literal(value);
   }
 
   // Up to the closing parenthesis; a list counts as its elements (torch.sym_sum takes one).
@@ -530,7 +633,12 @@ class Parser {
   Fraction call(Function function, const std::vector<Fraction>& arguments, size_t offset) {
     const auto fold = [&](auto&& combine) {
       Fraction result = arguments[0];
-      for (size_t i = 1; i < arguments.size(); ++i) result = combine(result, arguments[i]);
+      const int depth_before = depth_;
+      for (size_t i = 1; i < arguments.size(); ++i) {
+        result = combine(result, arguments[i]);
+        if (!result.is_integer()) count_left_nesting();
+      }
+      depth_ = depth_before;
       return result;
     };
     const auto integer_at = [&](size_t index) { return integer(arguments[index], offset); };
@@ -542,35 +650,47 @@ class Parser {
       case Function::Rational:
       case Function::TrueDiv: return divide(arguments[0], arguments[1], offset);
       case Function::Float:
+      case Function::Real:
       case Function::Symbol: break;
       case Function::Mod: return modulo(arguments[0], arguments[1], offset);
-      case Function::FloorDiv: return {quotient(arguments[0], arguments[1], offset)};
+      case Function::FloorDiv: return quotient(arguments[0], arguments[1], offset);
       case Function::CeilDiv: return {ceiling(divide(arguments[0], arguments[1], offset))};
-      case Function::ModularIndexing: {
-        const Expr digits = quotient(arguments[0], arguments[1], offset);
-        return modulo({digits}, arguments[2], offset);
-      }
+      case Function::ModularIndexing: return modulo(quotient(arguments[0], arguments[1], offset), arguments[2], offset);
       case Function::Floor: return {rounded_down(arguments[0])};
       case Function::Ceiling: return {ceiling(arguments[0])};
       case Function::Truncate: return {truncate(arguments[0])};
+      case Function::TruncateToFloat: return in_doubles(F::Truncated, arguments[0]);
+      case Function::Round: return arguments[0].is_integer() ? arguments[0] : Fraction{real(F::Round, {in_doubles(arguments[0])})};
+      case Function::RoundDecimal: return round_decimal(arguments[0], integer_at(1));
       case Function::Scaled: return {truncate(multiply(arguments[0], arguments[1]))};
       case Function::Identity: return arguments[0];
       case Function::Min:
       case Function::Max: {
+        const bool is_whole = std::all_of(arguments.begin(), arguments.end(), [](const Fraction& each) { return each.is_integer(); });
+        if (!is_whole) {
+          const F extremum = function == Function::Min ? F::Min : F::Max;
+          return fold([&](const Fraction& a, const Fraction& b) { return in_doubles(extremum, a, b); });
+        }
         Expr best = integer_at(0);
         for (size_t i = 1; i < arguments.size(); ++i) {
           best = function == Function::Min ? min(best, integer_at(i)) : max(best, integer_at(i));
         }
         return {best};
       }
-      case Function::Abs: return {max(integer_at(0), -integer_at(0))};
-      case Function::Where: return {integer_at(0) * integer_at(1) + logical_not(integer_at(0)) * integer_at(2)};
+      case Function::Abs:
+        if (!arguments[0].is_integer()) return in_doubles(F::Abs, arguments[0]);
+        return {max(integer_at(0), -integer_at(0))};
+      case Function::Where:
+        if (!arguments[1].is_integer() || !arguments[2].is_integer()) {
+          return only_real(real(F::Where, {integer_at(0), in_doubles(arguments[1]), in_doubles(arguments[2])}));
+        }
+        return {integer_at(0) * integer_at(1) + logical_not(integer_at(0)) * integer_at(2)};
       case Function::Eq:
       case Function::Ne:
       case Function::Lt:
       case Function::Le:
       case Function::Gt:
-      case Function::Ge: return {compare(function, arguments[0], arguments[1], offset)};
+      case Function::Ge: return {compare(function, arguments[0], arguments[1])};
       case Function::And:
       case Function::Or: return fold([&](const Fraction& a, const Fraction& b) { return logic(function, a, b); });
       case Function::Not: return {logical_not(integer_at(0))};
@@ -578,84 +698,95 @@ class Parser {
     fail(offset, "unknown function");
   }
 
-  // Where a value that stands for doubles would mislead.
-  void need_exact(const Fraction& value) const {
-    if (value.is_above || value.factor != 0) fail(position_, "a decimal number that is no exact binary fraction");
+  static Fraction negate(const Fraction& value) {
+    if (!value.is_exact()) return in_doubles(F::Neg, value);
+    return with_doubles({-value.numerator, value.denominator}, value.real ? in_doubles(F::Neg, value) : Fraction{});
   }
 
-  Fraction add(const Fraction& a, const Fraction& b) const {
-    need_exact(a);
-    need_exact(b);
-    if (a.denominator == b.denominator) return make_fraction(a.numerator + b.numerator, a.denominator);
-    return make_fraction(a.numerator * b.denominator + b.numerator * a.denominator, a.denominator * b.denominator);
+  static Fraction add(const Fraction& a, const Fraction& b) {
+    if (!a.is_exact() || !b.is_exact()) return in_doubles(F::Add, a, b);
+    const Fraction sum = a.denominator == b.denominator
+                             ? make_fraction(a.numerator + b.numerator, a.denominator)
+                             : make_fraction(a.numerator * b.denominator + b.numerator * a.denominator, a.denominator * b.denominator);
+    return with_doubles(sum, in_doubles(F::Add, a, b));
   }
 
-  Fraction multiply(const Fraction& a, const Fraction& b) const {
-    if (a.factor != 0 || b.factor != 0) {
-      const Fraction& scale = a.factor != 0 ? a : b;
-      const Fraction& other = a.factor != 0 ? b : a;
-      need_exact(other);
-      if (!scale.numerator.is_const(1) || !other.is_integer() || other.numerator.range().min < 0) need_exact(scale);
-      return {.numerator = other.numerator, .denominator = 1, .factor = scale.factor};
+  static Fraction multiply(const Fraction& a, const Fraction& b) {
+    if (a.is_only_real || b.is_only_real) return in_doubles(F::Mul, a, b);
+    if (a.is_exact() && b.is_exact()) {
+      return with_doubles(make_fraction(a.numerator * b.numerator, a.denominator * b.denominator), in_doubles(F::Mul, a, b));
     }
-    if (!a.is_above && !b.is_above) return make_fraction(a.numerator * b.numerator, a.denominator * b.denominator);
-    // Of one such factor and a size.
-    const Fraction& other = a.is_above ? b : a;
-    if (other.is_above || !other.is_integer() || other.numerator.range().min < 0) need_exact(a.is_above ? a : b);
-    return {a.numerator * b.numerator, a.denominator * b.denominator, true};
+    // Of one double and a size.
+    const Fraction& scale = a.is_exact() ? b : a;
+    const Fraction& other = a.is_exact() ? a : b;
+    const Fraction product = in_doubles(F::Mul, a, b);
+    if (!other.is_exact() || !other.is_integer() || other.numerator.range().min < 0) return product;
+    if (scale.factor == 0) return {.numerator = a.numerator * b.numerator, .denominator = scale.denominator, .is_above = true, .real = product.real};
+    if (!scale.numerator.is_const(1)) return product;
+    return {.numerator = other.numerator, .denominator = 1, .factor = scale.factor, .real = product.real};
   }
 
   Fraction divide(const Fraction& a, const Fraction& b, size_t offset) const {
-    if (b.numerator.is_const(0)) fail(offset, "division by zero");
-    need_exact(a);
-    need_exact(b);
-    return make_fraction(a.numerator * b.denominator, a.denominator * b.numerator);
+    if (b.is_exact() && b.numerator.is_const(0)) fail(offset, "division by zero");
+    if (!a.is_exact() || !b.is_exact()) return in_doubles(F::Div, a, b);
+    return with_doubles(make_fraction(a.numerator * b.denominator, a.denominator * b.numerator), in_doubles(F::Div, a, b));
   }
 
-  Expr quotient(const Fraction& a, const Fraction& b, size_t offset) const {
-    const Fraction exact = divide(a, b, offset);
-    return floor_div(exact.numerator, exact.denominator);
+  Fraction quotient(const Fraction& a, const Fraction& b, size_t offset) const {
+    if (!a.is_exact() || !b.is_exact()) return in_doubles(F::FloorDiv, a, b);
+    if (b.numerator.is_const(0)) fail(offset, "division by zero");
+    const Fraction exact = make_fraction(a.numerator * b.denominator, a.denominator * b.numerator);
+    return {floor_div(exact.numerator, exact.denominator)};
   }
 
   Fraction modulo(const Fraction& a, const Fraction& b, size_t offset) const {
-    const Expr dividend = integer(a, offset);
-    const Expr divisor = integer(b, offset);
-    if (divisor.is_const(0)) fail(offset, "division by zero");
-    return {mod(dividend, divisor)};
+    if (!a.is_integer() || !b.is_integer()) return in_doubles(F::Mod, a, b);
+    if (b.numerator.is_const(0)) fail(offset, "division by zero");
+    return {mod(a.numerator, b.numerator)};
   }
 
-  Expr ceiling(const Fraction& value) const {
-    need_exact(value);
-    return ceil_div(value.numerator, value.denominator);
+  static Expr ceiling(const Fraction& value) {
+    return value.is_exact() ? ceil_div(value.numerator, value.denominator) : real(F::Ceil, {in_doubles(value)});
   }
 
   static Expr rounded_down(const Fraction& value) {
+    if (value.is_only_real) return real(F::Floor, {in_doubles(value)});
     return value.factor != 0 ? scaled(value.numerator, value.factor) : floor_div(value.numerator, value.denominator);
   }
 
-  Expr truncate(const Fraction& value) const {
+  static Expr truncate(const Fraction& value) {
+    if (!value.is_exact() && (value.is_only_real || value.numerator.range().min < 0)) return real(F::Trunc, {in_doubles(value)});
     const Expr down = rounded_down(value);
     if (down.range().min >= 0) return down;
-    need_exact(value);
-    const Expr up = ceiling(value);
-    return down + (up - down) * lt(down, 0);
+    return down + (ceiling(value) - down) * lt(down, 0);
+  }
+
+  // To so many digits behind the point; an integer counts as rounded.
+  Fraction round_decimal(const Fraction& value, Expr digits) const {
+    if (value.is_integer()) return value;
+    if (!digits.is_const() || std::abs(digits.value()) > 300) fail(position_, "a number of digits that is no small constant");
+    const Expr unit = real_literal(std::pow(10.0, static_cast<double>(digits.value())));
+    const Expr shifted = real(F::Rounded, {real(F::Mul, {in_doubles(value), unit})});
+    return only_real(real(F::Div, {shifted, unit}));
   }
 
   Fraction power(const Fraction& base, const Fraction& exponent, size_t offset) const {
-    const Expr count = integer(exponent, offset);
-    if (!count.is_const() || count.value() < -64 || count.value() > 64) {
-      fail(offset, "an exponent that is no constant between -64 and 64");
+    const bool is_short = exponent.is_integer() && exponent.numerator.is_const() && std::abs(exponent.numerator.value()) <= 64;
+    if (!base.is_exact() || !is_short) {
+      if (base.is_integer() && exponent.is_integer()) fail(offset, "an exponent that is no constant between -64 and 64");
+      return in_doubles(F::Pow, base, exponent);
     }
+    const int64_t count = exponent.numerator.value();
     Fraction result{1};
-    for (int64_t i = 0; i < std::abs(count.value()); ++i) result = multiply(result, base);
-    return count.value() < 0 ? divide({1}, result, offset) : result;
+    for (int64_t i = 0; i < std::abs(count); ++i) result = multiply(result, base);
+    if (count < 0) result = divide({1}, result, offset);
+    return with_doubles(result, in_doubles(F::Pow, base, exponent));
   }
 
-  Expr compare(Function comparison, const Fraction& a, const Fraction& b, size_t offset) const {
-    need_exact(a);
-    need_exact(b);
-    if (a.denominator.range().min < 0 || b.denominator.range().min < 0)
-      fail(offset, "a comparison with a denominator of unknown sign");
+  static Expr compare(Function comparison, const Fraction& a, const Fraction& b) {
+    if (!a.is_exact() || !b.is_exact() || a.denominator.range().min < 0 || b.denominator.range().min < 0) {
+      return compare_doubles(comparison, in_doubles(a), in_doubles(b));
+    }
     const Expr left = a.numerator * b.denominator;
     const Expr right = b.numerator * a.denominator;
     switch (comparison) {
@@ -665,6 +796,17 @@ class Parser {
       case Function::Le: return le(left, right);
       case Function::Gt: return gt(left, right);
       default: return ge(left, right);
+    }
+  }
+
+  static Expr compare_doubles(Function comparison, Expr a, Expr b) {
+    switch (comparison) {
+      case Function::Eq: return real(F::Eq, {a, b});
+      case Function::Ne: return real(F::Ne, {a, b});
+      case Function::Lt: return real(F::Lt, {a, b});
+      case Function::Le: return real(F::Le, {a, b});
+      case Function::Gt: return real(F::Lt, {b, a});
+      default: return real(F::Le, {b, a});
     }
   }
 
@@ -689,8 +831,13 @@ class Parser {
 }  // namespace
 
 Expr parse(std::string_view text, Context& context, const std::function<Expr(std::string_view name)>& make_symbol) {
-  Parser parser(text, make_symbol);
-  const Expr result = parser.parse_all();
+  const Expr result = Parser(text, make_symbol).parse_integer();
+  TOROID_CHECK(!result.context() || result.context() == &context, "a symbol of another context in '{}'", text);
+  return result;
+}
+
+Expr parse_real(std::string_view text, Context& context, const std::function<Expr(std::string_view name)>& make_symbol) {
+  const Expr result = Parser(text, make_symbol).parse_double();
   TOROID_CHECK(!result.context() || result.context() == &context, "a symbol of another context in '{}'", text);
   return result;
 }

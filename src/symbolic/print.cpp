@@ -3,6 +3,7 @@
 //   2*s0 + 3      (s0 + 1)//2      4*Mod(i0, 8)      Max(1, u0)      (s0 < 4) & Ne(s1, 1)
 #include "support/error.h"
 #include "symbolic/expr.h"
+#include "symbolic/real.h"
 #include "symbolic/simplify.h"
 
 namespace toroid::sym {
@@ -76,7 +77,24 @@ class Printer {
         print(operands[0], Binding::Logic);
         out_ += ')';
         break;
+      case Kind::Real: print_real(expr); break;
     }
+  }
+
+  // Real(div, 1, Real(float, s0)): constants among the doubles print as numbers.
+  void print_real(Expr expr) {
+    const RealRow& row = row_of(function_of(expr));
+    out_ += fmt::format("Real({}", row.name);
+    for (size_t i = 0; i < row.arguments.size(); ++i) {
+      const Expr argument = expr.operands()[i + 1];
+      out_ += ", ";
+      if (row.arguments[i] == 'r' && argument.is_const()) {
+        out_ += fmt::format("{}", real_value(argument));
+      } else {
+        print(argument, Binding::Logic);
+      }
+    }
+    out_ += ')';
   }
 
   void print_call(std::string_view name, std::span<const Expr> operands) {

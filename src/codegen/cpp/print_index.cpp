@@ -1,6 +1,9 @@
+#include <cmath>
+
 #include "codegen/cpp/kernel.h"
 #include "codegen/cpp/names.h"
 #include "support/error.h"
+#include "symbolic/real.h"
 
 namespace toroid::codegen {
 namespace {
@@ -74,6 +77,8 @@ class IndexPrinter {
       case sym::Kind::Or: return infix(" | ", operands);
       case sym::Kind::Not: return "!" + print(operands[0], true);
       case sym::Kind::Scaled: return fmt::format("int64_t({:a} * double({}))", sym::factor_of(operands[1]), print(operands[0], false));
+      case sym::Kind::Real:
+        return sym::is_real(e) ? fmt::format("__builtin_bit_cast(int64_t, {})", print_real(e)) : print_real(e);
     }
     TOROID_CHECK(false, "an index of unknown kind");
   }
@@ -86,6 +91,25 @@ class IndexPrinter {
     const loop::ValueSymbol* value = exprs_.value_symbol(e);
     if (value == nullptr || !varies_(value->index)) return name;
     return fmt::format("{}[{}]", name, lane_);
+  }
+
+  // An expression whose value is the bits of a double, as the double; or a function of doubles that gives an integer.
+  std::string print_real(sym::Expr e) const {
+    if (e.is_const()) return double_text(sym::real_value(e));
+    if (e.kind() != sym::Kind::Real) return fmt::format("__builtin_bit_cast(double, {})", print(e));
+    const sym::RealRow& row = sym::row_of(sym::function_of(e));
+    std::string arguments[3];
+    for (size_t i = 0; i < row.arguments.size(); ++i) {
+      const sym::Expr argument = e.operands()[i + 1];
+      arguments[i] = row.arguments[i] == 'r' ? print_real(argument) : print(argument);
+    }
+    return fmt::format(fmt::runtime(row.code), arguments[0], arguments[1], arguments[2]);
+  }
+
+  static std::string double_text(double value) {
+    if (std::isnan(value)) return "__builtin_nan(\"\")";
+    if (std::isinf(value)) return value < 0 ? "(-__builtin_inf())" : "__builtin_inf()";
+    return value < 0 ? fmt::format("({:a})", value) : fmt::format("{:a}", value);
   }
 
   // x / (a * b): C++ would divide x by a, then multiply.

@@ -1,6 +1,10 @@
 #include "frontend/pt2/arguments.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "frontend/pt2/types.h"
+#include "symbolic/real.h"
 
 namespace toroid::pt2 {
 namespace {
@@ -45,23 +49,21 @@ class Reader {
     value.fail(fmt::format("expected a symbolic integer, found '{}'", member.key));
   }
 
-  // A number that was read out of a tensor is still that tensor.
-  InputRef number(const JsonValue& name) {
-    const std::optional<ValueId> tensor = scope_.number(name);
-    if (!tensor) refuse_symbolic_float();
-    inputs_.push_back(*tensor);
-    return {static_cast<uint32_t>(inputs_.size() - 1)};
-  }
-
-  [[noreturn]] static void refuse_symbolic_float() {
-    throw Error(ErrorKind::Unsupported, "symbolic floats are not supported")
-        .help("keep the number in a tensor, or export with a constant");
-  }
-
-  double symbolic_float(const JsonValue& value) {
+  // {"as_name": "truediv"} or {"as_float": 0.5}
+  Argument symbolic_float(const JsonValue& value) {
     const JsonMember& member = read_union(value);
     if (member.key == "as_float") return read_float(member.value);
-    refuse_symbolic_float();
+    if (member.key == "as_int") return static_cast<double>(member.value.as_integer());
+    if (member.key != "as_name") value.fail(fmt::format("expected a symbolic float, found '{}'", member.key));
+    const sym::Expr number = scope_.real(member.value);
+    return number.is_const() ? Argument(sym::real_value(number)) : Argument(number);
+  }
+
+  double constant_float(const JsonValue& value) {
+    const Argument number = symbolic_float(value);
+    if (const auto* constant = std::get_if<double>(&number)) return *constant;
+    throw Error(ErrorKind::Unsupported, "lists of floats that change from call to call are not supported")
+        .help("export with constants");
   }
 
   template <class T, class Read>
@@ -94,9 +96,8 @@ class Reader {
     if (kind == "as_sym_ints" || kind == "as_sym_bools") {
       return list<sym::Expr>(value, [&](const JsonValue& v) { return symbolic(v); });
     }
-    if (kind == "as_sym_float" && read_union(value).key == "as_name") return number(read_union(value).value);
     if (kind == "as_sym_float") return symbolic_float(value);
-    if (kind == "as_sym_floats") return list<double>(value, [&](const JsonValue& v) { return symbolic_float(v); });
+    if (kind == "as_sym_floats") return list<double>(value, [&](const JsonValue& v) { return constant_float(v); });
     if (kind == "as_tensors") {
       return list<std::optional<InputRef>>(value, [&](const JsonValue& v) { return std::optional(input(v)); });
     }
@@ -122,9 +123,6 @@ class Reader {
 
   static Argument fit(Argument argument, const Parameter* parameter, const JsonMember& member) {
     if (!parameter || std::holds_alternative<None>(argument)) return argument;
-    if (member.key == "as_sym_float" && std::holds_alternative<InputRef>(argument) && parameter->type != ArgType::Tensor) {
-      refuse_symbolic_float();
-    }
     const bool wants_floats = parameter->type == ArgType::Float;
     const auto* integer = std::get_if<sym::Expr>(&argument);
     const auto* integers = std::get_if<ExprList>(&argument);
@@ -201,25 +199,72 @@ bool fits(const Argument& argument, const Parameter& parameter) {
   return std::holds_alternative<SubgraphRef>(argument) && type == ArgType::Graph;
 }
 
+using Given = std::vector<std::optional<Argument>>;
+
+Argument read_for(Reader& reader, const JsonValue& input, const Parameter& parameter, const Schema& schema) {
+  Argument argument = reader.read(input.at("arg"), &parameter);
+  if (fits(argument, parameter)) return argument;
+  input.at("arg").fail(fmt::format("argument '{}' of operator {} cannot be of kind '{}'", parameter.name, schema.name,
+                                   read_union(input.at("arg")).key.substr(0, 40)));
+}
+
+// The place in the schema of each argument of the file; nullopt where this schema has no such name.
+std::vector<std::optional<size_t>> places_by_name(std::span<const JsonValue> inputs, const Schema& schema) {
+  std::vector<std::optional<size_t>> places;
+  for (const JsonValue& input : inputs) {
+    const std::string_view name = input.at("name").as_string();
+    const auto is_named = [&](const Parameter& parameter) { return parameter.name == name; };
+    const auto found = std::find_if(schema.parameters.begin(), schema.parameters.end(), is_named);
+    places.push_back(found == schema.parameters.end()
+                         ? std::nullopt
+                         : std::optional(static_cast<size_t>(found - schema.parameters.begin())));
+  }
+  return places;
+}
+
+// Another version of PyTorch may call an argument differently; the order of arguments stays. Those with unknown names
+// are the parameters that must be given and are not, one for one and between the same neighbours, or nothing is said.
+void place_renamed(std::vector<std::optional<size_t>>& places, const Schema& schema) {
+  std::vector<size_t> lacking;
+  for (size_t i = 0; i < schema.parameters.size(); ++i) {
+    if (std::find(places.begin(), places.end(), i) == places.end() && !absent(schema.parameters[i])) lacking.push_back(i);
+  }
+  if (std::cmp_not_equal(std::count(places.begin(), places.end(), std::nullopt), lacking.size())) return;
+  std::vector<std::optional<size_t>> placed = places;
+  auto next = lacking.begin();
+  for (std::optional<size_t>& place : placed) {
+    if (!place) place = *next++;
+  }
+  if (std::is_sorted(placed.begin(), placed.end())) places = std::move(placed);
+}
+
+// An argument that a newer PyTorch added: what is absent changes nothing.
+void refuse_unknown(const JsonValue& input, const Schema& schema) {
+  if (read_union(input.at("arg")).key == "as_none") return;
+  const std::string_view name = input.at("name").as_string().substr(0, 80);
+  throw Error(ErrorKind::Unsupported, fmt::format("operator {} has no argument '{}'", schema.name, name))
+      .help("a newer PyTorch may have added it: leave it at its default, or export with an older PyTorch");
+}
+
 }  // namespace
 
 NodeArguments read_arguments(const JsonValue& inputs, const Schema& schema, ArgumentScope& scope) {
   Reader reader(scope);
-  std::vector<std::optional<Argument>> given(schema.parameters.size());
-  for (const JsonValue& input : inputs.elements()) {
-    const JsonValue& name = input.at("name");
-    const auto is_named = [&](const Parameter& parameter) { return parameter.name == name.as_string(); };
-    const auto parameter = std::find_if(schema.parameters.begin(), schema.parameters.end(), is_named);
-    if (parameter == schema.parameters.end()) {
-      name.fail(fmt::format("operator {} has no argument '{}'", schema.name, name.as_string().substr(0, 80)));
+  Given given(schema.parameters.size());
+  std::vector<std::optional<size_t>> places = places_by_name(inputs.elements(), schema);
+  place_renamed(places, schema);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const JsonValue& input = inputs.elements()[i];
+    if (!places[i]) {
+      refuse_unknown(input, schema);
+      continue;
     }
-    std::optional<Argument>& slot = given[static_cast<size_t>(parameter - schema.parameters.begin())];
-    if (slot) name.fail(fmt::format("operator {} is given its argument '{}' twice", schema.name, parameter->name));
-    slot = reader.read(input.at("arg"), &*parameter);
-    if (!fits(*slot, *parameter)) {
-      input.at("arg").fail(fmt::format("argument '{}' of operator {} cannot be of kind '{}'", parameter->name,
-                                       schema.name, read_union(input.at("arg")).key.substr(0, 40)));
+    const Parameter& parameter = schema.parameters[*places[i]];
+    std::optional<Argument>& slot = given[*places[i]];
+    if (slot) {
+      input.at("name").fail(fmt::format("operator {} is given its argument '{}' twice", schema.name, parameter.name));
     }
+    slot = read_for(reader, input, parameter, schema);
   }
   NodeArguments result;
   for (size_t i = 0; i < given.size(); ++i) {

@@ -7,6 +7,9 @@
 //   [{"self": {"as_tensor": "x"}}, {"other": {"as_float": 2.5}}]   =>   [InputRef 0, 2.5, Expr 1]
 //
 // A number for a Tensor parameter stays a number: PyTorch promotes it as a Python number, not as a tensor.
+//
+// Versions of PyTorch differ in names: an argument whose name the schema lacks is read by its place among the others where
+// that is the only way to fill the schema, and one that is none is dropped. Any other unknown argument is refused by name.
 #pragma once
 
 #include <functional>
@@ -24,8 +27,8 @@ class ArgumentScope {
  public:
   virtual ~ArgumentScope() = default;
   virtual ValueId tensor(const JsonValue& name) = 0;
-  virtual std::optional<ValueId> number(const JsonValue& name) = 0;  // the tensor that a symbolic float was read from
   virtual sym::Expr integer(const JsonValue& name) = 0;  // a symbolic integer or boolean
+  virtual sym::Expr real(const JsonValue& name) = 0;     // a symbolic float: a Real expression, or a constant double's bits
   virtual ValueId complex_number(double real, double imaginary) = 0;  // a constant C128 of rank 0
   virtual uint32_t subgraph(const JsonValue& graph_argument) = 0;
 };
@@ -35,7 +38,8 @@ struct NodeArguments {
   std::vector<ValueId> inputs;
 };
 
-// `inputs` is the node's list of named arguments. Throws Error{InvalidModel} when they do not fit the schema.
+// `inputs` is the node's list of named arguments. Throws Error{InvalidModel} when they do not fit the schema,
+// Error{Unsupported} for an argument that this schema does not know.
 NodeArguments read_arguments(const JsonValue& inputs, const Schema& schema, ArgumentScope& scope);
 // In the given order, for operators without a schema.
 NodeArguments read_arguments(const JsonValue& inputs, ArgumentScope& scope);

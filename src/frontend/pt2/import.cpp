@@ -11,6 +11,7 @@
 #include "frontend/pt2/provenance.h"
 #include "frontend/pt2/types.h"
 #include "support/error.h"
+#include "symbolic/real.h"
 
 namespace toroid {
 namespace pt2 {
@@ -94,6 +95,9 @@ class GraphImporter : public ArgumentScope {
     for (const JsonMember& member : json.at("tensor_values").members()) types_.emplace(member.key, &member.value);
     for (const JsonMember& member : json.at("sym_int_values").members()) integers_.emplace(member.key, &member.value);
     for (const JsonMember& member : json.at("sym_bool_values").members()) booleans_.emplace(member.key, &member.value);
+    if (const JsonValue* floats = json.find_value("sym_float_values")) {
+      for (const JsonMember& member : floats->members()) floats_.emplace(member.key, &member.value);
+    }
   }
 
   void import_main(const JsonValue& signature) {
@@ -136,10 +140,6 @@ class GraphImporter : public ArgumentScope {
     if (found == values_.end()) name.fail(fmt::format("'{}' is used before anything defines it", name.as_string()));
     return found->second;
   }
-  std::optional<ValueId> number(const JsonValue& name) override {
-    const auto found = values_.find(name.as_string());
-    return found == values_.end() ? std::nullopt : std::optional(found->second);
-  }
   ValueId complex_number(double real, double imaginary) override {
     const auto parts = std::make_shared<std::array<double, 2>>(std::array{real, imaginary});
     ConstantData data;
@@ -157,6 +157,11 @@ class GraphImporter : public ArgumentScope {
       return import_.sizes.read_bool(*found->second);
     }
     name.fail(fmt::format("the symbolic value '{}' is not defined", name.as_string()));
+  }
+  sym::Expr real(const JsonValue& name) override {
+    const auto found = floats_.find(name.as_string());
+    if (found == floats_.end()) name.fail(fmt::format("the symbolic float '{}' is not defined", name.as_string()));
+    return import_.sizes.read_real(*found->second);
   }
   uint32_t subgraph(const JsonValue& graph_argument) override {
     Graph body;
@@ -178,11 +183,24 @@ class GraphImporter : public ArgumentScope {
     }
   }
 
-  ValueId add_single(Op op, TensorType type, std::string_view name) {
+  ValueId add_single(Op op, TensorType type, std::string_view name, std::vector<ValueId> inputs = {}) {
     std::vector<TensorType> types;
     types.push_back(std::move(type));
-    const NodeId node = graph_.add_node(std::move(op), {}, std::move(types), {}, {value_name(name)});
+    const NodeId node = graph_.add_node(std::move(op), std::move(inputs), std::move(types), {}, {value_name(name)});
     return graph_.node(node).outputs[0];
+  }
+
+  // The symbol that a float is called by holds the bits of the double that `value`, of rank 0, holds.
+  void bind_real(const JsonValue& name, ValueId value) {
+    const sym::Expr number = real(name);
+    if (number.kind() != sym::Kind::Real || sym::function_of(number) != sym::RealFunction::Value) {
+      name.fail(fmt::format("the float '{}' is no symbol", name.as_string()));
+    }
+    TensorType type = graph_.type(value);
+    type.dtype = DType::F64;
+    const ValueId wide = graph_.type(value).dtype == DType::F64 ? value : add_single(Cast{}, type, "number", {value});
+    type.dtype = DType::I64;
+    graph_.bindings.push_back({number.operands()[1], add_single(Bitcast{}, type, "number", {wide})});
   }
 
   ValueId add_input(std::string_view name, TensorType type) {
@@ -259,6 +277,12 @@ class GraphImporter : public ArgumentScope {
       type.dtype = DType::I64;
       graph_.bindings.push_back({integer(name), add_input(name.as_string(), std::move(type))});
       import_.program.inputs.push_back({.name = std::string(name.as_string())});
+    } else if (argument.key == "as_sym_float" && read_union(argument.value).key == "as_name") {
+      const JsonValue& name = read_union(argument.value).value;
+      TensorType type;
+      type.dtype = DType::F64;
+      bind_real(name, add_input(name.as_string(), std::move(type)));
+      import_.program.inputs.push_back({.name = std::string(name.as_string())});
     } else if (argument.key == "as_custom_obj" || argument.key == "as_sym_float" || argument.key == "as_sym_bool") {
       throw Error(ErrorKind::Unsupported, fmt::format("inputs of kind '{}' are not supported", argument.key));
     }
@@ -314,10 +338,7 @@ class GraphImporter : public ArgumentScope {
     type.device = graph_.type(arguments.inputs[0]).device;
     const NodeId id = graph_.add_node(Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), {type},
                                       place, {value_name(value.value.as_string())});
-    if (output.key == "as_sym_float") {  // it stays a tensor
-      define(value.value, graph_.node(id).outputs[0]);
-      return;
-    }
+    if (output.key == "as_sym_float") return bind_real(value.value, graph_.node(id).outputs[0]);
     graph_.bindings.push_back({integer(value.value), graph_.node(id).outputs[0]});
   }
 
@@ -410,6 +431,13 @@ class GraphImporter : public ArgumentScope {
     return add_single(Full{std::move(number)}, std::move(type), "number");
   }
 
+  ValueId real_number_value(sym::Expr number) {
+    if (number.is_const()) return number_value(sym::real_value(number), DType::F64);
+    TensorType type;
+    type.dtype = DType::F64;
+    return add_single(Bitcast{}, std::move(type), "number", {number_value(number, DType::I64)});
+  }
+
   // Null for a None. Numbers become rank-0 tensors.
   std::optional<ValueId> output_value(const JsonValue& output) {
     const JsonMember& member = read_union(output);
@@ -425,6 +453,11 @@ class GraphImporter : public ArgumentScope {
       if (symbol.key == "as_name") return number_value(integer(symbol.value), dtype);
       if (symbol.key == "as_int") return number_value(sym::Expr(symbol.value.as_integer()), dtype);
       if (symbol.key == "as_bool") return number_value(symbol.value.as_bool(), dtype);
+    }
+    if (member.key == "as_sym_float") {
+      const JsonMember& symbol = read_union(value);
+      if (symbol.key == "as_name") return real_number_value(real(symbol.value));
+      if (symbol.key == "as_float") return number_value(read_float(symbol.value), DType::F64);
     }
     throw Error(ErrorKind::Unsupported,
                 fmt::format("outputs of kind '{}' are not supported", member.key.substr(0, 40)));
@@ -462,6 +495,7 @@ class GraphImporter : public ArgumentScope {
   std::unordered_map<std::string_view, const JsonValue*> types_;
   std::unordered_map<std::string_view, const JsonValue*> integers_;
   std::unordered_map<std::string_view, const JsonValue*> booleans_;
+  std::unordered_map<std::string_view, const JsonValue*> floats_;
   std::unordered_map<std::string_view, ValueId> values_;
   bool has_other_strides_ = false;   // of an input than its example
 };
@@ -486,26 +520,6 @@ void import_guards(const JsonValue& model, Program& program) {
   for (const JsonValue& code : codes->elements()) read_guard(code.as_string(), program, input_type);
 }
 
-Program import_archive(ZipReader zip, const Pt2Options& options) {
-  const std::string file = zip.file();
-  Archive archive(std::move(zip));
-  Program program;
-  program.name = file;
-  ErrorContext context("reading {}", archive.model_entry());
-  const JsonValue& model = archive.model();
-  check_version(model);
-  Import import{.program = program,
-                .archive = archive,
-                .sizes = SizeReader(*program.symbols, model.find_value("range_constraints")),
-                .options = options,
-                .unsupported = {}};
-  const JsonValue& module = model.at("graph_module");
-  GraphImporter(import, program.graph, module.at("graph")).import_main(module.at("signature"));
-  if (!import.unsupported.uses().empty()) throw unsupported_operators(import.unsupported.uses(), file);
-  import_guards(model, program);
-  return program;
-}
-
 void count_operators(const JsonValue& graph, OperatorCounter& counter) {
   for (const JsonValue& node : graph.at("nodes").elements()) {
     for (const JsonValue& input : node.at("inputs").elements()) {
@@ -520,6 +534,43 @@ void count_operators(const JsonValue& graph, OperatorCounter& counter) {
                                            name.substr(kHigherOrder.size()) == kGradientRegion);
     counter.add(read_provenance(op, name_of(node), node.find_value("metadata")), is_control_flow || find_schema(op));
   }
+}
+
+// Which operators are missing is said before anything that a part of the model says about their arguments.
+void refuse_missing(const JsonValue& graph, const Pt2Options& options, const std::string& file) {
+  OperatorCounter counter;
+  count_operators(graph, counter);
+  std::vector<OperatorUse> missing;
+  for (const OperatorUse& use : counter.uses()) {
+    const Schema* schema = find_schema(use.op);
+    if (!use.is_known || (schema && options.is_supported && !options.is_supported(*schema))) missing.push_back(use);
+  }
+  if (!missing.empty()) throw unsupported_operators(missing, file);
+}
+
+Program import_archive(ZipReader zip, const Pt2Options& options) {
+  const std::string file = zip.file();
+  Archive archive(std::move(zip));
+  Program program;
+  program.name = file;
+  ErrorContext context("reading {}", archive.model_entry());
+  const JsonValue& model = archive.model();
+  check_version(model);
+  Import import{.program = program,
+                .archive = archive,
+                .sizes = SizeReader(*program.symbols, model.find_value("range_constraints")),
+                .options = options,
+                .unsupported = {}};
+  const JsonValue& module = model.at("graph_module");
+  try {
+    GraphImporter(import, program.graph, module.at("graph")).import_main(module.at("signature"));
+  } catch (const Error&) {
+    refuse_missing(module.at("graph"), options, file);
+    throw;
+  }
+  if (!import.unsupported.uses().empty()) throw unsupported_operators(import.unsupported.uses(), file);
+  import_guards(model, program);
+  return program;
 }
 
 }  // namespace

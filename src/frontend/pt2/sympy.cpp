@@ -1,5 +1,6 @@
 #include "frontend/pt2/sympy.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "support/error.h"
@@ -173,20 +174,29 @@ bool is_repr(std::string_view text) {
   return text == "true" || text == "false" || text.find("Symbol('") != text.npos || text.find("Integer(") != text.npos;
 }
 
-// Fractions of floats are the affair of the general parser, which skips assumptions.
-sym::Expr parse_floats(std::string_view text, sym::Context& context, const MakeSymbol& make_symbol) {
-  return sym::parse(text, context, [&](std::string_view name) {
-    const bool is_positive = text.find(fmt::format("Symbol('{}', positive=True", name)) != text.npos;
-    return make_symbol({.name = name, .positive = is_positive});
-  });
+bool has_floats(std::string_view text) {
+  constexpr std::string_view kFunctions[] = {"Float", "TrueDiv", "OpaqueUnaryFn_", "Round", "Trunc"};
+  return std::any_of(std::begin(kFunctions), std::end(kFunctions), [&](std::string_view name) { return text.find(name) != text.npos; });
+}
+
+// Floats are the affair of the general parser, which skips assumptions.
+auto symbol_maker(std::string_view text, const MakeSymbol& make_symbol) {
+  return [text, &make_symbol](std::string_view name) {
+    const auto is_assumed = [&](std::string_view what) { return text.find(fmt::format("Symbol('{}', {}=True", name, what)) != text.npos; };
+    return make_symbol({.name = name, .positive = is_assumed("positive"), .nonnegative = is_assumed("nonnegative")});
+  };
 }
 
 }  // namespace
 
 sym::Expr parse_size(std::string_view text, sym::Context& context, const MakeSymbol& make_symbol) {
-  if (text.find("Float(") != text.npos) return parse_floats(text, context, make_symbol);
+  if (has_floats(text)) return sym::parse(text, context, symbol_maker(text, make_symbol));
   if (is_repr(text)) return ReprParser(text, make_symbol).parse();
   return sym::parse(text, context, [&](std::string_view name) { return make_symbol({.name = name}); });
+}
+
+sym::Expr parse_real(std::string_view text, sym::Context& context, const MakeSymbol& make_symbol) {
+  return sym::parse_real(text, context, symbol_maker(text, make_symbol));
 }
 
 }  // namespace toroid::pt2

@@ -22,5 +22,7 @@ using MakeSymbol = std::function<sym::Expr(const SymbolText& symbol)>;
 // Comparisons and logic yield 0 or 1. Throws Error{InvalidModel} for malformed text and Error{Unsupported} for
 // functions that are not integer arithmetic. Nesting deeper than 100 is refused.
 sym::Expr parse_size(std::string_view text, sym::Context& context, const MakeSymbol& make_symbol);
+// Of a symbolic float: a Real expression (symbolic/real.h), or the bits of a constant double.
+sym::Expr parse_real(std::string_view text, sym::Context& context, const MakeSymbol& make_symbol);
 
 }  // namespace toroid::pt2

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "symbolic/real.h"
+
 namespace toroid::pt2 {
 namespace {
 
@@ -127,15 +129,17 @@ SizeReader::SizeReader(sym::Context& symbols, const JsonValue* range_constraints
 
 sym::Expr SizeReader::symbol(const SymbolText& text, std::optional<int64_t> hint) {
   // PyTorch's names: s77 for sizes, u0 for data-dependent integers, zf3 and zuf0 for floats.
-  const bool data_dependent = is_numbered(text.name, "u");
   if (is_numbered(text.name, "zf") || is_numbered(text.name, "zuf")) {
-    throw Error(ErrorKind::Unsupported, fmt::format("symbol '{}' is not an integer size", text.name.substr(0, 40)))
-        .help("symbolic floats are not supported; export with a constant or a tensor instead");
+    return sym::real(sym::RealFunction::Value, {symbols_.symbol(text.name, sym::SymbolKind::DataDependent)});
   }
+  const bool data_dependent = is_numbered(text.name, "u");
+  // The stated range counts: SymPy's symbols are called positive even where Dim(min=0) lets them be 0.
   sym::Range range;
+  const auto known = ranges_.find(text.name);
+  const bool may_be_zero = known != ranges_.end() && known->second.min == 0;
   if (!data_dependent || text.nonnegative) range.min = 0;
-  if (text.positive) range.min = 1;
-  if (const auto known = ranges_.find(text.name); known != ranges_.end()) {
+  if (text.positive && !may_be_zero) range.min = 1;
+  if (known != ranges_.end()) {
     range.min = std::max(range.min, known->second.min);
     range.max = known->second.max;
   }
@@ -183,6 +187,16 @@ sym::Expr SizeReader::read_bool(const JsonValue& value) {
   if (member.key == "as_bool") return member.value.as_bool() ? 1 : 0;
   if (member.key == "as_expr") return parse(member.value.at("expr_str"), member.value.find_value("hint"));
   value.fail(fmt::format("expected a boolean or an expression, found '{}'", member.key));
+}
+
+sym::Expr SizeReader::read_real(const JsonValue& value) {
+  const JsonMember& member = read_union(value);
+  if (member.key == "as_float") return sym::real_literal(read_float(member.value));
+  if (member.key != "as_expr") value.fail(fmt::format("expected a float or an expression, found '{}'", member.key));
+  const std::string_view text = member.value.at("expr_str").as_string();
+  if (const auto found = parsed_reals_.find(text); found != parsed_reals_.end()) return found->second;
+  const sym::Expr result = parse_real(text, symbols_, [&](const SymbolText& symbol_text) { return symbol(symbol_text, std::nullopt); });
+  return parsed_reals_.emplace(text, result).first->second;
 }
 
 TensorType SizeReader::read_type(const JsonValue& meta) {

@@ -1,5 +1,7 @@
 // Dtypes, devices, symbolic sizes and tensor metadata of the `.pt2` schema.
 //
+// Symbols called zf3 and zuf0 are floats: as integers they hold the bits of a double.
+//
 // Size expressions repeat thousands of times in a model, so each distinct text is parsed once.
 #pragma once
 
@@ -33,6 +35,8 @@ class SizeReader {
   sym::Expr read_int(const JsonValue& value);
   // {"as_bool": true} or {"as_expr": …}: 0 or 1
   sym::Expr read_bool(const JsonValue& value);
+  // {"as_float": 0.5} or {"as_expr": …}: a Real expression (symbolic/real.h), or the bits of a constant
+  sym::Expr read_real(const JsonValue& value);
   // A TensorMeta. Strides of contiguous tensors are left out.
   TensorType read_type(const JsonValue& meta);
 
@@ -44,6 +48,7 @@ class SizeReader {
   sym::Context& symbols_;
   std::unordered_map<std::string_view, sym::Range> ranges_;
   std::unordered_map<std::string_view, sym::Expr> parsed_;
+  std::unordered_map<std::string_view, sym::Expr> parsed_reals_;
 };
 
 }  // namespace toroid::pt2

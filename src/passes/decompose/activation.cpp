@@ -91,7 +91,7 @@ std::vector<Tensor> selu(Decomposer&, const Args& a) {
 }
 
 std::vector<Tensor> leaky_relu(Decomposer&, const Args& a) {
-  return activation(a, [&](Tensor x) { return where(x > 0, x, x * a.number("negative_slope")); });
+  return activation(a, [&](Tensor x) { return where(x > 0, x, x * number_like(x, a.scalar("negative_slope"))); });
 }
 
 // One slope for all or one a channel (dim 1).

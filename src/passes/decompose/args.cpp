@@ -52,10 +52,7 @@ Tensor Args::tensor(std::string_view name) const {
   if (std::holds_alternative<double>(argument) || std::holds_alternative<bool>(argument) ||
       std::holds_alternative<sym::Expr>(argument)) {
     const Scalar number = scalar(name);
-    const DType own = std::holds_alternative<double>(number) ? DType::F32
-                      : std::holds_alternative<bool>(number) ? DType::Bool
-                                                             : DType::I64;
-    return builder_.scalar(inputs_.empty() ? own : result_dtype(inputs_[0], number), number);
+    return builder_.scalar(inputs_.empty() ? number_dtype(number) : result_dtype(inputs_[0], number), number);
   }
   const auto* ref = std::get_if<InputRef>(&argument);
   if (ref == nullptr || ref->index >= inputs_.size()) wrong_kind(schema_, name, argument, "a tensor");
@@ -124,6 +121,11 @@ double Args::number(std::string_view name) const {
   if (const auto* flag = std::get_if<bool>(&argument)) return *flag ? 1.0 : 0.0;
   if (const auto* expr = std::get_if<sym::Expr>(&argument); expr && expr->is_const())
     return static_cast<double>(expr->value());
+  if (std::holds_alternative<sym::Expr>(argument)) {
+    throw Error(ErrorKind::Unsupported, fmt::format("argument '{}' of {} is {}, which changes from call to call", name, schema_.name,
+                                                    to_string(argument)))
+        .help("export with a constant there");
+  }
   wrong_kind(schema_, name, argument, "a constant number");
 }
 

@@ -8,15 +8,10 @@
 #include "passes/decompose/literal.h"
 #include "passes/decompose/operands.h"
 #include "support/error.h"
+#include "symbolic/real.h"
 
 namespace toroid {
 namespace {
-
-DType natural_dtype(const Scalar& value) {
-  return std::holds_alternative<bool>(value)     ? DType::Bool
-         : std::holds_alternative<double>(value) ? DType::F32
-                                                 : DType::I64;
-}
 
 // ---- one value everywhere ------------------------------------------------------------------------------------------
 
@@ -28,7 +23,7 @@ std::vector<Tensor> zeros(Decomposer& d, const Args& a) { return filled(d, a, a.
 std::vector<Tensor> ones(Decomposer& d, const Args& a) { return filled(d, a, a.integers("size"), DType::F32, 1.0); }
 std::vector<Tensor> full(Decomposer& d, const Args& a) {
   const Scalar value = a.scalar("fill_value");
-  return filled(d, a, a.integers("size"), natural_dtype(value), value);
+  return filled(d, a, a.integers("size"), number_dtype(value), value);
 }
 
 std::vector<Tensor> zeros_like(Decomposer& d, const Args& a) {
@@ -63,34 +58,45 @@ Scalar scalar_or(const Args& a, std::string_view name, Scalar fallback) {
   return fallback;
 }
 
+double number_or(const Args& a, std::string_view name, double fallback) {
+  for (const Parameter& parameter : a.schema().parameters) {
+    if (parameter.name == name && a.has(name)) return a.number(name);
+  }
+  return fallback;
+}
+
 struct Progression {
   Scalar start, end, step;
   bool is_integral() const {
-    return !std::holds_alternative<double>(start) && !std::holds_alternative<double>(end) &&
-           !std::holds_alternative<double>(step);
+    return !is_floating(number_dtype(start)) && !is_floating(number_dtype(end)) && !is_floating(number_dtype(step));
   }
 };
 
 sym::Expr to_integer(const Scalar& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? 1 : 0;
   if (const auto* real = std::get_if<double>(&value)) return static_cast<int64_t>(*real);
-  return std::get<sym::Expr>(value);
+  const sym::Expr expr = std::get<sym::Expr>(value);
+  return sym::is_real(expr) ? sym::real(sym::RealFunction::Trunc, {expr}) : expr;
 }
 
-double to_double(const Scalar& value) {
-  if (const auto* real = std::get_if<double>(&value)) return *real;
-  const sym::Expr integer = to_integer(value);
-  if (!integer.is_const()) {
-    throw Error(ErrorKind::Unsupported, "a sequence between a fraction and a symbolic size is not supported");
-  }
-  return static_cast<double>(integer.value());
+// In doubles, as symbolic/real.h has them.
+sym::Expr to_real(const Scalar& value) {
+  if (const auto* real = std::get_if<double>(&value)) return sym::real_literal(*real);
+  const auto* expr = std::get_if<sym::Expr>(&value);
+  return expr && sym::is_real(*expr) ? *expr : sym::real(sym::RealFunction::Float, {to_integer(value)});
+}
+
+// The number of steps between the ends, in doubles.
+sym::Expr steps_between(const Scalar& start, const Scalar& end, const Scalar& step) {
+  using F = sym::RealFunction;
+  return sym::real(F::Div, {sym::real(F::Add, {to_real(end), sym::real(F::Neg, {to_real(start)})}), to_real(step)});
 }
 
 // start + step*i for i in [0, count). A fraction is multiplied in F64 and rounded once.
 Tensor sequence(Builder& b, sym::Expr count, const Progression& p, DType dtype) {
   if (p.is_integral() || is_integral(dtype)) return b.arange(count, to_integer(p.start), to_integer(p.step), dtype);
   Tensor index = b.iota({count}, 0, DType::F64);
-  return b.cast(index * to_double(p.step) + to_double(p.start), dtype);
+  return b.cast(index * b.scalar(DType::F64, p.step) + b.scalar(DType::F64, p.start), dtype);
 }
 
 Progression progression_of(const Args& a) {
@@ -105,7 +111,8 @@ std::vector<Tensor> arange(Decomposer& d, const Args& a) {
   if (p.is_integral()) {
     count = sym::ceil_div(to_integer(p.end) - to_integer(p.start), to_integer(p.step));
   } else {
-    count = static_cast<int64_t>(std::ceil((to_double(p.end) - to_double(p.start)) / to_double(p.step)));
+    count = sym::real(sym::RealFunction::Ceil, {steps_between(p.start, p.end, p.step)});
+    if (!count.is_const() && !d.recorded.empty()) count = d.recorded[0].sizes.at(0);
   }
   return {sequence(d.b, count, p, dtype)};
 }
@@ -113,8 +120,8 @@ std::vector<Tensor> arange(Decomposer& d, const Args& a) {
 // With the end.
 std::vector<Tensor> range(Decomposer& d, const Args& a) {
   const Progression p = progression_of(a);
-  const double steps = (to_double(p.end) - to_double(p.start)) / to_double(p.step);
-  return {sequence(d.b, static_cast<int64_t>(std::floor(steps)) + 1, p, a.dtype("dtype").value_or(DType::F32))};
+  const sym::Expr steps = sym::real(sym::RealFunction::Floor, {steps_between(p.start, p.end, p.step)});
+  return {sequence(d.b, steps + 1, p, a.dtype("dtype").value_or(DType::F32))};
 }
 
 // The dtype in which the points between two ends are computed; the ends themselves are rounded to `dtype` first.
@@ -123,15 +130,16 @@ DType points_dtype(DType dtype) { return is_floating(dtype) ? compute_dtype(dtyp
 // `steps` points from start to end, each computed from the nearer end.
 Tensor evenly_spaced(Decomposer& d, const Args& a, DType dtype) {
   Builder& b = d.b;
-  const int64_t steps = a.constant("steps");
+  const sym::Expr steps = a.integer("steps");
   const DType wide = points_dtype(dtype);
   auto end_point = [&](std::string_view name) { return b.cast(b.reshape(operand(d, a, name, dtype), {}), wide); };
   Tensor start = end_point("start"), end = end_point("end");
-  if (steps <= 1) return b.expand(start, {steps});
-  Tensor step = (end - start) / static_cast<double>(steps - 1);
+  if (sym::known_le(steps, 1)) return b.expand(start, {steps});
+  // One step alone has no length; its point is the start.
+  Tensor step = (end - start) / b.scalar(wide, sym::max(steps - 1, 1));
   Tensor from_start = b.arange(steps);
   Tensor from_end = b.arange(steps, steps - 1, -1);
-  return where(from_start < static_cast<int>(steps / 2), start + step * b.cast(from_start, wide),
+  return where(b.binary(ScalarOp::Lt, from_start, Scalar(sym::max(sym::floor_div(steps, 2), 1))), start + step * b.cast(from_start, wide),
                end - step * b.cast(from_end, wide));
 }
 
@@ -148,13 +156,18 @@ std::vector<Tensor> logspace(Decomposer& d, const Args& a) {
 
 // The frequencies of the results of a Fourier transform of n samples that are `d` apart: 0, 1, … and then the negative ones.
 std::vector<Tensor> fourier_frequencies(Decomposer& d, const Args& a) {
-  const int64_t n = a.constant("n");
+  const sym::Expr n = a.integer("n");
   const DType dtype = a.dtype("dtype").value_or(DType::F32);
   const bool is_half = a.schema().name.starts_with("aten::fft_rfftfreq");
-  Tensor position = d.b.arange(is_half ? n / 2 + 1 : n);
-  if (!is_half) position = where(position < static_cast<double>((n + 1) / 2), position, position - d.b.scalar(DType::I64, sym::Expr(n)));
+  Tensor position = d.b.arange(is_half ? sym::floor_div(n, 2) + 1 : n);
+  if (!is_half) {
+    Tensor is_positive = d.b.binary(ScalarOp::Lt, position, Scalar(sym::floor_div(n + 1, 2)));
+    position = where(is_positive, position, position - d.b.scalar(DType::I64, n));
+  }
   Tensor count = d.b.cast(position, compute_dtype(dtype));
-  return {d.b.cast(count * (1 / (static_cast<double>(n) * a.number("d"))), dtype)};
+  const sym::Expr length = sym::real(sym::RealFunction::Mul, {to_real(n), sym::real_literal(a.number("d"))});
+  const sym::Expr unit = sym::real(sym::RealFunction::Div, {sym::real_literal(1), length});
+  return {d.b.cast(d.b.binary(ScalarOp::Mul, count, unit.is_const() ? Scalar(sym::real_value(unit)) : Scalar(unit)), dtype)};
 }
 
 std::vector<Tensor> eye(Decomposer& d, const Args& a) {
@@ -223,14 +236,14 @@ std::vector<Tensor> hann_window(Decomposer& d, const Args& a) {
   return window(d, a, [](Tensor t) { return 0.5 - cosine(t, 1) * 0.5; });
 }
 std::vector<Tensor> hamming_window(Decomposer& d, const Args& a) {
-  const double alpha = to_double(scalar_or(a, "alpha", 0.54)), beta = to_double(scalar_or(a, "beta", 0.46));
+  const double alpha = number_or(a, "alpha", 0.54), beta = number_or(a, "beta", 0.46);
   return window(d, a, [&](Tensor t) { return alpha - cosine(t, 1) * beta; });
 }
 std::vector<Tensor> blackman_window(Decomposer& d, const Args& a) {
   return window(d, a, [](Tensor t) { return 0.42 - cosine(t, 1) * 0.5 + cosine(t, 2) * 0.08; });
 }
 std::vector<Tensor> kaiser_window(Decomposer& d, const Args& a) {
-  const double beta = to_double(scalar_or(a, "beta", 12.0));
+  const double beta = number_or(a, "beta", 12.0);
   return window(d, a, [&](Tensor t) {
     Tensor centred = t * 2.0 - 1.0;
     Tensor argument = sqrt(maximum(1.0 - square(centred), 0)) * beta;

@@ -86,12 +86,7 @@ std::vector<Tensor> leak(Decomposer& d, const Args& a) {
   if (!is_floating(x.dtype())) {
     throw Error(ErrorKind::InvalidModel, fmt::format("rrelu is defined on floating dtypes, not {}", to_string(x.dtype())));
   }
-  const auto bound = [&](std::string_view name) {
-    return match(
-        a.scalar(name), [](bool v) { return v ? 1.0 : 0.0; }, [](const sym::Expr& e) { return static_cast<double>(e.value()); },
-        [](double v) { return v; });
-  };
-  const double lower = bound("lower"), upper = bound("upper");
+  const double lower = a.number("lower"), upper = a.number("upper");
   if (!(lower <= upper)) {
     throw Error(ErrorKind::InvalidModel, "Lower bound should be less than or equal to the upper bound");
   }

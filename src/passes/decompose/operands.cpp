@@ -30,12 +30,6 @@ namespace {
 // PyTorch's classes of dtypes: one of a higher class decides alone.
 int class_of(DType dtype) { return dtype == DType::Bool ? 0 : is_integral(dtype) ? 1 : 2; }
 
-DType dtype_of_number(const Scalar& number) {
-  return std::holds_alternative<bool>(number)        ? DType::Bool
-         : std::holds_alternative<sym::Expr>(number) ? DType::I64
-                                                     : DType::F32;
-}
-
 }  // namespace
 
 DType promoted_dtype(const Args& a, std::initializer_list<std::string_view> names) {
@@ -44,7 +38,7 @@ DType promoted_dtype(const Args& a, std::initializer_list<std::string_view> name
   for (std::string_view name : names) {
     if (!a.has(name)) continue;
     if (is_number_argument(a, name)) {
-      of_numbers = promote(of_numbers, dtype_of_number(a.scalar(name)));
+      of_numbers = promote(of_numbers, number_dtype(a.scalar(name)));
     } else {
       tensors.push_back(require_real(a.tensor(name)));
     }

@@ -42,12 +42,6 @@ std::string_view c_name(DType dtype) {
   }
 }
 
-double number_of(const Scalar& value) {
-  return match(
-      value, [](bool v) { return v ? 1.0 : 0.0; }, [](const sym::Expr& e) { return static_cast<double>(e.value()); },
-      [](double v) { return v; });
-}
-
 // ---- uniform ------------------------------------------------------------------------------------------------------------
 
 Tensor uniform_in(Decomposer& d, const Args& a, Sizes sizes, DType dtype, double from, double to) {
@@ -76,7 +70,7 @@ std::vector<Tensor> uniform(Decomposer& d, const Args& a) {
   return {uniform_in(d, a, x.sizes(), x.dtype(), a.number("from"), a.number("to"))};
 }
 std::vector<Tensor> prims_uniform(Decomposer& d, const Args& a) {
-  return {uniform_in(d, a, a.integers("shape"), *a.dtype("dtype"), number_of(a.scalar("low")), number_of(a.scalar("high")))};
+  return {uniform_in(d, a, a.integers("shape"), *a.dtype("dtype"), a.number("low"), a.number("high"))};
 }
 
 // ---- normal -------------------------------------------------------------------------------------------------------------
@@ -106,7 +100,7 @@ std::vector<Tensor> normal_of_size(Decomposer& d, const Args& a) {
   return {normal_about(d, a, a.integers("size"), dtype, a.number("mean"), a.number("std"))};
 }
 std::vector<Tensor> prims_normal(Decomposer& d, const Args& a) {
-  return {normal_about(d, a, a.integers("shape"), *a.dtype("dtype"), number_of(a.scalar("mean")), number_of(a.scalar("std")))};
+  return {normal_about(d, a, a.integers("shape"), *a.dtype("dtype"), a.number("mean"), a.number("std"))};
 }
 
 // Means and deviations from tensors; the result has the dtype of the means, or of the deviations beside a number.
