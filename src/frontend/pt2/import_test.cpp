@@ -248,8 +248,8 @@ TEST(ImportPt2, NamesFileAndPlaceOfMalformedModels) {
                                           "  help: write the file again: it is damaged, or comes from a version that "
                                           "this toroid does not know",
                                           model.model_json.find("99") + 1));
-  EXPECT_STARTS_WITH(report_with(R"("name": "mat2")", R"("name": "mat3")"),
-                     "error: operator aten::mm has no argument 'mat3'\n");
+  EXPECT_STARTS_WITH(report_with(R"({"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},)", R"({"name": "m1", "arg": {"as_tensor": {"name": "x"}}, "kind": 1}, {"name": "m2", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},)"),
+                     "error: operator aten::mm has no argument 'm1'\n");
   EXPECT_STARTS_WITH(report_with(R"("name": "mat2")", R"("name": "self")"),
                      "error: operator aten::mm is given its argument 'self' twice\n");
   EXPECT_STARTS_WITH(report_with(R"({"name": "self", "arg": {"as_tensor": {"name": "mm"}}, "kind": 1},)", ""),
@@ -275,6 +275,27 @@ TEST(ImportPt2, NamesFileAndPlaceOfMalformedModels) {
                      "error: inputs of kind 'token' are not supported\n");
   EXPECT_STARTS_WITH(report_with("{", "["), "error: invalid JSON: ");
   EXPECT_STARTS_WITH(report_with(R"("target")", R"("targot")"), "error: an object lacks the key 'target'\n");
+}
+
+// Versions of PyTorch rename arguments; their order stays.
+TEST(ImportPt2, ReadsRenamedArgumentsByTheirPlace) {
+  Pt2ForTest model;
+  replace(model.model_json, R"("name": "self")", R"("name": "input")");
+  replace(model.model_json, R"("name": "mat2")", R"("name": "matrix")");
+  const Program program = model.import();
+  EXPECT_NE(to_text(program).find("mm: f32[3, 2] = aten::mm(x, p_w)"), std::string::npos) << to_text(program);
+}
+
+TEST(ImportPt2, DropsArgumentsOfNewerVersionsThatAreNone) {
+  constexpr std::string_view kLast = R"({"name": "other", "arg": {"as_int": 1}, "kind": 1})";
+  const auto with_another = [&](std::string_view value) {
+    return fmt::format(R"({}, {{"name": "rounding", "arg": {}, "kind": 2}})", kLast, value);
+  };
+  Pt2ForTest model;
+  replace(model.model_json, kLast, with_another(R"({"as_none": true})"));
+  EXPECT_NE(to_text(model.import()).find("aten::add.Tensor(mm, 1)"), std::string::npos);
+  EXPECT_STARTS_WITH(report_with(kLast, with_another(R"({"as_string": "up"})")),
+                     "error: operator aten::add.Tensor has no argument 'rounding'\n");
 }
 
 TEST(ImportPt2, ReportsAllUnsupportedOperatorsTogether) {

@@ -29,7 +29,7 @@ std::vector<Tensor> cdist_backward(Decomposer& d, const Args& a) {
   Tensor x1 = a.tensor("x1"), x2 = a.tensor("x2");
   auto beside = [&](std::string_view name) { return b.unsqueeze(wide(a.tensor(name)), -1); };
   Tensor v = b.unsqueeze(wide(x1), -2) - b.unsqueeze(wide(x2), -3);
-  Tensor gradient = b.sum(slope_of(v, beside("grad"), beside("cdist"), a.number("p")), {-2});
+  Tensor gradient = b.sum(slope_of(v, beside("grad_output"), beside("cdist"), a.number("p")), {-2});
   return {b.cast(gradient, x1.dtype())};
 }
 
@@ -47,7 +47,7 @@ std::vector<Tensor> pdist_backward(Decomposer& d, const Args& a) {
   Tensor pair = where(same, 0, before + j - i - whole(1));  // [n, n]
   auto of_pairs = [&](std::string_view name) { return b.unsqueeze(b.gather(wide(a.tensor(name)), {pair}), -1); };
   Tensor v = b.unsqueeze(x, 1) - b.unsqueeze(x, 0);
-  Tensor slope = slope_of(v, of_pairs("grad"), of_pairs("pdist"), a.number("p"));
+  Tensor slope = slope_of(v, of_pairs("grad_output"), of_pairs("pdist"), a.number("p"));
   return {b.cast(b.sum(where(b.unsqueeze(same, -1), 0, slope), {1}), self.dtype())};
 }
 

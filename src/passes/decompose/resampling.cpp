@@ -5,6 +5,7 @@
 #include "passes/decompose/resampling.h"
 
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "passes/decompose/formula.h"
@@ -110,10 +111,19 @@ Tensor keys_cubic(Tensor distance) {
   return where(distance < 1.0, cubic_near(distance, kSharpness), far);
 }
 
+// sinc(x) sinc(x/3), for sinc(x) = sin(pi x)/(pi x)
+Tensor lanczos(Tensor distance) {
+  constexpr double kLobes = 3;
+  Tensor angle = distance * std::numbers::pi;
+  Tensor inside = sin(angle) * sin(angle / kLobes) * kLobes / square(angle);
+  return where(eq(distance, 0), 1, where(distance < kLobes, inside, 0));
+}
+
 }  // namespace
 
 Filter triangle_filter() { return {1, triangle}; }
 Filter keys_cubic_filter() { return {2, keys_cubic}; }
+Filter lanczos_filter() { return {3, lanczos}; }
 
 FilterWindow filter_window(Builder& b, const Extent& e, bool align_corners, const Filter& filter, DType dtype) {
   if (!e.in.is_const() || !e.out.is_const()) {
@@ -273,6 +283,7 @@ std::vector<Tensor> antialiased(Decomposer& d, const Args& a, const Filter& filt
 
 std::vector<Tensor> upsample_linear_aa(Decomposer& d, const Args& a) { return antialiased(d, a, triangle_filter()); }
 std::vector<Tensor> upsample_cubic_aa(Decomposer& d, const Args& a) { return antialiased(d, a, keys_cubic_filter()); }
+std::vector<Tensor> upsample_lanczos_aa(Decomposer& d, const Args& a) { return antialiased(d, a, lanczos_filter()); }
 
 constexpr DecompositionRow kRows[] = {
     {"aten::upsample_nearest1d.*", upsample_nearest},
@@ -287,6 +298,7 @@ constexpr DecompositionRow kRows[] = {
     {"aten::upsample_bicubic2d.*", upsample_cubic},
     {"aten::_upsample_bilinear2d_aa.*", upsample_linear_aa},
     {"aten::_upsample_bicubic2d_aa.*", upsample_cubic_aa},
+    {"aten::_upsample_lanczos2d_aa.*", upsample_lanczos_aa},
 };
 
 }  // namespace

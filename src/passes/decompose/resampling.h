@@ -49,6 +49,7 @@ struct Filter {
 };
 Filter triangle_filter();
 Filter keys_cubic_filter();
+Filter lanczos_filter();  // of three lobes
 
 // The filter around each output position: it covers [first, end), weighted by filter(|index + 0.5 - center| / stretch).
 struct FilterWindow {

@@ -18,7 +18,7 @@
 namespace toroid {
 namespace {
 
-enum class Kind { Nearest, NearestExact, Linear, Cubic, FilteredLinear, FilteredCubic };
+enum class Kind { Nearest, NearestExact, Linear, Cubic, FilteredLinear, FilteredCubic, Lanczos };
 
 // One dim of an upsampling whose gradient is taken.
 struct Line {
@@ -27,9 +27,11 @@ struct Line {
   bool align_corners;
 };
 
-bool is_filtered(Kind kind) { return kind == Kind::FilteredLinear || kind == Kind::FilteredCubic; }
+bool is_filtered(Kind kind) { return kind >= Kind::FilteredLinear; }
 
-Filter filter_of(Kind kind) { return kind == Kind::FilteredLinear ? triangle_filter() : keys_cubic_filter(); }
+Filter filter_of(Kind kind) {
+  return kind == Kind::FilteredLinear ? triangle_filter() : kind == Kind::Lanczos ? lanczos_filter() : keys_cubic_filter();
+}
 
 std::vector<Tap> taps_of(Builder& b, const Line& line, DType dtype) {
   switch (line.kind) {
@@ -249,6 +251,7 @@ constexpr DecompositionRow kRows[] = {
     {"aten::upsample_bicubic2d_backward", upsample_backward<Kind::Cubic>},
     {"aten::_upsample_bilinear2d_aa_backward", upsample_backward<Kind::FilteredLinear>},
     {"aten::_upsample_bicubic2d_aa_backward", upsample_backward<Kind::FilteredCubic>},
+    {"aten::_upsample_lanczos2d_aa_backward", upsample_backward<Kind::Lanczos>},
 };
 
 }  // namespace
