@@ -45,6 +45,10 @@ bool Flags::is_given() const { return app_.parsed(); }
 std::optional<int> Flags::read(int argc, const char* const* argv) {
   try {
     app_.parse(argc, argv);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string_view text = error.what();  // "--missing: 1 required TEXT missing"
+    fmt::print(stderr, "error: {} needs a value\n  help: '{} --help' lists the flags\n", text.substr(0, text.find(':')), app_.get_name());
+    return 2;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app_.exit(error);
     fmt::print(stderr, "error: {}\n  help: '{} --help' lists the flags\n", error.what(), app_.get_name());

@@ -1,5 +1,6 @@
 #include "interp/library_ops.h"
 
+#include "interp/fourier.h"
 #include "interp/linalg/kernels.h"
 #include "interp/random_kernels.h"
 #include "interp/selection.h"
@@ -37,6 +38,7 @@ constexpr LibraryOp kLibraryOps[] = {
     {"order.median", selection::median},
     {"order.mode", selection::mode},
     {"order.positions", selection::positions},
+    {"fourier.transform", fourier::transform},
     {"random.require", random_kernels::require},
     {"random.poisson", random_kernels::poisson},
     {"random.binomial", random_kernels::binomial},

@@ -7,6 +7,7 @@
 #include "passes/decompose/operands.h"
 #include "passes/decompose/over_dims.h"
 #include "support/error.h"
+#include "symbolic/real.h"
 
 namespace toroid {
 namespace {
@@ -24,22 +25,37 @@ Tensor resized(Tensor x, int64_t dim, sym::Expr size) {
   const sym::Expr have = x.size(dim);
   if (sym::known_eq(have, size)) return x;
   if (sym::known_le(size, have)) return b.slice(x, dim, 0, size);
+  const sym::Expr kept = sym::known_le(have, size) ? have : sym::min(have, size);
   Sizes low(static_cast<size_t>(x.rank()), 0), high = low;
-  high[static_cast<size_t>(dim)] = size - have;
-  return b.pad(x, low, high, 0.0);
+  high[static_cast<size_t>(dim)] = size - kept;
+  return b.pad(sym::known_eq(kept, have) ? x : b.slice(x, dim, 0, kept), low, high, 0.0);
 }
 
 Complex resized(Complex x, int64_t dim, sym::Expr size) { return {resized(x.re, dim, size), resized(x.im, dim, size)}; }
 
-Complex scaled(Complex x, double factor) { return factor == 1 ? x : Complex{x.re * factor, x.im * factor}; }
-
-double count_of(sym::Expr count) {
-  if (!count.is_const()) throw Error(ErrorKind::Unsupported, "a Fourier transform over a symbolic size");
-  return static_cast<double>(count.value());
+Complex scaled(Complex x, const Scalar& factor) {
+  if (const auto* number = std::get_if<double>(&factor); number && *number == 1) return x;
+  Builder& b = x.re.builder();
+  return {b.binary(ScalarOp::Mul, x.re, factor), b.binary(ScalarOp::Mul, x.im, factor)};
 }
 
-// The first n/2 + 1 elements; the others are their conjugates.
-Complex half(Complex x, int64_t dim) { return resized(x, dim, sym::floor_div(x.re.size(dim), 2) + 1); }
+// 1 / count and 1 / sqrt(count), in doubles.
+Scalar inverse(sym::Expr count) {
+  if (count.is_const()) return 1 / static_cast<double>(count.value());
+  return sym::real(sym::RealFunction::Div, {sym::real_literal(1), sym::real(sym::RealFunction::Float, {count})});
+}
+Scalar inverse_root(sym::Expr count) {
+  if (count.is_const()) return 1 / std::sqrt(static_cast<double>(count.value()));
+  const sym::Expr root = sym::real(sym::RealFunction::Sqrt, {sym::real(sym::RealFunction::Float, {count})});
+  return sym::real(sym::RealFunction::Div, {sym::real_literal(1), root});
+}
+
+// The first n/2 + 1 elements; the others are their conjugates. n is at least 1.
+Complex half(Complex x, int64_t dim) {
+  Builder& b = x.re.builder();
+  const sym::Expr size = sym::floor_div(x.re.size(dim), 2) + 1;
+  return {b.slice(x.re, dim, 0, size), b.slice(x.im, dim, 0, size)};
+}
 
 // The whole of a spectrum of `size` whose first half is given.
 Complex whole(Complex x, int64_t dim, sym::Expr size) {
@@ -54,7 +70,7 @@ Complex whole(Complex x, int64_t dim, sym::Expr size) {
 enum class Kind { ComplexToComplex, RealToHalf, RealToComplex, HalfToReal };
 
 // Over `dims` in turn; of real input the last dim is the one that is halved, of real output the one that was.
-std::vector<Tensor> transformed(Complex x, const Dims& dims, Kind kind, bool forward, double factor,
+std::vector<Tensor> transformed(Complex x, const Dims& dims, Kind kind, bool forward, const Scalar& factor,
                                 std::optional<sym::Expr> real_size = std::nullopt) {
   if (kind == Kind::HalfToReal) {
     for (size_t i = 0; i + 1 < dims.size(); ++i) x = transformed_along(x, dims[i], forward);
@@ -69,13 +85,13 @@ std::vector<Tensor> transformed(Complex x, const Dims& dims, Kind kind, bool for
 }
 
 // What the core operators' normalization says: nothing, the root of the count, the count.
-double factor_of(int64_t normalization, double count) {
-  return normalization == 1 ? 1 / std::sqrt(count) : normalization == 2 ? 1 / count : 1.0;
+Scalar factor_of(int64_t normalization, sym::Expr count) {
+  return normalization == 1 ? inverse_root(count) : normalization == 2 ? inverse(count) : Scalar(1.0);
 }
 
-double count_over(Tensor x, const Dims& dims) {
-  double count = 1;
-  for (int64_t dim : dims) count *= count_of(x.size(dim));
+sym::Expr count_over(Tensor x, const Dims& dims) {
+  sym::Expr count = 1;
+  for (int64_t dim : dims) count *= x.size(dim);
   return count;
 }
 
@@ -94,10 +110,10 @@ std::vector<Tensor> core_transform(Decomposer& d, const Args& a) {
   if constexpr (kind == Kind::HalfToReal) {
     const sym::Expr size = a.integer("last_dim_size");
     Dims others(dims.begin(), dims.end() - 1);
-    const double count = count_over(x.re, others) * count_of(size);
+    const sym::Expr count = count_over(x.re, others) * size;
     return transformed(x, dims, kind, false, factor_of(normalization, count), size);
   } else {
-    const double factor = factor_of(normalization, count_over(x.re, dims));
+    const Scalar factor = factor_of(normalization, count_over(x.re, dims));
     if constexpr (kind == Kind::ComplexToComplex) return transformed(x, dims, kind, a.flag("forward"), factor);
     return transformed(x, dims, a.flag("onesided") ? Kind::RealToHalf : Kind::RealToComplex, true, factor);
   }
@@ -124,21 +140,21 @@ std::vector<Tensor> named_transform(Decomposer& d, const Args& a) {
   }
   dims = wrapped(d, dims, rank);
   std::optional<sym::Expr> real_size;
-  double count = 1;
+  sym::Expr count = 1;
   for (size_t i = 0; i < dims.size(); ++i) {
     const bool is_given = i < sizes.size() && !sizes[i].is_const(-1);
     if (kind == Kind::HalfToReal && i + 1 == dims.size()) {
       real_size = is_given ? sizes[i] : (x.re.size(dims[i]) - 1) * 2;
-      count *= count_of(*real_size);
+      count *= *real_size;
     } else {
       if (is_given) x = resized(x, dims[i], sizes[i]);
-      count *= count_of(x.re.size(dims[i]));
+      count *= x.re.size(dims[i]);
     }
   }
   const std::string norm = a.has("norm") ? a.text("norm") : "backward";
-  double factor = 1;
-  if (norm == "ortho") factor = 1 / std::sqrt(count);
-  if (norm == (forward ? "forward" : "backward")) factor = 1 / count;
+  Scalar factor = 1.0;
+  if (norm == "ortho") factor = inverse_root(count);
+  if (norm == (forward ? "forward" : "backward")) factor = inverse(count);
   return transformed(x, dims, kind, forward, factor, real_size);
 }
 

@@ -1,6 +1,7 @@
 // Copies, conversions between dtypes, changes of size, and the assertions of exported graphs.
 //
 // At core level a copy is the value itself: no two values share memory.
+#include "passes/decompose/data_dependent.h"
 #include "passes/decompose/operands.h"
 #include "passes/decompose/precision.h"
 #include "support/error.h"
@@ -58,6 +59,15 @@ std::vector<Tensor> item(Decomposer& d, const Args& a) { return {d.b.reshape(a.t
 
 // ---- assertions and symbolic sizes ---------------------------------------------------------------------------------
 
+std::vector<Tensor> assert_true(Decomposer& d, const Args& a) {
+  require_true(d.b, d.b.cast(a.tensor("self"), DType::Bool), "failed_assertions");
+  return {};
+}
+std::vector<Tensor> assert_true_with_token(Decomposer& d, const Args& a) {
+  assert_true(d, a);
+  return {a.tensor("dep_token")};
+}
+
 // What the model asserts about sizes is among the program's guards already.
 std::vector<Tensor> nothing(Decomposer&, const Args&) { return {}; }
 std::vector<Tensor> dependency_token(Decomposer& d, const Args&) { return {d.b.full({0}, DType::F32, 0.0)}; }
@@ -100,7 +110,7 @@ constexpr DecompositionRow kRows[] = {
 
     {"aten::_assert_scalar", nothing},
     {"aten::_assert_tensor_metadata", nothing},
-    {"aten::_assert_async.*", nothing},
+    {"aten::_assert_async.*", assert_true},
     {"aten::sym_constrain_range", nothing},
     {"aten::sym_constrain_range_for_size", nothing},
     {"aten::sym_size.*", nothing},
@@ -109,7 +119,7 @@ constexpr DecompositionRow kRows[] = {
     {"aten::sym_storage_offset", nothing},
     {"aten::_make_dep_token", dependency_token},
     {"aten::_functional_assert_scalar", pass_token},
-    {"aten::_functional_assert_async.*", pass_token},
+    {"aten::_functional_assert_async.*", assert_true_with_token},
     {"aten::_functional_sym_constrain_range", pass_token},
     {"aten::_functional_sym_constrain_range_for_size", pass_token},
 };

@@ -17,10 +17,29 @@ bool is_unbound(const Graph& graph, sym::Expr size) {
                       [&](const SymbolBinding& binding) { return sym::depends_on(binding.expr, size); });
 }
 
-sym::Expr bound_symbol(Builder& b, Tensor value, sym::Expr most) {
+namespace {
+
+sym::Expr new_symbol(Builder& b, const std::string& prefix, int64_t most) {
   std::string name;
-  for (int n = 0; name.empty() || b.symbols().find_symbol(name); ++n) name = fmt::format("d{}", n);
-  return bind_size(b, b.symbols().symbol(name, sym::SymbolKind::DataDependent, {0, most.range().max}), value);
+  for (int n = 0; name.empty() || b.symbols().find_symbol(name); ++n) name = fmt::format("{}{}", prefix, n);
+  return b.symbols().symbol(name, sym::SymbolKind::DataDependent, {0, most});
+}
+
+}  // namespace
+
+sym::Expr bound_symbol(Builder& b, Tensor value, sym::Expr most) {
+  return bind_size(b, new_symbol(b, "d", most.range().max), value);
+}
+
+void require_true(Builder& b, Tensor holds, const std::string& what) {
+  std::string prefix;
+  for (char c : what.substr(0, 60)) {
+    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    prefix += is_plain ? c : '_';
+  }
+  const Tensor failed = b.sum(b.cast(apply(ScalarOp::BitNot, holds), DType::I64), {});
+  const sym::Expr count = bind_size(b, new_symbol(b, prefix + "_", sym::kPosInf), failed);
+  b.require_equal(count, 0, what);
 }
 
 sym::Expr bind_recorded(Decomposer& d, size_t result, int64_t dim, Tensor value, sym::Expr most) {

@@ -19,6 +19,9 @@ bool is_unbound(const Graph& graph, sym::Expr size);
 // A new symbol for a size or offset in [0, most] that the rank-0 integer `value` holds at run time.
 sym::Expr bound_symbol(Builder& b, Tensor value, sym::Expr most);
 
+// The program refuses to go on where an element of `holds` (Bool) is false. `what` counts those that are, in the error.
+void require_true(Builder& b, Tensor holds, const std::string& what);
+
 // Size `dim` of result `result` as the exporter recorded it, bound to `value`; a new symbol when it recorded none.
 sym::Expr bind_recorded(Decomposer& d, size_t result, int64_t dim, Tensor value, sym::Expr most);
 

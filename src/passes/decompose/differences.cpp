@@ -93,6 +93,8 @@ std::vector<Tensor> trapezoid(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> cumulative_trapezoid(Decomposer& d, const Args& a) {
+  const Tensor y = a.tensor("y");
+  if (y.rank() > 0 && y.size(a.constant("dim")).is_const(0)) return {d.b.full(y.sizes(), as_floating(y.dtype()), 0.0)};
   const Areas found = areas_of(a);
   return {d.b.cast(d.b.scan(ScanOp::Sum, found.areas, found.dim)[0] * found.unit, found.dtype)};
 }

@@ -4,7 +4,6 @@
 #include <numbers>
 
 #include "passes/decompose/formula.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -65,8 +64,10 @@ Complex transform(Complex x, int64_t n, bool forward) {
 Complex fourier_transform(Complex x, bool forward) {
   const sym::Expr n = x.re.size(-1);
   if (!n.is_const()) {
-    throw Error(ErrorKind::Unsupported, "a Fourier transform over a symbolic size")
-        .help("export the model with a fixed size of this dimension");
+    const TensorType type = {.dtype = x.re.dtype(), .sizes = x.re.sizes()};
+    const std::vector<Tensor> y =
+        x.re.builder().library("fourier.transform", {x.re, x.im}, {type, type}, {Scalar(sym::Expr(forward ? 1 : 0))});
+    return {y[0], y[1]};
   }
   return x.re.numel().is_const(0) ? x : transform(x, n.value(), forward);
 }

@@ -9,8 +9,8 @@ struct Complex {
   Tensor re, im;  // equal sizes and dtypes, F32 or F64
 };
 
-// sum over j of x[…, j] * exp(±2 pi i j k / n) for every k, along the last dim, whose size n must be known: - for
-// `forward`, + else. Nothing is divided. Throws Error{Unsupported} for a symbolic size.
+// sum over j of x[…, j] * exp(±2 pi i j k / n) for every k, along the last dim: - for `forward`, + else. Nothing is divided.
+// A symbolic size n takes the kernel of interp/fourier.h instead.
 Complex fourier_transform(Complex x, bool forward);
 
 }  // namespace toroid

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "passes/decompose/data_dependent.h"
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/formula.h"
 #include "passes/decompose/index_tensors.h"
@@ -89,6 +90,12 @@ std::vector<Tensor> slogdet(Decomposer&, const Args& a) {
   return sign_and_log_of_determinant(matrix(a, a.schema().parameters[0].name));
 }
 
+// What torch.linalg's functions check of a kernel's `info`: 0 for each matrix.
+std::vector<Tensor> check_errors(Decomposer& d, const Args& a) {
+  require_true(d.b, eq(a.tensor("info"), 0), "failures_of_" + a.text("api_name"));
+  return {};
+}
+
 std::vector<Tensor> logdet(Decomposer&, const Args& a) {
   const std::vector<Tensor> parts = sign_and_log_of_determinant(matrix(a, "self"));
   return {where(parts[0] < 0, std::numeric_limits<double>::quiet_NaN(), parts[1])};
@@ -126,6 +133,33 @@ std::vector<Tensor> solve_with_info(Decomposer& d, const Args& a) {
   std::vector<Tensor> results = solve_matrices(matrix(a, "A"), matrix(a, "B"), a.flag("left"), wants_info(a));
   if (results.size() == 1) results.push_back(d.b.full(batch_of(a.tensor("A")), DType::I32, sym::Expr(0)));
   return results;
+}
+
+// LU and pivots, which the gradient reads.
+std::vector<Tensor> factors_of(Tensor x) {
+  return kernel("lu_factor", {x}, {like(x, x.sizes()), typed(DType::I32, with(batch_of(x), {x.size(-1)}))}, {flag(true)});
+}
+
+// As PyTorch keeps them of a determinant: those of the transpose where the matrix is contiguous.
+std::vector<Tensor> determinant_factors(Decomposer& d, const Args& a) {
+  const bool is_contiguous = d.argument_types.empty() || d.argument_types[0].strides.empty();
+  const Tensor x = matrix(a, "A");
+  return factors_of(is_contiguous ? transposed(x) : x);
+}
+
+std::vector<Tensor> det_with_factors(Decomposer& d, const Args& a) {
+  const std::vector<Tensor> factors = determinant_factors(d, a);
+  return {det(d, a)[0], factors[0], factors[1]};
+}
+
+std::vector<Tensor> slogdet_with_factors(Decomposer& d, const Args& a) {
+  const std::vector<Tensor> results = slogdet(d, a), factors = determinant_factors(d, a);
+  return {results[0], results[1], factors[0], factors[1]};
+}
+
+std::vector<Tensor> solve_with_factors(Decomposer& d, const Args& a) {
+  const std::vector<Tensor> results = solve_with_info(d, a), factors = factors_of(matrix(a, "A"));
+  return {results[0], factors[0], factors[1], results[1]};
 }
 
 Tensor solve_triangular_matrices(Tensor A, Tensor B, bool upper, bool left, bool unit) {
@@ -432,6 +466,24 @@ std::vector<Tensor> pinv(Decomposer& d, const Args& a) {
   return {b.matmul(transposed(parts[2]) * inverted(parts[1], counts), transposed(parts[0]))};
 }
 
+// x = (w v')(v s v') for x = w s v': the nearest matrix with orthonormal columns, and how x stretches.
+std::vector<Tensor> polar(Decomposer& d, const Args& a) {
+  Tensor x = matrix(a, "A");
+  if (sym::known_lt(x.size(-2), x.size(-1))) {
+    throw Error(ErrorKind::InvalidModel, "linalg_polar needs at least as many rows as columns");
+  }
+  const std::vector<Tensor> parts = svd_of(x, false);
+  Tensor stretch = d.b.matmul(transposed(parts[2]) * d.b.unsqueeze(parts[1], -2), parts[2]);
+  return {d.b.matmul(parts[0], parts[2]), stretch};
+}
+
+// v sqrt(max(w, 0)) v' of the symmetric matrix v w v'
+std::vector<Tensor> matrix_sqrth(Decomposer& d, const Args& a) {
+  const std::vector<Tensor> parts = eigh_of(matrix(a, "self"), false);
+  Tensor roots = d.b.unsqueeze(sqrt(maximum(parts[0], 0)), -2);
+  return {d.b.matmul(parts[1] * roots, transposed(parts[1]))};
+}
+
 // ---- equations between tensors --------------------------------------------------------------------------------------
 
 std::vector<Tensor> tensorinv(Decomposer& d, const Args& a) {
@@ -482,6 +534,10 @@ constexpr DecompositionRow kRows[] = {
     {"aten::inverse", inverse},
     {"aten::linalg_inv_ex", inverse_with_info},
     {"aten::linalg_det", det},
+    {"aten::_linalg_det", det_with_factors},
+    {"aten::_linalg_slogdet", slogdet_with_factors},
+    {"aten::_linalg_solve_ex", solve_with_factors},
+    {"aten::_linalg_check_errors", check_errors},
     {"aten::det", det},
     {"aten::linalg_slogdet", slogdet},
     {"aten::slogdet", slogdet},
@@ -506,6 +562,8 @@ constexpr DecompositionRow kRows[] = {
     {"aten::_linalg_svd", linalg_svd},
     {"aten::svd", svd},
     {"aten::linalg_svdvals", svdvals},
+    {"aten::linalg_polar", polar},
+    {"aten::linalg_matrix_sqrth", matrix_sqrth},
     {"aten::linalg_eigh", eigh},
     {"aten::_linalg_eigh", eigh},
     {"aten::linalg_eigvalsh", eigvalsh},

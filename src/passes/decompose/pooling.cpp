@@ -118,7 +118,8 @@ Tensor flat_positions(Builder& b, std::span<const sym::Expr> sizes) {
 // ---- adaptive windows -----------------------------------------------------------------------------------------------
 
 AdaptiveWindow adaptive_window(sym::Expr input, sym::Expr count) {
-  if (count.is_const() && count.value() <= 0) throw Error(ErrorKind::InvalidModel, "adaptive pooling to nothing");
+  if (count.is_const() && count.value() < 0) throw Error(ErrorKind::InvalidModel, "adaptive pooling to less than nothing");
+  if (count.is_const(0)) return {input, 0, 1, true};
   if (sym::known_divisible(input, count)) return {input, count, sym::floor_div(input, count), true};
   if (!input.is_const() || !count.is_const()) return {input, count, sym::ceil_div(input, count) + 1, false};
   const int64_t in = input.value(), out = count.value();

@@ -227,19 +227,6 @@ std::vector<Tensor> running_extremum(Decomposer& d, const Args& a) {
   return d.call(op.text, {a.tensor("self"), a.constant("dim")});
 }
 
-// The factors beside these results are of A or of its transpose, as its strides have it, and are left out.
-std::vector<Tensor> determinant(Decomposer& d, const Args& a) {
-  return {d.call1("aten::linalg_det", {a.tensor("A")}), Tensor(), Tensor()};
-}
-std::vector<Tensor> sign_and_log_determinant(Decomposer& d, const Args& a) {
-  const std::vector<Tensor> results = d.call("aten::linalg_slogdet", {a.tensor("A")});
-  return {results[0], results[1], Tensor(), Tensor()};
-}
-std::vector<Tensor> solve_with_factors(Decomposer& d, const Args& a) {
-  const std::vector<Tensor> results = d.call("aten::linalg_solve_ex", values_of(a));
-  return {results[0], Tensor(), Tensor(), results[1]};
-}
-
 constexpr DecompositionRow kRows[] = {
     {"aten::mH.a", same_as<"aten::mH">},
     {"aten::mT.a", same_as<"aten::mT">},
@@ -284,9 +271,6 @@ constexpr DecompositionRow kRows[] = {
     {"aten::_histogramdd_from_bin_cts", histogram_by_counts},
     {"aten::_histogramdd_from_bin_tensors", histogram_by_edges},
     {"aten::_cummax_helper", running_extremum<"aten::cummax">},
-    {"aten::_linalg_det", determinant},
-    {"aten::_linalg_slogdet", sign_and_log_determinant},
-    {"aten::_linalg_solve_ex", solve_with_factors},
     {"aten::_cummin_helper", running_extremum<"aten::cummin">},
 };
 
