@@ -283,7 +283,7 @@ TEST(ImportPt2, ReadsRenamedArgumentsByTheirPlace) {
   replace(model.model_json, R"("name": "self")", R"("name": "input")");
   replace(model.model_json, R"("name": "mat2")", R"("name": "matrix")");
   const Program program = model.import();
-  EXPECT_NE(to_text(program).find("mm: f32[3, 2] = aten::mm(x, p_w)"), std::string::npos) << to_text(program);
+  EXPECT_NE(text_of(program).find("mm: f32[3, 2] = aten::mm(%0, %1) x p_w"), std::string::npos) << text_of(program);
 }
 
 TEST(ImportPt2, DropsArgumentsOfNewerVersionsThatAreNone) {
@@ -293,9 +293,47 @@ TEST(ImportPt2, DropsArgumentsOfNewerVersionsThatAreNone) {
   };
   Pt2ForTest model;
   replace(model.model_json, kLast, with_another(R"({"as_none": true})"));
-  EXPECT_NE(to_text(model.import()).find("aten::add.Tensor(mm, 1)"), std::string::npos);
+  EXPECT_NE(text_of(model.import()).find("aten::add.Tensor(%0, 1"), std::string::npos);
   EXPECT_STARTS_WITH(report_with(kLast, with_another(R"({"as_string": "up"})")),
                      "error: operator aten::add.Tensor has no argument 'rounding'\n");
+}
+
+// A float that sizes give is an argument, and a result of its own.
+TEST(ImportPt2, ComputesFloatsFromSizes) {
+  Pt2ForTest model;
+  replace(model.model_json, R"("x": {"dtype": 7, "sizes": [{"as_int": 3})",
+          R"j("x": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)"}})j");
+  replace(model.model_json, R"("mm": {"dtype": 7, "sizes": [{"as_int": 3})", R"("mm": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "s0"}})");
+  replace(model.model_json, R"("add": {"dtype": 7, "sizes": [{"as_int": 3})", R"("add": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "s0"}})");
+  replace(model.model_json, R"("arg": {"as_int": 1})", R"("arg": {"as_sym_float": {"as_name": "half"}})");
+  replace(model.model_json, R"("sym_int_values": {})",
+          R"j("sym_float_values": {"half": {"as_expr": {"expr_str": "IntTrueDiv(Symbol('s0', positive=True, integer=True), Integer(2))"}}}, "sym_int_values": {})j");
+  replace(model.model_json, R"("outputs": [{"as_tensor": {"name": "add"}}],
+    "nodes")", R"("outputs": [{"as_sym_float": {"as_name": "half"}}],
+    "nodes")");
+  const std::string text = text_of(model.import());
+  EXPECT_NE(text.find("aten::add.Tensor(%0, Real(div, Real(float, s0), 2)"), std::string::npos) << text;
+  EXPECT_NE(text.find("number: i64[] = full(value=Real(div, Real(float, s0), 2))"), std::string::npos) << text;
+  EXPECT_NE(text.find(": f64[] = bitcast number"), std::string::npos) << text;
+}
+
+// SymPy calls every size positive; the range that the program states counts.
+TEST(ImportPt2, TakesSizesFromZeroOnWhereTheRangeSaysSo) {
+  Pt2ForTest model;
+  const auto least = [&] { return model.import().symbols->find_symbol("s0")->range().min; };
+  replace(model.model_json, R"("x": {"dtype": 7, "sizes": [{"as_int": 3})",
+          R"j("x": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)"}})j");
+  EXPECT_EQ(least(), 1);
+  replace(model.model_json, R"("range_constraints": {})", R"("range_constraints": {"s0": {"min_val": 0, "max_val": 50}})");
+  EXPECT_EQ(least(), 0);
+}
+
+// The operator is the cause; that its dtype is unknown too is not.
+TEST(ImportPt2, NamesMissingOperatorsBeforeOtherFaults) {
+  Pt2ForTest model;
+  replace(model.model_json, "torch.ops.aten.mm.default", "torch.ops.mylib.mm.default");
+  replace(model.model_json, R"("mm": {"dtype": 7)", R"("mm": {"dtype": 99)");
+  EXPECT_STARTS_WITH(report_of(model), "error: operator 'mylib::mm' is not supported\n");
 }
 
 TEST(ImportPt2, ReportsAllUnsupportedOperatorsTogether) {
