@@ -74,7 +74,7 @@ Device read_device(const JsonValue& device) {
   Device result;
   if (type.as_string() == "cuda") {
     result.type = Device::Type::Cuda;
-  } else if (type.as_string() != "cpu") {
+  } else if (type.as_string() != "cpu" && type.as_string() != "meta") {  // of a meta tensor, only its type is read
     throw Error(ErrorKind::Unsupported, fmt::format("device '{}' is not supported", type.as_string().substr(0, 40)))
         .help("export the model on 'cpu' or 'cuda'");
   }
