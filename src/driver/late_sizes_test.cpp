@@ -227,6 +227,24 @@ graph(x: f32[9], t: f32[]) {
   expect_calls_as_evaluated(kText, {{example_input("v", DType::F32, {9}), floats({}, {0})}});
 }
 
+// What a program asserts of values stops a call that violates it.
+TEST(Assertions, OfValuesAreChecked) {
+  const CompiledModel model = compiled(R"(
+graph(a: f32[2, 2], b: i64[2]) {
+  inverse: f32[2, 2], info: i32[] = aten::linalg_inv_ex(a)
+  aten::_linalg_check_errors(info, "linalg.inv", is_matrix=true)
+  aten::_assert_async.msg(b, "b must not be 0")
+  return inverse
+})");
+  Executable executable = model.load(1);
+  const HostTensor regular = floats({2, 2}, {2, 0, 0, 4}), singular = floats({2, 2}, {1, 1, 1, 1});
+  EXPECT_EQ(executable.run({regular, ints({2}, {1, -3})})[0].to_doubles(), (std::vector<double>{0.5, 0, 0, 0.25}));
+  EXPECT_EQ(error_of(executable, {singular, ints({2}, {1, 1})}).message(),
+            "the values failures_of_linalg_inv_0 = 1 violate Eq(failures_of_linalg_inv_0, 0), which the program relies on");
+  EXPECT_EQ(error_of(executable, {regular, ints({2}, {0, 1})}).message(),
+            "the values failed_assertions_0 = 1 violate Eq(failed_assertions_0, 0), which the program relies on");
+}
+
 TEST(ControlFlow, AnErrorInABranchNamesItsKernel) {
   const CompiledModel model = compiled(R"(
 program "branches"

@@ -1,6 +1,8 @@
 #include "interp/library_ops.h"
 
 #include <cmath>
+#include <complex>
+#include <numbers>
 
 #include <gtest/gtest.h>
 
@@ -162,6 +164,34 @@ TEST(LibraryOps, MatrixExponentialAndLeastSquares) {
   expect_near(fit[0], {5.0 / 6, 1.5});
   expect_near(fit[1], {1.0 / 6});
   EXPECT_EQ(fit[2].int_at(0), 2);
+}
+
+// Small factors, a chirp for large ones, one element, and back again.
+TEST(Fourier, TransformsEveryLength) {
+  for (int64_t n : {1, 2, 3, 8, 12, 30, 61, 64, 67, 134, 169, 1009}) {
+    SCOPED_TRACE(n);
+    std::vector<double> re, im;
+    for (int64_t j = 0; j < n; ++j) {
+      re.push_back(std::sin(static_cast<double>(j * j)));
+      im.push_back(std::cos(static_cast<double>(3 * j)));
+    }
+    const std::vector<HostTensor> x = {HostTensor::from_doubles(DType::F64, {n}, re), HostTensor::from_doubles(DType::F64, {n}, im)};
+    const std::vector<Result> results = {{DType::F64, {n}}, {DType::F64, {n}}};
+    const std::vector<HostTensor> y = call("fourier.transform", x, results, {Scalar(sym::Expr(1))});
+    for (int64_t k = 0; k < n; k += 1 + n / 16) {
+      std::complex<double> sum = 0;
+      for (int64_t j = 0; j < n; ++j) {
+        const double angle = -2 * std::numbers::pi * static_cast<double>(j * k % n) / static_cast<double>(n);
+        sum += std::complex<double>(re[static_cast<size_t>(j)], im[static_cast<size_t>(j)]) * std::polar(1.0, angle);
+      }
+      EXPECT_NEAR(y[0].double_at(k), sum.real(), 1e-11);
+      EXPECT_NEAR(y[1].double_at(k), sum.imag(), 1e-11);
+    }
+    const std::vector<HostTensor> back = call("fourier.transform", y, results, {Scalar(sym::Expr(0))});
+    for (int64_t j = 0; j < n; ++j) {
+      EXPECT_NEAR(back[0].double_at(j) / static_cast<double>(n), re[static_cast<size_t>(j)], 1e-13);
+    }
+  }
 }
 
 }  // namespace
