@@ -14,23 +14,33 @@ namespace {
 
 constexpr int kFewRows = 4;        // at a time
 constexpr int kDotColumns = 4;
+constexpr int64_t kBlockOfSum = 256;      // products that a long sum adds one after the other, in each lane
+constexpr int64_t kMostSums = 4096;       // of a block of columns: they stay in the first-level cache
 
 // c[i, j] = sum over p of a[i * a_row + p] * b[j * b_column + p]: rows of a with columns of b, each contiguous.
 template <class Vector, int kRows, int kColumns>
 TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c, int64_t c_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
-  Vector sums[kRows][kColumns] = {};
+  Vector totals[kRows][kColumns] = {};
   int64_t p = 0;
-  for (; p + kLanes <= depth; p += kLanes) {
-    Vector rows[kRows];
+  while (p + kLanes <= depth) {
+    Vector sums[kRows][kColumns] = {};
+    for (const int64_t end = std::min(depth, p + kBlockOfSum * kLanes); p + kLanes <= end; p += kLanes) {
+      Vector rows[kRows];
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) std::memcpy(&rows[i], a + i * a_row + p, sizeof rows[i]);
+      for (int i = 0; i < kRows; ++i) std::memcpy(&rows[i], a + i * a_row + p, sizeof rows[i]);
 #pragma GCC unroll 16
-    for (int j = 0; j < kColumns; ++j) {
-      Vector column;
-      std::memcpy(&column, b + j * b_column + p, sizeof column);
+      for (int j = 0; j < kColumns; ++j) {
+        Vector column;
+        std::memcpy(&column, b + j * b_column + p, sizeof column);
 #pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) sums[i][j] += rows[i] * column;
+        for (int i = 0; i < kRows; ++i) sums[i][j] += rows[i] * column;
+      }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int j = 0; j < kColumns; ++j) totals[i][j] += sums[i][j];
     }
   }
 #pragma GCC unroll 16
@@ -38,7 +48,7 @@ TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const floa
 #pragma GCC unroll 16
     for (int j = 0; j < kColumns; ++j) {
       float parts[kLanes];
-      std::memcpy(parts, &sums[i][j], sizeof parts);
+      std::memcpy(parts, &totals[i][j], sizeof parts);
       for (int width = kLanes / 2; width > 0; width /= 2) {
         for (int l = 0; l < width; ++l) parts[l] += parts[l + width];
       }
@@ -48,14 +58,13 @@ TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const floa
   }
 }
 
-// c[i, j] = sum over p of a[i, p] * b[p, j] for `count` columns, which are contiguous in b and c. Four rows of b at a time are added to c,
+// c[i, j] += sum over p of a[i, p] * b[p, j] for `count` columns, which are contiguous in b and c. Four rows of b at a time are added to c,
 // which stays in the first-level cache.
 template <class Vector, int kRows>
-TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
+TOROID_INLINE void add_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
                             float* c, int64_t c_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   constexpr int kDeep = 4;
-  for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
   int64_t p = 0;
   for (; p + kDeep <= depth; p += kDeep) {
     float x[kRows][kDeep];
@@ -85,6 +94,22 @@ TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_
   for (; p < depth; ++p) {
     for (int i = 0; i < kRows; ++i) {
       for (int64_t j = 0; j < count; ++j) c[i * c_row + j] += a[i * a_row + p * a_column] * b[p * b_row + j];
+    }
+  }
+}
+
+// The same without adding to what is in c: a block of the depth after the other, each summed by itself. kRows * count is at most kMostSums.
+template <class Vector, int kRows>
+TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
+                            float* c, int64_t c_row) {
+  for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
+  add_rows<Vector, kRows>(std::min(depth, kBlockOfSum), a, a_row, a_column, b, b_row, count, c, c_row);
+  alignas(64) float block[kMostSums];
+  for (int64_t p = kBlockOfSum; p < depth; p += kBlockOfSum) {
+    std::memset(block, 0, static_cast<size_t>(kRows * count) * sizeof(float));
+    add_rows<Vector, kRows>(std::min(depth - p, kBlockOfSum), a + p * a_column, a_row, a_column, b + p * b_row, b_row, count, block, count);
+    for (int i = 0; i < kRows; ++i) {
+      for (int64_t j = 0; j < count; ++j) c[i * c_row + j] += block[i * count + j];
     }
   }
 }
@@ -164,7 +189,7 @@ void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, con
 void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
   const Kernels& kernel = kernels();
   // The longest pieces of b's rows with which the sums stay in the first-level cache and all threads have some.
-  constexpr int64_t kLine = 64, kMostSums = 4096;
+  constexpr int64_t kLine = 64;
   const int64_t share = ((n + pool.threads() - 1) / pool.threads() + kLine - 1) / kLine * kLine;
   const int64_t block = std::clamp(share, kLine, kMostSums / std::min<int64_t>(m, kFewRows));
   pool.parallel_for((n + block - 1) / block, 1, [&](int64_t begin, int64_t end) {

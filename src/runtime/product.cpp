@@ -125,7 +125,7 @@ void RowElements::add(int64_t offset, int64_t count) {
     count += runs_.back().length;
     runs_.pop_back();
   }
-  for (; count > kDepth; offset += kDepth, count -= kDepth) runs_.push_back({offset, kDepth});
+  for (; count > kLongestRun; offset += kLongestRun, count -= kLongestRun) runs_.push_back({offset, kLongestRun});
   runs_.push_back({offset, count});
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "runtime/finished_vectors.h"
@@ -135,11 +136,34 @@ struct PairTile {
 };
 #endif
 
+// Adds what is in `sums` to the totals, which begin with it, and empties it. The totals are in the first-level cache.
+template <class Vector, int kRows, int kVectors>
+TOROID_INLINE void move_to_totals(Vector (&sums)[kRows][kVectors], Vector (&totals)[kRows][kVectors], bool begin) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      totals[i][v] = begin ? sums[i][v] : totals[i][v] + sums[i][v];
+      sums[i][v] = Vector{};
+    }
+  }
+}
+
 template <class AnyTile>
 TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead) {
   constexpr int kRows = AnyTile::kRows;
   AnyTile tile;
+  decltype(AnyTile::sums) totals;
+  constexpr int kVectors = static_cast<int>(std::extent_v<decltype(totals), 1>);
+  bool has_totals = false;
+  int64_t summed = 0;
   for (int64_t r = 0; r < count; ++r) {
+    if (summed + runs[r].length > kLongestRun && summed > 0) {
+      move_to_totals(tile.sums, totals, !has_totals);
+      has_totals = true;
+      summed = 0;
+    }
+    summed += runs[r].length;
     const float* a[kRows];
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) a[i] = rows[i] + runs[r].offset;
@@ -147,6 +171,13 @@ TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* 
     for (int64_t p = 0; p < length;) {
       for (int64_t line = 0; line < ahead.lines; ++line, ahead.data += kCacheLine) __builtin_prefetch(ahead.data, 0, 2);
       for (const int64_t end = std::min(length, p + kStepsPerFetch); p < end; p += AnyTile::kElements) tile.add_products(a, p, b);
+    }
+  }
+  if (has_totals) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) tile.sums[i][v] += totals[i][v];
     }
   }
   tile.store(out);
