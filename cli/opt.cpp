@@ -13,26 +13,13 @@
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "lower/lower.h"
-#include "passes/dead_code.h"
-#include "passes/decompose/decompose.h"
-#include "passes/fold_constants.h"
+#include "passes/pipeline.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
 #include "support/file.h"
 
 namespace toroid::cli {
 namespace {
-
-struct Pass {
-  std::string_view name;
-  std::string_view summary;
-  void (*run)(Program& program);
-};
-constexpr Pass kGraphPasses[] = {
-    {"decompose", "operators of PyTorch to core operations", [](Program& p) { decompose(p); }},
-    {"fold-constants", "compute what does not depend on inputs", [](Program& p) { fold_constants(p); }},
-    {"dead-code", "remove what nobody uses", [](Program& p) { remove_dead_code(p); }},
-};
 
 std::string print_loops(Program& program) { return to_string(lower(program)); }
 std::string print_schedule(Program& program) { return to_string(codegen::schedule_graphs(lower(program))); }
@@ -55,7 +42,7 @@ constexpr LastPass kLastPasses[] = {
 
 std::string pass_list() {
   std::string text;
-  for (const Pass& pass : kGraphPasses) text += fmt::format("{}{}", text.empty() ? "" : ", ", pass.name);
+  for (const Pass& pass : passes()) text += fmt::format("{}{}", text.empty() ? "" : ", ", pass.name);
   for (const LastPass& pass : kLastPasses) text += fmt::format(", {}", pass.name);
   return text;
 }
@@ -71,28 +58,27 @@ Program read_program(const std::string& path) {
 
 int cmd_opt(int argc, const char* const* argv) {
   std::string path;
-  std::vector<std::string> passes;
+  std::vector<std::string> wanted;
   Flags flags("opt", "Runs chosen passes over a program, from its text form or a .pt2 file, and prints the result.");
   flags.add_option("FILE", path, "a text form, a .pt2 file, or - for standard input").required();
-  flags.add_option("--passes", passes, "in order: " + pass_list()).splits_at(',');
+  flags.add_option("--passes", wanted, "in order: " + pass_list()).splits_at(',');
   if (const auto status = flags.read(argc, argv)) return *status;
 
   Program program = read_program(path);
-  for (size_t i = 0; i < passes.size(); ++i) {
-    const auto graph_pass = std::find_if(std::begin(kGraphPasses), std::end(kGraphPasses),
-                                         [&](const Pass& p) { return p.name == passes[i]; });
-    if (graph_pass != std::end(kGraphPasses)) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const auto graph_pass = std::find_if(passes().begin(), passes().end(), [&](const Pass& p) { return p.name == wanted[i]; });
+    if (graph_pass != passes().end()) {
       graph_pass->run(program);
       continue;
     }
     const auto last = std::find_if(std::begin(kLastPasses), std::end(kLastPasses),
-                                   [&](const LastPass& p) { return p.name == passes[i]; });
+                                   [&](const LastPass& p) { return p.name == wanted[i]; });
     if (last == std::end(kLastPasses)) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("there is no pass '{}'", passes[i]))
+      throw Error(ErrorKind::InvalidOption, fmt::format("there is no pass '{}'", wanted[i]))
           .help("passes: " + pass_list());
     }
-    if (i + 1 != passes.size()) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("'{}' leaves the graph, so no pass can follow it", passes[i]))
+    if (i + 1 != wanted.size()) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("'{}' leaves the graph, so no pass can follow it", wanted[i]))
           .help("put it last");
     }
     fmt::print("{}", last->print(program));

@@ -1,7 +1,8 @@
 // Rebuilds a graph node by node, for passes that drop or replace nodes: a graph's table only grows.
 //
 //   GraphCopy copy(old);
-//   for each node of old: copy.node(id), or copy.replace(its output, another value of the copy)
+//   for each node of old: copy.node(id), or copy.forward(its output, an input of it): readers then take that, or copy.substitute(its output, a node
+//                         without operands)
 //   graph = copy.finish();
 //
 // Names, provenance, inputs, outputs and symbols' definitions carry over.
@@ -19,7 +20,7 @@ class GraphCopy {
   NodeId node(NodeId id);
   // A node of another kind in the place of the one that gives `value`, with its type and name.
   void substitute(ValueId value, Op op);
-  // Uses of `value` become uses of `other`, which was copied before.
+  // Uses of `value` become uses of `other`. Both are ids of the old graph; `other` was copied or forwarded before.
   void forward(ValueId value, ValueId other) { new_id(value) = new_id(other); }
 
   // Outputs must have been copied or replaced.
