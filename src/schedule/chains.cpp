@@ -88,22 +88,22 @@ class Chainer {
     const CallStep& last = chain.back();
     const loop::Operand& image = next.call.operands[0];
     const loop::Buffer& between = program_.buffer(image.buffer);
-    if (!is_by_rows(program_, last) || !is_by_rows(program_, next)) return "rows of one of the convolutions are not made by themselves";
-    if (between.kind != loop::BufferKind::Temporary || readers_[static_cast<size_t>(image.buffer)] != 1) return "something else reads it too";
+    if (!is_by_rows(program_, last) || !is_by_rows(program_, next)) return "one of the two convolutions does not compute its rows independently";
+    if (between.kind != loop::BufferKind::Temporary || readers_[static_cast<size_t>(image.buffer)] != 1) return "another step reads the producer's result too";
     const bool reads_all = between.dtype == DType::F32 && image.offset.is_const(0) && are_equal(image.sizes, between.sizes) &&
                            is_channels_last(image.sizes, image.strides);
-    if (!reads_all || !writes_as_product(program_, last, image.buffer)) return "it is not read as it is made, row by row";
+    if (!reads_all || !writes_as_product(program_, last, image.buffer)) return "the consumer does not read the producer's result as it is laid out, row by row";
     for (const CallStep* each : {&last, &next}) {
-      if (!is_constant(program_, each->call.operands[1].buffer)) return "the filters are no constants";
+      if (!is_constant(program_, each->call.operands[1].buffer)) return "the filters of one of the two convolutions are not constant";
     }
     const int64_t elements = elements_of(image.sizes);
-    if (elements * size_bytes(between.dtype) < kLeastBytes) return "it is small";
+    if (elements * size_bytes(between.dtype) < kLeastBytes) return "the image between the two is small";
     if (elements < elements_of(last.call.operands[0].sizes) && elements < elements_of(program_.buffer(next.outputs[0]).sizes)) {
-      return "it is smaller than what is before and behind it";
+      return "the image between the two is smaller than the producer's input and the consumer's result";
     }
     const std::vector<BufferId> written = writes_of(next);
     for (const CallStep& each : chain) {
-      if (shares_any(reads_of(each), written)) return "a convolution before it reads what it overwrites";
+      if (shares_any(reads_of(each), written)) return "an earlier convolution of the chain reads what the consumer overwrites";
     }
     return "";
   }

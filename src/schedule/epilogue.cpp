@@ -73,23 +73,23 @@ bool makes_product(const loop::LoopProgram& program, const loop::Computation& co
 }
 
 EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loop::Call& call, BufferId product) {
-  if (!only_stores(kernel)) return {{}, "it reduces, which a block of the product does not hold whole"};
+  if (!only_stores(kernel)) return {{}, "the consumer reduces, over more elements than a block of the product holds"};
   const std::vector<ExprId> loads = loads_of(program.exprs, kernel, product);
-  if (loads.size() != 1) return {{}, "it reads several elements of the product for one of its own"};
+  if (loads.size() != 1) return {{}, "the consumer reads several elements of the product for one of its own"};
   const std::vector<ExprId> always = unconditional_loads(program.exprs, kernel);
-  if (std::find(always.begin(), always.end(), loads[0]) == always.end()) return {{}, "it reads the product under a condition, as a pad or a cat does"};
+  if (std::find(always.begin(), always.end(), loads[0]) == always.end()) return {{}, "the consumer reads the product under a condition, as a pad or a cat does"};
 
   const loop::Buffer& buffer = program.buffer(product);
   // The dim of the columns: a matrix's last, an image's channels.
   const size_t last = std::holds_alternative<Convolution>(call.op) ? 1 : buffer.sizes.size() - 1;
   const sym::Expr position = std::get<loop::Load>(program.exprs.node(loads[0]).op).index[0];
   auto axes = rows_and_columns(kernel, position, buffer.sizes[last], sym::product(buffer.sizes));
-  if (!axes) return {{}, "it does not go through the product once, each element at its place"};
+  if (!axes) return {{}, "the consumer does not read each element of the product once, at its place"};
   const sym::Expr column = axes->back();
   for (const Access& access : accesses(program.exprs, kernel)) {
     const auto linear = sym::linear_in(access.position, column);
     if (access.is_memory && (!linear || !(linear->coefficient.is_const(0) || linear->coefficient.is_const(1)))) {
-      return {{}, "something that it reads or writes jumps along the product's columns"};
+      return {{}, "the consumer reads or writes other memory with a stride along the product's columns"};
     }
   }
   axes->pop_back();

@@ -29,24 +29,40 @@ std::vector<FusionDecision> explain(const loop::LoopProgram& program, const std:
     return provenance.empty() ? ProvenanceId{} : provenance.back();
   };
 
+  // Of all members of its group; of a product with an epilogue, that one's too.
+  const auto results_of = [&](size_t c) {
+    std::vector<BufferId> results;
+    const auto add = [&](const Group& group) {
+      for (const Member& member : group.members) {
+        const std::vector<BufferId>& outputs = program.computations[member.computation].outputs;
+        results.insert(results.end(), outputs.begin(), outputs.end());
+      }
+    };
+    add(*group_of[c]);
+    for (BufferId out : program.computations[c].outputs) {
+      if (const auto epilogue = epilogues.find(out); epilogue != epilogues.end()) add(*epilogue->second);
+    }
+    return results;
+  };
+
   std::vector<FusionDecision> decisions;
   auto decide = [&](size_t p, size_t c, BufferId passed) {
     const loop::Buffer& buffer = program.buffer(passed);
-    FusionDecision decision = {last_operator(p), last_operator(c), sym::evaluate_hint(sym::product(buffer.sizes)) * size_bytes(buffer.dtype), false, {}};
+    FusionDecision decision = {last_operator(p), last_operator(c), sym::evaluate_hint(sym::product(buffer.sizes)) * size_bytes(buffer.dtype), false, {}, results_of(p), results_of(c)};
     const auto epilogue = epilogues.find(passed);
     if (group_of[p] == group_of[c]) {
       decision.is_fused = true;
       decision.reason = "one kernel";
     } else if (epilogue != epilogues.end() && epilogue->second == group_of[c]) {
       decision.is_fused = true;
-      decision.reason = "each block of the product as it is made";
+      decision.reason = "the consumer is fused into the product, block by block";
     } else if (const auto chain = chains.find(passed); chain != chains.end() && is_convolution(c)) {
       decision.is_fused = chain->second.empty();
-      decision.reason = decision.is_fused ? "band by band of image rows" : chain->second;
+      decision.reason = decision.is_fused ? "computed together, in bands of image rows" : chain->second;
     } else if (const auto found = not_done_with.find({passed, group_of[c]}); found != not_done_with.end()) {
       decision.reason = found->second;
     } else if (makes_product(program, program.computations[p]) && is_epilogue(group_of[c])) {
-      decision.reason = "the consumer is done with another product that it reads, the later one";
+      decision.reason = "the consumer reads two products and is fused into the later one";
     } else if (const auto reason = reasons.find({p, c}); reason != reasons.end()) {
       decision.reason = reason->second;
     } else {

@@ -121,9 +121,9 @@ class Grouping {
         std::optional<Candidate> candidate;
         if (reason.empty()) {
           candidate = try_join(c, g, vertical);
-          if (!candidate) reason = "they do not go through the same elements in one order";
+          if (!candidate) reason = "the producer and the consumer do not visit the same elements in the same order";
         }
-        if (vertical && candidate) reason = "another kernel shares more with it";
+        if (vertical && candidate) reason = "the consumer shares more data with another kernel";
         if (vertical) refuse(c, g, reason);
         if (candidate && (!best || candidate->bytes_saved > best->bytes_saved)) best = std::move(candidate);
       }
@@ -166,11 +166,11 @@ class Grouping {
   // What stands against joining, if anything does, before the axes are looked at.
   std::string_view against(size_t c, size_t g, const std::set<size_t>& sources, bool vertical) const {
     if (!groups_[g].fusible) return "a library call, scan, scatter or control flow is a step of its own";
-    if (node_counts_[g] + nodes_[c] > kMaxNodes) return "the kernel would grow too large";
+    if (node_counts_[g] + nodes_[c] > kMaxNodes) return "one kernel of both would be too large";
     if (is_prepared(program_, groups_[g].members[0].computation) != is_prepared(program_, c)) return kComputedOnce;
-    if (would_end_an_epilogue(g, c)) return "the one is done with the product that it reads, and the other reduces its result";
-    if (!vertical && !shares_reads(g, c)) return "they read little in common";
-    if (closes_cycle(g, sources)) return "a third step between them needs the one and feeds the other";
+    if (would_end_an_epilogue(g, c)) return "the producer is fused into the product that it reads, and the consumer reduces its result";
+    if (!vertical && !shares_reads(g, c)) return "the two read little in common";
+    if (closes_cycle(g, sources)) return "a third step reads the producer's result and feeds the consumer";
     return {};
   }
 

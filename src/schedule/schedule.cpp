@@ -166,7 +166,7 @@ bool append_as_epilogue(loop::LoopProgram& program, std::vector<Step>& steps, co
     if (std::find(kernel.reads.begin(), kernel.reads.end(), product) == kernel.reads.end()) continue;
     if (!makes_product(program, call->call, call->outputs)) continue;
     if (is_read_elsewhere(product)) {
-      refused(product, "something else reads the product too");
+      refused(product, "another step reads the product too");
       continue;
     }
     EpilogueAttempt attempt = as_epilogue(program, kernel, call->call, product);

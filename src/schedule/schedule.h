@@ -218,13 +218,15 @@ struct Schedule {
   std::vector<Lifetime> lifetimes;        // of temporaries that exist in memory, by first_step
 };
 
-inline constexpr std::string_view kComputedOnce = "one of them is computed once, before all calls";
+inline constexpr std::string_view kComputedOnce = "the producer is computed once, before all calls";
 // Why one computation, which reads what another made, is in one step with it or is not.
 struct FusionDecision {
   ProvenanceId producer, consumer;        // the last operator of each
   int64_t bytes = 0;                      // of what goes from one to the other, by the sizes' hints
   bool is_fused = false;
-  std::string reason;                     // "one kernel", "each block of the product as it is made"; or what stands against it
+  std::string reason;                     // "one kernel", "the consumer is fused into the product, block by block"; or what stands against it
+  // What the kernel or call of each computes, some of it only in registers: a step that writes one of these contains it.
+  std::vector<BufferId> producer_results = {}, consumer_results = {};
 };
 
 // Groups computations into kernels and orders them. `fuse` false: each computation is a kernel of its own, no reduction is

@@ -73,7 +73,8 @@ StepWork work_of(const loop::LoopProgram& program, const CallStep& call) {
   } else {
     for (BufferId out : call.outputs) bytes = bytes + bytes_of(program.buffer(out));
   }
-  return {bytes, call.outputs.empty() ? sym::Expr(0) : flops_of(program, call)};
+  const DType numbers = call.call.operands.empty() ? DType::F32 : program.buffer(call.call.operands[0].buffer).dtype;
+  return {bytes, call.outputs.empty() ? sym::Expr(0) : flops_of(program, call), numbers};
 }
 
 }  // namespace
@@ -85,7 +86,7 @@ StepWork work_of(const loop::LoopProgram& program, const Step& step) {
     StepWork all = {0, 0};
     for (size_t i = 0; i < chain->calls.size(); ++i) {
       const StepWork work = work_of(program, chain->calls[i]);
-      all = {all.bytes + work.bytes, all.flops + work.flops};
+      all = {all.bytes + work.bytes, all.flops + work.flops, work.numbers};
       // What is between two of them is neither written nor read.
       if (i > 0) all.bytes = all.bytes - 2 * bytes_of(program.buffer(chain->calls[i].call.operands[0].buffer));
     }
