@@ -24,7 +24,7 @@ Error unsupported_operators(std::span<const OperatorUse> operators, std::string_
     if (!use.first.source.empty()) place += fmt::format(", {}", use.first.source);
     error.at(std::move(place));
   }
-  return error.help(fmt::format("'toroid ops --missing {}' lists every unsupported operator", model_file));
+  return error.help(fmt::format("'toroid ops --missing {}' lists every unsupported operator and where it is used; docs/unsupported-operators.md says what can be done", model_file));
 }
 
 }  // namespace toroid

@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include <set>
+
 #include "support/error.h"
 
 namespace toroid {
@@ -16,7 +18,7 @@ std::vector<sym::Expr> contiguous_strides(std::span<const sym::Expr> sizes) {
 
 std::string to_string(const Provenance& provenance) {
   std::string text = provenance.name;
-  if (!provenance.op.empty()) text += fmt::format(" ({})", provenance.op);
+  if (!provenance.op.empty() && provenance.op != provenance.name) text += fmt::format(" ({})", provenance.op);
   if (!provenance.module.empty()) text += fmt::format(" in {}", provenance.module);
   if (!provenance.source.empty()) text += fmt::format(", from {}", provenance.source);
   return text;
@@ -59,6 +61,33 @@ std::string Graph::unique_name(std::string base) {
 ConstantId Program::add_constant(ConstantData data) {
   constants.push_back(std::move(data));
   return ConstantId{static_cast<uint32_t>(constants.size() - 1)};
+}
+
+bool is_returned(const OutputSpec& output) {
+  return output.kind == OutputKind::User || output.kind == OutputKind::Loss || output.kind == OutputKind::Gradient;
+}
+
+std::vector<std::string> output_names(const Program& program) {
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  size_t returned = 0;
+  for (const OutputSpec& output : program.outputs) {
+    std::string name = output.name;
+    if (is_returned(output)) {
+      if (name.empty() && output.kind == OutputKind::Gradient) name = output.target + ".grad";
+      if (name.empty()) name = output.kind == OutputKind::Loss ? "loss" : fmt::format("out{}", returned);
+      if (!taken.insert(name).second) {
+        int n = 2;
+        while (!taken.insert(fmt::format("{}_{}", name, n)).second) ++n;
+        name = fmt::format("{}_{}", name, n);
+      }
+      ++returned;
+    } else {
+      name = output.target;
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
 }
 
 }  // namespace toroid

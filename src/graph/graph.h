@@ -201,6 +201,7 @@ enum class OutputKind : uint8_t { User, BufferMutation, InputMutation, Parameter
 struct OutputSpec {
   OutputKind kind = OutputKind::User;
   std::string target;                            // mutated buffer's or input's name, or parameter of a gradient
+  std::string name = {};                         // of a result in what the model returns: "logits", "past.0.key"; empty where it has none
 };
 struct InputSpec {
   std::string name;                              // as the model calls it
@@ -220,5 +221,11 @@ struct Program {
   ConstantId add_constant(ConstantData data);
   const ConstantData& constant(ConstantId id) const { return constants[static_cast<size_t>(id)]; }
 };
+
+// Is the output one that the caller gets: what the model returns, its loss or a gradient?
+bool is_returned(const OutputSpec& output);
+// What to call each of program.outputs, all different. The k-th that is returned has the name that the model gives it, "loss", "fc.weight.grad" for
+// the gradient of fc.weight, else "outK"; what is written back has the name of its target.
+std::vector<std::string> output_names(const Program& program);
 
 }  // namespace toroid

@@ -23,7 +23,8 @@
 //   constant  its number, its name in the model, its type and its elements: a flat list, hex bytes, or `external` for
 //             data that is found by name; `buffer` if the program may change it
 //   subgraph  like graph, with its number: subgraph 0(i: i64[]) { … }, which arguments call @0
-//   return    an output is a user's unless it says otherwise: -> buffer "name", input, parameter, gradient, loss, token
+//   return    an output is a user's unless it says otherwise: -> buffer "name", input, parameter, gradient, loss, token; what the model calls a
+//             result stands before that: return y named "logits", l named "loss" -> loss
 //   #         starts a comment that ends with the line
 //
 // Types may carry strides, offset and device: f32[4, 4] strides [1, 4] offset(2) on cuda:0. A name that is not an identifier is

@@ -191,6 +191,7 @@ class TextParser : private OperationReader {
     graph.outputs.push_back(value());
     if (!is_main) return;
     OutputSpec spec;
+    if (cursor_.accept("named")) spec.name = cursor_.string_literal();
     if (cursor_.accept("->")) {
       constexpr std::pair<std::string_view, OutputKind> kKinds[] = {
           {"user", OutputKind::User},           {"buffer", OutputKind::BufferMutation},

@@ -49,9 +49,12 @@ class GraphPrinter {
     text += "  return";
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       text += fmt::format("{} {}", i > 0 ? "," : "", name(graph_.outputs[i]));
-      if (program == nullptr || i >= program->outputs.size() || program->outputs[i].kind == OutputKind::User) continue;
-      text += fmt::format(" -> {}", kind_text(program->outputs[i].kind));
-      if (!program->outputs[i].target.empty()) text += " " + quote(program->outputs[i].target);
+      if (program == nullptr || i >= program->outputs.size()) continue;
+      const OutputSpec& output = program->outputs[i];
+      if (!output.name.empty()) text += " named " + quote(output.name);
+      if (output.kind == OutputKind::User) continue;
+      text += fmt::format(" -> {}", kind_text(output.kind));
+      if (!output.target.empty()) text += " " + quote(output.target);
     }
     return text + "\n}\n";
   }

@@ -8,6 +8,7 @@
 #include "frontend/pt2/archive.h"
 #include "frontend/pt2/arguments.h"
 #include "frontend/pt2/guards.h"
+#include "frontend/pt2/output_names.h"
 #include "frontend/pt2/provenance.h"
 #include "frontend/pt2/types.h"
 #include "support/error.h"
@@ -100,10 +101,11 @@ class GraphImporter : public ArgumentScope {
     }
   }
 
-  void import_main(const JsonValue& signature) {
+  void import_main(const JsonValue& module) {
+    const JsonValue& signature = module.at("signature");
     import_inputs(signature.at("input_specs"));
     import_nodes();
-    import_outputs(signature.at("output_specs"));
+    import_outputs(signature.at("output_specs"), module);
   }
 
   void import_body() {
@@ -475,13 +477,20 @@ class GraphImporter : public ArgumentScope {
     throw Error(ErrorKind::Unsupported, fmt::format("outputs of kind '{}' are not supported", spec.key.substr(0, 40)));
   }
 
-  void import_outputs(const JsonValue& specs) {
+  void import_outputs(const JsonValue& specs, const JsonValue& module) {
     const std::span<const JsonValue> outputs = json_.at("outputs").elements();
     if (specs.elements().size() != outputs.size()) {
       specs.fail(fmt::format("the signature has {} outputs and the graph {}", specs.elements().size(), outputs.size()));
     }
+    // The tree that the model returns has the results and the loss as leaves, in this order.
+    std::vector<OutputSpec> read;
+    for (const JsonValue& spec : specs.elements()) read.push_back(read_output_spec(read_union(spec)));
+    const auto is_leaf = [](const OutputSpec& spec) { return spec.kind == OutputKind::User || spec.kind == OutputKind::Loss; };
+    const std::vector<std::string> names = pt2::output_names(module, static_cast<size_t>(std::count_if(read.begin(), read.end(), is_leaf)));
+    size_t leaf = 0;
     for (size_t i = 0; i < outputs.size(); ++i) {
-      OutputSpec spec = read_output_spec(read_union(specs.elements()[i]));
+      OutputSpec spec = std::move(read[i]);
+      if (is_leaf(spec)) spec.name = names[leaf++];
       const std::optional<ValueId> value = output_value(outputs[i]);
       if (!value) continue;
       graph_.outputs.push_back(*value);
@@ -506,6 +515,24 @@ void check_version(const JsonValue& model) {
   throw Error(ErrorKind::Unsupported,
               fmt::format("the model has schema version {}, and toroid reads {}", version.as_integer(), kSchemaMajor))
       .help("export the model with PyTorch 2.8 or newer");
+}
+
+void count_operators(const JsonValue& graph, OperatorCounter& counter);
+
+std::vector<OperatorUse> missing_operators(const JsonValue& graph, const Pt2Options& options) {
+  OperatorCounter counter;
+  try {
+    count_operators(graph, counter);
+  } catch (const Error&) {  // damaged: what was wrong first is said
+    return {};
+  }
+  std::vector<OperatorUse> missing;
+  for (const OperatorUse& use : counter.uses()) {
+    const Schema* const schema = find_schema(use.op);
+    const bool is_missing = !use.is_known || (schema != nullptr && options.is_supported && !options.is_supported(*schema));
+    if (is_missing) missing.push_back(use);
+  }
+  return missing;
 }
 
 void import_guards(const JsonValue& model, Program& program) {
@@ -536,18 +563,6 @@ void count_operators(const JsonValue& graph, OperatorCounter& counter) {
   }
 }
 
-// Which operators are missing is said before anything that a part of the model says about their arguments.
-void refuse_missing(const JsonValue& graph, const Pt2Options& options, const std::string& file) {
-  OperatorCounter counter;
-  count_operators(graph, counter);
-  std::vector<OperatorUse> missing;
-  for (const OperatorUse& use : counter.uses()) {
-    const Schema* schema = find_schema(use.op);
-    if (!use.is_known || (schema && options.is_supported && !options.is_supported(*schema))) missing.push_back(use);
-  }
-  if (!missing.empty()) throw unsupported_operators(missing, file);
-}
-
 Program import_archive(ZipReader zip, const Pt2Options& options) {
   const std::string file = zip.file();
   Archive archive(std::move(zip));
@@ -563,10 +578,12 @@ Program import_archive(ZipReader zip, const Pt2Options& options) {
                 .unsupported = {}};
   const JsonValue& module = model.at("graph_module");
   try {
-    GraphImporter(import, program.graph, module.at("graph")).import_main(module.at("signature"));
+    GraphImporter(import, program.graph, module.at("graph")).import_main(module);
   } catch (const Error&) {
-    refuse_missing(module.at("graph"), options, file);
-    throw;
+    // An operator that is not supported may well have types and arguments that are not either: it is the cause.
+    const std::vector<OperatorUse> missing = missing_operators(module.at("graph"), options);
+    if (missing.empty()) throw;
+    throw unsupported_operators(missing, file);
   }
   if (!import.unsupported.uses().empty()) throw unsupported_operators(import.unsupported.uses(), file);
   import_guards(model, program);
