@@ -105,13 +105,14 @@ void KernelPrinter::set_origins(BodyPrinter& body, const std::vector<ProvenanceI
 }
 
 void KernelPrinter::print_header(const std::vector<ProvenanceId>& provenance) {
-  std::string ops;
+  std::string ops, place;   // the place of a single operator, which no comment inside tells
   for (ProvenanceId id : provenance) {
     const Provenance& from = graph_.provenance(id);
     if (from.op.empty()) continue;
+    place = ops.empty() ? (from.module.empty() ? "" : " in " + from.module) + (from.source.empty() ? "" : ", from " + from.source) : "";
     ops += fmt::format("{}{} {}", ops.empty() ? "" : ", ", from.op, from.name);
   }
-  text_.write(fmt::format("// {}: {}", source_.name, comment_text(ops, 160)));
+  text_.write(fmt::format("// {}: {}", source_.name, comment_text(ops, 160) + comment_text(place, 240)));
   for (const KernelParameter& parameter : source_.parameters) {
     const loop::Buffer& buffer = program_.buffer(parameter.buffer);
     TensorType type{.dtype = buffer.dtype, .sizes = buffer.sizes, .strides = buffer.strides};

@@ -28,7 +28,7 @@ std::string identifier(std::string_view text) {
       "mutable",  "asm",     "concept", "requires", "constexpr", "decltype", "vec",  "mask",    "elem",    "splat",
       "splat_mask", "ramp",  "convert", "active",  "widen",   "select",   "to_mask", "load",    "store",   "load1",
       "store1",   "load_raw", "store_raw", "load_where", "gather", "scatter", "mask_of", "index_of", "bit_cast", "Row",
-      "checked_index", "nonzero", "report", "bits16", "bytes", "failed", "graph", "Graph", "Block", "while_loop", "scan_loop", "rounded", "form", "in_best_form",
+      "checked_index", "toroid_bad_index", "nonzero", "report", "bits16", "bytes", "failed", "graph", "Graph", "Block", "while_loop", "scan_loop", "rounded", "form", "in_best_form",
       "associative_scan", "floordiv", "floormod", "min64", "max64", "lanewise", "for_lanes", "fetch", "fetch_run", "fetch_near", "fetch_to_write", "INLINE_BODY", "to_integer", "fold", "any_lane",
       "all_lanes", "parallel", "runtime", "error", "begin",   "end",      "task",    "block",   "rows",    "first",
       "last",     "call",    "symbols", "lanes",   "running", "position", "inputs",  "outputs", "integers", "numbers",

@@ -36,18 +36,22 @@ bool computes_special_functions(const std::vector<GeneratedKernel>& kernels) {
 // Programs with more steps than this get a wrapper that is not optimised.
 constexpr size_t kOptimisedSteps = 100;
 
+std::string prelude_of(const std::vector<GeneratedKernel>& kernels, bool assertions, bool draws) {
+  std::string prelude(kPrelude);
+  if (draws) prelude += kRandomPrelude;
+  if (computes_special_functions(kernels)) prelude += kSpecialPrelude;
+  prelude += kAbi;
+  if (assertions) prelude += kAccessPrelude;
+  return prelude;
+}
+
 // Few units, each with the whole prelude, of about equal cost.
-std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& wrapper, const GenerateOptions& options,
-                                bool draws) {
+std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& prelude, const std::string& wrapper,
+                                const GenerateOptions& options) {
   size_t total = 0;
   for (const GeneratedKernel& kernel : kernels) total += kernel.text.size();
   const size_t count = total < kWorthAnotherUnit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, options.max_units)), kernels.size());
-  std::string start(kPrelude);
-  if (draws) start += kRandomPrelude;
-  if (computes_special_functions(kernels)) start += kSpecialPrelude;
-  start += kAbi;
-  if (options.assertions) start += kAccessPrelude;
-  std::vector<std::string> units(std::max<size_t>(1, count), start);
+  std::vector<std::string> units(std::max<size_t>(1, count), prelude);
   std::vector<size_t> load(units.size());
   std::vector<const GeneratedKernel*> order;
   for (const GeneratedKernel& kernel : kernels) order.push_back(&kernel);
@@ -131,7 +135,8 @@ GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Progr
   const bool draws = draws_random_numbers(graphs, result.kernels);
   if (shared.uses_control_flow) wrapper += std::string(draws ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;
   wrapper += "\n" + functions + "\n" + sizes;
-  result.units = divide(result.kernels, wrapper, options, draws);
+  result.prelude = prelude_of(result.kernels, options.assertions, draws);
+  result.units = divide(result.kernels, result.prelude, wrapper, options);
   return result;
 }
 

@@ -42,7 +42,9 @@ struct GeneratedChoice {
 struct GeneratedProgram {
   std::vector<std::string> units;             // complete C++ files; together they are the program's library
   std::vector<GeneratedKernel> kernels;       // each distinct kernel once
-  int kernel_calls = 0;                       // steps that run a generated kernel
+  std::string prelude;                        // what a kernel needs in front of it to be compiled alone
+  int kernel_calls = 0;                       // of generated kernels; a step may start several together
+  int kernel_steps = 0;                       // steps that run generated kernels
   int library_calls = 0;                      // steps that call a library kernel
   std::vector<sym::Expr> symbols;             // the order of ToroidCall::symbols
   std::vector<GeneratedBinding> bindings;     // the order of ToroidRuntime::bind
@@ -51,6 +53,8 @@ struct GeneratedProgram {
   int64_t prepared_bytes = 0;                 // of ToroidCall::prepared
   std::vector<bool> late_outputs;             // by output: its size is known only while the program runs
   std::vector<std::string> step_names;        // for messages, by step
+  std::vector<std::string> step_origins;      // of each step, the last of its operators with its place in the model: "relu (aten::relu) in 2 (ReLU), from …"
+  std::vector<std::vector<std::string>> step_kernels;   // of each step, the names of its generated kernels, epilogues included
   std::vector<GeneratedChoice> choices;       // the order of ToroidCall::forms
   std::vector<schedule::StepWork> step_work;  // by step, if the program is to be profiled
 };

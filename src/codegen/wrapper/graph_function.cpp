@@ -151,7 +151,7 @@ std::string GraphFunction::print_prepare() {
     declare_prepared(text);
     for (const schedule::Step& step : graph_.schedule.prepare) {
       const size_t number = shared_.result.step_names.size();
-      shared_.result.step_names.push_back(schedule::name_of(step));
+      add_step(step);
       write_origin(step);
       print_step(step, number);
     }
@@ -275,7 +275,7 @@ void GraphFunction::print_steps(bool is_main) {
   }
   for (size_t s = 0; s < steps.size(); ++s) {
     const size_t number = shared_.result.step_names.size();
-    shared_.result.step_names.push_back(schedule::name_of(steps[s]));
+    add_step(steps[s]);
     write_origin(steps[s]);
     if (shared_.profile) {
       shared_.result.step_work.resize(number);   // other graphs' steps are not looked at
@@ -289,6 +289,20 @@ void GraphFunction::print_steps(bool is_main) {
   }
   // Outputs without elements, which nobody writes.
   for (const OutputBinding& output : graph_.outputs) make_output(output.buffer, steps.size());
+}
+
+void GraphFunction::add_step(const schedule::Step& step) {
+  shared_.result.step_names.push_back(schedule::name_of(step));
+  shared_.result.step_kernels.emplace_back();
+  const std::vector<ProvenanceId>& provenance = schedule::provenance_of(step);
+  const auto named = std::find_if(provenance.rbegin(), provenance.rend(), [&](ProvenanceId id) { return !source_.provenance(id).op.empty(); });
+  shared_.result.step_origins.push_back(named == provenance.rend() ? "" : to_string(source_.provenance(*named)));
+}
+
+const std::string& GraphFunction::add_kernel(const KernelSource& source) {
+  const std::string& name = shared_.kernels.add(source, loops_);
+  shared_.result.step_kernels.back().push_back(name);
+  return name;
 }
 
 // Of a fused step the last operator, which uses the others; the comment above the kernel names them all.
@@ -310,9 +324,11 @@ void GraphFunction::print_step(const schedule::Step& step, size_t number) {
   if (const auto* bind = std::get_if<schedule::BindStep>(&step)) return print_bind(*bind, number);
   if (const auto* group = std::get_if<schedule::GroupStep>(&step)) {
     shared_.result.kernel_calls += static_cast<int>(group->kernels.size());
+    ++shared_.result.kernel_steps;
     return print_group(*group, number);
   }
   ++shared_.result.kernel_calls;
+  ++shared_.result.kernel_steps;
   print_kernel_step(step, number);
 }
 
@@ -351,7 +367,7 @@ bool GraphFunction::print_forms(const schedule::Kernel& kernel, size_t number) {
 bool GraphFunction::print_launch(const schedule::Step& step) {
   const std::string own_name = shared_.kernels.fresh_name(fmt::format("{}_kernel{}", identifier(schedule::name_of(step)), shared_.suffix));
   const KernelSource source = print_kernel(loops_, step, source_, own_name, shared_.assertions);
-  const std::string& name = shared_.kernels.add(source, loops_);
+  const std::string& name = add_kernel(source);
   std::string arguments = this->arguments(source);
   const sym::Expr tasks = source.tasks;
   std::optional<TextBuffer::Scope> block;
@@ -389,7 +405,7 @@ void GraphFunction::print_group(const schedule::GroupStep& step, size_t number) 
     for (size_t k = 0; k < step.kernels.size(); ++k) {
       const std::string own_name = shared_.kernels.fresh_name(fmt::format("{}_kernel{}", identifier(step.kernels[k].name), shared_.suffix));
       const KernelSource source = print_kernel(loops_, step.kernels[k], source_, own_name, false);
-      const std::string& name = shared_.kernels.add(source, loops_);
+      const std::string& name = add_kernel(source);
       reports_errors = reports_errors || source.reports_errors;
       body_.write(fmt::format("case {}: {}({}0, {}); break;", k, name, arguments(source), index(source.tasks)));
     }

@@ -67,6 +67,9 @@ class GraphFunction {
   void print_allocation(BufferId id, std::string_view request, size_t number);
   bool is_late(const schedule::Lifetime& lifetime, bool is_main) const;
   bool is_late_output(size_t position) const;
+  void add_step(const schedule::Step& step);   // to the names and origins of steps
+  // Its name, or that of an equal kernel which there is already. It is noted as one of the last step that was added.
+  const std::string& add_kernel(const KernelSource& source);
   void write_origin(const schedule::Step& step);
   void print_step(const schedule::Step& step, size_t number);
   void print_kernel_step(const schedule::Step& step, size_t number);

@@ -77,7 +77,7 @@ GraphFunction::CallParts GraphFunction::print_call_parts(const schedule::CallSte
     const KernelSource source = print_kernel(loops_, *step.epilogue, source_, own_name, shared_.assertions);
     parts.reports_errors = source.reports_errors;
     if (source.access_names) print_access_names(source, suffix);
-    const std::string& kernel = shared_.kernels.add(source, loops_);
+    const std::string& kernel = add_kernel(source);
     // What the kernel is called with, a pointer's width each; a function that all its calls share takes them apart again.
     std::vector<std::string> passed, taken;
     auto pass = [&](const std::string& value, std::string_view type) {
