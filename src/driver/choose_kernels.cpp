@@ -95,6 +95,18 @@ void choose_chains(schedule::Schedule& schedule, const Program& program, tune::T
 
 }  // namespace
 
+std::string why_no_choice(const Program& program, const loop::LoopProgram& loops, const schedule::CallStep& step) {
+  const std::string name = schedule::call_arguments(step.call).name;
+  const std::optional<Problem> problem = problem_of(program, loops, step);
+  if (!problem) return fmt::format("{}, which chooses when it is called, since its sizes are not fixed", name);
+  for (const KernelFamily& family : runtime_choices().families()) {
+    if (family.name != problem->family) continue;
+    const std::optional<std::string> fault = family.malformed(*problem);
+    return fault ? fmt::format("{}, which chooses when it is called, since {}", name, *fault) : name;
+  }
+  return name + ", which has one implementation";
+}
+
 void choose_kernels(std::vector<codegen::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner) {
   for (codegen::ScheduledGraph& graph : graphs) {
     schedule::Schedule& schedule = graph.schedule;

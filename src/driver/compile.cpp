@@ -1,6 +1,7 @@
 #include "driver/compile.h"
 
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -12,10 +13,9 @@
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "lower/lower.h"
-#include "passes/dead_code.h"
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/overrides.h"
-#include "passes/fold_constants.h"
+#include "passes/pipeline.h"
 #include "schedule/schedule.h"
 #include "support/clock.h"
 #include "driver/choose_kernels.h"
@@ -156,10 +156,27 @@ class Dumps {
   int count_ = 0;
 };
 
-void save_kernels(const std::filesystem::path& folder, std::span<const codegen::GeneratedKernel> kernels) {
+// Each kernel as a file that compiles alone, with the prelude beside it, and which kernels each step has.
+void save_kernels(const std::filesystem::path& folder, const codegen::GeneratedProgram& code, std::string_view suffix) {
   std::filesystem::create_directories(folder);
-  for (const codegen::GeneratedKernel& kernel : kernels) {
-    write_file_atomically(folder / (kernel.name + ".cpp"), "// toroid: " + kernel.text.substr(3));
+  const std::string prelude = fmt::format("prelude{}.h", suffix);
+  write_file_atomically(folder / prelude, std::string_view(code.prelude));
+  std::map<std::string, std::string> steps_of;
+  std::string steps;
+  for (size_t i = 0; i < code.step_names.size(); ++i) {
+    std::string files;
+    for (const std::string& kernel : code.step_kernels[i]) {
+      std::string& list = steps_of[kernel];
+      list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", i, code.step_names[i]);
+      files += " " + kernel + ".cpp";
+    }
+    steps += fmt::format("{} {}:{}\n", i, code.step_names[i], files.empty() ? " no generated kernel" : files);
+  }
+  write_file_atomically(folder / fmt::format("steps{}.txt", suffix), std::string_view(steps));
+  for (const codegen::GeneratedKernel& kernel : code.kernels) {
+    const size_t end = kernel.text.find('\n') + 1;
+    write_file_atomically(folder / (kernel.name + ".cpp"), fmt::format("// toroid: {}// of {} {}\n#include \"{}\"\n{}", kernel.text.substr(3, end - 3),
+                                                                       steps_of[kernel.name].find(", ") == std::string::npos ? "step" : "steps", steps_of[kernel.name], prelude, kernel.text.substr(end)));
   }
 }
 // What the library is compiled from.
@@ -199,9 +216,7 @@ class PhaseClock {
 GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads,
                           std::string_view suffix, Dumps& dumps, PhaseClock& clock, tune::Tuner* tuner) {
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
-  decompose(program);
-  if (options.optimise) fold_constants(program);
-  remove_dead_code(program);
+  run_passes(program, options.optimise);
   clock.done("decompose");
   dumps.write("core", [&] { return to_text(program, {.provenance = true}); });
 
@@ -323,7 +338,10 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
 }
 
 // `model` holds the phases so far.
-CompiledModel CompileSession::compile_graph(Program program, const CompileModelOptions& options, CompiledModel model) {
+CompiledModel CompileSession::compile_graph(Program program, const CompileModelOptions& given, CompiledModel model) {
+  CompileModelOptions options = given;
+  for (SizeValues& sizes : options.variants) sizes = by_symbols(program, sizes);
+  const std::string training = training_operators(program);
   for (const ConstantData& constant : program.constants) require_elements(constant);
   model.name = program.name;
   model.isa = toolchain().isa();
@@ -371,22 +389,23 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   std::set<std::string> known_guards;
   for (sym::Expr guard : program.guards) known_guards.insert(sym::to_string(guard));
   variants.push_back(generate({}, std::move(program), options, threads, "", dumps, clock, tuner ? &*tuner : nullptr));
+  if (tuner) model.choices = tuner->decisions();
   if (tuner && options.choose.keep) {
-    model.choices = tuner->decisions();
     model.choices_log = tuner->log();
     model.choices_lock = tuner->as_lock().text();
   }
 
   const ConstantTable constants(variants);
   std::vector<std::string> units;
-  for (GeneratedVariant& variant : variants) {
-    if (!options.save_source.empty()) save_kernels(options.save_source, variant.code.kernels);
+  for (size_t v = 0; v < variants.size(); ++v) {
+    GeneratedVariant& variant = variants[v];
+    if (!options.save_source.empty()) save_kernels(options.save_source, variant.code, v + 1 < variants.size() ? fmt::format("_v{}", v) : "");
     std::move(variant.code.units.begin(), variant.code.units.end(), std::back_inserter(units));
     model.kernels += static_cast<int>(variant.code.kernels.size());
     model.kernel_calls += variant.code.kernel_calls;
     model.library_calls += variant.code.library_calls;
   }
-  units.back() += codegen::manifest_unit(manifest_text(variants, constants));
+  units.back() += codegen::manifest_unit(manifest_text(variants, constants, training));
   if (!options.save_source.empty()) save_units(options.save_source, units);
   auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>();
   for (const ConstantData* data : constants.all) {

@@ -86,8 +86,8 @@ struct CompiledModel {
   std::vector<CacheLookup> lookups;                        // if CompileModelOptions::explain_cache; none where the cache was not asked
   std::vector<std::string> guards;                         // what was assumed of sizes beyond what the model says, as text
   std::vector<PhaseTime> phases;
-  std::vector<tune::Decision> choices;                     // if ChooseOptions::keep, by problem
-  std::string choices_log, choices_lock;                   // the same as JSON, and as a lock file
+  std::vector<tune::Decision> choices;                     // if ChooseOptions::is_asked(), by problem; none where the program comes from the cache
+  std::string choices_log, choices_lock;                   // if ChooseOptions::keep: the same as JSON, and as a lock file
   CompiledGraph graph;                                     // what the cache keeps of it; empty after a bypass
   double seconds() const;
 

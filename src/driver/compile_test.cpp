@@ -282,7 +282,7 @@ graph(w: f32[3, 5], ids: i64[4]) {
     const HostTensor ids = HostTensor::from_ints(DType::I64, {4}, std::vector<int64_t>{0, 1, wrong, 2});
     const Error error = error_of(executable, {w, ids});
     EXPECT_EQ(error.kind(), ErrorKind::InvalidInput);
-    EXPECT_EQ(error.message(), "an index read from a tensor is out of bounds");
+    EXPECT_EQ(error.message(), fmt::format("an index read from a tensor is out of bounds: {}, where 0 to 2 are allowed", wrong));
     EXPECT_EQ(error.locations(), std::vector<std::string>{"in kernel 'copy' of lookup"});
     EXPECT_EQ(error.help_text(), "check the values of integer inputs that the model uses as indices");
   }

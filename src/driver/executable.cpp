@@ -24,6 +24,7 @@ struct Executable::State {
       const bool is_general = i + 1 == manifest.variants.size();
       variants.emplace_back(library, manifest.variants[i], is_general ? std::string() : fmt::format("_v{}", i));
     }
+    last_variant = variants.size() - 1;
     layouts.resize(variants.size());
     prepared.resize(variants.size());
     buffers.resize(manifest.constants.size());
@@ -70,6 +71,7 @@ struct Executable::State {
   std::vector<std::optional<CallLayout>> layouts;        // of each variant's last call
   std::vector<std::unique_ptr<AlignedBytes>> prepared;   // by variant, once it has run
   const CallLayout* last = nullptr;                      // of the last call
+  size_t last_variant = 0;                               // of the last call, in `variants`
   std::vector<const void*> constants;
   std::shared_ptr<const void> owner;                     // of the constants
   uint64_t bus_errors = bus_errors_answered();
@@ -172,6 +174,7 @@ std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> input
   const CallLayout& layout = lay_out(*variant, symbols);
   reserve_arena(layout.arena.bytes);
   last = &layout;
+  last_variant = static_cast<size_t>(variant - variants.data());
 
   std::vector<std::vector<std::byte>> copies;
   const std::vector<const void*> input_pointers = laid_out(variant->manifest.signature, symbols, inputs, copies);
@@ -209,9 +212,15 @@ void Executable::set_seed(uint64_t seed) {
 }
 
 const std::vector<std::vector<double>>& Executable::step_times() const { return state_->host.step_times(); }
-std::vector<std::optional<size_t>> Executable::forms() const { return state_->variants.back().forms(); }
+std::vector<std::optional<size_t>> Executable::forms() const { return state_->variants[state_->last_variant].forms(); }
 const Manifest& Executable::manifest() const { return state_->manifest; }
+const ManifestVariant& Executable::last_variant() const { return state_->manifest.variants[state_->last_variant]; }
 int64_t Executable::arena_bytes() const { return state_->last ? state_->last->arena.bytes : 0; }
 int64_t Executable::arena_lower_bound() const { return state_->last ? state_->last->arena.lower_bound : 0; }
+
+Manifest read_manifest(std::string_view library, const std::string& name) {
+  const LoadedLibrary loaded(library, name);
+  return parse_manifest(static_cast<const char*>(loaded.symbol("toroid_manifest")));
+}
 
 }  // namespace toroid

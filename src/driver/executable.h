@@ -42,10 +42,12 @@ class Executable {
   // CompileModelOptions::profile. A step in a loop's body counts each time.
   const std::vector<std::vector<double>>& step_times() const;
 
-  // Of each step of the general variant that has several forms, by the manifest's list, the one that calls run; none before the first call.
+  // Of each step of last_variant() that has several forms, by the manifest's list, the one that calls run; none before the first call.
   std::vector<std::optional<size_t>> forms() const;
 
   const Manifest& manifest() const;
+  // The variant that the last call ran; the general one before the first call.
+  const ManifestVariant& last_variant() const;
   int64_t arena_bytes() const;         // of the last call
   int64_t arena_lower_bound() const;
 
@@ -55,5 +57,8 @@ class Executable {
   static std::unique_ptr<State> load_state(const std::filesystem::path& library, const std::filesystem::path& weights, int threads);
   std::unique_ptr<State> state_;
 };
+
+// What the library of a program says about itself, without the program. Throws as loading does.
+Manifest read_manifest(std::string_view library, const std::string& name);
 
 }  // namespace toroid

@@ -264,7 +264,7 @@ graph(x: f32[3], i: i64[2], p: bool[]) {
   const HostTensor x = floats({3}, {1, 2, 3});
   const HostTensor yes = HostTensor::from_ints(DType::Bool, {}, std::vector<int64_t>{1});
   const Error error = error_of(executable, {x, ints({2}, {0, 7}), yes});
-  EXPECT_EQ(error.message(), "an index read from a tensor is out of bounds");
+  EXPECT_EQ(error.message(), "an index read from a tensor is out of bounds: 7, where 0 to 2 are allowed");
   EXPECT_EQ(executable.run(std::vector<HostTensor>{x, ints({2}, {2, 0}), yes})[0].to_doubles(), (std::vector<double>{3, 1}));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "runtime/form_choice.h"
 #include "support/error.h"
@@ -16,6 +17,7 @@ LoadedVariant::LoadedVariant(const LoadedLibrary& library, const ManifestVariant
   }
   run_ = library.function<int32_t(const ToroidRuntime*, const ToroidCall*)>(fmt::format("toroid_run{}", suffix).c_str());
   sizes_ = library.function<void(const int64_t*, int64_t*, int64_t*)>(fmt::format("toroid_sizes{}", suffix).c_str());
+  bad_index_ = static_cast<int64_t*>(library.symbol("toroid_bad_index"));
   for (const std::string& symbol : manifest.symbols) symbols_.push_back(*manifest.signature.symbols->find_symbol(symbol));
 }
 
@@ -93,9 +95,15 @@ void LoadedVariant::check(int32_t result, std::string_view name) const {
   const std::string_view kernel = step < manifest.steps.size() ? std::string_view(manifest.steps[step]) : "?";
   if (result >> 28 == 3) out_of_memory(fmt::format("computing '{}' of {}", kernel, name));
   const bool divided = result >> 28 == 2;
-  throw Error(ErrorKind::InvalidInput, divided ? "an integer is divided by zero" : "an index read from a tensor is out of bounds")
-      .at(fmt::format("in kernel '{}' of {}", kernel, name))
-      .help(fmt::format("check the values of integer inputs that the model {}", divided ? "divides by" : "uses as indices"));
+  std::string message = divided ? "an integer is divided by zero" : "an index read from a tensor is out of bounds";
+  const int64_t index = std::exchange(bad_index_[0], 0), size = std::exchange(bad_index_[1], 0);
+  // Library kernels have indices of their own, and two threads may have written one of the numbers each.
+  const bool is_told = !divided && size >= 0 && (index < 0 || index >= size) && (index != 0 || size != 0);
+  if (is_told) message += size == 0 ? fmt::format(": {}, of a dimension without elements", index) : fmt::format(": {}, where 0 to {} are allowed", index, size - 1);
+  Error error(ErrorKind::InvalidInput, std::move(message));
+  error.at(fmt::format("in kernel '{}' of {}", kernel, name));
+  if (step < manifest.origins.size() && !manifest.origins[step].empty()) error.at("computing " + manifest.origins[step]);
+  throw error.help(fmt::format("check the values of integer inputs that the model {}", divided ? "divides by" : "uses as indices"));
 }
 
 }  // namespace toroid

@@ -64,6 +64,7 @@ class LoadedVariant {
   int32_t (*run_)(const ToroidRuntime*, const ToroidCall*) = nullptr;
   int32_t (*prepare_)(const ToroidRuntime*, const ToroidCall*) = nullptr;
   void (*sizes_)(const int64_t*, int64_t*, int64_t*) = nullptr;
+  int64_t* bad_index_ = nullptr;             // of the library: the last index out of bounds, and the size that it was meant for
 };
 
 }  // namespace toroid

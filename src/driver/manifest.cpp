@@ -14,7 +14,7 @@
 namespace toroid {
 namespace {
 
-constexpr int kVersion = 5;
+constexpr int kVersion = 6;
 constexpr std::string_view kOutputKinds[] = {"user", "buffer_mutation", "input_mutation", "parameter_mutation",
                                              "gradient", "loss", "token"};
 
@@ -56,11 +56,16 @@ void write_variant(JsonWriter& json, const GeneratedVariant& variant, const std:
   json.end();
   json.add("signature", to_text(signature_of(variant.program)));
   json.begin_array("outputs");
+  const std::vector<std::string> names = output_names(variant.program);
   for (size_t i = 0; i < variant.program.graph.outputs.size(); ++i) {
     const TensorType& type = variant.program.graph.type(variant.program.graph.outputs[i]);
     json.begin_object();
+    json.add("name", names[i]);
     json.add("dtype", to_string(type.dtype));
     json.add("rank", type.rank());
+    json.begin_array("sizes");
+    for (sym::Expr size : type.sizes) json.add(sym::to_string(size));
+    json.end();
     json.add("late", static_cast<bool>(variant.code.late_outputs[i]));
     json.add("kind", kOutputKinds[static_cast<size_t>(variant.program.outputs[i].kind)]);
     json.add("target", variant.program.outputs[i].target);
@@ -85,6 +90,7 @@ void write_variant(JsonWriter& json, const GeneratedVariant& variant, const std:
   json.end();
   json.add("prepared_bytes", variant.code.prepared_bytes);
   json.add_all("steps", variant.code.step_names);
+  json.add_all("origins", variant.code.step_origins);
   json.begin_array("forms");
   for (const codegen::GeneratedChoice& choice : variant.code.choices) {
     json.begin_array();
@@ -94,10 +100,11 @@ void write_variant(JsonWriter& json, const GeneratedVariant& variant, const std:
   }
   json.end();
   json.begin_array("work");
-  for (const schedule::StepWork& work : variant.code.step_work) json.add_all(std::array{sym::to_string(work.bytes), sym::to_string(work.flops)});
+  for (const schedule::StepWork& work : variant.code.step_work) json.add_all(std::array{sym::to_string(work.bytes), sym::to_string(work.flops), std::string(to_string(work.numbers))});
   json.end();
   json.add("kernels", variant.code.kernels.size());
   json.add("kernel_calls", variant.code.kernel_calls);
+  json.add("kernel_steps", variant.code.kernel_steps);
   json.add("library_calls", variant.code.library_calls);
   json.end();
 }
@@ -122,12 +129,17 @@ ManifestVariant parse_variant(const JsonValue& json) {
   for (const JsonValue& output : list(json, "outputs")) {
     const std::optional<DType> dtype = parse_dtype(output.at("dtype").as_string());
     if (!dtype) output.fail("no dtype");
-    ManifestOutput out{*dtype, output.at("rank").as_integer(), OutputKind::User, std::string(output.at("target").as_string()),
-                       output.at("late").as_bool()};
+    ManifestOutput out{.name = std::string(output.at("name").as_string()),
+                       .dtype = *dtype,
+                       .rank = output.at("rank").as_integer(),
+                       .kind = OutputKind::User,
+                       .target = std::string(output.at("target").as_string()),
+                       .late = output.at("late").as_bool()};
+    for (const JsonValue& size : output.at("sizes").elements()) out.sizes.emplace_back(size.as_string());
     for (size_t kind = 0; kind < std::size(kOutputKinds); ++kind) {
       if (output.at("kind").as_string() == kOutputKinds[kind]) out.kind = static_cast<OutputKind>(kind);
     }
-    variant.signature.outputs.push_back({out.kind, out.target});
+    variant.signature.outputs.push_back({out.kind, out.target, out.name});
     variant.outputs.push_back(std::move(out));
   }
   for (const JsonValue& name : list(json, "symbols")) variant.symbols.emplace_back(name.as_string());
@@ -142,17 +154,21 @@ ManifestVariant parse_variant(const JsonValue& json) {
     variant.temporaries.push_back({element(each, 0).as_integer(), element(each, 1).as_integer()});
   }
   for (const JsonValue& name : list(json, "steps")) variant.steps.emplace_back(name.as_string());
+  for (const JsonValue& text : list(json, "origins")) variant.origins.emplace_back(text.as_string());
   for (const JsonValue& each : list(json, "forms")) {
     codegen::GeneratedChoice choice = {static_cast<size_t>(element(each, 0).as_integer()), {}};
     for (const JsonValue& form : each.elements().subspan(1)) choice.forms.emplace_back(form.as_string());
     variant.choices.push_back(std::move(choice));
   }
   for (const JsonValue& each : list(json, "work")) {
-    variant.work.push_back({parsed(element(each, 0).as_string(), variant.signature), parsed(element(each, 1).as_string(), variant.signature)});
+    const std::optional<DType> numbers = parse_dtype(element(each, 2).as_string());
+    if (!numbers) each.fail("no dtype");
+    variant.work.push_back({parsed(element(each, 0).as_string(), variant.signature), parsed(element(each, 1).as_string(), variant.signature), *numbers});
   }
   variant.prepared_bytes = json.at("prepared_bytes").as_integer();
   variant.kernels = static_cast<int>(json.at("kernels").as_integer());
   variant.kernel_calls = static_cast<int>(json.at("kernel_calls").as_integer());
+  variant.kernel_steps = static_cast<int>(json.at("kernel_steps").as_integer());
   variant.library_calls = static_cast<int>(json.at("library_calls").as_integer());
   return variant;
 }
@@ -172,10 +188,11 @@ ConstantTable::ConstantTable(const std::vector<GeneratedVariant>& variants) {
   }
 }
 
-std::string manifest_text(const std::vector<GeneratedVariant>& variants, const ConstantTable& constants) {
+std::string manifest_text(const std::vector<GeneratedVariant>& variants, const ConstantTable& constants, std::string_view training) {
   JsonWriter json;
   json.begin_object();
   json.add("toroid", kVersion);
+  json.add("training", training);
   json.begin_array("constants");
   for (const ConstantData* data : constants.all) {
     json.begin_object();
@@ -205,6 +222,7 @@ Manifest parse_manifest(std::string_view text) {
   }();
   const JsonValue& json = document.root();
   Manifest manifest;
+  manifest.training = json.at("training").as_string();
   for (const JsonValue& constant : list(json, "constants")) {
     manifest.constants.push_back({std::string(constant.at("name").as_string()), constant.at("bytes").as_integer(), constant.at("mutable").as_bool()});
   }

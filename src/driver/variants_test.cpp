@@ -67,10 +67,34 @@ graph(x: f32[s0]) {
 }
 
 TEST(Variants, AreChecked) {
-  EXPECT_EQ(error_of(kSoftmax, {{"s7", 1}}), "the program has no size called 's7' | its sizes: s0, s1");
+  EXPECT_EQ(error_of(kSoftmax, {{"s7", 1}}), "the program has no size called 's7' | its sizes: s0 (x.0), s1 (x.1); a .pt2 file does not keep the names of torch.export.Dim");
   EXPECT_EQ(error_of(kSoftmax, {{"s1", 65}}), "s1 = 65 is outside of the sizes that the program takes, 1 to 64 | ");
   EXPECT_EQ(error_of("graph(x: f32[3]) {\n  return x\n}", {{"s0", 1}}),
             "the program has no size called 's0' | all of its sizes are fixed");
+}
+
+TEST(Variants, SizesMayBeCalledByTheirPlace) {
+  constexpr std::string_view kDoubled = R"(
+sym s0 in [2, 64]
+graph(x: f32[2*s0 + 1, 3], y: f32[s0]) {
+  z: f32[s0] = aten::neg(y)
+  return z, x
+})";
+  const Program program = parse_text(kDoubled);
+  EXPECT_EQ(by_symbols(program, {{"x.0", 17}}), (SizeValues{{"s0", 8}}));
+  EXPECT_EQ(by_symbols(program, {{"y.0", 8}, {"x.0", 17}}), (SizeValues{{"s0", 8}})) << "both say the same";
+  EXPECT_EQ(error_of(kDoubled, {{"x.0", 16}}), "x.0 cannot be 16: it is 2*s0 + 1 | give the sizes that it is made of instead");
+  EXPECT_EQ(error_of(kDoubled, {{"x.0", 17}, {"s0", 9}}), "s0=9 gives s0 the value 9, and it has the value 8 already | ");
+  EXPECT_EQ(error_of(kDoubled, {{"x.1", 3}}), "x.1 is 3 in every call | leave it out of --variant");
+}
+
+TEST(Variants, TheLastCallSaysWhichOneRan) {
+  Executable executable = with_variants(kSoftmax, {{{"x.0", 1}}}).load(1);
+  EXPECT_TRUE(executable.last_variant().when.empty());
+  executable.run(std::vector<HostTensor>{example_input("v", DType::F32, {1, 7, 4})});
+  EXPECT_EQ(executable.last_variant().when, (SizeValues{{"s0", 1}}));
+  executable.run(std::vector<HostTensor>{example_input("v", DType::F32, {2, 7, 4})});
+  EXPECT_TRUE(executable.last_variant().when.empty());
 }
 
 }  // namespace

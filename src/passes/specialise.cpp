@@ -1,5 +1,8 @@
 #include "passes/specialise.h"
 
+#include <algorithm>
+#include <map>
+
 #include "graph/builder.h"
 #include "support/error.h"
 #include "symbolic/real.h"
@@ -8,15 +11,61 @@
 namespace toroid {
 namespace {
 
+// "s40 (image.0), s62 (image.1)"
+std::string sizes_text(const Program& program) {
+  std::string text;
+  for (sym::Expr symbol : program.symbols->symbols()) {
+    if (symbol.node()->symbol_kind != sym::SymbolKind::Size) continue;
+    text += (text.empty() ? "" : ", ") + symbol.node()->name;
+    for (size_t i = 0; i < program.graph.inputs.size(); ++i) {
+      const std::vector<sym::Expr>& sizes = program.graph.type(program.graph.inputs[i]).sizes;
+      const auto dim = std::find(sizes.begin(), sizes.end(), symbol);
+      if (dim == sizes.end()) continue;
+      text += fmt::format(" ({}.{})", program.inputs[i].name, dim - sizes.begin());
+      break;
+    }
+  }
+  return text;
+}
+
+// "image.0": the expression that is this size; none where there is no such input.
+std::optional<sym::Expr> size_of_input(const std::string& name, const Program& program) {
+  const size_t dot = name.rfind('.');
+  if (dot == name.npos) return std::nullopt;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    if (program.inputs[i].name != name.substr(0, dot)) continue;
+    const TensorType& type = program.graph.type(program.graph.inputs[i]);
+    const std::string dim = name.substr(dot + 1);
+    const bool is_number = !dim.empty() && dim.size() < 4 && std::all_of(dim.begin(), dim.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (!is_number || std::stoi(dim) >= type.rank()) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("the input '{}' has no dimension '{}'", program.inputs[i].name, dim))
+          .help(type.rank() == 0 ? "it is a single number" : fmt::format("its dimensions are 0 to {}", type.rank() - 1));
+    }
+    return type.sizes[static_cast<size_t>(std::stoi(dim))];
+  }
+  return std::nullopt;
+}
+
+// The value of the one symbol with which `size` is `value`. Sizes of inputs are linear in it.
+std::pair<std::string, int64_t> solved(const std::string& name, sym::Expr size, int64_t value) {
+  if (size.is_const()) throw Error(ErrorKind::InvalidOption, fmt::format("{} is {} in every call", name, size.value())).help("leave it out of --variant");
+  const std::vector<sym::Expr> symbols = sym::free_symbols(size);
+  if (symbols.size() == 1) {
+    auto at = [&](int64_t number) { return sym::evaluate(size, [&](sym::Expr) { return std::optional<int64_t>(number); }); };
+    const int64_t start = at(0), step = at(1) - start;
+    if (step != 0 && (value - start) % step == 0 && at((value - start) / step) == value) return {symbols[0].node()->name, (value - start) / step};
+  }
+  throw Error(ErrorKind::InvalidOption, fmt::format("{} cannot be {}: it is {}", name, value, sym::to_string(size)))
+      .help("give the sizes that it is made of instead");
+}
+
 sym::Expr size_called(const std::string& name, const Program& program) {
   const std::optional<sym::Expr> symbol = program.symbols->find_symbol(name);
   if (symbol && symbol->node()->symbol_kind == sym::SymbolKind::Size) return *symbol;
-  std::string names;
-  for (sym::Expr each : program.symbols->symbols()) {
-    if (each.node()->symbol_kind == sym::SymbolKind::Size) names += (names.empty() ? "" : ", ") + each.node()->name;
-  }
+  if (const std::optional<sym::Expr> size = size_of_input(name, program)) return *size;
+  const std::string sizes = sizes_text(program);
   throw Error(ErrorKind::InvalidOption, fmt::format("the program has no size called '{}'", name))
-      .help(names.empty() ? "all of its sizes are fixed" : "its sizes: " + names);
+      .help(sizes.empty() ? "all of its sizes are fixed" : fmt::format("its sizes: {}; a .pt2 file does not keep the names of torch.export.Dim", sizes));
 }
 
 sym::Substitution fixed_sizes(const Program& program, const SizeValues& values) {
@@ -118,6 +167,48 @@ class Specialisation {
 
 }  // namespace
 
-Program specialise(const Program& program, const SizeValues& values) { return Specialisation(program, values).run(); }
+SizeValues by_symbols(const Program& program, const SizeValues& values) {
+  SizeValues result;
+  for (const auto& [name, value] : values) {
+    const sym::Expr size = size_called(name, program);
+    const bool is_symbol = size.is_symbol();
+    const auto found = is_symbol ? std::pair(size.node()->name, value) : solved(name, size, value);
+    const auto known = std::find_if(result.begin(), result.end(), [&](const auto& each) { return each.first == found.first; });
+    if (known == result.end()) {
+      result.push_back(found);
+    } else if (known->second != found.second) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("{}={} gives {} the value {}, and it has the value {} already", name, value, found.first, found.second, known->second));
+    }
+  }
+  return result;
+}
+
+std::string training_operators(const Program& program) {
+  std::map<std::string, int> uses;
+  for (const OutputSpec& output : program.outputs) {
+    if (output.kind == OutputKind::Gradient || output.kind == OutputKind::Loss) return "";
+  }
+  for (const Node& node : program.graph.nodes()) {
+    const auto* aten = std::get_if<Aten>(&node.op);
+    if (aten == nullptr) continue;
+    for (size_t i = 0; i < aten->arguments.size() && i < aten->schema->parameters.size(); ++i) {
+      const std::string_view parameter = aten->schema->parameters[i].name;
+      const auto* flag = std::get_if<bool>(&aten->arguments[i]);
+      const auto* rate = std::get_if<double>(&aten->arguments[i]);
+      const bool trains = (parameter == "train" || parameter == "training") && flag != nullptr && *flag;
+      if (!trains && !(parameter == "dropout_p" && rate != nullptr && *rate > 0)) continue;
+      ++uses[aten->schema->name];
+      break;
+    }
+  }
+  std::string text;
+  for (const auto& [name, count] : uses) {
+    const size_t colon = name.rfind(':');
+    text += fmt::format("{}{} ({} use{})", text.empty() ? "" : ", ", name.substr(colon == name.npos ? 0 : colon + 1), count, count == 1 ? "" : "s");
+  }
+  return text;
+}
+
+Program specialise(const Program& program, const SizeValues& values) { return Specialisation(program, by_symbols(program, values)).run(); }
 
 }  // namespace toroid

@@ -106,6 +106,31 @@ std::optional<std::vector<Outcome>> outcomes_of(std::string_view bytes) {
   return outcomes;
 }
 
+std::string changes_text(const std::vector<Decision>& decisions) {
+  size_t changed = 0;
+  double before_s = 0, after_s = 0;
+  std::string lines;
+  for (const Decision& decision : decisions) {
+    const Outcome* estimated = nullptr;
+    for (const Outcome& each : decision.outcomes) {
+      const bool could_be = is_usable(each) || each.standing == Standing::NotTried;
+      if (could_be && (estimated == nullptr || each.cost_s < estimated->cost_s)) estimated = &each;
+    }
+    const Outcome* const chosen = decision.find(decision.choice);
+    if (estimated == nullptr || chosen == nullptr || estimated == chosen) continue;
+    ++changed;
+    lines += fmt::format("  {}: {} instead of {}", to_string(decision.problem), chosen->choice, estimated->choice);
+    if (estimated->standing == Standing::Timed && chosen->standing == Standing::Timed) {
+      before_s += estimated->median_s;
+      after_s += chosen->median_s;
+      lines += fmt::format(", {:.4f} ms instead of {:.4f}", chosen->median_s * 1e3, estimated->median_s * 1e3);
+    }
+    lines += "\n";
+  }
+  const std::string gain = changed == 0 ? ": the estimates of mode default choose the same" : fmt::format(", {:.4f} ms instead of {:.4f} in all", after_s * 1e3, before_s * 1e3);
+  return fmt::format("{} of {} problems changed{}\n", changed, decisions.size(), gain) + lines;
+}
+
 std::string table_text(const Decision& decision) {
   std::string text = fmt::format("{}: {} ({})\n", to_string(decision.problem), decision.choice, to_string(decision.source));
   const double best_s = decision.outcomes.empty() ? 0 : decision.outcomes.front().median_s;

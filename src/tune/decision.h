@@ -56,6 +56,10 @@ const Outcome* best_of(const std::vector<Outcome>& outcomes, const std::vector<C
 //     few-rows-by-columns      gate closed: the right side's columns are not contiguous
 std::string table_text(const Decision& decision);
 
+// What measuring changed, for people: how many problems got another choice than the one with the best estimate, which mode default takes, and what each
+// of them gained. A line, and one more for each change.
+std::string changes_text(const std::vector<Decision>& decisions);
+
 // All of them with every fact, as one JSON document: {"format": 1, "machine": …, "problems": [{"problem": …, "choices": [{"name":
 // …}]}]}. Times in seconds.
 std::string json_log(const std::vector<Decision>& decisions, const Identity& identity);

@@ -47,6 +47,18 @@ TEST(Decision, PrintsAsATableWithShares) {
             "  columns                  gate closed: the \"right\" side's columns are not contiguous\n");
 }
 
+TEST(Decision, WhatMeasuringChangedIsSaidWithItsGain) {
+  Decision same = example();   // `few` has the best estimate too
+  EXPECT_EQ(changes_text({same}), "0 of 1 problems changed: the estimates of mode default choose the same\n");
+  Decision changed = example();
+  for (Outcome& each : changed.outcomes) {
+    if (each.choice == "packed") each.cost_s = 1e-4;
+  }
+  EXPECT_EQ(changes_text({same, changed}),
+            "1 of 2 problems changed, 0.2500 ms instead of 0.4125 in all\n"
+            "  matmul.f32(f32[1, 8], f32[8, 4]) -> f32[1, 4]: few instead of packed, 0.2500 ms instead of 0.4125\n");
+}
+
 TEST(Decision, OutcomesReadBack) {
   const std::vector<Outcome> outcomes = example().outcomes;
   const std::string bytes = outcomes_to_bytes(outcomes);

@@ -222,7 +222,7 @@ TEST(EagerErrors, SayWhatDoesNotGoTogether) {
   const HostTensor far = HostTensor::from_ints(DType::I64, {1}, std::vector<int64_t>{9});
   const Error outside = error_of([&] { eager().call("aten::index_select", {x, 0, far}); });
   EXPECT_EQ(outside.kind(), ErrorKind::InvalidInput);
-  EXPECT_EQ(outside.message(), "an index read from a tensor is out of bounds");
+  EXPECT_EQ(outside.message(), "an index read from a tensor is out of bounds: 9, where 0 to 1 are allowed");
   EXPECT_EQ(numbers(eager().call("aten::neg", {floats({1}, {2})})[0]), (Numbers{-2})) << "the next call is unharmed";
 }
 
