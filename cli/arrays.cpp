@@ -27,12 +27,12 @@ std::vector<HostTensor> read_inputs(const std::filesystem::path& path, const Pro
     const std::string name = by_name ? program.inputs[i].name : fmt::format("in{}", i);
     const SafeTensor* tensor = file.find(name);
     if (tensor == nullptr) {
-      std::vector<std::string> given;
+      std::vector<std::string> given, wanted;
       for (const SafeTensor& other : file.tensors) given.push_back(other.name);
-      throw Error(ErrorKind::InvalidInput, fmt::format("{} has no tensor '{}' for input {} of {}", path.string(), name,
-                                                       i + 1, program.inputs.size()))
-          .help(fmt::format("it has: {}; name them as the program does ({}), or in0, in1, …", fmt::join(given, ", "),
-                            program.inputs[i].name));
+      for (const InputSpec& input : program.inputs) wanted.push_back(input.name);
+      throw Error(ErrorKind::InvalidInput, fmt::format("{} has no tensor '{}'{} for input {} of {}", path.string(), program.inputs[i].name,
+                                                       by_name ? "" : fmt::format(" and no 'in{}'", i), i + 1, program.inputs.size()))
+          .help(fmt::format("it has: {}; name them as the program does ({}), or in0, in1, …", fmt::join(given, ", "), fmt::join(wanted, ", ")));
     }
     inputs.push_back(host_tensor(file, *tensor));
   }
@@ -60,10 +60,17 @@ std::vector<HostTensor> read_outputs(const std::filesystem::path& path) {
   return outputs;
 }
 
-void write_outputs(const std::filesystem::path& path, std::span<const HostTensor> outputs) {
+std::vector<NamedTensor> read_tensors(const std::filesystem::path& path) {
+  const SafeTensors file = read_safetensors(path);
+  std::vector<NamedTensor> tensors;
+  for (const SafeTensor& tensor : file.tensors) tensors.push_back({tensor.name, host_tensor(file, tensor)});
+  return tensors;
+}
+
+void write_outputs(const std::filesystem::path& path, std::span<const HostTensor> outputs, std::span<const std::string> names) {
   std::vector<SafeTensor> tensors;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    tensors.push_back({fmt::format("out{}", i), outputs[i].dtype(), outputs[i].sizes(), outputs[i].bytes()});
+    tensors.push_back({names[i], outputs[i].dtype(), outputs[i].sizes(), outputs[i].bytes()});
   }
   write_safetensors(path, tensors);
 }
@@ -71,9 +78,7 @@ void write_outputs(const std::filesystem::path& path, std::span<const HostTensor
 std::vector<size_t> user_outputs(const Program& program) {
   std::vector<size_t> positions;
   for (size_t i = 0; i < program.outputs.size(); ++i) {
-    const OutputKind kind = program.outputs[i].kind;
-    const bool returned = kind == OutputKind::User || kind == OutputKind::Loss || kind == OutputKind::Gradient;
-    if (returned) positions.push_back(i);
+    if (is_returned(program.outputs[i])) positions.push_back(i);
   }
   return positions;
 }

@@ -16,7 +16,15 @@ std::vector<HostTensor> read_inputs(const std::filesystem::path& path, const Pro
 
 // out0, out1, … of a file, as many as there are.
 std::vector<HostTensor> read_outputs(const std::filesystem::path& path);
-void write_outputs(const std::filesystem::path& path, std::span<const HostTensor> outputs);
+// `names`: one a tensor; all different.
+void write_outputs(const std::filesystem::path& path, std::span<const HostTensor> outputs, std::span<const std::string> names);
+
+struct NamedTensor {
+  std::string name;
+  HostTensor tensor;
+};
+// Every tensor of a file, in its order.
+std::vector<NamedTensor> read_tensors(const std::filesystem::path& path);
 
 // Those of a call's results that the model returns to the user, and their positions among all outputs.
 std::vector<size_t> user_outputs(const Program& program);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "build_flags.h"
+#include "describe.h"
 #include "driver/executable.h"
 #include "explain_cache.h"
 #include "interp/evaluate.h"
@@ -36,6 +37,7 @@ class Compiled : public Callable {
   }
   const Program& program() const override { return model_.program ? *model_.program : executable_.manifest().general().signature; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
+  std::string variant() const override { return variant_text(executable_.manifest(), executable_.last_variant()); }
 
  private:
   CompiledModel model_;
@@ -47,6 +49,7 @@ class Packaged : public Callable {
   Packaged(Executable executable, uint64_t seed) : executable_(std::move(executable)) { executable_.set_seed(seed); }
   const Program& program() const override { return executable_.manifest().general().signature; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
+  std::string variant() const override { return variant_text(executable_.manifest(), executable_.last_variant()); }
 
  private:
   Executable executable_;

@@ -10,6 +10,7 @@
 #include "arrays.h"
 #include "build_flags.h"
 #include "command.h"
+#include "describe.h"
 #include "driver/compile.h"
 #include "flags.h"
 #include "graph/text.h"
@@ -82,10 +83,11 @@ struct StepTiming {
   std::string form;   // of a step with several, the one that won
   // Of a run; none where sizes are known only while the program runs.
   std::optional<double> bytes, flops;
+  DType numbers = DType::F32;
 
   // The time that the machine's limits allow, as a share of the time taken; 0 where there is nothing to compare.
   double share_of_limit(const MachineLimits& limits) const {
-    return std::max(bytes.value_or(0) / limits.copy_bytes_per_s, flops.value_or(0) / limits.multiply_flops_per_s) / (median_us * 1e-6);
+    return limits.least_seconds(bytes.value_or(0), flops.value_or(0), numbers) / (median_us * 1e-6);
   }
 };
 
@@ -103,11 +105,11 @@ std::vector<StepTiming> step_medians(const Executable& program, const std::vecto
   std::map<size_t, std::string> forms;   // by step, those that the first call settled
   const std::vector<std::optional<size_t>> chosen = program.forms();
   for (size_t i = 0; i < chosen.size(); ++i) {
-    const codegen::GeneratedChoice& choice = program.manifest().general().choices[i];
+    const codegen::GeneratedChoice& choice = program.last_variant().choices[i];
     if (chosen[i]) forms[choice.step] = choice.forms.at(*chosen[i]);
   }
   if (program.step_times().empty()) return steps;
-  const ManifestVariant& manifest = program.manifest().general();
+  const ManifestVariant& manifest = program.last_variant();
   std::vector<InputShape> shapes;
   for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
   const SymbolValues symbols = bind_symbols(manifest.signature, plan_bindings(manifest.signature), shapes);
@@ -119,6 +121,7 @@ std::vector<StepTiming> step_medians(const Executable& program, const std::vecto
     if (i < manifest.work.size()) {
       step.bytes = value_of(symbols, manifest.work[i].bytes);
       step.flops = value_of(symbols, manifest.work[i].flops);
+      step.numbers = manifest.work[i].numbers;
     }
     steps.push_back(std::move(step));
   }
@@ -131,8 +134,11 @@ void print_steps(std::vector<StepTiming> steps, const MachineLimits& limits) {
   for (const StepTiming& step : steps) total += step.median_us;
   std::stable_sort(steps.begin(), steps.end(),
                    [](const StepTiming& a, const StepTiming& b) { return a.median_us > b.median_us; });
-  fmt::print("  limits measured here: {:.1f} GB/s copied, {:.1f} GFLOP/s of products\n", limits.copy_bytes_per_s * 1e-9,
-             limits.multiply_flops_per_s * 1e-9);
+  fmt::print("  limits measured here: {:.1f} GB/s of memory, {:.1f} of the third-level cache, {:.1f} of the second; {:.1f} GFLOP/s of float32 products, {:.1f} of "
+             "bfloat16, {:.1f} of int8\n",
+             limits.memory_bytes_per_s * 1e-9, limits.third_level.bytes_per_s * 1e-9, limits.second_level.bytes_per_s * 1e-9, limits.multiply_flops_per_s * 1e-9,
+             limits.bf16_flops_per_s * 1e-9, limits.int8_flops_per_s * 1e-9);
+  fmt::print("  of limit: the least time that these allow, as a share of the median; of a cache where all that the step touches fits into it\n");
   fmt::print("  {:>13} {:>7} {:>8} {:>9} {:>9}  step\n", "median", "share", "GB/s", "GFLOP/s", "of limit");
   auto rate = [](std::optional<double> work, double us) { return work.value_or(0) > 0 ? fmt::format("{:.1f}", *work / us * 1e-3) : std::string("-"); };
   for (const StepTiming& step : steps) {
@@ -172,6 +178,11 @@ int cmd_bench(int argc, const char* const* argv) {
   std::optional<Executable> executable;
   if (std::filesystem::path(model_path).extension() == ".so") {
     refuse_build_flags(options, "a compiled program");
+    if (by_step || tune) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("{} means nothing for a compiled program", by_step ? "--kernels" : "--tune"))
+          .help(by_step ? "give the .pt2: the steps of a program are timed only where it is compiled for that"
+                        : "give the .pt2, or compile it with --mode max");
+    }
     executable.emplace(Executable::load(model_path, threads));
   } else {
     CompileSession session(!no_cache);
@@ -188,13 +199,16 @@ int cmd_bench(int argc, const char* const* argv) {
       inputs_path.empty() ? random_inputs(signature) : in_own_memory(read_inputs(inputs_path, signature));
   const Timing timing = time_calls([&] { executable->run(inputs); }, seconds);
   refuse_changed_files();
-  const ManifestVariant& manifest = executable->manifest().general();
+  const ManifestVariant& manifest = executable->last_variant();
+  const std::string variant = variant_text(executable->manifest(), manifest);
   fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path,
              timing.median_ms, timing.runs, timing.min_ms, timing.max_ms, compile_s,
              model ? fmt::format("; cache: {}", model->cache_use) : "");
-  fmt::print("  {} kernels, {} kernel calls, {} library calls; temporaries {} bytes (lower bound {})\n",
-             manifest.kernels, manifest.kernel_calls, manifest.library_calls, executable->arena_bytes(),
-             executable->arena_lower_bound());
+  fmt::print("  {}; temporaries {} bytes (lower bound {})\n", steps_text(manifest), executable->arena_bytes(), executable->arena_lower_bound());
+  constexpr size_t kShownOutputs = 8;
+  print_interface(stdout, executable->manifest(), kShownOutputs);
+  if (tune && !model->choices.empty()) fmt::print("{}", tune::changes_text(model->choices));
+  if (!variant.empty()) fmt::print("  ran the variant for {}\n", variant);
   std::vector<StepTiming> steps;
   MachineLimits limits{};
   if (by_step) {
@@ -211,6 +225,8 @@ int cmd_bench(int argc, const char* const* argv) {
                                    {"runs", timing.runs},
                                    {"compile_s", compile_s},
                                    {"from_cache", model && model->from_cache},
+                                   {"variant", variant},
+                                   {"steps_in_all", manifest.steps.size()},
                                    {"kernels", manifest.kernels},
                                    {"kernel_calls", manifest.kernel_calls},
                                    {"library_calls", manifest.library_calls},
@@ -222,12 +238,18 @@ int cmd_bench(int argc, const char* const* argv) {
     if (by_step) {
       json["copy_bytes_per_s"] = limits.copy_bytes_per_s;
       json["multiply_flops_per_s"] = limits.multiply_flops_per_s;
+      json["memory_bytes_per_s"] = limits.memory_bytes_per_s;
+      json["third_level_bytes_per_s"] = limits.third_level.bytes_per_s;
+      json["second_level_bytes_per_s"] = limits.second_level.bytes_per_s;
+      json["bf16_flops_per_s"] = limits.bf16_flops_per_s;
+      json["int8_flops_per_s"] = limits.int8_flops_per_s;
     }
     for (const StepTiming& step : steps) {
       json["steps"].push_back({{"position", step.position}, {"name", step.name}, {"median_us", step.median_us}});
       if (!step.form.empty()) json["steps"].back()["form"] = step.form;
       if (step.bytes) json["steps"].back()["bytes"] = *step.bytes;
       if (step.flops) json["steps"].back()["flops"] = *step.flops;
+      json["steps"].back()["of_limit"] = step.share_of_limit(limits);
     }
     write_file_atomically(json_path, json_text(json) + "\n");
   }

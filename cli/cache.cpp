@@ -84,8 +84,13 @@ int stats(bool as_json) {
   fmt::print("{}\n  {} entries, {} of {}\n", store.file().string(), stats.entries, byte_size_text(stats.bytes),
              byte_size_text(stats.limit_bytes));
   for (const auto& [kind, each] : stats.kinds) fmt::print("    {:<10} {:6}  {:>8}\n", kind, each.entries, byte_size_text(each.bytes));
-  fmt::print("  {} hits, {} misses, {} damaged, {} evicted, {} not written\n", stats.lifetime.hits, stats.lifetime.misses,
-             stats.lifetime.corrupt, stats.lifetime.evicted, stats.lifetime.write_errors);
+  const auto counter = [&](const std::string& name) {
+    const auto found = counters.find(name);
+    return found == counters.end() ? 0 : found->second;
+  };
+  fmt::print("  programs: {} taken from the cache, {} compiled\n", counter("graph hits"), counter("graph misses"));
+  fmt::print("  this store: {} of {} questions answered, several for each program; {} entries damaged, {} evicted, {} not written\n", stats.lifetime.hits,
+             stats.lifetime.hits + stats.lifetime.misses, stats.lifetime.corrupt, stats.lifetime.evicted, stats.lifetime.write_errors);
   if (base.contains("problem")) {
     fmt::print("  read-only base: not used: {}\n", base["problem"].get<std::string>());
   } else if (!base.is_null()) {

@@ -17,6 +17,7 @@ int cmd_bench(int argc, const char* const* argv);
 int cmd_explain(int argc, const char* const* argv);
 int cmd_opt(int argc, const char* const* argv);
 int cmd_run(int argc, const char* const* argv);
+int cmd_compare(int argc, const char* const* argv);
 int cmd_conform(int argc, const char* const* argv);
 int cmd_ops(int argc, const char* const* argv);
 int cmd_cache(int argc, const char* const* argv);

@@ -10,6 +10,20 @@ using Json = nlohmann::ordered_json;
 // Of a part in a message.
 constexpr size_t kShownCharacters = 300;
 
+// What a part stands for, where its name and its digest do not say it.
+std::string_view meaning_of(std::string_view part) {
+  constexpr std::pair<std::string_view, std::string_view> kMeanings[] = {
+      {"file", "the bytes of the model file: weights, and what PyTorch notes beside them"},
+      {"program", "operators, their arguments, shapes and order, names of inputs and results, or values of small constants"},
+      {"constants", "which weights share memory, or the values of integer constants"},
+      {"toroid", "another build of toroid made that entry"},
+      {"compiler bytes", "another compiler, or another release of it"}};
+  for (const auto& [name, meaning] : kMeanings) {
+    if (part == name) return meaning;
+  }
+  return part.starts_with("source") ? "the generated C++" : "";
+}
+
 }  // namespace
 
 Json explanation(const CacheLookup& lookup) {
@@ -43,7 +57,8 @@ void print_explanation(std::FILE* out, const CacheLookup& lookup) {
   fmt::print(out, "  the nearest entry differs in\n");
   for (const Json& each : json["differs"]) {
     const std::string part = each["part"], here = each["here"], nearest = each["nearest"];
-    fmt::print(out, "    {}\n      here     {}\n      nearest  {}\n", part, here.substr(0, kShownCharacters), nearest.substr(0, kShownCharacters));
+    const std::string_view meaning = meaning_of(part);
+    fmt::print(out, "    {}{}{}\n      here     {}\n      nearest  {}\n", part, meaning.empty() ? "" : ": ", meaning, here.substr(0, kShownCharacters), nearest.substr(0, kShownCharacters));
   }
 }
 

@@ -19,6 +19,7 @@ using namespace toroid::cli;
 constexpr Command kCommands[] = {
     {"compile", "compile a model into a shared library", cmd_compile},
     {"run", "run a model on tensors from files", cmd_run},
+    {"compare", "compare the tensors of two files", cmd_compare},
     {"conform", "compare models with recorded results", cmd_conform},
     {"bench", "time a model", cmd_bench},
     {"explain", "say why operators of a model are one step or two", cmd_explain},

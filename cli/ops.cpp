@@ -43,12 +43,15 @@ std::string describe(const Provenance& place) {
 
 int list_missing(const std::string& model) {
   int missing = 0;
-  for (const OperatorUse& use : pt2_operators(model)) {
+  const std::vector<OperatorUse> uses = pt2_operators(model);
+  for (const OperatorUse& use : uses) {
     if (is_supported(use)) continue;
     ++missing;
     fmt::print("{}\t{} use{}\tfirst at {}\n", use.op, use.uses, use.uses == 1 ? "" : "s", describe(use.first));
     for (const Provenance& place : use.others) fmt::print("\t\talso at {}\n", describe(place));
   }
+  if (missing == 0) fmt::print("all {} operators of {} are supported\n", uses.size(), model);
+  if (missing > 0) fmt::print(stderr, "what can be done: docs/unsupported-operators.md\n");
   return missing;
 }
 

@@ -2,107 +2,10 @@
 //
 // Each test breaks one thing about the digits example and runs build/toroid as a user would. The words are pinned
 // whole, paths of this run replaced by capitals, so a change of words is a change of this file.
-#include <algorithm>
-#include <cstring>
-#include <filesystem>
-#include <functional>
-#include <regex>
-#include <set>
-
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-
-#include "frontend/archive/zip_for_test.h"
-#include "frontend/archive/zip_reader.h"
-#include "frontend/safetensors.h"
-#include "support/file.h"
-#include "support/subprocess.h"
+#include "cli/cli_for_test.h"
 
 namespace toroid {
 namespace {
-
-namespace fs = std::filesystem;
-
-const fs::path kDigits = fs::path(TOROID_SOURCE_DIR) / "examples/digits";
-
-void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-}
-
-class Cli : public testing::Test {
- protected:
-  struct Outcome {
-    int exit_code;
-    std::string errors;
-    double seconds;
-    std::string output;
-  };
-
-  fs::path path(std::string_view name) const { return folder_.path() / name; }
-
-  // Runs toroid in the test's folder, with a cache of its own. Progress is no part of the message.
-  Outcome toroid(std::vector<std::string> arguments,
-                 std::vector<std::pair<std::string, std::string>> environment = {}) const {
-    arguments.insert(arguments.begin(), TOROID_COMMAND);
-    environment.push_back({"TOROID_CACHE_DIR", (cache_.path() / "store").string()});   // unless given: the first counts
-    const ProcessResult result = run_process(
-        {.argv = arguments, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
-    std::string errors = std::regex_replace(result.errors, std::regex("compiling kernels[^\n]*\n"), "");
-    replace_all(errors, kDigits.string(), "DIGITS");
-    replace_all(errors, folder_.path().string(), "FOLDER");
-    return {result.exit_code, errors, result.seconds, result.output};
-  }
-
-  // Fails with exactly this message and leaves no file behind but those that were there.
-  void expect_refusal(const std::vector<std::string>& arguments, const std::string& message,
-                      const std::vector<std::pair<std::string, std::string>>& environment = {}) const {
-    const std::set<std::string> before = files();
-    const Outcome outcome = toroid(arguments, environment);
-    EXPECT_EQ(outcome.exit_code, 1);
-    EXPECT_EQ(outcome.errors, message);
-    EXPECT_EQ(files(), before);
-  }
-
-  std::set<std::string> files() const {
-    std::set<std::string> names;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) names.insert(entry.path().string());
-    return names;
-  }
-
-  // Writes the digits model with its entries changed; an entry for which `edit` returns false is left out.
-  void write_edited_model(const std::function<bool(std::string_view name, std::string& data)>& edit) const {
-    const ZipReader good = ZipReader::open(kDigits / "digits.pt2");
-    ZipForTest zip;
-    for (const ZipEntry& entry : good.entries()) {
-      std::string data(good.read_text(entry));
-      if (edit(entry.name, data)) zip.add(entry.name, data);
-    }
-    write_file_atomically(path("bad.pt2"), zip.build());
-  }
-
-  void write_input(std::vector<std::string> names, DType dtype, std::vector<int64_t> sizes) const {
-    int64_t bytes = size_bytes(dtype);
-    for (int64_t size : sizes) bytes *= size;
-    const std::vector<std::byte> zeros(static_cast<size_t>(bytes));
-    std::vector<SafeTensor> tensors;
-    for (const std::string& name : names) tensors.push_back({name, dtype, sizes, zeros});
-    write_safetensors(path("in.safetensors"), tensors);
-  }
-
-  std::vector<std::string> run_on_input() const {
-    return {"run", (kDigits / "digits.pt2").string(), "--inputs", "in.safetensors", "--outputs", "out.safetensors"};
-  }
-
- private:
-  TempFolder folder_{"toroid-cli-test"};
-  TempFolder cache_{"toroid-cli-test-cache"};
-};
-
-const std::vector<std::string> kCompileBad = {"compile", "bad.pt2", "-o", "out.so"};
-const std::vector<std::string> kCompileDigits = {"compile", (kDigits / "digits.pt2").string(), "-o", "out.so"};
-constexpr const char* kTheProgramTakes = "  help: the program takes input: f32[s31, 1, 8, 8]\n";
 
 // ---- the model ------------------------------------------------------------------------------------------------------
 
@@ -181,7 +84,7 @@ TEST_F(Cli, ReportsAllUnknownOperatorsTogether) {
                  "return F.softmax(input, self.dim, _stacklevel=5)\n"
                  "  while reading models/model.json\n"
                  "  while importing bad.pt2\n"
-                 "  help: 'toroid ops --missing bad.pt2' lists every unsupported operator\n");
+                 "  help: 'toroid ops --missing bad.pt2' lists every unsupported operator and where it is used; docs/unsupported-operators.md says what can be done\n");
 }
 
 TEST_F(Cli, ListsEveryMissingOperatorWithTheModelsOwnLines) {
@@ -193,7 +96,7 @@ TEST_F(Cli, ListsEveryMissingOperatorWithTheModelsOwnLines) {
   });
   const Outcome outcome = toroid({"ops", "--missing", "bad.pt2"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.errors, "");
+  EXPECT_EQ(outcome.errors, "what can be done: docs/unsupported-operators.md\n");
   EXPECT_EQ(
       outcome.output,
       "aten::frobnicate\t3 uses\tfirst at 'relu' in 2 (ReLU), activation.py:143, in forward: "
@@ -256,7 +159,7 @@ TEST_F(Cli, RefusesAnInputOfTheWrongDtype) {
 TEST_F(Cli, RefusesAMissingInput) {
   write_input({"images"}, DType::F32, {1, 1, 8, 8});
   expect_refusal(run_on_input(),
-                 "error: in.safetensors has no tensor 'in0' for input 1 of 1\n"
+                 "error: in.safetensors has no tensor 'input' and no 'in0' for input 1 of 1\n"
                  "  help: it has: images; name them as the program does (input), or in0, in1, …\n");
 }
 
@@ -420,10 +323,13 @@ TEST_F(Cli, TimesEachStepOnRequest) {
     EXPECT_NE(printed.find(fmt::format("  {} {}\n", step["position"].get<int>(), step["name"].get<std::string>())), std::string::npos)
         << printed;
   }
-  constexpr size_t kOtherLines = 4;  // the model, its memory, the machine's limits, the columns
+  constexpr size_t kOtherLines = 8;  // the model, its steps, an input, an output, a size, the machine's limits, what they mean, the columns
   EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), json["steps"].size() + kOtherLines) << printed;
   EXPECT_GT(json["copy_bytes_per_s"], 1e8);
   EXPECT_GT(json["multiply_flops_per_s"], 1e8);
+  EXPECT_GE(json["memory_bytes_per_s"], json["copy_bytes_per_s"]);
+  EXPECT_GE(json["second_level_bytes_per_s"], json["memory_bytes_per_s"]);
+  EXPECT_GE(json["int8_flops_per_s"], json["multiply_flops_per_s"]);
   // The digits' first layer: 16 images, 16 filters of 3x3 over 8x8 positions.
   EXPECT_EQ(json["steps"][0]["flops"], 2 * 16 * 16 * 9 * 64) << json;
 }
@@ -480,11 +386,12 @@ TEST_F(Cli, ExplainsWhyOperatorsAreOneStepOrTwo) {
   const std::string chosen = toroid({"explain", "program.txt", "--mode", "max"}).output;
   EXPECT_TRUE(std::regex_search(chosen, std::regex("library call with an epilogue\n    computed by [a-z-]+\n"))) << chosen;
   EXPECT_TRUE(std::regex_search(chosen, std::regex("\n1 problems of library kernels\nmatmul\\.f32\\(.*\\) -> .*; epilogue: [a-z-]+ \\(measured\\)\n"))) << chosen;
+  EXPECT_TRUE(std::regex_search(chosen, std::regex("\n[01] of 1 problems changed"))) << chosen;
   const nlohmann::json pairs = nlohmann::json::parse(read_file(path("pairs.json")));
   ASSERT_EQ(pairs.size(), 2u) << pairs;
-  EXPECT_EQ(pairs[0].at("reason"), "each block of the product as it is made");
+  EXPECT_EQ(pairs[0].at("reason"), "the consumer is fused into the product, block by block");
   EXPECT_EQ(pairs[0].at("bytes"), 64 * 48 * 4);
-  EXPECT_EQ(pairs[1].at("reason"), "the one is done with the product that it reads, and the other reduces its result");
+  EXPECT_EQ(pairs[1].at("reason"), "the producer is fused into the product that it reads, and the consumer reduces its result");
   EXPECT_FALSE(pairs[1].at("fused"));
 }
 

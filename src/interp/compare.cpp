@@ -1,12 +1,13 @@
 #include "interp/compare.h"
 
 #include <cmath>
+#include <limits>
 
 #include "interp/movement.h"
+#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid {
-namespace {
 
 std::string element_text(const HostTensor& tensor, int64_t index) {
   if (tensor.dtype() == DType::Bool) return tensor.bool_at(index) ? "true" : "false";
@@ -20,6 +21,8 @@ std::string position_text(int64_t index, std::span<const int64_t> sizes) {
   return sizes.empty() ? "" : fmt::format(" {}", shape_text(position));
 }
 
+namespace {
+
 // The largest finite magnitude of each row of the last dim.
 std::vector<double> row_scales(const std::vector<double>& values, std::span<const int64_t> sizes) {
   const auto length = static_cast<size_t>(sizes.empty() ? 1 : sizes.back());
@@ -29,6 +32,12 @@ std::vector<double> row_scales(const std::vector<double>& values, std::span<cons
     if (std::isfinite(values[i])) scale = std::max(scale, std::fabs(values[i]));
   }
   return scales;
+}
+
+std::vector<double> as_doubles(const HostTensor& tensor) {
+  if (is_floating(tensor.dtype())) return tensor.to_doubles();
+  const std::vector<int64_t> integers = tensor.to_ints();
+  return {integers.begin(), integers.end()};
 }
 
 bool sums_or_multiplies(const Op& op) {
@@ -55,6 +64,40 @@ Tolerance tolerance_of(DType dtype) {
     case DType::BF16: return {2e-2, 2e-2};
     default: return {};
   }
+}
+
+Differences compare_elements(const HostTensor& actual, const HostTensor& expected, const Tolerance& tolerance, bool by_row) {
+  if (actual.dtype() != expected.dtype() || actual.sizes() != expected.sizes()) {
+    throw Error(ErrorKind::InvalidInput, fmt::format("is {}, expected {}", to_string(actual), to_string(expected)));
+  }
+  Differences found;
+  found.elements = expected.numel();
+  const auto count = static_cast<size_t>(found.elements);
+  const bool is_exact = !is_floating(expected.dtype()) && tolerance.absolute == 0 && tolerance.relative == 0;
+  const std::vector<int64_t> exact_a = is_exact ? actual.to_ints() : std::vector<int64_t>(), exact_e = is_exact ? expected.to_ints() : std::vector<int64_t>();
+  const std::vector<double> a = as_doubles(actual), e = as_doubles(expected);
+  const std::vector<double> scales = row_scales(e, expected.sizes());
+  const size_t row = scales.empty() ? 1 : count / scales.size();
+  double worst = -1;
+  for (size_t i = 0; i < count; ++i) {
+    if (is_exact ? exact_a[i] == exact_e[i] : a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) continue;
+    const double scale = by_row ? std::max(std::fabs(e[i]), scales[i / row]) : std::fabs(e[i]);
+    const double allowed = tolerance.absolute + tolerance.relative * scale;
+    const double off = std::fabs(a[i] - e[i]);
+    const bool is_finite = std::isfinite(a[i]) && std::isfinite(e[i]);
+    if (is_finite) {
+      found.most_absolute = std::max(found.most_absolute, off);
+      if (e[i] != 0) found.most_relative = std::max(found.most_relative, off / std::fabs(e[i]));
+      if (!is_exact && off <= allowed) continue;
+    }
+    ++found.differing;
+    const double excess = !is_finite ? std::numeric_limits<double>::infinity() : allowed > 0 ? off / allowed : off;
+    if (excess <= worst) continue;
+    worst = excess;
+    found.worst = static_cast<int64_t>(i);
+    found.allowed = allowed;
+  }
+  return found;
 }
 
 std::optional<std::string> difference(const HostTensor& actual, const HostTensor& expected,

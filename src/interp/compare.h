@@ -33,6 +33,23 @@ struct CompareOptions {
 std::optional<std::string> difference(const HostTensor& actual, const HostTensor& expected,
                                       const CompareOptions& options);
 
+// How two tensors of one dtype and shape differ, element by element. An element differs where it is further from the expected one than is allowed:
+// absolute + relative * scale, the scale being the expected magnitude, or with `row_scales` the largest finite one of its row of the last dim,
+// if that is more. Integers and bools may not differ at all with tolerance_of() them.
+struct Differences {
+  int64_t elements = 0;
+  int64_t differing = 0;
+  double most_absolute = 0;     // of all elements that are finite in both
+  double most_relative = 0;     // likewise, |a - e| / |e|, where e is not 0
+  std::optional<int64_t> worst; // of those that differ, the one that is furthest beyond what is allowed, in row-major order
+  double allowed = 0;           // for that one
+};
+// Throws Error{InvalidInput} where dtypes or shapes differ.
+Differences compare_elements(const HostTensor& actual, const HostTensor& expected, const Tolerance& tolerance, bool row_scales);
+// " [1, 2]", "" of a scalar; "3.5": for messages.
+std::string position_text(int64_t index, std::span<const int64_t> sizes);
+std::string element_text(const HostTensor& tensor, int64_t index);
+
 // Per output of the core-level graph: does a sum or product of several elements (a reduction, a scan, a matrix product,
 // …) lie between it and the inputs?
 std::vector<bool> made_of_sums_or_products(const Graph& graph);

@@ -46,5 +46,26 @@ TEST(Compare, FindsWhatSumsMade) {
   EXPECT_EQ(made_of_sums_or_products(program.graph), (std::vector<bool>{false, true, true, false}));
 }
 
+TEST(Compare, FindsTheWorstElementAndTheLargestDifferences) {
+  const HostTensor expected = HostTensor::from_doubles(DType::F32, {2, 2}, std::vector<double>{1, 100, 0, 2});
+  const HostTensor actual = HostTensor::from_doubles(DType::F32, {2, 2}, std::vector<double>{1.005, 100, 0.5, 2});
+  const Differences by_row = compare_elements(actual, expected, {1e-4, 1e-5}, true);
+  EXPECT_EQ(by_row.elements, 4);
+  EXPECT_EQ(by_row.differing, 1) << "0.005 is less than 1e-4 of 100";
+  EXPECT_EQ(by_row.worst, 2);
+  EXPECT_NEAR(by_row.most_absolute, 0.5, 1e-6);
+  EXPECT_NEAR(by_row.most_relative, 0.005, 1e-6);
+  EXPECT_EQ(compare_elements(actual, expected, {1e-4, 1e-5}, false).differing, 2);
+  EXPECT_EQ(compare_elements(expected, expected, {}, false).differing, 0);
+}
+
+TEST(Compare, IntegersAreExactUnlessAToleranceIsGiven) {
+  const int64_t large = (int64_t{1} << 60) + 1;   // of which a double does not know the last digit
+  const HostTensor a = HostTensor::from_ints(DType::I64, {2}, std::vector<int64_t>{large, 5}), e = HostTensor::from_ints(DType::I64, {2}, std::vector<int64_t>{large - 1, 5});
+  EXPECT_EQ(compare_elements(a, e, tolerance_of(DType::I64), true).differing, 1);
+  const HostTensor b = HostTensor::from_ints(DType::I64, {2}, std::vector<int64_t>{large, 6});
+  EXPECT_EQ(compare_elements(b, a, {0, 1}, false).differing, 0);
+}
+
 }  // namespace
 }  // namespace toroid

@@ -1,0 +1,29 @@
+// What people are told of a compiled program: what goes in, what comes out, the sizes that may vary and the variants made for some of them.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "driver/manifest.h"
+
+namespace toroid::cli {
+
+// Lines with a word and its thing, two spaces before each:
+//
+//   input    image: f32[s40, 3, 32]
+//   output   out0 logits: f32[s40, 10]       what files call it, then its name in the model where that is another
+//   updates  bn.running_mean
+//   size     s40 = image.0, from 1 to 64
+//   variant  s40=1: 9 steps: 5 library calls, 4 of generated kernels
+//   variant  all other sizes: …
+//
+// Variants are left out where there is one alone.
+// `most_outputs`: how many outputs to name, and how many of what is updated.
+void print_interface(std::FILE* to, const Manifest& manifest, size_t most_outputs = ~size_t{0});
+
+// "s40=1", "all other sizes"; "" where there is one variant alone.
+std::string variant_text(const Manifest& manifest, const ManifestVariant& variant);
+// "21 steps: 14 library calls, 7 of generated kernels (8 kernels, some started together)"; the numbers outside of the brackets add up.
+std::string steps_text(const ManifestVariant& variant);
+
+}  // namespace toroid::cli
