@@ -31,7 +31,7 @@ struct Index { sym::Expr value; };                               // an integer e
 struct Load { BufferId buffer; std::vector<sym::Expr> index; };  // one index per dim of the buffer
 struct Compute { ScalarOp op; std::vector<ExprId> operands; };
 struct Convert { ExprId operand; };                              // to the node's dtype
-struct BitcastTo { ExprId operand; DType from, to; };            // storage dtypes: bits of `from` read as `to`
+struct BitcastTo { ExprId operand; DType from, to; };            // storage dtypes: bits of `from` read as `to`. Of a float as itself: rounded
 struct Masked { ExprId condition, value, otherwise; };
 struct Accumulated { AccumulatorId id; };                        // kernels only
 struct Stashed { StashId id; };                                  // kernels only

@@ -402,6 +402,11 @@ class Lowering {
                                              : exprs().compute(op.op, std::move(operands));
     define(id, std::move(axes), value, merged_provenance(node));
     realise_if_worth_it(id);
+    // A product that several loops compute again is the same in each, fused with an addition in none.
+    const auto* compute = std::get_if<loop::Compute>(&exprs().node(value).op);
+    if (compute != nullptr && compute->op == ScalarOp::Mul && !lowered(id).buffer && uses_[static_cast<size_t>(id)] > 1 && is_floating(exprs().dtype(value))) {
+      lowered(id).value = exprs().add(loop::BitcastTo{value, exprs().dtype(value), exprs().dtype(value)}, exprs().dtype(value));
+    }
   }
 
   void lower_cast(const Node& node) {
@@ -576,19 +581,33 @@ class Lowering {
       define_buffer(node.outputs[0], out);
       return;
     }
-    // Mean and squared deviation in two passes over the row: as careful as Welford's update, and free of its divisions.
+    // Mean and squared deviations in two passes over the row, corrected (Chan, Golub and LeVeque, 1983): as careful as Welford's update, and free of
+    // its divisions. With m the first pass's mean, rounded, and d = x - m,
+    //
+    //   mean = m + sum d / n      squares = sum d^2 - (sum d)^2 / n
+    //
+    // The correction is as small as m's error. It makes the mean of equal numbers that number, and their squares 0. It is needed only where rows lie
+    // far from zero, |m| at least eight times their deviation: elsewhere m's error is far below theirs, and the third pass finds nothing to do.
     const DType type = dtype(node.outputs[0]);
-    const BufferId total =
-        prepared_if_constant(node.outputs[0], new_buffer(graph_.value(node.outputs[0]).name + "_sum", type, sizes(node.outputs[0])));
-    add_computation(loop::Reduction{axes, reduce_axes, ReduceOp::Sum, value}, {total}, provenance);
-    const ExprId elements = exprs().literal(Scalar(count), type);
-    const ExprId mean = exprs().compute(ScalarOp::Div, {exprs().load(total, axes, type), elements});
-    const ExprId deviation = exprs().compute(ScalarOp::Sub, {value, mean});
-    const ExprId square = exprs().compute(ScalarOp::Mul, {deviation, deviation});
-    const BufferId squares = new_buffer(node.outputs[1]);
-    add_computation(loop::Reduction{axes, reduce_axes, ReduceOp::Sum, square}, {squares}, provenance);
-    define(node.outputs[0], axes, mean, provenance);
-    define_buffer(node.outputs[1], squares);
+    const auto kept = [&](const char* suffix, loop::Work work) {
+      const BufferId buffer = prepared_if_constant(node.outputs[0], new_buffer(graph_.value(node.outputs[0]).name + suffix, type, sizes(node.outputs[0])));
+      add_computation(std::move(work), {buffer}, provenance);
+      return exprs().load(buffer, axes, type);
+    };
+    const auto sum_of = [&](const char* suffix, ExprId terms) { return kept(suffix, loop::Reduction{axes, reduce_axes, ReduceOp::Sum, terms}); };
+    const auto times = [&](ExprId a, ExprId b) { return exprs().compute(ScalarOp::Mul, {a, b}); };
+    const ExprId elements = exprs().literal(Scalar(count), type), zero = exprs().literal(Scalar(0.0), type);
+    const ExprId rough_mean = kept("_rough", loop::Map{axes, exprs().compute(ScalarOp::Div, {sum_of("_sum", value), elements})});
+    const ExprId deviation = exprs().compute(ScalarOp::Sub, {value, rough_mean});
+    const ExprId squares = sum_of("_squares", times(deviation, deviation));
+    const ExprId is_far = exprs().compute(ScalarOp::Ge, {times(times(rough_mean, rough_mean), elements), times(squares, exprs().literal(Scalar(64.0), type))});
+    const auto where_far = [&](ExprId correction) { return exprs().compute(ScalarOp::Where, {is_far, correction, zero}); };
+    const ExprId drift = sum_of("_drift", where_far(deviation));
+    const ExprId shift = where_far(exprs().compute(ScalarOp::Div, {drift, elements}));
+    const ExprId corrected = exprs().compute(ScalarOp::Sub, {squares, times(drift, shift)});
+    define(node.outputs[0], axes, exprs().compute(ScalarOp::Add, {rough_mean, shift}), provenance);
+    define(node.outputs[1], axes, exprs().compute(ScalarOp::Max, {corrected, zero}), provenance);
+    for (ValueId output : node.outputs) realise(output);   // once a row, also where other kernels read them
   }
 
   void lower_scan(const Node& node, const Scan& op) {

@@ -174,16 +174,21 @@ graph(x: f32[4, 1]) {
             "y_out[i2] = exp(x[i2, 0])  for i2 in 4\n");
 }
 
-TEST(Lower, MeanAndDeviationAreTwoSums) {
-  const std::string loops = loops_of(R"(
+TEST(Lower, MeanAndDeviationAreTwoPassesAndACorrection) {
+  std::string loops = loops_of(R"(
 graph(x: f32[9]) {
   mean: f32[], m2: f32[] = reduce.welford(x, dims=[0])
   return mean, m2
 })");
+  const std::string far = "ge(mul(mul(mean_rough[], mean_rough[]), 9.0), mul(mean_squares[], 64.0))";
+  for (size_t at = 0; (at = loops.find(far, at)) != std::string::npos;) loops.replace(at, far.size(), "FAR");
   EXPECT_EQ(loops,
             "mean_sum[] = sum over r0 in 9 of x[r0]  for\n"
-            "m2[] = sum over r0 in 9 of mul(sub(x[r0], div(mean_sum[], 9.0)), sub(x[r0], div(mean_sum[], 9.0)))  for\n"
-            "mean_out[] = div(mean_sum[], 9.0)  for\n");
+            "mean_rough[] = div(mean_sum[], 9.0)  for\n"
+            "mean_squares[] = sum over r0 in 9 of mul(sub(x[r0], mean_rough[]), sub(x[r0], mean_rough[]))  for\n"
+            "mean_drift[] = sum over r0 in 9 of where(FAR, sub(x[r0], mean_rough[]), 0.0)  for\n"
+            "mean[] = add(mean_rough[], where(FAR, div(mean_drift[], 9.0), 0.0))  for\n"
+            "m2[] = max(sub(mean_squares[], mul(mean_drift[], where(FAR, div(mean_drift[], 9.0), 0.0))), 0.0)  for\n");
 }
 
 TEST(Lower, LibraryCallsReadStridedWindowsWithoutACopy) {
