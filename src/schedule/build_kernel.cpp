@@ -152,12 +152,26 @@ class KernelBuilder {
     const auto found = first_stage.find(id);
     const bool earlier = found != first_stage.end() && found->second < stage;
     if (earlier && varies_inside(id)) {
-      const ExprCost cost = cost_of(exprs_, id);
-      if (cost.transcendental == 0 && cost.arithmetic <= 2 && cost.loads <= 1) return;  // everything below is cheaper still
+      if (is_cheap_inside(id)) return;  // everything below is cheaper still
       if (std::find(shared.begin(), shared.end(), id) == shared.end()) shared.push_back(id);
       return;
     }
     for (ExprId operand : operands_everywhere(id)) find_shared(operand, first_stage, stage, shared);
+  }
+
+  // Is it at most an element and two operations, beside what stays the same along the inner axes?
+  bool is_cheap_inside(ExprId id) {
+    int loads = 0, operations = 0;
+    for (ExprId each : loop::reachable(exprs_, {id})) {
+      if (!varies_inside(each)) continue;
+      const loop::ExprOp& op = exprs_.node(each).op;
+      const auto* compute = std::get_if<loop::Compute>(&op);
+      if (compute != nullptr && is_transcendental(compute->op)) return false;
+      const bool is_slow = compute != nullptr && (compute->op == ScalarOp::Div || compute->op == ScalarOp::Sqrt);
+      if (compute != nullptr || std::holds_alternative<loop::Masked>(op)) operations += is_slow ? 3 : 1;
+      loads += std::holds_alternative<loop::Load>(op) ? 1 : 0;
+    }
+    return operations <= 2 && loads <= 1;
   }
 
   void keep_shared_values() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lower/cost.h"
+#include "schedule/form_estimate.h"
 #include "schedule/group.h"
 #include "schedule/loops.h"
 #include "support/match.h"
@@ -176,49 +177,54 @@ void move_to_back(std::vector<sym::Expr>& axes, sym::Expr axis) {
   axes.push_back(axis);
 }
 
+// What a stage does in each step, each expression once; what stays the same along the inner axes is computed before.
+constexpr int kLittleWork = 8;
+int work_of_a_step(const loop::ExprTable& exprs, const Kernel& kernel, const Stage& stage) {
+  std::vector<ExprId> values;
+  for (const Statement& statement : stage.statements) values.push_back(match(statement, [](const auto& s) { return s.value; }));
+  int work = 0;
+  for (ExprId id : varying(exprs, values, kernel.inner)) {
+    const loop::ExprOp& op = exprs.node(id).op;
+    const auto* compute = std::get_if<loop::Compute>(&op);
+    if (compute != nullptr && is_transcendental(compute->op)) return kLittleWork + 1;
+    const bool is_slow = compute != nullptr && (compute->op == ScalarOp::Div || compute->op == ScalarOp::Sqrt);
+    if (compute != nullptr || std::holds_alternative<loop::Load>(op) || std::holds_alternative<loop::Masked>(op)) work += is_slow ? 3 : 1;
+  }
+  return work;
+}
+
 // Reductions of little work an element wait for their accumulator: they get several.
 void choose_turns(const loop::ExprTable& exprs, Kernel& kernel) {
   constexpr int kTurns = 4;
   constexpr int64_t kLongRow = 256;
-  constexpr int kLittleWork = 8;
   if (hint(kernel.inner.back()) < kLongRow) return;
   for (Stage& stage : kernel.stages) {
-    int work = 0;
-    size_t accumulators = 0;
-    for (const Statement& statement : stage.statements) {
-      if (std::holds_alternative<Keep>(statement)) continue;   // of what another statement computes
-      const ExprCost cost = cost_of(exprs, match(statement, [](const auto& s) { return s.value; }));
-      work += cost.arithmetic + cost.loads + (cost.transcendental > 0 ? kLittleWork : 0);
-      accumulators += std::holds_alternative<Accumulate>(statement) ? 1 : 0;
-    }
-    if (stage.inner && accumulators > 0 && accumulators <= 2 && work <= kLittleWork) stage.turns = kTurns;
+    const auto accumulators = std::count_if(stage.statements.begin(), stage.statements.end(), [](const Statement& s) { return std::holds_alternative<Accumulate>(s); });
+    if (stage.inner && accumulators > 0 && accumulators <= 2 && work_of_a_step(exprs, kernel, stage) <= kLittleWork) stage.turns = kTurns;
   }
 }
 
 // Sums along rows that lie one after the other, as of columns, go through several rows at once.
 void choose_rows(const loop::ExprTable& exprs, Kernel& kernel) {
-  constexpr int kRows = 8, kLittleWork = 8;
+  constexpr int kRows = 8;
   if (kernel.inner.empty() || hint(kernel.inner.back()) < 2 * kRows) return;
   const sym::Expr vector = kernel.outer.back();
   for (Stage& stage : kernel.stages) {
     if (!stage.inner) continue;
     bool is_simple = true;
-    int work = 0;
     std::vector<ExprId> values;
     for (const Statement& statement : stage.statements) {
       const auto* accumulate = std::get_if<Accumulate>(&statement);
       is_simple = is_simple && accumulate != nullptr && !is_arg(kernel.accumulators[static_cast<size_t>(accumulate->accumulator)]);
       if (!is_simple) break;
       values.push_back(accumulate->value);
-      const ExprCost cost = cost_of(exprs, accumulate->value);
-      work += cost.arithmetic + cost.loads + (cost.transcendental > 0 ? kLittleWork + 1 : 0);
     }
     for (ExprId id : loop::reachable(exprs, values)) {
       const auto* load = std::get_if<loop::Load>(&exprs.node(id).op);
       is_simple = is_simple && !std::holds_alternative<loop::Index>(exprs.node(id).op) && !std::holds_alternative<loop::Stashed>(exprs.node(id).op) &&
                   (load == nullptr || (sym::depends_on(load->index[0], vector) && only_axes_and_sizes(load->index[0])));
     }
-    if (is_simple && work <= kLittleWork) stage.rows = kRows;
+    if (is_simple && work_of_a_step(exprs, kernel, stage) <= kLittleWork) stage.rows = kRows;
   }
 }
 
@@ -279,8 +285,11 @@ void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
     kernel.vector = VectorAlong::Outer;
     move_to_back(kernel.outer, outer->second);
     choose_tile(program.exprs, kernel);
+    keep_row_values(program, kernel);
     choose_rows(program.exprs, kernel);
   }
+  choose_blocks(kernel);
+  choose_conditions(program.exprs, kernel);
 }
 
 }  // namespace toroid::schedule

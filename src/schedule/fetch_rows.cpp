@@ -59,7 +59,7 @@ void fetch_rows(const loop::LoopProgram& program, Kernel& kernel) {
   if (row_elements < kLeastRow) return;
   std::vector<Stage*> inner;
   for (Stage& stage : kernel.stages) {
-    if (stage.inner) inner.push_back(&stage);
+    if (stage.inner && !stage.condition) inner.push_back(&stage);
   }
   size_t busy = 1;
   while (busy < inner.size() && !computes_much(program.exprs, *inner[busy])) ++busy;

@@ -102,6 +102,7 @@ std::vector<StashCost> stash_costs(const loop::LoopProgram& program, const Kerne
   const std::vector<ExprId> kept = kept_values(kernel);
   std::vector<std::set<size_t>> users(kept.size());   // later stages that need it
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    if (kernel.stages[s].condition) continue;   // for few rows
     for (size_t i : stashes_below(exprs, values_of(kernel.stages[s]))) users[i].insert(s);
   }
   double row = kernel.vector == VectorAlong::Outer ? std::min(512.0, extent_of(kernel.outer.back())) : 1;

@@ -80,4 +80,7 @@ std::optional<ClampedSum> as_clamped_sum(const loop::LoopProgram& program, const
 // The position of a multi-dimensional index in its buffer.
 sym::Expr position_of(const loop::Buffer& buffer, const std::vector<sym::Expr>& index);
 
+// Adds to `kernel.unfused` what it uses more than once; its finish and other forms likewise.
+void round_shared_products(const loop::LoopProgram& program, Kernel& kernel);
+
 }  // namespace toroid::schedule

@@ -37,4 +37,13 @@ bool computes_much(const loop::ExprTable& exprs, const Stage& stage);
 // Makes one axis of neighbours in `axes`, some of the kernel's, that every access walks as one.
 void merge_neighbours(loop::LoopProgram& program, Kernel& kernel, std::vector<sym::Expr>& axes);
 
+// Where lanes run along the results, computes what follows from reductions alone once for each result.
+void keep_row_values(loop::LoopProgram& program, Kernel& kernel);
+
+// Finds stages that do nothing for most rows.
+void choose_conditions(const loop::ExprTable& exprs, Kernel& kernel);
+
+// Divides sums of floats along rows that are or may be long into blocks.
+void choose_blocks(Kernel& kernel);
+
 }  // namespace toroid::schedule

@@ -315,6 +315,15 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
   if (fuse) launch_together(schedule.steps);
   choose_forms(program, schedule.prepare, forms == Forms::Measured ? Forms::Estimated : forms);
   choose_forms(program, schedule.steps, forms);
+  for (auto* steps : {&schedule.prepare, &schedule.steps}) {
+    for (Step& step : *steps) {
+      if (auto* kernel = std::get_if<Kernel>(&step)) round_shared_products(program, *kernel);
+      if (auto* call = std::get_if<CallStep>(&step); call != nullptr && call->epilogue) round_shared_products(program, *call->epilogue);
+      if (auto* group = std::get_if<GroupStep>(&step)) {
+        for (Kernel& kernel : group->kernels) round_shared_products(program, kernel);
+      }
+    }
+  }
   const ChainDecisions chains = fuse ? chain_convolutions(program, schedule.steps) : ChainDecisions();
   if (decisions != nullptr) *decisions = explain(program, groups, refusals, epilogues, not_done_with, chains, fuse);
   schedule.lifetimes = lifetimes(program, schedule.steps);
@@ -335,7 +344,9 @@ std::string to_string(const Schedule& schedule) {
     const std::string form = (kernel.form ? fmt::format(", {}", to_string(*kernel.form)) : "") + (kernel.clamped ? ", a clamped sum" : "");
     text += fmt::format("{} {} ({}{})\n  for{}\n", word, kernel.name, along[static_cast<size_t>(kernel.vector)], form, axes(kernel.outer));
     for (const Stage& stage : kernel.stages) {
-      text += stage.inner ? fmt::format("    for{}\n", axes(kernel.inner)) : "    once\n";
+      const std::string blocks = stage.blocks.steps == 0 ? "" : fmt::format(", sums in blocks of {} {}", stage.blocks.steps, stage.blocks.of_rows ? "rows" : "vectors");
+      text += stage.inner ? fmt::format("    for{}{}\n", axes(kernel.inner), blocks) : "    once\n";
+      if (stage.condition) text += fmt::format("      if {}\n", loop::to_string(program, *stage.condition));
       for (const Fetch& each : stage.fetches) {
         text += fmt::format("      {} {}[{}]\n", to_string(each.to), program.buffer(each.buffer).name, sym::to_string(each.position));
       }

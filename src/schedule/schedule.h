@@ -51,6 +51,13 @@ struct Fetch {
 };
 std::string_view to_string(Fetch::To to);   // "fetch", "fetch near", "fetch to write"
 
+// Blocked summation: a stage's sums of floats run for `steps` steps in their own dtype, then are added to totals in double and begin again. Their error
+// is that of one block's sum, however long the row. No steps: the row is known to be short, or nothing is summed.
+struct Blocks {
+  int steps = 0;
+  bool of_rows = false;        // steps of the loop around the vector loop; else whole vectors
+};
+
 struct Stage {
   bool inner = false;          // runs over the kernel's inner axes; else once a row
   std::vector<Statement> statements;
@@ -61,6 +68,9 @@ struct Stage {
   // Each vector goes through this many rows, steps of the last inner axis, before the next one: its accumulators stay in registers meanwhile, and
   // memory is asked for several rows at once. More than 1 only with VectorAlong::Outer, where nothing depends on the row alone.
   int rows = 1;
+  Blocks blocks = {};
+  // Where this holds in no lane, the stage changes nothing and is left out. A Bool that is the same along the inner axes.
+  std::optional<ExprId> condition = {};
 };
 
 struct Accumulator {
@@ -68,6 +78,7 @@ struct Accumulator {
   DType dtype;                 // of the reduced values
   ProvenanceId origin{0};      // the model's operator that reduces
 };
+inline bool is_float_sum(const Accumulator& a) { return a.op == ReduceOp::Sum && is_floating(a.dtype); }
 
 // How the stages of a kernel come by the values that several of them need: kept in stashes, or computed again in each.
 enum class Form : uint8_t { Persistent, Looped };
@@ -118,7 +129,7 @@ struct Kernel {
   // Of a kernel that can have either form. Its results are the same to the last bit in both, as those of a clamped sum are in the runtime's vectors: multiplications are fused with additions where
   // the expression says so, by ExprId, and nowhere else (codegen/cpp/contraction.h).
   std::optional<Form> form;
-  std::vector<ExprId> unfused;            // what one of the forms keeps: never fused with what uses it
+  std::vector<ExprId> unfused;            // never fused with what uses it: what one of the forms keeps, and what is used more than once
   struct FormEstimate {
     double persistent, looped;            // cycles for each vector of a row, of what is kept or computed again, by the sizes' hints
   };

@@ -1,14 +1,19 @@
-// sum of 4 million elements  =>  64 sums of 65,536 elements in parallel, then a sum of 64.
+// sum of 4 million elements         =>  64 sums of 65,536 elements in parallel, then a sum of 64
+// sums of a million rows of ten     =>  64 times ten sums of 15,625 rows in parallel, then ten sums of 64
 //
-// The number of blocks depends on the sizes alone, never on the number of threads, so results are reproducible.
+// The number of blocks depends on the sizes alone, never on the number of threads, so results are reproducible. The second sum is in double.
+#include <algorithm>
+
 #include "schedule/group.h"
+#include "schedule/loops.h"
 
 namespace toroid::schedule {
 namespace {
 
-constexpr int64_t kFewRows = 8;
-constexpr int64_t kLargeRow = 1 << 16;
+constexpr int64_t kFewRows = 8, kLargeRow = 1 << 16;
 constexpr int64_t kBlocks = 64;
+// Of columns: so many are one task, and a block has at least so many rows.
+constexpr int64_t kColumns = 512, kFewTasks = 16, kLargeTable = 1 << 20, kLeastRows = 512;
 
 bool can_split(ReduceOp op) { return op != ReduceOp::ArgMin && op != ReduceOp::ArgMax && op != ReduceOp::Welford; }
 
@@ -21,29 +26,65 @@ double neutral(ReduceOp op) {
   }
 }
 
+sym::Expr extent(sym::Expr axis) { return axis.is_const() ? sym::Expr(1) : *axis.node()->extent; }
+sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
+  sym::Expr product = 1;
+  for (sym::Expr axis : axes) product = product * extent(axis);
+  return product;
+}
+
+// Do the reduced elements lie beside each other in no tensor that is read, but those of neighbouring results in some? Lanes then run along the results.
+bool is_of_columns(const loop::LoopProgram& program, const loop::Reduction& reduction) {
+  bool along_results = false;
+  for (loop::ExprId id : loop::reachable(program.exprs, {reduction.value})) {
+    const auto* load = std::get_if<loop::Load>(&program.exprs.node(id).op);
+    if (load == nullptr) continue;
+    const sym::Expr position = position_of(program.buffer(load->buffer), load->index);
+    auto lie_along = [&](sym::Expr axis) { return !axis.is_const() && is_contiguous(position, axis); };
+    if (std::any_of(reduction.reduce_axes.begin(), reduction.reduce_axes.end(), lie_along)) return false;
+    along_results = along_results || std::any_of(reduction.axes.begin(), reduction.axes.end(), lie_along);
+  }
+  return along_results;
+}
+
+// 1: it stays whole.
+int64_t block_count(const loop::Reduction& reduction, bool of_columns) {
+  const int64_t results = sym::evaluate_hint(product_of_extents(reduction.axes)), row = sym::evaluate_hint(product_of_extents(reduction.reduce_axes));
+  if (!of_columns) return results < kFewRows && row >= kLargeRow ? kBlocks : 1;
+  const int64_t tasks = (results + kColumns - 1) / kColumns;
+  if (tasks >= kFewTasks || row < 2 * kLeastRows || results < kLargeTable / row) return 1;
+  return std::min(kBlocks / std::max<int64_t>(tasks, 1), row / kLeastRows);
+}
+
+// About as many blocks as that, of equal size where that can be: those of unequal size need a mask.
+int64_t equal_blocks(sym::Expr row, int64_t blocks) {
+  if (!row.is_const()) return blocks;
+  for (int64_t count = blocks; 2 * count > blocks; --count) {
+    if (row.value() % count == 0) return count;
+  }
+  return blocks;
+}
+
 }  // namespace
 
 void split_large_reductions(loop::LoopProgram& program) {
   std::vector<loop::Computation> result;
   for (loop::Computation& computation : program.computations) {
     const auto* reduction = std::get_if<loop::Reduction>(&computation.work);
-    sym::Expr rows = 1;
-    sym::Expr row = 1;
-    if (reduction != nullptr) {
-      for (sym::Expr axis : reduction->axes) rows = rows * (axis.is_const() ? sym::Expr(1) : *axis.node()->extent);
-      for (sym::Expr axis : reduction->reduce_axes) row = row * (axis.is_const() ? sym::Expr(1) : *axis.node()->extent);
-    }
     const DType dtype = reduction != nullptr ? program.exprs.dtype(reduction->value) : DType::F32;
     const bool bounded = reduction != nullptr && (is_floating(dtype) || reduction->op == ReduceOp::Sum ||
                                                   reduction->op == ReduceOp::Any || reduction->op == ReduceOp::All);
-    if (reduction == nullptr || !can_split(reduction->op) || !bounded || sym::evaluate_hint(rows) >= kFewRows ||
-        sym::evaluate_hint(row) < kLargeRow) {
+    const bool of_columns = bounded && can_split(reduction->op) && is_of_columns(program, *reduction);
+    const int64_t wanted = bounded && can_split(reduction->op) ? block_count(*reduction, of_columns) : 1;
+    if (wanted < 2) {
       result.push_back(std::move(computation));
       continue;
     }
     sym::Context& symbols = program.exprs.symbols();
-    const sym::Expr block_size = sym::ceil_div(row, kBlocks);
-    const sym::Expr block = symbols.axis(kBlocks, "b");
+    const sym::Expr row = product_of_extents(reduction->reduce_axes);
+    const int64_t blocks = equal_blocks(row, wanted);
+    const sym::Expr block_size = sym::ceil_div(row, blocks);
+    const sym::Expr block = symbols.axis(blocks, "b");
     const sym::Expr within = symbols.axis(block_size, "r");
     const sym::Expr position = block * block_size + within;
     sym::Substitution axes;
@@ -55,30 +96,43 @@ void split_large_reductions(loop::LoopProgram& program) {
       stride = stride * *axis.node()->extent;
     }
     loop::ExprId value = program.exprs.substitute(reduction->value, axes);
-    if (!sym::known_divisible(row, kBlocks)) {
+    if (!sym::known_divisible(row, blocks)) {
       const loop::ExprId inside = program.exprs.convert(program.exprs.index(sym::lt(position, row)), DType::Bool);
       value = program.exprs.masked(inside, value, program.exprs.literal(Scalar(neutral(reduction->op)), dtype));
     }
     const loop::Buffer out = program.buffer(computation.outputs[0]);
-    loop::Buffer partial{.name = out.name + "_partial", .dtype = dtype, .sizes = out.sizes, .strides = {}};
-    if (out.kind == loop::BufferKind::Prepared) partial.kind = out.kind;
-    partial.sizes.push_back(kBlocks);
-    partial.strides = contiguous_strides(partial.sizes);
-    const loop::BufferId partial_id = program.add_buffer(partial);
-    std::vector<sym::Expr> partial_axes = reduction->axes;
-    partial_axes.push_back(block);
-    result.push_back({loop::Reduction{partial_axes, {within}, reduction->op, value}, {partial_id}, computation.name,
+    auto new_buffer = [&](const char* suffix, DType type, std::vector<sym::Expr> sizes) {
+      loop::Buffer buffer{.name = out.name + suffix, .dtype = type, .sizes = std::move(sizes), .strides = {}};
+      if (out.kind == loop::BufferKind::Prepared) buffer.kind = out.kind;
+      buffer.strides = contiguous_strides(buffer.sizes);
+      return program.add_buffer(buffer);
+    };
+    // The blocks of a row beside each other, or the columns of a block.
+    const auto at = [&](std::vector<sym::Expr> list, sym::Expr each) {
+      list.insert(of_columns ? list.begin() : list.end(), each);
+      return list;
+    };
+    const loop::BufferId partial = new_buffer("_partial", dtype, at(out.sizes, blocks));
+    result.push_back({loop::Reduction{at(reduction->axes, block), {within}, reduction->op, value}, {partial}, computation.name,
                       computation.provenance});
-    sym::Substitution fresh;
-    std::vector<sym::Expr> final_axes;
-    for (sym::Expr axis : reduction->axes) {
-      final_axes.push_back(axis.is_const() ? axis : symbols.axis(*axis.node()->extent, "i"));
+    auto fresh_axes = [&] {
+      std::vector<sym::Expr> fresh;
+      for (sym::Expr axis : reduction->axes) fresh.push_back(axis.is_const() ? axis : symbols.axis(*axis.node()->extent, "i"));
+      return fresh;
+    };
+    const sym::Expr last = symbols.axis(blocks, "r");
+    const std::vector<sym::Expr> final_axes = fresh_axes();
+    const loop::ExprId part = program.exprs.load(partial, at(final_axes, last), dtype);
+    const std::string name = computation.name + "_blocks";
+    if (reduction->op != ReduceOp::Sum || dtype != DType::F32) {
+      result.push_back({loop::Reduction{final_axes, {last}, reduction->op, part}, computation.outputs, name, computation.provenance});
+      continue;
     }
-    const sym::Expr last = symbols.axis(kBlocks, "r");
-    std::vector<sym::Expr> index = final_axes;
-    index.push_back(last);
-    result.push_back({loop::Reduction{final_axes, {last}, reduction->op, program.exprs.load(partial_id, index, dtype)},
-                      computation.outputs, computation.name + "_blocks", computation.provenance});
+    const loop::BufferId total = new_buffer("_total", DType::F64, out.sizes);
+    result.push_back({loop::Reduction{final_axes, {last}, reduction->op, program.exprs.convert(part, DType::F64)}, {total}, name, computation.provenance});
+    const std::vector<sym::Expr> map_axes = fresh_axes();
+    result.push_back({loop::Map{map_axes, program.exprs.convert(program.exprs.load(total, map_axes, DType::F64), DType::F32)}, computation.outputs, name,
+                      computation.provenance});
   }
   program.computations = std::move(result);
 }

@@ -153,7 +153,7 @@ OperandText BodyPrinter::compute(ExprId id) {
         const DType dtype = exprs_.dtype(o.operands[o.op == ScalarOp::Where ? 1 : 0]);
         if (divides_integers(o)) operands[1] = checked_divisor(operands[1], dtype);
         const std::string text = scalar_text(o.op, dtype, operands);
-        return define(level, to_string(o.op), node.dtype, {contraction.is_rounded(o, node.dtype) ? fmt::format("rounded({})", text) : text, lanes});
+        return define(level, to_string(o.op), node.dtype, {contraction.is_rounded(id) ? fmt::format("rounded({})", text) : text, lanes});
       },
       [&](const loop::Convert& o) {
         if (const auto* index = std::get_if<loop::Index>(&exprs_.node(o.operand).op); index && node.dtype == DType::Bool) {
@@ -169,7 +169,8 @@ OperandText BodyPrinter::compute(ExprId id) {
                                                           to_string(o.from), to_string(o.to)));
         }
         const OperandText operand = value(o.operand);
-        const std::string text = bitcast_text(o.from, o.to, operand);
+        const bool is_only_rounded = o.from == o.to && is_floating(o.to) && !is_reduced_float(o.to);
+        const std::string text = is_only_rounded ? fmt::format("rounded({})", operand.text) : bitcast_text(o.from, o.to, operand);
         return define(level, "bits", node.dtype, {text, operand.lanes});
       },
       [&](const loop::Masked& o) { return masked(o, node.dtype); },

@@ -7,7 +7,7 @@ namespace toroid::codegen {
 using loop::ExprId;
 
 std::optional<Contraction::Product> Contraction::product(ExprId id) const {
-  if (exprs_ == nullptr || !is_floating(exprs_->dtype(id)) || unfused_.contains(id)) return std::nullopt;
+  if (!is_said_ || !is_floating(exprs_->dtype(id)) || unfused_.contains(id)) return std::nullopt;
   const auto* op = std::get_if<loop::Compute>(&exprs_->node(id).op);
   if (op == nullptr || op->op != ScalarOp::Mul) return std::nullopt;
   return Product{op->operands[0], op->operands[1]};
@@ -21,9 +21,9 @@ std::optional<Contraction::Sum> Contraction::sum(const loop::Compute& op) const 
   return std::nullopt;
 }
 
-bool Contraction::is_rounded(const loop::Compute& op, DType dtype) const {
-  if (exprs_ == nullptr || !is_floating(dtype)) return false;
-  switch (op.op) {   // none of these ends with a multiplication
+bool Contraction::is_rounded(ExprId id) const {
+  if (!(is_said_ || unfused_.contains(id)) || !is_floating(exprs_->dtype(id))) return false;
+  switch (std::get<loop::Compute>(exprs_->node(id).op).op) {   // none of these ends with a multiplication
     case ScalarOp::Add: case ScalarOp::Sub: case ScalarOp::Neg: case ScalarOp::Abs: case ScalarOp::Min: case ScalarOp::Max:
     case ScalarOp::Where: case ScalarOp::Copysign: case ScalarOp::Floor: case ScalarOp::Ceil: case ScalarOp::Trunc:
       return false;

@@ -1,11 +1,15 @@
-// Which multiplications are fused with additions, in kernels that have two forms.
+// Which multiplications are fused with additions.
 //
-// The compiler fuses a * b + c where it sees fit: not where a * b is used elsewhere too, which the other form of a kernel may do. Such kernels say
-// it themselves, for each addition by its expression alone: every sum of a product is op_fma, and what ends with a multiplication otherwise goes
-// through rounded(), behind which the compiler sees no product. Without hardware for it neither form fuses.
+// The compiler fuses a * b + c where it sees fit. What must not be fused goes through rounded(), behind which the compiler sees no product: a product
+// that is used elsewhere too (schedule/rounded_products.cpp).
+//
+//   y = a * b;  z = y - max(y)            y = rounded(a * b)
+//
+// The compiler does not fuse where a * b is used elsewhere in the same loop, which the other form of a kernel may do. Kernels that have two forms say
+// all of it themselves, for each addition by its expression alone: every sum of a product is op_fma, and what ends with a multiplication otherwise is
+// rounded(). Without hardware for it neither form fuses.
 //
 //   y = x * scale + shift;  s += y        op_fma_v(x, scale, shift)
-//   p = x * x;  q = p + 1;  r = exp(p)    q = op_fma_v(x, x, 1), and p = rounded(x * x) for exp
 #pragma once
 
 #include <optional>
@@ -20,9 +24,9 @@ namespace toroid::codegen {
 class Contraction {
  public:
   Contraction() = default;   // left to the compiler
-  // `unfused`: products that are kept in one of the forms, so they are rounded in both.
-  Contraction(const loop::ExprTable& exprs, const std::vector<loop::ExprId>& unfused)
-      : exprs_(&exprs), unfused_(unfused.begin(), unfused.end()) {}
+  // `unfused`: what is rounded in any case. `is_said`: nothing is left to the compiler.
+  Contraction(const loop::ExprTable& exprs, const std::vector<loop::ExprId>& unfused, bool is_said)
+      : exprs_(&exprs), unfused_(unfused.begin(), unfused.end()), is_said_(is_said) {}
 
   struct Product {
     loop::ExprId a, b;
@@ -37,11 +41,12 @@ class Contraction {
   };
   std::optional<Sum> sum(const loop::Compute& op) const;
   // Must the result be put through rounded()?
-  bool is_rounded(const loop::Compute& op, DType dtype) const;
+  bool is_rounded(loop::ExprId id) const;
 
  private:
   const loop::ExprTable* exprs_ = nullptr;
   std::unordered_set<loop::ExprId> unfused_;
+  bool is_said_ = false;
 };
 
 // ±a * b ± addend, rounded once.

@@ -16,6 +16,7 @@ namespace {
 
 using loop::ExprId;
 using schedule::Accumulate;
+using schedule::is_float_sum;
 using schedule::Keep;
 using schedule::Kernel;
 using schedule::Stage;
@@ -65,7 +66,7 @@ class NestPrinter : KernelPrinter {
 
     lanes_vary_ = kernel_.vector != VectorAlong::None;
     set_origins(body_, kernel_.provenance);
-    if (kernel_.form || kernel_.clamped) body_.contraction = Contraction(exprs_, kernel_.unfused);
+    body_.contraction = Contraction(exprs_, kernel_.unfused, kernel_.form || kernel_.clamped);
     body_.accumulators_vary = kernel_.vector == VectorAlong::Outer;
     body_.stashes_vary = lanes_vary_;
     body_.accumulator = [&](loop::AccumulatorId id) { return accumulator_value(id); };
@@ -374,6 +375,8 @@ class NestPrinter : KernelPrinter {
     std::vector<sym::Expr> loops;
     if (stage.inner) loops = kernel_.inner;
     if (along_outer()) loops.push_back(kernel_.outer.back());
+    std::vector<std::string> condition;
+    if (stage.condition) print_condition(*stage.condition, condition);
     body_.begin_nest(loops, along_outer());
     const bool vector_loop = lanes_vary_ && (along_outer() || stage.inner);
     const size_t innermost = body_.innermost();
@@ -386,56 +389,128 @@ class NestPrinter : KernelPrinter {
                                           kernel_.tile ? to_next_tile(each.position) : ""));
       }
     }
-    std::vector<std::string> before;
-    std::vector<std::string> after;
+    AroundLoops around;
     for (const Statement& statement : stage.statements) {
       body_.set_origin(origin_of(statement));
       if (const std::string* comment = body_.origins.comment(origin_of(statement))) {
-        before.push_back(*comment);
-        after.push_back(*comment);
+        for (auto* lines : {&around.before, &around.after, &around.before_block, &around.after_block}) lines->push_back(*comment);
       }
       match(
-          statement, [&](const Accumulate& s) { print_accumulate(s, vector_loop, stage.turns, before, after); },
+          statement, [&](const Accumulate& s) { print_accumulate(s, vector_loop, stage, around); },
           [&](const Store& s) { print_store(s); }, [&](const Keep& s) { print_keep(s); });
     }
 
     // Loops around what the levels collected.
     std::vector<std::string> level0 = body_.take_level(0);
     // Accumulators first: without any loop, level 0 is the body itself.
-    out.insert(out.end(), before.begin(), before.end());
+    out.insert(out.end(), around.before.begin(), around.before.end());
     out.insert(out.end(), level0.begin(), level0.end());
-    std::string indent;
+    out.insert(out.end(), condition.begin(), condition.end());
+    std::string indent = stage.condition ? "  " : "";
+    auto add = [&](const std::vector<std::string>& lines) {
+      for (const std::string& line : lines) out.push_back(indent + line);
+    };
+    auto open = [&](std::string line) {
+      out.push_back(indent + std::move(line));
+      indent += "  ";
+    };
+    auto close = [&](std::string_view line) {
+      indent.resize(indent.size() - 2);
+      out.push_back(indent + std::string(line));
+    };
+    // Opens the loop over blocks of `begin` to `end`, which become those of one block.
+    auto open_blocks = [&](std::string& begin, std::string& end) {
+      open(fmt::format("for (int64_t from = 0; from < {}; from += {}) {{", end, stage.blocks.steps));
+      add(around.before_block);
+      begin = "from";
+      end = fmt::format("min64(from + {}, {})", stage.blocks.steps, end);
+    };
+    auto close_blocks = [&] {
+      add(around.after_block);
+      close("}");
+    };
     const size_t plain_loops = innermost - (vector_loop ? 1 : 0) - (stage.rows > 1 ? 1 : 0);
+    const bool blocks_of_rows = stage.blocks.steps > 0 && stage.blocks.of_rows, blocks_of_vectors = stage.blocks.steps > 0 && !stage.blocks.of_rows;
     for (size_t d = 0; d < plain_loops; ++d) {
       const std::string name = identifier(loops[d].node()->name);
-      out.push_back(fmt::format("{}for (int64_t {} = 0; {} < {}; ++{}) {{", indent, name, name, print_index(exprs_, extent(loops[d])), name));
-      indent += "  ";
-      for (const std::string& line : body_.take_level(d + 1)) out.push_back(indent + line);
+      std::string begin = "0", end = print_index(exprs_, extent(loops[d]));
+      if (blocks_of_rows && stage.rows == 1 && d + 1 == plain_loops) open_blocks(begin, end);
+      open(fmt::format("for (int64_t {} = {}; {} < {}; ++{}) {{", name, begin, name, end, name));
+      add(body_.take_level(d + 1));
     }
     if (vector_loop) {
       const std::string v = vector_name();
-      const std::string begin = along_outer() ? "first" : "0";
-      const std::string end = along_outer() ? "last" : print_index(exprs_, extent(*vector_axis()));
+      std::string begin = along_outer() ? "first" : "0";
+      std::string end = along_outer() ? "last" : print_index(exprs_, extent(*vector_axis()));
       if (stage.rows > 1) {
         const sym::Expr row = loops[plain_loops];
-        out.push_back(fmt::format("{}for_rows<W, {}>(0, {}, {}, {}, [&](auto lanes, int64_t {}, int64_t {}) INLINE_BODY {{", indent, stage.rows,
-                                  print_index(exprs_, extent(row)), begin, end, identifier(row.node()->name), v));
-        for (const std::string& line : body_.take_level(plain_loops + 1)) out.push_back(indent + "  " + line);
-      } else if (stage.turns > 1) {
-        out.push_back(fmt::format("{}for_lanes_in_turn<W, {}>({}, {}, [&](auto lanes, int64_t {}, int turn) INLINE_BODY {{", indent,
-                                  stage.turns, begin, end, v));
+        std::string first_row = "0", last_row = print_index(exprs_, extent(row));
+        if (blocks_of_rows) open_blocks(first_row, last_row);
+        open(fmt::format("for_rows<W, {}>({}, {}, {}, {}, [&](auto lanes, int64_t {}, int64_t {}) INLINE_BODY {{", stage.rows, first_row, last_row,
+                         begin, end, identifier(row.node()->name), v));
+        add(body_.take_level(plain_loops + 1));
+        add(body_.take_level(innermost));
+        if (around.after_rows.empty()) {
+          close("});");
+        } else {
+          indent.resize(indent.size() - 2);
+          open(fmt::format("}}, [&](int64_t {}) INLINE_BODY {{", v));
+          add(around.after_rows);
+          close("});");
+        }
+        if (blocks_of_rows) close_blocks();
       } else {
-        out.push_back(fmt::format("{}for_lanes<W>({}, {}, [&](auto lanes, int64_t {}) INLINE_BODY {{", indent, begin, end, v));
+        if (blocks_of_vectors) {
+          open(fmt::format("for_blocks<W, {}>({}, {}, [&](int64_t from, int64_t to) INLINE_BODY {{", stage.blocks.steps, begin, end));
+          add(around.before_block);
+          begin = "from", end = "to";
+        }
+        const std::string turns = stage.turns > 1 ? fmt::format("_in_turn<W, {}>", stage.turns) : "<W>";
+        open(fmt::format("for_lanes{}({}, {}, [&](auto lanes, int64_t {}{}) INLINE_BODY {{", turns, begin, end, v, stage.turns > 1 ? ", int turn" : ""));
+        add(body_.take_level(innermost));
+        close("});");
+        if (blocks_of_vectors) {
+          add(around.after_block);
+          close("});");
+        }
       }
-      for (const std::string& line : body_.take_level(innermost)) out.push_back(indent + "  " + line);
-      out.push_back(indent + "});");
     }
     for (size_t d = plain_loops; d-- > 0;) {
-      indent.resize(indent.size() - 2);
-      out.push_back(indent + "}");
+      close("}");
+      if (blocks_of_rows && stage.rows == 1 && d + 1 == plain_loops) close_blocks();
     }
-    out.insert(out.end(), after.begin(), after.end());
+    if (stage.condition && !along_outer()) add(around.after);
+    if (stage.condition) close("}");
+    if (!stage.condition || along_outer()) out.insert(out.end(), around.after.begin(), around.after.end());
   }
+
+  // Opens the block of what a stage does where the condition holds in some lane.
+  void print_condition(ExprId condition, std::vector<std::string>& out) {
+    if (!along_outer()) {
+      body_.begin_nest({});
+      const std::string holds = body_.value(condition).text;
+      for (const std::string& line : body_.take_level(0)) out.push_back(line);
+      out.push_back(fmt::format("if ({}) {{", holds));
+      return;
+    }
+    const std::string needed = fmt::format("body_needed{}", ++loaded_);
+    body_.begin_nest({kernel_.outer.back()}, true);
+    const std::string holds = in_lanes(body_.value(condition), DType::Bool).text;
+    for (const std::string& line : body_.take_level(0)) out.push_back(line);
+    out.push_back(fmt::format("bool {} = false;", needed));
+    out.push_back(fmt::format("for_lanes<W>(first, last, [&](auto lanes, int64_t {}) INLINE_BODY {{", vector_name()));
+    for (const std::string& line : body_.take_level(1)) out.push_back("  " + line);
+    out.push_back(fmt::format("  {} |= any_lane(active(lanes) & {});", needed, holds));
+    out.push_back("});");
+    out.push_back(fmt::format("if ({}) {{", needed));
+  }
+
+  // What a stage's accumulators need around its loops.
+  struct AroundLoops {
+    std::vector<std::string> before, after;
+    std::vector<std::string> before_block, after_block;   // of each block of steps (schedule::Blocks)
+    std::vector<std::string> after_rows;                  // of a vector that went through several rows
+  };
 
   ProvenanceId origin_of(const Statement& statement) const {
     return match(
@@ -443,16 +518,23 @@ class NestPrinter : KernelPrinter {
         [&](const auto& s) { return exprs_.node(s.value).origin; });
   }
 
-  void print_accumulate(const Accumulate& s, bool vector_loop, int turns, std::vector<std::string>& before,
-                        std::vector<std::string>& after) {
+  void print_accumulate(const Accumulate& s, bool vector_loop, const Stage& stage, AroundLoops& around) {
+    std::vector<std::string>&before = around.before, &after = around.after;
     const size_t i = static_cast<size_t>(s.accumulator);
     const ReduceOp op = kernel_.accumulators[i].op;
     const DType dtype = accumulator_dtype(i);
+    const int turns = stage.turns;
     const std::string acc = fmt::format("sum{}", i);
     const size_t innermost = body_.innermost();
     if (is_arg(op)) {
       if (vector_loop) print_arg_lanes(s, i, op, before, after);
       else print_arg(s, i, op, before);
+      return;
+    }
+    if (!vector_loop && is_float_sum(kernel_.accumulators[i])) {
+      before.push_back(fmt::format("double {} = 0.0;", acc));
+      body_.line(innermost, fmt::format("{} += {};", acc, body_.value(s.value).text));
+      after.push_back(fmt::format("const {0} result{1} = {0}({2});", register_type(dtype), i, acc));
       return;
     }
     const auto product = op == ReduceOp::Sum ? body_.contraction.product(s.value) : std::nullopt;
@@ -468,25 +550,46 @@ class NestPrinter : KernelPrinter {
       return;
     }
     value = in_lanes(value, dtype);
+    const bool in_blocks = stage.blocks.steps > 0 && is_float_sum(kernel_.accumulators[i]);
+    const std::string_view type = dtype == DType::Bool ? "int32_t" : register_type(dtype);
     if (along_outer()) {
-      before.push_back(fmt::format("{} {}[{}];", dtype == DType::Bool ? "int32_t" : register_type(dtype), acc, kVectorBlock));
-      before.push_back(fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", kVectorBlock, acc,
-                                   splat_identity(i)));
+      before.push_back(fmt::format("{} {}[{}];", type, acc, kVectorBlock));
       const std::string at = fmt::format("{} + ({} - first)", acc, vector_name());
       const std::string old = fmt::format("load_raw(Full<W>{{}}, {})", at);
-      const std::string type(dtype == DType::Bool ? "int32_t" : register_type(dtype));
+      if (in_blocks) {
+        before.push_back(fmt::format("double {}_total[{}];", acc, kVectorBlock));
+        before.push_back(fmt::format("begin_totals<W>({0}, {0}_total, last - first);", acc));
+        // Between blocks; of a loop inside others each block follows another one.
+        const std::string between = kernel_.inner.size() > 1 ? "" : "if (from > 0) ";
+        around.before_block.push_back(fmt::format("{0}add_to_totals<W>({1}, {1}_total, last - first);", between, acc));
+        after.push_back(fmt::format("take_totals<W>({0}, {0}_total, last - first);", acc));
+      } else {
+        before.push_back(fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", kVectorBlock, acc, splat_identity(i)));
+      }
+      if (is_float_sum(kernel_.accumulators[i]) && stage.rows > 1) {
+        // The rows at hand have a sum of their own, in a register.
+        const std::string part = acc + "_part";
+        before.push_back(fmt::format("{} {} = {};", lane_type(dtype), part, splat_identity(i)));
+        body_.line(innermost, fmt::format("{} = {};", part, combine({part, true, true})));
+        around.after_rows.push_back(fmt::format("store_raw<{0}, W>(Full<W>{{}}, {1}, {2} + {3}); {3} = {4};", type, at, old, part, splat_identity(i)));
+        return;
+      }
       body_.line(innermost, fmt::format("store_raw<{}, W>(Full<W>{{}}, {}, {});", type, at, combine({old, true, true})));
       return;
     }
+    // The result of a stage that may be left out is there without it.
+    if (stage.condition) before.push_back(fmt::format("{} result{} = {};", type, i, identity_text(op, dtype)));
+    const std::string declared = stage.condition ? "" : fmt::format("const {} ", type);
     std::string at = acc;
+    std::vector<std::string>&before_block = in_blocks ? around.before_block : before, &after_block = in_blocks ? around.after_block : after;
+    const std::string lambda = fmt::format("[](auto a, auto b) INLINE_BODY {{ return {}; }}", combine_text(op, dtype, {"a", true, true}, {"b", true, true}));
     if (turns > 1) {
-      before.push_back(fmt::format("{} {}s[{}];", lane_type(dtype), acc, turns));
-      before.push_back(fmt::format("for (auto& each : {}s) each = {};", acc, splat_identity(i)));
-      after.push_back(fmt::format("const auto {0} = fold_turns({0}s, [](auto a, auto b) INLINE_BODY {{ return {1}; }});", acc,
-                                  combine_text(op, dtype, {"a", true, true}, {"b", true, true})));
+      before_block.push_back(fmt::format("{} {}s[{}];", lane_type(dtype), acc, turns));
+      before_block.push_back(fmt::format("for (auto& each : {}s) each = {};", acc, splat_identity(i)));
+      if (!in_blocks) after.push_back(fmt::format("const auto {0} = fold_turns({0}s, {1});", acc, lambda));
       at = acc + "s[turn]";
     } else {
-      before.push_back(fmt::format("{} {} = {};", lane_type(dtype), acc, splat_identity(i)));
+      before_block.push_back(fmt::format("{} {} = {};", lane_type(dtype), acc, splat_identity(i)));
     }
     const std::string combined = combine({at, true, true});
     if (dtype == DType::Bool) {
@@ -497,9 +600,14 @@ class NestPrinter : KernelPrinter {
       return;
     }
     body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", at, combined, at));
-    const std::string folded = fmt::format("fold({}, [](auto a, auto b) INLINE_BODY {{ return {}; }})", acc,
-                                           combine_text(op, dtype, {"a", true, true}, {"b", true, true}));
-    after.push_back(fmt::format("const {} result{} = {};", register_type(dtype), i, is_rounded ? fmt::format("rounded({})", folded) : folded));
+    if (in_blocks) {
+      before.push_back(fmt::format("Total<W> {}_total;", acc));
+      after_block.push_back(fmt::format("add_to({}_total, {});", acc, turns > 1 ? fmt::format("fold_turns({}s, {})", acc, lambda) : acc));
+      after.push_back(fmt::format("{3}result{1} = {0}(sum_of({2}_total));", type, i, acc, declared));
+      return;
+    }
+    const std::string folded = fmt::format("fold({}, {})", acc, lambda);
+    after.push_back(fmt::format("{}result{} = {};", declared, i, is_rounded ? fmt::format("rounded({})", folded) : folded));
   }
 
   void print_arg(const Accumulate& s, size_t i, ReduceOp op, std::vector<std::string>& before) {
