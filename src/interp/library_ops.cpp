@@ -3,6 +3,7 @@
 #include "interp/fourier.h"
 #include "interp/linalg/kernels.h"
 #include "interp/random_kernels.h"
+#include "interp/regions.h"
 #include "interp/selection.h"
 
 namespace toroid {
@@ -39,6 +40,12 @@ constexpr LibraryOp kLibraryOps[] = {
     {"order.mode", selection::mode},
     {"order.positions", selection::positions},
     {"fourier.transform", fourier::transform},
+    {"regions.suppress", regions::suppress},
+    {"regions.align", regions::align},
+    {"regions.align_backward", regions::align_backward},
+    {"regions.max", regions::max},
+    {"regions.mean", regions::mean},
+    {"regions.mean_backward", regions::mean_backward},
     {"random.require", random_kernels::require},
     {"random.poisson", random_kernels::poisson},
     {"random.binomial", random_kernels::binomial},

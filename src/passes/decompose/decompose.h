@@ -170,6 +170,8 @@ std::span<const DecompositionRow> matrix_norm_rows();     // matrix_norm.cpp
 std::span<const DecompositionRow> activation_backward_rows();     // activation_backward.cpp: activations, softmax
 std::span<const DecompositionRow> convolution_backward_rows();    // convolution_backward.cpp
 std::span<const DecompositionRow> ctc_loss_rows();                // ctc_loss.cpp: the loss and its gradient
+std::span<const DecompositionRow> detection_rows();               // detection.cpp: torchvision's nms, roi_align, roi_pool, …
+std::span<const DecompositionRow> deformable_convolution_rows();  // deformable_convolution.cpp: torchvision's deform_conv2d
 std::span<const DecompositionRow> distance_backward_rows();       // distance_backward.cpp: cdist, pdist
 std::span<const DecompositionRow> embedding_backward_rows();      // embedding_backward.cpp
 std::span<const DecompositionRow> grid_sampling_backward_rows();  // grid_sampling_backward.cpp

@@ -87,6 +87,8 @@ std::vector<std::span<const DecompositionRow>> decomposition_families() {
       packed_weight_rows(),
       encoder_layer_rows(),
       ctc_loss_rows(),
+      detection_rows(),
+      deformable_convolution_rows(),
   };
 }
 
