@@ -7,6 +7,7 @@
 
 #include "frontend/pt2/archive.h"
 #include "frontend/pt2/arguments.h"
+#include "frontend/pt2/autocast.h"
 #include "frontend/pt2/guards.h"
 #include "frontend/pt2/output_names.h"
 #include "frontend/pt2/provenance.h"
@@ -26,6 +27,8 @@ constexpr std::string_view kHigherOrder = "higher_order::";
 constexpr std::string_view kControlFlow[] = {"cond", "while_loop", "map_impl", "scan", "associative_scan"};
 // A body that computes the same without its wrapper; (mode, body, operands…).
 constexpr std::string_view kGradientRegion = "wrap_with_set_grad_enabled";
+// A body whose operators convert their inputs; (device type, dtype, enabled, cache enabled, body, operands…).
+constexpr std::string_view kAutocastRegion = "wrap_with_autocast";
 // These state ranges of symbols, which range_constraints states as well.
 constexpr std::string_view kRangeStatements[] = {"aten::sym_constrain_range", "aten::sym_constrain_range_for_size"};
 // These read a data-dependent integer out of a tensor.
@@ -92,7 +95,8 @@ struct Import {
 // Imports one graph of the file into one Graph. Its names are its own: subgraphs see nothing of the graph around them.
 class GraphImporter : public ArgumentScope {
  public:
-  GraphImporter(Import& import, Graph& graph, const JsonValue& json) : import_(import), graph_(graph), json_(json) {
+  GraphImporter(Import& import, Graph& graph, const JsonValue& json, const Autocast& autocast = {})
+      : import_(import), graph_(graph), json_(json), autocast_(autocast) {
     for (const JsonMember& member : json.at("tensor_values").members()) types_.emplace(member.key, &member.value);
     for (const JsonMember& member : json.at("sym_int_values").members()) integers_.emplace(member.key, &member.value);
     for (const JsonMember& member : json.at("sym_bool_values").members()) booleans_.emplace(member.key, &member.value);
@@ -167,7 +171,7 @@ class GraphImporter : public ArgumentScope {
   }
   uint32_t subgraph(const JsonValue& graph_argument) override {
     Graph body;
-    GraphImporter(import_, body, graph_argument.at("graph")).import_body();
+    GraphImporter(import_, body, graph_argument.at("graph"), autocast_).import_body();
     import_.program.subgraphs.push_back(std::move(body));
     return static_cast<uint32_t>(import_.program.subgraphs.size() - 1);
   }
@@ -322,7 +326,51 @@ class GraphImporter : public ArgumentScope {
     // The ranges of symbols, which the program checks where they are defined, already imply many assertions.
     if (op == "aten::_assert_scalar" && arguments.arguments[0] == Argument(sym::Expr(1))) return;
     require_known_memory(op, arguments.inputs);
+    const bool converts = autocast_.cpu.enabled || autocast_.cuda.enabled;
+    if (converts) convert_for_autocast(node, *schema, arguments, place);
     add_outputs(node, Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), place);
+    if (converts && !schema->is_view() && !schema->mutates()) round_for_autocast(node, place);
+  }
+
+  void convert_for_autocast(const JsonValue& node, const Schema& schema, NodeArguments& arguments, ProvenanceId place) {
+    std::vector<TensorType> inputs, results;
+    for (ValueId input : arguments.inputs) inputs.push_back(graph_.type(input));
+    for (const JsonValue* name : output_names(node)) {
+      if (name) results.push_back(type_of(*name));
+    }
+    const std::vector<DType> dtypes = autocast_inputs(autocast_, schema, arguments.arguments, inputs, results);
+    for (size_t i = 0; i < dtypes.size(); ++i) {
+      if (dtypes[i] != inputs[i].dtype) arguments.inputs[i] = converted(arguments.inputs[i], dtypes[i], place);
+    }
+  }
+
+  // The lower precision is the program's own here: results are rounded to it although kernels could keep them in F32.
+  void round_for_autocast(const JsonValue& node, ProvenanceId place) {
+    for (const JsonValue* name : output_names(node)) {
+      if (!name) continue;
+      ValueId& value = values_.at(name->as_string());
+      const TensorType type = graph_.type(value);
+      const Autocast::Region& region = autocast_.of(type.device.type);
+      if (!region.enabled || type.dtype != region.dtype) continue;
+      const NodeId rounded =
+          graph_.add_node(Bitcast{}, {value}, {type}, place, {fmt::format("{}_rounded", graph_.value(value).name)});
+      value = graph_.node(rounded).outputs[0];
+    }
+  }
+
+  ValueId converted(ValueId value, DType dtype, ProvenanceId place) {
+    const Schema* schema = find_schema("aten::_to_copy");
+    TOROID_CHECK(schema != nullptr, "aten::_to_copy has a schema");
+    std::vector<Argument> arguments;
+    for (const Parameter& parameter : schema->parameters) arguments.push_back(parameter.default_value.value_or(None{}));
+    arguments[0] = InputRef{0};
+    arguments[1] = dtype;
+    TensorType type = graph_.type(value);
+    type.dtype = dtype;
+    type.storage_offset = {};
+    const std::string name = fmt::format("{}_{}", graph_.value(value).name, to_string(dtype));
+    const NodeId node = graph_.add_node(Aten{schema, std::move(arguments)}, {value}, {std::move(type)}, place, {name});
+    return graph_.node(node).outputs[0];
   }
 
   // u0 = x.item(): the node keeps the element, and the binding says that u0 is its value.
@@ -347,7 +395,11 @@ class GraphImporter : public ArgumentScope {
   void import_higher_order(const JsonValue& node, std::string_view name, ProvenanceId place) {
     const JsonValue& inputs = node.at("inputs");
     if (name == kGradientRegion && inputs.elements().size() >= 2) {
-      inline_region(node);
+      inline_region(node, 1, autocast_);
+      return;
+    }
+    if (name == kAutocastRegion && inputs.elements().size() >= 5) {
+      inline_region(node, 4, read_autocast(inputs.elements()));
       return;
     }
     if (!contains(kControlFlow, name)) {
@@ -359,17 +411,36 @@ class GraphImporter : public ArgumentScope {
                 place);
   }
 
-  void inline_region(const JsonValue& node) {
+  Autocast read_autocast(std::span<const JsonValue> inputs) const {
+    const JsonMember& device = read_union(inputs[0].at("arg"));
+    const JsonMember& dtype = read_union(inputs[1].at("arg"));
+    const JsonMember& enabled = read_union(inputs[2].at("arg"));
+    const bool is_cpu = device.key == "as_string" && device.value.as_string() == "cpu";
+    if (!is_cpu && !(device.key == "as_string" && device.value.as_string() == "cuda")) {
+      inputs[0].fail("autocast is for a device of type cpu or cuda");
+    }
+    if (enabled.key != "as_bool") inputs[2].fail("expected a bool");
+    Autocast autocast = autocast_;
+    Autocast::Region& region = autocast.of(is_cpu ? Device::Type::Cpu : Device::Type::Cuda);
+    region = Autocast{}.of(is_cpu ? Device::Type::Cpu : Device::Type::Cuda);
+    region.enabled = enabled.value.as_bool();
+    if (dtype.key == "as_scalar_type") region.dtype = read_dtype(dtype.value);
+    if (region.enabled && !is_reduced_float(region.dtype)) inputs[1].fail("autocast converts to float16 or bfloat16");
+    return autocast;
+  }
+
+  // The nodes of the graph at position `graph` among the inputs, for the operands that follow it.
+  void inline_region(const JsonValue& node, size_t graph, const Autocast& autocast) {
     const std::span<const JsonValue> inputs = node.at("inputs").elements();
-    const JsonMember& body = read_union(inputs[1].at("arg"));
-    if (body.key != "as_graph") inputs[1].fail("expected a graph");
+    const JsonMember& body = read_union(inputs[graph].at("arg"));
+    if (body.key != "as_graph") inputs[graph].fail("expected a graph");
     std::vector<ValueId> operands;
-    for (const JsonValue& input : inputs.subspan(2)) {
+    for (const JsonValue& input : inputs.subspan(graph + 1)) {
       const JsonMember& argument = read_union(input.at("arg"));
       if (argument.key == "as_tensor") operands.push_back(tensor(argument.value.at("name")));
     }
     const std::vector<ValueId> results =
-        GraphImporter(import_, graph_, body.value.at("graph")).import_inlined(operands);
+        GraphImporter(import_, graph_, body.value.at("graph"), autocast).import_inlined(operands);
     const std::vector<const JsonValue*> names = output_names(node);
     if (names.size() != results.size())
       node.fail(fmt::format("{} results of a region for {} names", results.size(), names.size()));
@@ -501,6 +572,7 @@ class GraphImporter : public ArgumentScope {
   Import& import_;
   Graph& graph_;
   const JsonValue& json_;
+  const Autocast autocast_;
   std::unordered_map<std::string_view, const JsonValue*> types_;
   std::unordered_map<std::string_view, const JsonValue*> integers_;
   std::unordered_map<std::string_view, const JsonValue*> booleans_;
@@ -555,10 +627,11 @@ void count_operators(const JsonValue& graph, OperatorCounter& counter) {
     }
     const std::string op = operator_name(node.at("target").as_string());
     if (has_only_symbolic_outputs(node) && !contains(kReadsElement, op)) continue;
-    const std::string_view name(op);
-    const bool is_control_flow =
-        name.starts_with(kHigherOrder) && (contains(kControlFlow, name.substr(kHigherOrder.size())) ||
-                                           name.substr(kHigherOrder.size()) == kGradientRegion);
+    bool is_control_flow = false;
+    if (op.starts_with(kHigherOrder)) {
+      const std::string_view name = std::string_view(op).substr(kHigherOrder.size());
+      is_control_flow = contains(kControlFlow, name) || name == kGradientRegion || name == kAutocastRegion;
+    }
     counter.add(read_provenance(op, name_of(node), node.find_value("metadata")), is_control_flow || find_schema(op));
   }
 }
