@@ -1,6 +1,7 @@
 #include "interp/library_ops.h"
 
 #include "interp/fourier.h"
+#include "interp/grouped_product.h"
 #include "interp/linalg/kernels.h"
 #include "interp/random_kernels.h"
 #include "interp/regions.h"
@@ -40,6 +41,7 @@ constexpr LibraryOp kLibraryOps[] = {
     {"order.mode", selection::mode},
     {"order.positions", selection::positions},
     {"fourier.transform", fourier::transform},
+    {"products.grouped", grouped_product},
     {"regions.suppress", regions::suppress},
     {"regions.align", regions::align},
     {"regions.align_backward", regions::align_backward},

@@ -41,6 +41,7 @@
 //                                                                            and singular values [min], as gelsd
 //   order.*                       see selection.h
 //   fourier.transform             see fourier.h
+//   products.grouped              see grouped_product.h
 //   regions.*                     see regions.h
 //   random.*                      see random_kernels.h
 #pragma once

@@ -346,7 +346,7 @@ class Lowering {
         [&](const Scatter& op) { lower_scatter(node, op); }, [&](const Reduce& op) { lower_reduce(node, op); },
         [&](const Scan& op) { lower_scan(node, op); }, [&](const Sort&) { lower_call(node, true); },
         [&](const Matmul&) { lower_matmul(node); }, [&](const Convolution&) { lower_convolution(node); },
-        [&](const Attention&) { lower_attention(node); }, [&](const Library&) { lower_call(node, true); });
+        [&](const Attention&) { lower_attention(node); }, [&](const Library& op) { lower_call(node, op.name != "products.grouped"); });
   }
 
   void lower_input(const Node& node, const Input& op) {

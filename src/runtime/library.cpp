@@ -11,6 +11,7 @@
 #include "interp/products.h"
 #include "runtime/choices.h"
 #include "runtime/convolution_chain.h"
+#include "runtime/grouped_product.h"
 #include "runtime/int4_weights.h"
 #include "runtime/operands.h"
 #include "runtime/problem.h"
@@ -236,6 +237,8 @@ void run_library_kernel(std::string_view name, const KernelCall& call) {
     const Widened widened(call);
     fast(widened.call());
     widened.round_outputs();
+  } else if (name == "library.products.grouped" && (dtype == DType::F32 || is_reduced_float(dtype))) {
+    run_grouped_product(call);
   } else {
     run_evaluated(name, call);
   }

@@ -39,36 +39,50 @@ std::vector<Tensor> addmm_activation(Decomposer& d, const Args& a) {
   return d.call(a.flag("use_gelu") ? "aten::gelu" : "aten::relu", {y});
 }
 
-// Products of several matrices at once. Where a factor is a matrix, `offs` says where the groups of its rows, columns or
-// contracted elements end. Elements of other groups are zeros in each group's product.
-std::vector<Tensor> grouped_product(Decomposer& d, const Args& a) {
-  Builder& b = d.b;
-  Tensor x = a.tensor("self"), y = a.tensor("mat2");
-  const DType dtype = a.dtype("out_dtype").value_or(x.dtype());
-  if (a.has("bias")) throw Error(ErrorKind::Unsupported, "_grouped_mm with a bias is not supported");
-  if (x.rank() == 3 && y.rank() == 3) return {b.cast(b.matmul(x, y), dtype)};
-  if (!a.has("offs")) throw Error(ErrorKind::InvalidModel, "_grouped_mm of a matrix needs the ends of its groups");
-  Tensor ends = b.cast(a.tensor("offs"), DType::I64);
+// A product by groups, or of equally many matrices on both sides.
+Tensor grouped(Tensor x, Tensor y, Tensor ends) {
+  Builder& b = x.builder();
+  if (x.rank() == 3 && y.rank() == 3) return b.matmul(x, y);
   const sym::Expr groups = ends.size(0);
-  Tensor starts = b.pad(b.slice(ends, 0, 0, groups - 1), {1}, {0}, sym::Expr(0));
-  // [groups, size]: whether element i is one of the group's.
-  auto members = [&](sym::Expr size) {
-    Tensor position = b.unsqueeze(b.iota({size}, 0), 0);
-    return (position >= b.unsqueeze(starts, 1)) & (position < b.unsqueeze(ends, 1));
-  };
-  auto masked = [&](Tensor matrix, Tensor mask) {
-    return where(mask, b.unsqueeze(matrix, 0), number_like(matrix, 0.0));
-  };
-  if (x.rank() == 2 && y.rank() == 3) {  // groups of rows
-    Tensor product = b.matmul(masked(x, b.unsqueeze(members(x.size(0)), 2)), y);
-    return {b.cast(b.sum(wide(product), {0}), dtype)};
+  b.require_equal(x.size(-1), y.size(-2), "the depth of a product by groups");
+  if (y.rank() == 3) b.require_equal(y.size(0), groups, "a matrix a group");
+  if (x.rank() == 3) b.require_equal(x.size(0), groups, "a matrix a group");
+  Sizes sizes = {x.size(-2), y.size(-1)};
+  if (x.rank() == 2 && y.rank() == 2) sizes.insert(sizes.begin(), groups);
+  return b.library("products.grouped", {x, y, b.cast(ends, DType::I64)}, {{.dtype = x.dtype(), .sizes = sizes}})[0];
+}
+
+void require_matrices(const Args& a, Tensor x, Tensor y, Tensor ends) {
+  const auto is_rank = [](Tensor t) { return t.rank() == 2 || t.rank() == 3; };
+  if (!is_rank(x) || !is_rank(y) || x.dtype() != y.dtype()) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("{} takes two operands of rank 2 or 3 and of one dtype", a.schema().name));
   }
-  if (x.rank() == 3 && y.rank() == 2) {  // groups of columns
-    Tensor product = b.matmul(x, masked(y, b.unsqueeze(members(y.size(1)), 1)));
-    return {b.cast(b.sum(wide(product), {0}), dtype)};
+  if (x.rank() == 3 && y.rank() == 3) return;
+  if (!ends.defined() || ends.rank() != 1) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("{} of a matrix needs the ends of its groups", a.schema().name));
   }
-  Tensor left = masked(x, b.unsqueeze(members(x.size(1)), 1));
-  return {b.cast(b.matmul(left, b.expand(b.unsqueeze(y, 0), {groups, y.size(0), y.size(1)})), dtype)};
+}
+
+// Where a factor is a matrix, `offs` says where the groups of its rows, columns or contracted elements end.
+std::vector<Tensor> grouped_product(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("self"), y = a.tensor("mat2"), ends = a.optional_tensor("offs");
+  if (a.has("bias")) throw Error(ErrorKind::Unsupported, "_grouped_mm with a bias is not supported");
+  require_matrices(a, x, y, ends);
+  return {d.b.cast(grouped(x, y, ends), a.dtype("out_dtype").value_or(x.dtype()))};
+}
+
+// What the library transformers registers for mixtures of experts: rows, sorted by expert, by each expert's matrix.
+std::vector<Tensor> grouped_rows(Decomposer&, const Args& a) {
+  Tensor x = a.tensor("input"), weight = a.tensor("weight"), ends = a.tensor("offs");
+  require_matrices(a, x, weight, ends);
+  return {grouped(x, weight, ends)};
+}
+
+std::vector<Tensor> grouped_rows_backward(Decomposer& d, const Args& a) {
+  Tensor x = a.tensor("input"), weight = a.tensor("weight"), ends = a.tensor("offs"), grad = a.tensor("grad_output");
+  require_matrices(a, x, weight, ends);
+  require_matrices(a, grad, weight, ends);
+  return {grouped(grad, d.b.transpose(weight, 1, 2), ends), grouped(d.b.transpose(x, 0, 1), grad, ends)};
 }
 
 constexpr DecompositionRow kRows[] = {
@@ -80,6 +94,8 @@ constexpr DecompositionRow kRows[] = {
     {"aten::_weight_int8pack_mm", int8_weight_product},
     {"aten::_addmm_activation", addmm_activation},
     {"aten::_grouped_mm", grouped_product},
+    {"transformers::grouped_mm_fallback", grouped_rows},
+    {"transformers::grouped_mm_fallback_backward", grouped_rows_backward},
 };
 
 }  // namespace
