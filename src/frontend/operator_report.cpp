@@ -24,6 +24,11 @@ Error unsupported_operators(std::span<const OperatorUse> operators, std::string_
     if (!use.first.source.empty()) place += fmt::format(", {}", use.first.source);
     error.at(std::move(place));
   }
+  // Steps of torch.func.jvp and its kin: PyTorch records what they compute when it decomposes the program.
+  const bool has_transforms = std::any_of(operators.begin(), operators.end(), [](const OperatorUse& use) {
+    return use.op.starts_with("torch._functorch.predispatch.");
+  });
+  if (has_transforms) return error.help("export the model with torch.export.export(…).run_decompositions({}), which computes these transforms");
   return error.help(fmt::format("'toroid ops --missing {}' lists every unsupported operator and where it is used; docs/unsupported-operators.md says what can be done", model_file));
 }
 

@@ -29,6 +29,14 @@ constexpr std::string_view kControlFlow[] = {"cond", "while_loop", "map_impl", "
 constexpr std::string_view kGradientRegion = "wrap_with_set_grad_enabled";
 // A body whose operators convert their inputs; (device type, dtype, enabled, cache enabled, body, operands…).
 constexpr std::string_view kAutocastRegion = "wrap_with_autocast";
+// torch.vmap as export records it: between these two, values are slices of what was mapped. vmap(body, mapped, others) computes the body
+// for each slice of the mapped tensors along their first dim, as map_impl does, in any order or all at once.
+constexpr std::string_view kVmapBegins = "torch._functorch.predispatch._vmap_increment_nesting";
+constexpr std::string_view kVmapEnds = "torch._functorch.predispatch._vmap_decrement_nesting";
+constexpr std::string_view kMapped = "torch._functorch.predispatch._add_batch_dim";        // (x, dim, level): a slice of x
+constexpr std::string_view kStacked = "torch._functorch.predispatch._remove_batch_dim";    // (x, level, size, dim): all slices
+constexpr std::string_view kVmapLoads = "torch._functorch.predispatch.lazy_load_decompositions";
+constexpr std::string_view kVmapNodes[] = {kVmapBegins, kVmapEnds, kMapped, kStacked, kVmapLoads};
 // These state ranges of symbols, which range_constraints states as well.
 constexpr std::string_view kRangeStatements[] = {"aten::sym_constrain_range", "aten::sym_constrain_range_for_size"};
 // These read a data-dependent integer out of a tensor.
@@ -95,8 +103,9 @@ struct Import {
 // Imports one graph of the file into one Graph. Its names are its own: subgraphs see nothing of the graph around them.
 class GraphImporter : public ArgumentScope {
  public:
-  GraphImporter(Import& import, Graph& graph, const JsonValue& json, const Autocast& autocast = {})
-      : import_(import), graph_(graph), json_(json), autocast_(autocast) {
+  // `around`: of the graph whose nodes this one computes slice by slice; its values may be used.
+  GraphImporter(Import& import, Graph& graph, const JsonValue& json, const Autocast& autocast = {}, GraphImporter* around = nullptr)
+      : import_(import), graph_(graph), json_(json), autocast_(autocast), around_(around) {
     for (const JsonMember& member : json.at("tensor_values").members()) types_.emplace(member.key, &member.value);
     for (const JsonMember& member : json.at("sym_int_values").members()) integers_.emplace(member.key, &member.value);
     for (const JsonMember& member : json.at("sym_bool_values").members()) booleans_.emplace(member.key, &member.value);
@@ -108,7 +117,7 @@ class GraphImporter : public ArgumentScope {
   void import_main(const JsonValue& module) {
     const JsonValue& signature = module.at("signature");
     import_inputs(signature.at("input_specs"));
-    import_nodes();
+    import_nodes(json_.at("nodes").elements());
     import_outputs(signature.at("output_specs"), module);
   }
 
@@ -117,7 +126,7 @@ class GraphImporter : public ArgumentScope {
       const JsonMember& member = read_union(input);
       if (member.key == "as_tensor") add_input(member.value.at("name"));
     }
-    import_nodes();
+    import_nodes(json_.at("nodes").elements());
     for (const JsonValue& output : json_.at("outputs").elements()) {
       if (const std::optional<ValueId> value = output_value(output)) graph_.outputs.push_back(*value);
     }
@@ -132,7 +141,7 @@ class GraphImporter : public ArgumentScope {
       if (next == operands.size()) input.fail("a body has more inputs than it is given");
       define(member.value.at("name"), operands[next++]);
     }
-    import_nodes();
+    import_nodes(json_.at("nodes").elements());
     std::vector<ValueId> results;
     for (const JsonValue& output : json_.at("outputs").elements()) {
       if (const std::optional<ValueId> value = output_value(output)) results.push_back(*value);
@@ -143,8 +152,11 @@ class GraphImporter : public ArgumentScope {
   // ArgumentScope
   ValueId tensor(const JsonValue& name) override {
     const auto found = values_.find(name.as_string());
-    if (found == values_.end()) name.fail(fmt::format("'{}' is used before anything defines it", name.as_string()));
-    return found->second;
+    if (found != values_.end()) return found->second;
+    if (around_ == nullptr) name.fail(fmt::format("'{}' is used before anything defines it", name.as_string()));
+    captured_.push_back(around_->tensor(name));
+    add_input(name);
+    return values_.at(name.as_string());
   }
   ValueId complex_number(double real, double imaginary) override {
     const auto parts = std::make_shared<std::array<double, 2>>(std::array{real, imaginary});
@@ -297,8 +309,132 @@ class GraphImporter : public ArgumentScope {
 
   // ---- nodes
 
-  void import_nodes() {
-    for (const JsonValue& node : json_.at("nodes").elements()) import_node(node);
+  void import_nodes(std::span<const JsonValue> nodes) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const std::string_view target = nodes[i].at("target").as_string();
+      if (target != kVmapBegins) {
+        if (target != kVmapLoads) import_node(nodes[i]);
+        continue;
+      }
+      const size_t begin = i;
+      for (size_t open = 1; open > 0;) {
+        if (++i == nodes.size()) nodes[begin].fail("a vmap that nothing ends");
+        const std::string_view inner = nodes[i].at("target").as_string();
+        open += inner == kVmapBegins ? 1 : 0;
+        open -= inner == kVmapEnds ? 1 : 0;
+      }
+      import_vmap(nodes[begin], nodes.subspan(begin + 1, i - begin - 1));
+    }
+  }
+
+  static const JsonMember& argument(const JsonValue& node, size_t position) {
+    const std::span<const JsonValue> inputs = node.at("inputs").elements();
+    if (position >= inputs.size()) node.fail("too few arguments");
+    return read_union(inputs[position].at("arg"));
+  }
+  static const JsonValue& tensor_argument(const JsonValue& node, size_t position) {
+    const JsonMember& member = argument(node, position);
+    if (member.key != "as_tensor") node.fail("expected a tensor");
+    return member.value.at("name");
+  }
+  static int64_t integer_argument(const JsonValue& node, size_t position) {
+    const JsonMember& member = argument(node, position);
+    if (member.key != "as_int") node.fail("expected an integer");
+    return member.value.as_integer();
+  }
+  const JsonValue& only_output(const JsonValue& node) {
+    const std::vector<const JsonValue*> names = output_names(node);
+    if (names.size() != 1 || names[0] == nullptr) node.fail("expected one tensor as the result");
+    return *names[0];
+  }
+
+  // x with dim `from` at position `to`; both in [0, rank).
+  ValueId moved(ValueId x, int64_t from, int64_t to, ProvenanceId place) {
+    if (from == to) return x;
+    TensorType type = graph_.type(x);
+    auto move = [&](std::vector<sym::Expr>& list) {
+      const sym::Expr entry = list[static_cast<size_t>(from)];
+      list.erase(list.begin() + from);
+      list.insert(list.begin() + to, entry);
+    };
+    if (type.strides.empty()) type.strides = contiguous_strides(type.sizes);
+    move(type.sizes);
+    move(type.strides);
+    const Schema* schema = find_schema("aten::movedim.int");
+    TOROID_CHECK(schema != nullptr, "aten::movedim.int has a schema");
+    std::vector<Argument> arguments = {InputRef{0}, sym::Expr(from), sym::Expr(to)};
+    const NodeId node = graph_.add_node(Aten{schema, std::move(arguments)}, {x}, {std::move(type)}, place, {graph_.value(x).name + "_moved"});
+    return graph_.node(node).outputs[0];
+  }
+
+  // The nodes of a vmap become a body for a slice; vmaps within it are part of the body.
+  void import_vmap(const JsonValue& begin, std::span<const JsonValue> nodes) {
+    ErrorContext context("importing the vmap at node '{}'", name_of(begin).substr(0, 200));
+    const ProvenanceId place =
+        graph_.add_provenance(read_provenance("torch::vmap", name_of(begin), begin.find_value("metadata")));
+    Graph body;
+    GraphImporter inner(import_, body, json_, autocast_, this);
+    std::vector<ValueId> mapped;
+    std::vector<const JsonValue*> stacked;
+    sym::Expr count;
+    // Nested ones come whole: theirs are not of this vmap.
+    size_t depth = 0;
+    for (const JsonValue& node : nodes) {
+      const std::string_view target = node.at("target").as_string();
+      depth += target == kVmapBegins ? 1 : 0;
+      if (depth == 0 && target == kMapped) {
+        const ValueId whole = tensor(tensor_argument(node, 0));
+        const int64_t rank = graph_.type(whole).rank(), dim = integer_argument(node, 1);
+        if (dim < -rank || dim >= rank) node.fail("the mapped dim is none of the tensor's");
+        mapped.push_back(moved(whole, dim < 0 ? dim + rank : dim, 0, place));
+        count = graph_.type(mapped.back()).sizes[0];
+        inner.add_input(only_output(node));
+      }
+      if (depth == 0 && target == kStacked) stacked.push_back(&node);
+      depth -= target == kVmapEnds ? 1 : 0;
+    }
+    if (mapped.empty()) begin.fail("a vmap over no tensor");
+    inner.import_vmap_body(nodes);
+    std::vector<TensorType> types;
+    std::vector<std::string> names;
+    for (const JsonValue* node : stacked) {
+      const ValueId slice = inner.tensor(tensor_argument(*node, 0));
+      body.outputs.push_back(slice);
+      TensorType type = {.dtype = body.type(slice).dtype, .sizes = {count}};
+      type.device = body.type(slice).device;
+      type.sizes.insert(type.sizes.end(), body.type(slice).sizes.begin(), body.type(slice).sizes.end());
+      types.push_back(std::move(type));
+      names.push_back(value_name(only_output(*node).as_string()));
+    }
+    import_.program.subgraphs.push_back(std::move(body));
+
+    InputList slices, others;
+    std::vector<ValueId> inputs = mapped;
+    inputs.insert(inputs.end(), inner.captured_.begin(), inner.captured_.end());
+    for (uint32_t i = 0; i < inputs.size(); ++i) (i < mapped.size() ? slices : others).push_back(InputRef{i});
+    const auto graph = static_cast<uint32_t>(import_.program.subgraphs.size() - 1);
+    const NodeId node = graph_.add_node(HigherOrder{"vmap", {SubgraphRef{graph}, slices, others}}, std::move(inputs), std::move(types), place,
+                                        std::move(names));
+    for (size_t i = 0; i < stacked.size(); ++i) {
+      const ValueId result = graph_.node(node).outputs[i];
+      const int64_t rank = graph_.type(result).rank(), dim = integer_argument(*stacked[i], 3);
+      if (dim < -rank || dim >= rank) stacked[i]->fail("the results' dim is none of theirs");
+      define(only_output(*stacked[i]), moved(result, 0, dim < 0 ? dim + rank : dim, place));
+    }
+  }
+
+  void import_vmap_body(std::span<const JsonValue> nodes) {
+    size_t depth = 0, first = 0;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const std::string_view target = nodes[i].at("target").as_string();
+      depth += target == kVmapBegins ? 1 : 0;
+      if (depth == 0 && (target == kMapped || target == kStacked)) {
+        import_nodes(nodes.subspan(first, i - first));
+        first = i + 1;
+      }
+      depth -= target == kVmapEnds ? 1 : 0;
+    }
+    import_nodes(nodes.subspan(first));
   }
 
   void import_node(const JsonValue& node) {
@@ -573,6 +709,8 @@ class GraphImporter : public ArgumentScope {
   Graph& graph_;
   const JsonValue& json_;
   const Autocast autocast_;
+  GraphImporter* const around_;
+  std::vector<ValueId> captured_;   // values of the graph around that became inputs, after those that were mapped
   std::unordered_map<std::string_view, const JsonValue*> types_;
   std::unordered_map<std::string_view, const JsonValue*> integers_;
   std::unordered_map<std::string_view, const JsonValue*> booleans_;
@@ -627,7 +765,7 @@ void count_operators(const JsonValue& graph, OperatorCounter& counter) {
     }
     const std::string op = operator_name(node.at("target").as_string());
     if (has_only_symbolic_outputs(node) && !contains(kReadsElement, op)) continue;
-    bool is_control_flow = false;
+    bool is_control_flow = contains(kVmapNodes, op);
     if (op.starts_with(kHigherOrder)) {
       const std::string_view name = std::string_view(op).substr(kHigherOrder.size());
       is_control_flow = contains(kControlFlow, name) || name == kGradientRegion || name == kAutocastRegion;

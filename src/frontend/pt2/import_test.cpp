@@ -395,6 +395,107 @@ TEST(ImportPt2, DissolvesGradientRegions) {
   EXPECT_EQ(text_of(model.import()), text_of(Pt2ForTest().import()));
 }
 
+// The model's product within another node's graph: `before` comes before the graph among the arguments.
+Pt2ForTest with_region(std::string_view op, std::string_view before, std::string_view result_dtype) {
+  Pt2ForTest model;
+  const size_t begin = model.model_json.find(R"({"target": "torch.ops.aten.mm.default")");
+  const size_t end = model.model_json.find(R"({"target": "torch.ops.aten.add.Tensor")");
+  const std::string node = model.model_json.substr(begin, model.model_json.rfind(',', end) - begin);
+  const size_t types = model.model_json.find(R"("tensor_values")");
+  std::string values = model.model_json.substr(types, model.model_json.find(R"("is_single_tensor_return")", types) - types);
+  replace(values, R"("mm": {"dtype": 7)", fmt::format(R"("mm": {{"dtype": {})", result_dtype));
+  model.model_json.replace(begin, node.size(),
+                           fmt::format(R"({{"target": "torch.ops.higher_order.{}", "inputs": [{},
+      {{"name": "", "kind": 1, "arg": {{"as_graph": {{"name": "submod_1", "graph": {{
+          "inputs": [{{"as_tensor": {{"name": "x"}}}}, {{"as_tensor": {{"name": "p_w"}}}}],
+          "outputs": [{{"as_tensor": {{"name": "mm"}}}}], "nodes": [{}], {} "is_single_tensor_return": false}}}}}}}},
+      {{"name": "", "arg": {{"as_tensor": {{"name": "x"}}}}, "kind": 1}}, {{"name": "", "arg": {{"as_tensor": {{"name": "p_w"}}}}, "kind": 1}}],
+      "outputs": [{{"as_tensor": {{"name": "mm"}}}}], "metadata": {{}}, "name": "wrapped"}})",
+                                       op, before, node, values));
+  return model;
+}
+std::string autocast(std::string_view device, std::string_view dtype, bool enabled) {
+  return fmt::format(R"({{"name": "", "arg": {{"as_string": "{}"}}, "kind": 1}}, {{"name": "", "arg": {{"as_scalar_type": {}}}, "kind": 1}},
+      {{"name": "", "arg": {{"as_bool": {}}}, "kind": 1}}, {{"name": "", "arg": {{"as_bool": true}}, "kind": 1}})",
+                     device, dtype, enabled);
+}
+
+TEST(ImportPt2, MakesTheConversionsOfAutocastExplicit) {
+  const std::string text = text_of(with_region("wrap_with_autocast", autocast("cpu", "13", true), "13").import());
+  EXPECT_NE(text.find("x_bf16: bf16[3, 2] = aten::_to_copy(%0, dtype.bf16, none, none, none, false, none) x\n"
+                      "p_w_bf16: bf16[2, 2] = aten::_to_copy(%0, dtype.bf16, none, none, none, false, none) p_w\n"
+                      "mm: bf16[3, 2] = aten::mm(%0, %1) x_bf16 p_w_bf16\n"
+                      "mm_rounded: bf16[3, 2] = bitcast mm\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(ImportPt2, ConvertsNothingOutsideOfAutocast) {
+  const std::string plain = text_of(Pt2ForTest().import());
+  EXPECT_EQ(text_of(with_region("wrap_with_autocast", autocast("cpu", "13", false), "7").import()), plain);
+  EXPECT_EQ(text_of(with_region("wrap_with_autocast", autocast("cuda", "6", true), "7").import()), plain);
+}
+
+TEST(ImportPt2, RefusesAutocastToWhatIsNoLowerPrecision) {
+  const std::string report = report_of(with_region("wrap_with_autocast", autocast("cpu", "8", true), "8"));
+  EXPECT_NE(report.find("autocast converts to float16 or bfloat16"), std::string::npos) << report;
+  const std::string device = report_of(with_region("wrap_with_autocast", autocast("moon", "13", true), "13"));
+  EXPECT_NE(device.find("autocast is for a device of type cpu or cuda"), std::string::npos) << device;
+}
+
+std::string transform(std::string_view name, std::string_view inputs, std::string_view output) {
+  return fmt::format(R"({{"target": "torch._functorch.predispatch.{}", "inputs": [{}], "outputs": [{}], "metadata": {{}}, "name": "{}"}},)",
+                     name, inputs, output, name);
+}
+constexpr std::string_view kNone = R"({"as_none": true})";
+std::string tensor_argument(std::string_view name) { return fmt::format(R"({{"name": "", "arg": {{"as_tensor": {{"name": "{}"}}}}, "kind": 1}})", name); }
+std::string integer_argument(int value) { return fmt::format(R"({{"name": "", "arg": {{"as_int": {}}}, "kind": 1}})", value); }
+
+// add = vmap(lambda row: row + 1)(mm); with the rows' dim.
+Pt2ForTest with_vmap(int dim, bool ends = true) {
+  Pt2ForTest model;
+  const std::string begin = transform("lazy_load_decompositions", "", kNone) + transform("_vmap_increment_nesting", integer_argument(3), kNone) +
+                            transform("_add_batch_dim", fmt::format("{}, {}, {}", tensor_argument("mm"), integer_argument(dim), integer_argument(1)),
+                                      R"({"as_tensor": {"name": "row"}})");
+  std::string end = "," + transform("_remove_batch_dim", fmt::format("{}, {}, {}, {}", tensor_argument("added"), integer_argument(1), integer_argument(3),
+                                                                     integer_argument(dim)),
+                                    R"({"as_tensor": {"name": "add"}})");
+  if (ends) end += transform("_vmap_decrement_nesting", "", kNone);
+  end.pop_back();
+  std::string& json = model.model_json;
+  replace(json, R"({"target": "torch.ops.aten.add.Tensor")", begin + R"({"target": "torch.ops.aten.add.Tensor")");
+  replace(json, R"("arg": {"as_tensor": {"name": "mm"}}, "kind": 1},
+                  {"name": "other")",
+          R"("arg": {"as_tensor": {"name": "row"}}, "kind": 1},
+                  {"name": "other")");
+  replace(json, R"("outputs": [{"as_tensor": {"name": "add"}}], "metadata": {}, "name": "add"})",
+          R"("outputs": [{"as_tensor": {"name": "added"}}], "metadata": {}, "name": "add"})" + end);
+  for (const char* name : {"row", "added"}) {
+    replace(json, R"("add": {"dtype")",
+            fmt::format(R"("{}": {{"dtype": 7, "sizes": [{{"as_int": 2}}], "requires_grad": false, "device": {{"type": "cpu", "index": null}},
+              "strides": [{{"as_int": 1}}], "storage_offset": {{"as_int": 0}}, "layout": 7}}, "add": {{"dtype")", name));
+  }
+  return model;
+}
+
+TEST(ImportPt2, TakesTheNodesOfAVmapAsABodyForASlice) {
+  const Program program = with_vmap(0).import();
+  const std::string text = text_of(program);
+  EXPECT_NE(text.find("add: f32[3, 2] = higher_order::vmap(@0, [%0], []) mm\n"), std::string::npos) << text;
+  ASSERT_EQ(program.subgraphs.size(), 1u);
+  EXPECT_EQ(text_of(program, program.subgraphs[0]), "row: f32[2] = input(0)\nadded: f32[2] = aten::add.Tensor(%0, 1, 1) row\nreturn added");
+}
+
+TEST(ImportPt2, RefusesAVmapThatDoesNotHoldTogether) {
+  EXPECT_NE(report_of(with_vmap(0, false)).find("a vmap that nothing ends"), std::string::npos);
+  EXPECT_NE(report_of(with_vmap(2)).find("the mapped dim is none of the tensor's"), std::string::npos);
+}
+
+TEST(ImportPt2, SaysHowToExportTransformsThatItDoesNotKnow) {
+  const std::string report = report_with("torch.ops.aten.mm.default", "torch._functorch.predispatch._make_dual");
+  EXPECT_NE(report.find("help: export the model with torch.export.export(…).run_decompositions({})"), std::string::npos) << report;
+}
+
 TEST(ImportPt2, TurnsSymbolicIntegersIntoExpressions) {
   const Program program = import_pt2(kConformance / "models" / "llama_dynamic.pt2");
   const std::string text = text_of(program);

@@ -14,6 +14,7 @@
 #include "passes/decompose/float8.h"
 #include "passes/decompose/functionalize.h"
 #include "passes/decompose/held_types.h"
+#include "passes/decompose/vmap.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -214,11 +215,30 @@ class GraphDecomposer {
       const TensorType type = type_held(source_.type(output));
       types.push_back({.dtype = type.dtype, .sizes = type.sizes});
     }
-    const std::vector<Tensor> results = builder_.emit(node.op, std::move(inputs), std::move(types));
+    const auto* control_flow = std::get_if<HigherOrder>(&node.op);
+    const std::vector<Tensor> results = control_flow != nullptr && control_flow->name == "vmap"
+                                            ? map_slices(*control_flow, std::move(inputs), std::move(types))
+                                            : builder_.emit(node.op, std::move(inputs), std::move(types));
     for (size_t i = 0; i < results.size(); ++i) {
       name_result(results[i], model_value(node.outputs[i]).name, first_new_value);
       define(node.outputs[i], memory_.allocate(results[i]));
     }
+  }
+
+  // vmap(body, mapped, others): all slices at once where that can be, else one after the other. The body is at core level already.
+  std::vector<Tensor> map_slices(const HigherOrder& op, std::vector<Tensor> inputs, std::vector<TensorType> types) {
+    const auto* body = std::get_if<SubgraphRef>(&op.arguments.at(0));
+    const auto* mapped = std::get_if<InputList>(&op.arguments.at(1));
+    if (body == nullptr || mapped == nullptr || mapped->empty() || mapped->size() > inputs.size() || inputs[0].rank() == 0) {
+      throw Error(ErrorKind::InvalidModel, "a vmap takes a graph and tensors to map it over");
+    }
+    const auto others = inputs.begin() + static_cast<ptrdiff_t>(mapped->size());
+    const Graph& graph = program_.subgraphs.at(body->index);
+    for (size_t i = 1; i < mapped->size(); ++i) builder_.require_equal(inputs[i].size(0), inputs[0].size(0), "the slices of mapped tensors");
+    std::optional<std::vector<Tensor>> results =
+        map_all_slices(builder_, graph, inputs[0].size(0), {inputs.begin(), others}, {others, inputs.end()});
+    if (results) return *std::move(results);
+    return builder_.emit(HigherOrder{"map_impl", op.arguments}, std::move(inputs), std::move(types));
   }
 
   std::vector<Tensor> apply(Builder& b, NodeId id, std::vector<Tensor> inputs, Decomposer& d) {
