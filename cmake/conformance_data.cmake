@@ -1,5 +1,5 @@
 # Unpacks the recorded PyTorch results of tests/conformance into the build folder, where tests read them:
-# conformance/{opinfo,control_flow,models}/NAME.pt2, each with its .in and .out.safetensors.
+# conformance/{opinfo,control_flow,extensions,models}/NAME.pt2, each with its .in and .out.safetensors.
 # Done while configuring, so that every test binary finds them; again only when an archive changes.
 set(TOROID_CONFORMANCE_DIR ${CMAKE_BINARY_DIR}/conformance)
 
@@ -13,7 +13,7 @@ function(toroid_unpack archive folder)
   endif()
 endfunction()
 
-foreach(set opinfo control_flow)
+foreach(set opinfo control_flow extensions)
   toroid_unpack(${CMAKE_SOURCE_DIR}/tests/conformance/${set}.tar.xz ${TOROID_CONFORMANCE_DIR})
 endforeach()
 file(GLOB model_archives CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/models/*.tar.xz)

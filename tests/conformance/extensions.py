@@ -19,8 +19,8 @@ from torch.export import Dim
 MODELS = {}
 
 
-def model(*calls, dynamic=None, weights=()):
-    """Registers a function of tensors; `weights` are made first and passed as parameters before them."""
+def model(*calls, dynamic=None, weights=(), strict=False, module=None):
+    """Registers a function of tensors; `weights` are made first and passed as parameters before them. `module` makes it instead."""
 
     def register(function):
         class Model(torch.nn.Module):
@@ -31,7 +31,7 @@ def model(*calls, dynamic=None, weights=()):
             def forward(self, *args):
                 return function(*self.weights, *args)
 
-        MODELS[function.__name__] = (Model, calls, dynamic)
+        MODELS[function.__name__] = (module or Model, calls, dynamic, strict)
         return function
 
     return register
@@ -50,12 +50,12 @@ def without_source(program):
     return program
 
 
-def write(folder, name, make, calls, dynamic):
+def write(folder, name, make, calls, dynamic, strict):
     torch.manual_seed(0)
     module = make()
     calls = [call() for call in calls]
     shapes = (tuple(dynamic),) if dynamic else None
-    program = torch.export.export(module, calls[0], dynamic_shapes=shapes, strict=False)
+    program = torch.export.export(module, calls[0], dynamic_shapes=shapes, strict=strict)
     program._example_inputs = None
     torch.export.save(without_source(program), folder / f"{name}.pt2")
     for number, args in enumerate(calls, 1):
@@ -194,13 +194,172 @@ def deform_conv2d_gradients(weight, bias, x, offset, mask, grad):
     )
 
 
+# ---- mixtures of experts ---------------------------------------------------------------------------------------------------------
+
+
+def ends(*numbers):
+    return torch.tensor(numbers, dtype=torch.int32)
+
+
+def narrow(*sizes):
+    return (r(*sizes) / 2).bfloat16()
+
+
+@model(lambda: (r(11, 8), ends(3, 3, 9, 11)), lambda: (r(7, 8), ends(0, 7, 7, 7)), dynamic=({0: COUNT}, None), weights=[lambda: r(4, 4, 8)])
+def grouped_rows(weight, x, offs):
+    return torch._grouped_mm(x, weight.transpose(1, 2), offs=offs)
+
+
+@model(lambda: (r(3, 4, 8), r(8, 12), ends(2, 7, 12)), lambda: (r(3, 4, 8), r(8, 12), ends(0, 12, 12)))
+def grouped_columns(x, y, offs):
+    return torch._grouped_mm(x, y, offs=offs)
+
+
+@model(lambda: (r(8, 12), r(12, 8), ends(4, 4, 12), r(2, 4, 8), r(2, 8, 4)), lambda: (r(8, 12), r(12, 8), ends(1, 11, 12), r(2, 4, 8), r(2, 8, 4)))
+def grouped_depth(x, y, offs, a, b):
+    return torch._grouped_mm(x, y, offs=offs), torch._grouped_mm(a, b)
+
+
+@model(lambda: (narrow(24, 32), ends(5, 20, 24), narrow(16, 24), narrow(24, 8)), weights=[lambda: narrow(3, 16, 32)])
+def grouped_bfloat16(weight, x, offs, a, b):
+    return torch._grouped_mm(x, weight.transpose(1, 2), offs=offs), torch._grouped_mm(a, b, offs=offs)
+
+
+@model(lambda: (r(9, 4), ends(2, 2, 9), r(9, 5)), weights=[lambda: r(3, 4, 5)])
+def grouped_fallback(weight, x, offs, grad):
+    """What the library transformers registers."""
+    import transformers.integrations.moe  # noqa: F401
+
+    ops = torch.ops.transformers
+    return ops.grouped_mm_fallback(x, weight, offs), *ops.grouped_mm_fallback_backward(x, weight, offs, grad)
+
+
+@model(lambda: (torch.randint(3, 40, (2, 9)),), module=lambda: mixtral())
+def mixtral():
+    import transformers
+
+    config = transformers.MixtralConfig(
+        vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+        num_local_experts=4, use_cache=False)
+    return transformers.MixtralModel(config).eval()
+
+
+# ---- autocast --------------------------------------------------------------------------------------------------------------------
+
+
+@model(lambda: (r(4, 8),), weights=[lambda: r(8, 8), lambda: r(8)])
+def autocast_lower(weight, bias, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = torch.nn.functional.linear(x, weight, bias)
+        z = torch.einsum("ij,kj->ik", y.relu(), weight)
+        with torch.autocast("cpu", enabled=False):
+            exact = x @ weight
+        return y, z.float().softmax(-1), exact + 1, (x.double() @ weight.double())
+
+
+@model(lambda: (r(4, 8),), weights=[lambda: r(12, 8), lambda: r(12), lambda: r(4, 12)])
+def autocast_block(weight, bias, out, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = torch.nn.functional.gelu(torch.nn.functional.linear(x, weight, bias))
+        with torch.autocast("cpu", enabled=False):
+            y = y.float().softmax(-1)
+    return torch.nn.functional.linear(y, out)
+
+
+@model(lambda: (r(4, 8), r(4, 8).bfloat16()))
+def autocast_wider(x, narrow):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return torch.cat([x, narrow]), torch.stack([narrow, narrow]), torch.nn.functional.mse_loss(narrow, x), narrow.prod(-1), narrow.sum(-1)
+
+
+@model(lambda: (r(2, 3, 8, 8), r(2, 4, 6, 8)), weights=[lambda: r(4, 3, 3, 3)])
+def autocast_float16(weight, x, q):
+    with torch.autocast("cpu", dtype=torch.float16, cache_enabled=False):
+        y = torch.nn.functional.conv2d(x, weight).relu()
+        return y.float().mean((2, 3)), torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+
+@model(lambda: (r(4, 8), r(8, 8)))
+def autocast_elsewhere(x, w):
+    """For tensors on another kind of device."""
+    with torch.autocast("cuda", dtype=torch.float16):
+        return x @ w
+
+
+# ---- vmap ------------------------------------------------------------------------------------------------------------------------
+
+
+@model(lambda: (r(5, 4), r(5, 4, 3)))
+def vmap_products(x, w):
+    return torch.vmap(lambda a, b: (a @ b).softmax(0))(x, w)
+
+
+# With out_dims, torch.export of PyTorch 2.15 writes the results into the program as constants without data.
+@model(lambda: (r(4, 5, 3), r(3, 2), r(2)))
+def vmap_dims(x, w, bias):
+    products = torch.vmap(lambda a, w, c: torch.nn.functional.linear(a, w.t(), c).softmax(-1), in_dims=(1, None, None))(x, w, bias)
+    return products, torch.vmap(lambda a: bias * 2)(x), torch.vmap(lambda a: (a, a.sum()), in_dims=-1)(x)
+
+
+@model(lambda: (r(5, 4), r(6, 4)))
+def vmap_nested(x, y):
+    distance = torch.vmap(torch.vmap(lambda a, b: ((a - b) ** 2).sum().sqrt(), in_dims=(0, None)), in_dims=(None, 0))
+    return distance(x, y), torch.vmap(lambda a: torch.vmap(lambda b: b.cumsum(0))(a.view(2, 2)))(x)
+
+
+@model(lambda: (r(3, 4, 6), torch.randint(0, 4, (3, 5))))
+def vmap_views(x, index):
+    def one(a, i):
+        b = a.t().reshape(4, 6).flip(0)[1:, ::2]
+        return torch.cat([b, b * 2], 0).unsqueeze(0).expand(2, 6, 3), a[i], torch.nn.functional.pad(a, (1, 2), value=3.0), torch.arange(4) + a[:, 0]
+
+    return torch.vmap(one)(x, index)
+
+
+@model(lambda: (r(3, 4, 6), torch.randint(0, 4, (3, 5))))
+def vmap_reductions(x, index):
+    def one(a, i):
+        values, places = a.max(0)
+        return (values, places, a.var(1), a.logsumexp(0), a.argmin(), a.sort(1)[0], a.topk(2, 0)[0], a.cumsum(1), a.median(1)[0],
+                torch.zeros(4).scatter_add(0, i, a[0, :5]), torch.nn.functional.layer_norm(a, (6,)), torch.linalg.inv(a[:, :4]))
+
+    return torch.vmap(one)(x, index)
+
+
+@model(lambda: (r(3, 2, 3, 6, 6), r(3, 4, 3, 3, 3), r(3, 2, 1, 4, 5)))
+def vmap_layers(images, weights, q):
+    conv = torch.vmap(lambda x, w: torch.nn.functional.conv2d(x, w, padding=1).relu().mean((2, 3)))
+    attend = torch.vmap(lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q))
+    return conv(images, weights), attend(q), torch.vmap(lambda x: torch.nn.functional.max_pool2d(x, 2))(images)
+
+
+@model(lambda: (r(3, 2, 3, 6, 6),), weights=[lambda: r(4, 3, 3, 3), lambda: r(4)])
+def vmap_filters(weight, bias, images):
+    return torch.vmap(lambda x: torch.nn.functional.conv2d(x, weight, bias, stride=2))(images)
+
+
+@model(lambda: (r(5, 4), r(5, 4)), lambda: (r(9, 4), r(9, 4)), dynamic=({0: COUNT}, {0: COUNT}))
+def vmap_dynamic(x, y):
+    return torch.vmap(lambda a, b: (a * b).sum() * a)(x, y), torch.vmap(lambda a: torch.outer(a, y[0]))(x)
+
+
+@model(lambda: (torch.rand(3, 5, 2), r(3, 5, 2)))
+def scan_recurrence(a, b):
+    return associative_scan(lambda x, y: (x[0] * y[0], x[1] * y[0] + y[1]), (a, b), 1, combine_mode="generic")
+
+
+@model(lambda: (r(6, 3, 3) / 2,))
+def scan_products(x):
+    return associative_scan(lambda x, y: x @ y, x, 0, combine_mode="generic", reverse=True)
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (make, calls, dynamic) in MODELS.items():
+    for name, (make, calls, dynamic, strict) in MODELS.items():
         if len(sys.argv) > 2 and name not in sys.argv[2:]:
             continue
-        write(folder, name, make, calls, dynamic)
+        write(folder, name, make, calls, dynamic, strict)
         print(name)
 
 
