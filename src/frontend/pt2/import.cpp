@@ -29,8 +29,9 @@ constexpr std::string_view kControlFlow[] = {"cond", "while_loop", "map_impl", "
 constexpr std::string_view kGradientRegion = "wrap_with_set_grad_enabled";
 // A body whose operators convert their inputs; (device type, dtype, enabled, cache enabled, body, operands…).
 constexpr std::string_view kAutocastRegion = "wrap_with_autocast";
-// torch.vmap as export records it: between these two, values are slices of what was mapped. vmap(body, mapped, others) computes the body
-// for each slice of the mapped tensors along their first dim, as map_impl does, in any order or all at once.
+// torch.vmap as export records it: between these two, values are slices of what was mapped. vmap(body, mapped, others,
+// randomness) computes the body for each slice of the mapped tensors along their first dim, as map_impl does, in any order or all at
+// once; with the randomness "same" all slices draw the same numbers.
 constexpr std::string_view kVmapBegins = "torch._functorch.predispatch._vmap_increment_nesting";
 constexpr std::string_view kVmapEnds = "torch._functorch.predispatch._vmap_decrement_nesting";
 constexpr std::string_view kMapped = "torch._functorch.predispatch._add_batch_dim";        // (x, dim, level): a slice of x
@@ -370,6 +371,8 @@ class GraphImporter : public ArgumentScope {
   // The nodes of a vmap become a body for a slice; vmaps within it are part of the body.
   void import_vmap(const JsonValue& begin, std::span<const JsonValue> nodes) {
     ErrorContext context("importing the vmap at node '{}'", name_of(begin).substr(0, 200));
+    const JsonMember& randomness = argument(begin, 1);
+    if (randomness.key != "as_string") begin.fail("the randomness of a vmap is no string");
     const ProvenanceId place =
         graph_.add_provenance(read_provenance("torch::vmap", name_of(begin), begin.find_value("metadata")));
     Graph body;
@@ -413,8 +416,9 @@ class GraphImporter : public ArgumentScope {
     inputs.insert(inputs.end(), inner.captured_.begin(), inner.captured_.end());
     for (uint32_t i = 0; i < inputs.size(); ++i) (i < mapped.size() ? slices : others).push_back(InputRef{i});
     const auto graph = static_cast<uint32_t>(import_.program.subgraphs.size() - 1);
-    const NodeId node = graph_.add_node(HigherOrder{"vmap", {SubgraphRef{graph}, slices, others}}, std::move(inputs), std::move(types), place,
-                                        std::move(names));
+    std::vector<Argument> arguments = {SubgraphRef{graph}, slices, others, std::string(randomness.value.as_string())};
+    const NodeId node =
+        graph_.add_node(HigherOrder{"vmap", std::move(arguments)}, std::move(inputs), std::move(types), place, std::move(names));
     for (size_t i = 0; i < stacked.size(); ++i) {
       const ValueId result = graph_.node(node).outputs[i];
       const int64_t rank = graph_.type(result).rank(), dim = integer_argument(*stacked[i], 3);

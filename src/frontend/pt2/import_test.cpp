@@ -454,7 +454,7 @@ std::string integer_argument(int value) { return fmt::format(R"({{"name": "", "a
 // add = vmap(lambda row: row + 1)(mm); with the rows' dim.
 Pt2ForTest with_vmap(int dim, bool ends = true) {
   Pt2ForTest model;
-  const std::string begin = transform("lazy_load_decompositions", "", kNone) + transform("_vmap_increment_nesting", integer_argument(3), kNone) +
+  const std::string begin = transform("lazy_load_decompositions", "", kNone) + transform("_vmap_increment_nesting", integer_argument(3) + R"(, {"name": "", "arg": {"as_string": "error"}, "kind": 1})", kNone) +
                             transform("_add_batch_dim", fmt::format("{}, {}, {}", tensor_argument("mm"), integer_argument(dim), integer_argument(1)),
                                       R"({"as_tensor": {"name": "row"}})");
   std::string end = "," + transform("_remove_batch_dim", fmt::format("{}, {}, {}, {}", tensor_argument("added"), integer_argument(1), integer_argument(3),
@@ -481,7 +481,7 @@ Pt2ForTest with_vmap(int dim, bool ends = true) {
 TEST(ImportPt2, TakesTheNodesOfAVmapAsABodyForASlice) {
   const Program program = with_vmap(0).import();
   const std::string text = text_of(program);
-  EXPECT_NE(text.find("add: f32[3, 2] = higher_order::vmap(@0, [%0], []) mm\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("add: f32[3, 2] = higher_order::vmap(@0, [%0], [], \"error\") mm\n"), std::string::npos) << text;
   ASSERT_EQ(program.subgraphs.size(), 1u);
   EXPECT_EQ(text_of(program, program.subgraphs[0]), "row: f32[2] = input(0)\nadded: f32[2] = aten::add.Tensor(%0, 1, 1) row\nreturn added");
 }

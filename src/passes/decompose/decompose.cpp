@@ -225,20 +225,28 @@ class GraphDecomposer {
     }
   }
 
-  // vmap(body, mapped, others): all slices at once where that can be, else one after the other. The body is at core level already.
+  // vmap(body, mapped, others, randomness): all slices at once where that can be, else one after the other. The body is at core level already.
   std::vector<Tensor> map_slices(const HigherOrder& op, std::vector<Tensor> inputs, std::vector<TensorType> types) {
-    const auto* body = std::get_if<SubgraphRef>(&op.arguments.at(0));
-    const auto* mapped = std::get_if<InputList>(&op.arguments.at(1));
+    const bool is_whole = op.arguments.size() >= 3;
+    const auto* body = is_whole ? std::get_if<SubgraphRef>(&op.arguments[0]) : nullptr;
+    const auto* mapped = is_whole ? std::get_if<InputList>(&op.arguments[1]) : nullptr;
     if (body == nullptr || mapped == nullptr || mapped->empty() || mapped->size() > inputs.size() || inputs[0].rank() == 0) {
       throw Error(ErrorKind::InvalidModel, "a vmap takes a graph and tensors to map it over");
     }
     const auto others = inputs.begin() + static_cast<ptrdiff_t>(mapped->size());
     const Graph& graph = program_.subgraphs.at(body->index);
     for (size_t i = 1; i < mapped->size(); ++i) builder_.require_equal(inputs[i].size(0), inputs[0].size(0), "the slices of mapped tensors");
+    const bool draws_the_same = op.arguments.size() > 3 && op.arguments[3] == Argument(std::string("same"));
     std::optional<std::vector<Tensor>> results =
-        map_all_slices(builder_, graph, inputs[0].size(0), {inputs.begin(), others}, {others, inputs.end()});
+        map_all_slices(builder_, graph, inputs[0].size(0), {inputs.begin(), others}, {others, inputs.end()}, draws_the_same);
     if (results) return *std::move(results);
-    return builder_.emit(HigherOrder{"map_impl", op.arguments}, std::move(inputs), std::move(types));
+    const bool draws = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                                   [](const Node& node) { return std::holds_alternative<RandomState>(node.op); });
+    if (draws && draws_the_same) {
+      throw Error(ErrorKind::Unsupported, "a vmap that must run slice by slice draws random numbers that are the same for all slices")
+          .help("draw them before the vmap, and pass them to it with in_dims=None");
+    }
+    return builder_.emit(HigherOrder{"map_impl", {op.arguments.begin(), op.arguments.begin() + 3}}, std::move(inputs), std::move(types));
   }
 
   std::vector<Tensor> apply(Builder& b, NodeId id, std::vector<Tensor> inputs, Decomposer& d) {

@@ -69,7 +69,7 @@ Sizes pooled_sizes(const Args& a, sym::Expr maps) {
 }
 
 std::vector<Scalar> alignment(const Args& a, bool by_position) {
-  constexpr int64_t kMostSamples = 4096;
+  constexpr int64_t kMostSamples = 256;
   const int64_t samples = a.constant("sampling_ratio");
   if (samples > kMostSamples) {
     throw Error(ErrorKind::Unsupported, fmt::format("{}: {} x {} samples a bin", a.schema().name, samples, samples))

@@ -16,7 +16,8 @@ bool takes_batches(const Library& library) {
 
 class Batching {
  public:
-  Batching(Builder& b, const Graph& body, sym::Expr count) : b_(b), body_(body), count_(count), values_(body.num_values()) {}
+  Batching(Builder& b, const Graph& body, sym::Expr count, bool draws_the_same)
+      : b_(b), body_(body), count_(count), draws_the_same_(draws_the_same), values_(body.num_values()) {}
 
   std::optional<std::vector<Tensor>> run(const std::vector<Tensor>& mapped, const std::vector<Tensor>& others) {
     TOROID_CHECK(body_.inputs.size() == mapped.size() + others.size(), "a vmap's body takes {} tensors of {}", body_.inputs.size(),
@@ -68,7 +69,8 @@ class Batching {
       types.push_back({.dtype = type.dtype, .sizes = depends ? with_batch(type.sizes) : type.sizes});
     }
     std::optional<std::vector<Tensor>> results;
-    if (std::holds_alternative<HigherOrder>(node.op) || std::holds_alternative<RandomState>(node.op)) return false;
+    if (std::holds_alternative<HigherOrder>(node.op)) return false;
+    if (std::holds_alternative<RandomState>(node.op) && !draws_the_same_) return false;
     if (!depends) {
       std::vector<Tensor> inputs;
       for (ValueId input : node.inputs) inputs.push_back(at(input).tensor);
@@ -187,14 +189,15 @@ class Batching {
   Builder& b_;
   const Graph& body_;
   const sym::Expr count_;
+  const bool draws_the_same_;
   std::vector<Value> values_;
 };
 
 }  // namespace
 
 std::optional<std::vector<Tensor>> map_all_slices(Builder& b, const Graph& body, sym::Expr count, const std::vector<Tensor>& mapped,
-                                                  const std::vector<Tensor>& others) {
-  return Batching(b, body, count).run(mapped, others);
+                                                  const std::vector<Tensor>& others, bool draws_the_same) {
+  return Batching(b, body, count, draws_the_same).run(mapped, others);
 }
 
 }  // namespace toroid

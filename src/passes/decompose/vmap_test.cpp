@@ -80,6 +80,25 @@ bool has_loops(const Program& program) {
   return false;
 }
 
+// vmap(…, randomness="same"), and "different", which the table above has.
+TEST(VmapRandomness, TheSameForAllSlicesWhereItIsAskedFor) {
+  const Body& body = kBodies[std::size(kBodies) - 1];
+  std::string program_text = text(body, "vmap");
+  program_text.replace(program_text.find("[v])"), 4, "[v], \"same\")");
+  try {
+    Program program = parse_text(program_text);
+    decompose(program);
+    EXPECT_FALSE(has_loops(program));
+    std::vector<HostTensor> inputs;
+    for (ValueId id : program.graph.inputs) inputs.push_back(input(program.graph.type(id), 1));
+    const HostTensor drawn = evaluate(program, inputs)[0];
+    for (int64_t i = 4; i < drawn.numel(); ++i) EXPECT_EQ(drawn.double_at(i), drawn.double_at(i % 4));
+    EXPECT_NE(drawn.double_at(0), drawn.double_at(1));
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.report();
+  }
+}
+
 class Vmap : public testing::TestWithParam<Body> {};
 TEST_P(Vmap, GivesWhatTheSlicesGiveOneByOne) {
   try {
