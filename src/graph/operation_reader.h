@@ -207,7 +207,8 @@ class OperationReader : public TextReader {
       const size_t place = cursor_.place();
       const int64_t number = integer(cursor_.word("the number of a subgraph"));
       if (number < 0) cursor_.fail_at(place, "expected the number of a subgraph");
-      subgraph_uses_.emplace_back(place, static_cast<size_t>(number));
+      // Each stands before the graphs that call it, so none calls itself.
+      if (static_cast<size_t>(number) >= program_.subgraphs.size()) cursor_.fail_at(place, fmt::format("there is no subgraph {}", number));
       return SubgraphRef{static_cast<uint32_t>(number)};
     }
     if (cursor_.accept("dtype.")) return dtype();
@@ -334,7 +335,6 @@ class OperationReader : public TextReader {
   std::unordered_map<std::string, ValueId> values_;       // of the graph being read
   std::vector<ValueId> inputs_;                           // of the node being read
   std::vector<TensorType> declared_types_;                // of its results
-  std::vector<std::pair<size_t, size_t>> subgraph_uses_;  // where, and which
 };
 
 }  // namespace toroid

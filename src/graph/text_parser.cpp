@@ -2,6 +2,7 @@
 // The parts build on each other: text_cursor.h words, text_reader.h numbers and types, operation_reader.h operations,
 // and here declarations, graphs and nodes.
 #include "graph/constant_text.h"
+#include "graph/control_flow.h"
 #include "graph/operation_reader.h"
 #include "graph/text.h"
 #include "graph/type_rules.h"
@@ -43,9 +44,6 @@ class TextParser : private OperationReader {
       }
     }
     if (!has_graph) cursor_.fail("expected a graph");
-    for (const auto& [place, number] : subgraph_uses_) {
-      if (number >= program_.subgraphs.size()) cursor_.fail_at(place, fmt::format("there is no subgraph {}", number));
-    }
     return std::move(program_);
   }
 
@@ -251,7 +249,9 @@ class TextParser : private OperationReader {
     }
     std::vector<TensorType> types;
     try {
-      types = result_types(op, operands, declared_types_);
+      const auto* control_flow = std::get_if<HigherOrder>(&op);
+      types = control_flow != nullptr ? control_flow_types(*control_flow, operands, program_.subgraphs, nullptr)
+                                      : result_types(op, operands, declared_types_);
     } catch (const Error& error) {
       cursor_.fail_at(start, error.message());
     }

@@ -17,8 +17,8 @@ void require(bool holds, fmt::format_string<Args...> format, Args&&... args) {
 
 class Rules {
  public:
-  Rules(const Op& op, std::span<const TensorType> operands, const std::vector<TensorType>& declared)
-      : op_(op), operands_(operands), declared_(declared) {}
+  Rules(const Op& op, std::span<const TensorType> operands, const std::vector<TensorType>& declared, std::vector<sym::Expr>* guards)
+      : op_(op), operands_(operands), declared_(declared), guards_(guards) {}
 
   std::vector<TensorType> run() {
     return match(op_, [this](const auto& op) { return types(op); });
@@ -45,7 +45,7 @@ class Rules {
     require(dim >= 0 && dim < rank, "{}: dim {} is not a dim of a rank {} tensor", to_string(op_), dim, rank);
   }
   void same_size(sym::Expr a, sym::Expr b) const {
-    require(!sym::known_ne(a, b), "{}: sizes {} and {} differ", to_string(op_), sym::to_string(a), sym::to_string(b));
+    require(agree(a, b, guards_), "{}: sizes {} and {} differ", to_string(op_), sym::to_string(a), sym::to_string(b));
   }
   void same_sizes(const Sizes& a, const Sizes& b) const {
     require(a.size() == b.size(), "{}: ranks {} and {} differ", to_string(op_), a.size(), b.size());
@@ -58,7 +58,7 @@ class Rules {
     require(have == wanted, "{}: {} {} for {} dims", to_string(op_), have, what, wanted);
   }
   void known_not_negative(sym::Expr value, std::string_view what) const {
-    require(!sym::known_lt(value, 0), "{}: {} {} is negative", to_string(op_), what, sym::to_string(value));
+    require(!sym::known_lt(value, 0) && may_hold(sym::le(0, value), guards_), "{}: {} {} is negative", to_string(op_), what, sym::to_string(value));
   }
 
   // A symbolic integer is converted where it is used; a number has the dtype's own spelling.
@@ -155,6 +155,9 @@ class Rules {
                            sym::known_lt(last, 0) || sym::known_le(in[d], last);
       require(!outside || !sym::known_lt(0, out[d]), "{}: elements {} to {} of dim {}, whose size is {}",
               to_string(op_), sym::to_string(op.starts[d]), sym::to_string(last), d, sym::to_string(in[d]));
+      if (guards_ == nullptr) continue;
+      const auto is_inside = [&](sym::Expr index) { return sym::logical_and(sym::le(0, index), sym::lt(index, in[d])); };
+      may_hold(sym::logical_or(sym::le(out[d], 0), sym::logical_and(is_inside(op.starts[d]), is_inside(last))), guards_);
     }
     return {tensor(operand(0).dtype, out)};
   }
@@ -314,13 +317,24 @@ class Rules {
   const Op& op_;
   std::span<const TensorType> operands_;
   const std::vector<TensorType>& declared_;
+  std::vector<sym::Expr>* guards_;
 };
 
 }  // namespace
 
 std::vector<TensorType> result_types(const Op& op, std::span<const TensorType> operands,
-                                     const std::vector<TensorType>& declared) {
-  return Rules(op, operands, declared).run();
+                                     const std::vector<TensorType>& declared, std::vector<sym::Expr>* guards) {
+  return Rules(op, operands, declared, guards).run();
+}
+
+bool may_hold(sym::Expr fact, std::vector<sym::Expr>* guards) {
+  if (fact.is_const()) return !fact.is_const(0);
+  if (guards != nullptr && std::find(guards->begin(), guards->end(), fact) == guards->end()) guards->push_back(fact);
+  return true;
+}
+
+bool agree(sym::Expr a, sym::Expr b, std::vector<sym::Expr>* guards) {
+  return sym::known_eq(a, b) || (!sym::known_ne(a, b) && may_hold(sym::eq(a, b), guards));
 }
 
 bool may_agree(const TensorType& a, const TensorType& b) {

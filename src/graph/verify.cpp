@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "graph/builder.h"
+#include "graph/control_flow.h"
 #include "graph/text.h"
 #include "graph/type_rules.h"
 #include "support/error.h"
@@ -21,8 +22,9 @@ namespace {
 
 class GraphVerifier {
  public:
-  GraphVerifier(const Program& program, const Graph& graph, Level level)
-      : program_(program), graph_(graph), level_(level) {}
+  // `number` of a subgraph; of the main graph, how many subgraphs there are.
+  GraphVerifier(const Program& program, const Graph& graph, size_t number, Level level)
+      : program_(program), graph_(graph), number_(number), level_(level) {}
 
   void run() {
     check_values();
@@ -101,7 +103,13 @@ class GraphVerifier {
     std::vector<TensorType> declared;
     for (ValueId input : node.inputs) operands.push_back(graph_.type(input));
     for (ValueId output : node.outputs) declared.push_back(graph_.type(output));
-    const std::vector<TensorType> types = result_types(node.op, operands, declared);
+    const auto* control_flow = std::get_if<HigherOrder>(&node.op);
+    if (control_flow != nullptr) {
+      for (const Argument& argument : control_flow->arguments) check_argument(node, argument);
+    }
+    const std::vector<TensorType> types = control_flow != nullptr
+                                              ? control_flow_types(*control_flow, operands, program_.subgraphs, nullptr)
+                                              : result_types(node.op, operands, declared);
     if (types.size() != declared.size()) wrong(fmt::format("the operation has {} results", types.size()));
     for (size_t i = 0; i < types.size(); ++i) {
       if (!may_agree(types[i], declared[i])) wrong(fmt::format("the operation gives {}", to_string(types[i])));
@@ -110,9 +118,6 @@ class GraphVerifier {
     if (const auto* aten = std::get_if<Aten>(&node.op)) {
       if (level_ == Level::Core) wrong("an import-level operator at core level");
       for (const Argument& argument : aten->arguments) check_argument(node, argument);
-    }
-    if (const auto* op = std::get_if<HigherOrder>(&node.op)) {
-      for (const Argument& argument : op->arguments) check_argument(node, argument);
     }
   }
 
@@ -136,18 +141,22 @@ class GraphVerifier {
         subgraph && subgraph->index >= program_.subgraphs.size()) {
       wrong(fmt::format("subgraph {} does not exist", subgraph->index));
     }
+    if (const auto* subgraph = std::get_if<SubgraphRef>(&argument); subgraph && subgraph->index >= number_) {
+      wrong(fmt::format("subgraph {} does not stand before the graph that calls it", subgraph->index));
+    }
   }
 
   const Program& program_;
   const Graph& graph_;
+  size_t number_;
   Level level_;
 };
 
 }  // namespace
 
 void verify(const Program& program, Level level) {
-  GraphVerifier(program, program.graph, level).run();
-  for (const Graph& subgraph : program.subgraphs) GraphVerifier(program, subgraph, level).run();
+  GraphVerifier(program, program.graph, program.subgraphs.size(), level).run();
+  for (size_t i = 0; i < program.subgraphs.size(); ++i) GraphVerifier(program, program.subgraphs[i], i, level).run();
   if (program.inputs.size() != program.graph.inputs.size()) {
     broken(fmt::format("the program has {} inputs, its graph {}", program.inputs.size(), program.graph.inputs.size()));
   }

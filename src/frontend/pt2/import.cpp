@@ -12,6 +12,9 @@
 #include "frontend/pt2/output_names.h"
 #include "frontend/pt2/provenance.h"
 #include "frontend/pt2/types.h"
+#include "graph/builder.h"
+#include "graph/control_flow.h"
+#include "graph/type_rules.h"
 #include "support/error.h"
 #include "symbolic/real.h"
 
@@ -99,6 +102,7 @@ struct Import {
   SizeReader sizes;
   const Pt2Options& options;
   OperatorCounter unsupported;
+  std::vector<ExprList> body_numbers = {};  // of each subgraph, its inputs that are numbers
 };
 
 // Imports one graph of the file into one Graph. Its names are its own: subgraphs see nothing of the graph around them.
@@ -122,15 +126,26 @@ class GraphImporter : public ArgumentScope {
     import_outputs(signature.at("output_specs"), module);
   }
 
-  void import_body() {
+  // Returns the inputs that are numbers. They have no place in the graph: it knows them by their expressions.
+  ExprList import_body() {
+    ExprList numbers;
     for (const JsonValue& input : json_.at("inputs").elements()) {
       const JsonMember& member = read_union(input);
-      if (member.key == "as_tensor") add_input(member.value.at("name"));
+      if (member.key == "as_tensor") {
+        add_input(member.value.at("name"));
+      } else if (member.key == "as_int") {
+        numbers.emplace_back(member.value.as_integer());
+      } else if (member.key == "as_sym_int" && read_union(member.value).key == "as_name") {
+        numbers.push_back(integer(read_union(member.value).value));
+      } else {
+        input.fail(fmt::format("a subgraph cannot take an input of kind '{}'", member.key.substr(0, 40)));
+      }
     }
     import_nodes(json_.at("nodes").elements());
     for (const JsonValue& output : json_.at("outputs").elements()) {
       if (const std::optional<ValueId> value = output_value(output)) graph_.outputs.push_back(*value);
     }
+    return numbers;
   }
 
   // The body's values for these operands, with its nodes added to the graph around it.
@@ -184,8 +199,9 @@ class GraphImporter : public ArgumentScope {
   }
   uint32_t subgraph(const JsonValue& graph_argument) override {
     Graph body;
-    GraphImporter(import_, body, graph_argument.at("graph"), autocast_).import_body();
+    ExprList numbers = GraphImporter(import_, body, graph_argument.at("graph"), autocast_).import_body();
     import_.program.subgraphs.push_back(std::move(body));
+    import_.body_numbers.push_back(std::move(numbers));
     return static_cast<uint32_t>(import_.program.subgraphs.size() - 1);
   }
 
@@ -547,8 +563,39 @@ class GraphImporter : public ArgumentScope {
       return;
     }
     NodeArguments arguments = read_arguments(inputs, *this);
-    add_outputs(node, HigherOrder{std::string(name), std::move(arguments.arguments)}, std::move(arguments.inputs),
-                place);
+    const HigherOrder op{std::string(name), std::move(arguments.arguments)};
+    std::vector<TensorType> operands;
+    for (ValueId operand : arguments.inputs) operands.push_back(graph_.type(operand));
+    std::vector<TensorType> types = control_flow_types(op, operands, import_.program.subgraphs, nullptr);
+    check_numbers(node, op);
+    const std::vector<const JsonValue*> names = tensor_results(node);
+    if (names.size() != types.size()) {
+      node.at("outputs").fail(fmt::format("{} gives {} tensors, and the model records {}", name, types.size(), names.size()));
+    }
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (names[i] == nullptr) continue;
+      TensorType recorded = type_of(*names[i]);
+      if (!may_agree(types[i], recorded)) {
+        names[i]->fail(fmt::format("{} gives {} as result {}, '{}', and the model records {}", name, to_string(types[i]), i,
+                                   names[i]->as_string().substr(0, 200),
+                                   to_string(TensorType{.dtype = recorded.dtype, .sizes = recorded.sizes})));
+      }
+      types[i] = std::move(recorded);
+    }
+    add_results(names, op, std::move(arguments.inputs), std::move(types), place);
+  }
+
+  // The numbers that control flow gives its subgraphs are the ones that these name.
+  void check_numbers(const JsonValue& node, const HigherOrder& op) {
+    ExprList given;
+    for (const Argument& argument : op.arguments) {
+      if (const auto* numbers = std::get_if<ExprList>(&argument)) given.insert(given.end(), numbers->begin(), numbers->end());
+    }
+    for (const Argument& argument : op.arguments) {
+      const auto* body = std::get_if<SubgraphRef>(&argument);
+      if (body == nullptr || import_.body_numbers[body->index] == given) continue;
+      node.fail(fmt::format("{} gives a subgraph other numbers than it takes", op.name));
+    }
   }
 
   Autocast read_autocast(std::span<const JsonValue> inputs) const {
@@ -595,10 +642,12 @@ class GraphImporter : public ArgumentScope {
     add_outputs(node, HigherOrder{graph_.provenance(place).op, {}}, {}, place);
   }
 
+  static std::vector<const JsonValue*> output_names(const JsonValue& node) { return output_names(node.at("outputs").elements()); }
+
   // The tensors that a node defines, lists flattened; null for results that are no tensor.
-  std::vector<const JsonValue*> output_names(const JsonValue& node) {
+  static std::vector<const JsonValue*> output_names(std::span<const JsonValue> outputs) {
     std::vector<const JsonValue*> names;
-    for (const JsonValue& output : node.at("outputs").elements()) {
+    for (const JsonValue& output : outputs) {
       const JsonMember& member = read_union(output);
       if (member.key == "as_tensor") {
         names.push_back(&member.value.at("name"));
@@ -621,15 +670,30 @@ class GraphImporter : public ArgumentScope {
     return names;
   }
 
+  // Of control flow, whose subgraphs give no value for a None. Null for numbers.
+  std::vector<const JsonValue*> tensor_results(const JsonValue& node) {
+    std::vector<const JsonValue*> names;
+    for (const JsonValue& output : node.at("outputs").elements()) {
+      const JsonMember& member = read_union(output);
+      if (member.key == "as_none") continue;
+      const std::vector<const JsonValue*> more = output_names(std::span(&output, 1));
+      names.insert(names.end(), more.begin(), more.end());
+    }
+    return names;
+  }
+
   void add_outputs(const JsonValue& node, Op op, std::vector<ValueId> inputs, ProvenanceId place) {
     const std::vector<const JsonValue*> names = output_names(node);
     std::vector<TensorType> types;
+    // A result that is no tensor keeps its position with a stand-in that nothing can name.
+    for (const JsonValue* name : names) types.push_back(name ? type_of(*name) : TensorType{});
+    add_results(names, std::move(op), std::move(inputs), std::move(types), place);
+  }
+
+  void add_results(const std::vector<const JsonValue*>& names, Op op, std::vector<ValueId> inputs, std::vector<TensorType> types,
+                   ProvenanceId place) {
     std::vector<std::string> texts;
-    for (const JsonValue* name : names) {
-      // A result that is no tensor keeps its position with a stand-in that nothing can name.
-      types.push_back(name ? type_of(*name) : TensorType{});
-      texts.push_back(value_name(name ? name->as_string() : "none"));
-    }
+    for (const JsonValue* name : names) texts.push_back(value_name(name ? name->as_string() : "none"));
     const NodeId id = graph_.add_node(std::move(op), std::move(inputs), std::move(types), place, std::move(texts));
     for (size_t i = 0; i < names.size(); ++i) {
       if (names[i]) define(*names[i], graph_.node(id).outputs[i]);

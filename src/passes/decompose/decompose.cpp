@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "graph/control_flow.h"
 #include "graph/text_names.h"
 #include "graph/type_rules.h"
 #include "passes/dead_code.h"
@@ -205,20 +206,27 @@ class GraphDecomposer {
     }
   }
 
-  // Higher-order operators, and nodes that are at core level already.
+  // Control flow, and nodes that are at core level already. Their types follow from what they are given: recorded ones are not
+  // believed, and sizes that must be equal are guarded.
   void copy_node(const Node& node) {
     std::vector<Tensor> inputs;
-    std::vector<TensorType> types;
+    std::vector<TensorType> operands, recorded;
     const size_t first_new_value = target_.num_values();
     for (ValueId input : node.inputs) inputs.push_back(read(input));
-    for (ValueId output : node.outputs) {
-      const TensorType type = type_held(source_.type(output));
-      types.push_back({.dtype = type.dtype, .sizes = type.sizes});
-    }
+    for (Tensor input : inputs) operands.push_back(input.type());
+    for (ValueId output : node.outputs) recorded.push_back(plain_type(source_.type(output)));
     const auto* control_flow = std::get_if<HigherOrder>(&node.op);
+    const std::vector<TensorType> types = control_flow != nullptr
+                                              ? control_flow_types(*control_flow, operands, program_.subgraphs, &program_.guards)
+                                              : result_types(node.op, operands, recorded, &program_.guards);
+    const std::string op = to_string(node.op);
+    if (types.size() != recorded.size()) {
+      throw Error(ErrorKind::InvalidModel, fmt::format("{} gives {} results, not {}", op, types.size(), recorded.size()));
+    }
+    for (size_t i = 0; i < types.size(); ++i) check_recorded(op, types[i], recorded[i], model_value(node.outputs[i]).name, &program_.guards);
     const std::vector<Tensor> results = control_flow != nullptr && control_flow->name == "vmap"
-                                            ? map_slices(*control_flow, std::move(inputs), std::move(types))
-                                            : builder_.emit(node.op, std::move(inputs), std::move(types));
+                                            ? map_slices(*control_flow, std::move(inputs), types)
+                                            : builder_.emit(node.op, std::move(inputs), types);
     for (size_t i = 0; i < results.size(); ++i) {
       name_result(results[i], model_value(node.outputs[i]).name, first_new_value);
       define(node.outputs[i], memory_.allocate(results[i]));
@@ -399,7 +407,9 @@ class GraphDecomposer {
         if (is_one_of(base_name(schema), kInPlaceViews)) define(node.inputs[*viewed], *place);
       }
       // For results that are no tensor the model has a stand-in of any type, which nothing uses.
-      if (used_[static_cast<size_t>(output)]) check_type(schema, results[i].type(), source_.type(output));
+      if (used_[static_cast<size_t>(output)] && !is_one_of(schema.name, kRecordedWrongly)) {
+        check_recorded(schema.name, results[i].type(), plain_type(source_.type(output)), model_value(output).name, nullptr);
+      }
       define(output, place ? *place : memory_.allocate(results[i]));
     }
     for (const auto& [parameter, value] : d.writes) {
@@ -478,13 +488,20 @@ class GraphDecomposer {
     return value;
   }
 
-  void check_type(const Schema& schema, const TensorType& got, const TensorType& recorded) const {
+  static TensorType plain_type(const TensorType& recorded) {
     const TensorType held = type_held(recorded);
-    const TensorType plain{.dtype = held.dtype, .sizes = held.sizes};
-    if (may_agree(got, plain) || is_one_of(schema.name, kRecordedWrongly)) return;
-    throw Error(ErrorKind::Internal,
-                fmt::format("{} gives {}, but the model records {}", schema.name, to_string(got), to_string(plain)))
-        .help("please report this together with the model; a wrong decomposition is toroid's fault");
+    return {.dtype = held.dtype, .sizes = held.sizes};
+  }
+
+  // A model that records another type of a result than its operator gives is refused.
+  static void check_recorded(std::string_view op, const TensorType& got, const TensorType& recorded, std::string_view name,
+                             std::vector<sym::Expr>* guards) {
+    bool agrees = got.dtype == recorded.dtype && got.rank() == recorded.rank();
+    for (size_t d = 0; agrees && d < got.sizes.size(); ++d) agrees = agree(got.sizes[d], recorded.sizes[d], guards);
+    if (agrees) return;
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("{} gives {} as '{}', but the model records {}", op, to_string(got), name, to_string(recorded)))
+        .help("export the model again; if that does not help, report it together with the model");
   }
 
   Program& program_;

@@ -422,7 +422,7 @@ TEST(Decompose, AWrongRecordedTypeIsAnError) {
   EXPECT_EQ(error_of("graph(x: f32[5]) { y: f32[7] = aten::slice_backward(x, [7], 0, 3, 8, 1) return y }"),
             "a gradient of 5 elements from 3 on for 7");
   EXPECT_EQ(error_of("graph(x: f32[2]) { y: f64[2] = aten::exp(x) return y }"),
-            "aten::exp gives f32[2], but the model records f64[2]");
+            "aten::exp gives f32[2] as 'y', but the model records f64[2]");
 }
 
 TEST(Decompose, AllMissingOperatorsAreNamedTogether) {
