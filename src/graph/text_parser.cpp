@@ -244,8 +244,12 @@ class TextParser : private OperationReader {
   void finish_node(Graph& graph, size_t start, Op op, std::vector<std::string> names) {
     std::vector<TensorType> operands;
     for (ValueId input : inputs_) operands.push_back(graph.type(input));
-    if (const auto* constant = std::get_if<Constant>(&op); constant && declared_types_.empty()) {
-      declared_types_.push_back(program_.constant(constant->id).type);
+    if (const auto* constant = std::get_if<Constant>(&op)) {
+      const TensorType& type = program_.constant(constant->id).type;
+      if (declared_types_.empty()) declared_types_.push_back(type);
+      if (declared_types_.size() == 1 && (declared_types_[0].dtype != type.dtype || declared_types_[0].sizes != type.sizes)) {
+        cursor_.fail_at(start, fmt::format("the constant is {}, not {}", to_string(type), to_string(declared_types_[0])));
+      }
     }
     std::vector<TensorType> types;
     try {

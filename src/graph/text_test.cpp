@@ -210,9 +210,21 @@ TEST(Text, MistakesAreToldWithLineAndColumn) {
   EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y: f32[2] = higher_order::cond(@1)\n  return y\n}"),
             "2:35: there is no subgraph 1");
   EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = exp(x\n"), "2:11: expected ')'");
+  EXPECT_EQ(error_of("constant 0 \"w\": i8[1] = [3]\ngraph() {\n  w: i8[9] = constant(0)\n  return w\n}"), "3:3: the constant is i8[1], not i8[9]");
   EXPECT_EQ(error_of(""), "1:1: expected a graph");
   EXPECT_EQ(error_of("graph() { return } graph() { return }"), "1:20: expected the end of the text after the graph");
   EXPECT_EQ(error_of("program \"a"), "1:11: expected '\"'");
+}
+
+TEST(Text, ControlFlowGivesWhatItsSubgraphsGive) {
+  const std::string text = "subgraph 0(x: f32[2]) { return x }\ngraph(c: bool[], x: f32[2]) {\n  y: ";
+  EXPECT_EQ(error_of(text + "f32[3] = higher_order::cond(c, @0, @0, [x])\n return y\n}"),
+            "3:3: higher_order::cond(%0, @0, @0, [%1]) gives f32[2], not f32[3]");
+  EXPECT_EQ(error_of(text + "f32[2] = higher_order::cond(c, @0, @0, [])\n return y\n}"), "3:3: cond: its true branch takes 1 tensors, and is given 0");
+  EXPECT_EQ(error_of(text + "f32[2] = higher_order::cond(c, @0, @0, none)\n return y\n}"), "3:3: cond: argument 3 is none, not a list of tensors");
+  EXPECT_EQ(error_of(text + "f32[2] = higher_order::while_loop(@0, @0, [x], [])\n return y\n}"), "3:3: while_loop: what its condition gives is f32[2], not one truth value");
+  EXPECT_EQ(error_of("subgraph 0(c: bool[]) {\n  y: bool[] = higher_order::cond(c, @0, @0, [c])\n  return y\n}\ngraph(c: bool[]) { return c }"),
+            "2:38: there is no subgraph 0");
 }
 
 }  // namespace
