@@ -51,7 +51,7 @@ std::string tables_text(const CompiledModel& model) {
     for (sym::Expr size : type.sizes) sizes.push_back(sym::evaluate_hint(size));
     const std::string& name = manifest.signature.graph.value(id).name;
     inputs += fmt::format("    {{{}, {}, Input::{}, {}, {{{}}}}},\n", string_literal(name), static_cast<int>(type.dtype), values_of(type.dtype),
-                          numel(sizes) * size_bytes(type.dtype), fmt::join(sizes, ", "));
+                          bytes_of(type.dtype, sizes), fmt::join(sizes, ", "));
     shapes.push_back({type.dtype, sizes});
   }
   const SymbolValues symbols = bind_symbols(manifest.signature, plan_bindings(manifest.signature), shapes);

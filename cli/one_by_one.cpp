@@ -35,7 +35,7 @@ Placed placed(const HostTensor& tensor, std::vector<int64_t> strides) {
   Placed made{tensor.dtype(), tensor.sizes(), std::move(strides), {}};
   if (made.strides.empty()) made.strides = strides_of(made.sizes);
   const auto width = static_cast<size_t>(size_bytes(made.dtype));
-  made.bytes.resize(static_cast<size_t>(extent_of(made.sizes, made.strides)) * width);
+  made.bytes.resize(needed_bytes(made.sizes, made.strides, static_cast<int64_t>(width), "a tensor"));
   copy_strided(made.bytes.data(), made.strides, tensor.bytes().data(), strides_of(made.sizes), made.sizes, width);
   return made;
 }

@@ -45,7 +45,7 @@ TOROID_EXPORT int32_t toroid_run(ToroidLoaded* program, const ToroidInput* input
       const ToroidInput& input = inputs[i];
       const auto dtype = static_cast<toroid::DType>(input.dtype);
       std::vector<int64_t> sizes(input.sizes, input.sizes + input.rank);
-      const size_t bytes = static_cast<size_t>(toroid::numel(sizes) * toroid::size_bytes(dtype));
+      const size_t bytes = static_cast<size_t>(toroid::bytes_of(dtype, sizes));
       tensors.emplace_back(dtype, std::move(sizes), std::span(static_cast<const std::byte*>(input.data), bytes), nullptr);
     }
     program->executable.run(tensors);

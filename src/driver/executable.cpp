@@ -107,7 +107,7 @@ std::vector<const void*> laid_out(const Program& signature, const SymbolValues& 
       pointers.push_back(data);
       continue;
     }
-    const size_t size = static_cast<size_t>(extent_of(inputs[i].sizes(), wanted)) * width;
+    const size_t size = needed_bytes(inputs[i].sizes(), wanted, static_cast<int64_t>(width), fmt::format("input '{}'", signature.inputs[i].name));
     asking_for(size, "a copy of an input that lies in memory otherwise than compiled for", [&] { copies.emplace_back(size); });
     copy_strided(copies.back().data(), wanted, data, given, inputs[i].sizes(), width);
     if (!are_apart(inputs[i].sizes(), wanted)) require_shared_elements(signature, i, copies.back().data(), wanted, inputs[i]);

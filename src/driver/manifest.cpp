@@ -129,6 +129,7 @@ ManifestVariant parse_variant(const JsonValue& json) {
   for (const JsonValue& output : list(json, "outputs")) {
     const std::optional<DType> dtype = parse_dtype(output.at("dtype").as_string());
     if (!dtype) output.fail("no dtype");
+    if (output.at("rank").as_integer() < 0 || output.at("rank").as_integer() > 64) output.fail("no rank");
     ManifestOutput out{.name = std::string(output.at("name").as_string()),
                        .dtype = *dtype,
                        .rank = output.at("rank").as_integer(),
@@ -226,7 +227,13 @@ Manifest parse_manifest(std::string_view text) {
   for (const JsonValue& constant : list(json, "constants")) {
     manifest.constants.push_back({std::string(constant.at("name").as_string()), constant.at("bytes").as_integer(), constant.at("mutable").as_bool()});
   }
-  for (const JsonValue& variant : json.at("variants").elements()) manifest.variants.push_back(parse_variant(variant));
+  for (const JsonValue& variant : json.at("variants").elements()) {
+    manifest.variants.push_back(parse_variant(variant));
+    for (size_t position : manifest.variants.back().constants) {
+      if (position >= manifest.constants.size()) variant.fail("it names a constant that there is not");
+    }
+  }
+  if (manifest.variants.empty()) json.fail("no variants");
   return manifest;
 }
 

@@ -55,10 +55,8 @@ void OutputMemory::begin_call() {
 }
 
 HostTensor OutputMemory::tensor(DType dtype, const std::vector<int64_t>& sizes) {
-  int64_t bytes = 0;
-  const bool is_too_large = __builtin_mul_overflow(numel(sizes), size_bytes(dtype), &bytes);
-  const auto size = static_cast<size_t>(bytes);
-  if (is_too_large || size < kLeast) return HostTensor(dtype, sizes);
+  const auto size = static_cast<size_t>(bytes_of(dtype, sizes));
+  if (size < kLeast) return HostTensor(dtype, sizes);
   struct Lent {
     std::shared_ptr<Kept> from;
     std::list<AlignedBytes> block;

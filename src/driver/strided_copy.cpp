@@ -4,6 +4,9 @@
 #include <cstring>
 #include <vector>
 
+#include "support/checked.h"
+#include "support/error.h"
+
 namespace toroid {
 
 void copy_strided(std::byte* to, std::span<const int64_t> to_strides, const std::byte* from, std::span<const int64_t> from_strides,
@@ -48,21 +51,31 @@ bool are_apart(std::span<const int64_t> sizes, std::span<const int64_t> strides)
     if (sizes[d] != 1) order.push_back(d);
   }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
-  int64_t last = 0;   // place of the last element along the dims so far
+  Checked last = 0;   // place of the last element along the dims so far
   for (const size_t d : order) {
-    if (strides[d] <= last) return false;
-    last += (sizes[d] - 1) * strides[d];
+    const std::optional<int64_t> place = last.value();
+    if (!place || strides[d] <= *place) return false;
+    last += (Checked(sizes[d]) - 1) * strides[d];
   }
   return true;
 }
 
-int64_t extent_of(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
-  int64_t last = 0;
+std::optional<int64_t> extent_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t width) {
+  Checked last = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 0) return 0;
-    last += (sizes[d] - 1) * strides[d];
+    if (strides[d] < 0) return std::nullopt;
+    last += (Checked(sizes[d]) - 1) * strides[d];
   }
-  return last + 1;
+  return ((last + 1) * width).value();
+}
+
+size_t needed_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t width, std::string_view what) {
+  const std::optional<int64_t> bytes = extent_bytes(sizes, strides, width);
+  if (bytes) return static_cast<size_t>(*bytes);
+  throw Error(ErrorKind::InvalidInput, fmt::format("{} of shape [{}] cannot lie in memory with the strides [{}]", what, fmt::join(sizes, ", "),
+                                                   fmt::join(strides, ", ")))
+      .help("export the model again with contiguous example inputs");
 }
 
 }  // namespace toroid

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 
 namespace toroid {
 
@@ -17,7 +19,10 @@ bool is_same_layout(std::span<const int64_t> sizes, std::span<const int64_t> str
 // Whether no two elements can lie at one place. False where that is not plain to see.
 bool are_apart(std::span<const int64_t> sizes, std::span<const int64_t> strides);
 
-// From the first element to the end of the last one, in elements; 0 when there is none.
-int64_t extent_of(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+// From the first element to the end of the last one, in bytes; 0 when there is none. None for negative strides, and where the number
+// does not fit 63 bits.
+std::optional<int64_t> extent_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t width);
+// The same of memory that is to be allocated for `what`. Throws Error{InvalidInput} where there is none.
+size_t needed_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t width, std::string_view what);
 
 }  // namespace toroid

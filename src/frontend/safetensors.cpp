@@ -7,6 +7,7 @@
 #include <set>
 
 #include "frontend/json_reader.h"
+#include "support/checked.h"
 #include "support/error.h"
 #include "support/file.h"
 #include "support/json_writer.h"
@@ -58,15 +59,16 @@ std::string printable(std::string_view name) {
 }
 
 std::optional<uint64_t> bytes_of(std::span<const int64_t> sizes, DType dtype) {
-  uint64_t bytes = static_cast<uint64_t>(size_bytes(dtype));
+  Checked bytes = size_bytes(dtype);
   bool empty = false;
   for (int64_t size : sizes) {
     if (size == 0)
       empty = true;
-    else if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
-      return std::nullopt;
+    else
+      bytes *= size;
   }
-  return empty ? 0 : bytes;
+  if (!bytes.fits()) return std::nullopt;
+  return empty ? 0 : static_cast<uint64_t>(*bytes.value());
 }
 
 // Where a tensor lies in the data, and where the header says so.
@@ -110,7 +112,7 @@ Extent read_tensor(const JsonValue& entry, std::span<const std::byte> data, uint
           fmt::format("tensor '{}' lies at [{}, {}), outside the {} bytes of data", shown, begin, end, data.size()));
   }
   const std::optional<uint64_t> needed = bytes_of(tensor.sizes, tensor.dtype);
-  if (!needed) fault(shape, fmt::format("the size of tensor '{}' overflows 64 bits", shown));
+  if (!needed) fault(shape, fmt::format("the size of tensor '{}' overflows 63 bits", shown));
   if (*needed != static_cast<uint64_t>(end - begin)) {
     fault(offsets, fmt::format("tensor '{}' needs {} bytes and has {}", shown, *needed, end - begin));
   }

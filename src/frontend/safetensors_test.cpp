@@ -90,7 +90,7 @@ TEST(SafeTensors, RefusesBadTensors) {
   EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[2,1])", 4),
                  "tensor 'a' lies at [2, 1), outside the 4 bytes of data");
   EXPECT_REPORTS(one(R"("dtype":"F64","shape":[4611686018427387904,8],"data_offsets":[0,4])", 4),
-                 "the size of tensor 'a' overflows 64 bits");
+                 "the size of tensor 'a' overflows 63 bits");
   EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[1,2])", 2), "tensor 'a' leaves a hole before it");
   EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])", 3),
                  "2 bytes after the last tensor belong to none");

@@ -458,7 +458,7 @@ HostTensor constant_tensor(const ConstantData& constant) {
   require_elements(constant);
   SymbolValues no_symbols;
   const std::vector<int64_t> sizes = no_symbols.evaluate(constant.type.sizes);
-  const auto contiguous_bytes = static_cast<size_t>(numel(sizes) * size_bytes(constant.type.dtype));
+  const auto contiguous_bytes = static_cast<size_t>(bytes_of(constant.type.dtype, sizes));
   const std::vector<int64_t> strides = no_symbols.evaluate(constant.type.strides);
   if (strides.empty() || strides == strides_of(sizes)) {
     return HostTensor(constant.type.dtype, sizes, constant.bytes.first(contiguous_bytes), constant.owner);

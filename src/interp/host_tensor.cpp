@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "support/checked.h"
 #include "support/error.h"
 #include "support/out_of_memory.h"
 
@@ -62,10 +63,7 @@ HostTensor narrow(DType dtype, std::vector<int64_t> sizes, std::span<const Wide>
 
 HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes)
     : dtype_(dtype), sizes_(std::move(sizes)), numel_(toroid::numel(sizes_)), owned_(true) {
-  int64_t bytes = 0;
-  if (__builtin_mul_overflow(numel_, size_bytes(dtype), &bytes)) {
-    throw Error(ErrorKind::InvalidInput, fmt::format("a tensor of shape {} is too large", shape_text(sizes_)));
-  }
+  const int64_t bytes = bytes_of(dtype, sizes_);
   void* block = ::operator new (static_cast<size_t>(bytes), std::align_val_t{64}, std::nothrow);
   if (block == nullptr) {
     out_of_memory(static_cast<uint64_t>(bytes), fmt::format("a tensor of shape {}", shape_text(sizes_)));
@@ -85,7 +83,7 @@ HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes, std::span<const 
       numel_(toroid::numel(sizes_)),
       data_(bytes.data()),
       owner_(std::move(owner)) {
-  TOROID_CHECK(static_cast<int64_t>(bytes.size()) == numel_ * size_bytes(dtype), "{} bytes for {}", bytes.size(),
+  TOROID_CHECK(static_cast<int64_t>(bytes.size()) == bytes_of(dtype, sizes_), "{} bytes for {}", bytes.size(),
                to_string(*this));
 }
 
@@ -137,18 +135,24 @@ HostTensor HostTensor::bitcast(DType dtype) const {
   return result;
 }
 
-int64_t numel(std::span<const int64_t> sizes) {
-  int64_t count = 1;
-  bool overflow = false;
+namespace {
+
+// The product of sizes and `factor`.
+int64_t counted(std::span<const int64_t> sizes, int64_t factor) {
+  Checked count = factor;
   for (int64_t size : sizes) {
     TOROID_CHECK(size >= 0, "a size of {}", size);
     if (size == 0) return 0;
-    overflow = overflow || __builtin_mul_overflow(count, size, &count);
+    count *= size;
   }
-  if (overflow)
-    throw Error(ErrorKind::InvalidInput, fmt::format("a tensor of shape {} is too large", shape_text(sizes)));
-  return count;
+  if (const std::optional<int64_t> value = count.value()) return *value;
+  throw Error(ErrorKind::InvalidInput, fmt::format("a tensor of shape {} is too large", shape_text(sizes)));
 }
+
+}  // namespace
+
+int64_t numel(std::span<const int64_t> sizes) { return counted(sizes, 1); }
+int64_t bytes_of(DType dtype, std::span<const int64_t> sizes) { return counted(sizes, size_bytes(dtype)); }
 
 std::vector<int64_t> strides_of(std::span<const int64_t> sizes) {
   std::vector<int64_t> strides(sizes.size());

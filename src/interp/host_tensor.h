@@ -76,7 +76,9 @@ class HostTensor {
   bool owned_ = false;
 };
 
+// Elements and bytes. Throw Error{InvalidInput} where there are more than 63 bits count.
 int64_t numel(std::span<const int64_t> sizes);
+int64_t bytes_of(DType dtype, std::span<const int64_t> sizes);
 std::vector<int64_t> strides_of(std::span<const int64_t> sizes);  // contiguous, in elements
 std::string shape_text(std::span<const int64_t> sizes);           // "[2, 3]"
 std::string to_string(const HostTensor& tensor);                  // "f32[2, 3]", without elements

@@ -6,6 +6,9 @@
 #include <numeric>
 #include <tuple>
 
+#include "support/checked.h"
+#include "support/error.h"
+
 namespace toroid {
 namespace {
 
@@ -72,6 +75,10 @@ ArenaPlan place(std::span<const ArenaRequest> requests, const std::vector<size_t
 }  // namespace
 
 ArenaPlan plan_arena(std::span<const ArenaRequest> requests) {
+  // No sum below is larger than that of all.
+  Checked all = 0;
+  for (const ArenaRequest& request : requests) all += Checked(request.bytes) + kAlignment;
+  if (!all.fits()) throw Error(ErrorKind::InvalidInput, "the temporaries of a call have more bytes than 63 bits count");
   const Peak peak = peak_of(requests);
   const auto is_at_peak = [&](const ArenaRequest& r) { return r.first_step <= peak.step && peak.step <= r.last_step; };
   const auto steps = [](const ArenaRequest& r) { return r.last_step - r.first_step; };

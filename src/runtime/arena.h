@@ -19,6 +19,7 @@ struct ArenaPlan {
   int64_t lower_bound = 0;        // the most bytes alive in any one step
 };
 
+// Throws Error{InvalidInput} where the requests have more bytes than 63 bits count.
 // Best fit, in the best of several orders; two requests that are alive in a common step never overlap.
 ArenaPlan plan_arena(std::span<const ArenaRequest> requests);
 

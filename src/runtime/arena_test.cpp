@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/error.h"
+
 namespace toroid {
 namespace {
 
@@ -71,6 +73,18 @@ TEST(Arena, NeverOverlapsWhatIsAliveTogether) {
     lower_bounds += plan.lower_bound;
   }
   EXPECT_LE(static_cast<double>(bytes), 1.05 * static_cast<double>(lower_bounds));
+}
+
+TEST(Arena, BytesBeyond63BitsAreRefused) {
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  for (const std::vector<ArenaRequest>& requests : {std::vector<ArenaRequest>{{most, 0, 0}}, {{most / 2, 0, 1}, {most / 2, 1, 2}, {most / 2, 1, 1}}}) {
+    try {
+      plan_arena(requests);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message(), "the temporaries of a call have more bytes than 63 bits count");
+    }
+  }
 }
 
 }  // namespace

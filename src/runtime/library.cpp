@@ -74,7 +74,7 @@ HostTensor as_host_tensor(const ToroidOperand& operand) {
   const std::vector<int64_t> sizes = sizes_of(operand);
   const size_t width = static_cast<size_t>(size_bytes(dtype));
   const auto* from = static_cast<const std::byte*>(operand.data);
-  if (is_contiguous(operand)) return HostTensor(dtype, sizes, {from, static_cast<size_t>(numel(sizes)) * width}, nullptr);
+  if (is_contiguous(operand)) return HostTensor(dtype, sizes, {from, static_cast<size_t>(bytes_of(dtype, sizes))}, nullptr);
   HostTensor copy(dtype, sizes);
   auto* to = copy.mutable_data<std::byte>();
   for_each_position(operand, [&](int64_t i, int64_t position) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "driver/strided_copy.h"
+#include "support/checked.h"
 #include "support/error.h"
 #include "support/out_of_memory.h"
 
@@ -106,6 +107,8 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
   prepared.bytes_ = aligned(prepared.layout_.arena.bytes);
   auto reserve = [&](int64_t bytes) {
     const int64_t offset = prepared.bytes_;
+    const std::optional<int64_t> all = (Checked(offset) + bytes + kAlignment).value();
+    if (!all) throw Error(ErrorKind::InvalidInput, fmt::format("{} needs more memory than 63 bits count", name_));
     prepared.bytes_ += aligned(bytes);
     return offset;
   };
@@ -115,9 +118,12 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
     const std::vector<int64_t> given = strides_given(view);
     Prepared::Input input;
     input.strides = type.strides.empty() ? strides_of(view.sizes) : prepared.symbols_.evaluate(type.strides);
-    input.extent_bytes = extent_of(view.sizes, given) * size_bytes(view.dtype);
+    const auto needed = [&](std::span<const int64_t> strides) {
+      return static_cast<int64_t>(needed_bytes(view.sizes, strides, size_bytes(view.dtype), fmt::format("argument '{}'", call.tensors[i].name)));
+    };
+    input.extent_bytes = needed(given);
     if (!is_aligned(view) || !is_same_layout(view.sizes, given, input.strides)) {
-      input.copy_offset = reserve(extent_of(view.sizes, input.strides) * size_bytes(view.dtype));
+      input.copy_offset = reserve(needed(input.strides));
     }
     prepared.inputs_.push_back(std::move(input));
   }
@@ -136,7 +142,7 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
                                   shape_text(sizes), call.tensors[tensor].name, to_string(view)))
               .help("pass memory for just that many elements");
         }
-        output.copy_offset = reserve(numel(sizes) * size_bytes(view.dtype));
+        output.copy_offset = reserve(bytes_of(view.dtype, sizes));
         output.may_go_there_directly =
             are_overwritten_[tensor] && is_aligned(view) && is_same_layout(view.sizes, strides_given(view), strides_of(view.sizes));
       }

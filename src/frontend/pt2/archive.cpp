@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "graph/builder.h"
+#include "support/checked.h"
 #include "support/error.h"
 
 namespace toroid::pt2 {
@@ -21,25 +22,15 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, end == text.npos ? 0 : end + 1);
 }
 
-// Bytes that a tensor of constant sizes spans in its storage, from the storage's start.
-std::optional<uint64_t> storage_bytes(const TensorType& type) {
+// Bytes that a tensor of constant sizes spans in its storage, from the storage's start. None beyond 63 bits.
+std::optional<int64_t> storage_bytes(const TensorType& type) {
+  for (sym::Expr size : type.sizes) {
+    if (size.is_const(0)) return 0;
+  }
   const std::vector<sym::Expr> strides = type.strides.empty() ? contiguous_strides(type.sizes) : type.strides;
-  uint64_t last = static_cast<uint64_t>(type.storage_offset.value());
-  for (size_t d = 0; d < type.sizes.size(); ++d) {
-    const auto size = static_cast<uint64_t>(type.sizes[d].value());
-    if (size == 0) return 0;
-    uint64_t span = 0;
-    if (__builtin_mul_overflow(size - 1, static_cast<uint64_t>(strides[d].value()), &span) ||
-        __builtin_add_overflow(last, span, &last)) {
-      return std::nullopt;
-    }
-  }
-  uint64_t bytes = 0;
-  if (__builtin_add_overflow(last, uint64_t{1}, &last) ||
-      __builtin_mul_overflow(last, static_cast<uint64_t>(size_bytes(type.dtype)), &bytes)) {
-    return std::nullopt;
-  }
-  return bytes;
+  Checked last = type.storage_offset.value();
+  for (size_t d = 0; d < type.sizes.size(); ++d) last += (Checked(type.sizes[d].value()) - 1) * strides[d].value();
+  return ((last + 1) * size_bytes(type.dtype)).value();
 }
 
 bool all_constant(const TensorType& type) {
@@ -166,15 +157,15 @@ ConstantData Archive::load(std::string_view name, const TensorType& type, SizeRe
                           to_string(type)));
   }
   const auto& [bytes, owner] = storage(*entry);
-  const std::optional<uint64_t> needed = storage_bytes(data.type);
-  if (!needed || *needed > bytes.size()) {
+  const std::optional<int64_t> needed = storage_bytes(data.type);
+  if (!needed || static_cast<uint64_t>(*needed) > bytes.size()) {
     throw invalid(fmt::format("weight '{}' of type {} needs {} bytes, and its entry '{}' holds {}", name,
-                              to_string(data.type), needed ? fmt::format("{}", *needed) : "more than 2^64", entry_name,
+                              to_string(data.type), needed ? fmt::format("{}", *needed) : "more than 2^63", entry_name,
                               bytes.size()));
   }
   const int64_t element_bytes = size_bytes(data.type.dtype);
-  const uint64_t first = *needed == 0 ? 0 : static_cast<uint64_t>(data.type.storage_offset.value() * element_bytes);
-  data.bytes = bytes.subspan(first, *needed - first);
+  const auto first = static_cast<size_t>(*needed == 0 ? 0 : data.type.storage_offset.value() * element_bytes);
+  data.bytes = bytes.subspan(first, static_cast<size_t>(*needed) - first);
   data.owner = owner;
   data.type.storage_offset = 0;  // `bytes` begins with the first element
   return data;

@@ -188,7 +188,7 @@ TEST(ImportPt2, NamesWhatIsWrongWithAWeight) {
   model = {};
   replace(model.weights_json, R"("storage_offset": {"as_int": 0})",
           R"("storage_offset": {"as_int": 4611686018427387904})");
-  EXPECT_NE(report_of(model).find("needs more than 2^64 bytes"), std::string::npos);
+  EXPECT_NE(report_of(model).find("needs more than 2^63 bytes"), std::string::npos);
   model = {};
   replace(model.weights_json, R"("dtype": 7)", R"("dtype": 6)");
   EXPECT_STARTS_WITH(report_of(model),
