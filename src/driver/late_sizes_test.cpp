@@ -124,6 +124,42 @@ graph(x: f32[s0, 8], w: f32[8, 8], p: bool[]) {
                                     {example_input("v", DType::F32, {7, 8}), w, flag(1)}});
 }
 
+// Nothing says that s0 and s1 are equal, so each call is asked.
+TEST(ControlFlow, ABranchGivesTheRecordedSizeOrTheCallIsRefused) {
+  constexpr std::string_view kText = R"(
+sym s0 in [1, 64]
+sym s1 in [1, 64]
+subgraph 0(x: f32[s0]) {
+  z: f32[s0] = aten::relu(x)
+  return z
+}
+graph(x: f32[s0], y: f32[s1], p: bool[]) {
+  a: f32[s1] = higher_order::cond(p, @0, @0, [x])
+  return a
+})";
+  const HostTensor flag = HostTensor::from_ints(DType::Bool, {}, std::vector<int64_t>{1});
+  CompileSession session;
+  Executable program = session.compile(parse_text(kText), {.optimization = 0}).load(1);
+  const auto run = [&](int64_t s1) { return program.run(std::vector{example_input("v", DType::F32, {5}), example_input("v", DType::F32, {s1}), flag}); };
+  EXPECT_EQ(run(5)[0].sizes(), (std::vector<int64_t>{5}));
+  try {
+    run(9);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::InvalidInput);
+    EXPECT_EQ(error.message().substr(0, 42), "the inputs' sizes violate Eq(s0, s1) (s0 =") << error.message();
+  }
+}
+
+TEST(LateSizes, ASizeThatNothingGivesIsRefused) {
+  try {
+    generate_code(parse_text("sym s0 in [1, 64]\ngraph(x: f32[4]) {\n  y: f32[4] = aten::mul.Tensor(x, (s0))\n  return y\n}"));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "the size 's0' is neither one of an input nor computed by the program");
+  }
+}
+
 TEST(ControlFlow, ABranchIsTakenByASize) {
   constexpr std::string_view kText = R"(
 sym s0 in [1, 64]

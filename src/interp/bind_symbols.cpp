@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "graph/builder.h"
+#include "support/checked.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -74,6 +75,7 @@ BindingPlan plan_bindings(const Program& program) {
   BindingPlan plan;
   std::unordered_set<sym::Expr> known;
   auto all_known = [&](sym::Expr expr) {
+    if (expr.is_const()) return true;
     const std::vector<sym::Expr> symbols = sym::free_symbols(expr);
     return std::all_of(symbols.begin(), symbols.end(), [&](sym::Expr s) { return known.contains(s); });
   };
@@ -123,6 +125,14 @@ BindingPlan plan_bindings(const Program& program) {
     }
     plan.checks.push_back(size);
   }
+  for (uint32_t input = 0; input < program.graph.inputs.size(); ++input) {
+    for (sym::Expr stride : input_type(program, input).strides) {
+      if (all_known(stride)) continue;
+      throw Error(ErrorKind::Unsupported, fmt::format("the stride '{}' of input '{}' cannot be found from the inputs' shapes",
+                                                      sym::to_string(stride), input_name(program, input)))
+          .help("export the model with contiguous example inputs");
+    }
+  }
   for (sym::Expr guard : program.guards) {
     if (guard.is_const() && !guard.is_const(0)) continue;
     (all_known(guard) ? plan.guards : plan.later_guards).push_back(guard);
@@ -140,10 +150,13 @@ std::vector<sym::Expr> tensor_bytes(const Program& program) {
         if (std::all_of(type.sizes.begin(), type.sizes.end(), [](sym::Expr size) { return size.is_const(); })) continue;
         const auto [part, factor] = split_factor(sym::product(type.sizes));
         if (part.is_const()) continue;
-        const int64_t bytes = std::abs(factor) * size_bytes(type.dtype);
-        const auto [found, is_new] = factors.try_emplace(part, bytes);
+        const std::optional<int64_t> bytes = ((factor < 0 ? Checked(0) - factor : Checked(factor)) * size_bytes(type.dtype)).value();
+        if (!bytes) {
+          throw Error(ErrorKind::InvalidModel, fmt::format("'{}' of type {} has more bytes than 63 bits count", graph.value(output).name, to_string(type)));
+        }
+        const auto [found, is_new] = factors.try_emplace(part, *bytes);
         if (is_new) order.push_back(part);
-        found->second = std::max(found->second, bytes);
+        found->second = std::max(found->second, *bytes);
       }
     }
   };

@@ -78,6 +78,17 @@ TEST_F(BindSymbols, TheNextStepIsTheSignature) {
   }
 }
 
+TEST_F(BindSymbols, StridesAreKnownFromTheShapes) {
+  const sym::Expr unknown = program_.symbols->symbol("s9", sym::SymbolKind::Size, {1, 64});
+  program_.graph.value(program_.graph.inputs[0]).type.strides = {unknown, 1};
+  try {
+    plan_bindings(program_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "the stride 's9' of input 'x' cannot be found from the inputs' shapes");
+  }
+}
+
 TEST_F(BindSymbols, GuardsOverDataDependentSizesWait) {
   program_.guards.push_back(sym::le(program_.symbols->symbol("u0", sym::SymbolKind::DataDependent, {0, 9}), s0_));
   const BindingPlan plan = plan_bindings(program_);

@@ -66,8 +66,24 @@ std::string GraphFunction::array(std::string_view name, const std::vector<sym::E
   return "dims::" + fixed;
 }
 
-std::string GraphFunction::bytes_of(const loop::Buffer& buffer) const {
-  return fmt::format("({}) * {}", index(sym::product(buffer.sizes)), size_bytes(buffer.dtype));
+std::string GraphFunction::bytes_of(std::span<const sym::Expr> sizes, DType dtype) const {
+  const sym::Expr count = sym::product(sizes);
+  if (count.is_const()) static_cast<void>(count * size_bytes(dtype));   // throws where 63 bits do not hold it; each call checks the others
+  return fmt::format("({}) * {}", index(count), size_bytes(dtype));
+}
+std::string GraphFunction::bytes_of(const loop::Buffer& buffer) const { return bytes_of(buffer.sizes, buffer.dtype); }
+
+// A size that nothing gives would be an unknown name in the generated code.
+void GraphFunction::check_symbols() const {
+  const auto is_known = [&](const auto& symbol) { return known_.contains(symbol.first); };
+  if (std::all_of(shared_.symbol_positions.begin(), shared_.symbol_positions.end(), is_known)) return;
+  for (const loop::Computation& computation : loops_.computations) {
+    for (sym::Expr symbol : loop::size_symbols(loops_, computation)) {
+      if (known_.contains(symbol)) continue;
+      throw Error(ErrorKind::InvalidModel, fmt::format("the size '{}' is neither one of an input nor computed by the program", sym::to_string(symbol)))
+          .help("export the model with dynamic shapes that name each size on some input");
+    }
+  }
 }
 
 bool GraphFunction::is_known(const std::vector<sym::Expr>& sizes) const {
@@ -175,7 +191,7 @@ std::string GraphFunction::print_main() {
   }
   for (BufferId id : prepared) {
     if (buffer(id).kind == loop::BufferKind::Prepared && prepared_offsets_.emplace(id, result.prepared_bytes).second) {
-      const int64_t bytes = sym::product(buffer(id).sizes).value() * size_bytes(buffer(id).dtype);
+      const int64_t bytes = (sym::product(buffer(id).sizes) * size_bytes(buffer(id).dtype)).value();
       result.prepared_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     }
   }
@@ -194,6 +210,7 @@ std::string GraphFunction::print_main() {
       result.temporaries.push_back(lifetime);
     }
     print_steps(true);
+    check_symbols();
     text.write("int32_t error = 0; (void)error;");
     text.splice(body_);
     text.write("return 0;");
@@ -217,6 +234,7 @@ std::string GraphFunction::print_subgraph(uint32_t index) {
     read_symbols(text);
     declare_parameters(text, "inputs", "outputs");
     print_steps(false);
+    check_symbols();
     text.write("int32_t error = 0; (void)error;");
     text.splice(body_);
     text.write("return 0;");
@@ -476,7 +494,7 @@ void GraphFunction::print_control_flow(const schedule::CallStep& step, const Hig
   auto in_sizes = [&](size_t i) -> const std::vector<sym::Expr>& { return step.call.operands[inputs[i]].sizes; };
   // Bytes of one slice along the first dim.
   auto slice_bytes = [&](const std::vector<sym::Expr>& sizes, DType dtype) {
-    return fmt::format("({}) * {}", index(sym::product(std::span(sizes).subspan(1))), size_bytes(dtype));
+    return bytes_of(std::span(sizes).subspan(1), dtype);
   };
   auto in_slice_bytes = [&](size_t i) { return slice_bytes(in_sizes(i), buffer(step.call.operands[inputs[i]].buffer).dtype); };
 

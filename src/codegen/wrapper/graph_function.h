@@ -56,6 +56,7 @@ class GraphFunction {
   std::string list(const std::vector<sym::Expr>& values) const;
   std::string array(std::string_view name, const std::vector<sym::Expr>& values);
   std::string bytes_of(const loop::Buffer& buffer) const;
+  std::string bytes_of(std::span<const sym::Expr> sizes, DType dtype) const;
   bool is_known(const std::vector<sym::Expr>& sizes) const;
 
   void make_names_unique();
@@ -63,6 +64,8 @@ class GraphFunction {
   void declare(TextBuffer& text, BufferId id, std::string_view constness, std::string_view from) const;
   void declare_parameters(TextBuffer& text, std::string_view inputs, std::string_view outputs);
   void declare_prepared(TextBuffer& text) const;
+  // Throws Error{InvalidModel} for a size that has no value.
+  void check_symbols() const;
   void print_steps(bool is_main);
   void print_allocation(BufferId id, std::string_view request, size_t number);
   bool is_late(const schedule::Lifetime& lifetime, bool is_main) const;
