@@ -10,6 +10,7 @@
 #include "graph/control_flow.h"
 #include "graph/text_names.h"
 #include "graph/type_rules.h"
+#include "graph/verify.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/complex.h"
 #include "passes/decompose/float8.h"
@@ -525,6 +526,16 @@ bool lists_mutation(const Program& program, const std::string& target) {
   });
 }
 
+// Sizes that contradict each other would be read and written out of bounds.
+void verify_sizes(const Program& program) {
+  try {
+    verify(program, Level::Core);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("the model's sizes do not fit each other: {}", error.message()))
+        .help("export the model again; if that does not help, report it together with the model");
+  }
+}
+
 std::string missing_message(const std::vector<MissingOp>& missing) {
   std::string text = missing.size() == 1 ? fmt::format("operator '{}' is not supported", missing[0].op)
                                          : fmt::format("{} operators are not supported:", missing.size());
@@ -586,6 +597,7 @@ void decompose(Program& program) {
       });
   program.graph = std::move(core);
   remove_dead_code(program);
+  verify_sizes(program);
 }
 
 std::vector<MissingOp> missing_ops(const Program& program) {
