@@ -545,6 +545,9 @@ class GraphImporter : public ArgumentScope {
     const NodeId id = graph_.add_node(Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), {type},
                                       place, {value_name(value.value.as_string())});
     if (output.key == "as_sym_float") return bind_real(value.value, graph_.node(id).outputs[0]);
+    if (!is_integral(type.dtype) && type.dtype != DType::Bool) {
+      node.fail(fmt::format("'{}' is an integer, and is read from {}", value.value.as_string().substr(0, 80), to_string(type)));
+    }
     graph_.bindings.push_back({integer(value.value), graph_.node(id).outputs[0]});
   }
 
