@@ -10,7 +10,11 @@
 namespace toroid {
 
 const TensorType& Tensor::type() const { return builder_->graph().type(id_); }
-sym::Expr Tensor::size(int64_t dim) const { return sizes()[static_cast<size_t>(builder_->wrap_dim(dim, rank()))]; }
+sym::Expr Tensor::size(int64_t dim) const {
+  const int64_t position = dim < 0 ? dim + rank() : dim;
+  if (position < 0 || position >= rank()) shape_error(fmt::format("a tensor of rank {} has no dim {}", rank(), dim));
+  return sizes()[static_cast<size_t>(position)];
+}
 
 void Builder::set_provenance(ProvenanceId provenance, std::string name_hint) {
   provenance_ = provenance;
