@@ -1,8 +1,13 @@
 #include "support/error.h"
 
+#include <variant>
+
 namespace toroid {
 namespace {
-thread_local std::vector<std::string> context_stack;
+thread_local std::vector<std::variant<std::string, std::function<std::string()>>> context_stack;
+
+const std::string& text_of(const std::string& text) { return text; }
+std::string text_of(const std::function<std::string()>& text) { return text(); }
 }  // namespace
 
 std::string_view to_string(ErrorKind kind) {
@@ -23,7 +28,7 @@ std::string_view to_string(ErrorKind kind) {
 Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {
   try {
     for (auto scope = context_stack.rbegin(); scope != context_stack.rend(); ++scope) {
-      locations_.push_back("while " + *scope);
+      locations_.push_back(std::visit([](const auto& text) { return "while " + text_of(text); }, *scope));
     }
     refresh();
   } catch (const std::bad_alloc&) {
@@ -54,8 +59,10 @@ void Error::refresh() {
   if (!help_.empty()) what_ += "\n  help: " + help_;
 }
 
-ErrorContext::ErrorContext(Text text) { context_stack.push_back(std::move(text.value)); }
+ErrorContext::ErrorContext(Text text) { context_stack.emplace_back(std::move(text.value)); }
 ErrorContext::~ErrorContext() { context_stack.pop_back(); }
+LazyErrorContext::LazyErrorContext(std::function<std::string()> text) { context_stack.emplace_back(std::move(text)); }
+LazyErrorContext::~LazyErrorContext() { context_stack.pop_back(); }
 
 void internal_error(const char* file, int line, const char* condition, const std::string& message) {
   std::string text = fmt::format("toroid is at fault: check '{}' failed at {}:{}", condition, file, line);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,6 +78,15 @@ class ErrorContext {
     std::string value;
   };
   explicit ErrorContext(Text text);
+};
+
+// As ErrorContext, for scopes that are entered often and whose text is long: it is made only for an error. `text` must not make errors.
+class LazyErrorContext {
+ public:
+  explicit LazyErrorContext(std::function<std::string()> text);
+  ~LazyErrorContext();
+  LazyErrorContext(const LazyErrorContext&) = delete;
+  LazyErrorContext& operator=(const LazyErrorContext&) = delete;
 };
 
 // Throws Error{Internal}: the message names the check and its place, and asks for a report.
