@@ -155,7 +155,7 @@ struct Lines {
   // Calls f with a function from a place in the line to the element's row-major position.
   template <class F>
   void for_each(F f) const {
-    for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t o = 0; length > 0 && inner > 0 && o < outer; ++o) {
       for (int64_t i = 0; i < inner; ++i) {
         f([base = o * length * inner + i, step = inner](int64_t k) { return static_cast<size_t>(base + k * step); });
       }

@@ -161,6 +161,15 @@ void first_in_order(int64_t n, int64_t k, KeyAt key_at, std::vector<Placed<Key>>
 
 }  // namespace
 
+namespace {
+
+void require_place(int64_t place, int64_t length) {
+  if (place >= 0 && place < length) return;
+  throw Error(ErrorKind::InvalidInput, fmt::format("element {} of an ordered row of {} does not exist", place, length));
+}
+
+}  // namespace
+
 void topk(const LibraryCall& call) {
   const bool largest = call.attributes[1] != 0;
   with_sort_keys(call.inputs[0].dtype, [&](auto bits, auto key_of) {
@@ -168,6 +177,7 @@ void topk(const LibraryCall& call) {
     using Key = decltype(key_of(bits));
     const Rows<T> rows(call);
     if (rows.results == 0 || rows.length == 0) return;
+    require_place(rows.results - 1, rows.length);
     auto give_row = [&](int64_t r, auto wide) {
       using Wide = decltype(wide);
       thread_local std::vector<Placed<Wide>> entries;
@@ -182,6 +192,7 @@ void topk(const LibraryCall& call) {
 
 void kth(const LibraryCall& call) {
   const auto place = static_cast<int64_t>(call.attributes[0]);
+  if (const int64_t length = call.inputs[0].sizes.back(); length > 0) require_place(place, length);
   one_of_each_row(call, [&](int64_t n, auto key, int bits, auto key_at, std::vector<int64_t>& candidates) {
     return position_in_order<decltype(key)>(n, bits, key_at, place, candidates);
   });

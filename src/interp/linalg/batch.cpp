@@ -43,11 +43,17 @@ Vector Batch::vector(size_t input, int64_t index) const {
   return result;
 }
 
-Integers Batch::integers(size_t input, int64_t index) const {
+Integers Batch::pivots(size_t input, int64_t index, int64_t rows) const {
   TOROID_CHECK(call_.inputs[input].dtype == DType::I32, "pivots of dtype {}", to_string(call_.inputs[input].dtype));
   Integers result(input_dim(input, 1));
   const auto* data = reinterpret_cast<const int32_t*>(call_.inputs[input].data) + index * result.size();
   std::copy_n(data, result.size(), result.data());
+  if (result.size() > rows) throw Error(ErrorKind::InvalidInput, fmt::format("{} pivots for {} rows", result.size(), rows));
+  for (const int32_t pivot : result) {
+    if (const int64_t row = std::abs(int64_t{pivot}); row < 1 || row > rows) {
+      throw Error(ErrorKind::InvalidInput, fmt::format("pivot {} of a matrix of {} rows", pivot, rows));
+    }
+  }
   return result;
 }
 

@@ -24,7 +24,8 @@ class Batch {
 
   Matrix matrix(size_t input, int64_t index) const;      // the last two dims
   Vector vector(size_t input, int64_t index) const;      // the last dim
-  Integers integers(size_t input, int64_t index) const;  // the last dim, I32
+  // The last dim, I32. Throws Error{InvalidInput} for more pivots than `rows`, and for a pivot p that is no row: |p| not in [1, rows].
+  Integers pivots(size_t input, int64_t index, int64_t rows) const;
 
   // Elements in row-major order; their number is the output's divided by the batch size.
   void store(size_t output, int64_t index, const Matrix& value) const;

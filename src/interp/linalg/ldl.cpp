@@ -9,6 +9,7 @@
 
 #include "interp/linalg/batch.h"
 #include "interp/linalg/kernels.h"
+#include "support/error.h"
 
 namespace toroid::linalg {
 namespace {
@@ -117,6 +118,14 @@ void solve_in_place(const Matrix& a, const Integers& pivots, Matrix& b) {
   }
 }
 
+// Negative pivots are those of 2x2 blocks.
+void require_pairs(const Integers& pivots) {
+  for (int64_t k = 0; k < pivots.size(); k += pivots[k] > 0 ? 1 : 2) {
+    if (pivots[k] > 0 || (k + 1 < pivots.size() && pivots[k + 1] < 0)) continue;
+    throw Error(ErrorKind::InvalidInput, fmt::format("pivot {} is negative, but the next one does not belong to it", k));
+  }
+}
+
 }  // namespace
 
 void ldl_factor(const LibraryCall& call) {
@@ -136,7 +145,9 @@ void ldl_solve(const LibraryCall& call) {
   const Batch batch(call, 2);
   for (int64_t i = 0; i < batch.size(); ++i) {
     Matrix b = batch.matrix(2, i);
-    solve_in_place(batch.matrix(0, i), batch.integers(1, i), b);
+    const Integers pivots = batch.pivots(1, i, b.rows());
+    require_pairs(pivots);
+    solve_in_place(batch.matrix(0, i), pivots, b);
     batch.store(0, i, b);
   }
 }

@@ -45,7 +45,7 @@ Lu factor(Matrix a, bool pivot) {
 void swap_rows(const Integers& pivots, bool backward, Matrix& b) {
   for (int64_t step = 0; step < pivots.size(); ++step) {
     const int64_t i = backward ? pivots.size() - 1 - step : step;
-    if (pivots[i] - 1 != i) b.row(i).swap(b.row(pivots[i] - 1));
+    if (const int64_t other = std::abs(pivots[i]) - 1; other != i) b.row(i).swap(b.row(other));
   }
 }
 
@@ -96,11 +96,11 @@ void lu_permutation(const LibraryCall& call) {
   const Batch batch(call, 1);
   const int64_t rows = batch.output_dim(0, 1);
   for (int64_t i = 0; i < batch.size(); ++i) {
-    const Integers pivots = batch.integers(0, i);
+    const Integers pivots = batch.pivots(0, i, rows);
     std::vector<int64_t> order(static_cast<size_t>(rows));
     for (size_t r = 0; r < order.size(); ++r) order[r] = static_cast<int64_t>(r);
     for (int64_t p = 0; p < pivots.size(); ++p) {
-      std::swap(order[static_cast<size_t>(p)], order[static_cast<size_t>(pivots[p] - 1)]);
+      std::swap(order[static_cast<size_t>(p)], order[static_cast<size_t>(std::abs(pivots[p]) - 1)]);
     }
     for (int64_t r = 0; r < rows; ++r) batch.store_integer(0, i * rows + r, order[static_cast<size_t>(r)]);
   }
@@ -114,7 +114,7 @@ void lu_solve(const LibraryCall& call) {
     Matrix b = batch.matrix(2, i);
     // X A = B is A^T X^T = B^T
     if (!left) b = b.transpose().eval();
-    solve_in_place(batch.matrix(0, i), batch.integers(1, i), left ? adjoint : !adjoint, b);
+    solve_in_place(batch.matrix(0, i), batch.pivots(1, i, b.rows()), left ? adjoint : !adjoint, b);
     if (!left) b = b.transpose().eval();
     batch.store(0, i, b);
   }
