@@ -4,21 +4,89 @@
 #include <algorithm>
 
 #include "graph/number.h"
+#include "graph/operator_scope.h"
 #include "graph/shape_error.h"
+#include "graph/type_rules.h"
 #include "symbolic/real.h"
 
 namespace toroid {
 
-const TensorType& Tensor::type() const { return builder_->graph().type(id_); }
+const TensorType& Tensor::type() const { return builder().graph().type(id_); }
+
 sym::Expr Tensor::size(int64_t dim) const {
   const int64_t position = dim < 0 ? dim + rank() : dim;
-  if (position < 0 || position >= rank()) shape_error(fmt::format("a tensor of rank {} has no dim {}", rank(), dim));
+  if (position < 0 || position >= rank()) shape_error(fmt::format("{} has no dim {}", builder().describe(*this), dim));
   return sizes()[static_cast<size_t>(position)];
 }
+
+void Tensor::throw_undefined() const {
+  shape_error(absent_ == nullptr ? "a tensor is None, but its elements are needed"
+                                 : fmt::format("argument '{}' is None, but it is needed here", absent_->name));
+}
+
+std::string Builder::describe(Tensor x) const {
+  const std::string parameter = scope_ == nullptr ? "" : scope_->parameter_of(x);
+  if (parameter.empty()) return fmt::format("a tensor {}", to_string(x.type()));
+  return fmt::format("argument '{}' ({})", parameter, to_string(x.type()));
+}
+
+void Builder::spend(sym::Expr count, std::string_view what) {
+  if (!count.is_const()) return;
+  if (count.value() > steps_left_) {
+    throw Error(ErrorKind::Unsupported, fmt::format("{} {} are more than one operator may take ({})", count.value(), what, kMaxSteps))
+        .help("make the size smaller, or split the operator in the model");
+  }
+  steps_left_ -= std::max<int64_t>(count.value(), 0);
+}
+
+namespace {
+
+// Complex numbers and 8-bit floats are computed with as what holds them; U64 comes in and goes out alone.
+bool is_computed(DType dtype) { return dtype < DType::F8E4M3FN; }
+
+// What no tensor has, whatever made it.
+void require_possible(const Op& op, const TensorType& type, const OperatorScope* scope) {
+  const auto maker = [&] { return scope == nullptr ? to_string(op) : scope->schema().name; };
+  const bool is_leaf = std::holds_alternative<Input>(op) || std::holds_alternative<Constant>(op) || std::holds_alternative<HigherOrder>(op);
+  if (!is_leaf && !is_computed(type.dtype)) {
+    throw Error(ErrorKind::Unsupported, fmt::format("{} would need a tensor of {}, which is not computed with", maker(), to_string(type.dtype)))
+        .help("convert to another dtype in the model");
+  }
+  int64_t bytes = size_bytes(type.dtype);
+  bool is_empty = false, is_too_large = false, overflows = false;
+  for (sym::Expr size : type.sizes) {
+    if (!sym::known_lt(size, 0)) continue;
+    shape_error(fmt::format("{} would need a tensor of shape {}, where a size is negative", maker(), shape_text(type.sizes)));
+  }
+  for (sym::Expr size : type.sizes) {
+    if (!size.is_const()) return;
+    is_empty = is_empty || size.is_const(0);
+    if (size.is_const(0)) continue;
+    overflows = overflows || __builtin_mul_overflow(bytes, size.value(), &bytes);
+    is_too_large = is_too_large || overflows || bytes > kMaxTensorBytes;
+  }
+  if (is_empty ? !overflows : !is_too_large) return;
+  throw Error(ErrorKind::Unsupported, fmt::format("{} would need a tensor {}, more than {} bytes", maker(), to_string(type), kMaxTensorBytes))
+      .help("no machine holds such a tensor: make its sizes smaller");
+}
+
+}  // namespace
 
 void Builder::set_provenance(ProvenanceId provenance, std::string name_hint) {
   provenance_ = provenance;
   name_hint_ = std::move(name_hint);
+}
+
+// What the operation gives is as its rule says, so that arguments that do not fit are found where their operator is known.
+void Builder::check(const Op& op, const std::vector<ValueId>& inputs, const std::vector<TensorType>& types) const {
+  for (const TensorType& type : types) require_possible(op, type, scope_);
+  std::vector<const TensorType*> operands;
+  for (ValueId input : inputs) operands.push_back(&graph_.type(input));
+  const std::vector<TensorType> ruled = result_types(op, operands, types);
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (i < ruled.size() && may_agree(ruled[i], types[i])) continue;
+    shape_error(fmt::format("{} gives {}, not {}", to_string(op), i < ruled.size() ? to_string(ruled[i]) : "nothing", to_string(types[i])));
+  }
 }
 
 std::vector<Tensor> Builder::emit(Op op, std::vector<Tensor> inputs, std::vector<TensorType> types) {
@@ -29,13 +97,16 @@ std::vector<Tensor> Builder::emit(Op op, std::vector<Tensor> inputs, std::vector
     key += fmt::format(" %{}", static_cast<uint32_t>(input.id()));
   }
   for (const TensorType& type : types) key += " " + to_string(type);
-  auto [slot, is_new] = made_.try_emplace(std::move(key), NodeId{});
-  if (is_new) {
+  if (scope_ != nullptr) spend(1, "steps");
+  auto made = made_.find(key);
+  if (made == made_.end()) {
+    check(op, ids, types);
     std::vector<std::string> names(types.size(), name_hint_);
-    slot->second = graph_.add_node(std::move(op), std::move(ids), std::move(types), provenance_, std::move(names));
+    const NodeId node = graph_.add_node(std::move(op), std::move(ids), std::move(types), provenance_, std::move(names));
+    made = made_.emplace(std::move(key), node).first;
   }
   std::vector<Tensor> results;
-  for (ValueId output : graph_.node(slot->second).outputs) results.push_back(wrap(output));
+  for (ValueId output : graph_.node(made->second).outputs) results.push_back(wrap(output));
   return results;
 }
 
@@ -135,10 +206,10 @@ Tensor Builder::pointwise(ScalarOp op, std::vector<Tensor> operands) {
   for (const Tensor& operand : operands) sizes = broadcast(sizes, operand.sizes());
   const size_t first = op == ScalarOp::Where ? 1 : 0;
   for (size_t i = first; i < operands.size(); ++i) {
-    TOROID_CHECK(operands[i].dtype() == operands[first].dtype(), "operands of {} have dtypes {} and {}", to_string(op),
+    require(operands[i].dtype() == operands[first].dtype(), "operands of {} have dtypes {} and {}", to_string(op),
                  to_string(operands[first].dtype()), to_string(operands[i].dtype()));
   }
-  TOROID_CHECK(first == 0 || operands[0].dtype() == DType::Bool, "the condition of where is {}", to_string(operands[0].dtype()));
+  require(first == 0 || operands[0].dtype() == DType::Bool, "the condition of where is {}", to_string(operands[0].dtype()));
   for (Tensor& operand : operands) operand = expand(operand, sizes);
   const DType dtype = result_dtype(op, operands[first].dtype());
   return emit(Pointwise{op}, std::move(operands), {{.dtype = dtype, .sizes = std::move(sizes)}})[0];
@@ -155,7 +226,7 @@ Tensor Builder::cast(Tensor x, DType dtype) {
 
 Tensor Builder::bitcast(Tensor x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  TOROID_CHECK(size_bytes(x.dtype()) == size_bytes(dtype), "a bitcast keeps the element size");
+  require(size_bytes(x.dtype()) == size_bytes(dtype), "a bitcast keeps the element size");
   return emit(Bitcast{}, {x}, {{.dtype = dtype, .sizes = x.sizes()}})[0];
 }
 
@@ -182,7 +253,7 @@ Tensor Builder::binary(ScalarOp op, Scalar a, Tensor b) {
 // ---- indexing ----------------------------------------------------------------------------------------------------------
 
 Tensor Builder::gather(Tensor x, std::vector<Tensor> indices) {
-  TOROID_CHECK(static_cast<int64_t>(indices.size()) == x.rank(), "gather needs one index tensor per dim");
+  require(static_cast<int64_t>(indices.size()) == x.rank(), "gather needs one index tensor per dim");
   if (indices.empty()) return x;
   Sizes sizes = indices[0].sizes();
   for (const Tensor& index : indices) sizes = broadcast(sizes, index.sizes());
@@ -193,8 +264,8 @@ Tensor Builder::gather(Tensor x, std::vector<Tensor> indices) {
 }
 
 Tensor Builder::scatter(Tensor base, Tensor source, std::vector<Tensor> indices, ScatterMode mode) {
-  TOROID_CHECK(static_cast<int64_t>(indices.size()) == base.rank(), "scatter needs one index tensor per dim");
-  TOROID_CHECK(base.dtype() == source.dtype(), "scatter of {} into {}", to_string(source.dtype()), to_string(base.dtype()));
+  require(static_cast<int64_t>(indices.size()) == base.rank(), "scatter needs one index tensor per dim");
+  require(base.dtype() == source.dtype(), "scatter of {} into {}", to_string(source.dtype()), to_string(base.dtype()));
   Sizes sizes = source.sizes();
   for (const Tensor& index : indices) sizes = broadcast(sizes, index.sizes());
   std::vector<Tensor> operands = {base, expand(source, sizes)};
@@ -246,9 +317,9 @@ std::pair<Tensor, Tensor> Builder::sort(Tensor x, int64_t dim, bool descending, 
 
 Tensor Builder::matmul(Tensor a, Tensor b) {
   if (a.rank() < 2 || b.rank() < 2) shape_error("matmul needs tensors of rank 2 or more");
-  TOROID_CHECK(a.dtype() == b.dtype(), "matmul of {} and {}", to_string(a.dtype()), to_string(b.dtype()));
+  require(a.dtype() == b.dtype(), "matmul of {} and {}", to_string(a.dtype()), to_string(b.dtype()));
   require_equal(a.size(-1), b.size(-2), fmt::format("matmul of {} and {}", shape_text(a.sizes()), shape_text(b.sizes())));
-  Sizes batch = broadcast(Sizes(a.sizes().begin(), a.sizes().end() - 2), Sizes(b.sizes().begin(), b.sizes().end() - 2));
+  Sizes batch = broadcast(a.sizes().without_last(2), b.sizes().without_last(2));
   auto with = [&](sym::Expr rows, sym::Expr columns) {
     Sizes sizes = batch;
     sizes.push_back(rows);
@@ -263,12 +334,12 @@ Tensor Builder::matmul(Tensor a, Tensor b) {
 
 Tensor Builder::convolution(Tensor x, Tensor weight, Tensor bias, Sizes stride, Sizes padding, Sizes dilation, bool transposed,
                             Sizes output_padding, sym::Expr groups) {
-  const size_t spatial = x.sizes().size() - 2;
+  const size_t spatial = static_cast<size_t>(x.rank() - 2);
   if (x.rank() < 3 || weight.rank() != x.rank()) {
     shape_error(fmt::format("convolution of {} with weight {}", shape_text(x.sizes()), shape_text(weight.sizes())));
   }
-  TOROID_CHECK(stride.size() == spatial && padding.size() == spatial && dilation.size() == spatial &&
-               output_padding.size() == spatial);
+  require(stride.size() == spatial && padding.size() == spatial && dilation.size() == spatial && output_padding.size() == spatial,
+          "convolution of {}: stride, padding, dilation and output_padding need {} entries each", shape_text(x.sizes()), spatial);
   require_equal(transposed ? weight.size(0) : weight.size(1) * groups, x.size(1), "convolution channels");
   Sizes sizes = {x.size(0), transposed ? weight.size(1) * groups : weight.size(0)};
   for (size_t d = 0; d < spatial; ++d) {

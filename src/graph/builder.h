@@ -20,30 +20,46 @@
 namespace toroid {
 
 class Builder;
+class OperatorScope;
 
 // A value being built. Arithmetic operators broadcast and promote as PyTorch does; two integers divided by `/` give F32.
+//
+// A tensor may be undefined: an argument that is None. All but defined() throws Error{InvalidModel} then.
 class Tensor {
  public:
   Tensor() = default;
   Tensor(Builder& builder, ValueId id) : builder_(&builder), id_(id) {}
+  // Undefined: the argument of this parameter, which lives as long as its schema.
+  explicit Tensor(const Parameter& absent) : absent_(&absent) {}
 
   bool defined() const { return builder_ != nullptr; }
-  ValueId id() const { return id_; }
-  Builder& builder() const { return *builder_; }
+  ValueId id() const { return require_defined(), id_; }
+  Builder& builder() const { return require_defined(), *builder_; }
   const TensorType& type() const;
   DType dtype() const { return type().dtype; }
-  const std::vector<sym::Expr>& sizes() const { return type().sizes; }
+  const Sizes& sizes() const { return type().sizes; }
   int64_t rank() const { return type().rank(); }
-  sym::Expr size(int64_t dim) const;   // dim may be negative
+  sym::Expr size(int64_t dim) const;   // dim may be negative; throws Error{InvalidModel} when out of range
   sym::Expr numel() const { return type().numel(); }
 
  private:
+  void require_defined() const {
+    if (builder_ == nullptr) [[unlikely]] throw_undefined();
+  }
+  [[noreturn]] void throw_undefined() const;
+
   Builder* builder_ = nullptr;
+  const Parameter* absent_ = nullptr;
   ValueId id_{};
 };
 
-using Sizes = std::vector<sym::Expr>;
-using Dims = std::vector<int64_t>;
+using Dims = List<int64_t>;
+using Tensors = List<Tensor>;
+
+// What a Builder makes for one operator, at most: nodes, and turns of loops as long as an argument says. Some 0.5 s and 100 MB.
+inline constexpr int64_t kMaxSteps = 1 << 17;
+// Of one tensor: more than any machine has, and far from where offsets overflow.
+inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 47;
 
 class Builder {
  public:
@@ -120,6 +136,11 @@ class Builder {
                               std::vector<Scalar> attributes = {});
 
   // ---- helpers
+  // "argument 'self' (f32[2, 3])" for what the operator at hand was called with, else "a tensor f32[2, 3]".
+  std::string describe(Tensor x) const;
+  // Throws Error{Unsupported} when an operator would take more than kMaxSteps steps, those of emit() and `count` more. Loops whose length
+  // is in the arguments ask before they begin.
+  void spend(sym::Expr count, std::string_view what);
   int64_t wrap_dim(int64_t dim, int64_t rank) const;   // throws Error{InvalidModel} when out of range
   Dims wrap_dims(Dims dims, int64_t rank) const;       // sorted, unique; empty means all
   Sizes broadcast(const Sizes& a, const Sizes& b);
@@ -128,9 +149,14 @@ class Builder {
   std::vector<Tensor> emit(Op op, std::vector<Tensor> inputs, std::vector<TensorType> types);
 
  private:
+  friend OperatorScope;
+  void check(const Op& op, const std::vector<ValueId>& inputs, const std::vector<TensorType>& types) const;
+
   Graph& graph_;
   sym::Context& symbols_;
   std::vector<sym::Expr>* guards_;
+  const OperatorScope* scope_ = nullptr;          // of the operator at hand
+  int64_t steps_left_ = kMaxSteps;
   ProvenanceId provenance_{};
   std::string name_hint_;
   std::unordered_map<std::string, NodeId> made_;  // node text -> node

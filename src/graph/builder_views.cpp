@@ -155,14 +155,14 @@ Tensor Builder::flip(Tensor x, const Dims& dims) {
 }
 
 Tensor Builder::remap(Tensor x, std::vector<sym::Expr> axes, std::vector<sym::Expr> index) {
-  TOROID_CHECK(static_cast<int64_t>(index.size()) == x.rank(), "remap needs one index per dim of its input");
+  require(static_cast<int64_t>(index.size()) == x.rank(), "remap needs one index per dim of its input");
   Sizes sizes;
   for (sym::Expr axis : axes) sizes.push_back(*axis.node()->extent);
   return emit(Remap{std::move(axes), std::move(index)}, {x}, {{.dtype = x.dtype(), .sizes = std::move(sizes)}})[0];
 }
 
 Tensor Builder::pad(Tensor x, Sizes low, Sizes high, Scalar value) {
-  TOROID_CHECK(static_cast<int64_t>(low.size()) == x.rank() && low.size() == high.size(), "pad needs amounts for every dim");
+  require(static_cast<int64_t>(low.size()) == x.rank() && low.size() == high.size(), "pad needs amounts for every dim");
   Sizes sizes = x.sizes();
   bool nothing = true;
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -179,14 +179,14 @@ Tensor Builder::pad(Tensor x, Sizes low, Sizes high, Scalar value) {
 }
 
 Tensor Builder::cat(const std::vector<Tensor>& parts, int64_t dim) {
-  TOROID_CHECK(!parts.empty(), "cat of nothing");
+  require(!parts.empty(), "cat of nothing");
   if (parts.size() == 1) return parts[0];
   dim = wrap_dim(dim, parts[0].rank());
   Sizes sizes = parts[0].sizes();
   sym::Expr& joined = sizes[static_cast<size_t>(dim)];
   for (size_t i = 1; i < parts.size(); ++i) {
     if (parts[i].rank() != parts[0].rank()) shape_error("cat of tensors of different rank");
-    TOROID_CHECK(parts[i].dtype() == parts[0].dtype(), "cat of different dtypes");
+    require(parts[i].dtype() == parts[0].dtype(), "cat of different dtypes");
     for (size_t d = 0; d < sizes.size(); ++d) {
       if (static_cast<int64_t>(d) != dim) require_equal(sizes[d], parts[i].sizes()[d], "cat");
     }
@@ -197,6 +197,7 @@ Tensor Builder::cat(const std::vector<Tensor>& parts, int64_t dim) {
 }
 
 Tensor Builder::stack(const std::vector<Tensor>& parts, int64_t dim) {
+  require(!parts.empty(), "stack of nothing");
   std::vector<Tensor> lifted;
   for (const Tensor& part : parts) lifted.push_back(unsqueeze(part, dim));
   return cat(lifted, wrap_dim(dim, parts[0].rank() + 1));

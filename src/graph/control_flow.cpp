@@ -12,7 +12,7 @@ using Positions = std::vector<uint32_t>;
 
 class ControlFlow {
  public:
-  ControlFlow(const HigherOrder& op, std::span<const TensorType> operands, std::span<const Graph> subgraphs, std::vector<sym::Expr>* guards)
+  ControlFlow(const HigherOrder& op, std::span<const TensorType* const> operands, std::span<const Graph> subgraphs, std::vector<sym::Expr>* guards)
       : op_(op), operands_(operands), subgraphs_(subgraphs), guards_(guards) {}
 
   std::vector<TensorType> types() const {
@@ -61,7 +61,7 @@ class ControlFlow {
 
   std::vector<TensorType> types_of(const Positions& positions) const {
     std::vector<TensorType> types;
-    for (uint32_t position : positions) types.push_back({.dtype = operands_[position].dtype, .sizes = operands_[position].sizes});
+    for (uint32_t position : positions) types.push_back({.dtype = operands_[position]->dtype, .sizes = operands_[position]->sizes});
     return types;
   }
 
@@ -127,7 +127,7 @@ class ControlFlow {
     const Argument& predicate = op_.arguments[0];
     if (const auto* tensor = std::get_if<InputRef>(&predicate)) {
       if (tensor->index >= operands_.size()) refuse("there is no operand {}", tensor->index);
-      decides(operands_[tensor->index], "its predicate");
+      decides(*operands_[tensor->index], "its predicate");
     } else if (!std::holds_alternative<sym::Expr>(predicate) && !std::holds_alternative<bool>(predicate)) {
       refuse("its predicate is {}, neither a tensor nor a truth value", to_string(predicate));
     }
@@ -190,14 +190,14 @@ class ControlFlow {
   }
 
   const HigherOrder& op_;
-  std::span<const TensorType> operands_;
+  std::span<const TensorType* const> operands_;
   std::span<const Graph> subgraphs_;
   std::vector<sym::Expr>* guards_;
 };
 
 }  // namespace
 
-std::vector<TensorType> control_flow_types(const HigherOrder& op, std::span<const TensorType> operands, std::span<const Graph> subgraphs,
+std::vector<TensorType> control_flow_types(const HigherOrder& op, std::span<const TensorType* const> operands, std::span<const Graph> subgraphs,
                                            std::vector<sym::Expr>* guards) {
   return ControlFlow(op, operands, subgraphs, guards).types();
 }

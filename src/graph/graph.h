@@ -26,6 +26,7 @@
 #include "graph/dtype.h"
 #include "graph/scalar_op.h"
 #include "graph/schema.h"
+#include "support/list.h"
 #include "symbolic/expr.h"
 
 namespace toroid {
@@ -40,9 +41,11 @@ inline constexpr NodeId kNoNode{0xffffffffu};
 // until the builder makes it one.
 using Scalar = std::variant<bool, sym::Expr, double>;
 
+using Sizes = List<sym::Expr>;
+
 struct TensorType {
   DType dtype = DType::F32;
-  std::vector<sym::Expr> sizes = {};
+  Sizes sizes = {};
   // Import level and program boundary only; in elements. Empty: contiguous.
   std::vector<sym::Expr> strides = {};
   sym::Expr storage_offset = {};

@@ -1,5 +1,6 @@
 // PyTorch's rules for the dtype of a result, and the operators on tensors that follow them.
 #include "graph/builder.h"
+#include "graph/shape_error.h"
 #include "symbolic/real.h"
 
 namespace toroid {
@@ -12,6 +13,7 @@ int category(DType dtype) {
 }  // namespace
 
 DType result_dtype(std::span<const Tensor> tensors) {
+  require(!tensors.empty(), "an operator over no tensors has no dtype");
   std::optional<DType> dimensioned;
   std::optional<DType> rank0;
   for (const Tensor& tensor : tensors) {

@@ -242,8 +242,8 @@ class TextParser : private OperationReader {
   }
 
   void finish_node(Graph& graph, size_t start, Op op, std::vector<std::string> names) {
-    std::vector<TensorType> operands;
-    for (ValueId input : inputs_) operands.push_back(graph.type(input));
+    std::vector<const TensorType*> operands;
+    for (ValueId input : inputs_) operands.push_back(&graph.type(input));
     if (const auto* constant = std::get_if<Constant>(&op)) {
       const TensorType& type = program_.constant(constant->id).type;
       if (declared_types_.empty()) declared_types_.push_back(type);

@@ -2,22 +2,60 @@
 
 #include <algorithm>
 
-#include "graph/builder.h"
+#include "graph/library_rules.h"
 #include "graph/number.h"
-#include "support/error.h"
+#include "graph/shape_error.h"
 #include "support/match.h"
 
 namespace toroid {
 namespace {
 
-template <class... Args>
-void require(bool holds, fmt::format_string<Args...> format, Args&&... args) {
-  if (!holds) throw Error(ErrorKind::InvalidModel, fmt::format(format, std::forward<Args>(args)...));
+// Whether a scalar operation means something on a dtype: bits and shifts are those of integers, roots and logarithms those of floats.
+bool is_defined(ScalarOp op, DType dtype) {
+  switch (op) {
+    case ScalarOp::BitNot:
+    case ScalarOp::Gcd:
+    case ScalarOp::BitAnd:
+    case ScalarOp::BitOr:
+    case ScalarOp::BitXor:
+    case ScalarOp::ShiftLeft:
+    case ScalarOp::ShiftRight: return !is_floating(dtype);
+    case ScalarOp::Neg:
+    case ScalarOp::Abs:
+    case ScalarOp::Sign:
+    case ScalarOp::Floor:
+    case ScalarOp::Ceil:
+    case ScalarOp::Trunc:
+    case ScalarOp::Round:
+    case ScalarOp::IsNan:
+    case ScalarOp::IsInf:
+    case ScalarOp::SignBit:
+    case ScalarOp::Add:
+    case ScalarOp::Sub:
+    case ScalarOp::Mul:
+    case ScalarOp::FloorDiv:
+    case ScalarOp::TruncDiv:
+    case ScalarOp::Mod:
+    case ScalarOp::Fmod:
+    case ScalarOp::Pow:
+    case ScalarOp::Min:
+    case ScalarOp::Max:
+    case ScalarOp::Eq:
+    case ScalarOp::Ne:
+    case ScalarOp::Lt:
+    case ScalarOp::Le:
+    case ScalarOp::Gt:
+    case ScalarOp::Ge:
+    case ScalarOp::PhiloxLow:
+    case ScalarOp::PhiloxHigh:
+    case ScalarOp::Where: return true;
+    default: return is_floating(dtype);
+  }
 }
 
 class Rules {
  public:
-  Rules(const Op& op, std::span<const TensorType> operands, const std::vector<TensorType>& declared, std::vector<sym::Expr>* guards)
+  Rules(const Op& op, std::span<const TensorType* const> operands, const std::vector<TensorType>& declared, std::vector<sym::Expr>* guards)
       : op_(op), operands_(operands), declared_(declared), guards_(guards) {}
 
   std::vector<TensorType> run() {
@@ -32,7 +70,7 @@ class Rules {
     require(operands_.size() >= low && operands_.size() <= high, "{} takes {} to {} operands, not {}", to_string(op_),
             low, high, operands_.size());
   }
-  const TensorType& operand(size_t i) const { return operands_[i]; }
+  const TensorType& operand(size_t i) const { return *operands_[i]; }
 
   // The one result's type, as the graph says.
   const TensorType& declared() const {
@@ -80,7 +118,7 @@ class Rules {
     return declared_;
   }
   std::vector<TensorType> types(const HigherOrder&) { return declared_; }
-  std::vector<TensorType> types(const Library&) { return declared_; }
+  std::vector<TensorType> types(const Library& op) { return check_linalg_operands(op, operands_), declared_; }
 
   std::vector<TensorType> types(const Full& op) {
     takes(0);
@@ -101,6 +139,7 @@ class Rules {
       same_sizes(operand(0).sizes, operand(i).sizes);
       if (i > first) same_dtype(operand(first).dtype, operand(i).dtype);
     }
+    require(is_defined(op.op, operand(first).dtype), "{} is not defined on {}", to_string(op_), to_string(operand(first).dtype));
     const bool draws = op.op == ScalarOp::PhiloxLow || op.op == ScalarOp::PhiloxHigh;
     require(!draws || operand(0).dtype == DType::I64, "{} is defined on i64, not {}", to_string(op_), to_string(operand(0).dtype));
     return {tensor(result_dtype(op.op, operand(first).dtype), operand(0).sizes)};
@@ -161,6 +200,26 @@ class Rules {
     }
     return {tensor(operand(0).dtype, out)};
   }
+  // Whether the index is in [0, size) wherever each axis is at its first or last position. That decides for an index that rises or falls along
+  // each axis, as nearly all do. Symbolic sizes are taken as fitting.
+  static bool ends_are_inside(sym::Expr index, sym::Expr size) {
+    constexpr size_t kMostAxes = 8;
+    const sym::Range range = index.range();
+    if (!size.is_const() || (range.min >= 0 && range.max < size.value())) return true;
+    const std::vector<sym::Expr> axes = sym::free_symbols(index);
+    for (sym::Expr axis : axes) {
+      if (!axis.node()->extent || !axis.node()->extent->is_const()) return true;
+    }
+    for (size_t ends = 0; axes.size() <= kMostAxes && ends < size_t{1} << axes.size(); ++ends) {
+      const int64_t at = sym::evaluate(index, [&](sym::Expr symbol) -> std::optional<int64_t> {
+        const auto axis = static_cast<size_t>(std::find(axes.begin(), axes.end(), symbol) - axes.begin());
+        return (ends >> axis & 1) != 0 ? symbol.node()->extent->value() - 1 : 0;
+      });
+      if (at < 0 || at >= size.value()) return false;
+    }
+    return true;
+  }
+
   std::vector<TensorType> types(const Remap& op) {
     takes(1);
     same_count(op.index.size(), operand(0).sizes.size(), "indices");
@@ -179,8 +238,8 @@ class Rules {
                 to_string(op_), sym::to_string(symbol));
       }
       const bool outside = sym::known_lt(op.index[d], 0) || sym::known_le(operand(0).sizes[d], op.index[d]);
-      require(empty || !outside, "{}: index {} is out of bounds for dim {} of size {}", to_string(op_),
-              sym::to_string(op.index[d]), d, sym::to_string(operand(0).sizes[d]));
+      require(empty || (!outside && ends_are_inside(op.index[d], operand(0).sizes[d])), "{}: index {} is out of bounds for dim {} of size {}",
+              to_string(op_), sym::to_string(op.index[d]), d, sym::to_string(operand(0).sizes[d]));
     }
     return {tensor(operand(0).dtype, std::move(sizes))};
   }
@@ -243,20 +302,22 @@ class Rules {
     }
     const bool is_logical = op.op == ReduceOp::Any || op.op == ReduceOp::All;
     require(!is_logical || x.dtype == DType::Bool, "{} of {}, not bool", to_string(op_), to_string(x.dtype));
+    require(op.op != ReduceOp::Welford || is_floating(x.dtype), "{} is not defined on {}", to_string(op_), to_string(x.dtype));
     const bool is_index = op.op == ReduceOp::ArgMin || op.op == ReduceOp::ArgMax;
     const TensorType type = tensor(is_index ? DType::I64 : x.dtype, std::move(sizes));
     return std::vector<TensorType>(op.op == ReduceOp::Welford ? 2 : 1, type);
   }
   std::vector<TensorType> types(const Scan& op) {
     takes(1);
-    dim_in_range(op.dim, operand(0).rank());
+    dim_in_range(op.dim, std::max<int64_t>(operand(0).rank(), 1));  // a number is a line of one element
+    require(op.op != ScanOp::LogAddExp || is_floating(operand(0).dtype), "{} is not defined on {}", to_string(op_), to_string(operand(0).dtype));
     std::vector<TensorType> types = {tensor(operand(0).dtype, operand(0).sizes)};
     if (op.op == ScanOp::Max || op.op == ScanOp::Min) types.push_back(tensor(DType::I64, operand(0).sizes));
     return types;
   }
   std::vector<TensorType> types(const Sort& op) {
     takes(1);
-    dim_in_range(op.dim, operand(0).rank());
+    dim_in_range(op.dim, std::max<int64_t>(operand(0).rank(), 1));
     return {tensor(operand(0).dtype, operand(0).sizes), tensor(DType::I64, operand(0).sizes)};
   }
   std::vector<TensorType> types(const Matmul&) {
@@ -297,6 +358,7 @@ class Rules {
     takes(3, 4);
     const size_t rank = operand(0).sizes.size();
     require(rank >= 2, "attention of rank {}", rank);
+    require(is_floating(operand(0).dtype), "attention is not defined on {}", to_string(operand(0).dtype));
     for (size_t i = 1; i < 3; ++i) {
       same_dtype(operand(0).dtype, operand(i).dtype);
       require(operand(i).sizes.size() == rank, "attention of ranks {} and {}", rank, operand(i).sizes.size());
@@ -315,14 +377,14 @@ class Rules {
   }
 
   const Op& op_;
-  std::span<const TensorType> operands_;
+  std::span<const TensorType* const> operands_;
   const std::vector<TensorType>& declared_;
   std::vector<sym::Expr>* guards_;
 };
 
 }  // namespace
 
-std::vector<TensorType> result_types(const Op& op, std::span<const TensorType> operands,
+std::vector<TensorType> result_types(const Op& op, std::span<const TensorType* const> operands,
                                      const std::vector<TensorType>& declared, std::vector<sym::Expr>* guards) {
   return Rules(op, operands, declared, guards).run();
 }

@@ -99,9 +99,9 @@ class GraphVerifier {
   }
 
   void check_node(const Node& node) const {
-    std::vector<TensorType> operands;
+    std::vector<const TensorType*> operands;
     std::vector<TensorType> declared;
-    for (ValueId input : node.inputs) operands.push_back(graph_.type(input));
+    for (ValueId input : node.inputs) operands.push_back(&graph_.type(input));
     for (ValueId output : node.outputs) declared.push_back(graph_.type(output));
     const auto* control_flow = std::get_if<HigherOrder>(&node.op);
     if (control_flow != nullptr) {

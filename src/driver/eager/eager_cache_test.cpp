@@ -226,6 +226,24 @@ TEST(EagerErrors, SayWhatDoesNotGoTogether) {
   EXPECT_EQ(numbers(eager().call("aten::neg", {floats({1}, {2})})[0]), (Numbers{-2})) << "the next call is unharmed";
 }
 
+TEST(EagerErrors, HostileArgumentsAreNamed) {
+  const HostTensor number = floats({}, {1}), x = counted({2, 3});
+  auto error = [&](std::string_view op, std::initializer_list<EagerArgument> arguments) {
+    return error_of([&] { eager().call(op, arguments); });
+  };
+  Error refused = error("aten::slice.Tensor", {number, 0, 0, 1});
+  EXPECT_EQ(refused.kind(), ErrorKind::InvalidModel);
+  EXPECT_EQ(refused.message(), "argument 'self' (f32[]) has no dim 0");
+  EXPECT_EQ(refused.locations().front(), "while computing aten::slice.Tensor(self: f32[], dim: 0, start: 0, end: 1, step: 1)");
+  const std::optional<TensorView> two[] = {TensorView(x), TensorView(x)};
+  refused = error("aten::_foreach_addcmul.Scalar", {TensorViewList(two, 2), TensorViewList(two, 1), TensorViewList(two, 2)});
+  EXPECT_EQ(refused.kind(), ErrorKind::InvalidModel);
+  EXPECT_EQ(refused.message(), "argument 'tensor1' of aten::_foreach_addcmul.Scalar has 1 entries, fewer than the list beside it");
+  refused = error("aten::vsplit.int", {x, int64_t{1} << 31});
+  EXPECT_EQ(refused.kind(), ErrorKind::Unsupported);
+  EXPECT_EQ(refused.message(), "2147483648 sections are more than one operator may take (131072)");
+}
+
 TEST(EagerErrors, RefuseWhatIsNotComputed) {
   Floats x({2, 2}, {1, 2, 3, 4});
   auto message = [&](std::string_view op, std::initializer_list<EagerArgument> arguments) {

@@ -567,8 +567,8 @@ class GraphImporter : public ArgumentScope {
     }
     NodeArguments arguments = read_arguments(inputs, *this);
     const HigherOrder op{std::string(name), std::move(arguments.arguments)};
-    std::vector<TensorType> operands;
-    for (ValueId operand : arguments.inputs) operands.push_back(graph_.type(operand));
+    std::vector<const TensorType*> operands;
+    for (ValueId operand : arguments.inputs) operands.push_back(&graph_.type(operand));
     std::vector<TensorType> types = control_flow_types(op, operands, import_.program.subgraphs, nullptr);
     check_numbers(node, op);
     const std::vector<const JsonValue*> names = tensor_results(node);

@@ -68,7 +68,7 @@ std::vector<Tensor> log_sigmoid(Decomposer&, const Args& a) { return activation(
 // The second result only helps PyTorch's backward on the CPU: exp(-|x|).
 std::vector<Tensor> log_sigmoid_forward(Decomposer& d, const Args& a) {
   Tensor buffer = activation(a, [](Tensor x) { return exp(-abs(x)); })[0];
-  if (d.recorded.size() == 2 && d.recorded[1].numel().is_const(0)) buffer = d.b.full({0}, buffer.dtype(), 0.0);
+  if (d.recorded.size() == 2 && d.recorded[1].numel().is_const(0)) buffer = d.b.full(d.recorded[1].sizes, buffer.dtype(), 0.0);
   return {activation(a, log_sigmoid_of)[0], buffer};
 }
 

@@ -1,8 +1,8 @@
 // Typed access to a node's arguments, and applying one operator inside another.
 #include <cmath>
 
+#include "graph/operator_scope.h"
 #include "passes/decompose/decompose.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -13,12 +13,15 @@ namespace {
               fmt::format("argument '{}' of {} is {}, not {}", name, schema.name, to_string(got), wanted));
 }
 
-// Single numbers stand for a whole list where the schema gives its length: kernel_size=3 is [3, 3] for int[2].
-template <class T>
-std::vector<T> stretched(std::vector<T> values, const Parameter& parameter) {
-  if (values.size() == 1 && parameter.fixed_length > 1)
-    values.resize(static_cast<size_t>(parameter.fixed_length), values[0]);
-  return values;
+// Single numbers stand for a whole list where the schema gives its length: kernel_size=3 is [3, 3] for int[2]. An empty list stands for
+// what the operator takes without it.
+Sizes stretched(Sizes values, const Schema& schema, const Parameter& parameter) {
+  if (parameter.fixed_length < 2 || values.empty()) return values;
+  const size_t length = static_cast<size_t>(parameter.fixed_length);
+  if (values.size() == 1) values.resize(length, values[0]);
+  if (values.size() == length) return values;
+  throw Error(ErrorKind::InvalidModel,
+              fmt::format("argument '{}' of {} has {} numbers, not {}", parameter.name, schema.name, values.size(), length));
 }
 
 }  // namespace
@@ -27,8 +30,9 @@ size_t Args::position(std::string_view name) const {
   for (size_t i = 0; i < schema_.parameters.size(); ++i) {
     if (schema_.parameters[i].name == name) return i;
   }
-  internal_error(__FILE__, __LINE__, "the schema has the argument",
-                 fmt::format("{} has no argument '{}'", schema_.name, name));
+  // One row serves all overloads of a name: of some, for numbers alone, nothing is known.
+  throw Error(ErrorKind::Unsupported, fmt::format("operator '{}' is not supported: it has no argument '{}'", schema_.name, name))
+      .help("use the overload that takes tensors");
 }
 
 const Argument& Args::raw(std::string_view name) const {
@@ -59,27 +63,47 @@ Tensor Args::tensor(std::string_view name) const {
   return inputs_[ref->index];
 }
 
-Tensor Args::optional_tensor(std::string_view name) const { return has(name) ? tensor(name) : Tensor(); }
+Tensor Args::optional_tensor(std::string_view name) const {
+  for (const Parameter& parameter : schema_.parameters) {
+    if (parameter.name == name) return std::holds_alternative<None>(raw(name)) ? Tensor(parameter) : tensor(name);
+  }
+  return {};
+}
 
-std::vector<Tensor> Args::tensors(std::string_view name) const {
-  std::vector<Tensor> list = optional_tensors(name);
+Tensors Args::tensors(std::string_view name) const {
+  Tensors list = optional_tensors(name);
   for (const Tensor& tensor : list) {
     if (!tensor.defined()) wrong_kind(schema_, name, raw(name), "a list of tensors without gaps");
   }
   return list;
 }
 
-std::vector<Tensor> Args::optional_tensors(std::string_view name) const {
+Tensors Args::optional_tensors(std::string_view name) const {
   const Argument& argument = raw(name);
   if (std::holds_alternative<ExprList>(argument) && std::get<ExprList>(argument).empty()) return {};
   const auto* refs = std::get_if<InputList>(&argument);
   if (refs == nullptr) wrong_kind(schema_, name, argument, "a list of tensors");
-  std::vector<Tensor> list;
+  Tensors list;
   for (const std::optional<InputRef>& ref : *refs) {
     if (ref && ref->index >= inputs_.size()) wrong_kind(schema_, name, argument, "a list of tensors");
-    list.push_back(ref ? inputs_[ref->index] : Tensor());
+    list.push_back(ref ? inputs_[ref->index] : Tensor(schema_.parameters[position(name)]));
   }
   return list;
+}
+
+Tensor Args::tensor_of_rank(std::string_view name, int64_t least, int64_t most) const {
+  const Tensor x = tensor(name);
+  if (least <= x.rank() && x.rank() <= most) return x;
+  throw Error(ErrorKind::InvalidModel,
+              fmt::format("argument '{}' of {} is {}, but its rank must be {}{}", name, schema_.name, to_string(x.type()), least,
+                          most == least ? "" : most == kAnyRank ? " or more" : fmt::format(" to {}", most)));
+}
+
+Tensors Args::tensors_beside(std::string_view name, const Tensors& others) const {
+  Tensors list = tensors(name);
+  if (list.size() == others.size()) return list;
+  throw Error(ErrorKind::InvalidModel, fmt::format("argument '{}' of {} has {} tensors, the list beside it {}", name, schema_.name,
+                                                   list.size(), others.size()));
 }
 
 sym::Expr Args::integer(std::string_view name) const {
@@ -95,12 +119,26 @@ int64_t Args::constant(std::string_view name) const {
   return *value;
 }
 
+int64_t Args::constant_in(std::string_view name, int64_t least, int64_t most) const {
+  const int64_t value = constant(name);
+  if (least <= value && value <= most) return value;
+  throw Error(ErrorKind::InvalidModel,
+              fmt::format("argument '{}' of {} is {}, which is not in [{}, {}]", name, schema_.name, value, least, most));
+}
+
+Sizes Args::integers_of(std::string_view name, size_t count) const {
+  Sizes list = integers(name);
+  if (list.size() == count) return list;
+  throw Error(ErrorKind::InvalidModel,
+              fmt::format("argument '{}' of {} has {} numbers, not {}", name, schema_.name, list.size(), count));
+}
+
 Sizes Args::integers(std::string_view name) const {
   const Argument& argument = raw(name);
   const Parameter& parameter = schema_.parameters[position(name)];
   if (std::holds_alternative<None>(argument)) return {};
-  if (const auto* list = std::get_if<ExprList>(&argument)) return stretched(*list, parameter);
-  if (const auto* expr = std::get_if<sym::Expr>(&argument)) return stretched(Sizes{*expr}, parameter);
+  if (const auto* list = std::get_if<ExprList>(&argument)) return stretched(*list, schema_, parameter);
+  if (const auto* expr = std::get_if<sym::Expr>(&argument)) return stretched(Sizes{*expr}, schema_, parameter);
   // An empty list has lost its element type in the file.
   if (const auto* list = std::get_if<InputList>(&argument); list && list->empty()) return {};
   wrong_kind(schema_, name, argument, "a list of integers");
@@ -170,7 +208,7 @@ Decomposer::Value::Value(Scalar scalar)
 
 Decomposer::Value::Value(const Dims& dims) : value(Argument(ExprList(dims.begin(), dims.end()))) {}
 
-std::vector<Tensor> Decomposer::call(std::string_view op, std::vector<Value> values) {
+Tensors Decomposer::call(std::string_view op, std::vector<Value> values) {
   const Schema* schema = find_schema(op);
   TOROID_CHECK(schema != nullptr, "no operator is called {}", op);
   TOROID_CHECK(values.size() <= schema->parameters.size(), "{} takes {} arguments", op, schema->parameters.size());
@@ -199,7 +237,8 @@ std::vector<Tensor> Decomposer::call(std::string_view op, std::vector<Value> val
     }
   }
   Decomposer inner{b, program, {}, {}, streams};
-  return function(inner, Args(b, *schema, arguments, std::move(inputs)));
+  const OperatorScope scope(b, *schema, arguments, inputs);
+  return function(inner, Args(b, *schema, arguments, inputs));
 }
 
 }  // namespace toroid

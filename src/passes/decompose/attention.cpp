@@ -62,7 +62,7 @@ Tensor repeat_heads(Tensor x, Tensor q) {
 // [batch…, m, n] -> [B, H, m, n] for the broadcast batch dims.
 Tensor to_four_dims(Tensor x, const Sizes& batch) {
   Sizes sizes = batch;
-  sizes.insert(sizes.end(), x.sizes().end() - 2, x.sizes().end());
+  sizes.append(x.sizes().last(2));
   x = x.builder().expand(x, sizes);
   if (batch.size() == 2) return x;
   sym::Expr outer = 1;
@@ -71,7 +71,7 @@ Tensor to_four_dims(Tensor x, const Sizes& batch) {
 }
 
 Tensor from_four_dims(Tensor x, Sizes batch) {
-  batch.insert(batch.end(), x.sizes().end() - 2, x.sizes().end());
+  batch.append(x.sizes().last(2));
   return x.builder().reshape(x, batch);
 }
 
@@ -98,7 +98,7 @@ AttentionInputs attention_inputs(const Args& a, std::string_view mask_name, bool
     in.k = repeat_heads(in.k, in.q);
     in.v = repeat_heads(in.v, in.q);
   }
-  auto batch_of = [](Tensor x) { return Sizes(x.sizes().begin(), x.sizes().end() - 2); };
+  auto batch_of = [](Tensor x) { return x.sizes().without_last(2); };
   in.batch = b.broadcast(b.broadcast(batch_of(in.q), batch_of(in.k)), batch_of(in.v));
   if (a.has(mask_name)) {
     Tensor given = a.tensor(mask_name);
@@ -182,7 +182,7 @@ std::vector<Tensor> attention_math(Decomposer& d, const Args& a) {
   const Tensor all = d.b.cast(d.call1("aten::_safe_softmax", {scores_of(in), -1}), in.v.dtype());
   if (!a.has("dropout_mask")) return {attend(in), from_four_dims(all, in.batch)};
   Sizes sizes = in.batch;
-  sizes.insert(sizes.end(), all.sizes().end() - 2, all.sizes().end());
+  sizes.append(all.sizes().last(2));
   const Tensor keep = to_four_dims(d.b.expand(d.b.cast(a.tensor("dropout_mask"), DType::Bool), sizes), in.batch);
   const Tensor weights = d.b.where(keep, all, d.b.full(all.sizes(), all.dtype(), 0.0));
   const Tensor y = d.b.matmul(wide(weights), wide(in.v) * (1 / (1 - p)));

@@ -10,7 +10,7 @@ namespace {
 // The kinds of the nodes that are left, and the sizes of the keys that the attention gets.
 struct Decomposed {
   int expands = 0;
-  std::vector<sym::Expr> keys;
+  Sizes keys;
 };
 Decomposed decomposed(std::string_view text) {
   Program program = parse_text(text);
@@ -31,7 +31,7 @@ graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
   return y
 })");
   EXPECT_EQ(flag.expands, 0);
-  EXPECT_EQ(flag.keys, (std::vector<sym::Expr>{2, 2, 7, 16}));
+  EXPECT_EQ(flag.keys, (Sizes{2, 2, 7, 16}));
 }
 
 // Each head of two given to four others, in a new dim here.
@@ -54,14 +54,14 @@ graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {{
 TEST(Attention, NorAreThoseThatTheModelRepeats) {
   const Decomposed repeated = with_repeated_heads(2);
   EXPECT_EQ(repeated.expands, 0);
-  EXPECT_EQ(repeated.keys, (std::vector<sym::Expr>{2, 2, 7, 16}));
+  EXPECT_EQ(repeated.keys, (Sizes{2, 2, 7, 16}));
 }
 
 // Heads in turn are not what heads that follow each other share.
 TEST(Attention, OtherRepetitionsAreMade) {
   const Decomposed other = with_repeated_heads(1);
   EXPECT_EQ(other.expands, 2);
-  EXPECT_EQ(other.keys, (std::vector<sym::Expr>{2, 8, 7, 16}));
+  EXPECT_EQ(other.keys, (Sizes{2, 8, 7, 16}));
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ std::vector<Tensor> normalized(Decomposer& d, const Args& a, const char* momentu
     return d.call("aten::_native_batch_norm_legit.no_stats",
                   {x, weight, bias, training, a.number(momentum), a.number(eps)});
   }
-  std::vector<Tensor> results = d.call("aten::_native_batch_norm_legit_functional",
+  Tensors results = d.call("aten::_native_batch_norm_legit_functional",
                                        {x, weight, bias, mean, var, training, a.number(momentum), a.number(eps)});
   if (training) {
     d.write("running_mean", results[3]);

@@ -183,7 +183,7 @@ std::vector<Tensor> bilinear(Decomposer& d, const Args& a) {
     for (const Parameter& each : a.schema().parameters) {
       const Argument& argument = a.raw(each.name);
       if (const auto* list = std::get_if<InputList>(&argument)) {
-        std::vector<Tensor> tensors = a.tensors(each.name);
+        Tensors tensors = a.tensors(each.name);
         for (size_t i = 0; i < tensors.size(); ++i) {
           tensors[i] = part(tensors[i], is_complex_input(d, *(*list)[i]));
           is_nothing = is_nothing || !tensors[i].defined();
@@ -331,11 +331,11 @@ std::vector<Tensor> solve(Decomposer& d, const Args& a) {
 // With LAPACK's code of success: what cannot be inverted or solved ends the call.
 std::vector<Tensor> inverse_with_info(Decomposer& d, const Args& a) {
   Tensor x = a.tensor(parameter(a, 0));
-  return {inverse(d, a)[0], d.b.full(Sizes(x.sizes().begin(), x.sizes().end() - 3), DType::I32, sym::Expr(0))};
+  return {inverse(d, a)[0], d.b.full(x.sizes().without_last(3), DType::I32, sym::Expr(0))};
 }
 std::vector<Tensor> solve_with_factors(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("A");
-  return {solve(d, a)[0], Tensor(), Tensor(), d.b.full(Sizes(x.sizes().begin(), x.sizes().end() - 3), DType::I32, sym::Expr(0))};
+  return {solve(d, a)[0], Tensor(), Tensor(), d.b.full(x.sizes().without_last(3), DType::I32, sym::Expr(0))};
 }
 
 // The conjugate of the first argument times the second.

@@ -109,7 +109,7 @@ std::vector<Tensor> core_transform(Decomposer& d, const Args& a) {
   const int64_t normalization = a.constant("normalization");
   if constexpr (kind == Kind::HalfToReal) {
     const sym::Expr size = a.integer("last_dim_size");
-    Dims others(dims.begin(), dims.end() - 1);
+    const Dims others = dims.without_last(1);
     const sym::Expr count = count_over(x.re, others) * size;
     return transformed(x, dims, kind, false, factor_of(normalization, count), size);
   } else {

@@ -1,5 +1,6 @@
 // Operators that do the same to the real and the imaginary part of complex tensors: views, moves, sums.
 #include "passes/decompose/complex.h"
+#include "passes/decompose/required.h"
 #include "passes/decompose/complex_parts.h"
 #include "support/error.h"
 
@@ -21,7 +22,7 @@ std::vector<Tensor> by_part(Decomposer& d, const Args& a) {
       if (is_complex_input(d, argument)) {
         values.emplace_back(d.b.select(a.tensor(parameter.name), -1, part));
       } else if (const auto* list = std::get_if<InputList>(&argument)) {
-        std::vector<Tensor> tensors = a.optional_tensors(parameter.name);
+        Tensors tensors = a.optional_tensors(parameter.name);
         for (size_t i = 0; i < tensors.size(); ++i) {
           if (!(*list)[i]) continue;
           const bool is_pair = is_complex_input(d, *(*list)[i]);
@@ -92,14 +93,14 @@ std::vector<Tensor> in_shape_of_other(Decomposer& d, const Args& a) {
 
 // Ones are real.
 std::vector<Tensor> ones(Decomposer& d, const Args&) {
-  const TensorType pairs = type_of_pairs(d.recorded.at(0));
+  const TensorType pairs = type_of_pairs(required_result_type(d));
   Sizes sizes(pairs.sizes.begin(), pairs.sizes.end() - 1);
   return {pairs_of({d.b.full(sizes, pairs.dtype, 1.0), d.b.full(sizes, pairs.dtype, 0.0)})};
 }
 
 // The value may be complex, or real.
 std::vector<Tensor> filled(Decomposer& d, const Args& a) {
-  const TensorType pairs = type_of_pairs(d.recorded.at(0));
+  const TensorType pairs = type_of_pairs(required_result_type(d));
   const Sizes sizes(pairs.sizes.begin(), pairs.sizes.end() - 1);
   const bool is_one_number = a.schema().name.starts_with("aten::scalar_tensor");
   const Complex value = complex_argument(d, a, is_one_number ? "s" : "fill_value", pairs.dtype);
@@ -108,7 +109,7 @@ std::vector<Tensor> filled(Decomposer& d, const Args& a) {
 
 std::vector<Tensor> filled_in_place(Decomposer& d, const Args& a) {
   Tensor self = a.tensor("self");
-  const Sizes sizes(self.sizes().begin(), self.sizes().end() - 1);
+  const Sizes sizes = self.sizes().without_last(1);
   const Complex value = complex_argument(d, a, "value", self.dtype());
   return {pairs_of({d.b.expand(value.re, sizes), d.b.expand(value.im, sizes)})};
 }
@@ -123,7 +124,7 @@ std::vector<Tensor> masked_fill(Decomposer& d, const Args& a) {
 
 // To a complex dtype from any, or to a real one, which the imaginary part does not reach.
 std::vector<Tensor> convert(Decomposer& d, const Args& a) {
-  const DType to = d.recorded.at(0).dtype;
+  const DType to = required_result_type(d).dtype;
   const Complex x = complex_argument(d, a, "self", is_complex(to) ? part_dtype(to) : a.tensor("self").dtype());
   return {is_complex(to) ? pairs_of(x) : d.b.cast(x.re, to)};
 }

@@ -142,8 +142,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
 // A label that occurs twice in one operand takes its diagonal.
 Labelled diagonal_of_repeats(Tensor x, const Labels& labels) {
   Labels distinct;
-  std::vector<sym::Expr> axes;
-  std::vector<sym::Expr> index;
+  Sizes axes;
+  Sizes index;
   Builder& b = x.builder();
   for (size_t d = 0; d < labels.size(); ++d) {
     const size_t at = position(distinct, labels[d]);
@@ -272,6 +272,8 @@ std::vector<Tensor> tensordot(Decomposer& d, const Args& a) {
   }
   Labels x_labels = numbered(x.rank(), 0), y_labels = numbered(y.rank(), 100);
   Labels keep = joined(x_labels, y_labels);
+  d.b.wrap_dims(x_dims, x.rank());  // none twice
+  d.b.wrap_dims(y_dims, y.rank());
   for (size_t i = 0; i < x_dims.size(); ++i) {
     int& x_label = x_labels[static_cast<size_t>(d.b.wrap_dim(x_dims[i], x.rank()))];
     int& y_label = y_labels[static_cast<size_t>(d.b.wrap_dim(y_dims[i], y.rank()))];

@@ -7,7 +7,7 @@
 
 namespace toroid {
 
-using Labels = std::vector<int>;
+using Labels = List<int>;
 
 // A tensor with a label for each of its dims; labels within one tensor are distinct.
 struct Labelled {

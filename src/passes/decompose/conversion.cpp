@@ -48,7 +48,7 @@ std::vector<Tensor> resize_as(Decomposer&, const Args& a) {
 
 // The sizes as a tensor of integers.
 std::vector<Tensor> shape_as_tensor(Decomposer& d, const Args& a) {
-  const std::vector<sym::Expr> self = a.tensor("self").sizes();  // a copy: new values may move those of the graph
+  const Sizes self = a.tensor("self").sizes();  // a copy: new values may move those of the graph
   std::vector<Tensor> sizes;
   for (sym::Expr size : self) sizes.push_back(d.b.scalar(DType::I64, size));
   return {sizes.empty() ? d.b.full({0}, DType::I64, sym::Expr(0)) : d.b.stack(sizes, 0)};

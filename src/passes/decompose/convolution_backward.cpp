@@ -9,6 +9,7 @@
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/output_mask.h"
 #include "passes/decompose/precision.h"
+#include "passes/decompose/required.h"
 
 namespace toroid {
 namespace {
@@ -30,8 +31,8 @@ Tensor batch_as_channels(Tensor x, sym::Expr groups) {
   if (groups.is_const(1)) return b.transpose(x, 0, 1);
   const sym::Expr channels = sym::floor_div(x.size(1), groups);
   Sizes split = {x.size(0), groups, channels}, merged = {channels, groups * x.size(0)};
-  split.insert(split.end(), x.sizes().begin() + 2, x.sizes().end());
-  merged.insert(merged.end(), x.sizes().begin() + 2, x.sizes().end());
+  split.append(x.sizes().without_first(2));
+  merged.append(x.sizes().without_first(2));
   Dims order = {2, 1, 0};
   for (int64_t d = 3; d <= x.rank(); ++d) order.push_back(d);
   return b.reshape(b.permute(b.reshape(x, split), order), merged);
@@ -64,8 +65,7 @@ Tensor input_gradient(Tensor grad, Tensor weight, const Geometry& g, bool transp
 std::vector<Tensor> gradients_of(const Args& a, Tensor x, const Geometry& g, bool transposed) {
   Tensor weight = a.tensor("weight"), grad = a.tensor("grad_output");
   Builder& b = x.builder();
-  const auto spatial = std::span<const sym::Expr>(x.sizes()).subspan(2);
-  const auto kernel = std::span<const sym::Expr>(weight.sizes()).subspan(2);
+  const Sizes spatial = x.sizes().without_first(2), kernel = weight.sizes().without_first(2);
   const bool nothing = x.numel().is_const(0) || grad.numel().is_const(0) || weight.numel().is_const(0);
   std::vector<Tensor> gradients(3);
   if (is_wanted(a, 0)) {
@@ -92,7 +92,7 @@ Sizes per_dim(Sizes sizes, size_t spatial) {
 
 std::vector<Tensor> convolution_backward(Decomposer&, const Args& a) {
   Tensor x = a.tensor("input");
-  const size_t spatial = x.sizes().size() - 2;
+  const size_t spatial = dims_before(x, 2);
   const Geometry g{per_dim(a.integers("stride"), spatial), per_dim(a.integers("padding"), spatial),
                    per_dim(a.integers("dilation"), spatial), a.integer("groups")};
   return gradients_of(a, x, g, a.flag("transposed"));

@@ -2,13 +2,14 @@
 // some arguments fixed.
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/over_dims.h"
+#include "passes/decompose/required.h"
 #include "support/error.h"
 
 namespace toroid {
 namespace {
 
 std::vector<Tensor> convolve(Decomposer& d, const Args& a, Tensor x, sym::Expr groups, bool transposed) {
-  const size_t spatial = static_cast<size_t>(a.tensor("weight").rank() - 2);
+  const size_t spatial = dims_before(a.tensor("weight"), 2);
   auto list = [&](std::string_view name, int64_t otherwise) {
     return has_parameter(a, name) ? a.integers(name) : Sizes(spatial, otherwise);
   };
@@ -26,7 +27,7 @@ std::vector<Tensor> grouped(Decomposer& d, const Args& a) {
 // Each channel is convolved alone.
 std::vector<Tensor> depthwise(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
-  return convolve(d, a, x, x.size(1 - a.tensor("weight").rank()), false);
+  return convolve(d, a, x, x.size(1 - a.tensor_of_rank("weight", 3).rank()), false);
 }
 
 // [T, N, C] with weights [K, C, O]: a convolution over the first dim.

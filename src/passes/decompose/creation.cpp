@@ -180,8 +180,10 @@ std::vector<Tensor> eye(Decomposer& d, const Args& a) {
 template <class Keep>
 std::vector<Tensor> triangle_indices(Decomposer& d, const Args& a, Keep keep) {
   const int64_t rows = a.constant("row"), columns = a.constant("col"), offset = a.constant("offset");
+  if (rows < 0 || columns < 0) throw Error(ErrorKind::InvalidModel, fmt::format("{} of {} rows and {} columns", a.schema().name, rows, columns));
+  require_small_table((sym::Expr(rows) * columns).value());
   std::vector<int64_t> row_of, column_of;
-  for (int64_t row = 0; row < rows; ++row) {
+  for (int64_t row = 0; columns > 0 && row < rows; ++row) {
     for (int64_t column = 0; column < columns; ++column) {
       if (!keep(column - row, offset)) continue;
       row_of.push_back(row);

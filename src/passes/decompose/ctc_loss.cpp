@@ -77,6 +77,8 @@ Alignment align(Decomposer& d, const Args& a, sym::Expr longest) {
   }
   al.log_probs = log_probs;
   al.steps = log_probs.size(0).value();
+  b.spend(log_probs.size(0), "steps of a sequence");
+  if (al.steps == 0) throw Error(ErrorKind::InvalidModel, fmt::format("argument 'log_probs' of {} has no steps", a.schema().name));
   const sym::Expr batch = log_probs.size(1);
   al.input_lengths = lengths_of(d, a, "input_lengths", batch);
   al.target_lengths = lengths_of(d, a, "target_lengths", batch);

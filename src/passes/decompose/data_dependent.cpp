@@ -44,7 +44,7 @@ void require_true(Builder& b, Tensor holds, const std::string& what) {
 
 sym::Expr bind_recorded(Decomposer& d, size_t result, int64_t dim, Tensor value, sym::Expr most) {
   if (result >= d.recorded.size()) return bound_symbol(d.b, value, most);
-  return bind_size(d.b, d.recorded[result].sizes.at(static_cast<size_t>(dim)), value);
+  return bind_size(d.b, d.recorded[result].sizes[static_cast<size_t>(dim)], value);
 }
 
 Tensor true_positions(Tensor is_true, sym::Expr count) {
@@ -127,7 +127,7 @@ struct Groups {
 // Each row as the one before it, the first as itself.
 Tensor row_before(Tensor rows) {
   Builder& b = rows.builder();
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (sym::Expr size : rows.sizes()) index.push_back(axes.emplace_back(b.axis(size)));
   index[0] = sym::max(axes[0] - 1, 0);
   return b.remap(rows, axes, index);

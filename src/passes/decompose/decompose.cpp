@@ -8,6 +8,7 @@
 #include <map>
 
 #include "graph/control_flow.h"
+#include "graph/operator_scope.h"
 #include "graph/text_names.h"
 #include "graph/type_rules.h"
 #include "graph/verify.h"
@@ -68,13 +69,13 @@ constexpr std::string_view kRecordedWrongly[] = {
     "prims::signbit",           "quantized_decomposed::choose_qparams_per_token",
     "aten::_scaled_dot_product_flash_attention_for_cpu"};
 
-std::vector<sym::Expr> strides_of(const TensorType& type) {
+Sizes strides_of(const TensorType& type) {
   return type.strides.empty() ? contiguous_strides(type.sizes) : type.strides;
 }
 
 bool is_contiguous(const TensorType& type) {
   if (type.strides.empty()) return true;
-  const std::vector<sym::Expr> packed = contiguous_strides(type.sizes);
+  const Sizes packed = contiguous_strides(type.sizes);
   for (size_t d = 0; d < packed.size(); ++d) {
     if (!type.sizes[d].is_const(1) && !sym::known_eq(type.strides[d], packed[d])) return false;
   }
@@ -211,10 +212,11 @@ class GraphDecomposer {
   // believed, and sizes that must be equal are guarded.
   void copy_node(const Node& node) {
     std::vector<Tensor> inputs;
-    std::vector<TensorType> operands, recorded;
+    std::vector<const TensorType*> operands;
+    std::vector<TensorType> recorded;
     const size_t first_new_value = target_.num_values();
     for (ValueId input : node.inputs) inputs.push_back(read(input));
-    for (Tensor input : inputs) operands.push_back(input.type());
+    for (Tensor input : inputs) operands.push_back(&input.type());
     for (ValueId output : node.outputs) recorded.push_back(plain_type(source_.type(output)));
     const auto* control_flow = std::get_if<HigherOrder>(&node.op);
     const std::vector<TensorType> types = control_flow != nullptr
@@ -265,7 +267,8 @@ class GraphDecomposer {
     if (const std::optional<ValueId> owner = memory_owner(node)) d.memory_type = type_in_memory(*owner);
     const Decomposition function = decomposition_of(source_, node);
     TOROID_CHECK(function != nullptr, "{} has no decomposition", aten.schema->name);
-    const Args arguments(b, *aten.schema, aten.arguments, std::move(inputs));
+    const OperatorScope scope(b, *aten.schema, aten.arguments, inputs);
+    const Args arguments(b, *aten.schema, aten.arguments, inputs);
     refuse_arguments(arguments);
     return function(d, arguments);
   }
@@ -377,7 +380,7 @@ class GraphDecomposer {
     const Node& node = source_.node(id);
     const Schema& schema = *std::get<Aten>(node.op).schema;
     const std::string_view name = node.outputs.empty() ? "" : std::string_view(model_value(node.outputs[0]).name);
-    const ErrorContext context("{}", describe(source_.provenance(node.provenance), schema.name, name));
+    const LazyErrorContext context([&] { return describe(source_.provenance(node.provenance), schema.name, name); });
 
     std::vector<Tensor> inputs;
     for (ValueId input : node.inputs) inputs.push_back(read(input));
@@ -442,8 +445,10 @@ class GraphDecomposer {
         }
       }
       for (const std::optional<ValueId>& target : targets) {
-        TOROID_CHECK(next_extra < count, "the decomposition of {} does not give the new value of '{}'", schema.name,
-                     parameter.name);
+        if (next_extra >= count) {
+          throw Error(ErrorKind::InvalidModel, fmt::format("argument '{}' of {} has {} tensors, more than the operator gives", parameter.name,
+                                                           schema.name, targets.size()));
+        }
         written[next_extra++] = target;
       }
     }

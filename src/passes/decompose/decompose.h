@@ -41,12 +41,16 @@ class Args {
   const Argument& raw(std::string_view name) const;
 
   Tensor tensor(std::string_view name) const;         // a number becomes a rank 0 tensor
+  Tensor tensor_of_rank(std::string_view name, int64_t least, int64_t most = kAnyRank) const;  // throws outside
   Tensor optional_tensor(std::string_view name) const;  // undefined when None
-  std::vector<Tensor> tensors(std::string_view name) const;           // Tensor[]; absent elements throw
-  std::vector<Tensor> optional_tensors(std::string_view name) const;  // Tensor?[]; absent ones are undefined
+  Tensors tensors(std::string_view name) const;           // Tensor[]; absent elements throw
+  Tensors optional_tensors(std::string_view name) const;  // Tensor?[]; absent ones are undefined
+  Tensors tensors_beside(std::string_view name, const Tensors& others) const;  // Tensor[] as long as `others`, or an error
   sym::Expr integer(std::string_view name) const;     // int or SymInt
   int64_t constant(std::string_view name) const;      // an int that must not be symbolic
-  Sizes integers(std::string_view name) const;        // int[] or SymInt[]; a single int gives its fixed length
+  int64_t constant_in(std::string_view name, int64_t least, int64_t most) const;      // … nor outside [least, most]
+  Sizes integers(std::string_view name) const;        // int[] or SymInt[]; of int[2] two: a single one stands for both
+  Sizes integers_of(std::string_view name, size_t count) const;  // … and throws for another number of them
   Dims dims(std::string_view name) const;             // int[] that must not be symbolic; None gives {}
   double number(std::string_view name) const;         // float, or a constant integer or bool
   Scalar scalar(std::string_view name) const;         // Scalar, float, int or bool
@@ -55,6 +59,7 @@ class Args {
   std::optional<DType> dtype(std::string_view name) const;  // "dtype", when not given, is that of the tensor `out`
 
  private:
+  static constexpr int64_t kAnyRank = std::numeric_limits<int64_t>::max();
   size_t position(std::string_view name) const;
 
   Builder& builder_;
@@ -113,7 +118,7 @@ struct Decomposer {
     Value(DType dtype) : value(Argument(dtype)) {}                // NOLINT
     Value(None) : value(Argument(None{})) {}                      // NOLINT
   };
-  std::vector<Tensor> call(std::string_view op, std::vector<Value> arguments);
+  Tensors call(std::string_view op, std::vector<Value> arguments);
   Tensor call1(std::string_view op, std::vector<Value> arguments) { return call(op, std::move(arguments))[0]; }
 };
 

@@ -416,7 +416,7 @@ TEST(Decompose, UnprovenEqualitiesBecomeGuards) {
 TEST(Decompose, AWrongRecordedTypeIsAnError) {
   EXPECT_EQ(error_of("graph(x: f32[1, 1, 2, 2]) { y: f32[1, 1, 2, 2] = "
                      "aten::upsample_nearest2d_backward(x, [1, 1, 2, 2], [1, 1, 2, 2]) return y }"),
-            "aten::upsample_nearest2d_backward: a gradient of rank 4 of 4 sizes that became 4");
+            "argument 'output_size' of aten::upsample_nearest2d_backward has 4 numbers, not 2");
   EXPECT_EQ(error_of("graph(x: f32[5]) { y: f32[1, 7] = aten::slice_backward(x, [1, 7], 0, 0, 1, 1) return y }"),
             "a gradient of rank 1 of a tensor of rank 2");
   EXPECT_EQ(error_of("graph(x: f32[5]) { y: f32[7] = aten::slice_backward(x, [7], 0, 3, 8, 1) return y }"),

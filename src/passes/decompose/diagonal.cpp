@@ -37,7 +37,7 @@ Tensor diagonal(Tensor x, int64_t offset, int64_t dim1, int64_t dim2) {
   dim2 = b.wrap_dim(dim2, x.rank());
   if (dim1 == dim2) throw Error(ErrorKind::InvalidModel, "a diagonal needs two different dims");
   const Diagonal place = diagonal_of(x.size(dim1), x.size(dim2), offset);
-  std::vector<sym::Expr> axes, index(x.sizes().size());
+  Sizes axes, index(x.sizes().size());
   Sizes sizes;
   for (int64_t dim = 0; dim < x.rank(); ++dim) {
     if (dim == dim1 || dim == dim2) continue;
@@ -131,7 +131,7 @@ std::vector<Tensor> slice_scatter(Decomposer& d, const Args& a) {
   source = b.expand(source, sizes);
   if (bounds.length.is_const(0)) return {x};
   // Where in the source each element of x would come from, were it inside; clamped outside, where it is not used.
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (sym::Expr size : x.sizes()) index.push_back(axes.emplace_back(b.axis(size)));
   sym::Expr& along = index[static_cast<size_t>(dim)];
   along = sym::min(sym::max(sym::floor_div(along - bounds.start, bounds.step), 0), bounds.length - 1);
@@ -150,7 +150,7 @@ std::vector<Tensor> diagonal_scatter(Decomposer& d, const Args& a) {
   const int64_t offset = a.constant("offset");
   const Diagonal diagonal = diagonal_of(x.size(dim1), x.size(dim2), offset);
   if (x.numel().is_const(0) || diagonal.length.is_const(0)) return {x};
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (int64_t dim = 0; dim < x.rank(); ++dim) {
     axes.push_back(b.axis(x.size(dim)));
     if (dim != dim1 && dim != dim2) index.push_back(axes.back());

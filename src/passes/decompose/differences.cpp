@@ -27,7 +27,7 @@ Tensor step_between(Tensor x, int64_t dim) {
 std::vector<Tensor> diff(Decomposer& d, const Args& a) {
   Tensor x = require_real(a.tensor("self"));
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
-  if (a.constant("n") == 0) return {x};
+  if (a.constant_in("n", 0, kMaxSteps) == 0) return {x};
   std::vector<Tensor> parts;
   if (a.has("prepend")) parts.push_back(a.tensor("prepend"));
   parts.push_back(x);
@@ -162,13 +162,13 @@ std::vector<Tensor> gradient(Decomposer& d, const Args& a) {
   std::vector<Spacing> spacing(dims.size());
   if (has_parameter(a, "spacing") && a.has("spacing")) {
     if (std::holds_alternative<InputList>(a.raw("spacing"))) {
-      const std::vector<Tensor> places = a.tensors("spacing");
-      for (size_t i = 0; i < dims.size(); ++i) spacing[i].places = places.at(i);
+      const Tensors places = a.tensors("spacing");
+      for (size_t i = 0; i < dims.size(); ++i) spacing[i].places = places[i];
     } else if (is_number_argument(a, "spacing")) {
       for (Spacing& each : spacing) each.step = a.number("spacing");
     } else {
-      const std::vector<double> steps = numbers(a, "spacing");
-      for (size_t i = 0; i < dims.size(); ++i) spacing[i].step = steps.at(i);
+      const List<double> steps = numbers(a, "spacing");
+      for (size_t i = 0; i < dims.size(); ++i) spacing[i].step = steps[i];
     }
   }
   std::vector<Tensor> results;

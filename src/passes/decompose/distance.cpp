@@ -44,11 +44,11 @@ Tensor all_distances(Decomposer& d, const Pair& pair, double p) {
 // The same of Euclidean distances by one product: |x - y|^2 = |x|^2 + |y|^2 - 2 x.y, as PyTorch computes them for many rows.
 Tensor distances_by_product(Decomposer& d, const Pair& pair) {
   Builder& b = d.b;
-  auto before_rows = [](Tensor t) { return Sizes(t.sizes().begin(), t.sizes().end() - 2); };
+  auto before_rows = [](Tensor t) { return t.sizes().without_last(2); };
   const Sizes leading = b.broadcast(before_rows(pair.x), before_rows(pair.y));
   auto batched = [&](Tensor t) {
     Sizes sizes = leading;
-    sizes.insert(sizes.end(), t.sizes().end() - 2, t.sizes().end());
+    sizes.append(t.sizes().last(2));
     return b.expand(t, sizes);
   };
   const Tensor x = batched(pair.x), y = batched(pair.y);

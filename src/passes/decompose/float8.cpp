@@ -1,4 +1,5 @@
 #include "passes/decompose/float8.h"
+#include "passes/decompose/required.h"
 
 #include <algorithm>
 #include <cmath>
@@ -40,7 +41,7 @@ Tensor converted(Decomposer& d, Tensor values, DType to) {
 }
 
 std::vector<Tensor> convert(Decomposer& d, const Args& a) {
-  const DType to = d.recorded.at(0).dtype;
+  const DType to = required_result_type(d).dtype;
   const std::string_view name = parameter(a, 0);
   if (recorded_dtype(d, a, name) == to) return {a.tensor(name)};
   return {converted(d, values_of_argument(d, a, name), to)};
@@ -87,7 +88,7 @@ Decomposition moving(const Schema& schema) {
 
 // The same bits under another name.
 std::vector<Tensor> view_bits(Decomposer& d, const Args& a) {
-  const DType to = d.recorded.at(0).dtype;
+  const DType to = required_result_type(d).dtype;
   return {d.b.bitcast(a.tensor("self"), is_float8(to) ? DType::U8 : to)};
 }
 

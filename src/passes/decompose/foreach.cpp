@@ -48,15 +48,26 @@ struct ElementOf {
   size_t i;
 
   Decomposer::Value operator()(const Parameter& parameter) const {
-    if (parameter.type == ArgType::Tensor && parameter.is_list) return args.tensors(parameter.name)[i];
+    if (parameter.type == ArgType::Tensor && parameter.is_list) {
+      const Tensors list = args.tensors(parameter.name);
+      return list[position(list.size(), parameter)];
+    }
     const Argument& argument = args.raw(parameter.name);
     if (parameter.type == ArgType::Tensor) return args.optional_tensor(parameter.name);
     if (parameter.type == ArgType::Scalar && parameter.is_list) {
-      if (const auto* list = std::get_if<std::vector<double>>(&argument)) return list->at(i);
-      if (const auto* list = std::get_if<ExprList>(&argument)) return list->at(i);
-      if (const auto* list = std::get_if<std::vector<bool>>(&argument)) return bool(list->at(i));
+      if (const auto* list = std::get_if<std::vector<double>>(&argument)) return (*list)[position(list->size(), parameter)];
+      if (const auto* list = std::get_if<ExprList>(&argument)) return (*list)[position(list->size(), parameter)];
+      if (const auto* list = std::get_if<std::vector<bool>>(&argument)) return bool((*list)[position(list->size(), parameter)]);
     }
     return argument;
+  }
+
+ private:
+  // `i`, which a list of `size` has.
+  size_t position(size_t size, const Parameter& parameter) const {
+    if (i < size) return i;
+    throw Error(ErrorKind::InvalidModel, fmt::format("argument '{}' of {} has {} entries, fewer than the list beside it", parameter.name,
+                                                     args.schema().name, size));
   }
 };
 
@@ -68,7 +79,8 @@ std::vector<Tensor> foreach_tensor(Decomposer& d, const Args& a) {
                                  [](const Parameter& p) { return p.type == ArgType::Tensor && p.is_list; });
   TOROID_CHECK(list != schema.parameters.end(), "{} has no list", schema.name);
   std::vector<Tensor> results;
-  for (size_t i = 0; i < a.tensors(list->name).size(); ++i) {
+  const size_t count = a.tensors(list->name).size();
+  for (size_t i = 0; i < count; ++i) {
     std::vector<Decomposer::Value> values;
     for (const Parameter& parameter : schema.parameters) {
       if (!parameter.mutated || !parameter.keyword_only) values.push_back(ElementOf{a, i}(parameter));
@@ -80,7 +92,7 @@ std::vector<Tensor> foreach_tensor(Decomposer& d, const Args& a) {
 
 // The factors are the elements of one tensor.
 std::vector<Tensor> foreach_addc(const Args& a, ScalarOp op) {
-  const std::vector<Tensor> self = a.tensors("self"), left = a.tensors("tensor1"), right = a.tensors("tensor2");
+  const Tensors self = a.tensors("self"), left = a.tensors_beside("tensor1", self), right = a.tensors_beside("tensor2", self);
   Tensor factors = a.tensor("scalars");
   Builder& b = factors.builder();
   std::vector<Tensor> results;

@@ -53,9 +53,9 @@ std::vector<Tensor> joined(const Args& a, std::vector<std::vector<Tensor>> lists
 
 // With `decoupled`, weight decay shrinks the parameter (AdamW) and is no part of the gradient (Adam).
 std::vector<Tensor> adam_step(Decomposer& d, const Args& a, bool decoupled) {
-  const std::vector<Tensor> parameters = a.tensors("self"), gradients = a.tensors("grads"),
-                            averages = a.tensors("exp_avgs"), squares = a.tensors("exp_avg_sqs"),
-                            maxima = a.tensors("max_exp_avg_sqs"), steps = a.tensors("state_steps");
+  const Tensors parameters = a.tensors("self"), gradients = a.tensors_beside("grads", parameters),
+                averages = a.tensors_beside("exp_avgs", parameters), squares = a.tensors_beside("exp_avg_sqs", parameters),
+                maxima = a.tensors("max_exp_avg_sqs"), steps = a.tensors_beside("state_steps", parameters);
   const double beta1 = a.number("beta1"), beta2 = a.number("beta2"), decay = a.number("weight_decay"),
                eps = a.number("eps");
   const bool amsgrad = a.flag("amsgrad");
@@ -89,8 +89,8 @@ std::vector<Tensor> adamw(Decomposer& d, const Args& a) { return adam_step(d, a,
 // ---- SGD, Adagrad ---------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> sgd(Decomposer& d, const Args& a) {
-  const std::vector<Tensor> parameters = a.tensors("self"), gradients = a.tensors("grads"),
-                            buffers = a.tensors("momentum_buffer_list");
+  const Tensors parameters = a.tensors("self"), gradients = a.tensors_beside("grads", parameters),
+                buffers = a.tensors("momentum_buffer_list");
   const double decay = a.number("weight_decay"), momentum = a.number("momentum"), dampening = a.number("dampening");
   std::vector<std::vector<Tensor>> lists(3);
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -100,9 +100,9 @@ std::vector<Tensor> sgd(Decomposer& d, const Args& a) {
     if (momentum != 0) {
       Tensor buffer = gradient;
       if (!a.flag("is_first_step"))
-        buffer = d.b.cast(buffers.at(i), step.dtype) * momentum + gradient * (1 - dampening);
+        buffer = d.b.cast(buffers[i], step.dtype) * momentum + gradient * (1 - dampening);
       gradient = a.flag("nesterov") ? gradient + buffer * momentum : buffer;
-      lists[2].push_back(step.result(buffer, buffers.at(i)));
+      lists[2].push_back(step.result(buffer, buffers[i]));
     }
     lists[0].push_back(step.result(x - learning_rate(d, a, step.dtype) * gradient, parameters[i]));
     lists[1].push_back(step.result(step.gradient, gradients[i]));
@@ -112,8 +112,8 @@ std::vector<Tensor> sgd(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> adagrad(Decomposer& d, const Args& a) {
-  const std::vector<Tensor> parameters = a.tensors("self"), gradients = a.tensors("grads"),
-                            sums = a.tensors("state_sums"), steps = a.tensors("state_steps");
+  const Tensors parameters = a.tensors("self"), gradients = a.tensors_beside("grads", parameters),
+                sums = a.tensors_beside("state_sums", parameters), steps = a.tensors_beside("state_steps", parameters);
   const double decay = a.number("weight_decay"), rate_decay = a.number("lr_decay"), eps = a.number("eps");
   std::vector<std::vector<Tensor>> lists(3);
   for (size_t i = 0; i < parameters.size(); ++i) {

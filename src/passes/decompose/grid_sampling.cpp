@@ -7,6 +7,7 @@
 #include "passes/decompose/formula.h"
 #include "passes/decompose/index_tensors.h"
 #include "passes/decompose/precision.h"
+#include "passes/decompose/required.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -90,8 +91,8 @@ GridSampling grid_sampling(const Args& a) {
   Tensor x = a.tensor("input"), grid = wide(a.tensor("grid"));
   Builder& b = x.builder();
   const int64_t interpolation = a.constant("interpolation_mode"), outside = a.constant("padding_mode");
-  const size_t spatial = static_cast<size_t>(x.rank() - 2);
-  const bool known = interpolation >= 0 && interpolation <= 2 && outside >= 0 && outside <= 2;
+  const size_t spatial = dims_before(x, 2);
+  const bool known = spatial > 0 && interpolation >= 0 && interpolation <= 2 && outside >= 0 && outside <= 2;
   if (!known || x.rank() != grid.rank() || (spatial == 3 && interpolation == 2)) {
     throw Error(ErrorKind::InvalidModel, fmt::format("{} with this mode or rank", a.schema().name));
   }
@@ -143,6 +144,9 @@ std::vector<Tensor> affine_grid_generator(Decomposer& d, const Args& a) {
   Tensor theta = wide(a.tensor("theta"));
   const Sizes size = a.integers("size");
   const int64_t spatial = static_cast<int64_t>(size.size()) - 2;
+  if (spatial != 2 && spatial != 3) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("argument 'size' of {} has {} numbers, not 4 or 5", a.schema().name, size.size()));
+  }
   std::vector<Tensor> rows;
   for (int64_t i = 0; i < spatial; ++i) {
     auto coefficient = [&](int64_t j) {

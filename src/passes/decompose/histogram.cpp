@@ -133,12 +133,14 @@ std::vector<Tensor> histogram(Decomposer& d, const Args& a) {
 std::vector<Tensor> histogramdd(Decomposer& d, const Args& a) {
   Tensor x = require_real(a.tensor("self"));
   const sym::Expr dims = x.size(-1);
-  Sizes leading(x.sizes().begin(), x.sizes().end() - 1);
+  Sizes leading = x.sizes().without_last(1);
   Tensor points = d.b.reshape(x, {sym::product(leading), dims});
   if (a.schema().name.ends_with(".TensorList_bins")) return histogram_with(d, a, points, a.tensors("bins"), {});
   Dims counts = a.dims("bins");
-  if (a.schema().name.ends_with(".int_bins") && dims.is_const())
-    counts.resize(static_cast<size_t>(dims.value()), counts.at(0));
+  if (a.schema().name.ends_with(".int_bins") && dims.is_const()) {
+    d.b.spend(dims, "dims");
+    counts.resize(static_cast<size_t>(dims.value()), counts.front());
+  }
   return histogram_with(d, a, points, {}, counts);
 }
 

@@ -59,7 +59,7 @@ std::vector<Tensor> take_along_dim(Decomposer& d, const Args& a) {
 // x[indices] where the mask is true, `fill` elsewhere; there the indices may be anything.
 std::vector<Tensor> masked_index(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self"), mask = a.tensor("mask");
-  std::vector<Tensor> indices = a.optional_tensors("indices");
+  Tensors indices = a.optional_tensors("indices");
   for (Tensor& index : indices) {
     if (index.defined()) index = d.b.where(mask, index, d.b.scalar(index.dtype(), sym::Expr(0)));
   }

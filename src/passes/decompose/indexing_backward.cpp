@@ -67,7 +67,7 @@ std::vector<Tensor> diagonal_backward(Decomposer& d, const Args& a) {
   const int64_t rank = static_cast<int64_t>(sizes.size()), offset = a.constant("offset");
   const int64_t dim1 = b.wrap_dim(a.constant("dim1"), rank), dim2 = b.wrap_dim(a.constant("dim2"), rank);
   if (grad.numel().is_const(0)) return {b.full(sizes, grad.dtype(), 0.0)};
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (int64_t dim = 0; dim < rank; ++dim) {
     axes.push_back(b.axis(sizes[static_cast<size_t>(dim)]));
     if (dim != dim1 && dim != dim2) index.push_back(axes.back());
@@ -98,7 +98,7 @@ std::vector<Tensor> unfold_backward(Decomposer& d, const Args& a) {
   Sizes low(grad.sizes().size(), 0), high = low;
   low[at] = most - 1;
   high[at] = sym::max(sym::floor_div(window.input - 1, window.stride) - (window.count - 1), 0);
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (sym::Expr size : sizes) index.push_back(axes.emplace_back(b.axis(size)));
   const sym::Expr i = axes[at], j = axes.emplace_back(b.axis(most));
   index[at] = sym::floor_div(i, window.stride) - j + low[at];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/operator_scope.h"
 #include "passes/decompose/decompose.h"
 #include "support/error.h"
 
@@ -58,7 +59,7 @@ class PositionChecker {
   }
 
  private:
-  void check(const Slice& slice, const std::vector<sym::Expr>& sizes, const std::vector<sym::Expr>& shown) {
+  void check(const Slice& slice, const Sizes& sizes, const Sizes& shown) {
     if (std::any_of(shown.begin(), shown.end(), [](sym::Expr size) { return size.is_const(0); })) return;   // reads nothing
     for (size_t d = 0; d < sizes.size(); ++d) {
       for (sym::Expr end : {slice.starts[d], slice.starts[d] + slice.steps[d] * (shown[d] - 1)}) {
@@ -68,7 +69,7 @@ class PositionChecker {
     }
   }
 
-  void check(const Remap& remap, const std::vector<sym::Expr>& sizes) const {
+  void check(const Remap& remap, const Sizes& sizes) const {
     for (size_t d = 0; integers_decide_ && d < sizes.size(); ++d) {
       if (sym::known_le(0, remap.index[d]) && sym::known_lt(remap.index[d], sizes[d])) continue;
       throw Error(ErrorKind::Unsupported,
@@ -125,6 +126,7 @@ std::vector<std::optional<TensorType>> infer_result_types(Program& program, cons
   Decomposer decomposer{builder, program, {}, {}, &streams, inputs};
   if (!inputs.empty()) decomposer.memory_type = inputs[0];
   const size_t constants = program.constants.size();
+  const OperatorScope scope(builder, schema, arguments, tensors);
   const std::vector<Tensor> results = function(decomposer, Args(builder, schema, arguments, tensors));
   PositionChecker(schema, scratch, has_symbolic_integers(arguments), program.guards).check();
   program.constants.erase(program.constants.begin() + static_cast<std::ptrdiff_t>(constants), program.constants.end());

@@ -1,5 +1,6 @@
 // Joining tensors (cat, stack, meshgrid, block_diag) and splitting them (split, chunk, unbind).
 #include <algorithm>
+#include <numeric>
 
 #include "passes/decompose/data_dependent.h"
 #include "passes/decompose/formula.h"
@@ -35,7 +36,7 @@ std::vector<Tensor> stack(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> hstack(Decomposer& d, const Args& a) {
-  std::vector<Tensor> parts = d.call("aten::atleast_1d.Sequence", {a.tensors("tensors")});
+  Tensors parts = d.call("aten::atleast_1d.Sequence", {a.tensors("tensors")});
   return {joined(parts, parts[0].rank() == 1 ? 0 : 1)};
 }
 std::vector<Tensor> vstack(Decomposer& d, const Args& a) {
@@ -45,7 +46,7 @@ std::vector<Tensor> dstack(Decomposer& d, const Args& a) {
   return {joined(d.call("aten::atleast_3d.Sequence", {a.tensors("tensors")}), 2)};
 }
 std::vector<Tensor> column_stack(Decomposer& d, const Args& a) {
-  std::vector<Tensor> parts = a.tensors("tensors");
+  Tensors parts = a.tensors("tensors");
   for (Tensor& x : parts) {
     if (x.rank() <= 1) x = d.b.reshape(x, {x.numel(), 1});
   }
@@ -73,13 +74,13 @@ std::vector<Tensor> block_diag(Decomposer& d, const Args& a) {
 std::vector<Tensor> chunk_cat(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   const int64_t chunks = a.constant("num_chunks");
-  std::vector<Tensor> parts = a.tensors("tensors");
-  const int64_t dim = b.wrap_dim(a.constant("dim"), parts.at(0).rank());
+  Tensors parts = a.tensors("tensors");
+  const int64_t dim = b.wrap_dim(a.constant("dim"), parts.front().rank());
   for (Tensor& x : parts) {
     Sizes low(x.sizes().size(), 0), high(x.sizes().size(), 0);
     high[static_cast<size_t>(dim)] = sym::ceil_div(x.size(dim), chunks) * chunks - x.size(dim);
     Tensor padded = b.pad(x, low, high, 0.0);
-    Sizes sizes(x.sizes().begin(), x.sizes().begin() + dim);
+    Sizes sizes = x.sizes().first(static_cast<size_t>(dim));
     sizes.push_back(chunks);
     sizes.push_back(-1);
     x = b.reshape(padded, sizes);
@@ -105,7 +106,7 @@ std::vector<Tensor> grid_of(Builder& b, std::vector<Tensor> vectors) {
 }
 
 std::vector<Tensor> meshgrid(Decomposer& d, const Args& a) {
-  std::vector<Tensor> vectors = a.tensors("tensors");
+  Tensors vectors = a.tensors("tensors");
   const bool by_columns = a.schema().name.ends_with(".indexing") && a.text("indexing") == "xy";
   if (!by_columns || vectors.size() < 2) return grid_of(d.b, vectors);
   std::swap(vectors[0], vectors[1]);
@@ -115,7 +116,7 @@ std::vector<Tensor> meshgrid(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> cartesian_prod(Decomposer& d, const Args& a) {
-  const std::vector<Tensor> vectors = a.tensors("tensors");
+  const Tensors vectors = a.tensors("tensors");
   if (vectors.size() == 1) return vectors;
   std::vector<Tensor> columns = grid_of(d.b, vectors);
   for (Tensor& column : columns) column = d.b.reshape(column, {column.numel()});
@@ -130,20 +131,21 @@ std::vector<Tensor> combinations(Decomposer& d, const Args& a) {
   const bool repeats = a.flag("with_replacement");
   if (!x.size(0).is_const()) throw Error(ErrorKind::Unsupported, "combinations of a symbolic number of elements");
   const int64_t n = x.size(0).value();
+  if (r < 0) throw Error(ErrorKind::InvalidModel, fmt::format("argument 'r' of aten::combinations is {}, which is negative", r));
   if (r == 0) return {b.full({0}, x.dtype(), 0.0)};
-  std::vector<int64_t> table, choice;
-  auto choose = [&](auto& self, int64_t from) -> void {
-    if (static_cast<int64_t>(choice.size()) == r) {
-      table.insert(table.end(), choice.begin(), choice.end());
-      return;
-    }
-    for (int64_t i = from; i < n; ++i) {
-      choice.push_back(i);
-      self(self, repeats ? i : i + 1);
-      choice.pop_back();
-    }
-  };
-  choose(choose, 0);
+  if (n == 0 || (!repeats && r > n)) return {b.full({0, r}, x.dtype(), 0.0)};
+  require_small_table(r);
+  std::vector<int64_t> table, choice(static_cast<size_t>(r), 0);
+  if (!repeats) std::iota(choice.begin(), choice.end(), int64_t{0});
+  for (;;) {
+    table.insert(table.end(), choice.begin(), choice.end());
+    require_small_table(static_cast<int64_t>(table.size()));
+    int64_t last = r - 1;  // the last position that may move on
+    while (last >= 0 && choice[static_cast<size_t>(last)] == (repeats ? n - 1 : n - r + last)) --last;
+    if (last < 0) break;
+    int64_t next = ++choice[static_cast<size_t>(last)];
+    for (int64_t i = last + 1; i < r; ++i) choice[static_cast<size_t>(i)] = repeats ? next : ++next;
+  }
   return {b.gather(x, {literal(d, {static_cast<int64_t>(table.size()) / r, r}, table)})};
 }
 
@@ -167,6 +169,8 @@ std::vector<Tensor> split_every(Decomposer& d, Tensor x, int64_t dim, sym::Expr 
   const sym::Expr exact = sym::ceil_div(size, length);
   const int64_t count = exact.is_const() ? exact.value() : static_cast<int64_t>(d.recorded.size());
   if (count == 0) throw Error(ErrorKind::Unsupported, "a split into a symbolic number of pieces");
+  if (count < 0) throw Error(ErrorKind::InvalidModel, fmt::format("a split into pieces of {} elements", sym::to_string(length)));
+  d.b.spend(count, "pieces");
   Sizes lengths(static_cast<size_t>(count), length);
   lengths.back() = size - length * (count - 1);
   return split_into(x, dim, lengths);
@@ -183,12 +187,14 @@ std::vector<Tensor> split_with_sizes(Decomposer& d, const Args& a) {
 
 std::vector<Tensor> chunk(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
-  const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank()), chunks = a.constant("chunks");
+  const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank()), chunks = a.constant_in("chunks", 1, kMaxSteps);
   if (x.size(dim).is_const(0)) return std::vector<Tensor>(static_cast<size_t>(chunks), x);
   return split_every(d, x, dim, sym::ceil_div(x.size(dim), chunks));
 }
 
 std::vector<Tensor> split_sections(Tensor x, int64_t dim, int64_t sections) {
+  if (sections < 1) throw Error(ErrorKind::InvalidModel, fmt::format("a split into {} sections", sections));
+  x.builder().spend(sections, "sections");
   const sym::Expr size = x.size(dim), base = sym::floor_div(size, sections), longer = sym::mod(size, sections);
   Sizes lengths;
   for (int64_t i = 0; i < sections; ++i) {
@@ -246,7 +252,7 @@ std::vector<Tensor> tensor_split_tensor(Decomposer& d, const Args& a) {
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
   const std::optional<std::vector<int64_t>> values = constant_integers(d, positions);
   if (!values) return split_at_computed(d, x, dim, positions);
-  if (positions.rank() == 0) return split_sections(x, dim, values->at(0));
+  if (positions.rank() == 0) return split_sections(x, dim, values->front());
   return split_at(x, dim, Sizes(values->begin(), values->end()));
 }
 
@@ -268,6 +274,7 @@ std::vector<Tensor> unbind(Decomposer& d, const Args& a) {
     if (count == 0) throw Error(ErrorKind::Unsupported, "unbind of a symbolic number of parts");
     d.b.require_equal(x.size(dim), count, "unbind");
   }
+  d.b.spend(count, "parts");
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < count; ++i) parts.push_back(d.b.select(x, dim, i));
   return parts;

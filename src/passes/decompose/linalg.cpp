@@ -19,7 +19,7 @@ Sizes batch_of(Tensor x, size_t core_dims = 2) {
   if (x.sizes().size() < core_dims) {
     throw Error(ErrorKind::InvalidModel, fmt::format("a matrix is needed, not a tensor of rank {}", x.rank()));
   }
-  return Sizes(x.sizes().begin(), x.sizes().end() - static_cast<int64_t>(core_dims));
+  return x.sizes().without_last(core_dims);
 }
 
 Sizes with(Sizes batch, std::initializer_list<sym::Expr> core) {
@@ -29,7 +29,7 @@ Sizes with(Sizes batch, std::initializer_list<sym::Expr> core) {
 
 Tensor expand_batch(Tensor x, const Sizes& batch, size_t core_dims = 2) {
   Sizes sizes = batch;
-  sizes.insert(sizes.end(), x.sizes().end() - static_cast<int64_t>(core_dims), x.sizes().end());
+  sizes.append(x.sizes().last(core_dims));
   return x.builder().expand(x, sizes);
 }
 
@@ -492,7 +492,7 @@ std::vector<Tensor> tensorinv(Decomposer& d, const Args& a) {
   if (split <= 0 || split > x.rank()) {
     throw Error(ErrorKind::InvalidModel, fmt::format("linalg_tensorinv: ind = {}", split));
   }
-  Sizes first(x.sizes().begin(), x.sizes().begin() + split), last(x.sizes().begin() + split, x.sizes().end());
+  Sizes first = x.sizes().first(static_cast<size_t>(split)), last = x.sizes().without_first(static_cast<size_t>(split));
   Tensor square = d.b.reshape(x, {sym::product(first), sym::product(last)});
   d.b.require_equal(square.size(0), square.size(1), "linalg_tensorinv");
   last.insert(last.end(), first.begin(), first.end());
@@ -511,7 +511,7 @@ std::vector<Tensor> tensorsolve(Decomposer& d, const Args& a) {
     for (int64_t dim : a.dims("dims")) order.push_back(b.wrap_dim(dim, x.rank()));
     x = b.permute(x, order);
   }
-  const Sizes unknowns(x.sizes().begin() + other.rank(), x.sizes().end());
+  const Sizes unknowns = x.sizes().without_first(static_cast<size_t>(other.rank()));
   Tensor square = b.reshape(x, {other.numel(), sym::product(unknowns)});
   return {b.reshape(solve_matrices(square, b.reshape(other, {other.numel()}), true, false)[0], unknowns)};
 }

@@ -7,8 +7,16 @@
 
 namespace toroid {
 
+void require_small_table(int64_t elements) {
+  constexpr int64_t kMost = 1 << 22;
+  if (elements <= kMost) return;
+  throw Error(ErrorKind::Unsupported, fmt::format("a table of {} elements or more, which would be a constant of the program", elements))
+      .help(fmt::format("make the sizes smaller: {} elements at most, or pass the table to the model as an input", kMost));
+}
+
 Tensor literal(Decomposer& d, const std::vector<int64_t>& sizes, const std::vector<int64_t>& values) {
   TensorType type{.dtype = DType::I64, .sizes = Sizes(sizes.begin(), sizes.end())};
+  require_small_table(static_cast<int64_t>(values.size()));
   TOROID_CHECK(type.numel().is_const(static_cast<int64_t>(values.size())), "a literal has one value per element");
   auto storage = std::make_shared<const std::vector<int64_t>>(values);
   ConstantData data;
@@ -20,6 +28,7 @@ Tensor literal(Decomposer& d, const std::vector<int64_t>& sizes, const std::vect
 
 std::optional<std::vector<int64_t>> constant_integers(const Decomposer& d, Tensor x) {
   if (!x.numel().is_const()) return std::nullopt;
+  if (x.numel().value() > kMaxSteps) return std::nullopt;
   const size_t count = static_cast<size_t>(x.numel().value());
   const Op& op = d.b.graph().producer(x.id()).op;
   if (const auto* full = std::get_if<Full>(&op)) {

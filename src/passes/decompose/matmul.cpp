@@ -143,7 +143,7 @@ Tensor cross_product(Tensor x, Tensor y, int64_t dim) {
   dim = b.wrap_dim(dim, x.rank());
   b.require_equal(x.size(dim), 3, "cross");
   auto rolled = [&](Tensor t, int by) {
-    std::vector<sym::Expr> axes, index;
+    Sizes axes, index;
     for (sym::Expr size : t.sizes()) index.push_back(axes.emplace_back(b.axis(size)));
     index[static_cast<size_t>(dim)] = sym::mod(axes[static_cast<size_t>(dim)] + by, 3);
     return b.remap(t, axes, index);
@@ -259,7 +259,7 @@ std::vector<Tensor> linear_backward(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor x = a.tensor("self"), grad = a.tensor("grad_output"), weight = a.tensor("weight");
   auto as_rows = [&](Tensor t) {
-    return b.reshape(t, {sym::product(std::span(t.sizes()).first(t.sizes().size() - 1)), t.size(-1)});
+    return b.reshape(t, {sym::product(t.sizes().without_last(1)), t.size(-1)});
   };
   Tensor rows = as_rows(grad);
   std::vector<Tensor> gradients(3);

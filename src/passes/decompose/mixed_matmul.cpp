@@ -1,5 +1,6 @@
 // Matrix products whose result has another dtype than their factors, of integers, by groups, and with an activation.
 #include "passes/decompose/formula.h"
+#include "passes/decompose/required.h"
 #include "passes/decompose/operands.h"
 #include "passes/decompose/precision.h"
 #include "passes/decompose/same_as.h"
@@ -11,7 +12,7 @@ namespace {
 // The factors are widened first, as the kernels of such products accumulate.
 template <OperatorName op>
 std::vector<Tensor> product_as(Decomposer& d, const Args& a) {
-  const DType dtype = a.dtype("out_dtype").value();
+  const DType dtype = required_dtype(a, "out_dtype");
   std::vector<Decomposer::Value> values;
   for (const Parameter& parameter : a.schema().parameters) {
     if (parameter.type == ArgType::Tensor && !parameter.mutated)

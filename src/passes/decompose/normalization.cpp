@@ -147,7 +147,7 @@ std::vector<Tensor> batch_norm_no_update(Decomposer& d, const Args& a) {
 // Each sample's channels are normalised alone; without input statistics this is batch_norm outside training.
 std::vector<Tensor> instance_norm(Decomposer& d, const Args& a) {
   if (!a.flag("use_input_stats")) return {normalize_batch(d, a, false, a.number("momentum")).y};
-  Tensor x = a.tensor("input");
+  Tensor x = a.tensor_of_rank("input", 2);
   Dims dims = all_but(x.rank(), 1);
   dims.erase(dims.begin());
   const Moments m = moments(wide(x), dims);

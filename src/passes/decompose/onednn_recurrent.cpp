@@ -61,6 +61,7 @@ Layer layer_of(const Args& a, std::initializer_list<std::string_view> weights, s
         .help("export the model with a fixed sequence length");
   }
   layer.steps = layer.x.size(0).value();
+  layer.x.builder().spend(layer.x.size(0), "steps of a sequence");
   return layer;
 }
 

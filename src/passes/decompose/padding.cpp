@@ -57,7 +57,7 @@ template <class F>
 Tensor pad_with_own(Tensor x, const Sizes& pad, F inside) {
   Builder& b = x.builder();
   const Border border = border_of(x, pad);
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (size_t dim = 0; dim < x.sizes().size(); ++dim) {
     const sym::Expr size = x.sizes()[dim];
     axes.push_back(b.axis(size + border.low[dim] + border.high[dim]));
@@ -113,7 +113,7 @@ std::vector<Tensor> replication_pad(Decomposer&, const Args& a) {
 Tensor rolled(Tensor x, const Sizes& shifts, const Dims& dims) {
   Builder& b = x.builder();
   if (x.numel().is_const(0)) return x;
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (sym::Expr size : x.sizes()) index.push_back(axes.emplace_back(b.axis(size)));
   for (size_t i = 0; i < dims.size(); ++i) {
     const size_t dim = static_cast<size_t>(b.wrap_dim(dims[i], x.rank()));
@@ -224,7 +224,7 @@ std::vector<Tensor> pixel_shuffle(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const sym::Expr r = a.integer("upscale_factor"), height = x.size(-2), width = x.size(-1);
   const sym::Expr channels = sym::floor_div(x.size(-3), r * r);
-  Sizes batch(x.sizes().begin(), x.sizes().end() - 3), sizes = batch;
+  Sizes batch = x.sizes().without_last(3), sizes = batch;
   sizes.insert(sizes.end(), {channels, height * r, width * r});
   const sym::Expr all = sym::product(batch);
   Tensor blocks = d.b.permute(d.b.reshape(x, {all, channels, r, r, height, width}), {0, 1, 4, 2, 5, 3});
@@ -236,7 +236,7 @@ std::vector<Tensor> pixel_unshuffle(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const sym::Expr r = a.integer("downscale_factor"), channels = x.size(-3);
   const sym::Expr height = sym::floor_div(x.size(-2), r), width = sym::floor_div(x.size(-1), r);
-  Sizes batch(x.sizes().begin(), x.sizes().end() - 3), sizes = batch;
+  Sizes batch = x.sizes().without_last(3), sizes = batch;
   sizes.insert(sizes.end(), {channels * r * r, height, width});
   const sym::Expr all = sym::product(batch);
   Tensor blocks = d.b.permute(d.b.reshape(x, {all, channels, height, r, width, r}), {0, 1, 3, 5, 2, 4});
@@ -247,7 +247,7 @@ std::vector<Tensor> channel_shuffle(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const sym::Expr groups = a.integer("groups");
   Sizes sizes = {x.size(0), groups, sym::floor_div(x.size(1), groups)};
-  sizes.insert(sizes.end(), x.sizes().begin() + 2, x.sizes().end());
+  sizes.append(x.sizes().without_first(2));
   return {d.b.reshape(d.b.transpose(d.b.reshape(x, sizes), 1, 2), x.sizes())};
 }
 

@@ -4,6 +4,7 @@
 //   0 1 2 3 padded by 2 and 1:   2 1 | 0 1 2 3 | 2      =>   dx = g[2:6] + pad(flip(g[0:2]), 1, 1) + pad(g[6:7], 2, 1)
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/precision.h"
+#include "passes/decompose/required.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -70,6 +71,7 @@ template <Tensor (*unpad)(Tensor, const Border&)>
 std::vector<Tensor> pad_backward(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self"), grad = wide(a.tensor("grad_output"));
   const Sizes padding = a.integers("padding");
+  dims_before(x, padding.size() / 2);
   for (size_t i = 0; i < padding.size() / 2; ++i) {  // pairs from the last dim on
     const int64_t dim = x.rank() - 1 - static_cast<int64_t>(i);
     const Border border{dim, x.size(dim), padding[2 * i], padding[2 * i + 1]};

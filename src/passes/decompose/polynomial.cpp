@@ -2,14 +2,27 @@
 //
 // Each is one scalar operation that runs the three-term recurrence. The shifted Chebyshev polynomials are the plain
 // ones of 2x - 1.
+#include <cmath>
+
 #include "passes/decompose/formula.h"
 #include "passes/decompose/operands.h"
+#include "support/error.h"
 
 namespace toroid {
 namespace {
 
+// The recurrence takes as many steps as the degree says, for each element.
+void require_degree(const Args& a) {
+  constexpr double kMost = 1 << 16;
+  if (!is_number_argument(a, "n")) return;
+  const double degree = a.number("n");
+  if (degree <= kMost || std::isnan(degree)) return;
+  throw Error(ErrorKind::Unsupported, fmt::format("{} of degree {}: {} is the most", a.schema().name, degree, kMost));
+}
+
 template <ScalarOp op>
 std::vector<Tensor> polynomial(Decomposer& d, const Args& a) {
+  require_degree(a);
   const DType dtype = as_floating(promoted_dtype(a, {"x", "n"}));
   return combine(
       d, a, dtype, [](Tensor x, Tensor n) { return apply(op, x, n); }, "x", "n");
@@ -17,6 +30,7 @@ std::vector<Tensor> polynomial(Decomposer& d, const Args& a) {
 
 template <ScalarOp op>
 std::vector<Tensor> shifted(Decomposer& d, const Args& a) {
+  require_degree(a);
   const DType dtype = as_floating(promoted_dtype(a, {"x", "n"}));
   return combine(
       d, a, dtype, [](Tensor x, Tensor n) { return apply(op, x * 2.0 - 1.0, n); }, "x", "n");

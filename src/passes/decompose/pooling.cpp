@@ -7,11 +7,13 @@
 #include "passes/decompose/pooling.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "passes/decompose/formula.h"
 #include "passes/decompose/index_tensors.h"
 #include "passes/decompose/limits.h"
 #include "passes/decompose/precision.h"
+#include "passes/decompose/required.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -85,8 +87,8 @@ Tensor average_divisor(const Args& a, Builder& b, const std::vector<Window>& win
 std::vector<Tensor> max_and_position(Tensor windows, const std::vector<WindowPositions>& dims) {
   Builder& b = windows.builder();
   const size_t spatial = dims.size();
-  Sizes flat_sizes(windows.sizes().begin(), windows.sizes().end() - static_cast<int64_t>(spatial));
-  flat_sizes.push_back(sym::product(std::span(windows.sizes()).last(spatial)));
+  Sizes flat_sizes = windows.sizes().without_last(spatial);
+  flat_sizes.push_back(sym::product(windows.sizes().last(spatial)));
   Tensor flat = b.reshape(windows, flat_sizes), rest = b.reduce(ReduceOp::ArgMax, flat, {-1})[0];
   Tensor position;
   sym::Expr plane_stride = 1;
@@ -122,16 +124,15 @@ AdaptiveWindow adaptive_window(sym::Expr input, sym::Expr count) {
   if (count.is_const(0)) return {input, 0, 1, true};
   if (sym::known_divisible(input, count)) return {input, count, sym::floor_div(input, count), true};
   if (!input.is_const() || !count.is_const()) return {input, count, sym::ceil_div(input, count) + 1, false};
-  const int64_t in = input.value(), out = count.value();
-  int64_t longest = 0;
-  for (int64_t o = 0; o < out; ++o) longest = std::max(longest, ((o + 1) * in + out - 1) / out - o * in / out);
-  return {input, count, longest, false};
+  // In lowest terms p/q, window o begins r = o*p mod q after a multiple of q and covers ceil((r + p)/q) elements; r takes every value below q.
+  const int64_t common = std::gcd(input.value(), count.value()), p = input.value() / common, q = count.value() / common;
+  return {input, count, sym::ceil_div(sym::Expr(p) + q - 1, q), false};
 }
 
 std::vector<AdaptiveWindow> adaptive_windows(Tensor x, const Sizes& out) {
   std::vector<AdaptiveWindow> windows;
   for (size_t i = 0; i < out.size(); ++i) {
-    windows.push_back(adaptive_window(x.sizes()[x.sizes().size() - out.size() + i], out[i]));
+    windows.push_back(adaptive_window(x.sizes()[dims_before(x, out.size()) + i], out[i]));
   }
   return windows;
 }
@@ -162,8 +163,8 @@ sym::Expr adaptive_position(const AdaptiveWindow& window, sym::Expr o, sym::Expr
 
 Tensor adaptive_view(Tensor x, const std::vector<AdaptiveWindow>& windows, Scalar fill) {
   Builder& b = x.builder();
-  const size_t spatial = windows.size(), leading = x.sizes().size() - spatial;
-  std::vector<sym::Expr> axes, index;
+  const size_t spatial = windows.size(), leading = dims_before(x, spatial);
+  Sizes axes, index;
   for (size_t d = 0; d < leading; ++d) index.push_back(axes.emplace_back(b.axis(x.sizes()[d])));
   for (const AdaptiveWindow& window : windows) axes.push_back(b.axis(window.count));
   for (size_t i = 0; i < spatial; ++i) {
@@ -183,7 +184,7 @@ Tensor adaptive_view(Tensor x, const std::vector<AdaptiveWindow>& windows, Scala
 
 Tensor adaptive_view_along(Tensor x, size_t dim, const AdaptiveWindow& window, Scalar fill) {
   Builder& b = x.builder();
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (size_t d = 0; d < x.sizes().size(); ++d) {
     index.push_back(axes.emplace_back(b.axis(d == dim ? window.count : x.sizes()[d])));
   }
@@ -238,10 +239,10 @@ std::vector<Tensor> max_unpool(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor x = a.tensor("self"), indices = a.tensor("indices");
   const Sizes out = a.integers("output_size");
-  const size_t leading = x.sizes().size() - out.size();
-  Sizes batch(x.sizes().begin(), x.sizes().begin() + static_cast<int64_t>(leading));
+  const size_t leading = dims_before(x, out.size());
+  Sizes batch = x.sizes().first(leading);
   const sym::Expr planes = sym::product(batch);
-  const Sizes flat = {planes, sym::product(std::span(x.sizes()).subspan(leading))};
+  const Sizes flat = {planes, sym::product(x.sizes().without_first(leading))};
   Tensor base = b.full({planes, sym::product(out)}, x.dtype(), 0.0);
   Tensor filled =
       b.scatter(base, b.reshape(x, flat), {b.iota({planes, 1}, 0), b.reshape(indices, flat)}, ScatterMode::Set);

@@ -12,6 +12,7 @@
 #include "passes/decompose/index_tensors.h"
 #include "passes/decompose/pooling.h"
 #include "passes/decompose/precision.h"
+#include "passes/decompose/required.h"
 
 namespace toroid {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 // [.., i…, j…] -> [.., i…]
 Tensor sum_readers(Tensor readers, size_t spatial) {
   Builder& b = readers.builder();
-  const Sizes kept(readers.sizes().begin(), readers.sizes().end() - static_cast<int64_t>(spatial));
+  const Sizes kept = readers.sizes().without_last(spatial);
   bool one_each = true;
   for (size_t i = kept.size(); i < readers.sizes().size(); ++i) one_each = one_each && readers.sizes()[i].is_const(1);
   return one_each ? b.reshape(readers, kept) : b.sum(readers, last_dims(spatial));
@@ -43,14 +44,14 @@ std::vector<AdaptiveWindow> swapped(std::vector<AdaptiveWindow> windows) {
 
 // The last dims of a pool's result; what comes before is as in x.
 Sizes spatial_sizes(Tensor grad, size_t spatial) {
-  return {grad.sizes().end() - static_cast<int64_t>(spatial), grad.sizes().end()};
+  return grad.sizes().last(spatial);
 }
 
 // [.., o, ..] -> [.., i, ..] along one dim: each element's sum of the windows that cover it.
 Tensor sum_along(Tensor shares, size_t dim, const AdaptiveWindow& window) {
   Builder& b = shares.builder();
   if (sym::known_divisible(window.input, window.count)) {  // one window each
-    std::vector<sym::Expr> axes, index;
+    Sizes axes, index;
     for (size_t d = 0; d < shares.sizes().size(); ++d) {
       index.push_back(axes.emplace_back(b.axis(d == dim ? window.input : shares.sizes()[d])));
     }
@@ -66,7 +67,7 @@ std::vector<Tensor> adaptive_avg_pool_backward(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self"), grad = a.tensor("grad_output");
   const std::vector<AdaptiveWindow> windows = adaptive_windows(x, spatial_sizes(grad, spatial));
   Tensor sum = divided(wide(grad), adaptive_count(d.b, windows));
-  for (size_t i = spatial; i-- > 0;) sum = sum_along(sum, sum.sizes().size() - spatial + i, windows[i]);
+  for (size_t i = spatial; i-- > 0;) sum = sum_along(sum, dims_before(sum, spatial) + i, windows[i]);
   return {d.b.cast(sum, x.dtype())};
 }
 
@@ -75,8 +76,8 @@ std::vector<Tensor> adaptive_avg_pool_backward(Decomposer& d, const Args& a) {
 // From [.., i…, j…]: gradients of the windows around each element, and the positions that they chose in x's plane.
 Tensor sum_chosen(Tensor x, Tensor grads, Tensor chosen, size_t spatial) {
   Builder& b = x.builder();
-  const auto plane = std::span<const sym::Expr>(x.sizes()).last(spatial);
-  Sizes sizes(plane.begin(), plane.end());
+  const Sizes plane = x.sizes().last(spatial);
+  Sizes sizes = plane;
   sizes.resize(2 * spatial, 1);
   Tensor own = b.reshape(flat_positions(b, plane), sizes);
   return b.cast(sum_readers(where(eq(chosen, own), grads, 0), spatial), x.dtype());
@@ -113,10 +114,10 @@ std::vector<Tensor> adaptive_max_pool_backward(Decomposer&, const Args& a) {
 std::vector<Tensor> fractional_max_pool_backward(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor x = a.tensor("self"), grad = a.tensor("grad_output");
-  const size_t spatial = a.integers("output_size").size(), leading = x.sizes().size() - spatial;
-  const sym::Expr planes = sym::product(std::span(x.sizes()).first(leading));
-  const Sizes flat = {planes, sym::product(std::span(grad.sizes()).subspan(leading))};
-  Tensor zeros = b.full({planes, sym::product(std::span(x.sizes()).subspan(leading))}, compute_dtype(x.dtype()), 0.0);
+  const size_t spatial = a.integers("output_size").size(), leading = dims_before(x, spatial);
+  const sym::Expr planes = sym::product(x.sizes().first(leading));
+  const Sizes flat = {planes, sym::product(grad.sizes().without_first(leading))};
+  Tensor zeros = b.full({planes, sym::product(x.sizes().without_first(leading))}, compute_dtype(x.dtype()), 0.0);
   Tensor sum = b.scatter(zeros, wide(b.reshape(grad, flat)),
                          {positions(b, planes, 0, 2), b.reshape(a.tensor("indices"), flat)}, ScatterMode::Add);
   return {b.cast(b.reshape(sum, x.sizes()), x.dtype())};

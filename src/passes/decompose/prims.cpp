@@ -2,6 +2,7 @@
 //
 // They neither promote nor broadcast, so ATen's operators, which do, serve them; integer division rounds toward zero.
 #include "passes/decompose/formula.h"
+#include "passes/decompose/required.h"
 #include "passes/decompose/operands.h"
 #include "passes/decompose/over_dims.h"
 #include "passes/decompose/precision.h"
@@ -26,7 +27,7 @@ std::vector<Tensor> cube_root(Decomposer&, const Args& a) {
 }
 
 std::vector<Tensor> convert(Decomposer&, const Args& a) {
-  return {converted(require_real(a.tensor("a")), a.dtype("dtype").value())};
+  return {converted(require_real(a.tensor("a")), required_dtype(a, "dtype"))};
 }
 
 // ---- reductions -----------------------------------------------------------------------------------------------------
@@ -87,10 +88,9 @@ std::vector<Tensor> split_dim(Decomposer& d, const Args& a) {
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
   const sym::Expr outer = a.integer("outer_length");
   Sizes sizes = x.sizes();
-  const auto at = sizes.begin() + dim;
-  const sym::Expr inner = sym::floor_div(*at, outer);
-  *at = outer;
-  sizes.insert(at + 1, inner);
+  const sym::Expr inner = sym::floor_div(x.size(dim), outer);
+  sizes[static_cast<size_t>(dim)] = outer;
+  sizes.insert(sizes.begin() + dim + 1, inner);
   return {d.b.reshape(x, sizes)};
 }
 
@@ -100,17 +100,17 @@ std::vector<Tensor> copied(Decomposer&, const Args& a) { return {a.tensor(parame
 
 std::vector<Tensor> iota(Decomposer& d, const Args& a) {
   const sym::Expr start = a.integer("start"), step = a.integer("step");
-  return {d.b.arange(a.integer("length"), start, step, a.dtype("dtype").value())};
+  return {d.b.arange(a.integer("length"), start, step, required_dtype(a, "dtype"))};
 }
 
 std::vector<Tensor> empty(Decomposer& d, const Args& a) {
-  return {d.b.full(a.integers("shape"), a.dtype("dtype").value(), 0.0)};
+  return {d.b.full(a.integers("shape"), required_dtype(a, "dtype"), 0.0)};
 }
 std::vector<Tensor> full(Decomposer& d, const Args& a) {
-  return {d.b.full(a.integers("shape"), a.dtype("dtype").value(), a.scalar("fill_value"))};
+  return {d.b.full(a.integers("shape"), required_dtype(a, "dtype"), a.scalar("fill_value"))};
 }
 std::vector<Tensor> full_like(Decomposer& d, const Args& a) {
-  return {d.b.full(a.tensor("a").sizes(), a.dtype("dtype").value(), a.scalar("fill_value"))};
+  return {d.b.full(a.tensor("a").sizes(), required_dtype(a, "dtype"), a.scalar("fill_value"))};
 }
 
 std::vector<Tensor> scalar_tensor(Decomposer& d, const Args& a) {

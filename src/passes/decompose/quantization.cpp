@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "passes/decompose/formula.h"
+#include "passes/decompose/required.h"
 #include "passes/decompose/operands.h"
 #include "passes/decompose/over_dims.h"
 #include "passes/decompose/precision.h"
@@ -35,7 +36,7 @@ Tensor along(Tensor vector, Tensor x, int64_t axis) {
 }
 
 DType quantized_dtype(const Args& a) {
-  const DType dtype = a.dtype("dtype").value();
+  const DType dtype = required_dtype(a, "dtype");
   if (is_integral(dtype)) return dtype;
   throw Error(ErrorKind::Unsupported,
               fmt::format("{} to {}: 8-bit floats are not supported", a.schema().name, to_string(dtype)))
@@ -96,7 +97,7 @@ std::vector<Tensor> quantize_per_token(Decomposer& d, const Args& a) {
 }
 std::vector<Tensor> dequantize_per_token(Decomposer& d, const Args& a) {
   Tensor x = dequantized(a.tensor("input"), a.tensor("scales"), a.tensor("zero_points"));
-  return {d.b.cast(x, a.dtype("output_dtype").value())};
+  return {d.b.cast(x, required_dtype(a, "output_dtype"))};
 }
 
 // The rows of a matrix cut into groups, [groups, group size]; a single group may be shorter than asked for.
@@ -118,7 +119,7 @@ std::vector<Tensor> dequantize_per_group(Decomposer& d, const Args& a) {
   Tensor q = a.tensor("input"), zero_points = a.optional_tensor("zero_points");
   if (zero_points.defined()) zero_points = column(zero_points);
   Tensor x = dequantized(in_groups(q, a), column(a.tensor("scales")), zero_points);
-  return {d.b.cast(d.b.reshape(x, q.sizes()), a.dtype("output_dtype").value())};
+  return {d.b.cast(d.b.reshape(x, q.sizes()), required_dtype(a, "output_dtype"))};
 }
 
 // ---- choosing scales and zero points --------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ std::vector<Tensor> choose(Decomposer& d, const Args& a, bool symmetric) {
   const Tensor eps = d.b.scalar(DType::F32, a.number("eps"));
   if (symmetric) {
     Tensor scale = maximum(narrow(maximum(-low, high) / ((quant_max - quant_min) / 2)), eps);
-    const int64_t middle = a.dtype("dtype").value() == DType::U8 ? 128 : 0;
+    const int64_t middle = required_dtype(a, "dtype") == DType::U8 ? 128 : 0;
     return {d.b.cast(scale, DType::F64), d.b.full({1}, DType::I64, sym::Expr(middle))};
   }
   Tensor scale = maximum(narrow(narrow(high - low) / (quant_max - quant_min)), eps);
@@ -180,7 +181,7 @@ std::vector<Tensor> choose_per_token_asymmetric(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> convert(Decomposer&, const Args& a) {
-  return {converted(a.tensor("input"), a.dtype("dtype").value())};
+  return {converted(a.tensor("input"), required_dtype(a, "dtype"))};
 }
 
 constexpr DecompositionRow kRows[] = {

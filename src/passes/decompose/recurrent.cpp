@@ -22,7 +22,7 @@ struct Weights {
 };
 
 // The hidden state, and the LSTM's cell state after it.
-using State = std::vector<Tensor>;
+using State = Tensors;
 // One step, from the gates' input part [N, gates*H] and the state before it.
 using Step = State (*)(Tensor from_input, const State& state, const Weights& weights);
 
@@ -82,6 +82,7 @@ struct Run {
 Run run_direction(Tensor x, State state, const Weights& weights, Step step, bool backward) {
   Builder& b = x.builder();
   const int64_t steps = x.size(0).value();
+  b.spend(x.size(0), "steps of a sequence");
   Tensor from_input = gates_of(x, weights.input, weights.input_bias);
   std::vector<Tensor> outputs(static_cast<size_t>(steps));
   for (int64_t i = 0; i < steps; ++i) {
@@ -96,13 +97,13 @@ Run run_direction(Tensor x, State state, const Weights& weights, Step step, bool
 std::vector<Tensor> run_layers(Decomposer& d, const Args& a, const std::vector<Tensor>& states, Step step) {
   Tensor x = a.tensor("input");
   Builder& b = x.builder();
-  const std::vector<Tensor> params = a.tensors("params");
+  const Tensors params = a.tensors("params");
   const bool biases = a.flag("has_biases"), batch_first = a.flag("batch_first");
   const int64_t layers = a.constant("num_layers"), directions = a.flag("bidirectional") ? 2 : 1;
   const double dropout = a.flag("train") ? a.number("dropout") : 0;  // of what one layer hands to the next
   const bool projected = states.size() == 2 && !sym::known_eq(states[0].size(2), states[1].size(2));
   const size_t per_run = 2 + (biases ? 2 : 0) + (projected ? 1 : 0);
-  if (x.rank() != 3 || params.size() != per_run * static_cast<size_t>(layers * directions)) {
+  if (x.rank() != 3 || layers < 1 || layers > kMaxSteps || params.size() != per_run * static_cast<size_t>(layers * directions)) {
     throw Error(ErrorKind::InvalidModel,
                 fmt::format("{} with {} parameters and an input of rank {}", a.schema().name, params.size(), x.rank()));
   }

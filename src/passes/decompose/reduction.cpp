@@ -8,6 +8,7 @@
 #include "passes/decompose/formula.h"
 #include "passes/decompose/operands.h"
 #include "passes/decompose/over_dims.h"
+#include "passes/decompose/required.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -69,7 +70,7 @@ std::vector<Tensor> sum_to_size(Decomposer& d, const Args& a) {
   Tensor x = require_real(a.tensor("self"));
   if (!a.has("size")) return {x};
   const Sizes sizes = a.integers("size");
-  const int64_t added = x.rank() - static_cast<int64_t>(sizes.size());
+  const int64_t added = static_cast<int64_t>(dims_before(x, sizes.size()));
   Dims dims;
   for (int64_t dim = 0; dim < x.rank(); ++dim) {
     const bool shrinks =

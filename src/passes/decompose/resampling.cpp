@@ -11,6 +11,7 @@
 #include "passes/decompose/formula.h"
 #include "passes/decompose/index_tensors.h"
 #include "passes/decompose/precision.h"
+#include "passes/decompose/required.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -84,10 +85,14 @@ Tap nearest_tap(Builder& b, const Extent& e, double shift, DType dtype) {
   return {clamped_index(floor((output_positions(b, e, dtype) + shift) * scale), e.in), {}};
 }
 
+constexpr int64_t kMostExact = 1 << 24;
+
 std::optional<sym::Expr> exact_nearest(const Extent& e, double shift, sym::Expr axis) {
   if (shift != 0) return std::nullopt;
   if (e.in.is_const() && e.out.is_const()) {
     const int64_t in = e.in.value(), out = e.out.value();
+    // Positions of more elements than a float counts are not exact, and products below might overflow.
+    if (in < 1 || in > kMostExact || out > kMostExact) return std::nullopt;
     const float scale = e.factor && *e.factor > 0 ? static_cast<float>(1.0 / *e.factor)
                                                   : static_cast<float>(in) / static_cast<float>(out);
     for (int64_t o = 0; o < out; ++o) {
@@ -169,7 +174,11 @@ std::vector<double> number_list(const Args& a, std::string_view name) {
 }
 
 sym::Expr scaled_size(Decomposer& d, sym::Expr in, double factor, size_t dim) {
-  if (in.is_const()) return static_cast<int64_t>(std::floor(static_cast<double>(in.value()) * factor));
+  if (in.is_const() && factor >= 0) {
+    const std::optional<int64_t> size = sym::scale(in.value(), factor);
+    if (size) return *size;
+  }
+  if (!(factor >= 0 && factor < 0x1p31)) throw Error(ErrorKind::InvalidModel, fmt::format("{} elements cannot be scaled by {}", sym::to_string(in), factor));
   if (factor == std::floor(factor)) return in * static_cast<int64_t>(factor);
   if (!d.recorded.empty() && dim < d.recorded[0].sizes.size()) return d.recorded[0].sizes[dim];
   throw Error(ErrorKind::Unsupported, fmt::format("upsampling a symbolic size by {}", factor));
@@ -179,7 +188,7 @@ sym::Expr scaled_size(Decomposer& d, sym::Expr in, double factor, size_t dim) {
 Resampling resampling(Decomposer& d, const Args& a) {
   const bool is_list = a.schema().parameters[0].name == "input";
   Resampling r{a.tensor(is_list ? "input" : "self"), {}};
-  const size_t leading = 2, spatial = r.x.sizes().size() - leading;
+  const size_t leading = 2, spatial = dims_before(r.x, leading);
   std::vector<std::optional<double>> factors(spatial);
   if (is_list) {
     if (a.has("scale_factors")) {
@@ -236,7 +245,7 @@ std::vector<Tensor> upsample_cubic(Decomposer& d, const Args& a) { return interp
 std::vector<Tensor> nearest(Decomposer& d, const Args& a, double shift) {
   Builder& b = d.b;
   const Resampling r = resampling(d, a);
-  std::vector<sym::Expr> axes = {b.axis(r.x.size(0)), b.axis(r.x.size(1))}, index = axes;
+  Sizes axes = {b.axis(r.x.size(0)), b.axis(r.x.size(1))}, index = axes;
   for (const Extent& e : r.extents) {
     const std::optional<sym::Expr> exact = exact_nearest(e, shift, axes.emplace_back(b.axis(e.out)));
     if (exact) index.push_back(*exact);

@@ -96,11 +96,24 @@ std::pair<int64_t, int64_t> inputs_of(const Line& line, int64_t o) {
   return {clamped(low - slack), clamped(high + slack)};
 }
 
+// Pairs of an output and an input that it may read, which are looked at one by one.
+constexpr int64_t kMostPairs = 1 << 22;
+
+void require_few_pairs(int64_t count) {
+  if (count <= kMostPairs) return;
+  throw Error(ErrorKind::Unsupported, fmt::format("the gradient of a resampling that reads more than {} elements along a dim", kMostPairs))
+      .help("resample in several steps, or make the sizes smaller");
+}
+
 Readers readers_of(const Line& line) {
   const int64_t in = line.extent.in.value(), out = line.extent.out.value();
+  require_few_pairs(std::max(in, out));
+  if (in < 1 || out < 0) return {0, 0};
+  int64_t pairs = 0;
   std::vector<int64_t> first(static_cast<size_t>(in), out), last(static_cast<size_t>(in), -1);
   for (int64_t o = 0; o < out; ++o) {
     const auto [low, high] = inputs_of(line, o);
+    require_few_pairs(pairs += high - low + 1);
     for (int64_t i = low; i <= high; ++i) {
       first[static_cast<size_t>(i)] = std::min(first[static_cast<size_t>(i)], o);
       last[static_cast<size_t>(i)] = o;
@@ -121,7 +134,7 @@ Tensor sum_readers(Tensor grad, const std::vector<Line>& lines, const Dims& dims
   const size_t rank = grad.sizes().size();
   Sizes sizes = grad.sizes(), low(rank, 0), high = low;
   for (size_t k = 0; k < dims.size(); ++k) sizes[static_cast<size_t>(dims[k])] = lines[k].extent.in;
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (sym::Expr size : sizes) index.push_back(axes.emplace_back(b.axis(size)));
   Tensor weights;
   for (size_t k = 0; k < dims.size(); ++k) {
@@ -151,9 +164,9 @@ Tensor sum_readers(Tensor grad, const std::vector<Line>& lines, const Dims& dims
 
 // All dims at once while that reads few elements, else one after the other.
 Tensor sum_all_readers(Tensor grad, const std::vector<Line>& lines, const Dims& dims) {
-  constexpr int64_t kFew = 16;
-  int64_t reads = 1;
-  for (const Line& line : lines) reads *= readers_of(line).most;
+  constexpr double kFew = 16;
+  double reads = 1;
+  for (const Line& line : lines) reads *= static_cast<double>(readers_of(line).most);
   if (reads <= kFew) return sum_readers(grad, lines, dims);
   for (size_t k = dims.size(); k-- > 0;) grad = sum_readers(grad, {lines[k]}, {dims[k]});
   return grad;

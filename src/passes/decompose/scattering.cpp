@@ -9,6 +9,7 @@
 #include "passes/decompose/index_tensors.h"
 #include "passes/decompose/limits.h"
 #include "passes/decompose/precision.h"
+#include "passes/decompose/required.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -180,7 +181,7 @@ Tensor masked_put(Tensor self, Tensor mask, Tensor values, bool accumulate) {
 // self[:, …, mask] = values: no matter how many the mask selects when they all get the same value; nothing where each has its own.
 std::optional<Tensor> put_where(Tensor self, size_t first, Tensor mask, Tensor values, bool accumulate) {
   Builder& b = self.builder();
-  const size_t covered = mask.sizes().size(), after = self.sizes().size() - first - covered;
+  const size_t covered = mask.sizes().size(), after = dims_before(self, first + covered);
   Sizes mask_sizes = mask.sizes();
   mask_sizes.resize(covered + after, 1);
   mask = b.cast(b.reshape(mask, mask_sizes), DType::Bool);
@@ -199,7 +200,7 @@ std::optional<Tensor> put_where(Tensor self, size_t first, Tensor mask, Tensor v
 // The same with a value for each selected element: as many as the program finds when it runs, which must be as many as there are.
 Tensor put_selected(Decomposer& d, Tensor self, std::vector<Tensor> indices, size_t first, Tensor values, bool accumulate) {
   Builder& b = d.b;
-  const size_t after = self.sizes().size() - first - indices[first].sizes().size();
+  const size_t after = dims_before(self, first + indices[first].sizes().size());
   const sym::Expr selected = values.size(values.rank() - static_cast<int64_t>(after) - 1);
   Tensor is_set = b.reshape(b.cast(indices[first], DType::Bool), {indices[first].numel()});
   b.graph().bindings.push_back({selected, b.reshape(b.sum(b.cast(is_set, DType::I64), {}), {}).id()});
@@ -212,7 +213,7 @@ Tensor put_selected(Decomposer& d, Tensor self, std::vector<Tensor> indices, siz
 
 std::vector<Tensor> index_put(Decomposer& d, const Args& a) {
   Tensor self = a.tensor("self"), values = a.tensor("values");
-  const std::vector<Tensor> indices = a.optional_tensors("indices");
+  const Tensors indices = a.optional_tensors("indices");
   const bool accumulate = a.flag("accumulate");
   const auto mask = std::find_if(indices.begin(), indices.end(), is_mask);
   const auto given = std::count_if(indices.begin(), indices.end(), [](const Tensor& index) { return index.defined(); });
@@ -229,7 +230,7 @@ std::vector<Tensor> index_put(Decomposer& d, const Args& a) {
 // self[indices] += values where the mask is true; elsewhere the indices may be anything.
 std::vector<Tensor> masked_index_put_accumulate(Decomposer& d, const Args& a) {
   Tensor self = a.tensor("self"), mask = a.tensor("mask"), values = a.tensor("values");
-  std::vector<Tensor> indices = a.optional_tensors("indices");
+  Tensors indices = a.optional_tensors("indices");
   for (Tensor& index : indices) {
     if (index.defined()) index = d.b.where(mask, index, d.b.scalar(index.dtype(), sym::Expr(0)));
   }

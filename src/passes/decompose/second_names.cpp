@@ -192,7 +192,7 @@ std::vector<Tensor> unflatten_tensors(Decomposer& d, const Args& a) {
 
 // Sequences of different lengths as one tensor, [T, N, …] or [N, T, …].
 std::vector<Tensor> pad_sequence(Decomposer& d, const Args& a) {
-  const std::vector<Tensor> sequences = a.tensors("sequences");
+  const Tensors sequences = a.tensors("sequences");
   if (sequences.empty()) throw Error(ErrorKind::InvalidModel, "pad_sequence needs a sequence");
   const std::string side = a.text("padding_side");
   if (side != "left" && side != "right") throw Error(ErrorKind::InvalidModel, fmt::format("padding side '{}'", side));
@@ -210,7 +210,7 @@ std::vector<Tensor> pad_sequence(Decomposer& d, const Args& a) {
 // ---- parts of other results -----------------------------------------------------------------------------------------
 
 std::vector<Tensor> histogram_edges(Decomposer& d, const Args& a) {
-  std::vector<Tensor> results = d.call("aten::histogramdd", values_of(a));
+  Tensors results = d.call("aten::histogramdd", values_of(a));
   return {results.begin() + 1, results.end()};
 }
 std::vector<Tensor> histogram_by_counts(Decomposer& d, const Args& a) {

@@ -41,7 +41,7 @@ Segments segments_of(const Args& a, Tensor x) {
   if (lengths.defined()) {
     lengths = b.cast(lengths, DType::I64);
     ends = b.scan(ScanOp::Sum, lengths, -1)[0];
-    first = b.full(Sizes(lengths.sizes().begin(), lengths.sizes().end() - 1), DType::I64, sym::Expr(0));
+    first = b.full(lengths.sizes().without_last(1), DType::I64, sym::Expr(0));
   } else if (a.has("offsets")) {
     Tensor offsets = b.cast(a.tensor("offsets"), DType::I64);
     const sym::Expr segments = offsets.size(-1) - 1;
@@ -65,7 +65,7 @@ Segments segments_of(const Args& a, Tensor x) {
 
   Segments result{axis, segments, lengths, {}};
   for (int64_t i = 0; i < x.rank(); ++i) result.index.push_back(positions(b, x.size(i), i, x.rank()));
-  Sizes beside(x.sizes().begin(), x.sizes().begin() + axis + 1);
+  Sizes beside = x.sizes().first(static_cast<size_t>(axis) + 1);
   beside.resize(x.sizes().size(), 1);
   result.index[static_cast<size_t>(axis)] = b.reshape(segment, beside);
   return result;

@@ -27,6 +27,14 @@ std::vector<Tensor> msort(Decomposer& d, const Args& a) {
   return along.results({d.b.sort(along.x, 0, false, true).first});
 }
 
+// `count` elements of each row are asked for, `least` or more. Throws Error{InvalidModel} where a row is known to have fewer.
+void require_elements(const Args& a, const AlongDim& along, sym::Expr count, int64_t least) {
+  const sym::Expr size = along.x.size(along.dim);
+  if (!sym::known_lt(count, least) && !sym::known_lt(size, count)) return;
+  const std::string asked = has_parameter(a, "k") ? fmt::format("'k' is {}", sym::to_string(count)) : "one at least is needed";
+  throw Error(ErrorKind::InvalidModel, fmt::format("{} over a dim of {} elements: {}", a.schema().name, sym::to_string(size), asked));
+}
+
 // {values, indices} by a kernel of interp/selection.h, which takes rows along the last dim.
 std::vector<Tensor> selected(std::string kernel, const AlongDim& along, sym::Expr count, std::vector<Scalar> attributes) {
   Builder& b = along.x.builder();
@@ -43,7 +51,8 @@ std::vector<Tensor> topk(Decomposer& d, const Args& a) {
   constexpr int64_t kFew = 8;  // of so many: worth sorting only them
   const AlongDim along = along_dim(require_real(a.tensor("self")), a.constant("dim"));
   const sym::Expr k = a.integer("k");
-  if (kFew * sym::evaluate_hint(k) <= sym::evaluate_hint(along.x.size(along.dim))) {
+  require_elements(a, along, k, 0);
+  if (sym::evaluate_hint(k) <= sym::evaluate_hint(along.x.size(along.dim)) / kFew) {
     return along.results(selected("order.topk", along, k, {Scalar(k), Scalar(a.flag("largest"))}));
   }
   const auto [values, indices] = d.b.sort(along.x, along.dim, a.flag("largest"), false);
@@ -62,13 +71,16 @@ std::vector<Tensor> one_a_row(const Args& a, const AlongDim& along, std::vector<
 
 std::vector<Tensor> kthvalue(Decomposer&, const Args& a) {
   const AlongDim along = along_dim(require_real(a.tensor("self")), a.constant("dim"));
-  return one_a_row(a, along, selected("order.kth", along, 1, {Scalar(a.integer("k") - 1)}));
+  const sym::Expr k = a.integer("k");
+  require_elements(a, along, k, 1);
+  return one_a_row(a, along, selected("order.kth", along, 1, {Scalar(k - 1)}));
 }
 
 // The lower middle element. A NaN in the row wins, at its first place, unless NaNs are ignored.
 template <bool ignore_nan>
 std::vector<Tensor> median_along(Decomposer&, const Args& a) {
   const AlongDim along = along_dim(require_real(a.tensor("self")), a.constant("dim"));
+  require_elements(a, along, 1, 1);
   return one_a_row(a, along, selected("order.median", along, 1, {Scalar(ignore_nan)}));
 }
 
@@ -83,6 +95,7 @@ std::vector<Tensor> median(Decomposer& d, const Args& a) {
 // The most frequent element, the smallest of them, at its last place.
 std::vector<Tensor> mode(Decomposer&, const Args& a) {
   const AlongDim along = along_dim(require_real(a.tensor("self")), a.constant("dim"));
+  require_elements(a, along, 1, 1);
   return one_a_row(a, along, selected("order.mode", along, 1, {}));
 }
 

@@ -138,9 +138,10 @@ std::vector<Tensor> mvlgamma(Decomposer&, const Args& a) {
   const int64_t p = a.constant("p");
   if (p < 1) throw Error(ErrorKind::InvalidModel, fmt::format("mvlgamma of dimension {}", p));
   return real_function(a, "self", [&](Tensor x) {
+    x.builder().spend(p, "terms");
     Tensor sum = lgamma(x);
     for (int64_t j = 1; j < p; ++j) sum = sum + lgamma(x - 0.5 * static_cast<double>(j));
-    return sum + 0.25 * static_cast<double>(p * (p - 1)) * std::log(kPi);
+    return sum + 0.25 * static_cast<double>(p) * static_cast<double>(p - 1) * std::log(kPi);
   });
 }
 

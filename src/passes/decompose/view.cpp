@@ -56,6 +56,7 @@ std::vector<Tensor> unflatten(Decomposer& d, const Args& a) {
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
   Sizes parts = a.integers("sizes");
   sym::Expr known = 1;
+  x.size(dim);  // a number has none to unfold
   for (sym::Expr part : parts) known = part.is_const(-1) ? known : known * part;
   for (sym::Expr& part : parts) part = part.is_const(-1) ? sym::floor_div(x.size(dim), known) : part;
   Sizes sizes = x.sizes();
@@ -110,7 +111,7 @@ std::vector<Tensor> expand_as(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> broadcast_tensors(Decomposer& d, const Args& a) {
-  std::vector<Tensor> tensors = a.tensors("tensors");
+  Tensors tensors = a.tensors("tensors");
   Sizes sizes;
   for (Tensor x : tensors) sizes = d.b.broadcast(sizes, x.sizes());
   for (Tensor& x : tensors) x = d.b.expand(x, sizes);
@@ -130,7 +131,7 @@ std::vector<Tensor> at_least(Decomposer&, const Args& a) {
 }
 template <int64_t rank>
 std::vector<Tensor> all_at_least(Decomposer&, const Args& a) {
-  std::vector<Tensor> tensors = a.tensors("tensors");
+  Tensors tensors = a.tensors("tensors");
   for (Tensor& x : tensors) x = with_rank(x, rank);
   return tensors;
 }
@@ -239,7 +240,7 @@ std::vector<Tensor> unfold(Decomposer& d, const Args& a) {
   const bool was_scalar = a.tensor("self").rank() == 0;
   const int64_t dim = b.wrap_dim(a.constant("dimension"), x.rank());
   const sym::Expr size = a.integer("size"), step = a.integer("step");
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (int64_t i = 0; i < x.rank(); ++i) {
     axes.push_back(b.axis(i == dim ? sym::floor_div(x.size(dim) - size, step) + 1 : x.size(i)));
     index.push_back(axes.back());
@@ -259,7 +260,7 @@ Tensor strided_view(Decomposer& d, const Args& a, const Sizes& sizes, const Size
   if (sym::product(sizes).is_const(0)) return b.full(sizes, storage.dtype(), 0.0);
   offset = offset - owner.storage_offset;  // of a view in another dtype, which stands for its memory
   if (sym::known_lt(offset, 0)) throw Error(ErrorKind::Unsupported, "as_strided reaches before the elements of its tensor");
-  std::vector<sym::Expr> axes;
+  Sizes axes;
   sym::Expr last = offset;
   for (size_t i = 0; i < sizes.size(); ++i) {
     axes.push_back(b.axis(sizes[i]));

@@ -62,7 +62,7 @@ TensorType recorded_type(const Decomposer& d, const Args& a, std::string_view na
 
 Tensor storage_of(Tensor x, const TensorType& type) {
   Builder& b = x.builder();
-  const std::vector<sym::Expr>& strides = type.strides;
+  const Sizes& strides = type.strides;
   if (!strides.empty()) {
     // The dims from the outermost in memory inwards must be dense.
     Dims order(strides.size());

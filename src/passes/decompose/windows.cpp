@@ -1,4 +1,5 @@
 // Windows as Pad (where there is padding) and Remap: out[.., o, k] = padded[.., o*stride + k*dilation].
+#include "passes/decompose/required.h"
 #include "passes/decompose/windows.h"
 
 #include "support/error.h"
@@ -32,9 +33,9 @@ Window make_window(sym::Expr input, sym::Expr kernel, sym::Expr stride, sym::Exp
 
 Tensor windows_of(Tensor x, std::span<const Window> windows, Scalar fill) {
   Builder& b = x.builder();
-  const size_t leading = x.sizes().size() - windows.size();
+  const size_t leading = dims_before(x, windows.size());
   Sizes low(x.sizes().size(), 0), high = low;
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (size_t d = 0; d < leading; ++d) index.push_back(axes.emplace_back(b.axis(x.sizes()[d])));
   for (const Window& window : windows) axes.push_back(b.axis(window.count));
   for (size_t i = 0; i < windows.size(); ++i) {
@@ -57,9 +58,9 @@ sym::Expr candidates(const Window& window) {
 
 Tensor readers_of(Tensor x, std::span<const Window> windows, Scalar fill) {
   Builder& b = x.builder();
-  const size_t leading = x.sizes().size() - windows.size();
+  const size_t leading = dims_before(x, windows.size());
   Sizes low(x.sizes().size(), 0), high = low;
-  std::vector<sym::Expr> axes, index;
+  Sizes axes, index;
   for (size_t d = 0; d < leading; ++d) index.push_back(axes.emplace_back(b.axis(x.sizes()[d])));
   for (const Window& window : windows) axes.push_back(b.axis(window.input));
   for (size_t i = 0; i < windows.size(); ++i) {
