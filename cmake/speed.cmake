@@ -1,8 +1,9 @@
 # Quick builds: ccache and mold when the machine has them, warnings for our own code.
 find_program(TOROID_CCACHE ccache)
 if(TOROID_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # A precompiled header defeats ccache unless it is told that its time stamps do not matter.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+  # A precompiled header defeats ccache unless it is told that its time stamps do not matter. Comments count: g++ knows the headers
+  # inside a precompiled one by their bytes, and a checkout whose headers differ in a comment alone must not get another one's.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=1
       CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${TOROID_CCACHE})
 endif()
 find_program(TOROID_MOLD mold)
