@@ -14,6 +14,8 @@
 #include "json_text.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"
+#include "runtime/choices.h"
+#include "schedule/call_arguments.h"
 #include "support/byte_size.h"
 #include "support/error.h"
 #include "support/file.h"
@@ -135,9 +137,26 @@ std::string choice_of(const Program& program, const loop::LoopProgram& loops, co
   return call->choice.empty() ? why_no_choice(program, loops, *call) : call->choice;
 }
 
+// How a product reads its weights of int8; "" for other steps.
+std::string int8_text(const loop::LoopProgram& loops, const schedule::Step& step) {
+  const auto* call = std::get_if<schedule::CallStep>(&step);
+  if (call == nullptr || std::holds_alternative<HigherOrder>(call->call.op) || call->call.operands.size() != 2) return "";
+  const loop::Buffer& out = loops.buffer(call->outputs[0]);
+  const DType inputs[] = {loops.buffer(call->call.operands[0].buffer).dtype, loops.buffer(call->call.operands[1].buffer).dtype};
+  if (family_of(schedule::call_arguments(call->call).name, inputs, out.dtype) != "matmul.int8") return "";
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < out.sizes.size(); ++d) rows = !out.sizes[d].is_const() || rows < 0 ? -1 : rows * out.sizes[d].value();
+  auto reading = [&](int64_t count) { return reading_of(usual_int8_form(inputs[0], count)); };
+  if (rows >= 0) return fmt::format("int8 weights: {}", reading(rows));
+  const std::string_view few = reading(kMostRowsInRegisters), many = reading(kMostRowsInRegisters + 1);
+  if (few == many) return fmt::format("int8 weights: {}", few);
+  return fmt::format("int8 weights: {} for up to {} rows, {} for more", few, kMostRowsInRegisters, many);
+}
+
 void print_step(const Program& program, const loop::LoopProgram& loops, const schedule::Step& step, size_t number, bool with_choice) {
   fmt::print("{}: {}, {}\n", number, schedule::name_of(step), kind_of(step));
   if (const std::string choice = with_choice ? choice_of(program, loops, step) : ""; !choice.empty()) fmt::print("    computed by {}\n", choice);
+  if (const std::string text = with_choice ? "" : int8_text(loops, step); !text.empty()) fmt::print("    {}\n", text);
   if (const auto* kernel = std::get_if<schedule::Kernel>(&step); kernel != nullptr && kernel->form) fmt::print("    {}\n", form_text(*kernel));
   for (ProvenanceId id : schedule::provenance_of(step)) {
     const Provenance& from = program.graph.provenance(id);

@@ -148,6 +148,13 @@ TEST(Choices, NarrowNumbersHaveTheirForms) {
   const std::string of_bytes = has_bytes ? "tiles" : has_vnni ? "fours" : can_multiply_int8(Int8Form::Pairs, DType::I8) ? "pairs" : "widened";
   EXPECT_EQ(cheapest("matmul.i32(i8[128, 768], constant i8[768, 3072]/[1, 768]) -> i32[128, 3072]"), of_bytes);
   EXPECT_EQ(cheapest("matmul.int8(f32[128, 768], constant i8[768, 3072]) -> f32[128, 3072]"), has_tiles_of_bfloat16 ? "tiles" : "widened");
+  if (!has_tiles_of_bfloat16) {
+    EXPECT_EQ(cheapest("matmul.int8(f32[1, 768], constant i8[768, 3072]) -> f32[1, 3072]"), "in-registers");
+    EXPECT_EQ(cheapest("matmul.int8(f32[12, 768], constant i8[768, 3072]) -> f32[12, 3072]"), "in-registers");
+    EXPECT_EQ(cheapest("matmul.int8(f32[13, 768], constant i8[768, 3072]) -> f32[13, 3072]"), "widened");
+    const bool has_pairs = can_multiply_int8(Int8Form::BFloat16Pairs, DType::BF16);
+    EXPECT_EQ(cheapest("matmul.int8(bf16[128, 768], constant i8[768, 3072]) -> bf16[128, 3072]"), has_pairs ? "pairs" : "widened");
+  }
   auto int4 = [](std::string_view dtype, int rows) {
     return fmt::format("matmul.int4({0}[{1}, 3072], constant u8[3072, 1536], constant f32[24, 3072], constant f32[24, 3072]) -> {0}[{1}, 3072]", dtype, rows);
   };

@@ -9,6 +9,7 @@
 #include "runtime/int8_weights.h"
 #include "runtime/library.h"
 #include "runtime/operands.h"
+#include "runtime/pair_strips.h"
 #include "runtime/product.h"
 #include "runtime/scratch.h"
 #include "runtime/stored_sums.h"
@@ -194,6 +195,8 @@ bool can_multiply_int8(Int8Form form, DType left) {
   if (form == Int8Form::Tiles) return has_tiles(are_bytes ? TileNumbers::Int8 : TileNumbers::BFloat16);
   if (form == Int8Form::Fours) return are_bytes && vnni_kernels() != nullptr;
   if (form == Int8Form::Pairs) return are_bytes && byte_pair_kernels() != nullptr;
+  if (form == Int8Form::InRegisters) return !are_bytes;
+  if (form == Int8Form::BFloat16Pairs) return left == DType::BF16 && pair_kernels() != nullptr;
   return true;
 }
 
@@ -208,17 +211,35 @@ void run_matmul_int8(const KernelCall& call, Int8Form form) {
   run_int8_weights(call, form);
 }
 
-void run_matmul_int8(const KernelCall& call) {
+Int8Form usual_int8_form(DType left, int64_t rows) {
   // Tiles of so few rows would be mostly empty.
   constexpr int64_t kFewRows = 2;
-  const ToroidOperand& c = call.outputs[0];
-  const bool are_few = product(c.sizes, c.rank - 1) <= kFewRows;
-  const auto left = static_cast<DType>(call.inputs[0].dtype);
-  if (are_few && can_multiply_int8(Int8Form::Fours, left)) return run_matmul_int8(call, Int8Form::Fours);
-  for (const Int8Form form : {Int8Form::Tiles, Int8Form::Fours, Int8Form::Pairs}) {
-    if (can_multiply_int8(form, left)) return run_matmul_int8(call, form);
+  if (rows <= kFewRows && can_multiply_int8(Int8Form::Fours, left)) return Int8Form::Fours;
+  if (can_multiply_int8(Int8Form::Tiles, left)) return Int8Form::Tiles;
+  if (rows > 1 && can_multiply_int8(Int8Form::BFloat16Pairs, left)) return Int8Form::BFloat16Pairs;
+  if (rows <= kMostRowsInRegisters && can_multiply_int8(Int8Form::InRegisters, left)) return Int8Form::InRegisters;
+  for (const Int8Form form : {Int8Form::Fours, Int8Form::Pairs}) {
+    if (can_multiply_int8(form, left)) return form;
   }
-  run_matmul_int8(call, Int8Form::Widened);
+  return Int8Form::Widened;
+}
+
+std::string_view reading_of(Int8Form form) {
+  switch (form) {
+    case Int8Form::Tiles:
+      return "widened to bfloat16 a few tiles at a time, as they are multiplied";
+    case Int8Form::InRegisters:
+      return "read as bytes, which become float32 in registers";
+    case Int8Form::BFloat16Pairs:
+      return "widened to bfloat16 in the cache, once a call for each block of rows";
+    default:
+      return "widened to float32 in the cache, once a call for each block of rows";
+  }
+}
+
+void run_matmul_int8(const KernelCall& call) {
+  const ToroidOperand& c = call.outputs[0];
+  run_matmul_int8(call, usual_int8_form(dtype_of(call.inputs[0]), product(c.sizes, c.rank - 1)));
 }
 
 }  // namespace toroid

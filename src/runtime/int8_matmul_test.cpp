@@ -9,12 +9,15 @@
 namespace toroid {
 namespace {
 
+constexpr Int8Form kForms[] = {Int8Form::Tiles,       Int8Form::Fours,         Int8Form::Pairs,
+                               Int8Form::InRegisters, Int8Form::BFloat16Pairs, Int8Form::Widened};
+
 struct Case {
   const char* name;
   int64_t m, n, k;
 };
 const Case kCases[] = {{"one element", 1, 1, 1},   {"one row", 1, 200, 70},       {"tails everywhere", 37, 75, 99}, {"a whole tile", 16, 16, 32},
-                       {"deep", 5, 18, 2100},      {"several blocks", 150, 70, 41}, {"rows and panels", 97, 130, 64}, {"nothing to sum", 3, 5, 0},
+                       {"deep", 5, 18, 2100},      {"several blocks", 150, 70, 41}, {"rows in registers", 11, 130, 600}, {"blocks of a deep one", 60, 34, 3100}, {"rows and panels", 97, 130, 64}, {"nothing to sum", 3, 5, 0},
                        {"no rows", 0, 5, 7}};
 
 // Numbers without a pattern that an error of places would keep.
@@ -43,7 +46,7 @@ Right right_of(const Case& row, bool is_turned, Numbers& numbers) {
 
 template <class F>
 void for_each_form(DType left, F f) {
-  for (const Int8Form form : {Int8Form::Tiles, Int8Form::Fours, Int8Form::Pairs, Int8Form::Widened}) {
+  for (const Int8Form form : kForms) {
     if (!can_multiply_int8(form, left)) continue;
     for (const Case& row : kCases) {
       for (const bool is_turned : {false, true}) {
@@ -123,6 +126,15 @@ void expect_exact_products(DType left) {
 TEST(Int8Matmul, OfInt8IsExact) { expect_exact_products<int8_t>(DType::I8); }
 TEST(Int8Matmul, OfUint8IsExact) { expect_exact_products<uint8_t>(DType::U8); }
 
+TEST(Int8Matmul, FewRowsAreReadAsBytesWhereThereAreNoTiles) {
+  auto unless_tiles = [](Int8Form form) { return can_multiply_int8(Int8Form::Tiles, DType::F32) ? Int8Form::Tiles : form; };
+  EXPECT_EQ(usual_int8_form(DType::F32, 1), unless_tiles(Int8Form::InRegisters));
+  EXPECT_EQ(usual_int8_form(DType::F16, kMostRowsInRegisters), unless_tiles(Int8Form::InRegisters));
+  EXPECT_EQ(usual_int8_form(DType::F32, kMostRowsInRegisters + 1), unless_tiles(Int8Form::Widened));
+  const bool has_pairs = can_multiply_int8(Int8Form::BFloat16Pairs, DType::BF16);
+  EXPECT_EQ(usual_int8_form(DType::BF16, 32), unless_tiles(has_pairs ? Int8Form::BFloat16Pairs : Int8Form::Widened));
+}
+
 // A float32's parts must not make NaN of what is infinite, nor lose what is large, tiny or not a number.
 TEST(Int8Matmul, TakesEveryFloat32) {
   RuntimePool pool(1);
@@ -136,7 +148,7 @@ TEST(Int8Matmul, TakesEveryFloat32) {
   const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, static_cast<int32_t>(DType::F32), 0},
                                   {b.data(), b_sizes.data(), b_strides.data(), 2, static_cast<int32_t>(DType::I8), 0}};
   const ToroidOperand output = {c.data(), sizes.data(), b_strides.data(), 2, static_cast<int32_t>(DType::F32), 0};
-  for (const Int8Form form : {Int8Form::Tiles, Int8Form::Fours, Int8Form::Pairs, Int8Form::Widened}) {
+  for (const Int8Form form : kForms) {
     if (!can_multiply_int8(form, DType::F32)) continue;
     run_matmul_int8({pool, inputs, {&output, 1}, {}, {}}, form);
     for (size_t i = 0; i < std::size(kValues); ++i) EXPECT_EQ(c[i * n], kValues[i]);

@@ -1,25 +1,25 @@
 // In tiles: int8 is exact in bfloat16, and so is a float32 as the sum of three. So one product of bfloat16 is as exact as one of float32, and three of
 // them, with the rows' parts, are for float32: three times 16 x 16 x 32 in 48 cycles still beat vectors by far.
 //
-// In panels, without tiles: a panel is widened to float32 for each block of rows.
+// In panels, without tiles, a part of the depth at a time: few rows meet the bytes as they are read, which become floats in registers. Of more rows the first
+// strip of a block does so and keeps the floats in a piece of memory that stays in the cache, for the strips that follow. Rows of bfloat16 meet pairs of
+// bfloat16 instead.
 //
 // Either way the bytes of the matrix are all that is read from memory, a quarter of float32's.
 #include "runtime/int8_weights.h"
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
 #include <cstring>
 #include <vector>
 
+#include "runtime/clamped_sum.h"
 #include "runtime/cut.h"
+#include "runtime/narrow_panels.h"
 #include "runtime/narrow_product.h"
 #include "runtime/operands.h"
+#include "runtime/pair_strips.h"
+#include "runtime/product.h"
 #include "runtime/stored_sums.h"
 #include "runtime/tile_product.h"
-#include "runtime/vector_sets.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kNarrowBytes = kTileBytes / 2;  // of a tile's elements as int8
 
-thread_local Scratch scratch_for_rows, scratch_for_panel;
+thread_local Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums;
 
 struct Int8Matrix {
   const int8_t* data;
@@ -36,7 +36,6 @@ struct Int8Matrix {
 };
 
 // ---- in tiles
-
 
 // The tiles [first, last) of 16 columns, each with all its depth, as in packed_tiles_bytes but of int8.
 void pack_narrow_tiles(const Int8Matrix& b, int64_t k, int64_t n, int64_t first, int64_t last, std::byte* out) {
@@ -50,22 +49,6 @@ void pack_narrow_tiles(const Int8Matrix& b, int64_t k, int64_t n, int64_t first,
   }
 }
 
-#ifdef __x86_64__
-// So many tiles one after the other, from int8 to bfloat16.
-__attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_tiles(const std::byte* from, int64_t tiles, std::byte* to) {
-  for (int64_t i = 0; i < tiles * kTileSide; ++i, from += kTileRowBytes / 2, to += kTileRowBytes) {
-    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 16));
-    const __m512 first = _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, low));
-    const __m512 second = _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, high));
-    const __m512bh both = _mm512_cvtne2ps_pbh(second, first);
-    std::memcpy(to, &both, sizeof both);
-  }
-}
-
-#else
-void widen_tiles(const std::byte*, int64_t, std::byte*) { TOROID_CHECK(false, "this machine has no tiles"); }
-#endif
-
 // Tiles of int8 as a product needs them.
 struct Int8Tiles {
   int64_t steps;
@@ -73,7 +56,10 @@ struct Int8Tiles {
   static constexpr int64_t kStepLines = kNarrowBytes / kTileRowBytes;
 
   const std::byte* at(int64_t tile, int64_t step) const { return data + (tile * steps + step) * kNarrowBytes; }
-  void widen(int64_t tile, Range some, std::byte* to) const { widen_tiles(at(tile, some.first), some.size(), to); }
+  void widen(int64_t tile, Range some, std::byte* to) const {
+    const auto* from = reinterpret_cast<const int8_t*>(at(tile, some.first));
+    widen_to_bfloat16(from, some.size() * kNarrowBytes, reinterpret_cast<uint16_t*>(to));
+  }
 };
 
 void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
@@ -89,63 +75,148 @@ void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t
 
 // ---- in panels
 
-template <class Vector>
-TOROID_INLINE void widen_bytes(const int8_t* from, int64_t count, float* to) {
-  constexpr int kLanes = sizeof(Vector) / sizeof(float);
-  typedef int8_t Bytes __attribute__((vector_size(kLanes)));
-  for (int64_t j = 0; j < count; j += kLanes) {
-    Bytes bytes;
-    std::memcpy(&bytes, from + j, sizeof bytes);
-    const Vector wide = __builtin_convertvector(bytes, Vector);
-    std::memcpy(to + j, &wide, sizeof wide);
-  }
-}
-#ifdef __x86_64__
-TOROID_AVX512 void widen_bytes_avx512(const int8_t* from, int64_t count, float* to) { widen_bytes<Vector16>(from, count, to); }
-TOROID_AVX2 void widen_bytes_avx2(const int8_t* from, int64_t count, float* to) { widen_bytes<Vector8>(from, count, to); }
-#endif
+constexpr int64_t kDepth = 256;   // of a panel at a time: widened, 64 KiB in the second-level cache beside rows and sums
 
-// A whole number of strip_kernels().lanes.
-void widen_bytes(const int8_t* from, int64_t count, float* to) {
-#ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) return widen_bytes_avx512(from, count, to);
-  if (vector_set() == VectorSet::Avx2) return widen_bytes_avx2(from, count, to);
-#endif
-  widen_bytes<Vector4>(from, count, to);
-}
-
-void pack_narrow_panels(const Int8Matrix& b, int64_t k, int64_t n, int64_t first, int64_t last, int8_t* out) {
-  const PackedMatrix shape{k, n, nullptr};
+// The panels [first, last) with so many rows of b together: [row / together][vector][row % together][lane].
+void pack_narrow_panels(const Int8Matrix& b, int64_t together, int64_t k, int64_t n, int64_t first, int64_t last, int8_t* out) {
+  const PackedMatrix shape{divide_up(k, together), n, nullptr};
+  const int64_t lanes = strip_kernels().lanes;
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t width = shape.width(panel), column = shape.first_column(panel), count = std::min(width, n - column);
-    int8_t* to = out + column * k;
-    if (count < width && k > 0) std::memset(to, 0, static_cast<size_t>(k * width));
+    int8_t* to = out + column * shape.depth * together;
+    if (k > 0) std::memset(to, 0, static_cast<size_t>(shape.depth * together * width));
     for (int64_t p = 0; p < k; ++p) {
-      for (int64_t j = 0; j < count; ++j) to[p * width + j] = b.at(p, column + j);
+      for (int64_t j = 0; j < count; ++j) to[(p / together * width + j / lanes * lanes) * together + p % together * lanes + j % lanes] = b.at(p, column + j);
     }
   }
 }
 
-void multiply_narrow_panels(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
-  const PackedMatrix shape{k, n, nullptr};
-  const int64_t form[] = {'8', 'w', k, n, b.row, b.column};
-  const float* packed = call.made_of(call.inputs[1], b.data, form, (PackedMatrix::size(k, n) + kWordBytes - 1) / kWordBytes, [&](float* to) {
-    call.pool.parallel_for(shape.panels(), 1, [&](int64_t begin, int64_t end) { pack_narrow_panels(b, k, n, begin, end, reinterpret_cast<int8_t*>(to)); });
-  });
-  const RowElements elements(0, k);
-  for_each_part(call.pool, m, shape.panels(), cut_of(call.pool.threads(), size_of_matrix(m, shape.panels(), k, kFloatBytes)), [&](Range some, Range panels) {
-    const int64_t row = k + 16;
-    float* copies = scratch_for_rows.get(some.size() * row);
-    std::vector<const float*> rows;
-    for (int64_t i = 0; i < some.size(); ++i) rows.push_back(a.row(some.first + i, k, copies + i * row));
-    for (int64_t panel = panels.first; panel < panels.last; ++panel) {
-      const int64_t width = shape.width(panel), column = shape.first_column(panel);
-      float* wide = scratch_for_panel.get(k * width);
-      widen_bytes(reinterpret_cast<const int8_t*>(packed) + column * k, k * width, wide);
-      const EpiloguePart part(&epilogue, 0, column);
-      multiply_rows({k, std::min(width, n - column), wide}, 0, 1, elements, rows, some.first, {nullptr, 0, part.get()});
+// `b` in panels; the depth is counted in as many rows as are `together`.
+class NarrowPanels {
+ public:
+  NarrowPanels(const KernelCall& call, const Int8Matrix& b, int64_t together, int64_t k, int64_t n)
+      : shape_{divide_up(k, together), n, nullptr}, together_(together) {
+    const int64_t form[] = {'8', 'w', together, k, n, b.row, b.column};
+    const int64_t bytes = PackedMatrix::size(shape_.depth, n) * together;
+    data_ = reinterpret_cast<const int8_t*>(call.made_of(call.inputs[1], b.data, form, divide_up(bytes, kWordBytes), [&](float* to) {
+      call.pool.parallel_for(shape_.panels(), 1, [&](int64_t begin, int64_t end) {
+        pack_narrow_panels(b, together, k, n, begin, end, reinterpret_cast<int8_t*>(to));
+      });
+    }));
+  }
+
+  // rows_of(range): pointers to rows as add_part wants them, for the life of a task. add_part(rows, bytes, width, depth, sums, adds): the products of all rows
+  // with a part of a panel, in sums, which are `width` apart.
+  template <class RowsOf, class AddPart>
+  void multiply(RuntimePool& pool, int64_t m, int64_t element_bytes, const ToroidEpilogue& epilogue, const RowsOf& rows_of, const AddPart& add_part) const {
+    // Blocks of rows as large as they may be, so that a panel is seldom widened twice.
+    const int64_t blocks = divide_up(m, size_of_matrix(m, shape_.panels(), shape_.depth, element_bytes).most_rows);
+    for_each_part(pool, m, shape_.panels(), {blocks, panel_groups(pool, blocks, shape_.panels())}, [&](Range some, Range panels) {
+      const auto rows = rows_of(some);
+      for (int64_t panel = panels.first; panel < panels.last; ++panel) {
+        const int64_t width = shape_.width(panel), column = shape_.first_column(panel);
+        float* sums = scratch_for_sums.get(some.size() * width + kReadBeyond);
+        for (int64_t done = 0; done == 0 || done < shape_.depth; done += kDepth) {
+          const Range depth = {done, std::min(done + kDepth, shape_.depth)};
+          add_part(rows, data_ + (column * shape_.depth + done * width) * together_, width, depth, sums, done > 0);
+        }
+        run_epilogue(epilogue, sums, width, some, {column, std::min(column + width, shape_.columns)});
+      }
+    });
+  }
+
+ private:
+  PackedMatrix shape_;
+  int64_t together_;
+  const int8_t* data_;
+};
+
+// Calls f(first, count) for strips of nearly as many rows each.
+template <class F>
+void for_each_strip(size_t rows, int64_t most, F f) {
+  const auto all = static_cast<int64_t>(rows);
+  const int64_t strips = divide_up(all, most);
+  for (int64_t i = 0; i < strips; ++i) {
+    const Range strip = part_of(all, i, strips);
+    f(strip.first, strip.size());
+  }
+}
+
+std::vector<const float*> float_rows(const FloatRows& a, Range some, int64_t k) {
+  const int64_t row = k + 16;
+  float* const copies = scratch_for_rows.get(some.size() * row);
+  std::vector<const float*> rows;
+  for (int64_t i = 0; i < some.size(); ++i) rows.push_back(a.row(some.first + i, k, copies + i * row));
+  return rows;
+}
+
+void multiply_in_registers(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
+  const auto& kernels = narrow_kernels();
+  auto rows_of = [&](Range some) { return float_rows(a, some, k); };
+  auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
+    for_each_strip(rows.size(), StripKernels::kMostRows, [&](int64_t first, int64_t count) {
+      const float* strip[StripKernels::kMostRows];
+      for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + depth.first;
+      kernels.multiply[count - 1][width / strip_kernels().lanes - 1](depth.size(), strip, bytes, sums + first * width, width, adds, nullptr);
+    });
+  };
+  NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
+}
+
+void multiply_widened(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
+  const StripKernels& kernels = strip_kernels();
+  auto rows_of = [&](Range some) { return float_rows(a, some, k); };
+  auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
+    float* const wide = scratch_for_panel.get(kDepth * width);
+    const int64_t vectors = width / kernels.lanes;
+    const Run run = {depth.first, depth.size()};
+    for_each_strip(rows.size(), StripKernels::kMostRows, [&](int64_t first, int64_t count) {
+      float* const to = sums + first * width;
+      if (first > 0) return kernels.multiply[count - 1][vectors - 1](&run, 1, &rows[static_cast<size_t>(first)], wide, {to, width, width, adds}, {nullptr, 0});
+      const float* strip[StripKernels::kMostRows];
+      for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(i)] + depth.first;
+      narrow_kernels().multiply_and_keep[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
+    });
+  };
+  NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
+}
+
+// Rows of bfloat16 with a whole number of pairs.
+std::vector<const uint16_t*> paired_rows(const FloatRows& a, Range some, int64_t k) {
+  const TileMatrix matrix = a.matrix();
+  const bool lie_well = matrix.column == 1 && k % 2 == 0;
+  const int64_t row = (k + 1) / 2 + 16;
+  float* to = lie_well ? nullptr : scratch_for_rows.get(some.size() * row);
+  std::vector<const uint16_t*> rows;
+  for (int64_t i = some.first; i < some.last; ++i) {
+    const uint16_t* from = static_cast<const uint16_t*>(matrix.data) + i * matrix.row;
+    if (!lie_well) {
+      auto* bits = reinterpret_cast<uint16_t*>(to + (i - some.first) * row);
+      for (int64_t p = 0; p < k; ++p) bits[p] = from[p * matrix.column];
+      if (k % 2 != 0) bits[k] = 0;
+      from = bits;
     }
-  });
+    rows.push_back(from);
+  }
+  return rows;
+}
+
+void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
+  const PairKernels& kernels = *pair_kernels();
+  auto rows_of = [&](Range some) { return paired_rows(a, some, k); };
+  auto add_part = [&](const std::vector<const uint16_t*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
+    auto* const wide = reinterpret_cast<uint16_t*>(scratch_for_panel.get(kDepth * width));
+    const int64_t vectors = width / strip_kernels().lanes;
+    for_each_strip(rows.size(), StripKernels::kMostRows, [&](int64_t first, int64_t count) {
+      const uint16_t* strip[StripKernels::kMostRows];
+      for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + 2 * depth.first;
+      float* const to = sums + first * width;
+      if (first > 0) return kernels[count - 1][vectors - 1](depth.size(), strip, wide, to, width, adds);
+      const auto& narrow = count < static_cast<int64_t>(rows.size()) ? narrow_pair_kernels()->multiply_and_keep : narrow_pair_kernels()->multiply;
+      narrow[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
+    });
+  };
+  NarrowPanels(call, b, 2, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
 }
 
 }  // namespace
@@ -163,7 +234,11 @@ void run_int8_weights(const KernelCall& call, Int8Form form) {
   for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
     const EpiloguePart epilogue(call.epilogue != nullptr ? call.epilogue : &stored, batch * m, 0);
     const Int8Matrix right = {static_cast<const int8_t*>(b.data) + batch_offset(b, dims, batch), b.strides[dims], b.strides[dims + 1]};
-    (form == Int8Form::Tiles ? multiply_narrow_tiles : multiply_narrow_panels)(call, m, n, k, FloatRows(a, batch), right, *epilogue.get());
+    const auto multiply = form == Int8Form::Tiles           ? multiply_narrow_tiles
+                          : form == Int8Form::BFloat16Pairs ? multiply_in_pairs
+                          : form == Int8Form::InRegisters   ? multiply_in_registers
+                                                            : multiply_widened;
+    multiply(call, m, n, k, FloatRows(a, batch), right, *epilogue.get());
   });
 }
 

@@ -67,13 +67,20 @@ void run_matmul_reduced(const KernelCall& call, ReducedForm form);
 // epilogue.
 void run_matmul_int8(const KernelCall& call);
 enum class Int8Form {
-  Tiles,     // for machines with AMX
-  Fours,     // of bytes by bytes, four products at a time, for machines with AVX512_VNNI
-  Pairs,     // of bytes by bytes, two products of 16 bits at a time, for machines with AVX2
-  Widened,   // as F32
+  Tiles,           // for machines with AMX
+  Fours,           // of bytes by bytes, four products at a time, for machines with AVX512_VNNI
+  Pairs,           // of bytes by bytes, two products of 16 bits at a time, for machines with AVX2
+  InRegisters,     // of floats by bytes, which become F32 as they are multiplied: for few rows
+  BFloat16Pairs,   // of BF16 by bytes, which become pairs of BF16, for machines with AVX512_BF16
+  Widened,         // as F32
 };
 bool can_multiply_int8(Int8Form form, DType left);   // on this machine
 void run_matmul_int8(const KernelCall& call, Int8Form form);
+// The one that run_matmul_int8 takes for so many rows.
+Int8Form usual_int8_form(DType left, int64_t rows);
+// How a form reads weights of int8 that meet floats: "read as bytes, …".
+std::string_view reading_of(Int8Form form);
+inline constexpr int64_t kMostRowsInRegisters = 12;   // with more, widening a panel once costs less than doing so for each strip of rows
 // integers: transposed, groups, then stride, padding, dilation and output padding for each spatial dim.
 void run_convolution_f32(const KernelCall& call);
 // The same in a form of the caller's choice, which takes the operands.

@@ -1,4 +1,6 @@
 // Matrix products with a right side of int8 or int4: the forms of run_matmul_int8 and run_matmul_int4.
+#include <cmath>
+
 #include "runtime/choice_families.h"
 #include "runtime/int4_weights.h"
 #include "runtime/tiles.h"
@@ -52,6 +54,9 @@ std::optional<std::string> malformed_bytes(const Problem& problem) {
 template <Int8Form kForm>
 Gate int8_gate(const Problem& problem) {
   if (can_multiply_int8(kForm, problem.inputs[0].dtype)) return std::nullopt;
+  if (kForm == Int8Form::BFloat16Pairs) {
+    return problem.inputs[0].dtype == DType::BF16 ? "the machine has no AVX512_BF16" : "the rows are not of bfloat16";
+  }
   return kForm == Int8Form::Tiles ? kNoTiles : kForm == Int8Form::Fours ? "the machine has no AVX512_VNNI" : "the machine has no AVX2";
 }
 // `ratio`: of the speed of products of float32, in vectors, to which that of three products of parts is related.
@@ -70,13 +75,45 @@ void run_int8_form(const KernelCall& call, ChoiceParameters) {
   run_matmul_int8(call, kForm);
 }
 
-constexpr Implementation kWidenedInt8 = {.name = "widened",
-                                         .description = "panels of int8 widened to float32",
-                                         .gate = int8_gate<Int8Form::Widened>,
-                                         .cost_s = int8_cost_s<1, 1>,
-                                         .run = run_int8_form<Int8Form::Widened>};
+// Bytes become floats once for a block of rows, or for each strip of them, of which the first loads no vectors besides.
+double widening_s(const Problem& problem, const MachineModel& machine, double times) {
+  constexpr double kFlopsToWiden = 4;
+  return times * elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
+}
+int64_t rows(const Problem& problem) { return problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1); }
+constexpr double kToKeep = 1.5;   // what is widened, besides
+
+template <Int8Form kForm>
+Gate few_rows_gate(const Problem& problem) {
+  if (rows(problem) > kMostRowsInRegisters) return fmt::format("it is for at most {} rows, these are {}", kMostRowsInRegisters, rows(problem));
+  return int8_gate<kForm>(problem);
+}
+
 const Implementation kOfFloats[] = {
-    kWidenedInt8,
+    {.name = "widened",
+     .description = "panels of int8 widened to float32, once for a block of rows",
+     .version = 2,
+     .gate = int8_gate<Int8Form::Widened>,
+     .cost_s = [](const Problem& problem, const MachineModel& machine) {
+       return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, kToKeep);
+     },
+     .run = run_int8_form<Int8Form::Widened>},
+    {.name = "in-registers",
+     .description = "bytes that become float32 as they are multiplied, for each strip of rows",
+     .gate = few_rows_gate<Int8Form::InRegisters>,
+     .cost_s = [](const Problem& problem, const MachineModel& machine) {
+       constexpr double kStripRows = 8;
+       return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, std::ceil(static_cast<double>(rows(problem)) / kStripRows) - 1);
+     },
+     .run = run_int8_form<Int8Form::InRegisters>},
+    {.name = "pairs",
+     .description = "panels of int8 widened to pairs of bfloat16 (AVX512_BF16)",
+     .gate = int8_gate<Int8Form::BFloat16Pairs>,
+     .cost_s = [](const Problem& problem, const MachineModel& machine) {
+       constexpr double kSpeed = 1.5;
+       return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, 0.5 * kToKeep);
+     },
+     .run = run_int8_form<Int8Form::BFloat16Pairs>},
     {.name = "tiles",
      .description = "tiles of int8 widened to bfloat16, with rows of bfloat16 or in three parts (AMX)",
      .gate = int8_gate<Int8Form::Tiles>,
