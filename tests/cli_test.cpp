@@ -366,6 +366,24 @@ TEST_F(Cli, MeasuresTheChoicesOnceAndRepeatsThemFromALock) {
             "error: without measuring there are no choices to write\n  help: add --mode max\n");
 }
 
+TEST_F(Cli, ExplainsHowInt8WeightsAreRead) {
+  auto steps_of = [this](std::string_view rows) {
+    write_file_atomically(path("int8.txt"), fmt::format(R"(graph(x: f32[{0}, 64], w: i8[48, 64]) {{
+  f: f32[48, 64] = cast(w)
+  t: f32[64, 48] = permute(f, dims=[1, 0])
+  y: f32[{0}, 48] = matmul(x, t)
+  return y
+}}
+)", rows));
+    return toroid({"explain", "int8.txt"}).output;
+  };
+  auto says = [](const std::string& text, std::string_view reading) { return text.find(fmt::format("int8 weights: {}", reading)) != std::string::npos; };
+  const std::string few = steps_of("3"), many = steps_of("32");
+  const bool has_tiles = says(few, "widened to bfloat16 a few tiles");
+  EXPECT_TRUE(has_tiles || says(few, "read as bytes")) << few;
+  EXPECT_TRUE(says(many, has_tiles ? "widened to bfloat16 a few tiles" : "widened to float32 in the cache")) << many;
+}
+
 TEST_F(Cli, ExplainsWhyOperatorsAreOneStepOrTwo) {
   write_file_atomically(path("program.txt"), R"(graph(x: f32[64, 32], w: f32[48, 32], b: f32[48]) {
   h: f32[64, 48] = aten::linear(x, w, b)

@@ -75,7 +75,8 @@ void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t
 
 // ---- in panels
 
-constexpr int64_t kDepth = 256;   // of a panel at a time: widened, 64 KiB in the second-level cache beside rows and sums
+// Rows of a panel at a time: widened, 64 KiB in the second-level cache beside rows and sums.
+int64_t part_depth() { return (16 << 10) / strip_kernels().panel_width(); }
 
 // The panels [first, last) with so many rows of b together: [row / together][vector][row % together][lane].
 void pack_narrow_panels(const Int8Matrix& b, int64_t together, int64_t k, int64_t n, int64_t first, int64_t last, int8_t* out) {
@@ -116,8 +117,8 @@ class NarrowPanels {
       for (int64_t panel = panels.first; panel < panels.last; ++panel) {
         const int64_t width = shape_.width(panel), column = shape_.first_column(panel);
         float* sums = scratch_for_sums.get(some.size() * width + kReadBeyond);
-        for (int64_t done = 0; done == 0 || done < shape_.depth; done += kDepth) {
-          const Range depth = {done, std::min(done + kDepth, shape_.depth)};
+        for (int64_t done = 0; done == 0 || done < shape_.depth; done += part_depth()) {
+          const Range depth = {done, std::min(done + part_depth(), shape_.depth)};
           add_part(rows, data_ + (column * shape_.depth + done * width) * together_, width, depth, sums, done > 0);
         }
         run_epilogue(epilogue, sums, width, some, {column, std::min(column + width, shape_.columns)});
@@ -167,7 +168,7 @@ void multiply_widened(const KernelCall& call, int64_t m, int64_t n, int64_t k, c
   const StripKernels& kernels = strip_kernels();
   auto rows_of = [&](Range some) { return float_rows(a, some, k); };
   auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
-    float* const wide = scratch_for_panel.get(kDepth * width);
+    float* const wide = scratch_for_panel.get(part_depth() * width);
     const int64_t vectors = width / kernels.lanes;
     const Run run = {depth.first, depth.size()};
     for_each_strip(rows.size(), StripKernels::kMostRows, [&](int64_t first, int64_t count) {
@@ -205,7 +206,7 @@ void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, 
   const PairKernels& kernels = *pair_kernels();
   auto rows_of = [&](Range some) { return paired_rows(a, some, k); };
   auto add_part = [&](const std::vector<const uint16_t*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
-    auto* const wide = reinterpret_cast<uint16_t*>(scratch_for_panel.get(kDepth * width));
+    auto* const wide = reinterpret_cast<uint16_t*>(scratch_for_panel.get(part_depth() * width));
     const int64_t vectors = width / strip_kernels().lanes;
     for_each_strip(rows.size(), StripKernels::kMostRows, [&](int64_t first, int64_t count) {
       const uint16_t* strip[StripKernels::kMostRows];
