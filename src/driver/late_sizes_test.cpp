@@ -274,7 +274,8 @@ graph(a: f32[2, 2], b: i64[2]) {
 })");
   Executable executable = model.load(1);
   const HostTensor regular = floats({2, 2}, {2, 0, 0, 4}), singular = floats({2, 2}, {1, 1, 1, 1});
-  EXPECT_EQ(executable.run({regular, ints({2}, {1, -3})})[0].to_doubles(), (std::vector<double>{0.5, 0, 0, 0.25}));
+  const std::vector<HostTensor> fine = {regular, ints({2}, {1, -3})};
+  EXPECT_EQ(executable.run(fine)[0].to_doubles(), (std::vector<double>{0.5, 0, 0, 0.25}));
   EXPECT_EQ(error_of(executable, {singular, ints({2}, {1, 1})}).message(),
             "the values failures_of_linalg_inv_0 = 1 violate Eq(failures_of_linalg_inv_0, 0), which the program relies on");
   EXPECT_EQ(error_of(executable, {regular, ints({2}, {0, 1})}).message(),
