@@ -144,7 +144,7 @@ TEST(HostileModel, DimsThatATensorLacksAreRefused) {
   EXPECT_EQ(error_of("models/mlp", [](EditableArchive& model) {
               node_of(model, "torch.ops.aten.layer_norm.default")["inputs"][0]["arg"] = Json{{"as_bool", true}};
             }),
-            "a tensor of rank 0 has no dim -1");
+            "a tensor f32[] has no dim -1");
 }
 
 TEST(HostileModel, SizesAreReadFromIntegers) {

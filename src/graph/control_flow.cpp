@@ -20,7 +20,7 @@ class ControlFlow {
     if (op_.name == "while_loop") return while_loop();
     if (op_.name == "scan") return takes(4), scan(true);
     if (op_.name == "map_impl") return takes(3), scan(false);
-    if (op_.name == "vmap") return takes(4), scan(false);
+    if (op_.name == "vmap") return takes(op_.arguments.size() == 3 ? 3 : 4), scan(false);   // the randomness may be left out
     if (op_.name == "associative_scan") return associative_scan();
     throw Error(ErrorKind::Unsupported, fmt::format("the higher-order operator '{}' is not supported", op_.name.substr(0, 80)));
   }

@@ -61,13 +61,13 @@ TEST(Eager, MemoryThatThereIsNotIsAnErrorWithItsSize) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer ends the program at such a request";
 #else
-  constexpr int64_t kSize = int64_t{1} << 24;
+  constexpr int64_t kSize = int64_t{1} << 23;
   int8_t zero = 0;
   const std::vector<int64_t> column = {kSize, 1}, row = {kSize}, still = {0, 0}, no_steps = {0};
   const TensorView x = {&zero, DType::I8, column, still}, y = {&zero, DType::I8, row, no_steps};   // one element in all places
   const Error error = error_of([&] { eager().call("aten::add.Tensor", {x, y}); });
   EXPECT_EQ(error.kind(), ErrorKind::Environment);
-  EXPECT_EQ(error.message(), "out of memory: 281474976710656 bytes for a tensor of shape [16777216, 16777216]");
+  EXPECT_EQ(error.message(), "out of memory: 70368744177664 bytes for a tensor of shape [8388608, 8388608]");
   EXPECT_EQ(numbers(eager().call("aten::add.Tensor", {floats({1}, {1}), 1})[0]), Numbers{2}) << "it goes on";
 #endif
 }
@@ -360,7 +360,7 @@ TEST_F(EagerStore, EverOtherIntegersStopCompiling) {
               EXPECT_EQ(cache.call("aten::narrow", {x, 0, 2, n})[0].sizes(), (std::vector<int64_t>{n, 2}));
             }),
             3u);
-  EXPECT_EQ(error_of([&] { cache.call("aten::narrow", {x, 0, 2, 99}); }).message(), "aten::narrow would read beyond its tensor");
+  EXPECT_EQ(error_of([&] { cache.call("aten::narrow", {x, 0, 2, 99}); }).message(), "slice(starts=[2, 0], steps=[1, 1]): elements 2 to 100 of dim 0, whose size is 100");
   // Positions that are computed from the integers.
   EXPECT_EQ(compilations_of([&](int64_t n) {
               const std::vector<int64_t> sizes = {2, 2}, strides = {n, 1};
