@@ -375,8 +375,8 @@ class NestPrinter : KernelPrinter {
     std::vector<sym::Expr> loops;
     if (stage.inner) loops = kernel_.inner;
     if (along_outer()) loops.push_back(kernel_.outer.back());
-    std::vector<std::string> condition;
-    if (stage.condition) print_condition(*stage.condition, condition);
+    std::vector<std::string> condition_values, condition;
+    if (stage.condition) print_condition(*stage.condition, condition_values, condition);
     body_.begin_nest(loops, along_outer());
     const bool vector_loop = lanes_vary_ && (along_outer() || stage.inner);
     const size_t innermost = body_.innermost();
@@ -404,6 +404,7 @@ class NestPrinter : KernelPrinter {
     std::vector<std::string> level0 = body_.take_level(0);
     // Accumulators first: without any loop, level 0 is the body itself.
     out.insert(out.end(), around.before.begin(), around.before.end());
+    out.insert(out.end(), condition_values.begin(), condition_values.end());
     out.insert(out.end(), level0.begin(), level0.end());
     out.insert(out.end(), condition.begin(), condition.end());
     std::string indent = stage.condition ? "  " : "";
@@ -484,19 +485,20 @@ class NestPrinter : KernelPrinter {
     if (!stage.condition || along_outer()) out.insert(out.end(), around.after.begin(), around.after.end());
   }
 
-  // Opens the block of what a stage does where the condition holds in some lane.
-  void print_condition(ExprId condition, std::vector<std::string>& out) {
+  // Opens the block of what a stage does where the condition holds in some lane. What the condition is made of may serve the stage too:
+  // these values come before the stage's own.
+  void print_condition(ExprId condition, std::vector<std::string>& values, std::vector<std::string>& out) {
     if (!along_outer()) {
       body_.begin_nest({});
       const std::string holds = body_.value(condition).text;
-      for (const std::string& line : body_.take_level(0)) out.push_back(line);
+      values = body_.take_level(0);
       out.push_back(fmt::format("if ({}) {{", holds));
       return;
     }
     const std::string needed = fmt::format("body_needed{}", ++loaded_);
     body_.begin_nest({kernel_.outer.back()}, true);
     const std::string holds = in_lanes(body_.value(condition), DType::Bool).text;
-    for (const std::string& line : body_.take_level(0)) out.push_back(line);
+    values = body_.take_level(0);
     out.push_back(fmt::format("bool {} = false;", needed));
     out.push_back(fmt::format("for_lanes<W>(first, last, [&](auto lanes, int64_t {}) INLINE_BODY {{", vector_name()));
     for (const std::string& line : body_.take_level(1)) out.push_back("  " + line);
