@@ -6,6 +6,7 @@
 #include "graph/operation_reader.h"
 #include "graph/text.h"
 #include "graph/type_rules.h"
+#include "support/checked.h"
 
 namespace toroid {
 namespace {
@@ -97,7 +98,25 @@ class TextParser : private OperationReader {
       data.bytes = *bytes;
       data.owner = std::move(bytes);
     }
+    require_room(start, data);
     return program_.constants[static_cast<size_t>(program_.add_constant(std::move(data)))];
+  }
+
+  // The bytes hold every element, wherever the type's strides put it.
+  void require_room(size_t start, const ConstantData& data) {
+    if (data.bytes.data() == nullptr || data.type.numel().is_const(0)) return;
+    const Sizes strides = data.type.strides.empty() ? contiguous_strides(data.type.sizes) : Sizes(data.type.strides);
+    Checked last = 0;
+    bool is_fixed = true, is_forward = true;
+    for (size_t d = 0; d < strides.size(); ++d) {
+      is_fixed = is_fixed && data.type.sizes[d].is_const() && strides[d].is_const();
+      if (!is_fixed) break;
+      is_forward = is_forward && strides[d].value() >= 0;
+      last += (Checked(data.type.sizes[d].value()) - 1) * strides[d].value();
+    }
+    const std::optional<int64_t> bytes = ((last + 1) * size_bytes(data.type.dtype)).value();
+    if (is_fixed && is_forward && bytes && *bytes <= static_cast<int64_t>(data.bytes.size())) return;
+    cursor_.fail_at(start, fmt::format("the constant '{}' has {} bytes, which do not hold {}", data.name.substr(0, 80), data.bytes.size(), to_string(data.type)));
   }
 
   std::vector<std::byte> elements(const TensorType& type) {

@@ -189,6 +189,23 @@ graph() { w = constant(0) return w })",
   EXPECT_EQ(to_text(program, {.inline_elements = 1}).substr(0, 37), "constant 0 \"w\": f32[2] = external\ngra");
 }
 
+TEST(Text, ConstantsHoldWhatTheirStridesShow) {
+  auto message = [](const std::string& strides) {
+    try {
+      parse_text("constant 0 \"w\": f32[2, 3] strides " + strides + " = hex " + std::string(48, '0') +
+                 "\ngraph(x: f32[1]) {\n  w: f32[2, 3] = constant(0)\n  return w\n}");
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message("[1, 2]"), "");
+  EXPECT_EQ(message("[0, 1]"), "");
+  for (const char* strides : {"[1, 3]", "[4611686018427387904, 1]", "[-3, 1]"}) {
+    EXPECT_EQ(message(strides), fmt::format("1:1: the constant 'w' has 24 bytes, which do not hold f32[2, 3] strides {}", strides));
+  }
+}
+
 TEST(Text, MistakesAreToldWithLineAndColumn) {
   EXPECT_EQ(error_of("graph(x: f33[2]) { return x }"), "1:10: 'f33' is not a dtype");
   EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = exp(z)\n  return y\n}"), "2:11: no value is called 'z'");
