@@ -3,7 +3,6 @@
 A function takes a Draft (draft.py), asks it for values and numbers, and raises Unfit when no value fits. Arguments need not be valid:
 a line that PyTorch refuses is dropped.
 """
-from draft import Unfit
 
 FLOAT_UNARY = """abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv
 sigmoid ceil floor round trunc frac sign sgn reciprocal square lgamma digamma logit relu positive deg2rad rad2deg sinc i0 nan_to_num isnan isfinite isinf
