@@ -146,7 +146,18 @@ std::string int8_text(const loop::LoopProgram& loops, const schedule::Step& step
   if (family_of(schedule::call_arguments(call->call).name, inputs, out.dtype) != "matmul.int8") return "";
   int64_t rows = 1;
   for (size_t d = 0; d + 1 < out.sizes.size(); ++d) rows = !out.sizes[d].is_const() || rows < 0 ? -1 : rows * out.sizes[d].value();
-  auto reading = [&](int64_t count) { return reading_of(usual_int8_form(inputs[0], count)); };
+  const loop::Operand& weights = call->call.operands[1];
+  const int64_t columns = sym::evaluate_hint(weights.sizes.back()), depth = sym::evaluate_hint(weights.sizes[weights.sizes.size() - 2]);
+  // As a product of two matrices, the right one a constant.
+  auto reading = [&](int64_t count) {
+    Problem problem = {.family = "matmul.int8",
+                       .inputs = {contiguous_operand(inputs[0], {count, depth}), contiguous_operand(inputs[1], {depth, columns})},
+                       .outputs = {contiguous_operand(out.dtype, {count, columns})},
+                       .integers = {},
+                       .numbers = {}};
+    problem.inputs[1].is_constant = true;
+    return reading_of_int8(runtime_choices().cheapest_choice(problem, model_of_this_machine(RuntimePool::threads_for(0))).value_or(""));
+  };
   if (rows >= 0) return fmt::format("int8 weights: {}", reading(rows));
   const std::string_view few = reading(kMostRowsInRegisters), many = reading(kMostRowsInRegisters + 1);
   if (few == many) return fmt::format("int8 weights: {}", few);

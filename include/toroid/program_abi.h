@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 8
+#define TOROID_ABI_VERSION 9
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,6 +73,33 @@ typedef struct ToroidStage {
   int32_t num_arguments, image_argument;
 } ToroidStage;
 
+/* A call of a library kernel. */
+typedef struct ToroidLibraryCall {
+  const char* name;             /* the kernel: "matmul", or "matmul#packed" for one of its implementations */
+  int32_t site;                 /* the number of the call in its program, from 0 on: the host plans a call once for each site and its sizes */
+  int32_t has_fixed_sizes;      /* 1: all sizes, strides, integers and numbers are the same in every call of the program */
+  const ToroidOperand* inputs;
+  int32_t num_inputs;
+  const ToroidOperand* outputs;
+  int32_t num_outputs;
+  const int64_t* integers;
+  int32_t num_integers;
+  const double* numbers;
+  int32_t num_numbers;
+  const ToroidEpilogue* epilogue;   /* null, or, of "matmul" in float32, bfloat16 and float16 and "convolution" in float32, takes the result, in
+                                       float32, and outputs[0].data is null */
+} ToroidLibraryCall;
+
+/* Convolutions each of which reads what the one before makes. name: "chain", or "chain#bands" for one of its implementations; site and has_fixed_sizes
+ * as above. */
+typedef struct ToroidChain {
+  const char* name;
+  int32_t site;
+  int32_t has_fixed_sizes;
+  const ToroidStage* stages;
+  int32_t num_stages;
+} ToroidChain;
+
 /* What the host offers to programs. */
 typedef struct ToroidRuntime {
   void* host;
@@ -81,14 +108,10 @@ typedef struct ToroidRuntime {
                        void (*body)(void* argument, int64_t begin, int64_t end), void* argument);
   /* Scalar operators that generated code does not compute itself; `op` is the position in graph/scalar_op.def. */
   double (*special_function)(const struct ToroidRuntime*, int32_t op, double x, double y);
-  /* A library kernel by name. 0 when it succeeded; else the host keeps a message. epilogue: null, or, of "matmul" in float32, bfloat16
-   * and float16 and "convolution" in float32, takes the result, in float32, and outputs[0].data is null. */
-  int32_t (*call)(const struct ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
-                  const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
-                  const double* numbers, int32_t num_numbers, const ToroidEpilogue* epilogue);
-  /* Convolutions each of which reads what the one before makes. name: "chain", or "chain#bands" for one of its implementations. Returns as
-   * `call`. */
-  int32_t (*chain)(const struct ToroidRuntime*, const char* name, const ToroidStage* stages, int32_t num_stages);
+  /* Runs a library kernel. 0 when it succeeded; else the host keeps a message. */
+  int32_t (*call)(const struct ToroidRuntime*, const ToroidLibraryCall* call);
+  /* The same of a chain. */
+  int32_t (*chain)(const struct ToroidRuntime*, const ToroidChain* chain);
   /* A number read from a tensor: the binding-th of the manifest has this value. Sets the symbol that it defines in
    * ToroidCall::symbols. 0, or not when the program cannot go on with it; then the host keeps a message. */
   int32_t (*bind)(const struct ToroidRuntime*, int32_t binding, int64_t value);

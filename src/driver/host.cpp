@@ -36,26 +36,25 @@ struct Host::Callbacks {
     return apply(static_cast<ScalarOp>(op), DType::F64, x, y);
   }
 
-  static int32_t call(const ToroidRuntime* runtime, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
-                      const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
-                      const double* numbers, int32_t num_numbers, const ToroidEpilogue* epilogue) {
+  static int32_t call(const ToroidRuntime* runtime, const ToroidLibraryCall* call) {
     return guarded(runtime, 1, [&] {
-      run_library_kernel(name, {host(runtime).pool_,
-                                {inputs, static_cast<size_t>(num_inputs)},
-                                {outputs, static_cast<size_t>(num_outputs)},
-                                {integers, static_cast<size_t>(num_integers)},
-                                {numbers, static_cast<size_t>(num_numbers)},
-                                epilogue,
-                                &host(runtime).prepared_});
+      host(runtime).sites_->run(call->site, call->has_fixed_sizes != 0, call->name,
+                                {host(runtime).pool_,
+                                 {call->inputs, static_cast<size_t>(call->num_inputs)},
+                                 {call->outputs, static_cast<size_t>(call->num_outputs)},
+                                 {call->integers, static_cast<size_t>(call->num_integers)},
+                                 {call->numbers, static_cast<size_t>(call->num_numbers)},
+                                 call->epilogue,
+                                 &host(runtime).prepared_});
       return 0;
     });
   }
 
-  static int32_t chain(const ToroidRuntime* runtime, const char* name, const ToroidStage* stages, int32_t num_stages) {
+  static int32_t chain(const ToroidRuntime* runtime, const ToroidChain* call) {
     return guarded(runtime, 1, [&] {
       std::vector<ConvolutionStage> chain;
-      for (int32_t i = 0; i < num_stages; ++i) {
-        const ToroidStage& stage = stages[i];
+      for (int32_t i = 0; i < call->num_stages; ++i) {
+        const ToroidStage& stage = call->stages[i];
         chain.push_back({{host(runtime).pool_,
                           {stage.inputs, static_cast<size_t>(stage.num_inputs)},
                           {stage.output, 1},
@@ -66,7 +65,7 @@ struct Host::Callbacks {
                          stage.num_arguments,
                          stage.image_argument});
       }
-      run_library_chain(name, host(runtime).pool_, chain);
+      host(runtime).sites_->run(call->site, call->has_fixed_sizes != 0, call->name, call_of_chain(host(runtime).pool_, chain));
       return 0;
     });
   }
@@ -174,6 +173,7 @@ void Host::release_all() { free_.splice(free_.begin(), used_); }
 
 int32_t Host::run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state) {
   call_ = &state;
+  sites_ = &sites_of_variants_[&state.manifest];
   const int32_t failed = entry(&table_, &call);
   call_ = nullptr;
   end_step();

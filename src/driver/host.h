@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "driver/manifest.h"
 #include "interp/bind_symbols.h"
 #include "interp/host_tensor.h"
+#include "runtime/plan.h"
 #include "runtime/prepared_constants.h"
 #include "support/aligned_bytes.h"
 #include "toroid/program_abi.h"
@@ -48,6 +50,8 @@ class Host {
 
   RuntimePool& pool_;
   PreparedConstants prepared_;
+  std::map<const ManifestVariant*, CallSites> sites_of_variants_;   // plans point to prepared_
+  CallSites* sites_ = nullptr;                                      // of the variant that runs
   ToroidRuntime table_{};
   Call* call_ = nullptr;
   std::optional<int32_t> step_;                               // that runs, in a profiled program

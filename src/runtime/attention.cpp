@@ -138,11 +138,4 @@ void run_attention(const KernelCall& call, AttentionForm form) {
   form == AttentionForm::Tiles ? run_attention_tiles(call) : Attention(call).run();
 }
 
-void run_attention(const KernelCall& call) {
-  for (const AttentionForm form : {AttentionForm::FewQueries, AttentionForm::Tiles}) {
-    if (can_attend(form, call)) return run_attention(call, form);
-  }
-  run_attention(call, AttentionForm::Widened);
-}
-
 }  // namespace toroid

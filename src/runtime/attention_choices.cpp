@@ -68,10 +68,10 @@ constexpr Implementation kFew = {
       if (k.stride(-1) != 1 || v.stride(-1) != 1) return "rows of keys or values are not contiguous";
       return std::nullopt;
     },
-    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.5); },
+    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.5); },
     .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionForm::FewQueries); }};
 
-const Implementation kOfFloat32[] = {kQueryBlocks, kFew};
+const Implementation kOfVectors[] = {kQueryBlocks, kFew};
 const Implementation kOfBFloat16[] = {
     kQueryBlocks,
     kFew,
@@ -89,7 +89,10 @@ const Implementation kOfBFloat16[] = {
 }  // namespace
 
 KernelFamily attention_family() {
-  return {"attention.f32", [](const Problem& problem) { return malformed(DType::F32, problem); }, depth, kOfFloat32};
+  return {"attention.f32", [](const Problem& problem) { return malformed(DType::F32, problem); }, depth, kOfVectors};
+}
+KernelFamily attention_f16_family() {
+  return {"attention.f16", [](const Problem& problem) { return malformed(DType::F16, problem); }, depth, kOfVectors};
 }
 KernelFamily attention_bf16_family() {
   return {"attention.bf16", [](const Problem& problem) { return malformed(DType::BF16, problem); }, depth, kOfBFloat16};

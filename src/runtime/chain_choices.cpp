@@ -50,8 +50,6 @@ class StagesWithoutData {
   std::vector<ConvolutionStage> stages_;
 };
 
-std::span<const ConvolutionStage> stages_of(const KernelCall& call) { return {call.stages, call.num_stages}; }
-
 // The channels of a position next to each other, then columns, rows and images, without gaps.
 bool is_image_of_channels(const OperandMeta& image) {
   int64_t expected = 1;
@@ -105,13 +103,13 @@ const Implementation kImplementations[] = {
      .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
      .cost_s = [](const Problem& problem,
                   const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_turn_s; },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolutions_in_turn(stages_of(call)); }},
+     .plan = [](const KernelCall& call, ChoiceParameters) { return plan_in_turn(call); }},
     {.name = "bands",
      .description = "some rows of each at a time, which the next one reads while they are in the cache",
      .gate = not_in_bands,
      .cost_s = [](const Problem& problem,
                   const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_bands_s; },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolutions_in_bands(stages_of(call)); }},
+     .plan = [](const KernelCall& call, ChoiceParameters) { return plan_in_bands(call); }},
 };
 
 }  // namespace

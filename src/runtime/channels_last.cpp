@@ -27,7 +27,7 @@ constexpr double kCyclesToGather = 2;        // and split an element of a row wh
 
 thread_local Scratch scratch_for_band;
 
-bool splits_bands(const KernelCall& call, const ConvolutionShape& s);
+bool splits_bands(const ConvolutionShape& s, int64_t channel_stride);
 
 class Convolver : public RowConvolution {
  public:
@@ -37,10 +37,10 @@ class Convolver : public RowConvolution {
     in_planes_ = strides_.channel != 1 && s.in_channels <= kFewChannels;
     copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1) || (use.from_ring && s.kernel[1] > 1);
     depth_ = s.in_channels * s.kernel_elements();
-    in_parts_ = convolves_in_parts(call, s);
+    in_parts_ = convolves_in_parts(s, strides_.channel, call.keeps(call.inputs[1]));
     in_pairs_ = !in_parts_ && !in_planes_ && s.in_channels % 2 == 0 && s.in_channels >= kLeastChannelsInPairs && call.keeps(call.inputs[1]) &&
                 PackedMatrix::pays_in_pairs(s.out_channels);
-    splits_bands_ = in_parts_ && splits_bands(call, s);
+    splits_bands_ = in_parts_ && splits_bands(s, strides_.channel);
     band_columns_ = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
     elements_ = image_elements(copies_ ? band_strides() : strides_);
     pack_weights(call);
@@ -278,19 +278,19 @@ class Convolver : public RowConvolution {
 };
 
 // Is each element of the padded image split once, for all filter elements?
-bool splits_bands(const KernelCall& call, const ConvolutionShape& s) {
+bool splits_bands(const ConvolutionShape& s, int64_t channel_stride) {
   const bool is_padded = s.padding[1] > 0 || s.padding[2] > 0;
   return is_padded && s.groups == 1 && s.kernel_elements() > 1 && s.stride[1] == 1 && s.stride[2] == 1 && s.in_channels % kStepElements == 0 &&
-         image_strides(call.inputs[0]).channel == 1;
+         channel_stride == 1;
 }
 
 }  // namespace
 
-bool convolves_in_parts(const KernelCall& call, const ConvolutionShape& s) {
+bool convolves_in_parts(const ConvolutionShape& s, int64_t channel_stride, bool keeps_weights) {
   const int64_t depth = s.in_channels * s.kernel_elements();
-  const double split = splits_bands(call, s) ? kCyclesToSplit * 2 / static_cast<double>(s.kernel_elements())
+  const double split = splits_bands(s, channel_stride) ? kCyclesToSplit * 2 / static_cast<double>(s.kernel_elements())
                        : s.in_channels % kStepElements == 0 || s.kernel_elements() == 1 ? kCyclesToSplit : kCyclesToGather;
-  return pays_in_parts({s.batch * s.out_elements(), s.out_channels, depth, call.keeps(call.inputs[1])}, split);
+  return pays_in_parts({s.batch * s.out_elements(), s.out_channels, depth, keeps_weights}, split);
 }
 
 bool is_matrix_product(const ConvolutionShape& s, const ImageStrides& image) {

@@ -13,9 +13,11 @@ KernelFamily matmul_int8_family();      // F32, BF16 and F16 by I8
 KernelFamily matmul_bytes_family();     // I8 and U8 by I8
 KernelFamily convolution_family();      // F32
 KernelFamily convolution_bf16_family();
+KernelFamily convolution_f16_family();
 KernelFamily chain_family();            // of F32 convolutions
 KernelFamily attention_family();        // F32
 KernelFamily attention_bf16_family();
+KernelFamily attention_f16_family();
 
 // Seconds to read or write so many bytes once: what fits the cache comes from there.
 inline double transfer_s(double bytes, const MachineModel& machine) {

@@ -1,5 +1,7 @@
 #include "runtime/choices.h"
 
+#include <algorithm>
+
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -34,12 +36,12 @@ std::string names_of(std::span<const Row> rows) {
 
 MachineModel model_of_this_machine(int threads) {
   constexpr double kClockHz = 3e9, kVectorUnits = 2, kFlopsOfMultiplyAdd = 2;
-  const double lanes = vector_set() == VectorSet::Avx512 ? 16 : vector_set() == VectorSet::Avx2 ? 8 : 4;
-  const long cache_bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  static const double lanes = vector_set() == VectorSet::Avx512 ? 16 : vector_set() == VectorSet::Avx2 ? 8 : 4;
+  static const auto cache_bytes = static_cast<double>(::sysconf(_SC_LEVEL3_CACHE_SIZE));
   return {.threads = threads,
           .flops_per_s = threads * kClockHz * kVectorUnits * kFlopsOfMultiplyAdd * lanes,
           .bytes_per_s = 1e10 * std::min(threads, 8),
-          .cache_bytes = cache_bytes > 0 ? static_cast<double>(cache_bytes) : 8e6};
+          .cache_bytes = cache_bytes > 0 ? cache_bytes : 8e6};
 }
 
 const KernelFamily& ChoiceRegistry::family(std::string_view name) const {
@@ -50,7 +52,7 @@ const KernelFamily& ChoiceRegistry::family(std::string_view name) const {
       .help(fmt::format("the families are {}", names_of(families_)));
 }
 
-std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const MachineModel& machine) const {
+const KernelFamily& ChoiceRegistry::taking(const Problem& problem) const {
   const KernelFamily& family = this->family(problem.family);
   std::optional<std::string> fault = family.malformed(problem);
   if (!fault && problem.has_epilogue && !family.columns_dim) fault = "there is no epilogue of this kernel";
@@ -59,6 +61,11 @@ std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const M
         .at(to_string(problem))
         .help("docs/tuning.md says how a problem is written");
   }
+  return family;
+}
+
+std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const MachineModel& machine) const {
+  const KernelFamily& family = taking(problem);
   std::vector<Choice> choices;
   auto add = [&](const Implementation& implementation, const Problem& own, bool then_epilogue) {
     Choice choice{.name = std::string(implementation.name), .description = std::string(implementation.description), .then_epilogue = then_epilogue};
@@ -86,27 +93,69 @@ int64_t ChoiceRegistry::epilogue_columns(const Problem& problem) const {
   return dim < 0 ? out.size(dim) : out.sizes[static_cast<size_t>(dim)];
 }
 
-void ChoiceRegistry::run_choice(std::string_view family, std::string_view choice, const KernelCall& call) const {
+std::unique_ptr<const KernelPlan> plan_of(const Implementation& implementation, const KernelCall& call) {
+  if (implementation.plan != nullptr) return implementation.plan(call, implementation.parameters);
+  return plan_that_runs([&implementation](const KernelCall& each) { implementation.run(each, implementation.parameters); });
+}
+
+std::unique_ptr<const KernelPlan> ChoiceRegistry::plan(std::string_view family, std::string_view choice, const KernelCall& call) const {
   const KernelFamily& of = this->family(family);
   const std::span<const Implementation> implementations = of.implementations;
   for (const Implementation& implementation : implementations) {
-    if (implementation.name == choice) return implementation.run(call, implementation.parameters);
+    if (implementation.name == choice) return plan_of(implementation, call);
   }
   if (choice.ends_with(kThenEpilogue) && of.columns_dim) {
     const std::string_view alone = choice.substr(0, choice.size() - kThenEpilogue.size());
     for (const Implementation& implementation : implementations) {
-      if (implementation.name == alone) return run_then_epilogue(implementation, *of.columns_dim, call);
+      if (implementation.name == alone) return plan_then_epilogue(implementation, *of.columns_dim, call);
     }
   }
   throw Error(ErrorKind::InvalidOption, fmt::format("{} has no choice '{}'", family, choice))
       .help(fmt::format("its choices are {}", names_of(implementations)));
 }
 
+ChoiceRegistry::Cheapest ChoiceRegistry::cheapest(const KernelFamily& family, const Problem& problem, const MachineModel& machine) const {
+  Cheapest best;
+  double least = 0;
+  const auto consider = [&](const Problem& own, bool then_epilogue) {
+    for (const Implementation& implementation : family.implementations) {
+      if (implementation.needs_measuring || implementation.gate(own)) continue;
+      const double cost = implementation.cost_s(own, machine) + (then_epilogue ? epilogue_afterwards_s(problem, machine) : 0);
+      if (best.implementation != nullptr && cost >= least) continue;
+      best = {&implementation, then_epilogue};
+      least = cost;
+    }
+  };
+  consider(problem, false);
+  if (!problem.has_epilogue || best.implementation != nullptr) return best;
+  Problem alone = problem;
+  alone.has_epilogue = false;
+  consider(alone, true);
+  return best;
+}
+
+std::optional<std::string> ChoiceRegistry::cheapest_choice(const Problem& problem, const MachineModel& machine) const {
+  const auto [implementation, then_epilogue] = cheapest(taking(problem), problem, machine);
+  if (implementation == nullptr) return std::nullopt;
+  return std::string(implementation->name) + std::string(then_epilogue ? kThenEpilogue : "");
+}
+
+std::unique_ptr<const KernelPlan> ChoiceRegistry::cheapest_plan(std::string_view name, const KernelCall& call) const {
+  const auto family = std::find_if(families_.begin(), families_.end(), [&](const KernelFamily& each) { return each.name == name; });
+  if (family == families_.end()) return nullptr;
+  const Problem problem = problem_of(std::string(name), call);
+  if ((problem.has_epilogue && !family->columns_dim) || family->malformed(problem)) return nullptr;
+  const auto [implementation, then_epilogue] = cheapest(*family, problem, model_of_this_machine(call.pool.threads()));
+  if (implementation == nullptr) return nullptr;
+  return then_epilogue ? plan_then_epilogue(*implementation, *family->columns_dim, call) : plan_of(*implementation, call);
+}
+
 const ChoiceRegistry& runtime_choices() {
   static const KernelFamily families[] = {matmul_family(),       matmul_bf16_family(),      matmul_f16_family(),
                                          matmul_int8_family(),  matmul_int4_family(),      matmul_bytes_family(),
-                                         convolution_family(),  convolution_bf16_family(), chain_family(),
-                                         attention_family(),    attention_bf16_family()};
+                                         convolution_family(),  convolution_bf16_family(), convolution_f16_family(),
+                                         chain_family(),        attention_family(),        attention_bf16_family(),
+                                         attention_f16_family()};
   static const ChoiceRegistry registry(families);
   return registry;
 }

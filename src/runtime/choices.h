@@ -4,13 +4,14 @@
 // implementation becomes a choice, with the reason if it may not compete and an estimate of its time:
 //
 //   for (const Choice& choice : registry.list_choices(problem)) { … choice.gate, choice.cost_s … }
-//   registry.run_choice("matmul.f32", "packed", call);
+//   registry.plan("matmul.f32", "packed", call)->run(call);
 //
 // An implementation is a row of its family's table. The first that no gate holds back is the reference: the most general and
 // plainest one, which results of others are compared with.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "runtime/library.h"
+#include "runtime/plan.h"
 #include "runtime/problem.h"
 
 namespace toroid {
@@ -47,7 +49,11 @@ struct Implementation {
   // Why it cannot compute this problem, or never should; nullopt when it may compete.
   std::optional<std::string> (*gate)(const Problem& problem);
   double (*cost_s)(const Problem& problem, const MachineModel& machine);
-  void (*run)(const KernelCall& call, ChoiceParameters parameters);
+  // Works out everything in each call; null where there is a plan.
+  void (*run)(const KernelCall& call, ChoiceParameters parameters) = nullptr;
+  std::unique_ptr<const KernelPlan> (*plan)(const KernelCall& call, ChoiceParameters parameters) = nullptr;
+  // Taken only when it was measured: its estimate does not tell what it costs in a program.
+  bool needs_measuring = false;
 };
 
 struct KernelFamily {
@@ -87,13 +93,29 @@ class ChoiceRegistry {
   std::vector<Choice> list_choices(const Problem& problem, const MachineModel& machine) const;
   int64_t depth(const Problem& problem) const { return family(problem.family).depth(problem); }
   // Throws Error{InvalidOption} also when the family has no such choice, and what the kernel throws. The call must pass the gate.
-  void run_choice(std::string_view family, std::string_view choice, const KernelCall& call) const;
+  std::unique_ptr<const KernelPlan> plan(std::string_view family, std::string_view choice, const KernelCall& call) const;
+  // The plan of the choice that has the lowest estimate; null where no family takes the call.
+  std::unique_ptr<const KernelPlan> cheapest_plan(std::string_view family, const KernelCall& call) const;
+  // Its name: what mode default takes. None where all gates are closed. Throws as list_choices.
+  std::optional<std::string> cheapest_choice(const Problem& problem, const MachineModel& machine) const;
   // Of the result of a problem with an epilogue, as that sees it.
   int64_t epilogue_columns(const Problem& problem) const;
 
  private:
+  // The family, which takes the problem. Throws as list_choices.
+  const KernelFamily& taking(const Problem& problem) const;
+  struct Cheapest {
+    const Implementation* implementation = nullptr;   // null: none may compete
+    bool then_epilogue = false;
+  };
+  // Of a problem that is not malformed.
+  Cheapest cheapest(const KernelFamily& family, const Problem& problem, const MachineModel& machine) const;
+
   std::span<const KernelFamily> families_;
 };
+
+// The implementation's plan for a call that passes its gate.
+std::unique_ptr<const KernelPlan> plan_of(const Implementation& implementation, const KernelCall& call);
 
 // The kernels of runtime/library.h.
 const ChoiceRegistry& runtime_choices();

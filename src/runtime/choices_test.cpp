@@ -25,16 +25,7 @@ std::string gates(std::string_view problem) {
   return text;
 }
 
-std::string cheapest(std::string_view problem) {
-  std::string best;
-  double cost_s = 1e9;
-  for (const Choice& choice : runtime_choices().list_choices(parse_problem(problem), kMachine)) {
-    if (choice.gate || choice.cost_s >= cost_s) continue;
-    best = choice.name;
-    cost_s = choice.cost_s;
-  }
-  return best;
-}
+std::string cheapest(std::string_view problem) { return runtime_choices().cheapest_choice(parse_problem(problem), kMachine).value_or("none"); }
 
 TEST(Choices, GatesSayWhy) {
   const std::string product = std::string("packed\nparts") + (has_tiles_of_parts() ? "" : ": the machine has no AMX, or does not let this process use it") + "\n";
@@ -187,10 +178,10 @@ TEST(Choices, HashesAreStableAndDiffer) {
 TEST(Choices, WhatTheRegistryDoesNotKnowIsNamed) {
   RuntimePool pool(1);
   const KernelCall call{pool, {}, {}, {}, {}};
-  EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f64", "packed", call); }).report(),
+  EXPECT_EQ(error_of([&] { runtime_choices().plan("matmul.f64", "packed", call); }).report(),
             "error: no kernel has the family 'matmul.f64'\n  help: the families are matmul.f32, matmul.bf16, matmul.f16, "
-            "matmul.int8, matmul.int4, matmul.i32, convolution.f32, convolution.bf16, chain.f32, attention.f32, attention.bf16");
-  EXPECT_EQ(error_of([&] { runtime_choices().run_choice("matmul.f32", "slow", call); }).report(),
+            "matmul.int8, matmul.int4, matmul.i32, convolution.f32, convolution.bf16, convolution.f16, chain.f32, attention.f32, attention.bf16, attention.f16");
+  EXPECT_EQ(error_of([&] { runtime_choices().plan("matmul.f32", "slow", call); }).report(),
             "error: matmul.f32 has no choice 'slow'\n  help: its choices are packed, parts, few-rows-by-rows, few-rows-by-columns, onednn");
 }
 
@@ -280,8 +271,8 @@ TEST(Choices, AllThatMayCompeteAgree) {
                                  static_cast<int32_t>(out.sizes.size()),
                                  static_cast<int32_t>(out.dtype),
                                  0};
-      runtime_choices().run_choice(problem.family, choice.name,
-                                   {pool, inputs, {&output, 1}, problem.integers, problem.numbers, nullptr, &prepared});
+      const KernelCall call = {pool, inputs, {&output, 1}, problem.integers, problem.numbers, nullptr, &prepared};
+      runtime_choices().plan(problem.family, choice.name, call)->run(call);
       if (!expected) expected = result;
       EXPECT_EQ(result, *expected) << choice.name << " for " << text;
       ++count;

@@ -9,37 +9,38 @@
 #include "runtime/depthwise.h"
 #include "runtime/gemm.h"
 #include "runtime/operands.h"
-#include "runtime/plan_key.h"
 #include "runtime/winograd.h"
 #include "support/error.h"
 
 namespace toroid {
 
-ConvolutionShape convolution_shape(const KernelCall& call) {
-  const ToroidOperand& x = call.inputs[0];
-  const ToroidOperand& w = call.inputs[1];
-  const ToroidOperand& y = call.outputs[0];
+ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y, std::span<const int64_t> integers) {
   ConvolutionShape s{};
-  s.transposed = call.integers[0] != 0;
-  s.groups = call.integers[1];
-  s.batch = x.sizes[0];
-  s.in_channels = x.sizes[1] / s.groups;
-  s.out_channels = y.sizes[1] / s.groups;
-  const int32_t spatial = x.rank - 2;
-  for (int32_t d = 0; d < 3; ++d) {
+  s.transposed = integers[0] != 0;
+  s.groups = integers[1];
+  s.batch = x[0];
+  s.in_channels = x[1] / s.groups;
+  s.out_channels = y[1] / s.groups;
+  const size_t spatial = x.size() - 2;
+  for (size_t d = 0; d < 3; ++d) {
     s.in[d] = s.out[d] = s.kernel[d] = s.stride[d] = s.dilation[d] = 1;
     s.padding[d] = 0;
   }
-  for (int32_t d = 0; d < spatial; ++d) {
-    const int32_t to = 3 - spatial + d;
-    s.in[to] = x.sizes[2 + d];
-    s.out[to] = y.sizes[2 + d];
-    s.kernel[to] = w.sizes[2 + d];
-    s.stride[to] = call.integers[static_cast<size_t>(2 + d)];
-    s.padding[to] = call.integers[static_cast<size_t>(2 + spatial + d)];
-    s.dilation[to] = call.integers[static_cast<size_t>(2 + 2 * spatial + d)];
+  for (size_t d = 0; d < spatial; ++d) {
+    const size_t to = 3 - spatial + d;
+    s.in[to] = x[2 + d];
+    s.out[to] = y[2 + d];
+    s.kernel[to] = w[2 + d];
+    s.stride[to] = integers[2 + d];
+    s.padding[to] = integers[2 + spatial + d];
+    s.dilation[to] = integers[2 + 2 * spatial + d];
   }
   return s;
+}
+
+ConvolutionShape convolution_shape(const KernelCall& call) {
+  const auto sizes = [](const ToroidOperand& operand) { return std::span(operand.sizes, static_cast<size_t>(operand.rank)); };
+  return convolution_shape(sizes(call.inputs[0]), sizes(call.inputs[1]), sizes(call.outputs[0]), call.integers);
 }
 
 namespace {
@@ -161,35 +162,15 @@ void convolve_transposed(const KernelCall& call, const ConvolutionShape& s) {
   }
 }
 
-// What a call's operands decide.
-struct ConvolutionPlan {
-  ConvolutionShape shape;
-  ConvolutionForm form;
-  std::unique_ptr<const RowConvolution> rows;   // null: the form has none, or there is nothing to sum
-};
-
-std::shared_ptr<const ConvolutionPlan> make_plan(const KernelCall& call, std::optional<ConvolutionForm> form) {
-  auto plan = std::make_shared<ConvolutionPlan>();
-  plan->shape = convolution_shape(call);
-  plan->form = form ? *form : usual_form(call, plan->shape);
-  const bool is_of_rows = plan->form == ConvolutionForm::ImageRows || plan->form == ConvolutionForm::ChannelVectors;
-  if (is_of_rows && !plan->shape.is_empty() && plan->shape.has_filter()) plan->rows = row_convolution(call, plan->shape, plan->form);
-  return plan;
+// Of any operands.
+ConvolutionForm general_form(const KernelCall& call, const ConvolutionShape& s) {
+  const ToroidOperand& y = call.outputs[0];
+  if (s.transposed) return ConvolutionForm::AdjointColumns;
+  const bool to_channels_last = y.rank <= 4 && y.strides[1] == 1 && call.inputs.size() == 2;
+  return to_channels_last ? ConvolutionForm::ImageRows : s.is_depthwise() ? ConvolutionForm::Planes : ConvolutionForm::ImageColumns;
 }
 
-std::shared_ptr<const ConvolutionPlan> plan_of(const KernelCall& call, std::optional<ConvolutionForm> form) {
-  if (!call.keeps(call.inputs[1])) return make_plan(call, form);
-  PlanKey key(PlanKey::Kind::Convolution);
-  key.add(form ? static_cast<int64_t>(*form) : -1);
-  key.add(call);
-  return call.prepared->plans().get<ConvolutionPlan>(key.get(), [&] { return make_plan(call, form); });
-}
-
-void run_planned(const KernelCall& call, std::optional<ConvolutionForm> wanted) {
-  const std::shared_ptr<const ConvolutionPlan> plan = plan_of(call, wanted);
-  if (plan->rows != nullptr) return plan->rows->run(call);
-  const ConvolutionShape& s = plan->shape;
-  const ConvolutionForm form = plan->form;
+void run_in_form(const KernelCall& call, const ConvolutionShape& s, ConvolutionForm form) {
   const bool is_contiguous =
       form == ConvolutionForm::ImageColumns || form == ConvolutionForm::AdjointColumns || form == ConvolutionForm::Planes;
   if (!is_contiguous) return convolve_to_channels_last(call, s, form);
@@ -204,17 +185,19 @@ void run_planned(const KernelCall& call, std::optional<ConvolutionForm> wanted) 
 
 }  // namespace
 
-ConvolutionForm usual_form(const KernelCall& call, const ConvolutionShape& s) {
-  const ToroidOperand& y = call.outputs[0];
-  if (s.transposed) return ConvolutionForm::AdjointColumns;
-  const bool to_channels_last = y.rank <= 4 && y.strides[1] == 1 && call.inputs.size() == 2;
-  if (!to_channels_last) return s.is_depthwise() ? ConvolutionForm::Planes : ConvolutionForm::ImageColumns;
-  if (const int64_t tile = winograd_tile(call, s); tile != 0) return tile == 4 ? ConvolutionForm::Winograd4 : ConvolutionForm::Winograd2;
-  const bool reads_channels = image_strides(call.inputs[0]).channel == 1;
-  return takes_channel_vectors(s) && reads_channels ? ConvolutionForm::ChannelVectors : ConvolutionForm::ImageRows;
+ConvolutionForm row_form(const KernelCall& call, const ConvolutionShape& s) {
+  return takes_channel_vectors(s) && image_strides(call.inputs[0]).channel == 1 ? ConvolutionForm::ChannelVectors : ConvolutionForm::ImageRows;
 }
 
-void run_convolution_f32(const KernelCall& call) { run_planned(call, std::nullopt); }
-void run_convolution_f32(const KernelCall& call, ConvolutionForm form) { run_planned(call, form); }
+std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, ConvolutionForm form) {
+  const ConvolutionShape shape = convolution_shape(call);
+  const bool is_of_rows = form == ConvolutionForm::ImageRows || form == ConvolutionForm::ChannelVectors;
+  // Filters that are no constants are packed anew in each call.
+  if (is_of_rows && call.keeps(call.inputs[1]) && !shape.is_empty() && shape.has_filter()) return row_convolution(call, shape, form);
+  return plan_that_runs([shape, form](const KernelCall& each) { run_in_form(each, shape, form); });
+}
+
+void run_convolution_f32(const KernelCall& call, ConvolutionForm form) { plan_convolution_f32(call, form)->run(call); }
+void run_convolution_f32(const KernelCall& call) { run_convolution_f32(call, general_form(call, convolution_shape(call))); }
 
 }  // namespace toroid

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "runtime/library.h"
+#include "runtime/plan.h"
 #include "runtime/product.h"
 
 namespace toroid {
@@ -24,6 +25,8 @@ struct ConvolutionShape {
 };
 // Of the call of run_convolution_f32.
 ConvolutionShape convolution_shape(const KernelCall& call);
+// The same from sizes of image, filters and result, and the integers of the call.
+ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y, std::span<const int64_t> integers);
 
 // The strides of the dims of an image, two spatial ones, in elements.
 struct ImageStrides {
@@ -34,8 +37,11 @@ ImageStrides image_strides(const ToroidOperand& x);
 // Are the positions, one after the other and each a row of channels, the rows of one matrix, which is multiplied with the filters?
 bool is_matrix_product(const ConvolutionShape& shape, const ImageStrides& image);
 
-// The form that is taken where nobody chose another.
-ConvolutionForm usual_form(const KernelCall& call, const ConvolutionShape& s);
+// The form that makes rows of the result, some at a time: of a convolution whose output's channels lie next to each other.
+ConvolutionForm row_form(const KernelCall& call, const ConvolutionShape& s);
+
+// The plan of a call in this form, which takes the operands.
+std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, ConvolutionForm form);
 
 // Rows of an image: all, each in its own place, or the last `kept` of them, each in the place of the one so many before it.
 struct ImageRing {
@@ -47,10 +53,8 @@ struct ImageRing {
 
 // A convolution whose output's rows can be made some at a time, in any order and on any threads, from rows that lie elsewhere than the call says. It
 // is good for all calls that have the same operands but for where data lie that are no constants.
-class RowConvolution {
+class RowConvolution : public KernelPlan {
  public:
-  virtual ~RowConvolution() = default;
-  virtual void run(const KernelCall& call) const = 0;
   // Rows of one output image. A position's row in `out` is the one that it has among those of all images. Takes one thread.
   virtual void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const = 0;
 };
@@ -73,7 +77,7 @@ void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& s
 void give_zeros(const KernelCall& call, const ConvolutionShape& shape);
 
 // Whether image rows are multiplied in parts (parts_product.h), by an estimate.
-bool convolves_in_parts(const KernelCall& call, const ConvolutionShape& shape);
+bool convolves_in_parts(const ConvolutionShape& shape, int64_t channel_stride, bool keeps_weights);
 
 // Have the groups one input and one output channel, as many of both as divide a vector, or output channels that fill a few? (The image's channels must lie next to each other too.)
 bool takes_channel_vectors(int64_t groups, int64_t in_channels, int64_t out_channels);

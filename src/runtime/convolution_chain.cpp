@@ -9,7 +9,6 @@
 
 #include "runtime/convolution.h"
 #include "runtime/operands.h"
-#include "runtime/plan_key.h"
 #include "runtime/scratch.h"
 #include "support/error.h"
 
@@ -24,7 +23,7 @@ constexpr double kPerElement = 0.3;      // of what is made of a result
 constexpr double kPerByte = 0.012;       // written, or read, where it does not stay in the cache
 constexpr double kPerMovedByte = 0.006;  // of what several threads write, and read in other shares
 constexpr double kStart = 2000;          // of work for several threads
-constexpr double kWorthIt = 0.97;        // of the time
+constexpr double kWorthIt = 0.97;        // of the time in turn: for less, rows are not made twice
 
 thread_local Scratch scratch_for_rings;
 
@@ -72,10 +71,9 @@ int64_t most_rows_seen(const ConvolutionShape& s, int64_t rows) {
 int64_t out_channels(const ConvolutionShape& s) { return s.groups * s.out_channels; }
 int64_t out_row(const ConvolutionShape& s) { return s.out[2] * out_channels(s); }   // floats
 
-// What a chain's operands decide.
+// How a chain goes in bands.
 struct ChainPlan {
   std::vector<ConvolutionShape> shapes;
-  // In bands; else empty.
   std::vector<std::unique_ptr<const RowConvolution>> convolutions = {};
   int64_t bands = 0;                 // of an image
   std::vector<int64_t> kept = {};    // rows of each stage's image that are there at a time
@@ -92,8 +90,8 @@ class ChainPlanner {
     if (is_empty()) return false;
     for (size_t i = 0; i < stages_.size(); ++i) {
       const KernelCall& call = stages_[i].call;
-      const ConvolutionForm form = usual_form(call, shapes_[i]);
-      if ((form != ConvolutionForm::ImageRows && form != ConvolutionForm::ChannelVectors) || !call.keeps(call.inputs[1])) return false;
+      const ToroidOperand& y = call.outputs[0];
+      if (shapes_[i].transposed || y.rank > 4 || y.strides[1] != 1 || call.inputs.size() > 2 || !call.keeps(call.inputs[1])) return false;
     }
     return true;
   }
@@ -123,15 +121,8 @@ class ChainPlanner {
     }
     const int64_t rounds = (last.batch * parts + threads - 1) / threads;
     constexpr double kNanosecond = 1e-9;
-    return {kNanosecond * in_turn, kNanosecond * (start + static_cast<double>(rounds) * longest)};
+    return {kNanosecond * in_turn, kNanosecond * (start + static_cast<double>(rounds) * longest) / kWorthIt};
   }
-
-  bool pays_in_bands() const {
-    const ChainEstimate estimate = this->estimate(pool_.threads());
-    return estimate.in_bands_s < kWorthIt * estimate.in_turn_s;
-  }
-
-  ChainPlan in_turn() const { return {.shapes = shapes_}; }
 
   ChainPlan in_bands(int64_t rows) const {
     ChainPlan plan = {.shapes = shapes_};
@@ -143,7 +134,7 @@ class ChainPlanner {
     plan.floats_kept = floats_kept(plan.kept);
     const int64_t times = (last.batch * plan.bands + pool_.threads() - 1) / pool_.threads();
     for (size_t i = 0; i < stages_.size(); ++i) {
-      const ConvolutionForm form = usual_form(stages_[i].call, shapes_[i]);
+      const ConvolutionForm form = row_form(stages_[i].call, shapes_[i]);
       plan.convolutions.push_back(row_convolution(stages_[i].call, shapes_[i], form, {.from_ring = i > 0, .times = times}));
     }
     return plan;
@@ -163,7 +154,7 @@ class ChainPlanner {
   double row_time(size_t stage) const {
     const ConvolutionShape& s = shapes_[stage];
     const bool in_vectors = takes_channel_vectors(s);
-    const bool in_parts = !in_vectors && convolves_in_parts(stages_[stage].call, s);
+    const bool in_parts = !in_vectors && convolves_in_parts(s, image_strides(stages_[stage].call.inputs[0]).channel, stages_[stage].call.keeps(stages_[stage].call.inputs[1]));
     const double each = in_parts ? kPerMultiplicationInParts : in_vectors ? kPerChannelMultiplication : kPerMultiplication;
     const double elements = static_cast<double>(out_row(s));
     return elements * (static_cast<double>(s.in_channels * s.kernel_elements()) * each + kPerElement);
@@ -300,36 +291,40 @@ class BandRun {
   mutable std::atomic<int64_t> threads_{0};   // that take part
 };
 
-// In bands of so many rows, or, where nobody says, in the way that seems quicker.
-std::shared_ptr<const ChainPlan> plan_of(std::span<const ConvolutionStage> stages, std::optional<int64_t> rows) {
-  auto make = [&] {
-    const ChainPlanner planner(stages);
-    const bool in_bands = planner.can_go_in_bands() && (rows || planner.pays_in_bands());
-    TOROID_CHECK(in_bands || !rows);
-    return std::make_shared<const ChainPlan>(in_bands ? planner.in_bands(rows.value_or(0)) : planner.in_turn());
-  };
-  const bool is_kept = std::ranges::all_of(stages, [](const ConvolutionStage& stage) { return stage.call.keeps(stage.call.inputs[1]); });
-  if (!is_kept) return make();
-  PlanKey key(PlanKey::Kind::Chain);
-  key.add(rows.value_or(-1));
-  for (const ConvolutionStage& stage : stages) key.add(stage.call);
-  return stages[0].call.prepared->plans().get<ChainPlan>(key.get(), make);
-}
+std::span<const ConvolutionStage> stages_of(const KernelCall& chain) { return {chain.stages, chain.num_stages}; }
+
+class BandsPlan final : public KernelPlan {
+ public:
+  explicit BandsPlan(ChainPlan plan) : plan_(std::move(plan)) {}
+  void run(const KernelCall& chain) const override { BandRun(stages_of(chain), plan_).run(); }
+
+ private:
+  ChainPlan plan_;
+};
+
+class InTurn final : public KernelPlan {
+ public:
+  explicit InTurn(std::span<const ConvolutionStage> stages) {
+    for (const ConvolutionStage& stage : stages) plans_.push_back(plan_library_kernel("convolution", stage.call));
+  }
+  void run(const KernelCall& chain) const override {
+    for (size_t i = 0; i < plans_.size(); ++i) plans_[i]->run(chain.stages[i].call);
+  }
+
+ private:
+  std::vector<std::unique_ptr<const KernelPlan>> plans_;
+};
 
 }  // namespace
 
 ChainEstimate estimate_chain(std::span<const ConvolutionStage> stages, int64_t threads) { return ChainPlanner(stages).estimate(threads); }
 
-void run_convolutions_in_turn(std::span<const ConvolutionStage> stages) {
-  for (const ConvolutionStage& stage : stages) run_convolution_f32(stage.call);
-}
+std::unique_ptr<const KernelPlan> plan_in_turn(const KernelCall& chain) { return std::make_unique<const InTurn>(stages_of(chain)); }
 
-void run_convolutions_in_bands(std::span<const ConvolutionStage> stages, int64_t rows) { BandRun(stages, *plan_of(stages, rows)).run(); }
-
-void run_convolution_chain(std::span<const ConvolutionStage> stages) {
-  const std::shared_ptr<const ChainPlan> plan = plan_of(stages, std::nullopt);
-  if (plan->bands == 0) return run_convolutions_in_turn(stages);
-  BandRun(stages, *plan).run();
+std::unique_ptr<const KernelPlan> plan_in_bands(const KernelCall& chain, int64_t rows) {
+  const ChainPlanner planner(stages_of(chain));
+  TOROID_CHECK(planner.can_go_in_bands(), "the convolutions of a chain cannot be made some rows at a time");
+  return std::make_unique<const BandsPlan>(planner.in_bands(rows));
 }
 
 }  // namespace toroid

@@ -7,23 +7,20 @@
 
 #include <span>
 
-#include "runtime/library.h"
+#include "runtime/plan.h"
 
 namespace toroid {
 
-// Every image but the first has its channels next to each other and nothing between its rows and images; its memory holds none of it
-// afterwards. Where bands would not pay, one convolution is done after the other.
-void run_convolution_chain(std::span<const ConvolutionStage> stages);
-
-// The same in either way. `rows`: the last stage's rows of a band; 0: as many as the cache has room for. The forms of all stages must be ImageRows
-// or ChannelVectors, and their weights constants.
-void run_convolutions_in_bands(std::span<const ConvolutionStage> stages, int64_t rows = 0);
-void run_convolutions_in_turn(std::span<const ConvolutionStage> stages);
+// Of a chain (call_of_chain): every image but the first has its channels next to each other and nothing between its rows and images; its memory holds
+// none of it afterwards. `rows`: the last stage's rows of a band; 0: as many as the cache has room for. In bands no stage may be transposed or have a
+// bias, all results have their channels next to each other, and all weights are constants.
+std::unique_ptr<const KernelPlan> plan_in_bands(const KernelCall& chain, int64_t rows = 0);
+std::unique_ptr<const KernelPlan> plan_in_turn(const KernelCall& chain);
 
 // The implementation of a chain (choices.h) that is one convolution after the other.
 inline constexpr std::string_view kApart = "apart";
 
-// Of the stages, whose data is not looked at, on so many threads: what decides between the two where nobody chose.
+// Of the stages, whose data is not looked at, on so many threads.
 struct ChainEstimate {
   double in_turn_s, in_bands_s;
 };

@@ -2,6 +2,7 @@
 #include "runtime/choice_families.h"
 #include "runtime/convolution.h"
 #include "runtime/onednn.h"
+#include "runtime/winograd.h"
 #include "runtime/winograd_transforms.h"
 
 namespace toroid {
@@ -92,7 +93,7 @@ double image_rows_cost_s(const Problem& problem, const MachineModel& machine) {
 
 // Of forms that sum over filter elements, channel by channel.
 double channels_cost_s(const Problem& problem, const MachineModel& machine) {
-  const double share_of_peak = channels_in_group(problem) == 1 ? 0.25 : channels_in_group(problem) < 16 ? 0.5 : 0.7;
+  const double share_of_peak = channels_in_group(problem) == 1 ? 0.25 : channels_in_group(problem) < 16 ? 0.5 : 0.9;
   return machine.start_s + flops(problem) / (share_of_peak * machine.flops_per_s) +
          transfer_s(static_cast<double>(problem.inputs[0].extent_bytes() + problem.outputs[0].extent_bytes()), machine);
 }
@@ -110,24 +111,18 @@ Gate winograd_may(const Problem& problem) {
   return to_channels_last(problem);
 }
 
-// Of a tile of kOutputs outputs a side. An estimate as winograd_tile's, in seconds.
+// Of a tile of kOutputs outputs a side.
 template <int kOutputs>
 double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
-  const OperandMeta& y = problem.outputs[0];
-  const OperandMeta& weight = problem.inputs[1];
-  constexpr double kPoints = (kOutputs + 2) * (kOutputs + 2), kTransform = 6;
-  const double tiles =
-      static_cast<double>(y.sizes[0] * ((y.size(-2) + kOutputs - 1) / kOutputs) * ((y.size(-1) + kOutputs - 1) / kOutputs));
-  const double channels_in = static_cast<double>(weight.sizes[1]), channels_out = static_cast<double>(weight.sizes[0]);
-  const double transformed =
-      kPoints * tiles * (channels_in + channels_out) + (weight.is_constant ? 0 : kPoints * channels_in * channels_out);
-  return machine.start_s + 2 * kPoints * tiles * channels_in * channels_out / (0.85 * machine.flops_per_s) +
-         2 * kTransform * transformed / machine.flops_per_s + transfer_s(4 * kPoints * channels_in * channels_out, machine);
+  const ConvolutionShape shape = convolution_shape(problem.inputs[0].sizes, problem.inputs[1].sizes, problem.outputs[0].sizes, problem.integers);
+  const bool keeps_weights = problem.inputs[1].is_constant;
+  const double share = time_by_winograd(shape, kOutputs, {keeps_weights, convolves_in_parts(shape, problem.inputs[0].strides[1], keeps_weights), machine.threads});
+  return share * image_rows_cost_s(problem, machine);
 }
 
 template <ConvolutionForm kForm>
-void run_in_form(const KernelCall& call, ChoiceParameters) {
-  run_convolution_f32(call, kForm);
+std::unique_ptr<const KernelPlan> plan_in_form(const KernelCall& call, ChoiceParameters) {
+  return plan_convolution_f32(call, kForm);
 }
 
 const Implementation kImplementations[] = {
@@ -138,12 +133,12 @@ const Implementation kImplementations[] = {
            return first_of({never_transposed(problem), all_contiguous(problem)});
          },
      .cost_s = product_cost_s,
-     .run = run_in_form<ConvolutionForm::ImageColumns>},
+     .plan = plan_in_form<ConvolutionForm::ImageColumns>},
     {.name = "image-rows",
      .description = "a product of image rows, where they lie, with packed weights",
      .gate = to_channels_last,
      .cost_s = image_rows_cost_s,
-     .run = run_in_form<ConvolutionForm::ImageRows>},
+     .plan = plan_in_form<ConvolutionForm::ImageRows>},
     {.name = "adjoint-columns",
      .description = "a product whose columns are added where they belong",
      .gate =
@@ -151,7 +146,7 @@ const Implementation kImplementations[] = {
            return first_of({only_transposed(problem), all_contiguous(problem)});
          },
      .cost_s = product_cost_s,
-     .run = run_in_form<ConvolutionForm::AdjointColumns>},
+     .plan = plan_in_form<ConvolutionForm::AdjointColumns>},
     {.name = "planes",
      .description = "each plane with its filter, all filter elements summed in registers",
      .gate =
@@ -159,17 +154,17 @@ const Implementation kImplementations[] = {
            return first_of({one_channel_in(problem), never_transposed(problem), all_contiguous(problem)});
          },
      .cost_s = channels_cost_s,
-     .run = run_in_form<ConvolutionForm::Planes>},
+     .plan = plan_in_form<ConvolutionForm::Planes>},
     {.name = "winograd-4",
      .description = "Winograd's method in tiles of 4x4 outputs",
      .gate = winograd_may,
      .cost_s = winograd_cost_s<4>,
-     .run = run_in_form<ConvolutionForm::Winograd4>},
+     .plan = plan_in_form<ConvolutionForm::Winograd4>},
     {.name = "winograd-2",
      .description = "Winograd's method in tiles of 2x2 outputs",
      .gate = winograd_may,
      .cost_s = winograd_cost_s<2>,
-     .run = run_in_form<ConvolutionForm::Winograd2>},
+     .plan = plan_in_form<ConvolutionForm::Winograd2>},
     {.name = "channel-vectors",
      .description = "vectors of channels, each with its filter, or groups of few",
      .gate = [](const Problem& problem) -> Gate {
@@ -179,12 +174,13 @@ const Implementation kImplementations[] = {
        return to_channels_last(problem);
      },
      .cost_s = channels_cost_s,
-     .run = run_in_form<ConvolutionForm::ChannelVectors>},
+     .plan = plan_in_form<ConvolutionForm::ChannelVectors>},
     {.name = "onednn",
      .description = "oneDNN's direct convolution",
      .gate = onednn_refuses_convolution,
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return kOneDnnCost * image_rows_cost_s(problem, machine); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_onednn(call); }},
+     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_onednn(call); },
+     .needs_measuring = true},
 };
 
 }  // namespace
@@ -220,7 +216,10 @@ std::optional<std::string> malformed_convolution(DType dtype, const Problem& pro
 
 std::optional<std::string> not_by_rows(const Problem& convolution) {
   if (Gate gate = to_channels_last(convolution)) return gate;
-  if (!winograd_may(convolution)) return "Winograd's method, which makes tiles, may be quicker";
+  if (winograd_may(convolution)) return std::nullopt;
+  const MachineModel machine = model_of_this_machine(RuntimePool::threads_for(0));
+  const double winograd_s = std::min(winograd_cost_s<4>(convolution, machine), winograd_cost_s<2>(convolution, machine));
+  if (winograd_s < image_rows_cost_s(convolution, machine)) return "Winograd's method, which makes tiles, may be quicker";
   return std::nullopt;
 }
 

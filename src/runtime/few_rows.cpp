@@ -204,12 +204,6 @@ void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const 
 
 }  // namespace
 
-ProductForm usual_form(const ProductToChoose& product, const Matrix& a, const Matrix& b) {
-  if (product.m <= 3 * kFewRows && b.row == 1 && a.column == 1) return ProductForm::FewRowsByColumns;
-  if (product.m <= kFewRows && b.column == 1) return ProductForm::FewRowsByRows;
-  return pays_in_parts(product) ? ProductForm::Parts : ProductForm::Packed;
-}
-
 void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
                        int64_t c_row) {
   if (form == ProductForm::FewRowsByColumns) {

@@ -17,8 +17,6 @@ struct ProductToChoose {
   int64_t m, n, k;
   bool has_packed_right;   // from earlier calls
 };
-// The one that is taken where nobody chose another.
-ProductForm usual_form(const ProductToChoose& product, const Matrix& a, const Matrix& b);
 
 // c[m, n] = sum over k of a[m, k] * b[k, n], in one of the forms FewRows…, which takes the matrices; c's rows are c_row elements apart.
 void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,

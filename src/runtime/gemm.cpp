@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/clamped_sum.h"
+#include "runtime/gemm_cost.h"
 #include "runtime/scratch.h"
 #include "runtime/unpacked_product.h"
 
@@ -18,7 +19,7 @@ thread_local Scratch scratch_for_product;
 }  // namespace
 
 void gemm_f32(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
-  gemm_f32(usual_form({m, n, k, false}, a, b), pool, m, n, k, a, b, out);
+  gemm_f32(cheapest_algorithm({.m = m, .n = n, .k = k, .a_column = a.column, .b_row = b.row, .b_column = b.column}, pool.threads()), pool, m, n, k, a, b, out);
 }
 
 void gemm_f32(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,

@@ -269,14 +269,4 @@ void run_matmul_int4(const KernelCall& call, Int4Form form) {
   form == Int4Form::FewRows ? read_numbers(call, s, b, a, group_sums, epilogue) : multiply_in_groups(call, s, b, a, group_sums, epilogue);
 }
 
-Int4Form usual_form(const Int4Sizes& s) {
-  const Int4Form many = can_multiply_int4(Int4Form::Tiles, s)    ? Int4Form::Tiles
-                        : can_multiply_int4(Int4Form::Groups, s) ? Int4Form::Groups
-                                                                 : Int4Form::Panels;
-  const int64_t few_rows = many == Int4Form::Tiles ? 3 : many == Int4Form::Groups ? 4 : 8;
-  return s.m <= few_rows ? Int4Form::FewRows : many;
-}
-
-void run_matmul_int4(const KernelCall& call) { run_matmul_int4(call, usual_form(sizes_of(call))); }
-
 }  // namespace toroid

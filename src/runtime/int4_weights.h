@@ -22,8 +22,6 @@ bool can_multiply_int4(Int4Form form, const Int4Sizes& sizes);   // on this mach
 // half of byte k / 2; scale and zero of each group, F32 [groups, N], where a group is K / groups numbers, a multiple of 8 or all.
 // out = a times scale * number + zero, [.., N] of a's dtype, contiguous. Rows whose products with the numbers alone could overflow, and those with
 // infinities and NaN, are multiplied in panels.
-void run_matmul_int4(const KernelCall& call);
-Int4Form usual_form(const Int4Sizes& sizes);
 void run_matmul_int4(const KernelCall& call, Int4Form form);
 
 }  // namespace toroid

@@ -211,35 +211,11 @@ void run_matmul_int8(const KernelCall& call, Int8Form form) {
   run_int8_weights(call, form);
 }
 
-Int8Form usual_int8_form(DType left, int64_t rows) {
-  // Tiles of so few rows would be mostly empty.
-  constexpr int64_t kFewRows = 2;
-  if (rows <= kFewRows && can_multiply_int8(Int8Form::Fours, left)) return Int8Form::Fours;
-  if (can_multiply_int8(Int8Form::Tiles, left)) return Int8Form::Tiles;
-  if (rows > 1 && can_multiply_int8(Int8Form::BFloat16Pairs, left)) return Int8Form::BFloat16Pairs;
-  if (rows <= kMostRowsInRegisters && can_multiply_int8(Int8Form::InRegisters, left)) return Int8Form::InRegisters;
-  for (const Int8Form form : {Int8Form::Fours, Int8Form::Pairs}) {
-    if (can_multiply_int8(form, left)) return form;
-  }
-  return Int8Form::Widened;
-}
-
-std::string_view reading_of(Int8Form form) {
-  switch (form) {
-    case Int8Form::Tiles:
-      return "widened to bfloat16 a few tiles at a time, as they are multiplied";
-    case Int8Form::InRegisters:
-      return "read as bytes, which become float32 in registers";
-    case Int8Form::BFloat16Pairs:
-      return "widened to bfloat16 in the cache, once a call for each block of rows";
-    default:
-      return "widened to float32 in the cache, once a call for each block of rows";
-  }
-}
-
-void run_matmul_int8(const KernelCall& call) {
-  const ToroidOperand& c = call.outputs[0];
-  run_matmul_int8(call, usual_int8_form(dtype_of(call.inputs[0]), product(c.sizes, c.rank - 1)));
+std::string_view reading_of_int8(std::string_view choice) {
+  if (choice == "tiles") return "widened to bfloat16 a few tiles at a time, as they are multiplied";
+  if (choice == "in-registers") return "read as bytes, which become float32 in registers";
+  if (choice == "pairs") return "widened to bfloat16 in the cache, once a call for each block of rows";
+  return "widened to float32 in the cache, once a call for each block of rows";
 }
 
 }  // namespace toroid

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/choices.h"
 #include "runtime/library.h"
 #include "support/float16.h"
 
@@ -127,12 +128,16 @@ TEST(Int8Matmul, OfInt8IsExact) { expect_exact_products<int8_t>(DType::I8); }
 TEST(Int8Matmul, OfUint8IsExact) { expect_exact_products<uint8_t>(DType::U8); }
 
 TEST(Int8Matmul, FewRowsAreReadAsBytesWhereThereAreNoTiles) {
-  auto unless_tiles = [](Int8Form form) { return can_multiply_int8(Int8Form::Tiles, DType::F32) ? Int8Form::Tiles : form; };
-  EXPECT_EQ(usual_int8_form(DType::F32, 1), unless_tiles(Int8Form::InRegisters));
-  EXPECT_EQ(usual_int8_form(DType::F16, kMostRowsInRegisters), unless_tiles(Int8Form::InRegisters));
-  EXPECT_EQ(usual_int8_form(DType::F32, kMostRowsInRegisters + 1), unless_tiles(Int8Form::Widened));
+  auto chosen = [](std::string_view dtype, int64_t rows) {
+    const std::string text = fmt::format("matmul.int8({0}[{1}, 768], constant i8[768, 768]) -> {0}[{1}, 768]", dtype, rows);
+    return runtime_choices().cheapest_choice(parse_problem(text), model_of_this_machine(2)).value();
+  };
+  auto unless_tiles = [](std::string_view name) { return can_multiply_int8(Int8Form::Tiles, DType::F32) ? "tiles" : name; };
+  EXPECT_EQ(chosen("f32", 1), unless_tiles("in-registers"));
+  EXPECT_EQ(chosen("f16", kMostRowsInRegisters), unless_tiles("in-registers"));
+  EXPECT_EQ(chosen("f32", kMostRowsInRegisters + 1), unless_tiles("widened"));
   const bool has_pairs = can_multiply_int8(Int8Form::BFloat16Pairs, DType::BF16);
-  EXPECT_EQ(usual_int8_form(DType::BF16, 32), unless_tiles(has_pairs ? Int8Form::BFloat16Pairs : Int8Form::Widened));
+  EXPECT_EQ(chosen("bf16", 32), unless_tiles(has_pairs ? "pairs" : "widened"));
 }
 
 // A float32's parts must not make NaN of what is infinite, nor lose what is large, tiny or not a number.

@@ -14,6 +14,7 @@
 #include "runtime/grouped_product.h"
 #include "runtime/int4_weights.h"
 #include "runtime/operands.h"
+#include "runtime/plan.h"
 #include "runtime/problem.h"
 #include "runtime/scratch.h"
 #include "support/error.h"
@@ -214,45 +215,53 @@ const float* KernelCall::made_of(const ToroidOperand& operand, const void* data,
   return made;
 }
 
-void run_library_kernel(std::string_view name, const KernelCall& call) {
-  if (const size_t mark = name.find('#'); mark != name.npos) {
-    const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
-    std::vector<DType> inputs;
-    for (const ToroidOperand& input : call.inputs) inputs.push_back(dtype_of(input));
-    return runtime_choices().run_choice(family_of(name.substr(0, mark), inputs, dtype), name.substr(mark + 1), call);
-  }
-  if (name == "sort") return run_sort(call);
-  if (name == "matmul" && call.inputs.size() == 4) return run_matmul_int4(call);
-  if (name == "matmul" && dtype_of(call.inputs[1]) == DType::I8 && dtype_of(call.outputs[0]) != DType::I8) return run_matmul_int8(call);
-  if (name == "convolution" && is_reduced_to_channels_last(call)) return run_convolution_reduced(call);
-  const FastKernel fast = find_fast_kernel(name);
+// Of calls that no family of implementations takes.
+std::unique_ptr<const KernelPlan> plan_alone(std::string_view name, const KernelCall& call) {
   const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
-  if (fast != nullptr && dtype == DType::F32) {
-    fast(call);
-  } else if (name == "matmul" && is_reduced_float(dtype)) {
-    run_matmul_reduced(call);
-  } else if (name == "attention" && (dtype == DType::F32 || is_reduced_float(dtype))) {
-    run_attention(call);
-  } else if (fast != nullptr && is_reduced_float(dtype)) {
-    const Widened widened(call);
-    fast(widened.call());
-    widened.round_outputs();
-  } else if (name == "library.products.grouped" && (dtype == DType::F32 || is_reduced_float(dtype))) {
-    run_grouped_product(call);
-  } else {
-    run_evaluated(name, call);
+  if (name == "sort") return plan_that_runs(run_sort);
+  if (name == "chain") return plan_in_turn(call);
+  if (name == "matmul" && call.inputs.size() == 4) return plan_that_runs([](const KernelCall& each) { run_matmul_int4(each, Int4Form::Panels); });
+  if (name == "matmul" && dtype_of(call.inputs[1]) == DType::I8 && dtype != DType::I8) return plan_that_runs([](const KernelCall& each) { run_matmul_int8(each, Int8Form::Widened); });
+  if (name == "convolution" && is_reduced_to_channels_last(call)) {   // to F32, or without filter elements
+    using Form = ReducedConvolutionForm;
+    const Form form = can_convolve(Form::ChannelVectors, call) ? Form::ChannelVectors : can_convolve(Form::Tiles, call) ? Form::Tiles : Form::Widened;
+    return plan_that_runs([form](const KernelCall& each) { run_convolution_reduced(each, form); });
   }
+  const FastKernel fast = find_fast_kernel(name);
+  if (fast != nullptr && dtype == DType::F32) return plan_that_runs(fast);
+  if (name == "matmul" && is_reduced_float(dtype)) return plan_that_runs([](const KernelCall& each) { run_matmul_reduced(each, ReducedForm::Widened); });
+  if (name == "attention" && (dtype == DType::F32 || is_reduced_float(dtype))) return plan_that_runs([](const KernelCall& each) { run_attention(each, AttentionForm::Widened); });
+  if (fast != nullptr && is_reduced_float(dtype)) {
+    return plan_that_runs([fast](const KernelCall& each) {
+      const Widened widened(each);
+      fast(widened.call());
+      widened.round_outputs();
+    });
+  }
+  if (name == "library.products.grouped" && (dtype == DType::F32 || is_reduced_float(dtype))) return plan_that_runs(run_grouped_product);
+  return plan_that_runs([name = std::string(name)](const KernelCall& each) { run_evaluated(name, each); });
 }
+
+std::unique_ptr<const KernelPlan> plan_library_kernel(std::string_view name, const KernelCall& call) {
+  const size_t mark = name.find('#');
+  const std::string_view kernel = name.substr(0, mark);
+  const ToroidOperand* result = !call.outputs.empty() ? &call.outputs[0] : call.num_stages > 0 ? &call.stages[0].call.outputs[0] : nullptr;
+  std::vector<DType> inputs;
+  for (const ToroidOperand& input : call.inputs) inputs.push_back(dtype_of(input));
+  const std::string family = family_of(kernel, inputs, result == nullptr ? DType::F32 : dtype_of(*result));
+  if (mark != name.npos) return runtime_choices().plan(family, name.substr(mark + 1), call);
+  if (auto plan = runtime_choices().cheapest_plan(family, call)) return plan;
+  return plan_alone(kernel, call);
+}
+
+void run_library_kernel(std::string_view name, const KernelCall& call) { plan_library_kernel(name, call)->run(call); }
 
 KernelCall call_of_chain(RuntimePool& pool, std::span<const ConvolutionStage> stages) {
   return {.pool = pool, .inputs = {}, .outputs = {}, .integers = {}, .numbers = {}, .stages = stages.data(), .num_stages = stages.size()};
 }
 
 void run_library_chain(std::string_view name, RuntimePool& pool, std::span<const ConvolutionStage> stages) {
-  const size_t mark = name.find('#');
-  if (mark == name.npos) return run_convolution_chain(stages);
-  const DType dtype = dtype_of(stages[0].call.outputs[0]);
-  runtime_choices().run_choice(family_of(name.substr(0, mark), {}, dtype), name.substr(mark + 1), call_of_chain(pool, stages));
+  run_library_kernel(name, call_of_chain(pool, stages));
 }
 
 }  // namespace toroid

@@ -52,10 +52,9 @@ KernelCall call_of_chain(RuntimePool& pool, std::span<const ConvolutionStage> st
 // The same of a chain: "chain", or "chain#bands".
 void run_library_chain(std::string_view name, RuntimePool& pool, std::span<const ConvolutionStage> stages);
 
-// Fast kernels for F32 (F16 and BF16 are widened first), each in its own file. Shapes as in graph/graph.h; any strides.
+// Fast kernels, each in its own file. Shapes as in graph/graph.h; any strides. The first, of F32, takes the algorithm of the lowest estimate.
 void run_matmul_f32(const KernelCall& call);
-// The same for F16 and BF16, both operands alike.
-void run_matmul_reduced(const KernelCall& call);
+// F16 and BF16, both operands alike.
 enum class ReducedForm {
   Tiles,     // of BF16, for machines with AMX
   Pairs,     // of BF16, two elements of a row at a time, for machines with AVX512_BF16
@@ -65,7 +64,6 @@ bool can_multiply(ReducedForm form, DType dtype);   // on this machine
 void run_matmul_reduced(const KernelCall& call, ReducedForm form);
 // The right side I8: the left F32, BF16 or F16 and the result one of them, or the left I8 or U8 and the result I32, exact but that it wraps, without an
 // epilogue.
-void run_matmul_int8(const KernelCall& call);
 enum class Int8Form {
   Tiles,           // for machines with AMX
   Fours,           // of bytes by bytes, four products at a time, for machines with AVX512_VNNI
@@ -76,14 +74,12 @@ enum class Int8Form {
 };
 bool can_multiply_int8(Int8Form form, DType left);   // on this machine
 void run_matmul_int8(const KernelCall& call, Int8Form form);
-// The one that run_matmul_int8 takes for so many rows.
-Int8Form usual_int8_form(DType left, int64_t rows);
-// How a form reads weights of int8 that meet floats: "read as bytes, …".
-std::string_view reading_of(Int8Form form);
+// How an implementation of "matmul.int8" reads its weights: "read as bytes, …".
+std::string_view reading_of_int8(std::string_view choice);
 inline constexpr int64_t kMostRowsInRegisters = 12;   // with more, widening a panel once costs less than doing so for each strip of rows
-// integers: transposed, groups, then stride, padding, dilation and output padding for each spatial dim.
+// integers: transposed, groups, then stride, padding, dilation and output padding for each spatial dim. In a form that takes any operands.
 void run_convolution_f32(const KernelCall& call);
-// The same in a form of the caller's choice, which takes the operands.
+// In a form of the caller's choice, which takes the operands.
 void run_matmul_f32(const KernelCall& call, ProductForm form);
 enum class ConvolutionForm {
   // Everything contiguous:
@@ -99,7 +95,6 @@ enum class ConvolutionForm {
 void run_convolution_f32(const KernelCall& call, ConvolutionForm form);
 // Images and filters of BF16 or F16, both alike, the result F32 or as they are, its channels next to each other; at most two spatial dims, no bias,
 // not transposed, any other strides. Sums are F32, and so is what an epilogue gets.
-void run_convolution_reduced(const KernelCall& call);
 enum class ReducedConvolutionForm {
   Tiles,            // of BF16, without groups, for machines with AMX
   ChannelVectors,   // groups of few channels (takes_channel_vectors), next to each other: rows are widened as they are needed
@@ -109,7 +104,6 @@ bool can_convolve(ReducedConvolutionForm form, const KernelCall& call);   // on 
 void run_convolution_reduced(const KernelCall& call, ReducedConvolutionForm form);
 // F32, F16 or BF16. integers: causal. numbers: scale. The output may have any strides but between the elements of a row. The mask, of the same dtype,
 // is added to the scores or, when Bool, tells where a query may look.
-void run_attention(const KernelCall& call);
 enum class AttentionForm {
   Widened,      // in F32
   Tiles,        // BF16 on machines with AMX

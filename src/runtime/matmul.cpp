@@ -1,9 +1,12 @@
+// Matrix products in float32: which algorithm, and what of it is worked out once.
 #include <optional>
 
 #include "runtime/gemm.h"
+#include "runtime/gemm_cost.h"
 #include "runtime/library.h"
 #include "runtime/operands.h"
 #include "runtime/parts_product.h"
+#include "runtime/plan.h"
 
 namespace toroid {
 namespace {
@@ -13,51 +16,68 @@ Matrix matrix_of(const ToroidOperand& operand, int64_t batch) {
   return {data_of(operand) + batch_offset(operand, dims, batch), operand.strides[dims], operand.strides[dims + 1]};
 }
 
-// A constant on the right is packed when it is first used.
-void multiply_constant(const KernelCall& call, ProductForm product, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
-  if (product == ProductForm::Parts) {
+// With a constant on the right, which is packed when the plan is made.
+template <class Packed>
+class PackedPlan final : public KernelPlan {
+ public:
+  PackedPlan(const ProductSizes& sizes, const float* packed) : sizes_(sizes), packed_(packed) {}
+  void run(const KernelCall& call) const override {
+    const Packed b = {sizes_.k, sizes_.n, packed_};
+    multiply(call.pool, sizes_.m, matrix_of(call.inputs[0], 0), b, 0, b.panels(), {data_of(call.outputs[0]), sizes_.n, call.epilogue});
+  }
+
+ private:
+  ProductSizes sizes_;
+  const float* packed_;
+};
+
+std::unique_ptr<const KernelPlan> plan_packed(const KernelCall& call, const ProductSizes& sizes, ProductForm algorithm) {
+  const Matrix b = matrix_of(call.inputs[1], 0);
+  const int64_t k = sizes.k, n = sizes.n;
+  if (algorithm == ProductForm::Parts) {
     const int64_t form[] = {'p', k, n, b.row, b.column};
     const float* packed = call.prepared->get(b.data, form, PartsMatrix::size(k, n), [&](float* to) { pack_parts(call.pool, b, k, n, 0, PartsMatrix::panels(n), to); });
-    return multiply(call.pool, m, a, PartsMatrix{k, n, packed}, 0, PartsMatrix::panels(n), out);
+    return std::make_unique<const PackedPlan<PartsMatrix>>(sizes, packed);
   }
   const int64_t form[] = {'m', k, n, b.row, b.column};
   const float* packed = call.prepared->get(b.data, form, PackedMatrix::size(k, n), [&](float* to) {
     const int64_t stride = strip_kernels().panel_width() * k;
     call.pool.parallel_for(PackedMatrix::panels(n), 1, [&](int64_t begin, int64_t end) { pack_panels(b, k, n, begin, end, to + begin * stride); });
   });
-  multiply(call.pool, m, a, PackedMatrix{k, n, packed}, 0, PackedMatrix::panels(n), out);
+  return std::make_unique<const PackedPlan<PackedMatrix>>(sizes, packed);
 }
 
-// `form`: nullopt: the usual one.
-void run(const KernelCall& call, std::optional<ProductForm> form) {
-  // What was chosen on another machine, or before the tiles were left alone.
-  if (form == ProductForm::Parts && !has_tiles_of_parts()) form = ProductForm::Packed;
-  const ToroidOperand& a = call.inputs[0];
-  const ToroidOperand& b = call.inputs[1];
-  const ToroidOperand& c = call.outputs[0];
-  const ProductSizes sizes = product_sizes(a, b, c);
-  const int64_t batches = sizes.batches, m = sizes.m, n = sizes.n, k = sizes.k;
-  if (m == 0 || n == 0 || batches == 0) return;
+void run_products(const KernelCall& call, const ProductSizes& sizes, ProductForm algorithm) {
+  const auto [batches, m, n, k] = sizes;
   if (batches == 1) {
-    const Matrix left = matrix_of(a, 0), right = matrix_of(b, 0);
-    const ProductOutput out = {data_of(c), n, call.epilogue};
-    const ProductForm chosen = form.value_or(usual_form({m, n, k, call.keeps(b)}, left, right));
-    if (call.keeps(b) && k > 0 && (chosen == ProductForm::Packed || chosen == ProductForm::Parts)) {
-      return multiply_constant(call, chosen, m, n, k, left, right, out);
-    }
-    return gemm_f32(chosen, call.pool, m, n, k, left, right, out);
+    const ProductOutput out = {data_of(call.outputs[0]), n, call.epilogue};
+    return gemm_f32(algorithm, call.pool, m, n, k, matrix_of(call.inputs[0], 0), matrix_of(call.inputs[1], 0), out);
   }
-  for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
+  for_each_product(call.pool, batches, m * n * k, [&, m = m, n = n, k = k](int64_t batch) {
     const EpiloguePart epilogue(call.epilogue, batch * m, 0);
-    const Matrix left = matrix_of(a, batch), right = matrix_of(b, batch);
-    const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(c) + batch * m * n, n, epilogue.get()};
-    gemm_f32(form.value_or(usual_form({m, n, k, false}, left, right)), call.pool, m, n, k, left, right, out);
+    const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]) + batch * m * n, n, epilogue.get()};
+    gemm_f32(algorithm, call.pool, m, n, k, matrix_of(call.inputs[0], batch), matrix_of(call.inputs[1], batch), out);
   });
 }
 
 }  // namespace
 
-void run_matmul_f32(const KernelCall& call) { run(call, std::nullopt); }
-void run_matmul_f32(const KernelCall& call, ProductForm form) { run(call, form); }
+std::unique_ptr<const KernelPlan> plan_matmul_f32(const KernelCall& call, ProductForm algorithm) {
+  // What was chosen on another machine, or before the tiles were left alone.
+  if (algorithm == ProductForm::Parts && !has_tiles_of_parts()) algorithm = ProductForm::Packed;
+  const ProductSizes sizes = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]);
+  if (sizes.m == 0 || sizes.n == 0 || sizes.batches == 0) return plan_that_runs([](const KernelCall&) {});
+  const bool is_packed = sizes.batches == 1 && sizes.k > 0 && call.keeps(call.inputs[1]);
+  if (is_packed && (algorithm == ProductForm::Packed || algorithm == ProductForm::Parts)) return plan_packed(call, sizes, algorithm);
+  return plan_that_runs([sizes, algorithm](const KernelCall& each) { run_products(each, sizes, algorithm); });
+}
+
+void run_matmul_f32(const KernelCall& call) {
+  const ProductSizes s = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]);
+  const Matrix a = matrix_of(call.inputs[0], 0), b = matrix_of(call.inputs[1], 0);
+  const GemmToEstimate gemm = {.batches = s.batches, .m = s.m, .n = s.n, .k = s.k, .b_is_packed = call.keeps(call.inputs[1]), .a_column = a.column, .b_row = b.row, .b_column = b.column};
+  run_matmul_f32(call, cheapest_algorithm(gemm, call.pool.threads()));
+}
+void run_matmul_f32(const KernelCall& call, ProductForm form) { plan_matmul_f32(call, form)->run(call); }
 
 }  // namespace toroid

@@ -112,7 +112,7 @@ TEST(PartsBand, ConvolutionsAreRight) {
     Convolution convolution(row);
     auto run = [&](int threads) {
       convolution.with_call(threads, [&](const KernelCall& call) {
-        EXPECT_EQ(convolves_in_parts(call, convolution_shape(call)), has_tiles_of_parts());
+        EXPECT_EQ(convolves_in_parts(convolution_shape(call), image_strides(call.inputs[0]).channel, call.keeps(call.inputs[1])), has_tiles_of_parts());
         run_convolution_f32(call, ConvolutionForm::ImageRows);
       });
       return convolution.y;

@@ -327,8 +327,7 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& 
 
 int64_t most_row_tiles(int64_t depth) { return row_tiles_of(std::clamp<int64_t>(steps_of(depth), 1, kPartSteps), second_level_bytes() / 2); }
 
-bool pays_in_parts(const ProductToChoose& p, double cycles_to_split) {
-  if (!has_tiles_of_parts()) return false;
+double time_in_parts(const ProductToChoose& p, double cycles_to_split) {
   // Cycles of a thread.
   constexpr double kTileProduct = 20, kTileEnd = 55, kPack = 1.0, kVectorProduct = 1.0 / 30;   // a tile's end: more than that of its sums in vectors
   constexpr double kNearBytes = 16, kFarBytes = 6;  // a cycle, from the second-level cache and from beyond it
@@ -342,7 +341,11 @@ bool pays_in_parts(const ProductToChoose& p, double cycles_to_split) {
   const double in_vectors =
       std::max(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle) +
       packing / 2;
-  return in_parts < in_vectors;
+  return in_parts / in_vectors;
+}
+
+bool pays_in_parts(const ProductToChoose& product, double cycles_to_split) {
+  return has_tiles_of_parts() && time_in_parts(product, cycles_to_split) < 1;
 }
 
 }  // namespace toroid

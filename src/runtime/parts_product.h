@@ -43,7 +43,9 @@ constexpr double kCyclesToSplit = 0.6;  // an element of a row, with the write t
 // Tiles of rows that stay in a part of the second-level cache, with this depth or as much of it as is multiplied at a time.
 int64_t most_row_tiles(int64_t depth);
 
-// Whether a product is done sooner in parts, by an estimate.
+// The time that a product takes in parts, as a share of the time that it takes in vectors of float32, by an estimate.
+double time_in_parts(const ProductToChoose& product, double cycles_to_split = kCyclesToSplit);
+// Whether it is done sooner in parts on this machine.
 bool pays_in_parts(const ProductToChoose& product, double cycles_to_split = kCyclesToSplit);
 
 }  // namespace toroid

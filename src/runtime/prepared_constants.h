@@ -1,5 +1,4 @@
-// Constants in the forms that kernels want them, made once in the life of a loaded program: packed weights. And plans of calls, which may point to
-// them.
+// Constants in the forms that kernels want them, made once in the life of a loaded program: packed weights.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include "runtime/lasting_memory.h"
-#include "runtime/plans.h"
 
 namespace toroid {
 
@@ -25,9 +23,6 @@ class PreparedConstants {
   const float* get(const void* data, std::span<const int64_t> form, int64_t count, const std::function<void(float*)>& make);
 
   int64_t bytes() const;   // of all forms
-
-  // Of calls with these constants.
-  Plans& plans() { return plans_; }
 
  private:
   struct Entry {
@@ -58,7 +53,6 @@ class PreparedConstants {
   std::map<Key, std::unique_ptr<Entry>, Less> entries_;
   LastingMemory memory_;
   int64_t bytes_ = 0;
-  Plans plans_;
 };
 
 }  // namespace toroid

@@ -180,6 +180,15 @@ std::string family_of(std::string_view kernel, std::span<const DType> inputs, DT
 }
 
 Problem problem_of(std::string family, const KernelCall& call) {
+  if (call.num_stages > 0) {
+    Problem chain;
+    chain.family = std::move(family);
+    for (size_t i = 0; i < call.num_stages; ++i) {
+      const KernelCall& stage = call.stages[i].call;
+      chain.stages.push_back(problem_of(family_of("convolution", {}, static_cast<DType>(stage.outputs[0].dtype)), stage));
+    }
+    return chain;
+  }
   return {std::move(family),
           metas_of(call.inputs),
           metas_of(call.outputs),

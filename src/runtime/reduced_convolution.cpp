@@ -203,12 +203,4 @@ void run_convolution_reduced(const KernelCall& call, ReducedConvolutionForm form
   WidenedConvolution(call, s).run(epilogue);
 }
 
-void run_convolution_reduced(const KernelCall& call) {
-  using Form = ReducedConvolutionForm;
-  for (const Form form : {Form::ChannelVectors, Form::Tiles}) {
-    if (can_convolve(form, call)) return run_convolution_reduced(call, form);
-  }
-  run_convolution_reduced(call, Form::Widened);
-}
-
 }  // namespace toroid

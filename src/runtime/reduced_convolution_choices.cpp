@@ -1,4 +1,4 @@
-// Convolutions in BF16: the forms of run_convolution_reduced. Integers as in convolution_choices.cpp.
+// Convolutions in BF16 and F16: the forms of run_convolution_reduced. Integers as in convolution_choices.cpp.
 #include "runtime/choice_families.h"
 #include "runtime/convolution.h"
 
@@ -14,8 +14,8 @@ int64_t depth(const Problem& problem) {
   return count;
 }
 
-std::optional<std::string> malformed(const Problem& problem) {
-  if (std::optional<std::string> fault = malformed_convolution(DType::BF16, problem)) return fault;
+std::optional<std::string> malformed(DType dtype, const Problem& problem) {
+  if (std::optional<std::string> fault = malformed_convolution(dtype, problem)) return fault;
   if (problem.integers[0] != 0 || problem.inputs.size() > 2 || problem.outputs[0].sizes.size() > 4 || problem.outputs[0].strides[1] != 1) {
     return "it is transposed, of three dims, with a bias, or its channels are not next to each other";
   }
@@ -28,14 +28,16 @@ double cost_s(const Problem& problem, const MachineModel& machine, double ratio_
   return machine.start_s + flops / (0.6 * ratio_to_f32 * machine.flops_per_s) + passes * transfer_s(bytes, machine);
 }
 
-const Implementation kImplementations[] = {
-    {.name = "widened",
-     .description = "image and filters as float32",
+constexpr Implementation kWidened = {
+    .name = "widened",
+    .description = "image and filters as float32",
      .gate = [](const Problem&) -> Gate { return std::nullopt; },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, problem.inputs[1].sizes[1] == 1 ? 0.3 : 1, 3); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::Widened); }},
-    {.name = "channel-vectors",
-     .description = "vectors of channels, each with its filter, or groups of few, of rows that are widened as they are needed",
+     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::Widened); }};
+
+constexpr Implementation kChannelVectors = {
+    .name = "channel-vectors",
+    .description = "vectors of channels, each with its filter, or groups of few, of rows that are widened as they are needed",
      .gate = [](const Problem& problem) -> Gate {
        if (!takes_channel_vectors(problem.integers[1], problem.inputs[1].sizes[1], problem.outputs[0].sizes[1] / problem.integers[1]))
          return kNoChannelVectors;
@@ -43,7 +45,11 @@ const Implementation kImplementations[] = {
        return std::nullopt;
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.3, 1); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::ChannelVectors); }},
+     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::ChannelVectors); }};
+
+const Implementation kOfBFloat16[] = {
+    kWidened,
+    kChannelVectors,
     {.name = "tiles",
      .description = "products of image rows in tiles of 16 positions and columns (AMX)",
      .gate = [](const Problem& problem) -> Gate {
@@ -53,11 +59,15 @@ const Implementation kImplementations[] = {
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 8, 1); },
      .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::Tiles); }},
 };
+const Implementation kOfFloat16[] = {kWidened, kChannelVectors};
 
 }  // namespace
 
 KernelFamily convolution_bf16_family() {
-  return {"convolution.bf16", malformed, depth, kImplementations, 1};
+  return {"convolution.bf16", [](const Problem& problem) { return malformed(DType::BF16, problem); }, depth, kOfBFloat16, 1};
+}
+KernelFamily convolution_f16_family() {
+  return {"convolution.f16", [](const Problem& problem) { return malformed(DType::F16, problem); }, depth, kOfFloat16, 1};
 }
 
 }  // namespace toroid

@@ -194,12 +194,4 @@ void run_matmul_reduced(const KernelCall& call, ReducedForm form) {
   run(call, form);
 }
 
-void run_matmul_reduced(const KernelCall& call) {
-  const auto dtype = static_cast<DType>(call.outputs[0].dtype);
-  for (const ReducedForm form : {ReducedForm::Tiles, ReducedForm::Pairs}) {
-    if (can_multiply(form, dtype)) return run_matmul_reduced(call, form);
-  }
-  run_matmul_reduced(call, ReducedForm::Widened);
-}
-
 }  // namespace toroid

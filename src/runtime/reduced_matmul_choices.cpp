@@ -47,7 +47,8 @@ const Implementation kOfBFloat16[] = {
            const double ratio_to_f32 = can_multiply(ReducedForm::Tiles, DType::BF16) ? 10 : can_multiply(ReducedForm::Pairs, DType::BF16) ? 1.5 : 0.4;
            return kOneDnnCost * cost_s(problem, machine, ratio_to_f32);
          },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_onednn(call); }},
+     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_onednn(call); },
+     .needs_measuring = true},
 };
 const Implementation kOfFloat16[] = {kWidened};
 

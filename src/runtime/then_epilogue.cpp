@@ -28,27 +28,44 @@ void give_widened(const ToroidEpilogue& epilogue, DType dtype, const uint16_t* r
   }
 }
 
+class ThenEpilogue final : public KernelPlan {
+ public:
+  ThenEpilogue(const Implementation& implementation, int columns_dim, const KernelCall& call) : columns_dim_(columns_dim) {
+    KernelCall alone = call;
+    alone.epilogue = nullptr;
+    product_ = plan_of(implementation, alone);
+  }
+
+  void run(const KernelCall& call) const override {
+    ToroidOperand result = call.outputs[0];
+    const DType dtype = dtype_of(result);
+    const int64_t elements = product(result.sizes, result.rank), columns = result.sizes[columns_dim_ < 0 ? result.rank + columns_dim_ : columns_dim_];
+    if (elements == 0) return;
+    const int64_t floats = (elements * size_bytes(dtype) + int64_t{sizeof(float)} - 1) / int64_t{sizeof(float)};
+    result.data = scratch_for_result.get(floats + kReadBeyond);
+
+    KernelCall alone = call;
+    alone.outputs = {&result, 1};
+    alone.epilogue = nullptr;
+    product_->run(alone);
+
+    const ToroidEpilogue& epilogue = *call.epilogue;
+    call.pool.parallel_for(elements / columns, std::max<int64_t>(kPieceElements / columns, 1), [&](int64_t begin, int64_t end) {
+      if (is_reduced_float(dtype)) return give_widened(epilogue, dtype, static_cast<const uint16_t*>(result.data), columns, {begin, end});
+      run_epilogue(epilogue, data_of(result) + begin * columns, columns, {begin, end}, {0, columns});
+    });
+  }
+
+ private:
+  int columns_dim_;
+  std::unique_ptr<const KernelPlan> product_;
+};
+
 }  // namespace
 
-void run_then_epilogue(const Implementation& implementation, int columns_dim, const KernelCall& call) {
+std::unique_ptr<const KernelPlan> plan_then_epilogue(const Implementation& implementation, int columns_dim, const KernelCall& call) {
   TOROID_CHECK(call.epilogue != nullptr, "{} was chosen for a product with an epilogue", implementation.name);
-  ToroidOperand result = call.outputs[0];
-  const DType dtype = dtype_of(result);
-  const int64_t elements = product(result.sizes, result.rank), columns = result.sizes[columns_dim < 0 ? result.rank + columns_dim : columns_dim];
-  if (elements == 0) return;
-  const int64_t floats = (elements * size_bytes(dtype) + int64_t{sizeof(float)} - 1) / int64_t{sizeof(float)};
-  result.data = scratch_for_result.get(floats + kReadBeyond);
-
-  KernelCall alone = call;
-  alone.outputs = {&result, 1};
-  alone.epilogue = nullptr;
-  implementation.run(alone, implementation.parameters);
-
-  const ToroidEpilogue& epilogue = *call.epilogue;
-  call.pool.parallel_for(elements / columns, std::max<int64_t>(kPieceElements / columns, 1), [&](int64_t begin, int64_t end) {
-    if (is_reduced_float(dtype)) return give_widened(epilogue, dtype, static_cast<const uint16_t*>(result.data), columns, {begin, end});
-    run_epilogue(epilogue, data_of(result) + begin * columns, columns, {begin, end}, {0, columns});
-  });
+  return std::make_unique<const ThenEpilogue>(implementation, columns_dim, call);
 }
 
 }  // namespace toroid

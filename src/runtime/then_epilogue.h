@@ -15,6 +15,6 @@ namespace toroid {
 inline constexpr std::string_view kThenEpilogue = "-then-epilogue";
 
 // `columns_dim`: as KernelFamily::columns_dim. The buffer is the calling thread's, as large as the largest result that it was needed for, and kept.
-void run_then_epilogue(const Implementation& implementation, int columns_dim, const KernelCall& call);
+std::unique_ptr<const KernelPlan> plan_then_epilogue(const Implementation& implementation, int columns_dim, const KernelCall& call);
 
 }  // namespace toroid

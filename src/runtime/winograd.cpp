@@ -265,15 +265,10 @@ class WinogradConvolver {
 
 }  // namespace
 
-int64_t winograd_tile(const KernelCall& call, const ConvolutionShape& s) {
-  const bool is_possible = s.groups == 1 && s.kernel[0] == 1 && s.kernel[1] == 3 && s.kernel[2] == 3 && s.stride[1] == 1 &&
-                           s.stride[2] == 1 && s.dilation[1] == 1 && s.dilation[2] == 1 &&
-                           s.in_channels >= WinogradTransforms::kLeastChannels && image_strides(call.inputs[0]).channel == 1;
-  if (!is_possible) return 0;
-  const bool keeps_weights = call.keeps(call.inputs[1]);
+double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradEstimate& with) {
   const double filters = static_cast<double>(s.in_channels * s.out_channels),
                channels = static_cast<double>(s.in_channels + s.out_channels);
-  const double per_cycle = strip_kernels().lanes * static_cast<double>(call.pool.threads());
+  const double per_cycle = strip_kernels().lanes * static_cast<double>(with.threads);
   // In cycles, products at one vector a cycle: so are they measured, like the other figures, on a machine with AVX-512
   // (docs/runtime.md).
   auto cycles = [&](double products, double others, double points, double bytes) {
@@ -284,22 +279,14 @@ int64_t winograd_tile(const KernelCall& call, const ConvolutionShape& s) {
   constexpr double kParts = 2.2;  // times as fast are products in parts, and 6 bytes a weight
   constexpr double kPack = 10;    // for a filter's element, by one thread
   const auto of_direct = static_cast<double>(9 * s.batch * s.out_elements());
-  const double packing = keeps_weights ? 0 : kPack * 9 * filters;
-  double least = kGain * (packing + (convolves_in_parts(call, s) ? cycles(of_direct / kParts, 0, 9, 6) : cycles(of_direct, 0, 9, 4)));
-  int64_t best = 0;
-  for (const int64_t m : {4, 2}) {
-    constexpr double kTransform = 6;  // per point and vector, of tiles and of products
-    constexpr double kFilter = 5;     // per point of a filter
-    const Tiling tiling(s, m);
-    const auto points = static_cast<double>(tiling.points), tiles = static_cast<double>(tiling.rows * tiling.per_row);
-    const double others =
-        kTransform * points * tiles * channels + (keeps_weights ? 0 : kFilter * points * filters * strip_kernels().lanes);
-    const double time = cycles(points * tiles, others, points, 4);
-    if (time >= least) continue;
-    least = time;
-    best = m;
-  }
-  return best;
+  const double packing = with.keeps_weights ? 0 : kPack * 9 * filters;
+  const double direct = kGain * (packing + (with.in_parts ? cycles(of_direct / kParts, 0, 9, 6) : cycles(of_direct, 0, 9, 4)));
+  constexpr double kTransform = 6;  // per point and vector, of tiles and of products
+  constexpr double kFilter = 5;     // per point of a filter
+  const Tiling tiling(s, tile);
+  const auto points = static_cast<double>(tiling.points), tiles = static_cast<double>(tiling.rows * tiling.per_row);
+  const double others = kTransform * points * tiles * channels + (with.keeps_weights ? 0 : kFilter * points * filters * strip_kernels().lanes);
+  return cycles(points * tiles, others, points, 4) / direct;
 }
 
 void convolve_by_winograd(const KernelCall& call, const ConvolutionShape& shape, int64_t tile) {

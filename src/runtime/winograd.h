@@ -7,9 +7,14 @@
 
 namespace toroid {
 
-// The side of the tiles of outputs, 4 or 2, with which Winograd's method is faster than the direct one; 0: with none, or it cannot
-// do what the call asks for. By an estimate of the work alone.
-int64_t winograd_tile(const KernelCall& call, const ConvolutionShape& shape);
+// The time of Winograd's method in tiles of so many outputs a side, 4 or 2, as a share of the time of the direct method, by an estimate of the work
+// alone. A tenth is asked for the error. The shape must be one that the method takes.
+struct WinogradEstimate {
+  bool keeps_weights;   // the filters are constants
+  bool in_parts;        // so does the direct method multiply (convolves_in_parts)
+  int64_t threads;
+};
+double time_by_winograd(const ConvolutionShape& shape, int64_t tile, const WinogradEstimate& with);
 
 // As convolve_to_channels_last, in tiles of so many outputs a side. The image's channels lie next to each other; two spatial dims,
 // a 3x3 filter, stride and dilation 1, one group, at least WinogradTransforms::kLeastChannels channels. A value that is not finite

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "interp/products.h"
+#include "runtime/choices.h"
 
 namespace toroid {
 namespace {
@@ -48,7 +49,7 @@ class Problem {
   }
 
   struct Way {
-    int64_t tile;  // 0: what winograd_tile chooses
+    int64_t tile;  // 0: the cheapest implementation
     int threads;
     bool is_constant, has_epilogue;
   };
@@ -100,7 +101,8 @@ class Problem {
     const ToroidOperand outputs[1] = {{nullptr, out_.data(), weight_strides_, 4, static_cast<int32_t>(DType::F32), 0}};
     const int64_t integers[] = {0, groups, stride, stride, row_.padding[0], row_.padding[1], dilation, dilation, 0, 0};
     const KernelCall call = {pool, inputs, outputs, integers, {}, nullptr, &prepared};
-    return winograd_tile(call, convolution_shape(call));
+    const std::string choice = runtime_choices().cheapest_choice(problem_of("convolution.f32", call), model_of_this_machine(threads)).value();
+    return choice == "winograd-4" ? 4 : choice == "winograd-2" ? 2 : 0;
   }
 
  private:

@@ -58,12 +58,17 @@ KernelCall Trial::call_of(const Problem& call, const Part& part) {
 }
 
 void Trial::run(std::string_view choice) {
-  if (problem_.stages.empty()) return registry_.run_choice(problem_.family, choice, call_of(problem_, parts_[0]));
+  const auto run = [&](const KernelCall& call) {
+    std::unique_ptr<const KernelPlan>& plan = plans_[std::string(choice)];
+    if (plan == nullptr) plan = registry_.plan(problem_.family, choice, call);
+    plan->run(call);
+  };
+  if (problem_.stages.empty()) return run(call_of(problem_, parts_[0]));
   std::vector<ConvolutionStage> stages;
   for (size_t i = 0; i < parts_.size(); ++i) {
     stages.push_back({call_of(problem_.stages[i], parts_[i]), CopyingEpilogue::kNumArguments, CopyingEpilogue::kDataArgument});
   }
-  registry_.run_choice(problem_.family, choice, call_of_chain(pool_, stages));
+  run(call_of_chain(pool_, stages));
 }
 
 // What passes between stages need not be there afterwards.

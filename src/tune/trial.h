@@ -6,6 +6,8 @@
 
 #include <deque>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +56,7 @@ class Trial {
   std::deque<GuardedTensor> inputs_, outputs_;   // outputs of all stages, one each
   std::deque<Part> parts_;                       // the problem, or its stages
   std::vector<std::vector<std::byte>> expected_; // of the last part
+  std::map<std::string, std::unique_ptr<const KernelPlan>> plans_;
   PreparedConstants prepared_;  // as in a program that runs for long: what is made of constants is made in the first run
 };
 

@@ -22,14 +22,18 @@ struct ToroidStage {
   const ToroidOperand* inputs; int32_t num_inputs; const ToroidOperand* output; const int64_t* integers; int32_t num_integers;
   const ToroidEpilogue* epilogue; int32_t num_arguments, image_argument;
 };
+struct ToroidLibraryCall {
+  const char* name; int32_t site, has_fixed_sizes;
+  const ToroidOperand* inputs; int32_t num_inputs; const ToroidOperand* outputs; int32_t num_outputs;
+  const int64_t* integers; int32_t num_integers; const double* numbers; int32_t num_numbers; const ToroidEpilogue* epilogue;
+};
+struct ToroidChain { const char* name; int32_t site, has_fixed_sizes; const ToroidStage* stages; int32_t num_stages; };
 struct ToroidRuntime {
   void* host;
   void (*parallel_for)(const ToroidRuntime*, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument);
   double (*special_function)(const ToroidRuntime*, int32_t op, double x, double y);
-  int32_t (*call)(const ToroidRuntime*, const char* name, const ToroidOperand* inputs, int32_t num_inputs,
-                  const ToroidOperand* outputs, int32_t num_outputs, const int64_t* integers, int32_t num_integers,
-                  const double* numbers, int32_t num_numbers, const ToroidEpilogue*);
-  int32_t (*chain)(const ToroidRuntime*, const char* name, const ToroidStage* stages, int32_t num_stages);
+  int32_t (*call)(const ToroidRuntime*, const ToroidLibraryCall*);
+  int32_t (*chain)(const ToroidRuntime*, const ToroidChain*);
   int32_t (*bind)(const ToroidRuntime*, int32_t binding, int64_t value);
   void* (*allocate)(const ToroidRuntime*, int64_t bytes);
   void (*release)(const ToroidRuntime*, void* data);

@@ -27,6 +27,7 @@ struct SharedParts {
   bool uses_control_flow = false;
   bool profile = false;                                             // the runtime is told of each step
   bool assertions = false;                                          // kernels check their accesses
+  int32_t num_call_sites = 0;                                       // library calls so far
   // Sizes and strides that are numbers, each list once for the whole program: `namespace dims { const int64_t d32_64[] = {32, 64}; }`.
   std::map<std::string, std::string> dims = {};                     // by name, the numbers
 };
@@ -91,6 +92,7 @@ class GraphFunction {
   struct CallParts {
     std::string name;
     size_t num_integers = 0, num_numbers = 0;
+    bool has_fixed_sizes = true;
     std::vector<BufferId> passed = {};   // to the epilogue: these buffers, and others
     size_t num_passed = 0;
     bool reports_errors = false;

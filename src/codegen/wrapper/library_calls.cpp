@@ -62,6 +62,21 @@ void GraphFunction::print_clamped_sum(const schedule::ClampedSum& sum, std::stri
 GraphFunction::CallParts GraphFunction::print_call_parts(const schedule::CallStep& step, std::string_view suffix) {
   const schedule::CallArguments arguments = schedule::call_arguments(step.call);
   CallParts parts = {arguments.name + (step.choice.empty() ? "" : "#" + step.choice), arguments.integers.size(), arguments.numbers.size()};
+  const auto note_sizes = [&](std::span<const sym::Expr> sizes) {
+    parts.has_fixed_sizes = parts.has_fixed_sizes && std::all_of(sizes.begin(), sizes.end(), [](sym::Expr e) { return e.is_const(); });
+  };
+  for (const loop::Operand& each : step.call.operands) {
+    note_sizes(each.sizes);
+    note_sizes(each.strides);
+  }
+  for (BufferId out : step.outputs) {
+    note_sizes(buffer(out).sizes);
+    note_sizes(buffer(out).strides);
+  }
+  note_sizes(arguments.integers);
+  for (const auto& each : arguments.numbers) {
+    if (const auto* number = std::get_if<sym::Expr>(&each)) note_sizes({number, 1});
+  }
   std::vector<std::string> integers, numbers;
   for (sym::Expr e : arguments.integers) integers.push_back(index(e));
   for (const auto& each : arguments.numbers) {
@@ -114,20 +129,22 @@ GraphFunction::CallParts GraphFunction::print_call_parts(const schedule::CallSte
 void GraphFunction::print_call(const schedule::CallStep& step, size_t number) {
   auto block = body_.block(fmt::format("{{  // {}", comment_text(to_string(step.call.op))));
   const CallParts parts = print_call_parts(step, "");
-  body_.write(fmt::format("if (runtime->call(runtime, \"{}\", inputs, {}, outputs, {}, integers, {}, numbers, {}, {})) return {};", parts.name,
-                          step.call.operands.size(), step.outputs.size(), parts.num_integers, parts.num_numbers, step.epilogue ? "&epilogue" : "nullptr",
-                          number + 1));
+  body_.write(fmt::format("const ToroidLibraryCall library_call = {{\"{}\", {}, {}, inputs, {}, outputs, {}, integers, {}, numbers, {}, {}}};", parts.name,
+                          shared_.num_call_sites++, parts.has_fixed_sizes ? 1 : 0, step.call.operands.size(), step.outputs.size(), parts.num_integers,
+                          parts.num_numbers, step.epilogue ? "&epilogue" : "nullptr"));
+  body_.write(fmt::format("if (runtime->call(runtime, &library_call)) return {};", number + 1));
   if (parts.reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
 }
 
 void GraphFunction::print_chain(const schedule::ChainStep& step, size_t number) {
   auto block = body_.block(fmt::format("{{  // {} convolutions, band by band", step.calls.size()));
   std::vector<std::string> stages;
-  bool reports_errors = false;
+  bool reports_errors = false, has_fixed_sizes = true;
   for (size_t i = 0; i < step.calls.size(); ++i) {
     const schedule::CallStep& call = step.calls[i];
     const CallParts parts = print_call_parts(call, fmt::format("{}", i));
     reports_errors = reports_errors || parts.reports_errors;
+    has_fixed_sizes = has_fixed_sizes && parts.has_fixed_sizes;
     const bool is_last = i + 1 == step.calls.size();
     const auto image = is_last ? parts.passed.end() : std::find(parts.passed.begin(), parts.passed.end(), step.calls[i + 1].call.operands[0].buffer);
     stages.push_back(fmt::format("{{inputs{0}, {1}, outputs{0}, integers{0}, {2}, {3}, {4}, {5}}}", i, call.call.operands.size(), parts.num_integers,
@@ -135,8 +152,9 @@ void GraphFunction::print_chain(const schedule::ChainStep& step, size_t number) 
                                  image == parts.passed.end() ? 0 : image - parts.passed.begin()));
   }
   body_.write(fmt::format("const ToroidStage stages[] = {{{}}};", fmt::join(stages, ", ")));
-  body_.write(fmt::format("if (runtime->chain(runtime, \"chain{}\", stages, {})) return {};", step.choice.empty() ? "" : "#" + step.choice, stages.size(),
-                          number + 1));
+  body_.write(fmt::format("const ToroidChain chain = {{\"chain{}\", {}, {}, stages, {}}};", step.choice.empty() ? "" : "#" + step.choice,
+                          shared_.num_call_sites++, has_fixed_sizes ? 1 : 0, stages.size()));
+  body_.write(fmt::format("if (runtime->chain(runtime, &chain)) return {};", number + 1));
   if (reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
 }
 
