@@ -10,6 +10,7 @@
 #include "support/error.h"
 #include "support/json_writer.h"
 #include "symbolic/symbol_map.h"
+#include "toroid/program_abi.h"
 
 namespace toroid {
 namespace {
@@ -193,6 +194,7 @@ std::string manifest_text(const std::vector<GeneratedVariant>& variants, const C
   JsonWriter json;
   json.begin_object();
   json.add("toroid", kVersion);
+  json.add("abi", TOROID_ABI_VERSION);
   json.add("training", training);
   json.begin_array("constants");
   for (const ConstantData* data : constants.all) {
@@ -215,7 +217,8 @@ Manifest parse_manifest(std::string_view text) {
     try {
       JsonDocument parsed = parse_json(text, "the manifest");
       const JsonValue* const version = parsed.root().find("toroid");
-      if (version != nullptr && version->as_integer() == kVersion) return parsed;
+      const JsonValue* const abi = parsed.root().find("abi");
+      if (version != nullptr && version->as_integer() == kVersion && abi != nullptr && abi->as_integer() == TOROID_ABI_VERSION) return parsed;
     } catch (const Error&) {  // it is none of ours either
     }
     throw Error(ErrorKind::InvalidInput, "the library was not made by this version of toroid")

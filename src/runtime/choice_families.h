@@ -1,6 +1,8 @@
 // The families of the runtime's kernels, one file each: their implementations with gates and estimates. For choices.cpp alone.
 #pragma once
 
+#include <algorithm>
+
 #include "runtime/choices.h"
 
 namespace toroid {
@@ -27,6 +29,10 @@ inline double transfer_s(double bytes, const MachineModel& machine) {
 
 constexpr const char* kNoChannelVectors = "a group has not one channel, nor as many as divide a vector or fill a few";
 constexpr const char* kNoTiles = "the machine has no AMX, or does not let this process use it";
+
+// What computing and moving that overlap take together: the longer of the two, and a little of the other, so that of two algorithms that wait for memory
+// the one that computes less is the cheaper one.
+inline double overlapped_s(double computing_s, double moving_s) { return std::max(computing_s, moving_s) + 0.1 * std::min(computing_s, moving_s); }
 
 // Of what toroid's own product takes. Without measuring it is not taken: what it costs to have two sets of threads shows only then.
 constexpr double kOneDnnCost = 1.3;

@@ -18,7 +18,7 @@ double cost_s(const Problem& problem, const MachineModel& machine, double ratio_
   const double m = static_cast<double>(problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1));
   const double flops = 2 * m * static_cast<double>(depth(problem)) * static_cast<double>(columns(problem));
   constexpr double kShareOfPeak = 0.6;
-  return machine.start_s + std::max(flops / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s), transfer_s(bytes_of_b, machine));
+  return machine.start_s + overlapped_s(flops / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s), transfer_s(bytes_of_b, machine));
 }
 double elements_of_b(const Problem& problem) { return static_cast<double>(depth(problem)) * static_cast<double>(columns(problem)); }
 

@@ -11,7 +11,7 @@ double cost_s(const Problem& problem, const MachineModel& machine, double ratio_
   constexpr double kBytes = 2, kShareOfPeak = 0.6;
   const double passes = b.is_constant && s.batches == 1 ? 1 : 3;
   return machine.start_s + transfer_s(kBytes * s.elements_of_a(), machine) +
-         std::max(s.flops() / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s), passes * transfer_s(kBytes * s.elements_of_b(), machine));
+         overlapped_s(s.flops() / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s), passes * transfer_s(kBytes * s.elements_of_b(), machine));
 }
 
 constexpr Implementation kWidened = {

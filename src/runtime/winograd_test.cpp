@@ -98,7 +98,8 @@ class Problem {
     PreparedConstants prepared;
     const ToroidOperand inputs[2] = {{x_.data(), x_sizes_, x_strides_, 4, static_cast<int32_t>(DType::F32), 0},
                                      {weight_.data(), weight_sizes_, weight_strides_, 4, static_cast<int32_t>(DType::F32), 1}};
-    const ToroidOperand outputs[1] = {{nullptr, out_.data(), weight_strides_, 4, static_cast<int32_t>(DType::F32), 0}};
+    const int64_t channels = out_[1], out_strides[4] = {channels * out_[2] * out_[3], 1, channels * out_[3], channels};
+    const ToroidOperand outputs[1] = {{nullptr, out_.data(), out_strides, 4, static_cast<int32_t>(DType::F32), 0}};
     const int64_t integers[] = {0, groups, stride, stride, row_.padding[0], row_.padding[1], dilation, dilation, 0, 0};
     const KernelCall call = {pool, inputs, outputs, integers, {}, nullptr, &prepared};
     const std::string choice = runtime_choices().cheapest_choice(problem_of("convolution.f32", call), model_of_this_machine(threads)).value();
