@@ -1,5 +1,6 @@
 #include "interp/fourier.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <memory>
@@ -16,12 +17,6 @@ using Complex = std::complex<double>;
 
 // A factor of this size or more costs more in a plain sum than Bluestein's three transforms.
 constexpr int64_t kLargestFactor = 61;
-
-// exp(-2 pi i k / n)
-Complex root(int64_t k, int64_t n) {
-  const double angle = -2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n);
-  return {std::cos(angle), std::sin(angle)};
-}
 
 // Factors in ascending order, fours before twos; the last one may be large.
 std::vector<int64_t> factors_of(int64_t n) {
@@ -112,42 +107,158 @@ class Transform {
   std::vector<Complex> chirp_;              // transformed
 };
 
-template <class T>
-void transform_rows(const LibraryCall& call, int64_t n, int64_t rows) {
-  const auto* re = reinterpret_cast<const T*>(call.inputs[0].data);
-  const auto* im = reinterpret_cast<const T*>(call.inputs[1].data);
-  auto* out_re = reinterpret_cast<T*>(call.outputs[0].data);
-  auto* out_im = reinterpret_cast<T*>(call.outputs[1].data);
-  // The transform back is the forward one with real and imaginary parts exchanged.
-  if (call.attributes[0] == 0) {
-    std::swap(re, im);
-    std::swap(out_re, out_im);
+// ---- rows ------------------------------------------------------------------------------------------------------------
+
+// A row of complex numbers whose elements are finite, and what is not apart.
+struct Row {
+  std::vector<Complex> finite;
+  std::vector<Term> rest;
+
+  explicit Row(int64_t n) : finite(static_cast<size_t>(n)) {}
+
+  void set(int64_t j, double re, double im) {
+    const bool re_fits = std::isfinite(re), im_fits = std::isfinite(im);
+    finite[static_cast<size_t>(j)] = {re_fits ? re : 0.0, im_fits ? im : 0.0};
+    if (!re_fits || !im_fits) rest.push_back({j, re_fits ? 0.0 : re, im_fits ? 0.0 : im});
   }
+};
+
+template <class T>
+const T* elements(const LibraryInput& input, int64_t row) {
+  return reinterpret_cast<const T*>(input.data) + row * input.sizes.back();
+}
+template <class T>
+T* elements(const LibraryOutput& output, int64_t row) {
+  return reinterpret_cast<T*>(output.data) + row * output.sizes.back();
+}
+
+// set(row, j's elements) and get(number of the row, its transform) for every row.
+template <class T, class Set, class Get>
+void transform_rows(const LibraryCall& call, int64_t n, int64_t rows, const Set& set, const Get& get) {
   const Transform transform(n);
   call.in_pieces(rows, [&](int64_t begin, int64_t end) {
-    std::vector<Complex> in(static_cast<size_t>(n)), out(in.size());
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t first = row * n;
-      for (int64_t j = 0; j < n; ++j) in[static_cast<size_t>(j)] = {static_cast<double>(re[first + j]), static_cast<double>(im[first + j])};
-      transform.run(in.data(), out.data());
-      for (int64_t j = 0; j < n; ++j) {
-        out_re[first + j] = static_cast<T>(out[static_cast<size_t>(j)].real());
-        out_im[first + j] = static_cast<T>(out[static_cast<size_t>(j)].imag());
-      }
+    std::vector<Complex> out(static_cast<size_t>(n));
+    std::vector<double> re(out.size()), im(out.size());
+    for (int64_t r = begin; r < end; ++r) {
+      Row row(n);
+      set(r, row);
+      transform.run(row.finite.data(), out.data());
+      for (size_t k = 0; k < out.size(); ++k) re[k] = out[k].real(), im[k] = out[k].imag();
+      add_terms(row.rest, n, re.data(), im.data(), n);
+      get(r, re.data(), im.data());
     }
   });
 }
 
+template <class T>
+void transform_of(const LibraryCall& call, int64_t rows) {
+  const int64_t n = call.inputs[0].sizes.back();
+  // The transform back is the forward one with real and imaginary parts exchanged.
+  const size_t first = call.attributes[0] == 0 ? 1 : 0;
+  transform_rows<T>(
+      call, n, rows,
+      [&](int64_t r, Row& row) {
+        const T *re = elements<T>(call.inputs[first], r), *im = elements<T>(call.inputs[1 - first], r);
+        for (int64_t j = 0; j < n; ++j) row.set(j, static_cast<double>(re[j]), static_cast<double>(im[j]));
+      },
+      [&](int64_t r, const double* re, const double* im) {
+        std::transform(re, re + n, elements<T>(call.outputs[first], r), [](double x) { return static_cast<T>(x); });
+        std::transform(im, im + n, elements<T>(call.outputs[1 - first], r), [](double x) { return static_cast<T>(x); });
+      });
+}
+
+template <class T>
+void half_of(const LibraryCall& call, int64_t rows) {
+  const int64_t n = call.inputs[0].sizes.back(), half = n / 2 + 1;
+  const double sign = call.attributes[0] == 0 ? -1 : 1;
+  transform_rows<T>(
+      call, n, rows,
+      [&](int64_t r, Row& row) {
+        const T* x = elements<T>(call.inputs[0], r);
+        for (int64_t j = 0; j < n; ++j) row.set(j, static_cast<double>(x[j]), 0.0);
+      },
+      [&](int64_t r, const double* re, const double* im) {
+        T *out_re = elements<T>(call.outputs[0], r), *out_im = elements<T>(call.outputs[1], r);
+        for (int64_t k = 0; k < half; ++k) {
+          out_re[k] = static_cast<T>(re[k]);
+          out_im[k] = is_own_conjugate(k, n) ? T(0) : static_cast<T>(sign * im[k]);
+        }
+      });
+}
+
+template <class T>
+void real_of(const LibraryCall& call, int64_t rows) {
+  const int64_t n = call.outputs[0].sizes.back();
+  const double sign = call.attributes[0] == 0 ? -1 : 1;
+  transform_rows<T>(
+      call, n, rows,
+      [&](int64_t r, Row& row) {
+        const T *re = elements<T>(call.inputs[0], r), *im = elements<T>(call.inputs[1], r);
+        for (int64_t k = 0; k <= n / 2; ++k) {
+          const double x = static_cast<double>(re[k]),
+                       y = is_own_conjugate(k, n) ? 0.0 : sign * static_cast<double>(im[k]);
+          row.set(k, x, y);
+          if (!is_own_conjugate(k, n)) row.set(n - k, x, -y);
+        }
+      },
+      [&](int64_t r, const double* re, const double*) {
+        std::transform(re, re + n, elements<T>(call.outputs[0], r), [](double x) { return static_cast<T>(x); });
+      });
+}
+
+int64_t rows_of(const LibraryOutput& out) {
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < out.sizes.size(); ++d) rows *= out.sizes[d];
+  return out.sizes.back() == 0 ? 0 : rows;
+}
+
+template <class F32, class F64>
+void by_dtype(const LibraryCall& call, F32 f32, F64 f64) {
+  const DType dtype = call.inputs[0].dtype;
+  TOROID_CHECK(dtype == DType::F32 || dtype == DType::F64, "a Fourier transform of {}", to_string(dtype));
+  const int64_t rows = rows_of(call.outputs[0]);
+  if (rows > 0) dtype == DType::F32 ? f32(call, rows) : f64(call, rows);
+}
+
 }  // namespace
 
-void transform(const LibraryCall& call) {
-  const LibraryInput& x = call.inputs[0];
-  int64_t elements = 1;
-  for (int64_t size : x.sizes) elements *= size;
-  if (elements == 0) return;
-  const int64_t n = x.sizes.back();
-  TOROID_CHECK(x.dtype == DType::F32 || x.dtype == DType::F64, "a Fourier transform of {}", to_string(x.dtype));
-  x.dtype == DType::F32 ? transform_rows<float>(call, n, elements / n) : transform_rows<double>(call, n, elements / n);
+Complex root(int64_t k, int64_t n) {
+  // In eighths of n, reduced to the first eighth of the circle.
+  int64_t eighths = 8 * k;
+  const bool is_below = eighths > 4 * n;
+  if (is_below) eighths = 8 * n - eighths;
+  const bool is_left = eighths > 2 * n;
+  if (is_left) eighths = 4 * n - eighths;
+  const bool is_steep = eighths > n;
+  if (is_steep) eighths = 2 * n - eighths;
+  const double angle = std::numbers::pi / 4 * static_cast<double>(eighths) / static_cast<double>(n);
+  double re = std::cos(angle), im = std::sin(angle);
+  if (is_steep) std::swap(re, im);
+  return {is_left ? -re : re, is_below ? im : -im};
 }
+
+template <class T>
+void add_terms(std::span<const Term> terms, int64_t n, T* re, T* im, int64_t count) {
+  // Sums that are NaN already stay so.
+  std::vector<int64_t> left(static_cast<size_t>(count));
+  for (int64_t k = 0; k < count; ++k) left[static_cast<size_t>(k)] = k;
+  const auto times = [](double part, double factor) { return part == 0 || factor == 0 ? 0.0 : part * factor; };
+  for (const Term& term : terms) {
+    std::erase_if(left, [&](int64_t k) { return std::isnan(re[k]) && (im == nullptr || std::isnan(im[k])); });
+    if (left.empty()) return;
+    for (int64_t k : left) {
+      const Complex w = root(static_cast<int64_t>(static_cast<__int128>(term.j) * k % n), n);
+      re[k] = static_cast<T>(static_cast<double>(re[k]) + (times(term.re, w.real()) - times(term.im, w.imag())));
+      if (im != nullptr)
+        im[k] = static_cast<T>(static_cast<double>(im[k]) + (times(term.re, w.imag()) + times(term.im, w.real())));
+    }
+  }
+}
+template void add_terms(std::span<const Term>, int64_t, float*, float*, int64_t);
+template void add_terms(std::span<const Term>, int64_t, double*, double*, int64_t);
+
+void transform(const LibraryCall& call) { by_dtype(call, transform_of<float>, transform_of<double>); }
+void half(const LibraryCall& call) { by_dtype(call, half_of<float>, half_of<double>); }
+void real(const LibraryCall& call) { by_dtype(call, real_of<float>, real_of<double>); }
 
 }  // namespace toroid::fourier

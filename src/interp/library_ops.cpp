@@ -41,6 +41,8 @@ constexpr LibraryOp kLibraryOps[] = {
     {"order.mode", selection::mode},
     {"order.positions", selection::positions},
     {"fourier.transform", fourier::transform},
+    {"fourier.half", fourier::half},
+    {"fourier.real", fourier::real},
     {"products.grouped", grouped_product},
     {"regions.suppress", regions::suppress},
     {"regions.align", regions::align},

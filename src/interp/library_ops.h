@@ -40,7 +40,7 @@
 //   linalg.lstsq                  A [m,n], B [m,k] (rcond)                   X [n,k], residuals [k] or [0], rank I64 []
 //                                                                            and singular values [min], as gelsd
 //   order.*                       see selection.h
-//   fourier.transform             see fourier.h
+//   fourier.*                     see fourier.h
 //   products.grouped              see grouped_product.h
 //   regions.*                     see regions.h
 //   random.*                      see random_kernels.h

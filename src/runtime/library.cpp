@@ -11,6 +11,7 @@
 #include "interp/products.h"
 #include "runtime/choices.h"
 #include "runtime/convolution_chain.h"
+#include "runtime/fourier.h"
 #include "runtime/grouped_product.h"
 #include "runtime/int4_weights.h"
 #include "runtime/operands.h"
@@ -239,6 +240,9 @@ std::unique_ptr<const KernelPlan> plan_alone(std::string_view name, const Kernel
     });
   }
   if (name == "library.products.grouped" && (dtype == DType::F32 || is_reduced_float(dtype))) return plan_that_runs(run_grouped_product);
+  if (name.starts_with("library.fourier.") && can_run_fourier(name.substr(8), call)) {
+    return plan_that_runs([name = std::string(name.substr(8))](const KernelCall& each) { run_fourier(name, each); });
+  }
   return plan_that_runs([name = std::string(name)](const KernelCall& each) { run_evaluated(name, each); });
 }
 

@@ -33,11 +33,12 @@ Tensor resized(Tensor x, int64_t dim, sym::Expr size) {
 
 Complex resized(Complex x, int64_t dim, sym::Expr size) { return {resized(x.re, dim, size), resized(x.im, dim, size)}; }
 
-Complex scaled(Complex x, const Scalar& factor) {
+Tensor scaled(Tensor x, const Scalar& factor) {
   if (const auto* number = std::get_if<double>(&factor); number && *number == 1) return x;
-  Builder& b = x.re.builder();
-  return {b.binary(ScalarOp::Mul, x.re, factor), b.binary(ScalarOp::Mul, x.im, factor)};
+  return x.builder().binary(ScalarOp::Mul, x, factor);
 }
+
+Complex scaled(Complex x, const Scalar& factor) { return {scaled(x.re, factor), scaled(x.im, factor)}; }
 
 // 1 / count and 1 / sqrt(count), in doubles.
 Scalar inverse(sym::Expr count) {
@@ -51,10 +52,10 @@ Scalar inverse_root(sym::Expr count) {
 }
 
 // The first n/2 + 1 elements; the others are their conjugates. n is at least 1.
-Complex half(Complex x, int64_t dim) {
-  Builder& b = x.re.builder();
-  const sym::Expr size = sym::floor_div(x.re.size(dim), 2) + 1;
-  return {b.slice(x.re, dim, 0, size), b.slice(x.im, dim, 0, size)};
+Complex half_along(Tensor x, int64_t dim, bool forward) {
+  Builder& b = x.builder();
+  const Complex y = half_spectrum(b.transpose(x, dim, -1), forward);
+  return {b.transpose(y.re, dim, -1), b.transpose(y.im, dim, -1)};
 }
 
 // The whole of a spectrum of `size` whose first half is given.
@@ -74,12 +75,20 @@ std::vector<Tensor> transformed(Complex x, const Dims& dims, Kind kind, bool for
                                 std::optional<sym::Expr> real_size = std::nullopt) {
   if (kind == Kind::HalfToReal) {
     for (size_t i = 0; i + 1 < dims.size(); ++i) x = transformed_along(x, dims[i], forward);
-    x = transformed_along(whole(x, dims.back(), *real_size), dims.back(), forward);
-    return {scaled(x, factor).re};
+    Builder& b = x.re.builder();
+    const int64_t last = dims.back();
+    x = resized(x, last, sym::floor_div(*real_size, 2) + 1);
+    const Tensor y = real_signal({b.transpose(x.re, last, -1), b.transpose(x.im, last, -1)}, *real_size, forward);
+    return {scaled(b.transpose(y, last, -1), factor)};
   }
   for (size_t i = dims.size(); i-- > 0;) {
-    x = transformed_along(x, dims[i], forward);
-    if (kind == Kind::RealToHalf && i + 1 == dims.size()) x = half(x, dims[i]);
+    if (kind == Kind::ComplexToComplex || i + 1 < dims.size()) {
+      x = transformed_along(x, dims[i], forward);
+    } else {
+      const sym::Expr size = x.re.size(dims[i]);
+      x = half_along(x.re, dims[i], forward);
+      if (kind == Kind::RealToComplex) x = whole(x, dims[i], size);
+    }
   }
   return {pairs_of(scaled(x, factor))};
 }
@@ -120,8 +129,10 @@ std::vector<Tensor> core_transform(Decomposer& d, const Args& a) {
 }
 
 // torch.fft's functions over one dim (n, dim) or several (s, dim), normalised by name.
-template <Kind kind, bool forward>
+template <Kind named, bool forward>
 std::vector<Tensor> named_transform(Decomposer& d, const Args& a) {
+  const Kind kind =
+      named == Kind::ComplexToComplex && !is_complex_input(d, a.raw("self")) ? Kind::RealToComplex : named;
   const DType dtype = result_part(d, a);
   Complex x = complex_argument(d, a, "self", dtype);
   const int64_t rank = x.re.rank();
@@ -199,9 +210,16 @@ std::vector<Tensor> short_time_transform(Decomposer& d, const Args& a) {
     padded(missing / 2, missing - missing / 2, "constant");
   }
   auto windowed = [&](Tensor part) { return d.call1("aten::unfold", {part, -1, frames.size, frames.hop}) * frames.window; };
-  Complex y = fourier_transform({windowed(x.re), windowed(x.im)}, true);
-  const bool is_real = !is_complex_input(d, a.raw("self"));
-  if (a.has("onesided") ? a.flag("onesided") : is_real) y = half(y, y.re.rank() - 1);
+  const bool is_real = !is_complex_input(d, a.raw("self")), is_half = a.has("onesided") ? a.flag("onesided") : is_real;
+  if (is_half && !is_real)
+    throw Error(ErrorKind::InvalidModel, "stft of a complex tensor has all frequencies: onesided must be false");
+  Complex y;
+  if (is_real) {
+    y = half_spectrum(windowed(x.re), true);
+    if (!is_half) y = whole(y, y.re.rank() - 1, frames.size);
+  } else {
+    y = fourier_transform({windowed(x.re), windowed(x.im)}, true);
+  }
   if (a.flag("normalized")) y = scaled(y, 1 / std::sqrt(static_cast<double>(frames.size)));
   return {pairs_of({b.transpose(y.re, -1, -2), b.transpose(y.im, -1, -2)})};
 }
@@ -227,9 +245,13 @@ std::vector<Tensor> inverse_short_time_transform(Decomposer& d, const Args& a) {
   if (is_complex_result && !x.re.size(2).is_const(frames.size)) {
     throw Error(ErrorKind::InvalidModel, "istft with return_complex needs all frequencies: onesided must be false");
   }
-  if (!is_complex_result) x = whole(x, 2, frames.size);
   const double factor = a.flag("normalized") ? 1 / std::sqrt(static_cast<double>(frames.size)) : 1 / static_cast<double>(frames.size);
-  const Complex y = scaled(fourier_transform(x, false), factor);
+  Complex y;
+  if (is_complex_result) {
+    y = scaled(fourier_transform(x, false), factor);
+  } else {
+    y.re = scaled(real_signal(resized(x, 2, frames.size / 2 + 1), frames.size, false), factor);
+  }
 
   const sym::Expr length = (count - 1) * frames.hop + frames.size;
   const Tensor squares = b.expand(square(frames.window), {1, count, frames.size});

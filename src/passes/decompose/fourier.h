@@ -1,4 +1,4 @@
-// Discrete Fourier transforms by Cooley and Tukey's factorisation, made of matrix products and element-wise operations.
+// Discrete Fourier transforms along the last dim: the kernels of interp/fourier.h. Nothing is divided.
 #pragma once
 
 #include "graph/builder.h"
@@ -6,11 +6,16 @@
 namespace toroid {
 
 struct Complex {
-  Tensor re, im;  // equal sizes and dtypes, F32 or F64
+  Tensor re, im;  // equal sizes and dtypes, real floats
 };
 
-// sum over j of x[…, j] * exp(±2 pi i j k / n) for every k, along the last dim: - for `forward`, + else. Nothing is divided.
-// A symbolic size n takes the kernel of interp/fourier.h instead.
+// sum over j of x[…, j] * exp(±2 pi i j k / n) for every k: - for `forward`, + else.
 Complex fourier_transform(Complex x, bool forward);
+
+// The same of real numbers, for k up to n/2; the others are conjugates of these. n is at least 1.
+Complex half_spectrum(Tensor x, bool forward);
+
+// The same of a spectrum whose elements up to size/2 are given, and whose others are conjugates of these: real numbers, `size` of them.
+Tensor real_signal(Complex half, sym::Expr size, bool forward);
 
 }  // namespace toroid
