@@ -4,6 +4,8 @@
 // is one pass over the row:
 //
 //   loss[i] = log(sum_c exp(x[i, c] - m[i])) - (x[i, target[i]] - m[i])      m[i] = max_c x[i, c]
+#include <limits>
+
 #include "passes/decompose/formula.h"
 #include "passes/decompose/index_tensors.h"
 #include "passes/decompose/loss_reduction.h"
@@ -99,7 +101,8 @@ Tensor index_cross_entropy(const LogSoftmax& s, const Args& a, double smoothing)
   Tensor class_weight = a.optional_tensor("weight");
   const Targets t = targets_of(a.tensor("target"), class_weight, a.integer("ignore_index"), s.x.dtype());
   Tensor picked = at_targets(s.x, t.classes) - b.squeeze(s.largest, dim);
-  Tensor loss = where(t.counts, (b.squeeze(s.log_sum, dim) - picked) * t.weight, 0);
+  // Negated last: the loss of a class that is certain is -0, as in PyTorch.
+  Tensor loss = where(t.counts, -((picked - b.squeeze(s.log_sum, dim)) * t.weight), 0);
   Tensor total_weight = b.sum(t.weight, {});
   if (smoothing == 0) return reduce_weighted(loss, total_weight, reduction);
   Tensor all_classes = s.log_sum - s.shifted;
@@ -117,10 +120,12 @@ Tensor probability_cross_entropy(const LogSoftmax& s, const Args& a, double smoo
   const LossReduction reduction = loss_reduction(a);
   Tensor target = b.cast(a.tensor("target"), s.x.dtype());
   if (smoothing > 0) target = target * (1 - smoothing) + smoothing / number_like(s.x, Scalar(s.x.size(dim)));
-  Tensor terms = (s.log_sum - s.shifted) * target;
+  Tensor terms = (s.shifted - s.log_sum) * target;
   if (a.has("weight")) terms = terms * per_class(wide(a.tensor("weight")), s.x);
-  Tensor loss = b.sum(terms, {dim});
-  return reduced(loss, reduction);
+  const Tensor total = reduced(b.sum(terms, {dim}), reduction);
+  // PyTorch divides by the elements over the classes: 0 by 0 without classes.
+  if (reduction == LossReduction::Mean && s.x.size(dim).is_const(0)) return number_like(total, Scalar(std::numeric_limits<double>::quiet_NaN()));
+  return -total;
 }
 
 std::vector<Tensor> cross_entropy_loss(Decomposer& d, const Args& a) {
