@@ -39,6 +39,7 @@ constexpr LibraryOp kLibraryOps[] = {
     {"order.kth", selection::kth},
     {"order.median", selection::median},
     {"order.mode", selection::mode},
+    {"order.search", selection::search},
     {"order.positions", selection::positions},
     {"fourier.transform", fourier::transform},
     {"fourier.half", fourier::half},

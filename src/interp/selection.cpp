@@ -253,4 +253,41 @@ void positions(const LibraryCall& call) {
   std::fill(out + std::min(room, starts.back()), out + room, 0);
 }
 
+namespace {
+
+template <class T>
+void search_rows(const LibraryCall& call) {
+  const auto* sorted = reinterpret_cast<const T*>(call.inputs[0].data);
+  const auto* values = reinterpret_cast<const T*>(call.inputs[1].data);
+  auto* places = reinterpret_cast<int64_t*>(call.outputs[0].data);
+  const int64_t length = call.inputs[0].sizes.back(), searches = call.inputs[1].sizes.back();
+  const bool right = call.attributes[0] != 0;
+  int64_t all = 1;
+  for (int64_t size : call.inputs[1].sizes) all *= size;
+  call.in_pieces(all, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const T* row = sorted + i / searches * length;
+      const T value = values[i];
+      int64_t first = 0;
+      for (int64_t last = length; first < last;) {
+        const int64_t middle = first + (last - first) / 2;
+        const bool is_before = right ? !(row[middle] > value) : !(row[middle] >= value);
+        (is_before ? first : last) = is_before ? middle + 1 : middle;
+      }
+      places[i] = first;
+    }
+  });
+}
+
+}  // namespace
+
+void search(const LibraryCall& call) {
+  switch (call.inputs[0].dtype) {
+    case DType::F32: return search_rows<float>(call);
+    case DType::F64: return search_rows<double>(call);
+    case DType::I64: return search_rows<int64_t>(call);
+    default: TOROID_CHECK(false, "a search among {}", to_string(call.inputs[0].dtype));
+  }
+}
+
 }  // namespace toroid::selection

@@ -1,5 +1,8 @@
 // Reductions, softmax, scans and sorting.
+#include <limits>
+
 #include "graph/text.h"
+#include "interp/evaluate.h"
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/operator_cases.h"
 
@@ -79,6 +82,30 @@ INSTANTIATE_TEST_SUITE_P(Rows, Reductions, testing::ValuesIn(kReductions));
 INSTANTIATE_TEST_SUITE_P(Softmax, Reductions, testing::ValuesIn(kSoftmax));
 INSTANTIATE_TEST_SUITE_P(Scans, Reductions, testing::ValuesIn(kScans));
 INSTANTIATE_TEST_SUITE_P(Sorting, Reductions, testing::ValuesIn(kSorting));
+
+// With NaNs in a row the probes of PyTorch's search decide what it finds.
+TEST(Reductions, SearchesOfASymbolicSizeProbeAsPyTorchDoes) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> rows = {1, nan, 2, 3, nan, 0, 0, 1, 1, 2, 4, nan}, values = {1, nan, 2.5, 1, nan, 9};
+  const std::vector<std::pair<std::string, std::vector<int64_t>>> cases = {
+      {"aten::searchsorted.Tensor(x, v)", {2, 6, 3, 1, 6, 6}},
+      {"aten::searchsorted.Tensor(x, v, right=true)", {2, 6, 3, 3, 6, 6}},
+      {"aten::bucketize.Tensor(v, r)", {2, 6, 3, 2, 6, 6}},
+  };
+  for (DType dtype : {DType::F32, DType::BF16, DType::F64}) {
+    for (const auto& [line, expected] : cases) {
+      SCOPED_TRACE(fmt::format("{} of {}", line, to_string(dtype)));
+      const std::string name(to_string(dtype));
+      Program program = parse_text(fmt::format("program \"case\"\nsym s0 in [2, 512]\ngraph(x: {0}[2, s0], v: {0}[2, 3]) {{\n"
+                                               "  r: {0}[s0] = aten::select.int(x, 0, 0)\n  y: i64[2, 3] = {1}\n  return y\n}}\n",
+                                               name, line));
+      decompose(program);
+      const HostTensor inputs[] = {HostTensor::from_doubles(dtype, {2, 6}, rows), HostTensor::from_doubles(dtype, {2, 3}, values)};
+      const HostTensor found = evaluate(program, inputs)[0];
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(found.double_at(static_cast<int64_t>(i)), static_cast<double>(expected[i]));
+    }
+  }
+}
 
 TEST(Reductions, SoftmaxIsThreeReductionsDeepWithoutCopies) {
   Program program =

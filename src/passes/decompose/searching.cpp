@@ -25,11 +25,12 @@ Tensor insertion_points(Tensor sorted, Tensor values, bool right) {
   const sym::Expr size = sorted.size(-1);
   if (size.is_const(0)) return b.full(values.sizes(), DType::I64, sym::Expr(0));
   if (!size.is_const()) {
-    // The number of probes is unknown, so all elements are compared; a NaN is the largest of numbers, as sorting has it.
-    Tensor column = b.unsqueeze(values, -1);
-    Tensor rows = one_row ? sorted : b.unsqueeze(sorted, -2);
-    Tensor before = right ? !(rows > column) : !(rows >= column);
-    return b.sum(b.cast(before & (eq(rows, rows) | ne(column, column)), DType::I64), {values.rank()});
+    // The number of probes is unknown: a kernel, of the dtype that holds them all.
+    const DType dtype = sorted.dtype() == DType::F64 ? DType::F64 : is_floating(sorted.dtype()) ? DType::F32 : DType::I64;
+    const Tensor searched = b.cast(one_row ? b.reshape(values, {-1}) : values, dtype);
+    const TensorType places = {.dtype = DType::I64, .sizes = searched.sizes()};
+    const Tensor found = b.library("order.search", {b.cast(sorted, dtype), searched}, {places}, {Scalar(right)})[0];
+    return b.reshape(found, values.sizes());
   }
   Tensor first = b.full(values.sizes(), DType::I64, sym::Expr(0));
   Tensor last = b.full(values.sizes(), DType::I64, size);
