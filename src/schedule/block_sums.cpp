@@ -3,7 +3,7 @@
 // One float32 accumulator loses a step's low bits once it is large beside the step: a sum of ones stops at 2^24, and a mean of a million rows around
 // 100 is off by a percent. So an accumulator runs for a few dozen steps only, then is added to a total in double and begins again:
 //
-//   for row in 0..1000000 in blocks of 512         sum[j] += x[row, j]
+//   for row in 0..1000000 in blocks of 128         sum[j] += x[row, j]
 //     then                                         total[j] += sum[j];  sum[j] = 0
 //
 // The error is at most that of a block's sum: steps * 2^-24 * sum of |x|. PyTorch's cascades have the same aim (aten/src/ATen/native/cpu/SumKernel.cpp).
@@ -16,7 +16,7 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int kVectorsInTurn = 128, kVectors = 64;   // 32 for each of four accumulators
-constexpr int kRows = 32, kRowsByEight = 512;       // eight at a time: 64 sums of eight
+constexpr int kRows = 16, kRowsByEight = 128;      // eight at a time: 16 sums of eight
 constexpr int64_t kShortRow = 1024;                 // elements: 64 of the longest vectors
 
 bool is_at_most(sym::Expr extent, int64_t most) { return sym::known_lt(extent, most + 1); }
