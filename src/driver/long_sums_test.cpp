@@ -125,6 +125,25 @@ TEST_P(LongSums, HaveVariancesFarFromZero) {
   }
 }
 
+// What follows from the sums is in double and rounded once: on average a mean and a variance are off by little more than that rounding.
+TEST_P(LongSums, HaveMomentsThatAreRoundedOnce) {
+  const HostTensor x = uniform(GetParam().sizes, 100);
+  const HostTensor variances = run(program("aten::var.dim"), x), means = run(program("aten::mean.dim"), x);
+  const auto exact = parts(x);
+  double of_variances = 0, of_means = 0;   // squares of relative errors
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const auto n = static_cast<double>(exact[i].size());
+    const double mean = std::accumulate(exact[i].begin(), exact[i].end(), 0.0) / n;
+    double squares = 0;
+    for (double each : exact[i]) squares += (each - mean) * (each - mean);
+    const auto at = static_cast<int64_t>(i);
+    of_variances += std::pow(variances.double_at(at) * (n - 1) / squares - 1, 2) / static_cast<double>(exact.size());
+    of_means += std::pow(means.double_at(at) / mean - 1, 2) / static_cast<double>(exact.size());
+  }
+  EXPECT_LE(std::sqrt(of_variances), kEps);
+  EXPECT_LE(std::sqrt(of_means), kEps);
+}
+
 TEST_P(LongSums, DoNotDependOnTheNumberOfThreads) {
   const HostTensor x = uniform(GetParam().sizes, 0);
   const HostTensor one = run(program("aten::sum.dim_IntList"), x, 1), four = run(program("aten::sum.dim_IntList"), x, 4);

@@ -296,7 +296,15 @@ std::vector<Tensor> Builder::reduce(ReduceOp op, Tensor x, const Dims& dims) {
 Tensor Builder::mean(Tensor x, const Dims& dims) {
   sym::Expr count = 1;
   for (int64_t dim : wrap_dims(dims, x.rank())) count = count * x.size(dim);
-  return binary(ScalarOp::Div, sum(x, dims), Scalar(count));
+  if (x.dtype() != DType::F32) return binary(ScalarOp::Div, sum(x, dims), Scalar(count));
+  TensorType type{.dtype = DType::F64};
+  std::vector<int> over;
+  for (int64_t dim : wrap_dims(dims, x.rank())) over.push_back(static_cast<int>(dim));
+  for (int d = 0; d < static_cast<int>(x.rank()); ++d) {
+    if (!std::binary_search(over.begin(), over.end(), d)) type.sizes.push_back(x.size(d));
+  }
+  Tensor total = emit(Reduce{ReduceOp::Sum, std::move(over)}, {x}, {type})[0];
+  return cast(binary(ScalarOp::Div, total, Scalar(count)), DType::F32);
 }
 
 std::vector<Tensor> Builder::scan(ScanOp op, Tensor x, int64_t dim) {

@@ -253,7 +253,10 @@ class Evaluator {
         [&](const Cat& op) { return Results{cat(in, op.dim, sizes(node))}; },
         [&](const Gather&) { return Results{gather(in[0], in.subspan(1))}; },
         [&](const Scatter& op) { return Results{scatter(in[0], in[1], in.subspan(2), op.mode)}; },
-        [&](const Reduce& op) { return reduce(op.op, in[0], op.dims); },
+        [&](const Reduce& op) {
+          const bool is_wide = in[0].dtype() == DType::F32 && type(node).dtype == DType::F64;
+          return reduce(op.op, is_wide ? cast(in[0], DType::F64) : in[0], op.dims);
+        },
         [&](const Scan& op) { return scan(op.op, in[0], op.dim); },
         [&](const Sort& op) { return sort(in[0], op.dim, op.descending); },
         [&](const Matmul&) { return Results{matmul(in[0], in[1])}; },

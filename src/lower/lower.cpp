@@ -426,10 +426,19 @@ class Lowering {
     if (cost.nodes > kMaxNodes || (uses > 1 && !cost.is_cheap())) realise(id);
   }
 
+  // A total in double that is rounded: who reads it often reads it rounded, lest its vectors have half as many lanes.
+  bool is_rounded_total(ValueId id) const {
+    if (!std::holds_alternative<Cast>(graph_.producer(id).op) || dtype(id) != DType::F32) return false;
+    do id = graph_.producer(id).inputs[0];
+    while (is_view(graph_.producer(id).op));
+    const auto* reduce = std::get_if<Reduce>(&graph_.producer(id).op);
+    return reduce != nullptr && dtype(id) == DType::F64;
+  }
+
   // Views that read an element several times should not compute it several times.
   void realise_before_repeating(ValueId input, sym::Expr elements_out) {
     if (lowered(input).buffer) return;
-    if (cost_of(exprs(), lowered(input).value).is_cheap()) return;
+    if (cost_of(exprs(), lowered(input).value).is_cheap() && !is_rounded_total(input)) return;
     if (sym::known_le(elements_out, graph_.type(input).numel())) return;
     realise(input);
   }
@@ -569,10 +578,10 @@ class Lowering {
     const std::vector<ProvenanceId> provenance = merged_provenance(node);
     if (reduce_axes.empty()) {  // over dims of size 1 only: nothing to combine
       const bool is_arg = op.op == ReduceOp::ArgMin || op.op == ReduceOp::ArgMax;
-      define(node.outputs[0], axes, is_arg ? exprs().literal(Scalar(sym::Expr(0)), DType::I64) : value, provenance);
-      if (op.op == ReduceOp::Welford) {
-        define(node.outputs[1], axes, exprs().compute(ScalarOp::Sub, {value, value}), provenance);
-      }
+      const ExprId only = is_arg ? value : exprs().convert(value, dtype(node.outputs[0]));
+      define(node.outputs[0], axes, is_arg ? exprs().literal(Scalar(sym::Expr(0)), DType::I64) : only, provenance);
+      if (op.op == ReduceOp::Welford)
+        define(node.outputs[1], axes, exprs().compute(ScalarOp::Sub, {only, only}), provenance);
       return;
     }
     if (op.op != ReduceOp::Welford) {
@@ -588,24 +597,36 @@ class Lowering {
     //
     // The correction is as small as m's error. It makes the mean of equal numbers that number, and their squares 0. It is needed only where rows lie
     // far from zero, |m| at least eight times their deviation: elsewhere m's error is far below theirs, and the third pass finds nothing to do.
-    const DType type = dtype(node.outputs[0]);
-    const auto kept = [&](const char* suffix, loop::Work work) {
-      const BufferId buffer = prepared_if_constant(node.outputs[0], new_buffer(graph_.value(node.outputs[0]).name + suffix, type, sizes(node.outputs[0])));
+    //
+    // What follows from sums alone is in the results' dtype, which may be F64 where the row is F32; elements meet m in their own.
+    const DType type = exprs().dtype(value), wide = dtype(node.outputs[0]);
+    const auto kept = [&](const char* suffix, DType as, loop::Work work) {
+      const BufferId buffer = prepared_if_constant(
+          node.outputs[0], new_buffer(graph_.value(node.outputs[0]).name + suffix, as, sizes(node.outputs[0])));
       add_computation(std::move(work), {buffer}, provenance);
-      return exprs().load(buffer, axes, type);
+      return exprs().load(buffer, axes, as);
     };
-    const auto sum_of = [&](const char* suffix, ExprId terms) { return kept(suffix, loop::Reduction{axes, reduce_axes, ReduceOp::Sum, terms}); };
+    const auto sum_of = [&](const char* suffix, ExprId terms) {
+      return kept(suffix, wide, loop::Reduction{axes, reduce_axes, ReduceOp::Sum, terms});
+    };
     const auto times = [&](ExprId a, ExprId b) { return exprs().compute(ScalarOp::Mul, {a, b}); };
-    const ExprId elements = exprs().literal(Scalar(count), type), zero = exprs().literal(Scalar(0.0), type);
-    const ExprId rough_mean = kept("_rough", loop::Map{axes, exprs().compute(ScalarOp::Div, {sum_of("_sum", value), elements})});
-    const ExprId deviation = exprs().compute(ScalarOp::Sub, {value, rough_mean});
+    const auto number = [&](Scalar each) { return exprs().literal(each, wide); };
+    const ExprId elements = number(Scalar(count)), zero = number(Scalar(0.0));
+    const ExprId rough_mean =
+        kept("_rough", type,
+             loop::Map{axes, exprs().convert(exprs().compute(ScalarOp::Div, {sum_of("_sum", value), elements}), type)});
+    const ExprId deviation = exprs().compute(ScalarOp::Sub, {value, rough_mean}),
+                 centre = exprs().convert(rough_mean, wide);
     const ExprId squares = sum_of("_squares", times(deviation, deviation));
-    const ExprId is_far = exprs().compute(ScalarOp::Ge, {times(times(rough_mean, rough_mean), elements), times(squares, exprs().literal(Scalar(64.0), type))});
-    const auto where_far = [&](ExprId correction) { return exprs().compute(ScalarOp::Where, {is_far, correction, zero}); };
-    const ExprId drift = sum_of("_drift", where_far(deviation));
-    const ExprId shift = where_far(exprs().compute(ScalarOp::Div, {drift, elements}));
+    const ExprId is_far = exprs().compute(ScalarOp::Ge, {exprs().convert(times(times(centre, centre), elements), type),
+                                                         exprs().convert(times(squares, number(Scalar(64.0))), type)});
+    const auto where_far = [&](ExprId correction, DType as) {
+      return exprs().compute(ScalarOp::Where, {is_far, correction, exprs().literal(Scalar(0.0), as)});
+    };
+    const ExprId drift = sum_of("_drift", where_far(deviation, type));
+    const ExprId shift = where_far(exprs().compute(ScalarOp::Div, {drift, elements}), wide);
     const ExprId corrected = exprs().compute(ScalarOp::Sub, {squares, times(drift, shift)});
-    define(node.outputs[0], axes, exprs().compute(ScalarOp::Add, {rough_mean, shift}), provenance);
+    define(node.outputs[0], axes, exprs().compute(ScalarOp::Add, {centre, shift}), provenance);
     define(node.outputs[1], axes, exprs().compute(ScalarOp::Max, {corrected, zero}), provenance);
     for (ValueId output : node.outputs) realise(output);   // once a row, also where other kernels read them
   }

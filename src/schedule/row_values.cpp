@@ -37,7 +37,8 @@ class RowValues {
     const loop::ExprTable::Leaf leaf = [&](ExprId each) -> std::optional<ExprId> {
       if (const auto known = kept_.find(each); known != kept_.end()) return known->second;
       const loop::ExprNode node = exprs_.node(each);
-      if (!is_floating(node.dtype) || !std::holds_alternative<loop::Compute>(node.op) || !follows_from_reductions(each)) return std::nullopt;
+      const bool is_computed = std::holds_alternative<loop::Compute>(node.op) || std::holds_alternative<loop::Convert>(node.op);
+      if (!is_floating(node.dtype) || !is_computed || !follows_from_reductions(each)) return std::nullopt;
       const AccumulatorId kept{static_cast<uint32_t>(kernel_.accumulators.size())};
       kernel_.accumulators.push_back({ReduceOp::Max, node.dtype, node.origin});
       once.statements.push_back(Accumulate{kept, each, 0});

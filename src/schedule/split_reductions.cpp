@@ -1,7 +1,8 @@
 // sum of 4 million elements         =>  64 sums of 65,536 elements in parallel, then a sum of 64
 // sums of a million rows of ten     =>  64 times ten sums of 15,625 rows in parallel, then ten sums of 64
 //
-// The number of blocks depends on the sizes alone, never on the number of threads, so results are reproducible. The second sum is in double.
+// The number of blocks depends on the sizes alone, never on the number of threads, so results are reproducible. The blocks' totals and their sum
+// are in double.
 #include <algorithm>
 
 #include "schedule/group.h"
@@ -112,7 +113,9 @@ void split_large_reductions(loop::LoopProgram& program) {
       list.insert(of_columns ? list.begin() : list.end(), each);
       return list;
     };
-    const loop::BufferId partial = new_buffer("_partial", dtype, at(out.sizes, blocks));
+    const bool has_totals = reduction->op == ReduceOp::Sum && dtype == DType::F32;
+    const DType of_parts = has_totals ? DType::F64 : dtype;
+    const loop::BufferId partial = new_buffer("_partial", of_parts, at(out.sizes, blocks));
     result.push_back({loop::Reduction{at(reduction->axes, block), {within}, reduction->op, value}, {partial}, computation.name,
                       computation.provenance});
     auto fresh_axes = [&] {
@@ -122,14 +125,14 @@ void split_large_reductions(loop::LoopProgram& program) {
     };
     const sym::Expr last = symbols.axis(blocks, "r");
     const std::vector<sym::Expr> final_axes = fresh_axes();
-    const loop::ExprId part = program.exprs.load(partial, at(final_axes, last), dtype);
+    const loop::ExprId part = program.exprs.load(partial, at(final_axes, last), of_parts);
     const std::string name = computation.name + "_blocks";
-    if (reduction->op != ReduceOp::Sum || dtype != DType::F32) {
+    if (!has_totals || out.dtype == DType::F64) {
       result.push_back({loop::Reduction{final_axes, {last}, reduction->op, part}, computation.outputs, name, computation.provenance});
       continue;
     }
     const loop::BufferId total = new_buffer("_total", DType::F64, out.sizes);
-    result.push_back({loop::Reduction{final_axes, {last}, reduction->op, program.exprs.convert(part, DType::F64)}, {total}, name, computation.provenance});
+    result.push_back({loop::Reduction{final_axes, {last}, reduction->op, part}, {total}, name, computation.provenance});
     const std::vector<sym::Expr> map_axes = fresh_axes();
     result.push_back({loop::Map{map_axes, program.exprs.convert(program.exprs.load(total, map_axes, DType::F64), DType::F32)}, computation.outputs, name,
                       computation.provenance});

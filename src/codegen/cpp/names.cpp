@@ -41,7 +41,8 @@ std::string identifier(std::string_view text) {
       "near_or_far", "bessel_size0", "bessel_size1", "bessel_angle0", "bessel_angle1", "bessel_j0_near", "bessel_j1_near",
       "at", "part", "copy_end", "passed", "epilogue", "row", "row_stride", "first_row", "last_row", "ToroidEpilogue",
       "Checked",  "CheckedRow", "Checks", "checks", "copy_elements", "out_of_bounds", "names", "origins",
-      "from",     "to",      "for_blocks", "Total", "add_to", "sum_of", "begin_totals", "add_to_totals", "take_totals", "lanes_from", "some_lanes",
+      "from",     "to",      "for_blocks", "Total", "add_to", "sum_of", "begin_totals", "add_to_totals", "take_totals", "complete_totals", "lanes_from", "some_lanes",
+      "in_halves", "takes_two_registers", "rounded_register", "fma_register",
       "turn",     "each",    "W",        "l",       "Full",    "Part",    "Same",    "Plain",    "INLINE",  "EXPORT",  "WRAPPER", "f16",     "bf16"};
   const bool prelude_pattern = result.starts_with("op_") || result.starts_with("sum") || result.starts_with("result") ||
                                result.starts_with("stash") || result.starts_with("best") || result.starts_with("body") ||

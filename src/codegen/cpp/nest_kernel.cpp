@@ -60,6 +60,7 @@ class NestPrinter : KernelPrinter {
       for (sym::Expr axis : *axes) contents.positions.push_back(axis);
     }
     take_sizes(contents);
+    note_results_in_f64(contents.values);
     for (const KernelSource& each : finish) {
       for (sym::Expr size : each.sizes) take_sizes(size);
     }
@@ -202,10 +203,12 @@ class NestPrinter : KernelPrinter {
   int64_t block_columns() const { return kernel_.tile ? kTileSide : kVectorBlock; }
   std::string vector_name() const { return identifier(vector_axis()->node()->name); }
 
-  // Does any lane hold an 8-byte element? Then vectors have half as many lanes.
+  // Does any lane of the loops hold an 8-byte element? Then vectors have half as many lanes. What is done once for each result may take two registers.
   bool wide_elements() {
     std::vector<ExprId> values;
+    const bool has_inner = std::any_of(kernel_.stages.begin(), kernel_.stages.end(), [](const Stage& stage) { return stage.inner; });
     for (const Stage& stage : kernel_.stages) {
+      if (has_inner && !stage.inner) continue;
       for (const Statement& statement : stage.statements) {
         match(statement, [&](const auto& s) { values.push_back(s.value); });
       }
@@ -304,6 +307,16 @@ class NestPrinter : KernelPrinter {
     const schedule::Accumulator& acc = kernel_.accumulators[i];
     return acc.op == ReduceOp::Any || acc.op == ReduceOp::All ? DType::Bool : acc.dtype;
   }
+  // Is the result of this sum of F32 its total in F64? What reads it says so.
+  bool is_in_f64(size_t i) const { return in_f64_.contains(i); }
+  void note_results_in_f64(const std::vector<ExprId>& values) {
+    for (ExprId id : loop::reachable(exprs_, values)) {
+      const auto* result = std::get_if<loop::Accumulated>(&exprs_.node(id).op);
+      if (result == nullptr || exprs_.dtype(id) != DType::F64) continue;
+      const auto i = static_cast<size_t>(result->id);
+      if (kernel_.accumulators[i].op == ReduceOp::Sum && kernel_.accumulators[i].dtype == DType::F32) in_f64_.insert(i);
+    }
+  }
   static bool is_arg(ReduceOp op) { return op == ReduceOp::ArgMin || op == ReduceOp::ArgMax; }
   std::string lane_type(DType dtype) const {
     return dtype == DType::Bool ? "mask<W>" : fmt::format("vec<{}, W>", register_type(dtype));
@@ -328,7 +341,8 @@ class NestPrinter : KernelPrinter {
                                                vector_name()));
       return {name, true, true};
     }
-    body_.line(body_.innermost(), fmt::format("const auto {} = load_raw(Full<W>{{}}, sum{} + ({} - first));", name, i, vector_name()));
+    const std::string_view of = is_in_f64(i) ? "_total" : "";
+    body_.line(body_.innermost(), fmt::format("const auto {} = load_raw(Full<W>{{}}, sum{}{} + ({} - first));", name, i, of, vector_name()));
     return {name, true, true};
   }
 
@@ -527,6 +541,8 @@ class NestPrinter : KernelPrinter {
     const DType dtype = accumulator_dtype(i);
     const int turns = stage.turns;
     const std::string acc = fmt::format("sum{}", i);
+    const bool in_f64 = is_in_f64(i);
+    const std::string_view result_type = dtype == DType::Bool ? "int32_t" : register_type(in_f64 ? DType::F64 : dtype);
     const size_t innermost = body_.innermost();
     if (is_arg(op)) {
       if (vector_loop) print_arg_lanes(s, i, op, before, after);
@@ -536,7 +552,7 @@ class NestPrinter : KernelPrinter {
     if (!vector_loop && is_float_sum(kernel_.accumulators[i])) {
       before.push_back(fmt::format("double {} = 0.0;", acc));
       body_.line(innermost, fmt::format("{} += {};", acc, body_.value(s.value).text));
-      after.push_back(fmt::format("const {0} result{1} = {0}({2});", register_type(dtype), i, acc));
+      after.push_back(fmt::format("const {0} result{1} = {0}({2});", result_type, i, acc));
       return;
     }
     const auto product = op == ReduceOp::Sum ? body_.contraction.product(s.value) : std::nullopt;
@@ -558,13 +574,17 @@ class NestPrinter : KernelPrinter {
       before.push_back(fmt::format("{} {}[{}];", type, acc, kVectorBlock));
       const std::string at = fmt::format("{} + ({} - first)", acc, vector_name());
       const std::string old = fmt::format("load_raw(Full<W>{{}}, {})", at);
-      if (in_blocks) {
+      if (in_blocks || in_f64) {
         before.push_back(fmt::format("double {}_total[{}];", acc, kVectorBlock));
         before.push_back(fmt::format("begin_totals<W>({0}, {0}_total, last - first);", acc));
+      }
+      if (in_blocks) {
         // Between blocks; of a loop inside others each block follows another one.
         const std::string between = kernel_.inner.size() > 1 ? "" : "if (from > 0) ";
         around.before_block.push_back(fmt::format("{0}add_to_totals<W>({1}, {1}_total, last - first);", between, acc));
-        after.push_back(fmt::format("take_totals<W>({0}, {0}_total, last - first);", acc));
+      }
+      if (in_blocks || in_f64) {
+        after.push_back(fmt::format("{0}<W>({1}, {1}_total, last - first);", in_f64 ? "complete_totals" : "take_totals", acc));
       } else {
         before.push_back(fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", kVectorBlock, acc, splat_identity(i)));
       }
@@ -580,15 +600,15 @@ class NestPrinter : KernelPrinter {
       return;
     }
     // The result of a stage that may be left out is there without it.
-    if (stage.condition) before.push_back(fmt::format("{} result{} = {};", type, i, identity_text(op, dtype)));
-    const std::string declared = stage.condition ? "" : fmt::format("const {} ", type);
+    if (stage.condition) before.push_back(fmt::format("{} result{} = {};", result_type, i, identity_text(op, in_f64 ? DType::F64 : dtype)));
+    const std::string declared = stage.condition ? "" : fmt::format("const {} ", result_type);
     std::string at = acc;
     std::vector<std::string>&before_block = in_blocks ? around.before_block : before, &after_block = in_blocks ? around.after_block : after;
     const std::string lambda = fmt::format("[](auto a, auto b) INLINE_BODY {{ return {}; }}", combine_text(op, dtype, {"a", true, true}, {"b", true, true}));
     if (turns > 1) {
       before_block.push_back(fmt::format("{} {}s[{}];", lane_type(dtype), acc, turns));
       before_block.push_back(fmt::format("for (auto& each : {}s) each = {};", acc, splat_identity(i)));
-      if (!in_blocks) after.push_back(fmt::format("const auto {0} = fold_turns({0}s, {1});", acc, lambda));
+      if (!in_blocks && !in_f64) after.push_back(fmt::format("const auto {0} = fold_turns({0}s, {1});", acc, lambda));
       at = acc + "s[turn]";
     } else {
       before_block.push_back(fmt::format("{} {} = {};", lane_type(dtype), acc, splat_identity(i)));
@@ -602,10 +622,10 @@ class NestPrinter : KernelPrinter {
       return;
     }
     body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", at, combined, at));
-    if (in_blocks) {
+    if (in_blocks || in_f64) {
       before.push_back(fmt::format("Total<W> {}_total;", acc));
       after_block.push_back(fmt::format("add_to({}_total, {});", acc, turns > 1 ? fmt::format("fold_turns({}s, {})", acc, lambda) : acc));
-      after.push_back(fmt::format("{3}result{1} = {0}(sum_of({2}_total));", type, i, acc, declared));
+      after.push_back(fmt::format("{3}result{1} = {0}(sum_of({2}_total));", result_type, i, acc, declared));
       return;
     }
     const std::string folded = fmt::format("fold({}, {})", acc, lambda);
@@ -714,6 +734,7 @@ class NestPrinter : KernelPrinter {
   const Kernel& kernel_;
   BodyPrinter body_;
   bool lanes_vary_ = false;
+  std::set<size_t> in_f64_;   // accumulators
   int loaded_ = 0;
 };
 

@@ -3,13 +3,14 @@
 #include "passes/decompose/formula.h"
 #include "passes/decompose/over_dims.h"
 #include "passes/decompose/precision.h"
+#include "passes/decompose/totals.h"
 #include "support/error.h"
 
 namespace toroid {
 namespace {
 
 struct Moments {
-  Tensor mean, squares;  // [C], wide: the mean and the sum of squared differences from it
+  Tensor mean, squares;  // [C], F64: the mean and the sum of squared differences from it
   sym::Expr count;
 };
 
@@ -20,7 +21,7 @@ Moments moments(Tensor x) {
   for (int64_t dim = 0; dim < x.rank(); ++dim) {
     if (dim != 1) dims.push_back(dim);
   }
-  const std::vector<Tensor> welford = b.reduce(ReduceOp::Welford, wide(x), dims);
+  const std::vector<Tensor> welford = reduce_in_f64(ReduceOp::Welford, wide(x), dims);
   return {welford[0], welford[1], count_along(x, dims)};
 }
 
@@ -37,7 +38,7 @@ void update_running(Decomposer& d, const Args& a, Tensor mean, Tensor unbiased_v
   auto update = [&](const char* name, Tensor batch) {
     Tensor running = a.optional_tensor(name);
     if (!running.defined()) return;
-    d.write(name, d.b.cast(wide(running) * (1 - momentum) + batch * momentum, running.dtype()));
+    d.write(name, d.b.cast(d.b.cast(running, DType::F64) * (1 - momentum) + d.b.cast(batch, DType::F64) * momentum, running.dtype()));
   };
   update("running_mean", mean);
   update("running_var", unbiased_variance);
@@ -45,16 +46,20 @@ void update_running(Decomposer& d, const Args& a, Tensor mean, Tensor unbiased_v
 
 Tensor over_count(Tensor squares, sym::Expr count) { return squares / number_like(squares, count); }
 
-std::vector<Tensor> stats(Decomposer&, const Args& a) {
-  const Moments m = moments(a.tensor("input"));
-  return {m.mean, rsqrt(over_count(m.squares, m.count) + a.number("eps"))};
+std::vector<Tensor> stats(Decomposer& d, const Args& a) {
+  const Tensor x = a.tensor("input");
+  const Moments m = moments(x);
+  const DType dtype = compute_dtype(x.dtype());
+  return {d.b.cast(m.mean, dtype), d.b.cast(rsqrt(over_count(m.squares, m.count) + a.number("eps")), dtype)};
 }
 
 // The mean and the biased variance.
 std::vector<Tensor> update_stats(Decomposer& d, const Args& a) {
-  const Moments m = moments(a.tensor("input"));
+  const Tensor x = a.tensor("input");
+  const Moments m = moments(x);
   update_running(d, a, m.mean, over_count(m.squares, m.count - 1));
-  return {m.mean, over_count(m.squares, m.count)};
+  const DType dtype = compute_dtype(x.dtype());
+  return {d.b.cast(m.mean, dtype), d.b.cast(over_count(m.squares, m.count), dtype)};
 }
 
 std::vector<Tensor> apply_stats(Decomposer& d, const Args& a) {

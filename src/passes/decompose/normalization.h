@@ -2,6 +2,7 @@
 #pragma once
 
 #include "passes/decompose/decompose.h"
+#include "passes/decompose/totals.h"
 
 namespace toroid {
 
@@ -38,6 +39,20 @@ inline Tensor split_channels(Tensor x, sym::Expr groups) {
 
 inline Tensor inverse_deviation(Tensor variance, double eps) {
   return variance.builder().unary(ScalarOp::Rsqrt, variance + eps);
+}
+
+// Of x over `dims`, which are kept with size 1: in x's dtype, or in F64 where there are few of them for the elements that are read.
+struct Moments {
+  Tensor mean, variance;
+  sym::Expr count;        // elements behind each
+};
+inline Moments moments(Tensor x, const Dims& dims, bool in_f64 = false) {
+  Builder& b = x.builder();
+  sym::Expr count = 1;
+  for (int64_t dim : dims) count = count * x.size(dim);
+  const std::vector<Tensor> welford = in_f64 ? reduce_in_f64(ReduceOp::Welford, x, dims) : b.reduce(ReduceOp::Welford, x, dims);
+  const Tensor variance = b.binary(ScalarOp::Div, welford[1], Scalar(count));
+  return {b.keep(welford[0], dims), b.keep(variance, dims), count};
 }
 
 // `x` in the dtype that the model records for result `index`.

@@ -1,7 +1,7 @@
 // Sums, means, extrema, variances and norms over dims.
 //
-// F16 and BF16 accumulate in F32; sums of integers and Bool are I64. Variances come from one pass with Welford's
-// update.
+// F16 and BF16 accumulate in F32; sums of integers and Bool are I64. Variances come from Welford reductions. What follows from a sum or from moments
+// alone is computed in F64 and rounded once, at the end.
 #include <cmath>
 #include <limits>
 
@@ -9,6 +9,7 @@
 #include "passes/decompose/operands.h"
 #include "passes/decompose/over_dims.h"
 #include "passes/decompose/required.h"
+#include "passes/decompose/totals.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -122,7 +123,7 @@ std::vector<Tensor> truth(Decomposer& d, const Args& a) {
 // ---- variance ------------------------------------------------------------------------------------------------------
 
 struct Moments {
-  Tensor variance, mean;  // wide
+  Tensor variance, mean;  // F64
 };
 
 // How far the divisor stays below the number of elements.
@@ -132,11 +133,11 @@ Scalar correction_of(const Args& a) {
 }
 
 Moments moments(Builder& b, Tensor x, const Dims& dims, const Scalar& correction) {
-  const std::vector<Tensor> welford = b.reduce(ReduceOp::Welford, x, dims);
+  const std::vector<Tensor> welford = reduce_in_f64(ReduceOp::Welford, x, dims);
   const sym::Expr count = count_along(x, dims);
   const auto* whole = std::get_if<sym::Expr>(&correction);
-  Tensor divisor = whole != nullptr ? number_like(x, sym::max(count - *whole, 0))
-                                    : maximum(number_like(x, count) - number_like(x, correction), 0);
+  Tensor divisor = whole != nullptr ? number_like(welford[1], sym::max(count - *whole, 0))
+                                    : maximum(number_like(welford[1], count) - number_like(welford[1], correction), 0);
   return {welford[1] / divisor, welford[0]};
 }
 
@@ -163,7 +164,7 @@ Tensor vector_norm(Tensor x, double p, const Dims& dims) {
   Builder& b = x.builder();
   if (p == 0) return b.sum(b.cast(ne(x, 0), x.dtype()), dims);
   if (p == 1) return b.sum(abs(x), dims);
-  if (p == 2) return sqrt(b.sum(square(x), dims));
+  if (p == 2) return b.cast(sqrt(total(square(x), dims)), x.dtype());
   if (p == kInfinity) return b.amax(abs(x), dims);
   if (p == -kInfinity) return b.amin(abs(x), dims);
   return pow(b.sum(pow(abs(x), p), dims), 1 / p);
