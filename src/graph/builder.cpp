@@ -44,11 +44,15 @@ namespace {
 // Complex numbers and 8-bit floats are computed with as what holds them; U64 comes in and goes out alone.
 bool is_computed(DType dtype) { return dtype < DType::F8E4M3FN; }
 
+// What is given rather than computed.
+bool is_leaf(const Op& op) {
+  return std::holds_alternative<Input>(op) || std::holds_alternative<Constant>(op) || std::holds_alternative<HigherOrder>(op);
+}
+
 // What no tensor has, whatever made it.
 void require_possible(const Op& op, const TensorType& type, const OperatorScope* scope) {
   const auto maker = [&] { return scope == nullptr ? to_string(op) : scope->schema().name; };
-  const bool is_leaf = std::holds_alternative<Input>(op) || std::holds_alternative<Constant>(op) || std::holds_alternative<HigherOrder>(op);
-  if (!is_leaf && !is_computed(type.dtype)) {
+  if (!is_leaf(op) && !is_computed(type.dtype)) {
     throw Error(ErrorKind::Unsupported, fmt::format("{} would need a tensor of {}, which is not computed with", maker(), to_string(type.dtype)))
         .help("convert to another dtype in the model");
   }
@@ -70,6 +74,15 @@ void require_possible(const Op& op, const TensorType& type, const OperatorScope*
       .help("no machine holds such a tensor: make its sizes smaller");
 }
 
+// A size that a call's sizes could make negative is a fact about the call.
+void guard_sizes(const std::vector<TensorType>& types, std::vector<sym::Expr>& guards) {
+  for (const TensorType& type : types) {
+    for (sym::Expr size : type.sizes) {
+      if (!size.is_const() && size.range().min < 0) may_hold(sym::le(0, size), &guards);
+    }
+  }
+}
+
 }  // namespace
 
 void Builder::set_provenance(ProvenanceId provenance, std::string name_hint) {
@@ -80,6 +93,7 @@ void Builder::set_provenance(ProvenanceId provenance, std::string name_hint) {
 // What the operation gives is as its rule says, so that arguments that do not fit are found where their operator is known.
 void Builder::check(const Op& op, const std::vector<ValueId>& inputs, const std::vector<TensorType>& types) const {
   for (const TensorType& type : types) require_possible(op, type, scope_);
+  if (guards_ != nullptr && !is_leaf(op)) guard_sizes(types, *guards_);
   std::vector<const TensorType*> operands;
   for (ValueId input : inputs) operands.push_back(&graph_.type(input));
   const std::vector<TensorType> ruled = result_types(op, operands, types);

@@ -280,6 +280,14 @@ TEST_F(BuilderTest, ConvolutionKnowsItsOutputSize) {
             "convolution channels: sizes 2 and 3 do not agree");
 }
 
+TEST_F(BuilderTest, ASizeThatACallCouldMakeNegativeBecomesAGuard) {
+  b.convolution(f32({1, 1, size("s0")}), f32({1, 1, 4}), {}, {1}, {0}, {1}, false, {0}, 1);
+  ASSERT_EQ(program.guards.size(), 1u);
+  EXPECT_EQ(sym::to_string(program.guards[0]), "3 <= s0");
+  b.convolution(f32({1, 1, size("s0")}), f32({1, 1, 2}), {}, {1}, {0}, {1}, false, {0}, 1);   // 0 elements at least
+  EXPECT_EQ(program.guards.size(), 1u);
+}
+
 TEST_F(BuilderTest, ComplexNumbersAreRefusedByName) {
   EXPECT_EQ(error_of([&] { b.cast(f32({2}), DType::C64); }),
             "cannot convert f32 to c64: complex tensors are not supported");
