@@ -1,5 +1,6 @@
 // Convolutions in all their spellings become one Convolution operation with a list entry per spatial dim and a batch
 // dim; im2col and its transpose are views and sums over windows.
+#include "passes/decompose/convolution.h"
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/precision.h"
 #include "passes/decompose/windows.h"
@@ -48,19 +49,10 @@ void require_groups(Tensor weight, const Geometry& g) {
                                                    to_string(weight.type())));
 }
 
-void require_least(const Sizes& sizes, int64_t least, std::string_view name) {
-  for (sym::Expr size : sizes) {
-    if (!sym::known_lt(size, least)) continue;
-    throw Error(ErrorKind::InvalidModel, fmt::format("a convolution's {} is {}, but must be {} or more", name, sym::to_string(size), least));
-  }
-}
-
 Tensor convolve(Tensor x, Tensor weight, Tensor bias, Geometry g) {
   const size_t spatial = spatial_rank(weight);
   require_groups(weight, g);
-  require_least(g.stride, 1, "stride");
-  require_least(g.dilation, 1, "dilation");
-  require_least(g.padding, 0, "padding");
+  require_geometry(g.stride, g.dilation, g.padding);
   if (g.output_padding.empty()) g.output_padding.assign(spatial, 0);
   return with_batch(x, spatial, [&](Tensor batched) {
     Tensor y = batched.builder().convolution(batched, weight, bias, per_dim(g.stride, spatial), per_dim(g.padding, spatial),

@@ -6,18 +6,43 @@
 //
 // is a convolution of x with dy for weight in which batch and channels change places, and stride and dilation too. For a
 // transposed convolution x and dy change roles.
+#include "passes/decompose/convolution.h"
 #include "passes/decompose/decompose.h"
 #include "passes/decompose/output_mask.h"
 #include "passes/decompose/precision.h"
 #include "passes/decompose/required.h"
+#include "support/error.h"
 
 namespace toroid {
 namespace {
 
 struct Geometry {
-  Sizes stride, padding, dilation;
+  Sizes stride, padding, dilation, output_padding;
   sym::Expr groups;
 };
+
+// The formulas below read as many elements of the gradient as the convolution gave. Throws Error{InvalidModel} where their numbers differ.
+void require_result_sizes(Tensor grad, Tensor x, Tensor weight, const Geometry& g, bool transposed) {
+  const size_t spatial = dims_before(x, 2);
+  if (spatial == 0 || weight.rank() != x.rank() || grad.rank() != x.rank()) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("the gradient of a convolution takes tensors of one rank, 3 or more: {}, {} and {}",
+                                                     x.builder().describe(grad), x.builder().describe(x), x.builder().describe(weight)));
+  }
+  for (const Sizes* list : {&g.stride, &g.padding, &g.dilation, &g.output_padding}) {
+    if (list->size() == spatial) continue;
+    throw Error(ErrorKind::InvalidModel, fmt::format("a list of {} entries for {} spatial dims", list->size(), spatial));
+  }
+  require_geometry(g.stride, g.dilation, g.padding);
+  Sizes sizes = {x.size(0), transposed ? weight.size(1) * g.groups : weight.size(0)};
+  for (size_t i = 0; i < spatial; ++i) {
+    const sym::Expr size = x.sizes()[i + 2], reach = g.dilation[i] * (weight.sizes()[i + 2] - 1) + 1;
+    sizes.push_back(transposed ? (size - 1) * g.stride[i] - g.padding[i] * 2 + reach + g.output_padding[i]
+                               : sym::floor_div(size + g.padding[i] * 2 - reach, g.stride[i]) + 1);
+  }
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    x.builder().require_equal(grad.sizes()[d], sizes[d], fmt::format("size {} of the convolution's gradient", d));
+  }
+}
 
 // The first `sizes` elements of the dims from 2 on.
 Tensor crop_spatial(Tensor x, std::span<const sym::Expr> sizes) {
@@ -67,6 +92,7 @@ std::vector<Tensor> gradients_of(const Args& a, Tensor x, const Geometry& g, boo
   Builder& b = x.builder();
   const Sizes spatial = x.sizes().without_first(2), kernel = weight.sizes().without_first(2);
   const bool nothing = x.numel().is_const(0) || grad.numel().is_const(0) || weight.numel().is_const(0);
+  if (!nothing) require_result_sizes(grad, x, weight, g, transposed);
   std::vector<Tensor> gradients(3);
   if (is_wanted(a, 0)) {
     gradients[0] = nothing ? b.full(x.sizes(), x.dtype(), 0.0) : input_gradient(grad, weight, g, transposed, spatial);
@@ -94,12 +120,12 @@ std::vector<Tensor> convolution_backward(Decomposer&, const Args& a) {
   Tensor x = a.tensor("input");
   const size_t spatial = dims_before(x, 2);
   const Geometry g{per_dim(a.integers("stride"), spatial), per_dim(a.integers("padding"), spatial),
-                   per_dim(a.integers("dilation"), spatial), a.integer("groups")};
+                   per_dim(a.integers("dilation"), spatial), per_dim(a.integers("output_padding"), spatial), a.integer("groups")};
   return gradients_of(a, x, g, a.flag("transposed"));
 }
 
 std::vector<Tensor> slow_conv2d_backward(Decomposer&, const Args& a) {
-  return gradients_of(a, a.tensor("self"), {a.integers("stride"), a.integers("padding"), Sizes(2, 1), 1}, false);
+  return gradients_of(a, a.tensor("self"), {a.integers("stride"), a.integers("padding"), Sizes(2, 1), Sizes(2, 0), 1}, false);
 }
 
 constexpr DecompositionRow kRows[] = {

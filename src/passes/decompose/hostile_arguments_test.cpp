@@ -79,6 +79,24 @@ TEST(HostileArguments, SizesBeyondAnyMachineAreRefusedBeforeWork) {
   for (const HostileCase& each : cases) EXPECT_EQ(error_of_program(each.inputs, each.call).message(), each.message) << each.call;
 }
 
+// What its formula reads of the gradient is what the convolution gave.
+TEST(HostileArguments, AConvolutionsGradientHasItsResultsSizes) {
+  const auto refused = [](std::string_view grad, std::string_view stride, std::string_view transposed, std::string_view words) {
+    const std::string inputs = fmt::format("g: {}, x: f32[2, 3, 8], w: f32[{}, 5]", grad, transposed == "true" ? "3, 4" : "4, 3");
+    const std::string call = fmt::format("aten::convolution_backward(g, x, w, [4], {}, [0], [1], {}, [0], 1, [true, true, true])", stride, transposed);
+    EXPECT_EQ(error_of_program(inputs, call).message(), words) << call;
+  };
+  refused("f32[2, 4, 4]", "[2]", "false", "size 2 of the convolution's gradient: sizes 4 and 2 do not agree");
+  refused("f32[2, 3, 2]", "[2]", "false", "size 1 of the convolution's gradient: sizes 3 and 4 do not agree");
+  refused("f32[1, 4, 2]", "[2]", "false", "size 0 of the convolution's gradient: sizes 1 and 2 do not agree");
+  refused("f32[2, 4, 8]", "[2]", "true", "size 2 of the convolution's gradient: sizes 8 and 19 do not agree");
+  refused("f32[2, 4]", "[2]", "false",
+          "the gradient of a convolution takes tensors of one rank, 3 or more: argument 'grad_output' (f32[2, 4]), argument 'input' (f32[2, 3, 8]) "
+          "and argument 'weight' (f32[4, 3, 5])");
+  refused("f32[2, 4, 2]", "[2, 2]", "false", "a list of 2 entries for 1 spatial dims");
+  refused("f32[2, 4, 1]", "[0]", "false", "a convolution's stride is 0, but must be 1 or more");
+}
+
 TEST(HostileArguments, TheOperatorIsShownWithItsArguments) {
   const Error error = error_of_program("x: f32[]", "aten::slice.Tensor(x, 0, 0, 1)");
   EXPECT_EQ(error.report(),
