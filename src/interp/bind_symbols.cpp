@@ -66,6 +66,35 @@ std::pair<sym::Expr, int64_t> split_factor(sym::Expr expr) {
                               input_name(program, source.input), actual, source.dim, needed));
 }
 
+// What is left of `expr` beside `symbol`, if a number that `expr` stands for tells the symbol: u0 + s0 - 1 does, u0*u0 and 2*u0 do not.
+std::optional<sym::Expr> rest_beside(sym::Expr expr, sym::Expr symbol) {
+  if (expr == symbol) return sym::Expr(0);   // a symbol with one value only is that number in expressions
+  const std::optional<sym::Linear> linear = sym::linear_in(expr, symbol);
+  if (!linear || !linear->coefficient.is_const(1)) return std::nullopt;
+  return linear->rest;
+}
+
+// Every number that the program reads out of a tensor tells the symbol that it is the first to need.
+void check_bindings(const Program& program, const BindingPlan& plan) {
+  std::unordered_set<sym::Expr> known;
+  for (const SymbolDefinition& definition : plan.definitions) known.insert(definition.symbol);
+  const auto check = [&](const Graph& graph) {
+    for (const SymbolBinding& binding : graph.bindings) {
+      if (binding.expr.is_const()) continue;
+      std::vector<sym::Expr> open = sym::free_symbols(binding.expr);
+      std::erase_if(open, [&](sym::Expr symbol) { return known.contains(symbol); });
+      if (open.size() == 1 && !rest_beside(binding.expr, open[0])) {
+        throw Error(ErrorKind::Unsupported, fmt::format("the number in '{}' is '{}', which does not tell '{}'", graph.value(binding.value).name,
+                                                        sym::to_string(binding.expr), sym::to_string(open[0])))
+            .help("export the model with a size of its own for each number that is read from a tensor");
+      }
+      known.insert(open.begin(), open.end());
+    }
+  };
+  check(program.graph);
+  for (const Graph& graph : program.subgraphs) check(graph);
+}
+
 }  // namespace
 
 // ---- the plan
@@ -133,6 +162,7 @@ BindingPlan plan_bindings(const Program& program) {
           .help("export the model with contiguous example inputs");
     }
   }
+  check_bindings(program, plan);
   for (sym::Expr guard : program.guards) {
     if (guard.is_const() && !guard.is_const(0)) continue;
     (all_known(guard) ? plan.guards : plan.later_guards).push_back(guard);
@@ -266,11 +296,9 @@ void bind_number(SymbolValues& symbols, std::span<const sym::Expr> later_guards,
   if (!expr.is_const()) open = sym::free_symbols(expr);
   std::erase_if(open, std::not_fn(is_open));
   if (open.size() == 1) {
-    // A symbol with one value only is that number in expressions.
-    const bool is_itself = expr == open[0];
-    const std::optional<sym::Linear> linear = is_itself ? sym::Linear{1, 0} : sym::linear_in(expr, open[0]);
-    TOROID_CHECK(linear && linear->coefficient.is_const(1), "'{}' does not define a symbol", sym::to_string(expr));
-    const int64_t symbol_value = value - symbols.evaluate(linear->rest);
+    const std::optional<sym::Expr> rest = rest_beside(expr, open[0]);
+    TOROID_CHECK(rest, "'{}' does not define a symbol", sym::to_string(expr));
+    const int64_t symbol_value = value - symbols.evaluate(*rest);
     const sym::Range range = open[0].range();
     if (symbol_value < range.min || symbol_value > range.max) {
       throw Error(ErrorKind::InvalidInput, fmt::format("{} = {} is outside of [{}, {}], which the program relies on",

@@ -96,5 +96,25 @@ TEST_F(BindSymbols, GuardsOverDataDependentSizesWait) {
   EXPECT_EQ(plan.later_guards.size(), 1u);
 }
 
+TEST_F(BindSymbols, NumbersThatTellNoSymbolAreRefused) {
+  const sym::Expr u0 = program_.symbols->symbol("u0", sym::SymbolKind::DataDependent, {0, 9});
+  program_.graph.rename(program_.graph.inputs[1], "count");
+  const auto words_for = [&](sym::Expr number) -> std::string {
+    program_.graph.bindings = {{number, program_.graph.inputs[1]}};
+    try {
+      plan_bindings(program_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Unsupported);
+      return error.message();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(words_for(u0), "accepted");
+  EXPECT_EQ(words_for(u0 + s0_ * 2 - 1), "accepted");
+  EXPECT_EQ(words_for(s0_ * s0_), "accepted");   // known, so it is compared
+  EXPECT_EQ(words_for(u0 * u0), "the number in 'count' is 'u0*u0', which does not tell 'u0'");
+  EXPECT_EQ(words_for(u0 * 2), "the number in 'count' is '2*u0', which does not tell 'u0'");
+}
+
 }  // namespace
 }  // namespace toroid
