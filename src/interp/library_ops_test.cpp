@@ -167,6 +167,11 @@ TEST(LibraryOps, MatrixExponentialAndLeastSquares) {
 }
 
 // Small factors, a chirp for large ones, one element, and back again.
+TEST(LibraryOps, ManyMatricesWithoutElementsAreDoneAtOnce) {
+  const HostTensor none(DType::F32, {int64_t{1} << 31, 4, 0, 0});
+  EXPECT_EQ(call("linalg.matrix_exp", {none}, {{DType::F32, none.sizes()}})[0].sizes(), none.sizes());
+}
+
 TEST(Fourier, TransformsEveryLength) {
   for (int64_t n : {1, 2, 3, 8, 12, 30, 61, 64, 67, 134, 169, 1009}) {
     SCOPED_TRACE(n);

@@ -1,5 +1,6 @@
 #include "interp/linalg/batch.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "support/error.h"
@@ -20,6 +21,9 @@ Batch::Batch(const LibraryCall& call, int core_dims) : call_(call) {
   TOROID_CHECK(static_cast<int>(sizes.size()) >= core_dims, "a tensor of rank {} where {} is the least", sizes.size(),
                core_dims);
   for (int64_t size : sizes.first(sizes.size() - static_cast<size_t>(core_dims))) size_ *= size;
+  // Matrices without elements have nothing to store, however many they are.
+  const auto is_empty = [](const LibraryOutput& output) { return std::find(output.sizes.begin(), output.sizes.end(), 0) != output.sizes.end(); };
+  if (std::all_of(call.outputs.begin(), call.outputs.end(), is_empty)) size_ = 0;
 }
 
 int64_t Batch::input_dim(size_t input, int dim_from_end) const {
