@@ -48,6 +48,9 @@ TEST(HostileArguments, AreNamedInTheUsersTerms) {
       // sizes
       {"x: f32[4]", "aten::zeros([2, -3])", "aten::zeros would need a tensor of shape [2, -3], where a size is negative"},
       {"x: f32[4]", "aten::unfold(x, 0, 7, 1)", "aten::unfold would need a tensor of shape [-2, 7], where a size is negative"},
+      {"x: f32[2, 3]", "aten::unfold_backward(x, [5], 0, 4, 2)", "the number of unfolded windows: sizes 2 and 1 do not agree"},
+      {"x: f32[2, 3]", "aten::unfold_backward(x, [5], 0, 2, 3)", "the size of unfolded windows: sizes 3 and 2 do not agree"},
+      {"x: f32[2]", "aten::unfold_backward(x, [5], 0, 4, 2)", "the gradient of an unfolded tensor of rank 1 has rank 1"},
       {"x: f32[2, 3]", "aten::topk(x, 7)", "aten::topk over a dim of 3 elements: 'k' is 7"},
       {"x: f32[2, 3]", "aten::kthvalue(x, 0)", "aten::kthvalue over a dim of 3 elements: 'k' is 0"},
       {"x: f32[1, 1, 4, 4], w: f32[1, 1, 1, 1]", "aten::conv2d(x, w, stride=[0, 0])", "a convolution's stride is 0, but must be 1 or more"},

@@ -94,6 +94,11 @@ std::vector<Tensor> unfold_backward(Decomposer& d, const Args& a) {
   const int64_t dim = b.wrap_dim(a.constant("dim"), static_cast<int64_t>(sizes.size()));
   const size_t at = static_cast<size_t>(dim);
   const Window window = make_window(sizes[at], a.integer("size"), a.integer("step"), 0, 1, /*ceil_mode=*/false);
+  if (grad.rank() != static_cast<int64_t>(sizes.size()) + 1) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("the gradient of an unfolded tensor of rank {} has rank {}", sizes.size(), grad.rank()));
+  }
+  b.require_equal(grad.sizes()[at], window.count, "the number of unfolded windows");
+  b.require_equal(grad.sizes().back(), window.kernel, "the size of unfolded windows");
   const sym::Expr most = sym::ceil_div(window.kernel, window.stride);
   Sizes low(grad.sizes().size(), 0), high = low;
   low[at] = most - 1;
