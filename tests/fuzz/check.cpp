@@ -347,4 +347,31 @@ CheckResult check(CompileSession& session, const Program& program, const CheckOp
   return result;
 }
 
+std::optional<std::string> difference_from_reference(const Program& program, const Run& run, const std::vector<HostTensor>& arguments,
+                                                     const toroid::Program& compiled, const std::vector<HostTensor>& outputs) {
+  Reference reference;
+  reference.run = run;
+  reference.inputs = arguments;
+  OperatorCache operators;
+  const StreamStarts starts = stream_starts(program);
+  for (const EagerOptions& way : variations(has_narrow_floats(program))) {
+    Buffers held;   // by what inputs start with, whichever kind they are
+    size_t argument = 0;
+    for (const Input& input : program.inputs) {
+      const bool is_argument = input.kind == InputKind::Argument;
+      if (is_argument && argument == arguments.size()) throw Error(ErrorKind::InvalidInput, "the program takes more inputs");
+      const HostTensor value = is_argument ? arguments[argument++] : HostTensor(input.dtype, sizes_in(input.sizes, run));
+      held.insert_or_assign(input.name, way.widen ? widened(value) : value);
+    }
+    EagerResult result = run_eagerly(program, run, way, {&operators, &starts}, held);
+    if (way.noise == 0 && !way.widen) {
+      reference.plain = std::move(result);
+    } else {
+      reference.varied.push_back(std::move(result));
+    }
+  }
+  CheckResult counts;
+  return first_difference(program, reference, compiled, outputs, counts);
+}
+
 }  // namespace toroid::fuzz

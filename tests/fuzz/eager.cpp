@@ -429,6 +429,8 @@ void Eager::execute_aten(const Node& node) {
   }
 }
 
+HostTensor widened(const HostTensor& value) { return is_narrow(value.dtype()) ? cast_to(value, DType::F32) : value; }
+
 EagerResult run_eagerly(const Program& program, const Run& run, const EagerOptions& options, SharedByRuns shared,
                         Buffers& buffers) {
   Eager eager(program, run, options, shared);

@@ -132,6 +132,9 @@ class Eager {
 // What buffers hold, by name, once a call has changed it.
 using Buffers = std::map<std::string, HostTensor>;
 
+// 16-bit floats as F32, others as they are: what a run that widens holds.
+HostTensor widened(const HostTensor& value);
+
 // What the program gives in a run: its outputs, then what its inputs and buffers hold afterwards where it wrote to them.
 struct EagerResult {
   std::vector<HostTensor> outputs;
