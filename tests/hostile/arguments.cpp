@@ -5,6 +5,7 @@
 #include <set>
 
 #include "fuzz/random.h"
+#include "hostile/plausible_calls.h"
 #include "support/hash.h"
 
 namespace toroid::hostile {
@@ -50,15 +51,39 @@ class Maker {
     std::set<size_t> hostile;
     if (count > 0 && random_.chance(0.85)) hostile.insert(static_cast<size_t>(random_.below(static_cast<int64_t>(count))));
     if (count > 0 && random_.chance(0.5)) hostile.insert(static_cast<size_t>(random_.below(static_cast<int64_t>(count))));
+    if (random_.chance(0.6)) known_ = plausible_call(schema_);
     for (size_t p = 0; p < count; ++p) {
       is_hostile_ = hostile.contains(p);
-      call.arguments.push_back(argument(schema_.parameters[p], call.inputs));
+      std::optional<Argument> known = is_hostile_ ? std::nullopt : known_argument(schema_.parameters[p], call.inputs);
+      call.arguments.push_back(known ? std::move(*known) : argument(schema_.parameters[p], call.inputs));
     }
     return call;
   }
 
  private:
   int64_t small_size() { return random_.pick({0, 1, 1, 2, 2, 3, 4, 4, 5, 6, 7, 8}); }
+
+  // The argument of the plausible call for the parameter of that name, with its tensors added to `inputs`.
+  std::optional<Argument> known_argument(const Parameter& parameter, std::vector<TensorType>& inputs) {
+    if (!known_) return std::nullopt;
+    for (size_t p = 0; p < known_->arguments.size(); ++p) {
+      const Parameter& other = known_->schema->parameters[p];
+      if (other.name != parameter.name || other.type != parameter.type || other.is_list != parameter.is_list) continue;
+      Argument argument = known_->arguments[p];
+      const auto move = [&](InputRef& ref) {
+        inputs.push_back(known_->inputs[ref.index]);
+        ref.index = static_cast<uint32_t>(inputs.size() - 1);
+      };
+      if (auto* ref = std::get_if<InputRef>(&argument)) move(*ref);
+      if (auto* list = std::get_if<InputList>(&argument)) {
+        for (std::optional<InputRef>& ref : *list) {
+          if (ref) move(*ref);
+        }
+      }
+      return argument;
+    }
+    return std::nullopt;
+  }
 
   int64_t integer() {
     if (is_hostile_ && random_.chance(0.7)) return hostile_integer(random_);
@@ -194,6 +219,7 @@ class Maker {
   Sizes base_;
   int64_t list_length_ = 0;
   bool is_hostile_ = false;
+  std::optional<PlausibleCall> known_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Arguments that PyTorch refuses, or that no machine can serve: for any operator, from its schema alone.
 //
-// An operator's arguments are first plausible: tensors that go together, small sizes, words that operators know. Then one or two of them
+// An operator's arguments are first plausible: those of a call that PyTorch accepts (plausible_calls.h), or
+// tensors that go together, small sizes, words that operators know. Then one or two of them
 // turn hostile: another rank or dtype, None, an empty list or one of another length, a number from the ends of 64 bits.
 #pragma once
 
