@@ -63,7 +63,7 @@ inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 47;
 
 class Builder {
  public:
-  // `guards` receives the equalities that could not be proven; it may be null, then an unproven equality throws.
+  // `guards` receives facts that could not be proven: equal sizes, sizes of at least 0. It may be null, then an unproven equality throws.
   Builder(Graph& graph, sym::Context& symbols, std::vector<sym::Expr>* guards = nullptr)
       : graph_(graph), symbols_(symbols), guards_(guards) {}
 

@@ -43,7 +43,7 @@ struct BindingPlan {
 // only the latter. Tensors that are never stored count too, since loops run over them.
 std::vector<sym::Expr> tensor_bytes(const Program& program);
 
-// Throws Error{Unsupported} when a size symbol cannot be found from the inputs' shapes.
+// Throws Error{Unsupported} when a size symbol can be found neither from the inputs' shapes nor from the number that is to define it.
 BindingPlan plan_bindings(const Program& program);
 
 // The value of every symbol bound so far; grows when nodes define data-dependent sizes.
