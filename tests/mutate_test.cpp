@@ -9,6 +9,7 @@
 #include "mutate/archive.h"
 #include "passes/decompose/decompose.h"
 #include "support/error.h"
+#include "support/file.h"
 #include "support/subprocess.h"
 
 namespace toroid::mutate {
@@ -172,6 +173,24 @@ TEST(HostileModel, StridesThatWrapAreRefused) {
     EXPECT_EQ(error.message(), "input 'args_1' of shape [7, 2, 6] cannot lie in memory with the strides [10, 4611686018427387899, 1]");
     EXPECT_EQ(error.help_text(), "export the model again with contiguous example inputs");
   }
+}
+
+// The sum of a row of 1e308 overflows; as a product with what follows it does not, where that is small.
+TEST(HostileModel, AnOverflowOnTheWayIsNoDifference) {
+  const TempFolder folder;
+  const auto path = folder.path() / "program.txt";
+  write_file_atomically(path, std::string_view(R"(# values v0: grid 76955
+# values v4: positive 54388
+# run
+graph(v0: f64[65, 3], v4: f64[65, 3]) {
+  v2: f64[65, 3] = aten::_log_softmax_backward_data(1e308, v0, 1, dtype.f64)
+  v3: f64[65, 3] = aten::_log_softmax_backward_data(v0, v0, 1, dtype.f64)
+  v5: f64[65, 3] = aten::div.Tensor_mode(v2, v4, rounding_mode="floor")
+  return v3, v5
+}
+)"));
+  const ProcessResult result = run_process({.argv = {TOROID_MUTATE_MODELS, "--replay", path.string()}, .timeout = std::chrono::seconds(100)});
+  EXPECT_EQ(result.output, path.string() + ": equal\t\n") << result.errors;
 }
 
 // docs/testing.md has the command for more.
