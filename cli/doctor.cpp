@@ -17,6 +17,7 @@
 #include "support/error.h"
 #include "support/file.h"
 #include "toolchain/loaded_library.h"
+#include "toolchain/machine.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid::cli {
@@ -63,7 +64,11 @@ void check_compilers(std::vector<Finding>& findings) {
       if (!tools.extra_flags().empty()) {
         findings.push_back({"compiler's flags", State::Note, fmt::format("{}, from TOROID_CXXFLAGS", fmt::join(tools.extra_flags(), " "))});
       }
-      const Isa reported = reported_isa();
+      const Isa reported = machine().isa;
+      if (machine().name() != reported_isa().name()) {
+        findings.push_back({"machine", State::Note, fmt::format("taken for one with {}, has {}", machine().name(), reported_isa().name()),
+                            "unset TOROID_MACHINE to use all it has"});
+      }
       try {
         refuse_missing_instructions(tools.isa(), "what TOROID_ISA names", reported);
       } catch (const Error& error) {

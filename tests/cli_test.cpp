@@ -483,7 +483,7 @@ TEST_F(Cli, TuneSaysWhichLibraryOfOneDnnIsNotFound) {
 TEST_F(Cli, TunesAProblemOnceAndReplaysItsLock) {
   const std::string problem = "matmul.f32(f32[3, 40], f32[40, 20]) -> f32[3, 20]";
   const Outcome first = toroid({"tune", problem, "--threads", "1", "--write-lock", "lock", "--choices-log", "log"},
-                               {{"TOROID_ONEDNN", "0"}, {"TOROID_TILES", "0"}});
+                               {{"TOROID_ONEDNN", "0"}, {"TOROID_MACHINE", "baseline"}});
   EXPECT_EQ(first.exit_code, 0);
   EXPECT_TRUE(std::regex_match(first.errors, std::regex("1 problems: 1 measured in [0-9.]+ s \\(2 candidates\\)\n"))) << first.errors;
   EXPECT_NE(first.output.find("few-rows-by-columns      gate closed: the right side's columns are not contiguous\n"), std::string::npos);
@@ -493,10 +493,10 @@ TEST_F(Cli, TunesAProblemOnceAndReplaysItsLock) {
   const nlohmann::json log = nlohmann::json::parse(read_file(path("log")));
   EXPECT_EQ(log["problems"][0]["problem"], problem);
   EXPECT_EQ(log["problems"][0]["choices"].size(), 5u);
-  EXPECT_FALSE(std::string(log["isa"]).ends_with("+tiles")) << log["isa"];   // measured without them, and remembered as such
+  EXPECT_EQ(log["isa"], "baseline");   // measured as such, and remembered as such
   const std::string choice = log["problems"][0]["choice"];
 
-  EXPECT_EQ(toroid({"tune", problem, "--threads", "1"}, {{"TOROID_ONEDNN", "0"}, {"TOROID_TILES", "0"}}).errors, "1 problems: 1 remembered\n");
+  EXPECT_EQ(toroid({"tune", problem, "--threads", "1"}, {{"TOROID_ONEDNN", "0"}, {"TOROID_MACHINE", "baseline"}}).errors, "1 problems: 1 remembered\n");
   const Outcome locked = toroid({"tune", problem, "--lock", "lock", "--no-cache"});
   EXPECT_EQ(locked.errors, "1 problems: 1 locked\n");
   EXPECT_TRUE(locked.output.starts_with(problem + ": " + choice + " (lock)\n")) << locked.output;

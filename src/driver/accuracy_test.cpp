@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "driver/compiled_for_test.h"
+#include "toolchain/machine.h"
 
 namespace toroid {
 namespace {
@@ -23,7 +24,7 @@ const Function kFunctions[] = {
 
 bool has_fma() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("fma") != 0;
+  return machine().isa.level >= IsaLevel::Avx2;
 #else
   return true;
 #endif

@@ -31,6 +31,7 @@
 #include "support/thread_pool.h"
 #include "toolchain/extra_flags.h"
 #include "toolchain/kept_files.h"
+#include "toolchain/machine.h"
 
 namespace toroid {
 namespace {

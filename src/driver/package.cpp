@@ -6,6 +6,7 @@
 #include "support/error.h"
 #include "support/file.h"
 #include "support/framing.h"
+#include "toolchain/machine.h"
 
 namespace toroid {
 namespace {

@@ -84,8 +84,7 @@ constexpr ByteKernels kernels_of_pairs(std::index_sequence<R...>) {
 
 const ByteKernels* vnni_kernels() {
   static constexpr ByteKernels kernels = kernels_of_fours(std::make_index_sequence<ByteKernels::kMostRows>());
-  static const bool has = vector_set() == VectorSet::Avx512 && __builtin_cpu_supports("avx512vnni") > 0;
-  return has ? &kernels : nullptr;
+  return machine().isa.vnni ? &kernels : nullptr;
 }
 const ByteKernels* byte_pair_kernels() {
   static constexpr ByteKernels kernels = kernels_of_pairs(std::make_index_sequence<ByteKernels::kMostRows>());

@@ -7,6 +7,7 @@
 
 #include "runtime/onednn.h"
 #include "support/error.h"
+#include "toolchain/machine.h"
 
 namespace toroid {
 
@@ -24,6 +25,15 @@ struct Opened {
   dnnl_engine_t engine = nullptr;
   std::optional<std::string> absence;
 };
+
+// The largest of oneDNN's sets that lies in `isa`.
+dnnl_cpu_isa_t most_of(const Isa& isa) {
+  if (isa.level == IsaLevel::Baseline) return dnnl_cpu_isa_sse41;
+  if (isa.level == IsaLevel::Avx2) return dnnl_cpu_isa_avx2;
+  if (!isa.vnni) return dnnl_cpu_isa_avx512_core;
+  if (!isa.bf16) return dnnl_cpu_isa_avx512_core_vnni;
+  return isa.amx ? dnnl_cpu_isa_avx512_core_amx : dnnl_cpu_isa_avx512_core_bf16;
+}
 
 Opened open() {
   Opened opened;
@@ -58,6 +68,7 @@ Opened open() {
     return absent(fmt::format("{} runs neither on OpenMP nor on one thread, so it cannot be told how many threads to take", name));
   }
   if (!missing.empty()) return absent(fmt::format("{} has no {}", name, missing));
+  if (machine().isa != reported_isa()) opened.functions.set_max_cpu_isa(most_of(machine().isa));
   if (opened.functions.engine_create(&opened.engine, dnnl_cpu, 0) != dnnl_success) return absent(fmt::format("{} does not start", name));
   return opened;
 }

@@ -18,7 +18,8 @@ namespace toroid::onednn {
 #define TOROID_ONEDNN_FUNCTIONS(F)                                                                                                          \
   F(version) F(engine_create) F(stream_create) F(stream_destroy) F(stream_wait) F(memory_create) F(memory_destroy) F(memory_desc_get_size)   \
   F(memory_desc_equal) F(primitive_attr_create) F(primitive_attr_destroy) F(primitive_attr_set_scratchpad_mode) F(primitive_desc_destroy)    \
-  F(primitive_desc_query_md) F(primitive_create) F(primitive_destroy) F(primitive_execute) F(reorder_primitive_desc_create)
+  F(primitive_desc_query_md) F(primitive_create) F(primitive_destroy) F(primitive_execute) F(reorder_primitive_desc_create)    \
+  F(set_max_cpu_isa)
 #if DNNL_VERSION_MAJOR >= 3
 #define TOROID_ONEDNN_FUNCTIONS_OF_VERSION(F)                                                                    \
   F(memory_desc_create_with_strides) F(memory_desc_create_with_tag) F(memory_desc_destroy) F(matmul_primitive_desc_create) \

@@ -68,8 +68,7 @@ struct Table {
 const PairKernels* pair_kernels() {
 #ifdef __x86_64__
   static constexpr Table table{std::make_index_sequence<StripKernels::kMostRows>()};
-  static const bool has = vector_set() == VectorSet::Avx512 && __builtin_cpu_supports("avx512bf16") > 0;
-  if (has) return &table.kernels;
+  if (machine().isa.bf16) return &table.kernels;
 #endif
   return nullptr;
 }

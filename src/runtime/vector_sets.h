@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "toolchain/machine.h"
+
 namespace toroid {
 
 #define TOROID_INLINE inline __attribute__((always_inline))
@@ -20,18 +22,8 @@ typedef uint32_t Integers16 __attribute__((vector_size(64)));
 typedef uint32_t Integers8 __attribute__((vector_size(32)));
 typedef uint32_t Integers4 __attribute__((vector_size(16)));
 
-enum class VectorSet { Baseline, Avx2, Avx512 };
-
-inline VectorSet vector_set() {
-#ifdef __x86_64__
-  // By their parts: clang 14 does not know the levels' names here.
-  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  static const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
-  return avx512 ? VectorSet::Avx512 : avx2 ? VectorSet::Avx2 : VectorSet::Baseline;
-#else
-  return VectorSet::Baseline;
-#endif
-}
+using VectorSet = IsaLevel;
+// The one to choose: the machine's, or less where the machine is said to have less (toolchain/machine.h).
+inline VectorSet vector_set() { return machine().isa.level; }
 
 }  // namespace toroid

@@ -85,30 +85,7 @@ Isa parse_isa(std::string_view text) {
   return isa;
 }
 
-Isa reported_isa() {
-  Isa isa;
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                      __builtin_cpu_supports("avx512cd");
-  if (avx2) isa.level = IsaLevel::Avx2;
-  if (avx512) {
-    isa.level = IsaLevel::Avx512;
-    isa.vnni = __builtin_cpu_supports("avx512vnni");
-    isa.bf16 = __builtin_cpu_supports("avx512bf16");
-#if defined(__GNUC__) && !defined(__clang__)
-    isa.fp16 = __builtin_cpu_supports("avx512fp16");
-    isa.amx =
-        __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") && __builtin_cpu_supports("amx-bf16");
-#endif
-  }
-#endif
-  return isa;
-}
-
-void refuse_missing_instructions(const Isa& needed, std::string_view what, const Isa& here) {
+void refuse_missing_instructions(const Isa& needed, std::string_view what, const Isa& here, std::string help) {
   std::vector<std::string_view> missing;
   if (needed.level > here.level) missing.push_back(level_name(needed.level));
   for (const Extra& extra : extras()) {
@@ -117,10 +94,8 @@ void refuse_missing_instructions(const Isa& needed, std::string_view what, const
   if (missing.empty()) return;
   throw Error(ErrorKind::Environment, fmt::format("{} needs the instruction set {}; this machine has {}, and lacks {}", what, needed.name(),
                                                   here.name(), fmt::join(missing, ", ")))
-      .help(fmt::format("for this machine compile with TOROID_ISA={}, or without TOROID_ISA on it", here.name()));
+      .help(!help.empty() ? std::move(help) : fmt::format("for this machine compile with TOROID_ISA={}, or without TOROID_ISA on it", here.name()));
 }
-
-void refuse_missing_instructions(const Isa& needed, std::string_view what) { refuse_missing_instructions(needed, what, reported_isa()); }
 
 std::vector<Isa> fallbacks_of(Isa best) {
   std::vector<Isa> order = {best};

@@ -15,6 +15,7 @@
 #include "toolchain/compiler_slots.h"
 #include "toolchain/extra_flags.h"
 #include "toolchain/kept_files.h"
+#include "toolchain/machine.h"
 
 namespace toroid {
 namespace fs = std::filesystem;
@@ -298,7 +299,7 @@ std::string Toolchain::link_shared(std::span<const std::string> objects, const C
 }
 
 Isa Toolchain::probe_isa() const {
-  const Isa reported = reported_isa();
+  const Isa reported = machine().isa;
   const std::string key = "isa 1\n" + reported.name() + "\n" + compiler_.fingerprint;
   if (options_.probe_cache.get) {
     if (std::optional<std::string> known = options_.probe_cache.get(key)) {

@@ -5,10 +5,9 @@
 #include <thread>
 
 #include "cache/code_identity.h"
-#include "runtime/tiles.h"
 #include "support/error.h"
 #include "support/file.h"
-#include "toolchain/isa.h"
+#include "toolchain/machine.h"
 
 namespace toroid::tune {
 namespace {
@@ -49,14 +48,10 @@ std::string processor_in(std::string_view cpuinfo) {
 }
 
 Identity identity_of_this_machine() {
-  static const Identity identity = {
-      .machine =
-          fmt::format("{}; {} processors; caches {}, {}, {} bytes", processor_in(cpuinfo()), std::thread::hardware_concurrency(),
-                      ::sysconf(_SC_LEVEL1_DCACHE_SIZE), ::sysconf(_SC_LEVEL2_CACHE_SIZE), ::sysconf(_SC_LEVEL3_CACHE_SIZE)),
-      .isa = reported_isa().name() + (has_tiles(TileNumbers::BFloat16) ? "+tiles" : ""),
-      .toolchain = "toroid " + code_identity(),
-  };
-  return identity;
+  static const std::string processor =
+      fmt::format("{}; {} processors; caches {}, {}, {} bytes", processor_in(cpuinfo()), std::thread::hardware_concurrency(),
+                  ::sysconf(_SC_LEVEL1_DCACHE_SIZE), ::sysconf(_SC_LEVEL2_CACHE_SIZE), ::sysconf(_SC_LEVEL3_CACHE_SIZE));
+  return {.machine = processor, .isa = machine().name(), .toolchain = "toroid " + code_identity()};
 }
 
 void Identity::add_to(KeyBuilder& key) const { key.add("machine", machine).add("isa", isa).add("toolchain", toolchain); }

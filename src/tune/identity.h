@@ -11,7 +11,7 @@ namespace toroid::tune {
 
 struct Identity {
   std::string machine;    // "AMD EPYC, family 25, model 17, stepping 1; 2 processors; caches 32768, 1048576, 33554432 bytes"
-  std::string isa;        // as Isa::name, "+tiles" behind it where products use the machine's (TOROID_TILES=0 says no)
+  std::string isa;        // as Machine::name: what the kernels go by
   std::string toolchain;  // what built the kernels
 
   // Adds its parts, each with its label.

@@ -13,6 +13,7 @@
 #include "support/hash.h"
 #include "support/lru_map.h"
 #include "support/out_of_memory.h"
+#include "toolchain/machine.h"
 
 namespace toroid {
 namespace {
