@@ -127,7 +127,7 @@ class Attention {
 
 bool can_attend(AttentionForm form, const KernelCall& call) {
   const auto dtype = static_cast<DType>(call.outputs[0].dtype);
-  if (form == AttentionForm::Tiles) return dtype == DType::BF16 && has_tiles(TileNumbers::BFloat16);
+  if (form == AttentionForm::Tiles) return dtype == DType::BF16 && has_tiles();
   if (dtype != DType::F32 && !is_reduced_float(dtype)) return false;
   return form == AttentionForm::Widened || takes_few_queries(call);
 }

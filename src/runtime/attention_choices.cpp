@@ -79,7 +79,7 @@ const Implementation kOfBFloat16[] = {
      .description = "the same with products in tiles of 16 rows and columns (AMX)",
      .version = 2,
      .gate = [](const Problem&) -> std::optional<std::string> {
-       if (!has_tiles(TileNumbers::BFloat16)) return kNoTiles;
+       if (!has_tiles()) return kNoTiles;
        return std::nullopt;
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.2) + packing_s(problem, machine); },

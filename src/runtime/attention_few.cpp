@@ -171,7 +171,7 @@ class AttentionOfFew {
 bool takes_in_tiles(DType dtype, int64_t rows, int64_t width, int64_t out_width) {
   auto fits = [](int64_t x) { return x > 0 && x % kStepElements == 0; };
   const bool are_some = rows >= kFewestInTiles && rows <= kMostQueriesInTiles;
-  return dtype == DType::BF16 && has_tiles(TileNumbers::BFloat16) && are_some && fits(width) && fits(out_width);
+  return dtype == DType::BF16 && has_tiles() && are_some && fits(width) && fits(out_width);
 }
 
 template <class F>

@@ -11,6 +11,7 @@
 #include "interp/compare.h"
 #include "interp/products.h"
 #include "runtime/library.h"
+#include "runtime/on_machines_for_test.h"
 #include "runtime/operands_for_test.h"
 
 namespace toroid {
@@ -115,7 +116,9 @@ struct Problem {
   bool has_mask, causal;
 };
 
-TEST(RuntimeAttention, IsTheEvaluators) {
+TOROID_ON_MACHINES(RuntimeAttention);
+
+TEST_P(RuntimeAttention, IsTheEvaluators) {
   for (const AttentionCase& row : kAttentions) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F16, DType::F64}) {
       for (DType mask_dtype : {dtype, DType::Bool}) {
@@ -136,7 +139,7 @@ TEST(RuntimeAttention, IsTheEvaluators) {
 }
 
 // How keys are cut into parts depends on the sizes alone.
-TEST(RuntimeAttention, IsTheSameWithAnyNumberOfThreads) {
+TEST_P(RuntimeAttention, IsTheSameWithAnyNumberOfThreads) {
   for (const AttentionCase& row : kAttentions) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
       const Problem problem(row, dtype, DType::Bool);
@@ -151,7 +154,7 @@ TEST(RuntimeAttention, IsTheSameWithAnyNumberOfThreads) {
 }
 
 // Every value of 16 bits, in pieces and in what is left after them.
-TEST(RuntimeAttention, GivesTheValuesOfAnOnlyKey) {
+TEST_P(RuntimeAttention, GivesTheValuesOfAnOnlyKey) {
   constexpr int64_t kWidth = 65536 + 5;
   for (const DType dtype : {DType::BF16, DType::F16}) {
     for (const int64_t queries : {1, 3}) {
@@ -168,7 +171,7 @@ TEST(RuntimeAttention, GivesTheValuesOfAnOnlyKey) {
 }
 
 // What is not a number in one part of the keys is so in the result, for the queries that see it; infinite scores make it too, as in PyTorch.
-TEST(RuntimeAttention, KeepsWhatIsNotANumber) {
+TEST_P(RuntimeAttention, KeepsWhatIsNotANumber) {
   constexpr int64_t kKeys = 1500, kWidth = 32;
   for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
@@ -188,7 +191,7 @@ TEST(RuntimeAttention, KeepsWhatIsNotANumber) {
   }
 }
 // In BF16 and F16 the output's heads may lie beside each other too, as in F32.
-TEST(RuntimeAttention, WritesStridedOutputsInEveryForm) {
+TEST_P(RuntimeAttention, WritesStridedOutputsInEveryForm) {
   RuntimePool pool(2);
   const std::vector<int64_t> sizes = {2, 3, 37, 20}, strides = {2220, 20, 60, 1};
   for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
@@ -216,7 +219,7 @@ TEST(RuntimeAttention, WritesStridedOutputsInEveryForm) {
 }
 
 // Heads that lie beside each other in memory, as a projection leaves them: [batch, position, head, width].
-TEST(RuntimeAttention, ReadsStridedOperandsInPlace) {
+TEST_P(RuntimeAttention, ReadsStridedOperandsInPlace) {
   RuntimePool pool(2);
   const std::vector<int64_t> sizes = {2, 3, 7, 4}, strides = {84, 4, 12, 1};
   const HostTensor q = random_tensor(DType::F32, sizes, 1), k = random_tensor(DType::F32, sizes, 2),

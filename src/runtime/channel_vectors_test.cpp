@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/library.h"
+#include "runtime/on_machines_for_test.h"
 #include "runtime/operands_for_test.h"
 
 namespace toroid {
@@ -54,7 +55,9 @@ void check(const Filter& filter, int64_t channels, int64_t width) {
   }
 }
 
-TEST(ChannelVectors, AllWidthsOfStrips) {
+TOROID_ON_MACHINES(ChannelVectors);
+
+TEST_P(ChannelVectors, AllWidthsOfStrips) {
   for (const Filter& filter : {Filter{1, 1, 1, 0}, Filter{2, 2, 1, 0}, Filter{2, 2, 2, 1}, Filter{3, 3, 1, 1}, Filter{3, 3, 2, 1}, Filter{3, 3, 1, 0},
                                Filter{4, 4, 2, 2}, Filter{5, 5, 1, 2}, Filter{5, 5, 2, 2}, Filter{7, 7, 1, 3}, Filter{7, 7, 2, 3}, Filter{3, 5, 1, 2}}) {
     for (int64_t channels : {16, 40}) {

@@ -11,6 +11,7 @@
 
 #include "runtime/convolution_chain.h"
 #include "runtime/library.h"
+#include "runtime/on_machines_for_test.h"
 #include "runtime/product.h"
 #include "runtime/vector_sets.h"
 #include "support/error.h"
@@ -146,7 +147,9 @@ void multiply(const Product& p, ProductForm form, Epilogue& epilogue) {
   run_matmul_f32({pool, inputs, {&output, 1}, {}, {}, epilogue.abi()}, form);
 }
 
-TEST(ClampedSum, OfAProductIsItsFunction) {
+TOROID_ON_MACHINES(ClampedSum);
+
+TEST_P(ClampedSum, OfAProductIsItsFunction) {
   for (const int64_t n : {1, 8, 15, 16, 17, 24, 47, 64, 72, 131}) {
     for (const int64_t m : {1, 5, 6, 31}) {
       for (const int64_t k : {1, 19, 1100}) {
@@ -168,7 +171,7 @@ TEST(ClampedSum, OfAProductIsItsFunction) {
   }
 }
 
-TEST(ClampedSum, OfNoTermsIsItsFunction) {
+TEST_P(ClampedSum, OfNoTermsIsItsFunction) {
   for (const Form& form : kForms) {
     Epilogue known(form, 7, 20, true), function(form, 7, 20, false);
     multiply({7, 20, 0}, ProductForm::Packed, known);
@@ -178,7 +181,7 @@ TEST(ClampedSum, OfNoTermsIsItsFunction) {
 }
 
 // A program for machines or options without fused multiplications rounds twice.
-TEST(ClampedSum, IsLeftToTheFunctionWhereItRoundsTwice) {
+TEST_P(ClampedSum, IsLeftToTheFunctionWhereItRoundsTwice) {
   const Form form = {true, true, false, 0, 6};
   Epilogue known(form, 30, 40, true, false), function(form, 30, 40, false, false);
   multiply({30, 40, 19}, ProductForm::Packed, known);
@@ -239,7 +242,7 @@ void convolve(const ConvolutionCase& c, int threads, Epilogue& epilogue) {
   run_convolution_f32({pool, inputs, {&output, 1}, integers, {}, epilogue.abi(), &prepared}, c.form);
 }
 
-TEST(ClampedSum, OfAConvolutionIsItsFunction) {
+TEST_P(ClampedSum, OfAConvolutionIsItsFunction) {
   for (const ConvolutionCase& c : kConvolutions) {
     const int64_t rows = c.batch * out_size(c, 0) * out_size(c, 1);
     for (const Form& form : kForms) {
@@ -260,7 +263,7 @@ TEST(ClampedSum, OfAConvolutionIsItsFunction) {
 }
 
 // A block in memory, and parts of products.
-TEST(ClampedSum, OfABlockIsItsFunction) {
+TEST_P(ClampedSum, OfABlockIsItsFunction) {
   const int64_t rows = 9, columns = 53, block_row = 64;
   std::vector<float> block = numbers(rows * block_row + kReadBeyond, 6);
   block[3] = NAN;

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/on_machines_for_test.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -210,7 +211,9 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-TEST(ConvolutionChain, InBandsIsEachByItself) {
+TOROID_ON_MACHINES(ConvolutionChain);
+
+TEST_P(ConvolutionChain, InBandsIsEachByItself) {
   for (const ChainCase& row : kChains) {
     const std::vector<float> expected = Chain(row, false).expected();
     for (int variant = 0; variant < 6; ++variant) {
@@ -224,7 +227,7 @@ TEST(ConvolutionChain, InBandsIsEachByItself) {
   }
 }
 
-TEST(ConvolutionChain, PlansAreForAnyData) {
+TEST_P(ConvolutionChain, PlansAreForAnyData) {
   for (const ChainCase& row : kChains) {
     for (int threads = 1; threads <= 2; ++threads) {
       Chain chain(row, threads == 2);

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/float_parts_numbers.h"
 #include "runtime/float_parts_vectors.h"
-#include "support/error.h"
+#include "runtime/vector_sets.h"
 
 namespace toroid {
 
@@ -26,11 +27,52 @@ StepElements::StepElements(std::span<const Run> runs) {
   for (int64_t step = 0; step < steps(); ++step) together_.push_back(of(step).size() == 1 ? of(step).front() : Run{0, 0});
 }
 
-#ifdef __x86_64__
 using namespace float_parts;
 
 namespace {
 
+struct WordsToSplit {
+  const float* from;
+  int64_t row, rows, columns;
+};
+
+bool split_rows_plainly(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes, std::byte* out) {
+  bool fit = true;
+  for (const float* row : rows) {
+    uint16_t most[kStepElements] = {};
+    for (int64_t step = first; step < last; ++step) split_step_of_row(elements.of(step), row, most, out + (step - first) * step_bytes);
+    fit = fit && all_fit(most);
+    out += kPartsRowBytes;
+  }
+  return fit;
+}
+
+void split_step_plainly(const WordsToSplit& words, uint16_t* most, std::byte* out) {
+  auto parts_at = [&](int64_t p, int64_t column) {
+    return p < words.rows && column < words.columns ? exact_parts_of(words.from[p * words.row + column]) : NumberParts{0, 0, 0};
+  };
+  for (int64_t word = 0; word < kLanes; ++word) {
+    for (int64_t column = 0; column < kLanes; ++column) {
+      write_word(parts_at(word, column), parts_at(word + kLanes, column), kTileBytes, most + 2 * column, out + word * kTileRowBytes + column * kWordBytes);
+    }
+  }
+}
+
+void join_columns_plainly(const std::byte* parts, int64_t width, int64_t depth, float* out) {
+  for (int64_t p = 0; p < depth; ++p, out += width) {
+    const std::byte* const from = parts + p / kStepElements * kPartsBytes + p % kLanes * kTileRowBytes;
+    for (int64_t column = 0; column < kLanes; ++column) {
+      uint32_t words[kPartsOfFloat];
+      for (int64_t i = 0; i < kPartsOfFloat; ++i) {
+        std::memcpy(&words[i], from + i * kTileBytes + column * kWordBytes, sizeof words[i]);
+        words[i] = p % kStepElements >= kLanes ? words[i] & kUpper : words[i] << 16;
+      }
+      out[column] = number_of({words[0], words[1], words[2]});
+    }
+  }
+}
+
+#ifdef __x86_64__
 TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows,
                                      int64_t step_bytes, std::byte* out) {
   const Run* const together = elements.together();
@@ -46,10 +88,6 @@ TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first
   return fit;
 }
 
-struct WordsToSplit {
-  const float* from;
-  int64_t row, rows, columns;
-};
 // Whole words, or such of which some rows or columns are missing.
 template <bool kAreWhole>
 TOROID_AVX512 TOROID_INLINE Vector16 load_words(const WordsToSplit& words, int64_t p) {
@@ -102,19 +140,30 @@ TOROID_AVX512 void join_columns_avx512(const std::byte* parts, int64_t width, in
   }
 }
 
+#endif
+
 }  // namespace
 
-bool has_tiles_of_parts() { return vector_set() == VectorSet::Avx512 && has_tiles(TileNumbers::BFloat16); }
+bool has_tiles_of_parts() { return has_tiles(); }
 
 bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
                 std::byte* out) {
-  return split_rows_avx512(elements, first, last, rows, step_bytes, out);
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return split_rows_avx512(elements, first, last, rows, step_bytes, out);
+#endif
+  return split_rows_plainly(elements, first, last, rows, step_bytes, out);
 }
 void ColumnsInParts::split(const float* from, int64_t row, int64_t rows, int64_t columns, std::byte* out) {
-  Splitter splitter;
-  std::memcpy(&splitter.most, most_, sizeof most_);
-  split_step_avx512({from, row, rows, columns}, splitter, out);
-  std::memcpy(most_, &splitter.most, sizeof most_);
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) {
+    Splitter splitter;
+    std::memcpy(&splitter.most, most_, sizeof most_);
+    split_step_avx512({from, row, rows, columns}, splitter, out);
+    std::memcpy(most_, &splitter.most, sizeof most_);
+    return;
+  }
+#endif
+  split_step_plainly({from, row, rows, columns}, most_, out);
 }
 bool ColumnsInParts::fit() const {
   bool fit = true;
@@ -122,23 +171,10 @@ bool ColumnsInParts::fit() const {
   return fit;
 }
 void join_columns(const std::byte* parts, int64_t width, int64_t depth, float* out) {
-  join_columns_avx512(parts, width, depth, out);
-}
-#else
-namespace {
-constexpr const char* kNoParts = "this machine has no tiles for parts of floats";
-}
-bool has_tiles_of_parts() { return false; }
-bool split_rows(const StepElements&, int64_t, int64_t, std::span<const float* const>, int64_t, std::byte*) {
-  TOROID_CHECK(false, kNoParts);
-  return false;
-}
-void ColumnsInParts::split(const float*, int64_t, int64_t, int64_t, std::byte*) { TOROID_CHECK(false, kNoParts); }
-bool ColumnsInParts::fit() const {
-  TOROID_CHECK(false, kNoParts);
-  return false;
-}
-void join_columns(const std::byte*, int64_t, int64_t, float*) { TOROID_CHECK(false, kNoParts); }
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return join_columns_avx512(parts, width, depth, out);
 #endif
+  join_columns_plainly(parts, width, depth, out);
+}
 
 }  // namespace toroid

@@ -7,21 +7,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/float_parts.h"
+#include "runtime/float_parts_numbers.h"
 #include "runtime/vector_sets.h"
 
 namespace toroid::float_parts {
-
-constexpr int64_t kLanes = kTileSide;
-// As Splitter::most has them: a BF16 number's bits without its sign, times 2.
-constexpr unsigned doubled_bits(int exponent) { return static_cast<unsigned>(exponent + 127) << 8; }
-constexpr unsigned kLeast = doubled_bits(kLeastExponentOfParts), kMost = doubled_bits(kMostExponentOfParts);
-constexpr unsigned kLeastNormal = doubled_bits(-126);
-inline bool fits(unsigned most) { return most < kLeastNormal || (most >= kLeast && most <= kMost); }
-
-// Of smaller numbers a part may be subnormal in BF16 and have lost its last bits. On the right side their high part is their upper
-// 16 bits, and the lower ones stand in the signs and the seven bits of the two others, which are subnormal, 0 to the tiles.
-constexpr uint32_t kLeastExact = uint32_t{127 - 110} << 23;
 
 typedef uint16_t Halves32 __attribute__((vector_size(64)));
 typedef uint16_t Halves16 __attribute__((vector_size(32)));
@@ -30,8 +19,6 @@ template <class Halves>
 TOROID_AVX512 TOROID_INLINE Halves larger(const Halves& a, const Halves& b) {
   return a > b ? a : b;
 }
-
-constexpr uint32_t kUpper = 0xFFFF0000, kHalf = 0x8000;  // the bits of a number that a part has; half of the last of them
 
 TOROID_AVX512 TOROID_INLINE Vector16 load(const float* from) {
   Vector16 result;
@@ -102,15 +89,6 @@ struct Splitter {
 };
 
 constexpr size_t kRowsAhead = 2;   // that are fetched: of rows that are far apart each begins where the machine fetches nothing by itself
-
-// A step of a row that lies in several pieces.
-struct alignas(64) Gathered {
-  float elements[kStepElements] = {};
-  Gathered(std::span<const Run> runs, const float* row) {
-    float* end = elements;
-    for (const Run& run : runs) end = std::copy_n(row + run.offset, run.length, end);
-  }
-};
 
 // A step of a row that does not lie together, or is not whole.
 TOROID_AVX512 inline __attribute__((noinline)) void split_rest(std::span<const Run> runs, const float* row, Splitter& splitter, std::byte* to) {

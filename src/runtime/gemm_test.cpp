@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/on_machines_for_test.h"
 #include "runtime/product.h"
 #include "runtime/vector_sets.h"
 
@@ -53,7 +54,9 @@ void check(RuntimePool& pool, int64_t m, int64_t n, int64_t k, MatrixLayout a_la
   }
 }
 
-TEST(Gemm, AllSmallShapes) {
+TOROID_ON_MACHINES(Gemm);
+
+TEST_P(Gemm, AllSmallShapes) {
   RuntimePool pool(1);
   for (int64_t m : {0, 1, 2, 4, 5, 8, 11, 12, 13, 31}) {
     for (int64_t n : {0, 1, 2, 15, 16, 17, 31, 33}) {
@@ -63,7 +66,7 @@ TEST(Gemm, AllSmallShapes) {
 }
 
 // In every form: rows by columns, a few rows, packed panels, one column. One float32 sum after the other errs by 1e-5 here and more.
-TEST(Gemm, LongSumsAreSumsOfBlocks) {
+TEST_P(Gemm, LongSumsAreSumsOfBlocks) {
   RuntimePool pool(2);
   const int64_t k = 200'000;
   for (const auto& [m, n] : {std::array<int64_t, 2>{1, 1}, {1, 40}, {3, 5}, {20, 20}, {9, 64}}) {
@@ -90,7 +93,7 @@ TEST(Gemm, LongSumsAreSumsOfBlocks) {
   }
 }
 
-TEST(Gemm, AllCombinationsOfStrides) {
+TEST_P(Gemm, AllCombinationsOfStrides) {
   RuntimePool pool(2);
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{13, 33, 12}, {1, 97, 31}, {97, 1, 33}, {33, 13, 1}}) {
     for (MatrixLayout a : layouts(m, k)) {
@@ -103,7 +106,7 @@ TEST(Gemm, AllCombinationsOfStrides) {
 }
 
 // Past each of the blocking's sizes, and not a multiple of any.
-TEST(Gemm, SeveralBlocks) {
+TEST_P(Gemm, SeveralBlocks) {
   RuntimePool pool(3);
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{97, 97, 385},
                                 {385, 97, 97},
@@ -122,7 +125,7 @@ TEST(Gemm, SeveralBlocks) {
 }
 
 // Each form, also where another is the usual one.
-TEST(Gemm, EveryFormThatTakesTheOperands) {
+TEST_P(Gemm, EveryFormThatTakesTheOperands) {
   RuntimePool pool(2);
   const int64_t n = 35, k = 37;
   for (int64_t m : {1, 3, 4, 5, 12, 13, 29}) {
@@ -140,7 +143,7 @@ TEST(Gemm, EveryFormThatTakesTheOperands) {
 }
 
 // Numbers whose sums are rounded: a row's do not depend on how many rows its strip has, in panels of any width.
-TEST(Gemm, RowsDoNotDependOnThoseBesideThem) {
+TEST_P(Gemm, RowsDoNotDependOnThoseBesideThem) {
   RuntimePool pool(1);
   const int64_t k = 43, most = 31;
   for (int64_t n : {3, 16, 27, 48, 64, 80, 96}) {
@@ -164,8 +167,10 @@ TEST(Gemm, RowsDoNotDependOnThoseBesideThem) {
   }
 }
 
+TOROID_ON_MACHINES(PackedPairs);
+
 // The last panel in half vectors, two elements of the depth at a time: small integers, whose sums are exact.
-TEST(PackedMatrix, PanelsInPairs) {
+TEST_P(PackedPairs, PanelsInPairs) {
   RuntimePool pool(2);
   int panels = 0;
   for (int64_t n : {1, 8, 13, 16, 23, 24, 40, 72, 85, 104}) {
@@ -189,7 +194,7 @@ TEST(PackedMatrix, PanelsInPairs) {
 }
 
 // Numbers whose sums are rounded: a row's are the same in strips of any number of rows.
-TEST(PackedMatrix, RowsInPairsDoNotDependOnThoseBesideThem) {
+TEST_P(PackedPairs, RowsInPairsDoNotDependOnThoseBesideThem) {
   RuntimePool pool(1);
   const int64_t k = 44, most = 31;
   for (int64_t n : {7, 16, 24, 40, 80}) {
@@ -210,7 +215,7 @@ TEST(PackedMatrix, RowsInPairsDoNotDependOnThoseBesideThem) {
 }
 
 // Rows of a right side so large that it is summed in two halves of the depth: the same sums on any number of threads, near those in one go.
-TEST(Gemm, FewRowsOfALargeRightSideDoNotDependOnThreads) {
+TEST_P(Gemm, FewRowsOfALargeRightSideDoNotDependOnThreads) {
   const int64_t n = 1501, k = 803;
   for (int64_t m : {1, 3, 6}) {
     const std::vector<float> a = values(m * k, 1), b = values(n * k, 2);
@@ -227,7 +232,7 @@ TEST(Gemm, FewRowsOfALargeRightSideDoNotDependOnThreads) {
   }
 }
 
-TEST(Gemm, NanAndInfinityReachOnlyTheirRowsAndColumns) {
+TEST_P(Gemm, NanAndInfinityReachOnlyTheirRowsAndColumns) {
   RuntimePool pool(1);
   constexpr int64_t kSize = 29;
   std::vector<float> a = values(kSize * kSize, 3), b(kSize * kSize, 0.0f), c(kSize * kSize);

@@ -5,6 +5,7 @@
 #include "interp/compare.h"
 #include "interp/grouped_product.h"
 #include "interp/movement.h"
+#include "runtime/on_machines_for_test.h"
 #include "runtime/operands_for_test.h"
 #include "support/error.h"
 
@@ -40,7 +41,9 @@ HostTensor ends_of(const GroupedCase& row) {
   return HostTensor::from_ints(DType::I64, {static_cast<int64_t>(row.ends.size())}, row.ends);
 }
 
-TEST(RuntimeGroupedProduct, IsTheEvaluators) {
+TOROID_ON_MACHINES(RuntimeGroupedProduct);
+
+TEST_P(RuntimeGroupedProduct, IsTheEvaluators) {
   RuntimePool pool(2);
   for (const GroupedCase& row : kCases) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F16, DType::F64}) {
@@ -73,7 +76,7 @@ TEST(RuntimeGroupedProduct, IsTheEvaluators) {
   }
 }
 
-TEST(RuntimeGroupedProduct, RefusesGroupsThatDoNotFollowEachOther) {
+TEST_P(RuntimeGroupedProduct, RefusesGroupsThatDoNotFollowEachOther) {
   RuntimePool pool(1);
   for (const std::vector<int64_t>& ends : std::vector<std::vector<int64_t>>{{2, 1}, {-1, 2}, {2, 5}}) {
     const GroupedCase row = {"", {4, 3}, {2, 3, 3}, {4, 3}, ends};

@@ -21,10 +21,20 @@ thread_local Scratch scratch_for_band, scratch_for_tiles;
 
 uint16_t* bits_of(Scratch& scratch, int64_t bytes) { return reinterpret_cast<uint16_t*>(scratch.get((bytes + kWordBytes - 1) / kWordBytes)); }
 
+// The runs of a step, one after the other, then zeros.
+void gather_plainly(const uint16_t* pixel, std::span<const Run> runs, uint16_t* to) {
+  uint16_t* const last = to + kStepElements;
+  for (const Run& run : runs) to = std::copy_n(pixel + run.offset, run.length, to);
+  std::fill(to, last, uint16_t{0});
+}
+// `count` places of 32 elements, `from_place` elements apart, to ones that follow each other.
+void copy_places_plainly(const uint16_t* from, int64_t from_place, int64_t count, int64_t elements, uint16_t* to) {
+  for (int64_t i = 0; i < count; ++i, to += kStepElements) std::fill(std::copy_n(from + i * from_place, elements, to), to + kStepElements, uint16_t{0});
+}
+
 #ifdef __x86_64__
 TOROID_AVX512 inline __mmask32 first_elements(int64_t count) { return static_cast<__mmask32>((uint64_t{1} << count) - 1); }
-// The runs of a step, one after the other, then zeros.
-TOROID_AVX512 void gather(const uint16_t* pixel, std::span<const Run> runs, uint16_t* to) {
+TOROID_AVX512 void gather_avx512(const uint16_t* pixel, std::span<const Run> runs, uint16_t* to) {
   __m512i place = _mm512_setzero_si512();
   for (int64_t filled = 0; const Run& run : runs) {
     if (filled == 0) {
@@ -37,21 +47,24 @@ TOROID_AVX512 void gather(const uint16_t* pixel, std::span<const Run> runs, uint
   }
   _mm512_storeu_si512(to, place);
 }
-// `count` places of 32 elements, `from_place` elements apart, to ones that follow each other.
-TOROID_AVX512 void copy_places(const uint16_t* from, int64_t from_place, int64_t count, int64_t elements, uint16_t* to) {
+TOROID_AVX512 void copy_places_avx512(const uint16_t* from, int64_t from_place, int64_t count, int64_t elements, uint16_t* to) {
   const __mmask32 mask = first_elements(elements);
   for (int64_t i = 0; i < count; ++i) _mm512_store_si512(to + i * 32, _mm512_maskz_loadu_epi16(mask, from + i * from_place));
 }
-#else
-void gather(const uint16_t* pixel, std::span<const Run> runs, uint16_t* to) {
-  uint16_t* const last = to + 32;
-  for (const Run& run : runs) to = std::copy_n(pixel + run.offset, run.length, to);
-  std::fill(to, last, uint16_t{0});
-}
-void copy_places(const uint16_t* from, int64_t from_place, int64_t count, int64_t elements, uint16_t* to) {
-  for (int64_t i = 0; i < count; ++i) std::fill(std::copy_n(from + i * from_place, elements, to + i * 32), to + (i + 1) * 32, uint16_t{0});
-}
 #endif
+
+auto gather_here() {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return gather_avx512;
+#endif
+  return gather_plainly;
+}
+auto copy_places_here() {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return copy_places_avx512;
+#endif
+  return copy_places_plainly;
+}
 
 }  // namespace
 
@@ -94,7 +107,7 @@ void ImageTiles::copy_row(const uint16_t* row, const Phase& phase, int64_t step_
     const uint16_t* from = row + first * strides_.column + here.first * place + channel * strides_.channel;
     to += here.first * kStepElements;
     if (strides_.channel == 1) {
-      copy_places(from, place, here.size(), count, to);
+      copy_places_here()(from, place, here.size(), count, to);
       continue;
     }
     for (int64_t i = 0; i < here.size(); ++i, from += place, to += kStepElements) {
@@ -156,6 +169,7 @@ BandPositions ImageTiles::gathered(const uint16_t* data, Range rows) const {
   const StepElements elements(runs);
   const int64_t positions = rows.size() * s_.out[2], tiles = tiles_of(positions), tile_bytes = steps() * kTileBytes;
   uint16_t* out = bits_of(scratch_for_tiles, tiles * tile_bytes);
+  const auto gather = gather_here();
   for (int64_t step = 0; step < steps(); ++step) {
     const std::span<const Run> some = elements.of(step);
     for (int64_t p = 0; p < tiles * kTileSide; ++p) {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "runtime/vector_sets.h"
-#include "support/error.h"
+#include "support/float16.h"
 
 namespace toroid {
 namespace {
@@ -58,8 +58,58 @@ const Int4Loops& int4_loops([[maybe_unused]] VectorSet set) {
   return baseline::kLoops;
 }
 
+namespace {
+
+// The number of a row in a column of a tile.
+int int4_at(const Int4Matrix& b, int64_t tile, int64_t row, int64_t column) {
+  const uint32_t word = b.words(tile)[row / Int4Matrix::kWordNumbers * kTileSide + column];
+  return static_cast<int>(word >> static_cast<uint32_t>(row % Int4Matrix::kWordNumbers * 4) & 15u);
+}
+// Steps of tiles: words of two rows' numbers for each column.
+template <class Number>
+void write_int4_tiles(Range steps, const Number& number, std::byte* to) {
+  for (int64_t k = steps.first * kStepElements; k < steps.last * kStepElements; k += 2) {
+    for (int64_t column = 0; column < kTileSide; ++column) {
+      for (int64_t row = k; row < k + 2; ++row, to += sizeof(BFloat16)) {
+        const BFloat16 rounded(number(row, column));
+        std::memcpy(to, &rounded, sizeof rounded);
+      }
+    }
+  }
+}
+void widen_tiles_plainly(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
+  const auto number = [&](int64_t row, int64_t column) {
+    const int64_t group = b.group_of(row);
+    return static_cast<float>(int4_at(b, tile, row, column)) * b.scales(tile, group)[column] + b.zeros(tile, group)[column];
+  };
+  write_int4_tiles(steps, number, to);
+}
+void widen_numbers_plainly(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
+  write_int4_tiles(steps, [&](int64_t row, int64_t column) { return static_cast<float>(int4_at(b, tile, row, column)); }, to);
+}
+
+// add_scaled (int4_matrix.h).
+TOROID_INLINE void add_rows(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums, float* sums,
+                            int64_t sums_row, bool add) {
+  Vector16 scale, zero;
+  load(b.scales(tile, group), scale);
+  load(b.zeros(tile, group), zero);
+  for (int64_t i = 0; i < kTileSide; ++i, products += products_row, sums += sums_row) {
+    Vector16 product, sum = {};
+    load(products, product);
+    if (add) load(sums, sum);
+    sum += scale * product;
+    sum += zero * row_sums[i];
+    std::memcpy(sums, &sum, sizeof sum);
+  }
+}
+void add_rows_plainly(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums, float* sums,
+                      int64_t sums_row, bool add) {
+  add_rows(b, tile, group, products, products_row, row_sums, sums, sums_row, add);
+}
+
 #ifdef __x86_64__
-__attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_int4_tiles(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
+__attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_tiles_avx512(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
   const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   alignas(64) uint16_t order[32];
   for (uint16_t c = 0; c < 16; ++c) {
@@ -83,7 +133,7 @@ __attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_int4_tiles(const
   }
 }
 
-TOROID_AVX512 void widen_int4_numbers(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
+TOROID_AVX512 void widen_numbers_avx512(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
   // Of bfloat16, twice, since an instruction looks at five bits of each place.
   alignas(64) static constexpr uint16_t kNumbers[32] = {0,      0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0, 0x40e0, 0x4100, 0x4110, 0x4120,
                                                         0x4130, 0x4140, 0x4150, 0x4160, 0x4170, 0,      0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0,
@@ -102,29 +152,34 @@ TOROID_AVX512 void widen_int4_numbers(const Int4Matrix& b, int64_t tile, Range s
   }
 }
 
-TOROID_AVX512 void add_scaled(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums,
-                              float* sums, int64_t sums_row, bool add) {
-  Vector16 scale, zero;
-  load(b.scales(tile, group), scale);
-  load(b.zeros(tile, group), zero);
-  for (int64_t i = 0; i < kTileSide; ++i, products += products_row, sums += sums_row) {
-    Vector16 product, sum = {};
-    load(products, product);
-    if (add) load(sums, sum);
-    sum += scale * product;
-    sum += zero * row_sums[i];
-    std::memcpy(sums, &sum, sizeof sum);
-  }
-}
-#else
-namespace {
-constexpr const char* kNoTilesHere = "this machine has no tiles";
-}
-void widen_int4_tiles(const Int4Matrix&, int64_t, Range, std::byte*) { TOROID_CHECK(false, kNoTilesHere); }
-void widen_int4_numbers(const Int4Matrix&, int64_t, Range, std::byte*) { TOROID_CHECK(false, kNoTilesHere); }
-void add_scaled(const Int4Matrix&, int64_t, int64_t, const float*, int64_t, const float*, float*, int64_t, bool) {
-  TOROID_CHECK(false, kNoTilesHere);
+TOROID_AVX512 void add_rows_avx512(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums,
+                                   float* sums, int64_t sums_row, bool add) {
+  add_rows(b, tile, group, products, products_row, row_sums, sums, sums_row, add);
 }
 #endif
+
+}  // namespace
+
+void widen_int4_tiles(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
+#ifdef __x86_64__
+  if (machine().isa.bf16) return widen_tiles_avx512(b, tile, steps, to);
+#endif
+  widen_tiles_plainly(b, tile, steps, to);
+}
+
+void widen_int4_numbers(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return widen_numbers_avx512(b, tile, steps, to);
+#endif
+  widen_numbers_plainly(b, tile, steps, to);
+}
+
+void add_scaled(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums, float* sums, int64_t sums_row,
+                bool add) {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return add_rows_avx512(b, tile, group, products, products_row, row_sums, sums, sums_row, add);
+#endif
+  add_rows_plainly(b, tile, group, products, products_row, row_sums, sums, sums_row, add);
+}
 
 }  // namespace toroid

@@ -238,9 +238,9 @@ bool can_multiply_int4(Int4Form form, const Int4Sizes& s) {
     case Int4Form::FewRows:
       return s.m <= kMostFewRows;
     case Int4Form::Tiles:
-      return s.rows == DType::BF16 && has_tiles(TileNumbers::BFloat16);
+      return s.rows == DType::BF16 && has_tiles();
     case Int4Form::Groups:
-      return has_tiles(TileNumbers::BFloat16) && (s.groups == 1 || s.k / s.groups % kStepElements == 0);
+      return has_tiles() && (s.groups == 1 || s.k / s.groups % kStepElements == 0);
     case Int4Form::Panels:
       return true;
   }

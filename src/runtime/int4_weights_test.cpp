@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/int4_matrix.h"
+#include "runtime/on_machines_for_test.h"
 #include "runtime/product.h"
 #include "runtime/rows16.h"
 
@@ -130,7 +131,9 @@ class Int4Product {
   std::vector<Sum> sums_ = {};
 };
 
-TEST(Int4Weights, ProductsAreRightInEachForm) {
+TOROID_ON_MACHINES(Int4Weights);
+
+TEST_P(Int4Weights, ProductsAreRightInEachForm) {
   for (const Int4Case& row : kCases) {
     for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
       Int4Product product(row, dtype);
@@ -143,7 +146,7 @@ TEST(Int4Weights, ProductsAreRightInEachForm) {
   }
 }
 
-TEST(Int4Weights, InfinitiesAndLargeNumbersAreMultipliedAsWhatTheyAre) {
+TEST_P(Int4Weights, InfinitiesAndLargeNumbersAreMultipliedAsWhatTheyAre) {
   for (const float value : {INFINITY, -INFINITY, NAN, 1e37f}) {
     for (const size_t row : {size_t{0}, size_t{3}}) {
       Int4Product product(kCases[row], DType::F32);
@@ -157,7 +160,7 @@ TEST(Int4Weights, InfinitiesAndLargeNumbersAreMultipliedAsWhatTheyAre) {
 }
 
 // Of the instruction sets that this machine has.
-TEST(Int4Weights, LoopsOfAllInstructionSetsAgree) {
+TEST_P(Int4Weights, LoopsOfAllInstructionSetsAgree) {
   const Int4Matrix shape = {44, 16, 22, 2, nullptr};
   std::vector<float> data(static_cast<size_t>(shape.size()));
   for (size_t i = 0; i < 4 * kTileSide; ++i) data[i] = static_cast<float>(i) - 20;

@@ -192,7 +192,7 @@ void run_int8(const KernelCall& call, Int8Form form) {
 
 bool can_multiply_int8(Int8Form form, DType left) {
   const bool are_bytes = left == DType::I8 || left == DType::U8;
-  if (form == Int8Form::Tiles) return has_tiles(are_bytes ? TileNumbers::Int8 : TileNumbers::BFloat16);
+  if (form == Int8Form::Tiles) return has_tiles();
   if (form == Int8Form::Fours) return are_bytes && vnni_kernels() != nullptr;
   if (form == Int8Form::Pairs) return are_bytes && byte_pair_kernels() != nullptr;
   if (form == Int8Form::InRegisters) return !are_bytes;

@@ -177,7 +177,7 @@ Gate int4_gate(const Problem& problem) {
   if (can_multiply_int4(kForm, sizes)) return std::nullopt;
   if (kForm == Int4Form::FewRows) return fmt::format("there are {} rows", sizes.m);
   if (kForm == Int4Form::Tiles && sizes.rows != DType::BF16) return "the rows are not of bfloat16";
-  return has_tiles(TileNumbers::BFloat16) ? Gate("a group is not a multiple of 32") : kNoTiles;
+  return has_tiles() ? Gate("a group is not a multiple of 32") : kNoTiles;
 }
 // Groups are summed apart, rows of float32 in three parts.
 template <Int4Form kForm>

@@ -3,16 +3,14 @@
 #include <cstring>
 
 #include "runtime/vector_sets.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
 
 thread_local Scratch scratch_for_copy;
 
-#ifdef __x86_64__
 // A row as the sum of three of bfloat16, each cut off, not rounded, so that none overflows; the last is exact. to[part][step].
-TOROID_AVX512 void split_row(const float* from, int64_t k, int64_t part_bytes, std::byte* to) {
+TOROID_INLINE void split_into_three(const float* from, int64_t k, int64_t part_bytes, std::byte* to) {
   typedef uint16_t Bits __attribute__((vector_size(32)));
   constexpr uint32_t kUpper = 0xffff0000u, kExponent = 0x7f800000u, kQuiet = 0x400000u;
   for (int64_t p = 0; p < k; p += 16) {
@@ -36,9 +34,17 @@ TOROID_AVX512 void split_row(const float* from, int64_t k, int64_t part_bytes, s
     }
   }
 }
-#else
-void split_row(const float*, int64_t, int64_t, std::byte*) { TOROID_CHECK(false, "this machine has no tiles"); }
+
+void split_row_plainly(const float* from, int64_t k, int64_t part_bytes, std::byte* to) { split_into_three(from, k, part_bytes, to); }
+#ifdef __x86_64__
+TOROID_AVX512 void split_row_avx512(const float* from, int64_t k, int64_t part_bytes, std::byte* to) { split_into_three(from, k, part_bytes, to); }
 #endif
+void split_row(const float* from, int64_t k, int64_t part_bytes, std::byte* to) {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return split_row_avx512(from, k, part_bytes, to);
+#endif
+  split_row_plainly(from, k, part_bytes, to);
+}
 
 }  // namespace
 

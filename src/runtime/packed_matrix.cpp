@@ -76,6 +76,14 @@ void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first,
   }
 }
 
+void pack_sixteen(const Matrix& b, int64_t depth, int64_t columns, float* out) {
+  constexpr int64_t kColumns = 16;
+  if (strip_kernels().lanes == kColumns) return pack_panels(b, depth, columns, 0, 1, out);
+  for (int64_t p = 0; p < depth; ++p, out += kColumns) {
+    for (int64_t j = 0; j < kColumns; ++j) out[j] = j < columns ? *b.at(p, j) : 0.0f;
+  }
+}
+
 void copy_rows(const Matrix& from, Range rows, Range columns, float* to, int64_t to_row) {
   const int64_t count = rows.size(), length = columns.size();
   if (from.column == 1) {

@@ -61,6 +61,8 @@ using Matrix = MatrixOf<float>;
 
 // Writes the panels [first, last) of a packed matrix of this depth and so many columns; `out` is where the first of them goes.
 void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out, bool in_pairs = false);
+// Writes rows of 16 columns, of which b has so many and the others are 0, whatever the width of the machine's panels.
+void pack_sixteen(const Matrix& b, int64_t depth, int64_t columns, float* out);
 // Writes some rows of a matrix, in some of its columns, so that elements of a row follow each other; rows are `to_row` apart.
 void copy_rows(const Matrix& from, Range rows, Range columns, float* to, int64_t to_row);
 

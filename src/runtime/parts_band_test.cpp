@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/convolution.h"
+#include "runtime/on_machines_for_test.h"
 #include "runtime/scratch.h"
 
 namespace toroid {
@@ -106,7 +107,9 @@ struct Convolution {
   std::vector<float> x, w, y;
 };
 
-TEST(PartsBand, ConvolutionsAreRight) {
+TOROID_ON_MACHINES(ConvolutionOfBands);
+
+TEST_P(ConvolutionOfBands, ConvolutionsAreRight) {
   for (const ConvolutionCase& row : kCases) {
     SCOPED_TRACE(row.name);
     Convolution convolution(row);
@@ -123,7 +126,7 @@ TEST(PartsBand, ConvolutionsAreRight) {
   }
 }
 
-TEST(PartsBand, WhatCannotBeInPartsIsRightToo) {
+TEST_P(ConvolutionOfBands, WhatCannotBeInPartsIsRightToo) {
   for (const float extreme : {HUGE_VALF, 1e30f, std::nanf("")}) {
     Convolution image(kCases[0]), weights(kCases[0]);
     image.x[64 * 23 * 11 + 64 * 9 + 5] = extreme;
@@ -135,8 +138,9 @@ TEST(PartsBand, WhatCannotBeInPartsIsRightToo) {
   }
 }
 
-TEST(PartsBand, SaysWhatItDoesNotTake) {
-  if (!has_tiles_of_parts()) GTEST_SKIP() << "no AMX";
+TOROID_ON_MACHINES_WITH_TILES(PartsBandOfTiles);
+
+TEST_P(PartsBandOfTiles, SaysWhatItDoesNotTake) {
   const int64_t depth = 9 * 32, columns = 20;
   std::vector<float> band(5 * 6 * 32, 1.0f), weights(static_cast<size_t>(depth * columns), 1.0f), sums(3 * 4 * 20, -1.0f);
   Scratch memory;

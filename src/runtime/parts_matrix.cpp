@@ -52,7 +52,7 @@ void split_along_columns(const Matrix& b, int64_t depth, Panels& panels) {
   for (int64_t tile = 0; tile < panels.tiles(); ++tile) {
     for (int64_t row = 0; row < depth; row += kRowsAtOnce) {
       const int64_t rows = std::min(kRowsAtOnce, depth - row);
-      pack_panels({b.at(row, panels.column_of(tile)), b.row, b.column}, rows, panels.columns_of(tile), 0, 1, turned);
+      pack_sixteen({b.at(row, panels.column_of(tile)), b.row, b.column}, rows, panels.columns_of(tile), turned);
       for (int64_t i = 0; i < steps_of(rows); ++i) panels.split(tile, row / kStepElements + i, turned + i * kStepElements * kTileSide, kTileSide, kTileSide);
     }
   }
@@ -67,7 +67,10 @@ void pack_parts(const Matrix& b, int64_t depth, int64_t columns, int64_t first, 
   b.column == 1 ? split_along_rows(b, depth, panels) : split_along_columns(b, depth, panels);
   panels.finish();
   for (int64_t panel = first; panel < last; ++panel) {
-    if (!matrix.is_in_parts(panel)) pack_panels(b, depth, columns, panel, panel + 1, const_cast<float*>(matrix.panel(panel)) + PartsMatrix::kHeader);
+    if (matrix.is_in_parts(panel)) continue;
+    const Matrix some = {b.at(0, panel * PartsMatrix::kPanelColumns), b.row, b.column};
+    const int64_t count = matrix.columns_of(panel);
+    pack_panels(some, depth, count, 0, PackedMatrix::panels(count), const_cast<float*>(matrix.panel(panel)) + PartsMatrix::kHeader);
   }
 }
 

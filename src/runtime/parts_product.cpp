@@ -21,6 +21,7 @@ constexpr int64_t kMostSums = 1 << 20;  // 4 MiB, where sums wait for the next p
 thread_local Scratch scratch_for_rows;
 thread_local Scratch scratch_for_sums;
 thread_local Scratch scratch_for_panel;
+thread_local Scratch scratch_for_narrow_panels;
 
 int64_t depths_of(int64_t steps) { return std::max<int64_t>(1, divide_up(steps, kPartSteps)); }
 
@@ -60,6 +61,11 @@ PackedMatrix plain_panel(const PartsMatrix& b, int64_t panel) {
     float* joined = scratch_for_panel.get(b.depth * width);
     for (int64_t tile = 0; tile < b.tiles_of(panel); ++tile) join_columns(b.tile(panel, tile), width, b.depth, joined + tile * kTileSide);
     rows = joined;
+    if (strip_kernels().panel_width() != PartsMatrix::kPanelColumns) {   // tiles are emulated, and panels narrower
+      float* const panels = scratch_for_narrow_panels.get(PackedMatrix::size(b.depth, b.columns_of(panel)));
+      pack_panels({joined, width, 1}, b.depth, b.columns_of(panel), 0, PackedMatrix::panels(b.columns_of(panel)), panels);
+      rows = panels;
+    }
   }
   return {b.depth, b.columns_of(panel), rows};
 }
@@ -170,8 +176,8 @@ class Block {
     const PackedMatrix packed = plain_panel(b_, panel);
     const ProductOutput out = {out_.epilogue != nullptr ? nullptr : out_.data + column, out_.row, epilogue.get()};
     const auto own = static_cast<size_t>(own_rows());
-    multiply_rows(packed, 0, 1, row_elements_, rows_.first(own), first_row_, out);
-    if (tiles_in(panel) > own_tiles_) multiply_rows(packed, 0, 1, row_elements_, rows_.subspan(own), shared_.rows.first, out);
+    multiply_rows(packed, 0, packed.panels(), row_elements_, rows_.first(own), first_row_, out);
+    if (tiles_in(panel) > own_tiles_) multiply_rows(packed, 0, packed.panels(), row_elements_, rows_.subspan(own), shared_.rows.first, out);
   }
 
   const PartsMatrix& b_;

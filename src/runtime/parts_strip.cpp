@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/float_parts.h"
+#include "runtime/emulated_tiles.h"
+#include "runtime/float_parts_numbers.h"
 #include "runtime/float_parts_vectors.h"
-#include "support/error.h"
 
 namespace toroid {
 
@@ -68,20 +68,7 @@ TOROID_AVX512 void split(RowsToSplit& rows) {
   splitter.give_back();
 }
 
-// The first store of a tile for about 900 ns takes about 250 ns longer than one that follows another sooner, whatever is loaded and multiplied in between
-// (seen on Xeons of the fourth generation). So products that take longer store a tile to nowhere now and then: of 784 x 256 by 256 x 512 numbers in parts 830 us
-// became 722, of 784 x 768 by 768 x 256 1148 became 1104.
-class StoresAwake {
- public:
-  // After each of so many steps in parts.
-  TOROID_INLINE void after(int64_t step, int64_t steps) {
-    constexpr int64_t kEvery = 3;
-    if (step % kEvery == kEvery - 1 && step + 1 < steps) _tile_stored(6, nowhere_, kTileRowBytes);
-  }
-
- private:
-  alignas(kTileRowBytes) std::byte nowhere_[kTileBytes];
-};
+#endif
 
 struct NoRows {
   TOROID_INLINE explicit NoRows(RowsToSplit*) {}
@@ -89,43 +76,77 @@ struct NoRows {
   TOROID_INLINE void give_back() {}
 };
 
+#define TOROID_ROWS NoRows
+#ifdef __x86_64__
 // By itself the loop is compiled without vectors: among them the compiler keeps addresses in their registers, which takes 2.5 % longer.
 namespace alone {
 #define TOROID_TARGET __attribute__((target("amx-tile,amx-bf16")))
-#define TOROID_ROWS NoRows
 #include "runtime/parts_loop.inc"
 #undef TOROID_TARGET
-#undef TOROID_ROWS
 }  // namespace alone
 
+#undef TOROID_ROWS
+#define TOROID_ROWS RowSplitter
 namespace beside_rows {
 #define TOROID_TARGET __attribute__((target("arch=x86-64-v4,amx-tile,amx-bf16")))
-#define TOROID_ROWS RowSplitter
 #include "runtime/parts_loop.inc"
 #undef TOROID_TARGET
-#undef TOROID_ROWS
 }  // namespace beside_rows
+#include "runtime/emulated_tiles.inc"
+namespace emulated_beside_rows {
+#define TOROID_TARGET TOROID_AVX512
+#include "runtime/parts_loop.inc"
+#undef TOROID_TARGET
+}  // namespace emulated_beside_rows
+#undef TOROID_ROWS
+#define TOROID_ROWS NoRows
+#else
+#include "runtime/emulated_tiles.inc"
+#endif
+
+namespace emulated_alone {
+#define TOROID_TARGET
+#include "runtime/parts_loop.inc"
+#undef TOROID_TARGET
+}  // namespace emulated_alone
+#undef TOROID_ROWS
 
 }  // namespace
 
+void RowsToSplit::split_plainly() {
+  for (; !rows_.empty(); rows_ = rows_.subspan(1), step_ = steps_.first) {
+    std::byte* const to = out_ + row_of_tile_ * kPartsRowBytes;
+    for (; step_ < steps_.last; ++step_) {
+      float_parts::split_step_of_row(elements_->of(step_), rows_.front(), most_, to + (step_ - steps_.first) * kPartsBytes);
+    }
+    fit_ = fit_ && float_parts::all_fit(most_);
+    std::fill(std::begin(most_), std::end(most_), uint16_t{0});
+    if (++row_of_tile_ == kTileSide) {
+      row_of_tile_ = 0;
+      out_ += steps_.size() * kPartsBytes;
+    }
+  }
+}
+
 bool RowsToSplit::finish() {
-  if (left() > 0) split(*this);
+  if (left() <= 0) return fit_;
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) {
+    split(*this);
+    return fit_;
+  }
+#endif
+  split_plainly();
   return fit_;
 }
 
 void multiply_tiles_of_parts(const PartsStrip& strip) {
-  const bool splits = strip.rows != nullptr && strip.pieces > 0 && strip.rows->left() > 0;
-  splits ? beside_rows::multiply(strip) : alone::multiply(strip);
-}
-#else
-namespace {
-constexpr const char* kNoParts = "this machine has no tiles for parts of floats";
-}
-bool RowsToSplit::finish() {
-  TOROID_CHECK(false, kNoParts);
-  return false;
-}
-void multiply_tiles_of_parts(const PartsStrip&) { TOROID_CHECK(false, kNoParts); }
+#ifdef __x86_64__
+  const bool splits = strip.rows != nullptr && strip.pieces > 0 && strip.rows->left() > 0 && vector_set() == VectorSet::Avx512;
+  if (machine().isa.amx) return splits ? beside_rows::multiply(strip) : alone::multiply(strip);
+  if (splits) return emulated_beside_rows::multiply(strip);
 #endif
+  emulated_alone::multiply(strip);
+}
 
 }  // namespace toroid

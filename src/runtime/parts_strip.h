@@ -25,6 +25,7 @@ class RowsToSplit {
 
  private:
   friend class RowSplitter;
+  void split_plainly();
 
   const StepElements* elements_ = nullptr;
   Range steps_ = {0, 0};

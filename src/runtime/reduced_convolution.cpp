@@ -178,7 +178,7 @@ bool can_convolve(ReducedConvolutionForm form, const KernelCall& call) {
   const auto dtype = static_cast<DType>(call.inputs[0].dtype);
   switch (form) {
     case ReducedConvolutionForm::Tiles:
-      return dtype == DType::BF16 && has_tiles(TileNumbers::BFloat16) && s.groups == 1;
+      return dtype == DType::BF16 && has_tiles() && s.groups == 1;
     case ReducedConvolutionForm::ChannelVectors:
       return takes_channel_vectors(s) && image_strides(call.inputs[0]).channel == 1;
     case ReducedConvolutionForm::Widened:

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/convolution.h"
+#include "runtime/on_machines_for_test.h"
 #include "runtime/rows16.h"
 #include "runtime/tiles.h"
 
@@ -178,7 +179,9 @@ class Convolution {
 
 constexpr ReducedConvolutionForm kForms[] = {ReducedConvolutionForm::Tiles, ReducedConvolutionForm::ChannelVectors, ReducedConvolutionForm::Widened};
 
-TEST(ReducedConvolution, IsRightInEachForm) {
+TOROID_ON_MACHINES(ReducedConvolution);
+
+TEST_P(ReducedConvolution, IsRightInEachForm) {
   for (const ConvolutionCase& row : kCases) {
     for (const DType dtype : {DType::BF16, DType::F16}) {
       Convolution convolution(row, dtype);
@@ -201,14 +204,14 @@ TEST(ReducedConvolution, IsRightInEachForm) {
   }
 }
 
-TEST(ReducedConvolution, TilesAreTakenWhereTheyCanBe) {
+TEST_P(ReducedConvolution, TilesAreTakenWhereTheyCanBe) {
   auto can = [](DType dtype, size_t row) { return Convolution(kCases[row], dtype).can(ReducedConvolutionForm::Tiles); };
-  EXPECT_EQ(can(DType::BF16, 0), has_tiles(TileNumbers::BFloat16));
+  EXPECT_EQ(can(DType::BF16, 0), has_tiles());
   EXPECT_FALSE(can(DType::F16, 0));
 }
 
 // Places of the band that hold no element are 0, and what lies beside a position's elements is not multiplied with it.
-TEST(ReducedConvolution, InfinitiesStayWhereTheyAreSeen) {
+TEST_P(ReducedConvolution, InfinitiesStayWhereTheyAreSeen) {
   for (const ConvolutionCase& row : kCases) {
     Convolution convolution(row, DType::BF16);
     constexpr uint16_t kInfinity = 0x7f80, kNotANumber = 0x7fc0;

@@ -184,7 +184,7 @@ void run(const KernelCall& call, ReducedForm form) {
 }  // namespace
 
 bool can_multiply(ReducedForm form, DType dtype) {
-  if (form == ReducedForm::Tiles) return dtype == DType::BF16 && has_tiles(TileNumbers::BFloat16);
+  if (form == ReducedForm::Tiles) return dtype == DType::BF16 && has_tiles();
   if (form == ReducedForm::Pairs) return dtype == DType::BF16 && pair_kernels() != nullptr;
   return true;
 }

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/on_machines_for_test.h"
 #include "support/float16.h"
 
 namespace toroid {
@@ -41,12 +42,14 @@ void expect_rounded(DType dtype) {
   }
 }
 
-TEST(Rows16, OfBFloat16) {
+TOROID_ON_MACHINES(Rows16);
+
+TEST_P(Rows16, OfBFloat16) {
   expect_widened<BFloat16>(DType::BF16);
   expect_rounded<BFloat16>(DType::BF16);
 }
 
-TEST(Rows16, OfFloat16) {
+TEST_P(Rows16, OfFloat16) {
   expect_widened<Float16>(DType::F16);
   expect_rounded<Float16>(DType::F16);
 }

@@ -1,4 +1,5 @@
 #include "runtime/softmax.h"
+#include "runtime/on_machines_for_test.h"
 
 #include <cmath>
 #include <vector>
@@ -23,7 +24,9 @@ std::vector<float> softmax(std::vector<float> row, size_t part = 1000) {
   return row;
 }
 
-TEST(Softmax, IsExactToAFewUnitsOfTheLastPlaceAtEveryLength) {
+TOROID_ON_MACHINES(Softmax);
+
+TEST_P(Softmax, IsExactToAFewUnitsOfTheLastPlaceAtEveryLength) {
   for (size_t count = 1; count < 70; ++count) {
     std::vector<float> row;
     double sum = 0;
@@ -42,7 +45,7 @@ TEST(Softmax, IsExactToAFewUnitsOfTheLastPlaceAtEveryLength) {
   }
 }
 
-TEST(Softmax, TakesInfinitiesAndNan) {
+TEST_P(Softmax, TakesInfinitiesAndNan) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (size_t count : {1, 3, 16, 17, 40}) {
     for (float x : softmax(std::vector<float>(count, -kInf))) EXPECT_EQ(x, 0.0f);

@@ -266,18 +266,19 @@ constexpr StripKernels kernels_of(std::index_sequence<I...>) {
   return kernels;
 }
 
+constexpr std::make_index_sequence<StripKernels::kMostNarrowRows * StripKernels::kMostVectors> kAll;
+constexpr StripKernels kBaseline = kernels_of<Baseline>(kAll);
+#ifdef __x86_64__
+constexpr StripKernels kAvx2 = kernels_of<Avx2>(kAll);
+constexpr StripKernels kAvx512 = with_pairs(kernels_of<Avx512>(kAll));
+#endif
+
 }  // namespace
 
-const StripKernels& find_strip_kernels() {
-  constexpr std::make_index_sequence<StripKernels::kMostNarrowRows * StripKernels::kMostVectors> all;
 #ifdef __x86_64__
-  static constexpr StripKernels avx2 = kernels_of<Avx2>(all);
-  static constexpr StripKernels avx512 = with_pairs(kernels_of<Avx512>(all));
-  if (vector_set() == VectorSet::Avx512) return avx512;
-  if (vector_set() == VectorSet::Avx2) return avx2;
+const StripKernels* const kStripKernels[3] = {&kBaseline, &kAvx2, &kAvx512};
+#else
+const StripKernels* const kStripKernels[3] = {&kBaseline, &kBaseline, &kBaseline};
 #endif
-  static constexpr StripKernels baseline = kernels_of<Baseline>(all);
-  return baseline;
-}
 
 }  // namespace toroid

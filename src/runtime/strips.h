@@ -1,8 +1,10 @@
 // The innermost loops of products: a strip of a few rows and one panel of columns, whose sums live in registers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "runtime/vector_sets.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {
@@ -64,11 +66,8 @@ struct StripKernels {
 
   int64_t panel_width() const { return int64_t{lanes} * vectors; }
 };
-const StripKernels& find_strip_kernels();
+extern const StripKernels* const kStripKernels[3];   // by VectorSet
 // For this machine.
-inline const StripKernels& strip_kernels() {
-  static const StripKernels& kernels = find_strip_kernels();
-  return kernels;
-}
+inline const StripKernels& strip_kernels() { return *kStripKernels[static_cast<size_t>(vector_set())]; }
 
 }  // namespace toroid

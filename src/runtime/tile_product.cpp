@@ -15,15 +15,9 @@ namespace {
 int64_t element_bytes(TileNumbers numbers) { return numbers == TileNumbers::BFloat16 ? 2 : 1; }
 int64_t steps_of(TileNumbers numbers, int64_t k) { return (k * element_bytes(numbers) + kTileRowBytes - 1) / kTileRowBytes; }
 
-#ifdef __x86_64__
-#define TOROID_TILE_MACHINE TOROID_AVX512   // there is none without
-#else
-#define TOROID_TILE_MACHINE
-#endif
-
 // One tile of `rows` rows of a, from row `first` on, and all the depth.
 template <class Element>
-TOROID_TILE_MACHINE void pack_left(const TileMatrix& a, int64_t first, int64_t rows, int64_t k, int64_t steps, std::byte* out) {
+TOROID_INLINE void pack_left(const TileMatrix& a, int64_t first, int64_t rows, int64_t k, int64_t steps, std::byte* out) {
   constexpr int64_t kElements = kTileRowBytes / static_cast<int64_t>(sizeof(Element));
   const auto* data = static_cast<const Element*>(a.data);
   if (rows < kTileSide || k % kElements != 0) std::memset(out, 0, static_cast<size_t>(steps * kTileBytes));
@@ -45,7 +39,7 @@ TOROID_TILE_MACHINE void pack_left(const TileMatrix& a, int64_t first, int64_t r
 
 // One tile of `columns` columns of b, from column `first` on, and all the depth.
 template <class Element>
-TOROID_TILE_MACHINE void pack_right(const TileMatrix& b, int64_t first, int64_t columns, int64_t k, int64_t steps, std::byte* out) {
+TOROID_INLINE void pack_right(const TileMatrix& b, int64_t first, int64_t columns, int64_t k, int64_t steps, std::byte* out) {
   constexpr int64_t kElements = kWordBytes / static_cast<int64_t>(sizeof(Element));
   typedef Element Sixteen __attribute__((vector_size(kTileSide * sizeof(Element))));
   const Element* data = static_cast<const Element*>(b.data) + first * b.column;
@@ -53,7 +47,7 @@ TOROID_TILE_MACHINE void pack_right(const TileMatrix& b, int64_t first, int64_t 
   int64_t p = 0;                         // elements that are packed
   if (b.row == 1 && (columns == 1 || b.column % kElements == 0) && reinterpret_cast<uintptr_t>(data) % kWordBytes == 0) {
     // Words of contiguous columns are turned as floats are.
-    pack_panels({reinterpret_cast<const float*>(data), 1, b.column / kElements}, words, columns, 0, 1, reinterpret_cast<float*>(out));
+    pack_sixteen({reinterpret_cast<const float*>(data), 1, b.column / kElements}, words, columns, reinterpret_cast<float*>(out));
     p = words * kElements;
   } else if (b.column == 1 && columns == kTileSide) {
     for (; p < words * kElements; p += kElements) {
@@ -115,8 +109,32 @@ struct Product {
 };
 
 using Pack = void (*)(const TileMatrix&, int64_t, int64_t, int64_t, int64_t, std::byte*);
-Pack pack_left_of(TileNumbers numbers) { return numbers == TileNumbers::BFloat16 ? pack_left<uint16_t> : pack_left<uint8_t>; }
-Pack pack_right_of(TileNumbers numbers) { return numbers == TileNumbers::BFloat16 ? pack_right<uint16_t> : pack_right<uint8_t>; }
+struct Packs {
+  Pack left, right;
+};
+#define TOROID_PACKS(NAME, ATTRIBUTE)                                                                                                                    \
+  template <class Element>                                                                                                                               \
+  struct NAME {                                                                                                                                          \
+    ATTRIBUTE static void left(const TileMatrix& a, int64_t first, int64_t rows, int64_t k, int64_t steps, std::byte* out) {                             \
+      pack_left<Element>(a, first, rows, k, steps, out);                                                                                                 \
+    }                                                                                                                                                    \
+    ATTRIBUTE static void right(const TileMatrix& b, int64_t first, int64_t columns, int64_t k, int64_t steps, std::byte* out) {                         \
+      pack_right<Element>(b, first, columns, k, steps, out);                                                                                             \
+    }                                                                                                                                                    \
+    static constexpr Packs kBoth = {left, right};                                                                                                        \
+  };
+TOROID_PACKS(Plain, )
+#ifdef __x86_64__
+TOROID_PACKS(Avx512, TOROID_AVX512)
+#endif
+#undef TOROID_PACKS
+
+const Packs& packs_of(TileNumbers numbers) {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return numbers == TileNumbers::BFloat16 ? Avx512<uint16_t>::kBoth : Avx512<uint8_t>::kBoth;
+#endif
+  return numbers == TileNumbers::BFloat16 ? Plain<uint16_t>::kBoth : Plain<uint8_t>::kBoth;
+}
 
 // The tiles [begin, end) of a side with `count` rows or columns.
 void pack_tiles(Pack pack, const TileMatrix& matrix, int64_t begin, int64_t end, int64_t count, int64_t k, int64_t steps, std::byte* out) {
@@ -130,17 +148,17 @@ void pack_tiles(Pack pack, const TileMatrix& matrix, int64_t begin, int64_t end,
 int64_t packed_tiles_bytes(TileNumbers numbers, int64_t k, int64_t n) { return tiles_of(n) * steps_of(numbers, k) * kTileBytes; }
 
 void pack_right_tiles(TileNumbers numbers, const TileMatrix& b, int64_t k, int64_t n, std::byte* out) {
-  pack_tiles(pack_right_of(numbers), b, 0, tiles_of(n), n, k, steps_of(numbers, k), out);
+  pack_tiles(packs_of(numbers).right, b, 0, tiles_of(n), n, k, steps_of(numbers, k), out);
 }
 
 void pack_right_tiles(TileNumbers numbers, RuntimePool& pool, const TileMatrix& b, int64_t k, int64_t n, std::byte* out) {
   pool.parallel_for(tiles_of(n), 1, [&](int64_t begin, int64_t end) {
-    pack_tiles(pack_right_of(numbers), b, begin, end, n, k, steps_of(numbers, k), out);
+    pack_tiles(packs_of(numbers).right, b, begin, end, n, k, steps_of(numbers, k), out);
   });
 }
 
 void pack_left_tiles(TileNumbers numbers, const TileMatrix& a, int64_t m, int64_t k, std::byte* out) {
-  pack_tiles(pack_left_of(numbers), a, 0, tiles_of(m), m, k, steps_of(numbers, k), out);
+  pack_tiles(packs_of(numbers).left, a, 0, tiles_of(m), m, k, steps_of(numbers, k), out);
 }
 
 void multiply_packed_tiles(TileNumbers numbers, int64_t m, int64_t n, int64_t k, const std::byte* left, const std::byte* right, int64_t right_k,
@@ -158,7 +176,7 @@ void multiply_tile_rows(TileNumbers numbers, const TileRows& rows, int64_t steps
 void multiply_in_tiles(TileNumbers numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
                        const ToroidEpilogue& epilogue) {
   const int64_t steps = steps_of(numbers, k);
-  const Pack pack_tile = pack_left_of(numbers);
+  const Pack pack_tile = packs_of(numbers).left;
   auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_tile(a, first_row, rows, k, steps, out); };
   auto multiply = [&](const TileBlock& block) {
     const TileRows rows = {block.left, block.row_tiles, steps * kTileBytes};

@@ -7,6 +7,7 @@
 
 #include "runtime/choices.h"
 #include "runtime/library.h"
+#include "runtime/on_machines_for_test.h"
 #include "support/float16.h"
 
 namespace toroid {
@@ -78,8 +79,9 @@ int64_t expected_at(const ProductCase& row, const std::vector<int64_t>& a, const
   return sum;
 }
 
-TEST(TileProduct, OfInt8IsExact) {
-  if (!has_tiles(TileNumbers::Int8)) GTEST_SKIP() << "no AMX";
+TOROID_ON_MACHINES_WITH_TILES(TileProduct);
+
+TEST_P(TileProduct, OfInt8IsExact) {
   RuntimePool pool(2);
   for_each_product([&](const ProductCase& row, const Layout& a_layout, const Layout& b_layout) {
     const std::vector<int64_t> a_strides = strides_of(a_layout, row.m, row.k), b_strides = strides_of(b_layout, row.k, row.n);
@@ -131,7 +133,9 @@ std::vector<float> product_in(ReducedForm form, RuntimePool& pool, std::vector<B
   return {c.begin(), c.end()};
 }
 
-TEST(TileProduct, OfBFloat16InEveryFormIsExact) {
+TOROID_ON_MACHINES(ReducedProduct);
+
+TEST_P(ReducedProduct, OfBFloat16InEveryFormIsExact) {
   RuntimePool pool(2);
   for_each_product([&](const ProductCase& row, const Layout& a_layout, const Layout& b_layout) {
     const std::vector<int64_t> a_strides = strides_of(a_layout, row.m, row.k), b_strides = strides_of(b_layout, row.k, row.n);
@@ -149,7 +153,7 @@ TEST(TileProduct, OfBFloat16InEveryFormIsExact) {
 }
 
 // What is beyond a row's end, or in the padding of a tile, must not reach it.
-TEST(TileProduct, NanAndInfinityReachOnlyTheirRowsAndColumns) {
+TEST_P(ReducedProduct, NanAndInfinityReachOnlyTheirRowsAndColumns) {
   RuntimePool pool(1);
   const int64_t m = 37, n = 35, k = 45;
   for (const ReducedForm form : forms_of_bfloat16()) {
@@ -170,14 +174,16 @@ TEST(TileProduct, NanAndInfinityReachOnlyTheirRowsAndColumns) {
   }
 }
 
-TEST(TileProduct, IsAChoiceWhereTheMachineHasIt) {
+TOROID_ON_MACHINES(TileProductChoice);
+
+TEST_P(TileProductChoice, IsAChoiceWhereTheMachineHasIt) {
   const Problem problem = parse_problem("matmul.bf16(bf16[5, 40], constant bf16[40, 24]/[1, 40]) -> bf16[5, 24]; epilogue");
   const std::vector<Choice> choices = runtime_choices().list_choices(problem, model_of_this_machine(1));
   ASSERT_GE(choices.size(), 3u);
   EXPECT_EQ(choices[0].gate, std::nullopt);
   EXPECT_EQ(!choices[1].gate, can_multiply(ReducedForm::Pairs, DType::BF16));
   EXPECT_EQ(choices[2].name, "tiles");
-  EXPECT_EQ(!choices[2].gate, has_tiles(TileNumbers::BFloat16));
+  EXPECT_EQ(!choices[2].gate, has_tiles());
   EXPECT_EQ(choices[2].gate.value_or("the machine has no AMX, or does not let this process use it"),
             "the machine has no AMX, or does not let this process use it");
 }

@@ -12,8 +12,8 @@ enum class TileNumbers {
   Int8,       // both signed, sums in I32 that wrap
   Uint8,      // the left unsigned, the right signed
 };
-// Has the machine such instructions, and does the system let this process use them? TOROID_TILES=0 in the environment leaves them alone.
-bool has_tiles(TileNumbers numbers);
+// Are there such instructions (toolchain/machine.h)?
+bool has_tiles();
 
 constexpr int64_t kTileSide = 16;        // rows, columns, and words of depth
 inline int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
