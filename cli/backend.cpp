@@ -8,7 +8,7 @@
 #include "explain_cache.h"
 #include "interp/evaluate.h"
 #include "one_by_one.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 #include "support/error.h"
 
 namespace toroid::cli {

@@ -16,7 +16,7 @@
 #include "graph/text.h"
 #include "interp/bind_symbols.h"
 #include "json_text.h"
-#include "runtime/machine_limits.h"
+#include "runtime/kernels/registry/machine_limits.h"
 #include "support/clock.h"
 #include "support/error.h"
 #include "support/file.h"

@@ -13,7 +13,7 @@
 #include "command.h"
 #include "flags.h"
 #include "json_text.h"
-#include "runtime/pool.h"
+#include "runtime/pool/pool.h"
 #include "support/error.h"
 #include "support/file.h"
 #include "toolchain/loaded_library.h"

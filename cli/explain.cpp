@@ -14,7 +14,7 @@
 #include "json_text.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"
-#include "runtime/choices.h"
+#include "runtime/kernels/registry/registry.h"
 #include "schedule/call_arguments.h"
 #include "support/byte_size.h"
 #include "support/error.h"

@@ -9,7 +9,7 @@
 #include "driver/strided_copy.h"
 #include "interp/bind_symbols.h"
 #include "interp/evaluate.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 #include "support/error.h"
 #include "support/match.h"
 

@@ -11,7 +11,7 @@
 #include "flags.h"
 #include "frontend/pt2/import.h"
 #include "graph/schema.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 
 namespace toroid::cli {
 namespace {

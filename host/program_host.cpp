@@ -2,8 +2,8 @@
 #include "toroid/program_host.h"
 
 #include "driver/executable.h"
-#include "runtime/machine_limits.h"
-#include "runtime/pool.h"
+#include "runtime/kernels/registry/machine_limits.h"
+#include "runtime/pool/pool.h"
 #include "support/error.h"
 
 struct ToroidLoaded {

@@ -7,7 +7,7 @@
 #include "frontend/pt2/import.h"
 #include "interp/evaluate.h"
 #include "mutate/archive.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 #include "support/error.h"
 #include "support/file.h"
 #include "support/subprocess.h"

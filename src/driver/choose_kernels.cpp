@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "lower/constant_values.h"
-#include "runtime/choices.h"
-#include "runtime/convolution_chain.h"
+#include "runtime/kernels/registry/registry.h"
+#include "runtime/kernels/conv/chain.h"
 #include "schedule/call_arguments.h"
 
 namespace toroid {

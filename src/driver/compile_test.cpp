@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "driver/compiled_for_test.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 
 namespace toroid {
 namespace {

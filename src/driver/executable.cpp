@@ -8,7 +8,7 @@
 #include "driver/output_memory.h"
 #include "driver/package.h"
 #include "driver/strided_copy.h"
-#include "runtime/pool.h"
+#include "runtime/pool/pool.h"
 #include "support/error.h"
 #include "support/file.h"
 #include "support/mapped_file.h"

@@ -8,7 +8,7 @@
 #include "cache/sqlite.h"
 #include "driver/compiled_for_test.h"
 #include "support/error_for_test.h"
-#include "passes/decompose/overrides.h"
+#include "passes/decompose/engine/overrides.h"
 #include "toolchain/fake_compiler_for_test.h"
 
 namespace toroid {

@@ -4,10 +4,10 @@
 #include <new>
 
 #include "interp/scalar.h"
-#include "runtime/convolution_chain.h"
-#include "runtime/form_choice.h"
-#include "runtime/library.h"
-#include "runtime/pool.h"
+#include "runtime/kernels/conv/chain.h"
+#include "runtime/kernels/registry/form_choice.h"
+#include "runtime/kernels/registry/library.h"
+#include "runtime/pool/pool.h"
 #include "support/error.h"
 #include "support/out_of_memory.h"
 

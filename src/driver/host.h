@@ -14,8 +14,8 @@
 #include "driver/manifest.h"
 #include "interp/bind_symbols.h"
 #include "interp/host_tensor.h"
-#include "runtime/plan.h"
-#include "runtime/prepared_constants.h"
+#include "runtime/kernels/registry/plan.h"
+#include "runtime/kernels/registry/prepared_constants.h"
 #include "support/aligned_bytes.h"
 #include "toroid/program_abi.h"
 

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <utility>
 
-#include "runtime/form_choice.h"
+#include "runtime/kernels/registry/form_choice.h"
 #include "support/error.h"
 #include "support/out_of_memory.h"
 

@@ -10,7 +10,7 @@
 #include "driver/host.h"
 #include "driver/manifest.h"
 #include "interp/bind_symbols.h"
-#include "runtime/arena.h"
+#include "runtime/memory/arena.h"
 #include "toolchain/loaded_library.h"
 #include "toroid/program_abi.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "driver/compiled_for_test.h"
-#include "runtime/choices.h"
+#include "runtime/kernels/registry/registry.h"
 
 namespace toroid {
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/pool.h"
+#include "runtime/pool/pool.h"
 #include "support/mapped_file.h"
 #include "toolchain/isa.h"
 

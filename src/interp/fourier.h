@@ -8,7 +8,7 @@
 // imaginary part of what is its own conjugate (k = 0 and k = n/2) is 0 in a half, and is not read by fourier.real.
 //
 // Lengths whose prime factors are small go by Cooley and Tukey's factorisation, the others by Bluestein's: a convolution with a
-// chirp, of a power of two. All in doubles, rounded once. runtime/fourier.h has fast ones. See library_ops.h for what calls them.
+// chirp, of a power of two. All in doubles, rounded once. runtime/kernels/fourier/fourier.h has fast ones. See library_ops.h for what calls them.
 #pragma once
 
 #include <complex>

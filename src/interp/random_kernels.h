@@ -7,7 +7,7 @@
 //   random.gamma      shape F64, state (stream)                F64: shape's standard gamma, at least the least normal number
 //
 // Element i draws from Philox blocks of a key of its own: block (i + 2^40 * stream, call) under the seed, as in
-// passes/decompose/random_bits.h, gives the key; the k-th block under it is that of the counter k.
+// passes/decompose/random/random_bits.h, gives the key; the k-th block under it is that of the counter k.
 #pragma once
 
 #include "interp/library_ops.h"

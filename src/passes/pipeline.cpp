@@ -1,7 +1,7 @@
 #include "passes/pipeline.h"
 
 #include "passes/dead_code.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 #include "passes/fold_constants.h"
 
 namespace toroid {

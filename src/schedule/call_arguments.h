@@ -1,4 +1,4 @@
-// What a library kernel is called with besides its operands (runtime/library.h says what each number means).
+// What a library kernel is called with besides its operands (runtime/kernels/registry/library.h says what each number means).
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@
 #include "graph/text.h"
 #include "lower/lower.h"
 #include "passes/dead_code.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 #include "passes/fold_constants.h"
 #include "schedule/schedule.h"
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#include "runtime/rows16.h"
+#include "runtime/kernels/isa/half_rows.h"
 #include "support/error.h"
 
 namespace toroid::tune {

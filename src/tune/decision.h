@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/choices.h"
+#include "runtime/kernels/registry/registry.h"
 #include "tune/identity.h"
 #include "tune/measure.h"
 

@@ -16,7 +16,7 @@
 #include <span>
 #include <string>
 
-#include "runtime/problem.h"
+#include "runtime/kernels/registry/problem.h"
 
 namespace toroid::tune {
 

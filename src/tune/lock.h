@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/problem.h"
+#include "runtime/kernels/registry/problem.h"
 
 namespace toroid::tune {
 

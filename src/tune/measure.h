@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/problem.h"
+#include "runtime/kernels/registry/problem.h"
 #include "tune/rounds.h"
 #include "tune/worker.h"
 

@@ -1,9 +1,9 @@
 // oneDNN beside the reference, on tensors between guard pages as a tuning worker makes them.
-#include "runtime/onednn.h"
+#include "runtime/kernels/gemm/onednn.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/choices.h"
+#include "runtime/kernels/registry/registry.h"
 #include "tune/trial.h"
 
 namespace toroid::tune {

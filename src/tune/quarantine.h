@@ -10,7 +10,7 @@
 #include <string>
 
 #include "cache/cache.h"
-#include "runtime/choices.h"
+#include "runtime/kernels/registry/registry.h"
 #include "tune/identity.h"
 
 namespace toroid::tune {

@@ -2,7 +2,7 @@
 // compilation that started it (worker.h).
 #pragma once
 
-#include "runtime/choices.h"
+#include "runtime/kernels/registry/registry.h"
 
 namespace toroid::tune {
 

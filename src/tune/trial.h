@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/choices.h"
+#include "runtime/kernels/registry/registry.h"
 #include "tune/copying_epilogue.h"
 #include "tune/guarded_tensor.h"
 

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "cache/cache.h"
-#include "runtime/choices.h"
+#include "runtime/kernels/registry/registry.h"
 #include "tune/decision.h"
 #include "tune/identity.h"
 #include "tune/lock.h"

@@ -20,7 +20,7 @@
 #include "fuzz/random.h"
 #include "interp/evaluate.h"
 #include "interp/host_tensor.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 
 namespace toroid::fuzz {
 

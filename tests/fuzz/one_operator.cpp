@@ -5,9 +5,9 @@
 
 #include "graph/builder.h"
 #include "graph/text.h"
-#include "passes/decompose/complex.h"
-#include "passes/decompose/decompose.h"
-#include "passes/decompose/held_types.h"
+#include "passes/decompose/complex/complex.h"
+#include "passes/decompose/engine/decompose.h"
+#include "passes/decompose/engine/storage_types.h"
 #include "support/error.h"
 
 namespace toroid::fuzz {

@@ -9,7 +9,7 @@
 
 #include "fuzz/program_text.h"
 #include "graph/graph.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 
 namespace toroid::fuzz {
 

@@ -21,8 +21,8 @@
 #include "graph/verify.h"
 #include "hostile/arguments.h"
 #include "interp/evaluate.h"
-#include "passes/decompose/decompose.h"
-#include "passes/decompose/infer_types.h"
+#include "passes/decompose/engine/decompose.h"
+#include "passes/decompose/engine/infer_types.h"
 #include "passes/fold_constants.h"
 #include "support/error.h"
 

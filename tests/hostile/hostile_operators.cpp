@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "hostile/check.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 #include "support/error.h"
 #include "support/file.h"
 

@@ -12,7 +12,7 @@
 #include "interp/compare.h"
 #include "interp/evaluate.h"
 #include "passes/dead_code.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 #include "support/checked.h"
 #include "support/error.h"
 #include "support/hash.h"

@@ -9,7 +9,7 @@
 #include "frontend/safetensors.h"
 #include "graph/text.h"
 #include "graph/verify.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 #include "support/error.h"
 #include "support/file.h"
 

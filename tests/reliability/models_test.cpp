@@ -13,7 +13,7 @@
 #include "driver/compile.h"
 #include "frontend/pt2/pt2_for_test.h"
 #include "interp/host_tensor.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 #include "reliability.h"
 #include "support/error.h"
 #include "toolchain/loaded_library.h"

@@ -6,7 +6,7 @@
 // place in the table is among them, or when there are none.
 #pragma once
 
-#include "runtime/choices.h"
+#include "runtime/kernels/registry/registry.h"
 
 namespace toroid::tune {
 

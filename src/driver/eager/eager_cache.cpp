@@ -8,7 +8,7 @@
 #include "cache/code_identity.h"
 #include "driver/eager/loaded_operator.h"
 #include "driver/eager/operator_program.h"
-#include "runtime/pool.h"
+#include "runtime/pool/pool.h"
 #include "support/error.h"
 #include "support/hash.h"
 #include "support/lru_map.h"

@@ -9,7 +9,7 @@
 #include "cache/scratch_cache_for_test.h"
 #include "driver/compiled_for_test.h"
 #include "driver/eager/operator_program.h"
-#include "passes/decompose/decompose.h"
+#include "passes/decompose/engine/decompose.h"
 #include "support/clock.h"
 #include "support/error_for_test.h"
 

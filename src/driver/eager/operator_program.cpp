@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "passes/decompose/infer_types.h"
+#include "passes/decompose/engine/infer_types.h"
 #include "support/error.h"
 
 namespace toroid {

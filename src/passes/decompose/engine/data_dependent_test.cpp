@@ -1,0 +1,78 @@
+#include "passes/decompose/engine/data_dependent.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "interp/evaluate.h"
+
+namespace toroid {
+namespace {
+
+// The results of a program given as text, on f32 inputs of rank 1 or the sizes given.
+std::vector<HostTensor> results_of(std::string_view text, const std::vector<HostTensor>& inputs) {
+  Program program = parse_text(text);
+  decompose(program);
+  verify(program, Level::Core);
+  return evaluate(program, inputs);
+}
+
+HostTensor vector(const std::vector<double>& values) {
+  return HostTensor::from_doubles(DType::F32, {static_cast<int64_t>(values.size())}, values);
+}
+using Ints = std::vector<int64_t>;
+
+TEST(DataDependent, NonzeroDefinesItsOwnSize) {
+  const std::string_view text = R"(sym u0 in [0, inf] from data
+graph(x: f32[4]) {
+  y: i64[u0, 1] = aten::nonzero(x)
+  return y
+}
+)";
+  EXPECT_EQ(results_of(text, {vector({0, 5, 0, -1})})[0].to_ints(), (Ints{1, 3}));
+  EXPECT_EQ(results_of(text, {vector({0, 0, 0, 0})})[0].sizes(), (Ints{0, 1}));
+}
+
+TEST(DataDependent, LaterSizesFollow) {
+  const auto results = results_of(R"(sym u0 in [0, inf] from data
+graph(x: f32[3]) {
+  mask: bool[3] = aten::gt.Scalar(x, 1)
+  y: f32[u0] = aten::masked_select(x, mask)
+  z: f32[2*u0] = aten::repeat(y, [2])
+  return z
+}
+)",
+                                  {vector({2, 0, 3})});
+  EXPECT_EQ(results[0].to_doubles(), (std::vector<double>{2, 3, 2, 3}));
+}
+
+// The exporter names the length of a slice when it cannot tell where the slice begins.
+TEST(DataDependent, ASliceDefinesItsOwnSize) {
+  const std::string_view text = R"(sym u0 in [0, 4] from data
+sym u1 in [0, 4] from data
+graph(x: f32[4]) {
+  y: i64[u0, 1] = aten::nonzero(x)
+  z: i64[u1, 1] = aten::slice.Tensor(y, 0, -2)
+  w: i64[2*u1, 1] = aten::cat([z, z])
+  return w
+}
+)";
+  EXPECT_EQ(results_of(text, {vector({1, 5, 0, -1})})[0].to_ints(), (Ints{1, 3, 1, 3}));
+  EXPECT_EQ(results_of(text, {vector({0, 5, 0, 0})})[0].to_ints(), (Ints{1, 1}));
+}
+
+TEST(DataDependent, UniqueWithInverseAndCounts) {
+  const auto results = results_of(R"(sym u0 in [0, inf] from data
+graph(x: f32[5]) {
+  y: f32[u0], inverse: i64[5], counts: i64[u0] = aten::_unique2(x, true, true, true)
+  return y, inverse, counts
+}
+)",
+                                  {vector({3, 1, 3, 2, 1})});
+  EXPECT_EQ(results[0].to_doubles(), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(results[1].to_ints(), (Ints{2, 0, 2, 1, 0}));
+  EXPECT_EQ(results[2].to_ints(), (Ints{2, 1, 2}));
+}
+
+}  // namespace
+}  // namespace toroid

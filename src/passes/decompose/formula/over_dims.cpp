@@ -1,0 +1,50 @@
+#include "passes/decompose/formula/over_dims.h"
+
+#include <algorithm>
+
+namespace toroid {
+
+bool has_parameter(const Args& a, std::string_view name) {
+  const std::vector<Parameter>& parameters = a.schema().parameters;
+  return std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == name; });
+}
+
+OverDims over_dims(Tensor x, Dims dims, bool keepdim) {
+  OverDims over{x.builder().wrap_dims(std::move(dims), x.rank()), keepdim, {}};
+  for (int64_t dim = 0; dim < x.rank(); ++dim) {
+    const bool vanishes = std::binary_search(over.dims.begin(), over.dims.end(), dim);
+    if (!vanishes) over.sizes.push_back(x.size(dim));
+    if (vanishes && keepdim) over.sizes.push_back(1);
+  }
+  return over;
+}
+
+OverDims over_dims(const Args& a, Tensor x) {
+  const bool keepdim = has_parameter(a, "keepdim") && a.flag("keepdim");
+  return over_dims(x, has_parameter(a, "dim") ? a.dims("dim") : Dims{}, keepdim);
+}
+
+sym::Expr count_along(Tensor x, const Dims& dims) {
+  sym::Expr count = 1;
+  for (int64_t dim : dims) count = count * x.size(dim);
+  return count;
+}
+
+AlongDim along_dim(Tensor x, int64_t dim) {
+  Builder& b = x.builder();
+  dim = b.wrap_dim(dim, x.rank());
+  return {x.rank() == 0 ? b.unsqueeze(x, 0) : x, dim, x.rank() == 0};
+}
+
+std::vector<Tensor> AlongDim::results(std::vector<Tensor> tensors) const {
+  for (Tensor& result : tensors) {
+    if (was_scalar && result.rank() > 0) result = result.builder().squeeze(result, 0);
+  }
+  return tensors;
+}
+
+Tensor reduce_keeping(ReduceOp op, Tensor x, const Dims& dims) {
+  return over_dims(x, dims, true).shaped(x.builder().reduce(op, x, dims)[0]);
+}
+
+}  // namespace toroid

@@ -1,0 +1,27 @@
+// What an operator cannot do without, although its schema lets it be absent.
+#pragma once
+
+#include "passes/decompose/engine/decompose.h"
+#include "support/error.h"
+
+namespace toroid {
+
+// The dtype argument `name`. Throws Error{InvalidModel} for None.
+inline DType required_dtype(const Args& a, std::string_view name) {
+  if (const std::optional<DType> dtype = a.dtype(name)) return *dtype;
+  throw Error(ErrorKind::InvalidModel, fmt::format("argument '{}' of {} is None, but a dtype is needed", name, a.schema().name));
+}
+
+// The type that the model records of the operator's first result. Throws Error{Unsupported} where another operator's formula has none.
+inline const TensorType& required_result_type(const Decomposer& d) {
+  if (!d.recorded.empty()) return d.recorded.front();
+  throw Error(ErrorKind::Unsupported, "the type of a result that the model does not record decides what is computed");
+}
+
+// How many dims x has before its last `count`. Throws Error{InvalidModel} when it has fewer.
+inline size_t dims_before(Tensor x, size_t count) {
+  if (x.sizes().size() >= count) return x.sizes().size() - count;
+  throw Error(ErrorKind::InvalidModel, fmt::format("{} has too few dims: {} are needed", x.builder().describe(x), count));
+}
+
+}  // namespace toroid

@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "passes/dead_code.h"
+#include "passes/decompose/engine/decompose.h"
+
+namespace toroid {
+namespace {
+
+// The kinds of the nodes that are left, and the sizes of the keys that the attention gets.
+struct Decomposed {
+  int expands = 0;
+  Sizes keys;
+};
+Decomposed decomposed(std::string_view text) {
+  Program program = parse_text(text);
+  decompose(program);
+  remove_dead_code(program);
+  Decomposed result;
+  for (const Node& node : program.graph.nodes()) {
+    result.expands += std::holds_alternative<Expand>(node.op);
+    if (std::holds_alternative<Attention>(node.op)) result.keys = program.graph.type(node.inputs[1]).sizes;
+  }
+  return result;
+}
+
+TEST(Attention, HeadsThatShareKeysAreNotRepeated) {
+  const Decomposed flag = decomposed(R"(
+graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
+  y: f32[2, 8, 5, 16] = aten::scaled_dot_product_attention(q, k, v, enable_gqa=true)
+  return y
+})");
+  EXPECT_EQ(flag.expands, 0);
+  EXPECT_EQ(flag.keys, (Sizes{2, 2, 7, 16}));
+}
+
+// Each head of two given to four others, in a new dim here.
+Decomposed with_repeated_heads(int dim) {
+  const std::string_view one = dim == 1 ? "2, 1, 2" : "2, 2, 1", repeated = dim == 1 ? "2, 4, 2" : "2, 2, 4";
+  return decomposed(fmt::format(R"(
+graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {{
+  k1: f32[{1}, 7, 16] = aten::unsqueeze(k, {0})
+  k2: f32[{2}, 7, 16] = aten::expand(k1, [{2}, 7, 16])
+  k3: f32[2, 8, 7, 16] = aten::reshape(k2, [2, 8, 7, 16])
+  v1: f32[{1}, 7, 16] = aten::unsqueeze(v, {0})
+  v2: f32[{2}, 7, 16] = aten::expand(v1, [{2}, 7, 16])
+  v3: f32[2, 8, 7, 16] = aten::reshape(v2, [2, 8, 7, 16])
+  y: f32[2, 8, 5, 16] = aten::scaled_dot_product_attention(q, k3, v3)
+  return y
+}})",
+                                dim, one, repeated));
+}
+
+TEST(Attention, NorAreThoseThatTheModelRepeats) {
+  const Decomposed repeated = with_repeated_heads(2);
+  EXPECT_EQ(repeated.expands, 0);
+  EXPECT_EQ(repeated.keys, (Sizes{2, 2, 7, 16}));
+}
+
+// Heads in turn are not what heads that follow each other share.
+TEST(Attention, OtherRepetitionsAreMade) {
+  const Decomposed other = with_repeated_heads(1);
+  EXPECT_EQ(other.expands, 2);
+  EXPECT_EQ(other.keys, (Sizes{2, 8, 7, 16}));
+}
+
+}  // namespace
+}  // namespace toroid

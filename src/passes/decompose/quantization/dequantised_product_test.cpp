@@ -1,0 +1,65 @@
+// Which products of dequantised factors become products of bytes. That they are right is tested against the operators one by one
+// (tests/programs/products_of_quantised_values.txt).
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "passes/decompose/engine/decompose.h"
+
+namespace toroid {
+namespace {
+
+// The dtypes of the products in a program: "i32 f32".
+std::string products_of(const std::string& inputs, const std::string& body) {
+  Program program = parse_text("graph(" + inputs + ") {\n" + body + "  return y\n}");
+  verify(program, Level::Import);
+  decompose(program);
+  verify(program, Level::Core);
+  std::string dtypes;
+  for (const Node& node : program.graph.nodes()) {
+    if (!std::holds_alternative<Matmul>(node.op)) continue;
+    dtypes += (dtypes.empty() ? "" : " ") + std::string(to_string(program.graph.type(node.outputs[0]).dtype));
+    // The factors of such a product are casts of what is in memory.
+    const Node& right = program.graph.producer(node.inputs[1]);
+    if (std::holds_alternative<Cast>(right.op)) dtypes += " of " + std::string(to_string(program.graph.type(right.inputs[0]).dtype));
+  }
+  return dtypes;
+}
+
+const char kWeights[] = "  w: f32[8, 6] = quantized_decomposed::dequantize_per_channel(q, s, z, 0, -128, 127, dtype.i8)\n";
+
+TEST(DequantisedProduct, AScaleOfEachColumnIsAppliedToTheResult) {
+  EXPECT_EQ(products_of("x: f32[2, 3, 6], q: i8[8, 6], s: f32[8]",
+                        "  w: f32[8, 6] = quantized_decomposed::dequantize_per_channel(q, s, none, 0, -128, 127, dtype.i8)\n"
+                        "  y: f32[2, 3, 8] = aten::linear(x, w)\n"),
+            "f32 of i8");
+  EXPECT_EQ(products_of("x: bf16[3, 8], q: i8[8, 6], s: bf16[1, 6]",
+                        "  f: bf16[8, 6] = aten::_to_copy(q, dtype=dtype.bf16)\n"
+                        "  w: bf16[8, 6] = aten::mul.Tensor(s, f)\n"
+                        "  y: bf16[3, 6] = aten::mm(x, w)\n"),
+            "f32 of i8");
+}
+
+TEST(DequantisedProduct, OfTwoDequantisedFactorsIsOneOfIntegers) {
+  EXPECT_EQ(products_of("x: i8[5, 6], q: i8[8, 6], s: f32[8], z: i64[8]",
+                        std::string(kWeights) +
+                            "  f: f32[5, 6] = quantized_decomposed::dequantize_per_tensor(x, 0.1, 3, -128, 127, dtype.i8)\n"
+                            "  y: f32[5, 8] = aten::linear(f, w)\n"),
+            "i32 of i8");
+}
+
+// Infinities times zero points would be NaN.
+TEST(DequantisedProduct, ZeroPointsBesideFloatsStayInTheFactor) {
+  EXPECT_EQ(products_of("x: f32[5, 6], q: i8[8, 6], s: f32[8], z: i64[8]", std::string(kWeights) + "  y: f32[5, 8] = aten::linear(x, w)\n"), "f32");
+}
+
+TEST(DequantisedProduct, ScalesAlongTheSumStayInTheFactor) {
+  EXPECT_EQ(products_of("x: f32[5, 6], q: i8[6, 8], s: f32[6, 1]",
+                        "  f: f32[6, 8] = aten::_to_copy(q, dtype=dtype.f32)\n"
+                        "  w: f32[6, 8] = aten::mul.Tensor(f, s)\n"
+                        "  y: f32[5, 8] = aten::mm(x, w)\n"),
+            "f32");
+}
+
+}  // namespace
+}  // namespace toroid

@@ -1,0 +1,119 @@
+// Chains of convolutions in F32: band by band of image rows, or one after the other.
+//
+//   chain.f32{convolution.f32(f32[1, 16, 56, 56]/[…], constant f32[96, 16, 1, 1]) -> f32[1, 96, 56, 56]/[…]; …; epilogue | …}
+#include <cmath>
+#include <deque>
+
+#include "runtime/kernels/registry/families.h"
+#include "runtime/kernels/conv/chain.h"
+
+namespace toroid {
+namespace {
+
+// A chain's stages as its kernel takes them, without data.
+class StagesWithoutData {
+ public:
+  explicit StagesWithoutData(const Problem& problem) {
+    for (const Problem& stage : problem.stages) {
+      Operands& operands = operands_.emplace_back();
+      for (const OperandMeta& input : stage.inputs) operands.inputs.push_back(operand_of(input));
+      operands.output = operand_of(stage.outputs[0]);
+      stages_.push_back({.call = {.pool = pool_,
+                                  .inputs = operands.inputs,
+                                  .outputs = {&operands.output, 1},
+                                  .integers = stage.integers,
+                                  .numbers = {},
+                                  .prepared = &prepared_}});
+    }
+  }
+  StagesWithoutData(const StagesWithoutData&) = delete;
+
+  std::span<const ConvolutionStage> get() const { return stages_; }
+
+ private:
+  static ToroidOperand operand_of(const OperandMeta& meta) {
+    return {.data = nullptr,
+            .sizes = meta.sizes.data(),
+            .strides = meta.strides.data(),
+            .rank = static_cast<int32_t>(meta.sizes.size()),
+            .dtype = static_cast<int32_t>(meta.dtype),
+            .is_constant = meta.is_constant};
+  }
+
+  struct Operands {
+    std::vector<ToroidOperand> inputs;
+    ToroidOperand output;
+  };
+  RuntimePool pool_{1};
+  PreparedConstants prepared_;
+  std::deque<Operands> operands_;
+  std::vector<ConvolutionStage> stages_;
+};
+
+// The channels of a position next to each other, then columns, rows and images, without gaps.
+bool is_image_of_channels(const OperandMeta& image) {
+  int64_t expected = 1;
+  for (const size_t d : {1, 3, 2, 0}) {
+    if (image.sizes[d] != 1 && image.strides[d] != expected) return false;
+    expected *= image.sizes[d];
+  }
+  return true;
+}
+
+std::optional<std::string> malformed(const Problem& problem) {
+  if (problem.stages.size() < 2) return fmt::format("{} convolutions in braces, not 2 or more", problem.stages.size());
+  for (size_t i = 0; i < problem.stages.size(); ++i) {
+    const Problem& stage = problem.stages[i];
+    if (stage.family != "convolution.f32") return fmt::format("stage {} is {}, not convolution.f32", i, stage.family);
+    if (std::optional<std::string> fault = malformed_convolution(DType::F32, stage)) return fmt::format("stage {}: {}", i, *fault);
+    if (stage.outputs[0].sizes.size() != 4) return fmt::format("stage {} has not two spatial dims", i);
+    if (i == 0) continue;
+    const OperandMeta& made = problem.stages[i - 1].outputs[0];
+    const OperandMeta& image = stage.inputs[0];
+    if (made.sizes != image.sizes || !is_image_of_channels(made) || !is_image_of_channels(image)) {
+      return fmt::format("stage {} does not read what stage {} makes, channels next to each other", i, i - 1);
+    }
+  }
+  return std::nullopt;
+}
+
+// As if errors of a stage grew by each after it as its own do: (16 + 8 sqrt(n)) of same_result.h, added up.
+int64_t depth(const Problem& problem) {
+  double root = 0;
+  for (const Problem& stage : problem.stages) {
+    const OperandMeta& filters = stage.inputs[1];
+    root += 2 + std::sqrt(static_cast<double>(filters.elements() / std::max<int64_t>(filters.sizes[0], 1)));
+  }
+  return static_cast<int64_t>(root * root);
+}
+
+std::optional<std::string> not_in_bands(const Problem& problem) {
+  for (size_t i = 0; i < problem.stages.size(); ++i) {
+    const Problem& stage = problem.stages[i];
+    if (stage.outputs[0].elements() == 0) return fmt::format("the result of stage {} has no elements", i);
+    if (!stage.inputs[1].is_constant) return fmt::format("the filters of stage {} are no constants", i);
+    if (std::optional<std::string> reason = not_by_rows(stage)) return fmt::format("stage {}: {}", i, *reason);
+  }
+  return std::nullopt;
+}
+
+const Implementation kImplementations[] = {
+    {.name = kApart,
+     .description = "one convolution after the other",
+     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+     .cost_s = [](const Problem& problem,
+                  const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_turn_s; },
+     .plan = [](const KernelCall& call, ChoiceParameters) { return plan_in_turn(call); }},
+    {.name = "bands",
+     .description = "some rows of each at a time, which the next one reads while they are in the cache",
+     .gate = not_in_bands,
+     .cost_s = [](const Problem& problem,
+                  const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_bands_s; },
+     .plan = [](const KernelCall& call, ChoiceParameters) { return plan_in_bands(call); }},
+};
+
+}  // namespace
+
+KernelFamily chain_family() { return {"chain.f32", malformed, depth, kImplementations}; }
+
+}  // namespace toroid

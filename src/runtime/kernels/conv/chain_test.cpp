@@ -1,0 +1,242 @@
+// Chains of convolutions in bands against the same convolutions one after the other: not a bit differs.
+#include "runtime/kernels/conv/chain.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "runtime/kernels/isa/on_machines_for_test.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+struct Stage {
+  int64_t filters, groups;
+  int64_t kernel[2], stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
+  bool has_epilogue = true;
+};
+
+struct ChainCase {
+  const char* name;
+  int64_t batch, channels, height, width;
+  std::vector<Stage> stages;
+  bool in_planes = false;   // the first image
+};
+
+const ChainCase kChains[] = {
+    {"expand, filter, project", 1, 16, 23, 19, {{96, 1, {1, 1}}, {96, 96, {3, 3}, {2, 2}, {1, 1}}, {24, 1, {1, 1}}}},
+    {"of three images", 3, 24, 14, 13, {{72, 1, {1, 1}}, {72, 72, {3, 3}, {1, 1}, {1, 1}}, {24, 1, {1, 1}}}},
+    {"a first one of planes", 1, 3, 31, 33, {{32, 1, {3, 3}, {2, 2}, {1, 1}}, {32, 32, {3, 3}, {1, 1}, {1, 1}}, {16, 1, {1, 1}}}, true},
+    {"two", 1, 20, 17, 9, {{40, 1, {1, 1}}, {40, 40, {5, 5}, {2, 2}, {2, 2}}}},
+    {"many, some without an epilogue",
+     2, 8, 26, 11,
+     {{32, 1, {1, 1}, {1, 1}, {0, 0}, {1, 1}, false},
+      {32, 32, {3, 3}, {1, 1}, {1, 1}},
+      {24, 1, {1, 1}},
+      {48, 1, {1, 1}, {1, 1}, {0, 0}, {1, 1}, false},
+      {48, 48, {3, 3}, {2, 2}, {1, 1}},
+      {20, 1, {1, 1}, {1, 1}, {0, 0}, {1, 1}, false}}},
+    {"unequal padding, stride and dilation",
+     1, 16, 29, 27,
+     {{32, 1, {1, 1}}, {32, 32, {3, 5}, {3, 1}, {4, 1}, {2, 3}}, {17, 1, {2, 1}, {1, 2}, {1, 0}}}},
+    {"filters of several channels", 1, 6, 21, 18, {{8, 1, {3, 3}, {1, 1}, {1, 1}}, {12, 4, {3, 3}, {2, 1}, {0, 2}}, {10, 1, {5, 1}, {2, 2}, {1, 0}}}},
+    {"rows that nobody sees", 1, 16, 25, 8, {{32, 1, {1, 1}}, {32, 32, {1, 1}, {4, 3}}, {16, 1, {1, 1}, {2, 1}}}},
+    {"more threads than rows", 1, 16, 4, 30, {{32, 1, {1, 1}}, {32, 32, {3, 3}, {2, 2}, {1, 1}}, {16, 1, {1, 1}}}},
+    {"filters beyond the image", 1, 16, 3, 5, {{32, 1, {1, 1}}, {32, 32, {7, 7}, {1, 1}, {5, 5}}, {16, 1, {1, 1}}}},
+    {"enough channels for products in parts", 1, 64, 21, 20, {{256, 1, {1, 1}}, {256, 256, {3, 3}, {1, 1}, {1, 1}}, {64, 1, {1, 1}}}},
+    {"few channels", 1, 3, 20, 12, {{5, 1, {1, 1}}, {5, 5, {3, 3}, {1, 1}, {1, 1}}, {7, 1, {1, 1}}}},
+};
+
+// x * 0.75 + 0.25, rounded once, where it is positive, onto `image`: an epilogue as programs have them, with its pointers in a list.
+void scale(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
+  void** passed = static_cast<void**>(argument);
+  const float* numbers = static_cast<const float*>(passed[0]);
+  float* image = static_cast<float*>(passed[1]);
+  const int64_t channels = *static_cast<const int64_t*>(passed[2]);
+  for (int64_t i = first_row; i < last_row; ++i) {
+    for (int64_t j = first_column; j < last_column; ++j) {
+      const float x = std::fma(block[(i - first_row) * row_stride + j - first_column], numbers[0], numbers[1]);
+      *reinterpret_cast<float*>(reinterpret_cast<intptr_t>(image) + (i * channels + j) * int64_t{sizeof(float)}) = x < 0 ? 0 : x;
+    }
+  }
+}
+
+// A case's operands.
+class Chain {
+ public:
+  // `is_known`: are the epilogues clamped sums too?
+  Chain(const ChainCase& row, bool is_known) : row_(row), is_known_(is_known) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    auto fill = [&](std::vector<float>& to, int64_t count) {
+      to.resize(static_cast<size_t>(count));
+      for (float& each : to) each = uniform(random);
+    };
+    parts_.resize(row.stages.size());
+    int64_t sizes[4] = {row.batch, row.channels, row.height, row.width};
+    fill(image_, row.batch * row.channels * row.height * row.width);
+    for (size_t i = 0; i < row.stages.size(); ++i) {
+      const Stage& stage = row.stages[i];
+      Part& part = parts_[i];
+      std::copy_n(sizes, 4, part.in_sizes);
+      set_strides(part.in_sizes, i > 0 || !row.in_planes, part.in_strides);
+      const int64_t weight[] = {stage.filters, sizes[1] / stage.groups, stage.kernel[0], stage.kernel[1]};
+      std::copy_n(weight, 4, part.weight_sizes);
+      set_strides(part.weight_sizes, false, part.weight_strides);
+      fill(part.weight, weight[0] * weight[1] * weight[2] * weight[3]);
+      sizes[1] = stage.filters;
+      for (int d = 0; d < 2; ++d) {
+        sizes[2 + d] = (sizes[2 + d] + 2 * stage.padding[d] - (stage.kernel[d] - 1) * stage.dilation[d] - 1) / stage.stride[d] + 1;
+      }
+      std::copy_n(sizes, 4, part.out_sizes);
+      set_strides(part.out_sizes, true, part.out_strides);
+      part.integers = {0, stage.groups};
+      for (const auto* list : {&stage.stride, &stage.padding, &stage.dilation}) part.integers.insert(part.integers.end(), *list, *list + 2);
+      part.integers.insert(part.integers.end(), 2, 0);
+    }
+  }
+
+  // Each by itself.
+  std::vector<float> expected() {
+    RuntimePool pool(1);
+    PreparedConstants prepared;
+    std::vector<float> image = image_;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      std::vector<float> out(out_floats(i), NAN);
+      const std::vector<ConvolutionStage> stage = stages(pool, prepared, i, i + 1, image.data(), out.data());
+      run_library_kernel("convolution", stage[0].call);
+      image = std::move(out);
+    }
+    return image;
+  }
+
+  std::vector<float> in_bands(int threads, int64_t rows) {
+    RuntimePool pool(threads);
+    PreparedConstants prepared;
+    std::vector<float> out(out_floats(parts_.size() - 1), NAN);
+    const std::vector<ConvolutionStage> stages = this->stages(pool, prepared, 0, parts_.size(), image_.data(), out.data());
+    const KernelCall chain = call_of_chain(pool, stages);
+    plan_in_bands(chain, rows)->run(chain);
+    return out;
+  }
+
+  std::vector<float> in_turn(int threads) {
+    RuntimePool pool(threads);
+    PreparedConstants prepared;
+    std::vector<float> out(out_floats(parts_.size() - 1), NAN);
+    const std::vector<ConvolutionStage> stages = this->stages(pool, prepared, 0, parts_.size(), image_.data(), out.data());
+    const KernelCall chain = call_of_chain(pool, stages);
+    plan_in_turn(chain)->run(chain);
+    return out;
+  }
+
+  // Calls of a program with the same constants, whose images lie elsewhere each time and have other numbers. Are they all what `expected` gives?
+  bool is_right_again(int threads, std::unique_ptr<const KernelPlan> (*make_plan)(const KernelCall&)) {
+    RuntimePool pool(threads);
+    PreparedConstants prepared;
+    std::vector<std::vector<float>> images, outs;
+    std::unique_ptr<const KernelPlan> plan;
+    for (int call = 0; call < 3; ++call) {
+      for (float& each : image_) each = 1 - each * 0.5f;
+      images.push_back(image_);
+      outs.emplace_back(out_floats(parts_.size() - 1), NAN);
+      const std::vector<float> expected = this->expected();
+      const std::vector<ConvolutionStage> stages = this->stages(pool, prepared, 0, parts_.size(), images.back().data(), outs.back().data());
+      const KernelCall chain = call_of_chain(pool, stages);
+      if (plan == nullptr) plan = make_plan(chain);
+      plan->run(chain);
+      if (std::memcmp(outs.back().data(), expected.data(), expected.size() * sizeof(float)) != 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  struct Part {
+    int64_t in_sizes[4], in_strides[4], weight_sizes[4], weight_strides[4], out_sizes[4], out_strides[4];
+    std::vector<float> weight, out;
+    std::vector<int64_t> integers;
+    ToroidOperand inputs[2], output;
+    void* passed[3];
+    std::vector<float> scale, bias;
+    ToroidClampedSum clamped;
+    ToroidEpilogue epilogue;
+  };
+
+  static void set_strides(const int64_t* sizes, bool channels_innermost, int64_t* strides) {
+    strides[1] = channels_innermost ? 1 : sizes[2] * sizes[3];
+    strides[3] = channels_innermost ? sizes[1] : 1;
+    strides[2] = sizes[3] * strides[3];
+    strides[0] = sizes[1] * sizes[2] * sizes[3];
+  }
+
+  size_t out_floats(size_t stage) const {
+    const int64_t* s = parts_[stage].out_sizes;
+    return static_cast<size_t>(s[0] * s[1] * s[2] * s[3]);
+  }
+
+  std::vector<ConvolutionStage> stages(RuntimePool& pool, PreparedConstants& prepared, size_t first, size_t last, float* image, float* out) {
+    static constexpr float kNumbers[] = {0.75f, 0.25f};
+    std::vector<ConvolutionStage> result;
+    for (size_t i = first; i < last; ++i) {
+      Part& part = parts_[i];
+      const bool has_epilogue = row_.stages[i].has_epilogue;
+      part.out.assign(out_floats(i), NAN);
+      float* const to = i + 1 < last ? part.out.data() : out;
+      part.inputs[0] = {i == first ? image : parts_[i - 1].out.data(), part.in_sizes, part.in_strides, 4, static_cast<int32_t>(DType::F32), 0};
+      part.inputs[1] = {part.weight.data(), part.weight_sizes, part.weight_strides, 4, static_cast<int32_t>(DType::F32), 1};
+      part.output = {has_epilogue ? nullptr : to, part.out_sizes, part.out_strides, 4, static_cast<int32_t>(DType::F32), 0};
+      part.passed[0] = const_cast<float*>(kNumbers);
+      part.passed[1] = to;
+      part.passed[2] = &part.out_sizes[1];
+      const int64_t channels = part.out_sizes[1];
+      part.scale.assign(static_cast<size_t>(channels), kNumbers[0]);
+      part.bias.assign(static_cast<size_t>(channels), kNumbers[1]);
+      part.clamped = {part.scale.data(), part.bias.data(), nullptr, 0, to, channels, 0, INFINITY, 1};
+      part.epilogue = {scale, part.passed, is_known_ ? &part.clamped : nullptr};
+      result.push_back({{pool, part.inputs, {&part.output, 1}, part.integers, {}, has_epilogue ? &part.epilogue : nullptr, &prepared}, 3, 1});
+    }
+    return result;
+  }
+
+  const ChainCase& row_;
+  const bool is_known_;
+  std::vector<float> image_;
+  std::vector<Part> parts_;
+};
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TOROID_ON_MACHINES(ConvolutionChain);
+
+TEST_P(ConvolutionChain, InBandsIsEachByItself) {
+  for (const ChainCase& row : kChains) {
+    const std::vector<float> expected = Chain(row, false).expected();
+    for (int variant = 0; variant < 6; ++variant) {
+      const int threads = 1 + variant / 2;
+      const bool is_known = variant % 2 != 0;
+      SCOPED_TRACE(fmt::format("{}, {} threads{}", row.name, threads, is_known ? ", clamped sums" : ""));
+      Chain chain(row, is_known);
+      EXPECT_TRUE(same_bits(chain.in_turn(threads), expected));
+      for (const int64_t rows : {0, 1, 2, 3, 5}) EXPECT_TRUE(same_bits(chain.in_bands(threads, rows), expected)) << rows;
+    }
+  }
+}
+
+TEST_P(ConvolutionChain, PlansAreForAnyData) {
+  for (const ChainCase& row : kChains) {
+    for (int threads = 1; threads <= 2; ++threads) {
+      Chain chain(row, threads == 2);
+      EXPECT_TRUE(chain.is_right_again(threads, [](const KernelCall& call) { return plan_library_kernel("chain", call); })) << row.name;
+      EXPECT_TRUE(chain.is_right_again(threads, plan_in_turn)) << row.name;
+      EXPECT_TRUE(chain.is_right_again(threads, [](const KernelCall& call) { return plan_in_bands(call); })) << row.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace toroid

@@ -1,0 +1,90 @@
+// Convolutions in float32 (internal to runtime/).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "runtime/kernels/registry/library.h"
+#include "runtime/kernels/registry/plan.h"
+#include "runtime/kernels/gemm/macrokernel.h"
+
+namespace toroid {
+
+// Sizes of a convolution with its spatial dims filled up to three in front.
+struct ConvolutionShape {
+  int64_t batch, groups, in_channels, out_channels;   // channels per group
+  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  bool transposed;
+
+  int64_t in_elements() const { return in[0] * in[1] * in[2]; }
+  int64_t out_elements() const { return out[0] * out[1] * out[2]; }
+  int64_t kernel_elements() const { return kernel[0] * kernel[1] * kernel[2]; }
+  bool is_empty() const { return batch * out_elements() * out_channels == 0; }   // the result
+  bool has_filter() const { return in_channels * kernel_elements() > 0; }   // else all sums are 0
+  bool is_depthwise() const { return in_channels == 1 && groups > 1; }
+};
+// Of the call of run_convolution_f32.
+ConvolutionShape convolution_shape(const KernelCall& call);
+// The same from sizes of image, filters and result, and the integers of the call.
+ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y, std::span<const int64_t> integers);
+
+// The strides of the dims of an image, two spatial ones, in elements.
+struct ImageStrides {
+  int64_t batch, channel, row, column;
+};
+ImageStrides image_strides(const ToroidOperand& x);
+
+// Are the positions, one after the other and each a row of channels, the rows of one matrix, which is multiplied with the filters?
+bool is_matrix_product(const ConvolutionShape& shape, const ImageStrides& image);
+
+// The form that makes rows of the result, some at a time: of a convolution whose output's channels lie next to each other.
+ConvolutionForm row_form(const KernelCall& call, const ConvolutionShape& s);
+
+// The plan of a call in this form, which takes the operands.
+std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, ConvolutionForm form);
+
+// Rows of an image: all, each in its own place, or the last `kept` of them, each in the place of the one so many before it.
+struct ImageRing {
+  const float* data;
+  int64_t row;    // stride, in elements
+  int64_t kept;
+  const float* at(int64_t y) const { return data + y % kept * row; }
+};
+
+// A convolution whose output's rows can be made some at a time, in any order and on any threads, from rows that lie elsewhere than the call says. It
+// is good for all calls that have the same operands but for where data lie that are no constants.
+class RowConvolution : public KernelPlan {
+ public:
+  // Rows of one output image. A position's row in `out` is the one that it has among those of all images. Takes one thread.
+  virtual void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const = 0;
+};
+struct RowUse {
+  bool from_ring = false;   // will the images' rows lie in rings?
+  int64_t times = 0;        // that a thread will make rows; 0: it is run as a whole
+};
+// Where a call's result goes, `channels` next to each other.
+ProductOutput output_of(const KernelCall& call, int64_t channels);
+
+// In the form ImageRows or ChannelVectors. Where the weights are no constants it is good for this call alone.
+std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form, const RowUse& use = {});
+std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape);   // ChannelVectors alone
+
+// Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight. The form is
+// none of those for contiguous operands.
+void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form);
+
+// The result of a filter without elements, channels next to each other.
+void give_zeros(const KernelCall& call, const ConvolutionShape& shape);
+
+// Whether image rows are multiplied in parts (bf16x3/gemm.h), by an estimate.
+bool convolves_in_parts(const ConvolutionShape& shape, int64_t channel_stride, bool keeps_weights);
+
+// Have the groups one input and one output channel, as many of both as divide a vector, or output channels that fill a few? (The image's channels must lie next to each other too.)
+bool takes_channel_vectors(int64_t groups, int64_t in_channels, int64_t out_channels);
+inline bool takes_channel_vectors(const ConvolutionShape& s) {
+  return !s.transposed && takes_channel_vectors(s.groups, s.in_channels, s.out_channels);
+}
+// Of these.
+void convolve_channel_vectors(const KernelCall& call, const ConvolutionShape& shape);
+
+}  // namespace toroid

@@ -1,0 +1,231 @@
+// Convolutions of bfloat16 and float16 in each form, beside sums in double of the same rounded numbers.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "runtime/kernels/conv/conv.h"
+#include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/isa/half_rows.h"
+#include "runtime/kernels/isa/amx.h"
+
+namespace toroid {
+namespace {
+
+struct ConvolutionCase {
+  const char* name;
+  int64_t batch, groups, in_channels, out_channels, height, width;  // channels of a group
+  int64_t kernel[2], stride[2], padding[2], dilation[2];
+  bool in_planes = false;
+};
+
+const ConvolutionCase kCases[] = {
+    {"pointwise", 2, 1, 64, 144, 14, 14, {1, 1}, {1, 1}, {0, 0}, {1, 1}},
+    {"pointwise, channels that fill no step", 1, 1, 27, 70, 9, 13, {1, 1}, {1, 1}, {0, 0}, {1, 1}},
+    {"pointwise with strides", 2, 1, 64, 130, 27, 26, {1, 1}, {2, 2}, {0, 0}, {1, 1}},
+    {"pointwise with padding", 1, 1, 40, 20, 6, 5, {1, 1}, {1, 2}, {1, 2}, {1, 1}},
+    {"3x3", 1, 1, 64, 32, 20, 23, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"3x3, two images, columns beyond a panel", 2, 1, 32, 150, 13, 9, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"3x3, several bands", 1, 1, 32, 20, 61, 60, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"3x3 with strides", 1, 1, 64, 70, 21, 22, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+    {"odd channels", 1, 1, 37, 33, 11, 12, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"uneven everything", 1, 1, 48, 17, 19, 16, {2, 5}, {3, 2}, {0, 3}, {2, 1}},
+    {"dilated", 1, 1, 64, 80, 17, 17, {3, 3}, {1, 1}, {2, 2}, {2, 2}},
+    {"dilated with strides", 1, 1, 32, 32, 23, 24, {3, 3}, {2, 3}, {3, 3}, {3, 2}},
+    {"deep", 1, 1, 288, 70, 7, 7, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"padding that no column reaches", 1, 1, 32, 16, 3, 2, {3, 3}, {1, 1}, {4, 5}, {2, 1}},
+    {"one row", 1, 1, 64, 80, 1, 150, {1, 5}, {1, 1}, {0, 2}, {1, 1}},
+    {"colours in planes", 2, 1, 3, 20, 41, 40, {7, 7}, {2, 2}, {3, 3}, {1, 1}, true},
+    {"colours", 1, 1, 3, 20, 24, 25, {4, 4}, {4, 4}, {0, 0}, {1, 1}},
+    {"few channels, dilated", 1, 1, 10, 24, 15, 15, {3, 3}, {1, 2}, {2, 1}, {2, 2}},
+    {"many channels in planes", 1, 1, 34, 24, 9, 10, {3, 3}, {1, 1}, {1, 1}, {1, 1}, true},
+    {"groups of eight", 1, 5, 8, 8, 10, 17, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"groups of sixteen with strides", 2, 3, 12, 16, 11, 16, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+    {"groups", 1, 3, 32, 24, 10, 11, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"depthwise", 2, 40, 1, 1, 15, 17, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"depthwise with strides", 1, 33, 1, 1, 16, 15, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+    {"depthwise 7x7", 1, 96, 1, 1, 14, 14, {7, 7}, {1, 1}, {3, 3}, {1, 1}},
+    {"depthwise, dilated, far apart", 1, 20, 1, 1, 19, 23, {3, 5}, {3, 3}, {1, 4}, {2, 2}},
+    {"depthwise, few channels", 1, 5, 1, 1, 9, 9, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+};
+
+class Convolution {
+ public:
+  Convolution(const ConvolutionCase& row, DType dtype) : c(row), dtype_(dtype) {
+    const int64_t channels = c.groups * c.in_channels, filters = c.groups * c.out_channels;
+    for (int64_t d : {0, 1}) {
+      out[d] = ((d == 0 ? c.height : c.width) + 2 * c.padding[d] - c.dilation[d] * (c.kernel[d] - 1) - 1) / c.stride[d] + 1;
+    }
+    x_sizes = {c.batch, channels, c.height, c.width};
+    x_strides = {channels * c.height * c.width, 1, channels * c.width, channels};
+    if (c.in_planes) x_strides = {channels * c.height * c.width, c.height * c.width, c.width, 1};
+    w_sizes = {filters, c.in_channels, c.kernel[0], c.kernel[1]};
+    w_strides = {c.in_channels * c.kernel[0] * c.kernel[1], c.kernel[0] * c.kernel[1], c.kernel[1], 1};
+    y_sizes = {c.batch, filters, out[0], out[1]};
+    y_strides = {filters * out[0] * out[1], 1, filters * out[1], filters};
+    integers = {0, c.groups, c.stride[0], c.stride[1], c.padding[0], c.padding[1], c.dilation[0], c.dilation[1], 0, 0};
+    x.resize(static_cast<size_t>(c.batch * x_strides[0]));
+    w.resize(static_cast<size_t>(filters * w_strides[0]));
+    uint32_t seed = 1;
+    for (std::vector<uint16_t>* values : {&x, &w}) {
+      for (uint16_t& value : *values) {
+        seed = seed * 1664525u + 1013904223u;
+        const float random = static_cast<float>(static_cast<int32_t>(seed)) * 0x1p-31f;
+        round_row(dtype, &random, 1, &value);
+      }
+    }
+    sum_in_double();
+  }
+
+  // With the result in float32, in the images' dtype, or taken by an epilogue; weights constant or not.
+  void run(ReducedConvolutionForm form, int threads, DType result, bool with_epilogue, bool is_constant) {
+    RuntimePool pool(threads);
+    PreparedConstants prepared;
+    const int64_t rows = c.batch * out[0] * out[1], columns = y_sizes[1];
+    y.assign(static_cast<size_t>(rows * columns), std::nanf(""));
+    std::vector<uint16_t> narrow(y.size(), 0xffff);
+    const ToroidOperand inputs[] = {{x.data(), x_sizes.data(), x_strides.data(), 4, static_cast<int32_t>(dtype_), 0},
+                                    {w.data(), w_sizes.data(), w_strides.data(), 4, static_cast<int32_t>(dtype_), is_constant}};
+    void* const data = with_epilogue ? nullptr : result == DType::F32 ? static_cast<void*>(y.data()) : narrow.data();
+    const ToroidOperand output = {data, y_sizes.data(), y_strides.data(), 4, static_cast<int32_t>(result), 0};
+    StoreAll store = {y.data(), columns};
+    const ToroidEpilogue epilogue = {StoreAll::run, &store, nullptr};
+    const KernelCall call{pool, inputs, {&output, 1}, integers, {}, with_epilogue ? &epilogue : nullptr, &prepared};
+    ASSERT_TRUE(can_convolve(form, call));
+    // The second time with what is kept.
+    for (int time = 0; time < 2; ++time) run_convolution_reduced(call, form);
+    if (!with_epilogue && result != DType::F32) widen_row(result, narrow.data(), static_cast<int64_t>(y.size()), y.data());
+  }
+
+  bool can(ReducedConvolutionForm form) const {
+    RuntimePool pool(1);
+    const ToroidOperand inputs[] = {{nullptr, x_sizes.data(), x_strides.data(), 4, static_cast<int32_t>(dtype_), 0},
+                                    {nullptr, w_sizes.data(), w_strides.data(), 4, static_cast<int32_t>(dtype_), 0}};
+    const ToroidOperand output = {nullptr, y_sizes.data(), y_strides.data(), 4, static_cast<int32_t>(dtype_), 0};
+    return can_convolve(form, {pool, inputs, {&output, 1}, integers, {}});
+  }
+
+  // To be called after the numbers have changed.
+  void sum_in_double() {
+    auto wide = [&](const std::vector<uint16_t>& from) {
+      std::vector<float> to(from.size());
+      widen_row(dtype_, from.data(), static_cast<int64_t>(from.size()), to.data());
+      return to;
+    };
+    const std::vector<float> image = wide(x), filters = wide(w);
+    sums.clear();
+    for (int64_t n = 0; n < c.batch; ++n) {
+      for (int64_t i = 0; i < out[0] * out[1]; ++i) {
+        for (int64_t o = 0; o < y_sizes[1]; ++o) sums.push_back(sum_at(image, filters, n, i, o));
+      }
+    }
+  }
+
+  // `rounding`: of the result, relative.
+  void check(double rounding) const {
+    for (size_t i = 0; i < y.size(); ++i) {
+      const auto got = static_cast<double>(y[i]);
+      const auto [sum, magnitude] = sums[i];
+      if (std::isfinite(sum)) {
+        ASSERT_LE(std::abs(got - sum), magnitude * 1e-6 + std::abs(sum) * rounding) << "element " << i;
+      } else {
+        ASSERT_TRUE(std::isnan(sum) ? std::isnan(got) : got == sum) << "element " << i << ": " << got << ", not " << sum;
+      }
+    }
+  }
+
+  const ConvolutionCase& c;
+  std::vector<int64_t> x_sizes, x_strides, w_sizes, w_strides, y_sizes, y_strides, integers;
+  int64_t out[2];
+  std::vector<uint16_t> x, w;
+  std::vector<float> y;
+
+ private:
+  struct StoreAll {
+    float* data;
+    int64_t row;
+    static void run(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+                    int64_t last_column) {
+      const StoreAll& to = *static_cast<StoreAll*>(argument);
+      for (int64_t i = first_row; i < last_row; ++i) {
+        for (int64_t j = first_column; j < last_column; ++j) to.data[i * to.row + j] = block[(i - first_row) * row_stride + j - first_column];
+      }
+    }
+  };
+
+  struct Sum {
+    double value = 0, magnitude = 0;
+  };
+  Sum sum_at(const std::vector<float>& image, const std::vector<float>& filters, int64_t n, int64_t i, int64_t o) const {
+    Sum sum;
+    for (int64_t k = 0; k < c.kernel[0] * c.kernel[1]; ++k) {
+      const int64_t row = i / out[1] * c.stride[0] - c.padding[0] + k / c.kernel[1] * c.dilation[0];
+      const int64_t column = i % out[1] * c.stride[1] - c.padding[1] + k % c.kernel[1] * c.dilation[1];
+      if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
+      for (int64_t p = 0; p < c.in_channels; ++p) {
+        const int64_t channel = o / c.out_channels * c.in_channels + p;
+        const int64_t at = n * x_strides[0] + channel * x_strides[1] + row * x_strides[2] + column * x_strides[3];
+        const double term = static_cast<double>(image[static_cast<size_t>(at)]) *
+                            static_cast<double>(filters[static_cast<size_t>(o * w_strides[0] + p * w_strides[1] + k)]);
+        sum.value += term;
+        sum.magnitude += std::abs(term);
+      }
+    }
+    return sum;
+  }
+
+  DType dtype_;
+  std::vector<Sum> sums;   // for each element of y
+};
+
+constexpr ReducedConvolutionForm kForms[] = {ReducedConvolutionForm::Tiles, ReducedConvolutionForm::ChannelVectors, ReducedConvolutionForm::Widened};
+
+TOROID_ON_MACHINES(ReducedConvolution);
+
+TEST_P(ReducedConvolution, IsRightInEachForm) {
+  for (const ConvolutionCase& row : kCases) {
+    for (const DType dtype : {DType::BF16, DType::F16}) {
+      Convolution convolution(row, dtype);
+      for (const ReducedConvolutionForm form : kForms) {
+        if (!convolution.can(form)) continue;
+        SCOPED_TRACE(fmt::format("{}, {}, form {}", row.name, to_string(dtype), static_cast<int>(form)));
+        const double rounding = dtype == DType::BF16 ? 0x1p-8 : 0x1p-11;
+        convolution.run(form, 1, DType::F32, false, true);
+        convolution.check(0);
+        const std::vector<float> alone = convolution.y;
+        convolution.run(form, 3, DType::F32, true, false);
+        convolution.check(0);
+        if (form != ReducedConvolutionForm::Widened) {
+          EXPECT_EQ(convolution.y, alone) << "how threads share the work shows";
+        }
+        convolution.run(form, 2, dtype, false, true);
+        convolution.check(rounding);
+      }
+    }
+  }
+}
+
+TEST_P(ReducedConvolution, TilesAreTakenWhereTheyCanBe) {
+  auto can = [](DType dtype, size_t row) { return Convolution(kCases[row], dtype).can(ReducedConvolutionForm::Tiles); };
+  EXPECT_EQ(can(DType::BF16, 0), has_tiles());
+  EXPECT_FALSE(can(DType::F16, 0));
+}
+
+// Places of the band that hold no element are 0, and what lies beside a position's elements is not multiplied with it.
+TEST_P(ReducedConvolution, InfinitiesStayWhereTheyAreSeen) {
+  for (const ConvolutionCase& row : kCases) {
+    Convolution convolution(row, DType::BF16);
+    constexpr uint16_t kInfinity = 0x7f80, kNotANumber = 0x7fc0;
+    convolution.x[convolution.x.size() / 3] = kInfinity;
+    convolution.x[convolution.x.size() - 1] = kNotANumber;
+    convolution.sum_in_double();
+    for (const ReducedConvolutionForm form : {ReducedConvolutionForm::Tiles, ReducedConvolutionForm::ChannelVectors}) {
+      if (!convolution.can(form)) continue;
+      SCOPED_TRACE(row.name);
+      convolution.run(form, 2, DType::F32, false, true);
+      convolution.check(0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace toroid

@@ -1,0 +1,338 @@
+// Convolutions in which each channel has its own filter, or groups of channels mix, for an image with its channels next to each other: vectors of
+// channels.
+//
+// With one channel a group no padding is copied: positions near the edges leave out the filter elements that lie outside. In other groups an element
+// meets so many multiplications that rows are copied first, padded, and each position sees a whole filter; so are rows of 16 bits, widened. Each
+// once for all rows of the result that a thread makes one after the other. Filters that are wide, dilated or far apart are taken an element at a
+// time, as filters of one column with more rows.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "runtime/kernels/epilogue/post_ops.h"
+#include "runtime/kernels/conv/conv.h"
+#include "runtime/kernels/conv/depthwise_microkernel.h"
+#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/isa/half_rows.h"
+#include "runtime/memory/scratch.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+constexpr int64_t kFloatsPerBlock = 4096;   // that an epilogue gets at a time: a part of the first-level cache
+
+thread_local Scratch scratch_for_block, scratch_for_rows;
+
+// The channels of an image with groups in the way of depthwise_microkernel.h, if it takes them.
+std::optional<ChannelGroups> groups_in_vectors(int64_t groups, int64_t in_channels, int64_t out_channels) {
+  const DepthwiseKernels& kernels = depthwise_kernels(groups * out_channels);
+  if (groups == 1) return std::nullopt;
+  if (in_channels == 1 && out_channels == 1) return ChannelGroups::Own;
+  constexpr int64_t kMost = 48;   // more make a product of matrices
+  if (out_channels >= kernels.lanes) return out_channels <= kMost ? std::optional(ChannelGroups::Many) : std::nullopt;
+  const bool can_permute = kernels.few[0][0][0] != nullptr;
+  return can_permute && in_channels == out_channels && kernels.lanes % out_channels == 0 ? std::optional(ChannelGroups::Few) : std::nullopt;
+}
+
+class DepthwiseConvolver : public RowConvolution {
+ public:
+  DepthwiseConvolver(const KernelCall& call, const ConvolutionShape& s)
+      : s_(s), image_dtype_(dtype_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels),
+        kernels_(depthwise_kernels(channels_)) {
+    TOROID_CHECK(takes_channel_vectors(s) && strides_.channel == 1);
+    groups_ = *groups_in_vectors(s.groups, s.in_channels, s.out_channels);
+    if (is_reduced_float(image_dtype_)) reduced_ = static_cast<const uint16_t*>(call.inputs[0].data);
+    copies_ = groups_ != ChannelGroups::Own || reduced_ != nullptr;
+    column_ = copies_ ? s.groups * s.in_channels : strides_.column;
+    columns_ = copies_ ? (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1 : s.in[2];
+    left_ = copies_ ? 0 : s.padding[2];
+    const int most_columns = groups_ == ChannelGroups::Own ? DepthwiseKernels::kMostColumns : DepthwiseKernels::kMostGroupedColumns;
+    by_columns_ = s.kernel[2] <= most_columns && s.dilation[2] == 1 && s.stride[2] <= DepthwiseKernels::kMostStride;
+    positions_ = groups_ == ChannelGroups::Own ? DepthwiseKernels::kMostPositions : DepthwiseKernels::kMostGroupedPositions;
+    inside_ = inside_columns();
+    prepare_weights(call);
+  }
+
+  void run(const KernelCall& call) const override {
+    const ProductOutput out = output_of(call, channels_);
+    const float* const x = data_of(call.inputs[0]);
+    // Rows that are copied are so once for each part.
+    constexpr int64_t kPartsOfThread = 4;
+    const int64_t parts = copies_ ? std::min(s_.out[1], kPartsOfThread * call.pool.threads()) : s_.out[1];
+    const int64_t shares = shares_of_row(call);
+    call.pool.parallel_for(s_.batch * parts * shares, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t image = i / shares / parts, part = i / shares % parts;
+        const ImageRing in = {x + image * strides_.batch, strides_.row, s_.in[1]};
+        if (shares == 1) {
+          run_rows(image, part_of(s_.out[1], part, parts), in, out);
+        } else {
+          const Range vectors = part_of(channels_ / lanes_, i % shares, shares);
+          run_row(image, part, in, out, {vectors.first * lanes_, i % shares + 1 < shares ? vectors.last * lanes_ : channels_});
+        }
+      }
+    });
+  }
+
+  void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const override {
+    if (copies_) return run_copied_rows(image, rows, in, out);
+    for (int64_t o = rows.first; o < rows.last; ++o) run_row(image, o, in, out);
+  }
+
+ private:
+  // Into which a row's channels are cut where few rows do not come out even for the threads.
+  int64_t shares_of_row(const KernelCall& call) const {
+    constexpr int64_t kRowsOfThread = 4, kLeastVectors = 4;
+    const int64_t threads = call.pool.threads(), rows = s_.batch * s_.out[1];
+    const bool can_be = groups_ == ChannelGroups::Own && !copies_ && call.epilogue != nullptr && channels_ >= threads * kLeastVectors * lanes_;
+    return can_be && rows % threads != 0 && rows < kRowsOfThread * threads ? threads : 1;
+  }
+
+  // Offsets of the filter rows that positions meet.
+  struct FilterRows {
+    std::vector<int64_t> image, weights;
+  };
+
+  void run_copied_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const {
+    const int64_t kept = (s_.kernel[1] - 1) * s_.dilation[1] + 1, row = columns_ * column_;
+    const ImageRing ring = {scratch_for_rows.get(kept * row), row, kept};
+    int64_t copied = 0;
+    for (int64_t o = rows.first; o < rows.last; ++o) {
+      const int64_t first = o * s_.stride[1] - s_.padding[1], last = std::min(first + kept, s_.in[1]);
+      for (copied = std::max({copied, first, int64_t{0}}); copied < last; ++copied) copy_row(image, copied, in, const_cast<float*>(ring.at(copied)));
+      run_row(image, o, ring, out);
+    }
+  }
+
+  // Padded, and widened if it is of 16 bits (then from the call's image).
+  void copy_row(int64_t image, int64_t row, const ImageRing& in, float* to) const {
+    const int64_t left = std::min(s_.padding[2], columns_), inside = std::clamp<int64_t>(columns_ - left, 0, s_.in[2]);
+    std::fill_n(to, left * column_, 0.0f);
+    copy_columns(image, row, in, inside, to + left * column_);
+    std::fill(to + (left + inside) * column_, to + columns_ * column_, 0.0f);
+  }
+
+  // The first `count` of a row.
+  void copy_columns(int64_t image, int64_t row, const ImageRing& in, int64_t count, float* to) const {
+    const int64_t run = strides_.column == column_ ? count : 1;   // columns that follow each other
+    for (int64_t j = 0; j < count; j += run) {
+      if (reduced_ != nullptr) {
+        widen_row(image_dtype_, reduced_ + image * strides_.batch + row * strides_.row + j * strides_.column, run * column_, to + j * column_);
+      } else {
+        std::copy_n(in.at(row) + j * strides_.column, run * column_, to + j * column_);
+      }
+    }
+  }
+
+  // As DepthwiseStrip has them.
+  void prepare_weights(const KernelCall& call) {
+    const ToroidOperand& w = call.inputs[1];
+    const int64_t row_stride = w.rank == 3 ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
+    const int64_t together = groups_ == ChannelGroups::Many ? s_.out_channels : channels_;
+    lanes_ = std::min<int64_t>(kernels_.lanes, channels_);
+    vector_weights_ = s_.kernel_elements() * s_.in_channels * lanes_;
+    auto make = [&](float* to) {
+      for_each_vector(channels_, together, lanes_, [&](int64_t vector, int64_t channel) {
+        for (int64_t i = 0; i < vector_weights_; ++i) {
+          const int64_t k = i / lanes_ / s_.in_channels, seen = i / lanes_ % s_.in_channels, c = channel + i % lanes_;
+          const int64_t at = c * w.strides[0] + seen * w.strides[1] + k / s_.kernel[2] * row_stride + k % s_.kernel[2] * column_stride;
+          float& weight = to[vector * vector_weights_ + i];
+          if (is_reduced_float(dtype_of(w))) {
+            widen_row(dtype_of(w), static_cast<const uint16_t*>(w.data) + at, 1, &weight);
+          } else {
+            weight = data_of(w)[at];
+          }
+        }
+      });
+    };
+    const int64_t vectors = channels_ / together * ((together + lanes_ - 1) / lanes_);
+    const int64_t form[] = {'d', channels_, s_.in_channels, s_.kernel[1], s_.kernel[2], w.strides[0], w.strides[1], row_stride, column_stride};
+    weights_ = call.made_of(w, w.data, form, vectors * vector_weights_, make);
+  }
+
+  // The filter elements of a dim that lie inside the image (its rows as the strips read them) for the output position o.
+  Range taps(int d, int64_t o) const {
+    const int64_t size = d == 2 ? columns_ : s_.in[d], padding = d == 2 ? left_ : s_.padding[d];
+    return indices_inside(o * s_.stride[d] - padding, s_.dilation[d], s_.kernel[d], size);
+  }
+
+  // The output columns whose filters lie inside the image as a whole.
+  Range inside_columns() const {
+    Range result = {0, s_.out[2]};
+    while (result.first < s_.out[2] && taps(2, result.first).size() < s_.kernel[2]) ++result.first;
+    result.last = result.first;
+    while (result.last < s_.out[2] && taps(2, result.last).size() == s_.kernel[2]) ++result.last;
+    return result;
+  }
+
+  void run_row(int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out) const { run_row(image, o, in, out, {0, channels_}); }
+
+  // Some channels of it, whole vectors but at the end; all of them unless there is an epilogue and channels are their own groups.
+  void run_row(int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out, Range channels) const {
+    const int64_t first_row = (image * s_.out[1] + o) * s_.out[2];
+    static thread_local FilterRows rows;
+    set_rows(in, o, {0, by_columns_ ? 1 : s_.kernel[2]}, rows);
+    const ToroidClampedSum* clamped = clamped_sum(out.epilogue);
+    if (clamped != nullptr && clamped->residual == nullptr && fills_vectors() && kernels_.can_finish) {
+      const ToroidClampedSum part = part_of(*clamped, first_row, channels.first);
+      return run_positions(in, o, rows, {0, s_.out[2]}, channels, {part.out, part.out_row, &part});
+    }
+    if (out.epilogue == nullptr) return run_positions(in, o, rows, {0, s_.out[2]}, channels, {out.data + first_row * out.row, out.row});
+    // Whole strips between the edges, and no few positions alone.
+    const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels.size() / positions_) * positions_;
+    for (int64_t first = 0; first < s_.out[2];) {
+      const int64_t end = (in_strips(channels) ? first : std::max(first, inside_.first)) + most;
+      const int64_t last = end + positions_ > s_.out[2] ? s_.out[2] : end;
+      float* block = scratch_for_block.get((last - first) * channels.size() + kReadBeyond);
+      run_positions(in, o, rows, {first, last}, channels, {block, channels.size()});
+      run_epilogue(*out.epilogue, block, channels.size(), {first_row + first, first_row + last}, channels);
+      first = last;
+    }
+  }
+
+  // What the output's row o sees of the image's rows, in these filter columns, each of which is a filter row.
+  void set_rows(const ImageRing& in, int64_t o, Range columns, FilterRows& rows) const {
+    rows.image.clear();
+    rows.weights.clear();
+    const Range vertical = taps(1, o);
+    for (int64_t k1 = vertical.first; k1 < vertical.last; ++k1) {
+      const int64_t row = in.at(o * s_.stride[1] - s_.padding[1] + k1 * s_.dilation[1]) - in.data;
+      for (int64_t k2 = columns.first; k2 < columns.last; ++k2) {
+        rows.image.push_back(row + k2 * s_.dilation[2] * column_);
+        rows.weights.push_back((k1 * s_.kernel[2] + k2) * s_.in_channels * lanes_);
+      }
+    }
+  }
+
+  // Where positions that follow each other go, some channels of them.
+  struct Target {
+    float* data;
+    int64_t position;                           // stride
+    const ToroidClampedSum* finish = nullptr;   // DepthwiseStrip::finish
+
+    Target from(int64_t first) const { return {data + first * position, position, finish}; }
+  };
+
+  // Do the result's channels fill vectors?
+  bool fills_vectors() const { return channels_ >= kernels_.lanes; }
+
+  // `rows`: of all filter columns.
+  void run_positions(const ImageRing& in, int64_t o, const FilterRows& rows, Range positions, Range channels, const Target& out) const {
+    const float* weights = weights_ + channels.first / lanes_ * vector_weights_;
+    if (in_strips(channels)) return run_strips(in, rows, weights, positions, channels, out);
+    for (int64_t p = positions.first; p < positions.last;) {
+      const float* image = in.data + (p * s_.stride[2] - left_) * column_ + channels.first;
+      const Target to = out.from(p - positions.first);
+      if (p >= inside_.first && p < inside_.last) {
+        const int64_t most = by_columns_ ? positions_ : 1;
+        const int64_t count = std::min({most, inside_.last - p, positions.last - p});
+        run_strip(image, weights, rows, by_columns_ ? s_.kernel[2] : 1, count, channels.size(), to);
+        p += count;
+        continue;
+      }
+      const Range horizontal = taps(2, p);
+      if (by_columns_) {
+        run_strip(image + horizontal.first * column_, weights + horizontal.first * s_.in_channels * lanes_, rows, horizontal.size(), 1, channels.size(), to);
+      } else {
+        static thread_local FilterRows some;
+        set_rows(in, o, horizontal, some);
+        run_strip(image, weights, some, 1, 1, channels.size(), to);
+      }
+      ++p;
+    }
+  }
+
+  // Do strips reach beyond the image's edges?
+  bool in_strips(Range channels) const { return groups_ == ChannelGroups::Own && by_columns_ && channels.size() >= kernels_.lanes; }
+
+  // Of nearly equal length.
+  void run_strips(const ImageRing& in, const FilterRows& rows, const float* weights, Range positions, Range channels, const Target& out) const {
+    const int64_t strips = (positions.size() + positions_ - 1) / positions_;
+    for (int64_t i = 0; i < strips; ++i) {
+      const Range some = part_of(positions.size(), i, strips);
+      const int64_t first = (positions.first + some.first) * s_.stride[2] - left_, seen = (some.size() - 1) * s_.stride[2] + s_.kernel[2];
+      const bool at_edges = first < 0 || first + seen > columns_;
+      const DepthwiseStrip strip = {in.data + first * column_ + channels.first, rows.image.data(), column_, weights, vector_weights_,
+                                    rows.weights.data(), static_cast<int64_t>(rows.image.size()), out.data + some.first * out.position, out.position,
+                                    channels.size(), 1, 1, std::max<int64_t>(0, -first), std::min(seen, columns_ - first), out.finish};
+      own_kernel(strip.filter_rows, at_edges, some.size())(strip);
+    }
+  }
+
+  // Of whole filter columns.
+  DepthwiseKernels::Kernel own_kernel(int64_t filter_rows, bool at_edges, int64_t positions) const {
+    const int64_t columns = s_.kernel[2] - 1, stride = s_.stride[2] - 1;
+    if (filter_rows == s_.kernel[2] && filter_rows <= DepthwiseKernels::kMostSquare) {
+      return (at_edges ? kernels_.own_square_at_edges : kernels_.own_square)[columns][stride][positions - 1];
+    }
+    return (at_edges ? kernels_.own_at_edges : kernels_.own)[columns][stride][positions - 1];
+  }
+
+  // `count` positions, of which the first has its filter at `image`, and so many neighbouring columns of a filter row.
+  void run_strip(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, int64_t channels,
+                 const Target& out) const {
+    if (!fills_vectors()) {
+      run_few_channels(image, weights, rows, columns, count, out);
+    } else {
+      const int64_t stride = by_columns_ ? s_.stride[2] : 1, filter_rows = columns == 0 ? 0 : static_cast<int64_t>(rows.image.size());
+      const DepthwiseStrip strip = {image, rows.image.data(), column_, weights, vector_weights_, rows.weights.data(), filter_rows,
+                                    out.data, out.position, channels, s_.in_channels, s_.out_channels, 0, 0, out.finish};
+      kernel(std::max<int64_t>(columns, 1) - 1, stride - 1, count - 1)(strip);
+    }
+  }
+
+  DepthwiseKernels::Kernel kernel(int64_t columns, int64_t stride, int64_t positions) const {
+    switch (groups_) {
+      case ChannelGroups::Own: return kernels_.own[columns][stride][positions];
+      case ChannelGroups::Few: return kernels_.few[columns][stride][positions];
+      case ChannelGroups::Many: return kernels_.many[columns][stride][positions];
+    }
+    return nullptr;
+  }
+
+  // The same for channels of their own that fill no vector.
+  void run_few_channels(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, const Target& out) const {
+    for (int64_t p = 0; p < count; ++p, image += s_.stride[2] * column_) {
+      for (int64_t c = 0; c < channels_; ++c) {
+        float sum = 0;
+        for (size_t row = 0; row < rows.image.size(); ++row) {
+          for (int64_t j = 0; j < columns; ++j) {
+            sum += image[rows.image[row] + j * column_ + c] * weights[rows.weights[row] + j * channels_ + c];
+          }
+        }
+        out.data[p * out.position + c] = sum;
+      }
+    }
+  }
+
+  ConvolutionShape s_;
+  DType image_dtype_;
+  const uint16_t* reduced_ = nullptr;   // the image if it is of 16 bits: of this call alone
+  ImageStrides strides_;
+  int64_t channels_;       // of the result
+  const DepthwiseKernels& kernels_;
+  ChannelGroups groups_;
+  bool copies_;            // rows of the image, padded
+  int64_t column_, columns_, left_;   // of the rows that strips read: stride and number of columns, and what is missing at the left
+  int64_t positions_;      // of a strip, at most
+  bool by_columns_;   // filter columns in registers
+  Range inside_;      // inside_columns
+  int64_t lanes_, vector_weights_;
+  const float* weights_ = nullptr;
+};
+
+}  // namespace
+
+bool takes_channel_vectors(int64_t groups, int64_t in_channels, int64_t out_channels) {
+  return groups_in_vectors(groups, in_channels, out_channels).has_value();
+}
+
+void convolve_channel_vectors(const KernelCall& call, const ConvolutionShape& shape) { DepthwiseConvolver(call, shape).run(call); }
+
+std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape) {
+  return std::make_unique<DepthwiseConvolver>(call, shape);
+}
+
+}  // namespace toroid

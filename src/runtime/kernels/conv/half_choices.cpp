@@ -1,0 +1,73 @@
+// Convolutions in BF16 and F16: the forms of run_convolution_reduced. Integers as in choices.cpp.
+#include "runtime/kernels/registry/families.h"
+#include "runtime/kernels/conv/conv.h"
+
+namespace toroid {
+namespace {
+
+using Gate = std::optional<std::string>;
+
+int64_t depth(const Problem& problem) {
+  const OperandMeta& w = problem.inputs[1];
+  int64_t count = w.sizes[1];
+  for (size_t d = 2; d < w.sizes.size(); ++d) count *= w.sizes[d];
+  return count;
+}
+
+std::optional<std::string> malformed(DType dtype, const Problem& problem) {
+  if (std::optional<std::string> fault = malformed_convolution(dtype, problem)) return fault;
+  if (problem.integers[0] != 0 || problem.inputs.size() > 2 || problem.outputs[0].sizes.size() > 4 || problem.outputs[0].strides[1] != 1) {
+    return "it is transposed, of three dims, with a bias, or its channels are not next to each other";
+  }
+  return std::nullopt;
+}
+
+double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double passes) {
+  const double flops = 2 * static_cast<double>(problem.outputs[0].elements()) * static_cast<double>(depth(problem));
+  const double bytes = static_cast<double>(problem.inputs[0].extent_bytes() + problem.inputs[1].extent_bytes());
+  return machine.start_s + flops / (0.6 * ratio_to_f32 * machine.flops_per_s) + passes * transfer_s(bytes, machine);
+}
+
+constexpr Implementation kWidened = {
+    .name = "widened",
+    .description = "image and filters as float32",
+     .gate = [](const Problem&) -> Gate { return std::nullopt; },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, problem.inputs[1].sizes[1] == 1 ? 0.3 : 1, 3); },
+     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::Widened); }};
+
+constexpr Implementation kChannelVectors = {
+    .name = "channel-vectors",
+    .description = "vectors of channels, each with its filter, or groups of few, of rows that are widened as they are needed",
+     .gate = [](const Problem& problem) -> Gate {
+       if (!takes_channel_vectors(problem.integers[1], problem.inputs[1].sizes[1], problem.outputs[0].sizes[1] / problem.integers[1]))
+         return kNoChannelVectors;
+       if (problem.inputs[0].strides[1] != 1) return "the image's channels are not next to each other";
+       return std::nullopt;
+     },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.3, 1); },
+     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::ChannelVectors); }};
+
+const Implementation kOfBFloat16[] = {
+    kWidened,
+    kChannelVectors,
+    {.name = "tiles",
+     .description = "products of image rows in tiles of 16 positions and columns (AMX)",
+     .gate = [](const Problem& problem) -> Gate {
+       if (problem.integers[1] != 1) return "there are several groups";
+       return can_multiply(ReducedForm::Tiles, DType::BF16) ? Gate() : kNoTiles;
+     },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 8, 1); },
+     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::Tiles); }},
+};
+const Implementation kOfFloat16[] = {kWidened, kChannelVectors};
+
+}  // namespace
+
+KernelFamily convolution_bf16_family() {
+  return {"convolution.bf16", [](const Problem& problem) { return malformed(DType::BF16, problem); }, depth, kOfBFloat16, 1};
+}
+KernelFamily convolution_f16_family() {
+  return {"convolution.f16", [](const Problem& problem) { return malformed(DType::F16, problem); }, depth, kOfFloat16, 1};
+}
+
+}  // namespace toroid

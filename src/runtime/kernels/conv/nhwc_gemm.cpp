@@ -1,0 +1,334 @@
+// Convolutions whose results have their channels next to each other: products of image rows, where they lie, with packed weights.
+//
+// The row of the left matrix that belongs to an output position is a list of runs in the image: with channels next to each other, one run of
+// channels per filter element; with channels in planes (an image of three colours), one run of filter columns per channel and filter row. Where
+// the image has to be padded, a band of its rows is copied first, with zeros around.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "runtime/kernels/conv/conv.h"
+#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/conv/implicit_gemm_bf16x3.h"
+#include "runtime/kernels/gemm/bf16x3/gemm.h"
+#include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/memory/scratch.h"
+#include "runtime/kernels/conv/winograd.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+constexpr int64_t kPositionsAtOnce = 112;    // output positions that meet a panel together
+constexpr int64_t kBandPositions = 512;      // that share a copied band, if their rows are so short
+constexpr int64_t kFewChannels = 8;          // stay in planes
+constexpr int64_t kLeastChannelsInPairs = 8;   // fewer are quicker as scattered elements
+constexpr double kCyclesToGather = 2;        // and split an element of a row whose runs are not the steps of a product in parts
+
+thread_local Scratch scratch_for_band;
+
+bool splits_bands(const ConvolutionShape& s, int64_t channel_stride);
+
+class Convolver : public RowConvolution {
+ public:
+  Convolver(const KernelCall& call, const ConvolutionShape& s, const RowUse& use)
+      : s_(s), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels) {
+    const bool is_padded = s.padding[1] > 0 || s.padding[2] > 0;
+    in_planes_ = strides_.channel != 1 && s.in_channels <= kFewChannels;
+    copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1) || (use.from_ring && s.kernel[1] > 1);
+    depth_ = s.in_channels * s.kernel_elements();
+    in_parts_ = convolves_in_parts(s, strides_.channel, call.keeps(call.inputs[1]));
+    in_pairs_ = !in_parts_ && !in_planes_ && s.in_channels % 2 == 0 && s.in_channels >= kLeastChannelsInPairs && call.keeps(call.inputs[1]) &&
+                PackedMatrix::pays_in_pairs(s.out_channels);
+    splits_bands_ = in_parts_ && splits_bands(s, strides_.channel);
+    band_columns_ = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
+    elements_ = image_elements(copies_ ? band_strides() : strides_);
+    pack_weights(call);
+    if (use.times > 0) {
+      fetches_ = pays_to_fetch(weights_bytes(), use.times);
+    } else {
+      cut_whole(call.pool);
+    }
+  }
+
+  void run(const KernelCall& call) const override {
+    const ProductOutput out = output_of(call, channels_);
+    const float* const x = data_of(call.inputs[0]);
+    if (is_matrix_product(s_, strides_)) {
+      return with_weights(0, [&](const auto& weights) {
+        multiply(call.pool, s_.batch * s_.out_elements(), {x, strides_.column, 1}, weights, 0, weights.panels(), out);
+      });
+    }
+    call.pool.parallel_for(s_.batch * cut_.tasks(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t task = i % cut_.tasks();
+        const int64_t image = i / cut_.tasks();
+        run_band(image, part_of(s_.out[1], cut_.block(task), cut_.blocks), part_of(all_panels(), cut_.group(task), cut_.groups),
+                 {x + image * strides_.batch, strides_.row, s_.in[1]}, out);
+      }
+    });
+  }
+
+  void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const override {
+    const int64_t bands = (rows.size() + most_rows() - 1) / most_rows();
+    for (int64_t i = 0; i < bands; ++i) {
+      const Range band = part_of(rows.size(), i, bands);
+      run_band(image, {rows.first + band.first, rows.first + band.last}, {0, all_panels()}, in, out);
+    }
+  }
+
+ private:
+  // Of all groups' channels; a task has some of them, and copies its band whole.
+  int64_t all_panels() const { return s_.groups * panels_of_group(); }
+  void cut_whole(const RuntimePool& pool) {
+    const int64_t strip_rows = in_parts_ ? kTileSide : StripKernels::kMostRows;
+    const double strips_per_row = static_cast<double>(s_.out[2]) / static_cast<double>(strip_rows);
+    const int64_t threads = std::max<int64_t>(1, pool.threads() / s_.batch);
+    cut_ = cut_of(threads, {s_.out[1], all_panels(), depth_, most_rows(), strips_per_row, strip_rows, in_parts_ ? kCyclesToSplit : 0});
+    fetches_ = pays_to_fetch(weights_bytes() / cut_.groups, s_.batch * cut_.blocks / pool.threads());
+  }
+
+  int64_t weights_bytes() const { return s_.groups * weights_size() * int64_t{sizeof(float)}; }
+  // Of a group.
+  int64_t weights_size() const { return in_parts_ ? PartsMatrix::size(depth_, s_.out_channels) : PackedMatrix::size(depth_, s_.out_channels); }
+  int64_t panels_of_group() const { return in_parts_ ? PartsMatrix::panels(s_.out_channels) : PackedMatrix::panels(s_.out_channels); }
+  // Calls f with a group's weights, PackedMatrix or PartsMatrix.
+  template <class F>
+  void with_weights(int64_t group, const F& f) const {
+    const float* data = weights_ + group * weights_size();
+    in_parts_ ? f(PartsMatrix{depth_, s_.out_channels, data}) : f(PackedMatrix{depth_, s_.out_channels, data, in_pairs_});
+  }
+
+  // Per group, a product's right-hand side: its rows in the order in which the runs come.
+  void pack_weights(const KernelCall& call) {
+    const ToroidOperand& w = call.inputs[1];
+    const bool is_flat = w.rank == 3;
+    const int64_t out_stride = w.strides[0], in_stride = w.strides[1], row_stride = is_flat ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
+    const int64_t group_size = weights_size();
+    auto make = [&](float* to) {
+      call.pool.parallel_for(s_.groups, 1, [&](int64_t begin, int64_t end) {
+        std::vector<float> rows(static_cast<size_t>(depth_ * s_.out_channels));
+        for (int64_t g = begin; g < end; ++g) {
+          for (int64_t o = 0; o < s_.out_channels; ++o) {
+            const float* from = data_of(w) + (g * s_.out_channels + o) * out_stride;
+            float* row = rows.data() + o * depth_;
+            for (int64_t c = 0; c < s_.in_channels; ++c) {
+              for (int64_t k = 0; k < s_.kernel_elements(); ++k) {
+                const int64_t at = in_planes_ ? c * s_.kernel_elements() + k : k * s_.in_channels + c;
+                row[at] = from[c * in_stride + k / s_.kernel[2] * row_stride + k % s_.kernel[2] * column_stride];
+              }
+            }
+          }
+          const Matrix columns = {rows.data(), 1, depth_};
+          float* const packed = to + g * group_size;
+          in_parts_ ? pack_parts(columns, depth_, s_.out_channels, 0, panels_of_group(), packed)
+                    : pack_panels(columns, depth_, s_.out_channels, 0, panels_of_group(), packed, in_pairs_);
+        }
+      });
+    };
+    const int64_t form[] = {in_parts_ ? 'C' : in_pairs_ ? 'p' : 'c', in_planes_, s_.groups, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2],
+                            out_stride, in_stride, row_stride, column_stride};
+    weights_ = call.made_of(w, w.data, form, s_.groups * group_size, make);
+  }
+
+  // Of a copied band, in which planes are as far apart as the most rows need.
+  ImageStrides band_strides() const {
+    const int64_t channels = s_.groups * s_.in_channels;
+    return in_planes_ ? ImageStrides{0, band_height({0, most_rows()}) * band_columns_, band_columns_, 1}
+                      : ImageStrides{0, 1, band_columns_ * channels, channels};
+  }
+
+  // The rows of the image that these output rows see, in `to`.
+  void copy_band(const ImageRing& in, Range rows, float* to) const {
+    const int64_t height = band_height(rows);
+    const int64_t channels = s_.groups * s_.in_channels;
+    const ImageStrides strides = band_strides();
+    const int64_t left = s_.padding[2];
+    const Range inside = {std::min(left, band_columns_), std::clamp(left + s_.in[2], std::min(left, band_columns_), band_columns_)};
+    for (int64_t r = 0; r < height; ++r) {
+      const int64_t i = rows.first * s_.stride[1] - s_.padding[1] + r;
+      const bool is_empty = i < 0 || i >= s_.in[1];
+      const float* row = is_empty ? nullptr : in.at(i);
+      if (in_planes_) {
+        for (int64_t c = 0; c < channels; ++c) {
+          float* out = to + c * strides.channel + r * strides.row;
+          if (is_empty) {
+            std::fill_n(out, band_columns_, 0.0f);
+            continue;
+          }
+          std::fill(out, out + inside.first, 0.0f);
+          const float* plane = row + c * strides_.channel - left * strides_.column;
+          if (strides_.column == 1) {
+            std::copy(plane + inside.first, plane + inside.last, out + inside.first);
+          } else {
+            for (int64_t j = inside.first; j < inside.last; ++j) out[j] = plane[j * strides_.column];
+          }
+          std::fill(out + inside.last, out + band_columns_, 0.0f);
+        }
+        continue;
+      }
+      float* out = to + r * strides.row;
+      if (is_empty) {
+        std::fill_n(out, band_columns_ * channels, 0.0f);
+        continue;
+      }
+      std::fill_n(out, inside.first * channels, 0.0f);
+      const float* at = row - left * strides_.column;
+      if (strides_.channel == 1 && strides_.column == channels) {
+        std::copy(at + inside.first * channels, at + inside.last * channels, out + inside.first * channels);
+      } else {
+        for (int64_t j = inside.first; j < inside.last; ++j) {
+          for (int64_t c = 0; c < channels; ++c) out[j * channels + c] = at[j * strides_.column + c * strides_.channel];
+        }
+      }
+      std::fill(out + inside.last * channels, out + band_columns_ * channels, 0.0f);
+    }
+  }
+
+  int64_t positions_at_once() const { return in_parts_ ? most_row_tiles(depth_) * kTileSide : kPositionsAtOnce; }
+  // That are worked on together.
+  int64_t most_rows() const { return std::clamp<int64_t>((copies_ ? kBandPositions : positions_at_once()) / s_.out[2], 1, s_.out[1]); }
+  int64_t band_height(Range rows) const { return (rows.size() - 1) * s_.stride[1] + (s_.kernel[1] - 1) * s_.dilation[1] + 1; }
+
+  // Of an output position, from the pixel that its filter's first element meets.
+  RowElements image_elements(const ImageStrides& strides) const {
+    RowElements elements;
+    for (int64_t c = 0; c < (in_planes_ ? s_.in_channels : 1); ++c) {
+      for (int64_t k1 = 0; k1 < s_.kernel[1]; ++k1) {
+        for (int64_t k2 = 0; k2 < s_.kernel[2]; ++k2) {
+          elements.add(c * strides.channel + k1 * s_.dilation[1] * strides.row + k2 * s_.dilation[2] * strides.column, in_planes_ ? 1 : s_.in_channels);
+        }
+      }
+    }
+    return elements;
+  }
+
+  // Panels are counted through all groups.
+  void run_band(int64_t image, Range rows, Range panels, ImageRing in, const ProductOutput& out) const {
+    ImageStrides strides = strides_;
+    int64_t first = rows.first * s_.stride[1];
+    if (copies_) {
+      const int64_t height = band_height(rows);
+      strides = band_strides();
+      const int64_t floats = in_planes_ ? s_.groups * s_.in_channels * strides.channel : height * strides.row;
+      float* band = scratch_for_band.get(floats);
+      copy_band(in, rows, band);
+      in = {band, strides.row, height};
+      first = 0;
+      if (splits_bands_) {
+        const PartsBand parts = {band, height, band_columns_, s_.in_channels, {s_.kernel[1], s_.kernel[2]}, {s_.dilation[1], s_.dilation[2]}, s_.out[2]};
+        const int64_t position = (image * s_.out[1] + rows.first) * s_.out[2];
+        if (convolve_band({depth_, s_.out_channels, weights_}, panels.first, panels.last, parts, position, out, {fetches_})) return;
+      }
+    }
+    const int64_t of_group = panels_of_group();
+    for (int64_t group = panels.first / of_group; group * of_group < panels.last; ++group) {
+      const Range some = {std::max<int64_t>(0, panels.first - group * of_group), std::min(of_group, panels.last - group * of_group)};
+      const ImageRing of_channels = {in.data + group * s_.in_channels * strides.channel, in.row, in.kept};
+      run_group(image, group, rows, some, of_channels, first, strides.column, out);
+    }
+  }
+
+  // `first`: the image's row that the output's rows see first; `column`: the stride of its columns.
+  void run_group(int64_t image, int64_t group, Range rows, Range panels, const ImageRing& in, int64_t first, int64_t column,
+                 const ProductOutput& whole) const {
+    // The group's channels are some of the columns of the whole result.
+    const int64_t first_channel = group * s_.out_channels;
+    const EpiloguePart epilogue(whole.epilogue, 0, first_channel);
+    const ProductOutput out = {whole.data == nullptr ? nullptr : whole.data + first_channel, whole.row, epilogue.get()};
+
+    const int64_t count = rows.size() * s_.out[2];
+    const int64_t at_once = positions_at_once(), chunks = (count + at_once - 1) / at_once;
+    // Whole strips of the innermost loops, but at the end.
+    const int64_t strip = in_parts_ ? 2 * kTileSide : 1, strips = (count + strip - 1) / strip;
+    static thread_local std::vector<const float*> pointers;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const Range positions = {strips * chunk / chunks * strip, std::min(count, strips * (chunk + 1) / chunks * strip)};
+      pointers.resize(static_cast<size_t>(positions.size()));
+      const float** pointer = pointers.data();
+      for (int64_t j = positions.first; j < positions.last;) {
+        const int64_t row = j / s_.out[2], end = std::min((row + 1) * s_.out[2], positions.last);
+        const int64_t step = s_.stride[2] * column, of_row = end - j;
+        const float* const pixel = in.at(first + row * s_.stride[1]) + (j - row * s_.out[2]) * step;
+        for (int64_t i = 0; i < of_row; ++i) pointer[i] = pixel + i * step;
+        pointer += of_row;
+        j = end;
+      }
+      with_weights(group, [&](const auto& weights) {
+        multiply_rows(weights, panels.first, panels.last, elements_, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out,
+                      {fetches_});
+      });
+    }
+  }
+
+  ConvolutionShape s_;
+  ImageStrides strides_;
+  int64_t channels_;
+  bool in_planes_ = false;     // the image's channels, while they are multiplied
+  bool copies_ = false;        // bands of the image, padded
+  bool fetches_ = false;       // weights ahead
+  bool in_parts_ = false;      // the product
+  bool in_pairs_ = false;      // the last panel of weights
+  bool splits_bands_ = false;  // as wholes, not row by row
+  int64_t band_columns_;       // of the image that all output columns see
+  int64_t depth_ = 0;
+  RowElements elements_;
+  const float* weights_ = nullptr;
+  Cut cut_;                    // of the whole
+};
+
+// Is each element of the padded image split once, for all filter elements?
+bool splits_bands(const ConvolutionShape& s, int64_t channel_stride) {
+  const bool is_padded = s.padding[1] > 0 || s.padding[2] > 0;
+  return is_padded && s.groups == 1 && s.kernel_elements() > 1 && s.stride[1] == 1 && s.stride[2] == 1 && s.in_channels % kStepElements == 0 &&
+         channel_stride == 1;
+}
+
+}  // namespace
+
+bool convolves_in_parts(const ConvolutionShape& s, int64_t channel_stride, bool keeps_weights) {
+  const int64_t depth = s.in_channels * s.kernel_elements();
+  const double split = splits_bands(s, channel_stride) ? kCyclesToSplit * 2 / static_cast<double>(s.kernel_elements())
+                       : s.in_channels % kStepElements == 0 || s.kernel_elements() == 1 ? kCyclesToSplit : kCyclesToGather;
+  return pays_in_parts({s.batch * s.out_elements(), s.out_channels, depth, keeps_weights}, split);
+}
+
+bool is_matrix_product(const ConvolutionShape& s, const ImageStrides& image) {
+  return s.groups == 1 && s.kernel_elements() == 1 && s.padding[1] == 0 && s.padding[2] == 0 && s.stride[1] == 1 && s.stride[2] == 1 &&
+         image.channel == 1 && (s.out[1] == 1 || image.row == s.out[2] * image.column) &&
+         (s.batch == 1 || image.batch == s.out_elements() * image.column);
+}
+
+ProductOutput output_of(const KernelCall& call, int64_t channels) {
+  return {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), channels, call.epilogue};
+}
+
+ImageStrides image_strides(const ToroidOperand& x) {
+  const int64_t* s = x.strides;
+  return x.rank == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
+}
+
+void give_zeros(const KernelCall& call, const ConvolutionShape& s) {
+  const int64_t columns = s.groups * s.out_channels;
+  const std::vector<float> zeros(static_cast<size_t>(columns + kReadBeyond));
+  const ProductOutput out = output_of(call, columns);
+  for (int64_t row = 0; row < s.batch * s.out_elements(); ++row) out.take(zeros.data(), columns, {row, row + 1}, {0, columns});
+}
+
+void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form) {
+  if (shape.is_empty()) return;
+  if (!shape.has_filter()) return give_zeros(call, shape);
+  if (form == ConvolutionForm::Winograd4 || form == ConvolutionForm::Winograd2) {
+    convolve_by_winograd(call, shape, form == ConvolutionForm::Winograd4 ? 4 : 2);
+  } else {
+    row_convolution(call, shape, form)->run(call);
+  }
+}
+
+std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form, const RowUse& use) {
+  if (form == ConvolutionForm::ChannelVectors) return channel_vectors(call, shape);
+  TOROID_CHECK(form == ConvolutionForm::ImageRows);
+  return std::make_unique<Convolver>(call, shape, use);
+}
+
+}  // namespace toroid

@@ -1,0 +1,296 @@
+// A tile of m x m outputs sees (m + 2) x (m + 2) pixels. In each of as many points the transformed tiles, a row of channels each,
+// are a matrix that meets that point's matrix of transformed filters: (m + 2)² products instead of the 9 m² of the direct method,
+// so 4 times (m = 4) or 2.25 times (m = 2) fewer multiplications, but (m + 2)² / 9 times as many bytes of weights.
+//
+// A task has some rows of tiles, whole, so that what is behind it gets output positions that follow each other, and some panels of
+// filters:
+//
+//   the tiles' pixels -> transformed, for all points   (once for all tasks if several of them share rows of tiles)
+//   per panel:  a product for each point               (of `tiles` rows, all in the second-level cache)
+//               transformed back, a row of tiles after the other -> the output or its epilogue
+#include "runtime/kernels/conv/winograd.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "runtime/kernels/epilogue/post_ops.h"
+#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/memory/scratch.h"
+#include "runtime/kernels/conv/winograd_transforms.h"
+
+namespace toroid {
+namespace {
+
+thread_local Scratch scratch_for_tiles;  // transformed
+thread_local Scratch scratch_for_products;
+thread_local Scratch scratch_for_outputs;
+
+// Sizes of the work in tiles of m x m outputs.
+struct Tiling {
+  Tiling(const ConvolutionShape& s, int64_t outputs)
+      : m(outputs),
+        points((m + 2) * (m + 2)),
+        rows_per_image(divide_up(s.out[1], m)),
+        per_row(divide_up(s.out[2], m)),
+        rows(s.batch * rows_per_image),
+        panels(PackedMatrix::panels(s.out_channels)),
+        input_row(odd_lines(s.in_channels)) {}
+  int64_t m, points;
+  int64_t rows_per_image, per_row;  // rows of tiles, and the tiles of one
+  int64_t rows;
+  int64_t panels;
+  int64_t input_row;  // floats of the place for a tile's channels in one point
+
+  // Floats of the transformed tiles of so many rows.
+  int64_t input_plane(int64_t count) const { return odd_lines(count * per_row * input_row); }
+};
+
+// How the work is cut into tasks.
+struct Plan {
+  int64_t blocks;  // of rows of tiles
+  int64_t groups;  // of panels
+};
+
+// The cut that is done first, if products take as long as their multiplications and, for each block, reading the weights.
+Plan plan_of(const Tiling& tiling, int64_t threads) {
+  constexpr int64_t kMostTiles = 32;
+  constexpr int64_t kMostBytes = 5 << 19;   // of a block's transformed tiles
+  constexpr int64_t kMostShared = 8 << 20;  // bytes of all transformed tiles that tasks share
+  constexpr int64_t kTilesOfWeights = 6;    // products of so many tiles take as long as reading the weights
+  const int64_t bytes = tiling.points * tiling.per_row * tiling.input_row * static_cast<int64_t>(sizeof(float));
+  const int64_t most_rows = std::clamp<int64_t>(std::min(kMostTiles / tiling.per_row, kMostBytes / bytes), 1, tiling.rows);
+  Plan best = {tiling.rows, 1};
+  int64_t least = INT64_MAX;
+  for (int64_t rows = most_rows; rows >= std::max<int64_t>(1, most_rows / 4); --rows) {
+    for (const int64_t groups : {int64_t{1}, std::min(threads, tiling.panels), tiling.panels}) {
+      if (groups > 1 && bytes * tiling.rows > kMostShared) continue;
+      // As many more blocks as leave no thread without one, if there are enough of them.
+      int64_t blocks = divide_up(tiling.rows, rows);
+      if (groups == 1) blocks = std::min(divide_up(blocks, threads) * threads, tiling.rows);
+      const int64_t tiles = divide_up(tiling.rows, blocks) * tiling.per_row;
+      const int64_t rounds = divide_up(blocks * groups, threads);
+      const int64_t time = rounds * divide_up(tiling.panels, groups) * (tiles + kTilesOfWeights);
+      if (time >= least) continue;
+      least = time;
+      best = {blocks, groups};
+    }
+  }
+  return best;
+}
+
+class WinogradConvolver {
+ public:
+  WinogradConvolver(const KernelCall& call, const ConvolutionShape& s, int64_t outputs)
+      : call_(call),
+        s_(s),
+        transforms_(winograd_transforms(outputs)),
+        tiling_(s, outputs),
+        plan_(plan_of(tiling_, call.pool.threads())),
+        x_(data_of(call.inputs[0])),
+        strides_(image_strides(call.inputs[0])),
+        zeros_(static_cast<size_t>(s.in_channels)) {}
+
+  void run() {
+    prepare_weights();
+    const int64_t blocks = plan_.blocks, groups = plan_.groups;
+    fetches_ = pays_to_fetch(weights_size() * int64_t{sizeof(float)} / groups, blocks / call_.pool.threads());
+    float* shared = nullptr;
+    if (groups > 1) {
+      const int64_t all_points = tiling_.points * (tiling_.rows * tiling_.per_row * tiling_.input_row + blocks * kCacheLine);
+      shared = scratch_for_tiles.get(all_points);
+      call_.pool.parallel_for(tiling_.rows, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          int64_t block = row * blocks / tiling_.rows;
+          while (first_row(block + 1) <= row) ++block;
+          transform_row(row, row - first_row(block), input_of(shared, block), plane_of(block));
+        }
+      });
+    }
+    call_.pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t block = task % blocks, group = task / blocks;  // tasks that follow each other share weights
+        float* input = shared;
+        if (shared != nullptr) {
+          input = input_of(shared, block);
+        } else {
+          input = scratch_for_tiles.get(tiling_.points * plane_of(block));
+          for (int64_t row = first_row(block); row < first_row(block + 1); ++row) {
+            transform_row(row, row - first_row(block), input, plane_of(block));
+          }
+        }
+        for (int64_t panel = tiling_.panels * group / groups; panel < tiling_.panels * (group + 1) / groups; ++panel) {
+          run_panel(block, panel, input);
+        }
+      }
+    });
+  }
+
+ private:
+  int64_t first_row(int64_t block) const { return tiling_.rows * block / plan_.blocks; }
+  int64_t plane_of(int64_t block) const { return tiling_.input_plane(first_row(block + 1) - first_row(block)); }
+  float* input_of(float* shared, int64_t block) const {
+    return shared + tiling_.points * (first_row(block) * tiling_.per_row * tiling_.input_row + block * kCacheLine);
+  }
+
+  int64_t weights_size() const { return tiling_.points * PackedMatrix::size(s_.in_channels, s_.out_channels); }
+
+  // As [panel, point, channel, filter of the panel]: each panel's part is a packed matrix per point.
+  void prepare_weights() {
+    const ToroidOperand& w = call_.inputs[1];
+    auto make = [&](float* to) {
+      call_.pool.parallel_for(tiling_.panels * s_.in_channels, 8, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) transform_filters(i / s_.in_channels, i % s_.in_channels, to);
+      });
+    };
+    const int64_t form[] = {'w',          tiling_.m,    s_.out_channels, s_.in_channels,
+                            w.strides[0], w.strides[1], w.strides[2],    w.strides[3]};
+    weights_ = call_.made_of(w, w.data, form, weights_size(), make);
+  }
+
+  PackedMatrix shape_of_weights() const { return {s_.in_channels, s_.out_channels, nullptr}; }
+  const float* panel_of_weights(int64_t panel) const {
+    return weights_ + shape_of_weights().first_column(panel) * s_.in_channels * tiling_.points;
+  }
+
+  // G g G^T for one channel of a panel's filters, rounded once.
+  void transform_filters(int64_t panel, int64_t channel, float* to) const {
+    constexpr int kMost = WinogradTransforms::kMostPoints;
+    constexpr int64_t kMostWidth = int64_t{StripKernels::kMostVectors} * 16;   // of the widest vectors
+    const ToroidOperand& w = call_.inputs[1];
+    const int64_t width = shape_of_weights().width(panel), column = shape_of_weights().first_column(panel);
+    const int64_t count = std::min(width, s_.out_channels - column);
+    // Here first: the places of `to` lie so far apart that they share sets of the cache.
+    float result[kMost * kMost][kMostWidth] = {};
+    for (int64_t j = 0; j < count; ++j) {
+      const float* g = data_of(w) + (column + j) * w.strides[0] + channel * w.strides[1];
+      double half[kMost][3];
+      for (int b = 0; b < 3; ++b) {
+        const float* from = g + b * w.strides[3];
+        const double first = from[0], second = from[w.strides[2]], third = from[2 * w.strides[2]];
+        for (int i = 0; i < transforms_.points; ++i) {
+          const double* row = transforms_.filter[i];
+          half[i][b] = row[0] * first + row[1] * second + row[2] * third;
+        }
+      }
+      for (int i = 0; i < transforms_.points; ++i) {
+        for (int k = 0; k < transforms_.points; ++k) {
+          const double* row = transforms_.filter[k];
+          result[i * transforms_.points + k][j] =
+              static_cast<float>(row[0] * half[i][0] + row[1] * half[i][1] + row[2] * half[i][2]);
+        }
+      }
+    }
+    to += column * s_.in_channels * tiling_.points + channel * width;
+    for (int64_t point = 0; point < tiling_.points; ++point) {
+      std::memcpy(to + point * s_.in_channels * width, result[point], static_cast<size_t>(width) * sizeof(float));
+    }
+  }
+
+  // A row of tiles, the `at`-th of those at `input`. What lies beyond the image is zero.
+  void transform_row(int64_t row, int64_t at, float* input, int64_t plane) const {
+    const float* image = x_ + row / tiling_.rows_per_image * strides_.batch;
+    const int64_t top = row % tiling_.rows_per_image * tiling_.m - s_.padding[1];
+    const float* pixels[WinogradTransforms::kMostPoints * WinogradTransforms::kMostPoints];
+    for (int64_t tile = 0; tile < tiling_.per_row; ++tile) {
+      const int64_t left = tile * tiling_.m - s_.padding[2];
+      const float** pixel = pixels;
+      for (int64_t i = top; i < top + transforms_.points; ++i) {
+        for (int64_t j = left; j < left + transforms_.points; ++j) {
+          const bool is_inside = i >= 0 && i < s_.in[1] && j >= 0 && j < s_.in[2];
+          *pixel++ = is_inside ? image + i * strides_.row + j * strides_.column : zeros_.data();
+        }
+      }
+      transforms_.input(pixels, s_.in_channels, input + (at * tiling_.per_row + tile) * tiling_.input_row, plane);
+    }
+  }
+
+  void run_panel(int64_t block, int64_t panel, const float* input) const {
+    const Range rows = {first_row(block), first_row(block + 1)};
+    const int64_t tiles = rows.size() * tiling_.per_row, input_plane = plane_of(block);
+    const int64_t width = shape_of_weights().width(panel);
+    const int64_t plane = odd_lines(tiles * width);
+    float* products = scratch_for_products.get(tiling_.points * plane);
+    std::vector<const float*> pointers;
+    pointers.reserve(static_cast<size_t>(tiles));
+    for (int64_t tile = 0; tile < tiles; ++tile) pointers.push_back(input + tile * tiling_.input_row);
+    for (int64_t point = 0; point < tiling_.points; ++point) {
+      const PackedMatrix filters = {s_.in_channels, width, panel_of_weights(panel) + point * s_.in_channels * width};
+      multiply_rows(filters, 0, 1, RowElements(point * input_plane, s_.in_channels), pointers, 0, {products + point * plane, width, nullptr},
+                    {fetches_, filters.data + filters.depth * width});
+    }
+    for (int64_t row = rows.first; row < rows.last; ++row) {
+      give_row(row, panel, products + (row - rows.first) * tiling_.per_row * width, plane);
+    }
+  }
+
+  // The outputs of a row of tiles, in the filters of a panel.
+  void give_row(int64_t row, int64_t panel, const float* products, int64_t plane) const {
+    const int64_t width = shape_of_weights().width(panel), column = shape_of_weights().first_column(panel);
+    const int64_t columns = std::min(width, s_.out_channels - column);
+    const int64_t top = row % tiling_.rows_per_image * tiling_.m;
+    const int64_t height = std::min(tiling_.m, s_.out[1] - top);
+    const int64_t first = (row / tiling_.rows_per_image * s_.out[1] + top) * s_.out[2], count = height * s_.out[2];
+    const bool is_direct = call_.epilogue == nullptr && columns == width;
+    const int64_t stride = is_direct ? s_.out_channels : width;
+    float* to = is_direct ? data_of(call_.outputs[0]) + first * stride + column : scratch_for_outputs.get(count * width);
+    for (int64_t tile = 0; tile < tiling_.per_row; ++tile) {
+      const int64_t left = tile * tiling_.m;
+      transforms_.output(products + tile * width, plane, width, height, std::min(tiling_.m, s_.out[2] - left), to + left * stride,
+                         s_.out[2] * stride, stride);
+    }
+    if (is_direct) return;
+    if (call_.epilogue != nullptr) {
+      run_epilogue(*call_.epilogue, to, width, {first, first + count}, {column, column + columns});
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(data_of(call_.outputs[0]) + (first + i) * s_.out_channels + column, to + i * width,
+                  static_cast<size_t>(columns) * sizeof(float));
+    }
+  }
+
+  const KernelCall& call_;
+  const ConvolutionShape& s_;
+  const WinogradTransforms& transforms_;
+  Tiling tiling_;
+  Plan plan_;
+  const float* x_;
+  ImageStrides strides_;
+  std::vector<float> zeros_;  // a pixel beyond the image
+  const float* weights_ = nullptr;
+  bool fetches_ = false;  // weights ahead
+};
+
+}  // namespace
+
+double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradEstimate& with) {
+  const double filters = static_cast<double>(s.in_channels * s.out_channels),
+               channels = static_cast<double>(s.in_channels + s.out_channels);
+  const double per_cycle = strip_kernels().lanes * static_cast<double>(with.threads);
+  // In cycles, products at one vector a cycle: so are they measured, like the other figures, on a machine with AVX-512
+  // (docs/runtime.md).
+  auto cycles = [&](double products, double others, double points, double bytes) {
+    constexpr double kPerByte = 0.125;  // of weights, from memory, for all threads together
+    return (products * filters + others) / per_cycle + points * filters * bytes * kPerByte;
+  };
+  constexpr double kGain = 0.9;   // of the direct method's time: for less the error is not worth it
+  constexpr double kParts = 2.2;  // times as fast are products in parts, and 6 bytes a weight
+  constexpr double kPack = 10;    // for a filter's element, by one thread
+  const auto of_direct = static_cast<double>(9 * s.batch * s.out_elements());
+  const double packing = with.keeps_weights ? 0 : kPack * 9 * filters;
+  const double direct = kGain * (packing + (with.in_parts ? cycles(of_direct / kParts, 0, 9, 6) : cycles(of_direct, 0, 9, 4)));
+  constexpr double kTransform = 6;  // per point and vector, of tiles and of products
+  constexpr double kFilter = 5;     // per point of a filter
+  const Tiling tiling(s, tile);
+  const auto points = static_cast<double>(tiling.points), tiles = static_cast<double>(tiling.rows * tiling.per_row);
+  const double others = kTransform * points * tiles * channels + (with.keeps_weights ? 0 : kFilter * points * filters * strip_kernels().lanes);
+  return cycles(points * tiles, others, points, 4) / direct;
+}
+
+void convolve_by_winograd(const KernelCall& call, const ConvolutionShape& shape, int64_t tile) {
+  WinogradConvolver(call, shape, tile).run();
+}
+
+}  // namespace toroid

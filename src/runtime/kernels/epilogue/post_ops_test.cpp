@@ -1,0 +1,288 @@
+// Epilogues that are done with sums in registers against the same as functions: not a bit differs, and nothing beside the result is written.
+#include "runtime/kernels/epilogue/post_ops.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/kernels/conv/chain.h"
+#include "runtime/kernels/registry/library.h"
+#include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/isa/vector_sets.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Which of the terms there are, and the bounds.
+struct Form {
+  bool has_scale, has_bias, has_residual;
+  float low = -kInfinity, high = kInfinity;
+};
+std::string to_string(const Form& form) {
+  return fmt::format("{}{}{}[{}, {}]", form.has_scale ? "scale " : "", form.has_bias ? "bias " : "", form.has_residual ? "residual " : "", form.low,
+                     form.high);
+}
+
+const Form kForms[] = {
+    {false, false, false},          {false, false, false, 0},       {true, false, false},
+    {true, true, false},            {true, true, false, 0},         {true, true, false, 0, 6},
+    {true, true, true},             {true, true, true, 0},          {true, true, true, -0.0f, 6},
+    {false, true, false},           {false, true, false, -1, 1},    {false, true, true, -kInfinity, 0.25f},
+    {false, false, true, 0},        {false, true, false, 3, 2},     {true, false, false, -kInfinity, -0.0f},
+};
+
+// Numbers from -2 to 2, with all their bits.
+std::vector<float> numbers(int64_t count, uint32_t seed) {
+  std::vector<float> result(static_cast<size_t>(count));
+  for (float& each : result) {
+    seed = seed * 1664525u + 1013904223u;
+    each = static_cast<float>(seed >> 8) / (1 << 22) - 2;
+  }
+  return result;
+}
+
+// An epilogue in both forms. Its rows lie apart, with marks between them that stay.
+class Epilogue {
+ public:
+  Epilogue(const Form& form, int64_t rows, int64_t columns, bool is_known, bool is_fused = true)
+      : rows_(rows),
+        columns_(columns),
+        row_(columns + 3),
+        scale_(numbers(columns, 1)),
+        bias_(numbers(columns, 2)),
+        residual_(numbers(rows * row_, 3)),
+        out_(static_cast<size_t>(rows * row_), kMark) {
+    for (int64_t i = 0; i < columns; i += 5) {   // results that are zeros of both signs
+      scale_[static_cast<size_t>(i)] = -0.0f;
+      bias_[static_cast<size_t>(i)] = i % 2 == 0 ? -0.0f : 0.0f;
+    }
+    sum_ = {form.has_scale ? scale_.data() : nullptr,
+            form.has_bias ? bias_.data() : nullptr,
+            form.has_residual ? residual_.data() : nullptr,
+            form.has_residual ? row_ : 0,
+            out_.data(),
+            row_,
+            form.low,
+            form.high,
+            is_fused ? 1 : 0};
+    abi_ = {run, this, is_known ? &sum_ : nullptr};
+  }
+
+  const ToroidEpilogue* abi() const { return &abi_; }
+  int64_t calls() const { return calls_; }
+
+  bool has_same_bits_as(const Epilogue& other) const { return std::memcmp(out_.data(), other.out_.data(), out_.size() * sizeof(float)) == 0; }
+  bool keeps_marks() const {
+    for (int64_t i = 0; i < rows_; ++i) {
+      for (int64_t j = columns_; j < row_; ++j) {
+        if (out_[static_cast<size_t>(i * row_ + j)] != kMark) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr float kMark = -12345;
+
+  // As the interface says it (program_abi.h).
+  static void run(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+                  int64_t last_column) {
+    Epilogue& self = *static_cast<Epilogue*>(argument);
+    ++self.calls_;
+    const ToroidClampedSum& s = self.sum_;
+    for (int64_t i = first_row; i < last_row; ++i) {
+      for (int64_t j = first_column; j < last_column; ++j) {
+        float x = block[(i - first_row) * row_stride + j - first_column];
+        if (s.scale != nullptr && s.bias != nullptr) {
+          x = s.is_fused != 0 ? std::fma(x, s.scale[j], s.bias[j]) : static_cast<float>(static_cast<double>(x) * s.scale[j]) + s.bias[j];
+        } else if (s.scale != nullptr) {
+          x *= s.scale[j];
+        } else if (s.bias != nullptr) {
+          x += s.bias[j];
+        }
+        if (s.residual != nullptr) x += s.residual[i * s.residual_row + j];
+        if (s.low > x) x = s.low;
+        if (s.high < x) x = s.high;
+        s.out[i * s.out_row + j] = x;
+      }
+    }
+  }
+
+  int64_t rows_, columns_, row_;
+  std::vector<float> scale_, bias_, residual_, out_;
+  ToroidClampedSum sum_;
+  ToroidEpilogue abi_;
+  std::atomic<int64_t> calls_{0};
+};
+
+bool has_vectors() { return vector_set() != VectorSet::Baseline; }
+
+ToroidOperand operand(float* data, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, bool is_constant = false) {
+  return {data, sizes.data(), strides.data(), static_cast<int32_t>(sizes.size()), static_cast<int32_t>(DType::F32), is_constant ? 1 : 0};
+}
+
+struct Product {
+  int64_t m, n, k;
+};
+
+// Sums of the product, two rows of them NaN or infinite.
+void multiply(const Product& p, ProductForm form, Epilogue& epilogue) {
+  RuntimePool pool(2);
+  std::vector<float> a = numbers(p.m * p.k, 4), b = numbers(p.k * p.n, 5);
+  if (p.k > 0) {
+    a[static_cast<size_t>(p.m / 2 * p.k)] = NAN;
+    a[static_cast<size_t>((p.m - 1) * p.k)] = kInfinity;
+  }
+  const std::vector<int64_t> a_sizes = {p.m, p.k}, a_strides = {p.k, 1}, b_sizes = {p.k, p.n}, b_strides = {p.n, 1}, out_sizes = {p.m, p.n};
+  const ToroidOperand inputs[] = {operand(a.data(), a_sizes, a_strides), operand(b.data(), b_sizes, b_strides)};
+  const ToroidOperand output = operand(nullptr, out_sizes, b_strides);
+  run_matmul_f32({pool, inputs, {&output, 1}, {}, {}, epilogue.abi()}, form);
+}
+
+TOROID_ON_MACHINES(ClampedSum);
+
+TEST_P(ClampedSum, OfAProductIsItsFunction) {
+  for (const int64_t n : {1, 8, 15, 16, 17, 24, 47, 64, 72, 131}) {
+    for (const int64_t m : {1, 5, 6, 31}) {
+      for (const int64_t k : {1, 19, 1100}) {
+        for (const Form& form : kForms) {
+          for (const ProductForm product : {ProductForm::Packed, ProductForm::FewRowsByRows}) {
+            SCOPED_TRACE(fmt::format("{} x {} x {}, {}", m, n, k, to_string(form)));
+            Epilogue known(form, m, n, true), function(form, m, n, false);
+            multiply({m, n, k}, product, known);
+            multiply({m, n, k}, product, function);
+            ASSERT_TRUE(known.has_same_bits_as(function));
+            ASSERT_TRUE(known.keeps_marks());
+            const bool in_registers = has_vectors() && product == ProductForm::Packed && k < 1000;
+            ASSERT_TRUE(!in_registers || known.calls() == 0);
+            ASSERT_GT(function.calls(), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ClampedSum, OfNoTermsIsItsFunction) {
+  for (const Form& form : kForms) {
+    Epilogue known(form, 7, 20, true), function(form, 7, 20, false);
+    multiply({7, 20, 0}, ProductForm::Packed, known);
+    multiply({7, 20, 0}, ProductForm::Packed, function);
+    EXPECT_TRUE(known.has_same_bits_as(function)) << to_string(form);
+  }
+}
+
+// A program for machines or options without fused multiplications rounds twice.
+TEST_P(ClampedSum, IsLeftToTheFunctionWhereItRoundsTwice) {
+  const Form form = {true, true, false, 0, 6};
+  Epilogue known(form, 30, 40, true, false), function(form, 30, 40, false, false);
+  multiply({30, 40, 19}, ProductForm::Packed, known);
+  multiply({30, 40, 19}, ProductForm::Packed, function);
+  EXPECT_TRUE(known.has_same_bits_as(function));
+  EXPECT_GT(known.calls(), 0);
+}
+
+struct ConvolutionCase {
+  const char* name;
+  int64_t batch, channels, height, width, filters, groups, kernel[2], stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
+  ConvolutionForm form = ConvolutionForm::ImageRows;
+  bool in_planes = false;
+};
+
+const ConvolutionCase kConvolutions[] = {
+    {"one by one", 2, 19, 9, 7, 24, 1, {1, 1}},
+    {"3x3, padded", 1, 16, 9, 11, 40, 1, {3, 3}, {1, 1}, {1, 1}},
+    {"of planes", 1, 3, 17, 19, 32, 1, {3, 3}, {2, 2}, {1, 1}, {1, 1}, ConvolutionForm::ImageRows, true},
+    {"groups", 1, 12, 9, 11, 20, 2, {3, 1}, {2, 1}, {1, 0}},
+    {"Winograd's method", 1, 32, 13, 15, 40, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::Winograd4},
+    {"a filter each", 2, 40, 11, 13, 40, 40, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
+    {"a filter each, steps of two", 1, 23, 12, 13, 23, 23, {5, 5}, {2, 2}, {2, 2}, {1, 1}, ConvolutionForm::ChannelVectors},
+    {"a filter each, dilated", 1, 16, 12, 13, 16, 16, {3, 3}, {3, 1}, {2, 4}, {2, 3}, ConvolutionForm::ChannelVectors},
+    {"a filter each, mostly beyond the image", 1, 32, 2, 3, 32, 32, {7, 7}, {1, 1}, {6, 6}, {1, 1}, ConvolutionForm::ChannelVectors},
+    {"a filter each, few channels", 1, 3, 12, 13, 3, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
+    {"a filter each, five channels", 1, 5, 12, 13, 5, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
+    {"a filter each, many channels of few rows", 1, 320, 3, 7, 320, 320, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
+    {"groups of four", 1, 64, 9, 10, 64, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
+    {"groups with many filters", 1, 12, 9, 10, 72, 3, {3, 3}, {2, 2}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
+};
+
+int64_t out_size(const ConvolutionCase& c, int d) {
+  return ((d == 0 ? c.height : c.width) + 2 * c.padding[d] - (c.kernel[d] - 1) * c.dilation[d] - 1) / c.stride[d] + 1;
+}
+
+void convolve(const ConvolutionCase& c, int threads, Epilogue& epilogue) {
+  RuntimePool pool(threads);
+  PreparedConstants prepared;
+  std::vector<float> x = numbers(c.batch * c.channels * c.height * c.width, 4);
+  std::vector<float> w = numbers(c.filters * c.channels / c.groups * c.kernel[0] * c.kernel[1], 5);
+  if (c.form != ConvolutionForm::Winograd4) {   // which spreads them
+    x[x.size() / 3] = NAN;
+    x[x.size() / 2] = -kInfinity;
+  }
+  auto channels_last = [](const std::vector<int64_t>& s) { return std::vector<int64_t>{s[1] * s[2] * s[3], 1, s[3] * s[1], s[1]}; };
+  auto planes = [](const std::vector<int64_t>& s) { return std::vector<int64_t>{s[1] * s[2] * s[3], s[2] * s[3], s[3], 1}; };
+  const std::vector<int64_t> x_sizes = {c.batch, c.channels, c.height, c.width};
+  const std::vector<int64_t> w_sizes = {c.filters, c.channels / c.groups, c.kernel[0], c.kernel[1]};
+  const std::vector<int64_t> out_sizes = {c.batch, c.filters, out_size(c, 0), out_size(c, 1)};
+  const std::vector<int64_t> x_strides = c.in_planes ? planes(x_sizes) : channels_last(x_sizes), w_strides = planes(w_sizes),
+                             out_strides = channels_last(out_sizes);
+  const ToroidOperand inputs[] = {operand(x.data(), x_sizes, x_strides), operand(w.data(), w_sizes, w_strides, true)};
+  const ToroidOperand output = operand(nullptr, out_sizes, out_strides);
+  std::vector<int64_t> integers = {0, c.groups};
+  for (const auto* list : {&c.stride, &c.padding, &c.dilation}) integers.insert(integers.end(), *list, *list + 2);
+  integers.insert(integers.end(), 2, 0);
+  run_convolution_f32({pool, inputs, {&output, 1}, integers, {}, epilogue.abi(), &prepared}, c.form);
+}
+
+TEST_P(ClampedSum, OfAConvolutionIsItsFunction) {
+  for (const ConvolutionCase& c : kConvolutions) {
+    const int64_t rows = c.batch * out_size(c, 0) * out_size(c, 1);
+    for (const Form& form : kForms) {
+      for (const int threads : {1, 2}) {
+        SCOPED_TRACE(fmt::format("{}, {}, {} threads", c.name, to_string(form), threads));
+        Epilogue known(form, rows, c.filters, true), function(form, rows, c.filters, false);
+        convolve(c, threads, known);
+        convolve(c, threads, function);
+        EXPECT_TRUE(known.has_same_bits_as(function));
+        EXPECT_TRUE(known.keeps_marks());
+        const bool in_registers = has_vectors() && c.form != ConvolutionForm::Winograd4 && c.filters > 5 &&
+                                  (c.form == ConvolutionForm::ImageRows || !form.has_residual);
+        EXPECT_TRUE(!in_registers || known.calls() == 0);
+        EXPECT_GT(function.calls(), 0);
+      }
+    }
+  }
+}
+
+// A block in memory, and parts of products.
+TEST_P(ClampedSum, OfABlockIsItsFunction) {
+  const int64_t rows = 9, columns = 53, block_row = 64;
+  std::vector<float> block = numbers(rows * block_row + kReadBeyond, 6);
+  block[3] = NAN;
+  block[70] = kInfinity;
+  for (const Form& form : kForms) {
+    SCOPED_TRACE(to_string(form));
+    Epilogue known(form, rows + 2, columns + 5, true), function(form, rows + 2, columns + 5, false);
+    for (Epilogue* each : {&known, &function}) {
+      run_epilogue(*each->abi(), block.data(), block_row, {0, rows}, {0, columns});
+      run_epilogue(*each->abi(), block.data(), block_row, {rows, rows + 1}, {5, columns});
+      const EpiloguePart part(each->abi(), 4, 5);
+      run_epilogue(*part.get(), block.data(), block_row, {1, rows - 2}, {16, columns});
+    }
+    EXPECT_TRUE(known.has_same_bits_as(function));
+    EXPECT_TRUE(known.keeps_marks());
+    EXPECT_EQ(known.calls(), has_vectors() ? 0 : 3);
+    EXPECT_EQ(function.calls(), 3);
+  }
+}
+
+}  // namespace
+}  // namespace toroid

@@ -1,0 +1,126 @@
+// Vectors of sums on their way to memory: what is done with them (ToroidClampedSum), and the last vector of a row, of which only the first lanes are
+// there.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "runtime/kernels/isa/vector_sets.h"
+#include "toroid/program_abi.h"
+
+namespace toroid {
+
+template <class Vector>
+inline constexpr int kLanesOf = sizeof(Vector) / sizeof(float);
+
+// All lanes of a vector in memory.
+template <class Vector>
+struct AllLanes {
+  TOROID_INLINE void load(const float* from, Vector& x) const { std::memcpy(&x, from, sizeof x); }
+  TOROID_INLINE void store(const Vector& x, float* to) const { std::memcpy(to, &x, sizeof x); }
+};
+
+// The first lanes, fewer than all; memory behind them is neither read nor written. Masked instructions by name, since compilers give their functions
+// only to code of the instruction set.
+template <class Vector>
+class FirstLanes {
+ public:
+  TOROID_INLINE explicit FirstLanes(int64_t count) {
+    if constexpr (kLanesOf<Vector> == 16) {
+      mask_ = static_cast<uint16_t>((1u << count) - 1);
+    } else {
+      for (int l = 0; l < kLanesOf<Vector>; ++l) mask_[l] = l < count ? ~0u : 0u;
+    }
+  }
+
+  // The others become 0.
+  TOROID_INLINE void load(const float* from, Vector& x) const {
+#ifdef __x86_64__
+    if constexpr (kLanesOf<Vector> == 16) {
+      asm volatile("vmovups (%1), %0 %{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(mask_) : "memory");
+      return;
+    } else if constexpr (kLanesOf<Vector> == 8) {
+      asm volatile("vmaskmovps (%1), %2, %0" : "=x"(x) : "r"(from), "x"(mask_) : "memory");
+      return;
+    }
+#endif
+    if constexpr (kLanesOf<Vector> == 4) {
+      for (int l = 0; l < 4; ++l) x[l] = mask_[l] != 0 ? from[l] : 0.0f;
+    }
+  }
+
+  TOROID_INLINE void store(const Vector& x, float* to) const {
+#ifdef __x86_64__
+    if constexpr (kLanesOf<Vector> == 16) {
+      asm volatile("vmovups %0, (%1) %{%2%}" : : "v"(x), "r"(to), "Yk"(mask_) : "memory");
+      return;
+    } else if constexpr (kLanesOf<Vector> == 8) {
+      asm volatile("vmaskmovps %0, %2, (%1)" : : "x"(x), "r"(to), "x"(mask_) : "memory");
+      return;
+    }
+#endif
+    if constexpr (kLanesOf<Vector> == 4) {
+      for (int l = 0; l < 4; ++l) {
+        if (mask_[l] != 0) to[l] = x[l];
+      }
+    }
+  }
+
+ private:
+  std::conditional_t<kLanesOf<Vector> == 16, uint16_t, std::conditional_t<kLanesOf<Vector> == 8, Integers8, Integers4>> mask_;
+};
+
+// What is done with the sums of a vector of columns before a residual is added.
+template <class Vector>
+class Affine {
+ public:
+  Affine() = default;
+  // For the columns from `column` on.
+  template <class Lanes>
+  TOROID_INLINE Affine(const ToroidClampedSum& sum, int64_t column, const Lanes& lanes) {
+    scale_ = 1.0f - Vector{};
+    bias_ = -Vector{};   // nothing changes by adding -0
+    if (sum.scale != nullptr) lanes.load(sum.scale + column, scale_);
+    if (sum.bias != nullptr) lanes.load(sum.bias + column, bias_);
+  }
+
+  // x * scale + bias
+  TOROID_INLINE void apply(Vector& x) const {
+#ifdef __x86_64__
+    if constexpr (kLanesOf<Vector> > 4) {   // compilers fuse where they like to
+      asm("vfmadd213ps %2, %1, %0" : "+v"(x) : "v"(scale_), "v"(bias_));
+      return;
+    }
+#endif
+    x = x * scale_ + bias_;
+  }
+
+ private:
+  Vector scale_, bias_;
+};
+
+// What is done at last.
+template <class Vector>
+class Bounds {
+ public:
+  TOROID_INLINE explicit Bounds(const ToroidClampedSum& sum) : low_(sum.low - Vector{}), high_(sum.high - Vector{}) {}
+
+  // Of equal numbers, and where one is NaN, the instructions give their second operand, which is x.
+  TOROID_INLINE void apply(Vector& x) const {
+#ifdef __x86_64__
+    if constexpr (kLanesOf<Vector> > 4) {
+      asm("vmaxps %0, %1, %0" : "+v"(x) : "v"(low_));
+      asm("vminps %0, %1, %0" : "+v"(x) : "v"(high_));
+      return;
+    }
+#endif
+    x = low_ > x ? low_ : x;
+    x = high_ < x ? high_ : x;
+  }
+
+ private:
+  Vector low_, high_;
+};
+
+}  // namespace toroid

@@ -1,0 +1,152 @@
+#include "runtime/kernels/gemm/bf16x3/microkernel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/kernels/isa/emulated_amx.h"
+#include "runtime/kernels/gemm/bf16x3/split_numbers.h"
+#include "runtime/kernels/gemm/bf16x3/split_vectors.h"
+
+namespace toroid {
+
+RowsToSplit::RowsToSplit(const StepElements& elements, Range steps, std::span<const float* const> rows, std::byte* out)
+    : elements_(&elements), steps_(steps), rows_(rows), step_(steps.first), out_(out) {}
+
+#ifdef __x86_64__
+// What RowsToSplit has, in a loop's registers.
+class RowSplitter {
+ public:
+  TOROID_AVX512 TOROID_INLINE explicit RowSplitter(RowsToSplit* rows) : rows_(*rows), together_(rows->elements_->together()), step_(rows->step_) {
+    to_ = rows_.out_ + rows_.row_of_tile_ * kPartsRowBytes + (step_ - rows_.steps_.first) * kPartsBytes;
+    std::memcpy(&splitter_.most, rows_.most_, sizeof splitter_.most);
+    find_row();
+  }
+  TOROID_AVX512 TOROID_INLINE void give_back() {
+    std::memcpy(rows_.most_, &splitter_.most, sizeof splitter_.most);
+    rows_.step_ = step_;
+  }
+
+  TOROID_AVX512 TOROID_INLINE void next() {
+    float_parts::split_piece(*rows_.elements_, together_, step_, row_, ahead_, splitter_, to_);
+    to_ += kPartsBytes;
+    if (++step_ == rows_.steps_.last) end_row();
+  }
+
+ private:
+  TOROID_AVX512 TOROID_INLINE void end_row() {
+    rows_.fit_ = rows_.fit_ && splitter_.all_fit();
+    splitter_ = {};
+    step_ = rows_.steps_.first;
+    rows_.rows_ = rows_.rows_.subspan(1);
+    if (++rows_.row_of_tile_ == kTileSide) {
+      rows_.row_of_tile_ = 0;
+      rows_.out_ += rows_.steps_.size() * kPartsBytes;
+    }
+    to_ = rows_.out_ + rows_.row_of_tile_ * kPartsRowBytes;
+    find_row();
+  }
+  TOROID_AVX512 TOROID_INLINE void find_row() {
+    if (rows_.rows_.empty()) return;
+    row_ = rows_.rows_.front();
+    ahead_ = rows_.rows_[std::min(float_parts::kRowsAhead, rows_.rows_.size() - 1)];
+  }
+
+  RowsToSplit& rows_;
+  const Run* const together_;
+  const float* row_ = nullptr;
+  const float* ahead_ = nullptr;
+  int64_t step_;
+  std::byte* to_;
+  float_parts::Splitter splitter_;
+};
+
+namespace {
+
+TOROID_AVX512 void split(RowsToSplit& rows) {
+  RowSplitter splitter(&rows);
+  for (int64_t left = rows.left(); left > 0; --left) splitter.next();
+  splitter.give_back();
+}
+
+#endif
+
+struct NoRows {
+  TOROID_INLINE explicit NoRows(RowsToSplit*) {}
+  TOROID_INLINE void next() {}
+  TOROID_INLINE void give_back() {}
+};
+
+#define TOROID_ROWS NoRows
+#ifdef __x86_64__
+// By itself the loop is compiled without vectors: among them the compiler keeps addresses in their registers, which takes 2.5 % longer.
+namespace alone {
+#define TOROID_TARGET __attribute__((target("amx-tile,amx-bf16")))
+#include "runtime/kernels/gemm/bf16x3/microkernel_loop.inc"
+#undef TOROID_TARGET
+}  // namespace alone
+
+#undef TOROID_ROWS
+#define TOROID_ROWS RowSplitter
+namespace beside_rows {
+#define TOROID_TARGET __attribute__((target("arch=x86-64-v4,amx-tile,amx-bf16")))
+#include "runtime/kernels/gemm/bf16x3/microkernel_loop.inc"
+#undef TOROID_TARGET
+}  // namespace beside_rows
+#include "runtime/kernels/isa/emulated_amx.inc"
+namespace emulated_beside_rows {
+#define TOROID_TARGET TOROID_AVX512
+#include "runtime/kernels/gemm/bf16x3/microkernel_loop.inc"
+#undef TOROID_TARGET
+}  // namespace emulated_beside_rows
+#undef TOROID_ROWS
+#define TOROID_ROWS NoRows
+#else
+#include "runtime/kernels/isa/emulated_amx.inc"
+#endif
+
+namespace emulated_alone {
+#define TOROID_TARGET
+#include "runtime/kernels/gemm/bf16x3/microkernel_loop.inc"
+#undef TOROID_TARGET
+}  // namespace emulated_alone
+#undef TOROID_ROWS
+
+}  // namespace
+
+void RowsToSplit::split_plainly() {
+  for (; !rows_.empty(); rows_ = rows_.subspan(1), step_ = steps_.first) {
+    std::byte* const to = out_ + row_of_tile_ * kPartsRowBytes;
+    for (; step_ < steps_.last; ++step_) {
+      float_parts::split_step_of_row(elements_->of(step_), rows_.front(), most_, to + (step_ - steps_.first) * kPartsBytes);
+    }
+    fit_ = fit_ && float_parts::all_fit(most_);
+    std::fill(std::begin(most_), std::end(most_), uint16_t{0});
+    if (++row_of_tile_ == kTileSide) {
+      row_of_tile_ = 0;
+      out_ += steps_.size() * kPartsBytes;
+    }
+  }
+}
+
+bool RowsToSplit::finish() {
+  if (left() <= 0) return fit_;
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) {
+    split(*this);
+    return fit_;
+  }
+#endif
+  split_plainly();
+  return fit_;
+}
+
+void multiply_tiles_of_parts(const PartsStrip& strip) {
+#ifdef __x86_64__
+  const bool splits = strip.rows != nullptr && strip.pieces > 0 && strip.rows->left() > 0 && vector_set() == VectorSet::Avx512;
+  if (machine().isa.amx) return splits ? beside_rows::multiply(strip) : alone::multiply(strip);
+  if (splits) return emulated_beside_rows::multiply(strip);
+#endif
+  emulated_alone::multiply(strip);
+}
+
+}  // namespace toroid

@@ -1,0 +1,86 @@
+#include "runtime/kernels/gemm/bf16x3/packed_b.h"
+
+#include <vector>
+
+namespace toroid {
+namespace {
+
+// Some panels, whose tiles of columns are split a step after the other.
+class Panels {
+ public:
+  Panels(const PartsMatrix& matrix, Range panels)
+      : matrix_(matrix), panels_(panels), tiles_(static_cast<size_t>((panels.size() - 1) * PartsMatrix::kPanelTiles + matrix.tiles_of(panels.last - 1))) {}
+
+  int64_t tiles() const { return static_cast<int64_t>(tiles_.size()); }
+  int64_t column_of(int64_t tile) const { return panels_.first * PartsMatrix::kPanelColumns + tile * kTileSide; }
+  int64_t columns_of(int64_t tile) const { return std::min(kTileSide, matrix_.columns - column_of(tile)); }
+
+  // `from`: of the tile's first column in the first row of the step.
+  void split(int64_t tile, int64_t step, const float* from, int64_t row, int64_t columns) {
+    const int64_t panel = panels_.first + tile / PartsMatrix::kPanelTiles, rows = std::min(kStepElements, matrix_.depth - step * kStepElements);
+    std::byte* const parts = const_cast<std::byte*>(matrix_.tile(panel, tile % PartsMatrix::kPanelTiles)) + step * kPartsBytes;
+    tiles_[static_cast<size_t>(tile)].split(from, row, rows, columns, parts);
+  }
+
+  // Says of each panel whether it is in parts, once all is split.
+  void finish() const {
+    for (int64_t panel = panels_.first; panel < panels_.last; ++panel) {
+      const auto first = tiles_.begin() + (panel - panels_.first) * PartsMatrix::kPanelTiles;
+      const bool fit = std::all_of(first, first + matrix_.tiles_of(panel), [](const ColumnsInParts& tile) { return tile.fit(); });
+      std::fill_n(const_cast<float*>(matrix_.panel(panel)), PartsMatrix::kHeader, fit ? 1.0f : 0.0f);
+    }
+  }
+
+ private:
+  const PartsMatrix& matrix_;
+  const Range panels_;
+  std::vector<ColumnsInParts> tiles_;
+};
+
+// In whole steps through all panels, as rows are read along their columns.
+void split_along_rows(const Matrix& b, int64_t depth, Panels& panels) {
+  for (int64_t step = 0; step < steps_of(depth); ++step) {
+    for (int64_t tile = 0; tile < panels.tiles(); ++tile)
+      panels.split(tile, step, b.at(step * kStepElements, panels.column_of(tile)), b.row, panels.columns_of(tile));
+  }
+}
+
+// A tile after the other, as columns are read along their rows: what is turned leaves the first-level cache in parts.
+void split_along_columns(const Matrix& b, int64_t depth, Panels& panels) {
+  constexpr int64_t kStepsAtOnce = 2, kRowsAtOnce = kStepsAtOnce * kStepElements;
+  alignas(64) float turned[kRowsAtOnce * kTileSide];
+  for (int64_t tile = 0; tile < panels.tiles(); ++tile) {
+    for (int64_t row = 0; row < depth; row += kRowsAtOnce) {
+      const int64_t rows = std::min(kRowsAtOnce, depth - row);
+      pack_sixteen({b.at(row, panels.column_of(tile)), b.row, b.column}, rows, panels.columns_of(tile), turned);
+      for (int64_t i = 0; i < steps_of(rows); ++i) panels.split(tile, row / kStepElements + i, turned + i * kStepElements * kTileSide, kTileSide, kTileSide);
+    }
+  }
+}
+
+}  // namespace
+
+void pack_parts(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
+  if (first == last) return;
+  const PartsMatrix matrix = {depth, columns, out - first * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles)};
+  Panels panels(matrix, {first, last});
+  b.column == 1 ? split_along_rows(b, depth, panels) : split_along_columns(b, depth, panels);
+  panels.finish();
+  for (int64_t panel = first; panel < last; ++panel) {
+    if (matrix.is_in_parts(panel)) continue;
+    const Matrix some = {b.at(0, panel * PartsMatrix::kPanelColumns), b.row, b.column};
+    const int64_t count = matrix.columns_of(panel);
+    pack_panels(some, depth, count, 0, PackedMatrix::panels(count), const_cast<float*>(matrix.panel(panel)) + PartsMatrix::kHeader);
+  }
+}
+
+void pack_parts(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
+  // Some panels at a time: a page of the rows is then read in longer pieces.
+  constexpr int64_t kAtOnce = 8;
+  pool.parallel_for(last - first, std::min(kAtOnce, (last - first + pool.threads() - 1) / pool.threads()), [&](int64_t begin, int64_t end) {
+    pack_parts(b, depth, columns, first + begin, first + end,
+               out + begin * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles));
+  });
+}
+
+}  // namespace toroid

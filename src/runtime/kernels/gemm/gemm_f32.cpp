@@ -1,0 +1,83 @@
+// Matrix products in float32: which algorithm, and what of it is worked out once.
+#include <optional>
+
+#include "runtime/kernels/gemm/gemm.h"
+#include "runtime/kernels/gemm/gemm_cost.h"
+#include "runtime/kernels/registry/library.h"
+#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/gemm/bf16x3/gemm.h"
+#include "runtime/kernels/registry/plan.h"
+
+namespace toroid {
+namespace {
+
+Matrix matrix_of(const ToroidOperand& operand, int64_t batch) {
+  const int32_t dims = operand.rank - 2;
+  return {data_of(operand) + batch_offset(operand, dims, batch), operand.strides[dims], operand.strides[dims + 1]};
+}
+
+// With a constant on the right, which is packed when the plan is made.
+template <class Packed>
+class PackedPlan final : public KernelPlan {
+ public:
+  PackedPlan(const ProductSizes& sizes, const float* packed) : sizes_(sizes), packed_(packed) {}
+  void run(const KernelCall& call) const override {
+    const Packed b = {sizes_.k, sizes_.n, packed_};
+    multiply(call.pool, sizes_.m, matrix_of(call.inputs[0], 0), b, 0, b.panels(), {data_of(call.outputs[0]), sizes_.n, call.epilogue});
+  }
+
+ private:
+  ProductSizes sizes_;
+  const float* packed_;
+};
+
+std::unique_ptr<const KernelPlan> plan_packed(const KernelCall& call, const ProductSizes& sizes, ProductForm algorithm) {
+  const Matrix b = matrix_of(call.inputs[1], 0);
+  const int64_t k = sizes.k, n = sizes.n;
+  if (algorithm == ProductForm::Parts) {
+    const int64_t form[] = {'p', k, n, b.row, b.column};
+    const float* packed = call.prepared->get(b.data, form, PartsMatrix::size(k, n), [&](float* to) { pack_parts(call.pool, b, k, n, 0, PartsMatrix::panels(n), to); });
+    return std::make_unique<const PackedPlan<PartsMatrix>>(sizes, packed);
+  }
+  const int64_t form[] = {'m', k, n, b.row, b.column};
+  const float* packed = call.prepared->get(b.data, form, PackedMatrix::size(k, n), [&](float* to) {
+    const int64_t stride = strip_kernels().panel_width() * k;
+    call.pool.parallel_for(PackedMatrix::panels(n), 1, [&](int64_t begin, int64_t end) { pack_panels(b, k, n, begin, end, to + begin * stride); });
+  });
+  return std::make_unique<const PackedPlan<PackedMatrix>>(sizes, packed);
+}
+
+void run_products(const KernelCall& call, const ProductSizes& sizes, ProductForm algorithm) {
+  const auto [batches, m, n, k] = sizes;
+  if (batches == 1) {
+    const ProductOutput out = {data_of(call.outputs[0]), n, call.epilogue};
+    return gemm_f32(algorithm, call.pool, m, n, k, matrix_of(call.inputs[0], 0), matrix_of(call.inputs[1], 0), out);
+  }
+  for_each_product(call.pool, batches, m * n * k, [&, m = m, n = n, k = k](int64_t batch) {
+    const EpiloguePart epilogue(call.epilogue, batch * m, 0);
+    const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]) + batch * m * n, n, epilogue.get()};
+    gemm_f32(algorithm, call.pool, m, n, k, matrix_of(call.inputs[0], batch), matrix_of(call.inputs[1], batch), out);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<const KernelPlan> plan_matmul_f32(const KernelCall& call, ProductForm algorithm) {
+  // What was chosen on another machine, or before the tiles were left alone.
+  if (algorithm == ProductForm::Parts && !has_tiles_of_parts()) algorithm = ProductForm::Packed;
+  const ProductSizes sizes = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]);
+  if (sizes.m == 0 || sizes.n == 0 || sizes.batches == 0) return plan_that_runs([](const KernelCall&) {});
+  const bool is_packed = sizes.batches == 1 && sizes.k > 0 && call.keeps(call.inputs[1]);
+  if (is_packed && (algorithm == ProductForm::Packed || algorithm == ProductForm::Parts)) return plan_packed(call, sizes, algorithm);
+  return plan_that_runs([sizes, algorithm](const KernelCall& each) { run_products(each, sizes, algorithm); });
+}
+
+void run_matmul_f32(const KernelCall& call) {
+  const ProductSizes s = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]);
+  const Matrix a = matrix_of(call.inputs[0], 0), b = matrix_of(call.inputs[1], 0);
+  const GemmToEstimate gemm = {.batches = s.batches, .m = s.m, .n = s.n, .k = s.k, .b_is_packed = call.keeps(call.inputs[1]), .a_column = a.column, .b_row = b.row, .b_column = b.column};
+  run_matmul_f32(call, cheapest_algorithm(gemm, call.pool.threads()));
+}
+void run_matmul_f32(const KernelCall& call, ProductForm form) { plan_matmul_f32(call, form)->run(call); }
+
+}  // namespace toroid

@@ -1,0 +1,218 @@
+#include "runtime/kernels/gemm/gemm_small_m.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "runtime/kernels/gemm/bf16x3/gemm.h"
+#include "runtime/kernels/isa/vector_sets.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+constexpr int kFewRows = 4;        // at a time
+constexpr int kDotColumns = 4;
+constexpr int64_t kBlockOfSum = 256;      // products that a long sum adds one after the other, in each lane
+constexpr int64_t kMostSums = 4096;       // of a block of columns: they stay in the first-level cache
+
+// c[i, j] = sum over p of a[i * a_row + p] * b[j * b_column + p]: rows of a with columns of b, each contiguous.
+template <class Vector, int kRows, int kColumns>
+TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c, int64_t c_row) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  Vector totals[kRows][kColumns] = {};
+  int64_t p = 0;
+  while (p + kLanes <= depth) {
+    Vector sums[kRows][kColumns] = {};
+    for (const int64_t end = std::min(depth, p + kBlockOfSum * kLanes); p + kLanes <= end; p += kLanes) {
+      Vector rows[kRows];
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) std::memcpy(&rows[i], a + i * a_row + p, sizeof rows[i]);
+#pragma GCC unroll 16
+      for (int j = 0; j < kColumns; ++j) {
+        Vector column;
+        std::memcpy(&column, b + j * b_column + p, sizeof column);
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i) sums[i][j] += rows[i] * column;
+      }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int j = 0; j < kColumns; ++j) totals[i][j] += sums[i][j];
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+    for (int j = 0; j < kColumns; ++j) {
+      float parts[kLanes];
+      std::memcpy(parts, &totals[i][j], sizeof parts);
+      for (int width = kLanes / 2; width > 0; width /= 2) {
+        for (int l = 0; l < width; ++l) parts[l] += parts[l + width];
+      }
+      for (int64_t q = p; q < depth; ++q) parts[0] += a[i * a_row + q] * b[j * b_column + q];
+      c[i * c_row + j] = parts[0];
+    }
+  }
+}
+
+// c[i, j] += sum over p of a[i, p] * b[p, j] for `count` columns, which are contiguous in b and c. Four rows of b at a time are added to c,
+// which stays in the first-level cache.
+template <class Vector, int kRows>
+TOROID_INLINE void add_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
+                            float* c, int64_t c_row) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  constexpr int kDeep = 4;
+  int64_t p = 0;
+  for (; p + kDeep <= depth; p += kDeep) {
+    float x[kRows][kDeep];
+    for (int i = 0; i < kRows; ++i) {
+      for (int q = 0; q < kDeep; ++q) x[i][q] = a[i * a_row + (p + q) * a_column];
+    }
+    int64_t j = 0;
+    for (; j + kLanes <= count; j += kLanes) {
+      Vector rows[kDeep];
+#pragma GCC unroll 16
+      for (int q = 0; q < kDeep; ++q) std::memcpy(&rows[q], b + (p + q) * b_row + j, sizeof rows[q]);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        Vector sum;
+        std::memcpy(&sum, c + i * c_row + j, sizeof sum);
+#pragma GCC unroll 16
+        for (int q = 0; q < kDeep; ++q) sum += x[i][q] * rows[q];
+        std::memcpy(c + i * c_row + j, &sum, sizeof sum);
+      }
+    }
+    for (; j < count; ++j) {
+      for (int i = 0; i < kRows; ++i) {
+        for (int q = 0; q < kDeep; ++q) c[i * c_row + j] += x[i][q] * b[(p + q) * b_row + j];
+      }
+    }
+  }
+  for (; p < depth; ++p) {
+    for (int i = 0; i < kRows; ++i) {
+      for (int64_t j = 0; j < count; ++j) c[i * c_row + j] += a[i * a_row + p * a_column] * b[p * b_row + j];
+    }
+  }
+}
+
+// The same without adding to what is in c: a block of the depth after the other, each summed by itself. kRows * count is at most kMostSums.
+template <class Vector, int kRows>
+TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
+                            float* c, int64_t c_row) {
+  for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
+  add_rows<Vector, kRows>(std::min(depth, kBlockOfSum), a, a_row, a_column, b, b_row, count, c, c_row);
+  alignas(64) float block[kMostSums];
+  for (int64_t p = kBlockOfSum; p < depth; p += kBlockOfSum) {
+    std::memset(block, 0, static_cast<size_t>(kRows * count) * sizeof(float));
+    add_rows<Vector, kRows>(std::min(depth - p, kBlockOfSum), a + p * a_column, a_row, a_column, b + p * b_row, b_row, count, block, count);
+    for (int i = 0; i < kRows; ++i) {
+      for (int64_t j = 0; j < count; ++j) c[i * c_row + j] += block[i * count + j];
+    }
+  }
+}
+
+using Dots = void (*)(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c, int64_t c_row);
+using SumRows = void (*)(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count, float* c,
+                         int64_t c_row);
+
+// The inner loops for one instruction set, by rows - 1.
+struct Kernels {
+  std::array<Dots, kFewRows> dots;  // of kDotColumns columns
+  std::array<Dots, kFewRows> dot;   // of one
+  std::array<SumRows, kFewRows> sum_rows;
+};
+
+#define TOROID_KERNELS(NAME, VECTOR, ...)                                                                                          \
+  struct NAME {                                                                                                                    \
+    template <int R, int C>                                                                                                        \
+    __VA_ARGS__ static void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c,         \
+                                 int64_t c_row) {                                                                                  \
+      toroid::dots<VECTOR, R, C>(depth, a, a_row, b, b_column, c, c_row);                                                          \
+    }                                                                                                                              \
+    template <int R>                                                                                                               \
+    __VA_ARGS__ static void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row,\
+                                     int64_t count, float* c, int64_t c_row) {                                                     \
+      toroid::sum_rows<VECTOR, R>(depth, a, a_row, a_column, b, b_row, count, c, c_row);                                           \
+    }                                                                                                                              \
+  };
+
+template <class Set, size_t... R>
+constexpr Kernels kernels_of(std::index_sequence<R...>) {
+  return {{&Set::template dots<R + 1, kDotColumns>...}, {&Set::template dots<R + 1, 1>...}, {&Set::template sum_rows<R + 1>...}};
+}
+
+TOROID_KERNELS(Baseline, Vector4)
+#ifdef __x86_64__
+TOROID_KERNELS(Avx2, Vector8, TOROID_AVX2)
+TOROID_KERNELS(Avx512, Vector16, TOROID_AVX512)
+#endif
+
+const Kernels& kernels() {
+  constexpr std::make_index_sequence<kFewRows> rows;
+#ifdef __x86_64__
+  static constexpr Kernels avx2 = kernels_of<Avx2>(rows);
+  static constexpr Kernels avx512 = kernels_of<Avx512>(rows);
+  if (vector_set() == VectorSet::Avx512) return avx512;
+  if (vector_set() == VectorSet::Avx2) return avx2;
+#endif
+  static constexpr Kernels baseline = kernels_of<Baseline>(rows);
+  return baseline;
+}
+
+// Calls f(row, rows) for groups of at most kFewRows rows.
+template <class F>
+void for_few_rows(int64_t m, F f) {
+  for (int64_t i = 0; i < m; i += kFewRows) f(i, std::min<int64_t>(kFewRows, m - i));
+}
+
+// A few rows, whose elements in `a` are contiguous, with contiguous columns of `b`.
+void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
+  const Kernels& kernel = kernels();
+  constexpr int64_t kBlock = 4 * kDotColumns;
+  pool.parallel_for((n + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
+    const int64_t last = std::min(n, end * kBlock);
+    for (int64_t j = begin * kBlock; j < last;) {
+      const int64_t columns = j + kDotColumns <= last ? kDotColumns : 1;
+      for_few_rows(m, [&](int64_t i, int64_t rows) {
+        const Dots dots = (columns == 1 ? kernel.dot : kernel.dots)[static_cast<size_t>(rows - 1)];
+        dots(k, a.at(i, 0), a.row, b.at(0, j), b.column, c + i * c_row + j, c_row);
+      });
+      j += columns;
+    }
+  });
+}
+
+// A few rows, with rows of `b` that are contiguous.
+void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
+  const Kernels& kernel = kernels();
+  // The longest pieces of b's rows with which the sums stay in the first-level cache and all threads have some.
+  constexpr int64_t kLine = 64;
+  const int64_t share = ((n + pool.threads() - 1) / pool.threads() + kLine - 1) / kLine * kLine;
+  const int64_t block = std::clamp(share, kLine, kMostSums / std::min<int64_t>(m, kFewRows));
+  pool.parallel_for((n + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin * block; j < std::min(n, end * block); j += block) {
+      for_few_rows(m, [&](int64_t i, int64_t rows) {
+        kernel.sum_rows[static_cast<size_t>(rows - 1)](k, a.at(i, 0), a.row, a.column, b.at(0, j), b.row, std::min(block, n - j),
+                                                       c + i * c_row + j, c_row);
+      });
+    }
+  });
+}
+
+}  // namespace
+
+void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
+                       int64_t c_row) {
+  if (form == ProductForm::FewRowsByColumns) {
+    TOROID_CHECK(b.row == 1 && a.column == 1);
+    few_rows_by_columns(pool, m, n, k, a, b, c, c_row);
+  } else {
+    TOROID_CHECK(form == ProductForm::FewRowsByRows && b.column == 1);
+    few_rows_by_rows(pool, m, n, k, a, b, c, c_row);
+  }
+}
+
+}  // namespace toroid

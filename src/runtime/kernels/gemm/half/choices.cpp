@@ -1,0 +1,66 @@
+// Matrix products in BF16 and F16: the forms of run_matmul_reduced.
+#include "runtime/kernels/registry/families.h"
+#include "runtime/kernels/gemm/onednn.h"
+
+namespace toroid {
+namespace {
+
+double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32) {
+  const ProductSizes s = product_sizes_of(problem);
+  const OperandMeta& b = problem.inputs[1];
+  constexpr double kBytes = 2, kShareOfPeak = 0.6;
+  const double passes = b.is_constant && s.batches == 1 ? 1 : 3;
+  return machine.start_s + transfer_s(kBytes * s.elements_of_a(), machine) +
+         overlapped_s(s.flops() / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s), passes * transfer_s(kBytes * s.elements_of_b(), machine));
+}
+
+constexpr Implementation kWidened = {
+    .name = "widened",
+    .description = "blocks of both sides copied as float32 and multiplied so",
+    .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.8); },
+    .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_reduced(call, ReducedForm::Widened); }};
+
+const Implementation kOfBFloat16[] = {
+    kWidened,
+    {.name = "pairs",
+     .description = "two elements of a row at a time (AVX512_BF16)",
+     .gate = [](const Problem&) -> std::optional<std::string> {
+       if (!can_multiply(ReducedForm::Pairs, DType::BF16)) return "the machine has no AVX512_BF16";
+       return std::nullopt;
+     },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.5); },
+     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_reduced(call, ReducedForm::Pairs); }},
+    {.name = "tiles",
+     .description = "tiles of 16 rows and columns (AMX)",
+     .gate = [](const Problem&) -> std::optional<std::string> {
+       if (!can_multiply(ReducedForm::Tiles, DType::BF16)) return kNoTiles;
+       return std::nullopt;
+     },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 10); },
+     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_reduced(call, ReducedForm::Tiles); }},
+    {.name = "onednn",
+     .description = "oneDNN's matrix product",
+     .gate = onednn_refuses_matmul,
+     .cost_s =
+         [](const Problem& problem, const MachineModel& machine) {
+           const double ratio_to_f32 = can_multiply(ReducedForm::Tiles, DType::BF16) ? 10 : can_multiply(ReducedForm::Pairs, DType::BF16) ? 1.5 : 0.4;
+           return kOneDnnCost * cost_s(problem, machine, ratio_to_f32);
+         },
+     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_onednn(call); },
+     .needs_measuring = true},
+};
+const Implementation kOfFloat16[] = {kWidened};
+
+int64_t depth(const Problem& problem) { return problem.inputs[0].size(-1); }
+
+}  // namespace
+
+KernelFamily matmul_bf16_family() {
+  return {"matmul.bf16", [](const Problem& problem) { return malformed_product(DType::BF16, problem); }, depth, kOfBFloat16, -1};
+}
+KernelFamily matmul_f16_family() {
+  return {"matmul.f16", [](const Problem& problem) { return malformed_product(DType::F16, problem); }, depth, kOfFloat16, -1};
+}
+
+}  // namespace toroid

@@ -1,0 +1,192 @@
+// Products in tiles, and the forms of 16-bit products beside each other. Small integers make all sums exact.
+#include "runtime/kernels/gemm/half/gemm_amx.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "runtime/kernels/registry/registry.h"
+#include "runtime/kernels/registry/library.h"
+#include "runtime/kernels/isa/on_machines_for_test.h"
+#include "support/float16.h"
+
+namespace toroid {
+namespace {
+
+struct ProductCase {
+  const char* name;
+  int64_t m, n, k;
+};
+
+// Around the sizes of tiles (16 rows and columns, 32 or 64 of the depth), of parts of the depth, panels and blocks.
+const ProductCase kProducts[] = {
+    {"one element", 1, 1, 1},
+    {"one tile", 16, 16, 32},
+    {"less than a tile", 15, 13, 31},
+    {"one row", 1, 70, 65},
+    {"two rows of tiles, three of columns", 31, 47, 64},
+    {"odd depth", 33, 65, 97},
+    {"deep", 18, 20, 1030},
+    {"several blocks of rows", 300, 65, 40},
+    {"several panels", 17, 300, 34},
+    {"nothing to sum", 5, 18, 0},
+    {"no rows", 0, 4, 6},
+};
+
+struct Layout {
+  const char* name;
+  bool is_turned;        // columns contiguous
+  int64_t gap;           // elements after each row or column
+};
+const Layout kLayouts[] = {{"rows", false, 0}, {"rows with gaps", false, 3}, {"columns", true, 0}, {"columns with gaps", true, 5}};
+
+std::vector<int64_t> strides_of(const Layout& layout, int64_t rows, int64_t columns) {
+  if (layout.is_turned) return {1, rows + layout.gap};
+  return {columns + layout.gap, 1};
+}
+
+int integer_at(int64_t i) { return static_cast<int>(i * 7 % 15) - 7; }
+
+template <class Element>
+std::vector<Element> small_integers(int64_t count) {
+  std::vector<Element> result;
+  for (int64_t i = 0; i < count; ++i) result.push_back(Element(static_cast<float>(integer_at(i))));
+  return result;
+}
+
+int64_t extent(const Layout& layout, int64_t rows, int64_t columns) {
+  return layout.is_turned ? (rows + layout.gap) * columns + 1 : (columns + layout.gap) * rows + 1;
+}
+
+// Calls f for each case and layouts of both sides.
+template <class F>
+void for_each_product(F f) {
+  for (const ProductCase& row : kProducts) {
+    for (const Layout& a : kLayouts) {
+      for (const Layout& b : kLayouts) {
+        SCOPED_TRACE(fmt::format("{}, {} times {}", row.name, a.name, b.name));
+        f(row, a, b);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// sum[i, j], by the places that small_integers has.
+int64_t expected_at(const ProductCase& row, const std::vector<int64_t>& a, const std::vector<int64_t>& b, int64_t i, int64_t j) {
+  int64_t sum = 0;
+  for (int64_t p = 0; p < row.k; ++p) sum += integer_at(i * a[0] + p * a[1]) * integer_at(p * b[0] + j * b[1]);
+  return sum;
+}
+
+TOROID_ON_MACHINES_WITH_TILES(TileProduct);
+
+TEST_P(TileProduct, OfInt8IsExact) {
+  RuntimePool pool(2);
+  for_each_product([&](const ProductCase& row, const Layout& a_layout, const Layout& b_layout) {
+    const std::vector<int64_t> a_strides = strides_of(a_layout, row.m, row.k), b_strides = strides_of(b_layout, row.k, row.n);
+    const auto a = small_integers<int8_t>(extent(a_layout, row.m, row.k)), b = small_integers<int8_t>(extent(b_layout, row.k, row.n));
+    std::vector<std::byte> packed(static_cast<size_t>(packed_tiles_bytes(TileNumbers::Int8, row.k, row.n)) + 1);
+    pack_right_tiles(TileNumbers::Int8, pool, {b.data(), b_strides[0], b_strides[1]}, row.k, row.n, packed.data());
+    struct Result {
+      int64_t n;
+      std::vector<int64_t> sums;
+    } result{row.n, std::vector<int64_t>(static_cast<size_t>(row.m * row.n), -1000000)};
+    const ToroidEpilogue epilogue = {
+        [](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
+          auto& to = *static_cast<Result*>(argument);
+          const auto* sums = reinterpret_cast<const int32_t*>(block);
+          for (int64_t i = first_row; i < last_row; ++i) {
+            for (int64_t j = first_column; j < last_column; ++j) {
+              to.sums[static_cast<size_t>(i * to.n + j)] = sums[(i - first_row) * row_stride + j - first_column];
+            }
+          }
+        },
+        &result, nullptr};
+    multiply_in_tiles(TileNumbers::Int8, pool, row.m, row.n, row.k, {a.data(), a_strides[0], a_strides[1]}, packed.data(), epilogue);
+    for (int64_t i = 0; i < row.m; ++i) {
+      for (int64_t j = 0; j < row.n; ++j) {
+        ASSERT_EQ(result.sums[static_cast<size_t>(i * row.n + j)], expected_at(row, a_strides, b_strides, i, j)) << i << ", " << j;
+      }
+    }
+  });
+}
+
+std::vector<ReducedForm> forms_of_bfloat16() {
+  std::vector<ReducedForm> forms;
+  for (const ReducedForm form : {ReducedForm::Widened, ReducedForm::Pairs, ReducedForm::Tiles}) {
+    if (can_multiply(form, DType::BF16)) forms.push_back(form);
+  }
+  return forms;
+}
+
+// As a kernel call, sums rounded to BF16.
+std::vector<float> product_in(ReducedForm form, RuntimePool& pool, std::vector<BFloat16>& a, const std::vector<int64_t>& a_sizes,
+                              const std::vector<int64_t>& a_strides, std::vector<BFloat16>& b, const std::vector<int64_t>& b_sizes,
+                              const std::vector<int64_t>& b_strides) {
+  const std::vector<int64_t> sizes = {a_sizes[0], b_sizes[1]}, strides = {b_sizes[1], 1};
+  std::vector<BFloat16> c(static_cast<size_t>(sizes[0] * sizes[1]), BFloat16(-1e9f));
+  const auto dtype = static_cast<int32_t>(DType::BF16);
+  const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, dtype, 0}, {b.data(), b_sizes.data(), b_strides.data(), 2, dtype, 0}};
+  const ToroidOperand output = {c.data(), sizes.data(), strides.data(), 2, dtype, 0};
+  run_matmul_reduced({pool, inputs, {&output, 1}, {}, {}}, form);
+  return {c.begin(), c.end()};
+}
+
+TOROID_ON_MACHINES(ReducedProduct);
+
+TEST_P(ReducedProduct, OfBFloat16InEveryFormIsExact) {
+  RuntimePool pool(2);
+  for_each_product([&](const ProductCase& row, const Layout& a_layout, const Layout& b_layout) {
+    const std::vector<int64_t> a_strides = strides_of(a_layout, row.m, row.k), b_strides = strides_of(b_layout, row.k, row.n);
+    auto a = small_integers<BFloat16>(extent(a_layout, row.m, row.k)), b = small_integers<BFloat16>(extent(b_layout, row.k, row.n));
+    for (const ReducedForm form : forms_of_bfloat16()) {
+      const std::vector<float> c = product_in(form, pool, a, {row.m, row.k}, a_strides, b, {row.k, row.n}, b_strides);
+      for (int64_t i = 0; i < row.m; ++i) {
+        for (int64_t j = 0; j < row.n; ++j) {
+          const auto expected = static_cast<float>(BFloat16(static_cast<float>(expected_at(row, a_strides, b_strides, i, j))));
+          ASSERT_EQ(c[static_cast<size_t>(i * row.n + j)], expected) << static_cast<int>(form) << " at " << i << ", " << j;
+        }
+      }
+    }
+  });
+}
+
+// What is beyond a row's end, or in the padding of a tile, must not reach it.
+TEST_P(ReducedProduct, NanAndInfinityReachOnlyTheirRowsAndColumns) {
+  RuntimePool pool(1);
+  const int64_t m = 37, n = 35, k = 45;
+  for (const ReducedForm form : forms_of_bfloat16()) {
+    std::vector<BFloat16> a(static_cast<size_t>(m * k), BFloat16(1.0f)), b(static_cast<size_t>(k * n), BFloat16(1.0f));
+    a[5 * k + 44] = BFloat16(std::nanf(""));
+    a[20 * k] = BFloat16(HUGE_VALF);
+    b[44 * n + 33] = BFloat16(-HUGE_VALF);
+    const std::vector<float> c = product_in(form, pool, a, {m, k}, {k, 1}, b, {k, n}, {n, 1});
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        const float value = c[static_cast<size_t>(i * n + j)];
+        const bool is_nan = i == 5 || (i == 20 && j == 33);
+        EXPECT_EQ(std::isnan(value), is_nan) << i << ", " << j;
+        const float sum = i == 20 ? HUGE_VALF : j == 33 ? -HUGE_VALF : 45.0f;
+        EXPECT_TRUE(is_nan || value == sum) << value << " at " << i << ", " << j;
+      }
+    }
+  }
+}
+
+TOROID_ON_MACHINES(TileProductChoice);
+
+TEST_P(TileProductChoice, IsAChoiceWhereTheMachineHasIt) {
+  const Problem problem = parse_problem("matmul.bf16(bf16[5, 40], constant bf16[40, 24]/[1, 40]) -> bf16[5, 24]; epilogue");
+  const std::vector<Choice> choices = runtime_choices().list_choices(problem, model_of_this_machine(1));
+  ASSERT_GE(choices.size(), 3u);
+  EXPECT_EQ(choices[0].gate, std::nullopt);
+  EXPECT_EQ(!choices[1].gate, can_multiply(ReducedForm::Pairs, DType::BF16));
+  EXPECT_EQ(choices[2].name, "tiles");
+  EXPECT_EQ(!choices[2].gate, has_tiles());
+  EXPECT_EQ(choices[2].gate.value_or("the machine has no AMX, or does not let this process use it"),
+            "the machine has no AMX, or does not let this process use it");
+}
+
+}  // namespace
+}  // namespace toroid

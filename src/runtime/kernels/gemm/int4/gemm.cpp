@@ -1,0 +1,272 @@
+// One row or a few read the numbers where they lie. More rows meet panels that are widened for all of them.
+#include "runtime/kernels/gemm/int4/gemm.h"
+
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include "runtime/kernels/gemm/int4/packed_b.h"
+#include "runtime/kernels/gemm/int8/weight_product.h"
+#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/epilogue/store_and_convert.h"
+#include "support/error.h"
+
+namespace toroid {
+namespace {
+
+thread_local Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums, scratch_for_products, scratch_for_block, scratch_for_tile,
+    scratch_for_matrix;
+
+// The weights are the same for all the batch.
+Int4Sizes sizes_of(const KernelCall& call) {
+  const ToroidOperand &a = call.inputs[0], &c = call.outputs[0];
+  return {product(c.sizes, c.rank - 1), c.sizes[c.rank - 1], a.sizes[a.rank - 1], call.inputs[2].sizes[0], dtype_of(a)};
+}
+
+void pack_tile(const KernelCall& call, const Int4Matrix& b, int64_t tile, float* to) {
+  const ToroidOperand& numbers = call.inputs[1];
+  const int64_t first = tile * kTileSide, columns = std::min(kTileSide, b.n - first);
+  std::memset(to, 0, static_cast<size_t>(b.tile_size()) * sizeof(float));
+  for (int64_t group = 0; group < b.groups; ++group) {
+    for (int64_t which : {0, 1}) {
+      const ToroidOperand& from = call.inputs[static_cast<size_t>(2 + which)];
+      for (int64_t j = 0; j < columns; ++j) *to++ = data_of(from)[group * from.strides[0] + (first + j) * from.strides[1]];
+      to += kTileSide - columns;
+    }
+  }
+  auto* words = reinterpret_cast<uint32_t*>(to);
+  for (int64_t j = 0; j < columns; ++j) {
+    const uint8_t* from = static_cast<const uint8_t*>(numbers.data) + (first + j) * numbers.strides[0];
+    for (int64_t p = 0; p < b.k; ++p) {
+      const uint32_t number = from[p / 2 * numbers.strides[1]] >> (p % 2 * 4) & 15u;
+      words[p / 8 * kTileSide + j] |= number << (p % 8 * 4);
+    }
+  }
+}
+
+Int4Matrix packed_matrix(const KernelCall& call, const Int4Sizes& s) {
+  Int4Matrix b = {s.k, s.n, s.k / s.groups, s.groups, nullptr};
+  auto make = [&](float* to) {
+    call.pool.parallel_for(tiles_of(s.n), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t tile = begin; tile < end; ++tile) pack_tile(call, b, tile, to + tile * b.tile_size());
+    });
+  };
+  const bool keeps = call.keeps(call.inputs[1]) && call.keeps(call.inputs[2]) && call.keeps(call.inputs[3]);
+  if (keeps) {
+    const int64_t form[] = {'4', s.k, s.n, s.groups, reinterpret_cast<intptr_t>(call.inputs[2].data), reinterpret_cast<intptr_t>(call.inputs[3].data)};
+    b.data = call.made_of(call.inputs[1], call.inputs[1].data, form, b.size(), make);
+  } else {
+    float* made = scratch_for_matrix.get(b.size());
+    make(made);
+    b.data = made;
+  }
+  return b;
+}
+
+// ---- numbers before scales
+
+// The sums of groups of each row, by which their zero points are multiplied: [row][group]. Null where numbers cannot be multiplied without scales:
+// where sums may overflow, or are not finite.
+const float* sums_of_groups(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a) {
+  constexpr float kLargest = 0x1p120f;
+  float* sums = scratch_for_sums.get(s.m * b.groups);
+  std::atomic<bool> fit = true;
+  call.pool.parallel_for(s.m, 16, [&](int64_t begin, int64_t end) {
+    float* copy = scratch_for_tile.get(s.k);
+    for (int64_t i = begin; i < end; ++i) {
+      const float* row = a.row(i, s.k, copy);
+      for (int64_t group = 0; group < b.groups; ++group) {
+        const auto [sum, magnitude] = int4_loops().sum(row + group * b.group, b.group);
+        sums[i * b.groups + group] = sum;
+        if (!(magnitude < kLargest)) fit = false;
+      }
+    }
+  });
+  return fit ? sums : nullptr;
+}
+
+void read_numbers(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const float* group_sums,
+                  const ToroidEpilogue& epilogue) {
+  float* copies = scratch_for_rows.get(s.m * s.k);
+  std::vector<const float*> rows;
+  for (int64_t i = 0; i < s.m; ++i) rows.push_back(a.row(i, s.k, copies + i * s.k));
+  const int64_t panels = (s.n + kPanelColumns - 1) / kPanelColumns;
+  call.pool.parallel_for(panels, 1, [&](int64_t begin, int64_t end) {
+    float* block = scratch_for_block.get(s.m * kPanelColumns + kReadBeyond);
+    for (int64_t panel = begin; panel < end; ++panel) {
+      const int64_t column = panel * kPanelColumns, last = std::min(column + kPanelColumns, s.n);
+      for (int64_t tile = 0; tile < tiles_of(last - column); ++tile) {
+        for (int64_t i = 0; i < s.m; i += Int4Loops::kMostRows) {
+          const int64_t count = std::min(Int4Loops::kMostRows, s.m - i);
+          int4_loops().multiply_rows[count - 1](b, panel * kPanelTiles + tile, &rows[static_cast<size_t>(i)], group_sums + i * b.groups,
+                                                block + i * kPanelColumns + tile * kTileSide, kPanelColumns);
+        }
+      }
+      epilogue.run(epilogue.argument, block, kPanelColumns, 0, s.m, column, last);
+    }
+  });
+}
+
+// ---- tiles
+
+struct Int4Tiles {
+  Int4Matrix matrix;
+  static constexpr int64_t kStepLines = kStepElements / Int4Matrix::kWordNumbers;
+
+  const std::byte* at(int64_t tile, int64_t step) const {
+    return reinterpret_cast<const std::byte*>(matrix.words(tile)) + step * kStepLines * kTileRowBytes;
+  }
+  void widen(int64_t tile, Range steps, std::byte* to) const { widen_int4_tiles(matrix, tile, steps, to); }
+};
+
+struct GroupsProduct {
+  const Int4Matrix& right;
+  int64_t parts;
+
+  int64_t tile_bytes() const { return parts * right.steps() * kTileBytes; }
+  int64_t left_bytes() const { return tile_bytes() + right.groups * kTileRowBytes; }   // with the sums of 16 rows for each group
+
+  void multiply(const TileBlock& block) const {
+    constexpr int64_t kColumns = 2 * kTileSide;
+    auto* wide = reinterpret_cast<std::byte*>(scratch_for_wide_tiles.get(2 * kPartSteps * kTileBytes / kWordBytes));
+    float* products = scratch_for_products.get(kMostBlockTiles * kTileSide * kColumns);
+    const int64_t steps_of_group = right.group / kStepElements;
+    for (int64_t group = 0; group < right.groups; ++group) {
+      const int64_t first = group * steps_of_group, last = group + 1 < right.groups ? first + steps_of_group : right.steps();
+      for (int64_t j = block.first_column; j < block.last_column; j += 2) {
+        const int64_t columns = std::min<int64_t>(2, block.last_column - j);
+        for (int64_t done = first; done < last; done += kPartSteps) {
+          const Range some = {done, std::min(done + kPartSteps, last)};
+          for (int64_t c = 0; c < columns; ++c) widen_int4_numbers(right, j + c, some, wide + c * kPartSteps * kTileBytes);
+          int64_t offsets[3 * kPartSteps];
+          for (int64_t i = 0; i < parts * some.size(); ++i) offsets[i] = (i / some.size() * right.steps() + done + i % some.size()) * kTileBytes;
+          for (int64_t i = 0; i < block.row_tiles; i += 2) {
+            const std::byte* rows = block.left + i * left_bytes();
+            float* to = products + i * kTileSide * kColumns;
+            multiply_tiles(TileNumbers::BFloat16, {{rows, i + 1 < block.row_tiles ? rows + left_bytes() : nullptr},
+                                                   {wide, columns > 1 ? wide + kPartSteps * kTileBytes : nullptr},
+                                                   parts * some.size(),
+                                                   to,
+                                                   kColumns,
+                                                   done > first,
+                                                   {},
+                                                   0,
+                                                   offsets,
+                                                   some.size() * kTileBytes});
+            if (some.last < last) continue;
+            for (int64_t t = i; t < std::min(i + 2, block.row_tiles); ++t) {
+              const auto* row_sums = reinterpret_cast<const float*>(block.left + t * left_bytes() + tile_bytes()) + group * kTileSide;
+              for (int64_t c = 0; c < columns; ++c) {
+                add_scaled(right, j + c, group, products + t * kTileSide * kColumns + c * kTileSide, kColumns, row_sums,
+                           block.sums + t * kTileSide * kPanelColumns + (j + c - block.first_column) * kTileSide, kPanelColumns, group > 0);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+void multiply_in_groups(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const float* group_sums,
+                        const ToroidEpilogue& epilogue) {
+  const GroupsProduct product = {b, a.parts()};
+  auto pack = [&](int64_t first, int64_t count, std::byte* out) {
+    pack_rows_in_parts(a, first, count, s.k, out);
+    auto* sums = reinterpret_cast<float*>(out + product.tile_bytes());
+    for (int64_t group = 0; group < b.groups; ++group) {
+      for (int64_t i = 0; i < kTileSide; ++i) *sums++ = i < count ? group_sums[(first + i) * b.groups + group] : 0;
+    }
+  };
+  for_each_tile_block(call.pool, s.m, s.n, product.left_bytes(), pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
+}
+
+void multiply_in_tiles(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const ToroidEpilogue& epilogue) {
+  const NarrowProduct product = {Int4Tiles{b}, b.steps(), 1};
+  auto pack = [&](int64_t first, int64_t count, std::byte* out) { pack_rows_in_parts(a, first, count, s.k, out); };
+  for_each_tile_block(call.pool, s.m, s.n, b.steps() * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
+}
+
+// ---- panels
+
+// Columns of the matrix as float32, `width` of them, of which those beyond the last are whatever a tile has there.
+void widen_columns(const Int4Matrix& b, int64_t column, int64_t width, float* out) {
+  for (int64_t done = 0; done < width;) {
+    const int64_t tile = (column + done) / kTileSide, offset = (column + done) % kTileSide, count = std::min(kTileSide - offset, width - done);
+    if (count == kTileSide) {
+      int4_loops().widen_rows(b, tile, {0, b.k}, out + done, width);
+    } else {
+      float* whole = scratch_for_tile.get(b.k * kTileSide);
+      int4_loops().widen_rows(b, tile, {0, b.k}, whole, kTileSide);
+      for (int64_t p = 0; p < b.k; ++p) std::copy_n(whole + p * kTileSide + offset, count, out + p * width + done);
+    }
+    done += count;
+  }
+}
+
+struct Rows {
+  Rows(const FloatRows& a, Range some, int64_t k) {
+    const int64_t row = k + 16;
+    float* copies = scratch_for_rows.get(some.size() * row);
+    for (int64_t i = 0; i < some.size(); ++i) pointers.push_back(a.row(some.first + i, k, copies + i * row));
+  }
+  std::vector<const float*> pointers;
+};
+
+void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const ToroidEpilogue& epilogue) {
+  const PackedMatrix shape{s.k, s.n, nullptr};
+  const RowElements elements(0, s.k);
+  const Cut cut = cut_of(call.pool.threads(), size_of_matrix(s.m, shape.panels(), s.k, sizeof(float)));
+  for_each_part(call.pool, s.m, shape.panels(), cut, [&](Range some, Range panels) {
+    const Rows rows(a, some, s.k);
+    for (int64_t panel = panels.first; panel < panels.last; ++panel) {
+      const int64_t width = shape.width(panel), column = shape.first_column(panel);
+      float* wide = scratch_for_panel.get(s.k * width);
+      widen_columns(b, column, width, wide);
+      const EpiloguePart part(&epilogue, 0, column);
+      multiply_rows(PackedMatrix{s.k, std::min(width, s.n - column), wide}, 0, 1, elements, rows.pointers, some.first, {nullptr, 0, part.get()});
+    }
+  });
+}
+
+}  // namespace
+
+bool can_multiply_int4(Int4Form form, const Int4Sizes& s) {
+  constexpr int64_t kMostFewRows = 16;
+  switch (form) {
+    case Int4Form::FewRows:
+      return s.m <= kMostFewRows;
+    case Int4Form::Tiles:
+      return s.rows == DType::BF16 && has_tiles();
+    case Int4Form::Groups:
+      return has_tiles() && (s.groups == 1 || s.k / s.groups % kStepElements == 0);
+    case Int4Form::Panels:
+      return true;
+  }
+  return false;
+}
+
+void run_matmul_int4(const KernelCall& call, Int4Form form) {
+  TOROID_CHECK(call.inputs.size() == 4);
+  const Int4Sizes s = sizes_of(call);
+  TOROID_CHECK(can_multiply_int4(form, s));
+  if (s.m == 0 || s.n == 0) return;
+  const Int4Matrix b = packed_matrix(call, s);
+  ToroidOperand rows = call.inputs[0];
+  const int64_t sizes[] = {s.m, s.k}, strides[] = {rows.strides[rows.rank - 2], rows.strides[rows.rank - 1]};
+  rows.sizes = sizes;
+  rows.strides = strides;
+  rows.rank = 2;
+  const ToroidOperand& c = call.outputs[0];
+  StoredSums sums = {c.data, dtype_of(c), s.n};
+  const ToroidEpilogue stored = sums.epilogue();
+  const ToroidEpilogue& epilogue = call.epilogue != nullptr ? *call.epilogue : stored;
+  const FloatRows a(rows, 0);
+  if (form == Int4Form::Tiles) return multiply_in_tiles(call, s, b, a, epilogue);
+  const float* group_sums = form == Int4Form::Panels ? nullptr : sums_of_groups(call, s, b, a);
+  if (group_sums == nullptr) return multiply_in_panels(call, s, b, a, epilogue);
+  form == Int4Form::FewRows ? read_numbers(call, s, b, a, group_sums, epilogue) : multiply_in_groups(call, s, b, a, group_sums, epilogue);
+}
+
+}  // namespace toroid

@@ -1,0 +1,230 @@
+// Matrix products with a right side of int8 or int4: the forms of run_matmul_int8 and run_matmul_int4.
+#include <cmath>
+
+#include "runtime/kernels/registry/families.h"
+#include "runtime/kernels/gemm/int4/gemm.h"
+#include "runtime/kernels/isa/amx.h"
+
+namespace toroid {
+namespace {
+
+using Gate = std::optional<std::string>;
+
+int64_t depth(const Problem& problem) { return problem.inputs[0].size(-1); }
+int64_t columns(const Problem& problem) { return problem.outputs[0].size(-1); }
+
+// Of products at so many times the speed of float32's, and the right side's bytes, read once.
+double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double bytes_of_b) {
+  const double m = static_cast<double>(problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1));
+  const double flops = 2 * m * static_cast<double>(depth(problem)) * static_cast<double>(columns(problem));
+  constexpr double kShareOfPeak = 0.6;
+  return machine.start_s + overlapped_s(flops / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s), transfer_s(bytes_of_b, machine));
+}
+double elements_of_b(const Problem& problem) { return static_cast<double>(depth(problem)) * static_cast<double>(columns(problem)); }
+
+// ---- int8
+
+std::optional<std::string> malformed_factors(const Problem& problem) {
+  if (problem.inputs.size() != 2 || problem.outputs.size() != 1) {
+    return fmt::format("{} inputs and {} outputs, not 2 and 1", problem.inputs.size(), problem.outputs.size());
+  }
+  const OperandMeta &a = problem.inputs[0], &b = problem.inputs[1], &c = problem.outputs[0];
+  if (b.dtype != DType::I8) return "the right side is not i8";
+  if (!c.is_contiguous()) return "the output is not contiguous";
+  if (a.sizes.size() < 2 || a.sizes.size() != b.sizes.size()) return "they are no matrices of one rank";
+  std::vector<int64_t> product = a.sizes;
+  product.back() = b.sizes.back();
+  const bool same_batches = std::equal(a.sizes.begin(), a.sizes.end() - 2, b.sizes.begin());
+  if (!same_batches || a.size(-1) != b.size(-2) || c.sizes != product) return "they are no matrices of one batch whose sizes meet";
+  return std::nullopt;
+}
+bool is_float(DType dtype) { return dtype == DType::F32 || is_reduced_float(dtype); }
+std::optional<std::string> malformed_int8(const Problem& problem) {
+  if (auto fault = malformed_factors(problem)) return fault;
+  if (!is_float(problem.inputs[0].dtype) || !is_float(problem.outputs[0].dtype)) return "the left side and the output are not f32, bf16 or f16";
+  return std::nullopt;
+}
+std::optional<std::string> malformed_bytes(const Problem& problem) {
+  if (auto fault = malformed_factors(problem)) return fault;
+  const DType left = problem.inputs[0].dtype;
+  if ((left != DType::I8 && left != DType::U8) || problem.outputs[0].dtype != DType::I32) return "they are not i8 or u8 by i8 to i32";
+  return std::nullopt;
+}
+
+template <Int8Form kForm>
+Gate int8_gate(const Problem& problem) {
+  if (can_multiply_int8(kForm, problem.inputs[0].dtype)) return std::nullopt;
+  if (kForm == Int8Form::BFloat16Pairs) {
+    return problem.inputs[0].dtype == DType::BF16 ? "the machine has no AVX512_BF16" : "the rows are not of bfloat16";
+  }
+  return kForm == Int8Form::Tiles ? kNoTiles : kForm == Int8Form::Fours ? "the machine has no AVX512_VNNI" : "the machine has no AVX2";
+}
+// `ratio`: of the speed of products of float32, in vectors, to which that of three products of parts is related.
+template <int kRatio, int kThird>
+double int8_cost_s(const Problem& problem, const MachineModel& machine) {
+  const bool in_parts = is_float(problem.inputs[0].dtype) && problem.inputs[0].dtype != DType::BF16;
+  return cost_s(problem, machine, in_parts ? kThird : kRatio, elements_of_b(problem));
+}
+// The whole right side is widened at each call.
+double widened_bytes_cost_s(const Problem& problem, const MachineModel& machine) {
+  constexpr double kFlopsToWiden = 400;
+  return int8_cost_s<1, 1>(problem, machine) + elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
+}
+template <Int8Form kForm>
+void run_int8_form(const KernelCall& call, ChoiceParameters) {
+  run_matmul_int8(call, kForm);
+}
+
+// Bytes become floats once for a block of rows, or for each strip of them, of which the first loads no vectors besides.
+double widening_s(const Problem& problem, const MachineModel& machine, double times) {
+  constexpr double kFlopsToWiden = 4;
+  return times * elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
+}
+int64_t rows(const Problem& problem) { return problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1); }
+constexpr double kToKeep = 1.5;   // what is widened, besides
+
+template <Int8Form kForm>
+Gate few_rows_gate(const Problem& problem) {
+  if (rows(problem) > kMostRowsInRegisters) return fmt::format("it is for at most {} rows, these are {}", kMostRowsInRegisters, rows(problem));
+  return int8_gate<kForm>(problem);
+}
+
+const Implementation kOfFloats[] = {
+    {.name = "widened",
+     .description = "panels of int8 widened to float32, once for a block of rows",
+     .version = 2,
+     .gate = int8_gate<Int8Form::Widened>,
+     .cost_s = [](const Problem& problem, const MachineModel& machine) {
+       return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, kToKeep);
+     },
+     .run = run_int8_form<Int8Form::Widened>},
+    {.name = "in-registers",
+     .description = "bytes that become float32 as they are multiplied, for each strip of rows",
+     .gate = few_rows_gate<Int8Form::InRegisters>,
+     .cost_s = [](const Problem& problem, const MachineModel& machine) {
+       constexpr double kStripRows = 8;
+       return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, std::ceil(static_cast<double>(rows(problem)) / kStripRows) - 1);
+     },
+     .run = run_int8_form<Int8Form::InRegisters>},
+    {.name = "pairs",
+     .description = "panels of int8 widened to pairs of bfloat16 (AVX512_BF16)",
+     .gate = int8_gate<Int8Form::BFloat16Pairs>,
+     .cost_s = [](const Problem& problem, const MachineModel& machine) {
+       constexpr double kSpeed = 1.5;
+       return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, 0.5 * kToKeep);
+     },
+     .run = run_int8_form<Int8Form::BFloat16Pairs>},
+    {.name = "tiles",
+     .description = "tiles of int8 widened to bfloat16, with rows of bfloat16 or in three parts (AMX)",
+     .gate = int8_gate<Int8Form::Tiles>,
+     .cost_s = int8_cost_s<10, 4>,
+     .run = run_int8_form<Int8Form::Tiles>},
+};
+const Implementation kOfBytes[] = {
+    {.name = "widened",
+     .description = "both sides as float32, 512 elements of the depth at a time",
+     .gate = int8_gate<Int8Form::Widened>,
+     .cost_s = widened_bytes_cost_s,
+     .run = run_int8_form<Int8Form::Widened>},
+    {.name = "pairs",
+     .description = "two products of 16 bits at a time (AVX2)",
+     .gate = int8_gate<Int8Form::Pairs>,
+     .cost_s = int8_cost_s<1, 1>,
+     .run = run_int8_form<Int8Form::Pairs>},
+    {.name = "fours",
+     .description = "four products of bytes at a time (AVX512_VNNI)",
+     .gate = int8_gate<Int8Form::Fours>,
+     .cost_s = int8_cost_s<3, 3>,
+     .run = run_int8_form<Int8Form::Fours>},
+    {.name = "tiles",
+     .description = "tiles of 16 rows and columns (AMX)",
+     .gate = int8_gate<Int8Form::Tiles>,
+     .cost_s = int8_cost_s<16, 16>,
+     .run = run_int8_form<Int8Form::Tiles>},
+};
+
+// ---- int4
+
+Int4Sizes sizes_of(const Problem& problem) {
+  const int64_t n = columns(problem);
+  return {problem.outputs[0].elements() / std::max<int64_t>(n, 1), n, depth(problem), problem.inputs[2].sizes[0], problem.inputs[0].dtype};
+}
+
+std::optional<std::string> malformed_int4(const Problem& problem) {
+  if (problem.inputs.size() != 4 || problem.outputs.size() != 1) {
+    return fmt::format("{} inputs and {} outputs, not 4 and 1", problem.inputs.size(), problem.outputs.size());
+  }
+  const OperandMeta &a = problem.inputs[0], &numbers = problem.inputs[1], &scales = problem.inputs[2], &zeros = problem.inputs[3],
+                    &c = problem.outputs[0];
+  if (!is_float(a.dtype) || c.dtype != a.dtype) return "rows and output are not both f32, bf16 or f16";
+  if (!c.is_contiguous() || (a.sizes.size() > 2 && !a.is_contiguous())) return "the output or a batch of rows is not contiguous";
+  const std::vector<int64_t> packed = {c.size(-1), a.size(-1) / 2};
+  std::vector<int64_t> product = a.sizes;
+  if (!product.empty()) product.back() = c.size(-1);
+  if (a.sizes.size() < 2 || a.size(-1) % 2 != 0 || numbers.dtype != DType::U8 || numbers.sizes != packed || c.sizes != product) {
+    return "they are not rows [.., K], numbers u8 [N, K / 2] and an output [.., N]";
+  }
+  const bool are_alike = scales.dtype == DType::F32 && zeros.dtype == DType::F32 && scales.sizes == zeros.sizes && scales.sizes.size() == 2;
+  if (!are_alike || scales.sizes[1] != c.size(-1) || scales.sizes[0] < 1) return "scales and zero points are not f32 [groups, N]";
+  const int64_t groups = scales.sizes[0];
+  if (a.size(-1) % groups != 0 || (groups > 1 && a.size(-1) / groups % 8 != 0)) return "a group is not a multiple of 8";
+  return std::nullopt;
+}
+
+template <Int4Form kForm>
+Gate int4_gate(const Problem& problem) {
+  const Int4Sizes sizes = sizes_of(problem);
+  if (can_multiply_int4(kForm, sizes)) return std::nullopt;
+  if (kForm == Int4Form::FewRows) return fmt::format("there are {} rows", sizes.m);
+  if (kForm == Int4Form::Tiles && sizes.rows != DType::BF16) return "the rows are not of bfloat16";
+  return has_tiles() ? Gate("a group is not a multiple of 32") : kNoTiles;
+}
+// Groups are summed apart, rows of float32 in three parts.
+template <Int4Form kForm>
+double int4_cost_s(const Problem& problem, const MachineModel& machine) {
+  const Int4Sizes sizes = sizes_of(problem);
+  const double group = static_cast<double>(sizes.k) / static_cast<double>(sizes.groups);
+  double ratio = 0.8;
+  if (kForm == Int4Form::FewRows) ratio = 0.3 + 0.1 * static_cast<double>(std::min<int64_t>(sizes.m, 4));
+  if (kForm == Int4Form::Tiles) ratio = 8;
+  if (kForm == Int4Form::Groups) ratio = 10 / ((sizes.rows == DType::BF16 ? 1 : 3) + 100 / group);
+  // What is widened for all rows pays for few.
+  constexpr double kFlopsToWiden = kForm == Int4Form::FewRows ? 0 : kForm == Int4Form::Panels ? 28 : 16;
+  const double widening = elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
+  return cost_s(problem, machine, ratio, elements_of_b(problem) / 2) + widening;
+}
+template <Int4Form kForm>
+void run_int4_form(const KernelCall& call, ChoiceParameters) {
+  run_matmul_int4(call, kForm);
+}
+
+const Implementation kOfInt4[] = {
+    {.name = "panels",
+     .description = "panels widened to float32",
+     .gate = int4_gate<Int4Form::Panels>,
+     .cost_s = int4_cost_s<Int4Form::Panels>,
+     .run = run_int4_form<Int4Form::Panels>},
+    {.name = "few-rows",
+     .description = "numbers multiplied as they are read, sums of groups with their scales",
+     .gate = int4_gate<Int4Form::FewRows>,
+     .cost_s = int4_cost_s<Int4Form::FewRows>,
+     .run = run_int4_form<Int4Form::FewRows>},
+    {.name = "groups",
+     .description = "tiles of the numbers, sums of groups with their scales (AMX)",
+     .gate = int4_gate<Int4Form::Groups>,
+     .cost_s = int4_cost_s<Int4Form::Groups>,
+     .run = run_int4_form<Int4Form::Groups>},
+    {.name = "tiles",
+     .description = "tiles of weights rounded to bfloat16 (AMX)",
+     .gate = int4_gate<Int4Form::Tiles>,
+     .cost_s = int4_cost_s<Int4Form::Tiles>,
+     .run = run_int4_form<Int4Form::Tiles>},
+};
+
+}  // namespace
+
+KernelFamily matmul_int8_family() { return {"matmul.int8", malformed_int8, depth, kOfFloats, -1}; }
+KernelFamily matmul_bytes_family() { return {"matmul.i32", malformed_bytes, depth, kOfBytes}; }
+KernelFamily matmul_int4_family() { return {"matmul.int4", malformed_int4, depth, kOfInt4, -1}; }
+
+}  // namespace toroid

@@ -1,0 +1,246 @@
+// In tiles: int8 is exact in bfloat16, and so is a float32 as the sum of three. So one product of bfloat16 is as exact as one of float32, and three of
+// them, with the rows' parts, are for float32: three times 16 x 16 x 32 in 48 cycles still beat vectors by far.
+//
+// In panels, without tiles, a part of the depth at a time: few rows meet the bytes as they are read, which become floats in registers. Of more rows the first
+// strip of a block does so and keeps the floats in a piece of memory that stays in the cache, for the strips that follow. Rows of bfloat16 meet pairs of
+// bfloat16 instead.
+//
+// Either way the bytes of the matrix are all that is read from memory, a quarter of float32's.
+#include "runtime/kernels/gemm/int8/weight_only.h"
+
+#include <cstring>
+#include <vector>
+
+#include "runtime/kernels/epilogue/post_ops.h"
+#include "runtime/kernels/gemm/partition.h"
+#include "runtime/kernels/gemm/int8/weight_panels.h"
+#include "runtime/kernels/gemm/int8/weight_product.h"
+#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/gemm/half/microkernel_bf16.h"
+#include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/epilogue/store_and_convert.h"
+#include "runtime/kernels/gemm/half/gemm_amx.h"
+
+namespace toroid {
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+constexpr int64_t kNarrowBytes = kTileBytes / 2;  // of a tile's elements as int8
+
+thread_local Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums;
+
+struct Int8Matrix {
+  const int8_t* data;
+  int64_t row, column;
+  int8_t at(int64_t i, int64_t j) const { return data[i * row + j * column]; }
+};
+
+// ---- in tiles
+
+// The tiles [first, last) of 16 columns, each with all its depth, as in packed_tiles_bytes but of int8.
+void pack_narrow_tiles(const Int8Matrix& b, int64_t k, int64_t n, int64_t first, int64_t last, std::byte* out) {
+  const int64_t tile_bytes = steps_of(k) * kNarrowBytes;
+  for (int64_t tile = first; tile < last && k > 0; ++tile) {
+    auto* to = reinterpret_cast<int8_t*>(out + tile * tile_bytes);
+    std::memset(to, 0, static_cast<size_t>(tile_bytes));
+    for (int64_t j = 0; j < std::min(kTileSide, n - tile * kTileSide); ++j) {
+      for (int64_t p = 0; p < k; ++p) to[(p / 2 * kTileSide + j) * 2 + p % 2] = b.at(p, tile * kTileSide + j);
+    }
+  }
+}
+
+// Tiles of int8 as a product needs them.
+struct Int8Tiles {
+  int64_t steps;
+  const std::byte* data;
+  static constexpr int64_t kStepLines = kNarrowBytes / kTileRowBytes;
+
+  const std::byte* at(int64_t tile, int64_t step) const { return data + (tile * steps + step) * kNarrowBytes; }
+  void widen(int64_t tile, Range some, std::byte* to) const {
+    const auto* from = reinterpret_cast<const int8_t*>(at(tile, some.first));
+    widen_to_bfloat16(from, some.size() * kNarrowBytes, reinterpret_cast<uint16_t*>(to));
+  }
+};
+
+void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
+  const int64_t steps = steps_of(k), parts = a.parts();
+  const int64_t form[] = {'8', 't', k, n, b.row, b.column};
+  const float* packed = call.made_of(call.inputs[1], b.data, form, tiles_of(n) * steps * kNarrowBytes / kWordBytes, [&](float* to) {
+    call.pool.parallel_for(tiles_of(n), 1, [&](int64_t begin, int64_t end) { pack_narrow_tiles(b, k, n, begin, end, reinterpret_cast<std::byte*>(to)); });
+  });
+  const NarrowProduct product = {Int8Tiles{steps, reinterpret_cast<const std::byte*>(packed)}, steps, parts};
+  auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_rows_in_parts(a, first_row, rows, k, out); };
+  for_each_tile_block(call.pool, m, n, parts * steps * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
+}
+
+// ---- in panels
+
+// Rows of a panel at a time: widened, 64 KiB in the second-level cache beside rows and sums.
+int64_t part_depth() { return (16 << 10) / strip_kernels().panel_width(); }
+
+// The panels [first, last) with so many rows of b together: [row / together][vector][row % together][lane].
+void pack_narrow_panels(const Int8Matrix& b, int64_t together, int64_t k, int64_t n, int64_t first, int64_t last, int8_t* out) {
+  const PackedMatrix shape{divide_up(k, together), n, nullptr};
+  const int64_t lanes = strip_kernels().lanes;
+  for (int64_t panel = first; panel < last; ++panel) {
+    const int64_t width = shape.width(panel), column = shape.first_column(panel), count = std::min(width, n - column);
+    int8_t* to = out + column * shape.depth * together;
+    if (k > 0) std::memset(to, 0, static_cast<size_t>(shape.depth * together * width));
+    for (int64_t p = 0; p < k; ++p) {
+      for (int64_t j = 0; j < count; ++j) to[(p / together * width + j / lanes * lanes) * together + p % together * lanes + j % lanes] = b.at(p, column + j);
+    }
+  }
+}
+
+// `b` in panels; the depth is counted in as many rows as are `together`.
+class NarrowPanels {
+ public:
+  NarrowPanels(const KernelCall& call, const Int8Matrix& b, int64_t together, int64_t k, int64_t n)
+      : shape_{divide_up(k, together), n, nullptr}, together_(together) {
+    const int64_t form[] = {'8', 'w', together, k, n, b.row, b.column};
+    const int64_t bytes = PackedMatrix::size(shape_.depth, n) * together;
+    data_ = reinterpret_cast<const int8_t*>(call.made_of(call.inputs[1], b.data, form, divide_up(bytes, kWordBytes), [&](float* to) {
+      call.pool.parallel_for(shape_.panels(), 1, [&](int64_t begin, int64_t end) {
+        pack_narrow_panels(b, together, k, n, begin, end, reinterpret_cast<int8_t*>(to));
+      });
+    }));
+  }
+
+  // rows_of(range): pointers to rows as add_part wants them, for the life of a task. add_part(rows, bytes, width, depth, sums, adds): the products of all rows
+  // with a part of a panel, in sums, which are `width` apart.
+  template <class RowsOf, class AddPart>
+  void multiply(RuntimePool& pool, int64_t m, int64_t element_bytes, const ToroidEpilogue& epilogue, const RowsOf& rows_of, const AddPart& add_part) const {
+    // Blocks of rows as large as they may be, so that a panel is seldom widened twice.
+    const int64_t blocks = divide_up(m, size_of_matrix(m, shape_.panels(), shape_.depth, element_bytes).most_rows);
+    for_each_part(pool, m, shape_.panels(), {blocks, panel_groups(pool, blocks, shape_.panels())}, [&](Range some, Range panels) {
+      const auto rows = rows_of(some);
+      for (int64_t panel = panels.first; panel < panels.last; ++panel) {
+        const int64_t width = shape_.width(panel), column = shape_.first_column(panel);
+        float* sums = scratch_for_sums.get(some.size() * width + kReadBeyond);
+        for (int64_t done = 0; done == 0 || done < shape_.depth; done += part_depth()) {
+          const Range depth = {done, std::min(done + part_depth(), shape_.depth)};
+          add_part(rows, data_ + (column * shape_.depth + done * width) * together_, width, depth, sums, done > 0);
+        }
+        run_epilogue(epilogue, sums, width, some, {column, std::min(column + width, shape_.columns)});
+      }
+    });
+  }
+
+ private:
+  PackedMatrix shape_;
+  int64_t together_;
+  const int8_t* data_;
+};
+
+// Calls f(first, count) for strips of nearly as many rows each.
+template <class F>
+void for_each_strip(size_t rows, int64_t most, F f) {
+  const auto all = static_cast<int64_t>(rows);
+  const int64_t strips = divide_up(all, most);
+  for (int64_t i = 0; i < strips; ++i) {
+    const Range strip = part_of(all, i, strips);
+    f(strip.first, strip.size());
+  }
+}
+
+std::vector<const float*> float_rows(const FloatRows& a, Range some, int64_t k) {
+  const int64_t row = k + 16;
+  float* const copies = scratch_for_rows.get(some.size() * row);
+  std::vector<const float*> rows;
+  for (int64_t i = 0; i < some.size(); ++i) rows.push_back(a.row(some.first + i, k, copies + i * row));
+  return rows;
+}
+
+void multiply_in_registers(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
+  const auto& kernels = narrow_kernels();
+  auto rows_of = [&](Range some) { return float_rows(a, some, k); };
+  auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
+    for_each_strip(rows.size(), StripKernels::kMostRows, [&](int64_t first, int64_t count) {
+      const float* strip[StripKernels::kMostRows];
+      for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + depth.first;
+      kernels.multiply[count - 1][width / strip_kernels().lanes - 1](depth.size(), strip, bytes, sums + first * width, width, adds, nullptr);
+    });
+  };
+  NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
+}
+
+void multiply_widened(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
+  const StripKernels& kernels = strip_kernels();
+  auto rows_of = [&](Range some) { return float_rows(a, some, k); };
+  auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
+    float* const wide = scratch_for_panel.get(part_depth() * width);
+    const int64_t vectors = width / kernels.lanes;
+    const Run run = {depth.first, depth.size()};
+    for_each_strip(rows.size(), StripKernels::kMostRows, [&](int64_t first, int64_t count) {
+      float* const to = sums + first * width;
+      if (first > 0) return kernels.multiply[count - 1][vectors - 1](&run, 1, &rows[static_cast<size_t>(first)], wide, {to, width, width, adds}, {nullptr, 0});
+      const float* strip[StripKernels::kMostRows];
+      for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(i)] + depth.first;
+      narrow_kernels().multiply_and_keep[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
+    });
+  };
+  NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
+}
+
+// Rows of bfloat16 with a whole number of pairs.
+std::vector<const uint16_t*> paired_rows(const FloatRows& a, Range some, int64_t k) {
+  const TileMatrix matrix = a.matrix();
+  const bool lie_well = matrix.column == 1 && k % 2 == 0;
+  const int64_t row = (k + 1) / 2 + 16;
+  float* to = lie_well ? nullptr : scratch_for_rows.get(some.size() * row);
+  std::vector<const uint16_t*> rows;
+  for (int64_t i = some.first; i < some.last; ++i) {
+    const uint16_t* from = static_cast<const uint16_t*>(matrix.data) + i * matrix.row;
+    if (!lie_well) {
+      auto* bits = reinterpret_cast<uint16_t*>(to + (i - some.first) * row);
+      for (int64_t p = 0; p < k; ++p) bits[p] = from[p * matrix.column];
+      if (k % 2 != 0) bits[k] = 0;
+      from = bits;
+    }
+    rows.push_back(from);
+  }
+  return rows;
+}
+
+void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
+  const PairKernels& kernels = *pair_kernels();
+  auto rows_of = [&](Range some) { return paired_rows(a, some, k); };
+  auto add_part = [&](const std::vector<const uint16_t*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
+    auto* const wide = reinterpret_cast<uint16_t*>(scratch_for_panel.get(part_depth() * width));
+    const int64_t vectors = width / strip_kernels().lanes;
+    for_each_strip(rows.size(), StripKernels::kMostRows, [&](int64_t first, int64_t count) {
+      const uint16_t* strip[StripKernels::kMostRows];
+      for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + 2 * depth.first;
+      float* const to = sums + first * width;
+      if (first > 0) return kernels[count - 1][vectors - 1](depth.size(), strip, wide, to, width, adds);
+      const auto& narrow = count < static_cast<int64_t>(rows.size()) ? narrow_pair_kernels()->multiply_and_keep : narrow_pair_kernels()->multiply;
+      narrow[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
+    });
+  };
+  NarrowPanels(call, b, 2, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
+}
+
+}  // namespace
+
+void run_int8_weights(const KernelCall& call, Int8Form form) {
+  const ToroidOperand& a = call.inputs[0];
+  const ToroidOperand& b = call.inputs[1];
+  const ToroidOperand& c = call.outputs[0];
+  const int32_t dims = a.rank - 2;
+  const ProductSizes sizes = product_sizes(a, b, c);
+  const int64_t batches = sizes.batches, m = sizes.m, n = sizes.n, k = sizes.k;
+  if (m == 0 || n == 0) return;
+  StoredSums sums = {c.data, static_cast<DType>(c.dtype), n};
+  const ToroidEpilogue stored = sums.epilogue();
+  for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
+    const EpiloguePart epilogue(call.epilogue != nullptr ? call.epilogue : &stored, batch * m, 0);
+    const Int8Matrix right = {static_cast<const int8_t*>(b.data) + batch_offset(b, dims, batch), b.strides[dims], b.strides[dims + 1]};
+    const auto multiply = form == Int8Form::Tiles           ? multiply_narrow_tiles
+                          : form == Int8Form::BFloat16Pairs ? multiply_in_pairs
+                          : form == Int8Form::InRegisters   ? multiply_in_registers
+                                                            : multiply_widened;
+    multiply(call, m, n, k, FloatRows(a, batch), right, *epilogue.get());
+  });
+}
+
+}  // namespace toroid

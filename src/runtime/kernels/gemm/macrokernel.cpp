@@ -1,0 +1,192 @@
+// A block of rows of A and a part of one panel of B stay in the second-level cache while strips of the one meet the other.
+#include "runtime/kernels/gemm/macrokernel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "runtime/kernels/epilogue/post_ops.h"
+#include "runtime/memory/scratch.h"
+
+namespace toroid {
+namespace {
+
+constexpr int64_t kDepth = 1024;       // of a panel's part: 256 KiB
+constexpr int64_t kMostLinesPerFetch = 16;
+constexpr int64_t kStripsPerBlock = 4;
+constexpr int64_t kMostScattered = 256;
+constexpr int64_t kShortRun = 8;
+// Rows this far apart, with something else between them, share few sets of the caches: they are copied to where they do not, if they meet
+// several panels.
+constexpr int64_t kUnluckyStride = 512;
+constexpr int64_t kPanelsWorthACopy = 4;
+
+thread_local Scratch scratch_for_block;
+thread_local Scratch scratch_for_copy;
+
+// Rows cut into strips of nearly the same length, the longer ones first. Short strips take less time than two divisions each.
+struct Strips {
+  Strips(int64_t rows, int64_t most)
+      : count((rows + most - 1) / most), shorter(rows / std::max<int64_t>(1, count)), longer_ones(rows - count * shorter) {}
+  int64_t first_row(int64_t strip) const { return strip * shorter + std::min(strip, longer_ones); }
+  int64_t count, shorter, longer_ones;
+};
+
+// Some strips of the rows with one panel, a part of the depth after the other; `out` is of the first of them. What is read next, the panel's
+// next part or `after` it, is fetched meanwhile, each strip its share.
+void multiply_panel(const PackedMatrix& b, int64_t panel, const RowElements& elements, std::span<const float* const> rows, const Strips& strips,
+                    Range some, StripOutput out, bool fetches_ahead, const float* after) {
+  const StripKernels& kernels = strip_kernels();
+  const int64_t width = b.width(panel), panel_row = b.row(panel);
+  const float* data = b.panel(panel);
+  // The strip's rows, whose output is `out` then.
+  int64_t row = strips.first_row(some.first);
+  auto go_to = [&](int64_t strip) {
+    const int64_t first = strips.first_row(strip);
+    out.data += (first - row) * out.row;
+    if (out.residual != nullptr) out.residual += (first - row) * out.finish->residual_row;
+    row = first;
+    return Range{first, strips.first_row(strip + 1)};
+  };
+  if (const auto offsets = elements.scattered(); !offsets.empty() && !b.is_in_pairs(panel)) {
+    for (int64_t s = some.first; s < some.last; ++s) {
+      const Range strip = go_to(s);
+      kernels.multiply_scattered[strip.size() - 1][width / kernels.lanes - 1](offsets.data(), static_cast<int64_t>(offsets.size()),
+                                                                              &rows[static_cast<size_t>(strip.first)], data, out);
+    }
+    return;
+  }
+  const std::span<const Run> runs = elements.runs();
+  for (size_t begin = 0; begin < runs.size();) {
+    size_t end = begin;
+    int64_t depth = 0, fetches = 0;
+    do {
+      depth += runs[end].length;
+      fetches += (runs[end++].length + kStepsPerFetch - 1) / kStepsPerFetch;
+    } while (end < runs.size() && depth + runs[end].length <= kDepth);
+    const float* next = data + depth * panel_row;
+    const float* ahead = end < runs.size() ? next : after;
+    const int64_t shares = std::max<int64_t>(1, strips.count * fetches);
+    const int64_t lines = !fetches_ahead || ahead == nullptr ? 0 : std::min((depth * panel_row / kCacheLine + shares - 1) / shares, kMostLinesPerFetch);
+    out.add = begin > 0;
+    for (int64_t s = some.first; s < some.last; ++s) {
+      const Range strip = go_to(s);
+      const Ahead share = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLine, lines};
+      const int64_t r = strip.size() - 1;
+      const MultiplyStrip multiply = b.is_in_pairs(panel) ? kernels.multiply_pairs[r][b.halves() - 1] : kernels.multiply[r][width / kernels.lanes - 1];
+      multiply(&runs[begin], static_cast<int64_t>(end - begin), &rows[static_cast<size_t>(strip.first)], data, out, share);
+    }
+    data = next;
+    begin = end;
+  }
+}
+
+}  // namespace
+
+void ProductOutput::take(const float* block, int64_t block_row, Range rows, Range columns) const {
+  if (epilogue != nullptr) return run_epilogue(*epilogue, block, block_row, rows, columns);
+  for (int64_t i = rows.first; i < rows.last; ++i, block += block_row) {
+    std::memcpy(data + i * row + columns.first, block, static_cast<size_t>(columns.size()) * sizeof(float));
+  }
+}
+
+EpiloguePart::EpiloguePart(const ToroidEpilogue* whole, int64_t first_row, int64_t first_column)
+    : whole_(whole), first_row_(first_row), first_column_(first_column), part_{run, this, nullptr} {
+  if (get() != &part_ || whole->clamped == nullptr) return;
+  clamped_ = part_of(*whole->clamped, first_row, first_column);
+  part_.clamped = &clamped_;
+}
+
+void EpiloguePart::run(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+                       int64_t last_column) {
+  const EpiloguePart& part = *static_cast<const EpiloguePart*>(argument);
+  part.whole_->run(part.whole_->argument, block, row_stride, first_row + part.first_row_, last_row + part.first_row_,
+                   first_column + part.first_column_, last_column + part.first_column_);
+}
+
+RowBlock::RowBlock(const Matrix& a, int64_t first, int64_t count, int64_t depth, bool copy) {
+  pointers_.reserve(static_cast<size_t>(count));
+  if (!copy) {
+    for (int64_t i = 0; i < count; ++i) pointers_.push_back(a.at(first + i, 0));
+    return;
+  }
+  const int64_t row = (depth + 15) / 16 * 16 + 16;
+  float* const to = scratch_for_copy.get(count * row);
+  copy_rows(a, {first, first + count}, {0, depth}, to, row);
+  for (int64_t i = 0; i < count; ++i) pointers_.push_back(to + i * row);
+}
+
+void RowElements::add(int64_t offset, int64_t count) {
+  // Long runs are no use element by element.
+  is_scattered_ = is_scattered_ && count < kShortRun && static_cast<int64_t>(offsets_.size()) + count <= kMostScattered;
+  for (int64_t i = 0; i < count && is_scattered_; ++i) offsets_.push_back(offset + i);
+  if (!runs_.empty() && runs_.back().offset + runs_.back().length == offset) {
+    offset = runs_.back().offset;
+    count += runs_.back().length;
+    runs_.pop_back();
+  }
+  for (; count > kLongestRun; offset += kLongestRun, count -= kLongestRun) runs_.push_back({offset, kLongestRun});
+  runs_.push_back({offset, count});
+}
+
+std::span<const int64_t> RowElements::scattered() const {
+  const bool are_short = offsets_.size() < static_cast<size_t>(kShortRun) * runs_.size();
+  return is_scattered_ && are_short ? std::span<const int64_t>(offsets_) : std::span<const int64_t>();
+}
+
+void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+                   const ProductOutput& out, const Fetching& fetching) {
+  const StripKernels& kernels = strip_kernels();
+  const bool adds_up = b.depth > kDepth;   // parts of the depth
+  const ToroidClampedSum* clamped = adds_up ? nullptr : clamped_sum(out.epilogue);
+  for (int64_t panel = first; panel < last; ++panel) {
+    const float* after = panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;
+    const int64_t width = b.width(panel);
+    const int64_t column = b.first_column(panel);
+    const int64_t columns = std::min(width, b.columns - column);
+    const int64_t most = b.is_in_pairs(panel) ? kernels.most_rows_in_pairs[b.halves() - 1] : kernels.most_rows[width / kernels.lanes - 1];
+    const Strips strips(static_cast<int64_t>(rows.size()), most);
+    if (out.epilogue == nullptr) {
+      const StripOutput to = {out.data + first_row * out.row + column, out.row, columns};
+      multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, to, fetching.is_on, after);
+      continue;
+    }
+    if (clamped != nullptr) {
+      const ToroidClampedSum part = part_of(*clamped, first_row, column);
+      const StripOutput to = {part.out, part.out_row, columns, false, &part, part.residual};
+      multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, to, fetching.is_on, after);
+      continue;
+    }
+    // What passes through a block leaves it while it is in the first-level cache, unless parts of the depth are added up there.
+    const int64_t at_once = adds_up ? strips.count : kStripsPerBlock;
+    for (int64_t strip = 0; strip < strips.count; strip += at_once) {
+      const Range some = {strip, std::min(strip + at_once, strips.count)};
+      const Range here = {first_row + strips.first_row(some.first), first_row + strips.first_row(some.last)};
+      float* block = scratch_for_block.get(here.size() * width);
+      multiply_panel(b, panel, elements, rows, strips, some, {block, width, width}, fetching.is_on, after);
+      out.take(block, width, here, {column, column + columns});
+    }
+  }
+}
+
+bool pays_to_fetch(int64_t bytes, int64_t times) {
+  constexpr int64_t kFewTimes = 4;
+  return times <= kFewTimes || bytes > second_level_bytes() / 2;
+}
+
+void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix& b, int64_t first_panel, int64_t last_panel,
+              const ProductOutput& out) {
+  const RowElements elements(0, b.depth);
+  const int64_t panels_of_all = last_panel - first_panel;
+  const Cut cut = cut_of(pool.threads(), size_of_matrix(m, panels_of_all, b.depth, sizeof(float)));
+  const int64_t group_bytes = panels_of_all / cut.groups * strip_kernels().panel_width() * b.depth * int64_t{sizeof(float)};
+  const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
+  for_each_part(pool, m, panels_of_all, cut, [&](Range rows, Range panels) {
+    const bool lies_badly = a.row % kUnluckyStride == 0 && a.row != b.depth && m > 1;
+    const bool copy = a.column != 1 || (lies_badly && panels.size() >= kPanelsWorthACopy);
+    const RowBlock block(a, rows.first, rows.size(), b.depth, copy);
+    multiply_rows(b, first_panel + panels.first, first_panel + panels.last, elements, block.pointers(), rows.first, out, fetching);
+  });
+}
+
+}  // namespace toroid

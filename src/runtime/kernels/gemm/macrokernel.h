@@ -1,0 +1,94 @@
+// Products of rows, wherever they lie, with a packed matrix: what matrix products and convolutions share.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/kernels/gemm/partition.h"
+#include "runtime/kernels/gemm/packed_b.h"
+#include "runtime/pool/pool.h"
+#include "toroid/program_abi.h"
+
+namespace toroid {
+
+// Where a product goes: to memory, or block by block to what else is to be done with it (ToroidEpilogue), or both ways for what has no epilogue.
+struct ProductOutput {
+  float* data;                        // row-major and contiguous along columns; null with an epilogue
+  int64_t row;                        // stride, in elements
+  const ToroidEpilogue* epilogue;     // null: none
+
+  // A finished block, whose rows are block_row elements apart.
+  void take(const float* block, int64_t block_row, Range rows, Range columns) const;
+};
+
+// Elements behind a block that an epilogue may read (ToroidEpilogue).
+inline constexpr int64_t kReadBeyond = 16;
+
+// The epilogue of a product that is a part of a larger one, which begins in this row and column of it.
+class EpiloguePart {
+ public:
+  EpiloguePart(const ToroidEpilogue* whole, int64_t first_row, int64_t first_column);
+  EpiloguePart(const EpiloguePart&) = delete;
+  EpiloguePart& operator=(const EpiloguePart&) = delete;
+
+  // The whole's own where the part begins with it.
+  const ToroidEpilogue* get() const { return whole_ == nullptr || (first_row_ == 0 && first_column_ == 0) ? whole_ : &part_; }
+
+ private:
+  static void run(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+                  int64_t last_column);
+
+  const ToroidEpilogue* whole_;
+  int64_t first_row_, first_column_;
+  ToroidEpilogue part_;
+  ToroidClampedSum clamped_;   // of the part, if the whole has one
+};
+
+// Where the elements of a row of the left matrix lie, in their order: the same offsets from each row's pointer.
+class RowElements {
+ public:
+  RowElements() = default;
+  RowElements(int64_t offset, int64_t count) { add(offset, count); }
+  // `count` elements that follow each other. Offsets in elements.
+  void add(int64_t offset, int64_t count);
+
+  // No longer than what the loops take at a time.
+  std::span<const Run> runs() const { return runs_; }
+  // Each element's own offset, where they lie too scattered for runs; else empty.
+  std::span<const int64_t> scattered() const;
+
+ private:
+  std::vector<Run> runs_;
+  std::vector<int64_t> offsets_;   // of all elements, while they are scattered
+  bool is_scattered_ = true;
+};
+
+// Pointers to rows of a matrix, which are copied first, to one after the other, if `copy`. One at a time in a thread.
+class RowBlock {
+ public:
+  RowBlock(const Matrix& a, int64_t first, int64_t count, int64_t depth, bool copy);
+  std::span<const float* const> pointers() const { return pointers_; }
+
+ private:
+  std::vector<const float*> pointers_;
+};
+
+// Are panels fetched into the second-level cache while those before them are multiplied?
+struct Fetching {
+  bool is_on = false;
+  const float* after_last = nullptr;   // what is read after the last panel; null: it is not known
+};
+// Whether that pays for so many bytes of panels, which a thread goes through so many times: not if they stay in the cache.
+bool pays_to_fetch(int64_t bytes, int64_t times);
+
+// The rows [first_row, first_row + rows.size()) of a product, in its columns of the panels [first, last): row i has `elements` at
+// rows[i]. Takes one thread.
+void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+                   const ProductOutput& out, const Fetching& fetching = {});
+
+// The columns of the panels [first_panel, last_panel) of the product of `a`, m rows of b.depth elements, with b.
+void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix& b, int64_t first_panel, int64_t last_panel,
+              const ProductOutput& out);
+
+}  // namespace toroid

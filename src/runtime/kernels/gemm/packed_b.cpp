@@ -1,0 +1,107 @@
+#include "runtime/kernels/gemm/packed_b.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/kernels/gemm/transpose_square.h"
+#include "runtime/kernels/isa/vector_sets.h"
+
+namespace toroid {
+namespace {
+
+using Turn = void (*)(const float* from, int64_t from_column, float* to, int64_t to_row);
+void turn_baseline(const float* from, int64_t from_column, float* to, int64_t to_row) {
+  turn<Vector4, Integers4>(from, from_column, to, to_row);
+}
+#ifdef __x86_64__
+TOROID_AVX2 void turn_avx2(const float* from, int64_t from_column, float* to, int64_t to_row) {
+  turn<Vector8, Integers8>(from, from_column, to, to_row);
+}
+TOROID_AVX512 void turn_avx512(const float* from, int64_t from_column, float* to, int64_t to_row) {
+  turn<Vector16, Integers16>(from, from_column, to, to_row);
+}
+#endif
+
+// Turns squares of strip_kernels().lanes elements a side.
+Turn turn_for_this_machine() {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return turn_avx512;
+  if (vector_set() == VectorSet::Avx2) return turn_avx2;
+#endif
+  return turn_baseline;
+}
+
+void pack_pairs(const Matrix& b, int64_t depth, Range columns, int64_t row, float* to) {
+  std::fill_n(to, depth * row, 0.0f);
+  for (int64_t p = 0; p < depth; ++p) {
+    for (int64_t j = 0; j < columns.size(); ++j) to[p / 2 * 2 * row + 2 * j + p % 2] = *b.at(p, columns.first + j);
+  }
+}
+
+}  // namespace
+
+void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out, bool in_pairs) {
+  const PackedMatrix shape{depth, columns, nullptr, in_pairs};
+  const Turn turn = turn_for_this_machine();
+  const int64_t lanes = strip_kernels().lanes;
+  for (int64_t panel = first; panel < last; ++panel) {
+    const int64_t width = shape.width(panel);
+    const int64_t column = shape.first_column(panel);
+    const int64_t count = std::min(width, columns - column);
+    float* to = out + (column - shape.first_column(first)) * depth;
+    if (shape.is_in_pairs(panel)) {
+      pack_pairs(b, depth, {column, columns}, shape.row(panel), to);
+      continue;
+    }
+    if (count < width) std::fill_n(to, depth * width, 0.0f);
+    if (b.column == 1) {
+      for (int64_t p = 0; p < depth; ++p) std::memcpy(to + p * width, b.at(p, column), static_cast<size_t>(count) * sizeof(float));
+      continue;
+    }
+    int64_t p = 0;
+    if (b.row == 1) {
+      // A few lines of each column at a time: what is written stays in the first-level cache.
+      for (constexpr int64_t kLines = 64; p + kLines <= depth; p += kLines) {
+        for (int64_t j = 0; j + lanes <= count; j += lanes) {
+          for (int64_t q = p; q < p + kLines; q += lanes) turn(b.at(q, column + j), b.column, to + q * width + j, width);
+        }
+        for (int64_t j = count / lanes * lanes; j < count; ++j) {
+          for (int64_t q = p; q < p + kLines; ++q) to[q * width + j] = *b.at(q, column + j);
+        }
+      }
+    }
+    for (; p < depth; ++p) {
+      for (int64_t j = 0; j < count; ++j) to[p * width + j] = *b.at(p, column + j);
+    }
+  }
+}
+
+void pack_sixteen(const Matrix& b, int64_t depth, int64_t columns, float* out) {
+  constexpr int64_t kColumns = 16;
+  if (strip_kernels().lanes == kColumns) return pack_panels(b, depth, columns, 0, 1, out);
+  for (int64_t p = 0; p < depth; ++p, out += kColumns) {
+    for (int64_t j = 0; j < kColumns; ++j) out[j] = j < columns ? *b.at(p, j) : 0.0f;
+  }
+}
+
+void copy_rows(const Matrix& from, Range rows, Range columns, float* to, int64_t to_row) {
+  const int64_t count = rows.size(), length = columns.size();
+  if (from.column == 1) {
+    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_row, from.at(rows.first + i, columns.first), static_cast<size_t>(length) * sizeof(float));
+    return;
+  }
+  const int64_t lanes = strip_kernels().lanes, whole_rows = from.row == 1 ? count / lanes * lanes : 0, whole_columns = length / lanes * lanes;
+  const Turn turn = turn_for_this_machine();
+  constexpr int64_t kAtOnce = 64;   // columns, each of which is read on
+  for (int64_t first = 0; first < whole_columns; first += kAtOnce) {
+    for (int64_t i = 0; i < whole_rows; i += lanes) {
+      for (int64_t j = first; j < std::min(first + kAtOnce, whole_columns); j += lanes)
+        turn(from.at(rows.first + i, columns.first + j), from.column, to + i * to_row + j, to_row);
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t j = i < whole_rows ? whole_columns : 0; j < length; ++j) to[i * to_row + j] = *from.at(rows.first + i, columns.first + j);
+  }
+}
+
+}  // namespace toroid

@@ -1,0 +1,67 @@
+// The families of the runtime's kernels, one file each: their implementations with gates and estimates. For registry.cpp alone.
+#pragma once
+
+#include <algorithm>
+
+#include "runtime/kernels/registry/registry.h"
+
+namespace toroid {
+
+KernelFamily matmul_family();           // F32
+KernelFamily matmul_bf16_family();
+KernelFamily matmul_f16_family();
+KernelFamily matmul_int4_family();      // F32, BF16 and F16 by int4 weights
+KernelFamily matmul_int8_family();      // F32, BF16 and F16 by I8
+KernelFamily matmul_bytes_family();     // I8 and U8 by I8
+KernelFamily convolution_family();      // F32
+KernelFamily convolution_bf16_family();
+KernelFamily convolution_f16_family();
+KernelFamily chain_family();            // of F32 convolutions
+KernelFamily attention_family();        // F32
+KernelFamily attention_bf16_family();
+KernelFamily attention_f16_family();
+
+// Seconds to read or write so many bytes once: what fits the cache comes from there.
+inline double transfer_s(double bytes, const MachineModel& machine) {
+  constexpr double kCacheSpeedup = 4;
+  return bytes / (bytes < machine.cache_bytes ? kCacheSpeedup * machine.bytes_per_s : machine.bytes_per_s);
+}
+
+constexpr const char* kNoChannelVectors = "a group has not one channel, nor as many as divide a vector or fill a few";
+constexpr const char* kNoTiles = "the machine has no AMX, or does not let this process use it";
+
+// What computing and moving that overlap take together: the longer of the two, and a little of the other, so that of two algorithms that wait for memory
+// the one that computes less is the cheaper one.
+inline double overlapped_s(double computing_s, double moving_s) { return std::max(computing_s, moving_s) + 0.1 * std::min(computing_s, moving_s); }
+
+// Of what toroid's own product takes. Without measuring it is not taken: what it costs to have two sets of threads shows only then.
+constexpr double kOneDnnCost = 1.3;
+
+// "input 1 is i64[3], not f32 of rank 2 or more", …: nullopt when there are between `least` and `most` inputs, all of this dtype and of at
+// least `rank`, and one such output, dense.
+std::optional<std::string> unlike_dense(DType dtype, const Problem& problem, size_t least, size_t most, size_t rank);
+inline std::optional<std::string> unlike_f32(const Problem& problem, size_t least, size_t most, size_t rank) {
+  return unlike_dense(DType::F32, problem, least, most, rank);
+}
+
+// What is wrong with the operands of a matrix product; nullopt when nothing is.
+std::optional<std::string> malformed_product(DType dtype, const Problem& problem);
+
+// The same of a convolution.
+std::optional<std::string> malformed_convolution(DType dtype, const Problem& problem);
+
+// Why rows of its result cannot be made some at a time, in the form that it would have by itself; for convolutions in F32 that are not malformed.
+std::optional<std::string> not_by_rows(const Problem& convolution);
+
+// Of a matrix product. A batch with one matrix on the right is one product of all its rows.
+struct ProductSizes {
+  int64_t batches, m, n, k;
+  double flops() const {
+    return 2.0 * static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+  double elements_of_a() const { return static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(k); }
+  double elements_of_b() const { return static_cast<double>(batches) * static_cast<double>(k) * static_cast<double>(n); }
+};
+ProductSizes product_sizes_of(const Problem& problem);
+
+}  // namespace toroid

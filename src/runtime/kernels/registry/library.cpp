@@ -1,0 +1,271 @@
+#include "runtime/kernels/registry/library.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "graph/dtype.h"
+#include "interp/host_tensor.h"
+#include "interp/library_ops.h"
+#include "interp/products.h"
+#include "runtime/kernels/registry/registry.h"
+#include "runtime/kernels/conv/chain.h"
+#include "runtime/kernels/fourier/fourier.h"
+#include "runtime/kernels/gemm/grouped_gemm.h"
+#include "runtime/kernels/gemm/int4/gemm.h"
+#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/registry/plan.h"
+#include "runtime/kernels/registry/problem.h"
+#include "runtime/memory/scratch.h"
+#include "support/error.h"
+#include "support/float16.h"
+
+namespace toroid {
+namespace {
+
+std::vector<int64_t> sizes_of(const ToroidOperand& operand) { return {operand.sizes, operand.sizes + operand.rank}; }
+
+bool is_contiguous(const ToroidOperand& operand) {
+  int64_t expected = 1;
+  for (int32_t d = operand.rank; d-- > 0;) {
+    if (operand.sizes[d] != 1 && operand.strides[d] != expected) return false;
+    expected *= std::max<int64_t>(operand.sizes[d], 1);
+  }
+  return true;
+}
+
+// Visits elements in row-major order with their strided position.
+template <class F>
+void for_each_position(const ToroidOperand& operand, F f) {
+  std::vector<int64_t> index(static_cast<size_t>(operand.rank));
+  int64_t count = 1;
+  for (int32_t d = 0; d < operand.rank; ++d) count *= operand.sizes[d];
+  int64_t position = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    f(i, position);
+    for (int32_t d = operand.rank; d-- > 0;) {
+      position += operand.strides[d];
+      if (++index[static_cast<size_t>(d)] < operand.sizes[d]) break;
+      position -= operand.strides[d] * operand.sizes[d];
+      index[static_cast<size_t>(d)] = 0;
+    }
+  }
+}
+
+// Elements at strided positions, in row-major order, as floats.
+template <class T>
+void widen_elements(const ToroidOperand& operand, float* to) {
+  const auto* from = static_cast<const T*>(operand.data);
+  const int32_t last = operand.rank - 1;
+  if (operand.rank == 0 || operand.strides[last] != 1) {
+    return for_each_position(operand, [&](int64_t i, int64_t position) { to[i] = static_cast<float>(from[position]); });
+  }
+  const int64_t count = operand.sizes[last];
+  if (count == 0) return;
+  ToroidOperand rows = operand;
+  --rows.rank;
+  for_each_position(rows, [&](int64_t i, int64_t position) {
+    for (int64_t j = 0; j < count; ++j) to[i * count + j] = static_cast<float>(from[position + j]);
+  });
+}
+
+// The operand as the evaluator's kind of tensor: in place when contiguous.
+HostTensor as_host_tensor(const ToroidOperand& operand) {
+  const DType dtype = dtype_of(operand);
+  const std::vector<int64_t> sizes = sizes_of(operand);
+  const size_t width = static_cast<size_t>(size_bytes(dtype));
+  const auto* from = static_cast<const std::byte*>(operand.data);
+  if (is_contiguous(operand)) return HostTensor(dtype, sizes, {from, static_cast<size_t>(bytes_of(dtype, sizes))}, nullptr);
+  HostTensor copy(dtype, sizes);
+  auto* to = copy.mutable_data<std::byte>();
+  for_each_position(operand, [&](int64_t i, int64_t position) {
+    std::memcpy(to + static_cast<size_t>(i) * width, from + position * static_cast<int64_t>(width), width);
+  });
+  return copy;
+}
+
+void give(const HostTensor& result, const ToroidOperand& output) {
+  TOROID_CHECK(result.dtype() == dtype_of(output) && result.sizes() == sizes_of(output), "a library kernel made {} for {}",
+               to_string(result), shape_text(sizes_of(output)));
+  std::memcpy(output.data, result.bytes().data(), result.bytes().size());
+}
+
+// F16 and BF16 operands as F32, for kernels that know nothing else. Constants are widened once.
+class Widened {
+ public:
+  explicit Widened(const KernelCall& call) : call_(call) {
+    storage_.reserve(call.inputs.size() + call.outputs.size());
+    for (const ToroidOperand& input : call.inputs) inputs_.push_back(widen(input, true));
+    for (const ToroidOperand& output : call.outputs) outputs_.push_back(widen(output, false));
+  }
+
+  KernelCall call() const { return {call_.pool, inputs_, outputs_, call_.integers, call_.numbers, nullptr, call_.prepared}; }
+
+  void round_outputs() const {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const auto* from = static_cast<const float*>(outputs_[i].data);
+      const int64_t count = numel(sizes_of(outputs_[i]));
+      if (dtype_of(call_.outputs[i]) == DType::BF16) {
+        auto* to = static_cast<BFloat16*>(call_.outputs[i].data);
+        for (int64_t j = 0; j < count; ++j) to[j] = BFloat16(from[j]);
+      } else if (dtype_of(call_.outputs[i]) == DType::F16) {
+        auto* to = static_cast<Float16*>(call_.outputs[i].data);
+        for (int64_t j = 0; j < count; ++j) to[j] = Float16(from[j]);
+      }
+    }
+  }
+
+ private:
+  ToroidOperand widen(const ToroidOperand& operand, bool copy) {
+    if (!is_reduced_float(dtype_of(operand))) return operand;
+    const std::vector<int64_t> sizes = sizes_of(operand);
+    const int64_t count = std::max<int64_t>(numel(sizes), 1);
+    const bool is_kept = copy && call_.keeps(operand);
+    storage_.push_back({nullptr, strides_of(sizes)});
+    auto widen_all = [&](float* to) {
+      dtype_of(operand) == DType::BF16 ? widen_elements<BFloat16>(operand, to) : widen_elements<Float16>(operand, to);
+    };
+    float* to = nullptr;
+    if (is_kept) {
+      std::vector<int64_t> form = {'w', operand.dtype};
+      form.insert(form.end(), operand.sizes, operand.sizes + operand.rank);
+      form.insert(form.end(), operand.strides, operand.strides + operand.rank);
+      to = const_cast<float*>(call_.made_of(operand, operand.data, form, count, widen_all));
+    } else {
+      storage_.back().data.reset(new float[static_cast<size_t>(count)]);
+      to = storage_.back().data.get();
+      if (copy) widen_all(to);
+    }
+    return {to, operand.sizes, storage_.back().strides.data(), operand.rank, static_cast<int32_t>(DType::F32), is_kept};
+  }
+
+  struct Storage {
+    std::unique_ptr<float[]> data;
+    std::vector<int64_t> strides;
+  };
+  const KernelCall& call_;
+  std::vector<Storage> storage_;
+  std::vector<ToroidOperand> inputs_;
+  std::vector<ToroidOperand> outputs_;
+};
+
+using FastKernel = void (*)(const KernelCall&);
+FastKernel find_fast_kernel(std::string_view name) {
+  if (name == "matmul") return run_matmul_f32;
+  if (name == "convolution") return run_convolution_f32;
+  return nullptr;
+}
+
+// Integers and F64: by the evaluator's own kernels.
+void run_evaluated(std::string_view name, const KernelCall& call) {
+  std::vector<HostTensor> inputs;
+  for (const ToroidOperand& input : call.inputs) inputs.push_back(as_host_tensor(input));
+  if (name == "matmul") {
+    give(matmul(inputs[0], inputs[1]), call.outputs[0]);
+  } else if (name == "convolution") {
+    ConvolutionSizes how;
+    const size_t spatial = (call.integers.size() - 2) / 4;
+    how.transposed = call.integers[0] != 0;
+    how.groups = call.integers[1];
+    auto list = [&](size_t which) {
+      const auto begin = call.integers.begin() + static_cast<ptrdiff_t>(2 + which * spatial);
+      return std::vector<int64_t>(begin, begin + static_cast<ptrdiff_t>(spatial));
+    };
+    how.stride = list(0);
+    how.padding = list(1);
+    how.dilation = list(2);
+    give(convolution(inputs[0], inputs[1], inputs.size() > 2 ? &inputs[2] : nullptr, how, sizes_of(call.outputs[0])), call.outputs[0]);
+  } else if (name == "attention") {
+    give(attention(inputs[0], inputs[1], inputs[2], inputs.size() > 3 ? &inputs[3] : nullptr, call.integers[0] != 0, call.numbers[0]),
+         call.outputs[0]);
+  } else {
+    TOROID_CHECK(name.starts_with("library."), "no library kernel is called '{}'", name);
+    const LibraryOp* op = find_library_op(name.substr(8));
+    if (op == nullptr) throw Error(ErrorKind::Unsupported, fmt::format("library kernel '{}' is not available", name));
+    std::vector<LibraryInput> in;
+    std::vector<LibraryOutput> out;
+    std::vector<std::vector<int64_t>> sizes;
+    sizes.reserve(call.outputs.size());
+    for (const HostTensor& input : inputs) in.push_back({input.dtype(), input.sizes(), input.bytes().data()});
+    for (const ToroidOperand& output : call.outputs) {
+      sizes.push_back(sizes_of(output));
+      out.push_back({dtype_of(output), sizes.back(), static_cast<std::byte*>(output.data)});
+    }
+    const ParallelFor parallel_for = [&](int64_t n, const std::function<void(int64_t, int64_t)>& body) {
+      call.pool.parallel_for(n, 1024, body);
+    };
+    op->kernel(toroid::LibraryCall{in, out, call.numbers, parallel_for});
+  }
+}
+
+bool is_reduced_to_channels_last(const KernelCall& call) {
+  const ToroidOperand& y = call.outputs[0];
+  return call.inputs.size() == 2 && is_reduced_float(dtype_of(call.inputs[0])) && call.integers[0] == 0 && y.rank <= 4 && y.strides[1] == 1;
+}
+
+thread_local Scratch scratch_for_forms;
+
+}  // namespace
+
+const float* KernelCall::made_of(const ToroidOperand& operand, const void* data, std::span<const int64_t> form, int64_t count,
+                                 const std::function<void(float*)>& make) const {
+  if (keeps(operand)) return prepared->get(data, form, count, make);
+  float* made = scratch_for_forms.get(count);
+  make(made);
+  return made;
+}
+
+// Of calls that no family of implementations takes.
+std::unique_ptr<const KernelPlan> plan_alone(std::string_view name, const KernelCall& call) {
+  const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
+  if (name == "sort") return plan_that_runs(run_sort);
+  if (name == "chain") return plan_in_turn(call);
+  if (name == "matmul" && call.inputs.size() == 4) return plan_that_runs([](const KernelCall& each) { run_matmul_int4(each, Int4Form::Panels); });
+  if (name == "matmul" && dtype_of(call.inputs[1]) == DType::I8 && dtype != DType::I8) return plan_that_runs([](const KernelCall& each) { run_matmul_int8(each, Int8Form::Widened); });
+  if (name == "convolution" && is_reduced_to_channels_last(call)) {   // to F32, or without filter elements
+    using Form = ReducedConvolutionForm;
+    const Form form = can_convolve(Form::ChannelVectors, call) ? Form::ChannelVectors : can_convolve(Form::Tiles, call) ? Form::Tiles : Form::Widened;
+    return plan_that_runs([form](const KernelCall& each) { run_convolution_reduced(each, form); });
+  }
+  const FastKernel fast = find_fast_kernel(name);
+  if (fast != nullptr && dtype == DType::F32) return plan_that_runs(fast);
+  if (name == "matmul" && is_reduced_float(dtype)) return plan_that_runs([](const KernelCall& each) { run_matmul_reduced(each, ReducedForm::Widened); });
+  if (name == "attention" && (dtype == DType::F32 || is_reduced_float(dtype))) return plan_that_runs([](const KernelCall& each) { run_attention(each, AttentionForm::Widened); });
+  if (fast != nullptr && is_reduced_float(dtype)) {
+    return plan_that_runs([fast](const KernelCall& each) {
+      const Widened widened(each);
+      fast(widened.call());
+      widened.round_outputs();
+    });
+  }
+  if (name == "library.products.grouped" && (dtype == DType::F32 || is_reduced_float(dtype))) return plan_that_runs(run_grouped_product);
+  if (name.starts_with("library.fourier.") && can_run_fourier(name.substr(8), call)) {
+    return plan_that_runs([name = std::string(name.substr(8))](const KernelCall& each) { run_fourier(name, each); });
+  }
+  return plan_that_runs([name = std::string(name)](const KernelCall& each) { run_evaluated(name, each); });
+}
+
+std::unique_ptr<const KernelPlan> plan_library_kernel(std::string_view name, const KernelCall& call) {
+  const size_t mark = name.find('#');
+  const std::string_view kernel = name.substr(0, mark);
+  const ToroidOperand* result = !call.outputs.empty() ? &call.outputs[0] : call.num_stages > 0 ? &call.stages[0].call.outputs[0] : nullptr;
+  std::vector<DType> inputs;
+  for (const ToroidOperand& input : call.inputs) inputs.push_back(dtype_of(input));
+  const std::string family = family_of(kernel, inputs, result == nullptr ? DType::F32 : dtype_of(*result));
+  if (mark != name.npos) return runtime_choices().plan(family, name.substr(mark + 1), call);
+  if (auto plan = runtime_choices().cheapest_plan(family, call)) return plan;
+  return plan_alone(kernel, call);
+}
+
+void run_library_kernel(std::string_view name, const KernelCall& call) { plan_library_kernel(name, call)->run(call); }
+
+KernelCall call_of_chain(RuntimePool& pool, std::span<const ConvolutionStage> stages) {
+  return {.pool = pool, .inputs = {}, .outputs = {}, .integers = {}, .numbers = {}, .stages = stages.data(), .num_stages = stages.size()};
+}
+
+void run_library_chain(std::string_view name, RuntimePool& pool, std::span<const ConvolutionStage> stages) {
+  run_library_kernel(name, call_of_chain(pool, stages));
+}
+
+}  // namespace toroid

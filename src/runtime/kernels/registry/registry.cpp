@@ -1,0 +1,163 @@
+#include "runtime/kernels/registry/registry.h"
+
+#include <algorithm>
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "runtime/kernels/registry/families.h"
+#include "runtime/kernels/registry/unfused_epilogue.h"
+#include "runtime/kernels/isa/vector_sets.h"
+#include "support/error.h"
+#include "support/hash.h"
+
+namespace toroid {
+namespace {
+
+std::string hash_of(const KernelFamily& family, const Implementation& implementation, std::string_view name) {
+  std::string text = fmt::format("{}\n{}\n{}\n", family.name, name, implementation.version);
+  for (const ChoiceParameter& parameter : implementation.parameters) text += fmt::format("{} = {}\n", parameter.name, parameter.value);
+  return sha256(text).hex().substr(0, 16);
+}
+
+// Writing the result and reading it again, for an epilogue that comes afterwards.
+double epilogue_afterwards_s(const Problem& problem, const MachineModel& machine) {
+  return machine.start_s + 2 * transfer_s(static_cast<double>(problem.outputs[0].extent_bytes()), machine);
+}
+
+template <class Row>
+std::string names_of(std::span<const Row> rows) {
+  std::string names;
+  for (const Row& row : rows) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  return names;
+}
+
+}  // namespace
+
+MachineModel model_of_this_machine(int threads) {
+  constexpr double kClockHz = 3e9, kVectorUnits = 2, kFlopsOfMultiplyAdd = 2;
+  static const double lanes = vector_set() == VectorSet::Avx512 ? 16 : vector_set() == VectorSet::Avx2 ? 8 : 4;
+  static const auto cache_bytes = static_cast<double>(::sysconf(_SC_LEVEL3_CACHE_SIZE));
+  return {.threads = threads,
+          .flops_per_s = threads * kClockHz * kVectorUnits * kFlopsOfMultiplyAdd * lanes,
+          .bytes_per_s = 1e10 * std::min(threads, 8),
+          .cache_bytes = cache_bytes > 0 ? cache_bytes : 8e6};
+}
+
+const KernelFamily& ChoiceRegistry::family(std::string_view name) const {
+  for (const KernelFamily& family : families_) {
+    if (family.name == name) return family;
+  }
+  throw Error(ErrorKind::InvalidOption, fmt::format("no kernel has the family '{}'", name))
+      .help(fmt::format("the families are {}", names_of(families_)));
+}
+
+const KernelFamily& ChoiceRegistry::taking(const Problem& problem) const {
+  const KernelFamily& family = this->family(problem.family);
+  std::optional<std::string> fault = family.malformed(problem);
+  if (!fault && problem.has_epilogue && !family.columns_dim) fault = "there is no epilogue of this kernel";
+  if (fault) {
+    throw Error(ErrorKind::InvalidOption, fmt::format("{} cannot have these operands: {}", family.name, *fault))
+        .at(to_string(problem))
+        .help("docs/tuning.md says how a problem is written");
+  }
+  return family;
+}
+
+std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const MachineModel& machine) const {
+  const KernelFamily& family = taking(problem);
+  std::vector<Choice> choices;
+  auto add = [&](const Implementation& implementation, const Problem& own, bool then_epilogue) {
+    Choice choice{.name = std::string(implementation.name), .description = std::string(implementation.description), .then_epilogue = then_epilogue};
+    if (then_epilogue) {
+      choice.name += kThenEpilogue;
+      choice.description += "; the epilogue afterwards";
+    }
+    for (const auto& [name, value] : implementation.parameters) choice.parameters.emplace_back(name, value);
+    choice.hash = hash_of(family, implementation, choice.name);
+    choice.gate = implementation.gate(own);
+    if (!choice.gate) choice.cost_s = implementation.cost_s(own, machine) + (then_epilogue ? epilogue_afterwards_s(problem, machine) : 0);
+    choices.push_back(std::move(choice));
+  };
+  for (const Implementation& implementation : family.implementations) add(implementation, problem, false);
+  if (!problem.has_epilogue) return choices;
+  Problem alone = problem;
+  alone.has_epilogue = false;
+  for (const Implementation& implementation : family.implementations) add(implementation, alone, true);
+  return choices;
+}
+
+int64_t ChoiceRegistry::epilogue_columns(const Problem& problem) const {
+  const int dim = *family(problem.family).columns_dim;
+  const OperandMeta& out = problem.outputs[0];
+  return dim < 0 ? out.size(dim) : out.sizes[static_cast<size_t>(dim)];
+}
+
+std::unique_ptr<const KernelPlan> plan_of(const Implementation& implementation, const KernelCall& call) {
+  if (implementation.plan != nullptr) return implementation.plan(call, implementation.parameters);
+  return plan_that_runs([&implementation](const KernelCall& each) { implementation.run(each, implementation.parameters); });
+}
+
+std::unique_ptr<const KernelPlan> ChoiceRegistry::plan(std::string_view family, std::string_view choice, const KernelCall& call) const {
+  const KernelFamily& of = this->family(family);
+  const std::span<const Implementation> implementations = of.implementations;
+  for (const Implementation& implementation : implementations) {
+    if (implementation.name == choice) return plan_of(implementation, call);
+  }
+  if (choice.ends_with(kThenEpilogue) && of.columns_dim) {
+    const std::string_view alone = choice.substr(0, choice.size() - kThenEpilogue.size());
+    for (const Implementation& implementation : implementations) {
+      if (implementation.name == alone) return plan_then_epilogue(implementation, *of.columns_dim, call);
+    }
+  }
+  throw Error(ErrorKind::InvalidOption, fmt::format("{} has no choice '{}'", family, choice))
+      .help(fmt::format("its choices are {}", names_of(implementations)));
+}
+
+ChoiceRegistry::Cheapest ChoiceRegistry::cheapest(const KernelFamily& family, const Problem& problem, const MachineModel& machine) const {
+  Cheapest best;
+  double least = 0;
+  const auto consider = [&](const Problem& own, bool then_epilogue) {
+    for (const Implementation& implementation : family.implementations) {
+      if (implementation.needs_measuring || implementation.gate(own)) continue;
+      const double cost = implementation.cost_s(own, machine) + (then_epilogue ? epilogue_afterwards_s(problem, machine) : 0);
+      if (best.implementation != nullptr && cost >= least) continue;
+      best = {&implementation, then_epilogue};
+      least = cost;
+    }
+  };
+  consider(problem, false);
+  if (!problem.has_epilogue || best.implementation != nullptr) return best;
+  Problem alone = problem;
+  alone.has_epilogue = false;
+  consider(alone, true);
+  return best;
+}
+
+std::optional<std::string> ChoiceRegistry::cheapest_choice(const Problem& problem, const MachineModel& machine) const {
+  const auto [implementation, then_epilogue] = cheapest(taking(problem), problem, machine);
+  if (implementation == nullptr) return std::nullopt;
+  return std::string(implementation->name) + std::string(then_epilogue ? kThenEpilogue : "");
+}
+
+std::unique_ptr<const KernelPlan> ChoiceRegistry::cheapest_plan(std::string_view name, const KernelCall& call) const {
+  const auto family = std::find_if(families_.begin(), families_.end(), [&](const KernelFamily& each) { return each.name == name; });
+  if (family == families_.end()) return nullptr;
+  const Problem problem = problem_of(std::string(name), call);
+  if ((problem.has_epilogue && !family->columns_dim) || family->malformed(problem)) return nullptr;
+  const auto [implementation, then_epilogue] = cheapest(*family, problem, model_of_this_machine(call.pool.threads()));
+  if (implementation == nullptr) return nullptr;
+  return then_epilogue ? plan_then_epilogue(*implementation, *family->columns_dim, call) : plan_of(*implementation, call);
+}
+
+const ChoiceRegistry& runtime_choices() {
+  static const KernelFamily families[] = {matmul_family(),       matmul_bf16_family(),      matmul_f16_family(),
+                                         matmul_int8_family(),  matmul_int4_family(),      matmul_bytes_family(),
+                                         convolution_family(),  convolution_bf16_family(), convolution_f16_family(),
+                                         chain_family(),        attention_family(),        attention_bf16_family(),
+                                         attention_f16_family()};
+  static const ChoiceRegistry registry(families);
+  return registry;
+}
+
+}  // namespace toroid
