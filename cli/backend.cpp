@@ -7,7 +7,7 @@
 #include "driver/executable.h"
 #include "explain_cache.h"
 #include "interp/evaluate.h"
-#include "one_by_one.h"
+#include "eager_backend.h"
 #include "passes/decompose/engine/decompose.h"
 #include "support/error.h"
 
@@ -83,7 +83,7 @@ std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const Lo
     return std::make_unique<Compiled>(std::move(model), options);
   }
   Program program = CompileSession::import(path);
-  if (is_eager) return one_by_one(std::move(program), options);
+  if (is_eager) return eager_backend(std::move(program), options);
   {
     ErrorContext context("decomposing the operators of {}", path.string());
     decompose(program);

@@ -51,7 +51,7 @@ void check_is_known(const Graph& graph, const std::string& name) {
 std::string_view kind_of(const schedule::Step& step) {
   if (std::holds_alternative<schedule::BindStep>(step)) return "a number is read";
   if (std::holds_alternative<schedule::ChainStep>(step)) return "library calls, computed together in bands of image rows";
-  if (std::holds_alternative<schedule::GroupStep>(step)) return "kernels, started together";
+  if (std::holds_alternative<schedule::ParallelKernels>(step)) return "kernels, started together";
   const auto* call = std::get_if<schedule::CallStep>(&step);
   if (call == nullptr) return "kernel";
   return call->epilogue ? "library call with an epilogue" : "library call";

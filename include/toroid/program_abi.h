@@ -39,7 +39,7 @@ typedef struct ToroidOperand {
  *
  * in float32. A null pointer: that term or factor is not there; scale and residual come with a bias. The product with scale is rounded before
  * the bias is added unless is_fused. Of equal operands max and min give the first, and NaN stays NaN; a bound that is not there is an infinity. */
-typedef struct ToroidClampedSum {
+typedef struct ToroidPostOps {
   const float* scale;
   const float* bias;
   const float* residual;
@@ -48,7 +48,7 @@ typedef struct ToroidClampedSum {
   int64_t out_row;
   float low, high;
   int32_t is_fused;
-} ToroidClampedSum;
+} ToroidPostOps;
 
 /* What is to be done with a product besides, block by block, instead of writing it. The product is seen as a matrix: its last dim (the
  * channels of a convolution) are the columns, all others together the rows. `block` has the rows [first_row, last_row) and the columns
@@ -57,7 +57,7 @@ typedef struct ToroidEpilogue {
   void (*run)(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
               int64_t last_column);
   void* argument;
-  const ToroidClampedSum* clamped;   /* all that run does: may be done instead, for any part of the product. Null: it is something else */
+  const ToroidPostOps* clamped;   /* all that run does: may be done instead, for any part of the product. Null: it is something else */
 } ToroidEpilogue;
 
 /* One of the convolutions of a chain, in float32: inputs, output and integers as of `call`. All but the first read as inputs[0] what the one

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "driver/host.h"
+#include "driver/runtime_callbacks.h"
 #include "driver/loaded_variant.h"
 #include "driver/output_memory.h"
 #include "driver/package.h"
@@ -65,7 +65,7 @@ struct Executable::State {
   LoadedLibrary library;
   std::unique_ptr<RuntimePool> pool;
   std::string name;
-  Host host;
+  RuntimeCallbacks host;
   Manifest manifest;
   std::vector<LoadedVariant> variants;                   // as in the manifest: the general one last
   std::vector<std::optional<CallLayout>> layouts;        // of each variant's last call

@@ -58,24 +58,24 @@ CallLayout LoadedVariant::lay_out(const SymbolValues& values) const {
   return layout;
 }
 
-std::unique_ptr<AlignedBytes> LoadedVariant::prepare(Host& host, std::string_view name, const void* const* constants) const {
+std::unique_ptr<AlignedBytes> LoadedVariant::prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants) const {
   if (manifest.prepared_bytes == 0) return nullptr;
   const auto size = static_cast<size_t>(manifest.prepared_bytes);
   auto prepared = asking_for(size, "what a program computes of its constants", [&] { return std::make_unique<AlignedBytes>(size); });
   SymbolValues values;
   std::vector<int64_t> symbol_values(symbols_.size());
   std::vector<HostTensor> outputs;
-  Host::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, outputs};
+  RuntimeCallbacks::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, outputs};
   const ToroidCall call{nullptr, constants, nullptr, nullptr, nullptr, symbol_values.data(), prepared->data(), nullptr, nullptr};
   check(host.run(prepare_, call, during), name);
   return prepared;
 }
 
-void LoadedVariant::run(Host& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
+void LoadedVariant::run(RuntimeCallbacks& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
                         char* arena, char* prepared, const int64_t* random, SymbolValues& values, void* const* outputs,
                         std::vector<HostTensor>& late_outputs) const {
   std::vector<int64_t> symbol_values = layout.symbols;
-  Host::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, late_outputs};
+  RuntimeCallbacks::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, late_outputs};
   const ToroidCall call{inputs, constants, outputs, arena, layout.arena.offsets.data(), symbol_values.data(), prepared, random, forms_.data()};
   check(host.run(run_, call, during), name);
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "driver/host.h"
+#include "driver/runtime_callbacks.h"
 #include "driver/manifest.h"
 #include "interp/bind_symbols.h"
 #include "runtime/memory/arena.h"
@@ -41,12 +41,12 @@ class LoadedVariant {
   CallLayout lay_out(const SymbolValues& values) const;
 
   // What the variant computes of its constants for all calls, which run is given; null where that is nothing. Throws as run does.
-  std::unique_ptr<AlignedBytes> prepare(Host& host, std::string_view name, const void* const* constants) const;
+  std::unique_ptr<AlignedBytes> prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants) const;
   // One call. `constants` in this variant's order; `outputs`: where each goes, null for late ones, which come to be in `late_outputs` (of the
   // same number); `values`: grow when the program reads sizes from tensors. Throws what a callback had to say, and Error{InvalidInput}
   // that names the step, and the program as `name`, when an index is out of bounds or an integer divided by zero; Error{Environment}
   // when memory runs out.
-  void run(Host& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
+  void run(RuntimeCallbacks& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
            char* arena, char* prepared, const int64_t* random, SymbolValues& values, void* const* outputs,
            std::vector<HostTensor>& late_outputs) const;
 

@@ -303,7 +303,7 @@ std::vector<Tensor> Builder::reduce(ReduceOp op, Tensor x, const Dims& dims) {
   }
   if (op == ReduceOp::ArgMin || op == ReduceOp::ArgMax) dtype = DType::I64;
   TensorType type{.dtype = dtype, .sizes = std::move(sizes)};
-  std::vector<TensorType> types(op == ReduceOp::Welford ? 2 : 1, type);
+  std::vector<TensorType> types(op == ReduceOp::MeanM2 ? 2 : 1, type);
   return emit(Reduce{op, std::move(over)}, {x}, std::move(types));
 }
 

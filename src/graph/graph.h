@@ -96,7 +96,7 @@ struct Cat { int dim; };                     // any number of inputs
 struct Gather {};                            // (x, index per dim of x) -> out[o] = x[i0[o], i1[o], …]; indices in bounds, checked
 struct Scatter { ScatterMode mode; };        // (base, source, index per dim of base): base with base[i0[o], …] op= source[o]
 
-struct Reduce {                              // over `dims` (ascending), which vanish from the shape; Welford has 2 outputs
+struct Reduce {                              // over `dims` (ascending), which vanish from the shape; MeanM2 has 2 outputs
   ReduceOp op;
   std::vector<int> dims;
 };

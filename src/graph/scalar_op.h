@@ -21,9 +21,9 @@ int arity(ScalarOp op);
 // The dtype of the result for operands of `operand` (for Where: of its second and third operand).
 DType result_dtype(ScalarOp op, DType operand);
 
-// How the elements of a reduction combine. ArgMin and ArgMax yield the first index (I64); Welford yields the mean and the
+// How the elements of a reduction combine. ArgMin and ArgMax yield the first index (I64); MeanM2 yields the mean and the
 // sum of squared differences from it. Min and Max propagate NaN; ArgMin and ArgMax take the first NaN.
-enum class ReduceOp : uint8_t { Sum, Prod, Min, Max, Any, All, ArgMin, ArgMax, Welford };
+enum class ReduceOp : uint8_t { Sum, Prod, Min, Max, Any, All, ArgMin, ArgMax, MeanM2 };
 std::string_view to_string(ReduceOp op);
 std::optional<ReduceOp> parse_reduce_op(std::string_view name);
 

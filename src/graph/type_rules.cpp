@@ -302,13 +302,13 @@ class Rules {
     }
     const bool is_logical = op.op == ReduceOp::Any || op.op == ReduceOp::All;
     require(!is_logical || x.dtype == DType::Bool, "{} of {}, not bool", to_string(op_), to_string(x.dtype));
-    require(op.op != ReduceOp::Welford || is_floating(x.dtype), "{} is not defined on {}", to_string(op_), to_string(x.dtype));
+    require(op.op != ReduceOp::MeanM2 || is_floating(x.dtype), "{} is not defined on {}", to_string(op_), to_string(x.dtype));
     const bool is_index = op.op == ReduceOp::ArgMin || op.op == ReduceOp::ArgMax;
     // Sums and moments of F32 may be F64: what is made of them is then rounded once.
-    const bool may_be_wide = (op.op == ReduceOp::Sum || op.op == ReduceOp::Welford) && x.dtype == DType::F32;
+    const bool may_be_wide = (op.op == ReduceOp::Sum || op.op == ReduceOp::MeanM2) && x.dtype == DType::F32;
     const bool is_wide = may_be_wide && !declared_.empty() && declared_[0].dtype == DType::F64;
     const TensorType type = tensor(is_index ? DType::I64 : is_wide ? DType::F64 : x.dtype, std::move(sizes));
-    return std::vector<TensorType>(op.op == ReduceOp::Welford ? 2 : 1, type);
+    return std::vector<TensorType>(op.op == ReduceOp::MeanM2 ? 2 : 1, type);
   }
   std::vector<TensorType> types(const Scan& op) {
     takes(1);

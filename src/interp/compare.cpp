@@ -44,7 +44,7 @@ bool sums_or_multiplies(const Op& op) {
   return match(
       op,  //
       [](const Reduce& reduce) {
-        return reduce.op == ReduceOp::Sum || reduce.op == ReduceOp::Prod || reduce.op == ReduceOp::Welford;
+        return reduce.op == ReduceOp::Sum || reduce.op == ReduceOp::Prod || reduce.op == ReduceOp::MeanM2;
       },
       [](const Scan& scan) { return scan.op != ScanOp::Max && scan.op != ScanOp::Min; },
       [](const Scatter& scatter) { return scatter.mode == ScatterMode::Add || scatter.mode == ScatterMode::Mul; },

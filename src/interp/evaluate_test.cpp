@@ -203,8 +203,8 @@ TEST(Evaluate, Reduces) {
   expect({"argmin takes the first", {i64({4}, {2, 1, 3, 1})}, reduce(ReduceOp::ArgMin, {}), {{}}, {1}});
   expect({"any", {f32({2, 2}, {0, 0, 0, kNan})}, reduce(ReduceOp::Any, {1}), {{2}}, {0, 1}});
   expect({"all of nothing", {f32({1, 0}, {})}, reduce(ReduceOp::All, {1}), {{1}}, {1}});
-  expect({"welford of nothing", {f32({2, 0}, {})}, reduce(ReduceOp::Welford, {1}), {{2}, {2}}, {kNan, kNan, 0, 0}});
-  expect({"welford", {kMatrix}, reduce(ReduceOp::Welford, {1}), {{2}, {2}}, {2, 5, 2, 2}});
+  expect({"welford of nothing", {f32({2, 0}, {})}, reduce(ReduceOp::MeanM2, {1}), {{2}, {2}}, {kNan, kNan, 0, 0}});
+  expect({"welford", {kMatrix}, reduce(ReduceOp::MeanM2, {1}), {{2}, {2}}, {2, 5, 2, 2}});
   expect({"integers wrap",
           {i64({2}, {std::numeric_limits<int64_t>::max(), 1})},
           reduce(ReduceOp::Sum, {}),

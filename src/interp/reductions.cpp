@@ -106,7 +106,7 @@ std::vector<HostTensor> reduce_wide(ReduceOp op, const HostTensor& in, std::span
       case ReduceOp::All: results[r] = std::all_of(row.begin(), row.end(), [](Wide x) { return x != 0; }); break;
       case ReduceOp::ArgMin: indices.push_back(arg_extreme(false, row)); break;
       case ReduceOp::ArgMax: indices.push_back(arg_extreme(true, row)); break;
-      case ReduceOp::Welford: {
+      case ReduceOp::MeanM2: {
         // Two passes: the definition itself. Nothing has no mean: 0 / 0 is NaN.
         double sum = 0;
         for (Wide x : row) sum += static_cast<double>(x);
@@ -125,7 +125,7 @@ std::vector<HostTensor> reduce_wide(ReduceOp op, const HostTensor& in, std::span
     case ReduceOp::Any:
     case ReduceOp::All:
       return {HostTensor::from_ints(DType::Bool, rows.sizes, std::vector<int64_t>(results.begin(), results.end()))};
-    case ReduceOp::Welford:
+    case ReduceOp::MeanM2:
       return {HostTensor::from_doubles(dtype, rows.sizes, means), narrowed(dtype, rows.sizes, results)};
     default: return {narrowed(dtype, rows.sizes, results)};
   }

@@ -10,7 +10,7 @@
 
 namespace toroid {
 
-// `dims` ascend. One result, two for Welford (mean, sum of squared differences). Throws Error{InvalidInput} for the
+// `dims` ascend. One result, two for MeanM2 (mean, sum of squared differences). Throws Error{InvalidInput} for the
 // least, greatest or their index among no elements.
 std::vector<HostTensor> reduce(ReduceOp op, const HostTensor& in, std::span<const int> dims);
 // One result, two for Max and Min (value, index).

@@ -580,17 +580,17 @@ class Lowering {
       const bool is_arg = op.op == ReduceOp::ArgMin || op.op == ReduceOp::ArgMax;
       const ExprId only = is_arg ? value : exprs().convert(value, dtype(node.outputs[0]));
       define(node.outputs[0], axes, is_arg ? exprs().literal(Scalar(sym::Expr(0)), DType::I64) : only, provenance);
-      if (op.op == ReduceOp::Welford)
+      if (op.op == ReduceOp::MeanM2)
         define(node.outputs[1], axes, exprs().compute(ScalarOp::Sub, {only, only}), provenance);
       return;
     }
-    if (op.op != ReduceOp::Welford) {
+    if (op.op != ReduceOp::MeanM2) {
       const BufferId out = new_buffer(node.outputs[0]);
       add_computation(loop::Reduction{axes, reduce_axes, op.op, value}, {out}, provenance);
       define_buffer(node.outputs[0], out);
       return;
     }
-    // Mean and squared deviations in two passes over the row, corrected (Chan, Golub and LeVeque, 1983): as careful as Welford's update, and free of
+    // Mean and squared deviations in two passes over the row, corrected (Chan, Golub and LeVeque, 1983): as careful as MeanM2's update, and free of
     // its divisions. With m the first pass's mean, rounded, and d = x - m,
     //
     //   mean = m + sum d / n      squares = sum d^2 - (sum d)^2 / n

@@ -15,7 +15,7 @@ namespace {
 using loop::ExprTable;
 
 void choose_ways_through_caches(const loop::LoopProgram& program, Kernel& kernel) {
-  write_around(program, kernel);
+  use_streaming_stores(program, kernel);
   fetch_rows(program, kernel);
   fetch_streams(program, kernel);
 }
@@ -147,7 +147,7 @@ void choose_forms(loop::LoopProgram& program, std::vector<Step>& steps, Forms fo
     if (auto* kernel = std::get_if<Kernel>(&step)) {
       choose_form_and_fetches(program, *kernel, forms, may_be_measured && times.at(kernel->name) >= kLeastShare * all);
     }
-    auto* group = std::get_if<GroupStep>(&step);
+    auto* group = std::get_if<ParallelKernels>(&step);
     if (group == nullptr) continue;
     for (Kernel& kernel : group->kernels) choose_form_and_fetches(program, kernel, forms, false);
   }

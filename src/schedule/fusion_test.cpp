@@ -318,7 +318,7 @@ Names fetches(std::string_view text) {
   const Scheduled result = scheduled(text);
   Names found;
   const Kernel& kernel = std::get<Kernel>(result.schedule.steps.at(0));
-  for (BufferId each : kernel.written_around) found.push_back(fmt::format("around: {}", result.schedule.loops->buffer(each).name));
+  for (BufferId each : kernel.streaming_stores) found.push_back(fmt::format("around: {}", result.schedule.loops->buffer(each).name));
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     for (const Fetch& each : kernel.stages[s].fetches) {
       found.push_back(fmt::format("{}: {} {}", s, to_string(each.to), result.schedule.loops->buffer(each.buffer).name));

@@ -58,7 +58,7 @@ Kernel build_kernel(loop::LoopProgram& program, const Group& group, const std::v
 void choose_loops(loop::LoopProgram& program, Kernel& kernel);
 
 // Has what is larger than the caches written around them. After choose_loops, and before what follows: such places are not fetched to be written.
-void write_around(const loop::LoopProgram& program, Kernel& kernel);
+void use_streaming_stores(const loop::LoopProgram& program, Kernel& kernel);
 
 // Has the next row fetched while one is worked on, where a kernel goes over its rows several times. After choose_loops.
 void fetch_rows(const loop::LoopProgram& program, Kernel& kernel);
@@ -75,7 +75,7 @@ struct EpilogueAttempt {
 EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loop::Call& call, loop::BufferId product);
 
 // All that the epilogue does in that form, if it is that.
-std::optional<ClampedSum> as_clamped_sum(const loop::LoopProgram& program, const Kernel& epilogue);
+std::optional<PostOps> as_clamped_sum(const loop::LoopProgram& program, const Kernel& epilogue);
 
 // The position of a multi-dimensional index in its buffer.
 sym::Expr position_of(const loop::Buffer& buffer, const std::vector<sym::Expr>& index);

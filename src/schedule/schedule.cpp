@@ -10,7 +10,7 @@
 #include "schedule/explain.h"
 #include "schedule/forms.h"
 #include "schedule/group.h"
-#include "schedule/launch_together.h"
+#include "schedule/parallel_kernels.h"
 #include "schedule/lifetimes.h"
 #include "support/error.h"
 #include "support/match.h"
@@ -227,7 +227,7 @@ std::vector<BufferId> reads_of(const Step& step) {
         }
         return result;
       },
-      [](const GroupStep& s) {
+      [](const ParallelKernels& s) {
         std::vector<BufferId> result;
         for (const Kernel& kernel : s.kernels) append_new(result, kernel.reads);
         return result;
@@ -249,7 +249,7 @@ std::vector<BufferId> writes_of(const Step& step) {
         }
         return result;
       },
-      [](const GroupStep& s) {
+      [](const ParallelKernels& s) {
         std::vector<BufferId> result;
         for (const Kernel& kernel : s.kernels) append_new(result, kernel.writes);
         return result;
@@ -319,7 +319,7 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
     for (Step& step : *steps) {
       if (auto* kernel = std::get_if<Kernel>(&step)) round_shared_products(program, *kernel);
       if (auto* call = std::get_if<CallStep>(&step); call != nullptr && call->epilogue) round_shared_products(program, *call->epilogue);
-      if (auto* group = std::get_if<GroupStep>(&step)) {
+      if (auto* group = std::get_if<ParallelKernels>(&step)) {
         for (Kernel& kernel : group->kernels) round_shared_products(program, kernel);
       }
     }
@@ -392,7 +392,7 @@ std::string to_string(const Schedule& schedule) {
           text += fmt::format("chain {}\n", s.name);
           for (const CallStep& call : s.calls) print_call(call, "  call");
         },
-        [&](const GroupStep& s) {
+        [&](const ParallelKernels& s) {
           text += fmt::format("together {}\n", s.name);
           for (const Kernel& kernel : s.kernels) print_kernel(kernel, "  kernel");
         },

@@ -96,8 +96,8 @@ enum class VectorAlong : uint8_t { None, Inner, Outer };
 inline constexpr int64_t kTileSide = 64;
 
 // What an epilogue computes, if it is this, of float32: out[row, column] = min(max(product * scale[column] + bias[column] + residual[row, column],
-// low), high), each term once and rounded in this order. The runtime may do it without calling the epilogue (ToroidClampedSum).
-struct ClampedSum {
+// low), high), each term once and rounded in this order. The runtime may do it without calling the epilogue (ToroidPostOps).
+struct PostOps {
   struct Place {
     BufferId buffer;
     sym::Expr offset;            // of row 0 and column 0
@@ -121,11 +121,11 @@ struct Kernel {
   std::optional<sym::Expr> tile;
   std::vector<ExprId> tiled_loads;
   bool fetches_tiles = false;             // the next tile, while one is worked on; the stage's fetches are of the same places in the next one too
-  std::vector<BufferId> written_around;   // the caches
+  std::vector<BufferId> streaming_stores;   // the caches
   // An epilogue (CallStep): the load that finds its value in a block of the product. The last outer axis are the product's columns, the others
   // its rows. Only with VectorAlong::Outer, one stage of stores, no inner axes.
   std::optional<ExprId> product;
-  std::optional<ClampedSum> clamped;      // of an epilogue: all that it does, in that form
+  std::optional<PostOps> clamped;      // of an epilogue: all that it does, in that form
   // Of a kernel that can have either form. Its results are the same to the last bit in both, as those of a clamped sum are in the runtime's vectors: multiplications are fused with additions where
   // the expression says so, by ExprId, and nowhere else (codegen/cpp/contraction.h).
   std::optional<Form> form;
@@ -201,13 +201,13 @@ struct ChainStep {
 };
 
 // Kernels that do not wait for each other, started together; each is run by one thread.
-struct GroupStep {
+struct ParallelKernels {
   std::string name;
   std::vector<Kernel> kernels;
   std::vector<ProvenanceId> provenance;
 };
 
-using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep, ChainStep, GroupStep>;
+using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep, ChainStep, ParallelKernels>;
 const std::string& name_of(const Step& step);
 const std::vector<ProvenanceId>& provenance_of(const Step& step);
 std::vector<BufferId> reads_of(const CallStep& step);   // the operands first

@@ -48,7 +48,7 @@ inline std::string kinds_of_steps(const Schedule& schedule) {
     if (!text.empty()) text += ' ';
     text += kKinds[step.index()];
     if (const auto* call = std::get_if<CallStep>(&step); call && call->epilogue) text += "+kernel";
-    if (const auto* group = std::get_if<GroupStep>(&step)) text += fmt::format("({})", group->kernels.size());
+    if (const auto* group = std::get_if<ParallelKernels>(&step)) text += fmt::format("({})", group->kernels.size());
     if (const auto* chain = std::get_if<ChainStep>(&step)) text += fmt::format("({})", chain->calls.size());
   }
   return text;

@@ -16,7 +16,7 @@ constexpr int64_t kBlocks = 64;
 // Of columns: so many are one task, and a block has at least so many rows.
 constexpr int64_t kColumns = 512, kFewTasks = 16, kLargeTable = 1 << 20, kLeastRows = 512;
 
-bool can_split(ReduceOp op) { return op != ReduceOp::ArgMin && op != ReduceOp::ArgMax && op != ReduceOp::Welford; }
+bool can_split(ReduceOp op) { return op != ReduceOp::ArgMin && op != ReduceOp::ArgMax && op != ReduceOp::MeanM2; }
 
 double neutral(ReduceOp op) {
   switch (op) {

@@ -92,7 +92,7 @@ StepWork work_of(const loop::LoopProgram& program, const Step& step) {
     }
     return all;
   }
-  if (const auto* group = std::get_if<GroupStep>(&step)) {
+  if (const auto* group = std::get_if<ParallelKernels>(&step)) {
     sym::Expr bytes = 0;
     for (const Kernel& kernel : group->kernels) bytes = bytes + bytes_of(program, kernel, std::nullopt);
     return {bytes, 0};

@@ -27,7 +27,7 @@ struct Machine {
   bool emulates_amx = false;   // isa.amx is then false: no generated code has such instructions
 
   bool operator==(const Machine&) const = default;
-  bool has_tiles() const { return isa.amx || emulates_amx; }
+  bool has_amx() const { return isa.amx || emulates_amx; }
   std::string name() const;
 };
 

@@ -45,7 +45,7 @@ inline std::vector<Machine> machines_to_test() {
 
 inline std::vector<Machine> machines_with_tiles_to_test() {
   std::vector<Machine> machines = machines_to_test();
-  std::erase_if(machines, [](const Machine& machine) { return !machine.has_tiles(); });
+  std::erase_if(machines, [](const Machine& machine) { return !machine.has_amx(); });
   return machines;
 }
 

@@ -28,7 +28,7 @@ class CopyingEpilogue {
   void* arguments_[kNumArguments];   // the data, and this
   DType dtype_;
   int64_t columns_;
-  ToroidClampedSum sum_;   // of F32
+  ToroidPostOps sum_;   // of F32
   ToroidEpilogue abi_;
 };
 

@@ -163,7 +163,7 @@ KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step
       [&](const schedule::CallStep&) -> KernelSource { TOROID_CHECK(false, "a library call is not a kernel"); },
       [&](const schedule::BindStep&) -> KernelSource { TOROID_CHECK(false, "a binding is not a kernel"); },
       [&](const schedule::ChainStep&) -> KernelSource { TOROID_CHECK(false, "a chain of library calls is not a kernel"); },
-      [&](const schedule::GroupStep&) -> KernelSource { TOROID_CHECK(false, "kernels that are started together are several"); });
+      [&](const schedule::ParallelKernels&) -> KernelSource { TOROID_CHECK(false, "kernels that are started together are several"); });
 }
 
 }  // namespace toroid::codegen

@@ -33,7 +33,7 @@ std::string identifier(std::string_view text) {
       "all_lanes", "parallel", "runtime", "error", "begin",   "end",      "task",    "block",   "rows",    "first",
       "last",     "call",    "symbols", "lanes",   "running", "position", "inputs",  "outputs", "integers", "numbers",
       "int8_t",   "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "is_float", "is_f32",
-      "VecOf",    "lanes_of", "width_of", "Around", "around", "stores_arrive", "TileAt", "next", "next_row", "next_first", "widen16", "narrow16", "to_bits", "from_bits", "turn_tile", "turn_square", "FirstLanes", "exchange_halves", "float_mod",
+      "VecOf",    "lanes_of", "width_of", "Around", "around", "store_fence", "TileAt", "next", "next_row", "next_first", "widen16", "narrow16", "to_bits", "from_bits", "turn_tile", "turn_square", "FirstLanes", "exchange_halves", "float_mod",
       "float_floor_div", "is_minus_one", "ToroidRuntime", "ToroidOperand", "ToroidCall",
       "Signed",   "divided", "fold_turns", "for_rows", "for_lanes_in_turn", "gather_runs", "lanes_to", "load_backward", "lane_at", "load_every_second", "load_repeated",
       "repeat_lanes", "LaneList", "keep_extremum", "fold_position", "in_doubles", "polynomial", "infinity_of",

@@ -149,7 +149,7 @@ class NestPrinter : KernelPrinter {
       }
       for (const std::string& line : task) text_.write(line);
     }
-    if (!kernel_.written_around.empty() && !assertions_) text_.write("stores_arrive();");
+    if (!kernel_.streaming_stores.empty() && !assertions_) text_.write("store_fence();");
     if (!finish.empty()) {
       auto last = text_.block("if (__atomic_sub_fetch(remaining, end - begin, __ATOMIC_ACQ_REL) == 0) {");
       for (const KernelSource& each : finish) text_.write(fmt::format("{}({}0, {});", each.name, arguments(each), print_index(exprs_, each.tasks)));
@@ -716,7 +716,7 @@ class NestPrinter : KernelPrinter {
   }
 
   bool is_written_around(loop::BufferId buffer) const {
-    const std::vector<loop::BufferId>& list = kernel_.written_around;
+    const std::vector<loop::BufferId>& list = kernel_.streaming_stores;
     return !assertions_ && std::find(list.begin(), list.end(), buffer) != list.end();
   }
 

@@ -247,7 +247,7 @@ std::string combine_text(ReduceOp op, DType dtype, const OperandText& acc, const
     case ReduceOp::Max: return scalar_text(ScalarOp::Max, dtype, {acc, value});
     case ReduceOp::Any: return scalar_text(ScalarOp::BitOr, dtype, {acc, value});
     case ReduceOp::All: return scalar_text(ScalarOp::BitAnd, dtype, {acc, value});
-    case ReduceOp::ArgMin: case ReduceOp::ArgMax: case ReduceOp::Welford: break;
+    case ReduceOp::ArgMin: case ReduceOp::ArgMax: case ReduceOp::MeanM2: break;
   }
   TOROID_CHECK(false, "{} has no combine of two values", to_string(op));
 }

@@ -4,7 +4,7 @@ namespace toroid::codegen {
 
 const std::string_view kAbi = R"abi(
 struct ToroidOperand { void* data; const int64_t* sizes; const int64_t* strides; int32_t rank; int32_t dtype; int32_t is_constant; };
-struct ToroidClampedSum {
+struct ToroidPostOps {
   const float* scale; const float* bias; const float* residual; int64_t residual_row; float* out; int64_t out_row; float low, high; int32_t is_fused;
 };
 // Are multiplications fused with additions (op_fma_v)?
@@ -16,7 +16,7 @@ constexpr int32_t kFusesMultiplyAdd = 0;
 struct ToroidEpilogue {
   void (*run)(void*, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column);
   void* argument;
-  const ToroidClampedSum* clamped;
+  const ToroidPostOps* clamped;
 };
 struct ToroidStage {
   const ToroidOperand* inputs; int32_t num_inputs; const ToroidOperand* output; const int64_t* integers; int32_t num_integers;

@@ -340,7 +340,7 @@ void GraphFunction::print_step(const schedule::Step& step, size_t number) {
     return print_chain(*chain, number);
   }
   if (const auto* bind = std::get_if<schedule::BindStep>(&step)) return print_bind(*bind, number);
-  if (const auto* group = std::get_if<schedule::GroupStep>(&step)) {
+  if (const auto* group = std::get_if<schedule::ParallelKernels>(&step)) {
     shared_.result.kernel_calls += static_cast<int>(group->kernels.size());
     ++shared_.result.kernel_steps;
     return print_group(*group, number);
@@ -409,7 +409,7 @@ bool GraphFunction::print_launch(const schedule::Step& step) {
   return source.reports_errors;
 }
 
-void GraphFunction::print_group(const schedule::GroupStep& step, size_t number) {
+void GraphFunction::print_group(const schedule::ParallelKernels& step, size_t number) {
   // What an assertion build says of a kernel is declared before it: one after the other.
   if (shared_.assertions) {
     for (const schedule::Kernel& kernel : step.kernels) print_kernel_step(kernel, number);

@@ -80,14 +80,14 @@ class GraphFunction {
   // All its tasks; may it report errors?
   bool print_launch(const schedule::Step& step);
   bool print_forms(const schedule::Kernel& kernel, size_t number);
-  void print_group(const schedule::GroupStep& step, size_t number);
+  void print_group(const schedule::ParallelKernels& step, size_t number);
   // Of an assertion build: declares `checks`, with the suffix, what the kernel's messages name.
   void print_access_names(const KernelSource& source, std::string_view suffix);
   // What a kernel is called with before the range of its tasks.
   std::string arguments(const KernelSource& source) const;
   void print_bind(const schedule::BindStep& step, size_t number);
   // Declares `sum_form`, with the suffix.
-  void print_clamped_sum(const schedule::ClampedSum& sum, std::string_view suffix);
+  void print_clamped_sum(const schedule::PostOps& sum, std::string_view suffix);
   // What a library call takes.
   struct CallParts {
     std::string name;

@@ -50,11 +50,11 @@ void GraphFunction::print_access_names(const KernelSource& source, std::string_v
   body_.write(fmt::format("const Checks checks{0} = {{runtime, \"{1}\", names{0}, origins{0}}};", suffix, source.name));
 }
 
-void GraphFunction::print_clamped_sum(const schedule::ClampedSum& sum, std::string_view suffix) {
-  auto place = [&](const std::optional<schedule::ClampedSum::Place>& each) {
+void GraphFunction::print_clamped_sum(const schedule::PostOps& sum, std::string_view suffix) {
+  auto place = [&](const std::optional<schedule::PostOps::Place>& each) {
     return each ? fmt::format("{} + {}", identifier(buffer(each->buffer).name), index(each->offset)) : "nullptr";
   };
-  body_.write(fmt::format("const ToroidClampedSum sum_form{} = {{{}, {}, {}, {}, {}, {}, {}, {}, kFusesMultiplyAdd}};", suffix,
+  body_.write(fmt::format("const ToroidPostOps sum_form{} = {{{}, {}, {}, {}, {}, {}, {}, {}, kFusesMultiplyAdd}};", suffix,
                           place(sum.scale), place(sum.bias), place(sum.residual), sum.residual ? index(sum.residual->row) : "0",
                           place(sum.out), index(sum.out.row), literal_text(DType::F32, sum.low), literal_text(DType::F32, sum.high)));
 }

@@ -10,7 +10,7 @@
 #include "driver/compile.h"
 #include "driver/eager/arguments.h"
 #include "driver/eager/operator_program.h"
-#include "driver/host.h"
+#include "driver/runtime_callbacks.h"
 #include "driver/loaded_variant.h"
 #include "driver/manifest.h"
 #include "toolchain/loaded_library.h"
@@ -23,7 +23,7 @@ class EagerContext {
   explicit EagerContext(RuntimePool& pool) : host(pool) {}
   char* reserve(int64_t bytes);        // at least so many, 64-byte aligned; what was there is lost
 
-  Host host;
+  RuntimeCallbacks host;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
   std::vector<HostTensor> late_outputs;

@@ -12,9 +12,9 @@ size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * u
 
 }  // namespace
 
-std::byte* LastingMemory::add(size_t bytes) { return reinterpret_cast<std::byte*>(chunks_.emplace_back(rounded(bytes, kPage)).data()); }
+std::byte* BumpAllocator::add(size_t bytes) { return reinterpret_cast<std::byte*>(chunks_.emplace_back(rounded(bytes, kPage)).data()); }
 
-std::byte* LastingMemory::get(size_t bytes) {
+std::byte* BumpAllocator::get(size_t bytes) {
   bytes = rounded(bytes, kLine);
   if (bytes >= kShared) return add(bytes);
   if (bytes > left_) {

@@ -9,7 +9,7 @@
 
 namespace toroid {
 
-class LastingMemory {
+class BumpAllocator {
  public:
   // 64-byte aligned. Throws std::bad_alloc. One thread at a time.
   std::byte* get(size_t bytes);

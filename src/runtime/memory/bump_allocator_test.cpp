@@ -9,8 +9,8 @@
 namespace toroid {
 namespace {
 
-TEST(LastingMemory, PiecesAreAlignedAndApart) {
-  LastingMemory memory;
+TEST(BumpAllocator, PiecesAreAlignedAndApart) {
+  BumpAllocator memory;
   std::map<const std::byte*, size_t> pieces;
   for (const size_t bytes : {size_t{1}, size_t{64}, size_t{1000}, size_t{7} << 20, size_t{6} << 20, size_t{8} << 20, size_t{20} << 20, size_t{100}, size_t{0}}) {
     std::byte* piece = memory.get(bytes);

@@ -9,7 +9,7 @@
 namespace toroid {
 
 // So many floats in whole cache lines, an odd number of them: rows of this length that follow each other do not share sets of the caches.
-inline int64_t odd_lines(int64_t floats) {
+inline int64_t padded_stride(int64_t floats) {
   constexpr int64_t kLine = 16;
   return ((floats + kLine - 1) / kLine | 1) * kLine;
 }

@@ -8,7 +8,7 @@
 
 namespace toroid {
 
-// Sum or Welford of x, F32 or F64, with results in F64.
+// Sum or MeanM2 of x, F32 or F64, with results in F64.
 inline std::vector<Tensor> reduce_in_f64(ReduceOp op, Tensor x, const Dims& dims) {
   Builder& b = x.builder();
   if (x.dtype() != DType::F32) return b.reduce(op, x, dims);
@@ -17,7 +17,7 @@ inline std::vector<Tensor> reduce_in_f64(ReduceOp op, Tensor x, const Dims& dims
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (!std::binary_search(over.begin(), over.end(), d)) type.sizes.push_back(x.size(d));
   }
-  return b.emit(Reduce{op, {over.begin(), over.end()}}, {x}, std::vector<TensorType>(op == ReduceOp::Welford ? 2 : 1, type));
+  return b.emit(Reduce{op, {over.begin(), over.end()}}, {x}, std::vector<TensorType>(op == ReduceOp::MeanM2 ? 2 : 1, type));
 }
 
 inline Tensor total(Tensor x, const Dims& dims) { return reduce_in_f64(ReduceOp::Sum, x, dims)[0]; }

@@ -1,6 +1,6 @@
 // Sums, means, extrema, variances and norms over dims.
 //
-// F16 and BF16 accumulate in F32; sums of integers and Bool are I64. Variances come from Welford reductions. What follows from a sum or from moments
+// F16 and BF16 accumulate in F32; sums of integers and Bool are I64. Variances come from MeanM2 reductions. What follows from a sum or from moments
 // alone is computed in F64 and rounded once, at the end.
 #include <cmath>
 #include <limits>
@@ -133,7 +133,7 @@ Scalar correction_of(const Args& a) {
 }
 
 Moments moments(Builder& b, Tensor x, const Dims& dims, const Scalar& correction) {
-  const std::vector<Tensor> welford = reduce_in_f64(ReduceOp::Welford, x, dims);
+  const std::vector<Tensor> welford = reduce_in_f64(ReduceOp::MeanM2, x, dims);
   const sym::Expr count = count_along(x, dims);
   const auto* whole = std::get_if<sym::Expr>(&correction);
   Tensor divisor = whole != nullptr ? number_like(welford[1], sym::max(count - *whole, 0))

@@ -21,7 +21,7 @@ Moments moments(Tensor x) {
   for (int64_t dim = 0; dim < x.rank(); ++dim) {
     if (dim != 1) dims.push_back(dim);
   }
-  const std::vector<Tensor> welford = reduce_in_f64(ReduceOp::Welford, wide(x), dims);
+  const std::vector<Tensor> welford = reduce_in_f64(ReduceOp::MeanM2, wide(x), dims);
   return {welford[0], welford[1], count_along(x, dims)};
 }
 

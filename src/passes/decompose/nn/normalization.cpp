@@ -1,7 +1,7 @@
 // Batch, layer, group, instance and RMS normalisation.
 //
 // All of them are (x - mean) * rsqrt(variance + eps), then a scale and a shift, over different dims. Mean and variance
-// come from one Welford reduction, computed in F32 for reduced floats and rounded once at the end. Batch normalisation goes on from it in F64. Rows do
+// come from one MeanM2 reduction, computed in F32 for reduced floats and rounded once at the end. Batch normalisation goes on from it in F64. Rows do
 // not: of 768 elements they would take a sixth longer, and PyTorch's are no more exact.
 #include <limits>
 

@@ -50,7 +50,7 @@ inline Moments moments(Tensor x, const Dims& dims, bool in_f64 = false) {
   Builder& b = x.builder();
   sym::Expr count = 1;
   for (int64_t dim : dims) count = count * x.size(dim);
-  const std::vector<Tensor> welford = in_f64 ? reduce_in_f64(ReduceOp::Welford, x, dims) : b.reduce(ReduceOp::Welford, x, dims);
+  const std::vector<Tensor> welford = in_f64 ? reduce_in_f64(ReduceOp::MeanM2, x, dims) : b.reduce(ReduceOp::MeanM2, x, dims);
   const Tensor variance = b.binary(ScalarOp::Div, welford[1], Scalar(count));
   return {b.keep(welford[0], dims), b.keep(variance, dims), count};
 }

@@ -13,7 +13,7 @@
 namespace toroid {
 namespace {
 
-constexpr TileNumbers kNumbers = TileNumbers::BFloat16;
+constexpr AmxType kNumbers = AmxType::BFloat16;
 constexpr int64_t kQueries = 2 * kTileSide;   // at a time
 constexpr int64_t kKeys = 1024;               // at a time: their scores with the queries take 128 KiB
 static_assert(kKeys % kTileSide == 0);
@@ -73,7 +73,7 @@ class AttentionInTiles {
                 AttentionParts& parts) const {
     const int64_t query_bytes = packed_tiles_bytes(kNumbers, s_.width, kQueries), weight_bytes = packed_tiles_bytes(kNumbers, kKeys, kQueries);
     // Rows an odd number of lines apart do not meet in the first-level cache; tiles are written whole.
-    const int64_t row_of_scores = odd_lines(std::min(kKeys, (s_.keys + kTileSide - 1) / kTileSide * kTileSide));
+    const int64_t row_of_scores = padded_stride(std::min(kKeys, (s_.keys + kTileSide - 1) / kTileSide * kTileSide));
     std::byte* queries = bytes_of(scratch_for_queries, query_bytes + weight_bytes + kQueries * row_of_scores * 2);
     std::byte* weights = queries + query_bytes;
     auto* rounded = reinterpret_cast<uint16_t*>(weights + weight_bytes);

@@ -36,7 +36,7 @@ class Attention {
   // A block of keys (turned) and values, packed.
   struct Block {
     int64_t first, count;
-    PackedMatrix keys, values;
+    PackedB keys, values;
   };
 
   // So many rows, `columns` elements each; copied where they are of 16 bits, or if they are to be `contiguous` and are not.
@@ -65,15 +65,15 @@ class Attention {
     const Matrix q = rows_of(s_.q, first_query, rows.step, task.last_row - task.first_row, s_.width, true, widened_queries);
     const Matrix k = keys_of(s_.k, task, s_.width, widened_keys), v = keys_of(s_.v, task, s_.out_width, widened_values);
     std::vector<Block> blocks;
-    float* keys = scratch_for_keys.get(PackedMatrix::size(s_.width, all + kKeys));
-    float* values = scratch_for_values.get(PackedMatrix::size(all, s_.out_width));
+    float* keys = scratch_for_keys.get(PackedB::size(s_.width, all + kKeys));
+    float* values = scratch_for_values.get(PackedB::size(all, s_.out_width));
     for (int64_t done = 0; done < all; done += kKeys) {
       const int64_t count = std::min(kKeys, all - done);
-      pack_panels({k.at(done, 0), k.column, k.row}, s_.width, count, 0, PackedMatrix::panels(count), keys);
-      pack_panels({v.at(done, 0), v.row, v.column}, count, s_.out_width, 0, PackedMatrix::panels(s_.out_width), values);
+      pack_panels({k.at(done, 0), k.column, k.row}, s_.width, count, 0, PackedB::panels(count), keys);
+      pack_panels({v.at(done, 0), v.row, v.column}, count, s_.out_width, 0, PackedB::panels(s_.out_width), values);
       blocks.push_back({task.first_key + done, count, {s_.width, count, keys}, {count, s_.out_width, values}});
-      keys += PackedMatrix::size(s_.width, count);
-      values += PackedMatrix::size(count, s_.out_width);
+      keys += PackedB::size(s_.width, count);
+      values += PackedB::size(count, s_.out_width);
     }
     for (int64_t done = 0; done < task.last_row - task.first_row; done += kQueries) {
       const int64_t first = task.first_row + done;
@@ -84,7 +84,7 @@ class Attention {
   void run_some(const AttentionTask& task, const Matrix& q, const std::vector<Block>& blocks, int64_t first, int64_t rows,
                 AttentionParts& parts) const {
     // An odd number of cache lines apart: rows do not share sets of the caches.
-    const int64_t scores_row = odd_lines(std::min(kKeys, s_.keys)), width = s_.out_width;
+    const int64_t scores_row = padded_stride(std::min(kKeys, s_.keys)), width = s_.out_width;
     float* scores = scratch_for_scores.get(kQueries * (scores_row + 2 * width));
     float* sums = scores + kQueries * scores_row;
     float* added = sums + kQueries * width;
@@ -114,10 +114,10 @@ class Attention {
   }
 
   // c = so many contiguous rows of a, `depth` elements each, times the first `columns` columns of b.
-  static void multiply(const Matrix& a, int64_t rows, int64_t depth, const PackedMatrix& b, int64_t columns, float* c, int64_t c_row) {
+  static void multiply(const Matrix& a, int64_t rows, int64_t depth, const PackedB& b, int64_t columns, float* c, int64_t c_row) {
     const float* pointers[kQueries];
     for (int64_t r = 0; r < rows; ++r) pointers[r] = a.at(r, 0);
-    multiply_rows(b, 0, PackedMatrix::panels(columns), RowElements(0, depth), {pointers, static_cast<size_t>(rows)}, 0, {c, c_row, nullptr});
+    multiply_rows(b, 0, PackedB::panels(columns), RowElements(0, depth), {pointers, static_cast<size_t>(rows)}, 0, {c, c_row, nullptr});
   }
 
   AttentionCall s_;
@@ -125,17 +125,17 @@ class Attention {
 
 }  // namespace
 
-bool can_attend(AttentionForm form, const KernelCall& call) {
+bool can_attend(AttentionAlgorithm form, const KernelCall& call) {
   const auto dtype = static_cast<DType>(call.outputs[0].dtype);
-  if (form == AttentionForm::Tiles) return dtype == DType::BF16 && has_tiles();
+  if (form == AttentionAlgorithm::Tiles) return dtype == DType::BF16 && has_amx();
   if (dtype != DType::F32 && !is_reduced_float(dtype)) return false;
-  return form == AttentionForm::Widened || takes_few_queries(call);
+  return form == AttentionAlgorithm::Widened || takes_few_queries(call);
 }
 
-void run_attention(const KernelCall& call, AttentionForm form) {
+void run_attention(const KernelCall& call, AttentionAlgorithm form) {
   TOROID_CHECK(can_attend(form, call));
-  if (form == AttentionForm::FewQueries) return run_attention_of_few(call);
-  form == AttentionForm::Tiles ? run_attention_tiles(call) : Attention(call).run();
+  if (form == AttentionAlgorithm::FewQueries) return run_attention_of_few(call);
+  form == AttentionAlgorithm::Tiles ? run_attention_tiles(call) : Attention(call).run();
 }
 
 }  // namespace toroid

@@ -90,7 +90,7 @@ struct Problem {
   HostTensor expected() const { return attention(q, k, v, has_mask ? &mask : nullptr, causal, 0.5); }
 
   // nullopt: does not take them.
-  std::optional<HostTensor> run(std::optional<AttentionForm> form, int threads) const {
+  std::optional<HostTensor> run(std::optional<AttentionAlgorithm> form, int threads) const {
     RuntimePool pool(threads);
     std::vector<int64_t> sizes = q.sizes();
     sizes.back() = v.sizes().back();
@@ -128,7 +128,7 @@ TEST_P(RuntimeAttention, IsTheEvaluators) {
         const HostTensor expected = problem.expected();
         EXPECT_EQ(difference(*problem.run({}, 2), expected, {.sums_or_products = true}), std::nullopt);
         if (dtype == DType::F64) continue;
-        for (AttentionForm form : {AttentionForm::Widened, AttentionForm::Tiles, AttentionForm::FewQueries}) {
+        for (AttentionAlgorithm form : {AttentionAlgorithm::Widened, AttentionAlgorithm::Tiles, AttentionAlgorithm::FewQueries}) {
           const std::optional<HostTensor> actual = problem.run(form, 2);
           if (!actual) continue;
           EXPECT_EQ(difference(*actual, expected, {.sums_or_products = true}), std::nullopt) << static_cast<int>(form);
@@ -161,7 +161,7 @@ TEST_P(RuntimeAttention, GivesTheValuesOfAnOnlyKey) {
       Problem problem({"", {1, queries, 64}, {1, 1, 64}, {1, 1, kWidth}}, dtype, DType::Bool);
       auto* bits = problem.v.mutable_data<uint16_t>();
       for (int64_t i = 0; i < kWidth; ++i) bits[i] = static_cast<uint16_t>(i);
-      const std::vector<double> expected = problem.v.to_doubles(), actual = problem.run(AttentionForm::FewQueries, 2)->to_doubles();
+      const std::vector<double> expected = problem.v.to_doubles(), actual = problem.run(AttentionAlgorithm::FewQueries, 2)->to_doubles();
       for (size_t i = 0; i < actual.size(); ++i) {
         const double value = expected[i % expected.size()];
         ASSERT_TRUE(std::isnan(value) ? std::isnan(actual[i]) : actual[i] == value) << i << ", " << to_string(dtype);
@@ -197,7 +197,7 @@ TEST_P(RuntimeAttention, WritesStridedOutputsInEveryForm) {
   for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     const HostTensor q = random_tensor(dtype, sizes, 1), k = random_tensor(dtype, sizes, 2), v = random_tensor(dtype, sizes, 3);
     const HostTensor expected = attention(q, k, v, nullptr, true, 0.5);
-    for (const AttentionForm form : {AttentionForm::Widened, AttentionForm::Tiles}) {
+    for (const AttentionAlgorithm form : {AttentionAlgorithm::Widened, AttentionAlgorithm::Tiles}) {
       HostTensor strided(dtype, sizes), actual(dtype, sizes);
       Operands operands;
       const std::vector<ToroidOperand> inputs = {operands.of(q), operands.of(k), operands.of(v)};

@@ -56,7 +56,7 @@ constexpr Implementation kQueryBlocks = {
     .version = 2,
     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.5) + packing_s(problem, machine); },
-    .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionForm::Widened); }};
+    .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionAlgorithm::Widened); }};
 
 constexpr Implementation kFew = {
     .name = "few-queries",
@@ -69,7 +69,7 @@ constexpr Implementation kFew = {
       return std::nullopt;
     },
     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.5); },
-    .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionForm::FewQueries); }};
+    .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionAlgorithm::FewQueries); }};
 
 const Implementation kOfVectors[] = {kQueryBlocks, kFew};
 const Implementation kOfBFloat16[] = {
@@ -79,11 +79,11 @@ const Implementation kOfBFloat16[] = {
      .description = "the same with products in tiles of 16 rows and columns (AMX)",
      .version = 2,
      .gate = [](const Problem&) -> std::optional<std::string> {
-       if (!has_tiles()) return kNoTiles;
+       if (!has_amx()) return kNoTiles;
        return std::nullopt;
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.2) + packing_s(problem, machine); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionForm::Tiles); }},
+     .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionAlgorithm::Tiles); }},
 };
 
 }  // namespace

@@ -135,7 +135,7 @@ class AttentionOfFew {
 
   void run_task(const AttentionTask& task, AttentionParts& parts) const {
     [[maybe_unused]] const typename Products::Registers registers;
-    const int64_t rows = products_.rows(), sums_row = products_.sums_row(), scores_row = odd_lines(kKeys);
+    const int64_t rows = products_.rows(), sums_row = products_.sums_row(), scores_row = padded_stride(kKeys);
     float* queries = scratch_for_queries.get(products_.query_floats());
     float* sums = scratch_for_sums.get(rows * (sums_row + scores_row) + s_.out_width);
     float* scores = sums + rows * sums_row;
@@ -171,7 +171,7 @@ class AttentionOfFew {
 bool takes_in_tiles(DType dtype, int64_t rows, int64_t width, int64_t out_width) {
   auto fits = [](int64_t x) { return x > 0 && x % kStepElements == 0; };
   const bool are_some = rows >= kFewestInTiles && rows <= kMostQueriesInTiles;
-  return dtype == DType::BF16 && has_tiles() && are_some && fits(width) && fits(out_width);
+  return dtype == DType::BF16 && has_amx() && are_some && fits(width) && fits(out_width);
 }
 
 template <class F>

@@ -84,7 +84,7 @@ namespace native = emulated;   // never chosen
 }  // namespace
 
 void FewQueriesInTiles::pack_queries(const TileMatrix& queries, std::byte* to) const {
-  pack_right_tiles(TileNumbers::BFloat16, {queries.data, queries.column, queries.row}, width_, queries_, to);
+  pack_right_tiles(AmxType::BFloat16, {queries.data, queries.column, queries.row}, width_, queries_, to);
 }
 
 void FewQueriesInTiles::scores(const std::byte* queries, const KeyBlock<BFloat16>& keys, float* scores, int64_t scores_row) const {

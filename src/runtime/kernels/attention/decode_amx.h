@@ -14,7 +14,7 @@ class FewQueriesInTiles {
  public:
   FewQueriesInTiles(int64_t queries, int64_t width, int64_t out_width) : queries_(queries), width_(width), out_width_(out_width) {}
 
-  int64_t query_bytes() const { return packed_tiles_bytes(TileNumbers::BFloat16, width_, queries_); }
+  int64_t query_bytes() const { return packed_tiles_bytes(AmxType::BFloat16, width_, queries_); }
   int64_t rows() const { return tiles_of(queries_) * kTileSide; }
   void pack_queries(const TileMatrix& queries, std::byte* to) const;
 

@@ -54,7 +54,7 @@ class Target {
   int32_t image_argument_;
   std::vector<void*> arguments_;
   ToroidEpilogue moved_ = {};
-  ToroidClampedSum clamped_ = {};
+  ToroidPostOps clamped_ = {};
 };
 
 // The rows of its image that rows of a convolution's result see.
@@ -107,7 +107,7 @@ class ChainPlanner {
       const ConvolutionShape& s = shapes_[i];
       row_time[i] = this->row_time(i);
       const auto bytes = static_cast<double>(i > 0 ? s.batch * s.in[1] * out_row(shapes_[i - 1]) * int64_t{sizeof(float)} / threads : 0);
-      in_turn += 2 * (threads > 1 ? kPerMovedByte : 0) * bytes + 2 * kPerByte * std::max(0.0, bytes - static_cast<double>(second_level_bytes() / 4));
+      in_turn += 2 * (threads > 1 ? kPerMovedByte : 0) * bytes + 2 * kPerByte * std::max(0.0, bytes - static_cast<double>(l2_cache_bytes() / 4));
       in_turn += static_cast<double>(s.batch) / static_cast<double>(threads) * static_cast<double>(s.out[1]) * row_time[i];
     }
     for (int64_t part = 0; part < parts; ++part) {
@@ -134,7 +134,7 @@ class ChainPlanner {
     plan.floats_kept = floats_kept(plan.kept);
     const int64_t times = (last.batch * plan.bands + pool_.threads() - 1) / pool_.threads();
     for (size_t i = 0; i < stages_.size(); ++i) {
-      const ConvolutionForm form = row_form(stages_[i].call, shapes_[i]);
+      const ConvAlgorithm form = row_form(stages_[i].call, shapes_[i]);
       plan.convolutions.push_back(row_convolution(stages_[i].call, shapes_[i], form, {.from_ring = i > 0, .times = times}));
     }
     return plan;
@@ -154,7 +154,7 @@ class ChainPlanner {
   double row_time(size_t stage) const {
     const ConvolutionShape& s = shapes_[stage];
     const bool in_vectors = takes_channel_vectors(s);
-    const bool in_parts = !in_vectors && convolves_in_parts(s, image_strides(stages_[stage].call.inputs[0]).channel, stages_[stage].call.keeps(stages_[stage].call.inputs[1]));
+    const bool in_parts = !in_vectors && convolves_as_bf16x3(s, image_strides(stages_[stage].call.inputs[0]).channel, stages_[stage].call.keeps(stages_[stage].call.inputs[1]));
     const double each = in_parts ? kPerMultiplicationInParts : in_vectors ? kPerChannelMultiplication : kPerMultiplication;
     const double elements = static_cast<double>(out_row(s));
     return elements * (static_cast<double>(s.in_channels * s.kernel_elements()) * each + kPerElement);
@@ -169,7 +169,7 @@ class ChainPlanner {
 
   int64_t floats_kept(const std::vector<int64_t>& rows) const {
     int64_t result = 0;
-    for (size_t i = 1; i < stages_.size(); ++i) result += odd_lines(rows[i] * out_row(shapes_[i - 1]));
+    for (size_t i = 1; i < stages_.size(); ++i) result += padded_stride(rows[i] * out_row(shapes_[i - 1]));
     return result;
   }
 
@@ -177,7 +177,7 @@ class ChainPlanner {
   // several bands then, so that it is not waited for if it is late, but not so few that weights are read again for each handful of positions.
   int64_t band_rows(int64_t part_rows) const {
     constexpr int64_t kBandsPerPart = 4, kLeastPositions = 112;
-    const int64_t floats = second_level_bytes() / 4 / int64_t{sizeof(float)};
+    const int64_t floats = l2_cache_bytes() / 4 / int64_t{sizeof(float)};
     const int64_t columns = shapes_.back().out[2];
     const int64_t enough = std::max((part_rows + kBandsPerPart - 1) / kBandsPerPart, (kLeastPositions + columns - 1) / columns);
     int64_t rows = 1;
@@ -235,7 +235,7 @@ class BandRun {
         const int64_t row = out_row(plan_.shapes[i - 1]), own = plan_.shapes[i].batch * plan_.shapes[i].in[1] * row / pool_.threads() / kLine * kLine;
         const bool is_enough = own >= plan_.kept[i] * row;
         progress.images[i] = {is_enough ? data_of(stages_[i].call.inputs[0]) + thread * own : elsewhere, row, plan_.kept[i]};
-        elsewhere += is_enough ? 0 : odd_lines(plan_.kept[i] * row);
+        elsewhere += is_enough ? 0 : padded_stride(plan_.kept[i] * row);
       }
     }
     if (progress.image != image || progress.next != row) {

@@ -161,7 +161,7 @@ class Chain {
     ToroidOperand inputs[2], output;
     void* passed[3];
     std::vector<float> scale, bias;
-    ToroidClampedSum clamped;
+    ToroidPostOps clamped;
     ToroidEpilogue epilogue;
   };
 

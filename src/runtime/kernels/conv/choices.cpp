@@ -116,11 +116,11 @@ template <int kOutputs>
 double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
   const ConvolutionShape shape = convolution_shape(problem.inputs[0].sizes, problem.inputs[1].sizes, problem.outputs[0].sizes, problem.integers);
   const bool keeps_weights = problem.inputs[1].is_constant;
-  const double share = time_by_winograd(shape, kOutputs, {keeps_weights, convolves_in_parts(shape, problem.inputs[0].strides[1], keeps_weights), machine.threads});
+  const double share = time_by_winograd(shape, kOutputs, {keeps_weights, convolves_as_bf16x3(shape, problem.inputs[0].strides[1], keeps_weights), machine.threads});
   return share * image_rows_cost_s(problem, machine);
 }
 
-template <ConvolutionForm kForm>
+template <ConvAlgorithm kForm>
 std::unique_ptr<const KernelPlan> plan_in_form(const KernelCall& call, ChoiceParameters) {
   return plan_convolution_f32(call, kForm);
 }
@@ -133,12 +133,12 @@ const Implementation kImplementations[] = {
            return first_of({never_transposed(problem), all_contiguous(problem)});
          },
      .cost_s = product_cost_s,
-     .plan = plan_in_form<ConvolutionForm::ImageColumns>},
+     .plan = plan_in_form<ConvAlgorithm::ImageColumns>},
     {.name = "image-rows",
      .description = "a product of image rows, where they lie, with packed weights",
      .gate = to_channels_last,
      .cost_s = image_rows_cost_s,
-     .plan = plan_in_form<ConvolutionForm::ImageRows>},
+     .plan = plan_in_form<ConvAlgorithm::ImageRows>},
     {.name = "adjoint-columns",
      .description = "a product whose columns are added where they belong",
      .gate =
@@ -146,7 +146,7 @@ const Implementation kImplementations[] = {
            return first_of({only_transposed(problem), all_contiguous(problem)});
          },
      .cost_s = product_cost_s,
-     .plan = plan_in_form<ConvolutionForm::AdjointColumns>},
+     .plan = plan_in_form<ConvAlgorithm::AdjointColumns>},
     {.name = "planes",
      .description = "each plane with its filter, all filter elements summed in registers",
      .gate =
@@ -154,17 +154,17 @@ const Implementation kImplementations[] = {
            return first_of({one_channel_in(problem), never_transposed(problem), all_contiguous(problem)});
          },
      .cost_s = channels_cost_s,
-     .plan = plan_in_form<ConvolutionForm::Planes>},
+     .plan = plan_in_form<ConvAlgorithm::Planes>},
     {.name = "winograd-4",
      .description = "Winograd's method in tiles of 4x4 outputs",
      .gate = winograd_may,
      .cost_s = winograd_cost_s<4>,
-     .plan = plan_in_form<ConvolutionForm::Winograd4>},
+     .plan = plan_in_form<ConvAlgorithm::Winograd4>},
     {.name = "winograd-2",
      .description = "Winograd's method in tiles of 2x2 outputs",
      .gate = winograd_may,
      .cost_s = winograd_cost_s<2>,
-     .plan = plan_in_form<ConvolutionForm::Winograd2>},
+     .plan = plan_in_form<ConvAlgorithm::Winograd2>},
     {.name = "channel-vectors",
      .description = "vectors of channels, each with its filter, or groups of few",
      .gate = [](const Problem& problem) -> Gate {
@@ -174,7 +174,7 @@ const Implementation kImplementations[] = {
        return to_channels_last(problem);
      },
      .cost_s = channels_cost_s,
-     .plan = plan_in_form<ConvolutionForm::ChannelVectors>},
+     .plan = plan_in_form<ConvAlgorithm::ChannelVectors>},
     {.name = "onednn",
      .description = "oneDNN's direct convolution",
      .gate = onednn_refuses_convolution,

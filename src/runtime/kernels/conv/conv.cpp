@@ -163,41 +163,41 @@ void convolve_transposed(const KernelCall& call, const ConvolutionShape& s) {
 }
 
 // Of any operands.
-ConvolutionForm general_form(const KernelCall& call, const ConvolutionShape& s) {
+ConvAlgorithm general_form(const KernelCall& call, const ConvolutionShape& s) {
   const ToroidOperand& y = call.outputs[0];
-  if (s.transposed) return ConvolutionForm::AdjointColumns;
+  if (s.transposed) return ConvAlgorithm::AdjointColumns;
   const bool to_channels_last = y.rank <= 4 && y.strides[1] == 1 && call.inputs.size() == 2;
-  return to_channels_last ? ConvolutionForm::ImageRows : s.is_depthwise() ? ConvolutionForm::Planes : ConvolutionForm::ImageColumns;
+  return to_channels_last ? ConvAlgorithm::ImageRows : s.is_depthwise() ? ConvAlgorithm::Planes : ConvAlgorithm::ImageColumns;
 }
 
-void run_in_form(const KernelCall& call, const ConvolutionShape& s, ConvolutionForm form) {
+void run_in_form(const KernelCall& call, const ConvolutionShape& s, ConvAlgorithm form) {
   const bool is_contiguous =
-      form == ConvolutionForm::ImageColumns || form == ConvolutionForm::AdjointColumns || form == ConvolutionForm::Planes;
+      form == ConvAlgorithm::ImageColumns || form == ConvAlgorithm::AdjointColumns || form == ConvAlgorithm::Planes;
   if (!is_contiguous) return convolve_to_channels_last(call, s, form);
   fill_bias(call, s);
   if (s.batch == 0 || s.out_elements() == 0 || !s.has_filter()) return;
-  TOROID_CHECK(s.transposed == (form == ConvolutionForm::AdjointColumns));
-  if (form == ConvolutionForm::AdjointColumns) return convolve_transposed(call, s);
-  if (form == ConvolutionForm::ImageColumns) return convolve(call, s);
+  TOROID_CHECK(s.transposed == (form == ConvAlgorithm::AdjointColumns));
+  if (form == ConvAlgorithm::AdjointColumns) return convolve_transposed(call, s);
+  if (form == ConvAlgorithm::ImageColumns) return convolve(call, s);
   TOROID_CHECK(s.in_channels == 1);
   depthwise(call, s);
 }
 
 }  // namespace
 
-ConvolutionForm row_form(const KernelCall& call, const ConvolutionShape& s) {
-  return takes_channel_vectors(s) && image_strides(call.inputs[0]).channel == 1 ? ConvolutionForm::ChannelVectors : ConvolutionForm::ImageRows;
+ConvAlgorithm row_form(const KernelCall& call, const ConvolutionShape& s) {
+  return takes_channel_vectors(s) && image_strides(call.inputs[0]).channel == 1 ? ConvAlgorithm::ChannelVectors : ConvAlgorithm::ImageRows;
 }
 
-std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, ConvolutionForm form) {
+std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, ConvAlgorithm form) {
   const ConvolutionShape shape = convolution_shape(call);
-  const bool is_of_rows = form == ConvolutionForm::ImageRows || form == ConvolutionForm::ChannelVectors;
+  const bool is_of_rows = form == ConvAlgorithm::ImageRows || form == ConvAlgorithm::ChannelVectors;
   // Filters that are no constants are packed anew in each call.
   if (is_of_rows && call.keeps(call.inputs[1]) && !shape.is_empty() && shape.has_filter()) return row_convolution(call, shape, form);
   return plan_that_runs([shape, form](const KernelCall& each) { run_in_form(each, shape, form); });
 }
 
-void run_convolution_f32(const KernelCall& call, ConvolutionForm form) { plan_convolution_f32(call, form)->run(call); }
+void run_convolution_f32(const KernelCall& call, ConvAlgorithm form) { plan_convolution_f32(call, form)->run(call); }
 void run_convolution_f32(const KernelCall& call) { run_convolution_f32(call, general_form(call, convolution_shape(call))); }
 
 }  // namespace toroid

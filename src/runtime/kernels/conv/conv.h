@@ -38,10 +38,10 @@ ImageStrides image_strides(const ToroidOperand& x);
 bool is_matrix_product(const ConvolutionShape& shape, const ImageStrides& image);
 
 // The form that makes rows of the result, some at a time: of a convolution whose output's channels lie next to each other.
-ConvolutionForm row_form(const KernelCall& call, const ConvolutionShape& s);
+ConvAlgorithm row_form(const KernelCall& call, const ConvolutionShape& s);
 
 // The plan of a call in this form, which takes the operands.
-std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, ConvolutionForm form);
+std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, ConvAlgorithm form);
 
 // Rows of an image: all, each in its own place, or the last `kept` of them, each in the place of the one so many before it.
 struct ImageRing {
@@ -66,18 +66,18 @@ struct RowUse {
 ProductOutput output_of(const KernelCall& call, int64_t channels);
 
 // In the form ImageRows or ChannelVectors. Where the weights are no constants it is good for this call alone.
-std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form, const RowUse& use = {});
+std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form, const RowUse& use = {});
 std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape);   // ChannelVectors alone
 
 // Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight. The form is
 // none of those for contiguous operands.
-void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form);
+void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form);
 
 // The result of a filter without elements, channels next to each other.
 void give_zeros(const KernelCall& call, const ConvolutionShape& shape);
 
 // Whether image rows are multiplied in parts (bf16x3/gemm.h), by an estimate.
-bool convolves_in_parts(const ConvolutionShape& shape, int64_t channel_stride, bool keeps_weights);
+bool convolves_as_bf16x3(const ConvolutionShape& shape, int64_t channel_stride, bool keeps_weights);
 
 // Have the groups one input and one output channel, as many of both as divide a vector, or output channels that fill a few? (The image's channels must lie next to each other too.)
 bool takes_channel_vectors(int64_t groups, int64_t in_channels, int64_t out_channels);

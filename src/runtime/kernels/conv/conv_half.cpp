@@ -33,7 +33,7 @@ class TileConvolver {
 
   void run(const ToroidEpilogue& epilogue) const {
     if (is_matrix_product(s_, strides_)) {
-      return multiply_in_tiles(TileNumbers::BFloat16, call_.pool, s_.batch * s_.out_elements(), s_.out_channels, s_.in_channels,
+      return multiply_in_tiles(AmxType::BFloat16, call_.pool, s_.batch * s_.out_elements(), s_.out_channels, s_.in_channels,
                                {call_.inputs[0].data, strides_.column, 1}, weights_, epilogue);
     }
     // Tiles are so much faster than the vectors that cuts are estimated for.
@@ -42,7 +42,7 @@ class TileConvolver {
     const double strips_per_row = static_cast<double>(s_.out[2]) / static_cast<double>(strip);
     const int64_t threads = std::max<int64_t>(1, call_.pool.threads() / s_.batch);
     const double to_copy = kCyclesToCopy / static_cast<double>(s_.kernel_elements());
-    const Cut cut = cut_of(threads, {s_.out[1], panels, image_.depth(), image_.most_rows(), strips_per_row, strip, to_copy});
+    const Cut cut = partition_of(threads, {s_.out[1], panels, image_.depth(), image_.most_rows(), strips_per_row, strip, to_copy});
     call_.pool.parallel_for(s_.batch * cut.tasks(), 1, [&](int64_t begin, int64_t end) {
       const TileRegisters registers;
       for (int64_t i = begin; i < end; ++i) {
@@ -69,12 +69,12 @@ class TileConvolver {
           for (int64_t c = 0; c < s_.in_channels; ++c) row[c] = element[c * w.strides[1]];
         }
       }
-      pack_right_tiles(TileNumbers::BFloat16, {rows.data(), 1, depth}, depth, columns, to);
+      pack_right_tiles(AmxType::BFloat16, {rows.data(), 1, depth}, depth, columns, to);
     };
     const int64_t form[] = {'b', of_element, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2], w.strides[0], w.strides[1],
                             row_stride, column_stride};
-    const int64_t bytes = packed_tiles_bytes(TileNumbers::BFloat16, depth, s_.out_channels);
-    weights_ = reinterpret_cast<const std::byte*>(call_.made_of(w, w.data, form, bytes / kWordBytes, [&](float* to) {
+    const int64_t bytes = packed_tiles_bytes(AmxType::BFloat16, depth, s_.out_channels);
+    weights_ = reinterpret_cast<const std::byte*>(call_.packed_or_scratch(w, w.data, form, bytes / kWordBytes, [&](float* to) {
       call_.pool.parallel_for(tiles_of(s_.out_channels), 1, [&](int64_t begin, int64_t end) {
         for (int64_t tile = begin; tile < end; ++tile) pack_tile(tile, reinterpret_cast<std::byte*>(to) + tile * steps_ * kTileBytes);
       });
@@ -91,7 +91,7 @@ class TileConvolver {
       const int64_t first = (image * s_.out[1] + here.first) * s_.out[2];
       for (int64_t panel = panels.first; panel < panels.last; ++panel) {
         const int64_t column = panel * kPanelColumns, last_column = std::min(column + kPanelColumns, s_.out_channels);
-        multiply_tile_rows(TileNumbers::BFloat16, band.tiles, steps_, weights_, panel * kPanelTiles, tiles_of(last_column), sums, kPanelColumns);
+        multiply_tile_rows(AmxType::BFloat16, band.tiles, steps_, weights_, panel * kPanelTiles, tiles_of(last_column), sums, kPanelColumns);
         const bool is_whole = band.row == band.columns;
         const int64_t at_once = is_whole ? here.size() * band.columns : band.columns;
         for (int64_t r = 0; r < (is_whole ? 1 : here.size()); ++r) {
@@ -151,7 +151,7 @@ class WidenedConvolution {
       std::vector<int64_t> form = {'w', w.dtype};
       form.insert(form.end(), w.sizes, w.sizes + w.rank);
       form.insert(form.end(), w.strides, w.strides + w.rank);
-      wide = call.made_of(w, w.data, form, filters * of_filter, widen_filters);
+      wide = call.packed_or_scratch(w, w.data, form, filters * of_filter, widen_filters);
     } else {
       widen_filters(scratch_for_weights.get(filters * of_filter));
       wide = scratch_for_weights.get(filters * of_filter);
@@ -173,21 +173,21 @@ class WidenedConvolution {
 
 }  // namespace
 
-bool can_convolve(ReducedConvolutionForm form, const KernelCall& call) {
+bool can_convolve(HalfConvAlgorithm form, const KernelCall& call) {
   const ConvolutionShape s = convolution_shape(call);
   const auto dtype = static_cast<DType>(call.inputs[0].dtype);
   switch (form) {
-    case ReducedConvolutionForm::Tiles:
-      return dtype == DType::BF16 && has_tiles() && s.groups == 1;
-    case ReducedConvolutionForm::ChannelVectors:
+    case HalfConvAlgorithm::Tiles:
+      return dtype == DType::BF16 && has_amx() && s.groups == 1;
+    case HalfConvAlgorithm::ChannelVectors:
       return takes_channel_vectors(s) && image_strides(call.inputs[0]).channel == 1;
-    case ReducedConvolutionForm::Widened:
+    case HalfConvAlgorithm::Widened:
       return true;
   }
   return false;
 }
 
-void run_convolution_reduced(const KernelCall& call, ReducedConvolutionForm form) {
+void run_convolution_half(const KernelCall& call, HalfConvAlgorithm form) {
   TOROID_CHECK(can_convolve(form, call));
   const ConvolutionShape s = convolution_shape(call);
   if (s.batch * s.out_elements() * s.groups * s.out_channels == 0) return;
@@ -198,8 +198,8 @@ void run_convolution_reduced(const KernelCall& call, ReducedConvolutionForm form
   KernelCall with_epilogue = call;
   with_epilogue.epilogue = &epilogue;
   if (!s.has_filter()) return give_zeros(with_epilogue, s);
-  if (form == ReducedConvolutionForm::Tiles) return TileConvolver(call, s).run(epilogue);
-  if (form == ReducedConvolutionForm::ChannelVectors) return convolve_channel_vectors(with_epilogue, s);
+  if (form == HalfConvAlgorithm::Tiles) return TileConvolver(call, s).run(epilogue);
+  if (form == HalfConvAlgorithm::ChannelVectors) return convolve_channel_vectors(with_epilogue, s);
   WidenedConvolution(call, s).run(epilogue);
 }
 

@@ -77,7 +77,7 @@ class Convolution {
   }
 
   // With the result in float32, in the images' dtype, or taken by an epilogue; weights constant or not.
-  void run(ReducedConvolutionForm form, int threads, DType result, bool with_epilogue, bool is_constant) {
+  void run(HalfConvAlgorithm form, int threads, DType result, bool with_epilogue, bool is_constant) {
     RuntimePool pool(threads);
     PreparedConstants prepared;
     const int64_t rows = c.batch * out[0] * out[1], columns = y_sizes[1];
@@ -92,11 +92,11 @@ class Convolution {
     const KernelCall call{pool, inputs, {&output, 1}, integers, {}, with_epilogue ? &epilogue : nullptr, &prepared};
     ASSERT_TRUE(can_convolve(form, call));
     // The second time with what is kept.
-    for (int time = 0; time < 2; ++time) run_convolution_reduced(call, form);
+    for (int time = 0; time < 2; ++time) run_convolution_half(call, form);
     if (!with_epilogue && result != DType::F32) widen_row(result, narrow.data(), static_cast<int64_t>(y.size()), y.data());
   }
 
-  bool can(ReducedConvolutionForm form) const {
+  bool can(HalfConvAlgorithm form) const {
     RuntimePool pool(1);
     const ToroidOperand inputs[] = {{nullptr, x_sizes.data(), x_strides.data(), 4, static_cast<int32_t>(dtype_), 0},
                                     {nullptr, w_sizes.data(), w_strides.data(), 4, static_cast<int32_t>(dtype_), 0}};
@@ -177,7 +177,7 @@ class Convolution {
   std::vector<Sum> sums;   // for each element of y
 };
 
-constexpr ReducedConvolutionForm kForms[] = {ReducedConvolutionForm::Tiles, ReducedConvolutionForm::ChannelVectors, ReducedConvolutionForm::Widened};
+constexpr HalfConvAlgorithm kForms[] = {HalfConvAlgorithm::Tiles, HalfConvAlgorithm::ChannelVectors, HalfConvAlgorithm::Widened};
 
 TOROID_ON_MACHINES(ReducedConvolution);
 
@@ -185,7 +185,7 @@ TEST_P(ReducedConvolution, IsRightInEachForm) {
   for (const ConvolutionCase& row : kCases) {
     for (const DType dtype : {DType::BF16, DType::F16}) {
       Convolution convolution(row, dtype);
-      for (const ReducedConvolutionForm form : kForms) {
+      for (const HalfConvAlgorithm form : kForms) {
         if (!convolution.can(form)) continue;
         SCOPED_TRACE(fmt::format("{}, {}, form {}", row.name, to_string(dtype), static_cast<int>(form)));
         const double rounding = dtype == DType::BF16 ? 0x1p-8 : 0x1p-11;
@@ -194,7 +194,7 @@ TEST_P(ReducedConvolution, IsRightInEachForm) {
         const std::vector<float> alone = convolution.y;
         convolution.run(form, 3, DType::F32, true, false);
         convolution.check(0);
-        if (form != ReducedConvolutionForm::Widened) {
+        if (form != HalfConvAlgorithm::Widened) {
           EXPECT_EQ(convolution.y, alone) << "how threads share the work shows";
         }
         convolution.run(form, 2, dtype, false, true);
@@ -205,8 +205,8 @@ TEST_P(ReducedConvolution, IsRightInEachForm) {
 }
 
 TEST_P(ReducedConvolution, TilesAreTakenWhereTheyCanBe) {
-  auto can = [](DType dtype, size_t row) { return Convolution(kCases[row], dtype).can(ReducedConvolutionForm::Tiles); };
-  EXPECT_EQ(can(DType::BF16, 0), has_tiles());
+  auto can = [](DType dtype, size_t row) { return Convolution(kCases[row], dtype).can(HalfConvAlgorithm::Tiles); };
+  EXPECT_EQ(can(DType::BF16, 0), has_amx());
   EXPECT_FALSE(can(DType::F16, 0));
 }
 
@@ -218,7 +218,7 @@ TEST_P(ReducedConvolution, InfinitiesStayWhereTheyAreSeen) {
     convolution.x[convolution.x.size() / 3] = kInfinity;
     convolution.x[convolution.x.size() - 1] = kNotANumber;
     convolution.sum_in_double();
-    for (const ReducedConvolutionForm form : {ReducedConvolutionForm::Tiles, ReducedConvolutionForm::ChannelVectors}) {
+    for (const HalfConvAlgorithm form : {HalfConvAlgorithm::Tiles, HalfConvAlgorithm::ChannelVectors}) {
       if (!convolution.can(form)) continue;
       SCOPED_TRACE(row.name);
       convolution.run(form, 2, DType::F32, false, true);

@@ -23,7 +23,7 @@ struct DepthwiseStrip {
   int64_t seen = 1, made = 1;    // channels of a group, of the image and of the result
   // At the image's edges: of the columns that the strip's positions see, those that there are.
   int64_t first_column = 0, last_column = 0;
-  const ToroidClampedSum* finish = nullptr;   // done with the sums before they are stored, of these channels, without residuals
+  const ToroidPostOps* finish = nullptr;   // done with the sums before they are stored, of these channels, without residuals
 };
 
 // Calls f(vector, first channel) for vectors of `lanes` channels: of all, or of each so many, `together`, at least `lanes`. The last of them begins

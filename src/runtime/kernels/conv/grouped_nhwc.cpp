@@ -149,7 +149,7 @@ class DepthwiseConvolver : public RowConvolution {
     };
     const int64_t vectors = channels_ / together * ((together + lanes_ - 1) / lanes_);
     const int64_t form[] = {'d', channels_, s_.in_channels, s_.kernel[1], s_.kernel[2], w.strides[0], w.strides[1], row_stride, column_stride};
-    weights_ = call.made_of(w, w.data, form, vectors * vector_weights_, make);
+    weights_ = call.packed_or_scratch(w, w.data, form, vectors * vector_weights_, make);
   }
 
   // The filter elements of a dim that lie inside the image (its rows as the strips read them) for the output position o.
@@ -174,9 +174,9 @@ class DepthwiseConvolver : public RowConvolution {
     const int64_t first_row = (image * s_.out[1] + o) * s_.out[2];
     static thread_local FilterRows rows;
     set_rows(in, o, {0, by_columns_ ? 1 : s_.kernel[2]}, rows);
-    const ToroidClampedSum* clamped = clamped_sum(out.epilogue);
+    const ToroidPostOps* clamped = post_ops(out.epilogue);
     if (clamped != nullptr && clamped->residual == nullptr && fills_vectors() && kernels_.can_finish) {
-      const ToroidClampedSum part = part_of(*clamped, first_row, channels.first);
+      const ToroidPostOps part = part_of(*clamped, first_row, channels.first);
       return run_positions(in, o, rows, {0, s_.out[2]}, channels, {part.out, part.out_row, &part});
     }
     if (out.epilogue == nullptr) return run_positions(in, o, rows, {0, s_.out[2]}, channels, {out.data + first_row * out.row, out.row});
@@ -210,7 +210,7 @@ class DepthwiseConvolver : public RowConvolution {
   struct Target {
     float* data;
     int64_t position;                           // stride
-    const ToroidClampedSum* finish = nullptr;   // DepthwiseStrip::finish
+    const ToroidPostOps* finish = nullptr;   // DepthwiseStrip::finish
 
     Target from(int64_t first) const { return {data + first * position, position, finish}; }
   };

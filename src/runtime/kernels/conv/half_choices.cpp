@@ -1,4 +1,4 @@
-// Convolutions in BF16 and F16: the forms of run_convolution_reduced. Integers as in choices.cpp.
+// Convolutions in BF16 and F16: the forms of run_convolution_half. Integers as in choices.cpp.
 #include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/conv/conv.h"
 
@@ -33,7 +33,7 @@ constexpr Implementation kWidened = {
     .description = "image and filters as float32",
      .gate = [](const Problem&) -> Gate { return std::nullopt; },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, problem.inputs[1].sizes[1] == 1 ? 0.3 : 1, 3); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::Widened); }};
+     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_half(call, HalfConvAlgorithm::Widened); }};
 
 constexpr Implementation kChannelVectors = {
     .name = "channel-vectors",
@@ -45,7 +45,7 @@ constexpr Implementation kChannelVectors = {
        return std::nullopt;
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.3, 1); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::ChannelVectors); }};
+     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_half(call, HalfConvAlgorithm::ChannelVectors); }};
 
 const Implementation kOfBFloat16[] = {
     kWidened,
@@ -54,10 +54,10 @@ const Implementation kOfBFloat16[] = {
      .description = "products of image rows in tiles of 16 positions and columns (AMX)",
      .gate = [](const Problem& problem) -> Gate {
        if (problem.integers[1] != 1) return "there are several groups";
-       return can_multiply(ReducedForm::Tiles, DType::BF16) ? Gate() : kNoTiles;
+       return can_multiply(HalfGemmAlgorithm::Tiles, DType::BF16) ? Gate() : kNoTiles;
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 8, 1); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_reduced(call, ReducedConvolutionForm::Tiles); }},
+     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_half(call, HalfConvAlgorithm::Tiles); }},
 };
 const Implementation kOfFloat16[] = {kWidened, kChannelVectors};
 

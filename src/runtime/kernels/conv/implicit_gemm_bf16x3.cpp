@@ -44,7 +44,7 @@ std::vector<int64_t> step_offsets(const PartsBand& band) {
 
 }  // namespace
 
-bool convolve_band(const PartsMatrix& weights, int64_t first, int64_t last, const PartsBand& band, int64_t first_row,
+bool convolve_band(const PackedBf16x3& weights, int64_t first, int64_t last, const PartsBand& band, int64_t first_row,
                    const ProductOutput& out, const Fetching& fetching) {
   for (int64_t panel = first; panel < last; ++panel) {
     if (!weights.is_in_parts(panel)) return false;
@@ -55,7 +55,7 @@ bool convolve_band(const PartsMatrix& weights, int64_t first, int64_t last, cons
   const auto steps = static_cast<int64_t>(offsets.size());
   const int64_t depths = (steps + kMostSteps - 1) / kMostSteps;
   const int64_t tiles = tiles_of((band.out_rows() - 1) * band.width + band.out_columns);
-  constexpr int64_t kColumns = PartsMatrix::kPanelColumns;
+  constexpr int64_t kColumns = PackedBf16x3::kPanelColumns;
   float* sums = scratch_for_sums.get(tiles * kTileSide * kColumns + kReadBeyond);
   const TileRegisters registers;
   for (int64_t panel = first; panel < last; ++panel) {

@@ -18,7 +18,7 @@ struct PartsBand {
 
 // The result's rows, positions one after the other from `first_row` on, in the panels [first, last) of the weights; their depth is
 // [filter element][channel]. False, and nothing is done, where the band or these weights cannot be in parts. Takes one thread.
-bool convolve_band(const PartsMatrix& weights, int64_t first, int64_t last, const PartsBand& band, int64_t first_row,
+bool convolve_band(const PackedBf16x3& weights, int64_t first, int64_t last, const PartsBand& band, int64_t first_row,
                    const ProductOutput& out, const Fetching& fetching);
 
 }  // namespace toroid

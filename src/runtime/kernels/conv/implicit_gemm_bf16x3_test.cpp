@@ -115,8 +115,8 @@ TEST_P(ConvolutionOfBands, ConvolutionsAreRight) {
     Convolution convolution(row);
     auto run = [&](int threads) {
       convolution.with_call(threads, [&](const KernelCall& call) {
-        EXPECT_EQ(convolves_in_parts(convolution_shape(call), image_strides(call.inputs[0]).channel, call.keeps(call.inputs[1])), has_tiles_of_parts());
-        run_convolution_f32(call, ConvolutionForm::ImageRows);
+        EXPECT_EQ(convolves_as_bf16x3(convolution_shape(call), image_strides(call.inputs[0]).channel, call.keeps(call.inputs[1])), has_amx_bf16x3());
+        run_convolution_f32(call, ConvAlgorithm::ImageRows);
       });
       return convolution.y;
     };
@@ -132,7 +132,7 @@ TEST_P(ConvolutionOfBands, WhatCannotBeInPartsIsRightToo) {
     image.x[64 * 23 * 11 + 64 * 9 + 5] = extreme;
     weights.w[4000] = extreme;
     for (Convolution* convolution : {&image, &weights}) {
-      convolution->with_call(2, [&](const KernelCall& call) { run_convolution_f32(call, ConvolutionForm::ImageRows); });
+      convolution->with_call(2, [&](const KernelCall& call) { run_convolution_f32(call, ConvAlgorithm::ImageRows); });
       convolution->check();
     }
   }
@@ -144,10 +144,10 @@ TEST_P(PartsBandOfTiles, SaysWhatItDoesNotTake) {
   const int64_t depth = 9 * 32, columns = 20;
   std::vector<float> band(5 * 6 * 32, 1.0f), weights(static_cast<size_t>(depth * columns), 1.0f), sums(3 * 4 * 20, -1.0f);
   Scratch memory;
-  float* packed = memory.get(PartsMatrix::size(depth, columns));
+  float* packed = memory.get(PackedBf16x3::size(depth, columns));
   const PartsBand parts = {band.data(), 5, 6, 32, {3, 3}, {1, 1}, 4};
   auto convolve = [&] {
-    pack_parts({weights.data(), columns, 1}, depth, columns, 0, 1, packed);
+    pack_bf16x3({weights.data(), columns, 1}, depth, columns, 0, 1, packed);
     return convolve_band({depth, columns, packed}, 0, 1, parts, 0, {sums.data(), columns, nullptr}, {});
   };
   EXPECT_TRUE(convolve());

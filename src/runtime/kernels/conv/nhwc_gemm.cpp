@@ -37,9 +37,9 @@ class Convolver : public RowConvolution {
     in_planes_ = strides_.channel != 1 && s.in_channels <= kFewChannels;
     copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1) || (use.from_ring && s.kernel[1] > 1);
     depth_ = s.in_channels * s.kernel_elements();
-    in_parts_ = convolves_in_parts(s, strides_.channel, call.keeps(call.inputs[1]));
+    in_parts_ = convolves_as_bf16x3(s, strides_.channel, call.keeps(call.inputs[1]));
     in_pairs_ = !in_parts_ && !in_planes_ && s.in_channels % 2 == 0 && s.in_channels >= kLeastChannelsInPairs && call.keeps(call.inputs[1]) &&
-                PackedMatrix::pays_in_pairs(s.out_channels);
+                PackedB::pays_in_pairs(s.out_channels);
     splits_bands_ = in_parts_ && splits_bands(s, strides_.channel);
     band_columns_ = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
     elements_ = image_elements(copies_ ? band_strides() : strides_);
@@ -81,22 +81,22 @@ class Convolver : public RowConvolution {
   // Of all groups' channels; a task has some of them, and copies its band whole.
   int64_t all_panels() const { return s_.groups * panels_of_group(); }
   void cut_whole(const RuntimePool& pool) {
-    const int64_t strip_rows = in_parts_ ? kTileSide : StripKernels::kMostRows;
+    const int64_t strip_rows = in_parts_ ? kTileSide : GemmMicrokernels::kMostRows;
     const double strips_per_row = static_cast<double>(s_.out[2]) / static_cast<double>(strip_rows);
     const int64_t threads = std::max<int64_t>(1, pool.threads() / s_.batch);
-    cut_ = cut_of(threads, {s_.out[1], all_panels(), depth_, most_rows(), strips_per_row, strip_rows, in_parts_ ? kCyclesToSplit : 0});
+    cut_ = partition_of(threads, {s_.out[1], all_panels(), depth_, most_rows(), strips_per_row, strip_rows, in_parts_ ? kCyclesToSplit : 0});
     fetches_ = pays_to_fetch(weights_bytes() / cut_.groups, s_.batch * cut_.blocks / pool.threads());
   }
 
   int64_t weights_bytes() const { return s_.groups * weights_size() * int64_t{sizeof(float)}; }
   // Of a group.
-  int64_t weights_size() const { return in_parts_ ? PartsMatrix::size(depth_, s_.out_channels) : PackedMatrix::size(depth_, s_.out_channels); }
-  int64_t panels_of_group() const { return in_parts_ ? PartsMatrix::panels(s_.out_channels) : PackedMatrix::panels(s_.out_channels); }
-  // Calls f with a group's weights, PackedMatrix or PartsMatrix.
+  int64_t weights_size() const { return in_parts_ ? PackedBf16x3::size(depth_, s_.out_channels) : PackedB::size(depth_, s_.out_channels); }
+  int64_t panels_of_group() const { return in_parts_ ? PackedBf16x3::panels(s_.out_channels) : PackedB::panels(s_.out_channels); }
+  // Calls f with a group's weights, PackedB or PackedBf16x3.
   template <class F>
   void with_weights(int64_t group, const F& f) const {
     const float* data = weights_ + group * weights_size();
-    in_parts_ ? f(PartsMatrix{depth_, s_.out_channels, data}) : f(PackedMatrix{depth_, s_.out_channels, data, in_pairs_});
+    in_parts_ ? f(PackedBf16x3{depth_, s_.out_channels, data}) : f(PackedB{depth_, s_.out_channels, data, in_pairs_});
   }
 
   // Per group, a product's right-hand side: its rows in the order in which the runs come.
@@ -121,14 +121,14 @@ class Convolver : public RowConvolution {
           }
           const Matrix columns = {rows.data(), 1, depth_};
           float* const packed = to + g * group_size;
-          in_parts_ ? pack_parts(columns, depth_, s_.out_channels, 0, panels_of_group(), packed)
+          in_parts_ ? pack_bf16x3(columns, depth_, s_.out_channels, 0, panels_of_group(), packed)
                     : pack_panels(columns, depth_, s_.out_channels, 0, panels_of_group(), packed, in_pairs_);
         }
       });
     };
     const int64_t form[] = {in_parts_ ? 'C' : in_pairs_ ? 'p' : 'c', in_planes_, s_.groups, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2],
                             out_stride, in_stride, row_stride, column_stride};
-    weights_ = call.made_of(w, w.data, form, s_.groups * group_size, make);
+    weights_ = call.packed_or_scratch(w, w.data, form, s_.groups * group_size, make);
   }
 
   // Of a copied band, in which planes are as far apart as the most rows need.
@@ -286,11 +286,11 @@ bool splits_bands(const ConvolutionShape& s, int64_t channel_stride) {
 
 }  // namespace
 
-bool convolves_in_parts(const ConvolutionShape& s, int64_t channel_stride, bool keeps_weights) {
+bool convolves_as_bf16x3(const ConvolutionShape& s, int64_t channel_stride, bool keeps_weights) {
   const int64_t depth = s.in_channels * s.kernel_elements();
   const double split = splits_bands(s, channel_stride) ? kCyclesToSplit * 2 / static_cast<double>(s.kernel_elements())
                        : s.in_channels % kStepElements == 0 || s.kernel_elements() == 1 ? kCyclesToSplit : kCyclesToGather;
-  return pays_in_parts({s.batch * s.out_elements(), s.out_channels, depth, keeps_weights}, split);
+  return pays_as_bf16x3({s.batch * s.out_elements(), s.out_channels, depth, keeps_weights}, split);
 }
 
 bool is_matrix_product(const ConvolutionShape& s, const ImageStrides& image) {
@@ -315,19 +315,19 @@ void give_zeros(const KernelCall& call, const ConvolutionShape& s) {
   for (int64_t row = 0; row < s.batch * s.out_elements(); ++row) out.take(zeros.data(), columns, {row, row + 1}, {0, columns});
 }
 
-void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form) {
+void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form) {
   if (shape.is_empty()) return;
   if (!shape.has_filter()) return give_zeros(call, shape);
-  if (form == ConvolutionForm::Winograd4 || form == ConvolutionForm::Winograd2) {
-    convolve_by_winograd(call, shape, form == ConvolutionForm::Winograd4 ? 4 : 2);
+  if (form == ConvAlgorithm::Winograd4 || form == ConvAlgorithm::Winograd2) {
+    convolve_by_winograd(call, shape, form == ConvAlgorithm::Winograd4 ? 4 : 2);
   } else {
     row_convolution(call, shape, form)->run(call);
   }
 }
 
-std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvolutionForm form, const RowUse& use) {
-  if (form == ConvolutionForm::ChannelVectors) return channel_vectors(call, shape);
-  TOROID_CHECK(form == ConvolutionForm::ImageRows);
+std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form, const RowUse& use) {
+  if (form == ConvAlgorithm::ChannelVectors) return channel_vectors(call, shape);
+  TOROID_CHECK(form == ConvAlgorithm::ImageRows);
   return std::make_unique<Convolver>(call, shape, use);
 }
 

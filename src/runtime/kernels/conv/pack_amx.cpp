@@ -87,7 +87,7 @@ ImageTiles::ImageTiles(const ConvolutionShape& s, const ImageStrides& strides)
 
 int64_t ImageTiles::most_rows() const {
   const int64_t bytes_of_row = static_cast<int64_t>(phases_.size()) * steps_of_element_ * band_columns() * kTileRowBytes;
-  const int64_t by_cache = second_level_bytes() / 4 / bytes_of_row - most_row_;
+  const int64_t by_cache = l2_cache_bytes() / 4 / bytes_of_row - most_row_;
   return std::clamp<int64_t>(std::min(kBandPositions / s_.out[2], gathers_ ? kBandPositions : by_cache), 1, s_.out[1]);
 }
 

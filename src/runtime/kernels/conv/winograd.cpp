@@ -35,8 +35,8 @@ struct Tiling {
         rows_per_image(divide_up(s.out[1], m)),
         per_row(divide_up(s.out[2], m)),
         rows(s.batch * rows_per_image),
-        panels(PackedMatrix::panels(s.out_channels)),
-        input_row(odd_lines(s.in_channels)) {}
+        panels(PackedB::panels(s.out_channels)),
+        input_row(padded_stride(s.in_channels)) {}
   int64_t m, points;
   int64_t rows_per_image, per_row;  // rows of tiles, and the tiles of one
   int64_t rows;
@@ -44,7 +44,7 @@ struct Tiling {
   int64_t input_row;  // floats of the place for a tile's channels in one point
 
   // Floats of the transformed tiles of so many rows.
-  int64_t input_plane(int64_t count) const { return odd_lines(count * per_row * input_row); }
+  int64_t input_plane(int64_t count) const { return padded_stride(count * per_row * input_row); }
 };
 
 // How the work is cut into tasks.
@@ -134,7 +134,7 @@ class WinogradConvolver {
     return shared + tiling_.points * (first_row(block) * tiling_.per_row * tiling_.input_row + block * kCacheLine);
   }
 
-  int64_t weights_size() const { return tiling_.points * PackedMatrix::size(s_.in_channels, s_.out_channels); }
+  int64_t weights_size() const { return tiling_.points * PackedB::size(s_.in_channels, s_.out_channels); }
 
   // As [panel, point, channel, filter of the panel]: each panel's part is a packed matrix per point.
   void prepare_weights() {
@@ -146,10 +146,10 @@ class WinogradConvolver {
     };
     const int64_t form[] = {'w',          tiling_.m,    s_.out_channels, s_.in_channels,
                             w.strides[0], w.strides[1], w.strides[2],    w.strides[3]};
-    weights_ = call_.made_of(w, w.data, form, weights_size(), make);
+    weights_ = call_.packed_or_scratch(w, w.data, form, weights_size(), make);
   }
 
-  PackedMatrix shape_of_weights() const { return {s_.in_channels, s_.out_channels, nullptr}; }
+  PackedB shape_of_weights() const { return {s_.in_channels, s_.out_channels, nullptr}; }
   const float* panel_of_weights(int64_t panel) const {
     return weights_ + shape_of_weights().first_column(panel) * s_.in_channels * tiling_.points;
   }
@@ -157,7 +157,7 @@ class WinogradConvolver {
   // G g G^T for one channel of a panel's filters, rounded once.
   void transform_filters(int64_t panel, int64_t channel, float* to) const {
     constexpr int kMost = WinogradTransforms::kMostPoints;
-    constexpr int64_t kMostWidth = int64_t{StripKernels::kMostVectors} * 16;   // of the widest vectors
+    constexpr int64_t kMostWidth = int64_t{GemmMicrokernels::kMostVectors} * 16;   // of the widest vectors
     const ToroidOperand& w = call_.inputs[1];
     const int64_t width = shape_of_weights().width(panel), column = shape_of_weights().first_column(panel);
     const int64_t count = std::min(width, s_.out_channels - column);
@@ -210,13 +210,13 @@ class WinogradConvolver {
     const Range rows = {first_row(block), first_row(block + 1)};
     const int64_t tiles = rows.size() * tiling_.per_row, input_plane = plane_of(block);
     const int64_t width = shape_of_weights().width(panel);
-    const int64_t plane = odd_lines(tiles * width);
+    const int64_t plane = padded_stride(tiles * width);
     float* products = scratch_for_products.get(tiling_.points * plane);
     std::vector<const float*> pointers;
     pointers.reserve(static_cast<size_t>(tiles));
     for (int64_t tile = 0; tile < tiles; ++tile) pointers.push_back(input + tile * tiling_.input_row);
     for (int64_t point = 0; point < tiling_.points; ++point) {
-      const PackedMatrix filters = {s_.in_channels, width, panel_of_weights(panel) + point * s_.in_channels * width};
+      const PackedB filters = {s_.in_channels, width, panel_of_weights(panel) + point * s_.in_channels * width};
       multiply_rows(filters, 0, 1, RowElements(point * input_plane, s_.in_channels), pointers, 0, {products + point * plane, width, nullptr},
                     {fetches_, filters.data + filters.depth * width});
     }
@@ -268,7 +268,7 @@ class WinogradConvolver {
 double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradEstimate& with) {
   const double filters = static_cast<double>(s.in_channels * s.out_channels),
                channels = static_cast<double>(s.in_channels + s.out_channels);
-  const double per_cycle = strip_kernels().lanes * static_cast<double>(with.threads);
+  const double per_cycle = gemm_microkernels().lanes * static_cast<double>(with.threads);
   // In cycles, products at one vector a cycle: so are they measured, like the other figures, on a machine with AVX-512
   // (docs/runtime.md).
   auto cycles = [&](double products, double others, double points, double bytes) {
@@ -285,7 +285,7 @@ double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradE
   constexpr double kFilter = 5;     // per point of a filter
   const Tiling tiling(s, tile);
   const auto points = static_cast<double>(tiling.points), tiles = static_cast<double>(tiling.rows * tiling.per_row);
-  const double others = kTransform * points * tiles * channels + (with.keeps_weights ? 0 : kFilter * points * filters * strip_kernels().lanes);
+  const double others = kTransform * points * tiles * channels + (with.keeps_weights ? 0 : kFilter * points * filters * gemm_microkernels().lanes);
   return cycles(points * tiles, others, points, 4) / direct;
 }
 

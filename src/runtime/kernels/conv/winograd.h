@@ -11,7 +11,7 @@ namespace toroid {
 // alone. A tenth is asked for the error. The shape must be one that the method takes.
 struct WinogradEstimate {
   bool keeps_weights;   // the filters are constants
-  bool in_parts;        // so does the direct method multiply (convolves_in_parts)
+  bool in_parts;        // so does the direct method multiply (convolves_as_bf16x3)
   int64_t threads;
 };
 double time_by_winograd(const ConvolutionShape& shape, int64_t tile, const WinogradEstimate& with);

@@ -74,7 +74,7 @@ class Problem {
     const ConvolutionShape shape = convolution_shape(call);
     for (int i = 0; i < (way.is_constant ? 2 : 1); ++i) {
       if (way.tile == 0) {
-        convolve_to_channels_last(call, shape, ConvolutionForm::ImageRows);
+        convolve_to_channels_last(call, shape, ConvAlgorithm::ImageRows);
       } else {
         convolve_by_winograd(call, shape, way.tile);
       }

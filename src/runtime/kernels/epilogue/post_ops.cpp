@@ -13,7 +13,7 @@ struct SumBlock {
 
 // So many vectors of columns of a block, row by row; what the rows have in common stays in registers.
 template <class Vector, int kVectors, bool kHasResidual, class Lanes>
-TOROID_INLINE void finish_columns(const ToroidClampedSum& sum, const SumBlock& block, int64_t column, const Lanes& lanes) {
+TOROID_INLINE void finish_columns(const ToroidPostOps& sum, const SumBlock& block, int64_t column, const Lanes& lanes) {
   const Bounds<Vector> bounds(sum);
   Affine<Vector> affine[kVectors];
 #pragma GCC unroll 4
@@ -38,13 +38,13 @@ TOROID_INLINE void finish_columns(const ToroidClampedSum& sum, const SumBlock& b
 }
 
 template <class Vector, int kVectors, class Lanes>
-TOROID_INLINE void finish_columns(const ToroidClampedSum& sum, const SumBlock& block, int64_t column, const Lanes& lanes) {
+TOROID_INLINE void finish_columns(const ToroidPostOps& sum, const SumBlock& block, int64_t column, const Lanes& lanes) {
   if (sum.residual == nullptr) return finish_columns<Vector, kVectors, false>(sum, block, column, lanes);
   finish_columns<Vector, kVectors, true>(sum, block, column, lanes);
 }
 
 template <class Vector>
-TOROID_INLINE void finish_block(const ToroidClampedSum& sum, const SumBlock& block, int64_t columns) {
+TOROID_INLINE void finish_block(const ToroidPostOps& sum, const SumBlock& block, int64_t columns) {
   constexpr int kLanes = kLanesOf<Vector>, kMost = 4;
   int64_t column = 0;
   for (; column + kMost * kLanes <= columns; column += kMost * kLanes) finish_columns<Vector, kMost>(sum, block, column, AllLanes<Vector>());
@@ -53,19 +53,19 @@ TOROID_INLINE void finish_block(const ToroidClampedSum& sum, const SumBlock& blo
 }
 
 #ifdef __x86_64__
-TOROID_AVX2 void finish_avx2(const ToroidClampedSum& sum, const SumBlock& block, int64_t columns) { finish_block<Vector8>(sum, block, columns); }
-TOROID_AVX512 void finish_avx512(const ToroidClampedSum& sum, const SumBlock& block, int64_t columns) { finish_block<Vector16>(sum, block, columns); }
+TOROID_AVX2 void finish_avx2(const ToroidPostOps& sum, const SumBlock& block, int64_t columns) { finish_block<Vector8>(sum, block, columns); }
+TOROID_AVX512 void finish_avx512(const ToroidPostOps& sum, const SumBlock& block, int64_t columns) { finish_block<Vector16>(sum, block, columns); }
 #endif
 
 }  // namespace
 
-const ToroidClampedSum* clamped_sum(const ToroidEpilogue* epilogue) {
+const ToroidPostOps* post_ops(const ToroidEpilogue* epilogue) {
   if (epilogue == nullptr || epilogue->clamped == nullptr || vector_set() == VectorSet::Baseline) return nullptr;
   return epilogue->clamped->scale == nullptr || epilogue->clamped->is_fused != 0 ? epilogue->clamped : nullptr;
 }
 
-ToroidClampedSum part_of(const ToroidClampedSum& whole, int64_t first_row, int64_t first_column) {
-  ToroidClampedSum part = whole;
+ToroidPostOps part_of(const ToroidPostOps& whole, int64_t first_row, int64_t first_column) {
+  ToroidPostOps part = whole;
   if (part.scale != nullptr) part.scale += first_column;
   if (part.bias != nullptr) part.bias += first_column;
   if (part.residual != nullptr) part.residual += first_row * part.residual_row + first_column;
@@ -75,8 +75,8 @@ ToroidClampedSum part_of(const ToroidClampedSum& whole, int64_t first_row, int64
 
 void run_epilogue(const ToroidEpilogue& epilogue, const float* block, int64_t block_row, Range rows, Range columns) {
 #ifdef __x86_64__
-  if (const ToroidClampedSum* clamped = clamped_sum(&epilogue)) {
-    const ToroidClampedSum part = part_of(*clamped, rows.first, columns.first);
+  if (const ToroidPostOps* clamped = post_ops(&epilogue)) {
+    const ToroidPostOps part = part_of(*clamped, rows.first, columns.first);
     const SumBlock sums = {block, block_row, rows.size()};
     return vector_set() == VectorSet::Avx512 ? finish_avx512(part, sums, columns.size()) : finish_avx2(part, sums, columns.size());
   }

@@ -97,7 +97,7 @@ class Epilogue {
                   int64_t last_column) {
     Epilogue& self = *static_cast<Epilogue*>(argument);
     ++self.calls_;
-    const ToroidClampedSum& s = self.sum_;
+    const ToroidPostOps& s = self.sum_;
     for (int64_t i = first_row; i < last_row; ++i) {
       for (int64_t j = first_column; j < last_column; ++j) {
         float x = block[(i - first_row) * row_stride + j - first_column];
@@ -118,7 +118,7 @@ class Epilogue {
 
   int64_t rows_, columns_, row_;
   std::vector<float> scale_, bias_, residual_, out_;
-  ToroidClampedSum sum_;
+  ToroidPostOps sum_;
   ToroidEpilogue abi_;
   std::atomic<int64_t> calls_{0};
 };
@@ -134,7 +134,7 @@ struct Product {
 };
 
 // Sums of the product, two rows of them NaN or infinite.
-void multiply(const Product& p, ProductForm form, Epilogue& epilogue) {
+void multiply(const Product& p, GemmAlgorithm form, Epilogue& epilogue) {
   RuntimePool pool(2);
   std::vector<float> a = numbers(p.m * p.k, 4), b = numbers(p.k * p.n, 5);
   if (p.k > 0) {
@@ -147,21 +147,21 @@ void multiply(const Product& p, ProductForm form, Epilogue& epilogue) {
   run_matmul_f32({pool, inputs, {&output, 1}, {}, {}, epilogue.abi()}, form);
 }
 
-TOROID_ON_MACHINES(ClampedSum);
+TOROID_ON_MACHINES(PostOps);
 
-TEST_P(ClampedSum, OfAProductIsItsFunction) {
+TEST_P(PostOps, OfAProductIsItsFunction) {
   for (const int64_t n : {1, 8, 15, 16, 17, 24, 47, 64, 72, 131}) {
     for (const int64_t m : {1, 5, 6, 31}) {
       for (const int64_t k : {1, 19, 1100}) {
         for (const Form& form : kForms) {
-          for (const ProductForm product : {ProductForm::Packed, ProductForm::FewRowsByRows}) {
+          for (const GemmAlgorithm product : {GemmAlgorithm::Packed, GemmAlgorithm::SmallMByRows}) {
             SCOPED_TRACE(fmt::format("{} x {} x {}, {}", m, n, k, to_string(form)));
             Epilogue known(form, m, n, true), function(form, m, n, false);
             multiply({m, n, k}, product, known);
             multiply({m, n, k}, product, function);
             ASSERT_TRUE(known.has_same_bits_as(function));
             ASSERT_TRUE(known.keeps_marks());
-            const bool in_registers = has_vectors() && product == ProductForm::Packed && k < 1000;
+            const bool in_registers = has_vectors() && product == GemmAlgorithm::Packed && k < 1000;
             ASSERT_TRUE(!in_registers || known.calls() == 0);
             ASSERT_GT(function.calls(), 0);
           }
@@ -171,21 +171,21 @@ TEST_P(ClampedSum, OfAProductIsItsFunction) {
   }
 }
 
-TEST_P(ClampedSum, OfNoTermsIsItsFunction) {
+TEST_P(PostOps, OfNoTermsIsItsFunction) {
   for (const Form& form : kForms) {
     Epilogue known(form, 7, 20, true), function(form, 7, 20, false);
-    multiply({7, 20, 0}, ProductForm::Packed, known);
-    multiply({7, 20, 0}, ProductForm::Packed, function);
+    multiply({7, 20, 0}, GemmAlgorithm::Packed, known);
+    multiply({7, 20, 0}, GemmAlgorithm::Packed, function);
     EXPECT_TRUE(known.has_same_bits_as(function)) << to_string(form);
   }
 }
 
 // A program for machines or options without fused multiplications rounds twice.
-TEST_P(ClampedSum, IsLeftToTheFunctionWhereItRoundsTwice) {
+TEST_P(PostOps, IsLeftToTheFunctionWhereItRoundsTwice) {
   const Form form = {true, true, false, 0, 6};
   Epilogue known(form, 30, 40, true, false), function(form, 30, 40, false, false);
-  multiply({30, 40, 19}, ProductForm::Packed, known);
-  multiply({30, 40, 19}, ProductForm::Packed, function);
+  multiply({30, 40, 19}, GemmAlgorithm::Packed, known);
+  multiply({30, 40, 19}, GemmAlgorithm::Packed, function);
   EXPECT_TRUE(known.has_same_bits_as(function));
   EXPECT_GT(known.calls(), 0);
 }
@@ -193,25 +193,25 @@ TEST_P(ClampedSum, IsLeftToTheFunctionWhereItRoundsTwice) {
 struct ConvolutionCase {
   const char* name;
   int64_t batch, channels, height, width, filters, groups, kernel[2], stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
-  ConvolutionForm form = ConvolutionForm::ImageRows;
+  ConvAlgorithm form = ConvAlgorithm::ImageRows;
   bool in_planes = false;
 };
 
 const ConvolutionCase kConvolutions[] = {
     {"one by one", 2, 19, 9, 7, 24, 1, {1, 1}},
     {"3x3, padded", 1, 16, 9, 11, 40, 1, {3, 3}, {1, 1}, {1, 1}},
-    {"of planes", 1, 3, 17, 19, 32, 1, {3, 3}, {2, 2}, {1, 1}, {1, 1}, ConvolutionForm::ImageRows, true},
+    {"of planes", 1, 3, 17, 19, 32, 1, {3, 3}, {2, 2}, {1, 1}, {1, 1}, ConvAlgorithm::ImageRows, true},
     {"groups", 1, 12, 9, 11, 20, 2, {3, 1}, {2, 1}, {1, 0}},
-    {"Winograd's method", 1, 32, 13, 15, 40, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::Winograd4},
-    {"a filter each", 2, 40, 11, 13, 40, 40, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
-    {"a filter each, steps of two", 1, 23, 12, 13, 23, 23, {5, 5}, {2, 2}, {2, 2}, {1, 1}, ConvolutionForm::ChannelVectors},
-    {"a filter each, dilated", 1, 16, 12, 13, 16, 16, {3, 3}, {3, 1}, {2, 4}, {2, 3}, ConvolutionForm::ChannelVectors},
-    {"a filter each, mostly beyond the image", 1, 32, 2, 3, 32, 32, {7, 7}, {1, 1}, {6, 6}, {1, 1}, ConvolutionForm::ChannelVectors},
-    {"a filter each, few channels", 1, 3, 12, 13, 3, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
-    {"a filter each, five channels", 1, 5, 12, 13, 5, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
-    {"a filter each, many channels of few rows", 1, 320, 3, 7, 320, 320, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
-    {"groups of four", 1, 64, 9, 10, 64, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
-    {"groups with many filters", 1, 12, 9, 10, 72, 3, {3, 3}, {2, 2}, {1, 1}, {1, 1}, ConvolutionForm::ChannelVectors},
+    {"Winograd's method", 1, 32, 13, 15, 40, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::Winograd4},
+    {"a filter each", 2, 40, 11, 13, 40, 40, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
+    {"a filter each, steps of two", 1, 23, 12, 13, 23, 23, {5, 5}, {2, 2}, {2, 2}, {1, 1}, ConvAlgorithm::ChannelVectors},
+    {"a filter each, dilated", 1, 16, 12, 13, 16, 16, {3, 3}, {3, 1}, {2, 4}, {2, 3}, ConvAlgorithm::ChannelVectors},
+    {"a filter each, mostly beyond the image", 1, 32, 2, 3, 32, 32, {7, 7}, {1, 1}, {6, 6}, {1, 1}, ConvAlgorithm::ChannelVectors},
+    {"a filter each, few channels", 1, 3, 12, 13, 3, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
+    {"a filter each, five channels", 1, 5, 12, 13, 5, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
+    {"a filter each, many channels of few rows", 1, 320, 3, 7, 320, 320, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
+    {"groups of four", 1, 64, 9, 10, 64, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
+    {"groups with many filters", 1, 12, 9, 10, 72, 3, {3, 3}, {2, 2}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
 };
 
 int64_t out_size(const ConvolutionCase& c, int d) {
@@ -223,7 +223,7 @@ void convolve(const ConvolutionCase& c, int threads, Epilogue& epilogue) {
   PreparedConstants prepared;
   std::vector<float> x = numbers(c.batch * c.channels * c.height * c.width, 4);
   std::vector<float> w = numbers(c.filters * c.channels / c.groups * c.kernel[0] * c.kernel[1], 5);
-  if (c.form != ConvolutionForm::Winograd4) {   // which spreads them
+  if (c.form != ConvAlgorithm::Winograd4) {   // which spreads them
     x[x.size() / 3] = NAN;
     x[x.size() / 2] = -kInfinity;
   }
@@ -242,7 +242,7 @@ void convolve(const ConvolutionCase& c, int threads, Epilogue& epilogue) {
   run_convolution_f32({pool, inputs, {&output, 1}, integers, {}, epilogue.abi(), &prepared}, c.form);
 }
 
-TEST_P(ClampedSum, OfAConvolutionIsItsFunction) {
+TEST_P(PostOps, OfAConvolutionIsItsFunction) {
   for (const ConvolutionCase& c : kConvolutions) {
     const int64_t rows = c.batch * out_size(c, 0) * out_size(c, 1);
     for (const Form& form : kForms) {
@@ -253,8 +253,8 @@ TEST_P(ClampedSum, OfAConvolutionIsItsFunction) {
         convolve(c, threads, function);
         EXPECT_TRUE(known.has_same_bits_as(function));
         EXPECT_TRUE(known.keeps_marks());
-        const bool in_registers = has_vectors() && c.form != ConvolutionForm::Winograd4 && c.filters > 5 &&
-                                  (c.form == ConvolutionForm::ImageRows || !form.has_residual);
+        const bool in_registers = has_vectors() && c.form != ConvAlgorithm::Winograd4 && c.filters > 5 &&
+                                  (c.form == ConvAlgorithm::ImageRows || !form.has_residual);
         EXPECT_TRUE(!in_registers || known.calls() == 0);
         EXPECT_GT(function.calls(), 0);
       }
@@ -263,7 +263,7 @@ TEST_P(ClampedSum, OfAConvolutionIsItsFunction) {
 }
 
 // A block in memory, and parts of products.
-TEST_P(ClampedSum, OfABlockIsItsFunction) {
+TEST_P(PostOps, OfABlockIsItsFunction) {
   const int64_t rows = 9, columns = 53, block_row = 64;
   std::vector<float> block = numbers(rows * block_row + kReadBeyond, 6);
   block[3] = NAN;

@@ -1,4 +1,4 @@
-// Vectors of sums on their way to memory: what is done with them (ToroidClampedSum), and the last vector of a row, of which only the first lanes are
+// Vectors of sums on their way to memory: what is done with them (ToroidPostOps), and the last vector of a row, of which only the first lanes are
 // there.
 #pragma once
 
@@ -78,7 +78,7 @@ class Affine {
   Affine() = default;
   // For the columns from `column` on.
   template <class Lanes>
-  TOROID_INLINE Affine(const ToroidClampedSum& sum, int64_t column, const Lanes& lanes) {
+  TOROID_INLINE Affine(const ToroidPostOps& sum, int64_t column, const Lanes& lanes) {
     scale_ = 1.0f - Vector{};
     bias_ = -Vector{};   // nothing changes by adding -0
     if (sum.scale != nullptr) lanes.load(sum.scale + column, scale_);
@@ -104,7 +104,7 @@ class Affine {
 template <class Vector>
 class Bounds {
  public:
-  TOROID_INLINE explicit Bounds(const ToroidClampedSum& sum) : low_(sum.low - Vector{}), high_(sum.high - Vector{}) {}
+  TOROID_INLINE explicit Bounds(const ToroidPostOps& sum) : low_(sum.low - Vector{}), high_(sum.high - Vector{}) {}
 
   // Of equal numbers, and where one is NaN, the instructions give their second operand, which is x.
   TOROID_INLINE void apply(Vector& x) const {

@@ -543,7 +543,7 @@ class Rows {
 
   void run(int64_t begin, int64_t count) const {
     thread_local Scratch scratch;
-    const int64_t floats = sizeof(T) / sizeof(float), each = odd_lines((plan_.n + 1) * count * floats);
+    const int64_t floats = sizeof(T) / sizeof(float), each = padded_stride((plan_.n + 1) * count * floats);
     const int64_t terms = (plan_.radices.empty() ? 0 : plan_.radices.back() / 2) * 4 * kMostLanes;
     float* const memory = scratch.get(6 * each + terms);
     const auto array = [&](int64_t i) { return reinterpret_cast<T*>(memory + i * each); };

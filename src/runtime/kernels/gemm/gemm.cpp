@@ -22,30 +22,30 @@ void gemm_f32(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& 
   gemm_f32(cheapest_algorithm({.m = m, .n = n, .k = k, .a_column = a.column, .b_row = b.row, .b_column = b.column}, pool.threads()), pool, m, n, k, a, b, out);
 }
 
-void gemm_f32(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
+void gemm_f32(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
               const ProductOutput& out) {
   if (m == 0 || n == 0) return;
   if (out.epilogue == nullptr && k == 0) {
     for (int64_t i = 0; i < m; ++i) std::memset(out.data + i * out.row, 0, static_cast<size_t>(n) * sizeof(float));
     return;
   }
-  if (form == ProductForm::FewRowsByRows || form == ProductForm::FewRowsByColumns) {
-    if (out.epilogue == nullptr) return multiply_few_rows(form, pool, m, n, k, a, b, out.data, out.row);
+  if (form == GemmAlgorithm::SmallMByRows || form == GemmAlgorithm::SmallMByColumns) {
+    if (out.epilogue == nullptr) return multiply_small_m(form, pool, m, n, k, a, b, out.data, out.row);
     float* product = scratch_for_product.get(m * n + kReadBeyond);
-    multiply_few_rows(form, pool, m, n, k, a, b, product, n);
+    multiply_small_m(form, pool, m, n, k, a, b, product, n);
     return run_epilogue(*out.epilogue, product, n, {0, m}, {0, n});
   }
-  if (form == ProductForm::Parts && k > 0) return multiply_in_parts(pool, m, n, k, a, b, out);
-  const int64_t width = strip_kernels().panel_width();
+  if (form == GemmAlgorithm::Parts && k > 0) return multiply_as_bf16x3(pool, m, n, k, a, b, out);
+  const int64_t width = gemm_microkernels().panel_width();
   const int64_t most_panels = std::max<int64_t>(1, kMostPacked / (width * std::max<int64_t>(k, 1)));
-  const PackedMatrix whole{k, n, nullptr};
+  const PackedB whole{k, n, nullptr};
   for (int64_t first = 0; first < whole.panels(); first += most_panels) {
     const int64_t last = std::min(whole.panels(), first + most_panels);
     float* packed = scratch_for_panels.get((last - first) * width * k);
     pool.parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
       pack_panels(b, k, n, first + begin, first + end, packed + begin * width * k);
     });
-    multiply(pool, m, a, PackedMatrix{k, n, packed - first * width * k}, first, last, out);
+    multiply(pool, m, a, PackedB{k, n, packed - first * width * k}, first, last, out);
   }
 }
 

@@ -9,7 +9,7 @@ namespace toroid {
 // out[m, n] = sum over k of a[m, k] * b[k, n]: b is packed as it is needed.
 void gemm_f32(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out);
 // The same in a form of the caller's choice, which takes the matrices.
-void gemm_f32(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
+void gemm_f32(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
               const ProductOutput& out);
 
 }  // namespace toroid

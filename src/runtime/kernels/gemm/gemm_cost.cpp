@@ -50,32 +50,32 @@ double by_rows_s(const GemmToEstimate& g, const MachineModel& machine) {
 
 }  // namespace
 
-bool takes(ProductForm algorithm, const GemmToEstimate& g) {
+bool takes(GemmAlgorithm algorithm, const GemmToEstimate& g) {
   switch (algorithm) {
-    case ProductForm::Packed: return true;
-    case ProductForm::Parts: return has_tiles_of_parts();
-    case ProductForm::FewRowsByRows: return g.m <= kMostSmallM && g.b_column == 1;
-    case ProductForm::FewRowsByColumns: return g.m <= kMostSmallM && g.a_column == 1 && g.b_row == 1;
+    case GemmAlgorithm::Packed: return true;
+    case GemmAlgorithm::Parts: return has_amx_bf16x3();
+    case GemmAlgorithm::SmallMByRows: return g.m <= kMostSmallM && g.b_column == 1;
+    case GemmAlgorithm::SmallMByColumns: return g.m <= kMostSmallM && g.a_column == 1 && g.b_row == 1;
   }
   return false;
 }
 
-double estimate_s(ProductForm algorithm, const GemmToEstimate& g, const MachineModel& machine) {
+double estimate_s(GemmAlgorithm algorithm, const GemmToEstimate& g, const MachineModel& machine) {
   const double fixed = machine.start_s + transfer_s(bytes_of_a(g), machine);
   switch (algorithm) {
-    case ProductForm::Packed: return fixed + packed_s(g, machine);
-    case ProductForm::Parts: return fixed + packed_s(g, machine) * time_in_parts({g.m, g.n, g.k, is_packed(g)});
-    case ProductForm::FewRowsByRows: return fixed + by_rows_s(g, machine);
-    case ProductForm::FewRowsByColumns: return fixed + by_columns_s(g, machine);
+    case GemmAlgorithm::Packed: return fixed + packed_s(g, machine);
+    case GemmAlgorithm::Parts: return fixed + packed_s(g, machine) * time_as_bf16x3({g.m, g.n, g.k, is_packed(g)});
+    case GemmAlgorithm::SmallMByRows: return fixed + by_rows_s(g, machine);
+    case GemmAlgorithm::SmallMByColumns: return fixed + by_columns_s(g, machine);
   }
   return fixed;
 }
 
-ProductForm cheapest_algorithm(const GemmToEstimate& g, int threads) {
+GemmAlgorithm cheapest_algorithm(const GemmToEstimate& g, int threads) {
   const MachineModel machine = model_of_this_machine(threads);
-  ProductForm best = ProductForm::Packed;
+  GemmAlgorithm best = GemmAlgorithm::Packed;
   double least = estimate_s(best, g, machine);
-  for (const ProductForm other : {ProductForm::Parts, ProductForm::FewRowsByRows, ProductForm::FewRowsByColumns}) {
+  for (const GemmAlgorithm other : {GemmAlgorithm::Parts, GemmAlgorithm::SmallMByRows, GemmAlgorithm::SmallMByColumns}) {
     if (!takes(other, g)) continue;
     const double time = estimate_s(other, g, machine);
     if (time >= least) continue;

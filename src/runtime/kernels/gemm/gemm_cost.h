@@ -17,13 +17,13 @@ struct GemmToEstimate {
 inline constexpr int64_t kMostSmallM = 64;   // rows that FewRows… are taken for: with more, packing has always paid
 
 // Can the algorithm compute it? Packed can always.
-bool takes(ProductForm algorithm, const GemmToEstimate& gemm);
+bool takes(GemmAlgorithm algorithm, const GemmToEstimate& gemm);
 // Seconds on machine.threads threads. `gemm` must be one that the algorithm takes.
-double estimate_s(ProductForm algorithm, const GemmToEstimate& gemm, const MachineModel& machine);
+double estimate_s(GemmAlgorithm algorithm, const GemmToEstimate& gemm, const MachineModel& machine);
 // The one of the lowest estimate.
-ProductForm cheapest_algorithm(const GemmToEstimate& gemm, int threads);
+GemmAlgorithm cheapest_algorithm(const GemmToEstimate& gemm, int threads);
 
 // The plan of a call of "matmul" in float32.
-std::unique_ptr<const KernelPlan> plan_matmul_f32(const KernelCall& call, ProductForm algorithm);
+std::unique_ptr<const KernelPlan> plan_matmul_f32(const KernelCall& call, GemmAlgorithm algorithm);
 
 }  // namespace toroid

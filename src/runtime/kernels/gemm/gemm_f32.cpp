@@ -31,23 +31,23 @@ class PackedPlan final : public KernelPlan {
   const float* packed_;
 };
 
-std::unique_ptr<const KernelPlan> plan_packed(const KernelCall& call, const ProductSizes& sizes, ProductForm algorithm) {
+std::unique_ptr<const KernelPlan> plan_packed(const KernelCall& call, const ProductSizes& sizes, GemmAlgorithm algorithm) {
   const Matrix b = matrix_of(call.inputs[1], 0);
   const int64_t k = sizes.k, n = sizes.n;
-  if (algorithm == ProductForm::Parts) {
+  if (algorithm == GemmAlgorithm::Parts) {
     const int64_t form[] = {'p', k, n, b.row, b.column};
-    const float* packed = call.prepared->get(b.data, form, PartsMatrix::size(k, n), [&](float* to) { pack_parts(call.pool, b, k, n, 0, PartsMatrix::panels(n), to); });
-    return std::make_unique<const PackedPlan<PartsMatrix>>(sizes, packed);
+    const float* packed = call.prepared->get(b.data, form, PackedBf16x3::size(k, n), [&](float* to) { pack_bf16x3(call.pool, b, k, n, 0, PackedBf16x3::panels(n), to); });
+    return std::make_unique<const PackedPlan<PackedBf16x3>>(sizes, packed);
   }
   const int64_t form[] = {'m', k, n, b.row, b.column};
-  const float* packed = call.prepared->get(b.data, form, PackedMatrix::size(k, n), [&](float* to) {
-    const int64_t stride = strip_kernels().panel_width() * k;
-    call.pool.parallel_for(PackedMatrix::panels(n), 1, [&](int64_t begin, int64_t end) { pack_panels(b, k, n, begin, end, to + begin * stride); });
+  const float* packed = call.prepared->get(b.data, form, PackedB::size(k, n), [&](float* to) {
+    const int64_t stride = gemm_microkernels().panel_width() * k;
+    call.pool.parallel_for(PackedB::panels(n), 1, [&](int64_t begin, int64_t end) { pack_panels(b, k, n, begin, end, to + begin * stride); });
   });
-  return std::make_unique<const PackedPlan<PackedMatrix>>(sizes, packed);
+  return std::make_unique<const PackedPlan<PackedB>>(sizes, packed);
 }
 
-void run_products(const KernelCall& call, const ProductSizes& sizes, ProductForm algorithm) {
+void run_products(const KernelCall& call, const ProductSizes& sizes, GemmAlgorithm algorithm) {
   const auto [batches, m, n, k] = sizes;
   if (batches == 1) {
     const ProductOutput out = {data_of(call.outputs[0]), n, call.epilogue};
@@ -62,13 +62,13 @@ void run_products(const KernelCall& call, const ProductSizes& sizes, ProductForm
 
 }  // namespace
 
-std::unique_ptr<const KernelPlan> plan_matmul_f32(const KernelCall& call, ProductForm algorithm) {
+std::unique_ptr<const KernelPlan> plan_matmul_f32(const KernelCall& call, GemmAlgorithm algorithm) {
   // What was chosen on another machine, or before the tiles were left alone.
-  if (algorithm == ProductForm::Parts && !has_tiles_of_parts()) algorithm = ProductForm::Packed;
+  if (algorithm == GemmAlgorithm::Parts && !has_amx_bf16x3()) algorithm = GemmAlgorithm::Packed;
   const ProductSizes sizes = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]);
   if (sizes.m == 0 || sizes.n == 0 || sizes.batches == 0) return plan_that_runs([](const KernelCall&) {});
   const bool is_packed = sizes.batches == 1 && sizes.k > 0 && call.keeps(call.inputs[1]);
-  if (is_packed && (algorithm == ProductForm::Packed || algorithm == ProductForm::Parts)) return plan_packed(call, sizes, algorithm);
+  if (is_packed && (algorithm == GemmAlgorithm::Packed || algorithm == GemmAlgorithm::Parts)) return plan_packed(call, sizes, algorithm);
   return plan_that_runs([sizes, algorithm](const KernelCall& each) { run_products(each, sizes, algorithm); });
 }
 
@@ -78,6 +78,6 @@ void run_matmul_f32(const KernelCall& call) {
   const GemmToEstimate gemm = {.batches = s.batches, .m = s.m, .n = s.n, .k = s.k, .b_is_packed = call.keeps(call.inputs[1]), .a_column = a.column, .b_row = b.row, .b_column = b.column};
   run_matmul_f32(call, cheapest_algorithm(gemm, call.pool.threads()));
 }
-void run_matmul_f32(const KernelCall& call, ProductForm form) { plan_matmul_f32(call, form)->run(call); }
+void run_matmul_f32(const KernelCall& call, GemmAlgorithm form) { plan_matmul_f32(call, form)->run(call); }
 
 }  // namespace toroid

@@ -204,13 +204,13 @@ void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const 
 
 }  // namespace
 
-void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
+void multiply_small_m(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
                        int64_t c_row) {
-  if (form == ProductForm::FewRowsByColumns) {
+  if (form == GemmAlgorithm::SmallMByColumns) {
     TOROID_CHECK(b.row == 1 && a.column == 1);
     few_rows_by_columns(pool, m, n, k, a, b, c, c_row);
   } else {
-    TOROID_CHECK(form == ProductForm::FewRowsByRows && b.column == 1);
+    TOROID_CHECK(form == GemmAlgorithm::SmallMByRows && b.column == 1);
     few_rows_by_rows(pool, m, n, k, a, b, c, c_row);
   }
 }

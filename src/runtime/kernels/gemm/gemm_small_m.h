@@ -7,19 +7,19 @@
 namespace toroid {
 
 // The ways to compute a product. Any is right wherever it takes the matrices; which is quickest is a matter of sizes.
-enum class ProductForm {
+enum class GemmAlgorithm {
   Packed,            // takes all; gemm.h
-  Parts,             // takes all where there are tiles (has_tiles_of_parts); bf16x3/gemm.h
-  FewRowsByRows,     // b.column is 1
-  FewRowsByColumns,  // a.column and b.row are 1
+  Parts,             // takes all where there are tiles (has_amx_bf16x3); bf16x3/gemm.h
+  SmallMByRows,     // b.column is 1
+  SmallMByColumns,  // a.column and b.row are 1
 };
-struct ProductToChoose {
+struct GemmShape {
   int64_t m, n, k;
   bool has_packed_right;   // from earlier calls
 };
 
 // c[m, n] = sum over k of a[m, k] * b[k, n], in one of the forms FewRows…, which takes the matrices; c's rows are c_row elements apart.
-void multiply_few_rows(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
+void multiply_small_m(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
                        int64_t c_row);
 
 }  // namespace toroid

@@ -131,13 +131,13 @@ TEST_P(Gemm, EveryFormThatTakesTheOperands) {
   for (int64_t m : {1, 3, 4, 5, 12, 13, 29}) {
     for (const MatrixLayout layout : {MatrixLayout{n, 1}, MatrixLayout{1, k}}) {
       const std::vector<float> a = values(m * k, 1), b = values(n * k, 2);
-      auto in_form = [&](ProductForm form) {
+      auto in_form = [&](GemmAlgorithm form) {
         std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
         gemm_f32(form, pool, m, n, k, {a.data(), k, 1}, {b.data(), layout.row, layout.column}, {c.data(), n, nullptr});
         return c;
       };
-      const ProductForm few = layout.row == 1 ? ProductForm::FewRowsByColumns : ProductForm::FewRowsByRows;
-      EXPECT_EQ(in_form(few), in_form(ProductForm::Packed)) << m << " rows";
+      const GemmAlgorithm few = layout.row == 1 ? GemmAlgorithm::SmallMByColumns : GemmAlgorithm::SmallMByRows;
+      EXPECT_EQ(in_form(few), in_form(GemmAlgorithm::Packed)) << m << " rows";
     }
   }
 }
@@ -153,7 +153,7 @@ TEST_P(Gemm, RowsDoNotDependOnThoseBesideThem) {
     }
     auto product = [&](int64_t first, int64_t m) {
       std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
-      gemm_f32(ProductForm::Packed, pool, m, n, k, {a.data() + first * k, k, 1}, {b.data(), n, 1}, {c.data(), n, nullptr});
+      gemm_f32(GemmAlgorithm::Packed, pool, m, n, k, {a.data() + first * k, k, 1}, {b.data(), n, 1}, {c.data(), n, nullptr});
       return c;
     };
     std::vector<float> alone;
@@ -174,18 +174,18 @@ TEST_P(PackedPairs, PanelsInPairs) {
   RuntimePool pool(2);
   int panels = 0;
   for (int64_t n : {1, 8, 13, 16, 23, 24, 40, 72, 85, 104}) {
-    if (!PackedMatrix::pays_in_pairs(n)) continue;
+    if (!PackedB::pays_in_pairs(n)) continue;
     ++panels;
     for (int64_t k : {2, 38, 2056}) {
       const std::vector<float> b = values(n * k, 2);
-      std::vector<float> packed(static_cast<size_t>(PackedMatrix::size(k, n)));
-      pack_panels({b.data(), n, 1}, k, n, 0, PackedMatrix::panels(n), packed.data(), true);
-      const PackedMatrix right = {k, n, packed.data(), true};
+      std::vector<float> packed(static_cast<size_t>(PackedB::size(k, n)));
+      pack_panels({b.data(), n, 1}, k, n, 0, PackedB::panels(n), packed.data(), true);
+      const PackedB right = {k, n, packed.data(), true};
       for (int64_t m : {1, 2, 5, 9, 10, 14, 15, 29, 31}) {
         const std::vector<float> a = values(m * k, 1);
         std::vector<float> c(static_cast<size_t>(m * n + 1), -1.5f), expected = c;
         multiply(pool, m, {a.data(), k, 1}, right, 0, right.panels(), {c.data(), n, nullptr});
-        gemm_f32(ProductForm::Packed, pool, m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, {expected.data(), n, nullptr});
+        gemm_f32(GemmAlgorithm::Packed, pool, m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, {expected.data(), n, nullptr});
         EXPECT_EQ(c, expected) << m << " x " << n << " x " << k;
       }
     }
@@ -198,13 +198,13 @@ TEST_P(PackedPairs, RowsInPairsDoNotDependOnThoseBesideThem) {
   RuntimePool pool(1);
   const int64_t k = 44, most = 31;
   for (int64_t n : {7, 16, 24, 40, 80}) {
-    if (!PackedMatrix::pays_in_pairs(n)) continue;
-    std::vector<float> a = values(most * k, 1), b = values(n * k, 2), packed(static_cast<size_t>(PackedMatrix::size(k, n)));
+    if (!PackedB::pays_in_pairs(n)) continue;
+    std::vector<float> a = values(most * k, 1), b = values(n * k, 2), packed(static_cast<size_t>(PackedB::size(k, n)));
     for (auto* matrix : {&a, &b}) {
       for (float& value : *matrix) value /= 3;
     }
-    pack_panels({b.data(), n, 1}, k, n, 0, PackedMatrix::panels(n), packed.data(), true);
-    const PackedMatrix right = {k, n, packed.data(), true};
+    pack_panels({b.data(), n, 1}, k, n, 0, PackedB::panels(n), packed.data(), true);
+    const PackedB right = {k, n, packed.data(), true};
     std::vector<float> alone(static_cast<size_t>(most * n)), together = alone;
     for (int64_t i = 0; i < most; ++i) multiply(pool, 1, {a.data() + i * k, k, 1}, right, 0, right.panels(), {alone.data() + i * n, n, nullptr});
     for (int64_t m = 2; m <= most; ++m) {
@@ -219,16 +219,16 @@ TEST_P(Gemm, FewRowsOfALargeRightSideDoNotDependOnThreads) {
   const int64_t n = 1501, k = 803;
   for (int64_t m : {1, 3, 6}) {
     const std::vector<float> a = values(m * k, 1), b = values(n * k, 2);
-    auto in_form = [&](ProductForm form, int threads) {
+    auto in_form = [&](GemmAlgorithm form, int threads) {
       RuntimePool pool(threads);
       std::vector<float> c(static_cast<size_t>(m * (n + 5)), -1.0f);
       gemm_f32(form, pool, m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, {c.data(), n + 5, nullptr});
       return c;
     };
-    const std::vector<float> one = in_form(ProductForm::FewRowsByRows, 1);
-    EXPECT_EQ(one, in_form(ProductForm::FewRowsByRows, 2)) << m << " rows";
-    EXPECT_EQ(one, in_form(ProductForm::FewRowsByRows, 3)) << m << " rows";
-    EXPECT_EQ(one, in_form(ProductForm::Packed, 2)) << m << " rows";  // values() are small integers: every sum is exact
+    const std::vector<float> one = in_form(GemmAlgorithm::SmallMByRows, 1);
+    EXPECT_EQ(one, in_form(GemmAlgorithm::SmallMByRows, 2)) << m << " rows";
+    EXPECT_EQ(one, in_form(GemmAlgorithm::SmallMByRows, 3)) << m << " rows";
+    EXPECT_EQ(one, in_form(GemmAlgorithm::Packed, 2)) << m << " rows";  // values() are small integers: every sum is exact
   }
 }
 

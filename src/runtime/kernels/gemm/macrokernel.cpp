@@ -34,9 +34,9 @@ struct Strips {
 
 // Some strips of the rows with one panel, a part of the depth after the other; `out` is of the first of them. What is read next, the panel's
 // next part or `after` it, is fetched meanwhile, each strip its share.
-void multiply_panel(const PackedMatrix& b, int64_t panel, const RowElements& elements, std::span<const float* const> rows, const Strips& strips,
+void multiply_panel(const PackedB& b, int64_t panel, const RowElements& elements, std::span<const float* const> rows, const Strips& strips,
                     Range some, StripOutput out, bool fetches_ahead, const float* after) {
-  const StripKernels& kernels = strip_kernels();
+  const GemmMicrokernels& kernels = gemm_microkernels();
   const int64_t width = b.width(panel), panel_row = b.row(panel);
   const float* data = b.panel(panel);
   // The strip's rows, whose output is `out` then.
@@ -134,11 +134,11 @@ std::span<const int64_t> RowElements::scattered() const {
   return is_scattered_ && are_short ? std::span<const int64_t>(offsets_) : std::span<const int64_t>();
 }
 
-void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
                    const ProductOutput& out, const Fetching& fetching) {
-  const StripKernels& kernels = strip_kernels();
+  const GemmMicrokernels& kernels = gemm_microkernels();
   const bool adds_up = b.depth > kDepth;   // parts of the depth
-  const ToroidClampedSum* clamped = adds_up ? nullptr : clamped_sum(out.epilogue);
+  const ToroidPostOps* clamped = adds_up ? nullptr : post_ops(out.epilogue);
   for (int64_t panel = first; panel < last; ++panel) {
     const float* after = panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;
     const int64_t width = b.width(panel);
@@ -152,7 +152,7 @@ void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const Row
       continue;
     }
     if (clamped != nullptr) {
-      const ToroidClampedSum part = part_of(*clamped, first_row, column);
+      const ToroidPostOps part = part_of(*clamped, first_row, column);
       const StripOutput to = {part.out, part.out_row, columns, false, &part, part.residual};
       multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, to, fetching.is_on, after);
       continue;
@@ -171,15 +171,15 @@ void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const Row
 
 bool pays_to_fetch(int64_t bytes, int64_t times) {
   constexpr int64_t kFewTimes = 4;
-  return times <= kFewTimes || bytes > second_level_bytes() / 2;
+  return times <= kFewTimes || bytes > l2_cache_bytes() / 2;
 }
 
-void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix& b, int64_t first_panel, int64_t last_panel,
+void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedB& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out) {
   const RowElements elements(0, b.depth);
   const int64_t panels_of_all = last_panel - first_panel;
-  const Cut cut = cut_of(pool.threads(), size_of_matrix(m, panels_of_all, b.depth, sizeof(float)));
-  const int64_t group_bytes = panels_of_all / cut.groups * strip_kernels().panel_width() * b.depth * int64_t{sizeof(float)};
+  const Cut cut = partition_of(pool.threads(), size_of_matrix(m, panels_of_all, b.depth, sizeof(float)));
+  const int64_t group_bytes = panels_of_all / cut.groups * gemm_microkernels().panel_width() * b.depth * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
   for_each_part(pool, m, panels_of_all, cut, [&](Range rows, Range panels) {
     const bool lies_badly = a.row % kUnluckyStride == 0 && a.row != b.depth && m > 1;

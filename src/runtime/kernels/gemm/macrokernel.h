@@ -42,7 +42,7 @@ class EpiloguePart {
   const ToroidEpilogue* whole_;
   int64_t first_row_, first_column_;
   ToroidEpilogue part_;
-  ToroidClampedSum clamped_;   // of the part, if the whole has one
+  ToroidPostOps clamped_;   // of the part, if the whole has one
 };
 
 // Where the elements of a row of the left matrix lie, in their order: the same offsets from each row's pointer.
@@ -84,11 +84,11 @@ bool pays_to_fetch(int64_t bytes, int64_t times);
 
 // The rows [first_row, first_row + rows.size()) of a product, in its columns of the panels [first, last): row i has `elements` at
 // rows[i]. Takes one thread.
-void multiply_rows(const PackedMatrix& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
                    const ProductOutput& out, const Fetching& fetching = {});
 
 // The columns of the panels [first_panel, last_panel) of the product of `a`, m rows of b.depth elements, with b.
-void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedMatrix& b, int64_t first_panel, int64_t last_panel,
+void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedB& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out);
 
 }  // namespace toroid

@@ -225,11 +225,11 @@ TOROID_AVX512 void multiply_pairs(const Run* runs, int64_t count, const float* c
 // multiplication began, two of which begin in each, so fewer than eight would be waited for.
 template <class Set>
 constexpr int most_rows(int vectors) {
-  return vectors > Set::kVectors ? 0 : std::min(StripKernels::kMostNarrowRows, (Set::kRegisters - vectors - 2) / vectors);
+  return vectors > Set::kVectors ? 0 : std::min(GemmMicrokernels::kMostNarrowRows, (Set::kRegisters - vectors - 2) / vectors);
 }
 
 template <class Set, int R, int V>
-constexpr void fill(StripKernels& kernels) {
+constexpr void fill(GemmMicrokernels& kernels) {
   if constexpr (R <= most_rows<Set>(V)) {
     kernels.multiply[R - 1][V - 1] = &Set::template multiply<R, V>;
     kernels.multiply_scattered[R - 1][V - 1] = &Set::template multiply_scattered<R, V>;
@@ -239,12 +239,12 @@ constexpr void fill(StripKernels& kernels) {
 #ifdef __x86_64__
 // Where halves save multiplications, or loads of a single vector.
 constexpr int most_rows_in_pairs(int halves) {
-  return halves > 2 && halves % 2 == 0 ? 0 : std::min(StripKernels::kMostNarrowRows, (Avx512::kRegisters - halves - 2) / halves);
+  return halves > 2 && halves % 2 == 0 ? 0 : std::min(GemmMicrokernels::kMostNarrowRows, (Avx512::kRegisters - halves - 2) / halves);
 }
 
 template <size_t... I>
-constexpr void fill_pairs(StripKernels& kernels, std::index_sequence<I...>) {
-  constexpr int kHalves = StripKernels::kMostHalves;
+constexpr void fill_pairs(GemmMicrokernels& kernels, std::index_sequence<I...>) {
+  constexpr int kHalves = GemmMicrokernels::kMostHalves;
   auto fill_one = [&]<int R, int H>() {
     kernels.most_rows_in_pairs[H - 1] = most_rows_in_pairs(H);
     if constexpr (R <= most_rows_in_pairs(H)) kernels.multiply_pairs[R - 1][H - 1] = &multiply_pairs<R, H>;
@@ -252,33 +252,33 @@ constexpr void fill_pairs(StripKernels& kernels, std::index_sequence<I...>) {
   (fill_one.template operator()<I / kHalves + 1, I % kHalves + 1>(), ...);
 }
 
-constexpr StripKernels with_pairs(StripKernels kernels) {
-  fill_pairs(kernels, std::make_index_sequence<StripKernels::kMostNarrowRows * StripKernels::kMostHalves>());
+constexpr GemmMicrokernels with_pairs(GemmMicrokernels kernels) {
+  fill_pairs(kernels, std::make_index_sequence<GemmMicrokernels::kMostNarrowRows * GemmMicrokernels::kMostHalves>());
   return kernels;
 }
 #endif
 
 template <class Set, size_t... I>
-constexpr StripKernels kernels_of(std::index_sequence<I...>) {
-  constexpr int kVectors = StripKernels::kMostVectors;
-  StripKernels kernels = {Set::kLanes, Set::kVectors, {most_rows<Set>(1), most_rows<Set>(2), most_rows<Set>(3), most_rows<Set>(4)}, {}, {}, {}, {}};
+constexpr GemmMicrokernels kernels_of(std::index_sequence<I...>) {
+  constexpr int kVectors = GemmMicrokernels::kMostVectors;
+  GemmMicrokernels kernels = {Set::kLanes, Set::kVectors, {most_rows<Set>(1), most_rows<Set>(2), most_rows<Set>(3), most_rows<Set>(4)}, {}, {}, {}, {}};
   (fill<Set, I / kVectors + 1, I % kVectors + 1>(kernels), ...);
   return kernels;
 }
 
-constexpr std::make_index_sequence<StripKernels::kMostNarrowRows * StripKernels::kMostVectors> kAll;
-constexpr StripKernels kBaseline = kernels_of<Baseline>(kAll);
+constexpr std::make_index_sequence<GemmMicrokernels::kMostNarrowRows * GemmMicrokernels::kMostVectors> kAll;
+constexpr GemmMicrokernels kBaseline = kernels_of<Baseline>(kAll);
 #ifdef __x86_64__
-constexpr StripKernels kAvx2 = kernels_of<Avx2>(kAll);
-constexpr StripKernels kAvx512 = with_pairs(kernels_of<Avx512>(kAll));
+constexpr GemmMicrokernels kAvx2 = kernels_of<Avx2>(kAll);
+constexpr GemmMicrokernels kAvx512 = with_pairs(kernels_of<Avx512>(kAll));
 #endif
 
 }  // namespace
 
 #ifdef __x86_64__
-const StripKernels* const kStripKernels[3] = {&kBaseline, &kAvx2, &kAvx512};
+const GemmMicrokernels* const kStripKernels[3] = {&kBaseline, &kAvx2, &kAvx512};
 #else
-const StripKernels* const kStripKernels[3] = {&kBaseline, &kBaseline, &kBaseline};
+const GemmMicrokernels* const kStripKernels[3] = {&kBaseline, &kBaseline, &kBaseline};
 #endif
 
 }  // namespace toroid

@@ -33,7 +33,7 @@ struct StripOutput {
   int64_t columns;     // that there are, some of the last vector
   bool add = false;    // to what is there
   // Done with them before they are stored, without `add`: of these columns, with what is added for the first row and column if there are residuals.
-  const ToroidClampedSum* finish = nullptr;
+  const ToroidPostOps* finish = nullptr;
   const float* residual = nullptr;
 };
 
@@ -49,7 +49,7 @@ using MultiplyPairedStrip = MultiplyStrip;
 using MultiplyScattered = void (*)(const int64_t* offsets, int64_t count, const float* const* rows, const float* b, const StripOutput& out);
 
 // The loops for one instruction set.
-struct StripKernels {
+struct GemmMicrokernels {
   static constexpr int kMostRows = 6;          // with a whole panel
   static constexpr int kMostNarrowRows = 14;   // with a narrower one
   static constexpr int kMostVectors = 4;
@@ -66,8 +66,8 @@ struct StripKernels {
 
   int64_t panel_width() const { return int64_t{lanes} * vectors; }
 };
-extern const StripKernels* const kStripKernels[3];   // by VectorSet
+extern const GemmMicrokernels* const kStripKernels[3];   // by VectorSet
 // For this machine.
-inline const StripKernels& strip_kernels() { return *kStripKernels[static_cast<size_t>(vector_set())]; }
+inline const GemmMicrokernels& gemm_microkernels() { return *kStripKernels[static_cast<size_t>(vector_set())]; }
 
 }  // namespace toroid

@@ -154,7 +154,7 @@ const void* weights_for(const KernelCall& call, const Operation& operation, cons
   const MemoryDesc given = weights.as_it_lies();
   const DescPointer wanted = operation.weights();
   if (functions().memory_desc_equal(given.get(), wanted) != 0) return data;
-  return call.made_of(call.inputs[1], data, key, floats_of(wanted), [&](float* to) {
+  return call.packed_or_scratch(call.inputs[1], data, key, floats_of(wanted), [&](float* to) {
     Key reordered = {'r'};
     reordered.insert(reordered.end(), key.begin(), key.end());
     const Operation& reorder = operation_of(reordered, [&] { return describe_reorder(given.get(), wanted); });

@@ -22,7 +22,7 @@ TOROID_AVX512 void turn_avx512(const float* from, int64_t from_column, float* to
 }
 #endif
 
-// Turns squares of strip_kernels().lanes elements a side.
+// Turns squares of gemm_microkernels().lanes elements a side.
 Turn turn_for_this_machine() {
 #ifdef __x86_64__
   if (vector_set() == VectorSet::Avx512) return turn_avx512;
@@ -41,9 +41,9 @@ void pack_pairs(const Matrix& b, int64_t depth, Range columns, int64_t row, floa
 }  // namespace
 
 void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out, bool in_pairs) {
-  const PackedMatrix shape{depth, columns, nullptr, in_pairs};
+  const PackedB shape{depth, columns, nullptr, in_pairs};
   const Turn turn = turn_for_this_machine();
-  const int64_t lanes = strip_kernels().lanes;
+  const int64_t lanes = gemm_microkernels().lanes;
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t width = shape.width(panel);
     const int64_t column = shape.first_column(panel);
@@ -78,7 +78,7 @@ void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first,
 
 void pack_sixteen(const Matrix& b, int64_t depth, int64_t columns, float* out) {
   constexpr int64_t kColumns = 16;
-  if (strip_kernels().lanes == kColumns) return pack_panels(b, depth, columns, 0, 1, out);
+  if (gemm_microkernels().lanes == kColumns) return pack_panels(b, depth, columns, 0, 1, out);
   for (int64_t p = 0; p < depth; ++p, out += kColumns) {
     for (int64_t j = 0; j < kColumns; ++j) out[j] = j < columns ? *b.at(p, j) : 0.0f;
   }
@@ -90,7 +90,7 @@ void copy_rows(const Matrix& from, Range rows, Range columns, float* to, int64_t
     for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_row, from.at(rows.first + i, columns.first), static_cast<size_t>(length) * sizeof(float));
     return;
   }
-  const int64_t lanes = strip_kernels().lanes, whole_rows = from.row == 1 ? count / lanes * lanes : 0, whole_columns = length / lanes * lanes;
+  const int64_t lanes = gemm_microkernels().lanes, whole_rows = from.row == 1 ? count / lanes * lanes : 0, whole_columns = length / lanes * lanes;
   const Turn turn = turn_for_this_machine();
   constexpr int64_t kAtOnce = 64;   // columns, each of which is read on
   for (int64_t first = 0; first < whole_columns; first += kAtOnce) {

@@ -12,40 +12,40 @@ namespace toroid {
 // Panels of columns one after the other, each with its rows one after the other: panel(j)[p * width(j) + i] = b[p, first_column(j) + i]. All
 // panels are as wide as the machine's registers allow but the last, which has as many whole vectors as it needs; columns beyond the
 // matrix are 0. If `in_pairs`, the last panel has half vectors instead, and in pairs of rows each column's two numbers side by side
-// (StripKernels::multiply_pairs).
-struct PackedMatrix {
+// (GemmMicrokernels::multiply_pairs).
+struct PackedB {
   int64_t depth, columns;
   const float* data;
   bool in_pairs = false;
 
   int64_t panels() const { return panels(columns); }
   int64_t width(int64_t panel) const {
-    const int64_t lanes = strip_kernels().lanes;
-    return std::min(strip_kernels().panel_width(), (columns - first_column(panel) + lanes - 1) / lanes * lanes);
+    const int64_t lanes = gemm_microkernels().lanes;
+    return std::min(gemm_microkernels().panel_width(), (columns - first_column(panel) + lanes - 1) / lanes * lanes);
   }
-  int64_t first_column(int64_t panel) const { return panel * strip_kernels().panel_width(); }
+  int64_t first_column(int64_t panel) const { return panel * gemm_microkernels().panel_width(); }
   bool is_in_pairs(int64_t panel) const { return in_pairs && panel + 1 == panels(); }
   // Half vectors of the last panel.
   int64_t halves() const { return halves(columns - first_column(panels() - 1)); }
   // Floats of a panel's row.
-  int64_t row(int64_t panel) const { return is_in_pairs(panel) ? halves() * (strip_kernels().lanes / 2) : width(panel); }
+  int64_t row(int64_t panel) const { return is_in_pairs(panel) ? halves() * (gemm_microkernels().lanes / 2) : width(panel); }
   const float* panel(int64_t panel) const { return data + first_column(panel) * depth; }
 
-  static int64_t panels(int64_t columns) { return (columns + strip_kernels().panel_width() - 1) / strip_kernels().panel_width(); }
+  static int64_t panels(int64_t columns) { return (columns + gemm_microkernels().panel_width() - 1) / gemm_microkernels().panel_width(); }
   // Floats of the whole.
   static int64_t size(int64_t depth, int64_t columns) {
-    const int64_t lanes = strip_kernels().lanes;
+    const int64_t lanes = gemm_microkernels().lanes;
     return (columns + lanes - 1) / lanes * lanes * depth;
   }
   // Is the last panel of so many columns multiplied more quickly in pairs? Only of an even depth.
   static bool pays_in_pairs(int64_t columns) {
-    const int64_t last = columns - (panels(columns) - 1) * strip_kernels().panel_width(), halves = PackedMatrix::halves(last);
-    return columns > 0 && halves <= StripKernels::kMostHalves && strip_kernels().most_rows_in_pairs[halves - 1] > 0;
+    const int64_t last = columns - (panels(columns) - 1) * gemm_microkernels().panel_width(), halves = PackedB::halves(last);
+    return columns > 0 && halves <= GemmMicrokernels::kMostHalves && gemm_microkernels().most_rows_in_pairs[halves - 1] > 0;
   }
 
  private:
   static int64_t halves(int64_t columns) {
-    const int64_t half = strip_kernels().lanes / 2;
+    const int64_t half = gemm_microkernels().lanes / 2;
     return (columns + half - 1) / half;
   }
 };

@@ -27,7 +27,7 @@ double estimated_time(int64_t threads, const ProductSize& size, const Cut& cut) 
   double moving = 0;
   if (!cut.by_rows) {
     const double rows = static_cast<double>(size.rows) * size.strips_per_row * static_cast<double>(size.strip_rows);
-    const double columns = static_cast<double>(size.panels * strip_kernels().panel_width());
+    const double columns = static_cast<double>(size.panels * gemm_microkernels().panel_width());
     const double others = static_cast<double>(threads - 1) / static_cast<double>(threads);
     moving = kPerMovedByte * sizeof(float) * rows * others * (depth + columns / static_cast<double>(threads));
   }
@@ -42,7 +42,7 @@ Range indices_inside(int64_t first, int64_t step, int64_t count, int64_t size) {
   return {from, std::clamp(to, from, count)};
 }
 
-int64_t second_level_bytes() {
+int64_t l2_cache_bytes() {
   static const int64_t bytes = [] {
     constexpr int64_t kLeast = 512 << 10;
     return std::max<int64_t>(kLeast, sysconf(_SC_LEVEL2_CACHE_SIZE));
@@ -80,7 +80,7 @@ Cut best_cut(int64_t threads, const ProductSize& size) {
 }  // namespace
 
 // Looking at all cuts takes about as long as a small product, so a thread remembers some of the last.
-Cut cut_of(int64_t threads, const ProductSize& size) {
+Cut partition_of(int64_t threads, const ProductSize& size) {
   struct Known {
     int64_t threads = 0;
     ProductSize size = {};
@@ -101,8 +101,8 @@ int64_t panel_groups(const RuntimePool& pool, int64_t blocks, int64_t panels) {
 
 ProductSize size_of_matrix(int64_t rows, int64_t panels, int64_t depth, int64_t element_bytes) {
   constexpr int64_t kLeastRows = 48, kMostRows = 256;
-  const int64_t most_rows = std::clamp(second_level_bytes() / 2 / std::max<int64_t>(1, depth * element_bytes), kLeastRows, kMostRows);
-  return {rows, panels, depth, most_rows, 1.0 / StripKernels::kMostRows, StripKernels::kMostRows};
+  const int64_t most_rows = std::clamp(l2_cache_bytes() / 2 / std::max<int64_t>(1, depth * element_bytes), kLeastRows, kMostRows);
+  return {rows, panels, depth, most_rows, 1.0 / GemmMicrokernels::kMostRows, GemmMicrokernels::kMostRows};
 }
 
 }  // namespace toroid

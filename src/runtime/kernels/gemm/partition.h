@@ -21,7 +21,7 @@ inline Range part_of(int64_t whole, int64_t i, int64_t parts) { return {whole * 
 Range indices_inside(int64_t first, int64_t step, int64_t count, int64_t size);
 
 // Bytes of a core's second-level cache.
-int64_t second_level_bytes();
+int64_t l2_cache_bytes();
 
 struct ProductSize {
   int64_t rows;               // that can be cut between: of a matrix, or of an image
@@ -46,7 +46,7 @@ struct Cut {
 // The cut that is done first, by an estimate: tasks of equal size, each of which reads its panels anew, in rounds of one a thread. A thread with
 // some of the rows finds them in its cache, and what is done with the result later finds that there; one with some of the panels reads only
 // these.
-Cut cut_of(int64_t threads, const ProductSize& size);
+Cut partition_of(int64_t threads, const ProductSize& size);
 
 // Blocks of rows that stay in half of the second-level cache.
 ProductSize size_of_matrix(int64_t rows, int64_t panels, int64_t depth, int64_t element_bytes);

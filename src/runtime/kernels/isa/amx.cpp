@@ -50,15 +50,15 @@ namespace native = emulated;   // never chosen
 
 }  // namespace
 
-bool has_tiles() { return machine().has_tiles(); }
+bool has_amx() { return machine().has_amx(); }
 
 TileRegisters::TileRegisters() {
-  TOROID_CHECK(has_tiles(), "this machine has no registers for tiles");
+  TOROID_CHECK(has_amx(), "this machine has no registers for tiles");
   machine().isa.amx ? native::set_up() : emulated::set_up();
 }
 TileRegisters::~TileRegisters() { machine().isa.amx ? native::release() : emulated::release(); }
 
-void multiply_tiles(TileNumbers numbers, const TileStrip& strip) {
+void multiply_tiles(AmxType numbers, const TileStrip& strip) {
   machine().isa.amx ? native::multiply(numbers, strip) : emulated::multiply(numbers, strip);
 }
 

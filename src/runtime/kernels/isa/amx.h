@@ -7,13 +7,13 @@
 
 namespace toroid {
 
-enum class TileNumbers {
+enum class AmxType {
   BFloat16,   // sums in F32; values that are not normal count as 0, as the instruction has it
   Int8,       // both signed, sums in I32 that wrap
   Uint8,      // the left unsigned, the right signed
 };
 // Are there such instructions (toolchain/machine.h)?
-bool has_tiles();
+bool has_amx();
 
 constexpr int64_t kTileSide = 16;        // rows, columns, and words of depth
 inline int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
@@ -47,7 +47,7 @@ struct TileStrip {
   int64_t right_bytes = 0;            // after which the right side's tiles begin anew; 0: never
 };
 // Takes TileRegisters in scope.
-void multiply_tiles(TileNumbers numbers, const TileStrip& strip);
+void multiply_tiles(AmxType numbers, const TileStrip& strip);
 
 // Numbers of F32 as sums of three of BF16, their high, middle and low parts: three tiles in place of each, and six products of them, all but those
 // below F32's own rounding (runtime/kernels/gemm/bf16x3/split.h).

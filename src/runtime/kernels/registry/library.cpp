@@ -131,7 +131,7 @@ class Widened {
       std::vector<int64_t> form = {'w', operand.dtype};
       form.insert(form.end(), operand.sizes, operand.sizes + operand.rank);
       form.insert(form.end(), operand.strides, operand.strides + operand.rank);
-      to = const_cast<float*>(call_.made_of(operand, operand.data, form, count, widen_all));
+      to = const_cast<float*>(call_.packed_or_scratch(operand, operand.data, form, count, widen_all));
     } else {
       storage_.back().data.reset(new float[static_cast<size_t>(count)]);
       to = storage_.back().data.get();
@@ -208,7 +208,7 @@ thread_local Scratch scratch_for_forms;
 
 }  // namespace
 
-const float* KernelCall::made_of(const ToroidOperand& operand, const void* data, std::span<const int64_t> form, int64_t count,
+const float* KernelCall::packed_or_scratch(const ToroidOperand& operand, const void* data, std::span<const int64_t> form, int64_t count,
                                  const std::function<void(float*)>& make) const {
   if (keeps(operand)) return prepared->get(data, form, count, make);
   float* made = scratch_for_forms.get(count);
@@ -221,17 +221,17 @@ std::unique_ptr<const KernelPlan> plan_alone(std::string_view name, const Kernel
   const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
   if (name == "sort") return plan_that_runs(run_sort);
   if (name == "chain") return plan_in_turn(call);
-  if (name == "matmul" && call.inputs.size() == 4) return plan_that_runs([](const KernelCall& each) { run_matmul_int4(each, Int4Form::Panels); });
-  if (name == "matmul" && dtype_of(call.inputs[1]) == DType::I8 && dtype != DType::I8) return plan_that_runs([](const KernelCall& each) { run_matmul_int8(each, Int8Form::Widened); });
+  if (name == "matmul" && call.inputs.size() == 4) return plan_that_runs([](const KernelCall& each) { run_matmul_int4(each, Int4Algorithm::Panels); });
+  if (name == "matmul" && dtype_of(call.inputs[1]) == DType::I8 && dtype != DType::I8) return plan_that_runs([](const KernelCall& each) { run_matmul_int8(each, Int8Algorithm::Widened); });
   if (name == "convolution" && is_reduced_to_channels_last(call)) {   // to F32, or without filter elements
-    using Form = ReducedConvolutionForm;
+    using Form = HalfConvAlgorithm;
     const Form form = can_convolve(Form::ChannelVectors, call) ? Form::ChannelVectors : can_convolve(Form::Tiles, call) ? Form::Tiles : Form::Widened;
-    return plan_that_runs([form](const KernelCall& each) { run_convolution_reduced(each, form); });
+    return plan_that_runs([form](const KernelCall& each) { run_convolution_half(each, form); });
   }
   const FastKernel fast = find_fast_kernel(name);
   if (fast != nullptr && dtype == DType::F32) return plan_that_runs(fast);
-  if (name == "matmul" && is_reduced_float(dtype)) return plan_that_runs([](const KernelCall& each) { run_matmul_reduced(each, ReducedForm::Widened); });
-  if (name == "attention" && (dtype == DType::F32 || is_reduced_float(dtype))) return plan_that_runs([](const KernelCall& each) { run_attention(each, AttentionForm::Widened); });
+  if (name == "matmul" && is_reduced_float(dtype)) return plan_that_runs([](const KernelCall& each) { run_matmul_half(each, HalfGemmAlgorithm::Widened); });
+  if (name == "attention" && (dtype == DType::F32 || is_reduced_float(dtype))) return plan_that_runs([](const KernelCall& each) { run_attention(each, AttentionAlgorithm::Widened); });
   if (fast != nullptr && is_reduced_float(dtype)) {
     return plan_that_runs([fast](const KernelCall& each) {
       const Widened widened(each);

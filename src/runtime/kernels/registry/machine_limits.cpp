@@ -48,15 +48,15 @@ double lasting_seconds(F f) {
 
 // What the innermost loops do on data in the first-level cache.
 double flops_in_vectors(RuntimePool& pool) {
-  const StripKernels& kernels = strip_kernels();
+  const GemmMicrokernels& kernels = gemm_microkernels();
   constexpr int64_t kDepth = 64, kRepetitions = 20000;
-  const int rows = StripKernels::kMostRows;
+  const int rows = GemmMicrokernels::kMostRows;
   const int64_t width = kernels.panel_width();
   const double seconds = lasting_seconds([&] {
     pool.parallel_for(pool.threads(), 1, [&](int64_t begin, int64_t end) {
       std::vector<float> a(static_cast<size_t>(kDepth), 1.0f), b(static_cast<size_t>(kDepth * width), 1.0f),
           c(static_cast<size_t>(rows * width));
-      const float* pointers[StripKernels::kMostRows];
+      const float* pointers[GemmMicrokernels::kMostRows];
       std::fill_n(pointers, rows, a.data());
       const Run run = {0, kDepth};
       for (int64_t i = 0; i < (end - begin) * kRepetitions; ++i)
@@ -118,10 +118,10 @@ double int8_flops_in_vectors(RuntimePool& pool, const ByteKernels& kernels) {
   });
 }
 
-double bf16_flops_in_pairs(RuntimePool& pool, const PairKernels& kernels) {
+double bf16_flops_in_pairs(RuntimePool& pool, const Bf16DotMicrokernels& kernels) {
   constexpr int64_t kPairs = 64;
-  const int rows = StripKernels::kMostRows, vectors = strip_kernels().vectors;
-  const int64_t width = strip_kernels().panel_width();
+  const int rows = GemmMicrokernels::kMostRows, vectors = gemm_microkernels().vectors;
+  const int64_t width = gemm_microkernels().panel_width();
   static thread_local std::vector<uint16_t> a, b;
   static thread_local std::vector<float> c;
   return flops_of(pool, 2.0 * static_cast<double>(kPairs * 2 * rows * width), [&] {
@@ -130,7 +130,7 @@ double bf16_flops_in_pairs(RuntimePool& pool, const PairKernels& kernels) {
       b.assign(static_cast<size_t>(2 * kPairs * width), 0x3f80);
       c.resize(static_cast<size_t>(rows * width));
     }
-    const uint16_t* pointers[StripKernels::kMostRows];
+    const uint16_t* pointers[GemmMicrokernels::kMostRows];
     std::fill_n(pointers, rows, a.data());
     kernels[rows - 1][vectors - 1](kPairs, pointers, b.data(), c.data(), width, false);
   });
@@ -144,9 +144,9 @@ double flops_in_parts(RuntimePool& pool) {
       std::vector<float> numbers(static_cast<size_t>(kSide * kDepth)), sums(static_cast<size_t>(kSide * kSide));
       for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i * 2654435761u % 16777213u) * 0x1p-24f;
       Scratch memory;
-      float* packed = memory.get(PartsMatrix::size(kDepth, kSide));
-      pack_parts({numbers.data(), kSide, 1}, kDepth, kSide, 0, 1, packed);
-      const PartsMatrix right = {kDepth, kSide, packed};
+      float* packed = memory.get(PackedBf16x3::size(kDepth, kSide));
+      pack_bf16x3({numbers.data(), kSide, 1}, kDepth, kSide, 0, 1, packed);
+      const PackedBf16x3 right = {kDepth, kSide, packed};
       std::vector<const float*> rows;
       for (int64_t i = 0; i < kSide; ++i) rows.push_back(numbers.data() + i * kDepth);
       const Run run = {0, kDepth};
@@ -184,11 +184,11 @@ MachineLimits measure_machine_limits(RuntimePool& pool) {
     });
     limits.copy_bytes_per_s = 2.0 * kPiece * kPieces / seconds;
   }
-  const double in_parts = has_tiles_of_parts() ? flops_in_parts(pool) : 0;
+  const double in_parts = has_amx_bf16x3() ? flops_in_parts(pool) : 0;
   limits.multiply_flops_per_s = std::max(flops_in_vectors(pool), in_parts);
   // A product of float32 in parts is six products of bfloat16, and a tile of bytes holds twice as many numbers.
   constexpr double kProductsOfParts = 6;
-  const PairKernels* const pairs = pair_kernels();
+  const Bf16DotMicrokernels* const pairs = bf16_dot_microkernels();
   const ByteKernels* const bytes = vnni_kernels() != nullptr ? vnni_kernels() : byte_pair_kernels();
   limits.bf16_flops_per_s = std::max({limits.multiply_flops_per_s, kProductsOfParts * in_parts, pairs != nullptr ? bf16_flops_in_pairs(pool, *pairs) : 0});
   limits.int8_flops_per_s = std::max({limits.multiply_flops_per_s, 2 * kProductsOfParts * in_parts, bytes != nullptr ? int8_flops_in_vectors(pool, *bytes) : 0});

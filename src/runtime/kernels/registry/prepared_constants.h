@@ -51,7 +51,7 @@ class PreparedConstants {
 
   mutable std::shared_mutex mutex_;
   std::map<Key, std::unique_ptr<Entry>, Less> entries_;
-  LastingMemory memory_;
+  BumpAllocator memory_;
   int64_t bytes_ = 0;
 };
 

@@ -36,7 +36,7 @@ std::string names_of(std::span<const Row> rows) {
 
 MachineModel model_of_this_machine(int threads) {
   constexpr double kClockHz = 3e9, kVectorUnits = 2, kFlopsOfMultiplyAdd = 2;
-  static const double lanes = vector_set() == VectorSet::Avx512 ? 16 : vector_set() == VectorSet::Avx2 ? 8 : 4;
+  const double lanes = vector_set() == VectorSet::Avx512 ? 16 : vector_set() == VectorSet::Avx2 ? 8 : 4;
   static const auto cache_bytes = static_cast<double>(::sysconf(_SC_LEVEL3_CACHE_SIZE));
   return {.threads = threads,
           .flops_per_s = threads * kClockHz * kVectorUnits * kFlopsOfMultiplyAdd * lanes,
@@ -70,7 +70,7 @@ std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const M
   auto add = [&](const Implementation& implementation, const Problem& own, bool then_epilogue) {
     Choice choice{.name = std::string(implementation.name), .description = std::string(implementation.description), .then_epilogue = then_epilogue};
     if (then_epilogue) {
-      choice.name += kThenEpilogue;
+      choice.name += kUnfusedEpilogue;
       choice.description += "; the epilogue afterwards";
     }
     for (const auto& [name, value] : implementation.parameters) choice.parameters.emplace_back(name, value);
@@ -104,10 +104,10 @@ std::unique_ptr<const KernelPlan> ChoiceRegistry::plan(std::string_view family, 
   for (const Implementation& implementation : implementations) {
     if (implementation.name == choice) return plan_of(implementation, call);
   }
-  if (choice.ends_with(kThenEpilogue) && of.columns_dim) {
-    const std::string_view alone = choice.substr(0, choice.size() - kThenEpilogue.size());
+  if (choice.ends_with(kUnfusedEpilogue) && of.columns_dim) {
+    const std::string_view alone = choice.substr(0, choice.size() - kUnfusedEpilogue.size());
     for (const Implementation& implementation : implementations) {
-      if (implementation.name == alone) return plan_then_epilogue(implementation, *of.columns_dim, call);
+      if (implementation.name == alone) return plan_unfused_epilogue(implementation, *of.columns_dim, call);
     }
   }
   throw Error(ErrorKind::InvalidOption, fmt::format("{} has no choice '{}'", family, choice))
@@ -137,7 +137,7 @@ ChoiceRegistry::Cheapest ChoiceRegistry::cheapest(const KernelFamily& family, co
 std::optional<std::string> ChoiceRegistry::cheapest_choice(const Problem& problem, const MachineModel& machine) const {
   const auto [implementation, then_epilogue] = cheapest(taking(problem), problem, machine);
   if (implementation == nullptr) return std::nullopt;
-  return std::string(implementation->name) + std::string(then_epilogue ? kThenEpilogue : "");
+  return std::string(implementation->name) + std::string(then_epilogue ? kUnfusedEpilogue : "");
 }
 
 std::unique_ptr<const KernelPlan> ChoiceRegistry::cheapest_plan(std::string_view name, const KernelCall& call) const {
@@ -147,7 +147,7 @@ std::unique_ptr<const KernelPlan> ChoiceRegistry::cheapest_plan(std::string_view
   if ((problem.has_epilogue && !family->columns_dim) || family->malformed(problem)) return nullptr;
   const auto [implementation, then_epilogue] = cheapest(*family, problem, model_of_this_machine(call.pool.threads()));
   if (implementation == nullptr) return nullptr;
-  return then_epilogue ? plan_then_epilogue(*implementation, *family->columns_dim, call) : plan_of(*implementation, call);
+  return then_epilogue ? plan_unfused_epilogue(*implementation, *family->columns_dim, call) : plan_of(*implementation, call);
 }
 
 const ChoiceRegistry& runtime_choices() {

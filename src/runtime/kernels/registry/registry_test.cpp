@@ -28,7 +28,7 @@ std::string gates(std::string_view problem) {
 std::string cheapest(std::string_view problem) { return runtime_choices().cheapest_choice(parse_problem(problem), kMachine).value_or("none"); }
 
 TEST(Choices, GatesSayWhy) {
-  const std::string product = std::string("packed\nparts") + (has_tiles_of_parts() ? "" : ": the machine has no AMX, or does not let this process use it") + "\n";
+  const std::string product = std::string("packed\nparts") + (has_amx_bf16x3() ? "" : ": the machine has no AMX, or does not let this process use it") + "\n";
   EXPECT_EQ(gates("matmul.f32(f32[4, 8], f32[8, 16]) -> f32[4, 16]"),
             product + "few-rows-by-rows\nfew-rows-by-columns: the right side's columns are not contiguous\n");
   EXPECT_EQ(gates("matmul.f32(f32[65, 8]/[1, 65], f32[8, 16]/[1, 8]) -> f32[65, 16]"),
@@ -58,7 +58,7 @@ TEST(Choices, GatesSayWhy) {
 }
 
 TEST(Choices, WithAnEpilogueEachIsThereTwice) {
-  const std::string parts = has_tiles_of_parts() ? "" : ": the machine has no AMX, or does not let this process use it";
+  const std::string parts = has_amx_bf16x3() ? "" : ": the machine has no AMX, or does not let this process use it";
   EXPECT_EQ(gates("matmul.f32(f32[4, 8], f32[8, 16]) -> f32[4, 16]; epilogue"),
             "packed\nparts" + parts + "\nfew-rows-by-rows\nfew-rows-by-columns: the right side's columns are not contiguous\n"
             "packed-then-epilogue\nparts-then-epilogue" + parts + "\nfew-rows-by-rows-then-epilogue\n"
@@ -118,7 +118,7 @@ TEST(Choices, BracesAreForChainsAlone) {
 }
 
 TEST(Choices, EstimatesRankTheClearCases) {
-  const std::string of_many_rows = has_tiles_of_parts() ? "parts" : "packed";
+  const std::string of_many_rows = has_amx_bf16x3() ? "parts" : "packed";
   EXPECT_EQ(cheapest("matmul.f32(f32[512, 512], f32[512, 512]) -> f32[512, 512]"), of_many_rows);
   EXPECT_EQ(cheapest("matmul.f32(f32[64, 512], f32[512, 512]/[1, 512]) -> f32[64, 512]"), of_many_rows);
   EXPECT_EQ(cheapest("matmul.f32(f32[1, 2048], f32[2048, 1000]) -> f32[1, 1000]"), "few-rows-by-rows");
@@ -139,16 +139,16 @@ TEST(Choices, EstimatesRankTheClearCases) {
 }
 
 TEST(Choices, NarrowNumbersHaveTheirForms) {
-  const bool has_bytes = can_multiply_int8(Int8Form::Tiles, DType::I8), has_vnni = can_multiply_int8(Int8Form::Fours, DType::I8);
-  const bool has_tiles_of_bfloat16 = can_multiply(ReducedForm::Tiles, DType::BF16);
-  const std::string of_bytes = has_bytes ? "tiles" : has_vnni ? "fours" : can_multiply_int8(Int8Form::Pairs, DType::I8) ? "pairs" : "widened";
+  const bool has_bytes = can_multiply_int8(Int8Algorithm::Tiles, DType::I8), has_vnni = can_multiply_int8(Int8Algorithm::Fours, DType::I8);
+  const bool has_tiles_of_bfloat16 = can_multiply(HalfGemmAlgorithm::Tiles, DType::BF16);
+  const std::string of_bytes = has_bytes ? "tiles" : has_vnni ? "fours" : can_multiply_int8(Int8Algorithm::Pairs, DType::I8) ? "pairs" : "widened";
   EXPECT_EQ(cheapest("matmul.i32(i8[128, 768], constant i8[768, 3072]/[1, 768]) -> i32[128, 3072]"), of_bytes);
   EXPECT_EQ(cheapest("matmul.int8(f32[128, 768], constant i8[768, 3072]) -> f32[128, 3072]"), has_tiles_of_bfloat16 ? "tiles" : "widened");
   if (!has_tiles_of_bfloat16) {
     EXPECT_EQ(cheapest("matmul.int8(f32[1, 768], constant i8[768, 3072]) -> f32[1, 3072]"), "in-registers");
     EXPECT_EQ(cheapest("matmul.int8(f32[12, 768], constant i8[768, 3072]) -> f32[12, 3072]"), "in-registers");
     EXPECT_EQ(cheapest("matmul.int8(f32[13, 768], constant i8[768, 3072]) -> f32[13, 3072]"), "widened");
-    const bool has_pairs = can_multiply_int8(Int8Form::BFloat16Pairs, DType::BF16);
+    const bool has_pairs = can_multiply_int8(Int8Algorithm::BFloat16Pairs, DType::BF16);
     EXPECT_EQ(cheapest("matmul.int8(bf16[128, 768], constant i8[768, 3072]) -> bf16[128, 3072]"), has_pairs ? "pairs" : "widened");
   }
   auto int4 = [](std::string_view dtype, int rows) {
@@ -282,7 +282,7 @@ TEST(Choices, AllThatMayCompeteAgree) {
       EXPECT_EQ(result, *expected) << choice.name << " for " << text;
       ++count;
     }
-    EXPECT_EQ(count, problem.family == "matmul.f32" && has_tiles_of_parts() ? 3 : 2) << text;
+    EXPECT_EQ(count, problem.family == "matmul.f32" && has_amx_bf16x3() ? 3 : 2) << text;
   }
 }
 

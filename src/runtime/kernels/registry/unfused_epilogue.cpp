@@ -28,9 +28,9 @@ void give_widened(const ToroidEpilogue& epilogue, DType dtype, const uint16_t* r
   }
 }
 
-class ThenEpilogue final : public KernelPlan {
+class UnfusedEpilogue final : public KernelPlan {
  public:
-  ThenEpilogue(const Implementation& implementation, int columns_dim, const KernelCall& call) : columns_dim_(columns_dim) {
+  UnfusedEpilogue(const Implementation& implementation, int columns_dim, const KernelCall& call) : columns_dim_(columns_dim) {
     KernelCall alone = call;
     alone.epilogue = nullptr;
     product_ = plan_of(implementation, alone);
@@ -63,9 +63,9 @@ class ThenEpilogue final : public KernelPlan {
 
 }  // namespace
 
-std::unique_ptr<const KernelPlan> plan_then_epilogue(const Implementation& implementation, int columns_dim, const KernelCall& call) {
+std::unique_ptr<const KernelPlan> plan_unfused_epilogue(const Implementation& implementation, int columns_dim, const KernelCall& call) {
   TOROID_CHECK(call.epilogue != nullptr, "{} was chosen for a product with an epilogue", implementation.name);
-  return std::make_unique<const ThenEpilogue>(implementation, columns_dim, call);
+  return std::make_unique<const UnfusedEpilogue>(implementation, columns_dim, call);
 }
 
 }  // namespace toroid

@@ -12,9 +12,9 @@
 namespace toroid {
 
 // Ends the names of such choices: "packed-then-epilogue".
-inline constexpr std::string_view kThenEpilogue = "-then-epilogue";
+inline constexpr std::string_view kUnfusedEpilogue = "-then-epilogue";
 
 // `columns_dim`: as KernelFamily::columns_dim. The buffer is the calling thread's, as large as the largest result that it was needed for, and kept.
-std::unique_ptr<const KernelPlan> plan_then_epilogue(const Implementation& implementation, int columns_dim, const KernelCall& call);
+std::unique_ptr<const KernelPlan> plan_unfused_epilogue(const Implementation& implementation, int columns_dim, const KernelCall& call);
 
 }  // namespace toroid

@@ -22,7 +22,7 @@ class PassingStrips {
 
   // With the steps of the i-th part of the depth, in turn: as many as part_of has. `right` has just these, and our columns are its panels from `first_panel` on,
   // which the first strip fetches, a pair of tiles ahead, if they are not near yet.
-  void multiply(int64_t depth, const PartsMatrix& right, int64_t first_panel, bool fetches = false);
+  void multiply(int64_t depth, const PackedBf16x3& right, int64_t first_panel, bool fetches = false);
   Range steps_of_part(int64_t depth) const { return part_of(elements_.steps(), depth, depths_); }
   // At the end: multiplies what cannot be in parts. make(panel): a panel of these columns as it is.
   template <class Make>
@@ -46,8 +46,8 @@ class PassingStrips {
   Range columns_of(Range panels) const;
   bool goes_directly(int64_t strip, int64_t panel) const;
   void begin(int64_t strip, int64_t depth);
-  void multiply_strip(int64_t strip, int64_t depth, const PartsMatrix& right, int64_t first_panel, const std::byte* rows, bool fetches);
-  void multiply_plain(int64_t panel, const PackedMatrix& columns) const;
+  void multiply_strip(int64_t strip, int64_t depth, const PackedBf16x3& right, int64_t first_panel, const std::byte* rows, bool fetches);
+  void multiply_plain(int64_t panel, const PackedB& columns) const;
 
   const RowElements& row_elements_;
   const StepElements elements_;

@@ -44,7 +44,7 @@ BlockShape block_shape(int64_t rows, int64_t depth, int64_t columns) {
   BlockShape best = {};
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t depths = depths_of(steps); depths == depths_of(steps) || steps >= depths * kLeastPartSteps; ++depths) {
-    const int64_t tiles = row_tiles_of(divide_up(steps, depths), second_level_bytes() / 4), blocks = divide_up(tiles_of(rows), tiles);
+    const int64_t tiles = row_tiles_of(divide_up(steps, depths), l2_cache_bytes() / 4), blocks = divide_up(tiles_of(rows), tiles);
     const int64_t bytes = blocks * depth * columns * kPartsOfFloat * 2 + (depths - 1) * rows * columns * kBytesOfSum;
     if (bytes >= least) continue;
     least = bytes;
@@ -54,16 +54,16 @@ BlockShape block_shape(int64_t rows, int64_t depth, int64_t columns) {
 }
 
 // A panel as it was before it was split. Until the thread's next one.
-PackedMatrix plain_panel(const PartsMatrix& b, int64_t panel) {
+PackedB plain_panel(const PackedBf16x3& b, int64_t panel) {
   const int64_t width = b.tiles_of(panel) * kTileSide;
-  const float* rows = b.panel(panel) + PartsMatrix::kHeader;
+  const float* rows = b.panel(panel) + PackedBf16x3::kHeader;
   if (b.is_in_parts(panel)) {
     float* joined = scratch_for_panel.get(b.depth * width);
     for (int64_t tile = 0; tile < b.tiles_of(panel); ++tile) join_columns(b.tile(panel, tile), width, b.depth, joined + tile * kTileSide);
     rows = joined;
-    if (strip_kernels().panel_width() != PartsMatrix::kPanelColumns) {   // tiles are emulated, and panels narrower
-      float* const panels = scratch_for_narrow_panels.get(PackedMatrix::size(b.depth, b.columns_of(panel)));
-      pack_panels({joined, width, 1}, b.depth, b.columns_of(panel), 0, PackedMatrix::panels(b.columns_of(panel)), panels);
+    if (gemm_microkernels().panel_width() != PackedBf16x3::kPanelColumns) {   // tiles are emulated, and panels narrower
+      float* const panels = scratch_for_narrow_panels.get(PackedB::size(b.depth, b.columns_of(panel)));
+      pack_panels({joined, width, 1}, b.depth, b.columns_of(panel), 0, PackedB::panels(b.columns_of(panel)), panels);
       rows = panels;
     }
   }
@@ -80,7 +80,7 @@ struct SharedRows {
 class Block {
  public:
   // `rows`: whole tiles from `first_row` on, or up to the last row of all, and behind them the shared ones. `after`: the panel that is multiplied next.
-  Block(const PartsMatrix& b, Range panels, int64_t after, int64_t depths, const RowElements& elements, std::span<const float* const> rows,
+  Block(const PackedBf16x3& b, Range panels, int64_t after, int64_t depths, const RowElements& elements, std::span<const float* const> rows,
         int64_t first_row, const ProductOutput& out, const Fetching& fetching, const SharedRows& shared)
       : b_(b),
         panels_(panels),
@@ -98,7 +98,7 @@ class Block {
 
   void run() {
     const int64_t steps = elements_.steps(), depths = depths_;
-    const int64_t sums_size = tiles_ * kTileSide * PartsMatrix::kPanelColumns;
+    const int64_t sums_size = tiles_ * kTileSide * PackedBf16x3::kPanelColumns;
     float* sums = scratch_for_sums.get((depths == 1 ? 1 : panels_.size()) * sums_size + kReadBeyond);
     // What passes through leaves while it is in the first-level cache, unless it waits for the next part of the depth.
     const int64_t at_once = depths == 1 ? kTilesAtOnce : tiles_;
@@ -124,7 +124,7 @@ class Block {
           const Range tiles = {tile, std::min(tile + at_once, count)};
           if (goes_directly(panel, tiles)) {
             multiply_panel(b_, task, left_, tiles,
-                           out_.data + (first_row_ + tile * kTileSide) * out_.row + panel * PartsMatrix::kPanelColumns, out_.row);
+                           out_.data + (first_row_ + tile * kTileSide) * out_.row + panel * PackedBf16x3::kPanelColumns, out_.row);
             continue;
           }
           multiply_panel(b_, task, left_, tiles, to);
@@ -157,11 +157,11 @@ class Block {
 
   // Whole tiles of a result that nothing else is done with.
   bool goes_directly(int64_t panel, Range tiles) const {
-    return out_.epilogue == nullptr && b_.columns_of(panel) == PartsMatrix::kPanelColumns && tiles.last * kTileSide <= own_rows();
+    return out_.epilogue == nullptr && b_.columns_of(panel) == PackedBf16x3::kPanelColumns && tiles.last * kTileSide <= own_rows();
   }
 
   void give(int64_t panel, Range tiles, const float* sums) const {
-    constexpr int64_t kRow = PartsMatrix::kPanelColumns;
+    constexpr int64_t kRow = PackedBf16x3::kPanelColumns;
     const Range columns = {panel * kRow, panel * kRow + b_.columns_of(panel)};
     const Range rows = {tiles.first * kTileSide, std::min(tiles.last * kTileSide, row_count())};
     const int64_t own = std::clamp(own_rows(), rows.first, rows.last), to_shared = shared_.rows.first - own_rows();
@@ -171,16 +171,16 @@ class Block {
 
   // Without parts, for what cannot be in them.
   void multiply_plain(int64_t panel) const {
-    const int64_t column = panel * PartsMatrix::kPanelColumns;
+    const int64_t column = panel * PackedBf16x3::kPanelColumns;
     const EpiloguePart epilogue(out_.epilogue, 0, column);
-    const PackedMatrix packed = plain_panel(b_, panel);
+    const PackedB packed = plain_panel(b_, panel);
     const ProductOutput out = {out_.epilogue != nullptr ? nullptr : out_.data + column, out_.row, epilogue.get()};
     const auto own = static_cast<size_t>(own_rows());
     multiply_rows(packed, 0, packed.panels(), row_elements_, rows_.first(own), first_row_, out);
     if (tiles_in(panel) > own_tiles_) multiply_rows(packed, 0, packed.panels(), row_elements_, rows_.subspan(own), shared_.rows.first, out);
   }
 
-  const PartsMatrix& b_;
+  const PackedBf16x3& b_;
   const Range panels_;
   const int64_t after_;
   const int64_t depths_;
@@ -199,7 +199,7 @@ class Block {
 
 }  // namespace
 
-void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums, int64_t row) {
+void multiply_panel(const PackedBf16x3& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums, int64_t row) {
   constexpr int64_t kProducts = 6, kLinesOfStep = kPartsBytes / kTileRowBytes;
   const int64_t strips = (rows.tiles + 1) / 2, columns = b.tiles_of(task.panel), from = task.steps.first * kPartsBytes;
   const int64_t lines = task.fetches ? (kLinesOfStep + strips * kProducts - 1) / (strips * kProducts) : 0;
@@ -230,20 +230,20 @@ namespace {
 // Do these panels stay near while rows pass by, all of their depth?
 bool stay_near(int64_t panels, int64_t depth) { return depth > 0 && panels < PassingStrips::most_panels(steps_of(depth)); }
 
-void pass_rows(const PartsMatrix& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row, const ProductOutput& out,
+void pass_rows(const PackedBf16x3& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row, const ProductOutput& out,
                bool fetches) {
-  const Range columns = {panels.first * PartsMatrix::kPanelColumns, std::min(panels.last * PartsMatrix::kPanelColumns, b.columns)};
+  const Range columns = {panels.first * PackedBf16x3::kPanelColumns, std::min(panels.last * PackedBf16x3::kPanelColumns, b.columns)};
   PassingStrips strips(elements, rows, columns, 1, first_row, out);
   strips.multiply(0, b, panels.first, fetches);
   strips.finish([&](int64_t panel) { return plain_panel(b, panels.first + panel); });
 }
 
 // These rows in some of the panels: all of them, or, where sums wait for the rest of the depth, those whose sums there is room for at a time.
-void run_block(const PartsMatrix& b, Range panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+void run_block(const PackedBf16x3& b, Range panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
                const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {}) {
   constexpr size_t kLeastRows = 2 * PassingStrips::kRows;
   if (rows.size() >= kLeastRows && shared.rows.size() == 0 && stay_near(panels.size(), b.depth)) return pass_rows(b, panels, elements, rows, first_row, out, fetching.is_on);
-  const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PartsMatrix::kPanelColumns;
+  const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PackedBf16x3::kPanelColumns;
   const int64_t at_once = depths > 1 ? std::max<int64_t>(1, kMostSums / panel_sums) : panels.size();
   for (int64_t first = panels.first; first < panels.last; first += at_once) {
     const int64_t last = std::min(first + at_once, panels.last);
@@ -252,10 +252,10 @@ void run_block(const PartsMatrix& b, Range panels, int64_t depths, const RowElem
 }
 
 // Each thread has as many tiles of rows, in blocks, and those that are left over in some of the panels.
-void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, Range panels, const ProductOutput& out,
+void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16x3& b, Range panels, const ProductOutput& out,
                      const Fetching& fetching) {
   const int64_t threads = pool.threads(), tiles = tiles_of(m) / threads, rows = tiles * kTileSide;
-  const BlockShape shape = block_shape(rows, b.depth, panels.size() * PartsMatrix::kPanelColumns);
+  const BlockShape shape = block_shape(rows, b.depth, panels.size() * PackedBf16x3::kPanelColumns);
   const int64_t strips = (tiles + 1) / 2, blocks = (tiles + shape.row_tiles - 1) / shape.row_tiles;
   const RowElements elements(0, b.depth);
   const Range left_over = {rows * threads, std::max(m, rows * threads)};
@@ -280,7 +280,7 @@ void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsM
 }
 
 // Each thread has as many tiles of rows, at least one.
-void pass_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, Range panels, const ProductOutput& out) {
+void pass_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16x3& b, Range panels, const ProductOutput& out) {
   const RowElements elements(0, b.depth);
   constexpr int64_t kMostTiles = 256;   // in a task: what says where rows are stays in the second-level cache
   const int64_t tiles = tiles_of(m), threads = pool.threads(), tasks = divide_up(tiles, threads * kMostTiles) * threads;
@@ -305,12 +305,12 @@ bool pays_evenly(int64_t threads, int64_t m, const Matrix& a, int64_t panels, co
 
 }  // namespace
 
-void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements,
+void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const RowElements& elements,
                    std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
   run_block(b, {first, last}, depths_of(steps_of(b.depth)), elements, rows, first_row, out, fetching);
 }
 
-void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel,
+void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16x3& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out) {
   constexpr int64_t kStripTiles = 2, kStripRows = kStripTiles * kTileSide;
   const RowElements elements(0, b.depth);
@@ -319,9 +319,9 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& 
   if (a.column == 1 && stay_near(all_panels.size(), b.depth) && tiles_of(m) >= kManyTiles * pool.threads())
     return pass_evenly(pool, m, a, b, all_panels, out);
   const int64_t strips = (m + kStripRows - 1) / kStripRows, threads = pool.threads();
-  const Cut cut = cut_of(threads, {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles, kTileSide, kCyclesToSplit});
+  const Cut cut = partition_of(threads, {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles, kTileSide, kCyclesToSplit});
   const int64_t group_bytes =
-      all_panels.size() / cut.groups * PartsMatrix::panel_size(b.depth, PartsMatrix::kPanelTiles) * int64_t{sizeof(float)};
+      all_panels.size() / cut.groups * PackedBf16x3::panel_size(b.depth, PackedBf16x3::kPanelTiles) * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
   if (pays_evenly(threads, m, a, all_panels.size(), cut)) return multiply_evenly(pool, m, a, b, all_panels, out, fetching);
   for_each_part(pool, strips, all_panels.size(), cut, [&](Range some, Range panels) {
@@ -331,27 +331,27 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& 
   });
 }
 
-int64_t most_row_tiles(int64_t depth) { return row_tiles_of(std::clamp<int64_t>(steps_of(depth), 1, kPartSteps), second_level_bytes() / 2); }
+int64_t most_row_tiles(int64_t depth) { return row_tiles_of(std::clamp<int64_t>(steps_of(depth), 1, kPartSteps), l2_cache_bytes() / 2); }
 
-double time_in_parts(const ProductToChoose& p, double cycles_to_split) {
+double time_as_bf16x3(const GemmShape& p, double cycles_to_split) {
   // Cycles of a thread.
   constexpr double kTileProduct = 20, kTileEnd = 55, kPack = 1.0, kVectorProduct = 1.0 / 30;   // a tile's end: more than that of its sums in vectors
   constexpr double kNearBytes = 16, kFarBytes = 6;  // a cycle, from the second-level cache and from beyond it
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of(p.k));
   const auto results = static_cast<double>(tiles_of(p.m) * tiles_of(p.n));
-  const double bytes_per_cycle = n * k * sizeof(float) > static_cast<double>(second_level_bytes()) ? kFarBytes : kNearBytes;
+  const double bytes_per_cycle = n * k * sizeof(float) > static_cast<double>(l2_cache_bytes()) ? kFarBytes : kNearBytes;
   const double packing = p.has_packed_right ? 0 : n * k * kPack;
   const double in_parts = std::max(6 * kTileProduct * tiles + kTileEnd * results + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle) + packing;
-  const double strips = std::ceil(m / StripKernels::kMostRows) * StripKernels::kMostRows;
+  const double strips = std::ceil(m / GemmMicrokernels::kMostRows) * GemmMicrokernels::kMostRows;
   const double in_vectors =
       std::max(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle) +
       packing / 2;
   return in_parts / in_vectors;
 }
 
-bool pays_in_parts(const ProductToChoose& product, double cycles_to_split) {
-  return has_tiles_of_parts() && time_in_parts(product, cycles_to_split) < 1;
+bool pays_as_bf16x3(const GemmShape& product, double cycles_to_split) {
+  return has_amx_bf16x3() && time_as_bf16x3(product, cycles_to_split) < 1;
 }
 
 }  // namespace toroid

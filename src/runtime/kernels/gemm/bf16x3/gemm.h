@@ -12,9 +12,9 @@
 namespace toroid {
 
 // As those of macrokernel.h.
-void multiply_rows(const PartsMatrix& b, int64_t first, int64_t last, const RowElements& elements,
+void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const RowElements& elements,
                    std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching = {});
-void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PartsMatrix& b, int64_t first_panel, int64_t last_panel,
+void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16x3& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out);
 
 // The left side of a product, rows that are in parts: tiles of 16 of them, `tile_bytes` apart, each with its steps at `offsets`.
@@ -36,16 +36,16 @@ struct PanelTask {
   bool fetches;
   int64_t next_panel, next_step;
 };
-void multiply_panel(const PartsMatrix& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums,
-                    int64_t row = PartsMatrix::kPanelColumns);
+void multiply_panel(const PackedBf16x3& b, const PanelTask& task, const PartsRows& rows, Range tiles, float* sums,
+                    int64_t row = PackedBf16x3::kPanelColumns);
 
 constexpr double kCyclesToSplit = 0.6;  // an element of a row, with the write to the second-level cache
 // Tiles of rows that stay in a part of the second-level cache, with this depth or as much of it as is multiplied at a time.
 int64_t most_row_tiles(int64_t depth);
 
 // The time that a product takes in parts, as a share of the time that it takes in vectors of float32, by an estimate.
-double time_in_parts(const ProductToChoose& product, double cycles_to_split = kCyclesToSplit);
+double time_as_bf16x3(const GemmShape& product, double cycles_to_split = kCyclesToSplit);
 // Whether it is done sooner in parts on this machine.
-bool pays_in_parts(const ProductToChoose& product, double cycles_to_split = kCyclesToSplit);
+bool pays_as_bf16x3(const GemmShape& product, double cycles_to_split = kCyclesToSplit);
 
 }  // namespace toroid

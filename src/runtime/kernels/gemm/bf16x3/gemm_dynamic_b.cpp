@@ -32,19 +32,19 @@ void multiply_block(const Sides& sides, Range rows, Range columns, const Product
   const RowBlock block(sides.a, rows.first, rows.size(), sides.k, false);
   PassingStrips strips(elements, block.pointers(), columns, depths, rows.first, out);
   auto columns_from = [&](int64_t row, int64_t column) { return Matrix{sides.b.at(row, column), sides.b.row, sides.b.column}; };
-  float* const packed = scratch_for_panels.get(PartsMatrix::size(divide_up(steps_of(sides.k), depths) * kStepElements, columns.size()));
+  float* const packed = scratch_for_panels.get(PackedBf16x3::size(divide_up(steps_of(sides.k), depths) * kStepElements, columns.size()));
   for (int64_t depth = 0; depth < depths; ++depth) {
     const Range steps = strips.steps_of_part(depth);
     const int64_t first = steps.first * kStepElements;
-    const PartsMatrix right = {std::min(steps.last * kStepElements, sides.k) - first, columns.size(), packed};
-    pack_parts(columns_from(first, columns.first), right.depth, right.columns, 0, right.panels(), packed);
+    const PackedBf16x3 right = {std::min(steps.last * kStepElements, sides.k) - first, columns.size(), packed};
+    pack_bf16x3(columns_from(first, columns.first), right.depth, right.columns, 0, right.panels(), packed);
     strips.multiply(depth, right, 0);
   }
   strips.finish([&](int64_t panel) {
-    const int64_t first = columns.first + panel * PartsMatrix::kPanelColumns, count = std::min(PartsMatrix::kPanelColumns, columns.last - first);
-    float* const plain = scratch_for_plain.get(PackedMatrix::size(sides.k, count));
-    pack_panels(columns_from(0, first), sides.k, count, 0, PackedMatrix::panels(count), plain);
-    return PackedMatrix{sides.k, count, plain};
+    const int64_t first = columns.first + panel * PackedBf16x3::kPanelColumns, count = std::min(PackedBf16x3::kPanelColumns, columns.last - first);
+    float* const plain = scratch_for_plain.get(PackedB::size(sides.k, count));
+    pack_panels(columns_from(0, first), sides.k, count, 0, PackedB::panels(count), plain);
+    return PackedB{sides.k, count, plain};
   });
 }
 
@@ -55,13 +55,13 @@ struct Grid {
 Grid grid_of(int64_t threads, int64_t strips, int64_t columns, int64_t steps) {
   // By an estimate, of a strip's multiplications with two tiles of columns: what it takes to pack these, and to split a strip beside.
   constexpr double kPack = 3, kSplit = 0.8;
-  const int64_t panels = PartsMatrix::panels(columns), pairs = divide_up(columns, 2 * kTileSide);
+  const int64_t panels = PackedBf16x3::panels(columns), pairs = divide_up(columns, 2 * kTileSide);
   Grid best = {1, 1};
   double least = std::numeric_limits<double>::max();
   for (int64_t rows = 1; rows <= std::min(threads, strips); ++rows) {
     const int64_t groups = std::min(panels, threads / rows), some_panels = divide_up(panels, groups);
     const auto some_strips = static_cast<double>(divide_up(strips, rows));
-    const auto some_pairs = static_cast<double>(std::min(PartsMatrix::kPanelTiles / 2 * some_panels, pairs));
+    const auto some_pairs = static_cast<double>(std::min(PackedBf16x3::kPanelTiles / 2 * some_panels, pairs));
     const auto blocks = static_cast<double>(divide_up(some_panels, most_panels(std::min(steps, kMostSteps))));
     const double time = some_strips * some_pairs + some_pairs * kPack + some_strips * blocks * kSplit;
     if (time >= least) continue;
@@ -73,7 +73,7 @@ Grid grid_of(int64_t threads, int64_t strips, int64_t columns, int64_t steps) {
 
 // The rows [first, last) of the product.
 void multiply_rows_in_parts(RuntimePool& pool, const Sides& sides, Range all_rows, const ProductOutput& out) {
-  const int64_t strips = divide_up(all_rows.size(), PassingStrips::kRows), panels = PartsMatrix::panels(sides.n), steps = steps_of(sides.k);
+  const int64_t strips = divide_up(all_rows.size(), PassingStrips::kRows), panels = PackedBf16x3::panels(sides.n), steps = steps_of(sides.k);
   const Grid grid = grid_of(pool.threads_from_here(), strips, sides.n, steps);
   pool.parallel_for(grid.rows * grid.columns, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
@@ -84,7 +84,7 @@ void multiply_rows_in_parts(RuntimePool& pool, const Sides& sides, Range all_row
         const Range rows = part_of(some_strips.size(), i % row_blocks, row_blocks), columns = part_of(some_panels.size(), i / row_blocks, blocks);
         const int64_t first = all_rows.first + some_strips.first * PassingStrips::kRows;
         multiply_block(sides, {first + rows.first * PassingStrips::kRows, std::min(first + rows.last * PassingStrips::kRows, all_rows.last)},
-                       {(some_panels.first + columns.first) * PartsMatrix::kPanelColumns, std::min((some_panels.first + columns.last) * PartsMatrix::kPanelColumns, sides.n)}, out);
+                       {(some_panels.first + columns.first) * PackedBf16x3::kPanelColumns, std::min((some_panels.first + columns.last) * PackedBf16x3::kPanelColumns, sides.n)}, out);
       }
     }
   });
@@ -92,11 +92,11 @@ void multiply_rows_in_parts(RuntimePool& pool, const Sides& sides, Range all_row
 
 }  // namespace
 
-void multiply_in_parts(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
+void multiply_as_bf16x3(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
   if (a.column == 1) return multiply_rows_in_parts(pool, {a, b, n, k}, {0, m}, out);
   // Rows are turned before, some at a time.
   constexpr int64_t kMostTurned = int64_t{8} << 20, kAtOnce = 64;
-  const int64_t row = odd_lines(k), times = std::min(m, divide_up(m * row, kMostTurned));
+  const int64_t row = padded_stride(k), times = std::min(m, divide_up(m * row, kMostTurned));
   for (int64_t i = 0; i < times; ++i) {
     const Range rows = part_of(m, i, times);
     float* const turned = scratch_for_turned.get(divide_up(m, times) * row);

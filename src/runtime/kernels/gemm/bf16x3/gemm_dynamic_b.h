@@ -11,7 +11,7 @@
 
 namespace toroid {
 
-// out = a b, a of m rows and k columns, b of k rows and n columns; none of m, n and k is 0. Where has_tiles_of_parts().
-void multiply_in_parts(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out);
+// out = a b, a of m rows and k columns, b of k rows and n columns; none of m, n and k is 0. Where has_amx_bf16x3().
+void multiply_as_bf16x3(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out);
 
 }  // namespace toroid

@@ -33,7 +33,7 @@ std::vector<float> small_integers(int64_t count, uint32_t seed) {
   return result;
 }
 
-std::vector<float> product_in(ProductForm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a,
+std::vector<float> product_in(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a,
                               const Matrix& b) {
   std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
   gemm_f32(form, pool, m, n, k, a, b, {c.data(), n, nullptr});
@@ -44,16 +44,16 @@ std::vector<float> product_in(ProductForm form, RuntimePool& pool, int64_t m, in
 enum class Sides { AsTheyCome, RightPacked };
 constexpr Sides kSides[] = {Sides::AsTheyCome, Sides::RightPacked};
 
-void multiply_in_parts(Sides sides, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
-  if (sides == Sides::AsTheyCome || m == 0 || k == 0) return gemm_f32(ProductForm::Parts, pool, m, n, k, a, b, out);
+void multiply_as_bf16x3(Sides sides, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
+  if (sides == Sides::AsTheyCome || m == 0 || k == 0) return gemm_f32(GemmAlgorithm::Parts, pool, m, n, k, a, b, out);
   Scratch memory;
-  float* const packed = memory.get(PartsMatrix::size(k, n));
-  pack_parts(pool, b, k, n, 0, PartsMatrix::panels(n), packed);
-  multiply(pool, m, a, PartsMatrix{k, n, packed}, 0, PartsMatrix::panels(n), out);
+  float* const packed = memory.get(PackedBf16x3::size(k, n));
+  pack_bf16x3(pool, b, k, n, 0, PackedBf16x3::panels(n), packed);
+  multiply(pool, m, a, PackedBf16x3{k, n, packed}, 0, PackedBf16x3::panels(n), out);
 }
 std::vector<float> product_in_parts(Sides sides, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
   std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
-  multiply_in_parts(sides, pool, m, n, k, a, b, {c.data(), n, nullptr});
+  multiply_as_bf16x3(sides, pool, m, n, k, a, b, {c.data(), n, nullptr});
   return c;
 }
 
@@ -106,7 +106,7 @@ TEST_P(PartsProduct, OfOneProductIsRoundedAtMostOnceMore) {
   const int64_t m = 300, n = 300;
   const std::vector<float> left = wide_numbers(m, 5), right = wide_numbers(n, 6);
   const Matrix a = {left.data(), 1, 1}, b = {right.data(), n, 1};
-  EXPECT_LE(largest_error(product_in(ProductForm::Parts, pool, m, n, 1, a, b), m, n, 1, a, b), 0x1.8p-23);
+  EXPECT_LE(largest_error(product_in(GemmAlgorithm::Parts, pool, m, n, 1, a, b), m, n, 1, a, b), 0x1.8p-23);
 }
 
 struct SizeCase {
@@ -138,7 +138,7 @@ TEST_P(PartsProduct, IsExactForSmallIntegers) {
           const std::vector<float> left = small_integers(size.m * size.k + 1, 3), right = small_integers(size.k * size.n + 1, 4);
           const Matrix a = a_turned ? Matrix{left.data(), 1, size.m} : Matrix{left.data(), size.k, 1};
           const Matrix b = b_turned ? Matrix{right.data(), 1, size.k} : Matrix{right.data(), size.n, 1};
-          const std::vector<float> expected = product_in(ProductForm::Packed, pool, size.m, size.n, size.k, a, b);
+          const std::vector<float> expected = product_in(GemmAlgorithm::Packed, pool, size.m, size.n, size.k, a, b);
           for (const Sides sides : kSides) EXPECT_EQ(product_in_parts(sides, pool, size.m, size.n, size.k, a, b), expected);
         }
       }
@@ -167,7 +167,7 @@ TEST_P(PartsProduct, TakesNumbersOfAnyMagnitude) {
           value = std::isfinite(extreme) ? extreme * std::abs(value) * 0x1p-11f : extreme;
         }
         const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
-        const std::vector<float> expected = product_in(ProductForm::Packed, pool, m, n, k, a, b);
+        const std::vector<float> expected = product_in(GemmAlgorithm::Packed, pool, m, n, k, a, b);
         std::vector<double> allowed;
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
@@ -203,7 +203,7 @@ TEST_P(PartsProduct, TellsSmallNumbersAgain) {
     right[7 * n + 3] = small;
     right[8 * n + 3] = -small;
     const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
-    for (const Sides sides : kSides) EXPECT_EQ(product_in_parts(sides, pool, m, n, k, a, b)[n + 3], product_in(ProductForm::Packed, pool, m, n, k, a, b)[n + 3]) << small;
+    for (const Sides sides : kSides) EXPECT_EQ(product_in_parts(sides, pool, m, n, k, a, b)[n + 3], product_in(GemmAlgorithm::Packed, pool, m, n, k, a, b)[n + 3]) << small;
   }
 }
 
@@ -215,7 +215,7 @@ TEST_P(PartsProduct, SharesTilesThatAreLeftOver) {
     const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
     for (const bool has_extreme : {false, true}) {
       if (has_extreme) left[static_cast<size_t>((m - 1) * k + 3)] = 0x1p60f;   // in a shared row, which leaves the tiles
-      const std::vector<float> expected = product_in(ProductForm::Packed, one, m, n, k, a, b);
+      const std::vector<float> expected = product_in(GemmAlgorithm::Packed, one, m, n, k, a, b);
       for (const int threads : {1, 2, 3, 4}) {
         RuntimePool pool(threads);
         for (const Sides sides : kSides) EXPECT_EQ(product_in_parts(sides, pool, m, n, k, a, b), expected) << m << " rows, " << threads << " threads";
@@ -241,7 +241,7 @@ TEST_P(PartsProduct, GivesEachElementOnce) {
         right[static_cast<size_t>(5 * n + 130)] = 0x1p-120f;
         for (int64_t p = 0; p < k; ++p) right[static_cast<size_t>(p * n + n - 3)] = 0x1p-120f;
       }
-      const std::vector<float> expected = product_in(ProductForm::Packed, pool, m, n, k, a, b);
+      const std::vector<float> expected = product_in(GemmAlgorithm::Packed, pool, m, n, k, a, b);
       for (const Sides sides : kSides) {
         Taken taken = {std::vector<float>(static_cast<size_t>(m * n)), std::vector<int>(static_cast<size_t>(m * n)), n};
         const ToroidEpilogue epilogue = {
@@ -255,7 +255,7 @@ TEST_P(PartsProduct, GivesEachElementOnce) {
               }
             },
             &taken, nullptr};
-        multiply_in_parts(sides, pool, m, n, k, a, b, {nullptr, n, &epilogue});
+        multiply_as_bf16x3(sides, pool, m, n, k, a, b, {nullptr, n, &epilogue});
         EXPECT_EQ(taken.times, std::vector<int>(static_cast<size_t>(m * n), 1));
         EXPECT_EQ(taken.values, expected) << (has_extremes ? "with extremes" : "");
       }
@@ -282,22 +282,22 @@ TEST_P(PartsProduct, TakesRowsOfScatteredRuns) {
     for (const toroid::Run& run : runs) elements.add(run.offset, run.length);
     const int64_t k = static_cast<int64_t>(dense.size()) / m;
     const std::vector<float> right = small_integers(k * n, 10);
-    std::vector<float> packed(static_cast<size_t>(PartsMatrix::size(k, n)) + 16), c(static_cast<size_t>(m * n));
+    std::vector<float> packed(static_cast<size_t>(PackedBf16x3::size(k, n)) + 16), c(static_cast<size_t>(m * n));
     float* aligned = packed.data() + (16 - reinterpret_cast<uintptr_t>(packed.data()) / sizeof(float) % 16) % 16;
-    pack_parts({right.data(), n, 1}, k, n, 0, 1, aligned);
-    multiply_rows(PartsMatrix{k, n, aligned}, 0, 1, elements, rows, 0, {c.data(), n, nullptr});
-    EXPECT_EQ(c, product_in(ProductForm::Packed, pool, m, n, k, {dense.data(), k, 1}, {right.data(), n, 1}));
+    pack_bf16x3({right.data(), n, 1}, k, n, 0, 1, aligned);
+    multiply_rows(PackedBf16x3{k, n, aligned}, 0, 1, elements, rows, 0, {c.data(), n, nullptr});
+    EXPECT_EQ(c, product_in(GemmAlgorithm::Packed, pool, m, n, k, {dense.data(), k, 1}, {right.data(), n, 1}));
   }
 }
 
 TOROID_ON_MACHINES(PartsProductChoice);
 
 TEST_P(PartsProductChoice, PaysForManyRowsOnMachinesThatHaveTiles) {
-  EXPECT_EQ(pays_in_parts({128, 768, 768, true}), has_tiles_of_parts());
-  EXPECT_EQ(pays_in_parts({1024, 1024, 1024, false}), has_tiles_of_parts());
-  EXPECT_FALSE(pays_in_parts({1, 768, 768, true}));
-  EXPECT_FALSE(pays_in_parts({10000, 3, 64, true}));
-  EXPECT_FALSE(pays_in_parts({8, 4096, 4096, false}));
+  EXPECT_EQ(pays_as_bf16x3({128, 768, 768, true}), has_amx_bf16x3());
+  EXPECT_EQ(pays_as_bf16x3({1024, 1024, 1024, false}), has_amx_bf16x3());
+  EXPECT_FALSE(pays_as_bf16x3({1, 768, 768, true}));
+  EXPECT_FALSE(pays_as_bf16x3({10000, 3, 64, true}));
+  EXPECT_FALSE(pays_as_bf16x3({8, 4096, 4096, false}));
 }
 
 }  // namespace

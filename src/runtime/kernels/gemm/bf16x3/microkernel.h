@@ -52,7 +52,7 @@ struct PartsStrip {
   RowsToSplit* rows = nullptr;   // of which so many pieces are split in each step
   int64_t pieces = 0;
 };
-// Takes TileRegisters in scope, and has_tiles_of_parts().
+// Takes TileRegisters in scope, and has_amx_bf16x3().
 void multiply_tiles_of_parts(const PartsStrip& strip);
 
 }  // namespace toroid

@@ -8,31 +8,31 @@ namespace {
 // Some panels, whose tiles of columns are split a step after the other.
 class Panels {
  public:
-  Panels(const PartsMatrix& matrix, Range panels)
-      : matrix_(matrix), panels_(panels), tiles_(static_cast<size_t>((panels.size() - 1) * PartsMatrix::kPanelTiles + matrix.tiles_of(panels.last - 1))) {}
+  Panels(const PackedBf16x3& matrix, Range panels)
+      : matrix_(matrix), panels_(panels), tiles_(static_cast<size_t>((panels.size() - 1) * PackedBf16x3::kPanelTiles + matrix.tiles_of(panels.last - 1))) {}
 
   int64_t tiles() const { return static_cast<int64_t>(tiles_.size()); }
-  int64_t column_of(int64_t tile) const { return panels_.first * PartsMatrix::kPanelColumns + tile * kTileSide; }
+  int64_t column_of(int64_t tile) const { return panels_.first * PackedBf16x3::kPanelColumns + tile * kTileSide; }
   int64_t columns_of(int64_t tile) const { return std::min(kTileSide, matrix_.columns - column_of(tile)); }
 
   // `from`: of the tile's first column in the first row of the step.
   void split(int64_t tile, int64_t step, const float* from, int64_t row, int64_t columns) {
-    const int64_t panel = panels_.first + tile / PartsMatrix::kPanelTiles, rows = std::min(kStepElements, matrix_.depth - step * kStepElements);
-    std::byte* const parts = const_cast<std::byte*>(matrix_.tile(panel, tile % PartsMatrix::kPanelTiles)) + step * kPartsBytes;
+    const int64_t panel = panels_.first + tile / PackedBf16x3::kPanelTiles, rows = std::min(kStepElements, matrix_.depth - step * kStepElements);
+    std::byte* const parts = const_cast<std::byte*>(matrix_.tile(panel, tile % PackedBf16x3::kPanelTiles)) + step * kPartsBytes;
     tiles_[static_cast<size_t>(tile)].split(from, row, rows, columns, parts);
   }
 
   // Says of each panel whether it is in parts, once all is split.
   void finish() const {
     for (int64_t panel = panels_.first; panel < panels_.last; ++panel) {
-      const auto first = tiles_.begin() + (panel - panels_.first) * PartsMatrix::kPanelTiles;
+      const auto first = tiles_.begin() + (panel - panels_.first) * PackedBf16x3::kPanelTiles;
       const bool fit = std::all_of(first, first + matrix_.tiles_of(panel), [](const ColumnsInParts& tile) { return tile.fit(); });
-      std::fill_n(const_cast<float*>(matrix_.panel(panel)), PartsMatrix::kHeader, fit ? 1.0f : 0.0f);
+      std::fill_n(const_cast<float*>(matrix_.panel(panel)), PackedBf16x3::kHeader, fit ? 1.0f : 0.0f);
     }
   }
 
  private:
-  const PartsMatrix& matrix_;
+  const PackedBf16x3& matrix_;
   const Range panels_;
   std::vector<ColumnsInParts> tiles_;
 };
@@ -60,26 +60,26 @@ void split_along_columns(const Matrix& b, int64_t depth, Panels& panels) {
 
 }  // namespace
 
-void pack_parts(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
+void pack_bf16x3(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
   if (first == last) return;
-  const PartsMatrix matrix = {depth, columns, out - first * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles)};
+  const PackedBf16x3 matrix = {depth, columns, out - first * PackedBf16x3::panel_size(depth, PackedBf16x3::kPanelTiles)};
   Panels panels(matrix, {first, last});
   b.column == 1 ? split_along_rows(b, depth, panels) : split_along_columns(b, depth, panels);
   panels.finish();
   for (int64_t panel = first; panel < last; ++panel) {
     if (matrix.is_in_parts(panel)) continue;
-    const Matrix some = {b.at(0, panel * PartsMatrix::kPanelColumns), b.row, b.column};
+    const Matrix some = {b.at(0, panel * PackedBf16x3::kPanelColumns), b.row, b.column};
     const int64_t count = matrix.columns_of(panel);
-    pack_panels(some, depth, count, 0, PackedMatrix::panels(count), const_cast<float*>(matrix.panel(panel)) + PartsMatrix::kHeader);
+    pack_panels(some, depth, count, 0, PackedB::panels(count), const_cast<float*>(matrix.panel(panel)) + PackedBf16x3::kHeader);
   }
 }
 
-void pack_parts(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
+void pack_bf16x3(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
   // Some panels at a time: a page of the rows is then read in longer pieces.
   constexpr int64_t kAtOnce = 8;
   pool.parallel_for(last - first, std::min(kAtOnce, (last - first + pool.threads() - 1) / pool.threads()), [&](int64_t begin, int64_t end) {
-    pack_parts(b, depth, columns, first + begin, first + end,
-               out + begin * PartsMatrix::panel_size(depth, PartsMatrix::kPanelTiles));
+    pack_bf16x3(b, depth, columns, first + begin, first + end,
+               out + begin * PackedBf16x3::panel_size(depth, PackedBf16x3::kPanelTiles));
   });
 }
 

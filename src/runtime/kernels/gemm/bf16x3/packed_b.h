@@ -10,8 +10,8 @@
 namespace toroid {
 
 // The right side: panels of 64 columns, each a line that says whether it is in parts, and its tiles, or, where it cannot be, its
-// rows as PackedMatrix has them.
-struct PartsMatrix {
+// rows as PackedB has them.
+struct PackedBf16x3 {
   static constexpr int64_t kPanelTiles = 4, kPanelColumns = kPanelTiles * kTileSide;
   static constexpr int64_t kHeader = kCacheLine;  // floats
 
@@ -39,7 +39,7 @@ struct PartsMatrix {
 };
 
 // Writes the panels [first, last) of such a matrix; `out` is where the first of them goes.
-void pack_parts(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out);
-void pack_parts(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out);
+void pack_bf16x3(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out);
+void pack_bf16x3(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out);
 
 }  // namespace toroid

@@ -144,7 +144,7 @@ TOROID_AVX512 void join_columns_avx512(const std::byte* parts, int64_t width, in
 
 }  // namespace
 
-bool has_tiles_of_parts() { return has_tiles(); }
+bool has_amx_bf16x3() { return has_amx(); }
 
 bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
                 std::byte* out) {

@@ -47,7 +47,7 @@ class StepElements {
 };
 
 // Are there tiles of BF16, and vectors to make parts with?
-bool has_tiles_of_parts();
+bool has_amx_bf16x3();
 
 // The left side: rows in the steps [first, last), as [step][row][part][element] with `step_bytes` from step to step. False: they
 // cannot be in parts, and what is in `out` is of no use.

@@ -1,4 +1,4 @@
-// Matrix products in BF16 and F16: the forms of run_matmul_reduced.
+// Matrix products in BF16 and F16: the forms of run_matmul_half.
 #include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/gemm/onednn.h"
 
@@ -19,32 +19,32 @@ constexpr Implementation kWidened = {
     .description = "blocks of both sides copied as float32 and multiplied so",
     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.8); },
-    .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_reduced(call, ReducedForm::Widened); }};
+    .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_half(call, HalfGemmAlgorithm::Widened); }};
 
 const Implementation kOfBFloat16[] = {
     kWidened,
     {.name = "pairs",
      .description = "two elements of a row at a time (AVX512_BF16)",
      .gate = [](const Problem&) -> std::optional<std::string> {
-       if (!can_multiply(ReducedForm::Pairs, DType::BF16)) return "the machine has no AVX512_BF16";
+       if (!can_multiply(HalfGemmAlgorithm::Pairs, DType::BF16)) return "the machine has no AVX512_BF16";
        return std::nullopt;
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.5); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_reduced(call, ReducedForm::Pairs); }},
+     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_half(call, HalfGemmAlgorithm::Pairs); }},
     {.name = "tiles",
      .description = "tiles of 16 rows and columns (AMX)",
      .gate = [](const Problem&) -> std::optional<std::string> {
-       if (!can_multiply(ReducedForm::Tiles, DType::BF16)) return kNoTiles;
+       if (!can_multiply(HalfGemmAlgorithm::Tiles, DType::BF16)) return kNoTiles;
        return std::nullopt;
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 10); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_reduced(call, ReducedForm::Tiles); }},
+     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_half(call, HalfGemmAlgorithm::Tiles); }},
     {.name = "onednn",
      .description = "oneDNN's matrix product",
      .gate = onednn_refuses_matmul,
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
-           const double ratio_to_f32 = can_multiply(ReducedForm::Tiles, DType::BF16) ? 10 : can_multiply(ReducedForm::Pairs, DType::BF16) ? 1.5 : 0.4;
+           const double ratio_to_f32 = can_multiply(HalfGemmAlgorithm::Tiles, DType::BF16) ? 10 : can_multiply(HalfGemmAlgorithm::Pairs, DType::BF16) ? 1.5 : 0.4;
            return kOneDnnCost * cost_s(problem, machine, ratio_to_f32);
          },
      .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_onednn(call); },

@@ -49,7 +49,7 @@ int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 void pack_pairs(const Matrix16& b, int64_t k, int64_t n, int64_t first, int64_t last, float* out) {
   const bool are_whole = b.row == 1 && k % 2 == 0 && b.column % 2 == 0 && reinterpret_cast<uintptr_t>(b.data) % sizeof(float) == 0;
   if (are_whole) return pack_panels({reinterpret_cast<const float*>(b.data), 1, b.column / 2}, k / 2, n, first, last, out);
-  const PackedMatrix shape{pairs_of(k), n, nullptr};
+  const PackedB shape{pairs_of(k), n, nullptr};
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t width = shape.width(panel), column = shape.first_column(panel);
     auto* to = reinterpret_cast<uint16_t*>(out + (column - shape.first_column(first)) * shape.depth);
@@ -77,30 +77,30 @@ void take_row_pairs(const Matrix16& a, int64_t first, int64_t k, std::vector<con
   }
 }
 
-void multiply_pairs(const PairKernels& kernels, const PackedMatrix& b, int64_t panel, std::span<const uint16_t* const> rows, float* block) {
+void multiply_pairs(const Bf16DotMicrokernels& kernels, const PackedB& b, int64_t panel, std::span<const uint16_t* const> rows, float* block) {
   const int64_t width = b.width(panel);
   const auto count = static_cast<int64_t>(rows.size());
-  const int64_t strips = (count + StripKernels::kMostRows - 1) / StripKernels::kMostRows;
+  const int64_t strips = (count + GemmMicrokernels::kMostRows - 1) / GemmMicrokernels::kMostRows;
   for (int64_t done = 0; done == 0 || done < b.depth; done += kPairs) {
     const int64_t pairs = std::min(kPairs, b.depth - done);
     for (int64_t s = 0; s < strips; ++s) {
       const int64_t first = count * s / strips, last = count * (s + 1) / strips;
-      const uint16_t* strip[StripKernels::kMostRows];
+      const uint16_t* strip[GemmMicrokernels::kMostRows];
       for (int64_t i = first; i < last; ++i) strip[i - first] = rows[static_cast<size_t>(i)] + 2 * done;
-      kernels[last - first - 1][width / strip_kernels().lanes - 1](pairs, strip, reinterpret_cast<const uint16_t*>(b.panel(panel) + done * width),
+      kernels[last - first - 1][width / gemm_microkernels().lanes - 1](pairs, strip, reinterpret_cast<const uint16_t*>(b.panel(panel) + done * width),
                                                                     block + first * width, width, done > 0);
     }
   }
 }
 
-void multiply_in_pairs(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedMatrix& b, const ToroidEpilogue& epilogue) {
-  for_each_part(pool, m, b.panels(), cut_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(uint16_t))), [&](Range some, Range panels) {
+void multiply_in_pairs(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedB& b, const ToroidEpilogue& epilogue) {
+  for_each_part(pool, m, b.panels(), partition_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(uint16_t))), [&](Range some, Range panels) {
     std::vector<const uint16_t*> rows(static_cast<size_t>(some.size()));
     take_row_pairs(a, some.first, k, rows);
     for (int64_t panel = panels.first; panel < panels.last; ++panel) {
       const int64_t width = b.width(panel), column = b.first_column(panel);
       float* block = scratch_for_block.get(some.size() * width);
-      multiply_pairs(*pair_kernels(), b, panel, rows, block);
+      multiply_pairs(*bf16_dot_microkernels(), b, panel, rows, block);
       epilogue.run(epilogue.argument, block, width, some.first, some.last, column, column + std::min(width, b.columns - column));
     }
   });
@@ -109,7 +109,7 @@ void multiply_in_pairs(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& 
 // ---- widened
 
 void pack_widened(const Matrix16& b, int64_t k, int64_t n, int64_t first, int64_t last, float* out) {
-  const PackedMatrix shape{k, n, nullptr};
+  const PackedB shape{k, n, nullptr};
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t width = shape.width(panel), column = shape.first_column(panel);
     float* to = out + (column - shape.first_column(first)) * k;
@@ -125,9 +125,9 @@ void pack_widened(const Matrix16& b, int64_t k, int64_t n, int64_t first, int64_
   }
 }
 
-void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedMatrix& b, const ToroidEpilogue& epilogue) {
+void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedB& b, const ToroidEpilogue& epilogue) {
   const RowElements elements(0, k);
-  for_each_part(pool, m, b.panels(), cut_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(float))), [&](Range some, Range panels) {
+  for_each_part(pool, m, b.panels(), partition_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(float))), [&](Range some, Range panels) {
     const int64_t row = k + 16;
     float* widened = scratch_for_rows.get(some.size() * row);
     std::vector<const float*> rows;
@@ -145,28 +145,28 @@ void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a
 
 // ---- all
 
-void multiply16(const KernelCall& call, ReducedForm form, int64_t m, int64_t n, int64_t k, const Matrix16& a, const Matrix16& b,
+void multiply16(const KernelCall& call, HalfGemmAlgorithm form, int64_t m, int64_t n, int64_t k, const Matrix16& a, const Matrix16& b,
                 const ToroidEpilogue& epilogue) {
-  const bool in_tiles = form == ReducedForm::Tiles, in_pairs = form == ReducedForm::Pairs;
+  const bool in_tiles = form == HalfGemmAlgorithm::Tiles, in_pairs = form == HalfGemmAlgorithm::Pairs;
   const int64_t depth = in_pairs ? pairs_of(k) : k;
-  const int64_t size = in_tiles ? packed_tiles_bytes(TileNumbers::BFloat16, k, n) / kWordBytes : PackedMatrix::size(depth, n);
+  const int64_t size = in_tiles ? packed_tiles_bytes(AmxType::BFloat16, k, n) / kWordBytes : PackedB::size(depth, n);
   auto pack = [&](float* to) {
-    if (in_tiles) return pack_right_tiles(TileNumbers::BFloat16, call.pool, {b.data, b.row, b.column}, k, n, reinterpret_cast<std::byte*>(to));
-    const int64_t stride = strip_kernels().panel_width() * depth;
-    call.pool.parallel_for(PackedMatrix::panels(n), 1, [&](int64_t begin, int64_t end) {
+    if (in_tiles) return pack_right_tiles(AmxType::BFloat16, call.pool, {b.data, b.row, b.column}, k, n, reinterpret_cast<std::byte*>(to));
+    const int64_t stride = gemm_microkernels().panel_width() * depth;
+    call.pool.parallel_for(PackedB::panels(n), 1, [&](int64_t begin, int64_t end) {
       (in_pairs ? pack_pairs : pack_widened)(b, k, n, begin, end, to + begin * stride);
     });
   };
   const int64_t key[] = {in_tiles ? 't' : in_pairs ? 'p' : 'w', static_cast<int64_t>(b.dtype), k, n, b.row, b.column};
-  const float* packed = call.made_of(call.inputs[1], b.data, key, size, pack);
+  const float* packed = call.packed_or_scratch(call.inputs[1], b.data, key, size, pack);
   if (in_tiles) {
-    multiply_in_tiles(TileNumbers::BFloat16, call.pool, m, n, k, {a.data, a.row, a.column}, reinterpret_cast<const std::byte*>(packed), epilogue);
+    multiply_in_tiles(AmxType::BFloat16, call.pool, m, n, k, {a.data, a.row, a.column}, reinterpret_cast<const std::byte*>(packed), epilogue);
   } else {
     (in_pairs ? multiply_in_pairs : multiply_widened)(call.pool, m, k, a, {depth, n, packed}, epilogue);
   }
 }
 
-void run(const KernelCall& call, ReducedForm form) {
+void run(const KernelCall& call, HalfGemmAlgorithm form) {
   const ToroidOperand& a = call.inputs[0];
   const ToroidOperand& b = call.inputs[1];
   const ToroidOperand& c = call.outputs[0];
@@ -183,13 +183,13 @@ void run(const KernelCall& call, ReducedForm form) {
 
 }  // namespace
 
-bool can_multiply(ReducedForm form, DType dtype) {
-  if (form == ReducedForm::Tiles) return dtype == DType::BF16 && has_tiles();
-  if (form == ReducedForm::Pairs) return dtype == DType::BF16 && pair_kernels() != nullptr;
+bool can_multiply(HalfGemmAlgorithm form, DType dtype) {
+  if (form == HalfGemmAlgorithm::Tiles) return dtype == DType::BF16 && has_amx();
+  if (form == HalfGemmAlgorithm::Pairs) return dtype == DType::BF16 && bf16_dot_microkernels() != nullptr;
   return true;
 }
 
-void run_matmul_reduced(const KernelCall& call, ReducedForm form) {
+void run_matmul_half(const KernelCall& call, HalfGemmAlgorithm form) {
   TOROID_CHECK(can_multiply(form, static_cast<DType>(call.outputs[0].dtype)));
   run(call, form);
 }

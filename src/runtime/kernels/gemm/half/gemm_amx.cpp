@@ -12,8 +12,8 @@
 namespace toroid {
 namespace {
 
-int64_t element_bytes(TileNumbers numbers) { return numbers == TileNumbers::BFloat16 ? 2 : 1; }
-int64_t steps_of(TileNumbers numbers, int64_t k) { return (k * element_bytes(numbers) + kTileRowBytes - 1) / kTileRowBytes; }
+int64_t element_bytes(AmxType numbers) { return numbers == AmxType::BFloat16 ? 2 : 1; }
+int64_t steps_of(AmxType numbers, int64_t k) { return (k * element_bytes(numbers) + kTileRowBytes - 1) / kTileRowBytes; }
 
 // One tile of `rows` rows of a, from row `first` on, and all the depth.
 template <class Element>
@@ -70,7 +70,7 @@ TOROID_INLINE void pack_right(const TileMatrix& b, int64_t first, int64_t column
 
 // Packed sides.
 struct Product {
-  TileNumbers numbers;
+  AmxType numbers;
   int64_t steps;
   TileRows left;
   const std::byte* right;
@@ -129,11 +129,11 @@ TOROID_PACKS(Avx512, TOROID_AVX512)
 #endif
 #undef TOROID_PACKS
 
-const Packs& packs_of(TileNumbers numbers) {
+const Packs& packs_of(AmxType numbers) {
 #ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) return numbers == TileNumbers::BFloat16 ? Avx512<uint16_t>::kBoth : Avx512<uint8_t>::kBoth;
+  if (vector_set() == VectorSet::Avx512) return numbers == AmxType::BFloat16 ? Avx512<uint16_t>::kBoth : Avx512<uint8_t>::kBoth;
 #endif
-  return numbers == TileNumbers::BFloat16 ? Plain<uint16_t>::kBoth : Plain<uint8_t>::kBoth;
+  return numbers == AmxType::BFloat16 ? Plain<uint16_t>::kBoth : Plain<uint8_t>::kBoth;
 }
 
 // The tiles [begin, end) of a side with `count` rows or columns.
@@ -145,35 +145,35 @@ void pack_tiles(Pack pack, const TileMatrix& matrix, int64_t begin, int64_t end,
 
 }  // namespace
 
-int64_t packed_tiles_bytes(TileNumbers numbers, int64_t k, int64_t n) { return tiles_of(n) * steps_of(numbers, k) * kTileBytes; }
+int64_t packed_tiles_bytes(AmxType numbers, int64_t k, int64_t n) { return tiles_of(n) * steps_of(numbers, k) * kTileBytes; }
 
-void pack_right_tiles(TileNumbers numbers, const TileMatrix& b, int64_t k, int64_t n, std::byte* out) {
+void pack_right_tiles(AmxType numbers, const TileMatrix& b, int64_t k, int64_t n, std::byte* out) {
   pack_tiles(packs_of(numbers).right, b, 0, tiles_of(n), n, k, steps_of(numbers, k), out);
 }
 
-void pack_right_tiles(TileNumbers numbers, RuntimePool& pool, const TileMatrix& b, int64_t k, int64_t n, std::byte* out) {
+void pack_right_tiles(AmxType numbers, RuntimePool& pool, const TileMatrix& b, int64_t k, int64_t n, std::byte* out) {
   pool.parallel_for(tiles_of(n), 1, [&](int64_t begin, int64_t end) {
     pack_tiles(packs_of(numbers).right, b, begin, end, n, k, steps_of(numbers, k), out);
   });
 }
 
-void pack_left_tiles(TileNumbers numbers, const TileMatrix& a, int64_t m, int64_t k, std::byte* out) {
+void pack_left_tiles(AmxType numbers, const TileMatrix& a, int64_t m, int64_t k, std::byte* out) {
   pack_tiles(packs_of(numbers).left, a, 0, tiles_of(m), m, k, steps_of(numbers, k), out);
 }
 
-void multiply_packed_tiles(TileNumbers numbers, int64_t m, int64_t n, int64_t k, const std::byte* left, const std::byte* right, int64_t right_k,
+void multiply_packed_tiles(AmxType numbers, int64_t m, int64_t n, int64_t k, const std::byte* left, const std::byte* right, int64_t right_k,
                            float* sums, int64_t row) {
   const int64_t steps = steps_of(numbers, k);
   const Product product = {numbers, steps, {left, tiles_of(m), steps * kTileBytes}, right, steps_of(numbers, right_k)};
   product.multiply(0, tiles_of(n), sums, row);
 }
 
-void multiply_tile_rows(TileNumbers numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column, int64_t last_column,
+void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column, int64_t last_column,
                         float* sums, int64_t row) {
   Product{numbers, steps, rows, right, steps}.multiply(first_column, last_column, sums, row);
 }
 
-void multiply_in_tiles(TileNumbers numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
+void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
                        const ToroidEpilogue& epilogue) {
   const int64_t steps = steps_of(numbers, k);
   const Pack pack_tile = packs_of(numbers).left;

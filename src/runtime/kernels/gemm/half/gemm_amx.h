@@ -15,14 +15,14 @@ struct TileMatrix {
 
 // Bytes of a packed right side: its tiles of 16 columns one after the other, each with all its depth, what is missing 0. A left side is packed
 // in the same way, its rows taking the columns' place.
-int64_t packed_tiles_bytes(TileNumbers numbers, int64_t k, int64_t n);
-void pack_right_tiles(TileNumbers numbers, const TileMatrix& b, int64_t k, int64_t n, std::byte* out);
-void pack_right_tiles(TileNumbers numbers, RuntimePool& pool, const TileMatrix& b, int64_t k, int64_t n, std::byte* out);
-void pack_left_tiles(TileNumbers numbers, const TileMatrix& a, int64_t m, int64_t k, std::byte* out);
+int64_t packed_tiles_bytes(AmxType numbers, int64_t k, int64_t n);
+void pack_right_tiles(AmxType numbers, const TileMatrix& b, int64_t k, int64_t n, std::byte* out);
+void pack_right_tiles(AmxType numbers, RuntimePool& pool, const TileMatrix& b, int64_t k, int64_t n, std::byte* out);
+void pack_left_tiles(AmxType numbers, const TileMatrix& a, int64_t m, int64_t k, std::byte* out);
 
 // The product of packed sides, by one thread, with TileRegisters in scope. The right side may have been packed with more depth, `right_k`. Rows and
 // columns of sums are written up to the next multiple of 16.
-void multiply_packed_tiles(TileNumbers numbers, int64_t m, int64_t n, int64_t k, const std::byte* left, const std::byte* right, int64_t right_k,
+void multiply_packed_tiles(AmxType numbers, int64_t m, int64_t n, int64_t k, const std::byte* left, const std::byte* right, int64_t right_k,
                            float* sums, int64_t row);
 
 // The left side of a product: tiles of rows that begin `tile_bytes` apart, each with its steps one after the other or at these offsets.
@@ -33,11 +33,11 @@ struct TileRows {
 };
 // The product of these rows with the tiles of columns [first_column, last_column) of a packed right side with as many steps. Takes TileRegisters
 // in scope.
-void multiply_tile_rows(TileNumbers numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column, int64_t last_column,
+void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column, int64_t last_column,
                         float* sums, int64_t row);
 
 // a times the packed matrix. The epilogue gets the sums; those of Int8 are int32_t, whatever its pointer's type says.
-void multiply_in_tiles(TileNumbers numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
+void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
                        const ToroidEpilogue& epilogue);
 
 }  // namespace toroid

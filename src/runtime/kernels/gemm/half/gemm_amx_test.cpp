@@ -86,8 +86,8 @@ TEST_P(TileProduct, OfInt8IsExact) {
   for_each_product([&](const ProductCase& row, const Layout& a_layout, const Layout& b_layout) {
     const std::vector<int64_t> a_strides = strides_of(a_layout, row.m, row.k), b_strides = strides_of(b_layout, row.k, row.n);
     const auto a = small_integers<int8_t>(extent(a_layout, row.m, row.k)), b = small_integers<int8_t>(extent(b_layout, row.k, row.n));
-    std::vector<std::byte> packed(static_cast<size_t>(packed_tiles_bytes(TileNumbers::Int8, row.k, row.n)) + 1);
-    pack_right_tiles(TileNumbers::Int8, pool, {b.data(), b_strides[0], b_strides[1]}, row.k, row.n, packed.data());
+    std::vector<std::byte> packed(static_cast<size_t>(packed_tiles_bytes(AmxType::Int8, row.k, row.n)) + 1);
+    pack_right_tiles(AmxType::Int8, pool, {b.data(), b_strides[0], b_strides[1]}, row.k, row.n, packed.data());
     struct Result {
       int64_t n;
       std::vector<int64_t> sums;
@@ -103,7 +103,7 @@ TEST_P(TileProduct, OfInt8IsExact) {
           }
         },
         &result, nullptr};
-    multiply_in_tiles(TileNumbers::Int8, pool, row.m, row.n, row.k, {a.data(), a_strides[0], a_strides[1]}, packed.data(), epilogue);
+    multiply_in_tiles(AmxType::Int8, pool, row.m, row.n, row.k, {a.data(), a_strides[0], a_strides[1]}, packed.data(), epilogue);
     for (int64_t i = 0; i < row.m; ++i) {
       for (int64_t j = 0; j < row.n; ++j) {
         ASSERT_EQ(result.sums[static_cast<size_t>(i * row.n + j)], expected_at(row, a_strides, b_strides, i, j)) << i << ", " << j;
@@ -112,16 +112,16 @@ TEST_P(TileProduct, OfInt8IsExact) {
   });
 }
 
-std::vector<ReducedForm> forms_of_bfloat16() {
-  std::vector<ReducedForm> forms;
-  for (const ReducedForm form : {ReducedForm::Widened, ReducedForm::Pairs, ReducedForm::Tiles}) {
+std::vector<HalfGemmAlgorithm> forms_of_bfloat16() {
+  std::vector<HalfGemmAlgorithm> forms;
+  for (const HalfGemmAlgorithm form : {HalfGemmAlgorithm::Widened, HalfGemmAlgorithm::Pairs, HalfGemmAlgorithm::Tiles}) {
     if (can_multiply(form, DType::BF16)) forms.push_back(form);
   }
   return forms;
 }
 
 // As a kernel call, sums rounded to BF16.
-std::vector<float> product_in(ReducedForm form, RuntimePool& pool, std::vector<BFloat16>& a, const std::vector<int64_t>& a_sizes,
+std::vector<float> product_in(HalfGemmAlgorithm form, RuntimePool& pool, std::vector<BFloat16>& a, const std::vector<int64_t>& a_sizes,
                               const std::vector<int64_t>& a_strides, std::vector<BFloat16>& b, const std::vector<int64_t>& b_sizes,
                               const std::vector<int64_t>& b_strides) {
   const std::vector<int64_t> sizes = {a_sizes[0], b_sizes[1]}, strides = {b_sizes[1], 1};
@@ -129,7 +129,7 @@ std::vector<float> product_in(ReducedForm form, RuntimePool& pool, std::vector<B
   const auto dtype = static_cast<int32_t>(DType::BF16);
   const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, dtype, 0}, {b.data(), b_sizes.data(), b_strides.data(), 2, dtype, 0}};
   const ToroidOperand output = {c.data(), sizes.data(), strides.data(), 2, dtype, 0};
-  run_matmul_reduced({pool, inputs, {&output, 1}, {}, {}}, form);
+  run_matmul_half({pool, inputs, {&output, 1}, {}, {}}, form);
   return {c.begin(), c.end()};
 }
 
@@ -140,7 +140,7 @@ TEST_P(ReducedProduct, OfBFloat16InEveryFormIsExact) {
   for_each_product([&](const ProductCase& row, const Layout& a_layout, const Layout& b_layout) {
     const std::vector<int64_t> a_strides = strides_of(a_layout, row.m, row.k), b_strides = strides_of(b_layout, row.k, row.n);
     auto a = small_integers<BFloat16>(extent(a_layout, row.m, row.k)), b = small_integers<BFloat16>(extent(b_layout, row.k, row.n));
-    for (const ReducedForm form : forms_of_bfloat16()) {
+    for (const HalfGemmAlgorithm form : forms_of_bfloat16()) {
       const std::vector<float> c = product_in(form, pool, a, {row.m, row.k}, a_strides, b, {row.k, row.n}, b_strides);
       for (int64_t i = 0; i < row.m; ++i) {
         for (int64_t j = 0; j < row.n; ++j) {
@@ -156,7 +156,7 @@ TEST_P(ReducedProduct, OfBFloat16InEveryFormIsExact) {
 TEST_P(ReducedProduct, NanAndInfinityReachOnlyTheirRowsAndColumns) {
   RuntimePool pool(1);
   const int64_t m = 37, n = 35, k = 45;
-  for (const ReducedForm form : forms_of_bfloat16()) {
+  for (const HalfGemmAlgorithm form : forms_of_bfloat16()) {
     std::vector<BFloat16> a(static_cast<size_t>(m * k), BFloat16(1.0f)), b(static_cast<size_t>(k * n), BFloat16(1.0f));
     a[5 * k + 44] = BFloat16(std::nanf(""));
     a[20 * k] = BFloat16(HUGE_VALF);
@@ -181,9 +181,9 @@ TEST_P(TileProductChoice, IsAChoiceWhereTheMachineHasIt) {
   const std::vector<Choice> choices = runtime_choices().list_choices(problem, model_of_this_machine(1));
   ASSERT_GE(choices.size(), 3u);
   EXPECT_EQ(choices[0].gate, std::nullopt);
-  EXPECT_EQ(!choices[1].gate, can_multiply(ReducedForm::Pairs, DType::BF16));
+  EXPECT_EQ(!choices[1].gate, can_multiply(HalfGemmAlgorithm::Pairs, DType::BF16));
   EXPECT_EQ(choices[2].name, "tiles");
-  EXPECT_EQ(!choices[2].gate, has_tiles());
+  EXPECT_EQ(!choices[2].gate, has_amx());
   EXPECT_EQ(choices[2].gate.value_or("the machine has no AMX, or does not let this process use it"),
             "the machine has no AMX, or does not let this process use it");
 }

@@ -50,24 +50,24 @@ TOROID_AVX512_BF16 void multiply_pairs(int64_t pairs, const uint16_t* const* row
 }
 
 template <size_t R, size_t... V>
-constexpr void fill_row(MultiplyPairs (&row)[StripKernels::kMostVectors], std::index_sequence<V...>) {
+constexpr void fill_row(MultiplyPairs (&row)[GemmMicrokernels::kMostVectors], std::index_sequence<V...>) {
   ((row[V] = &multiply_pairs<static_cast<int>(R) + 1, static_cast<int>(V) + 1>), ...);
 }
 
 struct Table {
   template <size_t... R>
   constexpr explicit Table(std::index_sequence<R...>) {
-    (fill_row<R>(kernels[R], std::make_index_sequence<StripKernels::kMostVectors>()), ...);
+    (fill_row<R>(kernels[R], std::make_index_sequence<GemmMicrokernels::kMostVectors>()), ...);
   }
-  PairKernels kernels{};
+  Bf16DotMicrokernels kernels{};
 };
 
 }  // namespace
 #endif
 
-const PairKernels* pair_kernels() {
+const Bf16DotMicrokernels* bf16_dot_microkernels() {
 #ifdef __x86_64__
-  static constexpr Table table{std::make_index_sequence<StripKernels::kMostRows>()};
+  static constexpr Table table{std::make_index_sequence<GemmMicrokernels::kMostRows>()};
   if (machine().isa.bf16) return &table.kernels;
 #endif
   return nullptr;

@@ -11,8 +11,8 @@ namespace toroid {
 // are float32; values that are not normal count as 0, as the instruction has it.
 using MultiplyPairs = void (*)(int64_t pairs, const uint16_t* const* rows, const uint16_t* b, float* c, int64_t c_row, bool add);
 
-// By rows - 1 and vectors - 1, as StripKernels::multiply; null where the machine has no such instruction.
-using PairKernels = MultiplyPairs[StripKernels::kMostRows][StripKernels::kMostVectors];
-const PairKernels* pair_kernels();
+// By rows - 1 and vectors - 1, as GemmMicrokernels::multiply; null where the machine has no such instruction.
+using Bf16DotMicrokernels = MultiplyPairs[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors];
+const Bf16DotMicrokernels* bf16_dot_microkernels();
 
 }  // namespace toroid

@@ -55,7 +55,7 @@ Int4Matrix packed_matrix(const KernelCall& call, const Int4Sizes& s) {
   const bool keeps = call.keeps(call.inputs[1]) && call.keeps(call.inputs[2]) && call.keeps(call.inputs[3]);
   if (keeps) {
     const int64_t form[] = {'4', s.k, s.n, s.groups, reinterpret_cast<intptr_t>(call.inputs[2].data), reinterpret_cast<intptr_t>(call.inputs[3].data)};
-    b.data = call.made_of(call.inputs[1], call.inputs[1].data, form, b.size(), make);
+    b.data = call.packed_or_scratch(call.inputs[1], call.inputs[1].data, form, b.size(), make);
   } else {
     float* made = scratch_for_matrix.get(b.size());
     make(made);
@@ -144,7 +144,7 @@ struct GroupsProduct {
           for (int64_t i = 0; i < block.row_tiles; i += 2) {
             const std::byte* rows = block.left + i * left_bytes();
             float* to = products + i * kTileSide * kColumns;
-            multiply_tiles(TileNumbers::BFloat16, {{rows, i + 1 < block.row_tiles ? rows + left_bytes() : nullptr},
+            multiply_tiles(AmxType::BFloat16, {{rows, i + 1 < block.row_tiles ? rows + left_bytes() : nullptr},
                                                    {wide, columns > 1 ? wide + kPartSteps * kTileBytes : nullptr},
                                                    parts * some.size(),
                                                    to,
@@ -215,9 +215,9 @@ struct Rows {
 };
 
 void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const ToroidEpilogue& epilogue) {
-  const PackedMatrix shape{s.k, s.n, nullptr};
+  const PackedB shape{s.k, s.n, nullptr};
   const RowElements elements(0, s.k);
-  const Cut cut = cut_of(call.pool.threads(), size_of_matrix(s.m, shape.panels(), s.k, sizeof(float)));
+  const Cut cut = partition_of(call.pool.threads(), size_of_matrix(s.m, shape.panels(), s.k, sizeof(float)));
   for_each_part(call.pool, s.m, shape.panels(), cut, [&](Range some, Range panels) {
     const Rows rows(a, some, s.k);
     for (int64_t panel = panels.first; panel < panels.last; ++panel) {
@@ -225,29 +225,29 @@ void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Ma
       float* wide = scratch_for_panel.get(s.k * width);
       widen_columns(b, column, width, wide);
       const EpiloguePart part(&epilogue, 0, column);
-      multiply_rows(PackedMatrix{s.k, std::min(width, s.n - column), wide}, 0, 1, elements, rows.pointers, some.first, {nullptr, 0, part.get()});
+      multiply_rows(PackedB{s.k, std::min(width, s.n - column), wide}, 0, 1, elements, rows.pointers, some.first, {nullptr, 0, part.get()});
     }
   });
 }
 
 }  // namespace
 
-bool can_multiply_int4(Int4Form form, const Int4Sizes& s) {
+bool can_multiply_int4(Int4Algorithm form, const Int4Sizes& s) {
   constexpr int64_t kMostFewRows = 16;
   switch (form) {
-    case Int4Form::FewRows:
+    case Int4Algorithm::FewRows:
       return s.m <= kMostFewRows;
-    case Int4Form::Tiles:
-      return s.rows == DType::BF16 && has_tiles();
-    case Int4Form::Groups:
-      return has_tiles() && (s.groups == 1 || s.k / s.groups % kStepElements == 0);
-    case Int4Form::Panels:
+    case Int4Algorithm::Tiles:
+      return s.rows == DType::BF16 && has_amx();
+    case Int4Algorithm::Groups:
+      return has_amx() && (s.groups == 1 || s.k / s.groups % kStepElements == 0);
+    case Int4Algorithm::Panels:
       return true;
   }
   return false;
 }
 
-void run_matmul_int4(const KernelCall& call, Int4Form form) {
+void run_matmul_int4(const KernelCall& call, Int4Algorithm form) {
   TOROID_CHECK(call.inputs.size() == 4);
   const Int4Sizes s = sizes_of(call);
   TOROID_CHECK(can_multiply_int4(form, s));
@@ -263,10 +263,10 @@ void run_matmul_int4(const KernelCall& call, Int4Form form) {
   const ToroidEpilogue stored = sums.epilogue();
   const ToroidEpilogue& epilogue = call.epilogue != nullptr ? *call.epilogue : stored;
   const FloatRows a(rows, 0);
-  if (form == Int4Form::Tiles) return multiply_in_tiles(call, s, b, a, epilogue);
-  const float* group_sums = form == Int4Form::Panels ? nullptr : sums_of_groups(call, s, b, a);
+  if (form == Int4Algorithm::Tiles) return multiply_in_tiles(call, s, b, a, epilogue);
+  const float* group_sums = form == Int4Algorithm::Panels ? nullptr : sums_of_groups(call, s, b, a);
   if (group_sums == nullptr) return multiply_in_panels(call, s, b, a, epilogue);
-  form == Int4Form::FewRows ? read_numbers(call, s, b, a, group_sums, epilogue) : multiply_in_groups(call, s, b, a, group_sums, epilogue);
+  form == Int4Algorithm::FewRows ? read_numbers(call, s, b, a, group_sums, epilogue) : multiply_in_groups(call, s, b, a, group_sums, epilogue);
 }
 
 }  // namespace toroid

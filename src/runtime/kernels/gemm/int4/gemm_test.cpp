@@ -76,7 +76,7 @@ class Int4Product {
     }
   }
 
-  void check(Int4Form form, int threads, bool with_epilogue) {
+  void check(Int4Algorithm form, int threads, bool with_epilogue) {
     RuntimePool pool(threads);
     PreparedConstants prepared;
     std::vector<float> y(count(c.m * c.n), std::nanf(""));
@@ -105,7 +105,7 @@ class Int4Product {
     if (dtype_ != DType::F32 && !with_epilogue) widen_row(dtype_, narrow.data(), static_cast<int64_t>(y.size()), y.data());
     // Tiles round the weights to bfloat16.
     const double rounding = with_epilogue || dtype_ == DType::F32 ? 0 : dtype_ == DType::BF16 ? 0x1p-8 : 0x1p-11;
-    const double of_weights = form == Int4Form::Tiles ? 0x1p-8 : 1e-6;
+    const double of_weights = form == Int4Algorithm::Tiles ? 0x1p-8 : 1e-6;
     for (size_t i = 0; i < y.size(); ++i) {
       const auto [sum, magnitude] = sums_[i];
       if (!std::isfinite(sum)) {
@@ -137,7 +137,7 @@ TEST_P(Int4Weights, ProductsAreRightInEachForm) {
   for (const Int4Case& row : kCases) {
     for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
       Int4Product product(row, dtype);
-      for (const Int4Form form : {Int4Form::FewRows, Int4Form::Tiles, Int4Form::Groups, Int4Form::Panels}) {
+      for (const Int4Algorithm form : {Int4Algorithm::FewRows, Int4Algorithm::Tiles, Int4Algorithm::Groups, Int4Algorithm::Panels}) {
         SCOPED_TRACE(fmt::format("{}, {}, form {}", row.name, to_string(dtype), static_cast<int>(form)));
         product.check(form, 1, false);
         product.check(form, 3, true);
@@ -151,7 +151,7 @@ TEST_P(Int4Weights, InfinitiesAndLargeNumbersAreMultipliedAsWhatTheyAre) {
     for (const size_t row : {size_t{0}, size_t{3}}) {
       Int4Product product(kCases[row], DType::F32);
       product.set_first(value);
-      for (const Int4Form form : {Int4Form::FewRows, Int4Form::Groups, Int4Form::Panels}) {
+      for (const Int4Algorithm form : {Int4Algorithm::FewRows, Int4Algorithm::Groups, Int4Algorithm::Panels}) {
         SCOPED_TRACE(fmt::format("{} in '{}', form {}", value, kCases[row].name, static_cast<int>(form)));
         product.check(form, 2, false);
       }

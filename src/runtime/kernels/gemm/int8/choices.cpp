@@ -51,13 +51,13 @@ std::optional<std::string> malformed_bytes(const Problem& problem) {
   return std::nullopt;
 }
 
-template <Int8Form kForm>
+template <Int8Algorithm kForm>
 Gate int8_gate(const Problem& problem) {
   if (can_multiply_int8(kForm, problem.inputs[0].dtype)) return std::nullopt;
-  if (kForm == Int8Form::BFloat16Pairs) {
+  if (kForm == Int8Algorithm::BFloat16Pairs) {
     return problem.inputs[0].dtype == DType::BF16 ? "the machine has no AVX512_BF16" : "the rows are not of bfloat16";
   }
-  return kForm == Int8Form::Tiles ? kNoTiles : kForm == Int8Form::Fours ? "the machine has no AVX512_VNNI" : "the machine has no AVX2";
+  return kForm == Int8Algorithm::Tiles ? kNoTiles : kForm == Int8Algorithm::Fours ? "the machine has no AVX512_VNNI" : "the machine has no AVX2";
 }
 // `ratio`: of the speed of products of float32, in vectors, to which that of three products of parts is related.
 template <int kRatio, int kThird>
@@ -70,7 +70,7 @@ double widened_bytes_cost_s(const Problem& problem, const MachineModel& machine)
   constexpr double kFlopsToWiden = 400;
   return int8_cost_s<1, 1>(problem, machine) + elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
 }
-template <Int8Form kForm>
+template <Int8Algorithm kForm>
 void run_int8_form(const KernelCall& call, ChoiceParameters) {
   run_matmul_int8(call, kForm);
 }
@@ -83,7 +83,7 @@ double widening_s(const Problem& problem, const MachineModel& machine, double ti
 int64_t rows(const Problem& problem) { return problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1); }
 constexpr double kToKeep = 1.5;   // what is widened, besides
 
-template <Int8Form kForm>
+template <Int8Algorithm kForm>
 Gate few_rows_gate(const Problem& problem) {
   if (rows(problem) > kMostRowsInRegisters) return fmt::format("it is for at most {} rows, these are {}", kMostRowsInRegisters, rows(problem));
   return int8_gate<kForm>(problem);
@@ -93,54 +93,54 @@ const Implementation kOfFloats[] = {
     {.name = "widened",
      .description = "panels of int8 widened to float32, once for a block of rows",
      .version = 2,
-     .gate = int8_gate<Int8Form::Widened>,
+     .gate = int8_gate<Int8Algorithm::Widened>,
      .cost_s = [](const Problem& problem, const MachineModel& machine) {
        return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, kToKeep);
      },
-     .run = run_int8_form<Int8Form::Widened>},
+     .run = run_int8_form<Int8Algorithm::Widened>},
     {.name = "in-registers",
      .description = "bytes that become float32 as they are multiplied, for each strip of rows",
-     .gate = few_rows_gate<Int8Form::InRegisters>,
+     .gate = few_rows_gate<Int8Algorithm::InRegisters>,
      .cost_s = [](const Problem& problem, const MachineModel& machine) {
        constexpr double kStripRows = 8;
        return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, std::ceil(static_cast<double>(rows(problem)) / kStripRows) - 1);
      },
-     .run = run_int8_form<Int8Form::InRegisters>},
+     .run = run_int8_form<Int8Algorithm::InRegisters>},
     {.name = "pairs",
      .description = "panels of int8 widened to pairs of bfloat16 (AVX512_BF16)",
-     .gate = int8_gate<Int8Form::BFloat16Pairs>,
+     .gate = int8_gate<Int8Algorithm::BFloat16Pairs>,
      .cost_s = [](const Problem& problem, const MachineModel& machine) {
        constexpr double kSpeed = 1.5;
        return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, 0.5 * kToKeep);
      },
-     .run = run_int8_form<Int8Form::BFloat16Pairs>},
+     .run = run_int8_form<Int8Algorithm::BFloat16Pairs>},
     {.name = "tiles",
      .description = "tiles of int8 widened to bfloat16, with rows of bfloat16 or in three parts (AMX)",
-     .gate = int8_gate<Int8Form::Tiles>,
+     .gate = int8_gate<Int8Algorithm::Tiles>,
      .cost_s = int8_cost_s<10, 4>,
-     .run = run_int8_form<Int8Form::Tiles>},
+     .run = run_int8_form<Int8Algorithm::Tiles>},
 };
 const Implementation kOfBytes[] = {
     {.name = "widened",
      .description = "both sides as float32, 512 elements of the depth at a time",
-     .gate = int8_gate<Int8Form::Widened>,
+     .gate = int8_gate<Int8Algorithm::Widened>,
      .cost_s = widened_bytes_cost_s,
-     .run = run_int8_form<Int8Form::Widened>},
+     .run = run_int8_form<Int8Algorithm::Widened>},
     {.name = "pairs",
      .description = "two products of 16 bits at a time (AVX2)",
-     .gate = int8_gate<Int8Form::Pairs>,
+     .gate = int8_gate<Int8Algorithm::Pairs>,
      .cost_s = int8_cost_s<1, 1>,
-     .run = run_int8_form<Int8Form::Pairs>},
+     .run = run_int8_form<Int8Algorithm::Pairs>},
     {.name = "fours",
      .description = "four products of bytes at a time (AVX512_VNNI)",
-     .gate = int8_gate<Int8Form::Fours>,
+     .gate = int8_gate<Int8Algorithm::Fours>,
      .cost_s = int8_cost_s<3, 3>,
-     .run = run_int8_form<Int8Form::Fours>},
+     .run = run_int8_form<Int8Algorithm::Fours>},
     {.name = "tiles",
      .description = "tiles of 16 rows and columns (AMX)",
-     .gate = int8_gate<Int8Form::Tiles>,
+     .gate = int8_gate<Int8Algorithm::Tiles>,
      .cost_s = int8_cost_s<16, 16>,
-     .run = run_int8_form<Int8Form::Tiles>},
+     .run = run_int8_form<Int8Algorithm::Tiles>},
 };
 
 // ---- int4
@@ -171,29 +171,29 @@ std::optional<std::string> malformed_int4(const Problem& problem) {
   return std::nullopt;
 }
 
-template <Int4Form kForm>
+template <Int4Algorithm kForm>
 Gate int4_gate(const Problem& problem) {
   const Int4Sizes sizes = sizes_of(problem);
   if (can_multiply_int4(kForm, sizes)) return std::nullopt;
-  if (kForm == Int4Form::FewRows) return fmt::format("there are {} rows", sizes.m);
-  if (kForm == Int4Form::Tiles && sizes.rows != DType::BF16) return "the rows are not of bfloat16";
-  return has_tiles() ? Gate("a group is not a multiple of 32") : kNoTiles;
+  if (kForm == Int4Algorithm::FewRows) return fmt::format("there are {} rows", sizes.m);
+  if (kForm == Int4Algorithm::Tiles && sizes.rows != DType::BF16) return "the rows are not of bfloat16";
+  return has_amx() ? Gate("a group is not a multiple of 32") : kNoTiles;
 }
 // Groups are summed apart, rows of float32 in three parts.
-template <Int4Form kForm>
+template <Int4Algorithm kForm>
 double int4_cost_s(const Problem& problem, const MachineModel& machine) {
   const Int4Sizes sizes = sizes_of(problem);
   const double group = static_cast<double>(sizes.k) / static_cast<double>(sizes.groups);
   double ratio = 0.8;
-  if (kForm == Int4Form::FewRows) ratio = 0.3 + 0.1 * static_cast<double>(std::min<int64_t>(sizes.m, 4));
-  if (kForm == Int4Form::Tiles) ratio = 8;
-  if (kForm == Int4Form::Groups) ratio = 10 / ((sizes.rows == DType::BF16 ? 1 : 3) + 100 / group);
+  if (kForm == Int4Algorithm::FewRows) ratio = 0.3 + 0.1 * static_cast<double>(std::min<int64_t>(sizes.m, 4));
+  if (kForm == Int4Algorithm::Tiles) ratio = 8;
+  if (kForm == Int4Algorithm::Groups) ratio = 10 / ((sizes.rows == DType::BF16 ? 1 : 3) + 100 / group);
   // What is widened for all rows pays for few.
-  constexpr double kFlopsToWiden = kForm == Int4Form::FewRows ? 0 : kForm == Int4Form::Panels ? 28 : 16;
+  constexpr double kFlopsToWiden = kForm == Int4Algorithm::FewRows ? 0 : kForm == Int4Algorithm::Panels ? 28 : 16;
   const double widening = elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
   return cost_s(problem, machine, ratio, elements_of_b(problem) / 2) + widening;
 }
-template <Int4Form kForm>
+template <Int4Algorithm kForm>
 void run_int4_form(const KernelCall& call, ChoiceParameters) {
   run_matmul_int4(call, kForm);
 }
@@ -201,24 +201,24 @@ void run_int4_form(const KernelCall& call, ChoiceParameters) {
 const Implementation kOfInt4[] = {
     {.name = "panels",
      .description = "panels widened to float32",
-     .gate = int4_gate<Int4Form::Panels>,
-     .cost_s = int4_cost_s<Int4Form::Panels>,
-     .run = run_int4_form<Int4Form::Panels>},
+     .gate = int4_gate<Int4Algorithm::Panels>,
+     .cost_s = int4_cost_s<Int4Algorithm::Panels>,
+     .run = run_int4_form<Int4Algorithm::Panels>},
     {.name = "few-rows",
      .description = "numbers multiplied as they are read, sums of groups with their scales",
-     .gate = int4_gate<Int4Form::FewRows>,
-     .cost_s = int4_cost_s<Int4Form::FewRows>,
-     .run = run_int4_form<Int4Form::FewRows>},
+     .gate = int4_gate<Int4Algorithm::FewRows>,
+     .cost_s = int4_cost_s<Int4Algorithm::FewRows>,
+     .run = run_int4_form<Int4Algorithm::FewRows>},
     {.name = "groups",
      .description = "tiles of the numbers, sums of groups with their scales (AMX)",
-     .gate = int4_gate<Int4Form::Groups>,
-     .cost_s = int4_cost_s<Int4Form::Groups>,
-     .run = run_int4_form<Int4Form::Groups>},
+     .gate = int4_gate<Int4Algorithm::Groups>,
+     .cost_s = int4_cost_s<Int4Algorithm::Groups>,
+     .run = run_int4_form<Int4Algorithm::Groups>},
     {.name = "tiles",
      .description = "tiles of weights rounded to bfloat16 (AMX)",
-     .gate = int4_gate<Int4Form::Tiles>,
-     .cost_s = int4_cost_s<Int4Form::Tiles>,
-     .run = run_int4_form<Int4Form::Tiles>},
+     .gate = int4_gate<Int4Algorithm::Tiles>,
+     .cost_s = int4_cost_s<Int4Algorithm::Tiles>,
+     .run = run_int4_form<Int4Algorithm::Tiles>},
 };
 
 }  // namespace

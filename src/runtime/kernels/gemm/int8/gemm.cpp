@@ -48,20 +48,20 @@ void multiply_exactly(RuntimePool& pool, DType left, int64_t m, int64_t n, int64
   std::fill_n(out, m * n, 0);
   for (int64_t done = 0; done < k; done += kExactDepth) {
     const int64_t depth = std::min(kExactDepth, k - done);
-    float* panels = scratch_for_panels.get(PackedMatrix::size(depth, n));
-    pack_panels({wide + done * n, n, 1}, depth, n, 0, PackedMatrix::panels(n), panels);
-    multiply(pool, m, {rows + done, k, 1}, {depth, n, panels}, 0, PackedMatrix::panels(n), {block, n, nullptr});
+    float* panels = scratch_for_panels.get(PackedB::size(depth, n));
+    pack_panels({wide + done * n, n, 1}, depth, n, 0, PackedB::panels(n), panels);
+    multiply(pool, m, {rows + done, k, 1}, {depth, n, panels}, 0, PackedB::panels(n), {block, n, nullptr});
     for (int64_t i = 0; i < m * n; ++i) out[i] = static_cast<int32_t>(static_cast<uint32_t>(out[i]) + static_cast<uint32_t>(static_cast<int32_t>(block[i])));
   }
 }
 
 void multiply_in_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const TileMatrix& b, int32_t* out) {
   const int64_t form[] = {'8', 'i', k, n, b.row, b.column};
-  const float* packed = call.made_of(call.inputs[1], b.data, form, packed_tiles_bytes(TileNumbers::Int8, k, n) / kWordBytes, [&](float* to) {
-    pack_right_tiles(TileNumbers::Int8, call.pool, b, k, n, reinterpret_cast<std::byte*>(to));
+  const float* packed = call.packed_or_scratch(call.inputs[1], b.data, form, packed_tiles_bytes(AmxType::Int8, k, n) / kWordBytes, [&](float* to) {
+    pack_right_tiles(AmxType::Int8, call.pool, b, k, n, reinterpret_cast<std::byte*>(to));
   });
   StoredSums sums = {out, DType::I32, n};
-  const auto numbers = static_cast<DType>(call.inputs[0].dtype) == DType::U8 ? TileNumbers::Uint8 : TileNumbers::Int8;
+  const auto numbers = static_cast<DType>(call.inputs[0].dtype) == DType::U8 ? AmxType::Uint8 : AmxType::Int8;
   multiply_in_tiles(numbers, call.pool, m, n, k, a, reinterpret_cast<const std::byte*>(packed), sums.epilogue());
 }
 
@@ -84,7 +84,7 @@ class ByteMatrix {
         }
       });
     };
-    data_ = reinterpret_cast<const uint32_t*>(call.made_of(call.inputs[1], b.data, form, size, pack));
+    data_ = reinterpret_cast<const uint32_t*>(call.packed_or_scratch(call.inputs[1], b.data, form, size, pack));
   }
 
   int64_t words() const { return words_; }
@@ -138,7 +138,7 @@ void multiply_in_vectors(const ByteKernels& kernels, const KernelCall& call, int
   const ByteMatrix right(call, kernels, is_signed && kernels.elements == 4, b, n, k);
   constexpr int64_t kPanelTiles = ByteKernels::kMostTiles, kPanelColumns = kPanelTiles * ByteKernels::kColumns;
   const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns, words = right.words();
-  const Cut cut = cut_of(call.pool.threads(), size_of_matrix(m, panels, k, 4 / kernels.elements));
+  const Cut cut = partition_of(call.pool.threads(), size_of_matrix(m, panels, k, 4 / kernels.elements));
   for_each_part(call.pool, m, panels, cut, [&](Range some, Range of_task) {
     auto* packed = reinterpret_cast<uint32_t*>(scratch_for_rows.get(some.size() * words));
     std::vector<const uint32_t*> rows;
@@ -170,7 +170,7 @@ void multiply_in_vectors(const ByteKernels& kernels, const KernelCall& call, int
   });
 }
 
-void run_int8(const KernelCall& call, Int8Form form) {
+void run_int8(const KernelCall& call, Int8Algorithm form) {
   const ToroidOperand& a = call.inputs[0];
   const ToroidOperand& b = call.inputs[1];
   const ToroidOperand& c = call.outputs[0];
@@ -179,9 +179,9 @@ void run_int8(const KernelCall& call, Int8Form form) {
   if (m == 0 || n == 0) return;
   for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
     int32_t* out = static_cast<int32_t*>(c.data) + batch * m * n;
-    if (form == Int8Form::Tiles) return multiply_in_tiles(call, m, n, k, matrix_of(a, batch), matrix_of(b, batch), out);
-    if (form == Int8Form::Fours || form == Int8Form::Pairs) {
-      const ByteKernels& kernels = form == Int8Form::Fours ? *vnni_kernels() : *byte_pair_kernels();
+    if (form == Int8Algorithm::Tiles) return multiply_in_tiles(call, m, n, k, matrix_of(a, batch), matrix_of(b, batch), out);
+    if (form == Int8Algorithm::Fours || form == Int8Algorithm::Pairs) {
+      const ByteKernels& kernels = form == Int8Algorithm::Fours ? *vnni_kernels() : *byte_pair_kernels();
       return multiply_in_vectors(kernels, call, m, n, k, matrix_of(a, batch), matrix_of(b, batch), out);
     }
     multiply_exactly(call.pool, static_cast<DType>(a.dtype), m, n, k, matrix_of(a, batch), matrix_of(b, batch), out);
@@ -190,17 +190,17 @@ void run_int8(const KernelCall& call, Int8Form form) {
 
 }  // namespace
 
-bool can_multiply_int8(Int8Form form, DType left) {
+bool can_multiply_int8(Int8Algorithm form, DType left) {
   const bool are_bytes = left == DType::I8 || left == DType::U8;
-  if (form == Int8Form::Tiles) return has_tiles();
-  if (form == Int8Form::Fours) return are_bytes && vnni_kernels() != nullptr;
-  if (form == Int8Form::Pairs) return are_bytes && byte_pair_kernels() != nullptr;
-  if (form == Int8Form::InRegisters) return !are_bytes;
-  if (form == Int8Form::BFloat16Pairs) return left == DType::BF16 && pair_kernels() != nullptr;
+  if (form == Int8Algorithm::Tiles) return has_amx();
+  if (form == Int8Algorithm::Fours) return are_bytes && vnni_kernels() != nullptr;
+  if (form == Int8Algorithm::Pairs) return are_bytes && byte_pair_kernels() != nullptr;
+  if (form == Int8Algorithm::InRegisters) return !are_bytes;
+  if (form == Int8Algorithm::BFloat16Pairs) return left == DType::BF16 && bf16_dot_microkernels() != nullptr;
   return true;
 }
 
-void run_matmul_int8(const KernelCall& call, Int8Form form) {
+void run_matmul_int8(const KernelCall& call, Int8Algorithm form) {
   const auto left = static_cast<DType>(call.inputs[0].dtype), result = static_cast<DType>(call.outputs[0].dtype);
   TOROID_CHECK(can_multiply_int8(form, left));
   if (left == DType::I8 || left == DType::U8) {

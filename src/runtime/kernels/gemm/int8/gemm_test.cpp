@@ -11,8 +11,8 @@
 namespace toroid {
 namespace {
 
-constexpr Int8Form kForms[] = {Int8Form::Tiles,       Int8Form::Fours,         Int8Form::Pairs,
-                               Int8Form::InRegisters, Int8Form::BFloat16Pairs, Int8Form::Widened};
+constexpr Int8Algorithm kForms[] = {Int8Algorithm::Tiles,       Int8Algorithm::Fours,         Int8Algorithm::Pairs,
+                               Int8Algorithm::InRegisters, Int8Algorithm::BFloat16Pairs, Int8Algorithm::Widened};
 
 struct Case {
   const char* name;
@@ -48,7 +48,7 @@ Right right_of(const Case& row, bool is_turned, Numbers& numbers) {
 
 template <class F>
 void for_each_form(DType left, F f) {
-  for (const Int8Form form : kForms) {
+  for (const Int8Algorithm form : kForms) {
     if (!can_multiply_int8(form, left)) continue;
     for (const Case& row : kCases) {
       for (const bool is_turned : {false, true}) {
@@ -67,7 +67,7 @@ template <class T>
 void expect_products_of_floats(DType dtype, DType result, double tolerance) {
   RuntimePool pool(2);
   Numbers numbers;
-  for_each_form(dtype, [&](Int8Form form, const Case& row, bool is_turned) {
+  for_each_form(dtype, [&](Int8Algorithm form, const Case& row, bool is_turned) {
     std::vector<T> a;
     for (int64_t i = 0; i < row.m * row.k; ++i) a.push_back(T(numbers.number()));
     Right b = right_of(row, is_turned, numbers);
@@ -111,7 +111,7 @@ void expect_exact_products(DType left) {
   RuntimePool pool(2);
   Numbers numbers;
   const T extreme = left == DType::U8 ? static_cast<T>(255) : static_cast<T>(-128);
-  for_each_form(left, [&](Int8Form form, const Case& row, bool is_turned) {
+  for_each_form(left, [&](Int8Algorithm form, const Case& row, bool is_turned) {
     std::vector<T> a;
     for (int64_t i = 0; i < row.m * row.k; ++i) a.push_back(i % 3 == 0 ? extreme : static_cast<T>(numbers.int8()));
     Right b = right_of(row, is_turned, numbers);
@@ -139,11 +139,11 @@ TEST_P(Int8Matmul, FewRowsAreReadAsBytesWhereThereAreNoTiles) {
     const std::string text = fmt::format("matmul.int8({0}[{1}, 768], constant i8[768, 768]) -> {0}[{1}, 768]", dtype, rows);
     return runtime_choices().cheapest_choice(parse_problem(text), model_of_this_machine(2)).value();
   };
-  auto unless_tiles = [](std::string_view name) { return can_multiply_int8(Int8Form::Tiles, DType::F32) ? "tiles" : name; };
+  auto unless_tiles = [](std::string_view name) { return can_multiply_int8(Int8Algorithm::Tiles, DType::F32) ? "tiles" : name; };
   EXPECT_EQ(chosen("f32", 1), unless_tiles("in-registers"));
   EXPECT_EQ(chosen("f16", kMostRowsInRegisters), unless_tiles("in-registers"));
   EXPECT_EQ(chosen("f32", kMostRowsInRegisters + 1), unless_tiles("widened"));
-  const bool has_pairs = can_multiply_int8(Int8Form::BFloat16Pairs, DType::BF16);
+  const bool has_pairs = can_multiply_int8(Int8Algorithm::BFloat16Pairs, DType::BF16);
   EXPECT_EQ(chosen("bf16", 32), unless_tiles(has_pairs ? "pairs" : "widened"));
 }
 
@@ -160,7 +160,7 @@ TEST_P(Int8Matmul, TakesEveryFloat32) {
   const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, static_cast<int32_t>(DType::F32), 0},
                                   {b.data(), b_sizes.data(), b_strides.data(), 2, static_cast<int32_t>(DType::I8), 0}};
   const ToroidOperand output = {c.data(), sizes.data(), b_strides.data(), 2, static_cast<int32_t>(DType::F32), 0};
-  for (const Int8Form form : kForms) {
+  for (const Int8Algorithm form : kForms) {
     if (!can_multiply_int8(form, DType::F32)) continue;
     run_matmul_int8({pool, inputs, {&output, 1}, {}, {}}, form);
     for (size_t i = 0; i < std::size(kValues); ++i) EXPECT_EQ(c[i * n], kValues[i]);

@@ -65,7 +65,7 @@ struct Int8Tiles {
 void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
   const int64_t steps = steps_of(k), parts = a.parts();
   const int64_t form[] = {'8', 't', k, n, b.row, b.column};
-  const float* packed = call.made_of(call.inputs[1], b.data, form, tiles_of(n) * steps * kNarrowBytes / kWordBytes, [&](float* to) {
+  const float* packed = call.packed_or_scratch(call.inputs[1], b.data, form, tiles_of(n) * steps * kNarrowBytes / kWordBytes, [&](float* to) {
     call.pool.parallel_for(tiles_of(n), 1, [&](int64_t begin, int64_t end) { pack_narrow_tiles(b, k, n, begin, end, reinterpret_cast<std::byte*>(to)); });
   });
   const NarrowProduct product = {Int8Tiles{steps, reinterpret_cast<const std::byte*>(packed)}, steps, parts};
@@ -76,12 +76,12 @@ void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t
 // ---- in panels
 
 // Rows of a panel at a time: widened, 64 KiB in the second-level cache beside rows and sums.
-int64_t part_depth() { return (16 << 10) / strip_kernels().panel_width(); }
+int64_t part_depth() { return (16 << 10) / gemm_microkernels().panel_width(); }
 
 // The panels [first, last) with so many rows of b together: [row / together][vector][row % together][lane].
 void pack_narrow_panels(const Int8Matrix& b, int64_t together, int64_t k, int64_t n, int64_t first, int64_t last, int8_t* out) {
-  const PackedMatrix shape{divide_up(k, together), n, nullptr};
-  const int64_t lanes = strip_kernels().lanes;
+  const PackedB shape{divide_up(k, together), n, nullptr};
+  const int64_t lanes = gemm_microkernels().lanes;
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t width = shape.width(panel), column = shape.first_column(panel), count = std::min(width, n - column);
     int8_t* to = out + column * shape.depth * together;
@@ -98,8 +98,8 @@ class NarrowPanels {
   NarrowPanels(const KernelCall& call, const Int8Matrix& b, int64_t together, int64_t k, int64_t n)
       : shape_{divide_up(k, together), n, nullptr}, together_(together) {
     const int64_t form[] = {'8', 'w', together, k, n, b.row, b.column};
-    const int64_t bytes = PackedMatrix::size(shape_.depth, n) * together;
-    data_ = reinterpret_cast<const int8_t*>(call.made_of(call.inputs[1], b.data, form, divide_up(bytes, kWordBytes), [&](float* to) {
+    const int64_t bytes = PackedB::size(shape_.depth, n) * together;
+    data_ = reinterpret_cast<const int8_t*>(call.packed_or_scratch(call.inputs[1], b.data, form, divide_up(bytes, kWordBytes), [&](float* to) {
       call.pool.parallel_for(shape_.panels(), 1, [&](int64_t begin, int64_t end) {
         pack_narrow_panels(b, together, k, n, begin, end, reinterpret_cast<int8_t*>(to));
       });
@@ -127,7 +127,7 @@ class NarrowPanels {
   }
 
  private:
-  PackedMatrix shape_;
+  PackedB shape_;
   int64_t together_;
   const int8_t* data_;
 };
@@ -155,26 +155,26 @@ void multiply_in_registers(const KernelCall& call, int64_t m, int64_t n, int64_t
   const auto& kernels = narrow_kernels();
   auto rows_of = [&](Range some) { return float_rows(a, some, k); };
   auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
-    for_each_strip(rows.size(), StripKernels::kMostRows, [&](int64_t first, int64_t count) {
-      const float* strip[StripKernels::kMostRows];
+    for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
+      const float* strip[GemmMicrokernels::kMostRows];
       for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + depth.first;
-      kernels.multiply[count - 1][width / strip_kernels().lanes - 1](depth.size(), strip, bytes, sums + first * width, width, adds, nullptr);
+      kernels.multiply[count - 1][width / gemm_microkernels().lanes - 1](depth.size(), strip, bytes, sums + first * width, width, adds, nullptr);
     });
   };
   NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
 }
 
 void multiply_widened(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
-  const StripKernels& kernels = strip_kernels();
+  const GemmMicrokernels& kernels = gemm_microkernels();
   auto rows_of = [&](Range some) { return float_rows(a, some, k); };
   auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
     float* const wide = scratch_for_panel.get(part_depth() * width);
     const int64_t vectors = width / kernels.lanes;
     const Run run = {depth.first, depth.size()};
-    for_each_strip(rows.size(), StripKernels::kMostRows, [&](int64_t first, int64_t count) {
+    for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
       float* const to = sums + first * width;
       if (first > 0) return kernels.multiply[count - 1][vectors - 1](&run, 1, &rows[static_cast<size_t>(first)], wide, {to, width, width, adds}, {nullptr, 0});
-      const float* strip[StripKernels::kMostRows];
+      const float* strip[GemmMicrokernels::kMostRows];
       for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(i)] + depth.first;
       narrow_kernels().multiply_and_keep[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
     });
@@ -203,13 +203,13 @@ std::vector<const uint16_t*> paired_rows(const FloatRows& a, Range some, int64_t
 }
 
 void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
-  const PairKernels& kernels = *pair_kernels();
+  const Bf16DotMicrokernels& kernels = *bf16_dot_microkernels();
   auto rows_of = [&](Range some) { return paired_rows(a, some, k); };
   auto add_part = [&](const std::vector<const uint16_t*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
     auto* const wide = reinterpret_cast<uint16_t*>(scratch_for_panel.get(part_depth() * width));
-    const int64_t vectors = width / strip_kernels().lanes;
-    for_each_strip(rows.size(), StripKernels::kMostRows, [&](int64_t first, int64_t count) {
-      const uint16_t* strip[StripKernels::kMostRows];
+    const int64_t vectors = width / gemm_microkernels().lanes;
+    for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
+      const uint16_t* strip[GemmMicrokernels::kMostRows];
       for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + 2 * depth.first;
       float* const to = sums + first * width;
       if (first > 0) return kernels[count - 1][vectors - 1](depth.size(), strip, wide, to, width, adds);
@@ -222,7 +222,7 @@ void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, 
 
 }  // namespace
 
-void run_int8_weights(const KernelCall& call, Int8Form form) {
+void run_int8_weights(const KernelCall& call, Int8Algorithm form) {
   const ToroidOperand& a = call.inputs[0];
   const ToroidOperand& b = call.inputs[1];
   const ToroidOperand& c = call.outputs[0];
@@ -235,9 +235,9 @@ void run_int8_weights(const KernelCall& call, Int8Form form) {
   for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
     const EpiloguePart epilogue(call.epilogue != nullptr ? call.epilogue : &stored, batch * m, 0);
     const Int8Matrix right = {static_cast<const int8_t*>(b.data) + batch_offset(b, dims, batch), b.strides[dims], b.strides[dims + 1]};
-    const auto multiply = form == Int8Form::Tiles           ? multiply_narrow_tiles
-                          : form == Int8Form::BFloat16Pairs ? multiply_in_pairs
-                          : form == Int8Form::InRegisters   ? multiply_in_registers
+    const auto multiply = form == Int8Algorithm::Tiles           ? multiply_narrow_tiles
+                          : form == Int8Algorithm::BFloat16Pairs ? multiply_in_pairs
+                          : form == Int8Algorithm::InRegisters   ? multiply_in_registers
                                                             : multiply_widened;
     multiply(call, m, n, k, FloatRows(a, batch), right, *epilogue.get());
   });

@@ -6,6 +6,6 @@
 namespace toroid {
 
 // a of F32, BF16 or F16, b of I8, the result of F32, BF16 or F16.
-void run_int8_weights(const KernelCall& call, Int8Form form);
+void run_int8_weights(const KernelCall& call, Int8Algorithm form);
 
 }  // namespace toroid

@@ -105,11 +105,11 @@ TOROID_AVX512_BF16 void multiply_byte_pairs(int64_t pairs, const uint16_t* const
 
 template <bool kKeeps, size_t... I>
 constexpr void fill_pairs(NarrowPairKernels::Table& table, std::index_sequence<I...>) {
-  constexpr int kMost = StripKernels::kMostVectors;
+  constexpr int kMost = GemmMicrokernels::kMostVectors;
   ((table[I / kMost][I % kMost] = &multiply_byte_pairs<kKeeps, I / kMost + 1, I % kMost + 1>), ...);
 }
 constexpr NarrowPairKernels kPairKernels = [] {
-  constexpr std::make_index_sequence<StripKernels::kMostRows * StripKernels::kMostVectors> all;
+  constexpr std::make_index_sequence<GemmMicrokernels::kMostRows * GemmMicrokernels::kMostVectors> all;
   NarrowPairKernels kernels = {};
   fill_pairs<false>(kernels.multiply, all);
   fill_pairs<true>(kernels.multiply_and_keep, all);
@@ -129,7 +129,7 @@ const NarrowKernels& narrow_kernels() {
 
 const NarrowPairKernels* narrow_pair_kernels() {
 #ifdef __x86_64__
-  if (pair_kernels() != nullptr) return &kPairKernels;
+  if (bf16_dot_microkernels() != nullptr) return &kPairKernels;
 #endif
   return nullptr;
 }

@@ -13,7 +13,7 @@ using MultiplyBytes = void (*)(int64_t depth, const float* const* rows, const in
 
 // The loops for one instruction set, by rows - 1 and vectors - 1; null beyond a panel's vectors.
 struct NarrowKernels {
-  using Table = MultiplyBytes[StripKernels::kMostRows][StripKernels::kMostVectors];
+  using Table = MultiplyBytes[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors];
   Table multiply;            // `wide` is not looked at
   Table multiply_and_keep;   // wide[p * width + j] = b[p * width + j] for the strips that follow
 };
@@ -22,10 +22,10 @@ const NarrowKernels& narrow_kernels();
 // The same of rows of bfloat16 and pairs of rows of b, [pair][vector][first, second][16 columns]; `wide` becomes a panel of microkernel_bf16.h.
 using MultiplyBytePairs = void (*)(int64_t pairs, const uint16_t* const* rows, const int8_t* b, float* out, int64_t out_row, bool add, uint16_t* wide);
 struct NarrowPairKernels {
-  using Table = MultiplyBytePairs[StripKernels::kMostRows][StripKernels::kMostVectors];
+  using Table = MultiplyBytePairs[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors];
   Table multiply, multiply_and_keep;
 };
-// Null where pair_kernels() is.
+// Null where bf16_dot_microkernels() is.
 const NarrowPairKernels* narrow_pair_kernels();
 
 // To bfloat16, exactly; `count`: a multiple of 32. For machines with AVX512_BF16.

@@ -53,7 +53,7 @@ void pack_rows_in_parts(const FloatRows& a, int64_t first, int64_t rows, int64_t
   if (a.parts() == 1) {
     const TileMatrix matrix = a.matrix();
     const auto* data = static_cast<const uint16_t*>(matrix.data) + first * matrix.row;
-    return pack_left_tiles(TileNumbers::BFloat16, {data, matrix.row, matrix.column}, rows, k, out);
+    return pack_left_tiles(AmxType::BFloat16, {data, matrix.row, matrix.column}, rows, k, out);
   }
   if (rows < kTileSide || k % kStepElements != 0) std::memset(out, 0, static_cast<size_t>(a.parts() * steps * kTileBytes));
   float* copy = scratch_for_copy.get(k);

@@ -67,7 +67,7 @@ struct NarrowProduct {
         for (int64_t i = 0; i < block.row_tiles; i += 2) {
           for (int64_t part = 0; part < parts; ++part, ++strip) {
             const int64_t offset = strip * lines * kPartSteps * kTileRowBytes;
-            multiply_tiles(TileNumbers::BFloat16,
+            multiply_tiles(AmxType::BFloat16,
                            {{left_at(block, i, part, done), i + 1 < block.row_tiles ? left_at(block, i + 1, part, done) : nullptr},
                             {wide, has_second ? wide + kPartSteps * kTileBytes : nullptr},
                             some,

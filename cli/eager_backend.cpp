@@ -1,4 +1,4 @@
-#include "one_by_one.h"
+#include "eager_backend.h"
 
 #include <algorithm>
 #include <deque>
@@ -203,7 +203,7 @@ class OneByOne : public Callable {
 
 }  // namespace
 
-std::unique_ptr<Callable> one_by_one(Program program, const LoadOptions& options) {
+std::unique_ptr<Callable> eager_backend(Program program, const LoadOptions& options) {
   return std::make_unique<OneByOne>(std::move(program), options);
 }
 

@@ -1,4 +1,4 @@
-// Epilogues that the runtime can do where it has the sums (ClampedSum): recognised by what they compute.
+// Epilogues that the runtime can do where it has the sums (PostOps): recognised by what they compute.
 //
 //   relu(residual[row, column] + (product * scale[column] + bias[column]))      a batch norm's, with a residual and an activation
 //
@@ -18,17 +18,17 @@ class Match {
  public:
   Match(const loop::LoopProgram& program, const Kernel& epilogue) : program_(program), exprs_(program.exprs), kernel_(epilogue) {}
 
-  std::optional<ClampedSum> run() {
+  std::optional<PostOps> run() {
     if (kernel_.stages[0].statements.size() != 1) return std::nullopt;
     const Store& store = std::get<Store>(kernel_.stages[0].statements[0]);
     const auto out = place_of(store.buffer, store.position);
     if (!out || is_written_around(kernel_, store.buffer)) return std::nullopt;
-    ClampedSum result = {.out = *out};
+    PostOps result = {.out = *out};
     return take_terms(take_bounds(store.value, result), result) ? std::optional(result) : std::nullopt;
   }
 
  private:
-  using Place = ClampedSum::Place;
+  using Place = PostOps::Place;
 
   const loop::Compute* compute(ExprId id, ScalarOp op) const {
     const auto* found = std::get_if<loop::Compute>(&exprs_.node(id).op);
@@ -45,7 +45,7 @@ class Match {
   ExprId first_operand(ExprId id) const { return std::get<loop::Compute>(exprs_.node(id).op).operands[0]; }
 
   // What there is without the bounds.
-  ExprId take_bounds(ExprId value, ClampedSum& result) const {
+  ExprId take_bounds(ExprId value, PostOps& result) const {
     if (const auto high = bound(value, ScalarOp::Min)) {
       result.high = *high;
       value = first_operand(value);
@@ -58,7 +58,7 @@ class Match {
   }
 
   // value = product [* scale] [+ bias] [+ residual].
-  bool take_terms(ExprId value, ClampedSum& result) const {
+  bool take_terms(ExprId value, PostOps& result) const {
     std::vector<Place> terms;   // the one that is added last first
     for (const loop::Compute* sum = compute(value, ScalarOp::Add); sum != nullptr; sum = compute(value, ScalarOp::Add)) {
       std::optional<Place> term = place_of(sum->operands[1]);
@@ -122,6 +122,6 @@ class Match {
 
 }  // namespace
 
-std::optional<ClampedSum> as_clamped_sum(const loop::LoopProgram& program, const Kernel& epilogue) { return Match(program, epilogue).run(); }
+std::optional<PostOps> as_clamped_sum(const loop::LoopProgram& program, const Kernel& epilogue) { return Match(program, epilogue).run(); }
 
 }  // namespace toroid::schedule

@@ -1,4 +1,4 @@
-#include "driver/host.h"
+#include "driver/runtime_callbacks.h"
 
 #include <algorithm>
 #include <new>
@@ -13,9 +13,9 @@
 
 namespace toroid {
 
-// Called from generated code, which knows no exceptions: a failure is kept for Host::run.
-struct Host::Callbacks {
-  static Host& host(const ToroidRuntime* runtime) { return *static_cast<Host*>(runtime->host); }
+// Called from generated code, which knows no exceptions: a failure is kept for RuntimeCallbacks::run.
+struct RuntimeCallbacks::Entries {
+  static RuntimeCallbacks& host(const ToroidRuntime* runtime) { return *static_cast<RuntimeCallbacks*>(runtime->host); }
 
   template <class F>
   static auto guarded(const ToroidRuntime* runtime, decltype(std::declval<F>()()) failure, F f) {
@@ -91,7 +91,7 @@ struct Host::Callbacks {
   static void release(const ToroidRuntime* runtime, void* data) { host(runtime).release(data); }
 
   static void step(const ToroidRuntime* runtime, int32_t step) {
-    Host& to = host(runtime);
+    RuntimeCallbacks& to = host(runtime);
     to.end_step();
     to.step_ = step;
     to.step_began_ = std::chrono::steady_clock::now();
@@ -130,22 +130,22 @@ struct Host::Callbacks {
   }
 };
 
-Host::Host(RuntimePool& pool) : pool_(pool) {
+RuntimeCallbacks::RuntimeCallbacks(RuntimePool& pool) : pool_(pool) {
   table_ = {this,
-            Callbacks::parallel_for,
-            Callbacks::special_function,
-            Callbacks::call,
-            Callbacks::chain,
-            Callbacks::bind,
-            Callbacks::allocate,
-            Callbacks::release,
-            Callbacks::output,
-            Callbacks::step,
-            Callbacks::out_of_bounds,
-            Callbacks::choose_form};
+            Entries::parallel_for,
+            Entries::special_function,
+            Entries::call,
+            Entries::chain,
+            Entries::bind,
+            Entries::allocate,
+            Entries::release,
+            Entries::output,
+            Entries::step,
+            Entries::out_of_bounds,
+            Entries::choose_form};
 }
 
-void Host::end_step() {
+void RuntimeCallbacks::end_step() {
   if (!step_) return;
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - step_began_;
   try {
@@ -156,7 +156,7 @@ void Host::end_step() {
   step_.reset();
 }
 
-void* Host::allocate(int64_t bytes) {
+void* RuntimeCallbacks::allocate(int64_t bytes) {
   TOROID_CHECK(bytes >= 0, "a temporary of {} bytes", bytes);
   const auto size = std::max<size_t>(static_cast<size_t>(bytes), 1);
   // A block that wastes less than half of itself, or a new one.
@@ -164,14 +164,14 @@ void* Host::allocate(int64_t bytes) {
   return used_.front().data();
 }
 
-void Host::release(void* data) {
+void RuntimeCallbacks::release(void* data) {
   const auto found = std::find_if(used_.begin(), used_.end(), [&](const AlignedBytes& block) { return block.data() == data; });
   if (found != used_.end()) free_.splice(free_.begin(), used_, found);
 }
 
-void Host::release_all() { free_.splice(free_.begin(), used_); }
+void RuntimeCallbacks::release_all() { free_.splice(free_.begin(), used_); }
 
-int32_t Host::run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state) {
+int32_t RuntimeCallbacks::run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state) {
   call_ = &state;
   sites_ = &sites_of_variants_[&state.manifest];
   const int32_t failed = entry(&table_, &call);

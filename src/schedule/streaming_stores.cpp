@@ -26,17 +26,17 @@ bool is_beyond_caches(const loop::Buffer& buffer) {
 }  // namespace
 
 bool is_written_around(const Kernel& kernel, BufferId buffer) {
-  return std::find(kernel.written_around.begin(), kernel.written_around.end(), buffer) != kernel.written_around.end();
+  return std::find(kernel.streaming_stores.begin(), kernel.streaming_stores.end(), buffer) != kernel.streaming_stores.end();
 }
 
-void write_around(const loop::LoopProgram& program, Kernel& kernel) {
+void use_streaming_stores(const loop::LoopProgram& program, Kernel& kernel) {
   if (kernel.product || kernel.vector == VectorAlong::None) return;
   const sym::Expr along = kernel.vector == VectorAlong::Outer ? kernel.outer.back() : kernel.inner.back();
   for (const Stage& stage : kernel.stages) {
     for (const Statement& statement : stage.statements) {
       const auto* store = std::get_if<Store>(&statement);
       if (store == nullptr || !is_contiguous(store->position, along) || is_written_around(kernel, store->buffer)) continue;
-      if (is_beyond_caches(program.buffer(store->buffer))) kernel.written_around.push_back(store->buffer);
+      if (is_beyond_caches(program.buffer(store->buffer))) kernel.streaming_stores.push_back(store->buffer);
     }
   }
 }

@@ -7,7 +7,7 @@
 namespace toroid::schedule {
 namespace {
 
-std::string place_text(const Schedule& schedule, const ClampedSum::Place& place) {
+std::string place_text(const Schedule& schedule, const PostOps::Place& place) {
   std::string text = schedule.loops->buffer(place.buffer).name;
   if (!place.offset.is_const(0)) text += "+" + sym::to_string(place.offset);
   if (!place.row.is_const(0)) text += "[" + sym::to_string(place.row) + "]";
@@ -21,7 +21,7 @@ std::string clamped_sum_of(std::string_view text) {
   for (const Step& step : result.schedule.steps) {
     const auto* call = std::get_if<CallStep>(&step);
     if (call == nullptr || !call->epilogue) continue;
-    const std::optional<ClampedSum>& sum = call->epilogue->clamped;
+    const std::optional<PostOps>& sum = call->epilogue->clamped;
     if (!sum) {
       found = "something else";
       continue;

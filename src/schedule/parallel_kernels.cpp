@@ -1,4 +1,4 @@
-#include "schedule/launch_together.h"
+#include "schedule/parallel_kernels.h"
 
 #include <algorithm>
 #include <iterator>
@@ -42,8 +42,8 @@ std::vector<size_t> waits_of(std::span<const Step> run) {
   return waits;
 }
 
-GroupStep group_of(std::vector<Step> steps) {
-  GroupStep group;
+ParallelKernels group_of(std::vector<Step> steps) {
+  ParallelKernels group;
   group.name = name_of(steps[0]);
   for (Step& step : steps) {
     auto& kernel = std::get<Kernel>(step);

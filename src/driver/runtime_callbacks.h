@@ -23,9 +23,9 @@ namespace toroid {
 
 class RuntimePool;
 
-class Host {
+class RuntimeCallbacks {
  public:
-  explicit Host(RuntimePool& pool);
+  explicit RuntimeCallbacks(RuntimePool& pool);
 
   // The state of one call that callbacks read and write.
   struct Call {
@@ -42,7 +42,7 @@ class Host {
   int32_t run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state);
 
  private:
-  struct Callbacks;
+  struct Entries;
   void* allocate(int64_t bytes);
   void release(void* data);
   void release_all();
