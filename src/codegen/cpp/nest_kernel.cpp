@@ -622,7 +622,12 @@ class NestPrinter : KernelPrinter {
       return;
     }
     body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", at, combined, at));
-    if (in_blocks || in_f64) {
+    if (in_f64 && !in_blocks) {   // one block
+      const std::string sum = turns > 1 ? fmt::format("fold_turns({}s, {})", acc, lambda) : acc;
+      after.push_back(fmt::format("{}result{} = double(fold({}, {}));", declared, i, sum, lambda));
+      return;
+    }
+    if (in_blocks) {
       before.push_back(fmt::format("Total<W> {}_total;", acc));
       after_block.push_back(fmt::format("add_to({}_total, {});", acc, turns > 1 ? fmt::format("fold_turns({}s, {})", acc, lambda) : acc));
       after.push_back(fmt::format("{3}result{1} = {0}(sum_of({2}_total));", result_type, i, acc, declared));
