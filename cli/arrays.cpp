@@ -32,15 +32,16 @@ std::vector<HostTensor> read_inputs(const std::filesystem::path& path, const Pro
       for (const InputSpec& input : program.inputs) wanted.push_back(input.name);
       throw Error(ErrorKind::InvalidInput, fmt::format("{} has no tensor '{}'{} for input {} of {}", path.string(), program.inputs[i].name,
                                                        by_name ? "" : fmt::format(" and no 'in{}'", i), i + 1, program.inputs.size()))
-          .help(fmt::format("it has: {}; name them as the program does ({}), or in0, in1, …", fmt::join(given, ", "), fmt::join(wanted, ", ")));
+          .help(fmt::format("it has: {}; name them as the program does ({}), or in0, in1, …", fmt::join(given, ", "),
+                            fmt::join(wanted, ", ")));
     }
     inputs.push_back(host_tensor(file, *tensor));
   }
   // Other names are the file's own business, such as the labels beside images.
   const std::string next = fmt::format("in{}", program.inputs.size());
   if (!by_name && file.find(next) != nullptr) {
-    throw Error(ErrorKind::InvalidInput, fmt::format("{} holds '{}', but the program takes {} input{}", path.string(),
-                                                     next, inputs.size(), inputs.size() == 1 ? "" : "s"))
+    throw Error(ErrorKind::InvalidInput, fmt::format("{} holds '{}', but the program takes {} input{}", path.string(), next, inputs.size(),
+                                                     inputs.size() == 1 ? "" : "s"))
         .help("give one tensor an input: in0, in1, …");
   }
   return inputs;
@@ -52,8 +53,7 @@ std::vector<HostTensor> read_outputs(const std::filesystem::path& path) {
   for (size_t i = 0; i < file.tensors.size(); ++i) {
     const SafeTensor* tensor = file.find(fmt::format("out{}", i));
     if (tensor == nullptr) {
-      throw Error(ErrorKind::InvalidInput,
-                  fmt::format("{} has {} tensors but no 'out{}'", path.string(), file.tensors.size(), i));
+      throw Error(ErrorKind::InvalidInput, fmt::format("{} has {} tensors but no 'out{}'", path.string(), file.tensors.size(), i));
     }
     outputs.push_back(host_tensor(file, *tensor));
   }

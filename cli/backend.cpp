@@ -5,9 +5,9 @@
 #include "build_flags.h"
 #include "describe.h"
 #include "driver/executable.h"
+#include "eager_backend.h"
 #include "explain_cache.h"
 #include "interp/evaluate.h"
-#include "eager_backend.h"
 #include "passes/decompose/engine/decompose.h"
 #include "support/error.h"
 
@@ -31,8 +31,7 @@ class Interpreted : public Callable {
 
 class Compiled : public Callable {
  public:
-  Compiled(CompiledModel model, const LoadOptions& options)
-      : model_(std::move(model)), executable_(model_.load(options.threads)) {
+  Compiled(CompiledModel model, const LoadOptions& options) : model_(std::move(model)), executable_(model_.load(options.threads)) {
     executable_.set_seed(options.seed);
   }
   const Program& program() const override { return model_.program ? *model_.program : executable_.manifest().general().signature; }

@@ -27,7 +27,7 @@ class Callable {
 
 // eager: each operator is compiled by itself, for the sizes that it is called with; eager-general: for any.
 inline constexpr const char* kBackends[] = {"cpu", "interp", "eager", "eager-general"};
-std::string backend_list();   // for help: "cpu, interp, …"
+std::string backend_list();  // for help: "cpu, interp, …"
 
 struct LoadOptions {
   std::string backend = "cpu";

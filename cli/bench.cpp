@@ -80,7 +80,7 @@ struct StepTiming {
   size_t position;
   std::string name;
   double median_us;
-  std::string form;   // of a step with several, the one that won
+  std::string form;  // of a step with several, the one that won
   // Of a run; none where sizes are known only while the program runs.
   std::optional<double> bytes, flops;
   DType numbers = DType::F32;
@@ -102,7 +102,7 @@ std::optional<double> value_of(const SymbolValues& symbols, sym::Expr e) {
 // Of the steps that ran, in the program's order.
 std::vector<StepTiming> step_medians(const Executable& program, const std::vector<HostTensor>& inputs) {
   std::vector<StepTiming> steps;
-  std::map<size_t, std::string> forms;   // by step, those that the first call settled
+  std::map<size_t, std::string> forms;  // by step, those that the first call settled
   const std::vector<std::optional<size_t>> chosen = program.forms();
   for (size_t i = 0; i < chosen.size(); ++i) {
     const codegen::GeneratedChoice& choice = program.last_variant().choices[i];
@@ -132,20 +132,24 @@ std::vector<StepTiming> step_medians(const Executable& program, const std::vecto
 void print_steps(std::vector<StepTiming> steps, const MachineLimits& limits) {
   double total = 0;
   for (const StepTiming& step : steps) total += step.median_us;
-  std::stable_sort(steps.begin(), steps.end(),
-                   [](const StepTiming& a, const StepTiming& b) { return a.median_us > b.median_us; });
-  fmt::print("  limits measured here: {:.1f} GB/s of memory, {:.1f} of the third-level cache, {:.1f} of the second; {:.1f} GFLOP/s of float32 products, {:.1f} of "
-             "bfloat16, {:.1f} of int8\n",
-             limits.memory_bytes_per_s * 1e-9, limits.third_level.bytes_per_s * 1e-9, limits.second_level.bytes_per_s * 1e-9, limits.multiply_flops_per_s * 1e-9,
-             limits.bf16_flops_per_s * 1e-9, limits.int8_flops_per_s * 1e-9);
-  fmt::print("  of limit: the least time that these allow, as a share of the median; of a cache where all that the step touches fits into it\n");
+  std::stable_sort(steps.begin(), steps.end(), [](const StepTiming& a, const StepTiming& b) { return a.median_us > b.median_us; });
+  fmt::print(
+      "  limits measured here: {:.1f} GB/s of memory, {:.1f} of the third-level cache, {:.1f} of the second; {:.1f} GFLOP/s of float32 "
+      "products, {:.1f} of "
+      "bfloat16, {:.1f} of int8\n",
+      limits.memory_bytes_per_s * 1e-9, limits.third_level.bytes_per_s * 1e-9, limits.second_level.bytes_per_s * 1e-9,
+      limits.multiply_flops_per_s * 1e-9, limits.bf16_flops_per_s * 1e-9, limits.int8_flops_per_s * 1e-9);
+  fmt::print(
+      "  of limit: the least time that these allow, as a share of the median; of a cache where all that the step touches fits into it\n");
   fmt::print("  {:>13} {:>7} {:>8} {:>9} {:>9}  step\n", "median", "share", "GB/s", "GFLOP/s", "of limit");
-  auto rate = [](std::optional<double> work, double us) { return work.value_or(0) > 0 ? fmt::format("{:.1f}", *work / us * 1e-3) : std::string("-"); };
+  auto rate = [](std::optional<double> work, double us) {
+    return work.value_or(0) > 0 ? fmt::format("{:.1f}", *work / us * 1e-3) : std::string("-");
+  };
   for (const StepTiming& step : steps) {
     const double share = 100 * step.share_of_limit(limits);
-    fmt::print("  {:10.1f} us {:5.1f} % {:>8} {:>9} {:>9}  {} {}\n", step.median_us, 100 * step.median_us / total, rate(step.bytes, step.median_us),
-               rate(step.flops, step.median_us), share > 0 ? fmt::format("{:.0f} %", share) : "-", step.position,
-               step.form.empty() ? step.name : fmt::format("{} ({})", step.name, step.form));
+    fmt::print("  {:10.1f} us {:5.1f} % {:>8} {:>9} {:>9}  {} {}\n", step.median_us, 100 * step.median_us / total,
+               rate(step.bytes, step.median_us), rate(step.flops, step.median_us), share > 0 ? fmt::format("{:.0f} %", share) : "-",
+               step.position, step.form.empty() ? step.name : fmt::format("{} ({})", step.name, step.form));
   }
 }
 
@@ -201,10 +205,10 @@ int cmd_bench(int argc, const char* const* argv) {
   refuse_changed_files();
   const ManifestVariant& manifest = executable->last_variant();
   const std::string variant = variant_text(executable->manifest(), manifest);
-  fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path,
-             timing.median_ms, timing.runs, timing.min_ms, timing.max_ms, compile_s,
-             model ? fmt::format("; cache: {}", model->cache_use) : "");
-  fmt::print("  {}; temporaries {} bytes (lower bound {})\n", steps_text(manifest), executable->arena_bytes(), executable->arena_lower_bound());
+  fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path, timing.median_ms, timing.runs,
+             timing.min_ms, timing.max_ms, compile_s, model ? fmt::format("; cache: {}", model->cache_use) : "");
+  fmt::print("  {}; temporaries {} bytes (lower bound {})\n", steps_text(manifest), executable->arena_bytes(),
+             executable->arena_lower_bound());
   constexpr size_t kShownOutputs = 8;
   print_interface(stdout, executable->manifest(), kShownOutputs);
   if (tune && !model->choices.empty()) fmt::print("{}", tune::changes_text(model->choices));

@@ -11,7 +11,10 @@ void add_build_flags(Flags& flags, CompileModelOptions& options) {
 }
 
 void refuse_build_flags(const CompileModelOptions& options, std::string_view what) {
-  const char* given = options.debug ? "--debug" : options.assertions ? "--assertions" : !options.compiler_flags.empty() ? "--cxxflag" : nullptr;
+  const char* given = options.debug                     ? "--debug"
+                      : options.assertions              ? "--assertions"
+                      : !options.compiler_flags.empty() ? "--cxxflag"
+                                                        : nullptr;
   if (given == nullptr) return;
   throw Error(ErrorKind::InvalidOption, fmt::format("{} means nothing for {}", given, what))
       .help("it is for models that this command compiles, with the backend cpu");

@@ -89,8 +89,9 @@ int stats(bool as_json) {
     return found == counters.end() ? 0 : found->second;
   };
   fmt::print("  programs: {} taken from the cache, {} compiled\n", counter("graph hits"), counter("graph misses"));
-  fmt::print("  this store: {} of {} questions answered, several for each program; {} entries damaged, {} evicted, {} not written\n", stats.lifetime.hits,
-             stats.lifetime.hits + stats.lifetime.misses, stats.lifetime.corrupt, stats.lifetime.evicted, stats.lifetime.write_errors);
+  fmt::print("  this store: {} of {} questions answered, several for each program; {} entries damaged, {} evicted, {} not written\n",
+             stats.lifetime.hits, stats.lifetime.hits + stats.lifetime.misses, stats.lifetime.corrupt, stats.lifetime.evicted,
+             stats.lifetime.write_errors);
   if (base.contains("problem")) {
     fmt::print("  read-only base: not used: {}\n", base["problem"].get<std::string>());
   } else if (!base.is_null()) {
@@ -145,8 +146,7 @@ int cmd_cache(int argc, const char* const* argv) {
   };
   std::string model, path, size, kind;
   Flags& stats_command = command("stats", "what is in it, and what it saved");
-  Flags& explain_command =
-      command("explain", "why a model would be a hit or a miss: the nearest entry, and the parts that differ");
+  Flags& explain_command = command("explain", "why a model would be a hit or a miss: the nearest entry, and the parts that differ");
   explain_command.add_option("MODEL", model, "a .pt2 file").required();
   Flags& verify_command = command("verify", "check every entry; damaged ones are removed");
   Flags& gc_command = command("gc", "remove the least recently used entries beyond a size");
@@ -178,8 +178,7 @@ int cmd_cache(int argc, const char* const* argv) {
   }
   if (gc_command.is_given()) {
     const uint64_t removed = store.shrink_to(size.empty() ? store.stats().limit_bytes : parse_byte_size(size));
-    return report(as_json, "removed", removed,
-                  fmt::format("{} entries removed, {} left", removed, byte_size_text(store.stats().bytes)));
+    return report(as_json, "removed", removed, fmt::format("{} entries removed, {} left", removed, byte_size_text(store.stats().bytes)));
   }
   if (clear_command.is_given()) {
     const uint64_t entries = store.stats().entries;

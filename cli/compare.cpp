@@ -27,8 +27,8 @@ std::string describe(const Differences& found, const HostTensor& actual, const H
   const std::string most = exact ? "" : fmt::format("largest difference {:.3g}, relative {:.3g}", found.most_absolute, found.most_relative);
   if (!found.worst) return exact ? "equal" : "within tolerance; " + most;
   return fmt::format("{} of {} elements differ; worst{} is {}, expected {} (allowed {:.3g}){}{}", found.differing, found.elements,
-                     position_text(*found.worst, expected.sizes()), element_text(actual, *found.worst), element_text(expected, *found.worst), found.allowed,
-                     most.empty() ? "" : "; ", most);
+                     position_text(*found.worst, expected.sizes()), element_text(actual, *found.worst),
+                     element_text(expected, *found.worst), found.allowed, most.empty() ? "" : "; ", most);
 }
 
 }  // namespace
@@ -44,7 +44,8 @@ Comparison compare_tensors(std::span<const NamedTensor> actual, std::span<const 
   Comparison result;
   const auto is_there = [&](const NamedTensor& each) { return find(actual, each.name) != nullptr; };
   if (std::none_of(expected.begin(), expected.end(), is_there)) {
-    throw Error(ErrorKind::InvalidInput, fmt::format("no tensor can be compared: there are {}, and expected are {}", names_of(actual), names_of(expected)))
+    throw Error(ErrorKind::InvalidInput,
+                fmt::format("no tensor can be compared: there are {}, and expected are {}", names_of(actual), names_of(expected)))
         .help("name the tensors alike in both files");
   }
   size_t different = 0;
@@ -61,7 +62,8 @@ Comparison compare_tensors(std::span<const NamedTensor> actual, std::span<const 
       line = fmt::format("is {}, expected {}", to_string(given->tensor), to_string(wanted));
       json["reason"] = line;
     } else {
-      const Tolerance tolerance = is_asked ? Tolerance{std::max(asked.relative, 0.0), std::max(asked.absolute, 0.0)} : tolerance_of(wanted.dtype());
+      const Tolerance tolerance =
+          is_asked ? Tolerance{std::max(asked.relative, 0.0), std::max(asked.absolute, 0.0)} : tolerance_of(wanted.dtype());
       const Differences found = compare_elements(given->tensor, wanted, tolerance, !is_asked);
       is_equal = found.differing == 0;
       line = fmt::format("{}: {}", to_string(wanted), describe(found, given->tensor, wanted));
@@ -70,7 +72,10 @@ Comparison compare_tensors(std::span<const NamedTensor> actual, std::span<const 
       json["most_absolute"] = found.most_absolute;
       json["most_relative"] = found.most_relative;
       if (found.worst) {
-        json["worst"] = {{"element", *found.worst}, {"is", element_text(given->tensor, *found.worst)}, {"expected", element_text(wanted, *found.worst)}, {"allowed", found.allowed}};
+        json["worst"] = {{"element", *found.worst},
+                         {"is", element_text(given->tensor, *found.worst)},
+                         {"expected", element_text(wanted, *found.worst)},
+                         {"allowed", found.allowed}};
       }
     }
     if (!is_equal) ++different;
@@ -79,7 +84,8 @@ Comparison compare_tensors(std::span<const NamedTensor> actual, std::span<const 
     result.text += fmt::format("{} {} {}\n", is_equal ? "same  " : "DIFFER", name, line);
   }
   for (const NamedTensor& each : actual) {
-    if (find(expected, each.name) == nullptr) result.text += fmt::format("       {} is not compared: nothing is expected of it\n", each.name);
+    if (find(expected, each.name) == nullptr)
+      result.text += fmt::format("       {} is not compared: nothing is expected of it\n", each.name);
   }
   result.is_equal = different == 0;
   result.text += fmt::format("{} tensors, {} differ\n", expected.size(), different);

@@ -2,10 +2,10 @@
 #include <charconv>
 
 #include "build_flags.h"
-#include "driver/compile.h"
-#include "driver/package.h"
 #include "command.h"
 #include "describe.h"
+#include "driver/compile.h"
+#include "driver/package.h"
 #include "emit_benchmark.h"
 #include "explain_cache.h"
 #include "flags.h"
@@ -29,7 +29,8 @@ SizeValues parse_sizes(std::string_view text) {
     const char* const last = part.data() + part.size();
     const auto [end, error] = std::from_chars(first, last, value);
     if (equals == 0 || first == last || error != std::errc() || end != last) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("'{}' is not a list of sizes", text)).help("write --variant INPUT.DIM=SIZE, as in --variant image.0=1,image.2=128");
+      throw Error(ErrorKind::InvalidOption, fmt::format("'{}' is not a list of sizes", text))
+          .help("write --variant INPUT.DIM=SIZE, as in --variant image.0=1,image.2=128");
     }
     sizes.emplace_back(part.substr(0, equals), value);
   }
@@ -48,20 +49,24 @@ int cmd_compile(int argc, const char* const* argv) {
   flags.add_option("MODEL", model_path, "a .pt2 file").required();
   flags.add_option("-o,--output", output, "the library to write");
   flags.add_option("--device", device, "what to compile for").one_of({"cpu"}).shows_default();
-  flags.add_option("--mode", mode, "max: measure the implementations of library kernels and use the quickest").one_of({"default", "max"}).shows_default();
-  flags.add_option("--tune-threads", options.choose.threads, "threads that a kernel has while implementations are measured (default: all)").between(1, 1024);
+  flags.add_option("--mode", mode, "max: measure the implementations of library kernels and use the quickest")
+      .one_of({"default", "max"})
+      .shows_default();
+  flags.add_option("--tune-threads", options.choose.threads, "threads that a kernel has while implementations are measured (default: all)")
+      .between(1, 1024);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file");
   flags.add_option("--write-lock", write_lock_path, "write the choices to this file; with --mode max");
   flags.add_option("--choices-log", log_path, "write all that was measured as JSON; with --mode max");
   flags.add_flag("--no-cache", no_cache, "build everything anew and keep nothing");
-  flags.add_flag("--explain-cache", options.explain_cache,
-                 "say what the cache was asked, and after a miss how the nearest entry differs");
+  flags.add_flag("--explain-cache", options.explain_cache, "say what the cache was asked, and after a miss how the nearest entry differs");
   flags.add_option("--threads", options.compile_threads, "compilers at a time (default: one a core)").between(1, 1024);
   flags.add_option("--variant", variants,
-                   "a further form of the program for calls with these sizes, as in image.0=1,image.2=128 (INPUT.DIM=SIZE, or a symbol's name); may be repeated");
+                   "a further form of the program for calls with these sizes, as in image.0=1,image.2=128 (INPUT.DIM=SIZE, or a symbol's "
+                   "name); may be repeated");
   add_build_flags(flags, options);
   flags.add_option("--save-source", save_source, "a folder for the generated C++");
-  flags.add_option("--emit-benchmark", benchmark, "in the place of a library: a folder with the sources, a main that times them, and how to build it");
+  flags.add_option("--emit-benchmark", benchmark,
+                   "in the place of a library: a folder with the sources, a main that times them, and how to build it");
   flags.add_option("--dump-ir", dump_ir, "a folder for the program after each phase, as text");
   if (const auto status = flags.read(argc, argv)) return *status;
   if (output.empty() == benchmark.empty()) {
@@ -69,7 +74,8 @@ int cmd_compile(int argc, const char* const* argv) {
         .help("add -o FILE.so for a library, --emit-benchmark DIR for sources that time themselves");
   }
   if (!benchmark.empty() && (!save_source.empty() || options.debug)) {
-    throw Error(ErrorKind::InvalidOption, fmt::format("--emit-benchmark cannot be combined with {}", options.debug ? "--debug" : "--save-source"))
+    throw Error(ErrorKind::InvalidOption,
+                fmt::format("--emit-benchmark cannot be combined with {}", options.debug ? "--debug" : "--save-source"))
         .help("the folder of --emit-benchmark holds the sources; its build.sh can be edited");
   }
   options.save_source = benchmark.empty() ? std::filesystem::path(save_source) : program_folder(benchmark);
@@ -98,19 +104,21 @@ int cmd_compile(int argc, const char* const* argv) {
   fmt::print(stderr, "{}: {}, for {}\n", benchmark.empty() ? output : benchmark, steps_text(manifest.general()), model.isa.name());
   print_interface(stderr, manifest);
   if (!manifest.training.empty()) {
-    fmt::print(stderr, "note: the model was exported in training mode: {}; for inference call model.eval() before torch.export.export\n", manifest.training);
+    fmt::print(stderr, "note: the model was exported in training mode: {}; for inference call model.eval() before torch.export.export\n",
+               manifest.training);
   }
   if (options.choose.keep) {
     for (const tune::Decision& choice : model.choices) fmt::print(stderr, "{}", table_text(choice));
   }
   if (options.choose.measure && !options.choose.lock) {
-    fmt::print(stderr, "{}", model.choices.empty() && model.from_cache ? "tuned before: the program comes from the cache\n" : tune::changes_text(model.choices));
+    fmt::print(
+        stderr, "{}",
+        model.choices.empty() && model.from_cache ? "tuned before: the program comes from the cache\n" : tune::changes_text(model.choices));
   }
   if (!write_lock_path.empty()) write_file_atomically(write_lock_path, model.choices_lock);
   if (!log_path.empty()) write_file_atomically(log_path, model.choices_log);
   for (const CacheLookup& lookup : model.lookups) print_explanation(stderr, lookup);
-  for (const PhaseTime& phase : model.phases)
-    fmt::print(stderr, "  {:<10} {:8.1f} ms\n", phase.name, phase.seconds * 1e3);
+  for (const PhaseTime& phase : model.phases) fmt::print(stderr, "  {:<10} {:8.1f} ms\n", phase.name, phase.seconds * 1e3);
   fmt::print(stderr, "  {:<10} {:8.1f} ms; cache: {}\n", "in all", watch.milliseconds(), model.cache_use);
   return 0;
 }

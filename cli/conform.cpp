@@ -91,16 +91,14 @@ void print_causes(const std::vector<CaseResult>& results) {
   fmt::print("\n");
 }
 
-void write_json(const std::string& path, const std::vector<ConformCase>& cases, const std::vector<CaseResult>& results,
-                size_t passed) {
+void write_json(const std::string& path, const std::vector<ConformCase>& cases, const std::vector<CaseResult>& results, size_t passed) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < cases.size(); ++i) {
     nlohmann::ordered_json row = {{"name", cases[i].name}};
     row.update(to_json(results[i]));
     list.push_back(std::move(row));
   }
-  const nlohmann::ordered_json json = {
-      {"passed", passed}, {"failed", cases.size() - passed}, {"cases", std::move(list)}};
+  const nlohmann::ordered_json json = {{"passed", passed}, {"failed", cases.size() - passed}, {"cases", std::move(list)}};
   write_file_atomically(path, json_text(json) + "\n");
 }
 

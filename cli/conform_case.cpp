@@ -63,8 +63,7 @@ CaseResult compare_call(Callable& callable, const ConformCase& test, const std::
   const std::vector<size_t> positions = user_outputs(callable.program());
   const std::vector<bool> sums = made_of_sums_or_products(callable.program().graph);
   if (positions.size() != expected.size()) {
-    return failure(fmt::format("returns {} results, expected {}", positions.size(), expected.size()),
-                   "wrong number of results");
+    return failure(fmt::format("returns {} results, expected {}", positions.size(), expected.size()), "wrong number of results");
   }
   for (size_t i = 0; i < expected.size(); ++i) {
     const size_t position = positions[i];
@@ -72,8 +71,7 @@ CaseResult compare_call(Callable& callable, const ConformCase& test, const std::
     if (!found) continue;
     const bool wrong_type = found->starts_with("is ");
     const bool may_tie = !wrong_type && is_integral(expected[i].dtype());
-    if (may_tie && point_at_equal_values(callable.program(), inputs, position, results[position], expected[i]))
-      continue;
+    if (may_tie && point_at_equal_values(callable.program(), inputs, position, results[position], expected[i])) continue;
     return failure(fmt::format("out{}{} {}", i, call.empty() ? "" : " of call " + call, *found),
                    wrong_type ? "wrong type of a result" : "wrong elements");
   }
@@ -109,8 +107,8 @@ std::vector<ConformCase> find_cases(const std::filesystem::path& folder, const s
         .help("give a folder of .pt2 files with their recorded inputs and outputs");
   }
   if (cases.empty()) {
-    throw Error(ErrorKind::InvalidInput, fmt::format("{} has no .pt2 file{}", folder.string(),
-                                                     pattern.empty() ? "" : " that matches '" + pattern + "'"))
+    throw Error(ErrorKind::InvalidInput,
+                fmt::format("{} has no .pt2 file{}", folder.string(), pattern.empty() ? "" : " that matches '" + pattern + "'"))
         .help("give a folder of .pt2 files with their recorded inputs and outputs");
   }
   std::sort(cases.begin(), cases.end(), [](const ConformCase& a, const ConformCase& b) { return a.name < b.name; });

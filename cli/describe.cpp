@@ -31,8 +31,10 @@ std::string variant_text(const Manifest& manifest, const ManifestVariant& varian
 
 std::string steps_text(const ManifestVariant& variant) {
   const int others = static_cast<int>(variant.steps.size()) - variant.library_calls - variant.kernel_steps;
-  const std::string together = variant.kernel_calls > variant.kernel_steps ? fmt::format(" ({} kernels, some started together)", variant.kernel_calls) : "";
-  return fmt::format("{} steps: {} library calls, {} of generated kernels{}{}", variant.steps.size(), variant.library_calls, variant.kernel_steps, together,
+  const std::string together =
+      variant.kernel_calls > variant.kernel_steps ? fmt::format(" ({} kernels, some started together)", variant.kernel_calls) : "";
+  return fmt::format("{} steps: {} library calls, {} of generated kernels{}{}", variant.steps.size(), variant.library_calls,
+                     variant.kernel_steps, together,
                      others > 0 ? fmt::format(", {} of control flow or of sizes that are read", others) : "");
 }
 
@@ -58,10 +60,12 @@ void print_interface(std::FILE* to, const Manifest& manifest, size_t most_output
   for (const SymbolDefinition& size : plan_bindings(signature).definitions) {
     const std::string place = fmt::format("{}.{}", signature.inputs[size.source.input].name, size.source.dim);
     const bool is_itself = size.coefficient == 1 && size.rest.is_const(0);
-    fmt::print(to, "  size     {} {} {}, {}\n", size.symbol.node()->name, is_itself ? "=" : "follows from", place, range_text(size.symbol.range()));
+    fmt::print(to, "  size     {} {} {}, {}\n", size.symbol.node()->name, is_itself ? "=" : "follows from", place,
+               range_text(size.symbol.range()));
   }
   if (manifest.variants.size() == 1) return;
-  for (const ManifestVariant& variant : manifest.variants) fmt::print(to, "  variant  {}: {}\n", variant_text(manifest, variant), steps_text(variant));
+  for (const ManifestVariant& variant : manifest.variants)
+    fmt::print(to, "  variant  {}: {}\n", variant_text(manifest, variant), steps_text(variant));
 }
 
 }  // namespace toroid::cli

@@ -24,7 +24,7 @@ namespace toroid::cli {
 namespace {
 
 struct Finding {
-  enum class State { Good, Note, Problem };   // a note is nothing that stops a compilation
+  enum class State { Good, Note, Problem };  // a note is nothing that stops a compilation
   std::string what;
   State state;
   std::string text;
@@ -32,9 +32,7 @@ struct Finding {
 };
 using State = Finding::State;
 
-Finding problem(std::string what, const Error& error) {
-  return {std::move(what), State::Problem, error.message(), error.help_text()};
-}
+Finding problem(std::string what, const Error& error) { return {std::move(what), State::Problem, error.message(), error.help_text()}; }
 
 // Every compiler that toroid would take, the chosen one first: it must build a kernel that runs.
 void check_compilers(std::vector<Finding>& findings) {
@@ -72,14 +70,15 @@ void check_compilers(std::vector<Finding>& findings) {
       try {
         refuse_missing_instructions(tools.isa(), "what TOROID_ISA names", reported);
       } catch (const Error& error) {
-        findings.push_back({"instructions", State::Note, error.message(), "programs compiled so run on other machines only; unset TOROID_ISA for this one"});
+        findings.push_back({"instructions", State::Note, error.message(),
+                            "programs compiled so run on other machines only; unset TOROID_ISA for this one"});
         continue;
       }
       const bool is_whole = tools.isa() == reported;
-      findings.push_back({"instructions", is_whole ? State::Good : State::Note,
-                          is_whole ? tools.isa().name()
-                                   : fmt::format("{} of {}, which the processor reports", tools.isa().name(), reported.name()),
-                          is_whole ? "" : "a newer compiler may know them; TOROID_ISA, where it is set, decides"});
+      findings.push_back(
+          {"instructions", is_whole ? State::Good : State::Note,
+           is_whole ? tools.isa().name() : fmt::format("{} of {}, which the processor reports", tools.isa().name(), reported.name()),
+           is_whole ? "" : "a newer compiler may know them; TOROID_ISA, where it is set, decides"});
     } catch (const Error& error) {
       Finding finding = problem(what, error);
       if (!is_chosen) finding.state = State::Note;
@@ -93,8 +92,7 @@ void check_cache(std::vector<Finding>& findings) {
     std::string warning;
     Store store({.warn = [&](const std::string& text) { warning = text; }});
     if (!store.is_open()) {
-      findings.push_back(
-          {"cache", State::Problem, warning, "make its folder writable, or set TOROID_CACHE_DIR to a folder of your own"});
+      findings.push_back({"cache", State::Problem, warning, "make its folder writable, or set TOROID_CACHE_DIR to a folder of your own"});
       return;
     }
     const StoreStats stats = store.stats();
@@ -110,8 +108,9 @@ void check_cache(std::vector<Finding>& findings) {
                           "check the disk if this comes again"});
       return;
     }
-    findings.push_back({"cache", State::Good, fmt::format("{}, {} entries, {} of {} bytes", store.file().string(), stats.entries,
-                                                          stats.bytes, stats.limit_bytes)});
+    findings.push_back(
+        {"cache", State::Good,
+         fmt::format("{}, {} entries, {} of {} bytes", store.file().string(), stats.entries, stats.bytes, stats.limit_bytes)});
   } catch (const Error& error) {
     findings.push_back(problem("cache", error));
   }
@@ -169,8 +168,7 @@ void check_libraries(std::vector<Finding>& findings) {
       findings.push_back({name, State::Good, file});
       ::dlclose(handle);
     } else if (is_needed) {
-      findings.push_back(
-          {name, State::Problem, fmt::format("{} cannot be opened", file), "install the C library whole (libc6)"});
+      findings.push_back({name, State::Problem, fmt::format("{} cannot be opened", file), "install the C library whole (libc6)"});
     } else {
       findings.push_back({name, State::Note, "no GPU: programs run on the CPU"});
     }

@@ -25,8 +25,7 @@ struct Placed {
   TensorView view() { return {bytes.data(), dtype, sizes, strides}; }
   HostTensor read() const {
     HostTensor tensor(dtype, sizes);
-    copy_strided(tensor.mutable_data<std::byte>(), strides_of(sizes), bytes.data(), strides, sizes,
-                 static_cast<size_t>(size_bytes(dtype)));
+    copy_strided(tensor.mutable_data<std::byte>(), strides_of(sizes), bytes.data(), strides, sizes, static_cast<size_t>(size_bytes(dtype)));
     return tensor;
   }
 };
@@ -43,8 +42,7 @@ Placed placed(const HostTensor& tensor, std::vector<int64_t> strides) {
 // The arguments of a node for one call, with the lists that they refer to.
 class Arguments {
  public:
-  Arguments(const Node& node, std::deque<Placed>& values, const SymbolValues& symbols)
-      : node_(node), values_(values), symbols_(symbols) {
+  Arguments(const Node& node, std::deque<Placed>& values, const SymbolValues& symbols) : node_(node), values_(values), symbols_(symbols) {
     for (const Argument& argument : std::get<Aten>(node.op).arguments) arguments.push_back(converted(argument));
   }
   std::vector<EagerArgument> arguments;
@@ -73,9 +71,7 @@ class Arguments {
           return std::span<const bool>(flags, list.size());
         },
         [](const std::string& text) -> EagerArgument { return std::string_view(text); },
-        [](const std::vector<std::string>&) -> EagerArgument {
-          throw Error(ErrorKind::Unsupported, "lists of texts are not supported");
-        },
+        [](const std::vector<std::string>&) -> EagerArgument { throw Error(ErrorKind::Unsupported, "lists of texts are not supported"); },
         [](SubgraphRef) -> EagerArgument { throw Error(ErrorKind::Unsupported, "subgraphs are not supported"); },
         [](const auto& value) -> EagerArgument { return value; });
   }
@@ -132,7 +128,7 @@ class OneByOne : public Callable {
  private:
   void run(const Node& node, std::deque<Placed>& values, const SymbolValues& symbols) {
     const Aten& aten = std::get<Aten>(node.op);
-    if (aten.schema->name == "aten::detach_") {   // only gradients would see it
+    if (aten.schema->name == "aten::detach_") {  // only gradients would see it
       values[static_cast<size_t>(node.outputs[0])] = values[static_cast<size_t>(node.inputs[0])];
       return;
     }
@@ -194,7 +190,7 @@ class OneByOne : public Callable {
     }
   }
 
-  Program program_;                    // at import level
+  Program program_;  // at import level
   Program core_;
   CompileSession session_;
   EagerCache eager_;

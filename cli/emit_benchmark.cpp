@@ -16,7 +16,7 @@ constexpr const char* kMain =
 #include "benchmark_main.inc"
     ;
 constexpr const char* kHostHeader =
-#include "program_host_text.inc"   // include/toroid/program_host.h, as CMake finds it
+#include "program_host_text.inc"  // include/toroid/program_host.h, as CMake finds it
     ;
 
 std::string_view values_of(DType dtype) {
@@ -50,8 +50,8 @@ std::string tables_text(const CompiledModel& model) {
     std::vector<int64_t>& sizes = all_sizes.emplace_back();
     for (sym::Expr size : type.sizes) sizes.push_back(sym::evaluate_hint(size));
     const std::string& name = manifest.signature.graph.value(id).name;
-    inputs += fmt::format("    {{{}, {}, Input::{}, {}, {{{}}}}},\n", string_literal(name), static_cast<int>(type.dtype), values_of(type.dtype),
-                          bytes_of(type.dtype, sizes), fmt::join(sizes, ", "));
+    inputs += fmt::format("    {{{}, {}, Input::{}, {}, {{{}}}}},\n", string_literal(name), static_cast<int>(type.dtype),
+                          values_of(type.dtype), bytes_of(type.dtype, sizes), fmt::join(sizes, ", "));
     shapes.push_back({type.dtype, sizes});
   }
   const SymbolValues symbols = bind_symbols(manifest.signature, plan_bindings(manifest.signature), shapes);
@@ -59,7 +59,7 @@ std::string tables_text(const CompiledModel& model) {
     try {
       return symbols.evaluate(e);
     } catch (const Error&) {
-      return 0;   // known only while the program runs
+      return 0;  // known only while the program runs
     }
   };
   for (size_t i = 0; i < manifest.steps.size(); ++i) {

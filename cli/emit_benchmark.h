@@ -16,6 +16,7 @@ namespace toroid::cli {
 // The folder in which `options.save_source` must be for emit_benchmark.
 std::filesystem::path program_folder(const std::filesystem::path& folder);
 // `model`: compiled with these options, `profile` among them, so that its steps are timed.
-void emit_benchmark(const std::filesystem::path& folder, const CompiledModel& model, const CompileModelOptions& options, const Toolchain& tools);
+void emit_benchmark(const std::filesystem::path& folder, const CompiledModel& model, const CompileModelOptions& options,
+                    const Toolchain& tools);
 
 }  // namespace toroid::cli

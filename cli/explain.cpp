@@ -28,7 +28,9 @@ std::string operator_text(const Provenance& from) {
   return to_string(from);
 }
 
-std::string short_text(const Provenance& from) { return from.op.empty() ? operator_text(from) : fmt::format("{} ({})", from.name, from.op); }
+std::string short_text(const Provenance& from) {
+  return from.op.empty() ? operator_text(from) : fmt::format("{} ({})", from.name, from.op);
+}
 
 // Is it meant by `name`: "gelu_1" (the node), "gelu" or "aten::gelu" (every node of the operator, whichever overload)?
 bool is_called(const Provenance& from, std::string_view name) {
@@ -65,8 +67,9 @@ std::map<size_t, std::vector<size_t>> recomputed(const Graph& graph, const std::
   for (const Node& node : graph.nodes()) {
     Work& known = work[static_cast<size_t>(node.provenance)];
     const bool is_elementwise = std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<Cast>(node.op);
-    const bool moves = std::holds_alternative<Expand>(node.op) || std::holds_alternative<Permute>(node.op) || std::holds_alternative<Reshape>(node.op) ||
-                       std::holds_alternative<Slice>(node.op) || std::holds_alternative<Full>(node.op) || std::holds_alternative<Constant>(node.op);
+    const bool moves = std::holds_alternative<Expand>(node.op) || std::holds_alternative<Permute>(node.op) ||
+                       std::holds_alternative<Reshape>(node.op) || std::holds_alternative<Slice>(node.op) ||
+                       std::holds_alternative<Full>(node.op) || std::holds_alternative<Constant>(node.op);
     if (is_elementwise && known == Work::None) known = Work::Elementwise;
     if (!is_elementwise && !moves) known = Work::Other;
   }
@@ -102,13 +105,14 @@ class StepFinder {
 // Decisions about the same operators in the same steps: an operator such as softmax is several loops.
 struct Pair {
   const schedule::FusionDecision* decision;
-  std::optional<size_t> from, to;      // steps
-  std::vector<std::string> reasons;    // all that differ
+  std::optional<size_t> from, to;    // steps
+  std::vector<std::string> reasons;  // all that differ
 };
 
 void add_pair(std::vector<Pair>& pairs, const schedule::FusionDecision& decision, std::optional<size_t> from, std::optional<size_t> to) {
   const auto known = std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {
-    return pair.decision->producer == decision.producer && pair.decision->consumer == decision.consumer && pair.from == from && pair.to == to;
+    return pair.decision->producer == decision.producer && pair.decision->consumer == decision.consumer && pair.from == from &&
+           pair.to == to;
   });
   if (known == pairs.end()) {
     pairs.push_back({&decision, from, to, {decision.reason}});
@@ -123,8 +127,8 @@ std::string place_text(std::optional<size_t> step) { return step ? fmt::format("
 std::string form_text(const schedule::Kernel& kernel) {
   const std::string_view form = schedule::to_string(*kernel.form);
   const auto& [persistent, looped] = kernel.form_estimate;
-  const std::string costs = fmt::format("by estimate {:.1f} cycles a vector where values are kept, {:.1f} where they are computed again",
-                                        persistent, looped);
+  const std::string costs =
+      fmt::format("by estimate {:.1f} cycles a vector where values are kept, {:.1f} where they are computed again", persistent, looped);
   if (kernel.other_forms.empty()) return fmt::format("{}: {}", form, costs);
   return fmt::format("persistent or looped, the first call finds out: {}", costs);
 }
@@ -166,9 +170,11 @@ std::string int8_text(const loop::LoopProgram& loops, const schedule::Step& step
 
 void print_step(const Program& program, const loop::LoopProgram& loops, const schedule::Step& step, size_t number, bool with_choice) {
   fmt::print("{}: {}, {}\n", number, schedule::name_of(step), kind_of(step));
-  if (const std::string choice = with_choice ? choice_of(program, loops, step) : ""; !choice.empty()) fmt::print("    computed by {}\n", choice);
+  if (const std::string choice = with_choice ? choice_of(program, loops, step) : ""; !choice.empty())
+    fmt::print("    computed by {}\n", choice);
   if (const std::string text = with_choice ? "" : int8_text(loops, step); !text.empty()) fmt::print("    {}\n", text);
-  if (const auto* kernel = std::get_if<schedule::Kernel>(&step); kernel != nullptr && kernel->form) fmt::print("    {}\n", form_text(*kernel));
+  if (const auto* kernel = std::get_if<schedule::Kernel>(&step); kernel != nullptr && kernel->form)
+    fmt::print("    {}\n", form_text(*kernel));
   for (ProvenanceId id : schedule::provenance_of(step)) {
     const Provenance& from = program.graph.provenance(id);
     if (!from.op.empty()) fmt::print("    {}\n", operator_text(from));
@@ -177,8 +183,8 @@ void print_step(const Program& program, const loop::LoopProgram& loops, const sc
 
 // Which pairs and steps are asked for.
 struct Filter {
-  std::string op;                      // those in which this operator takes part; empty: all
-  std::vector<std::string> between;    // those of these two operators, in either order; empty: all
+  std::string op;                    // those in which this operator takes part; empty: all
+  std::vector<std::string> between;  // those of these two operators, in either order; empty: all
 
   bool is_set() const { return !op.empty() || !between.empty(); }
   bool takes(const Provenance& producer, const Provenance& consumer) const {
@@ -203,11 +209,15 @@ int cmd_explain(int argc, const char* const* argv) {
   Flags flags("explain", "Says what each step of a model is made of, and why operators are one step or two.");
   flags.add_option("MODEL", path, "a .pt2 file, or a program in text form (.txt)").required();
   flags.add_flag("--all", all, "name also the pairs that are one step, and those of which one is computed once");
-  flags.add_option("--op", filter.op, "only the steps and pairs in which this operator takes part: aten::gelu, gelu, or a node's name as gelu_1");
+  flags.add_option("--op", filter.op,
+                   "only the steps and pairs in which this operator takes part: aten::gelu, gelu, or a node's name as gelu_1");
   flags.add_option("--between", filter.between, "only the pairs of these two operators, as in --between linear layer_norm");
   flags.add_option("--json", json_path, "write all pairs as JSON");
-  flags.add_option("--mode", mode, "max: measure the implementations of library kernels, and say which are used").one_of({"default", "max"}).shows_default();
-  flags.add_option("--tune-threads", choose.threads, "threads that a kernel has while implementations are measured (default: all)").between(1, 1024);
+  flags.add_option("--mode", mode, "max: measure the implementations of library kernels, and say which are used")
+      .one_of({"default", "max"})
+      .shows_default();
+  flags.add_option("--tune-threads", choose.threads, "threads that a kernel has while implementations are measured (default: all)")
+      .between(1, 1024);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file, and say them");
   if (const auto status = flags.read(argc, argv)) return *status;
   if (!filter.between.empty() && filter.between.size() != 2) {
@@ -239,7 +249,8 @@ int cmd_explain(int argc, const char* const* argv) {
              schedule.prepare.empty() ? "" : fmt::format(", and {} that run once, before the first call", schedule.prepare.size()));
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
     const std::vector<ProvenanceId>& from = schedule::provenance_of(schedule.steps[i]);
-    const bool wanted = !filter.is_set() || std::any_of(from.begin(), from.end(), [&](ProvenanceId id) { return filter.takes(graph.provenance(id)); });
+    const bool wanted =
+        !filter.is_set() || std::any_of(from.begin(), from.end(), [&](ProvenanceId id) { return filter.takes(graph.provenance(id)); });
     if (wanted) print_step(program, *schedule.loops, schedule.steps[i], i, choose.is_asked());
   }
 
@@ -249,8 +260,8 @@ int cmd_explain(int argc, const char* const* argv) {
     if (from.op.empty() || !filter.takes(from)) continue;
     if (is_first) fmt::print("\ncomputed more than once, in each step that reads the result, instead of being stored:\n");
     is_first = false;
-    fmt::print("  {} ({}) is computed {}: in steps {}\n", from.name, from.op, steps.size() == 2 ? "twice" : fmt::format("{} times", steps.size()),
-               fmt::join(steps, steps.size() == 2 ? " and " : ", "));
+    fmt::print("  {} ({}) is computed {}: in steps {}\n", from.name, from.op,
+               steps.size() == 2 ? "twice" : fmt::format("{} times", steps.size()), fmt::join(steps, steps.size() == 2 ? " and " : ", "));
   }
 
   if (!choices.empty()) fmt::print("\n{} problems of library kernels\n", choices.size());
@@ -268,8 +279,9 @@ int cmd_explain(int argc, const char* const* argv) {
              apart == 1 ? "is" : "are", apart > 0 ? ":" : "");
   for (const auto& [reason, count] : reasons) fmt::print("  {:4}  {}\n", count, reason);
   if (filter.is_set() && fused + apart == 0) {
-    fmt::print("{}\n", filter.between.empty() ? "the operator's result is not read by another step, or it is part of a larger expression: see its step above"
-                                              : "neither reads the other's result directly: try --op with each of them");
+    fmt::print("{}\n", filter.between.empty()
+                           ? "the operator's result is not read by another step, or it is part of a larger expression: see its step above"
+                           : "neither reads the other's result directly: try --op with each of them");
   }
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::vector<Pair> pairs;
@@ -280,7 +292,11 @@ int cmd_explain(int argc, const char* const* argv) {
     const bool is_free = each.reason == schedule::kComputedOnce;
     const bool wanted = filter.is_set() ? filter.takes(producer, consumer) : all || (!each.is_fused && !is_free);
     if (wanted) add_pair(pairs, each, from, to);
-    json.push_back({{"producer", short_text(producer)}, {"consumer", short_text(consumer)}, {"bytes", each.bytes}, {"fused", each.is_fused}, {"reason", each.reason}});
+    json.push_back({{"producer", short_text(producer)},
+                    {"consumer", short_text(consumer)},
+                    {"bytes", each.bytes},
+                    {"fused", each.is_fused},
+                    {"reason", each.reason}});
     const auto add = [&](const char* role, const Provenance& of, std::optional<size_t> step) {
       nlohmann::ordered_json& place = json.back()[fmt::format("{}_place", role)];
       place = {{"op", of.op}, {"module", of.module}, {"source", of.source}};
@@ -291,8 +307,9 @@ int cmd_explain(int argc, const char* const* argv) {
   }
   for (const Pair& pair : pairs) {
     const schedule::FusionDecision& each = *pair.decision;
-    fmt::print("\nproducer  {}: {}\nconsumer  {}: {}\n  {}, {}: {}\n", place_text(pair.from), operator_text(graph.provenance(each.producer)), place_text(pair.to),
-               operator_text(graph.provenance(each.consumer)), each.is_fused ? "one step" : "two steps", byte_size_text(static_cast<uint64_t>(each.bytes)),
+    fmt::print("\nproducer  {}: {}\nconsumer  {}: {}\n  {}, {}: {}\n", place_text(pair.from),
+               operator_text(graph.provenance(each.producer)), place_text(pair.to), operator_text(graph.provenance(each.consumer)),
+               each.is_fused ? "one step" : "two steps", byte_size_text(static_cast<uint64_t>(each.bytes)),
                fmt::join(pair.reasons, pair.reasons.size() == 1 ? "" : ";\n    and for another of the consumer's loops: "));
   }
   if (!json_path.empty()) write_file_atomically(json_path, json_text(json) + "\n");

@@ -58,7 +58,8 @@ void print_explanation(std::FILE* out, const CacheLookup& lookup) {
   for (const Json& each : json["differs"]) {
     const std::string part = each["part"], here = each["here"], nearest = each["nearest"];
     const std::string_view meaning = meaning_of(part);
-    fmt::print(out, "    {}{}{}\n      here     {}\n      nearest  {}\n", part, meaning.empty() ? "" : ": ", meaning, here.substr(0, kShownCharacters), nearest.substr(0, kShownCharacters));
+    fmt::print(out, "    {}{}{}\n      here     {}\n      nearest  {}\n", part, meaning.empty() ? "" : ": ", meaning,
+               here.substr(0, kShownCharacters), nearest.substr(0, kShownCharacters));
   }
 }
 

@@ -63,7 +63,7 @@ class Flags {
  private:
   explicit Flags(CLI::App& app);
 
-  std::unique_ptr<CLI::App> owned_;               // null for commands within another, which that one owns
+  std::unique_ptr<CLI::App> owned_;  // null for commands within another, which that one owns
   CLI::App& app_;
   std::vector<std::unique_ptr<Flags>> commands_;
 };

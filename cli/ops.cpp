@@ -60,8 +60,7 @@ int list_missing(const std::string& model) {
 int cmd_ops(int argc, const char* const* argv) {
   std::string model;
   Flags flags("ops", "Lists the operators that toroid supports, or those of a model that it does not.");
-  flags.add_option("--missing", model,
-                   "a .pt2 file: list its unsupported operators; exit status 1 when there are some");
+  flags.add_option("--missing", model, "a .pt2 file: list its unsupported operators; exit status 1 when there are some");
   if (const auto status = flags.read(argc, argv)) return *status;
   if (!model.empty()) return list_missing(model) > 0 ? 1 : 0;
   list_supported();

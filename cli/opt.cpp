@@ -71,15 +71,12 @@ int cmd_opt(int argc, const char* const* argv) {
       graph_pass->run(program);
       continue;
     }
-    const auto last = std::find_if(std::begin(kLastPasses), std::end(kLastPasses),
-                                   [&](const LastPass& p) { return p.name == wanted[i]; });
+    const auto last = std::find_if(std::begin(kLastPasses), std::end(kLastPasses), [&](const LastPass& p) { return p.name == wanted[i]; });
     if (last == std::end(kLastPasses)) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("there is no pass '{}'", wanted[i]))
-          .help("passes: " + pass_list());
+      throw Error(ErrorKind::InvalidOption, fmt::format("there is no pass '{}'", wanted[i])).help("passes: " + pass_list());
     }
     if (i + 1 != wanted.size()) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("'{}' leaves the graph, so no pass can follow it", wanted[i]))
-          .help("put it last");
+      throw Error(ErrorKind::InvalidOption, fmt::format("'{}' leaves the graph, so no pass can follow it", wanted[i])).help("put it last");
     }
     fmt::print("{}", last->print(program));
     return 0;

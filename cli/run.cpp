@@ -16,8 +16,8 @@ namespace {
 
 struct Results {
   std::vector<HostTensor> tensors;
-  std::vector<std::string> file_names;    // out0, out1, …
-  std::vector<std::string> model_names;   // logits, past.0.key, …
+  std::vector<std::string> file_names;   // out0, out1, …
+  std::vector<std::string> model_names;  // logits, past.0.key, …
 
   std::vector<NamedTensor> named(const std::vector<std::string>& names) const {
     std::vector<NamedTensor> named;
@@ -42,7 +42,8 @@ void report(const std::string& path, const Results& results, const std::string& 
   std::string text;
   for (size_t i = 0; i < results.tensors.size(); ++i) {
     const std::string& name = results.model_names[i];
-    text += fmt::format("{}{}{} {}", i > 0 ? ", " : "", results.file_names[i], name == results.file_names[i] ? "" : " " + name, to_string(results.tensors[i]));
+    text += fmt::format("{}{}{} {}", i > 0 ? ", " : "", results.file_names[i], name == results.file_names[i] ? "" : " " + name,
+                        to_string(results.tensors[i]));
   }
   fmt::print(stderr, "{}{}{}\n", path.empty() ? "" : "wrote " + path + ": ", text, variant.empty() ? "" : "; variant for " + variant);
 }
@@ -67,10 +68,13 @@ int cmd_run(int argc, const char* const* argv) {
   flags.add_option("MODEL", model, "a .pt2 file, or a program that 'toroid compile' made").required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs, by name or as in0, in1, …").required();
   flags.add_option("--outputs", outputs_path, "safetensors to write, out0, out1, …");
-  flags.add_option("--output-names", output_names, "what to call the outputs: numbers (out0, out1, …), or as the model does (logits, past.0.key)")
+  flags
+      .add_option("--output-names", output_names,
+                  "what to call the outputs: numbers (out0, out1, …), or as the model does (logits, past.0.key)")
       .one_of({"numbers", "model"})
       .shows_default();
-  flags.add_option("--expect", expected_path, "safetensors with what the outputs should be, by either name; exit status 1 where they differ");
+  flags.add_option("--expect", expected_path,
+                   "safetensors with what the outputs should be, by either name; exit status 1 where they differ");
   tolerance.add_flags(flags);
   flags.add_option("--device", device, "where to run").one_of({"cpu"}).shows_default();
   flags.add_option("--threads", options.threads, "threads to use (default: all)").between(1, 1024);
@@ -88,12 +92,13 @@ int cmd_run(int argc, const char* const* argv) {
   if (!outputs_path.empty()) check_writable(outputs_path);
   const std::unique_ptr<Callable> callable = load_model(model, options);
   const Results results = returned(callable->program(), callable->call(read_inputs(inputs_path, callable->program())));
-  refuse_changed_files();   // the model's or the inputs'
-  if (!outputs_path.empty()) write_outputs(outputs_path, results.tensors, output_names == "model" ? results.model_names : results.file_names);
+  refuse_changed_files();  // the model's or the inputs'
+  if (!outputs_path.empty())
+    write_outputs(outputs_path, results.tensors, output_names == "model" ? results.model_names : results.file_names);
   report(outputs_path, results, callable->variant());
   if (expected_path.empty()) return 0;
   const Comparison comparison = compare_with(expected_path, results, tolerance);
-  refuse_changed_files();   // what is expected
+  refuse_changed_files();  // what is expected
   fmt::print("{}", comparison.text);
   return comparison.is_equal ? 0 : 1;
 }

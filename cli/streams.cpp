@@ -57,14 +57,15 @@ void prepare_process() {
 }
 
 void end_children() {
-  constexpr int kMostRounds = 200;   // of 10 ms, for those that cannot be killed
+  constexpr int kMostRounds = 200;  // of 10 ms, for those that cannot be killed
   for (int round = 0; round < kMostRounds; ++round, ::usleep(10'000)) {
     pid_t ended;
     while ((ended = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
     }
-    if (ended < 0) return;   // there is none
+    if (ended < 0) return;  // there is none
     std::error_code failure;
-    for (std::filesystem::directory_iterator thread("/proc/self/task", failure), end; !failure && thread != end; thread.increment(failure)) {
+    for (std::filesystem::directory_iterator thread("/proc/self/task", failure), end; !failure && thread != end;
+         thread.increment(failure)) {
       std::ifstream children(thread->path() / "children");
       for (pid_t child = 0; children >> child;) ::kill(child, SIGKILL);
     }
@@ -79,7 +80,7 @@ void finish_output(const std::exception_ptr& thrown) {
   if (!had_failed && (!fails || thrown)) return;
   try {
     if (had_failed && thrown) std::rethrow_exception(thrown);
-  } catch (const std::system_error& failure) {   // fmt::print's
+  } catch (const std::system_error& failure) {  // fmt::print's
     reason = failure.code();
   } catch (...) {
   }

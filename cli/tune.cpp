@@ -24,7 +24,7 @@ void read_problems(const std::string& path, std::vector<std::string>& problems) 
 // What mode default takes beside the quickest of those measured.
 struct Comparison {
   std::string problem, taken, quickest;
-  double ratio;   // of their times
+  double ratio;  // of their times
 };
 
 std::optional<Comparison> compare_default(const tune::Decision& decision, int threads) {
@@ -44,7 +44,8 @@ void print_comparisons(std::vector<Comparison> all, size_t problems) {
   constexpr double kMuch = 1.15;
   std::sort(all.begin(), all.end(), [](const Comparison& a, const Comparison& b) { return a.ratio > b.ratio; });
   const auto count = std::count_if(all.begin(), all.end(), [](const Comparison& c) { return c.ratio > kMuch; });
-  fmt::print("{} problems, {} with several choices; what mode default takes is more than {} times as slow as the quickest in {}\n", problems, all.size(), kMuch, count);
+  fmt::print("{} problems, {} with several choices; what mode default takes is more than {} times as slow as the quickest in {}\n",
+             problems, all.size(), kMuch, count);
   for (size_t i = 0; i < std::min(kShown, all.size()); ++i) {
     fmt::print("{:6.2f}  {} for {}  {}\n", all[i].ratio, all[i].taken, all[i].quickest, all[i].problem);
   }
@@ -92,7 +93,8 @@ int cmd_tune(int argc, const char* const* argv) {
   for (const std::string& problem : problems) {
     const tune::Decision& decision = tuner.choose(parse_problem(problem));
     if (!compares_default) fmt::print("{}", table_text(decision));
-    if (std::optional<Comparison> each = compare_default(decision, options.measure.threads); compares_default && each) comparisons.push_back(*each);
+    if (std::optional<Comparison> each = compare_default(decision, options.measure.threads); compares_default && each)
+      comparisons.push_back(*each);
   }
   if (compares_default) print_comparisons(std::move(comparisons), problems.size());
   fmt::print(stderr, "{}\n", tuner.counters().summary());

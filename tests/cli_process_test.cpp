@@ -31,13 +31,17 @@ class CliProcess : public testing::Test {
     environment.push_back({"TOROID", TOROID_COMMAND});
     environment.push_back({"DIGITS", (kDigits / "digits.pt2").string()});
     environment.push_back({"ONE", (kDigits / "one.safetensors").string()});
-    return run_process({.argv = {"/bin/sh", "-c", script}, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
+    return run_process(
+        {.argv = {"/bin/sh", "-c", script}, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
   }
 
   // A g++ that does `body` before it compiles; questions it answers at once.
   fs::path compiler_that(const std::string& body) const {
     const fs::path file = path("g++");
-    write_file_atomically(file, "#!/bin/sh\ncase \"$1\" in --version|-print-prog-name=*) exec " + gcc_ + " \"$@\";; esac\n" + body + "\nexec " + gcc_ + " \"$@\"\n", 0777);
+    write_file_atomically(
+        file,
+        "#!/bin/sh\ncase \"$1\" in --version|-print-prog-name=*) exec " + gcc_ + " \"$@\";; esac\n" + body + "\nexec " + gcc_ + " \"$@\"\n",
+        0777);
     return file;
   }
 
@@ -59,17 +63,19 @@ class CliProcess : public testing::Test {
 
 TEST_F(CliProcess, WhatCannotBePrintedIsAnError) {
   ASSERT_EQ(shell("$TOROID compile $DIGITS -o p.so").exit_code, 0);
-  for (const char* command : {"--help", "help", "ops", "ops --missing $DIGITS --help", "run --help", "explain $DIGITS", "explain $DIGITS --all", "doctor",
-                              "doctor --json", "cache stats", "cache stats --json", "cache explain $DIGITS", "opt $DIGITS", "opt $DIGITS --passes=decompose,code",
-                              "bench p.so --seconds 0.01"}) {
+  for (const char* command : {"--help", "help", "ops", "ops --missing $DIGITS --help", "run --help", "explain $DIGITS",
+                              "explain $DIGITS --all", "doctor", "doctor --json", "cache stats", "cache stats --json",
+                              "cache explain $DIGITS", "opt $DIGITS", "opt $DIGITS --passes=decompose,code", "bench p.so --seconds 0.01"}) {
     const ProcessResult full = shell(fmt::format("$TOROID {} >/dev/full", command));
     EXPECT_EQ(full.exit_code, 1) << command;
-    EXPECT_EQ(full.errors, "error: cannot write to standard output: No space left on device\n"
-                           "  help: what the command prints is not complete: check where its output goes\n")
+    EXPECT_EQ(full.errors,
+              "error: cannot write to standard output: No space left on device\n"
+              "  help: what the command prints is not complete: check where its output goes\n")
         << command;
     const ProcessResult closed = shell(fmt::format("$TOROID {} >&-", command));
     EXPECT_EQ(closed.exit_code, 1) << command;
-    EXPECT_NE(closed.errors.find("error: cannot write to standard output: Bad file descriptor"), std::string::npos) << command << closed.errors;
+    EXPECT_NE(closed.errors.find("error: cannot write to standard output: Bad file descriptor"), std::string::npos)
+        << command << closed.errors;
   }
   EXPECT_EQ(shell("$TOROID compile $DIGITS -o q.so >/dev/full").exit_code, 0) << "it prints nothing there";
 }
@@ -83,9 +89,16 @@ TEST_F(CliProcess, AReportThatCannotBeWrittenStopsNoWork) {
     EXPECT_EQ(shell(fmt::format("$TOROID compile missing.pt2 -o p.so {}", errors)).exit_code, 1) << errors;
     EXPECT_EQ(shell(fmt::format("$TOROID frobnicate {}", errors)).exit_code, 2) << errors;
     EXPECT_EQ(shell(fmt::format("$TOROID run {}", errors)).exit_code, 2) << errors;
-    EXPECT_EQ(shell(fmt::format("TOROID_CACHE_DIR=$PWD/new{0} $TOROID compile $DIGITS -o q.so --explain-cache 2>&1 >/dev/null | true; test -s q.so", ++run)).exit_code, 0);
+    EXPECT_EQ(shell(fmt::format(
+                        "TOROID_CACHE_DIR=$PWD/new{0} $TOROID compile $DIGITS -o q.so --explain-cache 2>&1 >/dev/null | true; test -s q.so",
+                        ++run))
+                  .exit_code,
+              0);
     // A warning of the library's.
-    EXPECT_EQ(shell(fmt::format("TOROID_CACHE_DIR=/proc/toroid $TOROID run p.so --inputs $ONE --outputs out.safetensors {}", errors)).exit_code, 0) << errors;
+    EXPECT_EQ(
+        shell(fmt::format("TOROID_CACHE_DIR=/proc/toroid $TOROID run p.so --inputs $ONE --outputs out.safetensors {}", errors)).exit_code,
+        0)
+        << errors;
   }
 }
 
@@ -105,9 +118,11 @@ TEST_F(CliProcess, NoFileOfOursBecomesAStandardStream) {
 TEST_F(CliProcess, ALimitOnTheSizeOfFilesIsAnErrorOrAWarning) {
   ASSERT_EQ(shell("$TOROID compile $DIGITS -o p.so").exit_code, 0);
   for (const char* limit : {"0", "1", "8"}) {
-    for (const char* command : {"compile $DIGITS -o q.so", "compile --no-cache $DIGITS -o q.so", "run $DIGITS --inputs $ONE --outputs out.safetensors",
-                                "run p.so --inputs $ONE --outputs out.safetensors"}) {
-      const ProcessResult result = shell(fmt::format("ulimit -f {}; $TOROID {}", limit, command), {{"TOROID_CACHE_DIR", path("new cache").string()}});
+    for (const char* command :
+         {"compile $DIGITS -o q.so", "compile --no-cache $DIGITS -o q.so", "run $DIGITS --inputs $ONE --outputs out.safetensors",
+          "run p.so --inputs $ONE --outputs out.safetensors"}) {
+      const ProcessResult result =
+          shell(fmt::format("ulimit -f {}; $TOROID {}", limit, command), {{"TOROID_CACHE_DIR", path("new cache").string()}});
       EXPECT_EQ(result.exit_code, 1) << limit << command << result.errors;
       EXPECT_TRUE(std::regex_search(result.errors, std::regex("help: .*ulimit -f"))) << limit << command << "\n" << result.errors;
       fs::remove_all(path("new cache"));
@@ -115,16 +130,18 @@ TEST_F(CliProcess, ALimitOnTheSizeOfFilesIsAnErrorOrAWarning) {
   }
   // Somewhere in between it works, with or without the cache.
   for (const char* limit : {"100", "200", "400", "800"}) {
-    const ProcessResult result =
-        shell(fmt::format("ulimit -f {}; $TOROID run $DIGITS --inputs $ONE --outputs out.safetensors", limit), {{"TOROID_CACHE_DIR", path("new cache").string()}});
-    EXPECT_TRUE(result.exit_code == 0 || (result.exit_code == 1 && result.errors.find("ulimit -f") != std::string::npos)) << limit << result.outcome() << result.errors;
+    const ProcessResult result = shell(fmt::format("ulimit -f {}; $TOROID run $DIGITS --inputs $ONE --outputs out.safetensors", limit),
+                                       {{"TOROID_CACHE_DIR", path("new cache").string()}});
+    EXPECT_TRUE(result.exit_code == 0 || (result.exit_code == 1 && result.errors.find("ulimit -f") != std::string::npos))
+        << limit << result.outcome() << result.errors;
     fs::remove_all(path("new cache"));
   }
 }
 
 TEST_F(CliProcess, ASmallLimitOnTheCompilersMemoryIsNamed) {
   for (const char* limit : {"10", "20M"}) {
-    const ProcessResult result = shell("$TOROID compile --no-cache $DIGITS -o p.so", {{"TOROID_COMPILE_MEMORY", limit}, {"TOROID_ISA", "baseline"}});
+    const ProcessResult result =
+        shell("$TOROID compile --no-cache $DIGITS -o p.so", {{"TOROID_COMPILE_MEMORY", limit}, {"TOROID_ISA", "baseline"}});
     EXPECT_EQ(result.exit_code, 1) << limit;
     EXPECT_NE(result.errors.find("allow more with TOROID_COMPILE_MEMORY"), std::string::npos) << limit << result.errors;
     EXPECT_EQ(result.errors.find("bug report"), std::string::npos) << limit << result.errors;
@@ -132,9 +149,11 @@ TEST_F(CliProcess, ASmallLimitOnTheCompilersMemoryIsNamed) {
 }
 
 TEST_F(CliProcess, NoProcessOfACompilerIsLeft) {
-  const std::string seconds = fmt::format("1000.{}", ::getpid());   // tells our sleepers from those of others
-  const fs::path compiler = compiler_that(fmt::format("setsid sleep {0} </dev/null >/dev/null 2>&1 &\n"
-                                                      "setsid sleep {0} </dev/null >/dev/null 2>&1 3>&- &", seconds));   // as daemons that close what they inherit
+  const std::string seconds = fmt::format("1000.{}", ::getpid());  // tells our sleepers from those of others
+  const fs::path compiler =
+      compiler_that(fmt::format("setsid sleep {0} </dev/null >/dev/null 2>&1 &\n"
+                                "setsid sleep {0} </dev/null >/dev/null 2>&1 3>&- &",
+                                seconds));  // as daemons that close what they inherit
   const ProcessResult result = shell("$TOROID compile --no-cache $DIGITS -o p.so", {{"TOROID_CXX", compiler.string()}});
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(shell(fmt::format("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c 'sleep {}[ ]'", seconds)).output, "0\n");
@@ -143,14 +162,18 @@ TEST_F(CliProcess, NoProcessOfACompilerIsLeft) {
 // ---- files that change ----------------------------------------------------------------------------------------------
 
 TEST_F(CliProcess, AModelThatIsCutShortOrOverwrittenWhileItIsCompiledIsAnError) {
-  const std::string words = "error: model.pt2 was changed while it was in use\n"
-                            "  help: write the new file beside it and rename it (mv): then what runs keeps the old one\n";
+  const std::string words =
+      "error: model.pt2 was changed while it was in use\n"
+      "  help: write the new file beside it and rename it (mv): then what runs keeps the old one\n";
   constexpr const char* kCompile = "compile model.pt2 -o p.so";
   struct Case {
     const char *change, *command;
   };
-  for (const auto& [change, command] : {Case{": > model.pt2", kCompile}, {"truncate -s 2000000 model.pt2", kCompile}, {"truncate -s 70000 model.pt2", kCompile},
-                                        {"cat other.pt2 > model.pt2", kCompile}, {": > model.pt2", "compile --no-cache model.pt2 -o p.so"},
+  for (const auto& [change, command] : {Case{": > model.pt2", kCompile},
+                                        {"truncate -s 2000000 model.pt2", kCompile},
+                                        {"truncate -s 70000 model.pt2", kCompile},
+                                        {"cat other.pt2 > model.pt2", kCompile},
+                                        {": > model.pt2", "compile --no-cache model.pt2 -o p.so"},
                                         {": > model.pt2", "run model.pt2 --inputs $ONE --outputs out.safetensors"}}) {
     write_large_model("model.pt2");
     write_large_model("other.pt2", 'y');
@@ -163,8 +186,10 @@ TEST_F(CliProcess, AModelThatIsCutShortOrOverwrittenWhileItIsCompiledIsAnError) 
   }
   // Nothing of it is in the cache.
   write_large_model("model.pt2");
-  const ProcessResult after = shell("$TOROID run model.pt2 --inputs $ONE --outputs after.safetensors && $TOROID run --backend interp $DIGITS --inputs $ONE"
-                                    " --outputs right.safetensors", {{"TOROID_ISA", "baseline"}});
+  const ProcessResult after = shell(
+      "$TOROID run model.pt2 --inputs $ONE --outputs after.safetensors && $TOROID run --backend interp $DIGITS --inputs $ONE"
+      " --outputs right.safetensors",
+      {{"TOROID_ISA", "baseline"}});
   EXPECT_EQ(after.exit_code, 0) << after.errors << after.output;
   const SafeTensors computed = read_safetensors(path("after.safetensors")), right = read_safetensors(path("right.safetensors"));
   for (size_t i = 0; i < 10; ++i) {
@@ -178,7 +203,8 @@ TEST_F(CliProcess, AModelThatIsCutShortOrOverwrittenWhileItIsCompiledIsAnError) 
 TEST_F(CliProcess, AModelThatIsReplacedByRenamingIsNot) {
   write_large_model("model.pt2");
   const fs::path compiler = compiler_that(fmt::format("cd {}; echo new > new; mv new model.pt2", folder_.path().string()));
-  const ProcessResult result = shell("$TOROID run model.pt2 --inputs $ONE --outputs out.safetensors", {{"TOROID_CXX", compiler.string()}, {"TOROID_ISA", "baseline"}});
+  const ProcessResult result = shell("$TOROID run model.pt2 --inputs $ONE --outputs out.safetensors",
+                                     {{"TOROID_CXX", compiler.string()}, {"TOROID_ISA", "baseline"}});
   EXPECT_EQ(result.exit_code, 0) << result.errors;
 }
 
@@ -191,13 +217,15 @@ TEST_F(CliProcess, OutputsGoWhereLinksAndPipesLead) {
   EXPECT_EQ(shell("$TOROID run $DIGITS --inputs $ONE --outputs link").exit_code, 0);
   EXPECT_TRUE(fs::is_symlink(path("link")));
   EXPECT_EQ(read_file(path("made")), plain);
-  EXPECT_EQ(shell("mkfifo fifo; cat fifo > read & $TOROID run $DIGITS --inputs $ONE --outputs fifo; status=$?; wait; exit $status").exit_code, 0);
+  EXPECT_EQ(
+      shell("mkfifo fifo; cat fifo > read & $TOROID run $DIGITS --inputs $ONE --outputs fifo; status=$?; wait; exit $status").exit_code, 0);
   EXPECT_EQ(read_file(path("read")), plain);
   EXPECT_EQ(shell("$TOROID run $DIGITS --inputs $ONE --outputs /dev/stdout | cat > piped").exit_code, 0);
   EXPECT_EQ(read_file(path("piped")), plain);
   const ProcessResult unread = shell("$TOROID run $DIGITS --inputs $ONE --outputs fifo");
   EXPECT_EQ(unread.exit_code, 1);
-  EXPECT_NE(unread.errors.find("cannot write fifo: it is a pipe that nobody reads\n  help: start what reads it first"), std::string::npos) << unread.errors;
+  EXPECT_NE(unread.errors.find("cannot write fifo: it is a pipe that nobody reads\n  help: start what reads it first"), std::string::npos)
+      << unread.errors;
 }
 
 // ---- other machines -------------------------------------------------------------------------------------------------
@@ -207,15 +235,17 @@ TEST_F(CliProcess, AProgramForOtherInstructionsIsRefused) {
   const std::vector<std::pair<std::string, std::string>> other = {{"TOROID_MACHINE", "baseline"}, {"TOROID_ISA", "avx512+amx"}};
   const ProcessResult compiled = shell("$TOROID compile $DIGITS -o p.so", other);
   ASSERT_EQ(compiled.exit_code, 0) << compiled.errors;
-  const std::regex words(" needs the instruction set avx512\\+amx; this machine has baseline, and lacks avx512, amx\n(  while [^\n]*\n)?"
-                         "  help: for this machine compile with TOROID_ISA=baseline, or without TOROID_ISA on it\n");
+  const std::regex words(
+      " needs the instruction set avx512\\+amx; this machine has baseline, and lacks avx512, amx\n(  while [^\n]*\n)?"
+      "  help: for this machine compile with TOROID_ISA=baseline, or without TOROID_ISA on it\n");
   for (const char* command : {"run p.so --inputs $ONE --outputs out.safetensors", "bench p.so"}) {
     const ProcessResult result = shell(fmt::format("$TOROID {}", command), here);
     EXPECT_EQ(result.exit_code, 1) << command;
     EXPECT_TRUE(std::regex_search(result.errors, words)) << command << result.errors;
   }
-  for (const char* backend : {"cpu", "eager"}) {   // what was compiled here for there is in the cache
-    const ProcessResult result = shell(fmt::format("$TOROID run $DIGITS --backend {} --inputs $ONE --outputs out.safetensors", backend), other);
+  for (const char* backend : {"cpu", "eager"}) {  // what was compiled here for there is in the cache
+    const ProcessResult result =
+        shell(fmt::format("$TOROID run $DIGITS --backend {} --inputs $ONE --outputs out.safetensors", backend), other);
     EXPECT_EQ(result.exit_code, 1) << backend;
     EXPECT_TRUE(std::regex_search(result.errors, words)) << backend << result.errors;
   }

@@ -24,8 +24,7 @@ TEST_F(Cli, RefusesAFlippedBitOfTheProgram) {
   write_file_atomically(path("bad.pt2"), bytes);
   const Outcome outcome = toroid(kCompileBad);
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_TRUE(
-      outcome.errors.starts_with("error: archive rejected: entry 'digits/models/model.json' is damaged: its CRC"))
+  EXPECT_TRUE(outcome.errors.starts_with("error: archive rejected: entry 'digits/models/model.json' is damaged: its CRC"))
       << outcome.errors;
   EXPECT_NE(outcome.errors.find("  help: export the model again with torch.export.save, or copy"), std::string::npos);
 }
@@ -37,8 +36,7 @@ TEST_F(Cli, RefusesAFlippedBitOfAWeight) {
   write_file_atomically(path("bad.pt2"), bytes);
   const Outcome outcome = toroid(kCompileBad);
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_TRUE(outcome.errors.starts_with("error: archive rejected: entry 'digits/data/weights/weight_6' is damaged"))
-      << outcome.errors;
+  EXPECT_TRUE(outcome.errors.starts_with("error: archive rejected: entry 'digits/data/weights/weight_6' is damaged")) << outcome.errors;
   EXPECT_NE(outcome.errors.find("  while loading weight '5.weight'"), std::string::npos) << outcome.errors;
   EXPECT_FALSE(fs::exists(path("out.so")));
 }
@@ -84,7 +82,8 @@ TEST_F(Cli, ReportsAllUnknownOperatorsTogether) {
                  "return F.softmax(input, self.dim, _stacklevel=5)\n"
                  "  while reading models/model.json\n"
                  "  while importing bad.pt2\n"
-                 "  help: 'toroid ops --missing bad.pt2' lists every unsupported operator and where it is used; docs/unsupported-operators.md says what can be done\n");
+                 "  help: 'toroid ops --missing bad.pt2' lists every unsupported operator and where it is used; "
+                 "docs/unsupported-operators.md says what can be done\n");
 }
 
 TEST_F(Cli, ListsEveryMissingOperatorWithTheModelsOwnLines) {
@@ -97,13 +96,12 @@ TEST_F(Cli, ListsEveryMissingOperatorWithTheModelsOwnLines) {
   const Outcome outcome = toroid({"ops", "--missing", "bad.pt2"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.errors, "what can be done: docs/unsupported-operators.md\n");
-  EXPECT_EQ(
-      outcome.output,
-      "aten::frobnicate\t3 uses\tfirst at 'relu' in 2 (ReLU), activation.py:143, in forward: "
-      "return F.relu(input, inplace=self.inplace)\n"
-      "\t\talso at 'relu_1' in 3 (Residual), train.py:38, in forward: return F.relu(x + self.norm(self.conv(x)))\n"
-      "mylib::magic\t1 use\tfirst at 'softmax' in 12 (Softmax), activation.py:1815, in forward: "
-      "return F.softmax(input, self.dim, _stacklevel=5)\n");
+  EXPECT_EQ(outcome.output,
+            "aten::frobnicate\t3 uses\tfirst at 'relu' in 2 (ReLU), activation.py:143, in forward: "
+            "return F.relu(input, inplace=self.inplace)\n"
+            "\t\talso at 'relu_1' in 3 (Residual), train.py:38, in forward: return F.relu(x + self.norm(self.conv(x)))\n"
+            "mylib::magic\t1 use\tfirst at 'softmax' in 12 (Softmax), activation.py:1815, in forward: "
+            "return F.softmax(input, self.dim, _stacklevel=5)\n");
 }
 
 TEST_F(Cli, CountsTheSupportedOverloads) {
@@ -112,17 +110,14 @@ TEST_F(Cli, CountsTheSupportedOverloads) {
   EXPECT_NE(outcome.output.find("\naten::add.Tensor\n"), std::string::npos);
   const std::string last = outcome.output.substr(outcome.output.rfind('\n', outcome.output.size() - 2) + 1);
   int supported = 0, known = 0, length = 0;
-  ASSERT_EQ(
-      std::sscanf(last.c_str(), "%d of the %d overloads of ATen that an exported program can hold are supported\n%n",
-                  &supported, &known, &length),
-      2)
+  ASSERT_EQ(std::sscanf(last.c_str(), "%d of the %d overloads of ATen that an exported program can hold are supported\n%n", &supported,
+                        &known, &length),
+            2)
       << last;
   EXPECT_EQ(length, static_cast<int>(last.size()));
   const auto lines_of_aten = [&] {
     int count = 0;
-    for (size_t at = outcome.output.find("aten::"); at != std::string::npos;
-         at = outcome.output.find("\naten::", at + 1))
-      ++count;
+    for (size_t at = outcome.output.find("aten::"); at != std::string::npos; at = outcome.output.find("\naten::", at + 1)) ++count;
     return count;
   };
   EXPECT_EQ(supported, lines_of_aten());
@@ -133,27 +128,23 @@ TEST_F(Cli, CountsTheSupportedOverloads) {
 
 TEST_F(Cli, RefusesAnInputOfTheWrongSize) {
   write_input({"in0"}, DType::F32, {1, 1, 9, 8});
-  expect_refusal(run_on_input(), std::string("error: input 'input' has size 9 in dimension 2, the program needs 8\n") +
-                                     kTheProgramTakes);
+  expect_refusal(run_on_input(), std::string("error: input 'input' has size 9 in dimension 2, the program needs 8\n") + kTheProgramTakes);
 }
 
 TEST_F(Cli, RefusesAnInputOfTheWrongRank) {
   write_input({"in0"}, DType::F32, {1, 64});
-  expect_refusal(run_on_input(),
-                 std::string("error: input 'input' has 2 dimensions, the program needs 4\n") + kTheProgramTakes);
+  expect_refusal(run_on_input(), std::string("error: input 'input' has 2 dimensions, the program needs 4\n") + kTheProgramTakes);
 }
 
 TEST_F(Cli, RefusesASizeOutOfItsRange) {
   write_input({"in0"}, DType::F32, {4097, 1, 8, 8});
   expect_refusal(run_on_input(),
-                 std::string("error: input 'input' has size 4097 in dimension 0, the program needs at most 4096\n") +
-                     kTheProgramTakes);
+                 std::string("error: input 'input' has size 4097 in dimension 0, the program needs at most 4096\n") + kTheProgramTakes);
 }
 
 TEST_F(Cli, RefusesAnInputOfTheWrongDtype) {
   write_input({"in0"}, DType::F64, {1, 1, 8, 8});
-  expect_refusal(run_on_input(),
-                 std::string("error: input 'input' has dtype f64, the program needs f32\n") + kTheProgramTakes);
+  expect_refusal(run_on_input(), std::string("error: input 'input' has dtype f64, the program needs f32\n") + kTheProgramTakes);
 }
 
 TEST_F(Cli, RefusesAMissingInput) {
@@ -181,8 +172,7 @@ TEST_F(Cli, RefusesAnOutputWithoutAFolderBeforeItCompiles) {
 
 TEST_F(Cli, RefusesAFolderAsOutput) {
   fs::create_directory(path("folder"));
-  expect_refusal({"run", (kDigits / "digits.pt2").string(), "--inputs", (kDigits / "one.safetensors").string(),
-                  "--outputs", "folder"},
+  expect_refusal({"run", (kDigits / "digits.pt2").string(), "--inputs", (kDigits / "one.safetensors").string(), "--outputs", "folder"},
                  "error: cannot write folder: Is a directory\n"
                  "  help: give the path of a file, not of a folder\n");
 }
@@ -207,10 +197,9 @@ TEST_F(Cli, EndsACompilerThatHangs) {
                         "case \"$1\" in --version) echo 'g++ (Hanging) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
                         "sleep 600\n",
                         0777);
-  const Outcome outcome = toroid(kCompileDigits, {{"TOROID_CXX", path("hanging")},
-                                                  {"TOROID_ISA", "baseline"},
-                                                  {"TOROID_COMPILE_TIMEOUT_S", "0.3"},
-                                                  {"TMPDIR", path("")}});
+  const Outcome outcome =
+      toroid(kCompileDigits,
+             {{"TOROID_CXX", path("hanging")}, {"TOROID_ISA", "baseline"}, {"TOROID_COMPILE_TIMEOUT_S", "0.3"}, {"TMPDIR", path("")}});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_TRUE(std::regex_search(outcome.errors, std::regex("^error: hanging did not end within .* while it made the "
                                                            "(object|library) '[a-z0-9]+'")))
@@ -280,12 +269,14 @@ TEST_F(Cli, ASecondCompilationIsAHitThatTheCacheCounts) {
 }
 
 TEST_F(Cli, ExplainsAMissByThePartThatDiffers) {
-  EXPECT_NE(toroid({"cache", "explain", (kDigits / "digits.pt2").string()}).output.find("there is no entry of this kind"), std::string::npos);
+  EXPECT_NE(toroid({"cache", "explain", (kDigits / "digits.pt2").string()}).output.find("there is no entry of this kind"),
+            std::string::npos);
   ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
   nlohmann::json json = nlohmann::json::parse(toroid({"cache", "explain", (kDigits / "digits.pt2").string(), "--json"}).output);
   EXPECT_EQ(json["model file"]["result"], "hit");
   EXPECT_EQ(json["graph"]["result"], "hit");
-  json = nlohmann::json::parse(toroid({"cache", "explain", (kDigits / "digits.pt2").string(), "--json"}, {{"TOROID_ISA", "baseline"}}).output);
+  json =
+      nlohmann::json::parse(toroid({"cache", "explain", (kDigits / "digits.pt2").string(), "--json"}, {{"TOROID_ISA", "baseline"}}).output);
   EXPECT_EQ(json["graph"]["result"], "miss");
   std::set<std::string> parts;
   for (const auto& each : json["graph"]["differs"]) parts.insert(each["part"]);
@@ -374,10 +365,13 @@ TEST_F(Cli, ExplainsHowInt8WeightsAreRead) {
   y: f32[{0}, 48] = matmul(x, t)
   return y
 }}
-)", rows));
+)",
+                                                        rows));
     return toroid({"explain", "int8.txt"}).output;
   };
-  auto says = [](const std::string& text, std::string_view reading) { return text.find(fmt::format("int8 weights: {}", reading)) != std::string::npos; };
+  auto says = [](const std::string& text, std::string_view reading) {
+    return text.find(fmt::format("int8 weights: {}", reading)) != std::string::npos;
+  };
   const std::string few = steps_of("3"), many = steps_of("32");
   const bool has_amx = says(few, "widened to bfloat16 a few tiles");
   EXPECT_TRUE(has_amx || says(few, "read as bytes")) << few;
@@ -403,7 +397,9 @@ TEST_F(Cli, ExplainsWhyOperatorsAreOneStepOrTwo) {
   EXPECT_EQ(outcome.output.find("computed by"), std::string::npos) << outcome.output;
   const std::string chosen = toroid({"explain", "program.txt", "--mode", "max"}).output;
   EXPECT_TRUE(std::regex_search(chosen, std::regex("library call with an epilogue\n    computed by [a-z-]+\n"))) << chosen;
-  EXPECT_TRUE(std::regex_search(chosen, std::regex("\n1 problems of library kernels\nmatmul\\.f32\\(.*\\) -> .*; epilogue: [a-z-]+ \\(measured\\)\n"))) << chosen;
+  EXPECT_TRUE(std::regex_search(
+      chosen, std::regex("\n1 problems of library kernels\nmatmul\\.f32\\(.*\\) -> .*; epilogue: [a-z-]+ \\(measured\\)\n")))
+      << chosen;
   EXPECT_TRUE(std::regex_search(chosen, std::regex("\n[01] of 1 problems changed"))) << chosen;
   const nlohmann::json pairs = nlohmann::json::parse(read_file(path("pairs.json")));
   ASSERT_EQ(pairs.size(), 2u) << pairs;
@@ -422,7 +418,10 @@ TEST_F(Cli, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {
                         0777);
   const Outcome failed = toroid(kCompileDigits, {{"TOROID_CXX", path("g++").string()}, {"TOROID_ISA", "baseline"}});
   EXPECT_EQ(failed.exit_code, 1);
-  EXPECT_TRUE(std::regex_search(failed.errors, std::regex("\n  generated for relu\\S* \\(aten::relu\\) in 2 \\(ReLU\\), from \\S*activation.py:143, in forward: return F.relu"))) << failed.errors;
+  EXPECT_TRUE(std::regex_search(
+      failed.errors,
+      std::regex("\n  generated for relu\\S* \\(aten::relu\\) in 2 \\(ReLU\\), from \\S*activation.py:143, in forward: return F.relu")))
+      << failed.errors;
 }
 
 TEST_F(Cli, TendsTheCache) {
@@ -458,8 +457,10 @@ TEST_F(Cli, ABaseServesWhoHasNothing) {
   EXPECT_EQ(stats["counters"]["base hits"], 2);
   EXPECT_EQ(stats["kinds"].contains("library"), false) << "nothing was copied";
   EXPECT_EQ(nlohmann::json::parse(toroid({"cache", "stats", "--json"}, {empty}).output)["base"], nullptr);
-  EXPECT_NE(toroid({"cache", "stats"}, {empty, base}).output.find("  read-only base: " + path("base").string() + ", 3 entries, "), std::string::npos);
-  EXPECT_NE(toroid({"doctor"}, {empty, base}).output.find("ok       read-only base    " + path("base").string() + ", 3 entries"), std::string::npos);
+  EXPECT_NE(toroid({"cache", "stats"}, {empty, base}).output.find("  read-only base: " + path("base").string() + ", 3 entries, "),
+            std::string::npos);
+  EXPECT_NE(toroid({"doctor"}, {empty, base}).output.find("ok       read-only base    " + path("base").string() + ", 3 entries"),
+            std::string::npos);
 
   std::string bytes = read_file(path("base"));
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
@@ -471,11 +472,13 @@ TEST_F(Cli, ABaseServesWhoHasNothing) {
   const Outcome gone = toroid(kCompileDigits, {{"TOROID_CACHE_DIR", path("third").string()}, {"TOROID_CACHE_BASE", "/nonexistent"}});
   EXPECT_EQ(gone.exit_code, 0);
   EXPECT_NE(gone.errors.find("compiling without the read-only base: cannot read /nonexistent: No such file or directory; check the path"),
-            std::string::npos) << gone.errors;
+            std::string::npos)
+      << gone.errors;
 }
 
 TEST_F(Cli, TuneSaysWhichLibraryOfOneDnnIsNotFound) {
-  const Outcome tuned = toroid({"tune", "matmul.f32(f32[3, 40], f32[40, 20]) -> f32[3, 20]", "--no-cache"}, {{"TOROID_ONEDNN", "libnone.so.2"}});
+  const Outcome tuned =
+      toroid({"tune", "matmul.f32(f32[3, 40], f32[40, 20]) -> f32[3, 20]", "--no-cache"}, {{"TOROID_ONEDNN", "libnone.so.2"}});
   EXPECT_EQ(tuned.exit_code, 0);
   EXPECT_NE(tuned.output.find("onednn                   gate closed: libnone.so.2: not found\n"), std::string::npos) << tuned.output;
 }
@@ -487,16 +490,19 @@ TEST_F(Cli, TunesAProblemOnceAndReplaysItsLock) {
   EXPECT_EQ(first.exit_code, 0);
   EXPECT_TRUE(std::regex_match(first.errors, std::regex("1 problems: 1 measured in [0-9.]+ s \\(2 candidates\\)\n"))) << first.errors;
   EXPECT_NE(first.output.find("few-rows-by-columns      gate closed: the right side's columns are not contiguous\n"), std::string::npos);
-  EXPECT_NE(first.output.find("onednn                   gate closed: TOROID_ONEDNN=0 leaves it closed\n"), std::string::npos) << first.output;
-  EXPECT_NE(first.output.find("parts                    gate closed: the machine has no AMX, or does not let this process use it\n"), std::string::npos)
+  EXPECT_NE(first.output.find("onednn                   gate closed: TOROID_ONEDNN=0 leaves it closed\n"), std::string::npos)
+      << first.output;
+  EXPECT_NE(first.output.find("parts                    gate closed: the machine has no AMX, or does not let this process use it\n"),
+            std::string::npos)
       << first.output;
   const nlohmann::json log = nlohmann::json::parse(read_file(path("log")));
   EXPECT_EQ(log["problems"][0]["problem"], problem);
   EXPECT_EQ(log["problems"][0]["choices"].size(), 5u);
-  EXPECT_EQ(log["isa"], "baseline");   // measured as such, and remembered as such
+  EXPECT_EQ(log["isa"], "baseline");  // measured as such, and remembered as such
   const std::string choice = log["problems"][0]["choice"];
 
-  EXPECT_EQ(toroid({"tune", problem, "--threads", "1"}, {{"TOROID_ONEDNN", "0"}, {"TOROID_MACHINE", "baseline"}}).errors, "1 problems: 1 remembered\n");
+  EXPECT_EQ(toroid({"tune", problem, "--threads", "1"}, {{"TOROID_ONEDNN", "0"}, {"TOROID_MACHINE", "baseline"}}).errors,
+            "1 problems: 1 remembered\n");
   const Outcome locked = toroid({"tune", problem, "--lock", "lock", "--no-cache"});
   EXPECT_EQ(locked.errors, "1 problems: 1 locked\n");
   EXPECT_TRUE(locked.output.starts_with(problem + ": " + choice + " (lock)\n")) << locked.output;
@@ -504,28 +510,31 @@ TEST_F(Cli, TunesAProblemOnceAndReplaysItsLock) {
   expect_refusal({"tune", other, "--lock", "lock"}, "error: lock has no choice for " + other +
                                                         "\n  while choosing an implementation of matmul.f32\n"
                                                         "  help: write the lock anew for this model, or compile without it\n");
-  expect_refusal({"tune", "matmul.f32(f32[4, 40])"},
-                 "error: 1:23: expected '->'\n  while reading the problem 'matmul.f32(f32[4, 40])'\n");
+  expect_refusal({"tune", "matmul.f32(f32[4, 40])"}, "error: 1:23: expected '->'\n  while reading the problem 'matmul.f32(f32[4, 40])'\n");
 }
 
 TEST_F(Cli, TheDoctorNamesAMendForEachProblem) {
   const Outcome well = toroid({"doctor", "--json"});
   EXPECT_EQ(well.exit_code, 0) << well.output;
-  const Outcome ill = toroid({"doctor"}, {{"TOROID_CXX", "/nonexistent"}, {"TOROID_CACHE_DIR", "/proc/toroid"}, {"TMPDIR", "/nonexistent"}});
+  const Outcome ill =
+      toroid({"doctor"}, {{"TOROID_CXX", "/nonexistent"}, {"TOROID_CACHE_DIR", "/proc/toroid"}, {"TMPDIR", "/nonexistent"}});
   EXPECT_EQ(ill.exit_code, 1);
   for (const char* text : {"problem  compiler          no C++ compiler found: TOROID_CXX is '/nonexistent', which is not a program",
-                           "mend: install g++ or set TOROID_CXX to the path of a g++ or clang++", "problem  cache             compiling without a cache: cannot use /proc/toroid",
-                           "problem  temporary files"}) {
+                           "mend: install g++ or set TOROID_CXX to the path of a g++ or clang++",
+                           "problem  cache             compiling without a cache: cannot use /proc/toroid", "problem  temporary files"}) {
     EXPECT_NE(ill.output.find(text), std::string::npos) << text << "\n" << ill.output;
   }
 }
 
 TEST_F(Cli, TheDoctorTriesTheRemoteCache) {
   write_file_atomically(path("key"), std::string_view("a secret of more than 32 bytes, as it must be"), 0600);
-  const std::pair<std::string, std::string> address = {"TOROID_REMOTE_CACHE", "redis://:password@127.0.0.1:1"}, key = {"TOROID_REMOTE_CACHE_KEY", path("key").string()};
+  const std::pair<std::string, std::string> address = {"TOROID_REMOTE_CACHE", "redis://:password@127.0.0.1:1"},
+                                            key = {"TOROID_REMOTE_CACHE_KEY", path("key").string()};
   const Outcome down = toroid({"doctor"}, {address, key});
   EXPECT_EQ(down.exit_code, 1);
-  EXPECT_NE(down.output.find("problem  remote cache      redis://127.0.0.1:1 cannot be used: cannot connect: Connection refused"), std::string::npos) << down.output;
+  EXPECT_NE(down.output.find("problem  remote cache      redis://127.0.0.1:1 cannot be used: cannot connect: Connection refused"),
+            std::string::npos)
+      << down.output;
   EXPECT_NE(down.output.find("mend: check its address and that it runs, or unset TOROID_REMOTE_CACHE"), std::string::npos) << down.output;
   EXPECT_EQ(down.output.find("password"), std::string::npos);
   const Outcome keyless = toroid({"doctor"}, {address});
@@ -535,7 +544,8 @@ TEST_F(Cli, TheDoctorTriesTheRemoteCache) {
 
 TEST_F(Cli, AnUnreachableRemoteCacheIsWarnedOfOnce) {
   write_file_atomically(path("key"), std::string_view("a secret of more than 32 bytes, as it must be"), 0600);
-  const Outcome outcome = toroid(kCompileDigits, {{"TOROID_REMOTE_CACHE", "http://127.0.0.1:1/"}, {"TOROID_REMOTE_CACHE_KEY", path("key").string()}});
+  const Outcome outcome =
+      toroid(kCompileDigits, {{"TOROID_REMOTE_CACHE", "http://127.0.0.1:1/"}, {"TOROID_REMOTE_CACHE_KEY", path("key").string()}});
   EXPECT_EQ(outcome.exit_code, 0);
   const size_t first = outcome.errors.find("the remote cache http://127.0.0.1:1 is left alone for 30 s: ");
   EXPECT_NE(first, std::string::npos) << outcome.errors;
@@ -557,7 +567,8 @@ TEST_F(Cli, EmitsAProgramThatTimesItself) {
   const ProcessResult timed = in_folder("./benchmark 0.01 1");
   ASSERT_EQ(timed.exit_code, 0) << timed.errors;
   EXPECT_NE(timed.output.find(" ms a call (median of "), std::string::npos) << timed.output;
-  EXPECT_TRUE(std::regex_search(timed.output, std::regex("limits measured here: [0-9.]+ GB/s copied, [0-9.]+ GFLOP/s of products\n"))) << timed.output;
+  EXPECT_TRUE(std::regex_search(timed.output, std::regex("limits measured here: [0-9.]+ GB/s copied, [0-9.]+ GFLOP/s of products\n")))
+      << timed.output;
   // A library call and a kernel, each with its rates.
   EXPECT_TRUE(std::regex_search(timed.output, std::regex(" us +[0-9.]+ % +[0-9.]+ +[0-9.]+ +[0-9]+ %  [a-z0-9_]*linear"))) << timed.output;
   // Weights of another program are refused.

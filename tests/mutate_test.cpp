@@ -24,9 +24,7 @@ Json& node_of(EditableArchive& model, std::string_view target) {
   }
   throw Error(ErrorKind::InvalidInput, fmt::format("no node is a {}", target));
 }
-Json& branch_of(EditableArchive& model) {
-  return node_of(model, "torch.ops.higher_order.cond")["inputs"][1]["arg"]["as_graph"]["graph"];
-}
+Json& branch_of(EditableArchive& model) { return node_of(model, "torch.ops.higher_order.cond")["inputs"][1]["arg"]["as_graph"]["graph"]; }
 Json& meta_of(Json& graph, const Json& argument) { return graph["tensor_values"][argument["as_tensor"]["name"].get<std::string>()]; }
 
 using Edit = std::function<void(EditableArchive& model)>;
@@ -84,25 +82,26 @@ TEST(HostileModel, ResultsOfACondAreThoseOfItsBranches) {
   EXPECT_EQ(error_of(kCond, result("sizes", int64_t{1} << 40)), gives + "f32[4, 1099511627776]");
   EXPECT_EQ(error_of(kCond, result("dtype", 8)), gives + "f64[4, 8]");
   EXPECT_EQ(error_of(kCond, result("dtype", 1)), gives + "u8[4, 8]");
-  EXPECT_EQ(error_of(kCond, [](EditableArchive& model) {
-              node_of(model, kCondOp)["outputs"].push_back(Json{{"as_tensor", Json{{"name", "x"}}}});
-            }),
+  EXPECT_EQ(error_of(kCond,
+                     [](EditableArchive& model) {
+                       node_of(model, kCondOp)["outputs"].push_back(Json{{"as_tensor", Json{{"name", "x"}}}});
+                     }),
             "cond gives 1 tensors, and the model records 2");
 }
 
 TEST(HostileModel, BranchesTakeWhatTheyAreGiven) {
-  EXPECT_EQ(error_of(kCond, [](EditableArchive& model) {
-              Json& branch = branch_of(model);
-              meta_of(branch, branch["inputs"][0])["dtype"] = 8;
-            }),
+  EXPECT_EQ(error_of(kCond,
+                     [](EditableArchive& model) {
+                       Json& branch = branch_of(model);
+                       meta_of(branch, branch["inputs"][0])["dtype"] = 8;
+                     }),
             "cond: what its true branch takes as tensor 0 is f64[4, 8], not f32[4, 8]");
-  EXPECT_EQ(error_of(kCond, [](EditableArchive& model) {
-              node_of(model, kCondOp)["inputs"][3]["arg"]["as_tensors"].erase(0);
-            }),
+  EXPECT_EQ(error_of(kCond, [](EditableArchive& model) { node_of(model, kCondOp)["inputs"][3]["arg"]["as_tensors"].erase(0); }),
             "cond: its true branch takes 5 tensors, and is given 4");
-  EXPECT_EQ(error_of(kCond, [](EditableArchive& model) {
-              branch_of(model)["inputs"][0] = Json{{"as_string", "x"}};
-            }),
+  EXPECT_EQ(error_of(kCond,
+                     [](EditableArchive& model) {
+                       branch_of(model)["inputs"][0] = Json{{"as_string", "x"}};
+                     }),
             "a subgraph cannot take an input of kind 'as_string'");
 }
 
@@ -133,34 +132,39 @@ TEST(HostileModel, LoopsGiveWhatTheyCarry) {
 
 // Both lie, so only what the body's operator computes shows it.
 TEST(HostileModel, ResultsInABodyAreThoseOfTheirOperators) {
-  EXPECT_EQ(error_of("control_flow/map_two", [](EditableArchive& model) {
-              Json& body = node_of(model, "torch.ops.higher_order.map_impl")["inputs"][0]["arg"]["as_graph"]["graph"];
-              meta_of(body, body["outputs"][0])["sizes"][1] = Json{{"as_int", 600}};
-              graph_of(model)["tensor_values"]["getitem"]["sizes"][2] = Json{{"as_int", 600}};
-            }),
+  EXPECT_EQ(error_of("control_flow/map_two",
+                     [](EditableArchive& model) {
+                       Json& body = node_of(model, "torch.ops.higher_order.map_impl")["inputs"][0]["arg"]["as_graph"]["graph"];
+                       meta_of(body, body["outputs"][0])["sizes"][1] = Json{{"as_int", 600}};
+                       graph_of(model)["tensor_values"]["getitem"]["sizes"][2] = Json{{"as_int", 600}};
+                     }),
             "aten::add.Tensor gives f32[3, 6] as 'add', but the model records f32[3, 600]");
 }
 
 TEST(HostileModel, DimsThatATensorLacksAreRefused) {
-  EXPECT_EQ(error_of("models/mlp", [](EditableArchive& model) {
-              node_of(model, "torch.ops.aten.layer_norm.default")["inputs"][0]["arg"] = Json{{"as_bool", true}};
-            }),
+  EXPECT_EQ(error_of("models/mlp",
+                     [](EditableArchive& model) {
+                       node_of(model, "torch.ops.aten.layer_norm.default")["inputs"][0]["arg"] = Json{{"as_bool", true}};
+                     }),
             "a tensor f32[] has no dim -1");
 }
 
 TEST(HostileModel, SizesAreReadFromIntegers) {
-  EXPECT_EQ(error_of("control_flow/split_by_lengths", [](EditableArchive& model) {
-              Json& graph = graph_of(model);
-              for (Json& node : graph["nodes"]) {
-                if (node["target"] == "torch.ops.aten.item.default") meta_of(graph, node["inputs"][0]["arg"])["dtype"] = 7;
-              }
-            }).substr(0, 36),
+  EXPECT_EQ(error_of("control_flow/split_by_lengths",
+                     [](EditableArchive& model) {
+                       Json& graph = graph_of(model);
+                       for (Json& node : graph["nodes"]) {
+                         if (node["target"] == "torch.ops.aten.item.default") meta_of(graph, node["inputs"][0]["arg"])["dtype"] = 7;
+                       }
+                     })
+                .substr(0, 36),
             "'item' is an integer, and is read fr");
 }
 
 TEST(HostileModel, StridesThatWrapAreRefused) {
   const std::string bytes = spoilt("control_flow/scan_recurrent", [](EditableArchive& model) {
-    graph_of(model)["tensor_values"]["args_1"]["strides"] = Json::array({Json{{"as_int", 10}}, Json{{"as_int", (int64_t{1} << 62) - 5}}, Json{{"as_int", 1}}});
+    graph_of(model)["tensor_values"]["args_1"]["strides"] =
+        Json::array({Json{{"as_int", 10}}, Json{{"as_int", (int64_t{1} << 62) - 5}}, Json{{"as_int", 1}}});
   });
   std::vector<HostTensor> inputs;
   for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{2, 6}, std::vector<int64_t>{7, 2, 6}}) {
@@ -189,14 +193,17 @@ graph(v0: f64[65, 3], v4: f64[65, 3]) {
   return v3, v5
 }
 )"));
-  const ProcessResult result = run_process({.argv = {TOROID_MUTATE_MODELS, "--replay", path.string()}, .timeout = std::chrono::seconds(100)});
+  const ProcessResult result =
+      run_process({.argv = {TOROID_MUTATE_MODELS, "--replay", path.string()}, .timeout = std::chrono::seconds(100)});
   EXPECT_EQ(result.output, path.string() + ": equal\t\n") << result.errors;
 }
 
 // docs/testing.md has the command for more.
 TEST(HostileModel, ASampleOfRandomEditsFindsNothing) {
-  std::vector<std::string> argv = {TOROID_MUTATE_MODELS, "--seed", "1", "--count", "200", "--compile-every", "20", (kModels / "control_flow").string()};
-  for (const char* model : {"mlp", "cond", "mutation", "index_mix", "unbacked", "while_loop"}) argv.push_back((kModels / "models" / (std::string(model) + ".pt2")).string());
+  std::vector<std::string> argv = {
+      TOROID_MUTATE_MODELS, "--seed", "1", "--count", "200", "--compile-every", "20", (kModels / "control_flow").string()};
+  for (const char* model : {"mlp", "cond", "mutation", "index_mix", "unbacked", "while_loop"})
+    argv.push_back((kModels / "models" / (std::string(model) + ".pt2")).string());
   const ProcessResult result = run_process({.argv = argv, .timeout = std::chrono::seconds(200)});
   EXPECT_TRUE(result.ok()) << result.outcome() << "\n" << result.output << result.errors;
 }

@@ -41,8 +41,7 @@ class Programs : public testing::TestWithParam<std::string> {};
 TEST_P(Programs, ComputeWhatTheReferenceDoes) {
   expect_right(parse_program(read_file(TOROID_SOURCE_DIR "/tests/programs/" + GetParam() + ".txt")), {});
 }
-INSTANTIATE_TEST_SUITE_P(Found, Programs, testing::ValuesIn(names_of_programs()),
-                         [](const auto& row) { return row.param; });
+INSTANTIATE_TEST_SUITE_P(Found, Programs, testing::ValuesIn(names_of_programs()), [](const auto& row) { return row.param; });
 
 TEST(RandomPrograms, AreRight) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {

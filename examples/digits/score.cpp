@@ -72,8 +72,7 @@ void score(const char* heldout_path, const char* answers_path) {
   picked.resize(std::min<int64_t>(count, kShown));
   std::vector<std::string> captions;
   for (const int64_t i : picked) {
-    captions.push_back(read[i] == labels[i] ? fmt::format("reads {}", read[i])
-                                            : fmt::format("reads {}, is {}", read[i], labels[i]));
+    captions.push_back(read[i] == labels[i] ? fmt::format("reads {}", read[i]) : fmt::format("reads {}, is {}", read[i], labels[i]));
   }
   show(images, picked, captions);
   fmt::print("\naccuracy: {} of {} held-out images, {:.2f} %\n", count - wrong, count,

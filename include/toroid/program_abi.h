@@ -30,7 +30,7 @@ typedef struct ToroidOperand {
   const int64_t* strides;
   int32_t rank;
   int32_t dtype;
-  int32_t is_constant;          /* the same memory with the same values in every call: what is made of it may be kept */
+  int32_t is_constant; /* the same memory with the same values in every call: what is made of it may be kept */
 } ToroidOperand;
 
 /* What many epilogues come to: of a product seen as in ToroidEpilogue,
@@ -57,7 +57,7 @@ typedef struct ToroidEpilogue {
   void (*run)(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
               int64_t last_column);
   void* argument;
-  const ToroidPostOps* clamped;   /* all that run does: may be done instead, for any part of the product. Null: it is something else */
+  const ToroidPostOps* clamped; /* all that run does: may be done instead, for any part of the product. Null: it is something else */
 } ToroidEpilogue;
 
 /* One of the convolutions of a chain, in float32: inputs, output and integers as of `call`. All but the first read as inputs[0] what the one
@@ -75,9 +75,9 @@ typedef struct ToroidStage {
 
 /* A call of a library kernel. */
 typedef struct ToroidLibraryCall {
-  const char* name;             /* the kernel: "matmul", or "matmul#packed" for one of its implementations */
-  int32_t site;                 /* the number of the call in its program, from 0 on: the host plans a call once for each site and its sizes */
-  int32_t has_fixed_sizes;      /* 1: all sizes, strides, integers and numbers are the same in every call of the program */
+  const char* name;        /* the kernel: "matmul", or "matmul#packed" for one of its implementations */
+  int32_t site;            /* the number of the call in its program, from 0 on: the host plans a call once for each site and its sizes */
+  int32_t has_fixed_sizes; /* 1: all sizes, strides, integers and numbers are the same in every call of the program */
   const ToroidOperand* inputs;
   int32_t num_inputs;
   const ToroidOperand* outputs;
@@ -86,7 +86,8 @@ typedef struct ToroidLibraryCall {
   int32_t num_integers;
   const double* numbers;
   int32_t num_numbers;
-  const ToroidEpilogue* epilogue;   /* null, or, of "matmul" in float32, bfloat16 and float16 and "convolution" in float32, takes the result, in
+  const ToroidEpilogue*
+      epilogue; /* null, or, of "matmul" in float32, bfloat16 and float16 and "convolution" in float32, takes the result, in
                                        float32, and outputs[0].data is null */
 } ToroidLibraryCall;
 
@@ -104,8 +105,8 @@ typedef struct ToroidChain {
 typedef struct ToroidRuntime {
   void* host;
   /* Runs body(argument, b, e) for pieces [b, e) that cover [0, n), in parallel, each at least `grain` long. */
-  void (*parallel_for)(const struct ToroidRuntime*, int64_t n, int64_t grain,
-                       void (*body)(void* argument, int64_t begin, int64_t end), void* argument);
+  void (*parallel_for)(const struct ToroidRuntime*, int64_t n, int64_t grain, void (*body)(void* argument, int64_t begin, int64_t end),
+                       void* argument);
   /* Scalar operators that generated code does not compute itself; `op` is the position in graph/scalar_op.def. */
   double (*special_function)(const struct ToroidRuntime*, int32_t op, double x, double y);
   /* Runs a library kernel. 0 when it succeeded; else the host keeps a message. */
@@ -125,10 +126,12 @@ typedef struct ToroidRuntime {
   void (*step)(const struct ToroidRuntime*, int32_t step);
   /* In assertion builds, from any thread: the kernel would have accessed this element of a buffer with `size` of them. The host keeps the
    * first such message, and the program ends. origin: what operator of the model the access comes from; may be empty. */
-  void (*out_of_bounds)(const struct ToroidRuntime*, const char* kernel, const char* buffer, int64_t index, int64_t size, const char* origin);
+  void (*out_of_bounds)(const struct ToroidRuntime*, const char* kernel, const char* buffer, int64_t index, int64_t size,
+                        const char* origin);
   /* Runs a step that has several forms, all with the same result, and finds out which is quickest: run(argument, f) runs the f-th of num_forms.
    * *form (of ToroidCall::forms) is -1 before; it becomes the quickest one, unless another thread finds that out meanwhile. */
-  void (*choose_form)(const struct ToroidRuntime*, int32_t* form, int32_t num_forms, void (*run)(void* argument, int32_t form), void* argument);
+  void (*choose_form)(const struct ToroidRuntime*, int32_t* form, int32_t num_forms, void (*run)(void* argument, int32_t form),
+                      void* argument);
 } ToroidRuntime;
 
 typedef struct ToroidCall {
@@ -140,7 +143,7 @@ typedef struct ToroidCall {
   const int64_t* symbols;       /* values of the size symbols; ToroidRuntime::bind sets some during the call */
   char* prepared;               /* what toroid_prepare computed from the constants, 64-byte aligned */
   const int64_t* random;        /* the seed of random operators, and the number of this call, both as bits of a uint64_t */
-  int32_t* forms;               /* of each step with several forms, by the manifest's list, the one to run, negative as long as nobody knows; read and
+  int32_t* forms; /* of each step with several forms, by the manifest's list, the one to run, negative as long as nobody knows; read and
                                    written atomically */
 } ToroidCall;
 

@@ -18,8 +18,8 @@ ToroidLoaded* toroid_load(const char* library, const char* weights, int32_t thre
 void toroid_unload(ToroidLoaded* program);
 
 typedef struct ToroidInput {
-  const void* data;       /* contiguous */
-  int32_t dtype;          /* as in graph/dtype.h */
+  const void* data; /* contiguous */
+  int32_t dtype;    /* as in graph/dtype.h */
   int32_t rank;
   const int64_t* sizes;
 } ToroidInput;

@@ -32,8 +32,7 @@ MappedFile trusted_file(const fs::path& path) {
   };
   if (!S_ISREG(info.st_mode)) refuse("is no regular file", "name a file that 'toroid cache export' wrote");
   if (info.st_uid != 0 && info.st_uid != ::geteuid()) {
-    refuse(fmt::format("belongs to user {}, neither to root nor to you", info.st_uid),
-           fmt::format("run 'chown root {}'", path.string()));
+    refuse(fmt::format("belongs to user {}, neither to root nor to you", info.st_uid), fmt::format("run 'chown root {}'", path.string()));
   }
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     refuse("can be written by other users, who could plant code in it", fmt::format("run 'chmod go-w {}'", path.string()));
@@ -65,12 +64,12 @@ struct ReadOnlyBase::State {
 
   const fs::path path;
   std::function<void(const std::string&)> warn;
-  std::mutex mutex;   // guards all below
+  std::mutex mutex;  // guards all below
   bool is_tried = false;
   bool warned = false;
   uint64_t hits = 0;
   std::optional<MappedFile> file;
-  std::unordered_map<std::string_view, ExportedEntry> entries;   // by their keys' hashes; views of the file
+  std::unordered_map<std::string_view, ExportedEntry> entries;  // by their keys' hashes; views of the file
 };
 
 ReadOnlyBase::ReadOnlyBase(fs::path file, std::function<void(const std::string&)> warn)
@@ -91,8 +90,7 @@ std::optional<std::string> ReadOnlyBase::get(const CacheKey& key) {
   const auto found = state.entries.find(key.hex);
   if (found == state.entries.end() || found->second.kind != key.kind) return std::nullopt;
   if (!found->second.is_whole()) {
-    state.warn_once(
-        fmt::format("an entry of the read-only base {} is damaged; 'toroid cache verify' counts them", state.path.string()));
+    state.warn_once(fmt::format("an entry of the read-only base {} is damaged; 'toroid cache verify' counts them", state.path.string()));
     return std::nullopt;
   }
   ++state.hits;

@@ -23,7 +23,7 @@ namespace toroid {
 
 struct BaseContents {
   uint64_t entries = 0;
-  uint64_t bytes = 0;                            // of entries, without what names them
+  uint64_t bytes = 0;  // of entries, without what names them
   std::map<std::string, KindStats> kinds;
 };
 
@@ -35,7 +35,7 @@ class ReadOnlyBase {
   ~ReadOnlyBase();
 
   std::optional<std::string> get(const CacheKey& key);
-  uint64_t hits() const;                         // of this object
+  uint64_t hits() const;  // of this object
 
   // Throws Error{Environment} when the file cannot be opened or is not to be trusted, Error{InvalidInput} when it is damaged.
   BaseContents contents();

@@ -16,9 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-CacheKey key_of(const std::string& kind, const std::string& source) {
-  return KeyBuilder(kind, 1).add_source("source", source).finish();
-}
+CacheKey key_of(const std::string& kind, const std::string& source) { return KeyBuilder(kind, 1).add_source("source", source).finish(); }
 
 class BaseTest : public testing::Test {
  protected:
@@ -100,8 +98,7 @@ TEST_F(BaseTest, DamageIsAMissAndOneWarning) {
   const std::string good = read_file(file_);
   auto found_in = [&](std::string_view bytes) {
     warnings_.clear();
-    std::ofstream(file_, std::ios::binary)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));  // without waiting for the disk
+    std::ofstream(file_, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));  // without waiting for the disk
     ReadOnlyBase base(file_, options().store.warn);
     int found = 0;
     for (const auto& [kind, source, entry] : {std::tuple("library", "one", "first"), {"tuning", "matmul 128", "12x32 tiles"}}) {
@@ -145,8 +142,7 @@ TEST_F(BaseTest, OneThatOthersCouldWriteIsNotTrusted) {
   warnings_.clear();
   EXPECT_EQ(get(key_of("library", "one")), std::nullopt);
   EXPECT_EQ(warnings_.size(), 1u);
-  EXPECT_NE(warnings_[0].find("belongs to user 12345, neither to root nor to you; run 'chown root "), std::string::npos)
-      << warnings_[0];
+  EXPECT_NE(warnings_[0].find("belongs to user 12345, neither to root nor to you; run 'chown root "), std::string::npos) << warnings_[0];
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ enum class Tier { Local, Base, Remote };
 struct CacheOptions {
   StoreOptions store = {};
   std::optional<RemoteOptions> remote = {};
-  std::optional<std::filesystem::path> base = {};   // a file that 'toroid cache export' wrote
+  std::optional<std::filesystem::path> base = {};  // a file that 'toroid cache export' wrote
 };
 
 // Single flight on this machine, and of all machines where the server knows leases.

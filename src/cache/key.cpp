@@ -10,9 +10,7 @@ namespace {
 constexpr size_t kShownBytes = 500;
 
 // Length first, so that no two lists of values run together into the same bytes.
-void append_framed(std::string& to, std::string_view value) {
-  to.append(fmt::format("{}:", value.size())).append(value);
-}
+void append_framed(std::string& to, std::string_view value) { to.append(fmt::format("{}:", value.size())).append(value); }
 
 std::string one_line(std::string_view value) {
   std::string text;
@@ -46,8 +44,7 @@ std::map<std::string, std::string> parse_parts(std::string_view parts) {
 
 }  // namespace
 
-KeyBuilder::KeyBuilder(std::string_view kind, int version)
-    : kind_(kind), parts_(fmt::format("{} {}\n", kind, version)) {
+KeyBuilder::KeyBuilder(std::string_view kind, int version) : kind_(kind), parts_(fmt::format("{} {}\n", kind, version)) {
   std::string framed;
   append_framed(framed, kind);
   append_framed(framed, std::to_string(version));
@@ -64,8 +61,7 @@ KeyBuilder& KeyBuilder::add_part(std::string_view label, std::string_view hashed
   hash_.update(framed);
   const bool is_long = shown.size() > kShownBytes;
   parts_ +=
-      fmt::format("{}: {}\n", label,
-                  is_long ? fmt::format("sha256 {}, {} bytes", sha256(hashed).hex(), hashed.size()) : one_line(shown));
+      fmt::format("{}: {}\n", label, is_long ? fmt::format("sha256 {}, {} bytes", sha256(hashed).hex(), hashed.size()) : one_line(shown));
   return *this;
 }
 

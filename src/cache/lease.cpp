@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kBeat = 200ms;
-constexpr auto kStandstill = 2000ms;   // ten beats: a busy machine may delay some
+constexpr auto kStandstill = 2000ms;  // ten beats: a busy machine may delay some
 constexpr auto kLeastPause = 1ms;
 constexpr auto kMostPause = 20ms;
 constexpr uint64_t kCells = 4096;
@@ -54,12 +54,12 @@ bool try_lock(int fd, uint64_t place, bool& is_unsupported) {
 
 struct Leases::State {
   fs::path folder;
-  std::atomic<uint64_t>* cells = nullptr;   // null: unguarded
+  std::atomic<uint64_t>* cells = nullptr;  // null: unguarded
 
   // One thread beats for all leases that this process holds.
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<uint64_t, int> held;   // cells, and by how many leases
+  std::map<uint64_t, int> held;  // cells, and by how many leases
   bool ending = false;
   std::thread beater;
 
@@ -95,7 +95,9 @@ struct Lease::Held {
   std::shared_ptr<Leases::State> state;
   Fd fd;
   uint64_t cell;
-  Held(std::shared_ptr<Leases::State> of, Fd locked, uint64_t at) : state(std::move(of)), fd(std::move(locked)), cell(at) { state->hold(cell); }
+  Held(std::shared_ptr<Leases::State> of, Fd locked, uint64_t at) : state(std::move(of)), fd(std::move(locked)), cell(at) {
+    state->hold(cell);
+  }
   Held(const Held&) = delete;
   ~Held() { state->release(cell); }
 };

@@ -96,7 +96,7 @@ TEST(Lease, ADeadOwnerIsNoOwner) {
   killer.join();
   EXPECT_EQ(lease.state(), LeaseState::Owner);
   EXPECT_GT(watch.seconds(), 0.25);
-  EXPECT_LT(watch.seconds(), 2.3);   // two seconds after death is the promise; it takes milliseconds
+  EXPECT_LT(watch.seconds(), 2.3);  // two seconds after death is the promise; it takes milliseconds
 }
 
 TEST(Lease, AStoppedOwnerIsOvertaken) {
@@ -116,7 +116,7 @@ TEST(Lease, ALivingOwnerIsWaitedForUntilPatienceEnds) {
   const Owner owner(folder.path());
   ASSERT_TRUE(owner.owns());
   Leases leases(folder.path());
-  const Lease lease = leases.acquire(key_of("same"), 3500ms);   // longer than a standstill lasts
+  const Lease lease = leases.acquire(key_of("same"), 3500ms);  // longer than a standstill lasts
   EXPECT_EQ(lease.state(), LeaseState::Overtaken);
   EXPECT_GE(lease.waited(), 3500ms);
 }
@@ -149,7 +149,7 @@ TEST(Lease, WithoutAThreadForItsSignsOfLifeNothingIsGuarded) {
   }
   int status = -1;
   ::waitpid(pid, &status, 0);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)   // they need more room than that themselves
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need more room than that themselves
   EXPECT_EQ(status, 0);
 #endif
 }

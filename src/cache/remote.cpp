@@ -62,8 +62,7 @@ std::optional<RemoteOptions> remote_options_from_environment() {
   ErrorContext context("reading TOROID_REMOTE_CACHE");
   options.address = parse_remote_address(address);
   if (!mode.empty() && mode != "rw" && mode != "ro") {
-    throw Error(ErrorKind::InvalidOption, fmt::format("TOROID_REMOTE_CACHE_MODE is '{}'", mode))
-        .help("write rw, or ro to read only");
+    throw Error(ErrorKind::InvalidOption, fmt::format("TOROID_REMOTE_CACHE_MODE is '{}'", mode)).help("write rw, or ro to read only");
   }
   options.read_only = mode == "ro";
   if (key.empty()) {
@@ -115,8 +114,7 @@ struct Remote::State {
     std::string text = {};  // the bytes, or the lease's token
   };
 
-  explicit State(RemoteOptions given)
-      : options(std::move(given)), front(server_at(options.address)), back(server_at(options.address)) {
+  explicit State(RemoteOptions given) : options(std::move(given)), front(server_at(options.address)), back(server_at(options.address)) {
     health = options.health ? options.health : process_health(options.address.shown);
     if (!options.warn) options.warn = [](const std::string& text) { log_warn("{}", text); };
   }
@@ -159,8 +157,8 @@ struct Remote::State {
       std::lock_guard lock(mutex);
       ++counters.outages;
     }
-    options.warn(fmt::format("the remote cache {} is left alone for {} s: {}", options.address.shown,
-                             (health->pause().count() + 500) / 1000, why));
+    options.warn(
+        fmt::format("the remote cache {} is left alone for {} s: {}", options.address.shown, (health->pause().count() + 500) / 1000, why));
   }
 
   void stop_writing(const std::string& why) {
@@ -288,8 +286,7 @@ struct Remote::State {
       request([&](const RemoteDeadline& deadline) { back->release_lease(job.key.hex, job.text, deadline); });
     } else {
       const std::string sealed = seal(job.key, job.text, options.secret);
-      const bool is_stored =
-          may_send() && request([&](const RemoteDeadline& deadline) { back->put(job.key.hex, sealed, deadline); });
+      const bool is_stored = may_send() && request([&](const RemoteDeadline& deadline) { back->put(job.key.hex, sealed, deadline); });
       std::lock_guard lock(mutex);
       ++(is_stored ? counters.stored : counters.dropped);
       if (is_stored) counters.bytes_written += sealed.size();
@@ -316,8 +313,7 @@ struct Remote::State {
     changed.notify_all();
     if (sender.joinable()) sender.join();
     if (late > 0)
-      options.warn(
-          fmt::format("{} entries were not sent to the remote cache {} in time", std::exchange(late, 0), options.address.shown));
+      options.warn(fmt::format("{} entries were not sent to the remote cache {} in time", std::exchange(late, 0), options.address.shown));
   }
 };
 
@@ -325,8 +321,7 @@ struct RemoteLease::Held {
   std::shared_ptr<Remote::State> state;
   CacheKey key;
   std::string token;
-  Held(std::shared_ptr<Remote::State> of, const CacheKey& held, const std::string& by)
-      : state(std::move(of)), key(held), token(by) {}
+  Held(std::shared_ptr<Remote::State> of, const CacheKey& held, const std::string& by) : state(std::move(of)), key(held), token(by) {}
   Held(const Held&) = delete;
   ~Held() {
     try {

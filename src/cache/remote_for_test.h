@@ -206,8 +206,8 @@ class BazelServer {
       }
       const auto [status, body] = answer(input.substr(0, head + 2), input.substr(head + 4, length));
       input.erase(0, head + 4 + length);
-      if (!send_all(peer, "HTTP/1.1 " + std::to_string(status) + " x\r\nContent-Length: " + std::to_string(body.size()) +
-                              "\r\n\r\n" + body))
+      if (!send_all(peer,
+                    "HTTP/1.1 " + std::to_string(status) + " x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body))
         return;
     }
   }

@@ -131,9 +131,7 @@ class HttpServer final : public RemoteServer {
   void ping(const RemoteDeadline& deadline) override { fetch("/ac/" + sha256("toroid").hex(), kMostResultBytes, deadline, 0); }
 
   bool has_leases() const override { return false; }
-  bool take_lease(const std::string&, const std::string&, std::chrono::milliseconds, const RemoteDeadline&) override {
-    return true;
-  }
+  bool take_lease(const std::string&, const std::string&, std::chrono::milliseconds, const RemoteDeadline&) override { return true; }
   void renew_lease(const std::string&, const std::string&, std::chrono::milliseconds, const RemoteDeadline&) override {}
   void release_lease(const std::string&, const std::string&, const RemoteDeadline&) override {}
 

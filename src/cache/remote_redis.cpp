@@ -37,8 +37,7 @@ constexpr uint64_t kOverheadBytes = 4096;  // of an answer, around an entry
 // A lease is renewed or given back by who holds it only: another may have taken it after it expired.
 constexpr const char* kRenew =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end";
-constexpr const char* kRelease =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
+constexpr const char* kRelease = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
 std::string system_text(int error) { return std::error_code(error, std::generic_category()).message(); }
 

@@ -17,9 +17,7 @@ using Fault = Proxy::Fault;
 
 CacheKey key_of(const std::string& source) { return KeyBuilder("library", 1).add("source", source).finish(); }
 
-std::chrono::milliseconds since(Clock::time_point start) {
-  return std::chrono::round<std::chrono::milliseconds>(Clock::now() - start);
-}
+std::chrono::milliseconds since(Clock::time_point start) { return std::chrono::round<std::chrono::milliseconds>(Clock::now() - start); }
 
 #define NEEDS_REDIS() \
   if (!RedisProcess::is_installed()) GTEST_SKIP() << "redis-server is not installed: nothing of this was tested"
@@ -51,9 +49,7 @@ class RemoteTest : public testing::Test {
     EXPECT_EQ(remote.counters().stored, 1u);
   }
   std::optional<std::string> get(const std::string& address, const CacheKey& key) { return Remote(options(address)).get(key); }
-  std::optional<std::string> get_in_time(const std::string& address, const CacheKey& key) {
-    return Remote(real_options(address)).get(key);
-  }
+  std::optional<std::string> get_in_time(const std::string& address, const CacheKey& key) { return Remote(real_options(address)).get(key); }
   static std::string at(uint16_t port) { return "redis://127.0.0.1:" + std::to_string(port); }
   static std::string http_at(uint16_t port) { return "http://127.0.0.1:" + std::to_string(port) + "/cache"; }
   std::vector<std::string> warnings() {
@@ -71,8 +67,7 @@ std::string refusal_of(const std::string& address) {
     parse_remote_address(address);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::InvalidOption);
-    EXPECT_EQ(error.help_text(),
-              "write redis://:password@host:port/database or https://host:port/path, or unset TOROID_REMOTE_CACHE");
+    EXPECT_EQ(error.help_text(), "write redis://:password@host:port/database or https://host:port/path, or unset TOROID_REMOTE_CACHE");
     return error.message();
   }
   return "not refused";
@@ -92,18 +87,16 @@ TEST_F(RemoteTest, ReadsAddresses) {
   EXPECT_EQ(http.url, "https://me:secret@h:8080/a/b");
   EXPECT_EQ(http.shown, "https://h:8080/a/b");
   EXPECT_EQ(refusal_of("host:6379"), "the address of the remote cache has no scheme");
-  EXPECT_EQ(refusal_of("ftp://host"),
-            "the address of the remote cache has the scheme 'ftp', which is neither redis, http nor https");
+  EXPECT_EQ(refusal_of("ftp://host"), "the address of the remote cache has the scheme 'ftp', which is neither redis, http nor https");
   EXPECT_EQ(refusal_of("redis://:secret@"), "the address of the remote cache names no host");
   EXPECT_EQ(refusal_of("redis://:s@h:99999"), "the address of the remote cache has no port in '99999'");
   EXPECT_EQ(refusal_of("redis://h/first"), "the address of the remote cache has no number of a database in 'first'");
   EXPECT_EQ(refusal_of("http://h/?a"), "the address of the remote cache has a query or a fragment");
-  EXPECT_EQ(refusal_of("redis://:%zz@h"),
-            "the address of the remote cache has a '%' in its password that two hex digits do not follow");
+  EXPECT_EQ(refusal_of("redis://:%zz@h"), "the address of the remote cache has a '%' in its password that two hex digits do not follow");
 }
 
 TEST_F(RemoteTest, WithoutAKeyItIsNotUsedAndThatIsSaidOnce) {
-  const std::string address = at(free_port());   // not said before in this process
+  const std::string address = at(free_port());  // not said before in this process
   const ScopedVariable variable("TOROID_REMOTE_CACHE", address);
   std::vector<std::string> said;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(usable_remote_options([&](const std::string& text) { said.push_back(text); }));
@@ -112,7 +105,8 @@ TEST_F(RemoteTest, WithoutAKeyItIsNotUsedAndThatIsSaidOnce) {
     EXPECT_THROW(usable_remote_options(), Error);
   }
   EXPECT_EQ(said, std::vector<std::string>{
-                      "the remote cache is not used: there is no key to tell whether what " + address + " holds is ours; "
+                      "the remote cache is not used: there is no key to tell whether what " + address +
+                      " holds is ours; "
                       "set TOROID_REMOTE_CACHE_KEY to a file with at least 32 secret bytes, the same for all who share the cache"});
   const ScopedVariable none("TOROID_REMOTE_CACHE", "");
   EXPECT_FALSE(usable_remote_options());
@@ -131,8 +125,7 @@ TEST_F(RemoteTest, RedisKeepsEntries) {
   EXPECT_EQ(get(address, key_of("b")), large);
   EXPECT_EQ(get(redis.address(), key_of("a")), std::nullopt);
   ASSERT_EQ(warnings().size(), 1u);
-  EXPECT_EQ(warnings()[0],
-            "the remote cache " + redis.address() + " is left alone for 30 s: it answers 'NOAUTH Authentication required.'");
+  EXPECT_EQ(warnings()[0], "the remote cache " + redis.address() + " is left alone for 30 s: it answers 'NOAUTH Authentication required.'");
 }
 
 TEST_F(RemoteTest, HttpKeepsEntriesAsBazelDoes) {
@@ -166,10 +159,10 @@ TEST_F(RemoteTest, HttpServersMayWantAPasswordAndForbidWriting) {
   BazelServer broken({.status = 503});
   EXPECT_EQ(get(broken.address(), key_of("a")), std::nullopt);
   const std::string refused = " it answers with status ", password = " (it wants a user and a password, or other ones)";
-  EXPECT_EQ(warnings(), (std::vector<std::string>{
-                            "the remote cache " + closed.address() + " is left alone for 30 s:" + refused + "401" + password,
-                            "the remote cache " + read_only.address() + " is only read from now on:" + refused + "403" + password,
-                            "the remote cache " + broken.address() + " is left alone for 30 s:" + refused + "503"}));
+  EXPECT_EQ(warnings(),
+            (std::vector<std::string>{"the remote cache " + closed.address() + " is left alone for 30 s:" + refused + "401" + password,
+                                      "the remote cache " + read_only.address() + " is only read from now on:" + refused + "403" + password,
+                                      "the remote cache " + broken.address() + " is left alone for 30 s:" + refused + "503"}));
 }
 
 TEST_F(RemoteTest, ReadOnlyNeverWrites) {
@@ -205,11 +198,10 @@ TEST_F(RemoteTest, NothingIsTakenThatWasExchangedChangedOrSealedByOthers) {
   EXPECT_EQ(remote.counters().rejected, 8u);
   server.set_file(cas, sealed);
   EXPECT_EQ(remote.get(key_of("a")), "bytes of a");
-  EXPECT_EQ(warnings(),
-            std::vector<std::string>{fmt::format(
-                "the remote cache {} holds an entry that was not sealed with our key, or was changed since (library {}); "
-                "it is not used, nor will others like it",
-                server.address(), key_of("a").hex)});
+  EXPECT_EQ(warnings(), std::vector<std::string>{fmt::format(
+                            "the remote cache {} holds an entry that was not sealed with our key, or was changed since (library {}); "
+                            "it is not used, nor will others like it",
+                            server.address(), key_of("a").hex)});
 }
 
 // Every byte that Redis answers is flipped once, and every place is once the last: never anything but the entry or a miss.
@@ -225,8 +217,7 @@ TEST_F(RemoteTest, NoDamageOnTheWayGivesOtherBytes) {
     for (const Fault fault : {Fault::Flip, Fault::Cut}) {
       proxy.set(fault, i);
       // The two bytes at the end of a string are not looked at by hiredis.
-      EXPECT_TRUE(get_in_time(at(proxy.port()), key_of("a")).value_or("none") ==
-                  (fault == Fault::Flip && i + 2 >= size ? "bytes" : "none"))
+      EXPECT_TRUE(get_in_time(at(proxy.port()), key_of("a")).value_or("none") == (fault == Fault::Flip && i + 2 >= size ? "bytes" : "none"))
           << i;
     }
   }
@@ -353,8 +344,7 @@ TEST_F(RemoteTest, AServerThatIsBackIsUsedAgain) {
   const RedisProcess redis("", port);
   put(redis.address(), key_of("a"), "bytes");
   std::optional<std::string> found;
-  for (const auto start = Clock::now(); !found && since(start) < 10s; std::this_thread::sleep_for(10ms))
-    found = remote.get(key_of("a"));
+  for (const auto start = Clock::now(); !found && since(start) < 10s; std::this_thread::sleep_for(10ms)) found = remote.get(key_of("a"));
   EXPECT_EQ(found, "bytes");
   EXPECT_EQ(warnings().size(), 1u);
   EXPECT_EQ(remote.counters().outages, 1u);
@@ -443,10 +433,8 @@ TEST_F(RemoteTest, CheckSaysWhatIsWrong) {
                 " cannot be used: it answers with status 401 (it wants a user and a password, or other ones); "
                 "give it the right user and password, or set TOROID_REMOTE_CACHE_MODE to ro if it may only be read");
   const std::string down = at(free_port());
-  EXPECT_EQ(
-      complaint(down),
-      down +
-          " cannot be used: cannot connect: Connection refused; check its address and that it runs, or unset TOROID_REMOTE_CACHE");
+  EXPECT_EQ(complaint(down),
+            down + " cannot be used: cannot connect: Connection refused; check its address and that it runs, or unset TOROID_REMOTE_CACHE");
 }
 
 }  // namespace

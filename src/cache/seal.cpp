@@ -70,11 +70,11 @@ std::string read_secret(const std::filesystem::path& path) {
   const std::string create = fmt::format("'(umask 077; openssl rand -hex 32 > {})' makes one", path.string());
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // not to wait for the writer of a pipe
   struct stat info;
-  if (!fd || ::fstat(fd.get(), &info) != 0)
-    refuse("cannot be read: " + std::error_code(errno, std::generic_category()).message(), create);
+  if (!fd || ::fstat(fd.get(), &info) != 0) refuse("cannot be read: " + std::error_code(errno, std::generic_category()).message(), create);
   if (!S_ISREG(info.st_mode)) refuse("is not a file", create);
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
-    refuse(fmt::format("belongs to user {}", info.st_uid), fmt::format("run 'chown {} {}' as root, or use a key file of your own", ::geteuid(), path.string()));
+    refuse(fmt::format("belongs to user {}", info.st_uid),
+           fmt::format("run 'chown {} {}' as root, or use a key file of your own", ::geteuid(), path.string()));
   if ((info.st_mode & 077) != 0) refuse("is open to other users", fmt::format("run 'chmod 600 {}'", path.string()));
   if (info.st_size < kLeastSecretBytes) refuse(fmt::format("has {} bytes, and at least 32 are needed", info.st_size), create);
   if (info.st_size > kMostSecretBytes) refuse(fmt::format("has {} bytes, which is no key", info.st_size), create);

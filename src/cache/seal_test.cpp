@@ -32,8 +32,7 @@ TEST(Seal, ShowsEveryFlippedBitAndEveryCut) {
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
     EXPECT_EQ(unseal(kKey, flipped, kSecret), std::nullopt) << bit;
   }
-  for (size_t size = 0; size < sealed.size(); ++size)
-    EXPECT_EQ(unseal(kKey, sealed.substr(0, size), kSecret), std::nullopt) << size;
+  for (size_t size = 0; size < sealed.size(); ++size) EXPECT_EQ(unseal(kKey, sealed.substr(0, size), kSecret), std::nullopt) << size;
   EXPECT_EQ(unseal(kKey, sealed + "x", kSecret), std::nullopt);
 }
 
@@ -90,8 +89,7 @@ TEST(ActionResult, MayHaveMoreFieldsButNoDamage) {
   const std::string hash(64, 'c'), message = action_result({hash, 1});
   const std::string exit_code("\x20\x00", 2), metadata("\x4a\x03\x0a\x01w", 5), fixed("\x5d\x01\x02\x03\x04", 5);
   EXPECT_EQ(parse_action_result(exit_code + message + metadata + fixed), (BlobName{hash, 1}));
-  for (size_t size = 0; size < message.size(); ++size)
-    EXPECT_EQ(parse_action_result(message.substr(0, size)), std::nullopt) << size;
+  for (size_t size = 0; size < message.size(); ++size) EXPECT_EQ(parse_action_result(message.substr(0, size)), std::nullopt) << size;
   EXPECT_EQ(parse_action_result("\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), std::nullopt);
   EXPECT_EQ(parse_action_result(action_result({"../../etc/passwd", 1})), std::nullopt);
   EXPECT_EQ(parse_action_result("TOROIDR1"), std::nullopt);

@@ -13,8 +13,7 @@ namespace {
 
 Database::Database(const std::filesystem::path& path) {
   sqlite3* opened = nullptr;
-  const int code =
-      sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code = sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
   handle_.reset(opened);  // a failed open leaves a handle, too
   if (code != SQLITE_OK) fail(opened, code);
 }
@@ -32,13 +31,11 @@ Statement::Statement(const Database& database, std::string_view text) : database
 }
 
 void Statement::bind_one(int index, std::string_view text) {
-  check(sqlite3_bind_text64(handle_.get(), index, text.data() != nullptr ? text.data() : "", text.size(), SQLITE_STATIC,
-                            SQLITE_UTF8));
+  check(sqlite3_bind_text64(handle_.get(), index, text.data() != nullptr ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
 }
 
 void Statement::bind_one(int index, const BlobView& blob) {
-  check(sqlite3_bind_blob64(handle_.get(), index, blob.bytes.data() != nullptr ? blob.bytes.data() : "",
-                            blob.bytes.size(), SQLITE_STATIC));
+  check(sqlite3_bind_blob64(handle_.get(), index, blob.bytes.data() != nullptr ? blob.bytes.data() : "", blob.bytes.size(), SQLITE_STATIC));
 }
 
 bool Statement::step() {
@@ -50,8 +47,7 @@ bool Statement::step() {
 
 std::string_view Statement::bytes(int column) const {
   const auto* data = static_cast<const char*>(sqlite3_column_blob(handle_.get(), column));
-  return data == nullptr ? std::string_view{}
-                         : std::string_view(data, static_cast<size_t>(sqlite3_column_bytes(handle_.get(), column)));
+  return data == nullptr ? std::string_view{} : std::string_view(data, static_cast<size_t>(sqlite3_column_bytes(handle_.get(), column)));
 }
 
 void Statement::check(int code) const {

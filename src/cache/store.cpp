@@ -81,9 +81,7 @@ COMMIT;
 PRAGMA synchronous = NORMAL;
 )";
 
-std::string checksum_of(std::string_view key, std::string_view blob) {
-  return Sha256().update(key).update(blob).finish().hex();
-}
+std::string checksum_of(std::string_view key, std::string_view blob) { return Sha256().update(key).update(blob).finish().hex(); }
 
 int64_t unix_seconds() { return static_cast<int64_t>(std::time(nullptr)); }
 
@@ -103,11 +101,10 @@ void check_folder(const fs::path& folder) {
   if (!S_ISDIR(info.st_mode)) refuse("is not a folder", "remove the file");
   if (info.st_uid != ::geteuid()) {
     refuse(fmt::format("belongs to user {}, not to you (user {})", info.st_uid, ::geteuid()),
-           ::geteuid() == 0 ? fmt::format("run 'chown -R 0 {}'", folder.string()) : "");   // others cannot take what is not theirs
+           ::geteuid() == 0 ? fmt::format("run 'chown -R 0 {}'", folder.string()) : "");  // others cannot take what is not theirs
   }
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    refuse("can be written by other users, who could plant code in it",
-           fmt::format("run 'chmod 700 {}'", folder.string()));
+    refuse("can be written by other users, who could plant code in it", fmt::format("run 'chmod 700 {}'", folder.string()));
   }
 }
 
@@ -155,9 +152,9 @@ struct Store::State {
   FileIdentity identity;
   bool warned = false;
   StoreCounters session;
-  StoreCounters unwritten;     // the part of `session` that totals lack
-  std::set<std::string> used;  // keys hit since the last write
-  std::map<std::string, int64_t, std::less<>> counted;   // since the last write
+  StoreCounters unwritten;                              // the part of `session` that totals lack
+  std::set<std::string> used;                           // keys hit since the last write
+  std::map<std::string, int64_t, std::less<>> counted;  // since the last write
 
   template <class... Args>
   void warn_once(fmt::format_string<Args...> format, Args&&... args) {
@@ -288,9 +285,7 @@ struct Store::State {
   void write_uses(const Database& db) {
     const int64_t now = unix_seconds();
     for (const std::string& key : used) {
-      Statement(db, "UPDATE entries SET last_use = ?, sequence = ? WHERE key = ?")
-          .bind(now, next_sequence(db), key)
-          .run();
+      Statement(db, "UPDATE entries SET last_use = ?, sequence = ? WHERE key = ?").bind(now, next_sequence(db), key).run();
     }
     for (const auto& [name, number] : counted) {
       Statement(db, "INSERT INTO counters VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET value = value + excluded.value")
@@ -319,8 +314,8 @@ struct Store::State {
 
   // Inside a transaction: counts the bytes anew, whatever the totals and the sizes beside the entries say.
   static uint64_t recount(const Database& db) {
-    Statement statement(db,
-                        "UPDATE totals SET bytes = (SELECT coalesce(sum(length(blob) + length(parts) + ?), 0) FROM entries) RETURNING bytes");
+    Statement statement(
+        db, "UPDATE totals SET bytes = (SELECT coalesce(sum(length(blob) + length(parts) + ?), 0) FROM entries) RETURNING bytes");
     statement.bind(static_cast<int64_t>(kEntryOverheadBytes));
     if (!statement.step()) throw SqliteError(SQLITE_CORRUPT, "the totals are gone");
     const auto bytes = static_cast<uint64_t>(statement.integer(0));
@@ -334,8 +329,7 @@ struct Store::State {
     uint64_t removed = 0, bytes = total_bytes(db);
     if (bytes > limit && bytes - limit > added) bytes = recount(db);
     for (; bytes > limit; ++removed) {
-      Statement oldest(
-          db, "DELETE FROM entries WHERE key = (SELECT key FROM entries ORDER BY sequence LIMIT 1) RETURNING size");
+      Statement oldest(db, "DELETE FROM entries WHERE key = (SELECT key FROM entries ORDER BY sequence LIMIT 1) RETURNING size");
       if (!oldest.step()) break;
       bytes -= std::min(bytes, static_cast<uint64_t>(oldest.integer(0)));
       oldest.run();
@@ -352,8 +346,7 @@ struct Store::State {
   }
 
   void flush() {
-    const bool anything_new =
-        unwritten.hits + unwritten.misses + unwritten.corrupt + unwritten.evicted + unwritten.write_errors != 0;
+    const bool anything_new = unwritten.hits + unwritten.misses + unwritten.corrupt + unwritten.evicted + unwritten.write_errors != 0;
     if (used.empty() && counted.empty() && !anything_new) return;
     const bool written = attempt("write to", [&](Database& db) {
       Transaction transaction(db);
@@ -447,9 +440,8 @@ void Store::put(const CacheKey& key, std::string_view bytes) {
     Statement(db, "DELETE FROM entries WHERE key = ?").bind(std::string_view(key.hex)).run();
     const int64_t now = unix_seconds();
     Statement(db, "INSERT INTO entries VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)")
-        .bind(std::string_view(key.hex), std::string_view(key.kind), std::string_view(key.parts),
-              static_cast<int64_t>(size), std::string_view(checksum), now, now, State::next_sequence(db),
-              BlobView{bytes})
+        .bind(std::string_view(key.hex), std::string_view(key.kind), std::string_view(key.parts), static_cast<int64_t>(size),
+              std::string_view(checksum), now, now, State::next_sequence(db), BlobView{bytes})
         .run();
     // A damaged index may lose what is put under it again and again; nothing else would ever notice.
     Statement written(db, "SELECT 1 FROM entries WHERE key = ?");

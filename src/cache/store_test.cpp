@@ -28,9 +28,7 @@ CacheKey key_of(const std::string& source) { return KeyBuilder("kernel", 1).add_
 class StoreTest : public testing::Test {
  protected:
   StoreOptions options(uint64_t limit_bytes = 0) {
-    return {.folder = folder_, .size_limit_bytes = limit_bytes, .warn = [this](const std::string& text) {
-              warnings_.push_back(text);
-            }};
+    return {.folder = folder_, .size_limit_bytes = limit_bytes, .warn = [this](const std::string& text) { warnings_.push_back(text); }};
   }
   fs::path file() const { return folder_ / "store-v2.db"; }
   // The database's bytes, with what the log holds moved into it first.
@@ -172,9 +170,8 @@ TEST_F(StoreTest, ADamagedFileIsMovedAsideAndBegunAnew) {
   file_contents();
   write_file_atomically(file(), std::string(10'000, 'j'));
   Store store(options());
-  EXPECT_EQ(warnings_, std::vector<std::string>{
-                           "the cache was damaged (file is not a database) and is begun anew; the old file is " +
-                           file().string() + ".damaged"});
+  EXPECT_EQ(warnings_, std::vector<std::string>{"the cache was damaged (file is not a database) and is begun anew; the old file is " +
+                                                file().string() + ".damaged"});
   EXPECT_EQ(store.get(key_of("a")), std::nullopt);
   store.put(key_of("a"), "bytes");
   EXPECT_EQ(Store(options()).get(key_of("a")), "bytes");
@@ -184,9 +181,10 @@ TEST_F(StoreTest, ADamagedFileIsMovedAsideAndBegunAnew) {
 
 TEST_F(StoreTest, DamagedTotalsAndTablesAreMended) {
   // What flipped bits make of the rows and texts beside the entries. Each was once a store that never kept anything again.
-  for (const char* damage : {"DELETE FROM totals", "UPDATE totals SET bytes = 1 << 50", "UPDATE totals SET bytes = -5", "DROP TABLE counters",
-                             "ALTER TABLE entries RENAME COLUMN checksum TO chaksum", "ALTER TABLE totals RENAME TO tolals",
-                             "DROP TRIGGER entry_removed; UPDATE entries SET size = -1 << 40", "PRAGMA user_version = 7"}) {
+  for (const char* damage :
+       {"DELETE FROM totals", "UPDATE totals SET bytes = 1 << 50", "UPDATE totals SET bytes = -5", "DROP TABLE counters",
+        "ALTER TABLE entries RENAME COLUMN checksum TO chaksum", "ALTER TABLE totals RENAME TO tolals",
+        "DROP TRIGGER entry_removed; UPDATE entries SET size = -1 << 40", "PRAGMA user_version = 7"}) {
     fs::remove_all(folder_);
     warnings_.clear();
     {
@@ -217,8 +215,10 @@ TEST_F(StoreTest, AStoreOfAnotherLayoutIsMovedAsideWithWords) {
   { Store(options()).put(key_of("a"), "bytes"); }
   Database(file()).execute("PRAGMA user_version = 99");
   Store store(options());
-  EXPECT_EQ(warnings_, std::vector<std::string>{"the cache was damaged (it says that its layout is 99, and this toroid knows 2) and is begun anew; "
-                                                "the old file is " + file().string() + ".damaged"});
+  EXPECT_EQ(warnings_,
+            std::vector<std::string>{"the cache was damaged (it says that its layout is 99, and this toroid knows 2) and is begun anew; "
+                                     "the old file is " +
+                                     file().string() + ".damaged"});
   EXPECT_EQ(store.get(key_of("a")), std::nullopt);
   store.put(key_of("a"), "bytes");
   EXPECT_EQ(Store(options()).get(key_of("a")), "bytes");
@@ -296,15 +296,14 @@ TEST_F(StoreTest, AFolderThatIsALinkOrAFileOrForeignIsRefused) {
   EXPECT_EQ(refusal_of(link), "error: the cache folder " + link.string() +
                                   " is a symbolic link, which others may be able to redirect\n  help: set "
                                   "TOROID_CACHE_DIR to " +
-                                  folder_.string() +
-                                  ", or remove the link, or set TOROID_CACHE_DIR to a folder of your own");
+                                  folder_.string() + ", or remove the link, or set TOROID_CACHE_DIR to a folder of your own");
   write_file_atomically(plain, "");
   EXPECT_TRUE(refusal_of(plain).starts_with("error: the cache folder " + plain.string() + " is not a folder"));
   if (geteuid() != 0) GTEST_SKIP() << "only root can make a folder somebody else's";
   ASSERT_EQ(chown(folder_.c_str(), 12345, 12345), 0);
   EXPECT_EQ(refusal_of(folder_), "error: the cache folder " + folder_.string() +
-                                     " belongs to user 12345, not to you (user 0)\n  help: run 'chown -R 0 " +
-                                     folder_.string() + "', or set TOROID_CACHE_DIR to a folder of your own");
+                                     " belongs to user 12345, not to you (user 0)\n  help: run 'chown -R 0 " + folder_.string() +
+                                     "', or set TOROID_CACHE_DIR to a folder of your own");
 }
 
 TEST_F(StoreTest, AStoreThatCannotBeOpenedWarnsOnceAndIsEmpty) {
@@ -364,8 +363,7 @@ TEST_F(StoreTest, AKilledWriterLeavesAStoreThatWorks) {
     const pid_t pid = fork();
     if (pid == 0) {
       Store store(options(2'000'000));
-      for (int i = 0;; ++i)
-        store.put(key_of(std::to_string(i % 100)), std::string(30'000, static_cast<char>('a' + i % 7)));
+      for (int i = 0;; ++i) store.put(key_of(std::to_string(i % 100)), std::string(30'000, static_cast<char>('a' + i % 7)));
     }
     usleep(random() % 30'000);
     kill(pid, SIGKILL);

@@ -24,9 +24,9 @@ uint64_t import_entries(Store& store, const std::filesystem::path& path);
 // An entry as it lies in the file.
 struct ExportedEntry {
   std::string_view hex, kind, parts, bytes;
-  std::string_view summed;             // what the checksum is of
+  std::string_view summed;  // what the checksum is of
   std::string_view checksum;
-  bool is_whole() const;               // reads all of it
+  bool is_whole() const;  // reads all of it
 };
 
 // Walks over a file's entries; their bytes are looked at only by is_whole().

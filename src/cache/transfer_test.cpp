@@ -28,7 +28,7 @@ TEST_F(TransferTest, EntriesMoveToAnotherStore) {
   EXPECT_EQ(to.get(key_of("two")), std::string("\0binary", 7));
   EXPECT_EQ(to.nearest_parts(key_of("three")).has_value(), true);
   EXPECT_EQ(to.probe_cache().get("machine"), std::nullopt);
-  EXPECT_EQ(import_entries(to, file_), 2u);   // again does no harm
+  EXPECT_EQ(import_entries(to, file_), 2u);  // again does no harm
   EXPECT_EQ(to.stats().entries, 2u);
 }
 

@@ -64,8 +64,7 @@ TEST_P(GeneratedKernels, AreTheGoldens) {
   for (const GeneratedKernel& kernel : generated(GetParam().program).kernels) text += kernel.text;
   expect_golden(fmt::format("codegen/testdata/{}.cpp.golden", GetParam().name), text);
 }
-INSTANTIATE_TEST_SUITE_P(Rows, GeneratedKernels, testing::ValuesIn(kKernels),
-                         [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows, GeneratedKernels, testing::ValuesIn(kKernels), [](const auto& row) { return row.param.name; });
 
 TEST(Generate, EqualKernelsOfDifferentLayersAreOne) {
   const GeneratedProgram program = generated(R"(
@@ -77,7 +76,7 @@ graph(x: f32[64, 64], w: f32[64, 64], v: f32[64, 64]) {
   return d
 })");
   EXPECT_EQ(program.kernels.size(), 1u);
-  EXPECT_EQ(program.kernel_calls, 0);   // each is done with its product
+  EXPECT_EQ(program.kernel_calls, 0);  // each is done with its product
   EXPECT_EQ(program.library_calls, 2);
 }
 
@@ -102,7 +101,8 @@ graph(x: f32[64]) {
   b: f32[64], i: i64[64] = aten::sort(a)
   c: f32[64] = aten::relu(b)
   return c, i
-})", {.assertions = true});
+})",
+                                             {.assertions = true});
   ASSERT_EQ(program.kernels.size(), 1u);
   EXPECT_NE(program.units[0].find(R"(names[] = {"x", "a"})"), std::string::npos) << program.units[0];
   EXPECT_NE(program.units[0].find(R"(names[] = {"b", "c_out"})"), std::string::npos);
@@ -122,8 +122,7 @@ graph(x: f32[64, 64], w: f32[64, 64]) {
 }
 
 TEST(Generate, IsDeterministic) {
-  for (const KernelCase& row : kKernels)
-    EXPECT_EQ(generated(row.program).units, generated(row.program).units) << row.name;
+  for (const KernelCase& row : kKernels) EXPECT_EQ(generated(row.program).units, generated(row.program).units) << row.name;
 }
 
 TEST(Generate, NamesThatLookAlikeStayApart) {

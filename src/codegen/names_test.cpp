@@ -35,9 +35,8 @@ TEST(Identifier, IsNeverANameOfThePrelude) {
   const std::string prelude = std::string(kPrelude) + std::string(kSpecialPrelude);
   std::set<std::string> names;
   for (const char* declaration :
-       {R"(\n(template <[^\n]*> )?INLINE [^(=;\n]*\b(\w+)\()", R"(\n(typedef) [^;{\n]*\b(\w+);)",
-        R"(\n(template <[^\n]*> )?struct (\w+))", R"(\n(template <[^\n]*> )?constexpr [^=;(\n<]*\b(\w+)[ <])",
-        R"(\n(template <[^\n]*> )?using (\w+) =)", R"(\n(enum) (\w+))"}) {
+       {R"(\n(template <[^\n]*> )?INLINE [^(=;\n]*\b(\w+)\()", R"(\n(typedef) [^;{\n]*\b(\w+);)", R"(\n(template <[^\n]*> )?struct (\w+))",
+        R"(\n(template <[^\n]*> )?constexpr [^=;(\n<]*\b(\w+)[ <])", R"(\n(template <[^\n]*> )?using (\w+) =)", R"(\n(enum) (\w+))"}) {
     const std::regex pattern(declaration);
     for (std::sregex_iterator found(prelude.begin(), prelude.end(), pattern), end; found != end; ++found) {
       names.insert((*found)[2]);
@@ -143,7 +142,8 @@ TEST_F(PrintIndex, Conditions) {
 }
 
 TEST(Names, OfWhatTilesAreCalledAreTaken) {
-  for (const char* name : {"tile", "tile0", "tile_at", "TileAt", "next", "next_row", "next_first"}) EXPECT_EQ(identifier(name), std::string("t_") + name);
+  for (const char* name : {"tile", "tile0", "tile_at", "TileAt", "next", "next_row", "next_first"})
+    EXPECT_EQ(identifier(name), std::string("t_") + name);
 }
 
 TEST(Names, OfWhatAnEpilogueIsCalledWithAreTaken) {

@@ -31,7 +31,8 @@ graph(x: f32[64, 1000], y: f32[64, 1000]) {
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "= rounded(op_exp_v(")), "b (aten::exp)");
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "const auto mul_v")), "a (aten::mul.Tensor)");
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "const auto div_v")), "e (aten::div.Tensor)");
-  EXPECT_EQ(origin_of_line(unit, line_with(unit, "const float result0 = fold(")), "c (aten::sum.dim_IntList)") << unit.substr(unit.find("// mul"));
+  EXPECT_EQ(origin_of_line(unit, line_with(unit, "const float result0 = fold(")), "c (aten::sum.dim_IntList)")
+      << unit.substr(unit.find("// mul"));
   // The call of the kernel, and what comes before any operator's own line.
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "parallel(runtime, 64")), "e (aten::div.Tensor)");
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "const int64_t i")).substr(0, 20), program.kernels[0].name.substr(0, 20));
@@ -66,7 +67,8 @@ graph(x: f32[64], y: f32[64]) {
 }
 
 TEST(Origin, CommentsThatRepeatOrSayNothingAreDropped) {
-  std::vector<std::string> lines = {"// of a", "x;", "  // of a", "  y;", "// of b", "// of c", "z;", "// of d", "// of c", "w;", "// of a", "v;"};
+  std::vector<std::string> lines = {"// of a", "x;",      "  // of a", "  y;", "// of b", "// of c",
+                                    "z;",      "// of d", "// of c",   "w;",   "// of a", "v;"};
   drop_repeated_origins(lines);
   EXPECT_EQ(lines, (std::vector<std::string>{"// of a", "x;", "  y;", "// of c", "z;", "w;", "// of a", "v;"}));
 }

@@ -12,7 +12,7 @@ namespace {
 struct Function {
   std::string name;
   double (*exact)(double);
-  double limit, limit_without_fma;   // in units in the last place
+  double limit, limit_without_fma;  // in units in the last place
 };
 void PrintTo(const Function& row, std::ostream* out) { *out << row.name; }
 
@@ -45,7 +45,8 @@ TEST_P(Accuracy, IsWithinItsLimitForFloatsOfAllSizes) {
   const CompiledModel model = compiled(fmt::format("graph(x: f32[{0}]) {{\n  y = {1}(x)\n  return y\n}}", kCount, function.name));
   Executable executable = model.load(2);
   HostTensor x(DType::F32, {kCount});
-  for (int64_t i = 0; i < kCount; ++i) x.mutable_data<float>()[i] = std::bit_cast<float>(static_cast<uint32_t>(static_cast<uint64_t>(i) * kStep));
+  for (int64_t i = 0; i < kCount; ++i)
+    x.mutable_data<float>()[i] = std::bit_cast<float>(static_cast<uint32_t>(static_cast<uint64_t>(i) * kStep));
   const HostTensor result = executable.run(std::vector<HostTensor>{x})[0];
   const auto* given = reinterpret_cast<const float*>(x.bytes().data());
   const auto* computed = reinterpret_cast<const float*>(result.bytes().data());
@@ -63,7 +64,7 @@ TEST_P(Accuracy, IsWithinItsLimitForFloatsOfAllSizes) {
     if (error > worst) worst = error, where = given[i];
   }
   EXPECT_LE(worst, has_fma() ? function.limit : function.limit_without_fma) << "of " << where;
-  EXPECT_GT(worst, 0.5);   // or nothing was compared
+  EXPECT_GT(worst, 0.5);  // or nothing was compared
 }
 INSTANTIATE_TEST_SUITE_P(Functions, Accuracy, testing::ValuesIn(kFunctions), [](const auto& row) { return row.param.name; });
 

@@ -15,9 +15,9 @@ namespace {
 struct AccessCase {
   std::string name;
   std::string program;
-  std::string buffer;      // whose size is planted
-  int64_t elements = 0;    // that it is said to have
-  int64_t found = 0;       // the element beyond that is accessed first
+  std::string buffer;    // whose size is planted
+  int64_t elements = 0;  // that it is said to have
+  int64_t found = 0;     // the element beyond that is accessed first
 };
 void PrintTo(const AccessCase& row, std::ostream* out) { *out << row.name; }
 
@@ -41,84 +41,99 @@ const AccessCase kAccesses[] = {
 graph(x: f32[100]) {
   y: f32[100] = aten::relu(x)
   return y
-})", "x", 90, 90},
+})",
+     "x", 90, 90},
     {"bfloat16", R"(
 graph(x: bf16[100]) {
   y: bf16[100] = aten::relu(x)
   return y
-})", "x", 90, 90},
+})",
+     "x", 90, 90},
     {"store", R"(
 graph(x: f32[100]) {
   y: f32[100] = aten::relu(x)
   return y
-})", "y_out", 90, 90},
+})",
+     "y_out", 90, 90},
     {"gathered", R"(
 graph(x: f32[20, 7]) {
   c: f32[20] = aten::select.int(x, 1, 3)
   y: f32[20] = aten::relu(c)
   return y
-})", "x", 100, 101},
+})",
+     "x", 100, 101},
     {"backward", R"(
 graph(x: f32[100]) {
   r: f32[100] = aten::flip(x, [0])
   y: f32[100] = aten::relu(r)
   return y
-})", "x", 98, 99},
+})",
+     "x", 98, 99},
     {"every_second", R"(
 graph(x: f32[100]) {
   s: f32[50] = aten::slice.Tensor(x, 0, 0, 100, 2)
   y: f32[50] = aten::relu(s)
   return y
-})", "x", 97, 98},
+})",
+     "x", 97, 98},
     {"repeated", R"(
 graph(x: f32[1, 1, 40]) {
   u: f32[1, 1, 80] = aten::upsample_nearest1d(x, [80])
   y: f32[1, 1, 80] = aten::relu(u)
   return y
-})", "x", 39, 39},
+})",
+     "x", 39, 39},
     {"masked", R"(
 graph(x: f32[40]) {
   y: f32[46] = aten::constant_pad_nd(x, [3, 3], 1.0)
   return y
-})", "x", 30, 30},
+})",
+     "x", 30, 30},
     {"turned_tile", R"(
 graph(x: f32[64, 96], y: f32[96, 64]) {
   t: f32[96, 64] = aten::permute(x, [1, 0])
   z: f32[96, 64] = aten::add.Tensor(t, y)
   return z
-})", "x", 6143, 6143},
+})",
+     "x", 6143, 6143},
     {"indexed", R"(
 graph(w: f32[3, 4], ids: i64[8]) {
   e: f32[8, 4] = aten::embedding(w, ids)
   y: f32[8, 4] = aten::relu(e)
   return y
-})", "w", 4, 4},
+})",
+     "w", 4, 4},
     {"scattered_base", R"(
 graph(x: f32[3, 16], ids: i64[4], y: f32[4, 16]) {
   z: f32[3, 16] = aten::index_add(x, 0, ids, y)
   return z
-})", "x", 47, 47},
+})",
+     "x", 47, 47},
     {"running", R"(
 graph(x: f32[50]) {
   y: f32[50] = aten::cumsum(x, 0)
   return y
-})", "x", 49, 49},
+})",
+     "x", 49, 49},
     {"reduced", R"(
 graph(x: f32[5, 100]) {
   y: f32[5] = aten::sum.dim_IntList(x, [1])
   return y
-})", "x", 499, 499},
+})",
+     "x", 499, 499},
     {"shared_sum", R"(
 graph(x: f32[200000]) {
   y: f32[] = aten::sum(x)
   return y
-})", "x", 199999, 199999},
+})",
+     "x", 199999, 199999},
     {"epilogue", R"(
 graph(x: f32[8, 16], w: f32[32, 16], b: f32[32]) {
   h: f32[8, 32] = aten::linear(x, w, b)
   y: f32[8, 32] = aten::gelu(h)
   return y
-})", "b", 31, 31},
+})",
+     "b", 31, 31},
 };
 
 class Accesses : public testing::TestWithParam<AccessCase> {};

@@ -4,7 +4,7 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kRows = 4099, kColumns = 4101;   // in 16 bits and more beyond 32 MiB
+constexpr int64_t kRows = 4099, kColumns = 4101;  // in 16 bits and more beyond 32 MiB
 
 HostTensor numbered(DType dtype, std::vector<int64_t> sizes, int64_t step) {
   std::vector<int64_t> values(static_cast<size_t>(numel(sizes)));
@@ -49,10 +49,11 @@ TEST_P(BeyondCaches, TurnedTiles) {
 }
 
 TEST_P(BeyondCaches, Streams) {
-  run(GetParam().first, GetParam().second, "r: BY_ROWS = aten::mul.Tensor(y, y)", [](int64_t row, int64_t column, double element, const HostTensor&, const HostTensor& y) {
-    const auto value = static_cast<float>(y.double_at(row * kColumns + column));
-    ASSERT_EQ(element, GetParam().second == DType::BF16 ? static_cast<float>(BFloat16(value * value)) : value * value);
-  });
+  run(GetParam().first, GetParam().second, "r: BY_ROWS = aten::mul.Tensor(y, y)",
+      [](int64_t row, int64_t column, double element, const HostTensor&, const HostTensor& y) {
+        const auto value = static_cast<float>(y.double_at(row * kColumns + column));
+        ASSERT_EQ(element, GetParam().second == DType::BF16 ? static_cast<float>(BFloat16(value * value)) : value * value);
+      });
 }
 
 TEST_P(BeyondCaches, Rows) {

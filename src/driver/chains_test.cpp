@@ -7,15 +7,16 @@ namespace {
 // A constant of small numbers that differ.
 std::string constant(int number, std::string_view sizes, int64_t count) {
   std::string text = fmt::format("constant {0} \"w{0}\": f32{1} = [", number, sizes);
-  for (int64_t i = 0; i < count; ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", static_cast<double>((i * 37 + number) % 23 - 11) / 64);
+  for (int64_t i = 0; i < count; ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", static_cast<double>((i * 37 + number) % 23 - 11) / 64);
   return text + "]\n";
 }
 
 // An inverted bottleneck with what programs do between its convolutions, and a number for each channel; then another without a projection.
 // `images`: how many, as a size.
 std::string bottlenecks(std::string_view images) {
-  std::string text = constant(0, "[48, 12, 1, 1]", 48 * 12) + constant(1, "[48, 1, 3, 3]", 48 * 9) + constant(2, "[12, 48, 1, 1]", 12 * 48) +
-                           constant(3, "[48]", 48) + R"(
+  std::string text = constant(0, "[48, 12, 1, 1]", 48 * 12) + constant(1, "[48, 1, 3, 3]", 48 * 9) +
+                     constant(2, "[12, 48, 1, 1]", 12 * 48) + constant(3, "[48]", 48) + R"(
 graph(image: f32[s0, 12, 45, 37]) {
   w: f32[48, 12, 1, 1] = constant(0)
   v: f32[48, 1, 3, 3] = constant(1)

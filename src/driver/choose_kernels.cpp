@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "lower/constant_values.h"
-#include "runtime/kernels/registry/registry.h"
 #include "runtime/kernels/conv/chain.h"
+#include "runtime/kernels/registry/registry.h"
 #include "schedule/call_arguments.h"
 
 namespace toroid {
@@ -112,7 +112,8 @@ void choose_kernels(std::vector<codegen::ScheduledGraph>& graphs, const Program&
     schedule::Schedule& schedule = graph.schedule;
     choose_chains(schedule, program, tuner);
     for (schedule::Step& step : schedule.steps) {
-      if (auto* call = std::get_if<schedule::CallStep>(&step)) call->choice = choice_for(problem_of(program, *schedule.loops, *call), tuner);
+      if (auto* call = std::get_if<schedule::CallStep>(&step))
+        call->choice = choice_for(problem_of(program, *schedule.loops, *call), tuner);
     }
   }
 }

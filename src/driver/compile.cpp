@@ -7,6 +7,7 @@
 
 #include "codegen/cpp/origin.h"
 #include "codegen/wrapper/generate.h"
+#include "driver/choose_kernels.h"
 #include "driver/graph_cache.h"
 #include "driver/manifest.h"
 #include "frontend/pt2/import.h"
@@ -16,12 +17,11 @@
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/overrides.h"
 #include "passes/pipeline.h"
+#include "runtime/kernels/gemm/onednn.h"
+#include "runtime/kernels/registry/registry.h"
+#include "runtime/pool/pool.h"
 #include "schedule/schedule.h"
 #include "support/clock.h"
-#include "driver/choose_kernels.h"
-#include "runtime/kernels/registry/registry.h"
-#include "runtime/kernels/gemm/onednn.h"
-#include "runtime/pool/pool.h"
 #include "support/error.h"
 #include "support/file.h"
 #include "support/hash.h"
@@ -51,7 +51,8 @@ schedule::Forms forms_of(const CompileModelOptions& options) {
   if (options.forms) return *options.forms;
   if (const char* variable = std::getenv("TOROID_FORMS"); variable != nullptr && *variable != '\0') {
     if (const auto forms = schedule::parse_forms(variable)) return *forms;
-    throw Error(ErrorKind::InvalidOption, fmt::format("TOROID_FORMS is '{}'", variable)).help("it may be measured, estimated, persistent or looped");
+    throw Error(ErrorKind::InvalidOption, fmt::format("TOROID_FORMS is '{}'", variable))
+        .help("it may be measured, estimated, persistent or looped");
   }
   return options.choose.lock ? schedule::Forms::Estimated : schedule::Forms::Measured;
 }
@@ -84,8 +85,7 @@ std::string reason_to_bypass(const CompileModelOptions& options, bool use_cache)
 }
 
 // A program from the cache, in the place of all the work.
-void take(CompiledModel& model, GraphCache::Found found, std::span<const ConstantData> imported,
-          std::shared_ptr<const MappedFile> file) {
+void take(CompiledModel& model, GraphCache::Found found, std::span<const ConstantData> imported, std::shared_ptr<const MappedFile> file) {
   const std::span<const std::byte> bytes = file ? file->bytes() : std::span<const std::byte>();
   model.kernels = found.graph.kernels;
   model.kernel_calls = found.graph.kernel_calls;
@@ -106,14 +106,17 @@ void refuse_changed(std::span<const ConstantData> constants) {
 }
 
 // To be noted before what was missed is published.
-void note_lookup(CompiledModel& model, const CompileModelOptions& options, Cache& cache, std::string_view what, const CacheKey& key, bool is_hit) {
+void note_lookup(CompiledModel& model, const CompileModelOptions& options, Cache& cache, std::string_view what, const CacheKey& key,
+                 bool is_hit) {
   if (!options.explain_cache) return;
   if (!model.lookups.empty() && model.lookups.back().key == key) model.lookups.pop_back();  // looked for again, with the lease
   model.lookups.push_back({what, key, is_hit});
   if (!is_hit) model.lookups.back().nearest = cache.store().nearest_parts(key);
 }
 
-std::string name_of_unit(const std::vector<std::string>& units, size_t unit) { return units.size() == 1 ? "program" : fmt::format("unit{}", unit); }
+std::string name_of_unit(const std::vector<std::string>& units, size_t unit) {
+  return units.size() == 1 ? "program" : fmt::format("unit{}", unit);
+}
 
 std::string build(const std::vector<std::string>& units, const Toolchain& tools, int threads, const CompileOptions& how) {
   auto options = [&](size_t unit) {
@@ -176,8 +179,10 @@ void save_kernels(const std::filesystem::path& folder, const codegen::GeneratedP
   write_file_atomically(folder / fmt::format("steps{}.txt", suffix), std::string_view(steps));
   for (const codegen::GeneratedKernel& kernel : code.kernels) {
     const size_t end = kernel.text.find('\n') + 1;
-    write_file_atomically(folder / (kernel.name + ".cpp"), fmt::format("// toroid: {}// of {} {}\n#include \"{}\"\n{}", kernel.text.substr(3, end - 3),
-                                                                       steps_of[kernel.name].find(", ") == std::string::npos ? "step" : "steps", steps_of[kernel.name], prelude, kernel.text.substr(end)));
+    write_file_atomically(folder / (kernel.name + ".cpp"),
+                          fmt::format("// toroid: {}// of {} {}\n#include \"{}\"\n{}", kernel.text.substr(3, end - 3),
+                                      steps_of[kernel.name].find(", ") == std::string::npos ? "step" : "steps", steps_of[kernel.name],
+                                      prelude, kernel.text.substr(end)));
   }
 }
 // What the library is compiled from.
@@ -214,8 +219,8 @@ class PhaseClock {
 };
 
 // The pipeline from the imported program to C++.
-GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads,
-                          std::string_view suffix, Dumps& dumps, PhaseClock& clock, tune::Tuner* tuner) {
+GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
+                          Dumps& dumps, PhaseClock& clock, tune::Tuner* tuner) {
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
   run_passes(program, options.optimise);
   clock.done("decompose");
@@ -225,7 +230,8 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   clock.done("lower");
   dumps.write("loops", [&] { return to_string(lowered); });
 
-  std::vector<codegen::ScheduledGraph> scheduled = codegen::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options));
+  std::vector<codegen::ScheduledGraph> scheduled =
+      codegen::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options));
   clock.done("schedule");
   if (tuner != nullptr) {
     choose_kernels(scheduled, program, *tuner);
@@ -243,7 +249,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
 
 tune::TunerOptions tuner_options(const ChooseOptions& options) {
   tune::TunerOptions result;
-  result.lock = options.lock;   // then nothing is measured
+  result.lock = options.lock;  // then nothing is measured
   result.mode = options.lock ? tune::Mode::Default : tune::Mode::Max;
   result.measure.threads = RuntimePool::threads_for(options.threads);
   if (!options.lock) result.worker.argv = options.worker.empty() ? tune::own_tuning_worker() : options.worker;
@@ -272,9 +278,8 @@ CompileSession::CompileSession(bool use_cache)
     : cache_(StoreOptions{.enabled = use_cache}), probes_(StoreOptions{.enabled = !use_cache}), use_cache_(use_cache) {}
 
 Toolchain& CompileSession::toolchain() {
-  std::call_once(probed_, [this] {
-    toolchain_.emplace(ToolchainOptions{.probe_cache = (use_cache_ ? cache_.store() : probes_).probe_cache()});
-  });
+  std::call_once(probed_,
+                 [this] { toolchain_.emplace(ToolchainOptions{.probe_cache = (use_cache_ ? cache_.store() : probes_).probe_cache()}); });
   return *toolchain_;
 }
 
@@ -292,7 +297,7 @@ CompiledModel CompileSession::compile_mapped(const std::filesystem::path& path, 
   try {
     return compile_mapped(file, options);
   } catch (const Error&) {
-    refuse_changed_files({&bytes, 1});   // then that is what was wrong
+    refuse_changed_files({&bytes, 1});  // then that is what was wrong
     throw;
   }
 }
@@ -328,7 +333,7 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
   PhaseClock publishing(model.phases);
   CompiledGraph graph = model.graph;
   const std::span<const std::byte> bytes = file->bytes();
-  refuse_changed_files({&bytes, 1});   // the key is of the bytes as they were
+  refuse_changed_files({&bytes, 1});  // the key is of the bytes as they were
   if (locate_in_file(graph, imported, bytes)) cache.put(*key, graph);
   publishing.done("publish");
   return model;
@@ -400,7 +405,8 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   std::vector<std::string> units;
   for (size_t v = 0; v < variants.size(); ++v) {
     GeneratedVariant& variant = variants[v];
-    if (!options.save_source.empty()) save_kernels(options.save_source, variant.code, v + 1 < variants.size() ? fmt::format("_v{}", v) : "");
+    if (!options.save_source.empty())
+      save_kernels(options.save_source, variant.code, v + 1 < variants.size() ? fmt::format("_v{}", v) : "");
     std::move(variant.code.units.begin(), variant.code.units.end(), std::back_inserter(units));
     model.kernels += static_cast<int>(variant.code.kernels.size());
     model.kernel_calls += variant.code.kernel_calls;
@@ -420,7 +426,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   }
   if (options.keep_program) model.program = std::move(variants.back().program);
 
-  refuse_changed(imported);   // what follows would keep in the cache what was made of the weights
+  refuse_changed(imported);  // what follows would keep in the cache what was made of the weights
   const Toolchain& tools = toolchain();
   const CompileOptions how = compiler_options(options);
   if (options.debug) keep_sources(units);

@@ -23,21 +23,21 @@ class MappedFile;
 // Which implementations of library kernels a program uses (docs/tuning.md). Without either of the first two, kernels decide when they
 // are called.
 struct ChooseOptions {
-  bool measure = false;                          // all that may compete, in a worker process
-  std::optional<tune::ChoiceLock> lock = {};     // those of a file
-  int threads = 0;                               // of a call, when it is measured; 0: the default
-  std::vector<std::string> worker = {};          // the command of a tuning worker; empty: this program is toroid
-  bool keep = false;                             // CompiledModel::choices is wanted
+  bool measure = false;                       // all that may compete, in a worker process
+  std::optional<tune::ChoiceLock> lock = {};  // those of a file
+  int threads = 0;                            // of a call, when it is measured; 0: the default
+  std::vector<std::string> worker = {};       // the command of a tuning worker; empty: this program is toroid
+  bool keep = false;                          // CompiledModel::choices is wanted
 
   bool is_asked() const { return measure || lock; }
 };
 tune::TunerOptions tuner_options(const ChooseOptions& options);
 
 struct CompileModelOptions {
-  int compile_threads = 0;                       // compilers at a time; 0: one a core
-  std::vector<SizeValues> variants = {};         // forms of the program for calls with these sizes, besides the general one
-  std::filesystem::path save_source = {};        // a folder for the generated C++; empty: none
-  std::filesystem::path dump_ir = {};            // a folder for numbered dumps after each phase; empty: none
+  int compile_threads = 0;                 // compilers at a time; 0: one a core
+  std::vector<SizeValues> variants = {};   // forms of the program for calls with these sizes, besides the general one
+  std::filesystem::path save_source = {};  // a folder for the generated C++; empty: none
+  std::filesystem::path dump_ir = {};      // a folder for numbered dumps after each phase; empty: none
   // To find out which part is at fault: false leaves out constant folding and all fusion, so that each operation is a kernel.
   bool optimise = true;
   int optimization = 3;                          // the C++ compiler's -O level
@@ -49,8 +49,8 @@ struct CompileModelOptions {
   bool assertions = false;
   // CompiledModel::program is wanted. The graph is then lowered again even when its library is in the cache.
   bool keep_program = false;
-  bool profile = false;                          // Executable::step_times is wanted: each step is timed
-  bool explain_cache = false;                    // CompiledModel::lookups is wanted
+  bool profile = false;        // Executable::step_times is wanted: each step is timed
+  bool explain_cache = false;  // CompiledModel::lookups is wanted
   ChooseOptions choose = {};
   // Which forms kernels have (docs/scheduling.md, "Two forms"). None: what TOROID_FORMS says; without it the first call measures, but for a program
   // with a lock, in which nothing is measured.
@@ -59,10 +59,10 @@ struct CompileModelOptions {
 
 // One question to the cache and its answer.
 struct CacheLookup {
-  std::string_view what;                         // "model file", "graph" or "library"
+  std::string_view what;  // "model file", "graph" or "library"
   CacheKey key;
   bool is_hit = false;
-  std::optional<std::string> nearest = {};       // after a miss: the parts of the entry whose key differs least, if there is one
+  std::optional<std::string> nearest = {};  // after a miss: the parts of the entry whose key differs least, if there is one
 };
 
 struct PhaseTime {
@@ -71,24 +71,24 @@ struct PhaseTime {
 };
 
 struct CompiledModel {
-  std::optional<Program> program;                          // the general form at core level, as compiled, if it was to be kept
-  std::string library;                                     // bytes of the shared library
-  std::vector<std::span<const std::byte>> constants;       // in the manifest's order
-  std::shared_ptr<const void> owner;                       // of the constants
+  std::optional<Program> program;                     // the general form at core level, as compiled, if it was to be kept
+  std::string library;                                // bytes of the shared library
+  std::vector<std::span<const std::byte>> constants;  // in the manifest's order
+  std::shared_ptr<const void> owner;                  // of the constants
   std::string name;
-  Isa isa;                                                 // that the library needs
+  Isa isa;  // that the library needs
   int kernels = 0;
   int kernel_calls = 0;
   int library_calls = 0;
-  bool from_cache = false;                                 // no compiler ran
+  bool from_cache = false;  // no compiler ran
   // How the cache was used: "hit: model file", "hit: graph", "hit: library", "miss", or "bypass: " and the reason.
   std::string cache_use;
-  std::vector<CacheLookup> lookups;                        // if CompileModelOptions::explain_cache; none where the cache was not asked
-  std::vector<std::string> guards;                         // what was assumed of sizes beyond what the model says, as text
+  std::vector<CacheLookup> lookups;  // if CompileModelOptions::explain_cache; none where the cache was not asked
+  std::vector<std::string> guards;   // what was assumed of sizes beyond what the model says, as text
   std::vector<PhaseTime> phases;
-  std::vector<tune::Decision> choices;                     // if ChooseOptions::is_asked(), by problem; none where the program comes from the cache
-  std::string choices_log, choices_lock;                   // if ChooseOptions::keep: the same as JSON, and as a lock file
-  CompiledGraph graph;                                     // what the cache keeps of it; empty after a bypass
+  std::vector<tune::Decision> choices;    // if ChooseOptions::is_asked(), by problem; none where the program comes from the cache
+  std::string choices_log, choices_lock;  // if ChooseOptions::keep: the same as JSON, and as a lock file
+  CompiledGraph graph;                    // what the cache keeps of it; empty after a bypass
   double seconds() const;
 
   // `threads` 0: the default. Throws Error{Environment} on a machine that lacks the instructions.

@@ -28,12 +28,10 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 bool applies(std::string_view op, std::string_view dtype) {
   if (op.starts_with("philox")) return dtype == "i64";
   const bool on_bits = is_one_of(op, {"bit_and", "bit_or", "bit_xor", "bit_not"});
-  if (dtype == "bool")
-    return on_bits || is_one_of(op, {"add", "mul", "min", "max", "eq", "ne", "lt", "le", "gt", "ge", "where"});
+  if (dtype == "bool") return on_bits || is_one_of(op, {"add", "mul", "min", "max", "eq", "ne", "lt", "le", "gt", "ge", "where"});
   const bool on_integers =
-      is_one_of(op, {"neg", "abs",       "sign",      "floor", "ceil",  "trunc", "round", "add",    "sub",
-                     "mul", "floor_div", "trunc_div", "mod",   "fmod",  "min",   "max",   "eq",     "ne",
-                     "lt",  "le",        "gt",        "ge",    "where", "isnan", "isinf", "signbit"});
+      is_one_of(op, {"neg",  "abs", "sign", "floor", "ceil", "trunc", "round", "add", "sub", "mul",   "floor_div", "trunc_div", "mod",
+                     "fmod", "min", "max",  "eq",    "ne",   "lt",    "le",    "gt",  "ge",  "where", "isnan",     "isinf",     "signbit"});
   const bool only_integers = on_bits || is_one_of(op, {"gcd", "shift_left", "shift_right"});
   const bool narrow = dtype == "f16" || dtype == "bf16";
   const bool is_float = narrow || dtype == "f32" || dtype == "f64";
@@ -44,11 +42,9 @@ bool applies(std::string_view op, std::string_view dtype) {
 std::string operands(std::string_view op, int arity, bool is_float) {
   if (op == "where") return "c, x, y";
   if (op.starts_with("philox")) return "x, y, dy";
-  if (is_one_of(op, {"pow", "igamma", "igammac", "zeta", "shift_left", "shift_right"}))
-    return is_float ? "pa, pb" : "x, pb";
+  if (is_one_of(op, {"pow", "igamma", "igammac", "zeta", "shift_left", "shift_right"})) return is_float ? "pa, pb" : "x, pb";
   if (is_one_of(op, {"floor_div", "trunc_div", "mod", "fmod"})) return is_float ? "y, dy" : "x, dy";
-  if (op.starts_with("chebyshev") || op.starts_with("hermite") || op.starts_with("laguerre") ||
-      op.starts_with("legendre")) {
+  if (op.starts_with("chebyshev") || op.starts_with("hermite") || op.starts_with("laguerre") || op.starts_with("legendre")) {
     return "y, pb";
   }
   return arity == 1 ? "x" : "x, y";
@@ -60,8 +56,7 @@ TEST_P(ScalarOps, AreTheEvaluators) {
   const bool narrow = dtype == "f16" || dtype == "bf16";
   const bool is_float = narrow || dtype == "f32" || dtype == "f64";
   // 37: two full vectors and a tail.
-  std::string text =
-      fmt::format("graph(x: {0}[37], y: {0}[37], dy: {0}[37], pa: {0}[37], pb: {0}[37], c: bool[37]) {{\n", dtype);
+  std::string text = fmt::format("graph(x: {0}[37], y: {0}[37], dy: {0}[37], pa: {0}[37], pb: {0}[37], c: bool[37]) {{\n", dtype);
   std::string results;
   for (const ScalarOpRow& op : kScalarOps) {
     if (!applies(op.name, dtype)) continue;
@@ -71,8 +66,7 @@ TEST_P(ScalarOps, AreTheEvaluators) {
   }
   expect_as_evaluated(text + "  return " + results + "\n}\n");
 }
-INSTANTIATE_TEST_SUITE_P(Dtypes, ScalarOps,
-                         testing::Values("f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool"),
+INSTANTIATE_TEST_SUITE_P(Dtypes, ScalarOps, testing::Values("f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool"),
                          [](const auto& row) { return row.param; });
 
 TEST(Cast, BetweenAllDtypes) {
@@ -192,8 +186,10 @@ TEST(Softmax, SharesThatAreNotNormalNumbersAreZero) {
   Executable executable = model.load(1);
   const HostTensor y = executable.run(std::vector<HostTensor>{x})[0];
   for (int i = 0; i < 3 * 37; ++i) {
-    if (i % 2 == 0) EXPECT_EQ(y.data<float>()[i], 0.0f) << i;
-    else EXPECT_NEAR(y.data<float>()[i], 1.0 / (i / 37 == 1 ? 19 : 18), 1e-7) << i;
+    if (i % 2 == 0)
+      EXPECT_EQ(y.data<float>()[i], 0.0f) << i;
+    else
+      EXPECT_NEAR(y.data<float>()[i], 1.0 / (i / 37 == 1 ? 19 : 18), 1e-7) << i;
   }
 }
 
@@ -219,10 +215,11 @@ TEST(Executable, RefusesElementsThatDifferAtOnePlace) {
 }
 
 TEST(Compile, RefusesConstantsThatATextFormOnlyNames) {
-  const std::string text = "constant 0 \"fc.weight\": f32[40] = external\n"
-                           "constant 1 \"scale\": i64[] = external\n"
-                           "graph(x: f32[40]) {\n  w: f32[40] = constant(0)\n  s: i64[] = constant(1)\n"
-                           "  y: f32[40] = aten::mul.Tensor(x, w)\n  z: f32[40] = aten::mul.Tensor(y, s)\n  return z\n}";
+  const std::string text =
+      "constant 0 \"fc.weight\": f32[40] = external\n"
+      "constant 1 \"scale\": i64[] = external\n"
+      "graph(x: f32[40]) {\n  w: f32[40] = constant(0)\n  s: i64[] = constant(1)\n"
+      "  y: f32[40] = aten::mul.Tensor(x, w)\n  z: f32[40] = aten::mul.Tensor(y, s)\n  return z\n}";
   const auto message = [](auto run) {
     try {
       run();
@@ -252,8 +249,7 @@ graph(x: f32[s0, 3], y: i64[s0]) {
   const HostTensor x(DType::F32, {4, 3}), y(DType::I64, {4});
   EXPECT_EQ(error_of(executable, {x}).message(), "the program takes 2 inputs, 1 was given");
   EXPECT_EQ(error_of(executable, {y, x}).message(), "input 'x' has dtype i64, the program needs f32");
-  EXPECT_EQ(error_of(executable, {HostTensor(DType::F32, {4}), y}).message(),
-            "input 'x' has 1 dimensions, the program needs 2");
+  EXPECT_EQ(error_of(executable, {HostTensor(DType::F32, {4}), y}).message(), "input 'x' has 1 dimensions, the program needs 2");
   EXPECT_EQ(error_of(executable, {HostTensor(DType::F32, {4, 5}), y}).message(),
             "input 'x' has size 5 in dimension 1, the program needs 3");
   EXPECT_EQ(error_of(executable, {HostTensor(DType::F32, {1, 3}), y}).message(),
@@ -384,11 +380,7 @@ graph(y: f32[s0, s1], z: f32[s1]) {
   f: f32[s0, 2*s1] = aten::cat([y, a], 1)
   return a, b, c, e, f
 })",
-     {{{"s0", 3}, {"s1", 17}},
-      {{"s0", 1}, {"s1", 1}},
-      {{"s0", 0}, {"s1", 5}},
-      {{"s0", 64}, {"s1", 1000}},
-      {{"s0", 3}, {"s1", 16}}}},
+     {{{"s0", 3}, {"s1", 17}}, {{"s0", 1}, {"s1", 1}}, {{"s0", 0}, {"s1", 5}}, {{"s0", 64}, {"s1", 1000}}, {{"s0", 3}, {"s1", 16}}}},
     {"norms_and_losses", R"(
 graph(y: f32[6, 33], r: f32[6, 33], w: f32[33], b: f32[33], ids: i64[6]) {
   s: f32[6, 33] = aten::add.Tensor(y, r)
@@ -526,7 +518,8 @@ graph(y: f32[2, 3, 65], z: bf16[2, 70], w: f64[2, 3, 20, 37], m: f32[40, 50]) {
   s: bf16[2, 35] = aten::neg(b)
   return a, s, c, d, e, f, g
 })"},
-    {"elements_repeated", R"(
+    {"elements_repeated",
+     R"(
 sym s0 in [1, 300]
 graph(x: f32[3, s0], y: bf16[s0], z: i64[s0], m: bool[s0], w: f64[2, s0 + 3]) {
   a: f32[3, 2*s0] = aten::repeat_interleave.self_int(x, 2, 1)
@@ -541,7 +534,8 @@ graph(x: f32[3, s0], y: bf16[s0], z: i64[s0], m: bool[s0], w: f64[2, s0 + 3]) {
   return a, b, c, d, e, f, k
 })",
      {{{"s0", 1}}, {{"s0", 16}}, {{"s0", 37}}, {{"s0", 300}}}},
-    {"gradients_of_adaptive_pools", R"(
+    {"gradients_of_adaptive_pools",
+     R"(
 sym s0 in [1, 300]
 sym s1 in [1, 40]
 graph(x: f32[2, s0, 3*s1], g: f32[2, s1, s1], y: f64[2, 4, 48, 30], h: f64[2, 4, 12, 7]) {
@@ -603,7 +597,8 @@ TEST(Scans, ARunningSumOfAMillionFloatsKeepsItsPrecision) {
       y: f32[1048576] = aten::cumsum(x, 0)
       z: f32[1048576] = aten::logcumsumexp(x, 0)
       return y, z
-    })").load(1);
+    })")
+                              .load(1);
   constexpr int64_t kCount = 1 << 20;
   const float tenth = 0.1f;
   const HostTensor x = HostTensor::from_doubles(DType::F32, {kCount}, std::vector<double>(kCount, tenth));

@@ -42,13 +42,12 @@ using SymbolSizes = std::vector<std::pair<std::string, int64_t>>;
 inline std::vector<int64_t> sizes_of(const Program& program, const TensorType& type, const SymbolSizes& symbols) {
   std::vector<int64_t> sizes;
   for (sym::Expr size : type.sizes) {
-    sizes.push_back(size.is_const() ? size.value()
-                                    : sym::evaluate(size, [&](sym::Expr symbol) -> std::optional<int64_t> {
-                                        for (const auto& [name, value] : symbols) {
-                                          if (program.symbols->find_symbol(name) == symbol) return value;
-                                        }
-                                        return std::nullopt;
-                                      }));
+    sizes.push_back(size.is_const() ? size.value() : sym::evaluate(size, [&](sym::Expr symbol) -> std::optional<int64_t> {
+      for (const auto& [name, value] : symbols) {
+        if (program.symbols->find_symbol(name) == symbol) return value;
+      }
+      return std::nullopt;
+    }));
   }
   return sizes;
 }
@@ -81,10 +80,7 @@ inline HostTensor example_input(std::string_view name, DType dtype, std::vector<
   }
   const int64_t bits = size_bytes(dtype) * 8 - 1;
   const int64_t least = dtype == DType::U8 || dtype == DType::Bool ? 0 : bits == 63 ? INT64_MIN : -(int64_t{1} << bits);
-  const int64_t most = dtype == DType::Bool ? 1
-                       : dtype == DType::U8 ? 255
-                       : bits == 63         ? INT64_MAX
-                                            : (int64_t{1} << bits) - 1;
+  const int64_t most = dtype == DType::Bool ? 1 : dtype == DType::U8 ? 255 : bits == 63 ? INT64_MAX : (int64_t{1} << bits) - 1;
   const std::vector<int64_t> edges = {0, 1, least, most, most - 1};
   std::vector<int64_t> values;
   for (size_t i = 0; i < count; ++i) {
@@ -113,9 +109,7 @@ inline std::vector<HostTensor> example_inputs(const Program& program, const Symb
   return inputs;
 }
 
-inline CompiledModel compiled(std::string_view text) {
-  return TestSession::get().compile(parse_text(text), {.keep_program = true});
-}
+inline CompiledModel compiled(std::string_view text) { return TestSession::get().compile(parse_text(text), {.keep_program = true}); }
 
 // Compiles the program and calls it with each choice of sizes, in order.
 inline void expect_as_evaluated(std::string_view text, const std::vector<SymbolSizes>& calls = {{}}, int threads = 2) {

@@ -65,7 +65,8 @@ CompiledGraph parse_compiled_graph(std::string_view bytes) {
       if (parts.size() < 3) each.fail("too few parts");
       const auto place = std::find(std::begin(kPlaces), std::end(kPlaces), parts[0].as_string());
       if (place == std::end(kPlaces)) each.fail("no known place");
-      graph.constants.push_back({static_cast<ConstantSource::Place>(place - std::begin(kPlaces)), parts[1].as_integer(), parts[2].as_integer()});
+      graph.constants.push_back(
+          {static_cast<ConstantSource::Place>(place - std::begin(kPlaces)), parts[1].as_integer(), parts[2].as_integer()});
     }
     for (const JsonValue& guard : header.at("guards").elements()) graph.guards.emplace_back(guard.as_string());
     graph.kernels = static_cast<int>(header.at("kernels").as_integer());
@@ -79,8 +80,7 @@ CompiledGraph parse_compiled_graph(std::string_view bytes) {
   return graph;
 }
 
-void locate_constants(CompiledGraph& graph, std::span<const std::span<const std::byte>> constants,
-                      std::span<const ConstantData> imported) {
+void locate_constants(CompiledGraph& graph, std::span<const std::span<const std::byte>> constants, std::span<const ConstantData> imported) {
   std::map<std::pair<const std::byte*, size_t>, int64_t> positions;
   for (size_t i = 0; i < imported.size(); ++i) {
     positions.try_emplace({imported[i].bytes.data(), imported[i].bytes.size()}, static_cast<int64_t>(i));

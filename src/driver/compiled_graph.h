@@ -33,14 +33,14 @@ struct ConstantSource {
 };
 
 struct CompiledGraph {
-  std::string library_key;                   // 64 hex digits
+  std::string library_key;                     // 64 hex digits
   std::vector<ConstantSource> constants = {};  // in the manifest's order
   std::string inlined = {};
-  std::vector<std::string> guards;           // what the compiler assumed beyond the program's own, as text
+  std::vector<std::string> guards;  // what the compiler assumed beyond the program's own, as text
   int kernels = 0;
   int kernel_calls = 0;
   int library_calls = 0;
-  double seconds = 0;                        // that compiling took, and a hit saves
+  double seconds = 0;  // that compiling took, and a hit saves
 };
 
 std::string to_bytes(const CompiledGraph& graph);
@@ -49,8 +49,7 @@ CompiledGraph parse_compiled_graph(std::string_view bytes);
 
 // Says for each of a library's constants where a later process finds it: among the constants of the program as it was imported, or
 // nowhere; then it is inlined.
-void locate_constants(CompiledGraph& graph, std::span<const std::span<const std::byte>> constants,
-                      std::span<const ConstantData> imported);
+void locate_constants(CompiledGraph& graph, std::span<const std::span<const std::byte>> constants, std::span<const ConstantData> imported);
 // The same with places in the file that the imported constants are ranges of. False when one lies elsewhere, as it does when the
 // archive holds it compressed.
 bool locate_in_file(CompiledGraph& graph, std::span<const ConstantData> imported, std::span<const std::byte> file);

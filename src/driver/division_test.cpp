@@ -39,7 +39,8 @@ graph(x: f32[512, 1003], s: f32[512, 1]) {
   for (size_t i = 0; i < kRows * kColumns; ++i) {
     const float expected = dividends[i] / divisors[i / kColumns];
     const bool same = expected != expected ? quotients[i] != quotients[i] : std::memcmp(&expected, &quotients[i], sizeof expected) == 0;
-    if (!same && differ++ == 0) ADD_FAILURE() << dividends[i] << " / " << divisors[i / kColumns] << " is " << expected << ", not " << quotients[i];
+    if (!same && differ++ == 0)
+      ADD_FAILURE() << dividends[i] << " / " << divisors[i / kColumns] << " is " << expected << ", not " << quotients[i];
   }
   EXPECT_EQ(differ, 0u);
 }

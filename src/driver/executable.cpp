@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "driver/runtime_callbacks.h"
 #include "driver/loaded_variant.h"
 #include "driver/output_memory.h"
 #include "driver/package.h"
+#include "driver/runtime_callbacks.h"
 #include "driver/strided_copy.h"
 #include "runtime/pool/pool.h"
 #include "support/error.h"
@@ -18,7 +18,10 @@ namespace toroid {
 
 struct Executable::State {
   State(std::string_view bytes, std::string name, std::unique_ptr<RuntimePool> threads)
-      : library(bytes, name), pool(std::move(threads)), name(std::move(name)), host(*pool),
+      : library(bytes, name),
+        pool(std::move(threads)),
+        name(std::move(name)),
+        host(*pool),
         manifest(parse_manifest(static_cast<const char*>(library.symbol("toroid_manifest")))) {
     for (size_t i = 0; i < manifest.variants.size(); ++i) {
       const bool is_general = i + 1 == manifest.variants.size();
@@ -59,7 +62,7 @@ struct Executable::State {
     std::vector<std::span<const std::byte>> memory;
     for (const void* data : constants) memory.emplace_back(static_cast<const std::byte*>(data), 1);
     refuse_changed_files(memory);
-    bus_errors = bus_errors_answered();   // of another file
+    bus_errors = bus_errors_answered();  // of another file
   }
 
   LoadedLibrary library;
@@ -67,16 +70,16 @@ struct Executable::State {
   std::string name;
   RuntimeCallbacks host;
   Manifest manifest;
-  std::vector<LoadedVariant> variants;                   // as in the manifest: the general one last
-  std::vector<std::optional<CallLayout>> layouts;        // of each variant's last call
-  std::vector<std::unique_ptr<AlignedBytes>> prepared;   // by variant, once it has run
-  const CallLayout* last = nullptr;                      // of the last call
-  size_t last_variant = 0;                               // of the last call, in `variants`
+  std::vector<LoadedVariant> variants;                  // as in the manifest: the general one last
+  std::vector<std::optional<CallLayout>> layouts;       // of each variant's last call
+  std::vector<std::unique_ptr<AlignedBytes>> prepared;  // by variant, once it has run
+  const CallLayout* last = nullptr;                     // of the last call
+  size_t last_variant = 0;                              // of the last call, in `variants`
   std::vector<const void*> constants;
-  std::shared_ptr<const void> owner;                     // of the constants
+  std::shared_ptr<const void> owner;  // of the constants
   uint64_t bus_errors = bus_errors_answered();
-  std::vector<HostTensor> buffers;                       // new values of the constants that calls wrote
-  uint64_t random[2] = {0, 0};                           // seed, number of the next call
+  std::vector<HostTensor> buffers;  // new values of the constants that calls wrote
+  uint64_t random[2] = {0, 0};      // seed, number of the next call
   std::unique_ptr<AlignedBytes> arena;
   OutputMemory results;
 };
@@ -84,11 +87,13 @@ struct Executable::State {
 namespace {
 
 // Throws Error{InvalidInput} unless the elements that the program keeps at one place are equal: the last one was written there.
-void require_shared_elements(const Program& signature, size_t i, const std::byte* copy, std::span<const int64_t> strides, const HostTensor& input) {
+void require_shared_elements(const Program& signature, size_t i, const std::byte* copy, std::span<const int64_t> strides,
+                             const HostTensor& input) {
   std::vector<std::byte> read(input.bytes().size());
   copy_strided(read.data(), strides_of(input.sizes()), copy, strides, input.sizes(), static_cast<size_t>(size_bytes(input.dtype())));
   if (std::equal(read.begin(), read.end(), input.bytes().begin())) return;
-  throw Error(ErrorKind::InvalidInput, fmt::format("input '{}' has elements that differ where the program's strides give them one place", signature.inputs[i].name))
+  throw Error(ErrorKind::InvalidInput,
+              fmt::format("input '{}' has elements that differ where the program's strides give them one place", signature.inputs[i].name))
       .help("write the input's type without strides, or give it elements that repeat");
 }
 
@@ -107,7 +112,8 @@ std::vector<const void*> laid_out(const Program& signature, const SymbolValues& 
       pointers.push_back(data);
       continue;
     }
-    const size_t size = needed_bytes(inputs[i].sizes(), wanted, static_cast<int64_t>(width), fmt::format("input '{}'", signature.inputs[i].name));
+    const size_t size =
+        needed_bytes(inputs[i].sizes(), wanted, static_cast<int64_t>(width), fmt::format("input '{}'", signature.inputs[i].name));
     asking_for(size, "a copy of an input that lies in memory otherwise than compiled for", [&] { copies.emplace_back(size); });
     copy_strided(copies.back().data(), wanted, data, given, inputs[i].sizes(), width);
     if (!are_apart(inputs[i].sizes(), wanted)) require_shared_elements(signature, i, copies.back().data(), wanted, inputs[i]);
@@ -118,9 +124,10 @@ std::vector<const void*> laid_out(const Program& signature, const SymbolValues& 
 
 }  // namespace
 
-Executable::Executable(std::string_view library, std::vector<std::span<const std::byte>> constants,
-                       std::shared_ptr<const void> owner, std::string name, int threads)
-    : state_(with_typed_memory("loading a program", [&] { return std::make_unique<State>(library, std::move(name), std::make_unique<RuntimePool>(threads)); })) {
+Executable::Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
+                       std::string name, int threads)
+    : state_(with_typed_memory("loading a program",
+                               [&] { return std::make_unique<State>(library, std::move(name), std::make_unique<RuntimePool>(threads)); })) {
   TOROID_CHECK(constants.size() == state_->manifest.constants.size(), "{} constants for a program with {}", constants.size(),
                state_->manifest.constants.size());
   with_typed_memory("loading a program", [&] {
@@ -132,15 +139,14 @@ Executable::Executable(std::string_view library, std::vector<std::span<const std
 Executable::Executable(Executable&&) noexcept = default;
 Executable::~Executable() = default;
 
-Executable Executable::load(const std::filesystem::path& path, int threads) {
-  return load(path, path, threads);
-}
+Executable Executable::load(const std::filesystem::path& path, int threads) { return load(path, path, threads); }
 
 Executable Executable::load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads) {
   return with_typed_memory("loading a program", [&] { return Executable(load_state(library, weights, threads)); });
 }
 
-std::unique_ptr<Executable::State> Executable::load_state(const std::filesystem::path& library, const std::filesystem::path& path, int threads) {
+std::unique_ptr<Executable::State> Executable::load_state(const std::filesystem::path& library, const std::filesystem::path& path,
+                                                          int threads) {
   ErrorContext context("loading {}", library.string());
   auto pool = std::make_unique<RuntimePool>(threads);
   Package package = open_package(path, *pool);
@@ -189,10 +195,10 @@ std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> input
     output_pointers.push_back(output.late ? nullptr : outputs.back().mutable_data<std::byte>());
   }
   const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1]++)};
-  variant->run(host, name, layout, input_pointers.data(), chosen_constants.data(), arena->data(), prepare(*variant, chosen_constants), numbers,
-               symbols, output_pointers.data(), outputs);
+  variant->run(host, name, layout, input_pointers.data(), chosen_constants.data(), arena->data(), prepare(*variant, chosen_constants),
+               numbers, symbols, output_pointers.data(), outputs);
   refuse_lost_weights();
-  std::vector<std::pair<size_t, HostTensor>> written;   // all of them or none, also when memory runs out here
+  std::vector<std::pair<size_t, HostTensor>> written;  // all of them or none, also when memory runs out here
   for (size_t i = 0; i < outputs.size(); ++i) {
     const ManifestOutput& output = variant->manifest.outputs[i];
     if (output.kind != OutputKind::BufferMutation) continue;

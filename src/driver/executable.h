@@ -48,7 +48,7 @@ class Executable {
   const Manifest& manifest() const;
   // The variant that the last call ran; the general one before the first call.
   const ManifestVariant& last_variant() const;
-  int64_t arena_bytes() const;         // of the last call
+  int64_t arena_bytes() const;  // of the last call
   int64_t arena_lower_bound() const;
 
  private:

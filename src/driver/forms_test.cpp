@@ -12,7 +12,7 @@ using schedule::Forms;
 
 struct FormCase {
   std::string name;
-  std::string graph;   // of tensors of T, the dtype
+  std::string graph;  // of tensors of T, the dtype
 };
 void PrintTo(const FormCase& row, std::ostream* out) { *out << row.name; }
 
@@ -114,7 +114,8 @@ void expect_same_bits(const std::vector<HostTensor>& a, const std::vector<HostTe
     size_t differing = 0;
     for (size_t e = 0; e < x.size(); ++e) {
       const bool is_same = std::isnan(x[e]) ? std::isnan(y[e]) : x[e] == y[e] && std::signbit(x[e]) == std::signbit(y[e]);
-      if (!is_same && ++differing == 1) ADD_FAILURE() << "output " << i << ", element " << e << ": " << fmt::format("{} and {}", x[e], y[e]);
+      if (!is_same && ++differing == 1)
+        ADD_FAILURE() << "output " << i << ", element " << e << ": " << fmt::format("{} and {}", x[e], y[e]);
     }
     EXPECT_EQ(differing, 0u);
   }

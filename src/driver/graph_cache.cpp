@@ -62,8 +62,8 @@ void add_constants(KeyBuilder& key, const Program& program) {
     text += same == i ? "\n" : fmt::format(" = {}\n", same);
     if (same != i || !counts_by_value(data)) continue;
     const bool is_small = static_cast<int64_t>(data.bytes.size()) <= kSmallElements * size_bytes(data.type.dtype);
-    key.add(fmt::format("constant {}", i), fmt::format("{} {} = {}", data.name, to_string(data.type),
-                                                       is_small ? elements_to_text(data) : sha256(data.bytes).hex()));
+    key.add(fmt::format("constant {}", i),
+            fmt::format("{} {} = {}", data.name, to_string(data.type), is_small ? elements_to_text(data) : sha256(data.bytes).hex()));
   }
   key.add("constants", text);
 }
@@ -89,7 +89,7 @@ std::string joined(const std::string& first, const std::vector<std::vector<std::
     try {
       if (guards.size() == kMostAlternatives || !guards.insert(parse_compiled_graph(each).guards).second) return;
     } catch (const Error&) {
-      return;   // a damaged one need not be kept
+      return;  // a damaged one need not be kept
     }
     append_sized(bytes, each);
   };

@@ -32,7 +32,7 @@ struct GraphKeyParts {
   CompileOptions compiler = {};
   std::vector<SizeValues> variants = {};
   schedule::Forms forms = schedule::Forms::Measured;
-  std::string choices = {};   // how library kernels' implementations are chosen; empty: when they are called
+  std::string choices = {};  // how library kernels' implementations are chosen; empty: when they are called
 };
 
 CacheKey model_key(std::span<const std::byte> file, const GraphKeyParts& parts, const Toolchain& tools);

@@ -7,8 +7,8 @@
 #include "cache/scratch_cache_for_test.h"
 #include "cache/sqlite.h"
 #include "driver/compiled_for_test.h"
-#include "support/error_for_test.h"
 #include "passes/decompose/engine/overrides.h"
+#include "support/error_for_test.h"
 #include "toolchain/fake_compiler_for_test.h"
 
 namespace toroid {
@@ -36,7 +36,8 @@ graph(x: f32[s0, 20]) {{
   w: f32[20] = constant(0)
   y: f32[s0, 20] = aten::mul.Tensor(x, w)
   return y
-}})", weights, more);
+}})",
+                     weights, more);
 }
 std::string twenty(int first) {
   std::string text;
@@ -86,7 +87,8 @@ graph(x: f32[2, 3]) {{
   y: f32[2, 3] = aten::add.Tensor(x, bias)
   z: f32[2, 3] = aten::mul.Tensor(y, scale)
   return z
-}})", value));
+}})",
+                                  value));
   };
   EXPECT_EQ(CompileSession().compile(classifier(1)).cache_use, "miss");
   const CompiledModel again = CompileSession().compile(classifier(2));
@@ -99,16 +101,18 @@ TEST_F(GraphCacheTest, ConstantsThatPassesReadCountByValue) {
   auto positions = [](int value) {
     std::string list;
     for (int i = 0; i < 40; ++i) list += fmt::format("{}{}", i == 0 ? "" : ", ", (i + value) % 40);
-    return fmt::format("constant 0 \"i\": i64[40] = [{}]\n"
-                       "graph(x: f32[40]) {{\n  i: i64[40] = constant(0)\n  y: f32[40] = aten::index_select(x, 0, i)\n  return y\n}}",
-                       list);
+    return fmt::format(
+        "constant 0 \"i\": i64[40] = [{}]\n"
+        "graph(x: f32[40]) {{\n  i: i64[40] = constant(0)\n  y: f32[40] = aten::index_select(x, 0, i)\n  return y\n}}",
+        list);
   };
   EXPECT_EQ(cache_use(positions(0)), "miss");
   EXPECT_NE(cache_use(positions(1)), "hit: graph");
   auto one = [](std::string_view index) {
-    return fmt::format("constant 0 \"i\": i64[1] = [{}]\n"
-                       "graph(x: f32[40]) {{\n  i: i64[1] = constant(0)\n  y: f32[1] = aten::index_select(x, 0, i)\n  return y\n}}",
-                       index);
+    return fmt::format(
+        "constant 0 \"i\": i64[1] = [{}]\n"
+        "graph(x: f32[40]) {{\n  i: i64[1] = constant(0)\n  y: f32[1] = aten::index_select(x, 0, i)\n  return y\n}}",
+        index);
   };
   EXPECT_EQ(cache_use(one("3")), "miss");
   const CompiledModel missed = CompileSession().compile(parse_text(one("4")), {.explain_cache = true});
@@ -136,7 +140,8 @@ graph(x: f32[1, 20]) {{
   y: f32[1, 20] = aten::mul.Tensor(x, w)
   z: f32[1, 20] = aten::add.Tensor(y, v)
   return z
-}})", twenty(0));
+}})",
+                                       twenty(0));
   Program tied = parse_text(text);
   tied.constants[1].bytes = tied.constants[0].bytes;
   tied.constants[1].owner = tied.constants[0].owner;
@@ -163,7 +168,7 @@ TEST_F(GraphCacheTest, EverythingThatDecidesTheResultIsAMiss) {
   EXPECT_EQ(error_of([&] { cache_use(text, {.compiler_flags = {"-march=native"}}); }).kind(), ErrorKind::InvalidOption);
   EXPECT_EQ(cache_use(text, {.assertions = true}), "miss");
   EXPECT_EQ(cache_use(text, {.assertions = true}), "hit: graph");
-  EXPECT_EQ(cache_use(text, {.compile_threads = 1}), "hit: graph");   // decides the time only
+  EXPECT_EQ(cache_use(text, {.compile_threads = 1}), "hit: graph");  // decides the time only
   // What compilers read decides, or is withheld from them.
   auto use_with = [&](const char* variable, const char* value) {
     const ScopedVariable scope(variable, value);
@@ -216,16 +221,16 @@ TEST_F(GraphCacheTest, DebugBuildsHaveTheirSources) {
   EXPECT_FALSE(debug_build(there).from_cache);
   EXPECT_FALSE(debug_build(here, {}).from_cache);
   EXPECT_EQ(cold.load(1).run({&kOnes, 1})[0].double_at(3), 3.0);
-  EXPECT_EQ(error_of([&] { CompileSession().compile(parse_text(text), {.debug = true}); }).help_text(), "name one with TOROID_KEEP_FILES=DIR");
+  EXPECT_EQ(error_of([&] { CompileSession().compile(parse_text(text), {.debug = true}); }).help_text(),
+            "name one with TOROID_KEEP_FILES=DIR");
 }
 
 TEST_F(GraphCacheTest, AnotherFormulaIsSeenByItsCompilationsAlone) {
   const std::string text = scaled(twenty(0));
   EXPECT_EQ(cache_use(text), "miss");
   {
-    const OverriddenDecomposition sums("aten::mul.Tensor", [](Decomposer&, const Args& a) -> std::vector<Tensor> {
-      return {a.tensor("self") + a.tensor("other")};
-    });
+    const OverriddenDecomposition sums(
+        "aten::mul.Tensor", [](Decomposer&, const Args& a) -> std::vector<Tensor> { return {a.tensor("self") + a.tensor("other")}; });
     const CompiledModel model = CompileSession().compile(parse_text(text));
     EXPECT_EQ(model.cache_use, "bypass: decompositions are overridden");
     EXPECT_EQ(model.load(1).run({&kOnes, 1})[0].double_at(3), 4.0);
@@ -279,7 +284,7 @@ TEST_F(GraphCacheTest, AnotherMachineTakesItFromTheServer) {
   EXPECT_EQ(second.cache_use, "hit: model file");
   EXPECT_EQ(second.library, first.library);
   EXPECT_EQ(third.cache_use, "hit: model file");
-  EXPECT_EQ(on_machine("second").cache_use, "hit: model file");   // without the server
+  EXPECT_EQ(on_machine("second").cache_use, "hit: model file");  // without the server
   std::map<std::string, int64_t> counters = Store().counters();
   EXPECT_EQ(counters["remote hits"], 2);
   EXPECT_EQ(counters["graph hits"], 2);
@@ -301,8 +306,8 @@ TEST_F(GraphCacheTest, AlternativesOfAllMachinesComeTogether) {
   auto put = [&](const char* machine, const char* guard, int number) {
     Cache tiers(tiers_of(machine));
     tiers.put(library, "library");
-    GraphCache(tiers).put_alternative(
-        key, {.library_key = library.hex, .constants = {}, .inlined = {}, .guards = {guard}, .kernels = number});
+    GraphCache(tiers).put_alternative(key,
+                                      {.library_key = library.hex, .constants = {}, .inlined = {}, .guards = {guard}, .kernels = number});
   };
   auto found = [&](const char* machine, const char* hint) {
     Cache tiers(tiers_of(machine));
@@ -313,15 +318,15 @@ TEST_F(GraphCacheTest, AlternativesOfAllMachinesComeTogether) {
   };
   put("first", "s0 <= 4", 1);
   put("second", "5 <= s0", 2);
-  EXPECT_EQ(found("first", "hint 8"), 2);   // knows another one itself
+  EXPECT_EQ(found("first", "hint 8"), 2);  // knows another one itself
   EXPECT_EQ(found("first", "hint 3"), 1);
   EXPECT_EQ(found("third", "hint 3"), 1);
   Cache alone({.store = {.folder = scratch_.files() / "third"}});
-  EXPECT_TRUE(GraphCache(alone).find(key, parse_text(scaled(twenty(0)))));   // came with the other
+  EXPECT_TRUE(GraphCache(alone).find(key, parse_text(scaled(twenty(0)))));  // came with the other
 }
 
 TEST_F(GraphCacheTest, GuardsChooseAmongTheEntriesOfAGraph) {
-  const Program program = parse_text(scaled(twenty(0)));   // s0 is about 8
+  const Program program = parse_text(scaled(twenty(0)));  // s0 is about 8
   Cache tiers;
   GraphCache cache(tiers);
   const CacheKey key = KeyBuilder("graph", 1).add("test", "guards").finish();
@@ -348,7 +353,7 @@ TEST_F(GraphCacheTest, GuardsChooseAmongTheEntriesOfAGraph) {
   EXPECT_EQ(found(hinted), 1);
   hinted.replace(hinted.find("hint 3"), 6, "");
   EXPECT_EQ(found(hinted), 0);
-  put({"s0 <= 4"});   // takes the place of the first
+  put({"s0 <= 4"});  // takes the place of the first
   hinted = scaled(twenty(0));
   hinted.replace(hinted.find("hint 8"), 6, "hint 3");
   EXPECT_EQ(found(hinted), 3);
@@ -411,8 +416,10 @@ TEST(CompiledGraphBytes, AnythingElseIsRefused) {
     const uint64_t size = wrong.size();
     EXPECT_THROW(parse_compiled_graph("TOROIDG1" + std::string(reinterpret_cast<const char*>(&size), 8) + wrong), Error) << wrong;
   }
-  for (const ConstantSource& outside : {ConstantSource{ConstantSource::Place::Inline, 1, 4}, {ConstantSource::Place::Inline, -1, 2},
-                                        {ConstantSource::Place::Inline, 0, INT64_MAX}, {ConstantSource::Place::Program, 0, 4},
+  for (const ConstantSource& outside : {ConstantSource{ConstantSource::Place::Inline, 1, 4},
+                                        {ConstantSource::Place::Inline, -1, 2},
+                                        {ConstantSource::Place::Inline, 0, INT64_MAX},
+                                        {ConstantSource::Place::Program, 0, 4},
                                         {ConstantSource::Place::File, 0, 1}}) {
     graph.constants = {outside};
     EXPECT_THROW(find_constants(graph, {}, {}, nullptr), Error);

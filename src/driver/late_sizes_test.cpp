@@ -77,9 +77,8 @@ graph(x: f32[2, 9], v: i64[6]) {
   const std::string text = "sym u0 in [0, 18] from data\nsym u1 in [0, 6] from data\n" + std::string(kText);
   const HostTensor x = example_input("v", DType::F32, {2, 9});
   const HostTensor none = floats({2, 9}, std::vector<double>(18, 0.0));
-  expect_calls_as_evaluated(text, {{x, ints({6}, {3, 1, 3, 3, 1, 9})},
-                                   {none, ints({6}, {5, 5, 5, 5, 5, 5})},
-                                   {x, ints({6}, {6, 5, 4, 3, 2, 1})}});
+  expect_calls_as_evaluated(
+      text, {{x, ints({6}, {3, 1, 3, 3, 1, 9})}, {none, ints({6}, {5, 5, 5, 5, 5, 5})}, {x, ints({6}, {6, 5, 4, 3, 2, 1})}});
 }
 
 TEST(LateSizes, AValueForEachSelectedElement) {
@@ -140,7 +139,9 @@ graph(x: f32[s0], y: f32[s1], p: bool[]) {
   const HostTensor flag = HostTensor::from_ints(DType::Bool, {}, std::vector<int64_t>{1});
   CompileSession session;
   Executable program = session.compile(parse_text(kText), {.optimization = 0}).load(1);
-  const auto run = [&](int64_t s1) { return program.run(std::vector{example_input("v", DType::F32, {5}), example_input("v", DType::F32, {s1}), flag}); };
+  const auto run = [&](int64_t s1) {
+    return program.run(std::vector{example_input("v", DType::F32, {5}), example_input("v", DType::F32, {s1}), flag});
+  };
   EXPECT_EQ(run(5)[0].sizes(), (std::vector<int64_t>{5}));
   try {
     run(9);

@@ -35,7 +35,7 @@ class SparseBytes {
 };
 
 constexpr int64_t kRows = 65538;
-constexpr int64_t kColumns = 32769;   // 2^31 + 131,074 elements in all
+constexpr int64_t kColumns = 32769;  // 2^31 + 131,074 elements in all
 constexpr int64_t kCount = kRows * kColumns;
 
 // One program, since reading two gibibytes takes a while: element-wise, sums, extrema, a gather and slices beyond 2^31.
@@ -86,7 +86,8 @@ TEST(Limits, AnOutputOfMoreThan31BitsOfElements) {
       y: i8[2147614722] = aten::add.Scalar(x, 1)
       z: i8[2147614722] = aten::flip(y, [0])
       return z
-    })").load(2);
+    })")
+                              .load(2);
   const std::vector<HostTensor> outputs = executable.run(std::vector{bytes.tensor({kCount})});
   const auto* z = outputs[0].data<int8_t>();
   EXPECT_EQ(z[0], 4);
@@ -153,7 +154,9 @@ TEST(Limits, MemoryThatThereIsNotIsAnErrorWithItsSize) {
       a: i8[s0, 1] = aten::unsqueeze(x, 1)
       b: i8[s0, s0] = aten::add.Tensor(a, x)
       return b
-    })", {4, 3, 3, 2}), "out of memory: 1125899906842624 bytes for a tensor of shape [33554432, 33554432]");
+    })",
+                             {4, 3, 3, 2}),
+            "out of memory: 1125899906842624 bytes for a tensor of shape [33554432, 33554432]");
   const std::string of_temporaries = error_of_running(R"(
     sym s0 in [1, 1073741824]
     graph(x: i8[s0]) {
@@ -162,7 +165,8 @@ TEST(Limits, MemoryThatThereIsNotIsAnErrorWithItsSize) {
       v: i8[s0, s0], k: i64[s0, s0] = aten::sort(b, 1)
       c: i8[s0] = aten::select.int(v, 1, 0)
       return c
-    })", {3, 2});
+    })",
+                                                      {3, 2});
   EXPECT_TRUE(of_temporaries.starts_with("out of memory: ")) << of_temporaries;
   EXPECT_TRUE(of_temporaries.ends_with(" bytes for the temporaries of a call")) << of_temporaries;
 #endif
@@ -172,7 +176,7 @@ TEST(Limits, TheFloatingPointModeStaysTheCallers) {
 #ifndef __x86_64__
   GTEST_SKIP() << "reads the control word of x86";
 #else
-  constexpr unsigned kModeBits = 0xffc0;   // masks, rounding, flush to zero, denormals are zero: all but the sticky flags
+  constexpr unsigned kModeBits = 0xffc0;  // masks, rounding, flush to zero, denormals are zero: all but the sticky flags
   const unsigned before = _mm_getcsr();
   for (unsigned mode : {before, before | 0x8000u, before | 0x0040u, (before & ~0x6000u) | 0x4000u}) {
     _mm_setcsr(before);
@@ -183,7 +187,8 @@ TEST(Limits, TheFloatingPointModeStaysTheCallers) {
         z: f32[3, 5] = aten::mm(e, w)
         s: f32[3, 5], k: i64[3, 5] = aten::sort(z, 1)
         return s
-      })").load(2);
+      })")
+                                .load(2);
     const std::vector<HostTensor> inputs = {example_input("v", DType::F32, {3, 4000}), example_input("w", DType::F32, {4000, 5})};
     _mm_setcsr(mode);
     executable.run(inputs);

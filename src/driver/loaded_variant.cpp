@@ -29,7 +29,8 @@ bool LoadedVariant::is_chosen(const LoadedVariant& general, const SymbolValues& 
 }
 
 void LoadedVariant::bind(SymbolValues& values, std::string_view symbol, int64_t value) const {
-  if (const std::optional<sym::Expr> known = manifest.signature.symbols->find_symbol(symbol)) bind_number(values, plan_.later_guards, *known, value);
+  if (const std::optional<sym::Expr> known = manifest.signature.symbols->find_symbol(symbol))
+    bind_number(values, plan_.later_guards, *known, value);
 }
 
 std::vector<int64_t> LoadedVariant::symbol_values(const SymbolValues& values) const {
@@ -71,12 +72,13 @@ std::unique_ptr<AlignedBytes> LoadedVariant::prepare(RuntimeCallbacks& host, std
   return prepared;
 }
 
-void LoadedVariant::run(RuntimeCallbacks& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
-                        char* arena, char* prepared, const int64_t* random, SymbolValues& values, void* const* outputs,
-                        std::vector<HostTensor>& late_outputs) const {
+void LoadedVariant::run(RuntimeCallbacks& host, std::string_view name, const CallLayout& layout, const void* const* inputs,
+                        const void* const* constants, char* arena, char* prepared, const int64_t* random, SymbolValues& values,
+                        void* const* outputs, std::vector<HostTensor>& late_outputs) const {
   std::vector<int64_t> symbol_values = layout.symbols;
   RuntimeCallbacks::Call during{manifest, plan_.later_guards, symbols_, values, symbol_values, late_outputs};
-  const ToroidCall call{inputs, constants, outputs, arena, layout.arena.offsets.data(), symbol_values.data(), prepared, random, forms_.data()};
+  const ToroidCall call{inputs,   constants, outputs,      arena, layout.arena.offsets.data(), symbol_values.data(),
+                        prepared, random,    forms_.data()};
   check(host.run(run_, call, during), name);
 }
 
@@ -99,7 +101,9 @@ void LoadedVariant::check(int32_t result, std::string_view name) const {
   const int64_t index = std::exchange(bad_index_[0], 0), size = std::exchange(bad_index_[1], 0);
   // Library kernels have indices of their own, and two threads may have written one of the numbers each.
   const bool is_told = !divided && size >= 0 && (index < 0 || index >= size) && (index != 0 || size != 0);
-  if (is_told) message += size == 0 ? fmt::format(": {}, of a dimension without elements", index) : fmt::format(": {}, where 0 to {} are allowed", index, size - 1);
+  if (is_told)
+    message += size == 0 ? fmt::format(": {}, of a dimension without elements", index)
+                         : fmt::format(": {}, where 0 to {} are allowed", index, size - 1);
   Error error(ErrorKind::InvalidInput, std::move(message));
   error.at(fmt::format("in kernel '{}' of {}", kernel, name));
   if (step < manifest.origins.size() && !manifest.origins[step].empty()) error.at("computing " + manifest.origins[step]);

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "driver/runtime_callbacks.h"
 #include "driver/manifest.h"
+#include "driver/runtime_callbacks.h"
 #include "interp/bind_symbols.h"
 #include "runtime/memory/arena.h"
 #include "toolchain/loaded_library.h"
@@ -18,8 +18,8 @@ namespace toroid {
 
 // What the sizes of a call decide.
 struct CallLayout {
-  std::vector<int64_t> symbols;  // the order of ToroidCall::symbols; 0 for those that become known during the call
-  std::vector<std::vector<int64_t>> output_sizes;   // empty for late outputs
+  std::vector<int64_t> symbols;                    // the order of ToroidCall::symbols; 0 for those that become known during the call
+  std::vector<std::vector<int64_t>> output_sizes;  // empty for late outputs
   ArenaPlan arena;
 };
 
@@ -59,12 +59,12 @@ class LoadedVariant {
   BindingPlan plan_;
   void check(int32_t result, std::string_view name) const;
 
-  mutable std::vector<int32_t> forms_;             // ToroidCall::forms
-  std::vector<sym::Expr> symbols_;                 // the order of ToroidCall::symbols
+  mutable std::vector<int32_t> forms_;  // ToroidCall::forms
+  std::vector<sym::Expr> symbols_;      // the order of ToroidCall::symbols
   int32_t (*run_)(const ToroidRuntime*, const ToroidCall*) = nullptr;
   int32_t (*prepare_)(const ToroidRuntime*, const ToroidCall*) = nullptr;
   void (*sizes_)(const int64_t*, int64_t*, int64_t*) = nullptr;
-  int64_t* bad_index_ = nullptr;             // of the library: the last index out of bounds, and the size that it was meant for
+  int64_t* bad_index_ = nullptr;  // of the library: the last index out of bounds, and the size that it was meant for
 };
 
 }  // namespace toroid

@@ -12,7 +12,7 @@ namespace toroid {
 
 struct LockedModel {
   CompiledModel model;
-  std::vector<std::string> choices;   // in the order in which they were asked for
+  std::vector<std::string> choices;  // in the order in which they were asked for
 };
 
 // `takes`: whether this choice is taken of those that may compete; where none is, the first that may. The program is compiled with a lock, whose

@@ -6,7 +6,7 @@
 namespace toroid {
 namespace {
 
-constexpr double kEps = 0x1p-24;   // half a unit in the last place of 1
+constexpr double kEps = 0x1p-24;  // half a unit in the last place of 1
 
 // Numbers in [offset, offset + 1), all of 24 bits.
 HostTensor uniform(std::vector<int64_t> sizes, double offset) {
@@ -30,8 +30,8 @@ HostTensor run(const std::string& text, HostTensor x, int threads = 2) {
 struct LongSum {
   std::string name;
   std::vector<int64_t> sizes;
-  std::vector<bool> reduced;   // by dim
-  std::string symbol = {};     // in the place of the first size
+  std::vector<bool> reduced;  // by dim
+  std::string symbol = {};    // in the place of the first size
   std::string dtype = "f32";
 };
 void PrintTo(const LongSum& row, std::ostream* out) { *out << row.name; }
@@ -130,7 +130,7 @@ TEST_P(LongSums, HaveMomentsThatAreRoundedOnce) {
   const HostTensor x = uniform(GetParam().sizes, 100);
   const HostTensor variances = run(program("aten::var.dim"), x), means = run(program("aten::mean.dim"), x);
   const auto exact = parts(x);
-  double of_variances = 0, of_means = 0;   // squares of relative errors
+  double of_variances = 0, of_means = 0;  // squares of relative errors
   for (size_t i = 0; i < exact.size(); ++i) {
     const auto n = static_cast<double>(exact[i].size());
     const double mean = std::accumulate(exact[i].begin(), exact[i].end(), 0.0) / n;
@@ -156,8 +156,9 @@ TEST(LongSums, OfOnesAreExactBeyondTwoToThe24th) {
   constexpr int64_t kCount = 40'000'000;
   EXPECT_EQ(run(fmt::format("graph(x: f32[{}]) {{ y: f32[] = aten::sum(x) return y }}", kCount), all(1, {kCount})).double_at(0), kCount);
   // Of columns, without a tensor of that size.
-  const std::string columns = "graph(x: f32[20000000]) {\n  u: f32[20000000, 1] = aten::unsqueeze(x, 1)\n  e: f32[20000000, 10] = aten::expand(u, [20000000, 10])\n"
-                              "  y: f32[10] = aten::sum.dim_IntList(e, [0])\n  return y\n}";
+  const std::string columns =
+      "graph(x: f32[20000000]) {\n  u: f32[20000000, 1] = aten::unsqueeze(x, 1)\n  e: f32[20000000, 10] = aten::expand(u, [20000000, 10])\n"
+      "  y: f32[10] = aten::sum.dim_IntList(e, [0])\n  return y\n}";
   EXPECT_EQ(run(columns, all(1, {20'000'000})).double_at(9), 20'000'000);
 }
 
@@ -166,11 +167,13 @@ TEST(LongSums, InFormsAndLossesAreAsGood) {
   double squares = 0, exponentials = 0;
   for (int64_t i = 0; i < x.numel(); ++i) squares += x.double_at(i) * x.double_at(i), exponentials += std::exp(x.double_at(i));
   const auto of_all = [&](const char* statement) {
-    return run(fmt::format("graph(x: f32[40009, 3]) {{ f: f32[120027] = aten::view(x, [120027]) {} return y }}", statement), x).double_at(0);
+    return run(fmt::format("graph(x: f32[40009, 3]) {{ f: f32[120027] = aten::view(x, [120027]) {} return y }}", statement), x)
+        .double_at(0);
   };
   EXPECT_NEAR(of_all("y: f32[] = aten::linalg_vector_norm(f, 2)"), std::sqrt(squares), kBound * std::sqrt(squares));
   EXPECT_NEAR(of_all("y: f32[] = aten::logsumexp(f, [0])"), std::log(exponentials), kBound * std::log(exponentials));
-  EXPECT_NEAR(of_all("z: f32[120027] = aten::mul.Scalar(f, 0) y: f32[] = aten::mse_loss(f, z)"), squares / 120027, kBound * squares / 120027);
+  EXPECT_NEAR(of_all("z: f32[120027] = aten::mul.Scalar(f, 0) y: f32[] = aten::mse_loss(f, z)"), squares / 120027,
+              kBound * squares / 120027);
   const HostTensor shares = run("graph(x: f32[40009, 3]) { y: f32[40009, 3] = aten::softmax.int(x, 0) return y }", x);
   double sum = 0;
   for (int64_t i = 0; i < 40'009; ++i) sum += std::exp(x.double_at(3 * i));
@@ -190,10 +193,19 @@ const EqualNumbers kEqualNumbers[] = {
     {"layer_norm_of_few", "graph(x: f32[4, 33]) { y: f32[4, 33] = aten::layer_norm(x, [33]) return y }", {4, 33}, 1000.1},
     {"layer_norm", "graph(x: f32[4, 768]) { y: f32[4, 768] = aten::layer_norm(x, [768]) return y }", {4, 768}, 3.3},
     {"layer_norm_of_many", "graph(x: f32[2, 50001]) { y: f32[2, 50001] = aten::layer_norm(x, [50001]) return y }", {2, 50001}, 0.1},
-    {"instance_norm", "graph(x: f32[1, 4, 513]) { y: f32[1, 4, 513] = aten::instance_norm(x, none, none, none, none, true, 0.1, 1e-05, false) return y }", {1, 4, 513}, 77.7},
+    {"instance_norm",
+     "graph(x: f32[1, 4, 513]) { y: f32[1, 4, 513] = aten::instance_norm(x, none, none, none, none, true, 0.1, 1e-05, false) return y }",
+     {1, 4, 513},
+     77.7},
     {"group_norm", "graph(x: f32[2, 6, 100]) { y: f32[2, 6, 100] = aten::group_norm(x, 3) return y }", {2, 6, 100}, 123.4},
-    {"batch_norm", "graph(x: f32[8, 4, 513]) { y: f32[8, 4, 513] = aten::batch_norm(x, none, none, none, none, true, 0.1, 1e-05, false) return y }", {8, 4, 513}, 3.3},
-    {"batch_norm_of_columns", "graph(x: f32[100000, 10]) { y: f32[100000, 10] = aten::batch_norm(x, none, none, none, none, true, 0.1, 1e-05, false) return y }", {100000, 10}, 3.3},
+    {"batch_norm",
+     "graph(x: f32[8, 4, 513]) { y: f32[8, 4, 513] = aten::batch_norm(x, none, none, none, none, true, 0.1, 1e-05, false) return y }",
+     {8, 4, 513},
+     3.3},
+    {"batch_norm_of_columns",
+     "graph(x: f32[100000, 10]) { y: f32[100000, 10] = aten::batch_norm(x, none, none, none, none, true, 0.1, 1e-05, false) return y }",
+     {100000, 10},
+     3.3},
     {"variance", "graph(x: f32[4, 513]) { y: f32[4] = aten::var.dim(x, [1]) return y }", {4, 513}, 77.7},
     {"variance_of_columns", "graph(x: f32[5131, 4]) { y: f32[4] = aten::var.dim(x, [0]) return y }", {5131, 4}, 77.7},
 };
@@ -223,13 +235,17 @@ void PrintTo(const Difference& row, std::ostream* out) { *out << row.name; }
 
 const Difference kDifferences[] = {
     {"of_a_norm_and_itself", "y: f32[12, 33] = aten::layer_norm(x, [33]) z: f32[12, 33] = aten::sub.Tensor(y, y)"},
-    {"of_equal_products", "p: f32[12, 33] = aten::mul.Tensor(x, w) q: f32[12, 33] = aten::mul.Tensor(x, w) z: f32[12, 33] = aten::sub.Tensor(p, q)"},
-    {"of_a_sum_and_its_product", "p: f32[12, 33] = aten::mul.Tensor(x, w) o: f32[12, 33] = aten::mul.Scalar(x, 0) s: f32[12, 33] = aten::add.Tensor(p, o) "
-                                 "z: f32[12, 33] = aten::sub.Tensor(s, p)"},
-    {"of_a_product_and_its_largest_alone", "p: f32[12, 33] = aten::mul.Tensor(x, w) u: f32[1, 12, 33] = aten::unsqueeze(p, 0) m: f32[1, 12, 33] = aten::amax(u, [0], true) "
-                                           "d: f32[1, 12, 33] = aten::sub.Tensor(u, m) z: f32[12, 33] = aten::squeeze.dim(d, 0)"},
-    {"log_softmax_over_one", "y: f32[12, 33] = aten::layer_norm(x, [33]) u: f32[1, 12, 33] = aten::unsqueeze(y, 0) l: f32[1, 12, 33] = aten::log_softmax.int(u, 0) "
-                             "z: f32[12, 33] = aten::squeeze.dim(l, 0)"},
+    {"of_equal_products",
+     "p: f32[12, 33] = aten::mul.Tensor(x, w) q: f32[12, 33] = aten::mul.Tensor(x, w) z: f32[12, 33] = aten::sub.Tensor(p, q)"},
+    {"of_a_sum_and_its_product",
+     "p: f32[12, 33] = aten::mul.Tensor(x, w) o: f32[12, 33] = aten::mul.Scalar(x, 0) s: f32[12, 33] = aten::add.Tensor(p, o) "
+     "z: f32[12, 33] = aten::sub.Tensor(s, p)"},
+    {"of_a_product_and_its_largest_alone",
+     "p: f32[12, 33] = aten::mul.Tensor(x, w) u: f32[1, 12, 33] = aten::unsqueeze(p, 0) m: f32[1, 12, 33] = aten::amax(u, [0], true) "
+     "d: f32[1, 12, 33] = aten::sub.Tensor(u, m) z: f32[12, 33] = aten::squeeze.dim(d, 0)"},
+    {"log_softmax_over_one",
+     "y: f32[12, 33] = aten::layer_norm(x, [33]) u: f32[1, 12, 33] = aten::unsqueeze(y, 0) l: f32[1, 12, 33] = aten::log_softmax.int(u, 0) "
+     "z: f32[12, 33] = aten::squeeze.dim(l, 0)"},
 };
 
 class Differences : public testing::TestWithParam<Difference> {};
@@ -247,8 +263,10 @@ TEST(Differences, OfAProductAndItsLargestReachZero) {
     for (const int64_t length : {1000, 70'001}) {
       if (rows * length > 1'000'000) continue;
       const HostTensor x = uniform({rows, length}, 0.5);
-      const std::string text = fmt::format("graph(x: f32[{0}, {1}]) {{ p: f32[{0}, {1}] = aten::mul.Scalar(x, 0.3) m: f32[{0}, 1] = aten::amax(p, [1], true) "
-                                           "d: f32[{0}, {1}] = aten::sub.Tensor(p, m) z: f32[{0}] = aten::amax(d, [1]) return z }}", rows, length);
+      const std::string text = fmt::format(
+          "graph(x: f32[{0}, {1}]) {{ p: f32[{0}, {1}] = aten::mul.Scalar(x, 0.3) m: f32[{0}, 1] = aten::amax(p, [1], true) "
+          "d: f32[{0}, {1}] = aten::sub.Tensor(p, m) z: f32[{0}] = aten::amax(d, [1]) return z }}",
+          rows, length);
       const HostTensor z = run(text, x);
       for (int64_t i = 0; i < rows; ++i) ASSERT_EQ(z.double_at(i), 0) << i << " of " << rows << ", " << length;
     }

@@ -16,8 +16,8 @@ namespace toroid {
 namespace {
 
 constexpr int kVersion = 6;
-constexpr std::string_view kOutputKinds[] = {"user", "buffer_mutation", "input_mutation", "parameter_mutation",
-                                             "gradient", "loss", "token"};
+constexpr std::string_view kOutputKinds[] = {"user", "buffer_mutation", "input_mutation", "parameter_mutation", "gradient", "loss",
+                                             "token"};
 
 // The program's inputs, symbols and guards, in a program of their own.
 Program signature_of(const Program& program) {
@@ -83,7 +83,8 @@ void write_variant(JsonWriter& json, const GeneratedVariant& variant, const std:
   for (const codegen::GeneratedBinding& binding : variant.code.bindings) json.add(sym::to_string(binding.expr));
   json.end();
   json.begin_array("defines");
-  for (const codegen::GeneratedBinding& binding : variant.code.bindings) json.add(binding.defines ? binding.defines->node()->name : std::string());
+  for (const codegen::GeneratedBinding& binding : variant.code.bindings)
+    json.add(binding.defines ? binding.defines->node()->name : std::string());
   json.end();
   json.add_all("constants", constants);
   json.begin_array("temporaries");
@@ -101,7 +102,8 @@ void write_variant(JsonWriter& json, const GeneratedVariant& variant, const std:
   }
   json.end();
   json.begin_array("work");
-  for (const schedule::StepWork& work : variant.code.step_work) json.add_all(std::array{sym::to_string(work.bytes), sym::to_string(work.flops), std::string(to_string(work.numbers))});
+  for (const schedule::StepWork& work : variant.code.step_work)
+    json.add_all(std::array{sym::to_string(work.bytes), sym::to_string(work.flops), std::string(to_string(work.numbers))});
   json.end();
   json.add("kernels", variant.code.kernels.size());
   json.add("kernel_calls", variant.code.kernel_calls);
@@ -148,8 +150,8 @@ ManifestVariant parse_variant(const JsonValue& json) {
   for (const JsonValue& text : list(json, "bytes")) variant.bytes.push_back(parsed(text.as_string(), variant.signature));
   for (const JsonValue& text : list(json, "bindings")) {
     const std::string_view defined = element(json.at("defines"), variant.bindings.size()).as_string();
-    variant.bindings.push_back({parsed(text.as_string(), variant.signature),
-                                defined.empty() ? std::nullopt : variant.signature.symbols->find_symbol(defined)});
+    variant.bindings.push_back(
+        {parsed(text.as_string(), variant.signature), defined.empty() ? std::nullopt : variant.signature.symbols->find_symbol(defined)});
   }
   for (const JsonValue& constant : list(json, "constants")) variant.constants.push_back(static_cast<size_t>(constant.as_integer()));
   for (const JsonValue& each : list(json, "temporaries")) {
@@ -165,7 +167,8 @@ ManifestVariant parse_variant(const JsonValue& json) {
   for (const JsonValue& each : list(json, "work")) {
     const std::optional<DType> numbers = parse_dtype(element(each, 2).as_string());
     if (!numbers) each.fail("no dtype");
-    variant.work.push_back({parsed(element(each, 0).as_string(), variant.signature), parsed(element(each, 1).as_string(), variant.signature), *numbers});
+    variant.work.push_back(
+        {parsed(element(each, 0).as_string(), variant.signature), parsed(element(each, 1).as_string(), variant.signature), *numbers});
   }
   variant.prepared_bytes = json.at("prepared_bytes").as_integer();
   variant.kernels = static_cast<int>(json.at("kernels").as_integer());
@@ -218,7 +221,8 @@ Manifest parse_manifest(std::string_view text) {
       JsonDocument parsed = parse_json(text, "the manifest");
       const JsonValue* const version = parsed.root().find("toroid");
       const JsonValue* const abi = parsed.root().find("abi");
-      if (version != nullptr && version->as_integer() == kVersion && abi != nullptr && abi->as_integer() == TOROID_ABI_VERSION) return parsed;
+      if (version != nullptr && version->as_integer() == kVersion && abi != nullptr && abi->as_integer() == TOROID_ABI_VERSION)
+        return parsed;
     } catch (const Error&) {  // it is none of ours either
     }
     throw Error(ErrorKind::InvalidInput, "the library was not made by this version of toroid")
@@ -228,7 +232,8 @@ Manifest parse_manifest(std::string_view text) {
   Manifest manifest;
   manifest.training = json.at("training").as_string();
   for (const JsonValue& constant : list(json, "constants")) {
-    manifest.constants.push_back({std::string(constant.at("name").as_string()), constant.at("bytes").as_integer(), constant.at("mutable").as_bool()});
+    manifest.constants.push_back(
+        {std::string(constant.at("name").as_string()), constant.at("bytes").as_integer(), constant.at("mutable").as_bool()});
   }
   for (const JsonValue& variant : json.at("variants").elements()) {
     manifest.variants.push_back(parse_variant(variant));

@@ -30,18 +30,18 @@
 namespace toroid {
 
 struct ManifestOutput {
-  std::string name;                       // as output_names() has it
+  std::string name;  // as output_names() has it
   DType dtype;
   int64_t rank;
-  std::vector<std::string> sizes = {};    // as text, to be read by people
+  std::vector<std::string> sizes = {};  // as text, to be read by people
   OutputKind kind;
   std::string target;
-  bool late = false;                      // its sizes become known while the program runs
+  bool late = false;  // its sizes become known while the program runs
 };
 // A number that the program reads from a tensor.
 struct ManifestBinding {
-  sym::Expr expr;                         // what it is the value of
-  std::optional<sym::Expr> defines;       // the symbol whose value follows
+  sym::Expr expr;                    // what it is the value of
+  std::optional<sym::Expr> defines;  // the symbol whose value follows
 };
 struct ManifestConstant {
   std::string name;
@@ -49,26 +49,26 @@ struct ManifestConstant {
   bool is_mutable;
 };
 struct ManifestVariant {
-  std::vector<std::pair<std::string, int64_t>> when;   // sizes, by the names of the general program's symbols
-  Program signature;                      // inputs, symbols and guards; no computation
+  std::vector<std::pair<std::string, int64_t>> when;  // sizes, by the names of the general program's symbols
+  Program signature;                                  // inputs, symbols and guards; no computation
   std::vector<ManifestOutput> outputs;
   std::vector<std::string> symbols;
-  std::vector<sym::Expr> bytes;           // of tensors, as tensor_bytes gives them
+  std::vector<sym::Expr> bytes;  // of tensors, as tensor_bytes gives them
   std::vector<ManifestBinding> bindings;
-  std::vector<size_t> constants;          // positions in Manifest::constants
+  std::vector<size_t> constants;  // positions in Manifest::constants
   std::vector<std::array<int64_t, 2>> temporaries;
   int64_t prepared_bytes = 0;
   std::vector<std::string> steps;
-  std::vector<std::string> origins;       // by step: its last operator, as to_string(Provenance); "" where there is none
+  std::vector<std::string> origins;  // by step: its last operator, as to_string(Provenance); "" where there is none
   std::vector<codegen::GeneratedChoice> choices;
-  std::vector<schedule::StepWork> work;   // by step; empty unless compiled to be profiled
+  std::vector<schedule::StepWork> work;  // by step; empty unless compiled to be profiled
   int kernels = 0;
   int kernel_calls = 0;
   int kernel_steps = 0;
   int library_calls = 0;
 };
 struct Manifest {
-  std::string training;                   // the operators that are in training mode, as training_operators() has them
+  std::string training;  // the operators that are in training mode, as training_operators() has them
   std::vector<ManifestConstant> constants;
   std::vector<ManifestVariant> variants;  // the last one serves every call
   const ManifestVariant& general() const { return variants.back(); }
@@ -77,14 +77,14 @@ struct Manifest {
 // One form of a program, ready to be compiled.
 struct GeneratedVariant {
   std::vector<std::pair<std::string, int64_t>> when;
-  Program program;                        // at core level
+  Program program;  // at core level
   codegen::GeneratedProgram code;
 };
 // The constants of all variants, each once.
 struct ConstantTable {
   explicit ConstantTable(const std::vector<GeneratedVariant>& variants);
   std::vector<const ConstantData*> all;
-  std::vector<std::vector<size_t>> by_variant;   // positions in `all`
+  std::vector<std::vector<size_t>> by_variant;  // positions in `all`
 };
 
 std::string manifest_text(const std::vector<GeneratedVariant>& variants, const ConstantTable& constants, std::string_view training = {});

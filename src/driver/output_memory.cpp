@@ -8,16 +8,16 @@
 namespace toroid {
 namespace {
 
-constexpr size_t kLeast = size_t{1} << 20;   // bytes; what is smaller the allocator keeps by itself
+constexpr size_t kLeast = size_t{1} << 20;  // bytes; what is smaller the allocator keeps by itself
 
 }  // namespace
 
 // Blocks move from list to list, so that dropping a tensor needs no memory.
 struct OutputMemory::Kept {
   std::mutex mutex;
-  std::list<AlignedBytes> free;   // the last one dropped is first
-  size_t bytes = 0;               // of `free`
-  size_t most = 0;                // that `bytes` may be: of the last call's tensors
+  std::list<AlignedBytes> free;  // the last one dropped is first
+  size_t bytes = 0;              // of `free`
+  size_t most = 0;               // that `bytes` may be: of the last call's tensors
 
   // The smallest block that is large enough, if it wastes less than a quarter; else none.
   std::list<AlignedBytes> take(size_t size) {
@@ -29,7 +29,7 @@ struct OutputMemory::Kept {
   }
 
   void give_back(std::list<AlignedBytes> block) {
-    std::list<AlignedBytes> dropped;   // freed after the lock
+    std::list<AlignedBytes> dropped;  // freed after the lock
     const std::lock_guard lock(mutex);
     bytes += block.front().size();
     free.splice(free.begin(), block);
@@ -43,7 +43,7 @@ struct OutputMemory::Kept {
 OutputMemory::OutputMemory() : kept_(std::make_shared<Kept>()) {}
 
 OutputMemory::~OutputMemory() {
-  std::list<AlignedBytes> dropped;   // freed after the lock
+  std::list<AlignedBytes> dropped;  // freed after the lock
   const std::lock_guard lock(kept_->mutex);
   kept_->most = kept_->bytes = 0;
   dropped.swap(kept_->free);
@@ -67,7 +67,8 @@ HostTensor OutputMemory::tensor(DType dtype, const std::vector<int64_t>& sizes) 
   const auto lent = std::make_shared<Lent>();
   lent->from = kept_;
   lent->block = kept_->take(size);
-  if (lent->block.empty()) asking_for(size, fmt::format("a tensor of shape {}", shape_text(sizes)), [&] { lent->block.emplace_back(size); });
+  if (lent->block.empty())
+    asking_for(size, fmt::format("a tensor of shape {}", shape_text(sizes)), [&] { lent->block.emplace_back(size); });
   return HostTensor(dtype, sizes, std::shared_ptr<std::byte>(lent, reinterpret_cast<std::byte*>(lent->block.front().data())));
 }
 

@@ -23,7 +23,7 @@ TEST(OutputMemory, LendsWhatWasDropped) {
   }
   EXPECT_EQ(memory.kept_bytes(), 5 * kMiB);
   memory.begin_call();
-  const HostTensor again = mebibytes(memory, 4), another = mebibytes(memory, 4);   // wasting a quarter of itself at most
+  const HostTensor again = mebibytes(memory, 4), another = mebibytes(memory, 4);  // wasting a quarter of itself at most
   EXPECT_EQ(again.bytes().data(), first);
   EXPECT_NE(another.bytes().data(), first);
   EXPECT_EQ(again.bytes().size(), 4 * kMiB);
@@ -39,7 +39,7 @@ TEST(OutputMemory, KeepsAsMuchAsOneCallTook) {
   results.clear();
   EXPECT_EQ(memory.kept_bytes(), 5 * kMiB);
   memory.begin_call();
-  results.push_back(mebibytes(memory, 1));   // nothing kept is of that size
+  results.push_back(mebibytes(memory, 1));  // nothing kept is of that size
   results.clear();
   EXPECT_EQ(memory.kept_bytes(), kMiB);
 }
@@ -62,7 +62,8 @@ TEST(OutputMemory, ResultsOutliveIt) {
 
 // A program does not write to results that its caller still has.
 TEST(OutputMemory, IsNotSharedByCalls) {
-  Executable executable = TestSession::get().compile(parse_text("graph(x: f32[1024, 1024]) { y: f32[1024, 1024] = aten::neg(x) return y }"), {}).load(2);
+  Executable executable =
+      TestSession::get().compile(parse_text("graph(x: f32[1024, 1024]) { y: f32[1024, 1024] = aten::neg(x) return y }"), {}).load(2);
   auto filled = [](float value) {
     HostTensor tensor(DType::F32, {1024, 1024});
     std::fill_n(tensor.mutable_data<float>(), tensor.numel(), value);

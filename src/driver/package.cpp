@@ -12,7 +12,7 @@ namespace toroid {
 namespace {
 
 constexpr std::string_view kMagic = "TOROIDW2";
-constexpr std::string_view kMagicOfVersion1 = "TOROIDW1";   // without checksums: at the end this and two numbers
+constexpr std::string_view kMagicOfVersion1 = "TOROIDW1";  // without checksums: at the end this and two numbers
 constexpr uint64_t kAlignment = 64;
 constexpr size_t kChunk = size_t{1} << 20;
 constexpr size_t kNumberBytes = sizeof(uint64_t), kChecksumBytes = 2 * kNumberBytes;
@@ -41,7 +41,9 @@ Error refused(std::string message) {
   return Error(ErrorKind::InvalidInput, std::move(message)).help("copy it again, or make it again with 'toroid compile MODEL -o FILE.so'");
 }
 
-Error damaged(const std::filesystem::path& path, std::string_view what) { return refused(fmt::format("{} is damaged: {}", path.string(), what)); }
+Error damaged(const std::filesystem::path& path, std::string_view what) {
+  return refused(fmt::format("{} is damaged: {}", path.string(), what));
+}
 
 // The description's bytes.
 std::string_view description_of(const std::filesystem::path& path, std::string_view file) {
@@ -98,7 +100,7 @@ Package open_package(const std::filesystem::path& path, RuntimePool& pool) {
   package.isa = parse_isa(*isa);
   refuse_missing_instructions(package.isa, path.string());
   package.weights = std::as_bytes(std::span(file)).subspan(*offset, *size);
-  package.library = file.substr(0, *offset);   // a copy: what is checked is what is loaded, whatever happens to the file
+  package.library = file.substr(0, *offset);  // a copy: what is checked is what is loaded, whatever happens to the file
   if (checksum(bytes_of(package.library)) != *library) {
     refuse_changed_files({&package.weights, 1});
     throw damaged(path, fmt::format("its library, the first {} bytes, is not as it was written", *offset));
@@ -117,7 +119,8 @@ std::span<const std::byte> Package::take_weight(uint64_t& offset, std::string_vi
   return taken;
 }
 
-void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants, const Isa& isa) {
+void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
+                   const Isa& isa) {
   std::string bytes(library);
   bytes.resize(aligned(bytes.size()));
   const size_t offset = bytes.size();

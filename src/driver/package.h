@@ -27,8 +27,8 @@ namespace toroid {
 
 struct Package {
   std::filesystem::path path;
-  std::string library;                       // empty where the library is a file of its own
-  std::span<const std::byte> weights;        // in `file`
+  std::string library;                 // empty where the library is a file of its own
+  std::span<const std::byte> weights;  // in `file`
   Isa isa;
   std::shared_ptr<const MappedFile> file;
 
@@ -41,6 +41,7 @@ struct Package {
 Package open_package(const std::filesystem::path& path, RuntimePool& pool);
 
 // Throws Error{Environment} when it cannot be written, or a mapped file that holds constants was changed meanwhile.
-void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants, const Isa& isa);
+void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
+                   const Isa& isa);
 
 }  // namespace toroid

@@ -21,8 +21,10 @@ constexpr const char* kCopyAgain = "\n  help: copy it again, or make it again wi
 CompiledModel adding(int64_t elements) {
   std::string values;
   for (int64_t i = 1; i <= elements; ++i) values += fmt::format("{}{}", i == 1 ? "" : ", ", i);
-  return compiled(fmt::format("program \"toy\"\nconstant 0 \"w\": f32[{0}] = [{1}]\ngraph(x: f32[{0}]) {{\n  w: f32[{0}] = constant(0)\n"
-                              "  y = add(x, w)\n  return y\n}}\n", elements, values));
+  return compiled(
+      fmt::format("program \"toy\"\nconstant 0 \"w\": f32[{0}] = [{1}]\ngraph(x: f32[{0}]) {{\n  w: f32[{0}] = constant(0)\n"
+                  "  y = add(x, w)\n  return y\n}}\n",
+                  elements, values));
 }
 
 // Of zeros.
@@ -87,17 +89,21 @@ TEST_F(Packages, DamageOfEachPartIsRefusedByName) {
     bad[at] = static_cast<char>(bad[at] ^ 1);
     return bad;
   };
-  const std::string library_words = fmt::format("{} is damaged: its library, the first {} bytes, is not as it was written{}", name, weights, kCopyAgain);
-  for (const size_t at : {size_t{0}, size_t{100}, model.library.size() / 2, weights - 1}) EXPECT_EQ(refusal_of(flipped(at)), library_words) << at;
-  const std::string weights_words =
-      fmt::format("{} is damaged: its weights, between the bytes {} and {}, are not as they were written{}", name, weights, description, kCopyAgain);
+  const std::string library_words =
+      fmt::format("{} is damaged: its library, the first {} bytes, is not as it was written{}", name, weights, kCopyAgain);
+  for (const size_t at : {size_t{0}, size_t{100}, model.library.size() / 2, weights - 1})
+    EXPECT_EQ(refusal_of(flipped(at)), library_words) << at;
+  const std::string weights_words = fmt::format("{} is damaged: its weights, between the bytes {} and {}, are not as they were written{}",
+                                                name, weights, description, kCopyAgain);
   for (const size_t at : {weights, weights + 11, weights + 12, description - 1}) EXPECT_EQ(refusal_of(flipped(at)), weights_words) << at;
-  const std::string description_words = fmt::format("{} is damaged: its description, which lies at its end, is not as it was written{}", name, kCopyAgain);
+  const std::string description_words =
+      fmt::format("{} is damaged: its description, which lies at its end, is not as it was written{}", name, kCopyAgain);
   for (size_t at = description; at < good.size() - 8; ++at) EXPECT_EQ(refusal_of(flipped(at)), description_words) << at;
-  const std::string none_words = fmt::format("{} is not a program compiled by toroid, or is incomplete\n  help: make it with 'toroid compile MODEL -o FILE.so'", name);
+  const std::string none_words =
+      fmt::format("{} is not a program compiled by toroid, or is incomplete\n  help: make it with 'toroid compile MODEL -o FILE.so'", name);
   for (size_t at = good.size() - 8; at < good.size(); ++at) EXPECT_EQ(refusal_of(flipped(at)), none_words) << at;
-  for (const std::string& bad : {good + "x", good + good.substr(0, 64), good.substr(0, good.size() - 1), good.substr(0, description), good.substr(0, weights), good.substr(0, 1),
-                                 std::string()}) {
+  for (const std::string& bad : {good + "x", good + good.substr(0, 64), good.substr(0, good.size() - 1), good.substr(0, description),
+                                 good.substr(0, weights), good.substr(0, 1), std::string()}) {
     EXPECT_EQ(refusal_of(bad), none_words) << bad.size();
   }
   // Bytes added before the footer, or parts of it said twice.
@@ -107,7 +113,7 @@ TEST_F(Packages, DamageOfEachPartIsRefusedByName) {
 }
 
 TEST_F(Packages, OfLargeWeightsTheDamagedPartIsNamed) {
-  const std::string library = "no library";   // it is checked, and not opened
+  const std::string library = "no library";  // it is checked, and not opened
   const std::vector<std::byte> large(5'500'000, std::byte{7});
   const std::span<const std::byte> constants[] = {large, large};
   write_package(path_, library, constants, Isa{});
@@ -122,7 +128,10 @@ TEST_F(Packages, OfLargeWeightsTheDamagedPartIsNamed) {
     bad[at] = static_cast<char>(bad[at] ^ 64);
     write_file_atomically(path_, std::string_view(bad));
     const size_t begin = 64 + (at - 64) / kMiB * kMiB, end = std::min(begin + kMiB, 64 + size_t{2 * 5'500'032});
-    EXPECT_NE(error_of([&] { open_package(path_, pool); }).message().find(fmt::format("its weights, between the bytes {} and {}, are not", begin, end)), std::string::npos)
+    EXPECT_NE(error_of([&] { open_package(path_, pool); })
+                  .message()
+                  .find(fmt::format("its weights, between the bytes {} and {}, are not", begin, end)),
+              std::string::npos)
         << at;
   }
 }
@@ -138,20 +147,23 @@ TEST_F(Packages, OfTheFormatBeforeChecksumsAreRefused) {
   old += "TOROIDW1";
   append_number(old, offset);
   append_number(old, size);
-  EXPECT_EQ(refusal_of(old), path_.string() + " was compiled by an older toroid, which did not write checksums\n"
-                                              "  help: make it again with 'toroid compile MODEL -o FILE.so'");
+  EXPECT_EQ(refusal_of(old), path_.string() +
+                                 " was compiled by an older toroid, which did not write checksums\n"
+                                 "  help: make it again with 'toroid compile MODEL -o FILE.so'");
 }
 
 // Nothing of it runs, its constructors neither, which are the first code of a library.
 TEST_F(Packages, ForOtherInstructionsAreRefusedBeforeAnyCodeRuns) {
   const CompiledModel model = adding(3);
-  const std::string deadly = TestSession::get().toolchain().compile_shared("__attribute__((constructor)) static void die() { __builtin_trap(); }");
+  const std::string deadly =
+      TestSession::get().toolchain().compile_shared("__attribute__((constructor)) static void die() { __builtin_trap(); }");
   const MachineScope machine("baseline");
   const Isa other = parse_isa("avx512+fp16+amx");
   write_package(path_, deadly, model.constants, other);
   const Error error = error_of([&] { Executable::load(path_, 1); });
   EXPECT_EQ(error.kind(), ErrorKind::Environment);
-  EXPECT_EQ(error.message(), path_.string() + " needs the instruction set avx512+fp16+amx; this machine has baseline, and lacks avx512, fp16, amx");
+  EXPECT_EQ(error.message(),
+            path_.string() + " needs the instruction set avx512+fp16+amx; this machine has baseline, and lacks avx512, fp16, amx");
   EXPECT_EQ(error.help_text(), "for this machine compile with TOROID_ISA=baseline, or without TOROID_ISA on it");
   write_package(path_, deadly, model.constants, Isa{});
   std::string damaged = read_file(path_);
@@ -165,11 +177,14 @@ TEST_F(Packages, ACompiledModelForOtherInstructionsIsNotLoaded) {
   CompileSession session(false);
   const CompiledModel model = session.compile(parse_text("graph(x: f32[3]) {\n  y = exp(x)\n  return y\n}\n"));
   EXPECT_EQ(model.isa.name(), "avx512+amx");
-  EXPECT_NE(error_of([&] { model.load(1); }).message().find(" needs the instruction set avx512+amx; this machine has baseline, and lacks avx512, amx"), std::string::npos);
+  EXPECT_NE(error_of([&] { model.load(1); })
+                .message()
+                .find(" needs the instruction set avx512+amx; this machine has baseline, and lacks avx512, amx"),
+            std::string::npos);
 }
 
 TEST_F(Packages, CutShortWhileInUseAreAnErrorOfTheNextCall) {
-  constexpr int64_t kElements = 300'000;   // more than what is copied
+  constexpr int64_t kElements = 300'000;  // more than what is copied
   const CompiledModel model = adding(kElements);
   write_package(path_, model.library, model.constants, model.isa);
   const pid_t child = ::fork();

@@ -77,7 +77,8 @@ TEST_P(ClampedSums, AreWhatTheirFunctionsCompute) {
       const std::vector<HostTensor> actual = known.load(threads).run(inputs), expected = function.load(threads).run(inputs);
       for (size_t i = 0; i < expected.size(); ++i) {
         ASSERT_EQ(actual[i].bytes().size(), expected[i].bytes().size());
-        EXPECT_EQ(std::memcmp(actual[i].bytes().data(), expected[i].bytes().data(), expected[i].bytes().size()), 0) << threads << " threads";
+        EXPECT_EQ(std::memcmp(actual[i].bytes().data(), expected[i].bytes().data(), expected[i].bytes().size()), 0)
+            << threads << " threads";
       }
     }
   } catch (const Error& error) {

@@ -65,7 +65,8 @@ TEST(Random, FusionChangesNothing) {
   u: f32[50, 20] = mul(r, x)
   v: f32[50, 20] = exp(u)
   return v, s, t, r
-})").load();
+})")
+                         .load();
   const std::vector<HostTensor> x = {HostTensor::from_doubles(DType::F32, {50, 20}, std::vector<double>(1000, 1.0))};
   expect_equal_bytes({fused.run(x)[3]}, alone.run({}));
 }
@@ -238,7 +239,8 @@ TEST(Random, CallsDifferAndSeedsRepeat) {
   r: f32[64] = aten::rand([64])
   q: f32[64] = aten::rand([64])
   return r, q
-})").load();
+})")
+                              .load();
   const std::vector<HostTensor> first = executable.run({});
   const std::vector<HostTensor> second = executable.run({});
   EXPECT_NE(first[0].to_doubles(), first[1].to_doubles());

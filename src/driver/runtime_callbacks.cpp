@@ -27,8 +27,7 @@ struct RuntimeCallbacks::Entries {
     }
   }
 
-  static void parallel_for(const ToroidRuntime* runtime, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t),
-                           void* argument) {
+  static void parallel_for(const ToroidRuntime* runtime, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
     host(runtime).pool_.parallel_for(n, grain, body, argument);
   }
 

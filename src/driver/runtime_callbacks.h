@@ -31,9 +31,9 @@ class RuntimeCallbacks {
   struct Call {
     const ManifestVariant& manifest;
     std::span<const sym::Expr> later_guards;
-    std::span<const sym::Expr> symbols;      // order of ToroidCall::symbols
+    std::span<const sym::Expr> symbols;  // order of ToroidCall::symbols
     SymbolValues& values;
-    std::vector<int64_t>& symbol_values;     // ToroidCall::symbols
+    std::vector<int64_t>& symbol_values;  // ToroidCall::symbols
     std::vector<HostTensor>& outputs;
   };
   // Seconds that each step took in all runs so far, by its position in the manifest; empty unless the program was compiled to be profiled.
@@ -50,18 +50,18 @@ class RuntimeCallbacks {
 
   RuntimePool& pool_;
   PreparedConstants prepared_;
-  std::map<const ManifestVariant*, CallSites> sites_of_variants_;   // plans point to prepared_
-  CallSites* sites_ = nullptr;                                      // of the variant that runs
+  std::map<const ManifestVariant*, CallSites> sites_of_variants_;  // plans point to prepared_
+  CallSites* sites_ = nullptr;                                     // of the variant that runs
   ToroidRuntime table_{};
   Call* call_ = nullptr;
-  std::optional<int32_t> step_;                               // that runs, in a profiled program
+  std::optional<int32_t> step_;  // that runs, in a profiled program
   std::chrono::steady_clock::time_point step_began_;
   std::vector<std::vector<double>> step_times_;
-  std::mutex out_of_bounds_;                                  // the callback comes from several threads
-  std::exception_ptr error_;                                  // of the callback that failed
+  std::mutex out_of_bounds_;  // the callback comes from several threads
+  std::exception_ptr error_;  // of the callback that failed
   // A few at a time. Lists, since giving a block back must not need memory.
   std::list<AlignedBytes> used_;
-  std::list<AlignedBytes> free_;                              // kept for the next request
+  std::list<AlignedBytes> free_;  // kept for the next request
 };
 
 }  // namespace toroid

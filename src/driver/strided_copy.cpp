@@ -27,8 +27,7 @@ void copy_strided(std::byte* to, std::span<const int64_t> to_strides, const std:
     if ((to_step == 1 && from_step == 1) || length == 1) {
       std::memcpy(to + to_at * step, from + from_at * step, static_cast<size_t>(length) * width);
     } else {
-      for (int64_t i = 0; i < length; ++i)
-        std::memcpy(to + (to_at + i * to_step) * step, from + (from_at + i * from_step) * step, width);
+      for (int64_t i = 0; i < length; ++i) std::memcpy(to + (to_at + i * to_step) * step, from + (from_at + i * from_step) * step, width);
     }
     size_t d = outer;
     while (d > 0 && ++index[d - 1] == sizes[d - 1]) index[--d] = 0;
@@ -51,7 +50,7 @@ bool are_apart(std::span<const int64_t> sizes, std::span<const int64_t> strides)
     if (sizes[d] != 1) order.push_back(d);
   }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
-  Checked last = 0;   // place of the last element along the dims so far
+  Checked last = 0;  // place of the last element along the dims so far
   for (const size_t d : order) {
     const std::optional<int64_t> place = last.value();
     if (!place || strides[d] <= *place) return false;
@@ -73,8 +72,8 @@ std::optional<int64_t> extent_bytes(std::span<const int64_t> sizes, std::span<co
 size_t needed_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t width, std::string_view what) {
   const std::optional<int64_t> bytes = extent_bytes(sizes, strides, width);
   if (bytes) return static_cast<size_t>(*bytes);
-  throw Error(ErrorKind::InvalidInput, fmt::format("{} of shape [{}] cannot lie in memory with the strides [{}]", what, fmt::join(sizes, ", "),
-                                                   fmt::join(strides, ", ")))
+  throw Error(ErrorKind::InvalidInput, fmt::format("{} of shape [{}] cannot lie in memory with the strides [{}]", what,
+                                                   fmt::join(sizes, ", "), fmt::join(strides, ", ")))
       .help("export the model again with contiguous example inputs");
 }
 

@@ -67,10 +67,10 @@ graph(x: f32[s0]) {
 }
 
 TEST(Variants, AreChecked) {
-  EXPECT_EQ(error_of(kSoftmax, {{"s7", 1}}), "the program has no size called 's7' | its sizes: s0 (x.0), s1 (x.1); a .pt2 file does not keep the names of torch.export.Dim");
+  EXPECT_EQ(error_of(kSoftmax, {{"s7", 1}}),
+            "the program has no size called 's7' | its sizes: s0 (x.0), s1 (x.1); a .pt2 file does not keep the names of torch.export.Dim");
   EXPECT_EQ(error_of(kSoftmax, {{"s1", 65}}), "s1 = 65 is outside of the sizes that the program takes, 1 to 64 | ");
-  EXPECT_EQ(error_of("graph(x: f32[3]) {\n  return x\n}", {{"s0", 1}}),
-            "the program has no size called 's0' | all of its sizes are fixed");
+  EXPECT_EQ(error_of("graph(x: f32[3]) {\n  return x\n}", {{"s0", 1}}), "the program has no size called 's0' | all of its sizes are fixed");
 }
 
 TEST(Variants, SizesMayBeCalledByTheirPlace) {

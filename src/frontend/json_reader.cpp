@@ -74,8 +74,8 @@ class JsonTreeBuilder {
   explicit JsonTreeBuilder(std::string_view text) : begin_(text.data()), reached_(text.data()) {
     // A tree is a few times its text; one block avoids most of the arena's growth.
     document_.arena_ = std::make_unique<std::pmr::monotonic_buffer_resource>(text.size() * 2 + 64);
-    const bool complete = nlohmann::json::sax_parse(TrackedIterator(text.data(), &reached_),
-                                                    TrackedIterator(text.data() + text.size(), &reached_), this);
+    const bool complete =
+        nlohmann::json::sax_parse(TrackedIterator(text.data(), &reached_), TrackedIterator(text.data() + text.size(), &reached_), this);
     if (!complete || pending_.size() != 1) fail_at(offset(), "invalid JSON");
     document_.root_ = pending_.front().value;
   }
@@ -274,8 +274,7 @@ const JsonValue& JsonValue::at(std::string_view key) const {
 JsonDocument parse_json(std::string_view text, std::string_view name) {
   ErrorContext context("reading {}", name);
   if (text.size() >= std::numeric_limits<uint32_t>::max()) {
-    throw Error(ErrorKind::InvalidModel,
-                fmt::format("a JSON text of {} bytes is over the limit of 4 GiB", text.size()));
+    throw Error(ErrorKind::InvalidModel, fmt::format("a JSON text of {} bytes is over the limit of 4 GiB", text.size()));
   }
   return JsonTreeBuilder(text).take();
 }

@@ -43,9 +43,8 @@ class JsonValue {
   std::span<const JsonValue> elements() const;  // of an array
   std::span<const JsonMember> members() const;  // of an object, in the order of the text
 
-  const JsonValue* find(
-      std::string_view key) const;                  // in an object; null when absent. Linear in the number of members.
-  const JsonValue& at(std::string_view key) const;  // throws when absent
+  const JsonValue* find(std::string_view key) const;  // in an object; null when absent. Linear in the number of members.
+  const JsonValue& at(std::string_view key) const;    // throws when absent
   // `find`, with an explicit null counting as absent.
   const JsonValue* find_value(std::string_view key) const;
 

@@ -14,22 +14,23 @@ void OperatorCounter::add(const Provenance& place, bool is_known) {
 }
 
 Error unsupported_operators(std::span<const OperatorUse> operators, std::string_view model_file) {
-  Error error(ErrorKind::Unsupported, operators.size() == 1
-                                          ? fmt::format("operator '{}' is not supported", operators[0].op)
-                                          : fmt::format("{} operators are not supported", operators.size()));
+  Error error(ErrorKind::Unsupported, operators.size() == 1 ? fmt::format("operator '{}' is not supported", operators[0].op)
+                                                            : fmt::format("{} operators are not supported", operators.size()));
   for (const OperatorUse& use : operators) {
-    std::string place = fmt::format("at {} ({} {}), first at node '{}'", use.op, use.uses,
-                                    use.uses == 1 ? "use" : "uses", use.first.name);
+    std::string place = fmt::format("at {} ({} {}), first at node '{}'", use.op, use.uses, use.uses == 1 ? "use" : "uses", use.first.name);
     if (!use.first.module.empty()) place += fmt::format(" in {}", use.first.module);
     if (!use.first.source.empty()) place += fmt::format(", {}", use.first.source);
     error.at(std::move(place));
   }
   // Steps of torch.func.jvp and its kin: PyTorch records what they compute when it decomposes the program.
-  const bool has_transforms = std::any_of(operators.begin(), operators.end(), [](const OperatorUse& use) {
-    return use.op.starts_with("torch._functorch.predispatch.");
-  });
-  if (has_transforms) return error.help("export the model with torch.export.export(…).run_decompositions({}), which computes these transforms");
-  return error.help(fmt::format("'toroid ops --missing {}' lists every unsupported operator and where it is used; docs/unsupported-operators.md says what can be done", model_file));
+  const bool has_transforms = std::any_of(operators.begin(), operators.end(),
+                                          [](const OperatorUse& use) { return use.op.starts_with("torch._functorch.predispatch."); });
+  if (has_transforms)
+    return error.help("export the model with torch.export.export(…).run_decompositions({}), which computes these transforms");
+  return error.help(
+      fmt::format("'toroid ops --missing {}' lists every unsupported operator and where it is used; docs/unsupported-operators.md says "
+                  "what can be done",
+                  model_file));
 }
 
 }  // namespace toroid

@@ -25,11 +25,9 @@ struct DTypeName {
   std::string_view name;
 };
 constexpr DTypeName kDTypeNames[] = {
-    {DType::Bool, "BOOL"},      {DType::U8, "U8"},     {DType::I8, "I8"},
-    {DType::I16, "I16"},        {DType::I32, "I32"},   {DType::I64, "I64"},
-    {DType::F16, "F16"},        {DType::BF16, "BF16"}, {DType::F32, "F32"},
-    {DType::F64, "F64"},        {DType::U16, "U16"},   {DType::U32, "U32"},
-    {DType::U64, "U64"},        {DType::C64, "C64"},   {DType::F8E4M3FN, "F8_E4M3"},
+    {DType::Bool, "BOOL"},      {DType::U8, "U8"},   {DType::I8, "I8"},     {DType::I16, "I16"}, {DType::I32, "I32"},
+    {DType::I64, "I64"},        {DType::F16, "F16"}, {DType::BF16, "BF16"}, {DType::F32, "F32"}, {DType::F64, "F64"},
+    {DType::U16, "U16"},        {DType::U32, "U32"}, {DType::U64, "U64"},   {DType::C64, "C64"}, {DType::F8E4M3FN, "F8_E4M3"},
     {DType::F8E5M2, "F8_E5M2"},
 };
 
@@ -96,8 +94,7 @@ Extent read_tensor(const JsonValue& entry, std::span<const std::byte> data, uint
 
   const JsonValue& shape = entry.at("shape");
   if (shape.elements().size() > kMaxRank) {
-    fault(shape,
-          fmt::format("tensor '{}' has {} dimensions, and the limit is {}", shown, shape.elements().size(), kMaxRank));
+    fault(shape, fmt::format("tensor '{}' has {} dimensions, and the limit is {}", shown, shape.elements().size(), kMaxRank));
   }
   for (const JsonValue& size : shape.elements()) {
     if (size.as_integer() < 0) fault(size, fmt::format("tensor '{}' has a negative size", shown));
@@ -108,8 +105,7 @@ Extent read_tensor(const JsonValue& entry, std::span<const std::byte> data, uint
   const int64_t begin = offsets.elements()[0].as_integer();
   const int64_t end = offsets.elements()[1].as_integer();
   if (begin < 0 || begin > end || static_cast<uint64_t>(end) > data.size()) {
-    fault(offsets,
-          fmt::format("tensor '{}' lies at [{}, {}), outside the {} bytes of data", shown, begin, end, data.size()));
+    fault(offsets, fmt::format("tensor '{}' lies at [{}, {}), outside the {} bytes of data", shown, begin, end, data.size()));
   }
   const std::optional<uint64_t> needed = bytes_of(tensor.sizes, tensor.dtype);
   if (!needed) fault(shape, fmt::format("the size of tensor '{}' overflows 63 bits", shown));
@@ -159,8 +155,7 @@ const SafeTensor* SafeTensors::find(std::string_view name) const {
   return nullptr;
 }
 
-SafeTensors parse_safetensors(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                              std::string_view file) {
+SafeTensors parse_safetensors(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, std::string_view file) {
   ErrorContext context("reading {}", file);
   uint64_t header_bytes = 0;
   if (bytes.size() < sizeof(header_bytes)) {
@@ -168,12 +163,10 @@ SafeTensors parse_safetensors(std::span<const std::byte> bytes, std::shared_ptr<
   }
   std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
   if (header_bytes > kMaxHeaderBytes) {
-    throw invalid(fmt::format("a header of {} bytes is over the limit of {}", header_bytes, kMaxHeaderBytes))
-        .at("at byte 0");
+    throw invalid(fmt::format("a header of {} bytes is over the limit of {}", header_bytes, kMaxHeaderBytes)).at("at byte 0");
   }
   if (header_bytes > bytes.size() - sizeof(header_bytes)) {
-    throw invalid(fmt::format("the header of {} bytes is longer than the file of {}", header_bytes, bytes.size()))
-        .at("at byte 0");
+    throw invalid(fmt::format("the header of {} bytes is longer than the file of {}", header_bytes, bytes.size())).at("at byte 0");
   }
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + sizeof(header_bytes), header_bytes);
   const std::span<const std::byte> data = bytes.subspan(sizeof(header_bytes) + header_bytes);
@@ -209,8 +202,7 @@ SafeTensors read_safetensors(const std::filesystem::path& path) {
   return parse_safetensors(bytes, std::move(file), path.string());
 }
 
-std::string format_safetensors(std::span<const SafeTensor> tensors,
-                               const std::map<std::string, std::string>& metadata) {
+std::string format_safetensors(std::span<const SafeTensor> tensors, const std::map<std::string, std::string>& metadata) {
   std::vector<size_t> layout(tensors.size());
   std::iota(layout.begin(), layout.end(), size_t{0});
   std::stable_sort(layout.begin(), layout.end(),

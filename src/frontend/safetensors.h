@@ -34,13 +34,11 @@ struct SafeTensors {
 };
 
 // `owner` keeps `bytes` alive; `file` names the file in errors. Throws Error{InvalidInput}.
-SafeTensors parse_safetensors(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                              std::string_view file);
+SafeTensors parse_safetensors(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, std::string_view file);
 SafeTensors read_safetensors(const std::filesystem::path& path);
 
 // The tensors' bytes are laid out by falling alignment so that each lies aligned; the header keeps the given order.
-std::string format_safetensors(std::span<const SafeTensor> tensors,
-                               const std::map<std::string, std::string>& metadata = {});
+std::string format_safetensors(std::span<const SafeTensor> tensors, const std::map<std::string, std::string>& metadata = {});
 void write_safetensors(const std::filesystem::path& path, std::span<const SafeTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

@@ -16,9 +16,7 @@ std::string file_of(std::string_view header, size_t data_bytes = 0) {
   return file + std::string(header) + std::string(data_bytes, '\0');
 }
 
-SafeTensors parse(const std::string& file) {
-  return parse_safetensors(std::as_bytes(std::span(file)), nullptr, "x.safetensors");
-}
+SafeTensors parse(const std::string& file) { return parse_safetensors(std::as_bytes(std::span(file)), nullptr, "x.safetensors"); }
 
 std::string report_of(const std::string& file) {
   try {
@@ -32,8 +30,7 @@ std::string report_of(const std::string& file) {
   return "accepted";
 }
 
-#define EXPECT_REPORTS(file, words) \
-  EXPECT_TRUE(report_of(file).starts_with(std::string("error: ") + words "\n")) << report_of(file)
+#define EXPECT_REPORTS(file, words) EXPECT_TRUE(report_of(file).starts_with(std::string("error: ") + words "\n")) << report_of(file)
 
 TEST(SafeTensors, RoundTripsEveryDtypeInOrder) {
   const DType dtypes[] = {DType::Bool, DType::F64,  DType::U8,  DType::F32, DType::I8,
@@ -42,8 +39,7 @@ TEST(SafeTensors, RoundTripsEveryDtypeInOrder) {
   std::vector<SafeTensor> tensors;
   for (DType dtype : dtypes) {
     const size_t bytes = static_cast<size_t>(size_bytes(dtype)) * 3;
-    tensors.push_back(
-        {"z" + std::to_string(tensors.size()), dtype, {3, 1}, std::as_bytes(std::span(data)).first(bytes)});
+    tensors.push_back({"z" + std::to_string(tensors.size()), dtype, {3, 1}, std::as_bytes(std::span(data)).first(bytes)});
   }
   tensors.push_back({"empty", DType::F32, {0, 5}, {}});
   tensors.push_back({"scalar \"quoted\"", DType::F32, {}, std::as_bytes(std::span(data)).first(4)});
@@ -78,24 +74,18 @@ TEST(SafeTensors, RefusesBadHeaders) {
 }
 
 TEST(SafeTensors, RefusesBadTensors) {
-  const auto one = [](std::string_view fields, size_t data_bytes) {
-    return file_of("{\"a\":{" + std::string(fields) + "}}", data_bytes);
-  };
+  const auto one = [](std::string_view fields, size_t data_bytes) { return file_of("{\"a\":{" + std::string(fields) + "}}", data_bytes); };
   EXPECT_REPORTS(one(R"("dtype":"Q4","shape":[1],"data_offsets":[0,1])", 1), "tensor 'a' has the unknown dtype 'Q4'");
   EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1])", 1), "an object lacks the key 'data_offsets'");
   EXPECT_REPORTS(one(R"("dtype":"U8","shape":[-1],"data_offsets":[0,1])", 1), "tensor 'a' has a negative size");
   EXPECT_REPORTS(one(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])", 4), "tensor 'a' needs 8 bytes and has 4");
-  EXPECT_REPORTS(one(R"("dtype":"U8","shape":[8],"data_offsets":[0,8])", 4),
-                 "tensor 'a' lies at [0, 8), outside the 4 bytes of data");
-  EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[2,1])", 4),
-                 "tensor 'a' lies at [2, 1), outside the 4 bytes of data");
+  EXPECT_REPORTS(one(R"("dtype":"U8","shape":[8],"data_offsets":[0,8])", 4), "tensor 'a' lies at [0, 8), outside the 4 bytes of data");
+  EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[2,1])", 4), "tensor 'a' lies at [2, 1), outside the 4 bytes of data");
   EXPECT_REPORTS(one(R"("dtype":"F64","shape":[4611686018427387904,8],"data_offsets":[0,4])", 4),
                  "the size of tensor 'a' overflows 63 bits");
   EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[1,2])", 2), "tensor 'a' leaves a hole before it");
-  EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])", 3),
-                 "2 bytes after the last tensor belong to none");
-  EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1)", 1),
-                 "tensor 'a' has an unknown field 'x'");
+  EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])", 3), "2 bytes after the last tensor belong to none");
+  EXPECT_REPORTS(one(R"("dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1)", 1), "tensor 'a' has an unknown field 'x'");
   EXPECT_REPORTS(file_of(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
                          R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
                          3),

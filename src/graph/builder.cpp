@@ -53,7 +53,8 @@ bool is_leaf(const Op& op) {
 void require_possible(const Op& op, const TensorType& type, const OperatorScope* scope) {
   const auto maker = [&] { return scope == nullptr ? to_string(op) : scope->schema().name; };
   if (!is_leaf(op) && !is_computed(type.dtype)) {
-    throw Error(ErrorKind::Unsupported, fmt::format("{} would need a tensor of {}, which is not computed with", maker(), to_string(type.dtype)))
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("{} would need a tensor of {}, which is not computed with", maker(), to_string(type.dtype)))
         .help("convert to another dtype in the model");
   }
   int64_t bytes = size_bytes(type.dtype);
@@ -70,7 +71,8 @@ void require_possible(const Op& op, const TensorType& type, const OperatorScope*
     is_too_large = is_too_large || overflows || bytes > kMaxTensorBytes;
   }
   if (is_empty ? !overflows : !is_too_large) return;
-  throw Error(ErrorKind::Unsupported, fmt::format("{} would need a tensor {}, more than {} bytes", maker(), to_string(type), kMaxTensorBytes))
+  throw Error(ErrorKind::Unsupported,
+              fmt::format("{} would need a tensor {}, more than {} bytes", maker(), to_string(type), kMaxTensorBytes))
       .help("no machine holds such a tensor: make its sizes smaller");
 }
 
@@ -187,7 +189,8 @@ Tensor Builder::full(Sizes sizes, DType dtype, Scalar value) {
   }
   value = element_of(dtype, value);
   const bool is_symbolic = std::holds_alternative<sym::Expr>(value) && !std::get<sym::Expr>(value).is_const();
-  if (is_symbolic && dtype != DType::I64 && dtype != DType::F32 && dtype != DType::F64) return cast(full(std::move(sizes), DType::I64, value), dtype);
+  if (is_symbolic && dtype != DType::I64 && dtype != DType::F32 && dtype != DType::F64)
+    return cast(full(std::move(sizes), DType::I64, value), dtype);
   return emit(Full{value}, {}, {{.dtype = dtype, .sizes = std::move(sizes)}})[0];
 }
 
@@ -221,7 +224,7 @@ Tensor Builder::pointwise(ScalarOp op, std::vector<Tensor> operands) {
   const size_t first = op == ScalarOp::Where ? 1 : 0;
   for (size_t i = first; i < operands.size(); ++i) {
     require(operands[i].dtype() == operands[first].dtype(), "operands of {} have dtypes {} and {}", to_string(op),
-                 to_string(operands[first].dtype()), to_string(operands[i].dtype()));
+            to_string(operands[first].dtype()), to_string(operands[i].dtype()));
   }
   require(first == 0 || operands[0].dtype() == DType::Bool, "the condition of where is {}", to_string(operands[0].dtype()));
   for (Tensor& operand : operands) operand = expand(operand, sizes);
@@ -232,8 +235,8 @@ Tensor Builder::pointwise(ScalarOp op, std::vector<Tensor> operands) {
 Tensor Builder::cast(Tensor x, DType dtype) {
   if (x.dtype() == dtype) return x;
   if (is_complex(dtype) || is_complex(x.dtype())) {
-    throw Error(ErrorKind::Unsupported, fmt::format("cannot convert {} to {}: complex tensors are not supported",
-                                                    to_string(x.dtype()), to_string(dtype)));
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("cannot convert {} to {}: complex tensors are not supported", to_string(x.dtype()), to_string(dtype)));
   }
   return emit(Cast{}, {x}, {{.dtype = dtype, .sizes = x.sizes()}})[0];
 }

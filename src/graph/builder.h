@@ -39,12 +39,13 @@ class Tensor {
   DType dtype() const { return type().dtype; }
   const Sizes& sizes() const { return type().sizes; }
   int64_t rank() const { return type().rank(); }
-  sym::Expr size(int64_t dim) const;   // dim may be negative; throws Error{InvalidModel} when out of range
+  sym::Expr size(int64_t dim) const;  // dim may be negative; throws Error{InvalidModel} when out of range
   sym::Expr numel() const { return type().numel(); }
 
  private:
   void require_defined() const {
-    if (builder_ == nullptr) [[unlikely]] throw_undefined();
+    if (builder_ == nullptr) [[unlikely]]
+      throw_undefined();
   }
   [[noreturn]] void throw_undefined() const;
 
@@ -94,12 +95,12 @@ class Builder {
   Tensor unary(ScalarOp op, Tensor x) { return pointwise(op, {x}); }
 
   // ---- views
-  Tensor expand(Tensor x, const Sizes& sizes);         // may add leading dims
+  Tensor expand(Tensor x, const Sizes& sizes);  // may add leading dims
   Tensor permute(Tensor x, const Dims& dims);
   Tensor transpose(Tensor x, int64_t a, int64_t b);
-  Tensor reshape(Tensor x, Sizes sizes);               // one size may be -1
-  Tensor squeeze(Tensor x, int64_t dim);               // the dim must have size 1
-  Tensor unsqueeze(Tensor x, int64_t dim);             // dim in [-rank-1, rank]
+  Tensor reshape(Tensor x, Sizes sizes);    // one size may be -1
+  Tensor squeeze(Tensor x, int64_t dim);    // the dim must have size 1
+  Tensor unsqueeze(Tensor x, int64_t dim);  // dim in [-rank-1, rank]
   // After a reduction over `dims` of a tensor of rank `rank(x) + dims.size()`: puts them back with size 1.
   Tensor keep(Tensor x, const Dims& dims);
   Tensor slice(Tensor x, int64_t dim, sym::Expr start, sym::Expr length, sym::Expr step = 1);
@@ -120,14 +121,14 @@ class Builder {
   // ---- reductions; the dims vanish. An empty `dims` reduces over all of them.
   std::vector<Tensor> reduce(ReduceOp op, Tensor x, const Dims& dims);
   Tensor sum(Tensor x, const Dims& dims) { return reduce(ReduceOp::Sum, x, dims)[0]; }
-  Tensor mean(Tensor x, const Dims& dims);             // floating x; accumulates in x's dtype
+  Tensor mean(Tensor x, const Dims& dims);  // floating x; accumulates in x's dtype
   Tensor amax(Tensor x, const Dims& dims) { return reduce(ReduceOp::Max, x, dims)[0]; }
   Tensor amin(Tensor x, const Dims& dims) { return reduce(ReduceOp::Min, x, dims)[0]; }
   std::vector<Tensor> scan(ScanOp op, Tensor x, int64_t dim);
   std::pair<Tensor, Tensor> sort(Tensor x, int64_t dim, bool descending, bool stable);
 
   // ---- kept whole
-  Tensor matmul(Tensor a, Tensor b);                   // batch dims are broadcast; ranks >= 2; dtypes equal
+  Tensor matmul(Tensor a, Tensor b);  // batch dims are broadcast; ranks >= 2; dtypes equal
   // bias may be undefined. `stride` … have one entry per spatial dim.
   Tensor convolution(Tensor x, Tensor weight, Tensor bias, Sizes stride, Sizes padding, Sizes dilation, bool transposed,
                      Sizes output_padding, sym::Expr groups);
@@ -141,8 +142,8 @@ class Builder {
   // Throws Error{Unsupported} when an operator would take more than kMaxSteps steps, those of emit() and `count` more. Loops whose length
   // is in the arguments ask before they begin.
   void spend(sym::Expr count, std::string_view what);
-  int64_t wrap_dim(int64_t dim, int64_t rank) const;   // throws Error{InvalidModel} when out of range
-  Dims wrap_dims(Dims dims, int64_t rank) const;       // sorted, unique; empty means all
+  int64_t wrap_dim(int64_t dim, int64_t rank) const;  // throws Error{InvalidModel} when out of range
+  Dims wrap_dims(Dims dims, int64_t rank) const;      // sorted, unique; empty means all
   Sizes broadcast(const Sizes& a, const Sizes& b);
   // Records that a == b must hold (throws when it provably cannot).
   void require_equal(sym::Expr a, sym::Expr b, std::string_view what);
@@ -155,7 +156,7 @@ class Builder {
   Graph& graph_;
   sym::Context& symbols_;
   std::vector<sym::Expr>* guards_;
-  const OperatorScope* scope_ = nullptr;          // of the operator at hand
+  const OperatorScope* scope_ = nullptr;  // of the operator at hand
   int64_t steps_left_ = kMaxSteps;
   ProvenanceId provenance_{};
   std::string name_hint_;
@@ -172,7 +173,7 @@ DType result_dtype(Tensor tensor, const Scalar& number);
 Tensor operator+(Tensor a, Tensor b);
 Tensor operator-(Tensor a, Tensor b);
 Tensor operator*(Tensor a, Tensor b);
-Tensor operator/(Tensor a, Tensor b);   // true division
+Tensor operator/(Tensor a, Tensor b);  // true division
 Tensor operator+(Tensor a, double b);
 Tensor operator-(Tensor a, double b);
 Tensor operator*(Tensor a, double b);
@@ -186,6 +187,6 @@ Tensor operator-(Tensor a);
 // Text of an operation and its attributes, without operands: "reduce.sum(dims=[1])". Equal operations have equal text.
 std::string to_string(const Op& op);
 std::string to_string(const Scalar& scalar);
-std::string to_string(const TensorType& type);   // "f32[s0, 128]"
+std::string to_string(const TensorType& type);  // "f32[s0, 128]"
 
 }  // namespace toroid

@@ -16,8 +16,8 @@ namespace {
 class BuilderTest : public testing::Test {
  protected:
   Tensor input(DType dtype, Sizes sizes) {
-    const Tensor tensor = b.emit(Input{static_cast<uint32_t>(program.graph.inputs.size())}, {},
-                                 {{.dtype = dtype, .sizes = std::move(sizes)}})[0];
+    const Tensor tensor =
+        b.emit(Input{static_cast<uint32_t>(program.graph.inputs.size())}, {}, {{.dtype = dtype, .sizes = std::move(sizes)}})[0];
     program.graph.inputs.push_back(tensor.id());
     program.graph.rename(tensor.id(), "x");
     program.inputs.push_back({"x"});
@@ -62,16 +62,11 @@ std::vector<std::string> words(const char* line) {
 // As torch.result_type says in PyTorch 2.11: row and column are bool, u8, i8, i16, i32, i64, f16, bf16, f32, f64.
 TEST_F(BuilderTest, PromotesTensorsWithDimsAsPyTorchDoes) {
   const char* const kTable[] = {
-      "bool  u8    i8    i16   i32   i64   f16   bf16  f32   f64",
-      "u8    u8    i16   i16   i32   i64   f16   bf16  f32   f64",
-      "i8    i16   i8    i16   i32   i64   f16   bf16  f32   f64",
-      "i16   i16   i16   i16   i32   i64   f16   bf16  f32   f64",
-      "i32   i32   i32   i32   i32   i64   f16   bf16  f32   f64",
-      "i64   i64   i64   i64   i64   i64   f16   bf16  f32   f64",
-      "f16   f16   f16   f16   f16   f16   f16   f32   f32   f64",
-      "bf16  bf16  bf16  bf16  bf16  bf16  f32   bf16  f32   f64",
-      "f32   f32   f32   f32   f32   f32   f32   f32   f32   f64",
-      "f64   f64   f64   f64   f64   f64   f64   f64   f64   f64",
+      "bool  u8    i8    i16   i32   i64   f16   bf16  f32   f64", "u8    u8    i16   i16   i32   i64   f16   bf16  f32   f64",
+      "i8    i16   i8    i16   i32   i64   f16   bf16  f32   f64", "i16   i16   i16   i16   i32   i64   f16   bf16  f32   f64",
+      "i32   i32   i32   i32   i32   i64   f16   bf16  f32   f64", "i64   i64   i64   i64   i64   i64   f16   bf16  f32   f64",
+      "f16   f16   f16   f16   f16   f16   f16   f32   f32   f64", "bf16  bf16  bf16  bf16  bf16  bf16  f32   bf16  f32   f64",
+      "f32   f32   f32   f32   f32   f32   f32   f32   f32   f64", "f64   f64   f64   f64   f64   f64   f64   f64   f64   f64",
   };
   for (size_t row = 0; row < std::size(kDtypes); ++row) {
     for (size_t column = 0; column < std::size(kDtypes); ++column) {
@@ -85,16 +80,11 @@ TEST_F(BuilderTest, PromotesTensorsWithDimsAsPyTorchDoes) {
 // Rows have dims, columns are of rank 0.
 TEST_F(BuilderTest, TensorsOfRankZeroYieldWithinTheirCategory) {
   const char* const kTable[] = {
-      "bool  u8    i8    i16   i32   i64   f16   bf16  f32   f64",
-      "u8    u8    u8    u8    u8    u8    f16   bf16  f32   f64",
-      "i8    i8    i8    i8    i8    i8    f16   bf16  f32   f64",
-      "i16   i16   i16   i16   i16   i16   f16   bf16  f32   f64",
-      "i32   i32   i32   i32   i32   i32   f16   bf16  f32   f64",
-      "i64   i64   i64   i64   i64   i64   f16   bf16  f32   f64",
-      "f16   f16   f16   f16   f16   f16   f16   f16   f16   f16",
-      "bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16",
-      "f32   f32   f32   f32   f32   f32   f32   f32   f32   f32",
-      "f64   f64   f64   f64   f64   f64   f64   f64   f64   f64",
+      "bool  u8    i8    i16   i32   i64   f16   bf16  f32   f64", "u8    u8    u8    u8    u8    u8    f16   bf16  f32   f64",
+      "i8    i8    i8    i8    i8    i8    f16   bf16  f32   f64", "i16   i16   i16   i16   i16   i16   f16   bf16  f32   f64",
+      "i32   i32   i32   i32   i32   i32   f16   bf16  f32   f64", "i64   i64   i64   i64   i64   i64   f16   bf16  f32   f64",
+      "f16   f16   f16   f16   f16   f16   f16   f16   f16   f16", "bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16  bf16",
+      "f32   f32   f32   f32   f32   f32   f32   f32   f32   f32", "f64   f64   f64   f64   f64   f64   f64   f64   f64   f64",
   };
   for (size_t row = 0; row < std::size(kDtypes); ++row) {
     for (size_t column = 0; column < std::size(kDtypes); ++column) {
@@ -158,7 +148,9 @@ TEST_F(BuilderTest, WithoutGuardsUnprovenSizesAreAnError) {
 TEST_F(BuilderTest, NothingIsSmallerThanEmpty) {
   EXPECT_EQ(error_of([&] { b.pad(f32({4}), {0}, {-5}, 0.0); }), "padding makes a size of -1 out of [4]");
   EXPECT_EQ(error_of([&] { b.slice(f32({4, 3}), 1, 0, -2); }), "a slice of [4, 3] has a size of -2");
-  EXPECT_EQ(error_of([&] { b.convolution(f32({1, 2, 3}), f32({4, 2, 5}), {}, {1}, {0}, {1}, false, {0}, 1); }),
+  EXPECT_EQ(error_of([&] {
+              b.convolution(f32({1, 2, 3}), f32({4, 2, 5}), {}, {1}, {0}, {1}, false, {0}, 1);
+            }),
             "convolution of [1, 2, 3] with weight [4, 2, 5] has a size of -1");
 }
 
@@ -259,17 +251,14 @@ TEST_F(BuilderTest, NamesComeFromTheHint) {
 
 TEST_F(BuilderTest, MatmulBroadcastsBatches) {
   EXPECT_EQ(b.matmul(f32({5, 1, 2, 3}), f32({4, 3, 6})).sizes(), (Sizes{5, 4, 2, 6}));
-  EXPECT_EQ(error_of([&] {
-              b.matmul(f32({2, 3}), f32({4, 5}));
-            }),
-            "matmul of [2, 3] and [4, 5]: sizes 3 and 4 do not agree");
+  EXPECT_EQ(error_of([&] { b.matmul(f32({2, 3}), f32({4, 5})); }), "matmul of [2, 3] and [4, 5]: sizes 3 and 4 do not agree");
   EXPECT_EQ(error_of([&] { b.matmul(f32({3}), f32({3, 5})); }), "matmul needs tensors of rank 2 or more");
 }
 
 TEST_F(BuilderTest, ConvolutionKnowsItsOutputSize) {
   auto conv = [&](bool transposed, sym::Expr height) {
-    return b.convolution(f32({2, 4, height, 9}), f32({4, transposed ? 3 : 2, 3, 3}), {}, {2, 1}, {1, 0}, {1, 2},
-                         transposed, {transposed ? 1 : 0, 0}, 2);
+    return b.convolution(f32({2, 4, height, 9}), f32({4, transposed ? 3 : 2, 3, 3}), {}, {2, 1}, {1, 0}, {1, 2}, transposed,
+                         {transposed ? 1 : 0, 0}, 2);
   };
   EXPECT_EQ(conv(false, 8).sizes(), (Sizes{2, 4, 4, 5}));
   EXPECT_EQ(conv(true, 8).sizes(), (Sizes{2, 6, 16, 13}));
@@ -284,13 +273,12 @@ TEST_F(BuilderTest, ASizeThatACallCouldMakeNegativeBecomesAGuard) {
   b.convolution(f32({1, 1, size("s0")}), f32({1, 1, 4}), {}, {1}, {0}, {1}, false, {0}, 1);
   ASSERT_EQ(program.guards.size(), 1u);
   EXPECT_EQ(sym::to_string(program.guards[0]), "3 <= s0");
-  b.convolution(f32({1, 1, size("s0")}), f32({1, 1, 2}), {}, {1}, {0}, {1}, false, {0}, 1);   // 0 elements at least
+  b.convolution(f32({1, 1, size("s0")}), f32({1, 1, 2}), {}, {1}, {0}, {1}, false, {0}, 1);  // 0 elements at least
   EXPECT_EQ(program.guards.size(), 1u);
 }
 
 TEST_F(BuilderTest, ComplexNumbersAreRefusedByName) {
-  EXPECT_EQ(error_of([&] { b.cast(f32({2}), DType::C64); }),
-            "cannot convert f32 to c64: complex tensors are not supported");
+  EXPECT_EQ(error_of([&] { b.cast(f32({2}), DType::C64); }), "cannot convert f32 to c64: complex tensors are not supported");
 }
 
 }  // namespace

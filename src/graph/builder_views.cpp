@@ -168,7 +168,8 @@ Tensor Builder::pad(Tensor x, Sizes low, Sizes high, Scalar value) {
   for (size_t d = 0; d < sizes.size(); ++d) {
     nothing = nothing && low[d].is_const(0) && high[d].is_const(0);
     sizes[d] = sizes[d] + low[d] + high[d];
-    if (sym::known_lt(sizes[d], 0)) shape_error(fmt::format("padding makes a size of {} out of {}", sym::to_string(sizes[d]), shape_text(x.sizes())));
+    if (sym::known_lt(sizes[d], 0))
+      shape_error(fmt::format("padding makes a size of {} out of {}", sym::to_string(sizes[d]), shape_text(x.sizes())));
   }
   if (nothing) return x;
   if (const auto* e = std::get_if<sym::Expr>(&value); e && sym::is_real(*e)) {

@@ -12,7 +12,8 @@ using Positions = std::vector<uint32_t>;
 
 class ControlFlow {
  public:
-  ControlFlow(const HigherOrder& op, std::span<const TensorType* const> operands, std::span<const Graph> subgraphs, std::vector<sym::Expr>* guards)
+  ControlFlow(const HigherOrder& op, std::span<const TensorType* const> operands, std::span<const Graph> subgraphs,
+              std::vector<sym::Expr>* guards)
       : op_(op), operands_(operands), subgraphs_(subgraphs), guards_(guards) {}
 
   std::vector<TensorType> types() const {
@@ -20,7 +21,7 @@ class ControlFlow {
     if (op_.name == "while_loop") return while_loop();
     if (op_.name == "scan") return takes(4), scan(true);
     if (op_.name == "map_impl") return takes(3), scan(false);
-    if (op_.name == "vmap") return takes(op_.arguments.size() == 3 ? 3 : 4), scan(false);   // the randomness may be left out
+    if (op_.name == "vmap") return takes(op_.arguments.size() == 3 ? 3 : 4), scan(false);  // the randomness may be left out
     if (op_.name == "associative_scan") return associative_scan();
     throw Error(ErrorKind::Unsupported, fmt::format("the higher-order operator '{}' is not supported", op_.name.substr(0, 80)));
   }
@@ -77,7 +78,8 @@ class ControlFlow {
   // The subgraph takes tensors of these types.
   void is_given(const Graph& graph, std::span<const TensorType> types, std::string_view role) const {
     if (graph.inputs.size() != types.size()) refuse("its {} takes {} tensors, and is given {}", role, graph.inputs.size(), types.size());
-    for (size_t i = 0; i < types.size(); ++i) same_type(types[i], graph.type(graph.inputs[i]), fmt::format("what its {} takes as tensor", role), i);
+    for (size_t i = 0; i < types.size(); ++i)
+      same_type(types[i], graph.type(graph.inputs[i]), fmt::format("what its {} takes as tensor", role), i);
   }
 
   static std::vector<TensorType> results_of(const Graph& graph) {
@@ -89,7 +91,8 @@ class ControlFlow {
   // The subgraph's first results have these types.
   void gives(const Graph& graph, std::span<const TensorType> types, std::string_view role) const {
     if (graph.outputs.size() < types.size()) refuse("its {} gives {} tensors, and must give {}", role, graph.outputs.size(), types.size());
-    for (size_t i = 0; i < types.size(); ++i) same_type(types[i], graph.type(graph.outputs[i]), fmt::format("what its {} gives as tensor", role), i);
+    for (size_t i = 0; i < types.size(); ++i)
+      same_type(types[i], graph.type(graph.outputs[i]), fmt::format("what its {} gives as tensor", role), i);
   }
   void gives_only(const Graph& graph, std::span<const TensorType> types, std::string_view role) const {
     if (graph.outputs.size() != types.size()) refuse("its {} gives {} tensors, and must give {}", role, graph.outputs.size(), types.size());
@@ -197,8 +200,8 @@ class ControlFlow {
 
 }  // namespace
 
-std::vector<TensorType> control_flow_types(const HigherOrder& op, std::span<const TensorType* const> operands, std::span<const Graph> subgraphs,
-                                           std::vector<sym::Expr>* guards) {
+std::vector<TensorType> control_flow_types(const HigherOrder& op, std::span<const TensorType* const> operands,
+                                           std::span<const Graph> subgraphs, std::vector<sym::Expr>* guards) {
   return ControlFlow(op, operands, subgraphs, guards).types();
 }
 

@@ -20,7 +20,7 @@ namespace toroid {
 
 // One type a result, without strides. Throws Error{InvalidModel} where operands, subgraphs and results do not fit each other, naming
 // which. Sizes that must be equal, and may or may not be, become `guards`; null lets them pass.
-std::vector<TensorType> control_flow_types(const HigherOrder& op, std::span<const TensorType* const> operands, std::span<const Graph> subgraphs,
-                                           std::vector<sym::Expr>* guards);
+std::vector<TensorType> control_flow_types(const HigherOrder& op, std::span<const TensorType* const> operands,
+                                           std::span<const Graph> subgraphs, std::vector<sym::Expr>* guards);
 
 }  // namespace toroid

@@ -12,13 +12,11 @@ struct Row {
   Class kind;
 };
 constexpr Row kRows[] = {
-    {"bool", 1, Class::Bool},       {"u8", 1, Class::Unsigned},     {"i8", 1, Class::Signed},
-    {"i16", 2, Class::Signed},      {"i32", 4, Class::Signed},      {"i64", 8, Class::Signed},
-    {"f16", 2, Class::Float},       {"bf16", 2, Class::Float},      {"f32", 4, Class::Float},
-    {"f64", 8, Class::Float},       {"u16", 2, Class::Unsigned},    {"u32", 4, Class::Unsigned},
-    {"f8e4m3fn", 1, Class::Float},  {"f8e5m2", 1, Class::Float},    {"f8e4m3fnuz", 1, Class::Float},
-    {"f8e5m2fnuz", 1, Class::Float}, {"c32", 4, Class::Complex},    {"c64", 8, Class::Complex},
-    {"c128", 16, Class::Complex},   {"u64", 8, Class::Unsigned},
+    {"bool", 1, Class::Bool},      {"u8", 1, Class::Unsigned},  {"i8", 1, Class::Signed},        {"i16", 2, Class::Signed},
+    {"i32", 4, Class::Signed},     {"i64", 8, Class::Signed},   {"f16", 2, Class::Float},        {"bf16", 2, Class::Float},
+    {"f32", 4, Class::Float},      {"f64", 8, Class::Float},    {"u16", 2, Class::Unsigned},     {"u32", 4, Class::Unsigned},
+    {"f8e4m3fn", 1, Class::Float}, {"f8e5m2", 1, Class::Float}, {"f8e4m3fnuz", 1, Class::Float}, {"f8e5m2fnuz", 1, Class::Float},
+    {"c32", 4, Class::Complex},    {"c64", 8, Class::Complex},  {"c128", 16, Class::Complex},    {"u64", 8, Class::Unsigned},
 };
 const Row& row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
 

@@ -9,8 +9,26 @@ namespace toroid {
 
 // The first twelve are computed with; the rest are recognised, carried and refused with their name.
 enum class DType : uint8_t {
-  Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, U16, U32,
-  F8E4M3FN, F8E5M2, F8E4M3FNUZ, F8E5M2FNUZ, C32, C64, C128, U64,
+  Bool,
+  U8,
+  I8,
+  I16,
+  I32,
+  I64,
+  F16,
+  BF16,
+  F32,
+  F64,
+  U16,
+  U32,
+  F8E4M3FN,
+  F8E5M2,
+  F8E4M3FNUZ,
+  F8E5M2FNUZ,
+  C32,
+  C64,
+  C128,
+  U64,
 };
 
 std::string_view to_string(DType dtype);                  // "f32", "bf16", "i64", "bool", …
@@ -20,7 +38,7 @@ bool is_floating(DType dtype);                            // F16, BF16, F32, F64
 bool is_integral(DType dtype);                            // integers, without Bool
 bool is_signed(DType dtype);
 bool is_complex(DType dtype);
-bool is_reduced_float(DType dtype);                       // F16 and BF16: computed in F32 inside kernels
+bool is_reduced_float(DType dtype);  // F16 and BF16: computed in F32 inside kernels
 
 // The dtype of an operation between two tensors of equal rank class (torch.promote_types).
 DType promote(DType a, DType b);

@@ -58,70 +58,92 @@ std::vector<sym::Expr> contiguous_strides(std::span<const sym::Expr> sizes);
 
 // ---- core operations -------------------------------------------------------------------------------------------------
 
-struct Input { uint32_t index; };            // the program's index-th input (in Program::inputs)
-struct Constant { ConstantId id; };          // a weight, buffer or literal
-struct Aten {                                // import level
+struct Input {
+  uint32_t index;
+};  // the program's index-th input (in Program::inputs)
+struct Constant {
+  ConstantId id;
+};             // a weight, buffer or literal
+struct Aten {  // import level
   const Schema* schema;
-  std::vector<Argument> arguments;           // one per schema parameter, defaults filled in
+  std::vector<Argument> arguments;  // one per schema parameter, defaults filled in
 };
-struct HigherOrder {                         // cond, while_loop, map, scan: import and core level
+struct HigherOrder {  // cond, while_loop, map, scan: import and core level
   std::string name;
   std::vector<Argument> arguments;
 };
 
-struct Full { Scalar value; };               // every element is value; of a Real expression, the bits (I64)
-struct Iota { int dim; };                    // element [.., i, ..] is i, at position `dim`
-struct RandomState {};                       // I64 [2]: the seed that the caller chose, and the number of this call
-struct Pointwise { ScalarOp op; };           // element by element
-struct Cast {};                              // to the output's dtype: floats to integers truncate, to Bool is `!= 0`
-struct Bitcast {};                           // the same bits as the output's dtype, of equal size
+struct Full {
+  Scalar value;
+};  // every element is value; of a Real expression, the bits (I64)
+struct Iota {
+  int dim;
+};                      // element [.., i, ..] is i, at position `dim`
+struct RandomState {};  // I64 [2]: the seed that the caller chose, and the number of this call
+struct Pointwise {
+  ScalarOp op;
+};                  // element by element
+struct Cast {};     // to the output's dtype: floats to integers truncate, to Bool is `!= 0`
+struct Bitcast {};  // the same bits as the output's dtype, of equal size
 
-struct Expand {};                            // dims of size 1 repeat; ranks are equal
-struct Permute { std::vector<int> dims; };   // output dim d is input dim dims[d]
-struct Reshape {};                           // the same elements in row-major order
-struct Slice {                               // out[i] = in[start + step*i], in every dim; step may be negative
+struct Expand {};  // dims of size 1 repeat; ranks are equal
+struct Permute {
+  std::vector<int> dims;
+};                  // output dim d is input dim dims[d]
+struct Reshape {};  // the same elements in row-major order
+struct Slice {      // out[i] = in[start + step*i], in every dim; step may be negative
   std::vector<sym::Expr> starts;
   std::vector<sym::Expr> steps;
 };
-struct Remap {                               // out[axes] = in[index(axes)]: any other view
-  std::vector<sym::Expr> axes;               // one axis symbol per output dim
-  std::vector<sym::Expr> index;              // one per input dim; always within bounds
+struct Remap {                   // out[axes] = in[index(axes)]: any other view
+  std::vector<sym::Expr> axes;   // one axis symbol per output dim
+  std::vector<sym::Expr> index;  // one per input dim; always within bounds
 };
-struct Pad {                                 // `low[d]` elements of `value` before, the rest up to the output's size after
-  std::vector<sym::Expr> low;                // >= 0
+struct Pad {                   // `low[d]` elements of `value` before, the rest up to the output's size after
+  std::vector<sym::Expr> low;  // >= 0
   Scalar value;
 };
-struct Cat { int dim; };                     // any number of inputs
+struct Cat {
+  int dim;
+};  // any number of inputs
 
-struct Gather {};                            // (x, index per dim of x) -> out[o] = x[i0[o], i1[o], …]; indices in bounds, checked
-struct Scatter { ScatterMode mode; };        // (base, source, index per dim of base): base with base[i0[o], …] op= source[o]
+struct Gather {};  // (x, index per dim of x) -> out[o] = x[i0[o], i1[o], …]; indices in bounds, checked
+struct Scatter {
+  ScatterMode mode;
+};  // (base, source, index per dim of base): base with base[i0[o], …] op= source[o]
 
-struct Reduce {                              // over `dims` (ascending), which vanish from the shape; MeanM2 has 2 outputs
+struct Reduce {  // over `dims` (ascending), which vanish from the shape; MeanM2 has 2 outputs
   ReduceOp op;
   std::vector<int> dims;
 };
-struct Scan { ScanOp op; int dim; };         // inclusive; Max and Min have 2 outputs (value, index)
-struct Sort { int dim; bool descending; bool stable; };  // outputs: values, indices (I64); NaN is the largest
+struct Scan {
+  ScanOp op;
+  int dim;
+};  // inclusive; Max and Min have 2 outputs (value, index)
+struct Sort {
+  int dim;
+  bool descending;
+  bool stable;
+};  // outputs: values, indices (I64); NaN is the largest
 
-struct Matmul {};                            // [B…, M, K] x [B…, K, N] -> [B…, M, N]; equal batch sizes
-struct Convolution {                         // (x [N, C, …], weight, bias?) -> [N, O, …]; cross-correlation
+struct Matmul {};     // [B…, M, K] x [B…, K, N] -> [B…, M, N]; equal batch sizes
+struct Convolution {  // (x [N, C, …], weight, bias?) -> [N, O, …]; cross-correlation
   std::vector<sym::Expr> stride, padding, dilation, output_padding;
   bool transposed;
   sym::Expr groups;
 };
-struct Attention {                           // (q, k, v, mask?) [B…, H, L, E]; softmax(q k^T * scale + mask) v; k and v may have fewer heads,
-                                             // each of which serves as many of q's that follow each other
-  bool causal;                               // query i sees keys j <= i
+struct Attention {  // (q, k, v, mask?) [B…, H, L, E]; softmax(q k^T * scale + mask) v; k and v may have fewer heads,
+                    // each of which serves as many of q's that follow each other
+  bool causal;      // query i sees keys j <= i
   double scale;
 };
-struct Library {                             // computed by a library kernel in runtime/, by name
+struct Library {  // computed by a library kernel in runtime/, by name
   std::string name;
   std::vector<Scalar> attributes;
 };
 
-using Op = std::variant<Input, Constant, Aten, HigherOrder, Full, Iota, RandomState, Pointwise, Cast, Bitcast, Expand, Permute,
-                        Reshape, Slice, Remap, Pad, Cat, Gather, Scatter, Reduce, Scan, Sort, Matmul, Convolution, Attention,
-                        Library>;
+using Op = std::variant<Input, Constant, Aten, HigherOrder, Full, Iota, RandomState, Pointwise, Cast, Bitcast, Expand, Permute, Reshape,
+                        Slice, Remap, Pad, Cat, Gather, Scatter, Reduce, Scan, Sort, Matmul, Convolution, Attention, Library>;
 
 // ----------------------------------------------------------------------------------------------------------------------
 
@@ -133,18 +155,18 @@ struct Node {
 };
 
 struct Value {
-  std::string name;            // unique in its graph; from the model where it has one
+  std::string name;  // unique in its graph; from the model where it has one
   TensorType type;
   NodeId producer = kNoNode;
-  uint32_t output_index = 0;   // which output of its producer
+  uint32_t output_index = 0;  // which output of its producer
 };
 
 // Where a node came from, in the user's terms.
 struct Provenance {
-  std::string op;              // "aten::linear"
-  std::string name;            // the node's name in the model
-  std::string module;          // "encoder.layer.0.attention (BertAttention)"
-  std::string source;          // "model.py:42, in forward: x = self.linear(x)"
+  std::string op;      // "aten::linear"
+  std::string name;    // the node's name in the model
+  std::string module;  // "encoder.layer.0.attention (BertAttention)"
+  std::string source;  // "model.py:42, in forward: x = self.linear(x)"
 };
 // "linear_3 (aten::linear) in encoder (Encoder), from model.py:42, in forward: x = self.linear(x)", as far as it is known.
 std::string to_string(const Provenance& provenance);
@@ -178,7 +200,7 @@ class Graph {
   const std::vector<Provenance>& provenances() const { return provenances_; }
   const std::vector<Node>& nodes() const { return nodes_; }
 
-  std::vector<ValueId> inputs;   // values of the Input nodes, in order
+  std::vector<ValueId> inputs;  // values of the Input nodes, in order
   std::vector<ValueId> outputs;
   std::vector<SymbolBinding> bindings;
 
@@ -193,21 +215,21 @@ class Graph {
 
 // A weight, buffer or literal: bytes in place (usually in a mapped file), contiguous unless the type has strides.
 struct ConstantData {
-  std::string name;                              // qualified name in the model; empty for literals
+  std::string name;  // qualified name in the model; empty for literals
   TensorType type;
-  std::span<const std::byte> bytes;              // from the first element on
-  std::shared_ptr<const void> owner;             // keeps `bytes` alive: a mapped file or a heap block
-  bool is_buffer = false;                        // may be mutated by the program and keeps its value between calls
+  std::span<const std::byte> bytes;   // from the first element on
+  std::shared_ptr<const void> owner;  // keeps `bytes` alive: a mapped file or a heap block
+  bool is_buffer = false;             // may be mutated by the program and keeps its value between calls
 };
 
 enum class OutputKind : uint8_t { User, BufferMutation, InputMutation, ParameterMutation, Gradient, Loss, Token };
 struct OutputSpec {
   OutputKind kind = OutputKind::User;
-  std::string target;                            // mutated buffer's or input's name, or parameter of a gradient
-  std::string name = {};                         // of a result in what the model returns: "logits", "past.0.key"; empty where it has none
+  std::string target;     // mutated buffer's or input's name, or parameter of a gradient
+  std::string name = {};  // of a result in what the model returns: "logits", "past.0.key"; empty where it has none
 };
 struct InputSpec {
-  std::string name;                              // as the model calls it
+  std::string name;  // as the model calls it
 };
 
 // A whole model: the main graph, what it refers to, and its contract with the caller.
@@ -215,11 +237,11 @@ struct Program {
   std::unique_ptr<sym::Context> symbols = std::make_unique<sym::Context>();
   Graph graph;
   std::vector<Graph> subgraphs;
-  std::vector<ConstantData> constants;           // by ConstantId
-  std::vector<InputSpec> inputs;                 // user inputs, one per graph.inputs
-  std::vector<OutputSpec> outputs;               // one per graph.outputs
-  std::vector<sym::Expr> guards;                 // 0/1 expressions over size symbols that each call must satisfy
-  std::string name;                              // of the model file
+  std::vector<ConstantData> constants;  // by ConstantId
+  std::vector<InputSpec> inputs;        // user inputs, one per graph.inputs
+  std::vector<OutputSpec> outputs;      // one per graph.outputs
+  std::vector<sym::Expr> guards;        // 0/1 expressions over size symbols that each call must satisfy
+  std::string name;                     // of the model file
 
   ConstantId add_constant(ConstantData data);
   const ConstantData& constant(ConstantId id) const { return constants[static_cast<size_t>(id)]; }

@@ -49,7 +49,8 @@ class OperandsChecker {
       : op_(op), rule_(rule), operands_(operands) {}
 
   void check() {
-    const auto count = static_cast<size_t>(std::count_if(rule_.operands.begin(), rule_.operands.end(), [](auto dims) { return !dims.empty(); }));
+    const auto count =
+        static_cast<size_t>(std::count_if(rule_.operands.begin(), rule_.operands.end(), [](auto dims) { return !dims.empty(); }));
     require(operands_.size() == count, "{} takes {} tensors, not {}", op_.name, count, operands_.size());
     for (size_t i = 0; i < count; ++i) check_operand(*operands_[i], rule_.operands[i]);
     if (rule_.side >= 0 && static_cast<size_t>(rule_.side) < op_.attributes.size()) {
@@ -67,7 +68,8 @@ class OperandsChecker {
   void check_operand(const TensorType& type, std::string_view dims) {
     const bool is_pivots = dims.starts_with('#');
     if (is_pivots) dims.remove_prefix(1);
-    require(is_pivots ? type.dtype == DType::I32 : type.dtype == DType::F32 || type.dtype == DType::F64, "{} of {}", op_.name, to_string(type));
+    require(is_pivots ? type.dtype == DType::I32 : type.dtype == DType::F32 || type.dtype == DType::F64, "{} of {}", op_.name,
+            to_string(type));
     require(type.sizes.size() >= dims.size(), "{} needs {}, not {}", op_.name, dims.size() == 2 ? "matrices" : "vectors", to_string(type));
     const Sizes batch = type.sizes.without_last(dims.size());
     if (!batch_) batch_ = batch;
@@ -81,8 +83,8 @@ class OperandsChecker {
   void same(char dim, sym::Expr size) {
     const auto [known, is_new] = sizes_.try_emplace(dim, size);
     if (is_new) return;
-    require(!sym::known_ne(known->second, size), "{}: sizes {} and {} of {} differ, but must be equal", op_.name, sym::to_string(known->second),
-            sym::to_string(size), operands_.size() == 1 ? to_string(*operands_[0]) : "its tensors");
+    require(!sym::known_ne(known->second, size), "{}: sizes {} and {} of {} differ, but must be equal", op_.name,
+            sym::to_string(known->second), sym::to_string(size), operands_.size() == 1 ? to_string(*operands_[0]) : "its tensors");
   }
 
   const Library& op_;

@@ -39,9 +39,7 @@ int64_t truncated_to(DType dtype, double value) {
   const bool narrow = dtype == DType::I8 || dtype == DType::I16 || dtype == DType::U16 || dtype == DType::I32;
   const double limit = narrow ? 0x1p31 : 0x1p63;
   const bool fits = value > -limit - 1 && value < limit;
-  if (!fits)
-    return wrapped_to(dtype,
-                      narrow ? int64_t{std::numeric_limits<int32_t>::min()} : std::numeric_limits<int64_t>::min());
+  if (!fits) return wrapped_to(dtype, narrow ? int64_t{std::numeric_limits<int32_t>::min()} : std::numeric_limits<int64_t>::min());
   return wrapped_to(dtype, static_cast<int64_t>(value));
 }
 
@@ -50,7 +48,8 @@ Scalar element_of(DType dtype, const Scalar& value) {
   if (expr != nullptr && !expr->is_const()) return value;
   if (dtype != DType::Bool && !is_integral(dtype)) {
     const double number = match(
-        value, [](bool b) { return b ? 1.0 : 0.0; }, [](const sym::Expr& e) { return static_cast<double>(e.value()); }, [](double d) { return d; });
+        value, [](bool b) { return b ? 1.0 : 0.0; }, [](const sym::Expr& e) { return static_cast<double>(e.value()); },
+        [](double d) { return d; });
     return is_reduced_float(dtype) ? rounded_to(dtype, number) : number;
   }
   const int64_t number = match(

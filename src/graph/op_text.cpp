@@ -36,8 +36,7 @@ std::string number(double value) {
 
 std::string to_string(const Argument& value) {
   return match(
-      value, [](const None&) -> std::string { return "none"; },
-      [](const InputRef& ref) { return fmt::format("%{}", ref.index); },
+      value, [](const None&) -> std::string { return "none"; }, [](const InputRef& ref) { return fmt::format("%{}", ref.index); },
       [](const InputList& refs) {
         std::string text = "[";
         for (size_t i = 0; i < refs.size(); ++i) {
@@ -56,8 +55,7 @@ std::string to_string(const Argument& value) {
       [](bool v) -> std::string { return v ? "true" : "false"; },
       [](const std::vector<bool>& values) {
         std::string text = "[";
-        for (size_t i = 0; i < values.size(); ++i)
-          text += fmt::format("{}{}", i > 0 ? ", " : "", values[i] ? "true" : "false");
+        for (size_t i = 0; i < values.size(); ++i) text += fmt::format("{}{}", i > 0 ? ", " : "", values[i] ? "true" : "false");
         return text + "]";
       },
       [](const std::string& text) { return quote(text); },
@@ -86,14 +84,12 @@ std::string arguments(const std::vector<Argument>& values) {
 
 }  // namespace
 
-std::string to_string(Device device) {
-  return device.type == Device::Type::Cpu ? "cpu" : fmt::format("cuda:{}", device.index);
-}
+std::string to_string(Device device) { return device.type == Device::Type::Cpu ? "cpu" : fmt::format("cuda:{}", device.index); }
 
 std::string to_string(const Scalar& scalar) {
   return match(
-      scalar, [](bool v) -> std::string { return v ? "true" : "false"; },
-      [](const sym::Expr& expr) { return sym::to_string(expr); }, [](double v) { return number(v); });
+      scalar, [](bool v) -> std::string { return v ? "true" : "false"; }, [](const sym::Expr& expr) { return sym::to_string(expr); },
+      [](double v) { return number(v); });
 }
 
 std::string to_string(const TensorType& type) {
@@ -111,36 +107,28 @@ std::string to_string(const Op& op) {
       [](const Aten& o) { return fmt::format("{}({})", o.schema->name, arguments(o.arguments)); },
       [](const HigherOrder& o) { return fmt::format("higher_order::{}({})", o.name, arguments(o.arguments)); },
       [](const Full& o) { return fmt::format("full(value={})", to_string(o.value)); },
-      [](const Iota& o) { return fmt::format("iota(dim={})", o.dim); },
-      [](const RandomState&) -> std::string { return "random_state"; },
-      [](const Pointwise& o) { return std::string(to_string(o.op)); },
-      [](const Cast&) -> std::string { return "cast"; }, [](const Bitcast&) -> std::string { return "bitcast"; },
-      [](const Expand&) -> std::string { return "expand"; },
+      [](const Iota& o) { return fmt::format("iota(dim={})", o.dim); }, [](const RandomState&) -> std::string { return "random_state"; },
+      [](const Pointwise& o) { return std::string(to_string(o.op)); }, [](const Cast&) -> std::string { return "cast"; },
+      [](const Bitcast&) -> std::string { return "bitcast"; }, [](const Expand&) -> std::string { return "expand"; },
       [](const Permute& o) { return fmt::format("permute(dims={})", list(o.dims)); },
       [](const Reshape&) -> std::string { return "reshape"; },
       [](const Slice& o) { return fmt::format("slice(starts={}, steps={})", list(o.starts), list(o.steps)); },
       [](const Remap& o) { return fmt::format("remap(axes={}, index={})", list(o.axes), list(o.index)); },
       [](const Pad& o) { return fmt::format("pad(low={}, value={})", list(o.low), to_string(o.value)); },
-      [](const Cat& o) { return fmt::format("cat(dim={})", o.dim); },
-      [](const Gather&) -> std::string { return "gather"; },
+      [](const Cat& o) { return fmt::format("cat(dim={})", o.dim); }, [](const Gather&) -> std::string { return "gather"; },
       [](const Scatter& o) { return fmt::format("scatter.{}", to_string(o.mode)); },
       [](const Reduce& o) { return fmt::format("reduce.{}(dims={})", to_string(o.op), list(o.dims)); },
       [](const Scan& o) { return fmt::format("scan.{}(dim={})", to_string(o.op), o.dim); },
-      [](const Sort& o) {
-        return fmt::format("sort(dim={}, descending={}, stable={})", o.dim, o.descending, o.stable);
-      },
+      [](const Sort& o) { return fmt::format("sort(dim={}, descending={}, stable={})", o.dim, o.descending, o.stable); },
       [](const Matmul&) -> std::string { return "matmul"; },
       [](const Convolution& o) {
-        return fmt::format(
-            "convolution(stride={}, padding={}, dilation={}, output_padding={}, transposed={}, groups={})",
-            list(o.stride), list(o.padding), list(o.dilation), list(o.output_padding), o.transposed,
-            sym::to_string(o.groups));
+        return fmt::format("convolution(stride={}, padding={}, dilation={}, output_padding={}, transposed={}, groups={})", list(o.stride),
+                           list(o.padding), list(o.dilation), list(o.output_padding), o.transposed, sym::to_string(o.groups));
       },
       [](const Attention& o) { return fmt::format("attention(causal={}, scale={})", o.causal, number(o.scale)); },
       [](const Library& o) {
         std::string text = fmt::format("library.{}", o.name);
-        for (size_t i = 0; i < o.attributes.size(); ++i)
-          text += (i > 0 ? ", " : "(attributes=[") + to_string(o.attributes[i]);
+        for (size_t i = 0; i < o.attributes.size(); ++i) text += (i > 0 ? ", " : "(attributes=[") + to_string(o.attributes[i]);
         return text + (o.attributes.empty() ? "" : "])");
       });
 }

@@ -219,11 +219,10 @@ class OperationReader : public TextReader {
       return Layout::Other;
     }
     if (cursor_.accept("format.")) {
-      constexpr std::pair<std::string_view, MemoryFormat> kFormats[] = {
-          {"contiguous", MemoryFormat::Contiguous},
-          {"channels_last_3d", MemoryFormat::ChannelsLast3d},
-          {"channels_last", MemoryFormat::ChannelsLast},
-          {"preserve", MemoryFormat::Preserve}};
+      constexpr std::pair<std::string_view, MemoryFormat> kFormats[] = {{"contiguous", MemoryFormat::Contiguous},
+                                                                        {"channels_last_3d", MemoryFormat::ChannelsLast3d},
+                                                                        {"channels_last", MemoryFormat::ChannelsLast},
+                                                                        {"preserve", MemoryFormat::Preserve}};
       for (const auto& [name, format] : kFormats) {
         if (cursor_.accept_word(name)) return format;
       }
@@ -289,8 +288,7 @@ class OperationReader : public TextReader {
         named = true;
         for (p = 0; p < schema.parameters.size() && schema.parameters[p].name != *name; ++p) {
         }
-        if (p == schema.parameters.size())
-          cursor_.fail_at(place, fmt::format("{} has no argument '{}'", schema.name, *name));
+        if (p == schema.parameters.size()) cursor_.fail_at(place, fmt::format("{} has no argument '{}'", schema.name, *name));
       } else if (named) {
         cursor_.fail_at(place, "expected the argument's name");
       }
@@ -332,9 +330,9 @@ class OperationReader : public TextReader {
     return op;
   }
 
-  std::unordered_map<std::string, ValueId> values_;       // of the graph being read
-  std::vector<ValueId> inputs_;                           // of the node being read
-  std::vector<TensorType> declared_types_;                // of its results
+  std::unordered_map<std::string, ValueId> values_;  // of the graph being read
+  std::vector<ValueId> inputs_;                      // of the node being read
+  std::vector<TensorType> declared_types_;           // of its results
 };
 
 }  // namespace toroid

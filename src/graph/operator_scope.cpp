@@ -5,8 +5,8 @@
 namespace toroid {
 namespace {
 
-constexpr size_t kMostShown = 8;     // elements of a list
-constexpr size_t kMostText = 200;    // characters of an argument
+constexpr size_t kMostShown = 8;   // elements of a list
+constexpr size_t kMostText = 200;  // characters of an argument
 
 std::string shown(std::string text) {
   if (text.size() <= kMostText) return text;
@@ -37,14 +37,10 @@ bool refers_to(const Argument& argument, size_t index) {
 
 }  // namespace
 
-OperatorScope::OperatorScope(Builder& builder, const Schema& schema, const std::vector<Argument>& arguments,
-                             std::span<const Tensor> inputs)
-    : builder_(builder),
-      schema_(schema),
-      arguments_(arguments),
-      inputs_(inputs),
-      outer_(builder.scope_),
-      context_([this] { return text(); }) {
+OperatorScope::OperatorScope(Builder& builder, const Schema& schema, const std::vector<Argument>& arguments, std::span<const Tensor> inputs)
+    : builder_(builder), schema_(schema), arguments_(arguments), inputs_(inputs), outer_(builder.scope_), context_([this] {
+        return text();
+      }) {
   builder_.scope_ = this;
   // Lists of tensors are work that the model has spelled out.
   if (outer_ == nullptr) builder_.steps_left_ = kMaxSteps + 256 * static_cast<int64_t>(inputs.size());

@@ -7,9 +7,7 @@ namespace toroid {
 
 namespace {
 // PyTorch's order of categories: bool < integer < float < complex.
-int category(DType dtype) {
-  return dtype == DType::Bool ? 0 : is_integral(dtype) ? 1 : is_floating(dtype) ? 2 : 3;
-}
+int category(DType dtype) { return dtype == DType::Bool ? 0 : is_integral(dtype) ? 1 : is_floating(dtype) ? 2 : 3; }
 }  // namespace
 
 DType result_dtype(std::span<const Tensor> tensors) {
@@ -46,9 +44,7 @@ Tensor true_divide(Builder& b, DType dtype, Tensor x, Tensor y) {
 Tensor operator+(Tensor a, Tensor b) { return a.builder().binary(ScalarOp::Add, a, b); }
 Tensor operator-(Tensor a, Tensor b) { return a.builder().binary(ScalarOp::Sub, a, b); }
 Tensor operator*(Tensor a, Tensor b) { return a.builder().binary(ScalarOp::Mul, a, b); }
-Tensor operator/(Tensor a, Tensor b) {
-  return true_divide(a.builder(), result_dtype(std::vector<Tensor>{a, b}), a, b);
-}
+Tensor operator/(Tensor a, Tensor b) { return true_divide(a.builder(), result_dtype(std::vector<Tensor>{a, b}), a, b); }
 Tensor operator+(Tensor a, double b) { return a.builder().binary(ScalarOp::Add, a, Scalar(b)); }
 Tensor operator-(Tensor a, double b) { return a.builder().binary(ScalarOp::Sub, a, Scalar(b)); }
 Tensor operator*(Tensor a, double b) { return a.builder().binary(ScalarOp::Mul, a, Scalar(b)); }

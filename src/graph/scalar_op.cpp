@@ -38,9 +38,7 @@ std::optional<ScalarOp> parse_scalar_op(std::string_view name) {
   return std::nullopt;
 }
 int arity(ScalarOp op) { return kRows[static_cast<size_t>(op)].arity; }
-DType result_dtype(ScalarOp op, DType operand) {
-  return kRows[static_cast<size_t>(op)].result == Result::Bool ? DType::Bool : operand;
-}
+DType result_dtype(ScalarOp op, DType operand) { return kRows[static_cast<size_t>(op)].result == Result::Bool ? DType::Bool : operand; }
 
 std::string_view to_string(ReduceOp op) { return kReduceNames[static_cast<size_t>(op)]; }
 std::optional<ReduceOp> parse_reduce_op(std::string_view name) { return find<ReduceOp>(kReduceNames, name); }

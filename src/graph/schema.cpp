@@ -96,8 +96,7 @@ class SchemaParser {
 
  private:
   [[noreturn]] void fail(std::string_view wanted) const {
-    throw Error(ErrorKind::InvalidModel,
-                fmt::format("bad operator schema '{}': expected {} at offset {}", text_, wanted, at_));
+    throw Error(ErrorKind::InvalidModel, fmt::format("bad operator schema '{}': expected {} at offset {}", text_, wanted, at_));
   }
 
   void skip_spaces() {
@@ -118,9 +117,7 @@ class SchemaParser {
   std::string name(std::string_view wanted) {
     skip_spaces();
     const size_t start = at_;
-    auto is_part = [](char c) {
-      return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ':' || c == '.';
-    };
+    auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ':' || c == '.'; };
     while (at_ < text_.size() && is_part(text_[at_])) ++at_;
     if (at_ == start) fail(wanted);
     return std::string(text_.substr(start, at_ - start));
@@ -131,8 +128,7 @@ class SchemaParser {
     Parameter parameter;
     const size_t start = at_;
     const std::string base = name("a type");
-    const auto* row =
-        std::find_if(std::begin(kTypeNames), std::end(kTypeNames), [&](const TypeName& t) { return t.name == base; });
+    const auto* row = std::find_if(std::begin(kTypeNames), std::end(kTypeNames), [&](const TypeName& t) { return t.name == base; });
     if (row == std::end(kTypeNames)) {
       at_ = start;
       fail("a known type");
@@ -235,8 +231,8 @@ class SchemaParser {
       case ArgType::Layout: return integer == 0 ? Layout::Strided : Layout::Other;
       case ArgType::MemoryFormat: {
         // PyTorch counts: contiguous, preserve, channels last, channels last 3d.
-        constexpr MemoryFormat kByNumber[] = {MemoryFormat::Contiguous, MemoryFormat::Preserve,
-                                              MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d};
+        constexpr MemoryFormat kByNumber[] = {MemoryFormat::Contiguous, MemoryFormat::Preserve, MemoryFormat::ChannelsLast,
+                                              MemoryFormat::ChannelsLast3d};
         if (integer < 0 || integer > 3) fail("the number of a memory format");
         return kByNumber[integer];
       }
@@ -277,8 +273,7 @@ class EmbeddedSchemas {
   const std::vector<Row>& rows() const { return rows_; }
 
   const Schema* find(std::string_view name) const {
-    const auto row =
-        std::lower_bound(rows_.begin(), rows_.end(), name, [](const Row& r, std::string_view n) { return r.name < n; });
+    const auto row = std::lower_bound(rows_.begin(), rows_.end(), name, [](const Row& r, std::string_view n) { return r.name < n; });
     if (row == rows_.end() || row->name != name) return nullptr;
     std::atomic<const Schema*>& slot = parsed_[static_cast<size_t>(row - rows_.begin())];
     const Schema* schema = slot.load(std::memory_order_acquire);

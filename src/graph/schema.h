@@ -17,7 +17,21 @@ namespace toroid {
 
 // The declared type of an argument. Lists and optionals are flags beside it.
 enum class ArgType : uint8_t {
-  Tensor, Int, SymInt, Float, Bool, Scalar, String, ScalarType, Layout, Device, MemoryFormat, Generator, Dimname, Graph, Any,
+  Tensor,
+  Int,
+  SymInt,
+  Float,
+  Bool,
+  Scalar,
+  String,
+  ScalarType,
+  Layout,
+  Device,
+  MemoryFormat,
+  Generator,
+  Dimname,
+  Graph,
+  Any,
 };
 
 enum class Layout : uint8_t { Strided, Other };
@@ -47,9 +61,8 @@ using InputList = std::vector<std::optional<InputRef>>;
 using ExprList = std::vector<sym::Expr>;
 
 // The value of an argument. Integers, symbolic or not, are Expr (0/1 for symbolic booleans); a Scalar is Expr, double or bool.
-using Argument = std::variant<None, InputRef, InputList, sym::Expr, ExprList, double, std::vector<double>, bool,
-                              std::vector<bool>, std::string, std::vector<std::string>, DType, Layout, Device, MemoryFormat,
-                              SubgraphRef>;
+using Argument = std::variant<None, InputRef, InputList, sym::Expr, ExprList, double, std::vector<double>, bool, std::vector<bool>,
+                              std::string, std::vector<std::string>, DType, Layout, Device, MemoryFormat, SubgraphRef>;
 
 // "%0", "[1, s0]", "dtype.f32", "none": how the text form writes it.
 std::string to_string(const Argument& argument);
@@ -57,23 +70,23 @@ std::string to_string(const Argument& argument);
 struct Parameter {
   std::string name;
   ArgType type = ArgType::Any;
-  bool is_list = false;             // T[]
-  int fixed_length = 0;             // int[2]: a single value stands for that many
-  bool is_optional = false;         // T?
-  bool elements_optional = false;   // Tensor?[]
+  bool is_list = false;            // T[]
+  int fixed_length = 0;            // int[2]: a single value stands for that many
+  bool is_optional = false;        // T?
+  bool elements_optional = false;  // Tensor?[]
   bool keyword_only = false;
-  bool mutated = false;             // Tensor(a!)
-  std::string alias;                // "a" in Tensor(a) and Tensor(a!); empty: a fresh value
+  bool mutated = false;  // Tensor(a!)
+  std::string alias;     // "a" in Tensor(a) and Tensor(a!); empty: a fresh value
   std::optional<Argument> default_value;
 };
 
 struct Schema {
-  std::string name;                 // "aten::add.Tensor"
+  std::string name;  // "aten::add.Tensor"
   std::vector<Parameter> parameters;
   std::vector<Parameter> results;
-  std::string text;                 // as declared
-  std::vector<std::string> tags;    // core, pointwise, reduction, view_copy, …
-  bool is_view() const;             // a result aliases a parameter that is not mutated
+  std::string text;               // as declared
+  std::vector<std::string> tags;  // core, pointwise, reduction, view_copy, …
+  bool is_view() const;           // a result aliases a parameter that is not mutated
   bool mutates() const;
 };
 

@@ -100,8 +100,7 @@ TEST(Schema, FindsTheDefaultOverloadInBothSpellings) {
 TEST(Schema, ThreadsSeeOneSchema) {
   std::vector<const Schema*> seen(8);
   std::vector<std::thread> threads;
-  for (const Schema*& slot : seen)
-    threads.emplace_back([&slot] { slot = find_schema("aten::_softmax_backward_data"); });
+  for (const Schema*& slot : seen) threads.emplace_back([&slot] { slot = find_schema("aten::_softmax_backward_data"); });
   for (std::thread& thread : threads) thread.join();
   for (const Schema* schema : seen) EXPECT_EQ(schema, seen[0]);
 }
@@ -110,8 +109,7 @@ TEST(Schema, BadTextIsRefusedWithItsOffset) {
   EXPECT_EQ(error_of("aten::f(Tensor x"), "bad operator schema 'aten::f(Tensor x': expected ')' at offset 16");
   EXPECT_EQ(error_of("aten::f(Tenser x) -> Tensor"),
             "bad operator schema 'aten::f(Tenser x) -> Tensor': expected a known type at offset 8");
-  EXPECT_EQ(error_of("aten::f(int[2] x=[1, ) -> ()"),
-            "bad operator schema 'aten::f(int[2] x=[1, ) -> ()': expected a number at offset 21");
+  EXPECT_EQ(error_of("aten::f(int[2] x=[1, ) -> ()"), "bad operator schema 'aten::f(int[2] x=[1, ) -> ()': expected a number at offset 21");
   EXPECT_EQ(error_of(""), "bad operator schema '': expected an operator name at offset 0");
 }
 

@@ -13,7 +13,8 @@ namespace toroid {
 // What a model's arguments, not toroid, may break.
 template <class... Args>
 void require(bool holds, fmt::format_string<Args...> format, Args&&... args) {
-  if (!holds) [[unlikely]] shape_error(fmt::format(format, std::forward<Args>(args)...));
+  if (!holds) [[unlikely]]
+    shape_error(fmt::format(format, std::forward<Args>(args)...));
 }
 
 inline std::string shape_text(const Sizes& sizes) {

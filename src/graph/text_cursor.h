@@ -89,8 +89,7 @@ class Cursor {
       }
       unsigned byte = 0;
       const std::string_view digits = text_.substr(std::min(at_ + 2, text_.size()), 2);
-      if (kind != 'x' || digits.size() != 2 ||
-          std::from_chars(digits.data(), digits.data() + 2, byte, 16).ptr != digits.data() + 2) {
+      if (kind != 'x' || digits.size() != 2 || std::from_chars(digits.data(), digits.data() + 2, byte, 16).ptr != digits.data() + 2) {
         fail("unknown escape in a string");
       }
       value += static_cast<char>(byte);

@@ -13,8 +13,7 @@ namespace {
 
 class TextParser : private OperationReader {
  public:
-  TextParser(std::string_view text, const FindConstant& find_constant)
-      : OperationReader(text), find_constant_(find_constant) {}
+  TextParser(std::string_view text, const FindConstant& find_constant) : OperationReader(text), find_constant_(find_constant) {}
 
   Program parse() {
     bool has_graph = false;
@@ -116,7 +115,8 @@ class TextParser : private OperationReader {
     }
     const std::optional<int64_t> bytes = ((last + 1) * size_bytes(data.type.dtype)).value();
     if (is_fixed && is_forward && bytes && *bytes <= static_cast<int64_t>(data.bytes.size())) return;
-    cursor_.fail_at(start, fmt::format("the constant '{}' has {} bytes, which do not hold {}", data.name.substr(0, 80), data.bytes.size(), to_string(data.type)));
+    cursor_.fail_at(start, fmt::format("the constant '{}' has {} bytes, which do not hold {}", data.name.substr(0, 80), data.bytes.size(),
+                                       to_string(data.type)));
   }
 
   std::vector<std::byte> elements(const TensorType& type) {
@@ -149,8 +149,7 @@ class TextParser : private OperationReader {
     }
     const sym::Expr wanted = type.numel() * size_bytes(type.dtype);
     if (!wanted.is_const(static_cast<int64_t>(bytes.size()))) {
-      cursor_.fail_at(start,
-                      fmt::format("{} needs {} bytes, not {}", to_string(type), sym::to_string(wanted), bytes.size()));
+      cursor_.fail_at(start, fmt::format("{} needs {} bytes, not {}", to_string(type), sym::to_string(wanted), bytes.size()));
     }
     return bytes;
   }
@@ -217,8 +216,7 @@ class TextParser : private OperationReader {
           {"token", OutputKind::Token}};
       const size_t place = cursor_.place();
       const std::string word = cursor_.word("what the output is");
-      const auto* kind =
-          std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& row) { return row.first == word; });
+      const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& row) { return row.first == word; });
       if (kind == std::end(kKinds)) cursor_.fail_at(place, fmt::format("'{}' is no kind of output", word));
       spec.kind = kind->second;
       if (cursor_.next_is("\"")) spec.target = cursor_.string_literal();
@@ -283,8 +281,7 @@ class TextParser : private OperationReader {
     }
     for (size_t i = 0; i < declared_types_.size(); ++i) {
       if (!may_agree(types[i], declared_types_[i])) {
-        cursor_.fail_at(start, fmt::format("{} gives {}, not {}", to_string(op), to_string(types[i]),
-                                           to_string(declared_types_[i])));
+        cursor_.fail_at(start, fmt::format("{} gives {}, not {}", to_string(op), to_string(types[i]), to_string(declared_types_[i])));
       }
     }
     if (!declared_types_.empty()) types = declared_types_;
@@ -297,9 +294,7 @@ class TextParser : private OperationReader {
 
 }  // namespace
 
-Program parse_text(std::string_view text, const FindConstant& find_constant) {
-  return TextParser(text, find_constant).parse();
-}
+Program parse_text(std::string_view text, const FindConstant& find_constant) { return TextParser(text, find_constant).parse(); }
 
 void require_elements(const ConstantData& constant) {
   if (constant.bytes.data() != nullptr || constant.type.numel().is_const(0)) return;

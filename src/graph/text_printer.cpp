@@ -31,8 +31,7 @@ class GraphPrinter {
     std::string text = fmt::format("{}(", head);
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
       text += fmt::format("{}{}", i > 0 ? ", " : "", typed(graph_.inputs[i]));
-      if (program != nullptr && i < program->inputs.size() &&
-          program->inputs[i].name != graph_.value(graph_.inputs[i]).name) {
+      if (program != nullptr && i < program->inputs.size() && program->inputs[i].name != graph_.value(graph_.inputs[i]).name) {
         text += fmt::format(" named {}", quote(program->inputs[i].name));
       }
     }
@@ -140,9 +139,7 @@ class GraphPrinter {
   const TextOptions& options_;
 };
 
-std::string bound(int64_t value) {
-  return value == sym::kNegInf ? "-inf" : value == sym::kPosInf ? "inf" : fmt::format("{}", value);
-}
+std::string bound(int64_t value) { return value == sym::kNegInf ? "-inf" : value == sym::kPosInf ? "inf" : fmt::format("{}", value); }
 
 std::string symbol_lines(const Program& program, bool hints) {
   std::string text;
@@ -158,11 +155,9 @@ std::string symbol_lines(const Program& program, bool hints) {
 }
 
 std::string constant_line(const ConstantData& data, size_t number, const TextOptions& options) {
-  std::string text = fmt::format("{} {} {}: {} = ", data.is_buffer ? "buffer" : "constant", number, quote(data.name),
-                                 to_string(data.type));
+  std::string text = fmt::format("{} {} {}: {} = ", data.is_buffer ? "buffer" : "constant", number, quote(data.name), to_string(data.type));
   const bool is_here = data.bytes.data() != nullptr || data.type.numel().is_const(0);
-  const bool is_small =
-      static_cast<int64_t>(data.bytes.size()) <= options.inline_elements * size_bytes(data.type.dtype);
+  const bool is_small = static_cast<int64_t>(data.bytes.size()) <= options.inline_elements * size_bytes(data.type.dtype);
   return text + (is_here && (is_small || data.name.empty()) ? elements_to_text(data) : "external") + "\n";
 }
 

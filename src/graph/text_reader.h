@@ -43,8 +43,7 @@ class TextReader {
         for (const auto& [axis_name, axis] : axes_) {
           if (axis_name == name) return axis;
         }
-        if (const std::optional<sym::Expr> symbol = program_.symbols->find_symbol(name);
-            symbol && declared_.count(std::string(name))) {
+        if (const std::optional<sym::Expr> symbol = program_.symbols->find_symbol(name); symbol && declared_.count(std::string(name))) {
           return *symbol;
         }
         throw Error(ErrorKind::InvalidModel, fmt::format("symbol '{}' is not declared", name));

@@ -170,9 +170,7 @@ TEST(Text, ProvenanceIsAComment) {
   graph.node(graph.value(graph.outputs[0]).producer).provenance =
       graph.add_provenance({"aten::exp", "exp_1", "net (Net)", "model.py:3\nin forward"});
   const std::string text = to_text(program, {.provenance = true});
-  EXPECT_NE(text.find("  y: f32[2] = exp(x)  # exp_1 (aten::exp) in net (Net), from model.py:3 in forward\n"),
-            std::string::npos)
-      << text;
+  EXPECT_NE(text.find("  y: f32[2] = exp(x)  # exp_1 (aten::exp) in net (Net), from model.py:3 in forward\n"), std::string::npos) << text;
   EXPECT_EQ(to_text(parse_text(text)), to_text(program));
 }
 
@@ -214,8 +212,7 @@ TEST(Text, MistakesAreToldWithLineAndColumn) {
   EXPECT_EQ(error_of("graph(x: f32[s0]) { return x }"), "1:14: symbol 's0' is not declared");
   EXPECT_EQ(error_of("graph(x: f32[2]) {\n  x = exp(x)\n}"), "2:3: value 'x' is defined twice");
   EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y: f32[3] = exp(x)\n}"), "2:3: exp gives f32[2], not f32[3]");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = reshape(x)\n}"),
-            "2:3: reshape has one result, and its type must be given");
+  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = reshape(x)\n}"), "2:3: reshape has one result, and its type must be given");
   EXPECT_EQ(error_of("graph(x: f32[2], y: f32[3]) {\n  z = add(x, y)\n}"), "2:3: add: sizes 2 and 3 differ");
   EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = aten::sum.dim_IntList(x, [0], keepdims=true)\n}"),
             "2:37: aten::sum.dim_IntList has no argument 'keepdims'");
@@ -224,10 +221,10 @@ TEST(Text, MistakesAreToldWithLineAndColumn) {
   EXPECT_EQ(error_of("constant 0 \"w\": i8[1] = [300]\ngraph() { return }"), "1:26: '300' is not a i8");
   EXPECT_EQ(error_of("constant 1 \"w\": i8[1] = [3]"), "1:1: constant 1 stands in place 0");
   EXPECT_EQ(error_of("graph(x: f32[2]) {\n  return x -> nowhere\n}"), "2:15: 'nowhere' is no kind of output");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y: f32[2] = higher_order::cond(@1)\n  return y\n}"),
-            "2:35: there is no subgraph 1");
+  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y: f32[2] = higher_order::cond(@1)\n  return y\n}"), "2:35: there is no subgraph 1");
   EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = exp(x\n"), "2:11: expected ')'");
-  EXPECT_EQ(error_of("constant 0 \"w\": i8[1] = [3]\ngraph() {\n  w: i8[9] = constant(0)\n  return w\n}"), "3:3: the constant is i8[1], not i8[9]");
+  EXPECT_EQ(error_of("constant 0 \"w\": i8[1] = [3]\ngraph() {\n  w: i8[9] = constant(0)\n  return w\n}"),
+            "3:3: the constant is i8[1], not i8[9]");
   EXPECT_EQ(error_of(""), "1:1: expected a graph");
   EXPECT_EQ(error_of("graph() { return } graph() { return }"), "1:20: expected the end of the text after the graph");
   EXPECT_EQ(error_of("program \"a"), "1:11: expected '\"'");
@@ -237,11 +234,15 @@ TEST(Text, ControlFlowGivesWhatItsSubgraphsGive) {
   const std::string text = "subgraph 0(x: f32[2]) { return x }\ngraph(c: bool[], x: f32[2]) {\n  y: ";
   EXPECT_EQ(error_of(text + "f32[3] = higher_order::cond(c, @0, @0, [x])\n return y\n}"),
             "3:3: higher_order::cond(%0, @0, @0, [%1]) gives f32[2], not f32[3]");
-  EXPECT_EQ(error_of(text + "f32[2] = higher_order::cond(c, @0, @0, [])\n return y\n}"), "3:3: cond: its true branch takes 1 tensors, and is given 0");
-  EXPECT_EQ(error_of(text + "f32[2] = higher_order::cond(c, @0, @0, none)\n return y\n}"), "3:3: cond: argument 3 is none, not a list of tensors");
-  EXPECT_EQ(error_of(text + "f32[2] = higher_order::while_loop(@0, @0, [x], [])\n return y\n}"), "3:3: while_loop: what its condition gives is f32[2], not one truth value");
-  EXPECT_EQ(error_of("subgraph 0(c: bool[]) {\n  y: bool[] = higher_order::cond(c, @0, @0, [c])\n  return y\n}\ngraph(c: bool[]) { return c }"),
-            "2:38: there is no subgraph 0");
+  EXPECT_EQ(error_of(text + "f32[2] = higher_order::cond(c, @0, @0, [])\n return y\n}"),
+            "3:3: cond: its true branch takes 1 tensors, and is given 0");
+  EXPECT_EQ(error_of(text + "f32[2] = higher_order::cond(c, @0, @0, none)\n return y\n}"),
+            "3:3: cond: argument 3 is none, not a list of tensors");
+  EXPECT_EQ(error_of(text + "f32[2] = higher_order::while_loop(@0, @0, [x], [])\n return y\n}"),
+            "3:3: while_loop: what its condition gives is f32[2], not one truth value");
+  EXPECT_EQ(
+      error_of("subgraph 0(c: bool[]) {\n  y: bool[] = higher_order::cond(c, @0, @0, [c])\n  return y\n}\ngraph(c: bool[]) { return c }"),
+      "2:38: there is no subgraph 0");
 }
 
 }  // namespace

@@ -63,12 +63,10 @@ class Rules {
   }
 
  private:
-  void takes(size_t count) {
-    require(operands_.size() == count, "{} takes {} operands, not {}", to_string(op_), count, operands_.size());
-  }
+  void takes(size_t count) { require(operands_.size() == count, "{} takes {} operands, not {}", to_string(op_), count, operands_.size()); }
   void takes(size_t low, size_t high) {
-    require(operands_.size() >= low && operands_.size() <= high, "{} takes {} to {} operands, not {}", to_string(op_),
-            low, high, operands_.size());
+    require(operands_.size() >= low && operands_.size() <= high, "{} takes {} to {} operands, not {}", to_string(op_), low, high,
+            operands_.size());
   }
   const TensorType& operand(size_t i) const { return *operands_[i]; }
 
@@ -89,23 +87,22 @@ class Rules {
     require(a.size() == b.size(), "{}: ranks {} and {} differ", to_string(op_), a.size(), b.size());
     for (size_t d = 0; d < a.size(); ++d) same_size(a[d], b[d]);
   }
-  void same_dtype(DType a, DType b) const {
-    require(a == b, "{}: dtypes {} and {} differ", to_string(op_), to_string(a), to_string(b));
-  }
+  void same_dtype(DType a, DType b) const { require(a == b, "{}: dtypes {} and {} differ", to_string(op_), to_string(a), to_string(b)); }
   void same_count(size_t have, size_t wanted, std::string_view what) const {
     require(have == wanted, "{}: {} {} for {} dims", to_string(op_), have, what, wanted);
   }
   void known_not_negative(sym::Expr value, std::string_view what) const {
-    require(!sym::known_lt(value, 0) && may_hold(sym::le(0, value), guards_), "{}: {} {} is negative", to_string(op_), what, sym::to_string(value));
+    require(!sym::known_lt(value, 0) && may_hold(sym::le(0, value), guards_), "{}: {} {} is negative", to_string(op_), what,
+            sym::to_string(value));
   }
 
   // A symbolic integer is converted where it is used; a number has the dtype's own spelling.
   void number_fits(const Scalar& value, DType dtype) const {
     const auto* expr = std::get_if<sym::Expr>(&value);
     const bool is_symbolic = expr != nullptr && !expr->is_const();
-    const bool fits = dtype == DType::Bool    ? std::holds_alternative<bool>(value)
-                      : is_integral(dtype)    ? expr != nullptr && (is_symbolic || wrapped_to(dtype, expr->value()) == expr->value())
-                                              : !std::holds_alternative<bool>(value);
+    const bool fits = dtype == DType::Bool ? std::holds_alternative<bool>(value)
+                      : is_integral(dtype) ? expr != nullptr && (is_symbolic || wrapped_to(dtype, expr->value()) == expr->value())
+                                           : !std::holds_alternative<bool>(value);
     require(fits || is_symbolic, "{} does not fit the dtype {}", to_string(op_), to_string(dtype));
   }
 
@@ -150,8 +147,8 @@ class Rules {
   }
   std::vector<TensorType> types(const Bitcast&) {
     takes(1);
-    require(size_bytes(declared().dtype) == size_bytes(operand(0).dtype),
-            "bitcast from {} to {} changes the element size", to_string(operand(0).dtype), to_string(declared().dtype));
+    require(size_bytes(declared().dtype) == size_bytes(operand(0).dtype), "bitcast from {} to {} changes the element size",
+            to_string(operand(0).dtype), to_string(declared().dtype));
     return {tensor(declared().dtype, operand(0).sizes)};
   }
   std::vector<TensorType> types(const Expand&) {
@@ -190,10 +187,10 @@ class Rules {
     for (size_t d = 0; d < in.size(); ++d) {
       if (out[d].is_const(0)) continue;
       const sym::Expr last = op.starts[d] + op.steps[d] * (out[d] - 1);
-      const bool outside = sym::known_lt(op.starts[d], 0) || sym::known_le(in[d], op.starts[d]) ||
-                           sym::known_lt(last, 0) || sym::known_le(in[d], last);
-      require(!outside || !sym::known_lt(0, out[d]), "{}: elements {} to {} of dim {}, whose size is {}",
-              to_string(op_), sym::to_string(op.starts[d]), sym::to_string(last), d, sym::to_string(in[d]));
+      const bool outside =
+          sym::known_lt(op.starts[d], 0) || sym::known_le(in[d], op.starts[d]) || sym::known_lt(last, 0) || sym::known_le(in[d], last);
+      require(!outside || !sym::known_lt(0, out[d]), "{}: elements {} to {} of dim {}, whose size is {}", to_string(op_),
+              sym::to_string(op.starts[d]), sym::to_string(last), d, sym::to_string(in[d]));
       if (guards_ == nullptr) continue;
       const auto is_inside = [&](sym::Expr index) { return sym::logical_and(sym::le(0, index), sym::lt(index, in[d])); };
       may_hold(sym::logical_or(sym::le(out[d], 0), sym::logical_and(is_inside(op.starts[d]), is_inside(last))), guards_);
@@ -226,20 +223,20 @@ class Rules {
     Sizes sizes;
     bool empty = false;
     for (sym::Expr axis : op.axes) {
-      require(axis.is_symbol() && axis.node()->extent.has_value(), "{}: {} is not an axis", to_string(op_),
-              sym::to_string(axis));
+      require(axis.is_symbol() && axis.node()->extent.has_value(), "{}: {} is not an axis", to_string(op_), sym::to_string(axis));
       sizes.push_back(*axis.node()->extent);
       empty = empty || sizes.back().is_const(0);
     }
     for (size_t d = 0; d < op.index.size(); ++d) {
       for (sym::Expr symbol : sym::free_symbols(op.index[d])) {
         const bool is_own = std::find(op.axes.begin(), op.axes.end(), symbol) != op.axes.end();
-        require(is_own || symbol.node()->symbol_kind != sym::SymbolKind::Axis, "{}: axis {} is not bound",
-                to_string(op_), sym::to_string(symbol));
+        require(is_own || symbol.node()->symbol_kind != sym::SymbolKind::Axis, "{}: axis {} is not bound", to_string(op_),
+                sym::to_string(symbol));
       }
       const bool outside = sym::known_lt(op.index[d], 0) || sym::known_le(operand(0).sizes[d], op.index[d]);
-      require(empty || (!outside && ends_are_inside(op.index[d], operand(0).sizes[d])), "{}: index {} is out of bounds for dim {} of size {}",
-              to_string(op_), sym::to_string(op.index[d]), d, sym::to_string(operand(0).sizes[d]));
+      require(empty || (!outside && ends_are_inside(op.index[d], operand(0).sizes[d])),
+              "{}: index {} is out of bounds for dim {} of size {}", to_string(op_), sym::to_string(op.index[d]), d,
+              sym::to_string(operand(0).sizes[d]));
     }
     return {tensor(operand(0).dtype, std::move(sizes))};
   }
@@ -261,8 +258,7 @@ class Rules {
     const size_t dim = static_cast<size_t>(op.dim);
     for (size_t i = 1; i < operands_.size(); ++i) {
       same_dtype(type.dtype, operand(i).dtype);
-      require(operand(i).rank() == type.rank(), "{}: ranks {} and {} differ", to_string(op_), type.rank(),
-              operand(i).rank());
+      require(operand(i).rank() == type.rank(), "{}: ranks {} and {} differ", to_string(op_), type.rank(), operand(i).rank());
       for (size_t d = 0; d < type.sizes.size(); ++d) {
         if (d != dim) same_size(type.sizes[d], operand(i).sizes[d]);
       }
@@ -313,7 +309,8 @@ class Rules {
   std::vector<TensorType> types(const Scan& op) {
     takes(1);
     dim_in_range(op.dim, std::max<int64_t>(operand(0).rank(), 1));  // a number is a line of one element
-    require(op.op != ScanOp::LogAddExp || is_floating(operand(0).dtype), "{} is not defined on {}", to_string(op_), to_string(operand(0).dtype));
+    require(op.op != ScanOp::LogAddExp || is_floating(operand(0).dtype), "{} is not defined on {}", to_string(op_),
+            to_string(operand(0).dtype));
     std::vector<TensorType> types = {tensor(operand(0).dtype, operand(0).sizes)};
     if (op.op == ScanOp::Max || op.op == ScanOp::Min) types.push_back(tensor(DType::I64, operand(0).sizes));
     return types;
@@ -343,17 +340,15 @@ class Rules {
     require(x.size() >= 3 && x.size() == weight.size(), "convolution of ranks {} and {}", x.size(), weight.size());
     same_dtype(operand(0).dtype, operand(1).dtype);
     for (const auto* list : {&op.stride, &op.padding, &op.dilation, &op.output_padding}) {
-      require(list->size() == x.size() - 2, "{}: {} entries for {} spatial dims", to_string(op_), list->size(),
-              x.size() - 2);
+      require(list->size() == x.size() - 2, "{}: {} entries for {} spatial dims", to_string(op_), list->size(), x.size() - 2);
     }
     same_size(op.transposed ? weight[0] : weight[1] * op.groups, x[1]);
     Sizes sizes = {x[0], op.transposed ? weight[1] * op.groups : weight[0]};
     if (operands_.size() == 3) same_sizes(operand(2).sizes, {sizes[1]});
     for (size_t d = 0; d + 2 < x.size(); ++d) {
       const sym::Expr reach = op.dilation[d] * (weight[d + 2] - 1);
-      sizes.push_back(op.transposed
-                          ? (x[d + 2] - 1) * op.stride[d] - op.padding[d] * 2 + reach + op.output_padding[d] + 1
-                          : sym::floor_div(x[d + 2] + op.padding[d] * 2 - reach - 1, op.stride[d]) + 1);
+      sizes.push_back(op.transposed ? (x[d + 2] - 1) * op.stride[d] - op.padding[d] * 2 + reach + op.output_padding[d] + 1
+                                    : sym::floor_div(x[d + 2] + op.padding[d] * 2 - reach - 1, op.stride[d]) + 1);
     }
     return {tensor(operand(0).dtype, std::move(sizes))};
   }
@@ -387,8 +382,8 @@ class Rules {
 
 }  // namespace
 
-std::vector<TensorType> result_types(const Op& op, std::span<const TensorType* const> operands,
-                                     const std::vector<TensorType>& declared, std::vector<sym::Expr>* guards) {
+std::vector<TensorType> result_types(const Op& op, std::span<const TensorType* const> operands, const std::vector<TensorType>& declared,
+                                     std::vector<sym::Expr>* guards) {
   return Rules(op, operands, declared, guards).run();
 }
 

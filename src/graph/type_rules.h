@@ -15,8 +15,8 @@ namespace toroid {
 // calls, everything at import level): then `declared` has the answer, and is checked for what must hold of it. Throws
 // Error{InvalidModel} that says which rule is broken, or that a declared type is needed and missing. Control flow is left to
 // control_flow.h, which knows the subgraphs. Sizes that must be equal, and may or may not be, become `guards`; null lets them pass.
-std::vector<TensorType> result_types(const Op& op, std::span<const TensorType* const> operands,
-                                     const std::vector<TensorType>& declared, std::vector<sym::Expr>* guards = nullptr);
+std::vector<TensorType> result_types(const Op& op, std::span<const TensorType* const> operands, const std::vector<TensorType>& declared,
+                                     std::vector<sym::Expr>* guards = nullptr);
 
 // Same dtype and rank, and no size that is provably different. Strides and devices are not compared.
 bool may_agree(const TensorType& a, const TensorType& b);

@@ -13,8 +13,7 @@ namespace toroid {
 namespace {
 
 [[noreturn]] void broken(std::string message) {
-  throw Error(ErrorKind::Internal, "broken graph: " + std::move(message))
-      .help("please report this together with the model");
+  throw Error(ErrorKind::Internal, "broken graph: " + std::move(message)).help("please report this together with the model");
 }
 
 // What is wrong with a node; the caller adds its text.
@@ -49,8 +48,7 @@ class GraphVerifier {
       check_exists(binding.value, "what defines a symbol");
       const Value& value = graph_.value(binding.value);
       if (value.type.rank() != 0 || is_floating(value.type.dtype)) {
-        broken(
-            fmt::format("'{}' is {} and defines {}", value.name, to_string(value.type), sym::to_string(binding.expr)));
+        broken(fmt::format("'{}' is {} and defines {}", value.name, to_string(value.type), sym::to_string(binding.expr)));
       }
     }
   }
@@ -82,8 +80,8 @@ class GraphVerifier {
       for (sym::Expr symbol : sym::free_symbols(size)) {
         const sym::SymbolKind kind = symbol.node()->symbol_kind;
         if (kind == sym::SymbolKind::Size || kind == sym::SymbolKind::DataDependent) continue;
-        broken(fmt::format("the size {} of '{}' depends on '{}', which is no size", sym::to_string(size), value.name,
-                           sym::to_string(symbol)));
+        broken(
+            fmt::format("the size {} of '{}' depends on '{}', which is no size", sym::to_string(size), value.name, sym::to_string(symbol)));
       }
     }
   }
@@ -92,8 +90,7 @@ class GraphVerifier {
     for (ValueId input : graph_.node(id).inputs) {
       check_exists(input, "an operand");
       if (graph_.value(input).producer >= id) {
-        broken(
-            fmt::format("'{}' is used before it is defined\n  in {}", graph_.value(input).name, to_text(graph_, id)));
+        broken(fmt::format("'{}' is used before it is defined\n  in {}", graph_.value(input).name, to_text(graph_, id)));
       }
     }
   }
@@ -107,9 +104,8 @@ class GraphVerifier {
     if (control_flow != nullptr) {
       for (const Argument& argument : control_flow->arguments) check_argument(node, argument);
     }
-    const std::vector<TensorType> types = control_flow != nullptr
-                                              ? control_flow_types(*control_flow, operands, program_.subgraphs, nullptr)
-                                              : result_types(node.op, operands, declared);
+    const std::vector<TensorType> types = control_flow != nullptr ? control_flow_types(*control_flow, operands, program_.subgraphs, nullptr)
+                                                                  : result_types(node.op, operands, declared);
     if (types.size() != declared.size()) wrong(fmt::format("the operation has {} results", types.size()));
     for (size_t i = 0; i < types.size(); ++i) {
       if (!may_agree(types[i], declared[i])) wrong(fmt::format("the operation gives {}", to_string(types[i])));
@@ -137,8 +133,7 @@ class GraphVerifier {
         if (ref) check_ref(*ref);
       }
     }
-    if (const auto* subgraph = std::get_if<SubgraphRef>(&argument);
-        subgraph && subgraph->index >= program_.subgraphs.size()) {
+    if (const auto* subgraph = std::get_if<SubgraphRef>(&argument); subgraph && subgraph->index >= program_.subgraphs.size()) {
       wrong(fmt::format("subgraph {} does not exist", subgraph->index));
     }
     if (const auto* subgraph = std::get_if<SubgraphRef>(&argument); subgraph && subgraph->index >= number_) {
@@ -161,8 +156,7 @@ void verify(const Program& program, Level level) {
     broken(fmt::format("the program has {} inputs, its graph {}", program.inputs.size(), program.graph.inputs.size()));
   }
   if (program.outputs.size() != program.graph.outputs.size()) {
-    broken(
-        fmt::format("the program has {} outputs, its graph {}", program.outputs.size(), program.graph.outputs.size()));
+    broken(fmt::format("the program has {} outputs, its graph {}", program.outputs.size(), program.graph.outputs.size()));
   }
 }
 

@@ -10,9 +10,7 @@
 namespace toroid {
 namespace {
 
-const TensorType& input_type(const Program& program, size_t input) {
-  return program.graph.type(program.graph.inputs[input]);
-}
+const TensorType& input_type(const Program& program, size_t input) { return program.graph.type(program.graph.inputs[input]); }
 
 std::string input_name(const Program& program, size_t input) {
   if (input < program.inputs.size() && !program.inputs[input].name.empty()) return program.inputs[input].name;
@@ -26,8 +24,7 @@ std::string signature(const Program& program) {
   for (size_t i = 0; i < count; ++i) {
     const TensorType& type = input_type(program, i);
     text += i == 0 ? "" : i + 1 == count ? " and " : ", ";
-    text +=
-        fmt::format("{}: {}", input_name(program, i), to_string(TensorType{.dtype = type.dtype, .sizes = type.sizes}));
+    text += fmt::format("{}: {}", input_name(program, i), to_string(TensorType{.dtype = type.dtype, .sizes = type.sizes}));
   }
   return "the program takes " + (count == 0 ? "no inputs" : text);
 }
@@ -41,8 +38,7 @@ std::string values_text(sym::Expr expr, const SymbolValues& values) {
   std::string text;
   for (sym::Expr symbol : sym::free_symbols(expr)) {
     const std::optional<int64_t> value = values.find(symbol);
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", sym::to_string(symbol),
-                        value ? std::to_string(*value) : "?");
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", sym::to_string(symbol), value ? std::to_string(*value) : "?");
   }
   return text;
 }
@@ -62,13 +58,13 @@ std::pair<sym::Expr, int64_t> split_factor(sym::Expr expr) {
 }
 
 [[noreturn]] void refuse_size(const Program& program, InputSize source, int64_t actual, const std::string& needed) {
-  refuse(program, fmt::format("input '{}' has size {} in dimension {}, the program needs {}",
-                              input_name(program, source.input), actual, source.dim, needed));
+  refuse(program, fmt::format("input '{}' has size {} in dimension {}, the program needs {}", input_name(program, source.input), actual,
+                              source.dim, needed));
 }
 
 // What is left of `expr` beside `symbol`, if a number that `expr` stands for tells the symbol: u0 + s0 - 1 does, u0*u0 and 2*u0 do not.
 std::optional<sym::Expr> rest_beside(sym::Expr expr, sym::Expr symbol) {
-  if (expr == symbol) return sym::Expr(0);   // a symbol with one value only is that number in expressions
+  if (expr == symbol) return sym::Expr(0);  // a symbol with one value only is that number in expressions
   const std::optional<sym::Linear> linear = sym::linear_in(expr, symbol);
   if (!linear || !linear->coefficient.is_const(1)) return std::nullopt;
   return linear->rest;
@@ -84,8 +80,9 @@ void check_bindings(const Program& program, const BindingPlan& plan) {
       std::vector<sym::Expr> open = sym::free_symbols(binding.expr);
       std::erase_if(open, [&](sym::Expr symbol) { return known.contains(symbol); });
       if (open.size() == 1 && !rest_beside(binding.expr, open[0])) {
-        throw Error(ErrorKind::Unsupported, fmt::format("the number in '{}' is '{}', which does not tell '{}'", graph.value(binding.value).name,
-                                                        sym::to_string(binding.expr), sym::to_string(open[0])))
+        throw Error(ErrorKind::Unsupported,
+                    fmt::format("the number in '{}' is '{}', which does not tell '{}'", graph.value(binding.value).name,
+                                sym::to_string(binding.expr), sym::to_string(open[0])))
             .help("export the model with a size of its own for each number that is read from a tensor");
       }
       known.insert(open.begin(), open.end());
@@ -172,7 +169,7 @@ BindingPlan plan_bindings(const Program& program) {
 
 std::vector<sym::Expr> tensor_bytes(const Program& program) {
   std::vector<sym::Expr> order;
-  std::unordered_map<sym::Expr, int64_t> factors;   // of the part without a constant factor, the largest
+  std::unordered_map<sym::Expr, int64_t> factors;  // of the part without a constant factor, the largest
   auto add = [&](const Graph& graph) {
     for (const Node& node : graph.nodes()) {
       for (ValueId output : node.outputs) {
@@ -182,7 +179,8 @@ std::vector<sym::Expr> tensor_bytes(const Program& program) {
         if (part.is_const()) continue;
         const std::optional<int64_t> bytes = ((factor < 0 ? Checked(0) - factor : Checked(factor)) * size_bytes(type.dtype)).value();
         if (!bytes) {
-          throw Error(ErrorKind::InvalidModel, fmt::format("'{}' of type {} has more bytes than 63 bits count", graph.value(output).name, to_string(type)));
+          throw Error(ErrorKind::InvalidModel,
+                      fmt::format("'{}' of type {} has more bytes than 63 bits count", graph.value(output).name, to_string(type)));
         }
         const auto [found, is_new] = factors.try_emplace(part, *bytes);
         if (is_new) order.push_back(part);
@@ -226,18 +224,18 @@ std::vector<int64_t> SymbolValues::evaluate(std::span<const sym::Expr> exprs) co
 SymbolValues bind_symbols(const Program& program, const BindingPlan& plan, std::span<const InputShape> inputs) {
   const size_t expected_count = program.graph.inputs.size();
   if (inputs.size() != expected_count) {
-    refuse(program, fmt::format("the program takes {} input{}, {} {} given", expected_count,
-                                expected_count == 1 ? "" : "s", inputs.size(), inputs.size() == 1 ? "was" : "were"));
+    refuse(program, fmt::format("the program takes {} input{}, {} {} given", expected_count, expected_count == 1 ? "" : "s", inputs.size(),
+                                inputs.size() == 1 ? "was" : "were"));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorType& type = input_type(program, i);
     if (inputs[i].dtype != type.dtype) {
-      refuse(program, fmt::format("input '{}' has dtype {}, the program needs {}", input_name(program, i),
-                                  to_string(inputs[i].dtype), to_string(type.dtype)));
+      refuse(program, fmt::format("input '{}' has dtype {}, the program needs {}", input_name(program, i), to_string(inputs[i].dtype),
+                                  to_string(type.dtype)));
     }
     if (static_cast<int64_t>(inputs[i].sizes.size()) != type.rank()) {
-      refuse(program, fmt::format("input '{}' has {} dimensions, the program needs {}", input_name(program, i),
-                                  inputs[i].sizes.size(), type.rank()));
+      refuse(program, fmt::format("input '{}' has {} dimensions, the program needs {}", input_name(program, i), inputs[i].sizes.size(),
+                                  type.rank()));
     }
   }
 
@@ -248,8 +246,7 @@ SymbolValues bind_symbols(const Program& program, const BindingPlan& plan, std::
     const int64_t scaled = size - values.evaluate(definition.rest);
     if (scaled % definition.coefficient != 0) {
       refuse_size(program, definition.source, size,
-                  fmt::format("a size of the form {}",
-                              sym::to_string(definition.symbol * definition.coefficient + definition.rest)));
+                  fmt::format("a size of the form {}", sym::to_string(definition.symbol * definition.coefficient + definition.rest)));
     }
     const int64_t value = scaled / definition.coefficient;
     const sym::Range range = definition.symbol.range();
@@ -257,8 +254,7 @@ SymbolValues bind_symbols(const Program& program, const BindingPlan& plan, std::
       const bool low = value < range.min;
       const sym::Expr bound = sym::Expr(low ? range.min : range.max) * definition.coefficient + definition.rest;
       const bool at_least = low == (definition.coefficient > 0);
-      refuse_size(program, definition.source, size,
-                  fmt::format("at {} {}", at_least ? "least" : "most", values.evaluate(bound)));
+      refuse_size(program, definition.source, size, fmt::format("at {} {}", at_least ? "least" : "most", values.evaluate(bound)));
     }
     values.set(definition.symbol, value);
   }
@@ -280,8 +276,8 @@ SymbolValues bind_symbols(const Program& program, const BindingPlan& plan, std::
       for (const SymbolDefinition& definition : plan.definitions) {
         if (!(definition.symbol == symbol)) continue;
         const auto [input, dim] = definition.source;
-        places += fmt::format("{}{} = {} from size {} of input '{}'", places.empty() ? "" : ", ",
-                              sym::to_string(symbol), *values.find(symbol), dim, input_name(program, input));
+        places += fmt::format("{}{} = {} from size {} of input '{}'", places.empty() ? "" : ", ", sym::to_string(symbol),
+                              *values.find(symbol), dim, input_name(program, input));
       }
     }
     if (!places.empty()) text += fmt::format(" ({})", places);
@@ -306,14 +302,14 @@ void bind_number(SymbolValues& symbols, std::span<const sym::Expr> later_guards,
     }
     symbols.set(open[0], symbol_value);
   } else if (symbols.evaluate(expr) != value) {
-    throw Error(ErrorKind::InvalidInput, fmt::format("{} is {} by the inputs' shapes, but {} was given",
-                                                     sym::to_string(expr), symbols.evaluate(expr), value));
+    throw Error(ErrorKind::InvalidInput,
+                fmt::format("{} is {} by the inputs' shapes, but {} was given", sym::to_string(expr), symbols.evaluate(expr), value));
   }
   for (sym::Expr guard : later_guards) {
     const std::vector<sym::Expr> needed = sym::free_symbols(guard);
     if (std::any_of(needed.begin(), needed.end(), is_open) || symbols.evaluate(guard) != 0) continue;
-    throw Error(ErrorKind::InvalidInput, fmt::format("the values {} = {} violate {}, which the program relies on",
-                                                     sym::to_string(expr), value, sym::to_string(guard)));
+    throw Error(ErrorKind::InvalidInput, fmt::format("the values {} = {} violate {}, which the program relies on", sym::to_string(expr),
+                                                     value, sym::to_string(guard)));
   }
 }
 

@@ -28,8 +28,7 @@ class BindSymbols : public testing::Test {
 
   SymbolValues bind(const std::vector<std::vector<int64_t>>& sizes, DType first = DType::F32) {
     std::vector<InputShape> shapes;
-    for (size_t i = 0; i < sizes.size(); ++i)
-      shapes.push_back({i == 0 ? first : i == 1 ? DType::I64 : DType::F32, sizes[i]});
+    for (size_t i = 0; i < sizes.size(); ++i) shapes.push_back({i == 0 ? first : i == 1 ? DType::I64 : DType::F32, sizes[i]});
     return bind_symbols(program_, plan_bindings(program_), shapes);
   }
   std::string refusal(const std::vector<std::vector<int64_t>>& sizes, DType first = DType::F32) {
@@ -58,12 +57,10 @@ TEST_F(BindSymbols, NamesTheViolatedFact) {
   EXPECT_EQ(refusal({{5, 3}, {7}, {8}}), "input 'x' has size 3 in dimension 1, the program needs 4");
   EXPECT_EQ(refusal({{5, 4, 1}, {7}, {8}}), "input 'x' has 3 dimensions, the program needs 2");
   EXPECT_EQ(refusal({{5, 4}, {7}, {8}}, DType::F64), "input 'x' has dtype f64, the program needs f32");
-  EXPECT_EQ(refusal({{5, 4}, {7}, {9}}),
-            "input 'z' has size 9 in dimension 0, the program needs 8 (s0 + s1, with s0 = 5, s1 = 3)");
+  EXPECT_EQ(refusal({{5, 4}, {7}, {9}}), "input 'z' has size 9 in dimension 0, the program needs 8 (s0 + s1, with s0 = 5, s1 = 3)");
   EXPECT_EQ(refusal({{1, 4}, {7}, {8}}), "input 'x' has size 1 in dimension 0, the program needs at least 2");
   EXPECT_EQ(refusal({{101, 4}, {7}, {8}}), "input 'x' has size 101 in dimension 0, the program needs at most 100");
-  EXPECT_EQ(refusal({{5, 4}, {6}, {8}}),
-            "input 'y' has size 6 in dimension 0, the program needs a size of the form 2*s1 + 1");
+  EXPECT_EQ(refusal({{5, 4}, {6}, {8}}), "input 'y' has size 6 in dimension 0, the program needs a size of the form 2*s1 + 1");
   EXPECT_EQ(refusal({{3, 4}, {7}, {6}}),
             "the inputs' sizes violate s1 < s0 (s0 = 3 from size 0 of input 'x', s1 = 3 from size "
             "0 of input 'y'), which the program relies on");
@@ -111,7 +108,7 @@ TEST_F(BindSymbols, NumbersThatTellNoSymbolAreRefused) {
   };
   EXPECT_EQ(words_for(u0), "accepted");
   EXPECT_EQ(words_for(u0 + s0_ * 2 - 1), "accepted");
-  EXPECT_EQ(words_for(s0_ * s0_), "accepted");   // known, so it is compared
+  EXPECT_EQ(words_for(s0_ * s0_), "accepted");  // known, so it is compared
   EXPECT_EQ(words_for(u0 * u0), "the number in 'count' is 'u0*u0', which does not tell 'u0'");
   EXPECT_EQ(words_for(u0 * 2), "the number in 'count' is '2*u0', which does not tell 'u0'");
 }

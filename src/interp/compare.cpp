@@ -43,14 +43,11 @@ std::vector<double> as_doubles(const HostTensor& tensor) {
 bool sums_or_multiplies(const Op& op) {
   return match(
       op,  //
-      [](const Reduce& reduce) {
-        return reduce.op == ReduceOp::Sum || reduce.op == ReduceOp::Prod || reduce.op == ReduceOp::MeanM2;
-      },
+      [](const Reduce& reduce) { return reduce.op == ReduceOp::Sum || reduce.op == ReduceOp::Prod || reduce.op == ReduceOp::MeanM2; },
       [](const Scan& scan) { return scan.op != ScanOp::Max && scan.op != ScanOp::Min; },
       [](const Scatter& scatter) { return scatter.mode == ScatterMode::Add || scatter.mode == ScatterMode::Mul; },
-      [](const Matmul&) { return true; }, [](const Convolution&) { return true; },
-      [](const Attention&) { return true; }, [](const Library&) { return true; },
-      [](const HigherOrder&) { return true; },  // its subgraphs may
+      [](const Matmul&) { return true; }, [](const Convolution&) { return true; }, [](const Attention&) { return true; },
+      [](const Library&) { return true; }, [](const HigherOrder&) { return true; },  // its subgraphs may
       [](const auto&) { return false; });
 }
 
@@ -74,7 +71,8 @@ Differences compare_elements(const HostTensor& actual, const HostTensor& expecte
   found.elements = expected.numel();
   const auto count = static_cast<size_t>(found.elements);
   const bool is_exact = !is_floating(expected.dtype()) && tolerance.absolute == 0 && tolerance.relative == 0;
-  const std::vector<int64_t> exact_a = is_exact ? actual.to_ints() : std::vector<int64_t>(), exact_e = is_exact ? expected.to_ints() : std::vector<int64_t>();
+  const std::vector<int64_t> exact_a = is_exact ? actual.to_ints() : std::vector<int64_t>(),
+                             exact_e = is_exact ? expected.to_ints() : std::vector<int64_t>();
   const std::vector<double> a = as_doubles(actual), e = as_doubles(expected);
   const std::vector<double> scales = row_scales(e, expected.sizes());
   const size_t row = scales.empty() ? 1 : count / scales.size();
@@ -100,8 +98,7 @@ Differences compare_elements(const HostTensor& actual, const HostTensor& expecte
   return found;
 }
 
-std::optional<std::string> difference(const HostTensor& actual, const HostTensor& expected,
-                                      const CompareOptions& options) {
+std::optional<std::string> difference(const HostTensor& actual, const HostTensor& expected, const CompareOptions& options) {
   if (actual.dtype() != expected.dtype() || actual.sizes() != expected.sizes()) {
     return fmt::format("is {}, expected {}", to_string(actual), to_string(expected));
   }

@@ -30,8 +30,7 @@ struct CompareOptions {
 
 // Nothing when equal within the tolerance; else the first difference:
 // "element [1, 2] is 3.5, expected 3.4 (off by 0.1, allowed 0.00035); 5 of 24 elements differ".
-std::optional<std::string> difference(const HostTensor& actual, const HostTensor& expected,
-                                      const CompareOptions& options);
+std::optional<std::string> difference(const HostTensor& actual, const HostTensor& expected, const CompareOptions& options);
 
 // How two tensors of one dtype and shape differ, element by element. An element differs where it is further from the expected one than is allowed:
 // absolute + relative * scale, the scale being the expected magnitude, or with `row_scales` the largest finite one of its row of the last dim,
@@ -39,10 +38,10 @@ std::optional<std::string> difference(const HostTensor& actual, const HostTensor
 struct Differences {
   int64_t elements = 0;
   int64_t differing = 0;
-  double most_absolute = 0;     // of all elements that are finite in both
-  double most_relative = 0;     // likewise, |a - e| / |e|, where e is not 0
-  std::optional<int64_t> worst; // of those that differ, the one that is furthest beyond what is allowed, in row-major order
-  double allowed = 0;           // for that one
+  double most_absolute = 0;      // of all elements that are finite in both
+  double most_relative = 0;      // likewise, |a - e| / |e|, where e is not 0
+  std::optional<int64_t> worst;  // of those that differ, the one that is furthest beyond what is allowed, in row-major order
+  double allowed = 0;            // for that one
 };
 // Throws Error{InvalidInput} where dtypes or shapes differ.
 Differences compare_elements(const HostTensor& actual, const HostTensor& expected, const Tolerance& tolerance, bool row_scales);

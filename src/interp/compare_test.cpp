@@ -60,8 +60,9 @@ TEST(Compare, FindsTheWorstElementAndTheLargestDifferences) {
 }
 
 TEST(Compare, IntegersAreExactUnlessAToleranceIsGiven) {
-  const int64_t large = (int64_t{1} << 60) + 1;   // of which a double does not know the last digit
-  const HostTensor a = HostTensor::from_ints(DType::I64, {2}, std::vector<int64_t>{large, 5}), e = HostTensor::from_ints(DType::I64, {2}, std::vector<int64_t>{large - 1, 5});
+  const int64_t large = (int64_t{1} << 60) + 1;  // of which a double does not know the last digit
+  const HostTensor a = HostTensor::from_ints(DType::I64, {2}, std::vector<int64_t>{large, 5}),
+                   e = HostTensor::from_ints(DType::I64, {2}, std::vector<int64_t>{large - 1, 5});
   EXPECT_EQ(compare_elements(a, e, tolerance_of(DType::I64), true).differing, 1);
   const HostTensor b = HostTensor::from_ints(DType::I64, {2}, std::vector<int64_t>{large, 6});
   EXPECT_EQ(compare_elements(b, a, {0, 1}, false).differing, 0);

@@ -17,8 +17,8 @@ namespace {
 
 double number(const Scalar& scalar, const SymbolValues& symbols) {
   return match(
-      scalar, [](bool b) { return b ? 1.0 : 0.0; },
-      [&](sym::Expr e) { return static_cast<double>(symbols.evaluate(e)); }, [](double d) { return d; });
+      scalar, [](bool b) { return b ? 1.0 : 0.0; }, [&](sym::Expr e) { return static_cast<double>(symbols.evaluate(e)); },
+      [](double d) { return d; });
 }
 
 int64_t whole_number(const Scalar& scalar, DType dtype, const SymbolValues& symbols) {
@@ -28,9 +28,8 @@ int64_t whole_number(const Scalar& scalar, DType dtype, const SymbolValues& symb
 }
 
 HostTensor full(DType dtype, std::vector<int64_t> sizes, const Scalar& value, const SymbolValues& symbols) {
-  HostTensor one = is_floating(dtype)
-                       ? HostTensor::from_doubles(dtype, {}, std::vector<double>{number(value, symbols)})
-                       : HostTensor::from_ints(dtype, {}, std::vector<int64_t>{whole_number(value, dtype, symbols)});
+  HostTensor one = is_floating(dtype) ? HostTensor::from_doubles(dtype, {}, std::vector<double>{number(value, symbols)})
+                                      : HostTensor::from_ints(dtype, {}, std::vector<int64_t>{whole_number(value, dtype, symbols)});
   return expand(one.reshaped(std::vector<int64_t>(sizes.size(), 1)), sizes);
 }
 
@@ -97,13 +96,11 @@ HostTensor pointwise(ScalarOp op, std::span<const HostTensor> operands) {
   const DType out = result_dtype(op, dtype);
   const bool binary = operands.size() > 1;
   if (!is_floating(dtype)) {
-    std::vector<int64_t> results =
-        apply_all(op, dtype, a.to_ints(), binary ? operands[1].to_ints() : std::vector<int64_t>());
+    std::vector<int64_t> results = apply_all(op, dtype, a.to_ints(), binary ? operands[1].to_ints() : std::vector<int64_t>());
     for (int64_t& result : results) result = wrapped_to(out, result);
     return HostTensor::from_ints(out, a.sizes(), results);
   }
-  const std::vector<double> results =
-      apply_all(op, dtype, a.to_doubles(), binary ? operands[1].to_doubles() : std::vector<double>());
+  const std::vector<double> results = apply_all(op, dtype, a.to_doubles(), binary ? operands[1].to_doubles() : std::vector<double>());
   if (out == DType::Bool) {
     return HostTensor::from_ints(out, a.sizes(), std::vector<int64_t>(results.begin(), results.end()));
   }
@@ -142,11 +139,7 @@ class Evaluator {
  public:
   Evaluator(const Program& program, const Graph& graph, SymbolValues symbols, std::span<const sym::Expr> later_guards,
             const EvaluateOptions& options)
-      : program_(program),
-        graph_(graph),
-        symbols_(std::move(symbols)),
-        later_guards_(later_guards),
-        options_(options) {}
+      : program_(program), graph_(graph), symbols_(std::move(symbols)), later_guards_(later_guards), options_(options) {}
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs) {
     inputs_ = inputs;
@@ -167,15 +160,13 @@ class Evaluator {
  private:
   void run_node(const Node& node) {
     const Provenance& origin = graph_.provenance(node.provenance);
-    ErrorContext context("computing '{}' = {}{}{}", node.outputs.empty() ? "()" : graph_.value(node.outputs[0]).name,
-                         op_name(node), origin.op.empty() ? "" : ", part of " + origin.op,
-                         origin.source.empty() ? "" : " at " + origin.source);
+    ErrorContext context("computing '{}' = {}{}{}", node.outputs.empty() ? "()" : graph_.value(node.outputs[0]).name, op_name(node),
+                         origin.op.empty() ? "" : ", part of " + origin.op, origin.source.empty() ? "" : " at " + origin.source);
     std::vector<HostTensor> operands;
     for (ValueId input : node.inputs) operands.push_back(values_[static_cast<size_t>(input)]);
     std::vector<HostTensor> results = compute(node, operands);
     operands.clear();
-    TOROID_CHECK(results.size() == node.outputs.size(), "{} results for {} outputs", results.size(),
-                 node.outputs.size());
+    TOROID_CHECK(results.size() == node.outputs.size(), "{} results for {} outputs", results.size(), node.outputs.size());
     for (size_t i = 0; i < results.size(); ++i) check_type(graph_.type(node.outputs[i]), results[i]);
     for (const SymbolBinding& binding : graph_.bindings) {
       for (size_t i = 0; i < results.size(); ++i) {
@@ -195,15 +186,13 @@ class Evaluator {
 
   // Sizes that depend on data are defined by the first result that has them.
   void check_type(const TensorType& type, const HostTensor& result) {
-    TOROID_CHECK(type.dtype == result.dtype() && type.rank() == result.rank(), "computed {}, typed {}",
-                 to_string(result), to_string(type));
+    TOROID_CHECK(type.dtype == result.dtype() && type.rank() == result.rank(), "computed {}, typed {}", to_string(result), to_string(type));
     for (size_t d = 0; d < type.sizes.size(); ++d) {
       const sym::Expr size = type.sizes[d];
       if (size.is_symbol() && size.node()->symbol_kind == sym::SymbolKind::DataDependent && !symbols_.find(size)) {
         symbols_.set(size, result.sizes()[d]);
       }
-      TOROID_CHECK(symbols_.evaluate(size) == result.sizes()[d], "computed {}, typed {}", to_string(result),
-                   to_string(type));
+      TOROID_CHECK(symbols_.evaluate(size) == result.sizes()[d], "computed {}, typed {}", to_string(result), to_string(type));
     }
   }
 
@@ -237,9 +226,7 @@ class Evaluator {
         [&](const Expand&) { return Results{expand(in[0], sizes(node))}; },
         [&](const Permute& op) { return Results{permute(in[0], op.dims)}; },
         [&](const Reshape&) { return Results{in[0].reshaped(sizes(node))}; },
-        [&](const Slice& op) {
-          return Results{slice(in[0], symbols_.evaluate(op.starts), symbols_.evaluate(op.steps), sizes(node))};
-        },
+        [&](const Slice& op) { return Results{slice(in[0], symbols_.evaluate(op.starts), symbols_.evaluate(op.steps), sizes(node))}; },
         [&](const Remap& op) {
           const std::vector<int64_t> out_sizes = sizes(node);
           std::vector<IndexFunction> index;
@@ -257,17 +244,14 @@ class Evaluator {
           const bool is_wide = in[0].dtype() == DType::F32 && type(node).dtype == DType::F64;
           return reduce(op.op, is_wide ? cast(in[0], DType::F64) : in[0], op.dims);
         },
-        [&](const Scan& op) { return scan(op.op, in[0], op.dim); },
-        [&](const Sort& op) { return sort(in[0], op.dim, op.descending); },
+        [&](const Scan& op) { return scan(op.op, in[0], op.dim); }, [&](const Sort& op) { return sort(in[0], op.dim, op.descending); },
         [&](const Matmul&) { return Results{matmul(in[0], in[1])}; },
         [&](const Convolution& op) {
-          const ConvolutionSizes how{symbols_.evaluate(op.stride), symbols_.evaluate(op.padding),
-                                     symbols_.evaluate(op.dilation), op.transposed, symbols_.evaluate(op.groups)};
+          const ConvolutionSizes how{symbols_.evaluate(op.stride), symbols_.evaluate(op.padding), symbols_.evaluate(op.dilation),
+                                     op.transposed, symbols_.evaluate(op.groups)};
           return Results{convolution(in[0], in[1], in.size() > 2 ? &in[2] : nullptr, how, sizes(node))};
         },
-        [&](const Attention& op) {
-          return Results{attention(in[0], in[1], in[2], in.size() > 3 ? &in[3] : nullptr, op.causal, op.scale)};
-        },
+        [&](const Attention& op) { return Results{attention(in[0], in[1], in[2], in.size() > 3 ? &in[3] : nullptr, op.causal, op.scale)}; },
         [&](const Library& op) { return library(node, op, in); });
   }
 
@@ -472,8 +456,7 @@ HostTensor constant_tensor(const ConstantData& constant) {
   return copy_strided(HostTensor(constant.type.dtype, {storage}, whole, constant.owner), 0, strides, sizes);
 }
 
-std::vector<HostTensor> evaluate(const Program& program, std::span<const HostTensor> inputs,
-                                 const EvaluateOptions& options) {
+std::vector<HostTensor> evaluate(const Program& program, std::span<const HostTensor> inputs, const EvaluateOptions& options) {
   std::vector<InputShape> shapes;
   for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
   const BindingPlan plan = plan_bindings(program);

@@ -33,8 +33,7 @@ struct EvaluateOptions {
 
 // All of the graph's outputs (see Program::outputs for which are the user's). Throws Error{InvalidInput} when the
 // inputs do not fit the program, Error{Unsupported} for import-level operators that were not decomposed.
-std::vector<HostTensor> evaluate(const Program& program, std::span<const HostTensor> inputs,
-                                 const EvaluateOptions& options = {});
+std::vector<HostTensor> evaluate(const Program& program, std::span<const HostTensor> inputs, const EvaluateOptions& options = {});
 
 // A weight, buffer or literal as a contiguous array.
 HostTensor constant_tensor(const ConstantData& constant);

@@ -53,37 +53,11 @@ TEST(Evaluate, MovesElements) {
           },
           {{2, 3}},
           {1, 1, 1, 2, 2, 2}});
-  expect({"expand rank 0",
-          {f32({}, {7})},
-          +[](Builder& b, Tensors x) { return Tensors{b.expand(x[0], {2})}; },
-          {{2}},
-          {7, 7}});
-  expect({"permute",
-          {kMatrix},
-          +[](Builder& b, Tensors x) {
-            return Tensors{b.permute(x[0], {1, 0})};
-          },
-          {{3, 2}},
-          {1, 4, 2, 5, 3, 6}});
-  expect({"reshape",
-          {kMatrix},
-          +[](Builder& b, Tensors x) {
-            return Tensors{b.reshape(x[0], {3, -1})};
-          },
-          {{3, 2}},
-          {1, 2, 3, 4, 5, 6}});
-  expect({"slice",
-          {kMatrix},
-          +[](Builder& b, Tensors x) { return Tensors{b.slice(x[0], 1, 0, 2, 2)}; },
-          {{2, 2}},
-          {1, 3, 4, 6}});
-  expect({"flip",
-          {kMatrix},
-          +[](Builder& b, Tensors x) {
-            return Tensors{b.flip(x[0], {0, 1})};
-          },
-          {{2, 3}},
-          {6, 5, 4, 3, 2, 1}});
+  expect({"expand rank 0", {f32({}, {7})}, +[](Builder& b, Tensors x) { return Tensors{b.expand(x[0], {2})}; }, {{2}}, {7, 7}});
+  expect({"permute", {kMatrix}, +[](Builder& b, Tensors x) { return Tensors{b.permute(x[0], {1, 0})}; }, {{3, 2}}, {1, 4, 2, 5, 3, 6}});
+  expect({"reshape", {kMatrix}, +[](Builder& b, Tensors x) { return Tensors{b.reshape(x[0], {3, -1})}; }, {{3, 2}}, {1, 2, 3, 4, 5, 6}});
+  expect({"slice", {kMatrix}, +[](Builder& b, Tensors x) { return Tensors{b.slice(x[0], 1, 0, 2, 2)}; }, {{2, 2}}, {1, 3, 4, 6}});
+  expect({"flip", {kMatrix}, +[](Builder& b, Tensors x) { return Tensors{b.flip(x[0], {0, 1})}; }, {{2, 3}}, {6, 5, 4, 3, 2, 1}});
   expect({"empty slice", {kMatrix}, +[](Builder& b, Tensors x) { return Tensors{b.slice(x[0], 0, 2, 0)}; }, {{0, 3}}, {}});
   expect({"diagonal by remap",
           {kMatrix},
@@ -102,11 +76,7 @@ TEST(Evaluate, MovesElements) {
           },
           {{3, 2}},
           {1, 2, 2, 3, 3, 4}});
-  expect({"pad",
-          {f32({2}, {1, 2})},
-          +[](Builder& b, Tensors x) { return Tensors{b.pad(x[0], {1}, {2}, 9.0)}; },
-          {{5}},
-          {9, 1, 2, 9, 9}});
+  expect({"pad", {f32({2}, {1, 2})}, +[](Builder& b, Tensors x) { return Tensors{b.pad(x[0], {1}, {2}, 9.0)}; }, {{5}}, {9, 1, 2, 9, 9}});
   expect({"pad an empty tensor",
           {f32({0, 2}, {})},
           +[](Builder& b, Tensors x) {
@@ -136,13 +106,7 @@ TEST(Evaluate, MovesElements) {
           +[](Builder& b, Tensors x) { return Tensors{b.scatter(x[0], x[1], {x[2]}, ScatterMode::Set)}; },
           {{2}},
           {6, 7}});
-  expect({"iota",
-          {},
-          +[](Builder& b, Tensors) {
-            return Tensors{b.iota({2, 3}, 1)};
-          },
-          {{2, 3}},
-          {0, 1, 2, 0, 1, 2}});
+  expect({"iota", {}, +[](Builder& b, Tensors) { return Tensors{b.iota({2, 3}, 1)}; }, {{2, 3}}, {0, 1, 2, 0, 1, 2}});
 }
 
 TEST(Evaluate, ComputesElementByElement) {
@@ -161,11 +125,7 @@ TEST(Evaluate, ComputesElementByElement) {
           +[](Builder& b, Tensors x) { return Tensors{b.cast(x[0], DType::U8)}; },
           {{2}},
           {255, 1}});
-  expect({"bitcast",
-          {f32({1}, {1})},
-          +[](Builder& b, Tensors x) { return Tensors{b.bitcast(x[0], DType::I32)}; },
-          {{1}},
-          {0x3f800000}});
+  expect({"bitcast", {f32({1}, {1})}, +[](Builder& b, Tensors x) { return Tensors{b.bitcast(x[0], DType::I32)}; }, {{1}}, {0x3f800000}});
   expect({"bf16 rounds every node",
           {f32({1}, {1.00390625})},
           +[](Builder& b, Tensors x) {
@@ -174,11 +134,7 @@ TEST(Evaluate, ComputesElementByElement) {
           },
           {{1}},
           {2}});
-  expect({"f32 overflows to infinity",
-          {f32({1}, {3e38})},
-          +[](Builder&, Tensors x) { return Tensors{x[0] + x[0]}; },
-          {{1}},
-          {kInf}});
+  expect({"f32 overflows to infinity", {f32({1}, {3e38})}, +[](Builder&, Tensors x) { return Tensors{x[0] + x[0]}; }, {{1}}, {kInf}});
   expect({"where",
           {f32({2}, {1, -1}), f32({2}, {kNan, 5})},
           +[](Builder& b, Tensors x) { return Tensors{b.where(b.binary(ScalarOp::Lt, x[0], Scalar(0.0)), x[0], x[1])}; },
@@ -188,9 +144,7 @@ TEST(Evaluate, ComputesElementByElement) {
 }
 
 TEST(Evaluate, Reduces) {
-  auto reduce = [](ReduceOp op, Dims dims) {
-    return [op, dims](Builder& b, Tensors x) { return b.reduce(op, x[0], dims); };
-  };
+  auto reduce = [](ReduceOp op, Dims dims) { return [op, dims](Builder& b, Tensors x) { return b.reduce(op, x[0], dims); }; };
   const HostTensor with_nan = f32({4}, {1, kNan, 3, kNan});
   expect({"sum of rows", {kMatrix}, reduce(ReduceOp::Sum, {1}), {{2}}, {6, 15}});
   expect({"sum of columns", {kMatrix}, reduce(ReduceOp::Sum, {0}), {{3}}, {5, 7, 9}});
@@ -205,11 +159,7 @@ TEST(Evaluate, Reduces) {
   expect({"all of nothing", {f32({1, 0}, {})}, reduce(ReduceOp::All, {1}), {{1}}, {1}});
   expect({"welford of nothing", {f32({2, 0}, {})}, reduce(ReduceOp::MeanM2, {1}), {{2}, {2}}, {kNan, kNan, 0, 0}});
   expect({"welford", {kMatrix}, reduce(ReduceOp::MeanM2, {1}), {{2}, {2}}, {2, 5, 2, 2}});
-  expect({"integers wrap",
-          {i64({2}, {std::numeric_limits<int64_t>::max(), 1})},
-          reduce(ReduceOp::Sum, {}),
-          {{}},
-          {-0x1p63}});
+  expect({"integers wrap", {i64({2}, {std::numeric_limits<int64_t>::max(), 1})}, reduce(ReduceOp::Sum, {}), {{}}, {-0x1p63}});
   EXPECT_THROW(run({f32({2, 0}, {})}, reduce(ReduceOp::Max, {1})), Error);
 }
 
@@ -233,8 +183,7 @@ TEST(Evaluate, ScansAndSorts) {
 TEST(Evaluate, SumsProducts) {
   auto convolve = [](int64_t stride, int64_t padding, int64_t dilation, bool transposed, int64_t groups) {
     return [=](Builder& b, Tensors x) {
-      return Tensors{b.convolution(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), {stride}, {padding}, {dilation},
-                                   transposed, {0}, groups)};
+      return Tensors{b.convolution(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), {stride}, {padding}, {dilation}, transposed, {0}, groups)};
     };
   };
   const HostTensor line = f32({1, 1, 5}, {1, 2, 3, 4, 5});
@@ -257,11 +206,8 @@ TEST(Evaluate, SumsProducts) {
   expect({"convolution", {line, edge}, convolve(1, 1, 1, false, 1), {{1, 1, 5}}, {-2, -2, -2, -2, 4}});
   expect({"strided, with bias", {line, edge, f32({1}, {10})}, convolve(2, 0, 1, false, 1), {{1, 1, 2}}, {8, 8}});
   expect({"dilated", {line, edge}, convolve(1, 0, 2, false, 1), {{1, 1, 1}}, {-4}});
-  expect({"grouped",
-          {f32({1, 2, 2}, {1, 2, 3, 4}), f32({2, 1, 1}, {10, 100})},
-          convolve(1, 0, 1, false, 2),
-          {{1, 2, 2}},
-          {10, 20, 300, 400}});
+  expect(
+      {"grouped", {f32({1, 2, 2}, {1, 2, 3, 4}), f32({2, 1, 1}, {10, 100})}, convolve(1, 0, 1, false, 2), {{1, 2, 2}}, {10, 20, 300, 400}});
   expect({"transposed",
           {f32({1, 1, 2}, {1, 2}), f32({1, 1, 3}, {1, 10, 100})},
           convolve(2, 0, 1, true, 1),
@@ -291,9 +237,10 @@ TEST(Evaluate, SumsProducts) {
 
 TEST(Evaluate, IndicesOutOfBoundsAreNamed) {
   try {
-    run({kMatrix, i64({1}, {2}), i64({1}, {0})}, +[](Builder& b, Tensors x) {
-      return Tensors{b.gather(x[0], {x[1], x[2]})};
-    });
+    run(
+        {kMatrix, i64({1}, {2}), i64({1}, {0})}, +[](Builder& b, Tensors x) {
+          return Tensors{b.gather(x[0], {x[1], x[2]})};
+        });
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "index 2 is out of bounds for dimension 0 with size 2 in a gather");

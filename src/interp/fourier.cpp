@@ -104,7 +104,7 @@ class Transform {
   std::vector<Complex> roots_;              // of n; of 2n at squares for a chirp
   std::unique_ptr<Transform> convolution_;  // of a power of two
   int64_t size_ = 0;
-  std::vector<Complex> chirp_;              // transformed
+  std::vector<Complex> chirp_;  // transformed
 };
 
 // ---- rows ------------------------------------------------------------------------------------------------------------
@@ -195,8 +195,7 @@ void real_of(const LibraryCall& call, int64_t rows) {
       [&](int64_t r, Row& row) {
         const T *re = elements<T>(call.inputs[0], r), *im = elements<T>(call.inputs[1], r);
         for (int64_t k = 0; k <= n / 2; ++k) {
-          const double x = static_cast<double>(re[k]),
-                       y = is_own_conjugate(k, n) ? 0.0 : sign * static_cast<double>(im[k]);
+          const double x = static_cast<double>(re[k]), y = is_own_conjugate(k, n) ? 0.0 : sign * static_cast<double>(im[k]);
           row.set(k, x, y);
           if (!is_own_conjugate(k, n)) row.set(n - k, x, -y);
         }
@@ -249,8 +248,7 @@ void add_terms(std::span<const Term> terms, int64_t n, T* re, T* im, int64_t cou
     for (int64_t k : left) {
       const Complex w = root(static_cast<int64_t>(static_cast<__int128>(term.j) * k % n), n);
       re[k] = static_cast<T>(static_cast<double>(re[k]) + (times(term.re, w.real()) - times(term.im, w.imag())));
-      if (im != nullptr)
-        im[k] = static_cast<T>(static_cast<double>(im[k]) + (times(term.re, w.imag()) + times(term.im, w.real())));
+      if (im != nullptr) im[k] = static_cast<T>(static_cast<double>(im[k]) + (times(term.re, w.imag()) + times(term.im, w.real())));
     }
   }
 }

@@ -33,7 +33,8 @@ std::vector<int64_t> group_bounds(std::span<const int64_t> ends, int64_t size) {
   std::vector<int64_t> bounds = {0};
   for (int64_t end : ends) {
     if (end < bounds.back() || end > size) {
-      throw Error(ErrorKind::InvalidInput, fmt::format("a group of a product by groups ends at {}; groups follow each other within [0, {}]", end, size))
+      throw Error(ErrorKind::InvalidInput,
+                  fmt::format("a group of a product by groups ends at {}; groups follow each other within [0, {}]", end, size))
           .help("the offsets are the running sum of the groups' sizes");
     }
     bounds.push_back(end);

@@ -69,22 +69,15 @@ HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes)
     out_of_memory(static_cast<uint64_t>(bytes), fmt::format("a tensor of shape {}", shape_text(sizes_)));
   }
   data_ = static_cast<std::byte*>(block);
-  owner_ = std::shared_ptr<const void>(
-      block, [](const void* p) { ::operator delete (const_cast<void*>(p), std::align_val_t{64}); });
+  owner_ = std::shared_ptr<const void>(block, [](const void* p) { ::operator delete (const_cast<void*>(p), std::align_val_t{64}); });
 }
 
 HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes, std::shared_ptr<std::byte> block)
     : dtype_(dtype), sizes_(std::move(sizes)), numel_(toroid::numel(sizes_)), data_(block.get()), owner_(std::move(block)), owned_(true) {}
 
-HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes, std::span<const std::byte> bytes,
-                       std::shared_ptr<const void> owner)
-    : dtype_(dtype),
-      sizes_(std::move(sizes)),
-      numel_(toroid::numel(sizes_)),
-      data_(bytes.data()),
-      owner_(std::move(owner)) {
-  TOROID_CHECK(static_cast<int64_t>(bytes.size()) == bytes_of(dtype, sizes_), "{} bytes for {}", bytes.size(),
-               to_string(*this));
+HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes, std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
+    : dtype_(dtype), sizes_(std::move(sizes)), numel_(toroid::numel(sizes_)), data_(bytes.data()), owner_(std::move(owner)) {
+  TOROID_CHECK(static_cast<int64_t>(bytes.size()) == bytes_of(dtype, sizes_), "{} bytes for {}", bytes.size(), to_string(*this));
 }
 
 std::byte* HostTensor::writable() {
@@ -128,8 +121,7 @@ HostTensor HostTensor::reshaped(std::vector<int64_t> sizes) const {
 }
 
 HostTensor HostTensor::bitcast(DType dtype) const {
-  TOROID_CHECK(size_bytes(dtype) == size_bytes(dtype_), "a bitcast of {} to {}", to_string(*this),
-               toroid::to_string(dtype));
+  TOROID_CHECK(size_bytes(dtype) == size_bytes(dtype_), "a bitcast of {} to {}", to_string(*this), toroid::to_string(dtype));
   HostTensor result = *this;
   result.dtype_ = dtype;
   return result;
@@ -156,7 +148,7 @@ int64_t bytes_of(DType dtype, std::span<const int64_t> sizes) { return counted(s
 
 std::vector<int64_t> strides_of(std::span<const int64_t> sizes) {
   std::vector<int64_t> strides(sizes.size());
-  uint64_t stride = 1;   // of sizes that no tensor can have it wraps, and means nothing
+  uint64_t stride = 1;  // of sizes that no tensor can have it wraps, and means nothing
   for (size_t d = sizes.size(); d-- > 0;) {
     strides[d] = static_cast<int64_t>(stride);
     stride *= static_cast<uint64_t>(std::max<int64_t>(sizes[d], 1));
@@ -165,9 +157,7 @@ std::vector<int64_t> strides_of(std::span<const int64_t> sizes) {
 }
 
 std::string shape_text(std::span<const int64_t> sizes) { return fmt::format("[{}]", fmt::join(sizes, ", ")); }
-std::string to_string(const HostTensor& tensor) {
-  return fmt::format("{}{}", to_string(tensor.dtype()), shape_text(tensor.sizes()));
-}
+std::string to_string(const HostTensor& tensor) { return fmt::format("{}{}", to_string(tensor.dtype()), shape_text(tensor.sizes())); }
 
 void unsupported_dtype(DType dtype) {
   throw Error(ErrorKind::Unsupported, fmt::format("toroid does not compute with dtype {}", to_string(dtype)));

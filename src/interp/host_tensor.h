@@ -28,8 +28,7 @@ class HostTensor {
   // Uninitialised bytes in memory that was got elsewhere: at least as many as dtype and sizes say, and nobody else's.
   HostTensor(DType dtype, std::vector<int64_t> sizes, std::shared_ptr<std::byte> block);
   // Borrowed; `bytes` is exactly as long as dtype and sizes say.
-  HostTensor(DType dtype, std::vector<int64_t> sizes, std::span<const std::byte> bytes,
-             std::shared_ptr<const void> owner);
+  HostTensor(DType dtype, std::vector<int64_t> sizes, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
 
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& sizes() const { return sizes_; }

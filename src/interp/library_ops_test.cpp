@@ -17,8 +17,8 @@ struct Result {
   std::vector<int64_t> sizes;
 };
 
-std::vector<HostTensor> call(const std::string& name, const std::vector<HostTensor>& inputs,
-                             const std::vector<Result>& results, const std::vector<Scalar>& attributes = {}) {
+std::vector<HostTensor> call(const std::string& name, const std::vector<HostTensor>& inputs, const std::vector<Result>& results,
+                             const std::vector<Scalar>& attributes = {}) {
   return run(inputs, [&](Builder& b, std::vector<Tensor> x) {
     std::vector<TensorType> types;
     for (const Result& result : results) {
@@ -36,9 +36,7 @@ void expect_near(const HostTensor& actual, const std::vector<double>& expected) 
 }
 
 HostTensor product(const HostTensor& a, const HostTensor& b) {
-  return run({a, b}, [](Builder& builder, std::vector<Tensor> x) {
-    return std::vector<Tensor>{builder.matmul(x[0], x[1])};
-  })[0];
+  return run({a, b}, [](Builder& builder, std::vector<Tensor> x) { return std::vector<Tensor>{builder.matmul(x[0], x[1])}; })[0];
 }
 
 const HostTensor kSquare = f32({3, 3}, {4, 2, 1, 2, 5, 3, 1, 3, 6});  // positive definite
@@ -77,8 +75,7 @@ TEST(LibraryOps, QrMultipliesBack) {
 }
 
 TEST(LibraryOps, SingularAndEigenValues) {
-  const auto svd =
-      call("linalg.svd", {kTall}, {{DType::F32, {3, 2}}, {DType::F32, {2}}, {DType::F32, {2, 2}}}, {false});
+  const auto svd = call("linalg.svd", {kTall}, {{DType::F32, {3, 2}}, {DType::F32, {2}}, {DType::F32, {2, 2}}}, {false});
   expect_near(svd[1], {9.52551809, 0.51430058});
   const HostTensor s = f32({2, 2}, {svd[1].double_at(0), 0, 0, svd[1].double_at(1)});
   expect_near(product(product(svd[0], s), svd[2]), {1, 2, 3, 4, 5, 6});
@@ -101,14 +98,14 @@ TEST(LibraryOps, VectorsHaveTheSignsOfPyTorch) {
   expect_near(svd[0], {0.0583449, -0.34703, -0.9360373, -0.3140963, 0.8836346, -0.3471799, 0.9475968, 0.3142622, -0.05744547});
   expect_near(svd[1], {14.42802, 8.455081, 2.311664});
   expect_near(svd[2], {-0.5427783, 0.4084831, 0.7338485, 0.1168142, 0.901982, -0.4156718, -0.8317128, -0.1398938, -0.5372928});
-  const auto broad = call("linalg.svd", {f32({2, 3}, {1, -2, 3, 4, 5, -6})},
-                          {{DType::F32, {2, 2}}, {DType::F32, {2}}, {DType::F32, {3, 3}}}, {true});
+  const auto broad =
+      call("linalg.svd", {f32({2, 3}, {1, -2, 3, 4, 5, -6})}, {{DType::F32, {2, 2}}, {DType::F32, {2}}, {DType::F32, {3, 3}}}, {true});
   expect_near(broad[0], {0.3198189, 0.9474787, -0.9474787, 0.3198189});
   expect_near(broad[2], {-0.376161, -0.5828743, 0.7202504, 0.9168285, -0.1218165, 0.3802447, -0.1338965, 0.8033793, 0.5802184});
   const auto tall = call("linalg.svd", {f32({4, 2}, {1, -2, 4, 5, 3, -1, 2, 2})},
                          {{DType::F32, {4, 4}}, {DType::F32, {2}}, {DType::F32, {2, 2}}}, {true});
-  expect_near(tall[0], {0.1143304, 0.5796052, -0.7950257, -0.1375525, -0.8941779, -0.1037525, -0.1324449, -0.4148972, -0.1768162,
-                        0.8072107, 0.5631578, -0.0005599409, -0.3951082, 0.04128429, -0.1823344, 0.8994105});
+  expect_near(tall[0], {0.1143304, 0.5796052, -0.7950257, -0.1375525, -0.8941779, -0.1037525, -0.1324449, -0.4148972, -0.1768162, 0.8072107,
+                        0.5631578, -0.0005599409, -0.3951082, 0.04128429, -0.1823344, 0.8994105});
   expect_near(tall[2], {-0.6690722, -0.7431974, 0.7431974, -0.6690722});
 }
 
@@ -118,31 +115,28 @@ TEST(LibraryOps, VectorsOfTinyHugeAndEqualValues) {
   const auto huge = call("linalg.svd", {f32({2, 2}, {3e30F, 0, 0, -4e30F})}, svd, {false});
   EXPECT_NEAR(huge[1].double_at(0) / 4e30, 1, 1e-6);
   EXPECT_NEAR(huge[1].double_at(1) / 3e30, 1, 1e-6);
-  const auto tiny = call("linalg.eigh", {f32({2, 2}, {1e-30F, 2e-30F, 2e-30F, 1e-30F})}, {{DType::F32, {2}}, {DType::F32, {2, 2}}}, {false});
+  const auto tiny =
+      call("linalg.eigh", {f32({2, 2}, {1e-30F, 2e-30F, 2e-30F, 1e-30F})}, {{DType::F32, {2}}, {DType::F32, {2, 2}}}, {false});
   EXPECT_NEAR(tiny[0].double_at(0) / -1e-30, 1, 1e-6);
   EXPECT_NEAR(tiny[0].double_at(1) / 3e-30, 1, 1e-6);
 }
 
 TEST(LibraryOps, LuAndSolves) {
-  const auto lu = call("linalg.lu_factor", {f32({2, 2}, {1, 2, 3, 4})},
-                       {{DType::F32, {2, 2}}, {DType::I32, {2}}, {DType::I32, {}}}, {true});
+  const auto lu =
+      call("linalg.lu_factor", {f32({2, 2}, {1, 2, 3, 4})}, {{DType::F32, {2, 2}}, {DType::I32, {2}}, {DType::I32, {}}}, {true});
   expect_near(lu[0], {3, 4, 1.0 / 3, 2.0 / 3});
   expect_near(lu[1], {2, 2});
   expect_near(call("linalg.lu_permutation", {lu[1]}, {{DType::I64, {2}}})[0], {1, 0});
   const HostTensor b = f32({2, 1}, {5, 11});
   expect_near(call("linalg.lu_solve", {lu[0], lu[1], b}, {{DType::F32, {2, 1}}}, {true, false})[0], {1, 2});
-  expect_near(call("linalg.lu_solve", {lu[0], lu[1], f32({2, 1}, {7, 10})}, {{DType::F32, {2, 1}}}, {true, true})[0],
-              {1, 2});
-  expect_near(
-      call("linalg.solve", {f32({2, 2}, {1, 2, 3, 4}), f32({1, 2}, {7, 10})}, {{DType::F32, {1, 2}}}, {false})[0],
-      {1, 2});
+  expect_near(call("linalg.lu_solve", {lu[0], lu[1], f32({2, 1}, {7, 10})}, {{DType::F32, {2, 1}}}, {true, true})[0], {1, 2});
+  expect_near(call("linalg.solve", {f32({2, 2}, {1, 2, 3, 4}), f32({1, 2}, {7, 10})}, {{DType::F32, {1, 2}}}, {false})[0], {1, 2});
   expect_near(call("linalg.det", {f32({2, 2}, {1, 2, 3, 4})}, {{DType::F32, {}}})[0], {-2});
   const auto slogdet = call("linalg.slogdet", {f32({2, 2}, {1, 2, 3, 4})}, {{DType::F32, {}}, {DType::F32, {}}});
   expect_near(slogdet[0], {-1});
   expect_near(slogdet[1], {std::log(2.0)});
-  expect_near(
-      call("linalg.solve_triangular", {f32({2, 2}, {2, 1, 9, 4}), b}, {{DType::F32, {2, 1}}}, {true, true, false})[0],
-      {1.125, 2.75});
+  expect_near(call("linalg.solve_triangular", {f32({2, 2}, {2, 1, 9, 4}), b}, {{DType::F32, {2, 1}}}, {true, true, false})[0],
+              {1.125, 2.75});
 }
 
 TEST(LibraryOps, LdlWithTwoByTwoPivots) {
@@ -157,8 +151,7 @@ TEST(LibraryOps, LdlWithTwoByTwoPivots) {
 }
 
 TEST(LibraryOps, MatrixExponentialAndLeastSquares) {
-  expect_near(call("linalg.matrix_exp", {f32({2, 2}, {0, -M_PI / 2, M_PI / 2, 0})}, {{DType::F32, {2, 2}}})[0],
-              {0, -1, 1, 0});
+  expect_near(call("linalg.matrix_exp", {f32({2, 2}, {0, -M_PI / 2, M_PI / 2, 0})}, {{DType::F32, {2, 2}}})[0], {0, -1, 1, 0});
   const auto fit = call("linalg.lstsq", {f32({3, 2}, {1, 0, 1, 1, 1, 2}), f32({3, 1}, {1, 2, 4})},
                         {{DType::F32, {2, 1}}, {DType::F32, {1}}, {DType::I64, {}}, {DType::F32, {2}}}, {1e-6});
   expect_near(fit[0], {5.0 / 6, 1.5});

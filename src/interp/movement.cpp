@@ -59,9 +59,8 @@ class Positions {
       const int64_t index = indices_[d][static_cast<size_t>(o)];
       const int64_t size = target_.sizes()[d];
       if (index < 0 || index >= size) {
-        throw Error(
-            ErrorKind::InvalidInput,
-            fmt::format("index {} is out of bounds for dimension {} with size {} in a {}", index, d, size, what_));
+        throw Error(ErrorKind::InvalidInput,
+                    fmt::format("index {} is out of bounds for dimension {} with size {} in a {}", index, d, size, what_));
       }
       position += index * strides_[d];
     }
@@ -87,8 +86,7 @@ ScalarOp combine_op(ScatterMode mode) {
 }
 
 template <class Wide>
-void combine(std::vector<Wide>& base, const std::vector<Wide>& source, const Positions& positions, ScatterMode mode,
-             DType dtype) {
+void combine(std::vector<Wide>& base, const std::vector<Wide>& source, const Positions& positions, ScatterMode mode, DType dtype) {
   const ScalarOp op = combine_op(mode);
   for (size_t o = 0; o < source.size(); ++o) {
     Wide& element = base[static_cast<size_t>(positions.at(static_cast<int64_t>(o)))];
@@ -98,8 +96,7 @@ void combine(std::vector<Wide>& base, const std::vector<Wide>& source, const Pos
 
 }  // namespace
 
-HostTensor copy_strided(const HostTensor& in, int64_t offset, std::span<const int64_t> strides,
-                        std::vector<int64_t> sizes) {
+HostTensor copy_strided(const HostTensor& in, int64_t offset, std::span<const int64_t> strides, std::vector<int64_t> sizes) {
   HostTensor out(in.dtype(), std::move(sizes));
   const std::vector<int64_t> out_strides = strides_of(out.sizes());
   if (out.numel() > 0) {
@@ -131,8 +128,7 @@ HostTensor permute(const HostTensor& in, std::span<const int> dims) {
   return copy_strided(in, 0, strides, std::move(sizes));
 }
 
-HostTensor slice(const HostTensor& in, std::span<const int64_t> starts, std::span<const int64_t> steps,
-                 std::vector<int64_t> sizes) {
+HostTensor slice(const HostTensor& in, std::span<const int64_t> starts, std::span<const int64_t> steps, std::vector<int64_t> sizes) {
   std::vector<int64_t> strides = strides_of(in.sizes());
   int64_t offset = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -154,8 +150,7 @@ HostTensor remap(const HostTensor& in, std::span<const IndexFunction> position, 
     int64_t from = 0;
     for (size_t d = 0; d < strides.size(); ++d) {
       const int64_t index = position[d](axes);
-      TOROID_CHECK(index >= 0 && index < in.sizes()[d], "remap reads index {} of dimension {} of {}", index, d,
-                   to_string(in));
+      TOROID_CHECK(index >= 0 && index < in.sizes()[d], "remap reads index {} of dimension {} of {}", index, d, to_string(in));
       from += index * strides[d];
     }
     copy_element(to, in.data<std::byte>() + from * width, width);
@@ -164,15 +159,13 @@ HostTensor remap(const HostTensor& in, std::span<const IndexFunction> position, 
   return out;
 }
 
-HostTensor pad(const HostTensor& in, std::span<const int64_t> low, const HostTensor& value,
-               std::vector<int64_t> sizes) {
+HostTensor pad(const HostTensor& in, std::span<const int64_t> low, const HostTensor& value, std::vector<int64_t> sizes) {
   HostTensor out = expand(value.reshaped(std::vector<int64_t>(sizes.size(), 1)), sizes);
   const std::vector<int64_t> out_strides = strides_of(out.sizes());
   const std::vector<int64_t> in_strides = strides_of(in.sizes());
   int64_t offset = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    TOROID_CHECK(low[d] >= 0 && low[d] + in.sizes()[d] <= sizes[d], "{} padded to {}", to_string(in),
-                 shape_text(sizes));
+    TOROID_CHECK(low[d] >= 0 && low[d] + in.sizes()[d] <= sizes[d], "{} padded to {}", to_string(in), shape_text(sizes));
     offset += low[d] * out_strides[d];
   }
   if (in.numel() > 0) {
@@ -189,8 +182,8 @@ HostTensor cat(std::span<const HostTensor> parts, int dim, std::vector<int64_t> 
   for (const HostTensor& part : parts) {
     const std::vector<int64_t> in_strides = strides_of(part.sizes());
     if (part.numel() > 0) {
-      StridedCopy{part.sizes(), offset, out_strides, 0, in_strides}.run(
-          out.mutable_data<std::byte>(), part.data<std::byte>(), size_bytes(part.dtype()));
+      StridedCopy{part.sizes(), offset, out_strides, 0, in_strides}.run(out.mutable_data<std::byte>(), part.data<std::byte>(),
+                                                                        size_bytes(part.dtype()));
     }
     offset += part.sizes()[static_cast<size_t>(dim)] * out_strides[static_cast<size_t>(dim)];
   }
@@ -208,8 +201,7 @@ HostTensor gather(const HostTensor& in, std::span<const HostTensor> indices) {
   return out;
 }
 
-HostTensor scatter(const HostTensor& base, const HostTensor& source, std::span<const HostTensor> indices,
-                   ScatterMode mode) {
+HostTensor scatter(const HostTensor& base, const HostTensor& source, std::span<const HostTensor> indices, ScatterMode mode) {
   const Positions positions(indices, base, "scatter");
   const DType dtype = base.dtype();
   if (mode == ScatterMode::Set) {

@@ -11,13 +11,11 @@
 namespace toroid {
 
 // out[i] = in[offset + i0*strides[0] + i1*strides[1] + …], in elements: Expand, Permute and Slice are this.
-HostTensor copy_strided(const HostTensor& in, int64_t offset, std::span<const int64_t> strides,
-                        std::vector<int64_t> sizes);
+HostTensor copy_strided(const HostTensor& in, int64_t offset, std::span<const int64_t> strides, std::vector<int64_t> sizes);
 
 HostTensor expand(const HostTensor& in, std::vector<int64_t> sizes);
 HostTensor permute(const HostTensor& in, std::span<const int> dims);
-HostTensor slice(const HostTensor& in, std::span<const int64_t> starts, std::span<const int64_t> steps,
-                 std::vector<int64_t> sizes);
+HostTensor slice(const HostTensor& in, std::span<const int64_t> starts, std::span<const int64_t> steps, std::vector<int64_t> sizes);
 // `position[d]` gives the index into dim d of `in`, from the axes' values.
 using IndexFunction = std::function<int64_t(std::span<const int64_t> axes)>;
 HostTensor remap(const HostTensor& in, std::span<const IndexFunction> position, std::vector<int64_t> sizes);
@@ -26,8 +24,7 @@ HostTensor pad(const HostTensor& in, std::span<const int64_t> low, const HostTen
 HostTensor cat(std::span<const HostTensor> parts, int dim, std::vector<int64_t> sizes);
 // Throw Error{InvalidInput} for an index out of bounds.
 HostTensor gather(const HostTensor& in, std::span<const HostTensor> indices);
-HostTensor scatter(const HostTensor& base, const HostTensor& source, std::span<const HostTensor> indices,
-                   ScatterMode mode);
+HostTensor scatter(const HostTensor& base, const HostTensor& source, std::span<const HostTensor> indices, ScatterMode mode);
 
 // Calls f with each index of the shape, in row-major order; once with an empty index for rank 0.
 template <class F>

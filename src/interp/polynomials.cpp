@@ -36,9 +36,7 @@ bool is_trigonometric(double x, double n) { return std::trunc(n) > kTrigonometri
 
 }  // namespace
 
-double chebyshev_t(double x, double n) {
-  return is_trigonometric(x, n) ? std::cos(std::trunc(n) * std::acos(x)) : chebyshev(x, n, x);
-}
+double chebyshev_t(double x, double n) { return is_trigonometric(x, n) ? std::cos(std::trunc(n) * std::acos(x)) : chebyshev(x, n, x); }
 
 double chebyshev_u(double x, double n) {
   if (!is_trigonometric(x, n)) return chebyshev(x, n, 2 * x);
@@ -60,8 +58,7 @@ double chebyshev_w(double x, double n) {
 
 double hermite_h(double x, double n) {
   if (std::trunc(n) > kLargestHermiteDegree) return kNan;
-  return recur(n, 1, 2 * x,
-               [&](double k, double current, double previous) { return 2 * (x * current - k * previous); });
+  return recur(n, 1, 2 * x, [&](double k, double current, double previous) { return 2 * (x * current - k * previous); });
 }
 
 double hermite_he(double x, double n) {
@@ -70,15 +67,12 @@ double hermite_he(double x, double n) {
 }
 
 double laguerre_l(double x, double n) {
-  return recur(n, 1, 1 - x, [&](double k, double current, double previous) {
-    return ((2 * k + 1 - x) * current - k * previous) / (k + 1);
-  });
+  return recur(n, 1, 1 - x,
+               [&](double k, double current, double previous) { return ((2 * k + 1 - x) * current - k * previous) / (k + 1); });
 }
 
 double legendre_p(double x, double n) {
-  return recur(n, 1, x, [&](double k, double current, double previous) {
-    return ((2 * k + 1) * x * current - k * previous) / (k + 1);
-  });
+  return recur(n, 1, x, [&](double k, double current, double previous) { return ((2 * k + 1) * x * current - k * previous) / (k + 1); });
 }
 
 }  // namespace toroid::special

@@ -73,8 +73,7 @@ struct Spatial {
 };
 int64_t volume(const int64_t (&sizes)[3]) { return sizes[0] * sizes[1] * sizes[2]; }
 
-Spatial spatial_sizes(const HostTensor& x, const HostTensor& weight, const ConvolutionSizes& how,
-                      std::span<const int64_t> out) {
+Spatial spatial_sizes(const HostTensor& x, const HostTensor& weight, const ConvolutionSizes& how, std::span<const int64_t> out) {
   Spatial s;
   const size_t count = how.stride.size();
   TOROID_CHECK(count >= 1 && count <= 3, "a convolution over {} dims", count);
@@ -104,8 +103,7 @@ Span places_inside(int64_t count, int64_t step, int64_t shift, int64_t limit) {
 // For one kernel element: the coarse side (a convolution's output, a transposed one's input) has element o beside
 // element o*stride + k*dilation - padding of the fine side. `move` is called with runs along the last dim.
 template <class F>
-void for_each_run(const Spatial& s, const int64_t (&coarse)[3], const int64_t (&fine)[3], const int64_t (&k)[3],
-                  F move) {
+void for_each_run(const Spatial& s, const int64_t (&coarse)[3], const int64_t (&fine)[3], const int64_t (&k)[3], F move) {
   int64_t shift[3];
   Span span[3];
   for (int d = 0; d < 3; ++d) {
@@ -117,8 +115,8 @@ void for_each_run(const Spatial& s, const int64_t (&coarse)[3], const int64_t (&
   for (int64_t z = span[0].begin; z < span[0].end; ++z) {
     for (int64_t y = span[1].begin; y < span[1].end; ++y) {
       const int64_t coarse_at = (z * coarse[1] + y) * coarse[2] + span[2].begin;
-      const int64_t fine_at = ((z * s.stride[0] + shift[0]) * fine[1] + y * s.stride[1] + shift[1]) * fine[2] +
-                              span[2].begin * s.stride[2] + shift[2];
+      const int64_t fine_at =
+          ((z * s.stride[0] + shift[0]) * fine[1] + y * s.stride[1] + shift[1]) * fine[2] + span[2].begin * s.stride[2] + shift[2];
       move(coarse_at, fine_at, length);
     }
   }
@@ -144,8 +142,8 @@ void for_each_padded(const Spatial& s, const int64_t (&k)[3], F visit) {
 }
 
 template <class Wide>
-HostTensor convolution_wide(const HostTensor& x, const HostTensor& weight, const HostTensor* bias,
-                            const ConvolutionSizes& how, std::vector<int64_t> sizes) {
+HostTensor convolution_wide(const HostTensor& x, const HostTensor& weight, const HostTensor* bias, const ConvolutionSizes& how,
+                            std::vector<int64_t> sizes) {
   const Spatial s = spatial_sizes(x, weight, how, sizes);
   const int64_t batches = sizes[0];
   const int64_t in_channels = x.sizes()[1];
@@ -214,24 +212,23 @@ HostTensor matmul(const HostTensor& a, const HostTensor& b) {
   return is_floating(a.dtype()) ? matmul_wide<double>(a, b) : matmul_wide<uint64_t>(a, b);
 }
 
-HostTensor convolution(const HostTensor& x, const HostTensor& weight, const HostTensor* bias,
-                       const ConvolutionSizes& how, std::vector<int64_t> sizes) {
+HostTensor convolution(const HostTensor& x, const HostTensor& weight, const HostTensor* bias, const ConvolutionSizes& how,
+                       std::vector<int64_t> sizes) {
   return is_floating(x.dtype()) ? convolution_wide<double>(x, weight, bias, how, std::move(sizes))
                                 : convolution_wide<uint64_t>(x, weight, bias, how, std::move(sizes));
 }
 
-HostTensor attention(const HostTensor& q, const HostTensor& k, const HostTensor& v, const HostTensor* mask, bool causal,
-                     double scale) {
+HostTensor attention(const HostTensor& q, const HostTensor& k, const HostTensor& v, const HostTensor* mask, bool causal, double scale) {
   const size_t rank = q.sizes().size();
-  TOROID_CHECK(rank >= 2 && k.sizes().size() == rank && v.sizes().size() == rank, "attention of {}, {} and {}",
-               to_string(q), to_string(k), to_string(v));
+  TOROID_CHECK(rank >= 2 && k.sizes().size() == rank && v.sizes().size() == rank, "attention of {}, {} and {}", to_string(q), to_string(k),
+               to_string(v));
   const int64_t queries = q.sizes()[rank - 2];
   const int64_t keys = k.sizes()[rank - 2];
   const int64_t width = q.sizes()[rank - 1];
   const int64_t out_width = v.sizes()[rank - 1];
   const std::span<const int64_t> batch_sizes = std::span(q.sizes()).first(rank - 2);
   const int64_t batches = numel(batch_sizes);
-  int64_t group = 1;   // heads of q for one of k and v
+  int64_t group = 1;  // heads of q for one of k and v
   for (size_t d = 0; d + 2 < rank; ++d) {
     if (d + 3 == rank && k.sizes()[d] > 0 && batch_sizes[d] % k.sizes()[d] == 0) group = batch_sizes[d] / k.sizes()[d];
     TOROID_CHECK(k.sizes()[d] * (d + 3 == rank ? group : 1) == batch_sizes[d] && v.sizes()[d] == k.sizes()[d], "attention of {}, {} and {}",

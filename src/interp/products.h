@@ -17,12 +17,11 @@ struct ConvolutionSizes {
   bool transposed = false;
   int64_t groups = 1;
 };
-HostTensor convolution(const HostTensor& x, const HostTensor& weight, const HostTensor* bias,
-                       const ConvolutionSizes& how, std::vector<int64_t> sizes);
+HostTensor convolution(const HostTensor& x, const HostTensor& weight, const HostTensor* bias, const ConvolutionSizes& how,
+                       std::vector<int64_t> sizes);
 
 // `mask` is added to the scores, or, when Bool, is where a query may look; its sizes of 1 repeat. A query that may look
 // nowhere gives 0.
-HostTensor attention(const HostTensor& q, const HostTensor& k, const HostTensor& v, const HostTensor* mask, bool causal,
-                     double scale);
+HostTensor attention(const HostTensor& q, const HostTensor& k, const HostTensor& v, const HostTensor* mask, bool causal, double scale);
 
 }  // namespace toroid

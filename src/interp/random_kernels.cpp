@@ -23,8 +23,7 @@ constexpr std::string_view kMessages[] = {
 // An endless sequence of numbers for one element.
 class Draws {
  public:
-  Draws(const int64_t* state, double stream, int64_t element)
-      : key_(element_key(state, stream, element)) {}
+  Draws(const int64_t* state, double stream, int64_t element) : key_(element_key(state, stream, element)) {}
 
   uint64_t bits() {
     if (next_ % 2 == 0) block_ = philox_4x32_10(next_ / 2, 0, key_);
@@ -121,8 +120,8 @@ double binomial_below_half(double count, double p, Draws& draws) {
     v = std::log(v * alpha / (a / (us * us) + b));
     const double bound = (mode + 0.5) * std::log((mode + 1) / (odds * (count - mode + 1))) +
                          (count + 1) * std::log((count - mode + 1) / (count - k + 1)) +
-                         (k + 0.5) * std::log(odds * (count - k + 1) / (k + 1)) + stirling_tail(mode) +
-                         stirling_tail(count - mode) - stirling_tail(k) - stirling_tail(count - k);
+                         (k + 0.5) * std::log(odds * (count - k + 1) / (k + 1)) + stirling_tail(mode) + stirling_tail(count - mode) -
+                         stirling_tail(k) - stirling_tail(count - k);
     if (v <= bound) return k;
   }
 }

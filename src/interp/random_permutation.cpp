@@ -17,9 +17,9 @@
 namespace toroid::random_kernels {
 namespace {
 
-constexpr int64_t kBucket = 4096;       // numbers in a bucket, about, while there are no more than
-constexpr int kMostBucketBits = 8;      // so many buckets: each choice is a byte
-constexpr int64_t kBlockBytes = 16;     // choices that one Philox block gives
+constexpr int64_t kBucket = 4096;    // numbers in a bucket, about, while there are no more than
+constexpr int kMostBucketBits = 8;   // so many buckets: each choice is a byte
+constexpr int64_t kBlockBytes = 16;  // choices that one Philox block gives
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

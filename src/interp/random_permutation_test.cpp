@@ -60,7 +60,8 @@ TEST(Permutation, AllOrdersOfFourAreAlike) {
     const std::vector<int64_t> p = permutation(4, call);
     size_t rank = 0;
     for (size_t i = 0; i < 4; ++i) {
-      rank = rank * (4 - i) + static_cast<size_t>(std::count_if(p.begin() + static_cast<ptrdiff_t>(i), p.end(), [&](int64_t x) { return x < p[i]; }));
+      rank = rank * (4 - i) +
+             static_cast<size_t>(std::count_if(p.begin() + static_cast<ptrdiff_t>(i), p.end(), [&](int64_t x) { return x < p[i]; }));
     }
     ++counts[rank];
   }

@@ -80,16 +80,14 @@ int64_t arg_extreme(bool greatest, std::span<const Wide> row) {
 }
 
 [[noreturn]] void nothing_to_choose_from(ReduceOp op) {
-  throw Error(ErrorKind::InvalidInput,
-              fmt::format("{} of no elements: the reduced dimension has size 0", to_string(op)));
+  throw Error(ErrorKind::InvalidInput, fmt::format("{} of no elements: the reduced dimension has size 0", to_string(op)));
 }
 
 template <class Wide>
 std::vector<HostTensor> reduce_wide(ReduceOp op, const HostTensor& in, std::span<const int> dims) {
   const Rows<Wide> rows = rows_of<Wide>(in, dims);
   const DType dtype = in.dtype();
-  const bool needs_elements =
-      op == ReduceOp::Min || op == ReduceOp::Max || op == ReduceOp::ArgMin || op == ReduceOp::ArgMax;
+  const bool needs_elements = op == ReduceOp::Min || op == ReduceOp::Max || op == ReduceOp::ArgMin || op == ReduceOp::ArgMax;
   if (needs_elements && rows.length == 0 && rows.count() > 0) nothing_to_choose_from(op);
 
   std::vector<Wide> results(rows.count());
@@ -123,10 +121,8 @@ std::vector<HostTensor> reduce_wide(ReduceOp op, const HostTensor& in, std::span
     case ReduceOp::ArgMin:
     case ReduceOp::ArgMax: return {HostTensor::from_ints(DType::I64, rows.sizes, indices)};
     case ReduceOp::Any:
-    case ReduceOp::All:
-      return {HostTensor::from_ints(DType::Bool, rows.sizes, std::vector<int64_t>(results.begin(), results.end()))};
-    case ReduceOp::MeanM2:
-      return {HostTensor::from_doubles(dtype, rows.sizes, means), narrowed(dtype, rows.sizes, results)};
+    case ReduceOp::All: return {HostTensor::from_ints(DType::Bool, rows.sizes, std::vector<int64_t>(results.begin(), results.end()))};
+    case ReduceOp::MeanM2: return {HostTensor::from_doubles(dtype, rows.sizes, means), narrowed(dtype, rows.sizes, results)};
     default: return {narrowed(dtype, rows.sizes, results)};
   }
 }

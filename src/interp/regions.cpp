@@ -61,7 +61,13 @@ int64_t integer(W value) {
 // The sizes of a call: of the image, of the result, and how many regions there are.
 struct Extents {
   Extents(std::span<const int64_t> image, std::span<const int64_t> pooled)
-      : images(image[0]), channels(image[1]), height(image[2]), width(image[3]), regions(pooled[0]), maps(pooled[1]), rows(pooled[2]),
+      : images(image[0]),
+        channels(image[1]),
+        height(image[2]),
+        width(image[3]),
+        regions(pooled[0]),
+        maps(pooled[1]),
+        rows(pooled[2]),
         columns(pooled[3]) {}
   int64_t plane() const { return height * width; }
   int64_t bins() const { return rows * columns; }
@@ -78,7 +84,8 @@ template <class T>
 int64_t image_of(const T* region, const Extents& extents) {
   const auto number = static_cast<Wide<T>>(region[0]);
   if (number > -1 && number < static_cast<Wide<T>>(extents.images)) return static_cast<int64_t>(number);
-  throw Error(ErrorKind::InvalidInput, fmt::format("a region is of image {}, and there are {}", static_cast<double>(number), extents.images))
+  throw Error(ErrorKind::InvalidInput,
+              fmt::format("a region is of image {}, and there are {}", static_cast<double>(number), extents.images))
       .help("the first column of the regions is the number of an image of the batch");
 }
 
@@ -95,8 +102,8 @@ struct Tap {
 template <class W>
 struct Axis {
   std::vector<Tap<W>> taps;
-  std::vector<size_t> starts;   // of each bin's taps, and the end
-  W samples = 0;                // of each bin, outside the image too; negative for a region turned round
+  std::vector<size_t> starts;  // of each bin's taps, and the end
+  W samples = 0;               // of each bin, outside the image too; negative for a region turned round
   std::span<const Tap<W>> bin(int64_t i) const {
     const auto at = static_cast<size_t>(i);
     return {taps.data() + starts[at], starts[at + 1] - starts[at]};
@@ -107,17 +114,20 @@ template <class W>
 struct Region {
   int64_t image;
   Axis<W> rows, columns;
-  W count;   // of a bin's samples, which its sum is divided by
+  W count;  // of a bin's samples, which its sum is divided by
 };
 
 struct Alignment {
   explicit Alignment(std::span<const double> attributes)
-      : scale(attributes[0]), samples(static_cast<int64_t>(attributes[1])), by_position(attributes[3] != 0),
-        offset(attributes[2] != 0 || by_position ? 0.5 : 0.0), at_least_a_pixel(attributes[2] == 0 && !by_position) {}
+      : scale(attributes[0]),
+        samples(static_cast<int64_t>(attributes[1])),
+        by_position(attributes[3] != 0),
+        offset(attributes[2] != 0 || by_position ? 0.5 : 0.0),
+        at_least_a_pixel(attributes[2] == 0 && !by_position) {}
   double scale;
-  int64_t samples;         // 0 or less: as many as a bin has pixels
+  int64_t samples;  // 0 or less: as many as a bin has pixels
   bool by_position;
-  double offset;           // from the corner of a pixel to its centre
+  double offset;  // from the corner of a pixel to its centre
   bool at_least_a_pixel;
 };
 
@@ -130,7 +140,7 @@ Axis<Wide<T>> axis_of(T from, T to, int64_t bins, int64_t size, const Alignment&
   W extent = rounded<T>(end - start);
   if (how.at_least_a_pixel) extent = std::max(extent, W{1});
   const W bin = rounded<T>(extent / static_cast<W>(bins));
-  const int64_t samples = how.samples > 0 ? how.samples : integer(std::ceil(bin));   // negative for a region turned round, as in PyTorch
+  const int64_t samples = how.samples > 0 ? how.samples : integer(std::ceil(bin));  // negative for a region turned round, as in PyTorch
 
   Axis<W> axis;
   axis.samples = static_cast<W>(samples);
@@ -196,7 +206,8 @@ void align_elements(const LibraryCall& call) {
           const T *low = plane + y.low * extents.width, *high = plane + y.high * extents.width;
           for (const Tap<W>& x : region.columns.bin(j)) {
             sum += y.low_weight * x.low_weight * static_cast<W>(low[x.low]) + y.low_weight * x.high_weight * static_cast<W>(low[x.high]) +
-                   y.high_weight * x.low_weight * static_cast<W>(high[x.low]) + y.high_weight * x.high_weight * static_cast<W>(high[x.high]);
+                   y.high_weight * x.low_weight * static_cast<W>(high[x.low]) +
+                   y.high_weight * x.high_weight * static_cast<W>(high[x.high]);
           }
         }
         *to++ = static_cast<T>(sum / region.count);
@@ -336,7 +347,7 @@ void mean_elements(const LibraryCall& call) {
     const PixelRegion<W>& region = regions[static_cast<size_t>(item / extents.maps)];
     T* to = values + item * extents.bins();
     for (int64_t i = 0; i < extents.rows; ++i) {
-      const auto [top, bottom] = region.rows.of_bin(i, extents.height - 1);   // the last row and column are no bin's, as in PyTorch
+      const auto [top, bottom] = region.rows.of_bin(i, extents.height - 1);  // the last row and column are no bin's, as in PyTorch
       for (int64_t j = 0; j < extents.columns; ++j) {
         const auto [left, right] = region.columns.of_bin(j, extents.width - 1);
         const int64_t channel = extents.channel(item % extents.maps, i, j, true);
@@ -363,7 +374,7 @@ void mean_gradients(const LibraryCall& call) {
       const PixelRegion<W>& region = regions[static_cast<size_t>(k)];
       const T* grad = grads + (k * extents.maps + map) * extents.bins();
       for (int64_t i = 0; i < extents.rows; ++i) {
-        const auto [top, bottom] = region.rows.of_bin(i, extents.height);   // PyTorch leaves nothing out here
+        const auto [top, bottom] = region.rows.of_bin(i, extents.height);  // PyTorch leaves nothing out here
         for (int64_t j = 0; j < extents.columns; ++j, ++grad) {
           const auto [left, right] = region.columns.of_bin(j, extents.width);
           if (bottom <= top || right <= left) continue;
@@ -407,9 +418,7 @@ void suppress_boxes(const LibraryCall& call) {
 
 }  // namespace
 
-void suppress(const LibraryCall& call) {
-  call.inputs[0].dtype == DType::F64 ? suppress_boxes<double>(call) : suppress_boxes<float>(call);
-}
+void suppress(const LibraryCall& call) { call.inputs[0].dtype == DType::F64 ? suppress_boxes<double>(call) : suppress_boxes<float>(call); }
 void align(const LibraryCall& call) {
   with_element_type(call, [&]<class T>(T) { align_elements<T>(call); });
 }

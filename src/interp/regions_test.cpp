@@ -30,13 +30,14 @@ TEST(Regions, SuppressBoxesThatABetterKeptOneOverlaps) {
   EXPECT_EQ(numbers(apply_one("regions.suppress", {two}, of(DType::Bool, {2}), {0.5})), (std::vector<double>{1, 1}));
 }
 
-const std::vector<Scalar> kOneSample = {1.0, sym::Expr(1), sym::Expr(1), sym::Expr(0)};   // scale, samples, aligned, by position
+const std::vector<Scalar> kOneSample = {1.0, sym::Expr(1), sym::Expr(1), sym::Expr(0)};  // scale, samples, aligned, by position
 
 TEST(Regions, AlignReadsBetweenPixels) {
   const HostTensor image = f32({1, 1, 2, 2}, {1, 2, 3, 4});
   // The middle of the image, a pixel, and what lies outside.
   const HostTensor regions = f32({3, 5}, {0, 0, 0, 2, 2, 0, 0, 0, 1, 1, 0, 9, 9, 10, 10});
-  EXPECT_EQ(numbers(apply_one("regions.align", {image, regions}, of(DType::F32, {3, 1, 1, 1}), kOneSample)), (std::vector<double>{2.5, 1, 0}));
+  EXPECT_EQ(numbers(apply_one("regions.align", {image, regions}, of(DType::F32, {3, 1, 1, 1}), kOneSample)),
+            (std::vector<double>{2.5, 1, 0}));
   const HostTensor grad = f32({3, 1, 1, 1}, {4, 1, 1});
   EXPECT_EQ(numbers(apply_one("regions.align_backward", {grad, regions}, of(DType::F32, {1, 1, 2, 2}), kOneSample)),
             (std::vector<double>{2, 1, 1, 1}));

@@ -18,14 +18,16 @@ TEST(Scalar, FloatsKeepNanAndSigns) {
     ScalarOp op;
     double a, b, result;
   };
-  const Row rows[] = {
-      {ScalarOp::Min, 1, kNan, kNan},   {ScalarOp::Max, kNan, 1, kNan},    {ScalarOp::Sign, kNan, 0, 0},
-      {ScalarOp::Round, 2.5, 0, 2},     {ScalarOp::Round, -0.5, 0, -0.0},  {ScalarOp::FloorDiv, -7, 2, -4},
-      {ScalarOp::FloorDiv, 1, 0.1, 9},  // 1 / 0.1 rounds to 10, yet 10 * 0.1 exceeds 1
-      {ScalarOp::FloorDiv, 1, 0, kInf}, {ScalarOp::Mod, -7, 2, 1},         {ScalarOp::Mod, 7, -2, -1},
-      {ScalarOp::Fmod, -7, 2, -1},      {ScalarOp::Copysign, 3, -0.0, -3}, {ScalarOp::Eq, kNan, kNan, 0},
-      {ScalarOp::Ne, kNan, kNan, 1},
-  };
+  const Row
+      rows[] =
+          {
+              {ScalarOp::Min, 1, kNan, kNan},   {ScalarOp::Max, kNan, 1, kNan},    {ScalarOp::Sign, kNan, 0, 0},
+              {ScalarOp::Round, 2.5, 0, 2},     {ScalarOp::Round, -0.5, 0, -0.0},  {ScalarOp::FloorDiv, -7, 2, -4},
+              {ScalarOp::FloorDiv, 1, 0.1, 9},  // 1 / 0.1 rounds to 10, yet 10 * 0.1 exceeds 1
+              {ScalarOp::FloorDiv, 1, 0, kInf}, {ScalarOp::Mod, -7, 2, 1},         {ScalarOp::Mod, 7, -2, -1},
+              {ScalarOp::Fmod, -7, 2, -1},      {ScalarOp::Copysign, 3, -0.0, -3}, {ScalarOp::Eq, kNan, kNan, 0},
+              {ScalarOp::Ne, kNan, kNan, 1},
+          };
   for (const Row& row : rows) {
     const double result = apply(row.op, DType::F64, row.a, row.b);
     EXPECT_TRUE(std::isnan(row.result) ? std::isnan(result) : result == row.result)

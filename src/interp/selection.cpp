@@ -183,7 +183,8 @@ void topk(const LibraryCall& call) {
       thread_local std::vector<Placed<Wide>> entries;
       const T* row = rows.row(r);
       const auto flip = largest ? static_cast<Key>(~Key{0}) : Key{0};
-      first_in_order<Wide>(rows.length, rows.results, [&](int64_t i) { return key_of(row[i]) ^ flip; }, entries);
+      first_in_order<Wide>(
+          rows.length, rows.results, [&](int64_t i) { return key_of(row[i]) ^ flip; }, entries);
       for (int64_t k = 0; k < rows.results; ++k) rows.give(r, k, position_of<Wide>(entries[static_cast<size_t>(k)]));
     };
     rows.for_each(call, [&](int64_t r) { rows.length > kLongestRow ? give_row(r, uint64_t{}) : give_row(r, Key{}); });

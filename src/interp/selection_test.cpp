@@ -22,7 +22,8 @@ Picked pick(std::string_view name, const HostTensor& rows, int64_t results, std:
   sizes.back() = results;
   HostTensor values(rows.dtype(), sizes), indices(DType::I64, sizes);
   const LibraryInput in[] = {{rows.dtype(), rows.sizes(), rows.bytes().data()}};
-  const LibraryOutput out[] = {{rows.dtype(), sizes, values.mutable_data<std::byte>()}, {DType::I64, sizes, indices.mutable_data<std::byte>()}};
+  const LibraryOutput out[] = {{rows.dtype(), sizes, values.mutable_data<std::byte>()},
+                               {DType::I64, sizes, indices.mutable_data<std::byte>()}};
   const ParallelFor pieces = [](int64_t n, const std::function<void(int64_t, int64_t)>& body) {
     for (int64_t i = 0; i < n; i += 7) body(i, std::min(n, i + 7));
   };
@@ -39,7 +40,9 @@ HostTensor example(DType dtype, std::vector<int64_t> sizes) {
   for (double& value : values) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     const auto drawn = static_cast<int64_t>(state >> 40) % 101;
-    value = is_floating(dtype) && drawn == 100 ? kNan : static_cast<double>(dtype == DType::U8 ? drawn : drawn - 50) / (is_floating(dtype) ? 4 : 1);
+    value = is_floating(dtype) && drawn == 100
+                ? kNan
+                : static_cast<double>(dtype == DType::U8 ? drawn : drawn - 50) / (is_floating(dtype) ? 4 : 1);
   }
   if (is_floating(dtype)) return HostTensor::from_doubles(dtype, sizes, values);
   return HostTensor::from_ints(dtype, sizes, std::vector<int64_t>(values.begin(), values.end()));
@@ -58,7 +61,8 @@ std::vector<int64_t> ascending(const std::vector<double>& row) {
 
 class Selection : public testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Dtypes, Selection,
-                         testing::Values(DType::F32, DType::F64, DType::F16, DType::BF16, DType::U8, DType::I8, DType::I16, DType::I32, DType::I64),
+                         testing::Values(DType::F32, DType::F64, DType::F16, DType::BF16, DType::U8, DType::I8, DType::I16, DType::I32,
+                                         DType::I64),
                          [](const auto& row) { return std::string(to_string(row.param)); });
 
 TEST_P(Selection, IsWhatSortingGives) {
@@ -84,8 +88,8 @@ TEST(Selection, TakesTheLargestWithNanFirst) {
 }
 
 TEST(Selection, MedianIsTheLowerMiddleOrTheFirstNan) {
-  const HostTensor x = HostTensor::from_doubles(
-      DType::F32, {3, 4}, std::vector<double>{4, 1, 3, 2, 4, kNan, kNan, 2, kNan, kNan, kNan, kNan});
+  const HostTensor x =
+      HostTensor::from_doubles(DType::F32, {3, 4}, std::vector<double>{4, 1, 3, 2, 4, kNan, kNan, 2, kNan, kNan, kNan, kNan});
   EXPECT_EQ(pick("order.median", x, 1, {0}).indices, (std::vector<int64_t>{3, 1, 0}));
   EXPECT_EQ(pick("order.median", x, 1, {1}).indices, (std::vector<int64_t>{3, 3, 0}));
   const HostTensor largest = HostTensor::from_ints(DType::U8, {1, 3}, std::vector<int64_t>{255, 255, 255});

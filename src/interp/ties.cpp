@@ -117,8 +117,8 @@ bool same_choice(const Choice& choice, const HostTensor& a, const HostTensor& b)
 
 }  // namespace
 
-bool point_at_equal_values(const Program& program, std::span<const HostTensor> inputs, size_t output,
-                           const HostTensor& a, const HostTensor& b) {
+bool point_at_equal_values(const Program& program, std::span<const HostTensor> inputs, size_t output, const HostTensor& a,
+                           const HostTensor& b) {
   const Graph& graph = program.graph;
   // From the output back through views to what found the indices.
   std::vector<ValueId> views;
@@ -133,8 +133,8 @@ bool point_at_equal_values(const Program& program, std::span<const HostTensor> i
     found = node.inputs[0];
   }
   const Node& finder = graph.producer(found);
-  const bool finds = std::holds_alternative<Sort>(finder.op) || std::holds_alternative<Scan>(finder.op) ||
-                     std::holds_alternative<Reduce>(finder.op);
+  const bool finds =
+      std::holds_alternative<Sort>(finder.op) || std::holds_alternative<Scan>(finder.op) || std::holds_alternative<Reduce>(finder.op);
   if (!finds) return false;
 
   std::optional<HostTensor> operand;

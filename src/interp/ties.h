@@ -14,7 +14,7 @@ namespace toroid {
 // True when output `output` of the core-level program consists of indices found by a sort, a cumulative extremum or
 // an arg-reduction, perhaps moved about by views since, and `a` and `b` point at the same values everywhere, each
 // index of a sort at an element of its own. Evaluates the program on `inputs` to know the values.
-bool point_at_equal_values(const Program& program, std::span<const HostTensor> inputs, size_t output,
-                           const HostTensor& a, const HostTensor& b);
+bool point_at_equal_values(const Program& program, std::span<const HostTensor> inputs, size_t output, const HostTensor& a,
+                           const HostTensor& b);
 
 }  // namespace toroid

@@ -12,8 +12,7 @@ const TensorType kRows{.dtype = DType::F32, .sizes = {2, 3}};
 const HostTensor kTied = f32({2, 3}, {3, 1, 3, 5, 5, 5});
 
 TEST(Ties, ArgmaxMayNameAnyOfTheLargest) {
-  const Program program =
-      make_program({kRows}, [](Builder& b, Tensors x) { return b.reduce(ReduceOp::ArgMax, x[0], {1}); });
+  const Program program = make_program({kRows}, [](Builder& b, Tensors x) { return b.reduce(ReduceOp::ArgMax, x[0], {1}); });
   const std::vector inputs = {kTied};
   EXPECT_TRUE(point_at_equal_values(program, inputs, 0, i64({2}, {0, 1}), i64({2}, {2, 2})));
   EXPECT_FALSE(point_at_equal_values(program, inputs, 0, i64({2}, {0, 0}), i64({2}, {1, 0})));
@@ -34,11 +33,9 @@ TEST(Ties, ASortNamesEachElementOnce) {
 }
 
 TEST(Ties, OtherIntegersMustBeEqual) {
-  const Program program =
-      make_program({kRows}, [](Builder& b, Tensors x) { return Tensors{b.cast(x[0], DType::I64)}; });
+  const Program program = make_program({kRows}, [](Builder& b, Tensors x) { return Tensors{b.cast(x[0], DType::I64)}; });
   const std::vector inputs = {kTied};
-  EXPECT_FALSE(
-      point_at_equal_values(program, inputs, 0, i64({2, 3}, {3, 1, 3, 5, 5, 5}), i64({2, 3}, {0, 1, 2, 3, 4, 5})));
+  EXPECT_FALSE(point_at_equal_values(program, inputs, 0, i64({2, 3}, {3, 1, 3, 5, 5, 5}), i64({2, 3}, {0, 1, 2, 3, 4, 5})));
 }
 
 }  // namespace

@@ -39,7 +39,9 @@ std::string key_of(const ExprOp& op, DType dtype) {
         ids({o.operand});
         key += fmt::format(" {} {}", static_cast<int>(o.from), static_cast<int>(o.to));
       },
-      [&](const Masked& o) { ids({o.condition, o.value, o.otherwise}); },
+      [&](const Masked& o) {
+        ids({o.condition, o.value, o.otherwise});
+      },
       [&](const Accumulated& o) { key += fmt::format("{}", static_cast<uint32_t>(o.id)); },
       [&](const Stashed& o) { key += fmt::format("{}", static_cast<uint32_t>(o.id)); });
   return key;
@@ -178,11 +180,12 @@ std::vector<ExprId> ExprTable::operands(ExprId id) const {
   const ExprOp& op = node(id).op;
   std::vector<ExprId> result;
   match(
-      op, [](const Literal&) {}, [](const Index&) {}, [](const Load&) {},
-      [&](const Compute& o) { result = o.operands; }, [&](const Convert& o) { result = {o.operand}; },
-      [&](const BitcastTo& o) { result = {o.operand}; },
-      [&](const Masked& o) { result = {o.condition, o.value, o.otherwise}; }, [](const Accumulated&) {},
-      [](const Stashed&) {});
+      op, [](const Literal&) {}, [](const Index&) {}, [](const Load&) {}, [&](const Compute& o) { result = o.operands; },
+      [&](const Convert& o) { result = {o.operand}; }, [&](const BitcastTo& o) { result = {o.operand}; },
+      [&](const Masked& o) {
+        result = {o.condition, o.value, o.otherwise};
+      },
+      [](const Accumulated&) {}, [](const Stashed&) {});
   for (sym::Expr index : indices_of(op)) {
     if (index.is_const()) continue;
     for (sym::Expr symbol : sym::free_symbols(index)) {
@@ -221,8 +224,7 @@ ExprId ExprTable::rewrite(ExprId id, const sym::Substitution& axes, const Leaf& 
   const ProvenanceId outer_origin = std::exchange(origin_, n.origin);
   auto sub = [&](ExprId operand) { return rewrite(operand, axes, leaf, memo); };
   const ExprId result = match(
-      n.op, [&](const Literal&) { return id; },
-      [&](const Index& o) { return index(rewrite_index(o.value, axes, leaf, memo), n.dtype); },
+      n.op, [&](const Literal&) { return id; }, [&](const Index& o) { return index(rewrite_index(o.value, axes, leaf, memo), n.dtype); },
       [&](const Load& o) {
         std::vector<sym::Expr> new_index;
         for (sym::Expr e : o.index) new_index.push_back(rewrite_index(e, axes, leaf, memo));
@@ -234,7 +236,9 @@ ExprId ExprTable::rewrite(ExprId id, const sym::Substitution& axes, const Leaf& 
         return compute(o.op, std::move(new_operands));
       },
       [&](const Convert& o) { return convert(sub(o.operand), n.dtype); },
-      [&](const BitcastTo& o) { return add(BitcastTo{sub(o.operand), o.from, o.to}, n.dtype); },
+      [&](const BitcastTo& o) {
+        return add(BitcastTo{sub(o.operand), o.from, o.to}, n.dtype);
+      },
       [&](const Masked& o) {
         const ExprId condition = sub(o.condition);
         const ExprId value = sub(o.value);
@@ -286,8 +290,7 @@ std::vector<ExprId> reachable(const ExprTable& exprs, const std::vector<ExprId>&
 std::vector<ExprId> roots(const LoopProgram& program, const Computation& computation) {
   return match(
       computation.work, [](const Map& w) { return std::vector<ExprId>{w.value}; },
-      [](const Reduction& w) { return std::vector<ExprId>{w.value}; },
-      [](const ScanLoop& w) { return std::vector<ExprId>{w.value}; },
+      [](const Reduction& w) { return std::vector<ExprId>{w.value}; }, [](const ScanLoop& w) { return std::vector<ExprId>{w.value}; },
       [&](const ScatterLoop& w) {
         std::vector<ExprId> result = {w.value};
         for (sym::Expr index : w.index) {

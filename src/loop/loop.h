@@ -23,25 +23,46 @@ namespace toroid::loop {
 
 enum class ExprId : uint32_t {};
 enum class BufferId : uint32_t {};
-enum class AccumulatorId : uint32_t {};   // the result of a reduction inside the kernel at hand
-enum class StashId : uint32_t {};         // a row of values kept between the stages of a kernel
+enum class AccumulatorId : uint32_t {};  // the result of a reduction inside the kernel at hand
+enum class StashId : uint32_t {};        // a row of values kept between the stages of a kernel
 
-struct Literal { Scalar value; };                                // of the node's dtype
-struct Index { sym::Expr value; };                               // an integer expression as an I64
-struct Load { BufferId buffer; std::vector<sym::Expr> index; };  // one index per dim of the buffer
-struct Compute { ScalarOp op; std::vector<ExprId> operands; };
-struct Convert { ExprId operand; };                              // to the node's dtype
-struct BitcastTo { ExprId operand; DType from, to; };            // storage dtypes: bits of `from` read as `to`. Of a float as itself: rounded
-struct Masked { ExprId condition, value, otherwise; };
-struct Accumulated { AccumulatorId id; };                        // kernels only
-struct Stashed { StashId id; };                                  // kernels only
+struct Literal {
+  Scalar value;
+};  // of the node's dtype
+struct Index {
+  sym::Expr value;
+};  // an integer expression as an I64
+struct Load {
+  BufferId buffer;
+  std::vector<sym::Expr> index;
+};  // one index per dim of the buffer
+struct Compute {
+  ScalarOp op;
+  std::vector<ExprId> operands;
+};
+struct Convert {
+  ExprId operand;
+};  // to the node's dtype
+struct BitcastTo {
+  ExprId operand;
+  DType from, to;
+};  // storage dtypes: bits of `from` read as `to`. Of a float as itself: rounded
+struct Masked {
+  ExprId condition, value, otherwise;
+};
+struct Accumulated {
+  AccumulatorId id;
+};  // kernels only
+struct Stashed {
+  StashId id;
+};  // kernels only
 
 using ExprOp = std::variant<Literal, Index, Load, Compute, Convert, BitcastTo, Masked, Accumulated, Stashed>;
 
 struct ExprNode {
   ExprOp op;
   DType dtype;
-  ProvenanceId origin{0};   // the model's operator that needed it first; of the graph that was lowered
+  ProvenanceId origin{0};  // the model's operator that needed it first; of the graph that was lowered
 };
 
 // What a value symbol stands for: `index`, which must lie in [0, size).
@@ -72,7 +93,7 @@ class ExprTable {
 
   // `id` as an index below `size`: the symbolic expression it is, or a value symbol for it.
   sym::Expr as_index(ExprId id, sym::Expr size);
-  const ValueSymbol* value_symbol(sym::Expr symbol) const;   // null for other symbols
+  const ValueSymbol* value_symbol(sym::Expr symbol) const;  // null for other symbols
 
   // Operands that are expressions, including those behind the value symbols of its indices.
   std::vector<ExprId> operands(ExprId id) const;
@@ -104,9 +125,9 @@ struct Buffer {
   std::string name;
   DType dtype;
   std::vector<sym::Expr> sizes;
-  std::vector<sym::Expr> strides;          // in elements
+  std::vector<sym::Expr> strides;  // in elements
   BufferKind kind = BufferKind::Temporary;
-  uint32_t position = 0;                   // of the input, constant or output
+  uint32_t position = 0;  // of the input, constant or output
 };
 
 // out[axes] = value, for every value of the axes.
@@ -160,7 +181,7 @@ using Work = std::variant<Map, Reduction, ScanLoop, ScatterLoop, Call, Bind>;
 struct Computation {
   Work work;
   std::vector<BufferId> outputs;
-  std::string name;                        // from the source operators
+  std::string name;  // from the source operators
   std::vector<ProvenanceId> provenance;
 };
 

@@ -32,8 +32,7 @@ std::string to_string(const LoopProgram& program, ExprId id) {
     return to_string(program, operand);
   };
   return match(
-      n.op, [&](const Literal& o) { return toroid::to_string(o.value); },
-      [&](const Index& o) { return sym::to_string(o.value); },
+      n.op, [&](const Literal& o) { return toroid::to_string(o.value); }, [&](const Index& o) { return sym::to_string(o.value); },
       [&](const Load& o) { return fmt::format("{}[{}]", program.buffer(o.buffer).name, join(o.index)); },
       [&](const Compute& o) {
         std::string text = fmt::format("{}(", toroid::to_string(o.op));
@@ -54,20 +53,18 @@ std::string to_string(const LoopProgram& program) {
     for (BufferId out : c.outputs) outs += (outs.empty() ? "" : ", ") + program.buffer(out).name;
     text += match(
         c.work,
-        [&](const Map& w) {
-          return fmt::format("{}[{}] = {}  for{}", outs, join(w.axes), to_string(program, w.value), domain(w.axes));
-        },
+        [&](const Map& w) { return fmt::format("{}[{}] = {}  for{}", outs, join(w.axes), to_string(program, w.value), domain(w.axes)); },
         [&](const Reduction& w) {
-          return fmt::format("{}[{}] = {} over{} of {}  for{}", outs, join(w.axes), toroid::to_string(w.op),
-                             domain(w.reduce_axes), to_string(program, w.value), domain(w.axes));
+          return fmt::format("{}[{}] = {} over{} of {}  for{}", outs, join(w.axes), toroid::to_string(w.op), domain(w.reduce_axes),
+                             to_string(program, w.value), domain(w.axes));
         },
         [&](const ScanLoop& w) {
           return fmt::format("{}[{}] = scan {} along {} of {}  for{}", outs, join(w.axes), toroid::to_string(w.op),
                              sym::to_string(w.axes[w.dim]), to_string(program, w.value), domain(w.axes));
         },
         [&](const ScatterLoop& w) {
-          return fmt::format("{} = {}; [{}] {}= {}  for{}", outs, program.buffer(w.base).name, join(w.index),
-                             toroid::to_string(w.mode), to_string(program, w.value), domain(w.axes));
+          return fmt::format("{} = {}; [{}] {}= {}  for{}", outs, program.buffer(w.base).name, join(w.index), toroid::to_string(w.mode),
+                             to_string(program, w.value), domain(w.axes));
         },
         [&](const Call& w) {
           std::string line = fmt::format("{} = {}(", outs, toroid::to_string(w.op));

@@ -21,8 +21,8 @@ std::vector<Constancy> constant_values(const Program& program) {
     if (const auto* constant = std::get_if<Constant>(&node.op)) {
       constancy = is_written(program, constant->id) ? Constancy::None : Constancy::Weights;
     }
-    if (std::holds_alternative<Input>(node.op) || std::holds_alternative<RandomState>(node.op) || std::holds_alternative<HigherOrder>(node.op) ||
-        !has_fixed_attributes(node.op)) {
+    if (std::holds_alternative<Input>(node.op) || std::holds_alternative<RandomState>(node.op) ||
+        std::holds_alternative<HigherOrder>(node.op) || !has_fixed_attributes(node.op)) {
       constancy = Constancy::None;
     }
     for (ValueId input : node.inputs) {

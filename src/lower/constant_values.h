@@ -8,9 +8,9 @@
 namespace toroid {
 
 enum class Constancy : uint8_t {
-  None,        // changes from call to call
-  Positions,   // follows from fixed sizes alone: numbers, positions, and what is computed from them
-  Weights,     // from tensors that the program holds
+  None,       // changes from call to call
+  Positions,  // follows from fixed sizes alone: numbers, positions, and what is computed from them
+  Weights,    // from tensors that the program holds
 };
 
 // May the program write this constant, so that a later call finds another value?

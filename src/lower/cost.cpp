@@ -4,16 +4,40 @@ namespace toroid {
 
 bool is_transcendental(ScalarOp op) {
   switch (op) {
-    case ScalarOp::Neg: case ScalarOp::Abs: case ScalarOp::Sign: case ScalarOp::Floor: case ScalarOp::Ceil:
-    case ScalarOp::Trunc: case ScalarOp::Round: case ScalarOp::BitNot: case ScalarOp::IsNan: case ScalarOp::IsInf:
-    case ScalarOp::SignBit: case ScalarOp::Add: case ScalarOp::Sub: case ScalarOp::Mul: case ScalarOp::Min:
-    case ScalarOp::Max: case ScalarOp::Copysign: case ScalarOp::BitAnd: case ScalarOp::BitOr: case ScalarOp::BitXor:
-    case ScalarOp::ShiftLeft: case ScalarOp::ShiftRight: case ScalarOp::Eq: case ScalarOp::Ne: case ScalarOp::Lt:
-    case ScalarOp::Le: case ScalarOp::Gt: case ScalarOp::Ge: case ScalarOp::Where: case ScalarOp::Sqrt:
-    case ScalarOp::Rsqrt: case ScalarOp::Reciprocal: case ScalarOp::Div:
-      return false;
-    default:
-      return true;
+    case ScalarOp::Neg:
+    case ScalarOp::Abs:
+    case ScalarOp::Sign:
+    case ScalarOp::Floor:
+    case ScalarOp::Ceil:
+    case ScalarOp::Trunc:
+    case ScalarOp::Round:
+    case ScalarOp::BitNot:
+    case ScalarOp::IsNan:
+    case ScalarOp::IsInf:
+    case ScalarOp::SignBit:
+    case ScalarOp::Add:
+    case ScalarOp::Sub:
+    case ScalarOp::Mul:
+    case ScalarOp::Min:
+    case ScalarOp::Max:
+    case ScalarOp::Copysign:
+    case ScalarOp::BitAnd:
+    case ScalarOp::BitOr:
+    case ScalarOp::BitXor:
+    case ScalarOp::ShiftLeft:
+    case ScalarOp::ShiftRight:
+    case ScalarOp::Eq:
+    case ScalarOp::Ne:
+    case ScalarOp::Lt:
+    case ScalarOp::Le:
+    case ScalarOp::Gt:
+    case ScalarOp::Ge:
+    case ScalarOp::Where:
+    case ScalarOp::Sqrt:
+    case ScalarOp::Rsqrt:
+    case ScalarOp::Reciprocal:
+    case ScalarOp::Div: return false;
+    default: return true;
   }
 }
 

@@ -6,10 +6,10 @@
 namespace toroid {
 
 struct ExprCost {
-  int nodes = 0;            // expression nodes, each counted once
-  int loads = 0;            // of elements that change along some axis
-  int arithmetic = 0;       // cheap operations
-  int transcendental = 0;   // exp, log, division-like and dearer
+  int nodes = 0;           // expression nodes, each counted once
+  int loads = 0;           // of elements that change along some axis
+  int arithmetic = 0;      // cheap operations
+  int transcendental = 0;  // exp, log, division-like and dearer
 
   // Cheaper to compute again at each use than to write and read back.
   bool is_cheap() const { return transcendental == 0 && loads <= 1 && arithmetic <= 4; }

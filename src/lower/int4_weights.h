@@ -15,8 +15,8 @@
 namespace toroid {
 
 struct Int4Element {
-  loop::ExprId number;        // an integer
-  loop::ExprId scale, zero;   // F32
+  loop::ExprId number;       // an integer
+  loop::ExprId scale, zero;  // F32
 };
 
 // A value's element at an index, as an expression.

@@ -21,9 +21,8 @@ std::vector<bool> channels_last_values(const Graph& graph) {
     return out.size() >= 3 && in.size() >= 3 && sym::known_eq(in[0], out[0]) && sym::known_eq(in[1], out[1]);
   };
   auto follows_inputs = [&](const Node& node) {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
-      return result[static_cast<size_t>(input)] && keeps_channels(input, node.outputs[0]);
-    });
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId input) { return result[static_cast<size_t>(input)] && keeps_channels(input, node.outputs[0]); });
   };
   // Channels in other places, as when those of groups are shuffled: reshaped, permuted and reshaped to the sizes that they had.
   auto reorders_channels = [&](const Node& node) {
@@ -43,25 +42,24 @@ std::vector<bool> channels_last_values(const Graph& graph) {
       result[static_cast<size_t>(node.outputs[0])] = true;
       continue;
     }
-    const bool follows = match(
-        node.op,
-        [&](const auto& op) {
-          using T = std::decay_t<decltype(op)>;
-          constexpr bool is_along = std::is_same_v<T, Pointwise> || std::is_same_v<T, Cast> || std::is_same_v<T, Expand> ||
-                                    std::is_same_v<T, Reshape> || std::is_same_v<T, Slice> || std::is_same_v<T, Remap> ||
-                                    std::is_same_v<T, Pad>;
-          if constexpr (std::is_same_v<T, Reshape>) {
-            if (reorders_channels(node)) return true;
-          }
-          if constexpr (is_along) return follows_inputs(node);
-          if constexpr (std::is_same_v<T, Cat>) {
-            const auto rank = graph.type(node.outputs[0]).sizes.size();
-            return rank >= 3 && std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return result[static_cast<size_t>(input)]; });
-          }
-          if constexpr (std::is_same_v<T, Permute>) return op.dims.size() >= 3 && op.dims[0] == 0 && op.dims[1] == 1 && follows_inputs(node);
-          if constexpr (std::is_same_v<T, Reduce>) return !op.dims.empty() && op.dims[0] >= 2 && follows_inputs(node);
-          return false;
-        });
+    const bool follows = match(node.op, [&](const auto& op) {
+      using T = std::decay_t<decltype(op)>;
+      constexpr bool is_along = std::is_same_v<T, Pointwise> || std::is_same_v<T, Cast> || std::is_same_v<T, Expand> ||
+                                std::is_same_v<T, Reshape> || std::is_same_v<T, Slice> || std::is_same_v<T, Remap> ||
+                                std::is_same_v<T, Pad>;
+      if constexpr (std::is_same_v<T, Reshape>) {
+        if (reorders_channels(node)) return true;
+      }
+      if constexpr (is_along) return follows_inputs(node);
+      if constexpr (std::is_same_v<T, Cat>) {
+        const auto rank = graph.type(node.outputs[0]).sizes.size();
+        return rank >= 3 &&
+               std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return result[static_cast<size_t>(input)]; });
+      }
+      if constexpr (std::is_same_v<T, Permute>) return op.dims.size() >= 3 && op.dims[0] == 0 && op.dims[1] == 1 && follows_inputs(node);
+      if constexpr (std::is_same_v<T, Reduce>) return !op.dims.empty() && op.dims[0] >= 2 && follows_inputs(node);
+      return false;
+    });
     for (ValueId output : node.outputs) result[static_cast<size_t>(output)] = follows;
   }
   return result;

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "graph/builder.h"
-#include "lower/cost.h"
 #include "lower/constant_values.h"
+#include "lower/cost.h"
 #include "lower/index_map.h"
 #include "lower/int4_weights.h"
 #include "lower/layouts.h"
@@ -24,8 +24,8 @@ struct Lowered {
   std::vector<sym::Expr> axes;
   ExprId value{};
   std::optional<BufferId> buffer;
-  std::vector<ProvenanceId> provenance;   // of the operations folded into `value`
-  bool shows_memory = false;              // a view of something that was in memory when it was lowered
+  std::vector<ProvenanceId> provenance;  // of the operations folded into `value`
+  bool shows_memory = false;             // a view of something that was in memory when it was lowered
 };
 
 std::string short_name(std::string_view op) {
@@ -260,7 +260,9 @@ class Lowering {
 
   // A view that was lowered before what it shows came to be in memory would compute it again.
   void read_from_memory(ValueId id) {
-    if (lowered(id).buffer || lowered(id).shows_memory || !is_view(graph_.producer(id).op) || cost_of(exprs(), lowered(id).value).is_cheap()) return;
+    if (lowered(id).buffer || lowered(id).shows_memory || !is_view(graph_.producer(id).op) ||
+        cost_of(exprs(), lowered(id).value).is_cheap())
+      return;
     const ValueId shown = shown_by(id);
     if (lowered(shown).buffer) lower_views(shown, id);
   }
@@ -335,13 +337,11 @@ class Lowering {
         [&](const Bitcast&) {
           std::vector<sym::Expr> axes = fresh_axes(sizes(node.outputs[0]));
           const DType to = dtype(node.outputs[0]);
-          const ExprId value = exprs().add(loop::BitcastTo{at(node.inputs[0], axes), dtype(node.inputs[0]), to},
-                                           compute_dtype(to));
+          const ExprId value = exprs().add(loop::BitcastTo{at(node.inputs[0], axes), dtype(node.inputs[0]), to}, compute_dtype(to));
           define(node.outputs[0], std::move(axes), value, merged_provenance(node));
         },
-        [&](const Expand&) { lower_view(node); }, [&](const Permute&) { lower_view(node); },
-        [&](const Reshape&) { lower_view(node); }, [&](const Slice&) { lower_view(node); },
-        [&](const Remap&) { lower_view(node); }, [&](const Pad& op) { lower_pad(node, op); },
+        [&](const Expand&) { lower_view(node); }, [&](const Permute&) { lower_view(node); }, [&](const Reshape&) { lower_view(node); },
+        [&](const Slice&) { lower_view(node); }, [&](const Remap&) { lower_view(node); }, [&](const Pad& op) { lower_pad(node, op); },
         [&](const Cat& op) { lower_cat(node, op); }, [&](const Gather&) { lower_gather(node); },
         [&](const Scatter& op) { lower_scatter(node, op); }, [&](const Reduce& op) { lower_reduce(node, op); },
         [&](const Scan& op) { lower_scan(node, op); }, [&](const Sort&) { lower_call(node, true); },
@@ -398,13 +398,14 @@ class Lowering {
     std::vector<ExprId> operands;
     for (ValueId input : node.inputs) operands.push_back(at(input, axes));
     const bool is_narrow_nextafter = op.op == ScalarOp::Nextafter && is_reduced_float(dtype(id));
-    const ExprId value = is_narrow_nextafter ? narrow_nextafter(exprs(), operands[0], operands[1], dtype(id))
-                                             : exprs().compute(op.op, std::move(operands));
+    const ExprId value =
+        is_narrow_nextafter ? narrow_nextafter(exprs(), operands[0], operands[1], dtype(id)) : exprs().compute(op.op, std::move(operands));
     define(id, std::move(axes), value, merged_provenance(node));
     realise_if_worth_it(id);
     // A product that several loops compute again is the same in each, fused with an addition in none.
     const auto* compute = std::get_if<loop::Compute>(&exprs().node(value).op);
-    if (compute != nullptr && compute->op == ScalarOp::Mul && !lowered(id).buffer && uses_[static_cast<size_t>(id)] > 1 && is_floating(exprs().dtype(value))) {
+    if (compute != nullptr && compute->op == ScalarOp::Mul && !lowered(id).buffer && uses_[static_cast<size_t>(id)] > 1 &&
+        is_floating(exprs().dtype(value))) {
       lowered(id).value = exprs().add(loop::BitcastTo{value, exprs().dtype(value), exprs().dtype(value)}, exprs().dtype(value));
     }
   }
@@ -412,7 +413,9 @@ class Lowering {
   void lower_cast(const Node& node) {
     const ValueId id = node.outputs[0], input = node.inputs[0];
     // What would be kept is kept as bytes, from which it is cast wherever it is used.
-    if ((dtype(input) == DType::I8 || dtype(input) == DType::U8) && uses_[static_cast<size_t>(id)] > 1 && !cost_of(exprs(), lowered(input).value).is_cheap()) realise(input);
+    if ((dtype(input) == DType::I8 || dtype(input) == DType::U8) && uses_[static_cast<size_t>(id)] > 1 &&
+        !cost_of(exprs(), lowered(input).value).is_cheap())
+      realise(input);
     std::vector<sym::Expr> axes = fresh_axes(sizes(id));
     const ExprId value = exprs().convert(at(node.inputs[0], axes), dtype(id));
     define(id, std::move(axes), value, merged_provenance(node));
@@ -476,7 +479,7 @@ class Lowering {
 
   struct CatPart {
     ValueId input;
-    sym::Expr start;   // along the concatenated dim
+    sym::Expr start;  // along the concatenated dim
   };
   // The element at `axes` of parts that follow each other: axis < start of the second half ? one of the first half : one of the second.
   ExprId one_of(std::span<const CatPart> parts, const std::vector<sym::Expr>& axes, size_t dim) {
@@ -531,8 +534,7 @@ class Lowering {
     std::vector<sym::Expr> index = indices(std::span(node.inputs).subspan(2), sizes(id), axes);
     const ExprId value = at(source, axes);
     const BufferId out = new_buffer(id);
-    add_computation(loop::ScatterLoop{base, std::move(axes), std::move(index), op.mode, value}, {out},
-                    merged_provenance(node));
+    add_computation(loop::ScatterLoop{base, std::move(axes), std::move(index), op.mode, value}, {out}, merged_provenance(node));
     define_buffer(id, out);
   }
 
@@ -542,7 +544,8 @@ class Lowering {
     const Node& view = graph_.producer(input);
     const auto last = static_cast<int>(sizes(input).size()) - 1;
     const bool names_positions = op.op == ReduceOp::ArgMin || op.op == ReduceOp::ArgMax;
-    if (names_positions || !std::holds_alternative<Reshape>(view.op) || uses_[static_cast<size_t>(input)] != 1 || op.dims != std::vector{last}) {
+    if (names_positions || !std::holds_alternative<Reshape>(view.op) || uses_[static_cast<size_t>(input)] != 1 ||
+        op.dims != std::vector{last}) {
       return {input, op.dims};
     }
     const auto& source = sizes(view.inputs[0]);
@@ -580,8 +583,7 @@ class Lowering {
       const bool is_arg = op.op == ReduceOp::ArgMin || op.op == ReduceOp::ArgMax;
       const ExprId only = is_arg ? value : exprs().convert(value, dtype(node.outputs[0]));
       define(node.outputs[0], axes, is_arg ? exprs().literal(Scalar(sym::Expr(0)), DType::I64) : only, provenance);
-      if (op.op == ReduceOp::MeanM2)
-        define(node.outputs[1], axes, exprs().compute(ScalarOp::Sub, {only, only}), provenance);
+      if (op.op == ReduceOp::MeanM2) define(node.outputs[1], axes, exprs().compute(ScalarOp::Sub, {only, only}), provenance);
       return;
     }
     if (op.op != ReduceOp::MeanM2) {
@@ -601,8 +603,8 @@ class Lowering {
     // What follows from sums alone is in the results' dtype, which may be F64 where the row is F32; elements meet m in their own.
     const DType type = exprs().dtype(value), wide = dtype(node.outputs[0]);
     const auto kept = [&](const char* suffix, DType as, loop::Work work) {
-      const BufferId buffer = prepared_if_constant(
-          node.outputs[0], new_buffer(graph_.value(node.outputs[0]).name + suffix, as, sizes(node.outputs[0])));
+      const BufferId buffer =
+          prepared_if_constant(node.outputs[0], new_buffer(graph_.value(node.outputs[0]).name + suffix, as, sizes(node.outputs[0])));
       add_computation(std::move(work), {buffer}, provenance);
       return exprs().load(buffer, axes, as);
     };
@@ -613,10 +615,8 @@ class Lowering {
     const auto number = [&](Scalar each) { return exprs().literal(each, wide); };
     const ExprId elements = number(Scalar(count)), zero = number(Scalar(0.0));
     const ExprId rough_mean =
-        kept("_rough", type,
-             loop::Map{axes, exprs().convert(exprs().compute(ScalarOp::Div, {sum_of("_sum", value), elements}), type)});
-    const ExprId deviation = exprs().compute(ScalarOp::Sub, {value, rough_mean}),
-                 centre = exprs().convert(rough_mean, wide);
+        kept("_rough", type, loop::Map{axes, exprs().convert(exprs().compute(ScalarOp::Div, {sum_of("_sum", value), elements}), type)});
+    const ExprId deviation = exprs().compute(ScalarOp::Sub, {value, rough_mean}), centre = exprs().convert(rough_mean, wide);
     const ExprId squares = sum_of("_squares", times(deviation, deviation));
     const ExprId is_far = exprs().compute(ScalarOp::Ge, {exprs().convert(times(times(centre, centre), elements), type),
                                                          exprs().convert(times(squares, number(Scalar(64.0))), type)});
@@ -628,7 +628,7 @@ class Lowering {
     const ExprId corrected = exprs().compute(ScalarOp::Sub, {squares, times(drift, shift)});
     define(node.outputs[0], axes, exprs().compute(ScalarOp::Add, {centre, shift}), provenance);
     define(node.outputs[1], axes, exprs().compute(ScalarOp::Max, {corrected, zero}), provenance);
-    for (ValueId output : node.outputs) realise(output);   // once a row, also where other kernels read them
+    for (ValueId output : node.outputs) realise(output);  // once a row, also where other kernels read them
   }
 
   void lower_scan(const Node& node, const Scan& op) {
@@ -662,7 +662,8 @@ class Lowering {
     if (constant_[static_cast<size_t>(right)] != Constancy::Weights || (type != DType::F32 && !is_reduced_float(type))) return false;
     const std::vector<sym::Expr>& s = sizes(right);
     const bool is_fixed = s[s.size() - 2].is_const() && s.back().is_const();
-    return is_fixed && s[s.size() - 2].value() % 2 == 0 && s[s.size() - 2].value() > 0 && holds_int4(graph_, right, may_round_weights(node));
+    return is_fixed && s[s.size() - 2].value() % 2 == 0 && s[s.size() - 2].value() > 0 &&
+           holds_int4(graph_, right, may_round_weights(node));
   }
 
   bool may_round_weights(const Node& node) const { return dtype(node.outputs[0]) != DType::F32; }
@@ -693,7 +694,8 @@ class Lowering {
       if (depends(low.number, batch) || depends(of_group.scale, batch) || depends(of_group.zero, batch)) return false;
       const std::string& name = graph_.value(right).name;
       auto prepared = [&](std::string_view suffix, DType type, std::vector<sym::Expr> axes, ExprId value) {
-        const std::vector<sym::Expr> of = type == DType::U8 ? std::vector<sym::Expr>{columns, rows / 2} : std::vector<sym::Expr>{groups, columns};
+        const std::vector<sym::Expr> of =
+            type == DType::U8 ? std::vector<sym::Expr>{columns, rows / 2} : std::vector<sym::Expr>{groups, columns};
         const BufferId buffer = new_buffer(name + std::string(suffix), type, of);
         loops_->buffer(buffer).kind = loop::BufferKind::Prepared;
         add_computation(loop::Map{std::move(axes), value}, {buffer}, {node.provenance});
@@ -730,7 +732,8 @@ class Lowering {
   bool takes_int8(const Node& node) {
     if (!std::holds_alternative<Matmul>(node.op) || !is_cast_from(node.inputs[1], DType::I8)) return false;
     const DType type = dtype(node.inputs[0]);
-    return type == DType::F32 || is_reduced_float(type) || (type == DType::I32 && (is_cast_from(node.inputs[0], DType::I8) || is_cast_from(node.inputs[0], DType::U8)));
+    return type == DType::F32 || is_reduced_float(type) ||
+           (type == DType::I32 && (is_cast_from(node.inputs[0], DType::I8) || is_cast_from(node.inputs[0], DType::U8)));
   }
 
   ValueId behind_views(ValueId id) {
@@ -749,7 +752,7 @@ class Lowering {
   std::optional<loop::Operand> window_before_cast(ValueId id, DType narrow) {
     if (!is_cast_from(id, narrow)) return std::nullopt;
     const ValueId cast = behind_views(id);
-    operand(graph_.producer(cast).inputs[0], false);   // puts it in memory
+    operand(graph_.producer(cast).inputs[0], false);  // puts it in memory
     lower_cast(graph_.producer(cast));
     lower_views_between(cast, id);
     const auto* convert = std::get_if<loop::Convert>(&exprs().node(lowered(id).value).op);
@@ -834,8 +837,8 @@ class Lowering {
   std::unique_ptr<loop::LoopProgram> loops_;
   std::vector<Lowered> values_;
   std::vector<int> uses_;
-  std::vector<bool> channels_last_;   // by value
-  std::vector<Constancy> constant_;   // by value
+  std::vector<bool> channels_last_;  // by value
+  std::vector<Constancy> constant_;  // by value
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ struct OutputBinding {
 
 struct LoweredGraph {
   std::unique_ptr<loop::LoopProgram> loops;
-  std::vector<OutputBinding> outputs;      // one per graph output
+  std::vector<OutputBinding> outputs;  // one per graph output
 };
 
 // The main graph first, then each subgraph. Control flow stays a call whose branches are graphs of their own; the operands and

@@ -86,9 +86,10 @@ graph(x: {0}[4, 32]) {{
   };
   const std::string whole = product("f32", "w: f32[3, 32] = neg(j)"), packed = product("f32", "w: f32[3, 32] = reshape(j)");
   EXPECT_NE(whole.find("y = matmul(x, w)"), std::string::npos) << whole;
-  EXPECT_EQ(packed.substr(packed.find("t_scales")), "t_scales[g1, n0] = mul(1.0, s[n0, g1, 0])  for g1 in 2 n0 in 3\n"
-                                                    "t_zeros[g1, n0] = mul(sub(0.0, 8.0), s[n0, g1, 0])  for g1 in 2 n0 in 3\n"
-                                                    "y = matmul(x, t_int4, t_scales, t_zeros)\n");
+  EXPECT_EQ(packed.substr(packed.find("t_scales")),
+            "t_scales[g1, n0] = mul(1.0, s[n0, g1, 0])  for g1 in 2 n0 in 3\n"
+            "t_zeros[g1, n0] = mul(sub(0.0, 8.0), s[n0, g1, 0])  for g1 in 2 n0 in 3\n"
+            "y = matmul(x, t_int4, t_scales, t_zeros)\n");
   // What a product in float32 would see rounded is not left out of the weights, of one in bfloat16 it is.
   const std::string rounded = "r: bf16[3, 32] = cast(j)\n  w: f32[3, 32] = cast(r)";
   EXPECT_EQ(product("f32", rounded).find("_int4"), std::string::npos);

@@ -24,8 +24,7 @@ ExprId narrow_nextafter(loop::ExprTable& exprs, ExprId a, ExprId b, DType dtype)
   const ExprId stepped = exprs.compute(ScalarOp::Add, {bits, where(away, integer(1), integer(-1))});
   const ExprId from_zero = where(greater(b, zero), integer(1), integer(-0x7fff));  // the least number of b's sign
   const ExprId neighbour = float_of(where(equal(a, zero), from_zero, stepped));
-  const ExprId is_nan =
-      exprs.compute(ScalarOp::BitOr, {exprs.compute(ScalarOp::IsNan, {a}), exprs.compute(ScalarOp::IsNan, {b})});
+  const ExprId is_nan = exprs.compute(ScalarOp::BitOr, {exprs.compute(ScalarOp::IsNan, {a}), exprs.compute(ScalarOp::IsNan, {b})});
   return where(is_nan, number(std::numeric_limits<double>::quiet_NaN()), where(equal(a, b), b, neighbour));
 }
 

@@ -73,11 +73,7 @@ Scalar first_element(const HostTensor& tensor) {
 class GraphFolder {
  public:
   GraphFolder(Program& program, const Graph& graph)
-      : program_(program),
-        graph_(graph),
-        uniform_(graph.num_values()),
-        known_(graph.num_values()),
-        costly_(graph.num_values()) {}
+      : program_(program), graph_(graph), uniform_(graph.num_values()), known_(graph.num_values()), costly_(graph.num_values()) {}
 
   // The folded graph, or nothing if there was nothing to fold.
   std::optional<Graph> run() {
@@ -155,8 +151,7 @@ class GraphFolder {
       const NodeId full = one_element.graph.add_node(Full{*uniform(input)}, {}, {{.dtype = graph_.type(input).dtype}});
       operands.push_back(one_element.graph.node(full).outputs[0]);
     }
-    const NodeId result =
-        one_element.graph.add_node(node.op, operands, {{.dtype = graph_.type(node.outputs[0]).dtype}});
+    const NodeId result = one_element.graph.add_node(node.op, operands, {{.dtype = graph_.type(node.outputs[0]).dtype}});
     one_element.graph.outputs = one_element.graph.node(result).outputs;
     one_element.outputs.resize(1);
     uniform(node.outputs[0]) = first_element(evaluate(one_element, {})[0]);

@@ -26,7 +26,8 @@ graph(x: f32[s0]) {
   y: f32[s0] = cast(wide)
   out = mul(x, y)
   return out
-})"), R"(sym s0 in [1, 64]
+})"),
+            R"(sym s0 in [1, 64]
 graph(x: f32[s0]) {
   y: f32[s0] = full(value=0.5)
   out: f32[s0] = mul(x, y)
@@ -48,7 +49,8 @@ TEST(FoldConstants, WorkIsDoneOnce) {
   w = div(s, v)
   y = add(x, w)
   return y
-})"), R"(constant 0 "": f32[4] = [0.0, 0.16666667, 0.5, 1.0]
+})"),
+            R"(constant 0 "": f32[4] = [0.0, 0.16666667, 0.5, 1.0]
 graph(x: f32[4]) {
   w: f32[4] = constant(0)
   y: f32[4] = add(x, w)
@@ -88,7 +90,8 @@ TEST(FoldConstants, ASingleNumberIsNoConstantInMemory) {
   n: i64[10] = iota(dim=0)
   s = reduce.sum(n, dims=[0])
   return s
-})"), R"(graph() {
+})"),
+            R"(graph() {
   s: i64[] = full(value=45)
   return s
 }

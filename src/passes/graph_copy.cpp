@@ -20,16 +20,14 @@ NodeId GraphCopy::node(NodeId id) {
     types.push_back(source_.type(output));
     names.push_back(source_.value(output).name);
   }
-  const NodeId copy =
-      target_.add_node(node.op, translate(node.inputs), std::move(types), node.provenance, std::move(names));
+  const NodeId copy = target_.add_node(node.op, translate(node.inputs), std::move(types), node.provenance, std::move(names));
   for (size_t i = 0; i < node.outputs.size(); ++i) new_id(node.outputs[i]) = target_.node(copy).outputs[i];
   return copy;
 }
 
 void GraphCopy::substitute(ValueId value, Op op) {
   const Value& old = source_.value(value);
-  const NodeId made =
-      target_.add_node(std::move(op), {}, {old.type}, source_.node(old.producer).provenance, {old.name});
+  const NodeId made = target_.add_node(std::move(op), {}, {old.type}, source_.node(old.producer).provenance, {old.name});
   new_id(value) = target_.node(made).outputs[0];
 }
 

@@ -9,9 +9,9 @@
 namespace toroid {
 
 struct Pass {
-  std::string_view name;      // "dead-code": of `toroid opt --passes`
+  std::string_view name;  // "dead-code": of `toroid opt --passes`
   std::string_view summary;
-  bool optimises;             // only makes programs quicker, and may be left out
+  bool optimises;  // only makes programs quicker, and may be left out
   void (*run)(Program& program);
 };
 std::span<const Pass> passes();

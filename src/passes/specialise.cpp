@@ -36,7 +36,8 @@ std::optional<sym::Expr> size_of_input(const std::string& name, const Program& p
     if (program.inputs[i].name != name.substr(0, dot)) continue;
     const TensorType& type = program.graph.type(program.graph.inputs[i]);
     const std::string dim = name.substr(dot + 1);
-    const bool is_number = !dim.empty() && dim.size() < 4 && std::all_of(dim.begin(), dim.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool is_number =
+        !dim.empty() && dim.size() < 4 && std::all_of(dim.begin(), dim.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!is_number || std::stoi(dim) >= type.rank()) {
       throw Error(ErrorKind::InvalidOption, fmt::format("the input '{}' has no dimension '{}'", program.inputs[i].name, dim))
           .help(type.rank() == 0 ? "it is a single number" : fmt::format("its dimensions are 0 to {}", type.rank() - 1));
@@ -48,12 +49,14 @@ std::optional<sym::Expr> size_of_input(const std::string& name, const Program& p
 
 // The value of the one symbol with which `size` is `value`. Sizes of inputs are linear in it.
 std::pair<std::string, int64_t> solved(const std::string& name, sym::Expr size, int64_t value) {
-  if (size.is_const()) throw Error(ErrorKind::InvalidOption, fmt::format("{} is {} in every call", name, size.value())).help("leave it out of --variant");
+  if (size.is_const())
+    throw Error(ErrorKind::InvalidOption, fmt::format("{} is {} in every call", name, size.value())).help("leave it out of --variant");
   const std::vector<sym::Expr> symbols = sym::free_symbols(size);
   if (symbols.size() == 1) {
     auto at = [&](int64_t number) { return sym::evaluate(size, [&](sym::Expr) { return std::optional<int64_t>(number); }); };
     const int64_t start = at(0), step = at(1) - start;
-    if (step != 0 && (value - start) % step == 0 && at((value - start) / step) == value) return {symbols[0].node()->name, (value - start) / step};
+    if (step != 0 && (value - start) % step == 0 && at((value - start) / step) == value)
+      return {symbols[0].node()->name, (value - start) / step};
   }
   throw Error(ErrorKind::InvalidOption, fmt::format("{} cannot be {}: it is {}", name, value, sym::to_string(size)))
       .help("give the sizes that it is made of instead");
@@ -65,7 +68,8 @@ sym::Expr size_called(const std::string& name, const Program& program) {
   if (const std::optional<sym::Expr> size = size_of_input(name, program)) return *size;
   const std::string sizes = sizes_text(program);
   throw Error(ErrorKind::InvalidOption, fmt::format("the program has no size called '{}'", name))
-      .help(sizes.empty() ? "all of its sizes are fixed" : fmt::format("its sizes: {}; a .pt2 file does not keep the names of torch.export.Dim", sizes));
+      .help(sizes.empty() ? "all of its sizes are fixed"
+                          : fmt::format("its sizes: {}; a .pt2 file does not keep the names of torch.export.Dim", sizes));
 }
 
 sym::Substitution fixed_sizes(const Program& program, const SizeValues& values) {
@@ -95,8 +99,8 @@ class Specialisation {
     for (sym::Expr guard : source_.guards) {
       const sym::Expr moved = map_.moved(guard);
       if (moved.is_const(0)) {
-        throw Error(ErrorKind::InvalidOption, fmt::format("the sizes of this variant violate {}, which the program relies on",
-                                                          sym::to_string(guard)));
+        throw Error(ErrorKind::InvalidOption,
+                    fmt::format("the sizes of this variant violate {}, which the program relies on", sym::to_string(guard)));
       }
       if (!moved.is_const()) target_.guards.push_back(moved);
     }
@@ -130,13 +134,14 @@ class Specialisation {
 
   Op op(const Op& op) const {
     if (const auto* aten = std::get_if<Aten>(&op)) return Aten{aten->schema, arguments(aten->arguments)};
-    if (const auto* control_flow = std::get_if<HigherOrder>(&op)) return HigherOrder{control_flow->name, arguments(control_flow->arguments)};
+    if (const auto* control_flow = std::get_if<HigherOrder>(&op))
+      return HigherOrder{control_flow->name, arguments(control_flow->arguments)};
     if (const auto* full = std::get_if<Full>(&op)) {
       const auto* expr = std::get_if<sym::Expr>(&full->value);
       return expr ? Full{map_.moved(*expr)} : *full;  // as an integer, bits of a double too
     }
-    const bool has_no_sizes = std::holds_alternative<Input>(op) || std::holds_alternative<Constant>(op) || std::holds_alternative<Cast>(op) ||
-                              std::holds_alternative<Bitcast>(op);
+    const bool has_no_sizes = std::holds_alternative<Input>(op) || std::holds_alternative<Constant>(op) ||
+                              std::holds_alternative<Cast>(op) || std::holds_alternative<Bitcast>(op);
     TOROID_CHECK(has_no_sizes, "specialising {}: not an import-level node", to_string(op));
     return op;
   }
@@ -177,7 +182,8 @@ SizeValues by_symbols(const Program& program, const SizeValues& values) {
     if (known == result.end()) {
       result.push_back(found);
     } else if (known->second != found.second) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("{}={} gives {} the value {}, and it has the value {} already", name, value, found.first, found.second, known->second));
+      throw Error(ErrorKind::InvalidOption, fmt::format("{}={} gives {} the value {}, and it has the value {} already", name, value,
+                                                        found.first, found.second, known->second));
     }
   }
   return result;
@@ -204,7 +210,8 @@ std::string training_operators(const Program& program) {
   std::string text;
   for (const auto& [name, count] : uses) {
     const size_t colon = name.rfind(':');
-    text += fmt::format("{}{} ({} use{})", text.empty() ? "" : ", ", name.substr(colon == name.npos ? 0 : colon + 1), count, count == 1 ? "" : "s");
+    text += fmt::format("{}{} ({} use{})", text.empty() ? "" : ", ", name.substr(colon == name.npos ? 0 : colon + 1), count,
+                        count == 1 ? "" : "s");
   }
   return text;
 }

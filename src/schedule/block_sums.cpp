@@ -15,9 +15,9 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int kVectorsInTurn = 2048, kVectors = 128;   // 512 for each of four accumulators
-constexpr int kRows = 16, kRowsByEight = 128;      // eight at a time: 16 sums of eight
-constexpr int64_t kShortRow = 2048;                 // elements: 128 of the longest vectors
+constexpr int kVectorsInTurn = 2048, kVectors = 128;  // 512 for each of four accumulators
+constexpr int kRows = 16, kRowsByEight = 128;         // eight at a time: 16 sums of eight
+constexpr int64_t kShortRow = 2048;                   // elements: 128 of the longest vectors
 
 bool is_at_most(sym::Expr extent, int64_t most) { return sym::known_lt(extent, most + 1); }
 
@@ -29,7 +29,7 @@ bool sums_floats(const Kernel& kernel, const Stage& stage) {
 }
 
 Blocks blocks_of(const Kernel& kernel, const Stage& stage) {
-  sym::Expr steps = 1;   // that meet in one accumulator, or, along inner axes, in a vector of them
+  sym::Expr steps = 1;  // that meet in one accumulator, or, along inner axes, in a vector of them
   for (sym::Expr axis : kernel.inner) steps = steps * *axis.node()->extent;
   if (kernel.vector == VectorAlong::Outer) {
     const int rows = stage.rows > 1 ? kRowsByEight : kRows;
@@ -38,7 +38,8 @@ Blocks blocks_of(const Kernel& kernel, const Stage& stage) {
   if (is_at_most(steps, kShortRow)) return {};
   // Several short runs are one block.
   const sym::Expr run = *kernel.inner.back().node()->extent;
-  if (kernel.inner.size() > 1 && is_at_most(run, kShortRow / 2)) return {static_cast<int>(kShortRow / std::max<int64_t>(16, sym::evaluate_hint(run))), true};
+  if (kernel.inner.size() > 1 && is_at_most(run, kShortRow / 2))
+    return {static_cast<int>(kShortRow / std::max<int64_t>(16, sym::evaluate_hint(run))), true};
   return {stage.turns > 1 ? kVectorsInTurn : kVectors, false};
 }
 

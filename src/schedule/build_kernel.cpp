@@ -38,8 +38,8 @@ class KernelBuilder {
 
  private:
   struct Level {
-    std::vector<Statement> row;    // once a row, before `full`
-    std::vector<Statement> full;   // over the inner axes
+    std::vector<Statement> row;   // once a row, before `full`
+    std::vector<Statement> full;  // over the inner axes
   };
 
   Level& level(size_t index) {
@@ -56,8 +56,7 @@ class KernelBuilder {
       const loop::Load load = *found;
       if (const auto value = values_.find(load.buffer); value != values_.end()) return value->second;
       const DType dtype = exprs_.dtype(each);
-      const sym::Expr position =
-          exprs_.rewrite_index(position_of(program_.buffer(load.buffer), load.index), {}, leaf_, memo_);
+      const sym::Expr position = exprs_.rewrite_index(position_of(program_.buffer(load.buffer), load.index), {}, leaf_, memo_);
       return exprs_.add(loop::Load{load.buffer, {position}}, dtype);
     };
     leaf_ = leaf;
@@ -264,8 +263,8 @@ class KernelBuilder {
   std::vector<Level> levels_;
   std::vector<size_t> accumulator_level_;
   std::vector<std::string> names_;
-  std::vector<ProvenanceId> provenance_;   // of all members
-  std::unordered_map<loop::BufferId, ExprId> values_;   // what the group computed so far
+  std::vector<ProvenanceId> provenance_;               // of all members
+  std::unordered_map<loop::BufferId, ExprId> values_;  // what the group computed so far
   std::unordered_map<ExprId, bool> varies_;
   ExprTable::Leaf leaf_;
   ExprTable::Memo memo_;

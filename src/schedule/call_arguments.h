@@ -10,7 +10,7 @@
 namespace toroid::schedule {
 
 struct CallArguments {
-  std::string name;                                     // "matmul", "library.qr"
+  std::string name;  // "matmul", "library.qr"
   std::vector<sym::Expr> integers;
   std::vector<std::variant<double, sym::Expr>> numbers;
 };

@@ -19,7 +19,7 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int64_t kFewChannels = 8;
-constexpr int64_t kLeastBytes = 64 << 10;   // what is smaller stays in the cache by itself
+constexpr int64_t kLeastBytes = 64 << 10;  // what is smaller stays in the cache by itself
 
 // Can its rows be made by themselves, without more work than in any other way?
 bool is_by_rows(const loop::LoopProgram& program, const CallStep& step) {
@@ -88,11 +88,14 @@ class Chainer {
     const CallStep& last = chain.back();
     const loop::Operand& image = next.call.operands[0];
     const loop::Buffer& between = program_.buffer(image.buffer);
-    if (!is_by_rows(program_, last) || !is_by_rows(program_, next)) return "one of the two convolutions does not compute its rows independently";
-    if (between.kind != loop::BufferKind::Temporary || readers_[static_cast<size_t>(image.buffer)] != 1) return "another step reads the producer's result too";
+    if (!is_by_rows(program_, last) || !is_by_rows(program_, next))
+      return "one of the two convolutions does not compute its rows independently";
+    if (between.kind != loop::BufferKind::Temporary || readers_[static_cast<size_t>(image.buffer)] != 1)
+      return "another step reads the producer's result too";
     const bool reads_all = between.dtype == DType::F32 && image.offset.is_const(0) && are_equal(image.sizes, between.sizes) &&
                            is_channels_last(image.sizes, image.strides);
-    if (!reads_all || !writes_as_product(program_, last, image.buffer)) return "the consumer does not read the producer's result as it is laid out, row by row";
+    if (!reads_all || !writes_as_product(program_, last, image.buffer))
+      return "the consumer does not read the producer's result as it is laid out, row by row";
     for (const CallStep* each : {&last, &next}) {
       if (!is_constant(program_, each->call.operands[1].buffer)) return "the filters of one of the two convolutions are not constant";
     }
@@ -110,7 +113,7 @@ class Chainer {
 
  private:
   const loop::LoopProgram& program_;
-  std::vector<int> readers_;   // steps, by buffer
+  std::vector<int> readers_;  // steps, by buffer
 };
 
 Step as_step(std::vector<CallStep> chain) {

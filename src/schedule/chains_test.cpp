@@ -9,7 +9,7 @@ namespace {
 struct ChainCase {
   const char* name;
   const char* steps;
-  const char* graph;     // of an image x and the weights below
+  const char* graph;  // of an image x and the weights below
 };
 void PrintTo(const ChainCase& row, std::ostream* out) { *out << row.name; }
 

@@ -199,7 +199,8 @@ void choose_turns(const loop::ExprTable& exprs, Kernel& kernel) {
   constexpr int64_t kLongRow = 256;
   if (hint(kernel.inner.back()) < kLongRow) return;
   for (Stage& stage : kernel.stages) {
-    const auto accumulators = std::count_if(stage.statements.begin(), stage.statements.end(), [](const Statement& s) { return std::holds_alternative<Accumulate>(s); });
+    const auto accumulators = std::count_if(stage.statements.begin(), stage.statements.end(),
+                                            [](const Statement& s) { return std::holds_alternative<Accumulate>(s); });
     if (stage.inner && accumulators > 0 && accumulators <= 2 && work_of_a_step(exprs, kernel, stage) <= kLittleWork) stage.turns = kTurns;
   }
 }
@@ -221,7 +222,8 @@ void choose_rows(const loop::ExprTable& exprs, Kernel& kernel) {
     }
     for (ExprId id : loop::reachable(exprs, values)) {
       const auto* load = std::get_if<loop::Load>(&exprs.node(id).op);
-      is_simple = is_simple && !std::holds_alternative<loop::Index>(exprs.node(id).op) && !std::holds_alternative<loop::Stashed>(exprs.node(id).op) &&
+      is_simple = is_simple && !std::holds_alternative<loop::Index>(exprs.node(id).op) &&
+                  !std::holds_alternative<loop::Stashed>(exprs.node(id).op) &&
                   (load == nullptr || (sym::depends_on(load->index[0], vector) && only_axes_and_sizes(load->index[0])));
     }
     if (is_simple && work_of_a_step(exprs, kernel, stage) <= kLittleWork) stage.rows = kRows;
@@ -248,7 +250,8 @@ void order_as_stored(Kernel& kernel) {
   for (sym::Expr axis : kernel.outer) {
     if (!only_axes_and_sizes(sym::linear_in(*position, axis)->coefficient)) return;
   }
-  std::stable_sort(kernel.outer.begin(), kernel.outer.end(), [&](sym::Expr a, sym::Expr b) { return std::abs(step(a)) > std::abs(step(b)); });
+  std::stable_sort(kernel.outer.begin(), kernel.outer.end(),
+                   [&](sym::Expr a, sym::Expr b) { return std::abs(step(a)) > std::abs(step(b)); });
 }
 
 }  // namespace
@@ -262,7 +265,7 @@ void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
   const std::vector<Access> list = accesses(program.exprs, kernel);
   auto best_of = [&](const std::vector<sym::Expr>& axes) {
     std::optional<std::pair<double, sym::Expr>> best;
-    for (size_t i = axes.size(); i-- > 0;) {   // of equals, the innermost
+    for (size_t i = axes.size(); i-- > 0;) {  // of equals, the innermost
       const double value = score(list, axes[i]) + (hint(axes[i]) >= 8 ? 0.5 : -2.0);
       if (!best || value > best->first) best = {value, axes[i]};
     }

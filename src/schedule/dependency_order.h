@@ -26,10 +26,10 @@ class DependencyOrder {
  private:
   void collect(size_t start, bool users, size_t least, size_t most, std::vector<size_t>& found) const;
 
-  std::vector<std::vector<size_t>> needs_;   // by node: what it depends on
-  std::vector<std::vector<size_t>> users_;   // by node: what depends on it
-  std::vector<size_t> place_;                // by node
-  mutable std::vector<uint32_t> seen_;       // by node: the last search that came by
+  std::vector<std::vector<size_t>> needs_;  // by node: what it depends on
+  std::vector<std::vector<size_t>> users_;  // by node: what depends on it
+  std::vector<size_t> place_;               // by node
+  mutable std::vector<uint32_t> seen_;      // by node: the last search that came by
   mutable uint32_t search_ = 0;
 };
 

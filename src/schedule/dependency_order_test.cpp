@@ -15,7 +15,7 @@ TEST(DependencyOrder, AnswersThroughOthers) {
   EXPECT_TRUE(order.depends(2, 0));
   EXPECT_FALSE(order.depends(0, 2));
   EXPECT_FALSE(order.depends(3, 0));
-  order.depend(0, 3);   // against the order of creation
+  order.depend(0, 3);  // against the order of creation
   EXPECT_TRUE(order.depends(2, 3));
   EXPECT_EQ(order.order(), (std::vector<size_t>{3, 0, 1, 2}));
 }
@@ -25,7 +25,7 @@ TEST(DependencyOrder, AgreesWithTheTransitiveClosure) {
   for (int round = 0; round < 50; ++round) {
     constexpr size_t kNodes = 30;
     DependencyOrder order;
-    std::vector<std::vector<bool>> closure(kNodes, std::vector<bool>(kNodes));   // [a][b]: a depends on b
+    std::vector<std::vector<bool>> closure(kNodes, std::vector<bool>(kNodes));  // [a][b]: a depends on b
     for (size_t i = 0; i < kNodes; ++i) order.add();
     for (int edge = 0; edge < 60; ++edge) {
       const size_t node = random() % kNodes, on = random() % kNodes;

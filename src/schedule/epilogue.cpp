@@ -44,13 +44,15 @@ std::optional<std::vector<sym::Expr>> rows_and_columns(const Kernel& kernel, sym
     position = linear->rest;
   }
   if (!position.is_const(0)) return std::nullopt;
-  std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return sym::evaluate_hint(a.by) > sym::evaluate_hint(b.by); });
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const Step& a, const Step& b) { return sym::evaluate_hint(a.by) > sym::evaluate_hint(b.by); });
   sym::Expr expected = 1;
   for (size_t i = steps.size(); i-- > 0;) {
     if (!sym::known_eq(steps[i].by, expected)) return std::nullopt;
     expected = expected * *steps[i].axis.node()->extent;
   }
-  if (steps.empty() || !sym::known_eq(expected, elements) || !sym::known_eq(*steps.back().axis.node()->extent, columns)) return std::nullopt;
+  if (steps.empty() || !sym::known_eq(expected, elements) || !sym::known_eq(*steps.back().axis.node()->extent, columns))
+    return std::nullopt;
   std::vector<sym::Expr> axes;
   for (const Step& step : steps) axes.push_back(step.axis);
   return axes;
@@ -77,7 +79,8 @@ EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loo
   const std::vector<ExprId> loads = loads_of(program.exprs, kernel, product);
   if (loads.size() != 1) return {{}, "the consumer reads several elements of the product for one of its own"};
   const std::vector<ExprId> always = unconditional_loads(program.exprs, kernel);
-  if (std::find(always.begin(), always.end(), loads[0]) == always.end()) return {{}, "the consumer reads the product under a condition, as a pad or a cat does"};
+  if (std::find(always.begin(), always.end(), loads[0]) == always.end())
+    return {{}, "the consumer reads the product under a condition, as a pad or a cat does"};
 
   const loop::Buffer& buffer = program.buffer(product);
   // The dim of the columns: a matrix's last, an image's channels.

@@ -4,8 +4,9 @@
 
 namespace toroid::schedule {
 
-std::vector<FusionDecision> explain(const loop::LoopProgram& program, const std::vector<Group>& groups, const std::vector<Refusal>& refusals,
-                                    const EpilogueGroups& epilogues, const EpilogueRefusals& not_done_with, const ChainDecisions& chains, bool fuse) {
+std::vector<FusionDecision> explain(const loop::LoopProgram& program, const std::vector<Group>& groups,
+                                    const std::vector<Refusal>& refusals, const EpilogueGroups& epilogues,
+                                    const EpilogueRefusals& not_done_with, const ChainDecisions& chains, bool fuse) {
   constexpr size_t kNobody = ~size_t{0};
   std::vector<const Group*> group_of(program.computations.size());
   for (const Group& group : groups) {
@@ -48,7 +49,9 @@ std::vector<FusionDecision> explain(const loop::LoopProgram& program, const std:
   std::vector<FusionDecision> decisions;
   auto decide = [&](size_t p, size_t c, BufferId passed) {
     const loop::Buffer& buffer = program.buffer(passed);
-    FusionDecision decision = {last_operator(p), last_operator(c), sym::evaluate_hint(sym::product(buffer.sizes)) * size_bytes(buffer.dtype), false, {}, results_of(p), results_of(c)};
+    FusionDecision decision = {
+        last_operator(p), last_operator(c), sym::evaluate_hint(sym::product(buffer.sizes)) * size_bytes(buffer.dtype), false, {},
+        results_of(p),    results_of(c)};
     const auto epilogue = epilogues.find(passed);
     if (group_of[p] == group_of[c]) {
       decision.is_fused = true;

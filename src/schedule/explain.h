@@ -9,10 +9,11 @@
 
 namespace toroid::schedule {
 
-using EpilogueGroups = std::map<BufferId, const Group*>;                                    // by the product that they are done with
-using EpilogueRefusals = std::map<std::pair<BufferId, const Group*>, std::string_view>;     // why a group is not done with a product
+using EpilogueGroups = std::map<BufferId, const Group*>;                                 // by the product that they are done with
+using EpilogueRefusals = std::map<std::pair<BufferId, const Group*>, std::string_view>;  // why a group is not done with a product
 
-std::vector<FusionDecision> explain(const loop::LoopProgram& program, const std::vector<Group>& groups, const std::vector<Refusal>& refusals,
-                                    const EpilogueGroups& epilogues, const EpilogueRefusals& not_done_with, const ChainDecisions& chains, bool fuse);
+std::vector<FusionDecision> explain(const loop::LoopProgram& program, const std::vector<Group>& groups,
+                                    const std::vector<Refusal>& refusals, const EpilogueGroups& epilogues,
+                                    const EpilogueRefusals& not_done_with, const ChainDecisions& chains, bool fuse);
 
 }  // namespace toroid::schedule

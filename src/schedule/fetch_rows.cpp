@@ -17,9 +17,9 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int64_t kMostRow = 1 << 24;   // as which longer ones, and those of any length, count
-constexpr int64_t kLeastRow = 256;   // elements: shorter rows follow each other in memory as a stream
-constexpr int64_t kFirstLevelBytes = 32 * 1024, kMostBytesToWrite = 64 * 1024;   // of all rows in use
+constexpr int64_t kMostRow = 1 << 24;  // as which longer ones, and those of any length, count
+constexpr int64_t kLeastRow = 256;     // elements: shorter rows follow each other in memory as a stream
+constexpr int64_t kFirstLevelBytes = 32 * 1024, kMostBytesToWrite = 64 * 1024;  // of all rows in use
 
 }  // namespace
 
@@ -66,10 +66,11 @@ void fetch_rows(const loop::LoopProgram& program, Kernel& kernel) {
   if (busy >= inner.size()) return;
   const sym::Expr row = kernel.outer.back(), along = kernel.inner.back();
   std::vector<Fetch>& fetches = inner[busy]->fetches;
-  int64_t bytes = 0;   // of rows that are in use at once: the one worked on, the next, what is kept and what is stored
+  int64_t bytes = 0;  // of rows that are in use at once: the one worked on, the next, what is kept and what is stored
   for (DType kept : kernel.stashes) bytes += row_elements * size_bytes(kept);
   auto add = [&](BufferId buffer, sym::Expr position, Fetch::To to) {
-    const bool is_new = std::none_of(fetches.begin(), fetches.end(), [&](const Fetch& each) { return each.buffer == buffer && each.position == position; });
+    const bool is_new =
+        std::none_of(fetches.begin(), fetches.end(), [&](const Fetch& each) { return each.buffer == buffer && each.position == position; });
     if (!is_new || !is_contiguous(position, along)) return;
     fetches.push_back({buffer, position, to});
     bytes += row_elements * size_bytes(program.buffer(buffer).dtype) * (to == Fetch::To::FirstLevel ? 2 : 1);

@@ -14,8 +14,8 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int64_t kAheadBytes = 2048;
-constexpr int64_t kLeastBytes = 1 << 20;    // of a tensor: smaller ones are found in the second-level cache
-constexpr int64_t kLeastRun = 4096;         // elements that follow each other
+constexpr int64_t kLeastBytes = 1 << 20;  // of a tensor: smaller ones are found in the second-level cache
+constexpr int64_t kLeastRun = 4096;       // elements that follow each other
 
 bool has_least_bytes(const loop::Buffer& buffer) { return bytes_hint(buffer, kLeastBytes) >= kLeastBytes; }
 
@@ -34,7 +34,8 @@ void fetch_tiles(const loop::LoopProgram& program, Kernel& kernel) {
   Stage& stage = kernel.stages[0];
   auto add = [&](BufferId buffer, sym::Expr position, Fetch::To to) {
     const auto step = sym::linear_in(position, row);
-    if (step && !step->coefficient.is_const(0) && is_large(program, buffer, position, along)) stage.fetches.push_back({buffer, position, to});
+    if (step && !step->coefficient.is_const(0) && is_large(program, buffer, position, along))
+      stage.fetches.push_back({buffer, position, to});
   };
   for (ExprId id : unconditional_loads(program.exprs, kernel)) {
     const auto& load = std::get<loop::Load>(program.exprs.node(id).op);
@@ -57,7 +58,8 @@ void fetch_streams(const loop::LoopProgram& program, Kernel& kernel) {
   for (ExprId id : unconditional_loads(program.exprs, kernel)) {
     const auto& load = std::get<loop::Load>(program.exprs.node(id).op);
     if (!is_large(program, load.buffer, load.index[0], along)) continue;
-    stage.fetches.push_back({load.buffer, load.index[0] + kAheadBytes / size_bytes(program.buffer(load.buffer).dtype), Fetch::To::FirstLevel});
+    stage.fetches.push_back(
+        {load.buffer, load.index[0] + kAheadBytes / size_bytes(program.buffer(load.buffer).dtype), Fetch::To::FirstLevel});
   }
 }
 

@@ -29,7 +29,7 @@ MemoryCost memory_cost(double bytes_in_use) {
   if (bytes_in_use <= 32e3) return {0.5, 2.5};
   if (bytes_in_use <= 1e6) return {1.5, 5};
   if (bytes_in_use <= 8e6) return {5, 10};
-  return {5, 60};   // a stash of that size is new memory each time
+  return {5, 60};  // a stash of that size is new memory each time
 }
 
 // Of computing `value` once, without what other stashes keep.
@@ -71,15 +71,14 @@ std::set<size_t> stashes_below(const loop::ExprTable& exprs, const std::vector<E
 
 std::unordered_set<ExprId> varying(const loop::ExprTable& exprs, const std::vector<ExprId>& roots, const std::vector<sym::Expr>& axes) {
   std::unordered_set<ExprId> result;
-  auto moves = [&](sym::Expr e) {
-    return std::any_of(axes.begin(), axes.end(), [&](sym::Expr axis) { return sym::depends_on(e, axis); });
-  };
-  for (ExprId id : loop::reachable(exprs, roots)) {   // operands before users
+  auto moves = [&](sym::Expr e) { return std::any_of(axes.begin(), axes.end(), [&](sym::Expr axis) { return sym::depends_on(e, axis); }); };
+  for (ExprId id : loop::reachable(exprs, roots)) {  // operands before users
     const loop::ExprOp& op = exprs.node(id).op;
     const auto* load = std::get_if<loop::Load>(&op);
     const auto* index = std::get_if<loop::Index>(&op);
     const std::vector<ExprId> operands = exprs.operands(id);
-    if (std::holds_alternative<loop::Stashed>(op) || (load != nullptr && moves(load->index[0])) || (index != nullptr && moves(index->value)) ||
+    if (std::holds_alternative<loop::Stashed>(op) || (load != nullptr && moves(load->index[0])) ||
+        (index != nullptr && moves(index->value)) ||
         std::any_of(operands.begin(), operands.end(), [&](ExprId each) { return result.contains(each); })) {
       result.insert(id);
     }
@@ -100,9 +99,9 @@ std::vector<ExprId> kept_values(const Kernel& kernel) {
 std::vector<StashCost> stash_costs(const loop::LoopProgram& program, const Kernel& kernel) {
   const loop::ExprTable& exprs = program.exprs;
   const std::vector<ExprId> kept = kept_values(kernel);
-  std::vector<std::set<size_t>> users(kept.size());   // later stages that need it
+  std::vector<std::set<size_t>> users(kept.size());  // later stages that need it
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
-    if (kernel.stages[s].condition) continue;   // for few rows
+    if (kernel.stages[s].condition) continue;  // for few rows
     for (size_t i : stashes_below(exprs, values_of(kernel.stages[s]))) users[i].insert(s);
   }
   double row = kernel.vector == VectorAlong::Outer ? std::min(512.0, extent_of(kernel.outer.back())) : 1;
@@ -111,7 +110,7 @@ std::vector<StashCost> stash_costs(const loop::LoopProgram& program, const Kerne
   for (ExprId id : loop::reachable(exprs, kept)) {
     if (const auto* load = std::get_if<loop::Load>(&exprs.node(id).op)) read.insert(load->buffer);
   }
-  double bytes = 0;   // of a row of each
+  double bytes = 0;  // of a row of each
   for (BufferId id : read) bytes += row * static_cast<double>(size_bytes(program.buffer(id).dtype));
 
   std::vector<StashCost> costs(kept.size());

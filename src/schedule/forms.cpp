@@ -28,9 +28,8 @@ bool can_have_either(const loop::LoopProgram& program, const Kernel& kernel) {
   const std::vector<ExprId> values = kept_values(kernel);
   const std::unordered_set<ExprId> lanes = varying(program.exprs, values, {vector});
   if (!std::all_of(values.begin(), values.end(), [&](ExprId value) { return lanes.contains(value); })) return false;
-  return std::none_of(kernel.reads.begin(), kernel.reads.end(), [&](BufferId id) {
-    return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
-  });
+  return std::none_of(kernel.reads.begin(), kernel.reads.end(),
+                      [&](BufferId id) { return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end(); });
 }
 
 // ---- the other form ---------------------------------------------------------------------------------------------------------------------------
@@ -54,7 +53,7 @@ void compute_again(loop::LoopProgram& program, Kernel& kernel, const std::vector
       exprs.set_origin(exprs.node(id).origin);
       return exprs.add(loop::Stashed{number[i]}, kernel.stashes[i]);
     }
-    return exprs.rewrite(kept[i], {}, leaf, memo);   // of stashes of earlier stages
+    return exprs.rewrite(kept[i], {}, leaf, memo);  // of stashes of earlier stages
   };
   kernel.unfused.clear();
   for (ExprId id : kept) kernel.unfused.push_back(exprs.rewrite(id, {}, leaf, memo));
@@ -136,7 +135,7 @@ std::optional<Forms> parse_forms(std::string_view text) {
 
 void choose_forms(loop::LoopProgram& program, std::vector<Step>& steps, Forms forms) {
   const bool may_be_measured = forms == Forms::Measured;
-  std::map<std::string, double> times;   // of all steps with that name; layers of a model have kernels of the same name
+  std::map<std::string, double> times;  // of all steps with that name; layers of a model have kernels of the same name
   double all = 0;
   for (const Step& step : may_be_measured ? std::span<const Step>(steps) : std::span<const Step>()) {
     const double time = rough_time(program, step);

@@ -18,7 +18,8 @@ graph(x: f32[{0}, {1}], r: f32[{0}, {1}]) {{
   s: f32[{0}, {1}] = aten::add.Tensor(x, r)
   n: f32[{0}, {1}] = aten::layer_norm(s, [{1}])
   return n
-}})", rows, columns);
+}})",
+                     rows, columns);
 }
 
 TEST(Forms, AnExponentialIsKept) {
@@ -46,15 +47,13 @@ TEST(Forms, ASumOfTwoIsLeftToTheFirstCall) {
   EXPECT_TRUE(looped.stashes.empty());
   ASSERT_EQ(persistent.stages.size(), looped.stages.size());
   for (size_t s = 0; s < looped.stages.size(); ++s) {
-    EXPECT_EQ(persistent.stages[s].turns, looped.stages[s].turns);   // the order of sums
+    EXPECT_EQ(persistent.stages[s].turns, looped.stages[s].turns);  // the order of sums
     for (const Statement& statement : looped.stages[s].statements) EXPECT_FALSE(std::holds_alternative<Keep>(statement));
   }
   EXPECT_EQ(persistent.unfused.size(), looped.unfused.size());
 }
 
-TEST(Forms, LittleWorkIsNotWorthASecondForm) {
-  EXPECT_TRUE(only_kernel(scheduled(residual_and_layer_norm(16, 1024))).other_forms.empty());
-}
+TEST(Forms, LittleWorkIsNotWorthASecondForm) { EXPECT_TRUE(only_kernel(scheduled(residual_and_layer_norm(16, 1024))).other_forms.empty()); }
 
 TEST(Forms, NorIsASmallPartOfAProgram) {
   const Scheduled program = scheduled(R"(

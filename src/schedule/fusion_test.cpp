@@ -284,8 +284,7 @@ graph(x: f32[64, 64]) {
   ASSERT_EQ(kinds_of_steps(result.schedule), "kernel call call call");
   std::string text;
   for (const Lifetime& lifetime : result.schedule.lifetimes) {
-    text += fmt::format("{}: {} to {}\n", result.schedule.loops->buffer(lifetime.buffer).name, lifetime.first_step,
-                        lifetime.last_step);
+    text += fmt::format("{}: {} to {}\n", result.schedule.loops->buffer(lifetime.buffer).name, lifetime.first_step, lifetime.last_step);
   }
   EXPECT_EQ(text, "a: 0 to 2\nb: 1 to 2\nc: 2 to 3\n");
 }
@@ -299,17 +298,14 @@ const FusionCase kGoldens[] = {
      "graph(x: f32[64, 128], y: f32[128, 64]) {\n  t: f32[128, 64] = aten::t(x)\n  z: f32[128, 64] = "
      "aten::add.Tensor(t, y)\n"
      "  return z\n}"},
-    {"embedding", "",
-     "graph(w: f32[1000, 64], ids: i64[8, 16]) {\n  y: f32[8, 16, 64] = aten::embedding(w, ids)\n  return y\n}"},
+    {"embedding", "", "graph(w: f32[1000, 64], ids: i64[8, 16]) {\n  y: f32[8, 16, 64] = aten::embedding(w, ids)\n  return y\n}"},
 };
 
 class ScheduleText : public testing::TestWithParam<FusionCase> {};
 TEST_P(ScheduleText, IsTheGoldens) {
-  expect_golden(fmt::format("schedule/testdata/{}.schedule", GetParam().name),
-                to_string(scheduled(GetParam().program).schedule));
+  expect_golden(fmt::format("schedule/testdata/{}.schedule", GetParam().name), to_string(scheduled(GetParam().program).schedule));
 }
-INSTANTIATE_TEST_SUITE_P(Rows, ScheduleText, testing::ValuesIn(kGoldens),
-                         [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows, ScheduleText, testing::ValuesIn(kGoldens), [](const auto& row) { return row.param.name; });
 
 using Names = std::vector<std::string>;
 
@@ -328,23 +324,34 @@ Names fetches(std::string_view text) {
 }
 
 TEST(Fetches, GoWithTheStageThatComputesMuch) {
-  EXPECT_EQ(fetches("graph(x: f32[64, 1000]) { y: f32[64, 1000] = aten::softmax.int(x, 1) return y }"), (Names{"1: fetch near x", "1: fetch to write y_out"}));
+  EXPECT_EQ(fetches("graph(x: f32[64, 1000]) { y: f32[64, 1000] = aten::softmax.int(x, 1) return y }"),
+            (Names{"1: fetch near x", "1: fetch to write y_out"}));
   // Rows that the first-level cache cannot hold together.
-  EXPECT_EQ(fetches("graph(x: f32[64, 4000]) { y: f32[64, 4000] = aten::softmax.int(x, 1) return y }"), (Names{"1: fetch x", "1: fetch to write y_out"}));
+  EXPECT_EQ(fetches("graph(x: f32[64, 4000]) { y: f32[64, 4000] = aten::softmax.int(x, 1) return y }"),
+            (Names{"1: fetch x", "1: fetch to write y_out"}));
   EXPECT_EQ(fetches("graph(x: f32[64, 5000]) { y: f32[64, 5000] = aten::softmax.int(x, 1) return y }"), Names{"1: fetch x"});
   // Short rows are a stream, and cheap stages leave no time.
   EXPECT_EQ(fetches("graph(x: f32[64, 100]) { y: f32[64, 100] = aten::softmax.int(x, 1) return y }"), Names{});
-  EXPECT_EQ(fetches("graph(x: f32[64, 1000]) { s: f32[64, 1] = aten::sum.dim_IntList(x, [1], True) y: f32[64, 1000] = aten::div.Tensor(x, s) return y }"), Names{});
+  EXPECT_EQ(fetches("graph(x: f32[64, 1000]) { s: f32[64, 1] = aten::sum.dim_IntList(x, [1], True) y: f32[64, 1000] = aten::div.Tensor(x, "
+                    "s) return y }"),
+            Names{});
 }
 
 TEST(Fetches, OfLargeTensorsGoAheadOfMuchComputing) {
-  EXPECT_EQ(fetches("graph(x: f32[1024, 512], y: f32[512]) { a: f32[1024, 512] = aten::gelu(x) b: f32[1024, 512] = aten::mul.Tensor(a, y) return b }"), Names{});
-  EXPECT_EQ(fetches("graph(x: f32[128, 8192], y: f32[8192]) { a: f32[128, 8192] = aten::gelu(x) b: f32[128, 8192] = aten::mul.Tensor(a, y) return b }"),
+  EXPECT_EQ(fetches("graph(x: f32[1024, 512], y: f32[512]) { a: f32[1024, 512] = aten::gelu(x) b: f32[1024, 512] = aten::mul.Tensor(a, y) "
+                    "return b }"),
+            Names{});
+  EXPECT_EQ(fetches("graph(x: f32[128, 8192], y: f32[8192]) { a: f32[128, 8192] = aten::gelu(x) b: f32[128, 8192] = aten::mul.Tensor(a, y) "
+                    "return b }"),
             Names{"0: fetch near x"});
   // Tiles that are turned come with what is read and written beside them.
-  EXPECT_EQ(fetches("graph(x: f32[512, 1024], y: f32[1024, 512]) { t: f32[1024, 512] = aten::t(x) a: f32[1024, 512] = aten::add.Tensor(t, y) return a }"),
+  EXPECT_EQ(fetches("graph(x: f32[512, 1024], y: f32[1024, 512]) { t: f32[1024, 512] = aten::t(x) a: f32[1024, 512] = aten::add.Tensor(t, "
+                    "y) return a }"),
             (Names{"0: fetch y", "0: fetch to write a_out"}));
-  EXPECT_EQ(fetches("graph(x: f32[128, 256], y: f32[256, 128]) { t: f32[256, 128] = aten::t(x) a: f32[256, 128] = aten::add.Tensor(t, y) return a }"), Names{});
+  EXPECT_EQ(
+      fetches(
+          "graph(x: f32[128, 256], y: f32[256, 128]) { t: f32[256, 128] = aten::t(x) a: f32[256, 128] = aten::add.Tensor(t, y) return a }"),
+      Names{});
   // What is small stays in a cache, and sums alone keep up with the processor's own fetching.
   EXPECT_EQ(fetches("graph(x: f32[128, 512]) { a: f32[128, 512] = aten::gelu(x) return a }"), Names{});
   EXPECT_EQ(fetches("graph(x: f32[128, 8192]) { a: f32[128, 8192] = aten::add.Tensor(x, x) return a }"), Names{});
@@ -355,11 +362,14 @@ TEST(Fetches, PlacesBeyondTheCachesAreWrittenAroundThem) {
   EXPECT_EQ(fetches("graph(x: f32[2047, 4096]) { a: f32[2047, 4096] = aten::add.Tensor(x, x) return a }"), Names{});
   EXPECT_EQ(fetches("graph(x: bf16[4096, 4096]) { a: bf16[4096, 4096] = aten::add.Tensor(x, x) return a }"), Names{"around: a_out"});
   // Their lines are not read before.
-  EXPECT_EQ(fetches("graph(x: f32[9000, 1000]) { y: f32[9000, 1000] = aten::softmax.int(x, 1) return y }"), (Names{"around: y_out", "1: fetch near x"}));
-  EXPECT_EQ(fetches("graph(x: f32[4096, 2048], y: f32[2048, 4096]) { t: f32[2048, 4096] = aten::t(x) a: f32[2048, 4096] = aten::add.Tensor(t, y) return a }"),
+  EXPECT_EQ(fetches("graph(x: f32[9000, 1000]) { y: f32[9000, 1000] = aten::softmax.int(x, 1) return y }"),
+            (Names{"around: y_out", "1: fetch near x"}));
+  EXPECT_EQ(fetches("graph(x: f32[4096, 2048], y: f32[2048, 4096]) { t: f32[2048, 4096] = aten::t(x) a: f32[2048, 4096] = "
+                    "aten::add.Tensor(t, y) return a }"),
             (Names{"around: a_out", "0: fetch y"}));
   // A size with a hint counts as that, one that only data tells as none.
-  EXPECT_EQ(fetches("sym s0 in [1, 9000] hint 8000 graph(x: f32[s0, 4096]) { a: f32[s0, 4096] = aten::add.Tensor(x, x) return a }"), Names{"around: a_out"});
+  EXPECT_EQ(fetches("sym s0 in [1, 9000] hint 8000 graph(x: f32[s0, 4096]) { a: f32[s0, 4096] = aten::add.Tensor(x, x) return a }"),
+            Names{"around: a_out"});
   EXPECT_EQ(fetches("sym s0 in [1, 9000] hint 80 graph(x: f32[s0, 4096]) { a: f32[s0, 4096] = aten::add.Tensor(x, x) return a }"), Names{});
   // Sums of rows are few.
   EXPECT_EQ(fetches("graph(x: f32[4096, 4096]) { s: f32[4096] = aten::sum.dim_IntList(x, [1]) return s }"), Names{});

@@ -97,7 +97,7 @@ class Grouping {
   struct Candidate {
     size_t group;
     sym::Substitution axes;
-    std::vector<sym::Expr> outer;   // the group's axes once the computation joined
+    std::vector<sym::Expr> outer;  // the group's axes once the computation joined
     std::vector<sym::Expr> inner;
     int64_t bytes_saved;
   };
@@ -189,7 +189,8 @@ class Grouping {
     for (const Member& member : groups_[g].members) {
       for (loop::BufferId buffer : reads_[member.computation]) {
         const size_t p = producer_[static_cast<size_t>(buffer)];
-        if (p != kNone && makes_product(program_, program_.computations[p]) && readers_[static_cast<size_t>(buffer)].size() == 1) return true;
+        if (p != kNone && makes_product(program_, program_.computations[p]) && readers_[static_cast<size_t>(buffer)].size() == 1)
+          return true;
       }
     }
     return false;
@@ -276,8 +277,8 @@ class Grouping {
       for (const Member& member : groups_[g].members) {
         const auto& outs = program_.computations[member.computation].outputs;
         const auto& ins = reads_[member.computation];
-        touched = touched || std::find(outs.begin(), outs.end(), buffer) != outs.end() ||
-                  std::find(ins.begin(), ins.end(), buffer) != ins.end();
+        touched =
+            touched || std::find(outs.begin(), outs.end(), buffer) != outs.end() || std::find(ins.begin(), ins.end(), buffer) != ins.end();
       }
       if (touched) saved += bytes(buffer);
     }

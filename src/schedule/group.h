@@ -11,7 +11,7 @@ namespace toroid::schedule {
 // A computation in a group, with its axes expressed in the group's.
 struct Member {
   size_t computation;
-  sym::Substitution axes;   // from the computation's axes
+  sym::Substitution axes;  // from the computation's axes
 };
 
 // Computations that become one kernel. With no inner axes it is a pure map over `outer`.
@@ -19,12 +19,12 @@ struct Group {
   std::vector<Member> members;
   std::vector<sym::Expr> outer;
   std::vector<sym::Expr> inner;
-  bool fusible = true;      // false: a scan, scatter or call on its own
+  bool fusible = true;  // false: a scan, scatter or call on its own
 };
 
 // A computation did not join the group that had made what it reads.
 struct Refusal {
-  size_t producer, consumer;   // computations
+  size_t producer, consumer;  // computations
   std::string_view reason;
 };
 
@@ -70,7 +70,7 @@ void fetch_streams(const loop::LoopProgram& program, Kernel& kernel);
 // one. The loops are then chosen.
 struct EpilogueAttempt {
   std::optional<Kernel> kernel;
-  std::string_view reason = {};   // without a kernel: why
+  std::string_view reason = {};  // without a kernel: why
 };
 EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loop::Call& call, loop::BufferId product);
 

@@ -23,8 +23,7 @@ std::vector<Lifetime> lifetimes(const loop::LoopProgram& program, const std::vec
   for (const auto& lifetime : by_buffer) {
     if (lifetime && program.buffer(lifetime->buffer).kind == loop::BufferKind::Temporary) result.push_back(*lifetime);
   }
-  std::stable_sort(result.begin(), result.end(),
-                   [](const Lifetime& a, const Lifetime& b) { return a.first_step < b.first_step; });
+  std::stable_sort(result.begin(), result.end(), [](const Lifetime& a, const Lifetime& b) { return a.first_step < b.first_step; });
   return result;
 }
 

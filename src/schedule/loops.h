@@ -11,7 +11,7 @@ namespace toroid::schedule {
 // An integer expression of a kernel.
 struct Access {
   sym::Expr position;
-  bool is_memory;   // of a load or store, not an index used as a number
+  bool is_memory;  // of a load or store, not an index used as a number
 };
 std::vector<Access> accesses(const loop::ExprTable& exprs, const Kernel& kernel);
 

@@ -59,7 +59,7 @@ class Match {
 
   // value = product [* scale] [+ bias] [+ residual].
   bool take_terms(ExprId value, PostOps& result) const {
-    std::vector<Place> terms;   // the one that is added last first
+    std::vector<Place> terms;  // the one that is added last first
     for (const loop::Compute* sum = compute(value, ScalarOp::Add); sum != nullptr; sum = compute(value, ScalarOp::Add)) {
       std::optional<Place> term = place_of(sum->operands[1]);
       value = sum->operands[term ? 0 : 1];

@@ -17,7 +17,7 @@ namespace {
 
 struct Uses {
   int count = 0;
-  bool is_added = false;   // by one of them
+  bool is_added = false;  // by one of them
 };
 
 bool adds(ScalarOp op) { return op == ScalarOp::Add || op == ScalarOp::Sub || op == ScalarOp::Neg; }
@@ -30,7 +30,8 @@ void count_uses(const loop::ExprTable& exprs, const Kernel& kernel, std::unorder
       const auto* accumulate = std::get_if<Accumulate>(&statement);
       Uses& its = uses[value];
       ++its.count;
-      its.is_added = its.is_added || (accumulate != nullptr && is_float_sum(kernel.accumulators[static_cast<size_t>(accumulate->accumulator)]));
+      its.is_added =
+          its.is_added || (accumulate != nullptr && is_float_sum(kernel.accumulators[static_cast<size_t>(accumulate->accumulator)]));
       roots.push_back(value);
     }
   }
@@ -50,13 +51,14 @@ void round_shared_products(const loop::LoopProgram& program, Kernel& kernel) {
   for (auto* list : {&kernel.finish, &kernel.other_forms}) {
     for (Kernel& each : *list) round_shared_products(program, each);
   }
-  if (kernel.clamped) return;   // in the runtime's own order
+  if (kernel.clamped) return;  // in the runtime's own order
   std::unordered_map<ExprId, Uses> uses;
   count_uses(program.exprs, kernel, uses);
   std::vector<ExprId> found;
   for (const auto& [id, its] : uses) {
     const auto* compute = std::get_if<loop::Compute>(&program.exprs.node(id).op);
-    if (its.count > 1 && its.is_added && compute != nullptr && !adds(compute->op) && is_floating(program.exprs.dtype(id))) found.push_back(id);
+    if (its.count > 1 && its.is_added && compute != nullptr && !adds(compute->op) && is_floating(program.exprs.dtype(id)))
+      found.push_back(id);
   }
   std::sort(found.begin(), found.end());
   kernel.unfused.insert(kernel.unfused.end(), found.begin(), found.end());

@@ -56,7 +56,9 @@ class RowValues {
       const loop::ExprOp& op = exprs_.node(each).op;
       const bool is_result = std::holds_alternative<loop::Accumulated>(op);
       has_result = has_result || is_result;
-      if (!is_result && !std::holds_alternative<loop::Compute>(op) && !std::holds_alternative<loop::Literal>(op) && !std::holds_alternative<loop::Convert>(op)) return false;
+      if (!is_result && !std::holds_alternative<loop::Compute>(op) && !std::holds_alternative<loop::Literal>(op) &&
+          !std::holds_alternative<loop::Convert>(op))
+        return false;
     }
     return has_result;
   }

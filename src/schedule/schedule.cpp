@@ -10,8 +10,8 @@
 #include "schedule/explain.h"
 #include "schedule/forms.h"
 #include "schedule/group.h"
-#include "schedule/parallel_kernels.h"
 #include "schedule/lifetimes.h"
+#include "schedule/parallel_kernels.h"
 #include "support/error.h"
 #include "support/match.h"
 
@@ -25,8 +25,7 @@ ExprId with_positions(loop::LoopProgram& program, ExprId id, loop::ExprTable::Me
     if (found == nullptr) return std::nullopt;
     const loop::Load load = *found;
     const DType dtype = program.exprs.dtype(each);
-    const sym::Expr position =
-        program.exprs.rewrite_index(position_of(program.buffer(load.buffer), load.index), {}, leaf, memo);
+    const sym::Expr position = program.exprs.rewrite_index(position_of(program.buffer(load.buffer), load.index), {}, leaf, memo);
     return program.exprs.add(loop::Load{load.buffer, {position}}, dtype);
   };
   return program.exprs.rewrite(id, {}, leaf, memo);
@@ -80,8 +79,10 @@ std::optional<ScatterKernel::Split> choose_split(const loop::LoopProgram& progra
       int64_t elements = used.empty() ? 0 : 1;
       for (sym::Expr each : scatter.axes) {
         const bool is_used = std::find(used.begin(), used.end(), each) != used.end();
-        if (is_used) elements = 1;
-        else if (!each.is_const()) elements *= sym::evaluate_hint(*each.node()->extent);
+        if (is_used)
+          elements = 1;
+        else if (!each.is_const())
+          elements *= sym::evaluate_hint(*each.node()->extent);
       }
       if (elements >= kManyElements) hint = sym::evaluate_hint(sizes[dim]);
     }
@@ -97,8 +98,15 @@ Step single_step(loop::LoopProgram& program, size_t c) {
   loop::Computation& computation = program.computations[c];
   loop::ExprTable::Memo memo;
   if (const auto* scan = std::get_if<loop::ScanLoop>(&computation.work)) {
-    ScanKernel kernel{computation.name, {}, scan->axes[scan->dim], scan->op, with_positions(program, scan->value, memo),
-                      computation.outputs, {}, read, computation.provenance};
+    ScanKernel kernel{computation.name,
+                      {},
+                      scan->axes[scan->dim],
+                      scan->op,
+                      with_positions(program, scan->value, memo),
+                      computation.outputs,
+                      {},
+                      read,
+                      computation.provenance};
     for (size_t d = 0; d < scan->axes.size(); ++d) {
       if (d != scan->dim) kernel.outer.push_back(scan->axes[d]);
     }
@@ -113,9 +121,16 @@ Step single_step(loop::LoopProgram& program, size_t c) {
   if (const auto* scatter = std::get_if<loop::ScatterLoop>(&computation.work)) {
     const BufferId out = computation.outputs[0];
     const sym::Expr position = with_positions(program, position_of(program.buffer(out), scatter->index), memo);
-    ScatterKernel kernel{.name = computation.name, .base = scatter->base, .out = out, .axes = {}, .position = position,
-                         .split = choose_split(program, *scatter, program.buffer(out).sizes), .mode = scatter->mode,
-                         .value = with_positions(program, scatter->value, memo), .reads = read, .provenance = computation.provenance};
+    ScatterKernel kernel{.name = computation.name,
+                         .base = scatter->base,
+                         .out = out,
+                         .axes = {},
+                         .position = position,
+                         .split = choose_split(program, *scatter, program.buffer(out).sizes),
+                         .mode = scatter->mode,
+                         .value = with_positions(program, scatter->value, memo),
+                         .reads = read,
+                         .provenance = computation.provenance};
     if (kernel.split) kernel.split->index = with_positions(program, kernel.split->index, memo);
     for (sym::Expr axis : scatter->axes) {
       if (!axis.is_const()) kernel.axes.push_back(axis);
@@ -141,8 +156,8 @@ void append_new(std::vector<BufferId>& list, const std::vector<BufferId>& more) 
 void append_kernel(std::vector<Step>& steps, Kernel kernel) {
   auto* before = steps.empty() ? nullptr : std::get_if<Kernel>(&steps.back());
   const bool reads_it = before != nullptr && std::any_of(kernel.reads.begin(), kernel.reads.end(), [&](BufferId id) {
-    return std::find(before->writes.begin(), before->writes.end(), id) != before->writes.end();
-  });
+                          return std::find(before->writes.begin(), before->writes.end(), id) != before->writes.end();
+                        });
   if (!reads_it || work_hint(kernel) > kSmallFinish || work_hint(*before) <= kSmallFinish) {
     steps.push_back(std::move(kernel));
     return;
@@ -223,7 +238,7 @@ std::vector<BufferId> reads_of(const Step& step) {
         std::vector<BufferId> result;
         for (size_t i = 0; i < s.calls.size(); ++i) {
           const std::vector<BufferId> reads = reads_of(s.calls[i]);
-          result.insert(result.end(), reads.begin() + (i == 0 ? 0 : 1), reads.end());   // but for the image
+          result.insert(result.end(), reads.begin() + (i == 0 ? 0 : 1), reads.end());  // but for the image
         }
         return result;
       },
@@ -296,10 +311,9 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
     }
     Kernel kernel = build_kernel(program, group, needed);
     if (kernel.writes.empty()) continue;  // everything it computes was taken over by others
-    const bool no_rows = std::any_of(kernel.outer.begin(), kernel.outer.end(), [](sym::Expr axis) {
-      return axis.node()->extent->is_const(0);
-    });
-    if (no_rows) continue;                // all its results are empty
+    const bool no_rows =
+        std::any_of(kernel.outer.begin(), kernel.outer.end(), [](sym::Expr axis) { return axis.node()->extent->is_const(0); });
+    if (no_rows) continue;  // all its results are empty
     const auto refused = [&](BufferId product, std::string_view reason) { not_done_with.try_emplace({product, &group}, reason); };
     if (fuse && append_as_epilogue(program, steps, kernel, is_read_elsewhere, refused)) {
       epilogues.emplace(std::get<CallStep>(steps.back()).outputs[0], &group);
@@ -344,7 +358,9 @@ std::string to_string(const Schedule& schedule) {
     const std::string form = (kernel.form ? fmt::format(", {}", to_string(*kernel.form)) : "") + (kernel.clamped ? ", a clamped sum" : "");
     text += fmt::format("{} {} ({}{})\n  for{}\n", word, kernel.name, along[static_cast<size_t>(kernel.vector)], form, axes(kernel.outer));
     for (const Stage& stage : kernel.stages) {
-      const std::string blocks = stage.blocks.steps == 0 ? "" : fmt::format(", sums in blocks of {} {}", stage.blocks.steps, stage.blocks.of_rows ? "rows" : "vectors");
+      const std::string blocks =
+          stage.blocks.steps == 0 ? ""
+                                  : fmt::format(", sums in blocks of {} {}", stage.blocks.steps, stage.blocks.of_rows ? "rows" : "vectors");
       text += stage.inner ? fmt::format("    for{}{}\n", axes(kernel.inner), blocks) : "    once\n";
       if (stage.condition) text += fmt::format("      if {}\n", loop::to_string(program, *stage.condition));
       for (const Fetch& each : stage.fetches) {

@@ -26,17 +26,17 @@ using loop::BufferId;
 using loop::ExprId;
 using loop::StashId;
 
-struct Accumulate {            // accumulator = combine(accumulator, value)
+struct Accumulate {  // accumulator = combine(accumulator, value)
   AccumulatorId accumulator;
   ExprId value;
-  sym::Expr position;          // ArgMin, ArgMax: the row-major position of this element among the inner axes
+  sym::Expr position;  // ArgMin, ArgMax: the row-major position of this element among the inner axes
 };
 struct Store {
   BufferId buffer;
   sym::Expr position;
   ExprId value;
 };
-struct Keep {                  // stash[inner position] = value
+struct Keep {  // stash[inner position] = value
   StashId stash;
   ExprId value;
 };
@@ -49,17 +49,17 @@ struct Fetch {
   sym::Expr position;
   To to = To::SecondLevel;
 };
-std::string_view to_string(Fetch::To to);   // "fetch", "fetch near", "fetch to write"
+std::string_view to_string(Fetch::To to);  // "fetch", "fetch near", "fetch to write"
 
 // Blocked summation: a stage's sums of floats run for `steps` steps in their own dtype, then are added to totals in double and begin again. Their error
 // is that of one block's sum, however long the row. No steps: the row is known to be short, or nothing is summed.
 struct Blocks {
   int steps = 0;
-  bool of_rows = false;        // steps of the loop around the vector loop; else whole vectors
+  bool of_rows = false;  // steps of the loop around the vector loop; else whole vectors
 };
 
 struct Stage {
-  bool inner = false;          // runs over the kernel's inner axes; else once a row
+  bool inner = false;  // runs over the kernel's inner axes; else once a row
   std::vector<Statement> statements;
   std::vector<Fetch> fetches = {};  // in each iteration
   // Neighbouring vectors go to this many accumulators in turn, which are combined at the end: a step need not wait for the one before.
@@ -75,14 +75,14 @@ struct Stage {
 
 struct Accumulator {
   ReduceOp op;
-  DType dtype;                 // of the reduced values
-  ProvenanceId origin{0};      // the model's operator that reduces
+  DType dtype;             // of the reduced values
+  ProvenanceId origin{0};  // the model's operator that reduces
 };
 inline bool is_float_sum(const Accumulator& a) { return a.op == ReduceOp::Sum && is_floating(a.dtype); }
 
 // How the stages of a kernel come by the values that several of them need: kept in stashes, or computed again in each.
 enum class Form : uint8_t { Persistent, Looped };
-std::string_view to_string(Form form);   // "persistent", "looped"
+std::string_view to_string(Form form);  // "persistent", "looped"
 // Who says which form a kernel has: the first call, which times both where their estimates are close; the estimates; or all kernels that can
 // have either have this one.
 enum class Forms : uint8_t { Measured, Estimated, Persistent, Looped };
@@ -100,8 +100,8 @@ inline constexpr int64_t kTileSide = 64;
 struct PostOps {
   struct Place {
     BufferId buffer;
-    sym::Expr offset;            // of row 0 and column 0
-    sym::Expr row = 0;           // from row to row; the columns are next to each other
+    sym::Expr offset;   // of row 0 and column 0
+    sym::Expr row = 0;  // from row to row; the columns are next to each other
   };
   std::optional<Place> scale = {}, bias = {}, residual = {};
   Place out;
@@ -110,8 +110,8 @@ struct PostOps {
 
 struct Kernel {
   std::string name;
-  std::vector<sym::Expr> outer;           // axes; with VectorAlong::Outer the last one is the vector axis
-  std::vector<sym::Expr> inner;           // axes; with VectorAlong::Inner the last one is the vector axis
+  std::vector<sym::Expr> outer;  // axes; with VectorAlong::Outer the last one is the vector axis
+  std::vector<sym::Expr> inner;  // axes; with VectorAlong::Inner the last one is the vector axis
   std::vector<Stage> stages;
   std::vector<Accumulator> accumulators;  // by AccumulatorId
   std::vector<DType> stashes;             // by StashId
@@ -120,48 +120,48 @@ struct Kernel {
   // square tile at a time and turned in cache. Only with VectorAlong::Outer and no inner axes.
   std::optional<sym::Expr> tile;
   std::vector<ExprId> tiled_loads;
-  bool fetches_tiles = false;             // the next tile, while one is worked on; the stage's fetches are of the same places in the next one too
-  std::vector<BufferId> streaming_stores;   // the caches
+  bool fetches_tiles = false;  // the next tile, while one is worked on; the stage's fetches are of the same places in the next one too
+  std::vector<BufferId> streaming_stores;  // the caches
   // An epilogue (CallStep): the load that finds its value in a block of the product. The last outer axis are the product's columns, the others
   // its rows. Only with VectorAlong::Outer, one stage of stores, no inner axes.
   std::optional<ExprId> product;
-  std::optional<PostOps> clamped;      // of an epilogue: all that it does, in that form
+  std::optional<PostOps> clamped;  // of an epilogue: all that it does, in that form
   // Of a kernel that can have either form. Its results are the same to the last bit in both, as those of a clamped sum are in the runtime's vectors: multiplications are fused with additions where
   // the expression says so, by ExprId, and nowhere else (codegen/cpp/contraction.h).
   std::optional<Form> form;
-  std::vector<ExprId> unfused;            // never fused with what uses it: what one of the forms keeps, and what is used more than once
+  std::vector<ExprId> unfused;  // never fused with what uses it: what one of the forms keeps, and what is used more than once
   struct FormEstimate {
-    double persistent, looped;            // cycles for each vector of a row, of what is kept or computed again, by the sizes' hints
+    double persistent, looped;  // cycles for each vector of a row, of what is kept or computed again, by the sizes' hints
   };
   FormEstimate form_estimate = {0, 0};
   // The same kernel in its other form, where the first call is to find out which is quicker; at most one. This one has the better estimate.
   std::vector<Kernel> other_forms;
   // Small kernels over what this one wrote, run in the same launch by the thread that completes its last task.
   std::vector<Kernel> finish;
-  std::vector<BufferId> reads;             // of `finish` too
+  std::vector<BufferId> reads;  // of `finish` too
   std::vector<BufferId> writes;
   std::vector<ProvenanceId> provenance;
 };
 // Elements a kernel visits, by the sizes' hints.
 int64_t work_hint(const Kernel& kernel);
 
-struct ScanKernel {                       // one running value a row: rows in parallel
+struct ScanKernel {  // one running value a row: rows in parallel
   std::string name;
-  std::vector<sym::Expr> outer;           // all axes but the scanned one
+  std::vector<sym::Expr> outer;  // all axes but the scanned one
   sym::Expr along;
   ScanOp op;
   ExprId value;
   std::vector<BufferId> outputs;
-  std::vector<sym::Expr> positions;       // one per output
+  std::vector<sym::Expr> positions;  // one per output
   std::vector<BufferId> reads;
   std::vector<ProvenanceId> provenance;
 };
 
-struct ScatterKernel {                    // copies `base` to `out`, then runs in order, or each range of a dim of `out` does
+struct ScatterKernel {  // copies `base` to `out`, then runs in order, or each range of a dim of `out` does
   std::string name;
   BufferId base, out;
   std::vector<sym::Expr> axes;
-  sym::Expr position;                     // in out
+  sym::Expr position;  // in out
   // The dim of `out` whose ranges run in parallel. Where its index is an axis, a range of the dim is one of the axis. Else the index is
   // read from a tensor, once for many elements, and each range goes through all of them and leaves out what others write.
   struct Split {
@@ -175,20 +175,20 @@ struct ScatterKernel {                    // copies `base` to `out`, then runs i
   std::vector<ProvenanceId> provenance;
 };
 
-struct BindStep {                         // gives `expr` the value of the integer in a buffer of one element
+struct BindStep {  // gives `expr` the value of the integer in a buffer of one element
   std::string name;
   sym::Expr expr;
   BufferId value;
   std::vector<ProvenanceId> provenance;
 };
 
-struct CallStep {                         // a library kernel or control flow
+struct CallStep {  // a library kernel or control flow
   std::string name;
   loop::Call call;
   std::vector<BufferId> outputs;
   std::vector<ProvenanceId> provenance;
-  std::string choice = {};                         // which of the kernel's implementations computes it; empty: the kernel decides when it is called
-  std::optional<Kernel> epilogue = std::nullopt;   // takes the result block by block; outputs[0] is then in memory only if it writes it
+  std::string choice = {};  // which of the kernel's implementations computes it; empty: the kernel decides when it is called
+  std::optional<Kernel> epilogue = std::nullopt;  // takes the result block by block; outputs[0] is then in memory only if it writes it
 };
 
 // Convolutions done band by band of image rows. Each but the first reads as its image what the one before it makes, its epilogue's one result
@@ -197,7 +197,7 @@ struct ChainStep {
   std::string name;
   std::vector<CallStep> calls;
   std::vector<ProvenanceId> provenance;
-  std::string choice = {};                // as CallStep::choice, of the chain; its calls have none
+  std::string choice = {};  // as CallStep::choice, of the chain; its calls have none
 };
 
 // Kernels that do not wait for each other, started together; each is run by one thread.
@@ -210,7 +210,7 @@ struct ParallelKernels {
 using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep, ChainStep, ParallelKernels>;
 const std::string& name_of(const Step& step);
 const std::vector<ProvenanceId>& provenance_of(const Step& step);
-std::vector<BufferId> reads_of(const CallStep& step);   // the operands first
+std::vector<BufferId> reads_of(const CallStep& step);  // the operands first
 std::vector<BufferId> reads_of(const Step& step);
 std::vector<BufferId> writes_of(const CallStep& step);
 std::vector<BufferId> writes_of(const Step& step);
@@ -224,18 +224,18 @@ struct Lifetime {
 
 struct Schedule {
   std::unique_ptr<loop::LoopProgram> loops;
-  std::vector<Step> prepare;              // what needs to run once only: steps that write prepared buffers
+  std::vector<Step> prepare;  // what needs to run once only: steps that write prepared buffers
   std::vector<Step> steps;
-  std::vector<Lifetime> lifetimes;        // of temporaries that exist in memory, by first_step
+  std::vector<Lifetime> lifetimes;  // of temporaries that exist in memory, by first_step
 };
 
 inline constexpr std::string_view kComputedOnce = "the producer is computed once, before all calls";
 // Why one computation, which reads what another made, is in one step with it or is not.
 struct FusionDecision {
-  ProvenanceId producer, consumer;        // the last operator of each
-  int64_t bytes = 0;                      // of what goes from one to the other, by the sizes' hints
+  ProvenanceId producer, consumer;  // the last operator of each
+  int64_t bytes = 0;                // of what goes from one to the other, by the sizes' hints
   bool is_fused = false;
-  std::string reason;                     // "one kernel", "the consumer is fused into the product, block by block"; or what stands against it
+  std::string reason;  // "one kernel", "the consumer is fused into the product, block by block"; or what stands against it
   // What the kernel or call of each computes, some of it only in registers: a step that writes one of these contains it.
   std::vector<BufferId> producer_results = {}, consumer_results = {};
 };

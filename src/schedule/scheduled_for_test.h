@@ -28,8 +28,8 @@ inline Scheduled scheduled(std::string_view text) {
     Node& node = graph.node(NodeId{static_cast<uint32_t>(i)});
     const auto* aten = std::get_if<Aten>(&node.op);
     if (aten == nullptr) continue;
-    node.provenance = graph.add_provenance(
-        {.op = aten->schema->name, .name = graph.value(node.outputs[0]).name, .module = {}, .source = {}});
+    node.provenance =
+        graph.add_provenance({.op = aten->schema->name, .name = graph.value(node.outputs[0]).name, .module = {}, .source = {}});
   }
   decompose(result.program);
   fold_constants(result.program);

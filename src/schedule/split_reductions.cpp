@@ -20,7 +20,8 @@ bool can_split(ReduceOp op) { return op != ReduceOp::ArgMin && op != ReduceOp::A
 
 double neutral(ReduceOp op) {
   switch (op) {
-    case ReduceOp::Prod: case ReduceOp::All: return 1;
+    case ReduceOp::Prod:
+    case ReduceOp::All: return 1;
     case ReduceOp::Min: return std::numeric_limits<double>::infinity();
     case ReduceOp::Max: return -std::numeric_limits<double>::infinity();
     default: return 0;
@@ -50,7 +51,8 @@ bool is_of_columns(const loop::LoopProgram& program, const loop::Reduction& redu
 
 // 1: it stays whole.
 int64_t block_count(const loop::Reduction& reduction, bool of_columns) {
-  const int64_t results = sym::evaluate_hint(product_of_extents(reduction.axes)), row = sym::evaluate_hint(product_of_extents(reduction.reduce_axes));
+  const int64_t results = sym::evaluate_hint(product_of_extents(reduction.axes)),
+                row = sym::evaluate_hint(product_of_extents(reduction.reduce_axes));
   if (!of_columns) return results < kFewRows && row >= kLargeRow ? kBlocks : 1;
   const int64_t tasks = (results + kColumns - 1) / kColumns;
   if (tasks >= kFewTasks || row < 2 * kLeastRows || results < kLargeTable / row) return 1;
@@ -73,8 +75,8 @@ void split_large_reductions(loop::LoopProgram& program) {
   for (loop::Computation& computation : program.computations) {
     const auto* reduction = std::get_if<loop::Reduction>(&computation.work);
     const DType dtype = reduction != nullptr ? program.exprs.dtype(reduction->value) : DType::F32;
-    const bool bounded = reduction != nullptr && (is_floating(dtype) || reduction->op == ReduceOp::Sum ||
-                                                  reduction->op == ReduceOp::Any || reduction->op == ReduceOp::All);
+    const bool bounded = reduction != nullptr && (is_floating(dtype) || reduction->op == ReduceOp::Sum || reduction->op == ReduceOp::Any ||
+                                                  reduction->op == ReduceOp::All);
     const bool of_columns = bounded && can_split(reduction->op) && is_of_columns(program, *reduction);
     const int64_t wanted = bounded && can_split(reduction->op) ? block_count(*reduction, of_columns) : 1;
     if (wanted < 2) {
@@ -116,8 +118,8 @@ void split_large_reductions(loop::LoopProgram& program) {
     const bool has_totals = reduction->op == ReduceOp::Sum && dtype == DType::F32;
     const DType of_parts = has_totals ? DType::F64 : dtype;
     const loop::BufferId partial = new_buffer("_partial", of_parts, at(out.sizes, blocks));
-    result.push_back({loop::Reduction{at(reduction->axes, block), {within}, reduction->op, value}, {partial}, computation.name,
-                      computation.provenance});
+    result.push_back(
+        {loop::Reduction{at(reduction->axes, block), {within}, reduction->op, value}, {partial}, computation.name, computation.provenance});
     auto fresh_axes = [&] {
       std::vector<sym::Expr> fresh;
       for (sym::Expr axis : reduction->axes) fresh.push_back(axis.is_const() ? axis : symbols.axis(*axis.node()->extent, "i"));
@@ -134,8 +136,8 @@ void split_large_reductions(loop::LoopProgram& program) {
     const loop::BufferId total = new_buffer("_total", DType::F64, out.sizes);
     result.push_back({loop::Reduction{final_axes, {last}, reduction->op, part}, {total}, name, computation.provenance});
     const std::vector<sym::Expr> map_axes = fresh_axes();
-    result.push_back({loop::Map{map_axes, program.exprs.convert(program.exprs.load(total, map_axes, DType::F64), DType::F32)}, computation.outputs, name,
-                      computation.provenance});
+    result.push_back({loop::Map{map_axes, program.exprs.convert(program.exprs.load(total, map_axes, DType::F64), DType::F32)},
+                      computation.outputs, name, computation.provenance});
   }
   program.computations = std::move(result);
 }

@@ -12,12 +12,12 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int64_t kBeyondCaches = 32 << 20;   // bytes
+constexpr int64_t kBeyondCaches = 32 << 20;  // bytes
 
 bool is_beyond_caches(const loop::Buffer& buffer) {
   for (sym::Expr size : buffer.sizes) {
     for (sym::Expr symbol : sym::free_symbols(size)) {
-      if (!symbol.node()->hint) return false;   // of what only data tells nothing is known
+      if (!symbol.node()->hint) return false;  // of what only data tells nothing is known
     }
   }
   return bytes_hint(buffer, kBeyondCaches) >= kBeyondCaches;

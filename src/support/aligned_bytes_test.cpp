@@ -22,7 +22,7 @@ TEST(AlignedBytes, TheSmallestThatFitsIsTaken) {
   for (const size_t size : {90, 50, 60, 40}) from.emplace_back(size);
   EXPECT_TRUE(take_smallest(from, 45, 90, to));
   EXPECT_TRUE(take_smallest(from, 60, 60, to));
-  EXPECT_FALSE(take_smallest(from, 50, 80, to));   // one is too small, one too large
+  EXPECT_FALSE(take_smallest(from, 50, 80, to));  // one is too small, one too large
   ASSERT_EQ(to.size(), 2u);
   EXPECT_EQ(to.front().size(), 60u);
   EXPECT_EQ(to.back().size(), 50u);

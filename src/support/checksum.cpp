@@ -46,7 +46,7 @@ Checksum checksum(std::span<const std::byte> bytes) {
   }
   Lane result = {kPi[0] ^ bytes.size(), kPi[1]};
   for (const Lane& lane : lanes) result.add(lane.low, lane.high);
-  for (int i = 0; i < 3; ++i) result.add(kPi[2], kPi[3]);   // so that the last lane's bits reach all others
+  for (int i = 0; i < 3; ++i) result.add(kPi[2], kPi[3]);  // so that the last lane's bits reach all others
   return {result.low, result.high};
 }
 

@@ -46,8 +46,7 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
-    const bool replaced =
-        std::any_of(changes.begin(), changes.end(), [&](const auto& change) { return change.first == name; });
+    const bool replaced = std::any_of(changes.begin(), changes.end(), [&](const auto& change) { return change.first == name; });
     if (!replaced && is_inherited(name)) result.emplace_back(text);
   }
   for (const auto& [name, value] : changes) result.push_back(name + "=" + value);
@@ -67,8 +66,7 @@ pid_t spawn(const ChildOptions& options, const ChildStreams& streams) {
   const std::string& program = options.argv.front();
   const std::optional<std::filesystem::path> path = find_program(program);
   if (!path) {
-    throw Error(ErrorKind::Environment, fmt::format("cannot run '{}': no such program", program))
-        .help("install it, or give its full path");
+    throw Error(ErrorKind::Environment, fmt::format("cannot run '{}': no such program", program)).help("install it, or give its full path");
   }
   SpawnSetup setup;
   posix_spawn_file_actions_adddup2(&setup.actions, streams.input, 0);
@@ -163,7 +161,7 @@ bool is_closed_by_all(const Fd& life, int timeout_ms) {
 
 void end_holders(const Fd& life) {
   constexpr int kMostRounds = 100;
-  if (is_closed_by_all(life, 0) || is_closed_by_all(life, 10)) return;   // what was just killed takes a moment
+  if (is_closed_by_all(life, 0) || is_closed_by_all(life, 10)) return;  // what was just killed takes a moment
   std::error_code failure;
   const std::string pipe = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", life.get()), failure).string();
   for (int round = 0; round < kMostRounds && !failure && !is_closed_by_all(life, 10); ++round) {

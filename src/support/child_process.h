@@ -17,8 +17,8 @@
 namespace toroid {
 
 struct ChildOptions {
-  std::vector<std::string> argv = {};  // argv[0] is searched in $PATH unless it holds a '/'
-  std::filesystem::path folder = {};   // where it runs; empty: here
+  std::vector<std::string> argv = {};                                 // argv[0] is searched in $PATH unless it holds a '/'
+  std::filesystem::path folder = {};                                  // where it runs; empty: here
   std::vector<std::pair<std::string, std::string>> environment = {};  // set in addition to what is inherited …
   std::optional<std::vector<std::string>> inherited = {};             // … which is these variables, NAME or PREFIX*; none: all
 };
@@ -39,7 +39,7 @@ class ChildProcess {
   // Kills the group and waits for the child.
   ~ChildProcess();
 
-  pid_t pid() const { return pid_; }     // not positive once it is reaped
+  pid_t pid() const { return pid_; }  // not positive once it is reaped
   // Becomes readable when the child ends; negative on kernels before 5.3 and in some sandboxes: then ask has_ended now and again.
   int pidfd() const { return pidfd_.get(); }
   void signal_group(int signal) const;

@@ -24,13 +24,13 @@
 namespace toroid {
 
 enum class ErrorKind {
-  InvalidModel,     // the model file is malformed or contradicts itself
-  Unsupported,      // valid, but toroid cannot compile it
-  InvalidInput,     // a tensor or argument does not fit the program
-  InvalidOption,    // the command line or the options
-  Environment,      // files, permissions, missing tools, memory
-  ToolFailed,       // a compiler or another child process failed
-  Internal,         // a bug in toroid
+  InvalidModel,   // the model file is malformed or contradicts itself
+  Unsupported,    // valid, but toroid cannot compile it
+  InvalidInput,   // a tensor or argument does not fit the program
+  InvalidOption,  // the command line or the options
+  Environment,    // files, permissions, missing tools, memory
+  ToolFailed,     // a compiler or another child process failed
+  Internal,       // a bug in toroid
 };
 
 std::string_view to_string(ErrorKind kind);
@@ -95,8 +95,8 @@ class LazyErrorContext {
 }  // namespace toroid
 
 // A broken invariant of toroid itself. Extra arguments are a fmt format and its values.
-#define TOROID_CHECK(condition, ...)                                                      \
-  do {                                                                                    \
-    if (!(condition)) [[unlikely]]                                                        \
+#define TOROID_CHECK(condition, ...)                                                           \
+  do {                                                                                         \
+    if (!(condition)) [[unlikely]]                                                             \
       ::toroid::internal_error(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

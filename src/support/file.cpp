@@ -79,7 +79,7 @@ fs::path temporary_beside(const fs::path& path) {
 
 // Where links lead, also to a file that is yet to be made. A device or pipe is opened by its link: /dev/fd/3 has no other name.
 fs::path target_of(fs::path path) {
-  constexpr int kMostLinks = 40;   // as Linux counts
+  constexpr int kMostLinks = 40;  // as Linux counts
   std::error_code failure;
   if (fs::exists(path, failure) && !fs::is_regular_file(path, failure)) return path;
   for (int i = 0; i < kMostLinks && fs::is_symlink(path, failure); ++i) {
@@ -96,7 +96,7 @@ Fd open_in_place(const fs::path& path) {
   for (const auto start = std::chrono::steady_clock::now();; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
     Fd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd) {
-      ::fcntl(fd.get(), F_SETFL, 0);   // a slow reader is waited for
+      ::fcntl(fd.get(), F_SETFL, 0);  // a slow reader is waited for
       return fd;
     }
     if (errno != ENXIO) throw file_error("write", path, errno);
@@ -154,8 +154,8 @@ std::string read_file(const fs::path& path, uint64_t limit_bytes) {
   const Fd fd = open_regular(path, info);
   const auto size_bytes = static_cast<uint64_t>(info.st_size);
   if (size_bytes > limit_bytes) {
-    throw Error(ErrorKind::Environment, fmt::format("cannot read {}: it holds {} bytes and the limit is {}",
-                                                    path.string(), size_bytes, limit_bytes))
+    throw Error(ErrorKind::Environment,
+                fmt::format("cannot read {}: it holds {} bytes and the limit is {}", path.string(), size_bytes, limit_bytes))
         .help("check that this is the file you meant");
   }
   std::string text(size_bytes, '\0');

@@ -62,7 +62,8 @@ TEST(File, MakesTheFileToWhichALinkLeads) {
   EXPECT_TRUE(fs::is_symlink(folder.path() / "link"));
   EXPECT_EQ(read_file(folder.path() / "inner/made"), "new");
   fs::create_symlink("round", folder.path() / "round");
-  EXPECT_NE(report_of([&] { write_file_atomically(folder.path() / "round", "x"); }).find("Too many levels of symbolic links"), std::string::npos);
+  EXPECT_NE(report_of([&] { write_file_atomically(folder.path() / "round", "x"); }).find("Too many levels of symbolic links"),
+            std::string::npos);
 }
 
 TEST(File, WritesIntoAPipeThatIsRead) {
@@ -70,10 +71,10 @@ TEST(File, WritesIntoAPipeThatIsRead) {
   const fs::path fifo = folder.path() / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_NO_THROW(check_writable(fifo));
-  const std::string bytes(200'000, 'p');   // more than a pipe holds
+  const std::string bytes(200'000, 'p');  // more than a pipe holds
   std::string got;
   std::thread reader([&] {
-    ::usleep(100'000);   // it comes late, and is slow
+    ::usleep(100'000);  // it comes late, and is slow
     std::ifstream file(fifo);
     ::usleep(50'000);
     got.assign(std::istreambuf_iterator<char>(file), {});
@@ -94,8 +95,7 @@ TEST(File, ErrorsNameThePathTheReasonAndANextStep) {
   EXPECT_EQ(report_of([&] { read_file(base + "/none"); }),
             "error: cannot read " + base + "/none: No such file or directory\n  help: check the path");
   EXPECT_EQ(report_of([&] { write_file_atomically(base + "/none/a.so", "x"); }),
-            "error: cannot write " + base +
-                "/none/a.so: No such file or directory\n  help: create the folder first: " + base + "/none");
+            "error: cannot write " + base + "/none/a.so: No such file or directory\n  help: create the folder first: " + base + "/none");
   EXPECT_EQ(report_of([&] { MappedFile mapped(base); }),
             "error: cannot read " + base + ": Is a directory\n  help: give the path of a file, not of a folder");
   EXPECT_EQ(report_of([&] { write_file_atomically(base, "x"); }),

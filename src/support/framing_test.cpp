@@ -38,7 +38,9 @@ TEST(Framing, WhatIsCutShortGivesAndTakesNothing) {
   std::string_view seven = "1234567";
   EXPECT_EQ(take_number(seven), std::nullopt);
   EXPECT_EQ(seven, "1234567");
-  std::string_view lie = "\xff\xff\xff\xff\xff\xff\xff\xff" "four";
+  std::string_view lie =
+      "\xff\xff\xff\xff\xff\xff\xff\xff"
+      "four";
   EXPECT_EQ(take_sized(lie), std::nullopt);
 }
 

@@ -24,8 +24,7 @@ Sha256::Sha256() : state_(std::make_unique<State>()) {
     has_worked = true;
   } else {
     if (has_worked || ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE) throw std::bad_alloc();
-    throw Error(ErrorKind::Environment, "the OpenSSL library refuses SHA-256")
-        .help("check the OpenSSL configuration (OPENSSL_CONF)");
+    throw Error(ErrorKind::Environment, "the OpenSSL library refuses SHA-256").help("check the OpenSSL configuration (OPENSSL_CONF)");
   }
 }
 Sha256::Sha256(Sha256&&) noexcept = default;

@@ -70,10 +70,10 @@ class JsonWriter {
   void begin(char bracket);
   void write(std::string_view text);
   void write_key(std::string_view key);
-  void write_number(double value);   // null for what is no number
+  void write_number(double value);  // null for what is no number
 
   std::string text_;
-  std::string open_;                 // the brackets that are not closed
+  std::string open_;  // the brackets that are not closed
 };
 
 }  // namespace toroid

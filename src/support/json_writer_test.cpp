@@ -32,9 +32,10 @@ TEST(JsonWriter, WritesWhatIsNested) {
   }
   json.end();
   json.end();
-  EXPECT_EQ(json.take(),
-            "{\"name\":\"a \\\"b\\\"\",\"empty\":[],\"inner\":{\"yes\":true,\"n\":-9223372036854775808,\"large\":18446744073709551615,\"x\":0.1,"
-            "\"far\":1e+300,\"none\":null},\"list\":[\"a:\",\"[\",\"{\"],\"pairs\":[[0,\"x\"],[1,\"x\"]]}");
+  EXPECT_EQ(
+      json.take(),
+      "{\"name\":\"a \\\"b\\\"\",\"empty\":[],\"inner\":{\"yes\":true,\"n\":-9223372036854775808,\"large\":18446744073709551615,\"x\":0.1,"
+      "\"far\":1e+300,\"none\":null},\"list\":[\"a:\",\"[\",\"{\"],\"pairs\":[[0,\"x\"],[1,\"x\"]]}");
 }
 
 TEST(JsonWriter, TextsAreEscapedAndAlwaysUtf8) {
@@ -47,7 +48,9 @@ TEST(JsonWriter, TextsAreEscapedAndAlwaysUtf8) {
   EXPECT_EQ(json_string("\xe0\x80\x80"), "\"\ufffd\ufffd\ufffd\"");
   EXPECT_EQ(json_string("\xed\xa0\x80"), "\"\ufffd\ufffd\ufffd\"");
   EXPECT_EQ(json_string("\xf4\x90\x80\x80"), "\"\ufffd\ufffd\ufffd\ufffd\"");
-  EXPECT_EQ(json_string("\xff" "a"), "\"\ufffda\"");
+  EXPECT_EQ(json_string("\xff"
+                        "a"),
+            "\"\ufffda\"");
 }
 
 }  // namespace

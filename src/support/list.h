@@ -38,11 +38,13 @@ class List : public std::vector<T> {
 
  private:
   size_t checked(size_t i) const {
-    if (i >= this->size()) [[unlikely]] throw_missing_position(i, this->size());
+    if (i >= this->size()) [[unlikely]]
+      throw_missing_position(i, this->size());
     return i;
   }
   ptrdiff_t end_of(size_t count) const {
-    if (count > this->size()) [[unlikely]] throw_missing_position(count - 1, this->size());
+    if (count > this->size()) [[unlikely]]
+      throw_missing_position(count - 1, this->size());
     return static_cast<ptrdiff_t>(count);
   }
 };

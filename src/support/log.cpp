@@ -43,8 +43,6 @@ spdlog::logger& logger() {
 
 bool log_enabled(LogLevel level) { return logger().should_log(level_of(level)); }
 
-void log_text(LogLevel level, std::string_view text) {
-  logger().log(level_of(level), spdlog::string_view_t(text.data(), text.size()));
-}
+void log_text(LogLevel level, std::string_view text) { logger().log(level_of(level), spdlog::string_view_t(text.data(), text.size())); }
 
 }  // namespace toroid

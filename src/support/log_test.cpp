@@ -15,8 +15,7 @@ TEST(Log, ShowsWarningsOnStderrAndHidesTheRest) {
   log_info("hidden");
   log_debug("hidden {}", 1);
   log_text(LogLevel::Error, "braces {} are text here");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "toroid: warning: the cache in /tmp is full\ntoroid: error: braces {} are text here\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "toroid: warning: the cache in /tmp is full\ntoroid: error: braces {} are text here\n");
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
   EXPECT_FALSE(log_enabled(LogLevel::Debug));
   EXPECT_TRUE(log_enabled(LogLevel::Warn));

@@ -32,7 +32,7 @@ class LruMap {
       *known = std::move(value);
       return 0;
     }
-    Entries added;   // known to both or to neither, also when memory runs out
+    Entries added;  // known to both or to neither, also when memory runs out
     added.emplace_front(std::move(key), std::move(value));
     places_.emplace(added.front().first, added.begin());
     entries_.splice(entries_.begin(), added);
@@ -52,8 +52,8 @@ class LruMap {
   };
   using Entries = std::list<std::pair<std::string, Value>>;
   size_t most_;
-  Entries entries_;                                                              // the most recently used first
-  std::unordered_map<std::string_view, typename Entries::iterator, Hash> places_;   // keys are those of the entries
+  Entries entries_;                                                                // the most recently used first
+  std::unordered_map<std::string_view, typename Entries::iterator, Hash> places_;  // keys are those of the entries
 };
 
 }  // namespace toroid

@@ -10,7 +10,7 @@ TEST(LruMap, TheLeastRecentlyUsedGoes) {
   EXPECT_EQ(map.find("a"), nullptr);
   EXPECT_EQ(map.put("a", 1), 0u);
   EXPECT_EQ(map.put("b", 2), 0u);
-  EXPECT_EQ(*map.find("a"), 1);           // now b is the older one
+  EXPECT_EQ(*map.find("a"), 1);  // now b is the older one
   EXPECT_EQ(map.put("c", 3), 1u);
   EXPECT_EQ(map.find("b"), nullptr);
   EXPECT_EQ(*map.find("a"), 1);

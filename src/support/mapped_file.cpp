@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 // Never freed but used again, so that a handler can walk the list at any time. Addresses and `is_lost` are the handler's; all else is
 // guarded by the mutex.
 struct MappedFile::Mapping {
-  std::atomic<uintptr_t> begin{0}, end{0};   // whole pages; 0 while unused
-  std::atomic<bool> is_lost{false};          // zeros may have been read
+  std::atomic<uintptr_t> begin{0}, end{0};  // whole pages; 0 while unused
+  std::atomic<bool> is_lost{false};         // zeros may have been read
   Mapping* next = nullptr;
   bool is_used = false;
   fs::path path;
@@ -132,7 +132,7 @@ void end_if_in_a_file(uintptr_t address) {
       say(" was changed while it was in use\n  help: replace files by renaming (mv), and run the command again\n");
       ::_exit(1);
     }
-    filled = text.size() == sizeof buffer ? 0 : text.size();   // a longer line is none of a file
+    filled = text.size() == sizeof buffer ? 0 : text.size();  // a longer line is none of a file
     std::memmove(buffer, text.data(), filled);
   }
   ::close(maps);
@@ -158,7 +158,7 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
   }
   if ((previous_action.sa_flags & SA_SIGINFO) != 0) return previous_action.sa_sigaction(signal, info, context);
   if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) return previous_action.sa_handler(signal);
-  ::signal(signal, SIG_DFL);   // the access is tried again, and ends the process
+  ::signal(signal, SIG_DFL);  // the access is tried again, and ends the process
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
   struct stat before;
   const Fd fd = open_regular(path, before);
-  if (path.string().starts_with("/proc/self/fd/")) path_ = fs::read_symlink(path);   // a number says nothing
+  if (path.string().starts_with("/proc/self/fd/")) path_ = fs::read_symlink(path);  // a number says nothing
   const auto size = static_cast<size_t>(before.st_size);
   if (size == 0) return;  // mmap refuses an empty range
   if (size > kCopiedBytes) {

@@ -43,12 +43,12 @@ class MappedFile {
   size_t size_bytes() const { return bytes_.size(); }
   const std::filesystem::path& path() const { return path_; }
 
-  struct Mapping;   // what the signal's handler knows of it
+  struct Mapping;  // what the signal's handler knows of it
 
  private:
   std::filesystem::path path_;
-  std::unique_ptr<AlignedBytes> copy_;   // of a small file
-  Mapping* mapping_ = nullptr;           // of a large one
+  std::unique_ptr<AlignedBytes> copy_;  // of a small file
+  Mapping* mapping_ = nullptr;          // of a large one
   std::span<const std::byte> bytes_;
 };
 

@@ -50,9 +50,10 @@ class MappedFiles : public testing::Test {
   }
   TempFolder folder_;
   fs::path path_ = folder_.path() / "file";
-  const std::string changed_ = fmt::format("error: {} was changed while it was in use\n"
-                                           "  help: write the new file beside it and rename it (mv): then what runs keeps the old one",
-                                           path_.string());
+  const std::string changed_ = fmt::format(
+      "error: {} was changed while it was in use\n"
+      "  help: write the new file beside it and rename it (mv): then what runs keeps the old one",
+      path_.string());
 };
 
 int64_t sum(const MappedFile& file) {
@@ -80,7 +81,7 @@ TEST_F(MappedFiles, AreRefusedFromManyThreadsAndAfterTheirEnd) {
                 for (int i = 0; i < 8; ++i) threads.emplace_back([&] { sum(file); });
                 for (std::thread& thread : threads) thread.join();
               }
-              refuse_changed_files();   // it is mapped no more
+              refuse_changed_files();  // it is mapped no more
               return first_lost_file() == path_ ? "well" : "forgotten";
             }),
             "well");
@@ -89,7 +90,7 @@ TEST_F(MappedFiles, AreRefusedFromManyThreadsAndAfterTheirEnd) {
 TEST_F(MappedFiles, ThatWereWrittenToAreRefused) {
   const MappedFile file(path_);
   EXPECT_NO_THROW(refuse_changed_files());
-  ::usleep(20'000);   // a tick of the clock of files
+  ::usleep(20'000);  // a tick of the clock of files
   overwrite("bbb");
   EXPECT_EQ(error_of([] { refuse_changed_files(); }).report(), changed_);
   const std::span<const std::byte> inside = file.bytes().subspan(500, 1), outside = std::as_bytes(std::span("text"));

@@ -19,9 +19,8 @@ TEST(OutOfMemory, SaysWhatWasBeingDone) {
 }
 
 TEST(OutOfMemory, SaysHowMuchWasAskedFor) {
-  const Error error = error_of([] {
-    with_typed_memory("running", [] { asking_for(4096, "a tensor of shape [1024]", [] { throw std::bad_alloc(); }); });
-  });
+  const Error error =
+      error_of([] { with_typed_memory("running", [] { asking_for(4096, "a tensor of shape [1024]", [] { throw std::bad_alloc(); }); }); });
   EXPECT_EQ(error.kind(), ErrorKind::Environment);
   EXPECT_EQ(error.message(), "out of memory: 4096 bytes for a tensor of shape [1024]");
   EXPECT_EQ(error.help_text(), kHelp);

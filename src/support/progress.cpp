@@ -10,10 +10,7 @@ constexpr const char* kWipeLine = "\r\x1b[K";
 }  // namespace
 
 Progress::Progress(std::string what, size_t total, ProgressOptions options)
-    : what_(std::move(what)),
-      total_(total),
-      options_(std::move(options)),
-      next_print_(options_.now() + options_.quiet) {}
+    : what_(std::move(what)), total_(total), options_(std::move(options)), next_print_(options_.now() + options_.quiet) {}
 
 Progress::~Progress() {
   if (shown_ && options_.terminal) options_.print(kWipeLine);

@@ -79,8 +79,8 @@ ProcessResult run_process(const ProcessOptions& options) {
   TOROID_CHECK(!options.argv.empty());
   const std::string& program = options.argv.front();
   Stopwatch watch;
-  const Fd input = above_streams(options.input.empty() ? Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC))
-                                                       : memory_file(options.input, program));
+  const Fd input =
+      above_streams(options.input.empty() ? Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)) : memory_file(options.input, program));
   if (!input) throw_cannot_run(program, errno);
   Pipe output = make_pipe(program);
   Pipe errors = make_pipe(program);
@@ -138,9 +138,7 @@ ProcessResult run_process(const ProcessOptions& options) {
   const int status = child.reap(usage);
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
-  auto seconds_of = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
+  auto seconds_of = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
   result.user_seconds = seconds_of(usage.ru_utime);
   result.system_seconds = seconds_of(usage.ru_stime);
   result.peak_memory_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;

@@ -21,15 +21,15 @@
 namespace toroid {
 
 struct ProcessOptions {
-  std::vector<std::string> argv = {};  // argv[0] is searched in $PATH unless it holds a '/'
-  std::string_view input = {};         // the child's standard input
-  std::filesystem::path folder = {};   // where it runs; empty: here
+  std::vector<std::string> argv = {};                                 // argv[0] is searched in $PATH unless it holds a '/'
+  std::string_view input = {};                                        // the child's standard input
+  std::filesystem::path folder = {};                                  // where it runs; empty: here
   std::vector<std::pair<std::string, std::string>> environment = {};  // set in addition to what is inherited …
   std::optional<std::vector<std::string>> inherited = {};             // … which is these variables, NAME or PREFIX*; none: all
   std::chrono::milliseconds timeout = std::chrono::minutes(10);       // then SIGTERM …
   std::chrono::milliseconds grace = std::chrono::milliseconds(500);   // … and after this, SIGKILL
-  uint64_t memory_limit_bytes = 0;      // of the address space of each of its processes; 0: no limit
-  size_t output_limit_bytes = 1 << 20;  // kept of each stream; the rest is read and dropped
+  uint64_t memory_limit_bytes = 0;                                    // of the address space of each of its processes; 0: no limit
+  size_t output_limit_bytes = 1 << 20;                                // kept of each stream; the rest is read and dropped
 };
 
 struct ProcessResult {

@@ -35,7 +35,8 @@ TEST(Subprocess, WithholdsVariables) {
   setenv("TOROID_TEST_KEPT", "kept", 1);
   setenv("TOROID_TEST_WITHHELD", "withheld", 1);
   const std::string script = "echo $TOROID_TEST_KEPT-$TOROID_TEST_WITHHELD-$ADDED";
-  ProcessResult result = run_process({.argv = {"sh", "-c", script}, .environment = {{"ADDED", "1"}}, .inherited = {{"PATH", "TOROID_TEST_K*"}}});
+  ProcessResult result =
+      run_process({.argv = {"sh", "-c", script}, .environment = {{"ADDED", "1"}}, .inherited = {{"PATH", "TOROID_TEST_K*"}}});
   EXPECT_EQ(result.output, "kept--1\n");
   result = run_process({.argv = {"sh", "-c", script}});
   EXPECT_EQ(result.output, "kept-withheld-\n");
@@ -60,8 +61,7 @@ TEST(Subprocess, MissingProgramIsATypedError) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Environment);
-    EXPECT_EQ(error.report(),
-              "error: cannot run 'no-such-program-here': no such program\n  help: install it, or give its full path");
+    EXPECT_EQ(error.report(), "error: cannot run 'no-such-program-here': no such program\n  help: install it, or give its full path");
   }
 }
 
@@ -75,8 +75,7 @@ TEST(Subprocess, MissingFolderIsNamed) {
 }
 
 TEST(Subprocess, KeepsOnlySoMuchOutputButReadsItAll) {
-  const ProcessResult result =
-      run_script("head -c 50000000 /dev/zero; head -c 300 /dev/zero >&2", {.output_limit_bytes = 1000});
+  const ProcessResult result = run_script("head -c 50000000 /dev/zero; head -c 300 /dev/zero >&2", {.output_limit_bytes = 1000});
   EXPECT_TRUE(result.ok());
   EXPECT_EQ(result.output.size(), 1000u);
   EXPECT_EQ(result.output_bytes, 50'000'000u);
@@ -89,8 +88,7 @@ TEST(Subprocess, IgnoredInputDoesNotBlockOrKillUs) {
 
 TEST(Subprocess, AChildThatHangsIsKilled) {
   const Stopwatch watch;
-  const ProcessResult result =
-      run_script("trap '' TERM; echo begun; while :; do sleep 100; done", {.timeout = 200ms, .grace = 100ms});
+  const ProcessResult result = run_script("trap '' TERM; echo begun; while :; do sleep 100; done", {.timeout = 200ms, .grace = 100ms});
   EXPECT_LT(watch.seconds(), 3.0);
   EXPECT_TRUE(result.timed_out);
   EXPECT_EQ(result.output, "begun\n");
@@ -127,10 +125,13 @@ TEST(Subprocess, NoOrphanSurvivesItsParent) {
 TEST(Subprocess, NoDaemonSurvivesItsParent) {
   const std::string seconds = fmt::format("1000.{}", getpid());
   const Stopwatch watch;
-  const ProcessResult result = run_script(fmt::format("for i in 1 2 3; do setsid sleep {} </dev/null >/dev/null 2>&1 & done; sleep 0.1", seconds));
+  const ProcessResult result =
+      run_script(fmt::format("for i in 1 2 3; do setsid sleep {} </dev/null >/dev/null 2>&1 & done; sleep 0.1", seconds));
   EXPECT_TRUE(result.ok());
   EXPECT_LT(watch.seconds(), 5.0);
-  EXPECT_FALSE(run_process({.argv = {"sh", "-c", fmt::format("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -q 'sleep {}[ ]'", seconds)}}).ok());
+  EXPECT_FALSE(run_process({.argv = {"sh", "-c",
+                                     fmt::format("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -q 'sleep {}[ ]'", seconds)}})
+                   .ok());
 }
 
 // A host may fork while a compiler runs: its child has our descriptors, and is none of the compiler's.

@@ -29,8 +29,7 @@ std::string_view without_trailing_space(std::string_view line) {
 
 std::string_view LineMap::context_of(int line) const {
   if (line < 1 || line > line_count_) return {};
-  auto after = std::upper_bound(runs_.begin(), runs_.end(), line,
-                                [](int wanted, const Run& run) { return wanted < run.first_line; });
+  auto after = std::upper_bound(runs_.begin(), runs_.end(), line, [](int wanted, const Run& run) { return wanted < run.first_line; });
   return after == runs_.begin() ? std::string_view{} : std::string_view(std::prev(after)->context);
 }
 

@@ -94,8 +94,7 @@ class TextBuffer {
 
    private:
     friend class TextBuffer;
-    Scope(TextBuffer* buffer, int levels, std::string closing)
-        : buffer_(buffer), levels_(levels), closing_(std::move(closing)) {}
+    Scope(TextBuffer* buffer, int levels, std::string closing) : buffer_(buffer), levels_(levels), closing_(std::move(closing)) {}
     TextBuffer* buffer_;
     int levels_;
     std::string closing_;
@@ -140,7 +139,7 @@ class TextBuffer {
   uint32_t current_context_ = 0;
   std::vector<std::string> contexts_ = {""};
   std::vector<Line> lines_;
-  bool is_incomplete_ = false;   // a scope could not write its closing line
+  bool is_incomplete_ = false;  // a scope could not write its closing line
 };
 
 }  // namespace toroid

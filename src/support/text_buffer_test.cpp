@@ -49,8 +49,7 @@ TEST(TextBuffer, SplicesWithIndentContextsAndDeferredLines) {
     auto from = inner.context("node exp");
     inner.write("exp;");
   }
-  inner.defer(
-      [&]() -> std::optional<std::string> { return wanted ? std::optional<std::string>("late;") : std::nullopt; });
+  inner.defer([&]() -> std::optional<std::string> { return wanted ? std::optional<std::string>("late;") : std::nullopt; });
   TextBuffer outer;
   {
     auto from = outer.context("node add");

@@ -54,9 +54,8 @@ Split split_by_monomial(Context::Impl& impl, const Form& dividend, const Monomia
 }
 
 const Term& leading_term(const Form& form) {
-  return *std::max_element(form.terms.begin(), form.terms.end(), [](const Term& a, const Term& b) {
-    return factors(a.product).size() < factors(b.product).size();
-  });
+  return *std::max_element(form.terms.begin(), form.terms.end(),
+                           [](const Term& a, const Term& b) { return factors(a.product).size() < factors(b.product).size(); });
 }
 
 // Polynomial long division by a sum. The caller decides whether the remainder is any simpler than the dividend.
@@ -86,10 +85,8 @@ Split split_by_sum(Context::Impl& impl, Expr dividend, Expr divisor) {
 std::optional<int64_t> constant_quotient(Expr dividend, Expr divisor) {
   const Range range = floor_div_ranges(dividend.range(), divisor.range());
   if (range.min == range.max) return range.min;
-  if (range.min <= 0 && range.max >= 0 && known_nonnegative(dividend) && known_nonnegative(divisor - dividend - 1))
-    return 0;
-  if (range.min <= -1 && range.max >= -1 && known_nonnegative(-dividend - 1) && known_nonnegative(divisor + dividend))
-    return -1;
+  if (range.min <= 0 && range.max >= 0 && known_nonnegative(dividend) && known_nonnegative(divisor - dividend - 1)) return 0;
+  if (range.min <= -1 && range.max >= -1 && known_nonnegative(-dividend - 1) && known_nonnegative(divisor + dividend)) return -1;
   return std::nullopt;
 }
 
@@ -103,8 +100,7 @@ struct Factored {
   Expr divisor_left;
 };
 
-std::optional<Factored> factor_by(Context::Impl& impl, const Form& dividend, const Monomial& divisor,
-                                  const Monomial& factor) {
+std::optional<Factored> factor_by(Context::Impl& impl, const Form& dividend, const Monomial& divisor, const Monomial& factor) {
   Form multiple, rest;
   if (factor.product.is_const()) {
     multiple.constant = floor_divide(dividend.constant, factor.coefficient);
@@ -170,8 +166,7 @@ Monomial common_divisor(Context::Impl& impl, Expr a, Expr b) {
       common = common ? Monomial{gcd_of(common->coefficient, form.constant), 1} : Monomial{gcd_of(form.constant, 0), 1};
     }
     for (const Term& term : form.terms) {
-      common = common ? Monomial{gcd_of(common->coefficient, term.coefficient),
-                                 common_factors(impl, common->product, term.product)}
+      common = common ? Monomial{gcd_of(common->coefficient, term.coefficient), common_factors(impl, common->product, term.product)}
                       : Monomial{gcd_of(term.coefficient, 0), term.product};
     }
   }
@@ -234,8 +229,7 @@ Expr simplify_floor_div(Context::Impl& impl, Expr a, Expr b) {
     const Split split = split_by_sum(impl, a, b);
     if (split.remainder.is_const(0)) return split.quotient;
     if (!split.quotient.is_const(0)) {
-      if (const std::optional<int64_t> rest = constant_quotient(split.remainder, b))
-        return split.quotient + Expr(*rest);
+      if (const std::optional<int64_t> rest = constant_quotient(split.remainder, b)) return split.quotient + Expr(*rest);
     }
     const Monomial common = common_divisor(impl, a, b);
     if (common.coefficient != 1 || !common.product.is_const()) {
@@ -314,8 +308,7 @@ Expr rewrite(Context::Impl& impl, Kind kind, Expr a, Expr b, Expr (*simplify)(Co
 
 void check_divisor(Expr a, Expr b, std::string_view operation) {
   if (!b.is_const(0)) return;
-  throw Error(ErrorKind::InvalidModel,
-              fmt::format("division by zero in size arithmetic: {} {} 0", to_short_string(a), operation));
+  throw Error(ErrorKind::InvalidModel, fmt::format("division by zero in size arithmetic: {} {} 0", to_short_string(a), operation));
 }
 
 }  // namespace

@@ -59,8 +59,7 @@ class Evaluator {
       case Kind::Mul: {
         Wide product = 1;
         for (Expr operand : operands) {
-          if (__builtin_mul_overflow(product, value(operand), &product))
-            throw evaluation_error(expr, "integer overflow");
+          if (__builtin_mul_overflow(product, value(operand), &product)) throw evaluation_error(expr, "integer overflow");
         }
         return product;
       }
@@ -83,10 +82,8 @@ class Evaluator {
       case Kind::Ne: return value(operands[0]) != value(operands[1]);
       case Kind::Lt: return value(operands[0]) < value(operands[1]);
       case Kind::Le: return value(operands[0]) <= value(operands[1]);
-      case Kind::And:
-        return std::all_of(operands.begin(), operands.end(), [&](Expr operand) { return value(operand) != 0; });
-      case Kind::Or:
-        return std::any_of(operands.begin(), operands.end(), [&](Expr operand) { return value(operand) != 0; });
+      case Kind::And: return std::all_of(operands.begin(), operands.end(), [&](Expr operand) { return value(operand) != 0; });
+      case Kind::Or: return std::any_of(operands.begin(), operands.end(), [&](Expr operand) { return value(operand) != 0; });
       case Kind::Not: return value(operands[0]) == 0;
       case Kind::Scaled: {
         const Wide size = value(operands[0]);

@@ -56,7 +56,8 @@ Range range_of(Kind kind, std::span<const Expr> operands) {
     case Kind::Scaled: {
       const Range range = operands[0].range();
       const double factor = factor_of(operands[1]);
-      return {scale(std::max<int64_t>(range.min, 0), factor).value_or(kPosInf), range.max == kPosInf ? kPosInf : scale(range.max, factor).value_or(kPosInf)};
+      return {scale(std::max<int64_t>(range.min, 0), factor).value_or(kPosInf),
+              range.max == kPosInf ? kPosInf : scale(range.max, factor).value_or(kPosInf)};
     }
     case Kind::Real: return real_range(operands);
   }
@@ -94,9 +95,8 @@ bool constant_bounds_of(Kind kind, std::span<const Expr> operands) {
 
 bool is_identifier(std::string_view name) {
   if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  });
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; });
 }
 
 }  // namespace
@@ -172,8 +172,7 @@ Expr Context::Impl::intern(Kind kind, std::span<const Expr> operands) {
   return fold_single_value(Expr(node));
 }
 
-Expr Context::Impl::make_symbol(std::string name, SymbolKind kind, Range range, std::optional<Expr> extent,
-                                std::optional<int64_t> hint) {
+Expr Context::Impl::make_symbol(std::string name, SymbolKind kind, Range range, std::optional<Expr> extent, std::optional<int64_t> hint) {
   Node& node = nodes.emplace_back();
   node.kind = Kind::Symbol;
   node.range = range;
@@ -214,8 +213,8 @@ void Context::Impl::remember(Kind kind, Expr a, Expr b, Expr result) {
 
 Context::Impl* common_impl(Expr a, Expr b) {
   Context* context = a.context() ? a.context() : b.context();
-  TOROID_CHECK(!b.context() || b.context() == context, "expressions of two contexts meet: '{}' and '{}'",
-               to_short_string(a), to_short_string(b));
+  TOROID_CHECK(!b.context() || b.context() == context, "expressions of two contexts meet: '{}' and '{}'", to_short_string(a),
+               to_short_string(b));
   return context ? &context->impl() : nullptr;
 }
 
@@ -234,8 +233,7 @@ Expr Context::symbol(std::string_view name, SymbolKind kind, Range range, std::o
         .help("names of sizes consist of letters, digits and '_' and start with no digit");
   }
   if (range.min > range.max) {
-    throw Error(ErrorKind::InvalidModel,
-                fmt::format("symbol '{}' has an empty range: {} to {}", name, range.min, range.max));
+    throw Error(ErrorKind::InvalidModel, fmt::format("symbol '{}' has an empty range: {} to {}", name, range.min, range.max));
   }
   return impl_->make_symbol(std::string(name), kind, range, std::nullopt, hint);
 }

@@ -53,8 +53,7 @@ void append(Form& form, Expr expr, int64_t scale) {
 
 void normalise(Form& form) {
   std::vector<Term>& terms = form.terms;
-  std::sort(terms.begin(), terms.end(),
-            [](const Term& a, const Term& b) { return compare_products(a.product, b.product) < 0; });
+  std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return compare_products(a.product, b.product) < 0; });
   size_t kept = 0;
   for (size_t i = 0; i < terms.size();) {
     Term sum = terms[i];

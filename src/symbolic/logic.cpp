@@ -34,14 +34,11 @@ Expr simplify_extremum(Context::Impl& impl, Kind kind, Expr a, Expr b) {
   flatten(kind, a, operands);
   flatten(kind, b, operands);
   sort_and_deduplicate(operands);
-  const auto dominates = [kind](Expr winner, Expr loser) {
-    return kind == Kind::Min ? known_le(winner, loser) : known_le(loser, winner);
-  };
+  const auto dominates = [kind](Expr winner, Expr loser) { return kind == Kind::Min ? known_le(winner, loser) : known_le(loser, winner); };
   if (operands.size() <= kMaxComparedOperands) {
     for (size_t i = 0; i < operands.size();) {
       bool dominated = false;
-      for (size_t k = 0; k < operands.size() && !dominated; ++k)
-        dominated = k != i && dominates(operands[k], operands[i]);
+      for (size_t k = 0; k < operands.size() && !dominated; ++k) dominated = k != i && dominates(operands[k], operands[i]);
       if (dominated) {
         operands.erase(operands.begin() + static_cast<ptrdiff_t>(i));
       } else {
@@ -56,8 +53,7 @@ Expr extremum(Kind kind, Expr a, Expr b) {
   a = fold_single_value(a);
   b = fold_single_value(b);
   if (a == b) return a;
-  if (a.is_const() && b.is_const())
-    return kind == Kind::Min ? std::min(a.value(), b.value()) : std::max(a.value(), b.value());
+  if (a.is_const() && b.is_const()) return kind == Kind::Min ? std::min(a.value(), b.value()) : std::max(a.value(), b.value());
   Context::Impl& impl = *common_impl(a, b);
   if (const std::optional<Expr> known = impl.recall(kind, a, b)) return *known;
   const Expr result = simplify_extremum(impl, kind, a, b);

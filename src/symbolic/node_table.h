@@ -41,8 +41,7 @@ struct NodeEqual {
   using is_transparent = void;
   bool operator()(const Node* a, const Node* b) const { return a == b; }
   bool operator()(const NodeKey& key, const Node* node) const {
-    return key.kind == node->kind &&
-           std::equal(key.operands.begin(), key.operands.end(), node->operands.begin(), node->operands.end());
+    return key.kind == node->kind && std::equal(key.operands.begin(), key.operands.end(), node->operands.begin(), node->operands.end());
   }
   bool operator()(const Node* node, const NodeKey& key) const { return (*this)(key, node); }
 };
@@ -62,11 +61,8 @@ struct Context::Impl {
 
   // The node for canonical `operands`, or the constant it always equals.
   Expr intern(Kind kind, std::span<const Expr> operands);
-  Expr intern(Kind kind, std::initializer_list<Expr> operands) {
-    return intern(kind, std::span(operands.begin(), operands.size()));
-  }
-  Expr make_symbol(std::string name, SymbolKind kind, Range range, std::optional<Expr> extent,
-                   std::optional<int64_t> hint);
+  Expr intern(Kind kind, std::initializer_list<Expr> operands) { return intern(kind, std::span(operands.begin(), operands.size())); }
+  Expr make_symbol(std::string name, SymbolKind kind, Range range, std::optional<Expr> extent, std::optional<int64_t> hint);
   std::string fresh_name(std::string_view prefix);
 
   std::optional<Expr> recall(Kind kind, Expr a, Expr b) const;

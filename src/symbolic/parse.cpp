@@ -31,8 +31,8 @@ using F = RealFunction;
 struct Fraction {
   Expr numerator = 0;
   Expr denominator = 1;
-  bool is_above = false;  // stands for doubles a little above it: good for rounding down
-  double factor = 0;      // not 0: this double times the numerator, computed in doubles
+  bool is_above = false;                    // stands for doubles a little above it: good for rounding down
+  double factor = 0;                        // not 0: this double times the numerator, computed in doubles
   std::optional<Expr> real = std::nullopt;  // as PyTorch computes it in doubles, where that is known to differ
   bool is_only_real = false;                // no fraction stands for it
 
@@ -196,8 +196,7 @@ constexpr FunctionName kFunctions[] = {
 
 class Parser {
  public:
-  Parser(std::string_view text, const std::function<Expr(std::string_view)>& make_symbol)
-      : text_(text), make_symbol_(make_symbol) {}
+  Parser(std::string_view text, const std::function<Expr(std::string_view)>& make_symbol) : text_(text), make_symbol_(make_symbol) {}
 
   // Or a double that says so itself: Real(sqrt, …), its bits.
   Expr parse_integer() {
@@ -231,8 +230,7 @@ class Parser {
   };
 
   [[noreturn]] void fail(size_t offset, std::string_view problem) const {
-    throw Error(ErrorKind::InvalidModel,
-                fmt::format("bad size expression '{}': {} at offset {}", shown(text_), problem, offset));
+    throw Error(ErrorKind::InvalidModel, fmt::format("bad size expression '{}': {} at offset {}", shown(text_), problem, offset));
   }
 
   Expr integer(const Fraction& value, size_t offset) const {
@@ -241,16 +239,13 @@ class Parser {
   }
 
   void skip_space() {
-    while (position_ < text_.size() &&
-           (text_[position_] == ' ' || text_[position_] == '\t' || text_[position_] == '\n'))
-      ++position_;
+    while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\t' || text_[position_] == '\n')) ++position_;
   }
 
   bool accept(std::string_view token) {
     skip_space();
     if (!text_.substr(position_).starts_with(token)) return false;
-    if (is_name_part(token.back()) && position_ + token.size() < text_.size() &&
-        is_name_part(text_[position_ + token.size()])) {
+    if (is_name_part(token.back()) && position_ + token.size() < text_.size() && is_name_part(text_[position_ + token.size()])) {
       return false;
     }
     position_ += token.size();
@@ -397,9 +392,7 @@ class Parser {
   }
 
   // The magnitude of the lowest 64-bit integer does not fit itself.
-  std::optional<Expr> accept_lowest_integer() {
-    return accept("9223372036854775808") ? std::optional(Expr(kNegInf)) : std::nullopt;
-  }
+  std::optional<Expr> accept_lowest_integer() { return accept("9223372036854775808") ? std::optional(Expr(kNegInf)) : std::nullopt; }
 
   Fraction parse_power() {
     const Fraction base = parse_atom();
@@ -429,14 +422,12 @@ class Parser {
     int64_t denominator = 1;
     bool fits = true;
     bool fraction = false;
-    for (; position_ < text_.size() && (is_digit(text_[position_]) || (text_[position_] == '.' && !fraction));
-         ++position_) {
+    for (; position_ < text_.size() && (is_digit(text_[position_]) || (text_[position_] == '.' && !fraction)); ++position_) {
       if (text_[position_] == '.') {
         fraction = true;
         continue;
       }
-      fits &=
-          !__builtin_mul_overflow(value, 10, &value) && !__builtin_add_overflow(value, text_[position_] - '0', &value);
+      fits &= !__builtin_mul_overflow(value, 10, &value) && !__builtin_add_overflow(value, text_[position_] - '0', &value);
       if (fraction) fits &= !__builtin_mul_overflow(denominator, 10, &denominator);
     }
     if (position_ < text_.size() && is_name_part(text_[position_])) {
@@ -524,16 +515,15 @@ class Parser {
 
   Fraction parse_call(std::string_view name, size_t start) {
     Deeper deeper(*this);
-    const auto* found = std::find_if(std::begin(kFunctions), std::end(kFunctions),
-                                     [&](const FunctionName& function) { return function.name == name; });
+    const auto* found =
+        std::find_if(std::begin(kFunctions), std::end(kFunctions), [&](const FunctionName& function) { return function.name == name; });
     if (found == std::end(kFunctions)) return parse_call_in_doubles(name, start);
     if (found->function == Function::Symbol) return parse_symbol_call();
     if (found->function == Function::Real) return parse_real_call();
     if (found->function == Function::Float) return parse_float_call();
     const std::vector<Fraction> arguments = parse_arguments();
     if (arguments.size() < found->min_arguments || arguments.size() > found->max_arguments) {
-      fail(start,
-           fmt::format("'{}' does not take {} argument{}", name, arguments.size(), arguments.size() == 1 ? "" : "s"));
+      fail(start, fmt::format("'{}' does not take {} argument{}", name, arguments.size(), arguments.size() == 1 ? "" : "s"));
     }
     return call(found->function, arguments, start);
   }
@@ -721,7 +711,8 @@ class Parser {
     const Fraction& other = a.is_exact() ? a : b;
     const Fraction product = in_doubles(F::Mul, a, b);
     if (!other.is_exact() || !other.is_integer() || other.numerator.range().min < 0) return product;
-    if (scale.factor == 0) return {.numerator = a.numerator * b.numerator, .denominator = scale.denominator, .is_above = true, .real = product.real};
+    if (scale.factor == 0)
+      return {.numerator = a.numerator * b.numerator, .denominator = scale.denominator, .is_above = true, .real = product.real};
     if (!scale.numerator.is_const(1)) return product;
     return {.numerator = other.numerator, .denominator = 1, .factor = scale.factor, .real = product.real};
   }

@@ -13,8 +13,7 @@ class Parse : public ::testing::Test {
   Expr read(std::string_view text) {
     return parse(text, context_, [this](std::string_view name) {
       const bool size = name[0] == 's';
-      return context_.symbol(name, size ? SymbolKind::Size : SymbolKind::DataDependent,
-                             size ? Range{2, kPosInf} : Range{0, kPosInf});
+      return context_.symbol(name, size ? SymbolKind::Size : SymbolKind::DataDependent, size ? Range{2, kPosInf} : Range{0, kPosInf});
     });
   }
 
@@ -85,7 +84,7 @@ TEST_F(Parse, ReadsSizesThatAFloatScaled) {
   EXPECT_EQ(scaled("2.0"), "2*s0");
   EXPECT_EQ(scaled("1.1000000000000001"), "s0 + s0//10");  // a double above its fraction: rounded down alike
   EXPECT_EQ(to_string(read("floor(0.1*s0)")), "s0//10");
-    // 0.7*90 is 62.99999999999999 in doubles.
+  // 0.7*90 is 62.99999999999999 in doubles.
   EXPECT_EQ(to_string(read("TruncToInt(0.7*ToFloat(s0))")), "Scaled(0.7, s0)");
   EXPECT_EQ(to_string(read("Scaled(0.7, 90)")), "62");
   for (const double factor : {0.1, 0.7, 0.8, 1.1, 1.3, 1.4, 1.6, 2.25, 2.3, 0.29, 3.14159}) {
@@ -132,19 +131,16 @@ TEST_F(Parse, SaysWhereTextIsWrong) {
   EXPECT_EQ(error("Mod(s0)"), "bad size expression 'Mod(s0)': 'Mod' does not take 1 argument at offset 0");
   EXPECT_EQ(error("s0 // 0"), "bad size expression 's0 // 0': division by zero at offset 3");
   EXPECT_EQ(error("s0/3"), "bad size expression 's0/3': a fraction where an integer is needed at offset 0");
-  EXPECT_EQ(error("99999999999999999999"),
-            "bad size expression '99999999999999999999': a number beyond 64 bits at offset 0");
+  EXPECT_EQ(error("99999999999999999999"), "bad size expression '99999999999999999999': a number beyond 64 bits at offset 0");
   EXPECT_EQ(error("0.7*s0 + 1"), "bad size expression '0.7*s0 + 1': a fraction where an integer is needed at offset 0");
   EXPECT_EQ(error("0.7*s0"), "bad size expression '0.7*s0': a fraction where an integer is needed at offset 0");
   EXPECT_EQ(error("Real(tan, s0, s1)"), "bad size expression 'Real(tan, s0, s1)': expected a decimal number at offset 10");
   EXPECT_EQ(error("Real(half, 1)"), "bad size expression 'Real(half, 1)': unknown function of doubles 'half' at offset 5");
   EXPECT_EQ(error("Float('1.5', precision=24)"),
             "bad size expression 'Float('1.5', precision=24)': a float that is no double at offset 23");
-  EXPECT_EQ(error("2**s0"),
-            "bad size expression '2**s0': an exponent that is no constant between -64 and 64 at offset 3");
+  EXPECT_EQ(error("2**s0"), "bad size expression '2**s0': an exponent that is no constant between -64 and 64 at offset 3");
   EXPECT_EQ(error("3**64"), "integer overflow in size arithmetic: 4052555153018976267 * 3");
-  EXPECT_EQ(error("Symbol('a b')"),
-            "bad size expression 'Symbol('a b')': a symbol name that is not an identifier at offset 7");
+  EXPECT_EQ(error("Symbol('a b')"), "bad size expression 'Symbol('a b')': a symbol name that is not an identifier at offset 7");
   EXPECT_EQ(error("s0\n\x01"),
             "bad size expression 's0?"
             "?': unexpected '?' at offset 3");

@@ -138,8 +138,7 @@ class Printer {
     if (operands[0].is_const()) {
       const int64_t coefficient = operands[0].value();
       if (coefficient < 0 && !without_sign) out_ += '-';
-      const uint64_t magnitude =
-          coefficient < 0 ? -static_cast<uint64_t>(coefficient) : static_cast<uint64_t>(coefficient);
+      const uint64_t magnitude = coefficient < 0 ? -static_cast<uint64_t>(coefficient) : static_cast<uint64_t>(coefficient);
       if (magnitude != 1) out_ += fmt::format("{}*", magnitude);
       operands = operands.subspan(1);
     }

@@ -102,8 +102,7 @@ std::optional<Expr> bound_of(Context::Impl& impl, Expr atom, Side side) {
 
 bool is_loop_bound(Expr atom) {
   switch (atom.kind()) {
-    case Kind::Symbol:
-      return atom.node()->symbol_kind == SymbolKind::Axis || atom.node()->symbol_kind == SymbolKind::Value;
+    case Kind::Symbol: return atom.node()->symbol_kind == SymbolKind::Axis || atom.node()->symbol_kind == SymbolKind::Value;
     case Kind::Mod:
     case Kind::FloorDiv: return true;
     default: return false;
@@ -121,8 +120,7 @@ std::optional<Expr> extreme(Context::Impl& impl, Expr expr, Side side) {
       if (!linear) return std::nullopt;
       const int sign = known_sign(linear->coefficient);
       if (sign == 0) return std::nullopt;
-      const std::optional<Expr> bound =
-          bound_of(impl, atom, sign > 0 ? side : (side == Side::Lower ? Side::Upper : Side::Lower));
+      const std::optional<Expr> bound = bound_of(impl, atom, sign > 0 ? side : (side == Side::Lower ? Side::Upper : Side::Lower));
       if (!bound) return std::nullopt;
       expr = linear->rest + linear->coefficient * *bound;
       changed = true;

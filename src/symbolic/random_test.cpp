@@ -81,8 +81,7 @@ class RandomExpressions {
     add_symbol(wild, [&](int) { return pick(-100, 100); });
     // Axes of constant and symbolic extents; an extent below 1 has no axis value to test with.
     for (int i = 0; i < 3; ++i) {
-      const Item extent = i == 0 ? constant(pick(1, 12))
-                                 : items_[static_cast<size_t>(pick(0, static_cast<int64_t>(items_.size()) - 1))];
+      const Item extent = i == 0 ? constant(pick(1, 12)) : items_[static_cast<size_t>(pick(0, static_cast<int64_t>(items_.size()) - 1))];
       const Expr axis = context_.axis(extent.expr);
       add_symbol(axis, [&](int sample) -> std::optional<int64_t> {
         const std::optional<int64_t> bound = extent.values[static_cast<size_t>(sample)];
@@ -94,9 +93,8 @@ class RandomExpressions {
   }
 
   void grow_and_check() {
-    constexpr Kind kKinds[] = {Kind::Add,      Kind::Add,      Kind::Add, Kind::Mul, Kind::Mul,
-                               Kind::FloorDiv, Kind::FloorDiv, Kind::Mod, Kind::Mod, Kind::Min,
-                               Kind::Max,      Kind::Eq,       Kind::Ne,  Kind::Lt,  Kind::Le};
+    constexpr Kind kKinds[] = {Kind::Add, Kind::Add, Kind::Add, Kind::Mul, Kind::Mul, Kind::FloorDiv, Kind::FloorDiv, Kind::Mod,
+                               Kind::Mod, Kind::Min, Kind::Max, Kind::Eq,  Kind::Ne,  Kind::Lt,       Kind::Le};
     const Kind kind = kKinds[pick(0, std::size(kKinds) - 1)];
     const Item a = operand(), b = operand();
     check_facts(a, b);
@@ -155,11 +153,9 @@ class RandomExpressions {
       const auto value_of = [&](Expr symbol) { return symbol_value(symbol, i); };
       EXPECT_EQ(evaluate(item.expr, value_of), *expected) << text << "\n  from " << origin;
       const Range range = item.expr.range();
-      EXPECT_TRUE(range.min <= *expected && *expected <= range.max)
-          << text << " = " << *expected << " is out of its range";
+      EXPECT_TRUE(range.min <= *expected && *expected <= range.max) << text << " = " << *expected << " is out of its range";
       if (pick(0, 3) == 0) {
-        EXPECT_EQ(substitute(item.expr, [&](Expr symbol) -> std::optional<Expr> { return Expr(*value_of(symbol)); }),
-                  Expr(*expected))
+        EXPECT_EQ(substitute(item.expr, [&](Expr symbol) -> std::optional<Expr> { return Expr(*value_of(symbol)); }), Expr(*expected))
             << text << "\n  from " << origin;
       }
     }
@@ -202,9 +198,7 @@ TEST(RandomExpressions, KeepTheirValue) {
 // The same with symbolic extents: every digit of a flattened index comes back, whatever the sizes are.
 TEST(RandomExpressions, SymbolicDigitsComeBack) {
   std::mt19937 random(11);
-  const auto pick = [&](int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(random);
-  };
+  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
   for (int round = 0; round < 300; ++round) {
     Context context;
     std::vector<Expr> extents, axes;
@@ -212,8 +206,7 @@ TEST(RandomExpressions, SymbolicDigitsComeBack) {
     const int64_t rank = pick(2, 5);
     for (int64_t d = 0; d < rank; ++d) {
       const bool symbolic = pick(0, 1) == 1;
-      extents.push_back(symbolic ? context.symbol(fmt::format("s{}", d), SymbolKind::Size, {pick(0, 2), kPosInf})
-                                 : Expr(pick(1, 12)));
+      extents.push_back(symbolic ? context.symbol(fmt::format("s{}", d), SymbolKind::Size, {pick(0, 2), kPosInf}) : Expr(pick(1, 12)));
       axes.push_back(context.axis(extents.back()));
       flat = flat * extents.back() + axes.back();
       total *= extents.back();
@@ -243,9 +236,7 @@ TEST(RandomExpressions, SymbolicDigitsComeBack) {
 // Views: an index through a chain of random reshapes back to the first shape is the identity.
 TEST(RandomExpressions, ReshapeChainsKeepTheirValue) {
   std::mt19937 random(7);
-  const auto pick = [&](int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(random);
-  };
+  const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
   for (int round = 0; round < 500; ++round) {
     Context context;
     std::vector<int64_t> prime_factors;

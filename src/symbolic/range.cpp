@@ -66,14 +66,12 @@ Range floor_div_ranges(Range a, Range b) {
   if (b.min < 0) {
     // Both signs: the quotient's magnitude is at most the dividend's (rounding a fraction down gives at least -1).
     if (infinite(a.min) || infinite(a.max)) return {};
-    const Wide magnitude =
-        std::max(Wide{a.min} < 0 ? -Wide{a.min} : Wide{a.min}, Wide{a.max} < 0 ? -Wide{a.max} : Wide{a.max});
+    const Wide magnitude = std::max(Wide{a.min} < 0 ? -Wide{a.min} : Wide{a.min}, Wide{a.max} < 0 ? -Wide{a.max} : Wide{a.max});
     return {clamp_min(-magnitude), clamp_max(magnitude)};
   }
   const int64_t low = std::max<int64_t>(b.min, 1);
   const int64_t high = std::max<int64_t>(b.max, 1);
-  const Wide corners[] = {divide_bounds(a.min, low), divide_bounds(a.min, high), divide_bounds(a.max, low),
-                          divide_bounds(a.max, high)};
+  const Wide corners[] = {divide_bounds(a.min, low), divide_bounds(a.min, high), divide_bounds(a.max, low), divide_bounds(a.max, high)};
   return {clamp_min(*std::min_element(corners, corners + 4)), clamp_max(*std::max_element(corners, corners + 4))};
 }
 

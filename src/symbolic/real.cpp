@@ -107,7 +107,9 @@ Interval interval_of(Expr argument, char kind) {
     case F::Min:
     case F::Max: return corners;
     case F::Sqrt: return a.min >= 0 ? corners : Interval{};
-    case F::Mul: return a.min >= 0 && b.min >= 0 ? Interval{corners.min, a.max < kInfinity && b.max < kInfinity ? corners.max : kInfinity} : Interval{};
+    case F::Mul:
+      return a.min >= 0 && b.min >= 0 ? Interval{corners.min, a.max < kInfinity && b.max < kInfinity ? corners.max : kInfinity}
+                                      : Interval{};
     case F::Div: return a.min >= 0 && b.min > 0 ? Interval{0, a.max / b.min} : Interval{};
     case F::Pow: return a.min >= 0 ? Interval{0, kInfinity} : Interval{};
     case F::Abs: return {0, kInfinity};

@@ -15,10 +15,46 @@
 namespace toroid::sym {
 
 enum class RealFunction : uint8_t {
-  Float, Value, Add, Mul, Div, FloorDiv, Mod, Pow, Neg, Abs, Min, Max, Where,
-  Sqrt, Exp, Log, Log2, Log10, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh,
-  RoundedDown, RoundedUp, Truncated, Rounded,     // to a whole double
-  Floor, Ceil, Trunc, Round, Eq, Ne, Lt, Le,      // to an integer
+  Float,
+  Value,
+  Add,
+  Mul,
+  Div,
+  FloorDiv,
+  Mod,
+  Pow,
+  Neg,
+  Abs,
+  Min,
+  Max,
+  Where,
+  Sqrt,
+  Exp,
+  Log,
+  Log2,
+  Log10,
+  Sin,
+  Cos,
+  Tan,
+  Asin,
+  Acos,
+  Atan,
+  Sinh,
+  Cosh,
+  Tanh,
+  Asinh,
+  RoundedDown,
+  RoundedUp,
+  Truncated,
+  Rounded,  // to a whole double
+  Floor,
+  Ceil,
+  Trunc,
+  Round,
+  Eq,
+  Ne,
+  Lt,
+  Le,  // to an integer
 };
 
 struct RealRow {
@@ -26,7 +62,7 @@ struct RealRow {
   std::string_view name;
   std::string_view arguments;  // 'i': an integer, 'r': a double
   bool gives_real;
-  std::string_view code;       // C++ over the prelude's functions; {0}, {1}, {2}: the arguments
+  std::string_view code;  // C++ over the prelude's functions; {0}, {1}, {2}: the arguments
   double (*compute)(double a, double b, double c);
 };
 const RealRow& row_of(RealFunction function);
@@ -38,8 +74,8 @@ Expr real(RealFunction function, std::span<const Expr> arguments);
 inline Expr real(RealFunction function, std::initializer_list<Expr> arguments) {
   return real(function, std::span(arguments.begin(), arguments.size()));
 }
-Expr real_literal(double value);   // its bits
-double real_value(Expr literal);   // of a constant
+Expr real_literal(double value);  // its bits
+double real_value(Expr literal);  // of a constant
 
 // The expression's value is the bits of a double. False for constants, which do not say.
 bool is_real(Expr expr);

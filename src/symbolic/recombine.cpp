@@ -89,8 +89,7 @@ bool recombine_atom(Context::Impl& impl, Form& form, const Term term, Expr atom)
   if (!divisor || divisor->coefficient <= 0 || term.coefficient % divisor->coefficient != 0) return false;
   const std::optional<Expr> whole_product = divide_products(impl, *scale_product, divisor->product);
   if (!whole_product) return false;
-  const Expr whole_scale =
-      to_expr(impl, Monomial{checked_negate(term.coefficient / divisor->coefficient), *whole_product});
+  const Expr whole_scale = to_expr(impl, Monomial{checked_negate(term.coefficient / divisor->coefficient), *whole_product});
   const Expr whole = whole_scale * x;
   if (!contains(form, form_of(whole))) return false;
   replace(form, term, whole, whole_scale * mod(x, n));

@@ -286,22 +286,17 @@ std::string message_of(const std::function<void()>& action) {
 }
 
 TEST_F(Simplify, ReportsOverflowAndDivisionByZero) {
-  EXPECT_EQ(message_of([&] { s0_*(int64_t{1} << 62) * 4; }),
-            "integer overflow in size arithmetic: 4611686018427387904 * 4");
-  EXPECT_EQ(message_of([&] { Expr(kPosInf) + Expr(1); }),
-            "integer overflow in size arithmetic: 9223372036854775807 + 1");
+  EXPECT_EQ(message_of([&] { s0_*(int64_t{1} << 62) * 4; }), "integer overflow in size arithmetic: 4611686018427387904 * 4");
+  EXPECT_EQ(message_of([&] { Expr(kPosInf) + Expr(1); }), "integer overflow in size arithmetic: 9223372036854775807 + 1");
   EXPECT_EQ(message_of([&] { floor_div(s0_, 0); }), "division by zero in size arithmetic: s0 // 0");
   EXPECT_EQ(message_of([&] { mod(s0_, 0); }), "division by zero in size arithmetic: s0 % 0");
   EXPECT_EQ(message_of([&] { evaluate(s0_ * s0_ * s0_, [](Expr) { return int64_t{1} << 40; }); }),
             "integer overflow in size arithmetic: s0*s0*s0");
-  EXPECT_EQ(message_of([&] { evaluate(s0_ + 1, [](Expr) { return std::nullopt; }); }),
-            "no value is known for size 's0'");
+  EXPECT_EQ(message_of([&] { evaluate(s0_ + 1, [](Expr) { return std::nullopt; }); }), "no value is known for size 's0'");
   EXPECT_EQ(message_of([&] { evaluate(floor_div(s0_, n_), [&](Expr s) { return s == n_ ? 0 : 1; }); }),
             "division by zero in size arithmetic: s0//n");
-  EXPECT_EQ(message_of([&] { context_.symbol("s0", SymbolKind::Axis); }),
-            "symbol 's0' is used for two different kinds of integer");
-  EXPECT_EQ(message_of([&] { context_.symbol("a b\n", SymbolKind::Size); }),
-            "symbol name '\"a b\\n\"' is not an identifier");
+  EXPECT_EQ(message_of([&] { context_.symbol("s0", SymbolKind::Axis); }), "symbol 's0' is used for two different kinds of integer");
+  EXPECT_EQ(message_of([&] { context_.symbol("a b\n", SymbolKind::Size); }), "symbol name '\"a b\\n\"' is not an identifier");
 }
 
 }  // namespace

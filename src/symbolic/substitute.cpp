@@ -15,8 +15,7 @@ namespace {
 
 class Substituter {
  public:
-  Substituter(const std::function<std::optional<Expr>(Expr symbol)>& replace, uint64_t mask)
-      : replace_(replace), mask_(mask) {}
+  Substituter(const std::function<std::optional<Expr>(Expr symbol)>& replace, uint64_t mask) : replace_(replace), mask_(mask) {}
 
   Expr apply(Expr expr) {
     if (expr.is_const() || !(expr.node()->symbol_mask & mask_)) return expr;

@@ -22,8 +22,7 @@ constexpr auto kAnswerTimeout = std::chrono::seconds(20);
 std::string stamp_of(const fs::path& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) return "";
-  return fmt::format("{}:{}:{}:{}.{:09}", info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec,
-                     info.st_mtim.tv_nsec);
+  return fmt::format("{}:{}:{}:{}.{:09}", info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -49,8 +48,8 @@ std::vector<fs::path> components_of(const fs::path& compiler) {
 
 // The remembered form: kind, version and fingerprint, then a stamp and a path for each component, one a line.
 std::string to_text(const Compiler& compiler, const std::vector<fs::path>& components) {
-  std::string text = fmt::format("{}\n{}\n{}\n", compiler.kind == CompilerKind::Clang ? "clang" : "gcc",
-                                 compiler.version, compiler.fingerprint);
+  std::string text =
+      fmt::format("{}\n{}\n{}\n", compiler.kind == CompilerKind::Clang ? "clang" : "gcc", compiler.version, compiler.fingerprint);
   for (const fs::path& component : components) text += stamp_of(component) + " " + component.string() + "\n";
   return text;
 }
@@ -59,8 +58,8 @@ std::string to_text(const Compiler& compiler, const std::vector<fs::path>& compo
 bool from_text(const std::string& text, Compiler& compiler) {
   std::istringstream lines(text);
   std::string kind, line;
-  if (!std::getline(lines, kind) || !std::getline(lines, compiler.version) ||
-      !std::getline(lines, compiler.fingerprint) || compiler.fingerprint.size() != 64) {
+  if (!std::getline(lines, kind) || !std::getline(lines, compiler.version) || !std::getline(lines, compiler.fingerprint) ||
+      compiler.fingerprint.size() != 64) {
     return false;
   }
   compiler.kind = kind == "clang" ? CompilerKind::Clang : CompilerKind::Gcc;
@@ -83,8 +82,7 @@ fs::path find_compiler(std::string_view wanted) {
   }
   if (!wanted.empty()) {
     if (std::optional<fs::path> path = find_program(wanted)) return *path;
-    throw Error(ErrorKind::Environment,
-                fmt::format("no C++ compiler found: {} is '{}', which is not a program", source, wanted))
+    throw Error(ErrorKind::Environment, fmt::format("no C++ compiler found: {} is '{}', which is not a program", source, wanted))
         .help("install g++ or set TOROID_CXX to the path of a g++ or clang++");
   }
   for (const char* name : {"g++", "clang++"}) {
@@ -104,8 +102,7 @@ Compiler identify_compiler(const fs::path& path, const ProbeCache& cache) {
   const ProcessResult answer = ask(path, "--version");
   compiler.version = first_line(answer.output);
   if (!answer.ok() || compiler.version.empty()) {
-    throw Error(ErrorKind::ToolFailed,
-                fmt::format("'{} --version' {}", path.string(), answer.ok() ? "printed nothing" : answer.outcome()))
+    throw Error(ErrorKind::ToolFailed, fmt::format("'{} --version' {}", path.string(), answer.ok() ? "printed nothing" : answer.outcome()))
         .help("set TOROID_CXX to the path of a working g++ or clang++");
   }
   compiler.kind = answer.output.find("clang") != std::string::npos ? CompilerKind::Clang : CompilerKind::Gcc;

@@ -10,12 +10,13 @@ namespace {
 // GCC's manual, "Environment Variables Affecting GCC"; ld.so(8); the wrappers of Nix. Withheld are, from there: CPATH, C_INCLUDE_PATH,
 // CPLUS_INCLUDE_PATH, LIBRARY_PATH, LD_RUN_PATH, DEPENDENCIES_OUTPUT, SOURCE_DATE_EPOCH, CCC_OVERRIDE_OPTIONS and others. Our sources include
 // nothing and link what we name, so those could only do harm.
-constexpr const char* kDeciding[] = {"COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", "NIX_CC*",    "NIX_BINTOOLS*",
-                                    "NIX_CFLAGS*",   "NIX_CXXSTDLIB*",  "NIX_LDFLAGS*",    "NIX_HARDENING*", "NIX_ENFORCE*", "NIX_DYNAMIC_LINKER*"};
+constexpr const char* kDeciding[] = {"COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD",
+                                     "NIX_CC*",       "NIX_BINTOOLS*",   "NIX_CFLAGS*",     "NIX_CXXSTDLIB*",
+                                     "NIX_LDFLAGS*",  "NIX_HARDENING*",  "NIX_ENFORCE*",    "NIX_DYNAMIC_LINKER*"};
 // Where programs, and launchers such as ccache, find things.
-constexpr const char* kFinding[] = {"PATH",      "HOME",     "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR",
+constexpr const char* kFinding[] = {"PATH",     "HOME",      "TMPDIR",   "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR",
                                     "CCACHE_*", "SCCACHE_*", "DISTCC_*", "ICECC*"};
-constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";   // as find_program has it
+constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";  // as find_program has it
 
 bool is_set(const char* name) {
   const char* value = std::getenv(name);

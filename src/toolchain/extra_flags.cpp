@@ -23,7 +23,8 @@ bool is_refused(std::string_view flag) {
 }
 
 // GCC's manual, "x86 Options". Of the flags for a machine those that add no instructions.
-constexpr std::string_view kHarmlessForMachines[] = {"-mtune=", "-mno-", "-mprefer-vector-width=", "-mstackrealign", "-momit-leaf-frame-pointer"};
+constexpr std::string_view kHarmlessForMachines[] = {"-mtune=", "-mno-", "-mprefer-vector-width=", "-mstackrealign",
+                                                     "-momit-leaf-frame-pointer"};
 
 bool adds_instructions(std::string_view flag) {
   return flag.starts_with("-m") && std::none_of(std::begin(kHarmlessForMachines), std::end(kHarmlessForMachines),
@@ -51,12 +52,14 @@ void check_extra_flags(const std::vector<std::string>& flags) {
           .help("flags begin with '-', and a value follows its flag without a space, as in -mtune=generic");
     }
     if (!is_refused(flag) && adds_instructions(flag)) {
-      throw Error(ErrorKind::InvalidOption,
-                  fmt::format("the compiler flag '{}' is not allowed: it may add instructions that the program does not say it needs", flag))
+      throw Error(
+          ErrorKind::InvalidOption,
+          fmt::format("the compiler flag '{}' is not allowed: it may add instructions that the program does not say it needs", flag))
           .help("TOROID_ISA chooses the instructions, as in TOROID_ISA=avx512+bf16");
     }
     if (is_refused(flag)) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("the compiler flag '{}' is not allowed: what it does depends on more than its words", flag))
+      throw Error(ErrorKind::InvalidOption,
+                  fmt::format("the compiler flag '{}' is not allowed: what it does depends on more than its words", flag))
           .help("pass flags that only say how code is made, as -O2, -fno-inline or -DNAME; TOROID_ISA chooses the instructions");
     }
   }

@@ -22,8 +22,10 @@ class FakeCompiler {
     write_file_atomically(path_,
                           "#!/bin/sh\n"
                           "case \"$1\" in --version) echo 'g++ (Fake) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
-                          "echo run >>'" + runs_.string() + "'\n"
-                          "while [ $# -gt 0 ]; do [ \"$1\" = -o ] && out=$2; shift; done\n" +
+                          "echo run >>'" +
+                              runs_.string() +
+                              "'\n"
+                              "while [ $# -gt 0 ]; do [ \"$1\" = -o ] && out=$2; shift; done\n" +
                               body + "\n",
                           0777);
   }

@@ -94,7 +94,8 @@ void refuse_missing_instructions(const Isa& needed, std::string_view what, const
   if (missing.empty()) return;
   throw Error(ErrorKind::Environment, fmt::format("{} needs the instruction set {}; this machine has {}, and lacks {}", what, needed.name(),
                                                   here.name(), fmt::join(missing, ", ")))
-      .help(!help.empty() ? std::move(help) : fmt::format("for this machine compile with TOROID_ISA={}, or without TOROID_ISA on it", here.name()));
+      .help(!help.empty() ? std::move(help)
+                          : fmt::format("for this machine compile with TOROID_ISA={}, or without TOROID_ISA on it", here.name()));
 }
 
 std::vector<Isa> fallbacks_of(Isa best) {

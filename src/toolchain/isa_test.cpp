@@ -9,8 +9,7 @@ namespace toroid {
 namespace {
 
 TEST(Isa, NamesParseBack) {
-  for (const char* name :
-       {"baseline", "avx2", "avx512", "avx512+vnni", "avx512+bf16+fp16", "avx512+vnni+bf16+fp16+amx"}) {
+  for (const char* name : {"baseline", "avx2", "avx512", "avx512+vnni", "avx512+bf16+fp16", "avx512+vnni+bf16+fp16+amx"}) {
     EXPECT_EQ(parse_isa(name).name(), name);
   }
   EXPECT_EQ(parse_isa("avx512").vector_bytes(), 64);
@@ -38,7 +37,8 @@ TEST(Isa, SaysWhatAMachineLacks) {
   EXPECT_EQ(refusal("avx512+vnni+amx", "avx512+vnni+bf16").report(),
             "error: p.so needs the instruction set avx512+vnni+amx; this machine has avx512+vnni+bf16, and lacks amx\n"
             "  help: for this machine compile with TOROID_ISA=avx512+vnni+bf16, or without TOROID_ISA on it");
-  EXPECT_EQ(refusal("avx512+bf16", "avx2").message(), "p.so needs the instruction set avx512+bf16; this machine has avx2, and lacks avx512, bf16");
+  EXPECT_EQ(refusal("avx512+bf16", "avx2").message(),
+            "p.so needs the instruction set avx512+bf16; this machine has avx2, and lacks avx512, bf16");
   for (const char* needed : {"baseline", "avx2", "avx512", "avx512+bf16"}) {
     EXPECT_EQ(refusal(needed, "avx512+vnni+bf16").message(), "no error") << needed;
   }

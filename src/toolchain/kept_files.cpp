@@ -26,7 +26,8 @@ fs::path sources_folder() {
       .help("name one with TOROID_KEEP_FILES=DIR");
 }
 
-fs::path keep_file(const fs::path& folder, std::string_view name, std::string_view extension, std::string_view bytes, unsigned permissions) {
+fs::path keep_file(const fs::path& folder, std::string_view name, std::string_view extension, std::string_view bytes,
+                   unsigned permissions) {
   std::string stem;
   for (const char c : name.substr(0, 60)) stem += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   fs::path path = folder / fmt::format("{}-{}.{}", stem, sha256(bytes).hex().substr(0, 12), extension);

@@ -18,7 +18,7 @@ std::optional<std::filesystem::path> kept_files_folder();
 std::filesystem::path sources_folder();
 
 // Writes NAME-HASH.EXTENSION there and returns its path. `extension` without a dot.
-std::filesystem::path keep_file(const std::filesystem::path& folder, std::string_view name, std::string_view extension, std::string_view bytes,
-                                unsigned permissions = 0644);
+std::filesystem::path keep_file(const std::filesystem::path& folder, std::string_view name, std::string_view extension,
+                                std::string_view bytes, unsigned permissions = 0644);
 
 }  // namespace toroid

@@ -75,8 +75,7 @@ bool is_whole_library(std::string_view bytes) {
   auto fits = [&](uint64_t offset, uint64_t size) { return offset <= bytes.size() && size <= bytes.size() - offset; };
   if (!fits(header.e_shoff, uint64_t{header.e_shnum} * header.e_shentsize)) return false;
   if (header.e_machine != kMachine) return false;
-  if (header.e_phentsize != sizeof(Elf64_Phdr) || !fits(header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)))
-    return false;
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || !fits(header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr))) return false;
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;
     std::memcpy(&segment, bytes.data() + header.e_phoff + i * sizeof segment, sizeof segment);

@@ -68,7 +68,7 @@ class LoadedLibrary {
 
  private:
   std::string name_;
-  std::shared_ptr<void> handle_;       // of the loader
+  std::shared_ptr<void> handle_;  // of the loader
 };
 
 }  // namespace toroid

@@ -58,8 +58,7 @@ TEST(LoadedLibrary, UsingAClosedLibraryIsAnError) {
   LoadedLibrary moved = std::move(library);
   EXPECT_FALSE(library.is_open());
   moved.close();
-  EXPECT_NE(message_of([&] { moved.symbol("f"); }).find("symbol 'f' asked of the closed library 'one'"),
-            std::string::npos);
+  EXPECT_NE(message_of([&] { moved.symbol("f"); }).find("symbol 'f' asked of the closed library 'one'"), std::string::npos);
 }
 
 TEST(LoadedLibrary, AFunctionKnowsWhetherItsLibraryIsOpen) {
@@ -107,7 +106,7 @@ TEST(LoadedLibrary, WhatItNeedsAndTheSystemLacksIsNamed) {
 
 // From now on this process may not call `number`, or not with `bits` set in its third argument: it fails with EPERM.
 void forbid(int number, uint32_t bits) {
-  const uint8_t otherwise = bits == 0 ? 1 : 3;   // how far the last line is from the first jump
+  const uint8_t otherwise = bits == 0 ? 1 : 3;  // how far the last line is from the first jump
   std::vector<sock_filter> program = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                                       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, otherwise)};
   if (bits != 0) {
@@ -127,11 +126,13 @@ TEST(LoadedLibrary, ASystemThatForbidsItSaysHowToMendThat) {
     std::fprintf(stderr, "%s\n", error.report().c_str());
     std::_Exit(0);
   };
-  EXPECT_EXIT((forbid(SYS_mmap, PROT_EXEC), report()), testing::ExitedWithCode(0),
-              "cannot load the compiled library 'one': .*failed to map segment.*\n.*help: this system forbids executable memory files: allow "
-              "them .*, or set TOROID_KEEP_FILES to a folder from which programs may be run");
-  EXPECT_EXIT((forbid(SYS_memfd_create, 0), report()), testing::ExitedWithCode(0),
-              "cannot load the compiled library 'one': memfd_create: Operation not permitted\n.*help: this system forbids executable memory files");
+  EXPECT_EXIT(
+      (forbid(SYS_mmap, PROT_EXEC), report()), testing::ExitedWithCode(0),
+      "cannot load the compiled library 'one': .*failed to map segment.*\n.*help: this system forbids executable memory files: allow "
+      "them .*, or set TOROID_KEEP_FILES to a folder from which programs may be run");
+  EXPECT_EXIT(
+      (forbid(SYS_memfd_create, 0), report()), testing::ExitedWithCode(0),
+      "cannot load the compiled library 'one': memfd_create: Operation not permitted\n.*help: this system forbids executable memory files");
   const TempFolder folder;
   EXPECT_EXIT((setenv("TOROID_KEEP_FILES", folder.path().c_str(), 1), forbid(SYS_mmap, PROT_EXEC), report()), testing::ExitedWithCode(0),
               "help: programs may not be run from the folder that TOROID_KEEP_FILES names");
@@ -144,8 +145,7 @@ TEST(LoadedLibrary, WhatCannotBeLoadedSaysWhy) {
               "cannot load the compiled library 'cut': it is cut short or no shared library for this processor")
         << length;
   }
-  const std::string needs =
-      tools().compile_shared("extern \"C\" int elsewhere(); extern \"C\" int f() { return elsewhere(); }");
+  const std::string needs = tools().compile_shared("extern \"C\" int elsewhere(); extern \"C\" int f() { return elsewhere(); }");
   EXPECT_NE(message_of([&] { LoadedLibrary(needs, "needs"); }).find("undefined symbol: elsewhere"), std::string::npos);
 }
 

@@ -36,8 +36,7 @@ Isa ask_processor() {
   // By their parts: clang 14 does not know the levels' names here.
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                      __builtin_cpu_supports("avx512cd");
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
   if (avx2) isa.level = IsaLevel::Avx2;
   if (avx512) {
     isa.level = IsaLevel::Avx512;
@@ -85,7 +84,8 @@ Machine parse_machine(std::string_view text) {
 Machine machine_named(std::string_view text, const Isa& here) {
   ErrorContext context("reading TOROID_MACHINE");
   const Machine named = parse_machine(text);
-  refuse_missing_instructions(named.isa, "TOROID_MACHINE", here, fmt::format("name what this machine has, as in TOROID_MACHINE={}, or unset it", here.name()));
+  refuse_missing_instructions(named.isa, "TOROID_MACHINE", here,
+                              fmt::format("name what this machine has, as in TOROID_MACHINE={}, or unset it", here.name()));
   return named;
 }
 

@@ -24,7 +24,7 @@ namespace toroid {
 
 struct Machine {
   Isa isa;
-  bool emulates_amx = false;   // isa.amx is then false: no generated code has such instructions
+  bool emulates_amx = false;  // isa.amx is then false: no generated code has such instructions
 
   bool operator==(const Machine&) const = default;
   bool has_amx() const { return isa.amx || emulates_amx; }
@@ -41,7 +41,7 @@ Machine machine_named(std::string_view text, const Isa& here);
 const Isa& reported_isa();
 
 namespace machine_details {
-extern constinit std::atomic<const Machine*> in_use;   // null until the first question
+extern constinit std::atomic<const Machine*> in_use;  // null until the first question
 const Machine& find();
 }  // namespace machine_details
 

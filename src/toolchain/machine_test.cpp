@@ -20,7 +20,8 @@ TEST(Machine, NamesParseBack) {
 
 TEST(Machine, MayBeTakenForOneWithLess) {
   const Isa here = parse_isa("avx512+vnni+bf16");
-  for (const char* name : {"baseline", "avx2", "avx512+bf16", "avx512+vnni+bf16+emulated-amx"}) EXPECT_EQ(machine_named(name, here).name(), name);
+  for (const char* name : {"baseline", "avx2", "avx512+bf16", "avx512+vnni+bf16+emulated-amx"})
+    EXPECT_EQ(machine_named(name, here).name(), name);
 }
 
 TEST(Machine, IsNotTakenForOneWithMore) {

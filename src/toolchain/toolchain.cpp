@@ -21,7 +21,7 @@ namespace toroid {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kStandardInput = "-";   // in the place of a source file's name
+constexpr const char* kStandardInput = "-";  // in the place of a source file's name
 constexpr size_t kKeptErrorBytes = 64 * 1024;
 constexpr int kShownErrorLines = 12;
 constexpr uint64_t kLeastMemoryLimit = uint64_t{2} << 30;
@@ -64,7 +64,8 @@ ToolchainOptions with_extra_flags(ToolchainOptions options) {
 }
 
 ToolchainOptions with_limits(ToolchainOptions options) {
-  if (const char* variable = std::getenv("TOROID_COMPILE_MEMORY"); options.memory_limit_bytes == 0 && variable != nullptr && *variable != '\0') {
+  if (const char* variable = std::getenv("TOROID_COMPILE_MEMORY");
+      options.memory_limit_bytes == 0 && variable != nullptr && *variable != '\0') {
     ErrorContext context("reading TOROID_COMPILE_MEMORY");
     options.memory_limit_bytes = parse_byte_size(variable);
   }
@@ -83,13 +84,14 @@ ToolchainOptions with_limits(ToolchainOptions options) {
 }
 
 // How g++, clang++, ld and the loader say that they got no more memory.
-constexpr const char* kOutOfMemory[] = {"out of memory", "memory exhausted", "std::bad_alloc", "annot allocate memory", "failed to map segment"};
+constexpr const char* kOutOfMemory[] = {"out of memory", "memory exhausted", "std::bad_alloc", "annot allocate memory",
+                                        "failed to map segment"};
 // How they end where they do not notice; told from other crashes by a limit that none of them can work with.
 constexpr const char* kCrashed[] = {"internal compiler error", "signal terminated program"};
 constexpr uint64_t kScarceMemory = uint64_t{1} << 30;
 
 struct Mend {
-  const char* words;   // of the compiler
+  const char* words;  // of the compiler
   const char* help;
 };
 constexpr Mend kMends[] = {
@@ -167,7 +169,7 @@ std::vector<std::string> Toolchain::compile_flags(const CompileOptions& options)
 #if !defined(__x86_64__)
   std::erase(flags, "-fcf-protection=none");
 #endif
-  if (options.contract) flags.push_back("-DFUSES_MULTIPLY_ADD");   // code may rely on it
+  if (options.contract) flags.push_back("-DFUSES_MULTIPLY_ADD");  // code may rely on it
   append(flags, options.isa.value_or(isa_).compiler_flags());
   if (options.debug) flags.push_back("-g");
   append(flags, options_.extra_flags);
@@ -185,9 +187,8 @@ std::vector<std::string> Toolchain::flags(const CompileOptions& options) const {
 
 std::map<std::string, std::string> Toolchain::environment() { return deciding_variables(); }
 
-std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::string_view source,
-                                    const CompileOptions& options, std::string_view product,
-                                    const fs::path& folder) const {
+std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::string_view source, const CompileOptions& options,
+                                    std::string_view product, const fs::path& folder) const {
   const fs::path out = folder / "out";
   std::vector<std::string> argv = {compiler_.path.string()};
   append(argv, std::move(arguments));
@@ -227,7 +228,7 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
   const bool crashed = (result.signal != 0 && !result.timed_out) || std::any_of(std::begin(kCrashed), std::end(kCrashed), said);
   const bool reached_limit =
       std::any_of(std::begin(kOutOfMemory), std::end(kOutOfMemory), said) || (crashed && memory_limit_bytes < kScarceMemory);
-  const std::string problem = result.ok()      ? fmt::format("succeeded but wrote no {}", product)
+  const std::string problem = result.ok()     ? fmt::format("succeeded but wrote no {}", product)
                               : reached_limit ? fmt::format("{}, with {} of memory,", result.outcome(), byte_size_text(memory_limit_bytes))
                                               : result.outcome();
   Error error(ErrorKind::ToolFailed,
@@ -257,13 +258,14 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
       failed.keep();
       input = kept.string();
       help += "the source is kept in " + input;
-    } catch (const Error& unkept) {   // as where the disk is full, which may be what the compiler failed for
+    } catch (const Error& unkept) {  // as where the disk is full, which may be what the compiler failed for
       help += fmt::format("the source could not be kept ({}); compile with --save-source to see it", unkept.message());
     }
     argv.back() = fs::path(input).parent_path() / "out";  // the temporary folder is gone when somebody repeats the command
     command = describe_command(argv) + (options.debug ? "" : " < " + describe_command({input}));
   }
-  if (const std::string origin = origin_of_failure(result.errors, input_name, options); !origin.empty()) error.at("generated for " + origin);
+  if (const std::string origin = origin_of_failure(result.errors, input_name, options); !origin.empty())
+    error.at("generated for " + origin);
   error.at("command: " + command).help(help);
   throw error;
 }

@@ -24,10 +24,10 @@
 namespace toroid {
 
 struct ToolchainOptions {
-  std::string compiler = {};  // a name or a path; empty: $TOROID_CXX, else g++, else clang++
-  std::string isa = {};       // an Isa's name; empty: $TOROID_ISA, else the best that works here
+  std::string compiler = {};                  // a name or a path; empty: $TOROID_CXX, else g++, else clang++
+  std::string isa = {};                       // an Isa's name; empty: $TOROID_ISA, else the best that works here
   std::vector<std::string> extra_flags = {};  // behind toroid's own, see extra_flags.h; empty: the words of $TOROID_CXXFLAGS
-  std::chrono::milliseconds timeout = {};  // of one run of the compiler; 0: $TOROID_COMPILE_TIMEOUT_S, else 3 minutes
+  std::chrono::milliseconds timeout = {};     // of one run of the compiler; 0: $TOROID_COMPILE_TIMEOUT_S, else 3 minutes
   uint64_t memory_limit_bytes = 0;  // of one compiler; 0: $TOROID_COMPILE_MEMORY (as in 4G), else half the machine's, at least 2 GiB
   ProbeCache probe_cache = {};
 };
@@ -37,8 +37,8 @@ struct CompileOptions {
   int optimization = 3;         // -O level
   // For debuggers: -g, at most -O1, and the source is kept where $TOROID_KEEP_FILES says, for the library refers to it.
   bool debug = false;
-  bool contract = true;         // a * b + c may become one fused multiply-add
-  std::optional<Isa> isa = {};  // empty: the toolchain's
+  bool contract = true;                       // a * b + c may become one fused multiply-add
+  std::optional<Isa> isa = {};                // empty: the toolchain's
   std::vector<std::string> extra_flags = {};  // behind the toolchain's
   // What a line of the source, counted from 1, was made for in the user's terms; empty where nobody knows. Asked when the compiler
   // complains of the line.
@@ -52,7 +52,7 @@ class Toolchain {
 
   const Compiler& compiler() const { return compiler_; }
   const Isa& isa() const { return isa_; }
-  const std::vector<std::string>& extra_flags() const { return options_.extra_flags; }   // of the user, for every compilation
+  const std::vector<std::string>& extra_flags() const { return options_.extra_flags; }  // of the user, for every compilation
   // Every flag that decides the machine code, compiling and linking; part of a kernel's key. Throws Error{InvalidOption} for a debug build
   // without a folder for its sources.
   std::vector<std::string> flags(const CompileOptions& options = {}) const;

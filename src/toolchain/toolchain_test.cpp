@@ -46,8 +46,7 @@ std::string failure_of(const FakeCompiler& fake, std::chrono::milliseconds timeo
     EXPECT_EQ(read_file(kept[1].str()), "int source;");
     fs::remove_all(fs::path(kept[1].str()).parent_path());
   }
-  report = std::regex_replace(
-      report, std::regex(fake.path().string().replace(fake.path().string().size() - 3, 3, "g\\+\\+")), "FAKE");
+  report = std::regex_replace(report, std::regex(fake.path().string().replace(fake.path().string().size() - 3, 3, "g\\+\\+")), "FAKE");
   report = std::regex_replace(report, std::regex("FAKE .* -o \\S+"), "FAKE …");
   report = std::regex_replace(report, std::regex("/\\S*/toroid-failed-[^/]*/"), "KEPT/");
   return std::regex_replace(report, std::regex("after [0-9.]+ s"), "after T s");
@@ -87,7 +86,8 @@ extern "C" float f(float x) { return expf(x); }
 }
 
 TEST(Toolchain, FailuresNameWhatTheLineWasMadeFor) {
-  const FakeCompiler fake("echo '<stdin>: In function:' >&2; echo '<stdin>:12:3: warning: odd' >&2; echo '<stdin>:34:5: error: bad' >&2; exit 1");
+  const FakeCompiler fake(
+      "echo '<stdin>: In function:' >&2; echo '<stdin>:12:3: warning: odd' >&2; echo '<stdin>:34:5: error: bad' >&2; exit 1");
   CompileOptions options{.name = "relu add", .origin_of_line = [](size_t line) { return fmt::format("line {}", line); }};
   const Error error = error_of([&] { fake.toolchain().compile_object("int source;", options); });
   EXPECT_NE(error.report().find("generated for line 34"), std::string::npos) << error.report();
@@ -129,18 +129,20 @@ TEST(Toolchain, FlagsThatAddInstructionsAreRefused) {
   for (const char* flag : {"-mavx512f", "-march=sapphirerapids", "-mamx-tile", "-mcpu=native2"}) {
     EXPECT_EQ(error_of([&] { check_extra_flags({flag}); }).report(),
               fmt::format("error: the compiler flag '{}' is not allowed: it may add instructions that the program does not say it needs\n"
-                          "  help: TOROID_ISA chooses the instructions, as in TOROID_ISA=avx512+bf16", flag));
+                          "  help: TOROID_ISA chooses the instructions, as in TOROID_ISA=avx512+bf16",
+                          flag));
   }
   EXPECT_NO_THROW(check_extra_flags({"-mtune=generic", "-mno-avx512f", "-mprefer-vector-width=256"}));
 }
 
 TEST(Toolchain, CompilersSeeOfTheEnvironmentOnlyWhatTheyNeed) {
   const FakeCompiler fake("printf '\\177ELF' > \"$out\"; env >> \"$out\"");
-  const ScopedVariable secret("TOROID_REMOTE_CACHE", "redis://:password@host"), token("SOME_TOKEN", "secret"), include("CPATH", "/tmp/evil"),
-      launcher("CCACHE_DIR", "/tmp/ccache"), prefix("COMPILER_PATH", "/opt/parts");
+  const ScopedVariable secret("TOROID_REMOTE_CACHE", "redis://:password@host"), token("SOME_TOKEN", "secret"),
+      include("CPATH", "/tmp/evil"), launcher("CCACHE_DIR", "/tmp/ccache"), prefix("COMPILER_PATH", "/opt/parts");
   const Toolchain tools = fake.toolchain();
   const std::string seen = tools.compile_object("int x;");
-  for (const char* withheld : {"TOROID_", "SOME_TOKEN", "CPATH=", "secret", "password"}) EXPECT_EQ(seen.find(withheld), std::string::npos) << withheld << seen;
+  for (const char* withheld : {"TOROID_", "SOME_TOKEN", "CPATH=", "secret", "password"})
+    EXPECT_EQ(seen.find(withheld), std::string::npos) << withheld << seen;
   for (const char* passed : {"\nPATH=", "CCACHE_DIR=/tmp/ccache", "COMPILER_PATH=/opt/parts", "LC_ALL=C.UTF-8", "TMPDIR="}) {
     EXPECT_NE(seen.find(passed), std::string::npos) << passed << seen;
   }
@@ -166,14 +168,15 @@ TEST(Toolchain, TheCompilersWordsStayWhereTheSourceCannotBeKept) {
   const Toolchain tools = fake.toolchain();
   const ScopedVariable variable("TMPDIR", (folder.path() / "full").string());
   const std::string report = error_of([&] { tools.compile_shared("int source;", {.name = "relu add"}); }).report();
-  for (const char* words : {"exited with status 1 while it made the library 'relu add'\n    <stdin>:1:5: error: no room", "\n  command: ", " < relu_add.cpp",
-                            "help: the source could not be kept (cannot create a temporary folder in "}) {
+  for (const char* words : {"exited with status 1 while it made the library 'relu add'\n    <stdin>:1:5: error: no room", "\n  command: ",
+                            " < relu_add.cpp", "help: the source could not be kept (cannot create a temporary folder in "}) {
     EXPECT_NE(report.find(words), std::string::npos) << words << "\n" << report;
   }
 }
 
 TEST(Toolchain, ADebugBuildIsOfASourceThatStays) {
-  EXPECT_EQ(error_of([] { echo().toolchain().compile_shared("int x;", {.debug = true}); }).help_text(), "name one with TOROID_KEEP_FILES=DIR");
+  EXPECT_EQ(error_of([] { echo().toolchain().compile_shared("int x;", {.debug = true}); }).help_text(),
+            "name one with TOROID_KEEP_FILES=DIR");
   const TempFolder folder;
   const ScopedVariable variable("TOROID_KEEP_FILES", folder.path().string());
   const CompileOptions options{.name = "unit 0", .debug = true};
@@ -190,13 +193,15 @@ TEST(Toolchain, ADebugBuildIsOfASourceThatStays) {
   const FakeCompiler broken("for name; do :; done; echo \"$(ls " + folder.path().string() + "/unit_0-*.cpp):7:1: error: bad\" >&2; exit 1");
   CompileOptions traced = options;
   traced.origin_of_line = [](size_t line) { return fmt::format("line {}", line); };
-  EXPECT_NE(error_of([&] { broken.toolchain().compile_object("int x;", traced); }).report().find("generated for line 7"), std::string::npos);
+  EXPECT_NE(error_of([&] { broken.toolchain().compile_object("int x;", traced); }).report().find("generated for line 7"),
+            std::string::npos);
 }
 
 TEST(Toolchain, NoMoreCompilersThanCoresRunAtOnce) {
   const TempFolder folder;
-  const FakeCompiler fake(fmt::format("cd {}; mkdir run.$$; ls -d run.* | wc -l >> counts; sleep 0.05; rmdir run.$$; printf '\\177ELF' > \"$out\"",
-                                      folder.path().string()));
+  const FakeCompiler fake(
+      fmt::format("cd {}; mkdir run.$$; ls -d run.* | wc -l >> counts; sleep 0.05; rmdir run.$$; printf '\\177ELF' > \"$out\"",
+                  folder.path().string()));
   const Toolchain tools = fake.toolchain();
   std::vector<std::thread> threads;
   for (int i = 0; i < 12; ++i) threads.emplace_back([&] { tools.compile_object("int source;"); });
@@ -223,7 +228,8 @@ TEST(Toolchain, ACompilerThatCrashesForWantOfMemorySaysSo) {
   const Error error = error_of([&] { starved.compile_object("int x;", {.name = "x"}); });
   EXPECT_EQ(error.kind(), ErrorKind::ToolFailed);
   EXPECT_NE(error.message().find(", with 21.0 MB of memory, while it made the object 'x'"), std::string::npos) << error.report();
-  EXPECT_NE(error.help_text().find("the compiler may use 21.0 MB: allow more with TOROID_COMPILE_MEMORY"), std::string::npos) << error.report();
+  EXPECT_NE(error.help_text().find("the compiler may use 21.0 MB: allow more with TOROID_COMPILE_MEMORY"), std::string::npos)
+      << error.report();
   EXPECT_EQ(error.report().find("submit a full bug report"), std::string::npos) << error.report();
 }
 
@@ -296,8 +302,7 @@ TEST(Toolchain, MissingCompilerIsNamed) {
             "  help: install g++ or set TOROID_CXX to the path of a g++ or clang++");
   path.reset();
   const ScopedVariable compiler("TOROID_CXX", "/opt/g++");
-  EXPECT_EQ(error_of([] { Toolchain(); }).message(),
-            "no C++ compiler found: TOROID_CXX is '/opt/g++', which is not a program");
+  EXPECT_EQ(error_of([] { Toolchain(); }).message(), "no C++ compiler found: TOROID_CXX is '/opt/g++', which is not a program");
 }
 
 TEST(Toolchain, ARefusedSourceShowsTheCompilersWordsAndIsKept) {
@@ -334,8 +339,7 @@ TEST(Toolchain, SuccessWithoutOutputIsAFailure) {
 
 TEST(Toolchain, ACompilerThatCrashesOrRunsOutOfMemorySaysSo) {
   EXPECT_TRUE(failure_of(FakeCompiler("kill -SEGV $$")).starts_with("error: g++ was killed by signal 11"));
-  const std::string report =
-      failure_of(FakeCompiler("echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1"));
+  const std::string report = failure_of(FakeCompiler("echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1"));
   EXPECT_NE(report.find("help: the compiler may have run out of memory"), std::string::npos) << report;
 }
 

@@ -9,7 +9,7 @@
 namespace toroid::tune {
 namespace {
 
-constexpr float kNone = std::numeric_limits<float>::infinity();   // no bound
+constexpr float kNone = std::numeric_limits<float>::infinity();  // no bound
 
 }  // namespace
 

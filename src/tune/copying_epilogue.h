@@ -25,10 +25,10 @@ class CopyingEpilogue {
                   int64_t last_column);
   void write_row(const float* from, int64_t count, std::byte* to) const;
 
-  void* arguments_[kNumArguments];   // the data, and this
+  void* arguments_[kNumArguments];  // the data, and this
   DType dtype_;
   int64_t columns_;
-  ToroidPostOps sum_;   // of F32
+  ToroidPostOps sum_;  // of F32
   ToroidEpilogue abi_;
 };
 

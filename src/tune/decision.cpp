@@ -127,7 +127,8 @@ std::string changes_text(const std::vector<Decision>& decisions) {
     }
     lines += "\n";
   }
-  const std::string gain = changed == 0 ? ": the estimates of mode default choose the same" : fmt::format(", {:.4f} ms instead of {:.4f} in all", after_s * 1e3, before_s * 1e3);
+  const std::string gain = changed == 0 ? ": the estimates of mode default choose the same"
+                                        : fmt::format(", {:.4f} ms instead of {:.4f} in all", after_s * 1e3, before_s * 1e3);
   return fmt::format("{} of {} problems changed{}\n", changed, decisions.size(), gain) + lines;
 }
 

@@ -13,27 +13,25 @@ Decision example() {
                     .choice = "few",
                     .hash = "12ab",
                     .source = Source::Measured};
-  decision.outcomes = {{.choice = "packed",
-                        .hash = "34cd",
-                        .cost_s = 3e-4,
-                        .standing = Standing::Timed,
-                        .median_s = 4.125e-4,
-                        .fastest_s = 4e-4,
-                        .slowest_s = 5e-4,
-                        .rounds = 2},
-                       {.choice = "columns",
-                        .hash = "56ef",
-                        .standing = Standing::GateClosed,
-                        .reason = "the \"right\" side's columns are not contiguous"},
-                       {.choice = "later", .hash = "78aa", .cost_s = 9e-4},
-                       {.choice = "few",
-                        .hash = "12ab",
-                        .cost_s = 2e-4,
-                        .standing = Standing::Timed,
-                        .median_s = 2.5e-4,
-                        .fastest_s = 2.4e-4,
-                        .slowest_s = 2.6e-4,
-                        .rounds = 7}};
+  decision.outcomes = {
+      {.choice = "packed",
+       .hash = "34cd",
+       .cost_s = 3e-4,
+       .standing = Standing::Timed,
+       .median_s = 4.125e-4,
+       .fastest_s = 4e-4,
+       .slowest_s = 5e-4,
+       .rounds = 2},
+      {.choice = "columns", .hash = "56ef", .standing = Standing::GateClosed, .reason = "the \"right\" side's columns are not contiguous"},
+      {.choice = "later", .hash = "78aa", .cost_s = 9e-4},
+      {.choice = "few",
+       .hash = "12ab",
+       .cost_s = 2e-4,
+       .standing = Standing::Timed,
+       .median_s = 2.5e-4,
+       .fastest_s = 2.4e-4,
+       .slowest_s = 2.6e-4,
+       .rounds = 7}};
   sort_by_standing(decision.outcomes);
   return decision;
 }
@@ -48,7 +46,7 @@ TEST(Decision, PrintsAsATableWithShares) {
 }
 
 TEST(Decision, WhatMeasuringChangedIsSaidWithItsGain) {
-  Decision same = example();   // `few` has the best estimate too
+  Decision same = example();  // `few` has the best estimate too
   EXPECT_EQ(changes_text({same}), "0 of 1 problems changed: the estimates of mode default choose the same\n");
   Decision changed = example();
   for (Outcome& each : changed.outcomes) {
@@ -71,8 +69,7 @@ TEST(Decision, OutcomesReadBack) {
 }
 
 TEST(Decision, TheLogIsJsonWithEveryFact) {
-  const JsonDocument log =
-      parse_json(json_log({example()}, {.machine = "a machine", .isa = "avx2", .toolchain = "toroid 1"}), "log");
+  const JsonDocument log = parse_json(json_log({example()}, {.machine = "a machine", .isa = "avx2", .toolchain = "toroid 1"}), "log");
   EXPECT_EQ(log.root().at("format").as_integer(), 1);
   EXPECT_EQ(log.root().at("machine").as_string(), "a machine");
   const JsonValue& problem = log.root().at("problems").elements()[0];

@@ -56,9 +56,8 @@ TEST(GuardedTensor, RandomElementsDependOnTheSeedAlone) {
 }
 
 TEST(GuardedTensor, MoreThanThereIsIsAnError) {
-  EXPECT_EQ(
-      error_of([] { GuardedTensor(meta("u8[4000000000000000000]"), "input 1"); }).report(),
-      "error: cannot allocate 4000000000000000000 bytes for input 1\n  help: close other programs, or tune on a larger machine");
+  EXPECT_EQ(error_of([] { GuardedTensor(meta("u8[4000000000000000000]"), "input 1"); }).report(),
+            "error: cannot allocate 4000000000000000000 bytes for input 1\n  help: close other programs, or tune on a larger machine");
 }
 
 // Accesses a byte at this offset from the tensor's first, as a kernel would.
@@ -75,8 +74,7 @@ void access(GuardedTensor& tensor, ptrdiff_t offset, bool write) {
 TEST(GuardedTensorDeathTest, BadAccessesEndTheProcessAndAreNamed) {
   GuardedTensor tensor(meta("u8[4096]"), "input 1");
   EXPECT_EXIT(access(tensor, 4096, false), testing::KilledBySignal(SIGSEGV), "accessed memory 0 bytes beyond the end of input 1");
-  EXPECT_EXIT(access(tensor, 4096 + 77, true), testing::KilledBySignal(SIGSEGV),
-              "accessed memory 77 bytes beyond the end of input 1");
+  EXPECT_EXIT(access(tensor, 4096 + 77, true), testing::KilledBySignal(SIGSEGV), "accessed memory 77 bytes beyond the end of input 1");
   EXPECT_EXIT(access(tensor, -4097, false), testing::KilledBySignal(SIGSEGV), "accessed memory 4097 bytes before input 1");
   tensor.forbid_writing();
   EXPECT_EXIT(access(tensor, 5, true), testing::KilledBySignal(SIGSEGV), "wrote to input 1");

@@ -29,8 +29,8 @@ std::string problem_json(const Decision& decision) {
 std::string json_log(const std::vector<Decision>& decisions, const Identity& identity) {
   std::string problems;
   for (const Decision& decision : decisions) problems += (problems.empty() ? "\n  " : ",\n  ") + problem_json(decision);
-  return fmt::format(R"({{"format": 1, "machine": {}, "isa": {}, "toolchain": {}, "problems": [{}]}})",
-                     json_string(identity.machine), json_string(identity.isa), json_string(identity.toolchain), problems) +
+  return fmt::format(R"({{"format": 1, "machine": {}, "isa": {}, "toolchain": {}, "problems": [{}]}})", json_string(identity.machine),
+                     json_string(identity.isa), json_string(identity.toolchain), problems) +
          "\n";
 }
 

@@ -20,9 +20,8 @@ TEST(ChoiceLock, TextReadsBackSorted) {
 
 TEST(ChoiceLock, AProblemThatIsMissingIsNamed) {
   const ChoiceLock lock = ChoiceLock::parse("toroid choices 1\n", "a.lock");
-  EXPECT_EQ(
-      error_of([&] { lock.at(parse_problem("a(f32[3]) -> f32[3]")); }).report(),
-      "error: a.lock has no choice for a(f32[3]) -> f32[3]\n  help: write the lock anew for this model, or compile without it");
+  EXPECT_EQ(error_of([&] { lock.at(parse_problem("a(f32[3]) -> f32[3]")); }).report(),
+            "error: a.lock has no choice for a(f32[3]) -> f32[3]\n  help: write the lock anew for this model, or compile without it");
 }
 
 TEST(ChoiceLock, WhatIsWrongIsNamedWithItsLine) {
@@ -37,9 +36,8 @@ TEST(ChoiceLock, WhatIsWrongIsNamedWithItsLine) {
     const Error error = error_of([&] { ChoiceLock::parse(text, "a.lock"); });
     EXPECT_EQ(error.message(), message);
   }
-  EXPECT_NE(
-      error_of([] { ChoiceLock::parse("toroid choices 1\n\nnonsense\n", "a.lock"); }).report().find("while reading a.lock, line 3"),
-      std::string::npos);
+  EXPECT_NE(error_of([] { ChoiceLock::parse("toroid choices 1\n\nnonsense\n", "a.lock"); }).report().find("while reading a.lock, line 3"),
+            std::string::npos);
 }
 
 }  // namespace

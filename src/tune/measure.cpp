@@ -21,8 +21,7 @@ class Session {
   void explain(Outcome& candidate) const {
     const bool is_reference = candidate.choice == preparation_.choice;
     candidate.standing = is_reference ? reference_standing_ : Standing::Unchecked;
-    candidate.reason =
-        is_reference ? reference_fault_ : fmt::format("the reference '{}' {}", preparation_.choice, reference_fault_);
+    candidate.reason = is_reference ? reference_fault_ : fmt::format("the reference '{}' {}", preparation_.choice, reference_fault_);
   }
 
   // nullopt when the reference cannot be computed any more.

@@ -14,8 +14,7 @@ TEST(Message, RequestsAndAnswersArriveWhole) {
                            .threads = 2,
                            .repetitions = 100,
                            .cold = 1};
-  std::string received =
-      frame_of(request) + frame_of(Answer{.number = 8, .verdict = Verdict::Wrong, .message = "no", .seconds = 0.25});
+  std::string received = frame_of(request) + frame_of(Answer{.number = 8, .verdict = Verdict::Wrong, .message = "no", .seconds = 0.25});
   const std::optional<Request> taken = request_of(*take_frame(received));
   ASSERT_TRUE(taken);
   EXPECT_EQ(frame_of(*taken), frame_of(request));

@@ -41,7 +41,8 @@ TEST(OneDnn, AgreesWithTheReference) {
            "integers 0 16 2 2 1 1 1 1 0 0",
            "convolution.f32(f32[1, 8, 40]/[320, 1, 8], f32[8, 8, 5]) -> f32[1, 8, 40]/[320, 1, 8]; integers 0 1 1 2 1 0",
            // Bands that would see nothing but padding.
-           "convolution.f32(f32[1, 4, 2, 2]/[16, 1, 8, 4], f32[4, 4, 1, 1]) -> f32[1, 4, 8, 8]/[256, 1, 32, 4]; integers 0 1 1 1 3 3 1 1 0 0",
+           "convolution.f32(f32[1, 4, 2, 2]/[16, 1, 8, 4], f32[4, 4, 1, 1]) -> f32[1, 4, 8, 8]/[256, 1, 32, 4]; integers 0 1 1 1 3 3 1 1 0 "
+           "0",
        }) {
     const Problem problem = parse_problem(text);
     ASSERT_EQ(gate_of_onednn(problem), std::nullopt) << text;
@@ -67,7 +68,8 @@ TEST(OneDnn, GatesSayWhy) {
        "the image's channels are not next to each other"},
       {"convolution.f32(f32[1, 4, 9]/[36, 1, 4], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 1 0 1 0",
        "the output's channels are not next to each other"},
-      {"convolution.f32(f32[1, 4, 9]/[36, 1, 4], f32[4, 4, 3], f32[4]) -> f32[1, 4, 7]/[28, 1, 4]; integers 0 1 1 0 1 0", "it adds no bias"},
+      {"convolution.f32(f32[1, 4, 9]/[36, 1, 4], f32[4, 4, 3], f32[4]) -> f32[1, 4, 7]/[28, 1, 4]; integers 0 1 1 0 1 0",
+       "it adds no bias"},
       {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 11]; integers 1 1 1 0 1 0", "it is not for transposed convolutions"},
   };
   for (const auto& [problem, reason] : rows) EXPECT_EQ(gate_of_onednn(parse_problem(problem)), reason) << problem;

@@ -40,9 +40,8 @@ TEST(Rounds, TakeTurnsForthAndBack) {
 
 TEST(Rounds, GiveTheMedianSoThatDisturbancesDoNotCount) {
   FakeMachine machine;
-  const auto times =
-      time_in_rounds({machine.contestant('a', {9e-3, 1e-3, 1.2e-3, 8e-3, 1.1e-3}), machine.contestant('b', {2e-3, 1.1e-3})},
-                     machine.options({.rounds = 5, .hopeless = 10}));
+  const auto times = time_in_rounds({machine.contestant('a', {9e-3, 1e-3, 1.2e-3, 8e-3, 1.1e-3}), machine.contestant('b', {2e-3, 1.1e-3})},
+                                    machine.options({.rounds = 5, .hopeless = 10}));
   EXPECT_EQ(times[0].median_s, 1.2e-3);
   EXPECT_EQ(times[0].fastest_s, 1e-3);
   EXPECT_EQ(times[0].slowest_s, 9e-3);
@@ -69,9 +68,8 @@ TEST(Rounds, AreFilledWithRepetitions) {
 
 TEST(Rounds, WhoIsClearlySlowerIsGivenUp) {
   FakeMachine machine;
-  const auto times =
-      time_in_rounds({machine.contestant('a', {1e-3}), machine.contestant('b', {1.1e-3}), machine.contestant('c', {5e-3})},
-                     machine.options({.rounds = 6, .tries = 2}));
+  const auto times = time_in_rounds({machine.contestant('a', {1e-3}), machine.contestant('b', {1.1e-3}), machine.contestant('c', {5e-3})},
+                                    machine.options({.rounds = 6, .tries = 2}));
   EXPECT_EQ(times[0].rounds, 6);
   EXPECT_EQ(times[1].rounds, 6);
   EXPECT_EQ(times[2].rounds, 2);
@@ -88,16 +86,14 @@ TEST(Rounds, OneThatWasOnlyDisturbedIsNotGivenUp) {
 
 TEST(Rounds, AWinnerWithoutRivalsIsNotTimedOn) {
   FakeMachine machine;
-  const auto times =
-      time_in_rounds({machine.contestant('a', {1e-3}), machine.contestant('b', {5e-3})}, machine.options({.rounds = 9}));
+  const auto times = time_in_rounds({machine.contestant('a', {1e-3}), machine.contestant('b', {5e-3})}, machine.options({.rounds = 9}));
   EXPECT_EQ(times[0].rounds, 2);
 }
 
 TEST(Rounds, EndAtTheTimeLimit) {
   FakeMachine machine;
-  const auto times =
-      time_in_rounds({machine.contestant('a', {1}, 1), machine.contestant('b', {1}, 1), machine.contestant('c', {1}, 1)},
-                     machine.options({.limit_s = 1.5}));
+  const auto times = time_in_rounds({machine.contestant('a', {1}, 1), machine.contestant('b', {1}, 1), machine.contestant('c', {1}, 1)},
+                                    machine.options({.limit_s = 1.5}));
   EXPECT_EQ(machine.order, "ab");
   EXPECT_EQ(times[1].rounds, 1);
   EXPECT_EQ(times[2].rounds, 0);
@@ -106,9 +102,8 @@ TEST(Rounds, EndAtTheTimeLimit) {
 
 TEST(Rounds, WhoFailsEndsAlone) {
   FakeMachine machine;
-  const auto times =
-      time_in_rounds({machine.contestant('a', {1e-3, -1}), machine.contestant('b', {1e-3}), machine.contestant('c', {1e-3})},
-                     machine.options({.rounds = 3}));
+  const auto times = time_in_rounds({machine.contestant('a', {1e-3, -1}), machine.contestant('b', {1e-3}), machine.contestant('c', {1e-3})},
+                                    machine.options({.rounds = 3}));
   EXPECT_EQ(machine.order, "abccbabc");
   EXPECT_TRUE(times[0].failed);
   EXPECT_EQ(times[1].rounds, 3);

@@ -67,8 +67,8 @@ std::optional<std::string> difference_of_results(DType dtype, int64_t depth, std
     for (size_t i = 0; i < count; ++i) {
       const double a = element<T>(actual, i), e = element<T>(expected, i);
       const double allowed = std::isfinite(e) ? relative * std::max(std::fabs(e), usual) : 0;
-      const bool same = is_floating(dtype) ? are_same(a, e, allowed)
-                                           : std::memcmp(&actual[i * sizeof(T)], &expected[i * sizeof(T)], sizeof(T)) == 0;
+      const bool same =
+          is_floating(dtype) ? are_same(a, e, allowed) : std::memcmp(&actual[i * sizeof(T)], &expected[i * sizeof(T)], sizeof(T)) == 0;
       if (same || wrong++ != 0) continue;
       first = fmt::format("element {} is {}, expected {} (off by {}, allowed {})", i, number_text(a, 6), number_text(e, 6),
                           number_text(std::fabs(a - e), 2), number_text(allowed, 2));

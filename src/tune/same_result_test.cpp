@@ -11,8 +11,7 @@ namespace toroid::tune {
 namespace {
 
 template <class T>
-std::optional<std::string> difference(DType dtype, const std::vector<T>& actual, const std::vector<T>& expected,
-                                      int64_t depth = 1) {
+std::optional<std::string> difference(DType dtype, const std::vector<T>& actual, const std::vector<T>& expected, int64_t depth = 1) {
   return difference_of_results(dtype, depth, std::as_bytes(std::span(actual)), std::as_bytes(std::span(expected)));
 }
 
@@ -40,8 +39,7 @@ TEST(SameResult, IntegersAreExact) {
   const int64_t large = int64_t{1} << 60;
   EXPECT_EQ(difference<int64_t>(DType::I64, {large}, {large}), std::nullopt);
   EXPECT_NE(difference<int64_t>(DType::I64, {large + 1}, {large}), std::nullopt) << "although they are one as doubles";
-  EXPECT_EQ(difference<uint8_t>(DType::Bool, {1, 0}, {1, 1}),
-            "element 1 is 0, expected 1 (off by 1, allowed 0); 1 of 2 elements differ");
+  EXPECT_EQ(difference<uint8_t>(DType::Bool, {1, 0}, {1, 1}), "element 1 is 0, expected 1 (off by 1, allowed 0); 1 of 2 elements differ");
 }
 
 TEST(SameResult, SixteenBitsAreComparedAsWhatTheyMean) {

@@ -53,9 +53,9 @@ class Trial {
   int64_t depth_;
   RuntimePool pool_;
   uint64_t seed_;
-  std::deque<GuardedTensor> inputs_, outputs_;   // outputs of all stages, one each
-  std::deque<Part> parts_;                       // the problem, or its stages
-  std::vector<std::vector<std::byte>> expected_; // of the last part
+  std::deque<GuardedTensor> inputs_, outputs_;    // outputs of all stages, one each
+  std::deque<Part> parts_;                        // the problem, or its stages
+  std::vector<std::vector<std::byte>> expected_;  // of the last part
   std::map<std::string, std::unique_ptr<const KernelPlan>> plans_;
   PreparedConstants prepared_;  // as in a program that runs for long: what is made of constants is made in the first run
 };

@@ -55,8 +55,7 @@ Tuner::Tuner(const ChoiceRegistry& registry, Cache& cache, TunerOptions options)
       options_(std::move(options)),
       machine_(model_of_this_machine(options_.measure.threads)),
       quarantine_(cache, options_.identity) {
-  TOROID_CHECK(options_.mode == Mode::Default || !options_.worker.argv.empty(),
-               "nothing can be measured without a worker's command");
+  TOROID_CHECK(options_.mode == Mode::Default || !options_.worker.argv.empty(), "nothing can be measured without a worker's command");
   if (!options_.worker.argv.empty()) worker_.emplace(options_.worker);
 }
 
@@ -91,7 +90,7 @@ Decision Tuner::decide(const Problem& problem) {
     ++counters_.remembered;
     cache_.store().count("tuning results found");
     sort_by_standing(*found);
-    const Outcome best = *best_of(*found, choices);   // there is one: remembered() looked
+    const Outcome best = *best_of(*found, choices);  // there is one: remembered() looked
     return decision_of(problem, std::move(*found), Source::Remembered, best);
   };
   if (std::optional<Decision> decision = from_memory()) return std::move(*decision);
@@ -184,8 +183,7 @@ std::optional<std::vector<Outcome>> Tuner::remembered(const CacheKey& key, const
   if (!found || found->size() != entrants.size()) return std::nullopt;
   bool has_best = false;
   for (Outcome& outcome : *found) {
-    const auto entrant =
-        std::find_if(entrants.begin(), entrants.end(), [&](const Outcome& e) { return e.choice == outcome.choice; });
+    const auto entrant = std::find_if(entrants.begin(), entrants.end(), [&](const Outcome& e) { return e.choice == outcome.choice; });
     if (entrant == entrants.end()) return std::nullopt;
     const bool is_wanted = std::find(wanted.begin(), wanted.end(), outcome.choice) != wanted.end();
     if (options_.mode == Mode::Max && outcome.standing == Standing::NotTried && is_wanted) return std::nullopt;
@@ -201,7 +199,8 @@ std::vector<std::string> Tuner::worth_measuring(const std::vector<Outcome>& rank
   if (!worker_ || (options_.mode == Mode::Default && counters_.tuning_s >= options_.budget_s)) return {};
   std::vector<std::string> names;
   for (const Outcome& outcome : ranked) {
-    const bool is_own = std::any_of(choices.begin(), choices.end(), [&](const Choice& c) { return c.name == outcome.choice && !c.then_epilogue; });
+    const bool is_own =
+        std::any_of(choices.begin(), choices.end(), [&](const Choice& c) { return c.name == outcome.choice && !c.then_epilogue; });
     const bool is_close = outcome.cost_s <= options_.close * ranked.front().cost_s;
     if (may_compete(outcome) && (is_close || (options_.mode == Mode::Max && is_own))) names.push_back(outcome.choice);
   }
@@ -237,8 +236,7 @@ void Tuner::try_out(const Problem& problem, std::vector<Outcome>& outcomes, std:
 
     const int generation = worker_->generation();
     MeasureOptions options = options_.measure;
-    if (options_.mode == Mode::Default)
-      options.rounds.limit_s = std::min(options.rounds.limit_s, options_.budget_s - counters_.tuning_s);
+    if (options_.mode == Mode::Default) options.rounds.limit_s = std::min(options.rounds.limit_s, options_.budget_s - counters_.tuning_s);
     measure(problem, reference->choice, candidates, *worker_, options);
     counters_.workers_started += static_cast<uint64_t>(worker_->generation() - generation);
     counters_.candidates_tried += candidates.size();
@@ -251,8 +249,7 @@ void Tuner::try_out(const Problem& problem, std::vector<Outcome>& outcomes, std:
       if (candidate.standing == Standing::Faulty || candidate.standing == Standing::Wrong) {
         quarantine_.add(problem, candidate.choice, candidate.hash, candidate.reason);
         ++counters_.candidates_quarantined;
-        log_warn("{} '{}' is left out from now on: {}, for {}", problem.family, candidate.choice, candidate.reason,
-                 to_string(problem));
+        log_warn("{} '{}' is left out from now on: {}, for {}", problem.family, candidate.choice, candidate.reason, to_string(problem));
       }
       *find(outcomes, candidate.choice) = std::move(candidate);
     }

@@ -27,7 +27,7 @@ namespace toroid::tune {
 
 enum class Mode {
   Default,  // estimates decide, but where they are close, as long as the budget lasts
-  Max,      // every implementation that may compete is measured, and where its epilogue could come afterwards, that too if the estimate is close
+  Max,  // every implementation that may compete is measured, and where its epilogue could come afterwards, that too if the estimate is close
 };
 
 struct TunerOptions {
@@ -75,7 +75,8 @@ class Tuner {
   std::vector<Outcome> entrants(const Problem& problem, const std::vector<Choice>& choices);
   std::vector<Outcome> worth_keeping(std::vector<Outcome> outcomes) const;
   CacheKey key_of(const Problem& problem, const std::vector<Choice>& choices) const;
-  std::optional<std::vector<Outcome>> remembered(const CacheKey& key, const std::vector<Outcome>& entrants, const std::vector<std::string>& wanted);
+  std::optional<std::vector<Outcome>> remembered(const CacheKey& key, const std::vector<Outcome>& entrants,
+                                                 const std::vector<std::string>& wanted);
   std::vector<std::string> worth_measuring(const std::vector<Outcome>& ranked, const std::vector<Choice>& choices) const;
   void measure_all(const Problem& problem, std::vector<Outcome>& outcomes, const std::vector<std::string>& names);
   void try_out(const Problem& problem, std::vector<Outcome>& outcomes, std::vector<std::string> names);

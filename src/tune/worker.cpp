@@ -53,8 +53,7 @@ std::string end_of(int status) {
 // One process.
 struct Worker::Process {
   Process(const WorkerOptions& options, Channel ends, Pipe printed)
-      : child({.argv = options.argv, .environment = options.environment},
-              {ends.theirs.get(), printed.write.get(), printed.write.get()}),
+      : child({.argv = options.argv, .environment = options.environment}, {ends.theirs.get(), printed.write.get(), printed.write.get()}),
         channel(std::move(ends.ours)),
         output(std::move(printed.read)) {}
 

@@ -41,12 +41,11 @@ class Cli : public testing::Test {
   fs::path path(std::string_view name) const { return folder_.path() / name; }
 
   // Runs toroid in the test's folder, with a cache of its own. Progress is no part of the message.
-  Outcome toroid(std::vector<std::string> arguments,
-                 std::vector<std::pair<std::string, std::string>> environment = {}) const {
+  Outcome toroid(std::vector<std::string> arguments, std::vector<std::pair<std::string, std::string>> environment = {}) const {
     arguments.insert(arguments.begin(), TOROID_COMMAND);
-    environment.push_back({"TOROID_CACHE_DIR", (cache_.path() / "store").string()});   // unless given: the first counts
-    const ProcessResult result = run_process(
-        {.argv = arguments, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
+    environment.push_back({"TOROID_CACHE_DIR", (cache_.path() / "store").string()});  // unless given: the first counts
+    const ProcessResult result =
+        run_process({.argv = arguments, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
     std::string errors = std::regex_replace(result.errors, std::regex("compiling kernels[^\n]*\n"), "");
     replace_all(errors, kDigits.string(), "DIGITS");
     replace_all(errors, folder_.path().string(), "FOLDER");

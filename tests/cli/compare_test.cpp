@@ -17,7 +17,7 @@ class Compare : public Cli {
 
 TEST_F(Compare, EqualWithinTheTolerancesOfConform) {
   write("a", {{"x", {1.0f, 200.0f}}, {"y", {0.0f}}});
-  write("b", {{"x", {1.001f, 200.0f}}, {"y", {0.000001f}}});   // 1e-4 of 200, and 1e-5
+  write("b", {{"x", {1.001f, 200.0f}}, {"y", {0.000001f}}});  // 1e-4 of 200, and 1e-5
   const Outcome outcome = toroid({"compare", "a", "b"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_EQ(outcome.output,
@@ -31,9 +31,10 @@ TEST_F(Compare, NamesTheWorstElement) {
   write("b", {{"x", {1.0f, 2.0f, 3.0f}}});
   const Outcome outcome = toroid({"compare", "a", "b"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.output,
-            "DIFFER x f32[3]: 2 of 3 elements differ; worst [1] is 2.5, expected 2 (allowed 0.00031); largest difference 0.5, relative 0.25\n"
-            "1 tensors, 1 differ\n");
+  EXPECT_EQ(
+      outcome.output,
+      "DIFFER x f32[3]: 2 of 3 elements differ; worst [1] is 2.5, expected 2 (allowed 0.00031); largest difference 0.5, relative 0.25\n"
+      "1 tensors, 1 differ\n");
   const nlohmann::json json = nlohmann::json::parse(toroid({"compare", "a", "b", "--json"}).output);
   EXPECT_EQ(json["equal"], false);
   EXPECT_EQ(json["tensors"][0]["differing"], 2);
@@ -74,7 +75,8 @@ TEST_F(Compare, ARunIsComparedWithWhatIsExpected) {
   EXPECT_EQ(same.exit_code, 0) << same.errors;
   EXPECT_TRUE(std::regex_search(same.output, std::regex("^same   out0 f32\\[1, 10\\]: .*\n1 tensors, 0 differ\n$"))) << same.output;
   write("wrong", {{"out0", {1, 2}}});
-  const Outcome wrong = toroid({"run", (kDigits / "digits.pt2").string(), "--inputs", (kDigits / "one.safetensors").string(), "--expect", "wrong"});
+  const Outcome wrong =
+      toroid({"run", (kDigits / "digits.pt2").string(), "--inputs", (kDigits / "one.safetensors").string(), "--expect", "wrong"});
   EXPECT_EQ(wrong.exit_code, 1);
   EXPECT_EQ(wrong.output, "DIFFER out0 is f32[1, 10], expected f32[2]\n1 tensors, 1 differ\n") << wrong.errors;
   expect_refusal({"run", (kDigits / "digits.pt2").string(), "--inputs", (kDigits / "one.safetensors").string()},

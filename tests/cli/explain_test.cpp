@@ -20,7 +20,9 @@ TEST_F(Cli, ExplainPlacesProducersAndConsumersInSteps) {
   write_file_atomically(path("program.txt"), kSquareReadTwice);
   const Outcome outcome = toroid({"explain", "program.txt", "--json", "pairs.json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_TRUE(std::regex_search(outcome.output, std::regex("\nproducer  step [0-9]+: .*\nconsumer  step [0-9]+: .*\n  two steps, [0-9.]+ ?[kMG]?i?B?.*: .*\n"))) << outcome.output;
+  EXPECT_TRUE(std::regex_search(
+      outcome.output, std::regex("\nproducer  step [0-9]+: .*\nconsumer  step [0-9]+: .*\n  two steps, [0-9.]+ ?[kMG]?i?B?.*: .*\n")))
+      << outcome.output;
   for (const char* pronoun : {"the one ", "the other "}) EXPECT_EQ(outcome.output.find(pronoun), std::string::npos) << outcome.output;
   for (const nlohmann::json& pair : nlohmann::json::parse(read_file(path("pairs.json")))) {
     EXPECT_TRUE(pair["producer_place"].contains("step")) << pair;
@@ -32,7 +34,9 @@ TEST_F(Cli, ExplainPlacesProducersAndConsumersInSteps) {
 TEST_F(Cli, ExplainPlacesOperatorsOfAModelInItsSource) {
   const Outcome outcome = toroid({"explain", (kDigits / "digits.pt2").string()});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_TRUE(std::regex_search(outcome.output, std::regex("\nproducer  step [0-9]+: \\S+ \\(aten::\\S+\\) in .* \\(\\w+\\), from \\S+\\.py:[0-9]+"))) << outcome.output;
+  EXPECT_TRUE(std::regex_search(outcome.output,
+                                std::regex("\nproducer  step [0-9]+: \\S+ \\(aten::\\S+\\) in .* \\(\\w+\\), from \\S+\\.py:[0-9]+")))
+      << outcome.output;
 }
 
 // mul is cheap, so that softmax and the sum of columns each compute it instead of reading it.
@@ -44,7 +48,11 @@ TEST_F(Cli, ExplainNamesWhatIsComputedTwice) {
   const auto node = [&](const char* op, const char* name, const std::vector<std::pair<const char*, nlohmann::json>>& arguments) {
     nlohmann::json inputs = nlohmann::json::array();
     for (const auto& [parameter, value] : arguments) inputs.push_back({{"name", parameter}, {"arg", value}, {"kind", 1}});
-    return nlohmann::json{{"target", std::string("torch.ops.aten.") + op}, {"inputs", inputs}, {"outputs", {tensor(name)}}, {"metadata", nlohmann::json::object()}, {"name", name}};
+    return nlohmann::json{{"target", std::string("torch.ops.aten.") + op},
+                          {"inputs", inputs},
+                          {"outputs", {tensor(name)}},
+                          {"metadata", nlohmann::json::object()},
+                          {"name", name}};
   };
   graph["nodes"] = {node("mul.Tensor", "mul", {{"self", tensor("x")}, {"other", {{"as_int", 2}}}}),
                     node("softmax.int", "soft", {{"self", tensor("mul")}, {"dim", {{"as_int", 1}}}}),
@@ -72,8 +80,11 @@ TEST_F(Cli, ExplainNamesWhatIsComputedTwice) {
 TEST_F(Cli, ExplainAnswersForTwoOperators) {
   const std::string model = (kDigits / "digits.pt2").string();
   const std::string output = toroid({"explain", model, "--between", "conv2d_2", "adaptive_avg_pool2d"}).output;
-  EXPECT_TRUE(std::regex_search(output, std::regex("\n0 of [0-9]+ pairs of producer and consumer are one step, [0-9]+ (is|are) not:\n"))) << output;
-  EXPECT_TRUE(std::regex_search(output, std::regex("\nproducer  step [0-9]+: conv2d_2 \\(aten::conv2d\\).*\nconsumer  step [0-9]+: adaptive_avg_pool2d "))) << output;
+  EXPECT_TRUE(std::regex_search(output, std::regex("\n0 of [0-9]+ pairs of producer and consumer are one step, [0-9]+ (is|are) not:\n")))
+      << output;
+  EXPECT_TRUE(std::regex_search(
+      output, std::regex("\nproducer  step [0-9]+: conv2d_2 \\(aten::conv2d\\).*\nconsumer  step [0-9]+: adaptive_avg_pool2d ")))
+      << output;
   EXPECT_EQ(output.find("softmax"), std::string::npos) << output;
   const std::string none = toroid({"explain", model, "--between", "relu", "aten::softmax"}).output;
   EXPECT_NE(none.find("neither reads the other's result directly"), std::string::npos) << none;
@@ -82,7 +93,9 @@ TEST_F(Cli, ExplainAnswersForTwoOperators) {
   EXPECT_EQ(by_op.find("softmax"), std::string::npos) << by_op;
   const Outcome unknown = toroid({"explain", model, "--op", "gelu"});
   EXPECT_EQ(unknown.exit_code, 1);
-  EXPECT_TRUE(unknown.errors.starts_with("error: the model has no operator or node called 'gelu'\n  help: its operators: aten::conv2d, aten::batch_norm, ")) << unknown.errors;
+  EXPECT_TRUE(unknown.errors.starts_with(
+      "error: the model has no operator or node called 'gelu'\n  help: its operators: aten::conv2d, aten::batch_norm, "))
+      << unknown.errors;
   expect_refusal({"explain", model, "--between", "relu"},
                  "error: --between takes two operators, and 1 are given\n"
                  "  help: write the model first: toroid explain MODEL --between linear layer_norm\n");

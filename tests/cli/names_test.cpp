@@ -18,17 +18,20 @@ class Names : public Cli {
   }
 };
 
-const std::string kDict = R"([1, {"type": "builtins.dict", "context": "[\"logits\"]", "children_spec": [{"type": null, "context": null, "children_spec": []}]}])";
+const std::string kDict =
+    R"([1, {"type": "builtins.dict", "context": "[\"logits\"]", "children_spec": [{"type": null, "context": null, "children_spec": []}]}])";
 const std::string kOne = (kDigits / "one.safetensors").string();
 
 TEST_F(Names, CompilingSaysInputsOutputsAndSizes) {
   write_model_that_returns(kDict);
   const Outcome outcome = toroid(kCompileBad);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_NE(outcome.errors.find("  input    input: f32[s31, 1, 8, 8]\n  output   out0 logits: f32[s31, 10]\n  size     s31 = input.0, from 1 to 4096\n"),
+  EXPECT_NE(outcome.errors.find(
+                "  input    input: f32[s31, 1, 8, 8]\n  output   out0 logits: f32[s31, 10]\n  size     s31 = input.0, from 1 to 4096\n"),
             std::string::npos)
       << outcome.errors;
-  EXPECT_TRUE(std::regex_search(outcome.errors, std::regex("out\\.so: [0-9]+ steps: [0-9]+ library calls, [0-9]+ of generated kernels"))) << outcome.errors;
+  EXPECT_TRUE(std::regex_search(outcome.errors, std::regex("out\\.so: [0-9]+ steps: [0-9]+ library calls, [0-9]+ of generated kernels")))
+      << outcome.errors;
   // The same of a program from the cache.
   EXPECT_NE(toroid(kCompileBad).errors.find("out0 logits: f32[s31, 10]"), std::string::npos);
 }
@@ -52,7 +55,9 @@ TEST_F(Names, SizesOfVariantsAreCalledByInputAndDimension) {
   command.insert(command.end(), {"--variant", "input.0=1", "--variant", "s31=16"});
   const Outcome outcome = toroid(command);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_TRUE(std::regex_search(outcome.errors, std::regex("  variant  s31=1: [0-9]+ steps.*\n  variant  s31=16: .*\n  variant  all other sizes: .*\n"))) << outcome.errors;
+  EXPECT_TRUE(std::regex_search(outcome.errors,
+                                std::regex("  variant  s31=1: [0-9]+ steps.*\n  variant  s31=16: .*\n  variant  all other sizes: .*\n")))
+      << outcome.errors;
   const Outcome one = toroid({"run", "out.so", "--inputs", kOne, "--outputs", "answers"});
   EXPECT_NE(one.errors.find("; variant for s31=1\n"), std::string::npos) << one.errors;
   const Outcome many = toroid({"run", "out.so", "--inputs", (kDigits / "heldout.safetensors").string(), "--outputs", "answers"});

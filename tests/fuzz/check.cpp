@@ -118,9 +118,7 @@ std::string element(const HostTensor& tensor, int64_t i) {
   return is_floating(tensor.dtype()) ? fmt::format("{:.9g}", tensor.double_at(i)) : std::to_string(tensor.int_at(i));
 }
 
-bool same_class(double a, double b) {
-  return std::isnan(a) ? std::isnan(b) : std::isinf(a) ? a == b : std::isfinite(b);
-}
+bool same_class(double a, double b) { return std::isnan(a) ? std::isnan(b) : std::isinf(a) ? a == b : std::isfinite(b); }
 
 Comparison compare(const HostTensor& actual, const HostTensor& expected, const std::vector<const HostTensor*>& varied, bool sums) {
   Comparison result;
@@ -136,15 +134,14 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const s
   int64_t wrong = 0;
   auto report = [&](int64_t i, double allowed) {
     if (wrong++ > 0) return;
-    result.difference = fmt::format("element {} of {} is {}, expected {} (allowed {:.3g})", i, to_string(expected),
-                                    element(actual, i), element(expected, i), allowed);
+    result.difference = fmt::format("element {} of {} is {}, expected {} (allowed {:.3g})", i, to_string(expected), element(actual, i),
+                                    element(expected, i), allowed);
   };
   const int64_t count = expected.numel();
   if (!is_floating(expected.dtype())) {
     for (int64_t i = 0; i < count; ++i) {
       if (actual.int_at(i) == expected.int_at(i)) continue;
-      const bool sure = std::all_of(varied.begin(), varied.end(),
-                                    [&](const HostTensor* v) { return v->int_at(i) == expected.int_at(i); });
+      const bool sure = std::all_of(varied.begin(), varied.end(), [&](const HostTensor* v) { return v->int_at(i) == expected.int_at(i); });
       if (sure)
         report(i, 0);
       else
@@ -168,8 +165,7 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const s
         }
       }
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + row); ++i) {
-        const bool sure =
-            std::all_of(others.begin(), others.end(), [&](const auto& other) { return same_class(other[i], e[i]); });
+        const bool sure = std::all_of(others.begin(), others.end(), [&](const auto& other) { return same_class(other[i], e[i]); });
         if (!sure) {
           ++result.skipped;
           continue;
@@ -185,8 +181,7 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const s
         double spread = 0;
         for (const auto& other : others) spread = std::max(spread, std::fabs(other[i] - e[i]));
         const double magnitude = sums ? scale : std::fabs(e[i]);
-        const double allowed =
-            tolerance.absolute + tolerance.relative * magnitude + kSpreadFactor * spread + (sums ? row_spread : 0);
+        const double allowed = tolerance.absolute + tolerance.relative * magnitude + kSpreadFactor * spread + (sums ? row_spread : 0);
         if (!std::isfinite(e[i]) || !(std::fabs(a[i] - e[i]) <= allowed)) report(static_cast<int64_t>(i), allowed);
       }
     }
@@ -196,14 +191,12 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const s
 }
 
 // The first output that differs. `specs` says what the outputs of the compiled program are: its own, then written inputs.
-std::optional<std::string> first_difference(const Program& program, const Reference& reference,
-                                            const toroid::Program& compiled, const std::vector<HostTensor>& outputs,
-                                            CheckResult& result) {
+std::optional<std::string> first_difference(const Program& program, const Reference& reference, const toroid::Program& compiled,
+                                            const std::vector<HostTensor>& outputs, CheckResult& result) {
   const std::vector<bool> sums = made_of_sums_or_products(compiled.graph);
   const size_t own = program.outputs.size();
   if (outputs.size() != own + reference.plain.written_inputs.size()) {
-    return fmt::format("{} outputs, expected {} and {} written inputs", outputs.size(), own,
-                       reference.plain.written_inputs.size());
+    return fmt::format("{} outputs, expected {} and {} written inputs", outputs.size(), own, reference.plain.written_inputs.size());
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const HostTensor* expected = nullptr;
@@ -299,22 +292,20 @@ CheckResult check(CompileSession& session, const Program& program, const CheckOp
     try {
       toroid::Program parsed = parse_text(text, constants_of(program));
       verify(parsed, Level::Import);
-      CompiledModel model =
-          session.compile(std::move(parsed), {.compile_threads = 1,
-                                              .variants = optimise && options.variants
-                                                              ? variants_for(program, list.front().run, list.back().run)
-                                                              : std::vector<SizeValues>{},
-                                              .save_source = {},
-                                              .dump_ir = {},
-                                              .optimise = optimise,
-                                              .optimization = optimise ? options.optimization : 1,
-                                              .keep_program = true});
+      CompiledModel model = session.compile(
+          std::move(parsed),
+          {.compile_threads = 1,
+           .variants = optimise && options.variants ? variants_for(program, list.front().run, list.back().run) : std::vector<SizeValues>{},
+           .save_source = {},
+           .dump_ir = {},
+           .optimise = optimise,
+           .optimization = optimise ? options.optimization : 1,
+           .keep_program = true});
       if (optimise) {
         result.kernels = model.kernels;
         for (size_t call = 0; call < list.size(); ++call) {
           const Reference& reference = list[call];
-          const std::vector<HostTensor> outputs =
-              evaluate(*model.program, reference.inputs, {.after_node = {}, .random = {0, call}});
+          const std::vector<HostTensor> outputs = evaluate(*model.program, reference.inputs, {.after_node = {}, .random = {0, call}});
           if (auto found = first_difference(program, reference, *model.program, outputs, result)) {
             result.failure = Failure{"evaluator", *found};
             return result;
@@ -355,7 +346,7 @@ std::optional<std::string> difference_from_reference(const Program& program, con
   OperatorCache operators;
   const StreamStarts starts = stream_starts(program);
   for (const EagerOptions& way : variations(has_narrow_floats(program))) {
-    Buffers held;   // by what inputs start with, whichever kind they are
+    Buffers held;  // by what inputs start with, whichever kind they are
     size_t argument = 0;
     for (const Input& input : program.inputs) {
       const bool is_argument = input.kind == InputKind::Argument;

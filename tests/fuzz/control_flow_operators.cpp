@@ -226,9 +226,8 @@ MaybeCall nonzero(Grower& g) {
   const Value* x = g.pick(is_countable);
   if (x == nullptr) return std::nullopt;
   const Symbol symbol = g.late_symbol(g.most_elements(*x));
-  return Call{.text = fmt::format("aten::nonzero({})", x->name),
-              .types = {fmt::format("i64[{}, {}]", symbol.name, x->rank())},
-              .symbol = symbol};
+  return Call{
+      .text = fmt::format("aten::nonzero({})", x->name), .types = {fmt::format("i64[{}, {}]", symbol.name, x->rank())}, .symbol = symbol};
 }
 
 MaybeCall masked_select(Grower& g) {
@@ -283,8 +282,7 @@ MaybeCall use_late_size(Grower& g) {
   const std::string size = g.some_length();
   if (!size.starts_with("u")) return std::nullopt;
   switch (g.random.below(3)) {
-    case 0:
-      return Call{fmt::format("aten::full([{}, {}], {}, dtype=dtype.f32)", size, g.some_size(), g.random.pick({"0.5", "-2"}))};
+    case 0: return Call{fmt::format("aten::full([{}, {}], {}, dtype=dtype.f32)", size, g.some_size(), g.random.pick({"0.5", "-2"}))};
     case 1: {
       const Value* x = g.pick([](const Value& v) { return v.rank() >= 1 && v.concrete[0] == 1 && v.sizes[0] == "1"; });
       if (x == nullptr) return std::nullopt;
@@ -304,8 +302,8 @@ MaybeCall use_late_size(Grower& g) {
 
 std::vector<OperatorRow> control_flow_operators() {
   return {
-      {2.0, cond},    {1.2, while_loop},    {1.0, map},         {1.0, scan}, {0.6, associative_scan},
-      {0.7, nonzero}, {0.9, masked_select}, {0.5, select_rows}, {0.5, unique}, {0.6, item}, {3.0, use_late_size},
+      {2.0, cond},          {1.2, while_loop},  {1.0, map},    {1.0, scan}, {0.6, associative_scan}, {0.7, nonzero},
+      {0.9, masked_select}, {0.5, select_rows}, {0.5, unique}, {0.6, item}, {3.0, use_late_size},
   };
 }
 

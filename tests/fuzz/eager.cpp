@@ -25,8 +25,7 @@ HostTensor expanded(const HostTensor& value, const std::vector<int64_t>& sizes) 
   const size_t lead = sizes.size() - value.sizes().size();
   for (int64_t e = 0; e < result.numel(); ++e) {
     int64_t from = 0;
-    for (size_t d = lead; d < sizes.size(); ++d)
-      from += value.sizes()[d - lead] == 1 ? 0 : index[d] * strides[d - lead];
+    for (size_t d = lead; d < sizes.size(); ++d) from += value.sizes()[d - lead] == 1 ? 0 : index[d] * strides[d - lead];
     std::memcpy(to + static_cast<size_t>(e) * width, value.bytes().data() + static_cast<size_t>(from) * width, width);
     for (size_t d = index.size(); d-- > 0;) {
       if (++index[d] < sizes[d]) break;
@@ -38,8 +37,7 @@ HostTensor expanded(const HostTensor& value, const std::vector<int64_t>& sizes) 
 
 HostTensor cast_to(const HostTensor& value, DType dtype) {
   if (value.dtype() == dtype) return value;
-  if (is_floating(value.dtype()) && is_floating(dtype))
-    return HostTensor::from_doubles(dtype, value.sizes(), value.to_doubles());
+  if (is_floating(value.dtype()) && is_floating(dtype)) return HostTensor::from_doubles(dtype, value.sizes(), value.to_doubles());
   std::vector<double> floats;
   std::vector<int64_t> ints;
   for (int64_t i = 0; i < value.numel(); ++i) {
@@ -50,8 +48,7 @@ HostTensor cast_to(const HostTensor& value, DType dtype) {
     else
       ints.push_back(value.int_at(i));
   }
-  return is_floating(dtype) ? HostTensor::from_doubles(dtype, value.sizes(), floats)
-                            : HostTensor::from_ints(dtype, value.sizes(), ints);
+  return is_floating(dtype) ? HostTensor::from_doubles(dtype, value.sizes(), floats) : HostTensor::from_ints(dtype, value.sizes(), ints);
 }
 
 // Strides under which element [i, j, …] lies at positions[i, j, …], up to an offset; nothing when there are none. A dim of
@@ -124,8 +121,8 @@ bool has_infinite(const std::vector<HostTensor>& tensors) {
 // The result with what implementations choose chosen otherwise: the sign of a sum that is zero, which of zeros of both signs is the
 // larger one, and whether the padding of a convolution is multiplied with weights that are infinite (PyTorch's kernels differ too).
 // Sums and picks have a sign each in a run, and runs have all pairs of signs: were signs only changed, a pick from a sum would change twice.
-HostTensor with_other_choices(const HostTensor& result, std::string_view call, const std::vector<HostTensor>& operands,
-                              bool is_complex, const EagerOptions& options) {
+HostTensor with_other_choices(const HostTensor& result, std::string_view call, const std::vector<HostTensor>& operands, bool is_complex,
+                              const EagerOptions& options) {
   const std::string base = base_of(call);
   const bool picks = is_floating(result.dtype()) && orders_elements(call) && has_zeros_of_both_signs(operands);
   const bool sums = is_complex || (may_overflow_on_the_way(base) && !is_element_wise(base));
@@ -212,8 +209,7 @@ HostTensor Eager::read(const Tensor& tensor) const {
   auto* to = result.mutable_data<std::byte>();
   const auto* positions = tensor.positions->data<int64_t>();
   for (int64_t i = 0; i < result.numel(); ++i) {
-    std::memcpy(to + static_cast<size_t>(i) * width, data.bytes().data() + static_cast<size_t>(positions[i]) * width,
-                width);
+    std::memcpy(to + static_cast<size_t>(i) * width, data.bytes().data() + static_cast<size_t>(positions[i]) * width, width);
   }
   return result;
 }
@@ -259,8 +255,8 @@ void Eager::write(Tensor& tensor, const HostTensor& value, const std::string& ca
 // The value with each element moved by up to 8 units in the last place (one for 16-bit floats, whose other roundings
 // the widened run stands for).
 HostTensor Eager::moved(const HostTensor& value, Random& random) const {
-  const double ulp = std::ldexp(value.dtype() == DType::F32 || value.dtype() == DType::F64 ? 8.0 : 1.0,
-                                1 - significant_bits(value.dtype()));
+  const double ulp =
+      std::ldexp(value.dtype() == DType::F32 || value.dtype() == DType::F64 ? 8.0 : 1.0, 1 - significant_bits(value.dtype()));
   std::vector<double> values = value.to_doubles();
   for (double& each : values) {
     const double step = (random.unit() * 2 - 1) * ulp;
@@ -353,9 +349,9 @@ void Eager::execute_aten(const Node& node) {
   const std::shared_ptr<const OneOperator> made = operator_for(context, types, node, call);
   const OneOperator& first = *made;
   const EvaluateOptions evaluation{.after_node = {}, .random = random_};
-  const bool is_complex_node = std::any_of(names.begin(), names.end(), [&](const auto& name) { return is_complex(name); }) ||
-                               std::any_of(node.types.begin(), node.types.end(),
-                                           [](const std::string& type) { return toroid::is_complex(dtype_of(type)); });
+  const bool is_complex_node =
+      std::any_of(names.begin(), names.end(), [&](const auto& name) { return is_complex(name); }) ||
+      std::any_of(node.types.begin(), node.types.end(), [](const std::string& type) { return toroid::is_complex(dtype_of(type)); });
   const bool is_reshape = base == "reshape" || base == "flatten";
   // Nothing writes to complex tensors, nor to what shows them.
   if (((first.schema->is_view() && !first.schema->mutates() && base != "to") || is_reshape) && !is_complex_node) {
@@ -404,8 +400,7 @@ void Eager::execute_aten(const Node& node) {
   if (options_.noise != 0) {
     for (HostTensor& result : results) result = with_other_choices(result, call, operands, is_complex_node, options_);
   }
-  if (draws_many_values(base) && results[0].numel() >= 4)
-    draws_.emplace_back(fmt::format("{} {}", base, type_of(results[0])), results[0]);
+  if (draws_many_values(base) && results[0].numel() >= 4) draws_.emplace_back(fmt::format("{} {}", base, type_of(results[0])), results[0]);
   const std::vector<std::string> listed = writes_to_list(call) ? values_in(arguments_of(call).at(0)) : std::vector<std::string>{};
   for (size_t i = 0; i < listed.size(); ++i) write(tensors_.at(listed[i]), results.at(i), call);
   if (!listed.empty()) return;
@@ -431,8 +426,7 @@ void Eager::execute_aten(const Node& node) {
 
 HostTensor widened(const HostTensor& value) { return is_narrow(value.dtype()) ? cast_to(value, DType::F32) : value; }
 
-EagerResult run_eagerly(const Program& program, const Run& run, const EagerOptions& options, SharedByRuns shared,
-                        Buffers& buffers) {
+EagerResult run_eagerly(const Program& program, const Run& run, const EagerOptions& options, SharedByRuns shared, Buffers& buffers) {
   Eager eager(program, run, options, shared);
   for (const Input& input : program.inputs) {
     eager.add_input(input);

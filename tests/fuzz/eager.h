@@ -78,9 +78,7 @@ class Eager {
   bool is_complex(const std::string& name) const { return tensors_.at(name).complex.has_value(); }
   bool is_view(const std::string& name) const { return tensors_.at(name).positions.has_value(); }
   // Whether two values may share memory.
-  bool shares_memory(const std::string& a, const std::string& b) const {
-    return tensors_.at(a).memory == tensors_.at(b).memory;
-  }
+  bool shares_memory(const std::string& a, const std::string& b) const { return tensors_.at(a).memory == tensors_.at(b).memory; }
   // Strides in elements of the memory; empty where the tensor is contiguous.
   std::vector<int64_t> strides(const std::string& name) const;
   bool is_written(const std::string& name) const { return tensors_.at(name).memory->written; }
@@ -96,7 +94,7 @@ class Eager {
     std::shared_ptr<Memory> memory;
     std::optional<HostTensor> positions;  // in the memory, of each element; none: all of it in order
     std::vector<int64_t> sizes;
-    std::optional<DType> complex = {};      // it is complex: memory holds pairs of numbers, in a last dim
+    std::optional<DType> complex = {};  // it is complex: memory holds pairs of numbers, in a last dim
   };
 
   std::string concrete(std::string_view text) const;

@@ -13,8 +13,7 @@ HostTensor slice_of(const HostTensor& x, int64_t position) {
   const std::vector<int64_t> sizes(x.sizes().begin() + 1, x.sizes().end());
   const auto bytes = static_cast<size_t>(numel(sizes) * size_bytes(x.dtype()));
   HostTensor slice(x.dtype(), sizes);
-  if (bytes > 0)
-    std::memcpy(slice.mutable_data<std::byte>(), x.bytes().data() + static_cast<size_t>(position) * bytes, bytes);
+  if (bytes > 0) std::memcpy(slice.mutable_data<std::byte>(), x.bytes().data() + static_cast<size_t>(position) * bytes, bytes);
   return slice;
 }
 
@@ -29,9 +28,7 @@ HostTensor stacked(const std::vector<HostTensor>& slices) {
   return stack;
 }
 
-void append(std::vector<HostTensor>& list, const std::vector<HostTensor>& more) {
-  list.insert(list.end(), more.begin(), more.end());
-}
+void append(std::vector<HostTensor>& list, const std::vector<HostTensor>& more) { list.insert(list.end(), more.begin(), more.end()); }
 
 // Draws of the body's own nodes, which are only counted: one operator may draw more than once.
 void count_draws(const Body& body, const std::vector<Symbol>& symbols, RandomStreams& streams) {

@@ -29,8 +29,8 @@ std::optional<std::string> difference_between_forms(CompileSession& session, con
         const auto text = [&](const HostTensor& t) {
           return is_floating(t.dtype()) ? fmt::format("{:.17g}", t.double_at(i)) : std::to_string(t.int_at(i));
         };
-        return fmt::format("output {} of call {}, element {} of {}: persistent {}, looped {}", output, call, i, to_string(a[output]), text(a[output]),
-                           text(b[output]));
+        return fmt::format("output {} of call {}, element {} of {}: persistent {}, looped {}", output, call, i, to_string(a[output]),
+                           text(a[output]), text(b[output]));
       }
     }
   }

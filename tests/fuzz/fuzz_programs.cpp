@@ -50,9 +50,7 @@ struct Options {
   std::string self;
 };
 
-uint64_t seed_of(const Options& options, int64_t number) {
-  return Random(options.seed * 0x10001 + static_cast<uint64_t>(number)).bits();
-}
+uint64_t seed_of(const Options& options, int64_t number) { return Random(options.seed * 0x10001 + static_cast<uint64_t>(number)).bits(); }
 
 // Enough elements that a kernel is run in several pieces.
 bool has_work_for_threads(const Program& program) {
@@ -90,8 +88,7 @@ int work(const Options& options) {
     if (result.failure) {
       std::printf("fail %ld %s\t%s\n", number, result.failure->kind.c_str(), one_line(result.failure->message).c_str());
     }
-    std::printf("done %ld %ld %ld %d %zu\n", number, result.compared, result.skipped, result.kernels,
-                program.nodes.size());
+    std::printf("done %ld %ld %ld %d %zu\n", number, result.compared, result.skipped, result.kernels, program.nodes.size());
     std::fflush(stdout);
   }
   return 0;
@@ -109,7 +106,9 @@ int replay(const Options& options) {
       std::printf("fail 0 %s\t%s\n", result.failure->kind.c_str(), one_line(result.failure->message).c_str());
     } else if (result.compared <= result.skipped) {
       ++failures;
-      std::printf("fail 0 nothing\t%s: nothing was compared (%ld elements left out): the reference refuses the program, or it has no output\n", path.c_str(), result.skipped);
+      std::printf(
+          "fail 0 nothing\t%s: nothing was compared (%ld elements left out): the reference refuses the program, or it has no output\n",
+          path.c_str(), result.skipped);
     } else {
       std::printf("%s: the same, %ld elements compared, %ld left out\n", path.c_str(), result.compared, result.skipped);
     }
@@ -156,8 +155,7 @@ std::optional<Finding> finding_in(const std::string& line) {
   if (!line.starts_with("fail ")) return std::nullopt;
   const size_t space = line.find(' ', 5);
   const size_t tab = line.find('\t');
-  return Finding{std::stoll(line.substr(5, space - 5)),
-                 {line.substr(space + 1, tab - space - 1), line.substr(tab + 1)}};
+  return Finding{std::stoll(line.substr(5, space - 5)), {line.substr(space + 1, tab - space - 1), line.substr(tab + 1)}};
 }
 
 std::string crash_kind(const ProcessResult& result) {
@@ -165,9 +163,7 @@ std::string crash_kind(const ProcessResult& result) {
   return "crash";  // by which signal differs from run to run
 }
 
-std::string last_lines(const std::string& text) {
-  return one_line(text.substr(text.size() < 600 ? 0 : text.size() - 600));
-}
+std::string last_lines(const std::string& text) { return one_line(text.substr(text.size() < 600 ? 0 : text.size() - 600)); }
 
 // ---- the parent ------------------------------------------------------------------------------------------------------------------
 
@@ -180,8 +176,7 @@ class Campaign {
     for (int i = 0; i < options_.jobs; ++i) threads.emplace_back([this] { run_batches(); });
     for (std::thread& thread : threads) thread.join();
     const double seconds = watch_.seconds();
-    std::printf("%ld elements compared, %ld left out; %ld operators, %ld kernels\n", compared_, skipped_, operators_,
-                kernels_);
+    std::printf("%ld elements compared, %ld left out; %ld operators, %ld kernels\n", compared_, skipped_, operators_, kernels_);
     if (!options_.no_shrink) save_findings();
     std::printf("%ld programs, %zu failures, %.0f programs/hour\n", programs_, findings_.size(),
                 static_cast<double>(programs_) * 3600 / seconds);
@@ -206,10 +201,9 @@ class Campaign {
 
   // Checks programs [begin, end) in one child; returns where the next child has to go on.
   int64_t run_batch(int64_t begin, int64_t end) {
-    const ProcessResult result =
-        run_process({.argv = {options_.self, "--seed", std::to_string(options_.seed), "--first", std::to_string(begin),
-                              "--worker-end", std::to_string(end)},
-                     .timeout = std::chrono::seconds(kProgramSeconds * kBatch)});
+    const ProcessResult result = run_process({.argv = {options_.self, "--seed", std::to_string(options_.seed), "--first",
+                                                       std::to_string(begin), "--worker-end", std::to_string(end)},
+                                              .timeout = std::chrono::seconds(kProgramSeconds * kBatch)});
     const std::scoped_lock lock(mutex_);
     int64_t last = begin;
     int64_t done = begin;
@@ -249,8 +243,8 @@ class Campaign {
     const TempFolder folder;
     const fs::path path = folder.path() / "program.txt";
     write_file_atomically(path, std::string_view(to_text(program)));
-    const ProcessResult result = run_process(
-        {.argv = {options_.self, "--replay", path.string()}, .timeout = std::chrono::seconds(kProgramSeconds + 10)});
+    const ProcessResult result =
+        run_process({.argv = {options_.self, "--replay", path.string()}, .timeout = std::chrono::seconds(kProgramSeconds + 10)});
     for (const std::string& line : lines_of(result.output)) {
       if (std::optional<Finding> finding = finding_in(line)) return finding->failure;
     }
@@ -269,10 +263,9 @@ class Campaign {
         return failure && failure->kind == finding.failure.kind;
       };
       if (fails(program)) program = shrink(std::move(program), fails);
-      program.comments.push_back(fmt::format("seed {} program {}: {}: {}", options_.seed, finding.number,
-                                             finding.failure.kind, finding.failure.message.substr(0, 160)));
-      const fs::path path =
-          fs::path(options_.save) / fmt::format("seed{}_program{}.txt", options_.seed, finding.number);
+      program.comments.push_back(fmt::format("seed {} program {}: {}: {}", options_.seed, finding.number, finding.failure.kind,
+                                             finding.failure.message.substr(0, 160)));
+      const fs::path path = fs::path(options_.save) / fmt::format("seed{}_program{}.txt", options_.seed, finding.number);
       fs::create_directories(options_.save);
       write_file_atomically(path, std::string_view(to_text(program)));
       std::printf("%s: %zu operators\n%s\n", path.c_str(), program.nodes.size(), to_text(program).c_str());

@@ -33,8 +33,7 @@ std::string Grower::some_length() {
 }
 
 bool Grower::has_symbols() const {
-  return std::any_of(program_.symbols.begin(), program_.symbols.end(),
-                     [](const Symbol& symbol) { return !symbol.from_data; });
+  return std::any_of(program_.symbols.begin(), program_.symbols.end(), [](const Symbol& symbol) { return !symbol.from_data; });
 }
 
 Symbol Grower::late_symbol(int64_t most) {
@@ -67,8 +66,7 @@ const Value* Grower::pick_any(const Predicate& wanted) {
   // Late values make chains, early ones make values that live long.
   for (int attempt = 0; attempt < 12; ++attempt) {
     const auto count = static_cast<int64_t>(values_.size());
-    const int64_t place =
-        random.chance(0.6) ? count - 1 - random.below(std::min<int64_t>(count, 3)) : random.below(count);
+    const int64_t place = random.chance(0.6) ? count - 1 - random.below(std::min<int64_t>(count, 3)) : random.below(count);
     const Value& value = values_[static_cast<size_t>(place)];
     if (wanted(value)) return &value;
   }
@@ -165,8 +163,7 @@ bool Grower::execute(const Call& call, Node& node, Eager& eager, std::vector<Val
   }
   if (call.bodies.empty()) {
     RandomStreams streams;
-    node.types = result_types({program_.symbols, call.binds ? std::vector<std::string>{} : call.types, &streams}, operands,
-                              call.text);
+    node.types = result_types({program_.symbols, call.binds ? std::vector<std::string>{} : call.types, &streams}, operands, call.text);
   } else {
     node.types = call.types;
   }
@@ -192,8 +189,7 @@ bool Grower::execute(const Call& call, Node& node, Eager& eager, std::vector<Val
     if (value.sizes() != result.concrete || value.dtype() != result.dtype) return false;
     if (result.is_float() && value.numel() > 0) {
       const std::vector<double> elements = value.to_doubles();
-      const auto finite = std::count_if(elements.begin(), elements.end(),
-                                        [](double e) { return std::isfinite(e) && std::fabs(e) < 1e6; });
+      const auto finite = std::count_if(elements.begin(), elements.end(), [](double e) { return std::isfinite(e) && std::fabs(e) < 1e6; });
       if (finite * 2 < value.numel() && !random.chance(0.1)) return false;  // little to see
     }
     if (eager.is_view(result.name)) {
@@ -209,8 +205,7 @@ bool Grower::writes_what_it_must_not(const Node& node, const Eager& eager) const
   const std::string_view op = std::string_view(node.call).substr(0, node.call.find('('));
   if (!op.substr(0, op.find('.')).ends_with("_")) return false;
   auto is_written = [&](const std::string& name) { return eager.knows(name) && eager.is_written(name); };
-  return std::any_of(frozen_.begin(), frozen_.end(), is_written) ||
-         std::any_of(unclear_.begin(), unclear_.end(), is_written);
+  return std::any_of(frozen_.begin(), frozen_.end(), is_written) || std::any_of(unclear_.begin(), unclear_.end(), is_written);
 }
 
 bool Grower::try_call(const Call& call) {
@@ -277,8 +272,7 @@ std::string Grower::value_of_type(DType dtype, const std::vector<std::string>& s
   }
   const Value* made = nullptr;
   const Value* other = pick([&](const Value& v) { return v.sizes == sizes; });
-  if (other != nullptr)
-    made = make({fmt::format("aten::to.dtype({}, dtype.{}, false, true)", other->name, to_string(dtype))});
+  if (other != nullptr) made = make({fmt::format("aten::to.dtype({}, dtype.{}, false, true)", other->name, to_string(dtype))});
   if (made == nullptr) {
     made = make({fmt::format("aten::full([{}], {}, dtype=dtype.{})", fmt::join(sizes, ", "), dtype == DType::Bool ? "true" : "2",
                              to_string(dtype))});
@@ -290,8 +284,7 @@ std::string Grower::value_of_type(DType dtype, const std::vector<std::string>& s
 Body Grower::end_body(std::vector<std::string> outputs) {
   Body body;
   const size_t parameters = outer_.back().parameters;
-  for (size_t i = 0; i < parameters; ++i)
-    body.parameters.emplace_back(values_[i].name, type_text(values_[i].dtype, values_[i].sizes));
+  for (size_t i = 0; i < parameters; ++i) body.parameters.emplace_back(values_[i].name, type_text(values_[i].dtype, values_[i].sizes));
   body.nodes = std::move(program_.nodes);
   body.outputs = std::move(outputs);
   program_.nodes = std::move(outer_.back().nodes);
@@ -336,8 +329,7 @@ void Grower::drop_unused_inputs() {
   for (const Symbol& symbol : symbols) {
     if (symbol.from_data) continue;
     const bool found = std::any_of(program_.inputs.begin(), program_.inputs.end(), [&](const Input& input) {
-      return used.contains(input.name) &&
-             std::find(input.sizes.begin(), input.sizes.end(), symbol.name) != input.sizes.end();
+      return used.contains(input.name) && std::find(input.sizes.begin(), input.sizes.end(), symbol.name) != input.sizes.end();
     });
     if (!found) used.insert(fresh(DType::F32, {symbol.name}, "grid").name);
   }

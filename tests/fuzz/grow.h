@@ -46,7 +46,7 @@ struct OperatorRow {
 
 enum class Shapes : uint8_t {
   Any,
-  Fixed,     // no symbols
+  Fixed,  // no symbols
   Symbolic,
   LongRows,  // reductions over them are split into blocks: 65,536 elements and more, or a symbol that is said to be so large
   ManyRows,  // enough work for several threads
@@ -57,11 +57,11 @@ struct Theme {
   double weight;
   const char* name;
   Shapes shapes = Shapes::Any;
-  std::vector<DType> dtypes = {};         // empty: any
-  std::vector<std::string> elements = {}; // kinds for a half of the inputs; empty: any
-  double state = 0.2;                     // how likely it is that some inputs are weights and buffers
-  double twins = 0.1;                     // how many operators nearly repeat another
-  std::vector<OperatorRow> rows = {};     // of a half of the operators; empty: all are of the whole table
+  std::vector<DType> dtypes = {};          // empty: any
+  std::vector<std::string> elements = {};  // kinds for a half of the inputs; empty: any
+  double state = 0.2;                      // how likely it is that some inputs are weights and buffers
+  double twins = 0.1;                      // how many operators nearly repeat another
+  std::vector<OperatorRow> rows = {};      // of a half of the operators; empty: all are of the whole table
 };
 const std::vector<Theme>& themes();
 
@@ -89,8 +89,8 @@ class Grower {
   std::string some_dims(const Value& x);  // "[0, 2]", not empty
   std::string some_size();                // of the program's pool
   std::string flag() { return random.chance(0.5) ? "true" : "false"; }
-  std::string some_length();              // likewise, or a size that depends on data
-  bool has_symbols() const;               // of inputs' sizes
+  std::string some_length();  // likewise, or a size that depends on data
+  bool has_symbols() const;   // of inputs' sizes
   bool is_constant(const Value& x, int64_t dim) const {
     return x.sizes[static_cast<size_t>(dim)] == std::to_string(x.concrete[static_cast<size_t>(dim)]);
   }
@@ -141,14 +141,14 @@ class Grower {
   Program program_;
   std::optional<Eager> eager_;
   std::vector<Value> values_;
-  std::vector<std::string> sizes_;  // the pool
-  std::vector<DType> dtypes_;       // likewise
-  std::vector<Outer> outer_;                  // of the body that grows
-  std::vector<std::string> frozen_;           // nothing may write to these: weights, parameters of bodies
-  std::vector<std::string> unclear_;          // results of reshapes of which strides that nobody wrote down decide if they copy
+  std::vector<std::string> sizes_;    // the pool
+  std::vector<DType> dtypes_;         // likewise
+  std::vector<Outer> outer_;          // of the body that grows
+  std::vector<std::string> frozen_;   // nothing may write to these: weights, parameters of bodies
+  std::vector<std::string> unclear_;  // results of reshapes of which strides that nobody wrote down decide if they copy
   int64_t most_elements_ = 4096;
   bool has_symbolic_strides_ = false;
-  bool has_state_ = false;                    // some inputs are weights and buffers
+  bool has_state_ = false;  // some inputs are weights and buffers
   int next_name_ = 0;
 };
 

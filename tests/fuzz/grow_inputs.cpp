@@ -39,8 +39,7 @@ void Grower::choose_sizes() {
   for (int64_t i = 0; i < symbols; ++i) {
     const int64_t least = random.pick({0, 1, 1, 1, 2, 2});
     // Hints decide about splits, blocks and tiles; runs need not be near them.
-    const int64_t hint =
-        is_long ? random.pick({65536, 70000, 200000}) : random.pick({4, 8, 16, 33, 64, 128, 1000, 20000, 70000, 200000});
+    const int64_t hint = is_long ? random.pick({65536, 70000, 200000}) : random.pick({4, 8, 16, 33, 64, 128, 1000, 20000, 70000, 200000});
     program_.symbols.push_back({fmt::format("s{}", i), least, std::max<int64_t>(hint, 512), std::max(hint, least)});
     sizes_.push_back(program_.symbols.back().name);
     if (is_long || random.chance(0.5)) sizes_.push_back(program_.symbols.back().name);
@@ -48,9 +47,8 @@ void Grower::choose_sizes() {
   for (int64_t i = random.between(2, 3); i > 0; --i) {
     Run run;
     for (const Symbol& symbol : program_.symbols) {
-      const int64_t size = i == 1 && random.chance(0.3)
-                               ? symbol.least
-                               : random.pick({2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 63, 65, 130});
+      const int64_t size =
+          i == 1 && random.chance(0.3) ? symbol.least : random.pick({2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 63, 65, 130});
       run.emplace_back(symbol.name, std::max(size, symbol.least));
     }
     run.emplace_back(kData, i);
@@ -128,9 +126,8 @@ std::vector<std::string> Grower::some_strides(const Input& input, const std::vec
 
 Value Grower::fresh(DType dtype, std::vector<std::string> sizes, std::string kind) {
   Input input{.name = {}, .dtype = dtype, .sizes = std::move(sizes), .strides = {}, .values = kind};
-  const bool is_fixed = std::all_of(input.sizes.begin(), input.sizes.end(), [](const std::string& size) {
-    return size.find_first_not_of("0123456789") == std::string::npos;
-  });
+  const bool is_fixed = std::all_of(input.sizes.begin(), input.sizes.end(),
+                                    [](const std::string& size) { return size.find_first_not_of("0123456789") == std::string::npos; });
   if (has_state_ && is_fixed && random.chance(theme_.state > 0.5 ? 0.6 : 0.35))
     input.kind = random.chance(0.5) ? InputKind::Weight : InputKind::Buffer;
   return add_input(std::move(input), kind.empty() && random.chance(0.25));
@@ -148,8 +145,7 @@ Value Grower::add_input(Input input, bool strided) {
   Value value{input.name, input.dtype, input.sizes, sizes_in(input.sizes, program_.runs[0])};
   for (const Run& run : program_.runs) {
     if (numel(sizes_in(input.sizes, run)) > 4 * most_elements_) {
-      throw Error(ErrorKind::InvalidInput,
-                  fmt::format("an input of type {} is too large", type_text(input.dtype, input.sizes)));
+      throw Error(ErrorKind::InvalidInput, fmt::format("an input of type {} is too large", type_text(input.dtype, input.sizes)));
     }
   }
   input.values = fmt::format("{} {}", input.values.empty() ? kind_for(input.dtype) : input.values, random.below(100000));

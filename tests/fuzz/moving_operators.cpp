@@ -31,16 +31,14 @@ MaybeCall view(Grower& g) {
     case 3:
     case 4: {
       const int64_t start = g.random.pick({int64_t{0}, int64_t{1}, int64_t{2}, size / 2});
-      const std::string end = g.random.chance(0.5) ? "9223372036854775807"
-                              : g.is_constant(a, dim)
-                                  ? std::to_string(std::max<int64_t>(0, size - g.random.between(0, 2)))
-                                  : size_text + " - 1";
-      return Call{fmt::format("aten::slice.Tensor({}, {}, {}, {}, {})", a.name, dim, start, end,
-                              g.random.pick({1, 1, 1, 2, 3}))};
+      const std::string end = g.random.chance(0.5)    ? "9223372036854775807"
+                              : g.is_constant(a, dim) ? std::to_string(std::max<int64_t>(0, size - g.random.between(0, 2)))
+                                                      : size_text + " - 1";
+      return Call{fmt::format("aten::slice.Tensor({}, {}, {}, {}, {})", a.name, dim, start, end, g.random.pick({1, 1, 1, 2, 3}))};
     }
     case 5:
-      return Call{fmt::format("aten::select.int({}, {}, {})", a.name, dim,
-                              size == 0 ? 0 : g.random.pick({int64_t{0}, int64_t{-1}, size / 2}))};
+      return Call{
+          fmt::format("aten::select.int({}, {}, {})", a.name, dim, size == 0 ? 0 : g.random.pick({int64_t{0}, int64_t{-1}, size / 2}))};
     case 6: return Call{fmt::format("aten::unsqueeze({}, {})", a.name, g.random.below(a.rank() + 1))};
     case 7: return Call{fmt::format("aten::squeeze.dim({}, {})", a.name, dim)};
     case 8: {
@@ -55,20 +53,18 @@ MaybeCall view(Grower& g) {
       if (a.rank() < 2) return std::nullopt;
       const int64_t d1 = g.dim_of(a);
       return d1 == dim ? std::nullopt
-                       : MaybeCall(Call{fmt::format("aten::diagonal({}, {}, {}, {})", a.name, g.random.pick({0, 1, -1}),
-                                                    dim, d1)});
+                       : MaybeCall(Call{fmt::format("aten::diagonal({}, {}, {}, {})", a.name, g.random.pick({0, 1, -1}), dim, d1)});
     }
     case 10: {
       if (!g.is_constant(a, dim) || size < 2) return std::nullopt;
-      return Call{fmt::format("aten::unfold({}, {}, {}, {})", a.name, dim,
-                              g.random.between(1, std::min<int64_t>(size, 5)), g.random.between(1, 3))};
+      return Call{fmt::format("aten::unfold({}, {}, {}, {})", a.name, dim, g.random.between(1, std::min<int64_t>(size, 5)),
+                              g.random.between(1, 3))};
     }
     default: {
       const int64_t parts = size > 0 && size <= 40 && g.is_constant(a, dim) ? g.random.between(1, 3) : 1;
       const int64_t length = (size + parts - 1) / parts;
       if (!g.is_constant(a, dim) || size == 0) return std::nullopt;
-      return Call{fmt::format("aten::split.Tensor({}, {}, {})", a.name, length, dim),
-                  static_cast<int>((size + length - 1) / length)};
+      return Call{fmt::format("aten::split.Tensor({}, {}, {})", a.name, length, dim), static_cast<int>((size + length - 1) / length)};
     }
   }
 }
@@ -80,9 +76,8 @@ MaybeCall reshape(Grower& g) {
   const int64_t dim = g.dim_of(*x);
   const auto d = static_cast<size_t>(dim);
   if (g.random.chance(0.5) && sizes.size() > 1 && d + 1 < sizes.size()) {
-    sizes[d] = g.is_constant(*x, dim) && g.is_constant(*x, dim + 1)
-                   ? std::to_string(x->concrete[d] * x->concrete[d + 1])
-                   : fmt::format("{}*{}", sizes[d], sizes[d + 1]);
+    sizes[d] = g.is_constant(*x, dim) && g.is_constant(*x, dim + 1) ? std::to_string(x->concrete[d] * x->concrete[d + 1])
+                                                                    : fmt::format("{}*{}", sizes[d], sizes[d + 1]);
     if (sizes[d].find_first_of("+-") != std::string::npos) return std::nullopt;
     sizes.erase(sizes.begin() + dim + 1);
   } else if (g.is_constant(*x, dim) && x->concrete[d] > 3) {
@@ -109,8 +104,7 @@ MaybeCall move(Grower& g) {
     case 2: return Call{fmt::format("aten::clone({})", a.name)};
     case 3:
       if (a.rank() < 2) return std::nullopt;
-      return Call{
-          fmt::format("aten::{}({}, {})", g.random.pick({"tril", "triu"}), a.name, g.random.pick({0, 1, -1, 3}))};
+      return Call{fmt::format("aten::{}({}, {})", g.random.pick({"tril", "triu"}), a.name, g.random.pick({0, 1, -1, 3}))};
     case 4: {
       std::vector<int64_t> times(static_cast<size_t>(a.rank()), 1);
       times[static_cast<size_t>(dim)] = 2;
@@ -144,8 +138,7 @@ MaybeCall pad(Grower& g) {
   const Value* x = g.pick(has_dims(is_number));
   if (x == nullptr) return std::nullopt;
   std::vector<int64_t> amounts;
-  for (int64_t i = 2 * g.random.between(1, x->rank()); i > 0; --i)
-    amounts.push_back(g.random.pick({0, 0, 1, 2, 5, -1}));
+  for (int64_t i = 2 * g.random.between(1, x->rank()); i > 0; --i) amounts.push_back(g.random.pick({0, 0, 1, 2, 5, -1}));
   return Call{fmt::format("aten::constant_pad_nd({}, [{}], {})", x->name, fmt::join(amounts, ", "), g.number_for(*x))};
 }
 
@@ -161,9 +154,7 @@ MaybeCall read_by_index(Grower& g) {
   const std::string index_kind = fmt::format("index {}", size);
   const std::string wrapped = fmt::format("wrap {}", size);
   switch (g.random.below(4)) {
-    case 0:
-      return Call{fmt::format("aten::index_select({}, {}, {})", a.name, dim,
-                              g.fresh(DType::I64, {g.some_size()}, index_kind).name)};
+    case 0: return Call{fmt::format("aten::index_select({}, {}, {})", a.name, dim, g.fresh(DType::I64, {g.some_size()}, index_kind).name)};
     case 1: {
       std::vector<std::string> sizes = a.sizes;
       sizes[static_cast<size_t>(dim)] = g.some_size();
@@ -176,8 +167,7 @@ MaybeCall read_by_index(Grower& g) {
     }
     default: {
       if (a.rank() != 2 || !a.is_float() || dim != 0) return std::nullopt;
-      return Call{
-          fmt::format("aten::embedding({}, {})", a.name, g.fresh(DType::I64, {g.some_size(), "3"}, index_kind).name)};
+      return Call{fmt::format("aten::embedding({}, {})", a.name, g.fresh(DType::I64, {g.some_size(), "3"}, index_kind).name)};
     }
   }
 }
@@ -196,32 +186,28 @@ MaybeCall write_by_index(Grower& g) {
     case 0: {
       sizes[static_cast<size_t>(dim)] = g.some_size();
       const std::string index = g.fresh(DType::I64, sizes, index_kind).name;
-      return Call{fmt::format("aten::scatter_add{}({}, {}, {}, {})", in_place, a.name, dim, index,
-                              g.fresh(a.dtype, sizes).name)};
+      return Call{fmt::format("aten::scatter_add{}({}, {}, {}, {})", in_place, a.name, dim, index, g.fresh(a.dtype, sizes).name)};
     }
     case 1: {  // each row's indices differ
       const Value index = g.fresh(DType::I64, {a.sizes[static_cast<size_t>(dim)]}, "permute");
       std::vector<std::string> row(static_cast<size_t>(a.rank()), "1");
-      return Call{fmt::format("aten::index_copy{}({}, {}, {}, {})", in_place, a.name, dim, index.name,
-                              g.fresh(a.dtype, a.sizes).name)};
+      return Call{fmt::format("aten::index_copy{}({}, {}, {}, {})", in_place, a.name, dim, index.name, g.fresh(a.dtype, a.sizes).name)};
     }
     case 2: {
       sizes[static_cast<size_t>(dim)] = g.some_size();
       const std::string index = g.fresh(DType::I64, {sizes[static_cast<size_t>(dim)]}, index_kind).name;
-      return Call{
-          fmt::format("aten::index_add{}({}, {}, {}, {})", in_place, a.name, dim, index, g.fresh(a.dtype, sizes).name)};
+      return Call{fmt::format("aten::index_add{}({}, {}, {}, {})", in_place, a.name, dim, index, g.fresh(a.dtype, sizes).name)};
     }
     case 3: {
       if (dim != 0) return std::nullopt;
       sizes[0] = g.some_size();
       const std::string index = g.fresh(DType::I64, {sizes[0]}, fmt::format("wrap {}", size)).name;
-      return Call{
-          fmt::format("aten::index_put{}({}, [{}], {}, true)", in_place, a.name, index, g.fresh(a.dtype, sizes).name)};
+      return Call{fmt::format("aten::index_put{}({}, [{}], {}, true)", in_place, a.name, index, g.fresh(a.dtype, sizes).name)};
     }
     default: {
       const std::string index = g.fresh(DType::I64, sizes, index_kind).name;
-      return Call{fmt::format("aten::scatter_reduce.two({}, {}, {}, {}, \"{}\")", a.name, dim, index,
-                              g.fresh(a.dtype, sizes).name, g.random.pick({"amax", "amin", "sum"}))};
+      return Call{fmt::format("aten::scatter_reduce.two({}, {}, {}, {}, \"{}\")", a.name, dim, index, g.fresh(a.dtype, sizes).name,
+                              g.random.pick({"amax", "amin", "sum"}))};
     }
   }
 }
@@ -246,8 +232,7 @@ MaybeCall write(Grower& g) {
     default: {
       if (a.is_bool()) return std::nullopt;
       const Value b = g.beside(a);
-      return Call{fmt::format("aten::{}({}, {})", g.random.pick({"add_.Tensor", "mul_.Tensor", "sub_.Tensor"}), a.name,
-                              b.name)};
+      return Call{fmt::format("aten::{}({}, {})", g.random.pick({"add_.Tensor", "mul_.Tensor", "sub_.Tensor"}), a.name, b.name)};
     }
   }
 }

@@ -112,7 +112,9 @@ constexpr Pattern kLayers[] = {
     {2, Takes::Float, 1, 1, "aten::rms_norm({x}, [{last}], {row}, 0.01)"},
     {1.5, Takes::Float, 1, 3, "aten::native_layer_norm({x}, [{last}], {row}, {row}, 0.01)"},
     {1, Takes::Float, 1, 1, "aten::{glu|logcumsumexp|cumprod|softmax.int|log_softmax.int}({x}, {dim})"},
-    {1, Takes::Float, 0, 1, "aten::{selu|celu|hardsigmoid|log_sigmoid|relu6|hardtanh|softsign|tanhshrink|hardshrink|softshrink|logit|asinh|erfc|exp2|log10|sinc}({x})"},
+    {1, Takes::Float, 0, 1,
+     "aten::{selu|celu|hardsigmoid|log_sigmoid|relu6|hardtanh|softsign|tanhshrink|hardshrink|softshrink|logit|asinh|erfc|exp2|log10|sinc}({"
+     "x})"},
     {1, Takes::Float, 0, 1, "aten::gelu({x}, approximate=\"tanh\")"},
     {1, Takes::Float, -4, 1, "aten::{adaptive_avg_pool2d|adaptive_max_pool2d|upsample_nearest2d}({x}, [{1|2|3|5}, {1|2|4|7}])"},
     {1, Takes::Float, -4, 1, "aten::avg_pool2d({x}, [{2|3}, 2], [{1|2}, 2], [{0|1}, 1], {flag}, {flag})"},
@@ -122,7 +124,8 @@ constexpr Pattern kLayers[] = {
     {1, Takes::Number, -4, 1, "aten::{reflection_pad2d|replication_pad2d}({x}, [{0|1|2}, {0|1}, 1, {0|2}])"},
     {0.5, Takes::Any, -4, 1, "aten::{pixel_shuffle|pixel_unshuffle|channel_shuffle}({x}, {1|2|3})"},
     {0.5, Takes::Float, -4, 1, "aten::im2col({x}, [2, 2], [1, {1|2}], [{0|1}, 0], [1, {1|2}])"},
-    {1, Takes::Float, 1, 1, "aten::{mse_loss|l1_loss|smooth_l1_loss|huber_loss|binary_cross_entropy_with_logits|soft_margin_loss}({x}, {same})"},
+    {1, Takes::Float, 1, 1,
+     "aten::{mse_loss|l1_loss|smooth_l1_loss|huber_loss|binary_cross_entropy_with_logits|soft_margin_loss}({x}, {same})"},
     {0.5, Takes::Float, 1, 1, "aten::mse_loss({x}, {same}, {0|1|2})"},
     {1, Takes::Float, -2, 1, "aten::cross_entropy_loss({x}, {columns}, none, {0|1|2}, {-100|0}, {0.0|0.1})"},
     {0.7, Takes::Float, -2, 2, "aten::nll_loss_forward({x}, {columns}, none, {0|1|2}, -100)"},
@@ -237,15 +240,13 @@ MaybeCall convolution(Grower& g) {
   };
   const Value w = g.fresh(a.dtype, weight);
   const std::string bias = g.random.chance(0.5) ? g.fresh(a.dtype, {std::to_string(out)}).name : "none";
-  const std::string arguments =
-      fmt::format("[{}], [{}], [{}], {}, [{}], {}", each({"1", "2"}), each({"0", "1"}), each({"1", "1", "2"}), transposed,
-                  two ? "0, 0" : "0", groups);
+  const std::string arguments = fmt::format("[{}], [{}], [{}], {}, [{}], {}", each({"1", "2"}), each({"0", "1"}), each({"1", "1", "2"}),
+                                            transposed, two ? "0, 0" : "0", groups);
   const Value* y = g.make({fmt::format("aten::convolution({}, {}, {}, {})", a.name, w.name, bias, arguments)});
   if (y == nullptr || g.random.chance(0.5)) return std::nullopt;
   // Its gradients.
   const std::string gradient = g.random.chance(0.5) ? y->name : g.fresh(a.dtype, std::vector<std::string>(y->sizes)).name;
-  return Call{fmt::format("aten::convolution_backward({}, {}, {}, [{}], {}, [true, true, true])", gradient, a.name, w.name,
-                          out, arguments),
+  return Call{fmt::format("aten::convolution_backward({}, {}, {}, [{}], {}, [true, true, true])", gradient, a.name, w.name, out, arguments),
               3};
 }
 
@@ -254,14 +255,12 @@ MaybeCall layer_norm_gradients(Grower& g) {
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
   const std::string weight = g.fresh(a.dtype, {a.sizes.back()}).name;
-  const Value* made = g.make({fmt::format("aten::native_layer_norm({}, [{}], {}, {}, 0.01)", a.name, a.sizes.back(), weight,
-                                          weight),
-                              3});
+  const Value* made = g.make({fmt::format("aten::native_layer_norm({}, [{}], {}, {}, 0.01)", a.name, a.sizes.back(), weight, weight), 3});
   if (made == nullptr) return std::nullopt;
   const std::string mean = (made - 1)->name;
   const std::string rstd = made->name;
-  return Call{fmt::format("aten::native_layer_norm_backward({}, {}, [{}], {}, {}, {}, {}, [true, true, true])",
-                          of_type(g, a, ""), a.name, a.sizes.back(), mean, rstd, weight, weight),
+  return Call{fmt::format("aten::native_layer_norm_backward({}, {}, [{}], {}, {}, {}, {}, [true, true, true])", of_type(g, a, ""), a.name,
+                          a.sizes.back(), mean, rstd, weight, weight),
               3};
 }
 
@@ -277,8 +276,8 @@ MaybeCall pool_gradients(Grower& g) {
   }
   const Value* y = g.make({fmt::format("aten::max_pool2d_with_indices({}, {})", a.name, arguments), 2});
   if (y == nullptr) return std::nullopt;
-  return Call{fmt::format("aten::max_pool2d_with_indices_backward({}, {}, {}, [1, 1], false, {})", (y - 1)->name, a.name,
-                          arguments, y->name)};
+  return Call{
+      fmt::format("aten::max_pool2d_with_indices_backward({}, {}, {}, [1, 1], false, {})", (y - 1)->name, a.name, arguments, y->name)};
 }
 
 MaybeCall embedding_gradient(Grower& g) {
@@ -286,8 +285,8 @@ MaybeCall embedding_gradient(Grower& g) {
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
   const std::vector<std::string> sizes(a.sizes.begin(), a.sizes.end() - 1);
-  return Call{fmt::format("aten::embedding_dense_backward({}, {}, 7, {}, false)", a.name,
-                          g.fresh(DType::I64, sizes, "index 7").name, g.random.pick({"-1", "2"}))};
+  return Call{fmt::format("aten::embedding_dense_backward({}, {}, 7, {}, false)", a.name, g.fresh(DType::I64, sizes, "index 7").name,
+                          g.random.pick({"-1", "2"}))};
 }
 
 // A recurrent cell of two or three units.
@@ -300,21 +299,18 @@ MaybeCall cell(Grower& g) {
   const std::string hidden = input({a.sizes[0], std::to_string(units)});
   const bool lstm = g.random.chance(0.5);
   const std::string rows = std::to_string(units * (lstm ? 4 : 3));
-  const std::string weights = fmt::format("{}, {}, {}, {}", input({rows, a.sizes[1]}), input({rows, std::to_string(units)}),
-                                          input({rows}), input({rows}));
+  const std::string weights =
+      fmt::format("{}, {}, {}, {}", input({rows, a.sizes[1]}), input({rows, std::to_string(units)}), input({rows}), input({rows}));
   if (!lstm) return Call{fmt::format("aten::gru_cell({}, {}, {})", a.name, hidden, weights)};
-  return Call{fmt::format("aten::lstm_cell({}, [{}, {}], {})", a.name, hidden, input({a.sizes[0], std::to_string(units)}),
-                          weights),
-              2};
+  return Call{fmt::format("aten::lstm_cell({}, [{}, {}], {})", a.name, hidden, input({a.sizes[0], std::to_string(units)}), weights), 2};
 }
 
 MaybeCall grid_sample(Grower& g) {
   const Value* x = g.pick([](const Value& v) { return is_real(v) && v.rank() == 4 && v.numel() <= 3000; });
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
-  return Call{fmt::format("aten::grid_sampler_2d({}, {}, {}, {}, {})", a.name,
-                          g.fresh(a.dtype, {a.sizes[0], "3", "2", "2"}, "unit").name, g.random.below(3), g.random.below(3),
-                          g.flag())};
+  return Call{fmt::format("aten::grid_sampler_2d({}, {}, {}, {}, {})", a.name, g.fresh(a.dtype, {a.sizes[0], "3", "2", "2"}, "unit").name,
+                          g.random.below(3), g.random.below(3), g.flag())};
 }
 
 template <size_t N>
@@ -327,7 +323,7 @@ void add(std::vector<OperatorRow>& rows, const Pattern (&patterns)[N]) {
 
 std::vector<OperatorRow> network_operators() {
   std::vector<OperatorRow> rows = {
-      {2, attention}, {2, convolution}, {1, layer_norm_gradients}, {0.8, pool_gradients}, {0.6, embedding_gradient},
+      {2, attention}, {2, convolution},   {1, layer_norm_gradients}, {0.8, pool_gradients}, {0.6, embedding_gradient},
       {0.6, cell},    {0.3, grid_sample}, {1, dequantize},
   };
   add(rows, kGradients);

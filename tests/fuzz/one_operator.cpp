@@ -12,12 +12,10 @@
 
 namespace toroid::fuzz {
 
-OneOperator one_operator(const OperatorContext& context, const Operands& operands, const std::string& call,
-                         size_t results) {
+OneOperator one_operator(const OperatorContext& context, const Operands& operands, const std::string& call, size_t results) {
   std::string text;
   for (const Symbol& symbol : context.symbols) {
-    text += fmt::format("sym {} in [{}, {}]{}\n", symbol.name, symbol.least, symbol.most,
-                        symbol.from_data ? " from data" : "");
+    text += fmt::format("sym {} in [{}, {}]{}\n", symbol.name, symbol.least, symbol.most, symbol.from_data ? " from data" : "");
   }
   std::string inputs;
   for (const auto& [name, type] : operands) inputs += fmt::format("{}{}: {}", inputs.empty() ? "" : ", ", name, type);
@@ -42,8 +40,7 @@ OneOperator one_operator(const OperatorContext& context, const Operands& operand
   std::vector<toroid::Tensor> inputs_by_place(one.program.graph.num_values());
   for (size_t i = 0; i < one.program.graph.inputs.size(); ++i) {
     const ValueId id = one.program.graph.inputs[i];
-    const toroid::Tensor tensor =
-        builder.emit(toroid::Input{static_cast<uint32_t>(i)}, {}, {type_held(one.program.graph.type(id))})[0];
+    const toroid::Tensor tensor = builder.emit(toroid::Input{static_cast<uint32_t>(i)}, {}, {type_held(one.program.graph.type(id))})[0];
     core.inputs.push_back(tensor.id());
     inputs_by_place[static_cast<size_t>(id)] = tensor;
   }
@@ -54,8 +51,7 @@ OneOperator one_operator(const OperatorContext& context, const Operands& operand
   if (!context.declared.empty()) {
     for (ValueId output : node.outputs) decomposer.recorded.push_back(one.program.graph.type(output));
   }
-  const std::vector<toroid::Tensor> tensors =
-      function(decomposer, Args(builder, *aten.schema, aten.arguments, std::move(inputs_of_node)));
+  const std::vector<toroid::Tensor> tensors = function(decomposer, Args(builder, *aten.schema, aten.arguments, std::move(inputs_of_node)));
   if (!decomposer.writes.empty()) throw Error(ErrorKind::InvalidInput, fmt::format("{} writes in secret", call));
   const size_t wanted = results == 0 ? tensors.size() : std::min(results, tensors.size());
   for (size_t i = 0; i < wanted; ++i) {
@@ -70,8 +66,8 @@ OneOperator one_operator(const OperatorContext& context, const Operands& operand
   return one;
 }
 
-std::shared_ptr<const OneOperator> OperatorCache::get(const OperatorContext& context, const Operands& operands,
-                                                      const std::string& call, size_t results) {
+std::shared_ptr<const OneOperator> OperatorCache::get(const OperatorContext& context, const Operands& operands, const std::string& call,
+                                                      size_t results) {
   std::string key = fmt::format("{} = {};", results, call);
   for (const auto& [name, type] : operands) key += fmt::format(" {}: {};", name, type);
   key += fmt::format(" {};", fmt::join(context.declared, ";"));
@@ -79,16 +75,15 @@ std::shared_ptr<const OneOperator> OperatorCache::get(const OperatorContext& con
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   auto made = std::make_shared<const OneOperator>(one_operator(context, operands, call, results));
   const std::span<const toroid::Node> nodes = made->program.graph.nodes();
-  const bool draws = std::any_of(nodes.begin(), nodes.end(),
-                                 [](const toroid::Node& node) { return std::holds_alternative<RandomState>(node.op); });
+  const bool draws =
+      std::any_of(nodes.begin(), nodes.end(), [](const toroid::Node& node) { return std::holds_alternative<RandomState>(node.op); });
   if (!draws) known_.emplace(std::move(key), made);
   return made;
 }
 
 bool writes_to_list(std::string_view call) { return call.find("::_foreach_") != std::string_view::npos && is_in_place(call); }
 
-std::vector<std::string> result_types(const OperatorContext& context, const Operands& operands,
-                                      const std::string& call) {
+std::vector<std::string> result_types(const OperatorContext& context, const Operands& operands, const std::string& call) {
   const size_t most = writes_to_list(call) ? 0 : context.declared.empty() ? 16 : context.declared.size();
   const OneOperator one = one_operator(context, operands, call, most);
   if (one.has_guards) return {};

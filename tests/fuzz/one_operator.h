@@ -33,16 +33,14 @@ bool writes_to_list(std::string_view call);
 
 // `results` 0: for those, all that the operator computes. Throws Error when the operator does not exist or its arguments do
 // not fit.
-OneOperator one_operator(const OperatorContext& context, const Operands& operands, const std::string& call,
-                         size_t results);
+OneOperator one_operator(const OperatorContext& context, const Operands& operands, const std::string& call, size_t results);
 
 // Operators that were made before, so that the runs of a program that differ by noise share them. Not those that draw random
 // numbers: no two draw the same.
 class OperatorCache {
  public:
   // As one_operator.
-  std::shared_ptr<const OneOperator> get(const OperatorContext& context, const Operands& operands, const std::string& call,
-                                         size_t results);
+  std::shared_ptr<const OneOperator> get(const OperatorContext& context, const Operands& operands, const std::string& call, size_t results);
 
  private:
   std::map<std::string, std::shared_ptr<const OneOperator>> known_;

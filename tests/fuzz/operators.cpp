@@ -41,8 +41,7 @@ MaybeCall mixed(Grower& g) {
   const Value* x = g.pick(is_number);
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
-  const Value* other =
-      g.pick([&](const Value& v) { return v.dtype != a.dtype && (v.sizes == a.sizes || v.rank() == 0); });
+  const Value* other = g.pick([&](const Value& v) { return v.dtype != a.dtype && (v.sizes == a.sizes || v.rank() == 0); });
   if (other == nullptr) return std::nullopt;
   const std::string op = g.random.pick({"add.Tensor", "mul.Tensor", "maximum", "eq.Tensor", "lt.Tensor", "minimum"});
   return Call{fmt::format("aten::{}({}, {})", op, a.name, other->name)};
@@ -52,17 +51,15 @@ MaybeCall scaled_add(Grower& g) {
   const Value* x = g.pick(is_number);
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
-  return Call{fmt::format("aten::{}({}, {}, alpha={})", g.random.pick({"add.Tensor", "sub.Tensor"}), a.name,
-                          g.beside(a).name,
+  return Call{fmt::format("aten::{}({}, {}, alpha={})", g.random.pick({"add.Tensor", "sub.Tensor"}), a.name, g.beside(a).name,
                           a.is_float() ? g.random.pick({"2", "0.5", "-1.5"}) : g.random.pick({"2", "3"}))};
 }
 
 MaybeCall with_number(Grower& g) {
   const Value* x = g.pick(is_number);
   if (x == nullptr) return std::nullopt;
-  const std::string op =
-      g.random.pick({"add.Scalar", "sub.Scalar", "mul.Scalar", "mul.Scalar", "rsub.Scalar", "eq.Scalar", "ne.Scalar",
-                     "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "clamp_min", "clamp_max"});
+  const std::string op = g.random.pick({"add.Scalar", "sub.Scalar", "mul.Scalar", "mul.Scalar", "rsub.Scalar", "eq.Scalar", "ne.Scalar",
+                                        "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "clamp_min", "clamp_max"});
   return Call{fmt::format("aten::{}({}, {})", op, x->name, g.number_for(*x))};
 }
 
@@ -87,25 +84,23 @@ MaybeCall divide(Grower& g) {
   const Value b = g.beside(a, {}, a.is_float() ? "positive" : "nonzero");
   if (g.random.chance(0.3)) return Call{fmt::format("aten::div.Tensor({}, {})", a.name, b.name)};
   if (g.random.chance(0.5)) {
-    return Call{fmt::format("aten::div.Tensor_mode({}, {}, rounding_mode=\"{}\")", a.name, b.name,
-                            g.random.pick({"floor", "trunc"}))};
+    return Call{fmt::format("aten::div.Tensor_mode({}, {}, rounding_mode=\"{}\")", a.name, b.name, g.random.pick({"floor", "trunc"}))};
   }
-  return Call{fmt::format("aten::{}({}, {})", g.random.pick({"remainder.Tensor", "fmod.Tensor", "floor_divide"}),
-                          a.name, b.name)};
+  return Call{fmt::format("aten::{}({}, {})", g.random.pick({"remainder.Tensor", "fmod.Tensor", "floor_divide"}), a.name, b.name)};
 }
 
 MaybeCall power(Grower& g) {
   const Value* x = g.pick(is_float);
   if (x == nullptr) return std::nullopt;
-  return Call{
-      fmt::format("aten::pow.Tensor_Scalar({}, {})", x->name, g.random.pick({"2", "3", "2.0", "-1", "1", "0"}))};
+  return Call{fmt::format("aten::pow.Tensor_Scalar({}, {})", x->name, g.random.pick({"2", "3", "2.0", "-1", "1", "0"}))};
 }
 
 MaybeCall power_of_integers(Grower& g) {
   const Value* x = g.pick(is_int);
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
-  if (g.random.chance(0.5)) return Call{fmt::format("aten::pow.Tensor_Scalar({}, {})", a.name, g.random.pick({"0", "1", "2", "3", "5", "40", "63"}))};
+  if (g.random.chance(0.5))
+    return Call{fmt::format("aten::pow.Tensor_Scalar({}, {})", a.name, g.random.pick({"0", "1", "2", "3", "5", "40", "63"}))};
   return Call{fmt::format("aten::pow.Tensor_Tensor({}, {})", a.name, g.beside(a, {}, "extreme").name)};
 }
 
@@ -119,8 +114,7 @@ MaybeCall where(Grower& g) {
 
 MaybeCall masked_fill(Grower& g) {
   const Value a = *g.pick(any);
-  return Call{
-      fmt::format("aten::masked_fill.Scalar({}, {}, {})", a.name, g.beside(a, DType::Bool).name, g.number_for(a))};
+  return Call{fmt::format("aten::masked_fill.Scalar({}, {}, {})", a.name, g.beside(a, DType::Bool).name, g.number_for(a))};
 }
 
 MaybeCall clamp(Grower& g) {
@@ -129,7 +123,7 @@ MaybeCall clamp(Grower& g) {
   const bool is_unsigned = x->dtype == DType::U8;
   std::string low = x->is_float() ? "-1.25" : g.random.pick(is_unsigned ? Names{"2", "0", "200"} : Names{"-3", "-128", "127"});
   std::string high = x->is_float() ? "1.5" : g.random.pick({"5", "100"});
-  if (g.random.chance(0.2)) std::swap(low, high);   // the upper bound decides
+  if (g.random.chance(0.2)) std::swap(low, high);  // the upper bound decides
   return Call{fmt::format("aten::clamp({}, {}, {})", x->name, low, high)};
 }
 
@@ -138,8 +132,7 @@ MaybeCall ternary(Grower& g) {
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
   const std::string b = g.beside(a).name;
-  if (g.random.chance(0.5))
-    return Call{fmt::format("aten::addcmul({}, {}, {}, value=0.5)", a.name, b, g.beside(a).name)};
+  if (g.random.chance(0.5)) return Call{fmt::format("aten::addcmul({}, {}, {}, value=0.5)", a.name, b, g.beside(a).name)};
   return Call{fmt::format("aten::lerp.Scalar({}, {}, 0.25)", a.name, b)};
 }
 
@@ -157,16 +150,14 @@ MaybeCall fill_like(Grower& g) {
 }
 
 MaybeCall arange(Grower& g) {
-  return Call{
-      fmt::format("aten::arange({}{})", g.some_length(), g.random.pick({"", ", dtype=dtype.i32", ", dtype=dtype.f32"}))};
+  return Call{fmt::format("aten::arange({}{})", g.some_length(), g.random.pick({"", ", dtype=dtype.i32", ", dtype=dtype.f32"}))};
 }
 
 MaybeCall left_or_right_shift(Grower& g) {
   const Value* x = g.pick(is_int);
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
-  return Call{fmt::format("aten::{}({}, {})",
-                          g.random.pick({"bitwise_left_shift.Tensor", "bitwise_right_shift.Tensor"}), a.name,
+  return Call{fmt::format("aten::{}({}, {})", g.random.pick({"bitwise_left_shift.Tensor", "bitwise_right_shift.Tensor"}), a.name,
                           g.beside(a, {}, "shift").name)};
 }
 
@@ -179,20 +170,18 @@ MaybeCall reduce(Grower& g) {
   const std::string keep = g.random.chance(0.4) ? ", true" : "";
   const int64_t dim = g.dim_of(*x);
   if (x->is_bool()) {
-    return Call{g.random.chance(0.5)
-                    ? fmt::format("aten::{}({}, {}{})", g.random.pick({"any.dim", "all.dim"}), x->name, dim, keep)
-                    : fmt::format("aten::sum.dim_IntList({}, {}{})", x->name, dims, keep)};
+    return Call{g.random.chance(0.5) ? fmt::format("aten::{}({}, {}{})", g.random.pick({"any.dim", "all.dim"}), x->name, dim, keep)
+                                     : fmt::format("aten::sum.dim_IntList({}, {}{})", x->name, dims, keep)};
   }
   Names names = {"sum.dim_IntList", "sum.dim_IntList", "sum.dim_IntList", "amax", "amin"};
   if (x->is_float()) {
     for (const char* name : {"mean.dim", "mean.dim", "logsumexp"}) names.emplace_back(name);
     if (g.random.chance(0.2)) {
-      return Call{fmt::format("aten::{}({}, {}, correction={}{})", g.random.pick({"var.correction", "std.correction"}),
-                              x->name, dims, g.random.pick({"0", "1"}), keep.empty() ? "" : ", keepdim=true")};
+      return Call{fmt::format("aten::{}({}, {}, correction={}{})", g.random.pick({"var.correction", "std.correction"}), x->name, dims,
+                              g.random.pick({"0", "1"}), keep.empty() ? "" : ", keepdim=true")};
     }
     if (g.random.chance(0.1))
-      return Call{
-          fmt::format("aten::linalg_vector_norm({}, {}, {}{})", x->name, g.random.pick({"2", "1", "inf"}), dims, keep)};
+      return Call{fmt::format("aten::linalg_vector_norm({}, {}, {}{})", x->name, g.random.pick({"2", "1", "inf"}), dims, keep)};
   }
   if (g.random.chance(0.06)) return Call{fmt::format("aten::prod.dim_int({}, {}{})", x->name, dim, keep)};
   return Call{fmt::format("aten::{}({}, {}{})", g.random.pick(names), x->name, dims, keep)};
@@ -217,16 +206,14 @@ MaybeCall arg_reduce(Grower& g) {
   const Value* x = g.pick(has_dims(is_number));
   if (x == nullptr) return std::nullopt;
   const int64_t dim = g.dim_of(*x);
-  if (g.random.chance(0.5))
-    return Call{fmt::format("aten::{}({}, {}, {})", g.random.pick({"argmax", "argmin"}), x->name, dim, g.flag())};
+  if (g.random.chance(0.5)) return Call{fmt::format("aten::{}({}, {}, {})", g.random.pick({"argmax", "argmin"}), x->name, dim, g.flag())};
   return Call{fmt::format("aten::{}({}, {}, {})", g.random.pick({"max.dim", "min.dim"}), x->name, dim, g.flag()), 2};
 }
 
 MaybeCall softmax(Grower& g) {
   const Value* x = g.pick(has_dims(is_float));
   if (x == nullptr) return std::nullopt;
-  return Call{fmt::format("aten::{}({}, {}, false)", g.random.pick({"_softmax", "_softmax", "_log_softmax"}), x->name,
-                          g.dim_of(*x))};
+  return Call{fmt::format("aten::{}({}, {}, false)", g.random.pick({"_softmax", "_softmax", "_log_softmax"}), x->name, g.dim_of(*x))};
 }
 
 MaybeCall layer_norm(Grower& g) {
@@ -244,16 +231,14 @@ MaybeCall scan(Grower& g) {
   const Value* x = g.pick(has_dims(is_number));
   if (x == nullptr) return std::nullopt;
   const int64_t dim = g.dim_of(*x);
-  if (g.random.chance(0.3))
-    return Call{fmt::format("aten::{}({}, {})", g.random.pick({"cummax", "cummin"}), x->name, dim), 2};
+  if (g.random.chance(0.3)) return Call{fmt::format("aten::{}({}, {})", g.random.pick({"cummax", "cummin"}), x->name, dim), 2};
   return Call{fmt::format("aten::cumsum({}, {})", x->name, dim)};
 }
 
 MaybeCall sort(Grower& g) {
   const Value* x = g.pick(has_dims(is_number));
   if (x == nullptr) return std::nullopt;
-  return Call{fmt::format("aten::sort.stable({}, stable=true, dim={}, descending={})", x->name, g.dim_of(*x), g.flag()),
-              2};
+  return Call{fmt::format("aten::sort.stable({}, stable=true, dim={}, descending={})", x->name, g.dim_of(*x), g.flag()), 2};
 }
 
 MaybeCall topk(Grower& g) {
@@ -263,8 +248,7 @@ MaybeCall topk(Grower& g) {
   const Value a = g.fresh(DType::F32, x->sizes, "distinct");
   const int64_t dim = g.dim_of(a);
   if (a.concrete[static_cast<size_t>(dim)] == 0 || !g.is_constant(a, dim)) return std::nullopt;
-  return Call{fmt::format("aten::topk({}, {}, {}, {})", a.name,
-                          g.random.between(1, a.concrete[static_cast<size_t>(dim)]), dim, g.flag()),
+  return Call{fmt::format("aten::topk({}, {}, {}, {})", a.name, g.random.between(1, a.concrete[static_cast<size_t>(dim)]), dim, g.flag()),
               2};
 }
 
@@ -279,13 +263,12 @@ MaybeCall product(Grower& g) {
   std::vector<std::string> other(a.sizes.begin(), a.sizes.end() - 2);
   other.push_back(k);
   other.push_back(n);
-  const Value* found = g.pick(
-      [&](const Value& v) { return v.dtype == a.dtype && v.rank() == a.rank() && v.sizes[v.sizes.size() - 2] == k; });
+  const Value* found =
+      g.pick([&](const Value& v) { return v.dtype == a.dtype && v.rank() == a.rank() && v.sizes[v.sizes.size() - 2] == k; });
   const std::string b = found != nullptr && g.random.chance(0.7) ? found->name : g.fresh(a.dtype, other).name;
   if (a.rank() == 3) return Call{fmt::format("aten::{}({}, {})", g.random.pick({"bmm", "matmul"}), a.name, b)};
   if (g.random.chance(0.4))
-    return Call{
-        fmt::format("aten::addmm({}, {}, {})", g.fresh(a.dtype, {n}).name, a.name, g.fresh(a.dtype, {k, n}).name)};
+    return Call{fmt::format("aten::addmm({}, {}, {})", g.fresh(a.dtype, {n}).name, a.name, g.fresh(a.dtype, {k, n}).name)};
   return Call{fmt::format("aten::{}({}, {})", g.random.pick({"mm", "matmul"}), a.name, b)};
 }
 
@@ -296,8 +279,7 @@ MaybeCall convolve(Grower& g) {
   const std::string window = g.random.pick({"1", "2", "3"});
   std::vector<std::string> weight = {g.random.pick({"1", "2", "4"}), a.sizes[1], window};
   if (a.rank() == 4) weight.push_back(window);
-  return Call{fmt::format("aten::conv{}d({}, {}, none, [{}], [{}])", a.rank() - 2, a.name,
-                          g.fresh(a.dtype, weight).name,
+  return Call{fmt::format("aten::conv{}d({}, {}, none, [{}], [{}])", a.rank() - 2, a.name, g.fresh(a.dtype, weight).name,
                           a.rank() == 4 ? g.random.pick({"1, 1", "2, 1"}) : g.random.pick({"1", "2"}),
                           a.rank() == 4 ? "1, 0" : g.random.pick({"0", "1"}))};
 }
@@ -306,29 +288,25 @@ MaybeCall pool(Grower& g) {
   const Value* x = g.pick(has_dims(is_float, 3));
   if (x == nullptr || x->rank() > 4) return std::nullopt;
   if (x->rank() == 3)
-    return Call{fmt::format("aten::{}({}, [2], [{}])", g.random.pick({"max_pool1d", "avg_pool1d"}), x->name,
-                            g.random.pick({1, 2}))};
-  if (g.random.chance(0.3))
-    return Call{fmt::format("aten::max_pool2d_with_indices({}, [2, 3], [1, 2], [1, 1])", x->name), 2};
-  return Call{fmt::format("aten::{}({}, [2, 2], [{}])", g.random.pick({"max_pool2d", "avg_pool2d"}), x->name,
-                          g.random.pick({"1, 1", "2, 2"}))};
+    return Call{fmt::format("aten::{}({}, [2], [{}])", g.random.pick({"max_pool1d", "avg_pool1d"}), x->name, g.random.pick({1, 2}))};
+  if (g.random.chance(0.3)) return Call{fmt::format("aten::max_pool2d_with_indices({}, [2, 3], [1, 2], [1, 1])", x->name), 2};
+  return Call{
+      fmt::format("aten::{}({}, [2, 2], [{}])", g.random.pick({"max_pool2d", "avg_pool2d"}), x->name, g.random.pick({"1, 1", "2, 2"}))};
 }
 
 std::vector<OperatorRow> computing_operators() {
   return {
-      {8, unary(is_float, {"exp", "sin", "cos", "tanh", "sigmoid", "silu", "gelu", "relu", "erf", "expm1", "atan",
-                           "softplus", "hardswish", "leaky_relu", "elu", "sinh", "mish"})},
+      {8, unary(is_float, {"exp", "sin", "cos", "tanh", "sigmoid", "silu", "gelu", "relu", "erf", "expm1", "atan", "softplus", "hardswish",
+                           "leaky_relu", "elu", "sinh", "mish"})},
       {4, unary(is_float, {"floor", "ceil", "trunc", "round", "isnan", "isfinite", "sign", "frac", "nan_to_num"})},
       {3, unary(is_float, {"sqrt", "rsqrt", "log", "log1p", "reciprocal", "log2"})},
       {4, unary(is_number, {"neg", "abs", "square", "relu", "sign"})},
       {1, unary(is_int, {"exp", "sqrt", "sigmoid", "reciprocal", "bitwise_not"})},
       {1, unary(any, {"logical_not"})},
       {12, binary(is_number, {"add.Tensor", "sub.Tensor", "mul.Tensor", "mul.Tensor"})},
-      {5,
-       binary(is_number, {"maximum", "minimum", "eq.Tensor", "lt.Tensor", "ge.Tensor", "ne.Tensor", "fmax", "fmin"})},
+      {5, binary(is_number, {"maximum", "minimum", "eq.Tensor", "lt.Tensor", "ge.Tensor", "ne.Tensor", "fmax", "fmin"})},
       {2, binary(is_float, {"atan2", "hypot", "copysign.Tensor", "nextafter"})},
-      {2, binary([](const Value& v) { return !v.is_float(); },
-                 {"bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor"})},
+      {2, binary([](const Value& v) { return !v.is_float(); }, {"bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor"})},
       {2, binary(any, {"logical_and", "logical_or", "logical_xor"})},
       {3, mixed},
       {2, scaled_add},

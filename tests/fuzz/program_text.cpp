@@ -79,8 +79,7 @@ Input parse_input(std::string_view text, InputKind kind = InputKind::Argument) {
   const size_t colon = text.find(':');
   const size_t bracket = text.find('[');
   const size_t close = text.find(']');
-  if (colon == std::string_view::npos || bracket == std::string_view::npos || close == std::string_view::npos)
-    malformed(text);
+  if (colon == std::string_view::npos || bracket == std::string_view::npos || close == std::string_view::npos) malformed(text);
   input.name = trimmed(text.substr(0, colon));
   input.kind = kind;
   const auto dtype = parse_dtype(trimmed(text.substr(colon + 1, bracket - colon - 1)));
@@ -145,8 +144,8 @@ std::string nodes_text(const std::vector<Node>& nodes, std::vector<std::string>&
       std::vector<std::string> parameters;
       for (const auto& [name, type] : body.parameters) parameters.push_back(name + ": " + type);
       numbers.push_back(subgraphs.size());
-      subgraphs.push_back(fmt::format("subgraph {}({}) {{\n{}  return {}\n}}\n", subgraphs.size(),
-                                      fmt::join(parameters, ", "), inside, fmt::join(body.outputs, ", ")));
+      subgraphs.push_back(fmt::format("subgraph {}({}) {{\n{}  return {}\n}}\n", subgraphs.size(), fmt::join(parameters, ", "), inside,
+                                      fmt::join(body.outputs, ", ")));
     }
     std::vector<std::string> results;
     for (size_t i = 0; i < node.results.size(); ++i) results.push_back(node.results[i] + ": " + node.types[i]);
@@ -168,14 +167,12 @@ std::string to_text(const Program& program) {
   for (const std::string& comment : program.comments) text += "# " + comment + "\n";
   for (const bool is_argument : {false, true}) {
     for (const Input& input : program.inputs) {
-      if ((input.kind == InputKind::Argument) == is_argument)
-        text += fmt::format("# values {}: {}\n", input.name, input.values);
+      if ((input.kind == InputKind::Argument) == is_argument) text += fmt::format("# values {}: {}\n", input.name, input.values);
     }
   }
   for (const Run& run : program.runs) {
     text += "# run";
-    for (const auto& [name, value] : run)
-      text += fmt::format("{} {}={}", &name == &run[0].first ? "" : ",", name, value);
+    for (const auto& [name, value] : run) text += fmt::format("{} {}={}", &name == &run[0].first ? "" : ",", name, value);
     text += "\n";
   }
   for (const Symbol& symbol : program.symbols) {
@@ -188,20 +185,19 @@ std::string to_text(const Program& program) {
   int count = 0;
   for (const Input& input : program.inputs) {
     const std::string type =
-        type_text(input.dtype, input.sizes) +
-        (input.strides.empty() ? "" : fmt::format(" strides [{}]", fmt::join(input.strides, ", ")));
+        type_text(input.dtype, input.sizes) + (input.strides.empty() ? "" : fmt::format(" strides [{}]", fmt::join(input.strides, ", ")));
     if (input.kind == InputKind::Argument) {
       inputs.push_back(input.name + ": " + type);
       continue;
     }
-    constants += fmt::format("{} {} \"{}\": {} = external\n",
-                             input.kind == InputKind::Buffer ? "buffer" : "constant", count, input.name, type);
+    constants +=
+        fmt::format("{} {} \"{}\": {} = external\n", input.kind == InputKind::Buffer ? "buffer" : "constant", count, input.name, type);
     graph += fmt::format("  {}: {} = constant({})\n", input.name, type, count++);
   }
   std::vector<std::string> subgraphs;
   graph += nodes_text(program.nodes, subgraphs);
-  return fmt::format("{}{}{}graph({}) {{\n{}  return {}\n}}\n", text, constants, fmt::join(subgraphs, ""),
-                     fmt::join(inputs, ", "), graph, fmt::join(program.outputs, ", "));
+  return fmt::format("{}{}{}graph({}) {{\n{}  return {}\n}}\n", text, constants, fmt::join(subgraphs, ""), fmt::join(inputs, ", "), graph,
+                     fmt::join(program.outputs, ", "));
 }
 
 namespace {
@@ -249,8 +245,7 @@ class Reader {
     } else if (line.starts_with("constant ") || line.starts_with("buffer ")) {
       std::string input(between(line, "\"", " = external"));
       std::erase(input, '"');
-      program_.inputs.push_back(
-          parse_input(input, line.starts_with("buffer ") ? InputKind::Buffer : InputKind::Weight));
+      program_.inputs.push_back(parse_input(input, line.starts_with("buffer ") ? InputKind::Buffer : InputKind::Weight));
     } else if (line.starts_with("subgraph ")) {
       in_subgraph_ = true;
       Body body;
@@ -262,8 +257,7 @@ class Reader {
       subgraphs_.push_back(std::move(body));
     } else if (line.starts_with("graph(")) {
       in_subgraph_ = false;
-      for (const std::string& input : split(between(line, "graph(", ") {"), ','))
-        program_.inputs.push_back(parse_input(input));
+      for (const std::string& input : split(between(line, "graph(", ") {"), ',')) program_.inputs.push_back(parse_input(input));
     } else if (line.starts_with("return")) {
       (in_subgraph_ ? subgraphs_.back().outputs : program_.outputs) = split(line.substr(6), ',');
     } else if (line.find(" = constant(") == std::string_view::npos) {
@@ -463,8 +457,7 @@ HostTensor elements_of(const Input& input, const Run& run) {
   std::vector<int64_t> values(count);
   if (kind == "permute") {
     for (size_t begin = 0; begin < count; begin += row) {
-      std::iota(values.begin() + static_cast<ptrdiff_t>(begin), values.begin() + static_cast<ptrdiff_t>(begin + row),
-                0);
+      std::iota(values.begin() + static_cast<ptrdiff_t>(begin), values.begin() + static_cast<ptrdiff_t>(begin + row), 0);
       shuffle(values, begin, begin + row);
     }
   } else {

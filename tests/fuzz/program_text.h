@@ -59,9 +59,9 @@ struct Body;
 struct Node {
   std::vector<std::string> results;  // none of an operator that writes to a list of tensors: aten::_foreach_add_
   std::vector<std::string> types;    // "f32[s0, 3]", one a result
-  std::string call;                // "aten::add.Tensor(v0, v1)"; @0 is the first of the bodies
-  std::vector<Body> bodies = {};   // of control flow
-  std::string bound = {};          // the symbol that is what the first result holds: "u0"
+  std::string call;                  // "aten::add.Tensor(v0, v1)"; @0 is the first of the bodies
+  std::vector<Body> bodies = {};     // of control flow
+  std::string bound = {};            // the symbol that is what the first result holds: "u0"
 };
 struct Body {
   std::vector<std::pair<std::string, std::string>> parameters;  // names and types

@@ -46,10 +46,10 @@ bool mentions(const Program& program, const std::string& symbol) {
 bool gives_size_to(const Program& program, const Node& node) {
   for (const Symbol& symbol : program.symbols) {
     if (!symbol.from_data || !mentions(node, symbol.name)) continue;
-    const auto first = std::find_if(program.nodes.begin(), program.nodes.end(),
-                                    [&](const Node& each) { return mentions(each, symbol.name); });
-    const auto users = std::count_if(program.nodes.begin(), program.nodes.end(),
-                                     [&](const Node& each) { return mentions(each, symbol.name); });
+    const auto first =
+        std::find_if(program.nodes.begin(), program.nodes.end(), [&](const Node& each) { return mentions(each, symbol.name); });
+    const auto users =
+        std::count_if(program.nodes.begin(), program.nodes.end(), [&](const Node& each) { return mentions(each, symbol.name); });
     if (first->results == node.results && users > 1) return true;
   }
   return false;
@@ -65,8 +65,8 @@ Program without_unused(Program program) {
     const size_t before = program.nodes.size();
     std::erase_if(program.nodes, [&](const Node& node) {
       const bool writes = is_in_place(node.call);
-      return !writes && std::none_of(node.results.begin(), node.results.end(),
-                                     [&](const std::string& name) { return used.contains(name); }) &&
+      return !writes &&
+             std::none_of(node.results.begin(), node.results.end(), [&](const std::string& name) { return used.contains(name); }) &&
              !gives_size_to(program, node);
     });
     if (program.nodes.size() != before) continue;
@@ -197,8 +197,8 @@ class Shrinker {
     candidate.nodes.erase(candidate.nodes.begin() + static_cast<ptrdiff_t>(i));
     for (size_t r = 0; r < node.results.size(); ++r) {
       if (is_complex(dtype_of(node.types[r]))) return false;  // inputs are real
-      const Program typed = parse_program(fmt::format("# values {0}: grid {1}\ngraph({0}: {2}) {{\n}}\n",
-                                                      node.results[r], 7 * i + r, plain_type(node.types[r])));
+      const Program typed = parse_program(
+          fmt::format("# values {0}: grid {1}\ngraph({0}: {2}) {{\n}}\n", node.results[r], 7 * i + r, plain_type(node.types[r])));
       Input input = typed.inputs[0];
       if (!is_floating(input.dtype)) input.values = fmt::format("small {}", 7 * i + r);
       candidate.inputs.push_back(input);
@@ -225,8 +225,7 @@ class Shrinker {
     const Node node = body.nodes[n];
     std::vector<std::pair<std::string, std::string>> known = body.parameters;
     for (size_t k = 0; k < n; ++k) {
-      for (size_t r = 0; r < body.nodes[k].results.size(); ++r)
-        known.emplace_back(body.nodes[k].results[r], body.nodes[k].types[r]);
+      for (size_t r = 0; r < body.nodes[k].results.size(); ++r) known.emplace_back(body.nodes[k].results[r], body.nodes[k].types[r]);
     }
     std::vector<std::pair<std::string, std::string>> names;
     for (size_t r = 0; r < node.results.size(); ++r) {
@@ -334,8 +333,7 @@ class Shrinker {
         for (Node& node : candidate.nodes) {
           const size_t bracket = node.call.find('[');
           if (bracket != std::string::npos)
-            node.call = node.call.substr(0, bracket) +
-                        replace_words(node.call.substr(bracket), {{size, std::to_string(smaller)}});
+            node.call = node.call.substr(0, bracket) + replace_words(node.call.substr(bracket), {{size, std::to_string(smaller)}});
         }
         if (accept(std::move(candidate))) {
           changed = true;
@@ -353,8 +351,6 @@ class Shrinker {
 
 }  // namespace
 
-Program shrink(Program program, const StillFails& still_fails, int tries) {
-  return Shrinker(std::move(program), still_fails, tries).run();
-}
+Program shrink(Program program, const StillFails& still_fails, int tries) { return Shrinker(std::move(program), still_fails, tries).run(); }
 
 }  // namespace toroid::fuzz

@@ -52,8 +52,8 @@ MaybeCall sign_of_zero(Grower& g) {
     case 0: return Call{fmt::format("aten::mul.Scalar({}, {})", a.name, g.random.pick({"0.0", "-0.0", "-1", "1"}))};
     case 1: return Call{fmt::format("aten::add.Scalar({}, {})", a.name, g.random.pick({"0.0", "-0.0"}))};
     case 2:
-      return Call{fmt::format("aten::{}({})",
-                              g.random.pick({"neg", "abs", "reciprocal", "sign", "trunc", "ceil", "round", "signbit"}), a.name)};
+      return Call{
+          fmt::format("aten::{}({})", g.random.pick({"neg", "abs", "reciprocal", "sign", "trunc", "ceil", "round", "signbit"}), a.name)};
     case 3:
       return Call{fmt::format("aten::{}({}, {})", g.random.pick({"mul.Tensor", "sub.Tensor", "copysign.Tensor", "atan2"}), a.name,
                               g.beside(a).name)};
@@ -103,10 +103,10 @@ MaybeCall loss_over_rows(Grower& g) {
   const std::string of = g.random.chance(0.5) ? one.name : a.name;
   const Value rows = made(g, fmt::format("aten::{}({}, [{}], {})", g.random.pick({"sum.dim_IntList", "amax", "amin"}), of,
                                          g.random.chance(0.7) ? 1 : 0, g.flag()));
-  return Call{fmt::format("aten::{}({})",
-                          g.random.pick(rows.is_float() ? std::vector<std::string>{"sum", "mean", "max"}
-                                                        : std::vector<std::string>{"sum", "min", "max"}),
-                          rows.name)};
+  return Call{fmt::format(
+      "aten::{}({})",
+      g.random.pick(rows.is_float() ? std::vector<std::string>{"sum", "mean", "max"} : std::vector<std::string>{"sum", "min", "max"}),
+      rows.name)};
 }
 
 // ---- equal elements ------------------------------------------------------------------------------------------------------------
@@ -135,23 +135,22 @@ MaybeCall scatter_again(Grower& g) {
   const Value a = *x;
   const int64_t dim = g.dim_of(a);
   if (!g.is_constant(a, dim)) return std::nullopt;
-  const std::string indices =
-      fmt::format("index {}", std::min<int64_t>(a.concrete[static_cast<size_t>(dim)], g.random.between(1, 4)));
+  const std::string indices = fmt::format("index {}", std::min<int64_t>(a.concrete[static_cast<size_t>(dim)], g.random.between(1, 4)));
   std::vector<std::string> sizes = a.sizes;
   sizes[static_cast<size_t>(dim)] = g.random.pick({"2", "5", "9", "17"});
   const std::string in_place = a.overlaps || !g.random.chance(0.3) ? "" : "_";
   const std::string length = sizes[static_cast<size_t>(dim)];
   switch (g.random.below(6)) {
     case 0:
-      return Call{fmt::format("aten::scatter_add{}({}, {}, {}, {})", in_place, a.name, dim,
-                              g.fresh(DType::I64, sizes, indices).name, g.fresh(a.dtype, sizes).name)};
+      return Call{fmt::format("aten::scatter_add{}({}, {}, {}, {})", in_place, a.name, dim, g.fresh(DType::I64, sizes, indices).name,
+                              g.fresh(a.dtype, sizes).name)};
     case 1:
-      return Call{fmt::format("aten::index_add{}({}, {}, {}, {})", in_place, a.name, dim,
-                              g.fresh(DType::I64, {length}, indices).name, g.fresh(a.dtype, sizes).name)};
+      return Call{fmt::format("aten::index_add{}({}, {}, {}, {})", in_place, a.name, dim, g.fresh(DType::I64, {length}, indices).name,
+                              g.fresh(a.dtype, sizes).name)};
     case 2:
       if (dim != 0) return std::nullopt;
-      return Call{fmt::format("aten::index_put{}({}, [{}], {}, true)", in_place, a.name,
-                              g.fresh(DType::I64, {length}, indices).name, g.fresh(a.dtype, sizes).name)};
+      return Call{fmt::format("aten::index_put{}({}, [{}], {}, true)", in_place, a.name, g.fresh(DType::I64, {length}, indices).name,
+                              g.fresh(a.dtype, sizes).name)};
     default:
       return Call{fmt::format("aten::scatter_reduce{}.two({}, {}, {}, {}, \"{}\", include_self={})", in_place, a.name, dim,
                               g.fresh(DType::I64, sizes, indices).name, g.fresh(a.dtype, sizes).name,
@@ -226,8 +225,7 @@ MaybeCall write_to_list(Grower& g) {
   for (const Value& target : targets) {
     names.push_back(target.name);
     const Value* found = g.pick([&](const Value& v) {
-      return v.dtype == target.dtype && v.sizes == target.sizes && !g.share_memory(v, targets[0]) &&
-             !g.share_memory(v, targets.back());
+      return v.dtype == target.dtype && v.sizes == target.sizes && !g.share_memory(v, targets[0]) && !g.share_memory(v, targets.back());
     });
     operands.push_back(found != nullptr ? found->name : g.fresh(target.dtype, target.sizes).name);
   }
@@ -236,9 +234,8 @@ MaybeCall write_to_list(Grower& g) {
   switch (g.random.below(4)) {
     case 0: return Call{fmt::format("aten::_foreach_{}({})", g.random.pick({"neg_", "abs_", "zero_"}), list), 0};
     case 1:
-      return Call{
-          fmt::format("aten::_foreach_{}_.Scalar({}, {})", g.random.pick({"add", "mul", "sub"}), list, g.number_for(targets[0])),
-          0};
+      return Call{fmt::format("aten::_foreach_{}_.Scalar({}, {})", g.random.pick({"add", "mul", "sub"}), list, g.number_for(targets[0])),
+                  0};
     case 2: return Call{fmt::format("aten::_foreach_lerp_.Scalar({}, {}, 0.25)", list, others), 0};
     default: return Call{fmt::format("aten::_foreach_{}_.List({}, {})", g.random.pick({"add", "mul", "sub"}), list, others), 0};
   }
@@ -318,8 +315,8 @@ MaybeCall regroup(Grower& g) {
   if (g.random.chance(0.3)) return Call{fmt::format("aten::roll({}, [{}], [0])", flat.name, g.random.pick({1, 3, -2}))};
   if (g.random.chance(0.5)) std::swap(sizes.front(), sizes.back());
   if (g.random.chance(0.4))
-    return Call{fmt::format("aten::slice.Tensor({}, 0, {}, 9223372036854775807, {})", flat.name, g.random.pick({0, 1}),
-                            g.random.pick({2, 3}))};
+    return Call{
+        fmt::format("aten::slice.Tensor({}, 0, {}, 9223372036854775807, {})", flat.name, g.random.pick({0, 1}), g.random.pick({2, 3}))};
   return Call{fmt::format("aten::reshape({}, [{}])", flat.name, fmt::join(sizes, ", "))};
 }
 
@@ -358,7 +355,10 @@ const std::vector<Theme>& themes() {
       {.weight = 5, .name = "equal elements", .elements = {"ties"}, .rows = {{1, scan_ties}}},
       {.weight = 6, .name = "scatters", .elements = {"ties", "negative"}, .rows = {{1, scatter_again}}},
       {.weight = 8, .name = "writes", .rows = {{3, write_and_read}, {1, write_to_list}}},
-      {.weight = 8, .name = "state", .shapes = Shapes::Fixed, .state = 1,
+      {.weight = 8,
+       .name = "state",
+       .shapes = Shapes::Fixed,
+       .state = 1,
        .rows = {{3, update_buffer}, {1, write_to_list}, {2, use_weight}}},
       {.weight = 6, .name = "twins", .twins = 0.4, .rows = {{1, pad_twice}, {1, cut_and_join}}},
       {.weight = 6, .name = "index arithmetic", .shapes = Shapes::Symbolic, .rows = with({{1, regroup}}, moving_operators(), 1)},

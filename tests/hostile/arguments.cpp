@@ -16,29 +16,72 @@ using fuzz::Random;
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
 
 int64_t hostile_integer(Random& random) {
-  return random.pick({kLeast, -(int64_t{1} << 31), int64_t{-7}, int64_t{-2}, int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2}, int64_t{7}, int64_t{65},
-                      int64_t{1} << 20, int64_t{1} << 31, int64_t{1} << 40, int64_t{1} << 62, kMost});
+  return random.pick({kLeast, -(int64_t{1} << 31), int64_t{-7}, int64_t{-2}, int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2}, int64_t{7},
+                      int64_t{65}, int64_t{1} << 20, int64_t{1} << 31, int64_t{1} << 40, int64_t{1} << 62, kMost});
 }
 double hostile_number(Random& random) {
   return random.pick({std::nan(""), HUGE_VAL, -HUGE_VAL, 1e300, -1e300, 1e-320, -1.0, -0.0, 0.0, 0.5, 1.0, 2.5, 9.3e18});
 }
 std::string hostile_word(Random& random) {
-  const std::vector<std::string> words = {"", "sum", "mean", "none", "prod", "max", "amin", "reflect", "replicate", "circular", "constant",
-                                          "bilinear", "bicubic", "linear", "lower", "higher", "nearest", "midpoint", "trunc", "floor", "tanh", "same", "valid", "ij", "xy", "left",
-                                          "right", "fro", "nuc", "reduced", "complete", "r", "L", "backward", "ortho", "...", "i", "ij,j", "ij,jk->ik", "ii->i",
-                                          "ij->ijk", "->", "i->j", "a...b,b...c->a...c", "no such word", "\xff\xfe", std::string(300, 'a')};
+  const std::vector<std::string> words = {"",
+                                          "sum",
+                                          "mean",
+                                          "none",
+                                          "prod",
+                                          "max",
+                                          "amin",
+                                          "reflect",
+                                          "replicate",
+                                          "circular",
+                                          "constant",
+                                          "bilinear",
+                                          "bicubic",
+                                          "linear",
+                                          "lower",
+                                          "higher",
+                                          "nearest",
+                                          "midpoint",
+                                          "trunc",
+                                          "floor",
+                                          "tanh",
+                                          "same",
+                                          "valid",
+                                          "ij",
+                                          "xy",
+                                          "left",
+                                          "right",
+                                          "fro",
+                                          "nuc",
+                                          "reduced",
+                                          "complete",
+                                          "r",
+                                          "L",
+                                          "backward",
+                                          "ortho",
+                                          "...",
+                                          "i",
+                                          "ij,j",
+                                          "ij,jk->ik",
+                                          "ii->i",
+                                          "ij->ijk",
+                                          "->",
+                                          "i->j",
+                                          "a...b,b...c->a...c",
+                                          "no such word",
+                                          "\xff\xfe",
+                                          std::string(300, 'a')};
   return random.pick(words);
 }
 DType any_dtype(Random& random) {
-  return random.pick({DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::I16, DType::I8, DType::U8, DType::Bool,
-                      DType::C64, DType::C128, DType::F8E4M3FN, DType::U64, DType::U16});
+  return random.pick({DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::I16, DType::I8, DType::U8,
+                      DType::Bool, DType::C64, DType::C128, DType::F8E4M3FN, DType::U64, DType::U16});
 }
 
 class Maker {
  public:
   Maker(const Schema& schema, uint64_t seed, sym::Context& symbols) : schema_(schema), random_(seed), symbols_(symbols) {
-    base_dtype_ = random_.pick({DType::F32, DType::F32, DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::U8, DType::Bool,
-                                DType::C64});
+    base_dtype_ = random_.pick({DType::F32, DType::F32, DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::U8,
+                                DType::Bool, DType::C64});
     const int64_t rank = random_.pick({0, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5});
     for (int64_t d = 0; d < rank; ++d) base_.push_back(small_size());
     list_length_ = random_.between(0, 3);
@@ -103,7 +146,8 @@ class Maker {
       const bool is_index = has("ind") || has("offset") || has("target") || has("length") || has("repeats") || has("sorter") || has("ptr");
       if (is_index) type.dtype = DType::I64;
       if (has("mask") || has("condition")) type.dtype = DType::Bool;
-      const bool is_vector = has("bias") || has("running") || has("save_") || has("scale") || has("zero_point") || has("mean") || has("rstd");
+      const bool is_vector =
+          has("bias") || has("running") || has("save_") || has("scale") || has("zero_point") || has("mean") || has("rstd");
       if (is_vector && random_.chance(0.7)) type.sizes = base_.size() > 1 ? Sizes{base_[1]} : Sizes{};
       if (has("mat2") && base_.size() >= 2) std::swap(type.sizes[type.sizes.size() - 1], type.sizes[type.sizes.size() - 2]);
       if (random_.chance(0.1)) reshape(type);
@@ -111,11 +155,16 @@ class Maker {
     }
     switch (random_.below(6)) {
       case 0: type.dtype = any_dtype(random_); break;
-      case 1: if (!type.sizes.empty()) type.sizes[static_cast<size_t>(random_.below(type.rank()))] = 0; break;
-      case 2:
-        if (!type.sizes.empty()) type.sizes[static_cast<size_t>(random_.below(type.rank()))] = random_.pick({int64_t{1} << 24, int64_t{1} << 31});
+      case 1:
+        if (!type.sizes.empty()) type.sizes[static_cast<size_t>(random_.below(type.rank()))] = 0;
         break;
-      case 3: if (!type.sizes.empty() && random_.chance(0.5)) type.sizes[0] = symbols_.symbol("s0", sym::SymbolKind::Size, {0, 1 << 20}); break;
+      case 2:
+        if (!type.sizes.empty())
+          type.sizes[static_cast<size_t>(random_.below(type.rank()))] = random_.pick({int64_t{1} << 24, int64_t{1} << 31});
+        break;
+      case 3:
+        if (!type.sizes.empty() && random_.chance(0.5)) type.sizes[0] = symbols_.symbol("s0", sym::SymbolKind::Size, {0, 1 << 20});
+        break;
       default: break;
     }
     if (random_.chance(0.7)) reshape(type);

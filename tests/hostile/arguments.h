@@ -16,8 +16,8 @@ namespace toroid::hostile {
 // An operator with the types of its tensors. Depends on the operator and the seed alone.
 struct Call {
   const Schema* schema;
-  std::vector<Argument> arguments;   // one per parameter; InputRefs count in `inputs`
-  std::vector<TensorType> inputs;    // complex and 8-bit types too
+  std::vector<Argument> arguments;  // one per parameter; InputRefs count in `inputs`
+  std::vector<TensorType> inputs;   // complex and 8-bit types too
 };
 Call hostile_call(const Schema& schema, uint64_t seed, sym::Context& symbols);
 

@@ -30,18 +30,18 @@ namespace toroid::hostile {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kLimitsMemory = false;   // shadow memory is most of it
+constexpr bool kLimitsMemory = false;  // shadow memory is most of it
 constexpr int kSeconds = 10;
 #else
 constexpr bool kLimitsMemory = true;
 constexpr int kSeconds = 1;
 #endif
 constexpr uint64_t kMemory = uint64_t{256} << 20;
-constexpr int64_t kMostEvaluated = 1 << 14;   // elements of all values together
+constexpr int64_t kMostEvaluated = 1 << 14;  // elements of all values together
 
 struct Outcome {
   bool refused = false, evaluated = false;
-  std::string fault;   // empty: as it must be
+  std::string fault;  // empty: as it must be
 };
 
 std::string fault_of(const Error& error, const Schema& schema) {
@@ -49,7 +49,8 @@ std::string fault_of(const Error& error, const Schema& schema) {
   // Calls that write to an argument of another shape record what the operator gives.
   if (error.kind() == ErrorKind::Internal || report.find("toroid is at fault") != std::string::npos) return report;
   if (report.find(schema.name) == std::string::npos) return "the operator is not named: " + report;
-  if (error.message().find("std::") != std::string::npos || error.message().find("vector::") != std::string::npos) return "no words for users: " + report;
+  if (error.message().find("std::") != std::string::npos || error.message().find("vector::") != std::string::npos)
+    return "no words for users: " + report;
   return "";
 }
 
@@ -102,7 +103,8 @@ std::vector<HostTensor> inputs_for(const Program& program, uint64_t seed) {
     for (sym::Expr size : type.sizes) sizes.push_back(size.value());
     HostTensor tensor(type.dtype, sizes);
     std::vector<int64_t> values(static_cast<size_t>(tensor.numel()));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>((i + seed) % 3) - (is_signed(type.dtype) && seed % 5 == 0 ? 1 : 0);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<int64_t>((i + seed) % 3) - (is_signed(type.dtype) && seed % 5 == 0 ? 1 : 0);
     inputs.push_back(HostTensor::from_ints(type.dtype, sizes, values));
   }
   return inputs;
@@ -142,9 +144,9 @@ Outcome outcome_of(const Schema& schema, uint64_t seed, bool evaluates) {
 // ---- children -----------------------------------------------------------------------------------------------------------
 
 struct Shared {
-  uint64_t next = 0;           // position of the call at hand
+  uint64_t next = 0;  // position of the call at hand
   uint64_t refused = 0, evaluated = 0;
-  bool answered[4096] = {};    // by the operator's position
+  bool answered[4096] = {};  // by the operator's position
   char fault[4000] = {};
 };
 
@@ -162,7 +164,7 @@ void limit_time() {
 
 struct Position {
   const Schema* schema;
-  size_t number;               // of the schema
+  size_t number;  // of the schema
   uint64_t seed;
 };
 

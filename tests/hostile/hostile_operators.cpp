@@ -2,8 +2,8 @@
 // program or an error that names the operator; exit code 1 if there was any.
 #include <map>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "hostile/check.h"
 #include "passes/decompose/engine/decompose.h"
@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
     }
     if (lists_refused) {
       for (std::string_view name : schema_names()) {
-        if (is_supported(*find_schema(name)) && name.find(options.only) != std::string_view::npos && !summary.answered.contains(std::string(name))) {
+        if (is_supported(*find_schema(name)) && name.find(options.only) != std::string_view::npos &&
+            !summary.answered.contains(std::string(name))) {
           fmt::print("refused each time: {}\n", name);
         }
       }

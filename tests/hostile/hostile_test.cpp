@@ -11,7 +11,8 @@ TEST(HostileOperators, AreAnsweredByAProgramOrAnErrorThatNamesThem) {
   EXPECT_GT(summary.operators, 2700u);
   EXPECT_GT(summary.refused, summary.calls / 10) << "the calls are not hostile";
   EXPECT_GT(summary.evaluated, summary.calls / 20) << "the calls are refused too early";
-  for (const Failure& failure : summary.failures) ADD_FAILURE() << failure.op << "/" << failure.seed << ": " << failure.what << "\n" << failure.program;
+  for (const Failure& failure : summary.failures)
+    ADD_FAILURE() << failure.op << "/" << failure.seed << ": " << failure.what << "\n" << failure.program;
 }
 
 }  // namespace

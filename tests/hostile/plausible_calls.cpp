@@ -10,7 +10,7 @@ namespace {
 
 struct Row {
   const char* inputs;
-  const char* call;   // one an operator: its overloads take the arguments that they have in common
+  const char* call;  // one an operator: its overloads take the arguments that they have in common
 };
 
 constexpr Row kRows[] = {
@@ -30,7 +30,8 @@ constexpr Row kRows[] = {
     {"x: f32[2, 4, 8], w: f32[6, 4, 3], b: f32[6]", "aten::mkldnn_convolution(x, w, b, [1], [2], [1], 1)"},
     {"x: f32[5, 2, 4], w: f32[3, 4, 6], b: f32[6]", "aten::conv_tbc(x, w, b, 1)"},
     {"x: f32[1, 4, 5, 5], w: f32[4, 1, 3, 3], b: f32[4]", "aten::_conv_depthwise2d(x, w, [3, 3], b, [1, 1], [1, 1], [1, 1])"},
-    {"x: f32[1, 4, 3, 3, 3], w: f32[4, 1, 2, 2, 2], b: f32[4]", "aten::conv_depthwise3d(x, w, [2, 2, 2], b, [1, 1, 1], [0, 0, 0], [1, 1, 1])"},
+    {"x: f32[1, 4, 3, 3, 3], w: f32[4, 1, 2, 2, 2], b: f32[4]",
+     "aten::conv_depthwise3d(x, w, [2, 2, 2], b, [1, 1, 1], [0, 0, 0], [1, 1, 1])"},
     {"x: f32[1, 4, 5, 5], w: f32[3, 4, 3, 3], b: f32[3]", "aten::_slow_conv2d_forward(x, w, [3, 3], b, [1, 1], [1, 1])"},
     {"x: f32[1, 2, 3, 3, 3], w: f32[3, 2, 2, 2, 2], b: f32[3]", "aten::slow_conv3d(x, w, [2, 2, 2], b)"},
     {"x: f32[1, 2, 3, 3, 3], w: f32[3, 2, 2, 2, 2], b: f32[3]", "aten::slow_conv3d_forward(x, w, [2, 2, 2], b, [1, 1, 1], [0, 0, 0])"},
@@ -46,7 +47,8 @@ constexpr Row kRows[] = {
     {"x: f32[2, 12, 16]", "aten::col2im(x, [5, 5], [2, 2], [1, 1], [0, 0], [1, 1])"},
     // cells
     {"x: f32[2, 3], h: f32[2, 4], i: f32[12, 3], w: f32[12, 4], b: f32[12], c: f32[12]", "aten::gru_cell(x, h, i, w, b, c)"},
-    {"x: f32[2, 3], h: f32[2, 4], d: f32[2, 4], i: f32[16, 3], w: f32[16, 4], b: f32[16], c: f32[16]", "aten::lstm_cell(x, [h, d], i, w, b, c)"},
+    {"x: f32[2, 3], h: f32[2, 4], d: f32[2, 4], i: f32[16, 3], w: f32[16, 4], b: f32[16], c: f32[16]",
+     "aten::lstm_cell(x, [h, d], i, w, b, c)"},
     {"x: f32[2, 3], h: f32[2, 4], i: f32[4, 3], w: f32[4, 4], b: f32[4], c: f32[4]", "aten::rnn_tanh_cell(x, h, i, w, b, c)"},
     {"x: f32[2, 3], h: f32[2, 4], i: f32[4, 3], w: f32[4, 4], b: f32[4], c: f32[4]", "aten::rnn_relu_cell(x, h, i, w, b, c)"},
     {"x: f32[5, 2, 3], h: f32[1, 2, 4], i: f32[12, 3], w: f32[12, 4], b: f32[12], c: f32[12]",
@@ -121,7 +123,8 @@ constexpr Row kRows[] = {
     // attention
     {"g: f32[1, 2, 4, 8], q: f32[1, 2, 4, 8], k: f32[1, 2, 4, 8], v: f32[1, 2, 4, 8], o: f32[1, 2, 4, 8], l: f32[1, 2, 4]",
      "aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, o, l, 0.0, false)"},
-    {"q: f32[2, 3, 8], w: f32[24, 8], b: f32[24], p: f32[8, 8], c: f32[8]", "aten::_native_multi_head_attention(q, q, q, 8, 2, w, b, p, c)"},
+    {"q: f32[2, 3, 8], w: f32[24, 8], b: f32[24], p: f32[8, 8], c: f32[8]",
+     "aten::_native_multi_head_attention(q, q, q, 8, 2, w, b, p, c)"},
     {"x: f32[2, 3, 8], w: f32[24, 8], b: f32[24], p: f32[8, 8], c: f32[8], f: f32[16, 8], d: f32[16], h: f32[8, 16]",
      "aten::_transformer_encoder_layer_fwd(x, 8, 2, w, b, p, c, false, false, 1e-05, c, c, c, c, f, d, h, c)"},
     // moves, spectra, numbers of samples
@@ -165,7 +168,8 @@ std::optional<PlausibleCall> plausible_call(const Schema& schema) {
   auto found = rows.find(schema.name);
   if (found == rows.end()) found = rows.find(without_overload(schema.name));
   if (found == rows.end()) return std::nullopt;
-  const Program program = parse_text(fmt::format("graph({}) {{\n  out: f32[] = {}\n  return out\n}}\n", found->second->inputs, found->second->call));
+  const Program program =
+      parse_text(fmt::format("graph({}) {{\n  out: f32[] = {}\n  return out\n}}\n", found->second->inputs, found->second->call));
   PlausibleCall call;
   for (const Node& node : program.graph.nodes()) {
     const auto* aten = std::get_if<Aten>(&node.op);

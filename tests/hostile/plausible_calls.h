@@ -9,8 +9,8 @@
 namespace toroid::hostile {
 
 struct PlausibleCall {
-  const Schema* schema = nullptr;      // the operator's own or another overload of it
-  std::vector<Argument> arguments;     // one per parameter; InputRefs count in `inputs`
+  const Schema* schema = nullptr;   // the operator's own or another overload of it
+  std::vector<Argument> arguments;  // one per parameter; InputRefs count in `inputs`
   std::vector<TensorType> inputs;
 };
 // Nothing for an operator that plausible arguments of any shapes suit.

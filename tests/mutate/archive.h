@@ -14,7 +14,7 @@
 
 namespace toroid::mutate {
 
-using Json = nlohmann::ordered_json;   // members stay in their order
+using Json = nlohmann::ordered_json;  // members stay in their order
 
 class EditableArchive {
  public:
@@ -34,7 +34,7 @@ class EditableArchive {
   std::string build() const;
 
  private:
-  std::vector<std::pair<std::string, std::string>> entries_;   // names and bytes
+  std::vector<std::pair<std::string, std::string>> entries_;  // names and bytes
   std::vector<Document> documents_;
 };
 

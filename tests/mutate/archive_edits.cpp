@@ -10,18 +10,35 @@ namespace toroid::mutate {
 namespace {
 
 // What no reader computes with.
-constexpr std::string_view kUnread[] = {"metadata", "stack_trace", "nn_module_stack", "torch_fn", "module_call_graph", "verifiers", "torch_version"};
-constexpr const char* kOperators[] = {
-    "torch.ops.aten.add.Tensor",       "torch.ops.aten.permute.default",  "torch.ops.aten.as_strided.default",
-    "torch.ops.aten.slice.Tensor",     "torch.ops.aten.select.int",       "torch.ops.aten.gather.default",
-    "torch.ops.aten.sort.default",     "torch.ops.aten.topk.default",     "torch.ops.aten.view.default",
-    "torch.ops.aten.expand.default",   "torch.ops.aten.mm.default",       "torch.ops.aten.cumsum.default",
-    "torch.ops.aten.sum.dim_IntList",  "torch.ops.aten.repeat.default",   "torch.ops.aten.unfold.default",
-    "torch.ops.aten.diagonal.default", "torch.ops.aten.convolution.default", "torch.ops.aten.constant_pad_nd.default",
-    "torch.ops.aten.nonzero.default",  "torch.ops.aten.index_put_.default",  "torch.ops.higher_order.cond",
-    "torch.ops.higher_order.scan",     "_operator.getitem",               "_operator.floordiv"};
-constexpr const char* kExpressions[] = {"s0", "u0", "s0*s0", "2**(2**(2**99))", "Mod(s0,0)", "s0//0", "Max(s0,1)", "s0**1000000",
-                                        "99999999999999999999", "-1", "oo", "zoo", "nan", "4611686018427387904*s0"};
+constexpr std::string_view kUnread[] = {"metadata",          "stack_trace", "nn_module_stack", "torch_fn",
+                                        "module_call_graph", "verifiers",   "torch_version"};
+constexpr const char* kOperators[] = {"torch.ops.aten.add.Tensor",
+                                      "torch.ops.aten.permute.default",
+                                      "torch.ops.aten.as_strided.default",
+                                      "torch.ops.aten.slice.Tensor",
+                                      "torch.ops.aten.select.int",
+                                      "torch.ops.aten.gather.default",
+                                      "torch.ops.aten.sort.default",
+                                      "torch.ops.aten.topk.default",
+                                      "torch.ops.aten.view.default",
+                                      "torch.ops.aten.expand.default",
+                                      "torch.ops.aten.mm.default",
+                                      "torch.ops.aten.cumsum.default",
+                                      "torch.ops.aten.sum.dim_IntList",
+                                      "torch.ops.aten.repeat.default",
+                                      "torch.ops.aten.unfold.default",
+                                      "torch.ops.aten.diagonal.default",
+                                      "torch.ops.aten.convolution.default",
+                                      "torch.ops.aten.constant_pad_nd.default",
+                                      "torch.ops.aten.nonzero.default",
+                                      "torch.ops.aten.index_put_.default",
+                                      "torch.ops.higher_order.cond",
+                                      "torch.ops.higher_order.scan",
+                                      "_operator.getitem",
+                                      "_operator.floordiv"};
+constexpr const char* kExpressions[] = {"s0",    "u0",        "s0*s0",       "2**(2**(2**99))",       "Mod(s0,0)",
+                                        "s0//0", "Max(s0,1)", "s0**1000000", "99999999999999999999",  "-1",
+                                        "oo",    "zoo",       "nan",         "4611686018427387904*s0"};
 constexpr int64_t kWhole = int64_t{1} << 62;
 
 Json nested(int depth) {
@@ -42,18 +59,35 @@ std::vector<Json> hostile_values(const Json& value, const std::vector<std::strin
   } else if (value.is_number_integer()) {
     const auto number = static_cast<uint64_t>(value.get<int64_t>());
     for (uint64_t same : {number + 1, number - 1, 0 - number, number * 1000003}) add(static_cast<int64_t>(same));
-    for (int64_t other : {int64_t{0}, int64_t{-1}, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{5}, int64_t{12}, int64_t{2147483647}, int64_t{2147483648},
-                          int64_t{1} << 32, int64_t{1} << 40, int64_t{1} << 60, int64_t{1} << 61, kWhole - 300, kWhole - 5, kWhole, kWhole + 3,
-                          std::numeric_limits<int64_t>::max() - 1, std::numeric_limits<int64_t>::max(),
-                          std::numeric_limits<int64_t>::min(), int64_t{-2147483648LL}}) {
+    for (int64_t other : {int64_t{0},
+                          int64_t{-1},
+                          int64_t{1},
+                          int64_t{2},
+                          int64_t{3},
+                          int64_t{5},
+                          int64_t{12},
+                          int64_t{2147483647},
+                          int64_t{2147483648},
+                          int64_t{1} << 32,
+                          int64_t{1} << 40,
+                          int64_t{1} << 60,
+                          int64_t{1} << 61,
+                          kWhole - 300,
+                          kWhole - 5,
+                          kWhole,
+                          kWhole + 3,
+                          std::numeric_limits<int64_t>::max() - 1,
+                          std::numeric_limits<int64_t>::max(),
+                          std::numeric_limits<int64_t>::min(),
+                          int64_t{-2147483648LL}}) {
       add(other);
     }
     add(std::numeric_limits<uint64_t>::max(), 1e308, 0.5, "7", true, Json::array(), Json::object());
   } else if (value.is_number_float()) {
     add(0.0, -0.0, 1e308, -1e308, 5e-324, 1, std::numeric_limits<int64_t>::max(), "NaN", "Infinity", "-Infinity", "x");
   } else if (value.is_string()) {
-    add("", name(), name(), random.pick(std::vector<const char*>(std::begin(kOperators), std::end(kOperators))), value.get<std::string>() + "x",
-        random.pick(std::vector<const char*>(std::begin(kExpressions), std::end(kExpressions))),
+    add("", name(), name(), random.pick(std::vector<const char*>(std::begin(kOperators), std::end(kOperators))),
+        value.get<std::string>() + "x", random.pick(std::vector<const char*>(std::begin(kExpressions), std::end(kExpressions))),
         random.pick(std::vector<const char*>(std::begin(kExpressions), std::end(kExpressions))), "../../etc/passwd", "/etc/passwd",
         std::string("a\0b", 3), "weight_0", std::string(100000, 'x'), std::string(5000, '('), "as_none", 5, Json::array(), Json::object());
   } else if (value.is_null()) {
@@ -138,7 +172,7 @@ class ArchiveSeed : public Seed {
     const auto place = std::upper_bound(places_.begin(), places_.end(), edit, [](int64_t e, const Place& p) { return e < p.end; });
     auto& document = archive_.documents()[place->document];
     const std::string where = fmt::format("{} {}", archive_.name_of(document), place->path.to_string());
-    if (!document.json.contains(place->path)) return where + " is gone";   // after the first of a pair
+    if (!document.json.contains(place->path)) return where + " is gone";  // after the first of a pair
     const int64_t from_end = place->end - edit;
     Json& parent = document.json.at(place->path.parent_pointer());
     const std::string key = place->path.back();
@@ -168,7 +202,7 @@ class ArchiveSeed : public Seed {
 
   EditableArchive archive_;
   std::vector<Place> places_;
-  std::vector<std::string> names_;   // of tensors
+  std::vector<std::string> names_;  // of tensors
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ class Seed {
     std::string edits;
   };
   virtual Spoilt spoil(uint64_t seed, int64_t number) = 0;
-  virtual std::string plain() const = 0;   // without an edit
+  virtual std::string plain() const = 0;  // without an edit
 
  private:
   std::string name_;

@@ -27,8 +27,10 @@
 #include "support/file.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr bool kHasSanitizer = true;   // its shadow needs more room than any limit
-extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1:max_allocation_size_mb=8192:hard_rss_limit_mb=8192:detect_leaks=0"; }
+constexpr bool kHasSanitizer = true;  // its shadow needs more room than any limit
+extern "C" const char* __asan_default_options() {
+  return "allocator_may_return_null=1:max_allocation_size_mb=8192:hard_rss_limit_mb=8192:detect_leaks=0";
+}
 #else
 constexpr bool kHasSanitizer = false;
 #endif
@@ -75,7 +77,8 @@ std::vector<std::unique_ptr<Seed>> read_seeds(const Options& options) {
     const uint64_t seed = Random(options.seed * 0x10001 + static_cast<uint64_t>(i)).bits();
     seeds.push_back(text_seed(fmt::format("grown {}", i), fuzz::to_text(fuzz::Grower(seed).grow())));
   }
-  if (seeds.empty()) throw Error(ErrorKind::InvalidOption, "no model to spoil").help("name .pt2 or .txt files, or folders of them, or --grown N");
+  if (seeds.empty())
+    throw Error(ErrorKind::InvalidOption, "no model to spoil").help("name .pt2 or .txt files, or folders of them, or --grown N");
   return seeds;
 }
 
@@ -104,7 +107,9 @@ void set_limits() {
   alarm(kSeconds);
 }
 
-std::string line_of(const Outcome& outcome) { return fmt::format("{}\t{}\n", kEndings[static_cast<size_t>(outcome.ending)], one_line(outcome.text)); }
+std::string line_of(const Outcome& outcome) {
+  return fmt::format("{}\t{}\n", kEndings[static_cast<size_t>(outcome.ending)], one_line(outcome.text));
+}
 
 // Mutants first, first + step, … below the end, each in a child. Sends a line a mutant: number, ending, seconds, text.
 class Worker {
@@ -138,10 +143,11 @@ class Worker {
     ::close(ends[0]);
     int status = 0;
     ::waitpid(pid, &status, 0);
-    ::kill(-pid, SIGKILL);   // a compiler that it left
+    ::kill(-pid, SIGKILL);  // a compiler that it left
     std::string outcome = text.substr(0, text.find('\n') + 1);
     if (WIFSIGNALED(status)) {
-      outcome = line_of({Ending::Finding, WTERMSIG(status) == SIGALRM ? fmt::format("more than {} s", kSeconds) : fmt::format("signal {}", WTERMSIG(status))});
+      outcome = line_of({Ending::Finding, WTERMSIG(status) == SIGALRM ? fmt::format("more than {} s", kSeconds)
+                                                                      : fmt::format("signal {}", WTERMSIG(status))});
     } else if (outcome.empty()) {
       outcome = line_of({Ending::Finding, fmt::format("exit status {}", WEXITSTATUS(status))});
     }
@@ -153,7 +159,7 @@ class Worker {
     const Seed::Spoilt spoilt = seed.spoil(options_.seed, number / static_cast<int64_t>(seeds_.size()));
     const bool compile = options_.compile_every > 0 && Random(static_cast<uint64_t>(number)).below(options_.compile_every) == 0;
     if (options_.verbose) std::fprintf(stderr, "%ld: %s: %s\n", number, seed.name().c_str(), spoilt.edits.c_str());
-    if (!options_.save.empty()) {   // before it can end the process; the parent keeps those of findings
+    if (!options_.save.empty()) {  // before it can end the process; the parent keeps those of findings
       write_file_atomically(fs::path(options_.save) / fmt::format("{}_{}.{}", options_.seed, number, seed.is_archive() ? "pt2" : "txt"),
                             std::string_view(spoilt.bytes));
     }
@@ -179,10 +185,10 @@ std::string cause_of(std::string_view text) {
 int campaign(const Options& options) {
   if (!options.save.empty()) fs::create_directories(options.save);
   CompileSession session(false);
-  session.toolchain();   // probed once
+  session.toolchain();  // probed once
   SeenPrograms seen;
   std::vector<std::unique_ptr<Seed>> seeds = read_seeds(options);
-  for (const auto& seed : seeds) {   // the unspoilt ones must pass, and are known then
+  for (const auto& seed : seeds) {  // the unspoilt ones must pass, and are known then
     if (options.verbose) std::fprintf(stderr, "seed %s\n", seed->name().c_str());
   }
   int ends[2];

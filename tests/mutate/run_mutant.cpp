@@ -20,16 +20,17 @@
 namespace toroid::mutate {
 namespace {
 
-constexpr int64_t kMostElements = 1 << 18;     // of a program's tensors together, if the evaluator is to run it
+constexpr int64_t kMostElements = 1 << 18;  // of a program's tensors together, if the evaluator is to run it
 constexpr size_t kMostNodes = 4000;
-constexpr int64_t kMostSteps = 20000;          // nodes that the evaluator runs: a spoilt loop may never end
+constexpr int64_t kMostSteps = 20000;  // nodes that the evaluator runs: a spoilt loop may never end
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')).substr(0, 400); }
 
 // An error that may end a mutant; toroid's own faults and a compiler that refuses its code may not.
 Outcome outcome_of(const Error& error, std::string_view phase) {
   // An allocation that the limit refuses names its size; one that does not has grown bit by bit.
-  const bool is_fault = error.kind() == ErrorKind::Internal || error.kind() == ErrorKind::ToolFailed || error.message().starts_with("out of memory while");
+  const bool is_fault =
+      error.kind() == ErrorKind::Internal || error.kind() == ErrorKind::ToolFailed || error.message().starts_with("out of memory while");
   const std::string text = fmt::format("{}: {}", phase, error.message());
   return {is_fault ? Ending::Finding : Ending::Refused, is_fault ? text.substr(0, 600) : first_line(text)};
 }
@@ -101,7 +102,8 @@ bool is_small(const Program& program) {
 }
 
 // A difference beyond what another order of sums makes.
-std::optional<std::string> first_difference(const Program& program, const std::vector<HostTensor>& expected, const std::vector<HostTensor>& actual) {
+std::optional<std::string> first_difference(const Program& program, const std::vector<HostTensor>& expected,
+                                            const std::vector<HostTensor>& actual) {
   if (actual.size() != expected.size()) return fmt::format("{} outputs and {}", expected.size(), actual.size());
   const std::vector<bool> sums = made_of_sums_or_products(program.graph);
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -152,7 +154,8 @@ Outcome run(const std::string& bytes, bool is_archive, CompileSession& session, 
   try {
     const auto owner = std::make_shared<const std::string>(bytes);
     const auto read = [&] {
-      return is_archive ? import_pt2(std::as_bytes(std::span(*owner)), owner, "mutant.pt2", {.is_supported = is_supported}) : parse_text(*owner, fill_constant);
+      return is_archive ? import_pt2(std::as_bytes(std::span(*owner)), owner, "mutant.pt2", {.is_supported = is_supported})
+                        : parse_text(*owner, fill_constant);
     };
     Program program = read();
     if (is_archive) {
@@ -171,7 +174,7 @@ Outcome run(const std::string& bytes, bool is_archive, CompileSession& session, 
     std::vector<HostTensor> inputs;
     try {
       inputs = inputs_for(program);
-    } catch (const Error&) {   // sizes or dtypes that no test makes
+    } catch (const Error&) {  // sizes or dtypes that no test makes
       return {Ending::Large};
     }
     Ran evaluated;
@@ -179,8 +182,8 @@ Outcome run(const std::string& bytes, bool is_archive, CompileSession& session, 
       evaluated = attempt("evaluate", [&] {
         int64_t steps = 0;
         return evaluate(program, inputs, {.after_node = [&](auto&&...) {
-          if (++steps > kMostSteps) throw TooManySteps();
-        }});
+                          if (++steps > kMostSteps) throw TooManySteps();
+                        }});
       });
     } catch (const TooManySteps&) {
       return {Ending::Large};
@@ -217,7 +220,7 @@ SeenPrograms::SeenPrograms() {
 }
 
 bool SeenPrograms::insert(uint64_t hash) {
-  hash |= 1;   // 0 is an empty slot
+  hash |= 1;  // 0 is an empty slot
   for (size_t probe = 0; probe < 64; ++probe) {
     std::atomic<uint64_t>& slot = slots_[(hash + probe) % kSlots];
     uint64_t expected = 0;

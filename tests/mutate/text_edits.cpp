@@ -8,14 +8,66 @@
 namespace toroid::mutate {
 namespace {
 
-constexpr const char* kNumbers[] = {"0", "-1", "1", "2", "3", "7", "64", "2147483647", "2147483648", "4294967296", "1099511627776", "2305843009213693952",
-                                    "4611686018427387904", "4611686018427387899", "9223372036854775807", "-9223372036854775808",
-                                    "99999999999999999999", "1e308", "0.5", "nan", "inf", "none", "[]", "true", "\"x\"", "s0", "s0*s0", "u0", "(s0)"};
+constexpr const char* kNumbers[] = {"0",
+                                    "-1",
+                                    "1",
+                                    "2",
+                                    "3",
+                                    "7",
+                                    "64",
+                                    "2147483647",
+                                    "2147483648",
+                                    "4294967296",
+                                    "1099511627776",
+                                    "2305843009213693952",
+                                    "4611686018427387904",
+                                    "4611686018427387899",
+                                    "9223372036854775807",
+                                    "-9223372036854775808",
+                                    "99999999999999999999",
+                                    "1e308",
+                                    "0.5",
+                                    "nan",
+                                    "inf",
+                                    "none",
+                                    "[]",
+                                    "true",
+                                    "\"x\"",
+                                    "s0",
+                                    "s0*s0",
+                                    "u0",
+                                    "(s0)"};
 constexpr const char* kDtypes[] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool", "u16", "c64", "c128", "f8e4m3fn"};
-constexpr const char* kCalls[] = {"aten::add.Tensor", "aten::mul.Tensor", "aten::sum.dim_IntList", "aten::permute", "aten::expand", "aten::view", "aten::slice.Tensor",
-                                  "aten::gather", "aten::mm", "aten::cumsum", "aten::as_strided", "aten::unfold", "aten::topk", "aten::sort", "aten::cat",
-                                  "aten::nonzero", "aten::index.Tensor", "aten::constant_pad_nd", "aten::native_layer_norm", "aten::convolution",
-                                  "exp", "reshape", "expand", "cast", "gather", "matmul", "reduce.sum", "slice", "pad", "iota"};
+constexpr const char* kCalls[] = {"aten::add.Tensor",
+                                  "aten::mul.Tensor",
+                                  "aten::sum.dim_IntList",
+                                  "aten::permute",
+                                  "aten::expand",
+                                  "aten::view",
+                                  "aten::slice.Tensor",
+                                  "aten::gather",
+                                  "aten::mm",
+                                  "aten::cumsum",
+                                  "aten::as_strided",
+                                  "aten::unfold",
+                                  "aten::topk",
+                                  "aten::sort",
+                                  "aten::cat",
+                                  "aten::nonzero",
+                                  "aten::index.Tensor",
+                                  "aten::constant_pad_nd",
+                                  "aten::native_layer_norm",
+                                  "aten::convolution",
+                                  "exp",
+                                  "reshape",
+                                  "expand",
+                                  "cast",
+                                  "gather",
+                                  "matmul",
+                                  "reduce.sum",
+                                  "slice",
+                                  "pad",
+                                  "iota"};
 
 enum class Kind : uint8_t { Number, Dtype, Call, Value, Mark };
 struct Word {
@@ -43,7 +95,7 @@ class TextSeed : public Seed {
   std::vector<Word> words() const {
     std::vector<Word> list;
     for (size_t at = 0; at < text_.size();) {
-      if (text_[at] == '#') {   // a comment
+      if (text_[at] == '#') {  // a comment
         at = std::min(text_.find('\n', at), text_.size());
         continue;
       }
@@ -86,9 +138,7 @@ class TextSeed : public Seed {
         lines.insert(lines.begin() + second, line);
         what = "again the line";
         break;
-      default:
-        std::swap(lines[static_cast<size_t>(first)], lines[static_cast<size_t>(second)]);
-        what = "elsewhere the line";
+      default: std::swap(lines[static_cast<size_t>(first)], lines[static_cast<size_t>(second)]); what = "elsewhere the line";
     }
     text_ = fmt::format("{}\n", fmt::join(lines, "\n"));
     return fmt::format("{} '{}'", what, line.substr(0, 100));
@@ -113,7 +163,12 @@ class TextSeed : public Seed {
       case Kind::Call: replacement = random.chance(0.5) ? other(Kind::Call) : one_of(kCalls); break;
       case Kind::Value: replacement = random.chance(0.7) ? other(Kind::Value) : one_of(kNumbers); break;
       // An element more, less, or an end too early.
-      case Kind::Mark: replacement = random.chance(0.3) ? "" : old == "[" ? "[" + one_of(kNumbers) + ", " : old == "," ? ", " + one_of(kNumbers) + "," : old + old; break;
+      case Kind::Mark:
+        replacement = random.chance(0.3) ? ""
+                      : old == "["       ? "[" + one_of(kNumbers) + ", "
+                      : old == ","       ? ", " + one_of(kNumbers) + ","
+                                         : old + old;
+        break;
     }
     text_.replace(word.begin, word.end - word.begin, replacement);
     return fmt::format("byte {}: '{}' := '{}'", word.begin, old, replacement);

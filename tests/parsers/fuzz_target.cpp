@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     }
   }
   if (chosen != nullptr) return 0;
-  for (const auto& parser : toroid::parsers::all()) std::fprintf(stderr, "--parser=%.*s\n", static_cast<int>(parser.name.size()), parser.name.data());
+  for (const auto& parser : toroid::parsers::all())
+    std::fprintf(stderr, "--parser=%.*s\n", static_cast<int>(parser.name.size()), parser.name.data());
   std::fputs("name one of these\n", stderr);
   std::exit(2);
 }

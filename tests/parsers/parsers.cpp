@@ -57,7 +57,8 @@ constexpr Parser kParsers[] = {
     {"remote_entry",
      [](std::string_view bytes) {
        const std::optional<BlobName> blob = parse_action_result(bytes);
-       if (blob && parse_action_result(action_result(*blob)) != blob) internal_error(__FILE__, __LINE__, "what is written reads back as it was", blob->hash);
+       if (blob && parse_action_result(action_result(*blob)) != blob)
+         internal_error(__FILE__, __LINE__, "what is written reads back as it was", blob->hash);
        unseal({"library", std::string(64, 'a'), ""}, bytes, "for tests");
      }},
 };

@@ -8,7 +8,7 @@
 namespace toroid::parsers {
 
 struct Parser {
-  std::string_view name;   // also the folder of its corpus
+  std::string_view name;  // also the folder of its corpus
   void (*parse)(std::string_view bytes);
 };
 

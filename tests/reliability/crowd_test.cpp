@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr int kKeys = 3;          // of each round
-constexpr size_t kBytes = 6000;   // of each entry
+constexpr int kKeys = 3;         // of each round
+constexpr size_t kBytes = 6000;  // of each entry
 // Uses are written down late, so an entry of this round may look older than hundreds that are not; the bound must leave it there.
 constexpr uint64_t kLimit = 4'000'000;
 

@@ -155,8 +155,10 @@ TEST(Damage, OfTheStoreIsNeverLoadedAndMendsItself) {
     ASSERT_TRUE(later.warnings.empty()) << "round " << round << ": " << later.warnings[0];
   }
   EXPECT_GT(hits, rounds) << "most entries survive one flip";
-  result.say("{} damaged stores (a quarter of them in the log): 0 of {} loaded entries wrong, all full again by the third session ({} by the fourth), {} files begun anew",
-             rounds, hits, late, warned);
+  result.say(
+      "{} damaged stores (a quarter of them in the log): 0 of {} loaded entries wrong, all full again by the third session ({} by the "
+      "fourth), {} files begun anew",
+      rounds, hits, late, warned);
 }
 
 TEST(Damage, OfEntriesIsCountedAsRebuilds) {
@@ -219,8 +221,10 @@ TEST(Damage, OfPackagesIsRefused) {
   const fs::path path = root.path() / "package.so";
   std::string weights;
   for (int i = 0; i < 64; ++i) weights += fmt::format("{}{}", i == 0 ? "" : ", ", i + 1);
-  const std::string text = fmt::format("constant 0 \"v\": f32[64] = [{0}]\nconstant 1 \"w\": f32[64] = [-{0}]\ngraph(x: f32[64]) {{\n  v: f32[64] = constant(0)\n"
-                                       "  w: f32[64] = constant(1)\n  z = mul(x, v)\n  y = add(z, w)\n  return y\n}}\n", weights);
+  const std::string text = fmt::format(
+      "constant 0 \"v\": f32[64] = [{0}]\nconstant 1 \"w\": f32[64] = [-{0}]\ngraph(x: f32[64]) {{\n  v: f32[64] = constant(0)\n"
+      "  w: f32[64] = constant(1)\n  z = mul(x, v)\n  y = add(z, w)\n  return y\n}}\n",
+      weights);
   const CompiledModel model = CompileSession().compile(parse_text(text));
   write_package(path, model.library, model.constants, model.isa);
   Executable::load(path, 1);
@@ -231,10 +235,12 @@ TEST(Damage, OfPackagesIsRefused) {
   for (int64_t round = 0; round < rounds; ++round) {
     std::string bad = good;
     if (round % 16 == 0) {
-      std::swap_ranges(bad.begin() + static_cast<std::ptrdiff_t>(first_weight), bad.begin() + static_cast<std::ptrdiff_t>(first_weight + 256),
+      std::swap_ranges(bad.begin() + static_cast<std::ptrdiff_t>(first_weight),
+                       bad.begin() + static_cast<std::ptrdiff_t>(first_weight + 256),
                        bad.begin() + static_cast<std::ptrdiff_t>(first_weight + 256));
-      const size_t end = 1 + random() % 255;   // whole, or the rest of each where it was
-      std::copy_n(good.begin() + static_cast<std::ptrdiff_t>(first_weight + end), 256 - end, bad.begin() + static_cast<std::ptrdiff_t>(first_weight + end));
+      const size_t end = 1 + random() % 255;  // whole, or the rest of each where it was
+      std::copy_n(good.begin() + static_cast<std::ptrdiff_t>(first_weight + end), 256 - end,
+                  bad.begin() + static_cast<std::ptrdiff_t>(first_weight + end));
     } else if (round % 16 == 1) {
       bad.append(1 + random() % 5000, static_cast<char>(random()));
     } else {

@@ -26,13 +26,13 @@ struct Fault {
   int error_number;
 };
 const Fault kFaults[] = {
-    {"no space, once", Deed::Fail, ENOSPC},        {"no space, for ever", Deed::FailFromThere, ENOSPC},
-    {"a bad disk, once", Deed::Fail, EIO},         {"a bad disk, for ever", Deed::FailFromThere, EIO},
-    {"no permission, once", Deed::Fail, EACCES},   {"no permission, for ever", Deed::FailFromThere, EACCES},
-    {"read-only, once", Deed::Fail, EROFS},        {"read-only, for ever", Deed::FailFromThere, EROFS},
-    {"no descriptors, once", Deed::Fail, EMFILE},  {"no descriptors, for ever", Deed::FailFromThere, EMFILE},
-    {"no memory, once", Deed::Fail, ENOMEM},       {"no memory, for ever", Deed::FailFromThere, ENOMEM},
-    {"no locks, once", Deed::Fail, ENOLCK},        {"no locks, for ever", Deed::FailFromThere, ENOLCK},
+    {"no space, once", Deed::Fail, ENOSPC},       {"no space, for ever", Deed::FailFromThere, ENOSPC},
+    {"a bad disk, once", Deed::Fail, EIO},        {"a bad disk, for ever", Deed::FailFromThere, EIO},
+    {"no permission, once", Deed::Fail, EACCES},  {"no permission, for ever", Deed::FailFromThere, EACCES},
+    {"read-only, once", Deed::Fail, EROFS},       {"read-only, for ever", Deed::FailFromThere, EROFS},
+    {"no descriptors, once", Deed::Fail, EMFILE}, {"no descriptors, for ever", Deed::FailFromThere, EMFILE},
+    {"no memory, once", Deed::Fail, ENOMEM},      {"no memory, for ever", Deed::FailFromThere, ENOMEM},
+    {"no locks, once", Deed::Fail, ENOLCK},       {"no locks, for ever", Deed::FailFromThere, ENOLCK},
     {"half of the bytes", Deed::Shorten, 0},
 };
 
@@ -50,7 +50,10 @@ int use_the_cache(const fs::path& folder) {
   std::vector<std::string> warnings;
   bool is_right = true;
   {
-    Cache cache({.store = {.folder = folder, .size_limit_bytes = 100'000, .warn = [&](const std::string& text) { warnings.push_back(text); }, .patience = 300ms}});
+    Cache cache({.store = {.folder = folder,
+                           .size_limit_bytes = 100'000,
+                           .warn = [&](const std::string& text) { warnings.push_back(text); },
+                           .patience = 300ms}});
     for (int64_t i = 0; i < kEntries; ++i) {
       std::optional<std::string> found = cache.get(key_of(i));
       if (!found) {
@@ -107,7 +110,8 @@ TEST(Faults, OfEachCallCostTheCacheAndNothingElse) {
       if (!begins) fs::permissions(folder, fs::perms::owner_all);
     };
     for (const Fault& fault : kFaults) {
-      tried += try_each_call(fault, step_of(fault, fault.deed == Deed::Fail ? 31 : 67), root.path(), prepare, [&] { return use_the_cache(folder); });
+      tried += try_each_call(fault, step_of(fault, fault.deed == Deed::Fail ? 31 : 67), root.path(), prepare,
+                             [&] { return use_the_cache(folder); });
       ASSERT_FALSE(HasFailure()) << fault.name << (begins ? ", a new cache" : ", a cache that is there");
     }
   }

@@ -102,7 +102,8 @@ TEST(Kills, BeforeEachCallOfAWriterDoNoHarm) {
       writer.prepare(folder);
       const TracedEnd end = run_traced(root.path(), {.deed = Deed::Kill, .at = at}, [&] { return writer.body(folder); });
       if (end.status == 0) break;
-      ASSERT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) << writer.name << ", call " << at << ": status " << end.status;
+      ASSERT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL)
+          << writer.name << ", call " << at << ": status " << end.status;
       ++at_this;
       ASSERT_EQ(complaint_of_next_user(folder, kEntries, writer.most_warnings), "") << writer.name << ", killed before call " << at;
       ASSERT_EQ(complaint_of_export(folder), "") << writer.name << ", killed before call " << at;
@@ -110,7 +111,8 @@ TEST(Kills, BeforeEachCallOfAWriterDoNoHarm) {
     EXPECT_GT(at_this, 5) << writer.name;
     kills += at_this;
   }
-  result.say("{} writers killed {} times, before each call on files (of the longest, each fifth): 0 complaints of the next process", std::size(kWriters), kills);
+  result.say("{} writers killed {} times, before each call on files (of the longest, each fifth): 0 complaints of the next process",
+             std::size(kWriters), kills);
 }
 
 // Several writers at once, none of which lives long; none may see anything wrong or anything to warn of.

@@ -4,10 +4,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sys/syscall.h>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
-#include <sys/syscall.h>
 
 #include "driver/compile.h"
 #include "driver/eager/eager_cache.h"
@@ -116,7 +116,7 @@ End end_of(const std::function<bool()>& use) {
 
 struct Tried {
   int64_t allocations = 0;
-  int64_t right = 0;   // in spite of the failure
+  int64_t right = 0;  // in spite of the failure
 };
 
 // Each `step`-th allocation of `use` fails, once or from there on. `before` and `after` have all memory; `after` says what is wrong.
@@ -167,7 +167,7 @@ TEST(Memory, AnyAllocationOfTheCacheMayFail) {
       const TempFolder root = quick_folder();
       const fs::path folder = root.path() / "cache";
       { Store({.folder = root.path() / "warm"}).put(key_of(0), "what libraries allocate once"); }
-      std::optional<CacheOptions> options;   // made before memory fails, and given away
+      std::optional<CacheOptions> options;  // made before memory fails, and given away
       auto use = [&] {
         Cache cache(std::move(*options));
         for (size_t i = 0; i < std::size(keys); ++i) {
@@ -199,8 +199,10 @@ TEST(Memory, AnyAllocationOfTheCacheMayFail) {
     }
   }
   EXPECT_GT(tried, 50);
-  result.say("{} allocations failed, once and for ever: {} results right in spite of it, the others 'out of memory'; the process goes on each time",
-             tried, right);
+  result.say(
+      "{} allocations failed, once and for ever: {} results right in spite of it, the others 'out of memory'; the process goes on each "
+      "time",
+      tried, right);
 #endif
 }
 
@@ -216,9 +218,10 @@ void fail_compilations(std::string_view kind, const Result& result, int64_t step
     ASSERT_FALSE(testing::Test::HasFailure());
   }
   EXPECT_GT(tried, 10);
-  result.say("{} allocations of a {} compilation failed, once and for ever: {} results right in spite of it, the others 'out of memory'; "
-             "the process goes on each time",
-             tried, kind, right);
+  result.say(
+      "{} allocations of a {} compilation failed, once and for ever: {} results right in spite of it, the others 'out of memory'; "
+      "the process goes on each time",
+      tried, kind, right);
 }
 #endif
 
@@ -237,7 +240,8 @@ TEST(Memory, AnyAllocationOfAWarmCompilationMayFail) {
   auto again = [&]() -> std::string { return compile() ? "" : "another number of kernels"; };
   ASSERT_EQ(again(), "");
   ASSERT_EQ(again(), "");
-  fail_compilations("warm", result, times(97, 1), [] {}, compile, again);
+  fail_compilations(
+      "warm", result, times(97, 1), [] {}, compile, again);
 #endif
 }
 
@@ -319,7 +323,7 @@ TEST(Memory, AnyAllocationOfACallMayFail) {
   const std::vector<HostTensor> inputs = {numbers({40, 300}, 0.001), numbers({300, 40}, 0.001)};
   std::optional<Executable> program = model.load(2);
   const std::vector<HostTensor> right = program->run(inputs);
-  double calls = 1;   // that ended well, by which the buffer has grown
+  double calls = 1;  // that ended well, by which the buffer has grown
   auto run = [&] {
     const std::vector<HostTensor> outputs = program->run(inputs);
     calls += 1;
@@ -339,7 +343,8 @@ TEST(Memory, AnyAllocationOfACallMayFail) {
 
   std::optional<EagerCache> eager;
   const HostTensor x = numbers({30, 50}, 0.5), y = numbers({50, 20}, 0.25);
-  const std::vector<HostTensor> of_operators = {EagerCache(session).call("aten::mm", {x, y})[0], EagerCache(session).call("aten::softmax.int", {x, 1})[0]};
+  const std::vector<HostTensor> of_operators = {EagerCache(session).call("aten::mm", {x, y})[0],
+                                                EagerCache(session).call("aten::softmax.int", {x, 1})[0]};
   auto forget = [&] { eager.emplace(session); };
   auto call = [&] {
     for (int i = 0; i < 2; ++i) {
@@ -352,17 +357,22 @@ TEST(Memory, AnyAllocationOfACallMayFail) {
 
   int64_t tried = 0;
   for (const bool for_ever : {false, true}) {
-    tried += fail_each(for_ever, times(7, 1), [] {}, run, run_again).allocations;
+    tried += fail_each(
+                 for_ever, times(7, 1), [] {}, run, run_again)
+                 .allocations;
     ASSERT_FALSE(HasFailure()) << "running";
-    tried += fail_each(for_ever, times(41, 1), [] {}, load, load_again).allocations;
+    tried += fail_each(
+                 for_ever, times(41, 1), [] {}, load, load_again)
+                 .allocations;
     ASSERT_FALSE(HasFailure()) << "loading";
     tried += fail_each(for_ever, times(97, 1), forget, call, call_again).allocations;
     ASSERT_FALSE(HasFailure()) << "calling operators";
   }
   EXPECT_GT(tried, 30);
-  result.say("{} allocations failed, once and for ever, of programs loaded and run and of operators called: right, or 'out of memory', and "
-             "the next call right; buffers are written by whole calls only",
-             tried);
+  result.say(
+      "{} allocations failed, once and for ever, of programs loaded and run and of operators called: right, or 'out of memory', and "
+      "the next call right; buffers are written by whole calls only",
+      tried);
 #endif
 }
 

@@ -26,9 +26,11 @@ using nlohmann::json;
 
 // Fragments that end a comment, a string, a line or a name, and what could follow.
 std::string hostile_text(std::mt19937_64& random, const std::string& witness) {
-  static const char* const kEnds[] = {"*/", "\n", "\\\n", "\"", "'", "\\", "?\?/", "//", "/*", ")\"", ";", "}", "{", "{}", "{0}", "%n", "%s", "\t", "\r",
-                                      "\r\n", "\x01", "\x7f", "\u2028", "\u202e", "R\"(", ")delimiter\"", "\\x22", "\\u0022", "\\0", "#", "$", "`",
-                                      "..", "/", "<", ">", "|", "&", "=", ",", " ", "-", "--", "L'", "@", "!"};
+  static const char* const kEnds[] = {
+      "*/",    "\n",      "\\\n", "\"", "'",  "\\", "?\?/", "//",   "/*",   ")\"",    ";",      "}",    "{",
+      "{}",    "{0}",     "%n",   "%s", "\t", "\r", "\r\n", "\x01", "\x7f", "\u2028", "\u202e", "R\"(", ")delimiter\"",
+      "\\x22", "\\u0022", "\\0",  "#",  "$",  "`",  "..",   "/",    "<",    ">",      "|",      "&",    "=",
+      ",",     " ",       "-",    "--", "L'", "@",  "!"};
   const std::string harms[] = {"#include \"" + witness + ".h\"",
                                "\n#include </etc/passwd>\n",
                                "\n#error toroid_injected\n",
@@ -64,7 +66,11 @@ std::string hostile_text(std::mt19937_64& random, const std::string& witness) {
 }
 
 json tensor_meta(const std::vector<int64_t>& sizes) {
-  json meta = {{"dtype", 7}, {"requires_grad", false}, {"device", {{"type", "cpu"}, {"index", nullptr}}}, {"storage_offset", {{"as_int", 0}}}, {"layout", 7}};
+  json meta = {{"dtype", 7},
+               {"requires_grad", false},
+               {"device", {{"type", "cpu"}, {"index", nullptr}}},
+               {"storage_offset", {{"as_int", 0}}},
+               {"layout", 7}};
   int64_t stride = 1;
   json strides = json::array(), dims = json::array();
   for (size_t i = sizes.size(); i-- > 0; stride *= sizes[i]) {
@@ -112,11 +118,12 @@ HostileModel hostile_model(std::mt19937_64& random, const std::string& witness, 
     metadata["stack_trace"] = "File \"" + text() + "\", line 7, in forward\n    " + text();
     metadata["nn_module_stack"] = "L__self__,," + text() + ";" + text() + "," + text() + "," + text();
     metadata[text()] = text();
-    nodes.push_back(json::object({{"target", "torch.ops.aten.add.Tensor"},
-                                  {"inputs", json::array({argument("self", tensor(last)), argument("other", i == 0 ? tensor(w) : json::object({{"as_int", 1}}))})},
-                                  {"outputs", json::array({tensor(next)})},
-                                  {"metadata", metadata},
-                                  {"name", name()}}));
+    nodes.push_back(json::object(
+        {{"target", "torch.ops.aten.add.Tensor"},
+         {"inputs", json::array({argument("self", tensor(last)), argument("other", i == 0 ? tensor(w) : json::object({{"as_int", 1}}))})},
+         {"outputs", json::array({tensor(next)})},
+         {"metadata", metadata},
+         {"name", name()}}));
     values[next] = tensor_meta({2});
     last = next;
   }
@@ -184,8 +191,8 @@ TEST(Models, OpenNoFileButTheirOwn) {
   write_file_atomically(secret, std::string(16, 's'));
   std::vector<std::pair<std::string, std::string>> archives;  // what is wrong, bytes
   for (const std::string& name : {std::string("../secret"), std::string("../../../../../../etc/passwd"), secret, std::string("/etc/passwd"),
-                                  std::string("C:\\secret"), std::string("net/data/weights/../../../secret"), std::string("secret\0x", 8), std::string("~/secret"),
-                                  "file://" + secret, std::string("net/./data/weights/weight_0")}) {
+                                  std::string("C:\\secret"), std::string("net/data/weights/../../../secret"), std::string("secret\0x", 8),
+                                  std::string("~/secret"), "file://" + secret, std::string("net/./data/weights/weight_0")}) {
     ZipForTest zip = Pt2ForTest().zip();
     zip.add(name, std::string(16, 'x'));
     archives.emplace_back("an entry named " + name, zip.build());

@@ -27,7 +27,8 @@ using namespace std::chrono_literals;
 class Environment {
  public:
   void set(const std::string& name, const std::string& value) {
-    if (!before_.contains(name)) before_[name] = std::getenv(name.c_str()) ? std::optional<std::string>(std::getenv(name.c_str())) : std::nullopt;
+    if (!before_.contains(name))
+      before_[name] = std::getenv(name.c_str()) ? std::optional<std::string>(std::getenv(name.c_str())) : std::nullopt;
     ::setenv(name.c_str(), value.c_str(), 1);
   }
   ~Environment() {
@@ -138,7 +139,8 @@ TEST_F(Sessions, EndWithTheCommandWhenTheCompilerMisbehaves) {
       {"writes nothing", "exit 0", "succeeded but wrote no library"},
       {"writes junk", "echo junk > \"$out\"", "succeeded but wrote no library"},
       {"writes half a library", "printf '\\177ELF\\002\\001\\001' > \"$out\"", ""},
-      {"has very much to say", is_full() ? "head -c 1000000000 /dev/zero | tr '\\0' 'e' >&2; exit 1" : "head -c 30000000 /dev/zero | tr '\\0' 'e' >&2; exit 1",
+      {"has very much to say",
+       is_full() ? "head -c 1000000000 /dev/zero | tr '\\0' 'e' >&2; exit 1" : "head -c 30000000 /dev/zero | tr '\\0' 'e' >&2; exit 1",
        "exited with status 1"},
       {"has much to say and never ends", "yes 'error: again' >&2", "did not end within its time"},
       {"closes its streams and hangs", "exec >&- 2>&-; sleep 1000", "did not end within its time"},
@@ -149,11 +151,11 @@ TEST_F(Sessions, EndWithTheCommandWhenTheCompilerMisbehaves) {
   for (const BadCompiler& each : compilers) {
     const double limit = !std::string_view(each.words).starts_with("did not end") ? 60 : is_full() ? 5 : 0.2;
     environment_.set("TOROID_COMPILE_TIMEOUT_S", fmt::format("{}", limit));
-    environment_.set("TOROID_CXX",
-                     script("g++", "case \"$1\" in --version) echo 'g++ (Fake) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
-                                   "while [ $# -gt 0 ]; do [ \"$1\" = -o ] && out=$2; shift; done\n" +
-                                       std::regex_replace(each.body, std::regex("sleep 1000"), "sleep " + seconds))
-                         .string());
+    environment_.set("TOROID_CXX", script("g++",
+                                          "case \"$1\" in --version) echo 'g++ (Fake) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
+                                          "while [ $# -gt 0 ]; do [ \"$1\" = -o ] && out=$2; shift; done\n" +
+                                              std::regex_replace(each.body, std::regex("sleep 1000"), "sleep " + seconds))
+                                       .string());
     const Stopwatch watch;
     try {
       const CompiledModel model = CompileSession().compile(parse_text(program_adding(5)));
@@ -199,7 +201,9 @@ struct Holdings {
 Holdings holdings_of(const fs::path& temporary) {
   Holdings now;
   const std::string status = read_file("/proc/self/status");
-  auto number_after = [&](const char* label) { return std::strtoll(status.c_str() + status.find(label) + std::strlen(label), nullptr, 10); };
+  auto number_after = [&](const char* label) {
+    return std::strtoll(status.c_str() + status.find(label) + std::strlen(label), nullptr, 10);
+  };
   now.memory_bytes = (number_after("RssAnon:") + number_after("RssShmem:")) * 1024;
   now.threads = number_after("Threads:");
   now.files = std::distance(fs::directory_iterator("/proc/self/fd"), {});
@@ -239,7 +243,9 @@ TEST_F(Sessions, HoldNoMoreAfterLongUse) {
     }
     if (round % 10 == 9) {  // an entry that a disk spoilt
       std::string bytes = read_file(folder_.path() / "cache/store-v2.db");
-      const size_t library = bytes.find("\x7f" "ELF");
+      const size_t library = bytes.find(
+          "\x7f"
+          "ELF");
       if (library != bytes.npos) {
         const Fd fd(::open((folder_.path() / "cache/store-v2.db").c_str(), O_WRONLY | O_CLOEXEC));
         ASSERT_EQ(::pwrite(fd.get(), "?", 1, static_cast<off_t>(library)), 1);
@@ -256,9 +262,11 @@ TEST_F(Sessions, HoldNoMoreAfterLongUse) {
   if (!kIsSanitized) {
     EXPECT_LE(last.memory_bytes - first.memory_bytes, times(4 << 20, 3 << 20));
   }
-  result.say("{} compilations after {} to warm up, {} failed, {} hits, evictions and spoilt entries: {:+} KiB, {:+} files, {:+} threads, {:+} mappings",
-             rounds, warm_up, errors, hits, (last.memory_bytes - first.memory_bytes) / 1024, last.files - first.files, last.threads - first.threads,
-             last.mappings - first.mappings);
+  result.say(
+      "{} compilations after {} to warm up, {} failed, {} hits, evictions and spoilt entries: {:+} KiB, {:+} files, {:+} threads, {:+} "
+      "mappings",
+      rounds, warm_up, errors, hits, (last.memory_bytes - first.memory_bytes) / 1024, last.files - first.files,
+      last.threads - first.threads, last.mappings - first.mappings);
 }
 
 }  // namespace

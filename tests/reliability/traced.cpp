@@ -88,7 +88,8 @@ constexpr Call kCalls[] = {
 };
 
 const Call* call_of(uint64_t number) {
-  const auto found = std::find_if(std::begin(kCalls), std::end(kCalls), [&](const Call& each) { return static_cast<uint64_t>(each.number) == number; });
+  const auto found =
+      std::find_if(std::begin(kCalls), std::end(kCalls), [&](const Call& each) { return static_cast<uint64_t>(each.number) == number; });
   return found == std::end(kCalls) ? nullptr : &*found;
 }
 
@@ -172,7 +173,8 @@ bool meddle(pid_t pid, const std::string& folder, const Meddling& meddling, Trac
   if (fails && !can_fail(*call, registers, meddling.error_number)) return false;
   if (meddling.deed == Deed::Shorten && (!moves || registers.rdx < 2)) return false;
   const std::string file = file_of(pid, *call, registers);
-  if (meddling.deed == Deed::Nothing && (call->number == SYS_openat || call->number == SYS_open || call->number == SYS_creat)) end.opened.insert(file);
+  if (meddling.deed == Deed::Nothing && (call->number == SYS_openat || call->number == SYS_open || call->number == SYS_creat))
+    end.opened.insert(file);
   if (!file.starts_with(folder)) return false;
   ++end.calls;
   const bool is_it = end.calls == meddling.at || (end.calls > meddling.at && meddling.deed == Deed::FailFromThere);

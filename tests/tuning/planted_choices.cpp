@@ -197,10 +197,9 @@ const Implementation kCopyRows[] = {copy_row<0>(), copy_row<1>(), copy_row<2>(),
 
 const ChoiceRegistry& planted_choices() {
   static const KernelFamily families[] = {{"double.f32", [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-                                     [](const Problem&) { return int64_t{1}; },
-                                     implementations(std::make_index_sequence<kCount>())},
-                                    {"copy.f32", [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-                                     [](const Problem&) { return int64_t{1}; }, kCopyRows, -1}};
+                                           [](const Problem&) { return int64_t{1}; }, implementations(std::make_index_sequence<kCount>())},
+                                          {"copy.f32", [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+                                           [](const Problem&) { return int64_t{1}; }, kCopyRows, -1}};
   static const ChoiceRegistry registry(families);
   return registry;
 }

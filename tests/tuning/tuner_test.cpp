@@ -191,8 +191,7 @@ TEST_F(TunerTest, OneChoiceNeedsNoBenchmark) {
 TEST_F(TunerTest, NoUsableChoiceIsAnErrorWithReasons) {
   Tuner tuner(planted_choices(), cache(), options());
   const std::string report = error_of([&] { tuner.choose(problem_for({"crashes", "throws"})); }).report();
-  EXPECT_TRUE(report.starts_with("error: no implementation of double.f32(f32[1000]) -> f32[1000]; integers 3 21 can be used\n"))
-      << report;
+  EXPECT_TRUE(report.starts_with("error: no implementation of double.f32(f32[1000]) -> f32[1000]; integers 3 21 can be used\n")) << report;
   for (const char* line :
        {"\n  crashes: faulty: was killed by signal 11 (Segmentation fault)\n", "\n  throws: refused: no workspace is left\n",
         "\n  plain: gate closed: this test does not want it\n", "\n  while choosing an implementation of double.f32\n",
@@ -348,8 +347,7 @@ TEST_F(TunerTest, ALockReplaysChoicesExactly) {
     return error_of([&] { tuner.choose(problem_for({"quick"})); }).message();
   };
   const std::string hash = first.choose(problem_for({"plain", "quick"})).hash;
-  EXPECT_EQ(refusal("brilliant 0123"),
-            "model.lock takes 'brilliant' for " + problem + ", which this version of toroid does not have");
+  EXPECT_EQ(refusal("brilliant 0123"), "model.lock takes 'brilliant' for " + problem + ", which this version of toroid does not have");
   EXPECT_EQ(refusal("quick 0123"), "model.lock takes 'quick' for " + problem + ", which has changed since");
   EXPECT_EQ(refusal("slow " + first.choose(problem_for({"slow"})).hash),
             "model.lock takes 'slow' for " + problem + ", which may not be taken here: this test does not want it");
@@ -377,14 +375,16 @@ TEST_F(TunerTest, RuntimeKernelsAreTimed) {
         "matmul.int4(bf16[7, 64], constant u8[70, 32], constant f32[2, 70], constant f32[2, 70]) -> bf16[7, 70]; epilogue",
         "convolution.bf16(bf16[1, 32, 9, 9]/[2592, 1, 288, 32], constant bf16[48, 32, 3, 3]) -> bf16[1, 48, 9, 9]/[3888, 1, 432, 48]; "
         "integers 0 1 1 1 1 1 1 1 0 0; epilogue",
-        "convolution.f32(f32[2, 12, 1, 1], constant f32[18, 12, 1, 1]) -> f32[2, 18, 1, 1]/[18, 1, 1, 1]; integers 0 1 1 1 0 0 1 1 0 0; epilogue",
+        "convolution.f32(f32[2, 12, 1, 1], constant f32[18, 12, 1, 1]) -> f32[2, 18, 1, 1]/[18, 1, 1, 1]; integers 0 1 1 1 0 0 1 1 0 0; "
+        "epilogue",
         "convolution.f32(f32[1, 32, 14, 14]/[6272, 1, 448, 32], constant f32[48, 32, 3, 3]) -> f32[1, 48, 14, 14]/[9408, 1, 672, "
         "48]; "
         "integers 0 1 1 1 1 1 1 1 0 0; epilogue",
         "convolution.f32(f32[1, 32, 14, 14]/[6272, 1, 448, 32], constant f32[48, 32, 3, 3]) -> f32[1, 48, 14, 14]/[9408, 1, 672, "
         "48]; "
         "integers 0 1 1 1 1 1 1 1 0 0",
-        "chain.f32{convolution.f32(f32[1, 12, 20, 20]/[4800, 1, 240, 12]@4, constant f32[48, 12, 1, 1]) -> f32[1, 48, 20, 20]/[19200, 1, 960, 48]; "
+        "chain.f32{convolution.f32(f32[1, 12, 20, 20]/[4800, 1, 240, 12]@4, constant f32[48, 12, 1, 1]) -> f32[1, 48, 20, 20]/[19200, 1, "
+        "960, 48]; "
         "integers 0 1 1 1 0 0 1 1 0 0; epilogue | convolution.f32(f32[1, 48, 20, 20]/[19200, 1, 960, 48], constant f32[48, 1, 3, 3]) -> "
         "f32[1, 48, 20, 20]/[19200, 1, 960, 48]; integers 0 48 1 1 1 1 1 1 0 0}"}) {
     const Decision& decision = tuner.choose(parse_problem(problem));

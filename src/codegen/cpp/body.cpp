@@ -86,9 +86,7 @@ void BodyPrinter::insert(size_t level, const std::vector<std::string>& lines) {
 
 void BodyPrinter::line(size_t level, std::string text) { push(levels_[level], std::move(text)); }
 
-void BodyPrinter::emit(size_t level, std::string text) {
-  push(scopes_.empty() ? levels_[level] : scopes_.back().lines, std::move(text));
-}
+void BodyPrinter::emit(size_t level, std::string text) { push(scopes_.empty() ? levels_[level] : scopes_.back().lines, std::move(text)); }
 
 OperandText BodyPrinter::define(size_t level, std::string_view base, DType dtype, OperandText text) {
   const std::string name = fresh(base);
@@ -125,8 +123,7 @@ OperandText BodyPrinter::compute(ExprId id) {
       [&](const loop::Literal& o) -> OperandText {
         const std::string text = match(
             o.value, [&](bool v) { return literal_text(node.dtype, int64_t{v}); },
-            [&](const sym::Expr& e) { return literal_text(node.dtype, e.value()); },
-            [&](double v) { return literal_text(node.dtype, v); });
+            [&](const sym::Expr& e) { return literal_text(node.dtype, e.value()); }, [&](double v) { return literal_text(node.dtype, v); });
         return {text, false, true};
       },
       [&](const loop::Index& o) { return define(level, "index", node.dtype, number(o.value)); },
@@ -165,16 +162,15 @@ OperandText BodyPrinter::compute(ExprId id) {
       },
       [&](const loop::BitcastTo& o) {
         if (o.from == DType::Bool || o.to == DType::Bool) {
-          throw Error(ErrorKind::Unsupported, fmt::format("viewing {} as {} is not supported by the CPU backend",
-                                                          to_string(o.from), to_string(o.to)));
+          throw Error(ErrorKind::Unsupported,
+                      fmt::format("viewing {} as {} is not supported by the CPU backend", to_string(o.from), to_string(o.to)));
         }
         const OperandText operand = value(o.operand);
         const bool is_only_rounded = o.from == o.to && is_floating(o.to) && !is_reduced_float(o.to);
         const std::string text = is_only_rounded ? fmt::format("rounded({})", operand.text) : bitcast_text(o.from, o.to, operand);
         return define(level, "bits", node.dtype, {text, operand.lanes});
       },
-      [&](const loop::Masked& o) { return masked(o, node.dtype); },
-      [&](const loop::Accumulated& o) { return accumulator(o.id); },
+      [&](const loop::Masked& o) { return masked(o, node.dtype); }, [&](const loop::Accumulated& o) { return accumulator(o.id); },
       [&](const loop::Stashed& o) { return define(level, "kept", node.dtype, stash(o.id)); });
 }
 
@@ -184,8 +180,9 @@ bool BodyPrinter::divides_integers(const loop::Compute& op) const {
   const loop::ExprNode& divisor = exprs_.node(op.operands[1]);
   if (is_floating(divisor.dtype)) return false;
   const auto* literal = std::get_if<loop::Literal>(&divisor.op);
-  return literal == nullptr || match(
-      literal->value, [](bool v) { return !v; }, [](const sym::Expr& e) { return e.is_const(0); }, [](double v) { return v == 0; });
+  return literal == nullptr ||
+         match(
+             literal->value, [](bool v) { return !v; }, [](const sym::Expr& e) { return e.is_const(0); }, [](double v) { return v == 0; });
 }
 
 OperandText BodyPrinter::checked_divisor(const OperandText& divisor, DType dtype) {
@@ -193,12 +190,12 @@ OperandText BodyPrinter::checked_divisor(const OperandText& divisor, DType dtype
   const std::string mask = scopes_.empty() ? std::string() : scopes_.back().mask;
   if (!divisor.lanes) {
     // Where no lane divides, any divisor will do.
-    const std::string used = mask.empty() ? divisor.text
-                                          : fmt::format("any_lane({}) ? {} : {}", mask, divisor.text, literal_text(dtype, int64_t{1}));
+    const std::string used =
+        mask.empty() ? divisor.text : fmt::format("any_lane({}) ? {} : {}", mask, divisor.text, literal_text(dtype, int64_t{1}));
     return {fmt::format("nonzero<{}>({}, error)", register_type(dtype), used), false, true};
   }
-  const std::string used = mask.empty() ? divisor.text
-                                        : fmt::format("select({0}, {1}, splat<{2}, W>(1))", mask, divisor.text, register_type(dtype));
+  const std::string used =
+      mask.empty() ? divisor.text : fmt::format("select({0}, {1}, splat<{2}, W>(1))", mask, divisor.text, register_type(dtype));
   return {fmt::format("nonzero(lanes, {}, error)", used), true, true};
 }
 
@@ -207,8 +204,8 @@ void BodyPrinter::prepare_index(sym::Expr e) {
   for (sym::Expr symbol : sym::free_symbols(e)) {
     const loop::ValueSymbol* found = exprs_.value_symbol(symbol);
     if (found == nullptr || known_symbols_.count(symbol)) continue;
-    const bool in_scope = std::any_of(scopes_.begin(), scopes_.end(),
-                                      [&](const Scope& scope) { return scope.known_symbols.count(symbol) > 0; });
+    const bool in_scope =
+        std::any_of(scopes_.begin(), scopes_.end(), [&](const Scope& scope) { return scope.known_symbols.count(symbol) > 0; });
     if (in_scope) continue;
     const loop::ValueSymbol checked = *found;
     prepare_index(checked.size);
@@ -278,7 +275,8 @@ OperandText BodyPrinter::load(const loop::Load& op, DType dtype) {
   }
   if (const auto repeated = repeated_part(position); repeated && mask.empty()) {
     return {fmt::format("load_repeated<{}>(lanes, {}, {})", repeated->operands()[1].value(), pointer(op.buffer, position),
-                        index(sym::mod(repeated->operands()[0], repeated->operands()[1]))), true};
+                        index(sym::mod(repeated->operands()[0], repeated->operands()[1]))),
+            true};
   }
   const std::string at = fmt::format("[&](int l) {{ return {} + {}; }}", memory(op.buffer), lane_index(position));
   if (mask.empty()) return {fmt::format("{}(lanes, {})", in_runs(position) ? "gather_runs" : "gather", at), true};
@@ -326,7 +324,8 @@ bool BodyPrinter::moves_by_at_most_one(sym::Expr e) {
   if (e.is_symbol()) return e == *vector_axis_;
   const auto parts = e.operands();
   if (e.kind() == sym::Kind::Mul) return parts.size() == 2 && parts[0].is_const(-1) && moves_by_at_most_one(parts[1]);
-  if (e.kind() == sym::Kind::Add && std::count_if(parts.begin(), parts.end(), [&](sym::Expr part) { return varies(part); }) > 1) return false;
+  if (e.kind() == sym::Kind::Add && std::count_if(parts.begin(), parts.end(), [&](sym::Expr part) { return varies(part); }) > 1)
+    return false;
   if (e.kind() != sym::Kind::Add && e.kind() != sym::Kind::Min && e.kind() != sym::Kind::Max) return false;
   return std::all_of(parts.begin(), parts.end(), [&](sym::Expr part) { return moves_by_at_most_one(part); });
 }
@@ -390,8 +389,7 @@ OperandText BodyPrinter::masked(const loop::Masked& op, DType dtype) {
   const std::string name = fresh("chosen");
   auto as_lanes = [&](const OperandText& x) {
     if (x.lanes || !result_varies) return x.text;
-    return dtype == DType::Bool ? fmt::format("splat_mask<W>({})", x.text)
-                                : fmt::format("splat<{}, W>({})", register_type(dtype), x.text);
+    return dtype == DType::Bool ? fmt::format("splat_mask<W>({})", x.text) : fmt::format("splat<{}, W>({})", register_type(dtype), x.text);
   };
   auto in_scope = [&](ExprId id, std::string mask, std::string& text) {
     scopes_.push_back({{}, {}, {}, std::move(mask)});

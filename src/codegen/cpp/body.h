@@ -27,11 +27,11 @@ class BodyPrinter {
   OperandText value(loop::ExprId id);
   // Makes value symbols that an index mentions available.
   void prepare_index(sym::Expr index);
-  std::string index(sym::Expr e) const;                 // of the first lane
-  std::string lane_index(sym::Expr e);                  // of lane `l`
-  bool varies(loop::ExprId id);                         // from lane to lane
+  std::string index(sym::Expr e) const;  // of the first lane
+  std::string lane_index(sym::Expr e);   // of lane `l`
+  bool varies(loop::ExprId id);          // from lane to lane
   bool varies(sym::Expr e);
-  size_t level_of(sym::Expr e);                         // at which the index is known
+  size_t level_of(sym::Expr e);  // at which the index is known
   // The start of a buffer's memory: "x", or "x.by(2)" in an assertion build.
   std::string memory(loop::BufferId buffer) const;
   // Pointer text for an element: "x + 128 * i0 + j".
@@ -47,34 +47,34 @@ class BodyPrinter {
   std::function<OperandText(loop::StashId)> stash;
   // The place in a tile for loads that go through one; empty text for others.
   std::function<std::string(loop::ExprId)> tile;
-  std::string_view tile_name;                           // of the value that is loaded; empty: its buffer's
-  Origins origins;                                      // those that comments tell apart
-  std::vector<std::string>* access_origins = nullptr;   // of an assertion build: where accesses come from, by the number that they pass on
+  std::string_view tile_name;                          // of the value that is loaded; empty: its buffer's
+  Origins origins;                                     // those that comments tell apart
+  std::vector<std::string>* access_origins = nullptr;  // of an assertion build: where accesses come from, by the number that they pass on
   Contraction contraction;
-  bool accumulators_vary = false;                       // one per lane
+  bool accumulators_vary = false;  // one per lane
   bool stashes_vary = false;
 
   bool uses_error() const { return uses_error_; }
   bool uses_runtime() const { return uses_runtime_; }
 
  private:
-  struct Scope {                                        // a masked region
+  struct Scope {  // a masked region
     std::vector<std::string> lines;
     std::unordered_map<loop::ExprId, OperandText> known;
     std::unordered_map<sym::Expr, size_t> known_symbols;
-    std::string mask;                                   // lane mask in force; empty: none
+    std::string mask;  // lane mask in force; empty: none
   };
 
   size_t level_of(loop::ExprId id);
   OperandText compute(loop::ExprId id);
-  bool divides_integers(const loop::Compute& op) const;   // by what may be zero
+  bool divides_integers(const loop::Compute& op) const;  // by what may be zero
   OperandText checked_divisor(const OperandText& divisor, DType dtype);
   OperandText load(const loop::Load& op, DType dtype);
   OperandText number(sym::Expr e);
   OperandText condition(sym::Expr e);
-  std::optional<std::string> lane_range(sym::Expr e);     // a condition that holds up to some lane or from some lane on
-  bool in_runs(sym::Expr position);                      // do lanes follow each other if the last is W - 1 beyond the first?
-  bool moves_by_at_most_one(sym::Expr e);                // from lane to lane
+  std::optional<std::string> lane_range(sym::Expr e);  // a condition that holds up to some lane or from some lane on
+  bool in_runs(sym::Expr position);                    // do lanes follow each other if the last is W - 1 beyond the first?
+  bool moves_by_at_most_one(sym::Expr e);              // from lane to lane
   std::optional<sym::Expr> repeated_part(sym::Expr position);
   OperandText masked(const loop::Masked& op, DType dtype);
   void emit(size_t level, std::string text);
@@ -88,7 +88,7 @@ class BodyPrinter {
   const loop::ExprTable& exprs_;
   std::optional<sym::Expr> vector_axis_;
   std::vector<sym::Expr> loops_;
-  size_t doubtful_ = 0;   // the level inside the innermost loop that may have no iterations
+  size_t doubtful_ = 0;  // the level inside the innermost loop that may have no iterations
   std::vector<std::vector<std::string>> levels_{1};
   std::unordered_map<loop::ExprId, std::pair<size_t, OperandText>> known_;
   std::unordered_map<sym::Expr, size_t> known_symbols_;  // value symbols -> level

@@ -23,10 +23,18 @@ std::optional<Contraction::Sum> Contraction::sum(const loop::Compute& op) const 
 
 bool Contraction::is_rounded(ExprId id) const {
   if (!(is_said_ || unfused_.contains(id)) || !is_floating(exprs_->dtype(id))) return false;
-  switch (std::get<loop::Compute>(exprs_->node(id).op).op) {   // none of these ends with a multiplication
-    case ScalarOp::Add: case ScalarOp::Sub: case ScalarOp::Neg: case ScalarOp::Abs: case ScalarOp::Min: case ScalarOp::Max:
-    case ScalarOp::Where: case ScalarOp::Copysign: case ScalarOp::Floor: case ScalarOp::Ceil: case ScalarOp::Trunc:
-      return false;
+  switch (std::get<loop::Compute>(exprs_->node(id).op).op) {  // none of these ends with a multiplication
+    case ScalarOp::Add:
+    case ScalarOp::Sub:
+    case ScalarOp::Neg:
+    case ScalarOp::Abs:
+    case ScalarOp::Min:
+    case ScalarOp::Max:
+    case ScalarOp::Where:
+    case ScalarOp::Copysign:
+    case ScalarOp::Floor:
+    case ScalarOp::Ceil:
+    case ScalarOp::Trunc: return false;
     default: return true;
   }
 }

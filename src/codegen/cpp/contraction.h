@@ -23,7 +23,7 @@ namespace toroid::codegen {
 
 class Contraction {
  public:
-  Contraction() = default;   // left to the compiler
+  Contraction() = default;  // left to the compiler
   // `unfused`: what is rounded in any case. `is_said`: nothing is left to the compiler.
   Contraction(const loop::ExprTable& exprs, const std::vector<loop::ExprId>& unfused, bool is_said)
       : exprs_(&exprs), unfused_(unfused.begin(), unfused.end()), is_said_(is_said) {}

@@ -50,7 +50,7 @@ void KernelPrinter::take_sizes(const Contents& contents) {
   for (sym::Expr e : contents.positions) {
     take_sizes(e);
     if (e.is_const()) continue;
-    for (sym::Expr symbol : sym::free_symbols(e)) {   // a position may be an expression's value
+    for (sym::Expr symbol : sym::free_symbols(e)) {  // a position may be an expression's value
       if (const auto* value = exprs_.value_symbol(symbol)) roots.push_back(value->index);
     }
   }
@@ -105,7 +105,7 @@ void KernelPrinter::set_origins(BodyPrinter& body, const std::vector<ProvenanceI
 }
 
 void KernelPrinter::print_header(const std::vector<ProvenanceId>& provenance) {
-  std::string ops, place;   // the place of a single operator, which no comment inside tells
+  std::string ops, place;  // the place of a single operator, which no comment inside tells
   for (ProvenanceId id : provenance) {
     const Provenance& from = graph_.provenance(id);
     if (from.op.empty()) continue;
@@ -116,8 +116,8 @@ void KernelPrinter::print_header(const std::vector<ProvenanceId>& provenance) {
   for (const KernelParameter& parameter : source_.parameters) {
     const loop::Buffer& buffer = program_.buffer(parameter.buffer);
     TensorType type{.dtype = buffer.dtype, .sizes = buffer.sizes, .strides = buffer.strides};
-    text_.write(fmt::format("//   {}: {}{}", identifier(buffer.name), comment_text(to_string(type), 120),
-                           parameter.is_output ? ", written" : ""));
+    text_.write(
+        fmt::format("//   {}: {}{}", identifier(buffer.name), comment_text(to_string(type), 120), parameter.is_output ? ", written" : ""));
   }
 }
 
@@ -135,7 +135,8 @@ std::string KernelPrinter::signature(std::string_view linkage) const {
   if (assertions_) text += "const Checks* checks, ";
   if (source_.reports_errors || assertions_) text += "int32_t* error, ";
   if (source_.counts_tasks) text += "int64_t* remaining, ";
-  if (source_.is_epilogue) return text + "const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, int64_t last) {";
+  if (source_.is_epilogue)
+    return text + "const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, int64_t last) {";
   return text + "int64_t begin, int64_t end) {";
 }
 

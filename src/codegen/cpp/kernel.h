@@ -18,22 +18,22 @@ struct KernelParameter {
 };
 // What the messages of an assertion build name by number (Checked in access_prelude.cpp).
 struct AccessNames {
-  std::vector<std::string> buffers;            // the parameters, then rows of working memory
-  std::vector<std::string> origins;            // what operators of the model the accesses come from
+  std::vector<std::string> buffers;  // the parameters, then rows of working memory
+  std::vector<std::string> origins;  // what operators of the model the accesses come from
 };
 struct KernelSource {
-  std::string name;                            // of the function, unique in its program
-  std::string text;                            // the function, without the prelude
+  std::string name;  // of the function, unique in its program
+  std::string text;  // the function, without the prelude
   std::vector<KernelParameter> parameters;
-  std::vector<sym::Expr> sizes;                // size symbols it takes, in order, as int64_t
-  bool reports_errors = false;                 // takes `int32_t* error`, set to what went wrong as toroid_run codes it (program_abi.h)
-  bool counts_tasks = false;                   // takes `int64_t* remaining`, the tasks that are not done yet: whoever does the last one
-                                               // also runs the kernel's finish
-  bool is_epilogue = false;                    // takes, instead of begin and end, a block of a product: see ToroidEpilogue
-  bool uses_runtime = false;                   // takes `const ToroidRuntime* runtime` (special functions)
+  std::vector<sym::Expr> sizes;                  // size symbols it takes, in order, as int64_t
+  bool reports_errors = false;                   // takes `int32_t* error`, set to what went wrong as toroid_run codes it (program_abi.h)
+  bool counts_tasks = false;                     // takes `int64_t* remaining`, the tasks that are not done yet: whoever does the last one
+                                                 // also runs the kernel's finish
+  bool is_epilogue = false;                      // takes, instead of begin and end, a block of a product: see ToroidEpilogue
+  bool uses_runtime = false;                     // takes `const ToroidRuntime* runtime` (special functions)
   std::optional<AccessNames> access_names = {};  // of an assertion build: takes `const Checks* checks`, with these, and `int32_t* error`
-  sym::Expr tasks;                             // independent pieces of work; 1 for a serial kernel
-  sym::Expr work_per_task;                     // elements touched, for choosing how many tasks go together
+  sym::Expr tasks;                               // independent pieces of work; 1 for a serial kernel
+  sym::Expr work_per_task;                       // elements touched, for choosing how many tasks go together
 };
 
 // Elements along the vector axis that make one task when lanes run along an outer axis.
@@ -42,7 +42,8 @@ inline constexpr int64_t kVectorBlock = 512;
 inline constexpr int64_t kTileStride = schedule::kTileSide + 16;
 
 // Prints one scheduled step; not for CallStep, BindStep, ChainStep and ParallelKernels. `assertions`: each access to a buffer is checked first.
-KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name, bool assertions = false);
+KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name,
+                          bool assertions = false);
 
 // An integer expression in C++ ("128 * i0 + i1"); axes and sizes are named as in the program.
 std::string print_index(const loop::ExprTable& exprs, sym::Expr expr);

@@ -14,7 +14,8 @@
 namespace toroid::codegen {
 
 // Each prints one kind of step: nest_kernel.cpp, scan_kernel.cpp, scatter_kernel.cpp.
-KernelSource print_nest(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions, const schedule::Kernel& kernel);
+KernelSource print_nest(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions,
+                        const schedule::Kernel& kernel);
 KernelSource print_scan(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions,
                         const schedule::ScanKernel& kernel);
 KernelSource print_scatter(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions,
@@ -52,7 +53,7 @@ class KernelPrinter {
   const bool assertions_;
   KernelSource source_;
   TextBuffer text_;
-  size_t first_buffer_ = 0;   // of the parameters, in AccessNames::buffers
+  size_t first_buffer_ = 0;  // of the parameters, in AccessNames::buffers
 };
 
 }  // namespace toroid::codegen

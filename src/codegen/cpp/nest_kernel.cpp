@@ -36,7 +36,7 @@ class NestPrinter : KernelPrinter {
     std::vector<KernelSource> finish;
     for (const Kernel& each : kernel_.finish) {
       NestPrinter printer(program_, graph_, fmt::format("{}_finish{}", source_.name, finish.size()), assertions_, each);
-      printer.source_.access_names = std::move(source_.access_names);   // whose numbers go on
+      printer.source_.access_names = std::move(source_.access_names);  // whose numbers go on
       finish.push_back(printer.run("static"));
       source_.access_names = std::move(finish.back().access_names);
     }
@@ -152,7 +152,8 @@ class NestPrinter : KernelPrinter {
     if (!kernel_.streaming_stores.empty() && !assertions_) text_.write("store_fence();");
     if (!finish.empty()) {
       auto last = text_.block("if (__atomic_sub_fetch(remaining, end - begin, __ATOMIC_ACQ_REL) == 0) {");
-      for (const KernelSource& each : finish) text_.write(fmt::format("{}({}0, {});", each.name, arguments(each), print_index(exprs_, each.tasks)));
+      for (const KernelSource& each : finish)
+        text_.write(fmt::format("{}({}0, {});", each.name, arguments(each), print_index(exprs_, each.tasks)));
     }
     function.reset();
     source_.text = text_.finish().text;
@@ -258,18 +259,21 @@ class NestPrinter : KernelPrinter {
     const auto& load = std::get<loop::Load>(exprs_.node(id).op);
     const auto jump = sym::linear_in(load.index[0], *vector_axis());
     const auto step = sym::linear_in(jump->rest, *kernel_.tile);
-    return {storage_type(program_.buffer(load.buffer).dtype), body_.memory(load.buffer), print_index(exprs_, step->rest), print_index(exprs_, jump->coefficient), is_backward(id)};
+    return {storage_type(program_.buffer(load.buffer).dtype), body_.memory(load.buffer), print_index(exprs_, step->rest),
+            print_index(exprs_, jump->coefficient), is_backward(id)};
   }
 
   // Which rows and columns a task has, and, to fetch them, the one after it.
   void print_place_of_tile(sym::Expr tiles, const std::string& columns, bool among_others, std::vector<std::string>& lines) {
     const std::string rows = print_index(exprs_, tiles);
     auto tile_at = [&](std::string_view task) {
-      return among_others ? fmt::format("tile_at({} % (({}) * ({})), {}, {})", task, rows, columns, rows, columns) : fmt::format("tile_at({}, {}, {})", task, rows, columns);
+      return among_others ? fmt::format("tile_at({} % (({}) * ({})), {}, {})", task, rows, columns, rows, columns)
+                          : fmt::format("tile_at({}, {}, {})", task, rows, columns);
     };
     lines.push_back(fmt::format("const TileAt tile = {};", tile_at("task")));
     lines.push_back(fmt::format("const int64_t first_row = tile.row * {};", kTileSide));
-    lines.push_back(fmt::format("const int64_t last_row = min64(first_row + {}, {});", kTileSide, print_index(exprs_, extent(*kernel_.tile))));
+    lines.push_back(
+        fmt::format("const int64_t last_row = min64(first_row + {}, {});", kTileSide, print_index(exprs_, extent(*kernel_.tile))));
     if (among_others) lines.push_back(fmt::format("const int64_t rows = task / (({}) * ({}));", rows, columns));
     if (!fetches_tiles()) return;
     lines.push_back(fmt::format("const TileAt next = {};", tile_at(among_others ? "(task + 1)" : "min64(task + 1, end - 1)")));
@@ -287,8 +291,9 @@ class NestPrinter : KernelPrinter {
     for (size_t i = 0; i < kernel_.tiled_loads.size(); ++i) {
       const TilePlace place = place_of_tile(kernel_.tiled_loads[i]);
       text_.write(fmt::format("alignas(64) {} tile{}[{}];", place.storage_type, i, kTileSide * kTileStride));
-      text_.write(fmt::format("turn_tile<{}>({} + {} {} + first * ({}), {}, last - first, last_row - first_row, tile{});", kTileStride, place.memory,
-                              place.offset, place.is_backward ? "- (last_row - 1)" : "+ first_row", place.jump, place.jump, i));
+      text_.write(fmt::format("turn_tile<{}>({} + {} {} + first * ({}), {}, last - first, last_row - first_row, tile{});", kTileStride,
+                              place.memory, place.offset, place.is_backward ? "- (last_row - 1)" : "+ first_row", place.jump, place.jump,
+                              i));
     }
   }
 
@@ -318,9 +323,7 @@ class NestPrinter : KernelPrinter {
     }
   }
   static bool is_arg(ReduceOp op) { return op == ReduceOp::ArgMin || op == ReduceOp::ArgMax; }
-  std::string lane_type(DType dtype) const {
-    return dtype == DType::Bool ? "mask<W>" : fmt::format("vec<{}, W>", register_type(dtype));
-  }
+  std::string lane_type(DType dtype) const { return dtype == DType::Bool ? "mask<W>" : fmt::format("vec<{}, W>", register_type(dtype)); }
   std::string stash_type(DType dtype) const {
     return dtype == DType::Bool ? (lanes_vary_ ? "int32_t" : "bool") : std::string(register_type(dtype));
   }
@@ -337,12 +340,13 @@ class NestPrinter : KernelPrinter {
     if (!along_outer()) return {fmt::format("result{}", i), false, true};
     const std::string name = fmt::format("result{}_{}", i, ++loaded_);
     if (is_arg(kernel_.accumulators[i].op)) {
-      body_.line(body_.innermost(), fmt::format("const auto {} = convert<int64_t>(load_raw(Full<W>{{}}, best{}_at + ({} - first)));", name, i,
-                                               vector_name()));
+      body_.line(body_.innermost(),
+                 fmt::format("const auto {} = convert<int64_t>(load_raw(Full<W>{{}}, best{}_at + ({} - first)));", name, i, vector_name()));
       return {name, true, true};
     }
     const std::string_view of = is_in_f64(i) ? "_total" : "";
-    body_.line(body_.innermost(), fmt::format("const auto {} = load_raw(Full<W>{{}}, sum{}{} + ({} - first));", name, i, of, vector_name()));
+    body_.line(body_.innermost(),
+               fmt::format("const auto {} = load_raw(Full<W>{{}}, sum{}{} + ({} - first));", name, i, of, vector_name()));
     return {name, true, true};
   }
 
@@ -355,7 +359,8 @@ class NestPrinter : KernelPrinter {
   void print_stash(size_t i) {
     const std::string type = stash_type(kernel_.stashes[i]);
     if (!assertions_) return text_.write(fmt::format("Row<{}> stash{}({});", type, i, stash_size()));
-    text_.write(fmt::format("const CheckedRow<{}> stash{}({}, {}, checks, error);", type, i, stash_size(), source_.access_names->buffers.size()));
+    text_.write(
+        fmt::format("const CheckedRow<{}> stash{}({}, {}, checks, error);", type, i, stash_size(), source_.access_names->buffers.size()));
     source_.access_names->buffers.push_back(fmt::format("stash{}", i));
   }
 
@@ -399,8 +404,8 @@ class NestPrinter : KernelPrinter {
       for (const schedule::Fetch& each : stage.fetches) {
         std::string function(to_string(each.to));
         std::replace(function.begin(), function.end(), ' ', '_');
-        body_.line(innermost, fmt::format("{}({} + {}{});", function, identifier(program_.buffer(each.buffer).name), print_index(exprs_, each.position),
-                                          kernel_.tile ? to_next_tile(each.position) : ""));
+        body_.line(innermost, fmt::format("{}({} + {}{});", function, identifier(program_.buffer(each.buffer).name),
+                                          print_index(exprs_, each.position), kernel_.tile ? to_next_tile(each.position) : ""));
       }
     }
     AroundLoops around;
@@ -410,8 +415,8 @@ class NestPrinter : KernelPrinter {
         for (auto* lines : {&around.before, &around.after, &around.before_block, &around.after_block}) lines->push_back(*comment);
       }
       match(
-          statement, [&](const Accumulate& s) { print_accumulate(s, vector_loop, stage, around); },
-          [&](const Store& s) { print_store(s); }, [&](const Keep& s) { print_keep(s); });
+          statement, [&](const Accumulate& s) { print_accumulate(s, vector_loop, stage, around); }, [&](const Store& s) { print_store(s); },
+          [&](const Keep& s) { print_keep(s); });
     }
 
     // Loops around what the levels collected.
@@ -445,7 +450,8 @@ class NestPrinter : KernelPrinter {
       close("}");
     };
     const size_t plain_loops = innermost - (vector_loop ? 1 : 0) - (stage.rows > 1 ? 1 : 0);
-    const bool blocks_of_rows = stage.blocks.steps > 0 && stage.blocks.of_rows, blocks_of_vectors = stage.blocks.steps > 0 && !stage.blocks.of_rows;
+    const bool blocks_of_rows = stage.blocks.steps > 0 && stage.blocks.of_rows,
+               blocks_of_vectors = stage.blocks.steps > 0 && !stage.blocks.of_rows;
     for (size_t d = 0; d < plain_loops; ++d) {
       const std::string name = identifier(loops[d].node()->name);
       std::string begin = "0", end = print_index(exprs_, extent(loops[d]));
@@ -461,8 +467,8 @@ class NestPrinter : KernelPrinter {
         const sym::Expr row = loops[plain_loops];
         std::string first_row = "0", last_row = print_index(exprs_, extent(row));
         if (blocks_of_rows) open_blocks(first_row, last_row);
-        open(fmt::format("for_rows<W, {}>({}, {}, {}, {}, [&](auto lanes, int64_t {}, int64_t {}) INLINE_BODY {{", stage.rows, first_row, last_row,
-                         begin, end, identifier(row.node()->name), v));
+        open(fmt::format("for_rows<W, {}>({}, {}, {}, {}, [&](auto lanes, int64_t {}, int64_t {}) INLINE_BODY {{", stage.rows, first_row,
+                         last_row, begin, end, identifier(row.node()->name), v));
         add(body_.take_level(plain_loops + 1));
         add(body_.take_level(innermost));
         if (around.after_rows.empty()) {
@@ -481,7 +487,8 @@ class NestPrinter : KernelPrinter {
           begin = "from", end = "to";
         }
         const std::string turns = stage.turns > 1 ? fmt::format("_in_turn<W, {}>", stage.turns) : "<W>";
-        open(fmt::format("for_lanes{}({}, {}, [&](auto lanes, int64_t {}{}) INLINE_BODY {{", turns, begin, end, v, stage.turns > 1 ? ", int turn" : ""));
+        open(fmt::format("for_lanes{}({}, {}, [&](auto lanes, int64_t {}{}) INLINE_BODY {{", turns, begin, end, v,
+                         stage.turns > 1 ? ", int turn" : ""));
         add(body_.take_level(innermost));
         close("});");
         if (blocks_of_vectors) {
@@ -524,8 +531,8 @@ class NestPrinter : KernelPrinter {
   // What a stage's accumulators need around its loops.
   struct AroundLoops {
     std::vector<std::string> before, after;
-    std::vector<std::string> before_block, after_block;   // of each block of steps (schedule::Blocks)
-    std::vector<std::string> after_rows;                  // of a vector that went through several rows
+    std::vector<std::string> before_block, after_block;  // of each block of steps (schedule::Blocks)
+    std::vector<std::string> after_rows;                 // of a vector that went through several rows
   };
 
   ProvenanceId origin_of(const Statement& statement) const {
@@ -545,8 +552,10 @@ class NestPrinter : KernelPrinter {
     const std::string_view result_type = dtype == DType::Bool ? "int32_t" : register_type(in_f64 ? DType::F64 : dtype);
     const size_t innermost = body_.innermost();
     if (is_arg(op)) {
-      if (vector_loop) print_arg_lanes(s, i, op, before, after);
-      else print_arg(s, i, op, before);
+      if (vector_loop)
+        print_arg_lanes(s, i, op, before, after);
+      else
+        print_arg(s, i, op, before);
       return;
     }
     if (!vector_loop && is_float_sum(kernel_.accumulators[i])) {
@@ -560,7 +569,7 @@ class NestPrinter : KernelPrinter {
     auto combine = [&](const OperandText& sum) {
       return product ? fused_text(dtype, value, factor, sum).text : combine_text(op, dtype, sum, value);
     };
-    const bool is_rounded = kernel_.form && op == ReduceOp::Prod && is_floating(dtype);   // see contraction.h
+    const bool is_rounded = kernel_.form && op == ReduceOp::Prod && is_floating(dtype);  // see contraction.h
     if (!vector_loop) {
       before.push_back(fmt::format("{} {} = {};", register_type(dtype), acc, identity_text(op, dtype)));
       body_.line(innermost, fmt::format("{} = {};", acc, combine({acc, false, true})));
@@ -586,14 +595,16 @@ class NestPrinter : KernelPrinter {
       if (in_blocks || in_f64) {
         after.push_back(fmt::format("{0}<W>({1}, {1}_total, last - first);", in_f64 ? "complete_totals" : "take_totals", acc));
       } else {
-        before.push_back(fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", kVectorBlock, acc, splat_identity(i)));
+        before.push_back(
+            fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", kVectorBlock, acc, splat_identity(i)));
       }
       if (is_float_sum(kernel_.accumulators[i]) && stage.rows > 1) {
         // The rows at hand have a sum of their own, in a register.
         const std::string part = acc + "_part";
         before.push_back(fmt::format("{} {} = {};", lane_type(dtype), part, splat_identity(i)));
         body_.line(innermost, fmt::format("{} = {};", part, combine({part, true, true})));
-        around.after_rows.push_back(fmt::format("store_raw<{0}, W>(Full<W>{{}}, {1}, {2} + {3}); {3} = {4};", type, at, old, part, splat_identity(i)));
+        around.after_rows.push_back(
+            fmt::format("store_raw<{0}, W>(Full<W>{{}}, {1}, {2} + {3}); {3} = {4};", type, at, old, part, splat_identity(i)));
         return;
       }
       body_.line(innermost, fmt::format("store_raw<{}, W>(Full<W>{{}}, {}, {});", type, at, combine({old, true, true})));
@@ -604,7 +615,8 @@ class NestPrinter : KernelPrinter {
     const std::string declared = stage.condition ? "" : fmt::format("const {} ", result_type);
     std::string at = acc;
     std::vector<std::string>&before_block = in_blocks ? around.before_block : before, &after_block = in_blocks ? around.after_block : after;
-    const std::string lambda = fmt::format("[](auto a, auto b) INLINE_BODY {{ return {}; }}", combine_text(op, dtype, {"a", true, true}, {"b", true, true}));
+    const std::string lambda =
+        fmt::format("[](auto a, auto b) INLINE_BODY {{ return {}; }}", combine_text(op, dtype, {"a", true, true}, {"b", true, true}));
     if (turns > 1) {
       before_block.push_back(fmt::format("{} {}s[{}];", lane_type(dtype), acc, turns));
       before_block.push_back(fmt::format("for (auto& each : {}s) each = {};", acc, splat_identity(i)));
@@ -622,7 +634,7 @@ class NestPrinter : KernelPrinter {
       return;
     }
     body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", at, combined, at));
-    if (in_f64 && !in_blocks) {   // one block
+    if (in_f64 && !in_blocks) {  // one block
       const std::string sum = turns > 1 ? fmt::format("fold_turns({}s, {})", acc, lambda) : acc;
       after.push_back(fmt::format("{}result{} = double(fold({}, {}));", declared, i, sum, lambda));
       return;
@@ -669,19 +681,22 @@ class NestPrinter : KernelPrinter {
     const std::string position = fmt::format("splat<{}, W>({})", count, body_.index(s.position));
     if (along_outer()) {
       before.push_back(fmt::format("{0} best{1}[{2}]; {3} best{1}_at[{2}];", type, i, kVectorBlock, count));
-      before.push_back(fmt::format("for (int64_t l = 0; l < {2}; l += W) store_raw(Full<W>{{}}, best{0} + l, vec<{1}, W>{{}}), "
-                                   "store_raw(Full<W>{{}}, best{0}_at + l, ~vec<{3}, W>{{}});", i, type, kVectorBlock, count));
+      before.push_back(
+          fmt::format("for (int64_t l = 0; l < {2}; l += W) store_raw(Full<W>{{}}, best{0} + l, vec<{1}, W>{{}}), "
+                      "store_raw(Full<W>{{}}, best{0}_at + l, ~vec<{3}, W>{{}});",
+                      i, type, kVectorBlock, count));
       body_.line(innermost, fmt::format("const int64_t best{}_lane = {} - first;", i, vector_name()));
       body_.line(innermost, fmt::format("auto best{0}_now = load_raw(Full<W>{{}}, best{0} + best{0}_lane);", i));
       body_.line(innermost, fmt::format("auto best{0}_now_at = load_raw(Full<W>{{}}, best{0}_at + best{0}_lane);", i));
-      body_.line(innermost, fmt::format("keep_extremum<{0}>(active(lanes), {1}, {2}, best{3}_now, best{3}_now_at);", greatest, value.text, position, i));
+      body_.line(innermost, fmt::format("keep_extremum<{0}>(active(lanes), {1}, {2}, best{3}_now, best{3}_now_at);", greatest, value.text,
+                                        position, i));
       body_.line(innermost, fmt::format("store_raw<{1}, W>(Full<W>{{}}, best{0} + best{0}_lane, best{0}_now);", i, type));
       body_.line(innermost, fmt::format("store_raw<{1}, W>(Full<W>{{}}, best{0}_at + best{0}_lane, best{0}_now_at);", i, count));
       return;
     }
     before.push_back(fmt::format("vec<{0}, W> best{1} = {{}}; vec<{2}, W> best{1}_at = ~vec<{2}, W>{{}};", type, i, count));
-    body_.line(innermost, fmt::format("keep_extremum<{0}>(active(lanes), {1}, {2} + ramp<{3}, W>(), best{4}, best{4}_at);", greatest, value.text,
-                                      position, count, i));
+    body_.line(innermost, fmt::format("keep_extremum<{0}>(active(lanes), {1}, {2} + ramp<{3}, W>(), best{4}, best{4}_at);", greatest,
+                                      value.text, position, count, i));
     after.push_back(fmt::format("const int64_t result{0} = fold_position<{1}>(best{0}, best{0}_at);", i, greatest));
   }
 
@@ -707,16 +722,19 @@ class NestPrinter : KernelPrinter {
     const bool lanes = body_.varies(s.position);
     if (!lanes) {
       // An axis of at most one element may leave its mark on the value only: the first lane is the only one.
-      const std::string first = !value.lanes ? value.text : fmt::format("({})[0]{}", value.text, exprs_.dtype(s.value) == DType::Bool ? " != 0" : "");
+      const std::string first =
+          !value.lanes ? value.text : fmt::format("({})[0]{}", value.text, exprs_.dtype(s.value) == DType::Bool ? " != 0" : "");
       body_.line(innermost, fmt::format("store1({}, {});", body_.pointer(s.buffer, s.position), first));
       return;
     }
     const std::string text = in_lanes(value, compute_dtype(buffer.dtype)).text;
     const auto linear = sym::linear_in(s.position, *vector_axis());
     if (linear && linear->coefficient.is_const(1)) {
-      body_.line(innermost, fmt::format("store({}, {}, {});", is_written_around(s.buffer) ? "around(lanes)" : "lanes", body_.pointer(s.buffer, s.position), text));
+      body_.line(innermost, fmt::format("store({}, {}, {});", is_written_around(s.buffer) ? "around(lanes)" : "lanes",
+                                        body_.pointer(s.buffer, s.position), text));
     } else {
-      body_.line(innermost, fmt::format("scatter(lanes, [&](int l) {{ return {} + {}; }}, {});", body_.memory(s.buffer), body_.lane_index(s.position), text));
+      body_.line(innermost, fmt::format("scatter(lanes, [&](int l) {{ return {} + {}; }}, {});", body_.memory(s.buffer),
+                                        body_.lane_index(s.position), text));
     }
   }
 
@@ -739,7 +757,7 @@ class NestPrinter : KernelPrinter {
   const Kernel& kernel_;
   BodyPrinter body_;
   bool lanes_vary_ = false;
-  std::set<size_t> in_f64_;   // accumulators
+  std::set<size_t> in_f64_;  // accumulators
   int loaded_ = 0;
 };
 

@@ -29,9 +29,7 @@ std::vector<std::string_view> first_lines(std::string_view text, size_t count) {
 
 }  // namespace
 
-std::string origin_comment(const Provenance& provenance) {
-  return std::string(kMark) + comment_text(to_string(provenance), kCommentLimit);
-}
+std::string origin_comment(const Provenance& provenance) { return std::string(kMark) + comment_text(to_string(provenance), kCommentLimit); }
 
 Origins::Origins(const Graph& graph, const std::vector<ProvenanceId>& of, bool even_one) {
   for (ProvenanceId id : of) {

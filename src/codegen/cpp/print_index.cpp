@@ -10,8 +10,7 @@ namespace {
 
 class IndexPrinter {
  public:
-  IndexPrinter(const loop::ExprTable& exprs, sym::Expr vector_axis, std::string_view lane,
-               std::function<bool(loop::ExprId)> varies)
+  IndexPrinter(const loop::ExprTable& exprs, sym::Expr vector_axis, std::string_view lane, std::function<bool(loop::ExprId)> varies)
       : exprs_(exprs), vector_axis_(vector_axis), lane_(lane), varies_(std::move(varies)) {}
 
   // `in_product`: parenthesise sums.
@@ -77,8 +76,7 @@ class IndexPrinter {
       case sym::Kind::Or: return infix(" | ", operands);
       case sym::Kind::Not: return "!" + print(operands[0], true);
       case sym::Kind::Scaled: return fmt::format("int64_t({:a} * double({}))", sym::factor_of(operands[1]), print(operands[0], false));
-      case sym::Kind::Real:
-        return sym::is_real(e) ? fmt::format("__builtin_bit_cast(int64_t, {})", print_real(e)) : print_real(e);
+      case sym::Kind::Real: return sym::is_real(e) ? fmt::format("__builtin_bit_cast(int64_t, {})", print_real(e)) : print_real(e);
     }
     TOROID_CHECK(false, "an index of unknown kind");
   }
@@ -135,7 +133,7 @@ class IndexPrinter {
   const loop::ExprTable& exprs_;
   sym::Expr vector_axis_;
   std::string_view lane_;
-  std::function<bool(loop::ExprId)> varies_;   // does an expression differ between lanes?
+  std::function<bool(loop::ExprId)> varies_;  // does an expression differ between lanes?
 };
 
 }  // namespace

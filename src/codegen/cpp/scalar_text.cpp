@@ -41,35 +41,83 @@ std::string_view infix_sign(ScalarOp op) {
 }
 
 bool is_comparison(ScalarOp op) {
-  return op == ScalarOp::Eq || op == ScalarOp::Ne || op == ScalarOp::Lt || op == ScalarOp::Le || op == ScalarOp::Gt ||
-         op == ScalarOp::Ge;
+  return op == ScalarOp::Eq || op == ScalarOp::Ne || op == ScalarOp::Lt || op == ScalarOp::Le || op == ScalarOp::Gt || op == ScalarOp::Ge;
 }
 
 // Operators of the prelude that have a form for whole vectors.
 bool has_vector_form(ScalarOp op) {
   switch (op) {
-    case ScalarOp::Abs: case ScalarOp::Sign: case ScalarOp::Floor: case ScalarOp::Ceil: case ScalarOp::Trunc:
-    case ScalarOp::Round: case ScalarOp::Sqrt: case ScalarOp::Rsqrt: case ScalarOp::Reciprocal: case ScalarOp::Exp: case ScalarOp::ExpNormal:
-    case ScalarOp::Exp2: case ScalarOp::Expm1: case ScalarOp::Log: case ScalarOp::Log2: case ScalarOp::Log10:
-    case ScalarOp::Log1p: case ScalarOp::Sin: case ScalarOp::Cos: case ScalarOp::Tan: case ScalarOp::Asin:
-    case ScalarOp::Acos: case ScalarOp::Atan: case ScalarOp::Sinh: case ScalarOp::Cosh: case ScalarOp::Tanh:
-    case ScalarOp::Asinh: case ScalarOp::Acosh: case ScalarOp::Atanh: case ScalarOp::Sigmoid: case ScalarOp::Erf:
-    case ScalarOp::FloorDiv: case ScalarOp::TruncDiv: case ScalarOp::Mod: case ScalarOp::Fmod: case ScalarOp::Nextafter:
-    case ScalarOp::Copysign: case ScalarOp::Pow: case ScalarOp::Atan2: case ScalarOp::Hypot: case ScalarOp::Erfc:
-    case ScalarOp::Min: case ScalarOp::Max: case ScalarOp::PhiloxLow: case ScalarOp::PhiloxHigh:
-      return true;
+    case ScalarOp::Abs:
+    case ScalarOp::Sign:
+    case ScalarOp::Floor:
+    case ScalarOp::Ceil:
+    case ScalarOp::Trunc:
+    case ScalarOp::Round:
+    case ScalarOp::Sqrt:
+    case ScalarOp::Rsqrt:
+    case ScalarOp::Reciprocal:
+    case ScalarOp::Exp:
+    case ScalarOp::ExpNormal:
+    case ScalarOp::Exp2:
+    case ScalarOp::Expm1:
+    case ScalarOp::Log:
+    case ScalarOp::Log2:
+    case ScalarOp::Log10:
+    case ScalarOp::Log1p:
+    case ScalarOp::Sin:
+    case ScalarOp::Cos:
+    case ScalarOp::Tan:
+    case ScalarOp::Asin:
+    case ScalarOp::Acos:
+    case ScalarOp::Atan:
+    case ScalarOp::Sinh:
+    case ScalarOp::Cosh:
+    case ScalarOp::Tanh:
+    case ScalarOp::Asinh:
+    case ScalarOp::Acosh:
+    case ScalarOp::Atanh:
+    case ScalarOp::Sigmoid:
+    case ScalarOp::Erf:
+    case ScalarOp::FloorDiv:
+    case ScalarOp::TruncDiv:
+    case ScalarOp::Mod:
+    case ScalarOp::Fmod:
+    case ScalarOp::Nextafter:
+    case ScalarOp::Copysign:
+    case ScalarOp::Pow:
+    case ScalarOp::Atan2:
+    case ScalarOp::Hypot:
+    case ScalarOp::Erfc:
+    case ScalarOp::Min:
+    case ScalarOp::Max:
+    case ScalarOp::PhiloxLow:
+    case ScalarOp::PhiloxHigh: return true;
     default: return false;
   }
 }
 
-constexpr ScalarOp kSpecialVectorForms[] = {
-    ScalarOp::Lgamma, ScalarOp::Digamma, ScalarOp::I0, ScalarOp::I0e, ScalarOp::I1, ScalarOp::I1e, ScalarOp::Ndtri, ScalarOp::BesselJ0,
-    ScalarOp::BesselJ1, ScalarOp::BesselY0, ScalarOp::BesselY1, ScalarOp::ModifiedBesselI0, ScalarOp::ModifiedBesselI1,
-    ScalarOp::ModifiedBesselK0, ScalarOp::ModifiedBesselK1, ScalarOp::ScaledModifiedBesselK0, ScalarOp::ScaledModifiedBesselK1};
+constexpr ScalarOp kSpecialVectorForms[] = {ScalarOp::Lgamma,
+                                            ScalarOp::Digamma,
+                                            ScalarOp::I0,
+                                            ScalarOp::I0e,
+                                            ScalarOp::I1,
+                                            ScalarOp::I1e,
+                                            ScalarOp::Ndtri,
+                                            ScalarOp::BesselJ0,
+                                            ScalarOp::BesselJ1,
+                                            ScalarOp::BesselY0,
+                                            ScalarOp::BesselY1,
+                                            ScalarOp::ModifiedBesselI0,
+                                            ScalarOp::ModifiedBesselI1,
+                                            ScalarOp::ModifiedBesselK0,
+                                            ScalarOp::ModifiedBesselK1,
+                                            ScalarOp::ScaledModifiedBesselK0,
+                                            ScalarOp::ScaledModifiedBesselK1};
 
 // Operators that have a form for vectors of F32, but not of F64.
 bool has_f32_vector_form(ScalarOp op) {
-  return op == ScalarOp::Erfinv || std::find(std::begin(kSpecialVectorForms), std::end(kSpecialVectorForms), op) != std::end(kSpecialVectorForms);
+  return op == ScalarOp::Erfinv ||
+         std::find(std::begin(kSpecialVectorForms), std::end(kSpecialVectorForms), op) != std::end(kSpecialVectorForms);
 }
 
 // Bool operands: logic on masks (lanes) or on bools.
@@ -81,13 +129,24 @@ std::string bool_text(ScalarOp op, const std::vector<OperandText>& o, bool lanes
   const std::string inverse = lanes ? "~" : "!";
   switch (op) {
     case ScalarOp::BitNot: return inverse + x[0];
-    case ScalarOp::Abs: case ScalarOp::Sign: case ScalarOp::Floor: case ScalarOp::Ceil: case ScalarOp::Trunc:
-    case ScalarOp::Round:
-      return x[0];
-    case ScalarOp::IsNan: case ScalarOp::IsInf: case ScalarOp::SignBit: return lanes ? "mask<W>{}" : "false";
-    case ScalarOp::Add: case ScalarOp::BitOr: case ScalarOp::Max: return fmt::format("{} | {}", x[0], x[1]);
-    case ScalarOp::Mul: case ScalarOp::BitAnd: case ScalarOp::Min: return fmt::format("{} & {}", x[0], x[1]);
-    case ScalarOp::Sub: case ScalarOp::BitXor: case ScalarOp::Ne: return fmt::format("{} ^ {}", x[0], x[1]);
+    case ScalarOp::Abs:
+    case ScalarOp::Sign:
+    case ScalarOp::Floor:
+    case ScalarOp::Ceil:
+    case ScalarOp::Trunc:
+    case ScalarOp::Round: return x[0];
+    case ScalarOp::IsNan:
+    case ScalarOp::IsInf:
+    case ScalarOp::SignBit: return lanes ? "mask<W>{}" : "false";
+    case ScalarOp::Add:
+    case ScalarOp::BitOr:
+    case ScalarOp::Max: return fmt::format("{} | {}", x[0], x[1]);
+    case ScalarOp::Mul:
+    case ScalarOp::BitAnd:
+    case ScalarOp::Min: return fmt::format("{} & {}", x[0], x[1]);
+    case ScalarOp::Sub:
+    case ScalarOp::BitXor:
+    case ScalarOp::Ne: return fmt::format("{} ^ {}", x[0], x[1]);
     case ScalarOp::Eq: return fmt::format("{}({} ^ {})", inverse, x[0], x[1]);
     case ScalarOp::Lt: return fmt::format("{}{} & {}", inverse, x[0], x[1]);
     case ScalarOp::Le: return fmt::format("{}{} | {}", inverse, x[0], x[1]);
@@ -96,8 +155,7 @@ std::string bool_text(ScalarOp op, const std::vector<OperandText>& o, bool lanes
     case ScalarOp::Where:
       if (lanes) return fmt::format("({} & {}) | (~{} & {})", x[0], x[1], x[0], x[2]);
       return fmt::format("{} ? {} : {}", x[0], x[1], x[2]);
-    default:
-      throw Error(ErrorKind::Unsupported, fmt::format("{} of bool tensors is not supported", to_string(op)));
+    default: throw Error(ErrorKind::Unsupported, fmt::format("{} of bool tensors is not supported", to_string(op)));
   }
 }
 
@@ -108,12 +166,26 @@ std::span<const ScalarOp> special_vector_forms() { return kSpecialVectorForms; }
 bool is_special_function(ScalarOp op) {
   if (!infix_sign(op).empty() || has_vector_form(op)) return false;
   switch (op) {
-    case ScalarOp::Neg: case ScalarOp::Lgamma: case ScalarOp::BitNot: case ScalarOp::IsNan: case ScalarOp::IsInf:
-    case ScalarOp::SignBit: case ScalarOp::FloorDiv: case ScalarOp::TruncDiv: case ScalarOp::Mod: case ScalarOp::Fmod:
-    case ScalarOp::Pow: case ScalarOp::Atan2: case ScalarOp::Hypot: case ScalarOp::Copysign: case ScalarOp::Nextafter:
-    case ScalarOp::Gcd: case ScalarOp::ShiftLeft: case ScalarOp::ShiftRight: case ScalarOp::Where:
-      return false;
-    default: return true;   // everything else is the runtime's
+    case ScalarOp::Neg:
+    case ScalarOp::Lgamma:
+    case ScalarOp::BitNot:
+    case ScalarOp::IsNan:
+    case ScalarOp::IsInf:
+    case ScalarOp::SignBit:
+    case ScalarOp::FloorDiv:
+    case ScalarOp::TruncDiv:
+    case ScalarOp::Mod:
+    case ScalarOp::Fmod:
+    case ScalarOp::Pow:
+    case ScalarOp::Atan2:
+    case ScalarOp::Hypot:
+    case ScalarOp::Copysign:
+    case ScalarOp::Nextafter:
+    case ScalarOp::Gcd:
+    case ScalarOp::ShiftLeft:
+    case ScalarOp::ShiftRight:
+    case ScalarOp::Where: return false;
+    default: return true;  // everything else is the runtime's
   }
 }
 
@@ -137,8 +209,8 @@ std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>
                          two ? o[1].text : "0");
     }
     if (!two) {
-      return fmt::format("lanewise({}, [&](auto x) {{ return runtime->special_function(runtime, {}, x, 0); }})",
-                         as_lanes(o[0], dtype), code);
+      return fmt::format("lanewise({}, [&](auto x) {{ return runtime->special_function(runtime, {}, x, 0); }})", as_lanes(o[0], dtype),
+                         code);
     }
     return fmt::format("lanewise({}, {}, [&](auto x, auto y) {{ return runtime->special_function(runtime, {}, x, y); }})",
                        as_lanes(o[0], dtype), as_lanes(o[1], dtype), code);
@@ -186,8 +258,7 @@ std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>
     return text + ")";
   }
   if (o.size() == 1) return fmt::format("lanewise({}, [](auto x) {{ return op_{}(x); }})", o[0].text, name);
-  return fmt::format("lanewise({}, {}, [](auto x, auto y) {{ return op_{}(x, y); }})", as_lanes(o[0], dtype),
-                     as_lanes(o[1], dtype), name);
+  return fmt::format("lanewise({}, {}, [](auto x, auto y) {{ return op_{}(x, y); }})", as_lanes(o[0], dtype), as_lanes(o[1], dtype), name);
 }
 
 std::string convert_text(DType from, DType to, const OperandText& o) {
@@ -247,7 +318,9 @@ std::string combine_text(ReduceOp op, DType dtype, const OperandText& acc, const
     case ReduceOp::Max: return scalar_text(ScalarOp::Max, dtype, {acc, value});
     case ReduceOp::Any: return scalar_text(ScalarOp::BitOr, dtype, {acc, value});
     case ReduceOp::All: return scalar_text(ScalarOp::BitAnd, dtype, {acc, value});
-    case ReduceOp::ArgMin: case ReduceOp::ArgMax: case ReduceOp::MeanM2: break;
+    case ReduceOp::ArgMin:
+    case ReduceOp::ArgMax:
+    case ReduceOp::MeanM2: break;
   }
   TOROID_CHECK(false, "{} has no combine of two values", to_string(op));
 }
@@ -255,9 +328,12 @@ std::string combine_text(ReduceOp op, DType dtype, const OperandText& acc, const
 std::string identity_text(ReduceOp op, DType dtype) {
   const bool floating = is_floating(dtype);
   switch (op) {
-    case ReduceOp::Sum: case ReduceOp::Any: return literal_text(dtype, int64_t{0});
-    case ReduceOp::Prod: case ReduceOp::All: return literal_text(dtype, int64_t{1});
-    case ReduceOp::Min: case ReduceOp::Max: {
+    case ReduceOp::Sum:
+    case ReduceOp::Any: return literal_text(dtype, int64_t{0});
+    case ReduceOp::Prod:
+    case ReduceOp::All: return literal_text(dtype, int64_t{1});
+    case ReduceOp::Min:
+    case ReduceOp::Max: {
       const bool min = op == ReduceOp::Min;
       if (dtype == DType::Bool) return min ? "true" : "false";
       if (floating) return literal_text(dtype, min ? HUGE_VAL : -HUGE_VAL);

@@ -13,7 +13,7 @@ namespace toroid::codegen {
 struct OperandText {
   std::string text;
   bool lanes = false;
-  bool atom = false;   // needs no parentheses inside an infix expression
+  bool atom = false;  // needs no parentheses inside an infix expression
 };
 
 // In parentheses, if it needs them as an operand.

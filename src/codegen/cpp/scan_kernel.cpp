@@ -33,17 +33,20 @@ class ScanPrinter : KernelPrinter {
     const std::string x = value.text;
     std::string start = literal_text(dtype, int64_t{0});
     switch (kernel.op) {
-      case ScanOp::Sum: update = {fmt::format("running = {};", scalar_text(ScalarOp::Add, dtype, {{"running", false, true}, value}))}; break;
+      case ScanOp::Sum:
+        update = {fmt::format("running = {};", scalar_text(ScalarOp::Add, dtype, {{"running", false, true}, value}))};
+        break;
       case ScanOp::Prod:
         start = literal_text(dtype, int64_t{1});
         update = {fmt::format("running = {};", scalar_text(ScalarOp::Mul, dtype, {{"running", false, true}, value}))};
         break;
-      case ScanOp::Max: case ScanOp::Min: {
+      case ScanOp::Max:
+      case ScanOp::Min: {
         // The latest of equal extrema, and the latest NaN.
         const std::string sign = kernel.op == ScanOp::Max ? ">=" : "<=";
         const std::string along = identifier(kernel.along.node()->name);
-        update = {fmt::format("if ({} == 0 || {} {} running || {} != {}) {{", along, x, sign, x, x),
-                  fmt::format("  running = {};", x), fmt::format("  position = {};", along), "}"};
+        update = {fmt::format("if ({} == 0 || {} {} running || {} != {}) {{", along, x, sign, x, x), fmt::format("  running = {};", x),
+                  fmt::format("  position = {};", along), "}"};
         break;
       }
       case ScanOp::LogAddExp:
@@ -69,14 +72,16 @@ class ScanPrinter : KernelPrinter {
       lines.push_back(fmt::format("{} running = {};", type, start));
       if (kernel.outputs.size() > 1) lines.push_back("int64_t position = 0;");
       const std::string along = identifier(kernel.along.node()->name);
-      lines.push_back(fmt::format("for (int64_t {} = 0; {} < {}; ++{}) {{", along, along, print_index(exprs_, extent(kernel.along)), along));
+      lines.push_back(
+          fmt::format("for (int64_t {} = 0; {} < {}; ++{}) {{", along, along, print_index(exprs_, extent(kernel.along)), along));
       for (std::string& line : body.take_level(1)) lines.push_back("  " + line);
       const ProvenanceId last = kernel.provenance.empty() ? ProvenanceId{} : kernel.provenance.back();
       if (const std::string* comment = body.origins.comment(last)) lines.push_back("  " + *comment);
       for (std::string& line : update) lines.push_back("  " + line);
       lines.push_back(fmt::format("  store1({}, {}running);", body.pointer(kernel.outputs[0], kernel.positions[0]),
                                   dtype == own ? "" : fmt::format("({})", register_type(own))));
-      if (kernel.outputs.size() > 1) lines.push_back(fmt::format("  store1({}, position);", body.pointer(kernel.outputs[1], kernel.positions[1])));
+      if (kernel.outputs.size() > 1)
+        lines.push_back(fmt::format("  store1({}, position);", body.pointer(kernel.outputs[1], kernel.positions[1])));
       lines.push_back("}");
       drop_repeated_origins(lines);
       for (const std::string& line : lines) text_.write(line);

@@ -16,13 +16,13 @@ constexpr size_t kWorthAnotherUnit = 6000;
 
 // By kernels of either kind, or by what a program says in core operations.
 bool draws_random_numbers(const std::vector<ScheduledGraph>& graphs, const std::vector<GeneratedKernel>& kernels) {
-  const bool in_kernels = std::any_of(kernels.begin(), kernels.end(), [](const GeneratedKernel& kernel) {
-    return kernel.text.find("op_philox_") != std::string::npos;
-  });
+  const bool in_kernels = std::any_of(kernels.begin(), kernels.end(),
+                                      [](const GeneratedKernel& kernel) { return kernel.text.find("op_philox_") != std::string::npos; });
   return in_kernels || std::any_of(graphs.begin(), graphs.end(), [](const ScheduledGraph& graph) {
-    const std::vector<loop::Buffer>& buffers = graph.schedule.loops->buffers;
-    return std::any_of(buffers.begin(), buffers.end(), [](const loop::Buffer& b) { return b.kind == loop::BufferKind::RandomState; });
-  });
+           const std::vector<loop::Buffer>& buffers = graph.schedule.loops->buffers;
+           return std::any_of(buffers.begin(), buffers.end(),
+                              [](const loop::Buffer& b) { return b.kind == loop::BufferKind::RandomState; });
+         });
 }
 
 bool computes_special_functions(const std::vector<GeneratedKernel>& kernels) {
@@ -50,7 +50,8 @@ std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, con
                                 const GenerateOptions& options) {
   size_t total = 0;
   for (const GeneratedKernel& kernel : kernels) total += kernel.text.size();
-  const size_t count = total < kWorthAnotherUnit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, options.max_units)), kernels.size());
+  const size_t count =
+      total < kWorthAnotherUnit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, options.max_units)), kernels.size());
   std::vector<std::string> units(std::max<size_t>(1, count), prelude);
   std::vector<size_t> load(units.size());
   std::vector<const GeneratedKernel*> order;
@@ -72,7 +73,8 @@ std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bo
                                             schedule::Forms forms) {
   std::vector<ScheduledGraph> result;
   for (LoweredGraph& graph : graphs) {
-    result.push_back({schedule::make_schedule(std::move(graph.loops), fuse, result.empty() ? decisions : nullptr, forms), std::move(graph.outputs)});
+    result.push_back(
+        {schedule::make_schedule(std::move(graph.loops), fuse, result.empty() ? decisions : nullptr, forms), std::move(graph.outputs)});
   }
   return result;
 }

@@ -25,7 +25,11 @@ std::string joined(const std::vector<std::string>& parts, std::string_view other
 }
 
 GraphFunction::GraphFunction(const ScheduledGraph& graph, const Graph& source, SharedParts& shared, std::vector<sym::Expr> known)
-    : graph_(graph), source_(source), loops_(*graph.schedule.loops), shared_(shared), known_at_start_(std::move(known)),
+    : graph_(graph),
+      source_(source),
+      loops_(*graph.schedule.loops),
+      shared_(shared),
+      known_at_start_(std::move(known)),
       known_(known_at_start_.begin(), known_at_start_.end()) {
   make_names_unique();
 }
@@ -36,8 +40,8 @@ void GraphFunction::make_names_unique() {
   for (sym::Expr symbol : shared_.program.symbols->symbols()) taken.insert(identifier(symbol.node()->name));
   for (loop::Buffer& each : graph_.schedule.loops->buffers) {
     std::string name = identifier(each.name);
-    if (const size_t mark = name.rfind("_v"); mark != std::string::npos && mark + 2 < name.size() &&
-                                               name.find_first_not_of("0123456789", mark + 2) == std::string::npos) {
+    if (const size_t mark = name.rfind("_v");
+        mark != std::string::npos && mark + 2 < name.size() && name.find_first_not_of("0123456789", mark + 2) == std::string::npos) {
       name = identifier(each.name + "_b");
     }
     for (int i = 1; !taken.insert(name).second; ++i) name = identifier(fmt::format("{}_b{}", each.name, i));
@@ -68,7 +72,7 @@ std::string GraphFunction::array(std::string_view name, const std::vector<sym::E
 
 std::string GraphFunction::bytes_of(std::span<const sym::Expr> sizes, DType dtype) const {
   const sym::Expr count = sym::product(sizes);
-  if (count.is_const()) static_cast<void>(count * size_bytes(dtype));   // throws where 63 bits do not hold it; each call checks the others
+  if (count.is_const()) static_cast<void>(count * size_bytes(dtype));  // throws where 63 bits do not hold it; each call checks the others
   return fmt::format("({}) * {}", index(count), size_bytes(dtype));
 }
 std::string GraphFunction::bytes_of(const loop::Buffer& buffer) const { return bytes_of(buffer.sizes, buffer.dtype); }
@@ -80,7 +84,8 @@ void GraphFunction::check_symbols() const {
   for (const loop::Computation& computation : loops_.computations) {
     for (sym::Expr symbol : loop::size_symbols(loops_, computation)) {
       if (known_.contains(symbol)) continue;
-      throw Error(ErrorKind::InvalidModel, fmt::format("the size '{}' is neither one of an input nor computed by the program", sym::to_string(symbol)))
+      throw Error(ErrorKind::InvalidModel,
+                  fmt::format("the size '{}' is neither one of an input nor computed by the program", sym::to_string(symbol)))
           .help("export the model with dynamic shapes that name each size on some input");
     }
   }
@@ -227,9 +232,10 @@ std::string GraphFunction::print_subgraph(uint32_t index) {
   }
   TextBuffer text;
   {
-    auto function = text.block(fmt::format(
-        "static WRAPPER int32_t graph_{}(const ToroidRuntime* runtime, const ToroidCall* call, const void* const* inputs, void* const* outputs) {{",
-        index));
+    auto function =
+        text.block(fmt::format("static WRAPPER int32_t graph_{}(const ToroidRuntime* runtime, const ToroidCall* call, const void* const* "
+                               "inputs, void* const* outputs) {{",
+                               index));
     text.write("const int64_t* symbols = call->symbols; (void)symbols, (void)inputs, (void)outputs, (void)runtime;");
     read_symbols(text);
     declare_parameters(text, "inputs", "outputs");
@@ -296,7 +302,7 @@ void GraphFunction::print_steps(bool is_main) {
     add_step(steps[s]);
     write_origin(steps[s]);
     if (shared_.profile) {
-      shared_.result.step_work.resize(number);   // other graphs' steps are not looked at
+      shared_.result.step_work.resize(number);  // other graphs' steps are not looked at
       shared_.result.step_work.push_back(schedule::work_of(loops_, steps[s]));
       body_.write(fmt::format("runtime->step(runtime, {});", number));
     }
@@ -313,7 +319,8 @@ void GraphFunction::add_step(const schedule::Step& step) {
   shared_.result.step_names.push_back(schedule::name_of(step));
   shared_.result.step_kernels.emplace_back();
   const std::vector<ProvenanceId>& provenance = schedule::provenance_of(step);
-  const auto named = std::find_if(provenance.rbegin(), provenance.rend(), [&](ProvenanceId id) { return !source_.provenance(id).op.empty(); });
+  const auto named =
+      std::find_if(provenance.rbegin(), provenance.rend(), [&](ProvenanceId id) { return !source_.provenance(id).op.empty(); });
   shared_.result.step_origins.push_back(named == provenance.rend() ? "" : to_string(source_.provenance(*named)));
 }
 
@@ -326,7 +333,8 @@ const std::string& GraphFunction::add_kernel(const KernelSource& source) {
 // Of a fused step the last operator, which uses the others; the comment above the kernel names them all.
 void GraphFunction::write_origin(const schedule::Step& step) {
   const std::vector<ProvenanceId>& provenance = schedule::provenance_of(step);
-  if (!provenance.empty() && !source_.provenance(provenance.back()).op.empty()) body_.write(origin_comment(source_.provenance(provenance.back())));
+  if (!provenance.empty() && !source_.provenance(provenance.back()).op.empty())
+    body_.write(origin_comment(source_.provenance(provenance.back())));
 }
 
 void GraphFunction::print_step(const schedule::Step& step, size_t number) {
@@ -363,14 +371,16 @@ std::string GraphFunction::arguments(const KernelSource& source) const {
 void GraphFunction::print_kernel_step(const schedule::Step& step, size_t number) {
   const auto* kernel = std::get_if<schedule::Kernel>(&step);
   const bool has_forms = kernel != nullptr && !kernel->other_forms.empty();
-  if (has_forms ? print_forms(*kernel, number) : print_launch(step)) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
+  if (has_forms ? print_forms(*kernel, number) : print_launch(step))
+    body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
 }
 
 bool GraphFunction::print_forms(const schedule::Kernel& kernel, size_t number) {
   GeneratedChoice choice = {number, {}};
   const std::string place = fmt::format("call->forms + {}", shared_.result.choices.size());
   bool reports_errors = false;
-  auto chosen = body_.block(fmt::format("in_best_form(runtime, {}, {}, [&](int32_t form) WRAPPER {{", place, kernel.other_forms.size() + 1), "});");
+  auto chosen =
+      body_.block(fmt::format("in_best_form(runtime, {}, {}, [&](int32_t form) WRAPPER {{", place, kernel.other_forms.size() + 1), "});");
   auto print = [&](const schedule::Kernel& form) {
     auto each = body_.block(fmt::format("if (form == {}) {{", choice.forms.size()));
     reports_errors = print_launch(form) || reports_errors;
@@ -403,8 +413,8 @@ bool GraphFunction::print_launch(const schedule::Step& step) {
     const sym::Expr work = source.work_per_task;
     const std::string grain = work.is_const() ? fmt::format("{}", std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, work.value())))
                                               : fmt::format("max64(1, {} / max64(1, {}))", kGrainElements, index(work));
-    body_.write(fmt::format("parallel(runtime, {}, {}, [&](int64_t begin, int64_t end) WRAPPER {{ {}({}begin, end); }});", index(tasks), grain,
-                            name, arguments));
+    body_.write(fmt::format("parallel(runtime, {}, {}, [&](int64_t begin, int64_t end) WRAPPER {{ {}({}begin, end); }});", index(tasks),
+                            grain, name, arguments));
   }
   return source.reports_errors;
 }
@@ -493,9 +503,7 @@ void GraphFunction::print_control_flow(const schedule::CallStep& step, const Hig
   auto out_bytes = [&](size_t i) { return bytes_of(buffer(step.outputs[i])); };
   auto in_sizes = [&](size_t i) -> const std::vector<sym::Expr>& { return step.call.operands[inputs[i]].sizes; };
   // Bytes of one slice along the first dim.
-  auto slice_bytes = [&](const std::vector<sym::Expr>& sizes, DType dtype) {
-    return bytes_of(std::span(sizes).subspan(1), dtype);
-  };
+  auto slice_bytes = [&](const std::vector<sym::Expr>& sizes, DType dtype) { return bytes_of(std::span(sizes).subspan(1), dtype); };
   auto in_slice_bytes = [&](size_t i) { return slice_bytes(in_sizes(i), buffer(step.call.operands[inputs[i]].buffer).dtype); };
 
   if (op.name == "cond") {
@@ -508,8 +516,8 @@ void GraphFunction::print_control_flow(const schedule::CallStep& step, const Hig
     write_pointers();
     const std::string yes = subgraph(op.arguments[1]);
     const std::string no = subgraph(op.arguments[2]);
-    body_.write(fmt::format("const int32_t failed = {} ? {}(runtime, call, inputs, outputs) : {}(runtime, call, inputs, outputs);", condition,
-                            yes, no));
+    body_.write(fmt::format("const int32_t failed = {} ? {}(runtime, call, inputs, outputs) : {}(runtime, call, inputs, outputs);",
+                            condition, yes, no));
   } else if (op.name == "while_loop") {
     collect(2);
     write_pointers();

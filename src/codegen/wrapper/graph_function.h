@@ -18,18 +18,18 @@ namespace toroid::codegen {
 struct SharedParts {
   const Program& program;
   GeneratedProgram& result;
-  std::string_view suffix;                                          // of the names that other files see
+  std::string_view suffix;  // of the names that other files see
   KernelSet kernels = {};
-  std::unordered_map<sym::Expr, size_t> symbol_positions = {};      // in GeneratedProgram::symbols
-  std::unordered_map<uint32_t, size_t> constant_positions = {};     // by ConstantId, in GeneratedProgram::constants
-  std::map<uint32_t, std::vector<sym::Expr>> called = {};           // subgraphs, with the symbols known where they are called
-  std::map<std::string, std::string> epilogues = {};                // by kernel, the function that the runtime calls for it
+  std::unordered_map<sym::Expr, size_t> symbol_positions = {};   // in GeneratedProgram::symbols
+  std::unordered_map<uint32_t, size_t> constant_positions = {};  // by ConstantId, in GeneratedProgram::constants
+  std::map<uint32_t, std::vector<sym::Expr>> called = {};        // subgraphs, with the symbols known where they are called
+  std::map<std::string, std::string> epilogues = {};             // by kernel, the function that the runtime calls for it
   bool uses_control_flow = false;
-  bool profile = false;                                             // the runtime is told of each step
-  bool assertions = false;                                          // kernels check their accesses
-  int32_t num_call_sites = 0;                                       // library calls so far
+  bool profile = false;        // the runtime is told of each step
+  bool assertions = false;     // kernels check their accesses
+  int32_t num_call_sites = 0;  // library calls so far
   // Sizes and strides that are numbers, each list once for the whole program: `namespace dims { const int64_t d32_64[] = {32, 64}; }`.
-  std::map<std::string, std::string> dims = {};                     // by name, the numbers
+  std::map<std::string, std::string> dims = {};  // by name, the numbers
 };
 
 // The parts with commas between them; where there are none, `otherwise`.
@@ -71,7 +71,7 @@ class GraphFunction {
   void print_allocation(BufferId id, std::string_view request, size_t number);
   bool is_late(const schedule::Lifetime& lifetime, bool is_main) const;
   bool is_late_output(size_t position) const;
-  void add_step(const schedule::Step& step);   // to the names and origins of steps
+  void add_step(const schedule::Step& step);  // to the names and origins of steps
   // Its name, or that of an equal kernel which there is already. It is noted as one of the last step that was added.
   const std::string& add_kernel(const KernelSource& source);
   void write_origin(const schedule::Step& step);
@@ -93,7 +93,7 @@ class GraphFunction {
     std::string name;
     size_t num_integers = 0, num_numbers = 0;
     bool has_fixed_sizes = true;
-    std::vector<BufferId> passed = {};   // to the epilogue: these buffers, and others
+    std::vector<BufferId> passed = {};  // to the epilogue: these buffers, and others
     size_t num_passed = 0;
     bool reports_errors = false;
   };
@@ -111,7 +111,7 @@ class GraphFunction {
   const loop::LoopProgram& loops_;
   SharedParts& shared_;
   std::vector<sym::Expr> known_at_start_;
-  std::unordered_set<sym::Expr> known_;       // symbols with a value at the step being printed
+  std::unordered_set<sym::Expr> known_;  // symbols with a value at the step being printed
   TextBuffer body_;
   int arrays_ = 0;
   std::unordered_map<loop::BufferId, int64_t> prepared_offsets_;

@@ -8,9 +8,7 @@
 namespace toroid::codegen {
 namespace {
 
-bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
+bool is_name_character(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
 // The kernel's text with its local names replaced by their order of appearance, so that equal kernels of different layers
 // compare equal.
@@ -18,9 +16,7 @@ std::string canonical_text(const KernelSource& source, const loop::LoopProgram& 
   std::set<std::string, std::less<>> buffers;
   for (const KernelParameter& parameter : source.parameters) buffers.insert(identifier(program.buffer(parameter.buffer).name));
   std::unordered_map<std::string, std::string> names;
-  auto rename = [&](const std::string& name) {
-    return names.try_emplace(name, fmt::format("${}", names.size())).first->second;
-  };
+  auto rename = [&](const std::string& name) { return names.try_emplace(name, fmt::format("${}", names.size())).first->second; };
   std::string result;
   const std::string& text = source.text;
   for (size_t i = 0; i < text.size();) {
@@ -47,7 +43,7 @@ std::string canonical_text(const KernelSource& source, const loop::LoopProgram& 
       result += rename(word.substr(0, mark)) + word.substr(mark);  // a value loaded from that buffer
     } else if (word.size() > 1 && std::string_view("abirv").find(word[0]) != std::string_view::npos &&
                std::all_of(word.begin() + 1, word.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-      result += rename(word);                                       // an axis or a value symbol
+      result += rename(word);  // an axis or a value symbol
     } else {
       result += word;
     }

@@ -23,7 +23,7 @@ class KernelSet {
  private:
   std::vector<GeneratedKernel> kernels_;
   std::vector<std::string> declarations_;
-  std::unordered_map<std::string, std::string> distinct_;   // canonical text -> name
+  std::unordered_map<std::string, std::string> distinct_;  // canonical text -> name
   std::unordered_map<std::string, int> names_;
 };
 

@@ -42,7 +42,8 @@ void GraphFunction::print_access_names(const KernelSource& source, std::string_v
     for (const char c : comment_text(text, kNameLimit)) result += c == '"' ? "\\\"" : std::string(1, c);
     return result + "\"";
   };
-  for (const auto& [name, texts] : {std::pair("names", &source.access_names->buffers), std::pair("origins", &source.access_names->origins)}) {
+  for (const auto& [name, texts] :
+       {std::pair("names", &source.access_names->buffers), std::pair("origins", &source.access_names->origins)}) {
     std::vector<std::string> list;
     for (const std::string& text : *texts) list.push_back(quoted(text));
     body_.write(fmt::format("static const char* const {}{}[] = {{{}}};", name, suffix, joined(list, "nullptr")));
@@ -109,9 +110,12 @@ GraphFunction::CallParts GraphFunction::print_call_parts(const schedule::CallSte
     if (source.reports_errors) pass("&error", "int32_t*");
     parts.num_passed = passed.size();
     shared_.epilogues.try_emplace(
-        kernel, fmt::format("static void {}_blocks(void* p, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, "
-                            "int64_t last) {{\n  void** passed = (void**)p; (void)passed;\n  {}({}{}block, row_stride, first_row, last_row, first, last);\n}}\n",
-                            kernel, kernel, fmt::join(taken, ", "), taken.empty() ? "" : ", "));
+        kernel,
+        fmt::format(
+            "static void {}_blocks(void* p, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, "
+            "int64_t last) {{\n  void** passed = (void**)p; (void)passed;\n  {}({}{}block, row_stride, first_row, last_row, first, "
+            "last);\n}}\n",
+            kernel, kernel, fmt::join(taken, ", "), taken.empty() ? "" : ", "));
     body_.write(fmt::format("void* passed{}[] = {{{}}};", suffix, joined(passed, "nullptr")));
     // An assertion build is there to check what the function reads and writes.
     const bool is_clamped = step.epilogue->clamped && !shared_.assertions;
@@ -129,9 +133,10 @@ GraphFunction::CallParts GraphFunction::print_call_parts(const schedule::CallSte
 void GraphFunction::print_call(const schedule::CallStep& step, size_t number) {
   auto block = body_.block(fmt::format("{{  // {}", comment_text(to_string(step.call.op))));
   const CallParts parts = print_call_parts(step, "");
-  body_.write(fmt::format("const ToroidLibraryCall library_call = {{\"{}\", {}, {}, inputs, {}, outputs, {}, integers, {}, numbers, {}, {}}};", parts.name,
-                          shared_.num_call_sites++, parts.has_fixed_sizes ? 1 : 0, step.call.operands.size(), step.outputs.size(), parts.num_integers,
-                          parts.num_numbers, step.epilogue ? "&epilogue" : "nullptr"));
+  body_.write(
+      fmt::format("const ToroidLibraryCall library_call = {{\"{}\", {}, {}, inputs, {}, outputs, {}, integers, {}, numbers, {}, {}}};",
+                  parts.name, shared_.num_call_sites++, parts.has_fixed_sizes ? 1 : 0, step.call.operands.size(), step.outputs.size(),
+                  parts.num_integers, parts.num_numbers, step.epilogue ? "&epilogue" : "nullptr"));
   body_.write(fmt::format("if (runtime->call(runtime, &library_call)) return {};", number + 1));
   if (parts.reports_errors) body_.write(fmt::format("if (error) return {} | error << 28;", number + 1));
 }
@@ -146,9 +151,10 @@ void GraphFunction::print_chain(const schedule::ChainStep& step, size_t number) 
     reports_errors = reports_errors || parts.reports_errors;
     has_fixed_sizes = has_fixed_sizes && parts.has_fixed_sizes;
     const bool is_last = i + 1 == step.calls.size();
-    const auto image = is_last ? parts.passed.end() : std::find(parts.passed.begin(), parts.passed.end(), step.calls[i + 1].call.operands[0].buffer);
-    stages.push_back(fmt::format("{{inputs{0}, {1}, outputs{0}, integers{0}, {2}, {3}, {4}, {5}}}", i, call.call.operands.size(), parts.num_integers,
-                                 call.epilogue ? fmt::format("&epilogue{}", i) : "nullptr", parts.num_passed,
+    const auto image =
+        is_last ? parts.passed.end() : std::find(parts.passed.begin(), parts.passed.end(), step.calls[i + 1].call.operands[0].buffer);
+    stages.push_back(fmt::format("{{inputs{0}, {1}, outputs{0}, integers{0}, {2}, {3}, {4}, {5}}}", i, call.call.operands.size(),
+                                 parts.num_integers, call.epilogue ? fmt::format("&epilogue{}", i) : "nullptr", parts.num_passed,
                                  image == parts.passed.end() ? 0 : image - parts.passed.begin()));
   }
   body_.write(fmt::format("const ToroidStage stages[] = {{{}}};", fmt::join(stages, ", ")));

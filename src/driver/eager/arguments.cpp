@@ -22,24 +22,23 @@ std::string to_string(const EagerArgument& argument) {
       argument, [](None) { return std::string("none"); }, [](const TensorView& tensor) { return toroid::to_string(tensor); },
       [](TensorViewList list) {
         std::string text;
-        for (const auto& tensor : list)
-          text += fmt::format("{}{}", text.empty() ? "" : ", ", tensor ? toroid::to_string(*tensor) : "none");
+        for (const auto& tensor : list) text += fmt::format("{}{}", text.empty() ? "" : ", ", tensor ? toroid::to_string(*tensor) : "none");
         return fmt::format("[{}]", text);
       },
       [](bool flag) { return std::string(flag ? "true" : "false"); }, [](int64_t number) { return std::to_string(number); },
       [](double number) { return fmt::format("{}", number); }, [](std::span<const bool> list) { return list_text(list); },
       [](std::span<const int64_t> list) { return list_text(list); }, [](std::span<const double> list) { return list_text(list); },
-      [](std::string_view text) { return fmt::format("'{}'", text); },
-      [](DType dtype) { return std::string(toroid::to_string(dtype)); }, [](Layout) { return std::string("a layout"); },
-      [](Device device) { return toroid::to_string(device); }, [](MemoryFormat) { return std::string("a memory format"); });
+      [](std::string_view text) { return fmt::format("'{}'", text); }, [](DType dtype) { return std::string(toroid::to_string(dtype)); },
+      [](Layout) { return std::string("a layout"); }, [](Device device) { return toroid::to_string(device); },
+      [](MemoryFormat) { return std::string("a memory format"); });
 }
 
 std::string wanted_text(const Parameter& parameter) {
   constexpr std::string_view kOne[] = {"a tensor",        "an integer", "an integer", "a float",  "true or false",
                                        "a number",        "a text",     "a dtype",    "a layout", "a device",
                                        "a memory format", "none",       "none",       "a graph",  "anything"};
-  constexpr std::string_view kMany[] = {"tensors", "integers", "integers", "floats", "flags", "numbers", "texts", "dtypes",
-                                        "layouts", "devices", "memory formats", "generators", "names", "graphs", "anything"};
+  constexpr std::string_view kMany[] = {"tensors", "integers", "integers",       "floats",     "flags", "numbers", "texts",   "dtypes",
+                                        "layouts", "devices",  "memory formats", "generators", "names", "graphs",  "anything"};
   const auto type = static_cast<size_t>(parameter.type);
   std::string text = parameter.is_list ? fmt::format("a list of {}", kMany[type]) : std::string(kOne[type]);
   if (parameter.is_optional) text += " or none";
@@ -125,8 +124,8 @@ class CallChecker {
     auto is_negative = [](int64_t number) { return number < 0; };
     if (std::any_of(view.sizes.begin(), view.sizes.end(), is_negative) ||
         std::any_of(view.strides.begin(), view.strides.end(), is_negative)) {
-      refuse(*call_.schema, fmt::format("argument '{}' of {}, {}, has a negative size or stride", name, call_.schema->name,
-                                        toroid::to_string(view)));
+      refuse(*call_.schema,
+             fmt::format("argument '{}' of {}, {}, has a negative size or stride", name, call_.schema->name, toroid::to_string(view)));
     }
     if (parameter.mutated && !view.is_writable) {
       throw Error(ErrorKind::InvalidInput,
@@ -146,8 +145,8 @@ class CallChecker {
       result = parameter.is_list ? as_list(argument, parameter, position) : as_one(argument, parameter, position);
     }
     if (!result) {
-      refuse(*call_.schema, fmt::format("argument '{}' of {} is {}, not {}", parameter.name, call_.schema->name,
-                                        to_string(argument), wanted_text(parameter)));
+      refuse(*call_.schema, fmt::format("argument '{}' of {} is {}, not {}", parameter.name, call_.schema->name, to_string(argument),
+                                        wanted_text(parameter)));
     }
     return *std::move(result);
   }
@@ -159,7 +158,7 @@ class CallChecker {
     switch (parameter.type) {
       case ArgType::Tensor:
         if (const auto* tensor = std::get_if<TensorView>(&argument)) return add(*tensor, parameter, position, parameter.name);
-        [[fallthrough]];   // as PyTorch lets a number stand for a tensor
+        [[fallthrough]];  // as PyTorch lets a number stand for a tensor
       case ArgType::Scalar:
         if (parameter.mutated) return std::nullopt;
         if (flag) return *flag;

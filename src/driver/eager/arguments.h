@@ -22,10 +22,10 @@ struct TensorView {
   TensorView(void* data, DType dtype, std::span<const int64_t> sizes, std::span<const int64_t> strides = {}, Device device = {})
       : data(data), sizes(sizes), strides(strides), dtype(dtype), device(device) {}
   // To be read only: a call that would write to it is refused.
-  TensorView(const HostTensor& tensor)   // NOLINT: implicit, so that calls read well
+  TensorView(const HostTensor& tensor)  // NOLINT: implicit, so that calls read well
       : data(const_cast<std::byte*>(tensor.bytes().data())), sizes(tensor.sizes()), dtype(tensor.dtype()), is_writable(false) {}
 
-  void* data;                          // of the first element
+  void* data;  // of the first element
   std::span<const int64_t> sizes;
   std::span<const int64_t> strides;
   DType dtype;
@@ -38,20 +38,19 @@ std::string to_string(const TensorView& tensor);
 using TensorViewList = std::span<const std::optional<TensorView>>;
 
 // What is borrowed must live until the call is over. An `int` becomes an int64_t, a `float` a double.
-using EagerArgument =
-    std::variant<None, TensorView, TensorViewList, bool, int64_t, double, std::span<const bool>, std::span<const int64_t>,
-                 std::span<const double>, std::string_view, DType, Layout, Device, MemoryFormat>;
+using EagerArgument = std::variant<None, TensorView, TensorViewList, bool, int64_t, double, std::span<const bool>, std::span<const int64_t>,
+                                   std::span<const double>, std::string_view, DType, Layout, Device, MemoryFormat>;
 
 // A call whose arguments fit the operator's schema. Refers to the caller's arguments.
 struct OperatorCall {
   struct Tensor {
     const TensorView* view;
-    uint32_t parameter;                // in schema->parameters
-    std::string name;                  // the parameter's, with a number for elements of a list
+    uint32_t parameter;  // in schema->parameters
+    std::string name;    // the parameter's, with a number for elements of a list
   };
   const Schema* schema;
-  std::vector<Tensor> tensors;         // lists flattened, in order
-  std::vector<Argument> arguments;     // one per parameter; InputRefs count in `tensors`, integers are constants
+  std::vector<Tensor> tensors;      // lists flattened, in order
+  std::vector<Argument> arguments;  // one per parameter; InputRefs count in `tensors`, integers are constants
 
   // "aten::add.Tensor(f32[2, 3], f32[3], 1)"
   std::string text() const;

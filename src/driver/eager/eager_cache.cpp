@@ -19,7 +19,7 @@ namespace toroid {
 namespace {
 
 constexpr int kFamilyKeyVersion = 1;
-constexpr size_t kMostForms = 8;       // of a family; further sizes are compiled each for itself
+constexpr size_t kMostForms = 8;  // of a family; further sizes are compiled each for itself
 
 CacheKey family_key(std::string_view family) {
   return KeyBuilder("eager", kFamilyKeyVersion).add("operator", family).add("toroid", code_identity()).finish();
@@ -35,11 +35,11 @@ struct KnownCall {
 struct Family {
   struct Form {
     OperatorForm slots;
-    std::weak_ptr<const LoadedOperator> loaded;   // as long as calls that it serves are known
+    std::weak_ptr<const LoadedOperator> loaded;  // as long as calls that it serves are known
   };
-  std::mutex mutex;                    // held while one of them is compiled; guards all below
+  std::mutex mutex;  // held while one of them is compiled; guards all below
   std::vector<Form> forms;
-  std::vector<std::vector<int64_t>> exact;   // sizes that were compiled for themselves
+  std::vector<std::vector<int64_t>> exact;  // sizes that were compiled for themselves
   bool is_exact_only = false;
 };
 
@@ -71,7 +71,7 @@ struct EagerCache::State {
       if (auto slots = parse_form(line)) family->forms.push_back({*std::move(slots), {}});
     }
     const std::lock_guard lock(mutex);
-    if (const auto* const known = families.find(name)) return *known;   // another thread was quicker
+    if (const auto* const known = families.find(name)) return *known;  // another thread was quicker
     families.put(name, family);
     return family;
   }
@@ -92,7 +92,8 @@ struct EagerCache::State {
       if (!op) form.loaded = op = build(call, form.slots, InputStrides::WithoutGaps);
       return std::make_shared<const KnownCall>(KnownCall{op, op->prepare(call)});
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::InvalidInput && error.kind() != ErrorKind::InvalidModel && error.kind() != ErrorKind::Unsupported) throw;
+      if (error.kind() != ErrorKind::InvalidInput && error.kind() != ErrorKind::InvalidModel && error.kind() != ErrorKind::Unsupported)
+        throw;
       return nullptr;
     }
   }
@@ -114,7 +115,7 @@ struct EagerCache::State {
   std::shared_ptr<const KnownCall> in_general(const std::string& name, Family& family, const OperatorCall& call,
                                               std::span<const int64_t> slots) {
     std::vector<std::vector<int64_t>> before = family.exact;
-    if (before.empty()) {   // nothing is known yet: any may vary, and those that are equal now may be
+    if (before.empty()) {  // nothing is known yet: any may vary, and those that are equal now may be
       before.emplace_back(slots.begin(), slots.end());
       for (int64_t& slot : before.back()) ++slot;
     }
@@ -134,7 +135,7 @@ struct EagerCache::State {
     const std::string name = toroid::family_of(call);
     const std::shared_ptr<Family> family = family_of(name);
     const std::lock_guard compiling(family->mutex);
-    if (std::shared_ptr<const KnownCall> known = find(key)) return known;   // came while this thread waited
+    if (std::shared_ptr<const KnownCall> known = find(key)) return known;  // came while this thread waited
     const std::vector<int64_t> slots = slots_of(call);
 
     std::shared_ptr<const KnownCall> known = by_form(*family, call, slots);
@@ -147,7 +148,7 @@ struct EagerCache::State {
       const std::shared_ptr<const LoadedOperator> built = build(call, exact_form(slots), InputStrides::AsGiven);
       known = std::make_shared<const KnownCall>(KnownCall{built, built->prepare(call)});
       if (family->exact.size() < kMostForms) family->exact.push_back(slots);
-      if (is_exact_only) {   // an error for these sizes as well would be the arguments' fault
+      if (is_exact_only) {  // an error for these sizes as well would be the arguments' fault
         family->is_exact_only = true;
         ++exact_only;
       }
@@ -184,7 +185,7 @@ struct EagerCache::State {
   const EagerOptions options;
   RuntimePool pool;
 
-  std::mutex mutex;                    // guards calls, families and contexts; never held while anything is compiled or run
+  std::mutex mutex;  // guards calls, families and contexts; never held while anything is compiled or run
   LruMap<std::shared_ptr<const KnownCall>> calls;
   LruMap<std::shared_ptr<Family>> families;
   std::vector<std::unique_ptr<EagerContext>> contexts;
@@ -233,8 +234,13 @@ void EagerCache::set_seed(uint64_t seed) {
 
 EagerCounters EagerCache::counters() const {
   const State& state = *state_;
-  return {.hits = state.hits, .forms = state.forms, .loads = state.loads, .compilations = state.compilations,
-          .failures = state.failures, .evicted = state.evicted, .exact_only = state.exact_only};
+  return {.hits = state.hits,
+          .forms = state.forms,
+          .loads = state.loads,
+          .compilations = state.compilations,
+          .failures = state.failures,
+          .evicted = state.evicted,
+          .exact_only = state.exact_only};
 }
 
 size_t EagerCache::size() const {

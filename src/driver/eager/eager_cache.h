@@ -33,20 +33,20 @@
 namespace toroid {
 
 struct EagerOptions {
-  int threads = 0;               // that kernels run on; 0: the default
-  size_t most_calls = 2048;      // distinct calls in memory; the least recently used go. Some 15 kB each with a library of its own
-  size_t exact_forms = 2;        // of an operator, before it is compiled for sizes in general; 0: then all sizes but 0 and 1 vary
+  int threads = 0;           // that kernels run on; 0: the default
+  size_t most_calls = 2048;  // distinct calls in memory; the least recently used go. Some 15 kB each with a library of its own
+  size_t exact_forms = 2;    // of an operator, before it is compiled for sizes in general; 0: then all sizes but 0 and 1 vary
 };
 
 // How calls were served; each is counted once.
 struct EagerCounters {
-  uint64_t hits = 0;             // in memory
-  uint64_t forms = 0;            // by a form that was in memory
-  uint64_t loads = 0;            // from the store, or the remote cache
+  uint64_t hits = 0;   // in memory
+  uint64_t forms = 0;  // by a form that was in memory
+  uint64_t loads = 0;  // from the store, or the remote cache
   uint64_t compilations = 0;
-  uint64_t failures = 0;         // that threw
-  uint64_t evicted = 0;          // distinct calls that went for the bound
-  uint64_t exact_only = 0;       // operators that could not be compiled for sizes in general, and are for each
+  uint64_t failures = 0;    // that threw
+  uint64_t evicted = 0;     // distinct calls that went for the bound
+  uint64_t exact_only = 0;  // operators that could not be compiled for sizes in general, and are for each
 };
 
 class EagerCache {
@@ -71,7 +71,7 @@ class EagerCache {
   // From the next call on random operators draw from this seed instead of 0. Each call draws other numbers than those before.
   void set_seed(uint64_t seed);
   EagerCounters counters() const;
-  size_t size() const;           // distinct calls in memory
+  size_t size() const;  // distinct calls in memory
 
  private:
   struct State;

@@ -52,8 +52,7 @@ TEST(Eager, CallsOneOperator) {
   const HostTensor sum = eager().call("aten::sum.dim_IntList", {x, dims, true})[0];
   EXPECT_EQ(sum.sizes(), (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(numbers(sum), (Numbers{4, 6}));
-  EXPECT_EQ(eager().call("aten::relu.default", {floats({1}, {-1})})[0].double_at(0), 0)
-      << "the default overload has a name as well";
+  EXPECT_EQ(eager().call("aten::relu.default", {floats({1}, {-1})})[0].double_at(0), 0) << "the default overload has a name as well";
   EXPECT_EQ(eager().call("aten::to.dtype", {x, DType::I32})[0].dtype(), DType::I32);
 }
 
@@ -64,7 +63,7 @@ TEST(Eager, MemoryThatThereIsNotIsAnErrorWithItsSize) {
   constexpr int64_t kSize = int64_t{1} << 23;
   int8_t zero = 0;
   const std::vector<int64_t> column = {kSize, 1}, row = {kSize}, still = {0, 0}, no_steps = {0};
-  const TensorView x = {&zero, DType::I8, column, still}, y = {&zero, DType::I8, row, no_steps};   // one element in all places
+  const TensorView x = {&zero, DType::I8, column, still}, y = {&zero, DType::I8, row, no_steps};  // one element in all places
   const Error error = error_of([&] { eager().call("aten::add.Tensor", {x, y}); });
   EXPECT_EQ(error.kind(), ErrorKind::Environment);
   EXPECT_EQ(error.message(), "out of memory: 70368744177664 bytes for a tensor of shape [8388608, 8388608]");
@@ -360,11 +359,15 @@ TEST_F(EagerStore, EverOtherIntegersStopCompiling) {
               EXPECT_EQ(cache.call("aten::narrow", {x, 0, 2, n})[0].sizes(), (std::vector<int64_t>{n, 2}));
             }),
             3u);
-  EXPECT_EQ(error_of([&] { cache.call("aten::narrow", {x, 0, 2, 99}); }).message(), "slice(starts=[2, 0], steps=[1, 1]): elements 2 to 100 of dim 0, whose size is 100");
+  EXPECT_EQ(error_of([&] {
+              cache.call("aten::narrow", {x, 0, 2, 99});
+            }).message(),
+            "slice(starts=[2, 0], steps=[1, 1]): elements 2 to 100 of dim 0, whose size is 100");
   // Positions that are computed from the integers.
   EXPECT_EQ(compilations_of([&](int64_t n) {
               const std::vector<int64_t> sizes = {2, 2}, strides = {n, 1};
-              const HostTensor all = cache.call("aten::as_strided_scatter", {counted({100}), floats({2, 2}, {-1, -2, -3, -4}), sizes, strides, 0})[0];
+              const HostTensor all =
+                  cache.call("aten::as_strided_scatter", {counted({100}), floats({2, 2}, {-1, -2, -3, -4}), sizes, strides, 0})[0];
               EXPECT_EQ(all.double_at(n + 1), -4);
             }),
             3u);
@@ -460,7 +463,7 @@ TEST_F(EagerStore, WhatWasNotUsedForLongGoes) {
   call("aten::neg");
   call("aten::abs");
   call("aten::neg");
-  call("aten::exp");   // abs goes
+  call("aten::exp");  // abs goes
   EXPECT_EQ(cache.size(), 2u);
   EXPECT_EQ(cache.counters().evicted, 1u);
   call("aten::neg");
@@ -558,8 +561,7 @@ TEST(OperatorForms, AreTextAndBack) {
   EXPECT_EQ(to_string(form), "20 s0 -1");
   EXPECT_EQ(parse_form(to_string(form)), form);
   EXPECT_EQ(parse_form(""), OperatorForm{});
-  for (const char* wrong : {"s", "s-1", "x", "3x", "1  2", "99999999999999999999"})
-    EXPECT_EQ(parse_form(wrong), std::nullopt) << wrong;
+  for (const char* wrong : {"s", "s-1", "x", "3x", "1  2", "99999999999999999999"}) EXPECT_EQ(parse_form(wrong), std::nullopt) << wrong;
   const std::vector<int64_t> good = {20, 5, -1}, low = {20, 1, -1}, other = {21, 5, -1}, few = {20, 5};
   EXPECT_TRUE(fits(form, good));
   for (const auto& slots : {low, other, few}) EXPECT_FALSE(fits(form, slots));

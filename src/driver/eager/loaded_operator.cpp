@@ -32,8 +32,8 @@ void check_distinct_elements(const OperatorCall& call, size_t tensor) {
   for (size_t d = 0; d < view.strides.size(); ++d) {
     if (view.strides[d] != 0 || view.sizes[d] < 2) continue;
     throw Error(ErrorKind::InvalidInput,
-                fmt::format("{} writes to its argument '{}', {}, of which several elements are one place in memory",
-                            call.schema->name, call.tensors[tensor].name, to_string(view)))
+                fmt::format("{} writes to its argument '{}', {}, of which several elements are one place in memory", call.schema->name,
+                            call.tensors[tensor].name, to_string(view)))
         .help("pass a tensor of its own memory");
   }
 }
@@ -81,10 +81,9 @@ LoadedOperator::LoadedOperator(const CompiledModel& model, const OperatorCall& c
     const Parameter& parameter = call.schema->parameters[tensor.parameter];
     are_overwritten_.push_back(parameter.mutated && parameter.keyword_only);
   }
-  const bool gives_argument =
-      std::any_of(call.schema->parameters.begin(), call.schema->parameters.end(), [&](const Parameter& parameter) {
-        return parameter.mutated && !call.schema->results.empty() && call.schema->results[0].alias == parameter.alias;
-      });
+  const bool gives_argument = std::any_of(call.schema->parameters.begin(), call.schema->parameters.end(), [&](const Parameter& parameter) {
+    return parameter.mutated && !call.schema->results.empty() && call.schema->results[0].alias == parameter.alias;
+  });
   if (gives_argument && !writes) {
     throw Error(ErrorKind::Unsupported, fmt::format("{} changes how its tensor is seen, and computes nothing", name_))
         .help("do that where the tensor's sizes and strides are kept");
@@ -119,7 +118,8 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
     Prepared::Input input;
     input.strides = type.strides.empty() ? strides_of(view.sizes) : prepared.symbols_.evaluate(type.strides);
     const auto needed = [&](std::span<const int64_t> strides) {
-      return static_cast<int64_t>(needed_bytes(view.sizes, strides, size_bytes(view.dtype), fmt::format("argument '{}'", call.tensors[i].name)));
+      return static_cast<int64_t>(
+          needed_bytes(view.sizes, strides, size_bytes(view.dtype), fmt::format("argument '{}'", call.tensors[i].name)));
     };
     input.extent_bytes = needed(given);
     if (!is_aligned(view) || !is_same_layout(view.sizes, given, input.strides)) {
@@ -137,9 +137,8 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
       if (!described.late) {
         const std::vector<int64_t>& sizes = prepared.layout_.output_sizes[i];
         if (described.dtype != view.dtype || !std::equal(sizes.begin(), sizes.end(), view.sizes.begin(), view.sizes.end())) {
-          throw Error(ErrorKind::InvalidInput,
-                      fmt::format("{} gives {}{}, but its argument '{}' is {}", name_, to_string(described.dtype),
-                                  shape_text(sizes), call.tensors[tensor].name, to_string(view)))
+          throw Error(ErrorKind::InvalidInput, fmt::format("{} gives {}{}, but its argument '{}' is {}", name_, to_string(described.dtype),
+                                                           shape_text(sizes), call.tensors[tensor].name, to_string(view)))
               .help("pass memory for just that many elements");
         }
         output.copy_offset = reserve(bytes_of(view.dtype, sizes));
@@ -152,8 +151,8 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
   return prepared;
 }
 
-std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepared& prepared,
-                                            std::span<const TensorView* const> tensors, const int64_t* random) const {
+std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepared& prepared, std::span<const TensorView* const> tensors,
+                                            const int64_t* random) const {
   const ManifestVariant& manifest = variant_.manifest;
   char* const memory = context.reserve(prepared.bytes_);
   context.inputs.clear();
@@ -164,8 +163,8 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
       continue;
     }
     auto* const copy = reinterpret_cast<std::byte*>(memory + input.copy_offset);
-    copy_strided(copy, input.strides, static_cast<const std::byte*>(tensors[i]->data), strides_given(*tensors[i]),
-                 tensors[i]->sizes, static_cast<size_t>(size_bytes(tensors[i]->dtype)));
+    copy_strided(copy, input.strides, static_cast<const std::byte*>(tensors[i]->data), strides_given(*tensors[i]), tensors[i]->sizes,
+                 static_cast<size_t>(size_bytes(tensors[i]->dtype)));
     context.inputs.push_back(copy);
   }
 
@@ -219,8 +218,8 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
     if (is_late) {
       const std::vector<int64_t>& sizes = context.late_outputs[i].sizes();
       if (!std::equal(sizes.begin(), sizes.end(), target.sizes.begin(), target.sizes.end())) {
-        throw Error(ErrorKind::InvalidInput, fmt::format("{} gives {}, but has {} to write to", name_,
-                                                         to_string(context.late_outputs[i]), to_string(target)))
+        throw Error(ErrorKind::InvalidInput,
+                    fmt::format("{} gives {}, but has {} to write to", name_, to_string(context.late_outputs[i]), to_string(target)))
             .help("pass memory for just that many elements, or take the result that the form without 'out' gives");
       }
       from = context.late_outputs[i].bytes().data();

@@ -10,9 +10,9 @@
 #include "driver/compile.h"
 #include "driver/eager/arguments.h"
 #include "driver/eager/operator_program.h"
-#include "driver/runtime_callbacks.h"
 #include "driver/loaded_variant.h"
 #include "driver/manifest.h"
+#include "driver/runtime_callbacks.h"
 #include "toolchain/loaded_library.h"
 
 namespace toroid {
@@ -21,7 +21,7 @@ namespace toroid {
 class EagerContext {
  public:
   explicit EagerContext(RuntimePool& pool) : host(pool) {}
-  char* reserve(int64_t bytes);        // at least so many, 64-byte aligned; what was there is lost
+  char* reserve(int64_t bytes);  // at least so many, 64-byte aligned; what was there is lost
 
   RuntimeCallbacks host;
   std::vector<const void*> inputs;
@@ -65,30 +65,30 @@ class LoadedOperator {
   mutable std::unique_ptr<AlignedBytes> prepared_bytes_;
   std::vector<const void*> constants_;
   std::shared_ptr<const void> owner_;
-  std::vector<Destination> destinations_;          // by output of the program
-  std::vector<bool> are_overwritten_;              // by tensor: an `out`, whose old elements nobody reads
+  std::vector<Destination> destinations_;  // by output of the program
+  std::vector<bool> are_overwritten_;      // by tensor: an `out`, whose old elements nobody reads
   size_t num_results_;
-  std::vector<OperatorProgram::Number> numbers_;   // come as inputs behind the tensors
+  std::vector<OperatorProgram::Number> numbers_;  // come as inputs behind the tensors
 };
 
 class LoadedOperator::Prepared {
  private:
   friend class LoadedOperator;
   struct Input {
-    int64_t copy_offset = -1;                      // from where it is read, if it cannot be read in its place
-    std::vector<int64_t> strides;                  // … with these strides
-    int64_t extent_bytes = 0;                      // of the caller's memory
+    int64_t copy_offset = -1;      // from where it is read, if it cannot be read in its place
+    std::vector<int64_t> strides;  // … with these strides
+    int64_t extent_bytes = 0;      // of the caller's memory
   };
   struct Output {
-    int64_t copy_offset = -1;                      // to where it is written first, if it goes to a tensor of the call
+    int64_t copy_offset = -1;  // to where it is written first, if it goes to a tensor of the call
     bool may_go_there_directly = false;
   };
   CallLayout layout_;
   SymbolValues symbols_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  std::vector<int64_t> numbers_;                   // values of the slots that are inputs
-  int64_t bytes_ = 0;                              // of the arena, with the copies behind
+  std::vector<int64_t> numbers_;  // values of the slots that are inputs
+  int64_t bytes_ = 0;             // of the arena, with the copies behind
 };
 
 }  // namespace toroid

@@ -77,10 +77,9 @@ TensorType input_type(const TensorView& view, std::vector<sym::Expr> sizes, Inpu
 std::vector<bool> results_that_are_arguments(const Schema& schema, size_t count) {
   std::vector<bool> flattened;
   for (const Parameter& result : schema.results) {
-    const bool is_argument =
-        !result.alias.empty() && std::any_of(schema.parameters.begin(), schema.parameters.end(), [&](const Parameter& parameter) {
-          return parameter.mutated && parameter.alias == result.alias;
-        });
+    const bool is_argument = !result.alias.empty() &&
+                             std::any_of(schema.parameters.begin(), schema.parameters.end(),
+                                         [&](const Parameter& parameter) { return parameter.mutated && parameter.alias == result.alias; });
     const size_t others = schema.results.size() - 1;
     flattened.insert(flattened.end(), result.is_list ? count - std::min(count, others) : 1, is_argument);
   }
@@ -92,8 +91,7 @@ std::vector<bool> results_that_are_arguments(const Schema& schema, size_t count)
 
 std::vector<int64_t> slots_of(const OperatorCall& call) {
   std::vector<int64_t> slots;
-  for (const OperatorCall::Tensor& tensor : call.tensors)
-    slots.insert(slots.end(), tensor.view->sizes.begin(), tensor.view->sizes.end());
+  for (const OperatorCall::Tensor& tensor : call.tensors) slots.insert(slots.end(), tensor.view->sizes.begin(), tensor.view->sizes.end());
   visit_integer_slots(*call.schema, call.arguments, [&](sym::Expr size) { slots.push_back(size.value()); });
   return slots;
 }
@@ -106,7 +104,7 @@ OperatorForm exact_form(std::span<const int64_t> slots) {
 
 OperatorForm general_form(const std::vector<std::vector<int64_t>>& before, std::span<const int64_t> now) {
   OperatorForm form = exact_form(now);
-  std::map<std::vector<int64_t>, int32_t> symbols;   // by the values of all calls
+  std::map<std::vector<int64_t>, int32_t> symbols;  // by the values of all calls
   for (size_t i = 0; i < now.size(); ++i) {
     std::vector<int64_t> values = {now[i]};
     for (const std::vector<int64_t>& each : before) {
@@ -183,8 +181,7 @@ std::string family_of(const OperatorCall& call) {
           text += " | none";
         }
       }
-    } else if (const auto* integers = std::get_if<ExprList>(&argument);
-               integers && holds_slots(*call.schema, call.schema->parameters[p])) {
+    } else if (const auto* integers = std::get_if<ExprList>(&argument); integers && holds_slots(*call.schema, call.schema->parameters[p])) {
       text += fmt::format(" | {} integers", integers->size());
     } else if (std::holds_alternative<sym::Expr>(argument) && holds_slots(*call.schema, call.schema->parameters[p])) {
       text += " | integer";
@@ -217,7 +214,7 @@ OperatorProgram operator_program(const OperatorCall& call, const OperatorForm& f
     return program.graph.inputs.back();
   };
 
-  std::set<int32_t> known;   // symbols that the inputs before define
+  std::set<int32_t> known;  // symbols that the inputs before define
   for (const OperatorCall::Tensor& tensor : call.tensors) {
     std::vector<sym::Expr> sizes;
     for (size_t d = 0; d < tensor.view->sizes.size(); ++d) {
@@ -238,11 +235,10 @@ OperatorProgram operator_program(const OperatorCall& call, const OperatorForm& f
 
   const std::vector<std::optional<TensorType>> results = infer_result_types(program, *call.schema, arguments, types);
   std::vector<TensorType> recorded;
-  for (const auto& type : results) recorded.push_back(type.value_or(TensorType{}));   // of an undefined one nothing is used
+  for (const auto& type : results) recorded.push_back(type.value_or(TensorType{}));  // of an undefined one nothing is used
   const ProvenanceId provenance =
       program.graph.add_provenance({.op = call.schema->name, .name = call.schema->name, .module = "", .source = ""});
-  const NodeId node =
-      program.graph.add_node(Aten{call.schema, std::move(arguments)}, std::move(inputs), std::move(recorded), provenance);
+  const NodeId node = program.graph.add_node(Aten{call.schema, std::move(arguments)}, std::move(inputs), std::move(recorded), provenance);
   const std::vector<bool> are_arguments = results_that_are_arguments(*call.schema, results.size());
   for (size_t i = 0; i < results.size(); ++i) {
     if (are_arguments[i]) continue;

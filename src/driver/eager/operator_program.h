@@ -22,8 +22,8 @@
 namespace toroid {
 
 struct Slot {
-  int64_t value = 0;                   // without a symbol
-  int32_t symbol = -1;                 // the number of a symbol, whose values are 2 and more
+  int64_t value = 0;    // without a symbol
+  int32_t symbol = -1;  // the number of a symbol, whose values are 2 and more
   bool operator==(const Slot&) const = default;
 };
 using OperatorForm = std::vector<Slot>;

@@ -50,8 +50,8 @@ struct ZipForTest {
       const uint64_t at = out.size();
       const uint64_t size = e.declared_size.value_or(e.data.size());
       const uint64_t stored = e.declared_stored_size.value_or(size);
-      const uint32_t crc = e.crc.value_or(static_cast<uint32_t>(
-          crc32(0, reinterpret_cast<const Bytef*>(e.data.data()), static_cast<uInt>(e.data.size()))));
+      const uint32_t crc =
+          e.crc.value_or(static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(e.data.data()), static_cast<uInt>(e.data.size()))));
       const uint64_t offset = e.header_offset.value_or(at);
       const std::string local_name = e.local_name.value_or(e.name);
 

@@ -142,15 +142,14 @@ Directory read_end_records(const Bytes& bytes, std::string_view file) {
     reject(end, file, "the directory does not end where the end record begins");
   }
   if (directory.entries * kDirectoryEntryBytes > directory.size_bytes) {
-    reject(end, file,
-           fmt::format("{} entries do not fit in a directory of {} bytes", directory.entries, directory.size_bytes));
+    reject(end, file, fmt::format("{} entries do not fit in a directory of {} bytes", directory.entries, directory.size_bytes));
   }
   return directory;
 }
 
 // Replaces the fields that the directory marks as 64-bit by those in the extra field, in their fixed order.
-void read_extra_64(const Bytes& bytes, std::string_view file, uint64_t offset, uint64_t end, uint64_t& size,
-                   uint64_t& stored_size, uint64_t& header_offset) {
+void read_extra_64(const Bytes& bytes, std::string_view file, uint64_t offset, uint64_t end, uint64_t& size, uint64_t& stored_size,
+                   uint64_t& header_offset) {
   while (offset + 4 <= end) {
     const uint16_t tag = bytes.number<uint16_t>(offset);
     const uint64_t field_end = offset + 4 + bytes.number<uint16_t>(offset + 2);
@@ -172,8 +171,7 @@ void read_extra_64(const Bytes& bytes, std::string_view file, uint64_t offset, u
 void locate_data(const Bytes& bytes, std::string_view file, uint64_t directory_offset, ZipEntry& entry) {
   const uint64_t at = entry.header_offset;
   const auto fault = [&](std::string_view what) { reject(at, file, fmt::format("entry '{}' {}", entry.name, what)); };
-  if (at > directory_offset || directory_offset - at < kLocalHeaderBytes ||
-      bytes.number<uint32_t>(at) != kLocalHeader) {
+  if (at > directory_offset || directory_offset - at < kLocalHeaderBytes || bytes.number<uint32_t>(at) != kLocalHeader) {
     fault("has no local header where the directory says");
   }
   const uint16_t flags = bytes.number<uint16_t>(at + 6);
@@ -212,11 +210,8 @@ ZipEntry read_entry(const Bytes& bytes, std::string_view file, uint64_t at, uint
 
   ZipEntry entry;
   entry.name = bytes.text(at + kDirectoryEntryBytes, name_bytes);
-  const auto fault = [&](std::string_view what) {
-    reject(at, file, fmt::format("entry '{}' {}", printable(entry.name), what));
-  };
-  if (const char* why = name_fault(entry.name))
-    reject(at, file, fmt::format("the name '{}' {}", printable(entry.name), why));
+  const auto fault = [&](std::string_view what) { reject(at, file, fmt::format("entry '{}' {}", printable(entry.name), what)); };
+  if (const char* why = name_fault(entry.name)) reject(at, file, fmt::format("the name '{}' {}", printable(entry.name), why));
   const uint32_t unix_mode = bytes.number<uint32_t>(at + 38) >> 16;
   const bool made_on_unix = bytes.number<uint16_t>(at + 4) >> 8 == 3;
   if (made_on_unix && (unix_mode & kUnixTypeMask) == kUnixSymbolicLink) fault("is a symbolic link");
@@ -237,8 +232,7 @@ ZipEntry read_entry(const Bytes& bytes, std::string_view file, uint64_t at, uint
 void refuse_overlaps(const std::vector<ZipEntry>& entries, std::string_view file) {
   std::vector<size_t> order(entries.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return entries[a].header_offset < entries[b].header_offset; });
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return entries[a].header_offset < entries[b].header_offset; });
   for (size_t i = 1; i < order.size(); ++i) {
     const ZipEntry& before = entries[order[i - 1]];
     const ZipEntry& after = entries[order[i]];
@@ -288,8 +282,7 @@ std::span<const std::byte> ZipReader::read(const ZipEntry& entry) const {
   const std::span<const std::byte> data = bytes_.subspan(entry.offset, entry.size_bytes);
   const uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size());
   if (crc != entry.crc) {
-    reject(entry.offset, file_,
-           fmt::format("entry '{}' is damaged: its CRC is {:08x}, not {:08x}", entry.name, crc, entry.crc));
+    reject(entry.offset, file_, fmt::format("entry '{}' is damaged: its CRC is {:08x}, not {:08x}", entry.name, crc, entry.crc));
   }
   return data;
 }

@@ -9,9 +9,7 @@
 namespace toroid {
 namespace {
 
-ZipReader reader_of(const std::string& bytes) {
-  return ZipReader(std::as_bytes(std::span(bytes)), nullptr, "test.pt2");
-}
+ZipReader reader_of(const std::string& bytes) { return ZipReader(std::as_bytes(std::span(bytes)), nullptr, "test.pt2"); }
 
 // The first line of the error that reading all entries ends with.
 std::string outcome(const std::string& bytes) {
@@ -72,8 +70,7 @@ TEST(ZipReader, AgreesWithMinizipOnPyTorchsArchives) {
       ASSERT_EQ(entry->size_bytes, info.uncompressed_size);
       std::string data(entry->size_bytes, '\0');
       ASSERT_EQ(unzOpenCurrentFile(theirs), UNZ_OK);
-      ASSERT_EQ(unzReadCurrentFile(theirs, data.data(), static_cast<unsigned>(data.size())),
-                static_cast<int>(data.size()));
+      ASSERT_EQ(unzReadCurrentFile(theirs, data.data(), static_cast<unsigned>(data.size())), static_cast<int>(data.size()));
       ASSERT_EQ(unzCloseCurrentFile(theirs), UNZ_OK);
       EXPECT_TRUE(ours.read_text(*entry) == data) << name;
     }
@@ -132,8 +129,7 @@ TEST(ZipReader, RejectsLyingSizesWithoutAllocating) {
   EXPECT_EQ(outcome(zip.build()), "archive rejected: entry 'm/b' declares 2200000000 bytes, more than the file holds");
   zip.entries[1].wide = true;
   zip.entries[1].declared_size = ~uint64_t{0} - 10;
-  EXPECT_EQ(outcome(zip.build()),
-            "archive rejected: entry 'm/b' declares 18446744073709551605 bytes, more than the file holds");
+  EXPECT_EQ(outcome(zip.build()), "archive rejected: entry 'm/b' declares 18446744073709551605 bytes, more than the file holds");
   zip = two_entries();
   zip.entries[1].declared_stored_size = 2;
   EXPECT_EQ(outcome(zip.build()), "archive rejected: entry 'm/b' declares 6 bytes stored as 2");
@@ -167,8 +163,7 @@ TEST(ZipReader, RejectsUnsafeNames) {
     zip.add(std::move(name), "x");
     return outcome(zip.build());
   };
-  EXPECT_EQ(with_name("m/../../etc/passwd"),
-            "archive rejected: the name 'm/../../etc/passwd' leaves the archive through '..'");
+  EXPECT_EQ(with_name("m/../../etc/passwd"), "archive rejected: the name 'm/../../etc/passwd' leaves the archive through '..'");
   EXPECT_EQ(with_name("/etc/passwd"), "archive rejected: the name '/etc/passwd' is absolute");
   EXPECT_EQ(with_name("C:/x"), "archive rejected: the name 'C:/x' is absolute");
   EXPECT_EQ(with_name("a\\b"), "archive rejected: the name 'a\\b' holds a backslash");

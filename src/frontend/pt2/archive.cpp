@@ -35,9 +35,8 @@ std::optional<int64_t> storage_bytes(const TensorType& type) {
 
 bool all_constant(const TensorType& type) {
   const auto is_const = [](const sym::Expr& e) { return e.is_const(); };
-  return std::all_of(type.sizes.begin(), type.sizes.end(), is_const) &&
-         std::all_of(type.strides.begin(), type.strides.end(), is_const) && type.storage_offset.is_const() &&
-         type.storage_offset.value() >= 0;
+  return std::all_of(type.sizes.begin(), type.sizes.end(), is_const) && std::all_of(type.strides.begin(), type.strides.end(), is_const) &&
+         type.storage_offset.is_const() && type.storage_offset.value() >= 0;
 }
 
 }  // namespace
@@ -62,9 +61,7 @@ Archive::Archive(ZipReader zip) : zip_(std::move(zip)) {
   read_config("constants", constants_);
 }
 
-const ZipEntry* Archive::find(std::string_view name_in_top) const {
-  return zip_.find(fmt::format("{}{}", top_, name_in_top));
-}
+const ZipEntry* Archive::find(std::string_view name_in_top) const { return zip_.find(fmt::format("{}{}", top_, name_in_top)); }
 
 const ZipEntry& Archive::need(std::string_view name_in_top) const {
   const ZipEntry* entry = find(name_in_top);
@@ -75,8 +72,7 @@ const ZipEntry& Archive::need(std::string_view name_in_top) const {
 void Archive::expect_text(std::string_view entry, std::string_view wanted) const {
   const std::string_view text = trimmed(zip_.read_text(need(entry)));
   if (text == wanted) return;
-  throw Error(ErrorKind::Unsupported,
-              fmt::format("the archive's {} is '{}', and toroid reads '{}'", entry, text.substr(0, 40), wanted))
+  throw Error(ErrorKind::Unsupported, fmt::format("the archive's {} is '{}', and toroid reads '{}'", entry, text.substr(0, 40), wanted))
       .help("save the model with torch.export.save of PyTorch 2.8 or newer");
 }
 
@@ -95,9 +91,8 @@ void Archive::choose_model() {
   }
   const auto chosen = std::find(names.begin(), names.end(), "model");
   if (chosen == names.end() && names.size() > 1) {
-    throw Error(ErrorKind::Unsupported,
-                fmt::format("the archive holds {} models, none called 'model': {}", names.size(),
-                            fmt::join(std::span(names).first(std::min<size_t>(names.size(), 8)), ", ")))
+    throw Error(ErrorKind::Unsupported, fmt::format("the archive holds {} models, none called 'model': {}", names.size(),
+                                                    fmt::join(std::span(names).first(std::min<size_t>(names.size(), 8)), ", ")))
         .help("save one model to an archive, or call it 'model'");
   }
   model_name_ = chosen == names.end() ? names.front() : *chosen;
@@ -137,11 +132,9 @@ ConstantData Archive::load(std::string_view name, const TensorType& type, SizeRe
   }
   const char* folder = payload->second.folder;
   const JsonValue& meta = *payload->second.meta;
-  ErrorContext context("loading weight '{}' by data/{}/{}_{}_config.json", name.substr(0, 200), folder, model_name_,
-                       folder);
+  ErrorContext context("loading weight '{}' by data/{}/{}_{}_config.json", name.substr(0, 200), folder, model_name_, folder);
   if (meta.at("use_pickle").as_bool()) {
-    throw Error(ErrorKind::Unsupported,
-                fmt::format("weight '{}' is stored as a Python pickle, which toroid never loads", name))
+    throw Error(ErrorKind::Unsupported, fmt::format("weight '{}' is stored as a Python pickle, which toroid never loads", name))
         .help("make it a plain contiguous tensor before exporting: subclasses and quantized tensors are pickled");
   }
   const std::string entry_name = fmt::format("data/{}/{}", folder, meta.at("path_name").as_string());
@@ -153,15 +146,13 @@ ConstantData Archive::load(std::string_view name, const TensorType& type, SizeRe
   data.type = sizes.read_type(meta.at("tensor_meta"));
   if (!all_constant(data.type)) meta.fail(fmt::format("weight '{}' has a symbolic size", name));
   if (data.type.dtype != type.dtype || data.type.sizes != type.sizes) {
-    meta.fail(fmt::format("weight '{}' is {} in the archive and {} in the graph", name, to_string(data.type),
-                          to_string(type)));
+    meta.fail(fmt::format("weight '{}' is {} in the archive and {} in the graph", name, to_string(data.type), to_string(type)));
   }
   const auto& [bytes, owner] = storage(*entry);
   const std::optional<int64_t> needed = storage_bytes(data.type);
   if (!needed || static_cast<uint64_t>(*needed) > bytes.size()) {
-    throw invalid(fmt::format("weight '{}' of type {} needs {} bytes, and its entry '{}' holds {}", name,
-                              to_string(data.type), needed ? fmt::format("{}", *needed) : "more than 2^63", entry_name,
-                              bytes.size()));
+    throw invalid(fmt::format("weight '{}' of type {} needs {} bytes, and its entry '{}' holds {}", name, to_string(data.type),
+                              needed ? fmt::format("{}", *needed) : "more than 2^63", entry_name, bytes.size()));
   }
   const int64_t element_bytes = size_bytes(data.type.dtype);
   const auto first = static_cast<size_t>(*needed == 0 ? 0 : data.type.storage_offset.value() * element_bytes);

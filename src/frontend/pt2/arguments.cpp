@@ -62,8 +62,7 @@ class Reader {
   double constant_float(const JsonValue& value) {
     const Argument number = symbolic_float(value);
     if (const auto* constant = std::get_if<double>(&number)) return *constant;
-    throw Error(ErrorKind::Unsupported, "lists of floats that change from call to call are not supported")
-        .help("export with constants");
+    throw Error(ErrorKind::Unsupported, "lists of floats that change from call to call are not supported").help("export with constants");
   }
 
   template <class T, class Read>
@@ -86,8 +85,7 @@ class Reader {
     if (kind == "as_bool") return value.as_bool();
     if (kind == "as_bools") return list<bool>(value, [](const JsonValue& v) { return v.as_bool(); });
     if (kind == "as_string") return std::string(value.as_string());
-    if (kind == "as_strings")
-      return list<std::string>(value, [](const JsonValue& v) { return std::string(v.as_string()); });
+    if (kind == "as_strings") return list<std::string>(value, [](const JsonValue& v) { return std::string(v.as_string()); });
     if (kind == "as_scalar_type") return read_dtype(value);
     if (kind == "as_memory_format") return read_memory_format(value);
     if (kind == "as_layout") return read_layout(value);
@@ -113,10 +111,8 @@ class Reader {
       return InputRef{static_cast<uint32_t>(inputs_.size() - 1)};
     }
     if (kind == "as_graph") return SubgraphRef{scope_.subgraph(value)};
-    for (std::string_view known :
-         {"as_custom_obj", "as_operator", "as_nested_tensors", "as_int_lists", "as_string_to_argument"}) {
-      if (kind == known)
-        throw Error(ErrorKind::Unsupported, fmt::format("arguments of kind '{}' are not supported", kind));
+    for (std::string_view known : {"as_custom_obj", "as_operator", "as_nested_tensors", "as_int_lists", "as_string_to_argument"}) {
+      if (kind == known) throw Error(ErrorKind::Unsupported, fmt::format("arguments of kind '{}' are not supported", kind));
     }
     value.fail(fmt::format("unknown kind of argument '{}'", std::string_view(kind).substr(0, 40)));
   }
@@ -169,8 +165,7 @@ std::optional<Argument> absent(const Parameter& parameter) {
 }
 
 bool is_numeric(ArgType type) {
-  return type == ArgType::Int || type == ArgType::SymInt || type == ArgType::Float || type == ArgType::Bool ||
-         type == ArgType::Scalar;
+  return type == ArgType::Int || type == ArgType::SymInt || type == ArgType::Float || type == ArgType::Bool || type == ArgType::Scalar;
 }
 
 // Whether an argument is of a kind that its parameter can hold at all; finer rules belong to the operator.
@@ -183,12 +178,11 @@ bool fits(const Argument& argument, const Parameter& parameter) {
     return !parameter.is_list && (type == ArgType::Tensor || is_numeric(type));
   }
   if (std::holds_alternative<InputList>(argument)) return parameter.is_list && type == ArgType::Tensor;
-  const bool is_list = std::holds_alternative<ExprList>(argument) ||
-                       std::holds_alternative<std::vector<double>>(argument) ||
+  const bool is_list = std::holds_alternative<ExprList>(argument) || std::holds_alternative<std::vector<double>>(argument) ||
                        std::holds_alternative<std::vector<bool>>(argument);
   if (is_list) return parameter.is_list && is_numeric(type);
-  const bool is_number = std::holds_alternative<sym::Expr>(argument) || std::holds_alternative<double>(argument) ||
-                         std::holds_alternative<bool>(argument);
+  const bool is_number =
+      std::holds_alternative<sym::Expr>(argument) || std::holds_alternative<double>(argument) || std::holds_alternative<bool>(argument);
   if (is_number) return !parameter.is_list && (type == ArgType::Tensor || is_numeric(type));
   if (std::holds_alternative<std::string>(argument)) return type == ArgType::String;
   if (std::holds_alternative<std::vector<std::string>>(argument)) return parameter.is_list && type == ArgType::String;
@@ -215,9 +209,8 @@ std::vector<std::optional<size_t>> places_by_name(std::span<const JsonValue> inp
     const std::string_view name = input.at("name").as_string();
     const auto is_named = [&](const Parameter& parameter) { return parameter.name == name; };
     const auto found = std::find_if(schema.parameters.begin(), schema.parameters.end(), is_named);
-    places.push_back(found == schema.parameters.end()
-                         ? std::nullopt
-                         : std::optional(static_cast<size_t>(found - schema.parameters.begin())));
+    places.push_back(found == schema.parameters.end() ? std::nullopt
+                                                      : std::optional(static_cast<size_t>(found - schema.parameters.begin())));
   }
   return places;
 }

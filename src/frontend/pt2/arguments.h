@@ -27,8 +27,8 @@ class ArgumentScope {
  public:
   virtual ~ArgumentScope() = default;
   virtual ValueId tensor(const JsonValue& name) = 0;
-  virtual sym::Expr integer(const JsonValue& name) = 0;  // a symbolic integer or boolean
-  virtual sym::Expr real(const JsonValue& name) = 0;     // a symbolic float: a Real expression, or a constant double's bits
+  virtual sym::Expr integer(const JsonValue& name) = 0;               // a symbolic integer or boolean
+  virtual sym::Expr real(const JsonValue& name) = 0;                  // a symbolic float: a Real expression, or a constant double's bits
   virtual ValueId complex_number(double real, double imaginary) = 0;  // a constant C128 of rank 0
   virtual uint32_t subgraph(const JsonValue& graph_argument) = 0;
 };

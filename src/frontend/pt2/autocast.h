@@ -18,7 +18,7 @@ namespace toroid::pt2 {
 struct Autocast {
   struct Region {
     bool enabled = false;
-    DType dtype = DType::BF16;   // the lower precision
+    DType dtype = DType::BF16;  // the lower precision
   };
   Region cpu, cuda = {.enabled = false, .dtype = DType::F16};
 

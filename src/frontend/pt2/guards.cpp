@@ -60,8 +60,7 @@ std::optional<sym::Expr> input_size(std::string_view& text, const Program& progr
 
 }  // namespace
 
-void read_guard(std::string_view code, Program& program,
-                const std::function<const TensorType*(const std::string& input)>& input_type) {
+void read_guard(std::string_view code, Program& program, const std::function<const TensorType*(const std::string& input)>& input_type) {
   const auto refuse = [&]() {
     throw Error(ErrorKind::Unsupported, fmt::format("the model's guard \"{}\" is not understood", code.substr(0, 300)))
         .help("export with fewer dynamic sizes, or state the relation between them with torch.export.Dim");

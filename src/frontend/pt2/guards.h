@@ -12,7 +12,6 @@ namespace toroid::pt2 {
 
 // Appends the guard, unless it holds for every call. `input_type` finds the metadata of a user input by name, or null.
 // A guard that cannot be read throws Error{Unsupported}: a program must not run with an unchecked guard.
-void read_guard(std::string_view code, Program& program,
-                const std::function<const TensorType*(const std::string& input)>& input_type);
+void read_guard(std::string_view code, Program& program, const std::function<const TensorType*(const std::string& input)>& input_type);
 
 }  // namespace toroid::pt2

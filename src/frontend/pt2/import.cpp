@@ -37,8 +37,8 @@ constexpr std::string_view kAutocastRegion = "wrap_with_autocast";
 // once; with the randomness "same" all slices draw the same numbers.
 constexpr std::string_view kVmapBegins = "torch._functorch.predispatch._vmap_increment_nesting";
 constexpr std::string_view kVmapEnds = "torch._functorch.predispatch._vmap_decrement_nesting";
-constexpr std::string_view kMapped = "torch._functorch.predispatch._add_batch_dim";        // (x, dim, level): a slice of x
-constexpr std::string_view kStacked = "torch._functorch.predispatch._remove_batch_dim";    // (x, level, size, dim): all slices
+constexpr std::string_view kMapped = "torch._functorch.predispatch._add_batch_dim";      // (x, dim, level): a slice of x
+constexpr std::string_view kStacked = "torch._functorch.predispatch._remove_batch_dim";  // (x, level, size, dim): all slices
 constexpr std::string_view kVmapLoads = "torch._functorch.predispatch.lazy_load_decompositions";
 constexpr std::string_view kVmapNodes[] = {kVmapBegins, kVmapEnds, kMapped, kStacked, kVmapLoads};
 // These state ranges of symbols, which range_constraints states as well.
@@ -47,7 +47,8 @@ constexpr std::string_view kRangeStatements[] = {"aten::sym_constrain_range", "a
 constexpr std::string_view kReadsElement[] = {"aten::item", "aten::_local_scalar_dense"};
 
 // These address the memory behind their argument.
-constexpr std::string_view kMemoryViews[] = {"aten::as_strided", "aten::as_strided_", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::slice_inverse"};
+constexpr std::string_view kMemoryViews[] = {"aten::as_strided", "aten::as_strided_", "aten::as_strided_copy", "aten::as_strided_scatter",
+                                             "aten::slice_inverse"};
 
 template <class List>
 bool contains(const List& list, std::string_view name) {
@@ -84,15 +85,13 @@ std::string value_name(std::string_view name) {
   return identifier;
 }
 
-bool is_symbolic(std::string_view kind) {
-  return kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float";
-}
+bool is_symbolic(std::string_view kind) { return kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float"; }
 
 // A node that computes sizes only; the file gives its results as expressions.
 bool has_only_symbolic_outputs(const JsonValue& node) {
   const std::span<const JsonValue> outputs = node.at("outputs").elements();
-  return !outputs.empty() && std::all_of(outputs.begin(), outputs.end(),
-                                         [](const JsonValue& output) { return is_symbolic(read_union(output).key); });
+  return !outputs.empty() &&
+         std::all_of(outputs.begin(), outputs.end(), [](const JsonValue& output) { return is_symbolic(read_union(output).key); });
 }
 
 // What the graphs of one program share while it is imported.
@@ -251,7 +250,8 @@ class GraphImporter : public ArgumentScope {
     for (ValueId argument : arguments) {
       const auto* view = std::get_if<Aten>(&graph_.producer(argument).op);
       if (view == nullptr || !view->schema->is_view()) continue;
-      throw Error(ErrorKind::Unsupported, fmt::format("{} of a view, in a model whose example input has strides that overlap or leave gaps", op))
+      throw Error(ErrorKind::Unsupported,
+                  fmt::format("{} of a view, in a model whose example input has strides that overlap or leave gaps", op))
           .help("export with an example input that is contiguous");
     }
   }
@@ -274,8 +274,7 @@ class GraphImporter : public ArgumentScope {
       } else if (spec.key == "user_input") {
         import_user_input(inputs[i]);
       } else if (spec.key != "constant_input") {  // a constant input is part of the program already
-        throw Error(ErrorKind::Unsupported,
-                    fmt::format("inputs of kind '{}' are not supported", spec.key.substr(0, 40)))
+        throw Error(ErrorKind::Unsupported, fmt::format("inputs of kind '{}' are not supported", spec.key.substr(0, 40)))
             .help("export without custom objects and side-effect tokens");
       }
     }
@@ -380,7 +379,8 @@ class GraphImporter : public ArgumentScope {
     const Schema* schema = find_schema("aten::movedim.int");
     TOROID_CHECK(schema != nullptr, "aten::movedim.int has a schema");
     std::vector<Argument> arguments = {InputRef{0}, sym::Expr(from), sym::Expr(to)};
-    const NodeId node = graph_.add_node(Aten{schema, std::move(arguments)}, {x}, {std::move(type)}, place, {graph_.value(x).name + "_moved"});
+    const NodeId node =
+        graph_.add_node(Aten{schema, std::move(arguments)}, {x}, {std::move(type)}, place, {graph_.value(x).name + "_moved"});
     return graph_.node(node).outputs[0];
   }
 
@@ -389,8 +389,7 @@ class GraphImporter : public ArgumentScope {
     ErrorContext context("importing the vmap at node '{}'", name_of(begin).substr(0, 200));
     const JsonMember& randomness = argument(begin, 1);
     if (randomness.key != "as_string") begin.fail("the randomness of a vmap is no string");
-    const ProvenanceId place =
-        graph_.add_provenance(read_provenance("torch::vmap", name_of(begin), begin.find_value("metadata")));
+    const ProvenanceId place = graph_.add_provenance(read_provenance("torch::vmap", name_of(begin), begin.find_value("metadata")));
     Graph body;
     GraphImporter inner(import_, body, json_, autocast_, this);
     std::vector<ValueId> mapped;
@@ -508,8 +507,7 @@ class GraphImporter : public ArgumentScope {
       const TensorType type = graph_.type(value);
       const Autocast::Region& region = autocast_.of(type.device.type);
       if (!region.enabled || type.dtype != region.dtype) continue;
-      const NodeId rounded =
-          graph_.add_node(Bitcast{}, {value}, {type}, place, {fmt::format("{}_rounded", graph_.value(value).name)});
+      const NodeId rounded = graph_.add_node(Bitcast{}, {value}, {type}, place, {fmt::format("{}_rounded", graph_.value(value).name)});
       value = graph_.node(rounded).outputs[0];
     }
   }
@@ -535,15 +533,14 @@ class GraphImporter : public ArgumentScope {
     const JsonMember& value = read_union(output.value);
     const Schema* schema = find_schema(op);
     if (value.key != "as_name" || !schema) node.fail("item() gives a number that has no name");
-    const ProvenanceId place =
-        graph_.add_provenance(read_provenance(std::string(op), name_of(node), node.find_value("metadata")));
+    const ProvenanceId place = graph_.add_provenance(read_provenance(std::string(op), name_of(node), node.find_value("metadata")));
     NodeArguments arguments = read_arguments(node.at("inputs"), *schema, *this);
     if (arguments.inputs.size() != 1) node.fail("item() takes one tensor");
     TensorType type;
     type.dtype = graph_.type(arguments.inputs[0]).dtype;
     type.device = graph_.type(arguments.inputs[0]).device;
-    const NodeId id = graph_.add_node(Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), {type},
-                                      place, {value_name(value.value.as_string())});
+    const NodeId id = graph_.add_node(Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), {type}, place,
+                                      {value_name(value.value.as_string())});
     if (output.key == "as_sym_float") return bind_real(value.value, graph_.node(id).outputs[0]);
     if (!is_integral(type.dtype) && type.dtype != DType::Bool) {
       node.fail(fmt::format("'{}' is an integer, and is read from {}", value.value.as_string().substr(0, 80), to_string(type)));
@@ -629,11 +626,9 @@ class GraphImporter : public ArgumentScope {
       const JsonMember& argument = read_union(input.at("arg"));
       if (argument.key == "as_tensor") operands.push_back(tensor(argument.value.at("name")));
     }
-    const std::vector<ValueId> results =
-        GraphImporter(import_, graph_, body.value.at("graph"), autocast).import_inlined(operands);
+    const std::vector<ValueId> results = GraphImporter(import_, graph_, body.value.at("graph"), autocast).import_inlined(operands);
     const std::vector<const JsonValue*> names = output_names(node);
-    if (names.size() != results.size())
-      node.fail(fmt::format("{} results of a region for {} names", results.size(), names.size()));
+    if (names.size() != results.size()) node.fail(fmt::format("{} results of a region for {} names", results.size(), names.size()));
     for (size_t i = 0; i < names.size(); ++i) {
       if (names[i]) define(*names[i], results[i]);
     }
@@ -739,8 +734,7 @@ class GraphImporter : public ArgumentScope {
       if (symbol.key == "as_name") return real_number_value(real(symbol.value));
       if (symbol.key == "as_float") return number_value(read_float(symbol.value), DType::F64);
     }
-    throw Error(ErrorKind::Unsupported,
-                fmt::format("outputs of kind '{}' are not supported", member.key.substr(0, 40)));
+    throw Error(ErrorKind::Unsupported, fmt::format("outputs of kind '{}' are not supported", member.key.substr(0, 40)));
   }
 
   static OutputSpec read_output_spec(const JsonMember& spec) {
@@ -781,13 +775,13 @@ class GraphImporter : public ArgumentScope {
   const JsonValue& json_;
   const Autocast autocast_;
   GraphImporter* const around_;
-  std::vector<ValueId> captured_;   // values of the graph around that became inputs, after those that were mapped
+  std::vector<ValueId> captured_;  // values of the graph around that became inputs, after those that were mapped
   std::unordered_map<std::string_view, const JsonValue*> types_;
   std::unordered_map<std::string_view, const JsonValue*> integers_;
   std::unordered_map<std::string_view, const JsonValue*> booleans_;
   std::unordered_map<std::string_view, const JsonValue*> floats_;
   std::unordered_map<std::string_view, ValueId> values_;
-  bool has_other_strides_ = false;   // of an input than its example
+  bool has_other_strides_ = false;  // of an input than its example
 };
 
 void check_version(const JsonValue& model) {

@@ -146,7 +146,8 @@ TEST(ImportPt2, KeepsOnlyDenseStridesOfExamples) {
     replace(model.model_json, R"("x": {"dtype": 7, "sizes": [{"as_int": 3}, {"as_int": 2}], "requires_grad": false,
             "device": {"type": "cpu", "index": null}, "strides": [{"as_int": 2}, {"as_int": 1}],)",
             fmt::format(R"("x": {{"dtype": 7, "sizes": [{{"as_int": 3}}, {{"as_int": 2}}], "requires_grad": false,
-            "device": {{"type": "cpu", "index": null}}, "strides": [{{"as_int": {}}}, {{"as_int": {}}}],)", outer, inner));
+            "device": {{"type": "cpu", "index": null}}, "strides": [{{"as_int": {}}}, {{"as_int": {}}}],)",
+                        outer, inner));
     const Program program = model.import();
     return to_string(program.graph.type(program.graph.inputs.at(0)));
   };
@@ -174,25 +175,21 @@ TEST(ImportPt2, NamesWhatIsWrongWithAWeight) {
   EXPECT_STARTS_WITH(report_of(model), "error: weight 'body.w' is missing from the archive\n");
   model = {};
   replace(model.weights_json, "weight_0", "weight_1");
-  EXPECT_STARTS_WITH(report_of(model),
-                     "error: weight 'body.w' is missing from the archive: no entry 'data/weights/weight_1'\n");
+  EXPECT_STARTS_WITH(report_of(model), "error: weight 'body.w' is missing from the archive: no entry 'data/weights/weight_1'\n");
   model = {};
   replace(model.weights_json, "weight_0", "../../net/data/weights/weight_0");
-  EXPECT_STARTS_WITH(report_of(model),
-                     "error: weight 'body.w' is missing from the archive: no entry 'data/weights/../");
+  EXPECT_STARTS_WITH(report_of(model), "error: weight 'body.w' is missing from the archive: no entry 'data/weights/../");
   model = {};
   model.weight.resize(15);
   EXPECT_STARTS_WITH(report_of(model),
                      "error: weight 'body.w' of type f32[2, 2] needs 16 bytes, and its entry "
                      "'data/weights/weight_0' holds 15\n");
   model = {};
-  replace(model.weights_json, R"("storage_offset": {"as_int": 0})",
-          R"("storage_offset": {"as_int": 4611686018427387904})");
+  replace(model.weights_json, R"("storage_offset": {"as_int": 0})", R"("storage_offset": {"as_int": 4611686018427387904})");
   EXPECT_NE(report_of(model).find("needs more than 2^63 bytes"), std::string::npos);
   model = {};
   replace(model.weights_json, R"("dtype": 7)", R"("dtype": 6)");
-  EXPECT_STARTS_WITH(report_of(model),
-                     "error: weight 'body.w' is f16[2, 2] in the archive and f32[2, 2] in the graph\n  at byte ");
+  EXPECT_STARTS_WITH(report_of(model), "error: weight 'body.w' is f16[2, 2] in the archive and f32[2, 2] in the graph\n  at byte ");
   model = {};
   ZipForTest zip = model.zip();
   zip.entries[0].crc = 1;
@@ -211,8 +208,7 @@ TEST(ImportPt2, RefusesWhatIsNotAnExport) {
   model = {};
   model.byteorder = "big";
   EXPECT_STARTS_WITH(report_of(model), "error: the archive's byteorder is 'big', and toroid reads 'little'\n");
-  EXPECT_STARTS_WITH(report_with(R"("major": 8)", R"("major": 9)"),
-                     "error: the model has schema version 9, and toroid reads 8\n");
+  EXPECT_STARTS_WITH(report_with(R"("major": 8)", R"("major": 9)"), "error: the model has schema version 9, and toroid reads 8\n");
   model = {};
   model.model_name = "other";
   EXPECT_EQ(report_of(model), "accepted") << "a single model may have any name";
@@ -248,31 +244,28 @@ TEST(ImportPt2, NamesFileAndPlaceOfMalformedModels) {
                                           "  help: write the file again: it is damaged, or comes from a version that "
                                           "this toroid does not know",
                                           model.model_json.find("99") + 1));
-  EXPECT_STARTS_WITH(report_with(R"({"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},)", R"({"name": "m1", "arg": {"as_tensor": {"name": "x"}}, "kind": 1}, {"name": "m2", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},)"),
-                     "error: operator aten::mm has no argument 'm1'\n");
+  EXPECT_STARTS_WITH(
+      report_with(
+          R"({"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},)",
+          R"({"name": "m1", "arg": {"as_tensor": {"name": "x"}}, "kind": 1}, {"name": "m2", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},)"),
+      "error: operator aten::mm has no argument 'm1'\n");
   EXPECT_STARTS_WITH(report_with(R"("name": "mat2")", R"("name": "self")"),
                      "error: operator aten::mm is given its argument 'self' twice\n");
   EXPECT_STARTS_WITH(report_with(R"({"name": "self", "arg": {"as_tensor": {"name": "mm"}}, "kind": 1},)", ""),
                      "error: operator aten::add.Tensor lacks its argument 'self'\n");
   EXPECT_STARTS_WITH(report_with(R"({"as_tensor": {"name": "x"}}, "kind")", R"({"as_string": "x"}, "kind")"),
                      "error: argument 'self' of operator aten::mm cannot be of kind 'as_string'\n");
-  EXPECT_STARTS_WITH(
-      report_with(R"({"as_tensor": {"name": "x"}}, "kind")", R"({"as_tensor": {"name": "add"}}, "kind")"),
-      "error: 'add' is used before anything defines it\n");
-  EXPECT_STARTS_WITH(
-      report_with(R"("outputs": [{"as_tensor": {"name": "mm"}}])", R"("outputs": [{"as_tensor": {"name": "x"}}])"),
-      "error: 'x' is defined twice\n");
-  EXPECT_STARTS_WITH(
-      report_with(R"("outputs": [{"as_tensor": {"name": "mm"}}])", R"("outputs": [{"as_tensor": {"name": "q"}}])"),
-      "error: the tensor 'q' has no metadata\n");
+  EXPECT_STARTS_WITH(report_with(R"({"as_tensor": {"name": "x"}}, "kind")", R"({"as_tensor": {"name": "add"}}, "kind")"),
+                     "error: 'add' is used before anything defines it\n");
+  EXPECT_STARTS_WITH(report_with(R"("outputs": [{"as_tensor": {"name": "mm"}}])", R"("outputs": [{"as_tensor": {"name": "x"}}])"),
+                     "error: 'x' is defined twice\n");
+  EXPECT_STARTS_WITH(report_with(R"("outputs": [{"as_tensor": {"name": "mm"}}])", R"("outputs": [{"as_tensor": {"name": "q"}}])"),
+                     "error: the tensor 'q' has no metadata\n");
   EXPECT_STARTS_WITH(report_with(R"({"as_int": 3})", R"({"as_int": -3})"), "error: a size is negative\n");
-  EXPECT_STARTS_WITH(report_with(R"({"as_int": 3})", R"({"as_ant": 3})"),
-                     "error: expected an integer or an expression, found 'as_ant'\n");
-  EXPECT_STARTS_WITH(report_with(R"("layout": 7)", R"("layout": 2)"),
-                     "error: sparse and other non-strided tensors are not supported\n");
+  EXPECT_STARTS_WITH(report_with(R"({"as_int": 3})", R"({"as_ant": 3})"), "error: expected an integer or an expression, found 'as_ant'\n");
+  EXPECT_STARTS_WITH(report_with(R"("layout": 7)", R"("layout": 2)"), "error: sparse and other non-strided tensors are not supported\n");
   EXPECT_STARTS_WITH(report_with(R"("type": "cpu")", R"("type": "tpu")"), "error: device 'tpu' is not supported\n");
-  EXPECT_STARTS_WITH(report_with(R"({"user_input")", R"({"token")"),
-                     "error: inputs of kind 'token' are not supported\n");
+  EXPECT_STARTS_WITH(report_with(R"({"user_input")", R"({"token")"), "error: inputs of kind 'token' are not supported\n");
   EXPECT_STARTS_WITH(report_with("{", "["), "error: invalid JSON: ");
   EXPECT_STARTS_WITH(report_with(R"("target")", R"("targot")"), "error: an object lacks the key 'target'\n");
 }
@@ -303,13 +296,17 @@ TEST(ImportPt2, ComputesFloatsFromSizes) {
   Pt2ForTest model;
   replace(model.model_json, R"("x": {"dtype": 7, "sizes": [{"as_int": 3})",
           R"j("x": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)"}})j");
-  replace(model.model_json, R"("mm": {"dtype": 7, "sizes": [{"as_int": 3})", R"("mm": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "s0"}})");
-  replace(model.model_json, R"("add": {"dtype": 7, "sizes": [{"as_int": 3})", R"("add": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "s0"}})");
+  replace(model.model_json, R"("mm": {"dtype": 7, "sizes": [{"as_int": 3})",
+          R"("mm": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "s0"}})");
+  replace(model.model_json, R"("add": {"dtype": 7, "sizes": [{"as_int": 3})",
+          R"("add": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "s0"}})");
   replace(model.model_json, R"("arg": {"as_int": 1})", R"("arg": {"as_sym_float": {"as_name": "half"}})");
-  replace(model.model_json, R"("sym_int_values": {})",
-          R"j("sym_float_values": {"half": {"as_expr": {"expr_str": "IntTrueDiv(Symbol('s0', positive=True, integer=True), Integer(2))"}}}, "sym_int_values": {})j");
+  replace(
+      model.model_json, R"("sym_int_values": {})",
+      R"j("sym_float_values": {"half": {"as_expr": {"expr_str": "IntTrueDiv(Symbol('s0', positive=True, integer=True), Integer(2))"}}}, "sym_int_values": {})j");
   replace(model.model_json, R"("outputs": [{"as_tensor": {"name": "add"}}],
-    "nodes")", R"("outputs": [{"as_sym_float": {"as_name": "half"}}],
+    "nodes")",
+          R"("outputs": [{"as_sym_float": {"as_name": "half"}}],
     "nodes")");
   const std::string text = text_of(model.import());
   EXPECT_NE(text.find("aten::add.Tensor(%0, Real(div, Real(float, s0), 2)"), std::string::npos) << text;
@@ -342,11 +339,10 @@ TEST(ImportPt2, ReportsAllUnsupportedOperatorsTogether) {
   Pt2Options options;
   options.is_supported = [](const Schema& schema) { return schema.name != "aten::add.Tensor"; };
   const std::string report = report_of(model, options);
-  EXPECT_STARTS_WITH(
-      report,
-      "error: 2 operators are not supported\n"
-      "  at mylib::fast_mm (1 use), first at node 'mm' in body (Body), net.py:7, in forward: y = x @ self.w\n"
-      "  at aten::add.Tensor (1 use), first at node 'add'\n");
+  EXPECT_STARTS_WITH(report,
+                     "error: 2 operators are not supported\n"
+                     "  at mylib::fast_mm (1 use), first at node 'mm' in body (Body), net.py:7, in forward: y = x @ self.w\n"
+                     "  at aten::add.Tensor (1 use), first at node 'add'\n");
   EXPECT_NE(report.find("help: 'toroid ops --missing net.pt2' lists every unsupported operator"), std::string::npos);
   EXPECT_STARTS_WITH(report_of(model), "error: operator 'mylib::fast_mm' is not supported\n");
 }
@@ -379,8 +375,7 @@ TEST(ImportPt2, DissolvesGradientRegions) {
   const size_t end = model.model_json.find(R"({"target": "torch.ops.aten.add.Tensor")");
   const std::string node = model.model_json.substr(begin, model.model_json.rfind(',', end) - begin);
   const size_t types = model.model_json.find(R"("tensor_values")");
-  const std::string values =
-      model.model_json.substr(types, model.model_json.find(R"("is_single_tensor_return")", types) - types);
+  const std::string values = model.model_json.substr(types, model.model_json.find(R"("is_single_tensor_return")", types) - types);
   model.model_json.replace(begin, node.size(),
                            R"({"target": "torch.ops.higher_order.wrap_with_set_grad_enabled",
       "inputs": [{"name": "", "arg": {"as_bool": false}, "kind": 1},
@@ -448,17 +443,22 @@ std::string transform(std::string_view name, std::string_view inputs, std::strin
                      name, inputs, output, name);
 }
 constexpr std::string_view kNone = R"({"as_none": true})";
-std::string tensor_argument(std::string_view name) { return fmt::format(R"({{"name": "", "arg": {{"as_tensor": {{"name": "{}"}}}}, "kind": 1}})", name); }
+std::string tensor_argument(std::string_view name) {
+  return fmt::format(R"({{"name": "", "arg": {{"as_tensor": {{"name": "{}"}}}}, "kind": 1}})", name);
+}
 std::string integer_argument(int value) { return fmt::format(R"({{"name": "", "arg": {{"as_int": {}}}, "kind": 1}})", value); }
 
 // add = vmap(lambda row: row + 1)(mm); with the rows' dim.
 Pt2ForTest with_vmap(int dim, bool ends = true) {
   Pt2ForTest model;
-  const std::string begin = transform("lazy_load_decompositions", "", kNone) + transform("_vmap_increment_nesting", integer_argument(3) + R"(, {"name": "", "arg": {"as_string": "error"}, "kind": 1})", kNone) +
-                            transform("_add_batch_dim", fmt::format("{}, {}, {}", tensor_argument("mm"), integer_argument(dim), integer_argument(1)),
-                                      R"({"as_tensor": {"name": "row"}})");
-  std::string end = "," + transform("_remove_batch_dim", fmt::format("{}, {}, {}, {}", tensor_argument("added"), integer_argument(1), integer_argument(3),
-                                                                     integer_argument(dim)),
+  const std::string begin =
+      transform("lazy_load_decompositions", "", kNone) +
+      transform("_vmap_increment_nesting", integer_argument(3) + R"(, {"name": "", "arg": {"as_string": "error"}, "kind": 1})", kNone) +
+      transform("_add_batch_dim", fmt::format("{}, {}, {}", tensor_argument("mm"), integer_argument(dim), integer_argument(1)),
+                R"({"as_tensor": {"name": "row"}})");
+  std::string end = "," + transform("_remove_batch_dim",
+                                    fmt::format("{}, {}, {}, {}", tensor_argument("added"), integer_argument(1), integer_argument(3),
+                                                integer_argument(dim)),
                                     R"({"as_tensor": {"name": "add"}})");
   if (ends) end += transform("_vmap_decrement_nesting", "", kNone);
   end.pop_back();
@@ -471,9 +471,11 @@ Pt2ForTest with_vmap(int dim, bool ends = true) {
   replace(json, R"("outputs": [{"as_tensor": {"name": "add"}}], "metadata": {}, "name": "add"})",
           R"("outputs": [{"as_tensor": {"name": "added"}}], "metadata": {}, "name": "add"})" + end);
   for (const char* name : {"row", "added"}) {
-    replace(json, R"("add": {"dtype")",
-            fmt::format(R"("{}": {{"dtype": 7, "sizes": [{{"as_int": 2}}], "requires_grad": false, "device": {{"type": "cpu", "index": null}},
-              "strides": [{{"as_int": 1}}], "storage_offset": {{"as_int": 0}}, "layout": 7}}, "add": {{"dtype")", name));
+    replace(
+        json, R"("add": {"dtype")",
+        fmt::format(R"("{}": {{"dtype": 7, "sizes": [{{"as_int": 2}}], "requires_grad": false, "device": {{"type": "cpu", "index": null}},
+              "strides": [{{"as_int": 1}}], "storage_offset": {{"as_int": 0}}, "layout": 7}}, "add": {{"dtype")",
+                    name));
   }
   return model;
 }
@@ -526,8 +528,7 @@ TEST(ImportPt2, ReadsGuardsOnSizes) {
   Pt2ForTest model;
   replace(model.model_json, R"("x": {"dtype": 7, "sizes": [{"as_int": 3})",
           R"("x": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "s0", "hint": {"as_int": 4}}})");
-  replace(model.model_json, R"("guards_code": [])",
-          R"("guards_code": ["L['x'].size()[0] % 2 == 0", "L['x'].size()[1] == 2"])");
+  replace(model.model_json, R"("guards_code": [])", R"("guards_code": ["L['x'].size()[0] % 2 == 0", "L['x'].size()[1] == 2"])");
   EXPECT_NE(text_of(model.import()).find("\nguard Eq(Mod(s0, 2), 0)"), std::string::npos) << text_of(model.import());
   replace(model.model_json, "% 2 == 0", "is prime");
   EXPECT_STARTS_WITH(report_of(model), "error: the model's guard \"L['x'].size()[0] is prime\" is not understood\n");

@@ -17,7 +17,8 @@ namespace {
 std::string plain(std::string_view text) {
   constexpr size_t kMostBytes = 100;
   std::string result(text.substr(0, kMostBytes));
-  while (result.size() < text.size() && !result.empty() && (text[result.size()] & 0xc0) == 0x80) result.pop_back();  // no half of a character
+  while (result.size() < text.size() && !result.empty() && (text[result.size()] & 0xc0) == 0x80)
+    result.pop_back();  // no half of a character
   for (char& c : result) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '_';
   }

@@ -20,7 +20,9 @@ std::vector<std::string> names_of(const std::string& tree, size_t leaves, std::s
   std::string quoted;
   for (char c : "[1, " + tree + "]") quoted += (c == '"' || c == '\\' ? "\\" : "") + std::string(1, c);
   const JsonDocument module = parse_json(
-      fmt::format(R"({{"module_call_graph": [{{"fqn": "", "signature": {{"out_spec": "{}"}}}}], "treespec_namedtuple_fields": {}}})", quoted, fields), "a module");
+      fmt::format(R"({{"module_call_graph": [{{"fqn": "", "signature": {{"out_spec": "{}"}}}}], "treespec_namedtuple_fields": {}}})",
+                  quoted, fields),
+      "a module");
   return pt2::output_names(module.root(), leaves);
 }
 
@@ -29,15 +31,19 @@ const std::string kOne(kLeaf);
 
 TEST(OutputNames, AreThePathsThroughDictsAndLists) {
   const std::string past = tree("builtins.list", kNone, {tree("builtins.dict", R"("[\"key\", 7]")", {kOne, kOne}), kOne});
-  EXPECT_EQ(names_of(tree("builtins.dict", R"("[\"logits\", \"past\"]")", {kOne, past}), 4), (Names{"logits", "past.0.key", "past.0.7", "past.1"}));
+  EXPECT_EQ(names_of(tree("builtins.dict", R"("[\"logits\", \"past\"]")", {kOne, past}), 4),
+            (Names{"logits", "past.0.key", "past.0.7", "past.1"}));
   EXPECT_EQ(names_of(tree("builtins.tuple", kNone, {kOne, tree("builtins.tuple", kNone, {kOne, kOne})}), 3), (Names{"0", "1.0", "1.1"}));
 }
 
 TEST(OutputNames, AreTheFieldsOfDataclassesNamedTuplesAndLibrariesTypes) {
   EXPECT_EQ(names_of(tree("app.Out", R"("[[\"loss\", \"pair\"], [\"extra\"]]")", {kOne, kOne}), 2), (Names{"loss", "pair"}));
-  EXPECT_EQ(names_of(tree("transformers.modeling_outputs.BaseModelOutput", R"("[\"last_hidden_state\"]")", {kOne}), 1), (Names{"last_hidden_state"}));
-  EXPECT_EQ(names_of(tree("collections.namedtuple", R"("NT")", {kOne, kOne}), 2, R"({"NT": {"field_names": ["mean", "var"]}})"), (Names{"mean", "var"}));
-  EXPECT_EQ(names_of(tree("collections.defaultdict", R"({"default_factory_name": "list", "dict_context": ["q"]})", {kOne}), 1), (Names{"q"}));
+  EXPECT_EQ(names_of(tree("transformers.modeling_outputs.BaseModelOutput", R"("[\"last_hidden_state\"]")", {kOne}), 1),
+            (Names{"last_hidden_state"}));
+  EXPECT_EQ(names_of(tree("collections.namedtuple", R"("NT")", {kOne, kOne}), 2, R"({"NT": {"field_names": ["mean", "var"]}})"),
+            (Names{"mean", "var"}));
+  EXPECT_EQ(names_of(tree("collections.defaultdict", R"({"default_factory_name": "list", "dict_context": ["q"]})", {kOne}), 1),
+            (Names{"q"}));
 }
 
 TEST(OutputNames, AreEmptyWhereThereIsNothingToSay) {
@@ -49,14 +55,16 @@ TEST(OutputNames, AreEmptyWhereThereIsNothingToSay) {
 }
 
 TEST(OutputNames, DifferAndCanBeShown) {
-  EXPECT_EQ(names_of(tree("builtins.dict", R"("[\"a.b\", \"a\"]")", {kOne, tree("builtins.dict", R"("[\"b\"]")", {kOne})}), 2), (Names{"a.b", "a.b_2"}));
+  EXPECT_EQ(names_of(tree("builtins.dict", R"("[\"a.b\", \"a\"]")", {kOne, tree("builtins.dict", R"("[\"b\"]")", {kOne})}), 2),
+            (Names{"a.b", "a.b_2"}));
   EXPECT_EQ(names_of(tree("builtins.dict", R"("[\"x\\ny\"]")", {kOne}), 1), (Names{"x_y"}));
 }
 
 TEST(OutputNames, ReachTheProgramAndItsText) {
   Pt2ForTest model;
-  replace(model.model_json, R"("module_call_graph": [])",
-          R"("module_call_graph": [{"fqn": "", "signature": {"out_spec": "[1, {\"type\": \"builtins.dict\", \"context\": \"[\\\"sum\\\"]\", \"children_spec\": [{\"type\": null, \"context\": null, \"children_spec\": []}]}]"}}])");
+  replace(
+      model.model_json, R"("module_call_graph": [])",
+      R"("module_call_graph": [{"fqn": "", "signature": {"out_spec": "[1, {\"type\": \"builtins.dict\", \"context\": \"[\\\"sum\\\"]\", \"children_spec\": [{\"type\": null, \"context\": null, \"children_spec\": []}]}]"}}])");
   const Program program = model.import();
   EXPECT_EQ(output_names(program), (Names{"sum"}));
   const std::string text = to_text(program);

@@ -27,8 +27,7 @@ std::string shortened(std::string_view code) {
 }
 
 bool is_users_own(std::string_view file) {
-  return !file.starts_with('<') && file.find("/site-packages/torch/") == file.npos &&
-         file.find("/dist-packages/torch/") == file.npos;
+  return !file.starts_with('<') && file.find("/site-packages/torch/") == file.npos && file.find("/dist-packages/torch/") == file.npos;
 }
 
 // A package's files keep their path inside it; the user's own are known by their name.

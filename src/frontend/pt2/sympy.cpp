@@ -58,8 +58,7 @@ class ReprParser {
 
  private:
   [[noreturn]] void fail(std::string_view what) const {
-    throw Error(ErrorKind::InvalidModel,
-                fmt::format("bad size expression '{}': {} at offset {}", text_.substr(0, 200), what, at_));
+    throw Error(ErrorKind::InvalidModel, fmt::format("bad size expression '{}': {} at offset {}", text_.substr(0, 200), what, at_));
   }
 
   void skip_spaces() {
@@ -160,8 +159,8 @@ class ReprParser {
         return result;
       }
     }
-    throw Error(ErrorKind::Unsupported, fmt::format("size expression '{}' uses {}, which is not integer arithmetic",
-                                                    text_.substr(0, 200), function));
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("size expression '{}' uses {}, which is not integer arithmetic", text_.substr(0, 200), function));
   }
 
   std::string_view text_;

@@ -54,8 +54,7 @@ TEST(SymPy, NamesWhatItCannotRead) {
   EXPECT_EQ(parsed("Add(Integer(1)"), "bad size expression 'Add(Integer(1)': expected ')' at offset 14");
   EXPECT_EQ(parsed("Integer(99999999999999999999)"),
             "bad size expression 'Integer(99999999999999999999)': expected an integer of 64 bits at offset 8");
-  EXPECT_EQ(parsed("Mod(Integer(1))"),
-            "bad size expression 'Mod(Integer(1))': Mod takes 2 arguments and has 1 at offset 15");
+  EXPECT_EQ(parsed("Mod(Integer(1))"), "bad size expression 'Mod(Integer(1))': Mod takes 2 arguments and has 1 at offset 15");
   std::string deep = "Integer(1)";
   for (int i = 0; i < 101; ++i) deep = "Add(" + deep + ")";
   EXPECT_NE(parsed(deep).find("nested deeper than 100"), std::string::npos);

@@ -17,10 +17,9 @@ struct NumberedDType {
   DType dtype;
 };
 constexpr NumberedDType kDTypes[] = {
-    {1, DType::U8},      {2, DType::I8},          {3, DType::I16},         {4, DType::I32},  {5, DType::I64},
-    {6, DType::F16},     {7, DType::F32},         {8, DType::F64},         {9, DType::C32},  {10, DType::C64},
-    {11, DType::C128},   {12, DType::Bool},       {13, DType::BF16},       {28, DType::U16}, {29, DType::F8E4M3FN},
-    {30, DType::F8E5M2}, {31, DType::F8E4M3FNUZ}, {32, DType::F8E5M2FNUZ},
+    {1, DType::U8},    {2, DType::I8},   {3, DType::I16},       {4, DType::I32},     {5, DType::I64},         {6, DType::F16},
+    {7, DType::F32},   {8, DType::F64},  {9, DType::C32},       {10, DType::C64},    {11, DType::C128},       {12, DType::Bool},
+    {13, DType::BF16}, {28, DType::U16}, {29, DType::F8E4M3FN}, {30, DType::F8E5M2}, {31, DType::F8E4M3FNUZ}, {32, DType::F8E5M2FNUZ},
 };
 constexpr int64_t kStridedLayout = 7;
 
@@ -48,7 +47,7 @@ bool is_contiguous(std::span<const sym::Expr> sizes, std::span<const sym::Expr> 
 
 bool is_dense(const TensorType& type) {
   if (type.strides.empty()) return true;
-  std::vector<size_t> order;   // from the innermost dim in memory outwards
+  std::vector<size_t> order;  // from the innermost dim in memory outwards
   for (size_t d = 0; d < type.sizes.size(); ++d) {
     if (!type.sizes[d].is_const(1)) order.push_back(d);
   }
@@ -85,9 +84,7 @@ Device read_device(const JsonValue& device) {
   return result;
 }
 
-Layout read_layout(const JsonValue& number) {
-  return number.as_integer() == kStridedLayout ? Layout::Strided : Layout::Other;
-}
+Layout read_layout(const JsonValue& number) { return number.as_integer() == kStridedLayout ? Layout::Strided : Layout::Other; }
 
 MemoryFormat read_memory_format(const JsonValue& number) {
   switch (number.as_integer()) {
@@ -109,8 +106,7 @@ double read_float(const JsonValue& number) {
 }
 
 const JsonMember& read_union(const JsonValue& value) {
-  if (value.members().size() != 1)
-    value.fail(fmt::format("a union needs one alternative, not {}", value.members().size()));
+  if (value.members().size() != 1) value.fail(fmt::format("a union needs one alternative, not {}", value.members().size()));
   return value.members().front();
 }
 
@@ -146,8 +142,7 @@ sym::Expr SizeReader::symbol(const SymbolText& text, std::optional<int64_t> hint
   if (range.min > range.max) {
     throw Error(ErrorKind::InvalidModel, fmt::format("symbol '{}' has no possible value", text.name.substr(0, 40)));
   }
-  return symbols_.symbol(text.name, data_dependent ? sym::SymbolKind::DataDependent : sym::SymbolKind::Size, range,
-                         hint);
+  return symbols_.symbol(text.name, data_dependent ? sym::SymbolKind::DataDependent : sym::SymbolKind::Size, range, hint);
 }
 
 sym::Expr SizeReader::parse(const JsonValue& text, const JsonValue* hint) {
@@ -163,9 +158,7 @@ sym::Expr SizeReader::parse(const JsonValue& text, const JsonValue* hint) {
   if (!expression.starts_with("Symbol(") || expression.find('(', 7) != expression.npos) {
     for (char c : expression) only_symbol &= std::isalnum(static_cast<unsigned char>(c)) != 0;
   }
-  const auto make_symbol = [&](const SymbolText& symbol_text) {
-    return symbol(symbol_text, only_symbol ? hint_value : std::nullopt);
-  };
+  const auto make_symbol = [&](const SymbolText& symbol_text) { return symbol(symbol_text, only_symbol ? hint_value : std::nullopt); };
   try {
     entry->second = parse_size(expression, symbols_, make_symbol);
   } catch (...) {
@@ -213,8 +206,7 @@ TensorType SizeReader::read_type(const JsonValue& meta) {
     sizes.fail(fmt::format("a tensor has {} dimensions, and the limit is {}", sizes.elements().size(), kMaxRank));
   }
   if (strides.elements().size() != sizes.elements().size()) {
-    strides.fail(
-        fmt::format("a tensor of {} dimensions has {} strides", sizes.elements().size(), strides.elements().size()));
+    strides.fail(fmt::format("a tensor of {} dimensions has {} strides", sizes.elements().size(), strides.elements().size()));
   }
   for (const JsonValue& size : sizes.elements()) {
     type.sizes.push_back(read_int(size));

@@ -18,11 +18,12 @@ double load(const LibraryInput& input, int64_t index) {
 
 Batch::Batch(const LibraryCall& call, int core_dims) : call_(call) {
   const std::span<const int64_t> sizes = call.inputs[0].sizes;
-  TOROID_CHECK(static_cast<int>(sizes.size()) >= core_dims, "a tensor of rank {} where {} is the least", sizes.size(),
-               core_dims);
+  TOROID_CHECK(static_cast<int>(sizes.size()) >= core_dims, "a tensor of rank {} where {} is the least", sizes.size(), core_dims);
   for (int64_t size : sizes.first(sizes.size() - static_cast<size_t>(core_dims))) size_ *= size;
   // Matrices without elements have nothing to store, however many they are.
-  const auto is_empty = [](const LibraryOutput& output) { return std::find(output.sizes.begin(), output.sizes.end(), 0) != output.sizes.end(); };
+  const auto is_empty = [](const LibraryOutput& output) {
+    return std::find(output.sizes.begin(), output.sizes.end(), 0) != output.sizes.end();
+  };
   if (std::all_of(call.outputs.begin(), call.outputs.end(), is_empty)) size_ = 0;
 }
 
@@ -65,8 +66,7 @@ void Batch::store_doubles(size_t output, int64_t index, const double* values, in
   const LibraryOutput& to = call_.outputs[output];
   int64_t room = 1;
   for (int64_t size : to.sizes) room *= size;
-  TOROID_CHECK(count * size_ == room, "{} values a matrix for output {} of {} in a batch of {}", count, output, room,
-               size_);
+  TOROID_CHECK(count * size_ == room, "{} values a matrix for output {} of {} in a batch of {}", count, output, room, size_);
   for (int64_t i = 0; i < count; ++i) {
     if (to.dtype == DType::F32) {
       reinterpret_cast<float*>(to.data)[index * count + i] = static_cast<float>(values[i]);
@@ -77,12 +77,8 @@ void Batch::store_doubles(size_t output, int64_t index, const double* values, in
   }
 }
 
-void Batch::store(size_t output, int64_t index, const Matrix& value) const {
-  store_doubles(output, index, value.data(), value.size());
-}
-void Batch::store(size_t output, int64_t index, const Vector& value) const {
-  store_doubles(output, index, value.data(), value.size());
-}
+void Batch::store(size_t output, int64_t index, const Matrix& value) const { store_doubles(output, index, value.data(), value.size()); }
+void Batch::store(size_t output, int64_t index, const Vector& value) const { store_doubles(output, index, value.data(), value.size()); }
 void Batch::store(size_t output, int64_t index, double value) const { store_doubles(output, index, &value, 1); }
 
 void Batch::store_integers(size_t output, int64_t index, const Integers& value) const {
@@ -103,8 +99,7 @@ void Batch::finish(size_t info_output, int64_t index, int64_t info, std::string_
   if (info_output < call_.outputs.size()) {
     store_integer(info_output, index, info);
   } else if (info != 0) {
-    throw Error(ErrorKind::InvalidInput,
-                fmt::format("matrix {} of the batch: {} (at position {})", index, failure, info));
+    throw Error(ErrorKind::InvalidInput, fmt::format("matrix {} of the batch: {} (at position {})", index, failure, info));
   }
 }
 

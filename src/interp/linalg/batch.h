@@ -22,8 +22,8 @@ class Batch {
   int64_t output_dim(size_t output, int dim_from_end) const;
   bool flag(size_t attribute) const { return call_.attributes[attribute] != 0; }
 
-  Matrix matrix(size_t input, int64_t index) const;      // the last two dims
-  Vector vector(size_t input, int64_t index) const;      // the last dim
+  Matrix matrix(size_t input, int64_t index) const;  // the last two dims
+  Vector vector(size_t input, int64_t index) const;  // the last dim
   // The last dim, I32. Throws Error{InvalidInput} for more pivots than `rows`, and for a pivot p that is no row: |p| not in [1, rows].
   Integers pivots(size_t input, int64_t index, int64_t rows) const;
 

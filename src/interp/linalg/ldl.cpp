@@ -120,7 +120,7 @@ void solve_in_place(const Matrix& a, const Integers& pivots, Matrix& b) {
 
 // Negative pivots are those of 2x2 blocks.
 void require_pairs(const Integers& pivots) {
-  for (int64_t k = 0; k < pivots.size(); k += pivots[k] > 0 ? 1 : 2) {
+  for (int64_t k = 0; k<pivots.size(); k += pivots[k]> 0 ? 1 : 2) {
     if (pivots[k] > 0 || (k + 1 < pivots.size() && pivots[k + 1] < 0)) continue;
     throw Error(ErrorKind::InvalidInput, fmt::format("pivot {} is negative, but the next one does not belong to it", k));
   }

@@ -167,8 +167,7 @@ class Steps {
   T shift_of(int64_t begin, int64_t end, bool down, T ratio) const {
     if (static_cast<T>(d_.size()) * kTolerance * ratio <= std::max(kEpsilon, T(0.01) * kTolerance)) return 0;
     const T size = std::fabs(d_[down ? begin : end]);
-    const T shift =
-        down ? smaller_of(d_[end - 1], e_[end - 1], d_[end]) : smaller_of(d_[begin], e_[begin], d_[begin + 1]);
+    const T shift = down ? smaller_of(d_[end - 1], e_[end - 1], d_[end]) : smaller_of(d_[begin], e_[begin], d_[begin + 1]);
     return size > 0 && (shift / size) * (shift / size) < kEpsilon ? T(0) : shift;
   }
   static T start(T d, T shift) { return (std::fabs(d) - shift) * (std::copysign(T(1), d) + shift / d); }

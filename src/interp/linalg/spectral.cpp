@@ -18,8 +18,7 @@ constexpr unsigned kVectors = Eigen::ComputeFullU | Eigen::ComputeFullV;
 
 void need_finite(const Matrix& a, std::string_view what) {
   if (!a.allFinite()) {
-    throw Error(ErrorKind::InvalidInput,
-                fmt::format("{} of a matrix with infinite or NaN elements does not converge", what));
+    throw Error(ErrorKind::InvalidInput, fmt::format("{} of a matrix with infinite or NaN elements does not converge", what));
   }
 }
 

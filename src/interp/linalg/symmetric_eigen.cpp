@@ -81,8 +81,7 @@ class Steps {
     return size == 0 || size <= std::sqrt(std::fabs(d_[k])) * std::sqrt(std::fabs(d_[k + 1])) * kEpsilon;
   }
   bool is_small(int64_t k, T first, T second) const {
-    return e_[k] * e_[k] <=
-           (kEpsilon * kEpsilon * std::fabs(first)) * std::fabs(second) + std::numeric_limits<T>::min();
+    return e_[k] * e_[k] <= (kEpsilon * kEpsilon * std::fabs(first)) * std::fabs(second) + std::numeric_limits<T>::min();
   }
   // The shift of a step that begins at l with its neighbour `next` and ends at m.
   T shifted(T at_l, T next, T between, T at_m) {

@@ -86,15 +86,15 @@ ArenaPlan plan_arena(std::span<const ArenaRequest> requests) {
   // Large ones first; those of the peak first, so that nothing is in their way; in the order of time; long ones first.
   const Before orders[] = {
       [](const ArenaRequest& a, const ArenaRequest& b) { return a.bytes > b.bytes; },
-      [&](const ArenaRequest& a, const ArenaRequest& b) {
-        return std::pair(is_at_peak(a), a.bytes) > std::pair(is_at_peak(b), b.bytes);
-      },
+      [&](const ArenaRequest& a, const ArenaRequest& b) { return std::pair(is_at_peak(a), a.bytes) > std::pair(is_at_peak(b), b.bytes); },
       [](const ArenaRequest& a, const ArenaRequest& b) { return std::pair(a.first_step, b.bytes) < std::pair(b.first_step, a.bytes); },
       [&](const ArenaRequest& a, const ArenaRequest& b) {
         return std::tuple(is_at_peak(a), steps(a), a.bytes) > std::tuple(is_at_peak(b), steps(b), b.bytes);
       },
       [&](const ArenaRequest& a, const ArenaRequest& b) {
-        auto distance = [&](const ArenaRequest& r) { return is_at_peak(r) ? 0 : std::min(std::abs(r.first_step - peak.step), std::abs(r.last_step - peak.step)); };
+        auto distance = [&](const ArenaRequest& r) {
+          return is_at_peak(r) ? 0 : std::min(std::abs(r.first_step - peak.step), std::abs(r.last_step - peak.step));
+        };
         return std::pair(distance(a), b.bytes) < std::pair(distance(b), a.bytes);
       },
   };
@@ -120,7 +120,8 @@ ArenaPlan plan_arena(std::span<const ArenaRequest> requests) {
     std::vector<int64_t> offsets = best.offsets;
     int64_t bytes = best.bytes;
     for (int i = 0; i < kMostMoves && best.bytes > peak.bytes; ++i) {
-      const auto top = std::find_if(order.rbegin(), order.rend(), [&](size_t r) { return offsets[r] + aligned(requests[r].bytes) == bytes; });
+      const auto top =
+          std::find_if(order.rbegin(), order.rend(), [&](size_t r) { return offsets[r] + aligned(requests[r].bytes) == bytes; });
       std::rotate(order.begin(), top.base() - 1, top.base());
       const ArenaPlan plan = place(requests, order);
       offsets = plan.offsets;

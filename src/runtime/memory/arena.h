@@ -9,14 +9,14 @@ namespace toroid {
 
 struct ArenaRequest {
   int64_t bytes = 0;
-  int64_t first_step = 0;      // alive from here …
-  int64_t last_step = 0;       // … to here, both included
+  int64_t first_step = 0;  // alive from here …
+  int64_t last_step = 0;   // … to here, both included
 };
 
 struct ArenaPlan {
-  std::vector<int64_t> offsets;   // one per request, multiples of 64
-  int64_t bytes = 0;              // of the whole arena
-  int64_t lower_bound = 0;        // the most bytes alive in any one step
+  std::vector<int64_t> offsets;  // one per request, multiples of 64
+  int64_t bytes = 0;             // of the whole arena
+  int64_t lower_bound = 0;       // the most bytes alive in any one step
 };
 
 // Throws Error{InvalidInput} where the requests have more bytes than 63 bits count.

@@ -9,9 +9,7 @@
 namespace toroid {
 namespace {
 
-bool alive_together(const ArenaRequest& a, const ArenaRequest& b) {
-  return a.first_step <= b.last_step && b.first_step <= a.last_step;
-}
+bool alive_together(const ArenaRequest& a, const ArenaRequest& b) { return a.first_step <= b.last_step && b.first_step <= a.last_step; }
 
 void expect_sound(const std::vector<ArenaRequest>& requests, const ArenaPlan& plan) {
   ASSERT_EQ(plan.offsets.size(), requests.size());
@@ -21,10 +19,8 @@ void expect_sound(const std::vector<ArenaRequest>& requests, const ArenaPlan& pl
     EXPECT_LE(plan.offsets[i] + requests[i].bytes, plan.bytes);
     for (size_t j = 0; j < i; ++j) {
       if (!alive_together(requests[i], requests[j])) continue;
-      const bool apart = plan.offsets[i] + requests[i].bytes <= plan.offsets[j] ||
-                         plan.offsets[j] + requests[j].bytes <= plan.offsets[i];
-      EXPECT_TRUE(apart || requests[i].bytes == 0 || requests[j].bytes == 0)
-          << "requests " << i << " and " << j << " overlap";
+      const bool apart = plan.offsets[i] + requests[i].bytes <= plan.offsets[j] || plan.offsets[j] + requests[j].bytes <= plan.offsets[i];
+      EXPECT_TRUE(apart || requests[i].bytes == 0 || requests[j].bytes == 0) << "requests " << i << " and " << j << " overlap";
     }
   }
   EXPECT_GE(plan.bytes, plan.lower_bound);
@@ -77,7 +73,8 @@ TEST(Arena, NeverOverlapsWhatIsAliveTogether) {
 
 TEST(Arena, BytesBeyond63BitsAreRefused) {
   const int64_t most = std::numeric_limits<int64_t>::max();
-  for (const std::vector<ArenaRequest>& requests : {std::vector<ArenaRequest>{{most, 0, 0}}, {{most / 2, 0, 1}, {most / 2, 1, 2}, {most / 2, 1, 1}}}) {
+  for (const std::vector<ArenaRequest>& requests :
+       {std::vector<ArenaRequest>{{most, 0, 0}}, {{most / 2, 0, 1}, {most / 2, 1, 2}, {most / 2, 1, 1}}}) {
     try {
       plan_arena(requests);
       ADD_FAILURE() << "no error";

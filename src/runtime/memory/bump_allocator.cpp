@@ -3,9 +3,9 @@
 namespace toroid {
 namespace {
 
-constexpr size_t kPage = size_t{2} << 20;         // a large one
+constexpr size_t kPage = size_t{2} << 20;  // a large one
 constexpr size_t kChunk = 8 * kPage;
-constexpr size_t kShared = kChunk / 2;            // less than this has no chunk of its own; what is never written takes no memory
+constexpr size_t kShared = kChunk / 2;  // less than this has no chunk of its own; what is never written takes no memory
 constexpr size_t kLine = 64;
 
 size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }

@@ -18,7 +18,7 @@ class BumpAllocator {
   std::byte* add(size_t bytes);
 
   std::list<AlignedBytes> chunks_;
-  std::byte* free_ = nullptr;   // of the last chunk that is shared
+  std::byte* free_ = nullptr;  // of the last chunk that is shared
   size_t left_ = 0;
 };
 

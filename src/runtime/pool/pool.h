@@ -34,8 +34,7 @@ class RuntimePool {
   template <class Body>
   void parallel_for(int64_t n, int64_t grain, const Body& body) {
     parallel_for(
-        n, grain, [](void* f, int64_t begin, int64_t end) { (*static_cast<const Body*>(f))(begin, end); },
-        const_cast<Body*>(&body));
+        n, grain, [](void* f, int64_t begin, int64_t end) { (*static_cast<const Body*>(f))(begin, end); }, const_cast<Body*>(&body));
   }
 
  private:
@@ -54,7 +53,7 @@ class RuntimePool {
 
   std::vector<std::thread> workers_;
   std::mutex busy_;
-  std::atomic<uint32_t> epoch_{0};      // grows with each call; workers wait on it
+  std::atomic<uint32_t> epoch_{0};  // grows with each call; workers wait on it
   std::atomic<bool> stop_{false};
   // Workers inside the call at hand, and kClosed once the caller has seen all pieces taken: a worker that the system wakes late, or
   // puts aside before it began, then holds nobody up.
@@ -65,9 +64,9 @@ class RuntimePool {
   void* argument_ = nullptr;
   int64_t n_ = 0;
   int64_t pieces_ = 0;
-  std::vector<Share> shares_;           // by thread; the caller's is the first
+  std::vector<Share> shares_;  // by thread; the caller's is the first
   std::atomic<bool> has_failed_{false};
-  std::exception_ptr error_;            // written by whoever sets has_failed_
+  std::exception_ptr error_;  // written by whoever sets has_failed_
 };
 
 }  // namespace toroid

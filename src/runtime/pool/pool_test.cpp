@@ -16,8 +16,7 @@ TEST(RuntimePool, CoversEveryIndexExactlyOnce) {
           EXPECT_LT(begin, end);
           for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
         });
-        for (const auto& count : seen)
-          ASSERT_EQ(count, 1) << n << " in grains of " << grain << " on " << threads << " threads";
+        for (const auto& count : seen) ASSERT_EQ(count, 1) << n << " in grains of " << grain << " on " << threads << " threads";
       }
     }
   }
@@ -99,8 +98,7 @@ TEST(RuntimePool, SeveralCallersShareIt) {
   std::vector<std::thread> callers;
   for (int t = 0; t < 3; ++t) {
     callers.emplace_back([&] {
-      for (int call = 0; call < 200; ++call)
-        pool.parallel_for(50, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+      for (int call = 0; call < 200; ++call) pool.parallel_for(50, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
     });
   }
   for (std::thread& caller : callers) caller.join();

@@ -88,8 +88,7 @@ std::vector<Tensor> elu_backward(Decomposer& d, const Args& a) {
   const double alpha = a.number("alpha"), scale = a.number("scale"), input_scale = a.number("input_scale");
   const bool is_result = a.flag("is_result");
   auto f = [=](Tensor grad, Tensor x) {
-    Tensor negative = is_result ? grad * input_scale * (x + alpha * scale)
-                                : grad * (input_scale * alpha * scale) * exp(x * input_scale);
+    Tensor negative = is_result ? grad * input_scale * (x + alpha * scale) : grad * (input_scale * alpha * scale) * exp(x * input_scale);
     return where(x <= 0, negative, grad * scale);
   };
   return derivative(d, a, f, "grad_output", "self_or_result");
@@ -200,9 +199,7 @@ std::vector<Tensor> glu_backward_jvp(Decomposer& d, const Args& a) {
 
 // ---- softmax --------------------------------------------------------------------------------------------------------
 
-Tensor sum_along(Tensor x, int64_t dim) {
-  return x.rank() == 0 ? x : x.builder().keep(x.builder().sum(x, {dim}), {dim});
-}
+Tensor sum_along(Tensor x, int64_t dim) { return x.rank() == 0 ? x : x.builder().keep(x.builder().sum(x, {dim}), {dim}); }
 
 std::vector<Tensor> softmax_backward(Decomposer& d, const Args& a) {
   Tensor grad = wide(a.tensor("grad_output")), y = wide(a.tensor("output"));

@@ -6,11 +6,11 @@
 //
 // is a convolution of x with dy for weight in which batch and channels change places, and stride and dilation too. For a
 // transposed convolution x and dy change roles.
-#include "passes/decompose/nn/convolution.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/output_mask.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
+#include "passes/decompose/nn/convolution.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -66,17 +66,15 @@ Tensor batch_as_channels(Tensor x, sym::Expr groups) {
 // The weight's gradient of a convolution that reads `read` and gives `given`, [given's channels, read's / groups, …].
 Tensor weight_gradient(Tensor read, Tensor given, const Geometry& g, std::span<const sym::Expr> kernel) {
   Builder& b = read.builder();
-  Tensor sums = b.convolution(batch_as_channels(read, g.groups), b.transpose(given, 0, 1), {}, g.dilation, g.padding,
-                              g.stride, false, Sizes(kernel.size(), 0), g.groups);
+  Tensor sums = b.convolution(batch_as_channels(read, g.groups), b.transpose(given, 0, 1), {}, g.dilation, g.padding, g.stride, false,
+                              Sizes(kernel.size(), 0), g.groups);
   return b.transpose(crop_spatial(sums, kernel), 0, 1);  // rows that the stride left unread would give further elements
 }
 
-Tensor input_gradient(Tensor grad, Tensor weight, const Geometry& g, bool transposed,
-                      std::span<const sym::Expr> input) {
+Tensor input_gradient(Tensor grad, Tensor weight, const Geometry& g, bool transposed, std::span<const sym::Expr> input) {
   Builder& b = grad.builder();
   if (transposed) {
-    Tensor gradient =
-        b.convolution(grad, weight, {}, g.stride, g.padding, g.dilation, false, Sizes(input.size(), 0), g.groups);
+    Tensor gradient = b.convolution(grad, weight, {}, g.stride, g.padding, g.dilation, false, Sizes(input.size(), 0), g.groups);
     return crop_spatial(gradient, input);
   }
   Sizes unread;  // elements at the end that no window reaches

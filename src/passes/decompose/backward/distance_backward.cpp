@@ -5,8 +5,8 @@
 
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/movement/index_tensors.h"
 
 namespace toroid {
 namespace {

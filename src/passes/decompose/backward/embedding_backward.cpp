@@ -1,8 +1,8 @@
 // Gradients of embedding tables: each row sums the gradients of its reads, weighted as its bag was.
-#include "passes/decompose/nn/embedding.h"
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/movement/index_tensors.h"
+#include "passes/decompose/nn/embedding.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -35,13 +35,10 @@ std::vector<Tensor> dense_gradient(Decomposer& d, const Args& a, Tensor grad) {
   return {b.cast(sum_by_index(source, flat, rows), grad.dtype())};
 }
 
-std::vector<Tensor> embedding_dense_backward(Decomposer& d, const Args& a) {
-  return dense_gradient(d, a, a.tensor("grad_output"));
-}
+std::vector<Tensor> embedding_dense_backward(Decomposer& d, const Args& a) { return dense_gradient(d, a, a.tensor("grad_output")); }
 
 std::vector<Tensor> embedding_backward(Decomposer& d, const Args& a) {
-  if (a.flag("sparse"))
-    throw Error(ErrorKind::Unsupported, "embedding_backward to a sparse gradient").help("export with sparse=False");
+  if (a.flag("sparse")) throw Error(ErrorKind::Unsupported, "embedding_backward to a sparse gradient").help("export with sparse=False");
   return dense_gradient(d, a, a.tensor("grad"));
 }
 
@@ -91,8 +88,7 @@ Tensor bags_of(const Args& a) {
 }
 
 std::vector<Tensor> embedding_bag_backward(Decomposer& d, const Args& a) {
-  if (a.flag("sparse"))
-    throw Error(ErrorKind::Unsupported, "embedding_bag_backward to a sparse gradient").help("export with sparse=False");
+  if (a.flag("sparse")) throw Error(ErrorKind::Unsupported, "embedding_bag_backward to a sparse gradient").help("export with sparse=False");
   return {d.b.cast(bag_gradient(a, bags_of(a)), a.tensor("grad").dtype())};
 }
 

@@ -3,9 +3,9 @@
 // A view's gradient is read back: the element that the view shows, else zero. Indices that may name an element twice
 // are scattered.
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/movement/windows.h"
 #include "support/error.h"
 
@@ -54,8 +54,7 @@ std::vector<Tensor> select_backward(Decomposer& d, const Args& a) {
 std::vector<Tensor> slice_backward(Decomposer& d, const Args& a) {
   const Sizes sizes = a.integers("input_sizes");
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), static_cast<int64_t>(sizes.size()));
-  const sym::Expr start =
-      sym::min(wrap_position(a.integer("start"), sizes[static_cast<size_t>(dim)]), sizes[static_cast<size_t>(dim)]);
+  const sym::Expr start = sym::min(wrap_position(a.integer("start"), sizes[static_cast<size_t>(dim)]), sizes[static_cast<size_t>(dim)]);
   return {spread_along(a.tensor("grad_output"), sizes, dim, start, a.integer("step"))};
 }
 
@@ -95,7 +94,8 @@ std::vector<Tensor> unfold_backward(Decomposer& d, const Args& a) {
   const size_t at = static_cast<size_t>(dim);
   const Window window = make_window(sizes[at], a.integer("size"), a.integer("step"), 0, 1, /*ceil_mode=*/false);
   if (grad.rank() != static_cast<int64_t>(sizes.size()) + 1) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("the gradient of an unfolded tensor of rank {} has rank {}", sizes.size(), grad.rank()));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("the gradient of an unfolded tensor of rank {} has rank {}", sizes.size(), grad.rank()));
   }
   b.require_equal(grad.sizes()[at], window.count, "the number of unfolded windows");
   b.require_equal(grad.sizes().back(), window.kernel, "the size of unfolded windows");

@@ -8,9 +8,9 @@
 // Statistics that do not depend on x (running ones) or that subtract no mean (RMS) drop the terms that come from them.
 // The sums read what dx reads and over the same rows, so that they run in one kernel where the scheduler finds that.
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/nn/normalization.h"
 #include "passes/decompose/formula/output_mask.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/nn/normalization.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -26,8 +26,7 @@ struct BatchStatistics {
 };
 
 // (dx, dweight, dbias); the weight's gradients come in the dtype that the model records, else wide.
-std::vector<Tensor> batch_norm_gradients(Decomposer& d, Tensor grad_out, Tensor input, Tensor weight,
-                                         const BatchStatistics& statistics) {
+std::vector<Tensor> batch_norm_gradients(Decomposer& d, Tensor grad_out, Tensor input, Tensor weight, const BatchStatistics& statistics) {
   Builder& b = d.b;
   Tensor x = wide(input), grad = wide(grad_out);
   const int64_t rank = x.rank();
@@ -62,23 +61,18 @@ std::vector<Tensor> only_wanted(const Args& a, std::vector<Tensor> gradients) {
 }
 
 std::vector<Tensor> native_batch_norm_backward(Decomposer& d, const Args& a) {
-  const BatchStatistics statistics =
-      a.flag("train") ? saved_statistics(a, "save_invstd") : running_statistics(a, a.number("eps"));
-  return only_wanted(
-      a, batch_norm_gradients(d, a.tensor("grad_out"), a.tensor("input"), a.optional_tensor("weight"), statistics));
+  const BatchStatistics statistics = a.flag("train") ? saved_statistics(a, "save_invstd") : running_statistics(a, a.number("eps"));
+  return only_wanted(a, batch_norm_gradients(d, a.tensor("grad_out"), a.tensor("input"), a.optional_tensor("weight"), statistics));
 }
 
 // `save_var` is 1/deviation, as the forward operator saves it.
 std::vector<Tensor> batch_norm_backward(Decomposer& d, const Args& a) {
-  const BatchStatistics statistics =
-      a.flag("update") ? saved_statistics(a, "save_var") : running_statistics(a, a.number("eps"));
-  return only_wanted(
-      a, batch_norm_gradients(d, a.tensor("grad_out"), a.tensor("input"), a.optional_tensor("weight"), statistics));
+  const BatchStatistics statistics = a.flag("update") ? saved_statistics(a, "save_var") : running_statistics(a, a.number("eps"));
+  return only_wanted(a, batch_norm_gradients(d, a.tensor("grad_out"), a.tensor("input"), a.optional_tensor("weight"), statistics));
 }
 
 std::vector<Tensor> cudnn_batch_norm_backward(Decomposer& d, const Args& a) {
-  return batch_norm_gradients(d, a.tensor("grad_output"), a.tensor("input"), a.optional_tensor("weight"),
-                              saved_statistics(a, "save_var"));
+  return batch_norm_gradients(d, a.tensor("grad_output"), a.tensor("input"), a.optional_tensor("weight"), saved_statistics(a, "save_var"));
 }
 
 // ---- layer and RMS norm ---------------------------------------------------------------------------------------------
@@ -168,14 +162,10 @@ std::vector<Tensor> weight_norm_backward(Decomposer& d, const Args& a) {
 }
 
 constexpr DecompositionRow kRows[] = {
-    {"aten::native_batch_norm_backward", native_batch_norm_backward},
-    {"aten::batch_norm_backward", batch_norm_backward},
-    {"aten::cudnn_batch_norm_backward", cudnn_batch_norm_backward},
-    {"aten::miopen_batch_norm_backward", cudnn_batch_norm_backward},
-    {"aten::native_layer_norm_backward", native_layer_norm_backward},
-    {"aten::_fused_rms_norm_backward", fused_rms_norm_backward},
-    {"aten::native_group_norm_backward", native_group_norm_backward},
-    {"aten::_weight_norm_interface_backward", weight_norm_backward},
+    {"aten::native_batch_norm_backward", native_batch_norm_backward},     {"aten::batch_norm_backward", batch_norm_backward},
+    {"aten::cudnn_batch_norm_backward", cudnn_batch_norm_backward},       {"aten::miopen_batch_norm_backward", cudnn_batch_norm_backward},
+    {"aten::native_layer_norm_backward", native_layer_norm_backward},     {"aten::_fused_rms_norm_backward", fused_rms_norm_backward},
+    {"aten::native_group_norm_backward", native_group_norm_backward},     {"aten::_weight_norm_interface_backward", weight_norm_backward},
     {"aten::_weight_norm_differentiable_backward", weight_norm_backward},
 };
 

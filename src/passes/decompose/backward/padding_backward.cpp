@@ -40,9 +40,7 @@ Tensor middle_of(Tensor grad, const Border& border) {
 bool pads(sym::Expr amount) { return !amount.is_const(0) && !is_negative(amount); }
 
 // The padded elements before and after the middle.
-Tensor before_middle(Tensor grad, const Border& border) {
-  return grad.builder().slice(grad, border.dim, 0, border.low);
-}
+Tensor before_middle(Tensor grad, const Border& border) { return grad.builder().slice(grad, border.dim, 0, border.low); }
 Tensor after_middle(Tensor grad, const Border& border) {
   return grad.builder().slice(grad, border.dim, grad.size(border.dim) - border.high, border.high);
 }
@@ -82,12 +80,9 @@ std::vector<Tensor> pad_backward(Decomposer& d, const Args& a) {
 }
 
 constexpr DecompositionRow kRows[] = {
-    {"aten::reflection_pad1d_backward", pad_backward<unreflect>},
-    {"aten::reflection_pad2d_backward", pad_backward<unreflect>},
-    {"aten::reflection_pad3d_backward", pad_backward<unreflect>},
-    {"aten::replication_pad1d_backward", pad_backward<unreplicate>},
-    {"aten::replication_pad2d_backward", pad_backward<unreplicate>},
-    {"aten::replication_pad3d_backward", pad_backward<unreplicate>},
+    {"aten::reflection_pad1d_backward", pad_backward<unreflect>},    {"aten::reflection_pad2d_backward", pad_backward<unreflect>},
+    {"aten::reflection_pad3d_backward", pad_backward<unreflect>},    {"aten::replication_pad1d_backward", pad_backward<unreplicate>},
+    {"aten::replication_pad2d_backward", pad_backward<unreplicate>}, {"aten::replication_pad3d_backward", pad_backward<unreplicate>},
 };
 
 }  // namespace

@@ -9,10 +9,10 @@
 // The averages of an adaptive pool are spread along one dim after the other.
 // Windows that random numbers place are scattered instead.
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
-#include "passes/decompose/nn/pooling.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
+#include "passes/decompose/movement/index_tensors.h"
+#include "passes/decompose/nn/pooling.h"
 
 namespace toroid {
 namespace {
@@ -43,9 +43,7 @@ std::vector<AdaptiveWindow> swapped(std::vector<AdaptiveWindow> windows) {
 }
 
 // The last dims of a pool's result; what comes before is as in x.
-Sizes spatial_sizes(Tensor grad, size_t spatial) {
-  return grad.sizes().last(spatial);
-}
+Sizes spatial_sizes(Tensor grad, size_t spatial) { return grad.sizes().last(spatial); }
 
 // [.., o, ..] -> [.., i, ..] along one dim: each element's sum of the windows that cover it.
 Tensor sum_along(Tensor shares, size_t dim, const AdaptiveWindow& window) {
@@ -97,8 +95,8 @@ std::vector<Tensor> max_pool_with_indices_backward(Decomposer&, const Args& a) {
 std::vector<Tensor> max_pool2d_backward(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const std::vector<Tensor> pooled =
-      d.call("aten::max_pool2d_with_indices", {x, a.integers("kernel_size"), a.integers("stride"),
-                                               a.integers("padding"), a.integers("dilation"), a.flag("ceil_mode")});
+      d.call("aten::max_pool2d_with_indices",
+             {x, a.integers("kernel_size"), a.integers("stride"), a.integers("padding"), a.integers("dilation"), a.flag("ceil_mode")});
   return {max_gradient(x, a.tensor("grad_output"), pooled[1], pool_windows(x, a))};
 }
 
@@ -106,8 +104,7 @@ template <size_t spatial>
 std::vector<Tensor> adaptive_max_pool_backward(Decomposer&, const Args& a) {
   Tensor x = a.tensor("self"), grad = a.tensor("grad_output");
   const std::vector<AdaptiveWindow> readers = swapped(adaptive_windows(x, spatial_sizes(grad, spatial)));
-  return {sum_chosen(x, adaptive_view(wide(grad), readers, 0.0), adaptive_view(a.tensor("indices"), readers, nowhere()),
-                     spatial)};
+  return {sum_chosen(x, adaptive_view(wide(grad), readers, 0.0), adaptive_view(a.tensor("indices"), readers, nowhere()), spatial)};
 }
 
 // Each maximum passes its gradient to the element that it came from.
@@ -118,8 +115,8 @@ std::vector<Tensor> fractional_max_pool_backward(Decomposer& d, const Args& a) {
   const sym::Expr planes = sym::product(x.sizes().first(leading));
   const Sizes flat = {planes, sym::product(grad.sizes().without_first(leading))};
   Tensor zeros = b.full({planes, sym::product(x.sizes().without_first(leading))}, compute_dtype(x.dtype()), 0.0);
-  Tensor sum = b.scatter(zeros, wide(b.reshape(grad, flat)),
-                         {positions(b, planes, 0, 2), b.reshape(a.tensor("indices"), flat)}, ScatterMode::Add);
+  Tensor sum =
+      b.scatter(zeros, wide(b.reshape(grad, flat)), {positions(b, planes, 0, 2), b.reshape(a.tensor("indices"), flat)}, ScatterMode::Add);
   return {b.cast(b.reshape(sum, x.sizes()), x.dtype())};
 }
 

@@ -10,8 +10,8 @@
 #include <cmath>
 
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/nn/resampling.h"
 #include "support/error.h"
 
@@ -222,8 +222,8 @@ std::vector<Tensor> upsample_backward(Decomposer& d, const Args& a) {
   Tensor grad_output = a.tensor("grad_output"), grad = wide(grad_output);
   const Sizes out = a.integers("output_size"), in = a.integers("input_size");
   if (in.size() != out.size() + 2 || grad.sizes().size() != in.size()) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("{}: a gradient of rank {} of {} sizes that became {}", a.schema().name,
-                                                     grad.rank(), in.size(), out.size()));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("{}: a gradient of rank {} of {} sizes that became {}", a.schema().name, grad.rank(), in.size(), out.size()));
   }
   const std::vector<std::optional<double>> factors = scale_arguments(a, out.size());
   const bool has_corners = kind != Kind::Nearest && kind != Kind::NearestExact;
@@ -247,8 +247,8 @@ std::vector<Tensor> upsample_backward(Decomposer& d, const Args& a) {
   std::vector<std::vector<Tap>> taps;
   for (const Line& line : lines) taps.push_back(taps_of(b, line, grad.dtype()));
   const int64_t rank = grad.rank();
-  return result(scatter_taps(b.full(in, grad.dtype(), 0.0), grad, taps,
-                             {positions(b, grad.size(0), 0, rank), positions(b, grad.size(1), 1, rank)}));
+  return result(
+      scatter_taps(b.full(in, grad.dtype(), 0.0), grad, taps, {positions(b, grad.size(0), 0, rank), positions(b, grad.size(1), 1, rank)}));
 }
 
 constexpr DecompositionRow kRows[] = {

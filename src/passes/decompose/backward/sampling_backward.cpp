@@ -41,13 +41,11 @@ Tensor for_points(Tensor x) { return x.builder().unsqueeze(x, x.rank()); }
 Tensor gamma_gradient(Tensor shape, Tensor sample) {
   Tensor a = for_points(shape), x = for_points(sample), centre = digamma(a);
   // t = x e^-u: the integrand is x exp(x (1 - e^-u) - a u).
-  Tensor below = integral(1.0 / ((shape - sample) + sqrt(sample)), [&](Tensor u) {
-    return -(exp(-(x * apply(ScalarOp::Expm1, -u)) - a * u) * (log(x) - u - centre));
-  });
+  Tensor below = integral(1.0 / ((shape - sample) + sqrt(sample)),
+                          [&](Tensor u) { return -(exp(-(x * apply(ScalarOp::Expm1, -u)) - a * u) * (log(x) - u - centre)); });
   // t = x + u.
-  Tensor above = integral(1.0 / (1.0 - (shape - 1.0) / sample + sqrt(shape) / sample), [&](Tensor u) {
-    return exp((a - 1.0) * log1p(u / x) - u) * (log(x + u) - centre);
-  });
+  Tensor above = integral(1.0 / (1.0 - (shape - 1.0) / sample + sqrt(shape) / sample),
+                          [&](Tensor u) { return exp((a - 1.0) * log1p(u / x) - u) * (log(x + u) - centre); });
   return where(sample < shape, below * sample, above);
 }
 

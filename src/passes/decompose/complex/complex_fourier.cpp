@@ -131,8 +131,7 @@ std::vector<Tensor> core_transform(Decomposer& d, const Args& a) {
 // torch.fft's functions over one dim (n, dim) or several (s, dim), normalised by name.
 template <Kind named, bool forward>
 std::vector<Tensor> named_transform(Decomposer& d, const Args& a) {
-  const Kind kind =
-      named == Kind::ComplexToComplex && !is_complex_input(d, a.raw("self")) ? Kind::RealToComplex : named;
+  const Kind kind = named == Kind::ComplexToComplex && !is_complex_input(d, a.raw("self")) ? Kind::RealToComplex : named;
   const DType dtype = result_part(d, a);
   Complex x = complex_argument(d, a, "self", dtype);
   const int64_t rank = x.re.rank();
@@ -211,8 +210,7 @@ std::vector<Tensor> short_time_transform(Decomposer& d, const Args& a) {
   }
   auto windowed = [&](Tensor part) { return d.call1("aten::unfold", {part, -1, frames.size, frames.hop}) * frames.window; };
   const bool is_real = !is_complex_input(d, a.raw("self")), is_half = a.has("onesided") ? a.flag("onesided") : is_real;
-  if (is_half && !is_real)
-    throw Error(ErrorKind::InvalidModel, "stft of a complex tensor has all frequencies: onesided must be false");
+  if (is_half && !is_real) throw Error(ErrorKind::InvalidModel, "stft of a complex tensor has all frequencies: onesided must be false");
   Complex y;
   if (is_real) {
     y = half_spectrum(windowed(x.re), true);

@@ -1,7 +1,7 @@
 // Operators that do the same to the real and the imaginary part of complex tensors: views, moves, sums.
 #include "passes/decompose/complex/complex.h"
-#include "passes/decompose/formula/required.h"
 #include "passes/decompose/complex/complex_parts.h"
+#include "passes/decompose/formula/required.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -46,7 +46,6 @@ std::vector<Tensor> by_part(Decomposer& d, const Args& a) {
   return joined;
 }
 
-
 // Views of the pairs themselves, which may be written to: the dim of the parts stays the last one.
 std::vector<Tensor> of_pairs(Decomposer& d, const Args& a) {
   const int64_t rank = a.tensor("self").rank() - 1;
@@ -63,7 +62,8 @@ std::vector<Tensor> of_pairs(Decomposer& d, const Args& a) {
       for (int64_t& dim : dims) dim = wrapped(dim);
       dims.push_back(rank);
       values.emplace_back(dims);
-    } else if (each.type == ArgType::Int && (name.starts_with("dim") || name == "start_dim" || name == "end_dim" || name.starts_with("axis"))) {
+    } else if (each.type == ArgType::Int &&
+               (name.starts_with("dim") || name == "start_dim" || name == "end_dim" || name.starts_with("axis"))) {
       values.emplace_back(wrapped(a.constant(name)));
     } else if (name == "size" || name == "shape") {
       Sizes sizes = a.integers(name);

@@ -34,10 +34,7 @@ Program program_of(const ComplexCase& row) {
 }
 
 const ComplexCase kCases[] = {
-    {"irfft of real numbers",
-     {"f32[3] = [1, 2, -3]"},
-     {"y: f32[4] = aten::fft_irfft(x0)"},
-     "f32[4] = [0.5, 1, -1.5, 1]"},
+    {"irfft of real numbers", {"f32[3] = [1, 2, -3]"}, {"y: f32[4] = aten::fft_irfft(x0)"}, "f32[4] = [0.5, 1, -1.5, 1]"},
     {"complex of a row and a column",
      {"f32[2, 1] = [1, 2]", "f32[3] = [3, 4, 5]"},
      {"a: c64[2, 3] = aten::complex(x0, x1)", "y: f32[2, 3, 2] = aten::view_as_real(a)"},
@@ -78,14 +75,12 @@ const ComplexCase kCases[] = {
     {"quotient and conjugate",
      {"f32[2, 3, 2] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1, -0.5, 1.25, -0.25, 1.5]",
       "f32[2, 3, 2] = [1.5, 0, -1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1, -0.5, 1.25]"},
-     {"a: c64[2, 3] = aten::view_as_complex(x0)", "b: c64[2, 3] = aten::view_as_complex(x1)",
-      "c: c64[2, 3] = aten::conj(a)", "e: c64[2, 3] = aten::div.Tensor(c, b)",
-      "y: f32[2, 3, 2] = aten::view_as_real(e)"},
+     {"a: c64[2, 3] = aten::view_as_complex(x0)", "b: c64[2, 3] = aten::view_as_complex(x1)", "c: c64[2, 3] = aten::conj(a)",
+      "e: c64[2, 3] = aten::div.Tensor(c, b)", "y: f32[2, 3, 2] = aten::view_as_real(e)"},
      "f32[2, 3, 2] = [-1, -0.1666667, 0.7567568, 0.4594595, 0.4827586, 0.7931034, -0, 1, -0.56, 0.92, -0.9655172, "
      "0.5862069]"},
     {"rotation",
-     {"f32[2, 3, 2] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1, -0.5, 1.25, -0.25, 1.5]",
-      "f32[3] = [-1.5, 0.25, -1.25]"},
+     {"f32[2, 3, 2] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1, -0.5, 1.25, -0.25, 1.5]", "f32[3] = [-1.5, 0.25, -1.25]"},
      {"l: f32[3] = aten::ones_like(x1)", "r: c64[3] = aten::polar(l, x1)", "a: c64[2, 3] = aten::view_as_complex(x0)",
       "p: c64[2, 3] = aten::mul.Tensor(a, r)", "y: f32[2, 3, 2] = aten::view_as_real(p)"},
      "f32[2, 3, 2] = [0.143268, 1.513927, -1.334843, 0.1752013, 0.3964161, 1.185476, 0.9444421, 0.8188584, -0.7937112, "
@@ -93,13 +88,12 @@ const ComplexCase kCases[] = {
     {"views",
      {"f32[2, 6] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1, -0.5, 1.25, -0.25, 1.5]",
       "f32[2, 6] = [-0.5, 1.25, -0.25, 1.5, 0, 1.75, 0.25, 2, 0.5, 2.25, 0.75, 2.5]"},
-     {"a: c64[2, 6] = aten::complex(x0, x1)", "b: c64[6, 2] = aten::permute(a, [1, 0])",
-      "c: c64[2] = aten::select.int(b, 0, 3)", "y: f32[2] = aten::angle(c)"},
+     {"a: c64[2, 6] = aten::complex(x0, x1)", "b: c64[6, 2] = aten::permute(a, [1, 0])", "c: c64[2] = aten::select.int(b, 0, 3)",
+      "y: f32[2] = aten::angle(c)"},
      "f32[2] = [1.249046, 1.063698]"},
     {"stft with centre",
      {"f32[12] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1, -0.5, 1.25, -0.25, 1.5]"},
-     {"a: c64[5, 7] = aten::stft.center(x0, 8, 2, 6, none, true, \"reflect\", true, none, true)",
-      "y: f32[5, 7] = aten::abs(a)"},
+     {"a: c64[5, 7] = aten::stft.center(x0, 8, 2, 6, none, true, \"reflect\", true, none, true)", "y: f32[5, 7] = aten::abs(a)"},
      "f32[5, 7] = [1.06066, 0.9722718, 0.5303301, 0, 0.5303301, 0.9722718, 1.06066, 0.5448623, 0.3629078, 0.2048739, "
      "0.1236922, 0.2048738, 0.3629078, 0.5448623, 0.3952847, 0.4759858, 0.3952847, 0.375, 0.3952847, 0.4759858, "
      "0.3952847, "
@@ -122,8 +116,7 @@ const ComplexCase kCases[] = {
      {"f32[4, 3, 2] = [-0.75, 1, -0.5, 1.25, -0.25, 1.5, 0, -1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1, -0.5, 1.25, "
       "-0.25, "
       "1.5, 0, -1.5, 0.25, -1.25, 0.5]"},
-     {"a: c64[4, 3] = aten::view_as_complex(x0)",
-      "b: c64[8] = aten::istft(a, 4, 2, none, none, false, true, false, none, true)",
+     {"a: c64[4, 3] = aten::view_as_complex(x0)", "b: c64[8] = aten::istft(a, 4, 2, none, none, false, true, false, none, true)",
       "y: f32[8, 2] = aten::view_as_real(b)"},
      "f32[8, 2] = [0.75, -0.625, 0, 0.125, -0.5625, 0.375, -0.75, 1.6875, 0.5, 0.625, -0.75, 0.875, 0.875, 0.875, "
      "-1.5, 0]"},
@@ -152,8 +145,7 @@ const ComplexCase kCases[] = {
      "0.08039102]"},
     {"reciprocal",
      {"f32[6, 2] = [4, 0, -4, 0, 0, 3, 0, -3, -4, -0, 1.5, -2]"},
-     {"a: c64[6] = aten::view_as_complex(x0)", "b: c64[6] = aten::reciprocal(a)",
-      "y: f32[6, 2] = aten::view_as_real(b)"},
+     {"a: c64[6] = aten::view_as_complex(x0)", "b: c64[6] = aten::reciprocal(a)", "y: f32[6, 2] = aten::view_as_real(b)"},
      "f32[6, 2] = [0.25, 0, -0.25, -0, 0, -0.3333333, -0, 0.3333333, -0.25, -0, 0.24, 0.32]"},
     {"sgn",
      {"f32[7, 2] = [4, 0, -4, 0, 0, 3, 0, -3, -4, -0, 0, 0, 1.5, -2]"},
@@ -162,9 +154,8 @@ const ComplexCase kCases[] = {
     {"matrix product in place",
      {"f32[2, 3, 2] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1, -0.5, 1.25, -0.25, 1.5]",
       "f32[3, 2, 2] = [0.75, -0.75, 1, -0.5, 1.25, -0.25, 1.5, 0, -1.5, 0.25, -1.25, 0.5]"},
-     {"a: c64[2, 3] = aten::view_as_complex(x0)", "b: c64[3, 2] = aten::view_as_complex(x1)",
-      "c: c64[2, 2] = aten::mm(a, b)", "e: c64[2, 2] = aten::mul_.Scalar(c, 2)",
-      "y: f32[2, 2, 2] = aten::view_as_real(e)"},
+     {"a: c64[2, 3] = aten::view_as_complex(x0)", "b: c64[3, 2] = aten::view_as_complex(x1)", "c: c64[2, 2] = aten::mm(a, b)",
+      "e: c64[2, 2] = aten::mul_.Scalar(c, 2)", "y: f32[2, 2, 2] = aten::view_as_real(e)"},
      "f32[2, 2, 2] = [-2.125, 1.75, -4.75, 0.625, -0.25, 1.375, -2.875, 2.5]"},
     {"einsum with a real factor",
      {"f32[2, 3] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75]",
@@ -174,13 +165,11 @@ const ComplexCase kCases[] = {
      "f32[2, 2, 2] = [1.0625, 0.75, 0.4375, 0.125, -2, 0.0625, -1.9375, 0.125]"},
     {"real values where a mask is false",
      {"f32[3, 2] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75]", "f32[3] = [1.5, 0, -1.5]", "bool[3] = [false, true, false]"},
-     {"a: c64[3] = aten::view_as_complex(x0)", "b: c64[3] = aten::where.self(x2, a, x1)",
-      "y: f32[3, 2] = aten::view_as_real(b)"},
+     {"a: c64[3] = aten::view_as_complex(x0)", "b: c64[3] = aten::where.self(x2, a, x1)", "y: f32[3, 2] = aten::view_as_real(b)"},
      "f32[3, 2] = [1.5, 0, -1.25, 0.5, -1.5, 0]"},
     {"power of a power",
      {"f32[3, 2] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75]"},
-     {"a: c64[3] = aten::view_as_complex(x0)", "b: c64[3] = aten::pow.Tensor_Scalar(a, 1.5)",
-      "y: f32[3, 2] = aten::view_as_real(b)"},
+     {"a: c64[3] = aten::view_as_complex(x0)", "b: c64[3] = aten::pow.Tensor_Scalar(a, 1.5)", "y: f32[3, 2] = aten::view_as_real(b)"},
      "f32[3, 2] = [-0.4598083, -1.818014, -0.8439575, -1.314492, -1.149048, -0.7954954]"},
     {"eigenvalues of a turn",
      {"f32[2, 2] = [0, -2, 2, 0]"},
@@ -190,22 +179,19 @@ const ComplexCase kCases[] = {
      {"f32[3, 5, 2] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1, -0.5, 1.25, -0.25, 1.5, 0, -1.5, 0.25, -1.25, 0.5, "
       "-1, "
       "0.75, -0.75, 1, -0.5, 1.25, -0.25, 1.5, 0, -1.5, 0.25, -1.25, 0.5]"},
-     {"a: c64[3, 5] = aten::view_as_complex(x0)", "b: c64[3] = aten::prod.dim_int(a, 1)",
-      "y: f32[3, 2] = aten::view_as_real(b)"},
+     {"a: c64[3, 5] = aten::view_as_complex(x0)", "b: c64[3] = aten::prod.dim_int(a, 1)", "y: f32[3, 2] = aten::view_as_real(b)"},
      "f32[3, 2] = [4.248047, -0.7080078, -3.445312, -0.140625, 1.558594, -4.089844]"},
     {"inverse",
      {"f32[2, 2, 2] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1]"},
-     {"a: c64[2, 2] = aten::view_as_complex(x0)", "b: c64[2, 2] = aten::linalg_inv(a)",
-      "y: f32[2, 2, 2] = aten::view_as_real(b)"},
+     {"a: c64[2, 2] = aten::view_as_complex(x0)", "b: c64[2, 2] = aten::linalg_inv(a)", "y: f32[2, 2, 2] = aten::view_as_real(b)"},
      "f32[2, 2, 2] = [-4, -2.999999, 2.000001, 4.999999, 3, 3.999999, -1.000001, -5.999999]"},
     {"views that are written to",
      {"f32[4, 3, 2] = [-1.5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 1, -0.5, 1.25, -0.25, 1.5, 0, -1.5, 0.25, -1.25, 0.5, "
       "-1, "
       "0.75, -0.75, 1, -0.5, 1.25, -0.25]"},
-     {"a: c64[4, 3] = aten::view_as_complex(x0)", "z: c64[4, 3] = aten::clone(a)",
-      "p: c64[2, 3] = aten::slice.Tensor(z, 0, 1, 3)", "q: c64[2] = aten::select.int(p, 1, 0)",
-      "r: c64[2] = aten::mul_.Scalar(q, 2)", "s: c64[3] = aten::select.int(z, 0, 0)", "t: f32[3] = aten::imag(s)",
-      "u: f32[3] = aten::fill_.Scalar(t, 7)", "y: f32[4, 3, 2] = aten::view_as_real(z)"},
+     {"a: c64[4, 3] = aten::view_as_complex(x0)", "z: c64[4, 3] = aten::clone(a)", "p: c64[2, 3] = aten::slice.Tensor(z, 0, 1, 3)",
+      "q: c64[2] = aten::select.int(p, 1, 0)", "r: c64[2] = aten::mul_.Scalar(q, 2)", "s: c64[3] = aten::select.int(z, 0, 0)",
+      "t: f32[3] = aten::imag(s)", "u: f32[3] = aten::fill_.Scalar(t, 7)", "y: f32[4, 3, 2] = aten::view_as_real(z)"},
      "f32[4, 3, 2] = [-1.5, 7, -1.25, 7, -1, 7, -1.5, 2, -0.5, 1.25, -0.25, 1.5, 0, -3, 0.25, -1.25, 0.5, -1, 0.75, "
      "-0.75, "
      "1, -0.5, 1.25, -0.25]"},
@@ -235,8 +221,8 @@ std::string refusal_of(const std::string& body) {
 }
 
 TEST(ComplexValues, RefusesOperatorsByName) {
-  const std::string report = refusal_of(
-      "  a: c64[3] = aten::fft_rfft(x)\n  b: c64[3] = aten::cumprod(a, 0)\n  y: f32[3] = aten::abs(b)\n  return y\n");
+  const std::string report =
+      refusal_of("  a: c64[3] = aten::fft_rfft(x)\n  b: c64[3] = aten::cumprod(a, 0)\n  y: f32[3] = aten::abs(b)\n  return y\n");
   EXPECT_EQ(report.substr(0, report.find('\n')), "error: operator 'aten::cumprod of complex tensors' is not supported");
 }
 

@@ -105,9 +105,7 @@ std::vector<Tensor> pad_by_number(Decomposer& d, const Args& a) {
   return d.call("aten::pad", {a.tensor("self"), a.integers("pad"), kModes[static_cast<size_t>(mode)], fill});
 }
 
-std::vector<Tensor> resize_output(Decomposer& d, const Args& a) {
-  return d.call("aten::resize", {a.tensor("self"), a.integers("size")});
-}
+std::vector<Tensor> resize_output(Decomposer& d, const Args& a) { return d.call("aten::resize", {a.tensor("self"), a.integers("size")}); }
 
 // The block of e^[[A^T, G], [0, A^T]] above the diagonal is the derivative of e^(A^T) along G.
 std::vector<Tensor> matrix_exponential_backward(Decomposer& d, const Args& a) {
@@ -142,9 +140,7 @@ std::vector<Tensor> rows_and_columns(Decomposer& d, const Args& a) {
 
 // ---- one answer about whole tensors ---------------------------------------------------------------------------------
 
-std::vector<Tensor> all_close(Decomposer& d, const Args& a) {
-  return d.call("aten::all", {d.call1("aten::isclose", values_of(a))});
-}
+std::vector<Tensor> all_close(Decomposer& d, const Args& a) { return d.call("aten::all", {d.call1("aten::isclose", values_of(a))}); }
 
 std::vector<Tensor> is_equal(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self"), y = a.tensor("other");
@@ -163,9 +159,7 @@ std::vector<Tensor> is_contiguous(Decomposer& d, const Args& a) {
   return {d.b.scalar(DType::Bool, type.strides.empty() || type.strides == contiguous_strides(type.sizes))};
 }
 
-std::vector<Tensor> is_nonzero(Decomposer& d, const Args& a) {
-  return {d.b.cast(d.b.reshape(a.tensor("self"), {}), DType::Bool)};
-}
+std::vector<Tensor> is_nonzero(Decomposer& d, const Args& a) { return {d.b.cast(d.b.reshape(a.tensor("self"), {}), DType::Bool)}; }
 
 // ---- lists of tensors -----------------------------------------------------------------------------------------------
 
@@ -213,9 +207,7 @@ std::vector<Tensor> histogram_edges(Decomposer& d, const Args& a) {
   Tensors results = d.call("aten::histogramdd", values_of(a));
   return {results.begin() + 1, results.end()};
 }
-std::vector<Tensor> histogram_by_counts(Decomposer& d, const Args& a) {
-  return {d.call1("aten::histogramdd", values_of(a))};
-}
+std::vector<Tensor> histogram_by_counts(Decomposer& d, const Args& a) { return {d.call1("aten::histogramdd", values_of(a))}; }
 std::vector<Tensor> histogram_by_edges(Decomposer& d, const Args& a) {
   return {d.call1("aten::histogramdd.TensorList_bins",
                   {a.tensor("self"), a.tensors("bins"), None{}, a.optional_tensor("weight"), a.flag("density")})};

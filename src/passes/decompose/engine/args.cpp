@@ -7,10 +7,8 @@
 namespace toroid {
 namespace {
 
-[[noreturn]] void wrong_kind(const Schema& schema, std::string_view name, const Argument& got,
-                             std::string_view wanted) {
-  throw Error(ErrorKind::InvalidModel,
-              fmt::format("argument '{}' of {} is {}, not {}", name, schema.name, to_string(got), wanted));
+[[noreturn]] void wrong_kind(const Schema& schema, std::string_view name, const Argument& got, std::string_view wanted) {
+  throw Error(ErrorKind::InvalidModel, fmt::format("argument '{}' of {} is {}, not {}", name, schema.name, to_string(got), wanted));
 }
 
 // Single numbers stand for a whole list where the schema gives its length: kernel_size=3 is [3, 3] for int[2]. An empty list stands for
@@ -53,8 +51,7 @@ bool Args::has(std::string_view name) const {
 Tensor Args::tensor(std::string_view name) const {
   const Argument& argument = raw(name);
   // PyTorch lets a number stand for a tensor. It has rank 0 and yields to the dtype of the tensor beside it.
-  if (std::holds_alternative<double>(argument) || std::holds_alternative<bool>(argument) ||
-      std::holds_alternative<sym::Expr>(argument)) {
+  if (std::holds_alternative<double>(argument) || std::holds_alternative<bool>(argument) || std::holds_alternative<sym::Expr>(argument)) {
     const Scalar number = scalar(name);
     return builder_.scalar(inputs_.empty() ? number_dtype(number) : result_dtype(inputs_[0], number), number);
   }
@@ -96,14 +93,16 @@ Tensor Args::tensor_of_rank(std::string_view name, int64_t least, int64_t most) 
   if (least <= x.rank() && x.rank() <= most) return x;
   throw Error(ErrorKind::InvalidModel,
               fmt::format("argument '{}' of {} is {}, but its rank must be {}{}", name, schema_.name, to_string(x.type()), least,
-                          most == least ? "" : most == kAnyRank ? " or more" : fmt::format(" to {}", most)));
+                          most == least      ? ""
+                          : most == kAnyRank ? " or more"
+                                             : fmt::format(" to {}", most)));
 }
 
 Tensors Args::tensors_beside(std::string_view name, const Tensors& others) const {
   Tensors list = tensors(name);
   if (list.size() == others.size()) return list;
-  throw Error(ErrorKind::InvalidModel, fmt::format("argument '{}' of {} has {} tensors, the list beside it {}", name, schema_.name,
-                                                   list.size(), others.size()));
+  throw Error(ErrorKind::InvalidModel,
+              fmt::format("argument '{}' of {} has {} tensors, the list beside it {}", name, schema_.name, list.size(), others.size()));
 }
 
 sym::Expr Args::integer(std::string_view name) const {
@@ -129,8 +128,7 @@ int64_t Args::constant_in(std::string_view name, int64_t least, int64_t most) co
 Sizes Args::integers_of(std::string_view name, size_t count) const {
   Sizes list = integers(name);
   if (list.size() == count) return list;
-  throw Error(ErrorKind::InvalidModel,
-              fmt::format("argument '{}' of {} has {} numbers, not {}", name, schema_.name, list.size(), count));
+  throw Error(ErrorKind::InvalidModel, fmt::format("argument '{}' of {} has {} numbers, not {}", name, schema_.name, list.size(), count));
 }
 
 Sizes Args::integers(std::string_view name) const {
@@ -157,11 +155,10 @@ double Args::number(std::string_view name) const {
   const Argument& argument = raw(name);
   if (const auto* number = std::get_if<double>(&argument)) return *number;
   if (const auto* flag = std::get_if<bool>(&argument)) return *flag ? 1.0 : 0.0;
-  if (const auto* expr = std::get_if<sym::Expr>(&argument); expr && expr->is_const())
-    return static_cast<double>(expr->value());
+  if (const auto* expr = std::get_if<sym::Expr>(&argument); expr && expr->is_const()) return static_cast<double>(expr->value());
   if (std::holds_alternative<sym::Expr>(argument)) {
-    throw Error(ErrorKind::Unsupported, fmt::format("argument '{}' of {} is {}, which changes from call to call", name, schema_.name,
-                                                    to_string(argument)))
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("argument '{}' of {} is {}, which changes from call to call", name, schema_.name, to_string(argument)))
         .help("export with a constant there");
   }
   wrong_kind(schema_, name, argument, "a constant number");
@@ -191,8 +188,7 @@ std::string Args::text(std::string_view name) const {
 std::optional<DType> Args::dtype(std::string_view name) const {
   if (!has(name)) {
     for (const Parameter& parameter : schema_.parameters) {
-      if (name == "dtype" && parameter.name == "out" && parameter.mutated && !parameter.is_list)
-        return tensor("out").dtype();
+      if (name == "dtype" && parameter.name == "out" && parameter.mutated && !parameter.is_list) return tensor("out").dtype();
     }
     return std::nullopt;
   }
@@ -203,8 +199,7 @@ std::optional<DType> Args::dtype(std::string_view name) const {
 
 // ---- applying another operator -----------------------------------------------------------------------------------------
 
-Decomposer::Value::Value(Scalar scalar)
-    : value(std::visit([](const auto& number) { return Argument(number); }, scalar)) {}
+Decomposer::Value::Value(Scalar scalar) : value(std::visit([](const auto& number) { return Argument(number); }, scalar)) {}
 
 Decomposer::Value::Value(const Dims& dims) : value(Argument(ExprList(dims.begin(), dims.end()))) {}
 

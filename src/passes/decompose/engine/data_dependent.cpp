@@ -27,9 +27,7 @@ sym::Expr new_symbol(Builder& b, const std::string& prefix, int64_t most) {
 
 }  // namespace
 
-sym::Expr bound_symbol(Builder& b, Tensor value, sym::Expr most) {
-  return bind_size(b, new_symbol(b, "d", most.range().max), value);
-}
+sym::Expr bound_symbol(Builder& b, Tensor value, sym::Expr most) { return bind_size(b, new_symbol(b, "d", most.range().max), value); }
 
 void require_true(Builder& b, Tensor holds, const std::string& what) {
   std::string prefix;
@@ -109,8 +107,7 @@ std::vector<Tensor> masked_select(Decomposer& d, const Args& a) {
   Tensor mask = flattened(b.expand(b.cast(a.tensor("mask"), DType::Bool), sizes));
   // What PyTorch records is bounded by the tensor's size, which a larger mask may exceed.
   const bool fits = sym::known_le(x.numel(), a.tensor("self").numel());
-  const sym::Expr count =
-      fits ? bind_recorded(d, 0, 0, count_true(mask), x.numel()) : bound_symbol(b, count_true(mask), x.numel());
+  const sym::Expr count = fits ? bind_recorded(d, 0, 0, count_true(mask), x.numel()) : bound_symbol(b, count_true(mask), x.numel());
   return {b.gather(x, {true_positions(mask, count)})};
 }
 
@@ -182,8 +179,7 @@ std::vector<Tensor> unique_results(Decomposer& d, const Args& a, Tensor values, 
 std::vector<Tensor> unique_of_empty(Decomposer& d, const Args& a, const Sizes& sizes, const Sizes& inverse_sizes) {
   Tensor none = d.b.full({0}, DType::I64, sym::Expr(0));
   Tensor inverse = d.b.full(inverse_sizes, DType::I64, sym::Expr(0));
-  std::vector<Tensor> results = {d.b.full(sizes, a.tensor("self").dtype(), 0.0),
-                                 wants(a, "return_inverse") ? inverse : none};
+  std::vector<Tensor> results = {d.b.full(sizes, a.tensor("self").dtype(), 0.0), wants(a, "return_inverse") ? inverse : none};
   if (a.schema().results.size() > 2) results.push_back(none);
   return results;
 }
@@ -205,8 +201,7 @@ std::vector<Tensor> unique_elements(Decomposer& d, const Args& a, bool sort) {
 Tensor lexicographic_order(Tensor rows) {
   Builder& b = rows.builder();
   if (!rows.size(1).is_const() || rows.size(1).value() > 1024) {
-    throw Error(ErrorKind::Unsupported,
-                fmt::format("unique along a dim with slices of {} elements", sym::to_string(rows.size(1))));
+    throw Error(ErrorKind::Unsupported, fmt::format("unique along a dim with slices of {} elements", sym::to_string(rows.size(1))));
   }
   Tensor order = b.arange(rows.size(0));
   for (int64_t column = rows.size(1).value() - 1; column >= 0; --column) {
@@ -216,9 +211,7 @@ Tensor lexicographic_order(Tensor rows) {
   return order;
 }
 
-Tensor take_along(Tensor x, int64_t dim, Tensor index) {
-  return x.builder().gather(x, index_one_dim(x, dim, index).per_dim);
-}
+Tensor take_along(Tensor x, int64_t dim, Tensor index) { return x.builder().gather(x, index_one_dim(x, dim, index).per_dim); }
 
 // Of the slices along one dim.
 std::vector<Tensor> unique_slices(Decomposer& d, const Args& a, int64_t dim, bool sort) {
@@ -246,9 +239,7 @@ std::vector<Tensor> unique_slices(Decomposer& d, const Args& a, int64_t dim, boo
 
 std::vector<Tensor> unique(Decomposer& d, const Args& a) { return unique_elements(d, a, true); }
 std::vector<Tensor> unique_dim(Decomposer& d, const Args& a) { return unique_slices(d, a, a.constant("dim"), true); }
-std::vector<Tensor> unique_dim_consecutive(Decomposer& d, const Args& a) {
-  return unique_slices(d, a, a.constant("dim"), false);
-}
+std::vector<Tensor> unique_dim_consecutive(Decomposer& d, const Args& a) { return unique_slices(d, a, a.constant("dim"), false); }
 std::vector<Tensor> unique_consecutive(Decomposer& d, const Args& a) {
   return a.has("dim") ? unique_slices(d, a, a.constant("dim"), false) : unique_elements(d, a, false);
 }

@@ -14,18 +14,16 @@
 #include "graph/verify.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/complex/complex.h"
-#include "passes/decompose/quantization/float8.h"
 #include "passes/decompose/engine/functionalize.h"
 #include "passes/decompose/engine/storage_types.h"
 #include "passes/decompose/engine/vmap.h"
+#include "passes/decompose/quantization/float8.h"
 #include "support/error.h"
 
 namespace toroid {
 namespace {
 
-std::string_view base_name(const Schema& schema) {
-  return std::string_view(schema.name).substr(0, schema.name.find('.'));
-}
+std::string_view base_name(const Schema& schema) { return std::string_view(schema.name).substr(0, schema.name.find('.')); }
 
 template <size_t N>
 bool is_one_of(std::string_view name, const std::string_view (&names)[N]) {
@@ -33,24 +31,19 @@ bool is_one_of(std::string_view name, const std::string_view (&names)[N]) {
 }
 
 // In-place operators that change how a tensor is seen, not what is in memory.
-constexpr std::string_view kInPlaceViews[] = {"aten::t_",          "aten::transpose_",     "aten::squeeze_",
-                                              "aten::unsqueeze_",  "aten::swapaxes_",      "aten::swapdims_",
-                                              "aten::as_strided_", "aten::detach_",        "aten::resize_",
-                                              "aten::resize_as_",  "aten::requires_grad_", "aten::_resize_output_"};
+constexpr std::string_view kInPlaceViews[] = {"aten::t_",        "aten::transpose_", "aten::squeeze_",       "aten::unsqueeze_",
+                                              "aten::swapaxes_", "aten::swapdims_",  "aten::as_strided_",    "aten::detach_",
+                                              "aten::resize_",   "aten::resize_as_", "aten::requires_grad_", "aten::_resize_output_"};
 // Operators whose result may be their argument although the schema does not say so.
-constexpr std::string_view kMayReturnInput[] = {"aten::dropout",               "aten::alpha_dropout", "aten::feature_dropout",
-                                                "aten::feature_alpha_dropout", "aten::type_as",       "aten::sum_to_size"};
+constexpr std::string_view kMayReturnInput[] = {
+    "aten::dropout", "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout", "aten::type_as", "aten::sum_to_size"};
 // Operators whose results are views of their first argument, or of the tensors in that list one by one, although the schema does
 // not say so.
-constexpr std::string_view kUndeclaredViews[] = {"aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d", "aten::broadcast_tensors",
-                                                 "aten::meshgrid",   "aten::einsum"};
+constexpr std::string_view kUndeclaredViews[] = {"aten::atleast_1d",        "aten::atleast_2d", "aten::atleast_3d",
+                                                 "aten::broadcast_tensors", "aten::meshgrid",   "aten::einsum"};
 // Views if the argument is already as asked for, else copies.
-constexpr std::string_view kConversions[] = {"aten::to",
-                                             "aten::contiguous",
-                                             "aten::cpu",
-                                             "aten::cuda",
-                                             "aten::_autocast_to_full_precision",
-                                             "aten::_autocast_to_reduced_precision"};
+constexpr std::string_view kConversions[] = {
+    "aten::to", "aten::contiguous", "aten::cpu", "aten::cuda", "aten::_autocast_to_full_precision", "aten::_autocast_to_reduced_precision"};
 // Views if the strides allow it, else copies.
 constexpr std::string_view kReshapes[] = {"aten::reshape", "aten::reshape_as", "aten::flatten", "aten::ravel"};
 
@@ -61,17 +54,19 @@ constexpr std::string_view kMemoryViews[] = {"aten::as_strided", "aten::as_strid
 // indices and counts beside unique values the dtype of the values; it overlooks the weights of bincount, that a mask may
 // be larger than what it selects from, that signs are Bool, that scales of tokens have the dtype of what they scale,
 // and that log-sums of F64 attention are F64.
-constexpr std::string_view kRecordedWrongly[] = {
-    "aten::lstm.input",         "aten::_unique",
-    "aten::_unique2",           "aten::unique_dim",
-    "aten::unique_consecutive", "aten::unique_dim_consecutive",
-    "aten::bincount",           "aten::masked_select",
-    "prims::signbit",           "quantized_decomposed::choose_qparams_per_token",
-    "aten::_scaled_dot_product_flash_attention_for_cpu"};
+constexpr std::string_view kRecordedWrongly[] = {"aten::lstm.input",
+                                                 "aten::_unique",
+                                                 "aten::_unique2",
+                                                 "aten::unique_dim",
+                                                 "aten::unique_consecutive",
+                                                 "aten::unique_dim_consecutive",
+                                                 "aten::bincount",
+                                                 "aten::masked_select",
+                                                 "prims::signbit",
+                                                 "quantized_decomposed::choose_qparams_per_token",
+                                                 "aten::_scaled_dot_product_flash_attention_for_cpu"};
 
-Sizes strides_of(const TensorType& type) {
-  return type.strides.empty() ? contiguous_strides(type.sizes) : type.strides;
-}
+Sizes strides_of(const TensorType& type) { return type.strides.empty() ? contiguous_strides(type.sizes) : type.strides; }
 
 bool is_contiguous(const TensorType& type) {
   if (type.strides.empty()) return true;
@@ -87,8 +82,7 @@ bool converts_nothing(const Aten& aten, const TensorType& argument, const Tensor
   for (size_t p = 0; p < aten.arguments.size(); ++p) {
     if (aten.schema->parameters[p].name == "copy" && aten.arguments[p] == Argument(true)) return false;
   }
-  return argument.dtype == result.dtype && argument.device == result.device &&
-         strides_of(argument) == strides_of(result);
+  return argument.dtype == result.dtype && argument.device == result.device && strides_of(argument) == strides_of(result);
 }
 
 // Whether a reshape is a view. A copy is contiguous; a view of something that is not hardly ever is.
@@ -147,8 +141,7 @@ class GraphDecomposer {
     for (ValueId output : source_.outputs) {
       target_.outputs.push_back(read(output).id());
     }
-    for (const SymbolBinding& binding : source_.bindings)
-      target_.bindings.push_back({binding.expr, read(binding.value).id()});
+    for (const SymbolBinding& binding : source_.bindings) target_.bindings.push_back({binding.expr, read(binding.value).id()});
   }
 
   // Inputs and constants whose memory the graph writes, with what it holds at the end.
@@ -168,8 +161,7 @@ class GraphDecomposer {
   Tensor read(ValueId id) {
     const std::optional<ViewId>& view = views_[static_cast<size_t>(id)];
     if (!view) {
-      throw Error(ErrorKind::InvalidModel,
-                  fmt::format("value '{}' is used, but its operator leaves it undefined", model_value(id).name));
+      throw Error(ErrorKind::InvalidModel, fmt::format("value '{}' is used, but its operator leaves it undefined", model_value(id).name));
     }
     return memory_.read(*view);
   }
@@ -186,8 +178,7 @@ class GraphDecomposer {
 
   void decompose_node(NodeId id) {
     const Node& node = source_.node(id);
-    const std::string hint =
-        node.outputs.empty() ? source_.provenance(node.provenance).name : model_value(node.outputs[0]).name;
+    const std::string hint = node.outputs.empty() ? source_.provenance(node.provenance).name : model_value(node.outputs[0]).name;
     builder_.set_provenance(node.provenance, is_plain_name(hint) ? hint + "_t" : "t");
     if (const auto* input = std::get_if<Input>(&node.op)) {
       builder_.set_provenance(node.provenance, hint);
@@ -198,8 +189,7 @@ class GraphDecomposer {
       define(node.outputs[0], view);
     } else if (const auto* constant = std::get_if<Constant>(&node.op)) {
       auto [slot, is_new] = constants_.try_emplace(constant->id, ViewId{});
-      if (is_new)
-        slot->second = memory_.allocate(builder_.constant(constant->id, type_held(model_value(node.outputs[0]).type), hint));
+      if (is_new) slot->second = memory_.allocate(builder_.constant(constant->id, type_held(model_value(node.outputs[0]).type), hint));
       define(node.outputs[0], slot->second);
     } else if (std::holds_alternative<Aten>(node.op)) {
       decompose_aten(id);
@@ -226,7 +216,8 @@ class GraphDecomposer {
     if (types.size() != recorded.size()) {
       throw Error(ErrorKind::InvalidModel, fmt::format("{} gives {} results, not {}", op, types.size(), recorded.size()));
     }
-    for (size_t i = 0; i < types.size(); ++i) check_recorded(op, types[i], recorded[i], model_value(node.outputs[i]).name, &program_.guards);
+    for (size_t i = 0; i < types.size(); ++i)
+      check_recorded(op, types[i], recorded[i], model_value(node.outputs[i]).name, &program_.guards);
     const std::vector<Tensor> results = control_flow != nullptr && control_flow->name == "vmap"
                                             ? map_slices(*control_flow, std::move(inputs), types)
                                             : builder_.emit(node.op, std::move(inputs), types);
@@ -246,7 +237,8 @@ class GraphDecomposer {
     }
     const auto others = inputs.begin() + static_cast<ptrdiff_t>(mapped->size());
     const Graph& graph = program_.subgraphs.at(body->index);
-    for (size_t i = 1; i < mapped->size(); ++i) builder_.require_equal(inputs[i].size(0), inputs[0].size(0), "the slices of mapped tensors");
+    for (size_t i = 1; i < mapped->size(); ++i)
+      builder_.require_equal(inputs[i].size(0), inputs[0].size(0), "the slices of mapped tensors");
     const bool draws_the_same = op.arguments.size() > 3 && op.arguments[3] == Argument(std::string("same"));
     std::optional<std::vector<Tensor>> results =
         map_all_slices(builder_, graph, inputs[0].size(0), {inputs.begin(), others}, {others, inputs.end()}, draws_the_same);
@@ -304,8 +296,7 @@ class GraphDecomposer {
       const auto* ref = std::get_if<InputRef>(&aten.arguments[p]);
       return ref == nullptr ? std::nullopt : std::optional(ref->index);
     };
-    if (is_one_of(base_name(schema), kInPlaceViews) || is_one_of(base_name(schema), kMayReturnInput))
-      return input_of(0);
+    if (is_one_of(base_name(schema), kInPlaceViews) || is_one_of(base_name(schema), kMayReturnInput)) return input_of(0);
     if (is_one_of(base_name(schema), kUndeclaredViews)) {
       if (base_name(schema) == "aten::einsum") return einsum_view(aten);
       const auto* list = std::get_if<InputList>(&aten.arguments[0]);
@@ -446,8 +437,8 @@ class GraphDecomposer {
       }
       for (const std::optional<ValueId>& target : targets) {
         if (next_extra >= count) {
-          throw Error(ErrorKind::InvalidModel, fmt::format("argument '{}' of {} has {} tensors, more than the operator gives", parameter.name,
-                                                           schema.name, targets.size()));
+          throw Error(ErrorKind::InvalidModel, fmt::format("argument '{}' of {} has {} tensors, more than the operator gives",
+                                                           parameter.name, schema.name, targets.size()));
         }
         written[next_extra++] = target;
       }
@@ -483,8 +474,8 @@ class GraphDecomposer {
     const Tensor old = read(target);
     const ViewId view = *views_[static_cast<size_t>(target)];
     value = builder_.cast(value, old.dtype());
-    const bool is_out = std::any_of(schema.parameters.begin(), schema.parameters.end(),
-                                    [](const Parameter& p) { return p.mutated && p.keyword_only; });
+    const bool is_out =
+        std::any_of(schema.parameters.begin(), schema.parameters.end(), [](const Parameter& p) { return p.mutated && p.keyword_only; });
     if (is_out && memory_.is_whole(view)) {
       memory_.replace(view, value);
       return value;
@@ -525,9 +516,8 @@ class GraphDecomposer {
 
 bool lists_mutation(const Program& program, const std::string& target) {
   return std::any_of(program.outputs.begin(), program.outputs.end(), [&](const OutputSpec& spec) {
-    return spec.target == target &&
-           (spec.kind == OutputKind::BufferMutation || spec.kind == OutputKind::InputMutation ||
-            spec.kind == OutputKind::ParameterMutation);
+    return spec.target == target && (spec.kind == OutputKind::BufferMutation || spec.kind == OutputKind::InputMutation ||
+                                     spec.kind == OutputKind::ParameterMutation);
   });
 }
 
@@ -574,8 +564,7 @@ void decompose(Program& program) {
     GraphDecomposer decomposer(program, subgraph, core, streams);
     decomposer.run();
     auto refuse = [](auto, Tensor) {
-      throw Error(ErrorKind::Unsupported,
-                  "a subgraph of a control-flow operator updates a tensor from outside in place");
+      throw Error(ErrorKind::Unsupported, "a subgraph of a control-flow operator updates a tensor from outside in place");
     };
     decomposer.visit_writes(refuse, refuse);
     subgraph = std::move(core);
@@ -592,8 +581,7 @@ void decompose(Program& program) {
   };
   decomposer.visit_writes(
       [&](uint32_t index, Tensor value) {
-        const std::string name =
-            index < program.inputs.size() ? program.inputs[index].name : fmt::format("in{}", index);
+        const std::string name = index < program.inputs.size() ? program.inputs[index].name : fmt::format("in{}", index);
         add_output(OutputKind::InputMutation, name, value);
       },
       [&](ConstantId id, Tensor value) {
@@ -612,7 +600,8 @@ std::vector<MissingOp> missing_ops(const Program& program) {
       const auto* aten = std::get_if<Aten>(&node.op);
       if (aten == nullptr || decomposition_of(graph, node) != nullptr) continue;
       std::string name = aten->schema->name;
-      if (find_decomposition(*aten->schema) != nullptr) name += has_complex_values(graph, node) ? " of complex tensors" : " of 8-bit floats";
+      if (find_decomposition(*aten->schema) != nullptr)
+        name += has_complex_values(graph, node) ? " of complex tensors" : " of 8-bit floats";
       std::vector<ProvenanceId>& places = missing[name];
       if (is_main) places.push_back(node.provenance);
     }

@@ -37,23 +37,23 @@ class Args {
 
   const Schema& schema() const { return schema_; }
   size_t size() const { return arguments_.size(); }
-  bool has(std::string_view name) const;              // the schema has it and it is not None
+  bool has(std::string_view name) const;  // the schema has it and it is not None
   const Argument& raw(std::string_view name) const;
 
-  Tensor tensor(std::string_view name) const;         // a number becomes a rank 0 tensor
+  Tensor tensor(std::string_view name) const;                                                  // a number becomes a rank 0 tensor
   Tensor tensor_of_rank(std::string_view name, int64_t least, int64_t most = kAnyRank) const;  // throws outside
-  Tensor optional_tensor(std::string_view name) const;  // undefined when None
-  Tensors tensors(std::string_view name) const;           // Tensor[]; absent elements throw
-  Tensors optional_tensors(std::string_view name) const;  // Tensor?[]; absent ones are undefined
-  Tensors tensors_beside(std::string_view name, const Tensors& others) const;  // Tensor[] as long as `others`, or an error
-  sym::Expr integer(std::string_view name) const;     // int or SymInt
-  int64_t constant(std::string_view name) const;      // an int that must not be symbolic
-  int64_t constant_in(std::string_view name, int64_t least, int64_t most) const;      // … nor outside [least, most]
-  Sizes integers(std::string_view name) const;        // int[] or SymInt[]; of int[2] two: a single one stands for both
+  Tensor optional_tensor(std::string_view name) const;                                         // undefined when None
+  Tensors tensors(std::string_view name) const;                                                // Tensor[]; absent elements throw
+  Tensors optional_tensors(std::string_view name) const;                                       // Tensor?[]; absent ones are undefined
+  Tensors tensors_beside(std::string_view name, const Tensors& others) const;                  // Tensor[] as long as `others`, or an error
+  sym::Expr integer(std::string_view name) const;                                              // int or SymInt
+  int64_t constant(std::string_view name) const;                                               // an int that must not be symbolic
+  int64_t constant_in(std::string_view name, int64_t least, int64_t most) const;               // … nor outside [least, most]
+  Sizes integers(std::string_view name) const;                   // int[] or SymInt[]; of int[2] two: a single one stands for both
   Sizes integers_of(std::string_view name, size_t count) const;  // … and throws for another number of them
-  Dims dims(std::string_view name) const;             // int[] that must not be symbolic; None gives {}
-  double number(std::string_view name) const;         // float, or a constant integer or bool
-  Scalar scalar(std::string_view name) const;         // Scalar, float, int or bool
+  Dims dims(std::string_view name) const;                        // int[] that must not be symbolic; None gives {}
+  double number(std::string_view name) const;                    // float, or a constant integer or bool
+  Scalar scalar(std::string_view name) const;                    // Scalar, float, int or bool
   bool flag(std::string_view name) const;
   std::string text(std::string_view name) const;
   std::optional<DType> dtype(std::string_view name) const;  // "dtype", when not given, is that of the tensor `out`
@@ -104,19 +104,19 @@ struct Decomposer {
   struct Value {
     std::variant<Argument, Tensor, std::vector<Tensor>> value;
     Value(Tensor t) : value(t.defined() ? std::variant<Argument, Tensor, std::vector<Tensor>>(t) : Argument(None{})) {}  // NOLINT
-    Value(std::vector<Tensor> list) : value(std::move(list)) {}   // NOLINT
-    Value(Argument argument) : value(std::move(argument)) {}      // NOLINT
-    Value(Scalar scalar);                                         // NOLINT
-    Value(sym::Expr expr) : value(Argument(expr)) {}              // NOLINT
-    Value(int v) : value(Argument(sym::Expr(v))) {}               // NOLINT
-    Value(int64_t v) : value(Argument(sym::Expr(v))) {}           // NOLINT
-    Value(double v) : value(Argument(v)) {}                       // NOLINT
-    Value(bool v) : value(Argument(v)) {}                         // NOLINT
-    Value(Sizes sizes) : value(Argument(ExprList(std::move(sizes)))) {}  // NOLINT
-    Value(const Dims& dims);                                      // NOLINT
-    Value(const char* text) : value(Argument(std::string(text))) {}      // NOLINT
-    Value(DType dtype) : value(Argument(dtype)) {}                // NOLINT
-    Value(None) : value(Argument(None{})) {}                      // NOLINT
+    Value(std::vector<Tensor> list) : value(std::move(list)) {}                                                          // NOLINT
+    Value(Argument argument) : value(std::move(argument)) {}                                                             // NOLINT
+    Value(Scalar scalar);                                                                                                // NOLINT
+    Value(sym::Expr expr) : value(Argument(expr)) {}                                                                     // NOLINT
+    Value(int v) : value(Argument(sym::Expr(v))) {}                                                                      // NOLINT
+    Value(int64_t v) : value(Argument(sym::Expr(v))) {}                                                                  // NOLINT
+    Value(double v) : value(Argument(v)) {}                                                                              // NOLINT
+    Value(bool v) : value(Argument(v)) {}                                                                                // NOLINT
+    Value(Sizes sizes) : value(Argument(ExprList(std::move(sizes)))) {}                                                  // NOLINT
+    Value(const Dims& dims);                                                                                             // NOLINT
+    Value(const char* text) : value(Argument(std::string(text))) {}                                                      // NOLINT
+    Value(DType dtype) : value(Argument(dtype)) {}                                                                       // NOLINT
+    Value(None) : value(Argument(None{})) {}                                                                             // NOLINT
   };
   Tensors call(std::string_view op, std::vector<Value> arguments);
   Tensor call1(std::string_view op, std::vector<Value> arguments) { return call(op, std::move(arguments))[0]; }
@@ -131,47 +131,47 @@ struct DecompositionRow {
 };
 
 // One table per family, defined in its file.
-std::span<const DecompositionRow> arithmetic_rows();      // arithmetic.cpp: add, div, pow, round
-std::span<const DecompositionRow> comparison_rows();      // comparison.cpp: eq, where, clamp, isnan, bits
-std::span<const DecompositionRow> special_rows();         // special.cpp: exp, sin, erf, gamma and Bessel functions
-std::span<const DecompositionRow> polynomial_rows();      // polynomial.cpp: Chebyshev, Hermite, Laguerre, Legendre
-std::span<const DecompositionRow> activation_rows();      // activation.cpp
-std::span<const DecompositionRow> creation_rows();        // creation.cpp: full, arange, linspace, windows
-std::span<const DecompositionRow> conversion_rows();      // conversion.cpp: to, clone, resize, assertions
-std::span<const DecompositionRow> view_rows();            // view.cpp: reshape, permute, slice, flip
-std::span<const DecompositionRow> joining_rows();         // joining.cpp: cat, stack, split, chunk, meshgrid
-std::span<const DecompositionRow> padding_rows();         // padding.cpp: pad, roll, repeat, pixel_shuffle
-std::span<const DecompositionRow> diagonal_rows();        // diagonal.cpp: diag, tril, trace, select_scatter
-std::span<const DecompositionRow> reduction_rows();       // reduction.cpp: sums, means, extrema, variances, norms
-std::span<const DecompositionRow> softmax_rows();         // softmax.cpp: softmax, log_softmax, logsumexp
-std::span<const DecompositionRow> scan_rows();            // scan.cpp: cumsum, cummax
-std::span<const DecompositionRow> difference_rows();      // differences.cpp: diff, trapezoid, gradient
-std::span<const DecompositionRow> sorting_rows();         // sorting.cpp: sort, topk, median, mode
-std::span<const DecompositionRow> searching_rows();       // searching.cpp: searchsorted, bucketize
-std::span<const DecompositionRow> histogram_rows();       // histogram.cpp
-std::span<const DecompositionRow> indexing_rows();        // indexing.cpp: index, gather, take, searchsorted
-std::span<const DecompositionRow> scattering_rows();      // scattering.cpp: scatter, index_put, index_add, masked_fill
-std::span<const DecompositionRow> data_dependent_rows();  // data_dependent.cpp: nonzero, unique, bincount
-std::span<const DecompositionRow> segment_reduce_rows();  // segment_reduce.cpp
-std::span<const DecompositionRow> embedding_rows();       // embedding.cpp: embedding, embedding_bag, one_hot
-std::span<const DecompositionRow> matmul_rows();          // matmul.cpp: mm, addmm, linear, …
-std::span<const DecompositionRow> contraction_rows();     // contraction.cpp: einsum, tensordot, inner, bilinear
-std::span<const DecompositionRow> convolution_rows();     // convolution.cpp: convolutions, im2col, col2im
-std::span<const DecompositionRow> pooling_rows();         // pooling.cpp: average, max and adaptive pooling
-std::span<const DecompositionRow> resampling_rows();      // resampling.cpp: upsampling
-std::span<const DecompositionRow> grid_sampling_rows();   // grid_sampling.cpp: grid_sampler, affine_grid
-std::span<const DecompositionRow> normalization_rows();   // normalization.cpp: batch, layer, group, rms norm
-std::span<const DecompositionRow> dropout_rows();         // dropout.cpp: what training drops at random
-std::span<const DecompositionRow> random_rows();          // random.cpp: rand, normal, exponential, cauchy
-std::span<const DecompositionRow> random_integer_rows();  // random_integers.cpp: bernoulli, randint, randperm, geometric
-std::span<const DecompositionRow> sampling_rows();        // sampling.cpp: multinomial, poisson, binomial, gamma, dirichlet
-std::span<const DecompositionRow> attention_rows();       // attention.cpp
-std::span<const DecompositionRow> loss_rows();            // loss.cpp: losses
-std::span<const DecompositionRow> cross_entropy_rows();   // cross_entropy.cpp: nll_loss, cross_entropy_loss
-std::span<const DecompositionRow> distance_rows();        // distance.cpp: cdist, cosine_similarity, …
-std::span<const DecompositionRow> recurrent_rows();       // recurrent.cpp: rnn, lstm, gru
-std::span<const DecompositionRow> linalg_rows();          // linalg.cpp: decompositions and solvers through library kernels
-std::span<const DecompositionRow> matrix_norm_rows();     // matrix_norm.cpp
+std::span<const DecompositionRow> arithmetic_rows();              // arithmetic.cpp: add, div, pow, round
+std::span<const DecompositionRow> comparison_rows();              // comparison.cpp: eq, where, clamp, isnan, bits
+std::span<const DecompositionRow> special_rows();                 // special.cpp: exp, sin, erf, gamma and Bessel functions
+std::span<const DecompositionRow> polynomial_rows();              // polynomial.cpp: Chebyshev, Hermite, Laguerre, Legendre
+std::span<const DecompositionRow> activation_rows();              // activation.cpp
+std::span<const DecompositionRow> creation_rows();                // creation.cpp: full, arange, linspace, windows
+std::span<const DecompositionRow> conversion_rows();              // conversion.cpp: to, clone, resize, assertions
+std::span<const DecompositionRow> view_rows();                    // view.cpp: reshape, permute, slice, flip
+std::span<const DecompositionRow> joining_rows();                 // joining.cpp: cat, stack, split, chunk, meshgrid
+std::span<const DecompositionRow> padding_rows();                 // padding.cpp: pad, roll, repeat, pixel_shuffle
+std::span<const DecompositionRow> diagonal_rows();                // diagonal.cpp: diag, tril, trace, select_scatter
+std::span<const DecompositionRow> reduction_rows();               // reduction.cpp: sums, means, extrema, variances, norms
+std::span<const DecompositionRow> softmax_rows();                 // softmax.cpp: softmax, log_softmax, logsumexp
+std::span<const DecompositionRow> scan_rows();                    // scan.cpp: cumsum, cummax
+std::span<const DecompositionRow> difference_rows();              // differences.cpp: diff, trapezoid, gradient
+std::span<const DecompositionRow> sorting_rows();                 // sorting.cpp: sort, topk, median, mode
+std::span<const DecompositionRow> searching_rows();               // searching.cpp: searchsorted, bucketize
+std::span<const DecompositionRow> histogram_rows();               // histogram.cpp
+std::span<const DecompositionRow> indexing_rows();                // indexing.cpp: index, gather, take, searchsorted
+std::span<const DecompositionRow> scattering_rows();              // scattering.cpp: scatter, index_put, index_add, masked_fill
+std::span<const DecompositionRow> data_dependent_rows();          // data_dependent.cpp: nonzero, unique, bincount
+std::span<const DecompositionRow> segment_reduce_rows();          // segment_reduce.cpp
+std::span<const DecompositionRow> embedding_rows();               // embedding.cpp: embedding, embedding_bag, one_hot
+std::span<const DecompositionRow> matmul_rows();                  // matmul.cpp: mm, addmm, linear, …
+std::span<const DecompositionRow> contraction_rows();             // contraction.cpp: einsum, tensordot, inner, bilinear
+std::span<const DecompositionRow> convolution_rows();             // convolution.cpp: convolutions, im2col, col2im
+std::span<const DecompositionRow> pooling_rows();                 // pooling.cpp: average, max and adaptive pooling
+std::span<const DecompositionRow> resampling_rows();              // resampling.cpp: upsampling
+std::span<const DecompositionRow> grid_sampling_rows();           // grid_sampling.cpp: grid_sampler, affine_grid
+std::span<const DecompositionRow> normalization_rows();           // normalization.cpp: batch, layer, group, rms norm
+std::span<const DecompositionRow> dropout_rows();                 // dropout.cpp: what training drops at random
+std::span<const DecompositionRow> random_rows();                  // random.cpp: rand, normal, exponential, cauchy
+std::span<const DecompositionRow> random_integer_rows();          // random_integers.cpp: bernoulli, randint, randperm, geometric
+std::span<const DecompositionRow> sampling_rows();                // sampling.cpp: multinomial, poisson, binomial, gamma, dirichlet
+std::span<const DecompositionRow> attention_rows();               // attention.cpp
+std::span<const DecompositionRow> loss_rows();                    // loss.cpp: losses
+std::span<const DecompositionRow> cross_entropy_rows();           // cross_entropy.cpp: nll_loss, cross_entropy_loss
+std::span<const DecompositionRow> distance_rows();                // distance.cpp: cdist, cosine_similarity, …
+std::span<const DecompositionRow> recurrent_rows();               // recurrent.cpp: rnn, lstm, gru
+std::span<const DecompositionRow> linalg_rows();                  // linalg.cpp: decompositions and solvers through library kernels
+std::span<const DecompositionRow> matrix_norm_rows();             // matrix_norm.cpp
 std::span<const DecompositionRow> activation_backward_rows();     // activation_backward.cpp: activations, softmax
 std::span<const DecompositionRow> convolution_backward_rows();    // convolution_backward.cpp
 std::span<const DecompositionRow> ctc_loss_rows();                // ctc_loss.cpp: the loss and its gradient
@@ -188,19 +188,19 @@ std::span<const DecompositionRow> pooling_backward_rows();        // pooling_bac
 std::span<const DecompositionRow> recurrent_cell_rows();          // recurrent_cells.cpp: fused cells, their gradients
 std::span<const DecompositionRow> resampling_backward_rows();     // resampling_backward.cpp
 std::span<const DecompositionRow> sampling_backward_rows();       // sampling_backward.cpp: gamma, Dirichlet
-std::span<const DecompositionRow> foreach_rows();         // foreach.cpp: operators over lists of tensors
-std::span<const DecompositionRow> prims_rows();           // prims.cpp: PyTorch's primitive operators
-std::span<const DecompositionRow> second_name_rows();     // aliases.cpp: operators that are another one, or nearly
-std::span<const DecompositionRow> statistics_rows();      // statistics.cpp: quantile, cov, corrcoef
-std::span<const DecompositionRow> optimizer_rows();       // fused_optimizers.cpp: _fused_adam, _amp_update_scale
-std::span<const DecompositionRow> named_conv_rows();      // convolution_names.cpp: slow_conv3d, conv_tbc
-std::span<const DecompositionRow> norm_part_rows();       // batch_norm_parts.cpp: batch_norm_stats, cudnn_batch_norm
-std::span<const DecompositionRow> quantization_rows();    // quantization.cpp: quantized_decomposed::*
-std::span<const DecompositionRow> fake_quant_rows();      // fake_quantization.cpp
-std::span<const DecompositionRow> mixed_matmul_rows();    // mixed_matmul.cpp: mm.dtype, _int_mm, _grouped_mm
-std::span<const DecompositionRow> packed_weight_rows();   // packed_weights.cpp: int4 and int8 weights, 8-bit floats
-std::span<const DecompositionRow> encoder_layer_rows();   // transformer_layer.cpp: _transformer_encoder_layer_fwd
-std::span<const DecompositionRow> mutation_rows();        // mutation.cpp: copy, fill, zero: what only in-place spellings need
+std::span<const DecompositionRow> foreach_rows();                 // foreach.cpp: operators over lists of tensors
+std::span<const DecompositionRow> prims_rows();                   // prims.cpp: PyTorch's primitive operators
+std::span<const DecompositionRow> second_name_rows();             // aliases.cpp: operators that are another one, or nearly
+std::span<const DecompositionRow> statistics_rows();              // statistics.cpp: quantile, cov, corrcoef
+std::span<const DecompositionRow> optimizer_rows();               // fused_optimizers.cpp: _fused_adam, _amp_update_scale
+std::span<const DecompositionRow> named_conv_rows();              // convolution_names.cpp: slow_conv3d, conv_tbc
+std::span<const DecompositionRow> norm_part_rows();               // batch_norm_parts.cpp: batch_norm_stats, cudnn_batch_norm
+std::span<const DecompositionRow> quantization_rows();            // quantization.cpp: quantized_decomposed::*
+std::span<const DecompositionRow> fake_quant_rows();              // fake_quantization.cpp
+std::span<const DecompositionRow> mixed_matmul_rows();            // mixed_matmul.cpp: mm.dtype, _int_mm, _grouped_mm
+std::span<const DecompositionRow> packed_weight_rows();           // packed_weights.cpp: int4 and int8 weights, 8-bit floats
+std::span<const DecompositionRow> encoder_layer_rows();           // transformer_layer.cpp: _transformer_encoder_layer_fwd
+std::span<const DecompositionRow> mutation_rows();                // mutation.cpp: copy, fill, zero: what only in-place spellings need
 
 std::vector<std::span<const DecompositionRow>> decomposition_families();  // all of the tables
 

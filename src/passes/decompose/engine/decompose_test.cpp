@@ -51,10 +51,8 @@ TEST(Registry, OtherSpellingsAreServedByTheFunctionalOperator) {
   EXPECT_EQ(find_decomposition(*find_schema("aten::add_.Tensor")), add);
   EXPECT_EQ(find_decomposition(*find_schema("aten::add.out")), add);
   EXPECT_EQ(find_decomposition(*find_schema("aten::view_copy")), find_decomposition(*find_schema("aten::view")));
-  EXPECT_EQ(find_decomposition(*find_schema("aten::slice_copy.Tensor_out")),
-            find_decomposition(*find_schema("aten::slice.Tensor")));
-  EXPECT_EQ(find_decomposition(*find_schema("aten::__iand__.Tensor")),
-            find_decomposition(*find_schema("aten::__and__.Tensor")));
+  EXPECT_EQ(find_decomposition(*find_schema("aten::slice_copy.Tensor_out")), find_decomposition(*find_schema("aten::slice.Tensor")));
+  EXPECT_EQ(find_decomposition(*find_schema("aten::__iand__.Tensor")), find_decomposition(*find_schema("aten::__and__.Tensor")));
   EXPECT_EQ(find_decomposition(*find_schema("aten::is_set_to")), nullptr);
 }
 
@@ -316,7 +314,8 @@ TEST(Decompose, ListsOfTensorsAreUpdatedOneByOne) {
     aten::_foreach_mul_.ScalarList([x, y], [2.0, 3.0])
     aten::_foreach_sub_.List([x, y], [g, h])
     return
-  })"), R"(graph(x: f32[2], y: f32[3], g: f32[2], h: f32[3]) {
+  })"),
+            R"(graph(x: f32[2], y: f32[3], g: f32[2], h: f32[3]) {
   t_2: f32[2] = full(value=2.0)
   t_3: f32[2] = mul(x, t_2)
   t_6: f32[3] = full(value=3.0)
@@ -334,7 +333,8 @@ TEST(Decompose, WritingThroughBitsOfAnotherDtype) {
     d: i32[2] = aten::diagonal(bits)
     fill_: i32[2] = aten::fill_.Scalar(d, 7)
     return
-  })"), R"(graph(x: f32[2, 2]) {
+  })"),
+            R"(graph(x: f32[2, 2]) {
   fill_: i32[2] = full(value=7)
   fill__t_1: i64[4] = iota(dim=0)
   fill__t_2: i64[2, 2] = reshape(fill__t_1)

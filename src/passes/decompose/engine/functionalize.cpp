@@ -14,8 +14,7 @@ Tensor undo(Builder& b, const Node& node, Tensor input, Tensor value) {
   if (std::holds_alternative<Bitcast>(node.op)) return b.bitcast(value, input.dtype());
   if (const auto* permute = std::get_if<Permute>(&node.op)) {
     Dims inverse(permute->dims.size());
-    for (size_t d = 0; d < inverse.size(); ++d)
-      inverse[static_cast<size_t>(permute->dims[d])] = static_cast<int64_t>(d);
+    for (size_t d = 0; d < inverse.size(); ++d) inverse[static_cast<size_t>(permute->dims[d])] = static_cast<int64_t>(d);
     return b.permute(value, inverse);
   }
   const Slice& slice = std::get<Slice>(node.op);
@@ -30,14 +29,13 @@ Tensor undo(Builder& b, const Node& node, Tensor input, Tensor value) {
 }
 
 bool can_undo(const Op& op) {
-  return std::holds_alternative<Reshape>(op) || std::holds_alternative<Permute>(op) ||
-         std::holds_alternative<Slice>(op) || std::holds_alternative<Bitcast>(op);
+  return std::holds_alternative<Reshape>(op) || std::holds_alternative<Permute>(op) || std::holds_alternative<Slice>(op) ||
+         std::holds_alternative<Bitcast>(op);
 }
 
 // Whether every element that the operation gives is an element of its first operand.
 bool only_moves(const Op& op) {
-  return can_undo(op) || std::holds_alternative<Expand>(op) || std::holds_alternative<Remap>(op) ||
-         std::holds_alternative<Gather>(op);
+  return can_undo(op) || std::holds_alternative<Expand>(op) || std::holds_alternative<Remap>(op) || std::holds_alternative<Gather>(op);
 }
 
 // An integer as wide as the tensor's elements, which holds their positions where views change the dtype.
@@ -47,16 +45,14 @@ DType position_dtype(Tensor base) {
   if (width == 8) return DType::I64;
   if (width == 4 && sym::known_le(last, std::numeric_limits<int32_t>::max())) return DType::I32;
   if (width == 2 && sym::known_le(last, std::numeric_limits<int16_t>::max())) return DType::I16;
-  throw Error(ErrorKind::Unsupported,
-              fmt::format("writing to a view of the bits of {} is not supported", to_string(base.type())));
+  throw Error(ErrorKind::Unsupported, fmt::format("writing to a view of the bits of {} is not supported", to_string(base.type())));
 }
 
 // The same core view of another tensor.
 Tensor redo(Builder& b, const Node& node, const TensorType& type, Tensor input) {
   if (std::holds_alternative<Reshape>(node.op)) return b.reshape(input, type.sizes);
   if (std::holds_alternative<Bitcast>(node.op)) return b.bitcast(input, type.dtype);
-  if (const auto* permute = std::get_if<Permute>(&node.op))
-    return b.permute(input, Dims(permute->dims.begin(), permute->dims.end()));
+  if (const auto* permute = std::get_if<Permute>(&node.op)) return b.permute(input, Dims(permute->dims.begin(), permute->dims.end()));
   const Slice& slice = std::get<Slice>(node.op);
   return b.slice(input, slice.starts, slice.steps, type.sizes);
 }
@@ -91,8 +87,7 @@ void Memory::write(ViewId id, Tensor value) {
   std::reverse(steps.begin(), steps.end());
   Piece& piece = pieces_[view(id).piece];
   // A view without elements changes nothing, whatever shows it.
-  const bool is_empty =
-      std::any_of(value.sizes().begin(), value.sizes().end(), [](sym::Expr size) { return size.is_const(0); });
+  const bool is_empty = std::any_of(value.sizes().begin(), value.sizes().end(), [](sym::Expr size) { return size.is_const(0); });
   if (steps.empty()) {
     piece.value = value;
   } else if (!is_empty) {
@@ -108,8 +103,7 @@ void Memory::replace(ViewId id, Tensor value) {
   write(id, value);
 }
 
-Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector<ViewStep>& steps, Tensor base,
-                     Tensor value) {
+Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector<ViewStep>& steps, Tensor base, Tensor value) {
   // In a graph of its own the steps show as the core views that they are made of: most can be undone one by one.
   Graph scratch;
   std::vector<sym::Expr> guards;  // the same ones as when the view was made
@@ -124,8 +118,7 @@ Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector
   for (ValueId at = end.id(); at != start.id(); at = scratch.producer(at).inputs[0]) {
     const Op& op = scratch.producer(at).op;
     if (!only_moves(op)) {
-      throw Error(ErrorKind::Unsupported,
-                  fmt::format("writing to a view that is made by {} is not supported", to_string(op)));
+      throw Error(ErrorKind::Unsupported, fmt::format("writing to a view that is made by {} is not supported", to_string(op)));
     }
     undoable = undoable && can_undo(op);
     slices += std::holds_alternative<Slice>(op) ? 1 : 0;

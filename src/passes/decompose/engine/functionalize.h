@@ -73,7 +73,6 @@ class Memory {
 };
 
 // `base` with the elements that the steps show, one applied to the other, replaced by `value`.
-Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector<ViewStep>& steps, Tensor base,
-                     Tensor value);
+Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector<ViewStep>& steps, Tensor base, Tensor value);
 
 }  // namespace toroid

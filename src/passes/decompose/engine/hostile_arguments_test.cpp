@@ -34,7 +34,8 @@ TEST(HostileArguments, AreNamedInTheUsersTerms) {
       {"x: f32[2]", "aten::_foreach_add.List([x, x], [x])",
        "argument 'other' of aten::_foreach_add.List has 1 entries, fewer than the list beside it"},
       {"x: f32[2]",
-       "aten::_fused_adamw([x, x], [x], [x, x], [x, x], [], [x, x], lr=0.1, beta1=0.9, beta2=0.9, weight_decay=0.0, eps=0.1, amsgrad=false, "
+       "aten::_fused_adamw([x, x], [x], [x, x], [x, x], [], [x, x], lr=0.1, beta1=0.9, beta2=0.9, weight_decay=0.0, eps=0.1, "
+       "amsgrad=false, "
        "maximize=false)",
        "argument 'grads' of aten::_fused_adamw has 1 tensors, the list beside it 2"},
       {"x: f32[1, 4, 4]", "aten::avg_pool2d(x, [2, 2, 2])", "argument 'kernel_size' of aten::avg_pool2d has 3 numbers, not 2"},
@@ -67,13 +68,13 @@ TEST(HostileArguments, AreNamedInTheUsersTerms) {
 TEST(HostileArguments, SizesBeyondAnyMachineAreRefusedBeforeWork) {
   const HostileCase cases[] = {
       {"x: f32[1, 1, 4, 4]", "aten::_adaptive_avg_pool2d(x, [4611686018427387904, 4611686018427387904])",
-       "aten::_adaptive_avg_pool2d would need a tensor f32[1, 1, 4611686018427387904, 4611686018427387904, 1, 1], more than 140737488355328 "
+       "aten::_adaptive_avg_pool2d would need a tensor f32[1, 1, 4611686018427387904, 4611686018427387904, 1, 1], more than "
+       "140737488355328 "
        "bytes"},
       {"x: f32[4]", "aten::eye(1099511627776)",
        "aten::eye would need a tensor i64[1099511627776, 1099511627776], more than 140737488355328 bytes"},
       {"x: f32[4, 4]", "aten::vsplit.int(x, 2147483648)", "2147483648 sections are more than one operator may take (131072)"},
-      {"x: f32[4]", "aten::triu_indices(65536, 65536)",
-       "a table of 4294967296 elements or more, which would be a constant of the program"},
+      {"x: f32[4]", "aten::triu_indices(65536, 65536)", "a table of 4294967296 elements or more, which would be a constant of the program"},
       {"x: f32[64]", "aten::combinations(x, 32)", "a table of 4194336 elements or more, which would be a constant of the program"},
       {"x: f32[4]", "aten::arange(9223372036854775807)", "integer overflow in size arithmetic: 9223372036854775807 + 1"},
       {"x: f32[4]", "aten::special_legendre_polynomial_p.n_scalar(x, 1e300)",
@@ -86,7 +87,8 @@ TEST(HostileArguments, SizesBeyondAnyMachineAreRefusedBeforeWork) {
 TEST(HostileArguments, AConvolutionsGradientHasItsResultsSizes) {
   const auto refused = [](std::string_view grad, std::string_view stride, std::string_view transposed, std::string_view words) {
     const std::string inputs = fmt::format("g: {}, x: f32[2, 3, 8], w: f32[{}, 5]", grad, transposed == "true" ? "3, 4" : "4, 3");
-    const std::string call = fmt::format("aten::convolution_backward(g, x, w, [4], {}, [0], [1], {}, [0], 1, [true, true, true])", stride, transposed);
+    const std::string call =
+        fmt::format("aten::convolution_backward(g, x, w, [4], {}, [0], [1], {}, [0], 1, [true, true, true])", stride, transposed);
     EXPECT_EQ(error_of_program(inputs, call).message(), words) << call;
   };
   refused("f32[2, 4, 4]", "[2]", "false", "size 2 of the convolution's gradient: sizes 4 and 2 do not agree");
@@ -94,7 +96,8 @@ TEST(HostileArguments, AConvolutionsGradientHasItsResultsSizes) {
   refused("f32[1, 4, 2]", "[2]", "false", "size 0 of the convolution's gradient: sizes 1 and 2 do not agree");
   refused("f32[2, 4, 8]", "[2]", "true", "size 2 of the convolution's gradient: sizes 8 and 19 do not agree");
   refused("f32[2, 4]", "[2]", "false",
-          "the gradient of a convolution takes tensors of one rank, 3 or more: argument 'grad_output' (f32[2, 4]), argument 'input' (f32[2, 3, 8]) "
+          "the gradient of a convolution takes tensors of one rank, 3 or more: argument 'grad_output' (f32[2, 4]), argument 'input' "
+          "(f32[2, 3, 8]) "
           "and argument 'weight' (f32[4, 3, 5])");
   refused("f32[2, 4, 2]", "[2, 2]", "false", "a list of 2 entries for 1 spatial dims");
   refused("f32[2, 4, 1]", "[0]", "false", "a convolution's stride is 0, but must be 1 or more");
@@ -110,7 +113,8 @@ TEST(HostileArguments, TheOperatorIsShownWithItsArguments) {
 
 // Windows of adaptive pooling differ in length by one or two; the longest decides the shape of the view.
 TEST(HostileArguments, LargeAdaptiveWindowsAreCountedAtOnce) {
-  Program program = parse_text("graph(x: f32[1, 1000003]) {\n  y: f32[1, 1048576] = aten::adaptive_avg_pool1d(x, [1048576])\n  return y\n}\n");
+  Program program =
+      parse_text("graph(x: f32[1, 1000003]) {\n  y: f32[1, 1048576] = aten::adaptive_avg_pool1d(x, [1048576])\n  return y\n}\n");
   EXPECT_NO_THROW(decompose(program));
 }
 

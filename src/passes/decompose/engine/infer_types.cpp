@@ -20,18 +20,16 @@ size_t count_updates(const Schema& schema, const std::vector<Argument>& argument
   size_t count = 0;
   for (size_t p = 0; p < schema.parameters.size() && p < arguments.size(); ++p) {
     const Parameter& parameter = schema.parameters[p];
-    const bool is_result = std::any_of(schema.results.begin(), schema.results.end(),
-                                       [&](const Parameter& result) { return result.alias == parameter.alias; });
+    const bool is_result =
+        std::any_of(schema.results.begin(), schema.results.end(), [&](const Parameter& result) { return result.alias == parameter.alias; });
     if (parameter.mutated && !is_result) count += count_tensors(arguments[p]);
   }
   return count;
 }
 
 size_t count_results(const Schema& schema, size_t returned) {
-  const auto lists =
-      std::count_if(schema.results.begin(), schema.results.end(), [](const Parameter& result) { return result.is_list; });
-  if (lists > 1)
-    throw Error(ErrorKind::Unsupported, fmt::format("{} gives several lists, which cannot be told apart", schema.name));
+  const auto lists = std::count_if(schema.results.begin(), schema.results.end(), [](const Parameter& result) { return result.is_list; });
+  if (lists > 1) throw Error(ErrorKind::Unsupported, fmt::format("{} gives several lists, which cannot be told apart", schema.name));
   return lists == 1 ? returned : std::min(returned, schema.results.size());
 }
 
@@ -60,7 +58,7 @@ class PositionChecker {
 
  private:
   void check(const Slice& slice, const Sizes& sizes, const Sizes& shown) {
-    if (std::any_of(shown.begin(), shown.end(), [](sym::Expr size) { return size.is_const(0); })) return;   // reads nothing
+    if (std::any_of(shown.begin(), shown.end(), [](sym::Expr size) { return size.is_const(0); })) return;  // reads nothing
     for (size_t d = 0; d < sizes.size(); ++d) {
       for (sym::Expr end : {slice.starts[d], slice.starts[d] + slice.steps[d] * (shown[d] - 1)}) {
         require(sym::le(0, end));
@@ -106,8 +104,7 @@ void refuse_what_is_not_computed(const Schema& schema, const std::vector<TensorT
 
 }  // namespace
 
-std::vector<std::optional<TensorType>> infer_result_types(Program& program, const Schema& schema,
-                                                          const std::vector<Argument>& arguments,
+std::vector<std::optional<TensorType>> infer_result_types(Program& program, const Schema& schema, const std::vector<Argument>& arguments,
                                                           const std::vector<TensorType>& inputs) {
   refuse_what_is_not_computed(schema, inputs);
   const Decomposition function = find_decomposition(schema);
@@ -116,7 +113,7 @@ std::vector<std::optional<TensorType>> infer_result_types(Program& program, cons
         .help("'toroid ops' lists those that are");
   }
   Graph scratch;
-  std::vector<sym::Expr> guards;   // come again when the operator is decomposed
+  std::vector<sym::Expr> guards;  // come again when the operator is decomposed
   Builder builder(scratch, *program.symbols, &guards);
   std::vector<Tensor> tensors;
   for (uint32_t i = 0; i < inputs.size(); ++i) {

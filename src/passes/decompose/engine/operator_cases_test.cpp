@@ -16,9 +16,7 @@ namespace {
 Program program_of(const OperatorCase& row) {
   std::string constants, body, results;
   size_t count = 0;
-  auto add_constant = [&](const char* text) {
-    constants += fmt::format("constant {0} \"c{0}\": {1}\n", count++, text);
-  };
+  auto add_constant = [&](const char* text) { constants += fmt::format("constant {0} \"c{0}\": {1}\n", count++, text); };
   auto type_of = [](std::string_view text) { return text.substr(0, text.find(" =")); };
   for (const char* input : row.inputs) {
     body += fmt::format("  x{0}: {1} = constant({0})\n", count, type_of(input));
@@ -31,8 +29,7 @@ Program program_of(const OperatorCase& row) {
     add_constant(result);
     ++i;
   }
-  return parse_text(
-      fmt::format("program \"case\"\n{}graph() {{\n{} = {}\n  return {}\n}}\n", constants, body, row.call, results));
+  return parse_text(fmt::format("program \"case\"\n{}graph() {{\n{} = {}\n  return {}\n}}\n", constants, body, row.call, results));
 }
 
 }  // namespace

@@ -103,8 +103,7 @@ bool is_placement(const Parameter& parameter) {
 bool same_parameters(const Schema& functional, const Schema& out) {
   size_t i = 0;
   auto skip_placement = [&](std::string_view next) {
-    while (i < functional.parameters.size() && is_placement(functional.parameters[i]) &&
-           functional.parameters[i].name != next) {
+    while (i < functional.parameters.size() && is_placement(functional.parameters[i]) && functional.parameters[i].name != next) {
       ++i;
     }
   };
@@ -122,16 +121,14 @@ bool same_parameters(const Schema& functional, const Schema& out) {
 }
 
 bool writes_to_out(const Schema& schema) {
-  return std::any_of(schema.parameters.begin(), schema.parameters.end(),
-                     [](const Parameter& p) { return p.mutated && p.keyword_only; });
+  return std::any_of(schema.parameters.begin(), schema.parameters.end(), [](const Parameter& p) { return p.mutated && p.keyword_only; });
 }
 
 // aten::max.dim for aten::max.dim_max(…, *, Tensor(a!) max, Tensor(b!) max_values).
 const Schema* functional_of_out(const Schema& out) {
   const std::string_view base = std::string_view(out.name).substr(0, out.name.find('.'));
   static const std::vector<std::string_view> names = schema_names();
-  for (auto name = std::lower_bound(names.begin(), names.end(), base); name != names.end() && name->starts_with(base);
-       ++name) {
+  for (auto name = std::lower_bound(names.begin(), names.end(), base); name != names.end() && name->starts_with(base); ++name) {
     if (name->substr(0, name->find('.')) != base) continue;
     const Schema* candidate = find_schema(*name);
     if (!writes_to_out(*candidate) && same_parameters(*candidate, out)) return candidate;

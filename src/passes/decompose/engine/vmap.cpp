@@ -115,16 +115,26 @@ class Batching {
           dims.insert(dims.begin(), 0);
           return as(Permute{std::move(dims)}, node, std::move(types));
         },
-        [&](const Slice& op) -> Results { return as(Slice{after(0, op.starts), after(1, op.steps)}, node, std::move(types)); },
+        [&](const Slice& op) -> Results {
+          return as(Slice{after(0, op.starts), after(1, op.steps)}, node, std::move(types));
+        },
         [&](const Remap& op) -> Results {
           const sym::Expr axis = b_.axis(count_);
           return as(Remap{after(axis, op.axes), after(axis, op.index)}, node, std::move(types));
         },
-        [&](const Pad& op) -> Results { return as(Pad{after(0, op.low), op.value}, node, std::move(types)); },
+        [&](const Pad& op) -> Results {
+          return as(Pad{after(0, op.low), op.value}, node, std::move(types));
+        },
         [&](const Cat& op) -> Results { return as(Cat{op.dim + 1}, node, std::move(types)); },
-        [&](const Reduce& op) -> Results { return as(Reduce{op.op, behind_batch(op.dims)}, node, std::move(types)); },
-        [&](const Scan& op) -> Results { return as(Scan{op.op, op.dim + 1}, node, std::move(types)); },
-        [&](const Sort& op) -> Results { return as(Sort{op.dim + 1, op.descending, op.stable}, node, std::move(types)); },
+        [&](const Reduce& op) -> Results {
+          return as(Reduce{op.op, behind_batch(op.dims)}, node, std::move(types));
+        },
+        [&](const Scan& op) -> Results {
+          return as(Scan{op.op, op.dim + 1}, node, std::move(types));
+        },
+        [&](const Sort& op) -> Results {
+          return as(Sort{op.dim + 1, op.descending, op.stable}, node, std::move(types));
+        },
         [&](const Gather&) -> Results { return std::vector<Tensor>{gather(node)}; },
         [&](const Scatter& op) -> Results { return std::vector<Tensor>{scatter(node, op.mode)}; },
         [&](const Matmul&) -> Results { return std::vector<Tensor>{matmul(node)}; },

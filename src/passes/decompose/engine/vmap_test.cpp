@@ -17,7 +17,7 @@ struct Body {
   const char* name;
   const char* slice;
   const char* other;
-  const char* nodes;       // define y
+  const char* nodes;  // define y
   const char* result;
   bool all_at_once = true;
 };
@@ -32,14 +32,13 @@ const Body kBodies[] = {
     {"product with one matrix", "f32[3, 4]", "f32[4, 2]", "y: f32[3, 2] = aten::mm(a, w)", "f32[3, 2]"},
     {"product of one matrix", "f32[4, 3]", "f32[2, 4]", "y: f32[2, 3] = aten::mm(w, a)", "f32[2, 3]"},
     {"turned", "f32[3, 4]", "f32[4]", "t: f32[4, 3] = aten::t(a)\n  y: f32[6, 2] = aten::reshape(t, [6, 2])", "f32[6, 2]"},
-    {"flipped and padded", "f32[3, 4]", "f32[4]",
-     "t: f32[3, 4] = aten::flip(a, [1])\n  y: f32[3, 7] = aten::constant_pad_nd(t, [1, 2], 5)", "f32[3, 7]"},
+    {"flipped and padded", "f32[3, 4]", "f32[4]", "t: f32[3, 4] = aten::flip(a, [1])\n  y: f32[3, 7] = aten::constant_pad_nd(t, [1, 2], 5)",
+     "f32[3, 7]"},
     {"diagonal", "f32[3, 4]", "f32[4]", "y: f32[3] = aten::diagonal(a)", "f32[3]"},
     {"joined", "f32[3, 4]", "f32[1, 4]", "y: f32[4, 4] = aten::cat([a, w], 0)", "f32[4, 4]"},
     {"rows by number", "f32[3, 4]", "i64[5]", "y: f32[5, 4] = aten::index_select(a, 0, w)", "f32[5, 4]"},
     {"numbers of rows", "i64[5]", "f32[3, 4]", "y: f32[5, 4] = aten::index_select(w, 0, a)", "f32[5, 4]"},
-    {"added where numbers say", "f32[5]", "i64[5]",
-     "t: f32[4] = aten::zeros([4])\n  y: f32[4] = aten::scatter_add(t, 0, w, a)", "f32[4]"},
+    {"added where numbers say", "f32[5]", "i64[5]", "t: f32[4] = aten::zeros([4])\n  y: f32[4] = aten::scatter_add(t, 0, w, a)", "f32[4]"},
     {"sorted", "f32[3, 4]", "f32[4]", "y: f32[3, 4], i: i64[3, 4] = aten::sort(a, 0, true)", "f32[3, 4]"},
     {"running maximum", "f32[3, 4]", "f32[4]", "y: f32[3, 4], i: i64[3, 4] = aten::cummax(a, 1)", "f32[3, 4]"},
     {"variance", "f32[3, 4]", "f32[4]", "y: f32[4] = aten::var.correction(a, [0])", "f32[4]"},
@@ -70,7 +69,8 @@ HostTensor input(const TensorType& type, uint32_t seed) {
     numbers.push_back(static_cast<double>(seed >> 16) / 32768 - 1);
     integers.push_back(seed >> 16 & 1);
   }
-  return type.dtype == DType::I64 ? HostTensor::from_ints(type.dtype, sizes, integers) : HostTensor::from_doubles(type.dtype, sizes, numbers);
+  return type.dtype == DType::I64 ? HostTensor::from_ints(type.dtype, sizes, integers)
+                                  : HostTensor::from_doubles(type.dtype, sizes, numbers);
 }
 
 bool has_loops(const Program& program) {

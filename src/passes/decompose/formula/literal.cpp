@@ -39,7 +39,7 @@ std::optional<std::vector<int64_t>> constant_integers(const Decomposer& d, Tenso
   const auto* constant = std::get_if<Constant>(&op);
   if (constant == nullptr) return std::nullopt;
   const ConstantData& data = d.program.constant(constant->id);
-  if (data.is_buffer && data.type.sizes.empty()) return std::nullopt;   // a counter: the graph cache does not tell values apart
+  if (data.is_buffer && data.type.sizes.empty()) return std::nullopt;  // a counter: the graph cache does not tell values apart
   const size_t width = static_cast<size_t>(size_bytes(x.dtype()));
   if ((x.dtype() != DType::I64 && x.dtype() != DType::I32) || data.bytes.size() < count * width) return std::nullopt;
   std::vector<int64_t> values(count);

@@ -6,8 +6,7 @@ namespace toroid {
 
 bool is_number_argument(const Args& a, std::string_view name) {
   const Argument& argument = a.raw(name);
-  return std::holds_alternative<sym::Expr>(argument) || std::holds_alternative<double>(argument) ||
-         std::holds_alternative<bool>(argument);
+  return std::holds_alternative<sym::Expr>(argument) || std::holds_alternative<double>(argument) || std::holds_alternative<bool>(argument);
 }
 
 namespace {

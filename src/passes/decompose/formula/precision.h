@@ -14,7 +14,7 @@ inline Tensor wide(Tensor x) { return x.defined() ? x.builder().cast(x, compute_
 inline Tensor converted(Tensor x, DType dtype) {
   Builder& b = x.builder();
   const Tensor y = b.cast(x, dtype);
-  const bool loses_nothing = x.dtype() == dtype || (size_bytes(x.dtype()) == 1 && !is_floating(x.dtype()));   // eight bits are a bfloat16
+  const bool loses_nothing = x.dtype() == dtype || (size_bytes(x.dtype()) == 1 && !is_floating(x.dtype()));  // eight bits are a bfloat16
   if (loses_nothing || !is_reduced_float(dtype)) return y;
   return b.emit(Bitcast{}, {y}, {{.dtype = dtype, .sizes = y.sizes()}})[0];
 }

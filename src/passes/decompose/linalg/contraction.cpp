@@ -19,9 +19,7 @@
 namespace toroid {
 namespace {
 
-bool contains(const Labels& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
+bool contains(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
 
 size_t position(const Labels& labels, int label) {
   return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin());
@@ -297,8 +295,7 @@ std::vector<Tensor> inner(Decomposer&, const Args& a) {
 
 // y[…, o] = sum over i, j of x1[…, i] weight[o, i, j] x2[…, j], plus bias[o]
 std::vector<Tensor> bilinear(Decomposer&, const Args& a) {
-  Tensor x1 = a.tensor("input1"), x2 = a.tensor("input2"), weight = a.tensor("weight"),
-         bias = a.optional_tensor("bias");
+  Tensor x1 = a.tensor("input1"), x2 = a.tensor("input2"), weight = a.tensor("weight"), bias = a.optional_tensor("bias");
   const int o = 200, i = 201, j = 202;
   Labels batch = numbered(x1.rank() - 1, 0);
   Labelled half = contract({x1, joined(batch, {i})}, {weight, {o, i, j}}, joined(batch, {o, j}));

@@ -28,8 +28,6 @@ Complex half_spectrum(Tensor x, bool forward) {
   return {y[0], y[1]};
 }
 
-Tensor real_signal(Complex half, sym::Expr size, bool forward) {
-  return kernel("fourier.real", {half.re, half.im}, size, 1, forward)[0];
-}
+Tensor real_signal(Complex half, sym::Expr size, bool forward) { return kernel("fourier.real", {half.re, half.im}, size, 1, forward)[0]; }
 
 }  // namespace toroid

@@ -6,8 +6,8 @@
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -66,9 +66,7 @@ bool wants_info(const Args& a) { return !a.has("check_errors") || !a.flag("check
 
 Tensor inverse_of(Tensor x) { return kernel("inv", {x}, {like(x, x.sizes())})[0]; }
 
-std::vector<Tensor> inverse(Decomposer&, const Args& a) {
-  return {inverse_of(matrix(a, a.schema().parameters[0].name))};
-}
+std::vector<Tensor> inverse(Decomposer&, const Args& a) { return {inverse_of(matrix(a, a.schema().parameters[0].name))}; }
 
 std::vector<Tensor> inverse_with_info(Decomposer& d, const Args& a) {
   Tensor x = matrix(a, "A");
@@ -77,18 +75,14 @@ std::vector<Tensor> inverse_with_info(Decomposer& d, const Args& a) {
   return {inverse_of(x), d.b.full(batch, DType::I32, sym::Expr(0))};
 }
 
-std::vector<Tensor> sign_and_log_of_determinant(Tensor x) {
-  return kernel("slogdet", {x}, {like(x, batch_of(x)), like(x, batch_of(x))});
-}
+std::vector<Tensor> sign_and_log_of_determinant(Tensor x) { return kernel("slogdet", {x}, {like(x, batch_of(x)), like(x, batch_of(x))}); }
 
 std::vector<Tensor> det(Decomposer&, const Args& a) {
   Tensor x = matrix(a, a.schema().parameters[0].name);
   return {kernel("det", {x}, {like(x, batch_of(x))})[0]};
 }
 
-std::vector<Tensor> slogdet(Decomposer&, const Args& a) {
-  return sign_and_log_of_determinant(matrix(a, a.schema().parameters[0].name));
-}
+std::vector<Tensor> slogdet(Decomposer&, const Args& a) { return sign_and_log_of_determinant(matrix(a, a.schema().parameters[0].name)); }
 
 // What torch.linalg's functions check of a kernel's `info`: 0 for each matrix.
 std::vector<Tensor> check_errors(Decomposer& d, const Args& a) {
@@ -125,9 +119,7 @@ std::vector<Tensor> solve_matrices(Tensor A, Tensor B, bool left, bool with_info
   return results;
 }
 
-std::vector<Tensor> solve(Decomposer&, const Args& a) {
-  return solve_matrices(matrix(a, "A"), matrix(a, "B"), a.flag("left"), false);
-}
+std::vector<Tensor> solve(Decomposer&, const Args& a) { return solve_matrices(matrix(a, "A"), matrix(a, "B"), a.flag("left"), false); }
 
 std::vector<Tensor> solve_with_info(Decomposer& d, const Args& a) {
   std::vector<Tensor> results = solve_matrices(matrix(a, "A"), matrix(a, "B"), a.flag("left"), wants_info(a));
@@ -165,13 +157,11 @@ std::vector<Tensor> solve_with_factors(Decomposer& d, const Args& a) {
 Tensor solve_triangular_matrices(Tensor A, Tensor B, bool upper, bool left, bool unit) {
   const Sizes batch = A.builder().broadcast(batch_of(A), batch_of(B));
   B = expand_batch(B, batch);
-  return kernel("solve_triangular", {expand_batch(A, batch), B}, {like(B, B.sizes())},
-                {flag(upper), flag(left), flag(unit)})[0];
+  return kernel("solve_triangular", {expand_batch(A, batch), B}, {like(B, B.sizes())}, {flag(upper), flag(left), flag(unit)})[0];
 }
 
 std::vector<Tensor> solve_triangular(Decomposer&, const Args& a) {
-  return {solve_triangular_matrices(matrix(a, "self"), matrix(a, "B"), a.flag("upper"), a.flag("left"),
-                                    a.flag("unitriangular"))};
+  return {solve_triangular_matrices(matrix(a, "self"), matrix(a, "B"), a.flag("upper"), a.flag("left"), a.flag("unitriangular"))};
 }
 
 std::vector<Tensor> triangular_solve(Decomposer& d, const Args& a) {
@@ -189,8 +179,7 @@ std::vector<Tensor> lstsq(Decomposer& d, const Args& a) {
   const Sizes batch = b.broadcast(batch_of(A), batch_of(B));
   A = expand_batch(A, batch);
   B = expand_batch(B, batch);
-  const double machine =
-      A.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const double machine = A.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   const double side = static_cast<double>(std::max(sym::evaluate_hint(A.size(-1)), sym::evaluate_hint(A.size(-2))));
   const double rcond = a.has("rcond") ? a.number("rcond") : machine * side;
   const sym::Expr columns = B.size(-1);
@@ -249,9 +238,7 @@ std::vector<Tensor> qr_of(Tensor x, std::string_view mode) {
 }
 
 std::vector<Tensor> linalg_qr(Decomposer&, const Args& a) { return qr_of(matrix(a, "A"), a.text("mode")); }
-std::vector<Tensor> qr(Decomposer&, const Args& a) {
-  return qr_of(matrix(a, "self"), a.flag("some") ? "reduced" : "complete");
-}
+std::vector<Tensor> qr(Decomposer&, const Args& a) { return qr_of(matrix(a, "self"), a.flag("some") ? "reduced" : "complete"); }
 
 std::vector<Tensor> geqrf(Decomposer&, const Args& a) {
   Tensor x = matrix(a, "self");
@@ -273,10 +260,8 @@ std::vector<Tensor> ormqr(Decomposer&, const Args& a) {
 std::vector<Tensor> svd_of(Tensor x, bool full) {
   const Sizes batch = batch_of(x);
   const sym::Expr m = x.size(-2), n = x.size(-1), k = smaller_side(x);
-  return kernel(
-      "svd", {x},
-      {like(x, with(batch, {m, full ? m : k})), like(x, with(batch, {k})), like(x, with(batch, {full ? n : k, n}))},
-      {flag(full)});
+  return kernel("svd", {x}, {like(x, with(batch, {m, full ? m : k})), like(x, with(batch, {k})), like(x, with(batch, {full ? n : k, n}))},
+                {flag(full)});
 }
 
 Tensor singular_values(Tensor x) { return kernel("svdvals", {x}, {like(x, with(batch_of(x), {smaller_side(x)}))})[0]; }
@@ -307,9 +292,7 @@ std::vector<Tensor> eigh_of(Tensor x, bool upper) {
   return kernel("eigh", {x}, {like(x, with(batch_of(x), {x.size(-1)})), like(x, x.sizes())}, {flag(upper)});
 }
 
-Tensor eigenvalues(Tensor x, bool upper) {
-  return kernel("eigvalsh", {x}, {like(x, with(batch_of(x), {x.size(-1)}))}, {flag(upper)})[0];
-}
+Tensor eigenvalues(Tensor x, bool upper) { return kernel("eigvalsh", {x}, {like(x, with(batch_of(x), {x.size(-1)}))}, {flag(upper)})[0]; }
 
 std::vector<Tensor> eigh(Decomposer& d, const Args& a) {
   Tensor x = matrix(a, a.schema().parameters[0].name);
@@ -400,8 +383,8 @@ std::vector<Tensor> ldl_solve(Decomposer& d, const Args& a) {
   Tensor ld = matrix(a, "LD"), B = matrix(a, "B");
   const Sizes batch = d.b.broadcast(batch_of(ld), batch_of(B));
   B = expand_batch(B, batch);
-  return {kernel("ldl_solve", {expand_batch(ld, batch), expand_batch(a.tensor("pivots"), batch, 1), B},
-                 {like(B, B.sizes())}, {flag(a.flag("hermitian"))})[0]};
+  return {kernel("ldl_solve", {expand_batch(ld, batch), expand_batch(a.tensor("pivots"), batch, 1), B}, {like(B, B.sizes())},
+                 {flag(a.flag("hermitian"))})[0]};
 }
 
 // ---- functions of matrices ------------------------------------------------------------------------------------------
@@ -424,8 +407,7 @@ Tolerance tolerance_of(const Args& a, Tensor x) {
     const bool is_tensor = std::holds_alternative<InputRef>(a.raw(name));
     return is_tensor ? b.cast(a.tensor(name), x.dtype()) : number(a.number(name));
   };
-  const double precision =
-      x.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const double precision = x.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   Tensor by_size = b.scalar(x.dtype(), Scalar(sym::max(x.size(-2), x.size(-1)))) * precision;
   // The older overloads have one tolerance.
   if (a.schema().parameters[1].name == "tol") return {given("tol"), number(0)};

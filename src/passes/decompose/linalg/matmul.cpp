@@ -8,9 +8,9 @@
 #include <functional>
 
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/quantization/dequantised_product.h"
 #include "passes/decompose/formula/output_mask.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/quantization/dequantised_product.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -89,8 +89,7 @@ std::vector<Tensor> addmv(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> baddbmm(Decomposer&, const Args& a) {
-  return {
-      blend(a.tensor("self"), a.scalar("beta"), product(a.tensor("batch1"), a.tensor("batch2")), a.scalar("alpha"))};
+  return {blend(a.tensor("self"), a.scalar("beta"), product(a.tensor("batch1"), a.tensor("batch2")), a.scalar("alpha"))};
 }
 
 // The sum over the batch is one product with the batch folded into the contracted dim.
@@ -258,9 +257,7 @@ std::vector<Tensor> matmul_backward(Decomposer& d, const Args& a) {
 std::vector<Tensor> linear_backward(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor x = a.tensor("self"), grad = a.tensor("grad_output"), weight = a.tensor("weight");
-  auto as_rows = [&](Tensor t) {
-    return b.reshape(t, {sym::product(t.sizes().without_last(1)), t.size(-1)});
-  };
+  auto as_rows = [&](Tensor t) { return b.reshape(t, {sym::product(t.sizes().without_last(1)), t.size(-1)}); };
   Tensor rows = as_rows(grad);
   std::vector<Tensor> gradients(3);
   if (is_wanted(a, 0)) gradients[0] = b.reshape(b.matmul(rows, weight), x.sizes());

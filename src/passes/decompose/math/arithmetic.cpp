@@ -112,15 +112,15 @@ std::vector<Tensor> add_relu(Decomposer& d, const Args& a) { return {maximum(add
 std::vector<Tensor> addcmul(Decomposer& d, const Args& a) {
   return combine(
       d, a, promoted_dtype(a, {"self", "tensor1", "tensor2"}),
-      [&](Tensor x, Tensor s, Tensor t) { return x + (is_one(a, "value") ? s * t : times(s, a.scalar("value")) * t); },
-      "self", "tensor1", "tensor2");
+      [&](Tensor x, Tensor s, Tensor t) { return x + (is_one(a, "value") ? s * t : times(s, a.scalar("value")) * t); }, "self", "tensor1",
+      "tensor2");
 }
 
 std::vector<Tensor> addcdiv(Decomposer& d, const Args& a) {
   return combine(
       d, a, promoted_dtype(a, {"self", "tensor1", "tensor2"}),
-      [&](Tensor x, Tensor s, Tensor t) { return x + (is_one(a, "value") ? s : times(s, a.scalar("value"))) / t; },
-      "self", "tensor1", "tensor2");
+      [&](Tensor x, Tensor s, Tensor t) { return x + (is_one(a, "value") ? s : times(s, a.scalar("value"))) / t; }, "self", "tensor1",
+      "tensor2");
 }
 
 // Written from the nearer end, so that weights 0 and 1 give the ends exactly.
@@ -187,17 +187,13 @@ std::vector<Tensor> power_in(Decomposer& d, const Args& a, DType dtype) {
       d, a, dtype, [](Tensor x, Tensor y) { return pow(x, y); }, "self", "exponent");
 }
 
-std::vector<Tensor> power(Decomposer& d, const Args& a) {
-  return power_in(d, a, promoted_dtype(a, {"self", "exponent"}));
-}
+std::vector<Tensor> power(Decomposer& d, const Args& a) { return power_in(d, a, promoted_dtype(a, {"self", "exponent"})); }
 std::vector<Tensor> float_power(Decomposer& d, const Args& a) {
   promoted_dtype(a, {"self", "exponent"});  // refuses complex operands
   return power_in(d, a, DType::F64);
 }
 
-std::vector<Tensor> square(Decomposer& d, const Args& a) {
-  return {d.call1("aten::pow.Tensor_Scalar", {a.tensor("self"), 2})};
-}
+std::vector<Tensor> square(Decomposer& d, const Args& a) { return {d.call1("aten::pow.Tensor_Scalar", {a.tensor("self"), 2})}; }
 
 // x * 2^n in floating point, also for integers. In F64 and by two halves of n: a power beyond the result's range meets an x that brings it
 // back. Where n is a float PyTorch multiplies by the power itself, so that 0 * 2^2000 is NaN.
@@ -255,9 +251,8 @@ std::vector<Tensor> frexp(Decomposer& d, const Args& a) {
   Tensor scaled = where(is_tiny, x * std::ldexp(1.0, mantissa_bits + 1), x);
   Tensor raw = d.b.bitcast(scaled, bits);
   Tensor field = apply(ScalarOp::BitAnd, apply(ScalarOp::ShiftRight, raw, mantissa_bits), exponent_mask);
-  Tensor exponent = apply(
-      ScalarOp::Sub, field,
-      where(is_tiny, number_like(field, sym::Expr(bias + mantissa_bits + 1)), number_like(field, sym::Expr(bias))));
+  Tensor exponent = apply(ScalarOp::Sub, field,
+                          where(is_tiny, number_like(field, sym::Expr(bias + mantissa_bits + 1)), number_like(field, sym::Expr(bias))));
   // The mantissa keeps sign and fraction and takes the exponent of 0.5.
   const int64_t field_bits = static_cast<int64_t>(exponent_mask) << mantissa_bits;
   const int64_t half_bits = static_cast<int64_t>(bias) << mantissa_bits;

@@ -26,9 +26,7 @@ std::vector<Tensor> logical(Decomposer& d, const Args& a) {
   return {apply(op, operand(d, a, "self", DType::Bool), operand(d, a, "other", DType::Bool))};
 }
 
-std::vector<Tensor> bitwise_not(Decomposer&, const Args& a) {
-  return {apply(ScalarOp::BitNot, require_real(a.tensor("self")))};
-}
+std::vector<Tensor> bitwise_not(Decomposer&, const Args& a) { return {apply(ScalarOp::BitNot, require_real(a.tensor("self")))}; }
 
 std::vector<Tensor> logical_not(Decomposer& d, const Args& a) { return {!operand(d, a, "self", DType::Bool)}; }
 

@@ -11,12 +11,8 @@ namespace {
 // ---- neighbours ----------------------------------------------------------------------------------------------------
 
 // All elements along a dim but the first `skip`, or but the last.
-Tensor without_first(Tensor x, int64_t dim, int64_t skip = 1) {
-  return x.builder().slice(x, dim, skip, x.size(dim) - skip);
-}
-Tensor without_last(Tensor x, int64_t dim, int64_t skip = 1) {
-  return x.builder().slice(x, dim, 0, x.size(dim) - skip);
-}
+Tensor without_first(Tensor x, int64_t dim, int64_t skip = 1) { return x.builder().slice(x, dim, skip, x.size(dim) - skip); }
+Tensor without_last(Tensor x, int64_t dim, int64_t skip = 1) { return x.builder().slice(x, dim, 0, x.size(dim) - skip); }
 
 // Bool differs where its neighbours do.
 Tensor step_between(Tensor x, int64_t dim) {

@@ -1,10 +1,10 @@
 // Distances and similarities between vectors.
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -66,9 +66,7 @@ std::vector<Tensor> cdist(Decomposer& d, const Args& a) {
   if (a.number("p") == 2 && (mode == 1 || (mode == 0 && many))) return {distances_by_product(d, pair)};
   return {all_distances(d, pair, a.number("p"))};
 }
-std::vector<Tensor> euclidean_dist(Decomposer& d, const Args& a) {
-  return {all_distances(d, pair_of(d, a, "x1", "x2"), 2)};
-}
+std::vector<Tensor> euclidean_dist(Decomposer& d, const Args& a) { return {all_distances(d, pair_of(d, a, "x1", "x2"), 2)}; }
 
 // Distances of the pairs i < j of n rows. Pair k has the row i with i*(2n - i - 1)/2 <= k: the smaller root of a
 // quadratic.
@@ -81,9 +79,7 @@ std::vector<Tensor> pdist(Decomposer& d, const Args& a) {
   Tensor side = b.scalar(DType::F64, Scalar(n * 2 - 1));
   Tensor root = sqrt(side * side - b.cast(k, DType::F64) * 8.0);
   Tensor i = b.cast(floor((side - root) / 2.0), DType::I64);
-  auto before = [&](Tensor row) {
-    return b.binary(ScalarOp::FloorDiv, row * (whole(n * 2 - 1) - row), Scalar(sym::Expr(2)));
-  };
+  auto before = [&](Tensor row) { return b.binary(ScalarOp::FloorDiv, row * (whole(n * 2 - 1) - row), Scalar(sym::Expr(2))); };
   // The root may round to either side of a whole number.
   i = where(before(i) > Term(k), i - whole(1), i);
   i = where(before(i + whole(1)) <= Term(k), i + whole(1), i);

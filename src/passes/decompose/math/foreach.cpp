@@ -66,8 +66,8 @@ struct ElementOf {
   // `i`, which a list of `size` has.
   size_t position(size_t size, const Parameter& parameter) const {
     if (i < size) return i;
-    throw Error(ErrorKind::InvalidModel, fmt::format("argument '{}' of {} has {} entries, fewer than the list beside it", parameter.name,
-                                                     args.schema().name, size));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("argument '{}' of {} has {} entries, fewer than the list beside it", parameter.name, args.schema().name, size));
   }
 };
 
@@ -117,9 +117,7 @@ std::vector<Tensor> foreach_norm(Decomposer& d, const Args& a, const char* op) {
   }
   return results;
 }
-std::vector<Tensor> foreach_vector_norm(Decomposer& d, const Args& a) {
-  return foreach_norm(d, a, "aten::linalg_vector_norm");
-}
+std::vector<Tensor> foreach_vector_norm(Decomposer& d, const Args& a) { return foreach_norm(d, a, "aten::linalg_vector_norm"); }
 std::vector<Tensor> foreach_powsum(Decomposer& d, const Args& a) { return foreach_norm(d, a, "aten::linalg__powsum"); }
 
 constexpr DecompositionRow kRows[] = {

@@ -44,8 +44,7 @@ Tensor even_edges(Builder& b, Interval within, int64_t count) {
   Tensor low = where(is_point, within.low - 0.5, within.low), high = where(is_point, within.high + 0.5, within.high);
   Tensor step = (high - low) / static_cast<double>(count);
   Tensor from_low = b.arange(count + 1), from_high = b.arange(count + 1, count, -1);
-  return where(from_low < static_cast<int>((count + 1) / 2), low + step * b.cast(from_low, dtype),
-               high - step * b.cast(from_high, dtype));
+  return where(from_low < static_cast<int>((count + 1) / 2), low + step * b.cast(from_low, dtype), high - step * b.cast(from_high, dtype));
 }
 
 // How many of `edges` [n] are at most x, less one: the number of x's bin. With `even` edges it is guessed from the ends, and the
@@ -97,8 +96,7 @@ std::vector<double> range_of(const Args& a) {
 }
 
 // Edges are given, or counts of equal bins within the range (two bounds a coordinate) or between the extreme points.
-std::vector<Tensor> histogram_with(Decomposer& d, const Args& a, Tensor points, const std::vector<Tensor>& given,
-                                   const Dims& counts) {
+std::vector<Tensor> histogram_with(Decomposer& d, const Args& a, Tensor points, const std::vector<Tensor>& given, const Dims& counts) {
   Builder& b = d.b;
   const std::vector<double> range = range_of(a);
   std::vector<Tensor> edges = given;
@@ -113,8 +111,8 @@ std::vector<Tensor> histogram_with(Decomposer& d, const Args& a, Tensor points, 
     edges.push_back(even_edges(b, within, counts[i]));
   }
   if (sym::known_ne(static_cast<int64_t>(edges.size()), points.size(1))) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("a histogram with bins for {} coordinates of points with {}",
-                                                     edges.size(), sym::to_string(points.size(1))));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("a histogram with bins for {} coordinates of points with {}", edges.size(), sym::to_string(points.size(1))));
   }
   Tensor weight = b.full({points.size(0)}, points.dtype(), 1.0);
   if (a.has("weight")) weight = b.reshape(b.cast(a.tensor("weight"), points.dtype()), {points.size(0)});

@@ -2,10 +2,10 @@
 //
 // They neither promote nor broadcast, so ATen's operators, which do, serve them; integer division rounds toward zero.
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/required.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/formula/required.h"
 #include "passes/decompose/formula/same_as.h"
 #include "support/error.h"
 
@@ -22,13 +22,10 @@ std::vector<Tensor> divide(Decomposer& d, const Args& a) {
 
 // The real root, with the sign of x.
 std::vector<Tensor> cube_root(Decomposer&, const Args& a) {
-  return {compute_wide(require_real(a.tensor("self")),
-                       [](Tensor x) { return apply(ScalarOp::Copysign, pow(abs(x), 1.0 / 3.0), x); })};
+  return {compute_wide(require_real(a.tensor("self")), [](Tensor x) { return apply(ScalarOp::Copysign, pow(abs(x), 1.0 / 3.0), x); })};
 }
 
-std::vector<Tensor> convert(Decomposer&, const Args& a) {
-  return {converted(require_real(a.tensor("a")), required_dtype(a, "dtype"))};
-}
+std::vector<Tensor> convert(Decomposer&, const Args& a) { return {converted(require_real(a.tensor("a")), required_dtype(a, "dtype"))}; }
 
 // ---- reductions -----------------------------------------------------------------------------------------------------
 
@@ -103,9 +100,7 @@ std::vector<Tensor> iota(Decomposer& d, const Args& a) {
   return {d.b.arange(a.integer("length"), start, step, required_dtype(a, "dtype"))};
 }
 
-std::vector<Tensor> empty(Decomposer& d, const Args& a) {
-  return {d.b.full(a.integers("shape"), required_dtype(a, "dtype"), 0.0)};
-}
+std::vector<Tensor> empty(Decomposer& d, const Args& a) { return {d.b.full(a.integers("shape"), required_dtype(a, "dtype"), 0.0)}; }
 std::vector<Tensor> full(Decomposer& d, const Args& a) {
   return {d.b.full(a.integers("shape"), required_dtype(a, "dtype"), a.scalar("fill_value"))};
 }

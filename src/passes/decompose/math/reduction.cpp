@@ -41,13 +41,11 @@ std::vector<Tensor> sum(Decomposer& d, const Args& a) {
 Tensor without_nan(Tensor x) { return is_floating(x.dtype()) ? where(isnan(x), 0, x) : x; }
 
 std::vector<Tensor> nansum(Decomposer& d, const Args& a) {
-  return reduction(a, sum_dtype(a, a.tensor("self")),
-                   [&](Tensor x, const Dims& dims) { return d.b.sum(without_nan(x), dims); });
+  return reduction(a, sum_dtype(a, a.tensor("self")), [&](Tensor x, const Dims& dims) { return d.b.sum(without_nan(x), dims); });
 }
 
 std::vector<Tensor> prod(Decomposer& d, const Args& a) {
-  return reduction(a, sum_dtype(a, a.tensor("self")),
-                   [&](Tensor x, const Dims& dims) { return d.b.reduce(ReduceOp::Prod, x, dims)[0]; });
+  return reduction(a, sum_dtype(a, a.tensor("self")), [&](Tensor x, const Dims& dims) { return d.b.reduce(ReduceOp::Prod, x, dims)[0]; });
 }
 
 std::vector<Tensor> mean(Decomposer& d, const Args& a) {
@@ -74,8 +72,7 @@ std::vector<Tensor> sum_to_size(Decomposer& d, const Args& a) {
   const int64_t added = static_cast<int64_t>(dims_before(x, sizes.size()));
   Dims dims;
   for (int64_t dim = 0; dim < x.rank(); ++dim) {
-    const bool shrinks =
-        dim >= added && sizes[static_cast<size_t>(dim - added)].is_const(1) && !x.size(dim).is_const(1);
+    const bool shrinks = dim >= added && sizes[static_cast<size_t>(dim - added)].is_const(1) && !x.size(dim).is_const(1);
     if (dim < added || shrinks) dims.push_back(dim);
   }
   if (dims.empty() && !sizes.empty()) return {x};
@@ -92,9 +89,7 @@ std::vector<Tensor> extremum(Decomposer& d, const Args& a) {
   return {over.shaped(d.b.reduce(op, x, over.dims)[0])};
 }
 
-std::vector<Tensor> aminmax(Decomposer& d, const Args& a) {
-  return {extremum<ReduceOp::Min>(d, a)[0], extremum<ReduceOp::Max>(d, a)[0]};
-}
+std::vector<Tensor> aminmax(Decomposer& d, const Args& a) { return {extremum<ReduceOp::Min>(d, a)[0], extremum<ReduceOp::Max>(d, a)[0]}; }
 
 // Without a dim the index is one into the flattened tensor.
 template <ReduceOp op>
@@ -170,9 +165,7 @@ Tensor vector_norm(Tensor x, double p, const Dims& dims) {
   return pow(b.sum(pow(abs(x), p), dims), 1 / p);
 }
 
-double order_of(const Args& a, std::string_view name) {
-  return has_parameter(a, name) && a.has(name) ? a.number(name) : 2;
-}
+double order_of(const Args& a, std::string_view name) { return has_parameter(a, name) && a.has(name) ? a.number(name) : 2; }
 
 DType norm_dtype(const Args& a) {
   const std::optional<DType> given = has_parameter(a, "dtype") ? a.dtype("dtype") : std::nullopt;
@@ -180,19 +173,17 @@ DType norm_dtype(const Args& a) {
 }
 
 std::vector<Tensor> linalg_vector_norm(Decomposer&, const Args& a) {
-  return reduction(a, norm_dtype(a),
-                   [&](Tensor x, const Dims& dims) { return vector_norm(x, order_of(a, "ord"), dims); });
+  return reduction(a, norm_dtype(a), [&](Tensor x, const Dims& dims) { return vector_norm(x, order_of(a, "ord"), dims); });
 }
 std::vector<Tensor> norm(Decomposer&, const Args& a) {
-  return reduction(a, norm_dtype(a),
-                   [&](Tensor x, const Dims& dims) { return vector_norm(x, order_of(a, "p"), dims); });
+  return reduction(a, norm_dtype(a), [&](Tensor x, const Dims& dims) { return vector_norm(x, order_of(a, "p"), dims); });
 }
 
 std::vector<Tensor> dist(Decomposer& d, const Args& a) {
   const double p = a.number("p");
   return combine(
-      d, a, as_floating(promoted_dtype(a, {"self", "other"})),
-      [&](Tensor x, Tensor y) { return vector_norm(x - y, p, {}); }, "self", "other");
+      d, a, as_floating(promoted_dtype(a, {"self", "other"})), [&](Tensor x, Tensor y) { return vector_norm(x - y, p, {}); }, "self",
+      "other");
 }
 
 // The dims of x but one.

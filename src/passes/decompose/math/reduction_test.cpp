@@ -53,9 +53,7 @@ const OperatorCase kScans[] = {
     {"aten::trapezoid.x(x0, x1)", {"f32[3] = [1, 2, 3]", "f32[3] = [0, 1, 3]"}, {"f32[] = [6.5]"}},
     {"aten::cumulative_trapezoid.dx(x0, dx=2)", {"f32[3] = [1, 2, 3]"}, {"f32[2] = [3, 8]"}},
     {"aten::gradient.scalarint(x0)", {"f32[4] = [0, 1, 4, 9]"}, {"f32[4] = [1, 2, 4, 5]"}},
-    {"aten::gradient.tensorarrayint(x0, spacing=[x1])",
-     {"f32[4] = [1, 2, 4, 8]", "f32[4] = [0, 1, 3, 7]"},
-     {"f32[4] = [1, 1, 1, 1]"}},
+    {"aten::gradient.tensorarrayint(x0, spacing=[x1])", {"f32[4] = [1, 2, 4, 8]", "f32[4] = [0, 1, 3, 7]"}, {"f32[4] = [1, 1, 1, 1]"}},
 };
 
 const OperatorCase kSorting[] = {
@@ -96,9 +94,10 @@ TEST(Reductions, SearchesOfASymbolicSizeProbeAsPyTorchDoes) {
     for (const auto& [line, expected] : cases) {
       SCOPED_TRACE(fmt::format("{} of {}", line, to_string(dtype)));
       const std::string name(to_string(dtype));
-      Program program = parse_text(fmt::format("program \"case\"\nsym s0 in [2, 512]\ngraph(x: {0}[2, s0], v: {0}[2, 3]) {{\n"
-                                               "  r: {0}[s0] = aten::select.int(x, 0, 0)\n  y: i64[2, 3] = {1}\n  return y\n}}\n",
-                                               name, line));
+      Program program =
+          parse_text(fmt::format("program \"case\"\nsym s0 in [2, 512]\ngraph(x: {0}[2, s0], v: {0}[2, 3]) {{\n"
+                                 "  r: {0}[s0] = aten::select.int(x, 0, 0)\n  y: i64[2, 3] = {1}\n  return y\n}}\n",
+                                 name, line));
       decompose(program);
       const HostTensor inputs[] = {HostTensor::from_doubles(dtype, {2, 6}, rows), HostTensor::from_doubles(dtype, {2, 3}, values)};
       const HostTensor found = evaluate(program, inputs)[0];
@@ -108,16 +107,14 @@ TEST(Reductions, SearchesOfASymbolicSizeProbeAsPyTorchDoes) {
 }
 
 TEST(Reductions, SoftmaxIsThreeReductionsDeepWithoutCopies) {
-  Program program =
-      parse_text("program \"case\"\ngraph(x: f32[4, 8]) {\n  y: f32[4, 8] = aten::softmax.int(x, -1)\n  return y\n}\n");
+  Program program = parse_text("program \"case\"\ngraph(x: f32[4, 8]) {\n  y: f32[4, 8] = aten::softmax.int(x, -1)\n  return y\n}\n");
   decompose(program);
   std::vector<std::string> ops;
   for (const Node& node : program.graph.nodes()) {
-    if (!std::holds_alternative<Reshape>(node.op) && !std::holds_alternative<Expand>(node.op))
-      ops.push_back(to_string(node.op));
+    if (!std::holds_alternative<Reshape>(node.op) && !std::holds_alternative<Expand>(node.op)) ops.push_back(to_string(node.op));
   }
-  EXPECT_EQ(ops, (std::vector<std::string>{"input(0)", "reduce.max(dims=[1])", "sub", "exp_normal",
-                                           "reduce.sum(dims=[1])", "reciprocal", "mul"}));
+  EXPECT_EQ(ops, (std::vector<std::string>{"input(0)", "reduce.max(dims=[1])", "sub", "exp_normal", "reduce.sum(dims=[1])", "reciprocal",
+                                           "mul"}));
 }
 
 }  // namespace

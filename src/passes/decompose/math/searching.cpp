@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/operands.h"
+#include "passes/decompose/movement/index_tensors.h"
 
 namespace toroid {
 namespace {

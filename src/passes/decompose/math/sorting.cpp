@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -41,8 +41,8 @@ std::vector<Tensor> selected(std::string kernel, const AlongDim& along, sym::Exp
   const Tensor rows = b.transpose(along.x, along.dim, -1);
   Sizes sizes = rows.sizes();
   sizes.back() = count;
-  std::vector<Tensor> found = b.library(std::move(kernel), {rows}, {{.dtype = rows.dtype(), .sizes = sizes}, {.dtype = DType::I64, .sizes = sizes}},
-                                        std::move(attributes));
+  std::vector<Tensor> found = b.library(
+      std::move(kernel), {rows}, {{.dtype = rows.dtype(), .sizes = sizes}, {.dtype = DType::I64, .sizes = sizes}}, std::move(attributes));
   for (Tensor& x : found) x = b.transpose(x, along.dim, -1);
   return found;
 }

@@ -95,9 +95,8 @@ std::vector<Tensor> xlog1py(Decomposer& d, const Args& a) {
 
 // -x log(x)
 std::vector<Tensor> entr(Decomposer&, const Args& a) {
-  return real_function(a, "self", [](Tensor x) {
-    return where(isnan(x), x, where(x > 0, -x * log(x), where(eq(x, 0), 0, number_like(x, -kInfinity))));
-  });
+  return real_function(
+      a, "self", [](Tensor x) { return where(isnan(x), x, where(x > 0, -x * log(x), where(eq(x, 0), 0, number_like(x, -kInfinity)))); });
 }
 
 // The normal distribution function.

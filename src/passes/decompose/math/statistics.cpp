@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -55,9 +55,7 @@ Tensor quantile_of(Decomposer& d, const Args& a, bool ignore_nan) {
   Sizes sizes = sorted.sizes();
   sizes.back() = by_row.size(0);
   rank = b.expand(rank, sizes);
-  auto element = [&](Tensor position) {
-    return b.gather(sorted, index_along(b.cast(position, DType::I64), sorted.rank() - 1));
-  };
+  auto element = [&](Tensor position) { return b.gather(sorted, index_along(b.cast(position, DType::I64), sorted.rank() - 1)); };
   Tensor low = floor(rank), found = element(low);
   if (interpolation == "linear" || interpolation == "midpoint") {
     Tensor above = element(apply(ScalarOp::Ceil, rank));

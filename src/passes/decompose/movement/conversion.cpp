@@ -18,9 +18,7 @@ std::vector<Tensor> to_dtype(Decomposer&, const Args& a) {
   return {converted(x, a.dtype("dtype").value_or(x.dtype()))};
 }
 
-std::vector<Tensor> to_other(Decomposer&, const Args& a) {
-  return {converted(a.tensor("self"), a.tensor("other").dtype())};
-}
+std::vector<Tensor> to_other(Decomposer&, const Args& a) { return {converted(a.tensor("self"), a.tensor("other").dtype())}; }
 
 template <DType dtype>
 std::vector<Tensor> cast_to(Decomposer&, const Args& a) {
@@ -42,9 +40,7 @@ Tensor resized(Tensor x, const Sizes& sizes) {
   return b.reshape(flat, sizes);
 }
 std::vector<Tensor> resize(Decomposer&, const Args& a) { return {resized(a.tensor("self"), a.integers("size"))}; }
-std::vector<Tensor> resize_as(Decomposer&, const Args& a) {
-  return {resized(a.tensor("self"), a.tensor("the_template").sizes())};
-}
+std::vector<Tensor> resize_as(Decomposer&, const Args& a) { return {resized(a.tensor("self"), a.tensor("the_template").sizes())}; }
 
 // The sizes as a tensor of integers.
 std::vector<Tensor> shape_as_tensor(Decomposer& d, const Args& a) {

@@ -36,12 +36,8 @@ std::vector<Tensor> full_like(Decomposer& d, const Args& a) {
   return filled(d, a, a.tensor("self").sizes(), a.tensor("self").dtype(), a.scalar("fill_value"));
 }
 
-std::vector<Tensor> new_zeros(Decomposer& d, const Args& a) {
-  return filled(d, a, a.integers("size"), a.tensor("self").dtype(), 0.0);
-}
-std::vector<Tensor> new_ones(Decomposer& d, const Args& a) {
-  return filled(d, a, a.integers("size"), a.tensor("self").dtype(), 1.0);
-}
+std::vector<Tensor> new_zeros(Decomposer& d, const Args& a) { return filled(d, a, a.integers("size"), a.tensor("self").dtype(), 0.0); }
+std::vector<Tensor> new_ones(Decomposer& d, const Args& a) { return filled(d, a, a.integers("size"), a.tensor("self").dtype(), 1.0); }
 std::vector<Tensor> new_full(Decomposer& d, const Args& a) {
   return filled(d, a, a.integers("size"), a.tensor("self").dtype(), a.scalar("fill_value"));
 }
@@ -180,7 +176,8 @@ std::vector<Tensor> eye(Decomposer& d, const Args& a) {
 template <class Keep>
 std::vector<Tensor> triangle_indices(Decomposer& d, const Args& a, Keep keep) {
   const int64_t rows = a.constant("row"), columns = a.constant("col"), offset = a.constant("offset");
-  if (rows < 0 || columns < 0) throw Error(ErrorKind::InvalidModel, fmt::format("{} of {} rows and {} columns", a.schema().name, rows, columns));
+  if (rows < 0 || columns < 0)
+    throw Error(ErrorKind::InvalidModel, fmt::format("{} of {} rows and {} columns", a.schema().name, rows, columns));
   require_small_table((sym::Expr(rows) * columns).value());
   std::vector<int64_t> row_of, column_of;
   for (int64_t row = 0; columns > 0 && row < rows; ++row) {

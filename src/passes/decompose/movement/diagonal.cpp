@@ -18,9 +18,7 @@ struct Diagonal {
 Diagonal diagonal_of(sym::Expr rows, sym::Expr columns, int64_t offset) {
   const int64_t row = std::max<int64_t>(-offset, 0), column = std::max<int64_t>(offset, 0);
   const sym::Expr below = rows - row, right = columns - column;
-  const sym::Expr length = sym::known_le(below, right)   ? below
-                           : sym::known_le(right, below) ? right
-                                                         : sym::min(below, right);
+  const sym::Expr length = sym::known_le(below, right) ? below : sym::known_le(right, below) ? right : sym::min(below, right);
   return {row, column, sym::known_le(0, length) ? length : sym::max(length, 0)};
 }
 
@@ -56,9 +54,7 @@ std::vector<Tensor> diagonal_op(Decomposer&, const Args& a) {
   return {diagonal(a.tensor(parameter(a, 0)), a.constant("offset"), a.constant("dim1"), a.constant("dim2"))};
 }
 
-std::vector<Tensor> trace(Decomposer& d, const Args& a) {
-  return {d.call1("aten::sum", {diagonal(a.tensor("self"), 0, 0, 1)})};
-}
+std::vector<Tensor> trace(Decomposer& d, const Args& a) { return {d.call1("aten::sum", {diagonal(a.tensor("self"), 0, 0, 1)})}; }
 
 // ---- making --------------------------------------------------------------------------------------------------------
 

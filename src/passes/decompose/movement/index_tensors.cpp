@@ -24,8 +24,7 @@ bool never_negative(const Graph& graph, ValueId id, int depth = 8) {
   if (const auto* pointwise = std::get_if<Pointwise>(&node.op)) {
     const ScalarOp op = pointwise->op;
     if (op == ScalarOp::Where) return all_inputs(1);
-    return (op == ScalarOp::Add || op == ScalarOp::Mul || op == ScalarOp::Min || op == ScalarOp::FloorDiv) &&
-           all_inputs(0);
+    return (op == ScalarOp::Add || op == ScalarOp::Mul || op == ScalarOp::Min || op == ScalarOp::FloorDiv) && all_inputs(0);
   }
   const bool moves = std::holds_alternative<Cast>(node.op) || std::holds_alternative<Expand>(node.op) ||
                      std::holds_alternative<Reshape>(node.op) || std::holds_alternative<Permute>(node.op) ||

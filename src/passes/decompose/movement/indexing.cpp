@@ -76,9 +76,7 @@ Tensor is_in(Tensor elements, Tensor candidates, bool invert) {
   return invert ? b.unary(ScalarOp::BitNot, found) : found;
 }
 
-std::vector<Tensor> isin(Decomposer&, const Args& a) {
-  return {is_in(a.tensor("elements"), a.tensor("test_elements"), a.flag("invert"))};
-}
+std::vector<Tensor> isin(Decomposer&, const Args& a) { return {is_in(a.tensor("elements"), a.tensor("test_elements"), a.flag("invert"))}; }
 
 std::vector<Tensor> isin_tensor_scalar(Decomposer& d, const Args& a) {
   const ScalarOp compare = a.flag("invert") ? ScalarOp::Ne : ScalarOp::Eq;

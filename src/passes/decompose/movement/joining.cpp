@@ -31,9 +31,7 @@ Tensor joined(const std::vector<Tensor>& tensors, int64_t dim) {
 }
 
 std::vector<Tensor> cat(Decomposer&, const Args& a) { return {joined(a.tensors("tensors"), a.constant("dim"))}; }
-std::vector<Tensor> stack(Decomposer& d, const Args& a) {
-  return {d.b.stack(promoted(a.tensors("tensors")), a.constant("dim"))};
-}
+std::vector<Tensor> stack(Decomposer& d, const Args& a) { return {d.b.stack(promoted(a.tensors("tensors")), a.constant("dim"))}; }
 
 std::vector<Tensor> hstack(Decomposer& d, const Args& a) {
   Tensors parts = d.call("aten::atleast_1d.Sequence", {a.tensors("tensors")});
@@ -261,8 +259,7 @@ template <int64_t dim>
 std::vector<Tensor> split_dim(Decomposer&, const Args& a) {
   Tensor x = a.tensor("self");
   const int64_t along = dim == 1 && x.rank() == 1 ? 0 : dim;
-  return a.schema().name.ends_with(".int") ? split_sections(x, along, a.constant("sections"))
-                                           : split_at(x, along, a.integers("indices"));
+  return a.schema().name.ends_with(".int") ? split_sections(x, along, a.constant("sections")) : split_at(x, along, a.integers("indices"));
 }
 
 std::vector<Tensor> unbind(Decomposer& d, const Args& a) {

@@ -6,10 +6,10 @@
 
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/limits.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -43,8 +43,7 @@ Reduction find_reduction(const std::string& name, DType dtype) {
 
 // scatter_reduce and index_reduce. Without include_self the old value does not count where something is scattered to. A
 // mean of integers rounds down.
-Tensor reduce_into(Tensor self, Tensor source, const std::vector<Tensor>& index, const std::string& name,
-                   bool include_self) {
+Tensor reduce_into(Tensor self, Tensor source, const std::vector<Tensor>& index, const std::string& name, bool include_self) {
   Builder& b = self.builder();
   const DType dtype = combining_dtype(self.dtype());
   const Reduction reduction = find_reduction(name, dtype);
@@ -84,9 +83,7 @@ ScatterArgs scatter_args(const Args& a, Tensor source) {
   return s;
 }
 
-Tensor scatter_value(const Args& a) {
-  return a.tensor("self").builder().scalar(a.tensor("self").dtype(), a.scalar("value"));
-}
+Tensor scatter_value(const Args& a) { return a.tensor("self").builder().scalar(a.tensor("self").dtype(), a.scalar("value")); }
 
 std::vector<Tensor> finish(const ScatterArgs& s, Tensor result) { return {result.builder().reshape(result, s.sizes)}; }
 

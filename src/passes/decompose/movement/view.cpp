@@ -17,22 +17,16 @@ namespace {
 
 // ---- other sizes ---------------------------------------------------------------------------------------------------
 
-std::vector<Tensor> reshape(Decomposer& d, const Args& a) {
-  return {d.b.reshape(a.tensor("self"), a.integers(parameter(a, 1)))};
-}
-std::vector<Tensor> reshape_as(Decomposer& d, const Args& a) {
-  return {d.b.reshape(a.tensor("self"), a.tensor("other").sizes())};
-}
-std::vector<Tensor> ravel(Decomposer& d, const Args& a) {
-  return {d.b.reshape(a.tensor("self"), {a.tensor("self").numel()})};
-}
+std::vector<Tensor> reshape(Decomposer& d, const Args& a) { return {d.b.reshape(a.tensor("self"), a.integers(parameter(a, 1)))}; }
+std::vector<Tensor> reshape_as(Decomposer& d, const Args& a) { return {d.b.reshape(a.tensor("self"), a.tensor("other").sizes())}; }
+std::vector<Tensor> ravel(Decomposer& d, const Args& a) { return {d.b.reshape(a.tensor("self"), {a.tensor("self").numel()})}; }
 
 std::vector<Tensor> view_dtype(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const DType dtype = *a.dtype("dtype");
   if (size_bytes(dtype) != size_bytes(x.dtype())) {
-    throw Error(ErrorKind::Unsupported, fmt::format("viewing {} as {}, of another size, is not supported",
-                                                    to_string(x.dtype()), to_string(dtype)));
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("viewing {} as {}, of another size, is not supported", to_string(x.dtype()), to_string(dtype)));
   }
   return {d.b.bitcast(x, dtype)};
 }
@@ -40,13 +34,11 @@ std::vector<Tensor> view_dtype(Decomposer& d, const Args& a) {
 std::vector<Tensor> flatten(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   if (x.rank() == 0) return {d.b.reshape(x, {1})};
-  const int64_t first = d.b.wrap_dim(a.constant("start_dim"), x.rank()),
-                last = d.b.wrap_dim(a.constant("end_dim"), x.rank());
+  const int64_t first = d.b.wrap_dim(a.constant("start_dim"), x.rank()), last = d.b.wrap_dim(a.constant("end_dim"), x.rank());
   if (last < first) throw Error(ErrorKind::InvalidModel, "flatten ends before it starts");
   const Sizes& sizes = x.sizes();
   Sizes flat(sizes.begin(), sizes.begin() + first);
-  flat.push_back(
-      sym::product(std::span(sizes).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first + 1))));
+  flat.push_back(sym::product(std::span(sizes).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first + 1))));
   flat.insert(flat.end(), sizes.begin() + last + 1, sizes.end());
   return {d.b.reshape(x, flat)};
 }
@@ -92,9 +84,7 @@ std::vector<Tensor> squeeze_dims(Decomposer& d, const Args& a) {
   return {squeezed(d, a.tensor("self"), dims)};
 }
 
-std::vector<Tensor> unsqueeze(Decomposer& d, const Args& a) {
-  return {d.b.unsqueeze(a.tensor("self"), a.constant("dim"))};
-}
+std::vector<Tensor> unsqueeze(Decomposer& d, const Args& a) { return {d.b.unsqueeze(a.tensor("self"), a.constant("dim"))}; }
 
 // A size of -1 keeps the dim as it is.
 std::vector<Tensor> expand(Decomposer& d, const Args& a) {
@@ -106,9 +96,7 @@ std::vector<Tensor> expand(Decomposer& d, const Args& a) {
   }
   return {d.b.expand(x, sizes)};
 }
-std::vector<Tensor> expand_as(Decomposer& d, const Args& a) {
-  return {d.b.expand(a.tensor("self"), a.tensor("other").sizes())};
-}
+std::vector<Tensor> expand_as(Decomposer& d, const Args& a) { return {d.b.expand(a.tensor("self"), a.tensor("other").sizes())}; }
 
 std::vector<Tensor> broadcast_tensors(Decomposer& d, const Args& a) {
   Tensors tensors = a.tensors("tensors");
@@ -164,8 +152,7 @@ std::vector<Tensor> reverse_dims(Decomposer& d, const Args& a) {
 std::vector<Tensor> movedim(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const Dims source = a.dims("source"), destination = a.dims("destination");
-  if (source.size() != destination.size())
-    throw Error(ErrorKind::InvalidModel, "movedim needs as many sources as destinations");
+  if (source.size() != destination.size()) throw Error(ErrorKind::InvalidModel, "movedim needs as many sources as destinations");
   const size_t rank = static_cast<size_t>(x.rank());
   Dims order(rank, -1);
   std::vector<bool> moved(rank);

@@ -38,8 +38,8 @@ Bounds slice_bounds(const Args& a, sym::Expr size) {
 sym::Expr wrap_index(sym::Expr index, sym::Expr size) {
   const sym::Expr wrapped = sym::known_lt(index, 0) ? index + size : index;
   if (sym::known_lt(wrapped, 0) || sym::known_le(size, wrapped)) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("index {} is out of range for a dimension of size {}",
-                                                     sym::to_string(index), sym::to_string(size)));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("index {} is out of range for a dimension of size {}", sym::to_string(index), sym::to_string(size)));
   }
   return wrapped;
 }
@@ -67,9 +67,8 @@ Tensor storage_of(Tensor x, const TensorType& type) {
     // The dims from the outermost in memory inwards must be dense.
     Dims order(strides.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t l, int64_t r) {
-      return sym::known_lt(strides[static_cast<size_t>(r)], strides[static_cast<size_t>(l)]);
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t l, int64_t r) { return sym::known_lt(strides[static_cast<size_t>(r)], strides[static_cast<size_t>(l)]); });
     sym::Expr expected = 1;
     for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
       const sym::Expr size = x.sizes()[static_cast<size_t>(*dim)];

@@ -1,13 +1,12 @@
 // Windows as Pad (where there is padding) and Remap: out[.., o, k] = padded[.., o*stride + k*dilation].
-#include "passes/decompose/formula/required.h"
 #include "passes/decompose/movement/windows.h"
+#include "passes/decompose/formula/required.h"
 
 #include "support/error.h"
 
 namespace toroid {
 
-Window make_window(sym::Expr input, sym::Expr kernel, sym::Expr stride, sym::Expr padding, sym::Expr dilation,
-                   bool ceil_mode) {
+Window make_window(sym::Expr input, sym::Expr kernel, sym::Expr stride, sym::Expr padding, sym::Expr dilation, bool ceil_mode) {
   if (stride.is_const() && stride.value() <= 0) {
     throw Error(ErrorKind::InvalidModel, "a window needs a positive stride");
   }
@@ -25,8 +24,8 @@ Window make_window(sym::Expr input, sym::Expr kernel, sym::Expr stride, sym::Exp
     window.overhang = sym::max((window.count - 1) * stride - room, 0);
   }
   if (window.count.is_const() && window.count.value() <= 0) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("a window of {} does not fit an input of size {}",
-                                                     sym::to_string(reach), sym::to_string(input)));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("a window of {} does not fit an input of size {}", sym::to_string(reach), sym::to_string(input)));
   }
   return window;
 }
@@ -50,9 +49,7 @@ Tensor windows_of(Tensor x, std::span<const Window> windows, Scalar fill) {
 namespace {
 
 // How many windows may cover one position.
-sym::Expr candidates(const Window& window) {
-  return sym::ceil_div(window.dilation * (window.kernel - 1) + 1, window.stride);
-}
+sym::Expr candidates(const Window& window) { return sym::ceil_div(window.dilation * (window.kernel - 1) + 1, window.stride); }
 
 }  // namespace
 

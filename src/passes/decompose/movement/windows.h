@@ -15,8 +15,7 @@ struct Window {
 };
 
 // With `ceil_mode`, a last partial window counts as long as it starts within the input or its left padding.
-Window make_window(sym::Expr input, sym::Expr kernel, sym::Expr stride, sym::Expr padding, sym::Expr dilation,
-                   bool ceil_mode);
+Window make_window(sym::Expr input, sym::Expr kernel, sym::Expr stride, sym::Expr padding, sym::Expr dilation, bool ceil_mode);
 
 // [.., i…] -> [.., o…, k…] over the last windows.size() dims; what lies outside the input is `fill`.
 Tensor windows_of(Tensor x, std::span<const Window> windows, Scalar fill);

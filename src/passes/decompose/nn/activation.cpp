@@ -17,9 +17,7 @@ std::vector<Tensor> activation(const Args& a, F f) {
 
 // Integers stay integers: relu, hardtanh and threshold only choose.
 std::vector<Tensor> relu(Decomposer&, const Args& a) { return {maximum(require_real(a.tensor("self")), 0)}; }
-std::vector<Tensor> relu6(Decomposer&, const Args& a) {
-  return {minimum(maximum(require_real(a.tensor("self")), 0), 6)};
-}
+std::vector<Tensor> relu6(Decomposer&, const Args& a) { return {minimum(maximum(require_real(a.tensor("self")), 0), 6)}; }
 
 std::vector<Tensor> hardtanh(Decomposer&, const Args& a) {
   Tensor x = require_real(a.tensor("self"));
@@ -77,8 +75,7 @@ Tensor elu_of(Tensor x, double alpha, double scale, double input_scale) {
   return where(x > 0, x * scale, expm1(x * input_scale) * (alpha * scale));
 }
 std::vector<Tensor> elu(Decomposer&, const Args& a) {
-  return activation(a,
-                    [&](Tensor x) { return elu_of(x, a.number("alpha"), a.number("scale"), a.number("input_scale")); });
+  return activation(a, [&](Tensor x) { return elu_of(x, a.number("alpha"), a.number("scale"), a.number("input_scale")); });
 }
 std::vector<Tensor> celu(Decomposer&, const Args& a) {
   const double alpha = a.number("alpha");
@@ -86,8 +83,7 @@ std::vector<Tensor> celu(Decomposer&, const Args& a) {
 }
 std::vector<Tensor> selu(Decomposer&, const Args& a) {
   // The fixed point of mean 0 and variance 1 (Klambauer et al., 2017).
-  return activation(
-      a, [](Tensor x) { return elu_of(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); });
+  return activation(a, [](Tensor x) { return elu_of(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); });
 }
 
 std::vector<Tensor> leaky_relu(Decomposer&, const Args& a) {
@@ -125,9 +121,7 @@ std::vector<Tensor> hardshrink(Decomposer&, const Args& a) {
 std::vector<Tensor> softshrink(Decomposer&, const Args& a) {
   const DType dtype = a.tensor("self").dtype();
   const double lambda = is_reduced_float(dtype) ? rounded_to(dtype, a.number("lambd")) : a.number("lambd");
-  return activation(a, [&](Tensor x) {
-    return where(x > lambda, x - lambda, where(x < -lambda, x + lambda, where(isnan(x), x, 0)));
-  });
+  return activation(a, [&](Tensor x) { return where(x > lambda, x - lambda, where(x < -lambda, x + lambda, where(isnan(x), x, 0))); });
 }
 
 // The first half of a dim, gated by the second.
@@ -136,8 +130,7 @@ std::vector<Tensor> glu(Decomposer& d, const Args& a) {
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
   const sym::Expr half = sym::floor_div(x.size(dim), 2);
   d.b.require_equal(half * 2, x.size(dim), "glu");
-  return {
-      compute_wide(x, [&](Tensor t) { return d.b.slice(t, dim, 0, half) * sigmoid(d.b.slice(t, dim, half, half)); })};
+  return {compute_wide(x, [&](Tensor t) { return d.b.slice(t, dim, 0, half) * sigmoid(d.b.slice(t, dim, half, half)); })};
 }
 
 constexpr DecompositionRow kRows[] = {

@@ -41,9 +41,8 @@ void set_scale(AttentionInputs& in, const Args& a) {
 
 void refuse_dropout(const Args& a) {
   if (a.number("dropout_p") == 0) return;
-  throw Error(
-      ErrorKind::Unsupported,
-      fmt::format("{} with dropout is not supported: on CPUs PyTorch itself does not drop in it", a.schema().name))
+  throw Error(ErrorKind::Unsupported,
+              fmt::format("{} with dropout is not supported: on CPUs PyTorch itself does not drop in it", a.schema().name))
       .help("export the model in evaluation mode (model.eval()), or with aten::scaled_dot_product_attention");
 }
 
@@ -164,8 +163,7 @@ std::vector<Tensor> attend_with_dropout(Decomposer& d, const AttentionInputs& in
   // A row that may look at nothing gives zeros.
   const Tensor weights = d.b.cast(d.call1("aten::_safe_softmax", {scores_of(in), -1}), in.v.dtype());
   const Tensor kept = d.call1("aten::dropout", {weights, p, true});
-  return {from_four_dims(d.b.cast(d.b.matmul(wide(kept), wide(in.v)), in.v.dtype()), in.batch),
-          from_four_dims(kept, in.batch)};
+  return {from_four_dims(d.b.cast(d.b.matmul(wide(kept), wide(in.v)), in.v.dtype()), in.batch), from_four_dims(kept, in.batch)};
 }
 
 std::vector<Tensor> scaled_dot_product_attention(Decomposer& d, const Args& a) {

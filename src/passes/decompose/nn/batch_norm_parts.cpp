@@ -96,11 +96,10 @@ std::vector<Tensor> normalized(Decomposer& d, const Args& a, const char* momentu
   Tensor weight = a.optional_tensor("weight"), bias = a.optional_tensor("bias");
   const bool training = a.flag("training");
   if (!mean.defined() || !var.defined()) {
-    return d.call("aten::_native_batch_norm_legit.no_stats",
-                  {x, weight, bias, training, a.number(momentum), a.number(eps)});
+    return d.call("aten::_native_batch_norm_legit.no_stats", {x, weight, bias, training, a.number(momentum), a.number(eps)});
   }
-  Tensors results = d.call("aten::_native_batch_norm_legit_functional",
-                                       {x, weight, bias, mean, var, training, a.number(momentum), a.number(eps)});
+  Tensors results =
+      d.call("aten::_native_batch_norm_legit_functional", {x, weight, bias, mean, var, training, a.number(momentum), a.number(eps)});
   if (training) {
     d.write("running_mean", results[3]);
     d.write("running_var", results[4]);
@@ -129,8 +128,8 @@ std::vector<Tensor> with_backend(Decomposer& d, const Args& a) {
 std::vector<Tensor> with_backend_backward(Decomposer& d, const Args& a) {
   return d.call("aten::native_batch_norm_backward",
                 {a.tensor("grad_output"), a.tensor("input"), a.optional_tensor("weight"), a.optional_tensor("running_mean"),
-                 a.optional_tensor("running_var"), a.optional_tensor("save_mean"), a.optional_tensor("save_var_transform"),
-                 a.flag("train"), a.number("eps"), a.raw("output_mask")});
+                 a.optional_tensor("running_var"), a.optional_tensor("save_mean"), a.optional_tensor("save_var_transform"), a.flag("train"),
+                 a.number("eps"), a.raw("output_mask")});
 }
 
 constexpr DecompositionRow kRows[] = {

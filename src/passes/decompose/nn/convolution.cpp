@@ -21,8 +21,7 @@ size_t spatial_rank(Tensor weight) {
 Sizes per_dim(Sizes sizes, size_t spatial) {
   if (sizes.size() == 1) sizes.resize(spatial, sizes[0]);
   if (sizes.size() != spatial) {
-    throw Error(ErrorKind::InvalidModel,
-                fmt::format("a list of {} entries for {} spatial dims", sizes.size(), spatial));
+    throw Error(ErrorKind::InvalidModel, fmt::format("a list of {} entries for {} spatial dims", sizes.size(), spatial));
   }
   return sizes;
 }
@@ -45,8 +44,8 @@ struct Geometry {
 void require_groups(Tensor weight, const Geometry& g) {
   if (!g.groups.is_const() || !weight.size(0).is_const()) return;
   if (g.groups.value() > 0 && weight.size(0).value() % g.groups.value() == 0) return;
-  throw Error(ErrorKind::InvalidModel, fmt::format("a convolution of {} groups with weights {}", sym::to_string(g.groups),
-                                                   to_string(weight.type())));
+  throw Error(ErrorKind::InvalidModel,
+              fmt::format("a convolution of {} groups with weights {}", sym::to_string(g.groups), to_string(weight.type())));
 }
 
 Tensor convolve(Tensor x, Tensor weight, Tensor bias, Geometry g) {
@@ -56,8 +55,7 @@ Tensor convolve(Tensor x, Tensor weight, Tensor bias, Geometry g) {
   if (g.output_padding.empty()) g.output_padding.assign(spatial, 0);
   return with_batch(x, spatial, [&](Tensor batched) {
     Tensor y = batched.builder().convolution(batched, weight, bias, per_dim(g.stride, spatial), per_dim(g.padding, spatial),
-                                         per_dim(g.dilation, spatial), g.transposed, per_dim(g.output_padding, spatial),
-                                         g.groups);
+                                             per_dim(g.dilation, spatial), g.transposed, per_dim(g.output_padding, spatial), g.groups);
     // Without channels to read PyTorch has none to write either.
     return batched.size(1).is_const(0) ? y.builder().slice(y, 1, 0, 0) : y;
   });
@@ -145,8 +143,7 @@ std::vector<Tensor> im2col(Decomposer& d, const Args& a) {
   if (!batched) x = d.b.unsqueeze(x, 0);
   const Blocks blocks = blocks_of(a, x.size(2), x.size(3));
   Tensor windows = windows_of(x, blocks.windows, 0.0);  // [N, C, oh, ow, kh, kw]
-  Tensor columns = d.b.reshape(d.b.permute(windows, {0, 1, 4, 5, 2, 3}),
-                               {x.size(0), x.size(1) * blocks.kernel_elements(), blocks.count()});
+  Tensor columns = d.b.reshape(d.b.permute(windows, {0, 1, 4, 5, 2, 3}), {x.size(0), x.size(1) * blocks.kernel_elements(), blocks.count()});
   return {batched ? columns : d.b.squeeze(columns, 0)};
 }
 
@@ -174,10 +171,8 @@ std::vector<Tensor> col2im(Decomposer& d, const Args& a) {
   Sizes first(6, 1), second(6, 1);
   first[0] = shape[0];
   second[1] = shape[1];
-  Tensor margin =
-      b.full({x.size(0), channels, out[0] + rows.padding * 2, out[1] + columns.padding * 2}, x.dtype(), 0.0);
-  Tensor sum = b.scatter(margin, source, {b.iota(first, 0), b.iota(second, 1), at(rows, 2, 4), at(columns, 3, 5)},
-                         ScatterMode::Add);
+  Tensor margin = b.full({x.size(0), channels, out[0] + rows.padding * 2, out[1] + columns.padding * 2}, x.dtype(), 0.0);
+  Tensor sum = b.scatter(margin, source, {b.iota(first, 0), b.iota(second, 1), at(rows, 2, 4), at(columns, 3, 5)}, ScatterMode::Add);
   Tensor image = b.slice(b.slice(sum, 2, rows.padding, out[0]), 3, columns.padding, out[1]);
   return {batched ? image : b.squeeze(image, 0)};
 }

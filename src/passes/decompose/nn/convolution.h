@@ -11,7 +11,8 @@ inline void require_geometry(const Sizes& stride, const Sizes& dilation, const S
   const auto require_least = [](const Sizes& sizes, int64_t least, std::string_view name) {
     for (sym::Expr size : sizes) {
       if (!sym::known_lt(size, least)) continue;
-      throw Error(ErrorKind::InvalidModel, fmt::format("a convolution's {} is {}, but must be {} or more", name, sym::to_string(size), least));
+      throw Error(ErrorKind::InvalidModel,
+                  fmt::format("a convolution's {} is {}, but must be {} or more", name, sym::to_string(size), least));
     }
   };
   require_least(stride, 1, "stride");

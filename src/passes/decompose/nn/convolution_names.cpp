@@ -13,16 +13,13 @@ std::vector<Tensor> convolve(Decomposer& d, const Args& a, Tensor x, sym::Expr g
   auto list = [&](std::string_view name, int64_t otherwise) {
     return has_parameter(a, name) ? a.integers(name) : Sizes(spatial, otherwise);
   };
-  return d.call("aten::convolution",
-                {x, a.tensor("weight"), a.optional_tensor("bias"), list("stride", 1), list("padding", 0),
-                 list("dilation", 1), transposed, list("output_padding", 0), groups});
+  return d.call("aten::convolution", {x, a.tensor("weight"), a.optional_tensor("bias"), list("stride", 1), list("padding", 0),
+                                      list("dilation", 1), transposed, list("output_padding", 0), groups});
 }
 
 std::vector<Tensor> plain(Decomposer& d, const Args& a) { return convolve(d, a, a.tensor("self"), 1, false); }
 std::vector<Tensor> transposed(Decomposer& d, const Args& a) { return convolve(d, a, a.tensor("self"), 1, true); }
-std::vector<Tensor> grouped(Decomposer& d, const Args& a) {
-  return convolve(d, a, a.tensor("self"), a.integer("groups"), false);
-}
+std::vector<Tensor> grouped(Decomposer& d, const Args& a) { return convolve(d, a, a.tensor("self"), a.integer("groups"), false); }
 
 // Each channel is convolved alone.
 std::vector<Tensor> depthwise(Decomposer& d, const Args& a) {
@@ -33,8 +30,7 @@ std::vector<Tensor> depthwise(Decomposer& d, const Args& a) {
 // [T, N, C] with weights [K, C, O]: a convolution over the first dim.
 std::vector<Tensor> time_batch_channels(Decomposer& d, const Args& a) {
   Tensor x = d.b.permute(a.tensor("self"), {1, 2, 0}), weight = d.b.permute(a.tensor("weight"), {2, 1, 0});
-  Tensor y = d.call1("aten::convolution",
-                     {x, weight, a.tensor("bias"), Sizes{1}, Sizes{a.integer("pad")}, Sizes{1}, false, Sizes{0}, 1});
+  Tensor y = d.call1("aten::convolution", {x, weight, a.tensor("bias"), Sizes{1}, Sizes{a.integer("pad")}, Sizes{1}, false, Sizes{0}, 1});
   return {d.b.permute(y, {2, 0, 1})};
 }
 
@@ -49,18 +45,12 @@ std::vector<Tensor> time_batch_channels_backward(Decomposer& d, const Args& a) {
 }
 
 constexpr DecompositionRow kRows[] = {
-    {"aten::_conv_depthwise2d", depthwise},
-    {"aten::conv_depthwise3d", depthwise},
-    {"aten::conv_tbc", time_batch_channels},
-    {"aten::conv_tbc_backward", time_batch_channels_backward},
-    {"aten::mkldnn_convolution", grouped},
-    {"aten::slow_conv3d", plain},
-    {"aten::slow_conv3d_forward", plain},
-    {"aten::slow_conv_dilated2d", plain},
-    {"aten::slow_conv_dilated3d", plain},
-    {"aten::slow_conv_transpose2d", transposed},
-    {"aten::slow_conv_transpose3d", transposed},
-    {"aten::thnn_conv2d", plain},
+    {"aten::_conv_depthwise2d", depthwise},      {"aten::conv_depthwise3d", depthwise},
+    {"aten::conv_tbc", time_batch_channels},     {"aten::conv_tbc_backward", time_batch_channels_backward},
+    {"aten::mkldnn_convolution", grouped},       {"aten::slow_conv3d", plain},
+    {"aten::slow_conv3d_forward", plain},        {"aten::slow_conv_dilated2d", plain},
+    {"aten::slow_conv_dilated3d", plain},        {"aten::slow_conv_transpose2d", transposed},
+    {"aten::slow_conv_transpose3d", transposed}, {"aten::thnn_conv2d", plain},
     {"aten::_slow_conv2d_forward", plain},
 };
 

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "passes/decompose/formula/formula.h"
+#include "passes/decompose/formula/precision.h"
 #include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/nn/loss_reduction.h"
-#include "passes/decompose/formula/precision.h"
 
 namespace toroid {
 namespace {
@@ -30,8 +30,7 @@ Targets targets_of(Tensor target, Tensor class_weight, sym::Expr ignore_index, D
   target = b.cast(target, DType::I64);
   t.counts = b.binary(ScalarOp::Ne, target, Scalar(ignore_index));
   t.classes = where(t.counts, target, 0);
-  Tensor weight =
-      class_weight.defined() ? b.gather(b.cast(class_weight, dtype), {t.classes}) : b.full(target.sizes(), dtype, 1.0);
+  Tensor weight = class_weight.defined() ? b.gather(b.cast(class_weight, dtype), {t.classes}) : b.full(target.sizes(), dtype, 1.0);
   t.weight = where(t.counts, weight, 0);
   return t;
 }
@@ -56,8 +55,7 @@ std::vector<Tensor> nll_loss_forward(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor x = a.tensor("self");
   const LossReduction reduction = loss_reduction(a);
-  const Targets t =
-      targets_of(a.tensor("target"), a.optional_tensor("weight"), a.integer("ignore_index"), compute_dtype(x.dtype()));
+  const Targets t = targets_of(a.tensor("target"), a.optional_tensor("weight"), a.integer("ignore_index"), compute_dtype(x.dtype()));
   Tensor picked = wide(at_targets(x, t.classes));
   // Not picked * 0: what is ignored may be infinite.
   Tensor loss = where(t.counts, -(picked * t.weight), 0);
@@ -124,7 +122,8 @@ Tensor probability_cross_entropy(const LogSoftmax& s, const Args& a, double smoo
   if (a.has("weight")) terms = terms * per_class(wide(a.tensor("weight")), s.x);
   const Tensor total = reduced(b.sum(terms, {dim}), reduction);
   // PyTorch divides by the elements over the classes: 0 by 0 without classes.
-  if (reduction == LossReduction::Mean && s.x.size(dim).is_const(0)) return number_like(total, Scalar(std::numeric_limits<double>::quiet_NaN()));
+  if (reduction == LossReduction::Mean && s.x.size(dim).is_const(0))
+    return number_like(total, Scalar(std::numeric_limits<double>::quiet_NaN()));
   return -total;
 }
 
@@ -132,8 +131,7 @@ std::vector<Tensor> cross_entropy_loss(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const LogSoftmax s = log_softmax(wide(x));
   const double smoothing = a.number("label_smoothing");
-  Tensor loss = is_floating(a.tensor("target").dtype()) ? probability_cross_entropy(s, a, smoothing)
-                                                        : index_cross_entropy(s, a, smoothing);
+  Tensor loss = is_floating(a.tensor("target").dtype()) ? probability_cross_entropy(s, a, smoothing) : index_cross_entropy(s, a, smoothing);
   return {d.b.cast(loss, x.dtype())};
 }
 

@@ -12,10 +12,10 @@
 
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/literal.h"
-#include "passes/decompose/nn/loss_reduction.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/movement/index_tensors.h"
+#include "passes/decompose/nn/loss_reduction.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -99,8 +99,7 @@ Alignment align(Decomposer& d, const Args& a, sym::Expr longest) {
   }
   Tensor is_blank = b.binary(ScalarOp::Eq, al.labels, Scalar(blank));
   al.may_skip = (!is_blank) & ne(al.labels, moved(al.labels, 2, blank));
-  al.of_states =
-      b.gather(log_probs, {positions(b, al.steps, 0, 3), positions(b, batch, 1, 3), b.unsqueeze(al.labels, 0)});
+  al.of_states = b.gather(log_probs, {positions(b, al.steps, 0, 3), positions(b, batch, 1, 3), b.unsqueeze(al.labels, 0)});
   return al;
 }
 
@@ -226,9 +225,8 @@ std::vector<Tensor> ctc_loss_backward(Decomposer& d, const Args& a) {
   Tensor alpha = b.permute(log_alpha, {1, 0, 2}), beta = b.stack(backward_states(al), 0);  // [T, N, L]
   Tensor possible = running & b.unsqueeze(al.exists, 0) & ne(alpha, -kInfinity) & ne(beta, -kInfinity);
   Tensor share = where(possible, exp(alpha + beta - al.of_states + loss), 0);
-  Tensor of_classes =
-      b.scatter(b.full(al.log_probs.sizes(), share.dtype(), 0.0), share,
-                {positions(b, al.steps, 0, 3), positions(b, batch, 1, 3), b.unsqueeze(al.labels, 0)}, ScatterMode::Add);
+  Tensor of_classes = b.scatter(b.full(al.log_probs.sizes(), share.dtype(), 0.0), share,
+                                {positions(b, al.steps, 0, 3), positions(b, batch, 1, 3), b.unsqueeze(al.labels, 0)}, ScatterMode::Add);
   Tensor gradient = (exp(al.log_probs) - of_classes) * grad;
   const double without = a.flag("zero_infinity") ? 0 : std::numeric_limits<double>::quiet_NaN();
   gradient = where(running, where(eq(loss, kInfinity), without, gradient), 0);

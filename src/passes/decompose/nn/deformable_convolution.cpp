@@ -7,8 +7,8 @@
 // Tensors of samples have 7 dims: [N, offset groups, channels of one, KH, KW, OH, OW]; of offsets the third is 1. Formulas as in
 // torchvision's CPU kernels.
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -23,18 +23,18 @@ struct Neighbour {
   Tensor index;      // I64, in bounds
   Tensor is_inside;  // Bool
   Tensor weight;
-  double slope;      // of the weight, as the position moves by one pixel
+  double slope;  // of the weight, as the position moves by one pixel
 };
 
 struct Deformed {
-  Tensor image;                                  // wide
-  Tensor mask;                                   // wide [N, OG, 1, KH, KW, OH, OW]; undefined: 1
-  std::vector<Neighbour> rows, columns;          // two each
-  std::vector<Tensor> leading;                   // positions along N and C
+  Tensor image;                          // wide
+  Tensor mask;                           // wide [N, OG, 1, KH, KW, OH, OW]; undefined: 1
+  std::vector<Neighbour> rows, columns;  // two each
+  std::vector<Tensor> leading;           // positions along N and C
   sym::Expr groups, offset_groups, out_channels;
-  Sizes sizes;                                   // of the samples
+  Sizes sizes;  // of the samples
   sym::Expr pixels() const { return sizes[5] * sizes[6]; }
-  sym::Expr terms(sym::Expr channels) const { return sym::floor_div(channels, groups) * sizes[3] * sizes[4]; }   // of a sum
+  sym::Expr terms(sym::Expr channels) const { return sym::floor_div(channels, groups) * sizes[3] * sizes[4]; }  // of a sum
 };
 
 std::vector<Neighbour> neighbours(Tensor position, sym::Expr size) {
@@ -43,7 +43,7 @@ std::vector<Neighbour> neighbours(Tensor position, sym::Expr size) {
   std::vector<Neighbour> result;
   for (int k = 0; k < 2; ++k) {
     Tensor at = low + static_cast<double>(k);
-    Tensor is_inside = (at >= 0) & (at < number_like(at, Scalar(size)));   // false for NaN
+    Tensor is_inside = (at >= 0) & (at < number_like(at, Scalar(size)));  // false for NaN
     result.push_back({b.cast(where(is_inside, at, 0), DType::I64), is_inside, k == 0 ? 1.0 - part : part, k == 0 ? -1.0 : 1.0});
   }
   return result;
@@ -60,7 +60,7 @@ Tensor positions_along(const Args& a, const Sizes& sizes, Tensor offsets, int64_
                 positions(b, sizes[3 + place], 3 + axis, 7) * integer(names[2]);
   Tensor offset = b.unsqueeze(b.select(offsets, 4, axis), 2);
   Tensor at = b.cast(base, compute_dtype(offset.dtype())) + wide(offset);
-  return offset.dtype() == DType::F16 ? wide(converted(at, DType::F16)) : at;   // PyTorch's positions have the offsets' dtype
+  return offset.dtype() == DType::F16 ? wide(converted(at, DType::F16)) : at;  // PyTorch's positions have the offsets' dtype
 }
 
 Deformed deformed(const Args& a) {
@@ -159,7 +159,7 @@ std::vector<Tensor> deform_conv2d_backward(Decomposer& d, const Args& a) {
   Tensor by_column = sampled(r, [](const Neighbour& y, const Neighbour& x) { return y.weight * x.slope; });
   std::vector<Tensor> slopes;
   for (Tensor slope : {by_row, by_column}) slopes.push_back(b.sum(grad_pixels * slope, {2}));
-  Tensor grad_offset = b.reshape(b.stack(slopes, 4), a.tensor("offset").sizes());   // [N, OG, KH, KW, 2, OH, OW]
+  Tensor grad_offset = b.reshape(b.stack(slopes, 4), a.tensor("offset").sizes());  // [N, OG, KH, KW, 2, OH, OW]
 
   Tensor grad_mask = b.full(mask.sizes(), mask.dtype(), 0.0);
   if (r.mask.defined()) grad_mask = per_element(r, b.sum(grad_samples * unmasked, {2}), mask.dtype());

@@ -92,7 +92,8 @@ std::vector<Tensor> pooled(const Args& a, std::string kernel, Sizes sizes, std::
   const DType dtype = kernel_dtype(image.dtype());
   std::vector<TensorType> types = {{.dtype = dtype, .sizes = std::move(sizes)}};
   types.insert(types.end(), others.begin(), others.end());
-  std::vector<Tensor> results = b.library(std::move(kernel), {for_kernel(image, dtype), regions_of(a, dtype)}, types, std::move(attributes));
+  std::vector<Tensor> results =
+      b.library(std::move(kernel), {for_kernel(image, dtype), regions_of(a, dtype)}, types, std::move(attributes));
   results[0] = b.cast(results[0], image.dtype());
   return results;
 }

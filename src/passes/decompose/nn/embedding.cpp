@@ -1,33 +1,30 @@
 // Embedding tables: rows by index, sums of bags of rows, one-hot vectors.
 #include "passes/decompose/nn/embedding.h"
 
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/limits.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "support/error.h"
 
 namespace toroid {
 
 Tensor bag_of_index(sym::Expr n, Tensor offsets) {
   Builder& b = offsets.builder();
-  Tensor starts = b.scatter(b.full({n + 1}, DType::I64, sym::Expr(0)), b.scalar(DType::I64, sym::Expr(1)),
-                            {b.cast(offsets, DType::I64)}, ScatterMode::Add);
+  Tensor starts = b.scatter(b.full({n + 1}, DType::I64, sym::Expr(0)), b.scalar(DType::I64, sym::Expr(1)), {b.cast(offsets, DType::I64)},
+                            ScatterMode::Add);
   return b.slice(b.scan(ScanOp::Sum, starts, 0)[0] - b.scalar(DType::I64, sym::Expr(1)), 0, 0, n);
 }
 
 namespace {
 
-Tensor rows_of(Tensor weight, Tensor indices) {
-  return weight.builder().gather(weight, index_one_dim(weight, 0, indices).per_dim);
-}
+Tensor rows_of(Tensor weight, Tensor indices) { return weight.builder().gather(weight, index_one_dim(weight, 0, indices).per_dim); }
 
 std::vector<Tensor> embedding(Decomposer&, const Args& a) { return {rows_of(a.tensor("weight"), a.tensor("indices"))}; }
 
 std::vector<Tensor> one_hot(Decomposer& d, const Args& a) {
   const int64_t classes = a.constant("num_classes");
   if (classes < 0) {
-    throw Error(ErrorKind::Unsupported, "one_hot without num_classes has a size that depends on the data")
-        .help("pass num_classes");
+    throw Error(ErrorKind::Unsupported, "one_hot without num_classes has a size that depends on the data").help("pass num_classes");
   }
   Tensor index = d.b.unsqueeze(a.tensor("self"), -1);
   return {d.b.cast(d.b.binary(ScalarOp::Eq, index, d.b.arange(classes)), DType::I64)};
@@ -144,8 +141,7 @@ std::vector<Tensor> bag_results(Decomposer& d, const Bags& bags, Tensor per_samp
     const bool same = type.rank() == x.rank() && sym::known_eq(type.numel(), x.numel());
     return same ? b.cast(x, type.dtype) : b.full(type.sizes, type.dtype, sym::Expr(0));
   };
-  Tensor maxima = bags.mode == BagMode::Max ? rows_of_maxima(bags, reduce, rows, combined)
-                                            : b.full({bags.count}, DType::I64, sym::Expr(0));
+  Tensor maxima = bags.mode == BagMode::Max ? rows_of_maxima(bags, reduce, rows, combined) : b.full({bags.count}, DType::I64, sym::Expr(0));
   return {b.cast(result, bags.weight.dtype()), sized_as_recorded(1, reduce.bag_of_each()), sized_as_recorded(2, size),
           sized_as_recorded(3, maxima)};
 }

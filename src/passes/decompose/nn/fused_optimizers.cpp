@@ -56,8 +56,7 @@ std::vector<Tensor> adam_step(Decomposer& d, const Args& a, bool decoupled) {
   const Tensors parameters = a.tensors("self"), gradients = a.tensors_beside("grads", parameters),
                 averages = a.tensors_beside("exp_avgs", parameters), squares = a.tensors_beside("exp_avg_sqs", parameters),
                 maxima = a.tensors("max_exp_avg_sqs"), steps = a.tensors_beside("state_steps", parameters);
-  const double beta1 = a.number("beta1"), beta2 = a.number("beta2"), decay = a.number("weight_decay"),
-               eps = a.number("eps");
+  const double beta1 = a.number("beta1"), beta2 = a.number("beta2"), decay = a.number("weight_decay"), eps = a.number("eps");
   const bool amsgrad = a.flag("amsgrad");
   std::vector<std::vector<Tensor>> lists(5);
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -99,8 +98,7 @@ std::vector<Tensor> sgd(Decomposer& d, const Args& a) {
     if (decay != 0) gradient = gradient + x * decay;
     if (momentum != 0) {
       Tensor buffer = gradient;
-      if (!a.flag("is_first_step"))
-        buffer = d.b.cast(buffers[i], step.dtype) * momentum + gradient * (1 - dampening);
+      if (!a.flag("is_first_step")) buffer = d.b.cast(buffers[i], step.dtype) * momentum + gradient * (1 - dampening);
       gradient = a.flag("nesterov") ? gradient + buffer * momentum : buffer;
       lists[2].push_back(step.result(buffer, buffers[i]));
     }

@@ -5,9 +5,9 @@
 #include "passes/decompose/nn/grid_sampling.h"
 
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -40,8 +40,7 @@ Position bring_inside(Position position, sym::Expr size, const Sampling& samplin
   if (sampling.outside == Outside::Reflection) {
     const double low = sampling.align_corners ? 0 : -0.5;
     const sym::Expr span = sampling.align_corners ? size - 1 : size;
-    position = span.is_const(0) ? Position{position.at * 0.0, position.rate * 0.0}
-                                : reflect(position, low, size_number(position.at, span));
+    position = span.is_const(0) ? Position{position.at * 0.0, position.rate * 0.0} : reflect(position, low, size_number(position.at, span));
   }
   const Tensor last = size_number(position.at, size - 1);
   Tensor is_free = (position.at > 0) & (position.at < last);
@@ -74,8 +73,7 @@ TapLine cubic_taps(Position position, sym::Expr size, const Sampling& sampling) 
 
 TapLine taps_of(Tensor coordinate, sym::Expr size, const Sampling& sampling) {
   const sym::Expr spread = sampling.align_corners ? size - 1 : size;
-  Position position{to_elements(coordinate, size, sampling.align_corners),
-                    size_number(coordinate, spread) * number_like(coordinate, 0.5)};
+  Position position{to_elements(coordinate, size, sampling.align_corners), size_number(coordinate, spread) * number_like(coordinate, 0.5)};
   if (sampling.interpolation == Interpolation::Cubic) return cubic_taps(position, size, sampling);
   position = bring_inside(position, size, sampling);
   if (sampling.interpolation == Interpolation::Nearest) {
@@ -96,8 +94,7 @@ GridSampling grid_sampling(const Args& a) {
   if (!known || x.rank() != grid.rank() || (spatial == 3 && interpolation == 2)) {
     throw Error(ErrorKind::InvalidModel, fmt::format("{} with this mode or rank", a.schema().name));
   }
-  const Sampling sampling{static_cast<Interpolation>(interpolation), static_cast<Outside>(outside),
-                          a.flag("align_corners")};
+  const Sampling sampling{static_cast<Interpolation>(interpolation), static_cast<Outside>(outside), a.flag("align_corners")};
   GridSampling result;
   for (size_t i = 0; i < spatial; ++i) {
     Tensor coordinate = b.unsqueeze(b.select(grid, -1, static_cast<int64_t>(spatial - 1 - i)), 1);
@@ -149,9 +146,7 @@ std::vector<Tensor> affine_grid_generator(Decomposer& d, const Args& a) {
   }
   std::vector<Tensor> rows;
   for (int64_t i = 0; i < spatial; ++i) {
-    auto coefficient = [&](int64_t j) {
-      return b.reshape(b.select(b.select(theta, 1, i), 1, j), Sizes{theta.size(0)});
-    };
+    auto coefficient = [&](int64_t j) { return b.reshape(b.select(b.select(theta, 1, i), 1, j), Sizes{theta.size(0)}); };
     auto spread = [&](Tensor per_sample) {
       Sizes sizes(static_cast<size_t>(spatial) + 1, 1);
       sizes[0] = theta.size(0);

@@ -3,10 +3,10 @@
 #include <numbers>
 
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
-#include "passes/decompose/nn/loss_reduction.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/movement/index_tensors.h"
+#include "passes/decompose/nn/loss_reduction.h"
 
 namespace toroid {
 namespace {
@@ -86,9 +86,7 @@ std::vector<Tensor> soft_margin_loss(Decomposer& d, const Args& a) {
 
 std::vector<Tensor> hinge_embedding_loss(Decomposer& d, const Args& a) {
   const double margin = a.number("margin");
-  auto loss = [margin](Tensor x, Tensor t) {
-    return where(ne(t, 1), maximum(margin - x, 0), 0) + where(ne(t, -1), x, 0);
-  };
+  auto loss = [margin](Tensor x, Tensor t) { return where(ne(t, 1), maximum(margin - x, 0), 0) + where(ne(t, -1), x, 0); };
   return elementwise_loss(d, a, loss, "self", "target");
 }
 
@@ -127,9 +125,7 @@ std::vector<Tensor> cosine_embedding_loss(Decomposer& d, const Args& a) {
 
 std::vector<Tensor> triplet_margin_loss(Decomposer& d, const Args& a) {
   const double margin = a.number("margin");
-  auto distance = [&](Tensor x, Tensor y) {
-    return d.call1("aten::pairwise_distance", {x, y, a.number("p"), a.number("eps")});
-  };
+  auto distance = [&](Tensor x, Tensor y) { return d.call1("aten::pairwise_distance", {x, y, a.number("p"), a.number("eps")}); };
   auto loss = [&](Tensor anchor, Tensor positive, Tensor negative) {
     Tensor apart = distance(anchor, negative);
     if (a.flag("swap")) apart = minimum(apart, distance(positive, negative));
@@ -181,13 +177,10 @@ std::vector<Tensor> multilabel_margin_loss_forward(Decomposer& d, const Args& a)
   Tensor excess = maximum(b.unsqueeze(x, 1) - b.unsqueeze(own, 2) + 1.0, 0);
   Tensor counts = b.unsqueeze(listed, 2) & !b.unsqueeze(is_target, 1);
   Tensor loss = b.sum(where(counts, excess, 0), {1, 2}) / number_like(x, Scalar(x.size(1)));
-  return {reduce_rows(self, loss, loss_reduction(a))[0],
-          b.cast(b.reshape(is_target, a.tensor("target").sizes()), self.dtype())};
+  return {reduce_rows(self, loss, loss_reduction(a))[0], b.cast(b.reshape(is_target, a.tensor("target").sizes()), self.dtype())};
 }
 
-std::vector<Tensor> multilabel_margin_loss(Decomposer& d, const Args& a) {
-  return {multilabel_margin_loss_forward(d, a)[0]};
-}
+std::vector<Tensor> multilabel_margin_loss(Decomposer& d, const Args& a) { return {multilabel_margin_loss_forward(d, a)[0]}; }
 
 constexpr DecompositionRow kRows[] = {
     {"aten::mse_loss", mse_loss},

@@ -11,8 +11,7 @@ enum class LossReduction { None = 0, Mean = 1, Sum = 2 };
 
 inline LossReduction loss_reduction(const Args& a) {
   const int64_t code = a.constant("reduction");
-  if (code < 0 || code > 2)
-    throw Error(ErrorKind::InvalidModel, fmt::format("{}: reduction {}", a.schema().name, code));
+  if (code < 0 || code > 2) throw Error(ErrorKind::InvalidModel, fmt::format("{}: reduction {}", a.schema().name, code));
   return static_cast<LossReduction>(code);
 }
 

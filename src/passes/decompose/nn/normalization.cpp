@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/nn/normalization.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/nn/normalization.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -57,11 +57,7 @@ BatchNorm normalize_batch(Decomposer& d, const Args& a, bool training, double mo
     if (weight.defined()) scale = scale * wide(weight);
     Tensor shift = -(per_channel(wide(running_mean), rank) * scale);
     if (bias.defined()) shift = shift + wide(bias);
-    return {.y = b.cast(x * scale + shift, input.dtype()),
-            .mean = {},
-            .inverse_deviation = {},
-            .running_mean = {},
-            .running_variance = {}};
+    return {.y = b.cast(x * scale + shift, input.dtype()), .mean = {}, .inverse_deviation = {}, .running_mean = {}, .running_variance = {}};
   }
   const Moments m = moments(x, all_but(rank, 1), true);
   const Normalized n = normalized(x, m, eps);
@@ -166,8 +162,7 @@ std::vector<Tensor> layer_norm(Decomposer& d, const Args& a) { return {native_la
 std::vector<Tensor> fused_rms_norm(Decomposer& d, const Args& a) {
   Tensor input = a.tensor("input"), x = wide(input);
   const Dims dims = trailing(x, a.integers("normalized_shape").size());
-  const double epsilon =
-      x.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const double epsilon = x.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   sym::Expr count = 1;
   for (int64_t dim : dims) count = count * x.size(dim);
   Tensor mean_square = d.b.keep(d.b.binary(ScalarOp::Div, d.b.sum(x * x, dims), Scalar(count)), dims);
@@ -219,8 +214,7 @@ std::vector<Tensor> embedding_renorm(Decomposer& d, const Args& a) {
   const double max_norm = a.number("max_norm");
   Tensor norm = d.call1("aten::linalg_vector_norm", {wide(weight), a.number("norm_type"), Dims{1}, true});
   Tensor none = b.full({weight.size(0)}, DType::Bool, false);
-  Tensor named =
-      b.scatter(none, b.scalar(DType::Bool, true), {b.reshape(indices, {indices.numel()})}, ScatterMode::Set);
+  Tensor named = b.scatter(none, b.scalar(DType::Bool, true), {b.reshape(indices, {indices.numel()})}, ScatterMode::Set);
   Tensor too_long = b.binary(ScalarOp::BitAnd, b.unsqueeze(named, 1), b.binary(ScalarOp::Gt, norm, Scalar(max_norm)));
   Tensor shorter = b.cast(wide(weight) * (max_norm / (norm + 1e-7)), weight.dtype());
   return {b.where(too_long, shorter, weight)};

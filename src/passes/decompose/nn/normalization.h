@@ -37,14 +37,12 @@ inline Tensor split_channels(Tensor x, sym::Expr groups) {
   return x.builder().reshape(x, sizes);
 }
 
-inline Tensor inverse_deviation(Tensor variance, double eps) {
-  return variance.builder().unary(ScalarOp::Rsqrt, variance + eps);
-}
+inline Tensor inverse_deviation(Tensor variance, double eps) { return variance.builder().unary(ScalarOp::Rsqrt, variance + eps); }
 
 // Of x over `dims`, which are kept with size 1: in x's dtype, or in F64 where there are few of them for the elements that are read.
 struct Moments {
   Tensor mean, variance;
-  sym::Expr count;        // elements behind each
+  sym::Expr count;  // elements behind each
 };
 inline Moments moments(Tensor x, const Dims& dims, bool in_f64 = false) {
   Builder& b = x.builder();

@@ -32,16 +32,13 @@ struct Layer {
 Tensor as_state(Tensor state) { return state.rank() == 3 ? state.builder().squeeze(state, 0) : state; }
 
 // `weights` are the schema's names of the two weights and two biases, `states` those of the states.
-Layer layer_of(const Args& a, std::initializer_list<std::string_view> weights, std::string_view hidden,
-               std::string_view cell) {
+Layer layer_of(const Args& a, std::initializer_list<std::string_view> weights, std::string_view hidden, std::string_view cell) {
   if (a.constant("mode") != kLstmMode || a.constant("num_layers") != 1 || a.flag("bidirectional")) {
-    throw Error(ErrorKind::Unsupported,
-                fmt::format("{} of something else than one LSTM layer in one direction", a.schema().name))
+    throw Error(ErrorKind::Unsupported, fmt::format("{} of something else than one LSTM layer in one direction", a.schema().name))
         .help("export the model without decomposing it: aten::lstm, aten::gru and aten::rnn_tanh are supported whole");
   }
   if (!a.integers("batch_sizes").empty()) {
-    throw Error(ErrorKind::Unsupported, fmt::format("{} of packed sequences", a.schema().name))
-        .help("run the padded sequence");
+    throw Error(ErrorKind::Unsupported, fmt::format("{} of packed sequences", a.schema().name)).help("run the padded sequence");
   }
   const std::string_view* name = weights.begin();
   Layer layer;
@@ -73,11 +70,10 @@ std::vector<Tensor> onednn_rnn_layer(Decomposer& d, const Args& a) {
   std::vector<Tensor> weights = {layer.input_weight, layer.hidden_weight};
   if (layer.has_biases) weights.insert(weights.end(), {layer.input_bias, layer.hidden_bias});
   const std::vector<Tensor> states = {b.unsqueeze(layer.hidden, 0), b.unsqueeze(layer.cell, 0)};
-  const std::vector<Tensor> results =
-      d.call("aten::lstm.input", {layer.x, states, weights, layer.has_biases, 1, 0.0, false, false, false});
+  const std::vector<Tensor> results = d.call("aten::lstm.input", {layer.x, states, weights, layer.has_biases, 1, 0.0, false, false, false});
   const Sizes workspace = d.recorded.size() == 4 ? d.recorded[3].sizes : Sizes{0};
-  return {layer.in_time(results[0]), b.reshape(results[1], a.tensor("hx_").sizes()),
-          b.reshape(results[2], a.tensor("cx_").sizes()), b.full(workspace, DType::U8, sym::Expr(0))};
+  return {layer.in_time(results[0]), b.reshape(results[1], a.tensor("hx_").sizes()), b.reshape(results[2], a.tensor("cx_").sizes()),
+          b.full(workspace, DType::U8, sym::Expr(0))};
 }
 
 namespace {
@@ -114,8 +110,7 @@ std::vector<Tensor> onednn_rnn_layer_backward(Decomposer& d, const Args& a) {
 
   auto at = [&](Tensor t, int64_t step) { return b.select(t, 0, step); };
   std::vector<Tensor> cells = {wide(layer.cell)};
-  for (int64_t t = 0; t < layer.steps; ++t)
-    cells.push_back(at(forget, t) * cells.back() + at(in, t) * at(candidate, t));
+  for (int64_t t = 0; t < layer.steps; ++t) cells.push_back(at(forget, t) * cells.back() + at(in, t) * at(candidate, t));
 
   auto state_gradient = [&](std::string_view name) {
     return a.has(name) ? as_state(wide(a.tensor(name))) : b.full(cells[0].sizes(), cells[0].dtype(), 0.0);
@@ -128,8 +123,8 @@ std::vector<Tensor> onednn_rnn_layer_backward(Decomposer& d, const Args& a) {
     Tensor i = at(in, t), f = at(forget, t), g = at(candidate, t), o = at(out, t);
     Tensor activated = tanh(cells[static_cast<size_t>(t) + 1]);
     of_cell = of_cell + of_hidden * o * (1.0 - activated * activated);
-    Tensor step = b.cat({of_cell * g * i * (1.0 - i), of_cell * cells[static_cast<size_t>(t)] * f * (1.0 - f),
-                         of_cell * i * (1.0 - g * g), of_hidden * activated * o * (1.0 - o)},
+    Tensor step = b.cat({of_cell * g * i * (1.0 - i), of_cell * cells[static_cast<size_t>(t)] * f * (1.0 - f), of_cell * i * (1.0 - g * g),
+                         of_hidden * activated * o * (1.0 - o)},
                         -1);
     of_gates[static_cast<size_t>(t)] = step;
     of_hidden = b.matmul(step, hidden_weight);

@@ -20,8 +20,7 @@ struct Border {
 };
 Border border_of(Tensor x, const Sizes& pad) {
   if (pad.size() % 2 != 0 || pad.size() / 2 > x.sizes().size()) {
-    throw Error(ErrorKind::InvalidModel,
-                fmt::format("{} padding amounts for a tensor of rank {}", pad.size(), x.rank()));
+    throw Error(ErrorKind::InvalidModel, fmt::format("{} padding amounts for a tensor of rank {}", pad.size(), x.rank()));
   }
   Border border{Sizes(x.sizes().size(), 0), Sizes(x.sizes().size(), 0)};
   for (size_t i = 0; i < pad.size() / 2; ++i) {
@@ -98,15 +97,9 @@ std::vector<Tensor> pad(Decomposer&, const Args& a) {
 std::vector<Tensor> constant_pad_nd(Decomposer&, const Args& a) {
   return {pad_with_value(a.tensor("self"), a.integers("pad"), a.scalar("value"))};
 }
-std::vector<Tensor> pad_circular_op(Decomposer&, const Args& a) {
-  return {pad_circular(a.tensor("self"), a.integers("pad"))};
-}
-std::vector<Tensor> reflection_pad(Decomposer&, const Args& a) {
-  return {pad_reflect(a.tensor("self"), a.integers("padding"))};
-}
-std::vector<Tensor> replication_pad(Decomposer&, const Args& a) {
-  return {pad_replicate(a.tensor("self"), a.integers("padding"))};
-}
+std::vector<Tensor> pad_circular_op(Decomposer&, const Args& a) { return {pad_circular(a.tensor("self"), a.integers("pad"))}; }
+std::vector<Tensor> reflection_pad(Decomposer&, const Args& a) { return {pad_reflect(a.tensor("self"), a.integers("padding"))}; }
+std::vector<Tensor> replication_pad(Decomposer&, const Args& a) { return {pad_replicate(a.tensor("self"), a.integers("padding"))}; }
 
 // ---- around and around ---------------------------------------------------------------------------------------------
 
@@ -158,9 +151,7 @@ Tensor tiled(Tensor x, Sizes repeats) {
   }
   return b.reshape(b.expand(b.reshape(x, apart), spread), together);
 }
-std::vector<Tensor> repeat(Decomposer&, const Args& a) {
-  return {tiled(a.tensor("self"), a.integers(parameter(a, 1)))};
-}
+std::vector<Tensor> repeat(Decomposer&, const Args& a) { return {tiled(a.tensor("self"), a.integers(parameter(a, 1)))}; }
 
 Tensor flat_unless(Tensor x, const Args& a, int64_t& dim) {
   Builder& b = x.builder();

@@ -10,10 +10,10 @@
 #include <numeric>
 
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/limits.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -148,8 +148,7 @@ Tensor first_of(Builder& b, const AdaptiveWindow& window) {
 Tensor length_of(Builder& b, const AdaptiveWindow& window) {
   if (window.even) return b.full({1}, DType::I64, window.longest);
   Tensor next = b.binary(ScalarOp::Mul, b.arange(window.count, 1), Scalar(window.input));
-  Tensor end =
-      b.binary(ScalarOp::FloorDiv, b.binary(ScalarOp::Add, next, Scalar(window.count - 1)), Scalar(window.count));
+  Tensor end = b.binary(ScalarOp::FloorDiv, b.binary(ScalarOp::Add, next, Scalar(window.count - 1)), Scalar(window.count));
   return end - first_of(b, window);
 }
 
@@ -244,8 +243,7 @@ std::vector<Tensor> max_unpool(Decomposer& d, const Args& a) {
   const sym::Expr planes = sym::product(batch);
   const Sizes flat = {planes, sym::product(x.sizes().without_first(leading))};
   Tensor base = b.full({planes, sym::product(out)}, x.dtype(), 0.0);
-  Tensor filled =
-      b.scatter(base, b.reshape(x, flat), {b.iota({planes, 1}, 0), b.reshape(indices, flat)}, ScatterMode::Set);
+  Tensor filled = b.scatter(base, b.reshape(x, flat), {b.iota({planes, 1}, 0), b.reshape(indices, flat)}, ScatterMode::Set);
   batch.insert(batch.end(), out.begin(), out.end());
   return {b.reshape(filled, batch)};
 }

@@ -8,8 +8,8 @@
 
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/nn/onednn_recurrent.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/nn/onednn_recurrent.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -30,8 +30,7 @@ Tensor gates_of(Tensor x, Tensor weight, Tensor bias) {
   Builder& b = x.builder();
   Sizes sizes = x.sizes();
   sizes.back() = weight.size(0);
-  Tensor product =
-      b.matmul(b.reshape(x, {sym::floor_div(x.numel(), x.size(-1)), x.size(-1)}), b.transpose(weight, 0, 1));
+  Tensor product = b.matmul(b.reshape(x, {sym::floor_div(x.numel(), x.size(-1)), x.size(-1)}), b.transpose(weight, 0, 1));
   product = wide(b.reshape(product, sizes));
   return bias.defined() ? product + wide(bias) : product;
 }
@@ -141,12 +140,8 @@ std::vector<Tensor> run_layers(Decomposer& d, const Args& a, const std::vector<T
 
 std::vector<Tensor> lstm(Decomposer& d, const Args& a) { return run_layers(d, a, a.tensors("hx"), lstm_step); }
 std::vector<Tensor> gru(Decomposer& d, const Args& a) { return run_layers(d, a, {a.tensor("hx")}, gru_step); }
-std::vector<Tensor> rnn_tanh(Decomposer& d, const Args& a) {
-  return run_layers(d, a, {a.tensor("hx")}, elman_step<ScalarOp::Tanh>);
-}
-std::vector<Tensor> rnn_relu(Decomposer& d, const Args& a) {
-  return run_layers(d, a, {a.tensor("hx")}, elman_step<ScalarOp::Max>);
-}
+std::vector<Tensor> rnn_tanh(Decomposer& d, const Args& a) { return run_layers(d, a, {a.tensor("hx")}, elman_step<ScalarOp::Tanh>); }
+std::vector<Tensor> rnn_relu(Decomposer& d, const Args& a) { return run_layers(d, a, {a.tensor("hx")}, elman_step<ScalarOp::Max>); }
 
 // ---- single steps ---------------------------------------------------------------------------------------------------
 
@@ -157,12 +152,8 @@ State run_cell(const Args& a, const State& state, Step step) {
 
 std::vector<Tensor> lstm_cell(Decomposer&, const Args& a) { return run_cell(a, a.tensors("hx"), lstm_step); }
 std::vector<Tensor> gru_cell(Decomposer&, const Args& a) { return run_cell(a, {a.tensor("hx")}, gru_step); }
-std::vector<Tensor> rnn_tanh_cell(Decomposer&, const Args& a) {
-  return run_cell(a, {a.tensor("hx")}, elman_step<ScalarOp::Tanh>);
-}
-std::vector<Tensor> rnn_relu_cell(Decomposer&, const Args& a) {
-  return run_cell(a, {a.tensor("hx")}, elman_step<ScalarOp::Max>);
-}
+std::vector<Tensor> rnn_tanh_cell(Decomposer&, const Args& a) { return run_cell(a, {a.tensor("hx")}, elman_step<ScalarOp::Tanh>); }
+std::vector<Tensor> rnn_relu_cell(Decomposer&, const Args& a) { return run_cell(a, {a.tensor("hx")}, elman_step<ScalarOp::Max>); }
 
 constexpr DecompositionRow kRows[] = {
     {"aten::lstm.input", lstm},

@@ -33,8 +33,7 @@ struct LstmGates {
 };
 
 LstmGates lstm_gates(const Args& a) {
-  Tensor gates =
-      with_bias(a.tensor("input_gates"), a, "input_bias") + with_bias(a.tensor("hidden_gates"), a, "hidden_bias");
+  Tensor gates = with_bias(a.tensor("input_gates"), a, "input_bias") + with_bias(a.tensor("hidden_gates"), a, "hidden_bias");
   return {sigmoid(gate(gates, 0, 4)), sigmoid(gate(gates, 1, 4)), tanh(gate(gates, 2, 4)), sigmoid(gate(gates, 3, 4))};
 }
 
@@ -62,10 +61,9 @@ LstmGradients lstm_gradients(const Args& a, const LstmGates& g) {
     of_cell = of_cell.defined() ? of_cell + through : through;
   }
   if (!of_cell.defined()) of_cell = of_out;  // no gradient comes in
-  Tensor gates =
-      cx.builder().cat({through_sigmoid(of_cell * g.candidate, g.in), through_sigmoid(of_cell * cx, g.forget),
-                        through_tanh(of_cell * g.in, g.candidate), of_out},
-                       -1);
+  Tensor gates = cx.builder().cat({through_sigmoid(of_cell * g.candidate, g.in), through_sigmoid(of_cell * cx, g.forget),
+                                   through_tanh(of_cell * g.in, g.candidate), of_out},
+                                  -1);
   return {gates, of_cell * g.forget};
 }
 
@@ -133,8 +131,8 @@ std::vector<Tensor> gru_gradients(Tensor grad_hy, const GruGates& g, bool has_bi
   Tensor candidate = through_tanh(grad * (1.0 - g.update), g.candidate);
   Tensor reset = through_sigmoid(candidate * g.hidden_candidate, g.reset);
   Tensor input = b.cat({reset, update, candidate}, -1), hidden = b.cat({reset, update, candidate * g.reset}, -1);
-  return {b.cast(input, dtype), b.cast(hidden, dtype), b.cast(grad * g.update, dtype),
-          has_bias ? bias_gradient(input, dtype) : Tensor(), has_bias ? bias_gradient(hidden, dtype) : Tensor()};
+  return {b.cast(input, dtype), b.cast(hidden, dtype), b.cast(grad * g.update, dtype), has_bias ? bias_gradient(input, dtype) : Tensor(),
+          has_bias ? bias_gradient(hidden, dtype) : Tensor()};
 }
 
 std::vector<Tensor> differentiable_gru_cell_backward(Decomposer&, const Args& a) {
@@ -143,8 +141,7 @@ std::vector<Tensor> differentiable_gru_cell_backward(Decomposer&, const Args& a)
 
 std::vector<Tensor> fused_gru_cell_backward(Decomposer&, const Args& a) {
   Tensor workspace = wide(a.tensor("workspace"));
-  const GruGates g{gate(workspace, 0, 5), gate(workspace, 1, 5), gate(workspace, 2, 5), gate(workspace, 3, 5),
-                   gate(workspace, 4, 5)};
+  const GruGates g{gate(workspace, 0, 5), gate(workspace, 1, 5), gate(workspace, 2, 5), gate(workspace, 3, 5), gate(workspace, 4, 5)};
   return gru_gradients(a.tensor("grad_hy"), g, a.flag("has_bias"));
 }
 

@@ -9,9 +9,9 @@
 #include <numeric>
 
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
+#include "passes/decompose/movement/index_tensors.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -93,8 +93,7 @@ std::optional<sym::Expr> exact_nearest(const Extent& e, double shift, sym::Expr 
     const int64_t in = e.in.value(), out = e.out.value();
     // Positions of more elements than a float counts are not exact, and products below might overflow.
     if (in < 1 || in > kMostExact || out > kMostExact) return std::nullopt;
-    const float scale = e.factor && *e.factor > 0 ? static_cast<float>(1.0 / *e.factor)
-                                                  : static_cast<float>(in) / static_cast<float>(out);
+    const float scale = e.factor && *e.factor > 0 ? static_cast<float>(1.0 / *e.factor) : static_cast<float>(in) / static_cast<float>(out);
     for (int64_t o = 0; o < out; ++o) {
       const auto nearest = std::min(static_cast<int64_t>(std::floor(static_cast<float>(o) * scale)), in - 1);
       if (nearest != o * in / out) return std::nullopt;
@@ -135,9 +134,7 @@ FilterWindow filter_window(Builder& b, const Extent& e, bool align_corners, cons
     throw Error(ErrorKind::Unsupported, "antialiased upsampling of a symbolic size");
   }
   const double in = static_cast<double>(e.in.value()), out = static_cast<double>(e.out.value());
-  const double scale = align_corners               ? (out > 1 ? (in - 1) / (out - 1) : 0)
-                       : e.factor && *e.factor > 0 ? 1.0 / *e.factor
-                                                   : in / out;
+  const double scale = align_corners ? (out > 1 ? (in - 1) / (out - 1) : 0) : e.factor && *e.factor > 0 ? 1.0 / *e.factor : in / out;
   FilterWindow window;
   window.stretch = std::max(scale, 1.0);
   window.radius = filter.radius * window.stretch;
@@ -178,7 +175,8 @@ sym::Expr scaled_size(Decomposer& d, sym::Expr in, double factor, size_t dim) {
     const std::optional<int64_t> size = sym::scale(in.value(), factor);
     if (size) return *size;
   }
-  if (!(factor >= 0 && factor < 0x1p31)) throw Error(ErrorKind::InvalidModel, fmt::format("{} elements cannot be scaled by {}", sym::to_string(in), factor));
+  if (!(factor >= 0 && factor < 0x1p31))
+    throw Error(ErrorKind::InvalidModel, fmt::format("{} elements cannot be scaled by {}", sym::to_string(in), factor));
   if (factor == std::floor(factor)) return in * static_cast<int64_t>(factor);
   if (!d.recorded.empty() && dim < d.recorded[0].sizes.size()) return d.recorded[0].sizes[dim];
   throw Error(ErrorKind::Unsupported, fmt::format("upsampling a symbolic size by {}", factor));

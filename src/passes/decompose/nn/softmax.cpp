@@ -16,7 +16,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Tensor softmax_of(Tensor x, int64_t dim) {
   Tensor e = exp_normal(x - reduce_keeping(ReduceOp::Max, x, {dim}));
-  return e * reciprocal(reduce_keeping(ReduceOp::Sum, e, {dim}));   // of a sum between 1 and the row's length, so it neither overflows nor underflows
+  return e * reciprocal(reduce_keeping(ReduceOp::Sum, e,
+                                       {dim}));  // of a sum between 1 and the row's length, so it neither overflows nor underflows
 }
 
 Tensor log_softmax_of(Tensor x, int64_t dim) {

@@ -62,8 +62,7 @@ double scale_of(Tensor heads) {
 Tensor projected(Decomposer& d, const Args& a, Tensor x, int64_t part) {
   Tensor weight = a.tensor("qkv_weight"), bias = a.tensor("qkv_bias");
   const sym::Expr width = sym::floor_div(weight.size(0), 3);
-  return d.call1("aten::linear",
-                 {x, d.b.slice(weight, 0, width * part, width), d.b.slice(bias, 0, width * part, width)});
+  return d.call1("aten::linear", {x, d.b.slice(weight, 0, width * part, width), d.b.slice(bias, 0, width * part, width)});
 }
 
 struct Attended {
@@ -80,8 +79,7 @@ Attended attend(Decomposer& d, const Args& a, Tensor query, Tensor key, Tensor v
                                  : wide(d.call1("aten::softmax.int", {scores, -1}));
   Tensor joined = b.permute(b.matmul(b.cast(weights, v.dtype()), v), {0, 2, 1, 3});
   joined = b.reshape(joined, {query.size(0), query.size(1), a.tensor("proj_weight").size(1)});
-  return {d.call1("aten::linear", {joined, a.tensor("proj_weight"), a.tensor("proj_bias")}),
-          b.cast(weights, q.dtype())};
+  return {d.call1("aten::linear", {joined, a.tensor("proj_weight"), a.tensor("proj_bias")}), b.cast(weights, q.dtype())};
 }
 
 std::vector<Tensor> multi_head_attention(Decomposer& d, const Args& a) {
@@ -110,8 +108,7 @@ std::vector<Tensor> encoder_layer(Decomposer& d, const Args& a) {
   Tensor source = a.tensor("src");
   const bool norm_first = a.flag("norm_first");
   auto norm = [&](Tensor x, const char* weight, const char* bias) {
-    return d.call1("aten::layer_norm",
-                   {x, Sizes{a.integer("embed_dim")}, a.tensor(weight), a.tensor(bias), a.number("eps")});
+    return d.call1("aten::layer_norm", {x, Sizes{a.integer("embed_dim")}, a.tensor(weight), a.tensor(bias), a.number("eps")});
   };
   auto first_norm = [&](Tensor x) { return norm(x, "norm_weight_1", "norm_bias_1"); };
   auto second_norm = [&](Tensor x) { return norm(x, "norm_weight_2", "norm_bias_2"); };

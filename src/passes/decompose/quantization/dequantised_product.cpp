@@ -24,7 +24,8 @@ bool is_constant_along(Tensor t, size_t dim) {
   if (t.sizes()[dim].is_const(1)) return true;
   const Node& node = node_of(t);
   if (std::holds_alternative<Full>(node.op)) return true;
-  if (const auto* permute = std::get_if<Permute>(&node.op)) return is_constant_along(operand(t, 0), static_cast<size_t>(permute->dims[dim]));
+  if (const auto* permute = std::get_if<Permute>(&node.op))
+    return is_constant_along(operand(t, 0), static_cast<size_t>(permute->dims[dim]));
   if (std::holds_alternative<Expand>(node.op)) return is_constant_along(operand(t, 0), dim);
   if (std::holds_alternative<Cast>(node.op) || std::holds_alternative<Pointwise>(node.op)) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -32,12 +33,13 @@ bool is_constant_along(Tensor t, size_t dim) {
     }
     return true;
   }
-  if (std::holds_alternative<Reshape>(node.op)) {   // that leaves the last dim, or the dims up to this one, as they are
+  if (std::holds_alternative<Reshape>(node.op)) {  // that leaves the last dim, or the dims up to this one, as they are
     const Tensor from = operand(t, 0);
     const size_t rank = t.sizes().size(), old_rank = from.sizes().size();
     if (dim + 1 == rank && old_rank > 0 && sym::known_eq(t.size(-1), from.size(-1))) return is_constant_along(from, old_rank - 1);
     if (dim >= old_rank) return false;
-    if (std::equal(t.sizes().begin(), t.sizes().begin() + static_cast<std::ptrdiff_t>(dim) + 1, from.sizes().begin())) return is_constant_along(from, dim);
+    if (std::equal(t.sizes().begin(), t.sizes().begin() + static_cast<std::ptrdiff_t>(dim) + 1, from.sizes().begin()))
+      return is_constant_along(from, dim);
   }
   return false;
 }
@@ -91,7 +93,8 @@ std::optional<Dequantised> dequantised(Tensor t) {
 
 // The same along the contracted dim of a factor?
 bool fits(const Dequantised& factor, size_t contracted) {
-  return (!factor.zero.defined() || is_constant_along(factor.zero, contracted)) && (!factor.scale.defined() || is_constant_along(factor.scale, contracted));
+  return (!factor.zero.defined() || is_constant_along(factor.zero, contracted)) &&
+         (!factor.scale.defined() || is_constant_along(factor.scale, contracted));
 }
 
 // The row or column of what is the same along the dim; one element where it is the same along both.
@@ -138,14 +141,14 @@ Tensor integer_product(Dequantised x, Dequantised y) {
   for (Dequantised* factor : {&x, &y}) {
     if (factor->zero.defined()) factor->zero = b.cast(factor->zero, type);
   }
-  make_signed(y, type);   // on the left the kernels take both
+  make_signed(y, type);  // on the left the kernels take both
   Tensor p = b.cast(x.quantised, DType::I32), q = b.cast(y.quantised, DType::I32);
   Tensor sums = b.matmul(p, q);
   auto sum_along = [&](Tensor t, int64_t dim) { return b.keep(b.cast(b.sum(t, {dim}), type), {dim}); };
   Tensor zero_q = y.zero.defined() ? one_along(y.zero, 0) : Tensor();
   if (x.zero.defined() || zero_q.defined()) sums = b.cast(sums, type);
   if (x.zero.defined()) {
-    Tensor of_columns = sum_along(q, 0);   // of constants as a rule, so it is made once
+    Tensor of_columns = sum_along(q, 0);  // of constants as a rule, so it is made once
     if (zero_q.defined()) of_columns = of_columns - b.binary(ScalarOp::Mul, zero_q, Scalar(x.quantised.size(1)));
     sums = sums - one_along(x.zero, 1) * of_columns;
   }
@@ -159,7 +162,7 @@ Tensor integer_product(Dequantised x, Dequantised y) {
 }  // namespace
 
 Tensor dequantised_product(Tensor x, Tensor y) {
-  constexpr int64_t kMostDepth = 1 << 15;   // whose products of bytes have sums of 32 bits
+  constexpr int64_t kMostDepth = 1 << 15;  // whose products of bytes have sums of 32 bits
   const sym::Expr depth = x.size(1);
   if (!depth.is_const() || depth.value() < 1 || !is_floating(y.dtype()) || y.dtype() == DType::F64) return {};
   const std::optional<Dequantised> right = dequantised(y);

@@ -41,16 +41,17 @@ TEST(DequantisedProduct, AScaleOfEachColumnIsAppliedToTheResult) {
 }
 
 TEST(DequantisedProduct, OfTwoDequantisedFactorsIsOneOfIntegers) {
-  EXPECT_EQ(products_of("x: i8[5, 6], q: i8[8, 6], s: f32[8], z: i64[8]",
-                        std::string(kWeights) +
-                            "  f: f32[5, 6] = quantized_decomposed::dequantize_per_tensor(x, 0.1, 3, -128, 127, dtype.i8)\n"
-                            "  y: f32[5, 8] = aten::linear(f, w)\n"),
-            "i32 of i8");
+  EXPECT_EQ(
+      products_of("x: i8[5, 6], q: i8[8, 6], s: f32[8], z: i64[8]",
+                  std::string(kWeights) + "  f: f32[5, 6] = quantized_decomposed::dequantize_per_tensor(x, 0.1, 3, -128, 127, dtype.i8)\n"
+                                          "  y: f32[5, 8] = aten::linear(f, w)\n"),
+      "i32 of i8");
 }
 
 // Infinities times zero points would be NaN.
 TEST(DequantisedProduct, ZeroPointsBesideFloatsStayInTheFactor) {
-  EXPECT_EQ(products_of("x: f32[5, 6], q: i8[8, 6], s: f32[8], z: i64[8]", std::string(kWeights) + "  y: f32[5, 8] = aten::linear(x, w)\n"), "f32");
+  EXPECT_EQ(products_of("x: f32[5, 6], q: i8[8, 6], s: f32[8], z: i64[8]", std::string(kWeights) + "  y: f32[5, 8] = aten::linear(x, w)\n"),
+            "f32");
 }
 
 TEST(DequantisedProduct, ScalesAlongTheSumStayInTheFactor) {

@@ -31,9 +31,7 @@ FakeQuantized fake_quantized(Decomposer& d, const Args& a, Tensor self, Tensor s
   return {d.b.cast(output, self.dtype()), (q >= low) & (q <= high)};
 }
 
-Tensor one_element(Decomposer& d, const Args& a, std::string_view name) {
-  return d.b.reshape(operand(d, a, name, DType::F32), {});
-}
+Tensor one_element(Decomposer& d, const Args& a, std::string_view name) { return d.b.reshape(operand(d, a, name, DType::F32), {}); }
 
 Tensor along(Tensor vector, Tensor x, int64_t axis) {
   Builder& b = x.builder();
@@ -58,16 +56,12 @@ std::vector<Tensor> fake_quantize_per_tensor_with_mask(Decomposer& d, const Args
   const FakeQuantized result = per_tensor(d, a);
   return {result.output, result.mask};
 }
-std::vector<Tensor> fake_quantize_per_channel(Decomposer& d, const Args& a) {
-  return {per_channel(d, a, "self", "scale").output};
-}
+std::vector<Tensor> fake_quantize_per_channel(Decomposer& d, const Args& a) { return {per_channel(d, a, "self", "scale").output}; }
 std::vector<Tensor> fake_quantize_per_channel_with_mask(Decomposer& d, const Args& a) {
   const FakeQuantized result = per_channel(d, a, "self", "scale");
   return {result.output, result.mask};
 }
-std::vector<Tensor> decomposed_per_channel(Decomposer& d, const Args& a) {
-  return {per_channel(d, a, "input", "scales").output};
-}
+std::vector<Tensor> decomposed_per_channel(Decomposer& d, const Args& a) { return {per_channel(d, a, "input", "scales").output}; }
 
 // A tensor says whether anything is done.
 FakeQuantized if_enabled(Decomposer& d, Tensor enabled, Tensor self, const FakeQuantized& result) {
@@ -80,9 +74,7 @@ std::vector<Tensor> fake_quantize_if_enabled(Decomposer& d, const Args& a) {
 }
 
 // Learnt zero points are floats: rounded, and kept within the range.
-Tensor whole(const Args& a, Tensor zero_point) {
-  return minimum(maximum(round(zero_point), a.number("quant_min")), a.number("quant_max"));
-}
+Tensor whole(const Args& a, Tensor zero_point) { return minimum(maximum(round(zero_point), a.number("quant_min")), a.number("quant_max")); }
 std::vector<Tensor> learnable_per_tensor(Decomposer& d, const Args& a) {
   Tensor zero_point = whole(a, one_element(d, a, "zero_point"));
   return {fake_quantized(d, a, a.tensor("self"), one_element(d, a, "scale"), zero_point).output};
@@ -202,23 +194,20 @@ std::vector<Tensor> observe(Decomposer& d, const Args& a) {
     return where(is_observing, next, old);
   };
   Tensor low = moved("running_min", ReduceOp::Min), high = moved("running_max", ReduceOp::Max);
-  const QuantizationParameters chosen =
-      parameters_for(low, high, a.number("quant_min"), a.number("quant_max"), a.flag("symmetric_quant"));
+  const QuantizationParameters chosen = parameters_for(low, high, a.number("quant_min"), a.number("quant_max"), a.flag("symmetric_quant"));
   Tensor is_quantizing = b.reshape(ne(a.tensor("fake_quant_on"), 0), {});
   auto updated = [&](const char* name, Tensor value, Tensor is_on) {
     Tensor old = a.tensor(name);
     if (old.numel().is_const(0)) return b.cast(value, old.dtype());
     return where(is_on, b.cast(b.reshape(value, old.sizes()), old.dtype()), old);
   };
-  Tensor scale = updated("scale", chosen.scale, is_quantizing),
-         zero_point = updated("zero_point", chosen.zero_point, is_quantizing);
-  const FakeQuantized result = per_row ? fake_quantized(d, a, self, along(scale, x, axis), along(zero_point, x, axis))
-                                       : fake_quantized(d, a, self, b.reshape(b.cast(scale, DType::F32), {}),
-                                                        b.reshape(b.cast(zero_point, DType::F32), {}));
+  Tensor scale = updated("scale", chosen.scale, is_quantizing), zero_point = updated("zero_point", chosen.zero_point, is_quantizing);
+  const FakeQuantized result =
+      per_row ? fake_quantized(d, a, self, along(scale, x, axis), along(zero_point, x, axis))
+              : fake_quantized(d, a, self, b.reshape(b.cast(scale, DType::F32), {}), b.reshape(b.cast(zero_point, DType::F32), {}));
   const FakeQuantized shown = if_enabled(d, a.tensor("fake_quant_on"), self, result);
-  return {
-      shown.output, shown.mask, updated("running_min", low, is_observing), updated("running_max", high, is_observing),
-      scale,        zero_point};
+  return {shown.output, shown.mask, updated("running_min", low, is_observing), updated("running_max", high, is_observing),
+          scale,        zero_point};
 }
 
 // Its only result is the output; the updates follow it.

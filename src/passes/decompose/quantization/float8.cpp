@@ -36,9 +36,7 @@ Tensor values_of_argument(Decomposer& d, const Args& a, std::string_view name) {
   return is_float8(dtype) ? float8_values(a.tensor(name), dtype) : a.tensor(name);
 }
 
-Tensor converted(Decomposer& d, Tensor values, DType to) {
-  return is_float8(to) ? float8_bits(values, to) : d.b.cast(values, to);
-}
+Tensor converted(Decomposer& d, Tensor values, DType to) { return is_float8(to) ? float8_bits(values, to) : d.b.cast(values, to); }
 
 std::vector<Tensor> convert(Decomposer& d, const Args& a) {
   const DType to = required_result_type(d).dtype;
@@ -69,15 +67,56 @@ std::vector<Tensor> scaled_product(Decomposer& d, const Args& a) {
 
 // What moves elements: as for any other tensor.
 Decomposition moving(const Schema& schema) {
-  constexpr std::string_view kNames[] = {
-      "aten::_assert_tensor_metadata", "aten::_reshape_alias", "aten::_unsafe_view", "aten::alias", "aten::as_strided", "aten::cat",
-      "aten::chunk", "aten::clone", "aten::contiguous", "aten::copy", "aten::detach", "aten::embedding", "aten::empty_like",
-      "aten::expand", "aten::expand_as", "aten::flatten", "aten::flip", "aten::gather", "aten::index", "aten::index_put",
-      "aten::index_select", "aten::lift", "aten::lift_fresh", "aten::movedim", "aten::narrow", "aten::new_empty", "aten::new_zeros",
-      "aten::permute", "aten::repeat", "aten::reshape", "aten::roll", "aten::select", "aten::slice", "aten::slice_scatter",
-      "aten::select_scatter", "aten::split", "aten::split_with_sizes", "aten::squeeze", "aten::stack", "aten::sym_size", "aten::t",
-      "aten::transpose", "aten::unbind", "aten::unflatten", "aten::unfold", "aten::unsqueeze", "aten::view", "aten::view_as",
-      "aten::where", "aten::zeros_like"};
+  constexpr std::string_view kNames[] = {"aten::_assert_tensor_metadata",
+                                         "aten::_reshape_alias",
+                                         "aten::_unsafe_view",
+                                         "aten::alias",
+                                         "aten::as_strided",
+                                         "aten::cat",
+                                         "aten::chunk",
+                                         "aten::clone",
+                                         "aten::contiguous",
+                                         "aten::copy",
+                                         "aten::detach",
+                                         "aten::embedding",
+                                         "aten::empty_like",
+                                         "aten::expand",
+                                         "aten::expand_as",
+                                         "aten::flatten",
+                                         "aten::flip",
+                                         "aten::gather",
+                                         "aten::index",
+                                         "aten::index_put",
+                                         "aten::index_select",
+                                         "aten::lift",
+                                         "aten::lift_fresh",
+                                         "aten::movedim",
+                                         "aten::narrow",
+                                         "aten::new_empty",
+                                         "aten::new_zeros",
+                                         "aten::permute",
+                                         "aten::repeat",
+                                         "aten::reshape",
+                                         "aten::roll",
+                                         "aten::select",
+                                         "aten::slice",
+                                         "aten::slice_scatter",
+                                         "aten::select_scatter",
+                                         "aten::split",
+                                         "aten::split_with_sizes",
+                                         "aten::squeeze",
+                                         "aten::stack",
+                                         "aten::sym_size",
+                                         "aten::t",
+                                         "aten::transpose",
+                                         "aten::unbind",
+                                         "aten::unflatten",
+                                         "aten::unfold",
+                                         "aten::unsqueeze",
+                                         "aten::view",
+                                         "aten::view_as",
+                                         "aten::where",
+                                         "aten::zeros_like"};
   std::string_view base = std::string_view(schema.name).substr(0, schema.name.find('.'));
   for (std::string_view suffix : {"_copy", "_"}) {
     if (base.ends_with(suffix)) base.remove_suffix(suffix.size());
@@ -93,12 +132,9 @@ std::vector<Tensor> view_bits(Decomposer& d, const Args& a) {
 }
 
 constexpr DecompositionRow kRows[] = {
-    {"aten::to.*", convert},
-    {"aten::_to_copy", convert},
-    {"aten::type_as", convert},
-    {"prims::convert_element_type", convert},
-    {"aten::view.dtype", view_bits},
-    {"aten::_scaled_mm", scaled_product},
+    {"aten::to.*", convert},         {"aten::_to_copy", convert},
+    {"aten::type_as", convert},      {"prims::convert_element_type", convert},
+    {"aten::view.dtype", view_bits}, {"aten::_scaled_mm", scaled_product},
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Matrix products whose result has another dtype than their factors, of integers, by groups, and with an activation.
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/required.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/formula/required.h"
 #include "passes/decompose/formula/same_as.h"
 #include "support/error.h"
 
@@ -15,8 +15,7 @@ std::vector<Tensor> product_as(Decomposer& d, const Args& a) {
   const DType dtype = required_dtype(a, "out_dtype");
   std::vector<Decomposer::Value> values;
   for (const Parameter& parameter : a.schema().parameters) {
-    if (parameter.type == ArgType::Tensor && !parameter.mutated)
-      values.emplace_back(d.b.cast(a.tensor(parameter.name), dtype));
+    if (parameter.type == ArgType::Tensor && !parameter.mutated) values.emplace_back(d.b.cast(a.tensor(parameter.name), dtype));
     if (parameter.type == ArgType::Scalar) values.emplace_back(a.raw(parameter.name));
   }
   return d.call(op.text, std::move(values));
@@ -35,8 +34,7 @@ std::vector<Tensor> int8_weight_product(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> addmm_activation(Decomposer& d, const Args& a) {
-  Tensor y = d.call1("aten::addmm",
-                     {a.tensor("self"), a.tensor("mat1"), a.tensor("mat2"), a.scalar("beta"), a.scalar("alpha")});
+  Tensor y = d.call1("aten::addmm", {a.tensor("self"), a.tensor("mat1"), a.tensor("mat2"), a.scalar("beta"), a.scalar("alpha")});
   return d.call(a.flag("use_gelu") ? "aten::gelu" : "aten::relu", {y});
 }
 

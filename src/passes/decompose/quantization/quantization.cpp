@@ -8,10 +8,10 @@
 #include <limits>
 
 #include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/required.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/formula/precision.h"
+#include "passes/decompose/formula/required.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -23,9 +23,7 @@ Tensor clamped(Decomposer& d, const Args& a, Tensor x) {
   return minimum(maximum(x, bound("quant_min")), bound("quant_max"));
 }
 
-Tensor one_element(Decomposer& d, const Args& a, std::string_view name, DType dtype) {
-  return d.b.reshape(operand(d, a, name, dtype), {});
-}
+Tensor one_element(Decomposer& d, const Args& a, std::string_view name, DType dtype) { return d.b.reshape(operand(d, a, name, dtype), {}); }
 
 // A vector over dim `axis` of x, so that it broadcasts against x.
 Tensor along(Tensor vector, Tensor x, int64_t axis) {
@@ -38,8 +36,7 @@ Tensor along(Tensor vector, Tensor x, int64_t axis) {
 DType quantized_dtype(const Args& a) {
   const DType dtype = required_dtype(a, "dtype");
   if (is_integral(dtype)) return dtype;
-  throw Error(ErrorKind::Unsupported,
-              fmt::format("{} to {}: 8-bit floats are not supported", a.schema().name, to_string(dtype)))
+  throw Error(ErrorKind::Unsupported, fmt::format("{} to {}: 8-bit floats are not supported", a.schema().name, to_string(dtype)))
       .help("quantise to int8, uint8 or int16");
 }
 
@@ -75,9 +72,7 @@ std::vector<Tensor> quantize_per_channel(Decomposer& d, const Args& a) {
 }
 
 // Integers are subtracted as integers. Without zero points they are 0.
-Tensor dequantized(Tensor q, Tensor scales, Tensor zero_points) {
-  return (zero_points.defined() ? q - zero_points : q) * scales;
-}
+Tensor dequantized(Tensor q, Tensor scales, Tensor zero_points) { return (zero_points.defined() ? q - zero_points : q) * scales; }
 
 std::vector<Tensor> dequantize_per_channel(Decomposer& d, const Args& a) {
   Tensor q = a.tensor("input"), zero_points = a.optional_tensor("zero_points");
@@ -102,8 +97,7 @@ std::vector<Tensor> dequantize_per_token(Decomposer& d, const Args& a) {
 
 // The rows of a matrix cut into groups, [groups, group size]; a single group may be shorter than asked for.
 Tensor in_groups(Tensor x, const Args& a) {
-  if (x.rank() != 2)
-    throw Error(ErrorKind::InvalidModel, fmt::format("{} of a tensor of rank {}", a.schema().name, x.rank()));
+  if (x.rank() != 2) throw Error(ErrorKind::InvalidModel, fmt::format("{} of a tensor of rank {}", a.schema().name, x.rank()));
   sym::Expr size = a.integer("group_size");
   if (a.tensor("scales").size(-1).is_const(1)) size = sym::min(size, x.size(1));
   return x.builder().reshape(x, {-1, size});
@@ -157,8 +151,7 @@ std::vector<Tensor> choose_symmetric(Decomposer& d, const Args& a) { return choo
 std::vector<Tensor> choose_per_token(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("input");
   if (x.dtype() == DType::F16) x = d.b.cast(x, DType::F32);
-  if (a.dtype("dtype") != DType::I8)
-    throw Error(ErrorKind::InvalidModel, fmt::format("{} is for int8", a.schema().name));
+  if (a.dtype("dtype") != DType::I8) throw Error(ErrorKind::InvalidModel, fmt::format("{} is for int8", a.schema().name));
   Tensor largest = maximum(wide(reduce_keeping(ReduceOp::Max, abs(x), {-1})), 1e-5);
   Tensor scales = d.b.cast(wide(d.b.cast(largest, x.dtype())) / 127.0, x.dtype());
   return {scales, d.b.full(scales.sizes(), scales.dtype(), 0.0)};
@@ -180,9 +173,7 @@ std::vector<Tensor> choose_per_token_asymmetric(Decomposer& d, const Args& a) {
   return {d.b.cast(scale, DType::F64), d.b.cast(zero_point, DType::I64)};
 }
 
-std::vector<Tensor> convert(Decomposer&, const Args& a) {
-  return {converted(a.tensor("input"), required_dtype(a, "dtype"))};
-}
+std::vector<Tensor> convert(Decomposer&, const Args& a) { return {converted(a.tensor("input"), required_dtype(a, "dtype"))}; }
 
 constexpr DecompositionRow kRows[] = {
     {"quantized_decomposed::convert_element_type.no_fuse", convert},

@@ -49,8 +49,8 @@ Tensor uniform_in(Decomposer& d, const Args& a, Sizes sizes, DType dtype, double
   require(std::fabs(from) <= largest(dtype), "from is out of bounds for {}", c_name(dtype));
   require(std::fabs(to) <= largest(dtype), "to is out of bounds for {}", c_name(dtype));
   require(from <= to, "uniform_ expects to return a [from, to) range, but found from={} > to={}", from, to);
-  require(to - from <= largest(dtype),
-          "uniform_ expects to-from to be at most the largest {}, but found to={} and from={}", c_name(dtype), to, from);
+  require(to - from <= largest(dtype), "uniform_ expects to-from to be at most the largest {}, but found to={} and from={}", c_name(dtype),
+          to, from);
   if (from == 0 && to == 1) return unit_uniform(d, std::move(sizes), dtype);
   const Tensor unit = d.b.cast(unit_uniform(d, std::move(sizes), dtype), compute_dtype(dtype));
   // Rounding may reach `to`, which the range does not have.

@@ -9,8 +9,8 @@ namespace toroid {
 namespace {
 
 constexpr int64_t kMaxNodes = int64_t{1} << 16;
-constexpr int64_t kMaxDraws = int64_t{1} << 8;       // of one operator
-constexpr int64_t kMaxElements = int64_t{1} << 40;   // of one draw
+constexpr int64_t kMaxDraws = int64_t{1} << 8;      // of one operator
+constexpr int64_t kMaxElements = int64_t{1} << 40;  // of one draw
 
 // The lowest `count` bits of `bits` as a fraction.
 Tensor fraction(Tensor bits, int count, DType dtype) {

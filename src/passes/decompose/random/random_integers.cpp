@@ -67,15 +67,15 @@ Tensor between(Decomposer& d, Sizes sizes, DType dtype, sym::Expr from, sym::Exp
   if (to.is_const()) require_in_bounds(to.value() - 1, dtype, "to - 1");
   // The count of numbers wraps as it should: the whole range of I64 has 2^64 - 1 of them without the last.
   const bool known = from.is_const() && to.is_const();
-  const sym::Expr count = known ? sym::Expr(static_cast<int64_t>(static_cast<uint64_t>(to.value()) - static_cast<uint64_t>(from.value())))
-                                : to - from;
+  const sym::Expr count =
+      known ? sym::Expr(static_cast<int64_t>(static_cast<uint64_t>(to.value()) - static_cast<uint64_t>(from.value()))) : to - from;
   return d.b.cast(uniform_integer(d, std::move(sizes), from, count), dtype);
 }
 
 std::vector<Tensor> randint(Decomposer& d, const Args& a) {
   const bool has_low = a.schema().parameters[0].name == "low";
-  return {between(d, a.integers("size"), a.dtype("dtype").value_or(DType::I64), has_low ? a.integer("low") : sym::Expr(0),
-                  a.integer("high"))};
+  return {
+      between(d, a.integers("size"), a.dtype("dtype").value_or(DType::I64), has_low ? a.integer("low") : sym::Expr(0), a.integer("high"))};
 }
 std::vector<Tensor> randint_like(Decomposer& d, const Args& a) {
   const Tensor x = a.tensor("self");
@@ -121,8 +121,8 @@ std::vector<Tensor> randperm(Decomposer& d, const Args& a) {
     require(n.value() <= most, "n cannot be greater than {} for {}", most, to_string(dtype));
   }
   const int64_t stream = stream_of(d);
-  const Tensor order = d.b.library("random.permutation", {d.b.random_state()}, {{.dtype = DType::I64, .sizes = {n}}},
-                                   {Scalar(sym::Expr(stream))})[0];
+  const Tensor order =
+      d.b.library("random.permutation", {d.b.random_state()}, {{.dtype = DType::I64, .sizes = {n}}}, {Scalar(sym::Expr(stream))})[0];
   return {d.b.cast(order, dtype)};
 }
 

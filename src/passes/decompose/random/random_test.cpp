@@ -41,8 +41,8 @@ std::vector<double> draw(const std::string& node, RandomSeed seed = {1, 0}) {
 // The operator's first argument is this tensor.
 std::vector<double> draw_with(const std::string& tensor, const std::string& node, RandomSeed seed = {1, 0}) {
   const std::string type = tensor.substr(0, tensor.find(" ="));
-  const HostTensor result = drawn(fmt::format("  x: {} = constant(0)\n  y: {}", type, node), "y", seed,
-                                  fmt::format("constant 0 \"c\": {}\n", tensor))[0];
+  const HostTensor result =
+      drawn(fmt::format("  x: {} = constant(0)\n  y: {}", type, node), "y", seed, fmt::format("constant 0 \"c\": {}\n", tensor))[0];
   if (is_floating(result.dtype())) return result.to_doubles();
   const std::vector<int64_t> integers = result.to_ints();
   return {integers.begin(), integers.end()};
@@ -76,9 +76,9 @@ constexpr double kSigmas = 4.5;
 
 struct Distribution {
   const char* name;
-  const char* node;               // of 20000 numbers
+  const char* node;  // of 20000 numbers
   std::function<double(double)> cdf;
-  double mean, variance;          // NaN where there is none
+  double mean, variance;  // NaN where there is none
 };
 void PrintTo(const Distribution& row, std::ostream* out) { *out << row.name; }
 
@@ -172,7 +172,8 @@ TEST_P(RandomMoments, AreTheirs) {
 INSTANTIATE_TEST_SUITE_P(Random, RandomMoments, testing::ValuesIn(kMoments), [](const auto& row) { return row.param.name; });
 
 TEST(Random, IntegersFallEvenly) {
-  for (const char* node : {"i64[16000] = aten::randint(16, [16000])", "i32[16000] = aten::randint.low(100, 116, [16000], dtype=dtype.i32)"}) {
+  for (const char* node :
+       {"i64[16000] = aten::randint(16, [16000])", "i32[16000] = aten::randint.low(100, 116, [16000], dtype=dtype.i32)"}) {
     std::vector<double> counts(16);
     for (double v : draw(node)) ++counts[static_cast<size_t>(v) % 16];
     double chi_square = 0;
@@ -181,7 +182,8 @@ TEST(Random, IntegersFallEvenly) {
   }
   // The top bits of the widest range.
   std::vector<double> counts(16);
-  const HostTensor all = drawn("  x: i64[16000] = aten::ones([16000], dtype=dtype.i64)\n  y: i64[16000] = aten::random.from(x, -9223372036854775808, none)", "y")[0];
+  const HostTensor all = drawn(
+      "  x: i64[16000] = aten::ones([16000], dtype=dtype.i64)\n  y: i64[16000] = aten::random.from(x, -9223372036854775808, none)", "y")[0];
   for (int64_t v : all.to_ints()) ++counts[static_cast<uint64_t>(v) >> 60];
   double chi_square = 0;
   for (double count : counts) chi_square += (count - 1000) * (count - 1000) / 1000;
@@ -229,7 +231,9 @@ TEST(Random, UniformNumbersStayBelowTheEnd) {
     EXPECT_GE(*std::ranges::min_element(x), 0) << dtype;
     EXPECT_LT(*std::ranges::max_element(x), 1) << dtype;
     const std::vector<double> y =
-        drawn(fmt::format("  x: {0}[20000] = aten::zeros([20000], dtype=dtype.{0})\n  y: {0}[20000] = aten::uniform(x, 3, 3.5)", dtype), "y")[0].to_doubles();
+        drawn(fmt::format("  x: {0}[20000] = aten::zeros([20000], dtype=dtype.{0})\n  y: {0}[20000] = aten::uniform(x, 3, 3.5)", dtype),
+              "y")[0]
+            .to_doubles();
     EXPECT_GE(*std::ranges::min_element(y), 3) << dtype;
     EXPECT_LT(*std::ranges::max_element(y), 3.5) << dtype;
   }
@@ -245,7 +249,8 @@ TEST(Random, LogarithmsAreFinite) {
 
 TEST(Random, IntegersReachBothEnds) {
   const auto ends = [](const std::string& dtype, const std::string& node) {
-    const auto values = drawn(fmt::format("  x: {0}[20000] = aten::zeros([20000], dtype=dtype.{0})\n  y: {0}[20000] = {1}", dtype, node), "y")[0].to_ints();
+    const auto values =
+        drawn(fmt::format("  x: {0}[20000] = aten::zeros([20000], dtype=dtype.{0})\n  y: {0}[20000] = {1}", dtype, node), "y")[0].to_ints();
     return std::pair(*std::ranges::min_element(values), *std::ranges::max_element(values));
   };
   using Ends = std::pair<int64_t, int64_t>;
@@ -321,21 +326,24 @@ TEST(Dropout, KeepsTheMean) {
   const auto both = drawn(ones + "  y: f32[200, 100], m: bool[200, 100] = aten::native_dropout(x, 0.3, True)", "y, m");
   const std::vector<double> y = both[0].to_doubles();
   EXPECT_NEAR(mean_of(y), 1, 0.025);
-  for (size_t i = 0; i < y.size(); ++i) EXPECT_FLOAT_EQ(static_cast<float>(y[i]), both[1].bool_at(static_cast<int64_t>(i)) ? 1 / 0.7f : 0.0f);
+  for (size_t i = 0; i < y.size(); ++i)
+    EXPECT_FLOAT_EQ(static_cast<float>(y[i]), both[1].bool_at(static_cast<int64_t>(i)) ? 1 / 0.7f : 0.0f);
   const std::vector<double> channels = drawn(ones + "  y: f32[200, 100] = aten::dropout(x, 0.3, True)", "y")[0].to_doubles();
   EXPECT_NEAR(mean_of(channels), 1, 0.025);
 }
 
 TEST(Dropout, AlphaKeepsMeanAndDeviation) {
   const std::vector<double> y =
-      drawn("  x: f64[20000] = aten::randn([20000], dtype=dtype.f64)\n  y: f64[20000] = aten::alpha_dropout(x, 0.2, True)", "y")[0].to_doubles();
+      drawn("  x: f64[20000] = aten::randn([20000], dtype=dtype.f64)\n  y: f64[20000] = aten::alpha_dropout(x, 0.2, True)", "y")[0]
+          .to_doubles();
   EXPECT_NEAR(mean_of(y), 0, 0.04);
   EXPECT_NEAR(variance_of(y), 1, 0.06);
 }
 
 TEST(Dropout, DropsWholeChannels) {
   const std::vector<double> y =
-      drawn("  x: f32[5, 20, 3, 4] = aten::ones([5, 20, 3, 4])\n  y: f32[5, 20, 3, 4] = aten::feature_dropout(x, 0.5, True)", "y")[0].to_doubles();
+      drawn("  x: f32[5, 20, 3, 4] = aten::ones([5, 20, 3, 4])\n  y: f32[5, 20, 3, 4] = aten::feature_dropout(x, 0.5, True)", "y")[0]
+          .to_doubles();
   for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], y[i / 12 * 12]);
   EXPECT_NEAR(mean_of(y), 1, 0.45);
 }
@@ -383,7 +391,7 @@ TEST(Rrelu, SlopesAreRandomInTraining) {
 // ---- refusals -----------------------------------------------------------------------------------------------------------
 
 struct Refusal {
-  const char* node;   // x is f32[2], i is i64[2]
+  const char* node;  // x is f32[2], i is i64[2]
   const char* words;
 };
 const Refusal kRefusals[] = {

@@ -6,8 +6,8 @@
 
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
-#include "passes/decompose/random/random_bits.h"
 #include "passes/decompose/math/searching.h"
+#include "passes/decompose/random/random_bits.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -107,10 +107,8 @@ std::vector<Tensor> dirichlet(Decomposer& d, const Args& a) {
 }
 
 constexpr DecompositionRow kRows[] = {
-    {"aten::multinomial", multinomial},
-    {"aten::poisson", poisson},
-    {"aten::binomial", binomial},
-    {"aten::_standard_gamma", standard_gamma},
+    {"aten::multinomial", multinomial},     {"aten::poisson", poisson},
+    {"aten::binomial", binomial},           {"aten::_standard_gamma", standard_gamma},
     {"aten::_sample_dirichlet", dirichlet},
 };
 

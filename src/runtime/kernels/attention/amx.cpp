@@ -4,28 +4,29 @@
 #include <algorithm>
 #include <vector>
 
+#include "runtime/kernels/attention/softmax.h"
 #include "runtime/kernels/attention/split_kv.h"
+#include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/memory/scratch.h"
-#include "runtime/kernels/attention/softmax.h"
-#include "runtime/kernels/gemm/half/gemm_amx.h"
 
 namespace toroid {
 namespace {
 
 constexpr AmxType kNumbers = AmxType::BFloat16;
-constexpr int64_t kQueries = 2 * kTileSide;   // at a time
-constexpr int64_t kKeys = 1024;               // at a time: their scores with the queries take 128 KiB
+constexpr int64_t kQueries = 2 * kTileSide;  // at a time
+constexpr int64_t kKeys = 1024;              // at a time: their scores with the queries take 128 KiB
 static_assert(kKeys % kTileSide == 0);
 
 thread_local Scratch scratch_for_keys, scratch_for_values, scratch_for_queries, scratch_for_sums;
 
-std::byte* bytes_of(Scratch& scratch, int64_t bytes) { return reinterpret_cast<std::byte*>(scratch.get((bytes + kWordBytes - 1) / kWordBytes)); }
+std::byte* bytes_of(Scratch& scratch, int64_t bytes) {
+  return reinterpret_cast<std::byte*>(scratch.get((bytes + kWordBytes - 1) / kWordBytes));
+}
 
 class AttentionInTiles {
  public:
-  explicit AttentionInTiles(const KernelCall& call)
-      : s_(call), out_columns_((s_.out_width + kTileSide - 1) / kTileSide * kTileSide) {}
+  explicit AttentionInTiles(const KernelCall& call) : s_(call), out_columns_((s_.out_width + kTileSide - 1) / kTileSide * kTileSide) {}
 
   void run() const {
     AttentionParts parts(s_, {kQueries, kKeys});
@@ -71,7 +72,8 @@ class AttentionInTiles {
 
   void run_some(const AttentionTask& task, const TileMatrix& q, const std::vector<Block>& blocks, int64_t first, int64_t rows,
                 AttentionParts& parts) const {
-    const int64_t query_bytes = packed_tiles_bytes(kNumbers, s_.width, kQueries), weight_bytes = packed_tiles_bytes(kNumbers, kKeys, kQueries);
+    const int64_t query_bytes = packed_tiles_bytes(kNumbers, s_.width, kQueries),
+                  weight_bytes = packed_tiles_bytes(kNumbers, kKeys, kQueries);
     // Rows an odd number of lines apart do not meet in the first-level cache; tiles are written whole.
     const int64_t row_of_scores = padded_stride(std::min(kKeys, (s_.keys + kTileSide - 1) / kTileSide * kTileSide));
     std::byte* queries = bytes_of(scratch_for_queries, query_bytes + weight_bytes + kQueries * row_of_scores * 2);
@@ -106,7 +108,7 @@ class AttentionInTiles {
   }
 
   AttentionCall s_;
-  int64_t out_columns_;   // in whole tiles
+  int64_t out_columns_;  // in whole tiles
 };
 
 }  // namespace

@@ -3,22 +3,22 @@
 #include <algorithm>
 #include <vector>
 
+#include "runtime/kernels/attention/amx.h"
 #include "runtime/kernels/attention/call.h"
 #include "runtime/kernels/attention/decode.h"
+#include "runtime/kernels/attention/softmax.h"
 #include "runtime/kernels/attention/split_kv.h"
-#include "runtime/kernels/attention/amx.h"
 #include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/memory/scratch.h"
-#include "runtime/kernels/attention/softmax.h"
-#include "runtime/kernels/isa/amx.h"
 #include "support/error.h"
 
 namespace toroid {
 namespace {
 
-constexpr int64_t kQueries = 48;       // at a time
-constexpr int64_t kKeys = 1024;        // at a time: their scores with the queries take 192 KiB
+constexpr int64_t kQueries = 48;  // at a time
+constexpr int64_t kKeys = 1024;   // at a time: their scores with the queries take 192 KiB
 
 thread_local Scratch scratch_for_keys, scratch_for_values, scratch_for_scores;
 thread_local Scratch widened_queries, widened_keys, widened_values;
@@ -40,7 +40,8 @@ class Attention {
   };
 
   // So many rows, `columns` elements each; copied where they are of 16 bits, or if they are to be `contiguous` and are not.
-  Matrix rows_of(const ToroidOperand& operand, int64_t begin, int64_t row, int64_t count, int64_t columns, bool contiguous, Scratch& scratch) const {
+  Matrix rows_of(const ToroidOperand& operand, int64_t begin, int64_t row, int64_t count, int64_t columns, bool contiguous,
+                 Scratch& scratch) const {
     const int64_t column = operand.strides[s_.dims + 1];
     if (s_.dtype == DType::F32 && (column == 1 || !contiguous)) return {data_of(operand) + begin, row, column};
     float* to = scratch.get(count * columns);
@@ -55,7 +56,8 @@ class Attention {
   }
   Matrix keys_of(const ToroidOperand& operand, const AttentionTask& task, int64_t columns, Scratch& scratch) const {
     const int64_t row = operand.strides[s_.dims];
-    return rows_of(operand, s_.begin_of(operand, task.batch) + task.first_key * row, row, task.last_key - task.first_key, columns, false, scratch);
+    return rows_of(operand, s_.begin_of(operand, task.batch) + task.first_key * row, row, task.last_key - task.first_key, columns, false,
+                   scratch);
   }
 
   void run_task(const AttentionTask& task, AttentionParts& parts) const {

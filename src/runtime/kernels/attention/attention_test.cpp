@@ -10,8 +10,8 @@
 
 #include "interp/compare.h"
 #include "interp/products.h"
-#include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/operands_for_test.h"
 
 namespace toroid {
@@ -56,7 +56,12 @@ const AttentionCase kAttentions[] = {
     {"heads that share keys with one query, causal", {2, 6, 1, 16}, {2, 2, 33, 16}, {2, 2, 33, 16}, true},
     {"heads that share keys with one query, and a mask of heads", {2, 6, 1, 16}, {2, 2, 33, 16}, {2, 2, 33, 16}, false, {2, 6, 1, 33}},
     {"heads that share keys with one query, and a mask of keys", {2, 6, 1, 16}, {2, 2, 33, 16}, {2, 2, 33, 16}, false, {2, 1, 1, 33}},
-    {"heads that share many keys with one query, and a mask of heads", {1, 8, 1, 40}, {1, 2, 1100, 40}, {1, 2, 1100, 40}, false, {1, 8, 1, 1100}},
+    {"heads that share many keys with one query, and a mask of heads",
+     {1, 8, 1, 40},
+     {1, 2, 1100, 40},
+     {1, 2, 1100, 40},
+     false,
+     {1, 8, 1, 1100}},
     {"many heads that share keys with one query", {1, 128, 1, 16}, {1, 2, 1100, 16}, {1, 2, 1100, 16}},
     {"many heads that share all keys with one query", {1, 40, 1, 40}, {1, 1, 2200, 40}, {1, 1, 2200, 40}, false, {1, 40, 1, 2200}},
     {"eight heads that share keys with one query", {1, 16, 1, 16}, {1, 2, 1100, 16}, {1, 2, 1100, 16}},
@@ -176,13 +181,15 @@ TEST_P(RuntimeAttention, KeepsWhatIsNotANumber) {
   for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
       for (const int64_t queries : {int64_t{2}, int64_t{20}}) {
-        Problem problem({"", {1, 1, queries, kWidth}, {1, 1, kKeys, kWidth}, {1, 1, kKeys, kWidth}, false, {queries, kKeys}}, dtype, DType::Bool);
-        problem.q = HostTensor::from_doubles(dtype, {1, 1, queries, kWidth}, std::vector<double>(static_cast<size_t>(queries * kWidth), 1.0));
+        Problem problem({"", {1, 1, queries, kWidth}, {1, 1, kKeys, kWidth}, {1, 1, kKeys, kWidth}, false, {queries, kKeys}}, dtype,
+                        DType::Bool);
+        problem.q =
+            HostTensor::from_doubles(dtype, {1, 1, queries, kWidth}, std::vector<double>(static_cast<size_t>(queries * kWidth), 1.0));
         std::vector<double> keys = problem.k.to_doubles();
         keys[1200 * kWidth + 3] = bad;
         problem.k = HostTensor::from_doubles(dtype, problem.k.sizes(), keys);
         std::vector<int64_t> sees(static_cast<size_t>(queries * kKeys), 1);
-        sees[1200] = 0;   // not the first query
+        sees[1200] = 0;  // not the first query
         problem.mask = HostTensor::from_ints(DType::Bool, {queries, kKeys}, sees);
         const std::vector<double> result = problem.run({}, 2)->to_doubles();
         for (size_t i = 0; i < result.size(); ++i) EXPECT_EQ(std::isnan(result[i]), i >= kWidth) << i << ", " << to_string(dtype);
@@ -211,7 +218,8 @@ TEST_P(RuntimeAttention, WritesStridedOutputsInEveryForm) {
       const auto width = static_cast<size_t>(size_bytes(dtype));
       for (int64_t i = 0; i < numel(sizes); ++i) {
         const int64_t at = i / 2220 * strides[0] + i / 740 % 3 * strides[1] + i / 20 % 37 * strides[2] + i % 20;
-        std::memcpy(actual.mutable_data<std::byte>() + static_cast<size_t>(i) * width, strided.bytes().data() + static_cast<size_t>(at) * width, width);
+        std::memcpy(actual.mutable_data<std::byte>() + static_cast<size_t>(i) * width,
+                    strided.bytes().data() + static_cast<size_t>(at) * width, width);
       }
       EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt) << to_string(dtype);
     }
@@ -230,8 +238,7 @@ TEST_P(RuntimeAttention, ReadsStridedOperandsInPlace) {
     for (int64_t b = 0; b < 2; ++b)
       for (int64_t h = 0; h < 3; ++h)
         for (int64_t p = 0; p < 7; ++p)
-          for (int64_t e = 0; e < 4; ++e)
-            result.mutable_data<float>()[i++] = tensor.data<float>()[b * 84 + h * 4 + p * 12 + e];
+          for (int64_t e = 0; e < 4; ++e) result.mutable_data<float>()[i++] = tensor.data<float>()[b * 84 + h * 4 + p * 12 + e];
     return result;
   };
   const HostTensor expected = attention(read(q), read(k), read(v), nullptr, false, 1);

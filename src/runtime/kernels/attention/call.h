@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "graph/dtype.h"
+#include "runtime/kernels/attention/softmax.h"
+#include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/operands.h"
-#include "runtime/kernels/isa/half_rows.h"
-#include "runtime/kernels/attention/softmax.h"
 
 namespace toroid {
 
@@ -42,7 +42,9 @@ struct AttentionCall {
     return {batch_offset(operand, dims, batch), operand.strides[dims]};
   }
   // Where the batch's keys or values begin.
-  int64_t begin_of(const ToroidOperand& operand, int64_t batch) const { return batch_offset(operand, dims, by_heads ? batch : batch / group); }
+  int64_t begin_of(const ToroidOperand& operand, int64_t batch) const {
+    return batch_offset(operand, dims, by_heads ? batch : batch / group);
+  }
 
   // How many of the keys from `first_key` on a row sees, of `count`.
   int64_t limit(int64_t row, int64_t first_key, int64_t count) const {
@@ -73,7 +75,7 @@ struct AttentionCall {
   DType dtype;
   int32_t dims;
   int64_t queries, keys, width, out_width;
-  int64_t group;   // heads of q for one of k and v
+  int64_t group;  // heads of q for one of k and v
   bool by_heads;
   bool causal;
   float scale;

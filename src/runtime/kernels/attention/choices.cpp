@@ -1,7 +1,7 @@
 // Attention in F32 and BF16. Integers: causal. Numbers: scale.
 #include "runtime/kernels/attention/decode.h"
-#include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/isa/amx.h"
+#include "runtime/kernels/registry/families.h"
 
 namespace toroid {
 namespace {
@@ -20,7 +20,8 @@ std::optional<std::string> malformed(DType dtype, const Problem& problem) {
     return a.sizes.size() == b.sizes.size() && std::equal(a.sizes.begin(), end, b.sizes.begin());
   };
   if (!same_batches(q, out, 2) || !same_batches(q, k, 3) || !same_batches(k, v, 2)) return "the batches differ";
-  if (q.sizes.size() > 2 && (k.size(-3) == 0 || q.size(-3) % k.size(-3) != 0)) return "the heads of keys and values do not divide those of queries";
+  if (q.sizes.size() > 2 && (k.size(-3) == 0 || q.size(-3) % k.size(-3) != 0))
+    return "the heads of keys and values do not divide those of queries";
   if (q.size(-1) != k.size(-1) || k.size(-2) != v.size(-2) || out.size(-2) != q.size(-2) || out.size(-1) != v.size(-1)) {
     return "the sizes of queries, keys, values and result do not meet";
   }
@@ -55,7 +56,8 @@ constexpr Implementation kQueryBlocks = {
     .description = "blocks of queries whose scores stay in cache, in float32",
     .version = 2,
     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.5) + packing_s(problem, machine); },
+    .cost_s = [](const Problem& problem,
+                 const MachineModel& machine) { return cost_s(problem, machine, 0.5) + packing_s(problem, machine); },
     .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionAlgorithm::Widened); }};
 
 constexpr Implementation kFew = {
@@ -82,7 +84,8 @@ const Implementation kOfBFloat16[] = {
        if (!has_amx()) return kNoTiles;
        return std::nullopt;
      },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.2) + packing_s(problem, machine); },
+     .cost_s = [](const Problem& problem,
+                  const MachineModel& machine) { return cost_s(problem, machine, 1.2) + packing_s(problem, machine); },
      .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionAlgorithm::Tiles); }},
 };
 

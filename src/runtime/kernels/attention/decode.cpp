@@ -5,18 +5,18 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "runtime/kernels/attention/split_kv.h"
 #include "runtime/kernels/attention/decode_amx.h"
+#include "runtime/kernels/attention/split_kv.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
 namespace {
 
-constexpr int64_t kKeys = 256;           // at a time
+constexpr int64_t kKeys = 256;  // at a time
 constexpr int64_t kPartKeys = 512;
-constexpr int64_t kMostByVectors = 16;   // queries; with more, packing pays
-constexpr int64_t kMostOfFloat16 = 8;    // to widen it costs more
-constexpr int64_t kFewestInTiles = 5;    // queries: with fewer, vectors wait less for memory
+constexpr int64_t kMostByVectors = 16;  // queries; with more, packing pays
+constexpr int64_t kMostOfFloat16 = 8;   // to widen it costs more
+constexpr int64_t kFewestInTiles = 5;   // queries: with fewer, vectors wait less for memory
 static_assert(kPartKeys % kKeys == 0 && kKeys % kManyKeys == 0);
 
 thread_local Scratch scratch_for_queries, scratch_for_sums;
@@ -145,7 +145,8 @@ class AttentionOfFew {
     for (int64_t first = task.first_key; first < task.last_key; first += kKeys) {
       const int64_t count = std::min(kKeys, task.last_key - first);
       products_.scores(queries, {rows_of(s_.k, task.batch, first), count}, scores, scores_row);
-      for (int64_t row = 0; row < s_.rows(); ++row) weigh(task, row, first, count, scores + row * scores_row, running[row], sums + row * sums_row);
+      for (int64_t row = 0; row < s_.rows(); ++row)
+        weigh(task, row, first, count, scores + row * scores_row, running[row], sums + row * sums_row);
       products_.add(scores, scores_row, {rows_of(s_.v, task.batch, first), count}, sums);
     }
     float* result = scores + rows * scores_row;
@@ -156,7 +157,8 @@ class AttentionOfFew {
   }
 
   // Scores become weights, and the sums so far such as these are added to.
-  void weigh(const AttentionTask& task, int64_t row, int64_t first, int64_t count, float* scores, RunningSoftmax& running, float* sums) const {
+  void weigh(const AttentionTask& task, int64_t row, int64_t first, int64_t count, float* scores, RunningSoftmax& running,
+             float* sums) const {
     const int64_t limit = s_.limit(row, first, count);
     const float scale = s_.apply_mask(task.batch, row, first, scores, limit);
     const float factor = softmax_part_f32(scores, limit, scale, running);
@@ -185,7 +187,8 @@ auto with_element(DType dtype, const F& f) {
 
 bool takes_few_queries(DType dtype, int64_t rows, int64_t width, int64_t out_width) {
   auto has_loops = [&](auto element) { return few_query_loops<decltype(element)>(std::min(width, out_width)) != nullptr; };
-  return takes_in_tiles(dtype, rows, width, out_width) || (rows <= (dtype == DType::F16 ? kMostOfFloat16 : kMostByVectors) && with_element(dtype, has_loops));
+  return takes_in_tiles(dtype, rows, width, out_width) ||
+         (rows <= (dtype == DType::F16 ? kMostOfFloat16 : kMostByVectors) && with_element(dtype, has_loops));
 }
 
 bool takes_few_queries(const KernelCall& call) {

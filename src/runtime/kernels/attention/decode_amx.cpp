@@ -11,16 +11,16 @@
 
 #include "runtime/kernels/isa/emulated_amx.h"
 #include "runtime/kernels/isa/half_rows.h"
-#include "runtime/memory/scratch.h"
 #include "runtime/kernels/isa/vector_sets.h"
+#include "runtime/memory/scratch.h"
 
 namespace toroid {
 namespace {
 
-constexpr int64_t kStripTiles = 4;                       // of keys at a time
+constexpr int64_t kStripTiles = 4;  // of keys at a time
 constexpr int64_t kStrip = kStripTiles * kTileSide;
 constexpr int64_t kSumBytes = kTileSide * kTileSide * static_cast<int64_t>(sizeof(float));
-constexpr int64_t kMostTiles = 4;                        // of sums, in registers 0 to 3
+constexpr int64_t kMostTiles = 4;  // of sums, in registers 0 to 3
 
 thread_local Scratch scratch_for_tiles;
 
@@ -37,12 +37,12 @@ struct KeyStrip {
 
 // Of 1 or 2 tiles of queries and 4 or 2 of columns.
 struct ValueColumns {
-  const std::byte* weights;        // [tile of queries][step][query][key]
-  int64_t weights_bytes;           // from a tile of queries to the next
+  const std::byte* weights;  // [tile of queries][step][query][key]
+  int64_t weights_bytes;     // from a tile of queries to the next
   KeyRows<BFloat16> rows;
   int64_t count;
-  const BFloat16* nothing;         // in place of a row after the last
-  std::byte* interleaved;          // room for two steps
+  const BFloat16* nothing;  // in place of a row after the last
+  std::byte* interleaved;   // room for two steps
   float* sums;
   int64_t sums_row;
 };
@@ -78,7 +78,7 @@ namespace emulated {
 }
 
 #ifndef TOROID_HAS_AMX_INTRINSICS
-namespace native = emulated;   // never chosen
+namespace native = emulated;  // never chosen
 #endif
 
 }  // namespace

@@ -16,18 +16,18 @@ namespace {
 // push out what is still to be read.
 constexpr int64_t kAheadBytes = 2048;
 constexpr int64_t kLineBytes = 64;
-constexpr int64_t kSomeValues = 32;     // rows, which all columns pass by before the next
+constexpr int64_t kSomeValues = 32;  // rows, which all columns pass by before the next
 
 // ---- vectors of rows -------------------------------------------------------------------------------------------------------------------
 
 template <class Vector>
 struct Like;
-#define TOROID_LIKE(LANES)                                              \
-  template <>                                                           \
-  struct Like<Vector##LANES> {                                          \
-    using Integers = Integers##LANES;                                   \
-    typedef int32_t Signed __attribute__((vector_size(4 * LANES)));     \
-    typedef uint16_t Halves __attribute__((vector_size(2 * LANES)));    \
+#define TOROID_LIKE(LANES)                                           \
+  template <>                                                        \
+  struct Like<Vector##LANES> {                                       \
+    using Integers = Integers##LANES;                                \
+    typedef int32_t Signed __attribute__((vector_size(4 * LANES)));  \
+    typedef uint16_t Halves __attribute__((vector_size(2 * LANES))); \
   };
 TOROID_LIKE(16)
 TOROID_LIKE(8)
@@ -102,7 +102,7 @@ TOROID_INLINE void sums_of(const Vector* vectors, Vector& sums) {
 // What is asked for with each row: the row so many further on.
 template <class Element>
 struct Ahead {
-  int64_t bytes;   // of a row; 0: nothing
+  int64_t bytes;  // of a row; 0: nothing
   int64_t rows;
   explicit Ahead(const RowPieces& pieces) : bytes(static_cast<int64_t>(sizeof(Element)) * pieces.width), rows(kAheadBytes / bytes + 1) {}
   TOROID_INLINE void fetch(const KeyRows<Element>& from, int64_t row) const {
@@ -169,14 +169,15 @@ TOROID_INLINE void scores(const RowPieces& pieces, const float* queries, const K
     Vector all;
     sums_of<kLanes<Vector> / 2>(&sums[0][0], all);
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) std::memcpy(scores + r * scores_row + j, reinterpret_cast<const float*>(&all) + r * kKeys, kKeys * sizeof(float));
+    for (int r = 0; r < kRows; ++r)
+      std::memcpy(scores + r * scores_row + j, reinterpret_cast<const float*>(&all) + r * kKeys, kKeys * sizeof(float));
   }
 }
 
 // kPieces pieces of the sums, of which the first is that of each value's element `at`.
 template <bool kMasked, class Part, class Element, class Vector, int kRows, int kPieces>
-TOROID_INLINE void add_weighted(const float* weights, int64_t weights_row, const KeyBlock<Element>& values, const Ahead<Element>& ahead, int64_t at,
-                                const typename Part::Bits& mask, float* sums, int64_t row_floats) {
+TOROID_INLINE void add_weighted(const float* weights, int64_t weights_row, const KeyBlock<Element>& values, const Ahead<Element>& ahead,
+                                int64_t at, const typename Part::Bits& mask, float* sums, int64_t row_floats) {
   Vector all[kRows][kPieces][Part::kVectors];
   // Vector by vector: an array that is copied as one does not stay in registers.
   auto for_each = [&](auto copy) __attribute__((always_inline)) {
@@ -189,7 +190,7 @@ TOROID_INLINE void add_weighted(const float* weights, int64_t weights_row, const
       }
     }
   };
-  for_each([](Vector& vector, const float* from) __attribute__((always_inline)) { std::memcpy(&vector, from, sizeof vector); });
+  for_each([](Vector & vector, const float* from) __attribute__((always_inline)) { std::memcpy(&vector, from, sizeof vector); });
   for (int64_t j = 0; j < values.count; ++j) {
     ahead.fetch(values.rows, j);
 #pragma GCC unroll 8
@@ -234,19 +235,21 @@ TOROID_INLINE void add(const RowPieces& pieces, const float* weights, int64_t we
   }
 }
 
-#define TOROID_LOOPS(NAME, VECTOR, ...)                                                                                                          \
-  struct NAME {                                                                                                                                  \
-    template <class E, int R>                                                                                                                    \
-    __VA_ARGS__ static void scores(const RowPieces& pieces, const float* queries, const KeyBlock<E>& keys, float* scores, int64_t scores_row) {  \
-      toroid::scores<E, VECTOR, R>(pieces, queries, keys, scores, scores_row);                                                                   \
-    }                                                                                                                                            \
-    template <class E, int R>                                                                                                                    \
-    __VA_ARGS__ static void add(const RowPieces& pieces, const float* weights, int64_t weights_row, const KeyBlock<E>& values, float* sums) {    \
-      toroid::add<E, VECTOR, R>(pieces, weights, weights_row, values, sums);                                                                     \
-    }                                                                                                                                            \
-    template <class E>                                                                                                                           \
-    static constexpr FewQueryLoops<E> loops = {                                                                                                  \
-        kLanes<VECTOR>, {&scores<E, 1>, &scores<E, 2>, &scores<E, 4>}, {&add<E, 1>, &add<E, 2>, &add<E, 4>}};                                    \
+#define TOROID_LOOPS(NAME, VECTOR, ...)                                                                                        \
+  struct NAME {                                                                                                                \
+    template <class E, int R>                                                                                                  \
+    __VA_ARGS__ static void scores(const RowPieces& pieces, const float* queries, const KeyBlock<E>& keys, float* scores,      \
+                                   int64_t scores_row) {                                                                       \
+      toroid::scores<E, VECTOR, R>(pieces, queries, keys, scores, scores_row);                                                 \
+    }                                                                                                                          \
+    template <class E, int R>                                                                                                  \
+    __VA_ARGS__ static void add(const RowPieces& pieces, const float* weights, int64_t weights_row, const KeyBlock<E>& values, \
+                                float* sums) {                                                                                 \
+      toroid::add<E, VECTOR, R>(pieces, weights, weights_row, values, sums);                                                   \
+    }                                                                                                                          \
+    template <class E>                                                                                                         \
+    static constexpr FewQueryLoops<E> loops = {                                                                                \
+        kLanes<VECTOR>, {&scores<E, 1>, &scores<E, 2>, &scores<E, 4>}, {&add<E, 1>, &add<E, 2>, &add<E, 4>}};                  \
   };
 
 TOROID_LOOPS(Baseline, Vector4)

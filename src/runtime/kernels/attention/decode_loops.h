@@ -7,7 +7,7 @@
 
 namespace toroid {
 
-constexpr int64_t kManyKeys = 16;   // scores are written in multiples of so many
+constexpr int64_t kManyKeys = 16;  // scores are written in multiples of so many
 
 // Rows of elements that follow each other, so far apart.
 template <class Element>

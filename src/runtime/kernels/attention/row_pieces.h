@@ -15,13 +15,13 @@ inline constexpr int kVectorsOfPiece<BFloat16> = 2;
 
 // Whole pieces, and what is left as a last piece that ends with the row: of its elements those that were had before count as 0.
 struct RowPieces {
-  int64_t width;     // elements
-  int64_t lanes;     // of a vector
-  int64_t vectors;   // of a piece
+  int64_t width;    // elements
+  int64_t lanes;    // of a vector
+  int64_t vectors;  // of a piece
 
   int64_t piece() const { return lanes * vectors; }
   int64_t whole() const { return width / piece(); }
-  int64_t rest() const { return width % piece(); }   // elements
+  int64_t rest() const { return width % piece(); }  // elements
   int64_t count() const { return whole() + (rest() > 0 ? 1 : 0); }
   // Floats of a row in the order of its vectors.
   int64_t floats() const { return count() * piece(); }

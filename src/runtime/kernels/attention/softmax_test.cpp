@@ -36,7 +36,7 @@ TEST_P(Softmax, IsExactToAFewUnitsOfTheLastPlaceAtEveryLength) {
     // The distance to the largest is rounded to a float, as in every softmax of floats.
     auto term = [&](float x) { return std::exp(static_cast<double>(x - largest)); };
     for (float x : row) sum += term(x);
-    std::vector<float> doubled = row;   // what softmax() scales them by
+    std::vector<float> doubled = row;  // what softmax() scales them by
     for (float& x : doubled) x *= 2;
     for (const size_t part : {1000, 16, 5}) {
       const std::vector<float> result = softmax(doubled, part);

@@ -8,15 +8,17 @@ namespace toroid {
 namespace {
 
 constexpr int64_t kEnoughTasks = 32;
-constexpr int64_t kManyRows = 256;   // as good as a batch of their own: what they need of the keys more than once costs little beside the rest
+constexpr int64_t kManyRows =
+    256;  // as good as a batch of their own: what they need of the keys more than once costs little beside the rest
 
 thread_local Scratch scratch_for_result, scratch_for_kept;
 
 }  // namespace
 
-AttentionParts::AttentionParts(const AttentionCall& call, AttentionGrain grain) : call_(call), batches_(call.batches()), rows_(call.rows()) {
+AttentionParts::AttentionParts(const AttentionCall& call, AttentionGrain grain)
+    : call_(call), batches_(call.batches()), rows_(call.rows()) {
   const int64_t blocks = (rows_ + grain.rows - 1) / grain.rows, tasks = batches_ * std::max<int64_t>(rows_ / kManyRows, 1);
-  const int64_t most = std::max<int64_t>(call.keys / grain.keys, 1);   // parts with enough keys
+  const int64_t most = std::max<int64_t>(call.keys / grain.keys, 1);  // parts with enough keys
   const int64_t wanted = std::clamp<int64_t>(kEnoughTasks / std::max<int64_t>(tasks, 1), 1, most);
   const int64_t grains = (call.keys + grain.keys - 1) / grain.keys;
   part_keys_ = std::max<int64_t>((grains + wanted - 1) / wanted, 1) * grain.keys;

@@ -13,15 +13,15 @@ namespace toroid {
 
 // Of what form of attention the tasks are.
 struct AttentionGrain {
-  int64_t rows;        // that a task takes at once
-  int64_t keys;        // the fewest of a part; parts begin at multiples of it
+  int64_t rows;  // that a task takes at once
+  int64_t keys;  // the fewest of a part; parts begin at multiples of it
 };
 
 struct AttentionTask {
   int64_t batch;
   int64_t first_row, last_row;
-  int64_t part;                  // of the keys
-  int64_t first_key, last_key;   // no query of these rows sees a later one
+  int64_t part;                 // of the keys
+  int64_t first_key, last_key;  // no query of these rows sees a later one
 };
 
 // One at a time on each thread.
@@ -59,8 +59,8 @@ class AttentionParts {
   int64_t key_parts_, row_parts_, part_keys_;
   // Where there are several parts of keys: each row's sums in each, then its RunningSoftmax.
   int64_t kept_row_;
-  float* kept_ = nullptr;   // the calling thread's
-  std::unique_ptr<std::atomic<int64_t>[]> ended_;   // parts of the keys, by batch and part of the rows
+  float* kept_ = nullptr;                          // the calling thread's
+  std::unique_ptr<std::atomic<int64_t>[]> ended_;  // parts of the keys, by batch and part of the rows
 };
 
 }  // namespace toroid

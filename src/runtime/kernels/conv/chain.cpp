@@ -38,7 +38,7 @@ class Target {
     moved_.argument = arguments_.data();
     if (epilogue_->clamped != nullptr) clamped_ = *epilogue_->clamped;
   }
-  Target(Target&&) = default;   // a vector's elements stay where they are
+  Target(Target&&) = default;  // a vector's elements stay where they are
 
   // As if the whole image lay at `data`.
   ProductOutput at(float* data, int64_t row) {
@@ -69,14 +69,14 @@ int64_t most_rows_seen(const ConvolutionShape& s, int64_t rows) {
 }
 
 int64_t out_channels(const ConvolutionShape& s) { return s.groups * s.out_channels; }
-int64_t out_row(const ConvolutionShape& s) { return s.out[2] * out_channels(s); }   // floats
+int64_t out_row(const ConvolutionShape& s) { return s.out[2] * out_channels(s); }  // floats
 
 // How a chain goes in bands.
 struct ChainPlan {
   std::vector<ConvolutionShape> shapes;
   std::vector<std::unique_ptr<const RowConvolution>> convolutions = {};
-  int64_t bands = 0;                 // of an image
-  std::vector<int64_t> kept = {};    // rows of each stage's image that are there at a time
+  int64_t bands = 0;               // of an image
+  std::vector<int64_t> kept = {};  // rows of each stage's image that are there at a time
   int64_t floats_kept = 0;
 };
 
@@ -107,7 +107,8 @@ class ChainPlanner {
       const ConvolutionShape& s = shapes_[i];
       row_time[i] = this->row_time(i);
       const auto bytes = static_cast<double>(i > 0 ? s.batch * s.in[1] * out_row(shapes_[i - 1]) * int64_t{sizeof(float)} / threads : 0);
-      in_turn += 2 * (threads > 1 ? kPerMovedByte : 0) * bytes + 2 * kPerByte * std::max(0.0, bytes - static_cast<double>(l2_cache_bytes() / 4));
+      in_turn +=
+          2 * (threads > 1 ? kPerMovedByte : 0) * bytes + 2 * kPerByte * std::max(0.0, bytes - static_cast<double>(l2_cache_bytes() / 4));
       in_turn += static_cast<double>(s.batch) / static_cast<double>(threads) * static_cast<double>(s.out[1]) * row_time[i];
     }
     for (int64_t part = 0; part < parts; ++part) {
@@ -146,15 +147,14 @@ class ChainPlanner {
   }
 
   // Of an image, one a task.
-  int64_t parts(int64_t threads) const {
-    return std::min(threads / std::gcd(threads, shapes_.back().batch), shapes_.back().out[1]);
-  }
+  int64_t parts(int64_t threads) const { return std::min(threads / std::gcd(threads, shapes_.back().batch), shapes_.back().out[1]); }
 
   // Of a row of the result on one thread.
   double row_time(size_t stage) const {
     const ConvolutionShape& s = shapes_[stage];
     const bool in_vectors = takes_channel_vectors(s);
-    const bool in_parts = !in_vectors && convolves_as_bf16x3(s, image_strides(stages_[stage].call.inputs[0]).channel, stages_[stage].call.keeps(stages_[stage].call.inputs[1]));
+    const bool in_parts = !in_vectors && convolves_as_bf16x3(s, image_strides(stages_[stage].call.inputs[0]).channel,
+                                                             stages_[stage].call.keeps(stages_[stage].call.inputs[1]));
     const double each = in_parts ? kPerMultiplicationInParts : in_vectors ? kPerChannelMultiplication : kPerMultiplication;
     const double elements = static_cast<double>(out_row(s));
     return elements * (static_cast<double>(s.in_channels * s.kernel_elements()) * each + kPerElement);
@@ -211,9 +211,9 @@ class BandRun {
   struct Progress {
     uint64_t run = 0;
     int64_t image = 0;
-    int64_t next = 0;                  // row of the last stage
-    std::vector<int64_t> made = {};    // the first row of each stage that is not there yet
-    std::vector<Range> wanted = {};    // of each stage for the band at hand
+    int64_t next = 0;                // row of the last stage
+    std::vector<int64_t> made = {};  // the first row of each stage that is not there yet
+    std::vector<Range> wanted = {};  // of each stage for the band at hand
     std::vector<ImageRing> images = {};
     std::vector<Target> targets = {};
   };
@@ -232,7 +232,8 @@ class BandRun {
         if (i == 0) continue;
         // A part of the image's own memory, which what comes after the chain will find in the cache, if it is large enough.
         constexpr int64_t kLine = 16;
-        const int64_t row = out_row(plan_.shapes[i - 1]), own = plan_.shapes[i].batch * plan_.shapes[i].in[1] * row / pool_.threads() / kLine * kLine;
+        const int64_t row = out_row(plan_.shapes[i - 1]),
+                      own = plan_.shapes[i].batch * plan_.shapes[i].in[1] * row / pool_.threads() / kLine * kLine;
         const bool is_enough = own >= plan_.kept[i] * row;
         progress.images[i] = {is_enough ? data_of(stages_[i].call.inputs[0]) + thread * own : elsewhere, row, plan_.kept[i]};
         elsewhere += is_enough ? 0 : padded_stride(plan_.kept[i] * row);
@@ -280,15 +281,13 @@ class BandRun {
     }
   }
 
-  ProductOutput output() const {
-    return output_of(stages_.back().call, out_channels(plan_.shapes.back()));
-  }
+  ProductOutput output() const { return output_of(stages_.back().call, out_channels(plan_.shapes.back())); }
 
   std::span<const ConvolutionStage> stages_;
   const ChainPlan& plan_;
   RuntimePool& pool_;
-  uint64_t run_ = 0;   // that no other has
-  mutable std::atomic<int64_t> threads_{0};   // that take part
+  uint64_t run_ = 0;                         // that no other has
+  mutable std::atomic<int64_t> threads_{0};  // that take part
 };
 
 std::span<const ConvolutionStage> stages_of(const KernelCall& chain) { return {chain.stages, chain.num_stages}; }

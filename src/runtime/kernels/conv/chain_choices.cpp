@@ -4,8 +4,8 @@
 #include <cmath>
 #include <deque>
 
-#include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/conv/chain.h"
+#include "runtime/kernels/registry/families.h"
 
 namespace toroid {
 namespace {

@@ -23,7 +23,7 @@ struct ChainCase {
   const char* name;
   int64_t batch, channels, height, width;
   std::vector<Stage> stages;
-  bool in_planes = false;   // the first image
+  bool in_planes = false;  // the first image
 };
 
 const ChainCase kChains[] = {
@@ -32,7 +32,10 @@ const ChainCase kChains[] = {
     {"a first one of planes", 1, 3, 31, 33, {{32, 1, {3, 3}, {2, 2}, {1, 1}}, {32, 32, {3, 3}, {1, 1}, {1, 1}}, {16, 1, {1, 1}}}, true},
     {"two", 1, 20, 17, 9, {{40, 1, {1, 1}}, {40, 40, {5, 5}, {2, 2}, {2, 2}}}},
     {"many, some without an epilogue",
-     2, 8, 26, 11,
+     2,
+     8,
+     26,
+     11,
      {{32, 1, {1, 1}, {1, 1}, {0, 0}, {1, 1}, false},
       {32, 32, {3, 3}, {1, 1}, {1, 1}},
       {24, 1, {1, 1}},
@@ -40,9 +43,17 @@ const ChainCase kChains[] = {
       {48, 48, {3, 3}, {2, 2}, {1, 1}},
       {20, 1, {1, 1}, {1, 1}, {0, 0}, {1, 1}, false}}},
     {"unequal padding, stride and dilation",
-     1, 16, 29, 27,
+     1,
+     16,
+     29,
+     27,
      {{32, 1, {1, 1}}, {32, 32, {3, 5}, {3, 1}, {4, 1}, {2, 3}}, {17, 1, {2, 1}, {1, 2}, {1, 0}}}},
-    {"filters of several channels", 1, 6, 21, 18, {{8, 1, {3, 3}, {1, 1}, {1, 1}}, {12, 4, {3, 3}, {2, 1}, {0, 2}}, {10, 1, {5, 1}, {2, 2}, {1, 0}}}},
+    {"filters of several channels",
+     1,
+     6,
+     21,
+     18,
+     {{8, 1, {3, 3}, {1, 1}, {1, 1}}, {12, 4, {3, 3}, {2, 1}, {0, 2}}, {10, 1, {5, 1}, {2, 2}, {1, 0}}}},
     {"rows that nobody sees", 1, 16, 25, 8, {{32, 1, {1, 1}}, {32, 32, {1, 1}, {4, 3}}, {16, 1, {1, 1}, {2, 1}}}},
     {"more threads than rows", 1, 16, 4, 30, {{32, 1, {1, 1}}, {32, 32, {3, 3}, {2, 2}, {1, 1}}, {16, 1, {1, 1}}}},
     {"filters beyond the image", 1, 16, 3, 5, {{32, 1, {1, 1}}, {32, 32, {7, 7}, {1, 1}, {5, 5}}, {16, 1, {1, 1}}}},
@@ -51,7 +62,8 @@ const ChainCase kChains[] = {
 };
 
 // x * 0.75 + 0.25, rounded once, where it is positive, onto `image`: an epilogue as programs have them, with its pointers in a list.
-void scale(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
+void scale(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+           int64_t last_column) {
   void** passed = static_cast<void**>(argument);
   const float* numbers = static_cast<const float*>(passed[0]);
   float* image = static_cast<float*>(passed[1]);
@@ -177,7 +189,8 @@ class Chain {
     return static_cast<size_t>(s[0] * s[1] * s[2] * s[3]);
   }
 
-  std::vector<ConvolutionStage> stages(RuntimePool& pool, PreparedConstants& prepared, size_t first, size_t last, float* image, float* out) {
+  std::vector<ConvolutionStage> stages(RuntimePool& pool, PreparedConstants& prepared, size_t first, size_t last, float* image,
+                                       float* out) {
     static constexpr float kNumbers[] = {0.75f, 0.25f};
     std::vector<ConvolutionStage> result;
     for (size_t i = first; i < last; ++i) {
@@ -185,7 +198,8 @@ class Chain {
       const bool has_epilogue = row_.stages[i].has_epilogue;
       part.out.assign(out_floats(i), NAN);
       float* const to = i + 1 < last ? part.out.data() : out;
-      part.inputs[0] = {i == first ? image : parts_[i - 1].out.data(), part.in_sizes, part.in_strides, 4, static_cast<int32_t>(DType::F32), 0};
+      part.inputs[0] = {
+          i == first ? image : parts_[i - 1].out.data(), part.in_sizes, part.in_strides, 4, static_cast<int32_t>(DType::F32), 0};
       part.inputs[1] = {part.weight.data(), part.weight_sizes, part.weight_strides, 4, static_cast<int32_t>(DType::F32), 1};
       part.output = {has_epilogue ? nullptr : to, part.out_sizes, part.out_strides, 4, static_cast<int32_t>(DType::F32), 0};
       part.passed[0] = const_cast<float*>(kNumbers);
@@ -196,7 +210,8 @@ class Chain {
       part.bias.assign(static_cast<size_t>(channels), kNumbers[1]);
       part.clamped = {part.scale.data(), part.bias.data(), nullptr, 0, to, channels, 0, INFINITY, 1};
       part.epilogue = {scale, part.passed, is_known_ ? &part.clamped : nullptr};
-      result.push_back({{pool, part.inputs, {&part.output, 1}, part.integers, {}, has_epilogue ? &part.epilogue : nullptr, &prepared}, 3, 1});
+      result.push_back(
+          {{pool, part.inputs, {&part.output, 1}, part.integers, {}, has_epilogue ? &part.epilogue : nullptr, &prepared}, 3, 1});
     }
     return result;
   }

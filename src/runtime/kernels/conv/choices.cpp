@@ -1,9 +1,9 @@
 // Convolutions in F32: the forms of runtime/kernels/registry/library.h. Integers: transposed, groups, then lists of one number a spatial dim.
-#include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/conv/conv.h"
-#include "runtime/kernels/gemm/onednn.h"
 #include "runtime/kernels/conv/winograd.h"
 #include "runtime/kernels/conv/winograd_transforms.h"
+#include "runtime/kernels/gemm/onednn.h"
+#include "runtime/kernels/registry/families.h"
 
 namespace toroid {
 namespace {
@@ -114,9 +114,11 @@ Gate winograd_may(const Problem& problem) {
 // Of a tile of kOutputs outputs a side.
 template <int kOutputs>
 double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
-  const ConvolutionShape shape = convolution_shape(problem.inputs[0].sizes, problem.inputs[1].sizes, problem.outputs[0].sizes, problem.integers);
+  const ConvolutionShape shape =
+      convolution_shape(problem.inputs[0].sizes, problem.inputs[1].sizes, problem.outputs[0].sizes, problem.integers);
   const bool keeps_weights = problem.inputs[1].is_constant;
-  const double share = time_by_winograd(shape, kOutputs, {keeps_weights, convolves_as_bf16x3(shape, problem.inputs[0].strides[1], keeps_weights), machine.threads});
+  const double share = time_by_winograd(
+      shape, kOutputs, {keeps_weights, convolves_as_bf16x3(shape, problem.inputs[0].strides[1], keeps_weights), machine.threads});
   return share * image_rows_cost_s(problem, machine);
 }
 
@@ -194,13 +196,11 @@ std::optional<std::string> malformed_convolution(DType dtype, const Problem& pro
   if (spatial > 3 || w.sizes.size() != x.sizes.size() || y.sizes.size() != x.sizes.size()) {
     return "one to three spatial dims are needed, as many in each";
   }
-  if (problem.integers.size() != 2 + 4 * spatial)
-    return fmt::format("{} integers, not {}", problem.integers.size(), 2 + 4 * spatial);
+  if (problem.integers.size() != 2 + 4 * spatial) return fmt::format("{} integers, not {}", problem.integers.size(), 2 + 4 * spatial);
   const int64_t groups = problem.integers[1];
   if (groups < 1 || x.sizes[1] % groups != 0 || y.sizes[1] % groups != 0) return "the channels do not divide into the groups";
   const bool transposed = problem.integers[0] != 0;
-  if (w.sizes[0] != (transposed ? x : y).sizes[1] || w.sizes[1] != (transposed ? y : x).sizes[1] / groups ||
-      x.sizes[0] != y.sizes[0]) {
+  if (w.sizes[0] != (transposed ? x : y).sizes[1] || w.sizes[1] != (transposed ? y : x).sizes[1] / groups || x.sizes[0] != y.sizes[0]) {
     return "the sizes of images, filters and result do not meet";
   }
   for (size_t d = 0; d < spatial; ++d) {
@@ -223,8 +223,6 @@ std::optional<std::string> not_by_rows(const Problem& convolution) {
   return std::nullopt;
 }
 
-KernelFamily convolution_family() {
-  return {"convolution.f32", malformed, depth, kImplementations, 1};
-}
+KernelFamily convolution_family() { return {"convolution.f32", malformed, depth, kImplementations, 1}; }
 
 }  // namespace toroid

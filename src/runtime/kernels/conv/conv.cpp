@@ -7,14 +7,15 @@
 #include <vector>
 
 #include "runtime/kernels/conv/depthwise.h"
+#include "runtime/kernels/conv/winograd.h"
 #include "runtime/kernels/gemm/gemm.h"
 #include "runtime/kernels/registry/operands.h"
-#include "runtime/kernels/conv/winograd.h"
 #include "support/error.h"
 
 namespace toroid {
 
-ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y, std::span<const int64_t> integers) {
+ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y,
+                                   std::span<const int64_t> integers) {
   ConvolutionShape s{};
   s.transposed = integers[0] != 0;
   s.groups = integers[1];
@@ -60,8 +61,11 @@ void depthwise(const KernelCall& call, const ConvolutionShape& s) {
   const float* w = data_of(call.inputs[1]);
   float* y = data_of(call.outputs[0]);
   const int64_t channels = s.groups * s.out_channels;
-  const PlaneConvolution slice = {.in = {s.in[1], s.in[2]}, .out = {s.out[1], s.out[2]}, .kernel = {s.kernel[1], s.kernel[2]},
-                                  .stride = {s.stride[1], s.stride[2]}, .padding = {s.padding[1], s.padding[2]},
+  const PlaneConvolution slice = {.in = {s.in[1], s.in[2]},
+                                  .out = {s.out[1], s.out[2]},
+                                  .kernel = {s.kernel[1], s.kernel[2]},
+                                  .stride = {s.stride[1], s.stride[2]},
+                                  .padding = {s.padding[1], s.padding[2]},
                                   .dilation = {s.dilation[1], s.dilation[2]}};
   call.pool.parallel_for(s.batch * channels, 1, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
@@ -116,8 +120,8 @@ void convolve(const KernelCall& call, const ConvolutionShape& s) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t image = task / blocks, first = task % blocks * kPositions, count = std::min(kPositions, s.out_elements() - first);
       copy_columns(s, x + image * s.in_channels * s.in_elements(), first, count, columns.data());
-      gemm_f32(call.pool, s.out_channels, count, depth, {w + image % s.groups * s.out_channels * depth, depth, 1}, {columns.data(), count, 1},
-               {sums.data(), count, nullptr});
+      gemm_f32(call.pool, s.out_channels, count, depth, {w + image % s.groups * s.out_channels * depth, depth, 1},
+               {columns.data(), count, 1}, {sums.data(), count, nullptr});
       for (int64_t o = 0; o < s.out_channels; ++o) {
         float* to = y + (image * s.out_channels + o) * s.out_elements() + first;
         for (int64_t j = 0; j < count; ++j) to[j] += sums[static_cast<size_t>(o * count + j)];
@@ -171,8 +175,7 @@ ConvAlgorithm general_form(const KernelCall& call, const ConvolutionShape& s) {
 }
 
 void run_in_form(const KernelCall& call, const ConvolutionShape& s, ConvAlgorithm form) {
-  const bool is_contiguous =
-      form == ConvAlgorithm::ImageColumns || form == ConvAlgorithm::AdjointColumns || form == ConvAlgorithm::Planes;
+  const bool is_contiguous = form == ConvAlgorithm::ImageColumns || form == ConvAlgorithm::AdjointColumns || form == ConvAlgorithm::Planes;
   if (!is_contiguous) return convolve_to_channels_last(call, s, form);
   fill_bias(call, s);
   if (s.batch == 0 || s.out_elements() == 0 || !s.has_filter()) return;

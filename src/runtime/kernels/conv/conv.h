@@ -4,29 +4,30 @@
 #include <cstdint>
 #include <memory>
 
+#include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/plan.h"
-#include "runtime/kernels/gemm/macrokernel.h"
 
 namespace toroid {
 
 // Sizes of a convolution with its spatial dims filled up to three in front.
 struct ConvolutionShape {
-  int64_t batch, groups, in_channels, out_channels;   // channels per group
+  int64_t batch, groups, in_channels, out_channels;  // channels per group
   int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
   bool transposed;
 
   int64_t in_elements() const { return in[0] * in[1] * in[2]; }
   int64_t out_elements() const { return out[0] * out[1] * out[2]; }
   int64_t kernel_elements() const { return kernel[0] * kernel[1] * kernel[2]; }
-  bool is_empty() const { return batch * out_elements() * out_channels == 0; }   // the result
-  bool has_filter() const { return in_channels * kernel_elements() > 0; }   // else all sums are 0
+  bool is_empty() const { return batch * out_elements() * out_channels == 0; }  // the result
+  bool has_filter() const { return in_channels * kernel_elements() > 0; }       // else all sums are 0
   bool is_depthwise() const { return in_channels == 1 && groups > 1; }
 };
 // Of the call of run_convolution_f32.
 ConvolutionShape convolution_shape(const KernelCall& call);
 // The same from sizes of image, filters and result, and the integers of the call.
-ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y, std::span<const int64_t> integers);
+ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y,
+                                   std::span<const int64_t> integers);
 
 // The strides of the dims of an image, two spatial ones, in elements.
 struct ImageStrides {
@@ -46,7 +47,7 @@ std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, C
 // Rows of an image: all, each in its own place, or the last `kept` of them, each in the place of the one so many before it.
 struct ImageRing {
   const float* data;
-  int64_t row;    // stride, in elements
+  int64_t row;  // stride, in elements
   int64_t kept;
   const float* at(int64_t y) const { return data + y % kept * row; }
 };
@@ -59,15 +60,16 @@ class RowConvolution : public KernelPlan {
   virtual void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const = 0;
 };
 struct RowUse {
-  bool from_ring = false;   // will the images' rows lie in rings?
-  int64_t times = 0;        // that a thread will make rows; 0: it is run as a whole
+  bool from_ring = false;  // will the images' rows lie in rings?
+  int64_t times = 0;       // that a thread will make rows; 0: it is run as a whole
 };
 // Where a call's result goes, `channels` next to each other.
 ProductOutput output_of(const KernelCall& call, int64_t channels);
 
 // In the form ImageRows or ChannelVectors. Where the weights are no constants it is good for this call alone.
-std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form, const RowUse& use = {});
-std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape);   // ChannelVectors alone
+std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form,
+                                                const RowUse& use = {});
+std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape);  // ChannelVectors alone
 
 // Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight. The form is
 // none of those for contiguous operands.

@@ -6,17 +6,17 @@
 
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/pack_amx.h"
-#include "runtime/kernels/registry/operands.h"
-#include "runtime/kernels/isa/half_rows.h"
-#include "runtime/memory/scratch.h"
 #include "runtime/kernels/epilogue/store_and_convert.h"
 #include "runtime/kernels/gemm/half/amx_blocks.h"
+#include "runtime/kernels/isa/half_rows.h"
+#include "runtime/kernels/registry/operands.h"
+#include "runtime/memory/scratch.h"
 #include "support/error.h"
 
 namespace toroid {
 namespace {
 
-constexpr double kCyclesToCopy = 0.15;   // an element of the image
+constexpr double kCyclesToCopy = 0.15;  // an element of the image
 
 thread_local Scratch scratch_for_image, scratch_for_weights;
 
@@ -71,8 +71,8 @@ class TileConvolver {
       }
       pack_right_tiles(AmxType::BFloat16, {rows.data(), 1, depth}, depth, columns, to);
     };
-    const int64_t form[] = {'b', of_element, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2], w.strides[0], w.strides[1],
-                            row_stride, column_stride};
+    const int64_t form[] = {'b',          of_element,   s_.out_channels, s_.in_channels, s_.kernel[1],
+                            s_.kernel[2], w.strides[0], w.strides[1],    row_stride,     column_stride};
     const int64_t bytes = packed_tiles_bytes(AmxType::BFloat16, depth, s_.out_channels);
     weights_ = reinterpret_cast<const std::byte*>(call_.packed_or_scratch(w, w.data, form, bytes / kWordBytes, [&](float* to) {
       call_.pool.parallel_for(tiles_of(s_.out_channels), 1, [&](int64_t begin, int64_t end) {
@@ -91,7 +91,8 @@ class TileConvolver {
       const int64_t first = (image * s_.out[1] + here.first) * s_.out[2];
       for (int64_t panel = panels.first; panel < panels.last; ++panel) {
         const int64_t column = panel * kPanelColumns, last_column = std::min(column + kPanelColumns, s_.out_channels);
-        multiply_tile_rows(AmxType::BFloat16, band.tiles, steps_, weights_, panel * kPanelTiles, tiles_of(last_column), sums, kPanelColumns);
+        multiply_tile_rows(AmxType::BFloat16, band.tiles, steps_, weights_, panel * kPanelTiles, tiles_of(last_column), sums,
+                           kPanelColumns);
         const bool is_whole = band.row == band.columns;
         const int64_t at_once = is_whole ? here.size() * band.columns : band.columns;
         for (int64_t r = 0; r < (is_whole ? 1 : here.size()); ++r) {
@@ -177,12 +178,9 @@ bool can_convolve(HalfConvAlgorithm form, const KernelCall& call) {
   const ConvolutionShape s = convolution_shape(call);
   const auto dtype = static_cast<DType>(call.inputs[0].dtype);
   switch (form) {
-    case HalfConvAlgorithm::Tiles:
-      return dtype == DType::BF16 && has_amx() && s.groups == 1;
-    case HalfConvAlgorithm::ChannelVectors:
-      return takes_channel_vectors(s) && image_strides(call.inputs[0]).channel == 1;
-    case HalfConvAlgorithm::Widened:
-      return true;
+    case HalfConvAlgorithm::Tiles: return dtype == DType::BF16 && has_amx() && s.groups == 1;
+    case HalfConvAlgorithm::ChannelVectors: return takes_channel_vectors(s) && image_strides(call.inputs[0]).channel == 1;
+    case HalfConvAlgorithm::Widened: return true;
   }
   return false;
 }

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "runtime/kernels/conv/conv.h"
-#include "runtime/kernels/isa/on_machines_for_test.h"
-#include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/isa/amx.h"
+#include "runtime/kernels/isa/half_rows.h"
+#include "runtime/kernels/isa/on_machines_for_test.h"
 
 namespace toroid {
 namespace {
@@ -147,7 +147,8 @@ class Convolution {
                     int64_t last_column) {
       const StoreAll& to = *static_cast<StoreAll*>(argument);
       for (int64_t i = first_row; i < last_row; ++i) {
-        for (int64_t j = first_column; j < last_column; ++j) to.data[i * to.row + j] = block[(i - first_row) * row_stride + j - first_column];
+        for (int64_t j = first_column; j < last_column; ++j)
+          to.data[i * to.row + j] = block[(i - first_row) * row_stride + j - first_column];
       }
     }
   };
@@ -174,7 +175,7 @@ class Convolution {
   }
 
   DType dtype_;
-  std::vector<Sum> sums;   // for each element of y
+  std::vector<Sum> sums;  // for each element of y
 };
 
 constexpr HalfConvAlgorithm kForms[] = {HalfConvAlgorithm::Tiles, HalfConvAlgorithm::ChannelVectors, HalfConvAlgorithm::Widened};

@@ -70,7 +70,7 @@ TOROID_INLINE void convolve_vector(const DepthwiseStrip& s, const StripRows<kRow
         if (kAtEdges && (i < s.first_column || i >= s.last_column)) continue;
         Vector x;
         if constexpr (kGroups == ChannelGroups::Many) {
-          x = image[i * s.image_column + g] - Vector{};   // plus zero would be an addition
+          x = image[i * s.image_column + g] - Vector{};  // plus zero would be an addition
         } else {
           std::memcpy(&x, image + i * s.image_column, sizeof x);
         }
@@ -113,19 +113,21 @@ TOROID_INLINE void convolve(const DepthwiseStrip& s) {
   }
   constexpr bool kMany = kGroups == ChannelGroups::Many;
   const StripRows<kRows> rows(s);
-  for_each_vector(s.channels, kMany ? s.made : s.channels, kLanes, [&](int64_t vector, int64_t c) __attribute__((always_inline)) {
-    const int64_t seen_from = kMany ? c / s.made * s.seen : c;
-    convolve_vector<Vector, Integers, kRows, kColumns, kStride, kPositions, kGroups, kAtEdges>(s, rows, vector, c, seen_from, first_of_group);
-  });
+  for_each_vector(
+      s.channels, kMany ? s.made : s.channels, kLanes, [&](int64_t vector, int64_t c) __attribute__((always_inline)) {
+        const int64_t seen_from = kMany ? c / s.made * s.seen : c;
+        convolve_vector<Vector, Integers, kRows, kColumns, kStride, kPositions, kGroups, kAtEdges>(s, rows, vector, c, seen_from,
+                                                                                                   first_of_group);
+      });
 }
 
-#define TOROID_DEPTHWISE(NAME, LANES, ...)                                                   \
-  struct NAME {                                                                              \
-    static constexpr int kLanes = LANES;                                                     \
-    template <int kRows, int K, int S, int P, ChannelGroups kGroups, bool kAtEdges>          \
-    __VA_ARGS__ static void run(const DepthwiseStrip& strip) {                               \
-      convolve<Vector##LANES, Integers##LANES, kRows, K, S, P, kGroups, kAtEdges>(strip);    \
-    }                                                                                        \
+#define TOROID_DEPTHWISE(NAME, LANES, ...)                                                \
+  struct NAME {                                                                           \
+    static constexpr int kLanes = LANES;                                                  \
+    template <int kRows, int K, int S, int P, ChannelGroups kGroups, bool kAtEdges>       \
+    __VA_ARGS__ static void run(const DepthwiseStrip& strip) {                            \
+      convolve<Vector##LANES, Integers##LANES, kRows, K, S, P, kGroups, kAtEdges>(strip); \
+    }                                                                                     \
   };
 
 TOROID_DEPTHWISE(Baseline, 4)
@@ -137,8 +139,8 @@ TOROID_DEPTHWISE(Avx512, 16, TOROID_AVX512)
 template <class Set, ChannelGroups kGroups, bool kAtEdges, bool kSquare, int kColumns, int kStrides, int kPositions, size_t... I>
 constexpr void fill(DepthwiseKernels::Kernel (&kernels)[kColumns][kStrides][kPositions], std::index_sequence<I...>) {
   ((kernels[I / kPositions / kStrides][I / kPositions % kStrides][I % kPositions] =
-        &Set::template run<kSquare ? I / kPositions / kStrides + 1 : 0, I / kPositions / kStrides + 1, I / kPositions % kStrides + 1,
-                           I % kPositions + 1, kGroups, kAtEdges>),
+        &Set::template run < kSquare ? I / kPositions / kStrides + 1 : 0,
+    I / kPositions / kStrides + 1, I / kPositions % kStrides + 1, I % kPositions + 1, kGroups, kAtEdges >),
    ...);
 }
 template <class Set, ChannelGroups kGroups, bool kAtEdges = false, bool kSquare = false, int kColumns, int kStrides, int kPositions>

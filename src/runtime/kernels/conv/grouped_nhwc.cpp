@@ -9,19 +9,19 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/depthwise_microkernel.h"
-#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/isa/half_rows.h"
+#include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
 #include "support/error.h"
 
 namespace toroid {
 namespace {
 
-constexpr int64_t kFloatsPerBlock = 4096;   // that an epilogue gets at a time: a part of the first-level cache
+constexpr int64_t kFloatsPerBlock = 4096;  // that an epilogue gets at a time: a part of the first-level cache
 
 thread_local Scratch scratch_for_block, scratch_for_rows;
 
@@ -30,7 +30,7 @@ std::optional<ChannelGroups> groups_in_vectors(int64_t groups, int64_t in_channe
   const DepthwiseKernels& kernels = depthwise_kernels(groups * out_channels);
   if (groups == 1) return std::nullopt;
   if (in_channels == 1 && out_channels == 1) return ChannelGroups::Own;
-  constexpr int64_t kMost = 48;   // more make a product of matrices
+  constexpr int64_t kMost = 48;  // more make a product of matrices
   if (out_channels >= kernels.lanes) return out_channels <= kMost ? std::optional(ChannelGroups::Many) : std::nullopt;
   const bool can_permute = kernels.few[0][0][0] != nullptr;
   return can_permute && in_channels == out_channels && kernels.lanes % out_channels == 0 ? std::optional(ChannelGroups::Few) : std::nullopt;
@@ -39,7 +39,10 @@ std::optional<ChannelGroups> groups_in_vectors(int64_t groups, int64_t in_channe
 class DepthwiseConvolver : public RowConvolution {
  public:
   DepthwiseConvolver(const KernelCall& call, const ConvolutionShape& s)
-      : s_(s), image_dtype_(dtype_of(call.inputs[0])), strides_(image_strides(call.inputs[0])), channels_(s.groups * s.out_channels),
+      : s_(s),
+        image_dtype_(dtype_of(call.inputs[0])),
+        strides_(image_strides(call.inputs[0])),
+        channels_(s.groups * s.out_channels),
         kernels_(depthwise_kernels(channels_)) {
     TOROID_CHECK(takes_channel_vectors(s) && strides_.channel == 1);
     groups_ = *groups_in_vectors(s.groups, s.in_channels, s.out_channels);
@@ -86,7 +89,8 @@ class DepthwiseConvolver : public RowConvolution {
   int64_t shares_of_row(const KernelCall& call) const {
     constexpr int64_t kRowsOfThread = 4, kLeastVectors = 4;
     const int64_t threads = call.pool.threads(), rows = s_.batch * s_.out[1];
-    const bool can_be = groups_ == ChannelGroups::Own && !copies_ && call.epilogue != nullptr && channels_ >= threads * kLeastVectors * lanes_;
+    const bool can_be =
+        groups_ == ChannelGroups::Own && !copies_ && call.epilogue != nullptr && channels_ >= threads * kLeastVectors * lanes_;
     return can_be && rows % threads != 0 && rows < kRowsOfThread * threads ? threads : 1;
   }
 
@@ -101,7 +105,8 @@ class DepthwiseConvolver : public RowConvolution {
     int64_t copied = 0;
     for (int64_t o = rows.first; o < rows.last; ++o) {
       const int64_t first = o * s_.stride[1] - s_.padding[1], last = std::min(first + kept, s_.in[1]);
-      for (copied = std::max({copied, first, int64_t{0}}); copied < last; ++copied) copy_row(image, copied, in, const_cast<float*>(ring.at(copied)));
+      for (copied = std::max({copied, first, int64_t{0}}); copied < last; ++copied)
+        copy_row(image, copied, in, const_cast<float*>(ring.at(copied)));
       run_row(image, o, ring, out);
     }
   }
@@ -116,10 +121,11 @@ class DepthwiseConvolver : public RowConvolution {
 
   // The first `count` of a row.
   void copy_columns(int64_t image, int64_t row, const ImageRing& in, int64_t count, float* to) const {
-    const int64_t run = strides_.column == column_ ? count : 1;   // columns that follow each other
+    const int64_t run = strides_.column == column_ ? count : 1;  // columns that follow each other
     for (int64_t j = 0; j < count; j += run) {
       if (reduced_ != nullptr) {
-        widen_row(image_dtype_, reduced_ + image * strides_.batch + row * strides_.row + j * strides_.column, run * column_, to + j * column_);
+        widen_row(image_dtype_, reduced_ + image * strides_.batch + row * strides_.row + j * strides_.column, run * column_,
+                  to + j * column_);
       } else {
         std::copy_n(in.at(row) + j * strides_.column, run * column_, to + j * column_);
       }
@@ -148,7 +154,8 @@ class DepthwiseConvolver : public RowConvolution {
       });
     };
     const int64_t vectors = channels_ / together * ((together + lanes_ - 1) / lanes_);
-    const int64_t form[] = {'d', channels_, s_.in_channels, s_.kernel[1], s_.kernel[2], w.strides[0], w.strides[1], row_stride, column_stride};
+    const int64_t form[] = {'d',          channels_,    s_.in_channels, s_.kernel[1], s_.kernel[2],
+                            w.strides[0], w.strides[1], row_stride,     column_stride};
     weights_ = call.packed_or_scratch(w, w.data, form, vectors * vector_weights_, make);
   }
 
@@ -167,7 +174,9 @@ class DepthwiseConvolver : public RowConvolution {
     return result;
   }
 
-  void run_row(int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out) const { run_row(image, o, in, out, {0, channels_}); }
+  void run_row(int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out) const {
+    run_row(image, o, in, out, {0, channels_});
+  }
 
   // Some channels of it, whole vectors but at the end; all of them unless there is an epilogue and channels are their own groups.
   void run_row(int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out, Range channels) const {
@@ -209,8 +218,8 @@ class DepthwiseConvolver : public RowConvolution {
   // Where positions that follow each other go, some channels of them.
   struct Target {
     float* data;
-    int64_t position;                           // stride
-    const ToroidPostOps* finish = nullptr;   // DepthwiseStrip::finish
+    int64_t position;                       // stride
+    const ToroidPostOps* finish = nullptr;  // DepthwiseStrip::finish
 
     Target from(int64_t first) const { return {data + first * position, position, finish}; }
   };
@@ -234,7 +243,8 @@ class DepthwiseConvolver : public RowConvolution {
       }
       const Range horizontal = taps(2, p);
       if (by_columns_) {
-        run_strip(image + horizontal.first * column_, weights + horizontal.first * s_.in_channels * lanes_, rows, horizontal.size(), 1, channels.size(), to);
+        run_strip(image + horizontal.first * column_, weights + horizontal.first * s_.in_channels * lanes_, rows, horizontal.size(), 1,
+                  channels.size(), to);
       } else {
         static thread_local FilterRows some;
         set_rows(in, o, horizontal, some);
@@ -248,15 +258,28 @@ class DepthwiseConvolver : public RowConvolution {
   bool in_strips(Range channels) const { return groups_ == ChannelGroups::Own && by_columns_ && channels.size() >= kernels_.lanes; }
 
   // Of nearly equal length.
-  void run_strips(const ImageRing& in, const FilterRows& rows, const float* weights, Range positions, Range channels, const Target& out) const {
+  void run_strips(const ImageRing& in, const FilterRows& rows, const float* weights, Range positions, Range channels,
+                  const Target& out) const {
     const int64_t strips = (positions.size() + positions_ - 1) / positions_;
     for (int64_t i = 0; i < strips; ++i) {
       const Range some = part_of(positions.size(), i, strips);
       const int64_t first = (positions.first + some.first) * s_.stride[2] - left_, seen = (some.size() - 1) * s_.stride[2] + s_.kernel[2];
       const bool at_edges = first < 0 || first + seen > columns_;
-      const DepthwiseStrip strip = {in.data + first * column_ + channels.first, rows.image.data(), column_, weights, vector_weights_,
-                                    rows.weights.data(), static_cast<int64_t>(rows.image.size()), out.data + some.first * out.position, out.position,
-                                    channels.size(), 1, 1, std::max<int64_t>(0, -first), std::min(seen, columns_ - first), out.finish};
+      const DepthwiseStrip strip = {in.data + first * column_ + channels.first,
+                                    rows.image.data(),
+                                    column_,
+                                    weights,
+                                    vector_weights_,
+                                    rows.weights.data(),
+                                    static_cast<int64_t>(rows.image.size()),
+                                    out.data + some.first * out.position,
+                                    out.position,
+                                    channels.size(),
+                                    1,
+                                    1,
+                                    std::max<int64_t>(0, -first),
+                                    std::min(seen, columns_ - first),
+                                    out.finish};
       own_kernel(strip.filter_rows, at_edges, some.size())(strip);
     }
   }
@@ -277,8 +300,21 @@ class DepthwiseConvolver : public RowConvolution {
       run_few_channels(image, weights, rows, columns, count, out);
     } else {
       const int64_t stride = by_columns_ ? s_.stride[2] : 1, filter_rows = columns == 0 ? 0 : static_cast<int64_t>(rows.image.size());
-      const DepthwiseStrip strip = {image, rows.image.data(), column_, weights, vector_weights_, rows.weights.data(), filter_rows,
-                                    out.data, out.position, channels, s_.in_channels, s_.out_channels, 0, 0, out.finish};
+      const DepthwiseStrip strip = {image,
+                                    rows.image.data(),
+                                    column_,
+                                    weights,
+                                    vector_weights_,
+                                    rows.weights.data(),
+                                    filter_rows,
+                                    out.data,
+                                    out.position,
+                                    channels,
+                                    s_.in_channels,
+                                    s_.out_channels,
+                                    0,
+                                    0,
+                                    out.finish};
       kernel(std::max<int64_t>(columns, 1) - 1, stride - 1, count - 1)(strip);
     }
   }
@@ -293,7 +329,8 @@ class DepthwiseConvolver : public RowConvolution {
   }
 
   // The same for channels of their own that fill no vector.
-  void run_few_channels(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count, const Target& out) const {
+  void run_few_channels(const float* image, const float* weights, const FilterRows& rows, int64_t columns, int64_t count,
+                        const Target& out) const {
     for (int64_t p = 0; p < count; ++p, image += s_.stride[2] * column_) {
       for (int64_t c = 0; c < channels_; ++c) {
         float sum = 0;
@@ -309,16 +346,16 @@ class DepthwiseConvolver : public RowConvolution {
 
   ConvolutionShape s_;
   DType image_dtype_;
-  const uint16_t* reduced_ = nullptr;   // the image if it is of 16 bits: of this call alone
+  const uint16_t* reduced_ = nullptr;  // the image if it is of 16 bits: of this call alone
   ImageStrides strides_;
-  int64_t channels_;       // of the result
+  int64_t channels_;  // of the result
   const DepthwiseKernels& kernels_;
   ChannelGroups groups_;
-  bool copies_;            // rows of the image, padded
-  int64_t column_, columns_, left_;   // of the rows that strips read: stride and number of columns, and what is missing at the left
-  int64_t positions_;      // of a strip, at most
-  bool by_columns_;   // filter columns in registers
-  Range inside_;      // inside_columns
+  bool copies_;                      // rows of the image, padded
+  int64_t column_, columns_, left_;  // of the rows that strips read: stride and number of columns, and what is missing at the left
+  int64_t positions_;                // of a strip, at most
+  bool by_columns_;                  // filter columns in registers
+  Range inside_;                     // inside_columns
   int64_t lanes_, vector_weights_;
   const float* weights_ = nullptr;
 };

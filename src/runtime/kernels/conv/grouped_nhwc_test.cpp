@@ -1,8 +1,8 @@
 // Depthwise convolutions of images of all small widths: strips of each number of positions, at no edge, one or both, with all filter rows or some.
 #include <gtest/gtest.h>
 
-#include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/operands_for_test.h"
 
 namespace toroid {
@@ -29,9 +29,10 @@ void check(const Filter& filter, int64_t channels, int64_t width) {
   std::vector<float> image = integers(height * width * channels, 1), weights = integers(channels * filter.rows * filter.columns, 2);
   std::vector<float> out(static_cast<size_t>(rows * columns * channels), -100.5f);
   auto innermost = [&](int64_t h, int64_t w) { return std::vector<int64_t>{h * w * channels, 1, w * channels, channels}; };
-  const std::vector<int64_t> sizes[] = {{1, channels, height, width}, {channels, 1, filter.rows, filter.columns}, {1, channels, rows, columns}};
-  const std::vector<int64_t> strides[] = {innermost(height, width), {filter.rows * filter.columns, filter.rows * filter.columns, filter.columns, 1},
-                                          innermost(rows, columns)};
+  const std::vector<int64_t> sizes[] = {
+      {1, channels, height, width}, {channels, 1, filter.rows, filter.columns}, {1, channels, rows, columns}};
+  const std::vector<int64_t> strides[] = {
+      innermost(height, width), {filter.rows * filter.columns, filter.rows * filter.columns, filter.columns, 1}, innermost(rows, columns)};
   auto operand = [&](size_t i, std::vector<float>& data) {
     return ToroidOperand{data.data(), sizes[i].data(), strides[i].data(), 4, static_cast<int32_t>(DType::F32), 0};
   };
@@ -50,16 +51,18 @@ void check(const Filter& filter, int64_t channels, int64_t width) {
                     weights[static_cast<size_t>((c * filter.rows + i) * filter.columns + j)];
       }
     }
-    ASSERT_EQ(out[static_cast<size_t>(at)], expected) << "row " << y << ", column " << x << ", channel " << c << " of a width of " << width
-                                                      << ", filter " << filter.rows << " x " << filter.columns << ", stride " << filter.stride;
+    ASSERT_EQ(out[static_cast<size_t>(at)], expected)
+        << "row " << y << ", column " << x << ", channel " << c << " of a width of " << width << ", filter " << filter.rows << " x "
+        << filter.columns << ", stride " << filter.stride;
   }
 }
 
 TOROID_ON_MACHINES(ChannelVectors);
 
 TEST_P(ChannelVectors, AllWidthsOfStrips) {
-  for (const Filter& filter : {Filter{1, 1, 1, 0}, Filter{2, 2, 1, 0}, Filter{2, 2, 2, 1}, Filter{3, 3, 1, 1}, Filter{3, 3, 2, 1}, Filter{3, 3, 1, 0},
-                               Filter{4, 4, 2, 2}, Filter{5, 5, 1, 2}, Filter{5, 5, 2, 2}, Filter{7, 7, 1, 3}, Filter{7, 7, 2, 3}, Filter{3, 5, 1, 2}}) {
+  for (const Filter& filter :
+       {Filter{1, 1, 1, 0}, Filter{2, 2, 1, 0}, Filter{2, 2, 2, 1}, Filter{3, 3, 1, 1}, Filter{3, 3, 2, 1}, Filter{3, 3, 1, 0},
+        Filter{4, 4, 2, 2}, Filter{5, 5, 1, 2}, Filter{5, 5, 2, 2}, Filter{7, 7, 1, 3}, Filter{7, 7, 2, 3}, Filter{3, 5, 1, 2}}) {
     for (int64_t channels : {16, 40}) {
       for (int64_t width = 1; width <= 23; ++width) check(filter, channels, width);
     }

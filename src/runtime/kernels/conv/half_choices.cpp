@@ -1,6 +1,6 @@
 // Convolutions in BF16 and F16: the forms of run_convolution_half. Integers as in choices.cpp.
-#include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/conv/conv.h"
+#include "runtime/kernels/registry/families.h"
 
 namespace toroid {
 namespace {
@@ -31,21 +31,22 @@ double cost_s(const Problem& problem, const MachineModel& machine, double ratio_
 constexpr Implementation kWidened = {
     .name = "widened",
     .description = "image and filters as float32",
-     .gate = [](const Problem&) -> Gate { return std::nullopt; },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, problem.inputs[1].sizes[1] == 1 ? 0.3 : 1, 3); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_half(call, HalfConvAlgorithm::Widened); }};
+    .gate = [](const Problem&) -> Gate { return std::nullopt; },
+    .cost_s = [](const Problem& problem,
+                 const MachineModel& machine) { return cost_s(problem, machine, problem.inputs[1].sizes[1] == 1 ? 0.3 : 1, 3); },
+    .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_half(call, HalfConvAlgorithm::Widened); }};
 
 constexpr Implementation kChannelVectors = {
     .name = "channel-vectors",
     .description = "vectors of channels, each with its filter, or groups of few, of rows that are widened as they are needed",
-     .gate = [](const Problem& problem) -> Gate {
-       if (!takes_channel_vectors(problem.integers[1], problem.inputs[1].sizes[1], problem.outputs[0].sizes[1] / problem.integers[1]))
-         return kNoChannelVectors;
-       if (problem.inputs[0].strides[1] != 1) return "the image's channels are not next to each other";
-       return std::nullopt;
-     },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.3, 1); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_half(call, HalfConvAlgorithm::ChannelVectors); }};
+    .gate = [](const Problem& problem) -> Gate {
+      if (!takes_channel_vectors(problem.integers[1], problem.inputs[1].sizes[1], problem.outputs[0].sizes[1] / problem.integers[1]))
+        return kNoChannelVectors;
+      if (problem.inputs[0].strides[1] != 1) return "the image's channels are not next to each other";
+      return std::nullopt;
+    },
+    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.3, 1); },
+    .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_half(call, HalfConvAlgorithm::ChannelVectors); }};
 
 const Implementation kOfBFloat16[] = {
     kWidened,

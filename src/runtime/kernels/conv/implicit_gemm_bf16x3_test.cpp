@@ -84,8 +84,7 @@ struct Convolution {
               if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
               const int64_t channel = o / c.out_channels * c.in_channels + p;
               const double product =
-                  static_cast<double>(
-                      x[static_cast<size_t>(n * x_strides[0] + channel + row * x_strides[2] + column * x_strides[3])]) *
+                  static_cast<double>(x[static_cast<size_t>(n * x_strides[0] + channel + row * x_strides[2] + column * x_strides[3])]) *
                   w[static_cast<size_t>(o * w_strides[0] + p * w_strides[1] + k)];
               sum += product;
               magnitude += std::abs(product);
@@ -115,7 +114,8 @@ TEST_P(ConvolutionOfBands, ConvolutionsAreRight) {
     Convolution convolution(row);
     auto run = [&](int threads) {
       convolution.with_call(threads, [&](const KernelCall& call) {
-        EXPECT_EQ(convolves_as_bf16x3(convolution_shape(call), image_strides(call.inputs[0]).channel, call.keeps(call.inputs[1])), has_amx_bf16x3());
+        EXPECT_EQ(convolves_as_bf16x3(convolution_shape(call), image_strides(call.inputs[0]).channel, call.keeps(call.inputs[1])),
+                  has_amx_bf16x3());
         run_convolution_f32(call, ConvAlgorithm::ImageRows);
       });
       return convolution.y;

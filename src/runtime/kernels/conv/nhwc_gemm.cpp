@@ -8,22 +8,22 @@
 #include <vector>
 
 #include "runtime/kernels/conv/conv.h"
-#include "runtime/kernels/registry/operands.h"
 #include "runtime/kernels/conv/implicit_gemm_bf16x3.h"
+#include "runtime/kernels/conv/winograd.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
-#include "runtime/kernels/conv/winograd.h"
 #include "support/error.h"
 
 namespace toroid {
 namespace {
 
-constexpr int64_t kPositionsAtOnce = 112;    // output positions that meet a panel together
-constexpr int64_t kBandPositions = 512;      // that share a copied band, if their rows are so short
-constexpr int64_t kFewChannels = 8;          // stay in planes
-constexpr int64_t kLeastChannelsInPairs = 8;   // fewer are quicker as scattered elements
-constexpr double kCyclesToGather = 2;        // and split an element of a row whose runs are not the steps of a product in parts
+constexpr int64_t kPositionsAtOnce = 112;     // output positions that meet a panel together
+constexpr int64_t kBandPositions = 512;       // that share a copied band, if their rows are so short
+constexpr int64_t kFewChannels = 8;           // stay in planes
+constexpr int64_t kLeastChannelsInPairs = 8;  // fewer are quicker as scattered elements
+constexpr double kCyclesToGather = 2;         // and split an element of a row whose runs are not the steps of a product in parts
 
 thread_local Scratch scratch_for_band;
 
@@ -38,8 +38,8 @@ class Convolver : public RowConvolution {
     copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1) || (use.from_ring && s.kernel[1] > 1);
     depth_ = s.in_channels * s.kernel_elements();
     in_parts_ = convolves_as_bf16x3(s, strides_.channel, call.keeps(call.inputs[1]));
-    in_pairs_ = !in_parts_ && !in_planes_ && s.in_channels % 2 == 0 && s.in_channels >= kLeastChannelsInPairs && call.keeps(call.inputs[1]) &&
-                PackedB::pays_in_pairs(s.out_channels);
+    in_pairs_ = !in_parts_ && !in_planes_ && s.in_channels % 2 == 0 && s.in_channels >= kLeastChannelsInPairs &&
+                call.keeps(call.inputs[1]) && PackedB::pays_in_pairs(s.out_channels);
     splits_bands_ = in_parts_ && splits_bands(s, strides_.channel);
     band_columns_ = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
     elements_ = image_elements(copies_ ? band_strides() : strides_);
@@ -84,7 +84,8 @@ class Convolver : public RowConvolution {
     const int64_t strip_rows = in_parts_ ? kTileSide : GemmMicrokernels::kMostRows;
     const double strips_per_row = static_cast<double>(s_.out[2]) / static_cast<double>(strip_rows);
     const int64_t threads = std::max<int64_t>(1, pool.threads() / s_.batch);
-    cut_ = partition_of(threads, {s_.out[1], all_panels(), depth_, most_rows(), strips_per_row, strip_rows, in_parts_ ? kCyclesToSplit : 0});
+    cut_ =
+        partition_of(threads, {s_.out[1], all_panels(), depth_, most_rows(), strips_per_row, strip_rows, in_parts_ ? kCyclesToSplit : 0});
     fetches_ = pays_to_fetch(weights_bytes() / cut_.groups, s_.batch * cut_.blocks / pool.threads());
   }
 
@@ -103,7 +104,8 @@ class Convolver : public RowConvolution {
   void pack_weights(const KernelCall& call) {
     const ToroidOperand& w = call.inputs[1];
     const bool is_flat = w.rank == 3;
-    const int64_t out_stride = w.strides[0], in_stride = w.strides[1], row_stride = is_flat ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
+    const int64_t out_stride = w.strides[0], in_stride = w.strides[1], row_stride = is_flat ? 0 : w.strides[2],
+                  column_stride = w.strides[w.rank - 1];
     const int64_t group_size = weights_size();
     auto make = [&](float* to) {
       call.pool.parallel_for(s_.groups, 1, [&](int64_t begin, int64_t end) {
@@ -126,8 +128,19 @@ class Convolver : public RowConvolution {
         }
       });
     };
-    const int64_t form[] = {in_parts_ ? 'C' : in_pairs_ ? 'p' : 'c', in_planes_, s_.groups, s_.out_channels, s_.in_channels, s_.kernel[1], s_.kernel[2],
-                            out_stride, in_stride, row_stride, column_stride};
+    const int64_t form[] = {in_parts_   ? 'C'
+                            : in_pairs_ ? 'p'
+                                        : 'c',
+                            in_planes_,
+                            s_.groups,
+                            s_.out_channels,
+                            s_.in_channels,
+                            s_.kernel[1],
+                            s_.kernel[2],
+                            out_stride,
+                            in_stride,
+                            row_stride,
+                            column_stride};
     weights_ = call.packed_or_scratch(w, w.data, form, s_.groups * group_size, make);
   }
 
@@ -196,7 +209,8 @@ class Convolver : public RowConvolution {
     for (int64_t c = 0; c < (in_planes_ ? s_.in_channels : 1); ++c) {
       for (int64_t k1 = 0; k1 < s_.kernel[1]; ++k1) {
         for (int64_t k2 = 0; k2 < s_.kernel[2]; ++k2) {
-          elements.add(c * strides.channel + k1 * s_.dilation[1] * strides.row + k2 * s_.dilation[2] * strides.column, in_planes_ ? 1 : s_.in_channels);
+          elements.add(c * strides.channel + k1 * s_.dilation[1] * strides.row + k2 * s_.dilation[2] * strides.column,
+                       in_planes_ ? 1 : s_.in_channels);
         }
       }
     }
@@ -216,7 +230,8 @@ class Convolver : public RowConvolution {
       in = {band, strides.row, height};
       first = 0;
       if (splits_bands_) {
-        const PartsBand parts = {band, height, band_columns_, s_.in_channels, {s_.kernel[1], s_.kernel[2]}, {s_.dilation[1], s_.dilation[2]}, s_.out[2]};
+        const PartsBand parts = {
+            band, height, band_columns_, s_.in_channels, {s_.kernel[1], s_.kernel[2]}, {s_.dilation[1], s_.dilation[2]}, s_.out[2]};
         const int64_t position = (image * s_.out[1] + rows.first) * s_.out[2];
         if (convolve_band({depth_, s_.out_channels, weights_}, panels.first, panels.last, parts, position, out, {fetches_})) return;
       }
@@ -255,8 +270,8 @@ class Convolver : public RowConvolution {
         j = end;
       }
       with_weights(group, [&](const auto& weights) {
-        multiply_rows(weights, panels.first, panels.last, elements_, pointers, (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out,
-                      {fetches_});
+        multiply_rows(weights, panels.first, panels.last, elements_, pointers,
+                      (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out, {fetches_});
       });
     }
   }
@@ -274,14 +289,14 @@ class Convolver : public RowConvolution {
   int64_t depth_ = 0;
   RowElements elements_;
   const float* weights_ = nullptr;
-  Cut cut_;                    // of the whole
+  Cut cut_;  // of the whole
 };
 
 // Is each element of the padded image split once, for all filter elements?
 bool splits_bands(const ConvolutionShape& s, int64_t channel_stride) {
   const bool is_padded = s.padding[1] > 0 || s.padding[2] > 0;
-  return is_padded && s.groups == 1 && s.kernel_elements() > 1 && s.stride[1] == 1 && s.stride[2] == 1 && s.in_channels % kStepElements == 0 &&
-         channel_stride == 1;
+  return is_padded && s.groups == 1 && s.kernel_elements() > 1 && s.stride[1] == 1 && s.stride[2] == 1 &&
+         s.in_channels % kStepElements == 0 && channel_stride == 1;
 }
 
 }  // namespace
@@ -289,7 +304,8 @@ bool splits_bands(const ConvolutionShape& s, int64_t channel_stride) {
 bool convolves_as_bf16x3(const ConvolutionShape& s, int64_t channel_stride, bool keeps_weights) {
   const int64_t depth = s.in_channels * s.kernel_elements();
   const double split = splits_bands(s, channel_stride) ? kCyclesToSplit * 2 / static_cast<double>(s.kernel_elements())
-                       : s.in_channels % kStepElements == 0 || s.kernel_elements() == 1 ? kCyclesToSplit : kCyclesToGather;
+                       : s.in_channels % kStepElements == 0 || s.kernel_elements() == 1 ? kCyclesToSplit
+                                                                                        : kCyclesToGather;
   return pays_as_bf16x3({s.batch * s.out_elements(), s.out_channels, depth, keeps_weights}, split);
 }
 
@@ -325,7 +341,8 @@ void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& s
   }
 }
 
-std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form, const RowUse& use) {
+std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form,
+                                                const RowUse& use) {
   if (form == ConvAlgorithm::ChannelVectors) return channel_vectors(call, shape);
   TOROID_CHECK(form == ConvAlgorithm::ImageRows);
   return std::make_unique<Convolver>(call, shape, use);

@@ -8,18 +8,20 @@
 #include <cstring>
 
 #include "runtime/kernels/gemm/bf16x3/split.h"
-#include "runtime/memory/scratch.h"
 #include "runtime/kernels/isa/vector_sets.h"
+#include "runtime/memory/scratch.h"
 
 namespace toroid {
 namespace {
 
-constexpr int64_t kGatheredChannels = 24;   // fewer would leave too much of their places empty
+constexpr int64_t kGatheredChannels = 24;  // fewer would leave too much of their places empty
 constexpr int64_t kBandPositions = 512;
 
 thread_local Scratch scratch_for_band, scratch_for_tiles;
 
-uint16_t* bits_of(Scratch& scratch, int64_t bytes) { return reinterpret_cast<uint16_t*>(scratch.get((bytes + kWordBytes - 1) / kWordBytes)); }
+uint16_t* bits_of(Scratch& scratch, int64_t bytes) {
+  return reinterpret_cast<uint16_t*>(scratch.get((bytes + kWordBytes - 1) / kWordBytes));
+}
 
 // The runs of a step, one after the other, then zeros.
 void gather_plainly(const uint16_t* pixel, std::span<const Run> runs, uint16_t* to) {
@@ -29,7 +31,8 @@ void gather_plainly(const uint16_t* pixel, std::span<const Run> runs, uint16_t* 
 }
 // `count` places of 32 elements, `from_place` elements apart, to ones that follow each other.
 void copy_places_plainly(const uint16_t* from, int64_t from_place, int64_t count, int64_t elements, uint16_t* to) {
-  for (int64_t i = 0; i < count; ++i, to += kStepElements) std::fill(std::copy_n(from + i * from_place, elements, to), to + kStepElements, uint16_t{0});
+  for (int64_t i = 0; i < count; ++i, to += kStepElements)
+    std::fill(std::copy_n(from + i * from_place, elements, to), to + kStepElements, uint16_t{0});
 }
 
 #ifdef __x86_64__
@@ -69,7 +72,9 @@ auto copy_places_here() {
 }  // namespace
 
 ImageTiles::ImageTiles(const ConvolutionShape& s, const ImageStrides& strides)
-    : s_(s), strides_(strides), gathers_(s.in_channels < kGatheredChannels && s.kernel_elements() > 1),
+    : s_(s),
+      strides_(strides),
+      gathers_(s.in_channels < kGatheredChannels && s.kernel_elements() > 1),
       steps_of_element_(steps_of(s.in_channels)) {
   for (int64_t k1 = 0; k1 < s.kernel[1]; ++k1) {
     for (int64_t k2 = 0; k2 < s.kernel[2]; ++k2) {
@@ -173,7 +178,7 @@ BandPositions ImageTiles::gathered(const uint16_t* data, Range rows) const {
   for (int64_t step = 0; step < steps(); ++step) {
     const std::span<const Run> some = elements.of(step);
     for (int64_t p = 0; p < tiles * kTileSide; ++p) {
-      const int64_t q = std::min(p, positions - 1);   // a tile's last positions repeat the last one
+      const int64_t q = std::min(p, positions - 1);  // a tile's last positions repeat the last one
       const uint16_t* pixel = padded + (q / s_.out[2] * s_.stride[1] * columns + q % s_.out[2] * s_.stride[2]) * channels;
       gather(pixel, some, out + (p / kTileSide * tile_bytes + step * kTileBytes + p % kTileSide * kTileRowBytes) / 2);
     }

@@ -27,17 +27,17 @@ class ImageTiles {
   int64_t depth() const { return s_.kernel_elements() * depth_of_element(); }
   int64_t depth_of_element() const { return gathers_ ? s_.in_channels : steps_of_element_ * kStepElements; }
   int64_t steps() const { return steps_of(depth()); }
-  int64_t most_rows() const;   // of the result, so that a band stays in the cache
+  int64_t most_rows() const;  // of the result, so that a band stays in the cache
 
   // What these rows of the result see of the image at `data`; this thread's, until it asks again.
   BandPositions band(const uint16_t* data, Range rows) const;
 
  private:
   struct Phase {
-    int64_t row, column;   // of the padded image, that the stride leads to first
+    int64_t row, column;  // of the padded image, that the stride leads to first
   };
   struct Element {
-    int64_t phase, row, column;   // where the first position's filter element is
+    int64_t phase, row, column;  // where the first position's filter element is
   };
 
   int64_t band_columns() const { return s_.out[2] + most_column_; }

@@ -14,11 +14,11 @@
 #include <cstring>
 #include <vector>
 
-#include "runtime/kernels/epilogue/post_ops.h"
-#include "runtime/kernels/registry/operands.h"
-#include "runtime/kernels/gemm/macrokernel.h"
-#include "runtime/memory/scratch.h"
 #include "runtime/kernels/conv/winograd_transforms.h"
+#include "runtime/kernels/epilogue/post_ops.h"
+#include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/registry/operands.h"
+#include "runtime/memory/scratch.h"
 
 namespace toroid {
 namespace {
@@ -144,8 +144,7 @@ class WinogradConvolver {
         for (int64_t i = begin; i < end; ++i) transform_filters(i / s_.in_channels, i % s_.in_channels, to);
       });
     };
-    const int64_t form[] = {'w',          tiling_.m,    s_.out_channels, s_.in_channels,
-                            w.strides[0], w.strides[1], w.strides[2],    w.strides[3]};
+    const int64_t form[] = {'w', tiling_.m, s_.out_channels, s_.in_channels, w.strides[0], w.strides[1], w.strides[2], w.strides[3]};
     weights_ = call_.packed_or_scratch(w, w.data, form, weights_size(), make);
   }
 
@@ -157,7 +156,7 @@ class WinogradConvolver {
   // G g G^T for one channel of a panel's filters, rounded once.
   void transform_filters(int64_t panel, int64_t channel, float* to) const {
     constexpr int kMost = WinogradTransforms::kMostPoints;
-    constexpr int64_t kMostWidth = int64_t{GemmMicrokernels::kMostVectors} * 16;   // of the widest vectors
+    constexpr int64_t kMostWidth = int64_t{GemmMicrokernels::kMostVectors} * 16;  // of the widest vectors
     const ToroidOperand& w = call_.inputs[1];
     const int64_t width = shape_of_weights().width(panel), column = shape_of_weights().first_column(panel);
     const int64_t count = std::min(width, s_.out_channels - column);
@@ -177,8 +176,7 @@ class WinogradConvolver {
       for (int i = 0; i < transforms_.points; ++i) {
         for (int k = 0; k < transforms_.points; ++k) {
           const double* row = transforms_.filter[k];
-          result[i * transforms_.points + k][j] =
-              static_cast<float>(row[0] * half[i][0] + row[1] * half[i][1] + row[2] * half[i][2]);
+          result[i * transforms_.points + k][j] = static_cast<float>(row[0] * half[i][0] + row[1] * half[i][1] + row[2] * half[i][2]);
         }
       }
     }
@@ -217,8 +215,8 @@ class WinogradConvolver {
     for (int64_t tile = 0; tile < tiles; ++tile) pointers.push_back(input + tile * tiling_.input_row);
     for (int64_t point = 0; point < tiling_.points; ++point) {
       const PackedB filters = {s_.in_channels, width, panel_of_weights(panel) + point * s_.in_channels * width};
-      multiply_rows(filters, 0, 1, RowElements(point * input_plane, s_.in_channels), pointers, 0, {products + point * plane, width, nullptr},
-                    {fetches_, filters.data + filters.depth * width});
+      multiply_rows(filters, 0, 1, RowElements(point * input_plane, s_.in_channels), pointers, 0,
+                    {products + point * plane, width, nullptr}, {fetches_, filters.data + filters.depth * width});
     }
     for (int64_t row = rows.first; row < rows.last; ++row) {
       give_row(row, panel, products + (row - rows.first) * tiling_.per_row * width, plane);
@@ -285,7 +283,8 @@ double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradE
   constexpr double kFilter = 5;     // per point of a filter
   const Tiling tiling(s, tile);
   const auto points = static_cast<double>(tiling.points), tiles = static_cast<double>(tiling.rows * tiling.per_row);
-  const double others = kTransform * points * tiles * channels + (with.keeps_weights ? 0 : kFilter * points * filters * gemm_microkernels().lanes);
+  const double others =
+      kTransform * points * tiles * channels + (with.keeps_weights ? 0 : kFilter * points * filters * gemm_microkernels().lanes);
   return cycles(points * tiles, others, points, 4) / direct;
 }
 

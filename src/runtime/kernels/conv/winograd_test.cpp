@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "interp/products.h"
-#include "runtime/kernels/registry/registry.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/registry/registry.h"
 
 namespace toroid {
 namespace {
@@ -103,7 +103,8 @@ class Problem {
     const ToroidOperand outputs[1] = {{nullptr, out_.data(), out_strides, 4, static_cast<int32_t>(DType::F32), 0}};
     const int64_t integers[] = {0, 1, stride, stride, row_.padding[0], row_.padding[1], dilation, dilation, 0, 0};
     const KernelCall call = {pool, inputs, outputs, integers, {}, nullptr, &prepared};
-    const std::string choice = runtime_choices().cheapest_choice(problem_of("convolution.f32", call), model_of_this_machine(threads)).value();
+    const std::string choice =
+        runtime_choices().cheapest_choice(problem_of("convolution.f32", call), model_of_this_machine(threads)).value();
     return choice == "winograd-4" ? 4 : choice == "winograd-2" ? 2 : 0;
   }
 
@@ -114,8 +115,8 @@ class Problem {
     std::vector<std::atomic<int>> times;
     int64_t channels;
 
-    static void take(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row,
-                     int64_t first_column, int64_t last_column) {
+    static void take(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+                     int64_t last_column) {
       Received& to = *static_cast<Received*>(argument);
       for (int64_t i = first_row; i < last_row; ++i) {
         for (int64_t j = first_column; j < last_column; ++j) {
@@ -127,10 +128,10 @@ class Problem {
   };
 
   std::vector<double> expected() const {
-    const HostTensor result = convolution(HostTensor::from_doubles(DType::F64, {x_sizes_, x_sizes_ + 4}, planes_),
-                                          HostTensor::from_doubles(DType::F64, {weight_sizes_, weight_sizes_ + 4},
-                                                                   std::vector<double>(weight_.begin(), weight_.end())),
-                                          nullptr, {{1, 1}, {row_.padding[0], row_.padding[1]}, {1, 1}}, out_);
+    const HostTensor result = convolution(
+        HostTensor::from_doubles(DType::F64, {x_sizes_, x_sizes_ + 4}, planes_),
+        HostTensor::from_doubles(DType::F64, {weight_sizes_, weight_sizes_ + 4}, std::vector<double>(weight_.begin(), weight_.end())),
+        nullptr, {{1, 1}, {row_.padding[0], row_.padding[1]}, {1, 1}}, out_);
     const auto* values = result.data<double>();
     return {values, values + numel(out_)};
   }

@@ -7,7 +7,7 @@ namespace {
 
 struct SumBlock {
   const float* sums;
-  int64_t row;      // elements from row to row
+  int64_t row;  // elements from row to row
   int64_t rows;
 };
 
@@ -47,14 +47,19 @@ template <class Vector>
 TOROID_INLINE void finish_block(const ToroidPostOps& sum, const SumBlock& block, int64_t columns) {
   constexpr int kLanes = kLanesOf<Vector>, kMost = 4;
   int64_t column = 0;
-  for (; column + kMost * kLanes <= columns; column += kMost * kLanes) finish_columns<Vector, kMost>(sum, block, column, AllLanes<Vector>());
+  for (; column + kMost * kLanes <= columns; column += kMost * kLanes)
+    finish_columns<Vector, kMost>(sum, block, column, AllLanes<Vector>());
   for (; column + kLanes <= columns; column += kLanes) finish_columns<Vector, 1>(sum, block, column, AllLanes<Vector>());
   if (column < columns) finish_columns<Vector, 1>(sum, block, column, FirstLanes<Vector>(columns - column));
 }
 
 #ifdef __x86_64__
-TOROID_AVX2 void finish_avx2(const ToroidPostOps& sum, const SumBlock& block, int64_t columns) { finish_block<Vector8>(sum, block, columns); }
-TOROID_AVX512 void finish_avx512(const ToroidPostOps& sum, const SumBlock& block, int64_t columns) { finish_block<Vector16>(sum, block, columns); }
+TOROID_AVX2 void finish_avx2(const ToroidPostOps& sum, const SumBlock& block, int64_t columns) {
+  finish_block<Vector8>(sum, block, columns);
+}
+TOROID_AVX512 void finish_avx512(const ToroidPostOps& sum, const SumBlock& block, int64_t columns) {
+  finish_block<Vector16>(sum, block, columns);
+}
 #endif
 
 }  // namespace

@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "runtime/kernels/conv/chain.h"
-#include "runtime/kernels/registry/library.h"
-#include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/isa/vector_sets.h"
+#include "runtime/kernels/registry/library.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -27,16 +27,16 @@ struct Form {
   float low = -kInfinity, high = kInfinity;
 };
 std::string to_string(const Form& form) {
-  return fmt::format("{}{}{}[{}, {}]", form.has_scale ? "scale " : "", form.has_bias ? "bias " : "", form.has_residual ? "residual " : "", form.low,
-                     form.high);
+  return fmt::format("{}{}{}[{}, {}]", form.has_scale ? "scale " : "", form.has_bias ? "bias " : "", form.has_residual ? "residual " : "",
+                     form.low, form.high);
 }
 
 const Form kForms[] = {
-    {false, false, false},          {false, false, false, 0},       {true, false, false},
-    {true, true, false},            {true, true, false, 0},         {true, true, false, 0, 6},
-    {true, true, true},             {true, true, true, 0},          {true, true, true, -0.0f, 6},
-    {false, true, false},           {false, true, false, -1, 1},    {false, true, true, -kInfinity, 0.25f},
-    {false, false, true, 0},        {false, true, false, 3, 2},     {true, false, false, -kInfinity, -0.0f},
+    {false, false, false},   {false, false, false, 0},    {true, false, false},
+    {true, true, false},     {true, true, false, 0},      {true, true, false, 0, 6},
+    {true, true, true},      {true, true, true, 0},       {true, true, true, -0.0f, 6},
+    {false, true, false},    {false, true, false, -1, 1}, {false, true, true, -kInfinity, 0.25f},
+    {false, false, true, 0}, {false, true, false, 3, 2},  {true, false, false, -kInfinity, -0.0f},
 };
 
 // Numbers from -2 to 2, with all their bits.
@@ -60,7 +60,7 @@ class Epilogue {
         bias_(numbers(columns, 2)),
         residual_(numbers(rows * row_, 3)),
         out_(static_cast<size_t>(rows * row_), kMark) {
-    for (int64_t i = 0; i < columns; i += 5) {   // results that are zeros of both signs
+    for (int64_t i = 0; i < columns; i += 5) {  // results that are zeros of both signs
       scale_[static_cast<size_t>(i)] = -0.0f;
       bias_[static_cast<size_t>(i)] = i % 2 == 0 ? -0.0f : 0.0f;
     }
@@ -79,7 +79,9 @@ class Epilogue {
   const ToroidEpilogue* abi() const { return &abi_; }
   int64_t calls() const { return calls_; }
 
-  bool has_same_bits_as(const Epilogue& other) const { return std::memcmp(out_.data(), other.out_.data(), out_.size() * sizeof(float)) == 0; }
+  bool has_same_bits_as(const Epilogue& other) const {
+    return std::memcmp(out_.data(), other.out_.data(), out_.size() * sizeof(float)) == 0;
+  }
   bool keeps_marks() const {
     for (int64_t i = 0; i < rows_; ++i) {
       for (int64_t j = columns_; j < row_; ++j) {
@@ -223,7 +225,7 @@ void convolve(const ConvolutionCase& c, int threads, Epilogue& epilogue) {
   PreparedConstants prepared;
   std::vector<float> x = numbers(c.batch * c.channels * c.height * c.width, 4);
   std::vector<float> w = numbers(c.filters * c.channels / c.groups * c.kernel[0] * c.kernel[1], 5);
-  if (c.form != ConvAlgorithm::Winograd4) {   // which spreads them
+  if (c.form != ConvAlgorithm::Winograd4) {  // which spreads them
     x[x.size() / 3] = NAN;
     x[x.size() / 2] = -kInfinity;
   }

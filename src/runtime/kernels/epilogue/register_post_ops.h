@@ -80,7 +80,7 @@ class Affine {
   template <class Lanes>
   TOROID_INLINE Affine(const ToroidPostOps& sum, int64_t column, const Lanes& lanes) {
     scale_ = 1.0f - Vector{};
-    bias_ = -Vector{};   // nothing changes by adding -0
+    bias_ = -Vector{};  // nothing changes by adding -0
     if (sum.scale != nullptr) lanes.load(sum.scale + column, scale_);
     if (sum.bias != nullptr) lanes.load(sum.bias + column, bias_);
   }
@@ -88,7 +88,7 @@ class Affine {
   // x * scale + bias
   TOROID_INLINE void apply(Vector& x) const {
 #ifdef __x86_64__
-    if constexpr (kLanesOf<Vector> > 4) {   // compilers fuse where they like to
+    if constexpr (kLanesOf < Vector >> 4) {  // compilers fuse where they like to
       asm("vfmadd213ps %2, %1, %0" : "+v"(x) : "v"(scale_), "v"(bias_));
       return;
     }
@@ -109,7 +109,7 @@ class Bounds {
   // Of equal numbers, and where one is NaN, the instructions give their second operand, which is x.
   TOROID_INLINE void apply(Vector& x) const {
 #ifdef __x86_64__
-    if constexpr (kLanesOf<Vector> > 4) {
+    if constexpr (kLanesOf < Vector >> 4) {
       asm("vmaxps %0, %1, %0" : "+v"(x) : "v"(low_));
       asm("vminps %0, %1, %0" : "+v"(x) : "v"(high_));
       return;

@@ -11,11 +11,12 @@ namespace toroid {
 
 struct StoredSums {
   void* out;
-  DType dtype;   // F32, BF16 or F16; I32 where the sums are integers
-  int64_t row;   // stride, in elements
+  DType dtype;  // F32, BF16 or F16; I32 where the sums are integers
+  int64_t row;  // stride, in elements
 
   ToroidEpilogue epilogue() {
-    return {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
+    return {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+               int64_t last_column) {
               const StoredSums& to = *static_cast<StoredSums*>(argument);
               const int64_t width = size_bytes(to.dtype), count = last_column - first_column;
               for (int64_t i = first_row; i < last_row; ++i, block += row_stride) {

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "interp/fourier.h"
-#include "runtime/kernels/registry/operands.h"
-#include "runtime/memory/scratch.h"
 #include "runtime/kernels/gemm/transpose_square.h"
 #include "runtime/kernels/isa/vector_sets.h"
+#include "runtime/kernels/registry/operands.h"
+#include "runtime/memory/scratch.h"
 
 // Vectors are passed between functions that are all inlined, so how they would be passed does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -124,8 +124,7 @@ struct Stage {
 
 // Multiplies by exp(-2 pi i p k / (radix m)) and stores.
 template <class V, class T, bool kIsTurned>
-TOROID_INLINE void finish(const Stage<T>& stage, const V& given_re, const V& given_im, int64_t radix, int64_t p,
-                          int64_t k, int64_t q) {
+TOROID_INLINE void finish(const Stage<T>& stage, const V& given_re, const V& given_im, int64_t radix, int64_t p, int64_t k, int64_t q) {
   V re = given_re, im = given_im;
   T* to_re = stage.y.re + q + stage.s * (radix * p + k);
   T* to_im = stage.y.im + q + stage.s * (radix * p + k);
@@ -197,8 +196,7 @@ TOROID_INLINE void five(const Stage<T>& stage, int64_t p, int64_t q) {
 
 // Results k and radix - k of an odd prime from its terms; `kRows` such k one after the other, so that each term is loaded once for all.
 template <class V, class T, bool kIsTurned, bool kIsReal, int kRows>
-TOROID_INLINE void odd_results(const Stage<T>& stage, const Pair<V>& first, int64_t radix, int64_t p, int64_t k,
-                               int64_t q) {
+TOROID_INLINE void odd_results(const Stage<T>& stage, const Pair<V>& first, int64_t radix, int64_t p, int64_t k, int64_t q) {
   constexpr int64_t kWidth = sizeof(V) / sizeof(T);
   const int64_t step = stage.n / radix;
   Pair<V> even[kRows], sines[kRows];
@@ -291,8 +289,7 @@ TOROID_INLINE void all_butterflies(const Stage<T>& stage, int64_t radix, int64_t
 
 // The forward transform of `rows` interleaved rows in `x`, by turns to `y` and back. Returns where the result is.
 template <class Wide, class Narrow, class T>
-TOROID_INLINE Arrays<T> run_stages(const Plan<T>& plan, Arrays<T> x, Arrays<T> y, T* terms, int64_t rows,
-                                   bool is_real) {
+TOROID_INLINE Arrays<T> run_stages(const Plan<T>& plan, Arrays<T> x, Arrays<T> y, T* terms, int64_t rows, bool is_real) {
   Stage<T> stage = {.x = x,
                     .y = y,
                     .m = plan.n,
@@ -324,8 +321,7 @@ TOROID_INLINE void split_halves(const Plan<T>& plan, Arrays<T> z, Arrays<T> out,
       const int64_t a = k * rows + q, b = (k == 0 ? 0 : m - k) * rows + q, mirror = (m - k) * rows + q;
       const V a_re = load<V>(z.re + a), a_im = load<V>(z.im + a), b_re = load<V>(z.re + b), b_im = load<V>(z.im + b);
       const T half = T(0.5), c = plan.half_re[static_cast<size_t>(k)], d = plan.half_im[static_cast<size_t>(k)];
-      const V even_re = (a_re + b_re) * half, even_im = (a_im - b_im) * half, odd_re = (a_im + b_im) * half,
-              odd_im = (b_re - a_re) * half;
+      const V even_re = (a_re + b_re) * half, even_im = (a_im - b_im) * half, odd_re = (a_im + b_im) * half, odd_im = (b_re - a_re) * half;
       const V turned_re = odd_re * c - odd_im * d, turned_im = odd_re * d + odd_im * c;
       store<V>(even_re + turned_re, out.re + a);
       store<V>(even_im + turned_im, out.im + a);
@@ -373,8 +369,7 @@ TOROID_INLINE Arrays<T> compute(const Work<T>& work, bool is_from_half) {
     join_halves<Wide>(work.plan, x, y, work.rows, q);
     join_halves<Narrow>(work.plan, x, y, work.rows, q);
     join_halves<T>(work.plan, x, y, work.rows, q);
-    const Arrays<T> z =
-        run_stages<Wide, Narrow, T>(work.plan, {y.im, y.re}, {x.im, x.re}, work.terms, work.rows, false);
+    const Arrays<T> z = run_stages<Wide, Narrow, T>(work.plan, {y.im, y.re}, {x.im, x.re}, work.terms, work.rows, false);
     return {z.im, z.re};
   }
   const Arrays<T> z = run_stages<Wide, Narrow, T>(work.plan, x, y, work.terms, work.rows, work.is_real);
@@ -414,8 +409,7 @@ TOROID_INLINE void turn_elements(const Turn<T>& t, const Region& r) {
 template <class Vector, class Integers, class Rest>
 TOROID_INLINE void turn_squares(const Turn<float>& t, const Region& r, Rest rest) {
   constexpr int64_t kSide = sizeof(Vector) / sizeof(float);
-  const int64_t row = r.end_row - (r.end_row - r.row) % kSide,
-                column = r.end_column - (r.end_column - r.column) % kSide;
+  const int64_t row = r.end_row - (r.end_row - r.row) % kSide, column = r.end_column - (r.end_column - r.column) % kSide;
   for (int64_t j = r.column; j < column; j += kSide) {
     for (int64_t l = r.row; l < row; l += kSide)
       turn<Vector, Integers>(t.from + l * t.from_row + j, t.from_row, t.to + j * t.to_row + l, t.to_row);
@@ -455,12 +449,8 @@ struct Kernel {
   int64_t lanes;
 };
 
-Arrays<float> floats_baseline(const Work<float>& work, bool is_from_half) {
-  return compute<Vector4, Vector4>(work, is_from_half);
-}
-Arrays<double> doubles_baseline(const Work<double>& work, bool is_from_half) {
-  return compute<Doubles2, Doubles2>(work, is_from_half);
-}
+Arrays<float> floats_baseline(const Work<float>& work, bool is_from_half) { return compute<Vector4, Vector4>(work, is_from_half); }
+Arrays<double> doubles_baseline(const Work<double>& work, bool is_from_half) { return compute<Doubles2, Doubles2>(work, is_from_half); }
 bool finite_baseline(const float* from, int64_t count) { return are_all_finite<Vector4>(from, count); }
 bool finite_doubles(const double* from, int64_t count) { return are_all_finite<Doubles2>(from, count); }
 void turn_doubles(const Turn<double>& t) { turn_elements(t, whole(t)); }
@@ -472,9 +462,7 @@ TOROID_AVX512 bool finite_avx512(const float* from, int64_t count) { return are_
 TOROID_AVX2 void turn_by_8(const Turn<float>& t, const Region& r) { turn_squares<Vector8, Integers8>(t, r, turn_by_4); }
 TOROID_AVX2 void turn_avx2(const Turn<float>& t) { turn_by_8(t, whole(t)); }
 TOROID_AVX512 void turn_avx512(const Turn<float>& t) { turn_squares<Vector16, Integers16>(t, whole(t), turn_by_8); }
-TOROID_AVX2 Arrays<float> floats_avx2(const Work<float>& work, bool is_from_half) {
-  return compute<Vector8, Vector4>(work, is_from_half);
-}
+TOROID_AVX2 Arrays<float> floats_avx2(const Work<float>& work, bool is_from_half) { return compute<Vector8, Vector4>(work, is_from_half); }
 TOROID_AVX2 Arrays<double> doubles_avx2(const Work<double>& work, bool is_from_half) {
   return compute<Doubles4, Doubles2>(work, is_from_half);
 }
@@ -526,12 +514,7 @@ template <class T>
 class Rows {
  public:
   Rows(Form form, const KernelCall& call, int64_t n, const Plan<T>& plan)
-      : form_(form),
-        call_(call),
-        n_(n),
-        is_forward_(call.numbers[0] != 0),
-        is_packed_(form != Form::Complex && n % 2 == 0),
-        plan_(plan) {}
+      : form_(form), call_(call), n_(n), is_forward_(call.numbers[0] != 0), is_packed_(form != Form::Complex && n % 2 == 0), plan_(plan) {}
 
   int64_t together(int64_t rows) const {
     int64_t most = kernel_.lanes;
@@ -562,12 +545,8 @@ class Rows {
 
  private:
   // The input's parts; exchanged for a transform back.
-  const ToroidOperand& input(size_t part) const {
-    return call_.inputs[form_ == Form::Complex && !is_forward_ ? 1 - part : part];
-  }
-  T* output(size_t part) const {
-    return static_cast<T*>(call_.outputs[form_ == Form::Complex && !is_forward_ ? 1 - part : part].data);
-  }
+  const ToroidOperand& input(size_t part) const { return call_.inputs[form_ == Form::Complex && !is_forward_ ? 1 - part : part]; }
+  T* output(size_t part) const { return static_cast<T*>(call_.outputs[form_ == Form::Complex && !is_forward_ ? 1 - part : part].data); }
 
   // Rows begin..begin + count of an input, interleaved: to[j * count + l].
   void interleave(const ToroidOperand& operand, int64_t begin, int64_t count, int64_t elements, T* to) const {
@@ -583,8 +562,7 @@ class Rows {
       for (int64_t j = 0; j < elements; ++j) to[j * count + l] = from[j * stride];
     }
     if (!is_even || row != 1) return;
-    for (int64_t j = 0; j < elements; ++j)
-      std::memcpy(to + j * count, first + j * stride, static_cast<size_t>(count) * sizeof(T));
+    for (int64_t j = 0; j < elements; ++j) std::memcpy(to + j * count, first + j * stride, static_cast<size_t>(count) * sizeof(T));
   }
 
   // The other way, to contiguous rows of so many elements.
@@ -672,8 +650,7 @@ class Rows {
     }
   }
 
-  void write(const Work<T>& work, Arrays<T> result, int64_t begin,
-             const std::vector<std::vector<fourier::Term>>& rest) const {
+  void write(const Work<T>& work, Arrays<T> result, int64_t begin, const std::vector<std::vector<fourier::Term>>& rest) const {
     const int64_t count = work.rows, length = form_ == Form::Half ? n_ / 2 + 1 : n_;
     T* const re = output(0) + begin * length;
     T* const im = form_ == Form::Real ? nullptr : output(1) + begin * length;
@@ -716,11 +693,9 @@ void run_rows(Form form, const KernelCall& call) {
   const std::shared_ptr<const Plan<T>> plan = plan_of<T>(form != Form::Complex && n % 2 == 0 ? n / 2 : n);
   const Rows<T> work(form, call, n, *plan);
   const int64_t together = work.together(rows), blocks = (rows + together - 1) / together;
-  call.pool.parallel_for(blocks, std::max<int64_t>(1, kElementsPerThread / (together * n)),
-                         [&](int64_t begin, int64_t end) {
-                           for (int64_t block = begin; block < end; ++block)
-                             work.run(block * together, std::min(together, rows - block * together));
-                         });
+  call.pool.parallel_for(blocks, std::max<int64_t>(1, kElementsPerThread / (together * n)), [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) work.run(block * together, std::min(together, rows - block * together));
+  });
 }
 
 std::optional<Form> form_of(std::string_view name) {

@@ -35,22 +35,20 @@ std::vector<HostTensor> results_of(const FourierCase& form, DType dtype, const s
   return results;
 }
 
-std::vector<HostTensor> evaluated(const FourierCase& form, const std::vector<HostTensor>& x,
-                                  const std::vector<int64_t>& out, bool forward) {
+std::vector<HostTensor> evaluated(const FourierCase& form, const std::vector<HostTensor>& x, const std::vector<int64_t>& out,
+                                  bool forward) {
   std::vector<HostTensor> results = results_of(form, x[0].dtype(), out);
   std::vector<LibraryInput> inputs;
   std::vector<LibraryOutput> outputs;
   for (const HostTensor& input : x) inputs.push_back({input.dtype(), input.sizes(), input.bytes().data()});
-  for (HostTensor& result : results)
-    outputs.push_back({result.dtype(), result.sizes(), result.mutable_data<std::byte>()});
+  for (HostTensor& result : results) outputs.push_back({result.dtype(), result.sizes(), result.mutable_data<std::byte>()});
   const double attributes[] = {forward ? 1.0 : 0.0};
   form.evaluated({inputs, outputs, attributes});
   return results;
 }
 
-std::vector<HostTensor> computed(RuntimePool& pool, const FourierCase& form, Operands& operands,
-                                 const std::vector<ToroidOperand>& inputs, DType dtype, const std::vector<int64_t>& out,
-                                 bool forward) {
+std::vector<HostTensor> computed(RuntimePool& pool, const FourierCase& form, Operands& operands, const std::vector<ToroidOperand>& inputs,
+                                 DType dtype, const std::vector<int64_t>& out, bool forward) {
   std::vector<HostTensor> results = results_of(form, dtype, out);
   std::vector<ToroidOperand> outputs;
   for (const HostTensor& result : results) outputs.push_back(operands.of(result));
@@ -63,8 +61,7 @@ std::vector<HostTensor> computed(RuntimePool& pool, const FourierCase& form, Ope
 
 void expect_same(const std::vector<HostTensor>& got, const std::vector<HostTensor>& expected, const FourierCase& form) {
   for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_EQ(difference(got[i], expected[i], {.sums_or_products = true}), std::nullopt)
-        << form.name << ", result " << i;
+    EXPECT_EQ(difference(got[i], expected[i], {.sums_or_products = true}), std::nullopt) << form.name << ", result " << i;
   }
 }
 
@@ -80,14 +77,12 @@ TEST_P(RuntimeFourier, IsTheEvaluatorsForEveryLength) {
         for (bool forward : {true, false}) {
           SCOPED_TRACE(fmt::format("{} rows of {} {}, {}", rows, n, to_string(dtype), forward));
           std::vector<HostTensor> x;
-          for (int64_t i = 0; i < form.inputs; ++i)
-            x.push_back(random_tensor(dtype, {rows, form.in(n)}, static_cast<uint32_t>(n + i)));
+          for (int64_t i = 0; i < form.inputs; ++i) x.push_back(random_tensor(dtype, {rows, form.in(n)}, static_cast<uint32_t>(n + i)));
           Operands operands;
           std::vector<ToroidOperand> inputs;
           for (const HostTensor& input : x) inputs.push_back(operands.of(input));
           const std::vector<int64_t> out = {rows, form.out(n)};
-          expect_same(computed(pool, form, operands, inputs, dtype, out, forward), evaluated(form, x, out, forward),
-                      form);
+          expect_same(computed(pool, form, operands, inputs, dtype, out, forward), evaluated(form, x, out, forward), form);
         }
       }
     }
@@ -104,8 +99,7 @@ TEST_P(RuntimeFourier, NonFiniteElementsReachWhatTheirFactorsSay) {
       for (int64_t place = 0; place < form.in(n); ++place) {
         SCOPED_TRACE(fmt::format("{}, part {}, place {}", n, part, place));
         std::vector<HostTensor> x;
-        for (int64_t i = 0; i < form.inputs; ++i)
-          x.push_back(random_tensor(DType::F32, {kRows, form.in(n)}, static_cast<uint32_t>(n + i)));
+        for (int64_t i = 0; i < form.inputs; ++i) x.push_back(random_tensor(DType::F32, {kRows, form.in(n)}, static_cast<uint32_t>(n + i)));
         float* const data = x[static_cast<size_t>(part)].mutable_data<float>();
         data[place] = std::numeric_limits<float>::quiet_NaN();
         data[form.in(n)*17 + place] = std::numeric_limits<float>::infinity();
@@ -140,10 +134,8 @@ TEST_P(RuntimeFourier, TakesAnyStrides) {
       x.push_back(HostTensor::from_doubles(DType::F32, {5, 21, in}, values));
     }
     std::vector<HostTensor> shown;
-    for (const HostTensor& tensor : stored)
-      shown.push_back(HostTensor(DType::F32, {5, 21, in}, tensor.bytes(), nullptr));
-    const std::vector<int64_t> strides =
-        is_first ? std::vector<int64_t>{21, 1, 5 * 21} : std::vector<int64_t>{21 * in, in, 1};
+    for (const HostTensor& tensor : stored) shown.push_back(HostTensor(DType::F32, {5, 21, in}, tensor.bytes(), nullptr));
+    const std::vector<int64_t> strides = is_first ? std::vector<int64_t>{21, 1, 5 * 21} : std::vector<int64_t>{21 * in, in, 1};
     for (const HostTensor& tensor : shown) inputs.push_back(operands.of(tensor, strides));
     const std::vector<int64_t> out = {5, 21, form.out(12)};
     expect_same(computed(pool, form, operands, inputs, DType::F32, out, true), evaluated(form, x, out, true), form);
@@ -161,8 +153,7 @@ TEST(RuntimeFourier, LeavesLargePrimeFactorsToTheEvaluator) {
   const HostTensor x = random_tensor(DType::F32, {1, 2 * 1031}, 1), y(DType::F32, {1, 1032});
   const ToroidOperand inputs[] = {operands.of(x)}, outputs[] = {operands.of(y), operands.of(y)};
   const double numbers[] = {1};
-  EXPECT_FALSE(can_run_fourier(
-      "fourier.half", {.pool = pool, .inputs = inputs, .outputs = outputs, .integers = {}, .numbers = numbers}));
+  EXPECT_FALSE(can_run_fourier("fourier.half", {.pool = pool, .inputs = inputs, .outputs = outputs, .integers = {}, .numbers = numbers}));
 }
 
 }  // namespace

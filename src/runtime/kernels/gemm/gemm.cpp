@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "runtime/kernels/epilogue/post_ops.h"
+#include "runtime/kernels/gemm/bf16x3/gemm_dynamic_b.h"
 #include "runtime/kernels/gemm/gemm_cost.h"
 #include "runtime/memory/scratch.h"
-#include "runtime/kernels/gemm/bf16x3/gemm_dynamic_b.h"
 
 namespace toroid {
 namespace {
@@ -19,7 +19,8 @@ thread_local Scratch scratch_for_product;
 }  // namespace
 
 void gemm_f32(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
-  gemm_f32(cheapest_algorithm({.m = m, .n = n, .k = k, .a_column = a.column, .b_row = b.row, .b_column = b.column}, pool.threads()), pool, m, n, k, a, b, out);
+  gemm_f32(cheapest_algorithm({.m = m, .n = n, .k = k, .a_column = a.column, .b_row = b.row, .b_column = b.column}, pool.threads()), pool,
+           m, n, k, a, b, out);
 }
 
 void gemm_f32(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
@@ -42,9 +43,8 @@ void gemm_f32(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64
   for (int64_t first = 0; first < whole.panels(); first += most_panels) {
     const int64_t last = std::min(whole.panels(), first + most_panels);
     float* packed = scratch_for_panels.get((last - first) * width * k);
-    pool.parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
-      pack_panels(b, k, n, first + begin, first + end, packed + begin * width * k);
-    });
+    pool.parallel_for(last - first, 1,
+                      [&](int64_t begin, int64_t end) { pack_panels(b, k, n, first + begin, first + end, packed + begin * width * k); });
     multiply(pool, m, a, PackedB{k, n, packed - first * width * k}, first, last, out);
   }
 }

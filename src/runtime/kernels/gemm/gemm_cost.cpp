@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/kernels/registry/families.h"
-#include "runtime/kernels/gemm/bf16x3/split.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
+#include "runtime/kernels/gemm/bf16x3/split.h"
+#include "runtime/kernels/registry/families.h"
 
 namespace toroid {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
-constexpr int64_t kRowsOfAPass = 4;   // that few rows read the right side for
+constexpr int64_t kRowsOfAPass = 4;  // that few rows read the right side for
 
 double as_double(int64_t number) { return static_cast<double>(number); }
 
@@ -33,10 +33,11 @@ double packed_s(const GemmToEstimate& g, const MachineModel& machine) {
 // Each group of four columns ends with sums across lanes, for each row.
 double by_columns_s(const GemmToEstimate& g, const MachineModel& machine) {
   constexpr double kSumsAcross = 38 * kNanosecond, kColumns = 4, kShareOfPeak = 0.6;
-  constexpr double kReading = 1.3;   // of the time that it takes in the order of panels
+  constexpr double kReading = 1.3;  // of the time that it takes in the order of panels
   const double groups = as_double(g.batches) * std::ceil(as_double(g.n) / kColumns) * as_double(g.m);
   const double passes = std::ceil(as_double(g.m) / as_double(kRowsOfAPass));
-  return std::max(groups * kSumsAcross / machine.threads + flops(g) / (kShareOfPeak * machine.flops_per_s), passes * kReading * transfer_s(bytes_of_b(g), machine));
+  return std::max(groups * kSumsAcross / machine.threads + flops(g) / (kShareOfPeak * machine.flops_per_s),
+                  passes * kReading * transfer_s(bytes_of_b(g), machine));
 }
 
 // A pass adds up rows of the right side; what of it the cache keeps is read sooner in the next one.

@@ -1,11 +1,11 @@
 // Matrix products in float32: which algorithm, and what of it is worked out once.
 #include <optional>
 
+#include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/gemm/gemm.h"
 #include "runtime/kernels/gemm/gemm_cost.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/operands.h"
-#include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/registry/plan.h"
 
 namespace toroid {
@@ -36,13 +36,15 @@ std::unique_ptr<const KernelPlan> plan_packed(const KernelCall& call, const Prod
   const int64_t k = sizes.k, n = sizes.n;
   if (algorithm == GemmAlgorithm::Parts) {
     const int64_t form[] = {'p', k, n, b.row, b.column};
-    const float* packed = call.prepared->get(b.data, form, PackedBf16x3::size(k, n), [&](float* to) { pack_bf16x3(call.pool, b, k, n, 0, PackedBf16x3::panels(n), to); });
+    const float* packed = call.prepared->get(b.data, form, PackedBf16x3::size(k, n),
+                                             [&](float* to) { pack_bf16x3(call.pool, b, k, n, 0, PackedBf16x3::panels(n), to); });
     return std::make_unique<const PackedPlan<PackedBf16x3>>(sizes, packed);
   }
   const int64_t form[] = {'m', k, n, b.row, b.column};
   const float* packed = call.prepared->get(b.data, form, PackedB::size(k, n), [&](float* to) {
     const int64_t stride = gemm_microkernels().panel_width() * k;
-    call.pool.parallel_for(PackedB::panels(n), 1, [&](int64_t begin, int64_t end) { pack_panels(b, k, n, begin, end, to + begin * stride); });
+    call.pool.parallel_for(PackedB::panels(n), 1,
+                           [&](int64_t begin, int64_t end) { pack_panels(b, k, n, begin, end, to + begin * stride); });
   });
   return std::make_unique<const PackedPlan<PackedB>>(sizes, packed);
 }
@@ -75,7 +77,14 @@ std::unique_ptr<const KernelPlan> plan_matmul_f32(const KernelCall& call, GemmAl
 void run_matmul_f32(const KernelCall& call) {
   const ProductSizes s = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]);
   const Matrix a = matrix_of(call.inputs[0], 0), b = matrix_of(call.inputs[1], 0);
-  const GemmToEstimate gemm = {.batches = s.batches, .m = s.m, .n = s.n, .k = s.k, .b_is_packed = call.keeps(call.inputs[1]), .a_column = a.column, .b_row = b.row, .b_column = b.column};
+  const GemmToEstimate gemm = {.batches = s.batches,
+                               .m = s.m,
+                               .n = s.n,
+                               .k = s.k,
+                               .b_is_packed = call.keeps(call.inputs[1]),
+                               .a_column = a.column,
+                               .b_row = b.row,
+                               .b_column = b.column};
   run_matmul_f32(call, cheapest_algorithm(gemm, call.pool.threads()));
 }
 void run_matmul_f32(const KernelCall& call, GemmAlgorithm form) { plan_matmul_f32(call, form)->run(call); }

@@ -1,8 +1,8 @@
 // Matrix products in F32: the forms of runtime/kernels/gemm/gemm.h.
-#include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/gemm/bf16x3/split.h"
 #include "runtime/kernels/gemm/gemm_cost.h"
 #include "runtime/kernels/gemm/onednn.h"
+#include "runtime/kernels/registry/families.h"
 
 namespace toroid {
 namespace {
@@ -10,7 +10,14 @@ namespace {
 GemmToEstimate to_estimate(const Problem& problem) {
   const ProductSizes s = product_sizes_of(problem);
   const OperandMeta &a = problem.inputs[0], &b = problem.inputs[1];
-  return {.batches = s.batches, .m = s.m, .n = s.n, .k = s.k, .b_is_packed = b.is_constant, .a_column = a.stride(-1), .b_row = b.stride(-2), .b_column = b.stride(-1)};
+  return {.batches = s.batches,
+          .m = s.m,
+          .n = s.n,
+          .k = s.k,
+          .b_is_packed = b.is_constant,
+          .a_column = a.stride(-1),
+          .b_row = b.stride(-2),
+          .b_column = b.stride(-1)};
 }
 
 template <GemmAlgorithm kAlgorithm>
@@ -63,7 +70,8 @@ const Implementation kImplementations[] = {
     {.name = "onednn",
      .description = "oneDNN's matrix product",
      .gate = onednn_refuses_matmul,
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return kOneDnnCost * cost_s<GemmAlgorithm::Packed>(problem, machine); },
+     .cost_s = [](const Problem& problem,
+                  const MachineModel& machine) { return kOneDnnCost * cost_s<GemmAlgorithm::Packed>(problem, machine); },
      .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_onednn(call); },
      .needs_measuring = true},
 };
@@ -71,7 +79,8 @@ const Implementation kImplementations[] = {
 }  // namespace
 
 KernelFamily matmul_family() {
-  return {"matmul.f32", [](const Problem& problem) { return malformed_product(DType::F32, problem); }, [](const Problem& problem) { return problem.inputs[0].size(-1); }, kImplementations, -1};
+  return {"matmul.f32", [](const Problem& problem) { return malformed_product(DType::F32, problem); },
+          [](const Problem& problem) { return problem.inputs[0].size(-1); }, kImplementations, -1};
 }
 
 }  // namespace toroid

@@ -12,10 +12,10 @@
 namespace toroid {
 namespace {
 
-constexpr int kFewRows = 4;        // at a time
+constexpr int kFewRows = 4;  // at a time
 constexpr int kDotColumns = 4;
-constexpr int64_t kBlockOfSum = 256;      // products that a long sum adds one after the other, in each lane
-constexpr int64_t kMostSums = 4096;       // of a block of columns: they stay in the first-level cache
+constexpr int64_t kBlockOfSum = 256;  // products that a long sum adds one after the other, in each lane
+constexpr int64_t kMostSums = 4096;   // of a block of columns: they stay in the first-level cache
 
 // c[i, j] = sum over p of a[i * a_row + p] * b[j * b_column + p]: rows of a with columns of b, each contiguous.
 template <class Vector, int kRows, int kColumns>
@@ -115,8 +115,8 @@ TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_
 }
 
 using Dots = void (*)(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c, int64_t c_row);
-using SumRows = void (*)(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count, float* c,
-                         int64_t c_row);
+using SumRows = void (*)(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
+                         float* c, int64_t c_row);
 
 // The inner loops for one instruction set, by rows - 1.
 struct Kernels {
@@ -125,18 +125,18 @@ struct Kernels {
   std::array<SumRows, kFewRows> sum_rows;
 };
 
-#define TOROID_KERNELS(NAME, VECTOR, ...)                                                                                          \
-  struct NAME {                                                                                                                    \
-    template <int R, int C>                                                                                                        \
-    __VA_ARGS__ static void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c,         \
-                                 int64_t c_row) {                                                                                  \
-      toroid::dots<VECTOR, R, C>(depth, a, a_row, b, b_column, c, c_row);                                                          \
-    }                                                                                                                              \
-    template <int R>                                                                                                               \
-    __VA_ARGS__ static void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row,\
-                                     int64_t count, float* c, int64_t c_row) {                                                     \
-      toroid::sum_rows<VECTOR, R>(depth, a, a_row, a_column, b, b_row, count, c, c_row);                                           \
-    }                                                                                                                              \
+#define TOROID_KERNELS(NAME, VECTOR, ...)                                                                                           \
+  struct NAME {                                                                                                                     \
+    template <int R, int C>                                                                                                         \
+    __VA_ARGS__ static void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c,          \
+                                 int64_t c_row) {                                                                                   \
+      toroid::dots<VECTOR, R, C>(depth, a, a_row, b, b_column, c, c_row);                                                           \
+    }                                                                                                                               \
+    template <int R>                                                                                                                \
+    __VA_ARGS__ static void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, \
+                                     int64_t count, float* c, int64_t c_row) {                                                      \
+      toroid::sum_rows<VECTOR, R>(depth, a, a_row, a_column, b, b_row, count, c, c_row);                                            \
+    }                                                                                                                               \
   };
 
 template <class Set, size_t... R>
@@ -205,7 +205,7 @@ void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const 
 }  // namespace
 
 void multiply_small_m(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
-                       int64_t c_row) {
+                      int64_t c_row) {
   if (form == GemmAlgorithm::SmallMByColumns) {
     TOROID_CHECK(b.row == 1 && a.column == 1);
     few_rows_by_columns(pool, m, n, k, a, b, c, c_row);

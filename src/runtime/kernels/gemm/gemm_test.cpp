@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
 namespace toroid {
@@ -29,8 +29,7 @@ std::vector<float> values(int64_t count, uint32_t seed) {
   return result;
 }
 
-void check(RuntimePool& pool, int64_t m, int64_t n, int64_t k, MatrixLayout a_layout, MatrixLayout b_layout,
-           int64_t c_row) {
+void check(RuntimePool& pool, int64_t m, int64_t n, int64_t k, MatrixLayout a_layout, MatrixLayout b_layout, int64_t c_row) {
   const std::vector<float> a = values(m * a_layout.row + k * a_layout.column + 1, 1);
   const std::vector<float> b = values(k * b_layout.row + n * b_layout.column + 1, 2);
   // NaN shows an element that was not written, or one that was written in the gap between rows.
@@ -48,8 +47,7 @@ void check(RuntimePool& pool, int64_t m, int64_t n, int64_t k, MatrixLayout a_la
         expected += static_cast<double>(a[static_cast<size_t>(i * a_layout.row + p * a_layout.column)]) *
                     b[static_cast<size_t>(p * b_layout.row + j * b_layout.column)];
       }
-      ASSERT_EQ(actual, static_cast<float>(expected))
-          << "element [" << i << ", " << j << "] of " << m << " x " << n << " x " << k;
+      ASSERT_EQ(actual, static_cast<float>(expected)) << "element [" << i << ", " << j << "] of " << m << " x " << n << " x " << k;
     }
   }
 }
@@ -84,7 +82,8 @@ TEST_P(Gemm, LongSumsAreSumsOfBlocks) {
         for (int64_t j = 0; j < n; j += 7) {
           double expected = 0;
           for (int64_t p = 0; p < k; ++p) {
-            expected += static_cast<double>(a[static_cast<size_t>(i * k + p)]) * b[static_cast<size_t>(p * b_layout.row + j * b_layout.column)];
+            expected +=
+                static_cast<double>(a[static_cast<size_t>(i * k + p)]) * b[static_cast<size_t>(p * b_layout.row + j * b_layout.column)];
           }
           EXPECT_NEAR(c[static_cast<size_t>(i * n + j)] / expected, 1, 2e-6) << m << " x " << n;
         }
@@ -206,7 +205,8 @@ TEST_P(PackedPairs, RowsInPairsDoNotDependOnThoseBesideThem) {
     pack_panels({b.data(), n, 1}, k, n, 0, PackedB::panels(n), packed.data(), true);
     const PackedB right = {k, n, packed.data(), true};
     std::vector<float> alone(static_cast<size_t>(most * n)), together = alone;
-    for (int64_t i = 0; i < most; ++i) multiply(pool, 1, {a.data() + i * k, k, 1}, right, 0, right.panels(), {alone.data() + i * n, n, nullptr});
+    for (int64_t i = 0; i < most; ++i)
+      multiply(pool, 1, {a.data() + i * k, k, 1}, right, 0, right.panels(), {alone.data() + i * n, n, nullptr});
     for (int64_t m = 2; m <= most; ++m) {
       multiply(pool, m, {a.data(), k, 1}, right, 0, right.panels(), {together.data(), n, nullptr});
       EXPECT_TRUE(std::equal(together.begin(), together.begin() + m * n, alone.begin())) << m << " rows, " << n << " columns";
@@ -240,8 +240,7 @@ TEST_P(Gemm, NanAndInfinityReachOnlyTheirRowsAndColumns) {
   a[3 * kSize + 4] = std::nanf("");
   gemm_f32(pool, kSize, kSize, kSize, {a.data(), kSize, 1}, {b.data(), kSize, 1}, {c.data(), kSize, nullptr});
   for (int64_t i = 0; i < kSize; ++i) {
-    for (int64_t j = 0; j < kSize; ++j)
-      EXPECT_EQ(std::isnan(c[static_cast<size_t>(i * kSize + j)]), i == 3) << i << ", " << j;
+    for (int64_t j = 0; j < kSize; ++j) EXPECT_EQ(std::isnan(c[static_cast<size_t>(i * kSize + j)]), i == 3) << i << ", " << j;
   }
 }
 

@@ -79,7 +79,8 @@ void run_grouped_product(const KernelCall& call) {
     if (is_contiguous) return;
     const auto row_bytes = static_cast<size_t>(result.sizes[1] * width);
     for (int64_t i = 0; i < result.sizes[0]; ++i) {
-      std::memcpy(static_cast<char*>(result.data) + i * result.strides[0] * width, rows.data() + static_cast<size_t>(i) * row_bytes, row_bytes);
+      std::memcpy(static_cast<char*>(result.data) + i * result.strides[0] * width, rows.data() + static_cast<size_t>(i) * row_bytes,
+                  row_bytes);
     }
   };
 

@@ -19,12 +19,9 @@ struct GroupedCase {
 };
 
 const GroupedCase kCases[] = {
-    {"rows", {70, 40}, {4, 40, 50}, {70, 50}, {3, 3, 69, 70}},
-    {"rows, some of no group", {20, 8}, {3, 8, 5}, {20, 5}, {0, 9, 12}},
-    {"many rows", {300, 130}, {2, 130, 140}, {300, 140}, {1, 300}},
-    {"no rows", {0, 8}, {2, 8, 5}, {0, 5}, {0, 0}},
-    {"columns", {3, 4, 8}, {8, 33}, {4, 33}, {5, 20, 32}},
-    {"depth", {6, 40}, {40, 7}, {3, 6, 7}, {11, 11, 40}},
+    {"rows", {70, 40}, {4, 40, 50}, {70, 50}, {3, 3, 69, 70}},      {"rows, some of no group", {20, 8}, {3, 8, 5}, {20, 5}, {0, 9, 12}},
+    {"many rows", {300, 130}, {2, 130, 140}, {300, 140}, {1, 300}}, {"no rows", {0, 8}, {2, 8, 5}, {0, 5}, {0, 0}},
+    {"columns", {3, 4, 8}, {8, 33}, {4, 33}, {5, 20, 32}},          {"depth", {6, 40}, {40, 7}, {3, 6, 7}, {11, 11, 40}},
 };
 
 HostTensor evaluated(const HostTensor& x, const HostTensor& y, const HostTensor& ends, const std::vector<int64_t>& out) {
@@ -37,9 +34,7 @@ HostTensor evaluated(const HostTensor& x, const HostTensor& y, const HostTensor&
   return result;
 }
 
-HostTensor ends_of(const GroupedCase& row) {
-  return HostTensor::from_ints(DType::I64, {static_cast<int64_t>(row.ends.size())}, row.ends);
-}
+HostTensor ends_of(const GroupedCase& row) { return HostTensor::from_ints(DType::I64, {static_cast<int64_t>(row.ends.size())}, row.ends); }
 
 TOROID_ON_MACHINES(RuntimeGroupedProduct);
 

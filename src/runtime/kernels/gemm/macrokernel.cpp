@@ -11,7 +11,7 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kDepth = 1024;       // of a panel's part: 256 KiB
+constexpr int64_t kDepth = 1024;  // of a panel's part: 256 KiB
 constexpr int64_t kMostLinesPerFetch = 16;
 constexpr int64_t kStripsPerBlock = 4;
 constexpr int64_t kMostScattered = 256;
@@ -67,13 +67,15 @@ void multiply_panel(const PackedB& b, int64_t panel, const RowElements& elements
     const float* next = data + depth * panel_row;
     const float* ahead = end < runs.size() ? next : after;
     const int64_t shares = std::max<int64_t>(1, strips.count * fetches);
-    const int64_t lines = !fetches_ahead || ahead == nullptr ? 0 : std::min((depth * panel_row / kCacheLine + shares - 1) / shares, kMostLinesPerFetch);
+    const int64_t lines =
+        !fetches_ahead || ahead == nullptr ? 0 : std::min((depth * panel_row / kCacheLine + shares - 1) / shares, kMostLinesPerFetch);
     out.add = begin > 0;
     for (int64_t s = some.first; s < some.last; ++s) {
       const Range strip = go_to(s);
       const Ahead share = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLine, lines};
       const int64_t r = strip.size() - 1;
-      const MultiplyStrip multiply = b.is_in_pairs(panel) ? kernels.multiply_pairs[r][b.halves() - 1] : kernels.multiply[r][width / kernels.lanes - 1];
+      const MultiplyStrip multiply =
+          b.is_in_pairs(panel) ? kernels.multiply_pairs[r][b.halves() - 1] : kernels.multiply[r][width / kernels.lanes - 1];
       multiply(&runs[begin], static_cast<int64_t>(end - begin), &rows[static_cast<size_t>(strip.first)], data, out, share);
     }
     data = next;
@@ -134,10 +136,10 @@ std::span<const int64_t> RowElements::scattered() const {
   return is_scattered_ && are_short ? std::span<const int64_t>(offsets_) : std::span<const int64_t>();
 }
 
-void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
-                   const ProductOutput& out, const Fetching& fetching) {
+void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
+                   int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
   const GemmMicrokernels& kernels = gemm_microkernels();
-  const bool adds_up = b.depth > kDepth;   // parts of the depth
+  const bool adds_up = b.depth > kDepth;  // parts of the depth
   const ToroidPostOps* clamped = adds_up ? nullptr : post_ops(out.epilogue);
   for (int64_t panel = first; panel < last; ++panel) {
     const float* after = panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/kernels/gemm/partition.h"
 #include "runtime/kernels/gemm/packed_b.h"
+#include "runtime/kernels/gemm/partition.h"
 #include "runtime/pool/pool.h"
 #include "toroid/program_abi.h"
 
@@ -14,9 +14,9 @@ namespace toroid {
 
 // Where a product goes: to memory, or block by block to what else is to be done with it (ToroidEpilogue), or both ways for what has no epilogue.
 struct ProductOutput {
-  float* data;                        // row-major and contiguous along columns; null with an epilogue
-  int64_t row;                        // stride, in elements
-  const ToroidEpilogue* epilogue;     // null: none
+  float* data;                     // row-major and contiguous along columns; null with an epilogue
+  int64_t row;                     // stride, in elements
+  const ToroidEpilogue* epilogue;  // null: none
 
   // A finished block, whose rows are block_row elements apart.
   void take(const float* block, int64_t block_row, Range rows, Range columns) const;
@@ -42,7 +42,7 @@ class EpiloguePart {
   const ToroidEpilogue* whole_;
   int64_t first_row_, first_column_;
   ToroidEpilogue part_;
-  ToroidPostOps clamped_;   // of the part, if the whole has one
+  ToroidPostOps clamped_;  // of the part, if the whole has one
 };
 
 // Where the elements of a row of the left matrix lie, in their order: the same offsets from each row's pointer.
@@ -60,7 +60,7 @@ class RowElements {
 
  private:
   std::vector<Run> runs_;
-  std::vector<int64_t> offsets_;   // of all elements, while they are scattered
+  std::vector<int64_t> offsets_;  // of all elements, while they are scattered
   bool is_scattered_ = true;
 };
 
@@ -77,15 +77,15 @@ class RowBlock {
 // Are panels fetched into the second-level cache while those before them are multiplied?
 struct Fetching {
   bool is_on = false;
-  const float* after_last = nullptr;   // what is read after the last panel; null: it is not known
+  const float* after_last = nullptr;  // what is read after the last panel; null: it is not known
 };
 // Whether that pays for so many bytes of panels, which a thread goes through so many times: not if they stay in the cache.
 bool pays_to_fetch(int64_t bytes, int64_t times);
 
 // The rows [first_row, first_row + rows.size()) of a product, in its columns of the panels [first, last): row i has `elements` at
 // rows[i]. Takes one thread.
-void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
-                   const ProductOutput& out, const Fetching& fetching = {});
+void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
+                   int64_t first_row, const ProductOutput& out, const Fetching& fetching = {});
 
 // The columns of the panels [first_panel, last_panel) of the product of `a`, m rows of b.depth elements, with b.
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedB& b, int64_t first_panel, int64_t last_panel,

@@ -21,7 +21,7 @@ TOROID_INLINE void take_vectors(const float*& from, Vector (&to)[kCount]) {
 template <class Vector, int kRowsOfTile, int kVectors>
 struct Tile {
   static constexpr int kLanes = kLanesOf<Vector>, kRows = kRowsOfTile;
-  static constexpr int kElements = 1;   // of a row at a time
+  static constexpr int kElements = 1;  // of a row at a time
 
   // Unrolled whole, here and below, or the sums would live in memory.
   TOROID_INLINE void add_products(const float* const (&a)[kRows], int64_t at, const float*& b) {
@@ -64,7 +64,7 @@ struct Tile {
       x += other;
     };
     if (out.finish == nullptr) {
-      if (!out.add) return store_rows([](int, Vector&) __attribute__((always_inline)) {});
+      if (!out.add) return store_rows([](int, Vector&) __attribute__((always_inline)){});
       return store_rows([&](int i, Vector& x) __attribute__((always_inline)) { add(to + i * out.row, x); });
     }
     const Affine<Vector> affine(*out.finish, v * kLanes, lanes);
@@ -184,7 +184,8 @@ TOROID_INLINE void multiply(const Run* runs, int64_t count, const float* const* 
 }
 
 template <class Vector, int kRows, int kVectors>
-TOROID_INLINE void multiply_scattered(const int64_t* offsets, int64_t count, const float* const* rows, const float* b, const StripOutput& out) {
+TOROID_INLINE void multiply_scattered(const int64_t* offsets, int64_t count, const float* const* rows, const float* b,
+                                      const StripOutput& out) {
   Tile<Vector, kRows, kVectors> tile;
   const float* a[kRows];
 #pragma GCC unroll 16
@@ -193,21 +194,21 @@ TOROID_INLINE void multiply_scattered(const int64_t* offsets, int64_t count, con
   tile.store(out);
 }
 
-#define TOROID_STRIPS(NAME, VECTOR, VECTORS, REGISTERS, ...)                                                                                     \
-  struct NAME {                                                                                                                                  \
-    static constexpr int kVectors = VECTORS;                                                                                                     \
-    static constexpr int kRegisters = REGISTERS;                                                                                                 \
-    static constexpr int kLanes = kLanesOf<VECTOR>;                                                                                              \
-    template <int R, int V>                                                                                                                      \
-    __VA_ARGS__ static void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out,           \
-                                     Ahead ahead) {                                                                                              \
-      toroid::multiply<Tile<VECTOR, R, V>>(runs, count, rows, b, out, ahead);                                                                    \
-    }                                                                                                                                            \
-    template <int R, int V>                                                                                                                      \
-    __VA_ARGS__ static void multiply_scattered(const int64_t* offsets, int64_t count, const float* const* rows, const float* b,                  \
-                                               const StripOutput& out) {                                                                         \
-      toroid::multiply_scattered<VECTOR, R, V>(offsets, count, rows, b, out);                                                                    \
-    }                                                                                                                                            \
+#define TOROID_STRIPS(NAME, VECTOR, VECTORS, REGISTERS, ...)                                                                           \
+  struct NAME {                                                                                                                        \
+    static constexpr int kVectors = VECTORS;                                                                                           \
+    static constexpr int kRegisters = REGISTERS;                                                                                       \
+    static constexpr int kLanes = kLanesOf<VECTOR>;                                                                                    \
+    template <int R, int V>                                                                                                            \
+    __VA_ARGS__ static void multiply(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out, \
+                                     Ahead ahead) {                                                                                    \
+      toroid::multiply<Tile<VECTOR, R, V>>(runs, count, rows, b, out, ahead);                                                          \
+    }                                                                                                                                  \
+    template <int R, int V>                                                                                                            \
+    __VA_ARGS__ static void multiply_scattered(const int64_t* offsets, int64_t count, const float* const* rows, const float* b,        \
+                                               const StripOutput& out) {                                                               \
+      toroid::multiply_scattered<VECTOR, R, V>(offsets, count, rows, b, out);                                                          \
+    }                                                                                                                                  \
   };
 
 TOROID_STRIPS(Baseline, Vector4, 2, 16)
@@ -216,7 +217,8 @@ TOROID_STRIPS(Avx2, Vector8, 2, 16, TOROID_AVX2)
 TOROID_STRIPS(Avx512, Vector16, 4, 32, TOROID_AVX512)
 
 template <int R, int H>
-TOROID_AVX512 void multiply_pairs(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead) {
+TOROID_AVX512 void multiply_pairs(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out,
+                                  Ahead ahead) {
   multiply<PairTile<R, H>>(runs, count, rows, b, out, ahead);
 }
 #endif
@@ -261,7 +263,8 @@ constexpr GemmMicrokernels with_pairs(GemmMicrokernels kernels) {
 template <class Set, size_t... I>
 constexpr GemmMicrokernels kernels_of(std::index_sequence<I...>) {
   constexpr int kVectors = GemmMicrokernels::kMostVectors;
-  GemmMicrokernels kernels = {Set::kLanes, Set::kVectors, {most_rows<Set>(1), most_rows<Set>(2), most_rows<Set>(3), most_rows<Set>(4)}, {}, {}, {}, {}};
+  GemmMicrokernels kernels = {
+      Set::kLanes, Set::kVectors, {most_rows<Set>(1), most_rows<Set>(2), most_rows<Set>(3), most_rows<Set>(4)}, {}, {}, {}, {}};
   (fill<Set, I / kVectors + 1, I % kVectors + 1>(kernels), ...);
   return kernels;
 }

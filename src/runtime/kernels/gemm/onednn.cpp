@@ -4,9 +4,9 @@
 #include <map>
 #include <mutex>
 
+#include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/registry/onednn_library.h"
 #include "runtime/kernels/registry/operands.h"
-#include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/memory/scratch.h"
 #include "support/error.h"
 
@@ -112,7 +112,7 @@ void add_to(Key& key, const View& view) {
 template <class Describe>
 const Operation& operation_of(const Key& key, const Describe& describe) {
   static std::mutex mutex;
-  static auto& operations = *new std::map<Key, std::unique_ptr<const Operation>>();   // oneDNN may end before statics do
+  static auto& operations = *new std::map<Key, std::unique_ptr<const Operation>>();  // oneDNN may end before statics do
   const std::lock_guard lock(mutex);
   std::unique_ptr<const Operation>& operation = operations[key];
   if (!operation) {
@@ -174,7 +174,8 @@ class PartOfResult {
   void* data() const { return data_; }
   void finish() const {
     if (epilogue_ == nullptr) return;
-    epilogue_->run(epilogue_->argument, static_cast<const float*>(data_), columns_.size(), rows_.first, rows_.last, columns_.first, columns_.last);
+    epilogue_->run(epilogue_->argument, static_cast<const float*>(data_), columns_.size(), rows_.first, rows_.last, columns_.first,
+                   columns_.last);
   }
 
  private:
@@ -183,12 +184,12 @@ class PartOfResult {
   void* data_;
 };
 
-constexpr int64_t kMostRows = 256;   // of a part
+constexpr int64_t kMostRows = 256;  // of a part
 
 // ---- products
 
 struct Product {
-  View a, b, c;   // matrices
+  View a, b, c;  // matrices
   const std::byte* left;
   const std::byte* right;
   std::byte* out;
@@ -208,7 +209,9 @@ void multiply(const KernelCall& call, const Product& p) {
   // Some rows for each thread, or, of few rows, some columns.
   constexpr int64_t kFewRows = 8, kColumns = 64;
   const bool by_rows = m >= kFewRows * threads;
-  auto divided = [](int64_t whole, int64_t parts, int64_t multiple) { return ((whole + parts - 1) / parts + multiple - 1) / multiple * multiple; };
+  auto divided = [](int64_t whole, int64_t parts, int64_t multiple) {
+    return ((whole + parts - 1) / parts + multiple - 1) / multiple * multiple;
+  };
   const int64_t at_once = by_rows ? std::min(kMostRows, divided(m, threads, 1)) : divided(n, threads, kColumns);
   const int64_t parts = ((by_rows ? m : n) + at_once - 1) / at_once;
   const bool keeps = call.keeps(call.inputs[1]);
@@ -278,8 +281,8 @@ void run_matmul_onednn(const KernelCall& call) {
   };
   for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
     const EpiloguePart epilogue(call.epilogue, batch * m, 0);
-    multiply(call, {left, right, out, at(a, batch), at(b, batch), call.epilogue != nullptr ? nullptr : at(c, 0) + batch * m * n * bytes_of(out),
-                    epilogue.get()});
+    multiply(call, {left, right, out, at(a, batch), at(b, batch),
+                    call.epilogue != nullptr ? nullptr : at(c, 0) + batch * m * n * bytes_of(out), epilogue.get()});
   });
 }
 
@@ -295,7 +298,8 @@ struct Band {
 
 class Convolver {
  public:
-  explicit Convolver(const KernelCall& call) : call_(call), x_(view_of(call.inputs[0])), w_(view_of(call.inputs[1])), y_(view_of(call.outputs[0])) {
+  explicit Convolver(const KernelCall& call)
+      : call_(call), x_(view_of(call.inputs[0])), w_(view_of(call.inputs[1])), y_(view_of(call.outputs[0])) {
     spatial_ = x_.sizes.size() - 2;
     if (const int64_t groups = call.integers[1]; groups > 1) {
       w_.sizes.insert(w_.sizes.begin(), groups);
@@ -314,7 +318,7 @@ class Convolver {
     };
     windows_ = {.strides = list(0), .dilations = list(2), .padding_before = list(1), .padding_after = {}};
     for (size_t d = 0; d < spatial_; ++d) windows_.padding_after.push_back(padding_after(d, y_.sizes[2 + d], 0));
-    for (int64_t& dilation : windows_.dilations) --dilation;   // oneDNN counts what lies between
+    for (int64_t& dilation : windows_.dilations) --dilation;  // oneDNN counts what lies between
   }
 
   void run() {
@@ -337,7 +341,8 @@ class Convolver {
         const int64_t image = task / count, channels = y_.sizes[1];
         const auto* x = static_cast<const float*>(call_.inputs[0].data) + image * x_.strides[0] + band.in.first * x_.strides[2];
         const int64_t first_position = (image * rows + band.out.first) * positions;
-        const PartOfResult result(call_.epilogue, call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]) + first_position * channels,
+        const PartOfResult result(call_.epilogue,
+                                  call_.epilogue != nullptr ? nullptr : data_of(call_.outputs[0]) + first_position * channels,
                                   {first_position, first_position + band.out.size() * positions}, {0, channels});
         execute(operation, {{DNNL_ARG_SRC, layout(operation.desc, dnnl_query_src_md), x},
                             {DNNL_ARG_WEIGHTS, operation.weights(), weights},

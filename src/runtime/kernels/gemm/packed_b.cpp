@@ -87,12 +87,14 @@ void pack_sixteen(const Matrix& b, int64_t depth, int64_t columns, float* out) {
 void copy_rows(const Matrix& from, Range rows, Range columns, float* to, int64_t to_row) {
   const int64_t count = rows.size(), length = columns.size();
   if (from.column == 1) {
-    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_row, from.at(rows.first + i, columns.first), static_cast<size_t>(length) * sizeof(float));
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(to + i * to_row, from.at(rows.first + i, columns.first), static_cast<size_t>(length) * sizeof(float));
     return;
   }
-  const int64_t lanes = gemm_microkernels().lanes, whole_rows = from.row == 1 ? count / lanes * lanes : 0, whole_columns = length / lanes * lanes;
+  const int64_t lanes = gemm_microkernels().lanes, whole_rows = from.row == 1 ? count / lanes * lanes : 0,
+                whole_columns = length / lanes * lanes;
   const Turn turn = turn_for_this_machine();
-  constexpr int64_t kAtOnce = 64;   // columns, each of which is read on
+  constexpr int64_t kAtOnce = 64;  // columns, each of which is read on
   for (int64_t first = 0; first < whole_columns; first += kAtOnce) {
     for (int64_t i = 0; i < whole_rows; i += lanes) {
       for (int64_t j = first; j < std::min(first + kAtOnce, whole_columns); j += lanes)

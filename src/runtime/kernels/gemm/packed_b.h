@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "runtime/kernels/gemm/partition.h"
 #include "runtime/kernels/gemm/microkernel_f32.h"
+#include "runtime/kernels/gemm/partition.h"
 
 namespace toroid {
 

@@ -15,15 +15,15 @@ constexpr int64_t kTasksPerThread = 4;
 
 // In cycles of one thread.
 double estimated_time(int64_t threads, const ProductSize& size, const Cut& cut) {
-  constexpr double kStripPerDepth = 12;      // multiplications of a strip with a panel, in vectors or tiles
-  constexpr double kPanelPerDepth = 16;      // reading the panel, so far as that is not hidden
+  constexpr double kStripPerDepth = 12;  // multiplications of a strip with a panel, in vectors or tiles
+  constexpr double kPanelPerDepth = 16;  // reading the panel, so far as that is not hidden
   constexpr double kPerTask = 2000;
-  constexpr double kUneven = 0.1;            // of a task: threads are not equally fast
-  constexpr double kPerMovedByte = 0.2;      // from the cache of one core to that of another
+  constexpr double kUneven = 0.1;        // of a task: threads are not equally fast
+  constexpr double kPerMovedByte = 0.2;  // from the cache of one core to that of another
   const auto depth = static_cast<double>(size.depth);
   const double strips = std::ceil(static_cast<double>(divide_up(size.rows, cut.blocks)) * size.strips_per_row);
-  const double task = static_cast<double>(divide_up(size.panels, cut.groups)) * depth * (strips * kStripPerDepth + kPanelPerDepth) + kPerTask +
-                      strips * static_cast<double>(size.strip_rows) * depth * size.per_row_depth;
+  const double task = static_cast<double>(divide_up(size.panels, cut.groups)) * depth * (strips * kStripPerDepth + kPanelPerDepth) +
+                      kPerTask + strips * static_cast<double>(size.strip_rows) * depth * size.per_row_depth;
   double moving = 0;
   if (!cut.by_rows) {
     const double rows = static_cast<double>(size.rows) * size.strips_per_row * static_cast<double>(size.strip_rows);

@@ -24,20 +24,20 @@ Range indices_inside(int64_t first, int64_t step, int64_t count, int64_t size);
 int64_t l2_cache_bytes();
 
 struct ProductSize {
-  int64_t rows;               // that can be cut between: of a matrix, or of an image
+  int64_t rows;  // that can be cut between: of a matrix, or of an image
   int64_t panels;
-  int64_t depth;              // of a row, in elements
-  int64_t most_rows;          // of a block
-  double strips_per_row;      // of rows that the innermost loops take together
-  int64_t strip_rows;         // so many, of the matrix
-  double per_row_depth = 0;   // cycles to prepare an element of a row, in each task
+  int64_t depth;             // of a row, in elements
+  int64_t most_rows;         // of a block
+  double strips_per_row;     // of rows that the innermost loops take together
+  int64_t strip_rows;        // so many, of the matrix
+  double per_row_depth = 0;  // cycles to prepare an element of a row, in each task
 
   bool operator==(const ProductSize&) const = default;
 };
 struct Cut {
-  int64_t blocks = 1;         // of rows
-  int64_t groups = 1;         // of panels
-  bool by_rows = false;       // tasks that follow each other have the same rows, else the same panels; so has a thread (RuntimePool)
+  int64_t blocks = 1;    // of rows
+  int64_t groups = 1;    // of panels
+  bool by_rows = false;  // tasks that follow each other have the same rows, else the same panels; so has a thread (RuntimePool)
 
   int64_t tasks() const { return blocks * groups; }
   int64_t block(int64_t task) const { return by_rows ? task / groups : task % blocks; }

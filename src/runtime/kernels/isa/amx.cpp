@@ -45,7 +45,7 @@ using emulated_tiles::set_up;
 }  // namespace emulated
 
 #ifndef TOROID_HAS_AMX_INTRINSICS
-namespace native = emulated;   // never chosen
+namespace native = emulated;  // never chosen
 #endif
 
 }  // namespace

@@ -8,20 +8,20 @@
 namespace toroid {
 
 enum class AmxType {
-  BFloat16,   // sums in F32; values that are not normal count as 0, as the instruction has it
-  Int8,       // both signed, sums in I32 that wrap
-  Uint8,      // the left unsigned, the right signed
+  BFloat16,  // sums in F32; values that are not normal count as 0, as the instruction has it
+  Int8,      // both signed, sums in I32 that wrap
+  Uint8,     // the left unsigned, the right signed
 };
 // Are there such instructions (toolchain/machine.h)?
 bool has_amx();
 
-constexpr int64_t kTileSide = 16;        // rows, columns, and words of depth
+constexpr int64_t kTileSide = 16;  // rows, columns, and words of depth
 inline int64_t tiles_of(int64_t count) { return (count + kTileSide - 1) / kTileSide; }
 constexpr int64_t kTileRowBytes = 64;
 constexpr int64_t kTileBytes = kTileSide * kTileRowBytes;
-constexpr int64_t kStepElements = kTileRowBytes / 2;   // of 16 bits, of the depth, in a tile
+constexpr int64_t kStepElements = kTileRowBytes / 2;  // of 16 bits, of the depth, in a tile
 inline int64_t steps_of(int64_t depth) { return (depth + kStepElements - 1) / kStepElements; }
-constexpr int64_t kWordBytes = 4;        // the elements that one instruction sums at a time: two, or four
+constexpr int64_t kWordBytes = 4;  // the elements that one instruction sums at a time: two, or four
 
 // The registers are a thread's own, and are to be set up before they are used.
 class TileRegisters {
@@ -34,17 +34,17 @@ class TileRegisters {
 
 // Up to two tiles of rows and two of columns; the second of each may be null.
 struct TileStrip {
-  const std::byte* left[2];    // [step][row][word]: `steps` tiles one after the other
-  const std::byte* right[2];   // [step][word][column]
+  const std::byte* left[2];   // [step][row][word]: `steps` tiles one after the other
+  const std::byte* right[2];  // [step][word][column]
   int64_t steps;
-  float* sums;                 // or int32_t
-  int64_t row;                 // of sums, in elements
-  bool add;                    // to what is there
+  float* sums;  // or int32_t
+  int64_t row;  // of sums, in elements
+  bool add;     // to what is there
   // What of the right side is needed next, in lines of 64 bytes: so many are asked for in each step.
   const std::byte* ahead[2];
   int64_t lines;
-  const int64_t* offsets = nullptr;   // of each step's tiles on the left, in bytes, where they do not follow each other
-  int64_t right_bytes = 0;            // after which the right side's tiles begin anew; 0: never
+  const int64_t* offsets = nullptr;  // of each step's tiles on the left, in bytes, where they do not follow each other
+  int64_t right_bytes = 0;           // after which the right side's tiles begin anew; 0: never
 };
 // Takes TileRegisters in scope.
 void multiply_tiles(AmxType numbers, const TileStrip& strip);

@@ -61,7 +61,7 @@ void add_product_of_bytes(int sums, int left, int right) {
       for (int64_t j = 0; j < kTileSide; ++j) {
         int32_t sum = 0;
         for (int64_t e = 0; e < 4; ++e) sum += a[i][4 * k + e] * b[k][4 * j + e];
-        c[i][j] = static_cast<int32_t>(static_cast<uint32_t>(c[i][j]) + static_cast<uint32_t>(sum));   // wraps
+        c[i][j] = static_cast<int32_t>(static_cast<uint32_t>(c[i][j]) + static_cast<uint32_t>(sum));  // wraps
       }
     }
   }
@@ -80,7 +80,8 @@ void zero(int tile) { std::memset(bytes_of(tile), 0, kTileBytes); }
 
 void load(int tile, const void* from, int64_t row_bytes) {
   std::byte* const to = bytes_of(tile);
-  for (int64_t i = 0; i < kTileSide; ++i) std::memcpy(to + i * kTileRowBytes, static_cast<const std::byte*>(from) + i * row_bytes, kTileRowBytes);
+  for (int64_t i = 0; i < kTileSide; ++i)
+    std::memcpy(to + i * kTileRowBytes, static_cast<const std::byte*>(from) + i * row_bytes, kTileRowBytes);
 }
 
 void store(int tile, void* to, int64_t row_bytes) {
@@ -95,7 +96,7 @@ void add_product_of_bfloat16(int sums, int left, int right) {
   read(sums, c);
   read(left, a);
   read(right, b);
-  Vector16 even[kTileSide], odd[kTileSide];   // of the right side
+  Vector16 even[kTileSide], odd[kTileSide];  // of the right side
   for (int64_t k = 0; k < kTileSide; ++k) widen(b[k], even[k], odd[k]);
   for (int64_t i = 0; i < kTileSide; ++i) {
     Vector16 of_even = {}, of_odd = {}, x, y, sum;

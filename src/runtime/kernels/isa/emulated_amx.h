@@ -9,7 +9,7 @@
 
 namespace toroid::emulated_tiles {
 
-void set_up();     // zeros
+void set_up();  // zeros
 void release();
 // These stop where there was no set_up.
 void zero(int tile);

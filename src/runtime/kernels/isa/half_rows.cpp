@@ -4,7 +4,6 @@
 #include <immintrin.h>
 #endif
 
-
 #include <cstring>
 
 #include "runtime/kernels/isa/vector_sets.h"

@@ -23,7 +23,8 @@ class OnMachines : public testing::TestWithParam<Machine> {
 
 inline std::string name_of_machine(const testing::TestParamInfo<Machine>& info) {
   std::string name = info.param.name();
-  std::replace_if(name.begin(), name.end(), [](char c) { return c == '+' || c == '-'; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '+' || c == '-'; }, '_');
   return name;
 }
 

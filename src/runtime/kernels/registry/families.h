@@ -7,17 +7,17 @@
 
 namespace toroid {
 
-KernelFamily matmul_family();           // F32
+KernelFamily matmul_family();  // F32
 KernelFamily matmul_bf16_family();
 KernelFamily matmul_f16_family();
-KernelFamily matmul_int4_family();      // F32, BF16 and F16 by int4 weights
-KernelFamily matmul_int8_family();      // F32, BF16 and F16 by I8
-KernelFamily matmul_bytes_family();     // I8 and U8 by I8
-KernelFamily convolution_family();      // F32
+KernelFamily matmul_int4_family();   // F32, BF16 and F16 by int4 weights
+KernelFamily matmul_int8_family();   // F32, BF16 and F16 by I8
+KernelFamily matmul_bytes_family();  // I8 and U8 by I8
+KernelFamily convolution_family();   // F32
 KernelFamily convolution_bf16_family();
 KernelFamily convolution_f16_family();
-KernelFamily chain_family();            // of F32 convolutions
-KernelFamily attention_family();        // F32
+KernelFamily chain_family();      // of F32 convolutions
+KernelFamily attention_family();  // F32
 KernelFamily attention_bf16_family();
 KernelFamily attention_f16_family();
 
@@ -32,7 +32,9 @@ constexpr const char* kNoTiles = "the machine has no AMX, or does not let this p
 
 // What computing and moving that overlap take together: the longer of the two, and a little of the other, so that of two algorithms that wait for memory
 // the one that computes less is the cheaper one.
-inline double overlapped_s(double computing_s, double moving_s) { return std::max(computing_s, moving_s) + 0.1 * std::min(computing_s, moving_s); }
+inline double overlapped_s(double computing_s, double moving_s) {
+  return std::max(computing_s, moving_s) + 0.1 * std::min(computing_s, moving_s);
+}
 
 // Of what toroid's own product takes. Without measuring it is not taken: what it costs to have two sets of threads shows only then.
 constexpr double kOneDnnCost = 1.3;

@@ -11,7 +11,7 @@ namespace toroid {
 namespace {
 
 constexpr int32_t kBeingTimed = -2;
-constexpr double kEnoughSeconds = 10e-3;   // no round begins after this, but for the first three: in the first, memory comes into caches
+constexpr double kEnoughSeconds = 10e-3;  // no round begins after this, but for the first three: in the first, memory comes into caches
 constexpr int kLeastRounds = 3, kMostRounds = 12;
 constexpr double kNearlySame = 0.98;
 

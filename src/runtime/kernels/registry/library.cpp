@@ -9,7 +9,6 @@
 #include "interp/host_tensor.h"
 #include "interp/library_ops.h"
 #include "interp/products.h"
-#include "runtime/kernels/registry/registry.h"
 #include "runtime/kernels/conv/chain.h"
 #include "runtime/kernels/fourier/fourier.h"
 #include "runtime/kernels/gemm/grouped_gemm.h"
@@ -17,6 +16,7 @@
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/kernels/registry/plan.h"
 #include "runtime/kernels/registry/problem.h"
+#include "runtime/kernels/registry/registry.h"
 #include "runtime/memory/scratch.h"
 #include "support/error.h"
 #include "support/float16.h"
@@ -209,7 +209,7 @@ thread_local Scratch scratch_for_forms;
 }  // namespace
 
 const float* KernelCall::packed_or_scratch(const ToroidOperand& operand, const void* data, std::span<const int64_t> form, int64_t count,
-                                 const std::function<void(float*)>& make) const {
+                                           const std::function<void(float*)>& make) const {
   if (keeps(operand)) return prepared->get(data, form, count, make);
   float* made = scratch_for_forms.get(count);
   make(made);
@@ -221,17 +221,23 @@ std::unique_ptr<const KernelPlan> plan_alone(std::string_view name, const Kernel
   const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
   if (name == "sort") return plan_that_runs(run_sort);
   if (name == "chain") return plan_in_turn(call);
-  if (name == "matmul" && call.inputs.size() == 4) return plan_that_runs([](const KernelCall& each) { run_matmul_int4(each, Int4Algorithm::Panels); });
-  if (name == "matmul" && dtype_of(call.inputs[1]) == DType::I8 && dtype != DType::I8) return plan_that_runs([](const KernelCall& each) { run_matmul_int8(each, Int8Algorithm::Widened); });
-  if (name == "convolution" && is_reduced_to_channels_last(call)) {   // to F32, or without filter elements
+  if (name == "matmul" && call.inputs.size() == 4)
+    return plan_that_runs([](const KernelCall& each) { run_matmul_int4(each, Int4Algorithm::Panels); });
+  if (name == "matmul" && dtype_of(call.inputs[1]) == DType::I8 && dtype != DType::I8)
+    return plan_that_runs([](const KernelCall& each) { run_matmul_int8(each, Int8Algorithm::Widened); });
+  if (name == "convolution" && is_reduced_to_channels_last(call)) {  // to F32, or without filter elements
     using Form = HalfConvAlgorithm;
-    const Form form = can_convolve(Form::ChannelVectors, call) ? Form::ChannelVectors : can_convolve(Form::Tiles, call) ? Form::Tiles : Form::Widened;
+    const Form form = can_convolve(Form::ChannelVectors, call) ? Form::ChannelVectors
+                      : can_convolve(Form::Tiles, call)        ? Form::Tiles
+                                                               : Form::Widened;
     return plan_that_runs([form](const KernelCall& each) { run_convolution_half(each, form); });
   }
   const FastKernel fast = find_fast_kernel(name);
   if (fast != nullptr && dtype == DType::F32) return plan_that_runs(fast);
-  if (name == "matmul" && is_reduced_float(dtype)) return plan_that_runs([](const KernelCall& each) { run_matmul_half(each, HalfGemmAlgorithm::Widened); });
-  if (name == "attention" && (dtype == DType::F32 || is_reduced_float(dtype))) return plan_that_runs([](const KernelCall& each) { run_attention(each, AttentionAlgorithm::Widened); });
+  if (name == "matmul" && is_reduced_float(dtype))
+    return plan_that_runs([](const KernelCall& each) { run_matmul_half(each, HalfGemmAlgorithm::Widened); });
+  if (name == "attention" && (dtype == DType::F32 || is_reduced_float(dtype)))
+    return plan_that_runs([](const KernelCall& each) { run_attention(each, AttentionAlgorithm::Widened); });
   if (fast != nullptr && is_reduced_float(dtype)) {
     return plan_that_runs([fast](const KernelCall& each) {
       const Widened widened(each);

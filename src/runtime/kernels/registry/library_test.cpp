@@ -41,19 +41,10 @@ const ConvolutionCase kConvolutions[] = {
     {"transposed", {2, 3, 4, 5}, {3, 2, 3, 3}, {2, 2, 6, 7}, {{1, 1}, {0, 0}, {1, 1}, true}, true},
     {"transposed with stride and padding", {1, 4, 3, 5}, {4, 3, 3, 2}, {1, 3, 5, 8}, {{2, 2}, {1, 1}, {1, 1}, true}},
     {"transposed with output padding", {1, 4, 3, 5}, {4, 3, 3, 2}, {1, 3, 6, 9}, {{2, 2}, {1, 1}, {1, 1}, true}},
-    {"transposed with groups and dilation",
-     {2, 4, 5, 4},
-     {4, 3, 3, 2},
-     {2, 6, 9, 6},
-     {{1, 1}, {0, 0}, {2, 2}, true, 2},
-     true},
+    {"transposed with groups and dilation", {2, 4, 5, 4}, {4, 3, 3, 2}, {2, 6, 9, 6}, {{1, 1}, {0, 0}, {2, 2}, true, 2}, true},
     {"transposed depthwise", {2, 3, 4, 4}, {3, 1, 2, 2}, {2, 3, 8, 8}, {{2, 2}, {0, 0}, {1, 1}, true, 3}},
     {"transposed in one dimension", {2, 3, 6}, {3, 4, 4}, {2, 4, 14}, {{2}, {0}, {1}, true}},
-    {"transposed in three dimensions",
-     {1, 2, 3, 2, 3},
-     {2, 2, 2, 3, 2},
-     {1, 2, 6, 3, 6},
-     {{2, 1, 2}, {0, 0, 0}, {1, 1, 1}, true}},
+    {"transposed in three dimensions", {1, 2, 3, 2, 3}, {2, 2, 2, 3, 2}, {1, 2, 6, 3, 6}, {{2, 1, 2}, {0, 0, 0}, {1, 1, 1}, true}},
     {"no rows", {0, 3, 7, 9}, {4, 3, 3, 3}, {0, 4, 5, 7}, {{1, 1}, {0, 0}, {1, 1}}},
 };
 
@@ -149,7 +140,8 @@ struct PlusOne {
   int64_t row;
   std::vector<std::atomic<int>> given;
   ToroidEpilogue epilogue() {
-    return {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
+    return {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+               int64_t last_column) {
               PlusOne& to = *static_cast<PlusOne*>(argument);
               for (int64_t i = first_row; i < last_row; ++i) {
                 for (int64_t j = first_column; j < last_column; ++j) {
@@ -163,8 +155,8 @@ struct PlusOne {
 };
 
 void expect_convolution_to_channels_last(const ConvolutionCase& row, bool from_channels_last, bool is_constant, bool has_epilogue) {
-  SCOPED_TRACE(fmt::format("{}, from {}, {}, {}", row.name, from_channels_last ? "channels last" : "planes", is_constant ? "constant" : "computed",
-                           has_epilogue ? "with an epilogue" : "alone"));
+  SCOPED_TRACE(fmt::format("{}, from {}, {}, {}", row.name, from_channels_last ? "channels last" : "planes",
+                           is_constant ? "constant" : "computed", has_epilogue ? "with an epilogue" : "alone"));
   RuntimePool pool(2);
   PreparedConstants prepared;
   const HostTensor x = random_tensor(DType::F32, row.x, 1);
@@ -184,7 +176,8 @@ void expect_convolution_to_channels_last(const ConvolutionCase& row, bool from_c
   std::vector<ToroidOperand> outputs = {operands.of(actual, strides)};
   if (has_epilogue) outputs[0].data = nullptr;
   std::vector<int64_t> integers = {row.how.transposed, row.how.groups};
-  for (const auto* list : {&row.how.stride, &row.how.padding, &row.how.dilation}) integers.insert(integers.end(), list->begin(), list->end());
+  for (const auto* list : {&row.how.stride, &row.how.padding, &row.how.dilation})
+    integers.insert(integers.end(), list->begin(), list->end());
   integers.resize(integers.size() + row.how.stride.size());
   for (int i = 0; i < (is_constant ? 2 : 1); ++i) {
     run_library_kernel("convolution", {pool, inputs, outputs, integers, {}, has_epilogue ? &epilogue : nullptr, &prepared});
@@ -232,7 +225,7 @@ TEST(RuntimeMatmul, WithConstantsAndEpiloguesIsTheEvaluators) {
         SCOPED_TRACE(fmt::format("{}{}{}", row.name, is_turned ? ", turned" : "", is_constant ? ", constant" : ""));
         PreparedConstants prepared;
         Operands operands;
-        HostTensor turned(DType::F32, row.b);   // columns contiguous
+        HostTensor turned(DType::F32, row.b);  // columns contiguous
         const size_t rank = row.b.size();
         const int64_t k = row.b[rank - 2], n = row.b[rank - 1];
         for (int64_t i = 0; i < numel(row.b); ++i) {

@@ -7,12 +7,12 @@
 #include <cstring>
 #include <vector>
 
-#include "runtime/kernels/gemm/int8/microkernel.h"
-#include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/gemm/bf16x3/microkernel.h"
-#include "runtime/memory/scratch.h"
+#include "runtime/kernels/gemm/half/microkernel_bf16.h"
+#include "runtime/kernels/gemm/int8/microkernel.h"
 #include "runtime/kernels/gemm/microkernel_f32.h"
+#include "runtime/memory/scratch.h"
 #include "support/clock.h"
 
 namespace toroid {
@@ -114,7 +114,8 @@ double int8_flops_in_vectors(RuntimePool& pool, const ByteKernels& kernels) {
     }
     const uint32_t* pointers[ByteKernels::kMostRows];
     std::fill_n(pointers, rows, a.data());
-    kernels.multiply[rows - 1][tiles - 1](kWords, pointers, b.data(), kWords * ByteKernels::kColumns, c.data(), tiles * ByteKernels::kColumns);
+    kernels.multiply[rows - 1][tiles - 1](kWords, pointers, b.data(), kWords * ByteKernels::kColumns, c.data(),
+                                          tiles * ByteKernels::kColumns);
   });
 }
 
@@ -190,17 +191,22 @@ MachineLimits measure_machine_limits(RuntimePool& pool) {
   constexpr double kProductsOfParts = 6;
   const Bf16DotMicrokernels* const pairs = bf16_dot_microkernels();
   const ByteKernels* const bytes = vnni_kernels() != nullptr ? vnni_kernels() : byte_pair_kernels();
-  limits.bf16_flops_per_s = std::max({limits.multiply_flops_per_s, kProductsOfParts * in_parts, pairs != nullptr ? bf16_flops_in_pairs(pool, *pairs) : 0});
-  limits.int8_flops_per_s = std::max({limits.multiply_flops_per_s, 2 * kProductsOfParts * in_parts, bytes != nullptr ? int8_flops_in_vectors(pool, *bytes) : 0});
+  limits.bf16_flops_per_s =
+      std::max({limits.multiply_flops_per_s, kProductsOfParts * in_parts, pairs != nullptr ? bf16_flops_in_pairs(pool, *pairs) : 0});
+  limits.int8_flops_per_s =
+      std::max({limits.multiply_flops_per_s, 2 * kProductsOfParts * in_parts, bytes != nullptr ? int8_flops_in_vectors(pool, *bytes) : 0});
 
   // Half of a cache each, so that other work has room beside it. A third level that is larger than this is shared with other machines' work.
   constexpr int64_t kMostThirdLevel = int64_t{64} << 20;
   const auto threads = static_cast<int64_t>(pool.threads());
-  const int64_t second = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), 0), third = std::clamp<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), 0, kMostThirdLevel);
+  const int64_t second = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), 0),
+                third = std::clamp<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), 0, kMostThirdLevel);
   constexpr int64_t kBeyondCaches = int64_t{1} << 27;
   limits.memory_bytes_per_s = std::max(limits.copy_bytes_per_s, bytes_per_s_within(pool, kBeyondCaches / threads));
   limits.third_level = {third, third == 0 ? 0 : std::max(limits.memory_bytes_per_s, bytes_per_s_within(pool, third / 2 / threads))};
-  limits.second_level = {second * threads, second == 0 ? 0 : std::max({limits.memory_bytes_per_s, limits.third_level.bytes_per_s, bytes_per_s_within(pool, second / 2)})};
+  limits.second_level = {
+      second * threads,
+      second == 0 ? 0 : std::max({limits.memory_bytes_per_s, limits.third_level.bytes_per_s, bytes_per_s_within(pool, second / 2)})};
   return limits;
 }
 
@@ -216,6 +222,8 @@ double MachineLimits::flops_per_s_of(DType dtype) const {
   return dtype == DType::BF16 ? bf16_flops_per_s : multiply_flops_per_s;
 }
 
-double MachineLimits::least_seconds(double bytes, double flops, DType dtype) const { return std::max(bytes / bytes_per_s_of(bytes), flops / flops_per_s_of(dtype)); }
+double MachineLimits::least_seconds(double bytes, double flops, DType dtype) const {
+  return std::max(bytes / bytes_per_s_of(bytes), flops / flops_per_s_of(dtype));
+}
 
 }  // namespace toroid

@@ -8,15 +8,17 @@ namespace toroid {
 
 // Memory of one kind: how much of it all threads have together, and how fast they move what it holds, copied or only read, whichever is faster.
 struct MemoryLimit {
-  int64_t bytes;                  // 0: there is none, or nobody knows
+  int64_t bytes;  // 0: there is none, or nobody knows
   double bytes_per_s;
 };
 struct MachineLimits {
-  double copy_bytes_per_s;        // read and written by memcpy of what no cache holds
-  double multiply_flops_per_s;    // float32 products of what the first-level cache holds, in vectors or in parts (split.h); a multiplication and an addition each count
-  MemoryLimit second_level, third_level;   // caches
-  double memory_bytes_per_s;      // as of a cache; at least copy_bytes_per_s
-  double int8_flops_per_s, bf16_flops_per_s;   // products of bytes and of bfloat16, likewise; those of float32 where the machine has no instructions for them
+  double copy_bytes_per_s;  // read and written by memcpy of what no cache holds
+  double
+      multiply_flops_per_s;  // float32 products of what the first-level cache holds, in vectors or in parts (split.h); a multiplication and an addition each count
+  MemoryLimit second_level, third_level;  // caches
+  double memory_bytes_per_s;              // as of a cache; at least copy_bytes_per_s
+  double int8_flops_per_s,
+      bf16_flops_per_s;  // products of bytes and of bfloat16, likewise; those of float32 where the machine has no instructions for them
 
   // Of what moves so many bytes: those of the smallest memory that holds them all, since a program's calls follow each other.
   double bytes_per_s_of(double bytes) const;

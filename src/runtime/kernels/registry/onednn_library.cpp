@@ -44,7 +44,7 @@ Opened open() {
   const char* const wanted = std::getenv("TOROID_ONEDNN");
   if (wanted != nullptr && std::string_view(wanted) == "0") return absent("TOROID_ONEDNN=0 leaves it closed");
   const char* const name = wanted != nullptr && *wanted != '\0' ? wanted : kLibrary;
-  void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);   // never closed: OpenMP's threads may be in it
+  void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);  // never closed: OpenMP's threads may be in it
   if (library == nullptr) {
     const std::string_view reason = ::dlerror();
     return absent(reason.find("No such file") != reason.npos ? fmt::format("{}: not found", name) : std::string(reason));
@@ -96,7 +96,9 @@ class Attributes {
 const Functions& functions() {
   if (const auto& absence = opened().absence) {
     throw Error(ErrorKind::Environment, fmt::format("oneDNN was chosen, but it cannot be used: {}", *absence))
-        .help("install the package libdnnl2 (libdnnl3 on Ubuntu), or compile the program again where oneDNN is not found; docs/tuning.md has more");
+        .help(
+            "install the package libdnnl2 (libdnnl3 on Ubuntu), or compile the program again where oneDNN is not found; docs/tuning.md has "
+            "more");
   }
   return opened().functions;
 }
@@ -130,10 +132,9 @@ Owned<dnnl_primitive_desc_t> describe_matmul(DescPointer a, DescPointer b, DescP
 Owned<dnnl_primitive_desc_t> describe_convolution(DescPointer x, DescPointer w, DescPointer y, const Windows& windows) {
   const Attributes attributes;
   dnnl_primitive_desc_t desc = nullptr;
-  check(functions().convolution_forward_primitive_desc_create(&desc, engine(), dnnl_forward_inference, dnnl_convolution_direct, x, w,
-                                                              nullptr, y, windows.strides.data(),
-                                                              windows.dilations.data(), windows.padding_before.data(), windows.padding_after.data(),
-                                                              attributes.get()),
+  check(functions().convolution_forward_primitive_desc_create(
+            &desc, engine(), dnnl_forward_inference, dnnl_convolution_direct, x, w, nullptr, y, windows.strides.data(),
+            windows.dilations.data(), windows.padding_before.data(), windows.padding_after.data(), attributes.get()),
         "convolution");
   return Owned<dnnl_primitive_desc_t>(desc);
 }
@@ -161,9 +162,9 @@ Owned<dnnl_primitive_desc_t> describe_matmul(DescPointer a, DescPointer b, DescP
 Owned<dnnl_primitive_desc_t> describe_convolution(DescPointer x, DescPointer w, DescPointer y, const Windows& windows) {
   const Attributes attributes;
   dnnl_convolution_desc_t operation;
-  check(functions().dilated_convolution_forward_desc_init(&operation, dnnl_forward_inference, dnnl_convolution_direct, x, w,
-                                                          nullptr, y, windows.strides.data(),
-                                                          windows.dilations.data(), windows.padding_before.data(), windows.padding_after.data()),
+  check(functions().dilated_convolution_forward_desc_init(&operation, dnnl_forward_inference, dnnl_convolution_direct, x, w, nullptr, y,
+                                                          windows.strides.data(), windows.dilations.data(), windows.padding_before.data(),
+                                                          windows.padding_after.data()),
         "convolution");
   dnnl_primitive_desc_t desc = nullptr;
   check(functions().primitive_desc_create(&desc, &operation, attributes.get(), engine(), nullptr), "convolution");

@@ -15,6 +15,7 @@
 
 namespace toroid::onednn {
 
+// clang-format off
 #define TOROID_ONEDNN_FUNCTIONS(F)                                                                                                          \
   F(version) F(engine_create) F(stream_create) F(stream_destroy) F(stream_wait) F(memory_create) F(memory_destroy) F(memory_desc_get_size)   \
   F(memory_desc_equal) F(primitive_attr_create) F(primitive_attr_destroy) F(primitive_attr_set_scratchpad_mode) F(primitive_desc_destroy)    \
@@ -28,6 +29,7 @@ namespace toroid::onednn {
 #define TOROID_ONEDNN_FUNCTIONS_OF_VERSION(F)                                                               \
   F(memory_desc_init_by_strides) F(memory_desc_init_by_tag) F(primitive_desc_create) F(matmul_desc_init) F(dilated_convolution_forward_desc_init)
 #endif
+// clang-format on
 
 struct Functions {
 #define TOROID_ONEDNN_FUNCTION(name) decltype(&::dnnl_##name) name = nullptr;

@@ -25,10 +25,9 @@ class Operands {
   ToroidOperand of(const HostTensor& tensor, std::vector<int64_t> strides = {}) {
     lists_.push_back(std::make_unique<std::vector<int64_t>>(tensor.sizes()));
     const int64_t* sizes = lists_.back()->data();
-    lists_.push_back(
-        std::make_unique<std::vector<int64_t>>(strides.empty() ? strides_of(tensor.sizes()) : std::move(strides)));
-    return {const_cast<std::byte*>(tensor.bytes().data()), sizes, lists_.back()->data(),
-            static_cast<int32_t>(tensor.rank()), static_cast<int32_t>(tensor.dtype()), 0};
+    lists_.push_back(std::make_unique<std::vector<int64_t>>(strides.empty() ? strides_of(tensor.sizes()) : std::move(strides)));
+    return {const_cast<std::byte*>(tensor.bytes().data()), sizes, lists_.back()->data(), static_cast<int32_t>(tensor.rank()),
+            static_cast<int32_t>(tensor.dtype()),          0};
   }
 
  private:

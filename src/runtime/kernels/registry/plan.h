@@ -45,11 +45,11 @@ class CallSites {
   // call. The pool, and constants' data, are the same as before.
   void run(int32_t site, bool has_fixed_sizes, std::string_view name, const KernelCall& call);
 
-  static constexpr size_t kMostPlans = 64;   // of one site; those of sizes that came long ago are forgotten
+  static constexpr size_t kMostPlans = 64;  // of one site; those of sizes that came long ago are forgotten
 
  private:
   struct Planned {
-    std::vector<int64_t> sizes;              // empty where they are fixed
+    std::vector<int64_t> sizes;  // empty where they are fixed
     std::vector<double> numbers;
     std::unique_ptr<const KernelPlan> plan;
   };

@@ -10,7 +10,15 @@ namespace {
 // c[m, n] = a[m, k] * b[k, n] of ones, where b is a constant.
 class Product {
  public:
-  Product(int64_t m, int64_t n, int64_t k) : a_sizes_{m, k}, b_sizes_{k, n}, c_sizes_{m, n}, a_strides_{k, 1}, b_strides_{n, 1}, a_(static_cast<size_t>(m * k), 1), b_(static_cast<size_t>(k * n), 1), c_(static_cast<size_t>(m * n)) {
+  Product(int64_t m, int64_t n, int64_t k)
+      : a_sizes_{m, k},
+        b_sizes_{k, n},
+        c_sizes_{m, n},
+        a_strides_{k, 1},
+        b_strides_{n, 1},
+        a_(static_cast<size_t>(m * k), 1),
+        b_(static_cast<size_t>(k * n), 1),
+        c_(static_cast<size_t>(m * n)) {
     operands_[0] = {a_.data(), a_sizes_, a_strides_, 2, static_cast<int32_t>(DType::F32), 0};
     operands_[1] = {b_.data(), b_sizes_, b_strides_, 2, static_cast<int32_t>(DType::F32), 1};
     output_ = {c_.data(), c_sizes_, b_strides_, 2, static_cast<int32_t>(DType::F32), 0};

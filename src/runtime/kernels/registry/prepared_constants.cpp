@@ -4,7 +4,8 @@
 
 namespace toroid {
 
-const float* PreparedConstants::get(const void* data, std::span<const int64_t> form, int64_t count, const std::function<void(float*)>& make) {
+const float* PreparedConstants::get(const void* data, std::span<const int64_t> form, int64_t count,
+                                    const std::function<void(float*)>& make) {
   Entry* entry = nullptr;
   {
     std::shared_lock lock(mutex_);

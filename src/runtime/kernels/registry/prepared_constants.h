@@ -22,7 +22,7 @@ class PreparedConstants {
   // Throws Error{Environment} when there is no memory.
   const float* get(const void* data, std::span<const int64_t> form, int64_t count, const std::function<void(float*)>& make);
 
-  int64_t bytes() const;   // of all forms
+  int64_t bytes() const;  // of all forms
 
  private:
   struct Entry {

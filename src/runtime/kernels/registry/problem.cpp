@@ -70,8 +70,7 @@ void check_extent(Cursor& cursor, size_t place, const OperandMeta& operand) {
     }
   }
   constexpr int64_t kMostBytes = int64_t{1} << 62;
-  if (std::max(elements, last) > kMostBytes / size_bytes(operand.dtype))
-    cursor.fail_at(place, "the operand has more than 2^62 bytes");
+  if (std::max(elements, last) > kMostBytes / size_bytes(operand.dtype)) cursor.fail_at(place, "the operand has more than 2^62 bytes");
 }
 
 OperandMeta read_operand(Cursor& cursor) {
@@ -198,8 +197,7 @@ Problem problem_of(std::string family, const KernelCall& call) {
 }
 
 std::string to_string(const OperandMeta& operand) {
-  std::string text =
-      fmt::format("{}{}{}", operand.is_constant ? "constant " : "", to_string(operand.dtype), shape_text(operand.sizes));
+  std::string text = fmt::format("{}{}{}", operand.is_constant ? "constant " : "", to_string(operand.dtype), shape_text(operand.sizes));
   if (!operand.is_contiguous()) text += "/" + shape_text(operand.strides);
   if (operand.alignment_bytes != OperandMeta::kAlignment) text += fmt::format("@{}", operand.alignment_bytes);
   return text;

@@ -16,7 +16,8 @@ TEST(Problem, TextReadsBack) {
            "none.f32() -> f32[]",
            "matmul.f32(f32[2, 3], f32[3, 4]) -> f32[2, 4]; integers 1; epilogue",
            "matmul.f32(f32[2, 3], constant f32[3, 4]/[1, 3]@4) -> f32[2, 4]",
-           "chain.f32{a.f32(f32[2]@4, f32[3]) -> f32[3]; integers 0 1; numbers 0.5; epilogue | b.f32(f32[3]) -> f32[4]; integers 1 | c() -> f32[1]}",
+           "chain.f32{a.f32(f32[2]@4, f32[3]) -> f32[3]; integers 0 1; numbers 0.5; epilogue | b.f32(f32[3]) -> f32[4]; integers 1 | c() "
+           "-> f32[1]}",
        }) {
     EXPECT_EQ(to_string(parse_problem(text)), text);
   }
@@ -36,8 +37,7 @@ TEST(Problem, IsWhatACallGets) {
   const ToroidOperand inputs[] = {{data + 4, sizes, strides, 2, static_cast<int32_t>(DType::F32), 0}};
   const ToroidOperand outputs[] = {{data, out, one, 1, static_cast<int32_t>(DType::F32), 0}};
   const int64_t integers[] = {7};
-  EXPECT_EQ(to_string(problem_of("x.f32", {pool, inputs, outputs, integers, {}})),
-            "x.f32(f32[2, 3]/[1, 8]@16) -> f32[3]; integers 7");
+  EXPECT_EQ(to_string(problem_of("x.f32", {pool, inputs, outputs, integers, {}})), "x.f32(f32[2, 3]/[1, 8]@16) -> f32[3]; integers 7");
 }
 
 TEST(Problem, ExtentsCoverGapsAndRepetition) {

@@ -5,9 +5,9 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "runtime/kernels/isa/vector_sets.h"
 #include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/registry/unfused_epilogue.h"
-#include "runtime/kernels/isa/vector_sets.h"
 #include "support/error.h"
 #include "support/hash.h"
 
@@ -68,7 +68,8 @@ std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const M
   const KernelFamily& family = taking(problem);
   std::vector<Choice> choices;
   auto add = [&](const Implementation& implementation, const Problem& own, bool then_epilogue) {
-    Choice choice{.name = std::string(implementation.name), .description = std::string(implementation.description), .then_epilogue = then_epilogue};
+    Choice choice{
+        .name = std::string(implementation.name), .description = std::string(implementation.description), .then_epilogue = then_epilogue};
     if (then_epilogue) {
       choice.name += kUnfusedEpilogue;
       choice.description += "; the epilogue afterwards";
@@ -151,11 +152,10 @@ std::unique_ptr<const KernelPlan> ChoiceRegistry::cheapest_plan(std::string_view
 }
 
 const ChoiceRegistry& runtime_choices() {
-  static const KernelFamily families[] = {matmul_family(),       matmul_bf16_family(),      matmul_f16_family(),
-                                         matmul_int8_family(),  matmul_int4_family(),      matmul_bytes_family(),
-                                         convolution_family(),  convolution_bf16_family(), convolution_f16_family(),
-                                         chain_family(),        attention_family(),        attention_bf16_family(),
-                                         attention_f16_family()};
+  static const KernelFamily families[] = {matmul_family(),          matmul_bf16_family(),  matmul_f16_family(),  matmul_int8_family(),
+                                          matmul_int4_family(),     matmul_bytes_family(), convolution_family(), convolution_bf16_family(),
+                                          convolution_f16_family(), chain_family(),        attention_family(),   attention_bf16_family(),
+                                          attention_f16_family()};
   static const ChoiceRegistry registry(families);
   return registry;
 }

@@ -44,7 +44,7 @@ using ChoiceParameters = std::span<const ChoiceParameter>;
 struct Implementation {
   std::string_view name;  // unique in its family, of letters, digits and '-'
   std::string_view description;
-  int version = 1;             // raised when the kernel changes so that its measured times or its faults are of the past
+  int version = 1;                   // raised when the kernel changes so that its measured times or its faults are of the past
   ChoiceParameters parameters = {};  // what tells apart implementations that share a function
   // Why it cannot compute this problem, or never should; nullopt when it may compete.
   std::optional<std::string> (*gate)(const Problem& problem);
@@ -105,7 +105,7 @@ class ChoiceRegistry {
   // The family, which takes the problem. Throws as list_choices.
   const KernelFamily& taking(const Problem& problem) const;
   struct Cheapest {
-    const Implementation* implementation = nullptr;   // null: none may compete
+    const Implementation* implementation = nullptr;  // null: none may compete
     bool then_epilogue = false;
   };
   // Of a problem that is not malformed.

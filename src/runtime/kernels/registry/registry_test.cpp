@@ -25,18 +25,23 @@ std::string gates(std::string_view problem) {
   return text;
 }
 
-std::string cheapest(std::string_view problem) { return runtime_choices().cheapest_choice(parse_problem(problem), kMachine).value_or("none"); }
+std::string cheapest(std::string_view problem) {
+  return runtime_choices().cheapest_choice(parse_problem(problem), kMachine).value_or("none");
+}
 
 TEST(Choices, GatesSayWhy) {
-  const std::string product = std::string("packed\nparts") + (has_amx_bf16x3() ? "" : ": the machine has no AMX, or does not let this process use it") + "\n";
+  const std::string product =
+      std::string("packed\nparts") + (has_amx_bf16x3() ? "" : ": the machine has no AMX, or does not let this process use it") + "\n";
   EXPECT_EQ(gates("matmul.f32(f32[4, 8], f32[8, 16]) -> f32[4, 16]"),
             product + "few-rows-by-rows\nfew-rows-by-columns: the right side's columns are not contiguous\n");
   EXPECT_EQ(gates("matmul.f32(f32[65, 8]/[1, 65], f32[8, 16]/[1, 8]) -> f32[65, 16]"),
-            product + "few-rows-by-rows: the right side's rows are not contiguous\n"
-            "few-rows-by-columns: the left side's rows are not contiguous\n");
+            product +
+                "few-rows-by-rows: the right side's rows are not contiguous\n"
+                "few-rows-by-columns: the left side's rows are not contiguous\n");
   EXPECT_EQ(gates("matmul.f32(f32[5, 13, 8], f32[5, 8, 16]/[0, 1, 8]) -> f32[5, 13, 16]"),
-            product + "few-rows-by-rows: the right side's rows are not contiguous\n"
-            "few-rows-by-columns: it is for at most 64 rows, these are 65\n");
+            product +
+                "few-rows-by-rows: the right side's rows are not contiguous\n"
+                "few-rows-by-columns: it is for at most 64 rows, these are 65\n");
   EXPECT_EQ(gates("convolution.f32(f32[1, 4, 9], f32[6, 2, 3]) -> f32[1, 6, 7]; integers 0 2 1 0 1 0"),
             "image-columns\nimage-rows: the output's channels are not next to each other\n"
             "adjoint-columns: it is for transposed convolutions\nplanes: a group has 2 input channels, not one\n"
@@ -60,17 +65,21 @@ TEST(Choices, GatesSayWhy) {
 TEST(Choices, WithAnEpilogueEachIsThereTwice) {
   const std::string parts = has_amx_bf16x3() ? "" : ": the machine has no AMX, or does not let this process use it";
   EXPECT_EQ(gates("matmul.f32(f32[4, 8], f32[8, 16]) -> f32[4, 16]; epilogue"),
-            "packed\nparts" + parts + "\nfew-rows-by-rows\nfew-rows-by-columns: the right side's columns are not contiguous\n"
-            "packed-then-epilogue\nparts-then-epilogue" + parts + "\nfew-rows-by-rows-then-epilogue\n"
-            "few-rows-by-columns-then-epilogue: the right side's columns are not contiguous\n");
+            "packed\nparts" + parts +
+                "\nfew-rows-by-rows\nfew-rows-by-columns: the right side's columns are not contiguous\n"
+                "packed-then-epilogue\nparts-then-epilogue" +
+                parts +
+                "\nfew-rows-by-rows-then-epilogue\n"
+                "few-rows-by-columns-then-epilogue: the right side's columns are not contiguous\n");
   // An image of one pixel has its channels next to each other and is contiguous besides.
-  EXPECT_EQ(gates("convolution.f32(f32[1, 8, 1, 1], f32[8, 1, 1, 1]) -> f32[1, 8, 1, 1]/[8, 1, 1, 1]; integers 0 8 1 1 0 0 1 1 0 0; epilogue"),
-            "image-columns: it gives its result to no epilogue\nimage-rows\nadjoint-columns: it is for transposed convolutions\n"
-            "planes: it gives its result to no epilogue\nwinograd-4: the filters are not 3x3\nwinograd-2: the filters are not 3x3\n"
-            "channel-vectors\nimage-columns-then-epilogue\nimage-rows-then-epilogue\n"
-            "adjoint-columns-then-epilogue: it is for transposed convolutions\nplanes-then-epilogue\n"
-            "winograd-4-then-epilogue: the filters are not 3x3\nwinograd-2-then-epilogue: the filters are not 3x3\n"
-            "channel-vectors-then-epilogue\n");
+  EXPECT_EQ(
+      gates("convolution.f32(f32[1, 8, 1, 1], f32[8, 1, 1, 1]) -> f32[1, 8, 1, 1]/[8, 1, 1, 1]; integers 0 8 1 1 0 0 1 1 0 0; epilogue"),
+      "image-columns: it gives its result to no epilogue\nimage-rows\nadjoint-columns: it is for transposed convolutions\n"
+      "planes: it gives its result to no epilogue\nwinograd-4: the filters are not 3x3\nwinograd-2: the filters are not 3x3\n"
+      "channel-vectors\nimage-columns-then-epilogue\nimage-rows-then-epilogue\n"
+      "adjoint-columns-then-epilogue: it is for transposed convolutions\nplanes-then-epilogue\n"
+      "winograd-4-then-epilogue: the filters are not 3x3\nwinograd-2-then-epilogue: the filters are not 3x3\n"
+      "channel-vectors-then-epilogue\n");
 }
 
 // Writing the result and reading it again comes on top, so by the estimates alone an epilogue stays where it is.
@@ -141,7 +150,10 @@ TEST(Choices, EstimatesRankTheClearCases) {
 TEST(Choices, NarrowNumbersHaveTheirForms) {
   const bool has_bytes = can_multiply_int8(Int8Algorithm::Tiles, DType::I8), has_vnni = can_multiply_int8(Int8Algorithm::Fours, DType::I8);
   const bool has_tiles_of_bfloat16 = can_multiply(HalfGemmAlgorithm::Tiles, DType::BF16);
-  const std::string of_bytes = has_bytes ? "tiles" : has_vnni ? "fours" : can_multiply_int8(Int8Algorithm::Pairs, DType::I8) ? "pairs" : "widened";
+  const std::string of_bytes = has_bytes                                            ? "tiles"
+                               : has_vnni                                           ? "fours"
+                               : can_multiply_int8(Int8Algorithm::Pairs, DType::I8) ? "pairs"
+                                                                                    : "widened";
   EXPECT_EQ(cheapest("matmul.i32(i8[128, 768], constant i8[768, 3072]/[1, 768]) -> i32[128, 3072]"), of_bytes);
   EXPECT_EQ(cheapest("matmul.int8(f32[128, 768], constant i8[768, 3072]) -> f32[128, 3072]"), has_tiles_of_bfloat16 ? "tiles" : "widened");
   if (!has_tiles_of_bfloat16) {
@@ -152,7 +164,9 @@ TEST(Choices, NarrowNumbersHaveTheirForms) {
     EXPECT_EQ(cheapest("matmul.int8(bf16[128, 768], constant i8[768, 3072]) -> bf16[128, 3072]"), has_pairs ? "pairs" : "widened");
   }
   auto int4 = [](std::string_view dtype, int rows) {
-    return fmt::format("matmul.int4({0}[{1}, 3072], constant u8[3072, 1536], constant f32[24, 3072], constant f32[24, 3072]) -> {0}[{1}, 3072]", dtype, rows);
+    return fmt::format(
+        "matmul.int4({0}[{1}, 3072], constant u8[3072, 1536], constant f32[24, 3072], constant f32[24, 3072]) -> {0}[{1}, 3072]", dtype,
+        rows);
   };
   EXPECT_EQ(cheapest(int4("f32", 1)), "few-rows");
   EXPECT_EQ(cheapest(int4("f32", 128)), has_tiles_of_bfloat16 ? "groups" : "panels");
@@ -185,7 +199,8 @@ TEST(Choices, WhatTheRegistryDoesNotKnowIsNamed) {
   const KernelCall call{pool, {}, {}, {}, {}};
   EXPECT_EQ(error_of([&] { runtime_choices().plan("matmul.f64", "packed", call); }).report(),
             "error: no kernel has the family 'matmul.f64'\n  help: the families are matmul.f32, matmul.bf16, matmul.f16, "
-            "matmul.int8, matmul.int4, matmul.i32, convolution.f32, convolution.bf16, convolution.f16, chain.f32, attention.f32, attention.bf16, attention.f16");
+            "matmul.int8, matmul.int4, matmul.i32, convolution.f32, convolution.bf16, convolution.f16, chain.f32, attention.f32, "
+            "attention.bf16, attention.f16");
   EXPECT_EQ(error_of([&] { runtime_choices().plan("matmul.f32", "slow", call); }).report(),
             "error: matmul.f32 has no choice 'slow'\n  help: its choices are packed, parts, few-rows-by-rows, few-rows-by-columns, onednn");
 }
@@ -202,7 +217,8 @@ TEST(Choices, MalformedProblemsAreRefused) {
       {"matmul.int8(f32[2, 3], i8[4, 2]) -> f32[2, 2]", "they are no matrices of one batch whose sizes meet"},
       {"matmul.int8(i8[2, 3], i8[3, 2]) -> f32[2, 2]", "the left side and the output are not f32, bf16 or f16"},
       {"matmul.int4(f32[2, 32], u8[3, 16], f32[2, 3]) -> f32[2, 3]", "3 inputs and 1 outputs, not 4 and 1"},
-      {"matmul.int4(f32[2, 32], u8[3, 32], f32[2, 3], f32[2, 3]) -> f32[2, 3]", "they are not rows [.., K], numbers u8 [N, K / 2] and an output [.., N]"},
+      {"matmul.int4(f32[2, 32], u8[3, 32], f32[2, 3], f32[2, 3]) -> f32[2, 3]",
+       "they are not rows [.., K], numbers u8 [N, K / 2] and an output [.., N]"},
       {"matmul.int4(f32[2, 32], u8[3, 16], f32[2, 3], f32[4, 3]) -> f32[2, 3]", "scales and zero points are not f32 [groups, N]"},
       {"matmul.int4(f32[2, 32], u8[3, 16], f32[8, 3], f32[8, 3]) -> f32[2, 3]", "a group is not a multiple of 8"},
       {"convolution.bf16(bf16[1, 4, 9], bf16[4, 4, 3]) -> bf16[1, 4, 7]; integers 0 1 1 0 1 0",
@@ -210,11 +226,11 @@ TEST(Choices, MalformedProblemsAreRefused) {
       {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]", "0 integers, not 6"},
       {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 1 0 1 0; epilogue",
        "an epilogue takes channels that are next to each other"},
-      {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 3 1 0 1 0",
-       "the channels do not divide into the groups"},
+      {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 3 1 0 1 0", "the channels do not divide into the groups"},
       {"convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 0 0 1 0", "strides and dilations are at least 1"},
       {"chain.f32(f32[2]) -> f32[2]", "0 convolutions in braces, not 2 or more"},
-      {"chain.f32{convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 1 0 1 0}", "1 convolutions in braces, not 2 or more"},
+      {"chain.f32{convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 1 0 1 0}",
+       "1 convolutions in braces, not 2 or more"},
       {"chain.f32{matmul.f32(f32[2, 2], f32[2, 2]) -> f32[2, 2] | matmul.f32(f32[2, 2], f32[2, 2]) -> f32[2, 2]}",
        "stage 0 is matmul.f32, not convolution.f32"},
       {"chain.f32{convolution.f32(f32[1, 4, 9], f32[4, 4, 3]) -> f32[1, 4, 7]; integers 0 1 1 0 1 0 | "
@@ -270,12 +286,8 @@ TEST(Choices, AllThatMayCompeteAgree) {
       if (choice.gate || choice.name == "onednn") continue;
       const OperandMeta& out = problem.outputs[0];
       std::vector<float> result(static_cast<size_t>(out.elements()), -1e9f);
-      const ToroidOperand output{result.data(),
-                                 out.sizes.data(),
-                                 out.strides.data(),
-                                 static_cast<int32_t>(out.sizes.size()),
-                                 static_cast<int32_t>(out.dtype),
-                                 0};
+      const ToroidOperand output{
+          result.data(), out.sizes.data(), out.strides.data(), static_cast<int32_t>(out.sizes.size()), static_cast<int32_t>(out.dtype), 0};
       const KernelCall call = {pool, inputs, {&output, 1}, problem.integers, problem.numbers, nullptr, &prepared};
       runtime_choices().plan(problem.family, choice.name, call)->run(call);
       if (!expected) expected = result;

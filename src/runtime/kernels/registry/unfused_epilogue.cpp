@@ -3,16 +3,16 @@
 #include <algorithm>
 
 #include "runtime/kernels/epilogue/post_ops.h"
-#include "runtime/kernels/registry/operands.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/isa/half_rows.h"
+#include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
 #include "support/error.h"
 
 namespace toroid {
 namespace {
 
-constexpr int64_t kPieceElements = 4096;   // that a thread takes at a time: they stay in the first-level cache when they are widened
+constexpr int64_t kPieceElements = 4096;  // that a thread takes at a time: they stay in the first-level cache when they are widened
 
 thread_local Scratch scratch_for_result;
 thread_local Scratch scratch_for_rows;
@@ -39,7 +39,8 @@ class UnfusedEpilogue final : public KernelPlan {
   void run(const KernelCall& call) const override {
     ToroidOperand result = call.outputs[0];
     const DType dtype = dtype_of(result);
-    const int64_t elements = product(result.sizes, result.rank), columns = result.sizes[columns_dim_ < 0 ? result.rank + columns_dim_ : columns_dim_];
+    const int64_t elements = product(result.sizes, result.rank),
+                  columns = result.sizes[columns_dim_ < 0 ? result.rank + columns_dim_ : columns_dim_];
     if (elements == 0) return;
     const int64_t floats = (elements * size_bytes(dtype) + int64_t{sizeof(float)} - 1) / int64_t{sizeof(float)};
     result.data = scratch_for_result.get(floats + kReadBeyond);

@@ -38,8 +38,7 @@ int64_t position_of(uint64_t entry, const Packing& packing) {
 // Parts of [0, n), at most two a thread.
 class Chunks {
  public:
-  Chunks(RuntimePool& pool, int64_t n)
-      : pool_(pool), n_(n), count_(std::clamp<int64_t>(n / (kLongLine / 2), 1, 2 * pool.threads())) {}
+  Chunks(RuntimePool& pool, int64_t n) : pool_(pool), n_(n), count_(std::clamp<int64_t>(n / (kLongLine / 2), 1, 2 * pool.threads())) {}
 
   int64_t count() const { return count_; }
   // f(number of the chunk, begin, end), in parallel.

@@ -48,7 +48,7 @@ void sort_entries(std::vector<Entry<Key>>& entries, std::vector<Entry<Key>>& scr
 
 struct Lines {
   int64_t length;
-  int64_t stride;          // between elements of a line
+  int64_t stride;  // between elements of a line
   int64_t count;
   int64_t start(int64_t line) const { return line / stride * stride * length + line % stride; }
 };

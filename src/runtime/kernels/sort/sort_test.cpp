@@ -10,8 +10,12 @@ namespace toroid {
 namespace {
 
 ToroidOperand operand(const HostTensor& tensor, const std::vector<int64_t>& strides) {
-  return {const_cast<std::byte*>(tensor.bytes().data()), tensor.sizes().data(), strides.data(), static_cast<int32_t>(tensor.rank()),
-          static_cast<int32_t>(tensor.dtype()), 0};
+  return {const_cast<std::byte*>(tensor.bytes().data()),
+          tensor.sizes().data(),
+          strides.data(),
+          static_cast<int32_t>(tensor.rank()),
+          static_cast<int32_t>(tensor.dtype()),
+          0};
 }
 
 void expect_sorted(const HostTensor& x, int64_t dim, bool descending, int threads = 2) {
@@ -31,7 +35,8 @@ void expect_sorted(const HostTensor& x, int64_t dim, bool descending, int thread
 TEST(Sort, EveryDtypeDimAndLength) {
   uint32_t state = 1;
   auto next = [&] { return static_cast<int64_t>((state = state * 1664525u + 1013904223u) >> 8); };
-  for (DType dtype : {DType::Bool, DType::U8, DType::I8, DType::I16, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64}) {
+  for (DType dtype :
+       {DType::Bool, DType::U8, DType::I8, DType::I16, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64}) {
     for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{3, 7, 5}, {2, 1000}, {300, 3}, {1, 1}, {0, 4}, {}}) {
       std::vector<double> numbers;
       std::vector<int64_t> whole;

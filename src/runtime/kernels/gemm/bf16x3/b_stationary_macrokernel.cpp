@@ -23,13 +23,20 @@ int64_t PassingStrips::most_panels(int64_t steps) {
   return steps > kMostSteps ? 0 : l2_cache_bytes() / 8 * 3 / (std::max<int64_t>(1, steps) * PackedBf16x3::kPanelTiles * kPartsBytes);
 }
 
-PassingStrips::PassingStrips(const RowElements& elements, std::span<const float* const> rows, Range columns, int64_t depths, int64_t first_row,
-                             const ProductOutput& out)
-    : row_elements_(elements), elements_(elements.runs()), rows_(rows), columns_(columns), depths_(depths), first_row_(first_row), out_(out),
+PassingStrips::PassingStrips(const RowElements& elements, std::span<const float* const> rows, Range columns, int64_t depths,
+                             int64_t first_row, const ProductOutput& out)
+    : row_elements_(elements),
+      elements_(elements.runs()),
+      rows_(rows),
+      columns_(columns),
+      depths_(depths),
+      first_row_(first_row),
+      out_(out),
       strips_(divide_up(static_cast<int64_t>(rows.size()), kRows)),
       panels_(PackedBf16x3::panels(columns.size())),
       strip_bytes_(kTiles * divide_up(elements_.steps(), depths) * kPartsBytes),
-      is_plain_strip_(at(strips_)), is_plain_panel_(at(panels_)) {
+      is_plain_strip_(at(strips_)),
+      is_plain_panel_(at(panels_)) {
   const int64_t split_size = 2 * strip_bytes_ / int64_t{sizeof(float)}, waiting_size = depths_ == 1 ? 0 : strips_ * pairs() * kRows * kRows;
   float* const memory = scratch.get(split_size + waiting_size + kRows * PackedBf16x3::kPanelColumns + kReadBeyond);
   split_ = reinterpret_cast<std::byte*>(memory);
@@ -56,7 +63,8 @@ void PassingStrips::begin(int64_t strip, int64_t depth) {
 void PassingStrips::multiply(int64_t depth, const PackedBf16x3& right, int64_t first_panel, bool fetches) {
   const bool is_last = depth + 1 == depths_;
   const TileRegisters registers;
-  for (int64_t panel = 0; panel < panels_; ++panel) is_plain_panel_[at(panel)] = is_plain_panel_[at(panel)] || !right.is_in_parts(first_panel + panel);
+  for (int64_t panel = 0; panel < panels_; ++panel)
+    is_plain_panel_[at(panel)] = is_plain_panel_[at(panel)] || !right.is_in_parts(first_panel + panel);
   for (int64_t strip = 0; strip < strips_; ++strip) {
     is_plain_strip_[at(strip)] = !next_.finish() || is_plain_strip_[at(strip)];
     const std::byte* const rows = split_ + (is_second_ ? strip_bytes_ : 0);
@@ -70,19 +78,23 @@ void PassingStrips::multiply(int64_t depth, const PackedBf16x3& right, int64_t f
   }
 }
 
-void PassingStrips::multiply_strip(int64_t strip, int64_t depth, const PackedBf16x3& right, int64_t first_panel, const std::byte* rows, bool fetches) {
+void PassingStrips::multiply_strip(int64_t strip, int64_t depth, const PackedBf16x3& right, int64_t first_panel, const std::byte* rows,
+                                   bool fetches) {
   const int64_t steps = steps_of_part(depth).size(), tiles = tiles_of(columns_.size());
   const std::byte* const lower = rows_of(strip).size() > kTileSide ? rows + steps * kPartsBytes : nullptr;
-  auto right_tile = [&](int64_t tile) { return tile < tiles ? right.tile(first_panel + tile / PackedBf16x3::kPanelTiles, tile % PackedBf16x3::kPanelTiles) : nullptr; };
+  auto right_tile = [&](int64_t tile) {
+    return tile < tiles ? right.tile(first_panel + tile / PackedBf16x3::kPanelTiles, tile % PackedBf16x3::kPanelTiles) : nullptr;
+  };
   constexpr int64_t kProducts = 6, kLinesOfStep = kPartsBytes / kTileRowBytes;
   const int64_t pieces = divide_up(next_.left(), pairs() * steps);
   for (int64_t pair = 0; pair < pairs(); ++pair) {
     const int64_t tile = 2 * pair, panel = tile / PackedBf16x3::kPanelTiles;
     if (is_plain_panel_[at(panel)]) continue;
     float* const waiting = waiting_ + (strip * pairs() + pair) * kRows * kRows;
-    const Sums sums = depth + 1 < depths_           ? Sums{waiting, kRows}
-                      : goes_directly(strip, panel) ? Sums{out_.data + (first_row_ + strip * kRows) * out_.row + columns_.first + tile * kTileSide, out_.row}
-                                                    : Sums{finished_ + tile % PackedBf16x3::kPanelTiles * kTileSide, PackedBf16x3::kPanelColumns};
+    const Sums sums = depth + 1 < depths_ ? Sums{waiting, kRows}
+                      : goes_directly(strip, panel)
+                          ? Sums{out_.data + (first_row_ + strip * kRows) * out_.row + columns_.first + tile * kTileSide, out_.row}
+                          : Sums{finished_ + tile % PackedBf16x3::kPanelTiles * kTileSide, PackedBf16x3::kPanelColumns};
     multiply_tiles_of_parts({{rows, lower},
                              kOffsets.data(),
                              {right_tile(tile), right_tile(tile + 1)},
@@ -97,7 +109,8 @@ void PassingStrips::multiply_strip(int64_t strip, int64_t depth, const PackedBf1
                              pieces});
     const bool ends_panel = tile % PackedBf16x3::kPanelTiles == PackedBf16x3::kPanelTiles - 2 || pair + 1 == pairs();
     if (depth + 1 < depths_ || !ends_panel || goes_directly(strip, panel)) continue;
-    out_.take(finished_, PackedBf16x3::kPanelColumns, {first_row_ + rows_of(strip).first, first_row_ + rows_of(strip).last}, columns_of({panel, panel + 1}));
+    out_.take(finished_, PackedBf16x3::kPanelColumns, {first_row_ + rows_of(strip).first, first_row_ + rows_of(strip).last},
+              columns_of({panel, panel + 1}));
   }
 }
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/kernels/gemm/bf16x3/packed_b.h"
 #include "runtime/kernels/gemm/bf16x3/microkernel.h"
+#include "runtime/kernels/gemm/bf16x3/packed_b.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 
 namespace toroid {
@@ -18,7 +18,8 @@ class PassingStrips {
 
   // The product of `rows`, each with `elements`, and `columns` of the whole, which begin with a panel; its depth comes in so many parts. `first_row`: of the
   // result. All but numbers are to stay. One at a time in a thread.
-  PassingStrips(const RowElements& elements, std::span<const float* const> rows, Range columns, int64_t depths, int64_t first_row, const ProductOutput& out);
+  PassingStrips(const RowElements& elements, std::span<const float* const> rows, Range columns, int64_t depths, int64_t first_row,
+                const ProductOutput& out);
 
   // With the steps of the i-th part of the depth, in turn: as many as part_of has. `right` has just these, and our columns are its panels from `first_panel` on,
   // which the first strip fetches, a pair of tiles ahead, if they are not near yet.
@@ -57,12 +58,12 @@ class PassingStrips {
   const ProductOutput& out_;
   const int64_t strips_, panels_;
   const int64_t strip_bytes_;
-  std::byte* split_;            // two strips
-  float* waiting_;              // sums of the parts of the depth so far: [strip][two tiles of columns][row][column]
-  float* finished_;             // those of a strip and a panel: [row][column], while they are in the first-level cache
-  bool is_second_ = false;      // of the strips in `split_`, the last one begun
-  RowsToSplit next_;            // what is left of that one
-  std::vector<bool> is_plain_strip_, is_plain_panel_;   // which cannot be in parts, so far as is known
+  std::byte* split_;        // two strips
+  float* waiting_;          // sums of the parts of the depth so far: [strip][two tiles of columns][row][column]
+  float* finished_;         // those of a strip and a panel: [row][column], while they are in the first-level cache
+  bool is_second_ = false;  // of the strips in `split_`, the last one begun
+  RowsToSplit next_;        // what is left of that one
+  std::vector<bool> is_plain_strip_, is_plain_panel_;  // which cannot be in parts, so far as is known
 };
 
 }  // namespace toroid

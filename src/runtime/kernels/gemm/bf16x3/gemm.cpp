@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/kernels/gemm/bf16x3/microkernel.h"
 #include "runtime/kernels/gemm/bf16x3/b_stationary_macrokernel.h"
+#include "runtime/kernels/gemm/bf16x3/microkernel.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
@@ -61,7 +61,7 @@ PackedB plain_panel(const PackedBf16x3& b, int64_t panel) {
     float* joined = scratch_for_panel.get(b.depth * width);
     for (int64_t tile = 0; tile < b.tiles_of(panel); ++tile) join_columns(b.tile(panel, tile), width, b.depth, joined + tile * kTileSide);
     rows = joined;
-    if (gemm_microkernels().panel_width() != PackedBf16x3::kPanelColumns) {   // tiles are emulated, and panels narrower
+    if (gemm_microkernels().panel_width() != PackedBf16x3::kPanelColumns) {  // tiles are emulated, and panels narrower
       float* const panels = scratch_for_narrow_panels.get(PackedB::size(b.depth, b.columns_of(panel)));
       pack_panels({joined, width, 1}, b.depth, b.columns_of(panel), 0, PackedB::panels(b.columns_of(panel)), panels);
       rows = panels;
@@ -72,7 +72,7 @@ PackedB plain_panel(const PackedBf16x3& b, int64_t panel) {
 
 // Rows that several threads have, each in some of the panels.
 struct SharedRows {
-  Range rows = {0, 0};     // of the result; the last ones of a block, from a whole tile on
+  Range rows = {0, 0};  // of the result; the last ones of a block, from a whole tile on
   Range panels = {0, 0};
 };
 
@@ -112,7 +112,10 @@ class Block {
       }
       for (int64_t panel = panels_.first; panel < panels_.last; ++panel) {
         const bool is_last = panel + 1 == panels_.last;
-        const int64_t after = !is_last ? panel + 1 : depth + 1 < depths ? panels_.first : after_, after_step = is_last ? next.first : steps_.first;
+        const int64_t after = !is_last             ? panel + 1
+                              : depth + 1 < depths ? panels_.first
+                                                   : after_,
+                      after_step = is_last ? next.first : steps_.first;
         const PanelTask task = {panel, steps_, depth > 0, fetching_.is_on, after, after_step};
         if (!b_.is_in_parts(panel)) {
           if (depth + 1 == depths) multiply_plain(panel);
@@ -148,8 +151,7 @@ class Block {
     bool fits = true;
     for (int64_t tile = 0; tile < tiles_ && fits; ++tile) {
       const int64_t first = tile * kTileSide;
-      const std::span rows =
-          rows_.subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(kTileSide, row_count() - first)));
+      const std::span rows = rows_.subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(kTileSide, row_count() - first)));
       fits = split_rows(elements_, steps_.first, steps_.last, rows, kPartsBytes, data + tile * tile_bytes);
     }
     return fits;
@@ -191,8 +193,8 @@ class Block {
   const ProductOutput& out_;
   const Fetching& fetching_;
   const SharedRows shared_;
-  const int64_t tiles_, own_tiles_;   // of rows
-  Range steps_ = {0, 0};  // that are in parts now
+  const int64_t tiles_, own_tiles_;  // of rows
+  Range steps_ = {0, 0};             // that are in parts now
   PartsRows left_ = {};
   std::vector<int64_t> offsets_;
 };
@@ -230,8 +232,8 @@ namespace {
 // Do these panels stay near while rows pass by, all of their depth?
 bool stay_near(int64_t panels, int64_t depth) { return depth > 0 && panels < PassingStrips::most_panels(steps_of(depth)); }
 
-void pass_rows(const PackedBf16x3& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row, const ProductOutput& out,
-               bool fetches) {
+void pass_rows(const PackedBf16x3& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+               const ProductOutput& out, bool fetches) {
   const Range columns = {panels.first * PackedBf16x3::kPanelColumns, std::min(panels.last * PackedBf16x3::kPanelColumns, b.columns)};
   PassingStrips strips(elements, rows, columns, 1, first_row, out);
   strips.multiply(0, b, panels.first, fetches);
@@ -239,10 +241,11 @@ void pass_rows(const PackedBf16x3& b, Range panels, const RowElements& elements,
 }
 
 // These rows in some of the panels: all of them, or, where sums wait for the rest of the depth, those whose sums there is room for at a time.
-void run_block(const PackedBf16x3& b, Range panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
-               const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {}) {
+void run_block(const PackedBf16x3& b, Range panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows,
+               int64_t first_row, const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {}) {
   constexpr size_t kLeastRows = 2 * PassingStrips::kRows;
-  if (rows.size() >= kLeastRows && shared.rows.size() == 0 && stay_near(panels.size(), b.depth)) return pass_rows(b, panels, elements, rows, first_row, out, fetching.is_on);
+  if (rows.size() >= kLeastRows && shared.rows.size() == 0 && stay_near(panels.size(), b.depth))
+    return pass_rows(b, panels, elements, rows, first_row, out, fetching.is_on);
   const int64_t panel_sums = tiles_of(static_cast<int64_t>(rows.size())) * kTileSide * PackedBf16x3::kPanelColumns;
   const int64_t at_once = depths > 1 ? std::max<int64_t>(1, kMostSums / panel_sums) : panels.size();
   for (int64_t first = panels.first; first < panels.last; first += at_once) {
@@ -265,7 +268,8 @@ void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const Packed
       const Range share = part_of(panels.size(), thread, threads);
       for (int64_t block = 0; block < blocks; ++block) {
         const Range some = part_of(strips, block, blocks);
-        const int64_t first = thread * rows + some.first * 2 * kTileSide, last = std::min(thread * rows + std::min(some.last * 2 * kTileSide, rows), m);
+        const int64_t first = thread * rows + some.first * 2 * kTileSide,
+                      last = std::min(thread * rows + std::min(some.last * 2 * kTileSide, rows), m);
         const RowBlock own(a, first, last - first, b.depth, false);
         std::vector<const float*> pointers(own.pointers().begin(), own.pointers().end());
         SharedRows shared;
@@ -282,7 +286,7 @@ void multiply_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const Packed
 // Each thread has as many tiles of rows, at least one.
 void pass_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16x3& b, Range panels, const ProductOutput& out) {
   const RowElements elements(0, b.depth);
-  constexpr int64_t kMostTiles = 256;   // in a task: what says where rows are stays in the second-level cache
+  constexpr int64_t kMostTiles = 256;  // in a task: what says where rows are stays in the second-level cache
   const int64_t tiles = tiles_of(m), threads = pool.threads(), tasks = divide_up(tiles, threads * kMostTiles) * threads;
   pool.parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
@@ -305,8 +309,8 @@ bool pays_evenly(int64_t threads, int64_t m, const Matrix& a, int64_t panels, co
 
 }  // namespace
 
-void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const RowElements& elements,
-                   std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
+void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
+                   int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
   run_block(b, {first, last}, depths_of(steps_of(b.depth)), elements, rows, first_row, out, fetching);
 }
 
@@ -315,11 +319,12 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16x3&
   constexpr int64_t kStripTiles = 2, kStripRows = kStripTiles * kTileSide;
   const RowElements elements(0, b.depth);
   const Range all_panels = {first_panel, last_panel};
-  constexpr int64_t kManyTiles = 8;   // of each thread
+  constexpr int64_t kManyTiles = 8;  // of each thread
   if (a.column == 1 && stay_near(all_panels.size(), b.depth) && tiles_of(m) >= kManyTiles * pool.threads())
     return pass_evenly(pool, m, a, b, all_panels, out);
   const int64_t strips = (m + kStripRows - 1) / kStripRows, threads = pool.threads();
-  const Cut cut = partition_of(threads, {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles, kTileSide, kCyclesToSplit});
+  const Cut cut = partition_of(
+      threads, {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles, kTileSide, kCyclesToSplit});
   const int64_t group_bytes =
       all_panels.size() / cut.groups * PackedBf16x3::panel_size(b.depth, PackedBf16x3::kPanelTiles) * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
@@ -327,7 +332,8 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16x3&
   for_each_part(pool, strips, all_panels.size(), cut, [&](Range some, Range panels) {
     const int64_t first_row = some.first * kStripRows, rows = std::min(m, some.last * kStripRows) - first_row;
     const RowBlock block(a, first_row, rows, b.depth, a.column != 1);
-    run_block(b, {first_panel + panels.first, first_panel + panels.last}, depths_of(steps_of(b.depth)), elements, block.pointers(), first_row, out, fetching);
+    run_block(b, {first_panel + panels.first, first_panel + panels.last}, depths_of(steps_of(b.depth)), elements, block.pointers(),
+              first_row, out, fetching);
   });
 }
 
@@ -335,18 +341,19 @@ int64_t most_row_tiles(int64_t depth) { return row_tiles_of(std::clamp<int64_t>(
 
 double time_as_bf16x3(const GemmShape& p, double cycles_to_split) {
   // Cycles of a thread.
-  constexpr double kTileProduct = 20, kTileEnd = 55, kPack = 1.0, kVectorProduct = 1.0 / 30;   // a tile's end: more than that of its sums in vectors
+  constexpr double kTileProduct = 20, kTileEnd = 55, kPack = 1.0,
+                   kVectorProduct = 1.0 / 30;       // a tile's end: more than that of its sums in vectors
   constexpr double kNearBytes = 16, kFarBytes = 6;  // a cycle, from the second-level cache and from beyond it
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of(p.k));
   const auto results = static_cast<double>(tiles_of(p.m) * tiles_of(p.n));
   const double bytes_per_cycle = n * k * sizeof(float) > static_cast<double>(l2_cache_bytes()) ? kFarBytes : kNearBytes;
   const double packing = p.has_packed_right ? 0 : n * k * kPack;
-  const double in_parts = std::max(6 * kTileProduct * tiles + kTileEnd * results + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle) + packing;
+  const double in_parts =
+      std::max(6 * kTileProduct * tiles + kTileEnd * results + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle) + packing;
   const double strips = std::ceil(m / GemmMicrokernels::kMostRows) * GemmMicrokernels::kMostRows;
   const double in_vectors =
-      std::max(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle) +
-      packing / 2;
+      std::max(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle) + packing / 2;
   return in_parts / in_vectors;
 }
 

@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/kernels/gemm/gemm_small_m.h"
 #include "runtime/kernels/gemm/bf16x3/packed_b.h"
+#include "runtime/kernels/gemm/gemm_small_m.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 
 namespace toroid {
 
 // As those of macrokernel.h.
-void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const RowElements& elements,
-                   std::span<const float* const> rows, int64_t first_row, const ProductOutput& out, const Fetching& fetching = {});
+void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
+                   int64_t first_row, const ProductOutput& out, const Fetching& fetching = {});
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16x3& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out);
 

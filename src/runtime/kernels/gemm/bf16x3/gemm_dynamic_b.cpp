@@ -3,22 +3,22 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/kernels/gemm/bf16x3/packed_b.h"
 #include "runtime/kernels/gemm/bf16x3/b_stationary_macrokernel.h"
+#include "runtime/kernels/gemm/bf16x3/packed_b.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
 namespace {
 
-constexpr int64_t kMostSteps = 16;      // of the depth at a time
-constexpr int64_t kMostRows = 4096;     // at a time, where sums wait for the next part of the depth
+constexpr int64_t kMostSteps = 16;   // of the depth at a time
+constexpr int64_t kMostRows = 4096;  // at a time, where sums wait for the next part of the depth
 
 thread_local Scratch scratch_for_panels;
 thread_local Scratch scratch_for_turned;
 thread_local Scratch scratch_for_plain;
 
 struct Sides {
-  Matrix a;   // whose rows lie together
+  Matrix a;  // whose rows lie together
   Matrix b;
   int64_t n, k;
 };
@@ -41,7 +41,8 @@ void multiply_block(const Sides& sides, Range rows, Range columns, const Product
     strips.multiply(depth, right, 0);
   }
   strips.finish([&](int64_t panel) {
-    const int64_t first = columns.first + panel * PackedBf16x3::kPanelColumns, count = std::min(PackedBf16x3::kPanelColumns, columns.last - first);
+    const int64_t first = columns.first + panel * PackedBf16x3::kPanelColumns,
+                  count = std::min(PackedBf16x3::kPanelColumns, columns.last - first);
     float* const plain = scratch_for_plain.get(PackedB::size(sides.k, count));
     pack_panels(columns_from(0, first), sides.k, count, 0, PackedB::panels(count), plain);
     return PackedB{sides.k, count, plain};
@@ -73,7 +74,8 @@ Grid grid_of(int64_t threads, int64_t strips, int64_t columns, int64_t steps) {
 
 // The rows [first, last) of the product.
 void multiply_rows_in_parts(RuntimePool& pool, const Sides& sides, Range all_rows, const ProductOutput& out) {
-  const int64_t strips = divide_up(all_rows.size(), PassingStrips::kRows), panels = PackedBf16x3::panels(sides.n), steps = steps_of(sides.k);
+  const int64_t strips = divide_up(all_rows.size(), PassingStrips::kRows), panels = PackedBf16x3::panels(sides.n),
+                steps = steps_of(sides.k);
   const Grid grid = grid_of(pool.threads_from_here(), strips, sides.n, steps);
   pool.parallel_for(grid.rows * grid.columns, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
@@ -81,10 +83,14 @@ void multiply_rows_in_parts(RuntimePool& pool, const Sides& sides, Range all_row
       const int64_t depths = divide_up(steps, kMostSteps), blocks = divide_up(some_panels.size(), most_panels(divide_up(steps, depths)));
       const int64_t row_blocks = depths == 1 ? 1 : divide_up(some_strips.size(), kMostRows / PassingStrips::kRows);
       for (int64_t i = 0; i < blocks * row_blocks; ++i) {
-        const Range rows = part_of(some_strips.size(), i % row_blocks, row_blocks), columns = part_of(some_panels.size(), i / row_blocks, blocks);
+        const Range rows = part_of(some_strips.size(), i % row_blocks, row_blocks),
+                    columns = part_of(some_panels.size(), i / row_blocks, blocks);
         const int64_t first = all_rows.first + some_strips.first * PassingStrips::kRows;
-        multiply_block(sides, {first + rows.first * PassingStrips::kRows, std::min(first + rows.last * PassingStrips::kRows, all_rows.last)},
-                       {(some_panels.first + columns.first) * PackedBf16x3::kPanelColumns, std::min((some_panels.first + columns.last) * PackedBf16x3::kPanelColumns, sides.n)}, out);
+        multiply_block(sides,
+                       {first + rows.first * PassingStrips::kRows, std::min(first + rows.last * PassingStrips::kRows, all_rows.last)},
+                       {(some_panels.first + columns.first) * PackedBf16x3::kPanelColumns,
+                        std::min((some_panels.first + columns.last) * PackedBf16x3::kPanelColumns, sides.n)},
+                       out);
       }
     }
   });
@@ -101,7 +107,8 @@ void multiply_as_bf16x3(RuntimePool& pool, int64_t m, int64_t n, int64_t k, cons
     const Range rows = part_of(m, i, times);
     float* const turned = scratch_for_turned.get(divide_up(m, times) * row);
     pool.parallel_for(divide_up(rows.size(), kAtOnce), 1, [&](int64_t begin, int64_t end) {
-      copy_rows(a, {rows.first + begin * kAtOnce, std::min(rows.first + end * kAtOnce, rows.last)}, {0, k}, turned + begin * kAtOnce * row, row);
+      copy_rows(a, {rows.first + begin * kAtOnce, std::min(rows.first + end * kAtOnce, rows.last)}, {0, k}, turned + begin * kAtOnce * row,
+                row);
     });
     multiply_rows_in_parts(pool, {{turned - rows.first * row, row, 1}, b, n, k}, rows, out);
   }

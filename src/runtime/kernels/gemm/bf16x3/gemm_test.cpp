@@ -33,8 +33,7 @@ std::vector<float> small_integers(int64_t count, uint32_t seed) {
   return result;
 }
 
-std::vector<float> product_in(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a,
-                              const Matrix& b) {
+std::vector<float> product_in(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
   std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
   gemm_f32(form, pool, m, n, k, a, b, {c.data(), n, nullptr});
   return c;
@@ -44,7 +43,8 @@ std::vector<float> product_in(GemmAlgorithm form, RuntimePool& pool, int64_t m, 
 enum class Sides { AsTheyCome, RightPacked };
 constexpr Sides kSides[] = {Sides::AsTheyCome, Sides::RightPacked};
 
-void multiply_as_bf16x3(Sides sides, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out) {
+void multiply_as_bf16x3(Sides sides, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
+                        const ProductOutput& out) {
   if (sides == Sides::AsTheyCome || m == 0 || k == 0) return gemm_f32(GemmAlgorithm::Parts, pool, m, n, k, a, b, out);
   Scratch memory;
   float* const packed = memory.get(PackedBf16x3::size(k, n));
@@ -116,14 +116,20 @@ struct SizeCase {
 
 // Around the sizes of tiles, strips, panels, parts of the depth, blocks and what waits of sums.
 const SizeCase kSizes[] = {
-    {"one element", 1, 1, 1},          {"one tile", 16, 16, 32},
-    {"less than a tile", 15, 13, 31},  {"three tiles of each", 33, 47, 65},
-    {"several panels", 50, 200, 33},   {"several blocks", 700, 65, 40},
+    {"one element", 1, 1, 1},
+    {"one tile", 16, 16, 32},
+    {"less than a tile", 15, 13, 31},
+    {"three tiles of each", 33, 47, 65},
+    {"several panels", 50, 200, 33},
+    {"several blocks", 700, 65, 40},
     {"several blocks of columns", 70, 1100, 600},
     {"more rows than have sums that wait", 4200, 20, 530},
-    {"blocks of each thread, and tiles left over", 700, 200, 1100}, {"a tile that is not whole", 500, 200, 40},
-    {"several depths", 20, 150, 2100}, {"several depths and sums", 270, 1100, 1060},
-    {"nothing to sum", 5, 18, 0},      {"no rows", 0, 4, 6},
+    {"blocks of each thread, and tiles left over", 700, 200, 1100},
+    {"a tile that is not whole", 500, 200, 40},
+    {"several depths", 20, 150, 2100},
+    {"several depths and sums", 270, 1100, 1060},
+    {"nothing to sum", 5, 18, 0},
+    {"no rows", 0, 4, 6},
 };
 
 TEST_P(PartsProduct, IsExactForSmallIntegers) {
@@ -156,7 +162,7 @@ TEST_P(PartsProduct, TakesNumbersOfAnyMagnitude) {
   std::vector<Case> cases;
   for (const float extreme : {1e30f, -3e38f, 1e-33f, 1e-40f, HUGE_VALF, std::nanf(""), -std::bit_cast<float>(0x7FFFFFFFu)}) {
     cases.push_back({40, 150, 1100, extreme});
-    cases.push_back({100, 150, 200, extreme});   // panels stay near
+    cases.push_back({100, 150, 200, extreme});  // panels stay near
   }
   for (const auto& [m, n, k, extreme] : cases) {
     for (const bool is_left : {true, false}) {
@@ -185,7 +191,8 @@ TEST_P(PartsProduct, TakesNumbersOfAnyMagnitude) {
           for (size_t i = 0; i < actual.size(); ++i) {
             const float x = expected[i], y = actual[i];
             const bool is_close = std::isnan(x) ? std::isnan(y) : std::isinf(x) ? x == y : std::abs(x - y) <= allowed[i];
-            ASSERT_TRUE(is_close) << y << " for " << x << " at " << i << " with " << extreme << (is_left ? " on the left" : " on the right");
+            ASSERT_TRUE(is_close) << y << " for " << x << " at " << i << " with " << extreme
+                                  << (is_left ? " on the left" : " on the right");
           }
         }
       }
@@ -203,7 +210,9 @@ TEST_P(PartsProduct, TellsSmallNumbersAgain) {
     right[7 * n + 3] = small;
     right[8 * n + 3] = -small;
     const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
-    for (const Sides sides : kSides) EXPECT_EQ(product_in_parts(sides, pool, m, n, k, a, b)[n + 3], product_in(GemmAlgorithm::Packed, pool, m, n, k, a, b)[n + 3]) << small;
+    for (const Sides sides : kSides)
+      EXPECT_EQ(product_in_parts(sides, pool, m, n, k, a, b)[n + 3], product_in(GemmAlgorithm::Packed, pool, m, n, k, a, b)[n + 3])
+          << small;
   }
 }
 
@@ -214,11 +223,12 @@ TEST_P(PartsProduct, SharesTilesThatAreLeftOver) {
     std::vector<float> left = small_integers(m * k, 11), right = small_integers(k * n, 12);
     const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
     for (const bool has_extreme : {false, true}) {
-      if (has_extreme) left[static_cast<size_t>((m - 1) * k + 3)] = 0x1p60f;   // in a shared row, which leaves the tiles
+      if (has_extreme) left[static_cast<size_t>((m - 1) * k + 3)] = 0x1p60f;  // in a shared row, which leaves the tiles
       const std::vector<float> expected = product_in(GemmAlgorithm::Packed, one, m, n, k, a, b);
       for (const int threads : {1, 2, 3, 4}) {
         RuntimePool pool(threads);
-        for (const Sides sides : kSides) EXPECT_EQ(product_in_parts(sides, pool, m, n, k, a, b), expected) << m << " rows, " << threads << " threads";
+        for (const Sides sides : kSides)
+          EXPECT_EQ(product_in_parts(sides, pool, m, n, k, a, b), expected) << m << " rows, " << threads << " threads";
       }
     }
   }
@@ -236,7 +246,7 @@ TEST_P(PartsProduct, GivesEachElementOnce) {
     std::vector<float> left = small_integers(m * k, 13), right = small_integers(k * n, 14);
     const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
     for (const bool has_extremes : {false, true}) {
-      if (has_extremes) {   // in a strip of the rows, and in panels of both threads
+      if (has_extremes) {  // in a strip of the rows, and in panels of both threads
         left[static_cast<size_t>(40 * k + 3)] = 0x1p60f;
         right[static_cast<size_t>(5 * n + 130)] = 0x1p-120f;
         for (int64_t p = 0; p < k; ++p) right[static_cast<size_t>(p * n + n - 3)] = 0x1p-120f;
@@ -244,17 +254,18 @@ TEST_P(PartsProduct, GivesEachElementOnce) {
       const std::vector<float> expected = product_in(GemmAlgorithm::Packed, pool, m, n, k, a, b);
       for (const Sides sides : kSides) {
         Taken taken = {std::vector<float>(static_cast<size_t>(m * n)), std::vector<int>(static_cast<size_t>(m * n)), n};
-        const ToroidEpilogue epilogue = {
-            [](void* argument, const float* block, int64_t row, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
-              Taken& all = *static_cast<Taken*>(argument);
-              for (int64_t i = first_row; i < last_row; ++i) {
-                for (int64_t j = first_column; j < last_column; ++j) {
-                  all.values[static_cast<size_t>(i * all.columns + j)] = block[(i - first_row) * row + j - first_column];
-                  ++all.times[static_cast<size_t>(i * all.columns + j)];
-                }
-              }
-            },
-            &taken, nullptr};
+        const ToroidEpilogue epilogue = {[](void* argument, const float* block, int64_t row, int64_t first_row, int64_t last_row,
+                                            int64_t first_column, int64_t last_column) {
+                                           Taken& all = *static_cast<Taken*>(argument);
+                                           for (int64_t i = first_row; i < last_row; ++i) {
+                                             for (int64_t j = first_column; j < last_column; ++j) {
+                                               all.values[static_cast<size_t>(i * all.columns + j)] =
+                                                   block[(i - first_row) * row + j - first_column];
+                                               ++all.times[static_cast<size_t>(i * all.columns + j)];
+                                             }
+                                           }
+                                         },
+                                         &taken, nullptr};
         multiply_as_bf16x3(sides, pool, m, n, k, a, b, {nullptr, n, &epilogue});
         EXPECT_EQ(taken.times, std::vector<int>(static_cast<size_t>(m * n), 1));
         EXPECT_EQ(taken.values, expected) << (has_extremes ? "with extremes" : "");
@@ -276,8 +287,7 @@ TEST_P(PartsProduct, TakesRowsOfScatteredRuns) {
     std::vector<float> dense;
     for (int64_t i = 0; i < m; ++i) {
       rows.push_back(image.data() + i * row_size);
-      for (const toroid::Run& run : runs)
-        dense.insert(dense.end(), rows.back() + run.offset, rows.back() + run.offset + run.length);
+      for (const toroid::Run& run : runs) dense.insert(dense.end(), rows.back() + run.offset, rows.back() + run.offset + run.length);
     }
     for (const toroid::Run& run : runs) elements.add(run.offset, run.length);
     const int64_t k = static_cast<int64_t>(dense.size()) / m;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/kernels/isa/emulated_amx.h"
 #include "runtime/kernels/gemm/bf16x3/split_numbers.h"
 #include "runtime/kernels/gemm/bf16x3/split_vectors.h"
+#include "runtime/kernels/isa/emulated_amx.h"
 
 namespace toroid {
 
@@ -16,7 +16,8 @@ RowsToSplit::RowsToSplit(const StepElements& elements, Range steps, std::span<co
 // What RowsToSplit has, in a loop's registers.
 class RowSplitter {
  public:
-  TOROID_AVX512 TOROID_INLINE explicit RowSplitter(RowsToSplit* rows) : rows_(*rows), together_(rows->elements_->together()), step_(rows->step_) {
+  TOROID_AVX512 TOROID_INLINE explicit RowSplitter(RowsToSplit* rows)
+      : rows_(*rows), together_(rows->elements_->together()), step_(rows->step_) {
     to_ = rows_.out_ + rows_.row_of_tile_ * kPartsRowBytes + (step_ - rows_.steps_.first) * kPartsBytes;
     std::memcpy(&splitter_.most, rows_.most_, sizeof splitter_.most);
     find_row();

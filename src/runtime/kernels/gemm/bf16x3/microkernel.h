@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/kernels/gemm/partition.h"
 #include "runtime/kernels/gemm/bf16x3/split.h"
+#include "runtime/kernels/gemm/partition.h"
 #include "runtime/kernels/isa/amx.h"
 
 namespace toroid {
@@ -14,7 +14,7 @@ namespace toroid {
 // Rows that are to be in parts, which are split a step of a row at a time: tiles take so long that vectors can do it beside them.
 class RowsToSplit {
  public:
-  RowsToSplit() = default;   // none
+  RowsToSplit() = default;  // none
   // Some steps of each row. `out`: as split_rows writes them with steps kPartsBytes apart, and behind a tile of rows the next. `elements` and `rows` are to stay.
   RowsToSplit(const StepElements& elements, Range steps, std::span<const float* const> rows, std::byte* out);
 
@@ -29,27 +29,27 @@ class RowsToSplit {
 
   const StepElements* elements_ = nullptr;
   Range steps_ = {0, 0};
-  std::span<const float* const> rows_;   // from the one at hand on
+  std::span<const float* const> rows_;  // from the one at hand on
   int64_t row_of_tile_ = 0, step_ = 0;
-  std::byte* out_ = nullptr;             // of the tile of rows
+  std::byte* out_ = nullptr;  // of the tile of rows
   bool fit_ = true;
-  alignas(64) uint16_t most_[kStepElements] = {};   // of the row at hand (ColumnsInParts)
+  alignas(64) uint16_t most_[kStepElements] = {};  // of the row at hand (ColumnsInParts)
 };
 
 // Up to two tiles of rows and two of columns; the second of each may be null.
 struct PartsStrip {
-  const std::byte* left[2];    // [row][part][element]; the tile of a step begins at its offset
-  const int64_t* offsets;      // by step, in bytes
-  const std::byte* right[2];   // [step][part][word][column]
+  const std::byte* left[2];   // [row][part][element]; the tile of a step begins at its offset
+  const int64_t* offsets;     // by step, in bytes
+  const std::byte* right[2];  // [step][part][word][column]
   int64_t steps;
-  float* sums;                 // F32, `row` elements from row to row
+  float* sums;  // F32, `row` elements from row to row
   int64_t row;
-  const float* before;         // what they are added to, or null; in rows `row_before` apart
+  const float* before;  // what they are added to, or null; in rows `row_before` apart
   int64_t row_before;
   // What of the right side is needed next: so many lines of 64 bytes are asked for after each of a step's products of parts.
   const std::byte* ahead[2] = {nullptr, nullptr};
   int64_t lines = 0;
-  RowsToSplit* rows = nullptr;   // of which so many pieces are split in each step
+  RowsToSplit* rows = nullptr;  // of which so many pieces are split in each step
   int64_t pieces = 0;
 };
 // Takes TileRegisters in scope, and has_amx_bf16x3().

@@ -9,7 +9,9 @@ namespace {
 class Panels {
  public:
   Panels(const PackedBf16x3& matrix, Range panels)
-      : matrix_(matrix), panels_(panels), tiles_(static_cast<size_t>((panels.size() - 1) * PackedBf16x3::kPanelTiles + matrix.tiles_of(panels.last - 1))) {}
+      : matrix_(matrix),
+        panels_(panels),
+        tiles_(static_cast<size_t>((panels.size() - 1) * PackedBf16x3::kPanelTiles + matrix.tiles_of(panels.last - 1))) {}
 
   int64_t tiles() const { return static_cast<int64_t>(tiles_.size()); }
   int64_t column_of(int64_t tile) const { return panels_.first * PackedBf16x3::kPanelColumns + tile * kTileSide; }
@@ -17,7 +19,8 @@ class Panels {
 
   // `from`: of the tile's first column in the first row of the step.
   void split(int64_t tile, int64_t step, const float* from, int64_t row, int64_t columns) {
-    const int64_t panel = panels_.first + tile / PackedBf16x3::kPanelTiles, rows = std::min(kStepElements, matrix_.depth - step * kStepElements);
+    const int64_t panel = panels_.first + tile / PackedBf16x3::kPanelTiles,
+                  rows = std::min(kStepElements, matrix_.depth - step * kStepElements);
     std::byte* const parts = const_cast<std::byte*>(matrix_.tile(panel, tile % PackedBf16x3::kPanelTiles)) + step * kPartsBytes;
     tiles_[static_cast<size_t>(tile)].split(from, row, rows, columns, parts);
   }
@@ -53,7 +56,8 @@ void split_along_columns(const Matrix& b, int64_t depth, Panels& panels) {
     for (int64_t row = 0; row < depth; row += kRowsAtOnce) {
       const int64_t rows = std::min(kRowsAtOnce, depth - row);
       pack_sixteen({b.at(row, panels.column_of(tile)), b.row, b.column}, rows, panels.columns_of(tile), turned);
-      for (int64_t i = 0; i < steps_of(rows); ++i) panels.split(tile, row / kStepElements + i, turned + i * kStepElements * kTileSide, kTileSide, kTileSide);
+      for (int64_t i = 0; i < steps_of(rows); ++i)
+        panels.split(tile, row / kStepElements + i, turned + i * kStepElements * kTileSide, kTileSide, kTileSide);
     }
   }
 }
@@ -78,8 +82,7 @@ void pack_bf16x3(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t colu
   // Some panels at a time: a page of the rows is then read in longer pieces.
   constexpr int64_t kAtOnce = 8;
   pool.parallel_for(last - first, std::min(kAtOnce, (last - first + pool.threads() - 1) / pool.threads()), [&](int64_t begin, int64_t end) {
-    pack_bf16x3(b, depth, columns, first + begin, first + end,
-               out + begin * PackedBf16x3::panel_size(depth, PackedBf16x3::kPanelTiles));
+    pack_bf16x3(b, depth, columns, first + begin, first + end, out + begin * PackedBf16x3::panel_size(depth, PackedBf16x3::kPanelTiles));
   });
 }
 

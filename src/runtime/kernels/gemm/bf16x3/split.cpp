@@ -36,7 +36,8 @@ struct WordsToSplit {
   int64_t row, rows, columns;
 };
 
-bool split_rows_plainly(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes, std::byte* out) {
+bool split_rows_plainly(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
+                        std::byte* out) {
   bool fit = true;
   for (const float* row : rows) {
     uint16_t most[kStepElements] = {};
@@ -53,7 +54,8 @@ void split_step_plainly(const WordsToSplit& words, uint16_t* most, std::byte* ou
   };
   for (int64_t word = 0; word < kLanes; ++word) {
     for (int64_t column = 0; column < kLanes; ++column) {
-      write_word(parts_at(word, column), parts_at(word + kLanes, column), kTileBytes, most + 2 * column, out + word * kTileRowBytes + column * kWordBytes);
+      write_word(parts_at(word, column), parts_at(word + kLanes, column), kTileBytes, most + 2 * column,
+                 out + word * kTileRowBytes + column * kWordBytes);
     }
   }
 }

@@ -62,7 +62,7 @@ class ColumnsInParts {
   bool fit() const;
 
  private:
-  alignas(64) uint16_t most_[kStepElements] = {};   // the largest high parts of each word, their bits without the sign
+  alignas(64) uint16_t most_[kStepElements] = {};  // the largest high parts of each word, their bits without the sign
 };
 // Of a tile of columns that were split, so many rows as they were to the last bit, `width` elements apart.
 void join_columns(const std::byte* parts, int64_t width, int64_t depth, float* out);

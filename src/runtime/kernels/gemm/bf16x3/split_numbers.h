@@ -48,13 +48,16 @@ inline NumberParts exact_parts_of(float x) {
   return {raw & kUpper, (raw << 16 & 0x80000000u) | (raw << 8 & 0x007F0000u), (raw << 24 & 0x80000000u) | (raw << 16 & 0x007F0000u)};
 }
 inline float number_of(const NumberParts& parts) {
-  if ((parts.high & 0x7FFFFFFFu) >= kLeastExact) return std::bit_cast<float>(parts.high) + (std::bit_cast<float>(parts.middle) + std::bit_cast<float>(parts.low));
-  return std::bit_cast<float>(parts.high | (parts.middle >> 16 & 0x8000u) | (parts.middle >> 8 & 0x7F00u) | (parts.low >> 24 & 0x80u) | (parts.low >> 16 & 0x7Fu));
+  if ((parts.high & 0x7FFFFFFFu) >= kLeastExact)
+    return std::bit_cast<float>(parts.high) + (std::bit_cast<float>(parts.middle) + std::bit_cast<float>(parts.low));
+  return std::bit_cast<float>(parts.high | (parts.middle >> 16 & 0x8000u) | (parts.middle >> 8 & 0x7F00u) | (parts.low >> 24 & 0x80u) |
+                              (parts.low >> 16 & 0x7Fu));
 }
 
 // The word of a number's and another's parts, in three tile rows so many bytes apart. `most`: as Splitter::most has the pair's.
 inline void write_word(const NumberParts& first, const NumberParts& second, int64_t apart, uint16_t* most, std::byte* out) {
-  const uint32_t words[kPartsOfFloat] = {first.high >> 16 | second.high, first.middle >> 16 | second.middle, first.low >> 16 | (second.low & kUpper)};
+  const uint32_t words[kPartsOfFloat] = {first.high >> 16 | second.high, first.middle >> 16 | second.middle,
+                                         first.low >> 16 | (second.low & kUpper)};
   for (const uint32_t& word : words) std::memcpy(out + (&word - words) * apart, &word, sizeof word);
   most[0] = std::max(most[0], static_cast<uint16_t>(first.high >> 15));
   most[1] = std::max(most[1], static_cast<uint16_t>(second.high >> 15));

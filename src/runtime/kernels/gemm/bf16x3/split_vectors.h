@@ -77,8 +77,8 @@ struct Splitter {
 
   // Do the largest of all, or those of each word, fit?
   TOROID_AVX512 TOROID_INLINE bool all_fit() const {
-    const Halves32 folded = larger(most, __builtin_shufflevector(most, most, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
-                                                                 30, 31, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    const Halves32 folded = larger(most, __builtin_shufflevector(most, most, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+                                                                 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     const Halves16 half = __builtin_shufflevector(folded, folded, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const Halves8 lower = __builtin_shufflevector(half, half, 0, 1, 2, 3, 4, 5, 6, 7),
                   upper = __builtin_shufflevector(half, half, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -88,10 +88,11 @@ struct Splitter {
   }
 };
 
-constexpr size_t kRowsAhead = 2;   // that are fetched: of rows that are far apart each begins where the machine fetches nothing by itself
+constexpr size_t kRowsAhead = 2;  // that are fetched: of rows that are far apart each begins where the machine fetches nothing by itself
 
 // A step of a row that does not lie together, or is not whole.
-TOROID_AVX512 inline __attribute__((noinline)) void split_rest(std::span<const Run> runs, const float* row, Splitter& splitter, std::byte* to) {
+TOROID_AVX512 inline __attribute__((noinline)) void split_rest(std::span<const Run> runs, const float* row, Splitter& splitter,
+                                                               std::byte* to) {
   if (runs.size() == 1) {
     const float* const from = row + runs.front().offset;
     splitter.split<kTileRowBytes>(load_some(from, runs.front().length), load_some(from + kLanes, runs.front().length - kLanes), to);
@@ -102,11 +103,11 @@ TOROID_AVX512 inline __attribute__((noinline)) void split_rest(std::span<const R
 }
 
 // A step of a row, as split_rows has it; `together`: elements.together(), which stays in a register so. `ahead`: a row whose elements are fetched meanwhile.
-TOROID_AVX512 TOROID_INLINE void split_piece(const StepElements& elements, const Run* together, int64_t step, const float* row, const float* ahead, Splitter& splitter,
-                                             std::byte* to) {
+TOROID_AVX512 TOROID_INLINE void split_piece(const StepElements& elements, const Run* together, int64_t step, const float* row,
+                                             const float* ahead, Splitter& splitter, std::byte* to) {
   const Run run = together[step];
   if (run.length < kStepElements) [[unlikely]] {
-    Splitter copy = splitter;   // whose address is taken
+    Splitter copy = splitter;  // whose address is taken
     split_rest(elements.of(step), row, copy, to);
     splitter = copy;
     return;

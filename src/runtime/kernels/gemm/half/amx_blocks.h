@@ -3,24 +3,24 @@
 
 #include <algorithm>
 
-#include "runtime/pool/pool.h"
 #include "runtime/kernels/gemm/macrokernel.h"
-#include "runtime/memory/scratch.h"
 #include "runtime/kernels/isa/amx.h"
+#include "runtime/memory/scratch.h"
+#include "runtime/pool/pool.h"
 
 namespace toroid {
 
-constexpr int64_t kPanelTiles = 4;                        // of columns, for which an epilogue is called
-constexpr int64_t kPanelColumns = kPanelTiles * kTileSide;   // also the stride of a block's rows
-constexpr int64_t kPartSteps = 8;                         // of the depth: what two tiles of columns have of it stays in the first-level cache
-constexpr int64_t kMostBlockTiles = 8;                    // of rows
+constexpr int64_t kPanelTiles = 4;                          // of columns, for which an epilogue is called
+constexpr int64_t kPanelColumns = kPanelTiles * kTileSide;  // also the stride of a block's rows
+constexpr int64_t kPartSteps = 8;       // of the depth: what two tiles of columns have of it stays in the first-level cache
+constexpr int64_t kMostBlockTiles = 8;  // of rows
 
 // Not within the function below: a thread that only runs its bodies would not pass their definitions, and not free them.
 inline thread_local Scratch scratch_for_left_tiles, scratch_for_tile_sums;
 
 // Where a block's sums go.
 struct TileBlock {
-  const std::byte* left;              // the first packed tile of rows
+  const std::byte* left;  // the first packed tile of rows
   int64_t row_tiles;
   int64_t first_column, last_column;  // tiles
   float* sums;
@@ -31,7 +31,7 @@ struct TileBlock {
 template <class Pack, class Multiply>
 void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_tile_bytes, const Pack& pack, const Multiply& multiply,
                          const ToroidEpilogue& epilogue) {
-  constexpr int64_t kLeftBytes = int64_t{4} << 20, kBlockBytes = int64_t{5} << 18;   // of rows at a time, in all and in a block
+  constexpr int64_t kLeftBytes = int64_t{4} << 20, kBlockBytes = int64_t{5} << 18;  // of rows at a time, in all and in a block
   const int64_t tile_bytes = std::max<int64_t>(left_tile_bytes, kTileRowBytes);
   const int64_t block_tiles = std::clamp<int64_t>(kBlockBytes / tile_bytes / 2 * 2, 2, kMostBlockTiles);
   const int64_t at_once = std::max(kLeftBytes / tile_bytes / block_tiles, int64_t{1}) * block_tiles;
@@ -55,10 +55,11 @@ void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_t
         const int64_t part = task % blocks, group = task / blocks;
         const int64_t first = tiles * part / blocks, last = tiles * (part + 1) / blocks;
         for (int64_t panel = panels * group / groups; panel < panels * (group + 1) / groups; ++panel) {
-          multiply(TileBlock{left + first * left_tile_bytes, last - first, panel * kPanelTiles, std::min((panel + 1) * kPanelTiles, tiles_of(n)), sums});
+          multiply(TileBlock{left + first * left_tile_bytes, last - first, panel * kPanelTiles,
+                             std::min((panel + 1) * kPanelTiles, tiles_of(n)), sums});
           const int64_t column = panel * kPanelColumns;
-          epilogue.run(epilogue.argument, sums, kPanelColumns, begin_row + first * kTileSide, std::min(m, begin_row + last * kTileSide), column,
-                       std::min(column + kPanelColumns, n));
+          epilogue.run(epilogue.argument, sums, kPanelColumns, begin_row + first * kTileSide, std::min(m, begin_row + last * kTileSide),
+                       column, std::min(column + kPanelColumns, n));
         }
       }
     });

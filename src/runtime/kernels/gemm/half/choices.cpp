@@ -1,6 +1,6 @@
 // Matrix products in BF16 and F16: the forms of run_matmul_half.
-#include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/gemm/onednn.h"
+#include "runtime/kernels/registry/families.h"
 
 namespace toroid {
 namespace {
@@ -11,7 +11,8 @@ double cost_s(const Problem& problem, const MachineModel& machine, double ratio_
   constexpr double kBytes = 2, kShareOfPeak = 0.6;
   const double passes = b.is_constant && s.batches == 1 ? 1 : 3;
   return machine.start_s + transfer_s(kBytes * s.elements_of_a(), machine) +
-         overlapped_s(s.flops() / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s), passes * transfer_s(kBytes * s.elements_of_b(), machine));
+         overlapped_s(s.flops() / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s),
+                      passes * transfer_s(kBytes * s.elements_of_b(), machine));
 }
 
 constexpr Implementation kWidened = {
@@ -44,7 +45,9 @@ const Implementation kOfBFloat16[] = {
      .gate = onednn_refuses_matmul,
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
-           const double ratio_to_f32 = can_multiply(HalfGemmAlgorithm::Tiles, DType::BF16) ? 10 : can_multiply(HalfGemmAlgorithm::Pairs, DType::BF16) ? 1.5 : 0.4;
+           const double ratio_to_f32 = can_multiply(HalfGemmAlgorithm::Tiles, DType::BF16)   ? 10
+                                       : can_multiply(HalfGemmAlgorithm::Pairs, DType::BF16) ? 1.5
+                                                                                             : 0.4;
            return kOneDnnCost * cost_s(problem, machine, ratio_to_f32);
          },
      .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_onednn(call); },

@@ -5,21 +5,21 @@
 #include <vector>
 
 #include "graph/dtype.h"
-#include "runtime/kernels/registry/library.h"
-#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/epilogue/store_and_convert.h"
+#include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/isa/half_rows.h"
+#include "runtime/kernels/registry/library.h"
+#include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
-#include "runtime/kernels/epilogue/store_and_convert.h"
-#include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "support/error.h"
 #include "support/float16.h"
 
 namespace toroid {
 namespace {
 
-constexpr int64_t kPairs = 512;     // of a panel at a time: 128 KiB
+constexpr int64_t kPairs = 512;  // of a panel at a time: 128 KiB
 
 thread_local Scratch scratch_for_rows, scratch_for_block;
 
@@ -77,7 +77,8 @@ void take_row_pairs(const Matrix16& a, int64_t first, int64_t k, std::vector<con
   }
 }
 
-void multiply_pairs(const Bf16DotMicrokernels& kernels, const PackedB& b, int64_t panel, std::span<const uint16_t* const> rows, float* block) {
+void multiply_pairs(const Bf16DotMicrokernels& kernels, const PackedB& b, int64_t panel, std::span<const uint16_t* const> rows,
+                    float* block) {
   const int64_t width = b.width(panel);
   const auto count = static_cast<int64_t>(rows.size());
   const int64_t strips = (count + GemmMicrokernels::kMostRows - 1) / GemmMicrokernels::kMostRows;
@@ -87,23 +88,24 @@ void multiply_pairs(const Bf16DotMicrokernels& kernels, const PackedB& b, int64_
       const int64_t first = count * s / strips, last = count * (s + 1) / strips;
       const uint16_t* strip[GemmMicrokernels::kMostRows];
       for (int64_t i = first; i < last; ++i) strip[i - first] = rows[static_cast<size_t>(i)] + 2 * done;
-      kernels[last - first - 1][width / gemm_microkernels().lanes - 1](pairs, strip, reinterpret_cast<const uint16_t*>(b.panel(panel) + done * width),
-                                                                    block + first * width, width, done > 0);
+      kernels[last - first - 1][width / gemm_microkernels().lanes - 1](
+          pairs, strip, reinterpret_cast<const uint16_t*>(b.panel(panel) + done * width), block + first * width, width, done > 0);
     }
   }
 }
 
 void multiply_in_pairs(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedB& b, const ToroidEpilogue& epilogue) {
-  for_each_part(pool, m, b.panels(), partition_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(uint16_t))), [&](Range some, Range panels) {
-    std::vector<const uint16_t*> rows(static_cast<size_t>(some.size()));
-    take_row_pairs(a, some.first, k, rows);
-    for (int64_t panel = panels.first; panel < panels.last; ++panel) {
-      const int64_t width = b.width(panel), column = b.first_column(panel);
-      float* block = scratch_for_block.get(some.size() * width);
-      multiply_pairs(*bf16_dot_microkernels(), b, panel, rows, block);
-      epilogue.run(epilogue.argument, block, width, some.first, some.last, column, column + std::min(width, b.columns - column));
-    }
-  });
+  for_each_part(
+      pool, m, b.panels(), partition_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(uint16_t))), [&](Range some, Range panels) {
+        std::vector<const uint16_t*> rows(static_cast<size_t>(some.size()));
+        take_row_pairs(a, some.first, k, rows);
+        for (int64_t panel = panels.first; panel < panels.last; ++panel) {
+          const int64_t width = b.width(panel), column = b.first_column(panel);
+          float* block = scratch_for_block.get(some.size() * width);
+          multiply_pairs(*bf16_dot_microkernels(), b, panel, rows, block);
+          epilogue.run(epilogue.argument, block, width, some.first, some.last, column, column + std::min(width, b.columns - column));
+        }
+      });
 }
 
 // ---- widened
@@ -127,20 +129,21 @@ void pack_widened(const Matrix16& b, int64_t k, int64_t n, int64_t first, int64_
 
 void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedB& b, const ToroidEpilogue& epilogue) {
   const RowElements elements(0, k);
-  for_each_part(pool, m, b.panels(), partition_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(float))), [&](Range some, Range panels) {
-    const int64_t row = k + 16;
-    float* widened = scratch_for_rows.get(some.size() * row);
-    std::vector<const float*> rows;
-    for (int64_t i = 0; i < some.size(); ++i) {
-      if (a.column == 1) {
-        widen_row(a.dtype, a.at(some.first + i, 0), k, widened + i * row);
-      } else {
-        for (int64_t p = 0; p < k; ++p) widened[i * row + p] = a.value(some.first + i, p);
-      }
-      rows.push_back(widened + i * row);
-    }
-    multiply_rows(b, panels.first, panels.last, elements, rows, some.first, {nullptr, 0, &epilogue});
-  });
+  for_each_part(pool, m, b.panels(), partition_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(float))),
+                [&](Range some, Range panels) {
+                  const int64_t row = k + 16;
+                  float* widened = scratch_for_rows.get(some.size() * row);
+                  std::vector<const float*> rows;
+                  for (int64_t i = 0; i < some.size(); ++i) {
+                    if (a.column == 1) {
+                      widen_row(a.dtype, a.at(some.first + i, 0), k, widened + i * row);
+                    } else {
+                      for (int64_t p = 0; p < k; ++p) widened[i * row + p] = a.value(some.first + i, p);
+                    }
+                    rows.push_back(widened + i * row);
+                  }
+                  multiply_rows(b, panels.first, panels.last, elements, rows, some.first, {nullptr, 0, &epilogue});
+                });
 }
 
 // ---- all
@@ -160,7 +163,8 @@ void multiply16(const KernelCall& call, HalfGemmAlgorithm form, int64_t m, int64
   const int64_t key[] = {in_tiles ? 't' : in_pairs ? 'p' : 'w', static_cast<int64_t>(b.dtype), k, n, b.row, b.column};
   const float* packed = call.packed_or_scratch(call.inputs[1], b.data, key, size, pack);
   if (in_tiles) {
-    multiply_in_tiles(AmxType::BFloat16, call.pool, m, n, k, {a.data, a.row, a.column}, reinterpret_cast<const std::byte*>(packed), epilogue);
+    multiply_in_tiles(AmxType::BFloat16, call.pool, m, n, k, {a.data, a.row, a.column}, reinterpret_cast<const std::byte*>(packed),
+                      epilogue);
   } else {
     (in_pairs ? multiply_in_pairs : multiply_widened)(call.pool, m, k, a, {depth, n, packed}, epilogue);
   }

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/kernels/gemm/packed_b.h"
 #include "runtime/kernels/gemm/half/amx_blocks.h"
+#include "runtime/kernels/gemm/packed_b.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
 namespace toroid {
@@ -43,8 +43,8 @@ TOROID_INLINE void pack_right(const TileMatrix& b, int64_t first, int64_t column
   constexpr int64_t kElements = kWordBytes / static_cast<int64_t>(sizeof(Element));
   typedef Element Sixteen __attribute__((vector_size(kTileSide * sizeof(Element))));
   const Element* data = static_cast<const Element*>(b.data) + first * b.column;
-  const int64_t words = k / kElements;   // whole ones
-  int64_t p = 0;                         // elements that are packed
+  const int64_t words = k / kElements;  // whole ones
+  int64_t p = 0;                        // elements that are packed
   if (b.row == 1 && (columns == 1 || b.column % kElements == 0) && reinterpret_cast<uintptr_t>(data) % kWordBytes == 0) {
     // Words of contiguous columns are turned as floats are.
     pack_sixteen({reinterpret_cast<const float*>(data), 1, b.column / kElements}, words, columns, reinterpret_cast<float*>(out));
@@ -74,7 +74,7 @@ struct Product {
   int64_t steps;
   TileRows left;
   const std::byte* right;
-  int64_t right_steps;   // that it was packed with
+  int64_t right_steps;  // that it was packed with
 
   const std::byte* right_at(int64_t tile, int64_t step) const { return right + (tile * right_steps + step) * kTileBytes; }
 
@@ -82,7 +82,7 @@ struct Product {
   void multiply(int64_t first_column, int64_t last_column, float* sums, int64_t row) const {
     // What of the right side comes next is fetched while all rows meet what is here: it is in memory more often than in a cache.
     const int64_t strips = (left.count + 1) / 2;
-    const int64_t lines = (kTileSide + strips - 1) / strips;   // of a tile, in each step of a strip
+    const int64_t lines = (kTileSide + strips - 1) / strips;  // of a tile, in each step of a strip
     for (int64_t done = 0; done == 0 || done < steps; done += kPartSteps) {
       const int64_t* offsets = left.offsets != nullptr ? left.offsets + done : nullptr;
       const std::byte* rows = left.data + (offsets != nullptr ? 0 : done * kTileBytes);
@@ -112,16 +112,16 @@ using Pack = void (*)(const TileMatrix&, int64_t, int64_t, int64_t, int64_t, std
 struct Packs {
   Pack left, right;
 };
-#define TOROID_PACKS(NAME, ATTRIBUTE)                                                                                                                    \
-  template <class Element>                                                                                                                               \
-  struct NAME {                                                                                                                                          \
-    ATTRIBUTE static void left(const TileMatrix& a, int64_t first, int64_t rows, int64_t k, int64_t steps, std::byte* out) {                             \
-      pack_left<Element>(a, first, rows, k, steps, out);                                                                                                 \
-    }                                                                                                                                                    \
-    ATTRIBUTE static void right(const TileMatrix& b, int64_t first, int64_t columns, int64_t k, int64_t steps, std::byte* out) {                         \
-      pack_right<Element>(b, first, columns, k, steps, out);                                                                                             \
-    }                                                                                                                                                    \
-    static constexpr Packs kBoth = {left, right};                                                                                                        \
+#define TOROID_PACKS(NAME, ATTRIBUTE)                                                                                            \
+  template <class Element>                                                                                                       \
+  struct NAME {                                                                                                                  \
+    ATTRIBUTE static void left(const TileMatrix& a, int64_t first, int64_t rows, int64_t k, int64_t steps, std::byte* out) {     \
+      pack_left<Element>(a, first, rows, k, steps, out);                                                                         \
+    }                                                                                                                            \
+    ATTRIBUTE static void right(const TileMatrix& b, int64_t first, int64_t columns, int64_t k, int64_t steps, std::byte* out) { \
+      pack_right<Element>(b, first, columns, k, steps, out);                                                                     \
+    }                                                                                                                            \
+    static constexpr Packs kBoth = {left, right};                                                                                \
   };
 TOROID_PACKS(Plain, )
 #ifdef __x86_64__
@@ -168,8 +168,8 @@ void multiply_packed_tiles(AmxType numbers, int64_t m, int64_t n, int64_t k, con
   product.multiply(0, tiles_of(n), sums, row);
 }
 
-void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column, int64_t last_column,
-                        float* sums, int64_t row) {
+void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column,
+                        int64_t last_column, float* sums, int64_t row) {
   Product{numbers, steps, rows, right, steps}.multiply(first_column, last_column, sums, row);
 }
 

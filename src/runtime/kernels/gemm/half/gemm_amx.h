@@ -1,8 +1,8 @@
 // Matrix products in tiles (isa/amx.h) of any sizes and strides.
 #pragma once
 
-#include "runtime/pool/pool.h"
 #include "runtime/kernels/isa/amx.h"
+#include "runtime/pool/pool.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {
@@ -33,8 +33,8 @@ struct TileRows {
 };
 // The product of these rows with the tiles of columns [first_column, last_column) of a packed right side with as many steps. Takes TileRegisters
 // in scope.
-void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column, int64_t last_column,
-                        float* sums, int64_t row);
+void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column,
+                        int64_t last_column, float* sums, int64_t row);
 
 // a times the packed matrix. The epilogue gets the sums; those of Int8 are int32_t, whatever its pointer's type says.
 void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/kernels/registry/registry.h"
-#include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/registry/library.h"
+#include "runtime/kernels/registry/registry.h"
 #include "support/float16.h"
 
 namespace toroid {
@@ -35,8 +35,8 @@ const ProductCase kProducts[] = {
 
 struct Layout {
   const char* name;
-  bool is_turned;        // columns contiguous
-  int64_t gap;           // elements after each row or column
+  bool is_turned;  // columns contiguous
+  int64_t gap;     // elements after each row or column
 };
 const Layout kLayouts[] = {{"rows", false, 0}, {"rows with gaps", false, 3}, {"columns", true, 0}, {"columns with gaps", true, 5}};
 
@@ -92,17 +92,18 @@ TEST_P(TileProduct, OfInt8IsExact) {
       int64_t n;
       std::vector<int64_t> sums;
     } result{row.n, std::vector<int64_t>(static_cast<size_t>(row.m * row.n), -1000000)};
-    const ToroidEpilogue epilogue = {
-        [](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) {
-          auto& to = *static_cast<Result*>(argument);
-          const auto* sums = reinterpret_cast<const int32_t*>(block);
-          for (int64_t i = first_row; i < last_row; ++i) {
-            for (int64_t j = first_column; j < last_column; ++j) {
-              to.sums[static_cast<size_t>(i * to.n + j)] = sums[(i - first_row) * row_stride + j - first_column];
-            }
-          }
-        },
-        &result, nullptr};
+    const ToroidEpilogue epilogue = {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row,
+                                        int64_t first_column, int64_t last_column) {
+                                       auto& to = *static_cast<Result*>(argument);
+                                       const auto* sums = reinterpret_cast<const int32_t*>(block);
+                                       for (int64_t i = first_row; i < last_row; ++i) {
+                                         for (int64_t j = first_column; j < last_column; ++j) {
+                                           to.sums[static_cast<size_t>(i * to.n + j)] =
+                                               sums[(i - first_row) * row_stride + j - first_column];
+                                         }
+                                       }
+                                     },
+                                     &result, nullptr};
     multiply_in_tiles(AmxType::Int8, pool, row.m, row.n, row.k, {a.data(), a_strides[0], a_strides[1]}, packed.data(), epilogue);
     for (int64_t i = 0; i < row.m; ++i) {
       for (int64_t j = 0; j < row.n; ++j) {
@@ -127,7 +128,8 @@ std::vector<float> product_in(HalfGemmAlgorithm form, RuntimePool& pool, std::ve
   const std::vector<int64_t> sizes = {a_sizes[0], b_sizes[1]}, strides = {b_sizes[1], 1};
   std::vector<BFloat16> c(static_cast<size_t>(sizes[0] * sizes[1]), BFloat16(-1e9f));
   const auto dtype = static_cast<int32_t>(DType::BF16);
-  const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, dtype, 0}, {b.data(), b_sizes.data(), b_strides.data(), 2, dtype, 0}};
+  const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, dtype, 0},
+                                  {b.data(), b_sizes.data(), b_strides.data(), 2, dtype, 0}};
   const ToroidOperand output = {c.data(), sizes.data(), strides.data(), 2, dtype, 0};
   run_matmul_half({pool, inputs, {&output, 1}, {}, {}}, form);
   return {c.begin(), c.end()};

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/kernels/epilogue/store_and_convert.h"
 #include "runtime/kernels/gemm/int4/packed_b.h"
 #include "runtime/kernels/gemm/int8/weight_product.h"
-#include "runtime/kernels/registry/operands.h"
 #include "runtime/kernels/gemm/macrokernel.h"
-#include "runtime/kernels/epilogue/store_and_convert.h"
+#include "runtime/kernels/registry/operands.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -54,7 +54,8 @@ Int4Matrix packed_matrix(const KernelCall& call, const Int4Sizes& s) {
   };
   const bool keeps = call.keeps(call.inputs[1]) && call.keeps(call.inputs[2]) && call.keeps(call.inputs[3]);
   if (keeps) {
-    const int64_t form[] = {'4', s.k, s.n, s.groups, reinterpret_cast<intptr_t>(call.inputs[2].data), reinterpret_cast<intptr_t>(call.inputs[3].data)};
+    const int64_t form[] = {
+        '4', s.k, s.n, s.groups, reinterpret_cast<intptr_t>(call.inputs[2].data), reinterpret_cast<intptr_t>(call.inputs[3].data)};
     b.data = call.packed_or_scratch(call.inputs[1], call.inputs[1].data, form, b.size(), make);
   } else {
     float* made = scratch_for_matrix.get(b.size());
@@ -125,7 +126,7 @@ struct GroupsProduct {
   int64_t parts;
 
   int64_t tile_bytes() const { return parts * right.steps() * kTileBytes; }
-  int64_t left_bytes() const { return tile_bytes() + right.groups * kTileRowBytes; }   // with the sums of 16 rows for each group
+  int64_t left_bytes() const { return tile_bytes() + right.groups * kTileRowBytes; }  // with the sums of 16 rows for each group
 
   void multiply(const TileBlock& block) const {
     constexpr int64_t kColumns = 2 * kTileSide;
@@ -140,20 +141,21 @@ struct GroupsProduct {
           const Range some = {done, std::min(done + kPartSteps, last)};
           for (int64_t c = 0; c < columns; ++c) widen_int4_numbers(right, j + c, some, wide + c * kPartSteps * kTileBytes);
           int64_t offsets[3 * kPartSteps];
-          for (int64_t i = 0; i < parts * some.size(); ++i) offsets[i] = (i / some.size() * right.steps() + done + i % some.size()) * kTileBytes;
+          for (int64_t i = 0; i < parts * some.size(); ++i)
+            offsets[i] = (i / some.size() * right.steps() + done + i % some.size()) * kTileBytes;
           for (int64_t i = 0; i < block.row_tiles; i += 2) {
             const std::byte* rows = block.left + i * left_bytes();
             float* to = products + i * kTileSide * kColumns;
             multiply_tiles(AmxType::BFloat16, {{rows, i + 1 < block.row_tiles ? rows + left_bytes() : nullptr},
-                                                   {wide, columns > 1 ? wide + kPartSteps * kTileBytes : nullptr},
-                                                   parts * some.size(),
-                                                   to,
-                                                   kColumns,
-                                                   done > first,
-                                                   {},
-                                                   0,
-                                                   offsets,
-                                                   some.size() * kTileBytes});
+                                               {wide, columns > 1 ? wide + kPartSteps * kTileBytes : nullptr},
+                                               parts * some.size(),
+                                               to,
+                                               kColumns,
+                                               done > first,
+                                               {},
+                                               0,
+                                               offsets,
+                                               some.size() * kTileBytes});
             if (some.last < last) continue;
             for (int64_t t = i; t < std::min(i + 2, block.row_tiles); ++t) {
               const auto* row_sums = reinterpret_cast<const float*>(block.left + t * left_bytes() + tile_bytes()) + group * kTileSide;
@@ -179,13 +181,16 @@ void multiply_in_groups(const KernelCall& call, const Int4Sizes& s, const Int4Ma
       for (int64_t i = 0; i < kTileSide; ++i) *sums++ = i < count ? group_sums[(first + i) * b.groups + group] : 0;
     }
   };
-  for_each_tile_block(call.pool, s.m, s.n, product.left_bytes(), pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
+  for_each_tile_block(
+      call.pool, s.m, s.n, product.left_bytes(), pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
 }
 
-void multiply_in_tiles(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const ToroidEpilogue& epilogue) {
+void multiply_in_tiles(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
+                       const ToroidEpilogue& epilogue) {
   const NarrowProduct product = {Int4Tiles{b}, b.steps(), 1};
   auto pack = [&](int64_t first, int64_t count, std::byte* out) { pack_rows_in_parts(a, first, count, s.k, out); };
-  for_each_tile_block(call.pool, s.m, s.n, b.steps() * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
+  for_each_tile_block(
+      call.pool, s.m, s.n, b.steps() * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
 }
 
 // ---- panels
@@ -193,7 +198,8 @@ void multiply_in_tiles(const KernelCall& call, const Int4Sizes& s, const Int4Mat
 // Columns of the matrix as float32, `width` of them, of which those beyond the last are whatever a tile has there.
 void widen_columns(const Int4Matrix& b, int64_t column, int64_t width, float* out) {
   for (int64_t done = 0; done < width;) {
-    const int64_t tile = (column + done) / kTileSide, offset = (column + done) % kTileSide, count = std::min(kTileSide - offset, width - done);
+    const int64_t tile = (column + done) / kTileSide, offset = (column + done) % kTileSide,
+                  count = std::min(kTileSide - offset, width - done);
     if (count == kTileSide) {
       int4_loops().widen_rows(b, tile, {0, b.k}, out + done, width);
     } else {
@@ -214,7 +220,8 @@ struct Rows {
   std::vector<const float*> pointers;
 };
 
-void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const ToroidEpilogue& epilogue) {
+void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
+                        const ToroidEpilogue& epilogue) {
   const PackedB shape{s.k, s.n, nullptr};
   const RowElements elements(0, s.k);
   const Cut cut = partition_of(call.pool.threads(), size_of_matrix(s.m, shape.panels(), s.k, sizeof(float)));
@@ -235,14 +242,10 @@ void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Ma
 bool can_multiply_int4(Int4Algorithm form, const Int4Sizes& s) {
   constexpr int64_t kMostFewRows = 16;
   switch (form) {
-    case Int4Algorithm::FewRows:
-      return s.m <= kMostFewRows;
-    case Int4Algorithm::Tiles:
-      return s.rows == DType::BF16 && has_amx();
-    case Int4Algorithm::Groups:
-      return has_amx() && (s.groups == 1 || s.k / s.groups % kStepElements == 0);
-    case Int4Algorithm::Panels:
-      return true;
+    case Int4Algorithm::FewRows: return s.m <= kMostFewRows;
+    case Int4Algorithm::Tiles: return s.rows == DType::BF16 && has_amx();
+    case Int4Algorithm::Groups: return has_amx() && (s.groups == 1 || s.k / s.groups % kStepElements == 0);
+    case Int4Algorithm::Panels: return true;
   }
   return false;
 }
@@ -266,7 +269,8 @@ void run_matmul_int4(const KernelCall& call, Int4Algorithm form) {
   if (form == Int4Algorithm::Tiles) return multiply_in_tiles(call, s, b, a, epilogue);
   const float* group_sums = form == Int4Algorithm::Panels ? nullptr : sums_of_groups(call, s, b, a);
   if (group_sums == nullptr) return multiply_in_panels(call, s, b, a, epilogue);
-  form == Int4Algorithm::FewRows ? read_numbers(call, s, b, a, group_sums, epilogue) : multiply_in_groups(call, s, b, a, group_sums, epilogue);
+  form == Int4Algorithm::FewRows ? read_numbers(call, s, b, a, group_sums, epilogue)
+                                 : multiply_in_groups(call, s, b, a, group_sums, epilogue);
 }
 
 }  // namespace toroid

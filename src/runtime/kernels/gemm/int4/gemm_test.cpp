@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "runtime/kernels/gemm/int4/packed_b.h"
-#include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/isa/half_rows.h"
+#include "runtime/kernels/isa/on_machines_for_test.h"
 
 namespace toroid {
 namespace {
@@ -33,7 +33,8 @@ const Int4Case kCases[] = {
 
 class Int4Product {
  public:
-  Int4Product(const Int4Case& row, DType dtype) : c(row), dtype_(dtype), x_(count(c.m * c.k)), bits_(x_.size()), packed_(count(c.n * c.k / 2)) {
+  Int4Product(const Int4Case& row, DType dtype)
+      : c(row), dtype_(dtype), x_(count(c.m * c.k)), bits_(x_.size()), packed_(count(c.n * c.k / 2)) {
     auto random = [seed = uint32_t{1}]() mutable {
       seed = seed * 1664525u + 1013904223u;
       return static_cast<float>(static_cast<int32_t>(seed)) * 0x1p-31f;
@@ -109,7 +110,8 @@ class Int4Product {
     for (size_t i = 0; i < y.size(); ++i) {
       const auto [sum, magnitude] = sums_[i];
       if (!std::isfinite(sum)) {
-        ASSERT_TRUE(std::isnan(sum) ? std::isnan(y[i]) : static_cast<double>(y[i]) == sum) << "element " << i << ": " << y[i] << ", not " << sum;
+        ASSERT_TRUE(std::isnan(sum) ? std::isnan(y[i]) : static_cast<double>(y[i]) == sum)
+            << "element " << i << ": " << y[i] << ", not " << sum;
         continue;
       }
       ASSERT_LE(std::abs(static_cast<double>(y[i]) - sum), magnitude * of_weights + std::abs(sum) * rounding) << "element " << i;

@@ -85,12 +85,13 @@ void widen_tiles_plainly(const Int4Matrix& b, int64_t tile, Range steps, std::by
   write_int4_tiles(steps, number, to);
 }
 void widen_numbers_plainly(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
-  write_int4_tiles(steps, [&](int64_t row, int64_t column) { return static_cast<float>(int4_at(b, tile, row, column)); }, to);
+  write_int4_tiles(
+      steps, [&](int64_t row, int64_t column) { return static_cast<float>(int4_at(b, tile, row, column)); }, to);
 }
 
 // add_scaled (packed_b.h).
-TOROID_INLINE void add_rows(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums, float* sums,
-                            int64_t sums_row, bool add) {
+TOROID_INLINE void add_rows(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row,
+                            const float* row_sums, float* sums, int64_t sums_row, bool add) {
   Vector16 scale, zero;
   load(b.scales(tile, group), scale);
   load(b.zeros(tile, group), zero);
@@ -103,13 +104,14 @@ TOROID_INLINE void add_rows(const Int4Matrix& b, int64_t tile, int64_t group, co
     std::memcpy(sums, &sum, sizeof sum);
   }
 }
-void add_rows_plainly(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums, float* sums,
-                      int64_t sums_row, bool add) {
+void add_rows_plainly(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums,
+                      float* sums, int64_t sums_row, bool add) {
   add_rows(b, tile, group, products, products_row, row_sums, sums, sums_row, add);
 }
 
 #ifdef __x86_64__
-__attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_tiles_avx512(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
+__attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_tiles_avx512(const Int4Matrix& b, int64_t tile, Range steps,
+                                                                             std::byte* to) {
   const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   alignas(64) uint16_t order[32];
   for (uint16_t c = 0; c < 16; ++c) {
@@ -135,9 +137,9 @@ __attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_tiles_avx512(con
 
 TOROID_AVX512 void widen_numbers_avx512(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
   // Of bfloat16, twice, since an instruction looks at five bits of each place.
-  alignas(64) static constexpr uint16_t kNumbers[32] = {0,      0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0, 0x40e0, 0x4100, 0x4110, 0x4120,
-                                                        0x4130, 0x4140, 0x4150, 0x4160, 0x4170, 0,      0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0,
-                                                        0x40c0, 0x40e0, 0x4100, 0x4110, 0x4120, 0x4130, 0x4140, 0x4150, 0x4160, 0x4170};
+  alignas(64) static constexpr uint16_t kNumbers[32] = {
+      0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0, 0x40e0, 0x4100, 0x4110, 0x4120, 0x4130, 0x4140, 0x4150, 0x4160, 0x4170,
+      0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0, 0x40e0, 0x4100, 0x4110, 0x4120, 0x4130, 0x4140, 0x4150, 0x4160, 0x4170};
   const __m512i table = _mm512_load_si512(kNumbers);
   constexpr int64_t kStepWords = kStepElements / Int4Matrix::kWordNumbers;
   for (int64_t i = steps.first * kStepWords; i < steps.last * kStepWords; ++i) {
@@ -152,8 +154,8 @@ TOROID_AVX512 void widen_numbers_avx512(const Int4Matrix& b, int64_t tile, Range
   }
 }
 
-TOROID_AVX512 void add_rows_avx512(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums,
-                                   float* sums, int64_t sums_row, bool add) {
+TOROID_AVX512 void add_rows_avx512(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row,
+                                   const float* row_sums, float* sums, int64_t sums_row, bool add) {
   add_rows(b, tile, group, products, products_row, row_sums, sums, sums_row, add);
 }
 #endif
@@ -174,8 +176,8 @@ void widen_int4_numbers(const Int4Matrix& b, int64_t tile, Range steps, std::byt
   widen_numbers_plainly(b, tile, steps, to);
 }
 
-void add_scaled(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums, float* sums, int64_t sums_row,
-                bool add) {
+void add_scaled(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums,
+                float* sums, int64_t sums_row, bool add) {
 #ifdef __x86_64__
   if (vector_set() == VectorSet::Avx512) return add_rows_avx512(b, tile, group, products, products_row, row_sums, sums, sums_row, add);
 #endif

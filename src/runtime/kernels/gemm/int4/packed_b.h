@@ -13,12 +13,12 @@ namespace toroid {
 // Tiles of 16 columns. A tile has the scales and zero points of its groups, [group][scale, zero][column], then its numbers: a word of each column has
 // eight that follow each other in the depth, the first in its lowest bits. What is missing is 0.
 struct Int4Matrix {
-  int64_t k, n, group, groups;   // group: numbers of each but the last, which has the rest
+  int64_t k, n, group, groups;  // group: numbers of each but the last, which has the rest
   const float* data;
 
   static constexpr int64_t kWordNumbers = 8;
   int64_t steps() const { return steps_of(k); }
-  int64_t tile_size() const { return (2 * groups + steps() * (kStepElements / kWordNumbers)) * kTileSide; }   // in words
+  int64_t tile_size() const { return (2 * groups + steps() * (kStepElements / kWordNumbers)) * kTileSide; }  // in words
   int64_t size() const { return toroid::tiles_of(n) * tile_size(); }
   int64_t group_of(int64_t row) const { return std::min(row / group, groups - 1); }
   const float* scales(int64_t tile, int64_t group) const { return data + tile * tile_size() + 2 * group * kTileSide; }
@@ -27,13 +27,14 @@ struct Int4Matrix {
 };
 
 struct RowSum {
-  float value, magnitude;   // magnitude: of the elements' magnitudes
+  float value, magnitude;  // magnitude: of the elements' magnitudes
 };
 struct Int4Loops {
   static constexpr int64_t kMostRows = 4;
   RowSum (*sum)(const float* row, int64_t count);
   void (*widen_rows)(const Int4Matrix& b, int64_t tile, Range rows, float* out, int64_t width);
-  void (*multiply_rows[kMostRows])(const Int4Matrix& b, int64_t tile, const float* const* rows, const float* group_sums, float* out, int64_t out_row);
+  void (*multiply_rows[kMostRows])(const Int4Matrix& b, int64_t tile, const float* const* rows, const float* group_sums, float* out,
+                                   int64_t out_row);
 };
 const Int4Loops& int4_loops(VectorSet set = vector_set());
 
@@ -41,7 +42,7 @@ const Int4Loops& int4_loops(VectorSet set = vector_set());
 void widen_int4_tiles(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to);
 void widen_int4_numbers(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to);
 // sums[i][j] (+)= scale[j] * products[i][j] + zero[j] * row_sums[i] for 16 rows and the columns of a tile.
-void add_scaled(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums, float* sums,
-                int64_t sums_row, bool add);
+void add_scaled(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums,
+                float* sums, int64_t sums_row, bool add);
 
 }  // namespace toroid

@@ -1,9 +1,9 @@
 // Matrix products with a right side of int8 or int4: the forms of run_matmul_int8 and run_matmul_int4.
 #include <cmath>
 
-#include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/gemm/int4/gemm.h"
 #include "runtime/kernels/isa/amx.h"
+#include "runtime/kernels/registry/families.h"
 
 namespace toroid {
 namespace {
@@ -41,7 +41,8 @@ std::optional<std::string> malformed_factors(const Problem& problem) {
 bool is_float(DType dtype) { return dtype == DType::F32 || is_reduced_float(dtype); }
 std::optional<std::string> malformed_int8(const Problem& problem) {
   if (auto fault = malformed_factors(problem)) return fault;
-  if (!is_float(problem.inputs[0].dtype) || !is_float(problem.outputs[0].dtype)) return "the left side and the output are not f32, bf16 or f16";
+  if (!is_float(problem.inputs[0].dtype) || !is_float(problem.outputs[0].dtype))
+    return "the left side and the output are not f32, bf16 or f16";
   return std::nullopt;
 }
 std::optional<std::string> malformed_bytes(const Problem& problem) {
@@ -57,7 +58,9 @@ Gate int8_gate(const Problem& problem) {
   if (kForm == Int8Algorithm::BFloat16Pairs) {
     return problem.inputs[0].dtype == DType::BF16 ? "the machine has no AVX512_BF16" : "the rows are not of bfloat16";
   }
-  return kForm == Int8Algorithm::Tiles ? kNoTiles : kForm == Int8Algorithm::Fours ? "the machine has no AVX512_VNNI" : "the machine has no AVX2";
+  return kForm == Int8Algorithm::Tiles   ? kNoTiles
+         : kForm == Int8Algorithm::Fours ? "the machine has no AVX512_VNNI"
+                                         : "the machine has no AVX2";
 }
 // `ratio`: of the speed of products of float32, in vectors, to which that of three products of parts is related.
 template <int kRatio, int kThird>
@@ -81,11 +84,12 @@ double widening_s(const Problem& problem, const MachineModel& machine, double ti
   return times * elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
 }
 int64_t rows(const Problem& problem) { return problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1); }
-constexpr double kToKeep = 1.5;   // what is widened, besides
+constexpr double kToKeep = 1.5;  // what is widened, besides
 
 template <Int8Algorithm kForm>
 Gate few_rows_gate(const Problem& problem) {
-  if (rows(problem) > kMostRowsInRegisters) return fmt::format("it is for at most {} rows, these are {}", kMostRowsInRegisters, rows(problem));
+  if (rows(problem) > kMostRowsInRegisters)
+    return fmt::format("it is for at most {} rows, these are {}", kMostRowsInRegisters, rows(problem));
   return int8_gate<kForm>(problem);
 }
 
@@ -94,25 +98,27 @@ const Implementation kOfFloats[] = {
      .description = "panels of int8 widened to float32, once for a block of rows",
      .version = 2,
      .gate = int8_gate<Int8Algorithm::Widened>,
-     .cost_s = [](const Problem& problem, const MachineModel& machine) {
-       return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, kToKeep);
-     },
+     .cost_s = [](const Problem& problem,
+                  const MachineModel& machine) { return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, kToKeep); },
      .run = run_int8_form<Int8Algorithm::Widened>},
     {.name = "in-registers",
      .description = "bytes that become float32 as they are multiplied, for each strip of rows",
      .gate = few_rows_gate<Int8Algorithm::InRegisters>,
-     .cost_s = [](const Problem& problem, const MachineModel& machine) {
-       constexpr double kStripRows = 8;
-       return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, std::ceil(static_cast<double>(rows(problem)) / kStripRows) - 1);
-     },
+     .cost_s =
+         [](const Problem& problem, const MachineModel& machine) {
+           constexpr double kStripRows = 8;
+           return int8_cost_s<1, 1>(problem, machine) +
+                  widening_s(problem, machine, std::ceil(static_cast<double>(rows(problem)) / kStripRows) - 1);
+         },
      .run = run_int8_form<Int8Algorithm::InRegisters>},
     {.name = "pairs",
      .description = "panels of int8 widened to pairs of bfloat16 (AVX512_BF16)",
      .gate = int8_gate<Int8Algorithm::BFloat16Pairs>,
-     .cost_s = [](const Problem& problem, const MachineModel& machine) {
-       constexpr double kSpeed = 1.5;
-       return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, 0.5 * kToKeep);
-     },
+     .cost_s =
+         [](const Problem& problem, const MachineModel& machine) {
+           constexpr double kSpeed = 1.5;
+           return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, 0.5 * kToKeep);
+         },
      .run = run_int8_form<Int8Algorithm::BFloat16Pairs>},
     {.name = "tiles",
      .description = "tiles of int8 widened to bfloat16, with rows of bfloat16 or in three parts (AMX)",

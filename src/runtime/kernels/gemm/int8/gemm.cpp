@@ -5,15 +5,15 @@
 #include <type_traits>
 #include <vector>
 
-#include "runtime/kernels/gemm/int8/microkernel.h"
-#include "runtime/kernels/gemm/int8/weight_only.h"
-#include "runtime/kernels/registry/library.h"
-#include "runtime/kernels/registry/operands.h"
-#include "runtime/kernels/gemm/half/microkernel_bf16.h"
-#include "runtime/kernels/gemm/macrokernel.h"
-#include "runtime/memory/scratch.h"
 #include "runtime/kernels/epilogue/store_and_convert.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
+#include "runtime/kernels/gemm/half/microkernel_bf16.h"
+#include "runtime/kernels/gemm/int8/microkernel.h"
+#include "runtime/kernels/gemm/int8/weight_only.h"
+#include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/registry/library.h"
+#include "runtime/kernels/registry/operands.h"
+#include "runtime/memory/scratch.h"
 #include "support/error.h"
 
 namespace toroid {
@@ -39,7 +39,8 @@ void widen(RuntimePool& pool, const TileMatrix& from, int64_t rows, int64_t colu
   });
 }
 
-void multiply_exactly(RuntimePool& pool, DType left, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const TileMatrix& b, int32_t* out) {
+void multiply_exactly(RuntimePool& pool, DType left, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const TileMatrix& b,
+                      int32_t* out) {
   float* rows = scratch_for_rows.get(m * k);
   float* wide = scratch_for_wide.get(k * n);
   float* block = scratch_for_block.get(m * n);
@@ -51,15 +52,16 @@ void multiply_exactly(RuntimePool& pool, DType left, int64_t m, int64_t n, int64
     float* panels = scratch_for_panels.get(PackedB::size(depth, n));
     pack_panels({wide + done * n, n, 1}, depth, n, 0, PackedB::panels(n), panels);
     multiply(pool, m, {rows + done, k, 1}, {depth, n, panels}, 0, PackedB::panels(n), {block, n, nullptr});
-    for (int64_t i = 0; i < m * n; ++i) out[i] = static_cast<int32_t>(static_cast<uint32_t>(out[i]) + static_cast<uint32_t>(static_cast<int32_t>(block[i])));
+    for (int64_t i = 0; i < m * n; ++i)
+      out[i] = static_cast<int32_t>(static_cast<uint32_t>(out[i]) + static_cast<uint32_t>(static_cast<int32_t>(block[i])));
   }
 }
 
 void multiply_in_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const TileMatrix& b, int32_t* out) {
   const int64_t form[] = {'8', 'i', k, n, b.row, b.column};
-  const float* packed = call.packed_or_scratch(call.inputs[1], b.data, form, packed_tiles_bytes(AmxType::Int8, k, n) / kWordBytes, [&](float* to) {
-    pack_right_tiles(AmxType::Int8, call.pool, b, k, n, reinterpret_cast<std::byte*>(to));
-  });
+  const float* packed =
+      call.packed_or_scratch(call.inputs[1], b.data, form, packed_tiles_bytes(AmxType::Int8, k, n) / kWordBytes,
+                             [&](float* to) { pack_right_tiles(AmxType::Int8, call.pool, b, k, n, reinterpret_cast<std::byte*>(to)); });
   StoredSums sums = {out, DType::I32, n};
   const auto numbers = static_cast<DType>(call.inputs[0].dtype) == DType::U8 ? AmxType::Uint8 : AmxType::Int8;
   multiply_in_tiles(numbers, call.pool, m, n, k, a, reinterpret_cast<const std::byte*>(packed), sums.epilogue());
@@ -94,7 +96,8 @@ class ByteMatrix {
 
  private:
   void pack_tile(const TileMatrix& b, int64_t tile, int64_t k, uint32_t* words) const {
-    const int64_t first = tile * ByteKernels::kColumns, columns = std::min<int64_t>(ByteKernels::kColumns, n_ - first), elements = kernels_.elements;
+    const int64_t first = tile * ByteKernels::kColumns, columns = std::min<int64_t>(ByteKernels::kColumns, n_ - first),
+                  elements = kernels_.elements;
     const auto* data = static_cast<const int8_t*>(b.data) + first * b.column;
     std::fill_n(words, tile_words(), 0u);
     for (int64_t p = 0; p < k; ++p) {
@@ -132,8 +135,8 @@ void pack_row(const Element* from, int64_t column, int64_t k, int64_t elements, 
   }
 }
 
-void multiply_in_vectors(const ByteKernels& kernels, const KernelCall& call, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const TileMatrix& b,
-                         int32_t* out) {
+void multiply_in_vectors(const ByteKernels& kernels, const KernelCall& call, int64_t m, int64_t n, int64_t k, const TileMatrix& a,
+                         const TileMatrix& b, int32_t* out) {
   const bool is_signed = static_cast<DType>(call.inputs[0].dtype) == DType::I8;
   const ByteMatrix right(call, kernels, is_signed && kernels.elements == 4, b, n, k);
   constexpr int64_t kPanelTiles = ByteKernels::kMostTiles, kPanelColumns = kPanelTiles * ByteKernels::kColumns;
@@ -155,8 +158,8 @@ void multiply_in_vectors(const ByteKernels& kernels, const KernelCall& call, int
         const int64_t count = std::min<int64_t>(ByteKernels::kMostRows, some.size() - i);
         for (int64_t tile = 0; tile < tiles; tile += kernels.tiles) {
           const int64_t at_once = std::min<int64_t>(kernels.tiles, tiles - tile);
-          kernels.multiply[count - 1][at_once - 1](words, &rows[static_cast<size_t>(i)], right.tile(panel * kPanelTiles + tile), right.tile_words(),
-                                                   block + tile * ByteKernels::kColumns, kPanelColumns);
+          kernels.multiply[count - 1][at_once - 1](words, &rows[static_cast<size_t>(i)], right.tile(panel * kPanelTiles + tile),
+                                                   right.tile_words(), block + tile * ByteKernels::kColumns, kPanelColumns);
         }
         const int32_t* added = right.added(column);
         for (int64_t r = 0; r < count; ++r) {

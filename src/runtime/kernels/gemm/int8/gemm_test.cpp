@@ -3,23 +3,31 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/kernels/registry/registry.h"
-#include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/registry/library.h"
+#include "runtime/kernels/registry/registry.h"
 #include "support/float16.h"
 
 namespace toroid {
 namespace {
 
 constexpr Int8Algorithm kForms[] = {Int8Algorithm::Tiles,       Int8Algorithm::Fours,         Int8Algorithm::Pairs,
-                               Int8Algorithm::InRegisters, Int8Algorithm::BFloat16Pairs, Int8Algorithm::Widened};
+                                    Int8Algorithm::InRegisters, Int8Algorithm::BFloat16Pairs, Int8Algorithm::Widened};
 
 struct Case {
   const char* name;
   int64_t m, n, k;
 };
-const Case kCases[] = {{"one element", 1, 1, 1},   {"one row", 1, 200, 70},       {"tails everywhere", 37, 75, 99}, {"a whole tile", 16, 16, 32},
-                       {"deep", 5, 18, 2100},      {"several blocks", 150, 70, 41}, {"rows in registers", 11, 130, 600}, {"blocks of a deep one", 60, 34, 3100}, {"rows and panels", 97, 130, 64}, {"nothing to sum", 3, 5, 0},
+const Case kCases[] = {{"one element", 1, 1, 1},
+                       {"one row", 1, 200, 70},
+                       {"tails everywhere", 37, 75, 99},
+                       {"a whole tile", 16, 16, 32},
+                       {"deep", 5, 18, 2100},
+                       {"several blocks", 150, 70, 41},
+                       {"rows in registers", 11, 130, 600},
+                       {"blocks of a deep one", 60, 34, 3100},
+                       {"rows and panels", 97, 130, 64},
+                       {"nothing to sum", 3, 5, 0},
                        {"no rows", 0, 5, 7}};
 
 // Numbers without a pattern that an error of places would keep.
@@ -90,7 +98,8 @@ void expect_products_of_floats(DType dtype, DType result, double tolerance) {
         }
         const auto at = static_cast<size_t>(i * row.n + j);
         const double actual = result == DType::F32 ? static_cast<double>(wide[at]) : static_cast<double>(static_cast<float>(narrow[at]));
-        ASSERT_NEAR(actual, sum, std::max(tolerance, error_of_sum(row.k)) * std::max(std::fabs(sum), std::sqrt(size)) + 1e-30) << i << ", " << j;
+        ASSERT_NEAR(actual, sum, std::max(tolerance, error_of_sum(row.k)) * std::max(std::fabs(sum), std::sqrt(size)) + 1e-30)
+            << i << ", " << j;
       }
     }
   });
@@ -154,7 +163,7 @@ TEST_P(Int8Matmul, TakesEveryFloat32) {
   const int64_t m = std::size(kValues) + 1, k = 40, n = 17;
   std::vector<float> a(static_cast<size_t>(m * k), 0.0f), c(static_cast<size_t>(m * n));
   for (size_t i = 0; i < std::size(kValues); ++i) a[i * k + i] = kValues[i];
-  a[(m - 1) * k + 39] = std::bit_cast<float>(0x7f800001u);   // a NaN that says so in its last bit alone
+  a[(m - 1) * k + 39] = std::bit_cast<float>(0x7f800001u);  // a NaN that says so in its last bit alone
   std::vector<int8_t> b(static_cast<size_t>(k * n), 1);
   const std::vector<int64_t> a_sizes = {m, k}, a_strides = {k, 1}, b_sizes = {k, n}, b_strides = {n, 1}, sizes = {m, n};
   const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, static_cast<int32_t>(DType::F32), 0},

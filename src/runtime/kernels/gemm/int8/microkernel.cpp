@@ -16,7 +16,8 @@ namespace {
 
 // Unrolled whole, or the sums would live in memory.
 template <int kRows, int kTiles>
-TOROID_VNNI void multiply_fours(int64_t words, const uint32_t* const* rows, const uint32_t* b, int64_t tile_words, int32_t* c, int64_t c_row) {
+TOROID_VNNI void multiply_fours(int64_t words, const uint32_t* const* rows, const uint32_t* b, int64_t tile_words, int32_t* c,
+                                int64_t c_row) {
   __m512i sums[kRows][kTiles];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
@@ -48,7 +49,8 @@ TOROID_AVX2 void multiply_pairs(int64_t words, const uint32_t* const* rows, cons
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = _mm256_setzero_si256();
   for (int64_t word = 0; word < words; ++word, b += ByteKernels::kColumns) {
-    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)), high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + kLanes));
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)),
+                  high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + kLanes));
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const __m256i x = _mm256_set1_epi32(static_cast<int>(rows[i][word]));

@@ -12,11 +12,11 @@ namespace toroid {
 struct ByteKernels {
   static constexpr int kMostRows = 6, kMostTiles = 4, kColumns = 16;
 
-  int64_t elements;     // of the depth in a word of 32 bits: bytes of the left that are not signed, or numbers of 16 bits
-  int tiles;            // of columns, at most, at a time
+  int64_t elements;  // of the depth in a word of 32 bits: bytes of the left that are not signed, or numbers of 16 bits
+  int tiles;         // of columns, at most, at a time
   // c[i, j] = the product of row i with column j of so many tiles of 16 columns, each [word][column], `tile_words` apart.
   using Multiply = void (*)(int64_t words, const uint32_t* const* rows, const uint32_t* b, int64_t tile_words, int32_t* c, int64_t c_row);
-  Multiply multiply[kMostRows][kMostTiles];   // by rows - 1 and tiles - 1
+  Multiply multiply[kMostRows][kMostTiles];  // by rows - 1 and tiles - 1
 };
 // Null where the machine has no such instructions.
 const ByteKernels* vnni_kernels();

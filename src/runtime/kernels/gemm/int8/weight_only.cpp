@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "runtime/kernels/epilogue/post_ops.h"
-#include "runtime/kernels/gemm/partition.h"
-#include "runtime/kernels/gemm/int8/weight_panels.h"
-#include "runtime/kernels/gemm/int8/weight_product.h"
-#include "runtime/kernels/registry/operands.h"
-#include "runtime/kernels/gemm/half/microkernel_bf16.h"
-#include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/epilogue/store_and_convert.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
+#include "runtime/kernels/gemm/half/microkernel_bf16.h"
+#include "runtime/kernels/gemm/int8/weight_panels.h"
+#include "runtime/kernels/gemm/int8/weight_product.h"
+#include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/gemm/partition.h"
+#include "runtime/kernels/registry/operands.h"
 
 namespace toroid {
 namespace {
@@ -62,15 +62,19 @@ struct Int8Tiles {
   }
 };
 
-void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
+void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
+                           const ToroidEpilogue& epilogue) {
   const int64_t steps = steps_of(k), parts = a.parts();
   const int64_t form[] = {'8', 't', k, n, b.row, b.column};
-  const float* packed = call.packed_or_scratch(call.inputs[1], b.data, form, tiles_of(n) * steps * kNarrowBytes / kWordBytes, [&](float* to) {
-    call.pool.parallel_for(tiles_of(n), 1, [&](int64_t begin, int64_t end) { pack_narrow_tiles(b, k, n, begin, end, reinterpret_cast<std::byte*>(to)); });
-  });
+  const float* packed =
+      call.packed_or_scratch(call.inputs[1], b.data, form, tiles_of(n) * steps * kNarrowBytes / kWordBytes, [&](float* to) {
+        call.pool.parallel_for(
+            tiles_of(n), 1, [&](int64_t begin, int64_t end) { pack_narrow_tiles(b, k, n, begin, end, reinterpret_cast<std::byte*>(to)); });
+      });
   const NarrowProduct product = {Int8Tiles{steps, reinterpret_cast<const std::byte*>(packed)}, steps, parts};
   auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_rows_in_parts(a, first_row, rows, k, out); };
-  for_each_tile_block(call.pool, m, n, parts * steps * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
+  for_each_tile_block(
+      call.pool, m, n, parts * steps * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
 }
 
 // ---- in panels
@@ -87,7 +91,8 @@ void pack_narrow_panels(const Int8Matrix& b, int64_t together, int64_t k, int64_
     int8_t* to = out + column * shape.depth * together;
     if (k > 0) std::memset(to, 0, static_cast<size_t>(shape.depth * together * width));
     for (int64_t p = 0; p < k; ++p) {
-      for (int64_t j = 0; j < count; ++j) to[(p / together * width + j / lanes * lanes) * together + p % together * lanes + j % lanes] = b.at(p, column + j);
+      for (int64_t j = 0; j < count; ++j)
+        to[(p / together * width + j / lanes * lanes) * together + p % together * lanes + j % lanes] = b.at(p, column + j);
     }
   }
 }
@@ -99,17 +104,19 @@ class NarrowPanels {
       : shape_{divide_up(k, together), n, nullptr}, together_(together) {
     const int64_t form[] = {'8', 'w', together, k, n, b.row, b.column};
     const int64_t bytes = PackedB::size(shape_.depth, n) * together;
-    data_ = reinterpret_cast<const int8_t*>(call.packed_or_scratch(call.inputs[1], b.data, form, divide_up(bytes, kWordBytes), [&](float* to) {
-      call.pool.parallel_for(shape_.panels(), 1, [&](int64_t begin, int64_t end) {
-        pack_narrow_panels(b, together, k, n, begin, end, reinterpret_cast<int8_t*>(to));
-      });
-    }));
+    data_ =
+        reinterpret_cast<const int8_t*>(call.packed_or_scratch(call.inputs[1], b.data, form, divide_up(bytes, kWordBytes), [&](float* to) {
+          call.pool.parallel_for(shape_.panels(), 1, [&](int64_t begin, int64_t end) {
+            pack_narrow_panels(b, together, k, n, begin, end, reinterpret_cast<int8_t*>(to));
+          });
+        }));
   }
 
   // rows_of(range): pointers to rows as add_part wants them, for the life of a task. add_part(rows, bytes, width, depth, sums, adds): the products of all rows
   // with a part of a panel, in sums, which are `width` apart.
   template <class RowsOf, class AddPart>
-  void multiply(RuntimePool& pool, int64_t m, int64_t element_bytes, const ToroidEpilogue& epilogue, const RowsOf& rows_of, const AddPart& add_part) const {
+  void multiply(RuntimePool& pool, int64_t m, int64_t element_bytes, const ToroidEpilogue& epilogue, const RowsOf& rows_of,
+                const AddPart& add_part) const {
     // Blocks of rows as large as they may be, so that a panel is seldom widened twice.
     const int64_t blocks = divide_up(m, size_of_matrix(m, shape_.panels(), shape_.depth, element_bytes).most_rows);
     for_each_part(pool, m, shape_.panels(), {blocks, panel_groups(pool, blocks, shape_.panels())}, [&](Range some, Range panels) {
@@ -151,20 +158,23 @@ std::vector<const float*> float_rows(const FloatRows& a, Range some, int64_t k) 
   return rows;
 }
 
-void multiply_in_registers(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
+void multiply_in_registers(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
+                           const ToroidEpilogue& epilogue) {
   const auto& kernels = narrow_kernels();
   auto rows_of = [&](Range some) { return float_rows(a, some, k); };
   auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
     for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
       const float* strip[GemmMicrokernels::kMostRows];
       for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + depth.first;
-      kernels.multiply[count - 1][width / gemm_microkernels().lanes - 1](depth.size(), strip, bytes, sums + first * width, width, adds, nullptr);
+      kernels.multiply[count - 1][width / gemm_microkernels().lanes - 1](depth.size(), strip, bytes, sums + first * width, width, adds,
+                                                                         nullptr);
     });
   };
   NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
 }
 
-void multiply_widened(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
+void multiply_widened(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
+                      const ToroidEpilogue& epilogue) {
   const GemmMicrokernels& kernels = gemm_microkernels();
   auto rows_of = [&](Range some) { return float_rows(a, some, k); };
   auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
@@ -173,7 +183,9 @@ void multiply_widened(const KernelCall& call, int64_t m, int64_t n, int64_t k, c
     const Run run = {depth.first, depth.size()};
     for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
       float* const to = sums + first * width;
-      if (first > 0) return kernels.multiply[count - 1][vectors - 1](&run, 1, &rows[static_cast<size_t>(first)], wide, {to, width, width, adds}, {nullptr, 0});
+      if (first > 0)
+        return kernels.multiply[count - 1][vectors - 1](&run, 1, &rows[static_cast<size_t>(first)], wide, {to, width, width, adds},
+                                                        {nullptr, 0});
       const float* strip[GemmMicrokernels::kMostRows];
       for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(i)] + depth.first;
       narrow_kernels().multiply_and_keep[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
@@ -202,7 +214,8 @@ std::vector<const uint16_t*> paired_rows(const FloatRows& a, Range some, int64_t
   return rows;
 }
 
-void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b, const ToroidEpilogue& epilogue) {
+void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
+                       const ToroidEpilogue& epilogue) {
   const Bf16DotMicrokernels& kernels = *bf16_dot_microkernels();
   auto rows_of = [&](Range some) { return paired_rows(a, some, k); };
   auto add_part = [&](const std::vector<const uint16_t*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
@@ -213,7 +226,8 @@ void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, 
       for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + 2 * depth.first;
       float* const to = sums + first * width;
       if (first > 0) return kernels[count - 1][vectors - 1](depth.size(), strip, wide, to, width, adds);
-      const auto& narrow = count < static_cast<int64_t>(rows.size()) ? narrow_pair_kernels()->multiply_and_keep : narrow_pair_kernels()->multiply;
+      const auto& narrow =
+          count < static_cast<int64_t>(rows.size()) ? narrow_pair_kernels()->multiply_and_keep : narrow_pair_kernels()->multiply;
       narrow[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
     });
   };
@@ -238,7 +252,7 @@ void run_int8_weights(const KernelCall& call, Int8Algorithm form) {
     const auto multiply = form == Int8Algorithm::Tiles           ? multiply_narrow_tiles
                           : form == Int8Algorithm::BFloat16Pairs ? multiply_in_pairs
                           : form == Int8Algorithm::InRegisters   ? multiply_in_registers
-                                                            : multiply_widened;
+                                                                 : multiply_widened;
     multiply(call, m, n, k, FloatRows(a, batch), right, *epilogue.get());
   });
 }

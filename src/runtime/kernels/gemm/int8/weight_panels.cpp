@@ -66,8 +66,8 @@ TOROID_AVX512_BF16 TOROID_INLINE __m512i pair_at(const int8_t* from) {
 }
 
 template <bool kKeeps, int kRows, int kVectors>
-TOROID_AVX512_BF16 void multiply_byte_pairs(int64_t pairs, const uint16_t* const* rows, const int8_t* b, float* out, int64_t out_row, bool add,
-                                            uint16_t* wide) {
+TOROID_AVX512_BF16 void multiply_byte_pairs(int64_t pairs, const uint16_t* const* rows, const int8_t* b, float* out, int64_t out_row,
+                                            bool add, uint16_t* wide) {
   constexpr int kPairBytes = 32;
   constexpr int64_t kLine = 64, kFetchAhead = 2048;
   __m512 sums[kRows][kVectors];
@@ -137,7 +137,8 @@ const NarrowPairKernels* narrow_pair_kernels() {
 #ifdef __x86_64__
 TOROID_AVX512_BF16 void widen_to_bfloat16(const int8_t* from, int64_t count, uint16_t* to) {
   for (int64_t i = 0; i < count; i += 32) {
-    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)), high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i + 16));
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)),
+                  high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i + 16));
     const __m512 first = _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, low));
     const __m512 second = _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, high));
     const __m512bh both = _mm512_cvtne2ps_pbh(second, first);

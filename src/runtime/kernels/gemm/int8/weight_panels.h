@@ -9,18 +9,20 @@ namespace toroid {
 
 // out[i * out_row + j] = (add ? out[i * out_row + j] : 0) + sum over p < depth of rows[i][p] * b[p * width + j], for all columns of a panel that is
 // `width` wide. Sums are float32.
-using MultiplyBytes = void (*)(int64_t depth, const float* const* rows, const int8_t* b, float* out, int64_t out_row, bool add, float* wide);
+using MultiplyBytes = void (*)(int64_t depth, const float* const* rows, const int8_t* b, float* out, int64_t out_row, bool add,
+                               float* wide);
 
 // The loops for one instruction set, by rows - 1 and vectors - 1; null beyond a panel's vectors.
 struct NarrowKernels {
   using Table = MultiplyBytes[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors];
-  Table multiply;            // `wide` is not looked at
-  Table multiply_and_keep;   // wide[p * width + j] = b[p * width + j] for the strips that follow
+  Table multiply;           // `wide` is not looked at
+  Table multiply_and_keep;  // wide[p * width + j] = b[p * width + j] for the strips that follow
 };
 const NarrowKernels& narrow_kernels();
 
 // The same of rows of bfloat16 and pairs of rows of b, [pair][vector][first, second][16 columns]; `wide` becomes a panel of microkernel_bf16.h.
-using MultiplyBytePairs = void (*)(int64_t pairs, const uint16_t* const* rows, const int8_t* b, float* out, int64_t out_row, bool add, uint16_t* wide);
+using MultiplyBytePairs = void (*)(int64_t pairs, const uint16_t* const* rows, const int8_t* b, float* out, int64_t out_row, bool add,
+                                   uint16_t* wide);
 struct NarrowPairKernels {
   using Table = MultiplyBytePairs[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors];
   Table multiply, multiply_and_keep;

@@ -21,7 +21,7 @@ TOROID_INLINE void split_into_three(const float* from, int64_t k, int64_t part_b
       for (int64_t q = p; q < k; ++q) x[q - p] = from[q];
     }
     const auto bits = (Integers16)x;
-    const auto has_rest = (bits & kExponent) != kExponent;   // infinities and NaN have none
+    const auto has_rest = (bits & kExponent) != kExponent;  // infinities and NaN have none
     const Integers16 first = (x == x ? bits : bits | kQuiet) & kUpper;
     const Vector16 rest = x - (Vector16)first;
     const Integers16 second = has_rest ? (Integers16)rest & kUpper : Integers16{};
@@ -37,7 +37,9 @@ TOROID_INLINE void split_into_three(const float* from, int64_t k, int64_t part_b
 
 void split_row_plainly(const float* from, int64_t k, int64_t part_bytes, std::byte* to) { split_into_three(from, k, part_bytes, to); }
 #ifdef __x86_64__
-TOROID_AVX512 void split_row_avx512(const float* from, int64_t k, int64_t part_bytes, std::byte* to) { split_into_three(from, k, part_bytes, to); }
+TOROID_AVX512 void split_row_avx512(const float* from, int64_t k, int64_t part_bytes, std::byte* to) {
+  split_into_three(from, k, part_bytes, to);
+}
 #endif
 void split_row(const float* from, int64_t k, int64_t part_bytes, std::byte* to) {
 #ifdef __x86_64__

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "graph/dtype.h"
-#include "runtime/kernels/registry/operands.h"
-#include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/gemm/half/amx_blocks.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
+#include "runtime/kernels/isa/half_rows.h"
+#include "runtime/kernels/registry/operands.h"
 
 namespace toroid {
 
