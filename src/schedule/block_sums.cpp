@@ -15,9 +15,9 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int kVectorsInTurn = 2048, kVectors = 128;  // 512 for each of four accumulators
-constexpr int kRows = 16, kRowsByEight = 128;         // eight at a time: 16 sums of eight
-constexpr int64_t kShortRow = 2048;                   // elements: 128 of the longest vectors
+constexpr int kVectorsInTurn = 512, kVectors = 128;  // 128 for each of four accumulators
+constexpr int kRows = 16, kRowsByEight = 128;        // eight at a time: 16 sums of eight
+constexpr int64_t kShortRow = 2048;                  // elements: 128 of the longest vectors
 
 bool is_at_most(sym::Expr extent, int64_t most) { return sym::known_lt(extent, most + 1); }
 

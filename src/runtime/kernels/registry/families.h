@@ -36,6 +36,13 @@ inline double overlapped_s(double computing_s, double moving_s) {
   return std::max(computing_s, moving_s) + 0.1 * std::min(computing_s, moving_s);
 }
 
+// The share of AMX tiles' rows that so many rows fill.
+inline double share_of_tile_rows(int64_t rows) {
+  constexpr int64_t kTileRows = 16;
+  return static_cast<double>(std::max<int64_t>(rows, 1)) /
+         static_cast<double>((std::max<int64_t>(rows, 1) + kTileRows - 1) / kTileRows * kTileRows);
+}
+
 // Of what toroid's own product takes. Without measuring it is not taken: what it costs to have two sets of threads shows only then.
 constexpr double kOneDnnCost = 1.3;
 
