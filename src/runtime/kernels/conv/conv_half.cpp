@@ -163,7 +163,9 @@ class WidenedConvolution {
   }
 
   void run(const ToroidEpilogue& epilogue) const {
-    run_convolution_f32({call_.pool, inputs_, call_.outputs, call_.integers, call_.numbers, &epilogue, call_.prepared});
+    ToroidOperand y = call_.outputs[0];
+    y.dtype = static_cast<int32_t>(DType::F32);  // what the epilogue takes
+    run_library_kernel("convolution", {call_.pool, inputs_, {&y, 1}, call_.integers, call_.numbers, &epilogue, call_.prepared});
   }
 
  private:

@@ -206,16 +206,6 @@ bool is_reduced_to_channels_last(const KernelCall& call) {
 
 thread_local Scratch scratch_for_forms;
 
-}  // namespace
-
-const float* KernelCall::packed_or_scratch(const ToroidOperand& operand, const void* data, std::span<const int64_t> form, int64_t count,
-                                           const std::function<void(float*)>& make) const {
-  if (keeps(operand)) return prepared->get(data, form, count, make);
-  float* made = scratch_for_forms.get(count);
-  make(made);
-  return made;
-}
-
 // Of calls that no family of implementations takes.
 std::unique_ptr<const KernelPlan> plan_alone(std::string_view name, const KernelCall& call) {
   const DType dtype = call.outputs.empty() ? DType::F32 : dtype_of(call.outputs[0]);
@@ -239,9 +229,9 @@ std::unique_ptr<const KernelPlan> plan_alone(std::string_view name, const Kernel
   if (name == "attention" && (dtype == DType::F32 || is_reduced_float(dtype)))
     return plan_that_runs([](const KernelCall& each) { run_attention(each, AttentionAlgorithm::Widened); });
   if (fast != nullptr && is_reduced_float(dtype)) {
-    return plan_that_runs([fast](const KernelCall& each) {
+    return plan_that_runs([name = std::string(name)](const KernelCall& each) {
       const Widened widened(each);
-      fast(widened.call());
+      run_library_kernel(name, widened.call());
       widened.round_outputs();
     });
   }
@@ -250,6 +240,16 @@ std::unique_ptr<const KernelPlan> plan_alone(std::string_view name, const Kernel
     return plan_that_runs([name = std::string(name.substr(8))](const KernelCall& each) { run_fourier(name, each); });
   }
   return plan_that_runs([name = std::string(name)](const KernelCall& each) { run_evaluated(name, each); });
+}
+
+}  // namespace
+
+const float* KernelCall::packed_or_scratch(const ToroidOperand& operand, const void* data, std::span<const int64_t> form, int64_t count,
+                                           const std::function<void(float*)>& make) const {
+  if (keeps(operand)) return prepared->get(data, form, count, make);
+  float* made = scratch_for_forms.get(count);
+  make(made);
+  return made;
 }
 
 std::unique_ptr<const KernelPlan> plan_library_kernel(std::string_view name, const KernelCall& call) {
@@ -268,10 +268,6 @@ void run_library_kernel(std::string_view name, const KernelCall& call) { plan_li
 
 KernelCall call_of_chain(RuntimePool& pool, std::span<const ConvolutionStage> stages) {
   return {.pool = pool, .inputs = {}, .outputs = {}, .integers = {}, .numbers = {}, .stages = stages.data(), .num_stages = stages.size()};
-}
-
-void run_library_chain(std::string_view name, RuntimePool& pool, std::span<const ConvolutionStage> stages) {
-  run_library_kernel(name, call_of_chain(pool, stages));
 }
 
 }  // namespace toroid

@@ -49,9 +49,6 @@ void run_library_kernel(std::string_view name, const KernelCall& call);
 // A chain as the call of its implementations, which has no operands besides. The stages are only looked at.
 KernelCall call_of_chain(RuntimePool& pool, std::span<const ConvolutionStage> stages);
 
-// The same of a chain: "chain", or "chain#bands".
-void run_library_chain(std::string_view name, RuntimePool& pool, std::span<const ConvolutionStage> stages);
-
 // Fast kernels, each in its own file. Shapes as in graph/graph.h; any strides. The first, of F32, takes the algorithm of the lowest estimate.
 void run_matmul_f32(const KernelCall& call);
 // F16 and BF16, both operands alike.

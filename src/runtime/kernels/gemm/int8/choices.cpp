@@ -12,10 +12,11 @@ using Gate = std::optional<std::string>;
 
 int64_t depth(const Problem& problem) { return problem.inputs[0].size(-1); }
 int64_t columns(const Problem& problem) { return problem.outputs[0].size(-1); }
+int64_t rows(const Problem& problem) { return problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1); }
 
 // Of products at so many times the speed of float32's, and the right side's bytes, read once.
 double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double bytes_of_b) {
-  const double m = static_cast<double>(problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1));
+  const double m = static_cast<double>(rows(problem));
   const double flops = 2 * m * static_cast<double>(depth(problem)) * static_cast<double>(columns(problem));
   constexpr double kShareOfPeak = 0.6;
   return machine.start_s + overlapped_s(flops / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s), transfer_s(bytes_of_b, machine));
@@ -64,16 +65,14 @@ Gate int8_gate(const Problem& problem) {
 }
 // `ratio`: of the speed of products of float32, in vectors, to which that of three products of parts is related.
 template <int kRatio, int kThird>
-double int8_cost_s(const Problem& problem, const MachineModel& machine) {
+double int8_cost_s(const Problem& problem, const MachineModel& machine, double share = 1) {
   const bool in_parts = is_float(problem.inputs[0].dtype) && problem.inputs[0].dtype != DType::BF16;
-  return cost_s(problem, machine, in_parts ? kThird : kRatio, elements_of_b(problem));
+  return cost_s(problem, machine, (in_parts ? kThird : kRatio) * share, elements_of_b(problem));
 }
 // In AMX tiles, measured on a Xeon: few rows leave most of a tile empty.
 template <int kRatio, int kThird>
 double tiles_cost_s(const Problem& problem, const MachineModel& machine) {
-  const int64_t rows = problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1);
-  const bool in_parts = is_float(problem.inputs[0].dtype) && problem.inputs[0].dtype != DType::BF16;
-  return cost_s(problem, machine, (in_parts ? kThird : kRatio) * share_of_tile_rows(rows), elements_of_b(problem));
+  return int8_cost_s<kRatio, kThird>(problem, machine, share_of_tile_rows(rows(problem)));
 }
 // The whole right side is widened at each call.
 double widened_bytes_cost_s(const Problem& problem, const MachineModel& machine) {
@@ -90,7 +89,6 @@ double widening_s(const Problem& problem, const MachineModel& machine, double ti
   constexpr double kFlopsToWiden = 4;
   return times * elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
 }
-int64_t rows(const Problem& problem) { return problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1); }
 constexpr double kToKeep = 1.5;  // what is widened, besides
 
 template <Int8Algorithm kForm>
@@ -142,12 +140,12 @@ const Implementation kOfBytes[] = {
     {.name = "pairs",
      .description = "two products of 16 bits at a time (AVX2)",
      .gate = int8_gate<Int8Algorithm::Pairs>,
-     .cost_s = int8_cost_s<1, 1>,
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return int8_cost_s<1, 1>(problem, machine); },
      .run = run_int8_form<Int8Algorithm::Pairs>},
     {.name = "fours",
      .description = "four products of bytes at a time (AVX512_VNNI)",
      .gate = int8_gate<Int8Algorithm::Fours>,
-     .cost_s = int8_cost_s<3, 3>,
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return int8_cost_s<3, 3>(problem, machine); },
      .run = run_int8_form<Int8Algorithm::Fours>},
     {.name = "tiles",
      .description = "tiles of 16 rows and columns (AMX)",
