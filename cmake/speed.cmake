@@ -19,6 +19,7 @@ endif()
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE -fPIC)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # checks stay on: TOROID_CHECK does not depend on NDEBUG
 if(TOROID_SANITIZE)
-  add_compile_options(-fsanitize=${TOROID_SANITIZE} -fno-omit-frame-pointer)
+  # A finding ends the process, so that a test fails by it.
+  add_compile_options(-fsanitize=${TOROID_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${TOROID_SANITIZE})
 endif()

@@ -358,7 +358,7 @@ TEST_F(Cli, MeasuresTheChoicesOnceAndRepeatsThemFromALock) {
 }
 
 TEST_F(Cli, ExplainsHowInt8WeightsAreRead) {
-  auto steps_of = [this](std::string_view rows) {
+  auto steps_of = [this](std::string_view rows, std::string machine) {
     write_file_atomically(path("int8.txt"), fmt::format(R"(graph(x: f32[{0}, 64], w: i8[48, 64]) {{
   f: f32[48, 64] = cast(w)
   t: f32[64, 48] = permute(f, dims=[1, 0])
@@ -367,15 +367,15 @@ TEST_F(Cli, ExplainsHowInt8WeightsAreRead) {
 }}
 )",
                                                         rows));
-    return toroid({"explain", "int8.txt"}).output;
+    return toroid({"explain", "int8.txt"}, {{"TOROID_MACHINE", std::move(machine)}}).output;
   };
   auto says = [](const std::string& text, std::string_view reading) {
     return text.find(fmt::format("int8 weights: {}", reading)) != std::string::npos;
   };
-  const std::string few = steps_of("3"), many = steps_of("32");
-  const bool has_amx = says(few, "widened to bfloat16 a few tiles");
-  EXPECT_TRUE(has_amx || says(few, "read as bytes")) << few;
-  EXPECT_TRUE(says(many, has_amx ? "widened to bfloat16 a few tiles" : "widened to float32 in the cache")) << many;
+  const std::string few = steps_of("3", "baseline"), many = steps_of("32", "baseline"), tiles = steps_of("32", "baseline+emulated-amx");
+  EXPECT_TRUE(says(few, "read as bytes")) << few;
+  EXPECT_TRUE(says(many, "widened to float32 in the cache")) << many;
+  EXPECT_TRUE(says(tiles, "widened to bfloat16 a few tiles")) << tiles;
 }
 
 TEST_F(Cli, ExplainsWhyOperatorsAreOneStepOrTwo) {
@@ -416,7 +416,7 @@ TEST_F(Cli, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {
                         "case \"$1\" in --version) echo 'g++ (Fake) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
                         "echo \"<stdin>:$(grep -n 'op_max_v(\\(add\\|fma\\)' | tail -1 | cut -d: -f1):5: error: boom\" >&2; exit 1\n",
                         0777);
-  const Outcome failed = toroid(kCompileDigits, {{"TOROID_CXX", path("g++").string()}, {"TOROID_ISA", "baseline"}});
+  const Outcome failed = toroid(kCompileDigits, {{"TOROID_CXX", path("g++").string()}, {"TOROID_MACHINE", "baseline"}});
   EXPECT_EQ(failed.exit_code, 1);
   EXPECT_TRUE(std::regex_search(
       failed.errors,

@@ -95,8 +95,8 @@ struct Span {
   int64_t end;
 };
 Span places_inside(int64_t count, int64_t step, int64_t shift, int64_t limit) {
-  const int64_t begin = shift >= 0 ? 0 : (-shift + step - 1) / step;
-  const int64_t end = limit - shift <= 0 ? 0 : (limit - shift + step - 1) / step;
+  auto steps_over = [&](int64_t distance) { return distance <= 0 ? 0 : (distance - 1) / step + 1; };  // a step may be of any size
+  const int64_t begin = steps_over(-shift), end = steps_over(limit - shift);
   return {begin, std::min(count, end)};
 }
 

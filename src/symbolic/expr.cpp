@@ -245,7 +245,7 @@ std::optional<Expr> Context::find_symbol(std::string_view name) const {
 
 Expr Context::axis(Expr extent, std::string_view prefix) {
   // The body of a loop with extent 0 never runs, so any non-empty range is true of its axis.
-  const int64_t last = extent.range().max == kPosInf ? kPosInf : std::max<int64_t>(extent.range().max - 1, 0);
+  const int64_t last = extent.range().max == kPosInf ? kPosInf : std::max<int64_t>(extent.range().max, 1) - 1;
   return impl_->make_symbol(impl_->fresh_name(prefix), SymbolKind::Axis, Range{0, last}, extent, std::nullopt);
 }
 

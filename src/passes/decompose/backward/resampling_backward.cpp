@@ -231,7 +231,7 @@ std::vector<Tensor> upsample_backward(Decomposer& d, const Args& a) {
   Dims dims;
   bool known = true;
   for (size_t i = 0; i < out.size(); ++i) {
-    Extent extent{in[i + 2], out[i], factors[i]};
+    Extent extent = resampled(in[i + 2], out[i], factors[i]);
     if (kind == Kind::Nearest && ignores_factor(extent)) extent.factor.reset();
     lines.push_back({kind, extent, has_corners && a.flag("align_corners")});
     dims.push_back(static_cast<int64_t>(i) + 2);

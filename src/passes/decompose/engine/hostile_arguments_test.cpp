@@ -49,6 +49,10 @@ TEST(HostileArguments, AreNamedInTheUsersTerms) {
       // sizes
       {"x: f32[4]", "aten::zeros([2, -3])", "aten::zeros would need a tensor of shape [2, -3], where a size is negative"},
       {"x: f32[4]", "aten::unfold(x, 0, 7, 1)", "aten::unfold would need a tensor of shape [-2, 7], where a size is negative"},
+      {"x: f32[1, 1, 4, 4]", "aten::upsample_nearest2d(x, [8, -9223372036854775808])",
+       "resampling a dim of 4 elements to -9223372036854775808"},
+      {"x: f32[1, 1, 4]", "aten::upsample_linear1d_backward(x, [-7], [1, 1, 4], false)", "resampling a dim of 4 elements to -7"},
+      {"x: f32[4]", "aten::histogram.bin_ct(x, 9223372036854775807)", "a histogram of 9223372036854775807 bins"},
       {"x: f32[2, 3]", "aten::unfold_backward(x, [5], 0, 4, 2)", "the number of unfolded windows: sizes 2 and 1 do not agree"},
       {"x: f32[2, 3]", "aten::unfold_backward(x, [5], 0, 2, 3)", "the size of unfolded windows: sizes 3 and 2 do not agree"},
       {"x: f32[2]", "aten::unfold_backward(x, [5], 0, 4, 2)", "the gradient of an unfolded tensor of rank 1 has rank 1"},

@@ -1,5 +1,7 @@
 // Histograms: counts or weights of the elements that fall between edges. A bin has its lower edge; the last one has
 // both.
+#include <limits>
+
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
@@ -39,6 +41,8 @@ std::vector<Tensor> histc(Decomposer& d, const Args& a) {
 // `count` equal bins, each edge computed from the nearer end. An interval that is a point is widened by half on both
 // sides.
 Tensor even_edges(Builder& b, Interval within, int64_t count) {
+  if (count < 1 || count >= std::numeric_limits<int32_t>::max())
+    throw Error(ErrorKind::InvalidModel, fmt::format("a histogram of {} bins", count));
   const DType dtype = within.low.dtype();
   Tensor is_point = eq(within.low, within.high);
   Tensor low = where(is_point, within.low - 0.5, within.low), high = where(is_point, within.high + 0.5, within.high);

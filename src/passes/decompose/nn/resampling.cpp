@@ -16,6 +16,14 @@
 
 namespace toroid {
 
+Extent resampled(sym::Expr in, sym::Expr out, std::optional<double> factor) {
+  for (sym::Expr size : {in, out}) {
+    if (size.range().max >= 0) continue;
+    throw Error(ErrorKind::InvalidModel, fmt::format("resampling a dim of {} elements to {}", sym::to_string(in), sym::to_string(out)));
+  }
+  return {in, out, factor};
+}
+
 // ---- positions and weights ------------------------------------------------------------------------------------------
 
 std::vector<std::optional<double>> scale_arguments(const Args& a, size_t spatial) {
@@ -200,7 +208,7 @@ Resampling resampling(Decomposer& d, const Args& a) {
   for (size_t i = 0; i < spatial; ++i) {
     const sym::Expr in = r.x.sizes()[leading + i];
     if (out.empty() && !factors[i]) throw Error(ErrorKind::InvalidModel, "upsampling needs sizes or scale factors");
-    r.extents.push_back({in, out.empty() ? scaled_size(d, in, *factors[i], leading + i) : out[i], factors[i]});
+    r.extents.push_back(resampled(in, out.empty() ? scaled_size(d, in, *factors[i], leading + i) : out[i], factors[i]));
   }
   return r;
 }

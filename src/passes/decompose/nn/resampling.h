@@ -17,6 +17,9 @@ struct Extent {
   std::optional<double> factor;
 };
 
+// The extent of a dim that goes from `in` to `out` elements. Throws Error{InvalidModel} where one is known to be negative.
+Extent resampled(sym::Expr in, sym::Expr out, std::optional<double> factor);
+
 // The factors that a caller gave for `spatial` dims in the arguments scales, or scales_d, scales_h and scales_w.
 std::vector<std::optional<double>> scale_arguments(const Args& a, size_t spatial);
 
