@@ -105,7 +105,7 @@ std::vector<StepTiming> step_medians(const Executable& program, const std::vecto
   std::map<size_t, std::string> forms;  // by step, those that the first call settled
   const std::vector<std::optional<size_t>> chosen = program.forms();
   for (size_t i = 0; i < chosen.size(); ++i) {
-    const codegen::GeneratedChoice& choice = program.last_variant().choices[i];
+    const program::Choice& choice = program.last_variant().choices[i];
     if (chosen[i]) forms[choice.step] = choice.forms.at(*chosen[i]);
   }
   if (program.step_times().empty()) return steps;

@@ -232,7 +232,7 @@ int cmd_explain(int argc, const char* const* argv) {
   for (const std::string& name : filter.between) check_is_known(graph, name);
   if (!filter.op.empty()) check_is_known(graph, filter.op);
   std::vector<schedule::FusionDecision> decisions;
-  auto graphs = codegen::schedule_graphs(lower(program), true, &decisions);
+  auto graphs = schedule::schedule_graphs(lower(program), true, &decisions);
   choose.measure = mode == "max";
   if (!lock_path.empty()) choose.lock = tune::ChoiceLock::read(lock_path);
   std::vector<tune::Decision> choices;

@@ -1,7 +1,7 @@
 // toroid opt FILE --passes=decompose,dead-code: runs chosen passes over a program and prints the result.
 //
 // Graph passes print the text form, which is again an input. The last pass may be one that leaves the graph: loops,
-// schedule or code print what the compiler would make of it.
+// schedule, program or code print what the compiler would make of it.
 #include <algorithm>
 #include <iostream>
 #include <iterator>
@@ -22,10 +22,14 @@ namespace toroid::cli {
 namespace {
 
 std::string print_loops(Program& program) { return to_string(lower(program)); }
-std::string print_schedule(Program& program) { return to_string(codegen::schedule_graphs(lower(program))); }
+std::string print_schedule(Program& program) { return to_string(schedule::schedule_graphs(lower(program))); }
+std::string print_program(Program& program) {
+  const auto scheduled = schedule::schedule_graphs(lower(program));
+  return to_string(program::make_module(scheduled, program), scheduled);
+}
 std::string print_code(Program& program) {
   std::string text;
-  const auto generated = codegen::generate(codegen::schedule_graphs(lower(program)), program);
+  const auto generated = codegen::generate(schedule::schedule_graphs(lower(program)), program);
   for (const auto& kernel : generated.kernels) text += kernel.text + "\n";
   return text;
 }
@@ -37,6 +41,7 @@ struct LastPass {
 constexpr LastPass kLastPasses[] = {
     {"loops", "print the loop IR", print_loops},
     {"schedule", "print the kernels and their stages", print_schedule},
+    {"program", "print where buffers are, and the instructions of each step", print_program},
     {"code", "print the generated kernels", print_code},
 };
 

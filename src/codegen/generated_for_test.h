@@ -8,7 +8,7 @@ namespace toroid::codegen {
 
 inline GeneratedProgram generated(std::string_view text, const GenerateOptions& options = {}) {
   schedule::Scheduled result = schedule::scheduled(text);
-  std::vector<ScheduledGraph> graphs;
+  std::vector<schedule::ScheduledGraph> graphs;
   graphs.push_back({std::move(result.schedule), std::move(result.outputs)});
   return generate(graphs, result.program, options);
 }

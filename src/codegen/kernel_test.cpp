@@ -67,7 +67,7 @@ TEST_P(GeneratedKernels, AreTheGoldens) {
 INSTANTIATE_TEST_SUITE_P(Rows, GeneratedKernels, testing::ValuesIn(kKernels), [](const auto& row) { return row.param.name; });
 
 TEST(Generate, EqualKernelsOfDifferentLayersAreOne) {
-  const GeneratedProgram program = generated(R"(
+  const GeneratedProgram code = generated(R"(
 graph(x: f32[64, 64], w: f32[64, 64], v: f32[64, 64]) {
   a: f32[64, 64] = aten::mm(x, w)
   b: f32[64, 64] = aten::relu(a)
@@ -75,9 +75,9 @@ graph(x: f32[64, 64], w: f32[64, 64], v: f32[64, 64]) {
   d: f32[64, 64] = aten::relu(c)
   return d
 })");
-  EXPECT_EQ(program.kernels.size(), 1u);
-  EXPECT_EQ(program.kernel_calls, 0);  // each is done with its product
-  EXPECT_EQ(program.library_calls, 2);
+  EXPECT_EQ(code.kernels.size(), 1u);
+  EXPECT_EQ(program::counts(code.module).kernel_calls, 0);  // each is done with its product
+  EXPECT_EQ(program::counts(code.module).library_calls, 2);
 }
 
 // Small, and yet with a load of each element, a gathered one, and a store.
@@ -89,28 +89,28 @@ graph(x: f32[8, 64], w: f32[100, 64], ids: i64[8]) {
 })";
 
 TEST(Generate, AssertionBuildsAccessMemoryThroughCheckedBuffers) {
-  const GeneratedProgram program = generated(kGathering, {.assertions = true});
-  ASSERT_EQ(program.kernels.size(), 1u);
-  expect_golden("codegen/testdata/assertions.cpp.golden", program.kernels[0].text);
+  const GeneratedProgram code = generated(kGathering, {.assertions = true});
+  ASSERT_EQ(code.kernels.size(), 1u);
+  expect_golden("codegen/testdata/assertions.cpp.golden", code.kernels[0].text);
 }
 
 TEST(Generate, EqualKernelsOfAnAssertionBuildAreOneThatIsToldTheNames) {
-  const GeneratedProgram program = generated(R"(
+  const GeneratedProgram code = generated(R"(
 graph(x: f32[64]) {
   a: f32[64] = aten::relu(x)
   b: f32[64], i: i64[64] = aten::sort(a)
   c: f32[64] = aten::relu(b)
   return c, i
 })",
-                                             {.assertions = true});
-  ASSERT_EQ(program.kernels.size(), 1u);
-  EXPECT_NE(program.units[0].find(R"(names[] = {"x", "a"})"), std::string::npos) << program.units[0];
-  EXPECT_NE(program.units[0].find(R"(names[] = {"b", "c_out"})"), std::string::npos);
-  EXPECT_NE(program.units[0].find(R"x(origins[] = {"c (aten::relu)"})x"), std::string::npos);
+                                          {.assertions = true});
+  ASSERT_EQ(code.kernels.size(), 1u);
+  EXPECT_NE(code.units[0].find(R"(names[] = {"x", "a"})"), std::string::npos) << code.units[0];
+  EXPECT_NE(code.units[0].find(R"(names[] = {"b", "c_out"})"), std::string::npos);
+  EXPECT_NE(code.units[0].find(R"x(origins[] = {"c (aten::relu)"})x"), std::string::npos);
 }
 
 TEST(Generate, KernelsThatDifferInAConstantStayApart) {
-  const GeneratedProgram program = generated(R"(
+  const GeneratedProgram code = generated(R"(
 graph(x: f32[64, 64], w: f32[64, 64]) {
   a: f32[64, 64] = aten::mm(x, w)
   b: f32[64, 64] = aten::add.Scalar(a, 1)
@@ -118,7 +118,7 @@ graph(x: f32[64, 64], w: f32[64, 64]) {
   d: f32[64, 64] = aten::add.Scalar(c, 2)
   return d
 })");
-  EXPECT_EQ(program.kernels.size(), 2u);
+  EXPECT_EQ(code.kernels.size(), 2u);
 }
 
 TEST(Generate, IsDeterministic) {
@@ -126,15 +126,15 @@ TEST(Generate, IsDeterministic) {
 }
 
 TEST(Generate, NamesThatLookAlikeStayApart) {
-  const GeneratedProgram program = generated(R"(
+  const GeneratedProgram code = generated(R"(
 graph(%"a.b": f32[8], a_b: f32[8], %"a\"b": f32[8], %"while": f32[8]) {
   c = add(%"a.b", a_b)
   d = sub(%"a\"b", c)
   e = mul(d, %"while")
   return e
 })");
-  ASSERT_EQ(program.kernels.size(), 1u);
-  const std::string& text = program.kernels[0].text;
+  ASSERT_EQ(code.kernels.size(), 1u);
+  const std::string& text = code.kernels[0].text;
   EXPECT_NE(text.find("const float* a_b, "), std::string::npos) << text;
   EXPECT_EQ(text.find("const float* a_b, "), text.rfind("const float* a_b, ")) << text;
   EXPECT_NE(text.find("const float* t_while, "), std::string::npos) << text;

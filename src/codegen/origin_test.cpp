@@ -17,7 +17,7 @@ size_t line_with(std::string_view text, std::string_view words) {
 }
 
 TEST(Origin, OfEachLineOfAFusedKernelIsItsOwnOperator) {
-  const GeneratedProgram program = generated(R"(
+  const GeneratedProgram code = generated(R"(
 graph(x: f32[64, 1000], y: f32[64, 1000]) {
   a: f32[64, 1000] = aten::mul.Tensor(x, y)
   b: f32[64, 1000] = aten::exp(a)
@@ -26,8 +26,8 @@ graph(x: f32[64, 1000], y: f32[64, 1000]) {
   e: f32[64, 1000] = aten::div.Tensor(b, d)
   return e
 })");
-  ASSERT_EQ(program.kernels.size(), 1u);
-  const std::string& unit = program.units[0];
+  ASSERT_EQ(code.kernels.size(), 1u);
+  const std::string& unit = code.units[0];
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "= rounded(op_exp_v(")), "b (aten::exp)");
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "const auto mul_v")), "a (aten::mul.Tensor)");
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "const auto div_v")), "e (aten::div.Tensor)");
@@ -35,25 +35,25 @@ graph(x: f32[64, 1000], y: f32[64, 1000]) {
       << unit.substr(unit.find("// mul"));
   // The call of the kernel, and what comes before any operator's own line.
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "parallel(runtime, 64")), "e (aten::div.Tensor)");
-  EXPECT_EQ(origin_of_line(unit, line_with(unit, "const int64_t i")).substr(0, 20), program.kernels[0].name.substr(0, 20));
+  EXPECT_EQ(origin_of_line(unit, line_with(unit, "const int64_t i")).substr(0, 20), code.kernels[0].name.substr(0, 20));
   EXPECT_EQ(origin_of_line(unit, 1), "") << "the prelude";
   EXPECT_EQ(origin_of_line(unit, 10'000'000), "");
   EXPECT_EQ(origin_of_line(unit, 0), "");
 }
 
 TEST(Origin, OfAKernelOfOneOperatorIsSaidAboveIt) {
-  const GeneratedProgram program = generated(R"(
+  const GeneratedProgram code = generated(R"(
 graph(x: f32[64, 1000]) {
   y: f32[64, 1000] = aten::softmax.int(x, -1)
   return y
 })");
-  const std::string& unit = program.units[0];
+  const std::string& unit = code.units[0];
   EXPECT_EQ(origin_of_line(unit, line_with(unit, "= rounded(op_exp_normal_v(")), "softmax_kernel: aten::softmax.int y");
-  EXPECT_EQ(program.kernels[0].text.find("// of "), std::string::npos);
+  EXPECT_EQ(code.kernels[0].text.find("// of "), std::string::npos);
 }
 
 TEST(Origin, DoesNotKeepEqualKernelsApart) {
-  const GeneratedProgram program = generated(R"(
+  const GeneratedProgram code = generated(R"(
 graph(x: f32[64], y: f32[64]) {
   a: f32[64] = aten::mul.Tensor(x, x)
   b: f32[64] = aten::exp(a)
@@ -62,8 +62,8 @@ graph(x: f32[64], y: f32[64]) {
   d: f32[64] = aten::exp(c)
   return b, d
 })");
-  EXPECT_EQ(program.kernel_calls, 2);
-  EXPECT_EQ(program.kernels.size(), 1u);
+  EXPECT_EQ(program::counts(code.module).kernel_calls, 2);
+  EXPECT_EQ(code.kernels.size(), 1u);
 }
 
 TEST(Origin, CommentsThatRepeatOrSayNothingAreDropped) {

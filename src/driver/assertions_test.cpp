@@ -25,7 +25,7 @@ void PrintTo(const AccessCase& row, std::ostream* out) { *out << row.name; }
 std::vector<HostTensor> run_with_assertions(const std::string& text, const std::function<void(loop::LoopProgram&)>& plant) {
   schedule::Scheduled scheduled = schedule::scheduled(text);
   plant(*scheduled.schedule.loops);
-  std::vector<codegen::ScheduledGraph> graphs;
+  std::vector<schedule::ScheduledGraph> graphs;
   graphs.push_back({std::move(scheduled.schedule), std::move(scheduled.outputs)});
   const std::vector<HostTensor> inputs = example_inputs(scheduled.program);
   codegen::GeneratedProgram code = codegen::generate(graphs, scheduled.program, {.assertions = true});

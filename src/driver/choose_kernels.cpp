@@ -107,8 +107,8 @@ std::string why_no_choice(const Program& program, const loop::LoopProgram& loops
   return name + ", which has one implementation";
 }
 
-void choose_kernels(std::vector<codegen::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner) {
-  for (codegen::ScheduledGraph& graph : graphs) {
+void choose_kernels(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner) {
+  for (schedule::ScheduledGraph& graph : graphs) {
     schedule::Schedule& schedule = graph.schedule;
     choose_chains(schedule, program, tuner);
     for (schedule::Step& step : schedule.steps) {

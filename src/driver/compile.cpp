@@ -167,14 +167,14 @@ void save_kernels(const std::filesystem::path& folder, const codegen::GeneratedP
   write_file_atomically(folder / prelude, std::string_view(code.prelude));
   std::map<std::string, std::string> steps_of;
   std::string steps;
-  for (size_t i = 0; i < code.step_names.size(); ++i) {
+  for (size_t i = 0; i < code.module.steps.size(); ++i) {
     std::string files;
     for (const std::string& kernel : code.step_kernels[i]) {
       std::string& list = steps_of[kernel];
-      list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", i, code.step_names[i]);
+      list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", i, code.module.steps[i].name);
       files += " " + kernel + ".cpp";
     }
-    steps += fmt::format("{} {}:{}\n", i, code.step_names[i], files.empty() ? " no generated kernel" : files);
+    steps += fmt::format("{} {}:{}\n", i, code.module.steps[i].name, files.empty() ? " no generated kernel" : files);
   }
   write_file_atomically(folder / fmt::format("steps{}.txt", suffix), std::string_view(steps));
   for (const codegen::GeneratedKernel& kernel : code.kernels) {
@@ -230,8 +230,8 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   clock.done("lower");
   dumps.write("loops", [&] { return to_string(lowered); });
 
-  std::vector<codegen::ScheduledGraph> scheduled =
-      codegen::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options));
+  std::vector<schedule::ScheduledGraph> scheduled =
+      schedule::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options));
   clock.done("schedule");
   if (tuner != nullptr) {
     choose_kernels(scheduled, program, *tuner);
@@ -242,6 +242,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   codegen::GeneratedProgram code = codegen::generate(
       scheduled, program, {.max_units = threads, .suffix = suffix, .profile = options.profile, .assertions = options.assertions});
   clock.done("generate");
+  dumps.write("program", [&] { return program::to_string(code.module, scheduled); });
   return {when, std::move(program), std::move(code)};
 }
 
@@ -409,8 +410,9 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
       save_kernels(options.save_source, variant.code, v + 1 < variants.size() ? fmt::format("_v{}", v) : "");
     std::move(variant.code.units.begin(), variant.code.units.end(), std::back_inserter(units));
     model.kernels += static_cast<int>(variant.code.kernels.size());
-    model.kernel_calls += variant.code.kernel_calls;
-    model.library_calls += variant.code.library_calls;
+    const program::Counts counts = program::counts(variant.code.module);
+    model.kernel_calls += counts.kernel_calls;
+    model.library_calls += counts.library_calls;
   }
   units.back() += codegen::manifest_unit(manifest_text(variants, constants, training));
   if (!options.save_source.empty()) save_units(options.save_source, units);

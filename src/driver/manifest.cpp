@@ -67,34 +67,38 @@ void write_variant(JsonWriter& json, const GeneratedVariant& variant, const std:
     json.begin_array("sizes");
     for (sym::Expr size : type.sizes) json.add(sym::to_string(size));
     json.end();
-    json.add("late", static_cast<bool>(variant.code.late_outputs[i]));
+    json.add("late", variant.code.module.outputs[i].is_late);
     json.add("kind", kOutputKinds[static_cast<size_t>(variant.program.outputs[i].kind)]);
     json.add("target", variant.program.outputs[i].target);
     json.end();
   }
   json.end();
   json.begin_array("symbols");
-  for (sym::Expr symbol : variant.code.symbols) json.add(symbol.node()->name);
+  for (sym::Expr symbol : variant.code.module.symbols) json.add(symbol.node()->name);
   json.end();
   json.begin_array("bytes");
   for (sym::Expr bytes : tensor_bytes(variant.program)) json.add(sym::to_string(bytes));
   json.end();
   json.begin_array("bindings");
-  for (const codegen::GeneratedBinding& binding : variant.code.bindings) json.add(sym::to_string(binding.expr));
+  for (const program::Binding& binding : variant.code.module.bindings) json.add(sym::to_string(binding.expr));
   json.end();
   json.begin_array("defines");
-  for (const codegen::GeneratedBinding& binding : variant.code.bindings)
+  for (const program::Binding& binding : variant.code.module.bindings)
     json.add(binding.defines ? binding.defines->node()->name : std::string());
   json.end();
   json.add_all("constants", constants);
   json.begin_array("temporaries");
-  for (const schedule::Lifetime& each : variant.code.temporaries) json.add_all(std::array{each.first_step, each.last_step});
+  for (const schedule::Lifetime& each : variant.code.module.temporaries) json.add_all(std::array{each.first_step, each.last_step});
   json.end();
-  json.add("prepared_bytes", variant.code.prepared_bytes);
-  json.add_all("steps", variant.code.step_names);
-  json.add_all("origins", variant.code.step_origins);
+  json.add("prepared_bytes", variant.code.module.prepared_bytes);
+  json.begin_array("steps");
+  for (const program::StepInfo& step : variant.code.module.steps) json.add(step.name);
+  json.end();
+  json.begin_array("origins");
+  for (const program::StepInfo& step : variant.code.module.steps) json.add(step.origin);
+  json.end();
   json.begin_array("forms");
-  for (const codegen::GeneratedChoice& choice : variant.code.choices) {
+  for (const program::Choice& choice : variant.code.module.choices) {
     json.begin_array();
     json.add(choice.step);
     for (const std::string& form : choice.forms) json.add(form);
@@ -102,13 +106,14 @@ void write_variant(JsonWriter& json, const GeneratedVariant& variant, const std:
   }
   json.end();
   json.begin_array("work");
-  for (const schedule::StepWork& work : variant.code.step_work)
+  for (const schedule::StepWork& work : variant.code.module.step_work)
     json.add_all(std::array{sym::to_string(work.bytes), sym::to_string(work.flops), std::string(to_string(work.numbers))});
   json.end();
   json.add("kernels", variant.code.kernels.size());
-  json.add("kernel_calls", variant.code.kernel_calls);
-  json.add("kernel_steps", variant.code.kernel_steps);
-  json.add("library_calls", variant.code.library_calls);
+  const program::Counts counts = program::counts(variant.code.module);
+  json.add("kernel_calls", counts.kernel_calls);
+  json.add("kernel_steps", counts.kernel_steps);
+  json.add("library_calls", counts.library_calls);
   json.end();
 }
 
@@ -160,7 +165,7 @@ ManifestVariant parse_variant(const JsonValue& json) {
   for (const JsonValue& name : list(json, "steps")) variant.steps.emplace_back(name.as_string());
   for (const JsonValue& text : list(json, "origins")) variant.origins.emplace_back(text.as_string());
   for (const JsonValue& each : list(json, "forms")) {
-    codegen::GeneratedChoice choice = {static_cast<size_t>(element(each, 0).as_integer()), {}};
+    program::Choice choice = {static_cast<size_t>(element(each, 0).as_integer()), {}};
     for (const JsonValue& form : each.elements().subspan(1)) choice.forms.emplace_back(form.as_string());
     variant.choices.push_back(std::move(choice));
   }
@@ -184,7 +189,7 @@ ConstantTable::ConstantTable(const std::vector<GeneratedVariant>& variants) {
   std::map<std::pair<const std::byte*, size_t>, size_t> positions;
   for (const GeneratedVariant& variant : variants) {
     by_variant.emplace_back();
-    for (ConstantId id : variant.code.constants) {
+    for (ConstantId id : variant.code.module.constants) {
       const ConstantData& data = variant.program.constant(id);
       const auto [found, is_new] = positions.try_emplace({data.bytes.data(), data.bytes.size()}, all.size());
       if (is_new) all.push_back(&data);

@@ -60,7 +60,7 @@ struct ManifestVariant {
   int64_t prepared_bytes = 0;
   std::vector<std::string> steps;
   std::vector<std::string> origins;  // by step: its last operator, as to_string(Provenance); "" where there is none
-  std::vector<codegen::GeneratedChoice> choices;
+  std::vector<program::Choice> choices;
   std::vector<schedule::StepWork> work;  // by step; empty unless compiled to be profiled
   int kernels = 0;
   int kernel_calls = 0;

@@ -32,12 +32,9 @@ struct KernelSource {
   bool is_epilogue = false;                      // takes, instead of begin and end, a block of a product: see ToroidEpilogue
   bool uses_runtime = false;                     // takes `const ToroidRuntime* runtime` (special functions)
   std::optional<AccessNames> access_names = {};  // of an assertion build: takes `const Checks* checks`, with these, and `int32_t* error`
-  sym::Expr tasks;                               // independent pieces of work; 1 for a serial kernel
-  sym::Expr work_per_task;                       // elements touched, for choosing how many tasks go together
+  sym::Expr tasks = 1;                           // of a kernel with stages and of a scatter (schedule/grid.h)
 };
 
-// Elements along the vector axis that make one task when lanes run along an outer axis.
-inline constexpr int64_t kVectorBlock = 512;
 // Elements from one row of a tile to the next: not a power of two, so that rows spread over the cache.
 inline constexpr int64_t kTileStride = schedule::kTileSide + 16;
 

@@ -6,12 +6,14 @@
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/scalar_text.h"
+#include "schedule/grid.h"
 #include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::codegen {
 
 using schedule::kTileSide;
+using schedule::kVectorBlock;
 namespace {
 
 using loop::ExprId;
@@ -93,22 +95,9 @@ class NestPrinter : KernelPrinter {
     source_.counts_tasks = !finish.empty();
     if (kernel_.product) return print_epilogue(task, linkage);
 
-    std::vector<sym::Expr> task_axes = kernel_.outer;
-    sym::Expr blocks = 1;
-    sym::Expr tiles = 1;
-    if (kernel_.vector == VectorAlong::Outer) {
-      task_axes.pop_back();
-      blocks = sym::ceil_div(extent(kernel_.outer.back()), block_columns());
-    }
-    if (kernel_.tile) {
-      std::erase(task_axes, *kernel_.tile);
-      tiles = sym::ceil_div(extent(*kernel_.tile), kTileSide);
-    }
-    source_.tasks = blocks * tiles;
-    for (sym::Expr axis : task_axes) source_.tasks = source_.tasks * extent(axis);
-    source_.work_per_task = kernel_.vector == VectorAlong::Outer ? sym::min(extent(kernel_.outer.back()), block_columns()) : sym::Expr(1);
-    for (sym::Expr axis : kernel_.inner) source_.work_per_task = source_.work_per_task * extent(axis);
-    if (kernel_.tile) source_.work_per_task = source_.work_per_task * sym::min(extent(*kernel_.tile), kTileSide);
+    const schedule::Grid grid = schedule::grid_of(kernel_);
+    const std::vector<sym::Expr>& task_axes = grid.axes;
+    source_.tasks = grid.tasks;
 
     print_header(kernel_.provenance);
     std::optional<TextBuffer::Scope> function(text_.block(signature(linkage)));
@@ -122,10 +111,10 @@ class NestPrinter : KernelPrinter {
       auto loop = text_.block("for (int64_t task = begin; task < end; ++task) {");
       std::vector<std::string> lines;
       if (kernel_.vector == VectorAlong::Outer) {
-        const std::string count = print_index(exprs_, blocks);
+        const std::string count = print_index(exprs_, grid.blocks);
         std::string block = "task";
         if (kernel_.tile) {
-          print_place_of_tile(tiles, count, !task_axes.empty(), lines);
+          print_place_of_tile(grid.tiles, count, !task_axes.empty(), lines);
           block = "tile.column";
         } else if (!task_axes.empty()) {
           lines.push_back(fmt::format("const int64_t block = task % ({});", count));
@@ -134,8 +123,8 @@ class NestPrinter : KernelPrinter {
         }
         decode_task(task_axes, "rows", lines);
         const std::string end = print_index(exprs_, extent(kernel_.outer.back()));
-        lines.push_back(fmt::format("const int64_t first = {} * {};", block, block_columns()));
-        lines.push_back(fmt::format("const int64_t last = min64(first + {}, {});", block_columns(), end));
+        lines.push_back(fmt::format("const int64_t first = {} * {};", block, grid.block_columns));
+        lines.push_back(fmt::format("const int64_t last = min64(first + {}, {});", grid.block_columns, end));
       } else {
         decode_task(task_axes, "task", lines);
       }
@@ -200,8 +189,6 @@ class NestPrinter : KernelPrinter {
   }
 
   bool along_outer() const { return kernel_.vector == VectorAlong::Outer; }
-  // Elements along the vector axis that a task has.
-  int64_t block_columns() const { return kernel_.tile ? kTileSide : kVectorBlock; }
   std::string vector_name() const { return identifier(vector_axis()->node()->name); }
 
   // Does any lane of the loops hold an 8-byte element? Then vectors have half as many lanes. What is done once for each result may take two registers.

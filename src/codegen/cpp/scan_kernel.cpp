@@ -57,9 +57,6 @@ class ScanPrinter : KernelPrinter {
     }
     source_.reports_errors = body.uses_error() || assertions_;
     source_.uses_runtime = body.uses_runtime();
-    source_.tasks = 1;
-    for (sym::Expr axis : kernel.outer) source_.tasks = source_.tasks * extent(axis);
-    source_.work_per_task = extent(kernel.along);
 
     print_header(kernel.provenance);
     std::optional<TextBuffer::Scope> function(text_.block(signature()));

@@ -11,6 +11,7 @@
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/scalar_text.h"
+#include "schedule/grid.h"
 
 namespace toroid::codegen {
 namespace {
@@ -46,21 +47,9 @@ class ScatterPrinter : KernelPrinter {
     body.line(body.innermost(), fmt::format("store1({}, {});", at, result));
     source_.reports_errors = body.uses_error() || assertions_;
     source_.uses_runtime = body.uses_runtime();
-    source_.tasks = 1;
-    source_.work_per_task = 1;
+    source_.tasks = schedule::grid_of(program_, kernel).tasks;
     const bool by_axis = kernel.split && is_axis(kernel, kernel.split->index);
-    if (by_axis) {
-      source_.tasks = sym::max(1, extent(kernel.split->index));
-      for (sym::Expr axis : kernel.axes) {
-        if (axis != kernel.split->index) source_.work_per_task = source_.work_per_task * extent(axis);
-      }
-    } else if (kernel.split) {
-      const sym::Expr length = sym::max(1, out.sizes[kernel.split->dim]);
-      const sym::Expr elements = sym::product(out.sizes);
-      sym::Expr scattered = 1;
-      for (sym::Expr axis : kernel.axes) scattered = scattered * extent(axis);
-      source_.tasks = length;
-      source_.work_per_task = sym::max(1, sym::floor_div(elements + scattered, length));
+    if (kernel.split && !by_axis) {
       const std::string index = body.index(kernel.split->index);
       body.line(body.level_of(kernel.split->index), fmt::format("if ({0} < begin || {0} >= copy_end) continue;", index));
     }

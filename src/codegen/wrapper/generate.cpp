@@ -1,12 +1,13 @@
 #include "codegen/wrapper/generate.h"
 
 #include <algorithm>
+#include <unordered_set>
 
+#include "codegen/cpp/names.h"
 #include "codegen/cpp/prelude.h"
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/abi_text.h"
-#include "codegen/wrapper/graph_function.h"
-#include "interp/bind_symbols.h"
+#include "codegen/wrapper/function_printer.h"
 
 namespace toroid::codegen {
 namespace {
@@ -15,10 +16,10 @@ namespace {
 constexpr size_t kWorthAnotherUnit = 6000;
 
 // By kernels of either kind, or by what a program says in core operations.
-bool draws_random_numbers(const std::vector<ScheduledGraph>& graphs, const std::vector<GeneratedKernel>& kernels) {
+bool draws_random_numbers(const std::vector<schedule::ScheduledGraph>& graphs, const std::vector<GeneratedKernel>& kernels) {
   const bool in_kernels = std::any_of(kernels.begin(), kernels.end(),
                                       [](const GeneratedKernel& kernel) { return kernel.text.find("op_philox_") != std::string::npos; });
-  return in_kernels || std::any_of(graphs.begin(), graphs.end(), [](const ScheduledGraph& graph) {
+  return in_kernels || std::any_of(graphs.begin(), graphs.end(), [](const schedule::ScheduledGraph& graph) {
            const std::vector<loop::Buffer>& buffers = graph.schedule.loops->buffers;
            return std::any_of(buffers.begin(), buffers.end(),
                               [](const loop::Buffer& b) { return b.kind == loop::BufferKind::RandomState; });
@@ -33,8 +34,20 @@ bool computes_special_functions(const std::vector<GeneratedKernel>& kernels) {
   });
 }
 
-// Programs with more steps than this get a wrapper that is not optimised.
-constexpr size_t kOptimisedSteps = 100;
+// Buffers, axes, sizes and temporaries share scopes with each other and with the prelude's functions.
+void make_names_unique(loop::LoopProgram& loops, const Program& program) {
+  std::unordered_set<std::string> taken;
+  for (sym::Expr symbol : program.symbols->symbols()) taken.insert(identifier(symbol.node()->name));
+  for (loop::Buffer& each : loops.buffers) {
+    std::string name = identifier(each.name);
+    if (const size_t mark = name.rfind("_v");
+        mark != std::string::npos && mark + 2 < name.size() && name.find_first_not_of("0123456789", mark + 2) == std::string::npos) {
+      name = identifier(each.name + "_b");
+    }
+    for (int i = 1; !taken.insert(name).second; ++i) name = identifier(fmt::format("{}_b{}", each.name, i));
+    each.name = name;
+  }
+}
 
 std::string prelude_of(const std::vector<GeneratedKernel>& kernels, bool assertions, bool draws) {
   std::string prelude(kPrelude);
@@ -69,63 +82,24 @@ std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, con
 
 }  // namespace
 
-std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bool fuse, std::vector<schedule::FusionDecision>* decisions,
-                                            schedule::Forms forms) {
-  std::vector<ScheduledGraph> result;
-  for (LoweredGraph& graph : graphs) {
-    result.push_back(
-        {schedule::make_schedule(std::move(graph.loops), fuse, result.empty() ? decisions : nullptr, forms), std::move(graph.outputs)});
-  }
-  return result;
-}
-
-std::string to_string(const std::vector<ScheduledGraph>& graphs) {
-  std::string text;
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    if (i > 0) text += fmt::format("\nsubgraph {}\n", i - 1);
-    text += schedule::to_string(graphs[i].schedule);
-  }
-  return text;
-}
-
-GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Program& program, const GenerateOptions& options) {
+GeneratedProgram generate(const std::vector<schedule::ScheduledGraph>& graphs, const Program& program, const GenerateOptions& options) {
   GeneratedProgram result;
-  SharedParts shared{
-      .program = program, .result = result, .suffix = options.suffix, .profile = options.profile, .assertions = options.assertions};
-  for (const sym::Expr symbol : program.symbols->symbols()) {
-    const sym::SymbolKind kind = symbol.node()->symbol_kind;
-    if (kind != sym::SymbolKind::Size && kind != sym::SymbolKind::DataDependent) continue;
-    shared.symbol_positions.emplace(symbol, result.symbols.size());
-    result.symbols.push_back(symbol);
-  }
-  // The call's shapes give these; nodes of the program define the others.
-  std::vector<sym::Expr> known;
-  for (const SymbolDefinition& each : plan_bindings(program).definitions) known.push_back(each.symbol);
+  result.module = program::make_module(graphs, program, {.profile = options.profile, .assertions = options.assertions});
+  const program::Module& module = result.module;
+  SharedParts shared{.program = program, .module = module, .graphs = graphs, .suffix = options.suffix, .assertions = options.assertions};
+  for (size_t i = 0; i < module.symbols.size(); ++i) shared.symbol_positions.emplace(module.symbols[i], i);
+  for (const schedule::ScheduledGraph& graph : graphs) make_names_unique(*graph.schedule.loops, program);
 
-  GraphFunction main(graphs[0], program.graph, shared, known);
-  std::string functions = main.print_main();
-  functions += main.print_prepare();
-  const std::string sizes = main.print_sizes();
+  std::string functions = FunctionPrinter(module.main, shared).print_main();
+  if (module.prepare) functions += FunctionPrinter(*module.prepare, shared).print_prepare();
+  const std::string sizes = FunctionPrinter(module.main, shared).print_sizes();
   std::string declarations;
-  // Printing a subgraph may find calls of others.
-  std::vector<bool> printed(program.subgraphs.size());
-  for (bool again = true; again;) {
-    again = false;
-    const auto called = shared.called;
-    for (const auto& [index, symbols] : called) {
-      if (printed[index]) continue;
-      printed[index] = again = true;
-      GraphFunction function(graphs[1 + index], program.subgraphs[index], shared, symbols);
-      functions = function.print_subgraph(index) + "\n" + functions;
-      declarations += fmt::format("static Graph graph_{};\n", index);
-    }
+  for (const auto& [index, function] : module.subgraphs) {
+    functions = FunctionPrinter(function, shared).print_subgraph(index) + "\n" + functions;
+    declarations += fmt::format("static Graph graph_{};\n", index);
   }
-  // Straight-line code that runs once a call. Optimising one function with hundreds of calls takes the compiler longer than the kernels
-  // do, so long ones are not. By an attribute: a pragma would hold for the templates instantiated at the end of the file too, which are
-  // the bodies of the kernels.
-  size_t steps = 0;
-  for (const ScheduledGraph& graph : graphs) steps += graph.schedule.steps.size();
-  std::string wrapper = fmt::format("#define WRAPPER{}\n", steps <= kOptimisedSteps ? "" : " __attribute__((optimize(\"O0\")))");
+  // By an attribute: a pragma would hold for the templates instantiated at the end of the file too, which are the bodies of the kernels.
+  std::string wrapper = fmt::format("#define WRAPPER{}\n", module.is_long ? " __attribute__((optimize(\"O0\")))" : "");
   if (!shared.dims.empty()) {
     wrapper += "namespace dims {\n";
     for (const auto& [name, numbers] : shared.dims) wrapper += fmt::format("const int64_t {}[] = {{{}}};\n", name, numbers);
@@ -139,6 +113,8 @@ GeneratedProgram generate(const std::vector<ScheduledGraph>& graphs, const Progr
   wrapper += "\n" + functions + "\n" + sizes;
   result.prelude = prelude_of(result.kernels, options.assertions, draws);
   result.units = divide(result.kernels, result.prelude, wrapper, options);
+  result.step_kernels = std::move(shared.step_kernels);
+  result.step_kernels.resize(module.steps.size());
   return result;
 }
 

@@ -1,0 +1,108 @@
+// Prints one function of a program's module as C++. Everything is decided in program/; here it is only spelt.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/cpp/kernel.h"
+#include "codegen/wrapper/generate.h"
+#include "codegen/wrapper/kernel_set.h"
+#include "program/module.h"
+#include "support/text_buffer.h"
+
+namespace toroid::codegen {
+
+// What the functions of a program share.
+struct SharedParts {
+  const Program& program;
+  const program::Module& module;
+  const std::vector<schedule::ScheduledGraph>& graphs;
+  std::string_view suffix;  // of the names that other files see
+  bool assertions = false;  // kernels check their accesses
+  KernelSet kernels = {};
+  std::unordered_map<sym::Expr, size_t> symbol_positions = {};  // in Module::symbols
+  std::map<std::string, std::string> epilogues = {};            // by kernel, the function that the runtime calls for it
+  std::vector<std::vector<std::string>> step_kernels = {};      // of each step, the names of its kernels
+  bool uses_control_flow = false;
+  // Sizes and strides that are numbers, each list once for the whole program: `namespace dims { const int64_t d32_64[] = {32, 64}; }`.
+  std::map<std::string, std::string> dims = {};  // by name, the numbers
+};
+
+// The parts with commas between them; where there are none, `otherwise`.
+std::string joined(const std::vector<std::string>& parts, std::string_view otherwise);
+
+class FunctionPrinter {
+ public:
+  FunctionPrinter(const program::Function& function, SharedParts& shared);
+
+  // The main function: toroid_run, with the suffix.
+  std::string print_main();
+  std::string print_prepare();
+  // `static int32_t graph_N(runtime, call, inputs, outputs)`.
+  std::string print_subgraph(uint32_t index);
+  // toroid_sizes, of the main function.
+  std::string print_sizes();
+
+ private:
+  using BufferId = loop::BufferId;
+
+  const loop::Buffer& buffer(BufferId id) const { return loops_.buffer(id); }
+  const Graph& source() const { return graph_of(function_.graph); }
+  const Graph& graph_of(size_t graph) const { return graph == 0 ? shared_.program.graph : shared_.program.subgraphs[graph - 1]; }
+  std::string index(sym::Expr e) const;
+  std::string list(const std::vector<sym::Expr>& values) const;
+  std::string array(std::string_view name, const std::vector<sym::Expr>& values);
+  std::string bytes_of(sym::Expr elements, DType dtype) const;
+  std::string pointer(const program::Pointer& pointer) const;
+
+  void make_names_unique();
+  void read_symbols(TextBuffer& text) const;
+  void declare(TextBuffer& text, BufferId id, std::string_view constness, std::string_view from) const;
+  void declare_buffers(TextBuffer& text, std::string_view inputs, std::string_view outputs) const;
+  // A function with this head: its buffers, then its steps.
+  std::string print_function(const std::string& head, std::string_view inputs, std::string_view outputs, std::string_view first);
+  void print_steps();
+  void print(const program::Instruction& instruction);
+  // An instruction that fails ends the function.
+  void return_if(std::string_view condition) { body_.write(fmt::format("if ({}) return {};", condition, number_ + 1)); }
+  void return_errors() { body_.write(fmt::format("if (error) return {} | error << 28;", number_ + 1)); }
+
+  KernelSource print_definition(size_t kernel, std::string_view kind, bool assertions);
+  // Its name, or that of an equal kernel which there is already. It is noted as one of the step at hand.
+  const std::string& add_kernel(const KernelSource& source);
+  // All its tasks; may it report errors?
+  bool print_launch(const program::Launch& launch);
+  void print_together(const program::LaunchTogether& together);
+  void print_quickest(const program::LaunchQuickest& quickest);
+  // Of an assertion build: declares `checks`, with the suffix, what the kernel's messages name.
+  void print_access_names(const KernelSource& source, std::string_view suffix);
+  // What a kernel is called with before the range of its tasks.
+  std::string arguments(const KernelSource& source) const;
+  void print_read(const program::ReadNumber& read);
+  // Declares `sum_form`, with the suffix.
+  void print_post_ops(const schedule::PostOps& sum, std::string_view suffix);
+  // What an epilogue is called with: these buffers, and others.
+  struct Passed {
+    std::vector<BufferId> buffers = {};
+    size_t count = 0;
+    bool reports_errors = false;
+  };
+  // Declares what a library call takes: inputs, outputs, integers, numbers, and epilogue if it has one, each with the suffix.
+  Passed print_call_parts(const program::LibraryCall& call, std::string_view suffix);
+  Passed print_epilogue(const program::LibraryCall& call, std::string_view suffix);
+  void print_call(const program::LibraryCall& call);
+  void print_chain(const program::ChainCall& chain);
+  void print_control_flow(const program::ControlFlow& flow);
+  std::string operand(const program::Operand& operand);
+
+  const program::Function& function_;
+  const loop::LoopProgram& loops_;
+  SharedParts& shared_;
+  size_t number_ = 0;  // of the step at hand
+  TextBuffer body_;
+  int arrays_ = 0;
+};
+
+}  // namespace toroid::codegen

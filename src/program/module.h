@@ -1,0 +1,244 @@
+// The program IR: what a compiled program does in a call, step by step, before anybody spells it in a language.
+//
+//   schedule      which loops share a kernel, in which order, how long buffers live
+//   program       where buffers are, what is launched with which grid, what is asked for late, which numbers are read      (this)
+//   codegen       the same in C++
+//
+// A module has functions: the main one, one that runs once over the constants, and one for each subgraph of control flow that is called. A function's
+// steps are the schedule's; each is a list of instructions. Sizes and positions are expressions over the size symbols that the function
+// knows when the instruction runs. Printers spell instructions and decide nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+#include "schedule/scheduled_graph.h"
+#include "schedule/work.h"
+
+namespace toroid::program {
+
+using loop::BufferId;
+
+enum class Device : uint8_t { Cpu };
+std::string_view to_string(Device device);  // "cpu"
+
+// Where a function finds a buffer.
+struct InArgument {
+  uint32_t position;
+};  // an input of the function
+struct InResult {
+  uint32_t position;
+};  // an output of the function, whose memory the caller gives
+struct InConstant {
+  size_t slot;
+};  // Module::constants
+struct InArena {
+  size_t slot;
+};  // Module::temporaries
+struct InPrepared {
+  int64_t offset;
+};                        // bytes into what Module::prepare computed
+struct InRandomState {};  // the call's seed and number
+struct Allocated {};      // by an instruction of the function, Allocate or AllocateOutput
+using Place = std::variant<InArgument, InResult, InConstant, InArena, InPrepared, InRandomState, Allocated>;
+
+struct PlacedBuffer {
+  BufferId id;
+  Place place;
+  Device device = Device::Cpu;
+};
+
+// ---- instructions -----------------------------------------------------------------------------------------------------------------
+
+// Memory for a temporary whose size the call's shapes do not tell, or of a subgraph, until its Release.
+struct Allocate {
+  BufferId buffer;
+  sym::Expr elements;
+};
+struct Release {
+  BufferId buffer;
+};
+// Memory for an output of the program whose sizes the call's shapes do not tell.
+struct AllocateOutput {
+  BufferId buffer;
+  uint32_t position;
+  std::vector<sym::Expr> sizes;
+};
+
+// Runs the tasks [0, tasks) of a kernel on all threads, in pieces of at least `least_work` elements where a task has `work_per_task`. One task
+// runs on the caller's thread.
+struct Launch {
+  size_t kernel;  // Module::kernels
+  sym::Expr tasks, work_per_task;
+  int64_t least_work;
+};
+// Kernels that do not wait for each other, each by one thread.
+struct LaunchTogether {
+  std::vector<Launch> kernels;
+};
+// One of several forms of a kernel, with the same results: the first call finds out which is the quickest.
+struct LaunchQuickest {
+  std::vector<Launch> forms;  // as Module::choices[slot] names them
+  size_t slot;                // ToroidCall::forms
+};
+
+// A strided window on a buffer that a library kernel reads or writes. Sizes, strides and offset in elements.
+struct Operand {
+  BufferId buffer;
+  std::vector<sym::Expr> sizes, strides;
+  sym::Expr offset = 0;
+  bool is_in_memory = true;  // else an epilogue takes it
+  bool is_constant = false;  // the same values in every call
+};
+struct LibraryCall {
+  std::string kernel;           // "matmul", or "matmul#packed" for one of its implementations
+  int32_t site;                 // of Module::num_call_sites
+  bool has_fixed_sizes = true;  // all sizes, strides and numbers are the same in every call
+  std::vector<Operand> inputs, outputs;
+  std::vector<sym::Expr> integers;
+  std::vector<std::variant<double, sym::Expr>> numbers;
+  std::optional<size_t> epilogue = {};             // Module::kernels
+  std::optional<schedule::PostOps> post_ops = {};  // all that the epilogue does
+  std::string label = {};                          // the operation, for people
+};
+// Convolutions each of which reads what the one before it makes; only the first call's site counts.
+struct ChainCall {
+  std::string kernel;  // "chain", or "chain#bands"
+  int32_t site;
+  bool has_fixed_sizes = true;
+  std::vector<LibraryCall> calls;
+};
+
+// Reads the integer in a buffer of one element: the value of Module::bindings[binding]. `defines` is known from here on.
+struct ReadNumber {
+  BufferId buffer;
+  size_t binding;
+  std::optional<sym::Expr> defines;
+};
+
+// A pointer into a buffer, in elements.
+struct Pointer {
+  BufferId buffer;
+  sym::Expr offset;
+};
+struct Branch {  // cond
+  std::variant<Pointer, sym::Expr, bool> predicate;
+  uint32_t yes, no;  // subgraphs
+};
+struct WhileLoop {
+  uint32_t condition, body;
+  size_t carried;  // the first inputs; as many outputs
+};
+struct ScanOver {  // scan, map
+  uint32_t body;
+  size_t carried, sliced;  // of the inputs, in this order; outputs are the carried ones, then stacked slices
+  sym::Expr slices;
+};
+struct AssociativeScan {
+  uint32_t body;
+  size_t sliced;
+  sym::Expr slices;
+};
+struct ControlFlow {
+  std::variant<Branch, WhileLoop, ScanOver, AssociativeScan> what;
+  std::vector<Pointer> inputs;
+  std::vector<BufferId> outputs;
+  struct Bytes {
+    sym::Expr elements;
+    DType dtype;
+  };
+  std::vector<Bytes> bytes;  // of each carried value, then of a slice of each sliced and of each stacked tensor
+  std::string label;         // "cond"
+};
+
+// In a program that is profiled: the step begins here.
+struct TimeStep {
+  size_t step;  // Module::steps
+};
+
+using Instruction = std::variant<TimeStep, Allocate, Release, AllocateOutput, Launch, LaunchTogether, LaunchQuickest, LibraryCall,
+                                 ChainCall, ReadNumber, ControlFlow>;
+
+// ---- functions --------------------------------------------------------------------------------------------------------------------
+
+struct Step {
+  size_t number;  // in Module::steps; an error names it
+  std::vector<Instruction> instructions;
+};
+
+struct Function {
+  size_t graph;                  // of the scheduled graphs: 0 the main one, then each subgraph
+  std::vector<sym::Expr> known;  // size symbols that have a value when the function starts
+  std::vector<PlacedBuffer> buffers;
+  std::vector<Step> steps;
+  std::vector<Instruction> at_end;  // outputs that nobody writes, for they have no elements
+};
+
+struct StepInfo {
+  std::string name;                             // for messages
+  std::string origin;                           // its last operator with its place in the model: "relu (aten::relu) in 2 (ReLU), from …"
+  std::optional<ProvenanceId> provenance = {};  // of its function's graph: the operator that uses all its others
+};
+// A generated kernel: of one graph, with its schedule.
+struct KernelDefinition {
+  size_t graph;
+  schedule::Step kernel;  // Kernel, ScanKernel or ScatterKernel
+};
+// A number that becomes known while the program runs.
+struct Binding {
+  sym::Expr expr;                    // what it is the value of
+  std::optional<sym::Expr> defines;  // the symbol that follows from it; without one the number is only checked
+};
+// A step with several forms, of which the first call chooses one.
+struct Choice {
+  size_t step;
+  std::vector<std::string> forms;  // "persistent", "looped"; the one with the best estimate first
+};
+struct OutputInfo {
+  std::vector<sym::Expr> sizes;
+  bool is_late = false;  // its sizes become known while the program runs
+};
+
+struct Module {
+  Function main;
+  std::optional<Function> prepare;
+  std::vector<std::pair<uint32_t, Function>> subgraphs;  // those that are called, by their index, in the order of their first calls
+  std::vector<KernelDefinition> kernels;
+  std::vector<sym::Expr> symbols;               // the order of ToroidCall::symbols
+  std::vector<ConstantId> constants;            // the order of ToroidCall::constants
+  std::vector<schedule::Lifetime> temporaries;  // of the main function, the order of ToroidCall::offsets
+  std::vector<Binding> bindings;                // the order of ToroidRuntime::bind
+  std::vector<OutputInfo> outputs;
+  std::vector<StepInfo> steps;                // of all functions
+  std::vector<schedule::StepWork> step_work;  // of the main function's steps, if the program is to be profiled
+  std::vector<Choice> choices;                // the order of ToroidCall::forms
+  int64_t prepared_bytes = 0;
+  int32_t num_call_sites = 0;
+  bool is_long = false;  // so many steps that optimising straight-line code costs more than the kernels do
+};
+
+// What the instructions of all functions come to.
+struct Counts {
+  int kernel_calls = 0;   // of generated kernels; a step may start several together
+  int kernel_steps = 0;   // steps that run generated kernels
+  int library_calls = 0;  // of library kernels; a chain is one
+};
+Counts counts(const Module& module);
+
+struct ModuleOptions {
+  bool profile = false;
+  bool assertions = false;  // kernels check each access: they are launched one after the other, and epilogues are called
+};
+
+// `graphs`: the main graph, then each subgraph of the program, all of which must outlive the module.
+// Throws Error{Unsupported} for control flow that cannot be compiled, and Error{InvalidModel} for a size that nothing gives, with the place
+// in the model.
+Module make_module(const std::vector<schedule::ScheduledGraph>& graphs, const Program& program, const ModuleOptions& options = {});
+
+// For people, and for `toroid opt --passes=…,program`.
+std::string to_string(const Module& module, const std::vector<schedule::ScheduledGraph>& graphs);
+
+}  // namespace toroid::program

@@ -1,0 +1,73 @@
+// Turns scheduled graphs into a module: what the builders of its parts share.
+#pragma once
+
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "program/module.h"
+
+namespace toroid::program {
+
+struct ModuleBuilder {
+  const std::vector<schedule::ScheduledGraph>& graphs;
+  const toroid::Program& program;
+  const ModuleOptions& options;
+  Module module = {};
+  std::unordered_map<uint32_t, size_t> constant_slots = {};  // by ConstantId
+  std::map<uint32_t, std::vector<sym::Expr>> called = {};    // subgraphs, with the symbols known where they are called
+
+  size_t constant_slot(uint32_t id);
+  size_t add_kernel(size_t graph, schedule::Step kernel);
+};
+
+class FunctionBuilder {
+ public:
+  FunctionBuilder(ModuleBuilder& shared, size_t graph, std::vector<sym::Expr> known);
+
+  // The main graph. Temporaries whose size its arguments tell live in the call's arena, others are asked for when they are needed.
+  Function main();
+  // What runs once over the constants; after main.
+  std::optional<Function> prepare(const Function& main);
+  Function subgraph();
+
+ private:
+  using Steps = std::vector<schedule::Step>;
+
+  const loop::Buffer& buffer(BufferId id) const { return loops_.buffer(id); }
+  const Graph& source() const { return graph_ == 0 ? shared_.program.graph : shared_.program.subgraphs[graph_ - 1]; }
+  bool is_known(std::span<const sym::Expr> sizes) const;
+  bool is_late(const schedule::Lifetime& lifetime) const;
+  bool is_late_output(size_t position) const;
+
+  void place_parameters();
+  void place_prepared();
+  void place(BufferId id, Place where) { function_.buffers.push_back({id, where}); }
+  void check_symbols() const;
+  void add_steps();
+  Step& begin_step(const schedule::Step& step);
+  template <class T>
+  void add(T instruction) {
+    target_->push_back(std::move(instruction));
+  }
+  void add_allocation(BufferId id);
+  void add_output(BufferId id, std::unordered_set<BufferId>& made);
+  void add_instructions(const schedule::Step& step);
+  void add_kernel(const schedule::Step& kernel);
+  Launch launch(schedule::Step kernel);
+  void add_bind(const schedule::BindStep& step);
+  Operand operand(BufferId id, std::vector<sym::Expr> sizes, std::vector<sym::Expr> strides, sym::Expr offset) const;
+  LibraryCall library_call(const schedule::CallStep& step);
+  void add_control_flow(const schedule::CallStep& step, const HigherOrder& op);
+  uint32_t subgraph_index(const Argument& argument);
+
+  ModuleBuilder& shared_;
+  const size_t graph_;
+  const schedule::ScheduledGraph& scheduled_;
+  const loop::LoopProgram& loops_;
+  Function function_;
+  std::unordered_set<sym::Expr> known_;         // symbols with a value at the step at hand
+  std::vector<Instruction>* target_ = nullptr;  // of the step at hand
+};
+
+}  // namespace toroid::program
