@@ -1,11 +1,12 @@
 // toroid opt FILE --passes=decompose,dead-code: runs chosen passes over a program and prints the result.
 //
 // Graph passes print the text form, which is again an input. The last pass may be one that leaves the graph: loops,
-// schedule, program or code print what the compiler would make of it.
+// schedule, program, code or c print what the compiler would make of it.
 #include <algorithm>
 #include <iostream>
 #include <iterator>
 
+#include "codegen/c/print_c.h"
 #include "codegen/wrapper/generate.h"
 #include "command.h"
 #include "driver/compile.h"
@@ -14,7 +15,7 @@
 #include "graph/verify.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"
-#include "schedule/schedule.h"
+#include "schedule/planner.h"
 #include "support/error.h"
 #include "support/file.h"
 
@@ -33,6 +34,10 @@ std::string print_code(Program& program) {
   for (const auto& kernel : generated.kernels) text += kernel.text + "\n";
   return text;
 }
+std::string print_plain_c(Program& program) {
+  const auto scheduled = schedule::schedule_graphs(lower(program), true, nullptr, schedule::Forms::Estimated, schedule::plain_planner());
+  return codegen::print_c(program::make_module(scheduled, program), scheduled, program, "program");
+}
 struct LastPass {
   std::string_view name;
   std::string_view summary;
@@ -43,6 +48,7 @@ constexpr LastPass kLastPasses[] = {
     {"schedule", "print the kernels and their stages", print_schedule},
     {"program", "print where buffers are, and the instructions of each step", print_program},
     {"code", "print the generated kernels", print_code},
+    {"c", "print the program as one file of plain C", print_plain_c},
 };
 
 std::string pass_list() {

@@ -6,12 +6,9 @@
 #include <unordered_set>
 
 #include "graph/builder.h"
-#include "schedule/chains.h"
 #include "schedule/explain.h"
-#include "schedule/forms.h"
-#include "schedule/group.h"
 #include "schedule/lifetimes.h"
-#include "schedule/parallel_kernels.h"
+#include "schedule/planner.h"
 #include "support/error.h"
 #include "support/match.h"
 
@@ -143,35 +140,16 @@ Step single_step(loop::LoopProgram& program, size_t c) {
   return CallStep{computation.name, std::get<loop::Call>(computation.work), computation.outputs, computation.provenance};
 }
 
-constexpr int64_t kSmallFinish = 16384;
-
 void append_new(std::vector<BufferId>& list, const std::vector<BufferId>& more) {
   for (BufferId id : more) {
     if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
   }
 }
 
-// Appends `kernel` to the steps, or, when it is small and reads what the step before it wrote, makes it that step's finish: the mean
-// over the rows of a loss needs no launch of its own.
-void append_kernel(std::vector<Step>& steps, Kernel kernel) {
-  auto* before = steps.empty() ? nullptr : std::get_if<Kernel>(&steps.back());
-  const bool reads_it = before != nullptr && std::any_of(kernel.reads.begin(), kernel.reads.end(), [&](BufferId id) {
-                          return std::find(before->writes.begin(), before->writes.end(), id) != before->writes.end();
-                        });
-  if (!reads_it || work_hint(kernel) > kSmallFinish || work_hint(*before) <= kSmallFinish) {
-    steps.push_back(std::move(kernel));
-    return;
-  }
-  append_new(before->reads, kernel.reads);
-  append_new(before->writes, kernel.writes);
-  add_provenance(before->provenance, kernel.provenance);
-  before->finish.push_back(std::move(kernel));
-}
-
 // Makes the kernel the epilogue of the latest product that it reads, which then runs in the kernel's place. False where there is no such
 // product, or something else reads it too (`is_read_elsewhere`).
 // `refused` is told why of each product that it is not done with.
-bool append_as_epilogue(loop::LoopProgram& program, std::vector<Step>& steps, const Kernel& kernel,
+bool append_as_epilogue(loop::LoopProgram& program, const Planner& planner, std::vector<Step>& steps, const Kernel& kernel,
                         const std::function<bool(BufferId)>& is_read_elsewhere,
                         const std::function<void(BufferId product, std::string_view reason)>& refused) {
   for (size_t i = steps.size(); i-- > 0;) {
@@ -184,7 +162,7 @@ bool append_as_epilogue(loop::LoopProgram& program, std::vector<Step>& steps, co
       refused(product, "another step reads the product too");
       continue;
     }
-    EpilogueAttempt attempt = as_epilogue(program, kernel, call->call, product);
+    EpilogueAttempt attempt = planner.as_epilogue(program, kernel, call->call, product);
     if (!attempt.kernel) {
       refused(product, attempt.reason);
       continue;
@@ -271,9 +249,10 @@ std::vector<BufferId> writes_of(const Step& step) {
       });
 }
 
-Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std::vector<FusionDecision>* decisions, Forms forms) {
+Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std::vector<FusionDecision>* decisions, Forms forms,
+                       const Planner& planner) {
   loop::LoopProgram& program = *loops;
-  if (fuse) split_large_reductions(program);
+  if (fuse) planner.prepare(program);
   std::vector<Refusal> refusals;
   const std::vector<Group> groups = group_computations(program, fuse, decisions != nullptr ? &refusals : nullptr);
 
@@ -315,33 +294,16 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
         std::any_of(kernel.outer.begin(), kernel.outer.end(), [](sym::Expr axis) { return axis.node()->extent->is_const(0); });
     if (no_rows) continue;  // all its results are empty
     const auto refused = [&](BufferId product, std::string_view reason) { not_done_with.try_emplace({product, &group}, reason); };
-    if (fuse && append_as_epilogue(program, steps, kernel, is_read_elsewhere, refused)) {
+    if (fuse && append_as_epilogue(program, planner, steps, kernel, is_read_elsewhere, refused)) {
       epilogues.emplace(std::get<CallStep>(steps.back()).outputs[0], &group);
       continue;
     }
-    choose_loops(program, kernel);
-    if (fuse) {
-      append_kernel(steps, std::move(kernel));
-    } else {
-      steps.push_back(std::move(kernel));
-    }
+    planner.append(program, steps, std::move(kernel), fuse);
   }
-  if (fuse) launch_together(schedule.steps);
-  choose_forms(program, schedule.prepare, forms == Forms::Measured ? Forms::Estimated : forms);
-  choose_forms(program, schedule.steps, forms);
-  for (auto* steps : {&schedule.prepare, &schedule.steps}) {
-    for (Step& step : *steps) {
-      if (auto* kernel = std::get_if<Kernel>(&step)) round_shared_products(program, *kernel);
-      if (auto* call = std::get_if<CallStep>(&step); call != nullptr && call->epilogue) round_shared_products(program, *call->epilogue);
-      if (auto* group = std::get_if<ParallelKernels>(&step)) {
-        for (Kernel& kernel : group->kernels) round_shared_products(program, kernel);
-      }
-    }
-  }
-  const ChainDecisions chains = fuse ? chain_convolutions(program, schedule.steps) : ChainDecisions();
+  schedule.loops = std::move(loops);
+  const ChainDecisions chains = planner.finish(schedule, fuse, forms);
   if (decisions != nullptr) *decisions = explain(program, groups, refusals, epilogues, not_done_with, chains, fuse);
   schedule.lifetimes = lifetimes(program, schedule.steps);
-  schedule.loops = std::move(loops);
   return schedule;
 }
 

@@ -240,11 +240,14 @@ struct FusionDecision {
   std::vector<BufferId> producer_results = {}, consumer_results = {};
 };
 
-// Groups computations into kernels and orders them. `fuse` false: each computation is a kernel of its own, no reduction is
+class Planner;
+const Planner& cpu_planner();  // planner.h
+
+// Groups computations into kernels and orders them; `planner` says what a target makes of them. `fuse` false: each computation is a kernel of its own, no reduction is
 // split and no kernel has a finish; to find out whether these are at fault.
 // `decisions`: unless null, each pair of producer and consumer is added.
 Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse = true, std::vector<FusionDecision>* decisions = nullptr,
-                       Forms forms = Forms::Measured);
+                       Forms forms = Forms::Measured, const Planner& planner = cpu_planner());
 
 // The calls of these chains, by their steps' positions, become steps of their own, in the chains' places.
 void take_chains_apart(Schedule& schedule, const std::vector<size_t>& steps);

@@ -15,7 +15,8 @@ struct ScheduledGraph {
 };
 // Of the main graph, then of each subgraph. `fuse`, `decisions`, `forms`: see make_schedule; decisions are those of the main graph.
 std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bool fuse = true,
-                                            std::vector<FusionDecision>* decisions = nullptr, Forms forms = Forms::Measured);
+                                            std::vector<FusionDecision>* decisions = nullptr, Forms forms = Forms::Measured,
+                                            const Planner& planner = cpu_planner());
 std::string to_string(const std::vector<ScheduledGraph>& graphs);
 
 }  // namespace toroid::schedule

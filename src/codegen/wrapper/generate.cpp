@@ -1,13 +1,12 @@
 #include "codegen/wrapper/generate.h"
 
 #include <algorithm>
-#include <unordered_set>
 
-#include "codegen/cpp/names.h"
 #include "codegen/cpp/prelude.h"
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/abi_text.h"
 #include "codegen/wrapper/function_printer.h"
+#include "codegen/wrapper/unique_names.h"
 
 namespace toroid::codegen {
 namespace {
@@ -32,21 +31,6 @@ bool computes_special_functions(const std::vector<GeneratedKernel>& kernels) {
     return std::any_of(ops.begin(), ops.end(),
                        [&](ScalarOp op) { return kernel.text.find(fmt::format("op_{}_v(", to_string(op))) != std::string::npos; });
   });
-}
-
-// Buffers, axes, sizes and temporaries share scopes with each other and with the prelude's functions.
-void make_names_unique(loop::LoopProgram& loops, const Program& program) {
-  std::unordered_set<std::string> taken;
-  for (sym::Expr symbol : program.symbols->symbols()) taken.insert(identifier(symbol.node()->name));
-  for (loop::Buffer& each : loops.buffers) {
-    std::string name = identifier(each.name);
-    if (const size_t mark = name.rfind("_v");
-        mark != std::string::npos && mark + 2 < name.size() && name.find_first_not_of("0123456789", mark + 2) == std::string::npos) {
-      name = identifier(each.name + "_b");
-    }
-    for (int i = 1; !taken.insert(name).second; ++i) name = identifier(fmt::format("{}_b{}", each.name, i));
-    each.name = name;
-  }
 }
 
 std::string prelude_of(const std::vector<GeneratedKernel>& kernels, bool assertions, bool draws) {

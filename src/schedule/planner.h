@@ -1,0 +1,33 @@
+// What a target does with fused kernels: the seam between fusion, which knows no target, and the plans of loops and steps, which do.
+//
+// group.h and build_kernel.cpp make kernels of axes, stages, accumulators and stashes. A planner chooses what a processor wants of them.
+#pragma once
+
+#include "schedule/chains.h"
+#include "schedule/group.h"
+
+namespace toroid::schedule {
+
+class Planner {
+ public:
+  virtual ~Planner() = default;
+  // Before computations are grouped: large reductions may become several. Not when nothing is to be fused.
+  virtual void prepare(loop::LoopProgram&) const {}
+  // A kernel, not planned yet, as the epilogue of the product that it reads, planned.
+  virtual EpilogueAttempt as_epilogue(loop::LoopProgram&, const Kernel&, const loop::Call&, BufferId) const {
+    return {std::nullopt, "the target's products take no epilogue"};
+  }
+  // Plans the kernel and adds it to the steps, or to the last of them.
+  virtual void append(loop::LoopProgram&, std::vector<Step>& steps, Kernel kernel, bool /*fuse*/) const {
+    steps.push_back(std::move(kernel));
+  }
+  // When all steps are there. Says of which convolutions it made chains, and why of others it did not.
+  virtual ChainDecisions finish(Schedule&, bool /*fuse*/, Forms) const { return {}; }
+};
+
+// Vectors, epilogues, several threads and caches.
+const Planner& cpu_planner();
+// Leaves kernels as fusion made them, for scalar code.
+const Planner& plain_planner();
+
+}  // namespace toroid::schedule
