@@ -16,14 +16,15 @@ inline int64_t padded_stride(int64_t floats) {
 
 class Scratch {
  public:
-  // So many floats, 64-byte aligned, valid until the next call. Throws std::bad_alloc.
-  float* get(int64_t count) {
-    const size_t bytes = static_cast<size_t>(count) * sizeof(float);
+  // So many elements, 64-byte aligned, valid until the next call. Throws std::bad_alloc.
+  template <class Element = float>
+  Element* get(int64_t count) {
+    const size_t bytes = static_cast<size_t>(count) * sizeof(Element);
     if (!memory_ || bytes > memory_->size()) {
       memory_.reset();
       memory_.emplace(bytes < kMuch ? bytes : (bytes + kLargePage - 1) / kLargePage * kLargePage);
     }
-    return reinterpret_cast<float*>(memory_->data());
+    return reinterpret_cast<Element*>(memory_->data());
   }
 
  private:

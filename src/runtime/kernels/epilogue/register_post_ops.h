@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "runtime/kernels/isa/vector_sets.h"
 #include "toroid/program_abi.h"
@@ -12,63 +13,85 @@
 namespace toroid {
 
 template <class Vector>
-inline constexpr int kLanesOf = sizeof(Vector) / sizeof(float);
+using ElementOf = std::remove_cvref_t<decltype(std::declval<Vector&>()[0])>;
+template <class Vector>
+inline constexpr int kLanesOf = sizeof(Vector) / sizeof(ElementOf<Vector>);
 
 // All lanes of a vector in memory.
 template <class Vector>
 struct AllLanes {
-  TOROID_INLINE void load(const float* from, Vector& x) const { std::memcpy(&x, from, sizeof x); }
-  TOROID_INLINE void store(const Vector& x, float* to) const { std::memcpy(to, &x, sizeof x); }
+  using Element = ElementOf<Vector>;
+  TOROID_INLINE void load(const Element* from, Vector& x) const { std::memcpy(&x, from, sizeof x); }
+  TOROID_INLINE void store(const Vector& x, Element* to) const { std::memcpy(to, &x, sizeof x); }
 };
 
 // The first lanes, fewer than all; memory behind them is neither read nor written. Masked instructions by name, since compilers give their functions
-// only to code of the instruction set.
+// only to code of the instruction set. Elements of 4 or 8 bytes.
 template <class Vector>
 class FirstLanes {
  public:
+  using Element = ElementOf<Vector>;
+
   TOROID_INLINE explicit FirstLanes(int64_t count) {
-    if constexpr (kLanesOf<Vector> == 16) {
+    if constexpr (sizeof(Vector) == 64) {
       mask_ = static_cast<uint16_t>((1u << count) - 1);
     } else {
-      for (int l = 0; l < kLanesOf<Vector>; ++l) mask_[l] = l < count ? ~0u : 0u;
+      for (int l = 0; l < kLanes; ++l) mask_[l] = l < count ? ~Bits{0} : Bits{0};
     }
   }
 
   // The others become 0.
-  TOROID_INLINE void load(const float* from, Vector& x) const {
+  TOROID_INLINE void load(const Element* from, Vector& x) const {
 #ifdef __x86_64__
-    if constexpr (kLanesOf<Vector> == 16) {
+    if constexpr (sizeof(Vector) == 64 && sizeof(Element) == 4) {
       asm volatile("vmovups (%1), %0 %{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(mask_) : "memory");
       return;
-    } else if constexpr (kLanesOf<Vector> == 8) {
+    } else if constexpr (sizeof(Vector) == 64) {
+      asm volatile("vmovupd (%1), %0 %{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(mask_) : "memory");
+      return;
+    } else if constexpr (sizeof(Vector) == 32 && sizeof(Element) == 4) {
       asm volatile("vmaskmovps (%1), %2, %0" : "=x"(x) : "r"(from), "x"(mask_) : "memory");
+      return;
+    } else if constexpr (sizeof(Vector) == 32) {
+      asm volatile("vmaskmovpd (%1), %2, %0" : "=x"(x) : "r"(from), "x"(mask_) : "memory");
       return;
     }
 #endif
-    if constexpr (kLanesOf<Vector> == 4) {
-      for (int l = 0; l < 4; ++l) x[l] = mask_[l] != 0 ? from[l] : 0.0f;
+    if constexpr (sizeof(Vector) == 16) {
+      for (int l = 0; l < kLanes; ++l) x[l] = mask_[l] != 0 ? from[l] : Element{0};
     }
   }
 
-  TOROID_INLINE void store(const Vector& x, float* to) const {
+  TOROID_INLINE void store(const Vector& x, Element* to) const {
 #ifdef __x86_64__
-    if constexpr (kLanesOf<Vector> == 16) {
+    if constexpr (sizeof(Vector) == 64 && sizeof(Element) == 4) {
       asm volatile("vmovups %0, (%1) %{%2%}" : : "v"(x), "r"(to), "Yk"(mask_) : "memory");
       return;
-    } else if constexpr (kLanesOf<Vector> == 8) {
+    } else if constexpr (sizeof(Vector) == 64) {
+      asm volatile("vmovupd %0, (%1) %{%2%}" : : "v"(x), "r"(to), "Yk"(mask_) : "memory");
+      return;
+    } else if constexpr (sizeof(Vector) == 32 && sizeof(Element) == 4) {
       asm volatile("vmaskmovps %0, %2, (%1)" : : "x"(x), "r"(to), "x"(mask_) : "memory");
+      return;
+    } else if constexpr (sizeof(Vector) == 32) {
+      asm volatile("vmaskmovpd %0, %2, (%1)" : : "x"(x), "r"(to), "x"(mask_) : "memory");
       return;
     }
 #endif
-    if constexpr (kLanesOf<Vector> == 4) {
-      for (int l = 0; l < 4; ++l) {
+    if constexpr (sizeof(Vector) == 16) {
+      for (int l = 0; l < kLanes; ++l) {
         if (mask_[l] != 0) to[l] = x[l];
       }
     }
   }
 
  private:
-  std::conditional_t<kLanesOf<Vector> == 16, uint16_t, std::conditional_t<kLanesOf<Vector> == 8, Integers8, Integers4>> mask_;
+  static constexpr int kLanes = kLanesOf<Vector>;
+  using Bits = std::conditional_t<sizeof(Element) == 4, uint32_t, uint64_t>;
+  struct Register {
+    using Type = uint16_t;
+  };
+  typename std::conditional_t<sizeof(Vector) == 64, Register, VectorOfBytes<Bits, sizeof(Vector)>>::Type mask_;
 };
 
 // What is done with the sums of a vector of columns before a residual is added.

@@ -11,7 +11,7 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kMostPacked = int64_t{9} << 20;  // floats of b at a time: 36 MiB
+constexpr int64_t kMostPackedBytes = int64_t{36} << 20;  // of b at a time
 
 thread_local Scratch scratch_for_panels;
 thread_local Scratch scratch_for_product;
@@ -37,16 +37,35 @@ void gemm_f32(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64
     return run_epilogue(*out.epilogue, product, n, {0, m}, {0, n});
   }
   if (form == GemmAlgorithm::Parts && k > 0) return multiply_as_bf16x3(pool, m, n, k, a, b, out);
-  const int64_t width = gemm_microkernels().panel_width();
-  const int64_t most_panels = std::max<int64_t>(1, kMostPacked / (width * std::max<int64_t>(k, 1)));
-  const PackedB whole{k, n, nullptr};
+  gemm_packed(pool, m, n, k, a, b, out);
+}
+
+template <class Element, class Stored>
+void gemm_packed(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const MatrixOf<Stored>& a, const MatrixOf<Stored>& b,
+                 const ProductOutputOf<Element>& out) {
+  if (m == 0 || n == 0) return;
+  const int64_t width = gemm_microkernels_of<Element>().panel_width();
+  const int64_t most = kMostPackedBytes / int64_t{sizeof(Element)};
+  const int64_t most_panels = std::max<int64_t>(1, most / (width * std::max<int64_t>(k, 1)));
+  const PackedBOf<Element> whole{k, n, nullptr};
   for (int64_t first = 0; first < whole.panels(); first += most_panels) {
     const int64_t last = std::min(whole.panels(), first + most_panels);
-    float* packed = scratch_for_panels.get((last - first) * width * k);
+    auto* packed = scratch_for_panels.get<Element>((last - first) * width * k);
     pool.parallel_for(last - first, 1,
                       [&](int64_t begin, int64_t end) { pack_panels(b, k, n, first + begin, first + end, packed + begin * width * k); });
-    multiply(pool, m, a, PackedB{k, n, packed - first * width * k}, first, last, out);
+    multiply(pool, m, a, PackedBOf<Element>{k, n, packed - first * width * k}, first, last, out);
   }
 }
+
+#define TOROID_GEMM(ELEMENT, STORED)                                                                                                  \
+  template void gemm_packed(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const MatrixOf<STORED>& a, const MatrixOf<STORED>& b, \
+                            const ProductOutputOf<ELEMENT>& out);
+TOROID_GEMM(double, double)
+TOROID_GEMM(uint64_t, uint64_t)
+TOROID_GEMM(uint32_t, uint32_t)
+TOROID_GEMM(uint32_t, int16_t)
+TOROID_GEMM(uint32_t, uint16_t)
+TOROID_GEMM(uint32_t, int8_t)
+TOROID_GEMM(uint32_t, uint8_t)
 
 }  // namespace toroid

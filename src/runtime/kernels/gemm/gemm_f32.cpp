@@ -4,6 +4,7 @@
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/gemm/gemm.h"
 #include "runtime/kernels/gemm/gemm_cost.h"
+#include "runtime/kernels/gemm/packed_plan.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/kernels/registry/plan.h"
@@ -11,25 +12,7 @@
 namespace toroid {
 namespace {
 
-Matrix matrix_of(const ToroidOperand& operand, int64_t batch) {
-  const int32_t dims = operand.rank - 2;
-  return {data_of(operand) + batch_offset(operand, dims, batch), operand.strides[dims], operand.strides[dims + 1]};
-}
-
-// With a constant on the right, which is packed when the plan is made.
-template <class Packed>
-class PackedPlan final : public KernelPlan {
- public:
-  PackedPlan(const ProductSizes& sizes, const float* packed) : sizes_(sizes), packed_(packed) {}
-  void run(const KernelCall& call) const override {
-    const Packed b = {sizes_.k, sizes_.n, packed_};
-    multiply(call.pool, sizes_.m, matrix_of(call.inputs[0], 0), b, 0, b.panels(), {data_of(call.outputs[0]), sizes_.n, call.epilogue});
-  }
-
- private:
-  ProductSizes sizes_;
-  const float* packed_;
-};
+Matrix matrix_of(const ToroidOperand& operand, int64_t batch) { return matrix_of_batch<float>(operand, batch); }
 
 std::unique_ptr<const KernelPlan> plan_packed(const KernelCall& call, const ProductSizes& sizes, GemmAlgorithm algorithm) {
   const Matrix b = matrix_of(call.inputs[1], 0);
@@ -40,13 +23,7 @@ std::unique_ptr<const KernelPlan> plan_packed(const KernelCall& call, const Prod
                                              [&](float* to) { pack_bf16x3(call.pool, b, k, n, 0, PackedBf16x3::panels(n), to); });
     return std::make_unique<const PackedPlan<PackedBf16x3>>(sizes, packed);
   }
-  const int64_t form[] = {'m', k, n, b.row, b.column};
-  const float* packed = call.prepared->get(b.data, form, PackedB::size(k, n), [&](float* to) {
-    const int64_t stride = gemm_microkernels().panel_width() * k;
-    call.pool.parallel_for(PackedB::panels(n), 1,
-                           [&](int64_t begin, int64_t end) { pack_panels(b, k, n, begin, end, to + begin * stride); });
-  });
-  return std::make_unique<const PackedPlan<PackedB>>(sizes, packed);
+  return std::make_unique<const PackedPlan<PackedB>>(sizes, prepared_panels<float>(call, b, k, n));
 }
 
 void run_products(const KernelCall& call, const ProductSizes& sizes, GemmAlgorithm algorithm) {

@@ -34,11 +34,13 @@ struct Strips {
 
 // Some strips of the rows with one panel, a part of the depth after the other; `out` is of the first of them. What is read next, the panel's
 // next part or `after` it, is fetched meanwhile, each strip its share.
-void multiply_panel(const PackedB& b, int64_t panel, const RowElements& elements, std::span<const float* const> rows, const Strips& strips,
-                    Range some, StripOutput out, bool fetches_ahead, const float* after) {
-  const GemmMicrokernels& kernels = gemm_microkernels();
+template <class Element>
+void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElements& elements, std::span<const Element* const> rows,
+                    const Strips& strips, Range some, StripOutputOf<Element> out, bool fetches_ahead, const Element* after) {
+  constexpr bool kIsF32 = std::is_same_v<Element, float>;
+  const GemmMicrokernelsOf<Element>& kernels = gemm_microkernels_of<Element>();
   const int64_t width = b.width(panel), panel_row = b.row(panel);
-  const float* data = b.panel(panel);
+  const Element* data = b.panel(panel);
   // The strip's rows, whose output is `out` then.
   int64_t row = strips.first_row(some.first);
   auto go_to = [&](int64_t strip) {
@@ -48,7 +50,7 @@ void multiply_panel(const PackedB& b, int64_t panel, const RowElements& elements
     row = first;
     return Range{first, strips.first_row(strip + 1)};
   };
-  if (const auto offsets = elements.scattered(); !offsets.empty() && !b.is_in_pairs(panel)) {
+  if (const auto offsets = elements.scattered(); kIsF32 && !offsets.empty() && !b.is_in_pairs(panel)) {
     for (int64_t s = some.first; s < some.last; ++s) {
       const Range strip = go_to(s);
       kernels.multiply_scattered[strip.size() - 1][width / kernels.lanes - 1](offsets.data(), static_cast<int64_t>(offsets.size()),
@@ -64,17 +66,18 @@ void multiply_panel(const PackedB& b, int64_t panel, const RowElements& elements
       depth += runs[end].length;
       fetches += (runs[end++].length + kStepsPerFetch - 1) / kStepsPerFetch;
     } while (end < runs.size() && depth + runs[end].length <= kDepth);
-    const float* next = data + depth * panel_row;
-    const float* ahead = end < runs.size() ? next : after;
+    const Element* next = data + depth * panel_row;
+    const Element* ahead = end < runs.size() ? next : after;
     const int64_t shares = std::max<int64_t>(1, strips.count * fetches);
-    const int64_t lines =
-        !fetches_ahead || ahead == nullptr ? 0 : std::min((depth * panel_row / kCacheLine + shares - 1) / shares, kMostLinesPerFetch);
+    const int64_t lines = !fetches_ahead || ahead == nullptr
+                              ? 0
+                              : std::min((depth * panel_row / kCacheLineOf<Element> + shares - 1) / shares, kMostLinesPerFetch);
     out.add = begin > 0;
     for (int64_t s = some.first; s < some.last; ++s) {
       const Range strip = go_to(s);
-      const Ahead share = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLine, lines};
+      const AheadOf<Element> share = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLineOf<Element>, lines};
       const int64_t r = strip.size() - 1;
-      const MultiplyStrip multiply =
+      const MultiplyStripOf<Element> multiply =
           b.is_in_pairs(panel) ? kernels.multiply_pairs[r][b.halves() - 1] : kernels.multiply[r][width / kernels.lanes - 1];
       multiply(&runs[begin], static_cast<int64_t>(end - begin), &rows[static_cast<size_t>(strip.first)], data, out, share);
     }
@@ -85,10 +88,14 @@ void multiply_panel(const PackedB& b, int64_t panel, const RowElements& elements
 
 }  // namespace
 
-void ProductOutput::take(const float* block, int64_t block_row, Range rows, Range columns) const {
-  if (epilogue != nullptr) return run_epilogue(*epilogue, block, block_row, rows, columns);
+template <class Element>
+void ProductOutputOf<Element>::take(const Element* block, int64_t block_row, Range rows, Range columns) const {
+  if (epilogue != nullptr) {
+    if constexpr (std::is_same_v<Element, float>) return run_epilogue(*epilogue, block, block_row, rows, columns);
+    return epilogue->run(epilogue->argument, block, block_row, rows.first, rows.last, columns.first, columns.last);
+  }
   for (int64_t i = rows.first; i < rows.last; ++i, block += block_row) {
-    std::memcpy(data + i * row + columns.first, block, static_cast<size_t>(columns.size()) * sizeof(float));
+    std::memcpy(data + i * row + columns.first, block, static_cast<size_t>(columns.size()) * sizeof(Element));
   }
 }
 
@@ -106,14 +113,18 @@ void EpiloguePart::run(void* argument, const float* block, int64_t row_stride, i
                    first_column + part.first_column_, last_column + part.first_column_);
 }
 
-RowBlock::RowBlock(const Matrix& a, int64_t first, int64_t count, int64_t depth, bool copy) {
+template <class Element>
+template <class Stored>
+RowBlockOf<Element>::RowBlockOf(const MatrixOf<Stored>& a, int64_t first, int64_t count, int64_t depth, bool copy) {
   pointers_.reserve(static_cast<size_t>(count));
-  if (!copy) {
-    for (int64_t i = 0; i < count; ++i) pointers_.push_back(a.at(first + i, 0));
-    return;
+  if constexpr (std::is_same_v<Element, Stored>) {
+    if (!copy) {
+      for (int64_t i = 0; i < count; ++i) pointers_.push_back(a.at(first + i, 0));
+      return;
+    }
   }
   const int64_t row = (depth + 15) / 16 * 16 + 16;
-  float* const to = scratch_for_copy.get(count * row);
+  auto* const to = scratch_for_copy.get<Element>(count * row);
   copy_rows(a, {first, first + count}, {0, depth}, to, row);
   for (int64_t i = 0; i < count; ++i) pointers_.push_back(to + i * row);
 }
@@ -136,39 +147,50 @@ std::span<const int64_t> RowElements::scattered() const {
   return is_scattered_ && are_short ? std::span<const int64_t>(offsets_) : std::span<const int64_t>();
 }
 
-void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
-                   int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
-  const GemmMicrokernels& kernels = gemm_microkernels();
+template <class Element>
+void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, const RowElements& elements,
+                   std::span<const Element* const> rows, int64_t first_row, const ProductOutputOf<Element>& out,
+                   const FetchingOf<Element>& fetching) {
+  const GemmMicrokernelsOf<Element>& kernels = gemm_microkernels_of<Element>();
   const bool adds_up = b.depth > kDepth;  // parts of the depth
-  const ToroidPostOps* clamped = adds_up ? nullptr : post_ops(out.epilogue);
+  const ToroidPostOps* clamped = nullptr;
+  if constexpr (std::is_same_v<Element, float>) clamped = adds_up ? nullptr : post_ops(out.epilogue);
   for (int64_t panel = first; panel < last; ++panel) {
-    const float* after = panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;
+    const Element* after = panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;
     const int64_t width = b.width(panel);
     const int64_t column = b.first_column(panel);
     const int64_t columns = std::min(width, b.columns - column);
     const int64_t most = b.is_in_pairs(panel) ? kernels.most_rows_in_pairs[b.halves() - 1] : kernels.most_rows[width / kernels.lanes - 1];
     const Strips strips(static_cast<int64_t>(rows.size()), most);
     if (out.epilogue == nullptr) {
-      const StripOutput to = {out.data + first_row * out.row + column, out.row, columns};
+      const StripOutputOf<Element> to = {out.data + first_row * out.row + column, out.row, columns};
       multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, to, fetching.is_on, after);
       continue;
     }
-    if (clamped != nullptr) {
-      const ToroidPostOps part = part_of(*clamped, first_row, column);
-      const StripOutput to = {part.out, part.out_row, columns, false, &part, part.residual};
-      multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, to, fetching.is_on, after);
-      continue;
+    if constexpr (std::is_same_v<Element, float>) {
+      if (clamped != nullptr) {
+        const ToroidPostOps part = part_of(*clamped, first_row, column);
+        const StripOutput to = {part.out, part.out_row, columns, false, &part, part.residual};
+        multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, to, fetching.is_on, after);
+        continue;
+      }
     }
     // What passes through a block leaves it while it is in the first-level cache, unless parts of the depth are added up there.
     const int64_t at_once = adds_up ? strips.count : kStripsPerBlock;
     for (int64_t strip = 0; strip < strips.count; strip += at_once) {
       const Range some = {strip, std::min(strip + at_once, strips.count)};
       const Range here = {first_row + strips.first_row(some.first), first_row + strips.first_row(some.last)};
-      float* block = scratch_for_block.get(here.size() * width);
-      multiply_panel(b, panel, elements, rows, strips, some, {block, width, width}, fetching.is_on, after);
+      auto* block = scratch_for_block.get<Element>(here.size() * width);
+      const StripOutputOf<Element> to = {block, width, width};
+      multiply_panel(b, panel, elements, rows, strips, some, to, fetching.is_on, after);
       out.take(block, width, here, {column, column + columns});
     }
   }
+}
+
+void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
+                   int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
+  multiply_rows<float>(b, first, last, elements, rows, first_row, out, fetching);
 }
 
 bool pays_to_fetch(int64_t bytes, int64_t times) {
@@ -176,19 +198,48 @@ bool pays_to_fetch(int64_t bytes, int64_t times) {
   return times <= kFewTimes || bytes > l2_cache_bytes() / 2;
 }
 
-void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedB& b, int64_t first_panel, int64_t last_panel,
-              const ProductOutput& out) {
+template <class Element, class Stored>
+void multiply(RuntimePool& pool, int64_t m, const MatrixOf<Stored>& a, const PackedBOf<Element>& b, int64_t first_panel, int64_t last_panel,
+              const ProductOutputOf<Element>& out) {
   const RowElements elements(0, b.depth);
   const int64_t panels_of_all = last_panel - first_panel;
-  const Cut cut = partition_of(pool.threads(), size_of_matrix(m, panels_of_all, b.depth, sizeof(float)));
-  const int64_t group_bytes = panels_of_all / cut.groups * gemm_microkernels().panel_width() * b.depth * int64_t{sizeof(float)};
-  const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
+  const Cut cut = partition_of(pool.threads(), size_of_matrix(m, panels_of_all, b.depth, sizeof(Element)));
+  const int64_t group_bytes =
+      panels_of_all / cut.groups * gemm_microkernels_of<Element>().panel_width() * b.depth * int64_t{sizeof(Element)};
+  const FetchingOf<Element> fetching = {pays_to_fetch(group_bytes, cut.blocks)};
   for_each_part(pool, m, panels_of_all, cut, [&](Range rows, Range panels) {
     const bool lies_badly = a.row % kUnluckyStride == 0 && a.row != b.depth && m > 1;
     const bool copy = a.column != 1 || (lies_badly && panels.size() >= kPanelsWorthACopy);
-    const RowBlock block(a, rows.first, rows.size(), b.depth, copy);
-    multiply_rows(b, first_panel + panels.first, first_panel + panels.last, elements, block.pointers(), rows.first, out, fetching);
+    const RowBlockOf<Element> block(a, rows.first, rows.size(), b.depth, copy);
+    multiply_rows<Element>(b, first_panel + panels.first, first_panel + panels.last, elements, block.pointers(), rows.first, out, fetching);
   });
 }
+
+void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedB& b, int64_t first_panel, int64_t last_panel,
+              const ProductOutput& out) {
+  multiply<float, float>(pool, m, a, b, first_panel, last_panel, out);
+}
+
+#define TOROID_PRODUCT(ELEMENT)                                                                                             \
+  template struct ProductOutputOf<ELEMENT>;                                                                                 \
+  template void multiply_rows(const PackedBOf<ELEMENT>& b, int64_t first, int64_t last, const RowElements& elements,        \
+                              std::span<const ELEMENT* const> rows, int64_t first_row, const ProductOutputOf<ELEMENT>& out, \
+                              const FetchingOf<ELEMENT>& fetching);
+#define TOROID_PRODUCT_FROM(ELEMENT, STORED)                                                                                        \
+  template RowBlockOf<ELEMENT>::RowBlockOf(const MatrixOf<STORED>& a, int64_t first, int64_t count, int64_t depth, bool copy);      \
+  template void multiply(RuntimePool& pool, int64_t m, const MatrixOf<STORED>& a, const PackedBOf<ELEMENT>& b, int64_t first_panel, \
+                         int64_t last_panel, const ProductOutputOf<ELEMENT>& out);
+TOROID_PRODUCT(float)
+TOROID_PRODUCT(double)
+TOROID_PRODUCT(uint32_t)
+TOROID_PRODUCT(uint64_t)
+TOROID_PRODUCT_FROM(float, float)
+TOROID_PRODUCT_FROM(double, double)
+TOROID_PRODUCT_FROM(uint64_t, uint64_t)
+TOROID_PRODUCT_FROM(uint32_t, uint32_t)
+TOROID_PRODUCT_FROM(uint32_t, int16_t)
+TOROID_PRODUCT_FROM(uint32_t, uint16_t)
+TOROID_PRODUCT_FROM(uint32_t, int8_t)
+TOROID_PRODUCT_FROM(uint32_t, uint8_t)
 
 }  // namespace toroid

@@ -1,8 +1,10 @@
-// Products of rows, wherever they lie, with a packed matrix: what matrix products and convolutions share.
+// Products of rows, wherever they lie, with a packed matrix: what matrix products and convolutions share. The templates are defined for the elements of
+// GemmMicrokernelsOf, and from those that pack_panels converts. Of float32 there are functions besides, which take their arguments in braces.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/kernels/gemm/packed_b.h"
@@ -12,15 +14,27 @@
 
 namespace toroid {
 
+// Takes blocks of a product of such elements as ToroidEpilogue::run takes those of float32.
+template <class Element>
+struct BlockConsumer {
+  void (*run)(void* argument, const Element* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+              int64_t last_column);
+  void* argument;
+};
+template <class Element>
+using EpilogueOf = std::conditional_t<std::is_same_v<Element, float>, ToroidEpilogue, BlockConsumer<Element>>;
+
 // Where a product goes: to memory, or block by block to what else is to be done with it (ToroidEpilogue), or both ways for what has no epilogue.
-struct ProductOutput {
-  float* data;                     // row-major and contiguous along columns; null with an epilogue
-  int64_t row;                     // stride, in elements
-  const ToroidEpilogue* epilogue;  // null: none
+template <class Element>
+struct ProductOutputOf {
+  Element* data;                        // row-major and contiguous along columns; null with an epilogue
+  int64_t row;                          // stride, in elements
+  const EpilogueOf<Element>* epilogue;  // null: none
 
   // A finished block, whose rows are block_row elements apart.
-  void take(const float* block, int64_t block_row, Range rows, Range columns) const;
+  void take(const Element* block, int64_t block_row, Range rows, Range columns) const;
 };
+using ProductOutput = ProductOutputOf<float>;
 
 // Elements behind a block that an epilogue may read (ToroidEpilogue).
 inline constexpr int64_t kReadBeyond = 16;
@@ -64,21 +78,26 @@ class RowElements {
   bool is_scattered_ = true;
 };
 
-// Pointers to rows of a matrix, which are copied first, to one after the other, if `copy`. One at a time in a thread.
-class RowBlock {
+// Pointers to rows of a matrix, which are copied first, to one after the other, if `copy` or if elements are to be converted. One at a time in a thread.
+template <class Element>
+class RowBlockOf {
  public:
-  RowBlock(const Matrix& a, int64_t first, int64_t count, int64_t depth, bool copy);
-  std::span<const float* const> pointers() const { return pointers_; }
+  template <class Stored>
+  RowBlockOf(const MatrixOf<Stored>& a, int64_t first, int64_t count, int64_t depth, bool copy);
+  std::span<const Element* const> pointers() const { return pointers_; }
 
  private:
-  std::vector<const float*> pointers_;
+  std::vector<const Element*> pointers_;
 };
+using RowBlock = RowBlockOf<float>;
 
 // Are panels fetched into the second-level cache while those before them are multiplied?
-struct Fetching {
+template <class Element>
+struct FetchingOf {
   bool is_on = false;
-  const float* after_last = nullptr;  // what is read after the last panel; null: it is not known
+  const Element* after_last = nullptr;  // what is read after the last panel; null: it is not known
 };
+using Fetching = FetchingOf<float>;
 // Whether that pays for so many bytes of panels, which a thread goes through so many times: not if they stay in the cache.
 bool pays_to_fetch(int64_t bytes, int64_t times);
 
@@ -86,9 +105,16 @@ bool pays_to_fetch(int64_t bytes, int64_t times);
 // rows[i]. Takes one thread.
 void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
                    int64_t first_row, const ProductOutput& out, const Fetching& fetching = {});
+template <class Element>
+void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, const RowElements& elements,
+                   std::span<const Element* const> rows, int64_t first_row, const ProductOutputOf<Element>& out,
+                   const FetchingOf<Element>& fetching);
 
 // The columns of the panels [first_panel, last_panel) of the product of `a`, m rows of b.depth elements, with b.
 void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedB& b, int64_t first_panel, int64_t last_panel,
               const ProductOutput& out);
+template <class Element, class Stored>
+void multiply(RuntimePool& pool, int64_t m, const MatrixOf<Stored>& a, const PackedBOf<Element>& b, int64_t first_panel, int64_t last_panel,
+              const ProductOutputOf<Element>& out);
 
 }  // namespace toroid

@@ -38,6 +38,25 @@ void pack_pairs(const Matrix& b, int64_t depth, Range columns, int64_t row, floa
   }
 }
 
+// Squares of a few cache lines a side, so that neither side's lines leave the first-level cache before all of them is used.
+template <class Element, class Stored>
+void copy_elements(const MatrixOf<Stored>& from, Range rows, Range columns, Element* to, int64_t to_row) {
+  if (from.column == 1) {
+    for (int64_t i = rows.first; i < rows.last; ++i, to += to_row) std::copy_n(from.at(i, columns.first), columns.size(), to);
+    return;
+  }
+  constexpr int64_t kSide = 16;
+  for (int64_t i0 = 0; i0 < rows.size(); i0 += kSide) {
+    const int64_t i1 = std::min(i0 + kSide, rows.size());
+    for (int64_t j0 = 0; j0 < columns.size(); j0 += kSide) {
+      const int64_t j1 = std::min(j0 + kSide, columns.size());
+      for (int64_t i = i0; i < i1; ++i) {
+        for (int64_t j = j0; j < j1; ++j) to[i * to_row + j] = static_cast<Element>(*from.at(rows.first + i, columns.first + j));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out, bool in_pairs) {
@@ -105,5 +124,32 @@ void copy_rows(const Matrix& from, Range rows, Range columns, float* to, int64_t
     for (int64_t j = i < whole_rows ? whole_columns : 0; j < length; ++j) to[i * to_row + j] = *from.at(rows.first + i, columns.first + j);
   }
 }
+
+template <class Element, class Stored>
+void pack_panels(const MatrixOf<Stored>& b, int64_t depth, int64_t columns, int64_t first, int64_t last, Element* out) {
+  const PackedBOf<Element> shape{depth, columns, nullptr};
+  for (int64_t panel = first; panel < last; ++panel) {
+    const int64_t width = shape.width(panel), column = shape.first_column(panel), count = std::min(width, columns - column);
+    Element* to = out + (column - shape.first_column(first)) * depth;
+    if (count < width) std::fill_n(to, depth * width, Element{0});
+    copy_elements(b, {0, depth}, {column, column + count}, to, width);
+  }
+}
+
+template <class Element, class Stored>
+void copy_rows(const MatrixOf<Stored>& from, Range rows, Range columns, Element* to, int64_t to_row) {
+  copy_elements(from, rows, columns, to, to_row);
+}
+
+#define TOROID_COPIES(ELEMENT, STORED)                                                                                             \
+  template void pack_panels(const MatrixOf<STORED>& b, int64_t depth, int64_t columns, int64_t first, int64_t last, ELEMENT* out); \
+  template void copy_rows(const MatrixOf<STORED>& from, Range rows, Range columns, ELEMENT* to, int64_t to_row);
+TOROID_COPIES(double, double)
+TOROID_COPIES(uint64_t, uint64_t)
+TOROID_COPIES(uint32_t, uint32_t)
+TOROID_COPIES(uint32_t, int16_t)
+TOROID_COPIES(uint32_t, uint16_t)
+TOROID_COPIES(uint32_t, int8_t)
+TOROID_COPIES(uint32_t, uint8_t)
 
 }  // namespace toroid

@@ -4,51 +4,54 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "runtime/kernels/gemm/microkernel_f32.h"
+#include "runtime/kernels/gemm/microkernel.h"
 #include "runtime/kernels/gemm/partition.h"
 
 namespace toroid {
 
 // Panels of columns one after the other, each with its rows one after the other: panel(j)[p * width(j) + i] = b[p, first_column(j) + i]. All
 // panels are as wide as the machine's registers allow but the last, which has as many whole vectors as it needs; columns beyond the
-// matrix are 0. If `in_pairs`, the last panel has half vectors instead, and in pairs of rows each column's two numbers side by side
+// matrix are 0. If `in_pairs`, of float32 alone, the last panel has half vectors instead, and in pairs of rows each column's two numbers side by side
 // (GemmMicrokernels::multiply_pairs).
-struct PackedB {
+template <class Element>
+struct PackedBOf {
   int64_t depth, columns;
-  const float* data;
+  const Element* data;
   bool in_pairs = false;
 
   int64_t panels() const { return panels(columns); }
   int64_t width(int64_t panel) const {
-    const int64_t lanes = gemm_microkernels().lanes;
-    return std::min(gemm_microkernels().panel_width(), (columns - first_column(panel) + lanes - 1) / lanes * lanes);
+    const int64_t lanes = kernels().lanes;
+    return std::min(kernels().panel_width(), (columns - first_column(panel) + lanes - 1) / lanes * lanes);
   }
-  int64_t first_column(int64_t panel) const { return panel * gemm_microkernels().panel_width(); }
+  int64_t first_column(int64_t panel) const { return panel * kernels().panel_width(); }
   bool is_in_pairs(int64_t panel) const { return in_pairs && panel + 1 == panels(); }
   // Half vectors of the last panel.
   int64_t halves() const { return halves(columns - first_column(panels() - 1)); }
-  // Floats of a panel's row.
-  int64_t row(int64_t panel) const { return is_in_pairs(panel) ? halves() * (gemm_microkernels().lanes / 2) : width(panel); }
-  const float* panel(int64_t panel) const { return data + first_column(panel) * depth; }
+  // Elements of a panel's row.
+  int64_t row(int64_t panel) const { return is_in_pairs(panel) ? halves() * (kernels().lanes / 2) : width(panel); }
+  const Element* panel(int64_t panel) const { return data + first_column(panel) * depth; }
 
-  static int64_t panels(int64_t columns) { return (columns + gemm_microkernels().panel_width() - 1) / gemm_microkernels().panel_width(); }
-  // Floats of the whole.
+  static int64_t panels(int64_t columns) { return (columns + kernels().panel_width() - 1) / kernels().panel_width(); }
+  // Elements of the whole.
   static int64_t size(int64_t depth, int64_t columns) {
-    const int64_t lanes = gemm_microkernels().lanes;
+    const int64_t lanes = kernels().lanes;
     return (columns + lanes - 1) / lanes * lanes * depth;
   }
   // Is the last panel of so many columns multiplied more quickly in pairs? Only of an even depth.
   static bool pays_in_pairs(int64_t columns) {
-    const int64_t last = columns - (panels(columns) - 1) * gemm_microkernels().panel_width(), halves = PackedB::halves(last);
-    return columns > 0 && halves <= GemmMicrokernels::kMostHalves && gemm_microkernels().most_rows_in_pairs[halves - 1] > 0;
+    const int64_t last = columns - (panels(columns) - 1) * kernels().panel_width(), halves = PackedBOf::halves(last);
+    return columns > 0 && halves <= GemmMicrokernelsOf<Element>::kMostHalves && kernels().most_rows_in_pairs[halves - 1] > 0;
   }
 
  private:
+  static const GemmMicrokernelsOf<Element>& kernels() { return gemm_microkernels_of<Element>(); }
   static int64_t halves(int64_t columns) {
-    const int64_t half = gemm_microkernels().lanes / 2;
+    const int64_t half = kernels().lanes / 2;
     return (columns + half - 1) / half;
   }
 };
+using PackedB = PackedBOf<float>;
 
 // A matrix in memory, strides in elements.
 template <class Element>
@@ -61,9 +64,14 @@ using Matrix = MatrixOf<float>;
 
 // Writes the panels [first, last) of a packed matrix of this depth and so many columns; `out` is where the first of them goes.
 void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out, bool in_pairs = false);
+// The same of elements that are converted: to double from double, to uint32_t from it and narrower integers, to uint64_t from uint64_t.
+template <class Element, class Stored>
+void pack_panels(const MatrixOf<Stored>& b, int64_t depth, int64_t columns, int64_t first, int64_t last, Element* out);
 // Writes rows of 16 columns, of which b has so many and the others are 0, whatever the width of the machine's panels.
 void pack_sixteen(const Matrix& b, int64_t depth, int64_t columns, float* out);
 // Writes some rows of a matrix, in some of its columns, so that elements of a row follow each other; rows are `to_row` apart.
 void copy_rows(const Matrix& from, Range rows, Range columns, float* to, int64_t to_row);
+template <class Element, class Stored>
+void copy_rows(const MatrixOf<Stored>& from, Range rows, Range columns, Element* to, int64_t to_row);
 
 }  // namespace toroid

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "runtime/kernels/gemm/microkernel_f32.h"
+#include "runtime/kernels/gemm/microkernel.h"
 
 namespace toroid {
 namespace {

@@ -21,6 +21,11 @@ typedef float Vector4 __attribute__((vector_size(16)));
 typedef uint32_t Integers16 __attribute__((vector_size(64)));
 typedef uint32_t Integers8 __attribute__((vector_size(32)));
 typedef uint32_t Integers4 __attribute__((vector_size(16)));
+// A vector of any elements.
+template <class Element, int kBytes>
+struct VectorOfBytes {
+  typedef Element Type __attribute__((vector_size(kBytes)));
+};
 
 using VectorSet = IsaLevel;
 // The one to choose: the machine's, or less where the machine is said to have less (toolchain/machine.h).

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "runtime/kernels/registry/operands.h"
 #include "runtime/kernels/registry/registry.h"
 
 namespace toroid {
 
 KernelFamily matmul_family();  // F32
+KernelFamily matmul_f64_family();
 KernelFamily matmul_bf16_family();
 KernelFamily matmul_f16_family();
 KernelFamily matmul_int4_family();   // F32, BF16 and F16 by int4 weights
@@ -62,15 +64,7 @@ std::optional<std::string> malformed_convolution(DType dtype, const Problem& pro
 // Why rows of its result cannot be made some at a time, in the form that it would have by itself; for convolutions in F32 that are not malformed.
 std::optional<std::string> not_by_rows(const Problem& convolution);
 
-// Of a matrix product. A batch with one matrix on the right is one product of all its rows.
-struct ProductSizes {
-  int64_t batches, m, n, k;
-  double flops() const {
-    return 2.0 * static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  }
-  double elements_of_a() const { return static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(k); }
-  double elements_of_b() const { return static_cast<double>(batches) * static_cast<double>(k) * static_cast<double>(n); }
-};
+// Of a matrix product, as product_sizes.
 ProductSizes product_sizes_of(const Problem& problem);
 
 }  // namespace toroid

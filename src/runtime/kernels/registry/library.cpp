@@ -11,6 +11,7 @@
 #include "interp/products.h"
 #include "runtime/kernels/conv/chain.h"
 #include "runtime/kernels/fourier/fourier.h"
+#include "runtime/kernels/gemm/gemm_integers.h"
 #include "runtime/kernels/gemm/grouped_gemm.h"
 #include "runtime/kernels/gemm/int4/gemm.h"
 #include "runtime/kernels/registry/operands.h"
@@ -224,6 +225,7 @@ std::unique_ptr<const KernelPlan> plan_alone(std::string_view name, const Kernel
   }
   const FastKernel fast = find_fast_kernel(name);
   if (fast != nullptr && dtype == DType::F32) return plan_that_runs(fast);
+  if (name == "matmul" && can_multiply_integers(call)) return plan_matmul_integers(call);
   if (name == "matmul" && is_reduced_float(dtype))
     return plan_that_runs([](const KernelCall& each) { run_matmul_half(each, HalfGemmAlgorithm::Widened); });
   if (name == "attention" && (dtype == DType::F32 || is_reduced_float(dtype)))

@@ -11,7 +11,7 @@
 #include "runtime/kernels/gemm/bf16x3/microkernel.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/gemm/int8/microkernel.h"
-#include "runtime/kernels/gemm/microkernel_f32.h"
+#include "runtime/kernels/gemm/microkernel.h"
 #include "runtime/memory/scratch.h"
 #include "support/clock.h"
 

@@ -50,6 +50,11 @@ inline bool is_one_column_of_rows(const ToroidOperand& operand) {
 // whose rows on the left lie one below the other, is one product.
 struct ProductSizes {
   int64_t batches, m, n, k;
+  double flops() const {
+    return 2.0 * static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+  double elements_of_a() const { return static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(k); }
+  double elements_of_b() const { return static_cast<double>(batches) * static_cast<double>(k) * static_cast<double>(n); }
 };
 inline ProductSizes product_sizes(const ToroidOperand& a, const ToroidOperand& b, const ToroidOperand& c) {
   const int32_t dims = a.rank - 2;

@@ -152,10 +152,10 @@ std::unique_ptr<const KernelPlan> ChoiceRegistry::cheapest_plan(std::string_view
 }
 
 const ChoiceRegistry& runtime_choices() {
-  static const KernelFamily families[] = {matmul_family(),          matmul_bf16_family(),  matmul_f16_family(),  matmul_int8_family(),
-                                          matmul_int4_family(),     matmul_bytes_family(), convolution_family(), convolution_bf16_family(),
-                                          convolution_f16_family(), chain_family(),        attention_family(),   attention_bf16_family(),
-                                          attention_f16_family()};
+  static const KernelFamily families[] = {matmul_family(),           matmul_f64_family(),      matmul_bf16_family(),  matmul_f16_family(),
+                                          matmul_int8_family(),      matmul_int4_family(),     matmul_bytes_family(), convolution_family(),
+                                          convolution_bf16_family(), convolution_f16_family(), chain_family(),        attention_family(),
+                                          attention_bf16_family(),   attention_f16_family()};
   static const ChoiceRegistry registry(families);
   return registry;
 }

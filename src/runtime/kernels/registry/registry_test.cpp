@@ -197,8 +197,8 @@ TEST(Choices, HashesAreStableAndDiffer) {
 TEST(Choices, WhatTheRegistryDoesNotKnowIsNamed) {
   RuntimePool pool(1);
   const KernelCall call{pool, {}, {}, {}, {}};
-  EXPECT_EQ(error_of([&] { runtime_choices().plan("matmul.f64", "packed", call); }).report(),
-            "error: no kernel has the family 'matmul.f64'\n  help: the families are matmul.f32, matmul.bf16, matmul.f16, "
+  EXPECT_EQ(error_of([&] { runtime_choices().plan("matmul.f128", "packed", call); }).report(),
+            "error: no kernel has the family 'matmul.f128'\n  help: the families are matmul.f32, matmul.f64, matmul.bf16, matmul.f16, "
             "matmul.int8, matmul.int4, matmul.i32, convolution.f32, convolution.bf16, convolution.f16, chain.f32, attention.f32, "
             "attention.bf16, attention.f16");
   EXPECT_EQ(error_of([&] { runtime_choices().plan("matmul.f32", "slow", call); }).report(),

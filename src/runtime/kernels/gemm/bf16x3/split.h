@@ -19,7 +19,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/kernels/gemm/microkernel_f32.h"
+#include "runtime/kernels/gemm/microkernel.h"
 #include "runtime/kernels/isa/amx.h"
 
 namespace toroid {

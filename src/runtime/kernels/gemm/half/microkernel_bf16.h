@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/kernels/gemm/microkernel_f32.h"
+#include "runtime/kernels/gemm/microkernel.h"
 
 namespace toroid {
 
