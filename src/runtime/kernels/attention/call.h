@@ -68,6 +68,20 @@ struct AttentionCall {
     return 1;
   }
 
+  // Where the mask of a row begins, in elements; its sizes of 1 repeat.
+  int64_t mask_offset(int64_t batch, int64_t row) const {
+    int64_t offset = 0;
+    for (int32_t d = dims; d-- > 0;) {
+      const int64_t index = batch % q.sizes[d];
+      batch /= q.sizes[d];
+      const int32_t mine = d - (q.rank - mask->rank);
+      if (mine >= 0 && mask->sizes[mine] != 1) offset += index * mask->strides[mine];
+    }
+    const int32_t rows = mask->rank - 2;
+    if (rows >= 0 && mask->sizes[rows] != 1) offset += row * mask->strides[rows];
+    return offset;
+  }
+
   RuntimePool& pool;
   const ToroidOperand &q, &k, &v;
   const ToroidOperand* mask;
@@ -89,20 +103,6 @@ struct AttentionCall {
       widen_elements(dtype_of(*mask), added + j * step, step, step == 0 ? 1 : some, widened);
       add_mask_f32(row + j, widened, std::min<int64_t>(step, 1), some, scale);
     }
-  }
-
-  // A position in the mask; its sizes of 1 repeat.
-  int64_t mask_offset(int64_t batch, int64_t row) const {
-    int64_t offset = 0;
-    for (int32_t d = dims; d-- > 0;) {
-      const int64_t index = batch % q.sizes[d];
-      batch /= q.sizes[d];
-      const int32_t mine = d - (q.rank - mask->rank);
-      if (mine >= 0 && mask->sizes[mine] != 1) offset += index * mask->strides[mine];
-    }
-    const int32_t rows = mask->rank - 2;
-    if (rows >= 0 && mask->sizes[rows] != 1) offset += row * mask->strides[rows];
-    return offset;
   }
 };
 

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/kernels/conv/depthwise.h"
 #include "runtime/kernels/conv/winograd.h"
 #include "runtime/kernels/gemm/gemm.h"
+#include "runtime/kernels/registry/contiguous_inputs.h"
 #include "runtime/kernels/registry/operands.h"
 #include "support/error.h"
 
@@ -46,12 +48,13 @@ ConvolutionShape convolution_shape(const KernelCall& call) {
 
 namespace {
 
+template <class Element>
 void fill_bias(const KernelCall& call, const ConvolutionShape& s) {
-  float* y = data_of(call.outputs[0]);
-  const float* bias = call.inputs.size() > 2 ? data_of(call.inputs[2]) : nullptr;
+  auto* y = static_cast<Element*>(call.outputs[0].data);
+  const auto* bias = call.inputs.size() > 2 ? static_cast<const Element*>(call.inputs[2].data) : nullptr;
   const int64_t channels = s.groups * s.out_channels;
   for (int64_t i = 0; i < s.batch * channels; ++i) {
-    std::fill_n(y + i * s.out_elements(), s.out_elements(), bias ? bias[i % channels] : 0.0f);
+    std::fill_n(y + i * s.out_elements(), s.out_elements(), bias != nullptr ? bias[i % channels] : Element{0});
   }
 }
 
@@ -85,21 +88,57 @@ void depthwise(const KernelCall& call, const ConvolutionShape& s) {
   });
 }
 
-// The columns of the image that output positions see, as a matrix with a row for each (channel, filter element): made a block of positions
+// ---- image columns, of any elements
+
+// A product of matrices, whose sums are `Sum`s: of float32 by the cheapest algorithm.
+template <class Sum, class Element>
+void gemm(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const MatrixOf<Element>& a, const MatrixOf<Element>& b, Sum* out) {
+  const ProductOutputOf<Sum> to = {out, n, nullptr};
+  if constexpr (std::is_same_v<Sum, float>) {
+    gemm_f32(pool, m, n, k, a, b, to);
+  } else {
+    gemm_packed(pool, m, n, k, a, b, to);
+  }
+}
+
+template <class Element, class Sum>
+Element added(Element x, Sum y) {
+  return static_cast<Element>(static_cast<Sum>(x) + y);
+}
+
+// So many columns of the image that output positions see, as a matrix with a row for each (channel, filter element): made a block of positions
 // at a time, for it is as many times larger than the image as the filter has elements.
-void copy_columns(const ConvolutionShape& s, const float* image, int64_t first, int64_t count, float* out) {
+template <class Element>
+void copy_columns(const ConvolutionShape& s, const Element* image, int64_t first, int64_t count, Element* out) {
+  const int64_t length = s.out[2];
   for (int64_t c = 0, row = 0; c < s.in_channels; ++c) {
-    const float* from = image + c * s.in_elements();
+    const Element* from = image + c * s.in_elements();
     for (int64_t k0 = 0; k0 < s.kernel[0]; ++k0) {
       for (int64_t k1 = 0; k1 < s.kernel[1]; ++k1) {
         for (int64_t k2 = 0; k2 < s.kernel[2]; ++k2, ++row) {
-          for (int64_t j = 0; j < count; ++j) {
-            const int64_t o = first + j;
-            const int64_t i0 = o / (s.out[1] * s.out[2]) * s.stride[0] - s.padding[0] + k0 * s.dilation[0];
-            const int64_t i1 = o / s.out[2] % s.out[1] * s.stride[1] - s.padding[1] + k1 * s.dilation[1];
-            const int64_t i2 = o % s.out[2] * s.stride[2] - s.padding[2] + k2 * s.dilation[2];
-            const bool inside = i0 >= 0 && i0 < s.in[0] && i1 >= 0 && i1 < s.in[1] && i2 >= 0 && i2 < s.in[2];
-            out[row * count + j] = inside ? from[(i0 * s.in[1] + i1) * s.in[2] + i2] : 0.0f;
+          Element* to = out + row * count;
+          const int64_t shift = k2 * s.dilation[2] - s.padding[2];
+          const Range inside = indices_inside(shift, s.stride[2], length, s.in[2]);
+          // Rows of the result, of which the first and the last may be there in part.
+          for (int64_t o = first; o < first + count;) {
+            const int64_t begin = o % length, end = std::min(length, begin + first + count - o);
+            const int64_t i0 = o / length / s.out[1] * s.stride[0] - s.padding[0] + k0 * s.dilation[0];
+            const int64_t i1 = o / length % s.out[1] * s.stride[1] - s.padding[1] + k1 * s.dilation[1];
+            const bool is_row = i0 >= 0 && i0 < s.in[0] && i1 >= 0 && i1 < s.in[1];
+            const int64_t from_here = is_row ? std::clamp(inside.first, begin, end) : end;
+            const int64_t to_here = is_row ? std::clamp(inside.last, from_here, end) : end;
+            std::fill_n(to, from_here - begin, Element{0});
+            if (from_here < to_here) {
+              const Element* at = from + (i0 * s.in[1] + i1) * s.in[2] + from_here * s.stride[2] + shift;
+              if (s.stride[2] == 1) {
+                std::copy_n(at, to_here - from_here, to + from_here - begin);
+              } else {
+                for (int64_t j = from_here; j < to_here; ++j, at += s.stride[2]) to[j - begin] = *at;
+              }
+            }
+            std::fill_n(to + to_here - begin, end - to_here, Element{0});
+            to += end - begin;
+            o += end - begin;
           }
         }
       }
@@ -108,55 +147,52 @@ void copy_columns(const ConvolutionShape& s, const float* image, int64_t first, 
 }
 
 // Onto the bias, which is in y already.
-void convolve(const KernelCall& call, const ConvolutionShape& s) {
-  const float* x = data_of(call.inputs[0]);
-  const float* w = data_of(call.inputs[1]);
-  float* y = data_of(call.outputs[0]);
+template <class Sum, class Element>
+void convolve(RuntimePool& pool, const ConvolutionShape& s, const Element* x, const Element* w, Element* y) {
   const int64_t depth = s.in_channels * s.kernel_elements();
   constexpr int64_t kPositions = 256;
   const int64_t blocks = (s.out_elements() + kPositions - 1) / kPositions;
-  call.pool.parallel_for(s.batch * s.groups * blocks, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> columns(static_cast<size_t>(depth * kPositions)), sums(static_cast<size_t>(s.out_channels * kPositions));
+  pool.parallel_for(s.batch * s.groups * blocks, 1, [&](int64_t begin, int64_t end) {
+    std::vector<Element> columns(static_cast<size_t>(depth * kPositions));
+    std::vector<Sum> sums(static_cast<size_t>(s.out_channels * kPositions));
     for (int64_t task = begin; task < end; ++task) {
       const int64_t image = task / blocks, first = task % blocks * kPositions, count = std::min(kPositions, s.out_elements() - first);
       copy_columns(s, x + image * s.in_channels * s.in_elements(), first, count, columns.data());
-      gemm_f32(call.pool, s.out_channels, count, depth, {w + image % s.groups * s.out_channels * depth, depth, 1},
-               {columns.data(), count, 1}, {sums.data(), count, nullptr});
+      const MatrixOf<Element> filters = {w + image % s.groups * s.out_channels * depth, depth, 1}, seen = {columns.data(), count, 1};
+      gemm(pool, s.out_channels, count, depth, filters, seen, sums.data());
       for (int64_t o = 0; o < s.out_channels; ++o) {
-        float* to = y + (image * s.out_channels + o) * s.out_elements() + first;
-        for (int64_t j = 0; j < count; ++j) to[j] += sums[static_cast<size_t>(o * count + j)];
+        Element* to = y + (image * s.out_channels + o) * s.out_elements() + first;
+        for (int64_t j = 0; j < count; ++j) to[j] = added(to[j], sums[static_cast<size_t>(o * count + j)]);
       }
     }
   });
 }
 
 // The adjoint of a convolution: columns = weight^T x, then each column is added where it belongs.
-void convolve_transposed(const KernelCall& call, const ConvolutionShape& s) {
-  const float* x = data_of(call.inputs[0]);
-  const float* w = data_of(call.inputs[1]);
-  float* y = data_of(call.outputs[0]);
+template <class Sum, class Element>
+void convolve_transposed(RuntimePool& pool, const ConvolutionShape& s, const Element* x, const Element* w, Element* y) {
   const int64_t rows = s.out_channels * s.kernel_elements();
-  std::unique_ptr<float[]> columns(new float[static_cast<size_t>(rows * s.in_elements())]);
+  std::unique_ptr<Sum[]> columns(new Sum[static_cast<size_t>(rows * s.in_elements())]);
   for (int64_t n = 0; n < s.batch; ++n) {
     for (int64_t g = 0; g < s.groups; ++g) {
-      const float* in = x + (n * s.groups + g) * s.in_channels * s.in_elements();
-      gemm_f32(call.pool, rows, s.in_elements(), s.in_channels, {w + g * s.in_channels * rows, 1, rows}, {in, s.in_elements(), 1},
-               {columns.get(), s.in_elements(), nullptr});
-      float* out = y + (n * s.groups + g) * s.out_channels * s.out_elements();
-      call.pool.parallel_for(s.out_channels, 1, [&](int64_t begin, int64_t end) {
+      const Element* in = x + (n * s.groups + g) * s.in_channels * s.in_elements();
+      const MatrixOf<Element> filters = {w + g * s.in_channels * rows, 1, rows}, image = {in, s.in_elements(), 1};
+      gemm(pool, rows, s.in_elements(), s.in_channels, filters, image, columns.get());
+      Element* out = y + (n * s.groups + g) * s.out_channels * s.out_elements();
+      pool.parallel_for(s.out_channels, 1, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin * s.kernel_elements(); row < end * s.kernel_elements(); ++row) {
           const int64_t c = row / s.kernel_elements(), k = row % s.kernel_elements();
           const int64_t k0 = k / (s.kernel[1] * s.kernel[2]), k1 = k / s.kernel[2] % s.kernel[1], k2 = k % s.kernel[2];
-          const float* from = columns.get() + row * s.in_elements();
+          const Sum* from = columns.get() + row * s.in_elements();
           for (int64_t i0 = 0; i0 < s.in[0]; ++i0) {
             for (int64_t i1 = 0; i1 < s.in[1]; ++i1, from += s.in[2]) {
               const int64_t o0 = i0 * s.stride[0] - s.padding[0] + k0 * s.dilation[0];
               const int64_t o1 = i1 * s.stride[1] - s.padding[1] + k1 * s.dilation[1];
               if (o0 < 0 || o0 >= s.out[0] || o1 < 0 || o1 >= s.out[1]) continue;
-              float* to = out + c * s.out_elements() + (o0 * s.out[1] + o1) * s.out[2];
+              Element* to = out + c * s.out_elements() + (o0 * s.out[1] + o1) * s.out[2];
               for (int64_t i2 = 0; i2 < s.in[2]; ++i2) {
                 const int64_t o2 = i2 * s.stride[2] - s.padding[2] + k2 * s.dilation[2];
-                if (o2 >= 0 && o2 < s.out[2]) to[o2] += from[i2];
+                if (o2 >= 0 && o2 < s.out[2]) to[o2] = added(to[o2], from[i2]);
               }
             }
           }
@@ -164,6 +200,17 @@ void convolve_transposed(const KernelCall& call, const ConvolutionShape& s) {
       });
     }
   }
+}
+
+// Operands of any elements; all contiguous.
+template <class Sum, class Element>
+void convolve_columns(const KernelCall& call, const ConvolutionShape& s) {
+  const auto* x = static_cast<const Element*>(call.inputs[0].data);
+  const auto* w = static_cast<const Element*>(call.inputs[1].data);
+  auto* y = static_cast<Element*>(call.outputs[0].data);
+  fill_bias<Element>(call, s);
+  if (s.batch == 0 || s.out_elements() == 0 || !s.has_filter()) return;
+  s.transposed ? convolve_transposed<Sum>(call.pool, s, x, w, y) : convolve<Sum>(call.pool, s, x, w, y);
 }
 
 // Of any operands.
@@ -177,11 +224,10 @@ ConvAlgorithm general_form(const KernelCall& call, const ConvolutionShape& s) {
 void run_in_form(const KernelCall& call, const ConvolutionShape& s, ConvAlgorithm form) {
   const bool is_contiguous = form == ConvAlgorithm::ImageColumns || form == ConvAlgorithm::AdjointColumns || form == ConvAlgorithm::Planes;
   if (!is_contiguous) return convolve_to_channels_last(call, s, form);
-  fill_bias(call, s);
-  if (s.batch == 0 || s.out_elements() == 0 || !s.has_filter()) return;
   TOROID_CHECK(s.transposed == (form == ConvAlgorithm::AdjointColumns));
-  if (form == ConvAlgorithm::AdjointColumns) return convolve_transposed(call, s);
-  if (form == ConvAlgorithm::ImageColumns) return convolve(call, s);
+  if (form != ConvAlgorithm::Planes) return convolve_columns<float, float>(call, s);
+  fill_bias<float>(call, s);
+  if (s.batch == 0 || s.out_elements() == 0 || !s.has_filter()) return;
   TOROID_CHECK(s.in_channels == 1);
   depthwise(call, s);
 }
@@ -198,6 +244,26 @@ std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, C
   // Filters that are no constants are packed anew in each call.
   if (is_of_rows && call.keeps(call.inputs[1]) && !shape.is_empty() && shape.has_filter()) return row_convolution(call, shape, form);
   return plan_that_runs([shape, form](const KernelCall& each) { run_in_form(each, shape, form); });
+}
+
+std::unique_ptr<const KernelPlan> plan_convolution_columns(const KernelCall& call) {
+  const auto plan = []<class Sum, class Element>(const KernelCall& of) {
+    return plan_that_runs([shape = convolution_shape(of)](const KernelCall& each) {
+      const ContiguousInputs inputs(each);
+      convolve_columns<Sum, Element>(inputs.call(), shape);
+    });
+  };
+  switch (const DType dtype = dtype_of(call.outputs[0])) {
+    case DType::F64: return plan.operator()<double, double>(call);
+    case DType::I64: return plan.operator()<uint64_t, uint64_t>(call);
+    case DType::I32:
+    case DType::U32: return plan.operator()<uint32_t, uint32_t>(call);
+    case DType::I16: return plan.operator()<uint32_t, int16_t>(call);
+    case DType::U16: return plan.operator()<uint32_t, uint16_t>(call);
+    case DType::I8: return plan.operator()<uint32_t, int8_t>(call);
+    case DType::U8: return plan.operator()<uint32_t, uint8_t>(call);
+    default: throw Error(ErrorKind::Unsupported, fmt::format("convolutions of {} are not supported", to_string(dtype)));
+  }
 }
 
 void run_convolution_f32(const KernelCall& call, ConvAlgorithm form) { plan_convolution_f32(call, form)->run(call); }

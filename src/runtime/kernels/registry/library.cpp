@@ -9,7 +9,9 @@
 #include "interp/host_tensor.h"
 #include "interp/library_ops.h"
 #include "interp/products.h"
+#include "runtime/kernels/attention/attention_f64.h"
 #include "runtime/kernels/conv/chain.h"
+#include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/fourier/fourier.h"
 #include "runtime/kernels/gemm/gemm_integers.h"
 #include "runtime/kernels/gemm/grouped_gemm.h"
@@ -26,33 +28,6 @@ namespace toroid {
 namespace {
 
 std::vector<int64_t> sizes_of(const ToroidOperand& operand) { return {operand.sizes, operand.sizes + operand.rank}; }
-
-bool is_contiguous(const ToroidOperand& operand) {
-  int64_t expected = 1;
-  for (int32_t d = operand.rank; d-- > 0;) {
-    if (operand.sizes[d] != 1 && operand.strides[d] != expected) return false;
-    expected *= std::max<int64_t>(operand.sizes[d], 1);
-  }
-  return true;
-}
-
-// Visits elements in row-major order with their strided position.
-template <class F>
-void for_each_position(const ToroidOperand& operand, F f) {
-  std::vector<int64_t> index(static_cast<size_t>(operand.rank));
-  int64_t count = 1;
-  for (int32_t d = 0; d < operand.rank; ++d) count *= operand.sizes[d];
-  int64_t position = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    f(i, position);
-    for (int32_t d = operand.rank; d-- > 0;) {
-      position += operand.strides[d];
-      if (++index[static_cast<size_t>(d)] < operand.sizes[d]) break;
-      position -= operand.strides[d] * operand.sizes[d];
-      index[static_cast<size_t>(d)] = 0;
-    }
-  }
-}
 
 // Elements at strided positions, in row-major order, as floats.
 template <class T>
@@ -162,42 +137,22 @@ FastKernel find_fast_kernel(std::string_view name) {
 void run_evaluated(std::string_view name, const KernelCall& call) {
   std::vector<HostTensor> inputs;
   for (const ToroidOperand& input : call.inputs) inputs.push_back(as_host_tensor(input));
-  if (name == "matmul") {
-    give(matmul(inputs[0], inputs[1]), call.outputs[0]);
-  } else if (name == "convolution") {
-    ConvolutionSizes how;
-    const size_t spatial = (call.integers.size() - 2) / 4;
-    how.transposed = call.integers[0] != 0;
-    how.groups = call.integers[1];
-    auto list = [&](size_t which) {
-      const auto begin = call.integers.begin() + static_cast<ptrdiff_t>(2 + which * spatial);
-      return std::vector<int64_t>(begin, begin + static_cast<ptrdiff_t>(spatial));
-    };
-    how.stride = list(0);
-    how.padding = list(1);
-    how.dilation = list(2);
-    give(convolution(inputs[0], inputs[1], inputs.size() > 2 ? &inputs[2] : nullptr, how, sizes_of(call.outputs[0])), call.outputs[0]);
-  } else if (name == "attention") {
-    give(attention(inputs[0], inputs[1], inputs[2], inputs.size() > 3 ? &inputs[3] : nullptr, call.integers[0] != 0, call.numbers[0]),
-         call.outputs[0]);
-  } else {
-    TOROID_CHECK(name.starts_with("library."), "no library kernel is called '{}'", name);
-    const LibraryOp* op = find_library_op(name.substr(8));
-    if (op == nullptr) throw Error(ErrorKind::Unsupported, fmt::format("library kernel '{}' is not available", name));
-    std::vector<LibraryInput> in;
-    std::vector<LibraryOutput> out;
-    std::vector<std::vector<int64_t>> sizes;
-    sizes.reserve(call.outputs.size());
-    for (const HostTensor& input : inputs) in.push_back({input.dtype(), input.sizes(), input.bytes().data()});
-    for (const ToroidOperand& output : call.outputs) {
-      sizes.push_back(sizes_of(output));
-      out.push_back({dtype_of(output), sizes.back(), static_cast<std::byte*>(output.data)});
-    }
-    const ParallelFor parallel_for = [&](int64_t n, const std::function<void(int64_t, int64_t)>& body) {
-      call.pool.parallel_for(n, 1024, body);
-    };
-    op->kernel(toroid::LibraryCall{in, out, call.numbers, parallel_for});
+  TOROID_CHECK(name.starts_with("library."), "no library kernel is called '{}'", name);
+  const LibraryOp* op = find_library_op(name.substr(8));
+  if (op == nullptr) throw Error(ErrorKind::Unsupported, fmt::format("library kernel '{}' is not available", name));
+  std::vector<LibraryInput> in;
+  std::vector<LibraryOutput> out;
+  std::vector<std::vector<int64_t>> sizes;
+  sizes.reserve(call.outputs.size());
+  for (const HostTensor& input : inputs) in.push_back({input.dtype(), input.sizes(), input.bytes().data()});
+  for (const ToroidOperand& output : call.outputs) {
+    sizes.push_back(sizes_of(output));
+    out.push_back({dtype_of(output), sizes.back(), static_cast<std::byte*>(output.data)});
   }
+  const ParallelFor parallel_for = [&](int64_t n, const std::function<void(int64_t, int64_t)>& body) {
+    call.pool.parallel_for(n, 1024, body);
+  };
+  op->kernel(toroid::LibraryCall{in, out, call.numbers, parallel_for});
 }
 
 bool is_reduced_to_channels_last(const KernelCall& call) {
@@ -223,6 +178,8 @@ std::unique_ptr<const KernelPlan> plan_alone(std::string_view name, const Kernel
                                                                : Form::Widened;
     return plan_that_runs([form](const KernelCall& each) { run_convolution_half(each, form); });
   }
+  if (name == "convolution" && (dtype == DType::F64 || !is_floating(dtype))) return plan_convolution_columns(call);
+  if (name == "attention" && dtype == DType::F64) return plan_attention_f64(call);
   const FastKernel fast = find_fast_kernel(name);
   if (fast != nullptr && dtype == DType::F32) return plan_that_runs(fast);
   if (name == "matmul" && can_multiply_integers(call)) return plan_matmul_integers(call);

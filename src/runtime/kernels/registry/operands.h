@@ -1,7 +1,9 @@
 // Operands of library kernels: where their matrices begin.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "graph/dtype.h"
 #include "toroid/program_abi.h"
@@ -25,6 +27,33 @@ inline int64_t product(const int64_t* sizes, int32_t count) {
   int64_t result = 1;
   for (int32_t d = 0; d < count; ++d) result *= sizes[d];
   return result;
+}
+
+inline bool is_contiguous(const ToroidOperand& operand) {
+  int64_t expected = 1;
+  for (int32_t d = operand.rank; d-- > 0;) {
+    if (operand.sizes[d] != 1 && operand.strides[d] != expected) return false;
+    expected *= std::max<int64_t>(operand.sizes[d], 1);
+  }
+  return true;
+}
+
+// Visits elements in row-major order with their strided position.
+template <class F>
+void for_each_position(const ToroidOperand& operand, F f) {
+  std::vector<int64_t> index(static_cast<size_t>(operand.rank));
+  int64_t count = 1;
+  for (int32_t d = 0; d < operand.rank; ++d) count *= operand.sizes[d];
+  int64_t position = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    f(i, position);
+    for (int32_t d = operand.rank; d-- > 0;) {
+      position += operand.strides[d];
+      if (++index[static_cast<size_t>(d)] < operand.sizes[d]) break;
+      position -= operand.strides[d] * operand.sizes[d];
+      index[static_cast<size_t>(d)] = 0;
+    }
+  }
 }
 
 // Is the same matrix meant by all batches?
