@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A folder under src/ includes only itself and folders declared before it in CMakeLists.txt.
-# Some folders may use only a part of those: runtime and tune know kernels and their operands, but no graphs and schedules.
+# Some folders may use only a part of those: runtime and tune know kernels and their operands, but no graphs and schedules; and of the
+# evaluator, which is what tests compare with, what compiles and runs programs uses the tensors and the binding of sizes alone.
 #
 # usage: include_direction_test.sh [ROOT]      prints each violation as FILE:LINE and exits 1 when there is one
 #
@@ -13,6 +14,9 @@ cd "$root"
 # FOLDER:INCLUDE: what these folders may not use although it comes earlier, and what of it they may.
 apart='^(runtime|tune):(symbolic|graph|passes|loop|lower|schedule|codegen)/'
 allowed='^(runtime|tune):graph/(dtype|text_cursor)\.h$'
+# The same but for tests, which may use all of the evaluator.
+apart_but_tests='^(library|loop|lower|schedule|codegen|toolchain|cache|runtime|tune|driver):interp/'
+allowed_but_tests='^([a-z]+:interp/host_tensor|(codegen|driver):interp/bind_symbols|driver:interp/scalar)\.h$'
 
 # Prints the violations in the tree at the working directory.
 check() {
@@ -37,22 +41,26 @@ check() {
       echo "$file:$line: includes \"$included\", but $folder is declared after $name"
     elif [[ $name:$included =~ $apart && ! $name:$included =~ $allowed ]]; then
       echo "$file:$line: includes \"$included\", but $name knows nothing of it"
+    elif [[ ! $file =~ _test\.cpp$|_for_test\.h$ && $name:$included =~ $apart_but_tests && ! $name:$included =~ $allowed_but_tests ]]; then
+      echo "$file:$line: includes \"$included\", but $name calls no evaluator"
     fi
   done < <(grep -rnE '^ *# *include *"' src --include='*.cpp' --include='*.h')
 }
 
-# The check is checked first: a planted tree with two wrong includes must be reported, and only those includes.
+# The check is checked first: a planted tree with three wrong includes must be reported, and only those includes.
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
-mkdir -p "$planted"/src/{early,late,graph,tune}
-printf 'toroid_folder(early LIBS x)\ntoroid_folder(late)\ntoroid_folder(graph)\ntoroid_folder(tune)\n' >"$planted/CMakeLists.txt"
+mkdir -p "$planted"/src/{early,late,graph,interp,tune}
+printf 'toroid_folder(%s)\n' 'early LIBS x' late graph interp tune >"$planted/CMakeLists.txt"
 printf '#include <vector>\n#include "late/b.h"\n' >"$planted/src/early/a.h"
 printf '#include "early/a.h"\n#include "late/b.h"\n' >"$planted/src/late/b.h"
-touch "$planted"/src/graph/{graph,dtype}.h
-printf '#include "graph/graph.h"\n#include "graph/dtype.h"\n' >"$planted/src/tune/c.h"
+touch "$planted"/src/graph/{graph,dtype}.h "$planted"/src/interp/{evaluate,host_tensor}.h
+printf '#include "graph/graph.h"\n#include "graph/dtype.h"\n#include "interp/evaluate.h"\n#include "interp/host_tensor.h"\n' >"$planted/src/tune/c.h"
+printf '#include "interp/evaluate.h"\n' >"$planted/src/tune/c_test.cpp"
 found=$(cd "$planted" && check | sort)
 expected='src/early/a.h:2: includes "late/b.h", but late is declared after early
-src/tune/c.h:1: includes "graph/graph.h", but tune knows nothing of it'
+src/tune/c.h:1: includes "graph/graph.h", but tune knows nothing of it
+src/tune/c.h:3: includes "interp/evaluate.h", but tune calls no evaluator'
 [[ $found == "$expected" ]] || {
   echo "the include check does not see the planted violations: '$found'"
   exit 1

@@ -3,7 +3,7 @@
 #include "graph/builder.h"
 #include "graph/text.h"
 #include "interp/bind_symbols.h"
-#include "interp/library_ops.h"
+#include "interp/library_kernels.h"
 #include "interp/movement.h"
 #include "interp/products.h"
 #include "interp/reductions.h"
@@ -256,8 +256,8 @@ class Evaluator {
   }
 
   std::vector<HostTensor> library(const Node& node, const Library& op, std::span<const HostTensor> in) {
-    const LibraryOp* found = find_library_op(op.name);
-    if (found == nullptr) throw Error(ErrorKind::Unsupported, fmt::format("there is no library kernel '{}'", op.name));
+    const LibraryKernel kernel = find_evaluated_kernel(op.name);
+    if (kernel == nullptr) throw Error(ErrorKind::Unsupported, fmt::format("there is no library kernel '{}'", op.name));
     std::vector<double> attributes;
     for (const Scalar& attribute : op.attributes) attributes.push_back(number(attribute, symbols_));
     std::vector<HostTensor> aligned;  // kernels read through typed pointers, which a file's bytes may not suit
@@ -275,7 +275,7 @@ class Evaluator {
     for (HostTensor& result : results) {
       outputs.push_back({result.dtype(), result.sizes(), result.mutable_data<std::byte>()});
     }
-    found->kernel({inputs, outputs, attributes});
+    kernel({inputs, outputs, attributes});
     return results;
   }
 

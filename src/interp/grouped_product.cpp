@@ -4,7 +4,7 @@
 
 #include "interp/movement.h"
 #include "interp/products.h"
-#include "support/error.h"
+#include "library/grouped_sizes.h"
 
 namespace toroid {
 namespace {
@@ -23,24 +23,6 @@ HostTensor window(const HostTensor& x, int64_t offset, int64_t row, int64_t colu
 }
 
 }  // namespace
-
-GroupedSizes grouped_sizes(std::span<const int64_t> x, std::span<const int64_t> y, int64_t groups) {
-  const GroupedBy by = y.size() == 3 ? GroupedBy::Rows : x.size() == 3 ? GroupedBy::Columns : GroupedBy::Depth;
-  return {by, groups, x[x.size() - 2], y.back(), x.back()};
-}
-
-std::vector<int64_t> group_bounds(std::span<const int64_t> ends, int64_t size) {
-  std::vector<int64_t> bounds = {0};
-  for (int64_t end : ends) {
-    if (end < bounds.back() || end > size) {
-      throw Error(ErrorKind::InvalidInput,
-                  fmt::format("a group of a product by groups ends at {}; groups follow each other within [0, {}]", end, size))
-          .help("the offsets are the running sum of the groups' sizes");
-    }
-    bounds.push_back(end);
-  }
-  return bounds;
-}
 
 void grouped_product(const LibraryCall& call) {
   const HostTensor x = tensor_of(call.inputs[0]), y = tensor_of(call.inputs[1]);

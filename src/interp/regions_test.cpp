@@ -1,4 +1,4 @@
-#include "interp/regions.h"
+#include "library/regions.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 namespace toroid {
 namespace {
 
-// Kernels that take any leading dims alike among their operands (interp/library_ops.h).
+// Kernels that take any leading dims alike among their operands (library/library_ops.h).
 bool takes_batches(const Library& library) {
   constexpr std::string_view kOfRows[] = {"order.topk", "order.kth", "order.median", "order.mode"};
   return library.name.starts_with("linalg.") || std::find(std::begin(kOfRows), std::end(kOfRows), library.name) != std::end(kOfRows);

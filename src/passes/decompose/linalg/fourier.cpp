@@ -3,7 +3,7 @@
 namespace toroid {
 namespace {
 
-// One of interp/fourier.h's, whose `count` results have `size` elements a row. 16-bit floats are computed in F32.
+// One of runtime/kernels/fourier/fourier.h's, whose `count` results have `size` elements a row. 16-bit floats are computed in F32.
 std::vector<Tensor> kernel(const char* name, std::vector<Tensor> parts, sym::Expr size, size_t count, bool forward) {
   Builder& b = parts[0].builder();
   const DType dtype = parts[0].dtype(), wide = dtype == DType::F64 ? DType::F64 : DType::F32;

@@ -1,4 +1,4 @@
-// Discrete Fourier transforms along the last dim: the kernels of interp/fourier.h. Nothing is divided.
+// Discrete Fourier transforms along the last dim: the kernels of runtime/kernels/fourier/fourier.h. Nothing is divided.
 #pragma once
 
 #include "graph/builder.h"

@@ -1,4 +1,4 @@
-// Factorisations and solvers of matrices: calls of the library kernels that interp/library_ops.h names, with batch dims
+// Factorisations and solvers of matrices: calls of the library kernels that library/library_ops.h names, with batch dims
 // broadcast before, and what is cheaply made of their results (pseudo-inverses, ranks, tensor equations).
 #include <algorithm>
 #include <limits>

@@ -35,7 +35,7 @@ void require_elements(const Args& a, const AlongDim& along, sym::Expr count, int
   throw Error(ErrorKind::InvalidModel, fmt::format("{} over a dim of {} elements: {}", a.schema().name, sym::to_string(size), asked));
 }
 
-// {values, indices} by a kernel of interp/selection.h, which takes rows along the last dim.
+// {values, indices} by a kernel of runtime/kernels/select/selection.h, which takes rows along the last dim.
 std::vector<Tensor> selected(std::string kernel, const AlongDim& along, sym::Expr count, std::vector<Scalar> attributes) {
   Builder& b = along.x.builder();
   const Tensor rows = b.transpose(along.x, along.dim, -1);

@@ -1,5 +1,5 @@
 // torchvision's operators of object detection: suppression of boxes that overlap a better one, and regions of images pooled to a fixed
-// size. The kernels are the library's (interp/regions.h); what is selected and what its size is are ordinary operations:
+// size. The kernels are the library's (library/regions.h); what is selected and what its size is are ordinary operations:
 //
 //   nms(boxes, scores)   order = sort(scores); kept = regions.suppress(boxes[order]); order[where kept is true]
 #include "passes/decompose/engine/data_dependent.h"

@@ -11,7 +11,7 @@
 // draw as any element-wise operation of the random state.
 #pragma once
 
-#include "interp/random_kernels.h"
+#include "library/random/random_kernels.h"
 #include "passes/decompose/engine/decompose.h"
 
 namespace toroid {
@@ -48,7 +48,7 @@ Tensor uniform_integer(Decomposer& d, Sizes sizes, Tensor count);
 // The stream of a draw that a library kernel makes.
 int64_t stream_of(Decomposer& d);
 
-// `x`, once `holds` (Bool, rank 0) was found true; else the call ends with the message of interp/random_kernels.h.
+// `x`, once `holds` (Bool, rank 0) was found true; else the call ends with the message of library/random/random_kernels.h.
 Tensor checked(Decomposer& d, Tensor x, Tensor holds, RandomRequirement requirement);
 
 }  // namespace toroid

@@ -1,6 +1,6 @@
 // Samples from distributions with parameters in tensors: categories, counts, gamma and Dirichlet.
 //
-// Where rejection needs a varying number of draws, a library kernel draws them: interp/random_kernels.h.
+// Where rejection needs a varying number of draws, a library kernel draws them: library/random/random_kernels.h.
 #include <cmath>
 #include <limits>
 

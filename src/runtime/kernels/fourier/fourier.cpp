@@ -13,7 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "interp/fourier.h"
+#include "library/roots_of_unity.h"
+#include "runtime/kernels/fourier/any_length.h"
 #include "runtime/kernels/gemm/transpose_square.h"
 #include "runtime/kernels/isa/vector_sets.h"
 #include "runtime/kernels/registry/operands.h"
@@ -55,7 +56,7 @@ struct Plan {
     for (int64_t k = 0; k <= n; ++k) push(half_re, half_im, k, 2 * n);
   }
   static void push(std::vector<T>& re, std::vector<T>& im, int64_t k, int64_t n) {
-    const std::complex<double> w = fourier::root(k, n);
+    const std::complex<double> w = root_of_unity(k, n);
     re.push_back(static_cast<T>(w.real()));
     im.push_back(static_cast<T>(w.imag()));
   }
@@ -538,7 +539,7 @@ class Rows {
                           .rows = count,
                           .is_packed = is_packed_,
                           .is_real = form_ == Form::Half && !is_packed_};
-    std::vector<std::vector<fourier::Term>> rest;
+    std::vector<std::vector<any_length_fourier::Term>> rest;
     read(work, begin, rest);
     write(work, kernel_.compute(work, form_ == Form::Real), begin, rest);
   }
@@ -586,7 +587,7 @@ class Rows {
     }
   }
 
-  void read(const Work<T>& work, int64_t begin, std::vector<std::vector<fourier::Term>>& rest) const {
+  void read(const Work<T>& work, int64_t begin, std::vector<std::vector<any_length_fourier::Term>>& rest) const {
     const int64_t count = work.rows;
     const Arrays<T> x = work.x;
     int64_t elements = n_;
@@ -624,7 +625,7 @@ class Rows {
     }
   }
 
-  void take_out(Arrays<T> x, int64_t elements, int64_t count, std::vector<std::vector<fourier::Term>>& rest) const {
+  void take_out(Arrays<T> x, int64_t elements, int64_t count, std::vector<std::vector<any_length_fourier::Term>>& rest) const {
     rest.resize(static_cast<size_t>(count));
     const auto taken = [](T& value) {
       const T was = value;
@@ -636,7 +637,7 @@ class Rows {
       const double re = taken(x.re[i]), im = taken(x.im[i]);
       if (re == 0 && im == 0) continue;
       const int64_t j = i / count;
-      std::vector<fourier::Term>& terms = rest[static_cast<size_t>(i % count)];
+      std::vector<any_length_fourier::Term>& terms = rest[static_cast<size_t>(i % count)];
       if (form_ == Form::Complex) {
         terms.push_back({j, re, im});
       } else if (form_ == Form::Half) {
@@ -645,12 +646,12 @@ class Rows {
       } else {
         const double turned = is_forward_ ? im : -im;
         terms.push_back({j, re, turned});
-        if (!fourier::is_own_conjugate(j, n_)) terms.push_back({n_ - j, re, -turned});
+        if (!is_own_conjugate(j, n_)) terms.push_back({n_ - j, re, -turned});
       }
     }
   }
 
-  void write(const Work<T>& work, Arrays<T> result, int64_t begin, const std::vector<std::vector<fourier::Term>>& rest) const {
+  void write(const Work<T>& work, Arrays<T> result, int64_t begin, const std::vector<std::vector<any_length_fourier::Term>>& rest) const {
     const int64_t count = work.rows, length = form_ == Form::Half ? n_ / 2 + 1 : n_;
     T* const re = output(0) + begin * length;
     T* const im = form_ == Form::Real ? nullptr : output(1) + begin * length;
@@ -664,7 +665,7 @@ class Rows {
     for (size_t l = 0; l < rest.size(); ++l) {
       if (rest[l].empty()) continue;
       const int64_t at = static_cast<int64_t>(l) * length;
-      fourier::add_terms(rest[l], n_, re + at, im == nullptr ? nullptr : im + at, length);
+      any_length_fourier::add_terms(rest[l], n_, re + at, im == nullptr ? nullptr : im + at, length);
     }
     if (form_ != Form::Half) return;
     for (int64_t l = 0; l < count; ++l) {

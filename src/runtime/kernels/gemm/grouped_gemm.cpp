@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "interp/grouped_product.h"
+#include "library/grouped_sizes.h"
 #include "runtime/kernels/gemm/partition.h"
 #include "runtime/kernels/registry/operands.h"
 

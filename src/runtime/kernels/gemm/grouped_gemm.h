@@ -1,4 +1,4 @@
-// Products by groups (interp/grouped_product.h) on the kernels of single products: each group's rows alone meet its matrix, whose packed
+// Products by groups (library/grouped_sizes.h) on the kernels of single products: each group's rows alone meet its matrix, whose packed
 // form is kept when it is constant.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace toroid {
 
-// F32, F16 or BF16; any strides but of the output, which is contiguous.
+// Any dtype that "matmul" has; any strides but of the output, which is contiguous.
 void run_grouped_product(const KernelCall& call);
 
 }  // namespace toroid

@@ -7,8 +7,6 @@
 
 #include "graph/dtype.h"
 #include "interp/host_tensor.h"
-#include "interp/library_ops.h"
-#include "interp/products.h"
 #include "runtime/kernels/attention/attention_f64.h"
 #include "runtime/kernels/conv/chain.h"
 #include "runtime/kernels/conv/conv.h"
@@ -16,6 +14,7 @@
 #include "runtime/kernels/gemm/gemm_integers.h"
 #include "runtime/kernels/gemm/grouped_gemm.h"
 #include "runtime/kernels/gemm/int4/gemm.h"
+#include "runtime/kernels/registry/library_calls.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/kernels/registry/plan.h"
 #include "runtime/kernels/registry/problem.h"
@@ -44,27 +43,6 @@ void widen_elements(const ToroidOperand& operand, float* to) {
   for_each_position(rows, [&](int64_t i, int64_t position) {
     for (int64_t j = 0; j < count; ++j) to[i * count + j] = static_cast<float>(from[position + j]);
   });
-}
-
-// The operand as the evaluator's kind of tensor: in place when contiguous.
-HostTensor as_host_tensor(const ToroidOperand& operand) {
-  const DType dtype = dtype_of(operand);
-  const std::vector<int64_t> sizes = sizes_of(operand);
-  const size_t width = static_cast<size_t>(size_bytes(dtype));
-  const auto* from = static_cast<const std::byte*>(operand.data);
-  if (is_contiguous(operand)) return HostTensor(dtype, sizes, {from, static_cast<size_t>(bytes_of(dtype, sizes))}, nullptr);
-  HostTensor copy(dtype, sizes);
-  auto* to = copy.mutable_data<std::byte>();
-  for_each_position(operand, [&](int64_t i, int64_t position) {
-    std::memcpy(to + static_cast<size_t>(i) * width, from + position * static_cast<int64_t>(width), width);
-  });
-  return copy;
-}
-
-void give(const HostTensor& result, const ToroidOperand& output) {
-  TOROID_CHECK(result.dtype() == dtype_of(output) && result.sizes() == sizes_of(output), "a library kernel made {} for {}",
-               to_string(result), shape_text(sizes_of(output)));
-  std::memcpy(output.data, result.bytes().data(), result.bytes().size());
 }
 
 // F16 and BF16 operands as F32, for kernels that know nothing else. Constants are widened once.
@@ -133,28 +111,6 @@ FastKernel find_fast_kernel(std::string_view name) {
   return nullptr;
 }
 
-// Integers and F64: by the evaluator's own kernels.
-void run_evaluated(std::string_view name, const KernelCall& call) {
-  std::vector<HostTensor> inputs;
-  for (const ToroidOperand& input : call.inputs) inputs.push_back(as_host_tensor(input));
-  TOROID_CHECK(name.starts_with("library."), "no library kernel is called '{}'", name);
-  const LibraryOp* op = find_library_op(name.substr(8));
-  if (op == nullptr) throw Error(ErrorKind::Unsupported, fmt::format("library kernel '{}' is not available", name));
-  std::vector<LibraryInput> in;
-  std::vector<LibraryOutput> out;
-  std::vector<std::vector<int64_t>> sizes;
-  sizes.reserve(call.outputs.size());
-  for (const HostTensor& input : inputs) in.push_back({input.dtype(), input.sizes(), input.bytes().data()});
-  for (const ToroidOperand& output : call.outputs) {
-    sizes.push_back(sizes_of(output));
-    out.push_back({dtype_of(output), sizes.back(), static_cast<std::byte*>(output.data)});
-  }
-  const ParallelFor parallel_for = [&](int64_t n, const std::function<void(int64_t, int64_t)>& body) {
-    call.pool.parallel_for(n, 1024, body);
-  };
-  op->kernel(toroid::LibraryCall{in, out, call.numbers, parallel_for});
-}
-
 bool is_reduced_to_channels_last(const KernelCall& call) {
   const ToroidOperand& y = call.outputs[0];
   return call.inputs.size() == 2 && is_reduced_float(dtype_of(call.inputs[0])) && call.integers[0] == 0 && y.rank <= 4 && y.strides[1] == 1;
@@ -194,11 +150,12 @@ std::unique_ptr<const KernelPlan> plan_alone(std::string_view name, const Kernel
       widened.round_outputs();
     });
   }
-  if (name == "library.products.grouped" && (dtype == DType::F32 || is_reduced_float(dtype))) return plan_that_runs(run_grouped_product);
+  if (name == "library.products.grouped") return plan_that_runs(run_grouped_product);
   if (name.starts_with("library.fourier.") && can_run_fourier(name.substr(8), call)) {
     return plan_that_runs([name = std::string(name.substr(8))](const KernelCall& each) { run_fourier(name, each); });
   }
-  return plan_that_runs([name = std::string(name)](const KernelCall& each) { run_evaluated(name, each); });
+  TOROID_CHECK(name.starts_with("library."), "no library kernel is called '{}'", name);
+  return plan_library_call(name.substr(8));
 }
 
 }  // namespace

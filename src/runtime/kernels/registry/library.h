@@ -42,7 +42,7 @@ struct ConvolutionStage {
   int32_t num_arguments = 0, image_argument = 0;
 };
 
-// Throws Error. Names: "matmul", "convolution", "attention", "sort", "library.NAME" (interp/library_ops.h); "matmul#packed" names one of
+// Throws Error. Names: "matmul", "convolution", "attention", "sort", "library.NAME" (library/library_ops.h); "matmul#packed" names one of
 // several implementations (runtime/kernels/registry/registry.h), which must be able to compute the call.
 void run_library_kernel(std::string_view name, const KernelCall& call);
 

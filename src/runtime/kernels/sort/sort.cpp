@@ -1,6 +1,6 @@
 // Sorting lines of a tensor, values and positions together, equal elements in their order.
 //
-// An element becomes an unsigned key that orders as PyTorch does (interp/sort_keys.h), paired with its position. Short
+// An element becomes an unsigned key that orders as PyTorch does (library/sort_keys.h), paired with its position. Short
 // lines are sorted by comparison, longer ones digit by digit from the lowest (LSD radix sort, bytes as digits), which is stable by
 // itself; a digit that all keys share costs nothing. Long lines are sorted by all threads together (parallel_sort.cpp), unless there are
 // enough of them to keep every thread busy with its own.
@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "interp/sort_keys.h"
+#include "library/sort_keys.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/sort/parallel_sort.h"
 

@@ -1,0 +1,59 @@
+#include "library/library_ops.h"
+
+#include "library/linalg/kernels.h"
+#include "library/random/random_kernels.h"
+#include "library/regions.h"
+
+namespace toroid {
+namespace {
+
+constexpr LibraryOp kLibraryOps[] = {
+    {"linalg.cholesky", linalg::cholesky},
+    {"linalg.cholesky_solve", linalg::cholesky_solve},
+    {"linalg.cholesky_inverse", linalg::cholesky_inverse},
+    {"linalg.qr", linalg::qr},
+    {"linalg.geqrf", linalg::geqrf},
+    {"linalg.householder_product", linalg::householder_product},
+    {"linalg.ormqr", linalg::ormqr},
+    {"linalg.svd", linalg::svd},
+    {"linalg.svdvals", linalg::svdvals},
+    {"linalg.eigh", linalg::eigh},
+    {"linalg.eigvalsh", linalg::eigvalsh},
+    {"linalg.eig", linalg::eig},
+    {"linalg.lu_factor", linalg::lu_factor},
+    {"linalg.lu_permutation", linalg::lu_permutation},
+    {"linalg.lu_solve", linalg::lu_solve},
+    {"linalg.solve", linalg::solve},
+    {"linalg.inv", linalg::inv},
+    {"linalg.det", linalg::det},
+    {"linalg.slogdet", linalg::slogdet},
+    {"linalg.solve_triangular", linalg::solve_triangular},
+    {"linalg.ldl_factor", linalg::ldl_factor},
+    {"linalg.ldl_solve", linalg::ldl_solve},
+    {"linalg.matrix_exp", linalg::matrix_exp},
+    {"linalg.lstsq", linalg::lstsq},
+    {"regions.suppress", regions::suppress},
+    {"regions.align", regions::align},
+    {"regions.align_backward", regions::align_backward},
+    {"regions.max", regions::max},
+    {"regions.mean", regions::mean},
+    {"regions.mean_backward", regions::mean_backward},
+    {"random.require", random_kernels::require},
+    {"random.poisson", random_kernels::poisson},
+    {"random.binomial", random_kernels::binomial},
+    {"random.gamma", random_kernels::gamma},
+    {"random.permutation", random_kernels::permutation},
+};
+
+}  // namespace
+
+std::span<const LibraryOp> library_ops() { return kLibraryOps; }
+
+const LibraryOp* find_library_op(std::string_view name) {
+  for (const LibraryOp& op : kLibraryOps) {
+    if (op.name == name) return &op;
+  }
+  return nullptr;
+}
+
+}  // namespace toroid
