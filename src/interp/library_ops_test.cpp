@@ -1,5 +1,7 @@
-#include "interp/library_ops.h"
+#include "library/library_ops.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <numbers>
@@ -137,6 +139,64 @@ TEST(LibraryOps, LuAndSolves) {
   expect_near(slogdet[1], {std::log(2.0)});
   expect_near(call("linalg.solve_triangular", {f32({2, 2}, {2, 1, 9, 4}), b}, {{DType::F32, {2, 1}}}, {true, true, false})[0],
               {1.125, 2.75});
+}
+
+// A shape whose blocks are factored at once, and those with more rows or columns: P A = L U.
+TEST(LibraryOps, LuOfAnyShapeMultipliesBack) {
+  for (const auto& [m, n] : {std::array<int64_t, 2>{70, 70}, {90, 20}, {20, 90}, {3, 1}, {1, 3}}) {
+    const int64_t rank = std::min(m, n);
+    std::vector<double> values;
+    for (int64_t i = 0; i < m * n; ++i) values.push_back(std::sin(static_cast<double>(i * i + 3 * i + 1)));
+    const HostTensor a = HostTensor::from_doubles(DType::F64, {m, n}, values);
+    const auto lu = call("linalg.lu_factor", {a}, {{DType::F64, {m, n}}, {DType::I32, {rank}}, {DType::I32, {}}}, {true});
+    EXPECT_EQ(lu[2].int_at(0), 0);
+    const HostTensor order = call("linalg.lu_permutation", {lu[1]}, {{DType::I64, {m}}})[0];
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < rank && k <= std::min(i, j); ++k) {
+          const double l = i == k ? 1 : lu[0].double_at(i * n + k);
+          EXPECT_LE(std::fabs(l), 1);
+          sum += l * lu[0].double_at(k * n + j);
+        }
+        EXPECT_NEAR(sum, a.double_at(order.int_at(i) * n + j), 1e-12);
+      }
+    }
+  }
+}
+
+TEST(LibraryOps, MatricesWithoutRowsOrColumns) {
+  for (const auto& [m, n] : {std::array<int64_t, 2>{0, 0}, {0, 3}, {3, 0}}) {
+    const HostTensor a = HostTensor(DType::F64, {m, n});
+    const std::vector<Result> lu = {{DType::F64, {m, n}}, {DType::I32, {0}}, {DType::I32, {}}};
+    EXPECT_EQ(call("linalg.lu_factor", {a}, lu, {true})[2].int_at(0), 0);
+    EXPECT_EQ(call("linalg.lu_factor", {a}, lu, {false})[2].int_at(0), 0);
+    const auto complete = call("linalg.qr", {a}, {{DType::F64, {m, m}}, {DType::F64, {m, n}}}, {sym::Expr(1)});
+    for (int64_t i = 0; i < m * m; ++i) EXPECT_EQ(complete[0].double_at(i), i % (m + 1) == 0 ? 1 : 0);
+    const std::vector<Result> least = {{DType::F64, {n, 2}}, {DType::F64, {0}}, {DType::I64, {}}, {DType::F64, {0}}};
+    const auto fit =
+        call("linalg.lstsq", {a, HostTensor::from_doubles(DType::F64, {m, 2}, std::vector<double>(static_cast<size_t>(2 * m), 1))}, least,
+             {1e-6});
+    EXPECT_EQ(fit[2].int_at(0), 0);
+    for (int64_t i = 0; i < 2 * n; ++i) EXPECT_EQ(fit[0].double_at(i), 0);
+  }
+  const HostTensor none(DType::F64, {0, 0});
+  EXPECT_EQ(call("linalg.det", {none}, {{DType::F64, {}}})[0].double_at(0), 1);
+  EXPECT_EQ(call("linalg.cholesky", {none}, {{DType::F64, {0, 0}}, {DType::I32, {}}}, {false})[1].int_at(0), 0);
+  EXPECT_EQ(call("linalg.inv", {none}, {{DType::F64, {0, 0}}, {DType::I32, {}}})[1].int_at(0), 0);
+}
+
+// The order of the first leading minor that is not positive definite, also where that is NaN, and the factor before it.
+TEST(LibraryOps, CholeskyTellsWhereAMatrixIsNotDefinite) {
+  const auto info_of = [](const std::vector<double>& a, int64_t n) {
+    const auto result = call("linalg.cholesky", {f32({n, n}, a)}, {{DType::F32, {n, n}}, {DType::I32, {}}}, {false});
+    return std::pair(result[1].int_at(0), result[0].double_at(0));
+  };
+  EXPECT_EQ(info_of({4, 0, 0, 2, 1, 0, 0, 0, 1}, 3), std::pair(int64_t{2}, 2.0));
+  EXPECT_EQ(info_of({4, 0, 0, 2, 5, 0, 1, 1, -1}, 3), std::pair(int64_t{3}, 2.0));
+  EXPECT_EQ(info_of({0, 0, 0, 1}, 2).first, 1);
+  EXPECT_EQ(info_of({4, 0, 0, std::nan("")}, 2), std::pair(int64_t{2}, 2.0));
+  EXPECT_EQ(info_of({4, 0, 2, 5}, 2).first, 0);
 }
 
 TEST(LibraryOps, LdlWithTwoByTwoPivots) {

@@ -103,4 +103,10 @@ void Batch::finish(size_t info_output, int64_t index, int64_t info, std::string_
   }
 }
 
+void need_finite(const Matrix& a, std::string_view what) {
+  if (!a.allFinite()) {
+    throw Error(ErrorKind::InvalidInput, fmt::format("{} of a matrix with infinite or NaN elements does not converge", what));
+  }
+}
+
 }  // namespace toroid::linalg

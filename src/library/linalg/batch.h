@@ -45,4 +45,9 @@ class Batch {
   int64_t size_ = 1;
 };
 
+// Throws Error{InvalidInput} that says what does not converge.
+void need_finite(const Matrix& a, std::string_view what);
+
+inline bool is_f32(const LibraryCall& call) { return call.inputs[0].dtype == DType::F32; }
+
 }  // namespace toroid::linalg

@@ -26,7 +26,7 @@ void solve_triangular(const LibraryCall& call);
 // ldl.cpp
 void ldl_factor(const LibraryCall& call);
 void ldl_solve(const LibraryCall& call);
-// spectral.cpp
+// svd.cpp, eigen.cpp
 void svd(const LibraryCall& call);
 void svdvals(const LibraryCall& call);
 void eigh(const LibraryCall& call);

@@ -1,10 +1,10 @@
 // LU factors with partial pivoting, P A = L U, and what follows from them: solving, inverting, determinants.
+#include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
 
 #include "library/linalg/batch.h"
 #include "library/linalg/kernels.h"
-#include "library/linalg/triangular.h"
 
 namespace toroid::linalg {
 namespace {
@@ -21,23 +21,31 @@ Lu factor(Matrix a, bool pivot) {
   const int64_t count = std::min(a.rows(), a.cols());
   Lu lu{std::move(a), Integers(count)};
   Matrix& f = lu.factors;
-  for (int64_t j = 0; j < count; ++j) {
-    int64_t best = j;
-    if (pivot) {
-      for (int64_t i = j + 1; i < f.rows(); ++i) {
-        if (std::fabs(f(i, j)) > std::fabs(f(best, j))) best = i;
-      }
+  if (pivot) {
+    // What Eigen::PartialPivLU, which takes square matrices alone, is made of. It factors as many columns as there are rows at most.
+    Matrix factored = f.leftCols(count);
+    Eigen::Transpositions<Eigen::Dynamic> swaps(count);
+    int count_of_swaps = 0;
+    Eigen::internal::partial_lu_inplace(factored, swaps, count_of_swaps);
+    Matrix beside = f.rightCols(f.cols() - count);
+    if (beside.size() > 0) {
+      beside = (swaps * beside).eval();
+      factored.triangularView<Eigen::UnitLower>().solveInPlace(beside);
     }
-    lu.pivots[j] = static_cast<int32_t>(best + 1);
-    if (best != j) f.row(best).swap(f.row(j));
-    if (f(j, j) == 0) {
-      if (lu.info == 0) lu.info = j + 1;
-      continue;
+    f.leftCols(count) = factored;
+    f.rightCols(beside.cols()) = beside;
+    lu.pivots = swaps.indices().array() + 1;
+  } else {
+    for (int64_t j = 0; j < count; ++j) {
+      lu.pivots[j] = static_cast<int32_t>(j + 1);
+      const int64_t below = f.rows() - j - 1, beside = f.cols() - j - 1;
+      if (f(j, j) == 0) continue;
+      f.col(j).tail(below) /= f(j, j);
+      f.bottomRightCorner(below, beside).noalias() -= f.col(j).tail(below) * f.row(j).tail(beside);
     }
-    for (int64_t i = j + 1; i < f.rows(); ++i) {
-      f(i, j) /= f(j, j);
-      for (int64_t k = j + 1; k < f.cols(); ++k) f(i, k) -= f(i, j) * f(j, k);
-    }
+  }
+  for (int64_t j = count; j-- > 0;) {
+    if (f(j, j) == 0) lu.info = j + 1;
   }
   return lu;
 }
@@ -53,12 +61,11 @@ void swap_rows(const Integers& pivots, bool backward, Matrix& b) {
 void solve_in_place(const Matrix& factors, const Integers& pivots, bool transpose, Matrix& b) {
   if (!transpose) {
     swap_rows(pivots, false, b);
-    solve_lower(factors, true, b);
-    solve_upper(factors, false, b);
+    factors.triangularView<Eigen::UnitLower>().solveInPlace(b);
+    factors.triangularView<Eigen::Upper>().solveInPlace(b);
   } else {
-    const Matrix transposed = factors.transpose();
-    solve_lower(transposed, false, b);
-    solve_upper(transposed, true, b);
+    factors.transpose().triangularView<Eigen::Lower>().solveInPlace(b);
+    factors.transpose().triangularView<Eigen::UnitUpper>().solveInPlace(b);
     swap_rows(pivots, true, b);
   }
 }
@@ -78,6 +85,15 @@ Determinant determinant(const Matrix& a) {
     result.value *= d;
   }
   return result;
+}
+
+// b becomes A^-1 b, of one triangle of a; with `unit` its diagonal is not read.
+void solve_triangle(const Matrix& a, bool upper, bool unit, Matrix& b) {
+  if (upper) {
+    unit ? a.triangularView<Eigen::UnitUpper>().solveInPlace(b) : a.triangularView<Eigen::Upper>().solveInPlace(b);
+  } else {
+    unit ? a.triangularView<Eigen::UnitLower>().solveInPlace(b) : a.triangularView<Eigen::Lower>().solveInPlace(b);
+  }
 }
 
 }  // namespace
@@ -171,7 +187,7 @@ void solve_triangular(const LibraryCall& call) {
       a.transposeInPlace();
       b = b.transpose().eval();
     }
-    (upper == left ? solve_upper : solve_lower)(a, unit, b);
+    solve_triangle(a, upper == left, unit, b);
     if (!left) b = b.transpose().eval();
     batch.store(0, i, b);
   }
