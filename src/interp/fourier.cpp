@@ -26,8 +26,8 @@ bool is_finite(const std::vector<Complex>& x) {
   return true;
 }
 
-// The forward transform, by its definition; of finite numbers as sums over the transforms of every p-th element, for the least prime factor p of
-// their number, which takes less time.
+// The forward transform, by its definition; of finite numbers as sums over the transforms of every p-th element, for the least prime factor
+// p of their number, which takes less time.
 std::vector<Complex> forward(const std::vector<Complex>& x) {
   const auto n = static_cast<int64_t>(x.size());
   int64_t p = 2;

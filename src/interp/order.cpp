@@ -18,8 +18,8 @@ int64_t rows_of(std::span<const int64_t> sizes) {
   return rows;
 }
 
-// The keys of each row of the first input, and a place in it that choose(keys, positions in ascending order, k) gives for each of the row's k results:
-// values to the first output, places to the second.
+// The keys of each row of the first input, and a place in it that choose(keys, positions in ascending order, k) gives for each of the row's
+// k results: values to the first output, places to the second.
 template <class Choose>
 void pick(const LibraryCall& call, const Choose& choose) {
   const LibraryInput& x = call.inputs[0];

@@ -1,10 +1,10 @@
 // Kernels of Library nodes, found by name: what is neither element-wise, a reduction nor an index map.
 //
-// They are plain functions over contiguous arrays. The evaluator and the runtime of compiled programs call the same code, and PyTorch's recorded results are
-// what both are compared with; where the table names another file, each has code of its own. Each works on batches: every input has the same leading sizes (broadcasting happened before), and the
-// last one or two dims are the vectors or matrices that the table speaks of. Dtypes are F32 and F64, equal among
-// floating inputs and outputs, unless said otherwise; F32 is computed in double and rounded once, but for linalg.svd and
-// linalg.eigh, where signs depend on roundings. Conventions (signs, pivots, info) are LAPACK's.
+// They are plain functions over contiguous arrays. The evaluator and the runtime of compiled programs call the same code, and PyTorch's
+// recorded results are what both are compared with; where the table names another file, each has code of its own. Each works on batches:
+// every input has the same leading sizes (broadcasting happened before), and the last one or two dims are the vectors or matrices that the
+// table speaks of. Dtypes are F32 and F64, equal among floating inputs and outputs, unless said otherwise; F32 is computed in double and
+// rounded once, but for linalg.svd and linalg.eigh, where signs depend on roundings. Conventions (signs, pivots, info) are LAPACK's.
 //
 // Attributes are numbers in the order given; flags are 0 or 1. `info?` is an optional last output, I32, one a matrix:
 // 0 or LAPACK's positive code. Without it a failure throws Error{InvalidInput}, as torch.linalg's checked functions do.

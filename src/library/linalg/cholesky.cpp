@@ -12,7 +12,8 @@ using Cholesky = Eigen::LLT<Eigen::MatrixXd>;
 // A leading minor that is not positive definite has a pivot that is not positive, or NaN.
 bool is_definite(const Cholesky& cholesky) { return cholesky.info() == Eigen::Success && !cholesky.matrixLLT().diagonal().hasNaN(); }
 
-// The order of the first leading minor of `a` that is not positive definite, by bisection: those after it are not either. 0 when there is none.
+// The order of the first leading minor of `a` that is not positive definite, by bisection: those after it are not either. 0 when there is
+// none.
 int64_t first_indefinite(const Eigen::MatrixXd& a) {
   int64_t least = 1, most = a.rows() + 1;
   while (least < most) {

@@ -1,4 +1,5 @@
-// Eigenvalues, by Eigen; the vectors of symmetric matrices are computed in the matrix's own dtype, so that their signs are PyTorch's (rotations.h).
+// Eigenvalues, by Eigen; the vectors of symmetric matrices are computed in the matrix's own dtype, so that their signs are PyTorch's
+// (rotations.h).
 #include <Eigen/Eigenvalues>
 
 #include "library/linalg/batch.h"

@@ -1,5 +1,5 @@
-// Singular values, and least squares by them. Values alone are Eigen's; vectors are computed in the matrix's own dtype, so that their signs are
-// PyTorch's (rotations.h).
+// Singular values, and least squares by them. Values alone are Eigen's; vectors are computed in the matrix's own dtype, so that their signs
+// are PyTorch's (rotations.h).
 #include <Eigen/SVD>
 
 #include "library/linalg/batch.h"

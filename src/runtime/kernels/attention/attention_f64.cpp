@@ -20,7 +20,8 @@ constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
 thread_local Scratch scratch_for_scores;
 
-// x = exp(x) for x <= 0: x = n ln 2 + r, exp(r) by its Taylor series for |r| <= ln 2 / 2, whose rest is below 2^-57, 2^n by adding to the exponent.
+// x = exp(x) for x <= 0: x = n ln 2 + r, exp(r) by its Taylor series for |r| <= ln 2 / 2, whose rest is below 2^-57, 2^n by adding to the
+// exponent.
 template <class Vector, class Integers>
 TOROID_INLINE void exp_of_negative(Vector& x) {
   constexpr double kLeast = -708;  // exp of less is not normal, and taken for 0

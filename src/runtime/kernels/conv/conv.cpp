@@ -106,8 +106,8 @@ Element added(Element x, Sum y) {
   return static_cast<Element>(static_cast<Sum>(x) + y);
 }
 
-// So many columns of the image that output positions see, as a matrix with a row for each (channel, filter element): made a block of positions
-// at a time, for it is as many times larger than the image as the filter has elements.
+// So many columns of the image that output positions see, as a matrix with a row for each (channel, filter element): made a block of
+// positions at a time, for it is as many times larger than the image as the filter has elements.
 template <class Element>
 void copy_columns(const ConvolutionShape& s, const Element* image, int64_t first, int64_t count, Element* out) {
   const int64_t length = s.out[2];

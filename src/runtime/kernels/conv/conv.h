@@ -44,8 +44,8 @@ ConvAlgorithm row_form(const KernelCall& call, const ConvolutionShape& s);
 // The plan of a call in this form, which takes the operands.
 std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, ConvAlgorithm form);
 
-// The plan of a call in float64 or integers, which wrap in their own dtype; any strides of the inputs, the output contiguous. Throws Error{Unsupported} for
-// other dtypes.
+// The plan of a call in float64 or integers, which wrap in their own dtype; any strides of the inputs, the output contiguous. Throws
+// Error{Unsupported} for other dtypes.
 std::unique_ptr<const KernelPlan> plan_convolution_columns(const KernelCall& call);
 
 // Rows of an image: all, each in its own place, or the last `kept` of them, each in the place of the one so many before it.

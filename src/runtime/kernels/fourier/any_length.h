@@ -1,4 +1,5 @@
-// The discrete Fourier transform of rows of any length: those whose prime factors are too large for fourier.h. Kernels as in interp/fourier.h.
+// The discrete Fourier transform of rows of any length: those whose prime factors are too large for fourier.h. Kernels as in
+// interp/fourier.h.
 //
 // Lengths whose prime factors are small go by Cooley and Tukey's factorisation, the others by Bluestein's: a convolution with a
 // chirp, of a power of two. All in doubles, rounded once.

@@ -1,5 +1,6 @@
-// Products of rows, wherever they lie, with a packed matrix: what matrix products and convolutions share. The templates are defined for the elements of
-// GemmMicrokernelsOf, and from those that pack_panels converts. Of float32 there are functions besides, which take their arguments in braces.
+// Products of rows, wherever they lie, with a packed matrix: what matrix products and convolutions share. The templates are defined for the
+// elements of GemmMicrokernelsOf, and from those that pack_panels converts. Of float32 there are functions besides, which take their
+// arguments in braces.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +79,8 @@ class RowElements {
   bool is_scattered_ = true;
 };
 
-// Pointers to rows of a matrix, which are copied first, to one after the other, if `copy` or if elements are to be converted. One at a time in a thread.
+// Pointers to rows of a matrix, which are copied first, to one after the other, if `copy` or if elements are to be converted. One at a time
+// in a thread.
 template <class Element>
 class RowBlockOf {
  public:

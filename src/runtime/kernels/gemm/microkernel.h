@@ -13,12 +13,12 @@ namespace toroid {
 struct Run {
   int64_t offset, length;
 };
-// A long sum is a sum of sums of so many products, which errs less than one after the other (Blanchard, Higham and Mary, "A Class of Fast and
-// Accurate Summation Algorithms", 2020). No run is longer.
+// A long sum is a sum of sums of so many products, which errs less than one after the other (Blanchard, Higham and Mary, "A Class of Fast
+// and Accurate Summation Algorithms", 2020). No run is longer.
 constexpr int64_t kLongestRun = 256;
 
-// What will be read soon: fetched into the second-level cache meanwhile, a few cache lines for every kStepsPerFetch elements of depth. Memory
-// that is not there does no harm.
+// What will be read soon: fetched into the second-level cache meanwhile, a few cache lines for every kStepsPerFetch elements of depth.
+// Memory that is not there does no harm.
 template <class Element>
 struct AheadOf {
   const Element* data;
@@ -36,19 +36,20 @@ struct StripOutputOf {
   int64_t row;       // elements from row to row
   int64_t columns;   // that there are, some of the last vector
   bool add = false;  // to what is there
-  // Of float32 alone. Done with them before they are stored, without `add`: of these columns, with what is added for the first row and column if there are residuals.
+  // Of float32 alone. Done with them before they are stored, without `add`: of these columns, with what is added for the first row and
+  // column if there are residuals.
   const ToroidPostOps* finish = nullptr;
   const float* residual = nullptr;
 };
 
-// out[i, j] = (add ? out[i, j] : 0) + sum over the runs' elements p, in order, of rows[i][p] * b[p * width + j], for the columns of a panel that
-// is `width` wide with those that pad it. b goes on from run to run.
+// out[i, j] = (add ? out[i, j] : 0) + sum over the runs' elements p, in order, of rows[i][p] * b[p * width + j], for the columns of a panel
+// that is `width` wide with those that pad it. b goes on from run to run.
 template <class Element>
 using MultiplyStripOf = void (*)(const Run* runs, int64_t count, const Element* const* rows, const Element* b,
                                  const StripOutputOf<Element>& out, AheadOf<Element> ahead);
 
-// The same, a pair of elements at a time, for a panel of half vectors of columns: b has both elements' numbers of a column side by side, and a sum is that
-// of the first elements of all pairs plus that of the second ones. The length of a run is even.
+// The same, a pair of elements at a time, for a panel of half vectors of columns: b has both elements' numbers of a column side by side,
+// and a sum is that of the first elements of all pairs plus that of the second ones. The length of a run is even.
 template <class Element>
 using MultiplyPairedStripOf = MultiplyStripOf<Element>;
 

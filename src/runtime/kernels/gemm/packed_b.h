@@ -11,8 +11,8 @@ namespace toroid {
 
 // Panels of columns one after the other, each with its rows one after the other: panel(j)[p * width(j) + i] = b[p, first_column(j) + i]. All
 // panels are as wide as the machine's registers allow but the last, which has as many whole vectors as it needs; columns beyond the
-// matrix are 0. If `in_pairs`, of float32 alone, the last panel has half vectors instead, and in pairs of rows each column's two numbers side by side
-// (GemmMicrokernels::multiply_pairs).
+// matrix are 0. If `in_pairs`, of float32 alone, the last panel has half vectors instead, and in pairs of rows each column's two numbers
+// side by side (GemmMicrokernels::multiply_pairs).
 template <class Element>
 struct PackedBOf {
   int64_t depth, columns;
