@@ -15,8 +15,8 @@ cd "$root"
 apart='^(runtime|tune):(symbolic|graph|passes|loop|lower|schedule|codegen)/'
 allowed='^(runtime|tune):graph/(dtype|text_cursor)\.h$'
 # The same but for tests, which may use all of the evaluator.
-apart_but_tests='^(library|loop|lower|schedule|codegen|toolchain|cache|runtime|tune|driver):interp/'
-allowed_but_tests='^([a-z]+:interp/host_tensor|(codegen|driver):interp/bind_symbols|driver:interp/scalar)\.h$'
+apart_but_tests='^(library|loop|lower|schedule|program|codegen|toolchain|cache|runtime|tune|driver):interp/'
+allowed_but_tests='^([a-z]+:interp/host_tensor|(codegen|program|driver):interp/bind_symbols|driver:interp/scalar)\.h$'
 
 # Prints the violations in the tree at the working directory.
 check() {
