@@ -59,10 +59,12 @@ BatchNorm normalize_batch(Decomposer& d, const Args& a, bool training, double mo
     if (bias.defined()) shift = shift + wide(bias);
     return {.y = b.cast(x * scale + shift, input.dtype()), .mean = {}, .inverse_deviation = {}, .running_mean = {}, .running_variance = {}};
   }
+  // The mean's rounding would be the largest error far from zero: the shift takes it back.
   const Moments m = moments(x, all_but(rank, 1), true);
   const Normalized n = normalized(x, m, eps);
+  const Tensor shift = b.cast((b.cast(n.mean, DType::F64) - m.mean) * inverse_deviation(m.variance, eps), x.dtype());
   BatchNorm result;
-  result.y = b.cast(affine(n.y, weight, bias), input.dtype());
+  result.y = b.cast(affine(n.y + shift, weight, bias), input.dtype());
   const Sizes channels = {x.size(1)};
   result.mean = b.reshape(n.mean, channels);
   result.inverse_deviation = b.reshape(n.inverse_deviation, channels);
