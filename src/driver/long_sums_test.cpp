@@ -152,6 +152,50 @@ TEST_P(LongSums, DoNotDependOnTheNumberOfThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Rows, LongSums, testing::ValuesIn(kLongSums), [](const auto& row) { return row.param.name; });
 
+// Rows of one block, whose sums have no totals: of one vector or a few, and columns taken all at once, in turn, and with work that keeps rows apart.
+const LongSum kShortSums[] = {
+    {"trailing_ten", {2000, 10}, {false, true}},
+    {"trailing_hundred", {2000, 100}, {false, true}},
+    {"trailing_thousand", {500, 1000}, {false, true}},
+    {"trailing_hundred_of_any_number", {700, 100}, {false, true}, "n"},
+    {"leading_ten", {10, 2000}, {true, false}},
+    {"leading_hundred", {100, 2000}, {true, false}},
+    {"leading_hundred_of_any_size", {100, 700}, {true, false}, "n"},
+    {"middle_ten", {7, 10, 100}, {false, true, false}},
+    {"middle_hundred", {7, 100, 100}, {false, true, false}},
+    {"middle_of_65", {7, 65, 100}, {false, true, false}},
+    {"outer_and_inner_of_hundred", {20, 40, 5}, {true, false, true}},
+};
+
+class ShortSums : public LongSums {
+ protected:
+  // The root mean square of relative errors, of `of_dims` beside `exact` of the elements of each result.
+  template <class Exact>
+  double error(const char* of_dims, double offset, const Exact& exact) {
+    const HostTensor x = uniform(GetParam().sizes, offset), y = run(program(of_dims), x);
+    const auto all = parts(x);
+    double squares = 0;
+    for (size_t i = 0; i < all.size(); ++i) squares += std::pow(y.double_at(static_cast<int64_t>(i)) / exact(all[i]) - 1, 2);
+    return std::sqrt(squares / static_cast<double>(all.size()));
+  }
+};
+
+double sum_of(const std::vector<double>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
+double variance_of(const std::vector<double>& numbers) {
+  const auto n = static_cast<double>(numbers.size());
+  double squares = 0;
+  for (const double each : numbers) squares += std::pow(each - sum_of(numbers) / n, 2);
+  return squares / (n - 1);
+}
+
+// Rounding an exact result costs 0.4 kEps on average.
+TEST_P(ShortSums, ErrLittleMoreThanOneRounding) { EXPECT_LE(error("aten::sum.dim_IntList", 0, sum_of), 0.85 * kEps); }
+TEST_P(ShortSums, HaveVariancesThatErrLittleMoreThanOneRounding) {
+  EXPECT_LE(error("aten::var.dim", 0, variance_of), 0.85 * kEps);
+  EXPECT_LE(error("aten::var.dim", 100, variance_of), 0.85 * kEps);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, ShortSums, testing::ValuesIn(kShortSums), [](const auto& row) { return row.param.name; });
+
 TEST(LongSums, OfOnesAreExactBeyondTwoToThe24th) {
   constexpr int64_t kCount = 40'000'000;
   EXPECT_EQ(run(fmt::format("graph(x: f32[{}]) {{ y: f32[] = aten::sum(x) return y }}", kCount), all(1, {kCount})).double_at(0), kCount);
@@ -216,6 +260,21 @@ TEST_P(EqualNumbersTest, NormaliseToZero) {
   for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(y.double_at(i), 0) << i;
 }
 INSTANTIATE_TEST_SUITE_P(Rows, EqualNumbersTest, testing::ValuesIn(kEqualNumbers), [](const auto& row) { return row.param.name; });
+
+// What the mean's rounding takes from each element is given back.
+TEST(Moments, OfABatchFarFromZeroNormaliseAsWell) {
+  const HostTensor x = uniform({100, 40}, 100);
+  const HostTensor y =
+      run("graph(x: f32[100, 40]) { y: f32[100, 40] = aten::batch_norm(x, none, none, none, none, true, 0.1, 1e-05, false) return y }", x);
+  for (int64_t column = 0; column < 40; ++column) {
+    std::vector<double> numbers;
+    for (int64_t row = 0; row < 100; ++row) numbers.push_back(x.double_at(40 * row + column));
+    const double mean = sum_of(numbers) / 100, deviation = std::sqrt(variance_of(numbers) * 0.99 + 1e-5);
+    for (int64_t row = 0; row < 100; ++row)
+      ASSERT_NEAR(y.double_at(40 * row + column), (numbers[static_cast<size_t>(row)] - mean) / deviation, 8 * kEps)
+          << row << ", " << column;
+  }
+}
 
 TEST(Moments, OfARowWithAnInfinityHaveItsMean) {
   HostTensor x = uniform({100}, 0);

@@ -135,12 +135,19 @@ struct Map {
   std::vector<sym::Expr> axes;
   ExprId value;
 };
+// How a sum of F32 is added up, where errors are to be smaller than those of usual sums (docs/accuracy.md).
+enum class SumCare : uint8_t {
+  Usual,
+  Fine,  // in shorter blocks
+  Finest,  // so too, and what several lanes have is added in double: a result in F64 is not rounded before. For sums that elements do not wait for
+};
 // out[axes] = combination of value over reduce_axes. ArgMin and ArgMax yield the row-major position among reduce_axes.
 struct Reduction {
   std::vector<sym::Expr> axes;
   std::vector<sym::Expr> reduce_axes;
   ReduceOp op;
   ExprId value;
+  SumCare care = SumCare::Usual;
 };
 // out[.., i, ..] = combination of value over axes[dim] <= i.
 struct ScanLoop {

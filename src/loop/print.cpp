@@ -20,6 +20,11 @@ std::string domain(const std::vector<sym::Expr>& axes) {
   return text;
 }
 
+std::string_view care_text(SumCare care) {
+  constexpr std::string_view kTexts[] = {"", "fine ", "finest "};
+  return kTexts[static_cast<size_t>(care)];
+}
+
 // Expressions beyond this many nodes are shown by their outermost operation only.
 constexpr size_t kMaxNodesShown = 40;
 
@@ -55,8 +60,8 @@ std::string to_string(const LoopProgram& program) {
         c.work,
         [&](const Map& w) { return fmt::format("{}[{}] = {}  for{}", outs, join(w.axes), to_string(program, w.value), domain(w.axes)); },
         [&](const Reduction& w) {
-          return fmt::format("{}[{}] = {} over{} of {}  for{}", outs, join(w.axes), toroid::to_string(w.op), domain(w.reduce_axes),
-                             to_string(program, w.value), domain(w.axes));
+          return fmt::format("{}[{}] = {}{} over{} of {}  for{}", outs, join(w.axes), care_text(w.care), toroid::to_string(w.op),
+                             domain(w.reduce_axes), to_string(program, w.value), domain(w.axes));
         },
         [&](const ScanLoop& w) {
           return fmt::format("{}[{}] = scan {} along {} of {}  for{}", outs, join(w.axes), toroid::to_string(w.op),

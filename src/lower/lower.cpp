@@ -608,22 +608,23 @@ class Lowering {
       add_computation(std::move(work), {buffer}, provenance);
       return exprs().load(buffer, axes, as);
     };
-    const auto sum_of = [&](const char* suffix, ExprId terms) {
-      return kept(suffix, wide, loop::Reduction{axes, reduce_axes, ReduceOp::Sum, terms});
+    const auto sum_of = [&](const char* suffix, ExprId terms, loop::SumCare care) {
+      return kept(suffix, wide, loop::Reduction{axes, reduce_axes, ReduceOp::Sum, terms, care});
     };
     const auto times = [&](ExprId a, ExprId b) { return exprs().compute(ScalarOp::Mul, {a, b}); };
     const auto number = [&](Scalar each) { return exprs().literal(each, wide); };
     const ExprId elements = number(Scalar(count)), zero = number(Scalar(0.0));
-    const ExprId rough_mean =
-        kept("_rough", type, loop::Map{axes, exprs().convert(exprs().compute(ScalarOp::Div, {sum_of("_sum", value), elements}), type)});
+    const ExprId rough_mean = kept(
+        "_rough", type,
+        loop::Map{axes, exprs().convert(exprs().compute(ScalarOp::Div, {sum_of("_sum", value, loop::SumCare::Fine), elements}), type)});
     const ExprId deviation = exprs().compute(ScalarOp::Sub, {value, rough_mean}), centre = exprs().convert(rough_mean, wide);
-    const ExprId squares = sum_of("_squares", times(deviation, deviation));
+    const ExprId squares = sum_of("_squares", times(deviation, deviation), loop::SumCare::Finest);
     const ExprId is_far = exprs().compute(ScalarOp::Ge, {exprs().convert(times(times(centre, centre), elements), type),
                                                          exprs().convert(times(squares, number(Scalar(64.0))), type)});
     const auto where_far = [&](ExprId correction, DType as) {
       return exprs().compute(ScalarOp::Where, {is_far, correction, exprs().literal(Scalar(0.0), as)});
     };
-    const ExprId drift = sum_of("_drift", where_far(deviation, type));
+    const ExprId drift = sum_of("_drift", where_far(deviation, type), loop::SumCare::Fine);
     const ExprId shift = where_far(exprs().compute(ScalarOp::Div, {drift, elements}), wide);
     const ExprId corrected = exprs().compute(ScalarOp::Sub, {squares, times(drift, shift)});
     define(node.outputs[0], axes, exprs().compute(ScalarOp::Add, {centre, shift}), provenance);

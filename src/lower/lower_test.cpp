@@ -184,10 +184,10 @@ graph(x: f32[9]) {
   const std::string far = "ge(mul(mul(mean_rough[], mean_rough[]), 9.0), mul(mean_squares[], 64.0))";
   for (size_t at = 0; (at = loops.find(far, at)) != std::string::npos;) loops.replace(at, far.size(), "FAR");
   EXPECT_EQ(loops,
-            "mean_sum[] = sum over r0 in 9 of x[r0]  for\n"
+            "mean_sum[] = fine sum over r0 in 9 of x[r0]  for\n"
             "mean_rough[] = div(mean_sum[], 9.0)  for\n"
-            "mean_squares[] = sum over r0 in 9 of mul(sub(x[r0], mean_rough[]), sub(x[r0], mean_rough[]))  for\n"
-            "mean_drift[] = sum over r0 in 9 of where(FAR, sub(x[r0], mean_rough[]), 0.0)  for\n"
+            "mean_squares[] = finest sum over r0 in 9 of mul(sub(x[r0], mean_rough[]), sub(x[r0], mean_rough[]))  for\n"
+            "mean_drift[] = fine sum over r0 in 9 of where(FAR, sub(x[r0], mean_rough[]), 0.0)  for\n"
             "mean[] = add(mean_rough[], where(FAR, div(mean_drift[], 9.0), 0.0))  for\n"
             "m2[] = max(sub(mean_squares[], mul(mean_drift[], where(FAR, div(mean_drift[], 9.0), 0.0))), 0.0)  for\n");
 }

@@ -15,24 +15,35 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int kVectorsInTurn = 512, kVectors = 128;  // 128 for each of four accumulators
-constexpr int kRows = 16, kRowsByEight = 128;        // eight at a time: 16 sums of eight
-constexpr int64_t kShortRow = 2048;                  // elements: 128 of the longest vectors
+constexpr int kVectorsInTurn = 2048, kFineVectorsInTurn = 512;  // a quarter of them for each of four accumulators
+constexpr int kVectors = 128;
+constexpr int kRows = 16, kRowsTogether = 128;  // the latter some at a time: few sums of sums
+constexpr int64_t kShortRow = 2048;             // elements: 128 of the longest vectors
 
 bool is_at_most(sym::Expr extent, int64_t most) { return sym::known_lt(extent, most + 1); }
 
-bool sums_floats(const Kernel& kernel, const Stage& stage) {
-  return std::any_of(stage.statements.begin(), stage.statements.end(), [&](const Statement& statement) {
+// Of a stage that sums floats.
+struct FloatSums {
+  bool any = false, fine = false, finest = false;
+};
+FloatSums float_sums(const Kernel& kernel, const Stage& stage) {
+  FloatSums found;
+  for (const Statement& statement : stage.statements) {
     const auto* s = std::get_if<Accumulate>(&statement);
-    return s != nullptr && is_float_sum(kernel.accumulators[static_cast<size_t>(s->accumulator)]);
-  });
+    if (s == nullptr) continue;
+    const Accumulator& accumulator = kernel.accumulators[static_cast<size_t>(s->accumulator)];
+    found.any = found.any || is_float_sum(accumulator);
+    found.finest = found.finest || accumulator.care == loop::SumCare::Finest;
+    found.fine = found.fine || accumulator.care != loop::SumCare::Usual;
+  }
+  return found;
 }
 
-Blocks blocks_of(const Kernel& kernel, const Stage& stage) {
+Blocks blocks_of(const Kernel& kernel, const Stage& stage, bool is_fine) {
   sym::Expr steps = 1;  // that meet in one accumulator, or, along inner axes, in a vector of them
   for (sym::Expr axis : kernel.inner) steps = steps * *axis.node()->extent;
   if (kernel.vector == VectorAlong::Outer) {
-    const int rows = stage.rows > 1 ? kRowsByEight : kRows;
+    const int rows = stage.rows > 1 ? kRowsTogether : kRows;
     return is_at_most(steps, rows) ? Blocks{} : Blocks{rows, true};
   }
   if (is_at_most(steps, kShortRow)) return {};
@@ -40,7 +51,20 @@ Blocks blocks_of(const Kernel& kernel, const Stage& stage) {
   const sym::Expr run = *kernel.inner.back().node()->extent;
   if (kernel.inner.size() > 1 && is_at_most(run, kShortRow / 2))
     return {static_cast<int>(kShortRow / std::max<int64_t>(16, sym::evaluate_hint(run))), true};
-  return {stage.turns > 1 ? kVectorsInTurn : kVectors, false};
+  if (stage.turns == 1) return {kVectors, false};
+  return {is_fine ? kFineVectorsInTurn : kVectorsInTurn, false};
+}
+
+// Accumulators of columns to which rows, or so many of them, are added in turn. Several blocks have errors of their own, which are less together.
+// Where all rows are taken at once, the accumulators are registers.
+int turns_of_columns(const Kernel& kernel, const Stage& stage, bool is_finest) {
+  if (stage.blocks.steps > 0) return 1;
+  if (kernel.inner.size() == 1 && kernel.inner.back().node()->extent->is_const(stage.rows)) return is_finest && stage.rows >= 4 ? 4 : 1;
+  constexpr int64_t kFewSums = 16;
+  const int64_t row_count = sym::evaluate_hint(*kernel.inner.back().node()->extent);
+  int64_t sums = row_count / stage.rows + row_count % stage.rows;
+  for (size_t d = 0; d + 1 < kernel.inner.size(); ++d) sums *= sym::evaluate_hint(*kernel.inner[d].node()->extent);
+  return sums < 2 ? 1 : sums < kFewSums ? 2 : 4;
 }
 
 }  // namespace
@@ -48,7 +72,10 @@ Blocks blocks_of(const Kernel& kernel, const Stage& stage) {
 void choose_blocks(Kernel& kernel) {
   if (kernel.vector == VectorAlong::None) return;
   for (Stage& stage : kernel.stages) {
-    if (stage.inner && sums_floats(kernel, stage)) stage.blocks = blocks_of(kernel, stage);
+    const FloatSums sums = stage.inner ? float_sums(kernel, stage) : FloatSums();
+    if (!sums.any) continue;
+    stage.blocks = blocks_of(kernel, stage, sums.fine);
+    if (kernel.vector == VectorAlong::Outer) stage.turns = turns_of_columns(kernel, stage, sums.finest);
   }
 }
 

@@ -91,7 +91,7 @@ class KernelBuilder {
     const size_t at = level_of(value);
     const AccumulatorId id{static_cast<uint32_t>(kernel_.accumulators.size())};
     const ProvenanceId origin = computation.provenance.empty() ? ProvenanceId{} : computation.provenance.back();
-    kernel_.accumulators.push_back({reduction.op, exprs_.dtype(value), origin});
+    kernel_.accumulators.push_back({reduction.op, exprs_.dtype(value), origin, reduction.care});
     accumulator_level_.push_back(at);
     sym::Expr position = 0;
     for (sym::Expr axis : reduction.reduce_axes) {

@@ -205,10 +205,24 @@ void choose_turns(const loop::ExprTable& exprs, Kernel& kernel) {
   }
 }
 
+// So many rows at once that accumulators are loaded and stored least often, and each row's place is in a register; rows that are left over are taken one
+// by one. Few rows are taken all at once.
+int rows_at_once(sym::Expr row_count) {
+  constexpr int64_t kUsual = 8, kFew = 16, kMost = 10, kMany = 128;
+  if (!row_count.is_const()) return sym::evaluate_hint(row_count) < 2 * kUsual ? 1 : kUsual;
+  const int64_t count = row_count.value();
+  if (count <= kFew) return static_cast<int>(std::max<int64_t>(count, 1));
+  const auto passes = [&](int64_t rows) { return count / rows + count % rows; };
+  int64_t best = kUsual;
+  for (int64_t rows = kUsual + 1; rows <= kMost && count <= kMany; ++rows) best = passes(rows) < passes(best) ? rows : best;
+  return static_cast<int>(best);
+}
+
 // Sums along rows that lie one after the other, as of columns, go through several rows at once.
 void choose_rows(const loop::ExprTable& exprs, Kernel& kernel) {
-  constexpr int kRows = 8;
-  if (kernel.inner.empty() || hint(kernel.inner.back()) < 2 * kRows) return;
+  if (kernel.inner.empty()) return;
+  const int at_once = rows_at_once(*kernel.inner.back().node()->extent);
+  if (at_once == 1) return;
   const sym::Expr vector = kernel.outer.back();
   for (Stage& stage : kernel.stages) {
     if (!stage.inner) continue;
@@ -226,7 +240,7 @@ void choose_rows(const loop::ExprTable& exprs, Kernel& kernel) {
                   !std::holds_alternative<loop::Stashed>(exprs.node(id).op) &&
                   (load == nullptr || (sym::depends_on(load->index[0], vector) && only_axes_and_sizes(load->index[0])));
     }
-    if (is_simple && work_of_a_step(exprs, kernel, stage) <= kLittleWork) stage.rows = kRows;
+    if (is_simple && work_of_a_step(exprs, kernel, stage) <= kLittleWork) stage.rows = at_once;
   }
 }
 

@@ -62,8 +62,8 @@ struct Stage {
   bool inner = false;  // runs over the kernel's inner axes; else once a row
   std::vector<Statement> statements;
   std::vector<Fetch> fetches = {};  // in each iteration
-  // Neighbouring vectors go to this many accumulators in turn, which are combined at the end: a step need not wait for the one before.
-  // More than 1 only with VectorAlong::Inner.
+  // Steps go to this many accumulators in turn, which are combined at the end. With VectorAlong::Inner neighbouring vectors do, so that a step need
+  // not wait for the one before. With VectorAlong::Outer rows do, or `rows` of them, where floats are summed: each sum is of fewer numbers.
   int turns = 1;
   // Each vector goes through this many rows, steps of the last inner axis, before the next one: its accumulators stay in registers meanwhile, and
   // memory is asked for several rows at once. More than 1 only with VectorAlong::Outer, where nothing depends on the row alone.
@@ -77,6 +77,7 @@ struct Accumulator {
   ReduceOp op;
   DType dtype;             // of the reduced values
   ProvenanceId origin{0};  // the model's operator that reduces
+  loop::SumCare care = loop::SumCare::Usual;
 };
 inline bool is_float_sum(const Accumulator& a) { return a.op == ReduceOp::Sum && is_floating(a.dtype); }
 

@@ -118,8 +118,10 @@ void split_large_reductions(loop::LoopProgram& program) {
     const bool has_totals = reduction->op == ReduceOp::Sum && dtype == DType::F32;
     const DType of_parts = has_totals ? DType::F64 : dtype;
     const loop::BufferId partial = new_buffer("_partial", of_parts, at(out.sizes, blocks));
-    result.push_back(
-        {loop::Reduction{at(reduction->axes, block), {within}, reduction->op, value}, {partial}, computation.name, computation.provenance});
+    const auto reduced = [&](std::vector<sym::Expr> over, sym::Expr each, loop::ExprId terms) {
+      return loop::Reduction{std::move(over), {each}, reduction->op, terms, reduction->care};
+    };
+    result.push_back({reduced(at(reduction->axes, block), within, value), {partial}, computation.name, computation.provenance});
     auto fresh_axes = [&] {
       std::vector<sym::Expr> fresh;
       for (sym::Expr axis : reduction->axes) fresh.push_back(axis.is_const() ? axis : symbols.axis(*axis.node()->extent, "i"));
@@ -130,11 +132,11 @@ void split_large_reductions(loop::LoopProgram& program) {
     const loop::ExprId part = program.exprs.load(partial, at(final_axes, last), of_parts);
     const std::string name = computation.name + "_blocks";
     if (!has_totals || out.dtype == DType::F64) {
-      result.push_back({loop::Reduction{final_axes, {last}, reduction->op, part}, computation.outputs, name, computation.provenance});
+      result.push_back({reduced(final_axes, last, part), computation.outputs, name, computation.provenance});
       continue;
     }
     const loop::BufferId total = new_buffer("_total", DType::F64, out.sizes);
-    result.push_back({loop::Reduction{final_axes, {last}, reduction->op, part}, {total}, name, computation.provenance});
+    result.push_back({reduced(final_axes, last, part), {total}, name, computation.provenance});
     const std::vector<sym::Expr> map_axes = fresh_axes();
     result.push_back({loop::Map{map_axes, program.exprs.convert(program.exprs.load(total, map_axes, DType::F64), DType::F32)},
                       computation.outputs, name, computation.provenance});

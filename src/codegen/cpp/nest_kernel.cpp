@@ -454,15 +454,22 @@ class NestPrinter : KernelPrinter {
         const sym::Expr row = loops[plain_loops];
         std::string first_row = "0", last_row = print_index(exprs_, extent(row));
         if (blocks_of_rows) open_blocks(first_row, last_row);
-        open(fmt::format("for_rows<W, {}>({}, {}, {}, {}, [&](auto lanes, int64_t {}, int64_t {}) INLINE_BODY {{", stage.rows, first_row,
-                         last_row, begin, end, identifier(row.node()->name), v));
+        const bool in_parts = !around.after_rows.empty();
+        const int turns = turns_of_rows(stage);
+        const std::string parts = in_parts ? fmt::format(", {}, {}", parts_of_rows(stage), turns) : "";
+        // The loop outside goes on with the next accumulator.
+        const std::string turn =
+            turns > 1 && plain_loops > 0 ? fmt::format("{} % {}", identifier(loops[plain_loops - 1].node()->name), turns) : "0";
+        open(fmt::format("for_rows<W, {}{}>({}{}, {}, {}, {}, [&](auto lanes, int64_t {}, int64_t {}{}) INLINE_BODY {{", stage.rows, parts,
+                         in_parts ? turn + ", " : "", first_row, last_row, begin, end, identifier(row.node()->name), v,
+                         in_parts ? ", int part" : ""));
         add(body_.take_level(plain_loops + 1));
         add(body_.take_level(innermost));
-        if (around.after_rows.empty()) {
+        if (!in_parts) {
           close("});");
         } else {
           indent.resize(indent.size() - 2);
-          open(fmt::format("}}, [&](int64_t {}) INLINE_BODY {{", v));
+          open(fmt::format("}}, [&](int64_t {}, int64_t turn) INLINE_BODY {{", v));
           add(around.after_rows);
           close("});");
         }
@@ -473,9 +480,14 @@ class NestPrinter : KernelPrinter {
           add(around.before_block);
           begin = "from", end = "to";
         }
-        const std::string turns = stage.turns > 1 ? fmt::format("_in_turn<W, {}>", stage.turns) : "<W>";
+        const bool in_turn = stage.turns > 1 && !along_outer();
+        if (stage.turns > 1 && along_outer()) {
+          out.push_back(
+              fmt::format("{}const int64_t turn = {} % {};", indent, identifier(loops[plain_loops - 1].node()->name), stage.turns));
+        }
+        const std::string turns = in_turn ? fmt::format("_in_turn<W, {}>", stage.turns) : "<W>";
         open(fmt::format("for_lanes{}({}, {}, [&](auto lanes, int64_t {}{}) INLINE_BODY {{", turns, begin, end, v,
-                         stage.turns > 1 ? ", int turn" : ""));
+                         in_turn ? ", int turn" : ""));
         add(body_.take_level(innermost));
         close("});");
         if (blocks_of_vectors) {
@@ -492,6 +504,14 @@ class NestPrinter : KernelPrinter {
     if (stage.condition) close("}");
     if (!stage.condition || along_outer()) out.insert(out.end(), around.after.begin(), around.after.end());
   }
+
+  // Of columns: are all rows taken at once, and do the accumulators have a part of them each?
+  bool has_turns_of_parts(const Stage& stage) const {
+    return stage.turns > 1 && kernel_.inner.size() == 1 && extent(kernel_.inner.back()).is_const(stage.rows);
+  }
+  // Rows that are taken at once are summed in two parts; in blocks, which are many numbers anyway, in one.
+  int parts_of_rows(const Stage& stage) const { return has_turns_of_parts(stage) ? stage.turns : stage.blocks.steps > 0 ? 1 : 2; }
+  int turns_of_rows(const Stage& stage) const { return has_turns_of_parts(stage) ? 1 : stage.turns; }
 
   // Opens the block of what a stage does where the condition holds in some lane. What the condition is made of may serve the stage too:
   // these values come before the stage's own.
@@ -567,31 +587,45 @@ class NestPrinter : KernelPrinter {
     const bool in_blocks = stage.blocks.steps > 0 && is_float_sum(kernel_.accumulators[i]);
     const std::string_view type = dtype == DType::Bool ? "int32_t" : register_type(dtype);
     if (along_outer()) {
-      before.push_back(fmt::format("{} {}[{}];", type, acc, kVectorBlock));
-      const std::string at = fmt::format("{} + ({} - first)", acc, vector_name());
+      const bool is_sum = is_float_sum(kernel_.accumulators[i]);
+      const int rows_of_sums = is_sum ? turns : 1;
+      before.push_back(fmt::format("{} {}[{}];", type, acc, rows_of_sums * kVectorBlock));
+      const std::string at = fmt::format("{} + {}({} - first)", acc, rows_of_sums > 1 ? "turn * kColumns + " : "", vector_name());
       const std::string old = fmt::format("load_raw(Full<W>{{}}, {})", at);
       if (in_blocks || in_f64) {
         before.push_back(fmt::format("double {}_total[{}];", acc, kVectorBlock));
-        before.push_back(fmt::format("begin_totals<W>({0}, {0}_total, last - first);", acc));
+        before.push_back(in_blocks ? fmt::format("begin_totals<W, {1}>({0}, {0}_total, last - first);", acc, rows_of_sums)
+                                   : fmt::format("begin_sums<W, {1}>({0}, last - first);", acc, rows_of_sums));
       }
       if (in_blocks) {
         // Between blocks; of a loop inside others each block follows another one.
         const std::string between = kernel_.inner.size() > 1 ? "" : "if (from > 0) ";
-        around.before_block.push_back(fmt::format("{0}add_to_totals<W>({1}, {1}_total, last - first);", between, acc));
+        around.before_block.push_back(fmt::format("{0}add_to_totals<W, {2}>({1}, {1}_total, last - first);", between, acc, rows_of_sums));
       }
       if (in_blocks || in_f64) {
-        after.push_back(fmt::format("{0}<W>({1}, {1}_total, last - first);", in_f64 ? "complete_totals" : "take_totals", acc));
+        const std::string_view end = !in_blocks ? "set_totals" : in_f64 ? "complete_totals" : "take_totals";
+        after.push_back(fmt::format("{0}<W, {2}>({1}, {1}_total, last - first);", end, acc, rows_of_sums));
+      } else if (is_sum) {
+        before.push_back(fmt::format("begin_sums<W, {1}>({0}, last - first);", acc, rows_of_sums));
+        if (turns > 1) after.push_back(fmt::format("take_turns<W, {1}>({0}, last - first);", acc, turns));
       } else {
         before.push_back(
             fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", kVectorBlock, acc, splat_identity(i)));
       }
-      if (is_float_sum(kernel_.accumulators[i]) && stage.rows > 1) {
-        // The rows at hand have a sum of their own, in a register.
-        const std::string part = acc + "_part";
-        before.push_back(fmt::format("{} {} = {};", lane_type(dtype), part, splat_identity(i)));
-        body_.line(innermost, fmt::format("{} = {};", part, combine({part, true, true})));
-        around.after_rows.push_back(
-            fmt::format("store_raw<{0}, W>(Full<W>{{}}, {1}, {2} + {3}); {3} = {4};", type, at, old, part, splat_identity(i)));
+      if (is_sum && stage.rows > 1) {
+        // The rows at hand have sums of their own, in registers.
+        const std::string parts = acc + "_parts";
+        const int count = parts_of_rows(stage);
+        before.push_back(fmt::format("{} {}[{}] = {{}};", lane_type(dtype), parts, count));
+        body_.line(innermost, fmt::format("{0}[part] = {1};", parts, combine({parts + "[part]", true, true})));
+        const std::string result = count == 1 ? parts + "[0]" : fmt::format("({0}[0] + {0}[1])", parts);
+        const std::string keep =
+            has_turns_of_parts(stage)
+                ? fmt::format("for (int n = 0; n < {}; ++n) store_raw<{}, W>(Full<W>{{}}, {} + n * kColumns + ({} - first), {}[n]);", count,
+                              type, acc, vector_name(), parts)
+                : fmt::format("store_raw<{}, W>(Full<W>{{}}, {}, {} + {});", type, at, old, result);
+        around.after_rows.push_back(keep);
+        around.after_rows.push_back(fmt::format("for (auto& each : {}) each = {};", parts, splat_identity(i)));
         return;
       }
       body_.line(innermost, fmt::format("store_raw<{}, W>(Full<W>{{}}, {}, {});", type, at, combine({old, true, true})));
@@ -623,7 +657,9 @@ class NestPrinter : KernelPrinter {
     body_.line(innermost, fmt::format("{} = select(active(lanes), {}, {});", at, combined, at));
     if (in_f64 && !in_blocks) {  // one block
       const std::string sum = turns > 1 ? fmt::format("fold_turns({}s, {})", acc, lambda) : acc;
-      after.push_back(fmt::format("{}result{} = double(fold({}, {}));", declared, i, sum, lambda));
+      const bool in_double = kernel_.accumulators[i].care == loop::SumCare::Finest;
+      const std::string folded = in_double ? fmt::format("fold_in_double({})", sum) : fmt::format("double(fold({}, {}))", sum, lambda);
+      after.push_back(fmt::format("{}result{} = {};", declared, i, folded));
       return;
     }
     if (in_blocks) {
