@@ -2,7 +2,7 @@
 
     python3 tests/conformance/accuracy.py [--toroid build/toroid] [--longest 100000000] [--group NAME] [--only WORDS] [--dtype f32] [--seed N]
 
-Needs torch and safetensors. Inputs are uniform in [0, 1), plus what a row's name says (accuracy_forms.py). An error is the root mean square, over the
+Needs torch and safetensors. For float64 the reference has the 64 bits of x87. Inputs are uniform in [0, 1), plus what a row's name says (accuracy_forms.py). An error is the root mean square, over the
 results and over several draws of the inputs (20 of up to 1000 numbers, fewer of longer ones), of the differences from the float64 result, as a share of
 the largest result. One draw of a few results would be a coin toss: both sides end with a rounding.
 
@@ -55,11 +55,18 @@ class Compiled:
         self.call("run", self.program, "--inputs", given, "--outputs", made)
         return load_file(made)["out0"]
 
+    def run_as(self, dtype, inputs):
+        """Complex numbers come as pairs."""
+        result = self.run(inputs)
+        return torch.view_as_complex(result.contiguous()) if dtype.is_complex and not result.is_complex() else result
 
-def exact_result(function, inputs):
-    """In float64; of float64, by x87's 64 bits where numpy has the function, which `function` is then given as arrays of."""
+
+def exact_result(form, inputs):
+    """In float64 or complex128; of float64 in the 64 bits of x87, by the form's function of numpy arrays."""
+    if inputs[0].dtype == torch.float64:
+        return numpy.asarray(form.by_numpy(*[x.numpy().astype(numpy.longdouble) if x.is_floating_point() else x.numpy() for x in inputs]))
     wide = {torch.complex64: torch.complex128}
-    return function(*[x.to(wide.get(x.dtype, torch.float64)) if x.is_floating_point() or x.is_complex() else x for x in inputs])
+    return form.function(*[x.to(wide.get(x.dtype, torch.float64)) if x.is_floating_point() or x.is_complex() else x for x in inputs]).numpy()
 
 
 class Error:
@@ -68,16 +75,14 @@ class Error:
         self.squares, self.halves, self.count = 0.0, 0.0, 0
 
     def add(self, result, exact):
-        size = exact.abs()
-        scale = size.max().item() or 1.0
-        wide = result.to(exact.dtype)
-        difference = wide.sub_(exact).abs_() if not wide.is_complex() else (wide - exact).abs()
-        self.squares += difference.div_(scale).square_().sum().item()
-        digits = torch.finfo(result.dtype).eps
-        tiny = torch.finfo(result.dtype).tiny
-        # 2^(exponent) * eps / 2; a complex number has two parts.
-        half = size.clamp_(min=tiny).log2_().floor_().exp2_().mul_(digits / 2 / scale)
-        self.halves += half.square_().sum().item() * (2 if result.is_complex() else 1)
+        scale = float(abs(exact).max()) or 1.0
+        wide = result.to(torch.complex128 if result.is_complex() else torch.float64).numpy().astype(exact.dtype)
+        self.squares += float(numpy.square(abs(wide - exact) / scale).sum())
+        kind = torch.finfo(result.dtype)
+        # 2^(exponent) * eps / 2, of the two parts of a complex number.
+        for part in (exact.real, exact.imag) if result.is_complex() else (exact,):
+            half = numpy.exp2(numpy.floor(numpy.log2(numpy.maximum(abs(part), kind.tiny)))) * (kind.eps / 2 / scale)
+            self.halves += float(numpy.square(half).sum())
         self.count += result.numel()
 
     def value(self):
@@ -101,8 +106,8 @@ def cell(a, form, n, dtype, folder):
         inputs = [each.draw(dtype) for each in wanted]
         if compiled is None:
             compiled = Compiled(a.toroid, folder, form.function, inputs)
-        exact = exact_result(form.function, inputs)
-        mine.add(compiled.run(inputs), exact)
+        exact = exact_result(form, inputs)
+        mine.add(compiled.run_as(dtype, inputs), exact)
         theirs.add(form.function(*inputs), exact)
         del inputs, exact
         gc.collect()
@@ -129,7 +134,7 @@ def main():
     worse = measured = 0
     with tempfile.TemporaryDirectory() as folder:
         for form in FORMS:
-            if (a.only and a.only not in form.name) or (a.group and a.group != form.group) or (a.dtype != "f32" and not form.sampled):
+            if (a.only and a.only not in form.name) or (a.group and a.group != form.group) or not form.has(a.dtype):
                 continue
             cells = []
             for n in lengths:

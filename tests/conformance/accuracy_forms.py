@@ -3,6 +3,7 @@ import math
 from dataclasses import dataclass
 from typing import Callable
 
+import numpy
 import torch
 import torch.nn.functional as F
 
@@ -15,7 +16,11 @@ class Form:
     name: str
     function: Callable
     inputs: Callable              # the tensors for a length: sizes and offsets of uniform numbers, or tensors of indices
-    sampled: bool = False         # also in dtypes other than float32
+    by_numpy: Callable = None     # the same of arrays, in the precision of its arguments: these forms are measured in other dtypes than float32 too
+    of_complex: bool = False      # has a meaning for complex numbers
+
+    def has(self, dtype):
+        return dtype == "f32" or (self.by_numpy is not None and (self.of_complex or dtype != "c64"))
 
 
 class Uniform:
@@ -50,12 +55,27 @@ class Indices:
         return torch.randint(self.count, self.sizes)
 
 
-def form(group, name, function, *sizes, low=0.0, sampled=False):
+def form(group, name, function, *sizes, low=0.0, by_numpy=None, of_complex=False):
     """Of one tensor, or of several that `sizes` makes."""
     def inputs(n):
         made = [size(n) for size in sizes]
         return [Uniform(*each, low=low) if isinstance(each, tuple) else each for each in made]
-    return Form(group, name, function, inputs, sampled)
+    return Form(group, name, function, inputs, by_numpy, of_complex)
+
+
+def normalized(x, axis): return (x - x.mean(axis, keepdims=True)) / numpy.sqrt(x.var(axis, keepdims=True) + numpy.longdouble(1e-5))
+
+
+def numpy_softmax(x):
+    e = numpy.exp(x - x.max(0))
+    return e / e.sum(0)
+
+
+def numpy_index_add(x, at):
+    y = numpy.zeros(C, x.dtype)
+    for i in range(C):
+        y[i] = x[at == i].sum()
+    return y
 
 
 def vector(n): return (n,)
@@ -64,12 +84,12 @@ def rows(n): return (C, n)
 
 
 FORMS = [
-    form("sums", "sum, all", lambda x: x.sum(), vector, sampled=True),
+    form("sums", "sum, all", lambda x: x.sum(), vector, by_numpy=lambda x: x.sum(), of_complex=True),
     form("sums", "mean of +100, all", lambda x: x.mean(), vector, low=100),
-    form("sums", "sum, leading", lambda x: x.sum(0), columns, sampled=True),
+    form("sums", "sum, leading", lambda x: x.sum(0), columns, by_numpy=lambda x: x.sum(0), of_complex=True),
     form("sums", "sum, leading of 512", lambda x: x.sum(0), lambda n: (n, 512)),
-    form("sums", "mean of +100, leading", lambda x: x.mean(0), columns, low=100, sampled=True),
-    form("sums", "sum, trailing", lambda x: x.sum(1), rows, sampled=True),
+    form("sums", "mean of +100, leading", lambda x: x.mean(0), columns, low=100, by_numpy=lambda x: x.mean(0), of_complex=True),
+    form("sums", "sum, trailing", lambda x: x.sum(1), rows, by_numpy=lambda x: x.sum(1), of_complex=True),
     form("sums", "mean of +100, trailing", lambda x: x.mean(1), rows, low=100),
     form("sums", "sum, middle", lambda x: x.sum(1), lambda n: (3, n, C)),
     form("sums", "sum, outer and inner", lambda x: x.sum((0, 2)), lambda n: (max(n // 10, 1), C, 10)),
@@ -78,7 +98,7 @@ FORMS = [
     form("sums", "nansum, trailing", lambda x: x.nansum(1), rows),
     form("sums", "einsum ij->j", lambda x: torch.einsum("ij->j", x), columns),
     form("sums", "sum of logs, leading", lambda x: x.log().sum(0), columns, low=1),
-    form("sums", "norm, leading", lambda x: x.norm(dim=0), columns, sampled=True),
+    form("sums", "norm, leading", lambda x: x.norm(dim=0), columns, by_numpy=lambda x: numpy.sqrt((x * x).sum(0))),
     form("sums", "norm, trailing", lambda x: x.norm(dim=1), rows),
     form("sums", "norm, all", lambda x: torch.linalg.vector_norm(x), vector),
     form("sums", "norm of order 3", lambda x: torch.linalg.vector_norm(x, 3), vector),
@@ -86,44 +106,44 @@ FORMS = [
     form("sums", "logsumexp, all", lambda x: x.logsumexp(0), vector),
     form("sums", "avg_pool of the row", lambda x: F.adaptive_avg_pool1d(x, 2), lambda n: (1, C, 2 * (n // 2))),
 
-    form("moments", "var of +100, leading", lambda x: x.var(0), columns, low=100, sampled=True),
-    form("moments", "var of +100, trailing", lambda x: x.var(1), rows, low=100, sampled=True),
+    form("moments", "var of +100, leading", lambda x: x.var(0), columns, low=100, by_numpy=lambda x: x.var(0, ddof=1)),
+    form("moments", "var of +100, trailing", lambda x: x.var(1), rows, low=100, by_numpy=lambda x: x.var(1, ddof=1)),
     form("moments", "var, leading", lambda x: x.var(0), columns),
     form("moments", "var, trailing", lambda x: x.var(1), rows),
     form("moments", "std of +10000, all", lambda x: x.std(), vector, low=10000),
-    form("moments", "batch_norm of +100", lambda x: F.batch_norm(x, None, None, training=True), columns, low=100, sampled=True),
+    form("moments", "batch_norm of +100", lambda x: F.batch_norm(x, None, None, training=True), columns, low=100, by_numpy=lambda x: normalized(x, 0)),
     form("moments", "batch_norm", lambda x: F.batch_norm(x, None, None, training=True), columns),
     form("moments", "batch_norm of planes", lambda x: F.batch_norm(x, None, None, training=True), lambda n: (2, C, n // 2)),
-    form("moments", "layer_norm of +100", lambda x: F.layer_norm(x, (x.shape[1],)), rows, low=100, sampled=True),
+    form("moments", "layer_norm of +100", lambda x: F.layer_norm(x, (x.shape[1],)), rows, low=100, by_numpy=lambda x: normalized(x, 1)),
     form("moments", "layer_norm", lambda x: F.layer_norm(x, (x.shape[1],)), rows),
     form("moments", "group_norm of +100", lambda x: F.group_norm(x, 2), lambda n: (2, C, max(n // 5, 1)), low=100),
     form("moments", "group_norm", lambda x: F.group_norm(x, 2), lambda n: (2, C, max(n // 5, 1))),
     form("moments", "instance_norm of +100", lambda x: F.instance_norm(x), lambda n: (2, C, n), low=100),
     form("moments", "rms_norm", lambda x: F.rms_norm(x, (x.shape[1],)), rows),
 
-    form("softmax", "softmax, leading", lambda x: x.softmax(0), columns, sampled=True),
+    form("softmax", "softmax, leading", lambda x: x.softmax(0), columns, by_numpy=numpy_softmax),
     form("softmax", "softmax, trailing", lambda x: x.softmax(1), rows),
     form("softmax", "log_softmax, leading", lambda x: x.log_softmax(0), columns),
     form("softmax", "log_softmax, trailing", lambda x: x.log_softmax(1), rows),
     form("softmax", "normalize", lambda x: F.normalize(x, dim=1), rows),
 
-    form("scans", "cumsum, last", lambda x: x.cumsum(0)[-1], vector, sampled=True),
+    form("scans", "cumsum, last", lambda x: x.cumsum(0)[-1], vector, by_numpy=lambda x: x.sum(), of_complex=True),
     form("scans", "cumsum of columns, last", lambda x: x.cumsum(0)[-1], columns),
     form("scans", "logcumsumexp, last", lambda x: x.logcumsumexp(0)[-1], vector),
     form("scans", "cumprod, last", lambda x: x.cumprod(0)[-1], lambda n: Uniform(n, low=1 - 1 / n, width=2 / n)),
     form("scans", "prod", lambda x: x.prod(), lambda n: Uniform(n, low=1 - 1 / n, width=2 / n)),
 
-    form("losses", "mse_loss", F.mse_loss, vector, vector, sampled=True),
+    form("losses", "mse_loss", F.mse_loss, vector, vector, by_numpy=lambda x, y: ((x - y) ** 2).mean()),
     form("losses", "l1_loss", F.l1_loss, vector, vector),
     form("losses", "huber_loss", F.huber_loss, vector, vector),
     form("losses", "kl_div", lambda x, y: F.kl_div(x.log(), y), *[lambda n: Uniform(n, low=0.1)] * 2),
     form("losses", "binary_cross_entropy", F.binary_cross_entropy, *[lambda n: Uniform(n, low=0.1, width=0.8)] * 2),
     form("losses", "cross_entropy", F.cross_entropy, columns, lambda n: Indices(n)),
 
-    form("products", "dot", torch.dot, vector, vector, sampled=True),
+    form("products", "dot", torch.dot, vector, vector, by_numpy=lambda x, y: (x * y).sum(), of_complex=True),
     form("products", "vector by matrix", lambda x, y: x @ y, vector, columns),
     form("products", "matrix by vector", lambda x, y: x @ y, rows, vector),
-    form("products", "matmul", lambda x, y: x @ y, rows, columns, sampled=True),
+    form("products", "matmul", lambda x, y: x @ y, rows, columns, by_numpy=lambda x, y: (x[:, :, None] * y[None]).sum(1), of_complex=True),
     form("products", "matmul of 64", lambda x, y: x @ y, lambda n: (64, n), lambda n: (n, 64)),
     form("products", "linear", F.linear, rows, rows),
     form("products", "linear of one row", F.linear, lambda n: (1, n), rows),
@@ -138,7 +158,7 @@ FORMS = [
     form("products", "cdist", torch.cdist, lambda n: (3, n), lambda n: (4, n)),
     form("products", "cosine_similarity", F.cosine_similarity, rows, rows),
 
-    form("scatters", "index_add", lambda x, at: x.new_zeros(C).index_add(0, at, x), vector, lambda n: Indices(n), sampled=True),
+    form("scatters", "index_add", lambda x, at: x.new_zeros(C).index_add(0, at, x), vector, lambda n: Indices(n), by_numpy=numpy_index_add, of_complex=True),
     form("scatters", "index_add of rows", lambda x, at: x.new_zeros(C, C).index_add(0, at, x), columns, lambda n: Indices(n)),
     form("scatters", "scatter_add", lambda x, at: x.new_zeros(C, C).scatter_add(0, at, x), columns, lambda n: Indices(n, C)),
     form("scatters", "scatter_reduce, mean", lambda x, at: x.new_zeros(C).scatter_reduce(0, at, x, "mean", include_self=False), vector, lambda n: Indices(n)),
