@@ -1,5 +1,6 @@
 #include "build_flags.h"
 
+#include "passes/pipeline.h"
 #include "support/error.h"
 
 namespace toroid::cli {
@@ -7,12 +8,15 @@ namespace toroid::cli {
 void add_build_flags(Flags& flags, CompileModelOptions& options) {
   flags.add_flag("--debug", options.debug, "build for debuggers: -O1 -g, with the sources where TOROID_KEEP_FILES says");
   flags.add_flag("--assertions", options.assertions, "kernels check each access to memory; slower");
+  flags.add_option("--without-pass", options.without_passes,
+                   "leave out a graph pass, to find out which one is at fault; may be repeated: " + optional_pass_names());
   flags.add_option("--cxxflag", options.compiler_flags, "a further flag for the C++ compiler, as --cxxflag=-O2; may be repeated");
 }
 
 void refuse_build_flags(const CompileModelOptions& options, std::string_view what) {
   const char* given = options.debug                     ? "--debug"
                       : options.assertions              ? "--assertions"
+                      : !options.without_passes.empty() ? "--without-pass"
                       : !options.compiler_flags.empty() ? "--cxxflag"
                                                         : nullptr;
   if (given == nullptr) return;

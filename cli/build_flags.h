@@ -1,4 +1,4 @@
-// Flags of all commands that compile: how the generated C++ is built.
+// Flags of all commands that compile: which passes run, and how the generated C++ is built.
 #pragma once
 
 #include <string_view>

@@ -67,7 +67,7 @@ int cmd_compile(int argc, const char* const* argv) {
   flags.add_option("--save-source", save_source, "a folder for the generated C++");
   flags.add_option("--emit-benchmark", benchmark,
                    "in the place of a library: a folder with the sources, a main that times them, and how to build it");
-  flags.add_option("--dump-ir", dump_ir, "a folder for the program after each phase, as text");
+  flags.add_option("--dump-ir", dump_ir, "a folder for the program as text, after each pass that changed it and each later phase");
   if (const auto status = flags.read(argc, argv)) return *status;
   if (output.empty() == benchmark.empty()) {
     throw Error(ErrorKind::InvalidOption, "one of --output and --emit-benchmark is needed, and not both")
@@ -118,8 +118,8 @@ int cmd_compile(int argc, const char* const* argv) {
   if (!write_lock_path.empty()) write_file_atomically(write_lock_path, model.choices_lock);
   if (!log_path.empty()) write_file_atomically(log_path, model.choices_log);
   for (const CacheLookup& lookup : model.lookups) print_explanation(stderr, lookup);
-  for (const PhaseTime& phase : model.phases) fmt::print(stderr, "  {:<10} {:8.1f} ms\n", phase.name, phase.seconds * 1e3);
-  fmt::print(stderr, "  {:<10} {:8.1f} ms; cache: {}\n", "in all", watch.milliseconds(), model.cache_use);
+  for (const PhaseTime& phase : model.phases) fmt::print(stderr, "  {:<14} {:8.1f} ms\n", phase.name, phase.seconds * 1e3);
+  fmt::print(stderr, "  {:<14} {:8.1f} ms; cache: {}\n", "in all", watch.milliseconds(), model.cache_use);
   return 0;
 }
 

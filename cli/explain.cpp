@@ -202,7 +202,8 @@ struct Filter {
 
 int cmd_explain(int argc, const char* const* argv) {
   std::string path, json_path, mode = "default";
-  ChooseOptions choose;
+  CompileModelOptions options;
+  ChooseOptions& choose = options.choose;
   std::string lock_path;
   bool all = false;
   Filter filter;
@@ -219,6 +220,7 @@ int cmd_explain(int argc, const char* const* argv) {
   flags.add_option("--tune-threads", choose.threads, "threads that a kernel has while implementations are measured (default: all)")
       .between(1, 1024);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file, and say them");
+  flags.add_option("--without-pass", options.without_passes, "leave out a graph pass; may be repeated: " + optional_pass_names());
   if (const auto status = flags.read(argc, argv)) return *status;
   if (!filter.between.empty() && filter.between.size() != 2) {
     throw Error(ErrorKind::InvalidOption, fmt::format("--between takes two operators, and {} are given", filter.between.size()))
@@ -227,14 +229,14 @@ int cmd_explain(int argc, const char* const* argv) {
 
   if (!json_path.empty()) check_writable(json_path);
   Program program = std::filesystem::path(path).extension() == ".txt" ? parse_text(read_file(path)) : CompileSession::import(path);
-  run_passes(program);
+  run_passes(program, {.without = options.without_passes});
   const Graph& graph = program.graph;
   for (const std::string& name : filter.between) check_is_known(graph, name);
   if (!filter.op.empty()) check_is_known(graph, filter.op);
   std::vector<schedule::FusionDecision> decisions;
-  auto graphs = schedule::schedule_graphs(lower(program), true, &decisions);
   choose.measure = mode == "max";
   if (!lock_path.empty()) choose.lock = tune::ChoiceLock::read(lock_path);
+  auto graphs = schedule::schedule_graphs(lower(program), true, &decisions, forms_of(options));
   std::vector<tune::Decision> choices;
   if (choose.is_asked()) {
     Cache cache;

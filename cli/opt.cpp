@@ -1,4 +1,4 @@
-// toroid opt FILE --passes=decompose,dead-code: runs chosen passes over a program and prints the result.
+// toroid opt FILE --passes=decompose,dead-code, or --passes=all: runs chosen passes over a program and prints the result.
 //
 // Graph passes print the text form, which is again an input. The last pass may be one that leaves the graph: loops,
 // schedule, program, code or c print what the compiler would make of it.
@@ -12,7 +12,6 @@
 #include "driver/compile.h"
 #include "flags.h"
 #include "graph/text.h"
-#include "graph/verify.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"
 #include "schedule/planner.h"
@@ -23,14 +22,17 @@ namespace toroid::cli {
 namespace {
 
 std::string print_loops(Program& program) { return to_string(lower(program)); }
-std::string print_schedule(Program& program) { return to_string(schedule::schedule_graphs(lower(program))); }
+std::vector<schedule::ScheduledGraph> scheduled(const Program& program) {
+  return schedule::schedule_graphs(lower(program), true, nullptr, forms_of({}));
+}
+std::string print_schedule(Program& program) { return to_string(scheduled(program)); }
 std::string print_program(Program& program) {
-  const auto scheduled = schedule::schedule_graphs(lower(program));
-  return to_string(program::make_module(scheduled, program), scheduled);
+  const std::vector<schedule::ScheduledGraph> graphs = scheduled(program);
+  return to_string(program::make_module(graphs, program), graphs);
 }
 std::string print_code(Program& program) {
   std::string text;
-  const auto generated = codegen::generate(schedule::schedule_graphs(lower(program)), program);
+  const auto generated = codegen::generate(scheduled(program), program);
   for (const auto& kernel : generated.kernels) text += kernel.text + "\n";
   return text;
 }
@@ -38,6 +40,10 @@ std::string print_plain_c(Program& program) {
   const auto scheduled = schedule::schedule_graphs(lower(program), true, nullptr, schedule::Forms::Estimated, schedule::plain_planner());
   return codegen::print_c(program::make_module(scheduled, program), scheduled, program, "program");
 }
+
+// Stands for the whole list in --passes.
+constexpr std::string_view kAllPasses = "all";
+
 struct LastPass {
   std::string_view name;
   std::string_view summary;
@@ -52,8 +58,7 @@ constexpr LastPass kLastPasses[] = {
 };
 
 std::string pass_list() {
-  std::string text;
-  for (const Pass& pass : passes()) text += fmt::format("{}{}", text.empty() ? "" : ", ", pass.name);
+  std::string text = fmt::format("{} (those of a compilation), {}", kAllPasses, pass_names());
   for (const LastPass& pass : kLastPasses) text += fmt::format(", {}", pass.name);
   return text;
 }
@@ -70,16 +75,23 @@ Program read_program(const std::string& path) {
 int cmd_opt(int argc, const char* const* argv) {
   std::string path;
   std::vector<std::string> wanted;
+  PassOptions options;
   Flags flags("opt", "Runs chosen passes over a program, from its text form or a .pt2 file, and prints the result.");
   flags.add_option("FILE", path, "a text form, a .pt2 file, or - for standard input").required();
   flags.add_option("--passes", wanted, "in order: " + pass_list()).splits_at(',');
+  flags.add_option("--without-pass", options.without, "leave out a pass of 'all'; may be repeated: " + optional_pass_names());
   if (const auto status = flags.read(argc, argv)) return *status;
+  check_left_out(options.without);
 
   Program program = read_program(path);
   for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] == kAllPasses) {
+      run_passes(program, options);
+      continue;
+    }
     const auto graph_pass = std::find_if(passes().begin(), passes().end(), [&](const Pass& p) { return p.name == wanted[i]; });
     if (graph_pass != passes().end()) {
-      graph_pass->run(program);
+      run_pass(*graph_pass, program, options);
       continue;
     }
     const auto last = std::find_if(std::begin(kLastPasses), std::end(kLastPasses), [&](const LastPass& p) { return p.name == wanted[i]; });

@@ -3,7 +3,12 @@
 set_property(GLOBAL PROPERTY TOROID_FOLDERS "")
 
 # Tests run once for each time they are built, so they are compiled without optimisation, and share a header compiled that way.
+# In test binaries each pass over a graph is checked.
 function(toroid_test_settings target)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/check_passes.cpp)
+  endif()
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
   # The same for all: a precompiled header is taken only with the definitions that it was made with.
   target_compile_definitions(${target} PRIVATE TOROID_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TOROID_CONFORMANCE_DIR="${TOROID_CONFORMANCE_DIR}")

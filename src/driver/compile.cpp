@@ -12,7 +12,6 @@
 #include "driver/manifest.h"
 #include "frontend/pt2/import.h"
 #include "graph/text.h"
-#include "graph/verify.h"
 #include "lower/lower.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/overrides.h"
@@ -47,23 +46,15 @@ std::string choices_text(const ChooseOptions& options) {
   return fmt::format("measured for {} threads, {}", RuntimePool::threads_for(options.threads), onednn);
 }
 
-schedule::Forms forms_of(const CompileModelOptions& options) {
-  if (options.forms) return *options.forms;
-  if (const char* variable = std::getenv("TOROID_FORMS"); variable != nullptr && *variable != '\0') {
-    if (const auto forms = schedule::parse_forms(variable)) return *forms;
-    throw Error(ErrorKind::InvalidOption, fmt::format("TOROID_FORMS is '{}'", variable))
-        .help("it may be measured, estimated, persistent or looped");
-  }
-  return options.choose.lock ? schedule::Forms::Estimated : schedule::Forms::Measured;
-}
-
 CompileOptions compiler_options(const CompileModelOptions& options) {
   check_extra_flags(options.compiler_flags);
   return {.optimization = options.optimization, .debug = options.debug, .extra_flags = options.compiler_flags};
 }
 
 GraphKeyParts key_parts(const CompileModelOptions& options) {
+  check_left_out(options.without_passes);
   return {.optimise = options.optimise,
+          .without_passes = options.without_passes,
           .profile = options.profile,
           .assertions = options.assertions,
           .compiler = compiler_options(options),
@@ -143,7 +134,7 @@ std::string build(const std::vector<std::string>& units, const Toolchain& tools,
   return tools.link_shared(built, linking);
 }
 
-// Numbered dumps, one per phase.
+// Numbered dumps, one for each pass that changed the program and one for each later phase.
 class Dumps {
  public:
   explicit Dumps(std::filesystem::path folder) : folder_(std::move(folder)) {
@@ -201,9 +192,12 @@ void keep_sources(const std::vector<std::string>& units) {
 class PhaseClock {
  public:
   explicit PhaseClock(std::vector<PhaseTime>& phases) : phases_(phases) {}
+  // The phase at hand ends.
   void done(std::string_view phase) {
-    const double seconds = watch_.seconds();
+    add(phase, watch_.seconds());
     watch_.restart();
+  }
+  void add(std::string_view phase, double seconds) {
     for (PhaseTime& each : phases_) {
       if (each.name == phase) {
         each.seconds += seconds;
@@ -212,6 +206,7 @@ class PhaseClock {
     }
     phases_.push_back({std::string(phase), seconds});
   }
+  void restart() { watch_.restart(); }
 
  private:
   std::vector<PhaseTime>& phases_;
@@ -222,9 +217,12 @@ class PhaseClock {
 GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
                           Dumps& dumps, PhaseClock& clock, tune::Tuner* tuner) {
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
-  run_passes(program, options.optimise);
-  clock.done("decompose");
-  dumps.write("core", [&] { return to_text(program, {.provenance = true}); });
+  run_passes(program, {.optimise = options.optimise,
+                       .without = options.without_passes,
+                       .changed = [&](const Pass& pass,
+                                      const Program& now) { dumps.write(pass.name, [&] { return to_text(now, {.provenance = true}); }); },
+                       .timed = [&](const Pass& pass, double seconds) { clock.add(pass.name, seconds); }});
+  clock.restart();
 
   std::vector<LoweredGraph> lowered = lower(program, !options.optimise);
   clock.done("lower");
@@ -247,6 +245,16 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
 }
 
 }  // namespace
+
+schedule::Forms forms_of(const CompileModelOptions& options) {
+  if (options.forms) return *options.forms;
+  if (const char* variable = std::getenv("TOROID_FORMS"); variable != nullptr && *variable != '\0') {
+    if (const auto forms = schedule::parse_forms(variable)) return *forms;
+    throw Error(ErrorKind::InvalidOption, fmt::format("TOROID_FORMS is '{}'", variable))
+        .help("it may be measured, estimated, persistent or looped");
+  }
+  return options.choose.lock ? schedule::Forms::Estimated : schedule::Forms::Measured;
+}
 
 tune::TunerOptions tuner_options(const ChooseOptions& options) {
   tune::TunerOptions result;

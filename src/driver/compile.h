@@ -37,9 +37,12 @@ struct CompileModelOptions {
   int compile_threads = 0;                 // compilers at a time; 0: one a core
   std::vector<SizeValues> variants = {};   // forms of the program for calls with these sizes, besides the general one
   std::filesystem::path save_source = {};  // a folder for the generated C++; empty: none
-  std::filesystem::path dump_ir = {};      // a folder for numbered dumps after each phase; empty: none
+  std::filesystem::path dump_ir =
+      {};  // a folder for numbered dumps after each pass that changed the program, and each later phase; empty: none
   // To find out which part is at fault: false leaves out constant folding and all fusion, so that each operation is a kernel.
   bool optimise = true;
+  // Graph passes to leave out, by name (passes/pipeline.h), to find out which one is at fault.
+  std::vector<std::string> without_passes = {};
   int optimization = 3;                          // the C++ compiler's -O level
   std::vector<std::string> compiler_flags = {};  // further ones for the C++ compiler; what they may be: toolchain/extra_flags.h
   // For debuggers: compiled with -g, at most -O1, from sources that stay in the folder that TOROID_KEEP_FILES names.
@@ -56,6 +59,9 @@ struct CompileModelOptions {
   // with a lock, in which nothing is measured.
   std::optional<schedule::Forms> forms = {};
 };
+
+// The forms that kernels have with these options. Throws Error{InvalidOption} for a TOROID_FORMS that is none of them.
+schedule::Forms forms_of(const CompileModelOptions& options);
 
 // One question to the cache and its answer.
 struct CacheLookup {

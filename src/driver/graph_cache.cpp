@@ -32,6 +32,7 @@ void add_tools(KeyBuilder& key, const CompileOptions& compiler, const Toolchain&
 void add_common(KeyBuilder& key, const GraphKeyParts& parts, const Toolchain& tools) {
   std::map<std::string, std::string> options = {{"optimise", parts.optimise ? "yes" : "no"}, {"profile", parts.profile ? "yes" : "no"}};
   if (parts.assertions) options["assertions"] = "yes";
+  for (const std::string& pass : parts.without_passes) options["without pass " + pass] = "yes";
   if (parts.forms != schedule::Forms::Measured) options["forms"] = schedule::to_string(parts.forms);
   if (!parts.choices.empty()) options["choices"] = parts.choices;
   for (size_t i = 0; i < parts.variants.size(); ++i) {

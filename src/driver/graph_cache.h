@@ -27,6 +27,7 @@ namespace toroid {
 // What decides the result beside the program.
 struct GraphKeyParts {
   bool optimise = true;
+  std::vector<std::string> without_passes = {};
   bool profile = false;
   bool assertions = false;
   CompileOptions compiler = {};

@@ -166,6 +166,8 @@ TEST_F(GraphCacheTest, EverythingThatDecidesTheResultIsAMiss) {
   EXPECT_EQ(cache_use(text, {.compiler_flags = {"-fno-unroll-loops"}}), "miss");
   EXPECT_EQ(cache_use(text, {.compiler_flags = {"-fno-unroll-loops", "-O2"}}), "miss");
   EXPECT_EQ(error_of([&] { cache_use(text, {.compiler_flags = {"-march=native"}}); }).kind(), ErrorKind::InvalidOption);
+  EXPECT_NE(cache_use(text, {.without_passes = {"fold-constants"}}), "hit: graph");
+  EXPECT_EQ(cache_use(text, {.without_passes = {"fold-constants"}}), "hit: graph");
   EXPECT_EQ(cache_use(text, {.assertions = true}), "miss");
   EXPECT_EQ(cache_use(text, {.assertions = true}), "hit: graph");
   EXPECT_EQ(cache_use(text, {.compile_threads = 1}), "hit: graph");  // decides the time only

@@ -1,7 +1,8 @@
 // Checks that a program keeps the graph IR's rules.
 //
-// The pass runner calls it after each pass in debug builds and tests call it often. What it finds is toroid's fault, or that of a
-// hand-written text, never a user's model's: importers check those before.
+// Decomposing always ends with it: what it finds there are sizes of a model that do not fit each other. The runner of passes
+// (passes/pipeline.h) calls it after each pass in checked runs: debug builds, test binaries, TOROID_VERIFY=1. What it finds there is
+// toroid's fault, or that of a hand-written text.
 #pragma once
 
 #include "graph/graph.h"

@@ -1,25 +1,115 @@
 #include "passes/pipeline.h"
 
+#include <algorithm>
+#include <cstdlib>
+
+#include "graph/text.h"
+#include "graph/verify.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/fold_constants.h"
+#include "support/clock.h"
+#include "support/error.h"
+#include "support/hash.h"
 
 namespace toroid {
 namespace {
 
+// Operators of PyTorch: is the program at import level?
+bool has_operators(const Program& program) {
+  auto has = [](const Graph& graph) {
+    return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return std::holds_alternative<Aten>(node.op); });
+  };
+  return has(program.graph) || std::any_of(program.subgraphs.begin(), program.subgraphs.end(), has);
+}
+
+// All that a pass may change, constants' bytes apart: no pass writes into those.
+std::string fingerprint(const Program& program) { return sha256(to_text(program, {.provenance = true})).hex(); }
+
+// Graphs at core level are rebuilt as well, which merges equal nodes; only their text tells whether any were.
+bool decompose_program(Program& program) {
+  const std::string before = has_operators(program) ? "" : fingerprint(program);
+  decompose(program);
+  return before.empty() || fingerprint(program) != before;
+}
+
+// In this order, each line with the reason of its place.
 constexpr Pass kPasses[] = {
-    {"decompose", "operators of PyTorch to core operations", false, [](Program& p) { decompose(p); }},
-    {"fold-constants", "compute what does not depend on inputs", true, [](Program& p) { fold_constants(p); }},
-    {"dead-code", "remove what nobody uses", false, [](Program& p) { remove_dead_code(p); }},
+    // First: all others work on core operations.
+    {"decompose", "operators of PyTorch to core operations", false, decompose_program},
+    // Formulas leave arithmetic on numbers that only the model's arguments made known.
+    {"fold-constants", "compute what does not depend on inputs", true, fold_constants},
+    // Last: what the others put something else in the place of.
+    {"dead-code", "remove what nobody uses", false, remove_dead_code},
 };
+
+std::string names_of(std::span<const Pass> list, bool only_optional) {
+  std::string text;
+  for (const Pass& pass : list) {
+    if (pass.optimises || !only_optional) text += fmt::format("{}{}", text.empty() ? "" : ", ", pass.name);
+  }
+  return text;
+}
+
+void check_left_out(std::span<const std::string> without, std::span<const Pass> list) {
+  for (const std::string& name : without) {
+    const auto found = std::find_if(list.begin(), list.end(), [&](const Pass& pass) { return pass.name == name; });
+    if (found != list.end() && found->optimises) continue;
+    throw Error(ErrorKind::InvalidOption,
+                found == list.end() ? fmt::format("there is no pass '{}'", name) : fmt::format("every program needs the pass '{}'", name))
+        .help(fmt::format("passes that can be left out: {}", names_of(list, true)));
+  }
+}
+
+Error fault(const Pass& pass, std::string_view what) {
+  Error error(ErrorKind::Internal, fmt::format("the pass '{}' {}", pass.name, what));
+  error.help(fmt::format("please report this together with the model{}",
+                         pass.optimises ? fmt::format("; --without-pass {} compiles it without this pass", pass.name) : ""));
+  return error;
+}
 
 }  // namespace
 
 std::span<const Pass> passes() { return kPasses; }
+std::string pass_names() { return names_of(kPasses, false); }
+std::string optional_pass_names() { return names_of(kPasses, true); }
 
-void run_passes(Program& program, bool optimise) {
-  for (const Pass& pass : kPasses) {
-    if (optimise || !pass.optimises) pass.run(program);
+bool passes_are_checked() {
+#ifdef NDEBUG
+  const char* const variable = std::getenv("TOROID_VERIFY");
+  return variable != nullptr && *variable != '\0' && std::string_view(variable) != "0";
+#else
+  return true;
+#endif
+}
+
+void run_pass(const Pass& pass, Program& program, const PassOptions& options) {
+  const std::string before = options.check ? fingerprint(program) : "";
+  const Level level = has_operators(program) ? Level::Import : Level::Core;  // decompose itself verifies that it leaves core level
+  const Stopwatch watch;
+  const bool changed = pass.run(program);
+  if (options.timed) options.timed(pass, watch.seconds());
+  if (options.check) {
+    try {
+      verify(program, level);
+    } catch (const Error& error) {
+      throw fault(pass, fmt::format("broke the program: {}", error.message()));
+    }
+    const bool differs = fingerprint(program) != before;
+    if (differs && !changed) throw fault(pass, "changed the program and says that it did not");
+    if (changed && !differs) throw fault(pass, "says that it changed the program, which is as it was");
+  }
+  if (changed && options.changed) options.changed(pass, program);
+}
+
+void check_left_out(std::span<const std::string> without) { check_left_out(without, kPasses); }
+
+void run_passes(Program& program, const PassOptions& options, std::span<const Pass> list) {
+  check_left_out(options.without, list);
+  for (const Pass& pass : list) {
+    const bool is_left_out = std::find(options.without.begin(), options.without.end(), pass.name) != options.without.end();
+    if (is_left_out || (pass.optimises && !options.optimise)) continue;
+    run_pass(pass, program, options);
   }
 }
 

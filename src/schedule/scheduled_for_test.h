@@ -8,9 +8,7 @@
 
 #include "graph/text.h"
 #include "lower/lower.h"
-#include "passes/dead_code.h"
-#include "passes/decompose/engine/decompose.h"
-#include "passes/fold_constants.h"
+#include "passes/pipeline.h"
 #include "schedule/schedule.h"
 
 namespace toroid::schedule {
@@ -31,9 +29,7 @@ inline Scheduled scheduled(std::string_view text) {
     node.provenance =
         graph.add_provenance({.op = aten->schema->name, .name = graph.value(node.outputs[0]).name, .module = {}, .source = {}});
   }
-  decompose(result.program);
-  fold_constants(result.program);
-  remove_dead_code(result.program);
+  run_passes(result.program);
   std::vector<LoweredGraph> lowered = lower(result.program);
   result.outputs = std::move(lowered[0].outputs);
   result.schedule = make_schedule(std::move(lowered[0].loops));

@@ -1,0 +1,57 @@
+// Graph passes from the command line: their times and dumps, and leaving one out.
+#include "cli/cli_for_test.h"
+
+namespace toroid {
+namespace {
+
+std::vector<std::string> compile_digits(std::vector<std::string> more) {
+  std::vector<std::string> command = {"compile", (kDigits / "digits.pt2").string(), "-o", "out.so", "--cxxflag=-O0"};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+TEST_F(Cli, CompileTimesEachPassAndDumpsItsChanges) {
+  const Outcome outcome = toroid(compile_digits({"--dump-ir", "ir"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  for (const char* phase : {"import", "decompose", "fold-constants", "dead-code", "lower", "schedule", "compile"}) {
+    EXPECT_NE(outcome.errors.find(fmt::format("\n  {:<14} ", phase)), std::string::npos) << phase << "\n" << outcome.errors;
+  }
+  EXPECT_TRUE(fs::exists(path("ir/01-import.txt")));
+  EXPECT_TRUE(fs::exists(path("ir/02-decompose.txt")));
+  // Each dump of a graph is an input of opt: from there on nothing changes.
+  const Outcome again = toroid({"opt", path("ir/02-decompose.txt").string(), "--passes=all"});
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+}
+
+TEST_F(Cli, AProgramWithoutAPassIsAnotherOneInTheCache) {
+  EXPECT_NE(toroid(compile_digits({})).errors.find("cache: miss"), std::string::npos);
+  EXPECT_NE(toroid(compile_digits({})).errors.find("cache: hit"), std::string::npos);
+  const Outcome without = toroid(compile_digits({"--without-pass", "fold-constants"}));
+  EXPECT_EQ(without.errors.find("cache: hit: model"), std::string::npos) << without.errors;
+  EXPECT_EQ(without.errors.find("  fold-constants "), std::string::npos) << without.errors;
+}
+
+TEST_F(Cli, RefusesToLeaveOutWhatIsNoPassOrIsNeeded) {
+  expect_refusal(compile_digits({"--without-pass", "fold"}),
+                 "error: there is no pass 'fold'\n"
+                 "  help: passes that can be left out: fold-constants\n");
+  const std::vector<std::string> opt = {"opt", (kDigits / "digits.pt2").string(), "--passes=all", "--without-pass=decompose"};
+  expect_refusal(opt,
+                 "error: every program needs the pass 'decompose'\n"
+                 "  help: passes that can be left out: fold-constants\n");
+  expect_refusal({"explain", (kDigits / "digits.pt2").string(), "--without-pass=decompose"},
+                 "error: every program needs the pass 'decompose'\n"
+                 "  help: passes that can be left out: fold-constants\n");
+}
+
+TEST_F(Cli, OptRunsTheWholeListOrSomeOfIt) {
+  const std::string model = (kDigits / "digits.pt2").string();
+  const std::string all = toroid({"opt", model, "--passes=all"}).output;
+  EXPECT_NE(all.find("convolution"), std::string::npos);
+  EXPECT_EQ(toroid({"opt", model, "--passes=all", "--without-pass=fold-constants"}).output,
+            toroid({"opt", model, "--passes=decompose,dead-code"}).output);
+  EXPECT_NE(toroid({"opt", model, "--passes=all,schedule"}).output.find("kernel"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace toroid
