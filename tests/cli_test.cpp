@@ -416,7 +416,9 @@ TEST_F(Cli, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {
                         "case \"$1\" in --version) echo 'g++ (Fake) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
                         "echo \"<stdin>:$(grep -n 'op_max_v(\\(add\\|fma\\)' | tail -1 | cut -d: -f1):5: error: boom\" >&2; exit 1\n",
                         0777);
-  const Outcome failed = toroid(kCompileDigits, {{"TOROID_CXX", path("g++").string()}, {"TOROID_MACHINE", "baseline"}});
+  std::vector<std::string> command = kCompileDigits;
+  command.insert(command.end(), {"--threads", "1"});  // all kernels in one unit
+  const Outcome failed = toroid(command, {{"TOROID_CXX", path("g++").string()}, {"TOROID_MACHINE", "baseline"}});
   EXPECT_EQ(failed.exit_code, 1);
   EXPECT_TRUE(std::regex_search(
       failed.errors,

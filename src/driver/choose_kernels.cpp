@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lower/constant_values.h"
+#include "passes/constant_values.h"
 #include "runtime/kernels/conv/chain.h"
 #include "runtime/kernels/registry/registry.h"
 #include "schedule/call_arguments.h"

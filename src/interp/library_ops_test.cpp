@@ -252,5 +252,27 @@ TEST(Fourier, TransformsEveryLength) {
   }
 }
 
+TEST(LibraryOps, WeightsAreScaledAlongADim) {
+  const HostTensor weights = f32({2, 3, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  const HostTensor of_rows = HostTensor::from_doubles(DType::F64, {2}, std::vector<double>{10, -1});
+  EXPECT_EQ(call("weights.scale", {weights, of_rows}, {{DType::F32, {2, 3, 2}}}, {sym::Expr(0)})[0].to_doubles(),
+            (std::vector<double>{10, 20, 30, 40, 50, 60, -7, -8, -9, -10, -11, -12}));
+  const HostTensor of_columns = HostTensor::from_doubles(DType::F64, {3}, std::vector<double>{1, 0.5, 0});
+  EXPECT_EQ(call("weights.scale", {weights, of_columns}, {{DType::F32, {2, 3, 2}}}, {sym::Expr(1)})[0].to_doubles(),
+            (std::vector<double>{1, 2, 1.5, 2, 0, 0, 7, 8, 4.5, 5, 0, 0}));
+  // Rounded once, from double.
+  const HostTensor third = HostTensor::from_doubles(DType::F64, {1}, std::vector<double>{1.0 / 3});
+  EXPECT_EQ(call("weights.scale", {f32({1}, {0.1}), third}, {{DType::F32, {1}}}, {sym::Expr(0)})[0].double_at(0),
+            static_cast<float>(static_cast<double>(0.1f) * (1.0 / 3)));
+}
+
+TEST(LibraryOps, WeightsAreJoinedAlongADim) {
+  const HostTensor a = f32({2, 1}, {1, 2}), b = f32({2, 3}, {3, 4, 5, 6, 7, 8}), c = i64({2}, {9, 10});
+  EXPECT_EQ(call("weights.join", {a, b, a}, {{DType::F32, {2, 5}}}, {sym::Expr(1)})[0].to_doubles(),
+            (std::vector<double>{1, 3, 4, 5, 1, 2, 6, 7, 8, 2}));
+  EXPECT_EQ(call("weights.join", {a, a}, {{DType::F32, {4, 1}}}, {sym::Expr(0)})[0].to_doubles(), (std::vector<double>{1, 2, 1, 2}));
+  EXPECT_EQ(call("weights.join", {c, c}, {{DType::I64, {4}}}, {sym::Expr(0)})[0].to_doubles(), (std::vector<double>{9, 10, 9, 10}));
+}
+
 }  // namespace
 }  // namespace toroid

@@ -3,6 +3,7 @@
 #include "library/linalg/kernels.h"
 #include "library/random/random_kernels.h"
 #include "library/regions.h"
+#include "library/weights.h"
 
 namespace toroid {
 namespace {
@@ -43,6 +44,8 @@ constexpr LibraryOp kLibraryOps[] = {
     {"random.binomial", random_kernels::binomial},
     {"random.gamma", random_kernels::gamma},
     {"random.permutation", random_kernels::permutation},
+    {"weights.scale", weights::scale},
+    {"weights.join", weights::join},
 };
 
 }  // namespace

@@ -44,6 +44,7 @@
 //   order.*                       see runtime/kernels/select/selection.h; the evaluator's are in interp/order.h
 //   fourier.*                     see runtime/kernels/fourier/fourier.h and interp/fourier.h
 //   products.grouped              see grouped_sizes.h
+//   weights.*                     see weights.h
 #pragma once
 
 #include <cstddef>

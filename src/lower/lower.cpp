@@ -4,12 +4,12 @@
 #include <cmath>
 
 #include "graph/builder.h"
-#include "lower/constant_values.h"
 #include "lower/cost.h"
 #include "lower/index_map.h"
 #include "lower/int4_weights.h"
 #include "lower/layouts.h"
 #include "lower/nextafter.h"
+#include "passes/constant_values.h"
 #include "support/error.h"
 #include "support/match.h"
 

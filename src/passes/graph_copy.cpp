@@ -31,6 +31,11 @@ void GraphCopy::substitute(ValueId value, Op op) {
   new_id(value) = target_.node(made).outputs[0];
 }
 
+void GraphCopy::replace(ValueId value, ValueId made) {
+  target_.rename(made, source_.value(value).name);
+  new_id(value) = made;
+}
+
 Graph GraphCopy::finish() {
   target_.inputs = translate(source_.inputs);
   target_.outputs = translate(source_.outputs);

@@ -23,6 +23,12 @@ class GraphCopy {
   // Uses of `value` become uses of `other`. Both are ids of the old graph; `other` was copied or forwarded before.
   void forward(ValueId value, ValueId other) { new_id(value) = new_id(other); }
 
+  // For new nodes with operands: they are added to the new graph, to what stands there for a value of the old one, and their result takes
+  // the place of a value, with its name.
+  Graph& target() { return target_; }
+  ValueId copied(ValueId value) const { return new_ids_[static_cast<size_t>(value)]; }
+  void replace(ValueId value, ValueId made);
+
   // Outputs must have been copied or replaced.
   Graph finish();
 

@@ -7,6 +7,7 @@
 #include "graph/verify.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
+#include "passes/fold_affine.h"
 #include "passes/fold_constants.h"
 #include "support/clock.h"
 #include "support/error.h"
@@ -39,6 +40,8 @@ constexpr Pass kPasses[] = {
     {"decompose", "operators of PyTorch to core operations", false, decompose_program},
     // Formulas leave arithmetic on numbers that only the model's arguments made known.
     {"fold-constants", "compute what does not depend on inputs", true, fold_constants},
+    // Weights' own arithmetic is what is left of a formula's numbers by now.
+    {"fold-affine", "batch norms, and other scales and shifts of channels, into constant filters", true, fold_affine},
     // Last: what the others put something else in the place of.
     {"dead-code", "remove what nobody uses", false, remove_dead_code},
 };

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "graph/builder.h"
-#include "lower/constant_values.h"
+#include "passes/constant_values.h"
 #include "program/module_builder.h"
 #include "schedule/call_arguments.h"
 #include "support/error.h"

@@ -1,4 +1,4 @@
-#include "lower/constant_values.h"
+#include "passes/constant_values.h"
 
 #include <algorithm>
 
@@ -11,6 +11,12 @@ bool is_written(const Program& program, ConstantId id) {
   if (!data.is_buffer) return false;
   return std::any_of(program.outputs.begin(), program.outputs.end(),
                      [&](const OutputSpec& output) { return output.kind == OutputKind::BufferMutation && output.target == data.name; });
+}
+
+bool returns_gradients(const Program& program) {
+  return std::any_of(program.outputs.begin(), program.outputs.end(), [](const OutputSpec& output) {
+    return output.kind == OutputKind::Gradient || output.kind == OutputKind::Loss || output.kind == OutputKind::ParameterMutation;
+  });
 }
 
 std::vector<Constancy> constant_values(const Program& program) {

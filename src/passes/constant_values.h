@@ -16,6 +16,9 @@ enum class Constancy : uint8_t {
 // May the program write this constant, so that a later call finds another value?
 bool is_written(const Program& program, ConstantId id);
 
+// Is the program one that trains, so that what follows from its parameters is soon another?
+bool returns_gradients(const Program& program);
+
 // By value of the main graph. Only values of fixed sizes are constant, and only those that follow from no symbolic size.
 std::vector<Constancy> constant_values(const Program& program);
 
