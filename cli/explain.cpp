@@ -9,6 +9,7 @@
 #include "command.h"
 #include "driver/choose_kernels.h"
 #include "driver/compile.h"
+#include "driver/pass_costs.h"
 #include "flags.h"
 #include "graph/text.h"
 #include "json_text.h"
@@ -229,7 +230,7 @@ int cmd_explain(int argc, const char* const* argv) {
 
   if (!json_path.empty()) check_writable(json_path);
   Program program = std::filesystem::path(path).extension() == ".txt" ? parse_text(read_file(path)) : CompileSession::import(path);
-  run_passes(program, {.without = options.without_passes});
+  run_passes(program, {.without = options.without_passes, .costs = pass_costs()});
   const Graph& graph = program.graph;
   for (const std::string& name : filter.between) check_is_known(graph, name);
   if (!filter.op.empty()) check_is_known(graph, filter.op);

@@ -10,6 +10,7 @@
 #include "codegen/wrapper/generate.h"
 #include "command.h"
 #include "driver/compile.h"
+#include "driver/pass_costs.h"
 #include "flags.h"
 #include "graph/text.h"
 #include "lower/lower.h"
@@ -75,7 +76,7 @@ Program read_program(const std::string& path) {
 int cmd_opt(int argc, const char* const* argv) {
   std::string path;
   std::vector<std::string> wanted;
-  PassOptions options;
+  PassOptions options = {.costs = pass_costs()};
   Flags flags("opt", "Runs chosen passes over a program, from its text form or a .pt2 file, and prints the result.");
   flags.add_option("FILE", path, "a text form, a .pt2 file, or - for standard input").required();
   flags.add_option("--passes", wanted, "in order: " + pass_list()).splits_at(',');

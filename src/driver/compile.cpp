@@ -10,6 +10,7 @@
 #include "driver/choose_kernels.h"
 #include "driver/graph_cache.h"
 #include "driver/manifest.h"
+#include "driver/pass_costs.h"
 #include "frontend/pt2/import.h"
 #include "graph/text.h"
 #include "lower/lower.h"
@@ -219,6 +220,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
   run_passes(program, {.optimise = options.optimise,
                        .without = options.without_passes,
+                       .costs = pass_costs(),
                        .changed = [&](const Pass& pass,
                                       const Program& now) { dumps.write(pass.name, [&] { return to_text(now, {.provenance = true}); }); },
                        .timed = [&](const Pass& pass, double seconds) { clock.add(pass.name, seconds); }});

@@ -9,6 +9,7 @@
 #include "passes/decompose/engine/decompose.h"
 #include "passes/fold_affine.h"
 #include "passes/fold_constants.h"
+#include "passes/merge_products.h"
 #include "support/clock.h"
 #include "support/error.h"
 #include "support/hash.h"
@@ -34,16 +35,23 @@ bool decompose_program(Program& program) {
   return before.empty() || fingerprint(program) != before;
 }
 
+template <bool (*kRun)(Program&)>
+bool without_costs(Program& program, const PassCosts&) {
+  return kRun(program);
+}
+
 // In this order, each line with the reason of its place.
 constexpr Pass kPasses[] = {
     // First: all others work on core operations.
-    {"decompose", "operators of PyTorch to core operations", false, decompose_program},
+    {"decompose", "operators of PyTorch to core operations", false, without_costs<decompose_program>},
     // Formulas leave arithmetic on numbers that only the model's arguments made known.
-    {"fold-constants", "compute what does not depend on inputs", true, fold_constants},
-    // Weights' own arithmetic is what is left of a formula's numbers by now.
-    {"fold-affine", "batch norms, and other scales and shifts of channels, into constant filters", true, fold_affine},
+    {"fold-constants", "compute what does not depend on inputs", true, without_costs<fold_constants>},
+    // By now only weights' own arithmetic is left of a batch norm's.
+    {"fold-affine", "batch norms, and other scales and shifts of channels, into constant filters", true, without_costs<fold_affine>},
+    // Behind it: scaled weights and biases are joined as any others.
+    {"merge-products", "products of one left side by constants become one", true, merge_products},
     // Last: what the others put something else in the place of.
-    {"dead-code", "remove what nobody uses", false, remove_dead_code},
+    {"dead-code", "remove what nobody uses", false, without_costs<remove_dead_code>},
 };
 
 std::string names_of(std::span<const Pass> list, bool only_optional) {
@@ -90,7 +98,7 @@ void run_pass(const Pass& pass, Program& program, const PassOptions& options) {
   const std::string before = options.check ? fingerprint(program) : "";
   const Level level = has_operators(program) ? Level::Import : Level::Core;  // decompose itself verifies that it leaves core level
   const Stopwatch watch;
-  const bool changed = pass.run(program);
+  const bool changed = pass.run(program, options.costs);
   if (options.timed) options.timed(pass, watch.seconds());
   if (options.check) {
     try {

@@ -16,14 +16,15 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "passes/costs.h"
 
 namespace toroid {
 
 struct Pass {
-  std::string_view name;          // "dead-code": of `toroid opt --passes` and of --without-pass
-  std::string_view summary;       // what it does
-  bool optimises;                 // only makes programs quicker, and may be left out
-  bool (*run)(Program& program);  // true if the program is another one than before
+  std::string_view name;                                  // "dead-code": of `toroid opt --passes` and of --without-pass
+  std::string_view summary;                               // what it does
+  bool optimises;                                         // only makes programs quicker, and may be left out
+  bool (*run)(Program& program, const PassCosts& costs);  // true if the program is another one than before
 };
 std::span<const Pass> passes();
 std::string pass_names();           // "decompose, fold-constants, dead-code"
@@ -37,6 +38,7 @@ struct PassOptions {
   std::vector<std::string> without = {};  // names of passes to leave out
   // Checked: after each pass the program is verified, and what the pass says of having changed it is compared with its text.
   bool check = passes_are_checked();
+  PassCosts costs = {};  // without them, passes that weigh costs change nothing
   // Called after each pass that changed the program.
   std::function<void(const Pass& pass, const Program& program)> changed = {};
   // Called after each pass, with the time that it took.

@@ -25,7 +25,7 @@ Error error_of_pass(const Pass& pass, const PassOptions& options = {}) {
 }
 
 TEST(Passes, APassThatBreaksTheProgramIsNamed) {
-  const Pass bad = {"swap-inputs", "", true, [](Program& program) {
+  const Pass bad = {"swap-inputs", "", true, [](Program& program, const PassCosts&) {
                       std::swap(program.graph.inputs[0], program.graph.inputs[1]);
                       return true;
                     }};
@@ -36,7 +36,7 @@ TEST(Passes, APassThatBreaksTheProgramIsNamed) {
 }
 
 TEST(Passes, AWrongTypeShowsTheNode) {
-  const Pass bad = {"other-op", "", false, [](Program& program) {
+  const Pass bad = {"other-op", "", false, [](Program& program, const PassCosts&) {
                       program.graph.node(program.graph.value(program.graph.outputs[0]).producer).op = Permute{{1, 0}};
                       return true;
                     }};
@@ -47,7 +47,7 @@ TEST(Passes, AWrongTypeShowsTheNode) {
 }
 
 TEST(Passes, APassThatDeniesItsChangeIsNamed) {
-  const Pass silent = {"silent", "", true, [](Program& program) {
+  const Pass silent = {"silent", "", true, [](Program& program, const PassCosts&) {
                          program.graph.node(NodeId{2}).op = Pointwise{ScalarOp::Sin};
                          return false;
                        }};
@@ -56,7 +56,7 @@ TEST(Passes, APassThatDeniesItsChangeIsNamed) {
 }
 
 TEST(Passes, APassThatClaimsAChangeIsNamed) {
-  const Pass idle = {"idle", "", true, [](Program&) { return true; }};
+  const Pass idle = {"idle", "", true, [](Program&, const PassCosts&) { return true; }};
   EXPECT_EQ(error_of_pass(idle).message(), "the pass 'idle' says that it changed the program, which is as it was");
 }
 

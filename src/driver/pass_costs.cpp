@@ -1,0 +1,36 @@
+#include "driver/pass_costs.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/kernels/registry/registry.h"
+
+namespace toroid {
+namespace {
+
+double product_s(const ProductToEstimate& product) {
+  MachineModel machine = model_of_this_machine(1);
+  machine.cache_bytes = 8e6;
+  const DType dtypes[] = {product.dtype, product.dtype};
+  Problem problem = {
+      .family = family_of("matmul", dtypes, product.dtype),
+      .inputs = {contiguous_operand(product.dtype, {product.m, product.k}), contiguous_operand(product.dtype, {product.k, product.n})},
+      .outputs = {contiguous_operand(product.dtype, {product.m, product.n})},
+      .integers = {},
+      .numbers = {}};
+  problem.inputs[1].is_constant = true;
+  if (product.by_columns) problem.inputs[1].strides = {1, product.k};
+  const auto families = runtime_choices().families();
+  if (std::none_of(families.begin(), families.end(), [&](const KernelFamily& family) { return family.name == problem.family; })) return 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Choice& choice : runtime_choices().list_choices(problem, machine)) {
+    if (!choice.gate) least = std::min(least, choice.cost_s);
+  }
+  return least;
+}
+
+}  // namespace
+
+PassCosts pass_costs() { return {.product_s = product_s}; }
+
+}  // namespace toroid

@@ -1,0 +1,22 @@
+// What passes ask of the machine, by estimate. The driver answers with the runtime's cost model (driver/pass_costs.h); passes stand before it.
+#pragma once
+
+#include <functional>
+
+#include "graph/dtype.h"
+
+namespace toroid {
+
+// [m, k] x [k, n], whose right side is a constant: with its columns after each other in memory, as those of `linear` are, or its rows.
+struct ProductToEstimate {
+  DType dtype = DType::F32;
+  int64_t m = 0, n = 0, k = 0;
+  bool by_columns = false;
+};
+
+struct PassCosts {
+  // Seconds of the quickest implementation. Empty: nothing is known, and passes that weigh costs change nothing.
+  std::function<double(const ProductToEstimate&)> product_s = {};
+};
+
+}  // namespace toroid
