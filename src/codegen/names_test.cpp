@@ -55,6 +55,20 @@ TEST(Identifier, SurvivesHostileText) {
   EXPECT_EQ(identifier(std::string(1 << 20, 'x')).size(), 78u);
 }
 
+TEST(SymbolNames, NumberAxesByMentionAndKeepClearOfParameters) {
+  sym::Context symbols;
+  const sym::Expr far = symbols.axis(8, "i"), size = symbols.symbol("s0", sym::SymbolKind::Size), i = symbols.axis(8, "i"),
+                  r = symbols.axis(8, "r"), v = symbols.value({0, 7}, "v");
+  loop::LoopProgram program(symbols);
+  SymbolNames names;
+  names.reserve("i1");
+  EXPECT_EQ(print_index(program.exprs, names, i * size + r), "s0 * i0 + r0");
+  EXPECT_EQ(print_index(program.exprs, names, far + i), "i2 + i0");
+  EXPECT_EQ(print_factor(program.exprs, names, v), "v0");
+  EXPECT_EQ(print_factor(program.exprs, names, v + 1), "(v0 + 1)");
+  EXPECT_EQ(print_factor(program.exprs, names, 16), "16");
+}
+
 // As parameters of modules that lie deep have them.
 TEST(Identifier, TellsLongNamesApart) {
   const std::string module(90, 'm');

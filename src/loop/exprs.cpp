@@ -89,8 +89,31 @@ ExprId ExprTable::load(BufferId buffer, std::vector<sym::Expr> index, DType stor
 ExprId ExprTable::compute(ScalarOp op, std::vector<ExprId> operands) {
   if (op == ScalarOp::Where && operands[1] == operands[2]) return operands[1];
   if (const auto known = comparison(op, operands)) return *known;
+  if (const auto known = condition(op, operands)) return *known;
   const DType dtype = result_dtype(op, this->dtype(operands[op == ScalarOp::Where ? 1 : 0]));
   return add(Compute{op, std::move(operands)}, dtype);
+}
+
+// Of conditions, where one is known.
+std::optional<ExprId> ExprTable::condition(ScalarOp op, const std::vector<ExprId>& operands) {
+  if (dtype(operands[0]) != DType::Bool) return std::nullopt;
+  auto known = [&](ExprId id) {
+    const auto* literal_op = std::get_if<Literal>(&node(id).op);
+    const auto* value = literal_op != nullptr ? std::get_if<bool>(&literal_op->value) : nullptr;
+    return value != nullptr ? std::optional(*value) : std::nullopt;
+  };
+  const std::optional<bool> first = known(operands[0]);
+  if (op == ScalarOp::Where) return first ? std::optional(operands[*first ? 1 : 2]) : std::nullopt;
+  if (op == ScalarOp::BitNot) return first ? std::optional(literal(!*first, DType::Bool)) : std::nullopt;
+  const bool combines = op == ScalarOp::BitAnd || op == ScalarOp::BitOr || op == ScalarOp::BitXor;
+  if (!combines) return std::nullopt;
+  const std::optional<bool> second = known(operands[1]);
+  if (!first && !second) return std::nullopt;
+  const ExprId other = operands[first ? 1 : 0];
+  const bool value = first ? *first : *second;
+  if (op == ScalarOp::BitAnd) return value ? other : literal(false, DType::Bool);
+  if (op == ScalarOp::BitOr) return value ? literal(true, DType::Bool) : other;
+  return value ? compute(ScalarOp::BitNot, {other}) : other;
 }
 
 ExprId ExprTable::convert(ExprId operand, DType dtype) {

@@ -46,6 +46,26 @@ TEST_F(Exprs, AMaskThatIsKnownIsNoMask) {
   EXPECT_EQ(exprs.masked(exprs.literal(false, DType::Bool), a, b), b);
 }
 
+TEST_F(Exprs, AConditionThatIsKnownIsNoArithmetic) {
+  const ExprId yes = exprs.literal(true, DType::Bool), no = exprs.literal(false, DType::Bool);
+  const ExprId a = exprs.load(buffer("a", {8}, DType::Bool), {i}, DType::Bool);
+  auto both = [&](ScalarOp op, ExprId x, ExprId y) { return exprs.compute(op, {x, y}); };
+  EXPECT_EQ(both(ScalarOp::BitAnd, yes, yes), yes);
+  EXPECT_EQ(both(ScalarOp::BitAnd, yes, a), a);
+  EXPECT_EQ(both(ScalarOp::BitAnd, a, no), no);
+  EXPECT_EQ(both(ScalarOp::BitOr, a, yes), yes);
+  EXPECT_EQ(both(ScalarOp::BitOr, no, a), a);
+  EXPECT_EQ(both(ScalarOp::BitXor, a, no), a);
+  EXPECT_EQ(both(ScalarOp::BitXor, yes, a), exprs.compute(ScalarOp::BitNot, {a}));
+  EXPECT_EQ(exprs.compute(ScalarOp::BitNot, {yes}), no);
+  const ExprId x_i = exprs.load(x, {i}, DType::F32), two = exprs.literal(2.0, DType::F32);
+  EXPECT_EQ(exprs.compute(ScalarOp::Where, {yes, x_i, two}), x_i);
+  EXPECT_EQ(exprs.compute(ScalarOp::Where, {no, x_i, two}), two);
+  // Of integers, bits are combined.
+  const ExprId one = exprs.literal(sym::Expr(1), DType::I64), n = exprs.load(buffer("n", {8}, DType::I64), {i}, DType::I64);
+  EXPECT_NE(both(ScalarOp::BitAnd, one, n), n);
+}
+
 TEST_F(Exprs, SubstitutionReachesLoadsAndIndices) {
   const ExprId value = exprs.compute(ScalarOp::Add, {exprs.load(x, {i}, DType::F32), exprs.convert(exprs.index(i), DType::F32)});
   EXPECT_EQ(to_string(program, exprs.substitute(value, {{i, j}})), "add(x[j0], f32(j0))");

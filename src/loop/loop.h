@@ -109,6 +109,7 @@ class ExprTable {
  private:
   std::optional<sym::Expr> symbolic(ExprId id) const;
   std::optional<ExprId> comparison(ScalarOp op, const std::vector<ExprId>& operands);
+  std::optional<ExprId> condition(ScalarOp op, const std::vector<ExprId>& operands);
 
   sym::Context& symbols_;
   ProvenanceId origin_{0};

@@ -215,7 +215,7 @@ void BodyPrinter::prepare_index(sym::Expr e) {
       position = {convert_text(exprs_.dtype(checked.index), DType::I64, position), position.lanes};
     }
     uses_error_ = true;
-    const std::string name = identifier(symbol.node()->name);
+    const std::string name = names_.of(symbol);
     if (!position.lanes) {
       emit(level, fmt::format("const int64_t {} = checked_index({}, {}, error);", name, position.text, index(checked.size)));
     } else {
@@ -230,9 +230,9 @@ void BodyPrinter::prepare_index(sym::Expr e) {
   }
 }
 
-std::string BodyPrinter::index(sym::Expr e) const { return print_index(exprs_, e); }
+std::string BodyPrinter::index(sym::Expr e) const { return print_index(exprs_, names_, e); }
 std::string BodyPrinter::lane_index(sym::Expr e) {
-  return print_lane_index(exprs_, e, *vector_axis_, "l", [&](ExprId id) { return varies(id); });
+  return print_lane_index(exprs_, names_, e, *vector_axis_, "l", [&](ExprId id) { return varies(id); });
 }
 
 std::string BodyPrinter::memory(loop::BufferId buffer) const {

@@ -7,6 +7,7 @@
 
 #include "codegen/cpp/contraction.h"
 #include "codegen/cpp/origin.h"
+#include "codegen/cpp/print_index.h"
 #include "codegen/cpp/scalar_text.h"
 #include "loop/loop.h"
 #include "schedule/schedule.h"
@@ -16,8 +17,9 @@ namespace toroid::codegen {
 // Loop levels: level 0 is the task, level d the inside of the d-th loop. The lines of a level come before the loop inside it.
 class BodyPrinter {
  public:
-  BodyPrinter(const loop::LoopProgram& program, std::optional<sym::Expr> vector_axis)
-      : program_(program), exprs_(program.exprs), vector_axis_(vector_axis) {}
+  // `names`: the kernel's.
+  BodyPrinter(const loop::LoopProgram& program, SymbolNames& names, std::optional<sym::Expr> vector_axis)
+      : program_(program), exprs_(program.exprs), names_(names), vector_axis_(vector_axis) {}
 
   // Begins a nest with these loops, outermost first; what was computed at level 0 stays known. last_runs: the innermost loop has at least one
   // iteration whenever it is come to. What is read or divided before a loop that may have none would be read or divided in vain, and tensors
@@ -86,6 +88,7 @@ class BodyPrinter {
 
   const loop::LoopProgram& program_;
   const loop::ExprTable& exprs_;
+  SymbolNames& names_;
   std::optional<sym::Expr> vector_axis_;
   std::vector<sym::Expr> loops_;
   size_t doubtful_ = 0;  // the level inside the innermost loop that may have no iterations

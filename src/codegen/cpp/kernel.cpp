@@ -37,10 +37,12 @@ void KernelPrinter::take_sizes(sym::Expr e) {
   for (sym::Expr symbol : sym::free_symbols(e)) {
     const sym::SymbolKind kind = symbol.node()->symbol_kind;
     if (kind == sym::SymbolKind::Axis) {
-      take_sizes(extent(symbol));
+      if (symbol != leftover_axis_) take_sizes(extent(symbol));
     } else if (kind == sym::SymbolKind::Size || kind == sym::SymbolKind::DataDependent) {
       std::vector<sym::Expr>& sizes = source_.sizes;
-      if (std::find(sizes.begin(), sizes.end(), symbol) == sizes.end()) sizes.push_back(symbol);
+      if (std::find(sizes.begin(), sizes.end(), symbol) != sizes.end()) continue;
+      sizes.push_back(symbol);
+      names_.reserve(identifier(symbol.node()->name));
     }
   }
 }
@@ -78,6 +80,7 @@ void KernelPrinter::take_parameters(const std::vector<loop::BufferId>& reads, co
     if (std::find(writes.begin(), writes.end(), id) == writes.end()) source_.parameters.push_back({id, false});
   }
   for (loop::BufferId id : writes) source_.parameters.push_back({id, true});
+  for (const KernelParameter& parameter : source_.parameters) names_.reserve(identifier(program_.buffer(parameter.buffer).name));
   if (!assertions_) return;
   first_buffer_ = source_.access_names->buffers.size();
   for (const KernelParameter& parameter : source_.parameters) {
@@ -92,8 +95,7 @@ void KernelPrinter::print_checked_buffers() {
   for (size_t i = 0; i < source_.parameters.size(); ++i) {
     const loop::Buffer& buffer = program_.buffer(source_.parameters[i].buffer);
     text_.write(fmt::format("const Checked<{}{}> {}(argument{}, {}, {}, checks, error);", source_.parameters[i].is_output ? "" : "const ",
-                            storage_type(buffer.dtype), identifier(buffer.name), i, print_index(exprs_, elements_of(buffer)),
-                            first_buffer_ + i));
+                            storage_type(buffer.dtype), identifier(buffer.name), i, index(elements_of(buffer)), first_buffer_ + i));
   }
 }
 
@@ -140,17 +142,14 @@ std::string KernelPrinter::signature(std::string_view linkage) const {
   return text + "int64_t begin, int64_t end) {";
 }
 
-void KernelPrinter::decode_task(const std::vector<sym::Expr>& axes, std::string_view task, std::vector<std::string>& lines) const {
+void KernelPrinter::decode_task(const std::vector<sym::Expr>& axes, std::string_view task, std::vector<std::string>& lines) {
   sym::Expr stride = 1;
   for (size_t d = axes.size(); d-- > 0;) {
-    const std::string quotient = stride.is_const(1) ? std::string(task) : fmt::format("{} / ({})", task, print_index(exprs_, stride));
-    const std::string name = identifier(axes[d].node()->name);
-    if (d == 0) {
-      lines.push_back(fmt::format("const int64_t {} = {};", name, quotient));
-    } else {
-      lines.push_back(fmt::format("const int64_t {} = {} % ({});", name, stride.is_const(1) ? quotient : "(" + quotient + ")",
-                                  print_index(exprs_, extent(axes[d]))));
-    }
+    std::string place(task);
+    if (!stride.is_const(1)) place += " / " + factor(stride);
+    // The first axis has what is left.
+    if (d > 0) place += " % " + factor(extent(axes[d]));
+    lines.push_back(fmt::format("const int64_t {} = {};", name_of(axes[d]), place));
     stride = stride * extent(axes[d]);
   }
 }

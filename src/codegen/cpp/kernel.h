@@ -1,11 +1,11 @@
 // Prints scheduled kernels as C++.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "codegen/cpp/print_index.h"
 #include "graph/graph.h"
 #include "schedule/schedule.h"
 
@@ -41,11 +41,5 @@ inline constexpr int64_t kTileStride = schedule::kTileSide + 16;
 // Prints one scheduled step; not for CallStep, BindStep, ChainStep and ParallelKernels. `assertions`: each access to a buffer is checked first.
 KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name,
                           bool assertions = false);
-
-// An integer expression in C++ ("128 * i0 + i1"); axes and sizes are named as in the program.
-std::string print_index(const loop::ExprTable& exprs, sym::Expr expr);
-// … for one lane of a vector along `vector_axis`: `lane` is added to the axis and indexes the value symbols that vary.
-std::string print_lane_index(const loop::ExprTable& exprs, sym::Expr expr, sym::Expr vector_axis, std::string_view lane,
-                             const std::function<bool(loop::ExprId)>& varies);
 
 }  // namespace toroid::codegen

@@ -45,7 +45,11 @@ class KernelPrinter {
   // The accesses of `body` say of which of these operators they are.
   void set_origins(BodyPrinter& body, const std::vector<ProvenanceId>& provenance);
   // Declares the outer axes of the task called `task`.
-  void decode_task(const std::vector<sym::Expr>& axes, std::string_view task, std::vector<std::string>& lines) const;
+  void decode_task(const std::vector<sym::Expr>& axes, std::string_view task, std::vector<std::string>& lines);
+
+  std::string index(sym::Expr e) { return print_index(exprs_, names_, e); }
+  std::string factor(sym::Expr e) { return print_factor(exprs_, names_, e); }
+  std::string name_of(sym::Expr axis) { return names_.of(axis); }
 
   const loop::LoopProgram& program_;
   const loop::ExprTable& exprs_;
@@ -53,7 +57,9 @@ class KernelPrinter {
   const bool assertions_;
   KernelSource source_;
   TextBuffer text_;
-  size_t first_buffer_ = 0;  // of the parameters, in AccessNames::buffers
+  SymbolNames names_;
+  std::optional<sym::Expr> leftover_axis_ = {};  // what is left of a task's number: the kernel does not ask how long it is
+  size_t first_buffer_ = 0;                      // of the parameters, in AccessNames::buffers
 };
 
 }  // namespace toroid::codegen

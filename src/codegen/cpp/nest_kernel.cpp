@@ -29,7 +29,7 @@ using schedule::VectorAlong;
 class NestPrinter : KernelPrinter {
  public:
   NestPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions, const Kernel& kernel)
-      : KernelPrinter(program, graph, std::move(name), assertions), kernel_(kernel), body_(program, vector_axis()) {}
+      : KernelPrinter(program, graph, std::move(name), assertions), kernel_(kernel), body_(program, names_, vector_axis()) {}
 
   KernelSource run(std::string_view linkage = "extern \"C\"") {
     std::vector<loop::BufferId> reads = kernel_.reads;
@@ -61,7 +61,9 @@ class NestPrinter : KernelPrinter {
     for (const auto* axes : {&kernel_.outer, &kernel_.inner}) {
       for (sym::Expr axis : *axes) contents.positions.push_back(axis);
     }
+    if (const std::vector<sym::Expr> decoded = schedule::grid_of(kernel_).axes; !decoded.empty()) leftover_axis_ = decoded[0];
     take_sizes(contents);
+    for (sym::Expr axis : kernel_.outer) name_of(axis);  // the outermost is the first
     note_results_in_f64(contents.values);
     for (const KernelSource& each : finish) {
       for (sym::Expr size : each.sizes) take_sizes(size);
@@ -111,20 +113,23 @@ class NestPrinter : KernelPrinter {
       auto loop = text_.block("for (int64_t task = begin; task < end; ++task) {");
       std::vector<std::string> lines;
       if (kernel_.vector == VectorAlong::Outer) {
-        const std::string count = print_index(exprs_, grid.blocks);
-        std::string block = "task";
+        const std::string end = index(extent(kernel_.outer.back()));
+        const bool is_one_block = grid.blocks.is_const(1) && !kernel_.tile;
+        std::string block = "task", rows = "rows";
         if (kernel_.tile) {
-          print_place_of_tile(grid.tiles, count, !task_axes.empty(), lines);
+          print_place_of_tile(grid.tiles, grid.blocks, !task_axes.empty(), lines);
           block = "tile.column";
+        } else if (is_one_block) {
+          rows = "task";
         } else if (!task_axes.empty()) {
-          lines.push_back(fmt::format("const int64_t block = task % ({});", count));
-          lines.push_back(fmt::format("const int64_t rows = task / ({});", count));
+          lines.push_back(fmt::format("const int64_t block = task % {};", factor(grid.blocks)));
+          lines.push_back(fmt::format("const int64_t rows = task / {};", factor(grid.blocks)));
           block = "block";
         }
-        decode_task(task_axes, "rows", lines);
-        const std::string end = print_index(exprs_, extent(kernel_.outer.back()));
-        lines.push_back(fmt::format("const int64_t first = {} * {};", block, grid.block_columns));
-        lines.push_back(fmt::format("const int64_t last = min64(first + {}, {});", grid.block_columns, end));
+        decode_task(task_axes, rows, lines);
+        lines.push_back(is_one_block ? "const int64_t first = 0;" : fmt::format("const int64_t first = {} * {};", block, grid.block_columns));
+        lines.push_back(is_one_block ? fmt::format("const int64_t last = {};", end)
+                                     : fmt::format("const int64_t last = min64(first + {}, {});", grid.block_columns, end));
       } else {
         decode_task(task_axes, "task", lines);
       }
@@ -132,7 +137,7 @@ class NestPrinter : KernelPrinter {
       std::optional<TextBuffer::Scope> rows;
       if (kernel_.tile) {
         print_tiles();
-        const std::string row = identifier(kernel_.tile->node()->name);
+        const std::string row = name_of(*kernel_.tile);
         rows.emplace(text_.block(fmt::format("for (int64_t {} = first_row; {} < last_row; ++{}) {{", row, row, row)));
         if (fetches_tiles()) print_fetches_of_tiles(row);
       }
@@ -141,8 +146,7 @@ class NestPrinter : KernelPrinter {
     if (!kernel_.streaming_stores.empty() && !assertions_) text_.write("store_fence();");
     if (!finish.empty()) {
       auto last = text_.block("if (__atomic_sub_fetch(remaining, end - begin, __ATOMIC_ACQ_REL) == 0) {");
-      for (const KernelSource& each : finish)
-        text_.write(fmt::format("{}({}0, {});", each.name, arguments(each), print_index(exprs_, each.tasks)));
+      for (const KernelSource& each : finish) text_.write(fmt::format("{}({}0, {});", each.name, arguments(each), index(each.tasks)));
     }
     function.reset();
     source_.text = text_.finish().text;
@@ -168,7 +172,7 @@ class NestPrinter : KernelPrinter {
     source_.text = text_.finish().text;
     return std::move(source_);
   }
-  std::string block_place() const { return fmt::format("block + (row - first_row) * row_stride + ({} - first)", vector_name()); }
+  std::string block_place() { return fmt::format("block + (row - first_row) * row_stride + ({} - first)", vector_name()); }
 
   std::string arguments(const KernelSource& source) const {
     std::string text;
@@ -189,7 +193,7 @@ class NestPrinter : KernelPrinter {
   }
 
   bool along_outer() const { return kernel_.vector == VectorAlong::Outer; }
-  std::string vector_name() const { return identifier(vector_axis()->node()->name); }
+  std::string vector_name() { return name_of(*vector_axis()); }
 
   // Does any lane of the loops hold an 8-byte element? Then vectors have half as many lanes. What is done once for each result may take two registers.
   bool wide_elements() {
@@ -228,48 +232,47 @@ class NestPrinter : KernelPrinter {
     return step->coefficient.is_const(-1);
   }
 
-  std::string tile_place(ExprId id) const {
+  std::string tile_place(ExprId id) {
     const size_t number = tile_number(id);
     if (number == kernel_.tiled_loads.size()) return {};
-    const std::string row = identifier(kernel_.tile->node()->name);
+    const std::string row = name_of(*kernel_.tile);
     const std::string place = is_backward(id) ? "last_row - 1 - " + row : row + " - first_row";
     return fmt::format("tile{} + ({}) * {} + ({} - first)", number, place, kTileStride, vector_name());
   }
 
-  // A tile's place in memory: its first element is at `offset` for the first row and column, a column is `jump` elements from the next.
+  // A tile's place in memory: its first element is at `start` for the first row and column, a column is `jump` elements from the next.
   struct TilePlace {
     std::string_view storage_type;
-    std::string memory, offset, jump;
+    std::string start, jump;
     bool is_backward;
   };
   TilePlace place_of_tile(ExprId id) {
     const auto& load = std::get<loop::Load>(exprs_.node(id).op);
     const auto jump = sym::linear_in(load.index[0], *vector_axis());
     const auto step = sym::linear_in(jump->rest, *kernel_.tile);
-    return {storage_type(program_.buffer(load.buffer).dtype), body_.memory(load.buffer), print_index(exprs_, step->rest),
-            print_index(exprs_, jump->coefficient), is_backward(id)};
+    return {storage_type(program_.buffer(load.buffer).dtype), body_.pointer(load.buffer, step->rest), factor(jump->coefficient),
+            is_backward(id)};
   }
 
   // Which rows and columns a task has, and, to fetch them, the one after it.
-  void print_place_of_tile(sym::Expr tiles, const std::string& columns, bool among_others, std::vector<std::string>& lines) {
-    const std::string rows = print_index(exprs_, tiles);
+  void print_place_of_tile(sym::Expr tiles, sym::Expr blocks, bool among_others, std::vector<std::string>& lines) {
+    const std::string rows = index(tiles), columns = index(blocks), all = factor(tiles * blocks);
     auto tile_at = [&](std::string_view task) {
-      return among_others ? fmt::format("tile_at({} % (({}) * ({})), {}, {})", task, rows, columns, rows, columns)
+      return among_others ? fmt::format("tile_at({} % {}, {}, {})", task, all, rows, columns)
                           : fmt::format("tile_at({}, {}, {})", task, rows, columns);
     };
     lines.push_back(fmt::format("const TileAt tile = {};", tile_at("task")));
     lines.push_back(fmt::format("const int64_t first_row = tile.row * {};", kTileSide));
-    lines.push_back(
-        fmt::format("const int64_t last_row = min64(first_row + {}, {});", kTileSide, print_index(exprs_, extent(*kernel_.tile))));
-    if (among_others) lines.push_back(fmt::format("const int64_t rows = task / (({}) * ({}));", rows, columns));
+    lines.push_back(fmt::format("const int64_t last_row = min64(first_row + {}, {});", kTileSide, index(extent(*kernel_.tile))));
+    if (among_others) lines.push_back(fmt::format("const int64_t rows = task / {};", all));
     if (!fetches_tiles()) return;
     lines.push_back(fmt::format("const TileAt next = {};", tile_at(among_others ? "(task + 1)" : "min64(task + 1, end - 1)")));
     lines.push_back(fmt::format("const int64_t next_row = next.row * {}, next_first = next.column * {};", kTileSide, kTileSide));
   }
   // From an element's place to the same one's in the next task's tile.
-  std::string to_next_tile(sym::Expr position) const {
+  std::string to_next_tile(sym::Expr position) {
     const sym::Expr row = sym::linear_in(position, *kernel_.tile)->coefficient;
-    return fmt::format(" + (next_row - first_row) * ({}) + (next_first - first)", print_index(exprs_, row));
+    return fmt::format(" + (next_row - first_row) * {} + (next_first - first)", factor(row));
   }
   bool fetches_tiles() const { return kernel_.fetches_tiles && !assertions_; }
 
@@ -278,9 +281,8 @@ class NestPrinter : KernelPrinter {
     for (size_t i = 0; i < kernel_.tiled_loads.size(); ++i) {
       const TilePlace place = place_of_tile(kernel_.tiled_loads[i]);
       text_.write(fmt::format("alignas(64) {} tile{}[{}];", place.storage_type, i, kTileSide * kTileStride));
-      text_.write(fmt::format("turn_tile<{}>({} + {} {} + first * ({}), {}, last - first, last_row - first_row, tile{});", kTileStride,
-                              place.memory, place.offset, place.is_backward ? "- (last_row - 1)" : "+ first_row", place.jump, place.jump,
-                              i));
+      text_.write(fmt::format("turn_tile<{}>({} {} + first * {}, {}, last - first, last_row - first_row, tile{});", kTileStride,
+                              place.start, place.is_backward ? "- (last_row - 1)" : "+ first_row", place.jump, place.jump, i));
     }
   }
 
@@ -288,7 +290,7 @@ class NestPrinter : KernelPrinter {
   void print_fetches_of_tiles(const std::string& row) {
     for (ExprId id : kernel_.tiled_loads) {
       const TilePlace place = place_of_tile(id);
-      text_.write(fmt::format("fetch_run<{}>({} + {} {} + (next_first + {} - first_row) * ({}));", kTileSide, place.memory, place.offset,
+      text_.write(fmt::format("fetch_run<{}>({} {} + (next_first + {} - first_row) * {});", kTileSide, place.start,
                               place.is_backward ? fmt::format("- (next_row + {})", kTileSide - 1) : "+ next_row", row, place.jump));
     }
   }
@@ -352,27 +354,27 @@ class NestPrinter : KernelPrinter {
   }
 
   // Rows of a stash are padded to whole vectors along the vector axis.
-  std::string stash_position() const {
+  std::string stash_position() {
     sym::Expr position = 0;
     std::vector<sym::Expr> axes = kernel_.inner;
     const std::string vector = lanes_vary_ ? vector_name() : "";
     if (!along_outer() && lanes_vary_) axes.pop_back();
     for (sym::Expr axis : axes) position = position * extent(axis) + axis;
-    if (!lanes_vary_) return fmt::format("({})", print_index(exprs_, position));
-    if (along_outer()) return fmt::format("({}) * {} + ({} - first)", print_index(exprs_, position), kVectorBlock, vector);
+    if (!lanes_vary_) return fmt::format("({})", index(position));
+    if (along_outer()) return fmt::format("({}) * {} + ({} - first)", index(position), kVectorBlock, vector);
     if (position.is_const(0)) return vector;
-    return fmt::format("({}) * {} + {}", print_index(exprs_, position), padded_row(), vector);
+    return fmt::format("({}) * {} + {}", index(position), padded_row(), vector);
   }
-  std::string padded_row() const { return fmt::format("(({} + W - 1) / W * W)", print_index(exprs_, extent(kernel_.inner.back()))); }
-  std::string stash_size() const {
+  std::string padded_row() { return fmt::format("(({} + W - 1) / W * W)", index(extent(kernel_.inner.back()))); }
+  std::string stash_size() {
     sym::Expr count = 1;
     std::vector<sym::Expr> axes = kernel_.inner;
     if (!along_outer() && lanes_vary_) axes.pop_back();
     for (sym::Expr axis : axes) count = count * extent(axis);
-    if (!lanes_vary_) return print_index(exprs_, count);
-    if (along_outer()) return fmt::format("({}) * {}", print_index(exprs_, count), kVectorBlock);
+    if (!lanes_vary_) return index(count);
+    if (along_outer()) return fmt::format("({}) * {}", index(count), kVectorBlock);
     if (count.is_const(1)) return padded_row();
-    return fmt::format("({}) * {}", print_index(exprs_, count), padded_row());
+    return fmt::format("({}) * {}", index(count), padded_row());
   }
 
   // ---- stages
@@ -391,8 +393,8 @@ class NestPrinter : KernelPrinter {
       for (const schedule::Fetch& each : stage.fetches) {
         std::string function(to_string(each.to));
         std::replace(function.begin(), function.end(), ' ', '_');
-        body_.line(innermost, fmt::format("{}({} + {}{});", function, identifier(program_.buffer(each.buffer).name),
-                                          print_index(exprs_, each.position), kernel_.tile ? to_next_tile(each.position) : ""));
+        body_.line(innermost, fmt::format("{}({} + {}{});", function, identifier(program_.buffer(each.buffer).name), index(each.position),
+                                          kernel_.tile ? to_next_tile(each.position) : ""));
       }
     }
     AroundLoops around;
@@ -440,8 +442,8 @@ class NestPrinter : KernelPrinter {
     const bool blocks_of_rows = stage.blocks.steps > 0 && stage.blocks.of_rows,
                blocks_of_vectors = stage.blocks.steps > 0 && !stage.blocks.of_rows;
     for (size_t d = 0; d < plain_loops; ++d) {
-      const std::string name = identifier(loops[d].node()->name);
-      std::string begin = "0", end = print_index(exprs_, extent(loops[d]));
+      const std::string name = name_of(loops[d]);
+      std::string begin = "0", end = index(extent(loops[d]));
       if (blocks_of_rows && stage.rows == 1 && d + 1 == plain_loops) open_blocks(begin, end);
       open(fmt::format("for (int64_t {} = {}; {} < {}; ++{}) {{", name, begin, name, end, name));
       add(body_.take_level(d + 1));
@@ -449,19 +451,19 @@ class NestPrinter : KernelPrinter {
     if (vector_loop) {
       const std::string v = vector_name();
       std::string begin = along_outer() ? "first" : "0";
-      std::string end = along_outer() ? "last" : print_index(exprs_, extent(*vector_axis()));
+      std::string end = along_outer() ? "last" : index(extent(*vector_axis()));
       if (stage.rows > 1) {
         const sym::Expr row = loops[plain_loops];
-        std::string first_row = "0", last_row = print_index(exprs_, extent(row));
+        std::string first_row = "0", last_row = index(extent(row));
         if (blocks_of_rows) open_blocks(first_row, last_row);
         const bool in_parts = !around.after_rows.empty();
         const int turns = turns_of_rows(stage);
         const std::string parts = in_parts ? fmt::format(", {}, {}", parts_of_rows(stage), turns) : "";
         // The loop outside goes on with the next accumulator.
         const std::string turn =
-            turns > 1 && plain_loops > 0 ? fmt::format("{} % {}", identifier(loops[plain_loops - 1].node()->name), turns) : "0";
+            turns > 1 && plain_loops > 0 ? fmt::format("{} % {}", name_of(loops[plain_loops - 1]), turns) : "0";
         open(fmt::format("for_rows<W, {}{}>({}{}, {}, {}, {}, [&](auto lanes, int64_t {}, int64_t {}{}) INLINE_BODY {{", stage.rows, parts,
-                         in_parts ? turn + ", " : "", first_row, last_row, begin, end, identifier(row.node()->name), v,
+                         in_parts ? turn + ", " : "", first_row, last_row, begin, end, name_of(row), v,
                          in_parts ? ", int part" : ""));
         add(body_.take_level(plain_loops + 1));
         add(body_.take_level(innermost));

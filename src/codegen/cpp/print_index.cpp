@@ -1,6 +1,7 @@
+#include "codegen/cpp/print_index.h"
+
 #include <cmath>
 
-#include "codegen/cpp/kernel.h"
 #include "codegen/cpp/names.h"
 #include "support/error.h"
 #include "symbolic/real.h"
@@ -10,8 +11,9 @@ namespace {
 
 class IndexPrinter {
  public:
-  IndexPrinter(const loop::ExprTable& exprs, sym::Expr vector_axis, std::string_view lane, std::function<bool(loop::ExprId)> varies)
-      : exprs_(exprs), vector_axis_(vector_axis), lane_(lane), varies_(std::move(varies)) {}
+  IndexPrinter(const loop::ExprTable& exprs, SymbolNames& names, sym::Expr vector_axis, std::string_view lane,
+               std::function<bool(loop::ExprId)> varies)
+      : exprs_(exprs), names_(names), vector_axis_(vector_axis), lane_(lane), varies_(std::move(varies)) {}
 
   // `in_product`: parenthesise sums.
   std::string print(sym::Expr e, bool in_product = false) const {
@@ -83,7 +85,7 @@ class IndexPrinter {
 
  private:
   std::string symbol(sym::Expr e, bool in_product) const {
-    std::string name = identifier(e.node()->name);
+    const std::string& name = names_.of(e);
     if (lane_.empty()) return name;
     if (e == vector_axis_) return in_product ? fmt::format("({} + {})", name, lane_) : fmt::format("{} + {}", name, lane_);
     const loop::ValueSymbol* value = exprs_.value_symbol(e);
@@ -131,6 +133,7 @@ class IndexPrinter {
   }
 
   const loop::ExprTable& exprs_;
+  SymbolNames& names_;
   sym::Expr vector_axis_;
   std::string_view lane_;
   std::function<bool(loop::ExprId)> varies_;  // does an expression differ between lanes?
@@ -138,11 +141,36 @@ class IndexPrinter {
 
 }  // namespace
 
-std::string print_index(const loop::ExprTable& exprs, sym::Expr expr) { return IndexPrinter(exprs, {}, {}, {}).print(expr); }
+const std::string& SymbolNames::of(sym::Expr symbol) {
+  auto [slot, is_new] = names_.try_emplace(symbol);
+  if (!is_new) return slot->second;
+  const std::string own = identifier(symbol.node()->name);
+  const sym::SymbolKind kind = symbol.node()->symbol_kind;
+  if (kind != sym::SymbolKind::Axis && kind != sym::SymbolKind::Value) return slot->second = own;
+  const std::string prefix = own.substr(0, own.find_last_not_of("0123456789") + 1);
+  do {
+    slot->second = fmt::format("{}{}", prefix, counts_[prefix]++);
+  } while (!taken_.insert(slot->second).second);
+  return slot->second;
+}
 
-std::string print_lane_index(const loop::ExprTable& exprs, sym::Expr expr, sym::Expr vector_axis, std::string_view lane,
+std::string print_index(const loop::ExprTable& exprs, SymbolNames& names, sym::Expr expr) {
+  return IndexPrinter(exprs, names, {}, {}, {}).print(expr);
+}
+
+std::string print_index(const loop::ExprTable& exprs, sym::Expr expr) {
+  SymbolNames names;
+  return print_index(exprs, names, expr);
+}
+
+std::string print_lane_index(const loop::ExprTable& exprs, SymbolNames& names, sym::Expr expr, sym::Expr vector_axis, std::string_view lane,
                              const std::function<bool(loop::ExprId)>& varies) {
-  return IndexPrinter(exprs, vector_axis, lane, varies).print(expr);
+  return IndexPrinter(exprs, names, vector_axis, lane, varies).print(expr);
+}
+
+std::string print_factor(const loop::ExprTable& exprs, SymbolNames& names, sym::Expr expr) {
+  const std::string text = print_index(exprs, names, expr);
+  return (expr.is_const() && expr.value() >= 0) || expr.is_symbol() ? text : "(" + text + ")";
 }
 
 }  // namespace toroid::codegen

@@ -19,7 +19,8 @@ class ScanPrinter : KernelPrinter {
     for (sym::Expr axis : kernel.outer) contents.positions.push_back(axis);
     contents.positions.push_back(kernel.along);
     take_sizes(contents);
-    BodyPrinter body(program_, std::nullopt);
+    for (sym::Expr axis : kernel.outer) name_of(axis);  // the outermost is the first
+    BodyPrinter body(program_, names_, std::nullopt);
     set_origins(body, kernel.provenance);
     body.begin_nest({kernel.along});
     OperandText value = body.value(kernel.value);
@@ -44,7 +45,7 @@ class ScanPrinter : KernelPrinter {
       case ScanOp::Min: {
         // The latest of equal extrema, and the latest NaN.
         const std::string sign = kernel.op == ScanOp::Max ? ">=" : "<=";
-        const std::string along = identifier(kernel.along.node()->name);
+        const std::string along = name_of(kernel.along);
         update = {fmt::format("if ({} == 0 || {} {} running || {} != {}) {{", along, x, sign, x, x), fmt::format("  running = {};", x),
                   fmt::format("  position = {};", along), "}"};
         break;
@@ -68,9 +69,8 @@ class ScanPrinter : KernelPrinter {
       for (std::string& line : body.take_level(0)) lines.push_back(std::move(line));
       lines.push_back(fmt::format("{} running = {};", type, start));
       if (kernel.outputs.size() > 1) lines.push_back("int64_t position = 0;");
-      const std::string along = identifier(kernel.along.node()->name);
-      lines.push_back(
-          fmt::format("for (int64_t {} = 0; {} < {}; ++{}) {{", along, along, print_index(exprs_, extent(kernel.along)), along));
+      const std::string along = name_of(kernel.along);
+      lines.push_back(fmt::format("for (int64_t {} = 0; {} < {}; ++{}) {{", along, along, index(extent(kernel.along)), along));
       for (std::string& line : body.take_level(1)) lines.push_back("  " + line);
       const ProvenanceId last = kernel.provenance.empty() ? ProvenanceId{} : kernel.provenance.back();
       if (const std::string* comment = body.origins.comment(last)) lines.push_back("  " + *comment);

@@ -27,7 +27,8 @@ class ScatterPrinter : KernelPrinter {
     const loop::Buffer& out = program_.buffer(kernel.out);
     contents.positions.push_back(sym::product(out.sizes));
     take_sizes(contents);
-    BodyPrinter body(program_, std::nullopt);
+    for (sym::Expr axis : kernel.axes) name_of(axis);  // the outermost is the first
+    BodyPrinter body(program_, names_, std::nullopt);
     set_origins(body, kernel.provenance);
     body.begin_nest(kernel.axes);
     const OperandText value = body.value(kernel.value);
@@ -61,9 +62,9 @@ class ScatterPrinter : KernelPrinter {
     std::vector<std::string> lines = body.take_level(0);
     std::string indent;
     for (size_t d = 0; d < kernel.axes.size(); ++d) {
-      const std::string name = identifier(kernel.axes[d].node()->name);
+      const std::string name = name_of(kernel.axes[d]);
       std::string first = "0";
-      std::string last = print_index(exprs_, extent(kernel.axes[d]));
+      std::string last = index(extent(kernel.axes[d]));
       if (by_axis && kernel.split->index == kernel.axes[d]) {
         first = "begin";
         last = sym::known_lt(0, extent(kernel.axes[d])) ? "end" : fmt::format("min64(end, {})", last);
@@ -94,15 +95,15 @@ class ScatterPrinter : KernelPrinter {
     const std::string from = body.memory(kernel.base);
     if (!kernel.split) {
       text_.write("(void)begin, (void)end;");
-      text_.write(fmt::format("copy_elements({}, {}, {});", to, from, print_index(exprs_, sym::product(out.sizes))));
+      text_.write(fmt::format("copy_elements({}, {}, {});", to, from, index(sym::product(out.sizes))));
       return;
     }
     const std::span<const sym::Expr> sizes(out.sizes);
     const size_t dim = kernel.split->dim;
-    const std::string length = print_index(exprs_, sizes[dim]);
-    const std::string row = print_index(exprs_, sym::product(sizes.subspan(dim + 1)));
-    text_.write(fmt::format("const int64_t copy_end = end == {} ? {} : end;", print_index(exprs_, source_.tasks), length));
-    text_.write(fmt::format("for (int64_t part = 0; part < {}; ++part) {{", print_index(exprs_, sym::product(sizes.first(dim)))));
+    const std::string length = index(sizes[dim]);
+    const std::string row = index(sym::product(sizes.subspan(dim + 1)));
+    text_.write(fmt::format("const int64_t copy_end = end == {} ? {} : end;", index(source_.tasks), length));
+    text_.write(fmt::format("for (int64_t part = 0; part < {}; ++part) {{", index(sym::product(sizes.first(dim)))));
     text_.write(fmt::format("  const int64_t at = (part * ({}) + begin) * ({});", length, row));
     text_.write(fmt::format("  copy_elements({} + at, {} + at, (copy_end - begin) * ({}));", to, from, row));
     text_.write("}");

@@ -45,7 +45,8 @@ std::string FunctionPrinter::bytes_of(sym::Expr elements, DType dtype) const {
 }
 
 std::string FunctionPrinter::pointer(const program::Pointer& pointer) const {
-  return fmt::format("{} + {}", identifier(buffer(pointer.buffer).name), index(pointer.offset));
+  const std::string name = identifier(buffer(pointer.buffer).name);
+  return pointer.offset.is_const(0) ? name : fmt::format("{} + {}", name, index(pointer.offset));
 }
 
 // ---- functions --------------------------------------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ namespace {
 
 bool is_name_character(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
-// The kernel's text with its local names replaced by their order of appearance, so that equal kernels of different layers
-// compare equal.
+// The kernel's text with its buffers' names replaced by their order of appearance, so that equal kernels of different layers compare equal.
 std::string canonical_text(const KernelSource& source, const loop::LoopProgram& program) {
   std::set<std::string, std::less<>> buffers;
   for (const KernelParameter& parameter : source.parameters) buffers.insert(identifier(program.buffer(parameter.buffer).name));
@@ -41,9 +40,6 @@ std::string canonical_text(const KernelSource& source, const loop::LoopProgram& 
       result += rename(word);
     } else if (const size_t mark = word.rfind("_v"); mark != std::string::npos && buffers.count(word.substr(0, mark))) {
       result += rename(word.substr(0, mark)) + word.substr(mark);  // a value loaded from that buffer
-    } else if (word.size() > 1 && std::string_view("abirv").find(word[0]) != std::string_view::npos &&
-               std::all_of(word.begin() + 1, word.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-      result += rename(word);  // an axis or a value symbol
     } else {
       result += word;
     }

@@ -16,8 +16,7 @@ constexpr size_t kNameLimit = 300;
 }  // namespace
 
 std::string FunctionPrinter::operand(const program::Operand& each) {
-  const std::string pointer =
-      each.is_in_memory ? fmt::format("(void*)({} + {})", identifier(buffer(each.buffer).name), index(each.offset)) : "nullptr";
+  const std::string start = each.is_in_memory ? fmt::format("(void*)({})", pointer({each.buffer, each.offset})) : "nullptr";
   std::string size_name = "nullptr";
   std::string stride_name = "nullptr";
   if (!each.sizes.empty()) {
@@ -25,7 +24,7 @@ std::string FunctionPrinter::operand(const program::Operand& each) {
     size_name = array(fmt::format("sizes{}", arrays_), each.sizes);
     stride_name = array(fmt::format("strides{}", arrays_), each.strides);
   }
-  return fmt::format("{{{}, {}, {}, {}, {}, {}}}", pointer, size_name, stride_name, each.sizes.size(),
+  return fmt::format("{{{}, {}, {}, {}, {}, {}}}", start, size_name, stride_name, each.sizes.size(),
                      static_cast<int>(buffer(each.buffer).dtype), each.is_constant ? 1 : 0);
 }
 
