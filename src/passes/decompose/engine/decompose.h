@@ -209,8 +209,9 @@ Decomposition find_decomposition(const Schema& schema);
 // Whether there is one, or one for complex tensors (complex.h).
 bool is_supported(const Schema& schema);
 
-// The whole graph (and subgraphs) at core level. Needs a verified import-level program. Keeps inputs, outputs and names; where
-// the model records a result's type, the decomposed type must agree (a disagreement is toroid's fault, or the model's).
+// The whole graph (and subgraphs) at core level. Takes a program as importers and the text reader make it, in which each node refers to
+// nodes before it. Keeps inputs, outputs and names; where the model records a result's type, the decomposed type must agree (a disagreement
+// is toroid's fault, or the model's). Verifies what it made: sizes that contradict each other throw Error{InvalidModel}.
 // Throws Error{Unsupported} listing every operator without a decomposition.
 void decompose(Program& program);
 
