@@ -16,7 +16,7 @@ using PlainFunction = int32_t(const void* const* inputs, const void* const* cons
 
 struct PlainProgram {
   explicit PlainProgram(Program from) : program(std::move(from)) {
-    run_passes(program, true);
+    run_passes(program);
     graphs = schedule::schedule_graphs(lower(program), true, nullptr, schedule::Forms::Estimated, schedule::plain_planner());
     module = program::make_module(graphs, program);
     text = codegen::print_c(module, graphs, program, "computed");

@@ -16,7 +16,7 @@ struct Made {
 };
 Made made(std::string_view text, const ModuleOptions& options = {}) {
   Made result{parse_text(text), {}, {}};
-  run_passes(result.program, true);
+  run_passes(result.program);
   result.graphs = schedule::schedule_graphs(lower(result.program));
   result.module = make_module(result.graphs, result.program, options);
   return result;

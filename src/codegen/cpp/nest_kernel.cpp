@@ -127,7 +127,8 @@ class NestPrinter : KernelPrinter {
           block = "block";
         }
         decode_task(task_axes, rows, lines);
-        lines.push_back(is_one_block ? "const int64_t first = 0;" : fmt::format("const int64_t first = {} * {};", block, grid.block_columns));
+        lines.push_back(is_one_block ? "const int64_t first = 0;"
+                                     : fmt::format("const int64_t first = {} * {};", block, grid.block_columns));
         lines.push_back(is_one_block ? fmt::format("const int64_t last = {};", end)
                                      : fmt::format("const int64_t last = min64(first + {}, {});", grid.block_columns, end));
       } else {
@@ -460,11 +461,9 @@ class NestPrinter : KernelPrinter {
         const int turns = turns_of_rows(stage);
         const std::string parts = in_parts ? fmt::format(", {}, {}", parts_of_rows(stage), turns) : "";
         // The loop outside goes on with the next accumulator.
-        const std::string turn =
-            turns > 1 && plain_loops > 0 ? fmt::format("{} % {}", name_of(loops[plain_loops - 1]), turns) : "0";
+        const std::string turn = turns > 1 && plain_loops > 0 ? fmt::format("{} % {}", name_of(loops[plain_loops - 1]), turns) : "0";
         open(fmt::format("for_rows<W, {}{}>({}{}, {}, {}, {}, [&](auto lanes, int64_t {}, int64_t {}{}) INLINE_BODY {{", stage.rows, parts,
-                         in_parts ? turn + ", " : "", first_row, last_row, begin, end, name_of(row), v,
-                         in_parts ? ", int part" : ""));
+                         in_parts ? turn + ", " : "", first_row, last_row, begin, end, name_of(row), v, in_parts ? ", int part" : ""));
         add(body_.take_level(plain_loops + 1));
         add(body_.take_level(innermost));
         if (!in_parts) {
@@ -484,8 +483,7 @@ class NestPrinter : KernelPrinter {
         }
         const bool in_turn = stage.turns > 1 && !along_outer();
         if (stage.turns > 1 && along_outer()) {
-          out.push_back(
-              fmt::format("{}const int64_t turn = {} % {};", indent, identifier(loops[plain_loops - 1].node()->name), stage.turns));
+          out.push_back(fmt::format("{}const int64_t turn = {} % {};", indent, name_of(loops[plain_loops - 1]), stage.turns));
         }
         const std::string turns = in_turn ? fmt::format("_in_turn<W, {}>", stage.turns) : "<W>";
         open(fmt::format("for_lanes{}({}, {}, [&](auto lanes, int64_t {}{}) INLINE_BODY {{", turns, begin, end, v,
