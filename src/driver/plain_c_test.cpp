@@ -1,6 +1,7 @@
 // The target plain C: what it computes, beside the evaluator.
 #include "codegen/c/print_c.h"
 #include "driver/compiled_for_test.h"
+#include "driver/pass_costs.h"
 #include "frontend/pt2/import.h"
 #include "interp/bind_symbols.h"
 #include "passes/pipeline.h"
@@ -16,7 +17,7 @@ using PlainFunction = int32_t(const void* const* inputs, const void* const* cons
 
 struct PlainProgram {
   explicit PlainProgram(Program from) : program(std::move(from)) {
-    run_passes(program);
+    run_passes(program, {.costs = pass_costs()});
     graphs = schedule::schedule_graphs(lower(program), true, nullptr, schedule::Forms::Estimated, schedule::plain_planner());
     module = program::make_module(graphs, program);
     text = codegen::print_c(module, graphs, program, "computed");
@@ -178,11 +179,16 @@ INSTANTIATE_TEST_SUITE_P(Rows, PlainC, testing::ValuesIn(kPrograms), [](const au
 
 // Networks with their weights; the file is what a source package would hold.
 TEST(PlainCModels, AreTheEvaluators) {
-  for (const char* name : {"mlp", "convnet"}) {
+  for (const char* name : {"mlp", "convnet", "hf_bert"}) {
     const PlainProgram plain(import_pt2(std::filesystem::path(TOROID_CONFORMANCE_DIR) / "models" / fmt::format("{}.pt2", name), {}));
     SymbolSizes sizes;
     for (sym::Expr symbol : plain.module.symbols) sizes.emplace_back(symbol.node()->name, 3);
-    const std::vector<HostTensor> inputs = example_inputs(plain.program, sizes);
+    std::vector<HostTensor> inputs;
+    for (ValueId id : plain.program.graph.inputs) {
+      const Value& input = plain.program.graph.value(id);
+      const std::string_view kind = is_floating(input.type.dtype) ? "a" : "i";  // words of a small vocabulary
+      inputs.push_back(example_input(kind, input.type.dtype, sizes_of(plain.program, input.type, sizes)));
+    }
     EXPECT_EQ(run(plain, plain.build(), inputs, evaluate(plain.program, inputs)), 0) << name;
   }
 }

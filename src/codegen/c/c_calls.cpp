@@ -53,6 +53,25 @@ static int64_t place(const Operand* x, int64_t i, int rank) {
   return at;
 }
 
+/* out = x times factors along a dim */
+static void scale_weights(Operand x, Operand factors, Operand out, int64_t dim) {
+  const int64_t inner = elements(x.sizes + dim + 1, x.rank - (int)dim - 1);
+  for (int64_t i = 0; i < elements(x.sizes, x.rank); ++i) {
+    const double factor = element(&factors, place(&factors, i / inner % x.sizes[dim], 1));
+    set_element(&out, place(&out, i, out.rank), element(&x, place(&x, i, x.rank)) * factor, 0);
+  }
+}
+
+/* Writes x into out from the index `first` of a dim on; gives the index behind it. */
+static int64_t join_weights(Operand x, Operand out, int64_t dim, int64_t first) {
+  for (int64_t i = 0; i < elements(x.sizes, x.rank); ++i) {
+    const int64_t from = place(&x, i, x.rank);
+    set_element(&out, first * out.strides[dim] + place(&(const Operand){0, x.sizes, out.strides, x.rank, 0}, i, x.rank),
+                element(&x, from), whole_element(&x, from));
+  }
+  return first + x.sizes[dim];
+}
+
 /* [B.., M, K] x [B.., K, N] -> [B.., M, N] */
 static void matmul(Operand a, Operand b, Operand out) {
   const int r = out.rank - 2;

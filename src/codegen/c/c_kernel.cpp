@@ -4,8 +4,8 @@
 #include <unordered_set>
 
 #include "codegen/c/c_types.h"
-#include "codegen/cpp/kernel.h"
 #include "codegen/cpp/names.h"
+#include "codegen/cpp/print_index.h"
 #include "support/error.h"
 #include "support/match.h"
 
@@ -15,7 +15,6 @@ namespace {
 using loop::ExprId;
 
 sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
-std::string name_of(sym::Expr symbol) { return identifier(symbol.node()->name); }
 
 bool needs_reals(sym::Expr e) {
   if (e.is_const()) return false;
@@ -26,6 +25,16 @@ bool needs_reals(sym::Expr e) {
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+}
+
+void refuse_reals(sym::Expr e) {
+  if (needs_reals(e)) throw Error(ErrorKind::Unsupported, fmt::format("plain C does not compute the size '{}'", sym::to_string(e)));
+}
+
+std::string in_c(std::string text) {
+  replace_all(text, "floordiv<int64_t>", "floordiv64");
+  replace_all(text, "floormod<int64_t>", "floormod64");
+  return text;
 }
 
 class KernelText {
@@ -40,6 +49,7 @@ class KernelText {
       if (std::find(result.buffers.begin(), result.buffers.end(), id) != result.buffers.end()) return;
       result.buffers.push_back(id);
       const loop::Buffer& buffer = loops_.buffer(id);
+      names_.reserve(identifier(buffer.name));
       parameters += fmt::format(", {}{}* {}", constness, storage_type(buffer.dtype), identifier(buffer.name));
     };
     for (loop::BufferId id : writes) add(id, "");
@@ -95,7 +105,8 @@ class KernelText {
         scopes_.back().symbols.insert(symbol);
       }
     }
-    return index_text(exprs_, e);
+    refuse_reals(e);
+    return in_c(print_index(exprs_, names_, e));
   }
 
   // The name of a local that holds it.
@@ -154,6 +165,7 @@ class KernelText {
     return load(e.to, to, "0");
   }
 
+  std::string name_of(sym::Expr symbol) { return names_.of(symbol); }
   // No name of a buffer, an axis or a symbol begins so.
   std::string fresh() { return fmt::format("_v{}", ++count_); }
 
@@ -337,16 +349,14 @@ class KernelText {
   size_t depth_ = 1;
   int count_ = 0;
   std::vector<Scope> scopes_;
+  SymbolNames names_;
 };
 
 }  // namespace
 
 std::string index_text(const loop::ExprTable& exprs, sym::Expr e) {
-  if (needs_reals(e)) throw Error(ErrorKind::Unsupported, fmt::format("plain C does not compute the size '{}'", sym::to_string(e)));
-  std::string text = print_index(exprs, e);
-  replace_all(text, "floordiv<int64_t>", "floordiv64");
-  replace_all(text, "floormod<int64_t>", "floormod64");
-  return text;
+  refuse_reals(e);
+  return in_c(print_index(exprs, e));
 }
 
 CKernel print_kernel(const loop::LoopProgram& loops, const schedule::Step& kernel, std::string_view name, std::string_view symbols) {

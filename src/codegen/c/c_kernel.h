@@ -18,7 +18,7 @@ struct CKernel {
 // Throws Error{Unsupported} as c_types.h does.
 CKernel print_kernel(const loop::LoopProgram& loops, const schedule::Step& kernel, std::string_view name, std::string_view symbols);
 
-// An integer expression over names of the generated code. Throws Error{Unsupported} for what sizes computed with real numbers need.
+// An integer expression over sizes. Throws Error{Unsupported} for what sizes computed with real numbers need.
 std::string index_text(const loop::ExprTable& exprs, sym::Expr e);
 
 }  // namespace toroid::codegen::c

@@ -177,6 +177,7 @@ class FilePrinter {
 
   void print_call(const program::LibraryCall& call) {
     uses_library_ = true;
+    if (call.kernel == "library.weights.scale" || call.kernel == "library.weights.join") return print_weights(call);
     const bool is_known = call.kernel == "matmul" || call.kernel == "convolution" || call.kernel == "attention";
     if (!is_known || call.epilogue) throw Error(ErrorKind::Unsupported, fmt::format("plain C has no kernel for {}", call.label));
     std::vector<std::string> inputs;
@@ -202,6 +203,17 @@ class FilePrinter {
     const std::string stride = list(0), padding = list(1), dilation = list(2);
     line(fmt::format("convolution({}, {}, {}, {}, {}, {}, {}, {}, {});", inputs[0], inputs[1], third, out, index(call.integers[0]),
                      index(call.integers[1]), stride, padding, dilation));
+  }
+
+  // What passes do with weights, in the function that runs before the steps.
+  void print_weights(const program::LibraryCall& call) {
+    std::vector<std::string> inputs;
+    for (const program::Operand& each : call.inputs) inputs.push_back(operand(each));
+    const std::string out = operand(call.outputs[0]), dim = index(call.integers[0]);
+    if (call.kernel == "library.weights.scale") return line(fmt::format("scale_weights({}, {}, {}, {});", inputs[0], inputs[1], out, dim));
+    std::string first = "0";
+    for (const std::string& input : inputs) first = fmt::format("join_weights({}, {}, {}, {})", input, out, dim, first);
+    line(first + ";");
   }
 
   void print_read(const program::ReadNumber& read) {
