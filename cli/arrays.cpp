@@ -1,7 +1,9 @@
 #include "arrays.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "frontend/safetensors.h"
-#include "support/error.h"
 
 namespace toroid::cli {
 namespace {

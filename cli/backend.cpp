@@ -2,14 +2,17 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "build_flags.h"
 #include "describe.h"
-#include "driver/executable.h"
+#include "driver/signature.h"
 #include "eager_backend.h"
 #include "explain_cache.h"
 #include "interp/evaluate.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
+#include "runtime/program/executable.h"
 
 namespace toroid::cli {
 namespace {
@@ -33,10 +36,11 @@ class Compiled : public Callable {
  public:
   Compiled(CompiledModel model, const LoadOptions& options) : model_(std::move(model)), executable_(model_.load(options.threads)) {
     executable_.set_seed(options.seed);
+    if (!model_.program) model_.program = signature_of(general_variant(executable_.tables()));
   }
-  const Program& program() const override { return model_.program ? *model_.program : executable_.manifest().general().signature; }
+  const Program& program() const override { return *model_.program; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
-  std::string variant() const override { return variant_text(executable_.manifest(), executable_.last_variant()); }
+  std::string variant() const override { return variant_text(executable_.tables(), executable_.last_variant()); }
 
  private:
   CompiledModel model_;
@@ -45,13 +49,17 @@ class Compiled : public Callable {
 
 class Packaged : public Callable {
  public:
-  Packaged(Executable executable, uint64_t seed) : executable_(std::move(executable)) { executable_.set_seed(seed); }
-  const Program& program() const override { return executable_.manifest().general().signature; }
+  Packaged(Executable executable, uint64_t seed)
+      : executable_(std::move(executable)), signature_(signature_of(general_variant(executable_.tables()))) {
+    executable_.set_seed(seed);
+  }
+  const Program& program() const override { return signature_; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
-  std::string variant() const override { return variant_text(executable_.manifest(), executable_.last_variant()); }
+  std::string variant() const override { return variant_text(executable_.tables(), executable_.last_variant()); }
 
  private:
   Executable executable_;
+  Program signature_;
 };
 
 }  // namespace

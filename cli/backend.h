@@ -10,7 +10,7 @@
 
 #include "driver/compile.h"
 #include "graph/graph.h"
-#include "interp/host_tensor.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::cli {
 

@@ -7,20 +7,23 @@
 
 #include <nlohmann/json.hpp>
 
+#include <fmt/format.h>
+
 #include "arrays.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/mapped_file.h"
 #include "build_flags.h"
 #include "command.h"
 #include "describe.h"
 #include "driver/compile.h"
+#include "driver/signature.h"
 #include "flags.h"
 #include "graph/text.h"
-#include "interp/bind_symbols.h"
 #include "json_text.h"
+#include "runtime/contract/contract.h"
 #include "runtime/kernels/registry/machine_limits.h"
-#include "support/clock.h"
-#include "support/error.h"
-#include "support/file.h"
-#include "support/mapped_file.h"
 
 namespace toroid::cli {
 namespace {
@@ -91,9 +94,9 @@ struct StepTiming {
   }
 };
 
-std::optional<double> value_of(const SymbolValues& symbols, sym::Expr e) {
+std::optional<double> value_of(const CallSizes& sizes, int32_t expression) {
   try {
-    return static_cast<double>(symbols.evaluate(e));
+    return static_cast<double>(sizes.evaluate(expression));
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -102,26 +105,26 @@ std::optional<double> value_of(const SymbolValues& symbols, sym::Expr e) {
 // Of the steps that ran, in the program's order.
 std::vector<StepTiming> step_medians(const Executable& program, const std::vector<HostTensor>& inputs) {
   std::vector<StepTiming> steps;
+  const ToroidVariant& variant = program.last_variant();
   std::map<size_t, std::string> forms;  // by step, those that the first call settled
   const std::vector<std::optional<size_t>> chosen = program.forms();
   for (size_t i = 0; i < chosen.size(); ++i) {
-    const program::Choice& choice = program.last_variant().choices[i];
-    if (chosen[i]) forms[choice.step] = choice.forms.at(*chosen[i]);
+    const ToroidChoice& choice = variant.choices[i];
+    if (chosen[i]) forms[static_cast<size_t>(choice.step)] = choice.forms[*chosen[i]];
   }
   if (program.step_times().empty()) return steps;
-  const ManifestVariant& manifest = program.last_variant();
   std::vector<InputShape> shapes;
   for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
-  const SymbolValues symbols = bind_symbols(manifest.signature, plan_bindings(manifest.signature), shapes);
+  const CallSizes sizes = bind_sizes(variant.contract, shapes);
   for (size_t i = 0; i < program.step_times().size(); ++i) {
     std::vector<double> times = program.step_times()[i];
     if (times.empty()) continue;
     std::sort(times.begin(), times.end());
-    StepTiming step = {i, manifest.steps.at(i), times[times.size() / 2] * 1e6, forms[i], {}, {}};
-    if (i < manifest.work.size()) {
-      step.bytes = value_of(symbols, manifest.work[i].bytes);
-      step.flops = value_of(symbols, manifest.work[i].flops);
-      step.numbers = manifest.work[i].numbers;
+    StepTiming step = {i, variant.steps[i].name, times[times.size() / 2] * 1e6, forms[i], {}, {}};
+    if (i < static_cast<size_t>(variant.num_work)) {
+      step.bytes = value_of(sizes, variant.work[i].bytes);
+      step.flops = value_of(sizes, variant.work[i].flops);
+      step.numbers = static_cast<DType>(variant.work[i].dtype);
     }
     steps.push_back(std::move(step));
   }
@@ -198,19 +201,18 @@ int cmd_bench(int argc, const char* const* argv) {
   }
   executable->set_seed(seed);
   const double compile_s = watch.seconds();
-  const Program& signature = executable->manifest().general().signature;
+  const Program signature = signature_of(general_variant(executable->tables()));
   const std::vector<HostTensor> inputs =
       inputs_path.empty() ? random_inputs(signature) : in_own_memory(read_inputs(inputs_path, signature));
   const Timing timing = time_calls([&] { executable->run(inputs); }, seconds);
   refuse_changed_files();
-  const ManifestVariant& manifest = executable->last_variant();
-  const std::string variant = variant_text(executable->manifest(), manifest);
+  const ToroidVariant& ran = executable->last_variant();
+  const std::string variant = variant_text(executable->tables(), ran);
   fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path, timing.median_ms, timing.runs,
              timing.min_ms, timing.max_ms, compile_s, model ? fmt::format("; cache: {}", model->cache_use) : "");
-  fmt::print("  {}; temporaries {} bytes (lower bound {})\n", steps_text(manifest), executable->arena_bytes(),
-             executable->arena_lower_bound());
+  fmt::print("  {}; temporaries {} bytes (lower bound {})\n", steps_text(ran), executable->arena_bytes(), executable->arena_lower_bound());
   constexpr size_t kShownOutputs = 8;
-  print_interface(stdout, executable->manifest(), kShownOutputs);
+  print_interface(stdout, executable->tables(), kShownOutputs);
   if (tune && !model->choices.empty()) fmt::print("{}", tune::changes_text(model->choices));
   if (!variant.empty()) fmt::print("  ran the variant for {}\n", variant);
   std::vector<StepTiming> steps;
@@ -230,10 +232,10 @@ int cmd_bench(int argc, const char* const* argv) {
                                    {"compile_s", compile_s},
                                    {"from_cache", model && model->from_cache},
                                    {"variant", variant},
-                                   {"steps_in_all", manifest.steps.size()},
-                                   {"kernels", manifest.kernels},
-                                   {"kernel_calls", manifest.kernel_calls},
-                                   {"library_calls", manifest.library_calls},
+                                   {"steps_in_all", ran.num_steps},
+                                   {"kernels", ran.num_kernels},
+                                   {"kernel_calls", ran.num_kernel_calls},
+                                   {"library_calls", ran.num_library_calls},
                                    {"arena_bytes", executable->arena_bytes()},
                                    {"arena_lower_bound_bytes", executable->arena_lower_bound()}};
     if (model) {

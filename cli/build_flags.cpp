@@ -1,7 +1,9 @@
 #include "build_flags.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/pipeline.h"
-#include "support/error.h"
 
 namespace toroid::cli {
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
+#include "base/mapped_file.h"
 #include "cache/base.h"
 #include "cache/remote.h"
 #include "cache/store.h"
@@ -13,8 +15,6 @@
 #include "flags.h"
 #include "json_text.h"
 #include "support/byte_size.h"
-#include "support/file.h"
-#include "support/mapped_file.h"
 
 namespace toroid::cli {
 namespace {

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
 #include "command.h"
 #include "json_text.h"
-#include "support/error.h"
-#include "support/mapped_file.h"
 
 namespace toroid::cli {
 namespace {

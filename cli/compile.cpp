@@ -1,17 +1,19 @@
 // toroid compile MODEL -o FILE.so
 #include <charconv>
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
 #include "build_flags.h"
 #include "command.h"
 #include "describe.h"
 #include "driver/compile.h"
-#include "driver/package.h"
 #include "emit_benchmark.h"
 #include "explain_cache.h"
 #include "flags.h"
-#include "support/clock.h"
-#include "support/error.h"
-#include "support/file.h"
+#include "runtime/program/package.h"
 
 namespace toroid::cli {
 namespace {
@@ -100,12 +102,13 @@ int cmd_compile(int argc, const char* const* argv) {
   } else {
     emit_benchmark(benchmark, model, options, session.toolchain());
   }
-  const Manifest manifest = read_manifest(model.library, output.empty() ? benchmark : output);
-  fmt::print(stderr, "{}: {}, for {}\n", benchmark.empty() ? output : benchmark, steps_text(manifest.general()), model.isa.name());
-  print_interface(stderr, manifest);
-  if (!manifest.training.empty()) {
+  const ProgramLibrary library(model.library, output.empty() ? benchmark : output);
+  const ToroidProgram& program = library.tables();
+  fmt::print(stderr, "{}: {}, for {}\n", benchmark.empty() ? output : benchmark, steps_text(general_variant(program)), model.isa.name());
+  print_interface(stderr, program);
+  if (*program.training != '\0') {
     fmt::print(stderr, "note: the model was exported in training mode: {}; for inference call model.eval() before torch.export.export\n",
-               manifest.training);
+               program.training);
   }
   if (options.choose.keep) {
     for (const tune::Decision& choice : model.choices) fmt::print(stderr, "{}", table_text(choice));

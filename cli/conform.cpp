@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "backend.h"
+#include "base/file.h"
 #include "build_flags.h"
 #include "command.h"
 #include "conform_case.h"
 #include "flags.h"
 #include "isolate.h"
 #include "json_text.h"
-#include "support/file.h"
 #include "support/progress.h"
 #include "support/thread_pool.h"
 

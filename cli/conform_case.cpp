@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "arrays.h"
+#include "base/clock.h"
+#include "base/error.h"
 #include "interp/compare.h"
 #include "interp/ties.h"
-#include "support/clock.h"
-#include "support/error.h"
 
 namespace toroid::cli {
 namespace {

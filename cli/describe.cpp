@@ -1,71 +1,78 @@
 #include "describe.h"
 
 #include <algorithm>
+#include <limits>
 
-#include "graph/builder.h"
-#include "interp/bind_symbols.h"
+#include <fmt/format.h>
+
+#include "graph/graph.h"
+#include "runtime/contract/contract.h"
+#include "runtime/program/executable.h"
 
 namespace toroid::cli {
 namespace {
 
-std::string range_text(const sym::Range& range) {
-  return range.max == sym::kPosInf ? fmt::format("{} or more", range.min) : fmt::format("from {} to {}", range.min, range.max);
+std::string range_text(const ToroidSymbol& symbol) {
+  const bool is_open = symbol.most == std::numeric_limits<int64_t>::max();
+  return is_open ? fmt::format("{} or more", symbol.least) : fmt::format("from {} to {}", symbol.least, symbol.most);
 }
 
 // "logits: f32[s40, 10]"
-std::string output_text(const ManifestOutput& output, size_t number) {
+std::string output_text(const ToroidOutputInfo& output, size_t number) {
   const std::string file_name = fmt::format("out{}", number);
-  return fmt::format("{}{}: {}{}", file_name, output.name == file_name ? "" : " " + output.name, to_string(output.dtype),
-                     fmt::format("[{}]", fmt::join(output.sizes, ", ")));
+  return fmt::format("{}{}: {}", file_name, output.name == file_name ? "" : fmt::format(" {}", output.name), output.type);
 }
+
+bool is_returned(const ToroidOutputInfo& output) { return toroid::is_returned({static_cast<OutputKind>(output.kind), output.target}); }
 
 }  // namespace
 
-std::string variant_text(const Manifest& manifest, const ManifestVariant& variant) {
-  if (manifest.variants.size() == 1) return "";
-  if (variant.when.empty()) return "all other sizes";
+std::string variant_text(const ToroidProgram& program, const ToroidVariant& variant) {
+  if (program.num_variants == 1) return "";
+  if (variant.num_conditions == 0) return "all other sizes";
   std::string text;
-  for (const auto& [name, value] : variant.when) text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, value);
+  for (const ToroidCondition& condition : rows(variant.conditions, variant.num_conditions))
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", condition.symbol, condition.value);
   return text;
 }
 
-std::string steps_text(const ManifestVariant& variant) {
-  const int others = static_cast<int>(variant.steps.size()) - variant.library_calls - variant.kernel_steps;
-  const std::string together =
-      variant.kernel_calls > variant.kernel_steps ? fmt::format(" ({} kernels, some started together)", variant.kernel_calls) : "";
-  return fmt::format("{} steps: {} library calls, {} of generated kernels{}{}", variant.steps.size(), variant.library_calls,
-                     variant.kernel_steps, together,
+std::string steps_text(const ToroidVariant& variant) {
+  const int others = variant.num_steps - variant.num_library_calls - variant.num_kernel_steps;
+  const std::string together = variant.num_kernel_calls > variant.num_kernel_steps
+                                   ? fmt::format(" ({} kernels, some started together)", variant.num_kernel_calls)
+                                   : "";
+  return fmt::format("{} steps: {} library calls, {} of generated kernels{}{}", variant.num_steps, variant.num_library_calls,
+                     variant.num_kernel_steps, together,
                      others > 0 ? fmt::format(", {} of control flow or of sizes that are read", others) : "");
 }
 
-void print_interface(std::FILE* to, const Manifest& manifest, size_t most_outputs) {
-  const Program& signature = manifest.general().signature;
-  for (size_t i = 0; i < signature.inputs.size(); ++i) {
-    TensorType type = signature.graph.type(signature.graph.inputs[i]);
-    type.strides.clear();
-    fmt::print(to, "  input    {}: {}\n", signature.inputs[i].name, to_string(type));
-  }
+void print_interface(std::FILE* to, const ToroidProgram& program, size_t most_outputs) {
+  const ToroidVariant& general = general_variant(program);
+  const ToroidContract& contract = general.contract;
+  for (const ToroidInputInfo& input : rows(contract.inputs, contract.num_inputs))
+    fmt::print(to, "  input    {}: {}\n", input.name, input.type);
+  const std::span<const ToroidOutputInfo> outputs = rows(general.outputs, general.num_outputs);
   size_t returned = 0, updated = 0;
-  for (const ManifestOutput& output : manifest.general().outputs) {
-    if (!is_returned({output.kind, output.target})) continue;
+  for (const ToroidOutputInfo& output : outputs) {
+    if (!is_returned(output)) continue;
     if (returned < most_outputs) fmt::print(to, "  output   {}\n", output_text(output, returned));
     ++returned;
   }
-  for (const ManifestOutput& output : manifest.general().outputs) {
-    if (is_returned({output.kind, output.target})) continue;
+  for (const ToroidOutputInfo& output : outputs) {
+    if (is_returned(output)) continue;
     if (updated++ < most_outputs) fmt::print(to, "  updates  {}\n", output.target);
   }
   const auto more = [&](size_t count) { return count - std::min(count, most_outputs); };
   if (more(returned) + more(updated) > 0) fmt::print(to, "  and {} more outputs and updates\n", more(returned) + more(updated));
-  for (const SymbolDefinition& size : plan_bindings(signature).definitions) {
-    const std::string place = fmt::format("{}.{}", signature.inputs[size.source.input].name, size.source.dim);
-    const bool is_itself = size.coefficient == 1 && size.rest.is_const(0);
-    fmt::print(to, "  size     {} {} {}, {}\n", size.symbol.node()->name, is_itself ? "=" : "follows from", place,
-               range_text(size.symbol.range()));
+  for (const ToroidDefinition& size : rows(contract.definitions, contract.num_definitions)) {
+    const ToroidSymbol& symbol = contract.symbols[size.symbol];
+    const bool is_itself = std::string_view(size.form) == symbol.name;
+    fmt::print(to, "  size     {} {} {}.{}, {}\n", symbol.name, is_itself ? "=" : "follows from", contract.inputs[size.input].name,
+               size.dim, range_text(symbol));
   }
-  if (manifest.variants.size() == 1) return;
-  for (const ManifestVariant& variant : manifest.variants)
-    fmt::print(to, "  variant  {}: {}\n", variant_text(manifest, variant), steps_text(variant));
+  if (program.num_variants == 1) return;
+  for (const ToroidVariant& variant : rows(program.variants, program.num_variants))
+    fmt::print(to, "  variant  {}: {}\n", variant_text(program, variant), steps_text(variant));
 }
 
 }  // namespace toroid::cli

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-#include "driver/manifest.h"
+#include "toroid/program_abi.h"
 
 namespace toroid::cli {
 
@@ -19,11 +19,11 @@ namespace toroid::cli {
 //
 // Variants are left out where there is one alone.
 // `most_outputs`: how many outputs to name, and how many of what is updated.
-void print_interface(std::FILE* to, const Manifest& manifest, size_t most_outputs = ~size_t{0});
+void print_interface(std::FILE* to, const ToroidProgram& program, size_t most_outputs = ~size_t{0});
 
 // "s40=1", "all other sizes"; "" where there is one variant alone.
-std::string variant_text(const Manifest& manifest, const ManifestVariant& variant);
+std::string variant_text(const ToroidProgram& program, const ToroidVariant& variant);
 // "21 steps: 14 library calls, 7 of generated kernels (8 kernels, some started together)"; the numbers outside of the brackets add up.
-std::string steps_text(const ManifestVariant& variant);
+std::string steps_text(const ToroidVariant& variant);
 
 }  // namespace toroid::cli

@@ -7,6 +7,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/file.h"
+#include "base/loaded_library.h"
+#include "base/machine.h"
 #include "cache/base.h"
 #include "cache/remote.h"
 #include "cache/store.h"
@@ -14,10 +18,6 @@
 #include "flags.h"
 #include "json_text.h"
 #include "runtime/pool/pool.h"
-#include "support/error.h"
-#include "support/file.h"
-#include "toolchain/loaded_library.h"
-#include "toolchain/machine.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid::cli {

@@ -4,14 +4,16 @@
 #include <deque>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "driver/compile.h"
 #include "driver/eager/eager_cache.h"
-#include "driver/strided_copy.h"
-#include "interp/bind_symbols.h"
 #include "interp/evaluate.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
+#include "signature/symbol_values.h"
 #include "support/match.h"
+#include "tensor/strided_copy.h"
 
 namespace toroid::cli {
 namespace {

@@ -2,10 +2,14 @@
 
 #include <deque>
 
-#include "driver/package.h"
-#include "interp/bind_symbols.h"
-#include "support/error.h"
-#include "support/file.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "driver/signature.h"
+#include "runtime/contract/contract.h"
+#include "runtime/program/executable.h"
+#include "runtime/program/package.h"
 #include "support/subprocess.h"
 
 namespace toroid::cli {
@@ -40,32 +44,33 @@ std::string string_literal(std::string_view text) {
 
 // At the sizes that the model was exported with.
 std::string tables_text(const CompiledModel& model) {
-  const Executable executable = model.load(1);
-  const ManifestVariant& manifest = executable.manifest().general();
+  const ProgramLibrary library(model.library, model.name);
+  const ToroidVariant& variant = general_variant(library.tables());
+  const Program signature = signature_of(variant);
   std::string inputs, steps;
   std::vector<InputShape> shapes;
   std::deque<std::vector<int64_t>> all_sizes;
-  for (ValueId id : manifest.signature.graph.inputs) {
-    const TensorType& type = manifest.signature.graph.type(id);
+  for (ValueId id : signature.graph.inputs) {
+    const TensorType& type = signature.graph.type(id);
     std::vector<int64_t>& sizes = all_sizes.emplace_back();
     for (sym::Expr size : type.sizes) sizes.push_back(sym::evaluate_hint(size));
-    const std::string& name = manifest.signature.graph.value(id).name;
+    const std::string& name = signature.graph.value(id).name;
     inputs += fmt::format("    {{{}, {}, Input::{}, {}, {{{}}}}},\n", string_literal(name), static_cast<int>(type.dtype),
                           values_of(type.dtype), bytes_of(type.dtype, sizes), fmt::join(sizes, ", "));
     shapes.push_back({type.dtype, sizes});
   }
-  const SymbolValues symbols = bind_symbols(manifest.signature, plan_bindings(manifest.signature), shapes);
-  auto value = [&](sym::Expr e) -> int64_t {
+  const CallSizes sizes = bind_sizes(variant.contract, shapes);
+  auto value = [&](int32_t expression) -> int64_t {
     try {
-      return symbols.evaluate(e);
+      return sizes.evaluate(expression);
     } catch (const Error&) {
       return 0;  // known only while the program runs
     }
   };
-  for (size_t i = 0; i < manifest.steps.size(); ++i) {
-    const bool is_known = i < manifest.work.size();
-    steps += fmt::format("    {{{}, {}, {}}},\n", string_literal(manifest.steps[i]), is_known ? value(manifest.work[i].bytes) : 0,
-                         is_known ? value(manifest.work[i].flops) : 0);
+  for (int32_t i = 0; i < variant.num_steps; ++i) {
+    const bool is_known = i < variant.num_work;
+    steps += fmt::format("    {{{}, {}, {}}},\n", string_literal(variant.steps[i].name), is_known ? value(variant.work[i].bytes) : 0,
+                         is_known ? value(variant.work[i].flops) : 0);
   }
   return fmt::format(
       "const char* const kName = {};\n"

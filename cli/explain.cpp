@@ -5,6 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
 #include "codegen/wrapper/generate.h"
 #include "command.h"
 #include "driver/choose_kernels.h"
@@ -18,8 +22,6 @@
 #include "runtime/kernels/registry/registry.h"
 #include "schedule/call_arguments.h"
 #include "support/byte_size.h"
-#include "support/error.h"
-#include "support/file.h"
 
 namespace toroid::cli {
 namespace {

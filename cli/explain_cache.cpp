@@ -1,5 +1,7 @@
 #include "explain_cache.h"
 
+#include <fmt/format.h>
+
 #include "cache/key.h"
 
 namespace toroid::cli {

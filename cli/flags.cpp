@@ -4,6 +4,8 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <fmt/format.h>
+
 namespace toroid::cli {
 
 Option& Option::required() { return option_.required(), *this; }

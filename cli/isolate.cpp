@@ -10,7 +10,9 @@
 #include <chrono>
 #include <vector>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 
 namespace toroid::cli {
 namespace {

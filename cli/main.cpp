@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/out_of_memory.h"
 #include "command.h"
 #include "streams.h"
-#include "support/error.h"
-#include "support/mapped_file.h"
-#include "support/out_of_memory.h"
 
 namespace {
 

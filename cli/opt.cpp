@@ -6,6 +6,10 @@
 #include <iostream>
 #include <iterator>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
 #include "codegen/c/print_c.h"
 #include "codegen/wrapper/generate.h"
 #include "command.h"
@@ -16,8 +20,6 @@
 #include "lower/lower.h"
 #include "passes/pipeline.h"
 #include "schedule/planner.h"
-#include "support/error.h"
-#include "support/file.h"
 
 namespace toroid::cli {
 namespace {

@@ -1,15 +1,17 @@
 // toroid run MODEL --inputs IN.safetensors --outputs OUT.safetensors
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "arrays.h"
 #include "backend.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/mapped_file.h"
 #include "build_flags.h"
 #include "command.h"
 #include "compare.h"
 #include "flags.h"
-#include "support/error.h"
-#include "support/file.h"
-#include "support/mapped_file.h"
 
 namespace toroid::cli {
 namespace {

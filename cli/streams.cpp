@@ -12,9 +12,11 @@
 #include <fstream>
 #include <system_error>
 
-#include "support/error.h"
-#include "support/mapped_file.h"
-#include "support/write_signals.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/write_signals.h"
 
 namespace toroid::cli {
 namespace {

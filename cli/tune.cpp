@@ -3,9 +3,11 @@
 #include <optional>
 #include <sstream>
 
+#include <fmt/format.h>
+
+#include "base/file.h"
 #include "command.h"
 #include "flags.h"
-#include "support/file.h"
 #include "tune/serve.h"
 #include "tune/tuner.h"
 

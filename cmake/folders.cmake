@@ -1,5 +1,7 @@
-# toroid_folder(NAME [LIBS ...] [HEADER FILE]): src/NAME becomes the library toroid_NAME, and its *_test.cpp files the test binary
-# NAME_test. HEADER: many files that run once a compilation include it; they get a precompiled header with it, and less optimisation. A folder links every folder declared before it, so an include against the direction fails to link too.
+# toroid_folder(NAME [LIBS ...] [HEADER FILE] [TEST_LIBS ...]): src/NAME becomes the library toroid_NAME, and its *_test.cpp files the test
+# binary NAME_test, with TEST_LIBS. HEADER: many files that run once a compilation include it; they get a precompiled header with it, and less
+# optimisation. A folder links every folder declared before it, so an include against the direction fails to link too. The folders share the
+# precompiled header src/FOLDER/pch.h of the last one that has such a file.
 set_property(GLOBAL PROPERTY TOROID_FOLDERS "")
 
 # Tests run once for each time they are built, so they are compiled without optimisation, and share a header compiled that way.
@@ -10,17 +12,19 @@ function(toroid_test_settings target)
     target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/check_passes.cpp)
   endif()
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
-  # The same for all: a precompiled header is taken only with the definitions that it was made with.
+  # The same for all, those of the libraries that support links included: a precompiled header is taken only with the definitions that it was
+  # made with.
+  target_link_libraries(${target} PRIVATE toroid_support)
   target_compile_definitions(${target} PRIVATE TOROID_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TOROID_CONFORMANCE_DIR="${TOROID_CONFORMANCE_DIR}")
-  if(target STREQUAL "support_test")
+  if(target STREQUAL "base_test")
     target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h <gtest/gtest.h>)
   else()
-    target_precompile_headers(${target} REUSE_FROM support_test)
+    target_precompile_headers(${target} REUSE_FROM base_test)
   endif()
 endfunction()
 
 function(toroid_folder name)
-  cmake_parse_arguments(ARG "" "HEADER" "LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADER" "LIBS;TEST_LIBS" ${ARGN})
   get_property(earlier GLOBAL PROPERTY TOROID_FOLDERS)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   set(tests ${sources})
@@ -36,16 +40,18 @@ function(toroid_folder name)
   if(ARG_HEADER)
     target_compile_options(toroid_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     target_precompile_headers(toroid_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h ${CMAKE_SOURCE_DIR}/src/${ARG_HEADER})
-  elseif(name STREQUAL "support")
-    target_precompile_headers(toroid_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h)
+  elseif(EXISTS ${CMAKE_SOURCE_DIR}/src/${name}/pch.h)
+    target_precompile_headers(toroid_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/${name}/pch.h)
+    set_property(GLOBAL PROPERTY TOROID_HEADER_OWNER toroid_${name})
   else()
-    target_precompile_headers(toroid_${name} REUSE_FROM toroid_support)
+    get_property(owner GLOBAL PROPERTY TOROID_HEADER_OWNER)
+    target_precompile_headers(toroid_${name} REUSE_FROM ${owner})
   endif()
   set_property(GLOBAL APPEND PROPERTY TOROID_FOLDERS ${name})
   if(TOROID_TESTS AND tests)
     find_package(GTest REQUIRED)
     add_executable(${name}_test ${tests})
-    target_link_libraries(${name}_test PRIVATE toroid_${name} GTest::gtest_main)
+    target_link_libraries(${name}_test PRIVATE toroid_${name} ${ARG_TEST_LIBS} GTest::gtest_main)
     toroid_test_settings(${name}_test)
     set_property(GLOBAL APPEND PROPERTY TOROID_TEST_BINARIES ${name}_test)
   endif()

@@ -1,10 +1,10 @@
-// include/toroid/program_host.h over driver/executable.h.
+// include/toroid/program_host.h over runtime/program/executable.h.
 #include "toroid/program_host.h"
 
-#include "driver/executable.h"
+#include "base/error.h"
 #include "runtime/kernels/registry/machine_limits.h"
 #include "runtime/pool/pool.h"
-#include "support/error.h"
+#include "runtime/program/executable.h"
 
 struct ToroidLoaded {
   toroid::Executable executable;

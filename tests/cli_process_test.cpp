@@ -8,10 +8,12 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/file.h"
 #include "frontend/archive/zip_for_test.h"
 #include "frontend/archive/zip_reader.h"
 #include "frontend/safetensors.h"
-#include "support/file.h"
 #include "support/subprocess.h"
 
 namespace toroid {

@@ -4,6 +4,8 @@
 // whole, paths of this run replaced by capitals, so a change of words is a change of this file.
 #include "cli/cli_for_test.h"
 
+#include <fmt/format.h>
+
 namespace toroid {
 namespace {
 

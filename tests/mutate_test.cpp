@@ -3,13 +3,15 @@
 
 #include <functional>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
 #include "driver/compile.h"
 #include "frontend/pt2/import.h"
 #include "interp/evaluate.h"
 #include "mutate/archive.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
-#include "support/file.h"
 #include "support/subprocess.h"
 
 namespace toroid::mutate {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <random>
 
+#include "base/file.h"
 #include "parsers/parsers.h"
-#include "support/file.h"
 
 namespace toroid {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "fuzz/check.h"
 #include "fuzz/grow.h"
-#include "support/error.h"
-#include "support/file.h"
 #include "support/subprocess.h"
 
 namespace toroid::fuzz {

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "frontend/safetensors.h"
-#include "support/error.h"
 
 namespace {
 

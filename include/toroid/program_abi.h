@@ -1,14 +1,8 @@
 /* The interface between a compiled program and the runtime that loads it. Plain C; versioned by TOROID_ABI_VERSION.
  *
- * A program's library exports
+ * A program's library exports one thing, constant tables that say what it is and where its functions are:
  *
- *   const char toroid_manifest[];   JSON: inputs, outputs, symbols, constants, temporaries, kernels
- *   int32_t toroid_run(const ToroidRuntime*, const ToroidCall*);   0, or 1 + the number of the step that failed; in the
- *     bits from 28 on: 1 for an index out of bounds, 2 for an integer divided by zero, 3 for a lack of memory, 4 for an access out of
- *     bounds, of which the host was told
- *   int32_t toroid_prepare(const ToroidRuntime*, const ToroidCall*);   if the manifest names prepared bytes: to be called once before
- *     all calls, with constants and `prepared`; returns as toroid_run
- *   void toroid_sizes(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes);
+ *   const ToroidProgram toroid_program;
  *
  * All pointers stay the caller's. Sizes and strides are in elements. Generated wrappers repeat these declarations
  * (src/codegen/wrapper/abi_text.cpp): change both together, and the version. */
@@ -17,13 +11,13 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 9
+#define TOROID_ABI_VERSION 10
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* A strided window on memory. dtype: the position in the list of graph/dtype.h. */
+/* A strided window on memory. dtype: the position in the list of tensor/dtype.h. */
 typedef struct ToroidOperand {
   void* data;
   const int64_t* sizes;
@@ -107,13 +101,13 @@ typedef struct ToroidRuntime {
   /* Runs body(argument, b, e) for pieces [b, e) that cover [0, n), in parallel, each at least `grain` long. */
   void (*parallel_for)(const struct ToroidRuntime*, int64_t n, int64_t grain, void (*body)(void* argument, int64_t begin, int64_t end),
                        void* argument);
-  /* Scalar operators that generated code does not compute itself; `op` is the position in graph/scalar_op.def. */
+  /* Scalar operators that generated code does not compute itself; `op` is the position in tensor/scalar_op.def. */
   double (*special_function)(const struct ToroidRuntime*, int32_t op, double x, double y);
   /* Runs a library kernel. 0 when it succeeded; else the host keeps a message. */
   int32_t (*call)(const struct ToroidRuntime*, const ToroidLibraryCall* call);
   /* The same of a chain. */
   int32_t (*chain)(const struct ToroidRuntime*, const ToroidChain* chain);
-  /* A number read from a tensor: the binding-th of the manifest has this value. Sets the symbol that it defines in
+  /* A number read from a tensor: the binding-th of ToroidVariant::bindings has this value. Sets the symbol that it defines in
    * ToroidCall::symbols. 0, or not when the program cannot go on with it; then the host keeps a message. */
   int32_t (*bind)(const struct ToroidRuntime*, int32_t binding, int64_t value);
   /* Memory for a temporary whose size the call's shapes do not tell, 64-byte aligned, until it is released or the call ends; null
@@ -122,7 +116,7 @@ typedef struct ToroidRuntime {
   void (*release)(const struct ToroidRuntime*, void* data);
   /* Memory for an output whose sizes (as many as its rank) the call's shapes do not tell; null as above. */
   void* (*output)(const struct ToroidRuntime*, int32_t position, const int64_t* sizes);
-  /* In programs compiled to be profiled, before each step: its position in the manifest's list. */
+  /* In programs compiled to be profiled, before each step: its position in ToroidVariant::steps. */
   void (*step)(const struct ToroidRuntime*, int32_t step);
   /* In assertion builds, from any thread: the kernel would have accessed this element of a buffer with `size` of them. The host keeps the
    * first such message, and the program ends. origin: what operator of the model the access comes from; may be empty. */
@@ -135,17 +129,158 @@ typedef struct ToroidRuntime {
 } ToroidRuntime;
 
 typedef struct ToroidCall {
-  const void* const* inputs;    /* user inputs, with the strides of the manifest */
-  const void* const* constants; /* weights, by the manifest's order */
+  const void* const* inputs;    /* with the strides of the contract */
+  const void* const* constants; /* weights, by ToroidVariant::constants */
   void* const* outputs;         /* contiguous; null where ToroidRuntime::output gives the memory */
   char* arena;                  /* for temporaries, 64-byte aligned */
   const int64_t* offsets;       /* of each temporary in the arena, in bytes */
-  const int64_t* symbols;       /* values of the size symbols; ToroidRuntime::bind sets some during the call */
-  char* prepared;               /* what toroid_prepare computed from the constants, 64-byte aligned */
+  const int64_t* symbols;       /* values of the contract's symbols; ToroidRuntime::bind sets some during the call */
+  char* prepared;               /* what ToroidVariant::prepare computed from the constants, 64-byte aligned */
   const int64_t* random;        /* the seed of random operators, and the number of this call, both as bits of a uint64_t */
-  int32_t* forms; /* of each step with several forms, by the manifest's list, the one to run, negative as long as nobody knows; read and
-                                   written atomically */
+  int32_t* forms; /* of each of ToroidVariant::choices the form to run, negative as long as nobody knows; read and written atomically */
 } ToroidCall;
+
+/* ---- what a program takes, and what it relies on ----------------------------------------------------------------------------------- */
+
+/* A size that may differ from call to call. */
+typedef struct ToroidSymbol {
+  const char* name;
+  int64_t least, most;
+} ToroidSymbol;
+
+/* A number that follows from symbols. Tables refer to expressions and symbols by their positions. */
+typedef struct ToroidExpression {
+  const char* text;       /* "2*s0 + 1" */
+  const int32_t* symbols; /* those in it */
+  int32_t num_symbols;
+} ToroidExpression;
+
+typedef struct ToroidInputInfo {
+  const char* name;
+  const char* type; /* "f32[s0, 128]" */
+  int32_t dtype, rank;
+  const int32_t* strides; /* expressions, one per dim; null: contiguous */
+} ToroidInputInfo;
+
+/* symbol = (size - rest) / coefficient, of the size of an input's dim; the division must be exact. */
+typedef struct ToroidDefinition {
+  int32_t symbol, input, dim;
+  int32_t rest; /* an expression of symbols that are defined before */
+  int64_t coefficient;
+  const char* form; /* of the size: "2*s0 + 1" */
+} ToroidDefinition;
+
+/* The size of an input's dim must be the expression's value. */
+typedef struct ToroidSizeCheck {
+  int32_t input, dim, expected;
+} ToroidSizeCheck;
+
+typedef struct ToroidContract {
+  const ToroidInputInfo* inputs;
+  const ToroidSymbol* symbols; /* in the order of ToroidCall::symbols */
+  const ToroidExpression* expressions;
+  const ToroidDefinition* definitions; /* each needs only earlier ones */
+  const ToroidSizeCheck* checks;
+  const int32_t* guards;       /* expressions that must not be 0 */
+  const int32_t* later_guards; /* the same, with symbols that become known during a call */
+  const int32_t* bytes;        /* expressions, of tensors: they must fit 63 bits */
+  int32_t num_inputs, num_symbols, num_expressions, num_definitions, num_checks, num_guards, num_later_guards, num_bytes;
+  /* 0, or 1 where the value does not fit 64 bits, or a divisor is 0. Symbols in it must have values. */
+  int32_t (*evaluate)(const struct ToroidContract*, int32_t expression, const int64_t* symbols, int64_t* value);
+} ToroidContract;
+
+/* ---- a program --------------------------------------------------------------------------------------------------------------------- */
+
+/* What an output is for: the position in this list. */
+typedef enum ToroidOutputKind {
+  TOROID_OUTPUT_USER,
+  TOROID_OUTPUT_BUFFER_MUTATION,
+  TOROID_OUTPUT_INPUT_MUTATION,
+  TOROID_OUTPUT_PARAMETER_MUTATION,
+  TOROID_OUTPUT_GRADIENT,
+  TOROID_OUTPUT_LOSS,
+  TOROID_OUTPUT_TOKEN
+} ToroidOutputKind;
+typedef struct ToroidOutputInfo {
+  const char* name;
+  const char* target; /* the buffer or input that it is the new value of, the parameter that it is the gradient of; or "" */
+  const char* type;   /* "f32[s0, 10]" */
+  int32_t dtype, rank, kind;
+  int32_t is_late; /* its sizes become known while the program runs */
+} ToroidOutputInfo;
+
+typedef struct ToroidConstantInfo {
+  const char* name;
+  int64_t bytes;
+  int32_t is_mutable;
+} ToroidConstantInfo;
+
+/* A number that the program reads from a tensor is the value of an expression. */
+typedef struct ToroidBinding {
+  int32_t number;
+  int32_t defines; /* the symbol that is number - rest; -1: the value is only checked */
+  int32_t rest;
+} ToroidBinding;
+
+typedef struct ToroidTemporary {
+  int32_t first_step, last_step; /* alive from the one to the other */
+} ToroidTemporary;
+
+typedef struct ToroidStepInfo {
+  const char* name;
+  const char* origin; /* its last operator with its place in the model; or "" */
+} ToroidStepInfo;
+
+/* Of a step, as expressions: bytes that it moves, multiplications and additions; and the dtype of what it multiplies. */
+typedef struct ToroidStepWork {
+  int32_t bytes, flops, dtype;
+} ToroidStepWork;
+
+/* A step with several forms. */
+typedef struct ToroidChoice {
+  int32_t step, num_forms;
+  const char* const* forms;
+} ToroidChoice;
+
+/* A symbol of the general variant has this value. */
+typedef struct ToroidCondition {
+  const char* symbol;
+  int64_t value;
+} ToroidCondition;
+
+/* The program for all calls, or for those whose sizes fulfil its conditions. */
+typedef struct ToroidVariant {
+  ToroidContract contract;
+  const ToroidCondition* conditions;
+  const ToroidOutputInfo* outputs;
+  const int32_t* constants; /* positions in ToroidProgram::constants, in the order of ToroidCall::constants */
+  const ToroidBinding* bindings;
+  const ToroidTemporary* temporaries; /* in the order of ToroidCall::offsets */
+  const ToroidStepInfo* steps;
+  const ToroidStepWork* work; /* by step; none unless compiled to be profiled */
+  const ToroidChoice* choices;
+  int32_t num_conditions, num_outputs, num_constants, num_bindings, num_temporaries, num_steps, num_work, num_choices;
+  /* For people: generated kernels, how often they are called, the steps that do, calls of library kernels. */
+  int32_t num_kernels, num_kernel_calls, num_kernel_steps, num_library_calls;
+  int64_t prepared_bytes; /* of ToroidCall::prepared */
+  const char* signature;  /* for tools of the compiler: inputs, symbols and guards in the text form of graphs */
+  /* 0, or 1 + the number of the step that failed; in the bits from 28 on: 1 for an index out of bounds, 2 for an integer divided by zero, 3 for
+   * a lack of memory, 4 for an access out of bounds, of which the host was told. */
+  int32_t (*run)(const ToroidRuntime*, const ToroidCall*);
+  /* To be called once before all calls, with constants and `prepared`; returns as run. Null where nothing is prepared. */
+  int32_t (*prepare)(const ToroidRuntime*, const ToroidCall*);
+  /* The bytes of each temporary, and the sizes of all outputs one after the other; those of late ones stay as they are. */
+  void (*sizes)(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes);
+} ToroidVariant;
+
+typedef struct ToroidProgram {
+  int32_t abi_version; /* TOROID_ABI_VERSION; first in every version */
+  int32_t num_variants, num_constants;
+  const ToroidVariant* variants; /* the last one serves every call */
+  const ToroidConstantInfo* constants;
+  const char* training; /* the operators that are in training mode; or "" */
+  int64_t* bad_index;   /* the last index out of bounds, and the size that it was meant for */
+} ToroidProgram;
 
 #ifdef __cplusplus
 }

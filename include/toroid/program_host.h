@@ -19,7 +19,7 @@ void toroid_unload(ToroidLoaded* program);
 
 typedef struct ToroidInput {
   const void* data; /* contiguous */
-  int32_t dtype;    /* as in graph/dtype.h */
+  int32_t dtype;    /* as in tensor/dtype.h */
   int32_t rank;
   const int64_t* sizes;
 } ToroidInput;

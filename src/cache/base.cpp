@@ -10,12 +10,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/mapped_file.h"
 #include "cache/transfer.h"
-#include "support/error.h"
-#include "support/fd.h"
-#include "support/file.h"
 #include "support/log.h"
-#include "support/mapped_file.h"
 
 namespace toroid {
 namespace fs = std::filesystem;

@@ -6,10 +6,10 @@
 
 #include <fstream>
 
+#include "base/error.h"
 #include "cache/cache.h"
 #include "cache/scratch_cache_for_test.h"
 #include "cache/transfer.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "base/mapped_file.h"
 #include "support/hash.h"
-#include "support/mapped_file.h"
 
 namespace toroid {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "support/file.h"
+#include "base/file.h"
+#include "base/mapped_file.h"
 #include "support/hash.h"
-#include "support/mapped_file.h"
 #include "support/subprocess.h"
 
 namespace toroid {

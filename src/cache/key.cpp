@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 
 namespace toroid {
 namespace {

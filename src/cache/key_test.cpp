@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "support/error.h"
+#include "base/error.h"
 
 namespace toroid {
 namespace {

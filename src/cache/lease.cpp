@@ -16,7 +16,7 @@
 #include <mutex>
 #include <thread>
 
-#include "support/fd.h"
+#include "base/fd.h"
 #include "support/log.h"
 
 namespace toroid {

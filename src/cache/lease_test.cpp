@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "support/clock.h"
-#include "support/file.h"
+#include "base/clock.h"
+#include "base/file.h"
 
 namespace toroid {
 namespace {

@@ -7,9 +7,11 @@
 #include <set>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "cache/remote_health.h"
 #include "cache/seal.h"
-#include "support/error.h"
 #include "support/log.h"
 
 namespace toroid {

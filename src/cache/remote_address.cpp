@@ -2,8 +2,10 @@
 #include <cctype>
 #include <charconv>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "cache/remote_server.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -20,9 +20,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "cache/action_result.h"
-#include "support/fd.h"
-#include "support/file.h"
 #include "support/hash.h"
 #include "support/subprocess.h"
 #include "toolchain/toolchain.h"

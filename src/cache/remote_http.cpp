@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "cache/action_result.h"
 #include "cache/remote_server.h"
-#include "support/error.h"
 #include "support/hash.h"
 
 namespace toroid {

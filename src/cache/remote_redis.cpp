@@ -22,9 +22,11 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/fd.h"
 #include "cache/remote_server.h"
-#include "support/error.h"
-#include "support/fd.h"
 
 namespace toroid {
 namespace {

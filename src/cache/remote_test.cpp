@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/environment_for_test.h"
+#include "base/error.h"
 #include "cache/cache.h"
 #include "cache/remote_for_test.h"
 #include "cache/remote_health.h"
 #include "cache/seal.h"
-#include "support/environment_for_test.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

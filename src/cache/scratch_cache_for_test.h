@@ -1,9 +1,9 @@
 // For tests: a cache of their own.
 #pragma once
 
+#include "base/environment_for_test.h"
+#include "base/file.h"
 #include "cache/store.h"
-#include "support/environment_for_test.h"
-#include "support/file.h"
 
 namespace toroid {
 

@@ -11,8 +11,10 @@
 #include <memory>
 #include <system_error>
 
-#include "support/error.h"
-#include "support/fd.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/fd.h"
 
 namespace toroid {
 namespace {

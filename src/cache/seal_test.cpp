@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
 #include "cache/action_result.h"
-#include "support/error.h"
-#include "support/file.h"
 
 namespace toroid {
 namespace {

@@ -28,14 +28,16 @@
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/out_of_memory.h"
+#include "base/write_signals.h"
 #include "cache/sqlite.h"
 #include "support/byte_size.h"
-#include "support/error.h"
-#include "support/fd.h"
 #include "support/hash.h"
 #include "support/log.h"
-#include "support/out_of_memory.h"
-#include "support/write_signals.h"
 
 namespace toroid {
 namespace fs = std::filesystem;

@@ -11,11 +11,11 @@
 #include <random>
 #include <thread>
 
+#include "base/clock.h"
+#include "base/environment_for_test.h"
+#include "base/error.h"
+#include "base/file.h"
 #include "cache/sqlite.h"
-#include "support/clock.h"
-#include "support/environment_for_test.h"
-#include "support/error.h"
-#include "support/file.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {

@@ -2,11 +2,13 @@
 
 #include <cstring>
 
-#include "support/error.h"
-#include "support/file.h"
-#include "support/framing.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/framing.h"
+#include "base/mapped_file.h"
 #include "support/hash.h"
-#include "support/mapped_file.h"
 
 namespace toroid {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "support/error.h"
-#include "support/file.h"
+#include "base/error.h"
+#include "base/file.h"
 
 namespace toroid {
 namespace {

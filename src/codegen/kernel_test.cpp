@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "codegen/generated_for_test.h"
 #include "support/golden_for_test.h"
 

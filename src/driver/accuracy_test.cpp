@@ -3,8 +3,10 @@
 #include <bit>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "base/machine.h"
 #include "driver/compiled_for_test.h"
-#include "toolchain/machine.h"
 
 namespace toroid {
 namespace {

@@ -3,11 +3,13 @@
 // The bugs are planted by telling the code generator, behind the back of the schedule, that a buffer has fewer elements than it has.
 #include <functional>
 
+#include <fmt/format.h>
+
+#include "base/error_for_test.h"
 #include "codegen/wrapper/generate.h"
 #include "driver/compiled_for_test.h"
-#include "driver/manifest.h"
+#include "driver/generated_variant.h"
 #include "schedule/scheduled_for_test.h"
-#include "support/error_for_test.h"
 
 namespace toroid {
 namespace {
@@ -32,7 +34,7 @@ std::vector<HostTensor> run_with_assertions(const std::string& text, const std::
   std::vector<GeneratedVariant> variants;
   variants.push_back({{}, std::move(scheduled.program), std::move(code)});
   const ConstantTable constants(variants);
-  const std::string unit = variants[0].code.units.at(0) + codegen::manifest_unit(manifest_text(variants, constants));
+  const std::string unit = variants[0].code.units.at(0) + tables_text(variants, constants);
   return Executable(TestSession::get().toolchain().compile_shared(unit), {}, nullptr, "planted", 1).run(inputs);
 }
 

@@ -1,6 +1,8 @@
 // What is larger than the caches: fetched ahead and written around them. Sizes are odd, so that rows begin anywhere in a line.
 #include "driver/compiled_for_test.h"
 
+#include <fmt/format.h>
+
 namespace toroid {
 namespace {
 

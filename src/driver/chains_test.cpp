@@ -1,6 +1,8 @@
 // Convolutions that programs do band by band, compared with the evaluator.
 #include "driver/locked_for_test.h"
 
+#include <fmt/format.h>
+
 namespace toroid {
 namespace {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "passes/constant_values.h"
 #include "runtime/kernels/conv/chain.h"
 #include "runtime/kernels/registry/registry.h"

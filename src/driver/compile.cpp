@@ -5,11 +5,20 @@
 #include <set>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/kept_files.h"
+#include "base/machine.h"
+#include "base/mapped_file.h"
+#include "base/out_of_memory.h"
 #include "codegen/cpp/origin.h"
 #include "codegen/wrapper/generate.h"
 #include "driver/choose_kernels.h"
+#include "driver/generated_variant.h"
 #include "driver/graph_cache.h"
-#include "driver/manifest.h"
 #include "driver/pass_costs.h"
 #include "frontend/pt2/import.h"
 #include "graph/text.h"
@@ -21,17 +30,10 @@
 #include "runtime/kernels/registry/registry.h"
 #include "runtime/pool/pool.h"
 #include "schedule/schedule.h"
-#include "support/clock.h"
-#include "support/error.h"
-#include "support/file.h"
 #include "support/hash.h"
-#include "support/mapped_file.h"
-#include "support/out_of_memory.h"
 #include "support/progress.h"
 #include "support/thread_pool.h"
 #include "toolchain/extra_flags.h"
-#include "toolchain/kept_files.h"
-#include "toolchain/machine.h"
 
 namespace toroid {
 namespace {
@@ -424,7 +426,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     model.kernel_calls += counts.kernel_calls;
     model.library_calls += counts.library_calls;
   }
-  units.back() += codegen::manifest_unit(manifest_text(variants, constants, training));
+  units.back() += tables_text(variants, constants, training);
   if (!options.save_source.empty()) save_units(options.save_source, units);
   auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>();
   for (const ConstantData* data : constants.all) {

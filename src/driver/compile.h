@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "cache/cache.h"
+#include "codegen/wrapper/generate.h"
 #include "driver/compiled_graph.h"
-#include "driver/executable.h"
 #include "graph/graph.h"
 #include "passes/specialise.h"
+#include "runtime/program/executable.h"
 #include "toolchain/toolchain.h"
 #include "tune/tuner.h"
 
@@ -79,7 +80,7 @@ struct PhaseTime {
 struct CompiledModel {
   std::optional<Program> program;                     // the general form at core level, as compiled, if it was to be kept
   std::string library;                                // bytes of the shared library
-  std::vector<std::span<const std::byte>> constants;  // in the manifest's order
+  std::vector<std::span<const std::byte>> constants;  // in the order of ToroidProgram::constants
   std::shared_ptr<const void> owner;                  // of the constants
   std::string name;
   Isa isa;  // that the library needs

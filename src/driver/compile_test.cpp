@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "driver/compiled_for_test.h"
 #include "passes/decompose/engine/decompose.h"
 
@@ -17,7 +19,7 @@ struct ScalarOpRow {
 };
 constexpr ScalarOpRow kScalarOps[] = {
 #define TOROID_SCALAR_OP(Enum, name, arity, result) {#name, arity},
-#include "graph/scalar_op.def"
+#include "tensor/scalar_op.def"
 #undef TOROID_SCALAR_OP
 };
 

@@ -10,13 +10,15 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/environment_for_test.h"
+#include "base/error.h"
+#include "base/file.h"
 #include "driver/compile.h"
 #include "graph/text.h"
 #include "interp/compare.h"
 #include "interp/evaluate.h"
-#include "support/environment_for_test.h"
-#include "support/error.h"
-#include "support/file.h"
 
 namespace toroid {
 

@@ -3,9 +3,11 @@
 #include <cstring>
 #include <map>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/framing.h"
 #include "frontend/json_reader.h"
-#include "support/error.h"
-#include "support/framing.h"
 #include "support/json_writer.h"
 
 namespace toroid {

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "driver/compiled_for_test.h"
 #include "support/subprocess.h"
 
@@ -158,8 +160,8 @@ TEST(TwoForms, TheFirstCallChooses) {
   const std::vector<HostTensor> inputs = example_inputs(parse_text(kBoth), {{"s0", 200}});
   const std::vector<HostTensor> expected = TestSession::get().compile(parse_text(kBoth), {.forms = Forms::Looped}).load(1).run(inputs);
   Executable program = model.load(2);
-  ASSERT_EQ(program.manifest().general().choices.size(), 1u);
-  EXPECT_EQ(program.manifest().general().choices[0].forms.size(), 2u);
+  ASSERT_EQ(general_variant(program.tables()).num_choices, 1);
+  EXPECT_EQ(general_variant(program.tables()).choices[0].num_forms, 2);
   EXPECT_EQ(program.forms(), (std::vector<std::optional<size_t>>{std::nullopt}));
   expect_same_bits(program.run(inputs), expected);
   const std::vector<std::optional<size_t>> chosen = program.forms();
@@ -189,7 +191,7 @@ graph(p: f32[256, 1024], q: f32[256, 1024], zero: i64[]) {
                                     HostTensor::from_ints(DType::I64, {}, std::vector<int64_t>{0})};
   const CompiledModel model = TestSession::get().compile(parse_text(kLoop), {.forms = Forms::Measured});
   Executable program = model.load(2);
-  ASSERT_EQ(program.manifest().general().choices.size(), 1u);
+  ASSERT_EQ(general_variant(program.tables()).num_choices, 1);
   const std::vector<HostTensor> expected = TestSession::get().compile(parse_text(kLoop), {.forms = Forms::Persistent}).load(1).run(inputs);
   expect_same_bits(program.run(inputs), expected);
   EXPECT_TRUE(program.forms()[0].has_value());
@@ -201,7 +203,7 @@ TEST(TwoForms, CanBePinned) {
     const ScopedVariable variable("TOROID_FORMS", std::string(schedule::to_string(forms)));
     const CompiledModel model = TestSession::get().compile(parse_text(kBoth));
     EXPECT_EQ(model.kernels, 1);
-    EXPECT_TRUE(model.load(1).manifest().general().choices.empty());
+    EXPECT_EQ(general_variant(model.load(1).tables()).num_choices, 0);
   }
   const ScopedVariable variable("TOROID_FORMS", "round");
   try {

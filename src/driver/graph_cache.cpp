@@ -1,15 +1,17 @@
-// The entry under a graph key is a list of alternatives, each a sized text (support/framing.h) with the bytes of a CompiledGraph.
+// The entry under a graph key is a list of alternatives, each a sized text (base/framing.h) with the bytes of a CompiledGraph.
 #include "driver/graph_cache.h"
 
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/framing.h"
 #include "cache/code_identity.h"
 #include "graph/builder.h"
 #include "graph/constant_text.h"
 #include "graph/text.h"
-#include "support/error.h"
-#include "support/framing.h"
 #include "support/hash.h"
 #include "support/log.h"
 

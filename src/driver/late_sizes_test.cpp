@@ -1,6 +1,8 @@
 // Programs whose course or sizes depend on the values of tensors, compiled and compared with the evaluator.
 #include "driver/compiled_for_test.h"
 
+#include <fmt/format.h>
+
 namespace toroid {
 namespace {
 

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
+#include "base/error_for_test.h"
 #include "driver/compiled_for_test.h"
-#include "support/error_for_test.h"
 #include "toolchain/compiler_slots.h"
 
 #ifdef __x86_64__

@@ -5,8 +5,11 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "driver/compiled_for_test.h"
 #include "runtime/kernels/registry/registry.h"
+#include "tune/choice_hash.h"
 
 namespace toroid {
 
@@ -35,7 +38,7 @@ inline LockedModel compiled_with(const std::string& text, const std::function<bo
       auto may = [](const Choice& each) { return !each.gate; };
       auto found = std::find_if(choices.begin(), choices.end(), [&](const Choice& each) { return may(each) && takes(problem, each); });
       if (found == choices.end()) found = std::find_if(choices.begin(), choices.end(), may);
-      lock += fmt::format("{} = {} {}\n", to_string(problem), found->name, found->hash);
+      lock += fmt::format("{} = {} {}\n", to_string(problem), found->name, tune::choice_hash(problem.family, *found));
       result.choices.push_back(found->name);
     }
   }

@@ -1,6 +1,8 @@
 // Sums of many elements, in every form of a kernel, beside their sums in double: their error does not grow with their length.
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "driver/compiled_for_test.h"
 
 namespace toroid {

@@ -1,4 +1,4 @@
-#include "driver/output_memory.h"
+#include "runtime/program/output_memory.h"
 
 #include <cstring>
 #include <optional>

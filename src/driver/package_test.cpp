@@ -1,14 +1,16 @@
-#include "driver/package.h"
+#include "runtime/program/package.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
+#include "base/error_for_test.h"
+#include "base/framing.h"
+#include "base/machine_for_test.h"
 #include "driver/compiled_for_test.h"
-#include "driver/executable.h"
-#include "support/error_for_test.h"
-#include "support/framing.h"
-#include "toolchain/machine_for_test.h"
+#include "runtime/program/executable.h"
 
 namespace toroid {
 namespace {

@@ -1,6 +1,8 @@
 // Kernels that are started together, compared with the evaluator.
 #include "driver/compiled_for_test.h"
 
+#include <fmt/format.h>
+
 namespace toroid {
 namespace {
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "driver/compiled_for_test.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"

@@ -1,14 +1,16 @@
 // The target plain C: what it computes, beside the evaluator.
+#include <fmt/format.h>
+
+#include "base/error_for_test.h"
+#include "base/loaded_library.h"
 #include "codegen/c/print_c.h"
 #include "driver/compiled_for_test.h"
 #include "driver/pass_costs.h"
 #include "frontend/pt2/import.h"
-#include "interp/bind_symbols.h"
 #include "passes/pipeline.h"
 #include "schedule/planner.h"
-#include "support/error_for_test.h"
+#include "signature/symbol_values.h"
 #include "support/subprocess.h"
-#include "toolchain/loaded_library.h"
 
 namespace toroid {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <set>
 
+#include "base/machine.h"
 #include "driver/compiled_for_test.h"
-#include "toolchain/machine.h"
 
 namespace toroid {
 namespace {

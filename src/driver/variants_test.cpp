@@ -37,8 +37,8 @@ TEST(Variants, EachCallGetsTheRightResultsWhicheverServesIt) {
   const CompiledModel model = with_variants(kSoftmax, {{{"s0", 1}}, {{"s0", 3}, {"s1", 7}}});
   EXPECT_EQ(model.constants.size(), 1u);  // shared by all
   Executable executable = model.load(2);
-  ASSERT_EQ(executable.manifest().variants.size(), 3u);
-  EXPECT_TRUE(executable.manifest().variants[1].symbols.empty());
+  ASSERT_EQ(executable.tables().num_variants, 3);
+  EXPECT_EQ(executable.tables().variants[1].contract.num_symbols, 0);
   for (const auto& [a, b] : {std::pair{1, 7}, {3, 7}, {3, 8}, {1, 1}, {20, 64}, {3, 7}}) {
     const std::vector<HostTensor> inputs = {example_input("v", DType::F32, {a, b, 4})};
     EXPECT_EQ(difference(executable.run(inputs)[0], evaluate(*model.program, inputs)[0], {}), std::nullopt) << a << " " << b;
@@ -90,11 +90,13 @@ graph(x: f32[2*s0 + 1, 3], y: f32[s0]) {
 
 TEST(Variants, TheLastCallSaysWhichOneRan) {
   Executable executable = with_variants(kSoftmax, {{{"x.0", 1}}}).load(1);
-  EXPECT_TRUE(executable.last_variant().when.empty());
+  EXPECT_EQ(executable.last_variant().num_conditions, 0);
   executable.run(std::vector<HostTensor>{example_input("v", DType::F32, {1, 7, 4})});
-  EXPECT_EQ(executable.last_variant().when, (SizeValues{{"s0", 1}}));
+  ASSERT_EQ(executable.last_variant().num_conditions, 1);
+  EXPECT_STREQ(executable.last_variant().conditions[0].symbol, "s0");
+  EXPECT_EQ(executable.last_variant().conditions[0].value, 1);
   executable.run(std::vector<HostTensor>{example_input("v", DType::F32, {2, 7, 4})});
-  EXPECT_TRUE(executable.last_variant().when.empty());
+  EXPECT_EQ(executable.last_variant().num_conditions, 0);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <fmt/format.h>
+
 namespace toroid {
 namespace {
 

@@ -20,7 +20,7 @@
 #include <string>
 #include <string_view>
 
-#include "support/error.h"
+#include "base/error.h"
 
 namespace toroid {
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace toroid {
 
 void OperatorCounter::add(const Provenance& place, bool is_known) {

@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/error.h"
 #include "graph/graph.h"
-#include "support/error.h"
 
 namespace toroid {
 

@@ -6,12 +6,14 @@
 #include <optional>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/mapped_file.h"
 #include "frontend/json_reader.h"
-#include "support/checked.h"
-#include "support/error.h"
-#include "support/file.h"
 #include "support/json_writer.h"
-#include "support/mapped_file.h"
 
 namespace toroid {
 namespace {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/dtype.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 

@@ -6,9 +6,9 @@
 
 #include <sstream>
 
+#include "base/error.h"
 #include "graph/text.h"
 #include "graph/verify.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

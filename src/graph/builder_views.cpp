@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "graph/number.h"
 #include "graph/shape_error.h"
 #include "symbolic/real.h"

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "support/error.h"
-#include "support/float16.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/float16.h"
 
 namespace toroid {
 namespace {

@@ -1,8 +1,10 @@
 #include "graph/control_flow.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/builder.h"
 #include "graph/type_rules.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -23,11 +23,11 @@
 #include <variant>
 #include <vector>
 
-#include "graph/dtype.h"
-#include "graph/scalar_op.h"
 #include "graph/schema.h"
 #include "support/list.h"
 #include "symbolic/expr.h"
+#include "tensor/dtype.h"
+#include "tensor/scalar_op.h"
 
 namespace toroid {
 

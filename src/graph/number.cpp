@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "support/error.h"
-#include "support/float16.h"
+#include "base/error.h"
+#include "base/float16.h"
 #include "support/match.h"
 
 namespace toroid {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "graph/text_names.h"
 #include "graph/text_reader.h"
 

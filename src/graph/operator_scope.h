@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "graph/builder.h"
-#include "support/error.h"
 
 namespace toroid {
 

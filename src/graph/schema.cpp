@@ -14,7 +14,9 @@
 #include <memory>
 #include <utility>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 
 namespace toroid {
 namespace {

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "graph/dtype.h"
 #include "symbolic/expr.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 

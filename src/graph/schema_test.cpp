@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "support/error.h"
+#include "base/error.h"
 
 namespace toroid {
 namespace {

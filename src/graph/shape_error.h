@@ -3,8 +3,10 @@
 
 #include <string>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/builder.h"
-#include "support/error.h"
 
 namespace toroid {
 

@@ -1,12 +1,14 @@
 // Reads the text form by recursive descent over a cursor; nothing recurses deeper than a graph, a node, an argument.
 // The parts build on each other: text_cursor.h words, text_reader.h numbers and types, operation_reader.h operations,
 // and here declarations, graphs and nodes.
+#include <fmt/format.h>
+
+#include "base/checked.h"
 #include "graph/constant_text.h"
 #include "graph/control_flow.h"
 #include "graph/operation_reader.h"
 #include "graph/text.h"
 #include "graph/type_rules.h"
-#include "support/checked.h"
 
 namespace toroid {
 namespace {

@@ -7,9 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/text_cursor.h"
 #include "graph/builder.h"
-#include "graph/text_cursor.h"
-#include "support/error.h"
 #include "symbolic/real.h"
 
 namespace toroid {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/verify.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

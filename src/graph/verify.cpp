@@ -2,11 +2,13 @@
 
 #include <unordered_set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/builder.h"
 #include "graph/control_flow.h"
 #include "graph/text.h"
 #include "graph/type_rules.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid {

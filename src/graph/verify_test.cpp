@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "graph/builder.h"
 #include "graph/text.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

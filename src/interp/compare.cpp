@@ -3,8 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "interp/movement.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid {

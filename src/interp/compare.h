@@ -14,7 +14,7 @@
 #include <string>
 
 #include "graph/graph.h"
-#include "interp/host_tensor.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid {
 

@@ -1,16 +1,19 @@
 #include "interp/evaluate.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/philox.h"
 #include "graph/builder.h"
+#include "graph/number.h"
 #include "graph/text.h"
-#include "interp/bind_symbols.h"
 #include "interp/library_kernels.h"
 #include "interp/movement.h"
 #include "interp/products.h"
 #include "interp/reductions.h"
-#include "interp/scalar.h"
-#include "support/error.h"
+#include "library/special/scalar.h"
+#include "signature/symbol_values.h"
 #include "support/match.h"
-#include "support/philox.h"
 
 namespace toroid {
 namespace {

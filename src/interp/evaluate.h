@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "interp/host_tensor.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid {
 

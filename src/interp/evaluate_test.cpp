@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "interp/program_for_test.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

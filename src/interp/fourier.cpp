@@ -4,9 +4,9 @@
 #include <complex>
 #include <vector>
 
-#include "interp/host_tensor.h"
+#include "base/error.h"
 #include "library/roots_of_unity.h"
-#include "support/error.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::fourier {
 namespace {

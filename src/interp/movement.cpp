@@ -2,8 +2,10 @@
 
 #include <cstring>
 
-#include "interp/scalar.h"
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "library/special/scalar.h"
 
 namespace toroid {
 namespace {

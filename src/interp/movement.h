@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "graph/scalar_op.h"
-#include "interp/host_tensor.h"
+#include "tensor/host_tensor.h"
+#include "tensor/scalar_op.h"
 
 namespace toroid {
 

@@ -5,9 +5,11 @@
 #include <numeric>
 #include <vector>
 
-#include "interp/host_tensor.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "library/sort_keys.h"
-#include "support/error.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::order {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
 #include "interp/movement.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

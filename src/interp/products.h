@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "interp/host_tensor.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid {
 

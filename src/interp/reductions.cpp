@@ -4,9 +4,11 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "interp/movement.h"
-#include "interp/scalar.h"
-#include "support/error.h"
+#include "library/special/scalar.h"
 
 namespace toroid {
 namespace {

@@ -1,11 +1,12 @@
-#include "interp/scalar.h"
+#include "library/special/scalar.h"
 
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "support/error.h"
+#include "base/error.h"
+#include "graph/number.h"
 
 namespace toroid {
 namespace {

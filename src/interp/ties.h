@@ -7,7 +7,7 @@
 #include <span>
 
 #include "graph/graph.h"
-#include "interp/host_tensor.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid {
 

@@ -1,6 +1,7 @@
 #include "library/grouped_sizes.h"
 
-#include "support/error.h"
+#include "base/error.h"
+#include "base/format.h"
 
 namespace toroid {
 
@@ -14,7 +15,7 @@ std::vector<int64_t> group_bounds(std::span<const int64_t> ends, int64_t size) {
   for (int64_t end : ends) {
     if (end < bounds.back() || end > size) {
       throw Error(ErrorKind::InvalidInput,
-                  fmt::format("a group of a product by groups ends at {}; groups follow each other within [0, {}]", end, size))
+                  formatted("a group of a product by groups ends at {}; groups follow each other within [0, {}]", end, size))
           .help("the offsets are the running sum of the groups' sizes");
     }
     bounds.push_back(end);

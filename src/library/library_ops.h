@@ -53,7 +53,7 @@
 #include <span>
 #include <string_view>
 
-#include "graph/dtype.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 

@@ -6,8 +6,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "support/error.h"
-#include "support/float16.h"
+#include "base/error.h"
+#include "base/float16.h"
+#include "base/format.h"
 
 namespace toroid::regions {
 namespace {
@@ -84,8 +85,7 @@ template <class T>
 int64_t image_of(const T* region, const Extents& extents) {
   const auto number = static_cast<Wide<T>>(region[0]);
   if (number > -1 && number < static_cast<Wide<T>>(extents.images)) return static_cast<int64_t>(number);
-  throw Error(ErrorKind::InvalidInput,
-              fmt::format("a region is of image {}, and there are {}", static_cast<double>(number), extents.images))
+  throw Error(ErrorKind::InvalidInput, formatted("a region is of image {}, and there are {}", static_cast<double>(number), extents.images))
       .help("the first column of the regions is the number of an image of the batch");
 }
 

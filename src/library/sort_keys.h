@@ -3,8 +3,9 @@
 
 #include <cstdint>
 
-#include "graph/dtype.h"
-#include "support/error.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 
@@ -34,7 +35,7 @@ void with_sort_keys(DType dtype, F f) {
     case DType::BF16: return f(uint16_t{}, [](uint16_t v) { return uint32_t{float_key<uint16_t>(v, 0x7f80)}; });
     case DType::F32: return f(uint32_t{}, [](uint32_t v) { return float_key<uint32_t>(v, 0x7f800000u); });
     case DType::F64: return f(uint64_t{}, [](uint64_t v) { return float_key<uint64_t>(v, 0x7ff0000000000000u); });
-    default: throw Error(ErrorKind::Unsupported, fmt::format("sorting tensors of dtype {} is not supported", to_string(dtype)));
+    default: throw Error(ErrorKind::Unsupported, formatted("sorting tensors of dtype {} is not supported", to_string(dtype)));
   }
 }
 

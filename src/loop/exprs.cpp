@@ -2,8 +2,10 @@
 #include <bit>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "loop/loop.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::loop {

@@ -1,4 +1,6 @@
 // Text of loop programs.
+#include <fmt/format.h>
+
 #include "graph/builder.h"
 #include "loop/loop.h"
 #include "support/match.h"

@@ -1,6 +1,6 @@
 #include "lower/index_map.h"
 
-#include "support/error.h"
+#include "base/error.h"
 
 namespace toroid {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "base/error.h"
 #include "graph/builder.h"
 #include "lower/index_map.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

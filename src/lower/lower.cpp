@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/builder.h"
 #include "lower/cost.h"
 #include "lower/index_map.h"
@@ -10,7 +13,6 @@
 #include "lower/layouts.h"
 #include "lower/nextafter.h"
 #include "passes/constant_values.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid {

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/text.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "graph/dtype.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "graph/text.h"
 #include "interp/compare.h"
 #include "interp/evaluate.h"

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/error.h"
 #include "interp/evaluate.h"
 #include "passes/dead_code.h"
 #include "passes/graph_copy.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "passes/dead_code.h"
@@ -10,8 +14,6 @@
 #include "passes/fold_affine.h"
 #include "passes/fold_constants.h"
 #include "passes/merge_products.h"
-#include "support/clock.h"
-#include "support/error.h"
 #include "support/hash.h"
 
 namespace toroid {

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/environment_for_test.h"
+#include "base/error_for_test.h"
 #include "graph/text.h"
 #include "passes/graph_copy.h"
-#include "support/environment_for_test.h"
-#include "support/error_for_test.h"
 
 namespace toroid {
 namespace {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/builder.h"
-#include "support/error.h"
 #include "symbolic/real.h"
 #include "symbolic/symbol_map.h"
 

@@ -1,11 +1,13 @@
 // Calls of library kernels and of subgraphs.
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/builder.h"
 #include "passes/constant_values.h"
 #include "program/module_builder.h"
 #include "schedule/call_arguments.h"
-#include "support/error.h"
 
 namespace toroid::program {
 

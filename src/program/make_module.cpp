@@ -1,11 +1,13 @@
 // Functions and their steps: where buffers are, what is launched, what is asked for late.
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/builder.h"
-#include "interp/bind_symbols.h"
 #include "program/module_builder.h"
 #include "schedule/grid.h"
-#include "support/error.h"
+#include "signature/symbol_values.h"
 #include "support/match.h"
 
 namespace toroid::program {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "graph/text.h"
 #include "passes/pipeline.h"
 #include "support/golden_for_test.h"

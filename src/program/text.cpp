@@ -9,8 +9,10 @@
 //       call matmul at 0: f32 x[s0, 128](128, 1) + 0, constant w[128, 512](1, 128) + 0 -> f32 h[s0, 512](512, 1) + 0
 //     step 1 relu_kernel
 //       launch 0: s0 tasks of 512, at least 16384
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "program/module.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::program {

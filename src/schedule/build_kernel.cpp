@@ -5,9 +5,9 @@
 // in a stash; forms.h says whether that is worth it.
 #include <algorithm>
 
+#include "base/error.h"
 #include "lower/cost.h"
 #include "schedule/group.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::schedule {

@@ -1,6 +1,6 @@
 #include "schedule/call_arguments.h"
 
-#include "support/error.h"
+#include "base/error.h"
 #include "support/match.h"
 
 namespace toroid::schedule {

@@ -1,6 +1,8 @@
 // Which convolutions become one step. Kernels before and after them turn images between planes and channels innermost.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "schedule/scheduled_for_test.h"
 
 namespace toroid::schedule {

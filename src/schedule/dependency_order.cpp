@@ -4,7 +4,7 @@
 #include <functional>
 #include <queue>
 
-#include "support/error.h"
+#include "base/error.h"
 
 namespace toroid::schedule {
 

@@ -4,6 +4,8 @@
 #include <map>
 #include <span>
 
+#include <fmt/format.h>
+
 #include "schedule/form_estimate.h"
 #include "schedule/group.h"
 #include "schedule/work.h"

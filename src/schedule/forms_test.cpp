@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "schedule/scheduled_for_test.h"
 
 namespace toroid::schedule {

@@ -1,8 +1,10 @@
 // Which steps common pieces of models become: the kernel counts that toroid promises.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "schedule/scheduled_for_test.h"
-#include "support/error.h"
 #include "support/golden_for_test.h"
 
 namespace toroid::schedule {

@@ -4,8 +4,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/error.h"
 #include "schedule/dependency_order.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::schedule {

@@ -1,8 +1,10 @@
 // Which epilogues the runtime may do where it has the sums, and what it is told of them.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "schedule/scheduled_for_test.h"
-#include "support/error.h"
 
 namespace toroid::schedule {
 namespace {

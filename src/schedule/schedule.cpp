@@ -5,11 +5,13 @@
 #include <map>
 #include <unordered_set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/builder.h"
 #include "schedule/explain.h"
 #include "schedule/lifetimes.h"
 #include "schedule/planner.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::schedule {

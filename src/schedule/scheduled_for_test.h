@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "graph/text.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"

@@ -1,5 +1,7 @@
 #include "schedule/scheduled_graph.h"
 
+#include <fmt/format.h>
+
 namespace toroid::schedule {
 
 std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bool fuse, std::vector<FusionDecision>* decisions,

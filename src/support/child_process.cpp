@@ -12,8 +12,10 @@
 #include <optional>
 #include <system_error>
 
-#include "support/error.h"
-#include "support/file.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
 
 extern char** environ;
 

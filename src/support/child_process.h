@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/fd.h"
+#include "base/fd.h"
 
 namespace toroid {
 

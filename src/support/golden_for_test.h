@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/file.h"
+#include "base/file.h"
 
 namespace toroid {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <new>
 
-#include "support/error.h"
+#include "base/error.h"
 
 namespace toroid {
 

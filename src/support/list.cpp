@@ -1,6 +1,8 @@
 #include "support/list.h"
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 
 namespace toroid {
 

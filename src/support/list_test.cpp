@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/error_for_test.h"
+#include "base/error_for_test.h"
 
 namespace toroid {
 namespace {

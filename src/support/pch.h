@@ -1,18 +1,5 @@
-// Precompiled for every folder: standard headers that nearly every file includes.
+// Precompiled for every folder of the compiler.
 #pragma once
-#include <algorithm>
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
-#include <variant>
-#include <vector>
+#include "base/pch.h"
 
 #include <fmt/format.h>

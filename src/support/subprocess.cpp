@@ -12,10 +12,12 @@
 #include <cerrno>
 #include <fstream>
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/write_signals.h"
 #include "support/child_process.h"
-#include "support/clock.h"
-#include "support/error.h"
-#include "support/write_signals.h"
 
 namespace toroid {
 namespace {

@@ -7,9 +7,11 @@
 #include <atomic>
 #include <thread>
 
-#include "support/clock.h"
-#include "support/error.h"
-#include "support/file.h"
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
 
 namespace toroid {
 namespace {

@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "support/error.h"
+#include "base/error.h"
 
 namespace toroid {
 namespace {

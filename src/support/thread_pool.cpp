@@ -7,7 +7,7 @@
 #include <exception>
 #include <utility>
 
-#include "support/error.h"
+#include "base/error.h"
 
 namespace toroid {
 

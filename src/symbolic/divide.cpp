@@ -10,6 +10,8 @@
 //
 // A divisor of 0 is an error at evaluation, so a step may assume it is not 0. Steps that need a positive divisor ask
 // for it.
+#include <fmt/format.h>
+
 #include "symbolic/form.h"
 #include "symbolic/node_table.h"
 #include "symbolic/range.h"

@@ -4,7 +4,9 @@
 // beyond 128 bits) that does not fit is an overflow.
 #include <unordered_map>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "symbolic/expr.h"
 #include "symbolic/real.h"
 #include "symbolic/simplify.h"

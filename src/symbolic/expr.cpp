@@ -1,5 +1,7 @@
 #include "symbolic/expr.h"
 
+#include <fmt/format.h>
+
 #include "symbolic/form.h"
 #include "symbolic/node_table.h"
 #include "symbolic/range.h"

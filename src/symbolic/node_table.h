@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "support/error.h"
+#include "base/error.h"
 #include "symbolic/expr.h"
 
 namespace toroid::sym {

@@ -14,7 +14,9 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "symbolic/expr.h"
 #include "symbolic/real.h"
 #include "symbolic/simplify.h"

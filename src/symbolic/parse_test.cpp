@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "symbolic/expr.h"
 
 namespace toroid::sym {

@@ -1,7 +1,9 @@
 // Prints expressions as SymPy would write them, which parse() reads back.
 //
 //   2*s0 + 3      (s0 + 1)//2      4*Mod(i0, 8)      Max(1, u0)      (s0 < 4) & Ne(s1, 1)
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "symbolic/expr.h"
 #include "symbolic/real.h"
 #include "symbolic/simplify.h"

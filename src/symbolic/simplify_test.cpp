@@ -1,7 +1,7 @@
 // The algebra: each row is a formula and the form that it must take.
 #include <gtest/gtest.h>
 
-#include "support/error.h"
+#include "base/error.h"
 #include "symbolic/expr.h"
 
 namespace toroid::sym {

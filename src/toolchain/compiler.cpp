@@ -5,10 +5,12 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "support/error.h"
-#include "support/file.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/mapped_file.h"
 #include "support/hash.h"
-#include "support/mapped_file.h"
 #include "support/subprocess.h"
 #include "toolchain/compiler_environment.h"
 

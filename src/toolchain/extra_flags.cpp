@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 
 namespace toroid {
 namespace {

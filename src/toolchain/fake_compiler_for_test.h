@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <string>
 
-#include "support/file.h"
+#include "base/file.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {

@@ -1,4 +1,4 @@
-#include "toolchain/loaded_library.h"
+#include "base/loaded_library.h"
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -11,8 +11,10 @@
 #include <functional>
 #include <optional>
 
-#include "support/error_for_test.h"
-#include "support/file.h"
+#include <fmt/format.h>
+
+#include "base/error_for_test.h"
+#include "base/file.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {

@@ -1,10 +1,10 @@
-#include "toolchain/machine.h"
+#include "base/machine.h"
 
 #include <gtest/gtest.h>
 
-#include "support/error.h"
-#include "support/error_for_test.h"
-#include "toolchain/machine_for_test.h"
+#include "base/error.h"
+#include "base/error_for_test.h"
+#include "base/machine_for_test.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {

@@ -6,16 +6,18 @@
 #include <charconv>
 #include <cstdlib>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/kept_files.h"
+#include "base/machine.h"
 #include "support/byte_size.h"
-#include "support/error.h"
-#include "support/file.h"
 #include "support/log.h"
 #include "support/subprocess.h"
 #include "toolchain/compiler_environment.h"
 #include "toolchain/compiler_slots.h"
 #include "toolchain/extra_flags.h"
-#include "toolchain/kept_files.h"
-#include "toolchain/machine.h"
 
 namespace toroid {
 namespace fs = std::filesystem;

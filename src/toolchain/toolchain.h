@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/isa.h"
 #include "toolchain/compiler.h"
-#include "toolchain/isa.h"
 #include "toolchain/probe_cache.h"
 
 namespace toroid {

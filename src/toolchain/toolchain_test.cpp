@@ -9,14 +9,16 @@
 #include <sstream>
 #include <thread>
 
-#include "support/clock.h"
-#include "support/environment_for_test.h"
-#include "support/error_for_test.h"
-#include "support/file.h"
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/environment_for_test.h"
+#include "base/error_for_test.h"
+#include "base/file.h"
+#include "base/loaded_library.h"
 #include "support/subprocess.h"
 #include "toolchain/extra_flags.h"
 #include "toolchain/fake_compiler_for_test.h"
-#include "toolchain/loaded_library.h"
 
 namespace toroid {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/error.h"
 #include "runtime/kernels/isa/half_rows.h"
-#include "support/error.h"
 
 namespace toroid::tune {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "graph/dtype.h"
+#include "tensor/dtype.h"
 #include "toroid/program_abi.h"
 
 namespace toroid::tune {

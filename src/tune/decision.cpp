@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "support/framing.h"
+#include <fmt/format.h>
+
+#include "base/framing.h"
 
 namespace toroid::tune {
 namespace {

@@ -7,8 +7,10 @@
 
 #include <atomic>
 
-#include "interp/host_tensor.h"
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "tensor/host_tensor.h"
 #include "tune/random_elements.h"
 
 namespace toroid::tune {

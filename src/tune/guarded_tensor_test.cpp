@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "support/error_for_test.h"
+#include <fmt/format.h>
+
+#include "base/error_for_test.h"
 
 namespace toroid::tune {
 namespace {

@@ -4,10 +4,12 @@
 
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/machine.h"
 #include "cache/code_identity.h"
-#include "support/error.h"
-#include "support/file.h"
-#include "toolchain/machine.h"
 
 namespace toroid::tune {
 namespace {

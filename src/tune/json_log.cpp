@@ -1,4 +1,6 @@
 // Indented, for people read it too.
+#include <fmt/format.h>
+
 #include "support/json_writer.h"
 #include "tune/decision.h"
 

@@ -1,7 +1,9 @@
 #include "tune/lock.h"
 
-#include "support/error.h"
-#include "support/file.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
 
 namespace toroid::tune {
 namespace {

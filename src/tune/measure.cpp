@@ -1,5 +1,7 @@
 #include "tune/measure.h"
 
+#include <fmt/format.h>
+
 namespace toroid::tune {
 namespace {
 

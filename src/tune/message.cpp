@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "support/framing.h"
+#include "base/framing.h"
 
 namespace toroid::tune {
 namespace {

@@ -1,7 +1,7 @@
 // What a compilation and its tuning worker say to each other: one request, one answer, over the socket that is the worker's
 // standard input.
 //
-//   frame  = sized text (support/framing.h) of the parts of a Request or an Answer in their order, texts sized, all else as numbers
+//   frame  = sized text (base/framing.h) of the parts of a Request or an Answer in their order, texts sized, all else as numbers
 #pragma once
 
 #include <cstdint>

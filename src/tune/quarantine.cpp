@@ -1,5 +1,7 @@
 #include "tune/quarantine.h"
 
+#include <fmt/format.h>
+
 namespace toroid::tune {
 
 CacheKey Quarantine::key_of(const std::string& family, const std::string& choice, const std::string& hash) const {

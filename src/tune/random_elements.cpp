@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "interp/host_tensor.h"
 #include "support/split_mix.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::tune {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "graph/dtype.h"
+#include "tensor/dtype.h"
 
 namespace toroid::tune {
 

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "interp/host_tensor.h"
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::tune {
 namespace {

@@ -15,7 +15,7 @@
 #include <span>
 #include <string>
 
-#include "graph/dtype.h"
+#include "tensor/dtype.h"
 
 namespace toroid::tune {
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/float16.h"
+#include "base/float16.h"
 
 namespace toroid::tune {
 namespace {

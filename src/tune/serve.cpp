@@ -12,8 +12,8 @@
 #include <memory>
 #include <thread>
 
-#include "support/error.h"
-#include "support/fd.h"
+#include "base/error.h"
+#include "base/fd.h"
 #include "tune/message.h"
 #include "tune/trial.h"
 

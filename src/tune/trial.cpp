@@ -4,7 +4,9 @@
 
 #include <limits>
 
-#include "support/clock.h"
+#include <fmt/format.h>
+
+#include "base/clock.h"
 #include "tune/same_result.h"
 
 namespace toroid::tune {

@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
-#include "support/clock.h"
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
 #include "support/log.h"
+#include "tune/choice_hash.h"
 
 namespace toroid::tune {
 namespace {
@@ -151,11 +154,12 @@ Decision Tuner::locked(const Problem& problem, const std::vector<Choice>& choice
 std::vector<Outcome> Tuner::entrants(const Problem& problem, const std::vector<Choice>& choices) {
   std::vector<Outcome> outcomes;
   for (const Choice& choice : choices) {
-    Outcome& outcome = outcomes.emplace_back(Outcome{.choice = choice.name, .hash = choice.hash, .cost_s = choice.cost_s});
+    Outcome& outcome =
+        outcomes.emplace_back(Outcome{.choice = choice.name, .hash = choice_hash(problem.family, choice), .cost_s = choice.cost_s});
     if (choice.gate) {
       outcome.standing = Standing::GateClosed;
       outcome.reason = *choice.gate;
-    } else if (std::optional<std::string> fault = quarantine_.reason(problem.family, choice.name, choice.hash)) {
+    } else if (std::optional<std::string> fault = quarantine_.reason(problem.family, choice.name, outcome.hash)) {
       outcome.standing = Standing::Quarantined;
       outcome.reason = std::move(*fault);
     }
@@ -166,7 +170,7 @@ std::vector<Outcome> Tuner::entrants(const Problem& problem, const std::vector<C
 CacheKey Tuner::key_of(const Problem& problem, const std::vector<Choice>& choices) const {
   std::vector<std::string> competitors;
   for (const Choice& choice : choices) {
-    if (!choice.gate) competitors.push_back(choice.name + " " + choice.hash);
+    if (!choice.gate) competitors.push_back(choice.name + " " + choice_hash(problem.family, choice));
   }
   KeyBuilder key("tuning", 1);
   key.add("problem", to_string(problem)).add("choices", competitors).add("threads", int64_t{options_.measure.threads});

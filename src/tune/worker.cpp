@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "support/child_process.h"
-#include "support/error.h"
 #include "support/subprocess.h"
 
 namespace toroid::tune {

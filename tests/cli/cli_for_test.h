@@ -11,10 +11,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "frontend/archive/zip_for_test.h"
 #include "frontend/archive/zip_reader.h"
 #include "frontend/safetensors.h"
-#include "support/file.h"
 #include "support/subprocess.h"
 
 namespace toroid {

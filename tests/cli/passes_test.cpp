@@ -1,6 +1,8 @@
 // Graph passes from the command line: their times and dumps, and leaving one out.
 #include "cli/cli_for_test.h"
 
+#include <fmt/format.h>
+
 namespace toroid {
 namespace {
 

@@ -4,13 +4,15 @@
 #include <cmath>
 #include <cstring>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "fuzz/eager.h"
 #include "fuzz/form_check.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "interp/compare.h"
 #include "interp/evaluate.h"
-#include "support/error.h"
 
 namespace toroid::fuzz {
 namespace {

@@ -1,8 +1,8 @@
 // Branches, loops, and operators whose results have sizes that depend on data.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "fuzz/grow.h"
-#include "support/error.h"
 
 namespace toroid::fuzz {
 namespace {

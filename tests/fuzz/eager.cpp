@@ -5,10 +5,12 @@
 #include <cstring>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "fuzz/exactness.h"
 #include "fuzz/one_operator.h"
 #include "interp/evaluate.h"
-#include "support/error.h"
 
 namespace toroid::fuzz {
 namespace {

@@ -19,8 +19,8 @@
 #include "fuzz/program_text.h"
 #include "fuzz/random.h"
 #include "interp/evaluate.h"
-#include "interp/host_tensor.h"
 #include "passes/decompose/engine/decompose.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::fuzz {
 

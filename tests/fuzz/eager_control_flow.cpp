@@ -1,10 +1,12 @@
 // Control flow in the reference: bodies run operator by operator too, once for each slice or turn.
 #include <cstring>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "fuzz/eager.h"
 #include "fuzz/exactness.h"
 #include "fuzz/one_operator.h"
-#include "support/error.h"
 
 namespace toroid::fuzz {
 namespace {

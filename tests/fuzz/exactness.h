@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "interp/host_tensor.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::fuzz {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "driver/compile.h"
-#include "interp/host_tensor.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::fuzz {
 

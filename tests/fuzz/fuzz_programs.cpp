@@ -18,12 +18,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
 #include "fuzz/check.h"
 #include "fuzz/grow.h"
 #include "fuzz/shrink.h"
-#include "support/clock.h"
-#include "support/error.h"
-#include "support/file.h"
 #include "support/subprocess.h"
 
 namespace toroid::fuzz {

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "fuzz/one_operator.h"
-#include "support/error.h"
 
 namespace toroid::fuzz {
 Grower::Grower(uint64_t seed) : random(seed), theme_(random.pick_weighted(themes())) {

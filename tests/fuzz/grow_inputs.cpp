@@ -1,8 +1,10 @@
 // Sizes, dtypes, elements and strides: what the inputs of a random program are.
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "fuzz/grow.h"
-#include "support/error.h"
 
 namespace toroid::fuzz {
 

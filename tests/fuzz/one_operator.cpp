@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <span>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/builder.h"
 #include "graph/text.h"
 #include "passes/decompose/complex/complex.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/storage_types.h"
-#include "support/error.h"
 
 namespace toroid::fuzz {
 

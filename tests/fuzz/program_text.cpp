@@ -8,8 +8,10 @@
 #include <numeric>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "fuzz/random.h"
-#include "support/error.h"
 #include "symbolic/expr.h"
 
 namespace toroid::fuzz {

@@ -36,8 +36,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/dtype.h"
-#include "interp/host_tensor.h"
+#include "tensor/dtype.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::fuzz {
 

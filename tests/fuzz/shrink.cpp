@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "fuzz/eager.h"
 #include "fuzz/one_operator.h"
-#include "support/error.h"
 
 namespace toroid::fuzz {
 namespace {

@@ -2,8 +2,8 @@
 // but that operators picked one by one seldom come to: two writes to one view, pads that differ in their value, a read after a write.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "fuzz/grow.h"
-#include "support/error.h"
 
 namespace toroid::fuzz {
 namespace {

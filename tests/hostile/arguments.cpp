@@ -4,6 +4,8 @@
 #include <limits>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "fuzz/random.h"
 #include "hostile/plausible_calls.h"
 #include "support/hash.h"

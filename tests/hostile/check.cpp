@@ -16,6 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/operator_scope.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -24,7 +27,6 @@
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/infer_types.h"
 #include "passes/fold_constants.h"
-#include "support/error.h"
 
 namespace toroid::hostile {
 namespace {

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "hostile/check.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
-#include "support/file.h"
 
 int main(int argc, char** argv) {
   using namespace toroid;

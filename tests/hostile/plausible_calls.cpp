@@ -3,6 +3,8 @@
 
 #include <map>
 
+#include <fmt/format.h>
+
 #include "graph/text.h"
 
 namespace toroid::hostile {

@@ -1,8 +1,10 @@
 #include "mutate/archive.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "frontend/archive/zip_for_test.h"
 #include "frontend/archive/zip_reader.h"
-#include "support/error.h"
 
 namespace toroid::mutate {
 

@@ -20,11 +20,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
 #include "fuzz/grow.h"
 #include "mutate/run_mutant.h"
-#include "support/clock.h"
-#include "support/error.h"
-#include "support/file.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kHasSanitizer = true;  // its shadow needs more room than any limit

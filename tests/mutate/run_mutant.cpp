@@ -4,17 +4,19 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/error.h"
 #include "frontend/pt2/import.h"
 #include "fuzz/check.h"
 #include "graph/text.h"
 #include "graph/verify.h"
-#include "interp/bind_symbols.h"
 #include "interp/compare.h"
 #include "interp/evaluate.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/checked.h"
-#include "support/error.h"
+#include "signature/symbol_values.h"
 #include "support/hash.h"
 
 namespace toroid::mutate {

@@ -1,5 +1,7 @@
 #include "parsers.h"
 
+#include "base/error.h"
+#include "base/file.h"
 #include "cache/action_result.h"
 #include "cache/seal.h"
 #include "cache/transfer.h"
@@ -10,8 +12,6 @@
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
-#include "support/file.h"
 
 namespace toroid::parsers {
 namespace {

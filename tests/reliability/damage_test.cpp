@@ -5,18 +5,20 @@
 
 #include <random>
 
+#include <fmt/format.h>
+
+#include "base/environment_for_test.h"
+#include "base/error.h"
+#include "base/fd.h"
 #include "cache/seal.h"
 #include "cache/sqlite.h"
 #include "cache/transfer.h"
 #include "driver/compile.h"
 #include "driver/compiled_graph.h"
-#include "driver/package.h"
 #include "frontend/pt2/pt2_for_test.h"
 #include "graph/text.h"
 #include "reliability.h"
-#include "support/environment_for_test.h"
-#include "support/error.h"
-#include "support/fd.h"
+#include "runtime/program/package.h"
 
 namespace toroid::reliability {
 namespace {

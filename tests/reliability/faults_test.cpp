@@ -6,11 +6,13 @@
 
 #include <fstream>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "driver/compile.h"
 #include "graph/text.h"
-#include "interp/host_tensor.h"
 #include "reliability.h"
-#include "support/error.h"
+#include "tensor/host_tensor.h"
 #include "traced.h"
 
 namespace toroid::reliability {

@@ -7,10 +7,10 @@
 
 #include <random>
 
+#include "base/error.h"
 #include "cache/sqlite.h"
 #include "cache/transfer.h"
 #include "reliability.h"
-#include "support/error.h"
 #include "traced.h"
 
 namespace toroid::reliability {

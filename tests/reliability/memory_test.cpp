@@ -9,12 +9,14 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include <fmt/format.h>
+
+#include "base/environment_for_test.h"
+#include "base/out_of_memory.h"
 #include "driver/compile.h"
 #include "driver/eager/eager_cache.h"
 #include "graph/text.h"
 #include "reliability.h"
-#include "support/environment_for_test.h"
-#include "support/out_of_memory.h"
 #include "toolchain/fake_compiler_for_test.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -10,13 +10,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/loaded_library.h"
 #include "driver/compile.h"
 #include "frontend/pt2/pt2_for_test.h"
-#include "interp/host_tensor.h"
 #include "passes/decompose/engine/decompose.h"
 #include "reliability.h"
-#include "support/error.h"
-#include "toolchain/loaded_library.h"
+#include "tensor/host_tensor.h"
 #include "traced.h"
 
 namespace toroid::reliability {

@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <cstring>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "cache/sqlite.h"
-#include "support/error.h"
 
 namespace toroid::reliability {
 namespace {

@@ -11,9 +11,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/file.h"
 #include "cache/cache.h"
-#include "support/clock.h"
-#include "support/file.h"
 
 namespace toroid::reliability {
 

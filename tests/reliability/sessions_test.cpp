@@ -10,13 +10,15 @@
 #include <random>
 #include <regex>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/fd.h"
 #include "driver/compile.h"
 #include "graph/text.h"
-#include "interp/host_tensor.h"
 #include "reliability.h"
-#include "support/error.h"
-#include "support/fd.h"
 #include "support/subprocess.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::reliability {
 namespace {

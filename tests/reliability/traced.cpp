@@ -22,6 +22,8 @@
 #include <set>
 #include <stdexcept>
 
+#include <fmt/format.h>
+
 #include "reliability.h"
 
 namespace toroid::reliability {

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "support/error.h"
+#include "base/error.h"
 
 namespace toroid::tune {
 namespace {

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error_for_test.h"
 #include "cache/scratch_cache_for_test.h"
 #include "cache/transfer.h"
 #include "planted_choices.h"
-#include "support/clock.h"
-#include "support/error_for_test.h"
 
 namespace toroid::tune {
 namespace {

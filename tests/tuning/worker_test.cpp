@@ -10,11 +10,13 @@
 #include <fstream>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/environment_for_test.h"
+#include "base/error_for_test.h"
+#include "base/file.h"
 #include "planted_choices.h"
-#include "support/clock.h"
-#include "support/environment_for_test.h"
-#include "support/error_for_test.h"
-#include "support/file.h"
 
 namespace toroid::tune {
 namespace {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "codegen/c/c_types.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/print_index.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::codegen::c {

@@ -2,7 +2,9 @@
 
 #include <cmath>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "support/match.h"
 
 namespace toroid::codegen::c {

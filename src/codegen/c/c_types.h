@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "graph/dtype.h"
 #include "graph/graph.h"
+#include "tensor/dtype.h"
 
 namespace toroid::codegen::c {
 

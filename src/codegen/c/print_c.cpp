@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "codegen/c/c_calls.h"
 #include "codegen/c/c_kernel.h"
 #include "codegen/c/c_types.h"
 #include "codegen/cpp/names.h"
 #include "codegen/wrapper/unique_names.h"
 #include "graph/builder.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::codegen {

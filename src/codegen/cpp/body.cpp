@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "codegen/cpp/kernel.h"
 #include "codegen/cpp/names.h"
 #include "lower/cost.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::codegen {

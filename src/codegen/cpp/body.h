@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "codegen/cpp/contraction.h"
 #include "codegen/cpp/origin.h"
 #include "codegen/cpp/print_index.h"

@@ -1,5 +1,7 @@
 #include "codegen/cpp/contraction.h"
 
+#include <fmt/format.h>
+
 #include "codegen/cpp/names.h"
 
 namespace toroid::codegen {

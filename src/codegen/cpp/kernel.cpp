@@ -1,9 +1,11 @@
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cpp/names.h"
 #include "graph/builder.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::codegen {

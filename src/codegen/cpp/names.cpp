@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "support/hash.h"
 
 namespace toroid::codegen {
@@ -284,6 +286,9 @@ std::string identifier(std::string_view text) {
                                                 "Plain",
                                                 "INLINE",
                                                 "EXPORT",
+                                                "ENTRY",
+                                                "tables",
+                                                "toroid_program",
                                                 "WRAPPER",
                                                 "f16",
                                                 "bf16"};

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/dtype.h"
+#include "tensor/dtype.h"
 
 namespace toroid::codegen {
 

@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "codegen/cpp/body.h"
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/scalar_text.h"
 #include "schedule/grid.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::codegen {

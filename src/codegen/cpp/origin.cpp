@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "codegen/cpp/names.h"
 
 namespace toroid::codegen {

@@ -2,8 +2,10 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "codegen/cpp/names.h"
-#include "support/error.h"
 #include "symbolic/real.h"
 
 namespace toroid::codegen {

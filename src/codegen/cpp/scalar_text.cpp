@@ -5,8 +5,10 @@
 #include <cmath>
 #include <iterator>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "codegen/cpp/names.h"
-#include "support/error.h"
 
 namespace toroid::codegen {
 

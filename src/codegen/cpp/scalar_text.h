@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/scalar_op.h"
+#include "tensor/scalar_op.h"
 
 namespace toroid::codegen {
 

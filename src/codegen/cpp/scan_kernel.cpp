@@ -1,6 +1,8 @@
 // Scans: one running value a row, an element after the other.
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "codegen/cpp/body.h"
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cpp/names.h"

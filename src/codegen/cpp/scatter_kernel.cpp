@@ -7,6 +7,8 @@
 //       out[row, j] += x[i, j]                  for j: out[row, j] += x[i, j]
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "codegen/cpp/body.h"
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cpp/names.h"

@@ -56,7 +56,43 @@ template <class F> INLINE void in_best_form(const ToroidRuntime* runtime, int32_
   runtime->choose_form(runtime, form, num_forms, [](void* p, int32_t which) { (*(F*)p)(which); }, &f);
 }
 #define EXPORT extern "C" __attribute__((visibility("default")))
+#define ENTRY extern "C"
 #pragma GCC visibility push(hidden)
+)abi";
+
+const std::string_view kContractAbi = R"abi(
+struct ToroidSymbol { const char* name; int64_t least, most; };
+struct ToroidExpression { const char* text; const int32_t* symbols; int32_t num_symbols; };
+struct ToroidInputInfo { const char* name; const char* type; int32_t dtype, rank; const int32_t* strides; };
+struct ToroidDefinition { int32_t symbol, input, dim; int32_t rest; int64_t coefficient; const char* form; };
+struct ToroidSizeCheck { int32_t input, dim, expected; };
+struct ToroidContract {
+  const ToroidInputInfo* inputs; const ToroidSymbol* symbols; const ToroidExpression* expressions; const ToroidDefinition* definitions;
+  const ToroidSizeCheck* checks; const int32_t* guards; const int32_t* later_guards; const int32_t* bytes;
+  int32_t num_inputs, num_symbols, num_expressions, num_definitions, num_checks, num_guards, num_later_guards, num_bytes;
+  int32_t (*evaluate)(const ToroidContract*, int32_t expression, const int64_t* symbols, int64_t* value);
+};
+struct ToroidOutputInfo { const char* name; const char* target; const char* type; int32_t dtype, rank, kind; int32_t is_late; };
+struct ToroidConstantInfo { const char* name; int64_t bytes; int32_t is_mutable; };
+struct ToroidBinding { int32_t number; int32_t defines; int32_t rest; };
+struct ToroidTemporary { int32_t first_step, last_step; };
+struct ToroidStepInfo { const char* name; const char* origin; };
+struct ToroidStepWork { int32_t bytes, flops, dtype; };
+struct ToroidChoice { int32_t step, num_forms; const char* const* forms; };
+struct ToroidCondition { const char* symbol; int64_t value; };
+struct ToroidVariant {
+  ToroidContract contract; const ToroidCondition* conditions; const ToroidOutputInfo* outputs; const int32_t* constants;
+  const ToroidBinding* bindings; const ToroidTemporary* temporaries; const ToroidStepInfo* steps; const ToroidStepWork* work;
+  const ToroidChoice* choices;
+  int32_t num_conditions, num_outputs, num_constants, num_bindings, num_temporaries, num_steps, num_work, num_choices;
+  int32_t num_kernels, num_kernel_calls, num_kernel_steps, num_library_calls; int64_t prepared_bytes; const char* signature;
+  int32_t (*run)(const ToroidRuntime*, const ToroidCall*); int32_t (*prepare)(const ToroidRuntime*, const ToroidCall*);
+  void (*sizes)(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes);
+};
+struct ToroidProgram {
+  int32_t abi_version; int32_t num_variants, num_constants; const ToroidVariant* variants; const ToroidConstantInfo* constants;
+  const char* training; int64_t* bad_index;
+};
 )abi";
 
 const std::string_view kSameCall = R"abi(

@@ -7,6 +7,8 @@ namespace toroid::codegen {
 
 // include/toroid/program_abi.h without its includes, and helpers over it. Change both together.
 extern const std::string_view kAbi;
+// The part of it that says what a program is, for the unit with its tables.
+extern const std::string_view kContractAbi;
 // Loops over subgraphs, for wrappers that need them; before it comes one of the two after it.
 extern const std::string_view kControlFlow;
 extern const std::string_view kSameCall;    // in programs that draw nothing

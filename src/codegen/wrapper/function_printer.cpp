@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/origin.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid::codegen {
@@ -95,13 +97,13 @@ std::string FunctionPrinter::print_function(const std::string& head, std::string
 
 std::string FunctionPrinter::print_main() {
   return print_function(
-      fmt::format("EXPORT WRAPPER int32_t toroid_run{}(const ToroidRuntime* runtime, const ToroidCall* call) {{", shared_.suffix),
+      fmt::format("ENTRY WRAPPER int32_t toroid_run{}(const ToroidRuntime* runtime, const ToroidCall* call) {{", shared_.suffix),
       "call->inputs", "call->outputs", "const int64_t* symbols = call->symbols; (void)symbols;");
 }
 
 std::string FunctionPrinter::print_prepare() {
   return print_function(
-      fmt::format("EXPORT WRAPPER int32_t toroid_prepare{}(const ToroidRuntime* runtime, const ToroidCall* call) {{", shared_.suffix), "",
+      fmt::format("ENTRY WRAPPER int32_t toroid_prepare{}(const ToroidRuntime* runtime, const ToroidCall* call) {{", shared_.suffix), "",
       "", "");
 }
 
@@ -118,7 +120,7 @@ std::string FunctionPrinter::print_sizes() {
   TextBuffer text;
   {
     auto function = text.block(fmt::format(
-        "EXPORT WRAPPER void toroid_sizes{}(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes) {{", shared_.suffix));
+        "ENTRY WRAPPER void toroid_sizes{}(const int64_t* symbols, int64_t* temporary_bytes, int64_t* output_sizes) {{", shared_.suffix));
     text.write("(void)symbols, (void)temporary_bytes, (void)output_sizes;");
     read_symbols(text);
     const program::Module& module = shared_.module;

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "codegen/cpp/kernel.h"
 #include "codegen/wrapper/generate.h"
 #include "codegen/wrapper/kernel_set.h"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "codegen/cpp/prelude.h"
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/abi_text.h"
@@ -100,26 +102,6 @@ GeneratedProgram generate(const std::vector<schedule::ScheduledGraph>& graphs, c
   result.step_kernels = std::move(shared.step_kernels);
   result.step_kernels.resize(module.steps.size());
   return result;
-}
-
-std::string manifest_unit(std::string_view manifest) {
-  std::string text = "extern \"C\" __attribute__((visibility(\"default\"))) const char toroid_manifest[] =\n  \"";
-  size_t column = 0;
-  for (unsigned char c : manifest) {
-    if (c == '"' || c == '\\') {
-      text += '\\';
-      text += static_cast<char>(c);
-    } else if (c < 0x20 || c >= 0x7f || c == '?') {
-      text += fmt::format("\\{:03o}", c);
-    } else {
-      text += static_cast<char>(c);
-    }
-    if (++column == 100) {
-      text += "\"\n  \"";
-      column = 0;
-    }
-  }
-  return text + "\";\n";
 }
 
 }  // namespace toroid::codegen

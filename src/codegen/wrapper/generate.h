@@ -34,7 +34,4 @@ struct GenerateOptions {
 // Throws as program::make_module.
 GeneratedProgram generate(const std::vector<schedule::ScheduledGraph>& graphs, const Program& program, const GenerateOptions& options = {});
 
-// The file that exports the manifest; linked with the units.
-std::string manifest_unit(std::string_view manifest);
-
 }  // namespace toroid::codegen

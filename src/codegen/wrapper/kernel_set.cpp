@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "codegen/cpp/names.h"
 
 namespace toroid::codegen {

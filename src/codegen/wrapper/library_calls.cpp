@@ -1,6 +1,8 @@
 // Calls of the runtime's library kernels, with what they take.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/origin.h"
 #include "codegen/cpp/scalar_text.h"

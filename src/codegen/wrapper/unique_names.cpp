@@ -2,6 +2,8 @@
 
 #include <unordered_set>
 
+#include <fmt/format.h>
+
 #include "codegen/cpp/names.h"
 
 namespace toroid::codegen {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "graph/schema.h"
-#include "interp/host_tensor.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid {
 

@@ -5,15 +5,17 @@
 #include <atomic>
 #include <mutex>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/machine.h"
+#include "base/out_of_memory.h"
 #include "cache/code_identity.h"
 #include "driver/eager/loaded_operator.h"
 #include "driver/eager/operator_program.h"
 #include "runtime/pool/pool.h"
-#include "support/error.h"
 #include "support/hash.h"
 #include "support/lru_map.h"
-#include "support/out_of_memory.h"
-#include "toolchain/machine.h"
 
 namespace toroid {
 namespace {

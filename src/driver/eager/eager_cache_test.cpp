@@ -6,12 +6,14 @@
 #include <functional>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error_for_test.h"
 #include "cache/scratch_cache_for_test.h"
 #include "driver/compiled_for_test.h"
 #include "driver/eager/operator_program.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/clock.h"
-#include "support/error_for_test.h"
 
 namespace toroid {
 namespace {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "driver/strided_copy.h"
-#include "support/checked.h"
-#include "support/error.h"
-#include "support/out_of_memory.h"
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/out_of_memory.h"
+#include "tensor/strided_copy.h"
 
 namespace toroid {
 namespace {
@@ -55,25 +57,24 @@ char* EagerContext::reserve(int64_t bytes) {
 LoadedOperator::LoadedOperator(const CompiledModel& model, const OperatorCall& call, OperatorProgram made)
     : name_(call.schema->name),
       library_(model.library, file_name(call.schema->name)),
-      manifest_(parse_manifest(static_cast<const char*>(library_.symbol("toroid_manifest")))),
-      variant_(library_, manifest_.general(), ""),
+      variant_(general_variant(library_.tables()), library_.tables().bad_index),
       owner_(model.owner),
       num_results_(made.results.size()),
       numbers_(std::move(made.numbers)) {
-  for (size_t position : variant_.manifest.constants) constants_.push_back(model.constants[position].data());
+  for (int32_t position : rows(variant_.tables.constants, variant_.tables.num_constants))
+    constants_.push_back(model.constants[static_cast<size_t>(position)].data());
   bool writes = false;
-  for (size_t i = 0; i < variant_.manifest.outputs.size(); ++i) {
-    const ManifestOutput& output = variant_.manifest.outputs[i];
+  for (int32_t i = 0; i < variant_.tables.num_outputs; ++i) {
+    const ToroidOutputInfo& output = variant_.tables.outputs[i];
     Destination destination;
-    if (output.kind == OutputKind::InputMutation) {
+    if (output.kind == TOROID_OUTPUT_INPUT_MUTATION) {
       const auto target =
           std::find_if(call.tensors.begin(), call.tensors.end(), [&](const auto& tensor) { return tensor.name == output.target; });
       TOROID_CHECK(target != call.tensors.end(), "{} writes to '{}', which it does not have", name_, output.target);
       destination.tensor = static_cast<int>(target - call.tensors.begin());
       writes = true;
     } else {
-      destination.result =
-          static_cast<int>(std::find(made.results.begin(), made.results.end(), static_cast<int>(i)) - made.results.begin());
+      destination.result = static_cast<int>(std::find(made.results.begin(), made.results.end(), i) - made.results.begin());
     }
     destinations_.push_back(destination);
   }
@@ -91,7 +92,6 @@ LoadedOperator::LoadedOperator(const CompiledModel& model, const OperatorCall& c
 }
 
 LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const {
-  const Program& signature = variant_.manifest.signature;
   std::vector<InputShape> shapes;
   for (const OperatorCall::Tensor& tensor : call.tensors) shapes.push_back({tensor.view->dtype, tensor.view->sizes});
   Prepared prepared;
@@ -100,9 +100,9 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
     prepared.numbers_.push_back(slots[number.slot]);
     shapes.push_back({DType::I64, {}});
   }
-  prepared.symbols_ = variant_.bind(shapes);
-  for (size_t i = 0; i < numbers_.size(); ++i) variant_.bind(prepared.symbols_, numbers_[i].symbol, prepared.numbers_[i]);
-  prepared.layout_ = variant_.lay_out(prepared.symbols_);
+  CallSizes& sizes = prepared.sizes_.emplace(variant_.bind(shapes));
+  for (size_t i = 0; i < numbers_.size(); ++i) variant_.bind(sizes, numbers_[i].symbol, prepared.numbers_[i]);
+  prepared.layout_ = variant_.lay_out(sizes);
   prepared.bytes_ = aligned(prepared.layout_.arena.bytes);
   auto reserve = [&](int64_t bytes) {
     const int64_t offset = prepared.bytes_;
@@ -113,10 +113,9 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
   };
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     const TensorView& view = *call.tensors[i].view;
-    const TensorType& type = signature.graph.type(signature.graph.inputs[i]);
     const std::vector<int64_t> given = strides_given(view);
     Prepared::Input input;
-    input.strides = type.strides.empty() ? strides_of(view.sizes) : prepared.symbols_.evaluate(type.strides);
+    input.strides = strides_wanted(sizes, i, view.sizes);
     const auto needed = [&](std::span<const int64_t> strides) {
       return static_cast<int64_t>(
           needed_bytes(view.sizes, strides, size_bytes(view.dtype), fmt::format("argument '{}'", call.tensors[i].name)));
@@ -129,15 +128,16 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
   }
   for (size_t i = 0; i < destinations_.size(); ++i) {
     Prepared::Output output;
-    const ManifestOutput& described = variant_.manifest.outputs[i];
+    const ToroidOutputInfo& described = variant_.tables.outputs[i];
     if (destinations_[i].tensor >= 0) {
       const auto tensor = static_cast<size_t>(destinations_[i].tensor);
       const TensorView& view = *call.tensors[tensor].view;
       check_distinct_elements(call, tensor);
-      if (!described.late) {
+      if (described.is_late == 0) {
+        const auto dtype = static_cast<DType>(described.dtype);
         const std::vector<int64_t>& sizes = prepared.layout_.output_sizes[i];
-        if (described.dtype != view.dtype || !std::equal(sizes.begin(), sizes.end(), view.sizes.begin(), view.sizes.end())) {
-          throw Error(ErrorKind::InvalidInput, fmt::format("{} gives {}{}, but its argument '{}' is {}", name_, to_string(described.dtype),
+        if (dtype != view.dtype || !std::equal(sizes.begin(), sizes.end(), view.sizes.begin(), view.sizes.end())) {
+          throw Error(ErrorKind::InvalidInput, fmt::format("{} gives {}{}, but its argument '{}' is {}", name_, to_string(dtype),
                                                            shape_text(sizes), call.tensors[tensor].name, to_string(view)))
               .help("pass memory for just that many elements");
         }
@@ -153,7 +153,7 @@ LoadedOperator::Prepared LoadedOperator::prepare(const OperatorCall& call) const
 
 std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepared& prepared, std::span<const TensorView* const> tensors,
                                             const int64_t* random) const {
-  const ManifestVariant& manifest = variant_.manifest;
+  const ToroidOutputInfo* const infos = variant_.tables.outputs;
   char* const memory = context.reserve(prepared.bytes_);
   context.inputs.clear();
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -187,11 +187,11 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
   context.late_outputs.resize(destinations_.size());
   for (size_t i = 0; i < destinations_.size(); ++i) {
     const Destination& to = destinations_[i];
-    if (manifest.outputs[i].late) {
+    if (infos[i].is_late != 0) {
       context.outputs.push_back(nullptr);
     } else if (to.tensor < 0) {
       HostTensor& result = results[static_cast<size_t>(to.result)];
-      result = HostTensor(manifest.outputs[i].dtype, prepared.layout_.output_sizes[i]);
+      result = HostTensor(static_cast<DType>(infos[i].dtype), prepared.layout_.output_sizes[i]);
       context.outputs.push_back(result.mutable_data<std::byte>());
     } else {
       context.outputs.push_back(goes_there_directly(i) ? tensors[static_cast<size_t>(to.tensor)]->data
@@ -199,16 +199,14 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
     }
   }
 
-  SymbolValues symbols;
-  if (!manifest.bindings.empty()) symbols = prepared.symbols_;
   std::call_once(is_prepared_, [&] { prepared_bytes_ = variant_.prepare(context.host, name_, constants_.data()); });
   char* const shared = prepared_bytes_ ? prepared_bytes_->data() : nullptr;
-  variant_.run(context.host, name_, prepared.layout_, context.inputs.data(), constants_.data(), memory, shared, random, symbols,
+  variant_.run(context.host, name_, prepared.layout_, context.inputs.data(), constants_.data(), memory, shared, random, *prepared.sizes_,
                context.outputs.data(), context.late_outputs);
 
   for (size_t i = 0; i < destinations_.size(); ++i) {
     const Destination& to = destinations_[i];
-    const bool is_late = manifest.outputs[i].late;
+    const bool is_late = infos[i].is_late != 0;
     if (to.tensor < 0) {
       if (is_late) results[static_cast<size_t>(to.result)] = std::move(context.late_outputs[i]);
       continue;

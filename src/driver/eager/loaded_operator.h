@@ -10,10 +10,8 @@
 #include "driver/compile.h"
 #include "driver/eager/arguments.h"
 #include "driver/eager/operator_program.h"
-#include "driver/loaded_variant.h"
-#include "driver/manifest.h"
-#include "driver/runtime_callbacks.h"
-#include "toolchain/loaded_library.h"
+#include "runtime/program/loaded_variant.h"
+#include "runtime/program/runtime_callbacks.h"
 
 namespace toroid {
 
@@ -57,8 +55,7 @@ class LoadedOperator {
   };
 
   std::string name_;
-  LoadedLibrary library_;
-  Manifest manifest_;
+  ProgramLibrary library_;
   LoadedVariant variant_;
   // What all calls share, computed by the first.
   mutable std::once_flag is_prepared_;
@@ -84,7 +81,7 @@ class LoadedOperator::Prepared {
     bool may_go_there_directly = false;
   };
   CallLayout layout_;
-  SymbolValues symbols_;
+  std::optional<CallSizes> sizes_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   std::vector<int64_t> numbers_;  // values of the slots that are inputs

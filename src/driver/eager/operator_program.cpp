@@ -6,8 +6,10 @@
 #include <numeric>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/infer_types.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

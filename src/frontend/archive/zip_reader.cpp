@@ -5,8 +5,10 @@
 
 #include <zlib.h>
 
-#include "support/error.h"
-#include "support/mapped_file.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
 
 namespace toroid {
 namespace {

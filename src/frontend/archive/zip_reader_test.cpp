@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <minizip/unzip.h>
 
+#include "base/error.h"
 #include "frontend/archive/zip_for_test.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

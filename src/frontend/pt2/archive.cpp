@@ -2,9 +2,11 @@
 
 #include <cstring>
 
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/error.h"
 #include "graph/builder.h"
-#include "support/checked.h"
-#include "support/error.h"
 
 namespace toroid::pt2 {
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "frontend/pt2/types.h"
 #include "symbolic/real.h"
 

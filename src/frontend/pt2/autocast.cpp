@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 
 namespace toroid::pt2 {
 namespace {

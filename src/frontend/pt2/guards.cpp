@@ -2,7 +2,9 @@
 
 #include <charconv>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 
 namespace toroid::pt2 {
 namespace {

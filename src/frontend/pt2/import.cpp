@@ -5,6 +5,9 @@
 #include <span>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "frontend/pt2/archive.h"
 #include "frontend/pt2/arguments.h"
 #include "frontend/pt2/autocast.h"
@@ -15,7 +18,6 @@
 #include "graph/builder.h"
 #include "graph/control_flow.h"
 #include "graph/type_rules.h"
-#include "support/error.h"
 #include "symbolic/real.h"
 
 namespace toroid {

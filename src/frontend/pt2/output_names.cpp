@@ -10,6 +10,8 @@
 
 #include <set>
 
+#include <fmt/format.h>
+
 namespace toroid::pt2 {
 namespace {
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "frontend/pt2/pt2_for_test.h"
 #include "graph/text.h"
 

@@ -1,5 +1,7 @@
 #include "frontend/pt2/provenance.h"
 
+#include <fmt/format.h>
+
 namespace toroid::pt2 {
 namespace {
 

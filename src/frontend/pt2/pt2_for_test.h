@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "frontend/archive/zip_for_test.h"
 #include "frontend/pt2/import.h"
-#include "support/error.h"
 
 namespace toroid {
 

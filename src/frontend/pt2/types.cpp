@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "symbolic/real.h"
 
 namespace toroid::pt2 {

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "support/error.h"
+#include "base/error.h"
+#include "base/format.h"
 
 namespace toroid::linalg {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 double load(const LibraryInput& input, int64_t index) {
   if (input.dtype == DType::F32) return reinterpret_cast<const float*>(input.data)[index];
   if (input.dtype == DType::F64) return reinterpret_cast<const double*>(input.data)[index];
-  throw Error(ErrorKind::Unsupported, fmt::format("linear algebra is not supported on {}", to_string(input.dtype)));
+  throw Error(ErrorKind::Unsupported, formatted("linear algebra is not supported on {}", to_string(input.dtype)));
 }
 
 }  // namespace
@@ -53,10 +54,10 @@ Integers Batch::pivots(size_t input, int64_t index, int64_t rows) const {
   Integers result(input_dim(input, 1));
   const auto* data = reinterpret_cast<const int32_t*>(call_.inputs[input].data) + index * result.size();
   std::copy_n(data, result.size(), result.data());
-  if (result.size() > rows) throw Error(ErrorKind::InvalidInput, fmt::format("{} pivots for {} rows", result.size(), rows));
+  if (result.size() > rows) throw Error(ErrorKind::InvalidInput, formatted("{} pivots for {} rows", result.size(), rows));
   for (const int32_t pivot : result) {
     if (const int64_t row = std::abs(int64_t{pivot}); row < 1 || row > rows) {
-      throw Error(ErrorKind::InvalidInput, fmt::format("pivot {} of a matrix of {} rows", pivot, rows));
+      throw Error(ErrorKind::InvalidInput, formatted("pivot {} of a matrix of {} rows", pivot, rows));
     }
   }
   return result;
@@ -99,13 +100,13 @@ void Batch::finish(size_t info_output, int64_t index, int64_t info, std::string_
   if (info_output < call_.outputs.size()) {
     store_integer(info_output, index, info);
   } else if (info != 0) {
-    throw Error(ErrorKind::InvalidInput, fmt::format("matrix {} of the batch: {} (at position {})", index, failure, info));
+    throw Error(ErrorKind::InvalidInput, formatted("matrix {} of the batch: {} (at position {})", index, failure, info));
   }
 }
 
 void need_finite(const Matrix& a, std::string_view what) {
   if (!a.allFinite()) {
-    throw Error(ErrorKind::InvalidInput, fmt::format("{} of a matrix with infinite or NaN elements does not converge", what));
+    throw Error(ErrorKind::InvalidInput, formatted("{} of a matrix with infinite or NaN elements does not converge", what));
   }
 }
 

@@ -2,10 +2,10 @@
 // (rotations.h).
 #include <Eigen/Eigenvalues>
 
+#include "base/error.h"
 #include "library/linalg/batch.h"
 #include "library/linalg/kernels.h"
 #include "library/linalg/symmetric_eigen.h"
-#include "support/error.h"
 
 namespace toroid::linalg {
 namespace {

@@ -7,9 +7,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "library/linalg/batch.h"
 #include "library/linalg/kernels.h"
-#include "support/error.h"
 
 namespace toroid::linalg {
 namespace {
@@ -122,7 +123,7 @@ void solve_in_place(const Matrix& a, const Integers& pivots, Matrix& b) {
 void require_pairs(const Integers& pivots) {
   for (int64_t k = 0; k<pivots.size(); k += pivots[k]> 0 ? 1 : 2) {
     if (pivots[k] > 0 || (k + 1 < pivots.size() && pivots[k + 1] < 0)) continue;
-    throw Error(ErrorKind::InvalidInput, fmt::format("pivot {} is negative, but the next one does not belong to it", k));
+    throw Error(ErrorKind::InvalidInput, formatted("pivot {} is negative, but the next one does not belong to it", k));
   }
 }
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <numeric>
 
-#include "support/error.h"
+#include "base/error.h"
 
 namespace toroid::linalg {
 namespace {

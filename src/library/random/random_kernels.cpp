@@ -5,8 +5,8 @@
 #include <limits>
 #include <numbers>
 
-#include "support/error.h"
-#include "support/philox.h"
+#include "base/error.h"
+#include "base/philox.h"
 
 namespace toroid::random_kernels {
 namespace {

@@ -11,8 +11,8 @@
 #include <numeric>
 #include <vector>
 
+#include "base/philox.h"
 #include "library/random/random_kernels.h"
-#include "support/philox.h"
 
 namespace toroid::random_kernels {
 namespace {

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "support/checked.h"
-#include "support/error.h"
+#include "base/checked.h"
+#include "base/error.h"
 
 namespace toroid {
 namespace {

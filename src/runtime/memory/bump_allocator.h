@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <list>
 
-#include "support/aligned_bytes.h"
+#include "base/aligned_bytes.h"
 
 namespace toroid {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "support/aligned_bytes.h"
+#include "base/aligned_bytes.h"
 
 namespace toroid {
 

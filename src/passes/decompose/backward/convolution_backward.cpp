@@ -6,12 +6,14 @@
 //
 // is a convolution of x with dy for weight in which batch and channels change places, and stride and dilation too. For a
 // transposed convolution x and dy change roles.
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/output_mask.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
 #include "passes/decompose/nn/convolution.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -1,9 +1,9 @@
 // Gradients of embedding tables: each row sums the gradients of its reads, weighted as its bag was.
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/nn/embedding.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -2,12 +2,14 @@
 //
 // A view's gradient is read back: the element that the view shows, else zero. Indices that may name an element twice
 // are scattered.
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/movement/windows.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -2,10 +2,10 @@
 // elements that show it. A mirrored border is a flipped slice of the gradient, moved to where it came from.
 //
 //   0 1 2 3 padded by 2 and 1:   2 1 | 0 1 2 3 | 2      =>   dx = g[2:6] + pad(flip(g[0:2]), 1, 1) + pad(g[6:7], 2, 1)
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

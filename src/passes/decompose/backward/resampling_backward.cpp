@@ -9,11 +9,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/nn/resampling.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

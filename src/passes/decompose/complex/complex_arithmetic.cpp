@@ -1,10 +1,12 @@
 // Arithmetic and functions of complex tensors, part by part, and products of complex matrices.
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/complex/complex.h"
 #include "passes/decompose/complex/complex_parts.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -2,11 +2,13 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/complex/complex_parts.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
-#include "support/error.h"
 #include "symbolic/real.h"
 
 namespace toroid {

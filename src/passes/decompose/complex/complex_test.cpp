@@ -1,12 +1,14 @@
 // Complex values inside a program, against PyTorch's results.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "interp/compare.h"
 #include "interp/evaluate.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -2,13 +2,15 @@
 // over it.
 #include <array>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/same_as.h"
 #include "passes/decompose/movement/view_shape.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

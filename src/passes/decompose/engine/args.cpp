@@ -1,6 +1,8 @@
 // Typed access to a node's arguments, and applying one operator inside another.
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "graph/operator_scope.h"
 #include "passes/decompose/engine/decompose.h"
 

@@ -7,6 +7,9 @@
 
 #include <map>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/control_flow.h"
 #include "graph/operator_scope.h"
 #include "graph/text_names.h"
@@ -18,7 +21,6 @@
 #include "passes/decompose/engine/storage_types.h"
 #include "passes/decompose/engine/vmap.h"
 #include "passes/decompose/quantization/float8.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <set>
 
+#include "base/error.h"
 #include "graph/text.h"
 #include "graph/verify.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -1,9 +1,11 @@
 // Arguments that PyTorch refuses: the words of the errors. tests/hostile/ tries all operators, without the words.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/error_for_test.h"
 #include "graph/text.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error_for_test.h"
 
 namespace toroid {
 namespace {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/operator_scope.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -11,9 +11,11 @@
 #include <atomic>
 #include <mutex>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decomposition_table.h"
 #include "passes/decompose/engine/overrides.h"
-#include "support/error.h"
 
 namespace toroid {
 

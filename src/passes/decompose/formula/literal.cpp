@@ -3,7 +3,9 @@
 #include <cstring>
 #include <memory>
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 
 namespace toroid {
 

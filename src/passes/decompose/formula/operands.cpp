@@ -1,6 +1,8 @@
 #include "passes/decompose/formula/operands.h"
 
-#include "support/error.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 
 namespace toroid {
 

@@ -1,8 +1,10 @@
 // What an operator cannot do without, although its schema lets it be absent.
 #pragma once
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
 
 namespace toroid {
 

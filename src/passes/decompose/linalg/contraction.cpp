@@ -12,9 +12,11 @@
 #include <cctype>
 #include <map>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/precision.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/output_mask.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/quantization/dequantised_product.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

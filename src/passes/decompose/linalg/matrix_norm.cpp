@@ -2,10 +2,12 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/precision.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/number.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/precision.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -3,8 +3,10 @@
 //   aten::_foreach_add.Scalar([a, b], 2)   =>   aten::add.Scalar(a, 2), aten::add.Scalar(b, 2)
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

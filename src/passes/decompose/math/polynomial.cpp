@@ -4,9 +4,11 @@
 // ones of 2x - 1.
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

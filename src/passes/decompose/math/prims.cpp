@@ -1,13 +1,15 @@
 // PyTorch's primitive operators, which decomposed exports contain: most are an operator of ATen under another name.
 //
 // They neither promote nor broadcast, so ATen's operators, which do, serve them; integer division rounds toward zero.
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
 #include "passes/decompose/formula/same_as.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/formula/required.h"
 #include "passes/decompose/formula/totals.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

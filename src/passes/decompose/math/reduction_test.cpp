@@ -1,6 +1,8 @@
 // Reductions, softmax, scans and sorting.
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "graph/text.h"
 #include "interp/evaluate.h"
 #include "passes/decompose/engine/decompose.h"

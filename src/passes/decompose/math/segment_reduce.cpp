@@ -1,11 +1,13 @@
 // aten::segment_reduce and its gradient: neighbours along a dim, given by the segments' lengths or offsets, combined into one element each.
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/limits.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

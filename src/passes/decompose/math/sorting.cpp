@@ -3,11 +3,13 @@
 // NaN counts as the largest element, as in PyTorch. Where several elements are equal, which index is given is free.
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -6,9 +6,11 @@
 #include <limits>
 #include <numbers>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -2,11 +2,13 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -1,10 +1,10 @@
 // Copies, conversions between dtypes, changes of size, and the assertions of exported graphs.
 //
 // At core level a copy is the value itself: no two values share memory.
+#include "base/error.h"
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/precision.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

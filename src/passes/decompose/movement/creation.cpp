@@ -4,10 +4,12 @@
 #include <cmath>
 #include <numbers>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/literal.h"
 #include "passes/decompose/formula/operands.h"
-#include "support/error.h"
 #include "symbolic/real.h"
 
 namespace toroid {

@@ -3,10 +3,10 @@
 // Both are masks over positions: what lies on a diagonal or in a slice is decided by comparing indices.
 #include <algorithm>
 
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/movement/view_shape.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -1,7 +1,9 @@
 #include "passes/decompose/movement/index_tensors.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

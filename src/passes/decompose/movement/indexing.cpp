@@ -3,10 +3,10 @@
 // Each becomes one Gather with an index tensor per dim, broadcast together; a whole dim is its own positions:
 //
 //   x[:, i]  =>  gather(x, iota, i)
+#include "base/error.h"
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/literal.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/movement/view_shape.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -4,13 +4,15 @@
 // in F32.
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/limits.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

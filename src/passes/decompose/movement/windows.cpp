@@ -1,8 +1,10 @@
 // Windows as Pad (where there is padding) and Remap: out[.., o, k] = padded[.., o*stride + k*dilation].
-#include "passes/decompose/movement/windows.h"
-#include "passes/decompose/formula/required.h"
+#include <fmt/format.h>
 
-#include "support/error.h"
+#include "passes/decompose/formula/required.h"
+#include "passes/decompose/movement/windows.h"
+
+#include "base/error.h"
 
 namespace toroid {
 

@@ -2,10 +2,12 @@
 #include <cmath>
 #include <numbers>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/number.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "graph/text.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"

@@ -1,10 +1,12 @@
 // Convolutions in all their spellings become one Convolution operation with a list entry per spatial dim and a batch
 // dim; im2col and its transpose are views and sums over windows.
-#include "passes/decompose/nn/convolution.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/movement/windows.h"
-#include "support/error.h"
+#include "passes/decompose/nn/convolution.h"
 
 namespace toroid {
 namespace {

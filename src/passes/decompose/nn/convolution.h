@@ -1,8 +1,10 @@
 // What convolutions and their gradients ask of their numbers.
 #pragma once
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
 
 namespace toroid {
 

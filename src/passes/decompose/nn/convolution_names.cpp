@@ -1,9 +1,9 @@
 // Convolutions by the names of their kernels (depthwise, slow, oneDNN's, time first), which are aten::convolution with
 // some arguments fixed.
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/formula/required.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -10,13 +10,15 @@
 // Time is unrolled; within a step all samples and states are computed together.
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/literal.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/movement/index_tensors.h"
 #include "passes/decompose/nn/loss_reduction.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

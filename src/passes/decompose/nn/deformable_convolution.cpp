@@ -6,10 +6,12 @@
 //
 // Tensors of samples have 7 dims: [N, offset groups, channels of one, KH, KW, OH, OW]; of offsets the third is 1. Formulas as in
 // torchvision's CPU kernels.
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

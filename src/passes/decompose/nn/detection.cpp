@@ -2,10 +2,12 @@
 // size. The kernels are the library's (library/regions.h); what is selected and what its size is are ordinary operations:
 //
 //   nms(boxes, scores)   order = sort(scores); kept = regions.suppress(boxes[order]); order[where kept is true]
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

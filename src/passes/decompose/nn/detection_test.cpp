@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/text.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/operator_cases.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

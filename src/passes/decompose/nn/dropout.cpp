@@ -2,9 +2,11 @@
 // rrelu, whose slopes are random in training.
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/random/random_bits.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid {

@@ -1,10 +1,12 @@
 // Embedding tables: rows by index, sums of bags of rows, one-hot vectors.
 #include "passes/decompose/nn/embedding.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/limits.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 

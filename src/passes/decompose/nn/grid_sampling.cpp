@@ -4,11 +4,13 @@
 // linear or cubic weights, or the nearest element; outside the image there are zeros, the border, or reflections.
 #include "passes/decompose/nn/grid_sampling.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -1,9 +1,11 @@
 // How losses end: none, mean or sum over all elements.
 #pragma once
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "graph/builder.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/error.h"
 
 namespace toroid {
 

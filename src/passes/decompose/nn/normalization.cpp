@@ -5,10 +5,10 @@
 // not: of 768 elements they would take a sixth longer, and PyTorch's are no more exact.
 #include <limits>
 
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/nn/normalization.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

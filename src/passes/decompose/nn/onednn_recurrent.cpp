@@ -7,9 +7,11 @@
 //   dh, dc                                                 backwards; dgates W_hh and dc*f go to the step before
 #include "passes/decompose/nn/onednn_recurrent.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/precision.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -3,11 +3,13 @@
 // Borders that mirror or repeat the tensor are index arithmetic, as views are.
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/movement/view_shape.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

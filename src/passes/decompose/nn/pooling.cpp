@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/limits.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 

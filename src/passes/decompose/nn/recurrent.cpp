@@ -6,11 +6,13 @@
 //   gates = x W_ih^T + b_ih  [T, N, gates*H]      step t: gates[t] + h W_hh^T + b_hh
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/nn/onednn_recurrent.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -8,11 +8,13 @@
 #include <numbers>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
 #include "passes/decompose/movement/index_tensors.h"
-#include "support/error.h"
 
 namespace toroid {
 

@@ -1,14 +1,16 @@
-#include "passes/decompose/quantization/float8.h"
+#include <fmt/format.h>
+
 #include "passes/decompose/formula/required.h"
+#include "passes/decompose/quantization/float8.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
 #include "passes/decompose/engine/decomposition_table.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

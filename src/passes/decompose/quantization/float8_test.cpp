@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "interp/evaluate.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

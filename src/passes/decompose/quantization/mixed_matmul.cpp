@@ -1,10 +1,12 @@
 // Matrix products whose result has another dtype than their factors, of integers, by groups, and with an activation.
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
 #include "passes/decompose/formula/same_as.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -3,10 +3,12 @@
 // The layout depends on the machine that packs; it is that of PyTorch on machines with AVX-512 here: of 64 rows [64, K] byte
 // [k, j] has row j in its low half and row j + 32 in its high one; of the rows that are left, neighbours share a byte. A file
 // does not tell on which machine its weights were packed, so only what the program packs itself is unpacked.
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/precision.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -7,12 +7,14 @@
 // the last dim) or a group of a channel's elements. Rounding is to even, and in the dtype in which PyTorch rounds.
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/formula/over_dims.h"
 #include "passes/decompose/formula/precision.h"
 #include "passes/decompose/formula/required.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

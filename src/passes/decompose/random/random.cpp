@@ -6,10 +6,12 @@
 #include <limits>
 #include <numbers>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/random/random_bits.h"
-#include "support/error.h"
 #include "support/match.h"
 
 namespace toroid {

@@ -2,8 +2,10 @@
 
 #include <numbers>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

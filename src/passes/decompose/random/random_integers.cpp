@@ -2,10 +2,12 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/limits.h"
 #include "passes/decompose/random/random_bits.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

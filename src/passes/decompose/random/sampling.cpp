@@ -4,11 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "passes/decompose/formula/formula.h"
 #include "passes/decompose/formula/operands.h"
 #include "passes/decompose/math/searching.h"
 #include "passes/decompose/random/random_bits.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

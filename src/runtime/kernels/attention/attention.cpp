@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/kernels/attention/amx.h"
 #include "runtime/kernels/attention/call.h"
 #include "runtime/kernels/attention/decode.h"
@@ -12,7 +13,6 @@
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/memory/scratch.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

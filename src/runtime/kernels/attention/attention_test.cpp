@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/format.h"
 #include "interp/compare.h"
 #include "interp/products.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
@@ -128,7 +129,7 @@ TEST_P(RuntimeAttention, IsTheEvaluators) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F16, DType::F64}) {
       for (DType mask_dtype : {dtype, DType::Bool}) {
         if (row.mask.empty() && mask_dtype == DType::Bool) continue;
-        SCOPED_TRACE(fmt::format("{}, {}, mask {}", row.name, to_string(dtype), to_string(mask_dtype)));
+        SCOPED_TRACE(formatted("{}, {}, mask {}", row.name, to_string(dtype), to_string(mask_dtype)));
         const Problem problem(row, dtype, mask_dtype);
         const HostTensor expected = problem.expected();
         EXPECT_EQ(difference(*problem.run({}, 2), expected, {.sums_or_products = true}), std::nullopt);

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "graph/dtype.h"
 #include "runtime/kernels/attention/softmax.h"
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/operands.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 

@@ -1,4 +1,5 @@
 // Attention in F32 and BF16. Integers: causal. Numbers: scale.
+#include "base/format.h"
 #include "runtime/kernels/attention/decode.h"
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/registry/families.h"
@@ -27,7 +28,7 @@ std::optional<std::string> malformed(DType dtype, const Problem& problem) {
   }
   if (problem.inputs.size() == 4) {
     const OperandMeta& mask = problem.inputs[3];
-    if (mask.dtype != dtype && mask.dtype != DType::Bool) return fmt::format("the mask is neither {} nor bool", to_string(dtype));
+    if (mask.dtype != dtype && mask.dtype != DType::Bool) return formatted("the mask is neither {} nor bool", to_string(dtype));
     if (mask.sizes.empty() || mask.sizes.size() > q.sizes.size()) return "the mask's rank is not from 1 to that of the queries";
     for (int dim = 1; dim <= static_cast<int>(mask.sizes.size()); ++dim) {
       const int64_t full = dim == 1 ? k.size(-2) : q.size(-dim);

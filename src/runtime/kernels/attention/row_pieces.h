@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "support/float16.h"
+#include "base/float16.h"
 
 namespace toroid {
 

@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 
+#include "base/format.h"
 #include "runtime/kernels/conv/chain.h"
 #include "runtime/kernels/registry/families.h"
 
@@ -61,17 +62,17 @@ bool is_image_of_channels(const OperandMeta& image) {
 }
 
 std::optional<std::string> malformed(const Problem& problem) {
-  if (problem.stages.size() < 2) return fmt::format("{} convolutions in braces, not 2 or more", problem.stages.size());
+  if (problem.stages.size() < 2) return formatted("{} convolutions in braces, not 2 or more", problem.stages.size());
   for (size_t i = 0; i < problem.stages.size(); ++i) {
     const Problem& stage = problem.stages[i];
-    if (stage.family != "convolution.f32") return fmt::format("stage {} is {}, not convolution.f32", i, stage.family);
-    if (std::optional<std::string> fault = malformed_convolution(DType::F32, stage)) return fmt::format("stage {}: {}", i, *fault);
-    if (stage.outputs[0].sizes.size() != 4) return fmt::format("stage {} has not two spatial dims", i);
+    if (stage.family != "convolution.f32") return formatted("stage {} is {}, not convolution.f32", i, stage.family);
+    if (std::optional<std::string> fault = malformed_convolution(DType::F32, stage)) return formatted("stage {}: {}", i, *fault);
+    if (stage.outputs[0].sizes.size() != 4) return formatted("stage {} has not two spatial dims", i);
     if (i == 0) continue;
     const OperandMeta& made = problem.stages[i - 1].outputs[0];
     const OperandMeta& image = stage.inputs[0];
     if (made.sizes != image.sizes || !is_image_of_channels(made) || !is_image_of_channels(image)) {
-      return fmt::format("stage {} does not read what stage {} makes, channels next to each other", i, i - 1);
+      return formatted("stage {} does not read what stage {} makes, channels next to each other", i, i - 1);
     }
   }
   return std::nullopt;
@@ -90,9 +91,9 @@ int64_t depth(const Problem& problem) {
 std::optional<std::string> not_in_bands(const Problem& problem) {
   for (size_t i = 0; i < problem.stages.size(); ++i) {
     const Problem& stage = problem.stages[i];
-    if (stage.outputs[0].elements() == 0) return fmt::format("the result of stage {} has no elements", i);
-    if (!stage.inputs[1].is_constant) return fmt::format("the filters of stage {} are no constants", i);
-    if (std::optional<std::string> reason = not_by_rows(stage)) return fmt::format("stage {}: {}", i, *reason);
+    if (stage.outputs[0].elements() == 0) return formatted("the result of stage {} has no elements", i);
+    if (!stage.inputs[1].is_constant) return formatted("the filters of stage {} are no constants", i);
+    if (std::optional<std::string> reason = not_by_rows(stage)) return formatted("stage {}: {}", i, *reason);
   }
   return std::nullopt;
 }

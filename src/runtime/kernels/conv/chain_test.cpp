@@ -7,8 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -234,7 +235,7 @@ TEST_P(ConvolutionChain, InBandsIsEachByItself) {
     for (int variant = 0; variant < 6; ++variant) {
       const int threads = 1 + variant / 2;
       const bool is_known = variant % 2 != 0;
-      SCOPED_TRACE(fmt::format("{}, {} threads{}", row.name, threads, is_known ? ", clamped sums" : ""));
+      SCOPED_TRACE(formatted("{}, {} threads{}", row.name, threads, is_known ? ", clamped sums" : ""));
       Chain chain(row, is_known);
       EXPECT_TRUE(same_bits(chain.in_turn(threads), expected));
       for (const int64_t rows : {0, 1, 2, 3, 5}) EXPECT_TRUE(same_bits(chain.in_bands(threads, rows), expected)) << rows;

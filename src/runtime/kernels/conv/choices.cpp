@@ -1,4 +1,5 @@
 // Convolutions in F32: the forms of runtime/kernels/registry/library.h. Integers: transposed, groups, then lists of one number a spatial dim.
+#include "base/format.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/winograd.h"
 #include "runtime/kernels/conv/winograd_transforms.h"
@@ -48,7 +49,7 @@ Gate only_transposed(const Problem& problem) { return is_transposed(problem) ? G
 Gate never_transposed(const Problem& problem) { return is_transposed(problem) ? "it is not for transposed convolutions" : Gate(); }
 Gate one_channel_in(const Problem& problem) {
   const int64_t channels = channels_in_group(problem);
-  return channels == 1 ? Gate() : fmt::format("a group has {} input channels, not one", channels);
+  return channels == 1 ? Gate() : formatted("a group has {} input channels, not one", channels);
 }
 Gate all_contiguous(const Problem& problem) {
   if (problem.has_epilogue) return "it gives its result to no epilogue";
@@ -107,7 +108,7 @@ Gate winograd_may(const Problem& problem) {
   if (problem.integers[1] != 1) return "there are several groups";
   if (problem.inputs[0].strides[1] != 1) return "the image's channels are not next to each other";
   constexpr int64_t kLeast = WinogradTransforms::kLeastChannels;
-  if (channels_in_group(problem) < kLeast) return fmt::format("the image has fewer than {} channels", kLeast);
+  if (channels_in_group(problem) < kLeast) return formatted("the image has fewer than {} channels", kLeast);
   return to_channels_last(problem);
 }
 
@@ -196,7 +197,7 @@ std::optional<std::string> malformed_convolution(DType dtype, const Problem& pro
   if (spatial > 3 || w.sizes.size() != x.sizes.size() || y.sizes.size() != x.sizes.size()) {
     return "one to three spatial dims are needed, as many in each";
   }
-  if (problem.integers.size() != 2 + 4 * spatial) return fmt::format("{} integers, not {}", problem.integers.size(), 2 + 4 * spatial);
+  if (problem.integers.size() != 2 + 4 * spatial) return formatted("{} integers, not {}", problem.integers.size(), 2 + 4 * spatial);
   const int64_t groups = problem.integers[1];
   if (groups < 1 || x.sizes[1] % groups != 0 || y.sizes[1] % groups != 0) return "the channels do not divide into the groups";
   const bool transposed = problem.integers[0] != 0;
@@ -208,7 +209,7 @@ std::optional<std::string> malformed_convolution(DType dtype, const Problem& pro
     if (w.sizes[2 + d] < 1) return "the filter has no elements";
   }
   if (problem.inputs.size() == 3 && (problem.inputs[2].sizes != std::vector{y.sizes[1]} || problem.inputs[2].dtype != dtype)) {
-    return fmt::format("the bias has not one {} a channel", to_string(dtype));
+    return formatted("the bias has not one {} a channel", to_string(dtype));
   }
   if (problem.has_epilogue && !are_channels_innermost(y)) return "an epilogue takes channels that are next to each other";
   return std::nullopt;

@@ -7,12 +7,13 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "runtime/kernels/conv/depthwise.h"
 #include "runtime/kernels/conv/winograd.h"
 #include "runtime/kernels/gemm/gemm.h"
 #include "runtime/kernels/registry/contiguous_inputs.h"
 #include "runtime/kernels/registry/operands.h"
-#include "support/error.h"
 
 namespace toroid {
 
@@ -262,7 +263,7 @@ std::unique_ptr<const KernelPlan> plan_convolution_columns(const KernelCall& cal
     case DType::U16: return plan.operator()<uint32_t, uint16_t>(call);
     case DType::I8: return plan.operator()<uint32_t, int8_t>(call);
     case DType::U8: return plan.operator()<uint32_t, uint8_t>(call);
-    default: throw Error(ErrorKind::Unsupported, fmt::format("convolutions of {} are not supported", to_string(dtype)));
+    default: throw Error(ErrorKind::Unsupported, formatted("convolutions of {} are not supported", to_string(dtype)));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/pack_amx.h"
 #include "runtime/kernels/epilogue/store_and_convert.h"
@@ -11,7 +12,6 @@
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/format.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/isa/half_rows.h"
@@ -188,7 +189,7 @@ TEST_P(ReducedConvolution, IsRightInEachForm) {
       Convolution convolution(row, dtype);
       for (const HalfConvAlgorithm form : kForms) {
         if (!convolution.can(form)) continue;
-        SCOPED_TRACE(fmt::format("{}, {}, form {}", row.name, to_string(dtype), static_cast<int>(form)));
+        SCOPED_TRACE(formatted("{}, {}, form {}", row.name, to_string(dtype), static_cast<int>(form)));
         const double rounding = dtype == DType::BF16 ? 0x1p-8 : 0x1p-11;
         convolution.run(form, 1, DType::F32, false, true);
         convolution.check(0);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/depthwise_microkernel.h"
 #include "runtime/kernels/epilogue/post_ops.h"
@@ -16,7 +17,6 @@
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

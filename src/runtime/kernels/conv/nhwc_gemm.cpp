@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/implicit_gemm_bf16x3.h"
 #include "runtime/kernels/conv/winograd.h"
@@ -14,7 +15,6 @@
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

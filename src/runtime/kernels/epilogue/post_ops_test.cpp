@@ -9,12 +9,13 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "runtime/kernels/conv/chain.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/isa/vector_sets.h"
 #include "runtime/kernels/registry/library.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -27,8 +28,8 @@ struct Form {
   float low = -kInfinity, high = kInfinity;
 };
 std::string to_string(const Form& form) {
-  return fmt::format("{}{}{}[{}, {}]", form.has_scale ? "scale " : "", form.has_bias ? "bias " : "", form.has_residual ? "residual " : "",
-                     form.low, form.high);
+  return formatted("{}{}{}[{}, {}]", form.has_scale ? "scale " : "", form.has_bias ? "bias " : "", form.has_residual ? "residual " : "",
+                   form.low, form.high);
 }
 
 const Form kForms[] = {
@@ -157,7 +158,7 @@ TEST_P(PostOps, OfAProductIsItsFunction) {
       for (const int64_t k : {1, 19, 1100}) {
         for (const Form& form : kForms) {
           for (const GemmAlgorithm product : {GemmAlgorithm::Packed, GemmAlgorithm::SmallMByRows}) {
-            SCOPED_TRACE(fmt::format("{} x {} x {}, {}", m, n, k, to_string(form)));
+            SCOPED_TRACE(formatted("{} x {} x {}, {}", m, n, k, to_string(form)));
             Epilogue known(form, m, n, true), function(form, m, n, false);
             multiply({m, n, k}, product, known);
             multiply({m, n, k}, product, function);
@@ -249,7 +250,7 @@ TEST_P(PostOps, OfAConvolutionIsItsFunction) {
     const int64_t rows = c.batch * out_size(c, 0) * out_size(c, 1);
     for (const Form& form : kForms) {
       for (const int threads : {1, 2}) {
-        SCOPED_TRACE(fmt::format("{}, {}, {} threads", c.name, to_string(form), threads));
+        SCOPED_TRACE(formatted("{}, {}, {} threads", c.name, to_string(form), threads));
         Epilogue known(form, rows, c.filters, true), function(form, rows, c.filters, false);
         convolve(c, threads, known);
         convolve(c, threads, function);

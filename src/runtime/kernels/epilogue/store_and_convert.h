@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "graph/dtype.h"
 #include "runtime/kernels/isa/half_rows.h"
+#include "tensor/dtype.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "library/roots_of_unity.h"
-#include "support/error.h"
 
 namespace toroid::any_length_fourier {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/format.h"
 #include "interp/compare.h"
 #include "interp/fourier.h"
 #include "runtime/kernels/registry/operands_for_test.h"
@@ -54,7 +55,7 @@ std::vector<HostTensor> computed(RuntimePool& pool, const FourierCase& form, Ope
   for (const HostTensor& result : results) outputs.push_back(operands.of(result));
   const double numbers[] = {forward ? 1.0 : 0.0};
   const KernelCall call = {.pool = pool, .inputs = inputs, .outputs = outputs, .integers = {}, .numbers = numbers};
-  run_library_kernel(fmt::format("library.{}", form.name), call);
+  run_library_kernel(formatted("library.{}", form.name), call);
   return results;
 }
 
@@ -74,7 +75,7 @@ TEST_P(RuntimeFourier, IsTheEvaluatorsForEveryLength) {
       for (int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 16, 30, 33, 64, 67, 98, 100, 121, 240, 1009, 1031, 2062}) {
         if (rows == 41 && n > 200) continue;
         for (bool forward : {true, false}) {
-          SCOPED_TRACE(fmt::format("{} rows of {} {}, {}", rows, n, to_string(dtype), forward));
+          SCOPED_TRACE(formatted("{} rows of {} {}, {}", rows, n, to_string(dtype), forward));
           std::vector<HostTensor> x;
           for (int64_t i = 0; i < form.inputs; ++i) x.push_back(random_tensor(dtype, {rows, form.in(n)}, static_cast<uint32_t>(n + i)));
           Operands operands;
@@ -96,7 +97,7 @@ TEST_P(RuntimeFourier, NonFiniteElementsReachWhatTheirFactorsSay) {
   for (int64_t n : {1, 2, 4, 5, 6, 8, 9, 16}) {
     for (int64_t part = 0; part < form.inputs; ++part) {
       for (int64_t place = 0; place < form.in(n); ++place) {
-        SCOPED_TRACE(fmt::format("{}, part {}, place {}", n, part, place));
+        SCOPED_TRACE(formatted("{}, part {}, place {}", n, part, place));
         std::vector<HostTensor> x;
         for (int64_t i = 0; i < form.inputs; ++i) x.push_back(random_tensor(DType::F32, {kRows, form.in(n)}, static_cast<uint32_t>(n + i)));
         float* const data = x[static_cast<size_t>(part)].mutable_data<float>();

@@ -1,6 +1,7 @@
 // Products of float64 and of integers against the evaluator's.
 #include <gtest/gtest.h>
 
+#include "base/format.h"
 #include "interp/products.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/registry/library.h"
@@ -64,7 +65,7 @@ Laid lay(DType dtype, int64_t batches, int64_t rows, int64_t columns, const Layo
 
 void check(RuntimePool& pool, DType dtype, int64_t batches, int64_t m, int64_t n, int64_t k, const Layout& of_a, const Layout& of_b,
            bool is_constant = false) {
-  SCOPED_TRACE(fmt::format("{}: {} x [{}, {}, {}], {} by {}", to_string(dtype), batches, m, n, k, of_a.name, of_b.name));
+  SCOPED_TRACE(formatted("{}: {} x [{}, {}, {}], {} by {}", to_string(dtype), batches, m, n, k, of_a.name, of_b.name));
   const Laid a = lay(dtype, batches, m, k, of_a, 1), b = lay(dtype, batches, k, n, of_b, 2);
   const HostTensor expected = matmul(a.tensor, b.tensor);
   HostTensor actual = elements(dtype, {batches, m, n}, 3);

@@ -1,4 +1,5 @@
 // Matrix products in F32: the forms of runtime/kernels/gemm/gemm.h.
+#include "base/format.h"
 #include "runtime/kernels/gemm/bf16x3/split.h"
 #include "runtime/kernels/gemm/gemm_cost.h"
 #include "runtime/kernels/gemm/onednn.h"
@@ -32,7 +33,7 @@ std::unique_ptr<const KernelPlan> plan_of_algorithm(const KernelCall& call, Choi
 
 std::optional<std::string> too_many_rows(const Problem& problem) {
   const int64_t m = product_sizes_of(problem).m;
-  if (m > kMostSmallM) return fmt::format("it is for at most {} rows, these are {}", kMostSmallM, m);
+  if (m > kMostSmallM) return formatted("it is for at most {} rows, these are {}", kMostSmallM, m);
   return std::nullopt;
 }
 

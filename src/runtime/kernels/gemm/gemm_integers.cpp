@@ -1,7 +1,8 @@
 #include "runtime/kernels/gemm/gemm_integers.h"
 
+#include "base/error.h"
+#include "base/format.h"
 #include "runtime/kernels/gemm/packed_plan.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -64,7 +65,7 @@ std::unique_ptr<const KernelPlan> plan_matmul_integers(const KernelCall& call) {
     case DType::I8: return plan<uint32_t, int8_t>(call, false);
     case DType::U8:
     case DType::Bool: return plan<uint32_t, uint8_t>(call, dtype == DType::Bool);
-    default: throw Error(ErrorKind::Unsupported, fmt::format("matrix products of {} are not supported", to_string(dtype)));
+    default: throw Error(ErrorKind::Unsupported, formatted("matrix products of {} are not supported", to_string(dtype)));
   }
 }
 

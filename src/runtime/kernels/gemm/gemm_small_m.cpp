@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/error.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/isa/vector_sets.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "interp/compare.h"
 #include "interp/grouped_product.h"
 #include "interp/movement.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/registry/operands_for_test.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -42,7 +43,7 @@ TEST_P(RuntimeGroupedProduct, IsTheEvaluators) {
   RuntimePool pool(2);
   for (const GroupedCase& row : kCases) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F16, DType::F64}) {
-      SCOPED_TRACE(fmt::format("{}, {}", row.name, to_string(dtype)));
+      SCOPED_TRACE(formatted("{}, {}", row.name, to_string(dtype)));
       const HostTensor x = random_tensor(dtype, row.x, 1), y = random_tensor(dtype, row.y, 2), ends = ends_of(row);
       const HostTensor expected = evaluated(x, y, ends, row.out);
       // The right side as it is, and as the transpose of what lies in memory; constant or not.

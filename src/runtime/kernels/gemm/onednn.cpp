@@ -4,11 +4,12 @@
 #include <map>
 #include <mutex>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/registry/onednn_library.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -46,9 +47,9 @@ bool has_channels_innermost(const OperandMeta& image) {
 Refusal onednn_refuses_matmul(const Problem& problem) {
   if (Refusal refusal = refuses_operands(problem)) return refusal;
   for (size_t i = 0; i < 2; ++i) {
-    if (repeats(problem.inputs[i], 2)) return fmt::format("input {} repeats its elements", i);
+    if (repeats(problem.inputs[i], 2)) return formatted("input {} repeats its elements", i);
     if (problem.inputs[i].stride(-1) != 1 && problem.inputs[i].stride(-2) != 1) {
-      return fmt::format("neither rows nor columns of input {} are contiguous", i);
+      return formatted("neither rows nor columns of input {} are contiguous", i);
     }
   }
   return std::nullopt;

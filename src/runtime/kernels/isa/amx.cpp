@@ -7,9 +7,9 @@
 #include <immintrin.h>
 #endif
 
+#include "base/error.h"
+#include "base/machine.h"
 #include "runtime/kernels/isa/emulated_amx.h"
-#include "support/error.h"
-#include "toolchain/machine.h"
 
 namespace toroid {
 namespace {

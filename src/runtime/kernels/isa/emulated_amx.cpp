@@ -2,9 +2,9 @@
 
 #include <cstring>
 
+#include "base/error.h"
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/isa/vector_sets.h"
-#include "support/error.h"
 
 namespace toroid::emulated_tiles {
 namespace {

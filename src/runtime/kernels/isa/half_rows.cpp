@@ -6,9 +6,9 @@
 
 #include <cstring>
 
+#include "base/error.h"
+#include "base/float16.h"
 #include "runtime/kernels/isa/vector_sets.h"
-#include "support/error.h"
-#include "support/float16.h"
 
 namespace toroid {
 namespace {

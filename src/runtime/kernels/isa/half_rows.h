@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "graph/dtype.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 

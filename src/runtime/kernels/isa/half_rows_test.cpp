@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/float16.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
-#include "support/float16.h"
 
 namespace toroid {
 namespace {

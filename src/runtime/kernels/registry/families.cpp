@@ -1,4 +1,5 @@
 #include "runtime/kernels/registry/families.h"
+#include "base/format.h"
 
 namespace toroid {
 namespace {
@@ -18,14 +19,14 @@ bool is_one_product(const OperandMeta& a, const OperandMeta& b) {
 
 std::optional<std::string> unlike_dense(DType dtype, const Problem& problem, size_t least, size_t most, size_t rank) {
   if (problem.inputs.size() < least || problem.inputs.size() > most || problem.outputs.size() != 1) {
-    return fmt::format("{} inputs and {} outputs, not {} to {} and 1", problem.inputs.size(), problem.outputs.size(), least, most);
+    return formatted("{} inputs and {} outputs, not {} to {} and 1", problem.inputs.size(), problem.outputs.size(), least, most);
   }
   auto fault_of = [&](const OperandMeta& operand, const std::string& name) -> std::optional<std::string> {
     if (operand.dtype == dtype && operand.sizes.size() >= rank) return std::nullopt;
-    return fmt::format("{} is {}, not {} of rank {} or more", name, to_string(operand), to_string(dtype), rank);
+    return formatted("{} is {}, not {} of rank {} or more", name, to_string(operand), to_string(dtype), rank);
   };
   for (size_t i = 0; i < least; ++i) {
-    if (auto fault = fault_of(problem.inputs[i], fmt::format("input {}", i))) return fault;
+    if (auto fault = fault_of(problem.inputs[i], formatted("input {}", i))) return fault;
   }
   if (!problem.outputs[0].is_dense()) return "the output is not dense";
   return fault_of(problem.outputs[0], "the output");

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "support/clock.h"
+#include "base/clock.h"
 
 namespace toroid {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "graph/dtype.h"
-#include "interp/host_tensor.h"
+#include "base/error.h"
+#include "base/float16.h"
 #include "runtime/kernels/attention/attention_f64.h"
 #include "runtime/kernels/conv/chain.h"
 #include "runtime/kernels/conv/conv.h"
@@ -20,8 +20,8 @@
 #include "runtime/kernels/registry/problem.h"
 #include "runtime/kernels/registry/registry.h"
 #include "runtime/memory/scratch.h"
-#include "support/error.h"
-#include "support/float16.h"
+#include "tensor/dtype.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid {
 namespace {

@@ -5,10 +5,10 @@
 #include <span>
 #include <string_view>
 
-#include "graph/dtype.h"
 #include "runtime/kernels/gemm/gemm.h"
 #include "runtime/kernels/registry/prepared_constants.h"
 #include "runtime/pool/pool.h"
+#include "tensor/dtype.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {

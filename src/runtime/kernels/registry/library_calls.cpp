@@ -2,11 +2,12 @@
 
 #include <vector>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "runtime/kernels/fourier/any_length.h"
 #include "runtime/kernels/registry/contiguous_inputs.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/kernels/select/selection.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -54,7 +55,7 @@ LibraryKernel find_library_kernel(std::string_view name) {
 
 std::unique_ptr<const KernelPlan> plan_library_call(std::string_view name) {
   const LibraryKernel kernel = find_library_kernel(name);
-  if (kernel == nullptr) throw Error(ErrorKind::Unsupported, fmt::format("library kernel 'library.{}' is not available", name));
+  if (kernel == nullptr) throw Error(ErrorKind::Unsupported, formatted("library kernel 'library.{}' is not available", name));
   return plan_that_runs([kernel](const KernelCall& each) { run(kernel, each); });
 }
 

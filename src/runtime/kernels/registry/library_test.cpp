@@ -5,10 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "interp/compare.h"
 #include "interp/products.h"
 #include "runtime/kernels/registry/operands_for_test.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {
@@ -63,7 +64,7 @@ TEST(RuntimeConvolution, IsTheEvaluators) {
   RuntimePool pool(2);
   for (const ConvolutionCase& row : kConvolutions) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F64, DType::I64, DType::I32, DType::I16, DType::U16, DType::I8, DType::U8}) {
-      SCOPED_TRACE(fmt::format("{}, {}", row.name, to_string(dtype)));
+      SCOPED_TRACE(formatted("{}, {}", row.name, to_string(dtype)));
       const HostTensor x = elements_of(dtype, row.x, 1);
       const HostTensor weight = elements_of(dtype, row.weight, 2);
       const HostTensor bias = elements_of(dtype, {row.out[1]}, 3);
@@ -170,8 +171,8 @@ struct PlusOne {
 };
 
 void expect_convolution_to_channels_last(const ConvolutionCase& row, bool from_channels_last, bool is_constant, bool has_epilogue) {
-  SCOPED_TRACE(fmt::format("{}, from {}, {}, {}", row.name, from_channels_last ? "channels last" : "planes",
-                           is_constant ? "constant" : "computed", has_epilogue ? "with an epilogue" : "alone"));
+  SCOPED_TRACE(formatted("{}, from {}, {}, {}", row.name, from_channels_last ? "channels last" : "planes",
+                         is_constant ? "constant" : "computed", has_epilogue ? "with an epilogue" : "alone"));
   RuntimePool pool(2);
   PreparedConstants prepared;
   const HostTensor x = random_tensor(DType::F32, row.x, 1);
@@ -237,7 +238,7 @@ TEST(RuntimeMatmul, WithConstantsAndEpiloguesIsTheEvaluators) {
     for (int64_t i = 0; i < numel(row.out); ++i) expected.mutable_data<float>()[i] += 1;
     for (const bool is_turned : {false, true}) {
       for (const bool is_constant : {false, true}) {
-        SCOPED_TRACE(fmt::format("{}{}{}", row.name, is_turned ? ", turned" : "", is_constant ? ", constant" : ""));
+        SCOPED_TRACE(formatted("{}{}{}", row.name, is_turned ? ", turned" : "", is_constant ? ", constant" : ""));
         PreparedConstants prepared;
         Operands operands;
         HostTensor turned(DType::F32, row.b);  // columns contiguous
@@ -265,8 +266,8 @@ TEST(RuntimeMatmul, WithConstantsAndEpiloguesIsTheEvaluators) {
 
 // The same values in 16 bits, with either strides of the right operand.
 void expect_reduced_matmul(const MatmulCase& row, DType dtype, bool is_turned, bool is_constant, bool has_epilogue) {
-  SCOPED_TRACE(fmt::format("{}, {}{}{}{}", row.name, to_string(dtype), is_turned ? ", turned" : "", is_constant ? ", constant" : "",
-                           has_epilogue ? ", with an epilogue" : ""));
+  SCOPED_TRACE(formatted("{}, {}{}{}{}", row.name, to_string(dtype), is_turned ? ", turned" : "", is_constant ? ", constant" : "",
+                         has_epilogue ? ", with an epilogue" : ""));
   RuntimePool pool(2);
   PreparedConstants prepared;
   const HostTensor a = random_tensor(dtype, row.a, 1), b = random_tensor(dtype, row.b, 2);

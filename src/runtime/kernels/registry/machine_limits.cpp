@@ -7,13 +7,13 @@
 #include <cstring>
 #include <vector>
 
+#include "base/clock.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/gemm/bf16x3/microkernel.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/gemm/int8/microkernel.h"
 #include "runtime/kernels/gemm/microkernel.h"
 #include "runtime/memory/scratch.h"
-#include "support/clock.h"
 
 namespace toroid {
 namespace {

@@ -1,8 +1,8 @@
 // How fast this machine can be, measured: what kernels' times are compared with.
 #pragma once
 
-#include "graph/dtype.h"
 #include "runtime/pool/pool.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 

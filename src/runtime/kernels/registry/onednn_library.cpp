@@ -5,9 +5,10 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/error.h"
+#include "base/format.h"
+#include "base/machine.h"
 #include "runtime/kernels/gemm/onednn.h"
-#include "support/error.h"
-#include "toolchain/machine.h"
 
 namespace toroid {
 
@@ -47,7 +48,7 @@ Opened open() {
   void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);  // never closed: OpenMP's threads may be in it
   if (library == nullptr) {
     const std::string_view reason = ::dlerror();
-    return absent(reason.find("No such file") != reason.npos ? fmt::format("{}: not found", name) : std::string(reason));
+    return absent(reason.find("No such file") != reason.npos ? formatted("{}: not found", name) : std::string(reason));
   }
   std::string_view missing;
   auto find = [&](auto& function, const char* symbol) {
@@ -58,18 +59,18 @@ Opened open() {
   TOROID_ONEDNN_FUNCTIONS(TOROID_FIND)
   TOROID_ONEDNN_FUNCTIONS_OF_VERSION(TOROID_FIND)
 #undef TOROID_FIND
-  if (!missing.empty()) return absent(fmt::format("{} has no {}", name, missing));
+  if (!missing.empty()) return absent(formatted("{} has no {}", name, missing));
   const dnnl_version_t& version = *opened.functions.version();
-  if (version.major != DNNL_VERSION_MAJOR) return absent(fmt::format("{} is version {}, not {}", name, version.major, DNNL_VERSION_MAJOR));
+  if (version.major != DNNL_VERSION_MAJOR) return absent(formatted("{} is version {}, not {}", name, version.major, DNNL_VERSION_MAJOR));
   if (version.cpu_runtime == DNNL_RUNTIME_OMP) {
     find(opened.functions.set_threads, "omp_set_num_threads");
     find(opened.functions.most_threads, "omp_get_max_threads");
   } else if (version.cpu_runtime != DNNL_RUNTIME_SEQ) {
-    return absent(fmt::format("{} runs neither on OpenMP nor on one thread, so it cannot be told how many threads to take", name));
+    return absent(formatted("{} runs neither on OpenMP nor on one thread, so it cannot be told how many threads to take", name));
   }
-  if (!missing.empty()) return absent(fmt::format("{} has no {}", name, missing));
+  if (!missing.empty()) return absent(formatted("{} has no {}", name, missing));
   if (machine().isa != reported_isa()) opened.functions.set_max_cpu_isa(most_of(machine().isa));
-  if (opened.functions.engine_create(&opened.engine, dnnl_cpu, 0) != dnnl_success) return absent(fmt::format("{} does not start", name));
+  if (opened.functions.engine_create(&opened.engine, dnnl_cpu, 0) != dnnl_success) return absent(formatted("{} does not start", name));
   return opened;
 }
 
@@ -95,7 +96,7 @@ class Attributes {
 
 const Functions& functions() {
   if (const auto& absence = opened().absence) {
-    throw Error(ErrorKind::Environment, fmt::format("oneDNN was chosen, but it cannot be used: {}", *absence))
+    throw Error(ErrorKind::Environment, formatted("oneDNN was chosen, but it cannot be used: {}", *absence))
         .help(
             "install the package libdnnl2 (libdnnl3 on Ubuntu), or compile the program again where oneDNN is not found; docs/tuning.md has "
             "more");
@@ -108,7 +109,7 @@ dnnl_engine_t engine() { return opened().engine; }
 void check(dnnl_status_t status, const char* what) {
   if (status == dnnl_success) return;
   throw Error(status == dnnl_out_of_memory ? ErrorKind::Environment : ErrorKind::Unsupported,
-              fmt::format("oneDNN has no {} for this problem (status {})", what, static_cast<int>(status)));
+              formatted("oneDNN has no {} for this problem (status {})", what, static_cast<int>(status)));
 }
 
 #if DNNL_VERSION_MAJOR >= 3

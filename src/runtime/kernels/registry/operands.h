@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/dtype.h"
+#include "tensor/dtype.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {

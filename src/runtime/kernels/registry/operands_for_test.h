@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "interp/host_tensor.h"
+#include "tensor/host_tensor.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {

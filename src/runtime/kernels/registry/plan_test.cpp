@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/dtype.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 namespace {

@@ -2,9 +2,10 @@
 
 #include <bit>
 
-#include "graph/text_cursor.h"
-#include "interp/host_tensor.h"
-#include "support/error.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "base/text_cursor.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid {
 namespace {
@@ -40,7 +41,7 @@ Number read_number(Cursor& cursor, std::string_view wanted) {
   const std::string_view text = cursor.raw(",;] )/@|}");
   Number number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) cursor.fail_at(place, fmt::format("expected {}", wanted));
+  if (error != std::errc() || end != text.data() + text.size()) cursor.fail_at(place, formatted("expected {}", wanted));
   return number;
 }
 
@@ -52,7 +53,7 @@ std::vector<int64_t> read_sizes(Cursor& cursor) {
     const size_t place = cursor.place();
     sizes.push_back(read_number<int64_t>(cursor, "a size"));
     if (sizes.back() < 0) cursor.fail_at(place, "sizes and strides are not negative");
-    if (sizes.size() > kMaxRank) cursor.fail_at(place, fmt::format("more than {} dims", kMaxRank));
+    if (sizes.size() > kMaxRank) cursor.fail_at(place, formatted("more than {} dims", kMaxRank));
   } while (cursor.accept(","));
   cursor.expect("]");
   return sizes;
@@ -79,7 +80,7 @@ OperandMeta read_operand(Cursor& cursor) {
   const size_t place = cursor.place();
   const std::string name = cursor.word("a dtype");
   const std::optional<DType> dtype = parse_dtype(name);
-  if (!dtype) cursor.fail_at(place, fmt::format("'{}' is no dtype", name));
+  if (!dtype) cursor.fail_at(place, formatted("'{}' is no dtype", name));
   operand.dtype = *dtype;
   operand.sizes = read_sizes(cursor);
   const size_t after_sizes = cursor.place();
@@ -90,7 +91,7 @@ OperandMeta read_operand(Cursor& cursor) {
     const size_t at = cursor.place();
     operand.alignment_bytes = read_number<int64_t>(cursor, "an alignment");
     if (!std::has_single_bit(static_cast<uint64_t>(operand.alignment_bytes)) || operand.alignment_bytes > OperandMeta::kAlignment) {
-      cursor.fail_at(at, fmt::format("an alignment is a power of two up to {}", OperandMeta::kAlignment));
+      cursor.fail_at(at, formatted("an alignment is a power of two up to {}", OperandMeta::kAlignment));
     }
   }
   return operand;
@@ -175,7 +176,7 @@ OperandMeta contiguous_operand(DType dtype, std::vector<int64_t> sizes) {
 std::string family_of(std::string_view kernel, std::span<const DType> inputs, DType output) {
   if (kernel == "matmul" && inputs.size() == 4) return "matmul.int4";
   if (kernel == "matmul" && inputs.size() == 2 && inputs[1] == DType::I8 && is_floating(output)) return "matmul.int8";
-  return fmt::format("{}.{}", kernel, to_string(output));
+  return formatted("{}.{}", kernel, to_string(output));
 }
 
 Problem problem_of(std::string family, const KernelCall& call) {
@@ -197,9 +198,9 @@ Problem problem_of(std::string family, const KernelCall& call) {
 }
 
 std::string to_string(const OperandMeta& operand) {
-  std::string text = fmt::format("{}{}{}", operand.is_constant ? "constant " : "", to_string(operand.dtype), shape_text(operand.sizes));
+  std::string text = formatted("{}{}{}", operand.is_constant ? "constant " : "", to_string(operand.dtype), shape_text(operand.sizes));
   if (!operand.is_contiguous()) text += "/" + shape_text(operand.strides);
-  if (operand.alignment_bytes != OperandMeta::kAlignment) text += fmt::format("@{}", operand.alignment_bytes);
+  if (operand.alignment_bytes != OperandMeta::kAlignment) text += formatted("@{}", operand.alignment_bytes);
   return text;
 }
 
@@ -207,11 +208,11 @@ std::string to_string(const Problem& problem) {
   if (!problem.stages.empty()) {
     std::string stages;
     for (const Problem& stage : problem.stages) stages += (stages.empty() ? "" : " | ") + to_string(stage);
-    return fmt::format("{}{{{}}}", problem.family, stages);
+    return problem.family + "{" + stages + "}";
   }
-  std::string text = fmt::format("{}({}) -> {}", problem.family, list_text(problem.inputs), list_text(problem.outputs));
-  if (!problem.integers.empty()) text += fmt::format("; integers {}", fmt::join(problem.integers, " "));
-  if (!problem.numbers.empty()) text += fmt::format("; numbers {}", fmt::join(problem.numbers, " "));
+  std::string text = formatted("{}({}) -> {}", problem.family, list_text(problem.inputs), list_text(problem.outputs));
+  if (!problem.integers.empty()) text += formatted("; integers {}", joined(problem.integers, " "));
+  if (!problem.numbers.empty()) text += formatted("; numbers {}", joined(problem.numbers, " "));
   if (problem.has_epilogue) text += "; epilogue";
   return text;
 }

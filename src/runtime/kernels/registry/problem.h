@@ -19,8 +19,8 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/dtype.h"
 #include "runtime/kernels/registry/library.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 

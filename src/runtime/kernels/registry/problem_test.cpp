@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "support/error_for_test.h"
+#include "base/error_for_test.h"
+#include "base/format.h"
 
 namespace toroid {
 namespace {
@@ -48,7 +49,7 @@ TEST(Problem, ExtentsCoverGapsAndRepetition) {
 }
 
 TEST(Problem, DenseIsWithoutGapsInAnyOrder) {
-  auto is_dense = [](std::string_view operand) { return parse_problem(fmt::format("x() -> {}", operand)).outputs[0].is_dense(); };
+  auto is_dense = [](std::string_view operand) { return parse_problem(formatted("x() -> {}", operand)).outputs[0].is_dense(); };
   EXPECT_TRUE(is_dense("f32[2, 3, 4]"));
   EXPECT_TRUE(is_dense("f32[2, 3, 4, 5]/[60, 1, 15, 3]"));
   EXPECT_TRUE(is_dense("f32[1, 3]/[77, 1]"));

@@ -2,23 +2,16 @@
 
 #include <algorithm>
 
-#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "runtime/kernels/isa/vector_sets.h"
 #include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/registry/unfused_epilogue.h"
-#include "support/error.h"
-#include "support/hash.h"
 
 namespace toroid {
 namespace {
-
-std::string hash_of(const KernelFamily& family, const Implementation& implementation, std::string_view name) {
-  std::string text = fmt::format("{}\n{}\n{}\n", family.name, name, implementation.version);
-  for (const ChoiceParameter& parameter : implementation.parameters) text += fmt::format("{} = {}\n", parameter.name, parameter.value);
-  return sha256(text).hex().substr(0, 16);
-}
 
 // Writing the result and reading it again, for an epilogue that comes afterwards.
 double epilogue_afterwards_s(const Problem& problem, const MachineModel& machine) {
@@ -28,7 +21,7 @@ double epilogue_afterwards_s(const Problem& problem, const MachineModel& machine
 template <class Row>
 std::string names_of(std::span<const Row> rows) {
   std::string names;
-  for (const Row& row : rows) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  for (const Row& row : rows) names += formatted("{}{}", names.empty() ? "" : ", ", row.name);
   return names;
 }
 
@@ -48,8 +41,8 @@ const KernelFamily& ChoiceRegistry::family(std::string_view name) const {
   for (const KernelFamily& family : families_) {
     if (family.name == name) return family;
   }
-  throw Error(ErrorKind::InvalidOption, fmt::format("no kernel has the family '{}'", name))
-      .help(fmt::format("the families are {}", names_of(families_)));
+  throw Error(ErrorKind::InvalidOption, formatted("no kernel has the family '{}'", name))
+      .help(formatted("the families are {}", names_of(families_)));
 }
 
 const KernelFamily& ChoiceRegistry::taking(const Problem& problem) const {
@@ -57,7 +50,7 @@ const KernelFamily& ChoiceRegistry::taking(const Problem& problem) const {
   std::optional<std::string> fault = family.malformed(problem);
   if (!fault && problem.has_epilogue && !family.columns_dim) fault = "there is no epilogue of this kernel";
   if (fault) {
-    throw Error(ErrorKind::InvalidOption, fmt::format("{} cannot have these operands: {}", family.name, *fault))
+    throw Error(ErrorKind::InvalidOption, formatted("{} cannot have these operands: {}", family.name, *fault))
         .at(to_string(problem))
         .help("docs/tuning.md says how a problem is written");
   }
@@ -75,7 +68,7 @@ std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const M
       choice.description += "; the epilogue afterwards";
     }
     for (const auto& [name, value] : implementation.parameters) choice.parameters.emplace_back(name, value);
-    choice.hash = hash_of(family, implementation, choice.name);
+    choice.version = implementation.version;
     choice.gate = implementation.gate(own);
     if (!choice.gate) choice.cost_s = implementation.cost_s(own, machine) + (then_epilogue ? epilogue_afterwards_s(problem, machine) : 0);
     choices.push_back(std::move(choice));
@@ -111,8 +104,8 @@ std::unique_ptr<const KernelPlan> ChoiceRegistry::plan(std::string_view family, 
       if (implementation.name == alone) return plan_unfused_epilogue(implementation, *of.columns_dim, call);
     }
   }
-  throw Error(ErrorKind::InvalidOption, fmt::format("{} has no choice '{}'", family, choice))
-      .help(fmt::format("its choices are {}", names_of(implementations)));
+  throw Error(ErrorKind::InvalidOption, formatted("{} has no choice '{}'", family, choice))
+      .help(formatted("its choices are {}", names_of(implementations)));
 }
 
 ChoiceRegistry::Cheapest ChoiceRegistry::cheapest(const KernelFamily& family, const Problem& problem, const MachineModel& machine) const {

@@ -75,7 +75,7 @@ struct Choice {
   std::string name;
   std::string description;
   std::vector<std::pair<std::string, int64_t>> parameters = {};
-  std::string hash = {};  // 16 hex digits of family, name, version and parameters: the same in every process and build
+  int version = 1;  // of the implementation
   std::optional<std::string> gate = {};
   double cost_s = 0;  // 0 where the gate is closed
   bool then_epilogue = false;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "base/format.h"
 #include "library/sort_keys.h"
 
 namespace toroid::selection {
@@ -165,7 +166,7 @@ namespace {
 
 void require_place(int64_t place, int64_t length) {
   if (place >= 0 && place < length) return;
-  throw Error(ErrorKind::InvalidInput, fmt::format("element {} of an ordered row of {} does not exist", place, length));
+  throw Error(ErrorKind::InvalidInput, formatted("element {} of an ordered row of {} does not exist", place, length));
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "interp/host_tensor.h"
 #include "interp/library_kernels.h"
 #include "runtime/kernels/registry/library_calls.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid {
 namespace {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/format.h"
 #include "runtime/kernels/gemm/gemm.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/memory/scratch.h"
@@ -134,7 +135,7 @@ TEST_P(PartsProduct, IsExactForSmallIntegers) {
         for (const bool b_turned : {false, true}) {
           // Emulated tiles are slow: of the large sizes one way.
           if (machine().emulates_amx && size.m * size.n * size.k > 2'000'000 && (threads == 1 || a_turned || !b_turned)) continue;
-          SCOPED_TRACE(fmt::format("{}, {} threads, turned: {}, {}", size.name, threads, a_turned, b_turned));
+          SCOPED_TRACE(formatted("{}, {} threads, turned: {}, {}", size.name, threads, a_turned, b_turned));
           const std::vector<float> left = small_integers(size.m * size.k + 1, 3), right = small_integers(size.k * size.n + 1, 4);
           const Matrix a = a_turned ? Matrix{left.data(), 1, size.m} : Matrix{left.data(), size.k, 1};
           const Matrix b = b_turned ? Matrix{right.data(), 1, size.k} : Matrix{right.data(), size.n, 1};

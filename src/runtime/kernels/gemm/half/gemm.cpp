@@ -4,7 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "graph/dtype.h"
+#include "base/error.h"
+#include "base/float16.h"
 #include "runtime/kernels/epilogue/store_and_convert.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
@@ -13,8 +14,7 @@
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
-#include "support/error.h"
-#include "support/float16.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 namespace {

@@ -5,10 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/float16.h"
+#include "base/format.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/registry.h"
-#include "support/float16.h"
 
 namespace toroid {
 namespace {
@@ -64,7 +65,7 @@ void for_each_product(F f) {
   for (const ProductCase& row : kProducts) {
     for (const Layout& a : kLayouts) {
       for (const Layout& b : kLayouts) {
-        SCOPED_TRACE(fmt::format("{}, {} times {}", row.name, a.name, b.name));
+        SCOPED_TRACE(formatted("{}, {} times {}", row.name, a.name, b.name));
         f(row, a, b);
         if (testing::Test::HasFatalFailure()) return;
       }

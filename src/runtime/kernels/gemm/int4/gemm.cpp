@@ -5,12 +5,12 @@
 #include <cstring>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/kernels/epilogue/store_and_convert.h"
 #include "runtime/kernels/gemm/int4/packed_b.h"
 #include "runtime/kernels/gemm/int8/weight_product.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/registry/operands.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/format.h"
 #include "runtime/kernels/gemm/int4/packed_b.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/isa/half_rows.h"
@@ -140,7 +141,7 @@ TEST_P(Int4Weights, ProductsAreRightInEachForm) {
     for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
       Int4Product product(row, dtype);
       for (const Int4Algorithm form : {Int4Algorithm::FewRows, Int4Algorithm::Tiles, Int4Algorithm::Groups, Int4Algorithm::Panels}) {
-        SCOPED_TRACE(fmt::format("{}, {}, form {}", row.name, to_string(dtype), static_cast<int>(form)));
+        SCOPED_TRACE(formatted("{}, {}, form {}", row.name, to_string(dtype), static_cast<int>(form)));
         product.check(form, 1, false);
         product.check(form, 3, true);
       }
@@ -154,7 +155,7 @@ TEST_P(Int4Weights, InfinitiesAndLargeNumbersAreMultipliedAsWhatTheyAre) {
       Int4Product product(kCases[row], DType::F32);
       product.set_first(value);
       for (const Int4Algorithm form : {Int4Algorithm::FewRows, Int4Algorithm::Groups, Int4Algorithm::Panels}) {
-        SCOPED_TRACE(fmt::format("{} in '{}', form {}", value, kCases[row].name, static_cast<int>(form)));
+        SCOPED_TRACE(formatted("{} in '{}', form {}", value, kCases[row].name, static_cast<int>(form)));
         product.check(form, 2, false);
       }
     }

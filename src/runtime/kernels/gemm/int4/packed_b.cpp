@@ -6,8 +6,8 @@
 
 #include <cstring>
 
+#include "base/float16.h"
 #include "runtime/kernels/isa/vector_sets.h"
-#include "support/float16.h"
 
 namespace toroid {
 namespace {

@@ -1,6 +1,7 @@
 // Matrix products with a right side of int8 or int4: the forms of run_matmul_int8 and run_matmul_int4.
 #include <cmath>
 
+#include "base/format.h"
 #include "runtime/kernels/gemm/int4/gemm.h"
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/registry/families.h"
@@ -27,7 +28,7 @@ double elements_of_b(const Problem& problem) { return static_cast<double>(depth(
 
 std::optional<std::string> malformed_factors(const Problem& problem) {
   if (problem.inputs.size() != 2 || problem.outputs.size() != 1) {
-    return fmt::format("{} inputs and {} outputs, not 2 and 1", problem.inputs.size(), problem.outputs.size());
+    return formatted("{} inputs and {} outputs, not 2 and 1", problem.inputs.size(), problem.outputs.size());
   }
   const OperandMeta &a = problem.inputs[0], &b = problem.inputs[1], &c = problem.outputs[0];
   if (b.dtype != DType::I8) return "the right side is not i8";
@@ -94,7 +95,7 @@ constexpr double kToKeep = 1.5;  // what is widened, besides
 template <Int8Algorithm kForm>
 Gate few_rows_gate(const Problem& problem) {
   if (rows(problem) > kMostRowsInRegisters)
-    return fmt::format("it is for at most {} rows, these are {}", kMostRowsInRegisters, rows(problem));
+    return formatted("it is for at most {} rows, these are {}", kMostRowsInRegisters, rows(problem));
   return int8_gate<kForm>(problem);
 }
 
@@ -163,7 +164,7 @@ Int4Sizes sizes_of(const Problem& problem) {
 
 std::optional<std::string> malformed_int4(const Problem& problem) {
   if (problem.inputs.size() != 4 || problem.outputs.size() != 1) {
-    return fmt::format("{} inputs and {} outputs, not 4 and 1", problem.inputs.size(), problem.outputs.size());
+    return formatted("{} inputs and {} outputs, not 4 and 1", problem.inputs.size(), problem.outputs.size());
   }
   const OperandMeta &a = problem.inputs[0], &numbers = problem.inputs[1], &scales = problem.inputs[2], &zeros = problem.inputs[3],
                     &c = problem.outputs[0];
@@ -186,7 +187,7 @@ template <Int4Algorithm kForm>
 Gate int4_gate(const Problem& problem) {
   const Int4Sizes sizes = sizes_of(problem);
   if (can_multiply_int4(kForm, sizes)) return std::nullopt;
-  if (kForm == Int4Algorithm::FewRows) return fmt::format("there are {} rows", sizes.m);
+  if (kForm == Int4Algorithm::FewRows) return formatted("there are {} rows", sizes.m);
   if (kForm == Int4Algorithm::Tiles && sizes.rows != DType::BF16) return "the rows are not of bfloat16";
   return has_amx() ? Gate("a group is not a multiple of 32") : kNoTiles;
 }

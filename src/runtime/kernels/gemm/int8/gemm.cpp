@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/kernels/epilogue/store_and_convert.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
@@ -14,7 +15,6 @@
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

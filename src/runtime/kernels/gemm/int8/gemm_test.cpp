@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include "base/float16.h"
+#include "base/format.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/registry.h"
-#include "support/float16.h"
 
 namespace toroid {
 namespace {
@@ -60,7 +63,7 @@ void for_each_form(DType left, F f) {
     if (!can_multiply_int8(form, left)) continue;
     for (const Case& row : kCases) {
       for (const bool is_turned : {false, true}) {
-        SCOPED_TRACE(fmt::format("{}, form {}{}", row.name, static_cast<int>(form), is_turned ? ", turned" : ""));
+        SCOPED_TRACE(formatted("{}, form {}{}", row.name, static_cast<int>(form), is_turned ? ", turned" : ""));
         f(form, row, is_turned);
       }
     }

@@ -10,9 +10,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/error.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/isa/vector_sets.h"
-#include "support/error.h"
 
 namespace toroid {
 namespace {

@@ -1,11 +1,11 @@
 // What products of floats with a narrower right side share, of int8 or int4: its numbers are widened as they are needed.
 #pragma once
 
-#include "graph/dtype.h"
 #include "runtime/kernels/gemm/half/amx_blocks.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/registry/operands.h"
+#include "tensor/dtype.h"
 
 namespace toroid {
 

@@ -1,0 +1,259 @@
+#include "codegen/wrapper/program_tables.h"
+
+#include <fmt/format.h>
+
+#include "codegen/wrapper/abi_text.h"
+#include "codegen/wrapper/checked_arithmetic.h"
+#include "graph/builder.h"
+#include "graph/text.h"
+#include "signature/contract_tables.h"
+#include "support/text_buffer.h"
+#include "symbolic/symbol_map.h"
+#include "toroid/program_abi.h"
+
+namespace toroid::codegen {
+namespace {
+
+static_assert(static_cast<int>(OutputKind::User) == TOROID_OUTPUT_USER &&
+              static_cast<int>(OutputKind::BufferMutation) == TOROID_OUTPUT_BUFFER_MUTATION &&
+              static_cast<int>(OutputKind::InputMutation) == TOROID_OUTPUT_INPUT_MUTATION &&
+              static_cast<int>(OutputKind::ParameterMutation) == TOROID_OUTPUT_PARAMETER_MUTATION &&
+              static_cast<int>(OutputKind::Gradient) == TOROID_OUTPUT_GRADIENT &&
+              static_cast<int>(OutputKind::Loss) == TOROID_OUTPUT_LOSS && static_cast<int>(OutputKind::Token) == TOROID_OUTPUT_TOKEN);
+
+// In several pieces where it is long.
+std::string literal(std::string_view text) {
+  constexpr size_t kLongestPiece = 100;
+  std::string result = "\"";
+  size_t column = 0;
+  for (unsigned char c : text) {
+    if (column++ == kLongestPiece) {
+      result += "\"\n  \"";
+      column = 1;
+    }
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += static_cast<char>(c);
+    } else if (c < 0x20 || c >= 0x7f || c == '?') {
+      result += fmt::format("\\{:03o}", c);
+    } else {
+      result += static_cast<char>(c);
+    }
+  }
+  return result + "\"";
+}
+
+// The program's inputs, symbols and guards, in a program of their own.
+Program signature_of(const Program& program) {
+  Program signature;
+  const sym::SymbolMap map(*program.symbols, *signature.symbols);
+  for (size_t i = 0; i < program.graph.inputs.size(); ++i) {
+    TensorType type = program.graph.type(program.graph.inputs[i]);
+    type.sizes = map.moved(std::move(type.sizes));
+    type.strides = map.moved(std::move(type.strides));
+    type.storage_offset = map.moved(type.storage_offset);
+    const std::string& name = program.graph.value(program.graph.inputs[i]).name;
+    const NodeId node = signature.graph.add_node(Input{static_cast<uint32_t>(i)}, {}, {type}, {}, {name});
+    signature.graph.inputs.push_back(signature.graph.node(node).outputs[0]);
+    signature.inputs.push_back(program.inputs[i]);
+  }
+  for (sym::Expr guard : program.guards) signature.guards.push_back(map.moved(guard));
+  return signature;
+}
+
+// The tables of one variant, in a namespace of their own. Each function that adds a table gives the initialiser of the member that points to it.
+class VariantPrinter {
+ public:
+  VariantPrinter(const VariantTables& variant, std::string suffix)
+      : variant_(variant),
+        module_(variant.code.module),
+        suffix_(std::move(suffix)),
+        contract_(variant.program, plan_bindings(variant.program)) {
+    for (sym::Expr bytes : tensor_bytes(variant.program)) contract_.bytes.push_back(contract_.position(bytes));
+  }
+
+  void print_declarations(TextBuffer& text) const {
+    text.write(fmt::format("extern \"C\" int32_t toroid_run{}(const ToroidRuntime*, const ToroidCall*);", suffix_));
+    text.write(fmt::format("extern \"C\" void toroid_sizes{}(const int64_t*, int64_t*, int64_t*);", suffix_));
+    if (module_.prepared_bytes > 0)
+      text.write(fmt::format("extern \"C\" int32_t toroid_prepare{}(const ToroidRuntime*, const ToroidCall*);", suffix_));
+  }
+
+  // Writes the tables; the row of the table of variants.
+  std::string print(TextBuffer& text) {
+    const program::Counts counts = program::counts(module_);
+    // Expressions are numbered while the other tables are written.
+    const std::string outputs = print_outputs(text), bindings = print_bindings(text), work = print_work(text);
+    const std::string contract = print_contract(text);
+    const std::string rest = fmt::format(
+        "{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {},\n  {}", print_conditions(text), outputs,
+        print_constants(text), bindings, print_temporaries(text), print_steps(text), work, print_choices(text), variant_.conditions.size(),
+        module_.outputs.size(), variant_.constants.size(), module_.bindings.size(), module_.temporaries.size(), module_.steps.size(),
+        module_.step_work.size(), module_.choices.size(), variant_.code.kernels.size(), counts.kernel_calls, counts.kernel_steps,
+        counts.library_calls, module_.prepared_bytes, literal(to_text(signature_of(variant_.program))));
+    return fmt::format("{{{{{}}}, {}, toroid_run{}, {}, toroid_sizes{}}}", contract, rest, suffix_,
+                       module_.prepared_bytes > 0 ? "toroid_prepare" + suffix_ : "nullptr", suffix_);
+  }
+
+  // Has it numbers that a call asks for? Once it is printed.
+  bool evaluates() const { return !contract_.expressions.empty(); }
+
+ private:
+  // `const TYPE NAME[] = {rows};`, and how to refer to it.
+  std::string table(TextBuffer& text, std::string_view type, std::string_view name, const std::vector<std::string>& rows) const {
+    if (rows.empty()) return "nullptr";
+    const std::string full_name = fmt::format("{}{}", name, suffix_);
+    text.write(fmt::format("static const {} {}[] = {{", type, full_name));
+    for (const std::string& row : rows) text.write("  " + row + ",");
+    text.write("};");
+    return full_name;
+  }
+  std::string numbers(TextBuffer& text, const std::string& name, std::span<const int32_t> values) const {
+    if (values.empty()) return "nullptr";
+    text.write(fmt::format("static const int32_t {}{}[] = {{{}}};", name, suffix_, fmt::join(values, ", ")));
+    return name + suffix_;
+  }
+
+  std::string print_outputs(TextBuffer& text) const {
+    const Program& program = variant_.program;
+    const std::vector<std::string> names = output_names(program);
+    std::vector<std::string> rows;
+    for (size_t i = 0; i < program.graph.outputs.size(); ++i) {
+      const TensorType& type = program.graph.type(program.graph.outputs[i]);
+      rows.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}, {}}}", literal(names[i]), literal(program.outputs[i].target),
+                                 literal(shape_text(type)), static_cast<int>(type.dtype), type.rank(),
+                                 static_cast<int>(program.outputs[i].kind), static_cast<int>(module_.outputs[i].is_late)));
+    }
+    return table(text, "ToroidOutputInfo", "outputs", rows);
+  }
+
+  std::string print_bindings(TextBuffer& text) {
+    std::vector<std::string> rows;
+    for (const program::Binding& binding : module_.bindings) {
+      const int32_t symbol = binding.defines ? contract_.position_of_symbol(*binding.defines) : -1;
+      const int32_t rest = binding.defines ? contract_.position(*rest_beside(binding.expr, *binding.defines)) : -1;
+      rows.push_back(fmt::format("{{{}, {}, {}}}", contract_.position(binding.expr), symbol, rest));
+    }
+    return table(text, "ToroidBinding", "bindings", rows);
+  }
+
+  std::string print_work(TextBuffer& text) {
+    std::vector<std::string> rows;
+    for (const schedule::StepWork& work : module_.step_work) {
+      rows.push_back(
+          fmt::format("{{{}, {}, {}}}", contract_.position(work.bytes), contract_.position(work.flops), static_cast<int>(work.numbers)));
+    }
+    return table(text, "ToroidStepWork", "work", rows);
+  }
+
+  std::string print_contract(TextBuffer& text) const {
+    std::vector<std::string> inputs, symbols, expressions, definitions, checks;
+    for (size_t i = 0; i < contract_.inputs.size(); ++i) {
+      const ContractTables::Input& input = contract_.inputs[i];
+      inputs.push_back(fmt::format("{{{}, {}, {}, {}, {}}}", literal(input.name), literal(input.type), static_cast<int>(input.dtype),
+                                   input.rank, numbers(text, fmt::format("strides{}", i), input.strides)));
+    }
+    for (sym::Expr symbol : contract_.symbols) {
+      symbols.push_back(
+          fmt::format("{{{}, {}, {}}}", literal(symbol.node()->name), number_text(symbol.range().min), number_text(symbol.range().max)));
+    }
+    for (size_t i = 0; i < contract_.expressions.size(); ++i) {
+      const sym::Expr expression = contract_.expressions[i];
+      std::vector<int32_t> own;
+      if (!expression.is_const()) {
+        for (sym::Expr symbol : sym::free_symbols(expression)) own.push_back(contract_.position_of_symbol(symbol));
+      }
+      expressions.push_back(fmt::format("{{{}, {}, {}}}", literal(sym::to_string(expression)),
+                                        numbers(text, fmt::format("symbols_of{}", i), own), own.size()));
+    }
+    for (const ContractTables::Definition& each : contract_.definitions) {
+      definitions.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}}}", each.row.symbol, each.row.input, each.row.dim, each.row.rest,
+                                        number_text(each.row.coefficient), literal(each.form)));
+    }
+    for (const ToroidSizeCheck& check : contract_.checks)
+      checks.push_back(fmt::format("{{{}, {}, {}}}", check.input, check.dim, check.expected));
+    if (evaluates()) text.write(checked_evaluation("evaluate" + suffix_, contract_.expressions, contract_.symbols));
+    return fmt::format(
+        "{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}", table(text, "ToroidInputInfo", "inputs", inputs),
+        table(text, "ToroidSymbol", "symbols", symbols), table(text, "ToroidExpression", "expressions", expressions),
+        table(text, "ToroidDefinition", "definitions", definitions), table(text, "ToroidSizeCheck", "checks", checks),
+        numbers(text, "guards", contract_.guards), numbers(text, "later_guards", contract_.later_guards),
+        numbers(text, "bytes", contract_.bytes), inputs.size(), symbols.size(), expressions.size(), definitions.size(), checks.size(),
+        contract_.guards.size(), contract_.later_guards.size(), contract_.bytes.size(), evaluates() ? "evaluate" + suffix_ : "nullptr");
+  }
+
+  std::string print_conditions(TextBuffer& text) const {
+    std::vector<std::string> rows;
+    for (const auto& [name, value] : variant_.conditions) rows.push_back(fmt::format("{{{}, {}}}", literal(name), number_text(value)));
+    return table(text, "ToroidCondition", "conditions", rows);
+  }
+
+  std::string print_constants(TextBuffer& text) const {
+    return numbers(text, "positions", std::vector<int32_t>(variant_.constants.begin(), variant_.constants.end()));
+  }
+
+  std::string print_temporaries(TextBuffer& text) const {
+    std::vector<std::string> rows;
+    for (const schedule::Lifetime& each : module_.temporaries) rows.push_back(fmt::format("{{{}, {}}}", each.first_step, each.last_step));
+    return table(text, "ToroidTemporary", "temporaries", rows);
+  }
+
+  std::string print_steps(TextBuffer& text) const {
+    std::vector<std::string> rows;
+    for (const program::StepInfo& step : module_.steps) rows.push_back(fmt::format("{{{}, {}}}", literal(step.name), literal(step.origin)));
+    return table(text, "ToroidStepInfo", "steps", rows);
+  }
+
+  std::string print_choices(TextBuffer& text) const {
+    std::vector<std::string> rows;
+    for (const program::Choice& choice : module_.choices) {
+      std::vector<std::string> forms;
+      for (const std::string& form : choice.forms) forms.push_back(literal(form));
+      const std::string name = table(text, "char* const", fmt::format("forms{}", rows.size()), forms);
+      rows.push_back(fmt::format("{{{}, {}, {}}}", choice.step, forms.size(), name));
+    }
+    return table(text, "ToroidChoice", "choices", rows);
+  }
+
+  const VariantTables& variant_;
+  const program::Module& module_;
+  std::string suffix_;
+  ContractTables contract_;
+};
+
+}  // namespace
+
+std::string variant_suffix(size_t variant, size_t num_variants) { return variant + 1 == num_variants ? "" : fmt::format("_v{}", variant); }
+
+std::string program_tables(std::span<const VariantTables> variants, std::span<const ConstantData* const> constants,
+                           std::string_view training) {
+  TextBuffer text;
+  std::vector<std::string> rows;
+  bool evaluates = false;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    VariantPrinter variant(variants[i], variant_suffix(i, variants.size()));
+    variant.print_declarations(text);
+    text.write("namespace tables {");
+    rows.push_back(variant.print(text));
+    text.write("}  // namespace tables");
+    evaluates = evaluates || variant.evaluates();
+  }
+  text.write("namespace tables {");
+  text.write("static const ToroidVariant variants[] = {");
+  for (const std::string& row : rows) text.write("  " + row + ",");
+  text.write("};");
+  if (!constants.empty()) {
+    text.write("static const ToroidConstantInfo constants[] = {");
+    for (const ConstantData* data : constants)
+      text.write(fmt::format("  {{{}, {}, {}}},", literal(data->name), data->bytes.size(), static_cast<int>(data->is_buffer)));
+    text.write("};");
+  }
+  text.write("}  // namespace tables");
+  text.write(fmt::format("EXPORT const ToroidProgram toroid_program = {{{}, {}, {}, tables::variants, {}, {}, toroid_bad_index}};",
+                         TOROID_ABI_VERSION, variants.size(), constants.size(), constants.empty() ? "nullptr" : "tables::constants",
+                         literal(training)));
+  std::string arithmetic = evaluates ? fmt::format("namespace tables {{{}}}\n", kCheckedArithmetic) : "";
+  return std::string(kContractAbi) + arithmetic + text.finish().text;
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,31 @@
+// What a compiled program says of itself, as constant tables in its library (toroid_program of program_abi.h): what goes in and out, the facts
+// about sizes that it relies on, and where its functions are.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "codegen/wrapper/generate.h"
+#include "graph/graph.h"
+
+namespace toroid::codegen {
+
+// One variant, with what generate() made of it under the suffix of its place (variant_suffix).
+struct VariantTables {
+  const Program& program;  // at core level
+  const GeneratedProgram& code;
+  std::span<const std::pair<std::string, int64_t>> conditions;  // the sizes that choose it, by the names of the general variant's symbols
+  std::span<const size_t> constants;                            // positions among the program's, in the order of Module::constants
+};
+
+// "_v0", "_v1", …, and "" for the last one, which serves every call.
+std::string variant_suffix(size_t variant, size_t num_variants);
+
+// C++ text that goes behind a unit of the program. Throws Error{InvalidModel} for a tensor with more bytes than 63 bits count.
+std::string program_tables(std::span<const VariantTables> variants, std::span<const ConstantData* const> constants,
+                           std::string_view training);
+
+}  // namespace toroid::codegen

@@ -1,0 +1,61 @@
+// One variant of a compiled program in memory. Nothing in it changes from call to call but which form of a kernel is the quickest, which is
+// atomic, so threads may share it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "runtime/contract/contract.h"
+#include "runtime/memory/arena.h"
+#include "runtime/program/runtime_callbacks.h"
+#include "toroid/program_abi.h"
+
+namespace toroid {
+
+// What the sizes of a call decide.
+struct CallLayout {
+  std::vector<int64_t> symbols;                    // as CallSizes::numbers
+  std::vector<std::vector<int64_t>> output_sizes;  // empty for late outputs
+  ArenaPlan arena;
+};
+
+class LoadedVariant {
+ public:
+  // `bad_index`: of ToroidProgram. The tables must outlive this.
+  LoadedVariant(const ToroidVariant& tables, int64_t* bad_index);
+
+  // Do the sizes of a call, by the contract of the general variant, choose this one?
+  bool is_chosen(const CallSizes& sizes) const;
+  // The symbols' values for these inputs. Throws Error{InvalidInput} that names the violated fact.
+  CallSizes bind(std::span<const InputShape> shapes) const { return bind_sizes(tables.contract, shapes); }
+  // Gives a symbol that the program reads from an input its value before that; nothing happens when the program has no such symbol.
+  // Throws Error{InvalidInput} that names the range or guard that the value violates.
+  void bind(CallSizes& sizes, std::string_view symbol, int64_t value) const;
+  // Throws Error{InvalidInput} when a tensor would be larger than memory can be.
+  CallLayout lay_out(const CallSizes& sizes) const;
+
+  // What the variant computes of its constants for all calls, which run is given; null where that is nothing. Throws as run does.
+  std::unique_ptr<AlignedBytes> prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants) const;
+  // One call. `constants` in this variant's order; `outputs`: where each goes, null for late ones, which come to be in `late_outputs` (of the
+  // same number). Throws what a callback had to say, and Error{InvalidInput}
+  // that names the step, and the program as `name`, when an index is out of bounds or an integer divided by zero; Error{Environment}
+  // when memory runs out.
+  void run(RuntimeCallbacks& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
+           char* arena, char* prepared, const int64_t* random, const CallSizes& sizes, void* const* outputs,
+           std::vector<HostTensor>& late_outputs) const;
+
+  // Of each of the variant's choices the form that calls run; none before the first one.
+  std::vector<std::optional<size_t>> forms() const;
+
+  const ToroidVariant& tables;
+
+ private:
+  void check(int32_t result, std::string_view name) const;
+
+  mutable std::vector<int32_t> forms_;  // ToroidCall::forms
+  int64_t* bad_index_;
+};
+
+}  // namespace toroid

@@ -1,0 +1,149 @@
+#include "runtime/program/package.h"
+
+#include <atomic>
+
+#include "base/checksum.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/framing.h"
+#include "base/machine.h"
+
+namespace toroid {
+namespace {
+
+constexpr std::string_view kMagic = "TOROIDW2";
+constexpr std::string_view kMagicOfVersion1 = "TOROIDW1";  // without checksums: at the end this and two numbers
+constexpr uint64_t kAlignment = 64;
+constexpr size_t kChunk = size_t{1} << 20;
+constexpr size_t kNumberBytes = sizeof(uint64_t), kChecksumBytes = 2 * kNumberBytes;
+constexpr size_t kFooterBytes = kNumberBytes + kChecksumBytes + kMagic.size();
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+uint64_t aligned(uint64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
+size_t chunks_of(size_t bytes) { return (bytes + kChunk - 1) / kChunk; }
+
+template <class Bytes>
+Bytes chunk(Bytes bytes, size_t i) {
+  return bytes.subspan(i * kChunk, std::min(kChunk, bytes.size() - i * kChunk));
+}
+
+void append_checksum(std::string& bytes, const Checksum& sum) {
+  append_number(bytes, sum.low);
+  append_number(bytes, sum.high);
+}
+
+std::optional<Checksum> take_checksum(std::string_view& bytes) {
+  const std::optional<uint64_t> low = take_number(bytes), high = take_number(bytes);
+  return low && high ? std::optional(Checksum{*low, *high}) : std::nullopt;
+}
+
+Error refused(std::string message) {
+  return Error(ErrorKind::InvalidInput, std::move(message)).help("copy it again, or make it again with 'toroid compile MODEL -o FILE.so'");
+}
+
+Error damaged(const std::filesystem::path& path, std::string_view what) {
+  return refused(formatted("{} is damaged: {}", path.string(), what));
+}
+
+// The description's bytes.
+std::string_view description_of(const std::filesystem::path& path, std::string_view file) {
+  constexpr size_t kFooterOfVersion1 = kMagicOfVersion1.size() + 2 * kNumberBytes;
+  if (file.size() >= kFooterOfVersion1 && file.substr(file.size() - kFooterOfVersion1).starts_with(kMagicOfVersion1)) {
+    throw Error(ErrorKind::InvalidInput, formatted("{} was compiled by an older toroid, which did not write checksums", path.string()))
+        .help("make it again with 'toroid compile MODEL -o FILE.so'");
+  }
+  if (file.size() < kFooterBytes || !file.ends_with(kMagic)) {
+    throw Error(ErrorKind::InvalidInput, formatted("{} is not a program compiled by toroid, or is incomplete", path.string()))
+        .help("make it with 'toroid compile MODEL -o FILE.so'");
+  }
+  const size_t before_footer = file.size() - kFooterBytes;
+  std::string_view footer = file.substr(before_footer);
+  const uint64_t size = *take_number(footer);
+  const Checksum sum = *take_checksum(footer);
+  if (size > before_footer || checksum(bytes_of(file.substr(before_footer - size, size + kNumberBytes))) != sum) {
+    throw damaged(path, "its description, which lies at its end, is not as it was written");
+  }
+  return file.substr(before_footer - size, size);
+}
+
+void check_weights(const Package& package, std::string_view checksums, uint64_t offset, RuntimePool& pool) {
+  const size_t count = chunks_of(package.weights.size());
+  std::atomic<size_t> first_bad = count;
+  pool.parallel_for(static_cast<int64_t>(count), 4, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      std::string_view sum = checksums.substr(i * kChecksumBytes, kChecksumBytes);
+      if (checksum(chunk(package.weights, i)) == *take_checksum(sum)) continue;
+      for (size_t known = first_bad; i < known && !first_bad.compare_exchange_weak(known, i);) {
+      }
+    }
+  });
+  if (first_bad == count) return;
+  refuse_changed_files({&package.weights, 1});
+  const uint64_t begin = offset + first_bad * kChunk;
+  throw damaged(package.path, formatted("its weights, between the bytes {} and {}, are not as they were written", begin,
+                                        begin + chunk(package.weights, first_bad).size()));
+}
+
+}  // namespace
+
+Package open_package(const std::filesystem::path& path, RuntimePool& pool) {
+  Package package{.path = path, .library = {}, .weights = {}, .isa = {}, .file = std::make_shared<const MappedFile>(path)};
+  const std::string_view file = package.file->text();
+  std::string_view rest = description_of(path, file);
+  const size_t described = static_cast<size_t>(rest.data() - file.data());
+  const std::optional<std::string_view> isa = take_sized(rest);
+  const std::optional<uint64_t> offset = take_number(rest), size = take_number(rest);
+  const std::optional<Checksum> library = take_checksum(rest);
+  if (!isa || !library || *offset > described || *size != described - *offset || rest.size() != chunks_of(*size) * kChecksumBytes) {
+    throw damaged(path, "its description does not fit it");
+  }
+  package.isa = parse_isa(*isa);
+  refuse_missing_instructions(package.isa, path.string());
+  package.weights = std::as_bytes(std::span(file)).subspan(*offset, *size);
+  package.library = file.substr(0, *offset);  // a copy: what is checked is what is loaded, whatever happens to the file
+  if (checksum(bytes_of(package.library)) != *library) {
+    refuse_changed_files({&package.weights, 1});
+    throw damaged(path, formatted("its library, the first {} bytes, is not as it was written", *offset));
+  }
+  check_weights(package, rest, *offset, pool);
+  return package;
+}
+
+std::span<const std::byte> Package::take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const {
+  const auto size = static_cast<uint64_t>(bytes);
+  if (bytes < 0 || offset > weights.size() || size > weights.size() - offset) {
+    throw refused(formatted("{} is incomplete: the weight '{}' is missing", path.string(), name));
+  }
+  const std::span<const std::byte> taken = weights.subspan(offset, size);
+  offset = aligned(offset + size);
+  return taken;
+}
+
+void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
+                   const Isa& isa) {
+  std::string bytes(library);
+  bytes.resize(aligned(bytes.size()));
+  const size_t offset = bytes.size();
+  for (const auto& constant : constants) {
+    bytes.append(reinterpret_cast<const char*>(constant.data()), constant.size());
+    bytes.resize(aligned(bytes.size()));
+  }
+  refuse_changed_files(constants);
+  const size_t described = bytes.size();
+  std::string description;
+  append_sized(description, isa.name());
+  append_number(description, offset);
+  append_number(description, described - offset);
+  append_checksum(description, checksum(bytes_of(std::string_view(bytes).substr(0, offset))));
+  const std::span<const std::byte> weights = bytes_of(std::string_view(bytes).substr(offset));
+  for (size_t i = 0; i < chunks_of(weights.size()); ++i) append_checksum(description, checksum(chunk(weights, i)));
+  const uint64_t size = description.size();
+  append_number(description, size);
+  append_checksum(description, checksum(bytes_of(description)));
+  bytes += description;
+  bytes += kMagic;
+  write_file_atomically(path, std::string_view(bytes), 0777);
+}
+
+}  // namespace toroid

@@ -1,0 +1,47 @@
+// A compiled program as one file, `compile -o FILE.so`: the library, the weights, and what it takes to tell that both are whole and fit the
+// machine before any of their code runs. A shared library's constructors are code, so all is checked before the library is opened.
+//
+//   library | zeros | weights, each at a multiple of 64, zeros between | description | footer
+//
+//   description: the instruction set as a sized text (base/isa.h) | offset of the weights | their size, zeros included |
+//                checksum of the library and the zeros behind it | checksum of each 1 MiB of the weights
+//   footer:      size of the description | checksum of all that is before this one in description and footer | "TOROIDW2"
+//
+// Numbers are those of base/framing.h, a checksum is two of them (base/checksum.h). Every byte of the file is under one checksum, or
+// is that, or is the magic word. Checksums find damage; they are no signature against somebody who makes a file to deceive.
+//
+// The weights stay where they are, mapped; loading reads them once, all cores at a time.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/isa.h"
+#include "base/mapped_file.h"
+#include "runtime/pool/pool.h"
+
+namespace toroid {
+
+struct Package {
+  std::filesystem::path path;
+  std::string library;                 // empty where the library is a file of its own
+  std::span<const std::byte> weights;  // in `file`
+  Isa isa;
+  std::shared_ptr<const MappedFile> file;
+
+  // The bytes of a weight that follows those that were taken, `offset` bytes so far. Throws Error{InvalidInput} where the file has no such.
+  std::span<const std::byte> take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const;
+};
+
+// Throws Error{InvalidInput} for a file that is not one, of another version or damaged, Error{Environment} for one whose instructions this
+// machine lacks.
+Package open_package(const std::filesystem::path& path, RuntimePool& pool);
+
+// Throws Error{Environment} when it cannot be written, or a mapped file that holds constants was changed meanwhile.
+void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
+                   const Isa& isa);
+
+}  // namespace toroid

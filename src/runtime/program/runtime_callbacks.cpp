@@ -1,0 +1,181 @@
+#include "runtime/program/runtime_callbacks.h"
+
+#include <algorithm>
+#include <new>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/out_of_memory.h"
+#include "library/special/scalar.h"
+#include "runtime/kernels/conv/chain.h"
+#include "runtime/kernels/registry/form_choice.h"
+#include "runtime/kernels/registry/library.h"
+#include "runtime/pool/pool.h"
+
+namespace toroid {
+
+// Called from generated code, which knows no exceptions: a failure is kept for RuntimeCallbacks::run.
+struct RuntimeCallbacks::Entries {
+  static RuntimeCallbacks& host(const ToroidRuntime* runtime) { return *static_cast<RuntimeCallbacks*>(runtime->host); }
+
+  template <class F>
+  static auto guarded(const ToroidRuntime* runtime, decltype(std::declval<F>()()) failure, F f) {
+    try {
+      return f();
+    } catch (...) {
+      host(runtime).error_ = std::current_exception();
+      return failure;
+    }
+  }
+
+  static void parallel_for(const ToroidRuntime* runtime, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
+    host(runtime).pool_.parallel_for(n, grain, body, argument);
+  }
+
+  static double special_function(const ToroidRuntime*, int32_t op, double x, double y) {
+    return apply(static_cast<ScalarOp>(op), DType::F64, x, y);
+  }
+
+  static int32_t call(const ToroidRuntime* runtime, const ToroidLibraryCall* call) {
+    return guarded(runtime, 1, [&] {
+      host(runtime).sites_->run(call->site, call->has_fixed_sizes != 0, call->name,
+                                {host(runtime).pool_,
+                                 {call->inputs, static_cast<size_t>(call->num_inputs)},
+                                 {call->outputs, static_cast<size_t>(call->num_outputs)},
+                                 {call->integers, static_cast<size_t>(call->num_integers)},
+                                 {call->numbers, static_cast<size_t>(call->num_numbers)},
+                                 call->epilogue,
+                                 &host(runtime).prepared_});
+      return 0;
+    });
+  }
+
+  static int32_t chain(const ToroidRuntime* runtime, const ToroidChain* call) {
+    return guarded(runtime, 1, [&] {
+      std::vector<ConvolutionStage> chain;
+      for (int32_t i = 0; i < call->num_stages; ++i) {
+        const ToroidStage& stage = call->stages[i];
+        chain.push_back({{host(runtime).pool_,
+                          {stage.inputs, static_cast<size_t>(stage.num_inputs)},
+                          {stage.output, 1},
+                          {stage.integers, static_cast<size_t>(stage.num_integers)},
+                          {},
+                          stage.epilogue,
+                          &host(runtime).prepared_},
+                         stage.num_arguments,
+                         stage.image_argument});
+      }
+      host(runtime).sites_->run(call->site, call->has_fixed_sizes != 0, call->name, call_of_chain(host(runtime).pool_, chain));
+      return 0;
+    });
+  }
+
+  static int32_t bind(const ToroidRuntime* runtime, int32_t binding, int64_t value) {
+    return guarded(runtime, 1, [&] {
+      Call& call = *host(runtime).call_;
+      const ToroidBinding& bound = call.variant.bindings[binding];
+      bind_number(*call.sizes, bound, value);
+      if (bound.defines >= 0) check_bytes(*call.sizes);
+      return 0;
+    });
+  }
+
+  static void* allocate(const ToroidRuntime* runtime, int64_t bytes) {
+    return guarded(runtime, nullptr, [&]() -> void* { return host(runtime).allocate(bytes); });
+  }
+
+  static void release(const ToroidRuntime* runtime, void* data) { host(runtime).release(data); }
+
+  static void step(const ToroidRuntime* runtime, int32_t step) {
+    RuntimeCallbacks& to = host(runtime);
+    to.end_step();
+    to.step_ = step;
+    to.step_began_ = std::chrono::steady_clock::now();
+  }
+
+  static void out_of_bounds(const ToroidRuntime* runtime, const char* kernel, const char* buffer, int64_t index, int64_t size,
+                            const char* origin) {
+    const std::lock_guard lock(host(runtime).out_of_bounds_);
+    if (host(runtime).error_) return;
+    try {
+      Error error(ErrorKind::Internal, formatted("a kernel accesses element {} of '{}', which has {}", index, buffer, size));
+      error.at(formatted("in kernel '{}'", kernel));
+      if (*origin != '\0') error.at(formatted("generated for {}", origin));
+      error.help("this is a bug in toroid: report it with the model; 'toroid compile --save-source DIR' shows the kernel");
+      host(runtime).error_ = std::make_exception_ptr(std::move(error));
+    } catch (...) {
+      host(runtime).error_ = std::current_exception();
+    }
+  }
+
+  static void choose_form(const ToroidRuntime* runtime, int32_t* form, int32_t num_forms, void (*run)(void*, int32_t), void* argument) {
+    guarded(runtime, 1, [&] {
+      toroid::choose_form(*form, num_forms, run, argument);
+      return 0;
+    });
+  }
+
+  static void* output(const ToroidRuntime* runtime, int32_t position, const int64_t* sizes) {
+    return guarded(runtime, nullptr, [&]() -> void* {
+      Call& call = *host(runtime).call_;
+      const ToroidOutputInfo& output = call.variant.outputs[position];
+      HostTensor& tensor = call.outputs[static_cast<size_t>(position)];
+      tensor = HostTensor(static_cast<DType>(output.dtype), std::vector<int64_t>(sizes, sizes + output.rank));
+      return tensor.mutable_data<std::byte>();
+    });
+  }
+};
+
+RuntimeCallbacks::RuntimeCallbacks(RuntimePool& pool) : pool_(pool) {
+  table_ = {this,
+            Entries::parallel_for,
+            Entries::special_function,
+            Entries::call,
+            Entries::chain,
+            Entries::bind,
+            Entries::allocate,
+            Entries::release,
+            Entries::output,
+            Entries::step,
+            Entries::out_of_bounds,
+            Entries::choose_form};
+}
+
+void RuntimeCallbacks::end_step() {
+  if (!step_) return;
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - step_began_;
+  try {
+    step_times_.resize(std::max(step_times_.size(), static_cast<size_t>(*step_) + 1));
+    step_times_[static_cast<size_t>(*step_)].push_back(time.count());
+  } catch (const std::bad_alloc&) {  // a time less to tell; generated code knows no exceptions
+  }
+  step_.reset();
+}
+
+void* RuntimeCallbacks::allocate(int64_t bytes) {
+  TOROID_CHECK(bytes >= 0, "a temporary of {} bytes", bytes);
+  const auto size = std::max<size_t>(static_cast<size_t>(bytes), 1);
+  // A block that wastes less than half of itself, or a new one.
+  if (!take_smallest(free_, size, 2 * size, used_)) asking_for(size, "a temporary tensor", [&] { used_.emplace_front(size); });
+  return used_.front().data();
+}
+
+void RuntimeCallbacks::release(void* data) {
+  const auto found = std::find_if(used_.begin(), used_.end(), [&](const AlignedBytes& block) { return block.data() == data; });
+  if (found != used_.end()) free_.splice(free_.begin(), used_, found);
+}
+
+void RuntimeCallbacks::release_all() { free_.splice(free_.begin(), used_); }
+
+int32_t RuntimeCallbacks::run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state) {
+  call_ = &state;
+  sites_ = &sites_of_variants_[&state.variant];
+  const int32_t failed = entry(&table_, &call);
+  call_ = nullptr;
+  end_step();
+  release_all();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  return failed;
+}
+
+}  // namespace toroid

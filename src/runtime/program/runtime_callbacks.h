@@ -1,0 +1,63 @@
+// What a running program may call back: threads, library kernels, memory, and the checks of numbers that it reads from tensors.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/aligned_bytes.h"
+#include "runtime/contract/contract.h"
+#include "runtime/kernels/registry/plan.h"
+#include "runtime/kernels/registry/prepared_constants.h"
+#include "tensor/host_tensor.h"
+#include "toroid/program_abi.h"
+
+namespace toroid {
+
+class RuntimePool;
+
+class RuntimeCallbacks {
+ public:
+  explicit RuntimeCallbacks(RuntimePool& pool);
+
+  // The state of one call that callbacks read and write.
+  struct Call {
+    const ToroidVariant& variant;
+    CallSizes* sizes;  // ToroidCall::symbols are its numbers; null where the program reads no number
+    std::vector<HostTensor>& outputs;
+  };
+  // Seconds that each step took in all runs so far, by its position in ToroidVariant::steps; empty unless the program was compiled to be profiled.
+  const std::vector<std::vector<double>>& step_times() const { return step_times_; }
+  // Runs a program's entry. Throws what a callback had to say; else gives the entry's result.
+  int32_t run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state);
+
+ private:
+  struct Entries;
+  void* allocate(int64_t bytes);
+  void release(void* data);
+  void release_all();
+  void end_step();
+
+  RuntimePool& pool_;
+  PreparedConstants prepared_;
+  std::map<const ToroidVariant*, CallSites> sites_of_variants_;  // plans point to prepared_
+  CallSites* sites_ = nullptr;                                   // of the variant that runs
+  ToroidRuntime table_{};
+  Call* call_ = nullptr;
+  std::optional<int32_t> step_;  // that runs, in a profiled program
+  std::chrono::steady_clock::time_point step_began_;
+  std::vector<std::vector<double>> step_times_;
+  std::mutex out_of_bounds_;  // the callback comes from several threads
+  std::exception_ptr error_;  // of the callback that failed
+  // A few at a time. Lists, since giving a block back must not need memory.
+  std::list<AlignedBytes> used_;
+  std::list<AlignedBytes> free_;  // kept for the next request
+};
+
+}  // namespace toroid

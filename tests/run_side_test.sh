@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# What programs need while they run is a library of its own, which links the C and C++ runtime alone and shows nothing but its interface.
+#
+# usage: run_side_test.sh LIBRARY
+set -euo pipefail
+library=${1:?"usage: run_side_test.sh LIBRARY"}
+
+needed=$(readelf -d "$library" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' | sort | tr '\n' ' ')
+for name in $needed; do
+  case $name in
+    libc.so.6 | libm.so.6 | libstdc++.so.6 | libgcc_s.so.1 | ld-linux-x86-64.so.2 | libasan.so.* | libubsan.so.* | libtsan.so.*) ;;
+    *) echo "$library needs $name" && exit 1 ;;
+  esac
+done
+
+shown=$(nm -D --defined-only --format=posix "$library" | cut -d' ' -f1 | grep -v '^toroid_' || true)
+[[ -z $shown ]] || {
+  echo "$library shows more than its interface: $(head -5 <<<"$shown" | tr '\n' ' ')"
+  exit 1
+}
