@@ -81,7 +81,7 @@ class Grower {
   const Value* pick_complex();
   Value fresh(DType dtype, std::vector<std::string> sizes, std::string kind = {});
   // Likewise, part of the model: its strides are seldom those of a contiguous tensor. Its sizes must be numbers.
-  Value weight(DType dtype, std::vector<std::string> sizes);
+  Value weight(DType dtype, std::vector<std::string> sizes, std::string kind = {});
   // A value of x's dtype (or `dtype`) that broadcasts with x.
   Value beside(const Value& x, std::optional<DType> dtype = {}, std::string kind = {});
   std::string number_for(const Value& x);  // a scalar argument
@@ -159,5 +159,6 @@ std::vector<OperatorRow> moving_operators();
 std::vector<OperatorRow> network_operators();
 std::vector<OperatorRow> complex_operators();
 std::vector<OperatorRow> control_flow_operators();  // and those whose sizes depend on data
+std::vector<OperatorRow> weight_operators();
 
 }  // namespace toroid::fuzz

@@ -135,9 +135,11 @@ Value Grower::fresh(DType dtype, std::vector<std::string> sizes, std::string kin
   return add_input(std::move(input), kind.empty() && random.chance(0.25));
 }
 
-Value Grower::weight(DType dtype, std::vector<std::string> sizes) {
-  return add_input({.name = {}, .dtype = dtype, .sizes = std::move(sizes), .strides = {}, .values = {}, .kind = InputKind::Weight},
-                   random.chance(0.8));
+Value Grower::weight(DType dtype, std::vector<std::string> sizes, std::string kind) {
+  const bool strided = random.chance(kind.empty() ? 0.8 : 0.2);
+  return add_input(
+      {.name = {}, .dtype = dtype, .sizes = std::move(sizes), .strides = {}, .values = std::move(kind), .kind = InputKind::Weight},
+      strided);
 }
 
 // `values` of the input is the kind of its elements, empty for any.

@@ -365,6 +365,7 @@ const std::vector<Theme>& themes() {
       {.weight = 4, .name = "random numbers", .rows = with({{2, draw_twice}}, control_flow_operators(), 1)},
       {.weight = 4, .name = "complex numbers", .dtypes = {F32, F32, F64}, .rows = complex_operators()},
       {.weight = 6, .name = "control flow", .rows = control_flow_operators()},
+      {.weight = 10, .name = "weights", .dtypes = {F32, F32, F32, F64, BF16}, .elements = {"unit"}, .rows = weight_operators()},
       {.weight = 6, .name = "layers", .dtypes = {F32, F32, F32, F64, BF16}, .rows = network_operators()},
   };
   return list;
