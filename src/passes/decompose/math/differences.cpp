@@ -81,11 +81,20 @@ Areas areas_of(const Args& a) {
 }
 
 std::vector<Tensor> trapezoid(Decomposer& d, const Args& a) {
-  Tensor y = a.tensor("y");
+  Tensor y = require_real(a.tensor("y"));
   const OverDims over = over_dims(y, {a.constant("dim")}, false);
-  if (count_along(y, over.dims).is_const(0)) return {d.b.full(over.sizes, as_floating(y.dtype()), 0.0)};
-  const Areas found = areas_of(a);
-  return {d.b.cast(d.b.sum(found.areas, {found.dim}) * found.unit, found.dtype)};
+  if (count_along(y, over.dims).is_const(0)) return {d.b.full(over.sizes, y.dtype(), 0.0)};
+  if (has_parameter(a, "x")) {
+    const Areas found = areas_of(a);
+    return {d.b.cast(d.b.sum(found.areas, {found.dim}) * found.unit, found.dtype)};
+  }
+  // All but half of the ends, which decides what infinities and integers that wrap around give.
+  const DType dtype = as_floating(y.dtype()), wide = compute_dtype(dtype);
+  const int64_t dim = d.b.wrap_dim(a.constant("dim"), y.rank());
+  y = d.b.cast(y, compute_dtype(y.dtype()));
+  Tensor ends = d.b.cast(d.b.select(y, dim, 0) + d.b.select(y, dim, y.size(dim) - 1), wide);
+  Tensor all = d.b.sum(is_floating(y.dtype()) ? y : d.b.cast(y, DType::I64), {dim});
+  return {d.b.cast((d.b.cast(all, wide) - ends * 0.5) * a.number("dx"), dtype)};
 }
 
 std::vector<Tensor> cumulative_trapezoid(Decomposer& d, const Args& a) {
