@@ -17,7 +17,7 @@
 //   scales that are plain numbers: nothing is gained, and the weights would be in memory twice;
 //   programs that return gradients.
 //
-// A scale that is infinite, of a variance of 0 without an epsilon, gives NaN where a filter is 0.
+// A scale that is infinite, of a variance of 0 without an epsilon, gives NaN where a filter is 0. One of 0 gives zeros of either sign.
 #pragma once
 
 #include "graph/graph.h"

@@ -1,7 +1,8 @@
 // Products by weights, and arithmetic on weights behind them: what is folded into the weights (passes/fold_affine.h), and what becomes one
 // product (passes/merge_products.h).
 //
-// Weights are finite, unlike other inputs: a scale that is infinite is folded to something else than PyTorch computes.
+// Weights are finite, unlike other inputs, and scales are not 0: folded, an infinite scale gives NaN where a filter is 0, and a scale of 0
+// gives zeros of either sign.
 #include <fmt/format.h>
 
 #include "fuzz/grow.h"
@@ -18,6 +19,9 @@ Value made(Grower& g, const std::string& call, int results = 1) {
 
 std::string weight(Grower& g, DType dtype, std::vector<std::string> sizes) {
   return g.weight(dtype, std::move(sizes), g.random.pick({"grid", "unit", "unit", "signs"})).name;
+}
+std::string scale(Grower& g, DType dtype, std::vector<std::string> sizes) {
+  return g.weight(dtype, std::move(sizes), g.random.pick({"unit", "unit", "positive", "negative"})).name;
 }
 std::string positive_weight(Grower& g, DType dtype, std::vector<std::string> sizes) {
   return g.weight(dtype, std::move(sizes), "positive").name;
@@ -96,7 +100,7 @@ Channels step(Grower& g, const Channels& y) {
   };
   switch (g.random.below(9)) {
     case 0:
-    case 1: return with("mul.Tensor", weight(g, x.dtype, along));
+    case 1: return with("mul.Tensor", scale(g, x.dtype, along));
     case 2: return with("div.Tensor", positive_weight(g, x.dtype, along));
     case 3: return with("add.Tensor", weight(g, x.dtype, along));
     case 4: return with("sub.Tensor", weight(g, x.dtype, along));
@@ -111,10 +115,10 @@ Channels step(Grower& g, const Channels& y) {
       return {made(g, fmt::format("aten::transpose.int({}, {}, {})", x.name, other, behind)), static_cast<size_t>(now)};
     }
     default: {
-      if (y.dim != 1) return with("mul.Tensor", weight(g, x.dtype, along));
+      if (y.dim != 1) return with("mul.Tensor", scale(g, x.dtype, along));
       const auto of_channels = [&] { return weight(g, x.dtype, {channels}); };
-      const std::string scale = of_channels(), shift = of_channels(), mean = of_channels();
-      return {made(g, fmt::format("aten::batch_norm({}, {}, {}, {}, {}, false, 0.1, 0.01, false)", x.name, scale, shift, mean,
+      const std::string factor = scale(g, x.dtype, {channels}), shift = of_channels(), mean = of_channels();
+      return {made(g, fmt::format("aten::batch_norm({}, {}, {}, {}, {}, false, 0.1, 0.01, false)", x.name, factor, shift, mean,
                                   positive_weight(g, x.dtype, {channels}))),
               1};
     }
