@@ -45,6 +45,29 @@ TEST(Variants, EachCallGetsTheRightResultsWhicheverServesIt) {
   }
 }
 
+TEST(Variants, TakeTheBranchOfTheirSizes) {
+  constexpr std::string_view kText = R"(
+sym s0 in [1, 512]
+subgraph 0(x: f32[s0]) {
+  y: f32[s0] = aten::square(x)
+  return y
+}
+subgraph 1(x: f32[s0]) {
+  y: f32[s0] = aten::neg(x)
+  return y
+}
+graph(x: f32[s0]) {
+  y: f32[s0] = higher_order::cond((s0 < 4), @0, @1, [x])
+  return y
+})";
+  const CompiledModel model = with_variants(kText, {{{"s0", 2}}, {{"s0", 5}}});
+  Executable executable = model.load(1);
+  for (int64_t n : {2, 5, 3, 4}) {
+    const std::vector<HostTensor> inputs = {example_input("v", DType::F32, {n})};
+    EXPECT_EQ(difference(executable.run(inputs)[0], evaluate(*model.program, inputs)[0], {}), std::nullopt) << n;
+  }
+}
+
 TEST(Variants, ShareTheStateOfBuffers) {
   constexpr std::string_view kText = R"(
 sym s0 in [1, 512]

@@ -95,13 +95,13 @@ void FunctionBuilder::add_control_flow(const schedule::CallStep& step, const Hig
   if (op.name == "cond") {
     Branch branch{};
     if (const auto* tensor = std::get_if<InputRef>(&op.arguments[0])) {
-      branch.predicate = pointer(tensor->index);
+      branch.tensor = pointer(tensor->index);
     } else if (const auto* number = std::get_if<sym::Expr>(&op.arguments[0])) {
-      branch.predicate = *number;
+      branch.number = *number;
     } else {
       const auto* flag = std::get_if<bool>(&op.arguments[0]);
       TOROID_CHECK(flag != nullptr, "the predicate of cond is neither a tensor nor a number");
-      branch.predicate = *flag;
+      branch.number = *flag ? 1 : 0;
     }
     collect(3);
     branch.yes = subgraph_index(op.arguments[1]);

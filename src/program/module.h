@@ -124,9 +124,12 @@ struct Pointer {
   BufferId buffer;
   sym::Expr offset;
 };
-struct Branch {  // cond
-  std::variant<Pointer, sym::Expr, bool> predicate;
-  uint32_t yes, no;  // subgraphs
+// No variant of a Pointer and a sym::Expr: assigned to one, a number loses its value in the code of GCC 12. Both alternatives hold a sym::Expr,
+// at two places, which its scalar replacement of aggregates mixes up.
+struct Branch {                   // cond
+  std::optional<Pointer> tensor;  // the predicate, a bool; without it
+  sym::Expr number;               // is the predicate, true unless 0
+  uint32_t yes, no;               // subgraphs
 };
 struct WhileLoop {
   uint32_t condition, body;

@@ -124,9 +124,7 @@ class FunctionText {
     const std::string what = match(
         flow.what,
         [&](const Branch& branch) {
-          const std::string predicate = match(
-              branch.predicate, [&](const Pointer& each) { return pointer(each); }, [](sym::Expr e) { return sym::to_string(e); },
-              [](bool flag) { return std::string(flag ? "true" : "false"); });
+          const std::string predicate = branch.tensor ? pointer(*branch.tensor) : sym::to_string(branch.number);
           return fmt::format("if {} then subgraph {} else subgraph {}", predicate, branch.yes, branch.no);
         },
         [](const WhileLoop& loop) {

@@ -239,9 +239,7 @@ class FilePrinter {
     std::string inputs, outputs;
     for (const program::Pointer& each : flow.inputs) inputs += (inputs.empty() ? "" : ", ") + pointer(each);
     for (loop::BufferId each : flow.outputs) outputs += (outputs.empty() ? "" : ", ") + name_of(each);
-    const std::string condition = match(
-        branch->predicate, [&](const program::Pointer& each) { return fmt::format("*({})", pointer(each)); },
-        [&](sym::Expr e) { return index(e); }, [](bool flag) { return std::string(flag ? "1" : "0"); });
+    const std::string condition = branch->tensor ? fmt::format("*({})", pointer(*branch->tensor)) : index(branch->number);
     const int number = ++arrays_;
     line(fmt::format("const void* const inputs{}[] = {{{}}};", number, inputs.empty() ? "NULL" : inputs));
     line(fmt::format("void* const outputs{}[] = {{{}}};", number, outputs.empty() ? "NULL" : outputs));

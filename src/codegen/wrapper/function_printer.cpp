@@ -279,9 +279,7 @@ void FunctionPrinter::print_control_flow(const program::ControlFlow& flow) {
   const std::string result = match(
       flow.what,
       [&](const program::Branch& branch) {
-        const std::string condition = match(
-            branch.predicate, [&](const program::Pointer& tensor) { return fmt::format("*({})", pointer(tensor)); },
-            [&](sym::Expr number) { return index(number); }, [](bool flag) { return std::string(flag ? "true" : "false"); });
+        const std::string condition = branch.tensor ? fmt::format("*({})", pointer(*branch.tensor)) : index(branch.number);
         return fmt::format("{} ? graph_{}(runtime, call, inputs, outputs) : graph_{}(runtime, call, inputs, outputs)", condition,
                            branch.yes, branch.no);
       },
