@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/kernels/epilogue/register_post_ops.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
@@ -14,18 +15,42 @@ namespace {
 
 constexpr int kFewRows = 4;  // at a time
 constexpr int kDotColumns = 4;
-constexpr int64_t kBlockOfSum = 256;  // products that a long sum adds one after the other, in each lane
-constexpr int64_t kMostSums = 4096;   // of a block of columns: they stay in the first-level cache
+constexpr int64_t kMostSums = 4096;  // of a block of columns: they stay in the first-level cache
 
-// c[i, j] = sum over p of a[i * a_row + p] * b[j * b_column + p]: rows of a with columns of b, each contiguous.
+// In pairs: the two halves, then the halves of their sum.
+template <class Vector>
+TOROID_INLINE float sum_of_lanes(const Vector& x) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+#ifdef __clang__
+  float parts[kLanes];
+  std::memcpy(parts, &x, sizeof parts);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int l = 0; l < width; ++l) parts[l] += parts[l + width];
+  }
+  return parts[0];
+#else
+  // Named shuffles, where GCC would go through memory.
+  using Places = typename VectorOfBytes<uint32_t, sizeof(Vector)>::Type;
+  Places place;
+  for (int l = 0; l < kLanes; ++l) place[l] = static_cast<uint32_t>(l);
+  Vector sum = x;
+#pragma GCC unroll 4
+  for (int width = kLanes / 2; width > 0; width /= 2) sum += __builtin_shuffle(sum, (place + static_cast<uint32_t>(width)) & (kLanes - 1));
+  return sum[0];
+#endif
+}
+
+// c[i, j] = sum over p of a[i * a_row + p] * b[j * b_column + p]: rows of a with columns of b, each contiguous. A block of steps has a sum
+// in each lane, which a total then takes.
 template <class Vector, int kRows, int kColumns>
 TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c, int64_t c_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  constexpr int64_t kBlock = 32 * kLanes;
   Vector totals[kRows][kColumns] = {};
   int64_t p = 0;
   while (p + kLanes <= depth) {
     Vector sums[kRows][kColumns] = {};
-    for (const int64_t end = std::min(depth, p + kBlockOfSum * kLanes); p + kLanes <= end; p += kLanes) {
+    for (const int64_t end = std::min(depth, p + kBlock); p + kLanes <= end; p += kLanes) {
       Vector rows[kRows];
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) std::memcpy(&rows[i], a + i * a_row + p, sizeof rows[i]);
@@ -47,69 +72,95 @@ TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const floa
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
     for (int j = 0; j < kColumns; ++j) {
-      float parts[kLanes];
-      std::memcpy(parts, &totals[i][j], sizeof parts);
-      for (int width = kLanes / 2; width > 0; width /= 2) {
-        for (int l = 0; l < width; ++l) parts[l] += parts[l + width];
-      }
-      for (int64_t q = p; q < depth; ++q) parts[0] += a[i * a_row + q] * b[j * b_column + q];
-      c[i * c_row + j] = parts[0];
+      float rest = 0;
+      for (int64_t q = p; q < depth; ++q) rest += a[i * a_row + q] * b[j * b_column + q];
+      c[i * c_row + j] = sum_of_lanes(totals[i][j]) + rest;
     }
   }
 }
 
-// c[i, j] += sum over p of a[i, p] * b[p, j] for `count` columns, which are contiguous in b and c. Four rows of b at a time are added to c,
-// which stays in the first-level cache.
-template <class Vector, int kRows>
-TOROID_INLINE void add_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
-                            float* c, int64_t c_row) {
-  constexpr int kLanes = sizeof(Vector) / sizeof(float);
-  constexpr int kDeep = 4;
-  int64_t p = 0;
-  for (; p + kDeep <= depth; p += kDeep) {
-    float x[kRows][kDeep];
-    for (int i = 0; i < kRows; ++i) {
-      for (int q = 0; q < kDeep; ++q) x[i][q] = a[i * a_row + (p + q) * a_column];
+// Products in each sum before a total takes it: few of a short depth, and not many totals of a long one.
+int64_t block_of_depth(int64_t depth) { return depth <= 256 ? 32 : depth <= 2048 ? 64 : depth <= 8192 ? 128 : 256; }
+
+// Which step of a block of the depth it is: the first one begins with zeros, the last one adds to the total, which the first block begins.
+struct StepOfBlock {
+  bool is_first, is_last, is_of_first_block;
+};
+
+// sums[i, j] += sum over q of x[i][q] * b[q, j] for a step of kDeep rows of b and a vector of columns, contiguous in b, sums and c.
+// The last step of a block adds the result to c. Sums and c stay in the first-level cache.
+template <class Vector, int kRows, int kDeep, class Lanes>
+TOROID_INLINE void add_row_vectors(const float (&x)[kRows][kDeep], const float* b, int64_t b_row, const StepOfBlock& step, float* sums,
+                                   int64_t sums_row, float* c, int64_t c_row, const Lanes& lanes) {
+  Vector rows[kDeep];
+#pragma GCC unroll 16
+  for (int q = 0; q < kDeep; ++q) lanes.load(b + q * b_row, rows[q]);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+    Vector sum = {};
+    if (!step.is_first) std::memcpy(&sum, sums + i * sums_row, sizeof sum);
+#pragma GCC unroll 16
+    for (int q = 0; q < kDeep; ++q) sum += x[i][q] * rows[q];
+    if (!step.is_last) {
+      std::memcpy(sums + i * sums_row, &sum, sizeof sum);
+      continue;
     }
+    if (!step.is_of_first_block) {
+      Vector total;
+      lanes.load(c + i * c_row, total);
+      sum += total;
+    }
+    lanes.store(sum, c + i * c_row);
+  }
+}
+
+template <class Vector, int kRows, int kDeep>
+TOROID_INLINE void add_rows(const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
+                            const StepOfBlock& step, float* sums, int64_t sums_row, float* c, int64_t c_row) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  float x[kRows][kDeep];
+  for (int i = 0; i < kRows; ++i) {
+    for (int q = 0; q < kDeep; ++q) x[i][q] = a[i * a_row + q * a_column];
+  }
+  auto with = [&](StepOfBlock known) __attribute__((always_inline)) {
     int64_t j = 0;
     for (; j + kLanes <= count; j += kLanes) {
-      Vector rows[kDeep];
-#pragma GCC unroll 16
-      for (int q = 0; q < kDeep; ++q) std::memcpy(&rows[q], b + (p + q) * b_row + j, sizeof rows[q]);
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-        Vector sum;
-        std::memcpy(&sum, c + i * c_row + j, sizeof sum);
-#pragma GCC unroll 16
-        for (int q = 0; q < kDeep; ++q) sum += x[i][q] * rows[q];
-        std::memcpy(c + i * c_row + j, &sum, sizeof sum);
-      }
+      add_row_vectors<Vector, kRows, kDeep>(x, b + j, b_row, known, sums + j, sums_row, c + j, c_row, AllLanes<Vector>());
     }
-    for (; j < count; ++j) {
-      for (int i = 0; i < kRows; ++i) {
-        for (int q = 0; q < kDeep; ++q) c[i * c_row + j] += x[i][q] * b[(p + q) * b_row + j];
-      }
+    if (j < count) {
+      add_row_vectors<Vector, kRows, kDeep>(x, b + j, b_row, known, sums + j, sums_row, c + j, c_row, FirstLanes<Vector>(count - j));
     }
-  }
-  for (; p < depth; ++p) {
-    for (int i = 0; i < kRows; ++i) {
-      for (int64_t j = 0; j < count; ++j) c[i * c_row + j] += a[i * a_row + p * a_column] * b[p * b_row + j];
-    }
-  }
+  };
+  if (!step.is_last) return step.is_first ? with({true, false, false}) : with({false, false, false});
+  if (step.is_first) return with({true, true, step.is_of_first_block});
+  with({false, true, step.is_of_first_block});
 }
 
-// The same without adding to what is in c: a block of the depth after the other, each summed by itself. kRows * count is at most kMostSums.
+// c[i, j] = sum over p of a[i, p] * b[p, j] for `count` columns, contiguous in b and c: a block of the depth after the other, each summed
+// by itself, four rows of b at a time. kRows * count is at most kMostSums.
 template <class Vector, int kRows>
 TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
                             float* c, int64_t c_row) {
-  for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
-  add_rows<Vector, kRows>(std::min(depth, kBlockOfSum), a, a_row, a_column, b, b_row, count, c, c_row);
-  alignas(64) float block[kMostSums];
-  for (int64_t p = kBlockOfSum; p < depth; p += kBlockOfSum) {
-    std::memset(block, 0, static_cast<size_t>(kRows * count) * sizeof(float));
-    add_rows<Vector, kRows>(std::min(depth - p, kBlockOfSum), a + p * a_column, a_row, a_column, b + p * b_row, b_row, count, block, count);
-    for (int i = 0; i < kRows; ++i) {
-      for (int64_t j = 0; j < count; ++j) c[i * c_row + j] += block[i * count + j];
+  constexpr int kLanes = sizeof(Vector) / sizeof(float);
+  constexpr int kDeep = 4;
+  if (depth == 0) {
+    for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
+    return;
+  }
+  alignas(64) float sums[kMostSums + kFewRows * kLanes];
+  const int64_t sums_row = (count + kLanes - 1) / kLanes * kLanes;
+  const int64_t block = block_of_depth(depth);
+  for (int64_t p = 0; p < depth;) {
+    const int64_t first = p / block * block, end = std::min(depth, first + block), left = end - p;
+    const StepOfBlock step = {p == first, left <= kDeep && (left == kDeep || left == 1), first == 0};
+    const float* const a_at = a + p * a_column;
+    const float* const b_at = b + p * b_row;
+    if (left >= kDeep) {
+      add_rows<Vector, kRows, kDeep>(a_at, a_row, a_column, b_at, b_row, count, step, sums, sums_row, c, c_row);
+      p += kDeep;
+    } else {
+      add_rows<Vector, kRows, 1>(a_at, a_row, a_column, b_at, b_row, count, step, sums, sums_row, c, c_row);
+      ++p;
     }
   }
 }

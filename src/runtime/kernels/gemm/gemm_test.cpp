@@ -166,6 +166,39 @@ TEST_P(Gemm, RowsDoNotDependOnThoseBesideThem) {
   }
 }
 
+// Results have several sums each, so they err less than one sum of all products would.
+TEST_P(Gemm, SumsErrLessThanOneAfterTheOther) {
+  RuntimePool pool(1);
+  for (const GemmAlgorithm algorithm : {GemmAlgorithm::Packed, GemmAlgorithm::SmallMByRows, GemmAlgorithm::SmallMByColumns}) {
+    for (int64_t k : {100, 111, 1000}) {
+      double ours = 0, one_after_the_other = 0;
+      for (int64_t m : {1, 3, 10, 31}) {
+        const int64_t n = 42;
+        std::vector<float> a = values(m * k, 3), b = values(k * n, 4), c(static_cast<size_t>(m * n));
+        for (auto* matrix : {&a, &b}) {
+          for (float& value : *matrix) value = (value + 9) / 17.3f;
+        }
+        const bool by_columns = algorithm == GemmAlgorithm::SmallMByColumns;
+        const Matrix left = {a.data(), k, 1}, right = {b.data(), by_columns ? 1 : n, by_columns ? k : 1};
+        gemm_f32(algorithm, pool, m, n, k, left, right, {c.data(), n, nullptr});
+        for (int64_t i = 0; i < m; ++i) {
+          for (int64_t j = 0; j < n; ++j) {
+            double exact = 0;
+            float sum = 0;
+            for (int64_t p = 0; p < k; ++p) {
+              exact += static_cast<double>(*left.at(i, p)) * *right.at(p, j);
+              sum = std::fma(*left.at(i, p), *right.at(p, j), sum);
+            }
+            ours += std::pow((c[static_cast<size_t>(i * n + j)] - exact) / exact, 2);
+            one_after_the_other += std::pow((sum - exact) / exact, 2);
+          }
+        }
+      }
+      EXPECT_LT(ours, one_after_the_other / 2) << "depth " << k << ", algorithm " << static_cast<int>(algorithm);
+    }
+  }
+}
+
 TOROID_ON_MACHINES(PackedPairs);
 
 // The last panel in half vectors, two elements of the depth at a time: small integers, whose sums are exact.

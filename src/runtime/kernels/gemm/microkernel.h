@@ -13,9 +13,11 @@ namespace toroid {
 struct Run {
   int64_t offset, length;
 };
-// A long sum is a sum of sums of so many products, which errs less than one after the other (Blanchard, Higham and Mary, "A Class of Fast
-// and Accurate Summation Algorithms", 2020). No run is longer.
+// A long depth is gone through in parts, which are whole runs. No run is longer.
 constexpr int64_t kLongestRun = 256;
+// A long sum is a sum of sums of so many products, which errs less than one after the other (Blanchard, Higham and Mary, "A Class of
+// Fast and Accurate Summation Algorithms", 2020).
+constexpr int64_t kLongestBlock = 128;
 
 // What will be read soon: fetched into the second-level cache meanwhile, a few cache lines for every kStepsPerFetch elements of depth.
 // Memory that is not there does no harm.
