@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/text_cursor.h"
 #include "codegen/c/print_c.h"
 #include "codegen/wrapper/generate.h"
 #include "command.h"
@@ -17,31 +18,57 @@
 #include "driver/pass_costs.h"
 #include "flags.h"
 #include "graph/text.h"
-#include "lower/lower.h"
+#include "lower/text.h"
 #include "passes/pipeline.h"
 #include "schedule/planner.h"
+#include "schedule/text.h"
 
 namespace toroid::cli {
 namespace {
 
-std::string print_loops(Program& program) { return to_string(lower(program)); }
-std::vector<schedule::ScheduledGraph> scheduled(const Program& program) {
-  return schedule::schedule_graphs(lower(program), true, nullptr, forms_of({}));
+// A program at the level at hand, and what led there.
+struct Compilation {
+  std::string_view level = "graph";
+  Program program;
+  std::vector<LoweredGraph> loops = {};
+  std::vector<schedule::ScheduledGraph> schedule = {};
+};
+
+void to_loops(Compilation& it) {
+  if (it.level != "graph") return;
+  it.loops = lower(it.program);
+  it.level = "loops";
 }
-std::string print_schedule(Program& program) { return to_string(scheduled(program)); }
-std::string print_program(Program& program) {
-  const std::vector<schedule::ScheduledGraph> graphs = scheduled(program);
-  return to_string(program::make_module(graphs, program), graphs);
+void to_schedule(Compilation& it) {
+  if (it.level == "schedule") return;
+  to_loops(it);
+  it.schedule = schedule::schedule_graphs(std::move(it.loops), true, nullptr, forms_of({}));
+  it.level = "schedule";
 }
-std::string print_code(Program& program) {
+std::string print_loops(Compilation& it) {
+  to_loops(it);
+  return loops_text(it.program, it.loops);
+}
+std::string print_schedule(Compilation& it) {
+  to_schedule(it);
+  return schedule::schedule_text(it.program, it.schedule);
+}
+std::string print_program(Compilation& it) {
+  to_schedule(it);
+  return to_string(program::make_module(it.schedule, it.program), it.schedule);
+}
+std::string print_code(Compilation& it) {
+  to_schedule(it);
   std::string text;
-  const auto generated = codegen::generate(scheduled(program), program);
+  const auto generated = codegen::generate(it.schedule, it.program);
   for (const auto& kernel : generated.kernels) text += kernel.text + "\n";
   return text;
 }
-std::string print_plain_c(Program& program) {
-  const auto scheduled = schedule::schedule_graphs(lower(program), true, nullptr, schedule::Forms::Estimated, schedule::plain_planner());
-  return codegen::print_c(program::make_module(scheduled, program), scheduled, program, "program");
+std::string print_plain_c(Compilation& it) {
+  to_loops(it);
+  const auto scheduled =
+      schedule::schedule_graphs(std::move(it.loops), true, nullptr, schedule::Forms::Estimated, schedule::plain_planner());
+  return codegen::print_c(program::make_module(scheduled, it.program), scheduled, it.program, "program");
 }
 
 // Stands for the whole list in --passes.
@@ -50,15 +77,22 @@ constexpr std::string_view kAllPasses = "all";
 struct LastPass {
   std::string_view name;
   std::string_view summary;
-  std::string (*print)(Program& program);
+  std::string (*print)(Compilation& it);
+  std::string_view from;  // the last level that it is made of
 };
 constexpr LastPass kLastPasses[] = {
-    {"loops", "print the loop IR", print_loops},
-    {"schedule", "print the kernels and their stages", print_schedule},
-    {"program", "print where buffers are, and the instructions of each step", print_program},
-    {"code", "print the generated kernels", print_code},
-    {"c", "print the program as one file of plain C", print_plain_c},
+    {"loops", "print the loop IR", print_loops, "loops"},
+    {"schedule", "print the kernels and their stages", print_schedule, "schedule"},
+    {"program", "print where buffers are, and the instructions of each step", print_program, "program"},
+    {"code", "print the generated kernels", print_code, "program"},
+    {"c", "print the program as one file of plain C", print_plain_c, "loops"},
 };
+
+// The levels that a text may hold, from the first.
+constexpr std::string_view kLevels[] = {"graph", "loops", "schedule", "program"};
+bool is_behind(std::string_view level, std::string_view other) {
+  return std::find(std::begin(kLevels), std::end(kLevels), level) > std::find(std::begin(kLevels), std::end(kLevels), other);
+}
 
 std::string pass_list() {
   std::string text = fmt::format("{} (those of a compilation), {}", kAllPasses, pass_names());
@@ -66,11 +100,26 @@ std::string pass_list() {
   return text;
 }
 
-Program read_program(const std::string& path) {
-  if (path == "-") return parse_text(std::string(std::istreambuf_iterator<char>(std::cin), {}));
-  if (std::filesystem::path(path).extension() == ".pt2") return CompileSession::import(path);
+// A text of any level: what stands behind the graph says which.
+Compilation read_text(const std::string& text) {
+  size_t end = 0;
+  Program program = parse_text_prefix(text, end);
+  Cursor rest(text);
+  rest.move_to(end);
+  if (rest.at_end()) return {.program = std::move(program)};
+  if (rest.next_word() == "schedule") {
+    schedule::ScheduledProgram scheduled = schedule::parse_schedule(text);
+    return {.level = "schedule", .program = std::move(scheduled.program), .schedule = std::move(scheduled.graphs)};
+  }
+  LoweredProgram lowered = parse_loops(text);
+  return {.level = "loops", .program = std::move(lowered.program), .loops = std::move(lowered.graphs)};
+}
+
+Compilation read_program(const std::string& path) {
+  if (path == "-") return read_text(std::string(std::istreambuf_iterator<char>(std::cin), {}));
+  if (std::filesystem::path(path).extension() == ".pt2") return {.program = CompileSession::import(path)};
   ErrorContext context("reading {}", path);
-  return parse_text(read_file(path));
+  return read_text(read_file(path));
 }
 
 }  // namespace
@@ -86,15 +135,22 @@ int cmd_opt(int argc, const char* const* argv) {
   if (const auto status = flags.read(argc, argv)) return *status;
   check_left_out(options.without);
 
-  Program program = read_program(path);
+  Compilation it = read_program(path);
+  const auto needs_graph = [&](std::string_view pass) {
+    if (it.level == "graph") return;
+    throw Error(ErrorKind::InvalidOption, fmt::format("'{}' is a pass over graphs, and {} holds the {}", pass, path, it.level))
+        .help("give it the text of a graph, or leave the pass out");
+  };
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i] == kAllPasses) {
-      run_passes(program, options);
+      needs_graph(wanted[i]);
+      run_passes(it.program, options);
       continue;
     }
     const auto graph_pass = std::find_if(passes().begin(), passes().end(), [&](const Pass& p) { return p.name == wanted[i]; });
     if (graph_pass != passes().end()) {
-      run_pass(*graph_pass, program, options);
+      needs_graph(wanted[i]);
+      run_pass(*graph_pass, it.program, options);
       continue;
     }
     const auto last = std::find_if(std::begin(kLastPasses), std::end(kLastPasses), [&](const LastPass& p) { return p.name == wanted[i]; });
@@ -104,10 +160,20 @@ int cmd_opt(int argc, const char* const* argv) {
     if (i + 1 != wanted.size()) {
       throw Error(ErrorKind::InvalidOption, fmt::format("'{}' leaves the graph, so no pass can follow it", wanted[i])).help("put it last");
     }
-    fmt::print("{}", last->print(program));
+    if (is_behind(it.level, last->from)) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("'{}' is made of {}, and {} holds the {}", wanted[i], last->from, path, it.level))
+          .help("give it the text of an earlier level");
+    }
+    fmt::print("{}", last->print(it));
     return 0;
   }
-  fmt::print("{}", to_text(program, {.provenance = true}));
+  if (it.level == "loops") {
+    fmt::print("{}", print_loops(it));
+  } else if (it.level == "schedule") {
+    fmt::print("{}", print_schedule(it));
+  } else {
+    fmt::print("{}", to_text(it.program, {.provenance = true}));
+  }
   return 0;
 }
 

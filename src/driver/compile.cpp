@@ -22,14 +22,14 @@
 #include "driver/pass_costs.h"
 #include "frontend/pt2/import.h"
 #include "graph/text.h"
-#include "lower/lower.h"
+#include "lower/text.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/overrides.h"
 #include "passes/pipeline.h"
 #include "runtime/kernels/gemm/onednn.h"
 #include "runtime/kernels/registry/registry.h"
 #include "runtime/pool/pool.h"
-#include "schedule/schedule.h"
+#include "schedule/text.h"
 #include "support/hash.h"
 #include "support/progress.h"
 #include "support/thread_pool.h"
@@ -230,7 +230,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
 
   std::vector<LoweredGraph> lowered = lower(program, !options.optimise);
   clock.done("lower");
-  dumps.write("loops", [&] { return to_string(lowered); });
+  dumps.write("loops", [&] { return loops_text(program, lowered); });
 
   std::vector<schedule::ScheduledGraph> scheduled =
       schedule::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options));
@@ -239,7 +239,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
     choose_kernels(scheduled, program, *tuner);
     clock.done("tune");
   }
-  dumps.write("schedule", [&] { return to_string(scheduled); });
+  dumps.write("schedule", [&] { return schedule::schedule_text(program, scheduled); });
 
   codegen::GeneratedProgram code = codegen::generate(
       scheduled, program, {.max_units = threads, .suffix = suffix, .profile = options.profile, .assertions = options.assertions});

@@ -10,6 +10,7 @@
 
 #include "graph/text_names.h"
 #include "graph/text_reader.h"
+#include "symbolic/named_symbols.h"
 
 namespace toroid {
 
@@ -168,6 +169,15 @@ class OperationReader : public TextReader {
     return op;
   }
 
+  // a7 keeps its name if it can: printed, the text is as it was. Nodes may share an axis.
+  sym::Expr remap_axis(std::string_view name, sym::Expr extent) {
+    const bool is_numbered = name.size() > 1 && name[0] == 'a' && name.find_first_not_of("0123456789", 1) == std::string_view::npos;
+    const std::optional<sym::Expr> found = is_numbered ? program_.symbols->find_symbol(name) : std::nullopt;
+    if (is_numbered && !found) return sym::named_axis(*program_.symbols, name, extent);
+    const bool is_bound = std::any_of(axes_.begin(), axes_.end(), [&](const auto& axis) { return axis.first == name; });
+    return found && !is_bound && found->node()->extent == extent ? *found : program_.symbols->axis(extent, "a");
+  }
+
   // The axes are bound here: their extents are the sizes of the result.
   Op remap(size_t start) {
     Remap op;
@@ -178,7 +188,7 @@ class OperationReader : public TextReader {
       const std::string name = cursor_.word("an axis");
       const size_t d = axes_.size();
       if (d >= declared_types_[0].sizes.size()) cursor_.fail_at(start, "remap has more axes than its result has dims");
-      axes_.emplace_back(name, program_.symbols->axis(declared_types_[0].sizes[d], "a"));
+      axes_.emplace_back(name, remap_axis(name, declared_types_[0].sizes[d]));
       op.axes.push_back(axes_.back().second);
       cursor_.accept(",");
     }

@@ -55,6 +55,9 @@ using FindConstant = std::function<void(ConstantData& data)>;
 // Throws Error{InvalidModel} that starts with line:column. Without `find_constant`, external constants have no bytes.
 Program parse_text(std::string_view text, const FindConstant& find_constant = {});
 
+// The same of a text that goes on behind the graph: `end` is set to the place behind it.
+Program parse_text_prefix(std::string_view text, size_t& end, const FindConstant& find_constant = {});
+
 // Throws Error{InvalidInput} where the elements are `external` and were not found.
 void require_elements(const ConstantData& constant);
 

@@ -18,10 +18,17 @@ class TextParser : private OperationReader {
   TextParser(std::string_view text, const FindConstant& find_constant) : OperationReader(text), find_constant_(find_constant) {}
 
   Program parse() {
+    Program program = parse_prefix();
+    if (!cursor_.at_end()) cursor_.fail("expected the end of the text after the graph");
+    return program;
+  }
+  size_t end() { return cursor_.place(); }
+
+  // As far as the main graph.
+  Program parse_prefix() {
     bool has_graph = false;
-    while (!cursor_.at_end()) {
+    while (!has_graph && !cursor_.at_end()) {
       const size_t start = cursor_.place();
-      if (has_graph) cursor_.fail("expected the end of the text after the graph");
       if (cursor_.accept_word("program")) {
         program_.name = cursor_.string_literal();
       } else if (cursor_.accept_word("sym")) {
@@ -297,6 +304,13 @@ class TextParser : private OperationReader {
 }  // namespace
 
 Program parse_text(std::string_view text, const FindConstant& find_constant) { return TextParser(text, find_constant).parse(); }
+
+Program parse_text_prefix(std::string_view text, size_t& end, const FindConstant& find_constant) {
+  TextParser parser(text, find_constant);
+  Program program = parser.parse_prefix();
+  end = parser.end();
+  return program;
+}
 
 void require_elements(const ConstantData& constant) {
   if (constant.bytes.data() != nullptr || constant.type.numel().is_const(0)) return;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "loop/loop.h"
 #include "support/match.h"
+#include "symbolic/named_symbols.h"
 
 namespace toroid::loop {
 namespace {
@@ -48,6 +49,10 @@ std::string key_of(const ExprOp& op, DType dtype) {
       [&](const Stashed& o) { key += fmt::format("{}", static_cast<uint32_t>(o.id)); });
   return key;
 }
+
+std::string key_of(ExprId id, sym::Expr size) { return fmt::format("{}/{}", static_cast<uint32_t>(id), key_of(size)); }
+
+sym::Range range_below(sym::Expr size) { return {0, size.is_const() ? std::max<int64_t>(size.value() - 1, 0) : sym::kPosInf}; }
 
 DType register_dtype(DType storage) { return is_reduced_float(storage) ? DType::F32 : storage; }
 
@@ -187,11 +192,17 @@ std::optional<ExprId> ExprTable::comparison(ScalarOp op, const std::vector<ExprI
 sym::Expr ExprTable::as_index(ExprId id, sym::Expr size) {
   // A symbolic index was in bounds by construction only where its range says so; else it is checked like any value.
   if (const auto e = symbolic(id); e && sym::known_le(0, *e) && sym::known_lt(*e, size)) return *e;
-  const std::string key = fmt::format("{}/{}", static_cast<uint32_t>(id), key_of(size));
+  const std::string key = key_of(id, size);
   if (const auto found = value_of_expr_.find(key); found != value_of_expr_.end()) return found->second;
-  const int64_t max = size.is_const() ? std::max<int64_t>(size.value() - 1, 0) : sym::kPosInf;
-  const sym::Expr symbol = symbols_.value({0, max}, "v");
+  const sym::Expr symbol = symbols_.value(range_below(size), "v");
   value_of_expr_.emplace(key, symbol);
+  values_.emplace(symbol, ValueSymbol{id, size});
+  return symbol;
+}
+
+sym::Expr ExprTable::define_value(std::string_view name, ExprId id, sym::Expr size) {
+  const sym::Expr symbol = sym::named_value(symbols_, name, range_below(size));
+  value_of_expr_.emplace(key_of(id, size), symbol);
   values_.emplace(symbol, ValueSymbol{id, size});
   return symbol;
 }

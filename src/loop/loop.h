@@ -78,6 +78,7 @@ class ExprTable {
   ExprId add(ExprOp op, DType dtype);
   // Nodes made from now on come from this operator of the model. Rewritten nodes keep their own.
   void set_origin(ProvenanceId origin) { origin_ = origin; }
+  ProvenanceId origin() const { return origin_; }
   const ExprNode& node(ExprId id) const { return nodes_[static_cast<size_t>(id)]; }
   DType dtype(ExprId id) const { return node(id).dtype; }
   size_t size() const { return nodes_.size(); }
@@ -94,6 +95,8 @@ class ExprTable {
   // `id` as an index below `size`: the symbolic expression it is, or a value symbol for it.
   sym::Expr as_index(ExprId id, sym::Expr size);
   const ValueSymbol* value_symbol(sym::Expr symbol) const;  // null for other symbols
+  // Makes the value symbol with this name: for a text that is read. The name must be free, which sym::named_value checks.
+  sym::Expr define_value(std::string_view name, ExprId id, sym::Expr size);
 
   // Operands that are expressions, including those behind the value symbols of its indices.
   std::vector<ExprId> operands(ExprId id) const;
@@ -214,7 +217,7 @@ std::vector<sym::Expr> size_symbols(const LoopProgram& program, const Computatio
 // Every expression reachable from `roots`, each once, operands before users.
 std::vector<ExprId> reachable(const ExprTable& exprs, const std::vector<ExprId>& roots);
 
+// As in the text form (text.h), shared parts and all.
 std::string to_string(const LoopProgram& program, ExprId id);
-std::string to_string(const LoopProgram& program);
 
 }  // namespace toroid::loop

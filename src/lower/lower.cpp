@@ -854,13 +854,4 @@ std::vector<LoweredGraph> lower(const Program& program, bool realise_all) {
   return graphs;
 }
 
-std::string to_string(const std::vector<LoweredGraph>& graphs) {
-  std::string text;
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    if (i > 0) text += fmt::format("\nsubgraph {}\n", i - 1);
-    text += loop::to_string(*graphs[i].loops);
-  }
-  return text;
-}
-
 }  // namespace toroid

@@ -32,6 +32,4 @@ struct LoweredGraph {
 // `realise_all`: every value becomes a buffer, as if each operation ran alone; to find out whether fusion is at fault.
 std::vector<LoweredGraph> lower(const Program& program, bool realise_all = false);
 
-std::string to_string(const std::vector<LoweredGraph>& graphs);
-
 }  // namespace toroid

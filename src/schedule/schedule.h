@@ -253,6 +253,7 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse = tru
 // The calls of these chains, by their steps' positions, become steps of their own, in the chains' places.
 void take_chains_apart(Schedule& schedule, const std::vector<size_t>& steps);
 
+// Its steps as in the text form (text.h).
 std::string to_string(const Schedule& schedule);
 
 }  // namespace toroid::schedule

@@ -14,13 +14,4 @@ std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bo
   return result;
 }
 
-std::string to_string(const std::vector<ScheduledGraph>& graphs) {
-  std::string text;
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    if (i > 0) text += fmt::format("\nsubgraph {}\n", i - 1);
-    text += to_string(graphs[i].schedule);
-  }
-  return text;
-}
-
 }  // namespace toroid::schedule

@@ -17,6 +17,5 @@ struct ScheduledGraph {
 std::vector<ScheduledGraph> schedule_graphs(std::vector<LoweredGraph> graphs, bool fuse = true,
                                             std::vector<FusionDecision>* decisions = nullptr, Forms forms = Forms::Measured,
                                             const Planner& planner = cpu_planner());
-std::string to_string(const std::vector<ScheduledGraph>& graphs);
 
 }  // namespace toroid::schedule

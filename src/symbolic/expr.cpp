@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "symbolic/form.h"
+#include "symbolic/named_symbols.h"
 #include "symbolic/node_table.h"
 #include "symbolic/range.h"
 #include "symbolic/real.h"
@@ -99,6 +100,15 @@ bool is_identifier(std::string_view name) {
   if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
   return std::all_of(name.begin(), name.end(),
                      [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; });
+}
+
+// The body of a loop with extent 0 never runs, so any non-empty range is true of its axis.
+Range range_of_axis(Expr extent) { return {0, extent.range().max == kPosInf ? kPosInf : std::max<int64_t>(extent.range().max, 1) - 1}; }
+
+std::string free_name(const Context& context, std::string_view name) {
+  if (context.find_symbol(name)) throw Error(ErrorKind::InvalidModel, fmt::format("symbol '{}' is declared twice", name.substr(0, 80)));
+  if (is_identifier(name)) return std::string(name);
+  throw Error(ErrorKind::InvalidModel, fmt::format("symbol name '{:?}' is not an identifier", name.substr(0, 80)));
 }
 
 }  // namespace
@@ -246,9 +256,7 @@ std::optional<Expr> Context::find_symbol(std::string_view name) const {
 }
 
 Expr Context::axis(Expr extent, std::string_view prefix) {
-  // The body of a loop with extent 0 never runs, so any non-empty range is true of its axis.
-  const int64_t last = extent.range().max == kPosInf ? kPosInf : std::max<int64_t>(extent.range().max, 1) - 1;
-  return impl_->make_symbol(impl_->fresh_name(prefix), SymbolKind::Axis, Range{0, last}, extent, std::nullopt);
+  return impl_->make_symbol(impl_->fresh_name(prefix), SymbolKind::Axis, range_of_axis(extent), extent, std::nullopt);
 }
 
 Expr Context::value(Range range, std::string_view prefix) {
@@ -256,5 +264,13 @@ Expr Context::value(Range range, std::string_view prefix) {
 }
 
 std::vector<Expr> Context::symbols() const { return impl_->symbols; }
+
+Expr named_axis(Context& context, std::string_view name, Expr extent) {
+  return context.impl().make_symbol(free_name(context, name), SymbolKind::Axis, range_of_axis(extent), extent, std::nullopt);
+}
+
+Expr named_value(Context& context, std::string_view name, Range range) {
+  return context.impl().make_symbol(free_name(context, name), SymbolKind::Value, range, std::nullopt, std::nullopt);
+}
 
 }  // namespace toroid::sym

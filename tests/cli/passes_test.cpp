@@ -23,6 +23,20 @@ TEST_F(Cli, CompileTimesEachPassAndDumpsItsChanges) {
   // Each dump of a graph is an input of opt: from there on nothing changes.
   const Outcome again = toroid({"opt", path("ir/02-decompose.txt").string(), "--passes=all"});
   EXPECT_EQ(again.exit_code, 0) << again.errors;
+  // And so is each of loops and schedules, from which the same code follows.
+  std::map<std::string, std::string> dumps;
+  for (const auto& entry : fs::directory_iterator(path("ir"))) dumps[entry.path().stem().string().substr(3)] = entry.path().string();
+  const std::string code = toroid({"opt", (kDigits / "digits.pt2").string(), "--passes=all,code"}).output;
+  for (const char* level : {"loops", "schedule"}) {
+    EXPECT_EQ(toroid({"opt", dumps.at(level)}).output, read_file(dumps.at(level))) << level;
+    EXPECT_EQ(toroid({"opt", dumps.at(level), "--passes=code"}).output, code) << level;
+  }
+  expect_refusal({"opt", dumps.at("schedule"), "--passes=dead-code"},
+                 "error: 'dead-code' is a pass over graphs, and FOLDER/ir/07-schedule.txt holds the schedule\n"
+                 "  help: give it the text of a graph, or leave the pass out\n");
+  expect_refusal({"opt", dumps.at("schedule"), "--passes=loops"},
+                 "error: 'loops' is made of loops, and FOLDER/ir/07-schedule.txt holds the schedule\n"
+                 "  help: give it the text of an earlier level\n");
 }
 
 TEST_F(Cli, AProgramWithoutAPassIsAnotherOneInTheCache) {

@@ -14,7 +14,7 @@ shift $(($# < 2 ? $# : 2))
 if [[ ! -d $folder ]]; then
   git -C "$here" worktree add --detach "$folder" HEAD >&2
   git -C "$folder" apply "$here/planted.patch"
-  for file in $(git -C "$folder" diff --name-only); do sed -i '1i #include "support/planted.h"' "$folder/$file"; done
+  for file in $(git -C "$folder" diff --name-only); do sed -i '1i #include "base/planted.h"' "$folder/$file"; done
 fi
 [[ -f $folder/build/build.ninja ]] || cmake -S "$folder" --preset release >&2
 ninja -C "$folder/build" -j "${TOROID_JOBS:-$(nproc)}" fuzz_programs >&2

@@ -5,8 +5,8 @@
 // gives zeros of either sign.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "fuzz/grow.h"
-#include "support/error.h"
 
 namespace toroid::fuzz {
 namespace {

@@ -11,7 +11,9 @@
 #include "frontend/safetensors.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "lower/text.h"
 #include "passes/decompose/engine/decompose.h"
+#include "schedule/text.h"
 
 namespace toroid::parsers {
 namespace {
@@ -35,6 +37,23 @@ constexpr Parser kParsers[] = {
        const Program program = parse_text(bytes);
        const std::string text = to_text(program);
        if (to_text(parse_text(text)) != text) internal_error(__FILE__, __LINE__, "printed text reads back as it was", text);
+     }},
+    {"loops",
+     [](std::string_view bytes) {
+       const LoweredProgram read = parse_loops(bytes);
+       const std::string text = loops_text(read.program, read.graphs);
+       const LoweredProgram again = parse_loops(text);
+       if (loops_text(again.program, again.graphs) != text)
+         internal_error(__FILE__, __LINE__, "printed loops read back as they were", text);
+     }},
+    {"schedule",
+     [](std::string_view bytes) {
+       const schedule::ScheduledProgram read = schedule::parse_schedule(bytes);
+       const std::string text = schedule_text(read.program, read.graphs);
+       const schedule::ScheduledProgram again = schedule::parse_schedule(text);
+       if (schedule_text(again.program, again.graphs) != text) {
+         internal_error(__FILE__, __LINE__, "a printed schedule reads back as it was", text);
+       }
      }},
     {"safetensors", [](std::string_view bytes) { parse_safetensors(as_bytes(bytes), nullptr, "fuzz.safetensors"); }},
     {"sympy",

@@ -1,0 +1,79 @@
+// Reads what text.h writes: the parts that the texts of loops and of schedules share.
+//
+// What is read is checked here as far as one buffer or expression goes: operands and dtypes as the compiler makes them, indices of as many
+// dims as the
+// buffer has. Every failure is an Error{InvalidModel} that starts with line:column.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/operation_reader.h"
+#include "loop/loop.h"
+
+namespace toroid::loop {
+
+class LoopTextReader : protected OperationReader {
+ protected:
+  using OperationReader::OperationReader;
+
+  // From here on for the graph and its loops; both outlive what is read.
+  void begin(Graph& graph, LoopProgram& loops);
+
+  // Reads an origin, buffers, axes, a value or a named expression, if one comes.
+  bool declaration();
+  // The name of a computation or step.
+  std::string step_name();
+  std::vector<ProvenanceId> origins();  // "from 1, 2", or nothing
+  static ProvenanceId origin_of_line(const std::vector<ProvenanceId>& origins) { return origins.empty() ? ProvenanceId{} : origins.back(); }
+
+  ExprId expression(ProvenanceId origin) { return expression(origin, 0); }
+  ExprId named_expression();  // "e0"
+  BufferId buffer();
+  std::vector<BufferId> buffers();      // "x, y"
+  std::vector<sym::Expr> index_list();  // "[i0, 3]"
+  std::vector<sym::Expr> axis_names();  // "i0, i1": axes
+  sym::Expr axis();
+  SumCare care();
+  Call call();  // "matmul() on x[8, 64], w[64, 128]"
+
+  int number(std::string_view wanted);  // a small one that is not negative
+  // Runs `read`, which knows no place; its Error becomes one at this place.
+  template <class Read>
+  auto at(size_t place, Read read) {
+    try {
+      return read();
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::Internal) throw;
+      cursor_.fail_at(place, error.message());
+    }
+  }
+
+  ProvenanceId origin_now() const { return origin_now_; }
+  LoopProgram& loops() { return *loops_; }
+  Graph& graph() { return *graph_; }
+
+ private:
+  void origin();
+  ProvenanceId origin_number();
+  void declare_buffer();
+  void declare_axes();
+  void declare_value();
+  void declare_expression(size_t place);
+  ExprId expression(ProvenanceId origin, int depth);
+  ExprId literal(size_t place, ProvenanceId origin);
+  ExprId operation(size_t place, const std::string& name, ProvenanceId origin, int depth);
+  std::vector<ExprId> operands(size_t place, size_t count, ProvenanceId origin, int depth);
+  ExprId add(ExprOp op, DType dtype, ProvenanceId origin);
+  Operand operand();
+
+  LoopProgram* loops_ = nullptr;
+  Graph* graph_ = nullptr;
+  std::unordered_map<std::string, BufferId> buffers_;  // by their text
+  std::vector<ExprId> named_;
+  ProvenanceId origin_now_{0};
+};
+
+}  // namespace toroid::loop
