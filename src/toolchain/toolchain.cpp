@@ -86,8 +86,9 @@ ToolchainOptions with_limits(ToolchainOptions options) {
 }
 
 // How g++, clang++, ld and the loader say that they got no more memory.
-constexpr const char* kOutOfMemory[] = {"out of memory",         "memory exhausted",   "std::bad_alloc",
-                                        "annot allocate memory", "annot allocate TLS", "failed to map segment"};
+constexpr const char* kOutOfMemory[] = {
+    "out of memory",         "memory exhausted",          "std::bad_alloc", "annot allocate memory", "annot allocate TLS",
+    "failed to map segment", "cannot map zero-fill pages"};
 // How they end where they do not notice; told from other crashes by a limit that none of them can work with.
 constexpr const char* kCrashed[] = {"internal compiler error", "signal terminated program"};
 constexpr uint64_t kScarceMemory = uint64_t{1} << 30;

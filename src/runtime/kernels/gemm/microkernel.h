@@ -17,7 +17,7 @@ struct Run {
 constexpr int64_t kLongestRun = 256;
 // A long sum is a sum of sums of so many products, which errs less than one after the other (Blanchard, Higham and Mary, "A Class of
 // Fast and Accurate Summation Algorithms", 2020).
-constexpr int64_t kLongestBlock = 128;
+constexpr int64_t kLongestBlock = 64;
 
 // What will be read soon: fetched into the second-level cache meanwhile, a few cache lines for every kStepsPerFetch elements of depth.
 // Memory that is not there does no harm.

@@ -33,11 +33,10 @@ template <int kRowsOfTile, int kHalves>
 struct PairTile {
   static constexpr int kLanes = kLanesOf<Vector16>, kRows = kRowsOfTile;
   static constexpr int kElements = 2;
-  static constexpr int kTurns = turns_of<Vector16>(kHalves);
   using Element = float;
   using Output = StripOutput;
 
-  TOROID_INLINE void add_products(const float* const (&a)[kRows], int64_t at, const float*& b, int turn) {
+  TOROID_INLINE void add_products(const float* const (&a)[kRows], int64_t at, const float*& b) {
     Vector16 columns[kHalves];
     take_vectors(b, columns);
 #pragma GCC unroll 16
@@ -48,7 +47,7 @@ struct PairTile {
       Vector16 x;
       std::memcpy(&x, &spread, sizeof x);
 #pragma GCC unroll 16
-      for (int h = 0; h < kHalves; ++h) sums[turn][i][h] += x * columns[h];
+      for (int h = 0; h < kHalves; ++h) sums[i][h] += x * columns[h];
     }
   }
 
@@ -57,13 +56,12 @@ struct PairTile {
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
-      for (int h = 0; h < kHalves; h += 2)
-        add_neighbours(sums[0][i][h], h + 1 < kHalves ? sums[0][i][h + 1] : Vector16{}, tile.sums[0][i][h / 2]);
+      for (int h = 0; h < kHalves; h += 2) add_neighbours(sums[i][h], h + 1 < kHalves ? sums[i][h + 1] : Vector16{}, tile.sums[i][h / 2]);
     }
     tile.store(out);
   }
 
-  Vector16 sums[kTurns][kRows][kHalves] = {};
+  Vector16 sums[kRows][kHalves] = {};
 };
 #endif
 
