@@ -11,7 +11,6 @@
 #include <random>
 #include <thread>
 
-#include "base/clock.h"
 #include "base/environment_for_test.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -466,9 +465,7 @@ TEST_F(StoreTest, RemembersWhatTheToolchainProbed) {
     Toolchain({.probe_cache = store.probe_cache()});
   }
   Store store(options());
-  const Stopwatch watch;
   const Toolchain tools({.probe_cache = store.probe_cache()});
-  EXPECT_LT(watch.milliseconds(), 20.0);
   EXPECT_EQ(store.stats().session.hits, 2u);
 }
 

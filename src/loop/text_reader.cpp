@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/text.h"
 #include "graph/type_rules.h"
 #include "loop/verify.h"
 #include "support/match.h"
@@ -28,6 +29,19 @@ std::optional<uint32_t> number_behind(std::string_view word, std::string_view pr
 }
 
 }  // namespace
+
+void LoopTextReader::read_head(std::string_view text) {
+  size_t end = 0;
+  program_ = parse_text_prefix(text, end);
+  cursor_.move_to(end);
+}
+
+void LoopTextReader::expect_subgraph(std::string_view word, size_t index) {
+  for (std::string_view each : {word, std::string_view("of"), std::string_view("subgraph")}) cursor_.expect_word(each);
+  const size_t place = cursor_.place();
+  if (static_cast<size_t>(number("the number of the subgraph")) != index)
+    cursor_.fail_at(place, fmt::format("expected subgraph {}", index));
+}
 
 void LoopTextReader::begin(Graph& graph, LoopProgram& loops) {
   graph_ = &graph;

@@ -1,8 +1,7 @@
 // Reads what text.h writes: the parts that the texts of loops and of schedules share.
 //
 // What is read is checked here as far as one buffer or expression goes: operands and dtypes as the compiler makes them, indices of as many
-// dims as the
-// buffer has. Every failure is an Error{InvalidModel} that starts with line:column.
+// dims as the buffer has. Every failure is an Error{InvalidModel} that starts with line:column.
 #pragma once
 
 #include <optional>
@@ -18,6 +17,21 @@ namespace toroid::loop {
 class LoopTextReader : protected OperationReader {
  protected:
   using OperationReader::OperationReader;
+
+  // Reads the program at the head of the text; the cursor is behind it then.
+  void read_head(std::string_view text);
+  // What read_graph gives for the main graph and each subgraph, whose sections begin with `word`: "loops {…}", "loops of subgraph 0 {…}".
+  template <class ReadGraph>
+  auto read_sections(std::string_view word, const ReadGraph& read_graph) {
+    std::vector<decltype(read_graph(program_.graph))> graphs;
+    cursor_.expect_word(word);
+    graphs.push_back(read_graph(program_.graph));
+    for (size_t i = 0; i < program_.subgraphs.size(); ++i) {
+      expect_subgraph(word, i);
+      graphs.push_back(read_graph(program_.subgraphs[i]));
+    }
+    return graphs;
+  }
 
   // From here on for the graph and its loops; both outlive what is read.
   void begin(Graph& graph, LoopProgram& loops);
@@ -56,6 +70,7 @@ class LoopTextReader : protected OperationReader {
   Graph& graph() { return *graph_; }
 
  private:
+  void expect_subgraph(std::string_view word, size_t index);
   void origin();
   ProvenanceId origin_number();
   void declare_buffer();

@@ -80,22 +80,10 @@ std::string computations(loop::LoopTextWriter& writer, const loop::LoopProgram& 
 
 class LoopsReader : private loop::LoopTextReader {
  public:
-  explicit LoopsReader(std::string_view text) : LoopTextReader(text) {
-    size_t end = 0;
-    program_ = parse_text_prefix(text, end);
-    cursor_.move_to(end);
-  }
+  explicit LoopsReader(std::string_view text) : LoopTextReader(text) { read_head(text); }
 
   LoweredProgram read() {
-    std::vector<LoweredGraph> graphs;
-    cursor_.expect_word("loops");
-    graphs.push_back(read_graph(program_.graph));
-    for (size_t i = 0; i < program_.subgraphs.size(); ++i) {
-      for (std::string_view word : {"loops", "of", "subgraph"}) cursor_.expect_word(word);
-      const size_t place = cursor_.place();
-      if (static_cast<size_t>(number("the number of the subgraph")) != i) cursor_.fail_at(place, fmt::format("expected subgraph {}", i));
-      graphs.push_back(read_graph(program_.subgraphs[i]));
-    }
+    auto graphs = read_sections("loops", [this](Graph& graph) { return read_graph(graph); });
     if (!cursor_.at_end()) cursor_.fail("expected the end of the text after the loops");
     return {std::move(program_), std::move(graphs)};
   }

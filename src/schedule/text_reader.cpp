@@ -17,22 +17,10 @@ constexpr int kMaxNesting = 8;  // of kernels: a finish, another form
 
 class ScheduleReader : private loop::LoopTextReader {
  public:
-  explicit ScheduleReader(std::string_view text) : LoopTextReader(text) {
-    size_t end = 0;
-    program_ = parse_text_prefix(text, end);
-    cursor_.move_to(end);
-  }
+  explicit ScheduleReader(std::string_view text) : LoopTextReader(text) { read_head(text); }
 
   ScheduledProgram read() {
-    std::vector<ScheduledGraph> graphs;
-    cursor_.expect_word("schedule");
-    graphs.push_back(read_graph(program_.graph));
-    for (size_t i = 0; i < program_.subgraphs.size(); ++i) {
-      for (std::string_view word : {"schedule", "of", "subgraph"}) cursor_.expect_word(word);
-      const size_t place = cursor_.place();
-      if (static_cast<size_t>(number("the number of the subgraph")) != i) cursor_.fail_at(place, fmt::format("expected subgraph {}", i));
-      graphs.push_back(read_graph(program_.subgraphs[i]));
-    }
+    auto graphs = read_sections("schedule", [this](Graph& graph) { return read_graph(graph); });
     return {std::move(program_), std::move(graphs)};
   }
   size_t end() { return cursor_.place(); }

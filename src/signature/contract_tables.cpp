@@ -55,6 +55,13 @@ int32_t ContractTables::position(sym::Expr expression) {
   return found->second;
 }
 
+std::vector<int32_t> ContractTables::symbols_of(sym::Expr expression) const {
+  std::vector<int32_t> own;
+  if (expression.is_const()) return own;
+  for (sym::Expr symbol : sym::free_symbols(expression)) own.push_back(position_of_symbol(symbol));
+  return own;
+}
+
 HeldContract::HeldContract(ContractTables tables) : ToroidContract{}, tables_(std::move(tables)) {
   for (const ContractTables::Input& input : tables_.inputs) {
     inputs_.push_back({input.name.c_str(), input.type.c_str(), static_cast<int32_t>(input.dtype), input.rank,
@@ -63,9 +70,7 @@ HeldContract::HeldContract(ContractTables tables) : ToroidContract{}, tables_(st
   for (sym::Expr symbol : tables_.symbols) symbols_.push_back({symbol.node()->name.c_str(), symbol.range().min, symbol.range().max});
   for (sym::Expr expression : tables_.expressions) {
     texts_.push_back(sym::to_string(expression));
-    std::vector<int32_t>& own = symbols_of_expressions_.emplace_back();
-    if (expression.is_const()) continue;
-    for (sym::Expr symbol : sym::free_symbols(expression)) own.push_back(tables_.position_of_symbol(symbol));
+    symbols_of_expressions_.push_back(tables_.symbols_of(expression));
   }
   for (size_t i = 0; i < texts_.size(); ++i)
     expressions_.push_back({texts_[i].c_str(), symbols_of_expressions_[i].data(), count(symbols_of_expressions_[i])});

@@ -20,6 +20,8 @@ struct ContractTables {
   // The position of an expression over the program's sizes, added if need be.
   int32_t position(sym::Expr expression);
   int32_t position_of_symbol(sym::Expr symbol) const { return symbol_positions_.at(symbol); }
+  // The positions of those in an expression.
+  std::vector<int32_t> symbols_of(sym::Expr expression) const;
 
   struct Input {
     std::string name, type;

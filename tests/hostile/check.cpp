@@ -170,6 +170,8 @@ struct Position {
   uint64_t seed;
 };
 
+constexpr int kFaultStatus = 42;  // of a child that tells its fault; a sanitizer's own is 1
+
 // Runs calls from `shared.next` to `end`; says what ended it, or "".
 template <class PositionAt>
 std::string run_child(Shared& shared, uint64_t end, bool evaluates, PositionAt position_at) {
@@ -192,14 +194,14 @@ std::string run_child(Shared& shared, uint64_t end, bool evaluates, PositionAt p
       shared.answered[position.number % std::size(shared.answered)] |= !outcome.refused && outcome.fault.empty();
       if (outcome.fault.empty()) continue;
       std::strncpy(shared.fault, outcome.fault.c_str(), sizeof shared.fault - 1);
-      ::_exit(1);
+      ::_exit(kFaultStatus);
     }
     ::_exit(0);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 1) return shared.fault;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kFaultStatus) return shared.fault;
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF) return fmt::format("more than {} s of processor time", kSeconds);
   return WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("exit {}", WEXITSTATUS(status));
 }

@@ -63,7 +63,7 @@ constexpr Planted kPlanted[] = {
        std::this_thread::sleep_for(std::chrono::milliseconds(4));
        compute(call);
      }},
-    {"crashes", [](const KernelCall&, ChoiceParameters) { touch(nullptr); }},
+    {"crashes", [](const KernelCall&, ChoiceParameters) { touch(reinterpret_cast<const float*>(64)); }},
     {"aborts",
      [](const KernelCall&, ChoiceParameters) {
        std::fprintf(stderr, "something\nterrible happened\n");

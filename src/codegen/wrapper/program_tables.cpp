@@ -61,7 +61,7 @@ Program signature_of(const Program& program) {
   return signature;
 }
 
-// The tables of one variant, in a namespace of their own. Each function that adds a table gives the initialiser of the member that points to it.
+// The tables of one variant. Each function that adds a table gives the initialiser of the member that points to it.
 class VariantPrinter {
  public:
   VariantPrinter(const VariantTables& variant, std::string suffix)
@@ -159,10 +159,7 @@ class VariantPrinter {
     }
     for (size_t i = 0; i < contract_.expressions.size(); ++i) {
       const sym::Expr expression = contract_.expressions[i];
-      std::vector<int32_t> own;
-      if (!expression.is_const()) {
-        for (sym::Expr symbol : sym::free_symbols(expression)) own.push_back(contract_.position_of_symbol(symbol));
-      }
+      const std::vector<int32_t> own = contract_.symbols_of(expression);
       expressions.push_back(fmt::format("{{{}, {}, {}}}", literal(sym::to_string(expression)),
                                         numbers(text, fmt::format("symbols_of{}", i), own), own.size()));
     }

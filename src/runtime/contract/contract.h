@@ -1,5 +1,5 @@
-// A program's contract with its callers, as its tables have it (program_abi.h): finds the sizes of a call from the shapes of its inputs, and
-// refuses a call that violates what the program relies on.
+// A program's contract with its callers, as its tables have it (program_abi.h): finds the sizes of a call from the shapes of its inputs,
+// and refuses a call that violates what the program relies on.
 //
 //   inputs       x: f32[s0, 128]   y: f32[2*s1 + 1]
 //   definitions  s0 = size 0 of x      s1 = (size 0 of y - 1) / 2, exactly      checks: size 1 of x = 128      guards …
@@ -59,14 +59,14 @@ std::vector<int64_t> strides_wanted(const CallSizes& call, size_t input, std::sp
 // The position in ToroidContract::symbols.
 std::optional<int32_t> find_symbol(const ToroidContract& contract, std::string_view name);
 
-// A number that was read out of a tensor: gives the symbol that it defines its value, or checks the number; then checks the guards that were
-// waiting for it. Throws Error{InvalidInput} that names the fact that does not hold.
+// A number that was read out of a tensor: gives the symbol that it defines its value, or checks the number; then checks the guards that
+// were waiting for it. Throws Error{InvalidInput} that names the fact that does not hold.
 void bind_number(CallSizes& values, const ToroidBinding& binding, int64_t value);
 // The same of a symbol itself.
 void bind_symbol(CallSizes& values, int32_t symbol, int64_t value);
 
-// Throws Error{InvalidInput} when a tensor of the program would have more bytes than 63 bits count. Those with a symbol that has no value yet
-// are left for later.
+// Throws Error{InvalidInput} when a tensor of the program would have more bytes than 63 bits count. Those with a symbol that has no value
+// yet are left for later.
 void check_bytes(const CallSizes& values);
 
 }  // namespace toroid

@@ -32,7 +32,7 @@ class RuntimeCallbacks {
     CallSizes* sizes;  // ToroidCall::symbols are its numbers; null where the program reads no number
     std::vector<HostTensor>& outputs;
   };
-  // Seconds that each step took in all runs so far, by its position in ToroidVariant::steps; empty unless the program was compiled to be profiled.
+  // Seconds that each step took in all runs so far, by its position in ToroidVariant::steps; empty unless compiled to be profiled.
   const std::vector<std::vector<double>>& step_times() const { return step_times_; }
   // Runs a program's entry. Throws what a callback had to say; else gives the entry's result.
   int32_t run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state);

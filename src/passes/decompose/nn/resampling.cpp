@@ -148,7 +148,8 @@ FilterWindow filter_window(Builder& b, const Extent& e, bool align_corners, cons
   FilterWindow window;
   window.stretch = std::max(scale, 1.0);
   window.radius = filter.radius * window.stretch;
-  window.taps = static_cast<int64_t>(std::ceil(window.radius)) * 2 + 1;
+  // A radius that is longer than the input reaches all of it from anywhere.
+  window.taps = static_cast<int64_t>(std::min(in, std::ceil(window.radius))) * 2 + 1;
   window.center = b.unsqueeze((output_positions(b, e, dtype) + 0.5) * scale, 1);
   auto whole = [&](Tensor position) { return b.cast(position, DType::I64); };  // truncates
   window.first = b.binary(ScalarOp::Max, whole(window.center - window.radius + 0.5), Scalar(sym::Expr(0)));

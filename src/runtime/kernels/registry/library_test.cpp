@@ -55,7 +55,7 @@ HostTensor elements_of(DType dtype, std::vector<int64_t> sizes, uint32_t seed) {
   std::vector<int64_t> values(static_cast<size_t>(numel(sizes)));
   for (int64_t& value : values) {
     seed = seed * 1664525u + 1013904223u;
-    value = int64_t{seed} * 0x9e3779b9;
+    value = static_cast<int64_t>(seed * uint64_t{0x9e3779b9});
   }
   return HostTensor::from_ints(dtype, std::move(sizes), values);
 }
