@@ -5,6 +5,7 @@
 #include "graph/text.h"
 #include "graph/text_names.h"
 #include "loop/text.h"
+#include "schedule/mentioned.h"
 #include "support/match.h"
 
 namespace toroid::schedule {
@@ -13,67 +14,6 @@ namespace {
 using loop::LoopTextWriter;
 
 ProvenanceId origin_of(const std::vector<ProvenanceId>& provenance) { return provenance.empty() ? ProvenanceId{} : provenance.back(); }
-
-// ---- what the lines refer to, in their order --------------------------------------------------------------------------------------
-
-struct Mentioned {
-  std::vector<ExprId> named, values;
-  std::vector<sym::Expr> exprs;
-};
-
-void add(Mentioned& list, const std::vector<sym::Expr>& exprs) { list.exprs.insert(list.exprs.end(), exprs.begin(), exprs.end()); }
-
-void add(Mentioned& list, const Kernel& kernel) {
-  add(list, kernel.outer);
-  add(list, kernel.inner);
-  list.named.insert(list.named.end(), kernel.tiled_loads.begin(), kernel.tiled_loads.end());
-  if (kernel.product) list.named.push_back(*kernel.product);
-  list.named.insert(list.named.end(), kernel.unfused.begin(), kernel.unfused.end());
-  for (const Stage& stage : kernel.stages) {
-    if (stage.condition) list.values.push_back(*stage.condition);
-    for (const Fetch& each : stage.fetches) list.exprs.push_back(each.position);
-    for (const Statement& statement : stage.statements) {
-      match(
-          statement, [&](const Accumulate& s) { list.exprs.push_back(s.position); },
-          [&](const Store& s) { list.exprs.push_back(s.position); }, [](const Keep&) {});
-      match(statement, [&](const auto& s) { list.values.push_back(s.value); });
-    }
-  }
-  for (const auto* kernels : {&kernel.finish, &kernel.other_forms}) {
-    for (const Kernel& each : *kernels) add(list, each);
-  }
-}
-
-Mentioned mentioned(const Step& step) {
-  Mentioned list;
-  match(
-      step, [&](const Kernel& s) { add(list, s); },
-      [&](const ScanKernel& s) {
-        add(list, s.outer);
-        list.exprs.push_back(s.along);
-        add(list, s.positions);
-        list.values.push_back(s.value);
-      },
-      [&](const ScatterKernel& s) {
-        add(list, s.axes);
-        list.exprs.push_back(s.position);
-        if (s.split) list.exprs.push_back(s.split->index);
-        list.values.push_back(s.value);
-      },
-      [&](const CallStep& s) {
-        if (s.epilogue) add(list, *s.epilogue);
-      },
-      [](const BindStep&) {},
-      [&](const ChainStep& s) {
-        for (const CallStep& call : s.calls) {
-          if (call.epilogue) add(list, *call.epilogue);
-        }
-      },
-      [&](const ParallelKernels& s) {
-        for (const Kernel& kernel : s.kernels) add(list, kernel);
-      });
-  return list;
-}
 
 // ---- lines ------------------------------------------------------------------------------------------------------------------------
 
