@@ -1,7 +1,7 @@
 // toroid opt FILE --passes=decompose,dead-code, or --passes=all: runs chosen passes over a program and prints the result.
 //
 // Graph passes print the text form, which is again an input. The last pass may be one that leaves the graph: loops,
-// schedule, program, code or c print what the compiler would make of it.
+// schedule, program, code or c print what the compiler would make of it. The first three of these are inputs too.
 #include <algorithm>
 #include <iostream>
 #include <iterator>
@@ -20,6 +20,7 @@
 #include "graph/text.h"
 #include "lower/text.h"
 #include "passes/pipeline.h"
+#include "program/text.h"
 #include "schedule/planner.h"
 #include "schedule/text.h"
 
@@ -32,6 +33,7 @@ struct Compilation {
   Program program;
   std::vector<LoweredGraph> loops = {};
   std::vector<schedule::ScheduledGraph> schedule = {};
+  program::Module module = {};
 };
 
 void to_loops(Compilation& it) {
@@ -45,6 +47,12 @@ void to_schedule(Compilation& it) {
   it.schedule = schedule::schedule_graphs(std::move(it.loops), true, nullptr, forms_of({}));
   it.level = "schedule";
 }
+void to_program(Compilation& it) {
+  if (it.level == "program") return;
+  to_schedule(it);
+  it.module = program::make_module(it.schedule, it.program);
+  it.level = "program";
+}
 std::string print_loops(Compilation& it) {
   to_loops(it);
   return loops_text(it.program, it.loops);
@@ -54,13 +62,13 @@ std::string print_schedule(Compilation& it) {
   return schedule::schedule_text(it.program, it.schedule);
 }
 std::string print_program(Compilation& it) {
-  to_schedule(it);
-  return to_string(program::make_module(it.schedule, it.program), it.schedule);
+  to_program(it);
+  return program::module_text(it.program, it.schedule, it.module);
 }
 std::string print_code(Compilation& it) {
-  to_schedule(it);
+  to_program(it);
   std::string text;
-  const auto generated = codegen::generate(it.schedule, it.program);
+  const auto generated = codegen::generate(std::move(it.module), it.schedule, it.program);
   for (const auto& kernel : generated.kernels) text += kernel.text + "\n";
   return text;
 }
@@ -108,8 +116,12 @@ Compilation read_text(const std::string& text) {
   rest.move_to(end);
   if (rest.at_end()) return {.program = std::move(program)};
   if (rest.next_word() == "schedule") {
-    schedule::ScheduledProgram scheduled = schedule::parse_schedule(text);
-    return {.level = "schedule", .program = std::move(scheduled.program), .schedule = std::move(scheduled.graphs)};
+    schedule::ScheduledProgram scheduled = schedule::parse_schedule_prefix(text, end);
+    rest.move_to(end);
+    if (rest.at_end()) return {.level = "schedule", .program = std::move(scheduled.program), .schedule = std::move(scheduled.graphs)};
+    program::ParsedModule parsed = program::parse_module(text);
+    return {
+        .level = "program", .program = std::move(parsed.program), .schedule = std::move(parsed.graphs), .module = std::move(parsed.module)};
   }
   LoweredProgram lowered = parse_loops(text);
   return {.level = "loops", .program = std::move(lowered.program), .loops = std::move(lowered.graphs)};
@@ -171,6 +183,8 @@ int cmd_opt(int argc, const char* const* argv) {
     fmt::print("{}", print_loops(it));
   } else if (it.level == "schedule") {
     fmt::print("{}", print_schedule(it));
+  } else if (it.level == "program") {
+    fmt::print("{}", print_program(it));
   } else {
     fmt::print("{}", to_text(it.program, {.provenance = true}));
   }

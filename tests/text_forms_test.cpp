@@ -1,5 +1,5 @@
-// The text forms of loops and schedules: they read back as they were, what is made of them is the same code, and damaged ones are refused
-// in words.
+// The text forms of loops, schedules and programs: they read back as they were, what is made of them is the same code, and damaged ones are
+// refused in words.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include "graph/text.h"
 #include "lower/text.h"
 #include "passes/pipeline.h"
+#include "program/text.h"
 #include "schedule/text.h"
 
 namespace toroid {
@@ -41,10 +42,17 @@ Made scheduled(const fs::path& path) {
   return made;
 }
 
-std::string code_of(const Program& program, const std::vector<schedule::ScheduledGraph>& graphs) {
+std::string code_of(const Program& program, const std::vector<schedule::ScheduledGraph>& graphs, program::Module module) {
   std::string text;
-  for (const std::string& unit : codegen::generate(graphs, program).units) text += unit;
+  for (const std::string& unit : codegen::generate(std::move(module), graphs, program).units) text += unit;
   return text;
+}
+std::string code_of(const Program& program, const std::vector<schedule::ScheduledGraph>& graphs) {
+  return code_of(program, graphs, program::make_module(graphs, program));
+}
+std::string code_of_module(std::string_view text) {
+  program::ParsedModule read = program::parse_module(text);
+  return code_of(read.program, read.graphs, std::move(read.module));
 }
 
 std::string loops_again(std::string_view text) {
@@ -54,6 +62,10 @@ std::string loops_again(std::string_view text) {
 std::string schedule_again(std::string_view text) {
   const schedule::ScheduledProgram read = schedule::parse_schedule(text);
   return schedule_text(read.program, read.graphs);
+}
+std::string module_again(std::string_view text) {
+  const program::ParsedModule read = program::parse_module(text);
+  return module_text(read.program, read.graphs, read.module);
 }
 
 // ---- round trips ------------------------------------------------------------------------------------------------------------------
@@ -86,13 +98,15 @@ TEST(TextForms, ReadBackAsTheyWereAndGiveTheSameCode) {
   int programs = 0;
   for (const fs::path& path : sample()) {
     SCOPED_TRACE(path.string());
-    std::string loops, steps, code;
+    std::string loops, steps, module, code;
     try {
       const Made made = lowered(path);
       loops = loops_text(made.program, made.loops);
       const Made planned = scheduled(path);
       steps = schedule_text(planned.program, planned.schedule);
-      code = code_of(planned.program, planned.schedule);
+      program::Module made_module = program::make_module(planned.schedule, planned.program);
+      module = module_text(planned.program, planned.schedule, made_module);
+      code = code_of(planned.program, planned.schedule, std::move(made_module));
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::Unsupported) << error.report();
       continue;
@@ -100,11 +114,13 @@ TEST(TextForms, ReadBackAsTheyWereAndGiveTheSameCode) {
     ++programs;
     EXPECT_EQ(loops_again(loops), loops);
     EXPECT_EQ(schedule_again(steps), steps);
+    EXPECT_EQ(module_again(module), module);
     if (has_freed_names(path)) continue;
     LoweredProgram from_loops = parse_loops(loops);
     EXPECT_EQ(code_of(from_loops.program, schedule::schedule_graphs(std::move(from_loops.graphs))), code);
     const schedule::ScheduledProgram from_schedule = schedule::parse_schedule(steps);
     EXPECT_EQ(code_of(from_schedule.program, from_schedule.graphs), code);
+    EXPECT_EQ(code_of_module(module), code);
   }
   EXPECT_GE(programs, 150);
 }
@@ -168,6 +184,28 @@ graph(x: f32[1, 16, 32, 32], a: f32[64, 4096], b: f32[4096, 64], p: f32[150, 150
   g: f32[200, 100] = aten::sin(q)
   h: f32[77] = aten::cos(r)
   return e, s, m, n, f, g, h
+})",
+    // What is computed once, over constants.
+    R"(
+constant 0 "w": f32[100] = external
+constant 1 "v": f32[200] = external
+subgraph 0(x: f32[100]) {
+  y: f32[100] = aten::sin(x)
+  return y
+}
+subgraph 1(x: f32[100]) {
+  y: f32[100] = aten::cos(x)
+  return y
+}
+graph(p: bool[], x: f32[100], y: f32[200]) {
+  w: f32[100] = constant(0)
+  v: f32[200] = constant(1)
+  a: f32[100] = aten::exp(w)
+  b: f32[200] = aten::exp(v)
+  c: f32[100] = aten::mul.Tensor(x, a)
+  d: f32[200] = aten::mul.Tensor(y, b)
+  e: f32[100] = higher_order::cond(p, @0, @1, [c])
+  return e, d
 })"};
 
 // What follows the graph, cut into words, numbers, signs and spaces.
@@ -216,6 +254,46 @@ std::string damaged(const std::string& text, size_t begin, std::mt19937& random)
   return result;
 }
 
+std::string module_of(const char* text, const program::ModuleOptions& options = {}) {
+  Program program = parse_text(text);
+  run_passes(program, {.check = false});
+  const std::vector<schedule::ScheduledGraph> graphs = schedule::schedule_graphs(lower(program));
+  return module_text(program, graphs, program::make_module(graphs, program, options));
+}
+
+TEST(TextForms, TimedAndCheckedProgramsReadBackToo) {
+  for (const char* text : kPrograms) {
+    SCOPED_TRACE(text);
+    for (const program::ModuleOptions& options : {program::ModuleOptions{.profile = true}, program::ModuleOptions{.assertions = true}}) {
+      Program program = parse_text(text);
+      run_passes(program, {.check = false});
+      const std::vector<schedule::ScheduledGraph> graphs = schedule::schedule_graphs(lower(program));
+      program::Module module = program::make_module(graphs, program, options);
+      const std::string printed = module_text(program, graphs, module);
+      EXPECT_NE(printed.find(options.profile ? "time step 0" : "assertions"), std::string::npos);
+      EXPECT_EQ(module_again(printed), printed);
+      EXPECT_EQ(code_of_module(printed), code_of(program, graphs, std::move(module)));
+    }
+  }
+}
+
+// A choice of implementation, as tuning writes it into the schedule.
+TEST(TextForms, ChoicesReadBack) {
+  Program program = parse_text(kPrograms[0]);
+  run_passes(program, {.check = false});
+  std::vector<schedule::ScheduledGraph> graphs = schedule::schedule_graphs(lower(program));
+  for (schedule::Step& step : graphs[0].schedule.steps) {
+    if (auto* call = std::get_if<schedule::CallStep>(&step)) call->choice = "few-rows";
+  }
+  program::Module module = program::make_module(graphs, program);
+  const std::string printed = module_text(program, graphs, module);
+  EXPECT_NE(printed.find("call matmul choice \"few-rows\" at 0"), std::string::npos) << printed;
+  EXPECT_EQ(module_again(printed), printed);
+  const std::string code = code_of(program, graphs, std::move(module));
+  EXPECT_NE(code.find("\"matmul#few-rows\""), std::string::npos);
+  EXPECT_EQ(code_of_module(printed), code);
+}
+
 struct Counts {
   int refused = 0, accepted = 0, stopped_later = 0;
 };
@@ -258,6 +336,7 @@ TEST(TextForms, DamagedOnesAreRefusedInWords) {
     const std::string loops = loops_text(program, lower(program));
     Program again = core();
     const std::string steps = schedule_text(again, schedule::schedule_graphs(lower(again)));
+    const std::string module = module_of(text);
     const size_t begin = to_text(program).size();
     for (int i = 0; i < kEach; ++i) {
       feed(damaged(loops, begin, random), counts, loops_again, loops_again, [](const std::string& each) {
@@ -268,9 +347,10 @@ TEST(TextForms, DamagedOnesAreRefusedInWords) {
         const schedule::ScheduledProgram read = schedule::parse_schedule(each);
         code_of(read.program, read.graphs);
       });
+      feed(damaged(module, steps.size(), random), counts, module_again, module_again, code_of_module);
     }
   }
-  EXPECT_GT(counts.refused, 3000);
+  EXPECT_GT(counts.refused, 4500);
   EXPECT_GT(counts.accepted, 100);
 }
 
@@ -303,6 +383,135 @@ TEST(TextForms, SayWhatIsWrongAndWhere) {
       EXPECT_TRUE(std::regex_search(error.message(), std::regex("^[0-9]+:[0-9]+: ")));
     }
   }
+}
+
+const char* const kLinearAndSoftmax = R"(
+sym s0 in [2, 512]
+graph(x: f32[s0, 128], w: f32[64, 128], b: f32[64]) {
+  y: f32[s0, 64] = aten::linear(x, w, b)
+  z: f32[s0, 64] = aten::softmax.int(y, 1)
+  v: f32[s0, 64] = aten::cumsum(z, 1)
+  return v
+})";
+const char* const kRowsThatAreNotZero = kPrograms[2];
+const char* const kBranch = kPrograms[3];
+const char* const kComputedOnce = kPrograms[5];
+
+struct ModuleRefusal {
+  const char* program;
+  std::string_view from, to, message;
+};
+// One change of a program's last part each, and what is said of it.
+const ModuleRefusal kModuleRefusals[] = {
+    {kLinearAndSoftmax, "symbols s0", "symbols s0, s0", "the sizes of the program are s0"},
+    {kLinearAndSoftmax, "kernel 2: step 2", "kernel 2: step 3", "the schedule has 3 steps that run in each call"},
+    {kLinearAndSoftmax, "kernel 2: step 2", "kernel 2: step 2 part 1", "step 2, 'copy', has 1 kernels"},
+    {kLinearAndSoftmax, "output 0: [s0, 64]", "output 0: [s0, 65]", "the sizes of output 0 are s0, 64"},
+    {kLinearAndSoftmax, "main(s0)", "main()", "the sizes that the inputs tell are s0"},
+    {kLinearAndSoftmax, "place x: cpu", "place x: gpu", "there is no device 'gpu'"},
+    {kLinearAndSoftmax, "x: cpu input 0", "x: cpu input 1", "'x' is input 0, and cannot be there"},
+    {kLinearAndSoftmax, "cpu arena 2", "cpu arena 3", "the arena has 3 temporaries"},
+    {kLinearAndSoftmax, "y, steps 0 to 1", "y, steps 0 to 0", "'y' is used in step 1, and lives from step 0 to 0"},
+    {kLinearAndSoftmax, "y, steps 0 to 1", "y, steps 0 to 3", "'y' lives from step 0 to 3 of 3"},
+    {kLinearAndSoftmax, "step 2 copy {", "step 5 copy {", "step 5 stands in place 2"},
+    {kLinearAndSoftmax, "launch 1: tasks s0,", "launch 1: tasks 64,", "kernel 1 has s0 tasks, not 64"},
+    {kLinearAndSoftmax, "least 16384", "least 0", "a least work of 0"},
+    {kLinearAndSoftmax, "launch 1:", "launch 0:", "kernel 0 is launched twice"},
+    {kLinearAndSoftmax, "launch 1:", "launch 2:", "is read before it is written"},
+    {kLinearAndSoftmax, "at 0 of free sizes", "at 0", "the sizes of matmul are free"},
+    {kLinearAndSoftmax, "at 0 of", "at 1 of", "call site 1 stands in place 0"},
+    {kLinearAndSoftmax, "call matmul at", "call attention at", "the schedule calls matmul here"},
+    {kLinearAndSoftmax, "call matmul at", "call matmul choice \"\\\\\" at", "the name of a choice is letters, digits and dashes"},
+    {kLinearAndSoftmax, "w[128, 64]", "w[128, 63]", "the schedule gives matmul other operands"},
+    {kLinearAndSoftmax, "-> y_t_1", "-> z_t_4", "no call of the schedule gives 'z_t_4'"},
+    {kLinearAndSoftmax, " epilogue 0 as post-operations", "", "the schedule has an epilogue here"},
+    {kLinearAndSoftmax, "epilogue 0 as", "epilogue 1 as", "kernel 1 is not the epilogue of this call"},
+    {kRowsThatAreNotZero, "[u0, 1] late", "[u0, 1]", "the inputs do not tell the sizes of output 0"},
+    {kRowsThatAreNotZero, "allocate i_t_3[u0]", "allocate i_t_3[8]", "'i_t_3' has u0 elements, not 8"},
+    {kRowsThatAreNotZero, "release i_t_3", "", "'i_t_3' is never released"},
+    {kRowsThatAreNotZero, "allocate i_t_3[u0]", "", "'i_t_3' has no memory here"},
+    {kRowsThatAreNotZero, " gives u0", "", "the sizes that 'u0' leaves open are u0"},
+    {kRowsThatAreNotZero, "read i_t_2 as binding 0 of [u0] gives u0", "", "the size 'u0' is not known here"},
+    {kBranch, "then subgraph 0", "then subgraph 1", "the schedule runs other subgraphs, or runs them otherwise"},
+    {kBranch, "function subgraph 1", "function subgraph 0", "subgraph 0 has two functions"},
+    {kComputedOnce, "cpu prepared 448", "cpu prepared 384", "are prepared in the same place"},
+    {kComputedOnce, "cpu prepared 448", "cpu prepared 512", "ends beyond the 1280 bytes that are prepared"},
+    {kComputedOnce, "cpu prepared 448", "cpu prepared 450", "is prepared at 450, which is no multiple of 64"},
+    {kComputedOnce, "constants 0, 1", "constants 0, 2", "there is no constant 2"},
+};
+TEST(TextForms, SayWhatIsWrongWithAProgramAndWhere) {
+  for (const ModuleRefusal& each : kModuleRefusals) {
+    SCOPED_TRACE(each.to);
+    std::string changed = module_of(each.program);
+    const size_t at = changed.find(each.from, changed.find("\nprogram {"));
+    ASSERT_NE(at, std::string::npos) << each.from << " is not in\n" << changed;
+    changed.replace(at, each.from.size(), each.to);
+    try {
+      program::parse_module(changed);
+      ADD_FAILURE() << "was taken:\n" << changed;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::InvalidModel);
+      EXPECT_NE(error.message().find(each.message), std::string::npos) << error.report() << "\n" << changed;
+      EXPECT_TRUE(std::regex_search(error.message(), std::regex("^[0-9]+:[0-9]+: ")));
+    }
+  }
+}
+
+// What is the program's own to decide: these changes are taken, and printed as they are.
+TEST(TextForms, WhatAProgramDecidesMayBeChanged) {
+  using Change = std::pair<std::string_view, std::string_view>;
+  const std::pair<const char*, std::vector<Change>> kChanges[] = {
+      {kLinearAndSoftmax, {{"least 16384", "least 1"}}},
+      {kLinearAndSoftmax, {{" as post-operations", ""}}},
+      {kLinearAndSoftmax, {{"call matmul at", "call matmul choice \"packed\" at"}}},
+      // A temporary that is asked for where it is needed.
+      {kLinearAndSoftmax,
+       {{"  temporary 2: z_t_5, steps 1 to 2\n", ""},
+        {"z_t_5: cpu arena 2", "z_t_5: cpu allocated"},
+        {"      launch 1:", "      allocate z_t_5[s0]\n      launch 1:"},
+        {"      launch 2: tasks s0, work 64, least 16384\n", "      launch 2: tasks s0, work 64, least 16384\n      release z_t_5\n"}}},
+      // Steps in another order, and kernels one after the other.
+      {kPrograms[4],
+       {{"launch 2: tasks 1, work 262144", "launch 3: tasks 64, work 4096"},
+        {"      launch 3: tasks 64, work 4096, least 16384\n    }\n    step 4",
+         "      launch 2: tasks 1, work 262144, least 16384\n    }\n    step 4"}}},
+      {kPrograms[4],
+       {{"      together {\n        launch 6: tasks 44, work 512, least 16384\n        launch 7: tasks 40, work 512, least 16384\n        "
+         "launch 8: tasks 1, work 77, least 16384\n      }\n",
+         "      launch 6: tasks 44, work 512, least 16384\n      launch 7: tasks 40, work 512, least 16384\n      "
+         "launch 8: tasks 1, work 77, least 16384\n"}}},
+  };
+  for (const auto& [program, changes] : kChanges) {
+    const std::string text = module_of(program);
+    std::string changed = text;
+    for (const auto& [from, to] : changes) {
+      const size_t at = changed.find(from, changed.find("\nprogram {"));
+      ASSERT_NE(at, std::string::npos) << from << " is not in\n" << changed;
+      changed.replace(at, from.size(), to);
+    }
+    SCOPED_TRACE(changed);
+    EXPECT_NO_THROW({
+      EXPECT_EQ(module_again(changed), changed);
+      EXPECT_NE(code_of_module(changed), code_of_module(text));
+    });
+  }
+}
+
+TEST(TextForms, StepsOfAProgramAreThoseOfItsSchedule) {
+  const std::string text = module_of(kLinearAndSoftmax);
+  const auto refusal = [](const std::string& changed) {
+    try {
+      program::parse_module(changed);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string();
+  };
+  const std::string last = "    step 2 copy {\n      launch 2: tasks s0, work 64, least 16384\n    }\n";
+  ASSERT_NE(text.find(last), std::string::npos) << text;
+  std::string changed = text;
+  changed.replace(text.find(last), last.size(), "");
+  EXPECT_NE(refusal(changed).find("nothing does step 2 of the schedule, 'copy'"), std::string::npos) << refusal(changed);
 }
 
 TEST(TextForms, AnAxisIsOfOneGraph) {

@@ -6,11 +6,11 @@
 
 namespace toroid::codegen {
 
-inline GeneratedProgram generated(std::string_view text, const GenerateOptions& options = {}) {
+inline GeneratedProgram generated(std::string_view text, const program::ModuleOptions& options = {}) {
   schedule::Scheduled result = schedule::scheduled(text);
   std::vector<schedule::ScheduledGraph> graphs;
   graphs.push_back({std::move(result.schedule), std::move(result.outputs)});
-  return generate(graphs, result.program, options);
+  return generate(program::make_module(graphs, result.program, options), graphs, result.program);
 }
 
 }  // namespace toroid::codegen

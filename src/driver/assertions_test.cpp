@@ -30,7 +30,8 @@ std::vector<HostTensor> run_with_assertions(const std::string& text, const std::
   std::vector<schedule::ScheduledGraph> graphs;
   graphs.push_back({std::move(scheduled.schedule), std::move(scheduled.outputs)});
   const std::vector<HostTensor> inputs = example_inputs(scheduled.program);
-  codegen::GeneratedProgram code = codegen::generate(graphs, scheduled.program, {.assertions = true});
+  program::Module module = program::make_module(graphs, scheduled.program, {.assertions = true});
+  codegen::GeneratedProgram code = codegen::generate(std::move(module), graphs, scheduled.program);
   std::vector<GeneratedVariant> variants;
   variants.push_back({{}, std::move(scheduled.program), std::move(code)});
   const ConstantTable constants(variants);

@@ -26,6 +26,7 @@
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/overrides.h"
 #include "passes/pipeline.h"
+#include "program/text.h"
 #include "runtime/kernels/gemm/onednn.h"
 #include "runtime/kernels/registry/registry.h"
 #include "runtime/pool/pool.h"
@@ -241,10 +242,12 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   }
   dumps.write("schedule", [&] { return schedule::schedule_text(program, scheduled); });
 
-  codegen::GeneratedProgram code = codegen::generate(
-      scheduled, program, {.max_units = threads, .suffix = suffix, .profile = options.profile, .assertions = options.assertions});
+  program::Module module = program::make_module(scheduled, program, {.profile = options.profile, .assertions = options.assertions});
+  clock.done("program");
+  dumps.write("program", [&] { return program::module_text(program, scheduled, module); });
+
+  codegen::GeneratedProgram code = codegen::generate(std::move(module), scheduled, program, {.max_units = threads, .suffix = suffix});
   clock.done("generate");
-  dumps.write("program", [&] { return program::to_string(code.module, scheduled); });
   return {when, std::move(program), std::move(code)};
 }
 

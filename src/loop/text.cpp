@@ -163,8 +163,14 @@ void LoopTextWriter::finish() {
 
 std::string LoopTextWriter::buffer(BufferId id) const {
   const std::string& name = program_.buffer(id).name;
-  const std::string text = value_name(name);
-  return times_named_.at(name) > 1 ? fmt::format("{}@{}", text, static_cast<uint32_t>(id)) : text;
+  return value_name(name) + number_of(id);
+}
+
+std::string LoopTextWriter::plain_name(BufferId id) const { return program_.buffer(id).name + number_of(id); }
+
+// "@3" where several buffers have one name.
+std::string LoopTextWriter::number_of(BufferId id) const {
+  return times_named_.at(program_.buffer(id).name) > 1 ? fmt::format("@{}", static_cast<uint32_t>(id)) : "";
 }
 
 std::string LoopTextWriter::buffers(std::span<const BufferId> list) const {

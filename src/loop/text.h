@@ -53,12 +53,14 @@ class LoopTextWriter {
 
   // In a line whose origin is `origin`.
   std::string expr(ExprId id, ProvenanceId origin = {}) const;
-  std::string buffer(BufferId id) const;                      // its name
+  std::string buffer(BufferId id) const;                      // its name, quoted where it is no word
+  std::string plain_name(BufferId id) const;                  // unquoted
   std::string buffers(std::span<const BufferId> list) const;  // "x, y"
   std::string operand(const Operand& operand) const;          // "x[8, 64] strides [1, 8] offset(3)"
 
  private:
   void finish();
+  std::string number_of(BufferId id) const;
   std::string expr_inside(ExprId id, ProvenanceId origin) const;
 
   const LoopProgram& program_;

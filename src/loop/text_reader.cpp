@@ -6,6 +6,7 @@
 
 #include "graph/text.h"
 #include "graph/type_rules.h"
+#include "loop/text.h"
 #include "loop/verify.h"
 #include "support/match.h"
 #include "symbolic/named_symbols.h"
@@ -47,6 +48,11 @@ void LoopTextReader::begin(Graph& graph, LoopProgram& loops) {
   graph_ = &graph;
   loops_ = &loops;
   buffers_.clear();
+  const LoopTextWriter names(loops);
+  for (size_t i = 0; i < loops.buffers.size(); ++i) {
+    const BufferId id{static_cast<uint32_t>(i)};
+    buffers_.emplace(names.plain_name(id), id);
+  }
   named_.clear();
   origin_now_ = {};
   declared_.clear();  // axes and values of another graph are not this one's

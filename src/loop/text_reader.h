@@ -33,7 +33,7 @@ class LoopTextReader : protected OperationReader {
     return graphs;
   }
 
-  // From here on for the graph and its loops; both outlive what is read.
+  // From here on for the graph and its loops, whose buffers may be referred to; both outlive what is read.
   void begin(Graph& graph, LoopProgram& loops);
 
   // Reads an origin, buffers, axes, a value or a named expression, if one comes.
@@ -51,7 +51,8 @@ class LoopTextReader : protected OperationReader {
   std::vector<sym::Expr> axis_names();  // "i0, i1": axes
   sym::Expr axis();
   SumCare care();
-  Call call();  // "matmul() on x[8, 64], w[64, 128]"
+  Call call();        // "matmul() on x[8, 64], w[64, 128]"
+  Operand operand();  // "x[8, 64] strides [1, 8] offset(3)"
 
   int number(std::string_view wanted);  // a small one that is not negative
   // Runs `read`, which knows no place; its Error becomes one at this place.
@@ -82,7 +83,6 @@ class LoopTextReader : protected OperationReader {
   ExprId operation(size_t place, const std::string& name, ProvenanceId origin, int depth);
   std::vector<ExprId> operands(size_t place, size_t count, ProvenanceId origin, int depth);
   ExprId add(ExprOp op, DType dtype, ProvenanceId origin);
-  Operand operand();
 
   LoopProgram* loops_ = nullptr;
   Graph* graph_ = nullptr;

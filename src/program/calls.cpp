@@ -6,21 +6,21 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "passes/constant_values.h"
-#include "program/module_builder.h"
+#include "program/calls.h"
 #include "schedule/call_arguments.h"
+#include "support/match.h"
 
 namespace toroid::program {
 
 // ---- library kernels --------------------------------------------------------------------------------------------------------------
 
-Operand FunctionBuilder::operand(BufferId id, std::vector<sym::Expr> sizes, std::vector<sym::Expr> strides, sym::Expr offset) const {
-  const loop::Buffer& each = buffer(id);
-  const bool is_constant = each.kind == loop::BufferKind::Prepared ||
-                           (each.kind == loop::BufferKind::Constant && !is_written(shared_.program, ConstantId{each.position}));
-  return {.buffer = id, .sizes = std::move(sizes), .strides = std::move(strides), .offset = offset, .is_constant = is_constant};
-}
-
-LibraryCall FunctionBuilder::library_call(const schedule::CallStep& step) {
+LibraryCall library_call(const toroid::Program& program, const loop::LoopProgram& loops, const schedule::CallStep& step) {
+  const auto operand = [&](BufferId id, const std::vector<sym::Expr>& sizes, const std::vector<sym::Expr>& strides, sym::Expr offset) {
+    const loop::Buffer& each = loops.buffer(id);
+    const bool is_constant = each.kind == loop::BufferKind::Prepared ||
+                             (each.kind == loop::BufferKind::Constant && !is_written(program, ConstantId{each.position}));
+    return Operand{.buffer = id, .sizes = sizes, .strides = strides, .offset = offset, .is_constant = is_constant};
+  };
   schedule::CallArguments arguments = schedule::call_arguments(step.call);
   LibraryCall call{.kernel = arguments.name + (step.choice.empty() ? "" : "#" + step.choice),
                    .site = 0,
@@ -34,7 +34,7 @@ LibraryCall FunctionBuilder::library_call(const schedule::CallStep& step) {
   };
   for (const loop::Operand& each : step.call.operands) call.inputs.push_back(operand(each.buffer, each.sizes, each.strides, each.offset));
   for (BufferId out : step.outputs) {
-    call.outputs.push_back(operand(out, buffer(out).sizes, buffer(out).strides, 0));
+    call.outputs.push_back(operand(out, loops.buffer(out).sizes, loops.buffer(out).strides, 0));
     call.outputs.back().is_in_memory = !step.epilogue;
   }
   for (const std::vector<Operand>* operands : {&call.inputs, &call.outputs}) {
@@ -47,27 +47,24 @@ LibraryCall FunctionBuilder::library_call(const schedule::CallStep& step) {
   for (const auto& each : call.numbers) {
     if (const auto* number = std::get_if<sym::Expr>(&each)) note_sizes({number, 1});
   }
-  if (!step.epilogue) return call;
-  call.epilogue = shared_.add_kernel(graph_, *step.epilogue);
-  // An assertion build is there to check what the function reads and writes.
-  if (!shared_.options.assertions) call.post_ops = step.epilogue->clamped;
   return call;
 }
 
 // ---- control flow -----------------------------------------------------------------------------------------------------------------
 
-uint32_t FunctionBuilder::subgraph_index(const Argument& argument) {
+namespace {
+
+uint32_t subgraph_index(const Argument& argument) {
   const auto* ref = std::get_if<SubgraphRef>(&argument);
   TOROID_CHECK(ref != nullptr, "an argument of control flow that should be a subgraph is none");
-  std::vector<sym::Expr> known(known_.begin(), known_.end());
-  std::sort(known.begin(), known.end(), [](sym::Expr a, sym::Expr b) { return a.node()->id < b.node()->id; });
-  const auto [found, is_new] = shared_.called.try_emplace(ref->index, known);
-  // Called from several places, it may rely on what they all know.
-  if (!is_new) std::erase_if(found->second, [&](sym::Expr symbol) { return !known_.contains(symbol); });
   return ref->index;
 }
 
-void FunctionBuilder::add_control_flow(const schedule::CallStep& step, const HigherOrder& op) {
+}  // namespace
+
+ControlFlow control_flow(const loop::LoopProgram& loops, const schedule::CallStep& step) {
+  const auto& op = std::get<HigherOrder>(step.call.op);
+  const auto buffer = [&](BufferId id) -> const loop::Buffer& { return loops.buffer(id); };
   ControlFlow flow{.what = Branch{}, .inputs = {}, .outputs = step.outputs, .bytes = {}, .label = op.name};
   auto pointer = [&](size_t i) { return Pointer{step.call.operands[i].buffer, step.call.operands[i].offset}; };
   // The operands of arguments from `first` on, lists flattened, and how many each list holds.
@@ -131,7 +128,19 @@ void FunctionBuilder::add_control_flow(const schedule::CallStep& step, const Hig
   } else {
     throw Error(ErrorKind::Unsupported, fmt::format("the higher-order operator '{}' is not supported", op.name));
   }
-  add(std::move(flow));
+  return flow;
+}
+
+std::vector<uint32_t> called_by(const ControlFlow& flow) {
+  return match(
+      flow.what,
+      [](const Branch& branch) {
+        return std::vector{branch.yes, branch.no};
+      },
+      [](const WhileLoop& loop) {
+        return std::vector{loop.condition, loop.body};
+      },
+      [](const ScanOver& scan) { return std::vector{scan.body}; }, [](const AssociativeScan& scan) { return std::vector{scan.body}; });
 }
 
 }  // namespace toroid::program

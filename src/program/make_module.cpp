@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
+#include "program/calls.h"
 #include "program/module_builder.h"
 #include "schedule/grid.h"
 #include "signature/symbol_values.h"
@@ -17,11 +18,14 @@ namespace {
 constexpr int64_t kLeastWork = 16384;
 // Optimising one function with more steps than this takes the compiler longer than the kernels do.
 constexpr size_t kOptimisedSteps = 100;
-constexpr int64_t kPreparedAlignment = 64;
 
 }  // namespace
 
 std::string_view to_string(Device) { return "cpu"; }
+
+std::optional<Device> parse_device(std::string_view text) {
+  return text == to_string(Device::Cpu) ? std::optional(Device::Cpu) : std::nullopt;
+}
 
 size_t ModuleBuilder::constant_slot(uint32_t id) {
   const auto [found, is_new] = constant_slots.try_emplace(id, module.constants.size());
@@ -29,9 +33,30 @@ size_t ModuleBuilder::constant_slot(uint32_t id) {
   return found->second;
 }
 
-size_t ModuleBuilder::add_kernel(size_t graph, schedule::Step kernel) {
-  module.kernels.push_back({graph, std::move(kernel)});
+size_t ModuleBuilder::add_kernel(const KernelDefinition& kernel) {
+  module.kernels.push_back(kernel);
   return module.kernels.size() - 1;
+}
+
+const schedule::Step& step_of(const std::vector<schedule::ScheduledGraph>& graphs, const KernelDefinition& definition) {
+  const schedule::Schedule& schedule = graphs[definition.graph].schedule;
+  return (definition.runs_once ? schedule.prepare : schedule.steps)[definition.step];
+}
+
+schedule::Step kernel_of(const std::vector<schedule::ScheduledGraph>& graphs, const KernelDefinition& definition) {
+  const size_t part = definition.part;
+  const schedule::Step& step = step_of(graphs, definition);
+  return match(
+      step, [&](const schedule::Kernel& s) -> schedule::Step { return part == 0 ? s : s.other_forms[part - 1]; },
+      [](const schedule::ScanKernel& s) -> schedule::Step { return s; },
+      [](const schedule::ScatterKernel& s) -> schedule::Step { return s; },
+      [](const schedule::CallStep& s) -> schedule::Step { return *s.epilogue; },
+      [](const schedule::BindStep& s) -> schedule::Step {
+        TOROID_CHECK(false, "'{}' is no kernel", s.name);
+        return s;
+      },
+      [&](const schedule::ChainStep& s) -> schedule::Step { return *s.calls[part].epilogue; },
+      [&](const schedule::ParallelKernels& s) -> schedule::Step { return s.kernels[part]; });
 }
 
 FunctionBuilder::FunctionBuilder(ModuleBuilder& shared, size_t graph, std::vector<sym::Expr> known)
@@ -146,9 +171,10 @@ std::optional<Function> FunctionBuilder::prepare(const Function& main) {
     const bool is_there = std::holds_alternative<InConstant>(each.place) || std::holds_alternative<InPrepared>(each.place);
     if (is_there) function_.buffers.push_back(each);
   }
-  for (const schedule::Step& step : scheduled_.schedule.prepare) {
-    begin_step(step);
-    add_instructions(step);
+  const Steps& steps = scheduled_.schedule.prepare;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    begin_step(steps[s], true, s);
+    add_instructions(steps[s]);
   }
   return std::move(function_);
 }
@@ -168,7 +194,8 @@ Function FunctionBuilder::subgraph() {
 
 // ---- steps ------------------------------------------------------------------------------------------------------------------------
 
-Step& FunctionBuilder::begin_step(const schedule::Step& step) {
+Step& FunctionBuilder::begin_step(const schedule::Step& step, bool runs_once, size_t position) {
+  place_ = {.graph = graph_, .runs_once = runs_once, .step = position};
   StepInfo info = {.name = schedule::name_of(step), .origin = {}};
   const std::vector<ProvenanceId>& provenance = schedule::provenance_of(step);
   const auto named =
@@ -209,7 +236,7 @@ void FunctionBuilder::add_steps() {
     ends[lifetime.last_step].push_back(lifetime.buffer);
   }
   for (size_t s = 0; s < steps.size(); ++s) {
-    const size_t number = begin_step(steps[s]).number;
+    const size_t number = begin_step(steps[s], false, s).number;
     if (shared_.options.profile) {
       shared_.module.step_work.resize(number);  // other graphs' steps are not looked at
       shared_.module.step_work.push_back(schedule::work_of(loops_, steps[s]));
@@ -232,15 +259,15 @@ void FunctionBuilder::add_instructions(const schedule::Step& step) {
       step, [&](const schedule::Kernel&) { add_kernel(step); }, [&](const schedule::ScanKernel&) { add_kernel(step); },
       [&](const schedule::ScatterKernel&) { add_kernel(step); }, [&](const schedule::BindStep& bind) { add_bind(bind); },
       [&](const schedule::CallStep& call) {
-        if (const auto* control_flow = std::get_if<HigherOrder>(&call.call.op)) return add_control_flow(call, *control_flow);
-        LibraryCall made = library_call(call);
+        if (std::holds_alternative<HigherOrder>(call.call.op)) return add_control_flow(call);
+        LibraryCall made = this->call(call, 0);
         made.site = shared_.module.num_call_sites++;
         add(std::move(made));
       },
       [&](const schedule::ChainStep& chain) {
         ChainCall made{.kernel = "chain" + (chain.choice.empty() ? "" : "#" + chain.choice), .site = 0, .calls = {}};
-        for (const schedule::CallStep& call : chain.calls) {
-          made.calls.push_back(library_call(call));
+        for (size_t i = 0; i < chain.calls.size(); ++i) {
+          made.calls.push_back(call(chain.calls[i], i));
           made.has_fixed_sizes = made.has_fixed_sizes && made.calls.back().has_fixed_sizes;
         }
         made.site = shared_.module.num_call_sites++;
@@ -248,29 +275,49 @@ void FunctionBuilder::add_instructions(const schedule::Step& step) {
       },
       [&](const schedule::ParallelKernels& group) {
         // What an assertion build says of a kernel is declared before it: one after the other.
-        if (shared_.options.assertions) {
-          for (const schedule::Kernel& kernel : group.kernels) add_kernel(kernel);
-          return;
-        }
         LaunchTogether together;
-        for (const schedule::Kernel& kernel : group.kernels) together.kernels.push_back(launch(kernel));
-        add(std::move(together));
+        for (size_t i = 0; i < group.kernels.size(); ++i) together.kernels.push_back(launch(i));
+        if (!shared_.options.assertions) return add(std::move(together));
+        for (Launch& each : together.kernels) add(std::move(each));
       });
 }
 
-Launch FunctionBuilder::launch(schedule::Step kernel) {
-  const schedule::Grid grid = schedule::grid_of(loops_, kernel);
-  return {shared_.add_kernel(graph_, std::move(kernel)), grid.tasks, grid.work_per_task, kLeastWork};
+Launch FunctionBuilder::launch(size_t part) {
+  place_.part = part;
+  const schedule::Grid grid = schedule::grid_of(loops_, kernel_of(shared_.graphs, place_));
+  return {shared_.add_kernel(place_), grid.tasks, grid.work_per_task, kLeastWork};
+}
+
+LibraryCall FunctionBuilder::call(const schedule::CallStep& step, size_t part) {
+  LibraryCall made = library_call(shared_.program, loops_, step);
+  if (!step.epilogue) return made;
+  place_.part = part;
+  made.epilogue = shared_.add_kernel(place_);
+  // An assertion build is there to check what the function reads and writes.
+  if (!shared_.options.assertions) made.post_ops = step.epilogue->clamped;
+  return made;
+}
+
+void FunctionBuilder::add_control_flow(const schedule::CallStep& step) {
+  ControlFlow flow = control_flow(loops_, step);
+  std::vector<sym::Expr> known(known_.begin(), known_.end());
+  std::sort(known.begin(), known.end(), [](sym::Expr a, sym::Expr b) { return a.node()->id < b.node()->id; });
+  for (uint32_t subgraph : called_by(flow)) {
+    const auto [found, is_new] = shared_.called.try_emplace(subgraph, known);
+    // Called from several places, it may rely on what they all know.
+    if (!is_new) std::erase_if(found->second, [&](sym::Expr symbol) { return !known_.contains(symbol); });
+  }
+  add(std::move(flow));
 }
 
 void FunctionBuilder::add_kernel(const schedule::Step& step) {
   const auto* kernel = std::get_if<schedule::Kernel>(&step);
-  if (kernel == nullptr || kernel->other_forms.empty()) return add(launch(step));
+  if (kernel == nullptr || kernel->other_forms.empty()) return add(launch(0));
   Module& module = shared_.module;
   LaunchQuickest quickest{.forms = {}, .slot = module.choices.size()};
   Choice choice = {module.steps.size() - 1, {}};
   auto add_form = [&](const schedule::Kernel& form) {
-    quickest.forms.push_back(launch(form));
+    quickest.forms.push_back(launch(quickest.forms.size()));
     choice.forms.emplace_back(schedule::to_string(*form.form));
   };
   add_form(*kernel);
@@ -310,18 +357,25 @@ Counts counts(const Module& module) {
   return result;
 }
 
+std::vector<sym::Expr> sizes_of(const toroid::Program& program) {
+  std::vector<sym::Expr> result;
+  for (const sym::Expr symbol : program.symbols->symbols()) {
+    const sym::SymbolKind kind = symbol.node()->symbol_kind;
+    if (kind == sym::SymbolKind::Size || kind == sym::SymbolKind::DataDependent) result.push_back(symbol);
+  }
+  return result;
+}
+
 Module make_module(const std::vector<schedule::ScheduledGraph>& graphs, const toroid::Program& program, const ModuleOptions& options) {
   ModuleBuilder shared{.graphs = graphs, .program = program, .options = options};
   Module& module = shared.module;
-  for (const sym::Expr symbol : program.symbols->symbols()) {
-    const sym::SymbolKind kind = symbol.node()->symbol_kind;
-    if (kind == sym::SymbolKind::Size || kind == sym::SymbolKind::DataDependent) module.symbols.push_back(symbol);
-  }
+  module.assertions = options.assertions;
+  module.symbols = sizes_of(program);
   // The call's shapes give these; nodes of the program define the others.
   std::vector<sym::Expr> known;
   for (const SymbolDefinition& each : plan_bindings(program).definitions) known.push_back(each.symbol);
   module.main = FunctionBuilder(shared, 0, known).main();
-  module.prepare = FunctionBuilder(shared, 0, known).prepare(module.main);
+  module.prepare = FunctionBuilder(shared, 0, {}).prepare(module.main);
   // A subgraph may call others.
   std::vector<bool> is_made(program.subgraphs.size());
   for (bool again = true; again;) {

@@ -6,7 +6,7 @@
 //
 // A module has functions: the main one, one that runs once over the constants, and one for each subgraph of control flow that is called. A function's
 // steps are the schedule's; each is a list of instructions. Sizes and positions are expressions over the size symbols that the function
-// knows when the instruction runs. Printers spell instructions and decide nothing.
+// knows when the instruction runs. Printers spell instructions and decide nothing. text.h has the text form.
 #pragma once
 
 #include <optional>
@@ -24,6 +24,9 @@ using loop::BufferId;
 
 enum class Device : uint8_t { Cpu };
 std::string_view to_string(Device device);  // "cpu"
+std::optional<Device> parse_device(std::string_view text);
+
+inline constexpr int64_t kPreparedAlignment = 64;  // bytes
 
 // Where a function finds a buffer.
 struct InArgument {
@@ -40,7 +43,7 @@ struct InArena {
 };  // Module::temporaries
 struct InPrepared {
   int64_t offset;
-};                        // bytes into what Module::prepare computed
+};                        // bytes into what Module::prepare computed, a multiple of kPreparedAlignment
 struct InRandomState {};  // the call's seed and number
 struct Allocated {};      // by an instruction of the function, Allocate or AllocateOutput
 using Place = std::variant<InArgument, InResult, InConstant, InArena, InPrepared, InRandomState, Allocated>;
@@ -71,7 +74,7 @@ struct AllocateOutput {
 // Runs the tasks [0, tasks) of a kernel on all threads, in pieces of at least `least_work` elements where a task has `work_per_task`. One task
 // runs on the caller's thread.
 struct Launch {
-  size_t kernel;  // Module::kernels
+  size_t kernel;  // Module::kernels: no epilogue
   sym::Expr tasks, work_per_task;
   int64_t least_work;
 };
@@ -92,6 +95,7 @@ struct Operand {
   sym::Expr offset = 0;
   bool is_in_memory = true;  // else an epilogue takes it
   bool is_constant = false;  // the same values in every call
+  bool operator==(const Operand&) const = default;
 };
 struct LibraryCall {
   std::string kernel;           // "matmul", or "matmul#packed" for one of its implementations
@@ -100,7 +104,7 @@ struct LibraryCall {
   std::vector<Operand> inputs, outputs;
   std::vector<sym::Expr> integers;
   std::vector<std::variant<double, sym::Expr>> numbers;
-  std::optional<size_t> epilogue = {};             // Module::kernels
+  std::optional<size_t> epilogue = {};             // Module::kernels: one
   std::optional<schedule::PostOps> post_ops = {};  // all that the epilogue does
   std::string label = {};                          // the operation, for people
 };
@@ -123,6 +127,7 @@ struct ReadNumber {
 struct Pointer {
   BufferId buffer;
   sym::Expr offset;
+  bool operator==(const Pointer&) const = default;
 };
 // No variant of a Pointer and a sym::Expr: assigned to one, a number loses its value in the code of GCC 12. Both alternatives hold a sym::Expr,
 // at two places, which its scalar replacement of aggregates mixes up.
@@ -130,20 +135,24 @@ struct Branch {                   // cond
   std::optional<Pointer> tensor;  // the predicate, a bool; without it
   sym::Expr number;               // is the predicate, true unless 0
   uint32_t yes, no;               // subgraphs
+  bool operator==(const Branch&) const = default;
 };
 struct WhileLoop {
   uint32_t condition, body;
   size_t carried;  // the first inputs; as many outputs
+  bool operator==(const WhileLoop&) const = default;
 };
 struct ScanOver {  // scan, map
   uint32_t body;
   size_t carried, sliced;  // of the inputs, in this order; outputs are the carried ones, then stacked slices
   sym::Expr slices;
+  bool operator==(const ScanOver&) const = default;
 };
 struct AssociativeScan {
   uint32_t body;
   size_t sliced;
   sym::Expr slices;
+  bool operator==(const AssociativeScan&) const = default;
 };
 struct ControlFlow {
   std::variant<Branch, WhileLoop, ScanOver, AssociativeScan> what;
@@ -152,9 +161,11 @@ struct ControlFlow {
   struct Bytes {
     sym::Expr elements;
     DType dtype;
+    bool operator==(const Bytes&) const = default;
   };
   std::vector<Bytes> bytes;  // of each carried value, then of a slice of each sliced and of each stacked tensor
-  std::string label;         // "cond"
+  std::string label;         // the operator: "cond", "while_loop", "scan", "map_impl", "associative_scan"
+  bool operator==(const ControlFlow&) const = default;
 };
 
 // In a program that is profiled: the step begins here.
@@ -185,10 +196,13 @@ struct StepInfo {
   std::string origin;                           // its last operator with its place in the model: "relu (aten::relu) in 2 (ReLU), from …"
   std::optional<ProvenanceId> provenance = {};  // of its function's graph: the operator that uses all its others
 };
-// A generated kernel: of one graph, with its schedule.
+// Where the schedules have a generated kernel.
 struct KernelDefinition {
   size_t graph;
-  schedule::Step kernel;  // Kernel, ScanKernel or ScatterKernel
+  bool runs_once;   // the step is of Schedule::prepare
+  size_t step;      // in the graph's schedule
+  size_t part = 0;  // of a kernel with several forms: which; of kernels that run together: which; of a chain: the call whose epilogue it is
+  bool operator==(const KernelDefinition&) const = default;
 };
 // A number that becomes known while the program runs.
 struct Binding {
@@ -216,12 +230,18 @@ struct Module {
   std::vector<Binding> bindings;                // the order of ToroidRuntime::bind
   std::vector<OutputInfo> outputs;
   std::vector<StepInfo> steps;                // of all functions
-  std::vector<schedule::StepWork> step_work;  // of the main function's steps, if the program is to be profiled
+  std::vector<schedule::StepWork> step_work;  // of the first steps, if the program is to be profiled
   std::vector<Choice> choices;                // the order of ToroidCall::forms
   int64_t prepared_bytes = 0;
   int32_t num_call_sites = 0;
-  bool is_long = false;  // so many steps that optimising straight-line code costs more than the kernels do
+  bool is_long = false;     // so many steps that optimising straight-line code costs more than the kernels do
+  bool assertions = false;  // kernels check each access to a buffer (ToroidRuntime::out_of_bounds)
 };
+
+// The step that the definition speaks of; and its kernel, as a step of its own: a Kernel, ScanKernel or ScatterKernel. `graphs` are the
+// module's.
+const schedule::Step& step_of(const std::vector<schedule::ScheduledGraph>& graphs, const KernelDefinition& definition);
+schedule::Step kernel_of(const std::vector<schedule::ScheduledGraph>& graphs, const KernelDefinition& definition);
 
 // What the instructions of all functions come to.
 struct Counts {
@@ -232,16 +252,13 @@ struct Counts {
 Counts counts(const Module& module);
 
 struct ModuleOptions {
-  bool profile = false;
+  bool profile = false;     // the runtime is told of each step (ToroidRuntime::step)
   bool assertions = false;  // kernels check each access: they are launched one after the other, and epilogues are called
 };
 
-// `graphs`: the main graph, then each subgraph of the program, all of which must outlive the module.
+// `graphs`: the main graph, then each subgraph of the program. The module refers to their kernels.
 // Throws Error{Unsupported} for control flow that cannot be compiled, and Error{InvalidModel} for a size that nothing gives, with the place
 // in the model.
 Module make_module(const std::vector<schedule::ScheduledGraph>& graphs, const Program& program, const ModuleOptions& options = {});
-
-// For people, and for `toroid opt --passes=…,program`.
-std::string to_string(const Module& module, const std::vector<schedule::ScheduledGraph>& graphs);
 
 }  // namespace toroid::program

@@ -9,6 +9,9 @@
 
 namespace toroid::program {
 
+// The program's size symbols, in their order.
+std::vector<sym::Expr> sizes_of(const toroid::Program& program);
+
 struct ModuleBuilder {
   const std::vector<schedule::ScheduledGraph>& graphs;
   const toroid::Program& program;
@@ -18,7 +21,7 @@ struct ModuleBuilder {
   std::map<uint32_t, std::vector<sym::Expr>> called = {};    // subgraphs, with the symbols known where they are called
 
   size_t constant_slot(uint32_t id);
-  size_t add_kernel(size_t graph, schedule::Step kernel);
+  size_t add_kernel(const KernelDefinition& kernel);
 };
 
 class FunctionBuilder {
@@ -45,7 +48,7 @@ class FunctionBuilder {
   void place(BufferId id, Place where) { function_.buffers.push_back({id, where}); }
   void check_symbols() const;
   void add_steps();
-  Step& begin_step(const schedule::Step& step);
+  Step& begin_step(const schedule::Step& step, bool runs_once, size_t position);
   template <class T>
   void add(T instruction) {
     target_->push_back(std::move(instruction));
@@ -54,12 +57,10 @@ class FunctionBuilder {
   void add_output(BufferId id, std::unordered_set<BufferId>& made);
   void add_instructions(const schedule::Step& step);
   void add_kernel(const schedule::Step& kernel);
-  Launch launch(schedule::Step kernel);
+  Launch launch(size_t part);
+  LibraryCall call(const schedule::CallStep& step, size_t part);
   void add_bind(const schedule::BindStep& step);
-  Operand operand(BufferId id, std::vector<sym::Expr> sizes, std::vector<sym::Expr> strides, sym::Expr offset) const;
-  LibraryCall library_call(const schedule::CallStep& step);
-  void add_control_flow(const schedule::CallStep& step, const HigherOrder& op);
-  uint32_t subgraph_index(const Argument& argument);
+  void add_control_flow(const schedule::CallStep& step);
 
   ModuleBuilder& shared_;
   const size_t graph_;
@@ -68,6 +69,7 @@ class FunctionBuilder {
   Function function_;
   std::unordered_set<sym::Expr> known_;         // symbols with a value at the step at hand
   std::vector<Instruction>* target_ = nullptr;  // of the step at hand
+  KernelDefinition place_{};                    // of the step at hand
 };
 
 }  // namespace toroid::program

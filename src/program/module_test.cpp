@@ -1,4 +1,4 @@
-#include "program/module.h"
+#include "program/text.h"
 
 #include <gtest/gtest.h>
 

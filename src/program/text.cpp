@@ -1,49 +1,74 @@
-// The text form of a module:
-//
-//   symbols s0
-//   temporary 0: h, 512*s0*4 bytes, steps 0 to 2
-//   function main(s0)
-//     x = cpu input 0
-//     h = cpu arena 0
-//     step 0 linear
-//       call matmul at 0: f32 x[s0, 128](128, 1) + 0, constant w[128, 512](1, 128) + 0 -> f32 h[s0, 512](512, 1) + 0
-//     step 1 relu_kernel
-//       launch 0: s0 tasks of 512, at least 16384
+// Writes the text form of modules.
+#include "program/text.h"
+
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "program/module.h"
+#include "graph/builder.h"
+#include "graph/text_names.h"
+#include "loop/text.h"
+#include "schedule/text.h"
 #include "support/match.h"
 
 namespace toroid::program {
 namespace {
 
-std::string list(std::span<const sym::Expr> values) {
-  std::string text;
-  for (sym::Expr e : values) text += (text.empty() ? "" : ", ") + sym::to_string(e);
-  return text;
+// " name a, b", or nothing.
+std::string clause(std::string_view name, const std::vector<std::string>& items) {
+  return items.empty() ? "" : fmt::format(" {} {}", name, fmt::join(items, ", "));
 }
 
-class FunctionText {
+class ModuleWriter {
  public:
-  FunctionText(const Module& module, const Function& function, const schedule::ScheduledGraph& graph)
-      : module_(module), function_(function), loops_(*graph.schedule.loops) {}
+  ModuleWriter(const Module& module, const std::vector<schedule::ScheduledGraph>& graphs) : module_(module) {
+    for (const schedule::ScheduledGraph& graph : graphs) names_.emplace_back(*graph.schedule.loops);
+  }
 
-  std::string text(std::string_view name) const {
-    std::string text = fmt::format("function {}({})\n", name, list(function_.known));
-    for (const PlacedBuffer& each : function_.buffers) {
-      text += fmt::format("  {} = {} {}\n", named(each.id), to_string(each.device), place(each.place));
+  std::string text() {
+    open("program");
+    if (module_.assertions) line("assertions");
+    if (module_.is_long) line("long");
+    if (!module_.symbols.empty()) line("symbols " + loop::text_of(module_.symbols));
+    std::vector<std::string> constants;
+    for (ConstantId id : module_.constants) constants.push_back(fmt::format("{}", static_cast<uint32_t>(id)));
+    if (!constants.empty()) line(fmt::format("constants {}", fmt::join(constants, ", ")));
+    if (module_.prepared_bytes > 0) line(fmt::format("prepared {} bytes", module_.prepared_bytes));
+    graph_ = 0;
+    for (size_t i = 0; i < module_.temporaries.size(); ++i) {
+      const schedule::Lifetime& each = module_.temporaries[i];
+      line(fmt::format("temporary {}: {}, steps {} to {}", i, named(each.buffer), each.first_step, each.last_step));
     }
-    for (const Step& step : function_.steps) {
-      text += fmt::format("  step {} {}\n", step.number, module_.steps[step.number].name);
-      for (const Instruction& instruction : step.instructions) text += "    " + line(instruction) + "\n";
+    for (size_t i = 0; i < module_.outputs.size(); ++i) {
+      line(fmt::format("output {}: [{}]{}", i, loop::text_of(module_.outputs[i].sizes), module_.outputs[i].is_late ? " late" : ""));
     }
-    for (const Instruction& instruction : function_.at_end) text += "  " + line(instruction) + "\n";
-    return text;
+    for (size_t i = 0; i < module_.kernels.size(); ++i) line(fmt::format("kernel {}: {}", i, definition(module_.kernels[i])));
+    write(module_.main, "main");
+    if (module_.prepare) write(*module_.prepare, "prepare");
+    for (const auto& [index, function] : module_.subgraphs) write(function, fmt::format("subgraph {}", index));
+    close();
+    return std::move(text_);
   }
 
  private:
-  const std::string& named(BufferId id) const { return loops_.buffer(id).name; }
+  // ---- lines
+
+  void line(std::string_view text) { text_ += fmt::format("{}{}\n", std::string(indent_, ' '), text); }
+  void open(std::string_view text) {
+    line(fmt::format("{} {{", text));
+    indent_ += 2;
+  }
+  void close() {
+    indent_ -= 2;
+    line("}");
+  }
+
+  // ---- parts of lines
+
+  std::string named(BufferId id) const { return names_[graph_].buffer(id); }
+
+  static std::string definition(const KernelDefinition& each) {
+    return fmt::format("{}step {}{}{}", each.runs_once ? "once " : "", each.step, each.part == 0 ? "" : fmt::format(" part {}", each.part),
+                       each.graph == 0 ? "" : fmt::format(" of subgraph {}", each.graph - 1));
+  }
 
   static std::string place(const Place& place) {
     return match(
@@ -54,124 +79,150 @@ class FunctionText {
   }
 
   static std::string launch(const Launch& each) {
-    return fmt::format("launch {}: {} tasks of {}, at least {}", each.kernel, sym::to_string(each.tasks),
+    return fmt::format("launch {}: tasks {}, work {}, least {}", each.kernel, sym::to_string(each.tasks),
                        sym::to_string(each.work_per_task), each.least_work);
   }
 
-  std::string pointer(const Pointer& each) const { return fmt::format("{} + {}", named(each.buffer), sym::to_string(each.offset)); }
-
-  std::string operand(const Operand& each) const {
-    return fmt::format("{}{}{} {}[{}]({}) + {}", each.is_constant ? "constant " : "", each.is_in_memory ? "" : "in blocks ",
-                       toroid::to_string(loops_.buffer(each.buffer).dtype), named(each.buffer), list(each.sizes), list(each.strides),
-                       sym::to_string(each.offset));
+  std::string pointer(const Pointer& each) const {
+    return named(each.buffer) + (each.offset.is_const(0) ? "" : fmt::format(" offset({})", sym::to_string(each.offset)));
   }
 
-  std::string call(const LibraryCall& each) const {
-    std::string inputs, outputs, numbers;
-    for (const Operand& input : each.inputs) inputs += (inputs.empty() ? "" : ", ") + operand(input);
-    for (const Operand& output : each.outputs) outputs += (outputs.empty() ? "" : ", ") + operand(output);
+  std::string operand(const Operand& each) const {
+    return fmt::format("{}{}{}", names_[graph_].operand({each.buffer, each.sizes, each.strides, each.offset}),
+                       each.is_constant ? " constant" : "", each.is_in_memory ? "" : " in blocks");
+  }
+
+  // "matmul#packed": matmul choice "packed".
+  static std::string kernel_name(const std::string& kernel) {
+    const size_t mark = kernel.find('#');
+    return mark == std::string::npos ? kernel : fmt::format("{} choice {}", kernel.substr(0, mark), quote(kernel.substr(mark + 1)));
+  }
+
+  static std::string place_of_call(int32_t site, bool has_fixed_sizes) {
+    return (site < 0 ? "" : fmt::format(" at {}", site)) + (has_fixed_sizes ? "" : " of free sizes");
+  }
+
+  // `site` is negative for a call of a chain, which has none.
+  std::string call(const LibraryCall& each, int32_t site) const {
+    std::vector<std::string> inputs, outputs, numbers;
+    for (const Operand& input : each.inputs) inputs.push_back(operand(input));
+    for (const Operand& output : each.outputs) outputs.push_back(operand(output));
     for (const auto& number : each.numbers) {
-      numbers += numbers.empty() ? "" : ", ";
-      numbers += match(
-          number, [](double v) { return fmt::format("{}", v); }, [](sym::Expr e) { return sym::to_string(e); });
+      numbers.push_back(match(number, [](const auto& v) { return toroid::to_string(Scalar(v)); }));
     }
-    std::string text = fmt::format("{}: {} -> {}", each.kernel, inputs, outputs);
-    if (!each.integers.empty()) text += fmt::format("; integers {}", list(each.integers));
-    if (!numbers.empty()) text += fmt::format("; numbers {}", numbers);
-    if (each.epilogue) text += fmt::format("; epilogue {}{}", *each.epilogue, each.post_ops ? " as post-operations" : "");
+    std::string text = fmt::format("call {}{}", kernel_name(each.kernel), place_of_call(site, each.has_fixed_sizes));
+    text += clause("on", inputs) + clause("->", outputs);
+    if (!each.integers.empty()) text += fmt::format(" integers [{}]", loop::text_of(each.integers));
+    if (!numbers.empty()) text += fmt::format(" numbers [{}]", fmt::join(numbers, ", "));
+    if (each.epilogue) text += fmt::format(" epilogue {}{}", *each.epilogue, each.post_ops ? " as post-operations" : "");
     return text;
   }
 
-  std::string line(const Instruction& instruction) const {
-    return match(
-        instruction, [](const TimeStep& time) { return fmt::format("time step {}", time.step); },
-        [&](const Allocate& each) { return fmt::format("allocate {}: {} elements", named(each.buffer), sym::to_string(each.elements)); },
-        [&](const Release& each) { return fmt::format("release {}", named(each.buffer)); },
-        [&](const AllocateOutput& each) {
-          return fmt::format("allocate {} = output {}[{}]", named(each.buffer), each.position, list(each.sizes));
-        },
-        [&](const Launch& each) { return launch(each); },
-        [&](const LaunchTogether& each) {
-          std::string text = "together";
-          for (const Launch& kernel : each.kernels) text += fmt::format("\n      {}", launch(kernel));
-          return text;
-        },
-        [&](const LaunchQuickest& each) {
-          std::string text = fmt::format("quickest, choice {}", each.slot);
-          for (size_t i = 0; i < each.forms.size(); ++i)
-            text += fmt::format("\n      {}: {}", module_.choices[each.slot].forms[i], launch(each.forms[i]));
-          return text;
-        },
-        [&](const LibraryCall& each) {
-          return fmt::format("call{} at {} {}", each.has_fixed_sizes ? "" : " of free sizes", each.site, call(each));
-        },
-        [&](const ChainCall& each) {
-          std::string text = fmt::format("{}{} at {}", each.kernel, each.has_fixed_sizes ? "" : " of free sizes", each.site);
-          for (const LibraryCall& one : each.calls) text += fmt::format("\n      {}", call(one));
-          return text;
-        },
-        [&](const ReadNumber& each) {
-          return fmt::format("read {} as binding {}{}", named(each.buffer), each.binding,
-                             each.defines ? ", which gives " + sym::to_string(*each.defines) : "");
-        },
-        [&](const ControlFlow& each) { return control_flow(each); });
-  }
-
   std::string control_flow(const ControlFlow& flow) const {
-    std::string inputs, outputs;
-    for (const Pointer& each : flow.inputs) inputs += (inputs.empty() ? "" : ", ") + pointer(each);
-    for (BufferId each : flow.outputs) outputs += (outputs.empty() ? "" : ", ") + named(each);
+    std::vector<std::string> inputs, outputs, bytes;
+    for (const Pointer& each : flow.inputs) inputs.push_back(pointer(each));
+    for (BufferId each : flow.outputs) outputs.push_back(named(each));
+    for (const ControlFlow::Bytes& each : flow.bytes)
+      bytes.push_back(fmt::format("{}[{}]", toroid::to_string(each.dtype), sym::to_string(each.elements)));
     const std::string what = match(
         flow.what,
         [&](const Branch& branch) {
-          const std::string predicate = branch.tensor ? pointer(*branch.tensor) : sym::to_string(branch.number);
-          return fmt::format("if {} then subgraph {} else subgraph {}", predicate, branch.yes, branch.no);
+          const std::string predicate =
+              branch.tensor ? "tensor " + pointer(*branch.tensor) : fmt::format("number [{}]", sym::to_string(branch.number));
+          return fmt::format("{} then subgraph {} else subgraph {}", predicate, branch.yes, branch.no);
         },
-        [](const WhileLoop& loop) {
-          return fmt::format("while subgraph {} do subgraph {}, {} carried", loop.condition, loop.body, loop.carried);
-        },
+        [](const WhileLoop& loop) { return fmt::format("subgraph {} do subgraph {} carried {}", loop.condition, loop.body, loop.carried); },
         [](const ScanOver& scan) {
-          return fmt::format("scan subgraph {} over {} slices, {} carried, {} sliced", scan.body, sym::to_string(scan.slices), scan.carried,
+          return fmt::format("subgraph {} over [{}] carried {} sliced {}", scan.body, sym::to_string(scan.slices), scan.carried,
                              scan.sliced);
         },
         [](const AssociativeScan& scan) {
-          return fmt::format("associative scan subgraph {} over {} slices, {} sliced", scan.body, sym::to_string(scan.slices), scan.sliced);
+          return fmt::format("subgraph {} over [{}] sliced {}", scan.body, sym::to_string(scan.slices), scan.sliced);
         });
-    return fmt::format("{}: {} -> {}", what, inputs, outputs);
+    return fmt::format("{} {}{}{}{}", flow.label, what, clause("on", inputs), clause("->", outputs), clause("bytes", bytes));
+  }
+
+  // ---- functions
+
+  void write(const Function& function, std::string_view name) {
+    graph_ = function.graph;
+    open(fmt::format("function {}({})", name, loop::text_of(function.known)));
+    for (const PlacedBuffer& each : function.buffers) {
+      line(fmt::format("place {}: {} {}", named(each.id), to_string(each.device), place(each.place)));
+    }
+    for (const Step& step : function.steps) write(step);
+    if (!function.at_end.empty()) {
+      open("at end");
+      for (const Instruction& instruction : function.at_end) write(instruction);
+      close();
+    }
+    close();
+  }
+
+  void write(const Step& step) {
+    const StepInfo& info = module_.steps[step.number];
+    std::string head = fmt::format("step {} {}", step.number, value_name(info.name));
+    if (info.provenance) head += fmt::format(" from {}", static_cast<uint32_t>(*info.provenance));
+    if (!info.origin.empty()) head += " " + quote(info.origin);
+    open(head);
+    if (step.number < module_.step_work.size()) {
+      const schedule::StepWork& work = module_.step_work[step.number];
+      line(fmt::format("work bytes {}, flops {}, numbers {}", sym::to_string(work.bytes), sym::to_string(work.flops),
+                       toroid::to_string(work.numbers)));
+    }
+    for (const Instruction& instruction : step.instructions) write(instruction);
+    close();
+  }
+
+  void write(const Instruction& instruction) {
+    match(
+        instruction, [&](const TimeStep& time) { line(fmt::format("time step {}", time.step)); },
+        [&](const Allocate& each) { line(fmt::format("allocate {}[{}]", named(each.buffer), sym::to_string(each.elements))); },
+        [&](const Release& each) { line(fmt::format("release {}", named(each.buffer))); },
+        [&](const AllocateOutput& each) {
+          line(fmt::format("allocate {}[{}] = output {}", named(each.buffer), loop::text_of(each.sizes), each.position));
+        },
+        [&](const Launch& each) { line(launch(each)); },
+        [&](const LaunchTogether& each) {
+          open("together");
+          for (const Launch& kernel : each.kernels) line(launch(kernel));
+          close();
+        },
+        [&](const LaunchQuickest& each) {
+          open(fmt::format("quickest as choice {}", each.slot));
+          for (size_t i = 0; i < each.forms.size(); ++i)
+            line(fmt::format("{}: {}", module_.choices[each.slot].forms[i], launch(each.forms[i])));
+          close();
+        },
+        [&](const LibraryCall& each) { line(call(each, each.site)); },
+        [&](const ChainCall& each) {
+          open(kernel_name(each.kernel) + place_of_call(each.site, each.has_fixed_sizes));
+          for (const LibraryCall& one : each.calls) line(call(one, -1));
+          close();
+        },
+        [&](const ReadNumber& each) {
+          line(fmt::format("read {} as binding {} of [{}]{}", named(each.buffer), each.binding,
+                           sym::to_string(module_.bindings[each.binding].expr),
+                           each.defines ? " gives " + sym::to_string(*each.defines) : ""));
+        },
+        [&](const ControlFlow& each) { line(control_flow(each)); });
   }
 
   const Module& module_;
-  const Function& function_;
-  const loop::LoopProgram& loops_;
+  std::vector<loop::LoopTextWriter> names_;  // of each graph's buffers
+  size_t graph_ = 0;                         // of the function at hand
+  std::string text_;
+  size_t indent_ = 0;
 };
 
 }  // namespace
 
 std::string to_string(const Module& module, const std::vector<schedule::ScheduledGraph>& graphs) {
-  std::string text;
-  if (!module.symbols.empty()) text += fmt::format("symbols {}\n", list(module.symbols));
-  const loop::LoopProgram& loops = *graphs[0].schedule.loops;
-  for (size_t i = 0; i < module.temporaries.size(); ++i) {
-    const schedule::Lifetime& each = module.temporaries[i];
-    const loop::Buffer& buffer = loops.buffer(each.buffer);
-    text += fmt::format("temporary {}: {}, {} elements of {}, steps {} to {}\n", i, buffer.name, sym::to_string(sym::product(buffer.sizes)),
-                        toroid::to_string(buffer.dtype), each.first_step, each.last_step);
-  }
-  if (module.prepared_bytes > 0) text += fmt::format("prepared {} bytes\n", module.prepared_bytes);
-  for (size_t i = 0; i < module.bindings.size(); ++i) text += fmt::format("binding {}: {}\n", i, sym::to_string(module.bindings[i].expr));
-  for (size_t i = 0; i < module.outputs.size(); ++i) {
-    text += fmt::format("output {}: [{}]{}\n", i, list(module.outputs[i].sizes), module.outputs[i].is_late ? ", late" : "");
-  }
-  for (size_t i = 0; i < module.kernels.size(); ++i) {
-    text += fmt::format("kernel {}: {} of graph {}\n", i, schedule::name_of(module.kernels[i].kernel), module.kernels[i].graph);
-  }
-  auto add = [&](const Function& function, std::string_view name) {
-    text += FunctionText(module, function, graphs[function.graph]).text(name);
-  };
-  add(module.main, "main");
-  if (module.prepare) add(*module.prepare, "prepare");
-  for (const auto& [index, function] : module.subgraphs) add(function, fmt::format("subgraph {}", index));
-  return text;
+  return ModuleWriter(module, graphs).text();
+}
+
+std::string module_text(const toroid::Program& program, const std::vector<schedule::ScheduledGraph>& graphs, const Module& module) {
+  return schedule::schedule_text(program, graphs) + to_string(module, graphs);
 }
 
 }  // namespace toroid::program

@@ -23,11 +23,11 @@ TEST_F(Cli, CompileTimesEachPassAndDumpsItsChanges) {
   // Each dump of a graph is an input of opt: from there on nothing changes.
   const Outcome again = toroid({"opt", path("ir/02-decompose.txt").string(), "--passes=all"});
   EXPECT_EQ(again.exit_code, 0) << again.errors;
-  // And so is each of loops and schedules, from which the same code follows.
+  // And so is each of loops, schedules and programs, from which the same code follows.
   std::map<std::string, std::string> dumps;
   for (const auto& entry : fs::directory_iterator(path("ir"))) dumps[entry.path().stem().string().substr(3)] = entry.path().string();
   const std::string code = toroid({"opt", (kDigits / "digits.pt2").string(), "--passes=all,code"}).output;
-  for (const char* level : {"loops", "schedule"}) {
+  for (const char* level : {"loops", "schedule", "program"}) {
     EXPECT_EQ(toroid({"opt", dumps.at(level)}).output, read_file(dumps.at(level))) << level;
     EXPECT_EQ(toroid({"opt", dumps.at(level), "--passes=code"}).output, code) << level;
   }
@@ -37,6 +37,30 @@ TEST_F(Cli, CompileTimesEachPassAndDumpsItsChanges) {
   expect_refusal({"opt", dumps.at("schedule"), "--passes=loops"},
                  "error: 'loops' is made of loops, and FOLDER/ir/07-schedule.txt holds the schedule\n"
                  "  help: give it the text of an earlier level\n");
+  expect_refusal({"opt", dumps.at("program"), "--passes=schedule"},
+                 "error: 'schedule' is made of schedule, and FOLDER/ir/08-program.txt holds the program\n"
+                 "  help: give it the text of an earlier level\n");
+}
+
+// What a call does may be changed in its text, where it stays what the schedule says.
+TEST_F(Cli, OptGoesOnFromAProgramThatWasChanged) {
+  write_file_atomically(path("sine.txt"), "graph(x: f32[100000]) {\n  y: f32[100000] = aten::sin(x)\n  return y\n}\n");
+  const std::string text = toroid({"opt", path("sine.txt").string(), "--passes=all,program"}).output;
+  const std::string line = "    launch 0: tasks 196, work 512, least 16384\n";
+  const auto change = [&](std::string_view to) {
+    std::string changed = text;
+    changed.replace(text.find(line), line.size(), to);
+    write_file_atomically(path("changed.txt"), changed);
+    return changed;
+  };
+  ASSERT_NE(text.find(line), std::string::npos) << text;
+  const std::string changed = change("    launch 0: tasks 196, work 512, least 1\n");
+  EXPECT_EQ(toroid({"opt", path("changed.txt").string()}).output, changed);
+  EXPECT_EQ(toroid({"opt", path("changed.txt").string(), "--passes=code"}).exit_code, 0);
+  change("    launch 0: tasks 197, work 512, least 16384\n");
+  const Outcome refused = toroid({"opt", path("changed.txt").string(), "--passes=code"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.errors.find("kernel 0 has 196 tasks, not 197"), std::string::npos) << refused.errors;
 }
 
 TEST_F(Cli, AProgramWithoutAPassIsAnotherOneInTheCache) {

@@ -13,6 +13,7 @@
 #include "graph/verify.h"
 #include "lower/text.h"
 #include "passes/decompose/engine/decompose.h"
+#include "program/text.h"
 #include "schedule/text.h"
 
 namespace toroid::parsers {
@@ -53,6 +54,15 @@ constexpr Parser kParsers[] = {
        const schedule::ScheduledProgram again = schedule::parse_schedule(text);
        if (schedule_text(again.program, again.graphs) != text) {
          internal_error(__FILE__, __LINE__, "a printed schedule reads back as it was", text);
+       }
+     }},
+    {"program",
+     [](std::string_view bytes) {
+       const program::ParsedModule read = program::parse_module(bytes);
+       const std::string text = module_text(read.program, read.graphs, read.module);
+       const program::ParsedModule again = program::parse_module(text);
+       if (module_text(again.program, again.graphs, again.module) != text) {
+         internal_error(__FILE__, __LINE__, "a printed program reads back as it was", text);
        }
      }},
     {"safetensors", [](std::string_view bytes) { parse_safetensors(as_bytes(bytes), nullptr, "fuzz.safetensors"); }},

@@ -155,7 +155,8 @@ class FilePrinter {
 
   void print_launch(const program::Launch& launch) {
     const std::string kernel = fmt::format("kernel_{}", launch.kernel);
-    const c::CKernel printed = c::print_kernel(*loops_, module_.kernels[launch.kernel].kernel, kernel, symbols_text(known_));
+    const schedule::Step definition = program::kernel_of(graphs_, module_.kernels[launch.kernel]);
+    const c::CKernel printed = c::print_kernel(*loops_, definition, kernel, symbols_text(known_));
     functions_ += printed.text + "\n";
     std::string arguments = "memory, symbols";
     for (loop::BufferId id : printed.buffers) arguments += ", " + name_of(id);

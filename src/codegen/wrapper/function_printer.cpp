@@ -186,10 +186,11 @@ void FunctionPrinter::print_read(const program::ReadNumber& read) {
 
 // ---- launches ---------------------------------------------------------------------------------------------------------------------
 
-KernelSource FunctionPrinter::print_definition(size_t kernel, std::string_view kind, bool assertions) {
-  const program::KernelDefinition& definition = shared_.module.kernels[kernel];
-  const std::string base = fmt::format("{}_{}{}", identifier(schedule::name_of(definition.kernel)), kind, shared_.suffix);
-  return print_kernel(loops_, definition.kernel, graph_of(definition.graph), shared_.kernels.fresh_name(base), assertions);
+KernelSource FunctionPrinter::print_definition(size_t number, std::string_view kind, bool assertions) {
+  const program::KernelDefinition& definition = shared_.module.kernels[number];
+  const schedule::Step kernel = program::kernel_of(shared_.graphs, definition);
+  const std::string base = fmt::format("{}_{}{}", identifier(schedule::name_of(kernel)), kind, shared_.suffix);
+  return print_kernel(loops_, kernel, graph_of(definition.graph), shared_.kernels.fresh_name(base), assertions);
 }
 
 const std::string& FunctionPrinter::add_kernel(const KernelSource& source) {
@@ -209,7 +210,7 @@ std::string FunctionPrinter::arguments(const KernelSource& source) const {
 }
 
 bool FunctionPrinter::print_launch(const program::Launch& launch) {
-  const KernelSource source = print_definition(launch.kernel, "kernel", shared_.assertions);
+  const KernelSource source = print_definition(launch.kernel, "kernel", shared_.module.assertions);
   const std::string& name = add_kernel(source);
   std::string arguments = this->arguments(source);
   std::optional<TextBuffer::Scope> block;

@@ -22,7 +22,6 @@ struct SharedParts {
   const program::Module& module;
   const std::vector<schedule::ScheduledGraph>& graphs;
   std::string_view suffix;  // of the names that other files see
-  bool assertions = false;  // kernels check their accesses
   KernelSet kernels = {};
   std::unordered_map<sym::Expr, size_t> symbol_positions = {};  // in Module::symbols
   std::map<std::string, std::string> epilogues = {};            // by kernel, the function that the runtime calls for it
@@ -71,7 +70,7 @@ class FunctionPrinter {
   void return_if(std::string_view condition) { body_.write(fmt::format("if ({}) return {};", condition, number_ + 1)); }
   void return_errors() { body_.write(fmt::format("if (error) return {} | error << 28;", number_ + 1)); }
 
-  KernelSource print_definition(size_t kernel, std::string_view kind, bool assertions);
+  KernelSource print_definition(size_t number, std::string_view kind, bool assertions);
   // Its name, or that of an equal kernel which there is already. It is noted as one of the step at hand.
   const std::string& add_kernel(const KernelSource& source);
   // All its tasks; may it report errors?

@@ -68,11 +68,12 @@ std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, con
 
 }  // namespace
 
-GeneratedProgram generate(const std::vector<schedule::ScheduledGraph>& graphs, const Program& program, const GenerateOptions& options) {
+GeneratedProgram generate(program::Module made, const std::vector<schedule::ScheduledGraph>& graphs, const Program& program,
+                          const GenerateOptions& options) {
   GeneratedProgram result;
-  result.module = program::make_module(graphs, program, {.profile = options.profile, .assertions = options.assertions});
+  result.module = std::move(made);
   const program::Module& module = result.module;
-  SharedParts shared{.program = program, .module = module, .graphs = graphs, .suffix = options.suffix, .assertions = options.assertions};
+  SharedParts shared{.program = program, .module = module, .graphs = graphs, .suffix = options.suffix};
   for (size_t i = 0; i < module.symbols.size(); ++i) shared.symbol_positions.emplace(module.symbols[i], i);
   for (const schedule::ScheduledGraph& graph : graphs) make_names_unique(*graph.schedule.loops, program);
 
@@ -97,7 +98,7 @@ GeneratedProgram generate(const std::vector<schedule::ScheduledGraph>& graphs, c
   const bool draws = draws_random_numbers(graphs, result.kernels);
   if (shared.uses_control_flow) wrapper += std::string(draws ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;
   wrapper += "\n" + functions + "\n" + sizes;
-  result.prelude = prelude_of(result.kernels, options.assertions, draws);
+  result.prelude = prelude_of(result.kernels, module.assertions, draws);
   result.units = divide(result.kernels, result.prelude, wrapper, options);
   result.step_kernels = std::move(shared.step_kernels);
   result.step_kernels.resize(module.steps.size());

@@ -26,12 +26,10 @@ struct GeneratedProgram {
 struct GenerateOptions {
   int max_units = 1;             // how many compilers may run at once
   std::string_view suffix = {};  // ends the names of the entries and kernels, so that the files of several variants can become one library
-  bool profile = false;          // the runtime is told of each step (ToroidRuntime::step)
-  bool assertions = false;       // kernels check each access to a buffer (ToroidRuntime::out_of_bounds)
 };
 
-// `graphs`: the main graph, then each subgraph of the program.
-// Throws as program::make_module.
-GeneratedProgram generate(const std::vector<schedule::ScheduledGraph>& graphs, const Program& program, const GenerateOptions& options = {});
+// `graphs`: the main graph, then each subgraph of the program; the module is made of them. Their buffers get names that are unique in C++.
+GeneratedProgram generate(program::Module module, const std::vector<schedule::ScheduledGraph>& graphs, const Program& program,
+                          const GenerateOptions& options = {});
 
 }  // namespace toroid::codegen

@@ -56,7 +56,7 @@ void FunctionPrinter::print_post_ops(const schedule::PostOps& sum, std::string_v
 
 FunctionPrinter::Passed FunctionPrinter::print_epilogue(const program::LibraryCall& call, std::string_view suffix) {
   Passed result;
-  const KernelSource source = print_definition(*call.epilogue, "epilogue", shared_.assertions);
+  const KernelSource source = print_definition(*call.epilogue, "epilogue", shared_.module.assertions);
   result.reports_errors = source.reports_errors;
   if (source.access_names) print_access_names(source, suffix);
   const std::string& kernel = add_kernel(source);
