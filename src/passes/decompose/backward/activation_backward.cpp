@@ -5,9 +5,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/precision.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/operands.h"
 
 namespace toroid {
 namespace {

@@ -9,10 +9,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/over_dims.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/output_mask.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/output_mask.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/formula/required.h"
 #include "passes/decompose/nn/convolution.h"
 
 namespace toroid {

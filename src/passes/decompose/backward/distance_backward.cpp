@@ -3,10 +3,10 @@
 //   d |v|_p / dv = sign(v) * (|v| / |v|_p)^(p - 1)
 #include <cmath>
 
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/movement/index_tensors.h"
 
 namespace toroid {
 namespace {

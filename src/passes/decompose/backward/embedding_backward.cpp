@@ -1,8 +1,8 @@
 // Gradients of embedding tables: each row sums the gradients of its reads, weighted as its bag was.
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/movement/index_tensors.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/nn/embedding.h"
 
 namespace toroid {

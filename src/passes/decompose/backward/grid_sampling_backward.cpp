@@ -3,9 +3,9 @@
 //
 // With y the sum over taps of x[tap] * w[tap], a coordinate's gradient is the sum over channels of
 // g * sum over taps of x[tap] * dw[tap], where the weight along the coordinate's own dim is replaced by its slope.
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/output_mask.h"
-#include "passes/decompose/formula/precision.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/output_mask.h"
 #include "passes/decompose/nn/grid_sampling.h"
 
 namespace toroid {

@@ -1,10 +1,10 @@
 // Gradients of losses with respect to the prediction. A mean divides the gradient of the result by the number of
 // elements that it was taken over.
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/movement/index_tensors.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/nn/loss_reduction.h"
 
 namespace toroid {

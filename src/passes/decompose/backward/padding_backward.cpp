@@ -3,9 +3,9 @@
 //
 //   0 1 2 3 padded by 2 and 1:   2 1 | 0 1 2 3 | 2      =>   dx = g[2:6] + pad(flip(g[0:2]), 1, 1) + pad(g[6:7], 2, 1)
 #include "base/error.h"
+#include "formula/basics/over_dims.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/formula/required.h"
 
 namespace toroid {
 namespace {

@@ -8,10 +8,10 @@
 //
 // The averages of an adaptive pool are spread along one dim after the other.
 // Windows that random numbers place are scattered instead.
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/formula/required.h"
-#include "passes/decompose/movement/index_tensors.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/over_dims.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/nn/pooling.h"
 
 namespace toroid {

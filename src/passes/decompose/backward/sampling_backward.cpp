@@ -13,9 +13,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/precision.h"
 
 namespace toroid {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/complex/complex_parts.h"
 #include "passes/decompose/engine/decomposition_table.h"
-#include "passes/decompose/formula/operands.h"
 #include "passes/decompose/quantization/float8.h"
 
 namespace toroid {

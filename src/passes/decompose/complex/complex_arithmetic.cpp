@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/operators.h"
+#include "passes/decompose/arguments/operands.h"
+#include "passes/decompose/arguments/reduced_dims.h"
 #include "passes/decompose/complex/complex.h"
 #include "passes/decompose/complex/complex_parts.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/over_dims.h"
 
 namespace toroid {
 namespace {

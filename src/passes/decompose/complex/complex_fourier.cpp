@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/operators.h"
+#include "passes/decompose/arguments/operands.h"
+#include "passes/decompose/arguments/reduced_dims.h"
 #include "passes/decompose/complex/complex_parts.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/over_dims.h"
 #include "symbolic/real.h"
 
 namespace toroid {
@@ -35,12 +35,12 @@ Tensor resized(Tensor x, int64_t dim, sym::Expr size) {
 
 Complex resized(Complex x, int64_t dim, sym::Expr size) { return {resized(x.re, dim, size), resized(x.im, dim, size)}; }
 
-Tensor scaled(Tensor x, const Scalar& factor) {
+Tensor multiplied(Tensor x, const Scalar& factor) {
   if (const auto* number = std::get_if<double>(&factor); number && *number == 1) return x;
   return x.builder().binary(ScalarOp::Mul, x, factor);
 }
 
-Complex scaled(Complex x, const Scalar& factor) { return {scaled(x.re, factor), scaled(x.im, factor)}; }
+Complex multiplied(Complex x, const Scalar& factor) { return {multiplied(x.re, factor), multiplied(x.im, factor)}; }
 
 // 1 / count and 1 / sqrt(count), in doubles.
 Scalar inverse(sym::Expr count) {
@@ -81,7 +81,7 @@ std::vector<Tensor> transformed(Complex x, const Dims& dims, Kind kind, bool for
     const int64_t last = dims.back();
     x = resized(x, last, sym::floor_div(*real_size, 2) + 1);
     const Tensor y = real_signal({b.transpose(x.re, last, -1), b.transpose(x.im, last, -1)}, *real_size, forward);
-    return {scaled(b.transpose(y, last, -1), factor)};
+    return {multiplied(b.transpose(y, last, -1), factor)};
   }
   for (size_t i = dims.size(); i-- > 0;) {
     if (kind == Kind::ComplexToComplex || i + 1 < dims.size()) {
@@ -92,7 +92,7 @@ std::vector<Tensor> transformed(Complex x, const Dims& dims, Kind kind, bool for
       if (kind == Kind::RealToComplex) x = whole(x, dims[i], size);
     }
   }
-  return {pairs_of(scaled(x, factor))};
+  return {pairs_of(multiplied(x, factor))};
 }
 
 // What the core operators' normalization says: nothing, the root of the count, the count.
@@ -220,7 +220,7 @@ std::vector<Tensor> short_time_transform(Decomposer& d, const Args& a) {
   } else {
     y = fourier_transform({windowed(x.re), windowed(x.im)}, true);
   }
-  if (a.flag("normalized")) y = scaled(y, 1 / std::sqrt(static_cast<double>(frames.size)));
+  if (a.flag("normalized")) y = multiplied(y, 1 / std::sqrt(static_cast<double>(frames.size)));
   return {pairs_of({b.transpose(y.re, -1, -2), b.transpose(y.im, -1, -2)})};
 }
 
@@ -248,9 +248,9 @@ std::vector<Tensor> inverse_short_time_transform(Decomposer& d, const Args& a) {
   const double factor = a.flag("normalized") ? 1 / std::sqrt(static_cast<double>(frames.size)) : 1 / static_cast<double>(frames.size);
   Complex y;
   if (is_complex_result) {
-    y = scaled(fourier_transform(x, false), factor);
+    y = multiplied(fourier_transform(x, false), factor);
   } else {
-    y.re = scaled(real_signal(resized(x, 2, frames.size / 2 + 1), frames.size, false), factor);
+    y.re = multiplied(real_signal(resized(x, 2, frames.size / 2 + 1), frames.size, false), factor);
   }
 
   const sym::Expr length = (count - 1) * frames.hop + frames.size;

@@ -1,8 +1,8 @@
 // Operators that do the same to the real and the imaginary part of complex tensors: views, moves, sums.
 #include "base/error.h"
+#include "passes/decompose/arguments/required.h"
 #include "passes/decompose/complex/complex.h"
 #include "passes/decompose/complex/complex_parts.h"
-#include "passes/decompose/formula/required.h"
 
 namespace toroid {
 namespace {

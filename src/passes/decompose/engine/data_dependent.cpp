@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/operators.h"
 
 namespace toroid {
 

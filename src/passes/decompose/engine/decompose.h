@@ -222,15 +222,4 @@ struct MissingOp {
 };
 std::vector<MissingOp> missing_ops(const Program& program);
 
-// ---- used by most families ------------------------------------------------------------------------------------------
-
-// Applies `f` to x in its compute dtype (F32 for F16 and BF16; integers and Bool become F32) and rounds the result back to
-// x's own floating dtype (F32 for integers).
-template <class F>
-Tensor compute_wide(Tensor x, F f) {
-  const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::F32;
-  Builder& b = x.builder();
-  return b.cast(f(b.cast(x, compute_dtype(dtype))), dtype);
-}
-
 }  // namespace toroid

@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/precision.h"
 
 namespace toroid {
 namespace {

@@ -8,10 +8,10 @@
 #include <functional>
 
 #include "base/error.h"
+#include "formula/basics/precision.h"
+#include "formula/math/dequantised_product.h"
+#include "passes/decompose/arguments/output_mask.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/output_mask.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/quantization/dequantised_product.h"
 
 namespace toroid {
 namespace {

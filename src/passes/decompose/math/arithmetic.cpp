@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
 #include "graph/number.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/precision.h"
+#include "passes/decompose/arguments/operands.h"
 
 namespace toroid {
 namespace {

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/limits.h"
-#include "passes/decompose/formula/operands.h"
+#include "formula/basics/limits.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/operands.h"
 
 namespace toroid {
 namespace {

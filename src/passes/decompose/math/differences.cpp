@@ -1,9 +1,11 @@
 // Differences of neighbours along a dim, and the integrals and derivatives of samples made of them.
 #include <algorithm>
 
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/over_dims.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/over_dims.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/operands.h"
+#include "passes/decompose/arguments/reduced_dims.h"
 
 namespace toroid {
 namespace {

@@ -1,11 +1,11 @@
 // Distances and similarities between vectors.
 #include "base/error.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/operands.h"
+#include "passes/decompose/arguments/reduced_dims.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/over_dims.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/movement/index_tensors.h"
 
 namespace toroid {
 namespace {

@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/over_dims.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/formula/required.h"
-#include "passes/decompose/formula/same_as.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/operands.h"
+#include "passes/decompose/arguments/required.h"
+#include "passes/decompose/arguments/same_as.h"
 
 namespace toroid {
 namespace {

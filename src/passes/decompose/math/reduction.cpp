@@ -6,11 +6,12 @@
 #include <limits>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/over_dims.h"
-#include "passes/decompose/formula/required.h"
-#include "passes/decompose/formula/totals.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/over_dims.h"
+#include "formula/basics/precision.h"
+#include "formula/basics/totals.h"
+#include "passes/decompose/arguments/operands.h"
+#include "passes/decompose/arguments/reduced_dims.h"
 
 namespace toroid {
 namespace {

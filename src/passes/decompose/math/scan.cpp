@@ -1,6 +1,8 @@
 // Running sums, products and extrema along a dim.
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/over_dims.h"
+#include "formula/basics/over_dims.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/operands.h"
+#include "passes/decompose/arguments/reduced_dims.h"
 
 namespace toroid {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <bit>
 
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/movement/index_tensors.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/operators.h"
+#include "passes/decompose/arguments/operands.h"
 
 namespace toroid {
 namespace {

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/limits.h"
+#include "formula/basics/operators.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/limits.h"
-#include "passes/decompose/movement/index_tensors.h"
 
 namespace toroid {
 namespace {

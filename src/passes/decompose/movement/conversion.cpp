@@ -2,9 +2,9 @@
 //
 // At core level a copy is the value itself: no two values share memory.
 #include "base/error.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/engine/data_dependent.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/precision.h"
 
 namespace toroid {
 namespace {

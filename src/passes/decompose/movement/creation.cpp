@@ -7,9 +7,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/literal.h"
-#include "passes/decompose/formula/operands.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/operands.h"
+#include "passes/decompose/movement/literal.h"
 #include "symbolic/real.h"
 
 namespace toroid {

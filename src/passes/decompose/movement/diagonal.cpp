@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
+#include "formula/basics/operators.h"
+#include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/movement/view_shape.h"
 
 namespace toroid {

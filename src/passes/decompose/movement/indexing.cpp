@@ -4,9 +4,9 @@
 //
 //   x[:, i]  =>  gather(x, iota, i)
 #include "base/error.h"
+#include "formula/basics/index_tensors.h"
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/movement/index_tensors.h"
 
 namespace toroid {
 namespace {

@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/limits.h"
+#include "formula/basics/over_dims.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/limits.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/formula/required.h"
-#include "passes/decompose/movement/index_tensors.h"
 
 namespace toroid {
 namespace {

@@ -9,10 +9,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/output_mask.h"
+#include "passes/decompose/arguments/reduced_dims.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/output_mask.h"
-#include "passes/decompose/formula/over_dims.h"
-#include "passes/decompose/formula/precision.h"
 
 namespace toroid {
 namespace {

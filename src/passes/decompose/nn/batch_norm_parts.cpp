@@ -1,10 +1,10 @@
 // The parts of batch normalisation that are operators of their own: statistics of a batch, their combination over
 // several batches, and applying them; and the spellings that carry what cuDNN keeps.
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/over_dims.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/formula/totals.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/over_dims.h"
+#include "formula/basics/precision.h"
+#include "formula/basics/totals.h"
 
 namespace toroid {
 namespace {

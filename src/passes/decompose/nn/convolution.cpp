@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/precision.h"
+#include "formula/basics/windows.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/movement/windows.h"
 #include "passes/decompose/nn/convolution.h"
 
 namespace toroid {

@@ -1,9 +1,9 @@
 // Convolutions by the names of their kernels (depthwise, slow, oneDNN's, time first), which are aten::convolution with
 // some arguments fixed.
 #include "base/error.h"
+#include "formula/basics/over_dims.h"
+#include "passes/decompose/arguments/reduced_dims.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/over_dims.h"
-#include "passes/decompose/formula/required.h"
 
 namespace toroid {
 namespace {

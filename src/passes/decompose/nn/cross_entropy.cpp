@@ -6,9 +6,9 @@
 //   loss[i] = log(sum_c exp(x[i, c] - m[i])) - (x[i, target[i]] - m[i])      m[i] = max_c x[i, c]
 #include <limits>
 
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/movement/index_tensors.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/nn/loss_reduction.h"
 
 namespace toroid {

@@ -13,11 +13,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/literal.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/movement/index_tensors.h"
+#include "passes/decompose/movement/literal.h"
 #include "passes/decompose/nn/loss_reduction.h"
 
 namespace toroid {

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/operators.h"
 #include "passes/decompose/engine/data_dependent.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/movement/index_tensors.h"
 
 namespace toroid {
 namespace {

@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/random/random_bits.h"
 #include "support/match.h"
 

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "passes/decompose/formula/limits.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/movement/index_tensors.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/limits.h"
+#include "formula/basics/precision.h"
 
 namespace toroid {
 

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/movement/index_tensors.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/nn/loss_reduction.h"
 
 namespace toroid {

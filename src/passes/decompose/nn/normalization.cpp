@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/error.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/precision.h"
 #include "passes/decompose/nn/normalization.h"
 
 namespace toroid {

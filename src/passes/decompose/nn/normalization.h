@@ -1,8 +1,8 @@
 // What the normalisations and their gradients share: which dims they reduce, and how vectors over channels broadcast.
 #pragma once
 
+#include "formula/basics/totals.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/totals.h"
 
 namespace toroid {
 

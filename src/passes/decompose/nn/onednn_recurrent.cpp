@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/precision.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
 
 namespace toroid {
 namespace {

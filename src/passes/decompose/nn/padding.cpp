@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/operators.h"
+#include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/engine/data_dependent.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
 #include "passes/decompose/movement/view_shape.h"
 
 namespace toroid {

@@ -10,11 +10,11 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/limits.h"
-#include "passes/decompose/formula/precision.h"
-#include "passes/decompose/formula/required.h"
-#include "passes/decompose/movement/index_tensors.h"
+#include "formula/basics/index_tensors.h"
+#include "formula/basics/limits.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/over_dims.h"
+#include "formula/basics/precision.h"
 
 namespace toroid {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "formula/basics/windows.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/movement/windows.h"
 
 namespace toroid {
 

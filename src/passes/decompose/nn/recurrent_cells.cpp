@@ -5,9 +5,9 @@
 //
 //   LSTM   c' = f*c + i*g      h' = o*tanh(c')
 //   GRU    n = tanh(in_n + r*hidden_n)      h' = n + z*(h - n)
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/precision.h"
 
 namespace toroid {
 namespace {

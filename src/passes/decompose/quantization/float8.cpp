@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "passes/decompose/formula/required.h"
+#include "passes/decompose/arguments/required.h"
 #include "passes/decompose/quantization/float8.h"
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "base/error.h"
+#include "formula/basics/operators.h"
+#include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/engine/decomposition_table.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
 
 namespace toroid {
 namespace {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/precision.h"
 
 namespace toroid {
 namespace {

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
+#include "formula/basics/operators.h"
+#include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/random/random_bits.h"
 #include "support/match.h"
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
+#include "formula/basics/operators.h"
 
 namespace toroid {
 namespace {

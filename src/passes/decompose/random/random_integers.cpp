@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/limits.h"
+#include "formula/basics/limits.h"
+#include "formula/basics/operators.h"
 #include "passes/decompose/random/random_bits.h"
 
 namespace toroid {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "passes/decompose/formula/formula.h"
-#include "passes/decompose/formula/operands.h"
+#include "formula/basics/operators.h"
+#include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/math/searching.h"
 #include "passes/decompose/random/random_bits.h"
 

@@ -1,8 +1,7 @@
-// The dims an operator reduces over, and the shape of its result: the arguments `dim` and `keepdim` in all their
-// spellings.
+// The dims a formula works over, and the shape of its result.
 #pragma once
 
-#include "passes/decompose/engine/decompose.h"
+#include "graph/builder.h"
 
 namespace toroid {
 
@@ -15,12 +14,11 @@ struct OverDims {
   Tensor shaped(Tensor result) const { return result.builder().reshape(result, sizes); }
 };
 
-// `dim` may be an int, a list or None, and may be missing as `keepdim` may; an empty list means all dims.
-OverDims over_dims(const Args& a, Tensor x);
+// `dims` may be negative, count from the end then, and stand in any order; empty means all dims.
 OverDims over_dims(Tensor x, Dims dims, bool keepdim);
 
-// Whether the operator's overload has this argument at all.
-bool has_parameter(const Args& a, std::string_view name);
+// How many dims x has before its last `count`. Throws Error{InvalidModel} when it has fewer.
+size_t dims_before(Tensor x, size_t count);
 
 // The number of elements of x along `dims`.
 sym::Expr count_along(Tensor x, const Dims& dims);

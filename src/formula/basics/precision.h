@@ -6,8 +6,24 @@
 
 namespace toroid {
 
+// F32 for integers and Bool: what functions that need real numbers compute on.
+inline DType as_floating(DType dtype) { return is_floating(dtype) ? dtype : DType::F32; }
+
+// Throws Error{Unsupported} for a complex dtype.
+void require_real(DType dtype);
+inline Tensor require_real(Tensor x) { return require_real(x.dtype()), x; }
+
 // x in the dtype its sums and special functions are computed in.
 inline Tensor wide(Tensor x) { return x.defined() ? x.builder().cast(x, compute_dtype(x.dtype())) : x; }
+
+// Applies `f` to x in its compute dtype (F32 for F16 and BF16; integers and Bool become F32) and rounds the result back to
+// x's own floating dtype (F32 for integers).
+template <class F>
+Tensor compute_wide(Tensor x, F f) {
+  const DType dtype = as_floating(x.dtype());
+  Builder& b = x.builder();
+  return b.cast(f(b.cast(x, compute_dtype(dtype))), dtype);
+}
 
 // x as a program that converts it to `dtype` has it: 16-bit floats are rounded there and then. A cast alone lets kernels keep
 // them as F32 until they are stored; the bits of a 16-bit float are what was rounded.

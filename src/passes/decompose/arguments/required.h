@@ -20,10 +20,4 @@ inline const TensorType& required_result_type(const Decomposer& d) {
   throw Error(ErrorKind::Unsupported, "the type of a result that the model does not record decides what is computed");
 }
 
-// How many dims x has before its last `count`. Throws Error{InvalidModel} when it has fewer.
-inline size_t dims_before(Tensor x, size_t count) {
-  if (x.sizes().size() >= count) return x.sizes().size() - count;
-  throw Error(ErrorKind::InvalidModel, fmt::format("{} has too few dims: {} are needed", x.builder().describe(x), count));
-}
-
 }  // namespace toroid

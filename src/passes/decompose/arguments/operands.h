@@ -13,6 +13,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "formula/basics/precision.h"
 #include "passes/decompose/engine/decompose.h"
 
 namespace toroid {
@@ -26,14 +27,8 @@ bool is_number_argument(const Args& a, std::string_view name);
 // The dtype that these arguments promote to; absent ones do not count. Throws Error{Unsupported} when it is complex.
 DType promoted_dtype(const Args& a, std::initializer_list<std::string_view> names);
 
-// F32 for integers and Bool: what functions that need real numbers compute on.
-inline DType as_floating(DType dtype) { return is_floating(dtype) ? dtype : DType::F32; }
-
 // The argument as a tensor of `dtype`; a number becomes a rank 0 tensor.
 Tensor operand(Decomposer& d, const Args& a, std::string_view name, DType dtype);
-
-// Throws Error{Unsupported} when x is complex.
-Tensor require_real(Tensor x);
 
 // f over these arguments, computed in `dtype` (F32 where it is a reduced float) and rounded to it.
 template <class F, class... Names>

@@ -1,29 +1,11 @@
-#include "passes/decompose/formula/operands.h"
-
-#include <fmt/format.h>
-
-#include "base/error.h"
+#include "passes/decompose/arguments/operands.h"
+#include "formula/basics/precision.h"
 
 namespace toroid {
 
 bool is_number_argument(const Args& a, std::string_view name) {
   const Argument& argument = a.raw(name);
   return std::holds_alternative<sym::Expr>(argument) || std::holds_alternative<double>(argument) || std::holds_alternative<bool>(argument);
-}
-
-namespace {
-
-void refuse_complex(DType dtype) {
-  if (!is_complex(dtype)) return;
-  throw Error(ErrorKind::Unsupported, fmt::format("complex tensors ({}) are not supported", to_string(dtype)))
-      .help("rewrite the model over real and imaginary parts");
-}
-
-}  // namespace
-
-Tensor require_real(Tensor x) {
-  refuse_complex(x.dtype());
-  return x;
 }
 
 namespace {
@@ -50,7 +32,7 @@ DType promoted_dtype(const Args& a, std::initializer_list<std::string_view> name
 }
 
 Tensor operand(Decomposer& d, const Args& a, std::string_view name, DType dtype) {
-  refuse_complex(dtype);
+  require_real(dtype);
   if (is_number_argument(a, name)) return d.b.scalar(dtype, a.scalar(name));
   return d.b.cast(require_real(a.tensor(name)), dtype);
 }

@@ -1,4 +1,4 @@
-#include "passes/decompose/formula/same_as.h"
+#include "passes/decompose/arguments/same_as.h"
 
 namespace toroid {
 

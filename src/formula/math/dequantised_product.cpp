@@ -1,10 +1,10 @@
-#include "passes/decompose/quantization/dequantised_product.h"
+#include "formula/math/dequantised_product.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
-#include "passes/decompose/formula/formula.h"
+#include "formula/basics/operators.h"
 
 namespace toroid {
 namespace {

@@ -1,13 +1,12 @@
-#include "passes/decompose/formula/over_dims.h"
+#include "formula/basics/over_dims.h"
 
 #include <algorithm>
 
-namespace toroid {
+#include <fmt/format.h>
 
-bool has_parameter(const Args& a, std::string_view name) {
-  const std::vector<Parameter>& parameters = a.schema().parameters;
-  return std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == name; });
-}
+#include "base/error.h"
+
+namespace toroid {
 
 OverDims over_dims(Tensor x, Dims dims, bool keepdim) {
   OverDims over{x.builder().wrap_dims(std::move(dims), x.rank()), keepdim, {}};
@@ -19,9 +18,9 @@ OverDims over_dims(Tensor x, Dims dims, bool keepdim) {
   return over;
 }
 
-OverDims over_dims(const Args& a, Tensor x) {
-  const bool keepdim = has_parameter(a, "keepdim") && a.flag("keepdim");
-  return over_dims(x, has_parameter(a, "dim") ? a.dims("dim") : Dims{}, keepdim);
+size_t dims_before(Tensor x, size_t count) {
+  if (x.sizes().size() >= count) return x.sizes().size() - count;
+  throw Error(ErrorKind::InvalidModel, fmt::format("{} has too few dims: {} are needed", x.builder().describe(x), count));
 }
 
 sym::Expr count_along(Tensor x, const Dims& dims) {

@@ -1,10 +1,10 @@
 // Windows as Pad (where there is padding) and Remap: out[.., o, k] = padded[.., o*stride + k*dilation].
+#include "formula/basics/windows.h"
+
 #include <fmt/format.h>
 
-#include "passes/decompose/formula/required.h"
-#include "passes/decompose/movement/windows.h"
-
 #include "base/error.h"
+#include "formula/basics/over_dims.h"
 
 namespace toroid {
 

@@ -1,9 +1,8 @@
-#include "passes/decompose/movement/index_tensors.h"
+#include "formula/basics/index_tensors.h"
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "passes/decompose/engine/decompose.h"
 
 namespace toroid {
 namespace {

@@ -1,4 +1,4 @@
-#include "passes/decompose/formula/literal.h"
+#include "passes/decompose/movement/literal.h"
 
 #include <cstring>
 #include <memory>
