@@ -18,6 +18,20 @@ OverDims over_dims(Tensor x, Dims dims, bool keepdim) {
   return over;
 }
 
+Dims all_but(int64_t rank, int64_t kept) {
+  Dims dims;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d != kept) dims.push_back(d);
+  }
+  return dims;
+}
+
+Dims trailing(Tensor x, size_t count) {
+  Dims dims;
+  for (size_t i = 0; i < count; ++i) dims.push_back(x.rank() - static_cast<int64_t>(count - i));
+  return dims;
+}
+
 size_t dims_before(Tensor x, size_t count) {
   if (x.sizes().size() >= count) return x.sizes().size() - count;
   throw Error(ErrorKind::InvalidModel, fmt::format("{} has too few dims: {} are needed", x.builder().describe(x), count));

@@ -17,6 +17,11 @@ struct OverDims {
 // `dims` may be negative, count from the end then, and stand in any order; empty means all dims.
 OverDims over_dims(Tensor x, Dims dims, bool keepdim);
 
+// All dims of a tensor of this rank but `kept`, which is wrapped.
+Dims all_but(int64_t rank, int64_t kept);
+// The last `count` dims of x.
+Dims trailing(Tensor x, size_t count);
+
 // How many dims x has before its last `count`. Throws Error{InvalidModel} when it has fewer.
 size_t dims_before(Tensor x, size_t count);
 

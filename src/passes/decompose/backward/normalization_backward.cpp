@@ -8,10 +8,12 @@
 // Statistics that do not depend on x (running ones) or that subtract no mean (RMS) drop the terms that come from them.
 // The sums read what dx reads and over the same rows, so that they run in one kernel where the scheduler finds that.
 #include "base/error.h"
+#include "formula/basics/channels.h"
+#include "formula/basics/moments.h"
 #include "formula/basics/precision.h"
 #include "passes/decompose/arguments/output_mask.h"
+#include "passes/decompose/arguments/recorded.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/nn/normalization.h"
 
 namespace toroid {
 namespace {

@@ -1,6 +1,6 @@
 // Operators that do the same to the real and the imaginary part of complex tensors: views, moves, sums.
 #include "base/error.h"
-#include "passes/decompose/arguments/required.h"
+#include "passes/decompose/arguments/recorded.h"
 #include "passes/decompose/complex/complex.h"
 #include "passes/decompose/complex/complex_parts.h"
 

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "passes/decompose/arguments/required.h"
+#include "passes/decompose/arguments/recorded.h"
 #include "passes/decompose/quantization/float8.h"
 
 #include <algorithm>
