@@ -32,6 +32,12 @@ Dims trailing(Tensor x, size_t count) {
   return dims;
 }
 
+Dims last_dims(size_t count) {
+  Dims dims;
+  for (size_t i = 0; i < count; ++i) dims.push_back(static_cast<int64_t>(i) - static_cast<int64_t>(count));
+  return dims;
+}
+
 size_t dims_before(Tensor x, size_t count) {
   if (x.sizes().size() >= count) return x.sizes().size() - count;
   throw Error(ErrorKind::InvalidModel, fmt::format("{} has too few dims: {} are needed", x.builder().describe(x), count));

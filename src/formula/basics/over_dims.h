@@ -21,6 +21,8 @@ OverDims over_dims(Tensor x, Dims dims, bool keepdim);
 Dims all_but(int64_t rank, int64_t kept);
 // The last `count` dims of x.
 Dims trailing(Tensor x, size_t count);
+// -count, …, -1
+Dims last_dims(size_t count);
 
 // How many dims x has before its last `count`. Throws Error{InvalidModel} when it has fewer.
 size_t dims_before(Tensor x, size_t count);

@@ -12,6 +12,7 @@
 #include "formula/basics/operators.h"
 #include "formula/basics/over_dims.h"
 #include "formula/basics/precision.h"
+#include "formula/nn/adaptive_pooling.h"
 #include "passes/decompose/nn/pooling.h"
 
 namespace toroid {
@@ -30,15 +31,15 @@ Tensor sum_readers(Tensor readers, size_t spatial) {
 
 std::vector<Tensor> avg_pool_backward(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self"), grad = a.tensor("grad_output");
-  const std::vector<Window> windows = pool_windows(x, a);
-  Tensor shares = divided(wide(grad), average_divisor(a, d.b, windows));
+  const std::vector<Window> windows = formula::pool_windows(x, pool_geometry(a));
+  Tensor shares = formula::divided(wide(grad), formula::average_divisor(d.b, windows, average_count(a)));
   Tensor readers = readers_of(shares, windows, 0.0), inside = covers(d.b, windows);
   if (inside.defined()) readers = where(inside, readers, 0);
   return {d.b.cast(sum_readers(readers, windows.size()), x.dtype())};
 }
 
-std::vector<AdaptiveWindow> swapped(std::vector<AdaptiveWindow> windows) {
-  for (AdaptiveWindow& window : windows) window = adaptive_window(window.count, window.input);
+std::vector<formula::AdaptiveWindow> swapped(std::vector<formula::AdaptiveWindow> windows) {
+  for (formula::AdaptiveWindow& window : windows) window = formula::adaptive_window(window.count, window.input);
   return windows;
 }
 
@@ -46,7 +47,7 @@ std::vector<AdaptiveWindow> swapped(std::vector<AdaptiveWindow> windows) {
 Sizes spatial_sizes(Tensor grad, size_t spatial) { return grad.sizes().last(spatial); }
 
 // [.., o, ..] -> [.., i, ..] along one dim: each element's sum of the windows that cover it.
-Tensor sum_along(Tensor shares, size_t dim, const AdaptiveWindow& window) {
+Tensor sum_along(Tensor shares, size_t dim, const formula::AdaptiveWindow& window) {
   Builder& b = shares.builder();
   if (sym::known_divisible(window.input, window.count)) {  // one window each
     Sizes axes, index;
@@ -56,15 +57,15 @@ Tensor sum_along(Tensor shares, size_t dim, const AdaptiveWindow& window) {
     index[dim] = sym::floor_div(index[dim], window.longest);
     return b.remap(shares, axes, index);
   }
-  return b.sum(adaptive_view_along(shares, dim, adaptive_window(window.count, window.input), 0.0), {-1});
+  return b.sum(formula::adaptive_view_along(shares, dim, formula::adaptive_window(window.count, window.input), 0.0), {-1});
 }
 
 // One dim after the other, the last first: what is between is small, and rows of the result are sums of whole rows.
 template <size_t spatial>
 std::vector<Tensor> adaptive_avg_pool_backward(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self"), grad = a.tensor("grad_output");
-  const std::vector<AdaptiveWindow> windows = adaptive_windows(x, spatial_sizes(grad, spatial));
-  Tensor sum = divided(wide(grad), adaptive_count(d.b, windows));
+  const std::vector<formula::AdaptiveWindow> windows = formula::adaptive_windows(x, spatial_sizes(grad, spatial));
+  Tensor sum = formula::divided(wide(grad), formula::adaptive_count(d.b, windows));
   for (size_t i = spatial; i-- > 0;) sum = sum_along(sum, dims_before(sum, spatial) + i, windows[i]);
   return {d.b.cast(sum, x.dtype())};
 }
@@ -77,7 +78,7 @@ Tensor sum_chosen(Tensor x, Tensor grads, Tensor chosen, size_t spatial) {
   const Sizes plane = x.sizes().last(spatial);
   Sizes sizes = plane;
   sizes.resize(2 * spatial, 1);
-  Tensor own = b.reshape(flat_positions(b, plane), sizes);
+  Tensor own = b.reshape(formula::flat_positions(b, plane), sizes);
   return b.cast(sum_readers(where(eq(chosen, own), grads, 0), spatial), x.dtype());
 }
 
@@ -89,7 +90,7 @@ Tensor max_gradient(Tensor x, Tensor grad, Tensor indices, const std::vector<Win
 
 std::vector<Tensor> max_pool_with_indices_backward(Decomposer&, const Args& a) {
   Tensor x = a.tensor("self");
-  return {max_gradient(x, a.tensor("grad_output"), a.tensor("indices"), pool_windows(x, a))};
+  return {max_gradient(x, a.tensor("grad_output"), a.tensor("indices"), formula::pool_windows(x, pool_geometry(a)))};
 }
 
 std::vector<Tensor> max_pool2d_backward(Decomposer& d, const Args& a) {
@@ -97,14 +98,15 @@ std::vector<Tensor> max_pool2d_backward(Decomposer& d, const Args& a) {
   const std::vector<Tensor> pooled =
       d.call("aten::max_pool2d_with_indices",
              {x, a.integers("kernel_size"), a.integers("stride"), a.integers("padding"), a.integers("dilation"), a.flag("ceil_mode")});
-  return {max_gradient(x, a.tensor("grad_output"), pooled[1], pool_windows(x, a))};
+  return {max_gradient(x, a.tensor("grad_output"), pooled[1], formula::pool_windows(x, pool_geometry(a)))};
 }
 
 template <size_t spatial>
 std::vector<Tensor> adaptive_max_pool_backward(Decomposer&, const Args& a) {
   Tensor x = a.tensor("self"), grad = a.tensor("grad_output");
-  const std::vector<AdaptiveWindow> readers = swapped(adaptive_windows(x, spatial_sizes(grad, spatial)));
-  return {sum_chosen(x, adaptive_view(wide(grad), readers, 0.0), adaptive_view(a.tensor("indices"), readers, nowhere()), spatial)};
+  const std::vector<formula::AdaptiveWindow> readers = swapped(formula::adaptive_windows(x, spatial_sizes(grad, spatial)));
+  return {sum_chosen(x, formula::adaptive_view(wide(grad), readers, 0.0), formula::adaptive_view(a.tensor("indices"), readers, nowhere()),
+                     spatial)};
 }
 
 // Each maximum passes its gradient to the element that it came from.
