@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "formula/basics/over_dims.h"
 #include "formula/basics/precision.h"
+#include "formula/nn/convolution.h"
 #include "passes/decompose/arguments/output_mask.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/nn/convolution.h"
 
 namespace toroid {
 namespace {
@@ -34,7 +34,7 @@ void require_result_sizes(Tensor grad, Tensor x, Tensor weight, const Geometry& 
     if (list->size() == spatial) continue;
     throw Error(ErrorKind::InvalidModel, fmt::format("a list of {} entries for {} spatial dims", list->size(), spatial));
   }
-  require_geometry(g.stride, g.dilation, g.padding);
+  formula::require_geometry(g.stride, g.dilation, g.padding);
   Sizes sizes = {x.size(0), transposed ? weight.size(1) * g.groups : weight.size(0)};
   for (size_t i = 0; i < spatial; ++i) {
     const sym::Expr size = x.sizes()[i + 2], reach = g.dilation[i] * (weight.sizes()[i + 2] - 1) + 1;
