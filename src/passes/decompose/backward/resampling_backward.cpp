@@ -15,6 +15,7 @@
 #include "formula/basics/index_tensors.h"
 #include "formula/basics/operators.h"
 #include "formula/basics/precision.h"
+#include "formula/nn/resampling_taps.h"
 #include "passes/decompose/nn/resampling.h"
 
 namespace toroid {
@@ -25,35 +26,37 @@ enum class Kind { Nearest, NearestExact, Linear, Cubic, FilteredLinear, Filtered
 // One dim of an upsampling whose gradient is taken.
 struct Line {
   Kind kind;
-  Extent extent;
+  formula::Extent extent;
   bool align_corners;
 };
 
 bool is_filtered(Kind kind) { return kind >= Kind::FilteredLinear; }
 
-Filter filter_of(Kind kind) {
-  return kind == Kind::FilteredLinear ? triangle_filter() : kind == Kind::Lanczos ? lanczos_filter() : keys_cubic_filter();
+formula::Filter filter_of(Kind kind) {
+  return kind == Kind::FilteredLinear ? formula::triangle_filter()
+         : kind == Kind::Lanczos      ? formula::lanczos_filter()
+                                      : formula::keys_cubic_filter();
 }
 
-std::vector<Tap> taps_of(Builder& b, const Line& line, DType dtype) {
+std::vector<formula::Tap> taps_of(Builder& b, const Line& line, DType dtype) {
   switch (line.kind) {
-    case Kind::Nearest: return {nearest_tap(b, line.extent, 0, dtype)};
-    case Kind::NearestExact: return {nearest_tap(b, line.extent, 0.5, dtype)};
-    case Kind::Linear: return linear_taps(b, line.extent, line.align_corners, dtype);
-    default: return cubic_taps(b, line.extent, line.align_corners, dtype);
+    case Kind::Nearest: return {formula::nearest_tap(b, line.extent, 0, dtype)};
+    case Kind::NearestExact: return {formula::nearest_tap(b, line.extent, 0.5, dtype)};
+    case Kind::Linear: return formula::linear_taps(b, line.extent, line.align_corners, dtype);
+    default: return formula::cubic_taps(b, line.extent, line.align_corners, dtype);
   }
 }
 
 // W [out, in].
 Tensor weights_of(Builder& b, const Line& line, DType dtype) {
   if (is_filtered(line.kind)) {
-    const Filter filter = filter_of(line.kind);
-    const FilterWindow window = filter_window(b, line.extent, line.align_corners, filter, dtype);
-    Tensor norm = b.sum(filter_weight(window, filter, window.first + b.arange(window.taps)), {1});
-    return filter_weight(window, filter, b.unsqueeze(b.arange(line.extent.in), 0)) / b.unsqueeze(norm, 1);
+    const formula::Filter filter = filter_of(line.kind);
+    const formula::FilterWindow window = formula::filter_window(b, line.extent, line.align_corners, filter, dtype);
+    Tensor norm = b.sum(formula::filter_weight(window, filter, window.first + b.arange(window.taps)), {1});
+    return formula::filter_weight(window, filter, b.unsqueeze(b.arange(line.extent.in), 0)) / b.unsqueeze(norm, 1);
   }
   Tensor i = b.unsqueeze(b.arange(line.extent.in), 0), weights;
-  for (const Tap& tap : taps_of(b, line, dtype)) {
+  for (const formula::Tap& tap : taps_of(b, line, dtype)) {
     Tensor weight = tap.weight.defined() ? b.unsqueeze(tap.weight, 1) : b.scalar(dtype, 1.0);
     Tensor part = where(eq(b.unsqueeze(tap.index, 1), i), weight, 0);
     weights = weights.defined() ? weights + part : part;
@@ -141,7 +144,7 @@ Tensor sum_readers(Tensor grad, const std::vector<Line>& lines, const Dims& dims
   Tensor weights;
   for (size_t k = 0; k < dims.size(); ++k) {
     const size_t at = static_cast<size_t>(dims[k]);
-    const Extent& e = lines[k].extent;
+    const formula::Extent& e = lines[k].extent;
     const Readers readers = readers_of(lines[k]);
     const int64_t in = e.in.value(), out = e.out.value();
     const sym::Expr before = std::max<int64_t>(-readers.shift, 0);
@@ -179,7 +182,7 @@ Tensor sum_all_readers(Tensor grad, const std::vector<Line>& lines, const Dims& 
 // Outputs per input where each input is repeated.
 std::optional<sym::Expr> repeats_of(Builder& b, const Line& line) {
   if (line.kind != Kind::Nearest || !sym::known_divisible(line.extent.out, line.extent.in)) return std::nullopt;
-  if (!exact_nearest(line.extent, 0, b.axis(line.extent.out))) return std::nullopt;
+  if (!formula::exact_nearest(line.extent, 0, b.axis(line.extent.out))) return std::nullopt;
   return sym::floor_div(line.extent.out, line.extent.in);
 }
 
@@ -200,12 +203,12 @@ std::optional<Tensor> sum_blocks(Tensor grad, const std::vector<Line>& lines) {
 }
 
 // base += grad at every combination of taps. `index` holds the dims chosen so far.
-Tensor scatter_taps(Tensor base, Tensor grad, const std::vector<std::vector<Tap>>& taps, std::vector<Tensor> index) {
+Tensor scatter_taps(Tensor base, Tensor grad, const std::vector<std::vector<formula::Tap>>& taps, std::vector<Tensor> index) {
   Builder& b = grad.builder();
   const size_t done = index.size() - 2;
   if (done == taps.size()) return b.scatter(base, grad, index, ScatterMode::Add);
   Sizes along(grad.sizes().size(), 1);
-  for (const Tap& tap : taps[done]) {
+  for (const formula::Tap& tap : taps[done]) {
     along[index.size()] = tap.index.size(0);
     std::vector<Tensor> chosen = index;
     chosen.push_back(b.reshape(tap.index, along));
@@ -216,7 +219,7 @@ Tensor scatter_taps(Tensor base, Tensor grad, const std::vector<std::vector<Tap>
 }
 
 // PyTorch's gradients of nearest upsampling look at the sizes alone where they are equal or double.
-bool ignores_factor(const Extent& e) { return sym::known_eq(e.out, e.in) || sym::known_eq(e.out, e.in * 2); }
+bool ignores_factor(const formula::Extent& e) { return sym::known_eq(e.out, e.in) || sym::known_eq(e.out, e.in * 2); }
 
 template <Kind kind>
 std::vector<Tensor> upsample_backward(Decomposer& d, const Args& a) {
@@ -233,7 +236,7 @@ std::vector<Tensor> upsample_backward(Decomposer& d, const Args& a) {
   Dims dims;
   bool known = true;
   for (size_t i = 0; i < out.size(); ++i) {
-    Extent extent = resampled(in[i + 2], out[i], factors[i]);
+    formula::Extent extent = formula::resampled(in[i + 2], out[i], factors[i]);
     if (kind == Kind::Nearest && ignores_factor(extent)) extent.factor.reset();
     lines.push_back({kind, extent, has_corners && a.flag("align_corners")});
     dims.push_back(static_cast<int64_t>(i) + 2);
@@ -246,7 +249,7 @@ std::vector<Tensor> upsample_backward(Decomposer& d, const Args& a) {
     throw Error(ErrorKind::Unsupported, "the gradient of antialiased upsampling of a symbolic size");
   }
   if (known) return result(sum_all_readers(grad, lines, dims));
-  std::vector<std::vector<Tap>> taps;
+  std::vector<std::vector<formula::Tap>> taps;
   for (const Line& line : lines) taps.push_back(taps_of(b, line, grad.dtype()));
   const int64_t rank = grad.rank();
   return result(

@@ -1,6 +1,6 @@
 // Tensors that repeat, wrap around or border another one: pad, roll, repeat, pixel and channel shuffles.
-//
-// Borders that mirror or repeat the tensor are index arithmetic, as views are.
+#include "formula/movement/padding.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,92 +16,24 @@ namespace {
 
 // ---- borders -------------------------------------------------------------------------------------------------------
 
-// Amounts before and after each dim. PyTorch lists pairs from the last dim on; negative ones crop.
-struct Border {
-  Sizes low, high;
-};
-Border border_of(Tensor x, const Sizes& pad) {
-  if (pad.size() % 2 != 0 || pad.size() / 2 > x.sizes().size()) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("{} padding amounts for a tensor of rank {}", pad.size(), x.rank()));
-  }
-  Border border{Sizes(x.sizes().size(), 0), Sizes(x.sizes().size(), 0)};
-  for (size_t i = 0; i < pad.size() / 2; ++i) {
-    border.low[x.sizes().size() - 1 - i] = pad[2 * i];
-    border.high[x.sizes().size() - 1 - i] = pad[2 * i + 1];
-  }
-  return border;
-}
-
-// Takes off what negative amounts ask for, and leaves the others.
-Tensor crop(Tensor x, Sizes& pad) {
-  border_of(x, pad);  // checks the amounts
-  for (size_t i = 0; i < pad.size() / 2; ++i) {
-    const int64_t dim = x.rank() - 1 - static_cast<int64_t>(i);
-    const sym::Expr low = sym::known_lt(pad[2 * i], 0) ? -pad[2 * i] : sym::Expr(0);
-    const sym::Expr high = sym::known_lt(pad[2 * i + 1], 0) ? -pad[2 * i + 1] : sym::Expr(0);
-    x = x.builder().slice(x, dim, low, x.size(dim) - low - high);
-    pad[2 * i] += low;
-    pad[2 * i + 1] += high;
-  }
-  return x;
-}
-
-Tensor pad_with_value(Tensor x, Sizes pad, const Scalar& value) {
-  x = crop(x, pad);
-  const Border border = border_of(x, pad);
-  return x.builder().pad(x, border.low, border.high, value);
-}
-
-// Elements outside come from the index that `inside` gives, from an index that may be negative or too large, and the
-// size.
-template <class F>
-Tensor pad_with_own(Tensor x, const Sizes& pad, F inside) {
-  Builder& b = x.builder();
-  const Border border = border_of(x, pad);
-  Sizes axes, index;
-  for (size_t dim = 0; dim < x.sizes().size(); ++dim) {
-    const sym::Expr size = x.sizes()[dim];
-    axes.push_back(b.axis(size + border.low[dim] + border.high[dim]));
-    const bool is_bordered = !border.low[dim].is_const(0) || !border.high[dim].is_const(0);
-    index.push_back(is_bordered ? inside(axes.back() - border.low[dim], size) : axes.back());
-  }
-  return b.remap(x, axes, index);
-}
-
-// The edge itself is not repeated: 2 1 | 0 1 2 3 | 2 1.
-Tensor pad_reflect(Tensor x, const Sizes& pad) {
-  return pad_with_own(x, pad, [](sym::Expr i, sym::Expr size) {
-    const sym::Expr from_start = sym::max(i, -i);
-    const sym::Expr from_end = size - 1 - from_start;
-    return size - 1 - sym::max(from_end, -from_end);
-  });
-}
-Tensor pad_replicate(Tensor x, const Sizes& pad) {
-  return pad_with_own(x, pad, [](sym::Expr i, sym::Expr size) { return sym::min(sym::max(i, 0), size - 1); });
-}
-// What is left after cropping goes around.
-Tensor pad_circular(Tensor x, const Sizes& pad) {
-  Sizes amounts = pad;
-  x = crop(x, amounts);
-  return pad_with_own(x, amounts, [](sym::Expr i, sym::Expr size) { return sym::mod(i, size); });
-}
-
 std::vector<Tensor> pad(Decomposer&, const Args& a) {
   Tensor x = a.tensor("self");
   const Sizes amounts = a.integers("pad");
   const std::string mode = a.text("mode");
-  if (mode == "constant") return {pad_with_value(x, amounts, a.has("value") ? a.scalar("value") : Scalar(0.0))};
-  if (mode == "reflect") return {pad_reflect(x, amounts)};
-  if (mode == "replicate") return {pad_replicate(x, amounts)};
-  if (mode == "circular") return {pad_circular(x, amounts)};
+  if (mode == "constant") return {formula::pad_constant(x, amounts, a.has("value") ? a.scalar("value") : Scalar(0.0))};
+  if (mode == "reflect") return {formula::pad_reflect(x, amounts)};
+  if (mode == "replicate") return {formula::pad_replicate(x, amounts)};
+  if (mode == "circular") return {formula::pad_circular(x, amounts)};
   throw Error(ErrorKind::InvalidModel, fmt::format("padding mode '{}'", mode));
 }
 std::vector<Tensor> constant_pad_nd(Decomposer&, const Args& a) {
-  return {pad_with_value(a.tensor("self"), a.integers("pad"), a.scalar("value"))};
+  return {formula::pad_constant(a.tensor("self"), a.integers("pad"), a.scalar("value"))};
 }
-std::vector<Tensor> pad_circular_op(Decomposer&, const Args& a) { return {pad_circular(a.tensor("self"), a.integers("pad"))}; }
-std::vector<Tensor> reflection_pad(Decomposer&, const Args& a) { return {pad_reflect(a.tensor("self"), a.integers("padding"))}; }
-std::vector<Tensor> replication_pad(Decomposer&, const Args& a) { return {pad_replicate(a.tensor("self"), a.integers("padding"))}; }
+std::vector<Tensor> pad_circular_op(Decomposer&, const Args& a) { return {formula::pad_circular(a.tensor("self"), a.integers("pad"))}; }
+std::vector<Tensor> reflection_pad(Decomposer&, const Args& a) { return {formula::pad_reflect(a.tensor("self"), a.integers("padding"))}; }
+std::vector<Tensor> replication_pad(Decomposer&, const Args& a) {
+  return {formula::pad_replicate(a.tensor("self"), a.integers("padding"))};
+}
 
 // ---- around and around ---------------------------------------------------------------------------------------------
 

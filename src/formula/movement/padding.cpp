@@ -1,0 +1,82 @@
+#include "formula/movement/padding.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace toroid::formula {
+namespace {
+
+// Amounts before and after each dim. PyTorch lists pairs from the last dim on; negative ones crop.
+struct Border {
+  Sizes low, high;
+};
+Border border_of(Tensor x, const Sizes& pad) {
+  if (pad.size() % 2 != 0 || pad.size() / 2 > x.sizes().size()) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("{} padding amounts for a tensor of rank {}", pad.size(), x.rank()));
+  }
+  Border border{Sizes(x.sizes().size(), 0), Sizes(x.sizes().size(), 0)};
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    border.low[x.sizes().size() - 1 - i] = pad[2 * i];
+    border.high[x.sizes().size() - 1 - i] = pad[2 * i + 1];
+  }
+  return border;
+}
+
+// Takes off what negative amounts ask for, and leaves the others.
+Tensor crop(Tensor x, Sizes& pad) {
+  border_of(x, pad);  // checks the amounts
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const int64_t dim = x.rank() - 1 - static_cast<int64_t>(i);
+    const sym::Expr low = sym::known_lt(pad[2 * i], 0) ? -pad[2 * i] : sym::Expr(0);
+    const sym::Expr high = sym::known_lt(pad[2 * i + 1], 0) ? -pad[2 * i + 1] : sym::Expr(0);
+    x = x.builder().slice(x, dim, low, x.size(dim) - low - high);
+    pad[2 * i] += low;
+    pad[2 * i + 1] += high;
+  }
+  return x;
+}
+
+// Elements outside come from the index that `inside` gives, from an index that may be negative or too large, and the
+// size.
+template <class F>
+Tensor pad_with_own(Tensor x, const Sizes& pad, F inside) {
+  Builder& b = x.builder();
+  const Border border = border_of(x, pad);
+  Sizes axes, index;
+  for (size_t dim = 0; dim < x.sizes().size(); ++dim) {
+    const sym::Expr size = x.sizes()[dim];
+    axes.push_back(b.axis(size + border.low[dim] + border.high[dim]));
+    const bool is_bordered = !border.low[dim].is_const(0) || !border.high[dim].is_const(0);
+    index.push_back(is_bordered ? inside(axes.back() - border.low[dim], size) : axes.back());
+  }
+  return b.remap(x, axes, index);
+}
+
+}  // namespace
+
+Tensor pad_constant(Tensor x, Sizes pad, const Scalar& value) {
+  x = crop(x, pad);
+  const Border border = border_of(x, pad);
+  return x.builder().pad(x, border.low, border.high, value);
+}
+
+Tensor pad_reflect(Tensor x, const Sizes& pad) {
+  return pad_with_own(x, pad, [](sym::Expr i, sym::Expr size) {
+    const sym::Expr from_start = sym::max(i, -i);
+    const sym::Expr from_end = size - 1 - from_start;
+    return size - 1 - sym::max(from_end, -from_end);
+  });
+}
+
+Tensor pad_replicate(Tensor x, const Sizes& pad) {
+  return pad_with_own(x, pad, [](sym::Expr i, sym::Expr size) { return sym::min(sym::max(i, 0), size - 1); });
+}
+
+Tensor pad_circular(Tensor x, const Sizes& pad) {
+  Sizes amounts = pad;
+  x = crop(x, amounts);
+  return pad_with_own(x, amounts, [](sym::Expr i, sym::Expr size) { return sym::mod(i, size); });
+}
+
+}  // namespace toroid::formula
