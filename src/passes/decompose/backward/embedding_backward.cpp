@@ -3,7 +3,8 @@
 #include "formula/basics/index_tensors.h"
 #include "formula/basics/operators.h"
 #include "formula/basics/precision.h"
-#include "passes/decompose/nn/embedding.h"
+#include "formula/nn/embedding.h"
+#include "passes/decompose/engine/decompose.h"
 
 namespace toroid {
 namespace {
@@ -84,7 +85,7 @@ std::vector<Tensor> embedding_bag_dense_backward(Decomposer& d, const Args& a) {
 Tensor bags_of(const Args& a) {
   Tensor known = a.tensor("offset2bag"), indices = a.tensor("indices");
   if (!known.numel().is_const(0) || indices.numel().is_const(0)) return known;
-  return bag_of_index(indices.size(0), a.tensor("offsets"));
+  return formula::bag_of_index(indices.size(0), a.tensor("offsets"));
 }
 
 std::vector<Tensor> embedding_bag_backward(Decomposer& d, const Args& a) {
