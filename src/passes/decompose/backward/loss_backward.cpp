@@ -14,7 +14,7 @@ namespace {
 template <class F>
 std::vector<Tensor> elementwise_gradient(Decomposer& d, const Args& a, F f) {
   const DType dtype = as_floating(promoted_dtype(a, {"grad_output", "self", "target"}));
-  const bool is_mean = loss_reduction(a) == LossReduction::Mean;
+  const bool is_mean = loss_reduction(a) == formula::LossReduction::Mean;
   const sym::Expr count = a.tensor("self").numel();
   auto gradient = [&](Tensor grad, Tensor x, Tensor target) {
     Tensor slope = f(x, target) * grad;
@@ -65,7 +65,7 @@ std::vector<Tensor> nll_loss_backward(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self"), grad = wide(a.tensor("grad_output")), class_weight = wide(a.optional_tensor("weight"));
   const int64_t dim = x.rank() == 1 ? 0 : 1;
   Tensor target = b.unsqueeze(b.cast(a.tensor("target"), DType::I64), dim);
-  if (loss_reduction(a) == LossReduction::Mean) grad = grad / wide(a.tensor("total_weight"));
+  if (loss_reduction(a) == formula::LossReduction::Mean) grad = grad / wide(a.tensor("total_weight"));
   if (grad.rank() > 0) grad = b.unsqueeze(grad, dim);
   Tensor classes = positions(b, x.size(dim), dim, x.rank());
   if (class_weight.defined()) {
@@ -86,7 +86,7 @@ Tensor row_gradient(const Args& a, Tensor rows) {
   Tensor grad = wide(a.tensor("grad_output"));
   if (grad.rank() > 0) grad = b.reshape(grad, {grad.numel(), 1});
   grad = grad / number_like(grad, Scalar(rows.size(1)));
-  return loss_reduction(a) == LossReduction::Mean ? grad / number_like(grad, Scalar(rows.size(0))) : grad;
+  return loss_reduction(a) == formula::LossReduction::Mean ? grad / number_like(grad, Scalar(rows.size(0))) : grad;
 }
 
 // Each class that comes within the margin of the target's is pushed away from it.

@@ -1,138 +1,29 @@
-// Negative log likelihood and cross entropy over classes.
-//
-// Cross entropy is built from the maximum, exponentials, their sum and one read of the input at the target, so that it
-// is one pass over the row:
-//
-//   loss[i] = log(sum_c exp(x[i, c] - m[i])) - (x[i, target[i]] - m[i])      m[i] = max_c x[i, c]
-#include <limits>
+// ATen's negative log likelihood and cross entropy.
+#include "formula/nn/cross_entropy.h"
 
-#include "formula/basics/index_tensors.h"
-#include "formula/basics/operators.h"
-#include "formula/basics/precision.h"
+#include "passes/decompose/arguments/reduced_dims.h"
+#include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/nn/loss_reduction.h"
 
 namespace toroid {
 namespace {
 
-// [C], [N, C] or [N, C, d…]: classes are dim 1, or dim 0 without a batch.
-int64_t class_dim(Tensor x) { return x.rank() == 1 ? 0 : 1; }
-
-// Targets that count, with classes that are safe to read.
-struct Targets {
-  Tensor classes;  // I64, 0 where ignored
-  Tensor counts;   // Bool
-  Tensor weight;   // of each target, 0 where ignored; in the loss's dtype
-};
-
-Targets targets_of(Tensor target, Tensor class_weight, sym::Expr ignore_index, DType dtype) {
-  Builder& b = target.builder();
-  Targets t;
-  target = b.cast(target, DType::I64);
-  t.counts = b.binary(ScalarOp::Ne, target, Scalar(ignore_index));
-  t.classes = where(t.counts, target, 0);
-  Tensor weight = class_weight.defined() ? b.gather(b.cast(class_weight, dtype), {t.classes}) : b.full(target.sizes(), dtype, 1.0);
-  t.weight = where(t.counts, weight, 0);
-  return t;
+formula::CrossEntropyOptions options_of(const Args& a) {
+  return {.class_weight = a.optional_tensor("weight"),
+          .reduction = loss_reduction(a),
+          .ignored = a.integer("ignore_index"),
+          .label_smoothing = has_parameter(a, "label_smoothing") ? a.number("label_smoothing") : 0};
 }
 
-// x at each target's class.
-Tensor at_targets(Tensor x, Tensor classes) {
-  Builder& b = x.builder();
-  const int64_t dim = class_dim(x);
-  return b.squeeze(b.gather(x, index_along(b.unsqueeze(classes, dim), dim)), dim);
-}
-
-// The mean of per-target losses weighs them; it is NaN when nothing counts, as in PyTorch.
-Tensor reduce_weighted(Tensor loss, Tensor total_weight, LossReduction reduction) {
-  if (reduction == LossReduction::None) return loss;
-  Tensor sum = loss.builder().sum(loss, {});
-  return reduction == LossReduction::Sum ? sum : sum / total_weight;
-}
-
-// ---- nll_loss -------------------------------------------------------------------------------------------------------
-
-std::vector<Tensor> nll_loss_forward(Decomposer& d, const Args& a) {
-  Builder& b = d.b;
-  Tensor x = a.tensor("self");
-  const LossReduction reduction = loss_reduction(a);
-  const Targets t = targets_of(a.tensor("target"), a.optional_tensor("weight"), a.integer("ignore_index"), compute_dtype(x.dtype()));
-  Tensor picked = wide(at_targets(x, t.classes));
-  // Not picked * 0: what is ignored may be infinite.
-  Tensor loss = where(t.counts, -(picked * t.weight), 0);
-  Tensor total_weight = b.sum(t.weight, {});
-  Tensor result = reduce_weighted(loss, total_weight, reduction);
-  if (reduction == LossReduction::None) total_weight = b.scalar(total_weight.dtype(), 0.0);
-  return {b.cast(result, x.dtype()), b.cast(total_weight, x.dtype())};
+std::vector<Tensor> nll_loss_forward(Decomposer&, const Args& a) {
+  const formula::NllLoss result = formula::nll_loss(a.tensor("self"), a.tensor("target"), options_of(a));
+  return {result.loss, result.total_weight};
 }
 
 std::vector<Tensor> nll_loss(Decomposer& d, const Args& a) { return {nll_loss_forward(d, a)[0]}; }
 
-// ---- cross entropy --------------------------------------------------------------------------------------------------
-
-// log_softmax(x) is shifted - log_sum.
-struct LogSoftmax {
-  Tensor x, largest, shifted, log_sum;  // dims of size 1 kept
-};
-
-LogSoftmax log_softmax(Tensor x) {
-  Builder& b = x.builder();
-  const Dims dim = {class_dim(x)};
-  LogSoftmax s;
-  s.x = x;
-  s.largest = b.keep(b.amax(x, dim), dim);
-  s.shifted = x - s.largest;
-  s.log_sum = log(b.keep(b.sum(exp(s.shifted), dim), dim));
-  return s;
-}
-
-Tensor per_class(Tensor weight, Tensor x) {
-  Sizes sizes(x.sizes().size(), 1);
-  sizes[static_cast<size_t>(class_dim(x))] = weight.size(0);
-  return weight.builder().reshape(weight, sizes);
-}
-
-// Targets are class indices; smoothing moves some of each target's weight to all classes evenly.
-Tensor index_cross_entropy(const LogSoftmax& s, const Args& a, double smoothing) {
-  Builder& b = s.x.builder();
-  const int64_t dim = class_dim(s.x);
-  const LossReduction reduction = loss_reduction(a);
-  Tensor class_weight = a.optional_tensor("weight");
-  const Targets t = targets_of(a.tensor("target"), class_weight, a.integer("ignore_index"), s.x.dtype());
-  Tensor picked = at_targets(s.x, t.classes) - b.squeeze(s.largest, dim);
-  // Negated last: the loss of a class that is certain is -0, as in PyTorch.
-  Tensor loss = where(t.counts, -((picked - b.squeeze(s.log_sum, dim)) * t.weight), 0);
-  Tensor total_weight = b.sum(t.weight, {});
-  if (smoothing == 0) return reduce_weighted(loss, total_weight, reduction);
-  Tensor all_classes = s.log_sum - s.shifted;
-  if (class_weight.defined()) all_classes = all_classes * per_class(wide(class_weight), s.x);
-  Tensor spread = where(t.counts, b.sum(all_classes, {dim}), 0);
-  Tensor classes = number_like(s.x, Scalar(s.x.size(dim)));
-  return reduce_weighted(loss, total_weight, reduction) * (1 - smoothing) +
-         reduce_weighted(spread, total_weight, reduction) * smoothing / classes;
-}
-
-// Targets are probabilities for every class.
-Tensor probability_cross_entropy(const LogSoftmax& s, const Args& a, double smoothing) {
-  Builder& b = s.x.builder();
-  const int64_t dim = class_dim(s.x);
-  const LossReduction reduction = loss_reduction(a);
-  Tensor target = b.cast(a.tensor("target"), s.x.dtype());
-  if (smoothing > 0) target = target * (1 - smoothing) + smoothing / number_like(s.x, Scalar(s.x.size(dim)));
-  Tensor terms = (s.shifted - s.log_sum) * target;
-  if (a.has("weight")) terms = terms * per_class(wide(a.tensor("weight")), s.x);
-  const Tensor total = reduced(b.sum(terms, {dim}), reduction);
-  // PyTorch divides by the elements over the classes: 0 by 0 without classes.
-  if (reduction == LossReduction::Mean && s.x.size(dim).is_const(0))
-    return number_like(total, Scalar(std::numeric_limits<double>::quiet_NaN()));
-  return -total;
-}
-
-std::vector<Tensor> cross_entropy_loss(Decomposer& d, const Args& a) {
-  Tensor x = a.tensor("self");
-  const LogSoftmax s = log_softmax(wide(x));
-  const double smoothing = a.number("label_smoothing");
-  Tensor loss = is_floating(a.tensor("target").dtype()) ? probability_cross_entropy(s, a, smoothing) : index_cross_entropy(s, a, smoothing);
-  return {d.b.cast(loss, x.dtype())};
+std::vector<Tensor> cross_entropy_loss(Decomposer&, const Args& a) {
+  return {formula::cross_entropy(a.tensor("self"), a.tensor("target"), options_of(a))};
 }
 
 constexpr DecompositionRow kRows[] = {

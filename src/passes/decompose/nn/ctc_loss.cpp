@@ -207,11 +207,11 @@ std::vector<Tensor> ctc_loss(Decomposer& d, const Args& a) {
   const Alignment al = align(d, a, longest_target(d, a));
   Tensor loss = loss_of(al, forward_states(al).back());
   if (a.flag("zero_infinity")) loss = where(eq(loss, kInfinity), 0, loss);
-  const LossReduction reduction = loss_reduction(a);
+  const formula::LossReduction reduction = loss_reduction(a);
   // A mean is over labels first: each sample's loss counts by its target's length.
-  if (reduction == LossReduction::Mean) loss = loss / b.cast(maximum(al.target_lengths, 1), loss.dtype());
-  if (reduction == LossReduction::None && !al.was_batched) loss = b.reshape(loss, {});
-  return {b.cast(reduced(loss, reduction), a.tensor("log_probs").dtype())};
+  if (reduction == formula::LossReduction::Mean) loss = loss / b.cast(maximum(al.target_lengths, 1), loss.dtype());
+  if (reduction == formula::LossReduction::None && !al.was_batched) loss = b.reshape(loss, {});
+  return {b.cast(formula::reduced(loss, reduction), a.tensor("log_probs").dtype())};
 }
 
 std::vector<Tensor> ctc_loss_backward(Decomposer& d, const Args& a) {
