@@ -1,11 +1,11 @@
 // Rewrites import-level operators (Aten) into core operations.
 //
-// A decomposition is a function from an operator's arguments to its results, written over the Builder so that it reads like
-// the formula. One file per family holds the functions and one table of rows; registry.cpp joins the tables. A model's operators
-// without a row are reported together.
+// A decomposition is a function from an operator's arguments to its results: it reads the arguments and calls a formula (formula/), or
+// writes it over the Builder itself. One file per family holds the functions and one table of rows; registry.cpp joins the tables. A
+// model's operators without a row are reported together.
 //
-//   std::vector<Tensor> silu(Decomposer& d, const Args& a) {
-//     return {compute_wide(a.tensor("self"), [&](Tensor x) { return x * d.b.unary(ScalarOp::Sigmoid, x); })};
+//   std::vector<Tensor> elu(Decomposer&, const Args& a) {
+//     return {formula::elu(a.tensor("self"), a.number("alpha"), a.number("scale"), a.number("input_scale"))};
 //   }
 //
 // Views are ordinary functions here (aten::view is a reshape); what mutates (aten::relu_) is written as its functional form:
