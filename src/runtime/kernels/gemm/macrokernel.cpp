@@ -53,8 +53,8 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
   if (const auto offsets = elements.scattered(); kIsF32 && !offsets.empty() && !b.is_in_pairs(panel)) {
     for (int64_t s = some.first; s < some.last; ++s) {
       const Range strip = go_to(s);
-      kernels.multiply_scattered[strip.size() - 1][width / kernels.lanes - 1](offsets.data(), static_cast<int64_t>(offsets.size()),
-                                                                              &rows[static_cast<size_t>(strip.first)], data, out);
+      const StripDepth scattered = {nullptr, static_cast<int64_t>(offsets.size()), offsets.data()};
+      kernels.multiply[strip.size() - 1][width / kernels.lanes - 1](scattered, &rows[static_cast<size_t>(strip.first)], data, out, {});
     }
     return;
   }
@@ -79,7 +79,7 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
       const int64_t r = strip.size() - 1;
       const MultiplyStripOf<Element> multiply =
           b.is_in_pairs(panel) ? kernels.multiply_pairs[r][b.halves() - 1] : kernels.multiply[r][width / kernels.lanes - 1];
-      multiply(&runs[begin], static_cast<int64_t>(end - begin), &rows[static_cast<size_t>(strip.first)], data, out, share);
+      multiply({&runs[begin], static_cast<int64_t>(end - begin)}, &rows[static_cast<size_t>(strip.first)], data, out, share);
     }
     data = next;
     begin = end;

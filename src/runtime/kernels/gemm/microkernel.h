@@ -44,21 +44,24 @@ struct StripOutputOf {
   const float* residual = nullptr;
 };
 
-// out[i, j] = (add ? out[i, j] : 0) + sum over the runs' elements p, in order, of rows[i][p] * b[p * width + j], for the columns of a panel
+// The elements of a row that a strip multiplies: of at least one run; or, of float32 alone, which convolutions are, scattered ones.
+struct StripDepth {
+  const Run* runs;
+  int64_t count;  // of runs, or of elements
+  const int64_t* offsets =
+      nullptr;  // of scattered elements, behind the row's pointer; the runs are not looked at then, and nothing is added to
+};
+
+// out[i, j] = (add ? out[i, j] : 0) + sum over the depth's elements p, in order, of rows[i][p] * b[p * width + j], for the columns of a panel
 // that is `width` wide with those that pad it. b goes on from run to run.
 template <class Element>
-using MultiplyStripOf = void (*)(const Run* runs, int64_t count, const Element* const* rows, const Element* b,
-                                 const StripOutputOf<Element>& out, AheadOf<Element> ahead);
+using MultiplyStripOf = void (*)(const StripDepth& depth, const Element* const* rows, const Element* b, const StripOutputOf<Element>& out,
+                                 AheadOf<Element> ahead);
 
 // The same, a pair of elements at a time, for a panel of half vectors of columns: b has both elements' numbers of a column side by side,
-// and a sum is that of the first elements of all pairs plus that of the second ones. The length of a run is even.
+// and a sum is that of the first elements of all pairs plus that of the second ones. The length of a run is even. No scattered elements.
 template <class Element>
 using MultiplyPairedStripOf = MultiplyStripOf<Element>;
-
-// The same with an offset for each element, without adding to what is there: for elements that lie scattered.
-template <class Element>
-using MultiplyScatteredOf = void (*)(const int64_t* offsets, int64_t count, const Element* const* rows, const Element* b,
-                                     const StripOutputOf<Element>& out);
 
 // The loops for one instruction set. Element: float, double, or uint32_t and uint64_t, whose products and sums wrap.
 template <class Element>
@@ -72,9 +75,7 @@ struct GemmMicrokernelsOf {
   int vectors;                                                       // of a whole panel
   int most_rows[kMostVectors];                                       // of a strip, by vectors - 1
   MultiplyStripOf<Element> multiply[kMostNarrowRows][kMostVectors];  // by rows - 1 and vectors - 1; null beyond most_rows
-  // Of float32 alone, as convolutions are: else null.
-  MultiplyScatteredOf<Element> multiply_scattered[kMostNarrowRows][kMostVectors];
-  // Of panels of so many half vectors, by halves - 1: 0 where pairs do not pay.
+  // Of float32 alone, else null: of panels of so many half vectors, by halves - 1: 0 where pairs do not pay.
   int most_rows_in_pairs[kMostHalves];
   MultiplyPairedStripOf<Element> multiply_pairs[kMostNarrowRows][kMostHalves];
 

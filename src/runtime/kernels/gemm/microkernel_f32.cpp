@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -26,13 +27,32 @@ TOROID_INLINE void add_neighbours(const Vector16& first, const Vector16& second,
   sums = __builtin_shuffle(first, second, kFirst) + __builtin_shuffle(first, second, kFirst + 1);
 #endif
 }
+#endif
+
+TOROID_STRIPS(Baseline, Vector4, 2, 16, GemmMicrokernels::kMostRows)
+#ifdef __x86_64__
+TOROID_STRIPS(Avx2, Vector8, 2, 16, GemmMicrokernels::kMostNarrowRows, TOROID_AVX2)
+TOROID_STRIPS(Avx512, Vector16, 4, 32, GemmMicrokernels::kMostNarrowRows, TOROID_AVX512)
+
+// Tiles of pairs of elements in memory, `halves` vectors of them a row, go where `out` says.
+TOROID_AVX512 __attribute__((noinline)) void store_pairs(const Vector16* pairs, int rows, int halves, const StripOutput& out) {
+  Vector16 sums[GemmMicrokernels::kMostNarrowRows * 2];
+  const int vectors = (halves + 1) / 2;
+  for (int i = 0; i < rows; ++i, pairs += halves) {
+    for (int h = 0; h < halves; h += 2) {
+      add_neighbours(pairs[h], h + 1 < halves ? pairs[h + 1] : Vector16{}, sums[i * vectors + h / 2]);
+    }
+  }
+  Avx512::store_from_memory(sums, rows, vectors, out);
+}
 
 // Sums of pairs of elements, those of the first ones in the even lanes: one load spreads a pair over a vector. So columns that fill half a vector take half
 // the multiplications of a whole one, and two halves half the loads.
 template <int kRowsOfTile, int kHalves>
 struct PairTile {
-  static constexpr int kLanes = kLanesOf<Vector16>, kRows = kRowsOfTile;
+  static constexpr int kRows = kRowsOfTile, kVectors = kHalves;
   static constexpr int kElements = 2;
+  using Vector = Vector16;
   using Element = float;
   using Output = StripOutput;
 
@@ -51,33 +71,33 @@ struct PairTile {
     }
   }
 
-  TOROID_INLINE void store(const StripOutput& out) const {
-    Tile<Vector16, kRows, (kHalves + 1) / 2> tile;
+  // As Tile's. The last vector of a row is often filled in part.
+  TOROID_INLINE bool store(const StripOutput& out) const {
+    if (out.add || out.residual != nullptr) return false;
+    using Whole = Tile<Vector16, kRows, (kHalves + 1) / 2>;
+    Whole tile;
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
       for (int h = 0; h < kHalves; h += 2) add_neighbours(sums[i][h], h + 1 < kHalves ? sums[i][h + 1] : Vector16{}, tile.sums[i][h / 2]);
     }
-    tile.store(out);
+    tile.store(FirstLanes<Vector16>(out.columns - (Whole::kVectors - 1) * Whole::kLanes), out);
+    return true;
   }
 
-  Vector16 sums[kRows][kHalves] = {};
-};
-#endif
+  template <class Set>
+  TOROID_INLINE static void store_from_memory(const Vector* sums, const StripOutput& out) {
+    store_pairs(sums, kRows, kHalves, out);
+  }
 
-TOROID_STRIPS(Baseline, Vector4, 2, 16)
-#ifdef __x86_64__
-TOROID_STRIPS(Avx2, Vector8, 2, 16, TOROID_AVX2)
-TOROID_STRIPS(Avx512, Vector16, 4, 32, TOROID_AVX512)
+  Vector sums[kRows][kHalves] = {};
+};
 
 template <int R, int H>
-TOROID_AVX512 void multiply_pairs(const Run* runs, int64_t count, const float* const* rows, const float* b, const StripOutput& out,
-                                  Ahead ahead) {
-  multiply<PairTile<R, H>>(runs, count, rows, b, out, ahead);
+TOROID_AVX512 void multiply_pairs(const StripDepth& depth, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead) {
+  multiply<Avx512, PairTile<R, H>, false>(depth, rows, b, out, ahead);
 }
-#endif
 
-#ifdef __x86_64__
 // Where halves save multiplications, or loads of a single vector.
 constexpr int most_rows_in_pairs(int halves) {
   return halves > 2 && halves % 2 == 0 ? 0 : std::min(GemmMicrokernels::kMostNarrowRows, (Avx512::kRegisters - halves - 2) / halves);

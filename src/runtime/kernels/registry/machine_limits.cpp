@@ -60,7 +60,7 @@ double flops_in_vectors(RuntimePool& pool) {
       std::fill_n(pointers, rows, a.data());
       const Run run = {0, kDepth};
       for (int64_t i = 0; i < (end - begin) * kRepetitions; ++i)
-        kernels.multiply[rows - 1][kernels.vectors - 1](&run, 1, pointers, b.data(), {c.data(), width, width}, {});
+        kernels.multiply[rows - 1][kernels.vectors - 1]({&run, 1}, pointers, b.data(), {c.data(), width, width}, {});
     });
   });
   return 2.0 * static_cast<double>(pool.threads() * kRepetitions * kDepth * rows * width) / seconds;

@@ -160,14 +160,13 @@ std::vector<const float*> float_rows(const FloatRows& a, Range some, int64_t k) 
 
 void multiply_in_registers(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
                            const ToroidEpilogue& epilogue) {
-  const auto& kernels = narrow_kernels();
+  const NarrowKernels& kernels = narrow_kernels();
   auto rows_of = [&](Range some) { return float_rows(a, some, k); };
   auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
     for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
       const float* strip[GemmMicrokernels::kMostRows];
       for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + depth.first;
-      kernels.multiply[count - 1][width / gemm_microkernels().lanes - 1](depth.size(), strip, bytes, sums + first * width, width, adds,
-                                                                         nullptr);
+      kernels[count - 1][width / gemm_microkernels().lanes - 1](depth.size(), strip, bytes, sums + first * width, width, adds, nullptr);
     });
   };
   NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
@@ -184,11 +183,11 @@ void multiply_widened(const KernelCall& call, int64_t m, int64_t n, int64_t k, c
     for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
       float* const to = sums + first * width;
       if (first > 0)
-        return kernels.multiply[count - 1][vectors - 1](&run, 1, &rows[static_cast<size_t>(first)], wide, {to, width, width, adds},
+        return kernels.multiply[count - 1][vectors - 1]({&run, 1}, &rows[static_cast<size_t>(first)], wide, {to, width, width, adds},
                                                         {nullptr, 0});
       const float* strip[GemmMicrokernels::kMostRows];
       for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(i)] + depth.first;
-      narrow_kernels().multiply_and_keep[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
+      narrow_kernels()[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
     });
   };
   NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
@@ -226,9 +225,8 @@ void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, 
       for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + 2 * depth.first;
       float* const to = sums + first * width;
       if (first > 0) return kernels[count - 1][vectors - 1](depth.size(), strip, wide, to, width, adds);
-      const auto& narrow =
-          count < static_cast<int64_t>(rows.size()) ? narrow_pair_kernels()->multiply_and_keep : narrow_pair_kernels()->multiply;
-      narrow[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
+      const bool is_last = count == static_cast<int64_t>(rows.size());
+      (*narrow_pair_kernels())[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, is_last ? nullptr : wide);
     });
   };
   NarrowPanels(call, b, 2, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);

@@ -65,7 +65,7 @@ TOROID_AVX512_BF16 TOROID_INLINE __m512i pair_at(const int8_t* from) {
   return (__m512i)((Integers16)second | (Integers16)first >> 16u);
 }
 
-template <bool kKeeps, int kRows, int kVectors>
+template <int kRows, int kVectors>
 TOROID_AVX512_BF16 void multiply_byte_pairs(int64_t pairs, const uint16_t* const* rows, const int8_t* b, float* out, int64_t out_row,
                                             bool add, uint16_t* wide) {
   constexpr int kPairBytes = 32;
@@ -83,9 +83,10 @@ TOROID_AVX512_BF16 void multiply_byte_pairs(int64_t pairs, const uint16_t* const
     for (int64_t at = 0; at < kVectors * kPairBytes; at += kLine) __builtin_prefetch(b + at + kFetchAhead, 0, 3);
     __m512i columns[kVectors];
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) {
-      columns[v] = pair_at(b + v * kPairBytes);
-      if (kKeeps) _mm512_storeu_si512(wide + (p * kVectors + v) * kPairBytes, columns[v]);
+    for (int v = 0; v < kVectors; ++v) columns[v] = pair_at(b + v * kPairBytes);
+    if (wide != nullptr) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) _mm512_storeu_si512(wide + (p * kVectors + v) * kPairBytes, columns[v]);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
@@ -103,33 +104,30 @@ TOROID_AVX512_BF16 void multiply_byte_pairs(int64_t pairs, const uint16_t* const
   }
 }
 
-template <bool kKeeps, size_t... I>
-constexpr void fill_pairs(NarrowPairKernels::Table& table, std::index_sequence<I...>) {
-  constexpr int kMost = GemmMicrokernels::kMostVectors;
-  ((table[I / kMost][I % kMost] = &multiply_byte_pairs<kKeeps, I / kMost + 1, I % kMost + 1>), ...);
-}
-constexpr NarrowPairKernels kPairKernels = [] {
-  constexpr std::make_index_sequence<GemmMicrokernels::kMostRows * GemmMicrokernels::kMostVectors> all;
-  NarrowPairKernels kernels = {};
-  fill_pairs<false>(kernels.multiply, all);
-  fill_pairs<true>(kernels.multiply_and_keep, all);
-  return kernels;
-}();
+struct PairKernels {
+  template <size_t... I>
+  constexpr explicit PairKernels(std::index_sequence<I...>) : table{} {
+    constexpr int kMost = GemmMicrokernels::kMostVectors;
+    ((table[I / kMost][I % kMost] = &multiply_byte_pairs<I / kMost + 1, I % kMost + 1>), ...);
+  }
+  NarrowPairKernels table;
+};
+constexpr PairKernels kPairKernels{std::make_index_sequence<GemmMicrokernels::kMostRows * GemmMicrokernels::kMostVectors>()};
 #endif
 
 }  // namespace
 
 const NarrowKernels& narrow_kernels() {
 #ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) return avx512::kKernels;
-  if (vector_set() == VectorSet::Avx2) return avx2::kKernels;
+  if (vector_set() == VectorSet::Avx512) return avx512::kKernels.table;
+  if (vector_set() == VectorSet::Avx2) return avx2::kKernels.table;
 #endif
-  return baseline::kKernels;
+  return baseline::kKernels.table;
 }
 
 const NarrowPairKernels* narrow_pair_kernels() {
 #ifdef __x86_64__
-  if (bf16_dot_microkernels() != nullptr) return &kPairKernels;
+  if (bf16_dot_microkernels() != nullptr) return &kPairKernels.table;
 #endif
   return nullptr;
 }

@@ -8,25 +8,18 @@
 namespace toroid {
 
 // out[i * out_row + j] = (add ? out[i * out_row + j] : 0) + sum over p < depth of rows[i][p] * b[p * width + j], for all columns of a panel that is
-// `width` wide. Sums are float32.
+// `width` wide. Sums are float32. Unless `wide` is null, wide[p * width + j] = b[p * width + j] for the strips that follow.
 using MultiplyBytes = void (*)(int64_t depth, const float* const* rows, const int8_t* b, float* out, int64_t out_row, bool add,
                                float* wide);
 
 // The loops for one instruction set, by rows - 1 and vectors - 1; null beyond a panel's vectors.
-struct NarrowKernels {
-  using Table = MultiplyBytes[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors];
-  Table multiply;           // `wide` is not looked at
-  Table multiply_and_keep;  // wide[p * width + j] = b[p * width + j] for the strips that follow
-};
+using NarrowKernels = MultiplyBytes[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors];
 const NarrowKernels& narrow_kernels();
 
 // The same of rows of bfloat16 and pairs of rows of b, [pair][vector][first, second][16 columns]; `wide` becomes a panel of microkernel_bf16.h.
 using MultiplyBytePairs = void (*)(int64_t pairs, const uint16_t* const* rows, const int8_t* b, float* out, int64_t out_row, bool add,
                                    uint16_t* wide);
-struct NarrowPairKernels {
-  using Table = MultiplyBytePairs[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors];
-  Table multiply, multiply_and_keep;
-};
+using NarrowPairKernels = MultiplyBytePairs[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors];
 // Null where bf16_dot_microkernels() is.
 const NarrowPairKernels* narrow_pair_kernels();
 
