@@ -15,14 +15,15 @@ struct DepthwiseStrip {
   int64_t image_column;       // from one column of the image to the next
   const float* weights;       // [vector of channels, filter element, channel of its group, lane]; the vectors are those of for_each_vector
   int64_t vector_weights;     // from one vector's to the next
-  const int64_t* weights_rows;  // for each filter row the offset of its first column's, within a vector's
-  int64_t filter_rows;
+  const int64_t* weights_rows;   // for each filter row the offset of its first column's, within a vector's
+  int64_t filter_rows, columns;  // of the filter
+  int64_t stride;                // image columns from one position's to the next one's
+  int64_t positions;
   float* out;  // [position, channel], with a stride for the positions
   int64_t out_position;
-  int64_t channels;            // of the result; at least `lanes`
-  int64_t seen = 1, made = 1;  // channels of a group, of the image and of the result
-  // At the image's edges: of the columns that the strip's positions see, those that there are.
-  int64_t first_column = 0, last_column = 0;
+  int64_t channels;                       // of the result; at least `lanes`
+  int64_t seen = 1, made = 1;             // channels of a group, of the image and of the result
+  uint64_t columns_there = ~uint64_t{0};  // bit i: is column i, of those that the strip's positions see, in the image?
   const ToroidPostOps* finish = nullptr;  // done with the sums before they are stored, of these channels, without residuals
 };
 
@@ -45,26 +46,28 @@ enum class ChannelGroups {
   Many,  // those of its group, of which the result has at least `lanes`
 };
 
+// What a kernel is made for.
+struct DepthwiseShape {
+  ChannelGroups groups;
+  int64_t columns, stride, positions;  // as DepthwiseStrip has them
+  bool is_square = false;              // as many filter rows as columns
+  bool at_edges = false;               // columns_there counts: not all of them are; of groups of one alone
+  bool misses_inner_columns = false;   // more than columns - 1 of the first or of the last ones are not there
+};
+
+// out[p, c] = sum over the filter elements (i, j) and the group's channels g of
+//   image[i, p * stride + j, c / made * seen + g] * weights[i, j, g, c], for the strip's positions p.
+using DepthwiseKernel = void (*)(const DepthwiseStrip& strip);
+
 struct DepthwiseKernels {
-  static constexpr int kMostColumns = 7;  // of a filter
+  static constexpr int kMostColumns = 7, kMostGroupedColumns = 3;  // of a filter: of groups of one, and of others
   static constexpr int kMostStride = 2;
   static constexpr int kMostPositions = 7;  // images are often 7 wide, or 14, 28, 56, 112
-  static constexpr int kMostSquare = 5;
-  static constexpr int kMostGroupedColumns = 3, kMostGroupedPositions = 7;
-  using Kernel = void (*)(const DepthwiseStrip& strip);
 
   int lanes;
-  bool can_finish;  // DepthwiseStrip::finish
-  // out[p, c] = sum over the filter elements (i, j) and the group's channels g of
-  //   image[i, p * stride + j, c / made * seen + g] * weights[i, j, g, c], for so many positions p.
-  // By filter columns - 1, stride - 1, positions - 1.
-  Kernel own[kMostColumns][kMostStride][kMostPositions];
-  Kernel own_at_edges[kMostColumns][kMostStride][kMostPositions];
-  // With as many filter rows as columns: they are unrolled, so that each load is of the same row from vector to vector, whose next one is then fetched.
-  Kernel own_square[kMostSquare][kMostStride][kMostPositions];
-  Kernel own_square_at_edges[kMostSquare][kMostStride][kMostPositions];
-  Kernel few[kMostGroupedColumns][kMostStride][kMostGroupedPositions];  // null where vectors cannot be permuted
-  Kernel many[kMostGroupedColumns][kMostStride][kMostGroupedPositions];
+  bool can_finish;   // DepthwiseStrip::finish
+  bool can_permute;  // else ChannelGroups::Few is nothing for these
+  DepthwiseKernel (*kernel)(const DepthwiseShape& shape);
 };
 // For this machine, with vectors that so many channels fill, if there are such.
 const DepthwiseKernels& depthwise_kernels(int64_t channels);

@@ -21,7 +21,8 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kFloatsPerBlock = 4096;  // that an epilogue gets at a time: a part of the first-level cache
+constexpr int64_t kPositions = DepthwiseKernels::kMostPositions;  // of a strip, at most
+constexpr int64_t kFloatsPerBlock = 4096;                         // that an epilogue gets at a time: a part of the first-level cache
 
 thread_local Scratch scratch_for_block, scratch_for_rows;
 
@@ -32,8 +33,8 @@ std::optional<ChannelGroups> groups_in_vectors(int64_t groups, int64_t in_channe
   if (in_channels == 1 && out_channels == 1) return ChannelGroups::Own;
   constexpr int64_t kMost = 48;  // more make a product of matrices
   if (out_channels >= kernels.lanes) return out_channels <= kMost ? std::optional(ChannelGroups::Many) : std::nullopt;
-  const bool can_permute = kernels.few[0][0][0] != nullptr;
-  return can_permute && in_channels == out_channels && kernels.lanes % out_channels == 0 ? std::optional(ChannelGroups::Few) : std::nullopt;
+  return kernels.can_permute && in_channels == out_channels && kernels.lanes % out_channels == 0 ? std::optional(ChannelGroups::Few)
+                                                                                                 : std::nullopt;
 }
 
 class DepthwiseConvolver : public RowConvolution {
@@ -53,8 +54,8 @@ class DepthwiseConvolver : public RowConvolution {
     left_ = copies_ ? 0 : s.padding[2];
     const int most_columns = groups_ == ChannelGroups::Own ? DepthwiseKernels::kMostColumns : DepthwiseKernels::kMostGroupedColumns;
     by_columns_ = s.kernel[2] <= most_columns && s.dilation[2] == 1 && s.stride[2] <= DepthwiseKernels::kMostStride;
-    positions_ = groups_ == ChannelGroups::Own ? DepthwiseKernels::kMostPositions : DepthwiseKernels::kMostGroupedPositions;
     inside_ = inside_columns();
+    if (groups_ == ChannelGroups::Own && by_columns_ && fills_vectors()) choose_own_kernels();
     prepare_weights(call);
   }
 
@@ -190,10 +191,10 @@ class DepthwiseConvolver : public RowConvolution {
     }
     if (out.epilogue == nullptr) return run_positions(in, o, rows, {0, s_.out[2]}, channels, {out.data + first_row * out.row, out.row});
     // Whole strips between the edges, and no few positions alone.
-    const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels.size() / positions_) * positions_;
+    const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels.size() / kPositions) * kPositions;
     for (int64_t first = 0; first < s_.out[2];) {
       const int64_t end = (in_strips(channels) ? first : std::max(first, inside_.first)) + most;
-      const int64_t last = end + positions_ > s_.out[2] ? s_.out[2] : end;
+      const int64_t last = end + kPositions > s_.out[2] ? s_.out[2] : end;
       float* block = scratch_for_block.get((last - first) * channels.size() + kReadBeyond);
       run_positions(in, o, rows, {first, last}, channels, {block, channels.size()});
       run_epilogue(*out.epilogue, block, channels.size(), {first_row + first, first_row + last}, channels);
@@ -235,7 +236,7 @@ class DepthwiseConvolver : public RowConvolution {
       const float* image = in.data + (p * s_.stride[2] - left_) * column_ + channels.first;
       const Target to = out.from(p - positions.first);
       if (p >= inside_.first && p < inside_.last) {
-        const int64_t most = by_columns_ ? positions_ : 1;
+        const int64_t most = by_columns_ ? kPositions : 1;
         const int64_t count = std::min({most, inside_.last - p, positions.last - p});
         run_strip(image, weights, rows, by_columns_ ? s_.kernel[2] : 1, count, channels.size(), to);
         p += count;
@@ -260,37 +261,61 @@ class DepthwiseConvolver : public RowConvolution {
   // Of nearly equal length.
   void run_strips(const ImageRing& in, const FilterRows& rows, const float* weights, Range positions, Range channels,
                   const Target& out) const {
-    const int64_t strips = (positions.size() + positions_ - 1) / positions_;
+    const int64_t strips = (positions.size() + kPositions - 1) / kPositions;
     for (int64_t i = 0; i < strips; ++i) {
       const Range some = part_of(positions.size(), i, strips);
       const int64_t first = (positions.first + some.first) * s_.stride[2] - left_, seen = (some.size() - 1) * s_.stride[2] + s_.kernel[2];
-      const bool at_edges = first < 0 || first + seen > columns_;
-      const DepthwiseStrip strip = {in.data + first * column_ + channels.first,
-                                    rows.image.data(),
-                                    column_,
-                                    weights,
-                                    vector_weights_,
-                                    rows.weights.data(),
-                                    static_cast<int64_t>(rows.image.size()),
-                                    out.data + some.first * out.position,
-                                    out.position,
-                                    channels.size(),
-                                    1,
-                                    1,
-                                    std::max<int64_t>(0, -first),
-                                    std::min(seen, columns_ - first),
-                                    out.finish};
-      own_kernel(strip.filter_rows, at_edges, some.size())(strip);
+      const DepthwiseStrip strip =
+          strip_of(in.data + first * column_ + channels.first, weights, rows, channels.size(), out.from(some.first),
+                   {s_.kernel[2], s_.stride[2], some.size()}, columns_below(columns_ - first) & ~columns_below(-first));
+      const int64_t missing = std::max(-first, first + seen - columns_);
+      if (missing >= s_.kernel[2]) {
+        own_kernel(some.size(), false, true, true)(strip);
+      } else {
+        own_kernels_[strip.filter_rows == s_.kernel[2]][missing > 0][some.size() - 1](strip);
+      }
     }
   }
 
+  // The bits of so many columns, if they are as many.
+  static uint64_t columns_below(int64_t count) { return (uint64_t{1} << std::clamp<int64_t>(count, 0, 63)) - 1; }
+
+  struct StripSize {
+    int64_t columns, stride, positions;
+  };
+  DepthwiseStrip strip_of(const float* image, const float* weights, const FilterRows& rows, int64_t channels, const Target& out,
+                          const StripSize& size, uint64_t columns_there = ~uint64_t{0}) const {
+    return {.image = image,
+            .image_rows = rows.image.data(),
+            .image_column = column_,
+            .weights = weights,
+            .vector_weights = vector_weights_,
+            .weights_rows = rows.weights.data(),
+            .filter_rows = size.columns == 0 ? 0 : static_cast<int64_t>(rows.image.size()),
+            .columns = size.columns,
+            .stride = size.stride,
+            .positions = size.positions,
+            .out = out.data,
+            .out_position = out.position,
+            .channels = channels,
+            .seen = s_.in_channels,
+            .made = s_.out_channels,
+            .columns_there = columns_there,
+            .finish = out.finish};
+  }
+
   // Of whole filter columns.
-  DepthwiseKernels::Kernel own_kernel(int64_t filter_rows, bool at_edges, int64_t positions) const {
-    const int64_t columns = s_.kernel[2] - 1, stride = s_.stride[2] - 1;
-    if (filter_rows == s_.kernel[2] && filter_rows <= DepthwiseKernels::kMostSquare) {
-      return (at_edges ? kernels_.own_square_at_edges : kernels_.own_square)[columns][stride][positions - 1];
+  DepthwiseKernel own_kernel(int64_t positions, bool is_square, bool at_edges, bool misses_inner_columns = false) const {
+    return kernels_.kernel({ChannelGroups::Own, s_.kernel[2], s_.stride[2], positions, is_square, at_edges, misses_inner_columns});
+  }
+  void choose_own_kernels() {
+    for (const bool is_square : {false, true}) {
+      for (const bool at_edges : {false, true}) {
+        for (int64_t positions = 1; positions <= kPositions; ++positions) {
+          own_kernels_[is_square][at_edges][positions - 1] = own_kernel(positions, is_square, at_edges);
+        }
+      }
     }
-    return (at_edges ? kernels_.own_at_edges : kernels_.own)[columns][stride][positions - 1];
   }
 
   // `count` positions, of which the first has its filter at `image`, and so many neighbouring columns of a filter row.
@@ -299,33 +324,9 @@ class DepthwiseConvolver : public RowConvolution {
     if (!fills_vectors()) {
       run_few_channels(image, weights, rows, columns, count, out);
     } else {
-      const int64_t stride = by_columns_ ? s_.stride[2] : 1, filter_rows = columns == 0 ? 0 : static_cast<int64_t>(rows.image.size());
-      const DepthwiseStrip strip = {image,
-                                    rows.image.data(),
-                                    column_,
-                                    weights,
-                                    vector_weights_,
-                                    rows.weights.data(),
-                                    filter_rows,
-                                    out.data,
-                                    out.position,
-                                    channels,
-                                    s_.in_channels,
-                                    s_.out_channels,
-                                    0,
-                                    0,
-                                    out.finish};
-      kernel(std::max<int64_t>(columns, 1) - 1, stride - 1, count - 1)(strip);
+      const DepthwiseStrip strip = strip_of(image, weights, rows, channels, out, {columns, by_columns_ ? s_.stride[2] : 1, count});
+      kernels_.kernel({groups_, strip.columns, strip.stride, strip.positions})(strip);
     }
-  }
-
-  DepthwiseKernels::Kernel kernel(int64_t columns, int64_t stride, int64_t positions) const {
-    switch (groups_) {
-      case ChannelGroups::Own: return kernels_.own[columns][stride][positions];
-      case ChannelGroups::Few: return kernels_.few[columns][stride][positions];
-      case ChannelGroups::Many: return kernels_.many[columns][stride][positions];
-    }
-    return nullptr;
   }
 
   // The same for channels of their own that fill no vector.
@@ -350,10 +351,10 @@ class DepthwiseConvolver : public RowConvolution {
   ImageStrides strides_;
   int64_t channels_;  // of the result
   const DepthwiseKernels& kernels_;
+  DepthwiseKernel own_kernels_[2][2][kPositions];  // [as many filter rows as columns][at edges][positions - 1]
   ChannelGroups groups_;
   bool copies_;                      // rows of the image, padded
   int64_t column_, columns_, left_;  // of the rows that strips read: stride and number of columns, and what is missing at the left
-  int64_t positions_;                // of a strip, at most
   bool by_columns_;                  // filter columns in registers
   Range inside_;                     // inside_columns
   int64_t lanes_, vector_weights_;
