@@ -75,7 +75,8 @@ class ByVectors {
   template <class F>
   void for_groups(const F& f) const {
     for (int64_t row = 0; row < rows();) {
-      const size_t which = rows() - row >= 4 ? 2 : rows() - row >= 2 ? 1 : 0;
+      const int64_t most = std::min(rows() - row, loops_.most_queries);
+      const size_t which = most >= 4 ? 2 : most >= 2 ? 1 : 0;
       f(which, row);
       row += int64_t{1} << which;
     }

@@ -249,7 +249,9 @@ TOROID_INLINE void add(const RowPieces& pieces, const float* weights, int64_t we
     }                                                                                                                          \
     template <class E>                                                                                                         \
     static constexpr FewQueryLoops<E> loops = {                                                                                \
-        kLanes<VECTOR>, {&scores<E, 1>, &scores<E, 2>, &scores<E, 4>}, {&add<E, 1>, &add<E, 2>, &add<E, 4>}};                  \
+        kLanes<VECTOR>, 4, {&scores<E, 1>, &scores<E, 2>, &scores<E, 4>}, {&add<E, 1>, &add<E, 2>, &add<E, 4>}};               \
+    template <class E>                                                                                                         \
+    static constexpr FewQueryLoops<E> small_loops = {kLanes<VECTOR>, 1, {&scores<E, 1>}, {&add<E, 1>}};                        \
   };
 
 TOROID_LOOPS(Baseline, Vector4)
@@ -267,7 +269,7 @@ const FewQueryLoops<Element>* few_query_loops(int64_t width) {
   if (vector_set() == VectorSet::Avx512 && fits(Avx512::loops<Element>)) return &Avx512::loops<Element>;
   if (vector_set() != VectorSet::Baseline && fits(Avx2::loops<Element>)) return &Avx2::loops<Element>;
 #endif
-  return fits(Baseline::loops<Element>) ? &Baseline::loops<Element> : nullptr;
+  return fits(Baseline::small_loops<Element>) ? &Baseline::small_loops<Element> : nullptr;
 }
 
 template const FewQueryLoops<float>* few_query_loops(int64_t width);

@@ -23,7 +23,7 @@ struct KeyBlock {
   int64_t count;
 };
 
-// Queries' and results' rows are in the order of `pieces`, `floats()` apart. With 1, 2 or 4 queries, by the logarithm.
+// Queries' and results' rows are in the order of `pieces`, `floats()` apart. With 1, 2 or 4 queries, by the logarithm: null beyond most_queries.
 template <class Element>
 struct FewQueryLoops {
   // scores[r * scores_row + j] = query r times key j, up to the next multiple of kManyKeys.
@@ -32,6 +32,7 @@ struct FewQueryLoops {
   using Add = void (*)(const RowPieces& pieces, const float* weights, int64_t weights_row, const KeyBlock<Element>& values, float* sums);
 
   int64_t lanes;
+  int64_t most_queries;
   std::array<Scores, 3> scores;
   std::array<Add, 3> add;
 

@@ -123,13 +123,14 @@ struct Stage {
   bool is_real;  // imaginary parts are 0
 };
 
-// Multiplies by exp(-2 pi i p k / (radix m)) and stores.
-template <class V, class T, bool kIsTurned>
-TOROID_INLINE void finish(const Stage<T>& stage, const V& given_re, const V& given_im, int64_t radix, int64_t p, int64_t k, int64_t q) {
+// Multiplies by exp(-2 pi i p k / (radix m)), if it is to be turned, and stores. p = 0 turns nothing.
+template <class V, class T>
+TOROID_INLINE void finish(bool is_turned, const Stage<T>& stage, const V& given_re, const V& given_im, int64_t radix, int64_t p, int64_t k,
+                          int64_t q) {
   V re = given_re, im = given_im;
   T* to_re = stage.y.re + q + stage.s * (radix * p + k);
   T* to_im = stage.y.im + q + stage.s * (radix * p + k);
-  if constexpr (kIsTurned) {
+  if (is_turned) {
     const int64_t at = p * k * (stage.n / (radix * stage.m));
     const T c = stage.re[at], d = stage.im[at];
     const V turned = re * c - im * d;
@@ -149,8 +150,8 @@ TOROID_INLINE Pair<V> element(const Stage<T>& stage, int64_t p, int64_t j, int64
 template <class V, class T, bool kIsTurned>
 TOROID_INLINE void two(const Stage<T>& stage, int64_t p, int64_t q) {
   const Pair<V> a = element<V>(stage, p, 0, q), b = element<V>(stage, p, 1, q);
-  finish<V, T, false>(stage, a.re + b.re, a.im + b.im, 2, p, 0, q);
-  finish<V, T, kIsTurned>(stage, a.re - b.re, a.im - b.im, 2, p, 1, q);
+  finish<V, T>(false, stage, a.re + b.re, a.im + b.im, 2, p, 0, q);
+  finish<V, T>(kIsTurned, stage, a.re - b.re, a.im - b.im, 2, p, 1, q);
 }
 
 template <class V, class T, bool kIsTurned>
@@ -159,9 +160,9 @@ TOROID_INLINE void three(const Stage<T>& stage, int64_t p, int64_t q) {
   const Pair<V> a = element<V>(stage, p, 0, q), b = element<V>(stage, p, 1, q), c = element<V>(stage, p, 2, q);
   const V sum_re = b.re + c.re, sum_im = b.im + c.im, gap_re = (b.re - c.re) * kSin, gap_im = (b.im - c.im) * kSin;
   const V mid_re = a.re + sum_re * kCos, mid_im = a.im + sum_im * kCos;
-  finish<V, T, false>(stage, a.re + sum_re, a.im + sum_im, 3, p, 0, q);
-  finish<V, T, kIsTurned>(stage, mid_re + gap_im, mid_im - gap_re, 3, p, 1, q);
-  finish<V, T, kIsTurned>(stage, mid_re - gap_im, mid_im + gap_re, 3, p, 2, q);
+  finish<V, T>(false, stage, a.re + sum_re, a.im + sum_im, 3, p, 0, q);
+  finish<V, T>(kIsTurned, stage, mid_re + gap_im, mid_im - gap_re, 3, p, 1, q);
+  finish<V, T>(kIsTurned, stage, mid_re - gap_im, mid_im + gap_re, 3, p, 2, q);
 }
 
 template <class V, class T, bool kIsTurned>
@@ -170,10 +171,10 @@ TOROID_INLINE void four(const Stage<T>& stage, int64_t p, int64_t q) {
                 d = element<V>(stage, p, 3, q);
   const V e_re = a.re + c.re, e_im = a.im + c.im, f_re = a.re - c.re, f_im = a.im - c.im;
   const V g_re = b.re + d.re, g_im = b.im + d.im, h_re = b.re - d.re, h_im = b.im - d.im;
-  finish<V, T, false>(stage, e_re + g_re, e_im + g_im, 4, p, 0, q);
-  finish<V, T, kIsTurned>(stage, f_re + h_im, f_im - h_re, 4, p, 1, q);
-  finish<V, T, kIsTurned>(stage, e_re - g_re, e_im - g_im, 4, p, 2, q);
-  finish<V, T, kIsTurned>(stage, f_re - h_im, f_im + h_re, 4, p, 3, q);
+  finish<V, T>(false, stage, e_re + g_re, e_im + g_im, 4, p, 0, q);
+  finish<V, T>(kIsTurned, stage, f_re + h_im, f_im - h_re, 4, p, 1, q);
+  finish<V, T>(kIsTurned, stage, e_re - g_re, e_im - g_im, 4, p, 2, q);
+  finish<V, T>(kIsTurned, stage, f_re - h_im, f_im + h_re, 4, p, 3, q);
 }
 
 template <class V, class T, bool kIsTurned>
@@ -184,19 +185,19 @@ TOROID_INLINE void five(const Stage<T>& stage, int64_t p, int64_t q) {
                 d = element<V>(stage, p, 3, q), e = element<V>(stage, p, 4, q);
   const V s1_re = b.re + e.re, s1_im = b.im + e.im, d1_re = b.re - e.re, d1_im = b.im - e.im;
   const V s2_re = c.re + d.re, s2_im = c.im + d.im, d2_re = c.re - d.re, d2_im = c.im - d.im;
-  finish<V, T, false>(stage, a.re + s1_re + s2_re, a.im + s1_im + s2_im, 5, p, 0, q);
+  finish<V, T>(false, stage, a.re + s1_re + s2_re, a.im + s1_im + s2_im, 5, p, 0, q);
   const V c1_re = a.re + s1_re * kCos1 + s2_re * kCos2, c1_im = a.im + s1_im * kCos1 + s2_im * kCos2;
   const V c2_re = a.re + s1_re * kCos2 + s2_re * kCos1, c2_im = a.im + s1_im * kCos2 + s2_im * kCos1;
   const V t1_re = d1_re * kSin1 + d2_re * kSin2, t1_im = d1_im * kSin1 + d2_im * kSin2;
   const V t2_re = d1_re * kSin2 - d2_re * kSin1, t2_im = d1_im * kSin2 - d2_im * kSin1;
-  finish<V, T, kIsTurned>(stage, c1_re + t1_im, c1_im - t1_re, 5, p, 1, q);
-  finish<V, T, kIsTurned>(stage, c2_re + t2_im, c2_im - t2_re, 5, p, 2, q);
-  finish<V, T, kIsTurned>(stage, c2_re - t2_im, c2_im + t2_re, 5, p, 3, q);
-  finish<V, T, kIsTurned>(stage, c1_re - t1_im, c1_im + t1_re, 5, p, 4, q);
+  finish<V, T>(kIsTurned, stage, c1_re + t1_im, c1_im - t1_re, 5, p, 1, q);
+  finish<V, T>(kIsTurned, stage, c2_re + t2_im, c2_im - t2_re, 5, p, 2, q);
+  finish<V, T>(kIsTurned, stage, c2_re - t2_im, c2_im + t2_re, 5, p, 3, q);
+  finish<V, T>(kIsTurned, stage, c1_re - t1_im, c1_im + t1_re, 5, p, 4, q);
 }
 
 // Results k and radix - k of an odd prime from its terms; `kRows` such k one after the other, so that each term is loaded once for all.
-template <class V, class T, bool kIsTurned, bool kIsReal, int kRows>
+template <class V, class T, bool kIsReal, int kRows>
 TOROID_INLINE void odd_results(const Stage<T>& stage, const Pair<V>& first, int64_t radix, int64_t p, int64_t k, int64_t q) {
   constexpr int64_t kWidth = sizeof(V) / sizeof(T);
   const int64_t step = stage.n / radix;
@@ -224,13 +225,13 @@ TOROID_INLINE void odd_results(const Stage<T>& stage, const Pair<V>& first, int6
   }
 #pragma GCC unroll 4
   for (int i = 0; i < kRows; ++i) {
-    finish<V, T, kIsTurned>(stage, even[i].re - sines[i].im, even[i].im + sines[i].re, radix, p, k + i, q);
-    finish<V, T, kIsTurned>(stage, even[i].re + sines[i].im, even[i].im - sines[i].re, radix, p, radix - k - i, q);
+    finish<V, T>(p > 0, stage, even[i].re - sines[i].im, even[i].im + sines[i].re, radix, p, k + i, q);
+    finish<V, T>(p > 0, stage, even[i].re + sines[i].im, even[i].im - sines[i].re, radix, p, radix - k - i, q);
   }
 }
 
 // An odd prime: elements j and radix - j have equal cosines and opposite sines.
-template <class V, class T, bool kIsTurned, bool kIsReal>
+template <class V, class T, bool kIsReal>
 TOROID_INLINE void odd(const Stage<T>& stage, int64_t radix, int64_t p, int64_t q) {
   constexpr int64_t kWidth = sizeof(V) / sizeof(T);
   const int64_t pairs = radix / 2;
@@ -246,11 +247,11 @@ TOROID_INLINE void odd(const Stage<T>& stage, int64_t radix, int64_t p, int64_t 
     total.re += a.re + b.re;
     total.im += a.im + b.im;
   }
-  finish<V, T, false>(stage, total.re, total.im, radix, p, 0, q);
+  finish<V, T>(false, stage, total.re, total.im, radix, p, 0, q);
   constexpr int kRows = 4;
   int64_t k = 1;
-  for (; k + kRows - 1 <= pairs; k += kRows) odd_results<V, T, kIsTurned, kIsReal, kRows>(stage, first, radix, p, k, q);
-  for (; k <= pairs; ++k) odd_results<V, T, kIsTurned, kIsReal, 1>(stage, first, radix, p, k, q);
+  for (; k + kRows - 1 <= pairs; k += kRows) odd_results<V, T, kIsReal, kRows>(stage, first, radix, p, k, q);
+  for (; k <= pairs; ++k) odd_results<V, T, kIsReal, 1>(stage, first, radix, p, k, q);
 }
 
 template <class V, class T, bool kIsTurned>
@@ -269,23 +270,41 @@ TOROID_INLINE void butterflies(const Stage<T>& stage, int64_t radix, int64_t p, 
     case 5:
       for (; q + kWidth <= stage.s; q += kWidth) five<V, T, kIsTurned>(stage, p, q);
       break;
-    default:
-      if (stage.is_real) {
-        for (; q + kWidth <= stage.s; q += kWidth) odd<V, T, kIsTurned, true>(stage, radix, p, q);
-      } else {
-        for (; q + kWidth <= stage.s; q += kWidth) odd<V, T, kIsTurned, false>(stage, radix, p, q);
-      }
-      break;
+    default: break;  // odd_butterflies
   }
 }
 
-// `Wide` for as long as it fits, then `Narrow`, then single elements.
+template <class V, class T>
+TOROID_INLINE void odd_butterflies(const Stage<T>& stage, int64_t radix, int64_t p, int64_t& q) {
+  constexpr int64_t kWidth = sizeof(V) / sizeof(T);
+  if (stage.is_real) {
+    for (; q + kWidth <= stage.s; q += kWidth) odd<V, T, true>(stage, radix, p, q);
+  } else {
+    for (; q + kWidth <= stage.s; q += kWidth) odd<V, T, false>(stage, radix, p, q);
+  }
+}
+
+// Calls f for `Wide`, which goes on for as long as it fits, then for `Narrow`, then for single elements.
+template <class Wide, class Narrow, class T, class F>
+TOROID_INLINE void in_vectors(F f) {
+  f.template operator()<Wide>();
+  if constexpr (sizeof(Narrow) < sizeof(Wide)) f.template operator()<Narrow>();
+  if constexpr (sizeof(T) < sizeof(Narrow)) f.template operator()<T>();
+}
+
 template <class Wide, class Narrow, class T, bool kIsTurned>
 TOROID_INLINE void all_butterflies(const Stage<T>& stage, int64_t radix, int64_t p) {
   int64_t q = 0;
-  butterflies<Wide, T, kIsTurned>(stage, radix, p, q);
-  if constexpr (sizeof(Narrow) < sizeof(Wide)) butterflies<Narrow, T, kIsTurned>(stage, radix, p, q);
-  if (q < stage.s) butterflies<T, T, kIsTurned>(stage, radix, p, q);
+  in_vectors<Wide, Narrow, T>([&]<class V>() __attribute__((always_inline)) {
+    if (q < stage.s) butterflies<V, T, kIsTurned>(stage, radix, p, q);
+  });
+}
+template <class Wide, class Narrow, class T>
+TOROID_INLINE void all_odd_butterflies(const Stage<T>& stage, int64_t radix, int64_t p) {
+  int64_t q = 0;
+  in_vectors<Wide, Narrow, T>([&]<class V>() __attribute__((always_inline)) {
+    if (q < stage.s) odd_butterflies<V, T>(stage, radix, p, q);
+  });
 }
 
 // The forward transform of `rows` interleaved rows in `x`, by turns to `y` and back. Returns where the result is.
@@ -302,8 +321,12 @@ TOROID_INLINE Arrays<T> run_stages(const Plan<T>& plan, Arrays<T> x, Arrays<T> y
                     .is_real = is_real};
   for (const int64_t radix : plan.radices) {
     stage.m /= radix;
-    all_butterflies<Wide, Narrow, T, false>(stage, radix, 0);
-    for (int64_t p = 1; p < stage.m; ++p) all_butterflies<Wide, Narrow, T, true>(stage, radix, p);
+    if (radix > 5) {
+      for (int64_t p = 0; p < stage.m; ++p) all_odd_butterflies<Wide, Narrow, T>(stage, radix, p);
+    } else {
+      all_butterflies<Wide, Narrow, T, false>(stage, radix, 0);
+      for (int64_t p = 1; p < stage.m; ++p) all_butterflies<Wide, Narrow, T, true>(stage, radix, p);
+    }
     stage.s *= radix;
     stage.is_real = false;
     std::swap(stage.x, stage.y);
@@ -365,20 +388,18 @@ struct Work {
 template <class Wide, class Narrow, class T>
 TOROID_INLINE Arrays<T> compute(const Work<T>& work, bool is_from_half) {
   Arrays<T> x = work.x, y = work.y;
+  const bool joins = work.is_packed && is_from_half;
   int64_t q = 0;
-  if (work.is_packed && is_from_half) {
-    join_halves<Wide>(work.plan, x, y, work.rows, q);
-    join_halves<Narrow>(work.plan, x, y, work.rows, q);
-    join_halves<T>(work.plan, x, y, work.rows, q);
-    const Arrays<T> z = run_stages<Wide, Narrow, T>(work.plan, {y.im, y.re}, {x.im, x.re}, work.terms, work.rows, false);
-    return {z.im, z.re};
+  if (joins) {
+    in_vectors<Wide, Narrow, T>([&]<class V>() __attribute__((always_inline)) { join_halves<V>(work.plan, x, y, work.rows, q); });
+    x = {work.y.im, work.y.re};
+    y = {work.x.im, work.x.re};
   }
   const Arrays<T> z = run_stages<Wide, Narrow, T>(work.plan, x, y, work.terms, work.rows, work.is_real);
+  if (joins) return {z.im, z.re};
   if (!work.is_packed) return z;
   const Arrays<T> out = z.re == x.re ? y : x;
-  split_halves<Wide>(work.plan, z, out, work.rows, q);
-  split_halves<Narrow>(work.plan, z, out, work.rows, q);
-  split_halves<T>(work.plan, z, out, work.rows, q);
+  in_vectors<Wide, Narrow, T>([&]<class V>() __attribute__((always_inline)) { split_halves<V>(work.plan, z, out, work.rows, q); });
   return out;
 }
 
@@ -450,8 +471,8 @@ struct Kernel {
   int64_t lanes;
 };
 
-Arrays<float> floats_baseline(const Work<float>& work, bool is_from_half) { return compute<Vector4, Vector4>(work, is_from_half); }
-Arrays<double> doubles_baseline(const Work<double>& work, bool is_from_half) { return compute<Doubles2, Doubles2>(work, is_from_half); }
+Arrays<float> floats_baseline(const Work<float>& work, bool is_from_half) { return compute<float, float>(work, is_from_half); }
+Arrays<double> doubles_baseline(const Work<double>& work, bool is_from_half) { return compute<double, double>(work, is_from_half); }
 bool finite_baseline(const float* from, int64_t count) { return are_all_finite<Vector4>(from, count); }
 bool finite_doubles(const double* from, int64_t count) { return are_all_finite<Doubles2>(from, count); }
 void turn_doubles(const Turn<double>& t) { turn_elements(t, whole(t)); }

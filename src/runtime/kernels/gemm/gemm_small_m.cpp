@@ -169,8 +169,9 @@ using Dots = void (*)(int64_t depth, const float* a, int64_t a_row, const float*
 using SumRows = void (*)(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
                          float* c, int64_t c_row);
 
-// The inner loops for one instruction set, by rows - 1.
+// The inner loops for one instruction set, by rows - 1: of so many rows at a time.
 struct Kernels {
+  int64_t most_rows;
   std::array<Dots, kFewRows> dots;  // of kDotColumns columns
   std::array<Dots, kFewRows> dot;   // of one
   std::array<SumRows, kFewRows> sum_rows;
@@ -192,7 +193,8 @@ struct Kernels {
 
 template <class Set, size_t... R>
 constexpr Kernels kernels_of(std::index_sequence<R...>) {
-  return {{&Set::template dots<R + 1, kDotColumns>...}, {&Set::template dots<R + 1, 1>...}, {&Set::template sum_rows<R + 1>...}};
+  return {
+      sizeof...(R), {&Set::template dots<R + 1, kDotColumns>...}, {&Set::template dots<R + 1, 1>...}, {&Set::template sum_rows<R + 1>...}};
 }
 
 TOROID_KERNELS(Baseline, Vector4)
@@ -202,21 +204,21 @@ TOROID_KERNELS(Avx512, Vector16, TOROID_AVX512)
 #endif
 
 const Kernels& kernels() {
-  constexpr std::make_index_sequence<kFewRows> rows;
 #ifdef __x86_64__
+  constexpr std::make_index_sequence<kFewRows> rows;
   static constexpr Kernels avx2 = kernels_of<Avx2>(rows);
   static constexpr Kernels avx512 = kernels_of<Avx512>(rows);
   if (vector_set() == VectorSet::Avx512) return avx512;
   if (vector_set() == VectorSet::Avx2) return avx2;
 #endif
-  static constexpr Kernels baseline = kernels_of<Baseline>(rows);
+  static constexpr Kernels baseline = kernels_of<Baseline>(std::make_index_sequence<1>());
   return baseline;
 }
 
-// Calls f(row, rows) for groups of at most kFewRows rows.
+// Calls f(row, rows) for groups of at most so many rows.
 template <class F>
-void for_few_rows(int64_t m, F f) {
-  for (int64_t i = 0; i < m; i += kFewRows) f(i, std::min<int64_t>(kFewRows, m - i));
+void for_few_rows(int64_t m, int64_t most, F f) {
+  for (int64_t i = 0; i < m; i += most) f(i, std::min(most, m - i));
 }
 
 // A few rows, whose elements in `a` are contiguous, with contiguous columns of `b`.
@@ -227,7 +229,7 @@ void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, con
     const int64_t last = std::min(n, end * kBlock);
     for (int64_t j = begin * kBlock; j < last;) {
       const int64_t columns = j + kDotColumns <= last ? kDotColumns : 1;
-      for_few_rows(m, [&](int64_t i, int64_t rows) {
+      for_few_rows(m, kernel.most_rows, [&](int64_t i, int64_t rows) {
         const Dots dots = (columns == 1 ? kernel.dot : kernel.dots)[static_cast<size_t>(rows - 1)];
         dots(k, a.at(i, 0), a.row, b.at(0, j), b.column, c + i * c_row + j, c_row);
       });
@@ -245,7 +247,7 @@ void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const 
   const int64_t block = std::clamp(share, kLine, kMostSums / std::min<int64_t>(m, kFewRows));
   pool.parallel_for((n + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
     for (int64_t j = begin * block; j < std::min(n, end * block); j += block) {
-      for_few_rows(m, [&](int64_t i, int64_t rows) {
+      for_few_rows(m, kernel.most_rows, [&](int64_t i, int64_t rows) {
         kernel.sum_rows[static_cast<size_t>(rows - 1)](k, a.at(i, 0), a.row, a.column, b.at(0, j), b.row, std::min(block, n - j),
                                                        c + i * c_row + j, c_row);
       });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <vector>
 
 #include "base/format.h"
@@ -59,8 +60,8 @@ int64_t position_of(Placed<Key> entry) {
 
 // The position of the element at `place` in ascending order: digit by digit from the highest, each time keeping the elements whose digit
 // is that element's.
-template <class Key, class KeyAt>
-int64_t position_in_order(int64_t n, int key_bits, KeyAt key_at, int64_t place, std::vector<int64_t>& candidates) {
+template <class Key, class Keys>
+int64_t position_in_order(int64_t n, int key_bits, Keys key_at, int64_t place, std::vector<int64_t>& candidates) {
   constexpr int64_t kLong = 8192;
   const int digit_bits = n < kLong || key_bits < 16 ? 8 : 11;
   std::array<int64_t, 2048> counts;
@@ -95,6 +96,15 @@ int64_t position_in_order(int64_t n, int key_bits, KeyAt key_at, int64_t place, 
   return candidates[static_cast<size_t>(place)];
 }
 
+// The keys of a row.
+template <class T, class KeyOf>
+struct KeyAt {
+  const T* row;
+  auto operator()(int64_t i) const { return KeyOf()(row[i]); }
+};
+// Of any dtype: for rows so long that few are, as their time hides the calls.
+using AnyKeyAt = std::function<uint64_t(int64_t)>;
+
 // One element of each row: choose(n, key_at, candidates) gives its position.
 template <class Choose>
 void one_of_each_row(const LibraryCall& call, Choose choose) {
@@ -105,8 +115,7 @@ void one_of_each_row(const LibraryCall& call, Choose choose) {
     if (rows.length == 0) return;
     rows.for_each(call, [&](int64_t r) {
       thread_local std::vector<int64_t> candidates;
-      const T* row = rows.row(r);
-      const auto key_at = [&](int64_t i) { return key_of(row[i]); };
+      const KeyAt<T, decltype(key_of)> key_at = {rows.row(r)};
       rows.give(r, 0, choose(rows.length, Key{}, static_cast<int>(sizeof(T) * 8), key_at, candidates));
     });
   });
@@ -115,8 +124,8 @@ void one_of_each_row(const LibraryCall& call, Choose choose) {
 // Longer rows are packed with 64-bit keys: 32 bits would not hold their positions.
 constexpr int64_t kLongestRow = INT64_C(0xffffffff);
 
-template <class Key, class KeyAt>
-int64_t mode_of(int64_t n, KeyAt key_at) {
+template <class Key, class Keys>
+int64_t mode_of(int64_t n, const Keys& key_at) {
   thread_local std::vector<Placed<Key>> entries;
   entries.resize(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) entries[static_cast<size_t>(i)] = placed<Key>(static_cast<Key>(key_at(i)), i);
@@ -138,8 +147,8 @@ int64_t mode_of(int64_t n, KeyAt key_at) {
 
 // The k first of a row in the order of key_at, by position where equal. Elements pass a bar, the k-th of those seen so far, which rises
 // whenever enough have passed.
-template <class Key, class KeyAt>
-void first_in_order(int64_t n, int64_t k, KeyAt key_at, std::vector<Placed<Key>>& entries) {
+template <class Key, class Keys>
+void first_in_order(int64_t n, int64_t k, const Keys& key_at, std::vector<Placed<Key>>& entries) {
   const size_t kept = static_cast<size_t>(k);
   const size_t room = 2 * kept + 256;
   entries.clear();
@@ -179,16 +188,18 @@ void topk(const LibraryCall& call) {
     const Rows<T> rows(call);
     if (rows.results == 0 || rows.length == 0) return;
     require_place(rows.results - 1, rows.length);
-    auto give_row = [&](int64_t r, auto wide) {
+    auto give_row = [&](int64_t r, auto wide, const auto& key_at) {
       using Wide = decltype(wide);
       thread_local std::vector<Placed<Wide>> entries;
-      const T* row = rows.row(r);
-      const auto flip = largest ? static_cast<Key>(~Key{0}) : Key{0};
-      first_in_order<Wide>(
-          rows.length, rows.results, [&](int64_t i) { return key_of(row[i]) ^ flip; }, entries);
+      first_in_order<Wide>(rows.length, rows.results, key_at, entries);
       for (int64_t k = 0; k < rows.results; ++k) rows.give(r, k, position_of<Wide>(entries[static_cast<size_t>(k)]));
     };
-    rows.for_each(call, [&](int64_t r) { rows.length > kLongestRow ? give_row(r, uint64_t{}) : give_row(r, Key{}); });
+    const auto flip = largest ? static_cast<Key>(~Key{0}) : Key{0};
+    rows.for_each(call, [&](int64_t r) {
+      const T* row = rows.row(r);
+      const auto key_at = [=](int64_t i) { return decltype(key_of)()(row[i]) ^ flip; };
+      rows.length > kLongestRow ? give_row(r, uint64_t{}, AnyKeyAt(key_at)) : give_row(r, Key{}, key_at);
+    });
   });
 }
 
@@ -218,8 +229,8 @@ void median(const LibraryCall& call) {
 }
 
 void mode(const LibraryCall& call) {
-  one_of_each_row(call, [&](int64_t n, auto key, int, auto key_at, std::vector<int64_t>&) {
-    return n > kLongestRow ? mode_of<uint64_t>(n, key_at) : mode_of<decltype(key)>(n, key_at);
+  one_of_each_row(call, [&](int64_t n, auto key, int, const auto& key_at, std::vector<int64_t>&) {
+    return n > kLongestRow ? mode_of<uint64_t>(n, AnyKeyAt(key_at)) : mode_of<decltype(key)>(n, key_at);
   });
 }
 

@@ -132,7 +132,16 @@ namespace beside_rows {
 #undef TOROID_TARGET
 }  // namespace beside_rows
 #include "runtime/kernels/isa/emulated_amx.inc"
+#undef TOROID_ROWS
+#define TOROID_ROWS CalledRowSplitter
 namespace emulated_beside_rows {
+// Emulation takes little code rather than little time.
+struct CalledRowSplitter {
+  TOROID_AVX512 explicit CalledRowSplitter(RowsToSplit* rows) : splitter(rows) {}
+  TOROID_AVX512 __attribute__((noinline)) void next() { splitter.next(); }
+  TOROID_AVX512 void give_back() { splitter.give_back(); }
+  RowSplitter splitter;
+};
 #define TOROID_TARGET TOROID_AVX512
 #include "runtime/kernels/gemm/bf16x3/microkernel_loop.inc"
 #undef TOROID_TARGET

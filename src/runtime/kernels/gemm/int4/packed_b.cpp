@@ -4,6 +4,7 @@
 #include <immintrin.h>
 #endif
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/float16.h"
@@ -24,6 +25,7 @@ TOROID_INLINE void number_of(const Integers16& words, int i, Vector16& result) {
 }
 
 namespace baseline {
+constexpr int kRowsAtOnce = 1;
 #define TOROID_TARGET
 #include "runtime/kernels/gemm/int4/microkernel_loops.inc"
 #undef TOROID_TARGET
@@ -31,12 +33,14 @@ namespace baseline {
 
 #ifdef __x86_64__
 namespace avx2 {
+constexpr int kRowsAtOnce = Int4Loops::kMostRows;
 #define TOROID_TARGET TOROID_AVX2
 #include "runtime/kernels/gemm/int4/microkernel_loops.inc"
 #undef TOROID_TARGET
 }  // namespace avx2
 
 namespace avx512 {
+constexpr int kRowsAtOnce = Int4Loops::kMostRows;
 // The numbers are places of a table, of which an instruction looks up 16 and takes no notice of higher bits.
 TOROID_AVX512 TOROID_INLINE void number_of(const Integers16& words, int i, Vector16& result) {
   const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
