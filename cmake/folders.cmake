@@ -1,5 +1,5 @@
-# toroid_folder(NAME [LIBS ...] [HEADER FILE] [TEST_LIBS ...]): src/NAME becomes the library toroid_NAME, and its *_test.cpp files the test
-# binary NAME_test, with TEST_LIBS. HEADER: many files that run once a compilation include it; they get a precompiled header with it, and less
+# toroid_folder(NAME [RUN_SIDE] [LIBS ...] [HEADER FILE] [TEST_LIBS ...]): src/NAME becomes the library toroid_NAME, and its *_test.cpp files
+# the test binary NAME_test, with TEST_LIBS. RUN_SIDE: a part of libtoroid_host.so, which leaves out the functions that it does not use. HEADER: many files that run once a compilation include it; they get a precompiled header with it, and less
 # optimisation. A folder links every folder declared before it, so an include against the direction fails to link too. The folders share the
 # precompiled header src/FOLDER/pch.h of the last one that has such a file.
 set_property(GLOBAL PROPERTY TOROID_FOLDERS "")
@@ -24,7 +24,7 @@ function(toroid_test_settings target)
 endfunction()
 
 function(toroid_folder name)
-  cmake_parse_arguments(ARG "" "HEADER" "LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "RUN_SIDE" "HEADER" "LIBS;TEST_LIBS" ${ARGN})
   get_property(earlier GLOBAL PROPERTY TOROID_FOLDERS)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   set(tests ${sources})
@@ -37,6 +37,9 @@ function(toroid_folder name)
   target_include_directories(toroid_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   list(TRANSFORM earlier PREPEND toroid_ OUTPUT_VARIABLE earlier_targets)
   target_link_libraries(toroid_${name} PUBLIC ${earlier_targets} ${ARG_LIBS})
+  if(ARG_RUN_SIDE)
+    target_compile_options(toroid_${name} PRIVATE -ffunction-sections -fdata-sections)
+  endif()
   if(ARG_HEADER)
     target_compile_options(toroid_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     target_precompile_headers(toroid_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h ${CMAKE_SOURCE_DIR}/src/${ARG_HEADER})

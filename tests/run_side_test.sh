@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What programs need while they run is a library of its own, which links the C and C++ runtime alone and shows nothing but its interface.
+# What programs need while they run is a library of its own, which links the C and C++ runtime alone and shows nothing but its interface. Stripped, as a
+# release is, it is smaller than MOST bytes, if they are given.
 #
-# usage: run_side_test.sh LIBRARY
+# usage: run_side_test.sh LIBRARY [MOST]
 set -euo pipefail
-library=${1:?"usage: run_side_test.sh LIBRARY"}
+library=${1:?"usage: run_side_test.sh LIBRARY [MOST]"} most=${2:-}
 
 needed=$(readelf -d "$library" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' | sort | tr '\n' ' ')
 for name in $needed; do
@@ -18,3 +19,11 @@ shown=$(nm -D --defined-only --format=posix "$library" | cut -d' ' -f1 | grep -v
   echo "$library shows more than its interface: $(head -5 <<<"$shown" | tr '\n' ' ')"
   exit 1
 }
+
+if [[ -n $most ]]; then
+  stripped=$(mktemp)
+  trap 'rm -f "$stripped"' EXIT
+  strip -o "$stripped" "$library"
+  bytes=$(stat -c %s "$stripped")
+  ((bytes < most)) || { echo "$library has $bytes bytes without symbols, where $most are too many" && exit 1; }
+fi
