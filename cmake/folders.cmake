@@ -1,7 +1,8 @@
-# toroid_folder(NAME [RUN_SIDE] [LIBS ...] [HEADER FILE] [TEST_LIBS ...]): src/NAME becomes the library toroid_NAME, and its *_test.cpp files
-# the test binary NAME_test, with TEST_LIBS. RUN_SIDE: a part of libtoroid_host.so, which leaves out the functions that it does not use. HEADER: many files that run once a compilation include it; they get a precompiled header with it, and less
-# optimisation. A folder links every folder declared before it, so an include against the direction fails to link too. The folders share the
-# precompiled header src/FOLDER/pch.h of the last one that has such a file.
+# toroid_folder(NAME [RUN_SIDE] [LIBS ...] [HEADER FILE] [TEST_LIBS ...]): src/NAME becomes the library toroid_NAME, and its *_test.cpp
+# files the test binary NAME_test, with TEST_LIBS. RUN_SIDE: a part of libtoroid_host.so, which leaves out the functions that it does not
+# use. HEADER: many files that run once a compilation include it; they get a precompiled header with it, and less optimisation. A folder
+# links every folder declared before it, so an include against the direction fails to link too. The folders share the precompiled header
+# src/FOLDER/pch.h of the last one that has such a file.
 set_property(GLOBAL PROPERTY TOROID_FOLDERS "")
 
 # Tests run once for each time they are built, so they are compiled without optimisation, and share a header compiled that way.

@@ -222,7 +222,8 @@ constexpr DepthwiseKernels kBaseline = {Baseline::kLanes, false, false, baseline
 TOROID_DEPTHWISE(Avx2, 8, TOROID_AVX2)
 TOROID_DEPTHWISE(Avx512, 16, TOROID_AVX512)
 
-// Filters with a kernel of their own have 3, 5 or 7 columns, as networks' have, and no fewer positions: rows of 8 and more are strips of 4 to 7.
+// Filters with a kernel of their own have 3, 5 or 7 columns, as networks' have, and no fewer positions: rows of 8 and more are strips of
+// 4 to 7.
 constexpr int kFewestPositions = 4;
 
 template <class Set, int kRows, int kColumns, ChannelGroups kGroups, bool kAtEdges = false>
