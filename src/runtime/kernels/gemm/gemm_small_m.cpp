@@ -142,7 +142,7 @@ template <class Vector, int kRows>
 TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
                             float* c, int64_t c_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
-  constexpr int kDeep = 4;
+  constexpr int kDeep = kRows <= 2 ? 8 : 4;  // the more, the fewer times sums are read and written
   if (depth == 0) {
     for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
     return;
@@ -152,15 +152,17 @@ TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_
   const int64_t block = block_of_depth(depth);
   for (int64_t p = 0; p < depth;) {
     const int64_t first = p / block * block, end = std::min(depth, first + block), left = end - p;
-    const StepOfBlock step = {p == first, left <= kDeep && (left == kDeep || left == 1), first == 0};
     const float* const a_at = a + p * a_column;
     const float* const b_at = b + p * b_row;
+    auto add = [&]<int kSteps>(std::integral_constant<int, kSteps>) __attribute__((always_inline)) {
+      const StepOfBlock step = {p == first, left == kSteps, first == 0};
+      add_rows<Vector, kRows, kSteps>(a_at, a_row, a_column, b_at, b_row, count, step, sums, sums_row, c, c_row);
+      p += kSteps;
+    };
     if (left >= kDeep) {
-      add_rows<Vector, kRows, kDeep>(a_at, a_row, a_column, b_at, b_row, count, step, sums, sums_row, c, c_row);
-      p += kDeep;
+      add(std::integral_constant<int, kDeep>());
     } else {
-      add_rows<Vector, kRows, 1>(a_at, a_row, a_column, b_at, b_row, count, step, sums, sums_row, c, c_row);
-      ++p;
+      add(std::integral_constant<int, 1>());
     }
   }
 }

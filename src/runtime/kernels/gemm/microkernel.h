@@ -17,7 +17,9 @@ struct Run {
 constexpr int64_t kLongestRun = 256;
 // A long sum is a sum of sums of so many products, which errs less than one after the other (Blanchard, Higham and Mary, "A Class of
 // Fast and Accurate Summation Algorithms", 2020).
-constexpr int64_t kLongestBlock = 64;
+constexpr int64_t kLongestBlock = 128;
+// In panels of one vector, where totals cost little and products with a vector end.
+constexpr int64_t kNarrowBlock = 32;
 
 // What will be read soon: fetched into the second-level cache meanwhile, a few cache lines for every kStepsPerFetch elements of depth.
 // Memory that is not there does no harm.
@@ -48,8 +50,8 @@ struct StripOutputOf {
 struct StripDepth {
   const Run* runs;
   int64_t count;  // of runs, or of elements
-  const int64_t* offsets =
-      nullptr;  // of scattered elements, behind the row's pointer; the runs are not looked at then, and nothing is added to
+  // Of scattered elements, behind the row's pointer; the runs are not looked at then, and nothing is added to.
+  const int64_t* offsets = nullptr;
 };
 
 // out[i, j] = (add ? out[i, j] : 0) + sum over the depth's elements p, in order, of rows[i][p] * b[p * width + j], for the columns of a panel
