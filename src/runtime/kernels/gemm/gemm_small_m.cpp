@@ -142,7 +142,7 @@ template <class Vector, int kRows>
 TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t count,
                             float* c, int64_t c_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
-  constexpr int kDeep = kRows <= 2 ? 8 : 4;  // the more, the fewer times sums are read and written
+  constexpr int kDeep = kRows == 1 ? 8 : 4;  // the more, the fewer times sums are read and written
   if (depth == 0) {
     for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
     return;
