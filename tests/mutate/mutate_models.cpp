@@ -33,6 +33,9 @@ constexpr bool kHasSanitizer = true;  // its shadow needs more room than any lim
 extern "C" const char* __asan_default_options() {
   return "allocator_may_return_null=1:max_allocation_size_mb=8192:hard_rss_limit_mb=8192:detect_leaks=0";
 }
+#elif defined(__SANITIZE_THREAD__)
+constexpr bool kHasSanitizer = true;
+extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1:max_allocation_size_mb=8192"; }
 #else
 constexpr bool kHasSanitizer = false;
 #endif
