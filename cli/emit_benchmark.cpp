@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "driver/signature.h"
 #include "runtime/contract/contract.h"
 #include "runtime/program/executable.h"
 #include "runtime/program/package.h"
-#include "support/subprocess.h"
+#include "support/process/subprocess.h"
 
 namespace toroid::cli {
 namespace fs = std::filesystem;

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
-#include "base/out_of_memory.h"
+#include "base/file/mapped_file.h"
+#include "base/machine/out_of_memory.h"
 #include "command.h"
 #include "streams.h"
 

@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
-#include "base/write_signals.h"
+#include "base/file/mapped_file.h"
+#include "base/file/write_signals.h"
 
 namespace toroid::cli {
 namespace {

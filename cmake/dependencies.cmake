@@ -12,4 +12,4 @@ find_library(TOROID_ZLIB_LIBRARY z REQUIRED)
 set(TOROID_MINIZIP ${TOROID_MINIZIP_LIBRARY} ${TOROID_ZLIB_LIBRARY})
 find_path(TOROID_HIREDIS_INCLUDE hiredis/hiredis.h REQUIRED)
 find_library(TOROID_HIREDIS hiredis REQUIRED)
-find_path(TOROID_CURL_INCLUDE curl/curl.h REQUIRED)  # the library itself is opened by name, see src/cache/remote_http.cpp
+find_path(TOROID_CURL_INCLUDE curl/curl.h REQUIRED)  # the library itself is opened by name, see src/cache/remote/remote_http.cpp

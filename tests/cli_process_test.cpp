@@ -10,11 +10,11 @@
 
 #include <fmt/format.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "frontend/archive/zip_for_test.h"
 #include "frontend/archive/zip_reader.h"
 #include "frontend/safetensors.h"
-#include "support/subprocess.h"
+#include "support/process/subprocess.h"
 
 namespace toroid {
 namespace {

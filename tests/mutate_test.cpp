@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "driver/compile.h"
 #include "frontend/pt2/import.h"
 #include "interp/evaluate.h"
 #include "mutate/archive.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/subprocess.h"
+#include "support/process/subprocess.h"
 
 namespace toroid::mutate {
 namespace {

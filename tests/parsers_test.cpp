@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <random>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "parsers/parsers.h"
 
 namespace toroid {

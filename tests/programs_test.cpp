@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "fuzz/check.h"
 #include "fuzz/grow.h"
-#include "support/subprocess.h"
+#include "support/process/subprocess.h"
 
 namespace toroid::fuzz {
 namespace {

@@ -6,14 +6,14 @@
 #include <random>
 #include <regex>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "codegen/wrapper/generate.h"
 #include "frontend/pt2/import.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "lower/text.h"
 #include "passes/pipeline.h"
 #include "program/text.h"
-#include "schedule/text.h"
+#include "schedule/text/text.h"
 
 namespace toroid {
 namespace {

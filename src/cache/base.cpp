@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/file.h"
-#include "base/mapped_file.h"
+#include "base/file/fd.h"
+#include "base/file/file.h"
+#include "base/file/mapped_file.h"
 #include "cache/transfer.h"
 #include "support/log.h"
 

@@ -1,6 +1,6 @@
 #include "cache/cache.h"
 
-#include "base/out_of_memory.h"
+#include "base/machine/out_of_memory.h"
 
 namespace toroid {
 

@@ -14,7 +14,7 @@
 #include "cache/base.h"
 #include "cache/key.h"
 #include "cache/lease.h"
-#include "cache/remote.h"
+#include "cache/remote/remote.h"
 #include "cache/store.h"
 
 namespace toroid {

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "base/mapped_file.h"
+#include "base/file/mapped_file.h"
 #include "support/hash.h"
 
 namespace toroid {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "base/file.h"
-#include "base/mapped_file.h"
+#include "base/file/file.h"
+#include "base/file/mapped_file.h"
 #include "support/hash.h"
-#include "support/subprocess.h"
+#include "support/process/subprocess.h"
 
 namespace toroid {
 namespace {

@@ -16,7 +16,7 @@
 #include <mutex>
 #include <thread>
 
-#include "base/fd.h"
+#include "base/file/fd.h"
 #include "support/log.h"
 
 namespace toroid {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/file/file.h"
 
 namespace toroid {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/environment_for_test.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "cache/store.h"
 
 namespace toroid {

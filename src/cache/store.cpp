@@ -31,9 +31,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/fd.h"
-#include "base/out_of_memory.h"
-#include "base/write_signals.h"
+#include "base/file/fd.h"
+#include "base/file/write_signals.h"
+#include "base/machine/out_of_memory.h"
 #include "cache/sqlite.h"
 #include "support/byte_size.h"
 #include "support/hash.h"

@@ -13,7 +13,7 @@
 
 #include "base/environment_for_test.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "cache/sqlite.h"
 #include "toolchain/toolchain.h"
 

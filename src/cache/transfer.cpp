@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/framing.h"
-#include "base/mapped_file.h"
+#include "base/file/file.h"
+#include "base/file/framing.h"
+#include "base/file/mapped_file.h"
 #include "support/hash.h"
 
 namespace toroid {

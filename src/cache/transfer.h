@@ -1,6 +1,6 @@
 // Moves a store's entries to a file and back, for container images and for machines without a shared cache:
 //
-//   "TOROIDX1", then for each entry: the sizes of kind, parts and bytes, each a number of base/framing.h, then the key's 64 hex
+//   "TOROIDX1", then for each entry: the sizes of kind, parts and bytes, each a number of base/file/framing.h, then the key's 64 hex
 //   digits, kind, parts and bytes, then the SHA-256 of all of these; at the end an entry whose three sizes are all 2^64 - 1
 //
 // What was probed of the machine stays behind. The checksums find damage, not malice: import only files that you would run.

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file/file.h"
 
 namespace toroid {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "driver/locked_for_test.h"
+#include "driver/end_to_end/locked_for_test.h"
 
 namespace toroid {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "driver/compiled_for_test.h"
+#include "driver/end_to_end/compiled_for_test.h"
 #include "passes/decompose/engine/decompose.h"
 
 namespace toroid {

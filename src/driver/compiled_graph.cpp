@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/framing.h"
+#include "base/file/framing.h"
 #include "frontend/json_reader.h"
 #include "support/json_writer.h"
 

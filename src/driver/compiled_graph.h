@@ -1,7 +1,7 @@
 // What the cache keeps of a compiled program beside its library, so that a later process can run the program without compiling
 // anything, and, when the model file is the same, without even reading it as a model:
 //
-//   "TOROIDG1" | header, JSON, as a sized text (base/framing.h) | inlined constants
+//   "TOROIDG1" | header, JSON, as a sized text (base/file/framing.h) | inlined constants
 //
 //   header: {"library": "2c26b4…",                             the library's key in the store
 //            "constants": [["file", 4096, 512], ["program", 3, 512], ["inline", 0, 64]],   where each one's bytes are, and how many

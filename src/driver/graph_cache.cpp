@@ -1,4 +1,4 @@
-// The entry under a graph key is a list of alternatives, each a sized text (base/framing.h) with the bytes of a CompiledGraph.
+// The entry under a graph key is a list of alternatives, each a sized text (base/file/framing.h) with the bytes of a CompiledGraph.
 #include "driver/graph_cache.h"
 
 #include <map>
@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/framing.h"
+#include "base/file/framing.h"
 #include "cache/code_identity.h"
 #include "graph/builder.h"
-#include "graph/constant_text.h"
-#include "graph/text.h"
+#include "graph/text/constant_text.h"
+#include "graph/text/text.h"
 #include "support/hash.h"
 #include "support/log.h"
 

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include "base/error_for_test.h"
-#include "cache/remote_for_test.h"
-#include "cache/remote_health.h"
+#include "cache/remote/remote_for_test.h"
+#include "cache/remote/remote_health.h"
 #include "cache/scratch_cache_for_test.h"
 #include "cache/sqlite.h"
-#include "driver/compiled_for_test.h"
+#include "driver/end_to_end/compiled_for_test.h"
 #include "passes/decompose/engine/overrides.h"
 #include "toolchain/fake_compiler_for_test.h"
 

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "base/error_for_test.h"
-#include "base/framing.h"
-#include "base/machine_for_test.h"
-#include "driver/compiled_for_test.h"
+#include "base/file/framing.h"
+#include "base/machine/machine_for_test.h"
+#include "driver/end_to_end/compiled_for_test.h"
 #include "runtime/program/executable.h"
 
 namespace toroid {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "driver/compiled_for_test.h"
+#include "driver/end_to_end/compiled_for_test.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"
 #include "schedule/scheduled_for_test.h"

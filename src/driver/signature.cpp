@@ -1,6 +1,6 @@
 #include "driver/signature.h"
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "runtime/contract/contract.h"
 
 namespace toroid {

@@ -8,7 +8,7 @@
 #include "formula/nn/normalization.h"
 #include "formula/nn/pooling.h"
 #include "formula/nn/recurrent.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 
 namespace toroid {

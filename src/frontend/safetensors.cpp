@@ -10,8 +10,8 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/mapped_file.h"
+#include "base/file/file.h"
+#include "base/file/mapped_file.h"
 #include "frontend/json_reader.h"
 #include "support/json_writer.h"
 

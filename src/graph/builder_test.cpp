@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 
 namespace toroid {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "graph/control_flow.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/type_rules.h"
 #include "support/match.h"
 

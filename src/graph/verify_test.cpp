@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 
 namespace toroid {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/philox.h"
 #include "graph/builder.h"
 #include "graph/number.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "interp/library_kernels.h"
 #include "interp/movement.h"
 #include "interp/products.h"

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/builder.h"
-#include "graph/text_names.h"
+#include "graph/text/text_names.h"
 #include "support/match.h"
 
 namespace toroid::loop {

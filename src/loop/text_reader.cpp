@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/type_rules.h"
 #include "loop/text.h"
 #include "loop/verify.h"

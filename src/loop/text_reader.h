@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/operation_reader.h"
+#include "graph/text/operation_reader.h"
 #include "loop/loop.h"
 
 namespace toroid::loop {

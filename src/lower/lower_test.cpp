@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 
 namespace toroid {
 namespace {

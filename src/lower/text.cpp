@@ -6,7 +6,7 @@
 
 #include "graph/builder.h"
 #include "graph/shape_error.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "loop/text.h"
 #include "loop/text_reader.h"
 #include "loop/verify.h"

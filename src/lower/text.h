@@ -14,7 +14,7 @@
 //   }
 //   loops of subgraph 0 { … }
 //
-// The graph is what was lowered, as graph/text.h says: the loops take from it the types of inputs, constants and outputs, and sizes. A
+// The graph is what was lowered, as graph/text/text.h says: the loops take from it the types of inputs, constants and outputs, and sizes. A
 // computation is
 // its name, the operators of the model that it comes from, and what it does (loop/loop.h). loop/text.h has the rest.
 #pragma once

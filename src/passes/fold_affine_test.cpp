@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "interp/compare.h"
 #include "interp/evaluate.h"
 #include "passes/pipeline.h"

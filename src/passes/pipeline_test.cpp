@@ -6,7 +6,7 @@
 
 #include "base/environment_for_test.h"
 #include "base/error_for_test.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "passes/graph_copy.h"
 
 namespace toroid {

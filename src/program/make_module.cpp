@@ -7,7 +7,7 @@
 #include "graph/builder.h"
 #include "program/calls.h"
 #include "program/module_builder.h"
-#include "schedule/grid.h"
+#include "schedule/cpu/grid.h"
 #include "signature/symbol_values.h"
 #include "support/match.h"
 

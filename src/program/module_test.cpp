@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "passes/pipeline.h"
 #include "support/golden_for_test.h"
 

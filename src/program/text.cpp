@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "graph/builder.h"
-#include "graph/text_names.h"
+#include "graph/text/text_names.h"
 #include "loop/text.h"
-#include "schedule/text.h"
+#include "schedule/text/text.h"
 #include "support/match.h"
 
 namespace toroid::program {

@@ -8,7 +8,7 @@
 #include "loop/text_reader.h"
 #include "program/text.h"
 #include "program/verify.h"
-#include "schedule/text.h"
+#include "schedule/text/text.h"
 
 namespace toroid::program {
 namespace {

@@ -7,7 +7,7 @@
 #include "graph/shape_error.h"
 #include "program/calls.h"
 #include "program/module_builder.h"
-#include "schedule/grid.h"
+#include "schedule/cpu/grid.h"
 #include "schedule/mentioned.h"
 #include "signature/binding_plan.h"
 #include "support/match.h"

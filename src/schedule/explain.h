@@ -4,8 +4,8 @@
 #include <map>
 #include <vector>
 
-#include "schedule/chains.h"
-#include "schedule/group.h"
+#include "schedule/fusion/chains.h"
+#include "schedule/fusion/group.h"
 
 namespace toroid::schedule {
 

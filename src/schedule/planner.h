@@ -3,8 +3,8 @@
 // group.h and build_kernel.cpp make kernels of axes, stages, accumulators and stashes. A planner chooses what a processor wants of them.
 #pragma once
 
-#include "schedule/chains.h"
-#include "schedule/group.h"
+#include "schedule/fusion/chains.h"
+#include "schedule/fusion/group.h"
 
 namespace toroid::schedule {
 

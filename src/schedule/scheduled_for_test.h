@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"
 #include "schedule/schedule.h"

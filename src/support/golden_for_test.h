@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 
 namespace toroid {
 

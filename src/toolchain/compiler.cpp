@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/mapped_file.h"
+#include "base/file/file.h"
+#include "base/file/mapped_file.h"
 #include "support/hash.h"
-#include "support/subprocess.h"
+#include "support/process/subprocess.h"
 #include "toolchain/compiler_environment.h"
 
 namespace toroid {

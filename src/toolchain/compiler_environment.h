@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "support/subprocess.h"
+#include "support/process/subprocess.h"
 
 namespace toroid {
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {

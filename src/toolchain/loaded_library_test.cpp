@@ -1,4 +1,4 @@
-#include "base/loaded_library.h"
+#include "base/file/loaded_library.h"
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/error_for_test.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {

@@ -1,10 +1,10 @@
-#include "base/machine.h"
+#include "base/machine/machine.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/error_for_test.h"
-#include "base/machine_for_test.h"
+#include "base/machine/machine_for_test.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {

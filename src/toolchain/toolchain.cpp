@@ -9,12 +9,12 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/kept_files.h"
-#include "base/machine.h"
+#include "base/file/file.h"
+#include "base/file/kept_files.h"
+#include "base/machine/machine.h"
 #include "support/byte_size.h"
 #include "support/log.h"
-#include "support/subprocess.h"
+#include "support/process/subprocess.h"
 #include "toolchain/compiler_environment.h"
 #include "toolchain/compiler_slots.h"
 #include "toolchain/extra_flags.h"

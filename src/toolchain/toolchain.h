@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "toolchain/compiler.h"
 #include "toolchain/probe_cache.h"
 

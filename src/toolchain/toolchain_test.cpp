@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "base/environment_for_test.h"
 #include "base/error_for_test.h"
-#include "base/file.h"
-#include "base/loaded_library.h"
-#include "support/subprocess.h"
+#include "base/file/file.h"
+#include "base/file/loaded_library.h"
+#include "support/process/subprocess.h"
 #include "toolchain/extra_flags.h"
 #include "toolchain/fake_compiler_for_test.h"
 

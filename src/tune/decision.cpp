@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/framing.h"
+#include "base/file/framing.h"
 
 namespace toroid::tune {
 namespace {

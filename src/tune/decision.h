@@ -8,7 +8,7 @@
 
 #include "runtime/kernels/registry/registry.h"
 #include "tune/identity.h"
-#include "tune/measure.h"
+#include "tune/measure/measure.h"
 
 namespace toroid::tune {
 

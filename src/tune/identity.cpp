@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/machine.h"
+#include "base/file/file.h"
+#include "base/machine/machine.h"
 #include "cache/code_identity.h"
 
 namespace toroid::tune {

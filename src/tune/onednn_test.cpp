@@ -1,10 +1,10 @@
 // oneDNN beside the reference, on tensors between guard pages as a tuning worker makes them.
-#include "runtime/kernels/gemm/onednn.h"
+#include "runtime/kernels/onednn/onednn.h"
 
 #include <gtest/gtest.h>
 
 #include "runtime/kernels/registry/registry.h"
-#include "tune/trial.h"
+#include "tune/measure/trial.h"
 
 namespace toroid::tune {
 namespace {

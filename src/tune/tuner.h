@@ -19,9 +19,9 @@
 #include "tune/decision.h"
 #include "tune/identity.h"
 #include "tune/lock.h"
-#include "tune/measure.h"
+#include "tune/measure/measure.h"
+#include "tune/measure/worker.h"
 #include "tune/quarantine.h"
-#include "tune/worker.h"
 
 namespace toroid::tune {
 

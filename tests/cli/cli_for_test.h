@@ -11,11 +11,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "frontend/archive/zip_for_test.h"
 #include "frontend/archive/zip_reader.h"
 #include "frontend/safetensors.h"
-#include "support/subprocess.h"
+#include "support/process/subprocess.h"
 
 namespace toroid {
 

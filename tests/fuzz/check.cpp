@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "fuzz/eager.h"
 #include "fuzz/form_check.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 #include "interp/compare.h"
 #include "interp/evaluate.h"

@@ -22,11 +22,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "fuzz/check.h"
 #include "fuzz/grow.h"
 #include "fuzz/shrink.h"
-#include "support/subprocess.h"
+#include "support/process/subprocess.h"
 
 namespace toroid::fuzz {
 namespace {

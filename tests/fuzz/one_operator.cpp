@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "passes/decompose/complex/complex.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/storage_types.h"

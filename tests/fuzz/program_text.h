@@ -1,6 +1,6 @@
 // A random program as text in pieces, so that it can be grown and shrunk node by node, and the file that keeps one.
 //
-// The file is a program in text form (graph/text.h). Comments at its head say what its inputs hold and at which sizes it runs:
+// The file is a program in text form (graph/text/text.h). Comments at its head say what its inputs hold and at which sizes it runs:
 //
 //   # values v0: grid 17          kind and seed of the elements of input v0
 //   # run s0=3, data=1            one call: its sizes, and which elements its inputs have; calls share buffers

@@ -20,7 +20,7 @@
 
 #include "base/error.h"
 #include "graph/operator_scope.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 #include "hostile/arguments.h"
 #include "interp/evaluate.h"

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "hostile/check.h"
 #include "passes/decompose/engine/decompose.h"
 

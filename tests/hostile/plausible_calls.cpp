@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 
 namespace toroid::hostile {
 namespace {

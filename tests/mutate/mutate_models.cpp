@@ -24,7 +24,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "fuzz/grow.h"
 #include "mutate/run_mutant.h"
 

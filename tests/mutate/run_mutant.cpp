@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "frontend/pt2/import.h"
 #include "fuzz/check.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 #include "interp/compare.h"
 #include "interp/evaluate.h"

@@ -1,20 +1,20 @@
 #include "parsers.h"
 
 #include "base/error.h"
-#include "base/file.h"
-#include "cache/action_result.h"
-#include "cache/seal.h"
+#include "base/file/file.h"
+#include "cache/remote/action_result.h"
+#include "cache/remote/seal.h"
 #include "cache/transfer.h"
 #include "driver/compiled_graph.h"
 #include "frontend/json_reader.h"
 #include "frontend/pt2/pt2_for_test.h"
 #include "frontend/safetensors.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 #include "lower/text.h"
 #include "passes/decompose/engine/decompose.h"
 #include "program/text.h"
-#include "schedule/text.h"
+#include "schedule/text/text.h"
 
 namespace toroid::parsers {
 namespace {

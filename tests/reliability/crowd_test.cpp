@@ -12,8 +12,8 @@
 #include <atomic>
 #include <thread>
 
-#include "cache/remote_for_test.h"
-#include "cache/remote_health.h"
+#include "cache/remote/remote_for_test.h"
+#include "cache/remote/remote_health.h"
 #include "cache/sqlite.h"
 #include "reliability.h"
 

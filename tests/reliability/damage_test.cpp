@@ -9,14 +9,14 @@
 
 #include "base/environment_for_test.h"
 #include "base/error.h"
-#include "base/fd.h"
-#include "cache/seal.h"
+#include "base/file/fd.h"
+#include "cache/remote/seal.h"
 #include "cache/sqlite.h"
 #include "cache/transfer.h"
 #include "driver/compile.h"
 #include "driver/compiled_graph.h"
 #include "frontend/pt2/pt2_for_test.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "reliability.h"
 #include "runtime/program/package.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "driver/compile.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "reliability.h"
 #include "tensor/host_tensor.h"
 #include "traced.h"

@@ -12,10 +12,10 @@
 #include <fmt/format.h>
 
 #include "base/environment_for_test.h"
-#include "base/out_of_memory.h"
+#include "base/machine/out_of_memory.h"
 #include "driver/compile.h"
 #include "driver/eager/eager_cache.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "reliability.h"
 #include "toolchain/fake_compiler_for_test.h"
 

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/loaded_library.h"
+#include "base/file/loaded_library.h"
 #include "driver/compile.h"
 #include "frontend/pt2/pt2_for_test.h"
 #include "passes/decompose/engine/decompose.h"

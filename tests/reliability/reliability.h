@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "cache/cache.h"
 
 namespace toroid::reliability {

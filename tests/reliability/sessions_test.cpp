@@ -13,11 +13,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/file/fd.h"
 #include "driver/compile.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "reliability.h"
-#include "support/subprocess.h"
+#include "support/process/subprocess.h"
 #include "tensor/host_tensor.h"
 
 namespace toroid::reliability {

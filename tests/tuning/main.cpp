@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "planted_choices.h"
-#include "tune/serve.h"
+#include "tune/measure/serve.h"
 
 int main(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";

@@ -1,5 +1,5 @@
 // The worker as a process: how it is started, ended and replaced.
-#include "tune/worker.h"
+#include "tune/measure/worker.h"
 
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/environment_for_test.h"
 #include "base/error_for_test.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "planted_choices.h"
 
 namespace toroid::tune {

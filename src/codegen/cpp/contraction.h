@@ -1,7 +1,7 @@
 // Which multiplications are fused with additions.
 //
 // The compiler fuses a * b + c where it sees fit. What must not be fused goes through rounded(), behind which the compiler sees no product: a product
-// that is used elsewhere too (schedule/rounded_products.cpp).
+// that is used elsewhere too (schedule/cpu/rounded_products.cpp).
 //
 //   y = a * b;  z = y - max(y)            y = rounded(a * b)
 //

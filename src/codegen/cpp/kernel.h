@@ -32,7 +32,7 @@ struct KernelSource {
   bool is_epilogue = false;                      // takes, instead of begin and end, a block of a product: see ToroidEpilogue
   bool uses_runtime = false;                     // takes `const ToroidRuntime* runtime` (special functions)
   std::optional<AccessNames> access_names = {};  // of an assertion build: takes `const Checks* checks`, with these, and `int32_t* error`
-  sym::Expr tasks = 1;                           // of a kernel with stages and of a scatter (schedule/grid.h)
+  sym::Expr tasks = 1;                           // of a kernel with stages and of a scatter (schedule/cpu/grid.h)
 };
 
 // Elements from one row of a tile to the next: not a power of two, so that rows spread over the cache.

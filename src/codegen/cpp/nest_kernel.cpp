@@ -9,7 +9,7 @@
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/scalar_text.h"
-#include "schedule/grid.h"
+#include "schedule/cpu/grid.h"
 #include "support/match.h"
 
 namespace toroid::codegen {

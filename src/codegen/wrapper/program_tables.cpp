@@ -5,7 +5,7 @@
 #include "codegen/wrapper/abi_text.h"
 #include "codegen/wrapper/checked_arithmetic.h"
 #include "graph/builder.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "signature/contract_tables.h"
 #include "support/text_buffer.h"
 #include "symbolic/symbol_map.h"

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/machine.h"
-#include "base/out_of_memory.h"
+#include "base/machine/machine.h"
+#include "base/machine/out_of_memory.h"
 #include "cache/code_identity.h"
 #include "driver/eager/loaded_operator.h"
 #include "driver/eager/operator_program.h"

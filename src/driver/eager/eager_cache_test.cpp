@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/error_for_test.h"
 #include "cache/scratch_cache_for_test.h"
-#include "driver/compiled_for_test.h"
 #include "driver/eager/operator_program.h"
+#include "driver/end_to_end/compiled_for_test.h"
 #include "passes/decompose/engine/decompose.h"
 
 namespace toroid {

@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/out_of_memory.h"
+#include "base/machine/out_of_memory.h"
 #include "tensor/strided_copy.h"
 
 namespace toroid {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/file/mapped_file.h"
 
 namespace toroid {
 namespace {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "frontend/pt2/pt2_for_test.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 
 namespace toroid {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <list>
 
-#include "base/aligned_bytes.h"
+#include "base/machine/aligned_bytes.h"
 
 namespace toroid {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/aligned_bytes.h"
+#include "base/machine/aligned_bytes.h"
 
 namespace toroid {
 

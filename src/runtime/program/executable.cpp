@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file/file.h"
+#include "base/file/mapped_file.h"
 #include "base/format.h"
-#include "base/mapped_file.h"
-#include "base/out_of_memory.h"
+#include "base/machine/out_of_memory.h"
 #include "runtime/pool/pool.h"
 #include "runtime/program/loaded_variant.h"
 #include "runtime/program/output_memory.h"

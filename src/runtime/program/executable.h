@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/loaded_library.h"
+#include "base/file/loaded_library.h"
 #include "runtime/contract/contract.h"
 #include "tensor/host_tensor.h"
 #include "toroid/program_abi.h"
@@ -33,7 +33,7 @@ class Executable {
 
   // All outputs in the program's order, buffers' new values included; those are also kept for the next call. Throws
   // Error{InvalidInput} that names the violated fact when the inputs do not fit, Error{Environment} when the file of its weights was cut short
-  // (base/mapped_file.h).
+  // (base/file/mapped_file.h).
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
 
   // From the next call on random operators draw as in a program just loaded, with this seed instead of 0. Each call draws

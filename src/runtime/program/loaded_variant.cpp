@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/out_of_memory.h"
+#include "base/machine/out_of_memory.h"
 #include "runtime/kernels/registry/form_choice.h"
 
 namespace toroid {

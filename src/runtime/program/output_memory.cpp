@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "base/out_of_memory.h"
+#include "base/machine/out_of_memory.h"
 
 namespace toroid {
 namespace {

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/aligned_bytes.h"
+#include "base/machine/aligned_bytes.h"
 #include "tensor/host_tensor.h"
 
 namespace toroid {

@@ -2,12 +2,12 @@
 
 #include <atomic>
 
-#include "base/checksum.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file/checksum.h"
+#include "base/file/file.h"
+#include "base/file/framing.h"
 #include "base/format.h"
-#include "base/framing.h"
-#include "base/machine.h"
+#include "base/machine/machine.h"
 
 namespace toroid {
 namespace {

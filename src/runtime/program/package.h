@@ -3,11 +3,11 @@
 //
 //   library | zeros | weights, each at a multiple of 64, zeros between | description | footer
 //
-//   description: the instruction set as a sized text (base/isa.h) | offset of the weights | their size, zeros included |
+//   description: the instruction set as a sized text (base/machine/isa.h) | offset of the weights | their size, zeros included |
 //                checksum of the library and the zeros behind it | checksum of each 1 MiB of the weights
 //   footer:      size of the description | checksum of all that is before this one in description and footer | "TOROIDW2"
 //
-// Numbers are those of base/framing.h, a checksum is two of them (base/checksum.h). Every byte of the file is under one checksum, or
+// Numbers are those of base/file/framing.h, a checksum is two of them (base/file/checksum.h). Every byte of the file is under one checksum, or
 // is that, or is the magic word. Checksums find damage; they are no signature against somebody who makes a file to deceive.
 //
 // The weights stay where they are, mapped; loading reads them once, all cores at a time.
@@ -19,8 +19,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/isa.h"
-#include "base/mapped_file.h"
+#include "base/file/mapped_file.h"
+#include "base/machine/isa.h"
 #include "runtime/pool/pool.h"
 
 namespace toroid {

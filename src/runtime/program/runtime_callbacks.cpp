@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/out_of_memory.h"
+#include "base/machine/out_of_memory.h"
 #include "library/special/scalar.h"
 #include "runtime/kernels/conv/chain.h"
 #include "runtime/kernels/registry/form_choice.h"

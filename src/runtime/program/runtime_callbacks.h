@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "base/aligned_bytes.h"
+#include "base/machine/aligned_bytes.h"
 #include "runtime/contract/contract.h"
 #include "runtime/kernels/registry/plan.h"
 #include "runtime/kernels/registry/prepared_constants.h"

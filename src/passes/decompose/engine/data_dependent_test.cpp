@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 #include "interp/evaluate.h"
 

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "graph/control_flow.h"
 #include "graph/operator_scope.h"
-#include "graph/text_names.h"
+#include "graph/text/text_names.h"
 #include "graph/type_rules.h"
 #include "graph/verify.h"
 #include "passes/dead_code.h"

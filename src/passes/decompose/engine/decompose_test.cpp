@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 
 namespace toroid {

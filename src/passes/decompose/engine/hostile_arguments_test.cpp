@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error_for_test.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "passes/decompose/engine/decompose.h"
 
 namespace toroid {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 #include "interp/evaluate.h"
 #include "passes/decompose/engine/decompose.h"

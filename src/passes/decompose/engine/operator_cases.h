@@ -2,7 +2,7 @@
 //
 //   {"aten::sum.dim_IntList(x0, [1])", {"f32[2, 2] = [1, 2, 3, 4]"}, {"f32[2] = [3, 7]"}},
 //
-// The call and the arrays are in the text form of programs (graph/text.h). The operator is decomposed, evaluated and
+// The call and the arrays are in the text form of programs (graph/text/text.h). The operator is decomposed, evaluated and
 // compared with the tolerances of `toroid conform`.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Creation, views, joining, padding and diagonals.
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 #include "interp/evaluate.h"
 #include "passes/decompose/engine/decompose.h"

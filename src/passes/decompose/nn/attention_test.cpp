@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
 

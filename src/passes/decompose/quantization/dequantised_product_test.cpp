@@ -2,7 +2,7 @@
 // (tests/programs/products_of_quantised_values.txt).
 #include <gtest/gtest.h>
 
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 #include "passes/decompose/engine/decompose.h"
 

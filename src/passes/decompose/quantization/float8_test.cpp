@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 #include "interp/evaluate.h"
 

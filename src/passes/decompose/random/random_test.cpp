@@ -1,5 +1,5 @@
 // What random operators draw, in the evaluator: their distributions by tests with fixed seeds, the ends of their ranges, and
-// the words of their errors. Compiled programs draw the same (src/driver/random_test.cpp).
+// the words of their errors. Compiled programs draw the same (src/driver/end_to_end/random_test.cpp).
 //
 // A statistic is held against the value that a right generator exceeds once in about 10^5 seeds; the seeds are fixed, so
 // a test that passes keeps passing.
@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 #include "interp/evaluate.h"
 #include "passes/decompose/engine/decompose.h"

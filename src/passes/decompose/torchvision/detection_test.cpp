@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "graph/text.h"
+#include "graph/text/text.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/operator_cases.h"
 

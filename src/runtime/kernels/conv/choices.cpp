@@ -3,7 +3,7 @@
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/winograd.h"
 #include "runtime/kernels/conv/winograd_transforms.h"
-#include "runtime/kernels/gemm/onednn.h"
+#include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/families.h"
 
 namespace toroid {

@@ -2,7 +2,7 @@
 #include "base/format.h"
 #include "runtime/kernels/gemm/bf16x3/split.h"
 #include "runtime/kernels/gemm/gemm_cost.h"
-#include "runtime/kernels/gemm/onednn.h"
+#include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/families.h"
 
 namespace toroid {

@@ -8,7 +8,7 @@
 #endif
 
 #include "base/error.h"
-#include "base/machine.h"
+#include "base/machine/machine.h"
 #include "runtime/kernels/isa/emulated_amx.h"
 
 namespace toroid {

@@ -12,7 +12,7 @@ enum class AmxType {
   Int8,      // both signed, sums in I32 that wrap
   Uint8,     // the left unsigned, the right signed
 };
-// Are there such instructions (base/machine.h)?
+// Are there such instructions (base/machine/machine.h)?
 bool has_amx();
 
 constexpr int64_t kTileSide = 16;  // rows, columns, and words of depth

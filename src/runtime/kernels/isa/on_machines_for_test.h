@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/machine_for_test.h"
+#include "base/machine/machine_for_test.h"
 
 namespace toroid {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/machine.h"
+#include "base/machine/machine.h"
 
 namespace toroid {
 
@@ -28,7 +28,7 @@ struct VectorOfBytes {
 };
 
 using VectorSet = IsaLevel;
-// The one to choose: the machine's, or less where the machine is said to have less (base/machine.h).
+// The one to choose: the machine's, or less where the machine is said to have less (base/machine/machine.h).
 inline VectorSet vector_set() { return machine().isa.level; }
 
 }  // namespace toroid

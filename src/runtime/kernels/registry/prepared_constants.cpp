@@ -1,6 +1,6 @@
 #include "runtime/kernels/registry/prepared_constants.h"
 
-#include "base/out_of_memory.h"
+#include "base/machine/out_of_memory.h"
 
 namespace toroid {
 

@@ -1,5 +1,5 @@
 // Matrix products in BF16 and F16: the forms of run_matmul_half.
-#include "runtime/kernels/gemm/onednn.h"
+#include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/families.h"
 
 namespace toroid {

@@ -1,0 +1,129 @@
+// toroid compile MODEL -o FILE.so
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file/file.h"
+#include "build_flags.h"
+#include "command.h"
+#include "describe.h"
+#include "driver/compile.h"
+#include "emit_benchmark.h"
+#include "explain_cache.h"
+#include "flags.h"
+#include "runtime/program/package.h"
+
+namespace toroid::cli {
+namespace {
+
+// "image.0=1,s62=128"
+SizeValues parse_sizes(std::string_view text) {
+  SizeValues sizes;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    const size_t equals = part.find('=');
+    int64_t value = 0;
+    const char* const first = part.data() + (equals == part.npos ? part.size() : equals + 1);
+    const char* const last = part.data() + part.size();
+    const auto [end, error] = std::from_chars(first, last, value);
+    if (equals == 0 || first == last || error != std::errc() || end != last) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("'{}' is not a list of sizes", text))
+          .help("write --variant INPUT.DIM=SIZE, as in --variant image.0=1,image.2=128");
+    }
+    sizes.emplace_back(part.substr(0, equals), value);
+  }
+  return sizes;
+}
+
+}  // namespace
+
+int cmd_compile(int argc, const char* const* argv) {
+  std::string model_path, output, device = "cpu", mode = "default";
+  bool no_cache = false;
+  CompileModelOptions options;
+  std::string save_source, benchmark, dump_ir, lock_path, write_lock_path, log_path;
+  std::vector<std::string> variants;
+  Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
+  flags.add_option("MODEL", model_path, "a .pt2 file").required();
+  flags.add_option("-o,--output", output, "the library to write");
+  flags.add_option("--device", device, "what to compile for").one_of({"cpu"}).shows_default();
+  flags.add_option("--mode", mode, "max: measure the implementations of library kernels and use the quickest")
+      .one_of({"default", "max"})
+      .shows_default();
+  flags.add_option("--tune-threads", options.choose.threads, "threads that a kernel has while implementations are measured (default: all)")
+      .between(1, 1024);
+  flags.add_option("--lock", lock_path, "take the choices of implementations from this file");
+  flags.add_option("--write-lock", write_lock_path, "write the choices to this file; with --mode max");
+  flags.add_option("--choices-log", log_path, "write all that was measured as JSON; with --mode max");
+  flags.add_flag("--no-cache", no_cache, "build everything anew and keep nothing");
+  flags.add_flag("--explain-cache", options.explain_cache, "say what the cache was asked, and after a miss how the nearest entry differs");
+  flags.add_option("--threads", options.compile_threads, "compilers at a time (default: one a core)").between(1, 1024);
+  flags.add_option("--variant", variants,
+                   "a further form of the program for calls with these sizes, as in image.0=1,image.2=128 (INPUT.DIM=SIZE, or a symbol's "
+                   "name); may be repeated");
+  add_build_flags(flags, options);
+  flags.add_option("--save-source", save_source, "a folder for the generated C++");
+  flags.add_option("--emit-benchmark", benchmark,
+                   "in the place of a library: a folder with the sources, a main that times them, and how to build it");
+  flags.add_option("--dump-ir", dump_ir, "a folder for the program as text, after each pass that changed it and each later phase");
+  if (const auto status = flags.read(argc, argv)) return *status;
+  if (output.empty() == benchmark.empty()) {
+    throw Error(ErrorKind::InvalidOption, "one of --output and --emit-benchmark is needed, and not both")
+        .help("add -o FILE.so for a library, --emit-benchmark DIR for sources that time themselves");
+  }
+  if (!benchmark.empty() && (!save_source.empty() || options.debug)) {
+    throw Error(ErrorKind::InvalidOption,
+                fmt::format("--emit-benchmark cannot be combined with {}", options.debug ? "--debug" : "--save-source"))
+        .help("the folder of --emit-benchmark holds the sources; its build.sh can be edited");
+  }
+  options.save_source = benchmark.empty() ? std::filesystem::path(save_source) : program_folder(benchmark);
+  options.profile = !benchmark.empty();
+  options.dump_ir = dump_ir;
+  options.choose.measure = mode == "max";
+  options.choose.keep = !write_lock_path.empty() || !log_path.empty();
+  if (options.choose.keep && !options.choose.measure) {
+    throw Error(ErrorKind::InvalidOption, "without measuring there are no choices to write").help("add --mode max");
+  }
+  if (!lock_path.empty()) options.choose.lock = tune::ChoiceLock::read(lock_path);
+  for (const std::string& variant : variants) options.variants.push_back(parse_sizes(variant));
+
+  for (const std::string& path : {output, write_lock_path, log_path}) {
+    if (!path.empty()) check_writable(path);
+  }
+  Stopwatch watch;
+  CompileSession session(!no_cache);
+  const CompiledModel model = session.compile_file(model_path, options);
+  if (benchmark.empty()) {
+    write_package(output, model.library, model.constants, model.isa);
+  } else {
+    emit_benchmark(benchmark, model, options, session.toolchain());
+  }
+  const ProgramLibrary library(model.library, output.empty() ? benchmark : output);
+  const ToroidProgram& program = library.tables();
+  fmt::print(stderr, "{}: {}, for {}\n", benchmark.empty() ? output : benchmark, steps_text(general_variant(program)), model.isa.name());
+  print_interface(stderr, program);
+  if (*program.training != '\0') {
+    fmt::print(stderr, "note: the model was exported in training mode: {}; for inference call model.eval() before torch.export.export\n",
+               program.training);
+  }
+  if (options.choose.keep) {
+    for (const tune::Decision& choice : model.choices) fmt::print(stderr, "{}", table_text(choice));
+  }
+  if (options.choose.measure && !options.choose.lock) {
+    fmt::print(
+        stderr, "{}",
+        model.choices.empty() && model.from_cache ? "tuned before: the program comes from the cache\n" : tune::changes_text(model.choices));
+  }
+  if (!write_lock_path.empty()) write_file_atomically(write_lock_path, model.choices_lock);
+  if (!log_path.empty()) write_file_atomically(log_path, model.choices_log);
+  for (const CacheLookup& lookup : model.lookups) print_explanation(stderr, lookup);
+  for (const PhaseTime& phase : model.phases) fmt::print(stderr, "  {:<14} {:8.1f} ms\n", phase.name, phase.seconds * 1e3);
+  fmt::print(stderr, "  {:<14} {:8.1f} ms; cache: {}\n", "in all", watch.milliseconds(), model.cache_use);
+  return 0;
+}
+
+}  // namespace toroid::cli

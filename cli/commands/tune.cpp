@@ -1,0 +1,114 @@
+// toroid tune: measures implementations for problems that are given as text. toroid tuning-worker: the process in which they run.
+#include <algorithm>
+#include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "base/file/file.h"
+#include "command.h"
+#include "flags.h"
+#include "tune/measure/serve.h"
+#include "tune/tuner.h"
+
+namespace toroid::cli {
+
+namespace {
+
+// The problems of a file, one a line; what begins with '#' is a comment.
+void read_problems(const std::string& path, std::vector<std::string>& problems) {
+  std::istringstream lines(read_file(path));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.front() != '#') problems.push_back(line);
+  }
+}
+
+// What mode default takes beside the quickest of those measured.
+struct Comparison {
+  std::string problem, taken, quickest;
+  double ratio;  // of their times
+};
+
+std::optional<Comparison> compare_default(const tune::Decision& decision, int threads) {
+  const std::optional<std::string> taken = runtime_choices().cheapest_choice(decision.problem, model_of_this_machine(threads));
+  const tune::Outcome *of_taken = nullptr, *quickest = nullptr;
+  for (const tune::Outcome& outcome : decision.outcomes) {
+    if (outcome.standing != tune::Standing::Timed) continue;
+    if (quickest == nullptr || outcome.fastest_s < quickest->fastest_s) quickest = &outcome;
+    if (outcome.choice == taken) of_taken = &outcome;
+  }
+  if (decision.source == tune::Source::OnlyOne || quickest == nullptr || of_taken == nullptr) return std::nullopt;
+  return Comparison{to_string(decision.problem), *taken, quickest->choice, of_taken->fastest_s / quickest->fastest_s};
+}
+
+void print_comparisons(std::vector<Comparison> all, size_t problems) {
+  constexpr size_t kShown = 10;
+  constexpr double kMuch = 1.15;
+  std::sort(all.begin(), all.end(), [](const Comparison& a, const Comparison& b) { return a.ratio > b.ratio; });
+  const auto count = std::count_if(all.begin(), all.end(), [](const Comparison& c) { return c.ratio > kMuch; });
+  fmt::print("{} problems, {} with several choices; what mode default takes is more than {} times as slow as the quickest in {}\n",
+             problems, all.size(), kMuch, count);
+  for (size_t i = 0; i < std::min(kShown, all.size()); ++i) {
+    fmt::print("{:6.2f}  {} for {}  {}\n", all[i].ratio, all[i].taken, all[i].quickest, all[i].problem);
+  }
+}
+
+}  // namespace
+
+int cmd_tune(int argc, const char* const* argv) {
+  std::vector<std::string> problems;
+  std::string mode = "max", lock_path, write_lock_path, log_path, file;
+  int threads = 0;
+  double limit_s = 2;
+  bool cold = false, no_cache = false, compares_default = false;
+  Flags flags("tune", "Measures the implementations of problems, as 'matmul.f32(f32[1, 2048], f32[2048, 1000]) -> f32[1, 1000]'.");
+  flags.add_option("PROBLEM", problems, "a library kernel's operands, as in docs/tuning.md");
+  flags.add_option("--file", file, "more problems, one a line, as in bench/problems.txt");
+  flags.add_flag("--compare-default", compares_default, "print how far what mode default takes is from the quickest, the worst ten");
+  flags.add_option("--mode", mode, "max: measure all; default: what estimates leave open, within a budget")
+      .one_of({"default", "max"})
+      .shows_default();
+  flags.add_option("--threads", threads, "threads of a kernel (default: all)").between(1, 1024);
+  flags.add_option("--limit", limit_s, "seconds of timing for a problem").positive().shows_default();
+  flags.add_flag("--cold", cold, "empty the caches before each run");
+  flags.add_option("--lock", lock_path, "take the choices from this file");
+  flags.add_option("--write-lock", write_lock_path, "write the choices to this file");
+  flags.add_option("--choices-log", log_path, "write all that was found as JSON");
+  flags.add_flag("--no-cache", no_cache, "measure everything anew");
+  if (const auto status = flags.read(argc, argv)) return *status;
+
+  if (!file.empty()) read_problems(file, problems);
+  if (problems.empty()) throw Error(ErrorKind::InvalidOption, "no problem is given").help("name one, or a file of them with --file");
+  for (const std::string& path : {write_lock_path, log_path}) {
+    if (!path.empty()) check_writable(path);
+  }
+  tune::TunerOptions options;
+  options.mode = mode == "max" ? tune::Mode::Max : tune::Mode::Default;
+  options.worker.argv = tune::own_tuning_worker();
+  options.measure.threads = RuntimePool::threads_for(threads);
+  options.measure.cold = cold;
+  options.measure.rounds.limit_s = limit_s;
+  if (!lock_path.empty()) options.lock = tune::ChoiceLock::read(lock_path);
+  Cache cache(StoreOptions{.enabled = !no_cache});
+  tune::Tuner tuner(runtime_choices(), cache, options);
+  std::vector<Comparison> comparisons;
+  for (const std::string& problem : problems) {
+    const tune::Decision& decision = tuner.choose(parse_problem(problem));
+    if (!compares_default) fmt::print("{}", table_text(decision));
+    if (std::optional<Comparison> each = compare_default(decision, options.measure.threads); compares_default && each)
+      comparisons.push_back(*each);
+  }
+  if (compares_default) print_comparisons(std::move(comparisons), problems.size());
+  fmt::print(stderr, "{}\n", tuner.counters().summary());
+  if (!write_lock_path.empty()) write_file_atomically(write_lock_path, tuner.as_lock().text());
+  if (!log_path.empty()) write_file_atomically(log_path, tuner.log());
+  return 0;
+}
+
+int cmd_tuning_worker(int argc, const char* const* argv) {
+  Flags flags("tuning-worker", "Runs kernels for the toroid process that started it, which talks to it over standard input.");
+  if (const auto status = flags.read(argc, argv)) return *status;
+  return tune::serve_tuning(runtime_choices());
+}
+
+}  // namespace toroid::cli

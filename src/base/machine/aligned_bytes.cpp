@@ -1,0 +1,40 @@
+#include "base/machine/aligned_bytes.h"
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#include <algorithm>
+#include <new>
+
+namespace toroid {
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr size_t kLargePage = size_t{2} << 20;
+
+std::align_val_t alignment_of(size_t size) { return std::align_val_t{size >= kLargePage ? kLargePage : kLine}; }
+
+}  // namespace
+
+AlignedBytes::AlignedBytes(size_t bytes)
+    : size_(std::max<size_t>(bytes, 1)), data_(static_cast<char*>(::operator new(size_, alignment_of(size_)))) {
+#ifdef __linux__
+  // Where it is refused, pages are small. What is left at the end is no large page, which would take more memory than was asked for.
+  if (size_ >= kLargePage) (void)::madvise(data_, size_ / kLargePage * kLargePage, MADV_HUGEPAGE);
+#endif
+}
+
+AlignedBytes::~AlignedBytes() { ::operator delete(data_, alignment_of(size_)); }
+
+bool take_smallest(std::list<AlignedBytes>& from, size_t size, size_t most, std::list<AlignedBytes>& to) {
+  auto best = from.end();
+  for (auto each = from.begin(); each != from.end(); ++each) {
+    if (each->size() >= size && each->size() <= most && (best == from.end() || each->size() < best->size())) best = each;
+  }
+  if (best == from.end()) return false;
+  to.splice(to.begin(), from, best);
+  return true;
+}
+
+}  // namespace toroid

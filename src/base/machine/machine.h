@@ -1,0 +1,57 @@
+// What this machine is said to have: the one place that asks the processor. The compiler's flags (toolchain.h), the runtime's kernels and the
+// loader of packages all go by it.
+//
+// That is what the processor and the system report, or less of it where TOROID_MACHINE says so:
+//
+//   TOROID_MACHINE=avx2                  generated code and kernels as on a machine with AVX2
+//   TOROID_MACHINE=avx512+emulated-amx   AVX-512, and AMX tiles in plain code: AMX's results on any machine, slowly, for tests
+//
+// It is read once. A set that the machine lacks is an error:
+//
+//   error: TOROID_MACHINE needs the instruction set avx512+amx; this machine has avx2, and lacks avx512, amx
+//     help: name what this machine has, as in TOROID_MACHINE=avx2, or unset it
+//
+// TOROID_ISA is another thing: it says what to compile for, and may name what only other machines have.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <string_view>
+
+#include "base/machine/isa.h"
+
+namespace toroid {
+
+struct Machine {
+  Isa isa;
+  bool emulates_amx = false;  // isa.amx is then false: no generated code has such instructions
+
+  bool operator==(const Machine&) const = default;
+  bool has_amx() const { return isa.amx || emulates_amx; }
+  std::string name() const;
+};
+
+// The inverse of Machine::name. Throws Error{InvalidOption} as parse_isa does.
+Machine parse_machine(std::string_view text);
+// What TOROID_MACHINE names on a machine with `here`. Throws Error{Environment} when that is more.
+Machine machine_named(std::string_view text, const Isa& here);
+
+// What the processor and the operating system report. A first filter: emulators and old assemblers may still fail. Asks Linux to let this
+// process use AMX's registers, and has no AMX where it says no.
+const Isa& reported_isa();
+
+namespace machine_details {
+extern constinit std::atomic<const Machine*> in_use;  // null until the first question
+const Machine& find();
+}  // namespace machine_details
+
+// Throws Error{InvalidOption} or Error{Environment} for a wrong TOROID_MACHINE.
+inline const Machine& machine() {
+  const Machine* const known = machine_details::in_use.load(std::memory_order_acquire);
+  return known != nullptr ? *known : machine_details::find();
+}
+
+// As the one in isa.h, for this machine.
+void refuse_missing_instructions(const Isa& needed, std::string_view what);
+
+}  // namespace toroid

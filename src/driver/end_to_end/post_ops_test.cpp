@@ -1,0 +1,92 @@
+// What programs have done with products in registers is what their own functions do: not a bit differs from a build with assertions, which calls
+// these.
+#include <cstring>
+
+#include "driver/end_to_end/compiled_for_test.h"
+
+namespace toroid {
+namespace {
+
+struct Case {
+  std::string name, program;
+};
+void PrintTo(const Case& row, std::ostream* out) { *out << row.name; }
+
+const Case kCases[] = {
+    {"linear_with_nan_and_infinities", R"(
+graph(x: f32[37, 19], w: f32[45, 19], b: f32[45]) {
+  h: f32[37, 45] = aten::linear(x, w, b)
+  y: f32[37, 45] = aten::relu(h)
+  return y
+})"},
+    {"residual", R"(
+graph(x: f32[37, 19], w: f32[45, 19], b: f32[45], r: f32[37, 45]) {
+  h: f32[37, 45] = aten::linear(x, w, b)
+  s: f32[37, 45] = aten::add.Tensor(h, r)
+  y: f32[37, 45] = aten::clamp(s, -3.0, 2.0)
+  return y
+})"},
+    {"few_rows", R"(
+graph(x: f32[2, 300], w: f32[45, 300], b: f32[45]) {
+  h: f32[2, 45] = aten::linear(x, w, b)
+  y: f32[2, 45] = aten::clamp(h, max=2.0)
+  return y
+})"},
+    {"enough_for_products_in_parts", R"(
+graph(a: f32[150, 256], w: f32[200, 256], b: f32[200], r: f32[150, 200]) {
+  h: f32[150, 200] = aten::linear(a, w, b)
+  s: f32[150, 200] = aten::add.Tensor(r, h)
+  y: f32[150, 200] = aten::relu(s)
+  return y
+})"},
+    {"batch_norms_of_a_bottleneck", R"(
+graph(a: f32[2, 12, 23, 19], w: f32[40, 12, 1, 1], v: f32[40, 1, 3, 3], u: f32[12, 40, 1, 1], s: f32[40, 1, 1], t: f32[40, 1, 1], p: f32[12, 1, 1],
+      q: f32[12, 1, 1]) {
+  b: f32[2, 40, 23, 19] = aten::conv2d(a, w)
+  c: f32[2, 40, 23, 19] = aten::mul.Tensor(b, s)
+  d: f32[2, 40, 23, 19] = aten::add.Tensor(c, t)
+  e: f32[2, 40, 23, 19] = aten::hardtanh(d, 0.0, 6.0)
+  f: f32[2, 40, 23, 19] = aten::conv2d(e, v, padding=[1, 1], groups=40)
+  g: f32[2, 40, 23, 19] = aten::mul.Tensor(f, s)
+  h: f32[2, 40, 23, 19] = aten::add.Tensor(t, g)
+  i: f32[2, 40, 23, 19] = aten::hardtanh(h, 0.0, 6.0)
+  j: f32[2, 12, 23, 19] = aten::conv2d(i, u)
+  k: f32[2, 12, 23, 19] = aten::mul.Tensor(j, p)
+  l: f32[2, 12, 23, 19] = aten::add.Tensor(k, q)
+  m: f32[2, 12, 23, 19] = aten::add.Tensor(a, l)
+  z: f32[2, 40, 23, 19] = aten::conv2d(m, w)
+  return z
+})"},
+    {"winograds_method", R"(
+graph(a: f32[1, 64, 28, 28], w: f32[64, 64, 3, 3], b: f32[64]) {
+  h: f32[1, 64, 28, 28] = aten::conv2d(a, w, b, padding=[1, 1])
+  g: f32[1, 64, 28, 28] = aten::relu(h)
+  y: f32[1, 64, 28, 28] = aten::conv2d(g, w, b, padding=[1, 1])
+  return y
+})"},
+};
+
+class ClampedSums : public testing::TestWithParam<Case> {};
+TEST_P(ClampedSums, AreWhatTheirFunctionsCompute) {
+  try {
+    const Program program = parse_text(GetParam().program);
+    const std::vector<HostTensor> inputs = example_inputs(program);
+    const CompiledModel known = TestSession::get().compile(parse_text(GetParam().program));
+    const CompiledModel function = TestSession::get().compile(parse_text(GetParam().program), {.assertions = true});
+    for (const int threads : {1, 2}) {
+      const std::vector<HostTensor> actual = known.load(threads).run(inputs), expected = function.load(threads).run(inputs);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(actual[i].bytes().size(), expected[i].bytes().size());
+        EXPECT_EQ(std::memcmp(actual[i].bytes().data(), expected[i].bytes().data(), expected[i].bytes().size()), 0)
+            << threads << " threads";
+      }
+    }
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.report();
+  }
+  expect_as_evaluated(GetParam().program);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, ClampedSums, testing::ValuesIn(kCases), [](const auto& row) { return row.param.name; });
+
+}  // namespace
+}  // namespace toroid

@@ -1,0 +1,75 @@
+// The plans of a CPU with vectors, caches and threads.
+#include <algorithm>
+
+#include "schedule/cpu/forms.h"
+#include "schedule/fusion/parallel_kernels.h"
+#include "schedule/planner.h"
+
+namespace toroid::schedule {
+namespace {
+
+constexpr int64_t kSmallFinish = 16384;
+
+void append_new(std::vector<BufferId>& list, const std::vector<BufferId>& more) {
+  for (BufferId id : more) {
+    if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+  }
+}
+
+class CpuPlanner final : public Planner {
+ public:
+  void prepare(loop::LoopProgram& program) const override { split_large_reductions(program); }
+
+  EpilogueAttempt as_epilogue(loop::LoopProgram& program, const Kernel& kernel, const loop::Call& call, BufferId product) const override {
+    return schedule::as_epilogue(program, kernel, call, product);
+  }
+
+  // A kernel that is small and reads what the step before it wrote becomes that step's finish: the mean over the rows of a loss needs no launch
+  // of its own.
+  void append(loop::LoopProgram& program, std::vector<Step>& steps, Kernel kernel, bool fuse) const override {
+    choose_loops(program, kernel);
+    auto* before = steps.empty() || !fuse ? nullptr : std::get_if<Kernel>(&steps.back());
+    const bool reads_it = before != nullptr && std::any_of(kernel.reads.begin(), kernel.reads.end(), [&](BufferId id) {
+                            return std::find(before->writes.begin(), before->writes.end(), id) != before->writes.end();
+                          });
+    if (!reads_it || work_hint(kernel) > kSmallFinish || work_hint(*before) <= kSmallFinish) {
+      steps.push_back(std::move(kernel));
+      return;
+    }
+    append_new(before->reads, kernel.reads);
+    append_new(before->writes, kernel.writes);
+    add_provenance(before->provenance, kernel.provenance);
+    before->finish.push_back(std::move(kernel));
+  }
+
+  ChainDecisions finish(Schedule& schedule, bool fuse, Forms forms) const override {
+    loop::LoopProgram& program = *schedule.loops;
+    if (fuse) launch_together(schedule.steps);
+    choose_forms(program, schedule.prepare, forms == Forms::Measured ? Forms::Estimated : forms);
+    choose_forms(program, schedule.steps, forms);
+    for (auto* steps : {&schedule.prepare, &schedule.steps}) {
+      for (Step& step : *steps) {
+        if (auto* kernel = std::get_if<Kernel>(&step)) round_shared_products(program, *kernel);
+        if (auto* call = std::get_if<CallStep>(&step); call != nullptr && call->epilogue) round_shared_products(program, *call->epilogue);
+        if (auto* group = std::get_if<ParallelKernels>(&step)) {
+          for (Kernel& kernel : group->kernels) round_shared_products(program, kernel);
+        }
+      }
+    }
+    return fuse ? chain_convolutions(program, schedule.steps) : ChainDecisions();
+  }
+};
+
+}  // namespace
+
+const Planner& cpu_planner() {
+  static const CpuPlanner planner;
+  return planner;
+}
+
+const Planner& plain_planner() {
+  static const Planner planner;
+  return planner;
+}
+
+}  // namespace toroid::schedule

@@ -1,0 +1,216 @@
+#include "schedule/text/text.h"
+
+#include <fmt/format.h>
+
+#include "graph/text/text.h"
+#include "graph/text/text_names.h"
+#include "loop/text.h"
+#include "schedule/mentioned.h"
+#include "support/match.h"
+
+namespace toroid::schedule {
+namespace {
+
+using loop::LoopTextWriter;
+
+ProvenanceId origin_of(const std::vector<ProvenanceId>& provenance) { return provenance.empty() ? ProvenanceId{} : provenance.back(); }
+
+// ---- lines ------------------------------------------------------------------------------------------------------------------------
+
+class StepsWriter {
+ public:
+  explicit StepsWriter(const Schedule& schedule) : schedule_(schedule), writer_(*schedule.loops) {
+    for (const auto* steps : {&schedule.prepare, &schedule.steps}) {
+      for (const Step& step : *steps) {
+        const Mentioned list = mentioned(step);
+        for (ExprId id : list.named) writer_.name(id);
+        for (ExprId id : list.values) writer_.add(id);
+        writer_.add(list.exprs);
+      }
+    }
+  }
+
+  std::string text() {
+    text_ = writer_.symbols("  ");
+    for (const Step& step : schedule_.prepare) write(step, "once ");
+    for (const Step& step : schedule_.steps) write(step, "");
+    return std::move(text_);
+  }
+
+ private:
+  void line(std::string_view text) { text_ += fmt::format("{}{}\n", std::string(indent_, ' '), text); }
+  void line_of(std::string_view word, const std::string& items) {
+    if (!items.empty()) line(fmt::format("{} {}", word, items));
+  }
+  void open(std::string_view text) {
+    line(fmt::format("{} {{", text));
+    indent_ += 2;
+  }
+  void close() {
+    indent_ -= 2;
+    line("}");
+  }
+  static std::string head(std::string_view word, const std::string& name, const std::vector<ProvenanceId>& provenance) {
+    return fmt::format("{} {}{}", word, loop::step_name(name), loop::text_of_origins(provenance));
+  }
+
+  void write(const Step& step, std::string_view before) {
+    Mentioned list = mentioned(step);
+    list.named.insert(list.named.end(), list.values.begin(), list.values.end());
+    text_ += writer_.named(list.named, "  ");
+    const std::string prefix(before);
+    match(
+        step, [&](const Kernel& s) { kernel(s, prefix + "kernel"); }, [&](const ScanKernel& s) { scan(s, prefix + "scan"); },
+        [&](const ScatterKernel& s) { scatter(s, prefix + "scatter"); }, [&](const CallStep& s) { call(s, prefix + "call"); },
+        [&](const BindStep& s) {
+          line(fmt::format("{}: {} = {}", head(prefix + "bind", s.name, s.provenance), sym::to_string(s.expr), writer_.buffer(s.value)));
+        },
+        [&](const ChainStep& s) {
+          open(head(prefix + "chain", s.name, s.provenance));
+          if (!s.choice.empty()) line(fmt::format("choice {}", quote(s.choice)));
+          for (const CallStep& each : s.calls) call(each, "call");
+          close();
+        },
+        [&](const ParallelKernels& s) {
+          open(head(prefix + "together", s.name, s.provenance));
+          for (const Kernel& each : s.kernels) kernel(each, "kernel");
+          close();
+        });
+  }
+
+  std::string names(const std::vector<ExprId>& list) const {
+    std::string text;
+    for (ExprId id : list) text += (text.empty() ? "" : ", ") + writer_.expr(id);
+    return text;
+  }
+
+  std::string place(const PostOps::Place& place) const {
+    return fmt::format("{}[{}, {}]", writer_.buffer(place.buffer), sym::to_string(place.offset), sym::to_string(place.row));
+  }
+
+  void kernel(const Kernel& kernel, const std::string& word) {
+    const ProvenanceId origin = origin_of(kernel.provenance);
+    open(head(word, kernel.name, kernel.provenance));
+    line_of("outer", loop::text_of(kernel.outer));
+    line_of("inner", loop::text_of(kernel.inner));
+    if (kernel.vector != VectorAlong::None) line(kernel.vector == VectorAlong::Inner ? "vector inner" : "vector outer");
+    if (kernel.tile) {
+      line(fmt::format("tile {} of {}{}", sym::to_string(*kernel.tile), names(kernel.tiled_loads),
+                       kernel.fetches_tiles ? " and fetched" : ""));
+    }
+    line_of("streaming", writer_.buffers(kernel.streaming_stores));
+    if (kernel.product) line_of("product", names({*kernel.product}));
+    if (kernel.clamped) {
+      std::string terms;
+      for (const auto& [name, term] : {std::pair("scale", &kernel.clamped->scale), std::pair("bias", &kernel.clamped->bias),
+                                       std::pair("residual", &kernel.clamped->residual)}) {
+        if (*term) terms += fmt::format(" {} {}", name, place(**term));
+      }
+      line(fmt::format("clamped {}{} low {} high {}", place(kernel.clamped->out), terms, kernel.clamped->low, kernel.clamped->high));
+    }
+    const bool has_estimate = kernel.form_estimate.persistent != 0 || kernel.form_estimate.looped != 0;
+    if (kernel.form || has_estimate) {
+      line(fmt::format("form {} {} or {}", kernel.form ? to_string(*kernel.form) : "none", kernel.form_estimate.persistent,
+                       kernel.form_estimate.looped));
+    }
+    line_of("unfused", names(kernel.unfused));
+    for (size_t i = 0; i < kernel.accumulators.size(); ++i) {
+      const Accumulator& each = kernel.accumulators[i];
+      const std::vector<ProvenanceId> from = each.origin == ProvenanceId{} ? std::vector<ProvenanceId>{} : std::vector{each.origin};
+      line(fmt::format("acc{} {}{} {}{}", i, loop::care_text(each.care), toroid::to_string(each.op), toroid::to_string(each.dtype),
+                       loop::text_of_origins(from)));
+    }
+    for (size_t i = 0; i < kernel.stashes.size(); ++i) line(fmt::format("stash{} {}", i, toroid::to_string(kernel.stashes[i])));
+    line_of("reads", writer_.buffers(kernel.reads));
+    line_of("writes", writer_.buffers(kernel.writes));
+    for (const Stage& each : kernel.stages) stage(each, origin);
+    for (const Kernel& each : kernel.finish) this->kernel(each, "finish");
+    for (const Kernel& each : kernel.other_forms) this->kernel(each, "or");
+    close();
+  }
+
+  void stage(const Stage& stage, ProvenanceId origin) {
+    std::string text = stage.inner ? "stage inner" : "stage once";
+    if (stage.turns != 1) text += fmt::format(" turns {}", stage.turns);
+    if (stage.rows != 1) text += fmt::format(" rows {}", stage.rows);
+    if (stage.blocks.steps != 0 || stage.blocks.of_rows) {
+      text += fmt::format(" blocks {} {}", stage.blocks.steps, stage.blocks.of_rows ? "rows" : "vectors");
+    }
+    open(text);
+    if (stage.condition) line("if " + writer_.expr(*stage.condition, origin));
+    for (const Fetch& each : stage.fetches) {
+      line(fmt::format("{} {}[{}]", to_string(each.to), writer_.buffer(each.buffer), sym::to_string(each.position)));
+    }
+    for (const Statement& statement : stage.statements) {
+      match(
+          statement,
+          [&](const Accumulate& s) {
+            const std::string at = s.position.is_const(0) ? "" : fmt::format(" at {}", sym::to_string(s.position));
+            line(fmt::format("acc{}{} = {}", static_cast<uint32_t>(s.accumulator), at, writer_.expr(s.value, origin)));
+          },
+          [&](const Store& s) {
+            line(fmt::format("store {}[{}] = {}", writer_.buffer(s.buffer), sym::to_string(s.position), writer_.expr(s.value, origin)));
+          },
+          [&](const Keep& s) { line(fmt::format("stash{} = {}", static_cast<uint32_t>(s.stash), writer_.expr(s.value, origin))); });
+    }
+    close();
+  }
+
+  void scan(const ScanKernel& scan, const std::string& word) {
+    open(head(word, scan.name, scan.provenance));
+    line_of("outer", loop::text_of(scan.outer));
+    line_of("reads", writer_.buffers(scan.reads));
+    std::string outputs;
+    for (size_t i = 0; i < scan.outputs.size(); ++i) {
+      outputs += fmt::format("{}{}[{}]", i > 0 ? ", " : "", writer_.buffer(scan.outputs[i]), sym::to_string(scan.positions[i]));
+    }
+    line(fmt::format("store {} = {} along {} of {}", outputs, toroid::to_string(scan.op), sym::to_string(scan.along),
+                     writer_.expr(scan.value, origin_of(scan.provenance))));
+    close();
+  }
+
+  void scatter(const ScatterKernel& scatter, const std::string& word) {
+    open(head(word, scatter.name, scatter.provenance));
+    line_of("outer", loop::text_of(scatter.axes));
+    line_of("reads", writer_.buffers(scatter.reads));
+    if (scatter.split) line(fmt::format("split dim {} at {}", scatter.split->dim, sym::to_string(scatter.split->index)));
+    line(fmt::format("store {}[{}] = {} {} of {}", writer_.buffer(scatter.out), sym::to_string(scatter.position),
+                     writer_.buffer(scatter.base), toroid::to_string(scatter.mode),
+                     writer_.expr(scatter.value, origin_of(scatter.provenance))));
+    close();
+  }
+
+  void call(const CallStep& call, const std::string& word) {
+    open(head(word, call.name, call.provenance));
+    std::string operands;
+    for (const loop::Operand& each : call.call.operands) operands += (operands.empty() ? " on " : ", ") + writer_.operand(each);
+    line(fmt::format("{} = {}{}", writer_.buffers(call.outputs), loop::text_of_call(call.call.op), operands));
+    if (!call.choice.empty()) line(fmt::format("choice {}", quote(call.choice)));
+    if (call.epilogue) kernel(*call.epilogue, "epilogue");
+    close();
+  }
+
+  const Schedule& schedule_;
+  LoopTextWriter writer_;
+  std::string text_;
+  size_t indent_ = 2;
+};
+
+}  // namespace
+
+std::string to_string(const Schedule& schedule) { return StepsWriter(schedule).text(); }
+
+std::string schedule_text(const Program& program, const std::vector<ScheduledGraph>& graphs) {
+  std::string text = to_text(program);
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const Graph& graph = i == 0 ? program.graph : program.subgraphs[i - 1];
+    text += i == 0 ? "schedule {\n" : fmt::format("schedule of subgraph {} {{\n", i - 1);
+    text += loop::text_of_origins(graph, "  ");
+    text += LoopTextWriter(*graphs[i].schedule.loops).buffers("  ");
+    text += to_string(graphs[i].schedule);
+    text += "}\n";
+  }
+  return text;
+}
+
+}  // namespace toroid::schedule

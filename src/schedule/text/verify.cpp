@@ -1,0 +1,316 @@
+#include "schedule/text/verify.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "graph/shape_error.h"
+#include "loop/verify.h"
+#include "schedule/fusion/group.h"
+#include "support/match.h"
+
+namespace toroid::schedule {
+namespace {
+
+using toroid::to_string;
+
+// More than the planner ever asks for: generated code grows with them.
+constexpr int kMostTurns = 64;
+constexpr int kMostSteps = 1 << 20;
+
+bool contains(const std::vector<BufferId>& list, BufferId id) { return std::find(list.begin(), list.end(), id) != list.end(); }
+
+DType register_dtype(DType storage) { return is_reduced_float(storage) ? DType::F32 : storage; }
+
+ExprId value_of(const Statement& statement) {
+  return match(statement, [](const auto& s) { return s.value; });
+}
+
+class KernelRules {
+ public:
+  KernelRules(const loop::LoopProgram& program, const Kernel& kernel) : program_(program), kernel_(kernel) {}
+
+  void check(std::optional<BufferId> product) {
+    require(!kernel_.stages.empty(), "a kernel without stages");
+    axes_ = kernel_.outer;
+    axes_.insert(axes_.end(), kernel_.inner.begin(), kernel_.inner.end());
+    for (sym::Expr axis : axes_)
+      require(std::count(axes_.begin(), axes_.end(), axis) == 1, "axis {} is outer and inner", sym::to_string(axis));
+    require(kernel_.vector != VectorAlong::Inner || !kernel_.inner.empty(), "a vector along inner axes, of which there are none");
+    require(kernel_.vector != VectorAlong::Outer || !kernel_.outer.empty(), "a vector along outer axes, of which there are none");
+    check_accumulators();
+    std::vector<BufferId> stored;
+    for (const Stage& stage : kernel_.stages) check(stage, stored);
+    require(std::find(is_accumulated_.begin(), is_accumulated_.end(), false) == is_accumulated_.end(),
+            "nothing accumulates one of the results");
+    require(std::find(is_kept_.begin(), is_kept_.end(), false) == is_kept_.end(), "nothing keeps one of the stashes");
+    check_tile();
+    check_product(product);
+    for (const Kernel& last : kernel_.finish) {
+      verify(program_, last);
+      for (BufferId id : last.reads) require(contains(kernel_.reads, id), "a finish reads '{}', and the kernel does not say so", name(id));
+      stored.insert(stored.end(), last.writes.begin(), last.writes.end());
+    }
+    for (const Kernel& other : kernel_.other_forms) {
+      verify(program_, other);
+      require(kernel_.form && other.form && *kernel_.form != *other.form, "another form of a kernel is of the same form");
+      require(other.reads == kernel_.reads && other.writes == kernel_.writes, "two forms of a kernel read or write different buffers");
+    }
+    require(kernel_.other_forms.size() <= 1, "a kernel has two forms at most");
+    for (BufferId id : stored) require(contains(kernel_.writes, id), "a store to '{}', which the kernel does not write", name(id));
+    for (BufferId id : kernel_.writes) require(contains(stored, id), "nothing stores to '{}'", name(id));
+    for (BufferId id : kernel_.streaming_stores) require(contains(stored, id), "a streaming store to '{}', which is not stored", name(id));
+    verify_unique(kernel_.reads);
+    verify_unique(kernel_.writes);
+  }
+
+ private:
+  const std::string& name(BufferId id) const { return program_.buffer(id).name; }
+
+  void verify_unique(const std::vector<BufferId>& list) const {
+    for (BufferId id : list) require(std::count(list.begin(), list.end(), id) == 1, "'{}' is given twice", name(id));
+  }
+
+  void check_accumulators() {
+    is_accumulated_.resize(kernel_.accumulators.size());
+    is_kept_.resize(kernel_.stashes.size());
+    for (const Accumulator& each : kernel_.accumulators) {
+      require(each.op != ReduceOp::MeanM2, "a kernel accumulates no {}", to_string(each.op));
+      require(each.care == loop::SumCare::Usual || is_float_sum(each), "only sums of floats are added with care");
+    }
+  }
+
+  // What the values of a stage may use was completed in a stage before it.
+  void check_results(const std::vector<ExprId>& values) const {
+    for (ExprId id : loop::reachable(program_.exprs, values)) {
+      const loop::ExprNode& node = program_.exprs.node(id);
+      if (const auto* acc = std::get_if<loop::Accumulated>(&node.op)) {
+        const auto at = static_cast<size_t>(acc->id);
+        require(at < is_accumulated_.size() && is_accumulated_[at], "acc{} is used before it is complete", at);
+        loop::verify_reduce_dtype(kernel_.accumulators[at].op, kernel_.accumulators[at].dtype, node.dtype);
+      }
+      if (const auto* stash = std::get_if<loop::Stashed>(&node.op)) {
+        const auto at = static_cast<size_t>(stash->id);
+        require(at < is_kept_.size() && is_kept_[at], "stash{} is used before it is kept", at);
+        require(kernel_.stashes[at] == node.dtype, "stash{} is {}, not {}", at, to_string(kernel_.stashes[at]), to_string(node.dtype));
+      }
+      if (const auto* load = std::get_if<loop::Load>(&node.op)) {
+        require(contains(kernel_.reads, load->buffer), "a load from '{}', which the kernel does not read", name(load->buffer));
+      }
+    }
+  }
+
+  void check(const Stage& stage, std::vector<BufferId>& stored) {
+    require(stage.turns >= 1 && stage.turns <= kMostTurns, "{} turns", stage.turns);
+    require(stage.rows >= 1 && stage.rows <= kMostTurns, "{} rows", stage.rows);
+    require(stage.rows == 1 || (kernel_.vector == VectorAlong::Outer && !kernel_.inner.empty()),
+            "rows of a kernel whose vectors lie otherwise");
+    require(stage.blocks.steps >= 0 && stage.blocks.steps <= kMostSteps, "blocks of {} steps", stage.blocks.steps);
+    require(!stage.inner || !kernel_.inner.empty(), "a stage over inner axes, of which there are none");
+    const std::span<const sym::Expr> axes = stage.inner ? std::span<const sym::Expr>(axes_) : std::span<const sym::Expr>(kernel_.outer);
+    std::vector<ExprId> values;
+    std::vector<sym::Expr> positions;
+    for (const Fetch& each : stage.fetches) positions.push_back(each.position);
+    for (const Statement& statement : stage.statements) {
+      values.push_back(value_of(statement));
+      if (const auto* s = std::get_if<Accumulate>(&statement)) positions.push_back(s->position);
+      if (const auto* s = std::get_if<Store>(&statement)) positions.push_back(s->position);
+    }
+    if (stage.condition) {
+      require(program_.exprs.dtype(*stage.condition) == DType::Bool, "a stage's condition is {}",
+              to_string(program_.exprs.dtype(*stage.condition)));
+      values.push_back(*stage.condition);
+    }
+    loop::verify_uses(program_, values, positions, axes, true);
+    check_results(values);
+    for (const Statement& statement : stage.statements) {
+      const DType dtype = program_.exprs.dtype(value_of(statement));
+      match(
+          statement,
+          [&](const Accumulate& s) {
+            const auto at = static_cast<size_t>(s.accumulator);
+            require(at < is_accumulated_.size(), "there is no acc{}", at);
+            require(!is_accumulated_[at], "acc{} is accumulated twice", at);
+            const DType own = kernel_.accumulators[at].dtype;
+            require(own == dtype, "acc{} is {}, and what it adds {}", at, to_string(own), to_string(dtype));
+          },
+          [&](const Store& s) {
+            const DType storage = program_.buffer(s.buffer).dtype;
+            require(register_dtype(storage) == dtype, "a value of {} goes to a buffer of {}", to_string(dtype), to_string(storage));
+            stored.push_back(s.buffer);
+          },
+          [&](const Keep& s) {
+            const auto at = static_cast<size_t>(s.stash);
+            require(at < is_kept_.size(), "there is no stash{}", at);
+            require(!is_kept_[at], "stash{} is kept twice", at);
+            require(stage.inner && kernel_.stashes[at] == dtype, "stash{} cannot hold {}", at, to_string(dtype));
+          });
+    }
+    // Complete from the next stage on.
+    for (const Statement& statement : stage.statements) {
+      if (const auto* s = std::get_if<Accumulate>(&statement)) is_accumulated_[static_cast<size_t>(s->accumulator)] = true;
+      if (const auto* s = std::get_if<Keep>(&statement)) is_kept_[static_cast<size_t>(s->stash)] = true;
+    }
+  }
+
+  void check_tile() const {
+    require(kernel_.tile.has_value() == !kernel_.tiled_loads.empty(), "a tile and loads that it turns belong together");
+    if (!kernel_.tile) return;
+    const bool is_outer = std::find(kernel_.outer.begin(), kernel_.outer.end(), *kernel_.tile) + 1 < kernel_.outer.end();
+    require(is_outer && kernel_.vector == VectorAlong::Outer && kernel_.inner.empty(), "a tile along {}", sym::to_string(*kernel_.tile));
+    for (ExprId id : kernel_.tiled_loads) {
+      const auto* load = std::get_if<loop::Load>(&program_.exprs.node(id).op);
+      require(load != nullptr && load->index.size() == 1, "what a tile turns is no load");
+      const auto step = sym::linear_in(load->index[0], *kernel_.tile);
+      require(step && (step->coefficient.is_const(1) || step->coefficient.is_const(-1)),
+              "a load that a tile turns is not contiguous along it");
+      const auto across = sym::linear_in(load->index[0], kernel_.outer.back());
+      require(across.has_value(), "a load that a tile turns does not follow the vector axis");
+    }
+  }
+
+  void check_product(std::optional<BufferId> product) const {
+    require(kernel_.product.has_value() == product.has_value(), "only an epilogue takes a product");
+    if (!product) return require(!kernel_.clamped, "only an epilogue is a clamped sum");
+    const auto* load = std::get_if<loop::Load>(&program_.exprs.node(*kernel_.product).op);
+    require(load != nullptr && load->buffer == *product && load->index.size() == 1, "an epilogue takes another result");
+    const bool is_plain = kernel_.vector == VectorAlong::Outer && kernel_.inner.empty() && kernel_.stages.size() == 1 &&
+                          kernel_.accumulators.empty() && kernel_.stashes.empty();
+    require(is_plain, "an epilogue is one stage of stores over rows and columns");
+    if (!kernel_.clamped) return;
+    std::vector<sym::Expr> numbers;
+    const PostOps& sum = *kernel_.clamped;
+    for (const auto* place : {&sum.scale, &sum.bias, &sum.residual}) {
+      if (!*place) continue;
+      numbers.insert(numbers.end(), {(*place)->offset, (*place)->row});
+      require(contains(kernel_.reads, (*place)->buffer), "a clamped sum of '{}', which the epilogue does not read", name((*place)->buffer));
+    }
+    numbers.insert(numbers.end(), {sum.out.offset, sum.out.row});
+    require(contains(kernel_.writes, sum.out.buffer), "a clamped sum goes to '{}', which the epilogue does not write",
+            name(sum.out.buffer));
+    loop::verify_sizes(numbers);
+  }
+
+  const loop::LoopProgram& program_;
+  const Kernel& kernel_;
+  std::vector<sym::Expr> axes_;
+  std::vector<bool> is_accumulated_, is_kept_;
+};
+
+void verify(const loop::LoopProgram& program, const CallStep& step, std::span<const Graph> subgraphs) {
+  loop::verify_call(program, step.call, step.outputs, subgraphs);
+  if (!step.epilogue) return;
+  require(step.outputs.size() == 1 && makes_product(program, step.call, step.outputs), "a call that takes no epilogue has one");
+  verify(program, *step.epilogue, step.outputs[0]);
+}
+
+// Buffers that a value and positions load from.
+std::vector<BufferId> loaded(const loop::LoopProgram& program, ExprId value, std::span<const sym::Expr> positions) {
+  std::vector<ExprId> roots = {value};
+  for (sym::Expr each : positions) {
+    if (each.is_const()) continue;
+    for (sym::Expr symbol : sym::free_symbols(each)) {
+      if (const loop::ValueSymbol* found = program.exprs.value_symbol(symbol)) roots.push_back(found->index);
+    }
+  }
+  std::vector<BufferId> result;
+  for (ExprId id : loop::reachable(program.exprs, roots)) {
+    const loop::ExprOp& op = program.exprs.node(id).op;
+    require(!std::holds_alternative<loop::Accumulated>(op) && !std::holds_alternative<loop::Stashed>(op),
+            "this kernel accumulates and keeps nothing");
+    if (const auto* load = std::get_if<loop::Load>(&op)) result.push_back(load->buffer);
+  }
+  return result;
+}
+
+void verify_reads(const loop::LoopProgram& program, const std::vector<BufferId>& loads, const std::vector<BufferId>& reads) {
+  for (BufferId id : loads) require(contains(reads, id), "a load from '{}', which the step does not read", program.buffer(id).name);
+}
+
+void verify(const loop::LoopProgram& program, const ScanKernel& step) {
+  std::vector<sym::Expr> axes = step.outer;
+  require(std::find(axes.begin(), axes.end(), step.along) == axes.end(), "axis {} is scanned and kept", sym::to_string(step.along));
+  axes.push_back(step.along);
+  const bool has_index = step.op == ScanOp::Max || step.op == ScanOp::Min;
+  require(step.outputs.size() == (has_index ? 2 : 1), "a scan with {} results", step.outputs.size());
+  loop::verify_uses(program, {step.value}, step.positions, axes, true);
+  require(register_dtype(program.buffer(step.outputs[0]).dtype) == program.exprs.dtype(step.value), "a scan of {} gives {}",
+          to_string(program.exprs.dtype(step.value)), to_string(program.buffer(step.outputs[0]).dtype));
+  require(!has_index || program.buffer(step.outputs[1]).dtype == DType::I64, "the positions of a scan are i64");
+  verify_reads(program, loaded(program, step.value, step.positions), step.reads);
+}
+
+void verify(const loop::LoopProgram& program, const ScatterKernel& step) {
+  const loop::Buffer &out = program.buffer(step.out), &base = program.buffer(step.base);
+  require(base.dtype == out.dtype && base.sizes.size() == out.sizes.size(), "a scatter into another type");
+  std::vector<sym::Expr> positions = {step.position};
+  if (step.split) {
+    require(step.split->dim < out.sizes.size(), "a scatter is split along dim {} of {}", step.split->dim, out.sizes.size());
+    positions.push_back(step.split->index);
+  }
+  loop::verify_uses(program, {step.value}, positions, step.axes, true);
+  require(register_dtype(out.dtype) == program.exprs.dtype(step.value), "a scatter of {} into {}",
+          to_string(program.exprs.dtype(step.value)), to_string(out.dtype));
+  verify_reads(program, loaded(program, step.value, positions), step.reads);
+  require(contains(step.reads, step.base), "a scatter does not read its base");
+}
+
+}  // namespace
+
+void verify(const loop::LoopProgram& program, const Kernel& kernel, std::optional<BufferId> product) {
+  KernelRules(program, kernel).check(product);
+}
+
+void verify(const loop::LoopProgram& program, const Step& step, std::span<const Graph> subgraphs) {
+  match(
+      step, [&](const Kernel& s) { verify(program, s); }, [&](const ScanKernel& s) { verify(program, s); },
+      [&](const ScatterKernel& s) { verify(program, s); }, [&](const CallStep& s) { verify(program, s, subgraphs); },
+      [&](const BindStep& s) {
+        const loop::Buffer& value = program.buffer(s.value);
+        require(is_integral(value.dtype) && sym::product(value.sizes).is_const(1), "a size is bound to one integer");
+        loop::verify_sizes({&s.expr, 1});
+      },
+      [&](const ChainStep& s) {
+        require(s.calls.size() >= 2, "a chain of {} calls", s.calls.size());
+        for (size_t i = 0; i < s.calls.size(); ++i) {
+          const CallStep& call = s.calls[i];
+          require(std::holds_alternative<Convolution>(call.call.op), "a chain of other calls than convolutions");
+          require(call.choice.empty(), "a call of a chain has no choice of its own");
+          verify(program, call, subgraphs);
+          require(i == 0 || contains(writes_of(s.calls[i - 1]), call.call.operands[0].buffer),
+                  "a call of a chain does not read what the one before makes");
+        }
+      },
+      [&](const ParallelKernels& s) {
+        require(!s.kernels.empty(), "no kernels together");
+        for (const Kernel& kernel : s.kernels) verify(program, kernel);
+      });
+}
+
+void verify_order(const Schedule& schedule) {
+  const loop::LoopProgram& program = *schedule.loops;
+  std::unordered_set<BufferId> written;
+  for (const bool is_once : {true, false}) {
+    for (const Step& step : is_once ? schedule.prepare : schedule.steps) {
+      const bool is_kernel = !std::holds_alternative<CallStep>(step) && !std::holds_alternative<ChainStep>(step);
+      const std::vector<BufferId> writes = writes_of(step);
+      for (BufferId id : reads_of(step)) {
+        const loop::Buffer& buffer = program.buffer(id);
+        const bool is_given = buffer.kind == loop::BufferKind::Constant ||
+                              (!is_once && (buffer.kind == loop::BufferKind::Input || buffer.kind == loop::BufferKind::RandomState));
+        const bool is_empty = sym::product(buffer.sizes).is_const(0);
+        const bool is_own = is_kernel && contains(writes, id);  // what a finish reads
+        require(is_given || is_empty || is_own || written.contains(id) || contains(writes, id), "'{}' is read before it is written",
+                buffer.name);
+      }
+      for (BufferId id : writes) {
+        const loop::Buffer& buffer = program.buffer(id);
+        const bool is_ours = is_once ? buffer.kind == loop::BufferKind::Prepared
+                                     : buffer.kind == loop::BufferKind::Temporary || buffer.kind == loop::BufferKind::Output;
+        require(is_ours, "a step that runs {} writes '{}'", is_once ? "once" : "in each call", buffer.name);
+        require(written.insert(id).second, "'{}' is written twice", buffer.name);
+      }
+    }
+  }
+}
+
+}  // namespace toroid::schedule
