@@ -67,7 +67,7 @@ AdvancedIndex advanced_index(Tensor x, const std::vector<Tensor>& indices, bool 
   std::vector<size_t> indexed;
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d].defined()) continue;
-    if (indices[d].dtype() == DType::Bool || indices[d].dtype() == DType::U8) {
+    if (is_mask(indices[d])) {
       throw Error(ErrorKind::Unsupported, "indexing with a mask gives a result whose size depends on the data")
           .help("torch.where or masked_fill with the same mask keep the size");
     }
@@ -99,6 +99,33 @@ AdvancedIndex advanced_index(Tensor x, const std::vector<Tensor>& indices, bool 
     result.per_dim.push_back(b.reshape(index, sizes));
   }
   return result;
+}
+
+std::vector<Tensor> indices_where(Tensor mask, std::vector<Tensor> indices) {
+  Builder& b = mask.builder();
+  for (Tensor& index : indices) {
+    if (index.defined()) index = b.where(mask, index, b.scalar(index.dtype(), sym::Expr(0)));
+  }
+  return indices;
+}
+
+bool is_mask(Tensor index) { return index.defined() && (index.dtype() == DType::Bool || index.dtype() == DType::U8); }
+
+Tensor true_positions(Tensor is_true, sym::Expr count) {
+  return is_true.builder().library("order.positions", {is_true}, {{.dtype = DType::I64, .sizes = {count}}}, {})[0];
+}
+
+std::vector<Tensor> positions_of_mask(Tensor mask, sym::Expr count) {
+  Builder& b = mask.builder();
+  std::vector<Tensor> columns(mask.sizes().size());
+  Tensor rest = true_positions(b.reshape(b.cast(mask, DType::Bool), {mask.numel()}), count);
+  for (size_t i = columns.size(); i-- > 0;) {
+    // An empty tensor has no positions, and no size of 0 may divide.
+    const sym::Expr size = sym::max(mask.sizes()[i], 1);
+    columns[i] = i == 0 ? rest : b.binary(ScalarOp::Mod, rest, Scalar(size));
+    rest = b.binary(ScalarOp::FloorDiv, rest, Scalar(size));
+  }
+  return columns;
 }
 
 AdvancedIndex index_one_dim(Tensor x, int64_t dim, Tensor index, bool may_be_negative) {

@@ -27,4 +27,16 @@ AdvancedIndex advanced_index(Tensor x, const std::vector<Tensor>& indices, bool 
 // `index` (rank 1, or 0) along one dim, whole dims elsewhere.
 AdvancedIndex index_one_dim(Tensor x, int64_t dim, Tensor index, bool may_be_negative = false);
 
+// The indices where `mask`, which they broadcast with, is true; elsewhere 0, which is in bounds.
+std::vector<Tensor> indices_where(Tensor mask, std::vector<Tensor> indices);
+
+// Masks are Bool, or U8 as old models have them; undefined tensors are none.
+bool is_mask(Tensor index);
+
+// The positions of the true elements of a Bool vector, in order, I64 [count]; `count` is how many there are.
+Tensor true_positions(Tensor is_true, sym::Expr count);
+
+// Where a mask is true, one vector a dim: x[mask] is x at these positions. `count` is how many elements are.
+std::vector<Tensor> positions_of_mask(Tensor mask, sym::Expr count);
+
 }  // namespace toroid

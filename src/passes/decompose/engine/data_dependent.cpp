@@ -47,10 +47,6 @@ sym::Expr bind_recorded(Decomposer& d, size_t result, int64_t dim, Tensor value,
   return bind_size(d.b, d.recorded[result].sizes[static_cast<size_t>(dim)], value);
 }
 
-Tensor true_positions(Tensor is_true, sym::Expr count) {
-  return is_true.builder().library("order.positions", {is_true}, {{.dtype = DType::I64, .sizes = {count}}}, {})[0];
-}
-
 namespace {
 
 Tensor flattened(Tensor x) { return x.builder().reshape(x, {x.numel()}); }
@@ -61,21 +57,9 @@ Tensor integer(Builder& b, sym::Expr value) { return b.scalar(DType::I64, value)
 // ---- nonzero elements ----------------------------------------------------------------------------------------------------
 
 // One tensor a dim: where the nonzero elements are.
-std::vector<Tensor> nonzero_columns(Tensor x, Tensor is_set, sym::Expr count) {
-  Builder& b = x.builder();
-  std::vector<Tensor> columns(x.sizes().size());
-  Tensor rest = true_positions(is_set, count);
-  for (size_t i = columns.size(); i-- > 0;) {
-    // An empty tensor has no positions, and no size of 0 may divide.
-    const sym::Expr size = sym::max(x.sizes()[i], 1);
-    columns[i] = i == 0 ? rest : b.binary(ScalarOp::Mod, rest, Scalar(size));
-    rest = b.binary(ScalarOp::FloorDiv, rest, Scalar(size));
-  }
-  return columns;
-}
 std::vector<Tensor> nonzero_columns(Decomposer& d, Tensor x) {
   Tensor is_set = flattened(d.b.cast(x, DType::Bool));
-  return nonzero_columns(x, is_set, bind_recorded(d, 0, 0, count_true(is_set), x.numel()));
+  return positions_of_mask(x, bind_recorded(d, 0, 0, count_true(is_set), x.numel()));
 }
 
 // The size of x[mask]: the symbol that the exporter made for it, if it did.
@@ -278,20 +262,16 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::vector<Tensor> positions_of_mask(Tensor mask, sym::Expr count) {
-  return nonzero_columns(mask, flattened(mask.builder().cast(mask, DType::Bool)), count);
-}
-
 std::vector<Tensor> positions_of_masks(Decomposer& d, const std::vector<Tensor>& indices) {
   std::vector<Tensor> result;
   for (const Tensor& index : indices) {
-    if (!index.defined() || (index.dtype() != DType::Bool && index.dtype() != DType::U8)) {
+    if (!is_mask(index)) {
       result.push_back(index);
       continue;
     }
     Tensor is_set = flattened(d.b.cast(index, DType::Bool));
     const sym::Expr count = bind_mask_count(d, count_true(is_set), index.numel());
-    for (Tensor column : nonzero_columns(index, is_set, count)) result.push_back(column);
+    for (Tensor column : positions_of_mask(index, count)) result.push_back(column);
   }
   return result;
 }

@@ -25,12 +25,6 @@ void require_true(Builder& b, Tensor holds, const std::string& what);
 // Size `dim` of result `result` as the exporter recorded it, bound to `value`; a new symbol when it recorded none.
 sym::Expr bind_recorded(Decomposer& d, size_t result, int64_t dim, Tensor value, sym::Expr most);
 
-// The positions of the true elements of a rank-1 tensor, in order; `count` is how many there are.
-Tensor true_positions(Tensor is_true, sym::Expr count);
-
-// Where a mask is true, one tensor a dim; `count` is how many elements are.
-std::vector<Tensor> positions_of_mask(Tensor mask, sym::Expr count);
-
 // Indices as x[indices] takes them: each mask becomes the positions of its true elements, one index for each of its dims.
 std::vector<Tensor> positions_of_masks(Decomposer& d, const std::vector<Tensor>& indices);
 
