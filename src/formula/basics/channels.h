@@ -1,9 +1,17 @@
-// Channels, dim 1 of [N, C, …]: vectors that broadcast along them, and groups of them.
+// Vectors along one dim, and channels, dim 1 of [N, C, …]: vectors over them, and groups of them.
 #pragma once
 
 #include "graph/builder.h"
 
 namespace toroid {
+
+// A vector over dim `dim` of x, so that it broadcasts against x.
+inline Tensor along_dim_of(Tensor x, int64_t dim, Tensor vector) {
+  Builder& b = x.builder();
+  Sizes sizes(static_cast<size_t>(x.rank()), 1);
+  sizes[static_cast<size_t>(b.wrap_dim(dim, x.rank()))] = vector.numel();
+  return b.reshape(vector, sizes);
+}
 
 // A vector over channels, [C], so that it broadcasts against [N, C, …] of this rank; undefined stays undefined.
 inline Tensor per_channel(Tensor vector, int64_t rank) {

@@ -40,6 +40,24 @@ Tensor matmul(Tensor x, Tensor y) {
   return b.matmul(x, y);
 }
 
+Tensor grouped_matmul(Tensor x, Tensor y, Tensor ends) {
+  Builder& b = x.builder();
+  const auto is_rank = [](Tensor t) { return t.rank() == 2 || t.rank() == 3; };
+  if (!is_rank(x) || !is_rank(y) || x.dtype() != y.dtype()) {
+    throw Error(ErrorKind::InvalidModel, "a product by groups takes two operands of rank 2 or 3 and of one dtype");
+  }
+  if (x.rank() == 3 && y.rank() == 3) return b.matmul(x, y);
+  if (!ends.defined() || ends.rank() != 1)
+    throw Error(ErrorKind::InvalidModel, "a product by groups of a matrix needs the ends of its groups");
+  const sym::Expr groups = ends.size(0);
+  b.require_equal(x.size(-1), y.size(-2), "the depth of a product by groups");
+  if (y.rank() == 3) b.require_equal(y.size(0), groups, "a matrix a group");
+  if (x.rank() == 3) b.require_equal(x.size(0), groups, "a matrix a group");
+  Sizes sizes = {x.size(-2), y.size(-1)};
+  if (x.rank() == 2 && y.rank() == 2) sizes.insert(sizes.begin(), groups);
+  return b.library("products.grouped", {x, y, b.cast(ends, DType::I64)}, {{.dtype = x.dtype(), .sizes = sizes}})[0];
+}
+
 Tensor linear(Tensor x, Tensor weight, Tensor bias) {
   Tensor y = matmul(x, weight.rank() == 1 ? weight : x.builder().transpose(weight, 0, 1));
   return bias.defined() ? y + bias : y;

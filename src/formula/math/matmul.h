@@ -21,6 +21,11 @@ Tensor dot(Tensor x, Tensor y);
 // that is computed from int8 by a scale is multiplied as it is (formula/math/dequantised_product.h).
 Tensor matmul(Tensor x, Tensor y);
 
+// Products by groups, of one dtype: where a factor is a matrix, group g of its rows (x), columns (y) or of the elements that are summed
+// over (both) ends before ends[g]; where it has rank 3, it holds a matrix a group. Of two matrices the result is [groups, M, N], else [M,
+// N]. Factors that both have rank 3 are multiplied as they are, and `ends` may be undefined.
+Tensor grouped_matmul(Tensor x, Tensor y, Tensor ends);
+
 // x weight^T + bias for x [.., in], weight [out, in] or [in], bias [out] or undefined.
 Tensor linear(Tensor x, Tensor weight, Tensor bias);
 

@@ -1,12 +1,12 @@
 #include "passes/decompose/engine/storage_types.h"
 
+#include "formula/quantization/float8.h"
 #include "passes/decompose/complex/complex.h"
-#include "passes/decompose/quantization/float8.h"
 
 namespace toroid {
 
 TensorType type_held(const TensorType& type) {
-  if (is_float8(type.dtype)) {
+  if (formula::is_float8(type.dtype)) {
     TensorType bits = type;
     bits.dtype = DType::U8;
     return bits;

@@ -1,31 +1,14 @@
-#include <fmt/format.h>
-
-#include "passes/decompose/arguments/recorded.h"
 #include "passes/decompose/quantization/float8.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
-#include "base/error.h"
-#include "formula/basics/operators.h"
+#include "formula/quantization/float8.h"
 #include "passes/decompose/arguments/operands.h"
+#include "passes/decompose/arguments/recorded.h"
 #include "passes/decompose/engine/decomposition_table.h"
 
 namespace toroid {
 namespace {
-
-Tensor bit_and(Tensor x, int64_t mask) { return x.builder().binary(ScalarOp::BitAnd, x, Scalar(sym::Expr(mask))); }
-Tensor shift_left(Tensor x, int64_t by) { return x.builder().binary(ScalarOp::ShiftLeft, x, Scalar(sym::Expr(by))); }
-Tensor shift_right(Tensor x, int64_t by) { return x.builder().binary(ScalarOp::ShiftRight, x, Scalar(sym::Expr(by))); }
-
-struct Float8Layout {
-  int mantissa_bits;
-  int bias;
-  int64_t overflow;  // the bits of what is too large
-  int64_t nan;
-};
-Float8Layout layout_of(DType dtype) { return dtype == DType::F8E4M3FN ? Float8Layout{3, 7, 0x7f, 0x7f} : Float8Layout{2, 15, 0x7c, 0x7f}; }
 
 // The dtype of the argument as the model records it.
 DType recorded_dtype(const Decomposer& d, const Args& a, std::string_view name) {
@@ -35,10 +18,12 @@ DType recorded_dtype(const Decomposer& d, const Args& a, std::string_view name) 
 
 Tensor values_of_argument(Decomposer& d, const Args& a, std::string_view name) {
   const DType dtype = recorded_dtype(d, a, name);
-  return is_float8(dtype) ? float8_values(a.tensor(name), dtype) : a.tensor(name);
+  return formula::is_float8(dtype) ? formula::float8_values(a.tensor(name), dtype) : a.tensor(name);
 }
 
-Tensor converted(Decomposer& d, Tensor values, DType to) { return is_float8(to) ? float8_bits(values, to) : d.b.cast(values, to); }
+Tensor converted(Decomposer& d, Tensor values, DType to) {
+  return formula::is_float8(to) ? formula::float8_bits(values, to) : d.b.cast(values, to);
+}
 
 std::vector<Tensor> convert(Decomposer& d, const Args& a) {
   const DType to = required_result_type(d).dtype;
@@ -47,24 +32,13 @@ std::vector<Tensor> convert(Decomposer& d, const Args& a) {
   return {converted(d, values_of_argument(d, a, name), to)};
 }
 
-// [M, K] by [K, N], with a scale for the whole of each factor, or for each row of the first and each column of the second. PyTorch's
-// kernel for CPUs takes no notice of `scale_result`.
+// [M, K] by [K, N]. PyTorch's kernel for CPUs takes no notice of `scale_result`.
 std::vector<Tensor> scaled_product(Decomposer& d, const Args& a) {
-  Builder& b = d.b;
-  auto factor = [&](const char* matrix, const char* scale) {
-    Tensor s = b.cast(a.tensor(scale), DType::F32), x = b.cast(values_of_argument(d, a, matrix), DType::F32);
-    if (s.numel().is_const(1)) return x * b.reshape(s, {});
-    const size_t own = matrix == std::string_view("self") ? 0 : 1;
-    if (s.rank() != 2 || !sym::known_eq(s.sizes()[own], x.sizes()[own]) || !s.sizes()[1 - own].is_const(1)) {
-      throw Error(ErrorKind::Unsupported, fmt::format("_scaled_mm with {} that has {} elements", scale, sym::to_string(s.numel())))
-          .help("scale the whole matrix, or each row of the first and each column of the second");
-    }
-    return x * s;
-  };
-  Tensor y = b.matmul(factor("self", "scale_a"), factor("mat2", "scale_b"));
-  if (a.has("bias")) y = y + b.cast(a.tensor("bias"), DType::F32);
+  Tensor product = d.b.matmul(formula::scaled_factor(values_of_argument(d, a, "self"), a.tensor("scale_a"), 0),
+                              formula::scaled_factor(values_of_argument(d, a, "mat2"), a.tensor("scale_b"), 1));
+  if (a.has("bias")) product = product + d.b.cast(a.tensor("bias"), DType::F32);
   const DType to = d.recorded.empty() ? a.dtype("out_dtype").value_or(recorded_dtype(d, a, "self")) : d.recorded[0].dtype;
-  return {converted(d, y, to)};
+  return {converted(d, product, to)};
 }
 
 // What moves elements: as for any other tensor.
@@ -130,7 +104,7 @@ Decomposition moving(const Schema& schema) {
 // The same bits under another name.
 std::vector<Tensor> view_bits(Decomposer& d, const Args& a) {
   const DType to = required_result_type(d).dtype;
-  return {d.b.bitcast(a.tensor("self"), is_float8(to) ? DType::U8 : to)};
+  return {d.b.bitcast(a.tensor("self"), formula::is_float8(to) ? DType::U8 : to)};
 }
 
 constexpr DecompositionRow kRows[] = {
@@ -141,39 +115,8 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-// A half with these exponent and mantissa bits has the value times a power of two, subnormal or not.
-Tensor float8_values(Tensor bits, DType dtype) {
-  Builder& b = bits.builder();
-  Tensor x = b.cast(bits, DType::I16);
-  if (dtype == DType::F8E5M2) return b.cast(b.bitcast(shift_left(x, 8), DType::F16), DType::F32);
-  Tensor magnitude = bit_and(x, 0x7f);
-  Tensor half = b.binary(ScalarOp::BitOr, shift_left(magnitude, 7), shift_left(bit_and(x, 0x80), 8));
-  Tensor value = b.cast(b.bitcast(half, DType::F16), DType::F32) * 256.0;
-  return where(eq(magnitude, 0x7f), std::numeric_limits<double>::quiet_NaN(), value);
-}
-
-Tensor float8_bits(Tensor values, DType dtype) {
-  Builder& b = values.builder();
-  const Float8Layout layout = layout_of(dtype);
-  Tensor x = b.cast(values, DType::F32), magnitude = abs(x);
-  // Normal numbers: the bits of F32 with the mantissa cut, and a carry that rounds.
-  const int cut = 23 - layout.mantissa_bits;
-  Tensor wide = b.bitcast(where(isnan(x), 0, magnitude), DType::I32);
-  Tensor odd = bit_and(shift_right(wide, cut), 1);
-  Tensor rounded = shift_right(wide + odd + b.scalar(DType::I32, sym::Expr((int64_t{1} << (cut - 1)) - 1)), cut);
-  Tensor normal = rounded - b.scalar(DType::I32, sym::Expr(int64_t{127 - layout.bias} << layout.mantissa_bits));
-  // Others are multiples of the least one.
-  const int least_exponent = 1 - layout.bias - layout.mantissa_bits;
-  Tensor small = b.cast(round(minimum(where(isnan(x), 0, magnitude), 1.0) * std::ldexp(1.0, -least_exponent)), DType::I32);
-  Tensor field = where(magnitude < std::ldexp(1.0, 1 - layout.bias), small, normal);
-  field = minimum(field, static_cast<int>(layout.overflow));
-  field = where(isnan(x), static_cast<int>(layout.nan), field);
-  Tensor sign = bit_and(shift_right(b.bitcast(x, DType::I32), 24), 0x80);
-  return b.cast(b.binary(ScalarOp::BitOr, field, sign), DType::U8);
-}
-
 bool has_float8_values(const Graph& graph, const Node& node) {
-  auto is_such = [&](ValueId id) { return is_float8(graph.type(id).dtype); };
+  auto is_such = [&](ValueId id) { return formula::is_float8(graph.type(id).dtype); };
   return std::any_of(node.inputs.begin(), node.inputs.end(), is_such) || std::any_of(node.outputs.begin(), node.outputs.end(), is_such);
 }
 

@@ -1,39 +1,25 @@
-// Quantised values in plain integer tensors, as PyTorch's PT2E flow exports them, and fake quantisation, as models carry
-// it while they train:
-//
-//   q = clamp(round(x * (1 / scale)) + zero_point, quant_min, quant_max)      x ~ (q - zero_point) * scale
-//
-// Scales and zero points are numbers, tensors of one element, or tensors with one element a channel, a token (a run of
-// the last dim) or a group of a channel's elements. Rounding is to even, and in the dtype in which PyTorch rounds.
-#include <limits>
-
+// The operators of PyTorch's PT2E flow, quantized_decomposed::*: quantised values in plain integer tensors.
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "formula/basics/operators.h"
-#include "formula/basics/over_dims.h"
 #include "formula/basics/precision.h"
+#include "formula/quantization/affine.h"
 #include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/arguments/required.h"
 
 namespace toroid {
 namespace {
 
-Tensor clamped(Decomposer& d, const Args& a, Tensor x) {
-  // The bounds are tensors in one spelling of quantize_per_tensor.
-  auto bound = [&](const char* name) { return d.b.reshape(operand(d, a, name, x.dtype()), {}); };
-  return minimum(maximum(x, bound("quant_min")), bound("quant_max"));
+// The bounds are tensors in one spelling of quantize_per_tensor.
+formula::QuantizedRange quantized_range(const Args& a) {
+  auto bound = [&](const char* name) {
+    return is_number_argument(a, name) ? formula::Bound(a.scalar(name)) : formula::Bound(a.tensor(name));
+  };
+  return {bound("quant_min"), bound("quant_max")};
 }
 
+// So may be a tensor's scale and zero point.
 Tensor one_element(Decomposer& d, const Args& a, std::string_view name, DType dtype) { return d.b.reshape(operand(d, a, name, dtype), {}); }
-
-// A vector over dim `axis` of x, so that it broadcasts against x.
-Tensor along(Tensor vector, Tensor x, int64_t axis) {
-  Builder& b = x.builder();
-  Sizes sizes(static_cast<size_t>(x.rank()), 1);
-  sizes[static_cast<size_t>(b.wrap_dim(axis, x.rank()))] = vector.numel();
-  return b.reshape(vector, sizes);
-}
 
 DType quantized_dtype(const Args& a) {
   const DType dtype = required_dtype(a, "dtype");
@@ -42,137 +28,62 @@ DType quantized_dtype(const Args& a) {
       .help("quantise to int8, uint8 or int16");
 }
 
-// ---- one scale ------------------------------------------------------------------------------------------------------
-
 std::vector<Tensor> quantize_per_tensor(Decomposer& d, const Args& a) {
   const DType dtype = quantized_dtype(a);
-  Tensor x = d.b.cast(a.tensor("input"), DType::F32);
-  Tensor inverse = d.b.cast(reciprocal(one_element(d, a, "scale", DType::F64)), DType::F32);
-  Tensor q = round(x * inverse) + one_element(d, a, "zero_point", DType::F32);
-  return {d.b.cast(clamped(d, a, q), dtype)};
+  Tensor scale = one_element(d, a, "scale", DType::F64), zero_point = one_element(d, a, "zero_point", DType::F32);
+  return {formula::quantize_per_tensor(a.tensor("input"), scale, zero_point, quantized_range(a), dtype)};
 }
 
 std::vector<Tensor> dequantize_per_tensor(Decomposer& d, const Args& a) {
   const DType dtype = a.dtype("out_dtype").value_or(DType::F32), wide = compute_dtype(dtype);
-  Tensor x = d.b.cast(d.b.cast(a.tensor("input"), dtype), wide);
-  // Each step is rounded to the result's dtype.
-  Tensor shifted = d.b.cast(d.b.cast(x - one_element(d, a, "zero_point", wide), dtype), wide);
-  return {d.b.cast(shifted * one_element(d, a, "scale", wide), dtype)};
+  Tensor scale = one_element(d, a, "scale", wide), zero_point = one_element(d, a, "zero_point", wide);
+  return {formula::dequantize_per_tensor(a.tensor("input"), scale, zero_point, dtype)};
 }
 
-// ---- a scale for each channel, token or group -----------------------------------------------------------------------
-
-// round(x / scale) + zero_point; x is F32, or what F32 and the scales promote to.
-Tensor quantized(Tensor x, Tensor scales, Tensor zero_points) { return round(x * (1.0 / scales)) + zero_points; }
-
-std::vector<Tensor> quantize_per_channel(Decomposer& d, const Args& a) {
-  const DType dtype = quantized_dtype(a);
-  Tensor x = d.b.cast(a.tensor("input"), DType::F32);
-  const int64_t axis = a.constant("axis");
-  Tensor q = quantized(x, along(a.tensor("scales"), x, axis), along(a.tensor("zero_points"), x, axis));
-  return {d.b.cast(clamped(d, a, q), dtype)};
+std::vector<Tensor> quantize_per_channel(Decomposer&, const Args& a) {
+  return {formula::quantize_per_channel(a.tensor("input"), a.tensor("scales"), a.tensor("zero_points"), a.constant("axis"),
+                                        quantized_range(a), quantized_dtype(a))};
+}
+std::vector<Tensor> dequantize_per_channel(Decomposer&, const Args& a) {
+  return {formula::dequantize_per_channel(a.tensor("input"), a.tensor("scales"), a.optional_tensor("zero_points"), a.constant("axis"),
+                                          a.dtype("out_dtype").value_or(DType::F32))};
 }
 
-// Integers are subtracted as integers. Without zero points they are 0.
-Tensor dequantized(Tensor q, Tensor scales, Tensor zero_points) { return (zero_points.defined() ? q - zero_points : q) * scales; }
-
-std::vector<Tensor> dequantize_per_channel(Decomposer& d, const Args& a) {
-  Tensor q = a.tensor("input"), zero_points = a.optional_tensor("zero_points");
-  const int64_t axis = a.constant("axis");
-  if (zero_points.defined()) zero_points = along(zero_points, q, axis);
-  Tensor x = dequantized(q, along(a.tensor("scales"), q, axis), zero_points);
-  return {d.b.cast(x, a.dtype("out_dtype").value_or(DType::F32))};
+std::vector<Tensor> quantize_per_token(Decomposer&, const Args& a) {
+  return {
+      formula::quantize_per_token(a.tensor("input"), a.tensor("scales"), a.tensor("zero_points"), quantized_range(a), quantized_dtype(a))};
+}
+std::vector<Tensor> dequantize_per_token(Decomposer&, const Args& a) {
+  return {formula::dequantize_per_token(a.tensor("input"), a.tensor("scales"), a.tensor("zero_points"), required_dtype(a, "output_dtype"))};
 }
 
-// Here the zero point is added before rounding.
-Tensor rounded_late(Decomposer& d, const Args& a, Tensor x, Tensor scales, Tensor zero_points) {
-  return d.b.cast(clamped(d, a, round(x * (1.0 / scales) + zero_points)), quantized_dtype(a));
+std::vector<Tensor> quantize_per_group(Decomposer&, const Args& a) {
+  return {formula::quantize_per_group(a.tensor("input"), a.tensor("scales"), a.tensor("zero_points"), a.integer("group_size"),
+                                      quantized_range(a), quantized_dtype(a))};
 }
-
-std::vector<Tensor> quantize_per_token(Decomposer& d, const Args& a) {
-  return {rounded_late(d, a, a.tensor("input"), a.tensor("scales"), a.tensor("zero_points"))};
-}
-std::vector<Tensor> dequantize_per_token(Decomposer& d, const Args& a) {
-  Tensor x = dequantized(a.tensor("input"), a.tensor("scales"), a.tensor("zero_points"));
-  return {d.b.cast(x, required_dtype(a, "output_dtype"))};
-}
-
-// The rows of a matrix cut into groups, [groups, group size]; a single group may be shorter than asked for.
-Tensor in_groups(Tensor x, const Args& a) {
-  if (x.rank() != 2) throw Error(ErrorKind::InvalidModel, fmt::format("{} of a tensor of rank {}", a.schema().name, x.rank()));
-  sym::Expr size = a.integer("group_size");
-  if (a.tensor("scales").size(-1).is_const(1)) size = sym::min(size, x.size(1));
-  return x.builder().reshape(x, {-1, size});
-}
-Tensor column(Tensor x) { return x.builder().reshape(x, {x.numel(), 1}); }
-
-std::vector<Tensor> quantize_per_group(Decomposer& d, const Args& a) {
-  Tensor x = a.tensor("input");
-  Tensor q = rounded_late(d, a, in_groups(x, a), column(a.tensor("scales")), column(a.tensor("zero_points")));
-  return {d.b.reshape(q, x.sizes())};
-}
-std::vector<Tensor> dequantize_per_group(Decomposer& d, const Args& a) {
-  Tensor q = a.tensor("input"), zero_points = a.optional_tensor("zero_points");
-  if (zero_points.defined()) zero_points = column(zero_points);
-  Tensor x = dequantized(in_groups(q, a), column(a.tensor("scales")), zero_points);
-  return {d.b.cast(d.b.reshape(x, q.sizes()), required_dtype(a, "output_dtype"))};
+std::vector<Tensor> dequantize_per_group(Decomposer&, const Args& a) {
+  return {formula::dequantize_per_group(a.tensor("input"), a.tensor("scales"), a.optional_tensor("zero_points"), a.integer("group_size"),
+                                        required_dtype(a, "output_dtype"))};
 }
 
 // ---- choosing scales and zero points --------------------------------------------------------------------------------
 
-struct Range {
-  Tensor low, high;  // with 0 between them
-};
+std::vector<Tensor> both(const formula::QuantizationParameters& chosen) { return {chosen.scale, chosen.zero_point}; }
 
-Range range_of(Tensor x, const Dims& dims) {
-  Tensor low = reduce_keeping(ReduceOp::Min, x, dims), high = reduce_keeping(ReduceOp::Max, x, dims);
-  return {minimum(low, 0), maximum(high, 0)};
+std::vector<Tensor> choose_affine(Decomposer&, const Args& a) {
+  return both(formula::choose_parameters(a.tensor("input"), a.number("quant_min"), a.number("quant_max"), a.number("eps")));
 }
-
-// scale f64[1] and zero point i64[1] of a whole tensor.
-std::vector<Tensor> choose(Decomposer& d, const Args& a, bool symmetric) {
-  Tensor x = a.tensor("input");
-  const double quant_min = a.number("quant_min"), quant_max = a.number("quant_max");
-  const Range range = range_of(d.b.reshape(x, {x.numel()}), {0});
-  auto narrow = [&](Tensor t) { return d.b.cast(d.b.cast(t, x.dtype()), DType::F32); };
-  Tensor low = d.b.cast(range.low, DType::F32), high = d.b.cast(range.high, DType::F32);
-  const Tensor eps = d.b.scalar(DType::F32, a.number("eps"));
-  if (symmetric) {
-    Tensor scale = maximum(narrow(maximum(-low, high) / ((quant_max - quant_min) / 2)), eps);
-    const int64_t middle = required_dtype(a, "dtype") == DType::U8 ? 128 : 0;
-    return {d.b.cast(scale, DType::F64), d.b.full({1}, DType::I64, sym::Expr(middle))};
-  }
-  Tensor scale = maximum(narrow(narrow(high - low) / (quant_max - quant_min)), eps);
-  Tensor zero_point = clamped(d, a, quant_min - round(low / scale));
-  return {d.b.cast(scale, DType::F64), d.b.cast(zero_point, DType::I64)};
+std::vector<Tensor> choose_symmetric(Decomposer&, const Args& a) {
+  const int64_t zero_point = required_dtype(a, "dtype") == DType::U8 ? 128 : 0;
+  return both(
+      formula::choose_symmetric_parameters(a.tensor("input"), a.number("quant_min"), a.number("quant_max"), a.number("eps"), zero_point));
 }
-std::vector<Tensor> choose_affine(Decomposer& d, const Args& a) { return choose(d, a, false); }
-std::vector<Tensor> choose_symmetric(Decomposer& d, const Args& a) { return choose(d, a, true); }
-
-// int8 without zero points; the largest element of a token becomes 127.
-std::vector<Tensor> choose_per_token(Decomposer& d, const Args& a) {
-  Tensor x = a.tensor("input");
-  if (x.dtype() == DType::F16) x = d.b.cast(x, DType::F32);
+std::vector<Tensor> choose_per_token(Decomposer&, const Args& a) {
   if (a.dtype("dtype") != DType::I8) throw Error(ErrorKind::InvalidModel, fmt::format("{} is for int8", a.schema().name));
-  Tensor largest = maximum(wide(reduce_keeping(ReduceOp::Max, abs(x), {-1})), 1e-5);
-  Tensor scales = d.b.cast(wide(d.b.cast(largest, x.dtype())) / 127.0, x.dtype());
-  return {scales, d.b.full(scales.sizes(), scales.dtype(), 0.0)};
+  return both(formula::choose_parameters_per_token(a.tensor("input")));
 }
-
-// int8 with zero points, of which the one that errs less at its end of the range is taken. Each step is rounded to x's
-// dtype.
-std::vector<Tensor> choose_per_token_asymmetric(Decomposer& d, const Args& a) {
-  constexpr double kMin = -128, kMax = 127;
-  Tensor x = a.tensor("input");
-  auto rounded = [&](Tensor t) { return wide(d.b.cast(t, x.dtype())); };
-  const Range range = range_of(wide(x), {-1});
-  Tensor scale = rounded(rounded(range.high - range.low) / (kMax - kMin));
-  scale = rounded(maximum(scale, std::numeric_limits<float>::epsilon()));
-  Tensor low = rounded(range.low / scale), high = rounded(range.high / scale);
-  Tensor sum = rounded(rounded(kMin + low) + rounded(kMax + high));
-  Tensor zero_point = where(sum > 0, rounded(kMin - low), rounded(kMax - high));
-  zero_point = round(minimum(maximum(zero_point, kMin), kMax));
-  return {d.b.cast(scale, DType::F64), d.b.cast(zero_point, DType::I64)};
+std::vector<Tensor> choose_per_token_asymmetric(Decomposer&, const Args& a) {
+  return both(formula::choose_asymmetric_parameters_per_token(a.tensor("input")));
 }
 
 std::vector<Tensor> convert(Decomposer&, const Args& a) { return {converted(a.tensor("input"), required_dtype(a, "dtype"))}; }
