@@ -1,10 +1,22 @@
 #include "formula/nn/convolution.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
 
 namespace toroid::formula {
+
+ConvolutionGeometry per_dim(ConvolutionGeometry g, size_t spatial) {
+  if (g.output_padding.empty()) g.output_padding.assign(spatial, 0);
+  for (Sizes* list : {&g.stride, &g.padding, &g.dilation, &g.output_padding}) {
+    if (list->size() == 1) list->resize(spatial, list->front());
+    if (list->size() == spatial) continue;
+    throw Error(ErrorKind::InvalidModel, fmt::format("a list of {} entries for {} spatial dims", list->size(), spatial));
+  }
+  return g;
+}
 
 void require_geometry(const Sizes& stride, const Sizes& dilation, const Sizes& padding) {
   const auto require_least = [](const Sizes& sizes, int64_t least, std::string_view name) {
@@ -29,15 +41,6 @@ size_t spatial_rank(Tensor weight) {
   return static_cast<size_t>(weight.rank() - 2);
 }
 
-// A list of one entry stands for every spatial dim.
-Sizes per_dim(Sizes sizes, size_t spatial) {
-  if (sizes.size() == 1) sizes.resize(spatial, sizes[0]);
-  if (sizes.size() != spatial) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("a list of {} entries for {} spatial dims", sizes.size(), spatial));
-  }
-  return sizes;
-}
-
 // Runs `f` on x with a batch dim, and takes the batch dim away again where the caller had none.
 template <class F>
 Tensor with_batch(Tensor x, size_t spatial, F f) {
@@ -60,10 +63,10 @@ Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g) 
   const size_t spatial = spatial_rank(weight);
   require_groups(weight, g);
   require_geometry(g.stride, g.dilation, g.padding);
-  if (g.output_padding.empty()) g.output_padding.assign(spatial, 0);
+  g = per_dim(std::move(g), spatial);
   return with_batch(x, spatial, [&](Tensor batched) {
-    Tensor y = batched.builder().convolution(batched, weight, bias, per_dim(g.stride, spatial), per_dim(g.padding, spatial),
-                                             per_dim(g.dilation, spatial), g.transposed, per_dim(g.output_padding, spatial), g.groups);
+    Tensor y =
+        batched.builder().convolution(batched, weight, bias, g.stride, g.padding, g.dilation, g.transposed, g.output_padding, g.groups);
     // Without channels to read PyTorch has none to write either.
     return batched.size(1).is_const(0) ? y.builder().slice(y, 1, 0, 0) : y;
   });
@@ -72,7 +75,7 @@ Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g) 
 Tensor convolution_same(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g) {
   const size_t spatial = spatial_rank(weight);
   g.padding = Sizes(spatial, 0);
-  g.dilation = per_dim(g.dilation, spatial);
+  g = per_dim(std::move(g), spatial);
   return with_batch(x, spatial, [&](Tensor batched) {
     Sizes low(spatial + 2, 0), high(spatial + 2, 0);
     for (size_t i = 0; i < spatial; ++i) {

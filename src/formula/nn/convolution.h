@@ -13,6 +13,9 @@ struct ConvolutionGeometry {
   sym::Expr groups = 1;
 };
 
+// The geometry with an entry for each of `spatial` dims in every list. Throws Error{InvalidModel} for lists of another length.
+ConvolutionGeometry per_dim(ConvolutionGeometry geometry, size_t spatial);
+
 // Throws Error{InvalidModel} for a stride or dilation below 1 and for a padding below 0.
 void require_geometry(const Sizes& stride, const Sizes& dilation, const Sizes& padding);
 

@@ -73,10 +73,9 @@ Tensor cosine_embedding_loss(Tensor x1, Tensor x2, Tensor t, double margin) {
 
 // ---- over classes ---------------------------------------------------------------------------------------------------
 
-namespace {
-
-// [C] or a single number as [1, C].
 Tensor as_rows(Tensor x) { return x.rank() == 2 ? x : x.builder().reshape(x, {1, x.numel()}); }
+
+namespace {
 
 // Losses of [N, C] are [N]; those of a vector are a single number.
 Tensor reduce_rows(Tensor self, Tensor loss, LossReduction reduction) {

@@ -39,6 +39,9 @@ Tensor cosine_embedding_loss(Tensor x1, Tensor x2, Tensor t, double margin);
 
 // ---- over classes: x [N, C] or [C], of any floating dtype -------------------------------------------------------------
 
+// [C] or a single number as [1, C].
+Tensor as_rows(Tensor x);
+
 // The mean over the other classes of max(x[other] - x[target] + margin, 0)^p. `target` [N] or a number of integers, weight [C] or
 // undefined. [N] reduced, in x's dtype. Throws Error{InvalidModel} unless p is 1 or 2.
 Tensor multi_margin_loss(Tensor x, Tensor target, const Scalar& p, const Scalar& margin, Tensor weight, LossReduction reduction);

@@ -1,131 +1,36 @@
-// Gradients of convolutions, as convolutions.
-//
-// For y = conv(x, w): each element of x is read wherever a transposed convolution of dy with the same weight writes, and
-//
-//   dw[o, c, k] = sum over n and positions i of dy[n, o, i] * x[n, c, i*stride + k*dilation - padding]
-//
-// is a convolution of x with dy for weight in which batch and channels change places, and stride and dilation too. For a
-// transposed convolution x and dy change roles.
-#include <fmt/format.h>
+// ATen's gradients of convolutions.
+#include "formula/backward/convolution_backward.h"
 
-#include "base/error.h"
-#include "formula/basics/over_dims.h"
-#include "formula/basics/precision.h"
-#include "formula/nn/convolution.h"
 #include "passes/decompose/arguments/output_mask.h"
 #include "passes/decompose/engine/decompose.h"
 
 namespace toroid {
 namespace {
 
-struct Geometry {
-  Sizes stride, padding, dilation, output_padding;
-  sym::Expr groups;
-};
-
-// The formulas below read as many elements of the gradient as the convolution gave. Throws Error{InvalidModel} where their numbers differ.
-void require_result_sizes(Tensor grad, Tensor x, Tensor weight, const Geometry& g, bool transposed) {
-  const size_t spatial = dims_before(x, 2);
-  if (spatial == 0 || weight.rank() != x.rank() || grad.rank() != x.rank()) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("the gradient of a convolution takes tensors of one rank, 3 or more: {}, {} and {}",
-                                                     x.builder().describe(grad), x.builder().describe(x), x.builder().describe(weight)));
-  }
-  for (const Sizes* list : {&g.stride, &g.padding, &g.dilation, &g.output_padding}) {
-    if (list->size() == spatial) continue;
-    throw Error(ErrorKind::InvalidModel, fmt::format("a list of {} entries for {} spatial dims", list->size(), spatial));
-  }
-  formula::require_geometry(g.stride, g.dilation, g.padding);
-  Sizes sizes = {x.size(0), transposed ? weight.size(1) * g.groups : weight.size(0)};
-  for (size_t i = 0; i < spatial; ++i) {
-    const sym::Expr size = x.sizes()[i + 2], reach = g.dilation[i] * (weight.sizes()[i + 2] - 1) + 1;
-    sizes.push_back(transposed ? (size - 1) * g.stride[i] - g.padding[i] * 2 + reach + g.output_padding[i]
-                               : sym::floor_div(size + g.padding[i] * 2 - reach, g.stride[i]) + 1);
-  }
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    x.builder().require_equal(grad.sizes()[d], sizes[d], fmt::format("size {} of the convolution's gradient", d));
-  }
-}
-
-// The first `sizes` elements of the dims from 2 on.
-Tensor crop_spatial(Tensor x, std::span<const sym::Expr> sizes) {
-  for (size_t i = 0; i < sizes.size(); ++i) x = x.builder().slice(x, static_cast<int64_t>(i) + 2, 0, sizes[i]);
-  return x;
-}
-
-// [N, g*C, …] -> [C, g*N, …]: what a group's sums run over becomes its channels.
-Tensor batch_as_channels(Tensor x, sym::Expr groups) {
-  Builder& b = x.builder();
-  if (groups.is_const(1)) return b.transpose(x, 0, 1);
-  const sym::Expr channels = sym::floor_div(x.size(1), groups);
-  Sizes split = {x.size(0), groups, channels}, merged = {channels, groups * x.size(0)};
-  split.append(x.sizes().without_first(2));
-  merged.append(x.sizes().without_first(2));
-  Dims order = {2, 1, 0};
-  for (int64_t d = 3; d <= x.rank(); ++d) order.push_back(d);
-  return b.reshape(b.permute(b.reshape(x, split), order), merged);
-}
-
-// The weight's gradient of a convolution that reads `read` and gives `given`, [given's channels, read's / groups, …].
-Tensor weight_gradient(Tensor read, Tensor given, const Geometry& g, std::span<const sym::Expr> kernel) {
-  Builder& b = read.builder();
-  Tensor sums = b.convolution(batch_as_channels(read, g.groups), b.transpose(given, 0, 1), {}, g.dilation, g.padding, g.stride, false,
-                              Sizes(kernel.size(), 0), g.groups);
-  return b.transpose(crop_spatial(sums, kernel), 0, 1);  // rows that the stride left unread would give further elements
-}
-
-Tensor input_gradient(Tensor grad, Tensor weight, const Geometry& g, bool transposed, std::span<const sym::Expr> input) {
-  Builder& b = grad.builder();
-  if (transposed) {
-    Tensor gradient = b.convolution(grad, weight, {}, g.stride, g.padding, g.dilation, false, Sizes(input.size(), 0), g.groups);
-    return crop_spatial(gradient, input);
-  }
-  Sizes unread;  // elements at the end that no window reaches
-  for (size_t i = 0; i < input.size(); ++i) {
-    const sym::Expr reach = g.dilation[i] * (weight.sizes()[i + 2] - 1) + 1;
-    unread.push_back(input[i] + g.padding[i] * 2 - reach - (grad.sizes()[i + 2] - 1) * g.stride[i]);
-  }
-  return b.convolution(grad, weight, {}, g.stride, g.padding, g.dilation, true, unread, g.groups);
-}
-
-std::vector<Tensor> gradients_of(const Args& a, Tensor x, const Geometry& g, bool transposed) {
-  Tensor weight = a.tensor("weight"), grad = a.tensor("grad_output");
-  Builder& b = x.builder();
-  const Sizes spatial = x.sizes().without_first(2), kernel = weight.sizes().without_first(2);
-  const bool nothing = x.numel().is_const(0) || grad.numel().is_const(0) || weight.numel().is_const(0);
-  if (!nothing) require_result_sizes(grad, x, weight, g, transposed);
-  std::vector<Tensor> gradients(3);
-  if (is_wanted(a, 0)) {
-    gradients[0] = nothing ? b.full(x.sizes(), x.dtype(), 0.0) : input_gradient(grad, weight, g, transposed, spatial);
-  }
-  if (is_wanted(a, 1)) {
-    gradients[1] = nothing      ? b.full(weight.sizes(), weight.dtype(), 0.0)
-                   : transposed ? weight_gradient(grad, x, g, kernel)
-                                : weight_gradient(x, grad, g, kernel);
-  }
-  if (is_wanted(a, 2)) {
-    Dims dims = {0};
-    for (int64_t d = 2; d < grad.rank(); ++d) dims.push_back(d);
-    gradients[2] = wide_sum(grad, dims);
-  }
-  return gradients;
-}
-
-// A list of one entry stands for every spatial dim.
-Sizes per_dim(Sizes sizes, size_t spatial) {
-  if (sizes.size() == 1) sizes.resize(spatial, sizes[0]);
-  return sizes;
+std::vector<Tensor> gradients_of(const Args& a, std::string_view input, const formula::ConvolutionGeometry& geometry) {
+  const formula::ConvolutionGradients gradients =
+      formula::convolution_backward(a.tensor("grad_output"), a.tensor(input), a.tensor("weight"), geometry, wanted<3>(a));
+  return {gradients.x, gradients.weight, gradients.bias};
 }
 
 std::vector<Tensor> convolution_backward(Decomposer&, const Args& a) {
-  Tensor x = a.tensor("input");
-  const size_t spatial = dims_before(x, 2);
-  const Geometry g{per_dim(a.integers("stride"), spatial), per_dim(a.integers("padding"), spatial),
-                   per_dim(a.integers("dilation"), spatial), per_dim(a.integers("output_padding"), spatial), a.integer("groups")};
-  return gradients_of(a, x, g, a.flag("transposed"));
+  return gradients_of(a, "input",
+                      {.stride = a.integers("stride"),
+                       .padding = a.integers("padding"),
+                       .dilation = a.integers("dilation"),
+                       .output_padding = a.integers("output_padding"),
+                       .transposed = a.flag("transposed"),
+                       .groups = a.integer("groups")});
 }
 
 std::vector<Tensor> slow_conv2d_backward(Decomposer&, const Args& a) {
-  return gradients_of(a, a.tensor("self"), {a.integers("stride"), a.integers("padding"), Sizes(2, 1), Sizes(2, 0), 1}, false);
+  return gradients_of(a, "self",
+                      {.stride = a.integers("stride"),
+                       .padding = a.integers("padding"),
+                       .dilation = Sizes(2, 1),
+                       .output_padding = Sizes(2, 0),
+                       .transposed = false,
+                       .groups = 1});
 }
 
 constexpr DecompositionRow kRows[] = {

@@ -1,54 +1,17 @@
-// Gradients of cdist and pdist with respect to the rows, from the distances that the forward operators kept.
-//
-//   d |v|_p / dv = sign(v) * (|v| / |v|_p)^(p - 1)
-#include <cmath>
+// ATen's gradients of cdist and pdist with respect to the rows, from the distances that the forward operators kept.
+#include "formula/backward/distance_backward.h"
 
-#include "formula/basics/index_tensors.h"
-#include "formula/basics/operators.h"
-#include "formula/basics/precision.h"
 #include "passes/decompose/engine/decompose.h"
 
 namespace toroid {
 namespace {
 
-// grad * d |v|_p / dv, `distance` being |v|_p. Rows that coincide have no direction.
-Tensor slope_of(Tensor v, Tensor grad, Tensor distance, double p) {
-  Tensor sign = apply(ScalarOp::Sign, v);
-  if (p == 0) return v.builder().full(v.builder().broadcast(v.sizes(), grad.sizes()), v.dtype(), 0.0);
-  if (p == 1) return grad * sign;
-  if (p == 2) return where(eq(distance, 0), 0, grad * v / distance);
-  if (std::isinf(p)) return where(eq(abs(v), distance), grad * sign, 0);
-  Tensor none = eq(distance, 0);
-  if (p < 1) none = none | eq(v, 0);
-  return where(none, 0, sign * pow(abs(v), p - 1) * grad / pow(distance, p - 1));
+std::vector<Tensor> cdist_backward(Decomposer&, const Args& a) {
+  return {formula::cdist_backward(a.tensor("grad_output"), a.tensor("x1"), a.tensor("x2"), a.number("p"), a.tensor("cdist"))};
 }
 
-// Of x1 [B…, P, M], over the rows of x2 [B…, R, M].
-std::vector<Tensor> cdist_backward(Decomposer& d, const Args& a) {
-  Builder& b = d.b;
-  Tensor x1 = a.tensor("x1"), x2 = a.tensor("x2");
-  auto beside = [&](std::string_view name) { return b.unsqueeze(wide(a.tensor(name)), -1); };
-  Tensor v = b.unsqueeze(wide(x1), -2) - b.unsqueeze(wide(x2), -3);
-  Tensor gradient = b.sum(slope_of(v, beside("grad_output"), beside("cdist"), a.number("p")), {-2});
-  return {b.cast(gradient, x1.dtype())};
-}
-
-// Pair (i, j) with i < j is number i*(2n - i - 1)/2 + j - i - 1. Row r is the first of some pairs and the second of others.
-std::vector<Tensor> pdist_backward(Decomposer& d, const Args& a) {
-  Builder& b = d.b;
-  Tensor self = a.tensor("self"), x = wide(self);
-  const sym::Expr n = x.size(0);
-  if (n.is_const(0) || n.is_const(1) || x.size(1).is_const(0)) return {b.full(self.sizes(), self.dtype(), 0.0)};
-  auto whole = [&](sym::Expr value) { return b.scalar(DType::I64, value); };
-  Tensor r = positions(b, n, 0, 2), s = positions(b, n, 1, 2);
-  Tensor i = minimum(r, s), j = maximum(r, s);
-  Tensor before = b.binary(ScalarOp::FloorDiv, i * (whole(n * 2 - 1) - i), Scalar(sym::Expr(2)));
-  Tensor same = eq(r, s);
-  Tensor pair = where(same, 0, before + j - i - whole(1));  // [n, n]
-  auto of_pairs = [&](std::string_view name) { return b.unsqueeze(b.gather(wide(a.tensor(name)), {pair}), -1); };
-  Tensor v = b.unsqueeze(x, 1) - b.unsqueeze(x, 0);
-  Tensor slope = slope_of(v, of_pairs("grad_output"), of_pairs("pdist"), a.number("p"));
-  return {b.cast(b.sum(where(b.unsqueeze(same, -1), 0, slope), {1}), self.dtype())};
+std::vector<Tensor> pdist_backward(Decomposer&, const Args& a) {
+  return {formula::pdist_backward(a.tensor("grad_output"), a.tensor("self"), a.number("p"), a.tensor("pdist"))};
 }
 
 constexpr DecompositionRow kRows[] = {

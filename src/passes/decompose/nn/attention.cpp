@@ -1,5 +1,5 @@
 // ATen's scaled_dot_product_attention and its backend-specific spellings, with dropout, and their gradients.
-#include "formula/nn/attention.h"
+#include "formula/backward/attention_backward.h"
 
 #include <cmath>
 #include <limits>
@@ -106,23 +106,6 @@ std::vector<Tensor> fused_attention(Decomposer& d, const Args& a) {
 
 // ---- gradients ------------------------------------------------------------------------------------------------------
 
-// With P the attention weights, recomputed from the kept log-sums:
-//   dV = P^T dO      dS = P (dO V^T - sum(dO * O))      dQ = scale dS K      dK = scale dS^T Q      dmask = dS
-std::vector<Tensor> attention_gradients(Decomposer& d, const Args& a, const formula::AttentionOperands& in, Tensor grad) {
-  Builder& b = d.b;
-  grad = formula::to_four_dims(wide(grad), in.batch);
-  Tensor out = formula::to_four_dims(wide(a.tensor("out")), in.batch);
-  Tensor q = wide(in.q), k = wide(in.k), v = wide(in.v), log_sums = wide(a.tensor("logsumexp"));
-  auto transposed = [&](Tensor x) { return b.transpose(x, -1, -2); };
-  log_sums = b.slice(log_sums, -1, 0, q.size(-2));  // kernels may keep more rows
-  log_sums = b.reshape(log_sums, {q.size(0), q.size(1), q.size(2), 1});
-  Tensor weights = b.unary(ScalarOp::ExpNormal, formula::attention_scores(in) - log_sums);
-  Tensor row = b.keep(b.sum(grad * out, {-1}), {-1});
-  Tensor of_scores = weights * (b.matmul(grad, transposed(v)) - row), scaled = of_scores * in.scale;
-  return {b.cast(b.matmul(scaled, k), in.q.dtype()), b.cast(b.matmul(transposed(scaled), q), in.k.dtype()),
-          b.cast(b.matmul(transposed(weights), grad), in.v.dtype()), of_scores};
-}
-
 std::vector<Tensor> fused_attention_backward(Decomposer& d, const Args& a) {
   refuse_dropout(a);
   const bool has_bias_name = has_parameter(a, "attn_bias");
@@ -132,13 +115,13 @@ std::vector<Tensor> fused_attention_backward(Decomposer& d, const Args& a) {
   }
   const formula::AttentionOperands in = attention_inputs(a, mask_name);
   Tensor grad = a.tensor(has_parameter(a, "grad_out_") ? "grad_out_" : "grad_out");
-  std::vector<Tensor> gradients = attention_gradients(d, a, in, grad);
-  Tensor of_scores = gradients[3];
+  const formula::AttentionGradients of = formula::attention_backward(grad, in, a.tensor("out"), a.tensor("logsumexp"));
+  std::vector<Tensor> gradients = {of.q, of.k, of.v, of.scores};
   gradients.resize(a.schema().results.size());
   if (!has_parameter(a, "grad_input_mask")) return gradients;
   if (is_wanted(a, "grad_input_mask", 3) && a.has(mask_name)) {
     Tensor bias = a.tensor(mask_name);
-    gradients[3] = d.b.cast(d.call1("aten::sum_to_size", {of_scores, bias.sizes()}), bias.dtype());
+    gradients[3] = d.b.cast(d.call1("aten::sum_to_size", {of.scores, bias.sizes()}), bias.dtype());
   }
   for (size_t i = 0; i < 3; ++i) {
     if (!is_wanted(a, "grad_input_mask", i)) gradients[i] = {};

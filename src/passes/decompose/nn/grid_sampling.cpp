@@ -1,172 +1,22 @@
-// Sampling an image at positions that a tensor gives: grid_sampler, and affine_grid, which makes such positions.
-//
-// A grid holds x, y (and z) in [-1, 1], x first: the last of the input's dims. Each position reads its neighbours with
-// linear or cubic weights, or the nearest element; outside the image there are zeros, the border, or reflections.
+// ATen's grid_sampler, and affine_grid, which makes its positions.
 #include "passes/decompose/nn/grid_sampling.h"
 
-#include <fmt/format.h>
-
-#include "base/error.h"
-#include "formula/basics/index_tensors.h"
-#include "formula/basics/operators.h"
-#include "formula/basics/over_dims.h"
-#include "formula/basics/precision.h"
-
 namespace toroid {
-namespace {
 
-Tensor size_number(Tensor like, sym::Expr size) { return number_like(like, Scalar(size)); }
-
-// From [-1, 1] to element positions. Corners are the centres of the outermost elements, or their outer edges.
-Tensor to_elements(Tensor c, sym::Expr size, bool align_corners) {
-  return align_corners ? (c + 1.0) / 2.0 * size_number(c, size - 1) : ((c + 1.0) * size_number(c, size) - 1.0) / 2.0;
-}
-
-// A position in elements, and how fast it changes with the coordinate.
-struct Position {
-  Tensor at, rate;
-};
-
-// Folds the line at low and low + span until the position is between them.
-Position reflect(Position position, double low, Tensor span) {
-  Tensor from_low = position.at - low, distance = abs(from_low);
-  Tensor rest = apply(ScalarOp::Fmod, distance, span);
-  Tensor folds = floor(distance / span);
-  Tensor is_even = eq(apply(ScalarOp::Fmod, folds, 2.0), 0);
-  Tensor rate = where(from_low < 0, -position.rate, position.rate);
-  return {where(is_even, rest + low, span - rest + low), where(is_even, rate, -rate)};
-}
-
-Position bring_inside(Position position, sym::Expr size, const Sampling& sampling) {
-  if (sampling.outside == Outside::Zeros) return position;
-  if (sampling.outside == Outside::Reflection) {
-    const double low = sampling.align_corners ? 0 : -0.5;
-    const sym::Expr span = sampling.align_corners ? size - 1 : size;
-    position = span.is_const(0) ? Position{position.at * 0.0, position.rate * 0.0} : reflect(position, low, size_number(position.at, span));
-  }
-  const Tensor last = size_number(position.at, size - 1);
-  Tensor is_free = (position.at > 0) & (position.at < last);
-  return {minimum(maximum(position.at, 0), last), where(is_free, position.rate, 0)};
-}
-
-GridTap tap_at(Tensor position, sym::Expr size, Tensor weight, Tensor slope) {
-  Builder& b = position.builder();
-  Tensor is_inside = (position >= 0) & (position < size_number(position, size));  // false for NaN
-  return {b.cast(where(is_inside, position, 0), DType::I64), is_inside, weight, slope};
-}
-
-// Weights of four neighbours; each is brought inside on its own, so that they change with the coordinate alone.
-TapLine cubic_taps(Position position, sym::Expr size, const Sampling& sampling) {
-  constexpr double a = -0.75;
-  auto near = [](Tensor x) { return ((a + 2) * x - (a + 3)) * x * x + 1.0; };
-  auto far = [](Tensor x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
-  auto near_slope = [](Tensor x) { return (3 * (a + 2) * x - 2 * (a + 3)) * x; };
-  auto far_slope = [](Tensor x) { return (3 * a * x - 10 * a) * x + 8 * a; };
-  Tensor low = floor(position.at), t = position.at - low;
-  const Tensor weights[] = {far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)};
-  const Tensor slopes[] = {far_slope(t + 1.0), near_slope(t), -near_slope(1.0 - t), -far_slope(2.0 - t)};
-  TapLine line{{}, position.rate};
-  for (int k = 0; k < 4; ++k) {
-    const Position neighbour = bring_inside({low + (k - 1.0), position.rate}, size, sampling);
-    line.taps.push_back(tap_at(neighbour.at, size, weights[k], slopes[k]));
-  }
-  return line;
-}
-
-TapLine taps_of(Tensor coordinate, sym::Expr size, const Sampling& sampling) {
-  const sym::Expr spread = sampling.align_corners ? size - 1 : size;
-  Position position{to_elements(coordinate, size, sampling.align_corners), size_number(coordinate, spread) * number_like(coordinate, 0.5)};
-  if (sampling.interpolation == Interpolation::Cubic) return cubic_taps(position, size, sampling);
-  position = bring_inside(position, size, sampling);
-  if (sampling.interpolation == Interpolation::Nearest) {
-    return {{tap_at(round(position.at), size, {}, {})}, position.rate};
-  }
-  Tensor low = floor(position.at), t = position.at - low, one = number_like(t, 1.0);
-  return {{tap_at(low, size, 1.0 - t, -one), tap_at(low + 1.0, size, t, one)}, position.rate};
-}
-
-}  // namespace
-
-GridSampling grid_sampling(const Args& a) {
-  Tensor x = a.tensor("input"), grid = wide(a.tensor("grid"));
-  Builder& b = x.builder();
-  const int64_t interpolation = a.constant("interpolation_mode"), outside = a.constant("padding_mode");
-  const size_t spatial = dims_before(x, 2);
-  const bool known = spatial > 0 && interpolation >= 0 && interpolation <= 2 && outside >= 0 && outside <= 2;
-  if (!known || x.rank() != grid.rank() || (spatial == 3 && interpolation == 2)) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("{} with this mode or rank", a.schema().name));
-  }
-  const Sampling sampling{static_cast<Interpolation>(interpolation), static_cast<Outside>(outside), a.flag("align_corners")};
-  GridSampling result;
-  for (size_t i = 0; i < spatial; ++i) {
-    Tensor coordinate = b.unsqueeze(b.select(grid, -1, static_cast<int64_t>(spatial - 1 - i)), 1);
-    result.lines.push_back(taps_of(coordinate, x.sizes()[i + 2], sampling));
-  }
-  result.leading = {positions(b, x.size(0), 0, x.rank()), positions(b, x.size(1), 1, x.rank())};
-  return result;
-}
-
-Tensor grid_line(Builder& b, sym::Expr count, bool align_corners, DType dtype) {
-  if (count.is_const(1)) return b.full({1}, dtype, 0.0);
-  Tensor i = b.arange(count, 0, 1, dtype);
-  Tensor line = i * 2.0 / size_number(i, count - 1) - 1.0;
-  return align_corners ? line : line * (size_number(i, count - 1) / size_number(i, count));
+formula::Sampling sampling_arguments(const Args& a) {
+  return {.interpolation = static_cast<formula::Interpolation>(a.constant_in("interpolation_mode", 0, 2)),
+          .outside = static_cast<formula::Outside>(a.constant_in("padding_mode", 0, 2)),
+          .align_corners = a.flag("align_corners")};
 }
 
 namespace {
 
-Tensor weighted_sum(Tensor x, const std::vector<TapLine>& lines, std::vector<Tensor> index, Tensor is_inside) {
-  Builder& b = x.builder();
-  const size_t done = index.size() - 2;
-  if (done == lines.size()) return where(is_inside, b.gather(x, index), 0);
-  Tensor sum;
-  for (const GridTap& tap : lines[done].taps) {
-    std::vector<Tensor> chosen = index;
-    chosen.push_back(tap.index);
-    Tensor term = weighted_sum(x, lines, chosen, is_inside.defined() ? is_inside & tap.is_inside : tap.is_inside);
-    if (tap.weight.defined()) term = term * tap.weight;
-    sum = sum.defined() ? sum + term : term;
-  }
-  return sum;
+std::vector<Tensor> grid_sampler(Decomposer&, const Args& a) {
+  return {formula::grid_sample(a.tensor("input"), a.tensor("grid"), sampling_arguments(a))};
 }
 
-// [N, C, in…] at [N, out…, dims] -> [N, C, out…]
-std::vector<Tensor> grid_sampler(Decomposer& d, const Args& a) {
-  Tensor input = a.tensor("input");
-  const GridSampling grid = grid_sampling(a);
-  return {d.b.cast(weighted_sum(wide(input), grid.lines, grid.leading, {}), input.dtype())};
-}
-
-// out[n, …, i] = sum over j of theta[n, i, j] * coordinate j, the last coordinate being 1.
-std::vector<Tensor> affine_grid_generator(Decomposer& d, const Args& a) {
-  Builder& b = d.b;
-  Tensor theta = wide(a.tensor("theta"));
-  const Sizes size = a.integers("size");
-  const int64_t spatial = static_cast<int64_t>(size.size()) - 2;
-  if (spatial != 2 && spatial != 3) {
-    throw Error(ErrorKind::InvalidModel, fmt::format("argument 'size' of {} has {} numbers, not 4 or 5", a.schema().name, size.size()));
-  }
-  std::vector<Tensor> rows;
-  for (int64_t i = 0; i < spatial; ++i) {
-    auto coefficient = [&](int64_t j) { return b.reshape(b.select(b.select(theta, 1, i), 1, j), Sizes{theta.size(0)}); };
-    auto spread = [&](Tensor per_sample) {
-      Sizes sizes(static_cast<size_t>(spatial) + 1, 1);
-      sizes[0] = theta.size(0);
-      return b.reshape(per_sample, sizes);
-    };
-    Tensor sum = spread(coefficient(spatial));
-    for (int64_t j = 0; j < spatial; ++j) {
-      const int64_t dim = spatial - 1 - j;  // x runs along the last dim
-      Tensor line = grid_line(b, size[static_cast<size_t>(dim) + 2], a.flag("align_corners"), theta.dtype());
-      Sizes sizes(static_cast<size_t>(spatial) + 1, 1);
-      sizes[static_cast<size_t>(dim) + 1] = line.size(0);
-      sum = sum + spread(coefficient(j)) * b.reshape(line, sizes);
-    }
-    Sizes full = {theta.size(0)};
-    full.insert(full.end(), size.begin() + 2, size.end());
-    rows.push_back(b.expand(sum, full));
-  }
-  return {b.cast(b.stack(rows, -1), a.tensor("theta").dtype())};
+std::vector<Tensor> affine_grid_generator(Decomposer&, const Args& a) {
+  return {formula::affine_grid(a.tensor("theta"), a.integers("size"), a.flag("align_corners"))};
 }
 
 constexpr DecompositionRow kRows[] = {

@@ -1,0 +1,100 @@
+#include "formula/backward/convolution_backward.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "formula/basics/over_dims.h"
+#include "formula/basics/precision.h"
+
+namespace toroid::formula {
+namespace {
+
+// The number of spatial dims.
+size_t require_ranks(Tensor grad, Tensor x, Tensor weight) {
+  const size_t spatial = dims_before(x, 2);
+  if (spatial == 0 || weight.rank() != x.rank() || grad.rank() != x.rank()) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("the gradient of a convolution takes tensors of one rank, 3 or more: {}, {} and {}",
+                                                     x.builder().describe(grad), x.builder().describe(x), x.builder().describe(weight)));
+  }
+  return spatial;
+}
+
+// The formulas below read as many elements of the gradient as the convolution gave. Throws Error{InvalidModel} where their numbers differ.
+void require_result_sizes(Tensor grad, Tensor x, Tensor weight, const ConvolutionGeometry& g) {
+  require_geometry(g.stride, g.dilation, g.padding);
+  Sizes sizes = {x.size(0), g.transposed ? weight.size(1) * g.groups : weight.size(0)};
+  for (size_t i = 0; i < g.stride.size(); ++i) {
+    const sym::Expr size = x.sizes()[i + 2], reach = g.dilation[i] * (weight.sizes()[i + 2] - 1) + 1;
+    sizes.push_back(g.transposed ? (size - 1) * g.stride[i] - g.padding[i] * 2 + reach + g.output_padding[i]
+                                 : sym::floor_div(size + g.padding[i] * 2 - reach, g.stride[i]) + 1);
+  }
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    x.builder().require_equal(grad.sizes()[d], sizes[d], fmt::format("size {} of the convolution's gradient", d));
+  }
+}
+
+// The first `sizes` elements of the dims from 2 on.
+Tensor crop_spatial(Tensor x, std::span<const sym::Expr> sizes) {
+  for (size_t i = 0; i < sizes.size(); ++i) x = x.builder().slice(x, static_cast<int64_t>(i) + 2, 0, sizes[i]);
+  return x;
+}
+
+// [N, g*C, …] -> [C, g*N, …]: what a group's sums run over becomes its channels.
+Tensor batch_as_channels(Tensor x, sym::Expr groups) {
+  Builder& b = x.builder();
+  if (groups.is_const(1)) return b.transpose(x, 0, 1);
+  const sym::Expr channels = sym::floor_div(x.size(1), groups);
+  Sizes split = {x.size(0), groups, channels}, merged = {channels, groups * x.size(0)};
+  split.append(x.sizes().without_first(2));
+  merged.append(x.sizes().without_first(2));
+  Dims order = {2, 1, 0};
+  for (int64_t d = 3; d <= x.rank(); ++d) order.push_back(d);
+  return b.reshape(b.permute(b.reshape(x, split), order), merged);
+}
+
+// The weight's gradient of a convolution that reads `read` and gives `given`, [given's channels, read's / groups, …].
+Tensor weight_gradient(Tensor read, Tensor given, const ConvolutionGeometry& g, std::span<const sym::Expr> kernel) {
+  Builder& b = read.builder();
+  Tensor sums = b.convolution(batch_as_channels(read, g.groups), b.transpose(given, 0, 1), {}, g.dilation, g.padding, g.stride, false,
+                              Sizes(kernel.size(), 0), g.groups);
+  return b.transpose(crop_spatial(sums, kernel), 0, 1);  // rows that the stride left unread would give further elements
+}
+
+Tensor input_gradient(Tensor grad, Tensor weight, const ConvolutionGeometry& g, std::span<const sym::Expr> input) {
+  Builder& b = grad.builder();
+  if (g.transposed) {
+    Tensor gradient = b.convolution(grad, weight, {}, g.stride, g.padding, g.dilation, false, Sizes(input.size(), 0), g.groups);
+    return crop_spatial(gradient, input);
+  }
+  Sizes unread;  // elements at the end that no window reaches
+  for (size_t i = 0; i < input.size(); ++i) {
+    const sym::Expr reach = g.dilation[i] * (weight.sizes()[i + 2] - 1) + 1;
+    unread.push_back(input[i] + g.padding[i] * 2 - reach - (grad.sizes()[i + 2] - 1) * g.stride[i]);
+  }
+  return b.convolution(grad, weight, {}, g.stride, g.padding, g.dilation, true, unread, g.groups);
+}
+
+}  // namespace
+
+ConvolutionGradients convolution_backward(Tensor grad, Tensor x, Tensor weight, ConvolutionGeometry g, const std::array<bool, 3>& wanted) {
+  Builder& b = x.builder();
+  const Sizes spatial = x.sizes().without_first(2), kernel = weight.sizes().without_first(2);
+  const bool nothing = x.numel().is_const(0) || grad.numel().is_const(0) || weight.numel().is_const(0);
+  if (!nothing) {
+    g = per_dim(std::move(g), require_ranks(grad, x, weight));
+    require_result_sizes(grad, x, weight, g);
+  }
+  ConvolutionGradients gradients;
+  if (wanted[0]) gradients.x = nothing ? b.full(x.sizes(), x.dtype(), 0.0) : input_gradient(grad, weight, g, spatial);
+  if (wanted[1]) {
+    gradients.weight = nothing        ? b.full(weight.sizes(), weight.dtype(), 0.0)
+                       : g.transposed ? weight_gradient(grad, x, g, kernel)
+                                      : weight_gradient(x, grad, g, kernel);
+  }
+  if (wanted[2]) gradients.bias = wide_sum(grad, all_but(grad.rank(), 1));
+  return gradients;
+}
+
+}  // namespace toroid::formula
