@@ -1,13 +1,18 @@
 // Formulas called as a front end does that knows nothing of ATen: with tensors of a Builder and plain parameters.
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "base/error_for_test.h"
+#include "formula/backward/activation_backward.h"
 #include "formula/math/einsum.h"
+#include "formula/movement/scattering.h"
 #include "formula/nn/activation.h"
 #include "formula/nn/attention.h"
+#include "formula/nn/grid_sampling.h"
 #include "formula/nn/normalization.h"
 #include "formula/nn/pooling.h"
 #include "formula/nn/recurrent.h"
+#include "formula/quantization/affine.h"
+#include "formula/quantization/integer_weights.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
 
@@ -36,12 +41,7 @@ class FormulaTest : public testing::Test {
 
   template <class F>
   std::string error_of(F f) {
-    try {
-      f();
-    } catch (const Error& error) {
-      return error.message();
-    }
-    return "no error";
+    return toroid::error_of(f).message();
   }
 
   Program program;
@@ -82,6 +82,45 @@ graph(x: f32[2, 3], y: f32[4, 3]) {
 )");
 }
 
+TEST_F(FormulaTest, AGradientTakesWhatTheForwardFormulaTook) {
+  const Tensor grad = f32("grad", {3}), x = f32("x", {3});
+  EXPECT_EQ(text_of(formula::log_sigmoid_backward(grad, x)), R"(
+graph(grad: f32[3], x: f32[3]) {
+  t_2: f32[3] = neg(x)
+  t_3: f32[3] = sigmoid(t_2)
+  t_4: f32[3] = mul(grad, t_3)
+  return t_4
+}
+)");
+}
+
+TEST_F(FormulaTest, AMaskThatWritesOneValueIsAChoice) {
+  const Tensor x = f32("x", {2, 3}), mask = input("mask", DType::Bool, {2});
+  EXPECT_EQ(text_of(formula::index_put(x, {mask}, f32("value", {}), false)), R"(
+graph(x: f32[2, 3], mask: bool[2], value: f32[]) {
+  t_3: bool[2, 1] = reshape(mask)
+  t_4: bool[2, 3] = expand(t_3)
+  t_5: f32[1, 1] = reshape(value)
+  t_6: f32[2, 3] = expand(t_5)
+  t_7: f32[2, 3] = where(t_4, t_6, x)
+  return t_7
+}
+)");
+}
+
+TEST_F(FormulaTest, DequantisedValuesAreIntegersTimesTheirScales) {
+  const Tensor q = input("q", DType::I8, {2, 3}), scales = f32("scales", {2});
+  EXPECT_EQ(text_of(formula::dequantize_per_channel(q, scales, {}, 0, DType::F32)), R"(
+graph(q: i8[2, 3], scales: f32[2]) {
+  t_2: f32[2, 1] = reshape(scales)
+  t_3: f32[2, 3] = cast(q)
+  t_4: f32[2, 3] = expand(t_2)
+  t_5: f32[2, 3] = mul(t_3, t_4)
+  return t_5
+}
+)");
+}
+
 // Errors say what is wrong where no operator of ATen is at hand to be named.
 TEST_F(FormulaTest, ErrorsNameTheOperatorWithoutATen) {
   const Tensor vector = f32("vector", {4});
@@ -93,9 +132,20 @@ TEST_F(FormulaTest, ErrorsNameTheOperatorWithoutATen) {
             "batch_norm outside training needs running statistics");
   EXPECT_EQ(error_of([&] { formula::scaled_dot_product_attention(vector, vector, vector, {}, {}); }),
             "attention needs tensors of rank 2 or more");
+  const formula::QuantizedRange bits{sym::Expr(0), sym::Expr(1)};
+  EXPECT_EQ(error_of([&] { formula::quantize_per_group(vector, vector, vector, 2, bits, DType::U8); }),
+            "groups of a tensor of rank 1: matrices are quantised so");
+  EXPECT_EQ(error_of([&] {
+              formula::grid_sample(f32("image", {1, 1, 2, 2}), f32("grid", {1, 2, 2}), {});
+            }),
+            "a grid f32[1, 2, 2] for a tensor f32[1, 1, 2, 2]: both have one rank, 3 or more");
+  EXPECT_EQ(error_of([&] {
+              formula::pack_int4(input("numbers", DType::I32, {8, 4}));
+            }),
+            "packed int4 weights need a multiple of 16 rows, not 8");
   const sym::Expr steps = program.symbols->symbol("steps", sym::SymbolKind::Size, {1, 1024});
   EXPECT_EQ(error_of([&] {
-              formula::recurrent_network(f32("sequence", {steps, 1, 2}), {}, {}, {.name = "onnx::GRU"});
+              formula::recurrent_network(f32("sequence", {steps, 1, 2}), {}, {}, {.between_layers = {}, .name = "onnx::GRU"});
             }),
             "onnx::GRU over a sequence of symbolic length");
 }

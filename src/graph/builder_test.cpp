@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-#include "base/error.h"
+#include "base/error_for_test.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
 
@@ -29,12 +29,7 @@ class BuilderTest : public testing::Test {
 
   template <class F>
   std::string error_of(F f) {
-    try {
-      f();
-    } catch (const Error& error) {
-      return error.message();
-    }
-    return "no error";
+    return toroid::error_of(f).message();
   }
 
   void TearDown() override {
