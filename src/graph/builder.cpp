@@ -94,20 +94,16 @@ void Builder::set_provenance(ProvenanceId provenance, std::string name_hint) {
   name_hint_ = std::move(name_hint);
 }
 
-// What the operation gives is as its rule says, so that arguments that do not fit are found where their operator is known.
-void Builder::check(const Op& op, const std::vector<ValueId>& inputs, const std::vector<TensorType>& types) const {
-  for (const TensorType& type : types) require_possible(op, type, scope_);
-  if (guards_ != nullptr && !is_leaf(op)) guard_sizes(types, *guards_);
+std::vector<TensorType> Builder::types_by_rule(const Op& op, const std::vector<Tensor>& inputs,
+                                               const std::vector<TensorType>& declared) const {
   std::vector<const TensorType*> operands;
-  for (ValueId input : inputs) operands.push_back(&graph_.type(input));
-  const std::vector<TensorType> ruled = result_types(op, operands, types);
-  for (size_t i = 0; i < types.size(); ++i) {
-    if (i < ruled.size() && may_agree(ruled[i], types[i])) continue;
-    shape_error(fmt::format("{} gives {}, not {}", to_string(op), i < ruled.size() ? to_string(ruled[i]) : "nothing", to_string(types[i])));
-  }
+  for (const Tensor& input : inputs) operands.push_back(&input.type());
+  return result_types(op, operands, declared);
 }
 
-std::vector<Tensor> Builder::emit(Op op, std::vector<Tensor> inputs, std::vector<TensorType> types) {
+// `check` runs before a node is made.
+template <class Check>
+std::vector<Tensor> Builder::add(Op op, std::vector<Tensor> inputs, std::vector<TensorType> types, Check check) {
   std::vector<ValueId> ids;
   std::string key = to_string(op);
   for (const Tensor& input : inputs) {
@@ -118,7 +114,9 @@ std::vector<Tensor> Builder::emit(Op op, std::vector<Tensor> inputs, std::vector
   if (scope_ != nullptr) spend(1, "steps");
   auto made = made_.find(key);
   if (made == made_.end()) {
-    check(op, ids, types);
+    for (const TensorType& type : types) require_possible(op, type, scope_);
+    if (guards_ != nullptr && !is_leaf(op)) guard_sizes(types, *guards_);
+    check(op, inputs, types);
     std::vector<std::string> names(types.size(), name_hint_);
     const NodeId node = graph_.add_node(std::move(op), std::move(ids), std::move(types), provenance_, std::move(names));
     made = made_.emplace(std::move(key), node).first;
@@ -126,6 +124,24 @@ std::vector<Tensor> Builder::emit(Op op, std::vector<Tensor> inputs, std::vector
   std::vector<Tensor> results;
   for (ValueId output : graph_.node(made->second).outputs) results.push_back(wrap(output));
   return results;
+}
+
+// What the operation gives is as its rule says, so that arguments that do not fit are found where their operator is known.
+std::vector<Tensor> Builder::emit(Op op, std::vector<Tensor> inputs, std::vector<TensorType> types) {
+  const auto follow_rule = [this](const Op& op, const std::vector<Tensor>& inputs, const std::vector<TensorType>& types) {
+    const std::vector<TensorType> ruled = types_by_rule(op, inputs, types);
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (i < ruled.size() && may_agree(ruled[i], types[i])) continue;
+      shape_error(
+          fmt::format("{} gives {}, not {}", to_string(op), i < ruled.size() ? to_string(ruled[i]) : "nothing", to_string(types[i])));
+    }
+  };
+  return add(std::move(op), std::move(inputs), std::move(types), follow_rule);
+}
+
+std::vector<Tensor> Builder::emit(Op op, std::vector<Tensor> inputs) {
+  std::vector<TensorType> types = types_by_rule(op, inputs, {});
+  return add(std::move(op), std::move(inputs), std::move(types), [](const auto&...) {});
 }
 
 // ---- helpers -----------------------------------------------------------------------------------------------------------
@@ -289,54 +305,33 @@ Tensor Builder::scatter(Tensor base, Tensor source, std::vector<Tensor> indices,
   for (const Tensor& index : indices) sizes = broadcast(sizes, index.sizes());
   std::vector<Tensor> operands = {base, expand(source, sizes)};
   for (const Tensor& index : indices) operands.push_back(expand(cast(index, DType::I64), sizes));
-  return emit(Scatter{mode}, std::move(operands), {{.dtype = base.dtype(), .sizes = base.sizes()}})[0];
+  return emit(Scatter{mode}, std::move(operands))[0];
 }
 
 // ---- reductions --------------------------------------------------------------------------------------------------------
 
-std::vector<Tensor> Builder::reduce(ReduceOp op, Tensor x, const Dims& dims) {
+std::vector<Tensor> Builder::reduce(ReduceOp op, Tensor x, const Dims& dims, std::optional<DType> dtype) {
   std::vector<int> over;
   for (int64_t dim : wrap_dims(dims, x.rank())) over.push_back(static_cast<int>(dim));
-  Sizes sizes;
-  for (int d = 0; d < static_cast<int>(x.rank()); ++d) {
-    if (!std::binary_search(over.begin(), over.end(), d)) sizes.push_back(x.sizes()[static_cast<size_t>(d)]);
-  }
-  DType dtype = x.dtype();
-  if (op == ReduceOp::Any || op == ReduceOp::All) {
-    dtype = DType::Bool;
-    x = cast(x, DType::Bool);
-  }
-  if (op == ReduceOp::ArgMin || op == ReduceOp::ArgMax) dtype = DType::I64;
-  TensorType type{.dtype = dtype, .sizes = std::move(sizes)};
-  std::vector<TensorType> types(op == ReduceOp::MeanM2 ? 2 : 1, type);
-  return emit(Reduce{op, std::move(over)}, {x}, std::move(types));
+  if (op == ReduceOp::Any || op == ReduceOp::All) x = cast(x, DType::Bool);
+  const Reduce reduction{op, std::move(over)};
+  if (!dtype || *dtype == x.dtype()) return emit(reduction, {x});
+  return emit(reduction, {x}, types_by_rule(reduction, {x}, {{.dtype = *dtype}}));
 }
 
 Tensor Builder::mean(Tensor x, const Dims& dims) {
   sym::Expr count = 1;
   for (int64_t dim : wrap_dims(dims, x.rank())) count = count * x.size(dim);
   if (x.dtype() != DType::F32) return binary(ScalarOp::Div, sum(x, dims), Scalar(count));
-  TensorType type{.dtype = DType::F64};
-  std::vector<int> over;
-  for (int64_t dim : wrap_dims(dims, x.rank())) over.push_back(static_cast<int>(dim));
-  for (int d = 0; d < static_cast<int>(x.rank()); ++d) {
-    if (!std::binary_search(over.begin(), over.end(), d)) type.sizes.push_back(x.size(d));
-  }
-  Tensor total = emit(Reduce{ReduceOp::Sum, std::move(over)}, {x}, {type})[0];
-  return cast(binary(ScalarOp::Div, total, Scalar(count)), DType::F32);
+  return cast(binary(ScalarOp::Div, reduce(ReduceOp::Sum, x, dims, DType::F64)[0], Scalar(count)), DType::F32);
 }
 
 std::vector<Tensor> Builder::scan(ScanOp op, Tensor x, int64_t dim) {
-  dim = wrap_dim(dim, x.rank());
-  std::vector<TensorType> types = {{.dtype = x.dtype(), .sizes = x.sizes()}};
-  if (op == ScanOp::Max || op == ScanOp::Min) types.push_back({.dtype = DType::I64, .sizes = x.sizes()});
-  return emit(Scan{op, static_cast<int>(dim)}, {x}, std::move(types));
+  return emit(Scan{op, static_cast<int>(wrap_dim(dim, x.rank()))}, {x});
 }
 
 std::pair<Tensor, Tensor> Builder::sort(Tensor x, int64_t dim, bool descending, bool stable) {
-  dim = wrap_dim(dim, x.rank());
-  std::vector<Tensor> results = emit(Sort{static_cast<int>(dim), descending, stable}, {x},
-                                     {{.dtype = x.dtype(), .sizes = x.sizes()}, {.dtype = DType::I64, .sizes = x.sizes()}});
+  const std::vector<Tensor> results = emit(Sort{static_cast<int>(wrap_dim(dim, x.rank())), descending, stable}, {x});
   return {results[0], results[1]};
 }
 
@@ -368,32 +363,22 @@ Tensor Builder::convolution(Tensor x, Tensor weight, Tensor bias, Sizes stride, 
   require(stride.size() == spatial && padding.size() == spatial && dilation.size() == spatial && output_padding.size() == spatial,
           "convolution of {}: stride, padding, dilation and output_padding need {} entries each", shape_text(x.sizes()), spatial);
   require_equal(transposed ? weight.size(0) : weight.size(1) * groups, x.size(1), "convolution channels");
-  Sizes sizes = {x.size(0), transposed ? weight.size(1) * groups : weight.size(0)};
-  for (size_t d = 0; d < spatial; ++d) {
-    const sym::Expr in = x.sizes()[d + 2];
-    const sym::Expr reach = dilation[d] * (weight.sizes()[d + 2] - 1);
-    if (transposed) {
-      sizes.push_back((in - 1) * stride[d] - padding[d] * 2 + reach + output_padding[d] + 1);
-    } else {
-      sizes.push_back(sym::floor_div(in + padding[d] * 2 - reach - 1, stride[d]) + 1);
-    }
-    if (sym::known_lt(sizes.back(), 0)) {
-      shape_error(fmt::format("convolution of {} with weight {} has a size of {}", shape_text(x.sizes()), shape_text(weight.sizes()),
-                              sym::to_string(sizes.back())));
-    }
-  }
   std::vector<Tensor> inputs = {x, weight};
   if (bias.defined()) inputs.push_back(bias);
-  Convolution op{std::move(stride), std::move(padding), std::move(dilation), std::move(output_padding), transposed, groups};
-  return emit(std::move(op), std::move(inputs), {{.dtype = x.dtype(), .sizes = std::move(sizes)}})[0];
+  const Convolution op{std::move(stride), std::move(padding), std::move(dilation), std::move(output_padding), transposed, groups};
+  const TensorType type = types_by_rule(op, inputs, {})[0];
+  for (sym::Expr size : type.sizes) {
+    if (!sym::known_lt(size, 0)) continue;
+    shape_error(fmt::format("convolution of {} with weight {} has a size of {}", shape_text(x.sizes()), shape_text(weight.sizes()),
+                            sym::to_string(size)));
+  }
+  return emit(op, std::move(inputs), {type})[0];
 }
 
 Tensor Builder::attention(Tensor q, Tensor k, Tensor v, Tensor mask, bool causal, double scale) {
-  Sizes sizes = q.sizes();
-  sizes.back() = v.size(-1);
   std::vector<Tensor> inputs = {q, k, v};
   if (mask.defined()) inputs.push_back(mask);
-  return emit(Attention{causal, scale}, std::move(inputs), {{.dtype = q.dtype(), .sizes = std::move(sizes)}})[0];
+  return emit(Attention{causal, scale}, std::move(inputs))[0];
 }
 
 std::vector<Tensor> Builder::library(std::string name, std::vector<Tensor> inputs, std::vector<TensorType> outputs,

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -118,8 +119,8 @@ class Builder {
   Tensor gather(Tensor x, std::vector<Tensor> indices);
   Tensor scatter(Tensor base, Tensor source, std::vector<Tensor> indices, ScatterMode mode);
 
-  // ---- reductions; the dims vanish. An empty `dims` reduces over all of them.
-  std::vector<Tensor> reduce(ReduceOp op, Tensor x, const Dims& dims);
+  // ---- reductions; the dims vanish. An empty `dims` reduces over all of them. Sums and moments of F32 may be given as F64.
+  std::vector<Tensor> reduce(ReduceOp op, Tensor x, const Dims& dims, std::optional<DType> dtype = {});
   Tensor sum(Tensor x, const Dims& dims) { return reduce(ReduceOp::Sum, x, dims)[0]; }
   Tensor mean(Tensor x, const Dims& dims);  // floating x; accumulates in x's dtype
   Tensor amax(Tensor x, const Dims& dims) { return reduce(ReduceOp::Max, x, dims)[0]; }
@@ -148,10 +149,13 @@ class Builder {
   // Records that a == b must hold (throws when it provably cannot).
   void require_equal(sym::Expr a, sym::Expr b, std::string_view what);
   std::vector<Tensor> emit(Op op, std::vector<Tensor> inputs, std::vector<TensorType> types);
+  std::vector<Tensor> emit(Op op, std::vector<Tensor> inputs);  // with the types that its rule gives (type_rules.h)
 
  private:
   friend OperatorScope;
-  void check(const Op& op, const std::vector<ValueId>& inputs, const std::vector<TensorType>& types) const;
+  std::vector<TensorType> types_by_rule(const Op& op, const std::vector<Tensor>& inputs, const std::vector<TensorType>& declared) const;
+  template <class Check>
+  std::vector<Tensor> add(Op op, std::vector<Tensor> inputs, std::vector<TensorType> types, Check check);
 
   Graph& graph_;
   sym::Context& symbols_;

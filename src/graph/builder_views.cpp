@@ -38,7 +38,6 @@ Tensor Builder::permute(Tensor x, const Dims& dims) {
     shape_error(fmt::format("permute of a rank {} tensor with {} dims", x.rank(), dims.size()));
   }
   std::vector<int> order;
-  Sizes sizes;
   std::vector<bool> seen(dims.size());
   bool identity = true;
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -46,11 +45,10 @@ Tensor Builder::permute(Tensor x, const Dims& dims) {
     if (seen[static_cast<size_t>(dim)]) shape_error("a dimension appears twice in permute");
     seen[static_cast<size_t>(dim)] = true;
     order.push_back(static_cast<int>(dim));
-    sizes.push_back(x.sizes()[static_cast<size_t>(dim)]);
     identity = identity && dim == static_cast<int64_t>(d);
   }
   if (identity) return x;
-  return emit(Permute{std::move(order)}, {x}, {{.dtype = x.dtype(), .sizes = std::move(sizes)}})[0];
+  return emit(Permute{std::move(order)}, {x})[0];
 }
 
 Tensor Builder::transpose(Tensor x, int64_t a, int64_t b) {
@@ -158,9 +156,7 @@ Tensor Builder::flip(Tensor x, const Dims& dims) {
 
 Tensor Builder::remap(Tensor x, std::vector<sym::Expr> axes, std::vector<sym::Expr> index) {
   require(static_cast<int64_t>(index.size()) == x.rank(), "remap needs one index per dim of its input");
-  Sizes sizes;
-  for (sym::Expr axis : axes) sizes.push_back(*axis.node()->extent);
-  return emit(Remap{std::move(axes), std::move(index)}, {x}, {{.dtype = x.dtype(), .sizes = std::move(sizes)}})[0];
+  return emit(Remap{std::move(axes), std::move(index)}, {x})[0];
 }
 
 Tensor Builder::pad(Tensor x, Sizes low, Sizes high, Scalar value) {
@@ -185,18 +181,15 @@ Tensor Builder::cat(const std::vector<Tensor>& parts, int64_t dim) {
   require(!parts.empty(), "cat of nothing");
   if (parts.size() == 1) return parts[0];
   dim = wrap_dim(dim, parts[0].rank());
-  Sizes sizes = parts[0].sizes();
-  sym::Expr& joined = sizes[static_cast<size_t>(dim)];
+  const Sizes sizes = parts[0].sizes();
   for (size_t i = 1; i < parts.size(); ++i) {
     if (parts[i].rank() != parts[0].rank()) shape_error("cat of tensors of different rank");
     require(parts[i].dtype() == parts[0].dtype(), "cat of different dtypes");
     for (size_t d = 0; d < sizes.size(); ++d) {
       if (static_cast<int64_t>(d) != dim) require_equal(sizes[d], parts[i].sizes()[d], "cat");
     }
-    joined = joined + parts[i].size(dim);
   }
-  const DType dtype = parts[0].dtype();
-  return emit(Cat{static_cast<int>(dim)}, parts, {{.dtype = dtype, .sizes = std::move(sizes)}})[0];
+  return emit(Cat{static_cast<int>(dim)}, parts)[0];
 }
 
 Tensor Builder::stack(const std::vector<Tensor>& parts, int64_t dim) {

@@ -197,8 +197,8 @@ class Rules {
     }
     return {tensor(operand(0).dtype, out)};
   }
-  // Whether the index is in [0, size) wherever each axis is at its first or last position. That decides for an index that rises or falls along
-  // each axis, as nearly all do. Symbolic sizes are taken as fitting.
+  // Whether the index is in [0, size) wherever each axis is at its first or last position. That decides for an index that rises or falls
+  // along each axis, as nearly all do. Symbolic sizes are taken as fitting.
   static bool ends_are_inside(sym::Expr index, sym::Expr size) {
     constexpr size_t kMostAxes = 8;
     const sym::Range range = index.range();
@@ -225,7 +225,7 @@ class Rules {
     for (sym::Expr axis : op.axes) {
       require(axis.is_symbol() && axis.node()->extent.has_value(), "{}: {} is not an axis", to_string(op_), sym::to_string(axis));
       sizes.push_back(*axis.node()->extent);
-      empty = empty || sizes.back().is_const(0);
+      empty = empty || sym::known_le(sizes.back(), 0);
     }
     for (size_t d = 0; d < op.index.size(); ++d) {
       for (sym::Expr symbol : sym::free_symbols(op.index[d])) {

@@ -1,7 +1,7 @@
 // The type that each core operation gives, from its operands.
 //
-// The builder infers types as it builds; this is the same knowledge as a check, for the builder and the verifier, and lets the text form
-// leave types out: `t = mul(x, x)`.
+// The builder takes results' types from here, or has those checked that it knows better (sizes that broadcast); the verifier checks them
+// again, and the text form may leave types out: `t = mul(x, x)`.
 #pragma once
 
 #include <span>
