@@ -119,7 +119,7 @@ class OneByOne : public Callable {
       }
       for (const SymbolBinding& binding : graph.bindings) {
         if (graph.value(binding.value).producer != NodeId{static_cast<uint32_t>(&node - graph.nodes().data())}) continue;
-        bind_number(symbols, plan_.later_guards, binding.expr, values[static_cast<size_t>(binding.value)].read().int_at(0));
+        symbols.bind(binding.expr, values[static_cast<size_t>(binding.value)].read().int_at(0));
       }
     }
     std::vector<HostTensor> outputs;

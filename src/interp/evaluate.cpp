@@ -140,9 +140,8 @@ IndexFunction index_function(sym::Expr expr, const std::vector<sym::Expr>& axes,
 // data-dependent sizes anew.
 class Evaluator {
  public:
-  Evaluator(const Program& program, const Graph& graph, SymbolValues symbols, std::span<const sym::Expr> later_guards,
-            const EvaluateOptions& options)
-      : program_(program), graph_(graph), symbols_(std::move(symbols)), later_guards_(later_guards), options_(options) {}
+  Evaluator(const Program& program, const Graph& graph, SymbolValues symbols, const EvaluateOptions& options)
+      : program_(program), graph_(graph), symbols_(std::move(symbols)), options_(options) {}
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs) {
     inputs_ = inputs;
@@ -173,7 +172,7 @@ class Evaluator {
     for (size_t i = 0; i < results.size(); ++i) check_type(graph_.type(node.outputs[i]), results[i]);
     for (const SymbolBinding& binding : graph_.bindings) {
       for (size_t i = 0; i < results.size(); ++i) {
-        if (binding.value == node.outputs[i]) bind_number(symbols_, later_guards_, binding.expr, results[i].int_at(0));
+        if (binding.value == node.outputs[i]) symbols_.bind(binding.expr, results[i].int_at(0));
       }
     }
     if (options_.after_node) options_.after_node(graph_, node, results);
@@ -297,7 +296,7 @@ class Evaluator {
   std::vector<HostTensor> call(const Argument& subgraph, std::span<const HostTensor> operands, const EvaluateOptions& options) {
     const auto* ref = std::get_if<SubgraphRef>(&subgraph);
     TOROID_CHECK(ref != nullptr, "a higher-order argument that should be a subgraph is none");
-    return Evaluator(program_, program_.subgraphs[ref->index], symbols_, later_guards_, options).run(operands);
+    return Evaluator(program_, program_.subgraphs[ref->index], symbols_, options).run(operands);
   }
 
   static std::vector<HostTensor> operands(const HigherOrder& op, size_t first, std::span<const HostTensor> in) {
@@ -430,7 +429,6 @@ class Evaluator {
   const Program& program_;
   const Graph& graph_;
   SymbolValues symbols_;
-  std::span<const sym::Expr> later_guards_;
   const EvaluateOptions& options_;
   std::span<const HostTensor> inputs_;
   std::vector<HostTensor> values_;  // by ValueId
@@ -446,7 +444,7 @@ RandomSeed loop_random(RandomSeed outer, uint64_t run) {
 
 HostTensor constant_tensor(const ConstantData& constant) {
   require_elements(constant);
-  SymbolValues no_symbols;
+  const SymbolValues no_symbols;
   const std::vector<int64_t> sizes = no_symbols.evaluate(constant.type.sizes);
   const auto contiguous_bytes = static_cast<size_t>(bytes_of(constant.type.dtype, sizes));
   const std::vector<int64_t> strides = no_symbols.evaluate(constant.type.strides);
@@ -462,8 +460,7 @@ HostTensor constant_tensor(const ConstantData& constant) {
 std::vector<HostTensor> evaluate(const Program& program, std::span<const HostTensor> inputs, const EvaluateOptions& options) {
   std::vector<InputShape> shapes;
   for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
-  const BindingPlan plan = plan_bindings(program);
-  return Evaluator(program, program.graph, bind_symbols(program, plan, shapes), plan.later_guards, options).run(inputs);
+  return Evaluator(program, program.graph, bind_symbols(program, plan_bindings(program), shapes), options).run(inputs);
 }
 
 }  // namespace toroid

@@ -55,6 +55,19 @@ int32_t ContractTables::position(sym::Expr expression) {
   return found->second;
 }
 
+std::optional<int32_t> ContractTables::find_symbol(sym::Expr symbol) const {
+  const auto found = symbol_positions_.find(symbol);
+  return found == symbol_positions_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void ContractTables::add(const SymbolBinding& binding) {
+  position(binding.expr);
+  if (binding.expr.is_const()) return;
+  for (sym::Expr symbol : sym::free_symbols(binding.expr)) {
+    if (const std::optional<sym::Expr> rest = rest_beside(binding.expr, symbol)) position(*rest);
+  }
+}
+
 std::vector<int32_t> ContractTables::symbols_of(sym::Expr expression) const {
   std::vector<int32_t> own;
   if (expression.is_const()) return own;

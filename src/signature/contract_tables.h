@@ -1,7 +1,8 @@
-// A program's contract as tables (program_abi.h), from its plan: the evaluator asks them as they are, and a compiled program has them in its
-// library, printed.
+// A program's contract as tables (program_abi.h), from its plan: the evaluator asks them as they are, and a compiled program has them in
+// its library, printed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -19,8 +20,12 @@ struct ContractTables {
 
   // The position of an expression over the program's sizes, added if need be.
   int32_t position(sym::Expr expression);
+  int32_t position_of(sym::Expr expression) const { return positions_.at(expression); }  // of one that was added
   int32_t position_of_symbol(sym::Expr symbol) const { return symbol_positions_.at(symbol); }
-  // The positions of those in an expression.
+  std::optional<int32_t> find_symbol(sym::Expr symbol) const;
+  // The number of a binding, and what is left of it beside any symbol that it may define.
+  void add(const SymbolBinding& binding);
+  // The positions of the symbols in an expression.
   std::vector<int32_t> symbols_of(sym::Expr expression) const;
 
   struct Input {
