@@ -46,6 +46,16 @@ std::string kind_text(const Buffer& buffer) {
 
 }  // namespace
 
+void BlockText::line(std::string_view text) { text_ += fmt::format("{}{}\n", std::string(indent_, ' '), text); }
+void BlockText::open(std::string_view text) {
+  line(fmt::format("{} {{", text));
+  indent_ += 2;
+}
+void BlockText::close() {
+  indent_ -= 2;
+  line("}");
+}
+
 std::string text_of(std::span<const sym::Expr> exprs) {
   std::string text;
   for (size_t i = 0; i < exprs.size(); ++i) text += (i > 0 ? ", " : "") + sym::to_string(exprs[i]);

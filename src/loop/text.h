@@ -73,6 +73,21 @@ class LoopTextWriter {
   bool is_finished_ = false;
 };
 
+// Lines that are indented by the braces around them.
+class BlockText {
+ protected:
+  explicit BlockText(size_t indent = 0) : indent_(indent) {}
+
+  void line(std::string_view text);
+  void open(std::string_view text);  // "text {"
+  void close();
+
+  std::string text_;
+
+ private:
+  size_t indent_;
+};
+
 std::string text_of(std::span<const sym::Expr> exprs);  // "8, s0"
 // The operation of a call; operands of control flow are in0, in1, ….
 std::string text_of_call(const Op& op);

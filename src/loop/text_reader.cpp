@@ -341,17 +341,28 @@ ExprId LoopTextReader::operation(size_t place, const std::string& name, Provenan
 
 // ---- calls
 
+sym::Expr LoopTextReader::bracketed() {
+  cursor_.expect("[");
+  const sym::Expr made = expr("]");
+  cursor_.expect("]");
+  return made;
+}
+
+sym::Expr LoopTextReader::offset() {
+  if (!cursor_.accept_word("offset")) return 0;
+  cursor_.expect("(");
+  const sym::Expr made = expr(")");
+  cursor_.expect(")");
+  return made;
+}
+
 Operand LoopTextReader::operand() {
   const size_t place = cursor_.place();
   Operand made{buffer(), expr_list(), {}, 0};
   made.strides = at(place, [&] { return contiguous_strides(made.sizes); });
   if (cursor_.accept_word("strides")) made.strides = expr_list();
   if (made.strides.size() != made.sizes.size()) cursor_.fail_at(place, "expected a stride for each dim");
-  if (cursor_.accept_word("offset")) {
-    cursor_.expect("(");
-    made.offset = expr(")");
-    cursor_.expect(")");
-  }
+  made.offset = offset();
   return made;
 }
 

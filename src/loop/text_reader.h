@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "graph/text/operation_reader.h"
 #include "loop/loop.h"
 
@@ -55,6 +57,17 @@ class LoopTextReader : protected OperationReader {
   Operand operand();  // "x[8, 64] strides [1, 8] offset(3)"
 
   int number(std::string_view wanted);  // a small one that is not negative
+  sym::Expr bracketed();                // "[2*i0]"
+  sym::Expr offset();                   // "offset(3)"; 0 where there is none
+  // What a word names, as `parse` knows the names.
+  template <class Op>
+  Op kind_of(std::optional<Op> (*parse)(std::string_view), std::string_view wanted) {
+    const size_t place = cursor_.place();
+    const std::string name = cursor_.word(wanted);
+    const std::optional<Op> op = parse(name);
+    if (!op) cursor_.fail_at(place, fmt::format("'{}' is no {}", name, wanted));
+    return *op;
+  }
   // Runs `read`, which knows no place; its Error becomes one at this place.
   template <class Read>
   auto at(size_t place, Read read) {

@@ -166,15 +166,6 @@ class LoopsReader : private loop::LoopTextReader {
     return work;
   }
 
-  template <class Op>
-  Op kind_of(std::optional<Op> (*parse)(std::string_view), std::string_view wanted) {
-    const size_t place = cursor_.place();
-    const std::string name = cursor_.word(wanted);
-    const std::optional<Op> op = parse(name);
-    if (!op) cursor_.fail_at(place, fmt::format("'{}' is no {}", name, wanted));
-    return *op;
-  }
-
   loop::Reduction reduction(loop::Computation& made, ProvenanceId origin) {
     loop::Reduction work{};
     made.outputs = {buffer()};

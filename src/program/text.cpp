@@ -17,7 +17,7 @@ std::string clause(std::string_view name, const std::vector<std::string>& items)
   return items.empty() ? "" : fmt::format(" {} {}", name, fmt::join(items, ", "));
 }
 
-class ModuleWriter {
+class ModuleWriter : loop::BlockText {
  public:
   ModuleWriter(const Module& module, const std::vector<schedule::ScheduledGraph>& graphs) : module_(module) {
     for (const schedule::ScheduledGraph& graph : graphs) names_.emplace_back(*graph.schedule.loops);
@@ -49,18 +49,6 @@ class ModuleWriter {
   }
 
  private:
-  // ---- lines
-
-  void line(std::string_view text) { text_ += fmt::format("{}{}\n", std::string(indent_, ' '), text); }
-  void open(std::string_view text) {
-    line(fmt::format("{} {{", text));
-    indent_ += 2;
-  }
-  void close() {
-    indent_ -= 2;
-    line("}");
-  }
-
   // ---- parts of lines
 
   std::string named(BufferId id) const { return names_[graph_].buffer(id); }
@@ -211,8 +199,6 @@ class ModuleWriter {
   const Module& module_;
   std::vector<loop::LoopTextWriter> names_;  // of each graph's buffers
   size_t graph_ = 0;                         // of the function at hand
-  std::string text_;
-  size_t indent_ = 0;
 };
 
 }  // namespace

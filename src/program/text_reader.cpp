@@ -62,12 +62,6 @@ class ModuleReader : private loop::LoopTextReader {
     if (given >= program_.subgraphs.size()) cursor_.fail_at(place, fmt::format("there is no subgraph {}", given));
     return static_cast<uint32_t>(given);
   }
-  sym::Expr bracketed() {
-    cursor_.expect("[");
-    const sym::Expr made = expr("]");
-    cursor_.expect("]");
-    return made;
-  }
   size_t number_behind(std::string_view word) { return cursor_.expect_word(word), index("a number"); }
 
   // ---- before the functions
@@ -408,15 +402,7 @@ class ModuleReader : private loop::LoopTextReader {
 
   // ---- control flow
 
-  Pointer pointer() {
-    Pointer made{buffer(), 0};
-    if (cursor_.accept_word("offset")) {
-      cursor_.expect("(");
-      made.offset = expr(")");
-      cursor_.expect(")");
-    }
-    return made;
-  }
+  Pointer pointer() { return {buffer(), offset()}; }
 
   // What all of them end with.
   ControlFlow flow(std::string_view label, std::variant<Branch, WhileLoop, ScanOver, AssociativeScan> what) {

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "formula/basics/channels.h"
 #include "formula/basics/index_tensors.h"
 #include "formula/basics/operators.h"
 #include "formula/basics/precision.h"
@@ -81,12 +82,6 @@ LogSoftmax log_softmax_parts(Tensor x) {
   return s;
 }
 
-Tensor per_class(Tensor weight, Tensor x) {
-  Sizes sizes(x.sizes().size(), 1);
-  sizes[static_cast<size_t>(class_dim(x))] = weight.size(0);
-  return weight.builder().reshape(weight, sizes);
-}
-
 // Targets are class indices; smoothing moves some of each target's weight to all classes evenly.
 Tensor index_cross_entropy(const LogSoftmax& s, Tensor target, const CrossEntropyOptions& options) {
   Builder& b = s.x.builder();
@@ -100,7 +95,7 @@ Tensor index_cross_entropy(const LogSoftmax& s, Tensor target, const CrossEntrop
   Tensor total_weight = b.sum(t.weight, {});
   if (smoothing == 0) return reduce_weighted(loss, total_weight, reduction);
   Tensor all_classes = s.log_sum - s.shifted;
-  if (options.class_weight.defined()) all_classes = all_classes * per_class(wide(options.class_weight), s.x);
+  if (options.class_weight.defined()) all_classes = all_classes * along_dim_of(s.x, dim, wide(options.class_weight));
   Tensor spread = where(t.counts, b.sum(all_classes, {dim}), 0);
   Tensor classes = number_like(s.x, Scalar(s.x.size(dim)));
   return reduce_weighted(loss, total_weight, reduction) * (1 - smoothing) +
@@ -116,7 +111,7 @@ Tensor probability_cross_entropy(const LogSoftmax& s, Tensor probabilities, cons
   Tensor target = b.cast(probabilities, s.x.dtype());
   if (smoothing > 0) target = target * (1 - smoothing) + smoothing / number_like(s.x, Scalar(s.x.size(dim)));
   Tensor terms = (s.shifted - s.log_sum) * target;
-  if (options.class_weight.defined()) terms = terms * per_class(wide(options.class_weight), s.x);
+  if (options.class_weight.defined()) terms = terms * along_dim_of(s.x, dim, wide(options.class_weight));
   const Tensor total = reduced(b.sum(terms, {dim}), reduction);
   // PyTorch divides by the elements over the classes: 0 by 0 without classes.
   if (reduction == LossReduction::Mean && s.x.size(dim).is_const(0))

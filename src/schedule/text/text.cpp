@@ -17,9 +17,9 @@ ProvenanceId origin_of(const std::vector<ProvenanceId>& provenance) { return pro
 
 // ---- lines ------------------------------------------------------------------------------------------------------------------------
 
-class StepsWriter {
+class StepsWriter : loop::BlockText {
  public:
-  explicit StepsWriter(const Schedule& schedule) : schedule_(schedule), writer_(*schedule.loops) {
+  explicit StepsWriter(const Schedule& schedule) : BlockText(2), schedule_(schedule), writer_(*schedule.loops) {
     for (const auto* steps : {&schedule.prepare, &schedule.steps}) {
       for (const Step& step : *steps) {
         const Mentioned list = mentioned(step);
@@ -38,17 +38,8 @@ class StepsWriter {
   }
 
  private:
-  void line(std::string_view text) { text_ += fmt::format("{}{}\n", std::string(indent_, ' '), text); }
   void line_of(std::string_view word, const std::string& items) {
     if (!items.empty()) line(fmt::format("{} {}", word, items));
-  }
-  void open(std::string_view text) {
-    line(fmt::format("{} {{", text));
-    indent_ += 2;
-  }
-  void close() {
-    indent_ -= 2;
-    line("}");
   }
   static std::string head(std::string_view word, const std::string& name, const std::vector<ProvenanceId>& provenance) {
     return fmt::format("{} {}{}", word, loop::step_name(name), loop::text_of_origins(provenance));
@@ -192,8 +183,6 @@ class StepsWriter {
 
   const Schedule& schedule_;
   LoopTextWriter writer_;
-  std::string text_;
-  size_t indent_ = 2;
 };
 
 }  // namespace

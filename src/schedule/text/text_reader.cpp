@@ -204,13 +204,6 @@ class ScheduleReader : private loop::LoopTextReader {
     return made;
   }
 
-  sym::Expr position() {
-    cursor_.expect("[");
-    const sym::Expr made = expr("]");
-    cursor_.expect("]");
-    return made;
-  }
-
   Fetch fetch() {
     Fetch made{};
     if (cursor_.accept_word("near")) {
@@ -224,7 +217,7 @@ class ScheduleReader : private loop::LoopTextReader {
       }
     }
     made.buffer = buffer();
-    made.position = position();
+    made.position = bracketed();
     return made;
   }
 
@@ -239,7 +232,7 @@ class ScheduleReader : private loop::LoopTextReader {
 
   Statement statement(ProvenanceId origin) {
     if (cursor_.accept_word("store")) {
-      Store made{.buffer = buffer(), .position = position(), .value = {}};
+      Store made{.buffer = buffer(), .position = bracketed(), .value = {}};
       cursor_.expect("=");
       made.value = expression(origin);
       return made;
@@ -260,15 +253,6 @@ class ScheduleReader : private loop::LoopTextReader {
 
   // ---- other steps
 
-  template <class Op>
-  Op kind_of(std::optional<Op> (*parse)(std::string_view), std::string_view wanted) {
-    const size_t place = cursor_.place();
-    const std::string name = cursor_.word(wanted);
-    const std::optional<Op> op = parse(name);
-    if (!op) cursor_.fail_at(place, fmt::format("'{}' is no {}", name, wanted));
-    return *op;
-  }
-
   ScanKernel scan() {
     Head its = head();
     ScanKernel made{};
@@ -280,7 +264,7 @@ class ScheduleReader : private loop::LoopTextReader {
     cursor_.expect_word("store");
     do {
       made.outputs.push_back(buffer());
-      made.positions.push_back(position());
+      made.positions.push_back(bracketed());
     } while (cursor_.accept(","));
     cursor_.expect("=");
     made.op = kind_of(parse_scan_op, "scan");
@@ -309,7 +293,7 @@ class ScheduleReader : private loop::LoopTextReader {
     }
     cursor_.expect_word("store");
     made.out = buffer();
-    made.position = position();
+    made.position = bracketed();
     cursor_.expect("=");
     made.base = buffer();
     made.mode = kind_of(parse_scatter_mode, "kind of scatter");

@@ -1,5 +1,7 @@
-// What an operator cannot do without, although its schema lets it be absent.
+// What arguments must be beside what their schema says.
 #pragma once
+
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -7,6 +9,12 @@
 #include "passes/decompose/engine/decompose.h"
 
 namespace toroid {
+
+// Throws Error{InvalidModel} with this message unless `holds`.
+template <class... Values>
+void require(bool holds, fmt::format_string<Values...> format, Values&&... values) {
+  if (!holds) throw Error(ErrorKind::InvalidModel, fmt::format(format, std::forward<Values>(values)...));
+}
 
 // The dtype argument `name`. Throws Error{InvalidModel} for None.
 inline DType required_dtype(const Args& a, std::string_view name) {

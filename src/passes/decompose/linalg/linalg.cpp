@@ -107,17 +107,30 @@ bool is_vector(Tensor A, Tensor B) {
   return true;
 }
 
-std::vector<Tensor> solve_matrices(Tensor A, Tensor B, bool left, bool with_info) {
+// A X = B or X A = B, with the same batch dims on both sides; B holds matrices.
+struct Equations {
+  Tensor A, B;
+  Sizes batch;
+  bool of_vector;
+
+  Tensor solution(Tensor X) const { return of_vector ? X.builder().squeeze(X, -1) : X; }
+};
+Equations equations(Tensor A, Tensor B) {
   Builder& b = A.builder();
   const bool vector = is_vector(A, B);
   if (vector) B = b.unsqueeze(B, -1);
   const Sizes batch = b.broadcast(batch_of(A), batch_of(B));
   A = expand_batch(A, batch);
   B = expand_batch(B, batch);
-  std::vector<TensorType> types = {like(B, B.sizes())};
-  if (with_info) types.push_back(typed(DType::I32, batch));
-  std::vector<Tensor> results = kernel("solve", {A, B}, types, {flag(left)});
-  if (vector) results[0] = b.squeeze(results[0], -1);
+  return {A, B, batch, vector};
+}
+
+std::vector<Tensor> solve_matrices(Tensor A, Tensor B, bool left, bool with_info) {
+  const Equations e = equations(A, B);
+  std::vector<TensorType> types = {like(e.B, e.B.sizes())};
+  if (with_info) types.push_back(typed(DType::I32, e.batch));
+  std::vector<Tensor> results = kernel("solve", {e.A, e.B}, types, {flag(left)});
+  results[0] = e.solution(results[0]);
   return results;
 }
 
@@ -174,25 +187,21 @@ std::vector<Tensor> triangular_solve(Decomposer& d, const Args& a) {
 }
 
 std::vector<Tensor> lstsq(Decomposer& d, const Args& a) {
-  Builder& b = d.b;
-  Tensor A = matrix(a, "self"), B = matrix(a, "b");
-  const bool vector = is_vector(A, B);
-  if (vector) B = b.unsqueeze(B, -1);
-  const Sizes batch = b.broadcast(batch_of(A), batch_of(B));
-  A = expand_batch(A, batch);
-  B = expand_batch(B, batch);
+  const Equations e = equations(matrix(a, "self"), matrix(a, "b"));
+  const Tensor A = e.A;
+  const Sizes& batch = e.batch;
   const double machine = A.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   const double side = static_cast<double>(std::max(sym::evaluate_hint(A.size(-1)), sym::evaluate_hint(A.size(-2))));
   const double rcond = a.has("rcond") ? a.number("rcond") : machine * side;
-  const sym::Expr columns = B.size(-1);
-  std::vector<Tensor> results = kernel("lstsq", {A, B},
+  const sym::Expr columns = e.B.size(-1);
+  std::vector<Tensor> results = kernel("lstsq", {A, e.B},
                                        {like(A, with(batch, {A.size(-1), columns})), like(A, with(batch, {columns})),
                                         typed(DType::I64, batch), like(A, with(batch, {smaller_side(A)}))},
                                        {Scalar(rcond)});
-  if (vector) results[0] = b.squeeze(results[0], -1);
+  results[0] = e.solution(results[0]);
   // Drivers leave empty what they do not compute.
   for (size_t i = 1; i < results.size() && i < d.recorded.size(); ++i) {
-    if (d.recorded[i].numel().is_const(0)) results[i] = b.full(d.recorded[i].sizes, d.recorded[i].dtype, 0.0);
+    if (d.recorded[i].numel().is_const(0)) results[i] = d.b.full(d.recorded[i].sizes, d.recorded[i].dtype, 0.0);
   }
   return results;
 }

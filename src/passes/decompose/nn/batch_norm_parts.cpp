@@ -1,6 +1,7 @@
 // The parts of batch normalisation that are operators of their own: statistics of a batch, their combination over
 // several batches, and applying them; and the spellings that carry what cuDNN keeps.
 #include "base/error.h"
+#include "formula/basics/channels.h"
 #include "formula/basics/operators.h"
 #include "formula/basics/over_dims.h"
 #include "formula/basics/precision.h"
@@ -15,21 +16,10 @@ struct Moments {
 };
 
 Moments moments(Tensor x) {
-  Builder& b = x.builder();
   if (x.rank() < 2) throw Error(ErrorKind::InvalidModel, "batch_norm needs a channel dim");
-  Dims dims;
-  for (int64_t dim = 0; dim < x.rank(); ++dim) {
-    if (dim != 1) dims.push_back(dim);
-  }
+  const Dims dims = all_but(x.rank(), 1);
   const std::vector<Tensor> welford = reduce_in_f64(ReduceOp::MeanM2, wide(x), dims);
   return {welford[0], welford[1], count_along(x, dims)};
-}
-
-// A vector over channels so that it broadcasts against [N, C, …].
-Tensor per_channel(Tensor vector, int64_t rank) {
-  Sizes sizes = {vector.size(0)};
-  for (int64_t d = 2; d < rank; ++d) sizes.push_back(1);
-  return vector.builder().reshape(wide(vector), sizes);
 }
 
 // Running statistics move by `momentum` toward those of the batch.
@@ -65,9 +55,10 @@ std::vector<Tensor> update_stats(Decomposer& d, const Args& a) {
 std::vector<Tensor> apply_stats(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("input");
   const int64_t rank = x.rank();
-  Tensor y = (wide(x) - per_channel(a.tensor("mean"), rank)) * per_channel(a.tensor("invstd"), rank);
-  if (a.has("weight")) y = y * per_channel(a.tensor("weight"), rank);
-  if (a.has("bias")) y = y + per_channel(a.tensor("bias"), rank);
+  auto of_channels = [&](const char* name) { return per_channel(wide(a.tensor(name)), rank); };
+  Tensor y = (wide(x) - of_channels("mean")) * of_channels("invstd");
+  if (a.has("weight")) y = y * of_channels("weight");
+  if (a.has("bias")) y = y + of_channels("bias");
   return {d.b.cast(y, x.dtype())};
 }
 

@@ -8,19 +8,14 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "formula/basics/operators.h"
 #include "passes/decompose/arguments/operands.h"
+#include "passes/decompose/arguments/required.h"
 #include "passes/decompose/random/random_bits.h"
 #include "support/match.h"
 
 namespace toroid {
 namespace {
-
-template <class... Values>
-void require(bool holds, fmt::format_string<Values...> format, Values&&... values) {
-  if (!holds) throw Error(ErrorKind::InvalidModel, fmt::format(format, std::forward<Values>(values)...));
-}
 
 void require_floating(const Args& a, DType dtype) {
   require(is_floating(dtype) && size_bytes(dtype) > 1, "{} draws floating-point numbers, not {}", a.schema().name, to_string(dtype));

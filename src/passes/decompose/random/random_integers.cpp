@@ -4,18 +4,13 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "formula/basics/limits.h"
 #include "formula/basics/operators.h"
+#include "passes/decompose/arguments/required.h"
 #include "passes/decompose/random/random_bits.h"
 
 namespace toroid {
 namespace {
-
-template <class... Values>
-void require(bool holds, fmt::format_string<Values...> format, Values&&... values) {
-  if (!holds) throw Error(ErrorKind::InvalidModel, fmt::format(format, std::forward<Values>(values)...));
-}
 
 std::string_view c_name(DType dtype) {
   switch (dtype) {

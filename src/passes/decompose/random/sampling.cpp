@@ -6,19 +6,14 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "formula/basics/operators.h"
 #include "passes/decompose/arguments/operands.h"
+#include "passes/decompose/arguments/required.h"
 #include "passes/decompose/math/searching.h"
 #include "passes/decompose/random/random_bits.h"
 
 namespace toroid {
 namespace {
-
-template <class... Values>
-void require(bool holds, fmt::format_string<Values...> format, Values&&... values) {
-  if (!holds) throw Error(ErrorKind::InvalidModel, fmt::format(format, std::forward<Values>(values)...));
-}
 
 Tensor all_of(Tensor holds) { return holds.rank() == 0 ? holds : holds.builder().reduce(ReduceOp::All, holds, {})[0]; }
 
