@@ -1,8 +1,13 @@
 #include "interp/evaluate.h"
 
+#include <algorithm>
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/machine/memory.h"
+#include "base/machine/out_of_memory.h"
 #include "base/philox.h"
 #include "graph/builder.h"
 #include "graph/number.h"
@@ -38,6 +43,7 @@ HostTensor full(DType dtype, std::vector<int64_t> sizes, const Scalar& value, co
 
 HostTensor iota(DType dtype, std::vector<int64_t> sizes, int dim) {
   std::vector<int64_t> values;
+  values.reserve(static_cast<size_t>(numel(sizes)));
   for_each_index(sizes, [&](std::span<const int64_t> index) { values.push_back(index[static_cast<size_t>(dim)]); });
   if (!is_floating(dtype)) {
     for (int64_t& value : values) value = wrapped_to(dtype, value);
@@ -166,6 +172,7 @@ class Evaluator {
                          origin.op.empty() ? "" : ", part of " + origin.op, origin.source.empty() ? "" : " at " + origin.source);
     std::vector<HostTensor> operands;
     for (ValueId input : node.inputs) operands.push_back(values_[static_cast<size_t>(input)]);
+    require_memory(node, operands);
     std::vector<HostTensor> results = compute(node, operands);
     operands.clear();
     TOROID_CHECK(results.size() == node.outputs.size(), "{} results for {} outputs", results.size(), node.outputs.size());
@@ -184,6 +191,43 @@ class Evaluator {
       const auto index = static_cast<size_t>(input);
       if (--uses_[index] == 0) values_[index] = {};
     }
+  }
+
+  // How many elements a result has, if its sizes are known before it is computed.
+  std::optional<double> count_of(const TensorType& type) const {
+    double count = 1;
+    for (sym::Expr size : type.sizes) {
+      const std::vector<sym::Expr> symbols = size.is_const() ? std::vector<sym::Expr>() : sym::free_symbols(size);
+      if (!std::all_of(symbols.begin(), symbols.end(), [&](sym::Expr symbol) { return symbols_.find(symbol).has_value(); })) return {};
+      count *= static_cast<double>(symbols_.evaluate(size));
+    }
+    return count;
+  }
+
+  // What computing `node` takes beside its operands: its results, and numbers of 64 bits where it computes with those.
+  double bytes_for(const Node& node, std::span<const HostTensor> in) const {
+    if (is_any<Input, Constant, Reshape, Bitcast, HigherOrder>(node.op)) return 0;
+    double bytes = 0, count = 0;
+    for (ValueId output : node.outputs) {
+      const TensorType& type = graph_.type(output);
+      const double elements = count_of(type).value_or(0);
+      bytes += elements * static_cast<double>(size_bytes(type.dtype));
+      if (std::holds_alternative<Iota>(node.op)) count += elements;
+    }
+    const auto* pointwise = std::get_if<Pointwise>(&node.op);
+    const bool moves = is_any<Expand, Permute, Slice, Remap, Pad, Cat, Library>(node.op) || (pointwise && pointwise->op == ScalarOp::Where);
+    const size_t first = std::holds_alternative<Gather>(node.op) ? 1 : std::holds_alternative<Scatter>(node.op) ? 2 : 0;
+    for (size_t i = first; i < in.size() && !moves; ++i) count += static_cast<double>(in[i].numel());
+    return bytes + count * 8;
+  }
+
+  // Sizes that the machine does not hold are refused before the work.
+  void require_memory(const Node& node, std::span<const HostTensor> in) const {
+    constexpr double kSmall = 1 << 28;
+    const double bytes = bytes_for(node, in);
+    if (bytes < kSmall || bytes <= static_cast<double>(total_memory_bytes())) return;
+    out_of_memory(static_cast<uint64_t>(bytes),
+                  fmt::format("'{}' of shape {}", graph_.value(node.outputs[0]).name, shape_text(sizes(node))));
   }
 
   // Sizes that depend on data are defined by the first result that has them.

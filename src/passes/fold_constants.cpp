@@ -7,6 +7,7 @@
 #include "interp/evaluate.h"
 #include "passes/dead_code.h"
 #include "passes/graph_copy.h"
+#include "support/match.h"
 
 namespace toroid {
 namespace {
@@ -23,11 +24,6 @@ bool are_static(const std::vector<sym::Expr>& exprs) {
 bool is_static(const Scalar& scalar) {
   const auto* expr = std::get_if<sym::Expr>(&scalar);
   return expr == nullptr || expr->is_const();
-}
-
-template <class... Kinds>
-bool is_any(const Op& op) {
-  return (std::holds_alternative<Kinds>(op) || ...);
 }
 
 // Operations the evaluator may run while compiling, if sizes and attributes are known.

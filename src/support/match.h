@@ -19,4 +19,10 @@ decltype(auto) match(Variant&& variant, Handlers&&... handlers) {
   return std::visit(Overloaded{std::forward<Handlers>(handlers)...}, std::forward<Variant>(variant));
 }
 
+// Whether the variant holds one of these alternatives.
+template <class... Alternatives, class Variant>
+bool is_any(const Variant& variant) {
+  return (std::holds_alternative<Alternatives>(variant) || ...);
+}
+
 }  // namespace toroid

@@ -12,6 +12,7 @@
 #include "base/file/file.h"
 #include "base/file/kept_files.h"
 #include "base/machine/machine.h"
+#include "base/machine/memory.h"
 #include "support/byte_size.h"
 #include "support/log.h"
 #include "support/process/subprocess.h"

@@ -1,11 +1,10 @@
 #include "tune/tuner.h"
 
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/machine/memory.h"
 #include "support/log.h"
 #include "tune/choice_hash.h"
 
@@ -27,7 +26,7 @@ double needed_bytes(const Problem& problem) {
 bool fits_memory(const Problem& problem) {
   const double needed = needed_bytes(problem);
   constexpr double kUsable = 0.5;
-  return needed <= kUsable * static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  return needed <= kUsable * static_cast<double>(total_memory_bytes());
 }
 
 Outcome* find(std::vector<Outcome>& outcomes, const std::string& name) {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/error_for_test.h"
+#include "base/machine/memory.h"
 #include "driver/end_to_end/compiled_for_test.h"
-#include "toolchain/compiler_slots.h"
 
 #ifdef __x86_64__
 #include <xmmintrin.h>

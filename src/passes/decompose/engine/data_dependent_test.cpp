@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error_for_test.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
 #include "interp/evaluate.h"
@@ -72,6 +73,20 @@ graph(x: f32[5]) {
   EXPECT_EQ(results[0].to_doubles(), (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(results[1].to_ints(), (Ints{2, 0, 2, 1, 0}));
   EXPECT_EQ(results[2].to_ints(), (Ints{2, 1, 2}));
+}
+
+// Each position repeats 2^43 times: nobody has begun to count up to 2^44.
+TEST(DataDependent, SizesThatTheMachineDoesNotHoldAreRefusedByNameBeforeTheWork) {
+  const std::string_view text = R"(sym u0 in [0, inf] from data
+graph(x: i64[2]) {
+  y: i64[u0] = aten::repeat_interleave.Tensor(x)
+  return y
+}
+)";
+  const HostTensor repeats = HostTensor::from_ints(DType::I64, {2}, Ints{int64_t{1} << 43, int64_t{1} << 43});
+  const Error error = error_of([&] { results_of(text, {repeats}); });
+  EXPECT_EQ(error.kind(), ErrorKind::Environment);
+  EXPECT_EQ(error.message(), "out of memory: 281474976710656 bytes for 'y_t_2' of shape [17592186044416]");
 }
 
 }  // namespace
