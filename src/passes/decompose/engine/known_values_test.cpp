@@ -138,6 +138,8 @@ const Case kCases[] = {
      "x: f32[1, 1, 2, 3]",
      "out: f32[1, 1, 2, 4] = aten::upsample_bicubic2d(x, [2, 4], true)",
      {-1.5, -0.1342595, -0.02777748, -1.25, 0.5, -0.7222221, -0.6157408, 0.75}},
+    {"no dims to resample", "x: f32[1, 3]", "out: f32[1, 3] = aten::upsample_bilinear2d.vec(x, none, none, none)", {-1.5, 0.25, -1.25}},
+    {"no dims to filter", "x: f32[1, 3]", "out: f32[1, 3] = aten::_upsample_bicubic2d_aa.vec(x, none, none, none)", {-1.5, 0.25, -1.25}},
     {"shrinking with antialiasing",
      "x: f32[1, 1, 2, 6]",
      "out: f32[1, 1, 2, 3] = aten::_upsample_bilinear2d_aa(x, [2, 3], false)",

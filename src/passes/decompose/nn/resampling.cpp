@@ -64,6 +64,9 @@ Resampling resampling(Decomposer& d, const Args& a) {
   return r;
 }
 
+// Where there are no dims to resample the argument may be None.
+bool align_corners(const Args& a, const Resampling& r) { return !r.extents.empty() && a.flag("align_corners"); }
+
 std::vector<Tensor> nearest(Decomposer& d, const Args& a, double shift) {
   const Resampling r = resampling(d, a);
   return {formula::upsample_nearest(r.x, r.extents, shift)};
@@ -74,16 +77,16 @@ std::vector<Tensor> upsample_nearest_exact(Decomposer& d, const Args& a) { retur
 
 std::vector<Tensor> upsample_linear(Decomposer& d, const Args& a) {
   const Resampling r = resampling(d, a);
-  return {formula::upsample_linear(r.x, r.extents, a.flag("align_corners"))};
+  return {formula::upsample_linear(r.x, r.extents, align_corners(a, r))};
 }
 std::vector<Tensor> upsample_cubic(Decomposer& d, const Args& a) {
   const Resampling r = resampling(d, a);
-  return {formula::upsample_cubic(r.x, r.extents, a.flag("align_corners"))};
+  return {formula::upsample_cubic(r.x, r.extents, align_corners(a, r))};
 }
 
 std::vector<Tensor> antialiased(Decomposer& d, const Args& a, const formula::Filter& filter) {
   const Resampling r = resampling(d, a);
-  return {formula::resample_antialiased(r.x, r.extents, a.flag("align_corners"), filter)};
+  return {formula::resample_antialiased(r.x, r.extents, align_corners(a, r), filter)};
 }
 
 std::vector<Tensor> upsample_linear_aa(Decomposer& d, const Args& a) { return antialiased(d, a, formula::triangle_filter()); }
