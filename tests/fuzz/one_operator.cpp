@@ -25,8 +25,8 @@ OneOperator one_operator(const OperatorContext& context, const Operands& operand
   for (size_t i = 0; i < results; ++i) {
     names += fmt::format("{}r{}: {}", i > 0 ? ", " : "", i, i < context.declared.size() ? context.declared[i] : "f32[]");
   }
-  text += fmt::format("graph({}) {{\n  {}{}{}\n  return {}\n}}\n", inputs, names, results == 0 ? "" : " = ", call,
-                      results == 0 ? operands.at(0).first : "r0");
+  const std::string returned = results > 0 ? "r0" : operands.empty() ? "" : operands[0].first;
+  text += fmt::format("graph({}) {{\n  {}{}{}\n  return {}\n}}\n", inputs, names, results == 0 ? "" : " = ", call, returned);
 
   OneOperator one;
   one.program = parse_text(text);
