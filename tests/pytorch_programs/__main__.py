@@ -15,15 +15,16 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
-def run_batch(options, first, count):
+def run_batch(options, deadline, first, count):
     """A child process for each few programs: PyTorch's exporter grows with every program."""
     command = [sys.executable, str(pathlib.Path(__file__).parent / "batch.py"), str(options.seed), str(first), str(count), str(options.toroid), str(options.save)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120 * count)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=max(0, min(120 * count, deadline - time.monotonic())))
         lines, tail = done.stdout.splitlines(), done.stderr[-300:]
     except subprocess.TimeoutExpired as stopped:
         lines, tail = (stopped.stdout or b"").decode().splitlines(), "time limit"
@@ -39,16 +40,18 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--time-limit", type=float, default=float("inf"), help="seconds; the programs that remain count as not run")
     parser.add_argument("--save", type=pathlib.Path, default=pathlib.Path("found"))
     parser.add_argument("--toroid", type=pathlib.Path, default=REPOSITORY / "build" / "toroid")
     options = parser.parse_args()
     options.toroid = options.toroid.resolve()
     options.save.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + options.time_limit
     outcomes = collections.Counter()
     batch = 10
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, open(options.save / "results.jsonl", "a") as log:
         starts = range(options.first, options.first + options.count, batch)
-        tasks = [pool.submit(run_batch, options, start, min(batch, options.first + options.count - start)) for start in starts]
+        tasks = [pool.submit(run_batch, options, deadline, start, min(batch, options.first + options.count - start)) for start in starts]
         for task in concurrent.futures.as_completed(tasks):
             for result in task.result():
                 outcomes[result["outcome"]] += 1

@@ -4,6 +4,7 @@ import logging
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -173,7 +174,19 @@ def check(toroid, lines, results, inputs, second, free, seed, folder):
     return ("agrees", f"{compared} elements") if compared else ("unstable", "no element is stable")
 
 
-def smaller(toroid, lines, results, inputs, second, free, seed, folder, outcome):
+def leading_to(result, lines):
+    """The lines whose names lead to a result; what is written through another name of its memory is missed."""
+    names = re.compile(r"\b[vx]\d+\b")
+    wanted, kept = set(names.findall(result)), []
+    for line in reversed(lines):
+        read = names.findall(line)  # the first is what the line makes or changes
+        if read[0] in wanted:
+            kept.append(line)
+            wanted.update(read)
+    return kept[::-1]
+
+
+def smaller(toroid, lines, results, inputs, second, free, seed, folder, outcome, why):
     """Drops results and lines while the outcome stays."""
     def fails(some_lines, some_results):
         try:
@@ -181,9 +194,11 @@ def smaller(toroid, lines, results, inputs, second, free, seed, folder, outcome)
         except Exception:
             return False
 
-    for result in results:
+    for result in sorted(results, key=lambda each: f", {each}: " not in why):  # the one that differs first
         if fails(lines, [result]):
-            results = [result]
+            results, few = [result], leading_to(result, lines)
+            if fails(few, results):
+                lines = few
             break
     for line in reversed(list(lines)):
         fewer = [kept for kept in lines if kept is not line]
@@ -192,9 +207,14 @@ def smaller(toroid, lines, results, inputs, second, free, seed, folder, outcome)
     return lines, results
 
 
+def save(findings, name, why, inputs, free, lines, results):
+    what = [f"# {key}: {tuple(value.shape)} {value.dtype} strides {value.stride()} free {sorted(free[key])}" for key, value in inputs.items()]
+    (findings / f"{name}.py").write_text("\n".join([f"# {why}", *what, *lines, f"return {', '.join(results)}", ""]))
+
+
 def main():
     seed, first, count = map(int, sys.argv[1:4])
-    toroid, save = sys.argv[4], pathlib.Path(sys.argv[5])
+    toroid, findings = sys.argv[4], pathlib.Path(sys.argv[5])
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         os.environ["TOROID_CACHE_DIR"] = str(folder / "cache")
@@ -203,12 +223,13 @@ def main():
             torch.manual_seed(own)
             lines, results, inputs, second, free = random_program(random.Random(own))
             outcome, why = check(toroid, lines, results, inputs, second, free, own, folder)
-            if outcome in ("wrong", "refused", "crash"):
-                small, few = smaller(toroid, lines, results, inputs, second, free, own, folder, outcome)
-                what = [f"# {name}: {tuple(value.shape)} {value.dtype} strides {value.stride()} free {sorted(free[name])}" for name, value in inputs.items()]
-                (save / f"{outcome}-{own}.py").write_text("\n".join([f"# {why}", *what, *small, f"return {', '.join(few)}", ""]))
-                why += " | " + "; ".join(small)[-400:]
+            failed = outcome in ("wrong", "refused", "crash")
+            if failed:
+                save(findings, f"{outcome}-{own}", why, inputs, free, lines, results)
             print(json.dumps({"program": number, "outcome": outcome, "why": why, "lines": len(lines)}), flush=True)
+            if failed:
+                small, few = smaller(toroid, lines, results, inputs, second, free, own, folder, outcome, why)
+                save(findings, f"{outcome}-{own}", why, inputs, free, small, few)
 
 
 if __name__ == "__main__":
