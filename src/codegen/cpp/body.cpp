@@ -56,7 +56,7 @@ size_t BodyPrinter::level_of(sym::Expr e) {
     for (size_t d = 0; d < loops_.size(); ++d) {
       if (loops_[d] == symbol) level = std::max(level, d + 1);
     }
-    if (const loop::ValueSymbol* value = exprs_.value_symbol(symbol)) level = std::max(level, level_of(value->index));
+    if (const loop::ValueSymbol* value = exprs_.value_symbol(symbol)) level = std::max({level, level_of(value->index), doubtful_});
   }
   return level;
 }
@@ -211,7 +211,7 @@ void BodyPrinter::prepare_index(sym::Expr e) {
     if (in_scope) continue;
     const loop::ValueSymbol checked = *found;
     prepare_index(checked.size);
-    const size_t level = level_of(checked.index);
+    const size_t level = level_of(symbol);
     OperandText position = value(checked.index);
     if (exprs_.dtype(checked.index) != DType::I64) {
       position = {convert_text(exprs_.dtype(checked.index), DType::I64, position), position.lanes};
