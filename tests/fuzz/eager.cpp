@@ -121,22 +121,23 @@ bool has_infinite(const std::vector<HostTensor>& tensors) {
 }
 
 // The result with what implementations choose chosen otherwise: the sign of a sum that is zero, which of zeros of both signs is the
-// larger one, and whether the padding of a convolution is multiplied with weights that are infinite (PyTorch's kernels differ too).
-// Sums and picks have a sign each in a run, and runs have all pairs of signs: were signs only changed, a pick from a sum would change
-// twice.
+// larger one, whether the padding of a convolution is multiplied with weights that are infinite (PyTorch's kernels differ too), and whether
+// weights of attention below 2^-125 are 0, which makes NaN of infinite values.
+// Sums and picks have a sign each in a run, and runs have all pairs of signs: were signs only changed, a pick from a sum would change twice.
 HostTensor with_other_choices(const HostTensor& result, std::string_view call, const std::vector<HostTensor>& operands, bool is_complex,
                               const EagerOptions& options) {
   const std::string base = base_of(call);
   const bool picks = is_floating(result.dtype()) && orders_elements(call) && has_zeros_of_both_signs(operands);
   const bool sums = is_complex || (may_overflow_on_the_way(base) && !is_element_wise(base));
   const bool pads = options.mirrored && base.find("conv") != std::string::npos && has_infinite(operands);
-  if (!is_floating(result.dtype()) || (!sums && !picks && !pads)) return result;
+  const bool drops = options.mirrored && base.find("attention") != std::string::npos && has_infinite(operands);
+  if (!is_floating(result.dtype()) || (!sums && !picks && !pads && !drops)) return result;
   const bool is_even = options.noise % 2 == 0;
   const double zero = (picks ? is_even : is_even == options.mirrored) ? -0.0 : 0.0;
   std::vector<double> values = result.to_doubles();
   for (double& value : values) {
     if (value == 0 && (sums || picks)) value = zero;
-    if (pads && !std::isfinite(value)) value = 0;
+    if ((pads && !std::isfinite(value)) || (drops && std::isinf(value))) value = 0;
   }
   return HostTensor::from_doubles(result.dtype(), result.sizes(), values);
 }
