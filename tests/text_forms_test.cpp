@@ -393,6 +393,7 @@ graph(x: f32[s0, 128], w: f32[64, 128], b: f32[64]) {
   v: f32[s0, 64] = aten::cumsum(z, 1)
   return v
 })";
+constexpr std::string_view kPostOps = " post-operations bias b[0, 0] low -inf high inf to y[0, 64]";  // of the linear layer
 const char* const kRowsThatAreNotZero = kPrograms[2];
 const char* const kBranch = kPrograms[3];
 const char* const kComputedOnce = kPrograms[5];
@@ -404,8 +405,8 @@ struct ModuleRefusal {
 // One change of a program's last part each, and what is said of it.
 const ModuleRefusal kModuleRefusals[] = {
     {kLinearAndSoftmax, "symbols s0", "symbols s0, s0", "the sizes of the program are s0"},
-    {kLinearAndSoftmax, "kernel 2: step 2", "kernel 2: step 3", "the schedule has 3 steps that run in each call"},
-    {kLinearAndSoftmax, "kernel 2: step 2", "kernel 2: step 2 part 1", "step 2, 'copy', has 1 kernels"},
+    {kLinearAndSoftmax, "kernel 1: step 2", "kernel 1: step 3", "the schedule has 3 steps that run in each call"},
+    {kLinearAndSoftmax, "kernel 1: step 2", "kernel 1: step 2 part 1", "step 2, 'copy', has 1 kernels"},
     {kLinearAndSoftmax, "output 0: [s0, 64]", "output 0: [s0, 65]", "the sizes of output 0 are s0, 64"},
     {kLinearAndSoftmax, "main(s0)", "main()", "the sizes that the inputs tell are s0"},
     {kLinearAndSoftmax, "place x: cpu", "place x: gpu", "there is no device 'gpu'"},
@@ -414,18 +415,22 @@ const ModuleRefusal kModuleRefusals[] = {
     {kLinearAndSoftmax, "y, steps 0 to 1", "y, steps 0 to 0", "'y' is used in step 1, and lives from step 0 to 0"},
     {kLinearAndSoftmax, "y, steps 0 to 1", "y, steps 0 to 3", "'y' lives from step 0 to 3 of 3"},
     {kLinearAndSoftmax, "step 2 copy {", "step 5 copy {", "step 5 stands in place 2"},
-    {kLinearAndSoftmax, "launch 1: tasks s0,", "launch 1: tasks 64,", "kernel 1 has s0 tasks, not 64"},
+    {kLinearAndSoftmax, "launch 0: tasks s0,", "launch 0: tasks 64,", "kernel 0 has s0 tasks, not 64"},
     {kLinearAndSoftmax, "least 16384", "least 0", "a least work of 0"},
     {kLinearAndSoftmax, "launch 1:", "launch 0:", "kernel 0 is launched twice"},
-    {kLinearAndSoftmax, "launch 1:", "launch 2:", "is read before it is written"},
+    {kLinearAndSoftmax, "launch 0:", "launch 1:", "is read before it is written"},
     {kLinearAndSoftmax, "at 0 of free sizes", "at 0", "the sizes of matmul are free"},
     {kLinearAndSoftmax, "at 0 of", "at 1 of", "call site 1 stands in place 0"},
     {kLinearAndSoftmax, "call matmul at", "call attention at", "the schedule calls matmul here"},
     {kLinearAndSoftmax, "call matmul at", "call matmul choice \"\\\\\" at", "the name of a choice is letters, digits and dashes"},
     {kLinearAndSoftmax, "w[128, 64]", "w[128, 63]", "the schedule gives matmul other operands"},
     {kLinearAndSoftmax, "-> y_t_1", "-> z_t_4", "no call of the schedule gives 'z_t_4'"},
-    {kLinearAndSoftmax, " epilogue 0 as post-operations", "", "the schedule has an epilogue here"},
-    {kLinearAndSoftmax, "epilogue 0 as", "epilogue 1 as", "kernel 1 is not the epilogue of this call"},
+    {kLinearAndSoftmax, kPostOps, "", "the schedule has an epilogue here"},
+    {kLinearAndSoftmax, kPostOps, " epilogue 1", "kernel 1 is not the epilogue of this call"},
+    {kLinearAndSoftmax, "low -inf", "low 0", "the schedule has other post-operations here"},
+    {kLinearAndSoftmax, "bias b[0, 0]", "bias b[0]", "expected an offset and a step"},
+    {kLinearAndSoftmax, "high inf", "high more", "expected a number, not 'more'"},
+    {kPrograms[0], " epilogue 0", kPostOps, "this epilogue does more than post-operations can"},
     {kRowsThatAreNotZero, "[u0, 1] late", "[u0, 1]", "the inputs do not tell the sizes of output 0"},
     {kRowsThatAreNotZero, "allocate i_t_3[u0]", "allocate i_t_3[8]", "'i_t_3' has u0 elements, not 8"},
     {kRowsThatAreNotZero, "release i_t_3", "", "'i_t_3' is never released"},
@@ -462,24 +467,24 @@ TEST(TextForms, WhatAProgramDecidesMayBeChanged) {
   using Change = std::pair<std::string_view, std::string_view>;
   const std::pair<const char*, std::vector<Change>> kChanges[] = {
       {kLinearAndSoftmax, {{"least 16384", "least 1"}}},
-      {kLinearAndSoftmax, {{" as post-operations", ""}}},
+      {kLinearAndSoftmax, {{"  kernel 1: step 2\n", "  kernel 1: step 2\n  kernel 2: step 0\n"}, {kPostOps, " epilogue 2"}}},
       {kLinearAndSoftmax, {{"call matmul at", "call matmul choice \"packed\" at"}}},
       // A temporary that is asked for where it is needed.
       {kLinearAndSoftmax,
        {{"  temporary 2: z_t_5, steps 1 to 2\n", ""},
         {"z_t_5: cpu arena 2", "z_t_5: cpu allocated"},
-        {"      launch 1:", "      allocate z_t_5[s0]\n      launch 1:"},
-        {"      launch 2: tasks s0, work 64, least 16384\n", "      launch 2: tasks s0, work 64, least 16384\n      release z_t_5\n"}}},
+        {"      launch 0:", "      allocate z_t_5[s0]\n      launch 0:"},
+        {"      launch 1: tasks s0, work 64, least 16384\n", "      launch 1: tasks s0, work 64, least 16384\n      release z_t_5\n"}}},
       // Steps in another order, and kernels one after the other.
       {kPrograms[4],
-       {{"launch 2: tasks 1, work 262144", "launch 3: tasks 64, work 4096"},
-        {"      launch 3: tasks 64, work 4096, least 16384\n    }\n    step 4",
-         "      launch 2: tasks 1, work 262144, least 16384\n    }\n    step 4"}}},
+       {{"launch 1: tasks 1, work 262144", "launch 2: tasks 64, work 4096"},
+        {"      launch 2: tasks 64, work 4096, least 16384\n    }\n    step 4",
+         "      launch 1: tasks 1, work 262144, least 16384\n    }\n    step 4"}}},
       {kPrograms[4],
-       {{"      together {\n        launch 6: tasks 44, work 512, least 16384\n        launch 7: tasks 40, work 512, least 16384\n        "
-         "launch 8: tasks 1, work 77, least 16384\n      }\n",
-         "      launch 6: tasks 44, work 512, least 16384\n      launch 7: tasks 40, work 512, least 16384\n      "
-         "launch 8: tasks 1, work 77, least 16384\n"}}},
+       {{"      together {\n        launch 5: tasks 44, work 512, least 16384\n        launch 6: tasks 40, work 512, least 16384\n        "
+         "launch 7: tasks 1, work 77, least 16384\n      }\n",
+         "      launch 5: tasks 44, work 512, least 16384\n      launch 6: tasks 40, work 512, least 16384\n      "
+         "launch 7: tasks 1, work 77, least 16384\n"}}},
   };
   for (const auto& [program, changes] : kChanges) {
     const std::string text = module_of(program);
@@ -507,7 +512,7 @@ TEST(TextForms, StepsOfAProgramAreThoseOfItsSchedule) {
     }
     return std::string();
   };
-  const std::string last = "    step 2 copy {\n      launch 2: tasks s0, work 64, least 16384\n    }\n";
+  const std::string last = "    step 2 copy {\n      launch 1: tasks s0, work 64, least 16384\n    }\n";
   ASSERT_NE(text.find(last), std::string::npos) << text;
   std::string changed = text;
   changed.replace(text.find(last), last.size(), "");

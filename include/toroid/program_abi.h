@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 10
+#define TOROID_ABI_VERSION 11
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,36 +27,37 @@ typedef struct ToroidOperand {
   int32_t is_constant; /* the same memory with the same values in every call: what is made of it may be kept */
 } ToroidOperand;
 
-/* What many epilogues come to: of a product seen as in ToroidEpilogue,
+/* Post-operations, of a product seen as in ToroidEpilogue, in float32 and in this order:
  *
  *   out[row * out_row + column] = min(max(sum * scale[column] + bias[column] + residual[row * residual_row + column], low), high)
  *
- * in float32. A null pointer: that term or factor is not there; scale and residual come with a bias. The product with scale is rounded before
- * the bias is added unless is_fused. Of equal operands max and min give the first, and NaN stays NaN; a bound that is not there is an infinity. */
+ * A null pointer: that factor or term is not there. A bound that is not there is an infinity. The product with scale is rounded before the
+ * bias is added unless the machine has fused multiply-adds. Of equal operands max and min give the first, and NaN stays NaN. The result is
+ * rounded to out_dtype: float32, bfloat16 or float16. */
 typedef struct ToroidPostOps {
   const float* scale;
   const float* bias;
   const float* residual;
   int64_t residual_row;
-  float* out;
-  int64_t out_row;
   float low, high;
-  int32_t is_fused;
+  int64_t out_row;
+  int32_t out_dtype;
 } ToroidPostOps;
 
-/* What is to be done with a product besides, block by block, instead of writing it. The product is seen as a matrix: its last dim (the
- * channels of a convolution) are the columns, all others together the rows. `block` has the rows [first_row, last_row) and the columns
- * [first_column, last_column), row_stride elements from row to row; columns up to the next multiple of 16 may be read. Called from several threads. */
+/* What is done with a product instead of writing it: post-operations, or a function of the program. The product is seen as a matrix: its
+ * last dim (the channels of a convolution) are the columns, all others together the rows. The function is called for blocks of it, from
+ * several threads. `block` has the rows [first_row, last_row) and the columns [first_column, last_column), row_stride elements from row to
+ * row; columns up to the next multiple of 16 may be read. */
 typedef struct ToroidEpilogue {
-  void (*run)(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
-              int64_t last_column);
+  void* out; /* the result, or the first one that the function writes; a chain passes the function another place */
+  void (*run)(void* argument, void* out, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+              int64_t last_column); /* null: post_ops */
   void* argument;
-  const ToroidPostOps* clamped; /* all that run does: may be done instead, for any part of the product. Null: it is something else */
+  ToroidPostOps post_ops;
 } ToroidEpilogue;
 
-/* One of the convolutions of a chain, in float32: inputs, output and integers as of `call`. All but the first read as inputs[0] what the one
- * before makes; nothing else reads that, so the memory may come to hold any part of it. Where an epilogue makes it, its argument is an array of
- * num_arguments pointers, of which the image_argument-th is the one to write to: the runtime passes others. */
+/* One of the convolutions of a chain, in float32: inputs, output and integers as of `call`. All but the first read as inputs[0] what the
+ * one before makes, its output or its epilogue's one result; nothing else reads that, so the memory may come to hold any part of it. */
 typedef struct ToroidStage {
   const ToroidOperand* inputs;
   int32_t num_inputs;
@@ -64,7 +65,6 @@ typedef struct ToroidStage {
   const int64_t* integers;
   int32_t num_integers;
   const ToroidEpilogue* epilogue;
-  int32_t num_arguments, image_argument;
 } ToroidStage;
 
 /* A call of a library kernel. */
@@ -80,9 +80,9 @@ typedef struct ToroidLibraryCall {
   int32_t num_integers;
   const double* numbers;
   int32_t num_numbers;
-  const ToroidEpilogue*
-      epilogue; /* null, or, of "matmul" in float32, bfloat16 and float16 and "convolution" in float32, takes the result, in
-                                       float32, and outputs[0].data is null */
+  /* Null, or takes the result, in float32, and outputs[0].data is null: of "matmul" in float32, bfloat16 and float16, and of "convolution"
+   * in float32. */
+  const ToroidEpilogue* epilogue;
 } ToroidLibraryCall;
 
 /* Convolutions each of which reads what the one before makes. name: "chain", or "chain#bands" for one of its implementations; site and has_fixed_sizes

@@ -72,14 +72,30 @@ TEST(Generate, EqualKernelsOfDifferentLayersAreOne) {
   const GeneratedProgram code = generated(R"(
 graph(x: f32[64, 64], w: f32[64, 64], v: f32[64, 64]) {
   a: f32[64, 64] = aten::mm(x, w)
-  b: f32[64, 64] = aten::relu(a)
+  b: f32[64, 64] = aten::silu(a)
   c: f32[64, 64] = aten::mm(b, v)
-  d: f32[64, 64] = aten::relu(c)
+  d: f32[64, 64] = aten::silu(c)
   return d
 })");
   EXPECT_EQ(code.kernels.size(), 1u);
   EXPECT_EQ(program::counts(code.module).kernel_calls, 0);  // each is done with its product
   EXPECT_EQ(program::counts(code.module).library_calls, 2);
+}
+
+constexpr std::string_view kLinearAndRelu = R"(
+graph(x: f32[8, 64], w: f32[32, 64], b: f32[32]) {
+  h: f32[8, 32] = aten::linear(x, w, b)
+  y: f32[8, 32] = aten::relu(h)
+  return y
+})";
+
+TEST(Generate, PostOperationsHaveNoKernel) {
+  const GeneratedProgram code = generated(kLinearAndRelu);
+  EXPECT_EQ(code.kernels.size(), 0u);
+  constexpr std::string_view kEpilogue =
+      "const ToroidEpilogue epilogue = {y_out, nullptr, nullptr, {nullptr, b, nullptr, 0, 0.0f, (__builtin_inff()), 32, 8}};";
+  EXPECT_NE(code.units.at(0).find(kEpilogue), std::string::npos) << code.units[0];
+  EXPECT_EQ(generated(kLinearAndRelu, {.assertions = true}).kernels.size(), 1u);  // which checks what it accesses
 }
 
 // Small, and yet with a load of each element, a gathered one, and a store.

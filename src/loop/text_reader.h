@@ -4,6 +4,7 @@
 // dims as the buffer has. Every failure is an Error{InvalidModel} that starts with line:column.
 #pragma once
 
+#include <charconv>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -67,6 +68,17 @@ class LoopTextReader : protected OperationReader {
     const std::optional<Op> op = parse(name);
     if (!op) cursor_.fail_at(place, fmt::format("'{}' is no {}", name, wanted));
     return *op;
+  }
+  // A float or double, an infinity too, up to one of these characters.
+  template <class Number>
+  Number real(std::string_view stops) {
+    const size_t place = cursor_.place();
+    const std::string_view text = cursor_.raw(stops);
+    Number value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+      cursor_.fail_at(place, "expected a number, not '" + std::string(text) + "'");
+    return value;
   }
   // Runs `read`, which knows no place; its Error becomes one at this place.
   template <class Read>

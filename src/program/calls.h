@@ -7,7 +7,7 @@
 
 namespace toroid::program {
 
-// Without its site, epilogue and post-operations.
+// Without its site and epilogue.
 LibraryCall library_call(const toroid::Program& program, const loop::LoopProgram& loops, const schedule::CallStep& step);
 
 // Of a HigherOrder. Throws Error{Unsupported} for one that cannot be compiled.

@@ -291,10 +291,11 @@ Launch FunctionBuilder::launch(size_t part) {
 LibraryCall FunctionBuilder::call(const schedule::CallStep& step, size_t part) {
   LibraryCall made = library_call(shared_.program, loops_, step);
   if (!step.epilogue) return made;
+  // An assertion build is there to check what functions read and write.
+  std::optional<schedule::PostOps> post_ops;
+  if (!shared_.options.assertions) post_ops = schedule::post_ops_of(loops_, *step.epilogue);
   place_.part = part;
-  made.epilogue = shared_.add_kernel(place_);
-  // An assertion build is there to check what the function reads and writes.
-  if (!shared_.options.assertions) made.post_ops = step.epilogue->clamped;
+  made.epilogue = post_ops ? Epilogue(*std::move(post_ops)) : Epilogue(shared_.add_kernel(place_));
   return made;
 }
 

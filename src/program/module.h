@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "schedule/cpu/post_ops.h"
 #include "schedule/scheduled_graph.h"
 #include "schedule/work.h"
 
@@ -97,6 +98,8 @@ struct Operand {
   bool is_constant = false;  // the same values in every call
   bool operator==(const Operand&) const = default;
 };
+// What takes the result of a library kernel: post-operations, which the runtime does, or a function of the program, Module::kernels.
+using Epilogue = std::variant<schedule::PostOps, size_t>;
 struct LibraryCall {
   std::string kernel;           // "matmul", or "matmul#packed" for one of its implementations
   int32_t site;                 // of Module::num_call_sites
@@ -104,9 +107,8 @@ struct LibraryCall {
   std::vector<Operand> inputs, outputs;
   std::vector<sym::Expr> integers;
   std::vector<std::variant<double, sym::Expr>> numbers;
-  std::optional<size_t> epilogue = {};             // Module::kernels: one
-  std::optional<schedule::PostOps> post_ops = {};  // all that the epilogue does
-  std::string label = {};                          // the operation, for people
+  std::optional<Epilogue> epilogue = {};
+  std::string label = {};  // the operation, for people
 };
 // Convolutions each of which reads what the one before it makes; only the first call's site counts.
 struct ChainCall {
@@ -253,7 +255,7 @@ Counts counts(const Module& module);
 
 struct ModuleOptions {
   bool profile = false;     // the runtime is told of each step (ToroidRuntime::step)
-  bool assertions = false;  // kernels check each access: they are launched one after the other, and epilogues are called
+  bool assertions = false;  // kernels check each access: they are launched one after the other, and all epilogues are functions
 };
 
 // `graphs`: the main graph, then each subgraph of the program. The module refers to their kernels.

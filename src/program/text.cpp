@@ -102,8 +102,22 @@ class ModuleWriter : loop::BlockText {
     text += clause("on", inputs) + clause("->", outputs);
     if (!each.integers.empty()) text += fmt::format(" integers [{}]", loop::text_of(each.integers));
     if (!numbers.empty()) text += fmt::format(" numbers [{}]", fmt::join(numbers, ", "));
-    if (each.epilogue) text += fmt::format(" epilogue {}{}", *each.epilogue, each.post_ops ? " as post-operations" : "");
+    if (each.epilogue)
+      text += match(
+          *each.epilogue, [&](const schedule::PostOps& ops) { return post_ops(ops); },
+          [](size_t kernel) { return fmt::format(" epilogue {}", kernel); });
     return text;
+  }
+
+  std::string post_ops(const schedule::PostOps& ops) const {
+    auto place = [&](const schedule::PostOps::Place& each) {
+      return fmt::format("{}[{}, {}]", named(each.buffer), sym::to_string(each.offset), sym::to_string(each.row));
+    };
+    std::string text = " post-operations";
+    for (const auto& [name, term] : {std::pair("scale", &ops.scale), std::pair("bias", &ops.bias), std::pair("residual", &ops.residual)}) {
+      if (*term) text += fmt::format(" {} {}", name, place(**term));
+    }
+    return text + fmt::format(" low {} high {} to {}", ops.low, ops.high, place(ops.out));
   }
 
   std::string control_flow(const ControlFlow& flow) const {

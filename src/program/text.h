@@ -40,7 +40,7 @@
 //     launch             a kernel with its tasks, the work of each, and the least work that is worth a thread
 //     together, quickest launches, in braces
 //     call, chain        `choice` one of the kernel's implementations, `at` its site, `on` operands `->` results; then integers, numbers,
-//                        and the epilogue
+//                        and the number of the epilogue's kernel or post-operations, whose places are buffer[offset, step from row to row]
 //     read               a number
 //     cond, while_loop, scan, map_impl, associative_scan
 //     release

@@ -370,13 +370,32 @@ class ModuleReader : private loop::LoopTextReader {
       while (cursor_.accept(","));
       cursor_.expect("]");
     }
-    if (cursor_.accept_word("epilogue")) {
-      made.epilogue = index("the number of a kernel");
-      if (cursor_.accept_word("as")) {
-        cursor_.expect("post-operations");
-        made.post_ops = at(place, [&] { return rules_.post_ops_of(made); });
-      }
-    }
+    if (cursor_.accept_word("epilogue")) made.epilogue = index("the number of a kernel");
+    if (cursor_.accept("post-operations")) made.epilogue = post_ops();
+    return made;
+  }
+
+  schedule::PostOps post_ops() {
+    schedule::PostOps made;
+    if (cursor_.accept_word("scale")) made.scale = place_in_buffer();
+    if (cursor_.accept_word("bias")) made.bias = place_in_buffer();
+    if (cursor_.accept_word("residual")) made.residual = place_in_buffer();
+    cursor_.expect_word("low");
+    made.low = real<float>(" ");
+    cursor_.expect_word("high");
+    made.high = real<float>(" ");
+    cursor_.expect_word("to");
+    made.out = place_in_buffer();
+    return made;
+  }
+
+  schedule::PostOps::Place place_in_buffer() {
+    schedule::PostOps::Place made{.buffer = buffer(), .offset = 0};
+    const size_t place = cursor_.place();
+    const std::vector<sym::Expr> numbers = expr_list();
+    if (numbers.size() != 2) cursor_.fail_at(place, "expected an offset and a step");
+    made.offset = numbers[0];
+    made.row = numbers[1];
     return made;
   }
 

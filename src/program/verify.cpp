@@ -415,10 +415,18 @@ const schedule::CallStep& ModuleRules::source_of(const LibraryCall& call) const 
   return std::get<schedule::CallStep>(step);
 }
 
-const schedule::PostOps& ModuleRules::post_ops_of(const LibraryCall& call) const {
-  const schedule::CallStep& step = source_of(call);
-  require(step.epilogue && step.epilogue->clamped, "this epilogue does more than post-operations can");
-  return *step.epilogue->clamped;
+void ModuleRules::check_epilogue(const Epilogue& epilogue, const schedule::Kernel& own, const CallPlace& place) {
+  check_sizes(schedule::size_symbols(loops(), own));
+  if (const auto* post_ops = std::get_if<schedule::PostOps>(&epilogue)) {
+    require(!module_.assertions, "epilogues that check their accesses are functions");
+    const std::optional<schedule::PostOps> expected = schedule::post_ops_of(loops(), own);
+    require(expected.has_value(), "this epilogue does more than post-operations can");
+    return require(*post_ops == *expected, "the schedule has other post-operations here");
+  }
+  const size_t kernel = std::get<size_t>(epilogue);
+  use_kernel(kernel);
+  const KernelDefinition expected = {.graph = graph_, .runs_once = role_ == Role::Prepare, .step = place.step, .part = place.part};
+  require(module_.kernels[kernel] == expected, "kernel {} is not the epilogue of this call", kernel);
 }
 
 void ModuleRules::check_call(const LibraryCall& call, const schedule::CallStep& step, const CallPlace& place) {
@@ -444,12 +452,7 @@ void ModuleRules::check_call(const LibraryCall& call, const schedule::CallStep& 
     if (const auto* number = std::get_if<sym::Expr>(&each)) check_size(*number);
   }
   require(call.epilogue.has_value() == step.epilogue.has_value(), "the schedule has {} epilogue here", step.epilogue ? "an" : "no");
-  if (!call.epilogue) return;
-  use_kernel(*call.epilogue);
-  const KernelDefinition expected = {.graph = graph_, .runs_once = role_ == Role::Prepare, .step = place.step, .part = place.part};
-  require(module_.kernels[*call.epilogue] == expected, "kernel {} is not the epilogue of this call", *call.epilogue);
-  check_sizes(schedule::size_symbols(loops(), *step.epilogue));
-  require(!call.post_ops || !module_.assertions, "epilogues that check their accesses are called");
+  if (call.epilogue) check_epilogue(*call.epilogue, *step.epilogue, place);
 }
 
 void ModuleRules::check(const LibraryCall& each) {

@@ -1,6 +1,6 @@
 // What printers take for granted of modules: for those that did not come from make_module, but from a text.
 //
-//   kernels      each is launched once, or is the epilogue of its call, and has the tasks of its grid
+//   kernels      each is launched once, or is the epilogue of its call, and has the tasks of its grid; other epilogues are post-operations
 //   calls        compute what the schedule's call does, with the same operands
 //   steps        all that the schedule does is done, in an order in which each buffer is written once, and before it is read
 //   memory       a buffer is where its kind says: within the arena while it lives there, within what is prepared, or between its allocation
@@ -48,9 +48,8 @@ class ModuleRules {
   void check_known(uint32_t subgraph, const Function& function) const;
   void check_all() const;
 
-  // The schedule's call that a call of this function is for, by its results; and all that its epilogue does.
+  // The schedule's call that a call of this function is for, by its results.
   const schedule::CallStep& source_of(const LibraryCall& call) const;
-  const schedule::PostOps& post_ops_of(const LibraryCall& call) const;
 
  private:
   struct CallPlace {
@@ -92,6 +91,7 @@ class ModuleRules {
   void check(const ReadNumber& each);
   void check(const ControlFlow& each);
   void check_call(const LibraryCall& call, const schedule::CallStep& step, const CallPlace& place);
+  void check_epilogue(const Epilogue& epilogue, const schedule::Kernel& own, const CallPlace& place);
 
   const toroid::Program& program_;
   const std::vector<schedule::ScheduledGraph>& graphs_;

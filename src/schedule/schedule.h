@@ -11,7 +11,6 @@
 // Inside kernels every Load has one index: the position in elements from the buffer's first element.
 #pragma once
 
-#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -96,19 +95,6 @@ enum class VectorAlong : uint8_t { None, Inner, Outer };
 // Rows and columns of the tiles in which a kernel turns what it reads: some lines of each page that is read, and all of it in the first-level cache.
 inline constexpr int64_t kTileSide = 64;
 
-// What an epilogue computes, if it is this, of float32: out[row, column] = min(max(product * scale[column] + bias[column] + residual[row, column],
-// low), high), each term once and rounded in this order. The runtime may do it without calling the epilogue (ToroidPostOps).
-struct PostOps {
-  struct Place {
-    BufferId buffer;
-    sym::Expr offset;   // of row 0 and column 0
-    sym::Expr row = 0;  // from row to row; the columns are next to each other
-  };
-  std::optional<Place> scale = {}, bias = {}, residual = {};
-  Place out;
-  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
-};
-
 struct Kernel {
   std::string name;
   std::vector<sym::Expr> outer;  // axes; with VectorAlong::Outer the last one is the vector axis
@@ -126,8 +112,7 @@ struct Kernel {
   // An epilogue (CallStep): the load that finds its value in a block of the product. The last outer axis are the product's columns, the others
   // its rows. Only with VectorAlong::Outer, one stage of stores, no inner axes.
   std::optional<ExprId> product;
-  std::optional<PostOps> clamped;  // of an epilogue: all that it does, in that form
-  // Of a kernel that can have either form. Its results are the same to the last bit in both, as those of a clamped sum are in the runtime's vectors: multiplications are fused with additions where
+  // Of a kernel that can have either form. Its results are the same to the last bit in both: multiplications are fused with additions where
   // the expression says so, by ExprId, and nowhere else (codegen/cpp/contraction.h).
   std::optional<Form> form;
   std::vector<ExprId> unfused;  // never fused with what uses it: what one of the forms keeps, and what is used more than once

@@ -73,7 +73,7 @@ class NestPrinter : KernelPrinter {
 
     lanes_vary_ = kernel_.vector != VectorAlong::None;
     set_origins(body_, kernel_.provenance);
-    body_.contraction = Contraction(exprs_, kernel_.unfused, kernel_.form || kernel_.clamped);
+    body_.contraction = Contraction(exprs_, kernel_.unfused, kernel_.form.has_value());
     body_.accumulators_vary = kernel_.vector == VectorAlong::Outer;
     body_.stashes_vary = lanes_vary_;
     body_.accumulator = [&](loop::AccumulatorId id) { return accumulator_value(id); };

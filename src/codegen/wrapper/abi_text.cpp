@@ -5,22 +5,18 @@ namespace toroid::codegen {
 const std::string_view kAbi = R"abi(
 struct ToroidOperand { void* data; const int64_t* sizes; const int64_t* strides; int32_t rank; int32_t dtype; int32_t is_constant; };
 struct ToroidPostOps {
-  const float* scale; const float* bias; const float* residual; int64_t residual_row; float* out; int64_t out_row; float low, high; int32_t is_fused;
+  const float* scale; const float* bias; const float* residual; int64_t residual_row; float low, high; int64_t out_row; int32_t out_dtype;
 };
-// Are multiplications fused with additions (op_fma_v)?
-#if defined(FUSES_MULTIPLY_ADD) && defined(__FMA__)
-constexpr int32_t kFusesMultiplyAdd = 1;
-#else
-constexpr int32_t kFusesMultiplyAdd = 0;
-#endif
 struct ToroidEpilogue {
-  void (*run)(void*, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column);
+  void* out;
+  void (*run)(void*, void* out, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+              int64_t last_column);
   void* argument;
-  const ToroidPostOps* clamped;
+  ToroidPostOps post_ops;
 };
 struct ToroidStage {
   const ToroidOperand* inputs; int32_t num_inputs; const ToroidOperand* output; const int64_t* integers; int32_t num_integers;
-  const ToroidEpilogue* epilogue; int32_t num_arguments, image_argument;
+  const ToroidEpilogue* epilogue;
 };
 struct ToroidLibraryCall {
   const char* name; int32_t site, has_fixed_sizes;

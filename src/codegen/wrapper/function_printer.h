@@ -82,17 +82,11 @@ class FunctionPrinter {
   // What a kernel is called with before the range of its tasks.
   std::string arguments(const KernelSource& source) const;
   void print_read(const program::ReadNumber& read);
-  // Declares `sum_form`, with the suffix.
-  void print_post_ops(const schedule::PostOps& sum, std::string_view suffix);
-  // What an epilogue is called with: these buffers, and others.
-  struct Passed {
-    std::vector<BufferId> buffers = {};
-    size_t count = 0;
-    bool reports_errors = false;
-  };
-  // Declares what a library call takes: inputs, outputs, integers, numbers, and epilogue if it has one, each with the suffix.
-  Passed print_call_parts(const program::LibraryCall& call, std::string_view suffix);
-  Passed print_epilogue(const program::LibraryCall& call, std::string_view suffix);
+  // Declares what a library call takes: inputs, outputs, integers, numbers, and epilogue if it has one, each with the suffix. May the call
+  // report errors?
+  bool print_call_parts(const program::LibraryCall& call, std::string_view suffix);
+  void print_post_ops(const schedule::PostOps& ops, std::string_view suffix);
+  bool print_epilogue_function(size_t kernel, std::string_view suffix);
   void print_call(const program::LibraryCall& call);
   void print_chain(const program::ChainCall& chain);
   void print_control_flow(const program::ControlFlow& flow);

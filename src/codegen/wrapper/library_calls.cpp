@@ -1,6 +1,4 @@
 // Calls of the runtime's library kernels, with what they take.
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "codegen/cpp/names.h"
@@ -45,51 +43,55 @@ void FunctionPrinter::print_access_names(const KernelSource& source, std::string
   body_.write(fmt::format("const Checks checks{0} = {{runtime, \"{1}\", names{0}, origins{0}}};", suffix, source.name));
 }
 
-void FunctionPrinter::print_post_ops(const schedule::PostOps& sum, std::string_view suffix) {
+void FunctionPrinter::print_post_ops(const schedule::PostOps& ops, std::string_view suffix) {
   auto place = [&](const std::optional<schedule::PostOps::Place>& each) {
     return each ? pointer({each->buffer, each->offset}) : "nullptr";
   };
-  body_.write(fmt::format("const ToroidPostOps sum_form{} = {{{}, {}, {}, {}, {}, {}, {}, {}, kFusesMultiplyAdd}};", suffix,
-                          place(sum.scale), place(sum.bias), place(sum.residual), sum.residual ? index(sum.residual->row) : "0",
-                          place(sum.out), index(sum.out.row), literal_text(DType::F32, sum.low), literal_text(DType::F32, sum.high)));
+  body_.write(fmt::format("const ToroidEpilogue epilogue{} = {{{}, nullptr, nullptr, {{{}, {}, {}, {}, {}, {}, {}, {}}}}};", suffix,
+                          place(ops.out), place(ops.scale), place(ops.bias), place(ops.residual),
+                          ops.residual ? index(ops.residual->row) : "0", literal_text(DType::F32, ops.low),
+                          literal_text(DType::F32, ops.high), index(ops.out.row), static_cast<int>(buffer(ops.out.buffer).dtype)));
 }
 
-FunctionPrinter::Passed FunctionPrinter::print_epilogue(const program::LibraryCall& call, std::string_view suffix) {
-  Passed result;
-  const KernelSource source = print_definition(*call.epilogue, "epilogue", shared_.module.assertions);
-  result.reports_errors = source.reports_errors;
+bool FunctionPrinter::print_epilogue_function(size_t number, std::string_view suffix) {
+  const KernelSource source = print_definition(number, "epilogue", shared_.module.assertions);
   if (source.access_names) print_access_names(source, suffix);
   const std::string& kernel = add_kernel(source);
-  // What the kernel is called with, a pointer's width each; a function that all its calls share takes them apart again.
+  // What the kernel is called with, a pointer's width each; a function that all its calls share takes them apart again. The first result
+  // comes by itself.
   std::vector<std::string> passed, taken;
   auto pass = [&](const std::string& value, std::string_view type) {
     taken.push_back(fmt::format("({})passed[{}]", type, passed.size()));
     passed.push_back(fmt::format("(void*){}", value));
   };
+  std::string out;
   for (const KernelParameter& parameter : source.parameters) {
-    result.buffers.push_back(parameter.buffer);
-    pass(identifier(buffer(parameter.buffer).name), fmt::format("{}*", storage_type(buffer(parameter.buffer).dtype)));
+    const std::string name = identifier(buffer(parameter.buffer).name);
+    const std::string type = fmt::format("{}*", storage_type(buffer(parameter.buffer).dtype));
+    if (!out.empty() || !parameter.is_output) {
+      pass(name, type);
+      continue;
+    }
+    out = name;
+    taken.push_back(fmt::format("({})out", type));
   }
   for (sym::Expr size : source.sizes) pass(identifier(size.node()->name), "int64_t");
   if (source.uses_runtime) pass("runtime", "const ToroidRuntime*");
   if (source.access_names) pass(fmt::format("&checks{}", suffix), "const Checks*");
   if (source.reports_errors) pass("&error", "int32_t*");
-  result.count = passed.size();
   shared_.epilogues.try_emplace(
       kernel,
       fmt::format(
-          "static void {}_blocks(void* p, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first, "
-          "int64_t last) {{\n  void** passed = (void**)p; (void)passed;\n  {}({}{}block, row_stride, first_row, last_row, first, "
-          "last);\n}}\n",
-          kernel, kernel, fmt::join(taken, ", "), taken.empty() ? "" : ", "));
+          "static void {}_blocks(void* p, void* out, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, "
+          "int64_t first, int64_t last) {{\n  void** passed = (void**)p; (void)passed;\n  {}({}, block, row_stride, first_row, last_row, "
+          "first, last);\n}}\n",
+          kernel, kernel, fmt::join(taken, ", ")));
   body_.write(fmt::format("void* passed{}[] = {{{}}};", suffix, joined(passed, "nullptr")));
-  if (call.post_ops) print_post_ops(*call.post_ops, suffix);
-  body_.write(fmt::format("const ToroidEpilogue epilogue{0} = {{{1}_blocks, passed{0}, {2}}};", suffix, kernel,
-                          call.post_ops ? fmt::format("&sum_form{}", suffix) : "nullptr"));
-  return result;
+  body_.write(fmt::format("const ToroidEpilogue epilogue{0} = {{{1}, {2}_blocks, passed{0}, {{}}}};", suffix, out, kernel));
+  return source.reports_errors;
 }
 
-FunctionPrinter::Passed FunctionPrinter::print_call_parts(const program::LibraryCall& call, std::string_view suffix) {
+bool FunctionPrinter::print_call_parts(const program::LibraryCall& call, std::string_view suffix) {
   std::vector<std::string> integers, numbers, inputs, outputs;
   for (sym::Expr e : call.integers) integers.push_back(index(e));
   for (const auto& each : call.numbers) {
@@ -98,23 +100,28 @@ FunctionPrinter::Passed FunctionPrinter::print_call_parts(const program::Library
   }
   for (const program::Operand& each : call.inputs) inputs.push_back(operand(each));
   for (const program::Operand& each : call.outputs) outputs.push_back(operand(each));
-  const Passed passed = call.epilogue ? print_epilogue(call, suffix) : Passed();
+  bool reports_errors = false;
+  if (call.epilogue) {
+    match(
+        *call.epilogue, [&](const schedule::PostOps& ops) { print_post_ops(ops, suffix); },
+        [&](size_t kernel) { reports_errors = print_epilogue_function(kernel, suffix); });
+  }
   body_.write(fmt::format("const ToroidOperand inputs{}[] = {{{}}};", suffix, joined(inputs, "{}")));
   body_.write(fmt::format("const ToroidOperand outputs{}[] = {{{}}};", suffix, joined(outputs, "{}")));
   body_.write(fmt::format("const int64_t integers{}[] = {{{}}};", suffix, joined(integers, "0")));
   if (!numbers.empty() || suffix.empty()) body_.write(fmt::format("const double numbers{}[] = {{{}}};", suffix, joined(numbers, "0")));
-  return passed;
+  return reports_errors;
 }
 
 void FunctionPrinter::print_call(const program::LibraryCall& call) {
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
-  const Passed passed = print_call_parts(call, "");
+  const bool reports_errors = print_call_parts(call, "");
   body_.write(
       fmt::format("const ToroidLibraryCall library_call = {{\"{}\", {}, {}, inputs, {}, outputs, {}, integers, {}, numbers, {}, {}}};",
                   call.kernel, call.site, call.has_fixed_sizes ? 1 : 0, call.inputs.size(), call.outputs.size(), call.integers.size(),
                   call.numbers.size(), call.epilogue ? "&epilogue" : "nullptr"));
   return_if("runtime->call(runtime, &library_call)");
-  if (passed.reports_errors) return_errors();
+  if (reports_errors) return_errors();
 }
 
 void FunctionPrinter::print_chain(const program::ChainCall& chain) {
@@ -123,14 +130,9 @@ void FunctionPrinter::print_chain(const program::ChainCall& chain) {
   bool reports_errors = false;
   for (size_t i = 0; i < chain.calls.size(); ++i) {
     const program::LibraryCall& call = chain.calls[i];
-    const Passed passed = print_call_parts(call, fmt::format("{}", i));
-    reports_errors = reports_errors || passed.reports_errors;
-    const auto image = i + 1 == chain.calls.size()
-                           ? passed.buffers.end()
-                           : std::find(passed.buffers.begin(), passed.buffers.end(), chain.calls[i + 1].inputs[0].buffer);
-    stages.push_back(fmt::format("{{inputs{0}, {1}, outputs{0}, integers{0}, {2}, {3}, {4}, {5}}}", i, call.inputs.size(),
-                                 call.integers.size(), call.epilogue ? fmt::format("&epilogue{}", i) : "nullptr", passed.count,
-                                 image == passed.buffers.end() ? 0 : image - passed.buffers.begin()));
+    if (print_call_parts(call, fmt::format("{}", i))) reports_errors = true;
+    stages.push_back(fmt::format("{{inputs{0}, {1}, outputs{0}, integers{0}, {2}, {3}}}", i, call.inputs.size(), call.integers.size(),
+                                 call.epilogue ? fmt::format("&epilogue{}", i) : "nullptr"));
   }
   body_.write(fmt::format("const ToroidStage stages[] = {{{}}};", fmt::join(stages, ", ")));
   body_.write(fmt::format("const ToroidChain chain = {{\"{}\", {}, {}, stages, {}}};", chain.kernel, chain.site,

@@ -52,18 +52,16 @@ struct RuntimeCallbacks::Entries {
 
   static int32_t chain(const ToroidRuntime* runtime, const ToroidChain* call) {
     return guarded(runtime, 1, [&] {
-      std::vector<ConvolutionStage> chain;
+      std::vector<KernelCall> chain;
       for (int32_t i = 0; i < call->num_stages; ++i) {
         const ToroidStage& stage = call->stages[i];
-        chain.push_back({{host(runtime).pool_,
-                          {stage.inputs, static_cast<size_t>(stage.num_inputs)},
-                          {stage.output, 1},
-                          {stage.integers, static_cast<size_t>(stage.num_integers)},
-                          {},
-                          stage.epilogue,
-                          &host(runtime).prepared_},
-                         stage.num_arguments,
-                         stage.image_argument});
+        chain.push_back({host(runtime).pool_,
+                         {stage.inputs, static_cast<size_t>(stage.num_inputs)},
+                         {stage.output, 1},
+                         {stage.integers, static_cast<size_t>(stage.num_integers)},
+                         {},
+                         stage.epilogue,
+                         &host(runtime).prepared_});
       }
       host(runtime).sites_->run(call->site, call->has_fixed_sizes != 0, call->name, call_of_chain(host(runtime).pool_, chain));
       return 0;

@@ -1,15 +1,9 @@
-// Epilogues that the runtime can do where it has the sums (PostOps): recognised by what they compute.
-//
-//   relu(residual[row, column] + (product * scale[column] + bias[column]))      a batch norm's, with a residual and an activation
-//
-// The match is on the order of rounding too, since the runtime's result has to be the function's own, to the bit: an addition may have its operands
-// turned around, but (product + residual) + bias is no clamped sum.
+#include "schedule/cpu/post_ops.h"
+
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "schedule/cpu/loops.h"
-#include "schedule/fusion/group.h"
 
 namespace toroid::schedule {
 namespace {
@@ -22,7 +16,7 @@ class Match {
     if (kernel_.stages[0].statements.size() != 1) return std::nullopt;
     const Store& store = std::get<Store>(kernel_.stages[0].statements[0]);
     const auto out = place_of(store.buffer, store.position);
-    if (!out || is_written_around(kernel_, store.buffer)) return std::nullopt;
+    if (!out) return std::nullopt;
     PostOps result = {.out = *out};
     return take_terms(take_bounds(store.value, result), result) ? std::optional(result) : std::nullopt;
   }
@@ -77,8 +71,7 @@ class Match {
       result.scale = place_of(product->operands[1]);
       value = product->operands[result.scale ? 0 : 1];
       if (!result.scale) result.scale = place_of(product->operands[0]);
-      // A product that is added to a residual is fused with that.
-      if (!result.scale || !is_of_columns(*result.scale) || (result.residual && !result.bias)) return false;
+      if (!result.scale || !is_of_columns(*result.scale)) return false;
     }
     return value == *kernel_.product;
   }
@@ -122,6 +115,6 @@ class Match {
 
 }  // namespace
 
-std::optional<PostOps> as_clamped_sum(const loop::LoopProgram& program, const Kernel& epilogue) { return Match(program, epilogue).run(); }
+std::optional<PostOps> post_ops_of(const loop::LoopProgram& program, const Kernel& epilogue) { return Match(program, epilogue).run(); }
 
 }  // namespace toroid::schedule

@@ -51,7 +51,6 @@ void round_shared_products(const loop::LoopProgram& program, Kernel& kernel) {
   for (auto* list : {&kernel.finish, &kernel.other_forms}) {
     for (Kernel& each : *list) round_shared_products(program, each);
   }
-  if (kernel.clamped) return;  // in the runtime's own order
   std::unordered_map<ExprId, Uses> uses;
   count_uses(program.exprs, kernel, uses);
   std::vector<ExprId> found;

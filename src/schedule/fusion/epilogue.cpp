@@ -101,7 +101,6 @@ EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loo
   kernel.outer.push_back(column);
   kernel.vector = VectorAlong::Outer;
   kernel.product = loads_of(program.exprs, kernel, product)[0];
-  kernel.clamped = as_clamped_sum(program, kernel);
   return {std::move(kernel)};
 }
 

@@ -74,9 +74,6 @@ struct EpilogueAttempt {
 };
 EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loop::Call& call, loop::BufferId product);
 
-// All that the epilogue does in that form, if it is that.
-std::optional<PostOps> as_clamped_sum(const loop::LoopProgram& program, const Kernel& epilogue);
-
 // The position of a multi-dimensional index in its buffer.
 sym::Expr position_of(const loop::Buffer& buffer, const std::vector<sym::Expr>& index);
 

@@ -75,10 +75,6 @@ class StepsWriter : loop::BlockText {
     return text;
   }
 
-  std::string place(const PostOps::Place& place) const {
-    return fmt::format("{}[{}, {}]", writer_.buffer(place.buffer), sym::to_string(place.offset), sym::to_string(place.row));
-  }
-
   void kernel(const Kernel& kernel, const std::string& word) {
     const ProvenanceId origin = origin_of(kernel.provenance);
     open(head(word, kernel.name, kernel.provenance));
@@ -91,14 +87,6 @@ class StepsWriter : loop::BlockText {
     }
     line_of("streaming", writer_.buffers(kernel.streaming_stores));
     if (kernel.product) line_of("product", names({*kernel.product}));
-    if (kernel.clamped) {
-      std::string terms;
-      for (const auto& [name, term] : {std::pair("scale", &kernel.clamped->scale), std::pair("bias", &kernel.clamped->bias),
-                                       std::pair("residual", &kernel.clamped->residual)}) {
-        if (*term) terms += fmt::format(" {} {}", name, place(**term));
-      }
-      line(fmt::format("clamped {}{} low {} high {}", place(kernel.clamped->out), terms, kernel.clamped->low, kernel.clamped->high));
-    }
     const bool has_estimate = kernel.form_estimate.persistent != 0 || kernel.form_estimate.looped != 0;
     if (kernel.form || has_estimate) {
       line(fmt::format("form {} {} or {}", kernel.form ? to_string(*kernel.form) : "none", kernel.form_estimate.persistent,

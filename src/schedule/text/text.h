@@ -35,7 +35,6 @@
 //   outer, inner     its axes, slowest first            vector       inner or outer
 //   tile             an axis, and the loads that are turned in cache; `and fetched` if the next tile is prefetched
 //   streaming        buffers stored around the caches   product      of an epilogue: the load that finds its value
-//   clamped          what an epilogue comes to, if it is a clamped sum: places as buffer[offset, step from row to row]
 //   form             with the estimates of both         unfused      never contracted with what uses it
 //   accN             reduction, dtype, origin           stashN       dtype
 //   stage            once or inner; turns, rows, blocks

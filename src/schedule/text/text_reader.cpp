@@ -1,6 +1,4 @@
 // Reads the text form of schedules.
-#include <charconv>
-
 #include <fmt/format.h>
 
 #include "graph/text/text.h"
@@ -101,7 +99,6 @@ class ScheduleReader : private loop::LoopTextReader {
     }
     if (cursor_.accept_word("streaming")) made.streaming_stores = buffers();
     if (cursor_.accept_word("product")) made.product = named_expression();
-    if (cursor_.accept_word("clamped")) made.clamped = clamped();
     if (cursor_.accept_word("form")) form(made);
     if (cursor_.accept_word("unfused")) made.unfused = named_expressions();
     while (cursor_.next_word() == fmt::format("acc{}", made.accumulators.size())) made.accumulators.push_back(accumulator());
@@ -123,39 +120,6 @@ class ScheduleReader : private loop::LoopTextReader {
     do result.push_back(named_expression());
     while (cursor_.accept(","));
     return result;
-  }
-
-  template <class Number>
-  Number real(std::string_view stops) {
-    const size_t place = cursor_.place();
-    const std::string_view text = cursor_.raw(stops);
-    Number value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) cursor_.fail_at(place, fmt::format("expected a number, not '{}'", text));
-    return value;
-  }
-
-  PostOps::Place place_in_buffer() {
-    PostOps::Place made{.buffer = buffer(), .offset = 0};
-    const size_t place = cursor_.place();
-    const std::vector<sym::Expr> numbers = expr_list();
-    if (numbers.size() != 2) cursor_.fail_at(place, "expected an offset and a step");
-    made.offset = numbers[0];
-    made.row = numbers[1];
-    return made;
-  }
-
-  PostOps clamped() {
-    PostOps made;
-    made.out = place_in_buffer();
-    if (cursor_.accept_word("scale")) made.scale = place_in_buffer();
-    if (cursor_.accept_word("bias")) made.bias = place_in_buffer();
-    if (cursor_.accept_word("residual")) made.residual = place_in_buffer();
-    cursor_.expect_word("low");
-    made.low = real<float>(" ");
-    cursor_.expect_word("high");
-    made.high = real<float>(" ");
-    return made;
   }
 
   void form(Kernel& made) {

@@ -170,24 +170,12 @@ class KernelRules {
 
   void check_product(std::optional<BufferId> product) const {
     require(kernel_.product.has_value() == product.has_value(), "only an epilogue takes a product");
-    if (!product) return require(!kernel_.clamped, "only an epilogue is a clamped sum");
+    if (!product) return;
     const auto* load = std::get_if<loop::Load>(&program_.exprs.node(*kernel_.product).op);
     require(load != nullptr && load->buffer == *product && load->index.size() == 1, "an epilogue takes another result");
     const bool is_plain = kernel_.vector == VectorAlong::Outer && kernel_.inner.empty() && kernel_.stages.size() == 1 &&
                           kernel_.accumulators.empty() && kernel_.stashes.empty();
     require(is_plain, "an epilogue is one stage of stores over rows and columns");
-    if (!kernel_.clamped) return;
-    std::vector<sym::Expr> numbers;
-    const PostOps& sum = *kernel_.clamped;
-    for (const auto* place : {&sum.scale, &sum.bias, &sum.residual}) {
-      if (!*place) continue;
-      numbers.insert(numbers.end(), {(*place)->offset, (*place)->row});
-      require(contains(kernel_.reads, (*place)->buffer), "a clamped sum of '{}', which the epilogue does not read", name((*place)->buffer));
-    }
-    numbers.insert(numbers.end(), {sum.out.offset, sum.out.row});
-    require(contains(kernel_.writes, sum.out.buffer), "a clamped sum goes to '{}', which the epilogue does not write",
-            name(sum.out.buffer));
-    loop::verify_sizes(numbers);
   }
 
   const loop::LoopProgram& program_;

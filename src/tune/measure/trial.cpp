@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "tune/measure/same_result.h"
 
 namespace toroid::tune {
@@ -50,13 +51,12 @@ void Trial::add_part(const Problem& call, const GuardedTensor* image) {
     part.outputs.push_back(output.operand());
   }
   if (!call.has_epilogue) return;
-  part.epilogue.emplace(part.outputs[0].data, call.outputs[0].dtype, registry_.epilogue_columns(call));
+  part.epilogue = store_as(call.outputs[0].dtype, part.outputs[0].data, registry_.epilogue_columns(call));
   part.outputs[0].data = nullptr;  // as in a program: a kernel that writes it all the same is found out
 }
 
 KernelCall Trial::call_of(const Problem& call, const Part& part) {
-  const ToroidEpilogue* const epilogue = part.epilogue ? &part.epilogue->abi() : nullptr;
-  return {pool_, part.inputs, part.outputs, call.integers, call.numbers, epilogue, &prepared_};
+  return {pool_, part.inputs, part.outputs, call.integers, call.numbers, part.epilogue ? &*part.epilogue : nullptr, &prepared_};
 }
 
 void Trial::run(std::string_view choice) {
@@ -66,10 +66,8 @@ void Trial::run(std::string_view choice) {
     plan->run(call);
   };
   if (problem_.stages.empty()) return run(call_of(problem_, parts_[0]));
-  std::vector<ConvolutionStage> stages;
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    stages.push_back({call_of(problem_.stages[i], parts_[i]), CopyingEpilogue::kNumArguments, CopyingEpilogue::kDataArgument});
-  }
+  std::vector<KernelCall> stages;
+  for (size_t i = 0; i < parts_.size(); ++i) stages.push_back(call_of(problem_.stages[i], parts_[i]));
   run(call_of_chain(pool_, stages));
 }
 

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "runtime/kernels/registry/registry.h"
-#include "tune/measure/copying_epilogue.h"
 #include "tune/measure/guarded_tensor.h"
 
 namespace toroid::tune {
@@ -39,7 +38,7 @@ class Trial {
   // A call, the problem's or one of its stages.
   struct Part {
     std::vector<ToroidOperand> inputs, outputs;
-    std::optional<CopyingEpilogue> epilogue = {};
+    std::optional<ToroidEpilogue> epilogue = {};  // stores what it gets: a kernel pays for giving its result away
   };
   // `image`: the first input, which the stage before makes; null: it is made like the others.
   void add_part(const Problem& call, const GuardedTensor* image);

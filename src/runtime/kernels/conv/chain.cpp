@@ -27,36 +27,6 @@ constexpr double kWorthIt = 0.97;        // of the time in turn: for less, rows 
 
 thread_local Scratch scratch_for_rings;
 
-// Where a stage's rows go: what it writes, moved to other memory.
-class Target {
- public:
-  explicit Target(const ConvolutionStage& stage) : epilogue_(stage.call.epilogue), image_argument_(stage.image_argument) {
-    if (epilogue_ == nullptr) return;
-    void* const* arguments = static_cast<void* const*>(epilogue_->argument);
-    arguments_.assign(arguments, arguments + stage.num_arguments);
-    moved_.run = epilogue_->run;
-    moved_.argument = arguments_.data();
-    if (epilogue_->clamped != nullptr) clamped_ = *epilogue_->clamped;
-  }
-  Target(Target&&) = default;  // a vector's elements stay where they are
-
-  // As if the whole image lay at `data`.
-  ProductOutput at(float* data, int64_t row) {
-    if (epilogue_ == nullptr) return {data, row, nullptr};
-    arguments_[static_cast<size_t>(image_argument_)] = data;
-    clamped_.out = data;
-    moved_.clamped = epilogue_->clamped == nullptr ? nullptr : &clamped_;
-    return {nullptr, row, &moved_};
-  }
-
- private:
-  const ToroidEpilogue* epilogue_;
-  int32_t image_argument_;
-  std::vector<void*> arguments_;
-  ToroidEpilogue moved_ = {};
-  ToroidPostOps clamped_ = {};
-};
-
 // The rows of its image that rows of a convolution's result see.
 Range rows_seen(const ConvolutionShape& s, Range rows) {
   const int64_t first = std::clamp<int64_t>(rows.first * s.stride[1] - s.padding[1], 0, s.in[1]);
@@ -82,14 +52,14 @@ struct ChainPlan {
 
 class ChainPlanner {
  public:
-  explicit ChainPlanner(std::span<const ConvolutionStage> stages) : stages_(stages), pool_(stages[0].call.pool) {
-    for (const ConvolutionStage& stage : stages) shapes_.push_back(convolution_shape(stage.call));
+  explicit ChainPlanner(std::span<const KernelCall> stages) : stages_(stages), pool_(stages[0].pool) {
+    for (const KernelCall& stage : stages) shapes_.push_back(convolution_shape(stage));
   }
 
   bool can_go_in_bands() const {
     if (is_empty()) return false;
     for (size_t i = 0; i < stages_.size(); ++i) {
-      const KernelCall& call = stages_[i].call;
+      const KernelCall& call = stages_[i];
       const ToroidOperand& y = call.outputs[0];
       if (shapes_[i].transposed || y.rank > 4 || y.strides[1] != 1 || call.inputs.size() > 2 || !call.keeps(call.inputs[1])) return false;
     }
@@ -135,8 +105,8 @@ class ChainPlanner {
     plan.floats_kept = floats_kept(plan.kept);
     const int64_t times = (last.batch * plan.bands + pool_.threads() - 1) / pool_.threads();
     for (size_t i = 0; i < stages_.size(); ++i) {
-      const ConvAlgorithm form = row_form(stages_[i].call, shapes_[i]);
-      plan.convolutions.push_back(row_convolution(stages_[i].call, shapes_[i], form, {.from_ring = i > 0, .times = times}));
+      const ConvAlgorithm form = row_form(stages_[i], shapes_[i]);
+      plan.convolutions.push_back(row_convolution(stages_[i], shapes_[i], form, {.from_ring = i > 0, .times = times}));
     }
     return plan;
   }
@@ -153,8 +123,8 @@ class ChainPlanner {
   double row_time(size_t stage) const {
     const ConvolutionShape& s = shapes_[stage];
     const bool in_vectors = takes_channel_vectors(s);
-    const bool in_parts = !in_vectors && convolves_as_bf16x3(s, image_strides(stages_[stage].call.inputs[0]).channel,
-                                                             stages_[stage].call.keeps(stages_[stage].call.inputs[1]));
+    const bool in_parts = !in_vectors && convolves_as_bf16x3(s, image_strides(stages_[stage].inputs[0]).channel,
+                                                             stages_[stage].keeps(stages_[stage].inputs[1]));
     const double each = in_parts ? kPerMultiplicationInParts : in_vectors ? kPerChannelMultiplication : kPerMultiplication;
     const double elements = static_cast<double>(out_row(s));
     return elements * (static_cast<double>(s.in_channels * s.kernel_elements()) * each + kPerElement);
@@ -185,7 +155,7 @@ class ChainPlanner {
     return rows;
   }
 
-  std::span<const ConvolutionStage> stages_;
+  std::span<const KernelCall> stages_;
   RuntimePool& pool_;
   std::vector<ConvolutionShape> shapes_;
 };
@@ -193,7 +163,7 @@ class ChainPlanner {
 // A call of a chain in bands.
 class BandRun {
  public:
-  BandRun(std::span<const ConvolutionStage> stages, const ChainPlan& plan) : stages_(stages), plan_(plan), pool_(stages[0].call.pool) {
+  BandRun(std::span<const KernelCall> stages, const ChainPlan& plan) : stages_(stages), plan_(plan), pool_(stages[0].pool) {
     static std::atomic<uint64_t> runs{0};
     run_ = ++runs;
   }
@@ -215,7 +185,6 @@ class BandRun {
     std::vector<int64_t> made = {};  // the first row of each stage that is not there yet
     std::vector<Range> wanted = {};  // of each stage for the band at hand
     std::vector<ImageRing> images = {};
-    std::vector<Target> targets = {};
   };
 
   // This thread's; from its own beginning where it was elsewhere before.
@@ -227,20 +196,18 @@ class BandRun {
       progress.images.resize(count);
       const int64_t thread = threads_++;
       float* elsewhere = scratch_for_rings.get(plan_.floats_kept);
-      for (size_t i = 0; i < count; ++i) {
-        progress.targets.emplace_back(stages_[i]);
-        if (i == 0) continue;
+      for (size_t i = 1; i < count; ++i) {
         // A part of the image's own memory, which what comes after the chain will find in the cache, if it is large enough.
         constexpr int64_t kLine = 16;
         const int64_t row = out_row(plan_.shapes[i - 1]),
                       own = plan_.shapes[i].batch * plan_.shapes[i].in[1] * row / pool_.threads() / kLine * kLine;
         const bool is_enough = own >= plan_.kept[i] * row;
-        progress.images[i] = {is_enough ? data_of(stages_[i].call.inputs[0]) + thread * own : elsewhere, row, plan_.kept[i]};
+        progress.images[i] = {is_enough ? data_of(stages_[i].inputs[0]) + thread * own : elsewhere, row, plan_.kept[i]};
         elsewhere += is_enough ? 0 : padded_stride(plan_.kept[i] * row);
       }
     }
     if (progress.image != image || progress.next != row) {
-      const ToroidOperand& first = stages_[0].call.inputs[0];
+      const ToroidOperand& first = stages_[0].inputs[0];
       const ImageStrides strides = image_strides(first);
       progress.image = image;
       progress.images[0] = {data_of(first) + image * strides.batch, strides.row, plan_.shapes[0].in[1]};
@@ -261,7 +228,7 @@ class BandRun {
       wanted[i] = {begin, std::max(begin, seen.last)};
     }
     for (size_t i = 0; i + 1 < count; ++i) {
-      make_rows(i, image, wanted[i], progress.images, progress.targets[i]);
+      make_rows(i, image, wanted[i], progress.images);
       progress.made[i] = wanted[i].last;
     }
     plan_.convolutions.back()->run_rows(image, rows, progress.images.back(), output());
@@ -269,7 +236,7 @@ class BandRun {
   }
 
   // Of the stage's whole image, to the ring that the next one reads.
-  void make_rows(size_t stage, int64_t image, Range rows, std::span<const ImageRing> images, Target& target) const {
+  void make_rows(size_t stage, int64_t image, Range rows, std::span<const ImageRing> images) const {
     const ImageRing& ring = images[stage + 1];
     const ConvolutionShape& s = plan_.shapes[stage];
     for (Range some = rows; some.first < rows.last; some.first = some.last) {
@@ -277,20 +244,27 @@ class BandRun {
       // Where the first row of the first image would be.
       const int64_t before = (image * s.out[1] + some.first) * ring.row * int64_t{sizeof(float)};
       float* base = reinterpret_cast<float*>(reinterpret_cast<intptr_t>(ring.at(some.first)) - before);
-      plan_.convolutions[stage]->run_rows(image, some, images[stage], target.at(base, out_channels(s)));
+      const int64_t channels = out_channels(s);
+      if (stages_[stage].epilogue == nullptr) {
+        plan_.convolutions[stage]->run_rows(image, some, images[stage], {base, channels, nullptr});
+      } else {
+        ToroidEpilogue epilogue = *stages_[stage].epilogue;
+        epilogue.out = base;
+        plan_.convolutions[stage]->run_rows(image, some, images[stage], {nullptr, channels, &epilogue});
+      }
     }
   }
 
-  ProductOutput output() const { return output_of(stages_.back().call, out_channels(plan_.shapes.back())); }
+  ProductOutput output() const { return output_of(stages_.back(), out_channels(plan_.shapes.back())); }
 
-  std::span<const ConvolutionStage> stages_;
+  std::span<const KernelCall> stages_;
   const ChainPlan& plan_;
   RuntimePool& pool_;
   uint64_t run_ = 0;                         // that no other has
   mutable std::atomic<int64_t> threads_{0};  // that take part
 };
 
-std::span<const ConvolutionStage> stages_of(const KernelCall& chain) { return {chain.stages, chain.num_stages}; }
+std::span<const KernelCall> stages_of(const KernelCall& chain) { return {chain.stages, chain.num_stages}; }
 
 class BandsPlan final : public KernelPlan {
  public:
@@ -303,11 +277,11 @@ class BandsPlan final : public KernelPlan {
 
 class InTurn final : public KernelPlan {
  public:
-  explicit InTurn(std::span<const ConvolutionStage> stages) {
-    for (const ConvolutionStage& stage : stages) plans_.push_back(plan_library_kernel("convolution", stage.call));
+  explicit InTurn(std::span<const KernelCall> stages) {
+    for (const KernelCall& stage : stages) plans_.push_back(plan_library_kernel("convolution", stage));
   }
   void run(const KernelCall& chain) const override {
-    for (size_t i = 0; i < plans_.size(); ++i) plans_[i]->run(chain.stages[i].call);
+    for (size_t i = 0; i < plans_.size(); ++i) plans_[i]->run(chain.stages[i]);
   }
 
  private:
@@ -316,7 +290,7 @@ class InTurn final : public KernelPlan {
 
 }  // namespace
 
-ChainEstimate estimate_chain(std::span<const ConvolutionStage> stages, int64_t threads) { return ChainPlanner(stages).estimate(threads); }
+ChainEstimate estimate_chain(std::span<const KernelCall> stages, int64_t threads) { return ChainPlanner(stages).estimate(threads); }
 
 std::unique_ptr<const KernelPlan> plan_in_turn(const KernelCall& chain) { return std::make_unique<const InTurn>(stages_of(chain)); }
 

@@ -24,6 +24,6 @@ inline constexpr std::string_view kApart = "apart";
 struct ChainEstimate {
   double in_turn_s, in_bands_s;
 };
-ChainEstimate estimate_chain(std::span<const ConvolutionStage> stages, int64_t threads);
+ChainEstimate estimate_chain(std::span<const KernelCall> stages, int64_t threads);
 
 }  // namespace toroid

@@ -19,17 +19,17 @@ class StagesWithoutData {
       Operands& operands = operands_.emplace_back();
       for (const OperandMeta& input : stage.inputs) operands.inputs.push_back(operand_of(input));
       operands.output = operand_of(stage.outputs[0]);
-      stages_.push_back({.call = {.pool = pool_,
-                                  .inputs = operands.inputs,
-                                  .outputs = {&operands.output, 1},
-                                  .integers = stage.integers,
-                                  .numbers = {},
-                                  .prepared = &prepared_}});
+      stages_.push_back({.pool = pool_,
+                         .inputs = operands.inputs,
+                         .outputs = {&operands.output, 1},
+                         .integers = stage.integers,
+                         .numbers = {},
+                         .prepared = &prepared_});
     }
   }
   StagesWithoutData(const StagesWithoutData&) = delete;
 
-  std::span<const ConvolutionStage> get() const { return stages_; }
+  std::span<const KernelCall> get() const { return stages_; }
 
  private:
   static ToroidOperand operand_of(const OperandMeta& meta) {
@@ -48,7 +48,7 @@ class StagesWithoutData {
   RuntimePool pool_{1};
   PreparedConstants prepared_;
   std::deque<Operands> operands_;
-  std::vector<ConvolutionStage> stages_;
+  std::vector<KernelCall> stages_;
 };
 
 // The channels of a position next to each other, then columns, rows and images, without gaps.

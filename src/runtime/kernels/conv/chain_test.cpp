@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 
 namespace toroid {
@@ -62,17 +63,15 @@ const ChainCase kChains[] = {
     {"few channels", 1, 3, 20, 12, {{5, 1, {1, 1}}, {5, 5, {3, 3}, {1, 1}, {1, 1}}, {7, 1, {1, 1}}}},
 };
 
-// x * 0.75 + 0.25, rounded once, where it is positive, onto `image`: an epilogue as programs have them, with its pointers in a list.
-void scale(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
+// x * 0.75 + 0.25 where it is positive, as programs may have it.
+constexpr float kScale = 0.75f, kBias = 0.25f;
+void scale(void* argument, void* out, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
            int64_t last_column) {
-  void** passed = static_cast<void**>(argument);
-  const float* numbers = static_cast<const float*>(passed[0]);
-  float* image = static_cast<float*>(passed[1]);
-  const int64_t channels = *static_cast<const int64_t*>(passed[2]);
+  const int64_t channels = *static_cast<const int64_t*>(argument);
   for (int64_t i = first_row; i < last_row; ++i) {
     for (int64_t j = first_column; j < last_column; ++j) {
-      const float x = std::fma(block[(i - first_row) * row_stride + j - first_column], numbers[0], numbers[1]);
-      *reinterpret_cast<float*>(reinterpret_cast<intptr_t>(image) + (i * channels + j) * int64_t{sizeof(float)}) = x < 0 ? 0 : x;
+      const float x = std::fma(block[(i - first_row) * row_stride + j - first_column], kScale, kBias);
+      *reinterpret_cast<float*>(reinterpret_cast<intptr_t>(out) + (i * channels + j) * int64_t{sizeof(float)}) = x < 0 ? 0 : x;
     }
   }
 }
@@ -80,8 +79,8 @@ void scale(void* argument, const float* block, int64_t row_stride, int64_t first
 // A case's operands.
 class Chain {
  public:
-  // `is_known`: are the epilogues clamped sums too?
-  Chain(const ChainCase& row, bool is_known) : row_(row), is_known_(is_known) {
+  // The epilogues are post-operations, or functions.
+  Chain(const ChainCase& row, bool has_post_ops) : row_(row), has_post_ops_(has_post_ops) {
     std::mt19937 random(1);
     std::uniform_real_distribution<float> uniform(-1, 1);
     auto fill = [&](std::vector<float>& to, int64_t count) {
@@ -119,8 +118,8 @@ class Chain {
     std::vector<float> image = image_;
     for (size_t i = 0; i < parts_.size(); ++i) {
       std::vector<float> out(out_floats(i), NAN);
-      const std::vector<ConvolutionStage> stage = stages(pool, prepared, i, i + 1, image.data(), out.data());
-      run_library_kernel("convolution", stage[0].call);
+      const std::vector<KernelCall> stage = stages(pool, prepared, i, i + 1, image.data(), out.data());
+      run_library_kernel("convolution", stage[0]);
       image = std::move(out);
     }
     return image;
@@ -130,7 +129,7 @@ class Chain {
     RuntimePool pool(threads);
     PreparedConstants prepared;
     std::vector<float> out(out_floats(parts_.size() - 1), NAN);
-    const std::vector<ConvolutionStage> stages = this->stages(pool, prepared, 0, parts_.size(), image_.data(), out.data());
+    const std::vector<KernelCall> stages = this->stages(pool, prepared, 0, parts_.size(), image_.data(), out.data());
     const KernelCall chain = call_of_chain(pool, stages);
     plan_in_bands(chain, rows)->run(chain);
     return out;
@@ -140,7 +139,7 @@ class Chain {
     RuntimePool pool(threads);
     PreparedConstants prepared;
     std::vector<float> out(out_floats(parts_.size() - 1), NAN);
-    const std::vector<ConvolutionStage> stages = this->stages(pool, prepared, 0, parts_.size(), image_.data(), out.data());
+    const std::vector<KernelCall> stages = this->stages(pool, prepared, 0, parts_.size(), image_.data(), out.data());
     const KernelCall chain = call_of_chain(pool, stages);
     plan_in_turn(chain)->run(chain);
     return out;
@@ -157,7 +156,7 @@ class Chain {
       images.push_back(image_);
       outs.emplace_back(out_floats(parts_.size() - 1), NAN);
       const std::vector<float> expected = this->expected();
-      const std::vector<ConvolutionStage> stages = this->stages(pool, prepared, 0, parts_.size(), images.back().data(), outs.back().data());
+      const std::vector<KernelCall> stages = this->stages(pool, prepared, 0, parts_.size(), images.back().data(), outs.back().data());
       const KernelCall chain = call_of_chain(pool, stages);
       if (plan == nullptr) plan = make_plan(chain);
       plan->run(chain);
@@ -172,9 +171,7 @@ class Chain {
     std::vector<float> weight, out;
     std::vector<int64_t> integers;
     ToroidOperand inputs[2], output;
-    void* passed[3];
     std::vector<float> scale, bias;
-    ToroidPostOps clamped;
     ToroidEpilogue epilogue;
   };
 
@@ -190,10 +187,8 @@ class Chain {
     return static_cast<size_t>(s[0] * s[1] * s[2] * s[3]);
   }
 
-  std::vector<ConvolutionStage> stages(RuntimePool& pool, PreparedConstants& prepared, size_t first, size_t last, float* image,
-                                       float* out) {
-    static constexpr float kNumbers[] = {0.75f, 0.25f};
-    std::vector<ConvolutionStage> result;
+  std::vector<KernelCall> stages(RuntimePool& pool, PreparedConstants& prepared, size_t first, size_t last, float* image, float* out) {
+    std::vector<KernelCall> result;
     for (size_t i = first; i < last; ++i) {
       Part& part = parts_[i];
       const bool has_epilogue = row_.stages[i].has_epilogue;
@@ -203,22 +198,21 @@ class Chain {
           i == first ? image : parts_[i - 1].out.data(), part.in_sizes, part.in_strides, 4, static_cast<int32_t>(DType::F32), 0};
       part.inputs[1] = {part.weight.data(), part.weight_sizes, part.weight_strides, 4, static_cast<int32_t>(DType::F32), 1};
       part.output = {has_epilogue ? nullptr : to, part.out_sizes, part.out_strides, 4, static_cast<int32_t>(DType::F32), 0};
-      part.passed[0] = const_cast<float*>(kNumbers);
-      part.passed[1] = to;
-      part.passed[2] = &part.out_sizes[1];
       const int64_t channels = part.out_sizes[1];
-      part.scale.assign(static_cast<size_t>(channels), kNumbers[0]);
-      part.bias.assign(static_cast<size_t>(channels), kNumbers[1]);
-      part.clamped = {part.scale.data(), part.bias.data(), nullptr, 0, to, channels, 0, INFINITY, 1};
-      part.epilogue = {scale, part.passed, is_known_ ? &part.clamped : nullptr};
-      result.push_back(
-          {{pool, part.inputs, {&part.output, 1}, part.integers, {}, has_epilogue ? &part.epilogue : nullptr, &prepared}, 3, 1});
+      part.scale.assign(static_cast<size_t>(channels), kScale);
+      part.bias.assign(static_cast<size_t>(channels), kBias);
+      part.epilogue = store_as(DType::F32, to, channels);
+      part.epilogue.post_ops.scale = part.scale.data();
+      part.epilogue.post_ops.bias = part.bias.data();
+      part.epilogue.post_ops.low = 0;
+      if (!has_post_ops_) part.epilogue = {to, scale, &part.out_sizes[1], {}};
+      result.push_back({pool, part.inputs, {&part.output, 1}, part.integers, {}, has_epilogue ? &part.epilogue : nullptr, &prepared});
     }
     return result;
   }
 
   const ChainCase& row_;
-  const bool is_known_;
+  const bool has_post_ops_;
   std::vector<float> image_;
   std::vector<Part> parts_;
 };
@@ -231,12 +225,12 @@ TOROID_ON_MACHINES(ConvolutionChain);
 
 TEST_P(ConvolutionChain, InBandsIsEachByItself) {
   for (const ChainCase& row : kChains) {
-    const std::vector<float> expected = Chain(row, false).expected();
     for (int variant = 0; variant < 6; ++variant) {
       const int threads = 1 + variant / 2;
-      const bool is_known = variant % 2 != 0;
-      SCOPED_TRACE(formatted("{}, {} threads{}", row.name, threads, is_known ? ", clamped sums" : ""));
-      Chain chain(row, is_known);
+      const bool has_post_ops = variant % 2 != 0;
+      SCOPED_TRACE(formatted("{}, {} threads, {}", row.name, threads, has_post_ops ? "post-operations" : "functions"));
+      Chain chain(row, has_post_ops);
+      const std::vector<float> expected = chain.expected();
       EXPECT_TRUE(same_bits(chain.in_turn(threads), expected));
       for (const int64_t rows : {0, 1, 2, 3, 5}) EXPECT_TRUE(same_bits(chain.in_bands(threads, rows), expected)) << rows;
     }

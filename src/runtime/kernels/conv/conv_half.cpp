@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/pack_amx.h"
-#include "runtime/kernels/epilogue/store_and_convert.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/half/amx_blocks.h"
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/registry/operands.h"
@@ -31,10 +31,11 @@ class TileConvolver {
     pack_weights();
   }
 
-  void run(const ToroidEpilogue& epilogue) const {
+  void run() const {
+    const ProductOutput out = output_of(call_, s_.out_channels);
     if (is_matrix_product(s_, strides_)) {
       return multiply_in_tiles(AmxType::BFloat16, call_.pool, s_.batch * s_.out_elements(), s_.out_channels, s_.in_channels,
-                               {call_.inputs[0].data, strides_.column, 1}, weights_, epilogue);
+                               {call_.inputs[0].data, strides_.column, 1}, weights_, out);
     }
     // Tiles are so much faster than the vectors that cuts are estimated for.
     constexpr int64_t kFaster = 6;
@@ -47,7 +48,7 @@ class TileConvolver {
       const TileRegisters registers;
       for (int64_t i = begin; i < end; ++i) {
         const int64_t task = i % cut.tasks();
-        run_band(i / cut.tasks(), part_of(s_.out[1], cut.block(task), cut.blocks), part_of(panels, cut.group(task), cut.groups), epilogue);
+        run_band(i / cut.tasks(), part_of(s_.out[1], cut.block(task), cut.blocks), part_of(panels, cut.group(task), cut.groups), out);
       }
     });
   }
@@ -81,7 +82,7 @@ class TileConvolver {
     }));
   }
 
-  void run_band(int64_t image, Range rows, Range panels, const ToroidEpilogue& epilogue) const {
+  void run_band(int64_t image, Range rows, Range panels, const ProductOutput& out) const {
     const int64_t bands = (rows.size() + image_.most_rows() - 1) / image_.most_rows();
     for (int64_t i = 0; i < bands; ++i) {
       const Range some = part_of(rows.size(), i, bands);
@@ -97,7 +98,7 @@ class TileConvolver {
         const int64_t at_once = is_whole ? here.size() * band.columns : band.columns;
         for (int64_t r = 0; r < (is_whole ? 1 : here.size()); ++r) {
           const int64_t row = first + r * band.columns;
-          epilogue.run(epilogue.argument, sums + r * band.row * kPanelColumns, kPanelColumns, row, row + at_once, column, last_column);
+          out.take(sums + r * band.row * kPanelColumns, kPanelColumns, {row, row + at_once}, {column, last_column});
         }
       }
     }
@@ -162,10 +163,10 @@ class WidenedConvolution {
     inputs_.push_back({const_cast<float*>(wide), w.sizes, filter_strides_.data(), w.rank, kF32, w.is_constant});
   }
 
-  void run(const ToroidEpilogue& epilogue) const {
+  void run() const {
     ToroidOperand y = call_.outputs[0];
     y.dtype = static_cast<int32_t>(DType::F32);  // what the epilogue takes
-    run_library_kernel("convolution", {call_.pool, inputs_, {&y, 1}, call_.integers, call_.numbers, &epilogue, call_.prepared});
+    run_library_kernel("convolution", {call_.pool, inputs_, {&y, 1}, call_.integers, call_.numbers, call_.epilogue, call_.prepared});
   }
 
  private:
@@ -192,15 +193,13 @@ void run_convolution_half(const KernelCall& call, HalfConvAlgorithm form) {
   const ConvolutionShape s = convolution_shape(call);
   if (s.batch * s.out_elements() * s.groups * s.out_channels == 0) return;
   const ToroidOperand& y = call.outputs[0];
-  StoredSums sums = {y.data, static_cast<DType>(y.dtype), s.groups * s.out_channels};
-  const ToroidEpilogue stored = sums.epilogue();
-  const ToroidEpilogue& epilogue = call.epilogue != nullptr ? *call.epilogue : stored;
+  const ToroidEpilogue stored = store_as(static_cast<DType>(y.dtype), y.data, s.groups * s.out_channels);
   KernelCall with_epilogue = call;
-  with_epilogue.epilogue = &epilogue;
+  if (call.epilogue == nullptr) with_epilogue.epilogue = &stored;
   if (!s.has_filter()) return give_zeros(with_epilogue, s);
-  if (form == HalfConvAlgorithm::Tiles) return TileConvolver(call, s).run(epilogue);
+  if (form == HalfConvAlgorithm::Tiles) return TileConvolver(with_epilogue, s).run();
   if (form == HalfConvAlgorithm::ChannelVectors) return convolve_channel_vectors(with_epilogue, s);
-  WidenedConvolution(call, s).run(epilogue);
+  WidenedConvolution(with_epilogue, s).run();
 }
 
 }  // namespace toroid

@@ -89,7 +89,7 @@ class Convolution {
     void* const data = with_epilogue ? nullptr : result == DType::F32 ? static_cast<void*>(y.data()) : narrow.data();
     const ToroidOperand output = {data, y_sizes.data(), y_strides.data(), 4, static_cast<int32_t>(result), 0};
     StoreAll store = {y.data(), columns};
-    const ToroidEpilogue epilogue = {StoreAll::run, &store, nullptr};
+    const ToroidEpilogue epilogue = {nullptr, StoreAll::run, &store, {}};
     const KernelCall call{pool, inputs, {&output, 1}, integers, {}, with_epilogue ? &epilogue : nullptr, &prepared};
     ASSERT_TRUE(can_convolve(form, call));
     // The second time with what is kept.
@@ -144,8 +144,8 @@ class Convolution {
   struct StoreAll {
     float* data;
     int64_t row;
-    static void run(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
-                    int64_t last_column) {
+    static void run(void* argument, void* /*out*/, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row,
+                    int64_t first_column, int64_t last_column) {
       const StoreAll& to = *static_cast<StoreAll*>(argument);
       for (int64_t i = first_row; i < last_row; ++i) {
         for (int64_t j = first_column; j < last_column; ++j)

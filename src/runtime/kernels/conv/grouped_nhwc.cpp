@@ -184,10 +184,10 @@ class DepthwiseConvolver : public RowConvolution {
     const int64_t first_row = (image * s_.out[1] + o) * s_.out[2];
     static thread_local FilterRows rows;
     set_rows(in, o, {0, by_columns_ ? 1 : s_.kernel[2]}, rows);
-    const ToroidPostOps* clamped = post_ops(out.epilogue);
-    if (clamped != nullptr && clamped->residual == nullptr && fills_vectors() && kernels_.can_finish) {
-      const ToroidPostOps part = part_of(*clamped, first_row, channels.first);
-      return run_positions(in, o, rows, {0, s_.out[2]}, channels, {part.out, part.out_row, &part});
+    if (is_for_registers(out.epilogue) && out.epilogue->post_ops.residual == nullptr && fills_vectors() && kernels_.can_finish) {
+      const ToroidEpilogue part = part_of(*out.epilogue, out.first_row + first_row, out.first_column + channels.first);
+      const ToroidPostOps& ops = part.post_ops;
+      return run_positions(in, o, rows, {0, s_.out[2]}, channels, {static_cast<float*>(part.out), ops.out_row, &ops});
     }
     if (out.epilogue == nullptr) return run_positions(in, o, rows, {0, s_.out[2]}, channels, {out.data + first_row * out.row, out.row});
     // Whole strips between the edges, and no few positions alone.
@@ -197,7 +197,7 @@ class DepthwiseConvolver : public RowConvolution {
       const int64_t last = end + kPositions > s_.out[2] ? s_.out[2] : end;
       float* block = scratch_for_block.get((last - first) * channels.size() + kReadBeyond);
       run_positions(in, o, rows, {first, last}, channels, {block, channels.size()});
-      run_epilogue(*out.epilogue, block, channels.size(), {first_row + first, first_row + last}, channels);
+      out.take(block, channels.size(), {first_row + first, first_row + last}, channels);
       first = last;
     }
   }

@@ -248,9 +248,7 @@ class Convolver : public RowConvolution {
   void run_group(int64_t image, int64_t group, Range rows, Range panels, const ImageRing& in, int64_t first, int64_t column,
                  const ProductOutput& whole) const {
     // The group's channels are some of the columns of the whole result.
-    const int64_t first_channel = group * s_.out_channels;
-    const EpiloguePart epilogue(whole.epilogue, 0, first_channel);
-    const ProductOutput out = {whole.data == nullptr ? nullptr : whole.data + first_channel, whole.row, epilogue.get()};
+    const ProductOutput out = whole.part(0, group * s_.out_channels);
 
     const int64_t count = rows.size() * s_.out[2];
     const int64_t at_once = positions_at_once(), chunks = (count + at_once - 1) / at_once;

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "runtime/kernels/conv/winograd_transforms.h"
-#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
@@ -239,14 +238,7 @@ class WinogradConvolver {
                          s_.out[2] * stride, stride);
     }
     if (is_direct) return;
-    if (call_.epilogue != nullptr) {
-      run_epilogue(*call_.epilogue, to, width, {first, first + count}, {column, column + columns});
-      return;
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      std::memcpy(data_of(call_.outputs[0]) + (first + i) * s_.out_channels + column, to + i * width,
-                  static_cast<size_t>(columns) * sizeof(float));
-    }
+    output_of(call_, s_.out_channels).take(to, width, {first, first + count}, {column, column + columns});
   }
 
   const KernelCall& call_;

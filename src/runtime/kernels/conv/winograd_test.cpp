@@ -62,7 +62,7 @@ class Problem {
     const int64_t channels = row_.filters;
     Received received{{}, std::vector<std::atomic<int>>(expected_.size()), channels};
     received.values.assign(expected_.size(), NAN);
-    const ToroidEpilogue epilogue = {&Received::take, &received, nullptr};
+    const ToroidEpilogue epilogue = {nullptr, &Received::take, &received, {}};
     const int64_t y_strides[4] = {out_[2] * out_[3] * channels, 1, out_[3] * channels, channels};
     const ToroidOperand inputs[2] = {
         {x_.data(), x_sizes_, x_strides_, 4, static_cast<int32_t>(DType::F32), 0},
@@ -115,8 +115,8 @@ class Problem {
     std::vector<std::atomic<int>> times;
     int64_t channels;
 
-    static void take(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
-                     int64_t last_column) {
+    static void take(void* argument, void* /*out*/, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row,
+                     int64_t first_column, int64_t last_column) {
       Received& to = *static_cast<Received*>(argument);
       for (int64_t i = first_row; i < last_row; ++i) {
         for (int64_t j = first_column; j < last_column; ++j) {

@@ -1,9 +1,16 @@
 #include "runtime/kernels/epilogue/post_ops.h"
 
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
 #include "runtime/kernels/epilogue/register_post_ops.h"
+#include "runtime/kernels/isa/half_rows.h"
 
 namespace toroid {
 namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct SumBlock {
   const float* sums;
@@ -11,16 +18,18 @@ struct SumBlock {
   int64_t rows;
 };
 
+DType dtype_of_result(const ToroidEpilogue& epilogue) { return static_cast<DType>(epilogue.post_ops.out_dtype); }
+
 // So many vectors of columns of a block, row by row; what the rows have in common stays in registers.
 template <class Vector, int kVectors, bool kHasResidual, class Lanes>
-TOROID_INLINE void finish_columns(const ToroidPostOps& sum, const SumBlock& block, int64_t column, const Lanes& lanes) {
-  const Bounds<Vector> bounds(sum);
+TOROID_INLINE void finish_columns(const ToroidPostOps& ops, float* out, const SumBlock& block, int64_t column, const Lanes& lanes) {
+  const Bounds<Vector> bounds(ops);
   Affine<Vector> affine[kVectors];
 #pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) affine[v] = Affine<Vector>(sum, column + v * kLanesOf<Vector>, lanes);
+  for (int v = 0; v < kVectors; ++v) affine[v] = Affine<Vector>(ops, column + v * kLanesOf<Vector>, lanes);
   for (int64_t i = 0; i < block.rows; ++i) {
     const float* from = block.sums + i * block.row + column;
-    float* to = sum.out + i * sum.out_row + column;
+    float* to = out + i * ops.out_row + column;
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v, from += kLanesOf<Vector>, to += kLanesOf<Vector>) {
       Vector x;
@@ -28,7 +37,7 @@ TOROID_INLINE void finish_columns(const ToroidPostOps& sum, const SumBlock& bloc
       affine[v].apply(x);
       if constexpr (kHasResidual) {
         Vector other;
-        lanes.load(sum.residual + i * sum.residual_row + column + v * kLanesOf<Vector>, other);
+        lanes.load(ops.residual + i * ops.residual_row + column + v * kLanesOf<Vector>, other);
         x += other;
       }
       bounds.apply(x);
@@ -38,55 +47,101 @@ TOROID_INLINE void finish_columns(const ToroidPostOps& sum, const SumBlock& bloc
 }
 
 template <class Vector, int kVectors, class Lanes>
-TOROID_INLINE void finish_columns(const ToroidPostOps& sum, const SumBlock& block, int64_t column, const Lanes& lanes) {
-  if (sum.residual == nullptr) return finish_columns<Vector, kVectors, false>(sum, block, column, lanes);
-  finish_columns<Vector, kVectors, true>(sum, block, column, lanes);
+TOROID_INLINE void finish_columns(const ToroidPostOps& ops, float* out, const SumBlock& block, int64_t column, const Lanes& lanes) {
+  if (ops.residual == nullptr) return finish_columns<Vector, kVectors, false>(ops, out, block, column, lanes);
+  finish_columns<Vector, kVectors, true>(ops, out, block, column, lanes);
 }
 
 template <class Vector>
-TOROID_INLINE void finish_block(const ToroidPostOps& sum, const SumBlock& block, int64_t columns) {
+TOROID_INLINE void finish_block(const ToroidPostOps& ops, float* out, const SumBlock& block, int64_t columns) {
   constexpr int kLanes = kLanesOf<Vector>, kMost = 4;
   int64_t column = 0;
   for (; column + kMost * kLanes <= columns; column += kMost * kLanes)
-    finish_columns<Vector, kMost>(sum, block, column, AllLanes<Vector>());
-  for (; column + kLanes <= columns; column += kLanes) finish_columns<Vector, 1>(sum, block, column, AllLanes<Vector>());
-  if (column < columns) finish_columns<Vector, 1>(sum, block, column, FirstLanes<Vector>(columns - column));
+    finish_columns<Vector, kMost>(ops, out, block, column, AllLanes<Vector>());
+  for (; column + kLanes <= columns; column += kLanes) finish_columns<Vector, 1>(ops, out, block, column, AllLanes<Vector>());
+  if (column < columns) finish_columns<Vector, 1>(ops, out, block, column, FirstLanes<Vector>(columns - column));
 }
 
 #ifdef __x86_64__
-TOROID_AVX2 void finish_avx2(const ToroidPostOps& sum, const SumBlock& block, int64_t columns) {
-  finish_block<Vector8>(sum, block, columns);
+TOROID_AVX2 void finish_avx2(const ToroidPostOps& ops, float* out, const SumBlock& block, int64_t columns) {
+  finish_block<Vector8>(ops, out, block, columns);
 }
-TOROID_AVX512 void finish_avx512(const ToroidPostOps& sum, const SumBlock& block, int64_t columns) {
-  finish_block<Vector16>(sum, block, columns);
+TOROID_AVX512 void finish_avx512(const ToroidPostOps& ops, float* out, const SumBlock& block, int64_t columns) {
+  finish_block<Vector16>(ops, out, block, columns);
 }
 #endif
 
-}  // namespace
-
-const ToroidPostOps* post_ops(const ToroidEpilogue* epilogue) {
-  if (epilogue == nullptr || epilogue->clamped == nullptr || vector_set() == VectorSet::Baseline) return nullptr;
-  return epilogue->clamped->scale == nullptr || epilogue->clamped->is_fused != 0 ? epilogue->clamped : nullptr;
+void finish_f32(const ToroidPostOps& ops, float* out, const SumBlock& block, int64_t columns) {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return finish_avx512(ops, out, block, columns);
+  if (vector_set() == VectorSet::Avx2) return finish_avx2(ops, out, block, columns);
+#endif
+  finish_block<Vector4>(ops, out, block, columns);
 }
 
-ToroidPostOps part_of(const ToroidPostOps& whole, int64_t first_row, int64_t first_column) {
-  ToroidPostOps part = whole;
-  if (part.scale != nullptr) part.scale += first_column;
-  if (part.bias != nullptr) part.bias += first_column;
-  if (part.residual != nullptr) part.residual += first_row * part.residual_row + first_column;
-  part.out += first_row * part.out_row + first_column;
+// A piece of a row at a time, by way of float32.
+void finish_half(const ToroidEpilogue& whole, const SumBlock& block, int64_t columns) {
+  constexpr int64_t kPiece = 256;
+  float piece[kPiece];
+  for (int64_t i = 0; i < block.rows; ++i) {
+    for (int64_t column = 0; column < columns; column += kPiece) {
+      const int64_t count = std::min(kPiece, columns - column);
+      const ToroidEpilogue part = part_of(whole, i, column);
+      finish_f32(part.post_ops, piece, {block.sums + i * block.row + column, 0, 1}, count);
+      round_row(dtype_of_result(whole), piece, count, static_cast<uint16_t*>(part.out));
+    }
+  }
+}
+
+bool is_store_alone(const ToroidPostOps& ops) {
+  return ops.scale == nullptr && ops.bias == nullptr && ops.residual == nullptr && ops.low == -kInfinity && ops.high == kInfinity;
+}
+
+void store(const ToroidEpilogue& to, const SumBlock& block, int64_t columns) {
+  const DType dtype = dtype_of_result(to);
+  const int64_t width = size_bytes(dtype);
+  auto* out = static_cast<std::byte*>(to.out);
+  const float* sums = block.sums;
+  for (int64_t i = 0; i < block.rows; ++i, sums += block.row, out += to.post_ops.out_row * width) {
+    if (is_reduced_float(dtype)) {
+      round_row(dtype, sums, columns, reinterpret_cast<uint16_t*>(out));
+    } else {
+      std::memcpy(out, sums, static_cast<size_t>(columns * width));
+    }
+  }
+}
+
+}  // namespace
+
+ToroidEpilogue store_as(DType dtype, void* out, int64_t row) {
+  const ToroidPostOps none = {nullptr, nullptr, nullptr, 0, -kInfinity, kInfinity, row, static_cast<int32_t>(dtype)};
+  return {out, nullptr, nullptr, none};
+}
+
+bool is_for_registers(const ToroidEpilogue* epilogue) {
+  return epilogue != nullptr && epilogue->run == nullptr && dtype_of_result(*epilogue) == DType::F32;
+}
+
+ToroidEpilogue part_of(const ToroidEpilogue& post_ops, int64_t first_row, int64_t first_column) {
+  ToroidEpilogue part = post_ops;
+  ToroidPostOps& ops = part.post_ops;
+  if (ops.scale != nullptr) ops.scale += first_column;
+  if (ops.bias != nullptr) ops.bias += first_column;
+  if (ops.residual != nullptr) ops.residual += first_row * ops.residual_row + first_column;
+  part.out = static_cast<std::byte*>(part.out) + (first_row * ops.out_row + first_column) * size_bytes(dtype_of_result(part));
   return part;
 }
 
 void run_epilogue(const ToroidEpilogue& epilogue, const float* block, int64_t block_row, Range rows, Range columns) {
-#ifdef __x86_64__
-  if (const ToroidPostOps* clamped = post_ops(&epilogue)) {
-    const ToroidPostOps part = part_of(*clamped, rows.first, columns.first);
-    const SumBlock sums = {block, block_row, rows.size()};
-    return vector_set() == VectorSet::Avx512 ? finish_avx512(part, sums, columns.size()) : finish_avx2(part, sums, columns.size());
+  if (epilogue.run != nullptr) {
+    epilogue.run(epilogue.argument, epilogue.out, block, block_row, rows.first, rows.last, columns.first, columns.last);
+    return;
   }
-#endif
-  epilogue.run(epilogue.argument, block, block_row, rows.first, rows.last, columns.first, columns.last);
+  const ToroidEpilogue part = part_of(epilogue, rows.first, columns.first);
+  const SumBlock sums = {block, block_row, rows.size()};
+  if (is_store_alone(part.post_ops)) return store(part, sums, columns.size());
+  if (is_reduced_float(dtype_of_result(part))) return finish_half(part, sums, columns.size());
+  finish_f32(part.post_ops, static_cast<float*>(part.out), sums, columns.size());
 }
 
 }  // namespace toroid

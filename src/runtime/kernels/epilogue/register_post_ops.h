@@ -101,11 +101,11 @@ class Affine {
   Affine() = default;
   // For the columns from `column` on.
   template <class Lanes>
-  TOROID_INLINE Affine(const ToroidPostOps& sum, int64_t column, const Lanes& lanes) {
+  TOROID_INLINE Affine(const ToroidPostOps& ops, int64_t column, const Lanes& lanes) {
     scale_ = 1.0f - Vector{};
     bias_ = -Vector{};  // nothing changes by adding -0
-    if (sum.scale != nullptr) lanes.load(sum.scale + column, scale_);
-    if (sum.bias != nullptr) lanes.load(sum.bias + column, bias_);
+    if (ops.scale != nullptr) lanes.load(ops.scale + column, scale_);
+    if (ops.bias != nullptr) lanes.load(ops.bias + column, bias_);
   }
 
   // x * scale + bias
@@ -127,7 +127,7 @@ class Affine {
 template <class Vector>
 class Bounds {
  public:
-  TOROID_INLINE explicit Bounds(const ToroidPostOps& sum) : low_(sum.low - Vector{}), high_(sum.high - Vector{}) {}
+  TOROID_INLINE explicit Bounds(const ToroidPostOps& ops) : low_(ops.low - Vector{}), high_(ops.high - Vector{}) {}
 
   // Of equal numbers, and where one is NaN, the instructions give their second operand, which is x.
   TOROID_INLINE void apply(Vector& x) const {

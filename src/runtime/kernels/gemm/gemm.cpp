@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/bf16x3/gemm_dynamic_b.h"
 #include "runtime/kernels/gemm/gemm_cost.h"
 #include "runtime/memory/scratch.h"
@@ -34,7 +33,7 @@ void gemm_f32(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64
     if (out.epilogue == nullptr) return multiply_small_m(form, pool, m, n, k, a, b, out.data, out.row);
     float* product = scratch_for_product.get(m * n + kReadBeyond);
     multiply_small_m(form, pool, m, n, k, a, b, product, n);
-    return run_epilogue(*out.epilogue, product, n, {0, m}, {0, n});
+    return out.take(product, n, {0, m}, {0, n});
   }
   if (form == GemmAlgorithm::Parts && k > 0) return multiply_as_bf16x3(pool, m, n, k, a, b, out);
   gemm_packed(pool, m, n, k, a, b, out);

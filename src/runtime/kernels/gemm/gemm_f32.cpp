@@ -28,14 +28,12 @@ std::unique_ptr<const KernelPlan> plan_packed(const KernelCall& call, const Prod
 
 void run_products(const KernelCall& call, const ProductSizes& sizes, GemmAlgorithm algorithm) {
   const auto [batches, m, n, k] = sizes;
+  const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), n, call.epilogue};
   if (batches == 1) {
-    const ProductOutput out = {data_of(call.outputs[0]), n, call.epilogue};
     return gemm_f32(algorithm, call.pool, m, n, k, matrix_of(call.inputs[0], 0), matrix_of(call.inputs[1], 0), out);
   }
   for_each_product(call.pool, batches, m * n * k, [&, m = m, n = n, k = k](int64_t batch) {
-    const EpiloguePart epilogue(call.epilogue, batch * m, 0);
-    const ProductOutput out = {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]) + batch * m * n, n, epilogue.get()};
-    gemm_f32(algorithm, call.pool, m, n, k, matrix_of(call.inputs[0], batch), matrix_of(call.inputs[1], batch), out);
+    gemm_f32(algorithm, call.pool, m, n, k, matrix_of(call.inputs[0], batch), matrix_of(call.inputs[1], batch), out.part(batch * m, 0));
   });
 }
 

@@ -91,26 +91,18 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
 template <class Element>
 void ProductOutputOf<Element>::take(const Element* block, int64_t block_row, Range rows, Range columns) const {
   if (epilogue != nullptr) {
-    if constexpr (std::is_same_v<Element, float>) return run_epilogue(*epilogue, block, block_row, rows, columns);
-    return epilogue->run(epilogue->argument, block, block_row, rows.first, rows.last, columns.first, columns.last);
+    const Range whole_rows = {first_row + rows.first, first_row + rows.last};
+    const Range whole_columns = {first_column + columns.first, first_column + columns.last};
+    if constexpr (std::is_same_v<Element, float>) {
+      return run_epilogue(*epilogue, block, block_row, whole_rows, whole_columns);
+    } else {
+      return epilogue->run(epilogue->argument, block, block_row, whole_rows.first, whole_rows.last, whole_columns.first,
+                           whole_columns.last);
+    }
   }
   for (int64_t i = rows.first; i < rows.last; ++i, block += block_row) {
     std::memcpy(data + i * row + columns.first, block, static_cast<size_t>(columns.size()) * sizeof(Element));
   }
-}
-
-EpiloguePart::EpiloguePart(const ToroidEpilogue* whole, int64_t first_row, int64_t first_column)
-    : whole_(whole), first_row_(first_row), first_column_(first_column), part_{run, this, nullptr} {
-  if (get() != &part_ || whole->clamped == nullptr) return;
-  clamped_ = part_of(*whole->clamped, first_row, first_column);
-  part_.clamped = &clamped_;
-}
-
-void EpiloguePart::run(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
-                       int64_t last_column) {
-  const EpiloguePart& part = *static_cast<const EpiloguePart*>(argument);
-  part.whole_->run(part.whole_->argument, block, row_stride, first_row + part.first_row_, last_row + part.first_row_,
-                   first_column + part.first_column_, last_column + part.first_column_);
 }
 
 template <class Element>
@@ -153,8 +145,8 @@ void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, con
                    const FetchingOf<Element>& fetching) {
   const GemmMicrokernelsOf<Element>& kernels = gemm_microkernels_of<Element>();
   const bool adds_up = b.depth > kDepth;  // parts of the depth
-  const ToroidPostOps* clamped = nullptr;
-  if constexpr (std::is_same_v<Element, float>) clamped = adds_up ? nullptr : post_ops(out.epilogue);
+  bool in_registers = false;              // the epilogue
+  if constexpr (std::is_same_v<Element, float>) in_registers = !adds_up && is_for_registers(out.epilogue);
   for (int64_t panel = first; panel < last; ++panel) {
     const Element* after = panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;
     const int64_t width = b.width(panel);
@@ -168,9 +160,10 @@ void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, con
       continue;
     }
     if constexpr (std::is_same_v<Element, float>) {
-      if (clamped != nullptr) {
-        const ToroidPostOps part = part_of(*clamped, first_row, column);
-        const StripOutput to = {part.out, part.out_row, columns, false, &part, part.residual};
+      if (in_registers) {
+        const ToroidEpilogue part = part_of(*out.epilogue, out.first_row + first_row, out.first_column + column);
+        const ToroidPostOps& ops = part.post_ops;
+        const StripOutput to = {static_cast<float*>(part.out), ops.out_row, columns, false, &ops, ops.residual};
         multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, to, fetching.is_on, after);
         continue;
       }

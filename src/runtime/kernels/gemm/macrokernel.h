@@ -15,7 +15,7 @@
 
 namespace toroid {
 
-// Takes blocks of a product of such elements as ToroidEpilogue::run takes those of float32.
+// Takes blocks of a product of such elements as an epilogue's function takes those of float32.
 template <class Element>
 struct BlockConsumer {
   void (*run)(void* argument, const Element* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
@@ -25,13 +25,19 @@ struct BlockConsumer {
 template <class Element>
 using EpilogueOf = std::conditional_t<std::is_same_v<Element, float>, ToroidEpilogue, BlockConsumer<Element>>;
 
-// Where a product goes: to memory, or block by block to what else is to be done with it (ToroidEpilogue), or both ways for what has no epilogue.
+// Where a product goes: to memory, or block by block to its epilogue.
 template <class Element>
 struct ProductOutputOf {
-  Element* data;                        // row-major and contiguous along columns; null with an epilogue
-  int64_t row;                          // stride, in elements
-  const EpilogueOf<Element>* epilogue;  // null: none
+  Element* data;                            // row-major and contiguous along columns; null with an epilogue
+  int64_t row;                              // stride, in elements
+  const EpilogueOf<Element>* epilogue;      // null: none
+  int64_t first_row = 0, first_column = 0;  // of the epilogue's product, where this one begins
 
+  // Of the part of the product that begins in this row and column.
+  ProductOutputOf part(int64_t part_row, int64_t part_column) const {
+    return {data == nullptr ? nullptr : data + part_row * row + part_column, row, epilogue, first_row + part_row,
+            first_column + part_column};
+  }
   // A finished block, whose rows are block_row elements apart.
   void take(const Element* block, int64_t block_row, Range rows, Range columns) const;
 };
@@ -39,26 +45,6 @@ using ProductOutput = ProductOutputOf<float>;
 
 // Elements behind a block that an epilogue may read (ToroidEpilogue).
 inline constexpr int64_t kReadBeyond = 16;
-
-// The epilogue of a product that is a part of a larger one, which begins in this row and column of it.
-class EpiloguePart {
- public:
-  EpiloguePart(const ToroidEpilogue* whole, int64_t first_row, int64_t first_column);
-  EpiloguePart(const EpiloguePart&) = delete;
-  EpiloguePart& operator=(const EpiloguePart&) = delete;
-
-  // The whole's own where the part begins with it.
-  const ToroidEpilogue* get() const { return whole_ == nullptr || (first_row_ == 0 && first_column_ == 0) ? whole_ : &part_; }
-
- private:
-  static void run(void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
-                  int64_t last_column);
-
-  const ToroidEpilogue* whole_;
-  int64_t first_row_, first_column_;
-  ToroidEpilogue part_;
-  ToroidPostOps clamped_;  // of the part, if the whole has one
-};
 
 // Where the elements of a row of the left matrix lie, in their order: the same offsets from each row's pointer.
 class RowElements {

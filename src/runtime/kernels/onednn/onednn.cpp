@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/onednn/onednn_library.h"
 #include "runtime/kernels/registry/operands.h"
@@ -175,8 +176,7 @@ class PartOfResult {
   void* data() const { return data_; }
   void finish() const {
     if (epilogue_ == nullptr) return;
-    epilogue_->run(epilogue_->argument, static_cast<const float*>(data_), columns_.size(), rows_.first, rows_.last, columns_.first,
-                   columns_.last);
+    run_epilogue(*epilogue_, static_cast<const float*>(data_), columns_.size(), rows_, columns_);
   }
 
  private:
@@ -195,6 +195,7 @@ struct Product {
   const std::byte* right;
   std::byte* out;
   const ToroidEpilogue* epilogue;
+  int64_t first_row;  // of the epilogue's product
 };
 
 // A matrix with one row or column has no order of its own, but oneDNN asks for strides.
@@ -255,7 +256,8 @@ void multiply(const KernelCall& call, const Product& p) {
       });
       const void* weights =
           by_rows ? shared : weights_for(call, operation, key, right, p.right + columns.first * p.b.strides[1] * bytes_of(p.b));
-      const PartOfResult result(p.epilogue, p.out + (rows.first * p.c.strides[0] + columns.first) * bytes_of(p.c), rows, columns);
+      const PartOfResult result(p.epilogue, p.out + (rows.first * p.c.strides[0] + columns.first) * bytes_of(p.c),
+                                {p.first_row + rows.first, p.first_row + rows.last}, columns);
       execute(operation, {{DNNL_ARG_SRC, layout(operation.desc, dnnl_query_src_md), p.left + rows.first * p.a.strides[0] * bytes_of(p.a)},
                           {DNNL_ARG_WEIGHTS, operation.weights(), weights},
                           {DNNL_ARG_DST, layout(operation.desc, dnnl_query_dst_md), result.data()}});
@@ -281,9 +283,8 @@ void run_matmul_onednn(const KernelCall& call) {
     return static_cast<std::byte*>(operand.data) + batch_offset(operand, dims, batch) * size_bytes(static_cast<DType>(operand.dtype));
   };
   for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
-    const EpiloguePart epilogue(call.epilogue, batch * m, 0);
-    multiply(call, {left, right, out, at(a, batch), at(b, batch),
-                    call.epilogue != nullptr ? nullptr : at(c, 0) + batch * m * n * bytes_of(out), epilogue.get()});
+    std::byte* const data = call.epilogue != nullptr ? nullptr : at(c, 0) + batch * m * n * bytes_of(out);
+    multiply(call, {left, right, out, at(a, batch), at(b, batch), data, call.epilogue, batch * m});
   });
 }
 

@@ -171,7 +171,7 @@ const float* KernelCall::packed_or_scratch(const ToroidOperand& operand, const v
 std::unique_ptr<const KernelPlan> plan_library_kernel(std::string_view name, const KernelCall& call) {
   const size_t mark = name.find('#');
   const std::string_view kernel = name.substr(0, mark);
-  const ToroidOperand* result = !call.outputs.empty() ? &call.outputs[0] : call.num_stages > 0 ? &call.stages[0].call.outputs[0] : nullptr;
+  const ToroidOperand* result = !call.outputs.empty() ? &call.outputs[0] : call.num_stages > 0 ? &call.stages[0].outputs[0] : nullptr;
   std::vector<DType> inputs;
   for (const ToroidOperand& input : call.inputs) inputs.push_back(dtype_of(input));
   const std::string family = family_of(kernel, inputs, result == nullptr ? DType::F32 : dtype_of(*result));
@@ -182,7 +182,7 @@ std::unique_ptr<const KernelPlan> plan_library_kernel(std::string_view name, con
 
 void run_library_kernel(std::string_view name, const KernelCall& call) { plan_library_kernel(name, call)->run(call); }
 
-KernelCall call_of_chain(RuntimePool& pool, std::span<const ConvolutionStage> stages) {
+KernelCall call_of_chain(RuntimePool& pool, std::span<const KernelCall> stages) {
   return {.pool = pool, .inputs = {}, .outputs = {}, .integers = {}, .numbers = {}, .stages = stages.data(), .num_stages = stages.size()};
 }
 

@@ -13,8 +13,6 @@
 
 namespace toroid {
 
-struct ConvolutionStage;
-
 struct KernelCall {
   RuntimePool& pool;
   std::span<const ToroidOperand> inputs;
@@ -23,8 +21,9 @@ struct KernelCall {
   std::span<const double> numbers;
   const ToroidEpilogue* epilogue = nullptr;  // takes the result of run_matmul_f32 and run_convolution_f32; null: none
   PreparedConstants* prepared = nullptr;     // null: what is made of constants is not kept
-  // Of a chain, which has no operands besides: its calls.
-  const ConvolutionStage* stages = nullptr;
+  // Of a chain, which has no operands besides: its calls, "convolution" in float32 (chain.h). Each but the first reads what the one before
+  // makes, its output or the one result of its epilogue.
+  const KernelCall* stages = nullptr;
   size_t num_stages = 0;
 
   bool keeps(const ToroidOperand& operand) const { return prepared != nullptr && operand.is_constant; }
@@ -34,20 +33,12 @@ struct KernelCall {
                                  const std::function<void(float*)>& make) const;
 };
 
-// A call of a chain: "convolution" in float32 (chain.h).
-struct ConvolutionStage {
-  KernelCall call;
-  // Of the epilogue of all but the last: its argument is an array of so many pointers, of which this one is where the next stage's image
-  // goes, in float32 and in the order of that operand.
-  int32_t num_arguments = 0, image_argument = 0;
-};
-
 // Throws Error. Names: "matmul", "convolution", "attention", "sort", "library.NAME" (library/library_ops.h); "matmul#packed" names one of
 // several implementations (runtime/kernels/registry/registry.h), which must be able to compute the call.
 void run_library_kernel(std::string_view name, const KernelCall& call);
 
 // A chain as the call of its implementations, which has no operands besides. The stages are only looked at.
-KernelCall call_of_chain(RuntimePool& pool, std::span<const ConvolutionStage> stages);
+KernelCall call_of_chain(RuntimePool& pool, std::span<const KernelCall> stages);
 
 // Fast kernels, each in its own file. Shapes as in graph/graph.h; any strides. The first, of F32, takes the algorithm of the lowest estimate.
 void run_matmul_f32(const KernelCall& call);

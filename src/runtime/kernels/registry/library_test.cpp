@@ -2,6 +2,7 @@
 #include "runtime/kernels/registry/library.h"
 
 #include <atomic>
+#include <cstring>
 
 #include <gtest/gtest.h>
 
@@ -156,8 +157,9 @@ struct PlusOne {
   int64_t row;
   std::vector<std::atomic<int>> given;
   ToroidEpilogue epilogue() {
-    return {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
-               int64_t last_column) {
+    return {nullptr,
+            [](void* argument, void* /*out*/, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row,
+               int64_t first_column, int64_t last_column) {
               PlusOne& to = *static_cast<PlusOne*>(argument);
               for (int64_t i = first_row; i < last_row; ++i) {
                 for (int64_t j = first_column; j < last_column; ++j) {
@@ -166,7 +168,8 @@ struct PlusOne {
                 }
               }
             },
-            this, nullptr};
+            this,
+            {}};
   }
 };
 

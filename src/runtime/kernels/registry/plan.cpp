@@ -16,7 +16,7 @@ bool for_each_size(const KernelCall& call, const F& f) {
   }
   if (!std::all_of(call.integers.begin(), call.integers.end(), f)) return false;
   for (size_t i = 0; i < call.num_stages; ++i) {
-    if (!for_each_size(call.stages[i].call, f)) return false;
+    if (!for_each_size(call.stages[i], f)) return false;
   }
   return true;
 }

@@ -15,7 +15,7 @@ namespace toroid {
 class KernelPlan {
  public:
   virtual ~KernelPlan() = default;
-  // `call`: as the one that the plan was made for, but for where data lie that are no constants, and for the epilogue's argument. Several threads may
+  // `call`: as the one that the plan was made for, but for where data lie that are no constants, the epilogue's too. Several threads may
   // run a plan at once. Throws what the kernel throws.
   virtual void run(const KernelCall& call) const = 0;
 };

@@ -184,7 +184,7 @@ Problem problem_of(std::string family, const KernelCall& call) {
     Problem chain;
     chain.family = std::move(family);
     for (size_t i = 0; i < call.num_stages; ++i) {
-      const KernelCall& stage = call.stages[i].call;
+      const KernelCall& stage = call.stages[i];
       chain.stages.push_back(problem_of(family_of("convolution", {}, static_cast<DType>(stage.outputs[0].dtype)), stage));
     }
     return chain;

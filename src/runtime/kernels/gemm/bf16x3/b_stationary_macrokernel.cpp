@@ -115,9 +115,7 @@ void PassingStrips::multiply_strip(int64_t strip, int64_t depth, const PackedBf1
 }
 
 void PassingStrips::multiply_plain(int64_t panel, const PackedB& columns) const {
-  const int64_t first_column = columns_of({panel, panel + 1}).first;
-  const EpiloguePart epilogue(out_.epilogue, 0, first_column);
-  const ProductOutput out = {out_.epilogue != nullptr ? nullptr : out_.data + first_column, out_.row, epilogue.get()};
+  const ProductOutput out = out_.part(0, columns_of({panel, panel + 1}).first);
   for (int64_t strip = 0; strip < strips_; ++strip) {
     if (!is_plain_panel_[at(panel)] && !is_plain_strip_[at(strip)]) continue;
     multiply_rows(columns, 0, columns.panels(), row_elements_, pointers_of(strip), first_row_ + strip * kRows, out);

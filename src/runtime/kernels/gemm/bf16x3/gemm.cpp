@@ -174,9 +174,8 @@ class Block {
   // Without parts, for what cannot be in them.
   void multiply_plain(int64_t panel) const {
     const int64_t column = panel * PackedBf16x3::kPanelColumns;
-    const EpiloguePart epilogue(out_.epilogue, 0, column);
     const PackedB packed = plain_panel(b_, panel);
-    const ProductOutput out = {out_.epilogue != nullptr ? nullptr : out_.data + column, out_.row, epilogue.get()};
+    const ProductOutput out = out_.part(0, column);
     const auto own = static_cast<size_t>(own_rows());
     multiply_rows(packed, 0, packed.panels(), row_elements_, rows_.first(own), first_row_, out);
     if (tiles_in(panel) > own_tiles_) multiply_rows(packed, 0, packed.panels(), row_elements_, rows_.subspan(own), shared_.rows.first, out);

@@ -272,8 +272,9 @@ TEST_P(PartsProduct, GivesEachElementOnce) {
       const std::vector<float> expected = product_in(GemmAlgorithm::Packed, pool, m, n, k, a, b);
       for (const Sides sides : kSides) {
         Taken taken = {std::vector<float>(static_cast<size_t>(m * n)), std::vector<int>(static_cast<size_t>(m * n)), n};
-        const ToroidEpilogue epilogue = {[](void* argument, const float* block, int64_t row, int64_t first_row, int64_t last_row,
-                                            int64_t first_column, int64_t last_column) {
+        const ToroidEpilogue epilogue = {nullptr,
+                                         [](void* argument, void* /*out*/, const float* block, int64_t row, int64_t first_row,
+                                            int64_t last_row, int64_t first_column, int64_t last_column) {
                                            Taken& all = *static_cast<Taken*>(argument);
                                            for (int64_t i = first_row; i < last_row; ++i) {
                                              for (int64_t j = first_column; j < last_column; ++j) {
@@ -283,7 +284,8 @@ TEST_P(PartsProduct, GivesEachElementOnce) {
                                              }
                                            }
                                          },
-                                         &taken, nullptr};
+                                         &taken,
+                                         {}};
         multiply_as_bf16x3(sides, pool, m, n, k, a, b, {nullptr, n, &epilogue});
         EXPECT_EQ(taken.times, std::vector<int>(static_cast<size_t>(m * n), 1));
         EXPECT_EQ(taken.values, expected) << (has_extremes ? "with extremes" : "");

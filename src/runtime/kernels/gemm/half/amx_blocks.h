@@ -1,4 +1,4 @@
-// How a product in tiles is cut: rows that are packed together, blocks of them that meet a panel of columns, an epilogue for each block.
+// How a product in tiles is cut: rows that are packed together, blocks of them that meet a panel of columns and are given away one by one.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace toroid {
 
-constexpr int64_t kPanelTiles = 4;                          // of columns, for which an epilogue is called
+constexpr int64_t kPanelTiles = 4;                          // of columns, which are given away together
 constexpr int64_t kPanelColumns = kPanelTiles * kTileSide;  // also the stride of a block's rows
 constexpr int64_t kPartSteps = 8;       // of the depth: what two tiles of columns have of it stays in the first-level cache
 constexpr int64_t kMostBlockTiles = 8;  // of rows
@@ -30,7 +30,7 @@ struct TileBlock {
 // with TileRegisters in scope.
 template <class Pack, class Multiply>
 void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_tile_bytes, const Pack& pack, const Multiply& multiply,
-                         const ToroidEpilogue& epilogue) {
+                         const ProductOutput& out) {
   constexpr int64_t kLeftBytes = int64_t{4} << 20, kBlockBytes = int64_t{5} << 18;  // of rows at a time, in all and in a block
   const int64_t tile_bytes = std::max<int64_t>(left_tile_bytes, kTileRowBytes);
   const int64_t block_tiles = std::clamp<int64_t>(kBlockBytes / tile_bytes / 2 * 2, 2, kMostBlockTiles);
@@ -58,8 +58,8 @@ void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_t
           multiply(TileBlock{left + first * left_tile_bytes, last - first, panel * kPanelTiles,
                              std::min((panel + 1) * kPanelTiles, tiles_of(n)), sums});
           const int64_t column = panel * kPanelColumns;
-          epilogue.run(epilogue.argument, sums, kPanelColumns, begin_row + first * kTileSide, std::min(m, begin_row + last * kTileSide),
-                       column, std::min(column + kPanelColumns, n));
+          out.take(sums, kPanelColumns, {begin_row + first * kTileSide, std::min(m, begin_row + last * kTileSide)},
+                   {column, std::min(column + kPanelColumns, n)});
         }
       }
     });

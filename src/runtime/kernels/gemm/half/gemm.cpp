@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/float16.h"
-#include "runtime/kernels/epilogue/store_and_convert.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/gemm/macrokernel.h"
@@ -94,18 +94,18 @@ void multiply_pairs(const Bf16DotMicrokernels& kernels, const PackedB& b, int64_
   }
 }
 
-void multiply_in_pairs(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedB& b, const ToroidEpilogue& epilogue) {
-  for_each_part(
-      pool, m, b.panels(), partition_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(uint16_t))), [&](Range some, Range panels) {
-        std::vector<const uint16_t*> rows(static_cast<size_t>(some.size()));
-        take_row_pairs(a, some.first, k, rows);
-        for (int64_t panel = panels.first; panel < panels.last; ++panel) {
-          const int64_t width = b.width(panel), column = b.first_column(panel);
-          float* block = scratch_for_block.get(some.size() * width);
-          multiply_pairs(*bf16_dot_microkernels(), b, panel, rows, block);
-          epilogue.run(epilogue.argument, block, width, some.first, some.last, column, column + std::min(width, b.columns - column));
-        }
-      });
+void multiply_in_pairs(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedB& b, const ProductOutput& out) {
+  for_each_part(pool, m, b.panels(), partition_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(uint16_t))),
+                [&](Range some, Range panels) {
+                  std::vector<const uint16_t*> rows(static_cast<size_t>(some.size()));
+                  take_row_pairs(a, some.first, k, rows);
+                  for (int64_t panel = panels.first; panel < panels.last; ++panel) {
+                    const int64_t width = b.width(panel), column = b.first_column(panel);
+                    float* block = scratch_for_block.get(some.size() * width);
+                    multiply_pairs(*bf16_dot_microkernels(), b, panel, rows, block);
+                    out.take(block, width, some, {column, column + std::min(width, b.columns - column)});
+                  }
+                });
 }
 
 // ---- widened
@@ -127,7 +127,7 @@ void pack_widened(const Matrix16& b, int64_t k, int64_t n, int64_t first, int64_
   }
 }
 
-void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedB& b, const ToroidEpilogue& epilogue) {
+void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedB& b, const ProductOutput& out) {
   const RowElements elements(0, k);
   for_each_part(pool, m, b.panels(), partition_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(float))),
                 [&](Range some, Range panels) {
@@ -142,14 +142,14 @@ void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a
                     }
                     rows.push_back(widened + i * row);
                   }
-                  multiply_rows(b, panels.first, panels.last, elements, rows, some.first, {nullptr, 0, &epilogue});
+                  multiply_rows(b, panels.first, panels.last, elements, rows, some.first, out);
                 });
 }
 
 // ---- all
 
 void multiply16(const KernelCall& call, HalfGemmAlgorithm form, int64_t m, int64_t n, int64_t k, const Matrix16& a, const Matrix16& b,
-                const ToroidEpilogue& epilogue) {
+                const ProductOutput& out) {
   const bool in_tiles = form == HalfGemmAlgorithm::Tiles, in_pairs = form == HalfGemmAlgorithm::Pairs;
   const int64_t depth = in_pairs ? pairs_of(k) : k;
   const int64_t size = in_tiles ? packed_tiles_bytes(AmxType::BFloat16, k, n) / kWordBytes : PackedB::size(depth, n);
@@ -163,10 +163,9 @@ void multiply16(const KernelCall& call, HalfGemmAlgorithm form, int64_t m, int64
   const int64_t key[] = {in_tiles ? 't' : in_pairs ? 'p' : 'w', static_cast<int64_t>(b.dtype), k, n, b.row, b.column};
   const float* packed = call.packed_or_scratch(call.inputs[1], b.data, key, size, pack);
   if (in_tiles) {
-    multiply_in_tiles(AmxType::BFloat16, call.pool, m, n, k, {a.data, a.row, a.column}, reinterpret_cast<const std::byte*>(packed),
-                      epilogue);
+    multiply_in_tiles(AmxType::BFloat16, call.pool, m, n, k, {a.data, a.row, a.column}, reinterpret_cast<const std::byte*>(packed), out);
   } else {
-    (in_pairs ? multiply_in_pairs : multiply_widened)(call.pool, m, k, a, {depth, n, packed}, epilogue);
+    (in_pairs ? multiply_in_pairs : multiply_widened)(call.pool, m, k, a, {depth, n, packed}, out);
   }
 }
 
@@ -177,11 +176,10 @@ void run(const KernelCall& call, HalfGemmAlgorithm form) {
   const ProductSizes sizes = product_sizes(a, b, c);
   const int64_t batches = sizes.batches, m = sizes.m, n = sizes.n, k = sizes.k;
   if (m == 0 || n == 0) return;
-  StoredSums sums = {c.data, static_cast<DType>(c.dtype), n};
-  const ToroidEpilogue stored = sums.epilogue();
+  const ToroidEpilogue stored = store_as(static_cast<DType>(c.dtype), c.data, n);
+  const ProductOutput out = {nullptr, n, call.epilogue != nullptr ? call.epilogue : &stored};
   for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
-    const EpiloguePart epilogue(call.epilogue != nullptr ? call.epilogue : &stored, batch * m, 0);
-    multiply16(call, form, m, n, k, matrix_of(a, batch), matrix_of(b, batch), *epilogue.get());
+    multiply16(call, form, m, n, k, matrix_of(a, batch), matrix_of(b, batch), out.part(batch * m, 0));
   });
 }
 

@@ -174,7 +174,7 @@ void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, co
 }
 
 void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
-                       const ToroidEpilogue& epilogue) {
+                       const ProductOutput& out) {
   const int64_t steps = steps_of(numbers, k);
   const Pack pack_tile = packs_of(numbers).left;
   auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_tile(a, first_row, rows, k, steps, out); };
@@ -182,7 +182,7 @@ void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n,
     const TileRows rows = {block.left, block.row_tiles, steps * kTileBytes};
     multiply_tile_rows(numbers, rows, steps, packed, block.first_column, block.last_column, block.sums, kPanelColumns);
   };
-  for_each_tile_block(pool, m, n, steps * kTileBytes, pack, multiply, epilogue);
+  for_each_tile_block(pool, m, n, steps * kTileBytes, pack, multiply, out);
 }
 
 }  // namespace toroid

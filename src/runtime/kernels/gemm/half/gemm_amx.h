@@ -1,9 +1,9 @@
 // Matrix products in tiles (isa/amx.h) of any sizes and strides.
 #pragma once
 
+#include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/pool/pool.h"
-#include "toroid/program_abi.h"
 
 namespace toroid {
 
@@ -36,8 +36,8 @@ struct TileRows {
 void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column,
                         int64_t last_column, float* sums, int64_t row);
 
-// a times the packed matrix. The epilogue gets the sums; those of Int8 are int32_t, whatever its pointer's type says.
+// a times the packed matrix. The sums of Int8 are int32_t, whatever the type of `out` says: for store_as(DType::I32, …) and functions.
 void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
-                       const ToroidEpilogue& epilogue);
+                       const ProductOutput& out);
 
 }  // namespace toroid

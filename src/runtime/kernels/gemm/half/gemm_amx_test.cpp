@@ -93,8 +93,9 @@ TEST_P(TileProduct, OfInt8IsExact) {
       int64_t n;
       std::vector<int64_t> sums;
     } result{row.n, std::vector<int64_t>(static_cast<size_t>(row.m * row.n), -1000000)};
-    const ToroidEpilogue epilogue = {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row,
-                                        int64_t first_column, int64_t last_column) {
+    const ToroidEpilogue epilogue = {nullptr,
+                                     [](void* argument, void* /*out*/, const float* block, int64_t row_stride, int64_t first_row,
+                                        int64_t last_row, int64_t first_column, int64_t last_column) {
                                        auto& to = *static_cast<Result*>(argument);
                                        const auto* sums = reinterpret_cast<const int32_t*>(block);
                                        for (int64_t i = first_row; i < last_row; ++i) {
@@ -104,8 +105,10 @@ TEST_P(TileProduct, OfInt8IsExact) {
                                          }
                                        }
                                      },
-                                     &result, nullptr};
-    multiply_in_tiles(AmxType::Int8, pool, row.m, row.n, row.k, {a.data(), a_strides[0], a_strides[1]}, packed.data(), epilogue);
+                                     &result,
+                                     {}};
+    multiply_in_tiles(AmxType::Int8, pool, row.m, row.n, row.k, {a.data(), a_strides[0], a_strides[1]}, packed.data(),
+                      {nullptr, row.n, &epilogue});
     for (int64_t i = 0; i < row.m; ++i) {
       for (int64_t j = 0; j < row.n; ++j) {
         ASSERT_EQ(result.sums[static_cast<size_t>(i * row.n + j)], expected_at(row, a_strides, b_strides, i, j)) << i << ", " << j;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/kernels/epilogue/store_and_convert.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/int4/packed_b.h"
 #include "runtime/kernels/gemm/int8/weight_product.h"
 #include "runtime/kernels/gemm/macrokernel.h"
@@ -88,7 +88,7 @@ const float* sums_of_groups(const KernelCall& call, const Int4Sizes& s, const In
 }
 
 void read_numbers(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const float* group_sums,
-                  const ToroidEpilogue& epilogue) {
+                  const ProductOutput& out) {
   float* copies = scratch_for_rows.get(s.m * s.k);
   std::vector<const float*> rows;
   for (int64_t i = 0; i < s.m; ++i) rows.push_back(a.row(i, s.k, copies + i * s.k));
@@ -104,7 +104,7 @@ void read_numbers(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& 
                                                 block + i * kPanelColumns + tile * kTileSide, kPanelColumns);
         }
       }
-      epilogue.run(epilogue.argument, block, kPanelColumns, 0, s.m, column, last);
+      out.take(block, kPanelColumns, {0, s.m}, {column, last});
     }
   });
 }
@@ -172,7 +172,7 @@ struct GroupsProduct {
 };
 
 void multiply_in_groups(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const float* group_sums,
-                        const ToroidEpilogue& epilogue) {
+                        const ProductOutput& out) {
   const GroupsProduct product = {b, a.parts()};
   auto pack = [&](int64_t first, int64_t count, std::byte* out) {
     pack_rows_in_parts(a, first, count, s.k, out);
@@ -182,15 +182,14 @@ void multiply_in_groups(const KernelCall& call, const Int4Sizes& s, const Int4Ma
     }
   };
   for_each_tile_block(
-      call.pool, s.m, s.n, product.left_bytes(), pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
+      call.pool, s.m, s.n, product.left_bytes(), pack, [&](const TileBlock& block) { product.multiply(block); }, out);
 }
 
-void multiply_in_tiles(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
-                       const ToroidEpilogue& epilogue) {
+void multiply_in_tiles(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const ProductOutput& out) {
   const NarrowProduct product = {Int4Tiles{b}, b.steps(), 1};
   auto pack = [&](int64_t first, int64_t count, std::byte* out) { pack_rows_in_parts(a, first, count, s.k, out); };
   for_each_tile_block(
-      call.pool, s.m, s.n, b.steps() * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
+      call.pool, s.m, s.n, b.steps() * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, out);
 }
 
 // ---- panels
@@ -220,8 +219,7 @@ struct Rows {
   std::vector<const float*> pointers;
 };
 
-void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
-                        const ToroidEpilogue& epilogue) {
+void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const ProductOutput& out) {
   const PackedB shape{s.k, s.n, nullptr};
   const RowElements elements(0, s.k);
   const Cut cut = partition_of(call.pool.threads(), size_of_matrix(s.m, shape.panels(), s.k, sizeof(float)));
@@ -231,8 +229,7 @@ void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Ma
       const int64_t width = shape.width(panel), column = shape.first_column(panel);
       float* wide = scratch_for_panel.get(s.k * width);
       widen_columns(b, column, width, wide);
-      const EpiloguePart part(&epilogue, 0, column);
-      multiply_rows(PackedB{s.k, std::min(width, s.n - column), wide}, 0, 1, elements, rows.pointers, some.first, {nullptr, 0, part.get()});
+      multiply_rows(PackedB{s.k, std::min(width, s.n - column), wide}, 0, 1, elements, rows.pointers, some.first, out.part(0, column));
     }
   });
 }
@@ -262,15 +259,13 @@ void run_matmul_int4(const KernelCall& call, Int4Algorithm form) {
   rows.strides = strides;
   rows.rank = 2;
   const ToroidOperand& c = call.outputs[0];
-  StoredSums sums = {c.data, dtype_of(c), s.n};
-  const ToroidEpilogue stored = sums.epilogue();
-  const ToroidEpilogue& epilogue = call.epilogue != nullptr ? *call.epilogue : stored;
+  const ToroidEpilogue stored = store_as(dtype_of(c), c.data, s.n);
+  const ProductOutput out = {nullptr, s.n, call.epilogue != nullptr ? call.epilogue : &stored};
   const FloatRows a(rows, 0);
-  if (form == Int4Algorithm::Tiles) return multiply_in_tiles(call, s, b, a, epilogue);
+  if (form == Int4Algorithm::Tiles) return multiply_in_tiles(call, s, b, a, out);
   const float* group_sums = form == Int4Algorithm::Panels ? nullptr : sums_of_groups(call, s, b, a);
-  if (group_sums == nullptr) return multiply_in_panels(call, s, b, a, epilogue);
-  form == Int4Algorithm::FewRows ? read_numbers(call, s, b, a, group_sums, epilogue)
-                                 : multiply_in_groups(call, s, b, a, group_sums, epilogue);
+  if (group_sums == nullptr) return multiply_in_panels(call, s, b, a, out);
+  form == Int4Algorithm::FewRows ? read_numbers(call, s, b, a, group_sums, out) : multiply_in_groups(call, s, b, a, group_sums, out);
 }
 
 }  // namespace toroid

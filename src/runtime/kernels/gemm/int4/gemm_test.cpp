@@ -95,12 +95,14 @@ class Int4Product {
                                     {zeros_.data(), p_sizes, p_strides, 2, kF32, with_epilogue}};
     const ToroidOperand output = {result, y_sizes, y_strides, 2, dtype, 0};
     const ProductOutput to = {y.data(), c.n, nullptr};
-    const ToroidEpilogue epilogue = {[](void* argument, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row,
-                                        int64_t first_column, int64_t last_column) {
+    const ToroidEpilogue epilogue = {nullptr,
+                                     [](void* argument, void* /*out*/, const float* block, int64_t row_stride, int64_t first_row,
+                                        int64_t last_row, int64_t first_column, int64_t last_column) {
                                        const auto& out = *static_cast<const ProductOutput*>(argument);
                                        out.take(block, row_stride, {first_row, last_row}, {first_column, last_column});
                                      },
-                                     const_cast<ProductOutput*>(&to), nullptr};
+                                     const_cast<ProductOutput*>(&to),
+                                     {}};
     const KernelCall call{pool, inputs, {&output, 1}, {}, {}, with_epilogue ? &epilogue : nullptr, &prepared};
     if (!can_multiply_int4(form, {c.m, c.n, c.k, c.groups, dtype_})) return;
     for (int time = 0; time < 2; ++time) run_matmul_int4(call, form);

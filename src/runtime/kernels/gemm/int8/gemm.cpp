@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/kernels/epilogue/store_and_convert.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/gemm/int8/microkernel.h"
@@ -62,9 +62,9 @@ void multiply_in_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, 
   const float* packed =
       call.packed_or_scratch(call.inputs[1], b.data, form, packed_tiles_bytes(AmxType::Int8, k, n) / kWordBytes,
                              [&](float* to) { pack_right_tiles(AmxType::Int8, call.pool, b, k, n, reinterpret_cast<std::byte*>(to)); });
-  StoredSums sums = {out, DType::I32, n};
+  const ToroidEpilogue stored = store_as(DType::I32, out, n);
   const auto numbers = static_cast<DType>(call.inputs[0].dtype) == DType::U8 ? AmxType::Uint8 : AmxType::Int8;
-  multiply_in_tiles(numbers, call.pool, m, n, k, a, reinterpret_cast<const std::byte*>(packed), sums.epilogue());
+  multiply_in_tiles(numbers, call.pool, m, n, k, a, reinterpret_cast<const std::byte*>(packed), {nullptr, n, &stored});
 }
 
 // ---- in vectors

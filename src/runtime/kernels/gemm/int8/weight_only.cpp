@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "runtime/kernels/epilogue/post_ops.h"
-#include "runtime/kernels/epilogue/store_and_convert.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/gemm/int8/weight_panels.h"
@@ -63,7 +62,7 @@ struct Int8Tiles {
 };
 
 void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
-                           const ToroidEpilogue& epilogue) {
+                           const ProductOutput& out) {
   const int64_t steps = steps_of(k), parts = a.parts();
   const int64_t form[] = {'8', 't', k, n, b.row, b.column};
   const float* packed =
@@ -74,7 +73,7 @@ void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t
   const NarrowProduct product = {Int8Tiles{steps, reinterpret_cast<const std::byte*>(packed)}, steps, parts};
   auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_rows_in_parts(a, first_row, rows, k, out); };
   for_each_tile_block(
-      call.pool, m, n, parts * steps * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, epilogue);
+      call.pool, m, n, parts * steps * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, out);
 }
 
 // ---- in panels
@@ -115,7 +114,7 @@ class NarrowPanels {
   // rows_of(range): pointers to rows as add_part wants them, for the life of a task. add_part(rows, bytes, width, depth, sums, adds): the products of all rows
   // with a part of a panel, in sums, which are `width` apart.
   template <class RowsOf, class AddPart>
-  void multiply(RuntimePool& pool, int64_t m, int64_t element_bytes, const ToroidEpilogue& epilogue, const RowsOf& rows_of,
+  void multiply(RuntimePool& pool, int64_t m, int64_t element_bytes, const ProductOutput& out, const RowsOf& rows_of,
                 const AddPart& add_part) const {
     // Blocks of rows as large as they may be, so that a panel is seldom widened twice.
     const int64_t blocks = divide_up(m, size_of_matrix(m, shape_.panels(), shape_.depth, element_bytes).most_rows);
@@ -128,7 +127,7 @@ class NarrowPanels {
           const Range depth = {done, std::min(done + part_depth(), shape_.depth)};
           add_part(rows, data_ + (column * shape_.depth + done * width) * together_, width, depth, sums, done > 0);
         }
-        run_epilogue(epilogue, sums, width, some, {column, std::min(column + width, shape_.columns)});
+        out.take(sums, width, some, {column, std::min(column + width, shape_.columns)});
       }
     });
   }
@@ -159,7 +158,7 @@ std::vector<const float*> float_rows(const FloatRows& a, Range some, int64_t k) 
 }
 
 void multiply_in_registers(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
-                           const ToroidEpilogue& epilogue) {
+                           const ProductOutput& out) {
   const NarrowKernels& kernels = narrow_kernels();
   auto rows_of = [&](Range some) { return float_rows(a, some, k); };
   auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
@@ -169,11 +168,11 @@ void multiply_in_registers(const KernelCall& call, int64_t m, int64_t n, int64_t
       kernels[count - 1][width / gemm_microkernels().lanes - 1](depth.size(), strip, bytes, sums + first * width, width, adds, nullptr);
     });
   };
-  NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
+  NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, out, rows_of, add_part);
 }
 
 void multiply_widened(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
-                      const ToroidEpilogue& epilogue) {
+                      const ProductOutput& out) {
   const GemmMicrokernels& kernels = gemm_microkernels();
   auto rows_of = [&](Range some) { return float_rows(a, some, k); };
   auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
@@ -190,7 +189,7 @@ void multiply_widened(const KernelCall& call, int64_t m, int64_t n, int64_t k, c
       narrow_kernels()[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
     });
   };
-  NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
+  NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, out, rows_of, add_part);
 }
 
 // Rows of bfloat16 with a whole number of pairs.
@@ -214,7 +213,7 @@ std::vector<const uint16_t*> paired_rows(const FloatRows& a, Range some, int64_t
 }
 
 void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
-                       const ToroidEpilogue& epilogue) {
+                       const ProductOutput& out) {
   const Bf16DotMicrokernels& kernels = *bf16_dot_microkernels();
   auto rows_of = [&](Range some) { return paired_rows(a, some, k); };
   auto add_part = [&](const std::vector<const uint16_t*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
@@ -229,7 +228,7 @@ void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, 
       (*narrow_pair_kernels())[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, is_last ? nullptr : wide);
     });
   };
-  NarrowPanels(call, b, 2, k, n).multiply(call.pool, m, kFloatBytes, epilogue, rows_of, add_part);
+  NarrowPanels(call, b, 2, k, n).multiply(call.pool, m, kFloatBytes, out, rows_of, add_part);
 }
 
 }  // namespace
@@ -242,16 +241,15 @@ void run_int8_weights(const KernelCall& call, Int8Algorithm form) {
   const ProductSizes sizes = product_sizes(a, b, c);
   const int64_t batches = sizes.batches, m = sizes.m, n = sizes.n, k = sizes.k;
   if (m == 0 || n == 0) return;
-  StoredSums sums = {c.data, static_cast<DType>(c.dtype), n};
-  const ToroidEpilogue stored = sums.epilogue();
+  const ToroidEpilogue stored = store_as(static_cast<DType>(c.dtype), c.data, n);
+  const ProductOutput out = {nullptr, n, call.epilogue != nullptr ? call.epilogue : &stored};
   for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
-    const EpiloguePart epilogue(call.epilogue != nullptr ? call.epilogue : &stored, batch * m, 0);
     const Int8Matrix right = {static_cast<const int8_t*>(b.data) + batch_offset(b, dims, batch), b.strides[dims], b.strides[dims + 1]};
     const auto multiply = form == Int8Algorithm::Tiles           ? multiply_narrow_tiles
                           : form == Int8Algorithm::BFloat16Pairs ? multiply_in_pairs
                           : form == Int8Algorithm::InRegisters   ? multiply_in_registers
                                                                  : multiply_widened;
-    multiply(call, m, n, k, FloatRows(a, batch), right, *epilogue.get());
+    multiply(call, m, n, k, FloatRows(a, batch), right, out.part(batch * m, 0));
   });
 }
 
