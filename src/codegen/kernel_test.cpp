@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/cpp/prelude.h"
 #include "codegen/generated_for_test.h"
 #include "support/golden_for_test.h"
 
@@ -96,6 +97,20 @@ TEST(Generate, PostOperationsHaveNoKernel) {
       "const ToroidEpilogue epilogue = {y_out, nullptr, nullptr, {nullptr, b, nullptr, 0, 0.0f, (__builtin_inff()), 32, 8}};";
   EXPECT_NE(code.units.at(0).find(kEpilogue), std::string::npos) << code.units[0];
   EXPECT_EQ(generated(kLinearAndRelu, {.assertions = true}).kernels.size(), 1u);  // which checks what it accesses
+}
+
+TEST(Generate, PreludesAreThoseThatOperatorsNeed) {
+  struct Row {
+    std::string_view dtype, op;
+    bool random, special;
+  };
+  for (const Row& row : {Row{"f32", "sin", false, false}, Row{"f32", "lgamma", false, true}, Row{"f64", "lgamma", false, false},
+                         Row{"f32", "bernoulli", true, false}}) {
+    const std::string prelude =
+        generated(fmt::format("graph(x: {0}[64]) {{\n  y: {0}[64] = aten::{1}(x)\n  return y\n}}", row.dtype, row.op)).prelude;
+    EXPECT_EQ(prelude.find(kRandomPrelude) != std::string::npos, row.random) << row.dtype << " " << row.op;
+    EXPECT_EQ(prelude.find(kSpecialPrelude) != std::string::npos, row.special) << row.dtype << " " << row.op;
+  }
 }
 
 // Small, and yet with a load of each element, a gathered one, and a store.

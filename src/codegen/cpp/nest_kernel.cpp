@@ -90,9 +90,11 @@ class NestPrinter : KernelPrinter {
     drop_repeated_origins(task);
     source_.reports_errors = body_.uses_error() || !kernel_.stashes.empty() || assertions_;
     source_.uses_runtime = body_.uses_runtime();
+    source_.preludes = body_.preludes();
     for (const KernelSource& each : finish) {
       source_.reports_errors = source_.reports_errors || each.reports_errors;
       source_.uses_runtime = source_.uses_runtime || each.uses_runtime;
+      source_.preludes.add(each.preludes);
       take_sizes(each.tasks);
       text_.write(each.text);
     }

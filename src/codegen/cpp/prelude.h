@@ -10,11 +10,11 @@
 namespace toroid::codegen {
 
 extern const std::string_view kPrelude;
-// Behind it in files whose kernels draw random numbers.
+// Behind it in files whose kernels draw random numbers (ExtraPreludes, scalar_text.h).
 extern const std::string_view kRandomPrelude;
 // Behind it, and behind the interface of programs (wrapper/abi_text.h), in assertion builds.
 extern const std::string_view kAccessPrelude;
-// Behind it in files whose kernels compute special functions of lanes (see special_vector_forms).
+// Behind it in files whose kernels compute special functions of lanes (ExtraPreludes).
 extern const std::string_view kSpecialPrelude;
 
 }  // namespace toroid::codegen

@@ -98,6 +98,7 @@ bool has_vector_form(ScalarOp op) {
   }
 }
 
+// Those that kSpecialPrelude computes for lanes of F32, as op_NAME_v.
 constexpr ScalarOp kSpecialVectorForms[] = {ScalarOp::Lgamma,
                                             ScalarOp::Digamma,
                                             ScalarOp::I0,
@@ -116,11 +117,12 @@ constexpr ScalarOp kSpecialVectorForms[] = {ScalarOp::Lgamma,
                                             ScalarOp::ScaledModifiedBesselK0,
                                             ScalarOp::ScaledModifiedBesselK1};
 
-// Operators that have a form for vectors of F32, but not of F64.
-bool has_f32_vector_form(ScalarOp op) {
-  return op == ScalarOp::Erfinv ||
-         std::find(std::begin(kSpecialVectorForms), std::end(kSpecialVectorForms), op) != std::end(kSpecialVectorForms);
+bool is_special_vector_form(ScalarOp op) {
+  return std::find(std::begin(kSpecialVectorForms), std::end(kSpecialVectorForms), op) != std::end(kSpecialVectorForms);
 }
+
+// Operators that have a form for vectors of F32, but not of F64.
+bool has_f32_vector_form(ScalarOp op) { return op == ScalarOp::Erfinv || is_special_vector_form(op); }
 
 // Bool operands: logic on masks (lanes) or on bools.
 std::string bool_text(ScalarOp op, const std::vector<OperandText>& o, bool lanes) {
@@ -163,7 +165,10 @@ std::string bool_text(ScalarOp op, const std::vector<OperandText>& o, bool lanes
 
 }  // namespace
 
-std::span<const ScalarOp> special_vector_forms() { return kSpecialVectorForms; }
+ExtraPreludes preludes_of(ScalarOp op, DType dtype, bool lanes) {
+  return {.random = op == ScalarOp::PhiloxLow || op == ScalarOp::PhiloxHigh,
+          .special = lanes && dtype == DType::F32 && is_special_vector_form(op)};
+}
 
 bool is_special_function(ScalarOp op) {
   if (!infix_sign(op).empty() || has_vector_form(op)) return false;

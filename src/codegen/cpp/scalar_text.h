@@ -1,7 +1,6 @@
 // Spells scalar operators in C++, for single values and for lanes of a vector.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +31,15 @@ std::string combine_text(ReduceOp op, DType dtype, const OperandText& accumulato
 std::string identity_text(ReduceOp op, DType dtype);
 // Operators computed by a call into the runtime, in double precision.
 bool is_special_function(ScalarOp op);
-// Those that kSpecialPrelude computes for lanes of F32, as op_NAME_v.
-std::span<const ScalarOp> special_vector_forms();
+// What the text of operators needs beside kPrelude (prelude.h).
+struct ExtraPreludes {
+  bool random = false;   // kRandomPrelude
+  bool special = false;  // kSpecialPrelude
+  void add(const ExtraPreludes& more) {
+    random = random || more.random;
+    special = special || more.special;
+  }
+};
+ExtraPreludes preludes_of(ScalarOp op, DType dtype, bool lanes);  // of scalar_text, of operands of which any or none is a vector
 
 }  // namespace toroid::codegen

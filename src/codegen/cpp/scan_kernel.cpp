@@ -60,6 +60,7 @@ class ScanPrinter : KernelPrinter {
     }
     source_.reports_errors = body.uses_error() || assertions_;
     source_.uses_runtime = body.uses_runtime();
+    source_.preludes = body.preludes();
 
     print_header(kernel.provenance);
     std::optional<TextBuffer::Scope> function(text_.block(signature()));

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "codegen/cpp/prelude.h"
-#include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/abi_text.h"
 #include "codegen/wrapper/function_printer.h"
 #include "codegen/wrapper/unique_names.h"
@@ -16,29 +15,18 @@ namespace {
 // Less text than this is not worth a second compiler, which reads the whole prelude again.
 constexpr size_t kWorthAnotherUnit = 6000;
 
-// By kernels of either kind, or by what a program says in core operations.
-bool draws_random_numbers(const std::vector<schedule::ScheduledGraph>& graphs, const std::vector<GeneratedKernel>& kernels) {
-  const bool in_kernels = std::any_of(kernels.begin(), kernels.end(),
-                                      [](const GeneratedKernel& kernel) { return kernel.text.find("op_philox_") != std::string::npos; });
-  return in_kernels || std::any_of(graphs.begin(), graphs.end(), [](const schedule::ScheduledGraph& graph) {
-           const std::vector<loop::Buffer>& buffers = graph.schedule.loops->buffers;
-           return std::any_of(buffers.begin(), buffers.end(),
-                              [](const loop::Buffer& b) { return b.kind == loop::BufferKind::RandomState; });
-         });
-}
-
-bool computes_special_functions(const std::vector<GeneratedKernel>& kernels) {
-  const std::span<const ScalarOp> ops = special_vector_forms();
-  return std::any_of(kernels.begin(), kernels.end(), [&](const GeneratedKernel& kernel) {
-    return std::any_of(ops.begin(), ops.end(),
-                       [&](ScalarOp op) { return kernel.text.find(fmt::format("op_{}_v(", to_string(op))) != std::string::npos; });
+// A program that says so in core operations has the call's random state.
+bool has_random_state(const std::vector<schedule::ScheduledGraph>& graphs) {
+  return std::any_of(graphs.begin(), graphs.end(), [](const schedule::ScheduledGraph& graph) {
+    const std::vector<loop::Buffer>& buffers = graph.schedule.loops->buffers;
+    return std::any_of(buffers.begin(), buffers.end(), [](const loop::Buffer& b) { return b.kind == loop::BufferKind::RandomState; });
   });
 }
 
-std::string prelude_of(const std::vector<GeneratedKernel>& kernels, bool assertions, bool draws) {
+std::string prelude_of(const ExtraPreludes& extra, bool assertions) {
   std::string prelude(kPrelude);
-  if (draws) prelude += kRandomPrelude;
-  if (computes_special_functions(kernels)) prelude += kSpecialPrelude;
+  if (extra.random) prelude += kRandomPrelude;
+  if (extra.special) prelude += kSpecialPrelude;
   prelude += kAbi;
   if (assertions) prelude += kAccessPrelude;
   return prelude;
@@ -95,10 +83,12 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
   for (const std::string& declaration : shared.kernels.declarations()) wrapper += declaration + "\n";
   for (const auto& [kernel, function] : shared.epilogues) wrapper += function;
   result.kernels = shared.kernels.kernels();
-  const bool draws = draws_random_numbers(graphs, result.kernels);
-  if (shared.uses_control_flow) wrapper += std::string(draws ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;
+  ExtraPreludes preludes = shared.kernels.preludes();
+  preludes.random = preludes.random || has_random_state(graphs);
+  if (shared.uses_control_flow)
+    wrapper += std::string(preludes.random ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;
   wrapper += "\n" + functions + "\n" + sizes;
-  result.prelude = prelude_of(result.kernels, module.assertions, draws);
+  result.prelude = prelude_of(preludes, module.assertions);
   result.units = divide(result.kernels, result.prelude, wrapper, options);
   result.step_kernels = std::move(shared.step_kernels);
   result.step_kernels.resize(module.steps.size());
