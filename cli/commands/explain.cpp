@@ -19,6 +19,7 @@
 #include "json_text.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"
+#include "runtime/kernels/gemm/int8/gemm.h"
 #include "runtime/kernels/registry/registry.h"
 #include "schedule/call_arguments.h"
 #include "support/byte_size.h"

@@ -8,7 +8,7 @@
 
 namespace toroid::tune {
 
-// 16 hex digits of family, name, version and parameters: the same in every process and build.
+// 16 hex digits of family, name and version: the same in every process and build.
 std::string choice_hash(std::string_view family, const Choice& choice);
 
 }  // namespace toroid::tune

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 
 namespace toroid::tune {
 namespace {
@@ -44,7 +45,7 @@ void tell(pid_t pid) {
   }
 }
 
-using Run = void (*)(const KernelCall& call, ChoiceParameters parameters);
+using Run = void (*)(const KernelCall& call);
 struct Planted {
   std::string_view name;
   Run run;
@@ -53,84 +54,84 @@ struct Planted {
 // The first is the reference. It, "quick", "slow" and "last" are what should be timed.
 constexpr Planted kPlanted[] = {
     {"plain",
-     [](const KernelCall& call, ChoiceParameters) {
+     [](const KernelCall& call) {
        std::this_thread::sleep_for(std::chrono::milliseconds(1));
        compute(call);
      }},
-    {"quick", [](const KernelCall& call, ChoiceParameters) { compute(call); }},
+    {"quick", [](const KernelCall& call) { compute(call); }},
     {"slow",
-     [](const KernelCall& call, ChoiceParameters) {
+     [](const KernelCall& call) {
        std::this_thread::sleep_for(std::chrono::milliseconds(4));
        compute(call);
      }},
-    {"crashes", [](const KernelCall&, ChoiceParameters) { touch(reinterpret_cast<const float*>(64)); }},
+    {"crashes", [](const KernelCall&) { touch(reinterpret_cast<const float*>(64)); }},
     {"aborts",
-     [](const KernelCall&, ChoiceParameters) {
+     [](const KernelCall&) {
        std::fprintf(stderr, "something\nterrible happened\n");
        std::abort();
      }},
-    {"hangs", [](const KernelCall&, ChoiceParameters) { hang(); }},
+    {"hangs", [](const KernelCall&) { hang(); }},
     {"ignores-sigterm",
-     [](const KernelCall&, ChoiceParameters) {
+     [](const KernelCall&) {
        ::signal(SIGTERM, SIG_IGN);
        volatile bool for_ever = true;
        while (for_ever) {
        }
      }},
     {"stops",
-     [](const KernelCall&, ChoiceParameters) {
+     [](const KernelCall&) {
        ::raise(SIGSTOP);
        hang();
      }},
-    {"reads-beyond", [](const KernelCall& call, ChoiceParameters) { touch(in(call) + count_of(call) + 32); }},
-    {"reads-before", [](const KernelCall& call, ChoiceParameters) { touch(in(call)-1250); }},
+    {"reads-beyond", [](const KernelCall& call) { touch(in(call) + count_of(call) + 32); }},
+    {"reads-before", [](const KernelCall& call) { touch(in(call)-1250); }},
     {"writes-beyond",
-     [](const KernelCall& call, ChoiceParameters) {
+     [](const KernelCall& call) {
        compute(call);
        write(out(call) + count_of(call));
      }},
-    {"writes-far-beyond", [](const KernelCall& call, ChoiceParameters) { write(out(call) + count_of(call) + 32); }},
+    {"writes-far-beyond", [](const KernelCall& call) { write(out(call) + count_of(call) + 32); }},
     {"writes-before",
-     [](const KernelCall& call, ChoiceParameters) {
+     [](const KernelCall& call) {
        compute(call);
        write(out(call) - 1);
      }},
-    {"writes-input", [](const KernelCall& call, ChoiceParameters) { write(in(call)); }},
+    {"writes-input", [](const KernelCall& call) { write(in(call)); }},
     {"wrong",
-     [](const KernelCall& call, ChoiceParameters) {
+     [](const KernelCall& call) {
        compute(call);
        out(call)[7] += 0.25f;
      }},
-    {"leaves-out", [](const KernelCall& call, ChoiceParameters) { compute(call, count_of(call) - 1); }},
+    {"leaves-out", [](const KernelCall& call) { compute(call, count_of(call) - 1); }},
     {"right-only-once",
-     [](const KernelCall& call, ChoiceParameters) {
+     [](const KernelCall& call) {
        static int calls = 0;
        compute(call);
        if (++calls > 1) out(call)[0] = 0;
      }},
-    {"exits", [](const KernelCall&, ChoiceParameters) { ::_exit(0); }},
-    {"exits-with-status", [](const KernelCall&, ChoiceParameters) { ::_exit(3); }},
+    {"exits", [](const KernelCall&) { ::_exit(0); }},
+    {"exits-with-status", [](const KernelCall&) { ::_exit(3); }},
     {"prints-without-end",
-     [](const KernelCall&, ChoiceParameters) {
+     [](const KernelCall&) {
        for (;;) std::puts("and another line of much that nobody wants to read");
      }},
     {"closes-everything",
-     [](const KernelCall&, ChoiceParameters) {
+     [](const KernelCall&) {
        for (int file = 0; file < 100; ++file) ::close(file);
        hang();
      }},
-    {"throws", [](const KernelCall&, ChoiceParameters) { throw Error(ErrorKind::Environment, "no workspace is left"); }},
-    {"throws-something-else", [](const KernelCall&, ChoiceParameters) { throw std::runtime_error("vector of nothing"); }},
+    {"throws", [](const KernelCall&) { throw Error(ErrorKind::Environment, "no workspace is left"); }},
+    {"throws-something-else", [](const KernelCall&) { throw std::runtime_error("vector of nothing"); }},
     {"leaves-a-child",
-     [](const KernelCall&, ChoiceParameters) {
+     [](const KernelCall&) {
        const pid_t child = ::fork();
        if (child == 0) hang();
        tell(child);
        ::_exit(1);
      }},
-    {"is-killed", [](const KernelCall&, ChoiceParameters) { ::kill(::getpid(), SIGKILL); }},
+    {"is-killed", [](const KernelCall&) { ::kill(::getpid(), SIGKILL); }},
     {"last",
-     [](const KernelCall& call, ChoiceParameters) {
+     [](const KernelCall& call) {
        std::this_thread::sleep_for(std::chrono::milliseconds(1));
        compute(call);
      }},
@@ -156,7 +157,7 @@ std::span<const Implementation> implementations(std::index_sequence<kPlaces...>)
                                          .description = "planted",
                                          .gate = gate<kPlaces>,
                                          .cost_s = cost_s<kPlaces>,
-                                         .run = kPlanted[kPlaces].run}...};
+                                         .plan = plan_running<kPlanted[kPlaces].run>}...};
   return rows;
 }
 
@@ -164,17 +165,17 @@ std::span<const Implementation> implementations(std::index_sequence<kPlaces...>)
 void copy(const KernelCall& call, std::chrono::microseconds time_with_epilogue, std::chrono::microseconds time_alone) {
   const int64_t rows = call.inputs[0].sizes[0], columns = call.inputs[0].sizes[1];
   std::this_thread::sleep_for(call.epilogue != nullptr ? time_with_epilogue : time_alone);
-  if (call.epilogue != nullptr) return call.epilogue->run(call.epilogue->argument, in(call), columns, 0, rows, 0, columns);
+  if (call.epilogue != nullptr) return run_epilogue(*call.epilogue, in(call), columns, {0, rows}, {0, columns});
   std::memcpy(out(call), in(call), static_cast<size_t>(rows * columns) * sizeof(float));
 }
 
 constexpr std::chrono::microseconds kQuick{0}, kSlow{2000};
 constexpr Planted kCopies[] = {
-    {"slow-with", [](const KernelCall& call, ChoiceParameters) { copy(call, kSlow, kQuick); }},
-    {"slow-alone", [](const KernelCall& call, ChoiceParameters) { copy(call, kQuick, kSlow); }},
-    {"only-alone", [](const KernelCall& call, ChoiceParameters) { copy(call, kQuick, kQuick); }},
+    {"slow-with", [](const KernelCall& call) { copy(call, kSlow, kQuick); }},
+    {"slow-alone", [](const KernelCall& call) { copy(call, kQuick, kSlow); }},
+    {"only-alone", [](const KernelCall& call) { copy(call, kQuick, kQuick); }},
     {"wrong-alone",
-     [](const KernelCall& call, ChoiceParameters) {
+     [](const KernelCall& call) {
        copy(call, kSlow, kQuick);
        if (call.epilogue == nullptr) out(call)[3] += 1;
      }},
@@ -189,7 +190,7 @@ Implementation copy_row() {
             return gate<kPlace>(problem);
           },
           .cost_s = cost_s<kPlace>,
-          .run = kCopies[kPlace].run};
+          .plan = plan_running<kCopies[kPlace].run>};
 }
 const Implementation kCopyRows[] = {copy_row<0>(), copy_row<1>(), copy_row<2>(), copy_row<3>()};
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/machine/out_of_memory.h"
-#include "runtime/kernels/registry/form_choice.h"
+#include "runtime/program/form_choice.h"
 
 namespace toroid {
 

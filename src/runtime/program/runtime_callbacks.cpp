@@ -8,9 +8,9 @@
 #include "base/machine/out_of_memory.h"
 #include "library/special/scalar.h"
 #include "runtime/kernels/conv/chain.h"
-#include "runtime/kernels/registry/form_choice.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/pool/pool.h"
+#include "runtime/program/form_choice.h"
 
 namespace toroid {
 

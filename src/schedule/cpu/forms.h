@@ -4,9 +4,9 @@
 //   stage 1: stash0[j] = exp(x[row, j] - acc0);  acc1 = sum stash0[j]   acc1 = sum exp(x[row, j] - acc0)
 //   stage 2: out[row, j] = stash0[j] * (1 / acc1)                       out[row, j] = exp(x[row, j] - acc0) * (1 / acc1)
 //
-// By an estimate of both (form_estimate.h) each value is kept or not. Where the two are close and the kernel is a large part of the program, the
-// kernel gets both forms, and the first call finds out (runtime/kernels/registry/form_choice.h). The other form is made from the finished kernel by putting the
-// expression in the place of the stash, so that loops, lanes and the order of sums are the same in both.
+// By an estimate of both (form_estimate.h) each value is kept or not. Where the two are close and the kernel is a large part of the
+// program, the kernel gets both forms, and the first call finds out (runtime/program/form_choice.h). The other form is made from the
+// finished kernel by putting the expression in the place of the stash, so that loops, lanes and the order of sums are the same in both.
 #pragma once
 
 #include "schedule/schedule.h"

@@ -1,16 +1,14 @@
 // Attention in blocks: the scores of some queries with a block of keys, their softmax so far, and its product with the block's values. Source: Dao
 // et al., "FlashAttention", 2022. Computed in float32; rows of 16 bits are widened as a task needs them.
+#include "runtime/kernels/attention/attention.h"
+
 #include <algorithm>
 #include <vector>
 
-#include "base/error.h"
-#include "runtime/kernels/attention/amx.h"
 #include "runtime/kernels/attention/call.h"
-#include "runtime/kernels/attention/decode.h"
 #include "runtime/kernels/attention/softmax.h"
 #include "runtime/kernels/attention/split_kv.h"
 #include "runtime/kernels/gemm/macrokernel.h"
-#include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/memory/scratch.h"
 
@@ -127,17 +125,6 @@ class Attention {
 
 }  // namespace
 
-bool can_attend(AttentionAlgorithm form, const KernelCall& call) {
-  const auto dtype = static_cast<DType>(call.outputs[0].dtype);
-  if (form == AttentionAlgorithm::Tiles) return dtype == DType::BF16 && has_amx();
-  if (dtype != DType::F32 && !is_reduced_float(dtype)) return false;
-  return form == AttentionAlgorithm::Widened || takes_few_queries(call);
-}
-
-void run_attention(const KernelCall& call, AttentionAlgorithm form) {
-  TOROID_CHECK(can_attend(form, call));
-  if (form == AttentionAlgorithm::FewQueries) return run_attention_of_few(call);
-  form == AttentionAlgorithm::Tiles ? run_attention_tiles(call) : Attention(call).run();
-}
+void run_attention_blocks(const KernelCall& call) { Attention(call).run(); }
 
 }  // namespace toroid

@@ -100,16 +100,16 @@ class AttentionF64 {
     // No query sees a key past the last one's position.
     const int64_t keys = s_.causal ? std::min(s_.keys, first + count) : s_.keys;
     double* scores = scratch_for_scores.get<double>(count * keys);
-    gemm_packed(s_.pool, count, keys, s_.width, MatrixOf<double>{q.at(first, 0), q.row, q.column},
-                MatrixOf<double>{k.data, k.column, k.row}, ProductOutputOf<double>{scores, keys, nullptr});
+    const int threads = s_.pool.threads_from_here();
+    PackedGemm<double>(threads, count, keys, s_.width)(s_.pool, {q.at(first, 0), q.row, q.column}, {k.data, k.column, k.row},
+                                                       {scores, keys, nullptr});
     for (int64_t i = 0; i < count; ++i) {
       const std::span<double> row(scores + i * keys, static_cast<size_t>(keys));
       apply_mask(batch, first + i, row);
       softmax(row);
     }
     double* out = static_cast<double*>(s_.out.data) + (batch * s_.queries + first) * s_.out_width;
-    gemm_packed(s_.pool, count, s_.out_width, keys, MatrixOf<double>{scores, keys, 1}, v,
-                ProductOutputOf<double>{out, s_.out_width, nullptr});
+    PackedGemm<double>(threads, count, s_.out_width, keys)(s_.pool, {scores, keys, 1}, v, {out, s_.out_width, nullptr});
   }
 
   void apply_mask(int64_t batch, int64_t query, std::span<double> row) const {

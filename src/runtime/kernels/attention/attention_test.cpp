@@ -12,7 +12,7 @@
 #include "interp/compare.h"
 #include "interp/products.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
-#include "runtime/kernels/registry/library.h"
+#include "runtime/kernels/registry/implementations_for_test.h"
 #include "runtime/kernels/registry/operands_for_test.h"
 
 namespace toroid {
@@ -95,12 +95,22 @@ struct Problem {
 
   HostTensor expected() const { return attention(q, k, v, has_mask ? &mask : nullptr, causal, 0.5); }
 
-  // nullopt: does not take them.
-  std::optional<HostTensor> run(std::optional<AttentionAlgorithm> form, int threads) const {
+  // By an implementation that takes them; empty: by the cheapest.
+  HostTensor run(std::string_view implementation, int threads) const {
+    HostTensor result;
+    with_call(threads, result, [&](const KernelCall& call) {
+      run_library_kernel(implementation.empty() ? "attention" : formatted("attention#{}", implementation), call);
+    });
+    return result;
+  }
+
+  // Calls f with a call whose result is this.
+  template <class F>
+  void with_call(int threads, HostTensor& result, const F& f) const {
     RuntimePool pool(threads);
     std::vector<int64_t> sizes = q.sizes();
     sizes.back() = v.sizes().back();
-    HostTensor result = HostTensor::from_doubles(q.dtype(), sizes, std::vector<double>(static_cast<size_t>(numel(sizes)), std::nan("")));
+    result = HostTensor::from_doubles(q.dtype(), sizes, std::vector<double>(static_cast<size_t>(numel(sizes)), std::nan("")));
     Operands operands;
     std::vector<ToroidOperand> inputs = {operands.of(q), operands.of(k), operands.of(v)};
     if (has_mask) inputs.push_back(operands.of(mask));
@@ -108,14 +118,7 @@ struct Problem {
     const std::vector<ToroidOperand> outputs = {operands.of(result)};
     const std::vector<int64_t> integers = {causal};
     const std::vector<double> numbers = {0.5};
-    const KernelCall call = {pool, inputs, outputs, integers, numbers};
-    if (!form) {
-      run_library_kernel("attention", call);
-    } else {
-      if (!can_attend(*form, call)) return std::nullopt;
-      run_attention(call, *form);
-    }
-    return result;
+    f(KernelCall{pool, inputs, outputs, integers, numbers});
   }
 
   HostTensor q, k, v, mask;
@@ -132,13 +135,15 @@ TEST_P(RuntimeAttention, IsTheEvaluators) {
         SCOPED_TRACE(formatted("{}, {}, mask {}", row.name, to_string(dtype), to_string(mask_dtype)));
         const Problem problem(row, dtype, mask_dtype);
         const HostTensor expected = problem.expected();
-        EXPECT_EQ(difference(*problem.run({}, 2), expected, {.sums_or_products = true}), std::nullopt);
+        EXPECT_EQ(difference(problem.run({}, 2), expected, {.sums_or_products = true}), std::nullopt);
         if (dtype == DType::F64) continue;
-        for (AttentionAlgorithm form : {AttentionAlgorithm::Widened, AttentionAlgorithm::Tiles, AttentionAlgorithm::FewQueries}) {
-          const std::optional<HostTensor> actual = problem.run(form, 2);
-          if (!actual) continue;
-          EXPECT_EQ(difference(*actual, expected, {.sums_or_products = true}), std::nullopt) << static_cast<int>(form);
-        }
+        HostTensor actual;
+        problem.with_call(2, actual, [&](const KernelCall& call) {
+          for_each_implementation(formatted("attention.{}", to_string(dtype)), call, [&](const Implementation& implementation) {
+            implementation.plan(call)->run(call);
+            EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt) << implementation.name;
+          });
+        });
       }
     }
   }
@@ -149,9 +154,9 @@ TEST_P(RuntimeAttention, IsTheSameWithAnyNumberOfThreads) {
   for (const AttentionCase& row : kAttentions) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
       const Problem problem(row, dtype, DType::Bool);
-      const HostTensor one = *problem.run({}, 1);
+      const HostTensor one = problem.run({}, 1);
       for (const int threads : {2, 3, 8}) {
-        const HostTensor some = *problem.run({}, threads);
+        const HostTensor some = problem.run({}, threads);
         EXPECT_EQ(std::memcmp(some.bytes().data(), one.bytes().data(), one.bytes().size()), 0)
             << row.name << ", " << to_string(dtype) << ", " << threads;
       }
@@ -167,7 +172,7 @@ TEST_P(RuntimeAttention, GivesTheValuesOfAnOnlyKey) {
       Problem problem({"", {1, queries, 64}, {1, 1, 64}, {1, 1, kWidth}}, dtype, DType::Bool);
       auto* bits = problem.v.mutable_data<uint16_t>();
       for (int64_t i = 0; i < kWidth; ++i) bits[i] = static_cast<uint16_t>(i);
-      const std::vector<double> expected = problem.v.to_doubles(), actual = problem.run(AttentionAlgorithm::FewQueries, 2)->to_doubles();
+      const std::vector<double> expected = problem.v.to_doubles(), actual = problem.run("few-queries", 2).to_doubles();
       for (size_t i = 0; i < actual.size(); ++i) {
         const double value = expected[i % expected.size()];
         ASSERT_TRUE(std::isnan(value) ? std::isnan(actual[i]) : actual[i] == value) << i << ", " << to_string(dtype);
@@ -192,7 +197,7 @@ TEST_P(RuntimeAttention, KeepsWhatIsNotANumber) {
         std::vector<int64_t> sees(static_cast<size_t>(queries * kKeys), 1);
         sees[1200] = 0;  // not the first query
         problem.mask = HostTensor::from_ints(DType::Bool, {queries, kKeys}, sees);
-        const std::vector<double> result = problem.run({}, 2)->to_doubles();
+        const std::vector<double> result = problem.run({}, 2).to_doubles();
         for (size_t i = 0; i < result.size(); ++i) EXPECT_EQ(std::isnan(result[i]), i >= kWidth) << i << ", " << to_string(dtype);
       }
     }
@@ -205,25 +210,24 @@ TEST_P(RuntimeAttention, WritesStridedOutputsInEveryForm) {
   for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     const HostTensor q = random_tensor(dtype, sizes, 1), k = random_tensor(dtype, sizes, 2), v = random_tensor(dtype, sizes, 3);
     const HostTensor expected = attention(q, k, v, nullptr, true, 0.5);
-    for (const AttentionAlgorithm form : {AttentionAlgorithm::Widened, AttentionAlgorithm::Tiles}) {
-      HostTensor strided(dtype, sizes), actual(dtype, sizes);
-      Operands operands;
-      const std::vector<ToroidOperand> inputs = {operands.of(q), operands.of(k), operands.of(v)};
-      const std::vector<ToroidOperand> outputs = {operands.of(strided, strides)};
-      const std::vector<int64_t> integers = {1};
-      const std::vector<double> numbers = {0.5};
-      strided.mutable_data<std::byte>();
-      const KernelCall call = {pool, inputs, {outputs.data(), 1}, integers, numbers};
-      if (!can_attend(form, call)) continue;
-      run_attention(call, form);
+    HostTensor strided(dtype, sizes), actual(dtype, sizes);
+    Operands operands;
+    const std::vector<ToroidOperand> inputs = {operands.of(q), operands.of(k), operands.of(v)};
+    const std::vector<ToroidOperand> outputs = {operands.of(strided, strides)};
+    const std::vector<int64_t> integers = {1};
+    const std::vector<double> numbers = {0.5};
+    strided.mutable_data<std::byte>();
+    const KernelCall call = {pool, inputs, {outputs.data(), 1}, integers, numbers};
+    for_each_implementation(formatted("attention.{}", to_string(dtype)), call, [&](const Implementation& implementation) {
+      implementation.plan(call)->run(call);
       const auto width = static_cast<size_t>(size_bytes(dtype));
       for (int64_t i = 0; i < numel(sizes); ++i) {
         const int64_t at = i / 2220 * strides[0] + i / 740 % 3 * strides[1] + i / 20 % 37 * strides[2] + i % 20;
         std::memcpy(actual.mutable_data<std::byte>() + static_cast<size_t>(i) * width,
                     strided.bytes().data() + static_cast<size_t>(at) * width, width);
       }
-      EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt) << to_string(dtype);
-    }
+      EXPECT_EQ(difference(actual, expected, {.sums_or_products = true}), std::nullopt) << to_string(dtype) << ", " << implementation.name;
+    });
   }
 }
 

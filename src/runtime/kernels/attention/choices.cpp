@@ -1,5 +1,7 @@
-// Attention in F32 and BF16. Integers: causal. Numbers: scale.
+// Attention in F32, F16 and BF16.
 #include "base/format.h"
+#include "runtime/kernels/attention/amx.h"
+#include "runtime/kernels/attention/attention.h"
 #include "runtime/kernels/attention/decode.h"
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/registry/families.h"
@@ -59,7 +61,7 @@ constexpr Implementation kQueryBlocks = {
     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
     .cost_s = [](const Problem& problem,
                  const MachineModel& machine) { return cost_s(problem, machine, 0.5) + packing_s(problem, machine); },
-    .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionAlgorithm::Widened); }};
+    .plan = plan_running<run_attention_blocks>};
 
 constexpr Implementation kFew = {
     .name = "few-queries",
@@ -72,7 +74,7 @@ constexpr Implementation kFew = {
       return std::nullopt;
     },
     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.5); },
-    .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionAlgorithm::FewQueries); }};
+    .plan = plan_running<run_attention_of_few>};
 
 const Implementation kOfVectors[] = {kQueryBlocks, kFew};
 const Implementation kOfBFloat16[] = {
@@ -87,7 +89,7 @@ const Implementation kOfBFloat16[] = {
      },
      .cost_s = [](const Problem& problem,
                   const MachineModel& machine) { return cost_s(problem, machine, 1.2) + packing_s(problem, machine); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_attention(call, AttentionAlgorithm::Tiles); }},
+     .plan = plan_running<run_attention_tiles>},
 };
 
 }  // namespace

@@ -192,11 +192,6 @@ bool takes_few_queries(DType dtype, int64_t rows, int64_t width, int64_t out_wid
          (rows <= (dtype == DType::F16 ? kMostOfFloat16 : kMostByVectors) && with_element(dtype, has_loops));
 }
 
-bool takes_few_queries(const KernelCall& call) {
-  const AttentionCall s(call);
-  return s.k.strides[s.dims + 1] == 1 && s.v.strides[s.dims + 1] == 1 && takes_few_queries(s.dtype, s.rows(), s.width, s.out_width);
-}
-
 void run_attention_of_few(const KernelCall& call) {
   const AttentionCall s(call);
   if (takes_in_tiles(s.dtype, s.rows(), s.width, s.out_width)) return AttentionOfFew<InTiles>(s).run();

@@ -105,8 +105,7 @@ class ChainPlanner {
     plan.floats_kept = floats_kept(plan.kept);
     const int64_t times = (last.batch * plan.bands + pool_.threads() - 1) / pool_.threads();
     for (size_t i = 0; i < stages_.size(); ++i) {
-      const ConvAlgorithm form = row_form(stages_[i], shapes_[i]);
-      plan.convolutions.push_back(row_convolution(stages_[i], shapes_[i], form, {.from_ring = i > 0, .times = times}));
+      plan.convolutions.push_back(row_convolution(stages_[i], shapes_[i], {.from_ring = i > 0, .times = times}));
     }
     return plan;
   }

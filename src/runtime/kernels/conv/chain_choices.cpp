@@ -104,13 +104,13 @@ const Implementation kImplementations[] = {
      .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
      .cost_s = [](const Problem& problem,
                   const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_turn_s; },
-     .plan = [](const KernelCall& call, ChoiceParameters) { return plan_in_turn(call); }},
+     .plan = plan_in_turn},
     {.name = "bands",
      .description = "some rows of each at a time, which the next one reads while they are in the cache",
      .gate = not_in_bands,
      .cost_s = [](const Problem& problem,
                   const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_bands_s; },
-     .plan = [](const KernelCall& call, ChoiceParameters) { return plan_in_bands(call); }},
+     .plan = [](const KernelCall& call) { return plan_in_bands(call); }},
 };
 
 }  // namespace

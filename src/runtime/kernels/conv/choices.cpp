@@ -1,4 +1,4 @@
-// Convolutions in F32: the forms of runtime/kernels/registry/library.h. Integers: transposed, groups, then lists of one number a spatial dim.
+// Convolutions in F32.
 #include "base/format.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/winograd.h"
@@ -92,7 +92,7 @@ double image_rows_cost_s(const Problem& problem, const MachineModel& machine) {
          transfer_s(static_cast<double>(problem.inputs[0].extent_bytes() + weight.extent_bytes()), machine);
 }
 
-// Of forms that sum over filter elements, channel by channel.
+// Of algorithms that sum over filter elements, channel by channel.
 double channels_cost_s(const Problem& problem, const MachineModel& machine) {
   const double share_of_peak = channels_in_group(problem) == 1 ? 0.25 : channels_in_group(problem) < 16 ? 0.5 : 0.9;
   return machine.start_s + flops(problem) / (share_of_peak * machine.flops_per_s) +
@@ -123,11 +123,6 @@ double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
   return share * image_rows_cost_s(problem, machine);
 }
 
-template <ConvAlgorithm kForm>
-std::unique_ptr<const KernelPlan> plan_in_form(const KernelCall& call, ChoiceParameters) {
-  return plan_convolution_f32(call, kForm);
-}
-
 const Implementation kImplementations[] = {
     {.name = "image-columns",
      .description = "a product of the filters with the image's columns, made block by block",
@@ -136,12 +131,12 @@ const Implementation kImplementations[] = {
            return first_of({never_transposed(problem), all_contiguous(problem)});
          },
      .cost_s = product_cost_s,
-     .plan = plan_in_form<ConvAlgorithm::ImageColumns>},
+     .plan = plan_columns},
     {.name = "image-rows",
      .description = "a product of image rows, where they lie, with packed weights",
      .gate = to_channels_last,
      .cost_s = image_rows_cost_s,
-     .plan = plan_in_form<ConvAlgorithm::ImageRows>},
+     .plan = plan_image_rows},
     {.name = "adjoint-columns",
      .description = "a product whose columns are added where they belong",
      .gate =
@@ -149,7 +144,7 @@ const Implementation kImplementations[] = {
            return first_of({only_transposed(problem), all_contiguous(problem)});
          },
      .cost_s = product_cost_s,
-     .plan = plan_in_form<ConvAlgorithm::AdjointColumns>},
+     .plan = plan_columns},
     {.name = "planes",
      .description = "each plane with its filter, all filter elements summed in registers",
      .gate =
@@ -157,17 +152,17 @@ const Implementation kImplementations[] = {
            return first_of({one_channel_in(problem), never_transposed(problem), all_contiguous(problem)});
          },
      .cost_s = channels_cost_s,
-     .plan = plan_in_form<ConvAlgorithm::Planes>},
+     .plan = plan_planes},
     {.name = "winograd-4",
      .description = "Winograd's method in tiles of 4x4 outputs",
      .gate = winograd_may,
      .cost_s = winograd_cost_s<4>,
-     .plan = plan_in_form<ConvAlgorithm::Winograd4>},
+     .plan = [](const KernelCall& call) { return plan_winograd(call, 4); }},
     {.name = "winograd-2",
      .description = "Winograd's method in tiles of 2x2 outputs",
      .gate = winograd_may,
      .cost_s = winograd_cost_s<2>,
-     .plan = plan_in_form<ConvAlgorithm::Winograd2>},
+     .plan = [](const KernelCall& call) { return plan_winograd(call, 2); }},
     {.name = "channel-vectors",
      .description = "vectors of channels, each with its filter, or groups of few",
      .gate = [](const Problem& problem) -> Gate {
@@ -177,12 +172,12 @@ const Implementation kImplementations[] = {
        return to_channels_last(problem);
      },
      .cost_s = channels_cost_s,
-     .plan = plan_in_form<ConvAlgorithm::ChannelVectors>},
+     .plan = plan_channel_vectors},
     {.name = "onednn",
      .description = "oneDNN's direct convolution",
      .gate = onednn_refuses_convolution,
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return kOneDnnCost * image_rows_cost_s(problem, machine); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_onednn(call); },
+     .plan = plan_convolution_onednn,
      .needs_measuring = true},
 };
 

@@ -10,8 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "runtime/kernels/conv/depthwise.h"
-#include "runtime/kernels/conv/winograd.h"
-#include "runtime/kernels/gemm/gemm.h"
+#include "runtime/kernels/gemm/gemm_f32.h"
 #include "runtime/kernels/registry/contiguous_inputs.h"
 #include "runtime/kernels/registry/operands.h"
 
@@ -91,14 +90,13 @@ void depthwise(const KernelCall& call, const ConvolutionShape& s) {
 
 // ---- image columns, of any elements
 
-// A product of matrices, whose sums are `Sum`s: of float32 by the cheapest algorithm.
+// A product of matrices, whose sums are `Sum`s: of float32 by the cheapest algorithm. Rows of b are contiguous.
 template <class Sum, class Element>
-void gemm(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const MatrixOf<Element>& a, const MatrixOf<Element>& b, Sum* out) {
-  const ProductOutputOf<Sum> to = {out, n, nullptr};
+GemmOf<Sum, Element> plan_gemm(int threads, int64_t m, int64_t n, int64_t k, int64_t a_column) {
   if constexpr (std::is_same_v<Sum, float>) {
-    gemm_f32(pool, m, n, k, a, b, to);
+    return plan_gemm_f32({.m = m, .n = n, .k = k, .a_column = a_column, .b_row = n}, threads);
   } else {
-    gemm_packed(pool, m, n, k, a, b, to);
+    return PackedGemm<Sum, Element>(threads, m, n, k);
   }
 }
 
@@ -147,11 +145,13 @@ void copy_columns(const ConvolutionShape& s, const Element* image, int64_t first
   }
 }
 
-// Onto the bias, which is in y already.
+constexpr int64_t kPositions = 256;  // of a block of columns
+
+// Onto the bias, which is in y already. `of_block` and `of_last`: products of a block's columns, and of those that are left.
 template <class Sum, class Element>
-void convolve(RuntimePool& pool, const ConvolutionShape& s, const Element* x, const Element* w, Element* y) {
+void convolve(RuntimePool& pool, const ConvolutionShape& s, const GemmOf<Sum, Element>& of_block, const GemmOf<Sum, Element>& of_last,
+              const Element* x, const Element* w, Element* y) {
   const int64_t depth = s.in_channels * s.kernel_elements();
-  constexpr int64_t kPositions = 256;
   const int64_t blocks = (s.out_elements() + kPositions - 1) / kPositions;
   pool.parallel_for(s.batch * s.groups * blocks, 1, [&](int64_t begin, int64_t end) {
     std::vector<Element> columns(static_cast<size_t>(depth * kPositions));
@@ -160,7 +160,7 @@ void convolve(RuntimePool& pool, const ConvolutionShape& s, const Element* x, co
       const int64_t image = task / blocks, first = task % blocks * kPositions, count = std::min(kPositions, s.out_elements() - first);
       copy_columns(s, x + image * s.in_channels * s.in_elements(), first, count, columns.data());
       const MatrixOf<Element> filters = {w + image % s.groups * s.out_channels * depth, depth, 1}, seen = {columns.data(), count, 1};
-      gemm(pool, s.out_channels, count, depth, filters, seen, sums.data());
+      (count == kPositions ? of_block : of_last)(pool, filters, seen, {sums.data(), count, nullptr});
       for (int64_t o = 0; o < s.out_channels; ++o) {
         Element* to = y + (image * s.out_channels + o) * s.out_elements() + first;
         for (int64_t j = 0; j < count; ++j) to[j] = added(to[j], sums[static_cast<size_t>(o * count + j)]);
@@ -171,14 +171,15 @@ void convolve(RuntimePool& pool, const ConvolutionShape& s, const Element* x, co
 
 // The adjoint of a convolution: columns = weight^T x, then each column is added where it belongs.
 template <class Sum, class Element>
-void convolve_transposed(RuntimePool& pool, const ConvolutionShape& s, const Element* x, const Element* w, Element* y) {
+void convolve_transposed(RuntimePool& pool, const ConvolutionShape& s, const GemmOf<Sum, Element>& product, const Element* x,
+                         const Element* w, Element* y) {
   const int64_t rows = s.out_channels * s.kernel_elements();
   std::unique_ptr<Sum[]> columns(new Sum[static_cast<size_t>(rows * s.in_elements())]);
   for (int64_t n = 0; n < s.batch; ++n) {
     for (int64_t g = 0; g < s.groups; ++g) {
       const Element* in = x + (n * s.groups + g) * s.in_channels * s.in_elements();
       const MatrixOf<Element> filters = {w + g * s.in_channels * rows, 1, rows}, image = {in, s.in_elements(), 1};
-      gemm(pool, rows, s.in_elements(), s.in_channels, filters, image, columns.get());
+      product(pool, filters, image, {columns.get(), s.in_elements(), nullptr});
       Element* out = y + (n * s.groups + g) * s.out_channels * s.out_elements();
       pool.parallel_for(s.out_channels, 1, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin * s.kernel_elements(); row < end * s.kernel_elements(); ++row) {
@@ -203,71 +204,70 @@ void convolve_transposed(RuntimePool& pool, const ConvolutionShape& s, const Ele
   }
 }
 
-// Operands of any elements; all contiguous.
+// Operands of any elements.
 template <class Sum, class Element>
-void convolve_columns(const KernelCall& call, const ConvolutionShape& s) {
-  const auto* x = static_cast<const Element*>(call.inputs[0].data);
-  const auto* w = static_cast<const Element*>(call.inputs[1].data);
-  auto* y = static_cast<Element*>(call.outputs[0].data);
-  fill_bias<Element>(call, s);
-  if (s.batch == 0 || s.out_elements() == 0 || !s.has_filter()) return;
-  s.transposed ? convolve_transposed<Sum>(call.pool, s, x, w, y) : convolve<Sum>(call.pool, s, x, w, y);
-}
+class Columns final : public KernelPlan {
+ public:
+  explicit Columns(const KernelCall& call) : s_(convolution_shape(call)) {
+    if (s_.is_empty() || !s_.has_filter()) return;
+    const int threads = call.pool.threads();
+    const int64_t depth = s_.in_channels * s_.kernel_elements(), rows = s_.out_channels * s_.kernel_elements();
+    if (s_.transposed) {
+      product_ = plan_gemm<Sum, Element>(threads, rows, s_.in_elements(), s_.in_channels, rows);
+    } else {
+      product_ = plan_gemm<Sum, Element>(threads, s_.out_channels, kPositions, depth, 1);
+      last_product_ = plan_gemm<Sum, Element>(threads, s_.out_channels, s_.out_elements() % kPositions, depth, 1);
+    }
+  }
 
-// Of any operands.
-ConvAlgorithm general_form(const KernelCall& call, const ConvolutionShape& s) {
-  const ToroidOperand& y = call.outputs[0];
-  if (s.transposed) return ConvAlgorithm::AdjointColumns;
-  const bool to_channels_last = y.rank <= 4 && y.strides[1] == 1 && call.inputs.size() == 2;
-  return to_channels_last ? ConvAlgorithm::ImageRows : s.is_depthwise() ? ConvAlgorithm::Planes : ConvAlgorithm::ImageColumns;
-}
+  void run(const KernelCall& call) const override {
+    const ContiguousInputs inputs(call);
+    const auto* x = static_cast<const Element*>(inputs.call().inputs[0].data);
+    const auto* w = static_cast<const Element*>(inputs.call().inputs[1].data);
+    auto* y = static_cast<Element*>(call.outputs[0].data);
+    fill_bias<Element>(inputs.call(), s_);
+    if (s_.is_empty() || !s_.has_filter()) return;
+    s_.transposed ? convolve_transposed<Sum>(call.pool, s_, product_, x, w, y)
+                  : convolve<Sum>(call.pool, s_, product_, last_product_, x, w, y);
+  }
 
-void run_in_form(const KernelCall& call, const ConvolutionShape& s, ConvAlgorithm form) {
-  const bool is_contiguous = form == ConvAlgorithm::ImageColumns || form == ConvAlgorithm::AdjointColumns || form == ConvAlgorithm::Planes;
-  if (!is_contiguous) return convolve_to_channels_last(call, s, form);
-  TOROID_CHECK(s.transposed == (form == ConvAlgorithm::AdjointColumns));
-  if (form != ConvAlgorithm::Planes) return convolve_columns<float, float>(call, s);
-  fill_bias<float>(call, s);
-  if (s.batch == 0 || s.out_elements() == 0 || !s.has_filter()) return;
-  TOROID_CHECK(s.in_channels == 1);
-  depthwise(call, s);
-}
+ private:
+  ConvolutionShape s_;
+  GemmOf<Sum, Element> product_, last_product_;  // the latter of the columns that fill no block
+};
 
 }  // namespace
 
-ConvAlgorithm row_form(const KernelCall& call, const ConvolutionShape& s) {
-  return takes_channel_vectors(s) && image_strides(call.inputs[0]).channel == 1 ? ConvAlgorithm::ChannelVectors : ConvAlgorithm::ImageRows;
-}
-
-std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, ConvAlgorithm form) {
-  const ConvolutionShape shape = convolution_shape(call);
-  const bool is_of_rows = form == ConvAlgorithm::ImageRows || form == ConvAlgorithm::ChannelVectors;
-  // Filters that are no constants are packed anew in each call.
-  if (is_of_rows && call.keeps(call.inputs[1]) && !shape.is_empty() && shape.has_filter()) return row_convolution(call, shape, form);
-  return plan_that_runs([shape, form](const KernelCall& each) { run_in_form(each, shape, form); });
-}
-
-std::unique_ptr<const KernelPlan> plan_convolution_columns(const KernelCall& call) {
-  const auto plan = []<class Sum, class Element>(const KernelCall& of) {
-    return plan_that_runs([shape = convolution_shape(of)](const KernelCall& each) {
-      const ContiguousInputs inputs(each);
-      convolve_columns<Sum, Element>(inputs.call(), shape);
-    });
-  };
+std::unique_ptr<const KernelPlan> plan_columns(const KernelCall& call) {
   switch (const DType dtype = dtype_of(call.outputs[0])) {
-    case DType::F64: return plan.operator()<double, double>(call);
-    case DType::I64: return plan.operator()<uint64_t, uint64_t>(call);
+    case DType::F32: return std::make_unique<const Columns<float, float>>(call);
+    case DType::F64: return std::make_unique<const Columns<double, double>>(call);
+    case DType::I64: return std::make_unique<const Columns<uint64_t, uint64_t>>(call);
     case DType::I32:
-    case DType::U32: return plan.operator()<uint32_t, uint32_t>(call);
-    case DType::I16: return plan.operator()<uint32_t, int16_t>(call);
-    case DType::U16: return plan.operator()<uint32_t, uint16_t>(call);
-    case DType::I8: return plan.operator()<uint32_t, int8_t>(call);
-    case DType::U8: return plan.operator()<uint32_t, uint8_t>(call);
+    case DType::U32: return std::make_unique<const Columns<uint32_t, uint32_t>>(call);
+    case DType::I16: return std::make_unique<const Columns<uint32_t, int16_t>>(call);
+    case DType::U16: return std::make_unique<const Columns<uint32_t, uint16_t>>(call);
+    case DType::I8: return std::make_unique<const Columns<uint32_t, int8_t>>(call);
+    case DType::U8: return std::make_unique<const Columns<uint32_t, uint8_t>>(call);
     default: throw Error(ErrorKind::Unsupported, formatted("convolutions of {} are not supported", to_string(dtype)));
   }
 }
 
-void run_convolution_f32(const KernelCall& call, ConvAlgorithm form) { plan_convolution_f32(call, form)->run(call); }
-void run_convolution_f32(const KernelCall& call) { run_convolution_f32(call, general_form(call, convolution_shape(call))); }
+std::unique_ptr<const KernelPlan> plan_planes(const KernelCall& call) {
+  const ConvolutionShape shape = convolution_shape(call);
+  TOROID_CHECK(!shape.transposed && shape.in_channels == 1);
+  return plan_that_runs([shape](const KernelCall& each) {
+    fill_bias<float>(each, shape);
+    if (!shape.is_empty() && shape.has_filter()) depthwise(each, shape);
+  });
+}
+
+std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call) {
+  const ConvolutionShape s = convolution_shape(call);
+  const ToroidOperand& y = call.outputs[0];
+  if (s.transposed) return plan_columns(call);
+  if (y.rank <= 4 && y.strides[1] == 1 && call.inputs.size() == 2) return plan_image_rows(call);
+  return s.is_depthwise() ? plan_planes(call) : plan_columns(call);
+}
 
 }  // namespace toroid

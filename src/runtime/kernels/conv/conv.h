@@ -1,4 +1,6 @@
-// Convolutions in float32 (internal to runtime/).
+// Convolutions: their plans, and what the algorithms share.
+//
+// Integers of a call: transposed, groups, then stride, padding, dilation and output padding for each spatial dim.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +25,6 @@ struct ConvolutionShape {
   bool has_filter() const { return in_channels * kernel_elements() > 0; }       // else all sums are 0
   bool is_depthwise() const { return in_channels == 1 && groups > 1; }
 };
-// Of the call of run_convolution_f32.
 ConvolutionShape convolution_shape(const KernelCall& call);
 // The same from sizes of image, filters and result, and the integers of the call.
 ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y,
@@ -38,15 +39,29 @@ ImageStrides image_strides(const ToroidOperand& x);
 // Are the positions, one after the other and each a row of channels, the rows of one matrix, which is multiplied with the filters?
 bool is_matrix_product(const ConvolutionShape& shape, const ImageStrides& image);
 
-// The form that makes rows of the result, some at a time: of a convolution whose output's channels lie next to each other.
-ConvAlgorithm row_form(const KernelCall& call, const ConvolutionShape& s);
+// A product with the image's columns, made block by block, or, transposed, one whose columns are added where they belong. In float32,
+// float64 and integers, which wrap in their own dtype; any strides of the inputs, the output contiguous. Throws Error{Unsupported} for
+// other dtypes.
+std::unique_ptr<const KernelPlan> plan_columns(const KernelCall& call);
 
-// The plan of a call in this form, which takes the operands.
-std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call, ConvAlgorithm form);
+// In float32, not transposed. Each plane with its filter: one input channel a group, everything contiguous.
+std::unique_ptr<const KernelPlan> plan_planes(const KernelCall& call);
+// These, and plan_winograd (winograd.h), want the output's channels next to each other, at most two spatial dims and no bias; any other
+// strides. The first is a product of image rows, where they lie, with packed weights; the second is for groups of few channels that lie
+// next to each other (takes_channel_vectors), which it takes as vectors.
+std::unique_ptr<const KernelPlan> plan_image_rows(const KernelCall& call);
+std::unique_ptr<const KernelPlan> plan_channel_vectors(const KernelCall& call);
+// One of these that takes the operands.
+std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call);
 
-// The plan of a call in float64 or integers, which wrap in their own dtype; any strides of the inputs, the output contiguous. Throws
-// Error{Unsupported} for other dtypes.
-std::unique_ptr<const KernelPlan> plan_convolution_columns(const KernelCall& call);
+// Images and filters of BF16 or F16, both alike, the result F32 or as they are, its channels next to each other; at most two spatial dims,
+// no bias, not transposed, any other strides. Sums are F32, and so is what an epilogue gets.
+std::unique_ptr<const KernelPlan> plan_half_tiles(const KernelCall& call);            // of BF16, without groups, where has_amx()
+std::unique_ptr<const KernelPlan> plan_half_channel_vectors(const KernelCall& call);  // as above: rows are widened as they are needed
+// One of these that takes the operands, or the next (half_choices.cpp).
+std::unique_ptr<const KernelPlan> plan_half_convolution(const KernelCall& call);
+// As F32, image and filters whole; also transposed, with a bias or of planes, then contiguous.
+std::unique_ptr<const KernelPlan> plan_widened(const KernelCall& call);
 
 // Rows of an image: all, each in its own place, or the last `kept` of them, each in the place of the one so many before it.
 struct ImageRing {
@@ -70,17 +85,16 @@ struct RowUse {
 // Where a call's result goes, `channels` next to each other.
 ProductOutput output_of(const KernelCall& call, int64_t channels);
 
-// In the form ImageRows or ChannelVectors. Where the weights are no constants it is good for this call alone.
-std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form,
-                                                const RowUse& use = {});
-std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape);  // ChannelVectors alone
+// By vectors of channels where these take the operands, else by image rows; neither the result nor the filter is empty. Rows can be made
+// where the weights are constants.
+std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, const RowUse& use);
+std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape);
+// Are a call's groups such, and its image's channels next to each other?
+bool takes_channel_vectors(const KernelCall& call, const ConvolutionShape& shape);
 
-// Where the output's channels lie next to each other; at most two spatial dims, no bias, any strides of the input and the weight. The form is
-// none of those for contiguous operands.
-void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form);
-
-// The result of a filter without elements, channels next to each other.
-void give_zeros(const KernelCall& call, const ConvolutionShape& shape);
+// The plan of a call without results, or with filters without elements, whose result is 0; null where there is something to compute.
+// Channels of the result lie next to each other.
+std::unique_ptr<const KernelPlan> plan_without_sums(const ConvolutionShape& shape);
 
 // Whether image rows are multiplied in parts (bf16x3/gemm.h), by an estimate.
 bool convolves_as_bf16x3(const ConvolutionShape& shape, int64_t channel_stride, bool keeps_weights);
@@ -90,7 +104,5 @@ bool takes_channel_vectors(int64_t groups, int64_t in_channels, int64_t out_chan
 inline bool takes_channel_vectors(const ConvolutionShape& s) {
   return !s.transposed && takes_channel_vectors(s.groups, s.in_channels, s.out_channels);
 }
-// Of these.
-void convolve_channel_vectors(const KernelCall& call, const ConvolutionShape& shape);
 
 }  // namespace toroid

@@ -8,6 +8,7 @@
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/registry/implementations_for_test.h"
 
 namespace toroid {
 namespace {
@@ -78,7 +79,7 @@ class Convolution {
   }
 
   // With the result in float32, in the images' dtype, or taken by an epilogue; weights constant or not.
-  void run(HalfConvAlgorithm form, int threads, DType result, bool with_epilogue, bool is_constant) {
+  void run(const Implementation& implementation, int threads, DType result, bool with_epilogue, bool is_constant) {
     RuntimePool pool(threads);
     PreparedConstants prepared;
     const int64_t rows = c.batch * out[0] * out[1], columns = y_sizes[1];
@@ -91,18 +92,20 @@ class Convolution {
     StoreAll store = {y.data(), columns};
     const ToroidEpilogue epilogue = {nullptr, StoreAll::run, &store, {}};
     const KernelCall call{pool, inputs, {&output, 1}, integers, {}, with_epilogue ? &epilogue : nullptr, &prepared};
-    ASSERT_TRUE(can_convolve(form, call));
     // The second time with what is kept.
-    for (int time = 0; time < 2; ++time) run_convolution_half(call, form);
+    for (int time = 0; time < 2; ++time) implementation.plan(call)->run(call);
     if (!with_epilogue && result != DType::F32) widen_row(result, narrow.data(), static_cast<int64_t>(y.size()), y.data());
   }
 
-  bool can(HalfConvAlgorithm form) const {
+  // Calls f(implementation) for each that takes it.
+  template <class F>
+  void for_each_implementation(const F& f) const {
     RuntimePool pool(1);
     const ToroidOperand inputs[] = {{nullptr, x_sizes.data(), x_strides.data(), 4, static_cast<int32_t>(dtype_), 0},
                                     {nullptr, w_sizes.data(), w_strides.data(), 4, static_cast<int32_t>(dtype_), 0}};
     const ToroidOperand output = {nullptr, y_sizes.data(), y_strides.data(), 4, static_cast<int32_t>(dtype_), 0};
-    return can_convolve(form, {pool, inputs, {&output, 1}, integers, {}});
+    toroid::for_each_implementation(dtype_ == DType::BF16 ? "convolution.bf16" : "convolution.f16",
+                                    {pool, inputs, {&output, 1}, integers, {}}, f);
   }
 
   // To be called after the numbers have changed.
@@ -179,35 +182,36 @@ class Convolution {
   std::vector<Sum> sums;  // for each element of y
 };
 
-constexpr HalfConvAlgorithm kForms[] = {HalfConvAlgorithm::Tiles, HalfConvAlgorithm::ChannelVectors, HalfConvAlgorithm::Widened};
-
 TOROID_ON_MACHINES(ReducedConvolution);
 
 TEST_P(ReducedConvolution, IsRightInEachForm) {
   for (const ConvolutionCase& row : kCases) {
     for (const DType dtype : {DType::BF16, DType::F16}) {
       Convolution convolution(row, dtype);
-      for (const HalfConvAlgorithm form : kForms) {
-        if (!convolution.can(form)) continue;
-        SCOPED_TRACE(formatted("{}, {}, form {}", row.name, to_string(dtype), static_cast<int>(form)));
+      convolution.for_each_implementation([&](const Implementation& form) {
+        SCOPED_TRACE(formatted("{}, {}, {}", row.name, to_string(dtype), form.name));
         const double rounding = dtype == DType::BF16 ? 0x1p-8 : 0x1p-11;
         convolution.run(form, 1, DType::F32, false, true);
         convolution.check(0);
         const std::vector<float> alone = convolution.y;
         convolution.run(form, 3, DType::F32, true, false);
         convolution.check(0);
-        if (form != HalfConvAlgorithm::Widened) {
+        if (form.name != "widened") {
           EXPECT_EQ(convolution.y, alone) << "how threads share the work shows";
         }
         convolution.run(form, 2, dtype, false, true);
         convolution.check(rounding);
-      }
+      });
     }
   }
 }
 
 TEST_P(ReducedConvolution, TilesAreTakenWhereTheyCanBe) {
-  auto can = [](DType dtype, size_t row) { return Convolution(kCases[row], dtype).can(HalfConvAlgorithm::Tiles); };
+  auto can = [](DType dtype, size_t row) {
+    bool in_tiles = false;
+    Convolution(kCases[row], dtype).for_each_implementation([&](const Implementation& each) { in_tiles |= each.name == "tiles"; });
+    return in_tiles;
+  };
   EXPECT_EQ(can(DType::BF16, 0), has_amx());
   EXPECT_FALSE(can(DType::F16, 0));
 }
@@ -220,12 +224,12 @@ TEST_P(ReducedConvolution, InfinitiesStayWhereTheyAreSeen) {
     convolution.x[convolution.x.size() / 3] = kInfinity;
     convolution.x[convolution.x.size() - 1] = kNotANumber;
     convolution.sum_in_double();
-    for (const HalfConvAlgorithm form : {HalfConvAlgorithm::Tiles, HalfConvAlgorithm::ChannelVectors}) {
-      if (!convolution.can(form)) continue;
+    convolution.for_each_implementation([&](const Implementation& form) {
+      if (form.name == "widened") return;  // Winograd's method spreads them
       SCOPED_TRACE(row.name);
       convolution.run(form, 2, DType::F32, false, true);
       convolution.check(0);
-    }
+    });
   }
 }
 

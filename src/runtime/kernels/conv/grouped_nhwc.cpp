@@ -12,10 +12,11 @@
 #include "base/error.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/depthwise_microkernel.h"
+#include "runtime/kernels/conv/filter_layout.h"
 #include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/isa/half_rows.h"
-#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/registry/packed_operand.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
@@ -45,10 +46,9 @@ class DepthwiseConvolver : public RowConvolution {
         strides_(image_strides(call.inputs[0])),
         channels_(s.groups * s.out_channels),
         kernels_(depthwise_kernels(channels_)) {
-    TOROID_CHECK(takes_channel_vectors(s) && strides_.channel == 1);
+    TOROID_CHECK(takes_channel_vectors(call, s));
     groups_ = *groups_in_vectors(s.groups, s.in_channels, s.out_channels);
-    if (is_reduced_float(image_dtype_)) reduced_ = static_cast<const uint16_t*>(call.inputs[0].data);
-    copies_ = groups_ != ChannelGroups::Own || reduced_ != nullptr;
+    copies_ = groups_ != ChannelGroups::Own || is_reduced_float(image_dtype_);
     column_ = copies_ ? s.groups * s.in_channels : strides_.column;
     columns_ = copies_ ? (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1 : s.in[2];
     left_ = copies_ ? 0 : s.padding[2];
@@ -56,12 +56,16 @@ class DepthwiseConvolver : public RowConvolution {
     by_columns_ = s.kernel[2] <= most_columns && s.dilation[2] == 1 && s.stride[2] <= DepthwiseKernels::kMostStride;
     inside_ = inside_columns();
     if (groups_ == ChannelGroups::Own && by_columns_ && fills_vectors()) choose_own_kernels();
-    prepare_weights(call);
+    lanes_ = std::min<int64_t>(kernels_.lanes, channels_);
+    vector_weights_ = s_.kernel_elements() * s_.in_channels * lanes_;
+    weights_.emplace(call, 1, FilterVectors{filter_layout(call.inputs[1], s_)}, vectors() * vector_weights_,
+                     [this](const KernelCall& each, int64_t, float* to) { pack_weights(each, to); });
   }
 
   void run(const KernelCall& call) const override {
     const ProductOutput out = output_of(call, channels_);
-    const float* const x = data_of(call.inputs[0]);
+    const float* const weights = weights_->of(call);
+    const auto* const x = static_cast<const std::byte*>(call.inputs[0].data);
     // Rows that are copied are so once for each part.
     constexpr int64_t kPartsOfThread = 4;
     const int64_t parts = copies_ ? std::min(s_.out[1], kPartsOfThread * call.pool.threads()) : s_.out[1];
@@ -69,23 +73,28 @@ class DepthwiseConvolver : public RowConvolution {
     call.pool.parallel_for(s_.batch * parts * shares, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t image = i / shares / parts, part = i / shares % parts;
-        const ImageRing in = {x + image * strides_.batch, strides_.row, s_.in[1]};
+        const std::byte* const first = x + image * strides_.batch * size_bytes(image_dtype_);
+        const ImageRing in = {reinterpret_cast<const float*>(first), strides_.row, s_.in[1]};
         if (shares == 1) {
-          run_rows(image, part_of(s_.out[1], part, parts), in, out);
+          run_rows(weights, image, part_of(s_.out[1], part, parts), in, out);
         } else {
-          const Range vectors = part_of(channels_ / lanes_, i % shares, shares);
-          run_row(image, part, in, out, {vectors.first * lanes_, i % shares + 1 < shares ? vectors.last * lanes_ : channels_});
+          const Range some = part_of(channels_ / lanes_, i % shares, shares);
+          run_row(weights, image, part, in, out, {some.first * lanes_, i % shares + 1 < shares ? some.last * lanes_ : channels_});
         }
       }
     });
   }
 
   void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const override {
-    if (copies_) return run_copied_rows(image, rows, in, out);
-    for (int64_t o = rows.first; o < rows.last; ++o) run_row(image, o, in, out);
+    run_rows(weights_->kept(), image, rows, in, out);
   }
 
  private:
+  void run_rows(const float* weights, int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const {
+    if (copies_) return run_copied_rows(weights, image, rows, in, out);
+    for (int64_t o = rows.first; o < rows.last; ++o) run_row(weights, image, o, in, out, {0, channels_});
+  }
+
   // Into which a row's channels are cut where few rows do not come out even for the threads.
   int64_t shares_of_row(const KernelCall& call) const {
     constexpr int64_t kRowsOfThread = 4, kLeastVectors = 4;
@@ -100,64 +109,62 @@ class DepthwiseConvolver : public RowConvolution {
     std::vector<int64_t> image, weights;
   };
 
-  void run_copied_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const {
+  void run_copied_rows(const float* weights, int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const {
     const int64_t kept = (s_.kernel[1] - 1) * s_.dilation[1] + 1, row = columns_ * column_;
     const ImageRing ring = {scratch_for_rows.get(kept * row), row, kept};
     int64_t copied = 0;
     for (int64_t o = rows.first; o < rows.last; ++o) {
       const int64_t first = o * s_.stride[1] - s_.padding[1], last = std::min(first + kept, s_.in[1]);
       for (copied = std::max({copied, first, int64_t{0}}); copied < last; ++copied)
-        copy_row(image, copied, in, const_cast<float*>(ring.at(copied)));
-      run_row(image, o, ring, out);
+        copy_row(copied, in, const_cast<float*>(ring.at(copied)));
+      run_row(weights, image, o, ring, out, {0, channels_});
     }
   }
 
-  // Padded, and widened if it is of 16 bits (then from the call's image).
-  void copy_row(int64_t image, int64_t row, const ImageRing& in, float* to) const {
+  // Padded, and widened if it is of 16 bits (then `in` is the call's image, whatever its pointer's type says).
+  void copy_row(int64_t row, const ImageRing& in, float* to) const {
     const int64_t left = std::min(s_.padding[2], columns_), inside = std::clamp<int64_t>(columns_ - left, 0, s_.in[2]);
     std::fill_n(to, left * column_, 0.0f);
-    copy_columns(image, row, in, inside, to + left * column_);
+    copy_columns(row, in, inside, to + left * column_);
     std::fill(to + (left + inside) * column_, to + columns_ * column_, 0.0f);
   }
 
   // The first `count` of a row.
-  void copy_columns(int64_t image, int64_t row, const ImageRing& in, int64_t count, float* to) const {
+  void copy_columns(int64_t row, const ImageRing& in, int64_t count, float* to) const {
     const int64_t run = strides_.column == column_ ? count : 1;  // columns that follow each other
     for (int64_t j = 0; j < count; j += run) {
-      if (reduced_ != nullptr) {
-        widen_row(image_dtype_, reduced_ + image * strides_.batch + row * strides_.row + j * strides_.column, run * column_,
-                  to + j * column_);
+      if (is_reduced_float(image_dtype_)) {
+        const auto* const bits = reinterpret_cast<const uint16_t*>(in.data);
+        widen_row(image_dtype_, bits + row * strides_.row + j * strides_.column, run * column_, to + j * column_);
       } else {
         std::copy_n(in.at(row) + j * strides_.column, run * column_, to + j * column_);
       }
     }
   }
 
+  // Channels whose vectors follow each other without a gap.
+  int64_t together() const { return groups_ == ChannelGroups::Many ? s_.out_channels : channels_; }
+  int64_t vectors() const { return channels_ / together() * ((together() + lanes_ - 1) / lanes_); }
+
+  struct FilterVectors {
+    FilterLayout filters;
+    auto operator<=>(const FilterVectors&) const = default;
+  };
   // As DepthwiseStrip has them.
-  void prepare_weights(const KernelCall& call) {
+  void pack_weights(const KernelCall& call, float* to) const {
     const ToroidOperand& w = call.inputs[1];
-    const int64_t row_stride = w.rank == 3 ? 0 : w.strides[2], column_stride = w.strides[w.rank - 1];
-    const int64_t together = groups_ == ChannelGroups::Many ? s_.out_channels : channels_;
-    lanes_ = std::min<int64_t>(kernels_.lanes, channels_);
-    vector_weights_ = s_.kernel_elements() * s_.in_channels * lanes_;
-    auto make = [&](float* to) {
-      for_each_vector(channels_, together, lanes_, [&](int64_t vector, int64_t channel) {
-        for (int64_t i = 0; i < vector_weights_; ++i) {
-          const int64_t k = i / lanes_ / s_.in_channels, seen = i / lanes_ % s_.in_channels, c = channel + i % lanes_;
-          const int64_t at = c * w.strides[0] + seen * w.strides[1] + k / s_.kernel[2] * row_stride + k % s_.kernel[2] * column_stride;
-          float& weight = to[vector * vector_weights_ + i];
-          if (is_reduced_float(dtype_of(w))) {
-            widen_row(dtype_of(w), static_cast<const uint16_t*>(w.data) + at, 1, &weight);
-          } else {
-            weight = data_of(w)[at];
-          }
+    const FilterLayout layout = filter_layout(w, s_);
+    for_each_vector(channels_, together(), lanes_, [&](int64_t vector, int64_t channel) {
+      for (int64_t i = 0; i < vector_weights_; ++i) {
+        const int64_t at = layout.offset(channel + i % lanes_, i / lanes_ % s_.in_channels, i / lanes_ / s_.in_channels);
+        float& weight = to[vector * vector_weights_ + i];
+        if (is_reduced_float(dtype_of(w))) {
+          widen_row(dtype_of(w), static_cast<const uint16_t*>(w.data) + at, 1, &weight);
+        } else {
+          weight = data_of(w)[at];
         }
-      });
-    };
-    const int64_t vectors = channels_ / together * ((together + lanes_ - 1) / lanes_);
-    const int64_t form[] = {'d',          channels_,    s_.in_channels, s_.kernel[1], s_.kernel[2],
-                            w.strides[0], w.strides[1], row_stride,     column_stride};
-    weights_ = call.packed_or_scratch(w, w.data, form, vectors * vector_weights_, make);
+      }
+    });
   }
 
   // The filter elements of a dim that lie inside the image (its rows as the strips read them) for the output position o.
@@ -175,28 +182,26 @@ class DepthwiseConvolver : public RowConvolution {
     return result;
   }
 
-  void run_row(int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out) const {
-    run_row(image, o, in, out, {0, channels_});
-  }
-
-  // Some channels of it, whole vectors but at the end; all of them unless there is an epilogue and channels are their own groups.
-  void run_row(int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out, Range channels) const {
+  // Some channels, whole vectors but at the end; all of them unless there is an epilogue and channels are their own groups.
+  void run_row(const float* weights, int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out, Range channels) const {
+    weights += channels.first / lanes_ * vector_weights_;
     const int64_t first_row = (image * s_.out[1] + o) * s_.out[2];
     static thread_local FilterRows rows;
     set_rows(in, o, {0, by_columns_ ? 1 : s_.kernel[2]}, rows);
     if (is_for_registers(out.epilogue) && out.epilogue->post_ops.residual == nullptr && fills_vectors() && kernels_.can_finish) {
       const ToroidEpilogue part = part_of(*out.epilogue, out.first_row + first_row, out.first_column + channels.first);
       const ToroidPostOps& ops = part.post_ops;
-      return run_positions(in, o, rows, {0, s_.out[2]}, channels, {static_cast<float*>(part.out), ops.out_row, &ops});
+      return run_positions(weights, in, o, rows, {0, s_.out[2]}, channels, {static_cast<float*>(part.out), ops.out_row, &ops});
     }
-    if (out.epilogue == nullptr) return run_positions(in, o, rows, {0, s_.out[2]}, channels, {out.data + first_row * out.row, out.row});
+    if (out.epilogue == nullptr)
+      return run_positions(weights, in, o, rows, {0, s_.out[2]}, channels, {out.data + first_row * out.row, out.row});
     // Whole strips between the edges, and no few positions alone.
     const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels.size() / kPositions) * kPositions;
     for (int64_t first = 0; first < s_.out[2];) {
       const int64_t end = (in_strips(channels) ? first : std::max(first, inside_.first)) + most;
       const int64_t last = end + kPositions > s_.out[2] ? s_.out[2] : end;
       float* block = scratch_for_block.get((last - first) * channels.size() + kReadBeyond);
-      run_positions(in, o, rows, {first, last}, channels, {block, channels.size()});
+      run_positions(weights, in, o, rows, {first, last}, channels, {block, channels.size()});
       out.take(block, channels.size(), {first_row + first, first_row + last}, channels);
       first = last;
     }
@@ -228,9 +233,9 @@ class DepthwiseConvolver : public RowConvolution {
   // Do the result's channels fill vectors?
   bool fills_vectors() const { return channels_ >= kernels_.lanes; }
 
-  // `rows`: of all filter columns.
-  void run_positions(const ImageRing& in, int64_t o, const FilterRows& rows, Range positions, Range channels, const Target& out) const {
-    const float* weights = weights_ + channels.first / lanes_ * vector_weights_;
+  // `rows`: of all filter columns; `weights`: of these channels.
+  void run_positions(const float* weights, const ImageRing& in, int64_t o, const FilterRows& rows, Range positions, Range channels,
+                     const Target& out) const {
     if (in_strips(channels)) return run_strips(in, rows, weights, positions, channels, out);
     for (int64_t p = positions.first; p < positions.last;) {
       const float* image = in.data + (p * s_.stride[2] - left_) * column_ + channels.first;
@@ -347,7 +352,6 @@ class DepthwiseConvolver : public RowConvolution {
 
   ConvolutionShape s_;
   DType image_dtype_;
-  const uint16_t* reduced_ = nullptr;  // the image if it is of 16 bits: of this call alone
   ImageStrides strides_;
   int64_t channels_;  // of the result
   const DepthwiseKernels& kernels_;
@@ -358,7 +362,7 @@ class DepthwiseConvolver : public RowConvolution {
   bool by_columns_;                  // filter columns in registers
   Range inside_;                     // inside_columns
   int64_t lanes_, vector_weights_;
-  const float* weights_ = nullptr;
+  std::optional<PackedOperand> weights_;
 };
 
 }  // namespace
@@ -367,7 +371,15 @@ bool takes_channel_vectors(int64_t groups, int64_t in_channels, int64_t out_chan
   return groups_in_vectors(groups, in_channels, out_channels).has_value();
 }
 
-void convolve_channel_vectors(const KernelCall& call, const ConvolutionShape& shape) { DepthwiseConvolver(call, shape).run(call); }
+bool takes_channel_vectors(const KernelCall& call, const ConvolutionShape& shape) {
+  return takes_channel_vectors(shape) && image_strides(call.inputs[0]).channel == 1;
+}
+
+std::unique_ptr<const KernelPlan> plan_channel_vectors(const KernelCall& call) {
+  const ConvolutionShape shape = convolution_shape(call);
+  if (auto plan = plan_without_sums(shape)) return plan;
+  return channel_vectors(call, shape);
+}
 
 std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape) {
   return std::make_unique<DepthwiseConvolver>(call, shape);

@@ -1,5 +1,6 @@
-// Convolutions in BF16 and F16: the forms of run_convolution_half. Integers as in choices.cpp.
+// Convolutions in BF16 and F16.
 #include "runtime/kernels/conv/conv.h"
+#include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/registry/families.h"
 
 namespace toroid {
@@ -34,7 +35,7 @@ constexpr Implementation kWidened = {
     .gate = [](const Problem&) -> Gate { return std::nullopt; },
     .cost_s = [](const Problem& problem,
                  const MachineModel& machine) { return cost_s(problem, machine, problem.inputs[1].sizes[1] == 1 ? 0.3 : 1, 3); },
-    .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_half(call, HalfConvAlgorithm::Widened); }};
+    .plan = plan_widened};
 
 constexpr Implementation kChannelVectors = {
     .name = "channel-vectors",
@@ -46,7 +47,7 @@ constexpr Implementation kChannelVectors = {
       return std::nullopt;
     },
     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.3, 1); },
-    .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_half(call, HalfConvAlgorithm::ChannelVectors); }};
+    .plan = plan_half_channel_vectors};
 
 const Implementation kOfBFloat16[] = {
     kWidened,
@@ -55,14 +56,23 @@ const Implementation kOfBFloat16[] = {
      .description = "products of image rows in tiles of 16 positions and columns (AMX)",
      .gate = [](const Problem& problem) -> Gate {
        if (problem.integers[1] != 1) return "there are several groups";
-       return can_multiply(HalfGemmAlgorithm::Tiles, DType::BF16) ? Gate() : kNoTiles;
+       return has_amx() ? Gate() : kNoTiles;
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 8, 1); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_convolution_half(call, HalfConvAlgorithm::Tiles); }},
+     .plan = plan_half_tiles},
 };
 const Implementation kOfFloat16[] = {kWidened, kChannelVectors};
 
 }  // namespace
+
+std::unique_ptr<const KernelPlan> plan_half_convolution(const KernelCall& call) {
+  // Gates do not look at the dtype of the result. Of the specialised rows, behind the general one, at most one takes the call.
+  const bool is_bf16 = dtype_of(call.inputs[0]) == DType::BF16;
+  const Problem problem = problem_of(is_bf16 ? "convolution.bf16" : "convolution.f16", call);
+  const std::span<const Implementation> rows = is_bf16 ? std::span<const Implementation>(kOfBFloat16) : kOfFloat16;
+  const auto taken = std::find_if(rows.rbegin(), rows.rend(), [&](const Implementation& row) { return !row.gate(problem); });
+  return taken->plan(call);
+}
 
 KernelFamily convolution_bf16_family() {
   return {"convolution.bf16", [](const Problem& problem) { return malformed(DType::BF16, problem); }, depth, kOfBFloat16, 1};

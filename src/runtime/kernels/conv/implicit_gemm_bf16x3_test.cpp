@@ -32,7 +32,7 @@ const ConvolutionCase kCases[] = {
     {"pointwise with strides", 1, 1, 64, 128, 27, 27, {1, 1}, {2, 2}, {0, 0}, {1, 1}},
 };
 
-// A call of run_convolution_f32 with channels next to each other and constant weights.
+// A call of "convolution" in float32 with channels next to each other and constant weights.
 struct Convolution {
   explicit Convolution(const ConvolutionCase& row) : c(row) {
     const int64_t channels = c.groups * c.in_channels;
@@ -116,7 +116,7 @@ TEST_P(ConvolutionOfBands, ConvolutionsAreRight) {
       convolution.with_call(threads, [&](const KernelCall& call) {
         EXPECT_EQ(convolves_as_bf16x3(convolution_shape(call), image_strides(call.inputs[0]).channel, call.keeps(call.inputs[1])),
                   has_amx_bf16x3());
-        run_convolution_f32(call, ConvAlgorithm::ImageRows);
+        plan_image_rows(call)->run(call);
       });
       return convolution.y;
     };
@@ -132,7 +132,7 @@ TEST_P(ConvolutionOfBands, WhatCannotBeInPartsIsRightToo) {
     image.x[64 * 23 * 11 + 64 * 9 + 5] = extreme;
     weights.w[4000] = extreme;
     for (Convolution* convolution : {&image, &weights}) {
-      convolution->with_call(2, [&](const KernelCall& call) { run_convolution_f32(call, ConvAlgorithm::ImageRows); });
+      convolution->with_call(2, [&](const KernelCall& call) { plan_image_rows(call)->run(call); });
       convolution->check();
     }
   }

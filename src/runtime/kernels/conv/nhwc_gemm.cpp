@@ -5,15 +5,16 @@
 // the image has to be padded, a band of its rows is copied first, with zeros around.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
-#include "base/error.h"
 #include "runtime/kernels/conv/conv.h"
+#include "runtime/kernels/conv/filter_layout.h"
 #include "runtime/kernels/conv/implicit_gemm_bf16x3.h"
-#include "runtime/kernels/conv/winograd.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/registry/packed_operand.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
@@ -43,7 +44,8 @@ class Convolver : public RowConvolution {
     splits_bands_ = in_parts_ && splits_bands(s, strides_.channel);
     band_columns_ = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
     elements_ = image_elements(copies_ ? band_strides() : strides_);
-    pack_weights(call);
+    weights_.emplace(call, 1, layout_of_weights(call.inputs[1]), s_.groups * weights_size(),
+                     [this](const KernelCall& each, int64_t, float* to) { pack_weights(each, to); });
     if (use.times > 0) {
       fetches_ = pays_to_fetch(weights_bytes(), use.times);
     } else {
@@ -54,16 +56,17 @@ class Convolver : public RowConvolution {
   void run(const KernelCall& call) const override {
     const ProductOutput out = output_of(call, channels_);
     const float* const x = data_of(call.inputs[0]);
+    const float* const packed = weights_->of(call);
     if (is_matrix_product(s_, strides_)) {
-      return with_weights(0, [&](const auto& weights) {
-        multiply(call.pool, s_.batch * s_.out_elements(), {x, strides_.column, 1}, weights, 0, weights.panels(), out);
+      return with_weights(packed, 0, [&](const auto& weights) {
+        multiply(call.pool, cut_, s_.batch * s_.out_elements(), {x, strides_.column, 1}, weights, {0, weights.panels()}, out);
       });
     }
     call.pool.parallel_for(s_.batch * cut_.tasks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t task = i % cut_.tasks();
         const int64_t image = i / cut_.tasks();
-        run_band(image, part_of(s_.out[1], cut_.block(task), cut_.blocks), part_of(all_panels(), cut_.group(task), cut_.groups),
+        run_band(packed, image, part_of(s_.out[1], cut_.block(task), cut_.blocks), part_of(all_panels(), cut_.group(task), cut_.groups),
                  {x + image * strides_.batch, strides_.row, s_.in[1]}, out);
       }
     });
@@ -73,7 +76,7 @@ class Convolver : public RowConvolution {
     const int64_t bands = (rows.size() + most_rows() - 1) / most_rows();
     for (int64_t i = 0; i < bands; ++i) {
       const Range band = part_of(rows.size(), i, bands);
-      run_band(image, {rows.first + band.first, rows.first + band.last}, {0, all_panels()}, in, out);
+      run_band(weights_->kept(), image, {rows.first + band.first, rows.first + band.last}, {0, all_panels()}, in, out);
     }
   }
 
@@ -81,6 +84,10 @@ class Convolver : public RowConvolution {
   // Of all groups' channels; a task has some of them, and copies its band whole.
   int64_t all_panels() const { return s_.groups * panels_of_group(); }
   void cut_whole(const RuntimePool& pool) {
+    if (is_matrix_product(s_, strides_)) {
+      return with_weights(nullptr, 0,
+                          [&](const auto& weights) { cut_ = partition_of(pool.threads(), s_.batch * s_.out_elements(), weights); });
+    }
     const int64_t strip_rows = in_parts_ ? kTileSide : GemmMicrokernels::kMostRows;
     const double strips_per_row = static_cast<double>(s_.out[2]) / static_cast<double>(strip_rows);
     const int64_t threads = std::max<int64_t>(1, pool.threads() / s_.batch);
@@ -93,55 +100,43 @@ class Convolver : public RowConvolution {
   // Of a group.
   int64_t weights_size() const { return in_parts_ ? PackedBf16x3::size(depth_, s_.out_channels) : PackedB::size(depth_, s_.out_channels); }
   int64_t panels_of_group() const { return in_parts_ ? PackedBf16x3::panels(s_.out_channels) : PackedB::panels(s_.out_channels); }
-  // Calls f with a group's weights, PackedB or PackedBf16x3.
+  // Calls f with a group's weights, PackedB or PackedBf16x3, of those that are packed.
   template <class F>
-  void with_weights(int64_t group, const F& f) const {
-    const float* data = weights_ + group * weights_size();
+  void with_weights(const float* packed, int64_t group, const F& f) const {
+    const float* data = packed == nullptr ? nullptr : packed + group * weights_size();
     in_parts_ ? f(PackedBf16x3{depth_, s_.out_channels, data}) : f(PackedB{depth_, s_.out_channels, data, in_pairs_});
   }
 
+  struct FilterPanels {
+    bool in_parts, in_pairs, in_planes;
+    FilterLayout filters;
+    auto operator<=>(const FilterPanels&) const = default;
+  };
+  FilterPanels layout_of_weights(const ToroidOperand& w) const { return {in_parts_, in_pairs_, in_planes_, filter_layout(w, s_)}; }
+
   // Per group, a product's right-hand side: its rows in the order in which the runs come.
-  void pack_weights(const KernelCall& call) {
+  void pack_weights(const KernelCall& call, float* to) const {
     const ToroidOperand& w = call.inputs[1];
-    const bool is_flat = w.rank == 3;
-    const int64_t out_stride = w.strides[0], in_stride = w.strides[1], row_stride = is_flat ? 0 : w.strides[2],
-                  column_stride = w.strides[w.rank - 1];
+    const FilterLayout layout = filter_layout(w, s_);
     const int64_t group_size = weights_size();
-    auto make = [&](float* to) {
-      call.pool.parallel_for(s_.groups, 1, [&](int64_t begin, int64_t end) {
-        std::vector<float> rows(static_cast<size_t>(depth_ * s_.out_channels));
-        for (int64_t g = begin; g < end; ++g) {
-          for (int64_t o = 0; o < s_.out_channels; ++o) {
-            const float* from = data_of(w) + (g * s_.out_channels + o) * out_stride;
-            float* row = rows.data() + o * depth_;
-            for (int64_t c = 0; c < s_.in_channels; ++c) {
-              for (int64_t k = 0; k < s_.kernel_elements(); ++k) {
-                const int64_t at = in_planes_ ? c * s_.kernel_elements() + k : k * s_.in_channels + c;
-                row[at] = from[c * in_stride + k / s_.kernel[2] * row_stride + k % s_.kernel[2] * column_stride];
-              }
+    call.pool.parallel_for(s_.groups, 1, [&](int64_t begin, int64_t end) {
+      std::vector<float> rows(static_cast<size_t>(depth_ * s_.out_channels));
+      for (int64_t g = begin; g < end; ++g) {
+        for (int64_t o = 0; o < s_.out_channels; ++o) {
+          float* row = rows.data() + o * depth_;
+          for (int64_t c = 0; c < s_.in_channels; ++c) {
+            for (int64_t k = 0; k < s_.kernel_elements(); ++k) {
+              const int64_t at = in_planes_ ? c * s_.kernel_elements() + k : k * s_.in_channels + c;
+              row[at] = data_of(w)[layout.offset(g * s_.out_channels + o, c, k)];
             }
           }
-          const Matrix columns = {rows.data(), 1, depth_};
-          float* const packed = to + g * group_size;
-          in_parts_ ? pack_bf16x3(columns, depth_, s_.out_channels, 0, panels_of_group(), packed)
-                    : pack_panels(columns, depth_, s_.out_channels, 0, panels_of_group(), packed, in_pairs_);
         }
-      });
-    };
-    const int64_t form[] = {in_parts_   ? 'C'
-                            : in_pairs_ ? 'p'
-                                        : 'c',
-                            in_planes_,
-                            s_.groups,
-                            s_.out_channels,
-                            s_.in_channels,
-                            s_.kernel[1],
-                            s_.kernel[2],
-                            out_stride,
-                            in_stride,
-                            row_stride,
-                            column_stride};
-    weights_ = call.packed_or_scratch(w, w.data, form, s_.groups * group_size, make);
+        const Matrix columns = {rows.data(), 1, depth_};
+        float* const packed = to + g * group_size;
+        in_parts_ ? pack_bf16x3(columns, depth_, s_.out_channels, 0, panels_of_group(), packed)
+                  : pack_panels(columns, depth_, s_.out_channels, 0, panels_of_group(), packed, in_pairs_);
+      }
+    });
   }
 
   // Of a copied band, in which planes are as far apart as the most rows need.
@@ -218,7 +213,7 @@ class Convolver : public RowConvolution {
   }
 
   // Panels are counted through all groups.
-  void run_band(int64_t image, Range rows, Range panels, ImageRing in, const ProductOutput& out) const {
+  void run_band(const float* weights, int64_t image, Range rows, Range panels, ImageRing in, const ProductOutput& out) const {
     ImageStrides strides = strides_;
     int64_t first = rows.first * s_.stride[1];
     if (copies_) {
@@ -233,20 +228,20 @@ class Convolver : public RowConvolution {
         const PartsBand parts = {
             band, height, band_columns_, s_.in_channels, {s_.kernel[1], s_.kernel[2]}, {s_.dilation[1], s_.dilation[2]}, s_.out[2]};
         const int64_t position = (image * s_.out[1] + rows.first) * s_.out[2];
-        if (convolve_band({depth_, s_.out_channels, weights_}, panels.first, panels.last, parts, position, out, {fetches_})) return;
+        if (convolve_band({depth_, s_.out_channels, weights}, panels.first, panels.last, parts, position, out, {fetches_})) return;
       }
     }
     const int64_t of_group = panels_of_group();
     for (int64_t group = panels.first / of_group; group * of_group < panels.last; ++group) {
       const Range some = {std::max<int64_t>(0, panels.first - group * of_group), std::min(of_group, panels.last - group * of_group)};
       const ImageRing of_channels = {in.data + group * s_.in_channels * strides.channel, in.row, in.kept};
-      run_group(image, group, rows, some, of_channels, first, strides.column, out);
+      run_group(weights, image, group, rows, some, of_channels, first, strides.column, out);
     }
   }
 
   // `first`: the image's row that the output's rows see first; `column`: the stride of its columns.
-  void run_group(int64_t image, int64_t group, Range rows, Range panels, const ImageRing& in, int64_t first, int64_t column,
-                 const ProductOutput& whole) const {
+  void run_group(const float* packed, int64_t image, int64_t group, Range rows, Range panels, const ImageRing& in, int64_t first,
+                 int64_t column, const ProductOutput& whole) const {
     // The group's channels are some of the columns of the whole result.
     const ProductOutput out = whole.part(0, group * s_.out_channels);
 
@@ -267,7 +262,7 @@ class Convolver : public RowConvolution {
         pointer += of_row;
         j = end;
       }
-      with_weights(group, [&](const auto& weights) {
+      with_weights(packed, group, [&](const auto& weights) {
         multiply_rows(weights, panels.first, panels.last, elements_, pointers,
                       (image * s_.out[1] + rows.first) * s_.out[2] + positions.first, out, {fetches_});
       });
@@ -286,7 +281,7 @@ class Convolver : public RowConvolution {
   int64_t band_columns_;       // of the image that all output columns see
   int64_t depth_ = 0;
   RowElements elements_;
-  const float* weights_ = nullptr;
+  std::optional<PackedOperand> weights_;
   Cut cut_;  // of the whole
 };
 
@@ -322,27 +317,24 @@ ImageStrides image_strides(const ToroidOperand& x) {
   return x.rank == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
 }
 
-void give_zeros(const KernelCall& call, const ConvolutionShape& s) {
-  const int64_t columns = s.groups * s.out_channels;
-  const std::vector<float> zeros(static_cast<size_t>(columns + kReadBeyond));
-  const ProductOutput out = output_of(call, columns);
-  for (int64_t row = 0; row < s.batch * s.out_elements(); ++row) out.take(zeros.data(), columns, {row, row + 1}, {0, columns});
+std::unique_ptr<const KernelPlan> plan_without_sums(const ConvolutionShape& shape) {
+  if (shape.is_empty()) return plan_that_runs([](const KernelCall&) {});
+  if (shape.has_filter()) return nullptr;
+  return plan_that_runs([rows = shape.batch * shape.out_elements(), columns = shape.groups * shape.out_channels](const KernelCall& call) {
+    const std::vector<float> zeros(static_cast<size_t>(columns + kReadBeyond));
+    const ProductOutput out = output_of(call, columns);
+    for (int64_t row = 0; row < rows; ++row) out.take(zeros.data(), columns, {row, row + 1}, {0, columns});
+  });
 }
 
-void convolve_to_channels_last(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form) {
-  if (shape.is_empty()) return;
-  if (!shape.has_filter()) return give_zeros(call, shape);
-  if (form == ConvAlgorithm::Winograd4 || form == ConvAlgorithm::Winograd2) {
-    convolve_by_winograd(call, shape, form == ConvAlgorithm::Winograd4 ? 4 : 2);
-  } else {
-    row_convolution(call, shape, form)->run(call);
-  }
+std::unique_ptr<const KernelPlan> plan_image_rows(const KernelCall& call) {
+  const ConvolutionShape shape = convolution_shape(call);
+  if (auto plan = plan_without_sums(shape)) return plan;
+  return std::make_unique<const Convolver>(call, shape, RowUse{});
 }
 
-std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, ConvAlgorithm form,
-                                                const RowUse& use) {
-  if (form == ConvAlgorithm::ChannelVectors) return channel_vectors(call, shape);
-  TOROID_CHECK(form == ConvAlgorithm::ImageRows);
+std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, const RowUse& use) {
+  if (takes_channel_vectors(call, shape)) return channel_vectors(call, shape);
   return std::make_unique<Convolver>(call, shape, use);
 }
 

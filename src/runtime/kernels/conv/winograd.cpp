@@ -14,9 +14,10 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/kernels/conv/filter_layout.h"
 #include "runtime/kernels/conv/winograd_transforms.h"
 #include "runtime/kernels/gemm/macrokernel.h"
-#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/registry/packed_operand.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
@@ -46,21 +47,15 @@ struct Tiling {
   int64_t input_plane(int64_t count) const { return padded_stride(count * per_row * input_row); }
 };
 
-// How the work is cut into tasks.
-struct Plan {
-  int64_t blocks;  // of rows of tiles
-  int64_t groups;  // of panels
-};
-
-// The cut that is done first, if products take as long as their multiplications and, for each block, reading the weights.
-Plan plan_of(const Tiling& tiling, int64_t threads) {
+// The partition that is done first, if products take as long as their multiplications and, for each block, reading the weights.
+Cut partition_of(const Tiling& tiling, int64_t threads) {
   constexpr int64_t kMostTiles = 32;
   constexpr int64_t kMostBytes = 5 << 19;   // of a block's transformed tiles
   constexpr int64_t kMostShared = 8 << 20;  // bytes of all transformed tiles that tasks share
   constexpr int64_t kTilesOfWeights = 6;    // products of so many tiles take as long as reading the weights
   const int64_t bytes = tiling.points * tiling.per_row * tiling.input_row * static_cast<int64_t>(sizeof(float));
   const int64_t most_rows = std::clamp<int64_t>(std::min(kMostTiles / tiling.per_row, kMostBytes / bytes), 1, tiling.rows);
-  Plan best = {tiling.rows, 1};
+  Cut best = {tiling.rows, 1};
   int64_t least = INT64_MAX;
   for (int64_t rows = most_rows; rows >= std::max<int64_t>(1, most_rows / 4); --rows) {
     for (const int64_t groups : {int64_t{1}, std::min(threads, tiling.panels), tiling.panels}) {
@@ -79,35 +74,35 @@ Plan plan_of(const Tiling& tiling, int64_t threads) {
   return best;
 }
 
-class WinogradConvolver {
+class WinogradConvolver final : public KernelPlan {
  public:
   WinogradConvolver(const KernelCall& call, const ConvolutionShape& s, int64_t outputs)
-      : call_(call),
-        s_(s),
+      : s_(s),
         transforms_(winograd_transforms(outputs)),
         tiling_(s, outputs),
-        plan_(plan_of(tiling_, call.pool.threads())),
-        x_(data_of(call.inputs[0])),
+        cut_(partition_of(tiling_, call.pool.threads())),
+        fetches_(pays_to_fetch(weights_size() * int64_t{sizeof(float)} / cut_.groups, cut_.blocks / call.pool.threads())),
         strides_(image_strides(call.inputs[0])),
-        zeros_(static_cast<size_t>(s.in_channels)) {}
+        zeros_(static_cast<size_t>(s.in_channels)),
+        weights_(call, 1, TransformedFilters{outputs, filter_layout(call.inputs[1], s)}, weights_size(),
+                 [this](const KernelCall& each, int64_t, float* to) { transform_filters(each, to); }) {}
 
-  void run() {
-    prepare_weights();
-    const int64_t blocks = plan_.blocks, groups = plan_.groups;
-    fetches_ = pays_to_fetch(weights_size() * int64_t{sizeof(float)} / groups, blocks / call_.pool.threads());
+  void run(const KernelCall& call) const override {
+    const int64_t blocks = cut_.blocks, groups = cut_.groups;
+    const float* const weights = weights_.of(call);
     float* shared = nullptr;
     if (groups > 1) {
       const int64_t all_points = tiling_.points * (tiling_.rows * tiling_.per_row * tiling_.input_row + blocks * kCacheLine);
       shared = scratch_for_tiles.get(all_points);
-      call_.pool.parallel_for(tiling_.rows, 1, [&](int64_t begin, int64_t end) {
+      call.pool.parallel_for(tiling_.rows, 1, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
           int64_t block = row * blocks / tiling_.rows;
           while (first_row(block + 1) <= row) ++block;
-          transform_row(row, row - first_row(block), input_of(shared, block), plane_of(block));
+          transform_row(call, row, row - first_row(block), input_of(shared, block), plane_of(block));
         }
       });
     }
-    call_.pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
+    call.pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t block = task % blocks, group = task / blocks;  // tasks that follow each other share weights
         float* input = shared;
@@ -116,18 +111,18 @@ class WinogradConvolver {
         } else {
           input = scratch_for_tiles.get(tiling_.points * plane_of(block));
           for (int64_t row = first_row(block); row < first_row(block + 1); ++row) {
-            transform_row(row, row - first_row(block), input, plane_of(block));
+            transform_row(call, row, row - first_row(block), input, plane_of(block));
           }
         }
         for (int64_t panel = tiling_.panels * group / groups; panel < tiling_.panels * (group + 1) / groups; ++panel) {
-          run_panel(block, panel, input);
+          run_panel(call, weights, block, panel, input);
         }
       }
     });
   }
 
  private:
-  int64_t first_row(int64_t block) const { return tiling_.rows * block / plan_.blocks; }
+  int64_t first_row(int64_t block) const { return tiling_.rows * block / cut_.blocks; }
   int64_t plane_of(int64_t block) const { return tiling_.input_plane(first_row(block + 1) - first_row(block)); }
   float* input_of(float* shared, int64_t block) const {
     return shared + tiling_.points * (first_row(block) * tiling_.per_row * tiling_.input_row + block * kCacheLine);
@@ -136,27 +131,26 @@ class WinogradConvolver {
   int64_t weights_size() const { return tiling_.points * PackedB::size(s_.in_channels, s_.out_channels); }
 
   // As [panel, point, channel, filter of the panel]: each panel's part is a packed matrix per point.
-  void prepare_weights() {
-    const ToroidOperand& w = call_.inputs[1];
-    auto make = [&](float* to) {
-      call_.pool.parallel_for(tiling_.panels * s_.in_channels, 8, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) transform_filters(i / s_.in_channels, i % s_.in_channels, to);
-      });
-    };
-    const int64_t form[] = {'w', tiling_.m, s_.out_channels, s_.in_channels, w.strides[0], w.strides[1], w.strides[2], w.strides[3]};
-    weights_ = call_.packed_or_scratch(w, w.data, form, weights_size(), make);
+  struct TransformedFilters {
+    int64_t tile;
+    FilterLayout filters;
+    auto operator<=>(const TransformedFilters&) const = default;
+  };
+  void transform_filters(const KernelCall& call, float* to) const {
+    call.pool.parallel_for(tiling_.panels * s_.in_channels, 8, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) transform_filters(call.inputs[1], i / s_.in_channels, i % s_.in_channels, to);
+    });
   }
 
   PackedB shape_of_weights() const { return {s_.in_channels, s_.out_channels, nullptr}; }
-  const float* panel_of_weights(int64_t panel) const {
-    return weights_ + shape_of_weights().first_column(panel) * s_.in_channels * tiling_.points;
+  const float* panel_of_weights(const float* weights, int64_t panel) const {
+    return weights + shape_of_weights().first_column(panel) * s_.in_channels * tiling_.points;
   }
 
   // G g G^T for one channel of a panel's filters, rounded once.
-  void transform_filters(int64_t panel, int64_t channel, float* to) const {
+  void transform_filters(const ToroidOperand& w, int64_t panel, int64_t channel, float* to) const {
     constexpr int kMost = WinogradTransforms::kMostPoints;
     constexpr int64_t kMostWidth = int64_t{GemmMicrokernels::kMostVectors} * 16;  // of the widest vectors
-    const ToroidOperand& w = call_.inputs[1];
     const int64_t width = shape_of_weights().width(panel), column = shape_of_weights().first_column(panel);
     const int64_t count = std::min(width, s_.out_channels - column);
     // Here first: the places of `to` lie so far apart that they share sets of the cache.
@@ -186,8 +180,8 @@ class WinogradConvolver {
   }
 
   // A row of tiles, the `at`-th of those at `input`. What lies beyond the image is zero.
-  void transform_row(int64_t row, int64_t at, float* input, int64_t plane) const {
-    const float* image = x_ + row / tiling_.rows_per_image * strides_.batch;
+  void transform_row(const KernelCall& call, int64_t row, int64_t at, float* input, int64_t plane) const {
+    const float* image = data_of(call.inputs[0]) + row / tiling_.rows_per_image * strides_.batch;
     const int64_t top = row % tiling_.rows_per_image * tiling_.m - s_.padding[1];
     const float* pixels[WinogradTransforms::kMostPoints * WinogradTransforms::kMostPoints];
     for (int64_t tile = 0; tile < tiling_.per_row; ++tile) {
@@ -203,7 +197,7 @@ class WinogradConvolver {
     }
   }
 
-  void run_panel(int64_t block, int64_t panel, const float* input) const {
+  void run_panel(const KernelCall& call, const float* weights, int64_t block, int64_t panel, const float* input) const {
     const Range rows = {first_row(block), first_row(block + 1)};
     const int64_t tiles = rows.size() * tiling_.per_row, input_plane = plane_of(block);
     const int64_t width = shape_of_weights().width(panel);
@@ -213,44 +207,42 @@ class WinogradConvolver {
     pointers.reserve(static_cast<size_t>(tiles));
     for (int64_t tile = 0; tile < tiles; ++tile) pointers.push_back(input + tile * tiling_.input_row);
     for (int64_t point = 0; point < tiling_.points; ++point) {
-      const PackedB filters = {s_.in_channels, width, panel_of_weights(panel) + point * s_.in_channels * width};
+      const PackedB filters = {s_.in_channels, width, panel_of_weights(weights, panel) + point * s_.in_channels * width};
       multiply_rows(filters, 0, 1, RowElements(point * input_plane, s_.in_channels), pointers, 0,
                     {products + point * plane, width, nullptr}, {fetches_, filters.data + filters.depth * width});
     }
     for (int64_t row = rows.first; row < rows.last; ++row) {
-      give_row(row, panel, products + (row - rows.first) * tiling_.per_row * width, plane);
+      give_row(call, row, panel, products + (row - rows.first) * tiling_.per_row * width, plane);
     }
   }
 
   // The outputs of a row of tiles, in the filters of a panel.
-  void give_row(int64_t row, int64_t panel, const float* products, int64_t plane) const {
+  void give_row(const KernelCall& call, int64_t row, int64_t panel, const float* products, int64_t plane) const {
     const int64_t width = shape_of_weights().width(panel), column = shape_of_weights().first_column(panel);
     const int64_t columns = std::min(width, s_.out_channels - column);
     const int64_t top = row % tiling_.rows_per_image * tiling_.m;
     const int64_t height = std::min(tiling_.m, s_.out[1] - top);
     const int64_t first = (row / tiling_.rows_per_image * s_.out[1] + top) * s_.out[2], count = height * s_.out[2];
-    const bool is_direct = call_.epilogue == nullptr && columns == width;
+    const bool is_direct = call.epilogue == nullptr && columns == width;
     const int64_t stride = is_direct ? s_.out_channels : width;
-    float* to = is_direct ? data_of(call_.outputs[0]) + first * stride + column : scratch_for_outputs.get(count * width);
+    float* to = is_direct ? data_of(call.outputs[0]) + first * stride + column : scratch_for_outputs.get(count * width);
     for (int64_t tile = 0; tile < tiling_.per_row; ++tile) {
       const int64_t left = tile * tiling_.m;
       transforms_.output(products + tile * width, plane, width, height, std::min(tiling_.m, s_.out[2] - left), to + left * stride,
                          s_.out[2] * stride, stride);
     }
     if (is_direct) return;
-    output_of(call_, s_.out_channels).take(to, width, {first, first + count}, {column, column + columns});
+    output_of(call, s_.out_channels).take(to, width, {first, first + count}, {column, column + columns});
   }
 
-  const KernelCall& call_;
-  const ConvolutionShape& s_;
+  ConvolutionShape s_;
   const WinogradTransforms& transforms_;
   Tiling tiling_;
-  Plan plan_;
-  const float* x_;
+  Cut cut_;       // of rows of tiles, and panels
+  bool fetches_;  // weights ahead
   ImageStrides strides_;
   std::vector<float> zeros_;  // a pixel beyond the image
-  const float* weights_ = nullptr;
-  bool fetches_ = false;  // weights ahead
+  PackedOperand weights_;
 };
 
 }  // namespace
@@ -280,8 +272,10 @@ double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradE
   return cycles(points * tiles, others, points, 4) / direct;
 }
 
-void convolve_by_winograd(const KernelCall& call, const ConvolutionShape& shape, int64_t tile) {
-  WinogradConvolver(call, shape, tile).run();
+std::unique_ptr<const KernelPlan> plan_winograd(const KernelCall& call, int64_t tile) {
+  const ConvolutionShape shape = convolution_shape(call);
+  if (auto plan = plan_without_sums(shape)) return plan;
+  return std::make_unique<const WinogradConvolver>(call, shape, tile);
 }
 
 }  // namespace toroid

@@ -16,9 +16,9 @@ struct WinogradEstimate {
 };
 double time_by_winograd(const ConvolutionShape& shape, int64_t tile, const WinogradEstimate& with);
 
-// As convolve_to_channels_last, in tiles of so many outputs a side. The image's channels lie next to each other; two spatial dims,
-// a 3x3 filter, stride and dilation 1, one group, at least WinogradTransforms::kLeastChannels channels. A value that is not finite
-// makes all outputs of the tiles that see it so.
-void convolve_by_winograd(const KernelCall& call, const ConvolutionShape& shape, int64_t tile);
+// As plan_image_rows, in tiles of so many outputs a side. The image's channels lie next to each other; two spatial dims, a 3x3 filter,
+// stride and dilation 1, one group, at least WinogradTransforms::kLeastChannels channels. A value that is not finite makes all outputs of
+// the tiles that see it so.
+std::unique_ptr<const KernelPlan> plan_winograd(const KernelCall& call, int64_t tile);
 
 }  // namespace toroid

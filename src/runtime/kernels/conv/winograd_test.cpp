@@ -50,7 +50,7 @@ class Problem {
   }
 
   struct Way {
-    int64_t tile;  // 0: the cheapest implementation
+    int64_t tile;  // 0: the direct method
     int threads;
     bool is_constant, has_epilogue;
   };
@@ -71,13 +71,8 @@ class Problem {
         {way.has_epilogue ? nullptr : received.values.data(), out_.data(), y_strides, 4, static_cast<int32_t>(DType::F32), 0}};
     const int64_t integers[] = {0, 1, 1, 1, row_.padding[0], row_.padding[1], 1, 1, 0, 0};
     const KernelCall call = {pool, inputs, outputs, integers, {}, way.has_epilogue ? &epilogue : nullptr, &prepared};
-    const ConvolutionShape shape = convolution_shape(call);
     for (int i = 0; i < (way.is_constant ? 2 : 1); ++i) {
-      if (way.tile == 0) {
-        convolve_to_channels_last(call, shape, ConvAlgorithm::ImageRows);
-      } else {
-        convolve_by_winograd(call, shape, way.tile);
-      }
+      (way.tile == 0 ? plan_image_rows(call) : plan_winograd(call, way.tile))->run(call);
     }
     EXPECT_EQ(prepared.bytes() > 0, way.is_constant);
     if (way.has_epilogue) {

@@ -144,7 +144,7 @@ struct Product {
 };
 
 // Sums of the product, two rows of them NaN or infinite.
-void multiply(const Product& p, GemmAlgorithm form, Epilogue& epilogue) {
+void multiply(const Product& p, const char* implementation, Epilogue& epilogue) {
   RuntimePool pool(2);
   std::vector<float> a = numbers(p.m * p.k, 4), b = numbers(p.k * p.n, 5);
   if (p.k > 0) {
@@ -154,7 +154,7 @@ void multiply(const Product& p, GemmAlgorithm form, Epilogue& epilogue) {
   const std::vector<int64_t> a_sizes = {p.m, p.k}, a_strides = {p.k, 1}, b_sizes = {p.k, p.n}, b_strides = {p.n, 1}, out_sizes = {p.m, p.n};
   const ToroidOperand inputs[] = {operand(a.data(), a_sizes, a_strides), operand(b.data(), b_sizes, b_strides)};
   const ToroidOperand output = operand(nullptr, out_sizes, b_strides);
-  run_matmul_f32({pool, inputs, {&output, 1}, {}, {}, epilogue.abi()}, form);
+  run_library_kernel(formatted("matmul#{}", implementation), {pool, inputs, {&output, 1}, {}, {}, epilogue.abi()});
 }
 
 TOROID_ON_MACHINES(PostOps);
@@ -164,8 +164,8 @@ TEST_P(PostOps, OfAProductIsItsFunction) {
     for (const int64_t m : {1, 5, 6, 31}) {
       for (const int64_t k : {1, 19, 1100}) {
         for (const Form& form : kForms) {
-          for (const GemmAlgorithm product : {GemmAlgorithm::Packed, GemmAlgorithm::SmallMByRows}) {
-            SCOPED_TRACE(formatted("{} x {} x {}, {}", m, n, k, to_string(form)));
+          for (const char* product : {"packed", "few-rows-by-rows"}) {
+            SCOPED_TRACE(formatted("{} x {} x {}, {}, {}", m, n, k, to_string(form), product));
             Epilogue known(form, m, n, As::PostOps), function(form, m, n, As::Function);
             multiply({m, n, k}, product, known);
             multiply({m, n, k}, product, function);
@@ -182,8 +182,8 @@ TEST_P(PostOps, OfAProductIsItsFunction) {
 TEST_P(PostOps, OfNoTermsIsItsFunction) {
   for (const Form& form : kForms) {
     Epilogue known(form, 7, 20, As::PostOps), function(form, 7, 20, As::Function);
-    multiply({7, 20, 0}, GemmAlgorithm::Packed, known);
-    multiply({7, 20, 0}, GemmAlgorithm::Packed, function);
+    multiply({7, 20, 0}, "packed", known);
+    multiply({7, 20, 0}, "packed", function);
     EXPECT_TRUE(known.has_same_bits_as(function)) << to_string(form);
   }
 }
@@ -191,25 +191,25 @@ TEST_P(PostOps, OfNoTermsIsItsFunction) {
 struct ConvolutionCase {
   const char* name;
   int64_t batch, channels, height, width, filters, groups, kernel[2], stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
-  ConvAlgorithm form = ConvAlgorithm::ImageRows;
+  std::string_view implementation = "image-rows";
   bool in_planes = false;
 };
 
 const ConvolutionCase kConvolutions[] = {
     {"one by one", 2, 19, 9, 7, 24, 1, {1, 1}},
     {"3x3, padded", 1, 16, 9, 11, 40, 1, {3, 3}, {1, 1}, {1, 1}},
-    {"of planes", 1, 3, 17, 19, 32, 1, {3, 3}, {2, 2}, {1, 1}, {1, 1}, ConvAlgorithm::ImageRows, true},
+    {"of planes", 1, 3, 17, 19, 32, 1, {3, 3}, {2, 2}, {1, 1}, {1, 1}, "image-rows", true},
     {"groups", 1, 12, 9, 11, 20, 2, {3, 1}, {2, 1}, {1, 0}},
-    {"Winograd's method", 1, 32, 13, 15, 40, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::Winograd4},
-    {"a filter each", 2, 40, 11, 13, 40, 40, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
-    {"a filter each, steps of two", 1, 23, 12, 13, 23, 23, {5, 5}, {2, 2}, {2, 2}, {1, 1}, ConvAlgorithm::ChannelVectors},
-    {"a filter each, dilated", 1, 16, 12, 13, 16, 16, {3, 3}, {3, 1}, {2, 4}, {2, 3}, ConvAlgorithm::ChannelVectors},
-    {"a filter each, mostly beyond the image", 1, 32, 2, 3, 32, 32, {7, 7}, {1, 1}, {6, 6}, {1, 1}, ConvAlgorithm::ChannelVectors},
-    {"a filter each, few channels", 1, 3, 12, 13, 3, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
-    {"a filter each, five channels", 1, 5, 12, 13, 5, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
-    {"a filter each, many channels of few rows", 1, 320, 3, 7, 320, 320, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
-    {"groups of four", 1, 64, 9, 10, 64, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
-    {"groups with many filters", 1, 12, 9, 10, 72, 3, {3, 3}, {2, 2}, {1, 1}, {1, 1}, ConvAlgorithm::ChannelVectors},
+    {"Winograd's method", 1, 32, 13, 15, 40, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, "winograd-4"},
+    {"a filter each", 2, 40, 11, 13, 40, 40, {3, 3}, {1, 1}, {1, 1}, {1, 1}, "channel-vectors"},
+    {"a filter each, steps of two", 1, 23, 12, 13, 23, 23, {5, 5}, {2, 2}, {2, 2}, {1, 1}, "channel-vectors"},
+    {"a filter each, dilated", 1, 16, 12, 13, 16, 16, {3, 3}, {3, 1}, {2, 4}, {2, 3}, "channel-vectors"},
+    {"a filter each, mostly beyond the image", 1, 32, 2, 3, 32, 32, {7, 7}, {1, 1}, {6, 6}, {1, 1}, "channel-vectors"},
+    {"a filter each, few channels", 1, 3, 12, 13, 3, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}, "channel-vectors"},
+    {"a filter each, five channels", 1, 5, 12, 13, 5, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, "channel-vectors"},
+    {"a filter each, many channels of few rows", 1, 320, 3, 7, 320, 320, {3, 3}, {1, 1}, {1, 1}, {1, 1}, "channel-vectors"},
+    {"groups of four", 1, 64, 9, 10, 64, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, "channel-vectors"},
+    {"groups with many filters", 1, 12, 9, 10, 72, 3, {3, 3}, {2, 2}, {1, 1}, {1, 1}, "channel-vectors"},
 };
 
 int64_t out_size(const ConvolutionCase& c, int d) {
@@ -221,7 +221,7 @@ void convolve(const ConvolutionCase& c, int threads, Epilogue& epilogue) {
   PreparedConstants prepared;
   std::vector<float> x = numbers(c.batch * c.channels * c.height * c.width, 4);
   std::vector<float> w = numbers(c.filters * c.channels / c.groups * c.kernel[0] * c.kernel[1], 5);
-  if (c.form != ConvAlgorithm::Winograd4) {  // which spreads them
+  if (c.implementation != "winograd-4") {  // which spreads them
     x[x.size() / 3] = NAN;
     x[x.size() / 2] = -kInfinity;
   }
@@ -237,7 +237,7 @@ void convolve(const ConvolutionCase& c, int threads, Epilogue& epilogue) {
   std::vector<int64_t> integers = {0, c.groups};
   for (const auto* list : {&c.stride, &c.padding, &c.dilation}) integers.insert(integers.end(), *list, *list + 2);
   integers.insert(integers.end(), 2, 0);
-  run_convolution_f32({pool, inputs, {&output, 1}, integers, {}, epilogue.abi(), &prepared}, c.form);
+  run_library_kernel(formatted("convolution#{}", c.implementation), {pool, inputs, {&output, 1}, integers, {}, epilogue.abi(), &prepared});
 }
 
 TEST_P(PostOps, OfAConvolutionIsItsFunction) {

@@ -1,20 +1,30 @@
-// Matrix products, on the runtime's own threads.
+// Matrix products worked out for their sizes: how they are cut into tasks is known before a call.
 #pragma once
 
-#include "runtime/kernels/gemm/gemm_small_m.h"
+#include <functional>
+
 #include "runtime/kernels/gemm/macrokernel.h"
 
 namespace toroid {
 
-// out[m, n] = sum over k of a[m, k] * b[k, n]: b is packed as it is needed.
-void gemm_f32(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out);
-// The same in a form of the caller's choice, which takes the matrices.
-void gemm_f32(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
-              const ProductOutput& out);
-
-// The same in the form Packed, of elements that the macrokernel multiplies and converts (macrokernel.h).
+// out[m, n] = sum over k of a[m, k] * b[k, n] with any data of the sizes and strides that it was made for, on the pool's threads. Several
+// threads may run it at once.
 template <class Element, class Stored>
-void gemm_packed(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const MatrixOf<Stored>& a, const MatrixOf<Stored>& b,
-                 const ProductOutputOf<Element>& out);
+using GemmOf =
+    std::function<void(RuntimePool& pool, const MatrixOf<Stored>& a, const MatrixOf<Stored>& b, const ProductOutputOf<Element>& out)>;
+using Gemm = GemmOf<float, float>;
+
+// Such a product, of any strides, that packs b as it needs it: of elements that the macrokernel multiplies and converts (macrokernel.h).
+template <class Element, class Stored = Element>
+class PackedGemm {
+ public:
+  PackedGemm(int64_t threads, int64_t m, int64_t n, int64_t k);
+  void operator()(RuntimePool& pool, const MatrixOf<Stored>& a, const MatrixOf<Stored>& b, const ProductOutputOf<Element>& out) const;
+
+ private:
+  int64_t m_, n_, k_;
+  int64_t panels_at_once_;
+  Cut cut_, last_cut_;  // of so many panels, and of those that are left
+};
 
 }  // namespace toroid

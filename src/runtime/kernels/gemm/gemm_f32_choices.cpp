@@ -1,14 +1,170 @@
-// Matrix products in F32: the forms of runtime/kernels/gemm/gemm.h.
+// Matrix products in float32: an algorithm is a row, for calls of "matmul" and for products inside other kernels.
+//
+// Constants of estimates are nanoseconds of one thread, or shares of the machine's peak, measured on an EPYC (Zen 4, AVX-512) and rounded.
+#include <cmath>
+
 #include "base/format.h"
-#include "runtime/kernels/gemm/bf16x3/split.h"
-#include "runtime/kernels/gemm/gemm_cost.h"
+#include "runtime/kernels/gemm/bf16x3/gemm.h"
+#include "runtime/kernels/gemm/bf16x3/gemm_dynamic_b.h"
+#include "runtime/kernels/gemm/gemm_f32.h"
+#include "runtime/kernels/gemm/gemm_small_m.h"
+#include "runtime/kernels/gemm/packed_plan.h"
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/families.h"
 
 namespace toroid {
 namespace {
 
-GemmToEstimate to_estimate(const Problem& problem) {
+constexpr double kNanosecond = 1e-9;
+constexpr int64_t kRowsOfAPass = 4;  // that few rows read the right side for
+constexpr int64_t kMostSmallM = 64;  // rows that few-rows-… are taken for: with more, packing has always paid
+
+struct GemmAlgorithm {
+  std::string_view name, description;
+  // Why it cannot compute it, or never should.
+  std::optional<std::string> (*gate)(const GemmProblem& gemm);
+  // On machine.threads threads, but for reading the left side and starting.
+  double (*cost_s)(const GemmProblem& gemm, const MachineModel& machine);
+  // Of matrices as they come; none of m, n and k is 0.
+  Gemm (*plan)(const GemmProblem& gemm, int threads);
+  // Of one product by a constant, which is packed; null: it is read where it lies.
+  std::unique_ptr<const KernelPlan> (*plan_constant)(const KernelCall& call, const ProductSizes& sizes) = nullptr;
+};
+
+double as_double(int64_t number) { return static_cast<double>(number); }
+
+double flops(const GemmProblem& g) { return 2 * as_double(g.batches) * as_double(g.m) * as_double(g.n) * as_double(g.k); }
+double bytes_of_a(const GemmProblem& g) { return 4 * as_double(g.batches) * as_double(g.m) * as_double(g.k); }
+double bytes_of_b(const GemmProblem& g) { return 4 * as_double(g.batches) * as_double(g.n) * as_double(g.k); }
+bool is_packed(const GemmProblem& g) { return g.b_is_packed && g.batches == 1; }
+
+// Rows of a tile share what is loaded of the right side: few of them leave the multipliers idle.
+double share_of_peak(int64_t rows) { return 0.85 * std::min(1.0, (2.0 + as_double(rows)) / 9); }
+
+// To pack means to read and to write; what then reads columns takes about as long again.
+double packed_s(const GemmProblem& g, const MachineModel& machine) {
+  const double passes = is_packed(g) ? 1 : g.b_column == 1 ? 3 : 4;
+  return std::max(flops(g) / (share_of_peak(g.m) * machine.flops_per_s), passes * transfer_s(bytes_of_b(g), machine));
+}
+
+// Each group of four columns ends with sums across lanes, for each row.
+double by_columns_s(const GemmProblem& g, const MachineModel& machine) {
+  constexpr double kSumsAcross = 38 * kNanosecond, kColumns = 4, kShareOfPeak = 0.6;
+  constexpr double kReading = 1.3;  // of the time that it takes in the order of panels
+  const double groups = as_double(g.batches) * std::ceil(as_double(g.n) / kColumns) * as_double(g.m);
+  const double passes = std::ceil(as_double(g.m) / as_double(kRowsOfAPass));
+  return std::max(groups * kSumsAcross / machine.threads + flops(g) / (kShareOfPeak * machine.flops_per_s),
+                  passes * kReading * transfer_s(bytes_of_b(g), machine));
+}
+
+// A pass adds up rows of the right side; what of it the cache keeps is read sooner in the next one.
+double by_rows_s(const GemmProblem& g, const MachineModel& machine) {
+  constexpr double kRow = 3 * kNanosecond, kShareOfPeak = 0.8, kAgain = 0.45, kReading = 1.1;
+  const double passes = std::ceil(as_double(g.m) / as_double(kRowsOfAPass));
+  const double again = bytes_of_b(g) < machine.cache_bytes ? kAgain : 1;
+  return std::max(as_double(g.batches) * passes * as_double(g.k) * kRow / machine.threads + flops(g) / (kShareOfPeak * machine.flops_per_s),
+                  (1 + again * (passes - 1)) * kReading * transfer_s(bytes_of_b(g), machine));
+}
+
+std::optional<std::string> too_many_rows(const GemmProblem& g) {
+  if (g.m > kMostSmallM) return formatted("it is for at most {} rows, these are {}", kMostSmallM, g.m);
+  return std::nullopt;
+}
+
+using Multiply = void (*)(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const ProductOutput& out);
+// What needs no more than the sizes.
+template <Multiply kMultiply>
+Gemm plan_multiplying(const GemmProblem& gemm, int) {
+  return [m = gemm.m, n = gemm.n, k = gemm.k](RuntimePool& pool, const Matrix& a, const Matrix& b, const ProductOutput& out) {
+    kMultiply(pool, m, n, k, a, b, out);
+  };
+}
+Gemm plan_packed(const GemmProblem& gemm, int threads) { return PackedGemm<float>(threads, gemm.m, gemm.n, gemm.k); }
+
+std::unique_ptr<const KernelPlan> plan_packed_constant(const KernelCall& call, const ProductSizes& sizes) {
+  return std::make_unique<const PackedPlan<PackedB>>(call, sizes, packed_panels<float, float>(call, sizes));
+}
+std::unique_ptr<const KernelPlan> plan_bf16x3_constant(const KernelCall& call, const ProductSizes& sizes) {
+  const Matrix b = matrix_of_batch<float>(call.inputs[1], 0);
+  const float* const packed =
+      call.prepared->get(b.data, PackedLayout<PackedBf16x3>{sizes.k, sizes.n, b.row, b.column}, PackedBf16x3::size(sizes.k, sizes.n),
+                         [&](float* to) { pack_bf16x3(call.pool, b, sizes.k, sizes.n, 0, PackedBf16x3::panels(sizes.n), to); });
+  return std::make_unique<const PackedPlan<PackedBf16x3>>(call, sizes, packed);
+}
+
+constexpr GemmAlgorithm kPacked = {.name = "packed",
+                                   .description = "blocks of both sides copied into the order in which the inner loop reads them",
+                                   .gate = [](const GemmProblem&) -> std::optional<std::string> { return std::nullopt; },
+                                   .cost_s = packed_s,
+                                   .plan = plan_packed,
+                                   .plan_constant = plan_packed_constant};
+constexpr GemmAlgorithm kBf16x3 = {.name = "parts",
+                                   .description = "numbers split into three of bfloat16, multiplied in tiles as exactly as in float32",
+                                   .gate = [](const GemmProblem&) -> std::optional<std::string> {
+                                     if (!has_amx_bf16x3()) return kNoTiles;
+                                     return std::nullopt;
+                                   },
+                                   .cost_s =
+                                       [](const GemmProblem& g, const MachineModel& machine) {
+                                         return packed_s(g, machine) * time_as_bf16x3({g.m, g.n, g.k, is_packed(g)});
+                                       },
+                                   .plan = plan_multiplying<multiply_as_bf16x3>,
+                                   .plan_constant = plan_bf16x3_constant};
+constexpr GemmAlgorithm kByRows = {.name = "few-rows-by-rows",
+                                   .description = "rows of the right side added up where they lie, for every four rows of the left",
+                                   .gate = [](const GemmProblem& g) -> std::optional<std::string> {
+                                     if (g.b_column != 1) return "the right side's rows are not contiguous";
+                                     return too_many_rows(g);
+                                   },
+                                   .cost_s = by_rows_s,
+                                   .plan = plan_multiplying<multiply_small_m_by_rows>};
+constexpr GemmAlgorithm kByColumns = {.name = "few-rows-by-columns",
+                                      .description = "rows of the left side times columns of the right, for every four rows of the left",
+                                      .gate = [](const GemmProblem& g) -> std::optional<std::string> {
+                                        if (g.b_row != 1) return "the right side's columns are not contiguous";
+                                        if (g.a_column != 1) return "the left side's rows are not contiguous";
+                                        return too_many_rows(g);
+                                      },
+                                      .cost_s = by_columns_s,
+                                      .plan = plan_multiplying<multiply_small_m_by_columns>};
+
+double estimate_s(const GemmAlgorithm& algorithm, const GemmProblem& gemm, const MachineModel& machine) {
+  return machine.start_s + transfer_s(bytes_of_a(gemm), machine) + algorithm.cost_s(gemm, machine);
+}
+
+const GemmAlgorithm& cheapest_algorithm(const GemmProblem& gemm, int threads) {
+  const MachineModel machine = model_of_this_machine(threads);
+  const GemmAlgorithm* best = &kPacked;
+  double least = estimate_s(kPacked, gemm, machine);
+  for (const GemmAlgorithm* other : {&kBf16x3, &kByRows, &kByColumns}) {
+    if (other->gate(gemm)) continue;
+    const double time = estimate_s(*other, gemm, machine);
+    if (time >= least) continue;
+    least = time;
+    best = other;
+  }
+  return *best;
+}
+
+Gemm plan_gemm(const GemmAlgorithm& algorithm, const GemmProblem& gemm, int threads) {
+  return gemm.m == 0 || gemm.n == 0 || gemm.k == 0 ? plan_packed(gemm, threads) : algorithm.plan(gemm, threads);
+}
+
+// ---- calls
+
+GemmProblem gemm_of(const KernelCall& call, const ProductSizes& s) {
+  const Matrix a = matrix_of_batch<float>(call.inputs[0], 0), b = matrix_of_batch<float>(call.inputs[1], 0);
+  return {.batches = s.batches,
+          .m = s.m,
+          .n = s.n,
+          .k = s.k,
+          .b_is_packed = call.keeps(call.inputs[1]),
+          .a_column = a.column,
+          .b_row = b.row,
+          .b_column = b.column};
+}
+
+GemmProblem gemm_of(const Problem& problem) {
   const ProductSizes s = product_sizes_of(problem);
   const OperandMeta &a = problem.inputs[0], &b = problem.inputs[1];
   return {.batches = s.batches,
@@ -21,63 +177,53 @@ GemmToEstimate to_estimate(const Problem& problem) {
           .b_column = b.stride(-1)};
 }
 
-template <GemmAlgorithm kAlgorithm>
-double cost_s(const Problem& problem, const MachineModel& machine) {
-  return estimate_s(kAlgorithm, to_estimate(problem), machine);
+std::unique_ptr<const KernelPlan> plan_call(const GemmAlgorithm& chosen, const KernelCall& call) {
+  const ProductSizes sizes = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]);
+  const GemmProblem gemm = gemm_of(call, sizes);
+  // What was chosen on another machine, or before the tiles were left alone.
+  const GemmAlgorithm& algorithm = chosen.gate(gemm) ? kPacked : chosen;
+  const bool is_of_constant = is_packed(gemm) && gemm.m > 0 && gemm.n > 0 && gemm.k > 0;
+  if (is_of_constant && algorithm.plan_constant != nullptr) return algorithm.plan_constant(call, sizes);
+  return plan_that_runs([sizes, product = plan_gemm(algorithm, gemm, call.pool.threads())](const KernelCall& each) {
+    const auto [batches, m, n, k] = sizes;
+    const ProductOutput out = {each.epilogue != nullptr ? nullptr : data_of(each.outputs[0]), n, each.epilogue};
+    for_each_product(each.pool, batches, m * n * k, [&, m = m](int64_t batch) {
+      product(each.pool, matrix_of_batch<float>(each.inputs[0], batch), matrix_of_batch<float>(each.inputs[1], batch),
+              out.part(batch * m, 0));
+    });
+  });
 }
 
-template <GemmAlgorithm kAlgorithm>
-std::unique_ptr<const KernelPlan> plan_of_algorithm(const KernelCall& call, ChoiceParameters) {
-  return plan_matmul_f32(call, kAlgorithm);
-}
-
-std::optional<std::string> too_many_rows(const Problem& problem) {
-  const int64_t m = product_sizes_of(problem).m;
-  if (m > kMostSmallM) return formatted("it is for at most {} rows, these are {}", kMostSmallM, m);
-  return std::nullopt;
-}
+template <const GemmAlgorithm& kAlgorithm>
+constexpr Implementation kImplementation = {
+    .name = kAlgorithm.name,
+    .description = kAlgorithm.description,
+    .gate = [](const Problem& problem) { return kAlgorithm.gate(gemm_of(problem)); },
+    .cost_s = [](const Problem& problem, const MachineModel& machine) { return estimate_s(kAlgorithm, gemm_of(problem), machine); },
+    .plan = [](const KernelCall& call) { return plan_call(kAlgorithm, call); }};
 
 const Implementation kImplementations[] = {
-    {.name = "packed",
-     .description = "blocks of both sides copied into the order in which the inner loop reads them",
-     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-     .cost_s = cost_s<GemmAlgorithm::Packed>,
-     .plan = plan_of_algorithm<GemmAlgorithm::Packed>},
-    {.name = "parts",
-     .description = "numbers split into three of bfloat16, multiplied in tiles as exactly as in float32",
-     .gate = [](const Problem&) -> std::optional<std::string> {
-       if (!has_amx_bf16x3()) return kNoTiles;
-       return std::nullopt;
-     },
-     .cost_s = cost_s<GemmAlgorithm::Parts>,
-     .plan = plan_of_algorithm<GemmAlgorithm::Parts>},
-    {.name = "few-rows-by-rows",
-     .description = "rows of the right side added up where they lie, for every four rows of the left",
-     .gate = [](const Problem& problem) -> std::optional<std::string> {
-       if (problem.inputs[1].stride(-1) != 1) return "the right side's rows are not contiguous";
-       return too_many_rows(problem);
-     },
-     .cost_s = cost_s<GemmAlgorithm::SmallMByRows>,
-     .plan = plan_of_algorithm<GemmAlgorithm::SmallMByRows>},
-    {.name = "few-rows-by-columns",
-     .description = "rows of the left side times columns of the right, for every four rows of the left",
-     .gate = [](const Problem& problem) -> std::optional<std::string> {
-       if (problem.inputs[1].stride(-2) != 1) return "the right side's columns are not contiguous";
-       if (problem.inputs[0].stride(-1) != 1) return "the left side's rows are not contiguous";
-       return too_many_rows(problem);
-     },
-     .cost_s = cost_s<GemmAlgorithm::SmallMByColumns>,
-     .plan = plan_of_algorithm<GemmAlgorithm::SmallMByColumns>},
+    kImplementation<kPacked>,
+    kImplementation<kBf16x3>,
+    kImplementation<kByRows>,
+    kImplementation<kByColumns>,
     {.name = "onednn",
      .description = "oneDNN's matrix product",
      .gate = onednn_refuses_matmul,
      .cost_s = [](const Problem& problem,
-                  const MachineModel& machine) { return kOneDnnCost * cost_s<GemmAlgorithm::Packed>(problem, machine); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_onednn(call); },
+                  const MachineModel& machine) { return kOneDnnCost * estimate_s(kPacked, gemm_of(problem), machine); },
+     .plan = plan_matmul_onednn,
      .needs_measuring = true},
 };
 
 }  // namespace
+
+Gemm plan_gemm_f32(const GemmProblem& gemm, int threads) { return plan_gemm(cheapest_algorithm(gemm, threads), gemm, threads); }
+
+std::unique_ptr<const KernelPlan> plan_matmul_f32(const KernelCall& call) {
+  const ProductSizes sizes = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]);
+  return plan_call(cheapest_algorithm(gemm_of(call, sizes), call.pool.threads()), call);
+}
 
 KernelFamily matmul_family() {
   return {"matmul.f32", [](const Problem& problem) { return malformed_product(DType::F32, problem); },

@@ -5,18 +5,18 @@
 namespace toroid {
 namespace {
 
-std::unique_ptr<const KernelPlan> plan_packed(const KernelCall& call, ChoiceParameters) {
+std::unique_ptr<const KernelPlan> plan_packed(const KernelCall& call) {
   const ProductSizes sizes = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]);
   if (sizes.m == 0 || sizes.n == 0 || sizes.batches == 0) return plan_that_runs([](const KernelCall&) {});
   if (sizes.batches == 1 && sizes.k > 0 && call.keeps(call.inputs[1])) {
-    const double* panels = prepared_panels<double>(call, matrix_of_batch<double>(call.inputs[1], 0), sizes.k, sizes.n);
-    return std::make_unique<const PackedPlan<PackedBOf<double>, double>>(sizes, panels);
+    return std::make_unique<const PackedPlan<PackedBOf<double>, double>>(call, sizes, packed_panels<double, double>(call, sizes));
   }
-  return plan_that_runs([sizes](const KernelCall& each) {
+  const PackedGemm<double> product(call.pool.threads(), sizes.m, sizes.n, sizes.k);
+  return plan_that_runs([sizes, product](const KernelCall& each) {
     const auto [batches, m, n, k] = sizes;
-    for_each_product(each.pool, batches, m * n * k, [&, m = m, n = n, k = k](int64_t batch) {
+    for_each_product(each.pool, batches, m * n * k, [&, m = m, n = n](int64_t batch) {
       const ProductOutputOf<double> out = {static_cast<double*>(each.outputs[0].data) + batch * m * n, n, nullptr};
-      gemm_packed(each.pool, m, n, k, matrix_of_batch<double>(each.inputs[0], batch), matrix_of_batch<double>(each.inputs[1], batch), out);
+      product(each.pool, matrix_of_batch<double>(each.inputs[0], batch), matrix_of_batch<double>(each.inputs[1], batch), out);
     });
   });
 }

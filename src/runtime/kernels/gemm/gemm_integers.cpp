@@ -31,17 +31,19 @@ struct Narrowed {
 
 template <class Element, class Stored>
 std::unique_ptr<const KernelPlan> plan(const KernelCall& call, bool is_bool) {
-  return plan_that_runs([sizes = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]), is_bool](const KernelCall& each) {
+  const ProductSizes sizes = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]);
+  const PackedGemm<Element, Stored> product(call.pool.threads(), sizes.m, sizes.n, sizes.k);
+  return plan_that_runs([sizes, product, is_bool](const KernelCall& each) {
     const auto [batches, m, n, k] = sizes;
-    for_each_product(each.pool, batches, m * n * k, [&, m = m, n = n, k = k](int64_t batch) {
+    for_each_product(each.pool, batches, m * n * k, [&, m = m, n = n](int64_t batch) {
       const MatrixOf<Stored> a = matrix_of_batch<Stored>(each.inputs[0], batch), b = matrix_of_batch<Stored>(each.inputs[1], batch);
       Stored* const out = static_cast<Stored*>(each.outputs[0].data) + batch * m * n;
       if constexpr (sizeof(Stored) == sizeof(Element)) {
-        gemm_packed(each.pool, m, n, k, a, b, ProductOutputOf<Element>{out, n, nullptr});
+        product(each.pool, a, b, ProductOutputOf<Element>{out, n, nullptr});
       } else {
         Narrowed<Stored> narrowed = {out, n, is_bool};
         const BlockConsumer<Element> consumer = {Narrowed<Stored>::run, &narrowed};
-        gemm_packed(each.pool, m, n, k, a, b, ProductOutputOf<Element>{nullptr, n, &consumer});
+        product(each.pool, a, b, ProductOutputOf<Element>{nullptr, n, &consumer});
       }
     });
   });

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "runtime/kernels/epilogue/register_post_ops.h"
-#include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/isa/vector_sets.h"
+#include "runtime/memory/scratch.h"
 
 namespace toroid {
 namespace {
@@ -16,6 +16,8 @@ namespace {
 constexpr int kFewRows = 4;  // at a time
 constexpr int kDotColumns = 4;
 constexpr int64_t kMostSums = 4096;  // of a block of columns: they stay in the first-level cache
+
+thread_local Scratch scratch_for_product;
 
 // In pairs: the two halves, then the halves of their sum.
 template <class Vector>
@@ -257,17 +259,29 @@ void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const 
   });
 }
 
+using FewRows = void (*)(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row);
+
+// An epilogue gets the whole product.
+void multiply(FewRows few_rows, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
+              const ProductOutput& out) {
+  if (out.epilogue == nullptr) return few_rows(pool, m, n, k, a, b, out.data, out.row);
+  float* const product = scratch_for_product.get(m * n + kReadBeyond);
+  few_rows(pool, m, n, k, a, b, product, n);
+  out.take(product, n, {0, m}, {0, n});
+}
+
 }  // namespace
 
-void multiply_small_m(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c,
-                      int64_t c_row) {
-  if (form == GemmAlgorithm::SmallMByColumns) {
-    TOROID_CHECK(b.row == 1 && a.column == 1);
-    few_rows_by_columns(pool, m, n, k, a, b, c, c_row);
-  } else {
-    TOROID_CHECK(form == GemmAlgorithm::SmallMByRows && b.column == 1);
-    few_rows_by_rows(pool, m, n, k, a, b, c, c_row);
-  }
+void multiply_small_m_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
+                              const ProductOutput& out) {
+  TOROID_CHECK(b.column == 1);
+  multiply(few_rows_by_rows, pool, m, n, k, a, b, out);
+}
+
+void multiply_small_m_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
+                                 const ProductOutput& out) {
+  TOROID_CHECK(b.row == 1 && a.column == 1);
+  multiply(few_rows_by_columns, pool, m, n, k, a, b, out);
 }
 
 }  // namespace toroid

@@ -1,10 +1,10 @@
-#include "runtime/kernels/gemm/gemm.h"
+#include "runtime/kernels/gemm/gemm_small_m.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/gemm/gemm_for_test.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
@@ -34,7 +34,8 @@ void check(RuntimePool& pool, int64_t m, int64_t n, int64_t k, MatrixLayout a_la
   const std::vector<float> b = values(k * b_layout.row + n * b_layout.column + 1, 2);
   // NaN shows an element that was not written, or one that was written in the gap between rows.
   std::vector<float> c(static_cast<size_t>(m * c_row + 1), std::nanf(""));
-  gemm_f32(pool, m, n, k, {a.data(), a_layout.row, a_layout.column}, {b.data(), b_layout.row, b_layout.column}, {c.data(), c_row, nullptr});
+  multiply_cheapest(pool, m, n, k, {a.data(), a_layout.row, a_layout.column}, {b.data(), b_layout.row, b_layout.column},
+                    {c.data(), c_row, nullptr});
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < c_row; ++j) {
       const float actual = c[static_cast<size_t>(i * c_row + j)];
@@ -77,7 +78,7 @@ TEST_P(Gemm, LongSumsAreSumsOfBlocks) {
       }
     }
     for (const MatrixLayout b_layout : {MatrixLayout{n, 1}, MatrixLayout{1, k}}) {
-      gemm_f32(pool, m, n, k, {a.data(), k, 1}, {b.data(), b_layout.row, b_layout.column}, {c.data(), n, nullptr});
+      multiply_cheapest(pool, m, n, k, {a.data(), k, 1}, {b.data(), b_layout.row, b_layout.column}, {c.data(), n, nullptr});
       for (int64_t i = 0; i < m; ++i) {
         for (int64_t j = 0; j < n; j += 7) {
           double expected = 0;
@@ -130,13 +131,13 @@ TEST_P(Gemm, EveryFormThatTakesTheOperands) {
   for (int64_t m : {1, 3, 4, 5, 12, 13, 29}) {
     for (const MatrixLayout layout : {MatrixLayout{n, 1}, MatrixLayout{1, k}}) {
       const std::vector<float> a = values(m * k, 1), b = values(n * k, 2);
-      auto in_form = [&](GemmAlgorithm form) {
+      auto in_form = [&](MultiplyMatrices form) {
         std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
-        gemm_f32(form, pool, m, n, k, {a.data(), k, 1}, {b.data(), layout.row, layout.column}, {c.data(), n, nullptr});
+        form(pool, m, n, k, {a.data(), k, 1}, {b.data(), layout.row, layout.column}, {c.data(), n, nullptr});
         return c;
       };
-      const GemmAlgorithm few = layout.row == 1 ? GemmAlgorithm::SmallMByColumns : GemmAlgorithm::SmallMByRows;
-      EXPECT_EQ(in_form(few), in_form(GemmAlgorithm::Packed)) << m << " rows";
+      const MultiplyMatrices few = layout.row == 1 ? multiply_small_m_by_columns : multiply_small_m_by_rows;
+      EXPECT_EQ(in_form(few), in_form(multiply_packed)) << m << " rows";
     }
   }
 }
@@ -152,7 +153,7 @@ TEST_P(Gemm, RowsDoNotDependOnThoseBesideThem) {
     }
     auto product = [&](int64_t first, int64_t m) {
       std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
-      gemm_f32(GemmAlgorithm::Packed, pool, m, n, k, {a.data() + first * k, k, 1}, {b.data(), n, 1}, {c.data(), n, nullptr});
+      multiply_packed(pool, m, n, k, {a.data() + first * k, k, 1}, {b.data(), n, 1}, {c.data(), n, nullptr});
       return c;
     };
     std::vector<float> alone;
@@ -169,7 +170,8 @@ TEST_P(Gemm, RowsDoNotDependOnThoseBesideThem) {
 // Results of more than a block have several sums each, so they err less than one sum of all products would.
 TEST_P(Gemm, SumsErrLessThanOneAfterTheOther) {
   RuntimePool pool(1);
-  for (const GemmAlgorithm algorithm : {GemmAlgorithm::Packed, GemmAlgorithm::SmallMByRows, GemmAlgorithm::SmallMByColumns}) {
+  for (const auto& [name, algorithm] : std::initializer_list<std::pair<const char*, MultiplyMatrices>>{
+           {"packed", multiply_packed}, {"by rows", multiply_small_m_by_rows}, {"by columns", multiply_small_m_by_columns}}) {
     for (int64_t k : {100, 200, 233, 1000}) {
       double ours = 0, one_after_the_other = 0;
       for (int64_t m : {1, 3, 10, 31}) {
@@ -178,9 +180,9 @@ TEST_P(Gemm, SumsErrLessThanOneAfterTheOther) {
         for (auto* matrix : {&a, &b}) {
           for (float& value : *matrix) value = (value + 9) / 17.3f;
         }
-        const bool by_columns = algorithm == GemmAlgorithm::SmallMByColumns;
+        const bool by_columns = algorithm == multiply_small_m_by_columns;
         const Matrix left = {a.data(), k, 1}, right = {b.data(), by_columns ? 1 : n, by_columns ? k : 1};
-        gemm_f32(algorithm, pool, m, n, k, left, right, {c.data(), n, nullptr});
+        algorithm(pool, m, n, k, left, right, {c.data(), n, nullptr});
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
             double exact = 0;
@@ -194,8 +196,7 @@ TEST_P(Gemm, SumsErrLessThanOneAfterTheOther) {
           }
         }
       }
-      EXPECT_LE(ours, k <= kLongestBlock ? one_after_the_other : one_after_the_other / 2)
-          << "depth " << k << ", algorithm " << static_cast<int>(algorithm);
+      EXPECT_LE(ours, k <= kLongestBlock ? one_after_the_other : one_after_the_other / 2) << "depth " << k << ", " << name;
     }
   }
 }
@@ -217,8 +218,8 @@ TEST_P(PackedPairs, PanelsInPairs) {
       for (int64_t m : {1, 2, 5, 9, 10, 14, 15, 29, 31}) {
         const std::vector<float> a = values(m * k, 1);
         std::vector<float> c(static_cast<size_t>(m * n + 1), -1.5f), expected = c;
-        multiply(pool, m, {a.data(), k, 1}, right, 0, right.panels(), {c.data(), n, nullptr});
-        gemm_f32(GemmAlgorithm::Packed, pool, m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, {expected.data(), n, nullptr});
+        multiply_all(pool, m, {a.data(), k, 1}, right, {c.data(), n, nullptr});
+        multiply_packed(pool, m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, {expected.data(), n, nullptr});
         EXPECT_EQ(c, expected) << m << " x " << n << " x " << k;
       }
     }
@@ -239,10 +240,9 @@ TEST_P(PackedPairs, RowsInPairsDoNotDependOnThoseBesideThem) {
     pack_panels({b.data(), n, 1}, k, n, 0, PackedB::panels(n), packed.data(), true);
     const PackedB right = {k, n, packed.data(), true};
     std::vector<float> alone(static_cast<size_t>(most * n)), together = alone;
-    for (int64_t i = 0; i < most; ++i)
-      multiply(pool, 1, {a.data() + i * k, k, 1}, right, 0, right.panels(), {alone.data() + i * n, n, nullptr});
+    for (int64_t i = 0; i < most; ++i) multiply_all(pool, 1, {a.data() + i * k, k, 1}, right, {alone.data() + i * n, n, nullptr});
     for (int64_t m = 2; m <= most; ++m) {
-      multiply(pool, m, {a.data(), k, 1}, right, 0, right.panels(), {together.data(), n, nullptr});
+      multiply_all(pool, m, {a.data(), k, 1}, right, {together.data(), n, nullptr});
       EXPECT_TRUE(std::equal(together.begin(), together.begin() + m * n, alone.begin())) << m << " rows, " << n << " columns";
     }
   }
@@ -253,16 +253,16 @@ TEST_P(Gemm, FewRowsOfALargeRightSideDoNotDependOnThreads) {
   const int64_t n = 1501, k = 803;
   for (int64_t m : {1, 3, 6}) {
     const std::vector<float> a = values(m * k, 1), b = values(n * k, 2);
-    auto in_form = [&](GemmAlgorithm form, int threads) {
+    auto in_form = [&](MultiplyMatrices form, int threads) {
       RuntimePool pool(threads);
       std::vector<float> c(static_cast<size_t>(m * (n + 5)), -1.0f);
-      gemm_f32(form, pool, m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, {c.data(), n + 5, nullptr});
+      form(pool, m, n, k, {a.data(), k, 1}, {b.data(), n, 1}, {c.data(), n + 5, nullptr});
       return c;
     };
-    const std::vector<float> one = in_form(GemmAlgorithm::SmallMByRows, 1);
-    EXPECT_EQ(one, in_form(GemmAlgorithm::SmallMByRows, 2)) << m << " rows";
-    EXPECT_EQ(one, in_form(GemmAlgorithm::SmallMByRows, 3)) << m << " rows";
-    EXPECT_EQ(one, in_form(GemmAlgorithm::Packed, 2)) << m << " rows";  // values() are small integers: every sum is exact
+    const std::vector<float> one = in_form(multiply_small_m_by_rows, 1);
+    EXPECT_EQ(one, in_form(multiply_small_m_by_rows, 2)) << m << " rows";
+    EXPECT_EQ(one, in_form(multiply_small_m_by_rows, 3)) << m << " rows";
+    EXPECT_EQ(one, in_form(multiply_packed, 2)) << m << " rows";  // values() are small integers: every sum is exact
   }
 }
 
@@ -272,7 +272,7 @@ TEST_P(Gemm, NanAndInfinityReachOnlyTheirRowsAndColumns) {
   std::vector<float> a = values(kSize * kSize, 3), b(kSize * kSize, 0.0f), c(kSize * kSize);
   for (int64_t i = 0; i < kSize; ++i) b[static_cast<size_t>(i * kSize + i)] = 1;
   a[3 * kSize + 4] = std::nanf("");
-  gemm_f32(pool, kSize, kSize, kSize, {a.data(), kSize, 1}, {b.data(), kSize, 1}, {c.data(), kSize, nullptr});
+  multiply_cheapest(pool, kSize, kSize, kSize, {a.data(), kSize, 1}, {b.data(), kSize, 1}, {c.data(), kSize, nullptr});
   for (int64_t i = 0; i < kSize; ++i) {
     for (int64_t j = 0; j < kSize; ++j) EXPECT_EQ(std::isnan(c[static_cast<size_t>(i * kSize + j)]), i == 3) << i << ", " << j;
   }

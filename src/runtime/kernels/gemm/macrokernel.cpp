@@ -192,25 +192,22 @@ bool pays_to_fetch(int64_t bytes, int64_t times) {
 }
 
 template <class Element, class Stored>
-void multiply(RuntimePool& pool, int64_t m, const MatrixOf<Stored>& a, const PackedBOf<Element>& b, int64_t first_panel, int64_t last_panel,
+void multiply(RuntimePool& pool, const Cut& cut, int64_t m, const MatrixOf<Stored>& a, const PackedBOf<Element>& b, Range panels,
               const ProductOutputOf<Element>& out) {
   const RowElements elements(0, b.depth);
-  const int64_t panels_of_all = last_panel - first_panel;
-  const Cut cut = partition_of(pool.threads(), size_of_matrix(m, panels_of_all, b.depth, sizeof(Element)));
   const int64_t group_bytes =
-      panels_of_all / cut.groups * gemm_microkernels_of<Element>().panel_width() * b.depth * int64_t{sizeof(Element)};
+      panels.size() / cut.groups * gemm_microkernels_of<Element>().panel_width() * b.depth * int64_t{sizeof(Element)};
   const FetchingOf<Element> fetching = {pays_to_fetch(group_bytes, cut.blocks)};
-  for_each_part(pool, m, panels_of_all, cut, [&](Range rows, Range panels) {
+  for_each_part(pool, m, panels.size(), cut, [&](Range rows, Range some) {
     const bool lies_badly = a.row % kUnluckyStride == 0 && a.row != b.depth && m > 1;
-    const bool copy = a.column != 1 || (lies_badly && panels.size() >= kPanelsWorthACopy);
+    const bool copy = a.column != 1 || (lies_badly && some.size() >= kPanelsWorthACopy);
     const RowBlockOf<Element> block(a, rows.first, rows.size(), b.depth, copy);
-    multiply_rows<Element>(b, first_panel + panels.first, first_panel + panels.last, elements, block.pointers(), rows.first, out, fetching);
+    multiply_rows<Element>(b, panels.first + some.first, panels.first + some.last, elements, block.pointers(), rows.first, out, fetching);
   });
 }
 
-void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedB& b, int64_t first_panel, int64_t last_panel,
-              const ProductOutput& out) {
-  multiply<float, float>(pool, m, a, b, first_panel, last_panel, out);
+void multiply(RuntimePool& pool, const Cut& cut, int64_t m, const Matrix& a, const PackedB& b, Range panels, const ProductOutput& out) {
+  multiply<float, float>(pool, cut, m, a, b, panels, out);
 }
 
 #define TOROID_PRODUCT(ELEMENT)                                                                                             \
@@ -218,10 +215,10 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedB& b, i
   template void multiply_rows(const PackedBOf<ELEMENT>& b, int64_t first, int64_t last, const RowElements& elements,        \
                               std::span<const ELEMENT* const> rows, int64_t first_row, const ProductOutputOf<ELEMENT>& out, \
                               const FetchingOf<ELEMENT>& fetching);
-#define TOROID_PRODUCT_FROM(ELEMENT, STORED)                                                                                        \
-  template RowBlockOf<ELEMENT>::RowBlockOf(const MatrixOf<STORED>& a, int64_t first, int64_t count, int64_t depth, bool copy);      \
-  template void multiply(RuntimePool& pool, int64_t m, const MatrixOf<STORED>& a, const PackedBOf<ELEMENT>& b, int64_t first_panel, \
-                         int64_t last_panel, const ProductOutputOf<ELEMENT>& out);
+#define TOROID_PRODUCT_FROM(ELEMENT, STORED)                                                                                   \
+  template RowBlockOf<ELEMENT>::RowBlockOf(const MatrixOf<STORED>& a, int64_t first, int64_t count, int64_t depth, bool copy); \
+  template void multiply(RuntimePool& pool, const Cut& cut, int64_t m, const MatrixOf<STORED>& a, const PackedBOf<ELEMENT>& b, \
+                         Range panels, const ProductOutputOf<ELEMENT>& out);
 TOROID_PRODUCT(float)
 TOROID_PRODUCT(double)
 TOROID_PRODUCT(uint32_t)

@@ -98,11 +98,19 @@ void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, con
                    std::span<const Element* const> rows, int64_t first_row, const ProductOutputOf<Element>& out,
                    const FetchingOf<Element>& fetching);
 
-// The columns of the panels [first_panel, last_panel) of the product of `a`, m rows of b.depth elements, with b.
-void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedB& b, int64_t first_panel, int64_t last_panel,
-              const ProductOutput& out);
+// How the product of m rows with so many panels of this depth is cut.
+template <class Element>
+Cut partition_of_panels(int64_t threads, int64_t m, int64_t panels, int64_t depth) {
+  return partition_of(threads, size_of_matrix(m, panels, depth, sizeof(Element)));
+}
+template <class Element>
+Cut partition_of(int64_t threads, int64_t m, const PackedBOf<Element>& b) {
+  return partition_of_panels<Element>(threads, m, b.panels(), b.depth);
+}
+// The columns of these panels of the product of `a`, m rows of b.depth elements, with b. `cut`: as above, for so many panels.
+void multiply(RuntimePool& pool, const Cut& cut, int64_t m, const Matrix& a, const PackedB& b, Range panels, const ProductOutput& out);
 template <class Element, class Stored>
-void multiply(RuntimePool& pool, int64_t m, const MatrixOf<Stored>& a, const PackedBOf<Element>& b, int64_t first_panel, int64_t last_panel,
+void multiply(RuntimePool& pool, const Cut& cut, int64_t m, const MatrixOf<Stored>& a, const PackedBOf<Element>& b, Range panels,
               const ProductOutputOf<Element>& out);
 
 }  // namespace toroid

@@ -15,13 +15,20 @@ MatrixOf<Stored> matrix_of_batch(const ToroidOperand& operand, int64_t batch) {
   return {static_cast<const Stored*>(operand.data) + batch_offset(operand, dims, batch), operand.strides[dims], operand.strides[dims + 1]};
 }
 
-// The panels of a constant of k rows and n columns.
+// The layout (prepared_constants.h) of a matrix of k rows and n columns at these strides, as `Packed` has it.
+template <class Packed>
+struct PackedLayout {
+  int64_t k, n, row, column;
+  auto operator<=>(const PackedLayout&) const = default;
+};
+
+// The panels of a call's right side, a constant.
 template <class Element, class Stored>
-const Element* prepared_panels(const KernelCall& call, const MatrixOf<Stored>& b, int64_t k, int64_t n) {
+const Element* packed_panels(const KernelCall& call, const ProductSizes& sizes) {
   using Packed = PackedBOf<Element>;
-  const int64_t form[] = {'m', k, n, b.row, b.column};
-  const int64_t floats = Packed::size(k, n) * int64_t{sizeof(Element)} / int64_t{sizeof(float)};
-  const float* panels = call.prepared->get(b.data, form, floats, [&](float* to) {
+  const MatrixOf<Stored> b = matrix_of_batch<Stored>(call.inputs[1], 0);
+  const int64_t k = sizes.k, n = sizes.n, floats = Packed::size(k, n) * int64_t{sizeof(Element)} / int64_t{sizeof(float)};
+  const float* panels = call.prepared->get(b.data, PackedLayout<Packed>{k, n, b.row, b.column}, floats, [&](float* to) {
     const int64_t stride = gemm_microkernels_of<Element>().panel_width() * k;
     call.pool.parallel_for(Packed::panels(n), 1, [&](int64_t begin, int64_t end) {
       pack_panels(b, k, n, begin, end, reinterpret_cast<Element*>(to) + begin * stride);
@@ -34,18 +41,19 @@ const Element* prepared_panels(const KernelCall& call, const MatrixOf<Stored>& b
 template <class Packed, class Element = float>
 class PackedPlan final : public KernelPlan {
  public:
-  PackedPlan(const ProductSizes& sizes, const Element* packed) : sizes_(sizes), packed_(packed) {}
+  PackedPlan(const KernelCall& call, const ProductSizes& sizes, const Element* packed)
+      : m_(sizes.m), b_{sizes.k, sizes.n, packed}, cut_(partition_of(call.pool.threads(), m_, b_)) {}
   void run(const KernelCall& call) const override {
-    const Packed b = {sizes_.k, sizes_.n, packed_};
     const EpilogueOf<Element>* epilogue = nullptr;
     if constexpr (std::is_same_v<Element, float>) epilogue = call.epilogue;
-    multiply(call.pool, sizes_.m, matrix_of_batch<Element>(call.inputs[0], 0), b, 0, b.panels(),
-             ProductOutputOf<Element>{static_cast<Element*>(call.outputs[0].data), sizes_.n, epilogue});
+    multiply(call.pool, cut_, m_, matrix_of_batch<Element>(call.inputs[0], 0), b_, {0, b_.panels()},
+             ProductOutputOf<Element>{static_cast<Element*>(call.outputs[0].data), b_.columns, epilogue});
   }
 
  private:
-  ProductSizes sizes_;
-  const Element* packed_;
+  int64_t m_;
+  Packed b_;
+  Cut cut_;
 };
 
 }  // namespace toroid

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "runtime/kernels/gemm/microkernel.h"
@@ -50,9 +49,7 @@ int64_t l2_cache_bytes() {
   return bytes;
 }
 
-namespace {
-
-Cut best_cut(int64_t threads, const ProductSize& size) {
+Cut partition_of(int64_t threads, const ProductSize& size) {
   const int64_t least_blocks = std::max<int64_t>(1, divide_up(size.rows, std::max<int64_t>(1, size.most_rows)));
   if (threads == 1) return {least_blocks, 1, true};
   Cut best;
@@ -75,23 +72,6 @@ Cut best_cut(int64_t threads, const ProductSize& size) {
     }
   }
   return best;
-}
-
-}  // namespace
-
-// Looking at all cuts takes about as long as a small product, so a thread remembers some of the last.
-Cut partition_of(int64_t threads, const ProductSize& size) {
-  struct Known {
-    int64_t threads = 0;
-    ProductSize size = {};
-    Cut cut;
-  };
-  constexpr size_t kKnown = 64;
-  static thread_local std::array<Known, kKnown> all;
-  const auto mixed = static_cast<uint64_t>(size.rows * 31 + size.panels * 37 + size.depth) * 0x9e3779b97f4a7c15u;
-  Known& known = all[mixed >> 58];
-  if (known.threads != threads || known.size != size) known = {threads, size, best_cut(threads, size)};
-  return known.cut;
 }
 
 int64_t panel_groups(const RuntimePool& pool, int64_t blocks, int64_t panels) {

@@ -31,8 +31,6 @@ struct ProductSize {
   double strips_per_row;     // of rows that the innermost loops take together
   int64_t strip_rows;        // so many, of the matrix
   double per_row_depth = 0;  // cycles to prepare an element of a row, in each task
-
-  bool operator==(const ProductSize&) const = default;
 };
 struct Cut {
   int64_t blocks = 1;    // of rows
@@ -45,7 +43,7 @@ struct Cut {
 };
 // The cut that is done first, by an estimate: tasks of equal size, each of which reads its panels anew, in rounds of one a thread. A thread with
 // some of the rows finds them in its cache, and what is done with the result later finds that there; one with some of the panels reads only
-// these.
+// these. Looking at all cuts takes about as long as a small product: it is part of a plan.
 Cut partition_of(int64_t threads, const ProductSize& size);
 
 // Blocks of rows that stay in half of the second-level cache.

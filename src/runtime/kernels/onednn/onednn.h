@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/kernels/registry/library.h"
+#include "runtime/kernels/registry/plan.h"
 #include "runtime/kernels/registry/problem.h"
 
 namespace toroid {
@@ -21,8 +21,8 @@ std::optional<std::string> onednn_refuses_matmul(const Problem& problem);
 std::optional<std::string> onednn_refuses_convolution(const Problem& problem);
 
 // Throw Error{Unsupported} for what oneDNN has no kernel for, and Error{Environment} where it is absent. F32 or BF16, both operands alike.
-void run_matmul_onednn(const KernelCall& call);
+std::unique_ptr<const KernelPlan> plan_matmul_onednn(const KernelCall& call);
 // F32, not transposed, the channels of images next to each other.
-void run_convolution_onednn(const KernelCall& call);
+std::unique_ptr<const KernelPlan> plan_convolution_onednn(const KernelCall& call);
 
 }  // namespace toroid

@@ -34,6 +34,12 @@ std::unique_ptr<const KernelPlan> plan_that_runs(F f) {
   return std::make_unique<const Plan>(std::move(f));
 }
 
+// The same of a function, as tables of implementations have it.
+template <void (*kRun)(const KernelCall& call)>
+std::unique_ptr<const KernelPlan> plan_running(const KernelCall&) {
+  return plan_that_runs(kRun);
+}
+
 // The plan of a call: "matmul" by the implementation of the lowest estimate, "matmul#packed" by the named one (registry.h), "chain", "sort",
 // "library.NAME". Throws Error where there is no such kernel or implementation.
 std::unique_ptr<const KernelPlan> plan_library_kernel(std::string_view name, const KernelCall& call);

@@ -67,7 +67,6 @@ std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const M
       choice.name += kUnfusedEpilogue;
       choice.description += "; the epilogue afterwards";
     }
-    for (const auto& [name, value] : implementation.parameters) choice.parameters.emplace_back(name, value);
     choice.version = implementation.version;
     choice.gate = implementation.gate(own);
     if (!choice.gate) choice.cost_s = implementation.cost_s(own, machine) + (then_epilogue ? epilogue_afterwards_s(problem, machine) : 0);
@@ -87,16 +86,11 @@ int64_t ChoiceRegistry::epilogue_columns(const Problem& problem) const {
   return dim < 0 ? out.size(dim) : out.sizes[static_cast<size_t>(dim)];
 }
 
-std::unique_ptr<const KernelPlan> plan_of(const Implementation& implementation, const KernelCall& call) {
-  if (implementation.plan != nullptr) return implementation.plan(call, implementation.parameters);
-  return plan_that_runs([&implementation](const KernelCall& each) { implementation.run(each, implementation.parameters); });
-}
-
 std::unique_ptr<const KernelPlan> ChoiceRegistry::plan(std::string_view family, std::string_view choice, const KernelCall& call) const {
   const KernelFamily& of = this->family(family);
   const std::span<const Implementation> implementations = of.implementations;
   for (const Implementation& implementation : implementations) {
-    if (implementation.name == choice) return plan_of(implementation, call);
+    if (implementation.name == choice) return implementation.plan(call);
   }
   if (choice.ends_with(kUnfusedEpilogue) && of.columns_dim) {
     const std::string_view alone = choice.substr(0, choice.size() - kUnfusedEpilogue.size());
@@ -141,7 +135,7 @@ std::unique_ptr<const KernelPlan> ChoiceRegistry::cheapest_plan(std::string_view
   if ((problem.has_epilogue && !family->columns_dim) || family->malformed(problem)) return nullptr;
   const auto [implementation, then_epilogue] = cheapest(*family, problem, model_of_this_machine(call.pool.threads()));
   if (implementation == nullptr) return nullptr;
-  return then_epilogue ? plan_unfused_epilogue(*implementation, *family->columns_dim, call) : plan_of(*implementation, call);
+  return then_epilogue ? plan_unfused_epilogue(*implementation, *family->columns_dim, call) : implementation->plan(call);
 }
 
 const ChoiceRegistry& runtime_choices() {

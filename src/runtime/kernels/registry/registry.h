@@ -34,24 +34,16 @@ struct MachineModel {
 };
 MachineModel model_of_this_machine(int threads);
 
-struct ChoiceParameter {
-  std::string_view name;  // with its unit: "tile rows"
-  int64_t value;
-};
-using ChoiceParameters = std::span<const ChoiceParameter>;
-
 // One way to compute a family's problems. Functions must be pure: equal problems, equal answers.
 struct Implementation {
   std::string_view name;  // unique in its family, of letters, digits and '-'
   std::string_view description;
-  int version = 1;                   // raised when the kernel changes so that its measured times or its faults are of the past
-  ChoiceParameters parameters = {};  // what tells apart implementations that share a function
+  int version = 1;  // raised when the kernel changes so that its measured times or its faults are of the past
   // Why it cannot compute this problem, or never should; nullopt when it may compete.
   std::optional<std::string> (*gate)(const Problem& problem);
   double (*cost_s)(const Problem& problem, const MachineModel& machine);
-  // Works out everything in each call; null where there is a plan.
-  void (*run)(const KernelCall& call, ChoiceParameters parameters) = nullptr;
-  std::unique_ptr<const KernelPlan> (*plan)(const KernelCall& call, ChoiceParameters parameters) = nullptr;
+  // The plan of a call that passes the gate.
+  std::unique_ptr<const KernelPlan> (*plan)(const KernelCall& call);
   // Taken only when it was measured: its estimate does not tell what it costs in a program.
   bool needs_measuring = false;
 };
@@ -74,7 +66,6 @@ struct KernelFamily {
 struct Choice {
   std::string name;
   std::string description;
-  std::vector<std::pair<std::string, int64_t>> parameters = {};
   int version = 1;  // of the implementation
   std::optional<std::string> gate = {};
   double cost_s = 0;  // 0 where the gate is closed
@@ -113,9 +104,6 @@ class ChoiceRegistry {
 
   std::span<const KernelFamily> families_;
 };
-
-// The implementation's plan for a call that passes its gate.
-std::unique_ptr<const KernelPlan> plan_of(const Implementation& implementation, const KernelCall& call);
 
 // The kernels of runtime/kernels/registry/library.h.
 const ChoiceRegistry& runtime_choices();

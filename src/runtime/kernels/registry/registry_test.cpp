@@ -10,6 +10,9 @@
 #include "base/error_for_test.h"
 #include "base/format.h"
 #include "runtime/kernels/gemm/bf16x3/split.h"
+#include "runtime/kernels/gemm/half/microkernel_bf16.h"
+#include "runtime/kernels/gemm/int8/microkernel.h"
+#include "runtime/kernels/isa/amx.h"
 
 namespace toroid {
 namespace {
@@ -150,19 +153,17 @@ TEST(Choices, EstimatesRankTheClearCases) {
 }
 
 TEST(Choices, NarrowNumbersHaveTheirForms) {
-  const bool has_bytes = can_multiply_int8(Int8Algorithm::Tiles, DType::I8), has_vnni = can_multiply_int8(Int8Algorithm::Fours, DType::I8);
-  const bool has_tiles_of_bfloat16 = can_multiply(HalfGemmAlgorithm::Tiles, DType::BF16);
-  const std::string of_bytes = has_bytes                                            ? "tiles"
-                               : has_vnni                                           ? "fours"
-                               : can_multiply_int8(Int8Algorithm::Pairs, DType::I8) ? "pairs"
-                                                                                    : "widened";
+  const std::string of_bytes = has_amx()                        ? "tiles"
+                               : vnni_kernels() != nullptr      ? "fours"
+                               : byte_pair_kernels() != nullptr ? "pairs"
+                                                                : "widened";
   EXPECT_EQ(cheapest("matmul.i32(i8[128, 768], constant i8[768, 3072]/[1, 768]) -> i32[128, 3072]"), of_bytes);
-  EXPECT_EQ(cheapest("matmul.int8(f32[128, 768], constant i8[768, 3072]) -> f32[128, 3072]"), has_tiles_of_bfloat16 ? "tiles" : "widened");
-  if (!has_tiles_of_bfloat16) {
+  EXPECT_EQ(cheapest("matmul.int8(f32[128, 768], constant i8[768, 3072]) -> f32[128, 3072]"), has_amx() ? "tiles" : "widened");
+  if (!has_amx()) {
     EXPECT_EQ(cheapest("matmul.int8(f32[1, 768], constant i8[768, 3072]) -> f32[1, 3072]"), "in-registers");
     EXPECT_EQ(cheapest("matmul.int8(f32[12, 768], constant i8[768, 3072]) -> f32[12, 3072]"), "in-registers");
     EXPECT_EQ(cheapest("matmul.int8(f32[13, 768], constant i8[768, 3072]) -> f32[13, 3072]"), "widened");
-    const bool has_pairs = can_multiply_int8(Int8Algorithm::BFloat16Pairs, DType::BF16);
+    const bool has_pairs = bf16_dot_microkernels() != nullptr;
     EXPECT_EQ(cheapest("matmul.int8(bf16[128, 768], constant i8[768, 3072]) -> bf16[128, 3072]"), has_pairs ? "pairs" : "widened");
   }
   auto int4 = [](std::string_view dtype, int rows) {
@@ -171,14 +172,14 @@ TEST(Choices, NarrowNumbersHaveTheirForms) {
         rows);
   };
   EXPECT_EQ(cheapest(int4("f32", 1)), "few-rows");
-  EXPECT_EQ(cheapest(int4("f32", 128)), has_tiles_of_bfloat16 ? "groups" : "panels");
-  EXPECT_EQ(cheapest(int4("bf16", 128)), has_tiles_of_bfloat16 ? "tiles" : "panels");
+  EXPECT_EQ(cheapest(int4("f32", 128)), has_amx() ? "groups" : "panels");
+  EXPECT_EQ(cheapest(int4("bf16", 128)), has_amx() ? "tiles" : "panels");
   EXPECT_EQ(cheapest("convolution.bf16(bf16[1, 96, 14, 14]/[18816, 1, 1344, 96], constant bf16[96, 1, 3, 3]) -> "
                      "bf16[1, 96, 14, 14]/[18816, 1, 1344, 96]; integers 0 96 1 1 1 1 1 1 0 0"),
             "channel-vectors");
   EXPECT_EQ(cheapest("convolution.bf16(bf16[1, 64, 14, 14]/[12544, 1, 896, 64], constant bf16[64, 64, 3, 3]) -> "
                      "bf16[1, 64, 14, 14]/[12544, 1, 896, 64]; integers 0 1 1 1 1 1 1 1 0 0"),
-            has_tiles_of_bfloat16 ? "tiles" : "widened");
+            has_amx() ? "tiles" : "widened");
 }
 
 TEST(Choices, WhatTheRegistryDoesNotKnowIsNamed) {

@@ -33,7 +33,7 @@ class UnfusedEpilogue final : public KernelPlan {
   UnfusedEpilogue(const Implementation& implementation, int columns_dim, const KernelCall& call) : columns_dim_(columns_dim) {
     KernelCall alone = call;
     alone.epilogue = nullptr;
-    product_ = plan_of(implementation, alone);
+    product_ = implementation.plan(alone);
   }
 
   void run(const KernelCall& call) const override {

@@ -4,13 +4,14 @@
 // lines are sorted by comparison, longer ones digit by digit from the lowest (LSD radix sort, bytes as digits), which is stable by
 // itself; a digit that all keys share costs nothing. Long lines are sorted by all threads together (parallel_sort.cpp), unless there are
 // enough of them to keep every thread busy with its own.
+#include "runtime/kernels/sort/sort.h"
+
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
 
 #include "library/sort_keys.h"
-#include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/sort/parallel_sort.h"
 
 namespace toroid {

@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kPartSteps = 32;
 constexpr int64_t kTilesAtOnce = 4;     // of rows, with a panel of columns: 16 KiB of sums
 constexpr int64_t kMostSums = 1 << 20;  // 4 MiB, where sums wait for the next part of the depth
+constexpr int64_t kStripTiles = 2, kStripRows = kStripTiles * kTileSide;
 
 thread_local Scratch scratch_for_rows;
 thread_local Scratch scratch_for_sums;
@@ -313,17 +314,18 @@ void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const Row
   run_block(b, {first, last}, depths_of(steps_of(b.depth)), elements, rows, first_row, out, fetching);
 }
 
-void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16x3& b, int64_t first_panel, int64_t last_panel,
+Cut partition_of(int64_t threads, int64_t m, const PackedBf16x3& b) {
+  return partition_of(threads, {divide_up(m, kStripRows), b.panels(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles,
+                                kTileSide, kCyclesToSplit});
+}
+
+void multiply(RuntimePool& pool, const Cut& cut, int64_t m, const Matrix& a, const PackedBf16x3& b, Range all_panels,
               const ProductOutput& out) {
-  constexpr int64_t kStripTiles = 2, kStripRows = kStripTiles * kTileSide;
   const RowElements elements(0, b.depth);
-  const Range all_panels = {first_panel, last_panel};
   constexpr int64_t kManyTiles = 8;  // of each thread
   if (a.column == 1 && stay_near(all_panels.size(), b.depth) && tiles_of(m) >= kManyTiles * pool.threads())
     return pass_evenly(pool, m, a, b, all_panels, out);
-  const int64_t strips = (m + kStripRows - 1) / kStripRows, threads = pool.threads();
-  const Cut cut = partition_of(
-      threads, {strips, all_panels.size(), b.depth, most_row_tiles(b.depth) / kStripTiles, kStripTiles, kTileSide, kCyclesToSplit});
+  const int64_t strips = divide_up(m, kStripRows), threads = pool.threads();
   const int64_t group_bytes =
       all_panels.size() / cut.groups * PackedBf16x3::panel_size(b.depth, PackedBf16x3::kPanelTiles) * int64_t{sizeof(float)};
   const Fetching fetching = {pays_to_fetch(group_bytes, cut.blocks)};
@@ -331,8 +333,8 @@ void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16x3&
   for_each_part(pool, strips, all_panels.size(), cut, [&](Range some, Range panels) {
     const int64_t first_row = some.first * kStripRows, rows = std::min(m, some.last * kStripRows) - first_row;
     const RowBlock block(a, first_row, rows, b.depth, a.column != 1);
-    run_block(b, {first_panel + panels.first, first_panel + panels.last}, depths_of(steps_of(b.depth)), elements, block.pointers(),
-              first_row, out, fetching);
+    run_block(b, {all_panels.first + panels.first, all_panels.first + panels.last}, depths_of(steps_of(b.depth)), elements,
+              block.pointers(), first_row, out, fetching);
   });
 }
 

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "runtime/kernels/gemm/bf16x3/packed_b.h"
-#include "runtime/kernels/gemm/gemm_small_m.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 
 namespace toroid {
@@ -14,8 +13,8 @@ namespace toroid {
 // As those of macrokernel.h.
 void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
                    int64_t first_row, const ProductOutput& out, const Fetching& fetching = {});
-void multiply(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16x3& b, int64_t first_panel, int64_t last_panel,
-              const ProductOutput& out);
+Cut partition_of(int64_t threads, int64_t m, const PackedBf16x3& b);
+void multiply(RuntimePool& pool, const Cut& cut, int64_t m, const Matrix& a, const PackedBf16x3& b, Range panels, const ProductOutput& out);
 
 // The left side of a product, rows that are in parts: tiles of 16 of them, `tile_bytes` apart, each with its steps at `offsets`.
 struct PartsRows {
@@ -43,6 +42,10 @@ constexpr double kCyclesToSplit = 0.6;  // an element of a row, with the write t
 // Tiles of rows that stay in a part of the second-level cache, with this depth or as much of it as is multiplied at a time.
 int64_t most_row_tiles(int64_t depth);
 
+struct GemmShape {
+  int64_t m, n, k;
+  bool has_packed_right;  // from earlier calls
+};
 // The time that a product takes in parts, as a share of the time that it takes in vectors of float32, by an estimate.
 double time_as_bf16x3(const GemmShape& product, double cycles_to_split = kCyclesToSplit);
 // Whether it is done sooner in parts on this machine.

@@ -8,7 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "base/format.h"
-#include "runtime/kernels/gemm/gemm.h"
+#include "runtime/kernels/gemm/bf16x3/gemm_dynamic_b.h"
+#include "runtime/kernels/gemm/gemm_for_test.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/memory/scratch.h"
 
@@ -34,9 +35,9 @@ std::vector<float> small_integers(int64_t count, uint32_t seed) {
   return result;
 }
 
-std::vector<float> product_in(GemmAlgorithm form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
+std::vector<float> product_in(MultiplyMatrices form, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
   std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
-  gemm_f32(form, pool, m, n, k, a, b, {c.data(), n, nullptr});
+  form(pool, m, n, k, a, b, {c.data(), n, nullptr});
   return c;
 }
 
@@ -46,11 +47,12 @@ constexpr Sides kSides[] = {Sides::AsTheyCome, Sides::RightPacked};
 
 void multiply_as_bf16x3(Sides sides, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b,
                         const ProductOutput& out) {
-  if (sides == Sides::AsTheyCome || m == 0 || k == 0) return gemm_f32(GemmAlgorithm::Parts, pool, m, n, k, a, b, out);
+  if (m == 0 || n == 0 || k == 0) return multiply_packed(pool, m, n, k, a, b, out);
+  if (sides == Sides::AsTheyCome) return toroid::multiply_as_bf16x3(pool, m, n, k, a, b, out);
   Scratch memory;
   float* const packed = memory.get(PackedBf16x3::size(k, n));
   pack_bf16x3(pool, b, k, n, 0, PackedBf16x3::panels(n), packed);
-  multiply(pool, m, a, PackedBf16x3{k, n, packed}, 0, PackedBf16x3::panels(n), out);
+  multiply_all(pool, m, a, PackedBf16x3{k, n, packed}, out);
 }
 std::vector<float> product_in_parts(Sides sides, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
   std::vector<float> c(static_cast<size_t>(m * n), std::nanf(""));
@@ -124,7 +126,7 @@ TEST_P(PartsProduct, OfOneProductIsRoundedAtMostOnceMore) {
   const int64_t m = 300, n = 300;
   const std::vector<float> left = wide_numbers(m, 5), right = wide_numbers(n, 6);
   const Matrix a = {left.data(), 1, 1}, b = {right.data(), n, 1};
-  EXPECT_LE(errors(product_in(GemmAlgorithm::Parts, pool, m, n, 1, a, b), m, n, 1, a, b).largest, 0x1.8p-23);
+  EXPECT_LE(errors(product_in(toroid::multiply_as_bf16x3, pool, m, n, 1, a, b), m, n, 1, a, b).largest, 0x1.8p-23);
 }
 
 struct SizeCase {
@@ -162,7 +164,7 @@ TEST_P(PartsProduct, IsExactForSmallIntegers) {
           const std::vector<float> left = small_integers(size.m * size.k + 1, 3), right = small_integers(size.k * size.n + 1, 4);
           const Matrix a = a_turned ? Matrix{left.data(), 1, size.m} : Matrix{left.data(), size.k, 1};
           const Matrix b = b_turned ? Matrix{right.data(), 1, size.k} : Matrix{right.data(), size.n, 1};
-          const std::vector<float> expected = product_in(GemmAlgorithm::Packed, pool, size.m, size.n, size.k, a, b);
+          const std::vector<float> expected = product_in(multiply_packed, pool, size.m, size.n, size.k, a, b);
           for (const Sides sides : kSides) EXPECT_EQ(product_in_parts(sides, pool, size.m, size.n, size.k, a, b), expected);
         }
       }
@@ -191,7 +193,7 @@ TEST_P(PartsProduct, TakesNumbersOfAnyMagnitude) {
           value = std::isfinite(extreme) ? extreme * std::abs(value) * 0x1p-11f : extreme;
         }
         const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
-        const std::vector<float> expected = product_in(GemmAlgorithm::Packed, pool, m, n, k, a, b);
+        const std::vector<float> expected = product_in(multiply_packed, pool, m, n, k, a, b);
         std::vector<double> allowed;
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
@@ -229,8 +231,7 @@ TEST_P(PartsProduct, TellsSmallNumbersAgain) {
     right[8 * n + 3] = -small;
     const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
     for (const Sides sides : kSides)
-      EXPECT_EQ(product_in_parts(sides, pool, m, n, k, a, b)[n + 3], product_in(GemmAlgorithm::Packed, pool, m, n, k, a, b)[n + 3])
-          << small;
+      EXPECT_EQ(product_in_parts(sides, pool, m, n, k, a, b)[n + 3], product_in(multiply_packed, pool, m, n, k, a, b)[n + 3]) << small;
   }
 }
 
@@ -242,7 +243,7 @@ TEST_P(PartsProduct, SharesTilesThatAreLeftOver) {
     const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
     for (const bool has_extreme : {false, true}) {
       if (has_extreme) left[static_cast<size_t>((m - 1) * k + 3)] = 0x1p60f;  // in a shared row, which leaves the tiles
-      const std::vector<float> expected = product_in(GemmAlgorithm::Packed, one, m, n, k, a, b);
+      const std::vector<float> expected = product_in(multiply_packed, one, m, n, k, a, b);
       for (const int threads : {1, 2, 3, 4}) {
         RuntimePool pool(threads);
         for (const Sides sides : kSides)
@@ -269,7 +270,7 @@ TEST_P(PartsProduct, GivesEachElementOnce) {
         right[static_cast<size_t>(5 * n + 130)] = 0x1p-120f;
         for (int64_t p = 0; p < k; ++p) right[static_cast<size_t>(p * n + n - 3)] = 0x1p-120f;
       }
-      const std::vector<float> expected = product_in(GemmAlgorithm::Packed, pool, m, n, k, a, b);
+      const std::vector<float> expected = product_in(multiply_packed, pool, m, n, k, a, b);
       for (const Sides sides : kSides) {
         Taken taken = {std::vector<float>(static_cast<size_t>(m * n)), std::vector<int>(static_cast<size_t>(m * n)), n};
         const ToroidEpilogue epilogue = {nullptr,
@@ -316,7 +317,7 @@ TEST_P(PartsProduct, TakesRowsOfScatteredRuns) {
     float* aligned = packed.data() + (16 - reinterpret_cast<uintptr_t>(packed.data()) / sizeof(float) % 16) % 16;
     pack_bf16x3({right.data(), n, 1}, k, n, 0, 1, aligned);
     multiply_rows(PackedBf16x3{k, n, aligned}, 0, 1, elements, rows, 0, {c.data(), n, nullptr});
-    EXPECT_EQ(c, product_in(GemmAlgorithm::Packed, pool, m, n, k, {dense.data(), k, 1}, {right.data(), n, 1}));
+    EXPECT_EQ(c, product_in(multiply_packed, pool, m, n, k, {dense.data(), k, 1}, {right.data(), n, 1}));
   }
 }
 

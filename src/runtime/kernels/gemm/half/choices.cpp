@@ -1,4 +1,7 @@
-// Matrix products in BF16 and F16: the forms of run_matmul_half.
+// Matrix products in BF16 and F16.
+#include "runtime/kernels/gemm/half/gemm.h"
+#include "runtime/kernels/gemm/half/microkernel_bf16.h"
+#include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/families.h"
 
@@ -20,22 +23,22 @@ constexpr Implementation kWidened = {
     .description = "blocks of both sides copied as float32 and multiplied so",
     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.8); },
-    .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_half(call, HalfGemmAlgorithm::Widened); }};
+    .plan = plan_half_widened};
 
 const Implementation kOfBFloat16[] = {
     kWidened,
     {.name = "pairs",
      .description = "two elements of a row at a time (AVX512_BF16)",
      .gate = [](const Problem&) -> std::optional<std::string> {
-       if (!can_multiply(HalfGemmAlgorithm::Pairs, DType::BF16)) return "the machine has no AVX512_BF16";
+       if (bf16_dot_microkernels() == nullptr) return "the machine has no AVX512_BF16";
        return std::nullopt;
      },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.5); },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_half(call, HalfGemmAlgorithm::Pairs); }},
+     .plan = plan_bf16_pairs},
     {.name = "tiles",
      .description = "tiles of 16 rows and columns (AMX)",
      .gate = [](const Problem&) -> std::optional<std::string> {
-       if (!can_multiply(HalfGemmAlgorithm::Tiles, DType::BF16)) return kNoTiles;
+       if (!has_amx()) return kNoTiles;
        return std::nullopt;
      },
      .cost_s =
@@ -44,18 +47,16 @@ const Implementation kOfBFloat16[] = {
            const double share = problem.inputs[1].is_constant ? share_of_tile_rows(product_sizes_of(problem).m) : 1;
            return cost_s(problem, machine, 10 * share);
          },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_half(call, HalfGemmAlgorithm::Tiles); }},
+     .plan = plan_bf16_tiles},
     {.name = "onednn",
      .description = "oneDNN's matrix product",
      .gate = onednn_refuses_matmul,
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
-           const double ratio_to_f32 = can_multiply(HalfGemmAlgorithm::Tiles, DType::BF16)   ? 10
-                                       : can_multiply(HalfGemmAlgorithm::Pairs, DType::BF16) ? 1.5
-                                                                                             : 0.4;
+           const double ratio_to_f32 = has_amx() ? 10 : bf16_dot_microkernels() != nullptr ? 1.5 : 0.4;
            return kOneDnnCost * cost_s(problem, machine, ratio_to_f32);
          },
-     .run = [](const KernelCall& call, ChoiceParameters) { run_matmul_onednn(call); },
+     .plan = plan_matmul_onednn,
      .needs_measuring = true},
 };
 const Implementation kOfFloat16[] = {kWidened};

@@ -1,20 +1,18 @@
 // Matrix products of bfloat16 and float16. They are summed in float32: of bfloat16 in tiles or in pairs where the machine can, else of widened
 // rows and panels.
+#include "runtime/kernels/gemm/half/gemm.h"
+
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/float16.h"
-#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
-#include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/gemm/packed_right_plan.h"
 #include "runtime/kernels/isa/half_rows.h"
-#include "runtime/kernels/registry/library.h"
-#include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
-#include "tensor/dtype.h"
 
 namespace toroid {
 namespace {
@@ -94,18 +92,18 @@ void multiply_pairs(const Bf16DotMicrokernels& kernels, const PackedB& b, int64_
   }
 }
 
-void multiply_in_pairs(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedB& b, const ProductOutput& out) {
-  for_each_part(pool, m, b.panels(), partition_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(uint16_t))),
-                [&](Range some, Range panels) {
-                  std::vector<const uint16_t*> rows(static_cast<size_t>(some.size()));
-                  take_row_pairs(a, some.first, k, rows);
-                  for (int64_t panel = panels.first; panel < panels.last; ++panel) {
-                    const int64_t width = b.width(panel), column = b.first_column(panel);
-                    float* block = scratch_for_block.get(some.size() * width);
-                    multiply_pairs(*bf16_dot_microkernels(), b, panel, rows, block);
-                    out.take(block, width, some, {column, column + std::min(width, b.columns - column)});
-                  }
-                });
+void multiply_in_pairs(RuntimePool& pool, const Cut& cut, int64_t m, int64_t k, const Matrix16& a, const PackedB& b,
+                       const ProductOutput& out) {
+  for_each_part(pool, m, b.panels(), cut, [&](Range some, Range panels) {
+    std::vector<const uint16_t*> rows(static_cast<size_t>(some.size()));
+    take_row_pairs(a, some.first, k, rows);
+    for (int64_t panel = panels.first; panel < panels.last; ++panel) {
+      const int64_t width = b.width(panel), column = b.first_column(panel);
+      float* block = scratch_for_block.get(some.size() * width);
+      multiply_pairs(*bf16_dot_microkernels(), b, panel, rows, block);
+      out.take(block, width, some, {column, column + std::min(width, b.columns - column)});
+    }
+  });
 }
 
 // ---- widened
@@ -127,73 +125,81 @@ void pack_widened(const Matrix16& b, int64_t k, int64_t n, int64_t first, int64_
   }
 }
 
-void multiply_widened(RuntimePool& pool, int64_t m, int64_t k, const Matrix16& a, const PackedB& b, const ProductOutput& out) {
+void multiply_widened(RuntimePool& pool, const Cut& cut, int64_t m, int64_t k, const Matrix16& a, const PackedB& b,
+                      const ProductOutput& out) {
   const RowElements elements(0, k);
-  for_each_part(pool, m, b.panels(), partition_of(pool.threads(), size_of_matrix(m, b.panels(), k, sizeof(float))),
-                [&](Range some, Range panels) {
-                  const int64_t row = k + 16;
-                  float* widened = scratch_for_rows.get(some.size() * row);
-                  std::vector<const float*> rows;
-                  for (int64_t i = 0; i < some.size(); ++i) {
-                    if (a.column == 1) {
-                      widen_row(a.dtype, a.at(some.first + i, 0), k, widened + i * row);
-                    } else {
-                      for (int64_t p = 0; p < k; ++p) widened[i * row + p] = a.value(some.first + i, p);
-                    }
-                    rows.push_back(widened + i * row);
-                  }
-                  multiply_rows(b, panels.first, panels.last, elements, rows, some.first, out);
-                });
-}
-
-// ---- all
-
-void multiply16(const KernelCall& call, HalfGemmAlgorithm form, int64_t m, int64_t n, int64_t k, const Matrix16& a, const Matrix16& b,
-                const ProductOutput& out) {
-  const bool in_tiles = form == HalfGemmAlgorithm::Tiles, in_pairs = form == HalfGemmAlgorithm::Pairs;
-  const int64_t depth = in_pairs ? pairs_of(k) : k;
-  const int64_t size = in_tiles ? packed_tiles_bytes(AmxType::BFloat16, k, n) / kWordBytes : PackedB::size(depth, n);
-  auto pack = [&](float* to) {
-    if (in_tiles) return pack_right_tiles(AmxType::BFloat16, call.pool, {b.data, b.row, b.column}, k, n, reinterpret_cast<std::byte*>(to));
-    const int64_t stride = gemm_microkernels().panel_width() * depth;
-    call.pool.parallel_for(PackedB::panels(n), 1, [&](int64_t begin, int64_t end) {
-      (in_pairs ? pack_pairs : pack_widened)(b, k, n, begin, end, to + begin * stride);
-    });
-  };
-  const int64_t key[] = {in_tiles ? 't' : in_pairs ? 'p' : 'w', static_cast<int64_t>(b.dtype), k, n, b.row, b.column};
-  const float* packed = call.packed_or_scratch(call.inputs[1], b.data, key, size, pack);
-  if (in_tiles) {
-    multiply_in_tiles(AmxType::BFloat16, call.pool, m, n, k, {a.data, a.row, a.column}, reinterpret_cast<const std::byte*>(packed), out);
-  } else {
-    (in_pairs ? multiply_in_pairs : multiply_widened)(call.pool, m, k, a, {depth, n, packed}, out);
-  }
-}
-
-void run(const KernelCall& call, HalfGemmAlgorithm form) {
-  const ToroidOperand& a = call.inputs[0];
-  const ToroidOperand& b = call.inputs[1];
-  const ToroidOperand& c = call.outputs[0];
-  const ProductSizes sizes = product_sizes(a, b, c);
-  const int64_t batches = sizes.batches, m = sizes.m, n = sizes.n, k = sizes.k;
-  if (m == 0 || n == 0) return;
-  const ToroidEpilogue stored = store_as(static_cast<DType>(c.dtype), c.data, n);
-  const ProductOutput out = {nullptr, n, call.epilogue != nullptr ? call.epilogue : &stored};
-  for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
-    multiply16(call, form, m, n, k, matrix_of(a, batch), matrix_of(b, batch), out.part(batch * m, 0));
+  for_each_part(pool, m, b.panels(), cut, [&](Range some, Range panels) {
+    const int64_t row = k + 16;
+    float* widened = scratch_for_rows.get(some.size() * row);
+    std::vector<const float*> rows;
+    for (int64_t i = 0; i < some.size(); ++i) {
+      if (a.column == 1) {
+        widen_row(a.dtype, a.at(some.first + i, 0), k, widened + i * row);
+      } else {
+        for (int64_t p = 0; p < k; ++p) widened[i * row + p] = a.value(some.first + i, p);
+      }
+      rows.push_back(widened + i * row);
+    }
+    multiply_rows(b, panels.first, panels.last, elements, rows, some.first, out);
   });
 }
 
+// ---- plans
+
+class InTiles {
+ public:
+  InTiles(const KernelCall&, const ProductSizes& sizes) : s_(sizes) {}
+  auto layout(const ToroidOperand& right) const { return layout_of<InTiles>(right, s_); }
+  int64_t floats() const { return packed_tiles_bytes(AmxType::BFloat16, s_.k, s_.n) / kWordBytes; }
+  void pack(const KernelCall& call, int64_t batch, float* to) const {
+    const Matrix16 b = matrix_of(call.inputs[1], batch);
+    pack_right_tiles(AmxType::BFloat16, call.pool, {b.data, b.row, b.column}, s_.k, s_.n, reinterpret_cast<std::byte*>(to));
+  }
+  void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
+    const Matrix16 a = matrix_of(call.inputs[0], batch);
+    multiply_in_tiles(AmxType::BFloat16, call.pool, s_.m, s_.n, s_.k, {a.data, a.row, a.column}, reinterpret_cast<const std::byte*>(packed),
+                      out);
+  }
+
+ private:
+  ProductSizes s_;
+};
+
+// In panels: kInPairs of pairs of BF16, else of float32.
+template <bool kInPairs>
+class InPanels {
+ public:
+  InPanels(const KernelCall& call, const ProductSizes& sizes)
+      : s_(sizes), depth_(kInPairs ? pairs_of(s_.k) : s_.k), dtype_(dtype_of(call.inputs[1])) {
+    const int64_t panels = PackedB::panels(s_.n);
+    if (s_.m > 0 && s_.n > 0)
+      cut_ = partition_of(call.pool.threads(), size_of_matrix(s_.m, panels, s_.k, kInPairs ? sizeof(uint16_t) : sizeof(float)));
+  }
+  auto layout(const ToroidOperand& right) const { return std::pair(layout_of<InPanels>(right, s_), dtype_); }
+  int64_t floats() const { return PackedB::size(depth_, s_.n); }
+  void pack(const KernelCall& call, int64_t batch, float* to) const {
+    const Matrix16 b = matrix_of(call.inputs[1], batch);
+    const int64_t stride = gemm_microkernels().panel_width() * depth_;
+    call.pool.parallel_for(PackedB::panels(s_.n), 1, [&](int64_t begin, int64_t end) {
+      (kInPairs ? pack_pairs : pack_widened)(b, s_.k, s_.n, begin, end, to + begin * stride);
+    });
+  }
+  void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
+    (kInPairs ? multiply_in_pairs : multiply_widened)(call.pool, cut_, s_.m, s_.k, matrix_of(call.inputs[0], batch), {depth_, s_.n, packed},
+                                                      out);
+  }
+
+ private:
+  ProductSizes s_;
+  int64_t depth_;
+  DType dtype_;
+  Cut cut_;
+};
+
 }  // namespace
 
-bool can_multiply(HalfGemmAlgorithm form, DType dtype) {
-  if (form == HalfGemmAlgorithm::Tiles) return dtype == DType::BF16 && has_amx();
-  if (form == HalfGemmAlgorithm::Pairs) return dtype == DType::BF16 && bf16_dot_microkernels() != nullptr;
-  return true;
-}
-
-void run_matmul_half(const KernelCall& call, HalfGemmAlgorithm form) {
-  TOROID_CHECK(can_multiply(form, static_cast<DType>(call.outputs[0].dtype)));
-  run(call, form);
-}
+std::unique_ptr<const KernelPlan> plan_half_widened(const KernelCall& call) { return plan_packed_right<InPanels<false>>(call); }
+std::unique_ptr<const KernelPlan> plan_bf16_pairs(const KernelCall& call) { return plan_packed_right<InPanels<true>>(call); }
+std::unique_ptr<const KernelPlan> plan_bf16_tiles(const KernelCall& call) { return plan_packed_right<InTiles>(call); }
 
 }  // namespace toroid

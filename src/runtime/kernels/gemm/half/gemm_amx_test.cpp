@@ -7,9 +7,9 @@
 
 #include "base/float16.h"
 #include "base/format.h"
+#include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
-#include "runtime/kernels/registry/library.h"
-#include "runtime/kernels/registry/registry.h"
+#include "runtime/kernels/registry/implementations_for_test.h"
 
 namespace toroid {
 namespace {
@@ -117,26 +117,23 @@ TEST_P(TileProduct, OfInt8IsExact) {
   });
 }
 
-std::vector<HalfGemmAlgorithm> forms_of_bfloat16() {
-  std::vector<HalfGemmAlgorithm> forms;
-  for (const HalfGemmAlgorithm form : {HalfGemmAlgorithm::Widened, HalfGemmAlgorithm::Pairs, HalfGemmAlgorithm::Tiles}) {
-    if (can_multiply(form, DType::BF16)) forms.push_back(form);
-  }
-  return forms;
-}
-
-// As a kernel call, sums rounded to BF16.
-std::vector<float> product_in(HalfGemmAlgorithm form, RuntimePool& pool, std::vector<BFloat16>& a, const std::vector<int64_t>& a_sizes,
-                              const std::vector<int64_t>& a_strides, std::vector<BFloat16>& b, const std::vector<int64_t>& b_sizes,
-                              const std::vector<int64_t>& b_strides) {
+// Calls f(name, product) for each implementation of a kernel call, sums rounded to BF16.
+template <class F>
+void for_each_result(RuntimePool& pool, std::vector<BFloat16>& a, const std::vector<int64_t>& a_sizes,
+                     const std::vector<int64_t>& a_strides, std::vector<BFloat16>& b, const std::vector<int64_t>& b_sizes,
+                     const std::vector<int64_t>& b_strides, const F& f) {
   const std::vector<int64_t> sizes = {a_sizes[0], b_sizes[1]}, strides = {b_sizes[1], 1};
   std::vector<BFloat16> c(static_cast<size_t>(sizes[0] * sizes[1]), BFloat16(-1e9f));
   const auto dtype = static_cast<int32_t>(DType::BF16);
   const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, dtype, 0},
                                   {b.data(), b_sizes.data(), b_strides.data(), 2, dtype, 0}};
   const ToroidOperand output = {c.data(), sizes.data(), strides.data(), 2, dtype, 0};
-  run_matmul_half({pool, inputs, {&output, 1}, {}, {}}, form);
-  return {c.begin(), c.end()};
+  const KernelCall call = {pool, inputs, {&output, 1}, {}, {}};
+  for_each_implementation("matmul.bf16", call, [&](const Implementation& implementation) {
+    c.assign(c.size(), BFloat16(-1e9f));
+    implementation.plan(call)->run(call);
+    f(implementation.name, std::vector<float>(c.begin(), c.end()));
+  });
 }
 
 TOROID_ON_MACHINES(ReducedProduct);
@@ -146,15 +143,15 @@ TEST_P(ReducedProduct, OfBFloat16InEveryFormIsExact) {
   for_each_product([&](const ProductCase& row, const Layout& a_layout, const Layout& b_layout) {
     const std::vector<int64_t> a_strides = strides_of(a_layout, row.m, row.k), b_strides = strides_of(b_layout, row.k, row.n);
     auto a = small_integers<BFloat16>(extent(a_layout, row.m, row.k)), b = small_integers<BFloat16>(extent(b_layout, row.k, row.n));
-    for (const HalfGemmAlgorithm form : forms_of_bfloat16()) {
-      const std::vector<float> c = product_in(form, pool, a, {row.m, row.k}, a_strides, b, {row.k, row.n}, b_strides);
+    const auto check = [&](std::string_view name, const std::vector<float>& c) {
       for (int64_t i = 0; i < row.m; ++i) {
         for (int64_t j = 0; j < row.n; ++j) {
           const auto expected = static_cast<float>(BFloat16(static_cast<float>(expected_at(row, a_strides, b_strides, i, j))));
-          ASSERT_EQ(c[static_cast<size_t>(i * row.n + j)], expected) << static_cast<int>(form) << " at " << i << ", " << j;
+          ASSERT_EQ(c[static_cast<size_t>(i * row.n + j)], expected) << name << " at " << i << ", " << j;
         }
       }
-    }
+    };
+    for_each_result(pool, a, {row.m, row.k}, a_strides, b, {row.k, row.n}, b_strides, check);
   });
 }
 
@@ -162,12 +159,12 @@ TEST_P(ReducedProduct, OfBFloat16InEveryFormIsExact) {
 TEST_P(ReducedProduct, NanAndInfinityReachOnlyTheirRowsAndColumns) {
   RuntimePool pool(1);
   const int64_t m = 37, n = 35, k = 45;
-  for (const HalfGemmAlgorithm form : forms_of_bfloat16()) {
-    std::vector<BFloat16> a(static_cast<size_t>(m * k), BFloat16(1.0f)), b(static_cast<size_t>(k * n), BFloat16(1.0f));
-    a[5 * k + 44] = BFloat16(std::nanf(""));
-    a[20 * k] = BFloat16(HUGE_VALF);
-    b[44 * n + 33] = BFloat16(-HUGE_VALF);
-    const std::vector<float> c = product_in(form, pool, a, {m, k}, {k, 1}, b, {k, n}, {n, 1});
+  std::vector<BFloat16> a(static_cast<size_t>(m * k), BFloat16(1.0f)), b(static_cast<size_t>(k * n), BFloat16(1.0f));
+  a[5 * k + 44] = BFloat16(std::nanf(""));
+  a[20 * k] = BFloat16(HUGE_VALF);
+  b[44 * n + 33] = BFloat16(-HUGE_VALF);
+  for_each_result(pool, a, {m, k}, {k, 1}, b, {k, n}, {n, 1}, [&](std::string_view name, const std::vector<float>& c) {
+    SCOPED_TRACE(name);
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
         const float value = c[static_cast<size_t>(i * n + j)];
@@ -177,7 +174,7 @@ TEST_P(ReducedProduct, NanAndInfinityReachOnlyTheirRowsAndColumns) {
         EXPECT_TRUE(is_nan || value == sum) << value << " at " << i << ", " << j;
       }
     }
-  }
+  });
 }
 
 TOROID_ON_MACHINES(TileProductChoice);
@@ -187,7 +184,7 @@ TEST_P(TileProductChoice, IsAChoiceWhereTheMachineHasIt) {
   const std::vector<Choice> choices = runtime_choices().list_choices(problem, model_of_this_machine(1));
   ASSERT_GE(choices.size(), 3u);
   EXPECT_EQ(choices[0].gate, std::nullopt);
-  EXPECT_EQ(!choices[1].gate, can_multiply(HalfGemmAlgorithm::Pairs, DType::BF16));
+  EXPECT_EQ(!choices[1].gate, bf16_dot_microkernels() != nullptr);
   EXPECT_EQ(choices[2].name, "tiles");
   EXPECT_EQ(!choices[2].gate, has_amx());
   EXPECT_EQ(choices[2].gate.value_or("the machine has no AMX, or does not let this process use it"),

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <vector>
 
-#include "base/error.h"
 #include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/int4/packed_b.h"
 #include "runtime/kernels/gemm/int8/weight_product.h"
@@ -17,6 +16,14 @@ namespace {
 
 thread_local Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums, scratch_for_products, scratch_for_block, scratch_for_tile,
     scratch_for_matrix;
+
+// Of numbers, scales and zero points at these strides.
+struct Int4Layout {
+  int64_t k, n, groups;
+  const void *scales, *zeros;
+  int64_t strides[3][2];
+  auto operator<=>(const Int4Layout&) const = default;
+};
 
 // The weights are the same for all the batch.
 Int4Sizes sizes_of(const KernelCall& call) {
@@ -43,26 +50,6 @@ void pack_tile(const KernelCall& call, const Int4Matrix& b, int64_t tile, float*
       words[p / 8 * kTileSide + j] |= number << (p % 8 * 4);
     }
   }
-}
-
-Int4Matrix packed_matrix(const KernelCall& call, const Int4Sizes& s) {
-  Int4Matrix b = {s.k, s.n, s.k / s.groups, s.groups, nullptr};
-  auto make = [&](float* to) {
-    call.pool.parallel_for(tiles_of(s.n), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t tile = begin; tile < end; ++tile) pack_tile(call, b, tile, to + tile * b.tile_size());
-    });
-  };
-  const bool keeps = call.keeps(call.inputs[1]) && call.keeps(call.inputs[2]) && call.keeps(call.inputs[3]);
-  if (keeps) {
-    const int64_t form[] = {
-        '4', s.k, s.n, s.groups, reinterpret_cast<intptr_t>(call.inputs[2].data), reinterpret_cast<intptr_t>(call.inputs[3].data)};
-    b.data = call.packed_or_scratch(call.inputs[1], call.inputs[1].data, form, b.size(), make);
-  } else {
-    float* made = scratch_for_matrix.get(b.size());
-    make(made);
-    b.data = made;
-  }
-  return b;
 }
 
 // ---- numbers before scales
@@ -185,7 +172,8 @@ void multiply_in_groups(const KernelCall& call, const Int4Sizes& s, const Int4Ma
       call.pool, s.m, s.n, product.left_bytes(), pack, [&](const TileBlock& block) { product.multiply(block); }, out);
 }
 
-void multiply_in_tiles(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const ProductOutput& out) {
+void multiply_in_tiles(const KernelCall& call, const Cut&, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
+                       const ProductOutput& out) {
   const NarrowProduct product = {Int4Tiles{b}, b.steps(), 1};
   auto pack = [&](int64_t first, int64_t count, std::byte* out) { pack_rows_in_parts(a, first, count, s.k, out); };
   for_each_tile_block(
@@ -219,10 +207,10 @@ struct Rows {
   std::vector<const float*> pointers;
 };
 
-void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const ProductOutput& out) {
+void multiply_in_panels(const KernelCall& call, const Cut& cut, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
+                        const ProductOutput& out) {
   const PackedB shape{s.k, s.n, nullptr};
   const RowElements elements(0, s.k);
-  const Cut cut = partition_of(call.pool.threads(), size_of_matrix(s.m, shape.panels(), s.k, sizeof(float)));
   for_each_part(call.pool, s.m, shape.panels(), cut, [&](Range some, Range panels) {
     const Rows rows(a, some, s.k);
     for (int64_t panel = panels.first; panel < panels.last; ++panel) {
@@ -234,38 +222,72 @@ void multiply_in_panels(const KernelCall& call, const Int4Sizes& s, const Int4Ma
   });
 }
 
+// With the sums of groups, where they can be made; else in panels.
+template <void (*kMultiply)(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const float* group_sums,
+                            const ProductOutput& out)>
+void multiply_by_sums(const KernelCall& call, const Cut& of_panels, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
+                      const ProductOutput& out) {
+  const float* const group_sums = sums_of_groups(call, s, b, a);
+  if (group_sums == nullptr) return multiply_in_panels(call, of_panels, s, b, a, out);
+  kMultiply(call, s, b, a, group_sums, out);
+}
+
+using Multiply = void (*)(const KernelCall& call, const Cut& of_panels, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
+                          const ProductOutput& out);
+
+template <Multiply kMultiply>
+class Int4Plan final : public KernelPlan {
+ public:
+  explicit Int4Plan(const KernelCall& call) : s_(sizes_of(call)), packed_{s_.k, s_.n, s_.k / s_.groups, s_.groups, nullptr} {
+    if (is_empty()) return;
+    of_panels_ = partition_of_panels<float>(call.pool.threads(), s_.m, PackedB::panels(s_.n), s_.k);
+    if (!call.keeps(call.inputs[1]) || !call.keeps(call.inputs[2]) || !call.keeps(call.inputs[3])) return;
+    Int4Layout layout = {s_.k, s_.n, s_.groups, call.inputs[2].data, call.inputs[3].data, {}};
+    for (size_t i = 0; i < 3; ++i) std::copy_n(call.inputs[1 + i].strides, 2, layout.strides[i]);
+    packed_.data = call.prepared->get(call.inputs[1].data, layout, packed_.size(), [&](float* to) { pack(call, to); });
+  }
+
+  void run(const KernelCall& call) const override {
+    if (is_empty()) return;
+    Int4Matrix b = packed_;
+    if (b.data == nullptr) {
+      float* const made = scratch_for_matrix.get(b.size());
+      pack(call, made);
+      b.data = made;
+    }
+    ToroidOperand rows = call.inputs[0];
+    const int64_t sizes[] = {s_.m, s_.k}, strides[] = {rows.strides[rows.rank - 2], rows.strides[rows.rank - 1]};
+    rows.sizes = sizes;
+    rows.strides = strides;
+    rows.rank = 2;
+    const ToroidOperand& c = call.outputs[0];
+    const ToroidEpilogue stored = store_as(dtype_of(c), c.data, s_.n);
+    kMultiply(call, of_panels_, s_, b, FloatRows(rows, 0), {nullptr, s_.n, call.epilogue != nullptr ? call.epilogue : &stored});
+  }
+
+ private:
+  bool is_empty() const { return s_.m == 0 || s_.n == 0; }
+  void pack(const KernelCall& call, float* to) const {
+    call.pool.parallel_for(tiles_of(s_.n), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t tile = begin; tile < end; ++tile) pack_tile(call, packed_, tile, to + tile * packed_.tile_size());
+    });
+  }
+
+  Int4Sizes s_;
+  Int4Matrix packed_;  // without data where it is packed in each call
+  Cut of_panels_;
+};
+
+template <Multiply kMultiply>
+std::unique_ptr<const KernelPlan> plan(const KernelCall& call) {
+  return std::make_unique<const Int4Plan<kMultiply>>(call);
+}
+
 }  // namespace
 
-bool can_multiply_int4(Int4Algorithm form, const Int4Sizes& s) {
-  constexpr int64_t kMostFewRows = 16;
-  switch (form) {
-    case Int4Algorithm::FewRows: return s.m <= kMostFewRows;
-    case Int4Algorithm::Tiles: return s.rows == DType::BF16 && has_amx();
-    case Int4Algorithm::Groups: return has_amx() && (s.groups == 1 || s.k / s.groups % kStepElements == 0);
-    case Int4Algorithm::Panels: return true;
-  }
-  return false;
-}
-
-void run_matmul_int4(const KernelCall& call, Int4Algorithm form) {
-  TOROID_CHECK(call.inputs.size() == 4);
-  const Int4Sizes s = sizes_of(call);
-  TOROID_CHECK(can_multiply_int4(form, s));
-  if (s.m == 0 || s.n == 0) return;
-  const Int4Matrix b = packed_matrix(call, s);
-  ToroidOperand rows = call.inputs[0];
-  const int64_t sizes[] = {s.m, s.k}, strides[] = {rows.strides[rows.rank - 2], rows.strides[rows.rank - 1]};
-  rows.sizes = sizes;
-  rows.strides = strides;
-  rows.rank = 2;
-  const ToroidOperand& c = call.outputs[0];
-  const ToroidEpilogue stored = store_as(dtype_of(c), c.data, s.n);
-  const ProductOutput out = {nullptr, s.n, call.epilogue != nullptr ? call.epilogue : &stored};
-  const FloatRows a(rows, 0);
-  if (form == Int4Algorithm::Tiles) return multiply_in_tiles(call, s, b, a, out);
-  const float* group_sums = form == Int4Algorithm::Panels ? nullptr : sums_of_groups(call, s, b, a);
-  if (group_sums == nullptr) return multiply_in_panels(call, s, b, a, out);
-  form == Int4Algorithm::FewRows ? read_numbers(call, s, b, a, group_sums, out) : multiply_in_groups(call, s, b, a, group_sums, out);
-}
+std::unique_ptr<const KernelPlan> plan_int4_panels(const KernelCall& call) { return plan<multiply_in_panels>(call); }
+std::unique_ptr<const KernelPlan> plan_int4_few_rows(const KernelCall& call) { return plan<multiply_by_sums<read_numbers>>(call); }
+std::unique_ptr<const KernelPlan> plan_int4_groups(const KernelCall& call) { return plan<multiply_by_sums<multiply_in_groups>>(call); }
+std::unique_ptr<const KernelPlan> plan_int4_tiles(const KernelCall& call) { return plan<multiply_in_tiles>(call); }
 
 }  // namespace toroid

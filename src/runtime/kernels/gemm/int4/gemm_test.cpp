@@ -1,4 +1,4 @@
-// Products with int4 weights in each form, beside sums in double.
+// Products with int4 weights by each implementation that takes them, beside sums in double.
 #include "runtime/kernels/gemm/int4/gemm.h"
 
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/registry/implementations_for_test.h"
 
 namespace toroid {
 namespace {
@@ -78,7 +79,8 @@ class Int4Product {
     }
   }
 
-  void check(Int4Algorithm form, int threads, bool with_epilogue) {
+  // Each implementation that takes it.
+  void check(int threads, bool with_epilogue) {
     RuntimePool pool(threads);
     PreparedConstants prepared;
     std::vector<float> y(count(c.m * c.n), std::nanf(""));
@@ -104,12 +106,25 @@ class Int4Product {
                                      const_cast<ProductOutput*>(&to),
                                      {}};
     const KernelCall call{pool, inputs, {&output, 1}, {}, {}, with_epilogue ? &epilogue : nullptr, &prepared};
-    if (!can_multiply_int4(form, {c.m, c.n, c.k, c.groups, dtype_})) return;
-    for (int time = 0; time < 2; ++time) run_matmul_int4(call, form);
+    for_each_implementation("matmul.int4", call, [&](const Implementation& implementation) {
+      SCOPED_TRACE(implementation.name);
+      y.assign(y.size(), std::nanf(""));
+      for (int time = 0; time < 2; ++time) implementation.plan(call)->run(call);
+      compare(implementation.name == "tiles", with_epilogue, narrow, y);
+    });
+  }
+
+ private:
+  struct Sum {
+    double value, magnitude;
+  };
+  static size_t count(int64_t n) { return static_cast<size_t>(n); }
+
+  // `y`: the result; where there is neither an epilogue nor float32, `narrow` is. Tiles round the weights to bfloat16.
+  void compare(bool in_tiles, bool with_epilogue, const std::vector<uint16_t>& narrow, std::vector<float>& y) const {
     if (dtype_ != DType::F32 && !with_epilogue) widen_row(dtype_, narrow.data(), static_cast<int64_t>(y.size()), y.data());
-    // Tiles round the weights to bfloat16.
     const double rounding = with_epilogue || dtype_ == DType::F32 ? 0 : dtype_ == DType::BF16 ? 0x1p-8 : 0x1p-11;
-    const double of_weights = form == Int4Algorithm::Tiles ? 0x1p-8 : 1e-6;
+    const double of_weights = in_tiles ? 0x1p-8 : 1e-6;
     for (size_t i = 0; i < y.size(); ++i) {
       const auto [sum, magnitude] = sums_[i];
       if (!std::isfinite(sum)) {
@@ -120,12 +135,6 @@ class Int4Product {
       ASSERT_LE(std::abs(static_cast<double>(y[i]) - sum), magnitude * of_weights + std::abs(sum) * rounding) << "element " << i;
     }
   }
-
- private:
-  struct Sum {
-    double value, magnitude;
-  };
-  static size_t count(int64_t n) { return static_cast<size_t>(n); }
 
   const Int4Case& c;
   DType dtype_;
@@ -142,11 +151,9 @@ TEST_P(Int4Weights, ProductsAreRightInEachForm) {
   for (const Int4Case& row : kCases) {
     for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
       Int4Product product(row, dtype);
-      for (const Int4Algorithm form : {Int4Algorithm::FewRows, Int4Algorithm::Tiles, Int4Algorithm::Groups, Int4Algorithm::Panels}) {
-        SCOPED_TRACE(formatted("{}, {}, form {}", row.name, to_string(dtype), static_cast<int>(form)));
-        product.check(form, 1, false);
-        product.check(form, 3, true);
-      }
+      SCOPED_TRACE(formatted("{}, {}", row.name, to_string(dtype)));
+      product.check(1, false);
+      product.check(3, true);
     }
   }
 }
@@ -156,10 +163,8 @@ TEST_P(Int4Weights, InfinitiesAndLargeNumbersAreMultipliedAsWhatTheyAre) {
     for (const size_t row : {size_t{0}, size_t{3}}) {
       Int4Product product(kCases[row], DType::F32);
       product.set_first(value);
-      for (const Int4Algorithm form : {Int4Algorithm::FewRows, Int4Algorithm::Groups, Int4Algorithm::Panels}) {
-        SCOPED_TRACE(formatted("{} in '{}', form {}", value, kCases[row].name, static_cast<int>(form)));
-        product.check(form, 2, false);
-      }
+      SCOPED_TRACE(formatted("{} in '{}'", value, kCases[row].name));
+      product.check(2, false);
     }
   }
 }

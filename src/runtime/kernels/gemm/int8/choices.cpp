@@ -1,8 +1,11 @@
-// Matrix products with a right side of int8 or int4: the forms of run_matmul_int8 and run_matmul_int4.
+// Matrix products with a right side of int8 or int4.
 #include <cmath>
 
 #include "base/format.h"
+#include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/gemm/int4/gemm.h"
+#include "runtime/kernels/gemm/int8/gemm.h"
+#include "runtime/kernels/gemm/int8/microkernel.h"
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/registry/families.h"
 
@@ -54,16 +57,8 @@ std::optional<std::string> malformed_bytes(const Problem& problem) {
   return std::nullopt;
 }
 
-template <Int8Algorithm kForm>
-Gate int8_gate(const Problem& problem) {
-  if (can_multiply_int8(kForm, problem.inputs[0].dtype)) return std::nullopt;
-  if (kForm == Int8Algorithm::BFloat16Pairs) {
-    return problem.inputs[0].dtype == DType::BF16 ? "the machine has no AVX512_BF16" : "the rows are not of bfloat16";
-  }
-  return kForm == Int8Algorithm::Tiles   ? kNoTiles
-         : kForm == Int8Algorithm::Fours ? "the machine has no AVX512_VNNI"
-                                         : "the machine has no AVX2";
-}
+Gate always(const Problem&) { return std::nullopt; }
+Gate with_tiles(const Problem&) { return has_amx() ? Gate() : kNoTiles; }
 // `ratio`: of the speed of products of float32, in vectors, to which that of three products of parts is related.
 template <int kRatio, int kThird>
 double int8_cost_s(const Problem& problem, const MachineModel& machine, double share = 1) {
@@ -80,11 +75,6 @@ double widened_bytes_cost_s(const Problem& problem, const MachineModel& machine)
   constexpr double kFlopsToWiden = 400;
   return int8_cost_s<1, 1>(problem, machine) + elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
 }
-template <Int8Algorithm kForm>
-void run_int8_form(const KernelCall& call, ChoiceParameters) {
-  run_matmul_int8(call, kForm);
-}
-
 // Bytes become floats once for a block of rows, or for each strip of them, of which the first loads no vectors besides.
 double widening_s(const Problem& problem, const MachineModel& machine, double times) {
   constexpr double kFlopsToWiden = 4;
@@ -92,67 +82,66 @@ double widening_s(const Problem& problem, const MachineModel& machine, double ti
 }
 constexpr double kToKeep = 1.5;  // what is widened, besides
 
-template <Int8Algorithm kForm>
-Gate few_rows_gate(const Problem& problem) {
-  if (rows(problem) > kMostRowsInRegisters)
-    return formatted("it is for at most {} rows, these are {}", kMostRowsInRegisters, rows(problem));
-  return int8_gate<kForm>(problem);
-}
-
 const Implementation kOfFloats[] = {
     {.name = "widened",
      .description = "panels of int8 widened to float32, once for a block of rows",
      .version = 2,
-     .gate = int8_gate<Int8Algorithm::Widened>,
+     .gate = always,
      .cost_s = [](const Problem& problem,
                   const MachineModel& machine) { return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, kToKeep); },
-     .run = run_int8_form<Int8Algorithm::Widened>},
+     .plan = plan_int8_widened},
     {.name = "in-registers",
      .description = "bytes that become float32 as they are multiplied, for each strip of rows",
-     .gate = few_rows_gate<Int8Algorithm::InRegisters>,
+     .gate = [](const Problem& problem) -> Gate {
+       if (rows(problem) <= kMostRowsInRegisters) return std::nullopt;
+       return formatted("it is for at most {} rows, these are {}", kMostRowsInRegisters, rows(problem));
+     },
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
            constexpr double kStripRows = 8;
            return int8_cost_s<1, 1>(problem, machine) +
                   widening_s(problem, machine, std::ceil(static_cast<double>(rows(problem)) / kStripRows) - 1);
          },
-     .run = run_int8_form<Int8Algorithm::InRegisters>},
+     .plan = plan_int8_in_registers},
     {.name = "pairs",
      .description = "panels of int8 widened to pairs of bfloat16 (AVX512_BF16)",
-     .gate = int8_gate<Int8Algorithm::BFloat16Pairs>,
+     .gate = [](const Problem& problem) -> Gate {
+       if (problem.inputs[0].dtype != DType::BF16) return "the rows are not of bfloat16";
+       return bf16_dot_microkernels() != nullptr ? Gate() : "the machine has no AVX512_BF16";
+     },
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
            constexpr double kSpeed = 1.5;
            return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, 0.5 * kToKeep);
          },
-     .run = run_int8_form<Int8Algorithm::BFloat16Pairs>},
+     .plan = plan_int8_pairs},
     {.name = "tiles",
      .description = "tiles of int8 widened to bfloat16, with rows of bfloat16 or in three parts (AMX)",
-     .gate = int8_gate<Int8Algorithm::Tiles>,
+     .gate = with_tiles,
      .cost_s = tiles_cost_s<6, 3>,
-     .run = run_int8_form<Int8Algorithm::Tiles>},
+     .plan = plan_int8_tiles},
 };
 const Implementation kOfBytes[] = {
     {.name = "widened",
      .description = "both sides as float32, 512 elements of the depth at a time",
-     .gate = int8_gate<Int8Algorithm::Widened>,
+     .gate = always,
      .cost_s = widened_bytes_cost_s,
-     .run = run_int8_form<Int8Algorithm::Widened>},
+     .plan = plan_bytes_widened},
     {.name = "pairs",
      .description = "two products of 16 bits at a time (AVX2)",
-     .gate = int8_gate<Int8Algorithm::Pairs>,
+     .gate = [](const Problem&) { return byte_pair_kernels() != nullptr ? Gate() : "the machine has no AVX2"; },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return int8_cost_s<1, 1>(problem, machine); },
-     .run = run_int8_form<Int8Algorithm::Pairs>},
+     .plan = plan_bytes_pairs},
     {.name = "fours",
      .description = "four products of bytes at a time (AVX512_VNNI)",
-     .gate = int8_gate<Int8Algorithm::Fours>,
+     .gate = [](const Problem&) { return vnni_kernels() != nullptr ? Gate() : "the machine has no AVX512_VNNI"; },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return int8_cost_s<3, 3>(problem, machine); },
-     .run = run_int8_form<Int8Algorithm::Fours>},
+     .plan = plan_bytes_fours},
     {.name = "tiles",
      .description = "tiles of 16 rows and columns (AMX)",
-     .gate = int8_gate<Int8Algorithm::Tiles>,
+     .gate = with_tiles,
      .cost_s = tiles_cost_s<16, 16>,
-     .run = run_int8_form<Int8Algorithm::Tiles>},
+     .plan = plan_bytes_tiles},
 };
 
 // ---- int4
@@ -183,57 +172,55 @@ std::optional<std::string> malformed_int4(const Problem& problem) {
   return std::nullopt;
 }
 
-template <Int4Algorithm kForm>
-Gate int4_gate(const Problem& problem) {
-  const Int4Sizes sizes = sizes_of(problem);
-  if (can_multiply_int4(kForm, sizes)) return std::nullopt;
-  if (kForm == Int4Algorithm::FewRows) return formatted("there are {} rows", sizes.m);
-  if (kForm == Int4Algorithm::Tiles && sizes.rows != DType::BF16) return "the rows are not of bfloat16";
-  return has_amx() ? Gate("a group is not a multiple of 32") : kNoTiles;
-}
-// Groups are summed apart, rows of float32 in three parts.
-template <Int4Algorithm kForm>
-double int4_cost_s(const Problem& problem, const MachineModel& machine) {
-  const Int4Sizes sizes = sizes_of(problem);
-  const double group = static_cast<double>(sizes.k) / static_cast<double>(sizes.groups);
-  double ratio = 0.8;
-  if (kForm == Int4Algorithm::FewRows) ratio = 0.3 + 0.1 * static_cast<double>(std::min<int64_t>(sizes.m, 4));
-  if (kForm == Int4Algorithm::Tiles) ratio = 8;
-  if (kForm == Int4Algorithm::Groups) ratio = 10 / ((sizes.rows == DType::BF16 ? 1 : 3) + 100 / group);
-  // What is widened for all rows pays for few.
-  constexpr double kFlopsToWiden = kForm == Int4Algorithm::FewRows  ? 0
-                                   : kForm == Int4Algorithm::Panels ? 28
-                                   : kForm == Int4Algorithm::Tiles  ? 34
-                                                                    : 16;
-  const double widening = elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
+// `ratio`: as above; what is widened for all rows pays for few.
+double int4_cost_s(const Problem& problem, const MachineModel& machine, double ratio, double flops_to_widen) {
+  const double widening = elements_of_b(problem) * flops_to_widen / machine.flops_per_s;
   return cost_s(problem, machine, ratio, elements_of_b(problem) / 2) + widening;
-}
-template <Int4Algorithm kForm>
-void run_int4_form(const KernelCall& call, ChoiceParameters) {
-  run_matmul_int4(call, kForm);
 }
 
 const Implementation kOfInt4[] = {
     {.name = "panels",
      .description = "panels widened to float32",
-     .gate = int4_gate<Int4Algorithm::Panels>,
-     .cost_s = int4_cost_s<Int4Algorithm::Panels>,
-     .run = run_int4_form<Int4Algorithm::Panels>},
+     .gate = always,
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return int4_cost_s(problem, machine, 0.8, 28); },
+     .plan = plan_int4_panels},
     {.name = "few-rows",
      .description = "numbers multiplied as they are read, sums of groups with their scales",
-     .gate = int4_gate<Int4Algorithm::FewRows>,
-     .cost_s = int4_cost_s<Int4Algorithm::FewRows>,
-     .run = run_int4_form<Int4Algorithm::FewRows>},
+     .gate = [](const Problem& problem) -> Gate {
+       constexpr int64_t kMostFewRows = 16;
+       if (sizes_of(problem).m <= kMostFewRows) return std::nullopt;
+       return formatted("there are {} rows", sizes_of(problem).m);
+     },
+     .cost_s =
+         [](const Problem& problem, const MachineModel& machine) {
+           const double ratio = 0.3 + 0.1 * static_cast<double>(std::min<int64_t>(sizes_of(problem).m, 4));
+           return int4_cost_s(problem, machine, ratio, 0);
+         },
+     .plan = plan_int4_few_rows},
     {.name = "groups",
      .description = "tiles of the numbers, sums of groups with their scales (AMX)",
-     .gate = int4_gate<Int4Algorithm::Groups>,
-     .cost_s = int4_cost_s<Int4Algorithm::Groups>,
-     .run = run_int4_form<Int4Algorithm::Groups>},
+     .gate = [](const Problem& problem) -> Gate {
+       const Int4Sizes sizes = sizes_of(problem);
+       if (!has_amx()) return kNoTiles;
+       if (sizes.groups == 1 || sizes.k / sizes.groups % kStepElements == 0) return std::nullopt;
+       return "a group is not a multiple of 32";
+     },
+     .cost_s =
+         [](const Problem& problem, const MachineModel& machine) {
+           // Groups are summed apart, rows of float32 in three parts.
+           const Int4Sizes sizes = sizes_of(problem);
+           const double group = static_cast<double>(sizes.k) / static_cast<double>(sizes.groups);
+           return int4_cost_s(problem, machine, 10 / ((sizes.rows == DType::BF16 ? 1 : 3) + 100 / group), 16);
+         },
+     .plan = plan_int4_groups},
     {.name = "tiles",
      .description = "tiles of weights rounded to bfloat16 (AMX)",
-     .gate = int4_gate<Int4Algorithm::Tiles>,
-     .cost_s = int4_cost_s<Int4Algorithm::Tiles>,
-     .run = run_int4_form<Int4Algorithm::Tiles>},
+     .gate = [](const Problem& problem) -> Gate {
+       if (problem.inputs[0].dtype != DType::BF16) return "the rows are not of bfloat16";
+       return with_tiles(problem);
+     },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return int4_cost_s(problem, machine, 8, 34); },
+     .plan = plan_int4_tiles},
 };
 
 }  // namespace

@@ -1,19 +1,16 @@
 // Products of int8 or uint8 with int8: exact, in tiles of bytes where the machine has them, else in vectors of four or two products at a time
 // (microkernel.h), else of floats: a sum of 512 products of bytes is a whole number below 2^24, which float32 holds, so parts of the depth are summed
 // in float32 and then as integers.
+#include "runtime/kernels/gemm/int8/gemm.h"
+
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "base/error.h"
-#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
-#include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/gemm/int8/microkernel.h"
-#include "runtime/kernels/gemm/int8/weight_only.h"
-#include "runtime/kernels/gemm/macrokernel.h"
-#include "runtime/kernels/registry/library.h"
-#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/gemm/packed_right_plan.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
@@ -39,68 +36,96 @@ void widen(RuntimePool& pool, const TileMatrix& from, int64_t rows, int64_t colu
   });
 }
 
-void multiply_exactly(RuntimePool& pool, DType left, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const TileMatrix& b,
-                      int32_t* out) {
-  float* rows = scratch_for_rows.get(m * k);
-  float* wide = scratch_for_wide.get(k * n);
-  float* block = scratch_for_block.get(m * n);
-  (left == DType::U8 ? widen<uint8_t> : widen<int8_t>)(pool, a, m, k, rows);
-  widen<int8_t>(pool, b, k, n, wide);
-  std::fill_n(out, m * n, 0);
-  for (int64_t done = 0; done < k; done += kExactDepth) {
-    const int64_t depth = std::min(kExactDepth, k - done);
-    float* panels = scratch_for_panels.get(PackedB::size(depth, n));
-    pack_panels({wide + done * n, n, 1}, depth, n, 0, PackedB::panels(n), panels);
-    multiply(pool, m, {rows + done, k, 1}, {depth, n, panels}, 0, PackedB::panels(n), {block, n, nullptr});
-    for (int64_t i = 0; i < m * n; ++i)
-      out[i] = static_cast<int32_t>(static_cast<uint32_t>(out[i]) + static_cast<uint32_t>(static_cast<int32_t>(block[i])));
+class BytesWidened final : public KernelPlan {
+ public:
+  explicit BytesWidened(const KernelCall& call) : s_(product_sizes(call.inputs[0], call.inputs[1], call.outputs[0])) {
+    if (s_.m == 0 || s_.n == 0) return;
+    cut_ = partition_of_panels<float>(call.pool.threads(), s_.m, PackedB::panels(s_.n), std::min(s_.k, kExactDepth));
+    last_cut_ = partition_of_panels<float>(call.pool.threads(), s_.m, PackedB::panels(s_.n), s_.k % kExactDepth);
   }
-}
+  void run(const KernelCall& call) const override {
+    if (s_.m == 0 || s_.n == 0) return;
+    for_each_product(call.pool, s_.batches, s_.m * s_.n * s_.k, [&](int64_t batch) {
+      multiply_exactly(call.pool, dtype_of(call.inputs[0]), matrix_of(call.inputs[0], batch), matrix_of(call.inputs[1], batch),
+                       static_cast<int32_t*>(call.outputs[0].data) + batch * s_.m * s_.n);
+    });
+  }
 
-void multiply_in_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const TileMatrix& b, int32_t* out) {
-  const int64_t form[] = {'8', 'i', k, n, b.row, b.column};
-  const float* packed =
-      call.packed_or_scratch(call.inputs[1], b.data, form, packed_tiles_bytes(AmxType::Int8, k, n) / kWordBytes,
-                             [&](float* to) { pack_right_tiles(AmxType::Int8, call.pool, b, k, n, reinterpret_cast<std::byte*>(to)); });
-  const ToroidEpilogue stored = store_as(DType::I32, out, n);
-  const auto numbers = static_cast<DType>(call.inputs[0].dtype) == DType::U8 ? AmxType::Uint8 : AmxType::Int8;
-  multiply_in_tiles(numbers, call.pool, m, n, k, a, reinterpret_cast<const std::byte*>(packed), {nullptr, n, &stored});
-}
+ private:
+  void multiply_exactly(RuntimePool& pool, DType left, const TileMatrix& a, const TileMatrix& b, int32_t* out) const {
+    const int64_t m = s_.m, n = s_.n, k = s_.k;
+    float* rows = scratch_for_rows.get(m * k);
+    float* wide = scratch_for_wide.get(k * n);
+    float* block = scratch_for_block.get(m * n);
+    (left == DType::U8 ? widen<uint8_t> : widen<int8_t>)(pool, a, m, k, rows);
+    widen<int8_t>(pool, b, k, n, wide);
+    std::fill_n(out, m * n, 0);
+    for (int64_t done = 0; done < k; done += kExactDepth) {
+      const int64_t depth = std::min(kExactDepth, k - done), panels = PackedB::panels(n);
+      float* packed = scratch_for_panels.get(PackedB::size(depth, n));
+      pack_panels({wide + done * n, n, 1}, depth, n, 0, panels, packed);
+      multiply(pool, depth == kExactDepth ? cut_ : last_cut_, m, {rows + done, k, 1}, {depth, n, packed}, {0, panels}, {block, n, nullptr});
+      for (int64_t i = 0; i < m * n; ++i)
+        out[i] = static_cast<int32_t>(static_cast<uint32_t>(out[i]) + static_cast<uint32_t>(static_cast<int32_t>(block[i])));
+    }
+  }
+
+  ProductSizes s_;
+  Cut cut_, last_cut_;  // of so much of the depth, and of what is left
+};
+
+class InTiles {
+ public:
+  InTiles(const KernelCall&, const ProductSizes& sizes) : s_(sizes) {}
+  auto layout(const ToroidOperand& right) const { return layout_of<InTiles>(right, s_); }
+  int64_t floats() const { return packed_tiles_bytes(AmxType::Int8, s_.k, s_.n) / kWordBytes; }
+  void pack(const KernelCall& call, int64_t batch, float* to) const {
+    pack_right_tiles(AmxType::Int8, call.pool, matrix_of(call.inputs[1], batch), s_.k, s_.n, reinterpret_cast<std::byte*>(to));
+  }
+  void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
+    const AmxType numbers = dtype_of(call.inputs[0]) == DType::U8 ? AmxType::Uint8 : AmxType::Int8;
+    multiply_in_tiles(numbers, call.pool, s_.m, s_.n, s_.k, matrix_of(call.inputs[0], batch), reinterpret_cast<const std::byte*>(packed),
+                      out);
+  }
+
+ private:
+  ProductSizes s_;
+};
 
 // ---- in vectors
 
 // The right side as tiles of 16 columns, and behind them, where the left's bytes are made unsigned by adding 128, what that adds to each column.
 class ByteMatrix {
  public:
-  ByteMatrix(const KernelCall& call, const ByteKernels& kernels, bool shifts, const TileMatrix& b, int64_t n, int64_t k)
-      : kernels_(kernels), n_(n), words_((k + kernels.elements - 1) / kernels.elements) {
-    const int64_t form[] = {'8', kernels.elements, shifts, k, n, b.row, b.column};
-    const int64_t tiles = tiles_of(n), size = tiles * (tile_words() + ByteKernels::kColumns);
-    auto pack = [&](float* to) {
-      auto* words = reinterpret_cast<uint32_t*>(to);
-      call.pool.parallel_for(tiles, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t tile = begin; tile < end; ++tile) {
-          pack_tile(b, tile, k, words + tile * tile_words());
-          int32_t* added = reinterpret_cast<int32_t*>(words + tiles * tile_words()) + tile * ByteKernels::kColumns;
-          shifts ? sum_columns(words + tile * tile_words(), added) : void(std::fill_n(added, ByteKernels::kColumns, 0));
-        }
-      });
-    };
-    data_ = reinterpret_cast<const uint32_t*>(call.packed_or_scratch(call.inputs[1], b.data, form, size, pack));
-  }
+  ByteMatrix(const ByteKernels& kernels, int64_t n, int64_t k)
+      : kernels_(kernels), n_(n), k_(k), words_((k + kernels.elements - 1) / kernels.elements) {}
 
+  int64_t size() const { return tiles_of(n_) * (tile_words() + ByteKernels::kColumns); }
   int64_t words() const { return words_; }
   int64_t tile_words() const { return words_ * ByteKernels::kColumns; }
-  const uint32_t* tile(int64_t i) const { return data_ + i * tile_words(); }
-  const int32_t* added(int64_t column) const { return reinterpret_cast<const int32_t*>(tile(tiles_of(n_))) + column; }
+  const uint32_t* tile(const uint32_t* packed, int64_t i) const { return packed + i * tile_words(); }
+  const int32_t* added(const uint32_t* packed, int64_t column) const {
+    return reinterpret_cast<const int32_t*>(tile(packed, tiles_of(n_))) + column;
+  }
+
+  void pack(RuntimePool& pool, const TileMatrix& b, bool shifts, uint32_t* words) const {
+    const int64_t tiles = tiles_of(n_);
+    pool.parallel_for(tiles, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t tile = begin; tile < end; ++tile) {
+        pack_tile(b, tile, words + tile * tile_words());
+        int32_t* added = reinterpret_cast<int32_t*>(words + tiles * tile_words()) + tile * ByteKernels::kColumns;
+        shifts ? sum_columns(words + tile * tile_words(), added) : void(std::fill_n(added, ByteKernels::kColumns, 0));
+      }
+    });
+  }
 
  private:
-  void pack_tile(const TileMatrix& b, int64_t tile, int64_t k, uint32_t* words) const {
+  void pack_tile(const TileMatrix& b, int64_t tile, uint32_t* words) const {
     const int64_t first = tile * ByteKernels::kColumns, columns = std::min<int64_t>(ByteKernels::kColumns, n_ - first),
                   elements = kernels_.elements;
     const auto* data = static_cast<const int8_t*>(b.data) + first * b.column;
     std::fill_n(words, tile_words(), 0u);
-    for (int64_t p = 0; p < k; ++p) {
+    for (int64_t p = 0; p < k_; ++p) {
       uint32_t* const to = words + p / elements * ByteKernels::kColumns;
       const int64_t shift = p % elements * (32 / elements);
       const uint32_t mask = elements == 4 ? 0xffu : 0xffffu;
@@ -116,8 +141,7 @@ class ByteMatrix {
   }
 
   const ByteKernels& kernels_;
-  int64_t n_, words_;
-  const uint32_t* data_ = nullptr;
+  int64_t n_, k_, words_;
 };
 
 // A row of so many words: bytes that are not signed, or numbers of 16 bits.
@@ -135,90 +159,77 @@ void pack_row(const Element* from, int64_t column, int64_t k, int64_t elements, 
   }
 }
 
-void multiply_in_vectors(const ByteKernels& kernels, const KernelCall& call, int64_t m, int64_t n, int64_t k, const TileMatrix& a,
-                         const TileMatrix& b, int32_t* out) {
-  const bool is_signed = static_cast<DType>(call.inputs[0].dtype) == DType::I8;
-  const ByteMatrix right(call, kernels, is_signed && kernels.elements == 4, b, n, k);
-  constexpr int64_t kPanelTiles = ByteKernels::kMostTiles, kPanelColumns = kPanelTiles * ByteKernels::kColumns;
-  const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns, words = right.words();
-  const Cut cut = partition_of(call.pool.threads(), size_of_matrix(m, panels, k, 4 / kernels.elements));
-  for_each_part(call.pool, m, panels, cut, [&](Range some, Range of_task) {
-    auto* packed = reinterpret_cast<uint32_t*>(scratch_for_rows.get(some.size() * words));
-    std::vector<const uint32_t*> rows;
-    for (int64_t i = some.first; i < some.last; ++i, packed += words) {
-      const auto* from = static_cast<const uint8_t*>(a.data) + i * a.row;
-      is_signed ? pack_row(reinterpret_cast<const int8_t*>(from), a.column, k, kernels.elements, words, packed)
-                : pack_row(from, a.column, k, kernels.elements, words, packed);
-      rows.push_back(packed);
-    }
+// kKernels: vnni_kernels or byte_pair_kernels.
+template <const ByteKernels* (*kKernels)()>
+class InVectors {
+ public:
+  InVectors(const KernelCall& call, const ProductSizes& sizes)
+      : s_(sizes), kernels_(*kKernels()), is_signed_(dtype_of(call.inputs[0]) == DType::I8), right_(kernels_, s_.n, s_.k) {
+    if (s_.m > 0 && s_.n > 0) cut_ = partition_of(call.pool.threads(), size_of_matrix(s_.m, panels(), s_.k, 4 / kernels_.elements));
+  }
+  auto layout(const ToroidOperand& right) const { return std::pair(layout_of<InVectors>(right, s_), shifts()); }
+  int64_t floats() const { return right_.size(); }
+  void pack(const KernelCall& call, int64_t batch, float* to) const {
+    right_.pack(call.pool, matrix_of(call.inputs[1], batch), shifts(), reinterpret_cast<uint32_t*>(to));
+  }
+
+  void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput&) const {
+    const TileMatrix a = matrix_of(call.inputs[0], batch);
+    const auto* const right = reinterpret_cast<const uint32_t*>(packed);
+    int32_t* const out = static_cast<int32_t*>(call.outputs[0].data) + batch * s_.m * s_.n;
+    const int64_t words = right_.words();
+    for_each_part(call.pool, s_.m, panels(), cut_, [&](Range some, Range of_task) {
+      auto* to = reinterpret_cast<uint32_t*>(scratch_for_rows.get(some.size() * words));
+      std::vector<const uint32_t*> rows;
+      for (int64_t i = some.first; i < some.last; ++i, to += words) {
+        const auto* from = static_cast<const uint8_t*>(a.data) + i * a.row;
+        is_signed_ ? pack_row(reinterpret_cast<const int8_t*>(from), a.column, s_.k, kernels_.elements, words, to)
+                   : pack_row(from, a.column, s_.k, kernels_.elements, words, to);
+        rows.push_back(to);
+      }
+      for (int64_t panel = of_task.first; panel < of_task.last; ++panel) multiply_panel(right, panel, rows, out + some.first * s_.n);
+    });
+  }
+
+ private:
+  static constexpr int64_t kPanelTiles = ByteKernels::kMostTiles, kPanelColumns = kPanelTiles * ByteKernels::kColumns;
+
+  int64_t panels() const { return (s_.n + kPanelColumns - 1) / kPanelColumns; }
+  bool shifts() const { return is_signed_ && kernels_.elements == 4; }
+
+  void multiply_panel(const uint32_t* right, int64_t panel, const std::vector<const uint32_t*>& rows, int32_t* out) const {
     int32_t block[ByteKernels::kMostRows * kPanelColumns];
-    for (int64_t panel = of_task.first; panel < of_task.last; ++panel) {
-      const int64_t column = panel * kPanelColumns, columns = std::min(kPanelColumns, n - column), tiles = tiles_of(columns);
-      for (int64_t i = 0; i < some.size(); i += ByteKernels::kMostRows) {
-        const int64_t count = std::min<int64_t>(ByteKernels::kMostRows, some.size() - i);
-        for (int64_t tile = 0; tile < tiles; tile += kernels.tiles) {
-          const int64_t at_once = std::min<int64_t>(kernels.tiles, tiles - tile);
-          kernels.multiply[count - 1][at_once - 1](words, &rows[static_cast<size_t>(i)], right.tile(panel * kPanelTiles + tile),
-                                                   right.tile_words(), block + tile * ByteKernels::kColumns, kPanelColumns);
-        }
-        const int32_t* added = right.added(column);
-        for (int64_t r = 0; r < count; ++r) {
-          int32_t* to = out + (some.first + i + r) * n + column;
-          for (int64_t j = 0; j < columns; ++j) {
-            to[j] = static_cast<int32_t>(static_cast<uint32_t>(block[r * kPanelColumns + j]) - static_cast<uint32_t>(added[j]));
-          }
+    const int64_t column = panel * kPanelColumns, columns = std::min(kPanelColumns, s_.n - column), tiles = tiles_of(columns);
+    const int32_t* added = right_.added(right, column);
+    for (int64_t i = 0; i < std::ssize(rows); i += ByteKernels::kMostRows) {
+      const int64_t count = std::min<int64_t>(ByteKernels::kMostRows, std::ssize(rows) - i);
+      for (int64_t tile = 0; tile < tiles; tile += kernels_.tiles) {
+        const int64_t at_once = std::min<int64_t>(kernels_.tiles, tiles - tile);
+        kernels_.multiply[count - 1][at_once - 1](right_.words(), &rows[static_cast<size_t>(i)],
+                                                  right_.tile(right, panel * kPanelTiles + tile), right_.tile_words(),
+                                                  block + tile * ByteKernels::kColumns, kPanelColumns);
+      }
+      for (int64_t r = 0; r < count; ++r) {
+        int32_t* to = out + (i + r) * s_.n + column;
+        for (int64_t j = 0; j < columns; ++j) {
+          to[j] = static_cast<int32_t>(static_cast<uint32_t>(block[r * kPanelColumns + j]) - static_cast<uint32_t>(added[j]));
         }
       }
     }
-  });
-}
+  }
 
-void run_int8(const KernelCall& call, Int8Algorithm form) {
-  const ToroidOperand& a = call.inputs[0];
-  const ToroidOperand& b = call.inputs[1];
-  const ToroidOperand& c = call.outputs[0];
-  const ProductSizes sizes = product_sizes(a, b, c);
-  const int64_t batches = sizes.batches, m = sizes.m, n = sizes.n, k = sizes.k;
-  if (m == 0 || n == 0) return;
-  for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
-    int32_t* out = static_cast<int32_t*>(c.data) + batch * m * n;
-    if (form == Int8Algorithm::Tiles) return multiply_in_tiles(call, m, n, k, matrix_of(a, batch), matrix_of(b, batch), out);
-    if (form == Int8Algorithm::Fours || form == Int8Algorithm::Pairs) {
-      const ByteKernels& kernels = form == Int8Algorithm::Fours ? *vnni_kernels() : *byte_pair_kernels();
-      return multiply_in_vectors(kernels, call, m, n, k, matrix_of(a, batch), matrix_of(b, batch), out);
-    }
-    multiply_exactly(call.pool, static_cast<DType>(a.dtype), m, n, k, matrix_of(a, batch), matrix_of(b, batch), out);
-  });
-}
+  ProductSizes s_;
+  const ByteKernels& kernels_;
+  bool is_signed_;
+  ByteMatrix right_;
+  Cut cut_;
+};
 
 }  // namespace
 
-bool can_multiply_int8(Int8Algorithm form, DType left) {
-  const bool are_bytes = left == DType::I8 || left == DType::U8;
-  if (form == Int8Algorithm::Tiles) return has_amx();
-  if (form == Int8Algorithm::Fours) return are_bytes && vnni_kernels() != nullptr;
-  if (form == Int8Algorithm::Pairs) return are_bytes && byte_pair_kernels() != nullptr;
-  if (form == Int8Algorithm::InRegisters) return !are_bytes;
-  if (form == Int8Algorithm::BFloat16Pairs) return left == DType::BF16 && bf16_dot_microkernels() != nullptr;
-  return true;
-}
-
-void run_matmul_int8(const KernelCall& call, Int8Algorithm form) {
-  const auto left = static_cast<DType>(call.inputs[0].dtype), result = static_cast<DType>(call.outputs[0].dtype);
-  TOROID_CHECK(can_multiply_int8(form, left));
-  if (left == DType::I8 || left == DType::U8) {
-    TOROID_CHECK(result == DType::I32 && call.epilogue == nullptr);
-    return run_int8(call, form);
-  }
-  TOROID_CHECK((left == DType::F32 || is_reduced_float(left)) && (result == DType::F32 || is_reduced_float(result)));
-  run_int8_weights(call, form);
-}
-
-std::string_view reading_of_int8(std::string_view choice) {
-  if (choice == "tiles") return "widened to bfloat16 a few tiles at a time, as they are multiplied";
-  if (choice == "in-registers") return "read as bytes, which become float32 in registers";
-  if (choice == "pairs") return "widened to bfloat16 in the cache, once a call for each block of rows";
-  return "widened to float32 in the cache, once a call for each block of rows";
-}
+std::unique_ptr<const KernelPlan> plan_bytes_widened(const KernelCall& call) { return std::make_unique<const BytesWidened>(call); }
+std::unique_ptr<const KernelPlan> plan_bytes_pairs(const KernelCall& call) { return plan_packed_right<InVectors<byte_pair_kernels>>(call); }
+std::unique_ptr<const KernelPlan> plan_bytes_fours(const KernelCall& call) { return plan_packed_right<InVectors<vnni_kernels>>(call); }
+std::unique_ptr<const KernelPlan> plan_bytes_tiles(const KernelCall& call) { return plan_packed_right<InTiles>(call); }
 
 }  // namespace toroid

@@ -1,4 +1,4 @@
-// Products with int8 on the right, in each form that the machine has, against sums in double precision or of integers.
+// Products with int8 on the right, by each implementation that takes them, against sums in double precision or of integers.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -7,15 +7,14 @@
 
 #include "base/float16.h"
 #include "base/format.h"
+#include "runtime/kernels/gemm/half/microkernel_bf16.h"
+#include "runtime/kernels/gemm/int8/gemm.h"
+#include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
-#include "runtime/kernels/registry/library.h"
-#include "runtime/kernels/registry/registry.h"
+#include "runtime/kernels/registry/implementations_for_test.h"
 
 namespace toroid {
 namespace {
-
-constexpr Int8Algorithm kForms[] = {Int8Algorithm::Tiles,       Int8Algorithm::Fours,         Int8Algorithm::Pairs,
-                                    Int8Algorithm::InRegisters, Int8Algorithm::BFloat16Pairs, Int8Algorithm::Widened};
 
 struct Case {
   const char* name;
@@ -58,14 +57,11 @@ Right right_of(const Case& row, bool is_turned, Numbers& numbers) {
 }
 
 template <class F>
-void for_each_form(DType left, F f) {
-  for (const Int8Algorithm form : kForms) {
-    if (!can_multiply_int8(form, left)) continue;
-    for (const Case& row : kCases) {
-      for (const bool is_turned : {false, true}) {
-        SCOPED_TRACE(formatted("{}, form {}{}", row.name, static_cast<int>(form), is_turned ? ", turned" : ""));
-        f(form, row, is_turned);
-      }
+void for_each_case(F f) {
+  for (const Case& row : kCases) {
+    for (const bool is_turned : {false, true}) {
+      SCOPED_TRACE(formatted("{}{}", row.name, is_turned ? ", turned" : ""));
+      f(row, is_turned);
     }
   }
 }
@@ -78,7 +74,7 @@ template <class T>
 void expect_products_of_floats(DType dtype, DType result, double tolerance) {
   RuntimePool pool(2);
   Numbers numbers;
-  for_each_form(dtype, [&](Int8Algorithm form, const Case& row, bool is_turned) {
+  for_each_case([&](const Case& row, bool is_turned) {
     std::vector<T> a;
     for (int64_t i = 0; i < row.m * row.k; ++i) a.push_back(T(numbers.number()));
     Right b = right_of(row, is_turned, numbers);
@@ -89,8 +85,7 @@ void expect_products_of_floats(DType dtype, DType result, double tolerance) {
                                     {b.data.data(), b.sizes.data(), b.strides.data(), 2, static_cast<int32_t>(DType::I8), 1}};
     void* to = result == DType::F32 ? static_cast<void*>(wide.data()) : narrow.data();
     const ToroidOperand output = {to, sizes.data(), strides.data(), 2, static_cast<int32_t>(result), 0};
-    PreparedConstants prepared;
-    for (int i = 0; i < 2; ++i) run_matmul_int8({pool, inputs, {&output, 1}, {}, {}, nullptr, &prepared}, form);
+    std::vector<double> sums, tolerances;
     for (int64_t i = 0; i < row.m; ++i) {
       for (int64_t j = 0; j < row.n; ++j) {
         double sum = 0, size = 0;
@@ -99,12 +94,19 @@ void expect_products_of_floats(DType dtype, DType result, double tolerance) {
           sum += term;
           size += term * term;
         }
-        const auto at = static_cast<size_t>(i * row.n + j);
-        const double actual = result == DType::F32 ? static_cast<double>(wide[at]) : static_cast<double>(static_cast<float>(narrow[at]));
-        ASSERT_NEAR(actual, sum, std::max(tolerance, error_of_sum(row.k)) * std::max(std::fabs(sum), std::sqrt(size)) + 1e-30)
-            << i << ", " << j;
+        sums.push_back(sum);
+        tolerances.push_back(std::max(tolerance, error_of_sum(row.k)) * std::max(std::fabs(sum), std::sqrt(size)) + 1e-30);
       }
     }
+    PreparedConstants prepared;
+    const KernelCall call = {pool, inputs, {&output, 1}, {}, {}, nullptr, &prepared};
+    for_each_implementation("matmul.int8", call, [&](const Implementation& implementation) {
+      for (int time = 0; time < 2; ++time) implementation.plan(call)->run(call);
+      for (size_t i = 0; i < sums.size(); ++i) {
+        const double actual = result == DType::F32 ? static_cast<double>(wide[i]) : static_cast<double>(static_cast<float>(narrow[i]));
+        ASSERT_NEAR(actual, sums[i], tolerances[i]) << implementation.name << ", element " << i;
+      }
+    });
   });
 }
 
@@ -123,7 +125,7 @@ void expect_exact_products(DType left) {
   RuntimePool pool(2);
   Numbers numbers;
   const T extreme = left == DType::U8 ? static_cast<T>(255) : static_cast<T>(-128);
-  for_each_form(left, [&](Int8Algorithm form, const Case& row, bool is_turned) {
+  for_each_case([&](const Case& row, bool is_turned) {
     std::vector<T> a;
     for (int64_t i = 0; i < row.m * row.k; ++i) a.push_back(i % 3 == 0 ? extreme : static_cast<T>(numbers.int8()));
     Right b = right_of(row, is_turned, numbers);
@@ -133,14 +135,20 @@ void expect_exact_products(DType left) {
     const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, static_cast<int32_t>(left), 0},
                                     {b.data.data(), b.sizes.data(), b.strides.data(), 2, static_cast<int32_t>(DType::I8), 0}};
     const ToroidOperand output = {c.data(), sizes.data(), strides.data(), 2, static_cast<int32_t>(DType::I32), 0};
-    run_matmul_int8({pool, inputs, {&output, 1}, {}, {}}, form);
+    std::vector<int32_t> expected;
     for (int64_t i = 0; i < row.m; ++i) {
       for (int64_t j = 0; j < row.n; ++j) {
         int32_t sum = 0;
         for (int64_t p = 0; p < row.k; ++p) sum += a[static_cast<size_t>(i * row.k + p)] * b.at(p, j);
-        ASSERT_EQ(c[static_cast<size_t>(i * row.n + j)], sum) << i << ", " << j;
+        expected.push_back(sum);
       }
     }
+    const KernelCall call = {pool, inputs, {&output, 1}, {}, {}};
+    for_each_implementation("matmul.i32", call, [&](const Implementation& implementation) {
+      c.assign(c.size(), -7);
+      implementation.plan(call)->run(call);
+      EXPECT_EQ(c, expected) << implementation.name;
+    });
   });
 }
 TEST_P(Int8Matmul, OfInt8IsExact) { expect_exact_products<int8_t>(DType::I8); }
@@ -151,11 +159,11 @@ TEST_P(Int8Matmul, FewRowsAreReadAsBytesWhereThereAreNoTiles) {
     const std::string text = fmt::format("matmul.int8({0}[{1}, 768], constant i8[768, 768]) -> {0}[{1}, 768]", dtype, rows);
     return runtime_choices().cheapest_choice(parse_problem(text), model_of_this_machine(2)).value();
   };
-  auto unless_tiles = [](std::string_view name) { return can_multiply_int8(Int8Algorithm::Tiles, DType::F32) ? "tiles" : name; };
+  auto unless_tiles = [](std::string_view name) { return has_amx() ? "tiles" : name; };
   EXPECT_EQ(chosen("f32", 1), "in-registers");
   EXPECT_EQ(chosen("f16", kMostRowsInRegisters), unless_tiles("in-registers"));
   EXPECT_EQ(chosen("f32", kMostRowsInRegisters + 1), unless_tiles("widened"));
-  const bool has_pairs = can_multiply_int8(Int8Algorithm::BFloat16Pairs, DType::BF16);
+  const bool has_pairs = bf16_dot_microkernels() != nullptr;
   EXPECT_EQ(chosen("bf16", 32), unless_tiles(has_pairs ? "pairs" : "widened"));
 }
 
@@ -172,12 +180,13 @@ TEST_P(Int8Matmul, TakesEveryFloat32) {
   const ToroidOperand inputs[] = {{a.data(), a_sizes.data(), a_strides.data(), 2, static_cast<int32_t>(DType::F32), 0},
                                   {b.data(), b_sizes.data(), b_strides.data(), 2, static_cast<int32_t>(DType::I8), 0}};
   const ToroidOperand output = {c.data(), sizes.data(), b_strides.data(), 2, static_cast<int32_t>(DType::F32), 0};
-  for (const Int8Algorithm form : kForms) {
-    if (!can_multiply_int8(form, DType::F32)) continue;
-    run_matmul_int8({pool, inputs, {&output, 1}, {}, {}}, form);
+  const KernelCall call = {pool, inputs, {&output, 1}, {}, {}};
+  for_each_implementation("matmul.int8", call, [&](const Implementation& implementation) {
+    SCOPED_TRACE(implementation.name);
+    implementation.plan(call)->run(call);
     for (size_t i = 0; i < std::size(kValues); ++i) EXPECT_EQ(c[i * n], kValues[i]);
     for (int64_t j = 0; j < n; ++j) EXPECT_TRUE(std::isnan(c[static_cast<size_t>((m - 1) * n + j)]));
-  }
+  });
 }
 
 }  // namespace

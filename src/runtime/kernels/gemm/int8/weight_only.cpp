@@ -6,19 +6,15 @@
 // bfloat16 instead.
 //
 // Either way the bytes of the matrix are all that is read from memory, a quarter of float32's.
-#include "runtime/kernels/gemm/int8/weight_only.h"
-
 #include <cstring>
 #include <vector>
 
-#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
+#include "runtime/kernels/gemm/int8/gemm.h"
 #include "runtime/kernels/gemm/int8/weight_panels.h"
 #include "runtime/kernels/gemm/int8/weight_product.h"
-#include "runtime/kernels/gemm/macrokernel.h"
-#include "runtime/kernels/gemm/partition.h"
-#include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/gemm/packed_right_plan.h"
 
 namespace toroid {
 namespace {
@@ -28,11 +24,7 @@ constexpr int64_t kNarrowBytes = kTileBytes / 2;  // of a tile's elements as int
 
 thread_local Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums;
 
-struct Int8Matrix {
-  const int8_t* data;
-  int64_t row, column;
-  int8_t at(int64_t i, int64_t j) const { return data[i * row + j * column]; }
-};
+using Int8Matrix = MatrixOf<int8_t>;
 
 // ---- in tiles
 
@@ -43,7 +35,7 @@ void pack_narrow_tiles(const Int8Matrix& b, int64_t k, int64_t n, int64_t first,
     auto* to = reinterpret_cast<int8_t*>(out + tile * tile_bytes);
     std::memset(to, 0, static_cast<size_t>(tile_bytes));
     for (int64_t j = 0; j < std::min(kTileSide, n - tile * kTileSide); ++j) {
-      for (int64_t p = 0; p < k; ++p) to[(p / 2 * kTileSide + j) * 2 + p % 2] = b.at(p, tile * kTileSide + j);
+      for (int64_t p = 0; p < k; ++p) to[(p / 2 * kTileSide + j) * 2 + p % 2] = *b.at(p, tile * kTileSide + j);
     }
   }
 }
@@ -61,20 +53,30 @@ struct Int8Tiles {
   }
 };
 
-void multiply_narrow_tiles(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
-                           const ProductOutput& out) {
-  const int64_t steps = steps_of(k), parts = a.parts();
-  const int64_t form[] = {'8', 't', k, n, b.row, b.column};
-  const float* packed =
-      call.packed_or_scratch(call.inputs[1], b.data, form, tiles_of(n) * steps * kNarrowBytes / kWordBytes, [&](float* to) {
-        call.pool.parallel_for(
-            tiles_of(n), 1, [&](int64_t begin, int64_t end) { pack_narrow_tiles(b, k, n, begin, end, reinterpret_cast<std::byte*>(to)); });
-      });
-  const NarrowProduct product = {Int8Tiles{steps, reinterpret_cast<const std::byte*>(packed)}, steps, parts};
-  auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_rows_in_parts(a, first_row, rows, k, out); };
-  for_each_tile_block(
-      call.pool, m, n, parts * steps * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, out);
-}
+class InTiles {
+ public:
+  InTiles(const KernelCall&, const ProductSizes& sizes) : s_(sizes), steps_(steps_of(s_.k)) {}
+  auto layout(const ToroidOperand& right) const { return layout_of<InTiles>(right, s_); }
+  int64_t floats() const { return tiles_of(s_.n) * steps_ * kNarrowBytes / kWordBytes; }
+  void pack(const KernelCall& call, int64_t batch, float* to) const {
+    const Int8Matrix b = matrix_of_batch<int8_t>(call.inputs[1], batch);
+    call.pool.parallel_for(tiles_of(s_.n), 1, [&](int64_t begin, int64_t end) {
+      pack_narrow_tiles(b, s_.k, s_.n, begin, end, reinterpret_cast<std::byte*>(to));
+    });
+  }
+  void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
+    const FloatRows a(call.inputs[0], batch);
+    const int64_t parts = a.parts();
+    const NarrowProduct product = {Int8Tiles{steps_, reinterpret_cast<const std::byte*>(packed)}, steps_, parts};
+    auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_rows_in_parts(a, first_row, rows, s_.k, out); };
+    for_each_tile_block(
+        call.pool, s_.m, s_.n, parts * steps_ * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, out);
+  }
+
+ private:
+  ProductSizes s_;
+  int64_t steps_;
+};
 
 // ---- in panels
 
@@ -91,33 +93,33 @@ void pack_narrow_panels(const Int8Matrix& b, int64_t together, int64_t k, int64_
     if (k > 0) std::memset(to, 0, static_cast<size_t>(shape.depth * together * width));
     for (int64_t p = 0; p < k; ++p) {
       for (int64_t j = 0; j < count; ++j)
-        to[(p / together * width + j / lanes * lanes) * together + p % together * lanes + j % lanes] = b.at(p, column + j);
+        to[(p / together * width + j / lanes * lanes) * together + p % together * lanes + j % lanes] = *b.at(p, column + j);
     }
   }
 }
 
-// `b` in panels; the depth is counted in as many rows as are `together`.
+// The right side in panels with so many rows together, in which the depth is counted.
+template <int64_t kTogether>
 class NarrowPanels {
  public:
-  NarrowPanels(const KernelCall& call, const Int8Matrix& b, int64_t together, int64_t k, int64_t n)
-      : shape_{divide_up(k, together), n, nullptr}, together_(together) {
-    const int64_t form[] = {'8', 'w', together, k, n, b.row, b.column};
-    const int64_t bytes = PackedB::size(shape_.depth, n) * together;
-    data_ =
-        reinterpret_cast<const int8_t*>(call.packed_or_scratch(call.inputs[1], b.data, form, divide_up(bytes, kWordBytes), [&](float* to) {
-          call.pool.parallel_for(shape_.panels(), 1, [&](int64_t begin, int64_t end) {
-            pack_narrow_panels(b, together, k, n, begin, end, reinterpret_cast<int8_t*>(to));
-          });
-        }));
+  explicit NarrowPanels(const ProductSizes& sizes) : s_(sizes), shape_{divide_up(s_.k, kTogether), s_.n, nullptr} {}
+
+  auto layout(const ToroidOperand& right) const { return layout_of<NarrowPanels>(right, s_); }
+  int64_t floats() const { return divide_up(PackedB::size(shape_.depth, s_.n) * kTogether, kWordBytes); }
+  void pack(const KernelCall& call, int64_t batch, float* to) const {
+    const Int8Matrix b = matrix_of_batch<int8_t>(call.inputs[1], batch);
+    call.pool.parallel_for(shape_.panels(), 1, [&](int64_t begin, int64_t end) {
+      pack_narrow_panels(b, kTogether, s_.k, s_.n, begin, end, reinterpret_cast<int8_t*>(to));
+    });
   }
 
   // rows_of(range): pointers to rows as add_part wants them, for the life of a task. add_part(rows, bytes, width, depth, sums, adds): the products of all rows
   // with a part of a panel, in sums, which are `width` apart.
   template <class RowsOf, class AddPart>
-  void multiply(RuntimePool& pool, int64_t m, int64_t element_bytes, const ProductOutput& out, const RowsOf& rows_of,
-                const AddPart& add_part) const {
+  void multiply(RuntimePool& pool, const float* packed, const ProductOutput& out, const RowsOf& rows_of, const AddPart& add_part) const {
     // Blocks of rows as large as they may be, so that a panel is seldom widened twice.
-    const int64_t blocks = divide_up(m, size_of_matrix(m, shape_.panels(), shape_.depth, element_bytes).most_rows);
+    const int64_t m = s_.m, blocks = divide_up(m, size_of_matrix(m, shape_.panels(), shape_.depth, kFloatBytes).most_rows);
+    const auto* const data = reinterpret_cast<const int8_t*>(packed);
     for_each_part(pool, m, shape_.panels(), {blocks, panel_groups(pool, blocks, shape_.panels())}, [&](Range some, Range panels) {
       const auto rows = rows_of(some);
       for (int64_t panel = panels.first; panel < panels.last; ++panel) {
@@ -125,17 +127,18 @@ class NarrowPanels {
         float* sums = scratch_for_sums.get(some.size() * width + kReadBeyond);
         for (int64_t done = 0; done == 0 || done < shape_.depth; done += part_depth()) {
           const Range depth = {done, std::min(done + part_depth(), shape_.depth)};
-          add_part(rows, data_ + (column * shape_.depth + done * width) * together_, width, depth, sums, done > 0);
+          add_part(rows, data + (column * shape_.depth + done * width) * kTogether, width, depth, sums, done > 0);
         }
         out.take(sums, width, some, {column, std::min(column + width, shape_.columns)});
       }
     });
   }
 
+ protected:
+  ProductSizes s_;
+
  private:
   PackedB shape_;
-  int64_t together_;
-  const int8_t* data_;
 };
 
 // Calls f(first, count) for strips of nearly as many rows each.
@@ -157,40 +160,48 @@ std::vector<const float*> float_rows(const FloatRows& a, Range some, int64_t k) 
   return rows;
 }
 
-void multiply_in_registers(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
-                           const ProductOutput& out) {
-  const NarrowKernels& kernels = narrow_kernels();
-  auto rows_of = [&](Range some) { return float_rows(a, some, k); };
-  auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
-    for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
-      const float* strip[GemmMicrokernels::kMostRows];
-      for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + depth.first;
-      kernels[count - 1][width / gemm_microkernels().lanes - 1](depth.size(), strip, bytes, sums + first * width, width, adds, nullptr);
-    });
-  };
-  NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, out, rows_of, add_part);
-}
+class InRegisters : public NarrowPanels<1> {
+ public:
+  InRegisters(const KernelCall&, const ProductSizes& sizes) : NarrowPanels(sizes) {}
+  void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
+    const FloatRows a(call.inputs[0], batch);
+    const NarrowKernels& kernels = narrow_kernels();
+    auto rows_of = [&](Range some) { return float_rows(a, some, s_.k); };
+    auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
+      for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
+        const float* strip[GemmMicrokernels::kMostRows];
+        for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + depth.first;
+        kernels[count - 1][width / gemm_microkernels().lanes - 1](depth.size(), strip, bytes, sums + first * width, width, adds, nullptr);
+      });
+    };
+    NarrowPanels::multiply(call.pool, packed, out, rows_of, add_part);
+  }
+};
 
-void multiply_widened(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
-                      const ProductOutput& out) {
-  const GemmMicrokernels& kernels = gemm_microkernels();
-  auto rows_of = [&](Range some) { return float_rows(a, some, k); };
-  auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
-    float* const wide = scratch_for_panel.get(part_depth() * width);
-    const int64_t vectors = width / kernels.lanes;
-    const Run run = {depth.first, depth.size()};
-    for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
-      float* const to = sums + first * width;
-      if (first > 0)
-        return kernels.multiply[count - 1][vectors - 1]({&run, 1}, &rows[static_cast<size_t>(first)], wide, {to, width, width, adds},
-                                                        {nullptr, 0});
-      const float* strip[GemmMicrokernels::kMostRows];
-      for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(i)] + depth.first;
-      narrow_kernels()[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
-    });
-  };
-  NarrowPanels(call, b, 1, k, n).multiply(call.pool, m, kFloatBytes, out, rows_of, add_part);
-}
+class InWidenedPanels : public NarrowPanels<1> {
+ public:
+  InWidenedPanels(const KernelCall&, const ProductSizes& sizes) : NarrowPanels(sizes) {}
+  void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
+    const FloatRows a(call.inputs[0], batch);
+    const GemmMicrokernels& kernels = gemm_microkernels();
+    auto rows_of = [&](Range some) { return float_rows(a, some, s_.k); };
+    auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
+      float* const wide = scratch_for_panel.get(part_depth() * width);
+      const int64_t vectors = width / kernels.lanes;
+      const Run run = {depth.first, depth.size()};
+      for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
+        float* const to = sums + first * width;
+        if (first > 0)
+          return kernels.multiply[count - 1][vectors - 1]({&run, 1}, &rows[static_cast<size_t>(first)], wide, {to, width, width, adds},
+                                                          {nullptr, 0});
+        const float* strip[GemmMicrokernels::kMostRows];
+        for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(i)] + depth.first;
+        narrow_kernels()[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
+      });
+    };
+    NarrowPanels::multiply(call.pool, packed, out, rows_of, add_part);
+  }
+};
 
 // Rows of bfloat16 with a whole number of pairs.
 std::vector<const uint16_t*> paired_rows(const FloatRows& a, Range some, int64_t k) {
@@ -212,45 +223,41 @@ std::vector<const uint16_t*> paired_rows(const FloatRows& a, Range some, int64_t
   return rows;
 }
 
-void multiply_in_pairs(const KernelCall& call, int64_t m, int64_t n, int64_t k, const FloatRows& a, const Int8Matrix& b,
-                       const ProductOutput& out) {
-  const Bf16DotMicrokernels& kernels = *bf16_dot_microkernels();
-  auto rows_of = [&](Range some) { return paired_rows(a, some, k); };
-  auto add_part = [&](const std::vector<const uint16_t*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
-    auto* const wide = reinterpret_cast<uint16_t*>(scratch_for_panel.get(part_depth() * width));
-    const int64_t vectors = width / gemm_microkernels().lanes;
-    for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
-      const uint16_t* strip[GemmMicrokernels::kMostRows];
-      for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + 2 * depth.first;
-      float* const to = sums + first * width;
-      if (first > 0) return kernels[count - 1][vectors - 1](depth.size(), strip, wide, to, width, adds);
-      const bool is_last = count == static_cast<int64_t>(rows.size());
-      (*narrow_pair_kernels())[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, is_last ? nullptr : wide);
-    });
-  };
-  NarrowPanels(call, b, 2, k, n).multiply(call.pool, m, kFloatBytes, out, rows_of, add_part);
-}
+class InPairs : public NarrowPanels<2> {
+ public:
+  InPairs(const KernelCall&, const ProductSizes& sizes) : NarrowPanels(sizes) {}
+  void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
+    const FloatRows a(call.inputs[0], batch);
+    const Bf16DotMicrokernels& kernels = *bf16_dot_microkernels();
+    auto rows_of = [&](Range some) { return paired_rows(a, some, s_.k); };
+    auto add_part = [&](const std::vector<const uint16_t*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
+      auto* const wide = reinterpret_cast<uint16_t*>(scratch_for_panel.get(part_depth() * width));
+      const int64_t vectors = width / gemm_microkernels().lanes;
+      for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
+        const uint16_t* strip[GemmMicrokernels::kMostRows];
+        for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(first + i)] + 2 * depth.first;
+        float* const to = sums + first * width;
+        if (first > 0) return kernels[count - 1][vectors - 1](depth.size(), strip, wide, to, width, adds);
+        const bool is_last = count == static_cast<int64_t>(rows.size());
+        (*narrow_pair_kernels())[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, is_last ? nullptr : wide);
+      });
+    };
+    NarrowPanels::multiply(call.pool, packed, out, rows_of, add_part);
+  }
+};
 
 }  // namespace
 
-void run_int8_weights(const KernelCall& call, Int8Algorithm form) {
-  const ToroidOperand& a = call.inputs[0];
-  const ToroidOperand& b = call.inputs[1];
-  const ToroidOperand& c = call.outputs[0];
-  const int32_t dims = a.rank - 2;
-  const ProductSizes sizes = product_sizes(a, b, c);
-  const int64_t batches = sizes.batches, m = sizes.m, n = sizes.n, k = sizes.k;
-  if (m == 0 || n == 0) return;
-  const ToroidEpilogue stored = store_as(static_cast<DType>(c.dtype), c.data, n);
-  const ProductOutput out = {nullptr, n, call.epilogue != nullptr ? call.epilogue : &stored};
-  for_each_product(call.pool, batches, m * n * k, [&](int64_t batch) {
-    const Int8Matrix right = {static_cast<const int8_t*>(b.data) + batch_offset(b, dims, batch), b.strides[dims], b.strides[dims + 1]};
-    const auto multiply = form == Int8Algorithm::Tiles           ? multiply_narrow_tiles
-                          : form == Int8Algorithm::BFloat16Pairs ? multiply_in_pairs
-                          : form == Int8Algorithm::InRegisters   ? multiply_in_registers
-                                                                 : multiply_widened;
-    multiply(call, m, n, k, FloatRows(a, batch), right, out.part(batch * m, 0));
-  });
+std::unique_ptr<const KernelPlan> plan_int8_widened(const KernelCall& call) { return plan_packed_right<InWidenedPanels>(call); }
+std::unique_ptr<const KernelPlan> plan_int8_in_registers(const KernelCall& call) { return plan_packed_right<InRegisters>(call); }
+std::unique_ptr<const KernelPlan> plan_int8_pairs(const KernelCall& call) { return plan_packed_right<InPairs>(call); }
+std::unique_ptr<const KernelPlan> plan_int8_tiles(const KernelCall& call) { return plan_packed_right<InTiles>(call); }
+
+std::string_view reading_of_int8(std::string_view choice) {
+  if (choice == "tiles") return "widened to bfloat16 a few tiles at a time, as they are multiplied";
+  if (choice == "in-registers") return "read as bytes, which become float32 in registers";
+  if (choice == "pairs") return "widened to bfloat16 in the cache, once a call for each block of rows";
+  return "widened to float32 in the cache, once a call for each block of rows";
 }
 
 }  // namespace toroid

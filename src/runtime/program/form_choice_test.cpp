@@ -1,4 +1,4 @@
-#include "runtime/kernels/registry/form_choice.h"
+#include "runtime/program/form_choice.h"
 
 #include <atomic>
 #include <chrono>
