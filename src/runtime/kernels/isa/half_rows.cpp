@@ -1,9 +1,5 @@
 #include "runtime/kernels/isa/half_rows.h"
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
 #include <cstring>
 
 #include "base/error.h"
@@ -19,37 +15,72 @@ float widened(DType dtype, uint16_t bits) {
 uint16_t rounded(DType dtype, float value) { return dtype == DType::BF16 ? BFloat16(value).bits : Float16(value).bits; }
 
 #ifdef __x86_64__
-typedef uint16_t Bits __attribute__((vector_size(32)));
+// Float16 by the processor's own instructions, for as many lanes as the vector has.
+TOROID_INLINE void widen_float16(const VectorOfBytes<uint16_t, 32>::Type& bits, Vector16& wide) {
+  asm("vcvtph2ps %1, %0" : "=v"(wide) : "v"(bits));
+}
+TOROID_INLINE void widen_float16(const VectorOfBytes<uint16_t, 16>::Type& bits, Vector8& wide) {
+  asm("vcvtph2ps %1, %0" : "=x"(wide) : "x"(bits));
+}
+// To nearest, of two as near to the even one, whatever the caller's mode is.
+TOROID_INLINE void round_float16(const Vector16& wide, VectorOfBytes<uint16_t, 32>::Type& bits) {
+  asm("vcvtps2ph $0, %1, %0" : "=v"(bits) : "v"(wide));
+}
+TOROID_INLINE void round_float16(const Vector8& wide, VectorOfBytes<uint16_t, 16>::Type& bits) {
+  asm("vcvtps2ph $0, %1, %0" : "=x"(bits) : "x"(wide));
+}
 
 // Both give the number of elements that they did: whole vectors.
-TOROID_AVX512 int64_t widen_vectors(DType dtype, const uint16_t* from, int64_t count, float* to) {
+template <class Vector, class Integers>
+TOROID_INLINE int64_t widen_vectors(DType dtype, const uint16_t* from, int64_t count, float* to) {
+  constexpr int64_t kLanes = sizeof(Vector) / sizeof(float);
   int64_t j = 0;
-  for (; j + 16 <= count; j += 16) {
-    Bits bits;
+  for (; j + kLanes <= count; j += kLanes) {
+    typename VectorOfBytes<uint16_t, 2 * kLanes>::Type bits;
     std::memcpy(&bits, from + j, sizeof bits);
-    const Integers16 shifted = __builtin_convertvector(bits, Integers16) << 16;
-    const __m512 wide = dtype == DType::BF16 ? (__m512)shifted : _mm512_maskz_cvtph_ps(0xffff, (__m256i)bits);
+    Vector wide;
+    if (dtype == DType::BF16) {
+      wide = (Vector)(__builtin_convertvector(bits, Integers) << 16);
+    } else {
+      widen_float16(bits, wide);
+    }
     std::memcpy(to + j, &wide, sizeof wide);
   }
   return j;
 }
 
-TOROID_AVX512 int64_t round_vectors(DType dtype, const float* from, int64_t count, uint16_t* to) {
+template <class Vector, class Integers>
+TOROID_INLINE int64_t round_vectors(DType dtype, const float* from, int64_t count, uint16_t* to) {
+  constexpr int64_t kLanes = sizeof(Vector) / sizeof(float);
+  using Bits = typename VectorOfBytes<uint16_t, 2 * kLanes>::Type;
   int64_t j = 0;
-  for (; j + 16 <= count; j += 16) {
-    Vector16 wide;
+  for (; j + kLanes <= count; j += kLanes) {
+    Vector wide;
     std::memcpy(&wide, from + j, sizeof wide);
     Bits bits;
     if (dtype == DType::BF16) {
-      const auto x = (Integers16)wide;
-      const Integers16 nearest = x + 0x7fffu + (x >> 16 & 1u), quiet = x | 0x400000u;
+      const auto x = (Integers)wide;
+      const Integers nearest = x + 0x7fffu + (x >> 16 & 1u), quiet = x | 0x400000u;
       bits = __builtin_convertvector((wide == wide ? nearest : quiet) >> 16, Bits);
     } else {
-      bits = (Bits)_mm512_maskz_cvtps_ph(0xffff, (__m512)wide, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      round_float16(wide, bits);
     }
     std::memcpy(to + j, &bits, sizeof bits);
   }
   return j;
+}
+
+TOROID_AVX2 int64_t widen_avx2(DType dtype, const uint16_t* from, int64_t count, float* to) {
+  return widen_vectors<Vector8, Integers8>(dtype, from, count, to);
+}
+TOROID_AVX512 int64_t widen_avx512(DType dtype, const uint16_t* from, int64_t count, float* to) {
+  return widen_vectors<Vector16, Integers16>(dtype, from, count, to);
+}
+TOROID_AVX2 int64_t round_avx2(DType dtype, const float* from, int64_t count, uint16_t* to) {
+  return round_vectors<Vector8, Integers8>(dtype, from, count, to);
+}
+TOROID_AVX512 int64_t round_avx512(DType dtype, const float* from, int64_t count, uint16_t* to) {
+  return round_vectors<Vector16, Integers16>(dtype, from, count, to);
 }
 #endif
 
@@ -59,7 +90,8 @@ void widen_row(DType dtype, const uint16_t* from, int64_t count, float* to) {
   TOROID_CHECK(is_reduced_float(dtype));
   int64_t j = 0;
 #ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) j = widen_vectors(dtype, from, count, to);
+  if (vector_set() == VectorSet::Avx512) j = widen_avx512(dtype, from, count, to);
+  if (vector_set() == VectorSet::Avx2) j = widen_avx2(dtype, from, count, to);
 #endif
   for (; j < count; ++j) to[j] = widened(dtype, from[j]);
 }
@@ -73,7 +105,8 @@ void round_row(DType dtype, const float* from, int64_t count, uint16_t* to) {
   TOROID_CHECK(is_reduced_float(dtype));
   int64_t j = 0;
 #ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) j = round_vectors(dtype, from, count, to);
+  if (vector_set() == VectorSet::Avx512) j = round_avx512(dtype, from, count, to);
+  if (vector_set() == VectorSet::Avx2) j = round_avx2(dtype, from, count, to);
 #endif
   for (; j < count; ++j) to[j] = rounded(dtype, from[j]);
 }
