@@ -37,7 +37,6 @@ struct Strips {
 template <class Element>
 void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElements& elements, std::span<const Element* const> rows,
                     const Strips& strips, Range some, StripOutputOf<Element> out, bool fetches_ahead, const Element* after) {
-  constexpr bool kIsF32 = std::is_same_v<Element, float>;
   const GemmMicrokernelsOf<Element>& kernels = gemm_microkernels_of<Element>();
   const int64_t width = b.width(panel), panel_row = b.row(panel);
   const Element* data = b.panel(panel);
@@ -50,11 +49,13 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
     row = first;
     return Range{first, strips.first_row(strip + 1)};
   };
-  if (const auto offsets = elements.scattered(); kIsF32 && !offsets.empty() && !b.is_in_pairs(panel)) {
+  const int64_t vectors = width / kernels.lanes;
+  // Strips that are a row longer have a function if the shorter ones have.
+  if (const auto offsets = elements.scattered();
+      !offsets.empty() && !b.is_in_pairs(panel) && kernels.multiply_scattered[strips.shorter - 1][vectors - 1] != nullptr) {
     for (int64_t s = some.first; s < some.last; ++s) {
       const Range strip = go_to(s);
-      const StripDepth scattered = {nullptr, static_cast<int64_t>(offsets.size()), offsets.data()};
-      kernels.multiply[strip.size() - 1][width / kernels.lanes - 1](scattered, &rows[static_cast<size_t>(strip.first)], data, out, {});
+      kernels.multiply_scattered[strip.size() - 1][vectors - 1](offsets, &rows[static_cast<size_t>(strip.first)], data, out);
     }
     return;
   }
@@ -78,8 +79,8 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
       const AheadOf<Element> share = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLineOf<Element>, lines};
       const int64_t r = strip.size() - 1;
       const MultiplyStripOf<Element> multiply =
-          b.is_in_pairs(panel) ? kernels.multiply_pairs[r][b.halves() - 1] : kernels.multiply[r][width / kernels.lanes - 1];
-      multiply({&runs[begin], static_cast<int64_t>(end - begin)}, &rows[static_cast<size_t>(strip.first)], data, out, share);
+          b.is_in_pairs(panel) ? kernels.multiply_pairs[r][b.halves() - 1] : kernels.multiply[r][vectors - 1];
+      multiply(runs.subspan(begin, end - begin), &rows[static_cast<size_t>(strip.first)], data, out, share);
     }
     data = next;
     begin = end;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "runtime/kernels/isa/vector_sets.h"
 #include "toroid/program_abi.h"
@@ -46,19 +47,16 @@ struct StripOutputOf {
   const float* residual = nullptr;
 };
 
-// The elements of a row that a strip multiplies: of at least one run; or, of float32 alone, which convolutions are, scattered ones.
-struct StripDepth {
-  const Run* runs;
-  int64_t count;  // of runs, or of elements
-  // Of scattered elements, behind the row's pointer; the runs are not looked at then, and nothing is added to.
-  const int64_t* offsets = nullptr;
-};
-
-// out[i, j] = (add ? out[i, j] : 0) + sum over the depth's elements p, in order, of rows[i][p] * b[p * width + j], for the columns of a panel
-// that is `width` wide with those that pad it. b goes on from run to run.
+// out[i, j] = (add ? out[i, j] : 0) + sum over the elements p of the runs, of which there is one at least, of rows[i][p] * b[p * width + j],
+// for the columns of a panel that is `width` wide with those that pad it. b goes on from run to run.
 template <class Element>
-using MultiplyStripOf = void (*)(const StripDepth& depth, const Element* const* rows, const Element* b, const StripOutputOf<Element>& out,
+using MultiplyStripOf = void (*)(std::span<const Run> runs, const Element* const* rows, const Element* b, const StripOutputOf<Element>& out,
                                  AheadOf<Element> ahead);
+
+// The same of elements that lie at these offsets, one by one, without `add`: images of few channels.
+template <class Element>
+using MultiplyScatteredOf = void (*)(std::span<const int64_t> offsets, const Element* const* rows, const Element* b,
+                                     const StripOutputOf<Element>& out);
 
 // The same, a pair of elements at a time, for a panel of half vectors of columns: b has both elements' numbers of a column side by side,
 // and a sum is that of the first elements of all pairs plus that of the second ones. The length of a run is even. No scattered elements.
@@ -77,6 +75,8 @@ struct GemmMicrokernelsOf {
   int vectors;                                                       // of a whole panel
   int most_rows[kMostVectors];                                       // of a strip, by vectors - 1
   MultiplyStripOf<Element> multiply[kMostNarrowRows][kMostVectors];  // by rows - 1 and vectors - 1; null beyond most_rows
+  // By rows - 1 and vectors - 1 too: of float32, in strips and panels as large images have; else null, and runs serve.
+  MultiplyScatteredOf<Element> multiply_scattered[kMostNarrowRows][kMostVectors];
   // Of float32 alone, else null: of panels of so many half vectors, by halves - 1: 0 where pairs do not pay.
   int most_rows_in_pairs[kMostHalves];
   MultiplyPairedStripOf<Element> multiply_pairs[kMostNarrowRows][kMostHalves];

@@ -94,8 +94,9 @@ struct PairTile {
 };
 
 template <int R, int H>
-TOROID_AVX512 void multiply_pairs(const StripDepth& depth, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead) {
-  multiply<Avx512, PairTile<R, H>, false>(depth, rows, b, out, ahead);
+TOROID_AVX512 void multiply_pairs(std::span<const Run> depth, const float* const* rows, const float* b, const StripOutput& out,
+                                  Ahead ahead) {
+  multiply<Avx512, PairTile<R, H>>(depth, rows, b, out, ahead);
 }
 
 // Where halves save multiplications, or loads of a single vector.
