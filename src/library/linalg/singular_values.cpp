@@ -77,11 +77,11 @@ T smaller_of(T f, T g, T h) {
   return low * c * u * 2;
 }
 
-// Steps on the diagonal d and e above it; the columns of u and the rows of vh turn along.
+// Steps on the diagonal d and e above it; the columns of u and v turn along.
 template <class T>
 class Steps {
  public:
-  Steps(Column<T>& d, Column<T>& e, Dense<T>& u, Dense<T>& vh) : d_(d), e_(e), u_(u), vh_(vh) {}
+  Steps(Column<T>& d, Column<T>& e, Dense<T>& u, Dense<T>& v) : d_(d), e_(e), u_(u), v_(v) {}
 
   void run() {
     const int64_t n = d_.size();
@@ -124,7 +124,7 @@ class Steps {
     for (int64_t i = 0; i < n; ++i) {
       if (d_[i] >= 0) continue;
       d_[i] = -d_[i];
-      vh_.row(i) *= -1;
+      v_.col(i) *= -1;
     }
   }
 
@@ -144,7 +144,7 @@ class Steps {
     d_[k] = t.larger;
     e_[k] = 0;
     d_[k + 1] = t.smaller;
-    rotate_rows(vh_, k, t.cos_right, t.sin_right);
+    rotate_columns(v_, k, t.cos_right, t.sin_right);
     rotate_columns(u_, k, t.cos_left, t.sin_left);
   }
 
@@ -182,7 +182,7 @@ class Steps {
       if (i > begin) e_[i - 1] = left.s * right.r;
       left = Rotation<T>::of(left.c * right.r, d_[i + 1] * right.s);
       d_[i] = left.r;
-      rotate_rows(vh_, i, right.c, right.s);
+      rotate_columns(v_, i, right.c, right.s);
       rotate_columns(u_, i, left.c, left.s);
     }
     const T h = d_[end] * right.c;
@@ -197,7 +197,7 @@ class Steps {
       if (i < end) e_[i] = left.s * right.r;
       left = Rotation<T>::of(left.c * right.r, d_[i - 1] * right.s);
       d_[i] = left.r;
-      rotate_rows(vh_, i - 1, left.c, -left.s);
+      rotate_columns(v_, i - 1, left.c, -left.s);
       rotate_columns(u_, i - 1, right.c, -right.s);
     }
     const T h = d_[begin] * right.c;
@@ -222,7 +222,7 @@ class Steps {
         g = left.s * e_[i + 1];
         e_[i + 1] = left.c * e_[i + 1];
       }
-      rotate_rows(vh_, i, right.c, right.s);
+      rotate_columns(v_, i, right.c, right.s);
       rotate_columns(u_, i, left.c, left.s);
     }
     e_[end - 1] = f;
@@ -245,7 +245,7 @@ class Steps {
         g = left.s * e_[i - 2];
         e_[i - 2] = left.c * e_[i - 2];
       }
-      rotate_rows(vh_, i - 1, left.c, -left.s);
+      rotate_columns(v_, i - 1, left.c, -left.s);
       rotate_columns(u_, i - 1, right.c, -right.s);
     }
     e_[begin] = f;
@@ -257,32 +257,32 @@ class Steps {
   Column<T>& d_;
   Column<T>& e_;
   Dense<T>& u_;
-  Dense<T>& vh_;
+  Dense<T>& v_;
   T threshold_ = 0;
 };
 
-// d, e and vectors [k, k] of the square, upper part of what the reflections leave.
+// d, e and vectors [k, k] of the square, upper part of what the reflections leave; without vectors those have no rows.
 template <class T>
 struct Bidiagonal {
   Column<T> d, e;
-  Dense<T> u, vh;
+  Dense<T> u, v;
   std::vector<Reflection<T>> left, right;
 };
 
 template <class T>
-Bidiagonal<T> reduced(Dense<T>& a) {
-  const int64_t m = a.rows(), n = a.cols(), k = std::min(m, n);
-  Bidiagonal<T> b{Column<T>(k), Column<T>(k), Dense<T>::Identity(k, k), Dense<T>::Identity(k, k), {}, {}};
+Bidiagonal<T> reduced(Dense<T>& a, bool with_vectors) {
+  const int64_t m = a.rows(), n = a.cols(), k = std::min(m, n), of_vectors = with_vectors ? k : 0;
+  Bidiagonal<T> b{Column<T>(k), Column<T>(k), Dense<T>::Identity(of_vectors, k), Dense<T>::Identity(of_vectors, k), {}, {}};
   auto clear_column = [&](int64_t row, int64_t column) {
     const Reflection<T> r = Reflection<T>::of(a.col(column).tail(m - row), row);
     r.apply_to_rows(a, column + 1);
-    b.left.push_back(r);
+    if (with_vectors) b.left.push_back(r);
     return r.result;
   };
   auto clear_row = [&](int64_t row, int64_t column) {
     const Reflection<T> r = Reflection<T>::of(a.row(row).tail(n - column).transpose(), column);
     r.apply_to_columns(a, row + 1);
-    b.right.push_back(r);
+    if (with_vectors) b.right.push_back(r);
     return r.result;
   };
   for (int64_t i = 0; i < k; ++i) {
@@ -297,33 +297,41 @@ Bidiagonal<T> reduced(Dense<T>& a) {
   return b;
 }
 
-// The decomposition of a [m, n], m and n not far apart or m < n: u [m, m] and vh [n, n].
+// Makes d the singular values, not in order. Returns the rotations that came first, of a lower bidiagonal to the upper one.
 template <class T>
-SingularValues<T> direct(Dense<T> a) {
-  const int64_t m = a.rows(), n = a.cols(), k = std::min(m, n);
-  Bidiagonal<T> b = reduced(a);
-  std::vector<Rotation<T>> turns;  // of the lower bidiagonal to the upper one
-  for (int64_t i = 0; m < n && i + 1 < k; ++i) {
+std::vector<Rotation<T>> diagonalise(Bidiagonal<T>& b, bool is_lower) {
+  const int64_t k = b.d.size();
+  std::vector<Rotation<T>> turns;
+  for (int64_t i = 0; is_lower && i + 1 < k; ++i) {
     const Rotation<T> turn = turns.emplace_back(Rotation<T>::of(b.d[i], b.e[i]));
     b.d[i] = turn.r;
     b.e[i] = turn.s * b.d[i + 1];
     b.d[i + 1] = turn.c * b.d[i + 1];
   }
   if (k == 1) {
-    b.u(0, 0) = std::copysign(T(1), b.d[0]);
+    if (b.u.size() > 0) b.u(0, 0) = std::copysign(T(1), b.d[0]);
     b.d[0] = std::fabs(b.d[0]);
   } else {
-    Steps<T>(b.d, b.e, b.u, b.vh).run();
+    Steps<T>(b.d, b.e, b.u, b.v).run();
   }
+  return turns;
+}
+
+// The decomposition of a [m, n], m and n not far apart or m < n: u [m, m] and vh [n, n], or the first columns and rows of these.
+template <class T>
+SingularValues<T> direct(Dense<T> a, bool full) {
+  const int64_t m = a.rows(), n = a.cols(), k = std::min(m, n);
+  Bidiagonal<T> b = reduced(a, true);
+  const std::vector<Rotation<T>> turns = diagonalise(b, m < n);
   std::vector<int64_t> order(static_cast<size_t>(k));
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) { return b.d[i] > b.d[j]; });
-  SingularValues<T> result{Dense<T>::Identity(m, m), Column<T>(k), Dense<T>::Identity(n, n)};
+  SingularValues<T> result{Dense<T>::Identity(m, full ? m : k), Column<T>(k), Dense<T>::Identity(full ? n : k, n)};
   for (int64_t i = 0; i < k; ++i) {
     const int64_t from = order[static_cast<size_t>(i)];
     result.values[i] = b.d[from];
     result.u.col(i).head(k) = b.u.col(from);
-    result.vh.row(i).head(k) = b.vh.row(from);
+    result.vh.row(i).head(k) = b.v.col(from).transpose();
   }
   for (size_t i = turns.size(); i-- > 0;) rotate_rows(result.u, static_cast<int64_t>(i), turns[i].c, -turns[i].s);
   for (size_t i = b.left.size(); i-- > 0;) b.left[i].apply_to_rows(result.u, 0);
@@ -331,22 +339,44 @@ SingularValues<T> direct(Dense<T> a) {
   return result;
 }
 
-// Of a tall a: that of R, where a = Q R.
 template <class T>
-SingularValues<T> through_qr(Dense<T> a) {
+bool is_tall(const Dense<T>& a) {
+  return a.rows() > a.cols() && a.rows() >= a.cols() * 11 / 6;
+}
+
+// Makes `a`, which is tall, R of a = Q R; returns the reflections of Q.
+template <class T>
+std::vector<Reflection<T>> triangularise(Dense<T>& a) {
   const int64_t m = a.rows(), n = a.cols();
   std::vector<Reflection<T>> reflections;
   for (int64_t i = 0; i < n; ++i) {
     reflections.push_back(Reflection<T>::of(a.col(i).tail(m - i), i));
     reflections.back().apply_to_rows(a, i);
   }
-  Dense<T> triangle = a.topRows(n).template triangularView<Eigen::Upper>();
-  SingularValues<T> result = direct<T>(triangle);
-  Dense<T> u = Dense<T>::Identity(m, m);
+  a = Dense<T>(a.topRows(n).template triangularView<Eigen::Upper>());
+  return reflections;
+}
+
+// Of a tall a: that of R, where a = Q R.
+template <class T>
+SingularValues<T> through_qr(Dense<T> a, bool full) {
+  const int64_t m = a.rows(), n = a.cols();
+  const std::vector<Reflection<T>> reflections = triangularise(a);
+  SingularValues<T> result = direct<T>(std::move(a), full);
+  Dense<T> u = Dense<T>::Identity(m, full ? m : n);
   u.topLeftCorner(n, n) = result.u;
   for (size_t i = reflections.size(); i-- > 0;) reflections[i].apply_to_rows(u, 0);
   result.u = u;
   return result;
+}
+
+// Makes the largest magnitude about 1, so that squares neither overflow nor vanish; returns the power of 2 that was taken out.
+template <class T>
+int scaled(Dense<T>& a) {
+  int exponent = 0;
+  std::frexp(a.cwiseAbs().maxCoeff(), &exponent);
+  a *= std::ldexp(T(1), -exponent);
+  return exponent;
 }
 
 }  // namespace
@@ -354,22 +384,28 @@ SingularValues<T> through_qr(Dense<T> a) {
 template <class T>
 SingularValues<T> singular_values(Dense<T> a, bool full) {
   const int64_t m = a.rows(), n = a.cols(), k = std::min(m, n);
-  SingularValues<T> result{Dense<T>::Identity(m, m), Column<T>(k), Dense<T>::Identity(n, n)};
-  if (k > 0) {
-    int exponent = 0;
-    std::frexp(a.cwiseAbs().maxCoeff(), &exponent);
-    a *= std::ldexp(T(1), -exponent);  // squares neither overflow nor vanish
-    result = m > n && m >= n * 11 / 6 ? through_qr(std::move(a)) : direct(std::move(a));
-    for (T& value : result.values) value = std::ldexp(value, exponent);
-  }
-  if (!full) {
-    result.u = Dense<T>(result.u.leftCols(k));
-    result.vh = Dense<T>(result.vh.topRows(k));
-  }
+  if (k == 0) return {Dense<T>::Identity(m, full ? m : 0), Column<T>(0), Dense<T>::Identity(full ? n : 0, n)};
+  const int exponent = scaled(a);
+  SingularValues<T> result = is_tall(a) ? through_qr(std::move(a), full) : direct(std::move(a), full);
+  for (T& value : result.values) value = std::ldexp(value, exponent);
   return result;
+}
+
+template <class T>
+Column<T> singular_values_alone(Dense<T> a) {
+  if (a.size() == 0) return {};
+  const int exponent = scaled(a);
+  if (is_tall(a)) triangularise(a);
+  const bool is_lower = a.rows() < a.cols();
+  Bidiagonal<T> b = reduced(a, false);
+  diagonalise(b, is_lower);
+  std::sort(b.d.begin(), b.d.end(), std::greater<T>());
+  for (T& value : b.d) value = std::ldexp(value, exponent);
+  return b.d;
 }
 
 template SingularValues<float> singular_values(Dense<float> a, bool full);
 template SingularValues<double> singular_values(Dense<double> a, bool full);
+template Column<double> singular_values_alone(Dense<double> a);
 
 }  // namespace toroid::linalg

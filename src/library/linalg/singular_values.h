@@ -17,5 +17,8 @@ struct SingularValues {
 // Defined for float and double.
 template <class T>
 SingularValues<T> singular_values(Dense<T> a, bool full);
+// The values without vectors, descending. Defined for double.
+template <class T>
+Column<T> singular_values_alone(Dense<T> a);
 
 }  // namespace toroid::linalg

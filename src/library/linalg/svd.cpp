@@ -1,7 +1,5 @@
-// Singular values, and least squares by them. Values alone are Eigen's; vectors are computed in the matrix's own dtype, so that their signs
-// are PyTorch's (rotations.h).
-#include <Eigen/SVD>
-
+// Singular values, and least squares by them. Vectors are computed in the matrix's own dtype, so that their signs are PyTorch's (rotations.h),
+// all else in double. Eigen's decomposition is not used: it takes g++ half a minute.
 #include "library/linalg/batch.h"
 #include "library/linalg/kernels.h"
 #include "library/linalg/singular_values.h"
@@ -9,8 +7,6 @@
 namespace toroid::linalg {
 namespace {
 
-using Svd = Eigen::BDCSVD<Eigen::MatrixXd>;
-constexpr unsigned kVectors = Eigen::ComputeThinU | Eigen::ComputeThinV;
 constexpr std::string_view kWhat = "the singular value decomposition";
 
 template <class T>
@@ -35,9 +31,7 @@ void svdvals(const LibraryCall& call) {
   for (int64_t i = 0; i < batch.size(); ++i) {
     const Matrix a = batch.matrix(0, i);
     need_finite(a, kWhat);
-    Vector s(std::min(a.rows(), a.cols()));
-    if (s.size() > 0) s = Svd(a).singularValues();
-    batch.store(0, i, s);
+    batch.store(0, i, Vector(singular_values_alone<double>(a)));
   }
 }
 
@@ -56,13 +50,13 @@ void lstsq(const LibraryCall& call) {
     Vector s(least);
     int64_t rank = 0;
     if (least > 0) {
-      const Svd result(a, kVectors);
-      s = result.singularValues();
+      const SingularValues<double> result = singular_values<double>(a, false);
+      s = result.values;
       for (int64_t k = 0; k < least; ++k) {
         if (s[k] > rcond * s[0]) ++rank;
       }
-      const auto u = result.matrixU().leftCols(rank), v = result.matrixV().leftCols(rank);
-      x = v * s.head(rank).cwiseInverse().asDiagonal() * (u.transpose() * b);
+      const auto u = result.u.leftCols(rank);
+      x = result.vh.topRows(rank).transpose() * s.head(rank).cwiseInverse().asDiagonal() * (u.transpose() * b);
     }
     batch.store(0, i, x);
     const Matrix difference = a * x - b;
