@@ -424,7 +424,7 @@ TEST_F(Cli, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {
   EXPECT_EQ(failed.exit_code, 1);
   EXPECT_TRUE(std::regex_search(
       failed.errors,
-      std::regex("\n  generated for relu\\S* \\(aten::relu\\) in 2 \\(ReLU\\), from \\S*activation.py:143, in forward: return F.relu")))
+      std::regex("\n  generated for relu\\S* \\(aten::relu\\) in 3 \\(Residual\\), from train.py:38, in forward: return F.relu")))
       << failed.errors;
 }
 
