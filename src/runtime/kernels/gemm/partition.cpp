@@ -51,7 +51,7 @@ int64_t l2_cache_bytes() {
 
 Cut partition_of(int64_t threads, const ProductSize& size) {
   const int64_t least_blocks = std::max<int64_t>(1, divide_up(size.rows, std::max<int64_t>(1, size.most_rows)));
-  if (threads == 1) return {least_blocks, 1, true};
+  if (threads == 1 || size.rows == 0 || size.panels == 0) return {least_blocks, 1, true};
   Cut best;
   double least = INFINITY;
   auto consider = [&](const Cut& cut) {
