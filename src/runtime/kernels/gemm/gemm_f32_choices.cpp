@@ -184,7 +184,6 @@ std::unique_ptr<const KernelPlan> plan_call(const GemmAlgorithm& chosen, const K
   const GemmAlgorithm& algorithm = chosen.gate(gemm) ? kPacked : chosen;
   const bool is_of_constant = is_packed(gemm) && gemm.m > 0 && gemm.n > 0 && gemm.k > 0;
   if (is_of_constant && algorithm.plan_constant != nullptr) return algorithm.plan_constant(call, sizes);
-  if (sizes.m == 0 || sizes.n == 0 || sizes.batches == 0) return plan_that_runs([](const KernelCall&) {});
   return plan_that_runs([sizes, product = plan_gemm(algorithm, gemm, call.pool.threads())](const KernelCall& each) {
     const auto [batches, m, n, k] = sizes;
     const ProductOutput out = {each.epilogue != nullptr ? nullptr : data_of(each.outputs[0]), n, each.epilogue};

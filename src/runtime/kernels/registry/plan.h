@@ -41,7 +41,7 @@ std::unique_ptr<const KernelPlan> plan_running(const KernelCall&) {
 }
 
 // The plan of a call: "matmul" by the implementation of the lowest estimate, "matmul#packed" by the named one (registry.h), "chain", "sort",
-// "library.NAME". Throws Error where there is no such kernel or implementation.
+// "library.NAME". A call whose results have no elements has a plan that does nothing. Throws Error where there is no such kernel or implementation.
 std::unique_ptr<const KernelPlan> plan_library_kernel(std::string_view name, const KernelCall& call);
 
 // The plans of a program's library calls, each made in the first call with its sizes. One call of the program at a time.

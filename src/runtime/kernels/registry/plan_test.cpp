@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <vector>
+
 #include "tensor/dtype.h"
 
 namespace toroid {
@@ -61,6 +64,24 @@ TEST(CallSites, EachSizeHasItsPlan) {
       Product& product = *products.emplace_back(std::make_unique<Product>(m, 18, 5));
       sites.run(0, false, "matmul#packed", product.call(pool, prepared));
       ASSERT_EQ(product.result(), std::vector<float>(static_cast<size_t>(18 * m), 5)) << m;
+    }
+  }
+}
+
+// A batch without matrices, and matrices without rows or columns: the operands have no first element.
+TEST(Plans, NothingIsWrittenWhereResultsHaveNoElements) {
+  RuntimePool pool(2);
+  for (const DType dtype : {DType::F32, DType::F64, DType::BF16, DType::F16, DType::I32, DType::I64}) {
+    for (const std::array<int64_t, 3>& batch_m_n : {std::array<int64_t, 3>{0, 3, 4}, {2, 0, 4}, {2, 3, 0}}) {
+      const auto [batch, m, n] = batch_m_n;
+      const int64_t a_sizes[] = {batch, m, 5}, b_sizes[] = {batch, 5, n}, c_sizes[] = {batch, m, n};
+      const int64_t a_strides[] = {m * 5, 5, 1}, b_strides[] = {5 * n, n, 1}, c_strides[] = {m * n, n, 1};
+      std::vector<double> numbers(100, 1);
+      const auto type = static_cast<int32_t>(dtype);
+      const ToroidOperand inputs[] = {{numbers.data(), a_sizes, a_strides, 3, type, 0}, {numbers.data(), b_sizes, b_strides, 3, type, 0}};
+      const ToroidOperand output = {nullptr, c_sizes, c_strides, 3, type, 0};
+      EXPECT_NO_THROW(run_library_kernel("matmul", {pool, inputs, {&output, 1}, {}, {}}));
+      EXPECT_NO_THROW(run_library_kernel("library.inverse", {pool, {inputs, 1}, {&output, 1}, {}, {}}));
     }
   }
 }
