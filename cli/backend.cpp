@@ -41,6 +41,7 @@ class Compiled : public Callable {
   const Program& program() const override { return *model_.program; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
   std::string variant() const override { return variant_text(executable_.tables(), executable_.last_variant()); }
+  std::vector<std::string> calls_on_host() const override { return executable_.calls_on_host(); }
 
  private:
   CompiledModel model_;
@@ -56,6 +57,7 @@ class Packaged : public Callable {
   const Program& program() const override { return signature_; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
   std::string variant() const override { return variant_text(executable_.tables(), executable_.last_variant()); }
+  std::vector<std::string> calls_on_host() const override { return executable_.calls_on_host(); }
 
  private:
   Executable executable_;
@@ -77,6 +79,9 @@ std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const Lo
         .help(fmt::format("backends: {}", backend_list()));
   }
   const bool is_compiled = path.extension() == ".so";
+  if (options.backend != "cpu" && options.compile.target != codegen::Target::Cpu) {
+    throw Error(ErrorKind::InvalidOption, fmt::format("the backend {} runs on the cpu alone", options.backend)).help("leave out --device");
+  }
   if (is_compiled || options.backend != "cpu") {
     refuse_build_flags(options.compile, is_compiled ? "a compiled program" : fmt::format("the backend {}", options.backend));
   }

@@ -27,6 +27,13 @@ bool is_returned(const ToroidOutputInfo& output) { return toroid::is_returned({s
 
 }  // namespace
 
+void print_calls_on_host(std::FILE* to, const std::vector<std::string>& calls) {
+  if (calls.empty()) return;
+  std::string names;
+  for (size_t i = 0; i < calls.size(); ++i) names += (i == 0 ? "" : i + 1 == calls.size() ? " and " : ", ") + calls[i];
+  fmt::print(to, "note: {} ran on the host, with copies\n", names);
+}
+
 std::string variant_text(const ToroidProgram& program, const ToroidVariant& variant) {
   if (program.num_variants == 1) return "";
   if (variant.num_conditions == 0) return "all other sizes";

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "toroid/program_abi.h"
 
@@ -20,6 +21,9 @@ namespace toroid::cli {
 // Variants are left out where there is one alone.
 // `most_outputs`: how many outputs to name, and how many of what is updated.
 void print_interface(std::FILE* to, const ToroidProgram& program, size_t most_outputs = ~size_t{0});
+
+// Of a program on a GPU: "note: convolution and sort ran on the host, with copies"; nothing where there are none.
+void print_calls_on_host(std::FILE* to, const std::vector<std::string>& calls);
 
 // "s40=1", "all other sizes"; "" where there is one variant alone.
 std::string variant_text(const ToroidProgram& program, const ToroidVariant& variant);

@@ -13,6 +13,7 @@
 #include "lower/text.h"
 #include "passes/pipeline.h"
 #include "program/text.h"
+#include "schedule/planner.h"
 #include "schedule/text/text.h"
 
 namespace toroid {
@@ -274,6 +275,26 @@ TEST(TextForms, TimedAndCheckedProgramsReadBackToo) {
       EXPECT_EQ(module_again(printed), printed);
       EXPECT_EQ(code_of_module(printed), code_of(program, graphs, std::move(module)));
     }
+  }
+}
+
+// Threads of kernels, and buffers that are on a GPU.
+TEST(TextForms, ProgramsForAGpuReadBack) {
+  std::string all;
+  const std::vector<fs::path> paths = sample();
+  for (size_t i = 0; i < paths.size(); i += 4) {
+    SCOPED_TRACE(paths[i].string());
+    if (has_freed_names(paths[i])) continue;
+    Program program = core_program(paths[i]);
+    const std::vector<schedule::ScheduledGraph> graphs =
+        schedule::schedule_graphs(lower(program), true, nullptr, schedule::Forms::Measured, schedule::cuda_planner());
+    const program::Module module = program::make_module(graphs, program, {.device = program::Device::Cuda});
+    const std::string printed = module_text(program, graphs, module);
+    EXPECT_EQ(module_again(printed), printed);
+    all += printed;
+  }
+  for (const char* each : {"threads 1 of 256 vector 1 items 0", " columns vector 1 ", ": cuda input 0"}) {
+    EXPECT_NE(all.find(each), std::string::npos) << each;
   }
 }
 

@@ -53,6 +53,11 @@ struct Timing {
   int runs;
 };
 
+Timing summary(std::vector<double> milliseconds) {
+  std::sort(milliseconds.begin(), milliseconds.end());
+  return {milliseconds[milliseconds.size() / 2], milliseconds.front(), milliseconds.back(), static_cast<int>(milliseconds.size())};
+}
+
 // Calls for about so many seconds, at least ten times.
 template <class F>
 Timing time_calls(F call, double seconds) {
@@ -64,8 +69,16 @@ Timing time_calls(F call, double seconds) {
     call();
     times.push_back(one.milliseconds());
   }
-  std::sort(times.begin(), times.end());
-  return {times[times.size() / 2], times.front(), times.back(), static_cast<int>(times.size())};
+  return summary(std::move(times));
+}
+
+// On a GPU: between events on its stream, with inputs and outputs that stay there.
+Timing time_on_device(Executable& program, const std::vector<HostTensor>& inputs, double seconds) {
+  program.run(inputs);
+  const double once = program.time_on_device(inputs, 3).back();
+  std::vector<double> times = program.time_on_device(inputs, std::clamp(static_cast<int>(seconds / std::max(once, 1e-6)), 10, 1000));
+  for (double& each : times) each *= 1e3;
+  return summary(std::move(times));
 }
 
 // Copies in memory of this process, aligned as a program's own tensors are. Those of a mapped file may begin anywhere: then every vector that is
@@ -167,7 +180,7 @@ int cmd_bench(int argc, const char* const* argv) {
   Flags flags("bench", "Times a model: median latency of a call, and compile time.");
   flags.add_option("MODEL", model_path, "a .pt2 file, a program in text form (.txt), or one that 'toroid compile' made").required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs (default: random)");
-  flags.add_option("--device", device, "where to run").one_of({"cpu"}).shows_default();
+  flags.add_option("--device", device, "where to run").one_of({"cpu", "cuda", "emulated-cuda"}).shows_default();
   flags.add_option("--threads", threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--seconds", seconds, "how long to call, at least ten times").positive().shows_default();
   flags.add_option("--seed", seed, "of random operators").shows_default();
@@ -179,6 +192,7 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_option("--json", json_path, "write the figures as JSON");
   if (const auto status = flags.read(argc, argv)) return *status;
 
+  options.target = parse_target(device);
   if (!json_path.empty()) check_writable(json_path);
   Stopwatch watch;
   std::optional<CompiledModel> model;
@@ -204,8 +218,10 @@ int cmd_bench(int argc, const char* const* argv) {
   const Program signature = signature_of(general_variant(executable->tables()));
   const std::vector<HostTensor> inputs =
       inputs_path.empty() ? random_inputs(signature) : in_own_memory(read_inputs(inputs_path, signature));
-  const Timing timing = time_calls([&] { executable->run(inputs); }, seconds);
+  const Timing timing =
+      executable->is_on_device() ? time_on_device(*executable, inputs, seconds) : time_calls([&] { executable->run(inputs); }, seconds);
   refuse_changed_files();
+  print_calls_on_host(stderr, executable->calls_on_host());
   const ToroidVariant& ran = executable->last_variant();
   const std::string variant = variant_text(executable->tables(), ran);
   fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path, timing.median_ms, timing.runs,

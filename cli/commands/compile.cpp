@@ -50,7 +50,7 @@ int cmd_compile(int argc, const char* const* argv) {
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
   flags.add_option("MODEL", model_path, "a .pt2 file").required();
   flags.add_option("-o,--output", output, "the library to write");
-  flags.add_option("--device", device, "what to compile for").one_of({"cpu"}).shows_default();
+  flags.add_option("--device", device, "what to compile for").one_of({"cpu", "cuda", "emulated-cuda"}).shows_default();
   flags.add_option("--mode", mode, "max: measure the implementations of library kernels and use the quickest")
       .one_of({"default", "max"})
       .shows_default();
@@ -80,6 +80,7 @@ int cmd_compile(int argc, const char* const* argv) {
                 fmt::format("--emit-benchmark cannot be combined with {}", options.debug ? "--debug" : "--save-source"))
         .help("the folder of --emit-benchmark holds the sources; its build.sh can be edited");
   }
+  options.target = parse_target(device);
   options.save_source = benchmark.empty() ? std::filesystem::path(save_source) : program_folder(benchmark);
   options.profile = !benchmark.empty();
   options.dump_ir = dump_ir;

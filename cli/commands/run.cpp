@@ -11,6 +11,7 @@
 #include "build_flags.h"
 #include "command.h"
 #include "compare.h"
+#include "describe.h"
 #include "flags.h"
 
 namespace toroid::cli {
@@ -78,7 +79,7 @@ int cmd_run(int argc, const char* const* argv) {
   flags.add_option("--expect", expected_path,
                    "safetensors with what the outputs should be, by either name; exit status 1 where they differ");
   tolerance.add_flags(flags);
-  flags.add_option("--device", device, "where to run").one_of({"cpu"}).shows_default();
+  flags.add_option("--device", device, "where to run").one_of({"cpu", "cuda", "emulated-cuda"}).shows_default();
   flags.add_option("--threads", options.threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--backend", options.backend, "what computes: " + backend_list()).shows_default();
   flags.add_flag("--explain-cache", options.compile.explain_cache,
@@ -91,6 +92,7 @@ int cmd_run(int argc, const char* const* argv) {
         .help("add --outputs OUT.safetensors to keep the results, --expect FILE to compare them");
   }
 
+  options.compile.target = parse_target(device);
   if (!outputs_path.empty()) check_writable(outputs_path);
   const std::unique_ptr<Callable> callable = load_model(model, options);
   const Results results = returned(callable->program(), callable->call(read_inputs(inputs_path, callable->program())));
@@ -98,6 +100,7 @@ int cmd_run(int argc, const char* const* argv) {
   if (!outputs_path.empty())
     write_outputs(outputs_path, results.tensors, output_names == "model" ? results.model_names : results.file_names);
   report(outputs_path, results, callable->variant());
+  print_calls_on_host(stderr, callable->calls_on_host());
   if (expected_path.empty()) return 0;
   const Comparison comparison = compare_with(expected_path, results, tolerance);
   refuse_changed_files();  // what is expected

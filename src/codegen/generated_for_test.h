@@ -2,15 +2,18 @@
 #pragma once
 
 #include "codegen/wrapper/generate.h"
+#include "schedule/planner.h"
 #include "schedule/scheduled_for_test.h"
 
 namespace toroid::codegen {
 
 inline GeneratedProgram generated(std::string_view text, const program::ModuleOptions& options = {}) {
-  schedule::Scheduled result = schedule::scheduled(text);
+  const bool on_gpu = options.device == program::Device::Cuda;
+  schedule::Scheduled result = schedule::scheduled(text, on_gpu ? schedule::cuda_planner() : schedule::cpu_planner());
   std::vector<schedule::ScheduledGraph> graphs;
   graphs.push_back({std::move(result.schedule), std::move(result.outputs)});
-  return generate(program::make_module(graphs, result.program, options), graphs, result.program);
+  return generate(program::make_module(graphs, result.program, options), graphs, result.program,
+                  {.target = on_gpu ? Target::Cuda : Target::Cpu});
 }
 
 }  // namespace toroid::codegen

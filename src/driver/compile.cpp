@@ -16,6 +16,7 @@
 #include "base/machine/out_of_memory.h"
 #include "codegen/cpp/origin.h"
 #include "codegen/wrapper/generate.h"
+#include "codegen/wrapper/program_tables.h"
 #include "driver/choose_kernels.h"
 #include "driver/generated_variant.h"
 #include "driver/graph_cache.h"
@@ -25,16 +26,20 @@
 #include "lower/text.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/overrides.h"
+#include "passes/expand_attention.h"
 #include "passes/pipeline.h"
 #include "program/text.h"
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/registry.h"
 #include "runtime/pool/pool.h"
+#include "schedule/planner.h"
 #include "schedule/text/text.h"
 #include "support/hash.h"
+#include "support/log.h"
 #include "support/process/thread_pool.h"
 #include "support/progress.h"
 #include "toolchain/extra_flags.h"
+#include "toolchain/nvrtc.h"
 
 namespace toroid {
 namespace {
@@ -55,8 +60,24 @@ CompileOptions compiler_options(const CompileModelOptions& options) {
   return {.optimization = options.optimization, .debug = options.debug, .extra_flags = options.compiler_flags};
 }
 
+// What kernels are compiled for and by; "" for this machine's processor.
+std::string target_text(const CompileModelOptions& options) {
+  if (options.target == codegen::Target::Cpu) return "";
+  if (options.target == codegen::Target::EmulatedCuda) return "emulated CUDA";
+  return fmt::format("CUDA, {}, {}", cuda_architecture(), nvrtc_version());
+}
+
+// What is for processors alone.
+void refuse_for_gpus(const CompileModelOptions& options) {
+  if (options.target == codegen::Target::Cpu) return;
+  const char* given = options.assertions ? "checks of each access" : options.choose.is_asked() ? "choices of library kernels" : nullptr;
+  if (given == nullptr) return;
+  throw Error(ErrorKind::InvalidOption, fmt::format("there are no {} for programs on a GPU yet", given)).help("compile for the device cpu");
+}
+
 GraphKeyParts key_parts(const CompileModelOptions& options) {
   check_left_out(options.without_passes);
+  refuse_for_gpus(options);
   return {.optimise = options.optimise,
           .without_passes = options.without_passes,
           .profile = options.profile,
@@ -64,6 +85,7 @@ GraphKeyParts key_parts(const CompileModelOptions& options) {
           .compiler = compiler_options(options),
           .variants = options.variants,
           .forms = forms_of(options),
+          .target = target_text(options),
           .choices = choices_text(options.choose)};
 }
 
@@ -138,6 +160,32 @@ std::string build(const std::vector<std::string>& units, const Toolchain& tools,
   return tools.link_shared(built, linking);
 }
 
+// The same with the binaries of CUDA units; all compilers run at once.
+std::string build(std::vector<std::string> units, const std::vector<std::string>& gpu_units, const Toolchain& tools, int threads,
+                  const CompileOptions& how) {
+  if (gpu_units.empty()) return build(units, tools, threads, how);
+  const std::string architecture = cuda_architecture();
+  ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
+  std::vector<std::future<std::string>> objects;
+  for (size_t i = 0; i < gpu_units.size(); ++i) {
+    objects.push_back(pool.submit([&, i] {
+      const CudaBinary binary = compile_cuda(gpu_units[i], architecture, gpu_units.size() == 1 ? "kernels" : fmt::format("kernels{}", i));
+      for (const KernelResources& each : binary.kernels) {
+        if (each.spilled_bytes > 0) log_info("the kernel {} spills {} bytes of registers", each.kernel, each.spilled_bytes);
+      }
+      CompileOptions plain = how;
+      plain.optimization = 0;
+      return tools.compile_object(codegen::binary_unit(i, binary.cubin), plain);
+    }));
+  }
+  for (size_t i = 0; i < units.size(); ++i) objects.push_back(pool.submit([&, i] { return tools.compile_object(units[i], how); }));
+  std::vector<std::string> built;
+  for (auto& object : objects) built.push_back(object.get());
+  CompileOptions linking = how;
+  linking.name = "program";
+  return tools.link_shared(built, linking);
+}
+
 // Numbered dumps, one for each pass that changed the program and one for each later phase.
 class Dumps {
  public:
@@ -181,9 +229,10 @@ void save_kernels(const std::filesystem::path& folder, const codegen::GeneratedP
   }
 }
 // What the library is compiled from.
-void save_units(const std::filesystem::path& folder, std::span<const std::string> units) {
+void save_units(const std::filesystem::path& folder, std::span<const std::string> units, std::string_view extension) {
   for (size_t i = 0; i < units.size(); ++i) {
-    write_file_atomically(folder / fmt::format("wrapper_unit{}.cpp", i), std::string_view(units[i]));
+    const std::string_view name = extension == "cu" ? "kernels_unit" : "wrapper_unit";
+    write_file_atomically(folder / fmt::format("{}{}.{}", name, i, extension), std::string_view(units[i]));
   }
 }
 
@@ -228,13 +277,17 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
                                       const Program& now) { dumps.write(pass.name, [&] { return to_text(now, {.provenance = true}); }); },
                        .timed = [&](const Pass& pass, double seconds) { clock.add(pass.name, seconds); }});
   clock.restart();
+  if (options.target != codegen::Target::Cpu && expand_attention(program)) {
+    dumps.write("expand-attention", [&] { return to_text(program, {.provenance = true}); });
+  }
 
   std::vector<LoweredGraph> lowered = lower(program, !options.optimise);
   clock.done("lower");
   dumps.write("loops", [&] { return loops_text(program, lowered); });
 
   std::vector<schedule::ScheduledGraph> scheduled =
-      schedule::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options));
+      schedule::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options),
+                                options.target == codegen::Target::Cpu ? schedule::cpu_planner() : schedule::cuda_planner());
   clock.done("schedule");
   if (tuner != nullptr) {
     choose_kernels(scheduled, program, *tuner);
@@ -242,11 +295,14 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   }
   dumps.write("schedule", [&] { return schedule::schedule_text(program, scheduled); });
 
-  program::Module module = program::make_module(scheduled, program, {.profile = options.profile, .assertions = options.assertions});
+  const program::Device device = options.target == codegen::Target::Cpu ? program::Device::Cpu : program::Device::Cuda;
+  program::Module module =
+      program::make_module(scheduled, program, {.device = device, .profile = options.profile, .assertions = options.assertions});
   clock.done("program");
   dumps.write("program", [&] { return program::module_text(program, scheduled, module); });
 
-  codegen::GeneratedProgram code = codegen::generate(std::move(module), scheduled, program, {.max_units = threads, .suffix = suffix});
+  codegen::GeneratedProgram code =
+      codegen::generate(std::move(module), scheduled, program, {.target = options.target, .max_units = threads, .suffix = suffix});
   clock.done("generate");
   return {when, std::move(program), std::move(code)};
 }
@@ -277,6 +333,13 @@ codegen::GeneratedProgram generate_code(Program program, const CompileModelOptio
   PhaseClock clock(phases);
   Dumps dumps(options.dump_ir);
   return generate({}, std::move(program), options, threads, "", dumps, clock, nullptr).code;
+}
+
+codegen::Target parse_target(std::string_view name) {
+  if (name == "cpu") return codegen::Target::Cpu;
+  if (name == "cuda") return codegen::Target::Cuda;
+  if (name == "emulated-cuda") return codegen::Target::EmulatedCuda;
+  throw Error(ErrorKind::InvalidOption, fmt::format("there is no device '{}'", name)).help("devices: cpu, cuda, emulated-cuda");
 }
 
 double CompiledModel::seconds() const {
@@ -418,19 +481,26 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   }
 
   const ConstantTable constants(variants);
-  std::vector<std::string> units;
+  std::vector<std::string> units, gpu_units;
   for (size_t v = 0; v < variants.size(); ++v) {
     GeneratedVariant& variant = variants[v];
     if (!options.save_source.empty())
       save_kernels(options.save_source, variant.code, v + 1 < variants.size() ? fmt::format("_v{}", v) : "");
     std::move(variant.code.units.begin(), variant.code.units.end(), std::back_inserter(units));
+    std::move(variant.code.gpu_units.begin(), variant.code.gpu_units.end(), std::back_inserter(gpu_units));
     model.kernels += static_cast<int>(variant.code.kernels.size());
     const program::Counts counts = program::counts(variant.code.module);
     model.kernel_calls += counts.kernel_calls;
     model.library_calls += counts.library_calls;
   }
+  // A program without a kernel is for a GPU nevertheless.
+  if (options.target == codegen::Target::Cuda && gpu_units.empty()) gpu_units.push_back("");
   units.back() += tables_text(variants, constants, training);
-  if (!options.save_source.empty()) save_units(options.save_source, units);
+  if (options.target == codegen::Target::Cuda) units.back() += codegen::gpu_tables(gpu_units.size());
+  if (!options.save_source.empty()) {
+    save_units(options.save_source, units, "cpp");
+    save_units(options.save_source, gpu_units, "cu");
+  }
   auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>();
   for (const ConstantData* data : constants.all) {
     model.constants.push_back(data->bytes);
@@ -447,7 +517,9 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   const Toolchain& tools = toolchain();
   const CompileOptions how = compiler_options(options);
   if (options.debug) keep_sources(units);
-  const CacheKey library = library_key(units, how, tools);
+  std::vector<std::string> sources = units;
+  sources.insert(sources.end(), gpu_units.begin(), gpu_units.end());
+  const CacheKey library = library_key(sources, how, tools, target_text(options));
   std::optional<std::string> found = cache_.get(library);
   if (use_cache_) note_lookup(model, options, cache_, "library", library, found.has_value());
   if (found) {
@@ -456,7 +528,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     if (bypass.empty()) model.cache_use = "hit: library";
     clock.done("cache");
   } else {
-    model.library = build(units, tools, threads, how);
+    model.library = build(std::move(units), gpu_units, tools, threads, how);
     if (bypass.empty()) model.cache_use = "miss";
     clock.done("compile");
     cache.put_library(library, model.library);

@@ -35,6 +35,7 @@ struct ChooseOptions {
 tune::TunerOptions tuner_options(const ChooseOptions& options);
 
 struct CompileModelOptions {
+  codegen::Target target = codegen::Target::Cpu;
   int compile_threads = 0;                 // compilers at a time; 0: one a core
   std::vector<SizeValues> variants = {};   // forms of the program for calls with these sizes, besides the general one
   std::filesystem::path save_source = {};  // a folder for the generated C++; empty: none
@@ -63,6 +64,9 @@ struct CompileModelOptions {
 
 // The forms that kernels have with these options. Throws Error{InvalidOption} for a TOROID_FORMS that is none of them.
 schedule::Forms forms_of(const CompileModelOptions& options);
+
+// "cpu", "cuda" or "emulated-cuda", as commands call targets. Throws Error{InvalidOption} for another name.
+codegen::Target parse_target(std::string_view name);
 
 // One question to the cache and its answer.
 struct CacheLookup {

@@ -37,6 +37,7 @@ void add_common(KeyBuilder& key, const GraphKeyParts& parts, const Toolchain& to
   for (const std::string& pass : parts.without_passes) options["without pass " + pass] = "yes";
   if (parts.forms != schedule::Forms::Measured) options["forms"] = schedule::to_string(parts.forms);
   if (!parts.choices.empty()) options["choices"] = parts.choices;
+  if (!parts.target.empty()) options["target"] = parts.target;
   for (size_t i = 0; i < parts.variants.size(); ++i) {
     std::string sizes;
     for (const auto& [name, value] : parts.variants[i]) sizes += fmt::format("{}={},", name, value);
@@ -120,9 +121,11 @@ CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const To
   return key.finish();
 }
 
-CacheKey library_key(const std::vector<std::string>& units, const CompileOptions& compiler, const Toolchain& tools) {
+CacheKey library_key(const std::vector<std::string>& units, const CompileOptions& compiler, const Toolchain& tools,
+                     const std::string& target) {
   KeyBuilder key("library", kLibraryKeyVersion);
   for (size_t i = 0; i < units.size(); ++i) key.add_source(fmt::format("source {}", i), units[i]);
+  if (!target.empty()) key.add("target", target);
   add_tools(key, compiler, tools);
   return key.finish();
 }

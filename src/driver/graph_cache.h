@@ -33,13 +33,15 @@ struct GraphKeyParts {
   CompileOptions compiler = {};
   std::vector<SizeValues> variants = {};
   schedule::Forms forms = schedule::Forms::Measured;
+  std::string target = {};   // of a GPU: its architecture and what compiles for it; empty: a processor
   std::string choices = {};  // how library kernels' implementations are chosen; empty: when they are called
 };
 
 CacheKey model_key(std::span<const std::byte> file, const GraphKeyParts& parts, const Toolchain& tools);
 CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const Toolchain& tools);
 // The library's own key: the store finds it by this when only the graph differs.
-CacheKey library_key(const std::vector<std::string>& units, const CompileOptions& compiler, const Toolchain& tools);
+CacheKey library_key(const std::vector<std::string>& units, const CompileOptions& compiler, const Toolchain& tools,
+                     const std::string& target = {});
 
 class GraphCache {
  public:

@@ -8,6 +8,7 @@
 #include "program/calls.h"
 #include "program/module_builder.h"
 #include "schedule/cpu/grid.h"
+#include "schedule/cuda/cuda_grid.h"
 #include "signature/symbol_values.h"
 #include "support/match.h"
 
@@ -21,10 +22,13 @@ constexpr size_t kOptimisedSteps = 100;
 
 }  // namespace
 
-std::string_view to_string(Device) { return "cpu"; }
+std::string_view to_string(Device device) { return device == Device::Cpu ? "cpu" : "cuda"; }
 
 std::optional<Device> parse_device(std::string_view text) {
-  return text == to_string(Device::Cpu) ? std::optional(Device::Cpu) : std::nullopt;
+  for (const Device each : {Device::Cpu, Device::Cuda}) {
+    if (text == to_string(each)) return each;
+  }
+  return std::nullopt;
 }
 
 size_t ModuleBuilder::constant_slot(uint32_t id) {
@@ -140,7 +144,7 @@ void FunctionBuilder::place_prepared() {
   std::vector<PlacedBuffer> placed;
   int64_t& end = shared_.module.prepared_bytes;
   for (BufferId id : used) {
-    placed.push_back({id, InPrepared{end}});
+    placed.push_back({id, InPrepared{end}, shared_.options.device});
     const int64_t bytes = (sym::product(buffer(id).sizes) * size_bytes(buffer(id).dtype)).value();
     end += (bytes + kPreparedAlignment - 1) / kPreparedAlignment * kPreparedAlignment;
   }
@@ -284,7 +288,9 @@ void FunctionBuilder::add_instructions(const schedule::Step& step) {
 
 Launch FunctionBuilder::launch(size_t part) {
   place_.part = part;
-  const schedule::Grid grid = schedule::grid_of(loops_, kernel_of(shared_.graphs, place_));
+  const schedule::Step kernel = kernel_of(shared_.graphs, place_);
+  if (shared_.options.device == Device::Cuda) return {shared_.add_kernel(place_), schedule::cuda_grid_of(loops_, kernel).blocks, 1, 1};
+  const schedule::Grid grid = schedule::grid_of(loops_, kernel);
   return {shared_.add_kernel(place_), grid.tasks, grid.work_per_task, kLeastWork};
 }
 

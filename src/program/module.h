@@ -23,8 +23,8 @@ namespace toroid::program {
 
 using loop::BufferId;
 
-enum class Device : uint8_t { Cpu };
-std::string_view to_string(Device device);  // "cpu"
+enum class Device : uint8_t { Cpu, Cuda };
+std::string_view to_string(Device device);  // "cpu", "cuda"
 std::optional<Device> parse_device(std::string_view text);
 
 inline constexpr int64_t kPreparedAlignment = 64;  // bytes
@@ -72,7 +72,7 @@ struct AllocateOutput {
   std::vector<sym::Expr> sizes;
 };
 
-// Runs the tasks [0, tasks) of a kernel on all threads, in pieces of at least `least_work` elements where a task has `work_per_task`. One task
+// Runs the tasks [0, tasks) of a kernel on all threads; a task of a GPU is a block of threads. On a processor in pieces of at least `least_work` elements where a task has `work_per_task`. One task
 // runs on the caller's thread.
 struct Launch {
   size_t kernel;  // Module::kernels: no epilogue
@@ -254,6 +254,7 @@ struct Counts {
 Counts counts(const Module& module);
 
 struct ModuleOptions {
+  Device device = Device::Cpu;  // where buffers are and kernels run
   bool profile = false;     // the runtime is told of each step (ToroidRuntime::step)
   bool assertions = false;  // kernels check each access: they are launched one after the other, and all epilogues are functions
 };

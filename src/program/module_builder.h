@@ -45,7 +45,7 @@ class FunctionBuilder {
 
   void place_parameters();
   void place_prepared();
-  void place(BufferId id, Place where) { function_.buffers.push_back({id, where}); }
+  void place(BufferId id, Place where) { function_.buffers.push_back({id, where, shared_.options.device}); }
   void check_symbols() const;
   void add_steps();
   Step& begin_step(const schedule::Step& step, bool runs_once, size_t position);

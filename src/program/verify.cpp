@@ -8,6 +8,7 @@
 #include "program/calls.h"
 #include "program/module_builder.h"
 #include "schedule/cpu/grid.h"
+#include "schedule/cuda/cuda_grid.h"
 #include "schedule/mentioned.h"
 #include "signature/binding_plan.h"
 #include "support/match.h"
@@ -134,6 +135,7 @@ void ModuleRules::check_sizes(std::span<const sym::Expr> sizes) const {
 
 void ModuleRules::begin(const Function& function, Role role) {
   role_ = role;
+  device_ = Device::Cpu;
   graph_ = function.graph;
   states_.assign(loops().buffers.size(), {});
   known_ = {function.known.begin(), function.known.end()};
@@ -185,6 +187,7 @@ void ModuleRules::check_prepared(BufferId id, InPrepared place) const {
 }
 
 void ModuleRules::check(const PlacedBuffer& placed) {
+  device_ = placed.device;
   const loop::Buffer& each = buffer(placed.id);
   State& own = state(placed.id);
   require(!own.place, "'{}' has two places", each.name);
@@ -351,9 +354,9 @@ const KernelDefinition& ModuleRules::launched(const Launch& launch) {
   require(!is_epilogue(step_of(graphs_, definition)), "kernel {} is an epilogue, and cannot be launched", launch.kernel);
   const schedule::Step kernel = kernel_of(graphs_, definition);
   check_sizes(schedule::size_symbols(loops(), kernel));
-  const schedule::Grid grid = schedule::grid_of(loops(), kernel);
-  require(launch.tasks == grid.tasks, "kernel {} has {} tasks, not {}", launch.kernel, sym::to_string(grid.tasks),
-          sym::to_string(launch.tasks));
+  const sym::Expr tasks =
+      device_ == Device::Cuda ? schedule::cuda_grid_of(loops(), kernel).blocks : schedule::grid_of(loops(), kernel).tasks;
+  require(launch.tasks == tasks, "kernel {} has {} tasks, not {}", launch.kernel, sym::to_string(tasks), sym::to_string(launch.tasks));
   require(launch.least_work >= 1, "a least work of {}", launch.least_work);
   check_size(launch.work_per_task);
   return definition;

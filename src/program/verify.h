@@ -104,6 +104,7 @@ class ModuleRules {
 
   // Of the function at hand.
   Role role_ = Role::Main;
+  Device device_ = Device::Cpu;  // where its buffers are
   size_t graph_ = 0;
   size_t step_ = 0;
   std::vector<State> states_;

@@ -11,6 +11,8 @@ namespace toroid::schedule {
 class Planner {
  public:
   virtual ~Planner() = default;
+  // For subgraphs of control flow, whose inputs may be slices that begin anywhere.
+  virtual const Planner& of_subgraphs() const { return *this; }
   // Before computations are grouped: large reductions may become several. Not when nothing is to be fused.
   virtual void prepare(loop::LoopProgram&) const {}
   // A kernel, not planned yet, as the epilogue of the product that it reads, planned.
@@ -29,5 +31,7 @@ class Planner {
 const Planner& cpu_planner();
 // Leaves kernels as fusion made them, for scalar code.
 const Planner& plain_planner();
+// Threads of a GPU (cuda/cuda_planner.cpp).
+const Planner& cuda_planner();
 
 }  // namespace toroid::schedule

@@ -95,6 +95,17 @@ enum class VectorAlong : uint8_t { None, Inner, Outer };
 // Rows and columns of the tiles in which a kernel turns what it reads: some lines of each page that is read, and all of it in the first-level cache.
 inline constexpr int64_t kTileSide = 64;
 
+// How the threads of a GPU share a kernel. A row is one combination of the outer axes; without inner axes it is one element. Threads of a block
+// share a row, or have one each.
+struct GpuLoops {
+  int threads = 256;     // of a block
+  int row_threads = 1;   // of them that share a row; a power of two
+  bool columns = false;  // neighbouring threads have neighbouring rows; else neighbouring elements of a row
+  int vector = 1;        // neighbours along the last axis that a thread takes at once: of the inner ones, or without them of the outer ones
+  int items = 0;         // vectors of a row that a thread takes, all of which stay in its registers; 0: any number, and there is no stash
+  bool operator==(const GpuLoops&) const = default;
+};
+
 struct Kernel {
   std::string name;
   std::vector<sym::Expr> outer;  // axes; with VectorAlong::Outer the last one is the vector axis
@@ -103,6 +114,7 @@ struct Kernel {
   std::vector<Accumulator> accumulators;  // by AccumulatorId
   std::vector<DType> stashes;             // by StashId
   VectorAlong vector = VectorAlong::None;
+  std::optional<GpuLoops> gpu = {};  // of a kernel for a GPU, which has of what follows only tiles, read through shared memory, and `unfused`
   // An outer axis along which some loads are contiguous, forward or backward, while they jump along the vector axis: those are read a
   // square tile at a time and turned in cache. Only with VectorAlong::Outer and no inner axes.
   std::optional<sym::Expr> tile;

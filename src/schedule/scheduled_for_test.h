@@ -21,7 +21,7 @@ struct Scheduled {
   Schedule schedule;
 };
 
-inline Scheduled scheduled(std::string_view text) {
+inline Scheduled scheduled(std::string_view text, const Planner& planner = cpu_planner()) {
   Scheduled result{parse_text(text), {}, {}};
   Graph& graph = result.program.graph;
   for (size_t i = 0; i < graph.num_nodes(); ++i) {
@@ -34,7 +34,7 @@ inline Scheduled scheduled(std::string_view text) {
   run_passes(result.program);
   std::vector<LoweredGraph> lowered = lower(result.program);
   result.outputs = std::move(lowered[0].outputs);
-  result.schedule = make_schedule(std::move(lowered[0].loops));
+  result.schedule = make_schedule(std::move(lowered[0].loops), true, nullptr, Forms::Measured, planner);
   return result;
 }
 

@@ -116,6 +116,48 @@ struct LoopCall {
 };
 )abi";
 
+const std::string_view kOwnMemory = R"abi(
+INLINE void copy_bytes(const ToroidRuntime*, void* to, const void* from, int64_t bytes) { __builtin_memcpy(to, from, bytes); }
+struct Flag {  // a bool that a graph computes
+  bool value = false;
+  Flag(const ToroidRuntime*) {}
+  void* place() { return &value; }
+  bool read() const { return value; }
+};
+)abi";
+
+const std::string_view kGpuMemory = R"abi(
+struct ToroidLaunch { const char* kernel; int64_t blocks; int32_t threads; void** arguments; };
+struct ToroidGpuRuntime {
+  ToroidRuntime host;
+  int32_t (*launch)(const ToroidRuntime*, const ToroidLaunch*);
+  int32_t (*copy)(const ToroidRuntime*, void* to, const void* from, int64_t bytes);
+  int32_t (*read)(const ToroidRuntime*, void* to, const void* from, int64_t bytes);
+  void* failure;
+};
+INLINE const ToroidGpuRuntime* gpu(const ToroidRuntime* runtime) { return (const ToroidGpuRuntime*)runtime; }
+INLINE void copy_bytes(const ToroidRuntime* runtime, void* to, const void* from, int64_t bytes) { gpu(runtime)->copy(runtime, to, from, bytes); }
+template <class T> INLINE T read_number(const ToroidRuntime* runtime, const T* from) {
+  T x{};
+  gpu(runtime)->read(runtime, &x, from, sizeof x);
+  return x;
+}
+struct Flag {  // a bool that a graph computes
+  const ToroidRuntime* runtime;
+  void* data;
+  Flag(const ToroidRuntime* r) : runtime(r), data(r->allocate(r, 1)) {}
+  ~Flag() { runtime->release(runtime, data); }
+  Flag(const Flag&) = delete;
+  void* place() { return data; }
+  bool read() const { return read_number(runtime, (const bool*)data); }
+};
+// 1 + the number of the step when it cannot be started.
+INLINE int32_t launch(const ToroidRuntime* runtime, const char* kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step) {
+  const ToroidLaunch work = {kernel, blocks, threads, arguments};
+  return blocks > 0 && gpu(runtime)->launch(runtime, &work) ? step + 1 : 0;
+}
+)abi";
+
 // All values are contiguous, so a slice along the first dim is an address. Results are 0, or what the failing graph returned.
 const std::string_view kControlFlow = R"abi(
 typedef int32_t Graph(const ToroidRuntime*, const ToroidCall*, const void* const* inputs, void* const* outputs);
@@ -144,22 +186,22 @@ int32_t while_loop(const ToroidRuntime* runtime, const ToroidCall* call, Graph c
     sets[0][i] = outputs[i];
     sets[1][i] = place;
     place += (bytes[i] + 63) / 64 * 64;
-    __builtin_memcpy(outputs[i], inputs[i], bytes[i]);
+    copy_bytes(runtime, outputs[i], inputs[i], bytes[i]);
   }
   for (int i = carried; i < count; ++i) now[i] = inputs[i];
   LoopCall each(call);
+  Flag go(runtime);
   int which = 0;
   for (int64_t run = 0;; ++run) {
     const ToroidCall* const same = each.at(run);
     for (int i = 0; i < carried; ++i) now[i] = sets[which][i];
-    bool go = false;
-    void* const flag[] = {&go};
+    void* const flag[] = {go.place()};
     if (const int32_t failed = condition(runtime, same, now, flag)) return failed;
-    if (!go) break;
+    if (!go.read()) break;
     which = 1 - which;
     if (const int32_t failed = body(runtime, same, now, sets[which])) return failed;
   }
-  if (which == 1) for (int i = 0; i < carried; ++i) __builtin_memcpy(outputs[i], sets[1][i], bytes[i]);
+  if (which == 1) for (int i = 0; i < carried; ++i) copy_bytes(runtime, outputs[i], sets[1][i], bytes[i]);
   return 0;
 }
 
@@ -181,7 +223,7 @@ int32_t scan_loop(const ToroidRuntime* runtime, const ToroidCall* call, Graph bo
     sets[0][i] = outputs[i];
     sets[1][i] = place;
     place += (bytes[i] + 63) / 64 * 64;
-    __builtin_memcpy(sets[first][i], inputs[i], bytes[i]);
+    copy_bytes(runtime, sets[first][i], inputs[i], bytes[i]);
   }
   for (int i = carried + sliced; i < count; ++i) now[i] = inputs[i];
   LoopCall each(call);
@@ -204,7 +246,7 @@ int32_t associative_scan(const ToroidRuntime* runtime, const ToroidCall* call, G
   const void* now[sliced + count];
   void* next[sliced];
   for (int i = sliced; i < count; ++i) now[sliced + i] = inputs[i];
-  if (n > 0) for (int i = 0; i < sliced; ++i) __builtin_memcpy(outputs[i], inputs[i], bytes[i]);
+  if (n > 0) for (int i = 0; i < sliced; ++i) copy_bytes(runtime, outputs[i], inputs[i], bytes[i]);
   for (int64_t s = 1; s < n; ++s) {
     for (int i = 0; i < sliced; ++i) {
       now[i] = (const char*)outputs[i] + (s - 1) * bytes[i];

@@ -51,6 +51,11 @@ std::string FunctionPrinter::pointer(const program::Pointer& pointer) const {
   return pointer.offset.is_const(0) ? name : fmt::format("{} + {}", name, index(pointer.offset));
 }
 
+std::string FunctionPrinter::number_at(const std::string& pointer) const {
+  if (shared_.target == Target::Cuda) return fmt::format("read_number(runtime, {})", pointer);
+  return pointer.find(' ') == std::string::npos ? "*" + pointer : fmt::format("*({})", pointer);
+}
+
 // ---- functions --------------------------------------------------------------------------------------------------------------------
 
 void FunctionPrinter::read_symbols(TextBuffer& text) const {
@@ -178,7 +183,7 @@ void FunctionPrinter::print(const program::Instruction& instruction) {
 }
 
 void FunctionPrinter::print_read(const program::ReadNumber& read) {
-  return_if(fmt::format("runtime->bind(runtime, {}, (int64_t)*{})", read.binding, identifier(buffer(read.buffer).name)));
+  return_if(fmt::format("runtime->bind(runtime, {}, (int64_t){})", read.binding, number_at(identifier(buffer(read.buffer).name))));
   if (!read.defines) return;
   const std::string name = identifier(read.defines->node()->name);
   body_.write(fmt::format("const int64_t {0} = symbols[{1}]; (void){0};", name, shared_.symbol_positions.at(*read.defines)));
@@ -210,6 +215,10 @@ std::string FunctionPrinter::arguments(const KernelSource& source) const {
 }
 
 bool FunctionPrinter::print_launch(const program::Launch& launch) {
+  if (shared_.target != Target::Cpu) {
+    print_gpu_launch(launch);
+    return false;
+  }
   const KernelSource source = print_definition(launch.kernel, "kernel", shared_.module.assertions);
   const std::string& name = add_kernel(source);
   std::string arguments = this->arguments(source);
@@ -280,7 +289,7 @@ void FunctionPrinter::print_control_flow(const program::ControlFlow& flow) {
   const std::string result = match(
       flow.what,
       [&](const program::Branch& branch) {
-        const std::string condition = branch.tensor ? fmt::format("*({})", pointer(*branch.tensor)) : index(branch.number);
+        const std::string condition = branch.tensor ? number_at(pointer(*branch.tensor)) : index(branch.number);
         return fmt::format("{} ? graph_{}(runtime, call, inputs, outputs) : graph_{}(runtime, call, inputs, outputs)", condition,
                            branch.yes, branch.no);
       },

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,11 +23,15 @@ struct SharedParts {
   const program::Module& module;
   const std::vector<schedule::ScheduledGraph>& graphs;
   std::string_view suffix;  // of the names that other files see
+  Target target = Target::Cpu;
   KernelSet kernels = {};
   std::unordered_map<sym::Expr, size_t> symbol_positions = {};  // in Module::symbols
   std::map<std::string, std::string> epilogues = {};            // by kernel, the function that the runtime calls for it
   std::vector<std::vector<std::string>> step_kernels = {};      // of each step, the names of its kernels
   bool uses_control_flow = false;
+  // Of a target with CUDA's kernels: those that need the special functions, and of emulated ones the functions that take their arguments apart.
+  std::set<std::string> special_kernels = {};
+  std::map<std::string, std::string> thunks = {};
   // Sizes and strides that are numbers, each list once for the whole program: `namespace dims { const int64_t d32_64[] = {32, 64}; }`.
   std::map<std::string, std::string> dims = {};  // by name, the numbers
 };
@@ -57,6 +62,8 @@ class FunctionPrinter {
   std::string array(std::string_view name, const std::vector<sym::Expr>& values);
   std::string bytes_of(sym::Expr elements, DType dtype) const;
   std::string pointer(const program::Pointer& pointer) const;
+  // The number at a pointer.
+  std::string number_at(const std::string& pointer) const;
 
   void make_names_unique();
   void read_symbols(TextBuffer& text) const;
@@ -75,6 +82,7 @@ class FunctionPrinter {
   const std::string& add_kernel(const KernelSource& source);
   // All its tasks; may it report errors?
   bool print_launch(const program::Launch& launch);
+  void print_gpu_launch(const program::Launch& launch);
   void print_together(const program::LaunchTogether& together);
   void print_quickest(const program::LaunchQuickest& quickest);
   // Of an assertion build: declares `checks`, with the suffix, what the kernel's messages name.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "codegen/cpp/prelude.h"
+#include "codegen/cuda/prelude.h"
 #include "codegen/wrapper/abi_text.h"
 #include "codegen/wrapper/function_printer.h"
 #include "codegen/wrapper/unique_names.h"
@@ -32,26 +33,61 @@ std::string prelude_of(const ExtraPreludes& extra, bool assertions) {
   return prelude;
 }
 
-// Few units, each with the whole prelude, of about equal cost.
-std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& prelude, const std::string& wrapper,
-                                const GenerateOptions& options) {
+// Few units, each with the whole prelude, of about equal cost. `load`: of what the first one has besides.
+std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& prelude, size_t load_of_first,
+                                int max_units) {
   size_t total = 0;
   for (const GeneratedKernel& kernel : kernels) total += kernel.text.size();
-  const size_t count =
-      total < kWorthAnotherUnit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, options.max_units)), kernels.size());
+  const size_t count = total < kWorthAnotherUnit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, max_units)), kernels.size());
   std::vector<std::string> units(std::max<size_t>(1, count), prelude);
   std::vector<size_t> load(units.size());
   std::vector<const GeneratedKernel*> order;
   for (const GeneratedKernel& kernel : kernels) order.push_back(&kernel);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
-  load[0] = wrapper.size() / 4;  // straight-line code compiles faster than loops
+  load[0] = load_of_first;
   for (const GeneratedKernel* kernel : order) {
     const size_t unit = static_cast<size_t>(std::min_element(load.begin(), load.end()) - load.begin());
     units[unit] += kernel->text + "\n";
     load[unit] += kernel->text.size();
   }
-  units[0] += wrapper;
   return units;
+}
+
+// Kernels of the same text, but for a processor: in one file with the wrapper.
+constexpr std::string_view kEmulatedLaunch = R"text(
+extern "C" { __attribute__((weak, visibility("default"))) int64_t toroid_bad_index[2]; }
+static thread_local Failure emulated_failure;
+static int32_t launch(const ToroidRuntime*, EmulatedKernel kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step) {
+  emulated_failure = {};
+  run_emulated(kernel, blocks, threads, arguments);
+  if (emulated_failure.code == 0) return 0;
+  toroid_bad_index[0] = emulated_failure.index;
+  toroid_bad_index[1] = emulated_failure.size;
+  return (step + 1) | emulated_failure.code << 28;
+}
+)text";
+
+void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const std::string& wrapper, const GenerateOptions& options) {
+  const std::string special(shared.special_kernels.empty() ? "" : cuda::kSpecialPrelude);
+  result.prelude = std::string(cuda::kPrelude) + special;
+  const std::string abi(kAbi);
+  if (options.target == Target::EmulatedCuda) {
+    std::string unit = std::string(cuda::kEmulation) + result.prelude + abi + std::string(kOwnMemory) + std::string(kEmulatedLaunch);
+    for (const GeneratedKernel& kernel : result.kernels) unit += kernel.text + "\n";
+    for (const auto& [kernel, text] : shared.thunks) unit += text;
+    result.units = {unit + wrapper};
+    return;
+  }
+  std::vector<GeneratedKernel> plain, with_special;
+  for (const GeneratedKernel& kernel : result.kernels)
+    (shared.special_kernels.contains(kernel.name) ? with_special : plain).push_back(kernel);
+  if (!plain.empty()) result.gpu_units = divide(plain, std::string(cuda::kPrelude), 0, options.max_units);
+  if (!with_special.empty()) {
+    const std::vector<std::string> more = divide(with_special, result.prelude, 0, options.max_units);
+    result.gpu_units.insert(result.gpu_units.end(), more.begin(), more.end());
+  }
+  const std::string bad_index = "extern \"C\" { __attribute__((weak, visibility(\"default\"))) int64_t toroid_bad_index[2]; }\n";
+  result.units = {std::string(cuda::kHostPrelude) + abi + std::string(kGpuMemory) + bad_index + wrapper};
 }
 
 }  // namespace
@@ -61,7 +97,7 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
   GeneratedProgram result;
   result.module = std::move(made);
   const program::Module& module = result.module;
-  SharedParts shared{.program = program, .module = module, .graphs = graphs, .suffix = options.suffix};
+  SharedParts shared{.program = program, .module = module, .graphs = graphs, .suffix = options.suffix, .target = options.target};
   for (size_t i = 0; i < module.symbols.size(); ++i) shared.symbol_positions.emplace(module.symbols[i], i);
   for (const schedule::ScheduledGraph& graph : graphs) make_names_unique(*graph.schedule.loops, program);
 
@@ -80,16 +116,24 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
     for (const auto& [name, numbers] : shared.dims) wrapper += fmt::format("const int64_t {}[] = {{{}}};\n", name, numbers);
     wrapper += "}\n";
   }
-  for (const std::string& declaration : shared.kernels.declarations()) wrapper += declaration + "\n";
+  const bool on_cpu = options.target == Target::Cpu;
+  for (const std::string& declaration : on_cpu ? shared.kernels.declarations() : std::vector<std::string>()) wrapper += declaration + "\n";
   for (const auto& [kernel, function] : shared.epilogues) wrapper += function;
   result.kernels = shared.kernels.kernels();
   ExtraPreludes preludes = shared.kernels.preludes();
   preludes.random = preludes.random || has_random_state(graphs);
-  if (shared.uses_control_flow)
+  if (shared.uses_control_flow) {
+    if (on_cpu) wrapper += kOwnMemory;
     wrapper += std::string(preludes.random ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;
+  }
   wrapper += "\n" + functions + "\n" + sizes;
-  result.prelude = prelude_of(preludes, module.assertions);
-  result.units = divide(result.kernels, result.prelude, wrapper, options);
+  if (on_cpu) {
+    result.prelude = prelude_of(preludes, module.assertions);
+    result.units = divide(result.kernels, result.prelude, wrapper.size() / 4, options.max_units);  // straight-line code compiles faster
+    result.units[0] += wrapper;
+  } else {
+    add_gpu_units(result, shared, wrapper, options);
+  }
   result.step_kernels = std::move(shared.step_kernels);
   result.step_kernels.resize(module.steps.size());
   return result;

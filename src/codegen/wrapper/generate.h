@@ -17,13 +17,18 @@ struct GeneratedKernel {
 
 struct GeneratedProgram {
   std::vector<std::string> units;                      // complete C++ files; together they are the program's library
+  std::vector<std::string> gpu_units = {};             // complete CUDA files, whose binaries belong to it
   std::vector<GeneratedKernel> kernels;                // each distinct kernel once
   std::string prelude;                                 // what a kernel needs in front of it to be compiled alone
   std::vector<std::vector<std::string>> step_kernels;  // of each step, the names of its generated kernels, epilogues included
   program::Module module;                              // what the files do
 };
 
+// What kernels are printed for. EmulatedCuda: as for CUDA, and compiled for a processor, to test them.
+enum class Target : uint8_t { Cpu, Cuda, EmulatedCuda };
+
 struct GenerateOptions {
+  Target target = Target::Cpu;
   int max_units = 1;             // how many compilers may run at once
   std::string_view suffix = {};  // ends the names of the entries and kernels, so that the files of several variants can become one library
 };

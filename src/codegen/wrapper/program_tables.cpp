@@ -253,4 +253,30 @@ std::string program_tables(std::span<const VariantTables> variants, std::span<co
   return std::string(kContractAbi) + arithmetic + text.finish().text;
 }
 
+std::string gpu_tables(size_t num_binaries) {
+  std::string declarations, names;
+  for (size_t i = 0; i < num_binaries; ++i) {
+    declarations += fmt::format("extern \"C\" const unsigned char toroid_binary_{}[];\n", i);
+    names += fmt::format("{}toroid_binary_{}", i > 0 ? ", " : "", i);
+  }
+  return fmt::format(
+      "struct ToroidGpuProgram {{ const void* const* binaries; int32_t num_binaries; }};\n{}"
+      "static const void* const binaries[] = {{{}}};\nEXPORT const ToroidGpuProgram toroid_gpu_program = {{binaries, {}}};\n",
+      declarations, names, num_binaries);
+}
+
+std::string binary_unit(size_t number, std::string_view binary) {
+  constexpr size_t kLine = 4000;  // bytes
+  std::string text = fmt::format(
+      "extern \"C\" const unsigned char toroid_binary_{}[];\nalignas(64) const unsigned char toroid_binary_{}[] =", number, number);
+  for (size_t i = 0; i < binary.size(); ++i) {
+    if (i % kLine == 0) text += i == 0 ? "\n\"" : "\"\n\"";
+    const auto byte = static_cast<unsigned char>(binary[i]);
+    const char digits[] = {'\\', static_cast<char>('0' + byte / 64), static_cast<char>('0' + byte / 8 % 8),
+                           static_cast<char>('0' + byte % 8)};
+    text.append(digits, 4);
+  }
+  return text + (binary.empty() ? "\"\";\n" : "\";\n");
+}
+
 }  // namespace toroid::codegen

@@ -111,12 +111,15 @@ inline std::vector<HostTensor> example_inputs(const Program& program, const Symb
   return inputs;
 }
 
-inline CompiledModel compiled(std::string_view text) { return TestSession::get().compile(parse_text(text), {.keep_program = true}); }
+inline CompiledModel compiled(std::string_view text, codegen::Target target = codegen::Target::Cpu) {
+  return TestSession::get().compile(parse_text(text), {.target = target, .keep_program = true});
+}
 
 // Compiles the program and calls it with each choice of sizes, in order.
-inline void expect_as_evaluated(std::string_view text, const std::vector<SymbolSizes>& calls = {{}}, int threads = 2) {
+inline void expect_as_evaluated(std::string_view text, const std::vector<SymbolSizes>& calls = {{}}, int threads = 2,
+                                codegen::Target target = codegen::Target::Cpu) {
   try {
-    const CompiledModel model = compiled(text);
+    const CompiledModel model = compiled(text, target);
     Executable executable = model.load(threads);
     const std::vector<bool> sums = made_of_sums_or_products(model.program->graph);
     EvaluateOptions evaluation;

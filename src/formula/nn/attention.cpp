@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "formula/basics/precision.h"
+#include "formula/nn/softmax.h"
 
 namespace toroid::formula {
 namespace {
@@ -114,6 +115,13 @@ Tensor attend(const AttentionOperands& in) {
   const bool shares = k.defined() && v.defined() && sym::known_eq(k.size(1), v.size(1));
   Tensor y = in.q.builder().attention(in.q, shares ? k : in.k, shares ? v : in.v, in.mask, in.causal, in.scale);
   return from_four_dims(y, in.batch);
+}
+
+Tensor attend_in_parts(AttentionOperands in) {
+  Builder& b = in.q.builder();
+  in.k = repeat_heads(in.k, in.q);
+  in.v = repeat_heads(in.v, in.q);
+  return b.matmul(b.cast(safe_softmax(attention_scores(in), -1), in.v.dtype()), in.v);
 }
 
 Tensor attention_scores(const AttentionOperands& in) {

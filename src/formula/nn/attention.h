@@ -40,6 +40,9 @@ Tensor from_four_dims(Tensor x, Sizes batch);
 // The result, [batch…, L, Ev].
 Tensor attend(const AttentionOperands& in);
 
+// The same by products and a softmax, for targets without a kernel for it.
+Tensor attend_in_parts(AttentionOperands in);
+
 // The scores with what is added to them, [B, H, L, S] in F32.
 Tensor attention_scores(const AttentionOperands& in);
 

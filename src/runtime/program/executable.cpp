@@ -8,6 +8,7 @@
 #include "base/file/mapped_file.h"
 #include "base/format.h"
 #include "base/machine/out_of_memory.h"
+#include "runtime/cuda/program_on_device.h"
 #include "runtime/pool/pool.h"
 #include "runtime/program/loaded_variant.h"
 #include "runtime/program/output_memory.h"
@@ -32,6 +33,7 @@ struct Executable::State {
     layouts.resize(variants.size());
     prepared.resize(variants.size());
     buffers.resize(static_cast<size_t>(tables.num_constants));
+    if (const ToroidGpuProgram* kernels = library.gpu_tables()) device = std::make_unique<cuda::ProgramOnDevice>(*pool, tables, *kernels);
   }
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
@@ -83,6 +85,25 @@ struct Executable::State {
   uint64_t random[2] = {0, 0};      // seed, number of the next call
   std::unique_ptr<AlignedBytes> arena;
   OutputMemory results;
+  std::unique_ptr<cuda::ProgramOnDevice> device;  // of a program for a GPU
+
+ private:
+  // A call whose sizes and memory are known.
+  struct Laid {
+    LoadedVariant& variant;
+    CallSizes sizes;
+    const CallLayout& layout;
+    std::vector<std::vector<std::byte>> copies;  // of inputs that had to move
+    std::vector<const void*> inputs, constants;
+    std::vector<HostTensor> outputs;
+  };
+  Laid lay_out(std::span<const HostTensor> inputs);
+  // Calls use(call), on a device.
+  template <class Use>
+  void on_device(Laid& laid, std::span<const HostTensor> inputs, const int64_t* numbers, Use use);
+
+ public:
+  std::vector<double> time(std::span<const HostTensor> inputs, int times);
 };
 
 namespace {
@@ -163,7 +184,7 @@ std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
   return with_typed_memory("running a program", [&] { return state_->run(inputs); });
 }
 
-std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> inputs) {
+Executable::State::Laid Executable::State::lay_out(std::span<const HostTensor> inputs) {
   std::vector<InputShape> shapes;
   for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
   LoadedVariant* variant = &variants.back();
@@ -175,47 +196,89 @@ std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> input
     break;
   }
   const CallLayout& layout = lay_out(*variant, sizes);
-  reserve_arena(layout.arena.bytes);
   last = &layout;
   last_variant = static_cast<size_t>(variant - variants.data());
-
-  std::vector<std::vector<std::byte>> copies;
-  const std::vector<const void*> input_pointers = laid_out(sizes, inputs, copies);
-  std::vector<const void*> chosen_constants;
+  Laid laid{*variant, std::move(sizes), layout, {}, {}, {}, {}};
+  laid.inputs = laid_out(laid.sizes, inputs, laid.copies);
   for (int32_t position : rows(variant->tables.constants, variant->tables.num_constants))
-    chosen_constants.push_back(constants[static_cast<size_t>(position)]);
-  std::vector<HostTensor> outputs;
-  std::vector<void*> output_pointers;
+    laid.constants.push_back(constants[static_cast<size_t>(position)]);
   results.begin_call();
   const std::span<const ToroidOutputInfo> infos = rows(variant->tables.outputs, variant->tables.num_outputs);
-  for (size_t i = 0; i < infos.size(); ++i) {
-    const bool is_late = infos[i].is_late != 0;
-    outputs.push_back(is_late ? HostTensor() : results.tensor(static_cast<DType>(infos[i].dtype), layout.output_sizes[i]));
-    output_pointers.push_back(is_late ? nullptr : outputs.back().mutable_data<std::byte>());
+  for (size_t i = 0; i < infos.size(); ++i)
+    laid.outputs.push_back(infos[i].is_late != 0 ? HostTensor()
+                                                 : results.tensor(static_cast<DType>(infos[i].dtype), layout.output_sizes[i]));
+  return laid;
+}
+
+template <class Use>
+void Executable::State::on_device(Laid& laid, std::span<const HostTensor> inputs, const int64_t* numbers, Use use) {
+  std::vector<std::span<const std::byte>> in, weights;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto moved =
+        std::find_if(laid.copies.begin(), laid.copies.end(), [&](const auto& copy) { return copy.data() == laid.inputs[i]; });
+    in.emplace_back(static_cast<const std::byte*>(laid.inputs[i]), moved != laid.copies.end() ? moved->size() : inputs[i].bytes().size());
   }
+  const std::span<const int32_t> positions = rows(laid.variant.tables.constants, laid.variant.tables.num_constants);
+  for (size_t i = 0; i < positions.size(); ++i) {
+    weights.emplace_back(static_cast<const std::byte*>(laid.constants[i]), static_cast<size_t>(tables.constants[positions[i]].bytes));
+  }
+  use(cuda::ProgramOnDevice::Call{laid.variant, name, laid.layout, laid.sizes, in, weights, numbers, laid.outputs});
+}
+
+std::vector<double> Executable::State::time(std::span<const HostTensor> inputs, int times) {
+  Laid laid = lay_out(inputs);
+  const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1])};
+  std::vector<double> seconds;
+  on_device(laid, inputs, numbers, [&](const auto& call) { seconds = device->time(call, times); });
+  return seconds;
+}
+
+std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> inputs) {
+  Laid laid = lay_out(inputs);
+  LoadedVariant& variant = laid.variant;
   const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1]++)};
-  variant->run(host, name, layout, input_pointers.data(), chosen_constants.data(), arena->data(), prepare(*variant, chosen_constants),
-               numbers, sizes, output_pointers.data(), outputs);
+  if (device) {
+    on_device(laid, inputs, numbers, [&](const auto& call) { device->run(call); });
+  } else {
+    reserve_arena(laid.layout.arena.bytes);
+    std::vector<void*> outputs;
+    const std::span<const ToroidOutputInfo> infos = rows(variant.tables.outputs, variant.tables.num_outputs);
+    for (size_t i = 0; i < infos.size(); ++i)
+      outputs.push_back(infos[i].is_late != 0 ? nullptr : laid.outputs[i].mutable_data<std::byte>());
+    variant.run(host, name, laid.layout, laid.inputs.data(), laid.constants.data(), arena->data(), prepare(variant, laid.constants),
+                numbers, laid.sizes, outputs.data(), laid.outputs);
+  }
   refuse_lost_weights();
+  const std::span<const ToroidOutputInfo> infos = rows(variant.tables.outputs, variant.tables.num_outputs);
   std::vector<std::pair<size_t, HostTensor>> written;  // all of them or none, also when memory runs out here
-  for (size_t i = 0; i < outputs.size(); ++i) {
+  for (size_t i = 0; i < laid.outputs.size(); ++i) {
     if (infos[i].kind != TOROID_OUTPUT_BUFFER_MUTATION) continue;
     for (size_t c = 0; c < constants.size(); ++c) {
-      if (std::string_view(tables.constants[c].name) == infos[i].target) written.emplace_back(c, outputs[i]);
+      if (std::string_view(tables.constants[c].name) == infos[i].target) written.emplace_back(c, laid.outputs[i]);
     }
   }
   for (auto& [constant, value] : written) {
+    if (device) device->forget_constant(constants[constant]);
     constants[constant] = value.bytes().data();
     buffers[constant] = std::move(value);
   }
-  return outputs;
+  return std::move(laid.outputs);
 }
+
 void Executable::set_seed(uint64_t seed) {
   state_->random[0] = seed;
   state_->random[1] = 0;
 }
 
-const std::vector<std::vector<double>>& Executable::step_times() const { return state_->host.step_times(); }
+const std::vector<std::vector<double>>& Executable::step_times() const {
+  return (state_->device ? state_->device->callbacks() : state_->host).step_times();
+}
+bool Executable::is_on_device() const { return state_->device != nullptr; }
+std::vector<double> Executable::time_on_device(std::span<const HostTensor> inputs, int times) { return state_->time(inputs, times); }
+std::vector<std::string> Executable::calls_on_host() const {
+  if (!state_->device) return {};
+  return {state_->device->on_host().begin(), state_->device->on_host().end()};
+}
 std::vector<std::optional<size_t>> Executable::forms() const { return state_->variants[state_->last_variant].forms(); }
 const ToroidProgram& Executable::tables() const { return state_->tables; }
 const ToroidVariant& Executable::last_variant() const { return state_->tables.variants[state_->last_variant]; }

@@ -11,6 +11,7 @@
 #include "base/file/loaded_library.h"
 #include "runtime/contract/contract.h"
 #include "tensor/host_tensor.h"
+#include "toroid/gpu_abi.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {
@@ -35,6 +36,13 @@ class Executable {
   // Error{InvalidInput} that names the violated fact when the inputs do not fit, Error{Environment} when the file of its weights was cut short
   // (base/file/mapped_file.h).
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+
+  // Is it for a GPU? Then its kernels run there, and each call copies its inputs to it and its outputs from it.
+  bool is_on_device() const;
+  // Of such a program: the seconds of so many calls on the device alone, their inputs and outputs staying there. Nothing that they write is kept.
+  std::vector<double> time_on_device(std::span<const HostTensor> inputs, int times);
+  // Library kernels that the calls so far ran on the host, with copies, for they have none on the device.
+  std::vector<std::string> calls_on_host() const;
 
   // From the next call on random operators draw as in a program just loaded, with this seed instead of 0. Each call draws
   // other numbers than the calls before.
@@ -66,6 +74,8 @@ class ProgramLibrary {
  public:
   ProgramLibrary(std::string_view bytes, std::string name);
   const ToroidProgram& tables() const { return *tables_; }
+  // Of a program for a GPU; else null.
+  const ToroidGpuProgram* gpu_tables() const { return static_cast<const ToroidGpuProgram*>(library_.find("toroid_gpu_program")); }
 
  private:
   LoadedLibrary library_;

@@ -52,12 +52,16 @@ std::unique_ptr<AlignedBytes> LoadedVariant::prepare(RuntimeCallbacks& host, std
   if (tables.prepared_bytes == 0) return nullptr;
   const auto size = static_cast<size_t>(tables.prepared_bytes);
   auto prepared = asking_for(size, "what a program computes of its constants", [&] { return std::make_unique<AlignedBytes>(size); });
+  prepare(host, name, constants, prepared->data());
+  return prepared;
+}
+
+void LoadedVariant::prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants, char* prepared) const {
   CallSizes sizes(tables.contract);
   std::vector<HostTensor> outputs;
   RuntimeCallbacks::Call during{tables, nullptr, outputs};
-  const ToroidCall call{nullptr, constants, nullptr, nullptr, nullptr, sizes.numbers().data(), prepared->data(), nullptr, nullptr};
+  const ToroidCall call{nullptr, constants, nullptr, nullptr, nullptr, sizes.numbers().data(), prepared, nullptr, nullptr};
   check(host.run(tables.prepare, call, during), name);
-  return prepared;
 }
 
 void LoadedVariant::run(RuntimeCallbacks& host, std::string_view name, const CallLayout& layout, const void* const* inputs,

@@ -36,7 +36,9 @@ class LoadedVariant {
   // Throws Error{InvalidInput} when a tensor would be larger than memory can be.
   CallLayout lay_out(const CallSizes& sizes) const;
 
-  // What the variant computes of its constants for all calls, which run is given; null where that is nothing. Throws as run does.
+  // Computes what is computed of the constants for all calls, which run is given: ToroidVariant::prepared_bytes. Throws as run does.
+  void prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants, char* prepared) const;
+  // The same in memory of this process; null where that is nothing.
   std::unique_ptr<AlignedBytes> prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants) const;
   // One call. `constants` in this variant's order; `outputs`: where each goes, null for late ones, which come to be in `late_outputs` (of the
   // same number). Throws what a callback had to say, and Error{InvalidInput}

@@ -14,19 +14,8 @@
 
 namespace toroid {
 
-// Called from generated code, which knows no exceptions: a failure is kept for RuntimeCallbacks::run.
 struct RuntimeCallbacks::Entries {
-  static RuntimeCallbacks& host(const ToroidRuntime* runtime) { return *static_cast<RuntimeCallbacks*>(runtime->host); }
-
-  template <class F>
-  static auto guarded(const ToroidRuntime* runtime, decltype(std::declval<F>()()) failure, F f) {
-    try {
-      return f();
-    } catch (...) {
-      host(runtime).error_ = std::current_exception();
-      return failure;
-    }
-  }
+  static RuntimeCallbacks& host(const ToroidRuntime* runtime) { return host_of(runtime); }
 
   static void parallel_for(const ToroidRuntime* runtime, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
     host(runtime).pool_.parallel_for(n, grain, body, argument);
@@ -38,14 +27,7 @@ struct RuntimeCallbacks::Entries {
 
   static int32_t call(const ToroidRuntime* runtime, const ToroidLibraryCall* call) {
     return guarded(runtime, 1, [&] {
-      host(runtime).sites_->run(call->site, call->has_fixed_sizes != 0, call->name,
-                                {host(runtime).pool_,
-                                 {call->inputs, static_cast<size_t>(call->num_inputs)},
-                                 {call->outputs, static_cast<size_t>(call->num_outputs)},
-                                 {call->integers, static_cast<size_t>(call->num_integers)},
-                                 {call->numbers, static_cast<size_t>(call->num_numbers)},
-                                 call->epilogue,
-                                 &host(runtime).prepared_});
+      host(runtime).call(*call);
       return 0;
     });
   }
@@ -86,9 +68,12 @@ struct RuntimeCallbacks::Entries {
 
   static void step(const ToroidRuntime* runtime, int32_t step) {
     RuntimeCallbacks& to = host(runtime);
-    to.end_step();
-    to.step_ = step;
-    to.step_began_ = std::chrono::steady_clock::now();
+    guarded(runtime, 1, [&] {
+      to.end_step();
+      to.step_ = step;
+      to.step_began_ = std::chrono::steady_clock::now();
+      return 0;
+    });
   }
 
   static void out_of_bounds(const ToroidRuntime* runtime, const char* kernel, const char* buffer, int64_t index, int64_t size,
@@ -114,13 +99,7 @@ struct RuntimeCallbacks::Entries {
   }
 
   static void* output(const ToroidRuntime* runtime, int32_t position, const int64_t* sizes) {
-    return guarded(runtime, nullptr, [&]() -> void* {
-      Call& call = *host(runtime).call_;
-      const ToroidOutputInfo& output = call.variant.outputs[position];
-      HostTensor& tensor = call.outputs[static_cast<size_t>(position)];
-      tensor = HostTensor(static_cast<DType>(output.dtype), std::vector<int64_t>(sizes, sizes + output.rank));
-      return tensor.mutable_data<std::byte>();
-    });
+    return guarded(runtime, nullptr, [&]() -> void* { return host(runtime).output(position, sizes); });
   }
 };
 
@@ -139,8 +118,27 @@ RuntimeCallbacks::RuntimeCallbacks(RuntimePool& pool) : pool_(pool) {
             Entries::choose_form};
 }
 
+void* RuntimeCallbacks::output(int32_t position, const int64_t* sizes) {
+  const ToroidOutputInfo& output = call_->variant.outputs[position];
+  HostTensor& tensor = call_->outputs[static_cast<size_t>(position)];
+  tensor = HostTensor(static_cast<DType>(output.dtype), std::vector<int64_t>(sizes, sizes + output.rank));
+  return tensor.mutable_data<std::byte>();
+}
+
+void RuntimeCallbacks::call(const ToroidLibraryCall& call) {
+  sites_->run(call.site, call.has_fixed_sizes != 0, call.name,
+              {pool_,
+               {call.inputs, static_cast<size_t>(call.num_inputs)},
+               {call.outputs, static_cast<size_t>(call.num_outputs)},
+               {call.integers, static_cast<size_t>(call.num_integers)},
+               {call.numbers, static_cast<size_t>(call.num_numbers)},
+               call.epilogue,
+               &prepared_});
+}
+
 void RuntimeCallbacks::end_step() {
   if (!step_) return;
+  synchronize();
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - step_began_;
   try {
     step_times_.resize(std::max(step_times_.size(), static_cast<size_t>(*step_) + 1));
@@ -165,10 +163,10 @@ void RuntimeCallbacks::release(void* data) {
 
 void RuntimeCallbacks::release_all() { free_.splice(free_.begin(), used_); }
 
-int32_t RuntimeCallbacks::run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state) {
+int32_t RuntimeCallbacks::run(Entry* entry, const ToroidCall& call, Call& state) {
   call_ = &state;
   sites_ = &sites_of_variants_[&state.variant];
-  const int32_t failed = entry(&table_, &call);
+  const int32_t failed = entry(table(), &call);
   call_ = nullptr;
   end_step();
   release_all();

@@ -24,7 +24,12 @@ class RuntimePool;
 
 class RuntimeCallbacks {
  public:
+  using Entry = int32_t(const ToroidRuntime*, const ToroidCall*);
+
   explicit RuntimeCallbacks(RuntimePool& pool);
+  virtual ~RuntimeCallbacks() = default;
+  RuntimeCallbacks(const RuntimeCallbacks&) = delete;
+  RuntimeCallbacks& operator=(const RuntimeCallbacks&) = delete;
 
   // The state of one call that callbacks read and write.
   struct Call {
@@ -35,13 +40,37 @@ class RuntimeCallbacks {
   // Seconds that each step took in all runs so far, by its position in ToroidVariant::steps; empty unless compiled to be profiled.
   const std::vector<std::vector<double>>& step_times() const { return step_times_; }
   // Runs a program's entry. Throws what a callback had to say; else gives the entry's result.
-  int32_t run(int32_t (*entry)(const ToroidRuntime*, const ToroidCall*), const ToroidCall& call, Call& state);
+  virtual int32_t run(Entry* entry, const ToroidCall& call, Call& state);
+
+ protected:
+  // What programs ask for: memory that lasts until it is released, outputs, library kernels. Here in this process's memory.
+  virtual void* allocate(int64_t bytes);
+  virtual void release(void* data);
+  virtual void release_all();
+  virtual void* output(int32_t position, const int64_t* sizes);
+  virtual void call(const ToroidLibraryCall& call);
+  // Waits for what was started.
+  virtual void synchronize() {}
+
+  Call& call_state() { return *call_; }
+  // What entries are run with.
+  virtual const ToroidRuntime* table() { return &table_; }
+  const ToroidRuntime& own_table() const { return table_; }
+
+  // Called from generated code, which knows no exceptions: a failure is kept for run().
+  template <class F>
+  static auto guarded(const ToroidRuntime* runtime, decltype(std::declval<F>()()) failure, F f) {
+    try {
+      return f();
+    } catch (...) {
+      host_of(runtime).error_ = std::current_exception();
+      return failure;
+    }
+  }
+  static RuntimeCallbacks& host_of(const ToroidRuntime* runtime) { return *static_cast<RuntimeCallbacks*>(runtime->host); }
 
  private:
   struct Entries;
-  void* allocate(int64_t bytes);
-  void release(void* data);
-  void release_all();
   void end_step();
 
   RuntimePool& pool_;

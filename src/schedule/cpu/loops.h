@@ -20,6 +20,9 @@ std::vector<ExprId> unconditional_loads(const loop::ExprTable& exprs, const Kern
 
 bool only_axes_and_sizes(sym::Expr e);
 
+// Does the value change along the axis, be it through an index that is read from a tensor?
+bool depends_on_through_values(const loop::ExprTable& exprs, sym::Expr e, sym::Expr axis);
+
 // The product of the sizes' hints, or `most` if it is more.
 int64_t product_hint(std::span<const sym::Expr> sizes, int64_t most);
 

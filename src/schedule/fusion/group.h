@@ -34,8 +34,14 @@ struct Refusal {
 // `refusals`: unless null, gets the reason for each pair that came to lie in different groups.
 std::vector<Group> group_computations(const loop::LoopProgram& program, bool fuse = true, std::vector<Refusal>* refusals = nullptr);
 
+// Which reductions are large, and into how many blocks they go: rows of so many elements with fewer results than this.
+struct SplitRule {
+  int64_t few_results = 8, large_row = 1 << 16;
+  int64_t blocks = 64;
+  bool blocks_of_all = false;  // results share these blocks; else each has so many
+};
 // Turns large reductions with few results into a parallel first step over blocks and a small second one.
-void split_large_reductions(loop::LoopProgram& program);
+void split_large_reductions(loop::LoopProgram& program, const SplitRule& rule = {});
 
 // Is the call, or the computation, a matrix product or convolution whose result an epilogue may take?
 bool makes_product(const loop::LoopProgram& program, const loop::Call& call, const std::vector<loop::BufferId>& outputs);

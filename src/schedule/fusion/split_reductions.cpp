@@ -11,9 +11,8 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int64_t kFewRows = 8, kLargeRow = 1 << 16;
-constexpr int64_t kBlocks = 64;
 // Of columns: so many are one task, and a block has at least so many rows.
+constexpr int64_t kBlocks = 64;
 constexpr int64_t kColumns = 512, kFewTasks = 16, kLargeTable = 1 << 20, kLeastRows = 512;
 
 bool can_split(ReduceOp op) { return op != ReduceOp::ArgMin && op != ReduceOp::ArgMax && op != ReduceOp::MeanM2; }
@@ -50,10 +49,13 @@ bool is_of_columns(const loop::LoopProgram& program, const loop::Reduction& redu
 }
 
 // 1: it stays whole.
-int64_t block_count(const loop::Reduction& reduction, bool of_columns) {
+int64_t block_count(const loop::Reduction& reduction, bool of_columns, const SplitRule& rule) {
   const int64_t results = sym::evaluate_hint(product_of_extents(reduction.axes)),
                 row = sym::evaluate_hint(product_of_extents(reduction.reduce_axes));
-  if (!of_columns) return results < kFewRows && row >= kLargeRow ? kBlocks : 1;
+  if (!of_columns) {
+    if (results >= rule.few_results || row < rule.large_row) return 1;
+    return rule.blocks_of_all ? rule.blocks / std::max<int64_t>(results, 1) : rule.blocks;
+  }
   const int64_t tasks = (results + kColumns - 1) / kColumns;
   if (tasks >= kFewTasks || row < 2 * kLeastRows || results < kLargeTable / row) return 1;
   return std::min(kBlocks / std::max<int64_t>(tasks, 1), row / kLeastRows);
@@ -70,7 +72,7 @@ int64_t equal_blocks(sym::Expr row, int64_t blocks) {
 
 }  // namespace
 
-void split_large_reductions(loop::LoopProgram& program) {
+void split_large_reductions(loop::LoopProgram& program, const SplitRule& rule) {
   std::vector<loop::Computation> result;
   for (loop::Computation& computation : program.computations) {
     const auto* reduction = std::get_if<loop::Reduction>(&computation.work);
@@ -78,7 +80,7 @@ void split_large_reductions(loop::LoopProgram& program) {
     const bool bounded = reduction != nullptr && (is_floating(dtype) || reduction->op == ReduceOp::Sum || reduction->op == ReduceOp::Any ||
                                                   reduction->op == ReduceOp::All);
     const bool of_columns = bounded && can_split(reduction->op) && is_of_columns(program, *reduction);
-    const int64_t wanted = bounded && can_split(reduction->op) ? block_count(*reduction, of_columns) : 1;
+    const int64_t wanted = bounded && can_split(reduction->op) ? block_count(*reduction, of_columns, rule) : 1;
     if (wanted < 2) {
       result.push_back(std::move(computation));
       continue;

@@ -81,6 +81,11 @@ class StepsWriter : loop::BlockText {
     line_of("outer", loop::text_of(kernel.outer));
     line_of("inner", loop::text_of(kernel.inner));
     if (kernel.vector != VectorAlong::None) line(kernel.vector == VectorAlong::Inner ? "vector inner" : "vector outer");
+    if (kernel.gpu) {
+      const GpuLoops& gpu = *kernel.gpu;
+      line(fmt::format("threads {} of {}{} vector {} items {}", gpu.row_threads, gpu.threads, gpu.columns ? " columns" : "", gpu.vector,
+                       gpu.items));
+    }
     if (kernel.tile) {
       line(fmt::format("tile {} of {}{}", sym::to_string(*kernel.tile), names(kernel.tiled_loads),
                        kernel.fetches_tiles ? " and fetched" : ""));

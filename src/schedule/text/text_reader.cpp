@@ -88,6 +88,7 @@ class ScheduleReader : private loop::LoopTextReader {
       made.vector = cursor_.accept_word("inner") ? VectorAlong::Inner : VectorAlong::Outer;
       if (made.vector == VectorAlong::Outer) cursor_.expect_word("outer");
     }
+    if (cursor_.accept_word("threads")) made.gpu = gpu();
     if (cursor_.accept_word("tile")) {
       made.tile = axis();
       cursor_.expect_word("of");
@@ -112,6 +113,19 @@ class ScheduleReader : private loop::LoopTextReader {
     while (cursor_.accept_word("finish")) made.finish.push_back(kernel(depth + 1));
     while (cursor_.accept_word("or")) made.other_forms.push_back(kernel(depth + 1));
     cursor_.expect("}");
+    return made;
+  }
+
+  GpuLoops gpu() {
+    GpuLoops made;
+    made.row_threads = number("how many threads");
+    cursor_.expect_word("of");
+    made.threads = number("how many threads");
+    made.columns = cursor_.accept_word("columns");
+    cursor_.expect_word("vector");
+    made.vector = number("how many elements");
+    cursor_.expect_word("items");
+    made.items = number("how many vectors");
     return made;
   }
 

@@ -43,6 +43,7 @@ class KernelRules {
     require(std::find(is_accumulated_.begin(), is_accumulated_.end(), false) == is_accumulated_.end(),
             "nothing accumulates one of the results");
     require(std::find(is_kept_.begin(), is_kept_.end(), false) == is_kept_.end(), "nothing keeps one of the stashes");
+    check_gpu();
     check_tile();
     check_product(product);
     for (const Kernel& last : kernel_.finish) {
@@ -77,6 +78,28 @@ class KernelRules {
       require(each.op != ReduceOp::MeanM2, "a kernel accumulates no {}", to_string(each.op));
       require(each.care == loop::SumCare::Usual || is_float_sum(each), "only sums of floats are added with care");
     }
+  }
+
+  void check_gpu() const {
+    if (!kernel_.gpu) return;
+    const GpuLoops& gpu = *kernel_.gpu;
+    const auto is_power = [](int n) { return n >= 1 && (n & (n - 1)) == 0; };
+    require(is_power(gpu.threads) && gpu.threads >= 32 && gpu.threads <= 1024, "a block of {} threads", gpu.threads);
+    require(is_power(gpu.row_threads) && gpu.row_threads <= gpu.threads, "{} threads a row", gpu.row_threads);
+    require(is_power(gpu.vector) && gpu.vector <= 16, "vectors of {}", gpu.vector);
+    require(gpu.items >= 0 && gpu.items <= kMostTurns, "{} vectors a thread", gpu.items);
+    require(kernel_.stashes.empty() || gpu.items > 0, "a stash of rows that have any length");
+    require(!kernel_.inner.empty() || gpu.row_threads == 1, "rows of one element with several threads");
+    if (gpu.vector > 1) {
+      const std::vector<sym::Expr>& axes = kernel_.inner.empty() ? kernel_.outer : kernel_.inner;
+      require(!axes.empty() && sym::known_divisible(*axes.back().node()->extent, gpu.vector), "vectors of {} do not fill the last axis",
+              gpu.vector);
+    }
+    if (gpu.items == 0) return;
+    sym::Expr row = 1;
+    for (sym::Expr axis : kernel_.inner) row = row * *axis.node()->extent;
+    require(row.is_const() && row.value() <= int64_t{1} * gpu.items * gpu.row_threads * gpu.vector,
+            "{} vectors a thread do not hold a row of {}", gpu.items, sym::to_string(row));
   }
 
   // What the values of a stage may use was completed in a stage before it.
@@ -156,7 +179,8 @@ class KernelRules {
     require(kernel_.tile.has_value() == !kernel_.tiled_loads.empty(), "a tile and loads that it turns belong together");
     if (!kernel_.tile) return;
     const bool is_outer = std::find(kernel_.outer.begin(), kernel_.outer.end(), *kernel_.tile) + 1 < kernel_.outer.end();
-    require(is_outer && kernel_.vector == VectorAlong::Outer && kernel_.inner.empty(), "a tile along {}", sym::to_string(*kernel_.tile));
+    const bool follows_last = kernel_.gpu ? kernel_.gpu->vector == 1 : kernel_.vector == VectorAlong::Outer;
+    require(is_outer && follows_last && kernel_.inner.empty(), "a tile along {}", sym::to_string(*kernel_.tile));
     for (ExprId id : kernel_.tiled_loads) {
       const auto* load = std::get_if<loop::Load>(&program_.exprs.node(id).op);
       require(load != nullptr && load->index.size() == 1, "what a tile turns is no load");

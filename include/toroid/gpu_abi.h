@@ -1,0 +1,44 @@
+/* What the interface of programs and runtime (program_abi.h) has besides for a program whose buffers are in a GPU's memory: pointers of calls
+ * point there, but those of numbers that the call is made with (symbols, offsets, random). Its library exports one thing more, which others
+ * lack:
+ *
+ *   const ToroidGpuProgram toroid_gpu_program;
+ *
+ * and is called with a ToroidGpuRuntime in the place of a ToroidRuntime. Wrappers repeat this (src/codegen/wrapper/abi_text.cpp). */
+#ifndef TOROID_GPU_ABI_H
+#define TOROID_GPU_ABI_H
+
+#include "toroid/program_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A kernel, by its name in the binaries; a pointer to each argument. */
+typedef struct ToroidLaunch {
+  const char* kernel;
+  int64_t blocks;
+  int32_t threads; /* of a block */
+  void** arguments;
+} ToroidLaunch;
+
+/* Functions give 0 when they succeeded; else the host keeps a message. What they start is done in order. */
+typedef struct ToroidGpuRuntime {
+  ToroidRuntime host;
+  int32_t (*launch)(const ToroidRuntime*, const ToroidLaunch* launch);
+  int32_t (*copy)(const ToroidRuntime*, void* to, const void* from, int64_t bytes); /* within the GPU's memory */
+  int32_t (*read)(const ToroidRuntime*, void* to, const void* from, int64_t bytes); /* from it, once it is written */
+  /* Where kernels note in that memory what goes wrong first: code, as of ToroidVariant::run, and step, 32 bits each; index and size, 64 each. */
+  void* failure;
+} ToroidGpuRuntime;
+
+/* Kernels, as the driver loads them. */
+typedef struct ToroidGpuProgram {
+  const void* const* binaries;
+  int32_t num_binaries;
+} ToroidGpuProgram;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

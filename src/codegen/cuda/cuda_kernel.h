@@ -1,0 +1,31 @@
+// Prints one scheduled kernel as CUDA.
+//
+// A thread is scalar code: where it has several neighbouring elements, the loop over them is unrolled around what one access loads and
+// stores.
+//
+//   KERNEL __launch_bounds__(256) add_kernel(const float* __restrict__ x, const float* __restrict__ y, float* __restrict__ out) {
+//     typedef int Index;
+//     const Index element = (blockIdx.x * (Index)256 + threadIdx.x) * 4;
+//     if (element >= 1048576) return;
+//     …
+#pragma once
+
+#include <string>
+
+#include "codegen/cpp/kernel.h"
+
+namespace toroid::codegen::cuda {
+
+struct CudaKernel {
+  // Its parameters are the buffers, the sizes and, if it reports errors, `Failure* failure, int32_t step`. The random state is passed by
+  // value.
+  KernelSource source;
+  bool waits = false;       // its threads wait for each other
+  bool is_special = false;  // needs kSpecialPrelude
+};
+
+// `step`: a Kernel, ScanKernel or ScatterKernel, planned by schedule::cuda_planner(). A scatter's base must have been copied to its result
+// before. Throws Error{Unsupported} for what a GPU does not compute.
+CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name);
+
+}  // namespace toroid::codegen::cuda

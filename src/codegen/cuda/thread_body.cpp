@@ -1,0 +1,184 @@
+#include "codegen/cuda/thread_body.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "codegen/cpp/names.h"
+#include "codegen/cpp/scalar_text.h"
+#include "schedule/cpu/form_estimate.h"
+#include "support/match.h"
+
+namespace toroid::codegen::cuda {
+
+using loop::ExprId;
+
+namespace {
+
+// Of library/special/, whose names are the operators' but for these.
+std::string_view special_function(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::ModifiedBesselI0: return "i0";
+    case ScalarOp::ModifiedBesselI1: return "i1";
+    case ScalarOp::ModifiedBesselK0: return "k0";
+    case ScalarOp::ModifiedBesselK1: return "k1";
+    case ScalarOp::ScaledModifiedBesselK0: return "k0e";
+    case ScalarOp::ScaledModifiedBesselK1: return "k1e";
+    default: return to_string(op);
+  }
+}
+
+}  // namespace
+
+ThreadBody::ThreadBody(const loop::LoopProgram& program, SymbolNames& names) : program_(program), exprs_(program.exprs), names_(names) {}
+
+void ThreadBody::open(std::string_view head) {
+  line(head);
+  ++depth_;
+  scopes_.emplace_back();
+}
+
+void ThreadBody::close(std::string_view tail) {
+  scopes_.pop_back();
+  --depth_;
+  line(tail);
+}
+
+std::string ThreadBody::fresh(std::string_view base) {
+  // No name of a buffer, an axis or a symbol ends so.
+  return fmt::format("{}_v{}", base, ++counts_[std::string(base)]);
+}
+
+std::string ThreadBody::memory(loop::BufferId buffer) const { return identifier(program_.buffer(buffer).name); }
+
+std::string ThreadBody::index(sym::Expr e) {
+  if (!e.is_const()) {
+    for (sym::Expr symbol : sym::free_symbols(e)) {
+      const loop::ValueSymbol* found = exprs_.value_symbol(symbol);
+      const bool is_there = std::any_of(scopes_.begin(), scopes_.end(), [&](const Scope& s) { return s.symbols.contains(symbol); });
+      if (found == nullptr || is_there) continue;
+      const loop::ValueSymbol checked = *found;
+      const std::string from = value(checked.index), size = index(checked.size);
+      reports_errors = true;
+      line(fmt::format("const Index {} = (Index)checked_index({}, {}, failure, step);", name_of(symbol), from, size));
+      scopes_.back().symbols.insert(symbol);
+    }
+  }
+  return print_index(exprs_, names_, e);
+}
+
+std::string ThreadBody::value(ExprId id) {
+  for (const Scope& scope : scopes_) {
+    if (const auto found = scope.values.find(id); found != scope.values.end()) return found->second;
+  }
+  const loop::ExprNode& node = exprs_.node(id);
+  if (const auto* literal = std::get_if<loop::Literal>(&node.op)) {
+    return match(
+        literal->value, [&](bool v) { return literal_text(node.dtype, int64_t{v}); },
+        [&](const sym::Expr& e) { return literal_text(node.dtype, e.value()); }, [&](double v) { return literal_text(node.dtype, v); });
+  }
+  std::string name;
+  if (const auto* op = std::get_if<loop::Masked>(&node.op)) {
+    name = masked(*op, node.dtype);
+  } else {
+    const std::string text = text_of(id);
+    const auto* load = std::get_if<loop::Load>(&node.op);
+    const auto* compute = std::get_if<loop::Compute>(&node.op);
+    name = fresh(load != nullptr ? memory(load->buffer) : compute != nullptr ? std::string(to_string(compute->op)) : "t");
+    line(fmt::format("const {} {} = {};", register_type(node.dtype), name, text));
+  }
+  scopes_.back().values[id] = name;
+  return name;
+}
+
+std::string ThreadBody::text_of(ExprId id) {
+  const loop::ExprNode& node = exprs_.node(id);
+  const std::string_view type = register_type(node.dtype);
+  return match(
+      node.op, [](const loop::Literal&) { return std::string(); }, [](const loop::Masked&) { return std::string(); },
+      [&](const loop::Index& e) { return fmt::format("{}({})", type, index(e.value)); },
+      [&](const loop::Load& e) {
+        const bool is_state = program_.buffer(e.buffer).kind == loop::BufferKind::RandomState;
+        const std::string at = index(e.index[0]);
+        return is_state ? fmt::format("{}.load({})", memory(e.buffer), at) : fmt::format("load({} + {})", memory(e.buffer), at);
+      },
+      [&](const loop::Compute& e) { return compute(id, e); },
+      [&](const loop::Convert& e) {
+        const std::string operand = value(e.operand);
+        return convert_text(exprs_.dtype(e.operand), node.dtype, {operand, false, true});
+      },
+      [&](const loop::BitcastTo& e) {
+        if (e.from == DType::Bool || e.to == DType::Bool)
+          throw Error(ErrorKind::Unsupported,
+                      fmt::format("viewing {} as {} is not supported on a GPU", to_string(e.from), to_string(e.to)));
+        const std::string operand = value(e.operand);
+        const bool is_only_rounded = e.from == e.to && is_floating(e.to) && !is_reduced_float(e.to);
+        return is_only_rounded ? fmt::format("rounded({})", operand) : bitcast_text(e.from, e.to, {operand, false, true});
+      },
+      [&](const loop::Accumulated& e) { return fmt::format("{}(acc{})", type, static_cast<uint32_t>(e.id)); },
+      [&](const loop::Stashed& e) { return fmt::format("stash{}[{}]", static_cast<uint32_t>(e.id), stash_index); });
+}
+
+bool ThreadBody::divides_integers(const loop::Compute& op) const {
+  using enum ScalarOp;
+  if (op.op != FloorDiv && op.op != TruncDiv && op.op != Mod && op.op != Fmod) return false;
+  const loop::ExprNode& divisor = exprs_.node(op.operands[1]);
+  if (is_floating(divisor.dtype)) return false;
+  const auto* literal = std::get_if<loop::Literal>(&divisor.op);
+  return literal == nullptr ||
+         match(
+             literal->value, [](bool v) { return !v; }, [](const sym::Expr& e) { return e.is_const(0); }, [](double v) { return v == 0; });
+}
+
+std::string ThreadBody::compute(ExprId id, const loop::Compute& op) {
+  std::vector<OperandText> operands;
+  for (ExprId operand : op.operands) operands.push_back({value(operand), false, true});
+  const DType dtype = exprs_.dtype(op.operands[op.op == ScalarOp::Where ? 1 : 0]);
+  if (divides_integers(op)) {
+    reports_errors = true;
+    operands[1].text = fmt::format("nonzero<{}>({}, failure, step)", register_type(dtype), operands[1].text);
+  }
+  if (is_special_function(op.op) && dtype != DType::Bool) {
+    is_special = true;
+    return fmt::format("{}(toroid::special::{}({}{}))", register_type(dtype), special_function(op.op), operands[0].text,
+                       operands.size() == 2 ? ", " + operands[1].text : "");
+  }
+  const std::string text = scalar_text(op.op, dtype, operands);
+  return unfused.contains(id) ? fmt::format("rounded({})", text) : text;
+}
+
+std::string ThreadBody::masked(const loop::Masked& op, DType dtype) {
+  const std::string condition = value(op.condition), name = fresh("chosen");
+  line(fmt::format("{} {};", register_type(dtype), name));
+  open(fmt::format("if ({}) {{", condition));
+  line(fmt::format("{} = {};", name, value(op.value)));
+  close("} else {");
+  ++depth_;
+  scopes_.emplace_back();
+  line(fmt::format("{} = {};", name, value(op.otherwise)));
+  close();
+  return name;
+}
+
+void ThreadBody::hoist(const std::vector<ExprId>& roots, const std::vector<sym::Expr>& axes) {
+  const std::unordered_set<ExprId> varying = schedule::varying(exprs_, roots, axes);
+  std::unordered_set<ExprId> seen;
+  std::vector<ExprId> pending(roots.rbegin(), roots.rend());
+  while (!pending.empty()) {
+    const ExprId id = pending.back();
+    pending.pop_back();
+    const loop::ExprOp& op = exprs_.node(id).op;
+    if (!seen.insert(id).second || std::holds_alternative<loop::Literal>(op)) continue;
+    if (!varying.contains(id)) {
+      value(id);
+    } else if (const auto* masked = std::get_if<loop::Masked>(&op)) {
+      pending.push_back(masked->condition);  // behind it there may be nothing to load
+    } else {
+      const std::vector<ExprId> operands = exprs_.operands(id);
+      pending.insert(pending.end(), operands.rbegin(), operands.rend());
+    }
+  }
+}
+
+}  // namespace toroid::codegen::cuda

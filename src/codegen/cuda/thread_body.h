@@ -1,0 +1,66 @@
+// The text of what one thread computes: expressions as locals in nested scopes, each once where all that use it can see it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "codegen/cpp/print_index.h"
+#include "loop/loop.h"
+#include "support/text_buffer.h"
+
+namespace toroid::codegen::cuda {
+
+class ThreadBody {
+ public:
+  ThreadBody(const loop::LoopProgram& program, SymbolNames& names);
+
+  // ---- lines and scopes
+  void line(std::string_view text) { lines_ += std::string(2 * depth_, ' ') + std::string(text) + "\n"; }
+  void open(std::string_view head);
+  void close(std::string_view tail = "}");
+  std::string take() { return std::move(lines_); }
+
+  // ---- expressions: names of locals that are declared first
+  std::string value(loop::ExprId id);
+  // Declares the indices in it that are read from tensors, checked.
+  std::string index(sym::Expr e);
+  std::string name_of(sym::Expr symbol) { return names_.of(symbol); }
+  std::string fresh(std::string_view base);
+  std::string memory(loop::BufferId buffer) const;
+  // Declares in this scope what below the roots does not change along the axes, so that a loop over them, which runs at least once, finds
+  // it there.
+  void hoist(const std::vector<loop::ExprId>& roots, const std::vector<sym::Expr>& axes);
+
+  // A load, in this scope: an element of what one access loaded.
+  void define(loop::ExprId load, std::string text) { scopes_.back().values[load] = std::move(text); }
+
+  std::string stash_index = "0";                  // of the element at hand among the thread's
+  std::unordered_set<loop::ExprId> unfused = {};  // products that are rounded
+  bool reports_errors = false, is_special = false;
+
+ private:
+  struct Scope {
+    std::unordered_map<loop::ExprId, std::string> values;
+    std::unordered_set<sym::Expr> symbols;
+  };
+
+  std::string text_of(loop::ExprId id);
+  std::string compute(loop::ExprId id, const loop::Compute& op);
+  std::string masked(const loop::Masked& op, DType dtype);
+  std::string checked_divisor(const std::string& divisor, DType dtype);
+  bool divides_integers(const loop::Compute& op) const;
+
+  const loop::LoopProgram& program_;
+  const loop::ExprTable& exprs_;
+  SymbolNames& names_;
+  std::string lines_;
+  size_t depth_ = 1;
+  std::unordered_map<std::string, int> counts_;
+  std::vector<Scope> scopes_ = {{}};
+};
+
+}  // namespace toroid::codegen::cuda

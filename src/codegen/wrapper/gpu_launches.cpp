@@ -1,0 +1,63 @@
+// Launches of CUDA's kernels: each argument's address, and the number of blocks.
+#include <fmt/format.h>
+
+#include "codegen/cpp/names.h"
+#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/wrapper/function_printer.h"
+#include "schedule/cuda/cuda_grid.h"
+
+namespace toroid::codegen {
+namespace {
+
+// Of an emulated kernel: takes its arguments out of an array of pointers to them.
+std::string thunk(const loop::LoopProgram& loops, const cuda::CudaKernel& kernel, const std::string& name) {
+  std::vector<std::string> taken;
+  const auto take = [&](std::string_view type) { taken.push_back(fmt::format("*({}*)passed[{}]", type, taken.size())); };
+  for (const KernelParameter& parameter : kernel.source.parameters) {
+    const loop::Buffer& buffer = loops.buffer(parameter.buffer);
+    take(buffer.kind == loop::BufferKind::RandomState ? "RandomState" : fmt::format("{}*", storage_type(buffer.dtype)));
+  }
+  for (size_t i = 0; i < kernel.source.sizes.size(); ++i) take("int64_t");
+  if (kernel.source.reports_errors) {
+    take("Failure*");
+    take("int32_t");
+  }
+  return fmt::format("static void {0}_emulated(void** passed) {{\n  (void)passed;\n  {0}({1});\n}}\n", name, joined(taken, ""));
+}
+
+}  // namespace
+
+void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
+  const program::KernelDefinition& definition = shared_.module.kernels[launch.kernel];
+  const schedule::Step kernel = program::kernel_of(shared_.graphs, definition);
+  const std::string base = fmt::format("{}_kernel{}", identifier(schedule::name_of(kernel)), shared_.suffix);
+  const cuda::CudaKernel printed = cuda::print_kernel(loops_, kernel, graph_of(definition.graph), shared_.kernels.fresh_name(base));
+  const std::string& name = add_kernel(printed.source);
+  if (printed.is_special) shared_.special_kernels.insert(name);
+  const bool emulated = shared_.target == Target::EmulatedCuda;
+  if (emulated) shared_.thunks.try_emplace(name, thunk(loops_, printed, name));
+
+  auto block = body_.block("{");
+  if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel)) {
+    const loop::Buffer& out = buffer(scatter->out);
+    body_.write(fmt::format("copy_bytes(runtime, {}, {}, {});", identifier(out.name), identifier(buffer(scatter->base).name),
+                            bytes_of(sym::product(out.sizes), out.dtype)));
+  }
+  std::vector<std::string> passed;
+  for (const KernelParameter& parameter : printed.source.parameters) {
+    const loop::Buffer& each = buffer(parameter.buffer);
+    passed.push_back(fmt::format("(void*){}{}", each.kind == loop::BufferKind::RandomState ? "" : "&", identifier(each.name)));
+  }
+  for (sym::Expr size : printed.source.sizes) passed.push_back(fmt::format("(void*)&{}", identifier(size.node()->name)));
+  if (printed.source.reports_errors) {
+    body_.write(fmt::format("void* const failure = {};", emulated ? "&emulated_failure" : "gpu(runtime)->failure"));
+    body_.write(fmt::format("const int32_t step = {};", number_));
+    passed.insert(passed.end(), {"(void*)&failure", "(void*)&step"});
+  }
+  body_.write(fmt::format("void* passed[] = {{{}}};", joined(passed, "nullptr")));
+  const std::string which = emulated ? fmt::format("{{{}_emulated, {}}}", name, printed.waits) : fmt::format("\"{}\"", name);
+  body_.write(fmt::format("if (const int32_t failed = launch(runtime, {}, {}, {}, passed, {})) return failed;", which, index(launch.tasks),
+                          schedule::cuda_grid_of(loops_, kernel).threads, number_));
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,223 @@
+// Kernels for a GPU: printed for CUDA, compiled for this processor, and compared with the evaluator. The text is the one that a GPU runs.
+#include <fmt/format.h>
+
+#include "base/error_for_test.h"
+#include "driver/end_to_end/compiled_for_test.h"
+
+namespace toroid {
+namespace {
+
+struct CudaCase {
+  std::string name, text;
+  std::vector<SymbolSizes> calls = {{}};
+};
+
+const CudaCase kPrograms[] = {
+    {"map_of_vectors", R"(
+graph(x: bf16[64, 1024], y: f32[64, 1024]) {
+  z: f32[64, 1024] = aten::add.Tensor(x, y)
+  r: f32[64, 1024] = aten::gelu(z)
+  h: f16[64, 1024] = aten::to.dtype(r, dtype.f16)
+  return r, h
+})"},
+    {"large_map_of_vectors", R"(
+graph(x: bf16[512, 1024], b: bf16[1024]) {
+  z: bf16[512, 1024] = aten::add.Tensor(x, b)
+  r: bf16[512, 1024] = aten::relu(z)
+  return r
+})"},
+    {"transpose_and_add", R"(
+graph(a: f32[33, 65], b: f32[65, 33]) {
+  t: f32[65, 33] = aten::t(a)
+  y: f32[65, 33] = aten::add.Tensor(t, b)
+  return y
+})"},
+    {"transposes_by_tiles",
+     R"(
+sym s0 in [1, 200]
+graph(a: f32[70, 130], b: bf16[2, 65, 64], c: bf16[2, 64, 65], d: f32[s0, 33], e: f32[33, s0]) {
+  t: f32[130, 70] = aten::t(a)
+  y: f32[130, 70] = aten::neg(t)
+  u: bf16[2, 64, 65] = aten::permute(b, [0, 2, 1])
+  z: bf16[2, 64, 65] = aten::add.Tensor(u, c)
+  v: f32[33, s0] = aten::t(d)
+  w: f32[33, s0] = aten::mul.Tensor(v, e)
+  return y, z, w
+})",
+     {{{"s0", 1}}, {{"s0", 64}}, {{"s0", 131}}}},
+    {"softmax_of_free_rows",
+     R"(
+sym s0 in [1, 64]
+graph(a: f32[s0, 33]) {
+  y: f32[s0, 33] = aten::softmax.int(a, 1)
+  z: f32[s0, 33] = aten::cumsum(y, 1)
+  return y, z
+})",
+     {{{"s0", 1}}, {{"s0", 7}}, {{"s0", 40}}}},
+    {"softmax_in_registers", R"(
+graph(a: bf16[5, 1024], b: f32[3, 4096], c: f32[70, 16]) {
+  y: bf16[5, 1024] = aten::softmax.int(a, 1)
+  z: f32[3, 4096] = aten::log_softmax.int(b, 1)
+  r: f32[70, 16] = aten::softmax.int(c, 1)
+  return y, z, r
+})"},
+    {"softmax_of_long_rows", R"(
+graph(a: f32[2, 100003]) {
+  y: f32[2, 100003] = aten::softmax.int(a, 1)
+  return y
+})"},
+    {"softmax_of_columns", R"(
+graph(a: f32[129, 40]) {
+  y: f32[129, 40] = aten::softmax.int(a, 0)
+  return y
+})"},
+    {"norm_and_statistics", R"(
+graph(a: f32[6, 768], w: f32[768], b: f32[768]) {
+  y: f32[6, 768] = aten::layer_norm(a, [768], w, b)
+  v: f32[768] = aten::var.correction(a, [0], correction=1)
+  m: f32[6], at: i64[6] = aten::max.dim(a, 1)
+  n: f32[768], to: i64[768] = aten::min.dim(a, 0)
+  k: i64[] = aten::argmin(a)
+  s: f32[] = aten::sum(a)
+  return y, v, m, at, n, to, k, s
+})"},
+    {"extrema_with_ties_and_nan", R"(
+graph(x: f32[12, 3], i: i64[40, 40]) {
+  m: f32[3], at: i64[3] = aten::max.dim(x, 0)
+  k: i64[] = aten::argmax(x)
+  l: i64[40] = aten::argmax(i, 1)
+  f: i64[40] = aten::argmin(i, 0)
+  a: f32[12] = aten::amax(x, [1])
+  return m, at, k, l, f, a
+})"},
+    {"sum_of_everything", R"(
+graph(a: f32[300, 1000]) {
+  s: f32[] = aten::sum(a)
+  m: f32[] = aten::mean(a)
+  return s, m
+})"},
+    {"reductions_of_integers_and_bools", R"(
+graph(i: i32[7, 300], b: bool[7, 300], p: i64[4, 9]) {
+  s: i64[7] = aten::sum.dim_IntList(i, [1])
+  c: i64[300] = aten::sum.dim_IntList(b, [0])
+  y: bool[7] = aten::any.dim(b, 1)
+  z: bool[] = aten::all(b)
+  q: i64[4] = aten::prod.dim_int(p, 1)
+  return s, c, y, z, q
+})"},
+    {"scans", R"(
+graph(x: f32[5, 200], i: i64[3, 70]) {
+  s: f32[5, 200] = aten::cumsum(x, 1)
+  p: f32[5, 200] = aten::cumprod(x, 0)
+  m: f32[5, 200], at: i64[5, 200] = aten::cummax(x, 1)
+  n: i64[3, 70], to: i64[3, 70] = aten::cummin(i, 1)
+  l: f32[5, 200] = aten::logcumsumexp(x, 1)
+  return s, p, m, at, n, to, l
+})"},
+    {"gathers_and_scatters", R"(
+graph(a: f32[3, 64], i0: i64[20], v: f32[20, 64], i1: i64[3, 30], w: f32[3, 30], d: f32[3], d0: f32[20]) {
+  g: f32[20, 64] = aten::index_select(a, 0, i0)
+  s: f32[3, 64] = aten::index_add(a, 0, i0, v)
+  t: f32[3, 64] = aten::scatter_add(a, 1, i1, w)
+  r: f32[3, 64] = aten::scatter_reduce.two(a, 1, i1, w, "amax")
+  e: f32[20, 64] = aten::embedding(a, i0)
+  o: f32[3] = aten::index_put(d, [i0], d0, True)
+  return g, s, t, r, e, o
+})"},
+    {"edges_of_floats", R"(
+graph(x: f32[40], d: f32[40]) {
+  f: f32[40] = aten::floor_divide(x, d)
+  r: f32[40] = aten::remainder.Tensor(x, d)
+  m: f32[40] = aten::maximum(x, d)
+  s: f32[40] = aten::sigmoid(x)
+  t: f32[40] = aten::tanh(x)
+  g: f32[40] = aten::erf(x)
+  i: i64[40] = aten::to.dtype(d, dtype.i64)
+  u: u8[40] = aten::to.dtype(x, dtype.u8)
+  h: f16[40] = aten::to.dtype(x, dtype.f16)
+  b: bf16[40] = aten::to.dtype(x, dtype.bf16)
+  e: f16[40] = aten::exp(h)
+  c: i64[40], q: i64[40] = aten::cummax(i, 0)
+  return f, r, m, s, t, g, i, u, h, b, e, c, q
+})"},
+    {"edges_of_integers", R"(
+graph(x: i64[30], d: i64[30], y: u8[30], p: u8[30], z: i32[30]) {
+  f: i64[30] = aten::floor_divide(x, d)
+  r: i64[30] = aten::remainder.Tensor(x, d)
+  a: u8[30] = aten::add.Tensor(y, p)
+  b: i32[30] = aten::bitwise_not(z)
+  w: i64[30] = aten::pow.Tensor_Scalar(x, 3)
+  n: i64[30] = aten::neg(x)
+  return f, r, a, b, w, n
+})"},
+    {"special_functions", R"(
+graph(p: f32[50], q: f64[50]) {
+  a: f32[50] = aten::special_zeta(p, p)
+  b: f64[50] = aten::special_i1e(q)
+  c: f64[50] = aten::digamma(q)
+  d: f32[50] = aten::special_hermite_polynomial_h.n_scalar(p, 3)
+  e: f64[50] = aten::lgamma(q)
+  return a, b, c, d, e
+})"},
+    {"random_numbers",
+     R"(
+graph(a: f32[300]) {
+  r: f32[300] = aten::rand_like(a)
+  n: f32[300] = aten::randn_like(a)
+  d: f32[300], k: bool[300] = aten::native_dropout(a, 0.5, True)
+  return r, n, d, k
+})",
+     {{}, {}}},
+    {"products_and_calls", R"(
+graph(x: f32[8, 64], pw: f32[48, 64], b: f32[48], s: f32[9]) {
+  y: f32[8, 48] = aten::linear(x, pw, b)
+  z: f32[8, 48] = aten::gelu(y)
+  v: f32[9], at: i64[9] = aten::sort(s)
+  return z, v, at
+})"},
+    {"no_elements", R"(
+graph(a: f32[0, 4], b: f32[3, 0]) {
+  y: f32[0, 4] = aten::relu(a)
+  s: f32[3] = aten::sum.dim_IntList(b, [1])
+  c: f32[4] = aten::sum.dim_IntList(a, [0])
+  return y, s, c
+})"},
+};
+
+class EmulatedCuda : public testing::TestWithParam<CudaCase> {};
+
+TEST_P(EmulatedCuda, ComputesAsTheEvaluator) { expect_as_evaluated(GetParam().text, GetParam().calls, 2, codegen::Target::EmulatedCuda); }
+
+INSTANTIATE_TEST_SUITE_P(Programs, EmulatedCuda, testing::ValuesIn(kPrograms), [](const auto& each) { return each.param.name; });
+
+TEST(EmulatedCudaErrors, AnIndexOutOfBoundsIsNamedWithItsSize) {
+  Executable executable = compiled("graph(a: f32[4, 2], i: i64[3]) {\n  y: f32[3, 2] = aten::index_select(a, 0, i)\n  return y\n}",
+                                   codegen::Target::EmulatedCuda)
+                              .load();
+  const std::vector<HostTensor> inputs = {HostTensor(DType::F32, {4, 2}),
+                                          HostTensor::from_ints(DType::I64, {3}, std::vector<int64_t>{0, 7, 1})};
+  const Error error = error_of([&] { executable.run(inputs); });
+  EXPECT_EQ(error.message(), "an index read from a tensor is out of bounds: 7, where 0 to 3 are allowed");
+  EXPECT_EQ(executable.run(std::vector{inputs[0], HostTensor::from_ints(DType::I64, {3}, std::vector<int64_t>{3, 0, 1})})[0].sizes(),
+            (std::vector<int64_t>{3, 2}));
+}
+
+TEST(EmulatedCudaErrors, AnIntegerDividedByZeroIsNamed) {
+  Executable executable =
+      compiled("graph(x: i64[3], y: i64[3]) {\n  z: i64[3] = aten::floor_divide(x, y)\n  return z\n}", codegen::Target::EmulatedCuda)
+          .load();
+  const std::vector<HostTensor> inputs = {HostTensor::from_ints(DType::I64, {3}, std::vector<int64_t>{1, 2, 3}),
+                                          HostTensor::from_ints(DType::I64, {3}, std::vector<int64_t>{1, 0, 3})};
+  EXPECT_EQ(error_of([&] { executable.run(inputs); }).message(), "an integer is divided by zero");
+}
+
+TEST(CudaTarget, ChecksOfEachAccessAreRefused) {
+  const Error error = error_of([] {
+    TestSession::get().compile(parse_text("graph(x: f32[3]) {\n  return x\n}"),
+                               {.target = codegen::Target::EmulatedCuda, .assertions = true});
+  });
+  EXPECT_EQ(error.message(), "there are no checks of each access for programs on a GPU yet");
+}
+
+}  // namespace
+}  // namespace toroid

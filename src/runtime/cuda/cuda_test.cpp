@@ -1,0 +1,67 @@
+// What of CUDA's run side needs no GPU. With one, the command's conformance is the test (docs/gpu.md).
+#include <gtest/gtest.h>
+
+#include "base/error_for_test.h"
+#include "runtime/cuda/matmul.h"
+#include "tensor/dtype.h"
+
+namespace toroid::cuda {
+namespace {
+
+TEST(CudaDriver, WhereThereIsNoneTheErrorSaysSoAndWhatToDo) {
+  if (!absence()) GTEST_SKIP() << "there is a GPU";
+  const Error error = error_of([] { driver(); });
+  EXPECT_EQ(error.kind(), ErrorKind::Environment);
+  EXPECT_EQ(error.message(), *absence());
+  EXPECT_EQ(error.help_text(), "run with '--device cpu', or where a GPU and its driver are");
+}
+
+struct Shape {
+  std::vector<int64_t> sizes, strides;
+};
+
+std::optional<Product> product_of(const Shape& a, const Shape& b, const Shape& out, DType dtype = DType::BF16) {
+  const auto operand = [&](const Shape& shape) {
+    return ToroidOperand{
+        nullptr, shape.sizes.data(), shape.strides.data(), static_cast<int32_t>(shape.sizes.size()), static_cast<int32_t>(dtype), 0};
+  };
+  const ToroidOperand inputs[] = {operand(a), operand(b)}, outputs[] = {operand(out)};
+  ToroidLibraryCall call{};
+  call.name = "matmul";
+  call.inputs = inputs;
+  call.num_inputs = 2;
+  call.outputs = outputs;
+  call.num_outputs = 1;
+  return as_product(call);
+}
+
+TEST(CudaProduct, AMatrixIsTakenByRowsOrByColumns) {
+  const auto product = product_of({{8, 64}, {64, 1}}, {{64, 48}, {1, 64}}, {{8, 48}, {48, 1}});
+  ASSERT_TRUE(product);
+  EXPECT_EQ(product->rows, 8);
+  EXPECT_EQ(product->columns, 48);
+  EXPECT_EQ(product->depth, 64);
+  EXPECT_EQ(product->a, (Product::Side{false, 64, 0}));
+  EXPECT_EQ(product->b, (Product::Side{true, 64, 0}));
+  EXPECT_EQ(product->out_leading, 48);
+}
+
+TEST(CudaProduct, BatchesWithOneStrideAreOneDim) {
+  // Heads of one tensor [B, L, H, E], seen as [B, H, L, E]: no single stride.
+  const Shape out = {{2, 3, 5, 7}, {105, 35, 7, 1}};
+  EXPECT_FALSE(product_of({{2, 3, 5, 4}, {60, 4, 12, 1}}, {{2, 3, 4, 7}, {84, 28, 7, 1}}, out));
+  const auto product = product_of({{2, 3, 5, 4}, {60, 20, 4, 1}}, {{2, 3, 4, 7}, {0, 0, 7, 1}}, out);
+  ASSERT_TRUE(product);
+  EXPECT_EQ(product->batches, 6);
+  EXPECT_EQ(product->a.batch_stride, 20);
+  EXPECT_EQ(product->b.batch_stride, 0);
+  EXPECT_EQ(product->out_batch_stride, 35);
+}
+
+TEST(CudaProduct, IntegersAndStridesOfNoMatrixAreLeftToOthers) {
+  EXPECT_FALSE(product_of({{4, 4}, {4, 1}}, {{4, 4}, {4, 1}}, {{4, 4}, {4, 1}}, DType::I32));
+  EXPECT_FALSE(product_of({{4, 4}, {8, 2}}, {{4, 4}, {4, 1}}, {{4, 4}, {4, 1}}));
+}
+
+}  // namespace
+}  // namespace toroid::cuda

@@ -1,0 +1,80 @@
+// The functions of NVIDIA's driver that toroid calls, with its own declarations: no header of CUDA is needed to build, and one binary
+// serves machines with a GPU and without.
+//
+// The driver is libcuda.so.1; TOROID_CUDA_DRIVER in the environment names another one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace toroid::cuda {
+
+using Result = int;  // 0: success
+using DeviceNumber = int;
+using Address = unsigned long long;  // in a device's memory
+using Context = struct ContextOpaque*;
+using StreamHandle = struct StreamOpaque*;
+using ModuleHandle = struct ModuleOpaque*;
+using FunctionHandle = struct FunctionOpaque*;
+using PoolHandle = struct PoolOpaque*;
+using EventHandle = struct EventOpaque*;
+
+// clang-format off
+#define TOROID_CUDA_DRIVER_FUNCTIONS(F)                                                                  \
+  F(get_error_name, "cuGetErrorName", Result(Result, const char**))                                      \
+  F(get_error_string, "cuGetErrorString", Result(Result, const char**))                                  \
+  F(init, "cuInit", Result(unsigned))                                                                    \
+  F(driver_version, "cuDriverGetVersion", Result(int*))                                                  \
+  F(device_count, "cuDeviceGetCount", Result(int*))                                                      \
+  F(device_get, "cuDeviceGet", Result(DeviceNumber*, int))                                               \
+  F(device_name, "cuDeviceGetName", Result(char*, int, DeviceNumber))                                    \
+  F(device_attribute, "cuDeviceGetAttribute", Result(int*, int, DeviceNumber))                           \
+  F(device_bytes, "cuDeviceTotalMem_v2", Result(size_t*, DeviceNumber))                                  \
+  F(context_retain, "cuDevicePrimaryCtxRetain", Result(Context*, DeviceNumber))                          \
+  F(context_set, "cuCtxSetCurrent", Result(Context))                                                     \
+  F(stream_create, "cuStreamCreate", Result(StreamHandle*, unsigned))                                    \
+  F(stream_destroy, "cuStreamDestroy_v2", Result(StreamHandle))                                          \
+  F(stream_synchronize, "cuStreamSynchronize", Result(StreamHandle))                                     \
+  F(default_pool, "cuDeviceGetDefaultMemPool", Result(PoolHandle*, DeviceNumber))                        \
+  F(pool_set, "cuMemPoolSetAttribute", Result(PoolHandle, int, void*))                                   \
+  F(allocate, "cuMemAllocAsync", Result(Address*, size_t, StreamHandle))                                 \
+  F(free, "cuMemFreeAsync", Result(Address, StreamHandle))                                               \
+  F(copy_in, "cuMemcpyHtoDAsync_v2", Result(Address, const void*, size_t, StreamHandle))                 \
+  F(copy_out, "cuMemcpyDtoHAsync_v2", Result(void*, Address, size_t, StreamHandle))                      \
+  F(copy_within, "cuMemcpyDtoDAsync_v2", Result(Address, Address, size_t, StreamHandle))                 \
+  F(set_bytes, "cuMemsetD8Async", Result(Address, unsigned char, size_t, StreamHandle))                  \
+  F(pointer_attribute, "cuPointerGetAttribute", Result(void*, int, Address))                             \
+  F(module_load, "cuModuleLoadData", Result(ModuleHandle*, const void*))                                 \
+  F(module_unload, "cuModuleUnload", Result(ModuleHandle))                                               \
+  F(module_function, "cuModuleGetFunction", Result(FunctionHandle*, ModuleHandle, const char*))          \
+  F(launch, "cuLaunchKernel", Result(FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamHandle, void**, void**)) \
+  F(event_create, "cuEventCreate", Result(EventHandle*, unsigned))                                       \
+  F(event_destroy, "cuEventDestroy_v2", Result(EventHandle))                                             \
+  F(event_record, "cuEventRecord", Result(EventHandle, StreamHandle))                                    \
+  F(event_synchronize, "cuEventSynchronize", Result(EventHandle))                                        \
+  F(event_elapsed, "cuEventElapsedTime", Result(float*, EventHandle, EventHandle))
+// clang-format on
+
+struct Driver {
+#define TOROID_CUDA_MEMBER(name, symbol, ...) \
+  using name##_t = __VA_ARGS__;               \
+  name##_t* name = nullptr;
+  TOROID_CUDA_DRIVER_FUNCTIONS(TOROID_CUDA_MEMBER)
+#undef TOROID_CUDA_MEMBER
+};
+
+// Attributes that are asked for.
+inline constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kReleaseThreshold = 4, kMemoryType = 2, kDeviceMemory = 2;
+
+// Why programs cannot run on a GPU here: "no NVIDIA driver: libcuda.so.1 cannot be opened", "no NVIDIA GPU: …"; none when they can.
+std::optional<std::string> absence();
+// Throws Error{Environment} with absence().
+const Driver& driver();
+
+// Throws Error{Environment} unless it succeeded: what was done, and the driver's name and text of the result. After a fault of a kernel
+// nothing succeeds any more in this process, and each error says so.
+void check(Result result, const char* what);
+
+}  // namespace toroid::cuda

@@ -1,0 +1,219 @@
+#include "runtime/cuda/matmul.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file/system_library.h"
+#include "tensor/dtype.h"
+
+namespace toroid::cuda {
+namespace {
+
+using Status = int;
+
+// cublasLt.h's, whose layout is part of the library's interface.
+struct Algorithm {
+  uint64_t data[8];
+};
+struct Heuristic {
+  Algorithm algorithm;
+  size_t workspace_bytes;
+  Status state;
+  float waves;
+  int reserved[4];
+};
+
+constexpr int kTransposeA = 3, kTransposeB = 4, kBatchCount = 5, kBatchStride = 6, kWorkspaceBytes = 1;
+constexpr size_t kWorkspace = 32 << 20;  // as much as the library asks for on Hopper
+
+// clang-format off
+#define TOROID_CUBLASLT_FUNCTIONS(F)                                                                        \
+  F(create, "cublasLtCreate", Status(void**))                                                               \
+  F(destroy, "cublasLtDestroy", Status(void*))                                                              \
+  F(matmul_create, "cublasLtMatmulDescCreate", Status(void**, int, int))                                    \
+  F(matmul_destroy, "cublasLtMatmulDescDestroy", Status(void*))                                             \
+  F(matmul_set, "cublasLtMatmulDescSetAttribute", Status(void*, int, const void*, size_t))                  \
+  F(layout_create, "cublasLtMatrixLayoutCreate", Status(void**, int, uint64_t, uint64_t, int64_t))          \
+  F(layout_destroy, "cublasLtMatrixLayoutDestroy", Status(void*))                                           \
+  F(layout_set, "cublasLtMatrixLayoutSetAttribute", Status(void*, int, const void*, size_t))                \
+  F(preference_create, "cublasLtMatmulPreferenceCreate", Status(void**))                                    \
+  F(preference_destroy, "cublasLtMatmulPreferenceDestroy", Status(void*))                                   \
+  F(preference_set, "cublasLtMatmulPreferenceSetAttribute", Status(void*, int, const void*, size_t))        \
+  F(heuristic, "cublasLtMatmulAlgoGetHeuristic", Status(void*, void*, void*, void*, void*, void*, void*, int, Heuristic*, int*)) \
+  F(matmul, "cublasLtMatmul", Status(void*, void*, const void*, const void*, void*, const void*, void*, const void*, const void*, void*, void*, void*, const Algorithm*, void*, size_t, StreamHandle))
+// clang-format on
+
+struct Functions {
+#define TOROID_CUBLASLT_MEMBER(name, symbol, ...) \
+  using name##_t = __VA_ARGS__;                   \
+  name##_t* name = nullptr;
+  TOROID_CUBLASLT_FUNCTIONS(TOROID_CUBLASLT_MEMBER)
+#undef TOROID_CUBLASLT_MEMBER
+};
+
+Functions look_up() {
+  static const SystemLibrary library("cuBLASLt", "TOROID_CUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12"});
+  if (library.absence()) {
+    throw Error(ErrorKind::Environment, *library.absence())
+        .help("matrix products on a GPU need it: install CUDA's libcublas, or name the file in TOROID_CUBLASLT");
+  }
+  Functions functions;
+#define TOROID_CUBLASLT_LOOK_UP(name, symbol, ...) functions.name = library.function<Functions::name##_t>(symbol);
+  TOROID_CUBLASLT_FUNCTIONS(TOROID_CUBLASLT_LOOK_UP)
+#undef TOROID_CUBLASLT_LOOK_UP
+  return functions;
+}
+
+const Functions& lt() {
+  static const Functions functions = look_up();
+  return functions;
+}
+
+void check_status(Status status, const char* what) {
+  if (status != 0) throw Error(ErrorKind::Environment, formatted("cuBLASLt fails {}: status {}", what, status));
+}
+
+int type_of(DType dtype) {
+  switch (dtype) {
+    case DType::F16: return 2;
+    case DType::BF16: return 14;
+    case DType::F64: return 1;
+    default: return 0;
+  }
+}
+
+// One of the last two dims is contiguous, and the other far enough apart. Dims of one element have any stride.
+std::optional<Product::Side> side_of(const ToroidOperand& operand) {
+  const int32_t r = operand.rank - 2;
+  const int64_t rows = operand.sizes[r], columns = operand.sizes[r + 1];
+  const int64_t row = operand.strides[r], column = operand.strides[r + 1];
+  if ((column == 1 || columns == 1) && (row >= columns || rows == 1)) return Product::Side{false, std::max({row, columns, int64_t{1}}), 0};
+  if ((row == 1 || rows == 1) && (column >= rows || columns == 1)) return Product::Side{true, std::max({column, rows, int64_t{1}}), 0};
+  return std::nullopt;
+}
+
+// The batches as one dim with one stride, which is 0 where all are the same matrix.
+std::optional<int64_t> batch_stride(const ToroidOperand& operand) {
+  std::optional<int64_t> stride;
+  int64_t expected = 0;
+  for (int32_t d = operand.rank - 3; d >= 0; --d) {
+    if (operand.sizes[d] == 1) continue;
+    if (stride && operand.strides[d] != expected) return std::nullopt;
+    if (!stride) stride = operand.strides[d];
+    expected = operand.strides[d] * operand.sizes[d];
+  }
+  return stride.value_or(0);
+}
+
+}  // namespace
+
+std::optional<Product> as_product(const ToroidLibraryCall& call) {
+  if (std::string_view(call.name).substr(0, 6) != "matmul" || call.num_inputs != 2 || call.epilogue != nullptr) return std::nullopt;
+  const ToroidOperand &a = call.inputs[0], &b = call.inputs[1], &out = call.outputs[0];
+  const auto dtype = static_cast<DType>(out.dtype);
+  if (!is_floating(dtype) || a.dtype != out.dtype || b.dtype != out.dtype || out.rank < 2) return std::nullopt;
+  if (dtype != DType::F16 && dtype != DType::BF16 && dtype != DType::F32 && dtype != DType::F64) return std::nullopt;
+  const int32_t r = out.rank - 2;
+  Product product{.rows = out.sizes[r],
+                  .columns = out.sizes[r + 1],
+                  .depth = a.sizes[r + 1],
+                  .batches = 1,
+                  .dtype = out.dtype,
+                  .a = {},
+                  .b = {},
+                  .out_leading = 0,
+                  .out_batch_stride = 0};
+  for (int32_t d = 0; d < r; ++d) product.batches *= out.sizes[d];
+  const auto left = side_of(a), right = side_of(b), result = side_of(out);
+  const auto left_stride = batch_stride(a), right_stride = batch_stride(b), out_stride = batch_stride(out);
+  if (!left || !right || !result || result->transposed || !left_stride || !right_stride || !out_stride) return std::nullopt;
+  product.a = {left->transposed, left->leading, *left_stride};
+  product.b = {right->transposed, right->leading, *right_stride};
+  product.out_leading = result->leading;
+  product.out_batch_stride = *out_stride;
+  return product;
+}
+
+struct Products::Plan {
+  void *matmul = nullptr, *a = nullptr, *b = nullptr, *out = nullptr;
+  bool has_algorithm = false;
+  Heuristic best{};
+
+  Plan() = default;
+  Plan(const Plan&) = delete;
+  ~Plan() {
+    for (void* layout : {a, b, out}) {
+      if (layout != nullptr) lt().layout_destroy(layout);
+    }
+    if (matmul != nullptr) lt().matmul_destroy(matmul);
+  }
+};
+
+Products::Products(const Stream& stream) : stream_(stream) {}
+
+Products::~Products() {
+  plans_.clear();
+  if (handle_ != nullptr) lt().destroy(handle_);
+}
+
+Products::Plan& Products::plan_of(const Product& product) {
+  std::unique_ptr<Plan>& slot = plans_[product];
+  if (slot) return *slot;
+  if (handle_ == nullptr) check_status(lt().create(&handle_), "to start");
+  if (!workspace_) workspace_.emplace(stream_, kWorkspace);
+  auto plan = std::make_unique<Plan>();
+  const auto dtype = static_cast<DType>(product.dtype);
+  const int type = type_of(dtype), compute = dtype == DType::F64 ? 70 : 68, scale = dtype == DType::F64 ? 1 : 0;
+  check_status(lt().matmul_create(&plan->matmul, compute, scale), "to describe a product");
+  const int32_t first = product.b.transposed, second = product.a.transposed;
+  check_status(lt().matmul_set(plan->matmul, kTransposeA, &first, sizeof first), "to describe a product");
+  check_status(lt().matmul_set(plan->matmul, kTransposeB, &second, sizeof second), "to describe a product");
+  const auto layout = [&](void** made, int64_t rows, int64_t columns, int64_t leading, int64_t stride) {
+    check_status(lt().layout_create(made, type, static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), leading),
+                 "to describe a matrix");
+    const auto count = static_cast<int32_t>(product.batches);
+    check_status(lt().layout_set(*made, kBatchCount, &count, sizeof count), "to describe a matrix");
+    check_status(lt().layout_set(*made, kBatchStride, &stride, sizeof stride), "to describe a matrix");
+  };
+  // In memory, row by row: the library's columns.
+  const auto side = [&](void** made, const Product::Side& its, int64_t rows, int64_t columns) {
+    its.transposed ? layout(made, columns, rows, its.leading, its.batch_stride)
+                   : layout(made, rows, columns, its.leading, its.batch_stride);
+  };
+  side(&plan->a, product.a, product.rows, product.depth);
+  side(&plan->b, product.b, product.depth, product.columns);
+  layout(&plan->out, product.rows, product.columns, product.out_leading, product.out_batch_stride);
+  void* preference = nullptr;
+  check_status(lt().preference_create(&preference), "to describe a preference");
+  const uint64_t bytes = kWorkspace;
+  lt().preference_set(preference, kWorkspaceBytes, &bytes, sizeof bytes);
+  int found = 0;
+  const Status status = lt().heuristic(handle_, plan->matmul, plan->b, plan->a, plan->out, plan->out, preference, 1, &plan->best, &found);
+  lt().preference_destroy(preference);
+  plan->has_algorithm = status == 0 && found > 0;
+  slot = std::move(plan);
+  return *slot;
+}
+
+bool Products::run(const Product& product, const void* a, const void* b, void* out) {
+  const auto dtype = static_cast<DType>(product.dtype);
+  const int64_t elements = product.rows * product.columns * product.batches;
+  if (elements == 0) return true;
+  if (product.depth == 0) {
+    clear(stream_, out, static_cast<size_t>(elements * size_bytes(dtype)));
+    return true;
+  }
+  Plan& plan = plan_of(product);
+  if (!plan.has_algorithm) return false;
+  const double one64 = 1, zero64 = 0;
+  const float one = 1, zero = 0;
+  const bool is_double = dtype == DType::F64;
+  const void* alpha = is_double ? static_cast<const void*>(&one64) : &one;
+  const void* beta = is_double ? static_cast<const void*>(&zero64) : &zero;
+  check_status(lt().matmul(handle_, plan.matmul, alpha, b, plan.b, a, plan.a, beta, out, plan.out, out, plan.out, &plan.best.algorithm,
+                           workspace_->data(), kWorkspace, stream_.handle()),
+               "to multiply");
+  return true;
+}
+
+}  // namespace toroid::cuda

@@ -1,0 +1,96 @@
+#include "schedule/cuda/cuda_grid.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "schedule/cpu/form_estimate.h"
+#include "schedule/cpu/loops.h"
+#include "support/match.h"
+
+namespace toroid::schedule {
+namespace {
+
+constexpr int kScanThreads = 64;  // a row each: few a block, so that few rows fill many multiprocessors
+constexpr int kScatterThreads = 128;
+constexpr int64_t kManyThreads = 4096;
+constexpr int kMostOwners = 8192;
+
+sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
+
+sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
+  sym::Expr product = 1;
+  for (sym::Expr axis : axes) product = product * extent(axis);
+  return product;
+}
+
+// Does the position alone tell the axis? The rest must lie inside of one step of the axis, or in whole rounds of it.
+bool is_told_by(const loop::LoopProgram& program, sym::Expr position, sym::Expr axis) {
+  const auto linear = sym::linear_in(position, axis);
+  if (!linear || !linear->coefficient.is_const() || linear->coefficient.value() <= 0) return false;
+  if (depends_on_through_values(program.exprs, linear->rest, axis)) return false;
+  const sym::Expr step = linear->coefficient;
+  const bool inside = sym::known_le(0, linear->rest) && sym::known_lt(linear->rest, step);
+  if (inside || sym::known_divisible(linear->rest, step * extent(axis))) return true;
+  // Both: rounds of the axis, and what lies inside of a step.
+  sym::Expr low = 0;
+  const sym::Expr alone[] = {linear->rest};
+  for (sym::Expr term : linear->rest.kind() == sym::Kind::Add ? linear->rest.operands() : std::span<const sym::Expr>(alone)) {
+    if (!sym::known_divisible(term, step * extent(axis))) low = low + term;
+  }
+  return sym::known_le(0, low) && sym::known_lt(low, step);
+}
+
+}  // namespace
+
+bool depends_on_through_values(const loop::ExprTable& exprs, sym::Expr e, sym::Expr axis) {
+  if (e.is_const()) return false;
+  for (sym::Expr symbol : sym::free_symbols(e)) {
+    if (symbol == axis) return true;
+    const loop::ValueSymbol* value = exprs.value_symbol(symbol);
+    if (value != nullptr && !varying(exprs, {value->index}, {axis}).empty()) return true;
+  }
+  return false;
+}
+
+ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKernel& kernel) {
+  ScatterThreads result;
+  for (sym::Expr axis : kernel.axes) (is_told_by(program, kernel.position, axis) ? result.parallel : result.serial).push_back(axis);
+  if (result.serial.empty()) return result;
+  const int64_t threads = std::max<int64_t>(sym::evaluate_hint(product_of_extents(result.parallel)), 1);
+  const int64_t elements = sym::evaluate_hint(product_of_extents(result.serial));
+  while (threads * result.owners < kManyThreads && result.owners < kMostOwners && result.owners < elements) result.owners *= 2;
+  return result;
+}
+
+CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
+  return match(
+      step,
+      [](const Kernel& kernel) -> CudaGrid {
+        TOROID_CHECK(kernel.gpu.has_value(), "the kernel '{}' is not planned for a GPU", kernel.name);
+        const GpuLoops& gpu = *kernel.gpu;
+        const sym::Expr rows = product_of_extents(kernel.outer);
+        if (kernel.tile) {
+          sym::Expr blocks = 1;
+          for (sym::Expr axis : kernel.outer) {
+            const bool is_side = axis == *kernel.tile || axis == kernel.outer.back();
+            blocks = blocks * (is_side ? sym::ceil_div(extent(axis), kTileSide) : extent(axis));
+          }
+          return {blocks, gpu.threads};
+        }
+        if (kernel.inner.empty()) return {sym::ceil_div(sym::floor_div(rows, gpu.vector), gpu.threads), gpu.threads};
+        return {sym::ceil_div(rows, gpu.threads / gpu.row_threads), gpu.threads};
+      },
+      [](const ScanKernel& kernel) -> CudaGrid {
+        return {sym::ceil_div(product_of_extents(kernel.outer), kScanThreads), kScanThreads};
+      },
+      [&](const ScatterKernel& kernel) -> CudaGrid {
+        const ScatterThreads threads = scatter_threads(program, kernel);
+        return {sym::ceil_div(product_of_extents(threads.parallel) * threads.owners, kScatterThreads), kScatterThreads};
+      },
+      [](const auto& other) -> CudaGrid {
+        TOROID_CHECK(false, "'{}' is no kernel", other.name);
+        return {0, 0};
+      });
+}
+
+}  // namespace toroid::schedule

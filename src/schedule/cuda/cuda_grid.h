@@ -1,0 +1,30 @@
+// How the work of a kernel is divided into blocks of a GPU's threads.
+#pragma once
+
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace toroid::schedule {
+
+struct CudaGrid {
+  sym::Expr blocks;  // 0 where there is nothing to do
+  int threads;       // of each
+};
+
+// Of a scatter. Elements that can have one destination belong to one thread, which takes them in their order: the result is the same in
+// every call.
+struct ScatterThreads {
+  // Axes that the destination tells: elements that differ in one of them go to different places. A thread has one combination of their
+  // values.
+  std::vector<sym::Expr> parallel;
+  std::vector<sym::Expr> serial;  // the other axes, which each thread goes through
+  // Where the former are too few: so many threads go through the same elements, and each takes the destinations that are its own.
+  int owners = 1;
+};
+ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKernel& kernel);
+
+// Of a generated kernel's step, which the planner of CUDA has planned.
+CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step);
+
+}  // namespace toroid::schedule

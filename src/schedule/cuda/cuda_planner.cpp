@@ -1,0 +1,244 @@
+// The plans of a GPU's threads: which threads have which elements, what stays in their registers, and how many bytes they ask memory for at
+// once.
+//
+// A map gives a thread some neighbouring elements, 16 bytes of the narrowest tensor. A row that is reduced has some threads of a block: as
+// many as keep its elements in registers, so that it is read once. Where the results lie beside each other and the reduced elements do not,
+// as in sums of columns, neighbouring threads have neighbouring results.
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "schedule/cpu/form_estimate.h"
+#include "schedule/cpu/loops.h"
+#include "schedule/fusion/group.h"
+#include "schedule/planner.h"
+#include "support/match.h"
+
+namespace toroid::schedule {
+namespace {
+
+using loop::ExprTable;
+
+constexpr int kThreads = 256, kRowThreads = 128, kMostThreads = 1024;
+constexpr int kColumns = 32;  // results of a block beside each other: a warp's
+constexpr int kAccessBytes = 16, kMostVector = 8;
+constexpr int64_t kEnoughThreads = 1 << 16;       // fewer do not fill the device: each has fewer elements then
+constexpr int kShortShare = 16, kLongShare = 32;  // elements of a row a thread, within a warp and beyond it
+constexpr int64_t kLeastTile = 16, kMostTileBytes = 40 << 10;
+constexpr int kMostRegisters = 64;  // of a thread, for what its row keeps
+
+sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
+int64_t hint(sym::Expr axis) { return sym::evaluate_hint(extent(axis)); }
+
+sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
+  sym::Expr product = 1;
+  for (sym::Expr axis : axes) product = product * extent(axis);
+  return product;
+}
+
+void move_to_back(std::vector<sym::Expr>& axes, sym::Expr axis) {
+  axes.erase(std::find(axes.begin(), axes.end(), axis));
+  axes.push_back(axis);
+}
+
+// Memory that lies contiguously along the axis, less what jumps along it.
+int score(const std::vector<Access>& list, sym::Expr axis) {
+  int total = 0;
+  for (const Access& access : list) {
+    if (access.is_memory && sym::depends_on(access.position, axis)) total += is_contiguous(access.position, axis) ? 1 : -1;
+  }
+  return total;
+}
+
+// The axis that memory follows best comes last; of equals the one that is there.
+int put_best_last(const std::vector<Access>& list, std::vector<sym::Expr>& axes) {
+  if (axes.empty()) return std::numeric_limits<int>::min();
+  sym::Expr best = axes.back();
+  for (sym::Expr axis : axes) {
+    if (score(list, axis) > score(list, best) && hint(axis) > 1) best = axis;
+  }
+  move_to_back(axes, best);
+  return score(list, best);
+}
+
+// What jumps along the last axis and is contiguous along another one is read a tile at a time, so that threads that read together read what
+// lies together.
+void choose_tile(const loop::LoopProgram& program, Kernel& kernel) {
+  const sym::Expr last = kernel.outer.back();
+  if (hint(last) < kLeastTile) return;
+  int64_t bytes = 0;
+  for (ExprId id : unconditional_loads(program.exprs, kernel)) {
+    const auto& load = std::get<loop::Load>(program.exprs.node(id).op);
+    const auto jump = sym::linear_in(load.index[0], last);
+    if (!jump || !only_axes_and_sizes(load.index[0]) || jump->coefficient.is_const(0) || jump->coefficient.is_const(1)) continue;
+    const int64_t own = (kTileSide + 4) * kTileSide * size_bytes(program.buffer(load.buffer).dtype);
+    for (sym::Expr axis : kernel.outer) {
+      const bool is_other = kernel.tile && *kernel.tile != axis;
+      if (axis == last || is_other || hint(axis) < kLeastTile || !is_contiguous(load.index[0], axis) || bytes + own > kMostTileBytes)
+        continue;
+      kernel.tile = axis;
+      kernel.tiled_loads.push_back(id);
+      bytes += own;
+      break;
+    }
+  }
+}
+
+// ---- what a row keeps -----------------------------------------------------------------------------------------------------------------
+
+// Puts what the stashes keep in their place.
+void compute_again(ExprTable& exprs, Kernel& kernel) {
+  if (kernel.stashes.empty()) return;
+  const std::vector<ExprId> kept = kept_values(kernel);
+  ExprTable::Memo memo;
+  ExprTable::Leaf leaf = [&](ExprId id) -> std::optional<ExprId> {
+    const auto* stashed = std::get_if<loop::Stashed>(&exprs.node(id).op);
+    if (stashed == nullptr) return std::nullopt;
+    return exprs.rewrite(kept[static_cast<size_t>(stashed->id)], {}, leaf, memo);
+  };
+  for (Stage& stage : kernel.stages) {
+    std::erase_if(stage.statements, [](const Statement& s) { return std::holds_alternative<Keep>(s); });
+    for (Statement& statement : stage.statements) match(statement, [&](auto& s) { s.value = exprs.rewrite(s.value, {}, leaf, memo); });
+  }
+  kernel.stashes.clear();
+}
+
+// Loads that every element of some stage does, and an element of a later stage too: they are kept instead, so that memory is read once.
+void keep_loads(ExprTable& exprs, Kernel& kernel, size_t room) {
+  std::map<ExprId, std::pair<size_t, size_t>> stages;  // of each load, the first and the last
+  for (size_t s = 0; s < kernel.stages.size(); ++s) {
+    if (!kernel.stages[s].inner) continue;
+    Kernel alone;
+    alone.stages = {kernel.stages[s]};
+    for (ExprId load : unconditional_loads(exprs, alone)) {
+      if (!varying(exprs, {load}, kernel.inner).empty()) stages.try_emplace(load, s, s).first->second.second = s;
+    }
+  }
+  for (const auto& [load, span] : stages) {
+    if (span.first == span.second || kernel.stashes.size() >= room) continue;
+    const StashId stash{static_cast<uint32_t>(kernel.stashes.size())};
+    kernel.stashes.push_back(exprs.dtype(load));
+    exprs.set_origin(exprs.node(load).origin);
+    const ExprId stashed = exprs.add(loop::Stashed{stash}, exprs.dtype(load));
+    ExprTable::Memo memo;
+    const ExprTable::Leaf leaf = [&, load = load](ExprId id) -> std::optional<ExprId> {
+      return id == load ? std::optional(stashed) : std::nullopt;
+    };
+    for (size_t s = span.first + 1; s < kernel.stages.size(); ++s) {
+      for (Statement& statement : kernel.stages[s].statements)
+        match(statement, [&](auto& each) { each.value = exprs.rewrite(each.value, {}, leaf, memo); });
+    }
+    std::vector<Statement>& first = kernel.stages[span.first].statements;
+    first.insert(first.begin(), Keep{stash, load});
+  }
+}
+
+int registers_of(const Kernel& kernel) {
+  int64_t bytes = 0;
+  for (DType dtype : kernel.stashes) bytes += std::max<int64_t>(size_bytes(dtype), 4);
+  return static_cast<int>(bytes / 4);
+}
+
+// ---- threads ------------------------------------------------------------------------------------------------------------------------
+
+class CudaPlanner final : public Planner {
+ public:
+  explicit CudaPlanner(bool aligned) : aligned_(aligned) {}
+  const Planner& of_subgraphs() const override;
+
+  // Two blocks for each multiprocessor of the largest devices; as sizes alone decide, all devices compute the same.
+  void prepare(loop::LoopProgram& program) const override {
+    split_large_reductions(program, {.few_results = 128, .large_row = 1 << 15, .blocks = 256, .blocks_of_all = true});
+  }
+
+  void append(loop::LoopProgram& program, std::vector<Step>& steps, Kernel kernel, bool /*fuse*/) const override {
+    merge_neighbours(program, kernel, kernel.outer);
+    merge_neighbours(program, kernel, kernel.inner);
+    if (kernel.inner.empty()) {
+      plan_map(program, kernel);
+    } else {
+      plan_rows(program, kernel);
+    }
+    round_shared_products(program, kernel);
+    steps.push_back(std::move(kernel));
+  }
+
+ private:
+  // Neighbours along the axis that one access may take: of what is contiguous along it, 16 bytes of the narrowest.
+  int vector_along(const loop::LoopProgram& program, const Kernel& kernel, sym::Expr axis) const {
+    int64_t narrowest = 0;
+    auto see = [&](BufferId buffer, sym::Expr position) {
+      if (!is_contiguous(position, axis)) return;
+      const int64_t bytes = size_bytes(program.buffer(buffer).dtype);
+      narrowest = narrowest == 0 ? bytes : std::min(narrowest, bytes);
+    };
+    for (ExprId id : unconditional_loads(program.exprs, kernel)) {
+      const auto& load = std::get<loop::Load>(program.exprs.node(id).op);
+      see(load.buffer, load.index[0]);
+    }
+    for (const Stage& stage : kernel.stages) {
+      for (const Statement& statement : stage.statements) {
+        if (const auto* store = std::get_if<Store>(&statement)) see(store->buffer, store->position);
+      }
+    }
+    if (!aligned_ || narrowest == 0) return 1;
+    int vector = std::min<int>(kMostVector, static_cast<int>(kAccessBytes / narrowest));
+    while (vector > 1 && !sym::known_divisible(extent(axis), vector)) vector /= 2;
+    return vector;
+  }
+
+  void plan_map(const loop::LoopProgram& program, Kernel& kernel) const {
+    GpuLoops gpu{.threads = kThreads};
+    if (!kernel.outer.empty() && kernel.accumulators.empty()) {
+      put_best_last(accesses(program.exprs, kernel), kernel.outer);
+      choose_tile(program, kernel);
+      gpu.vector = kernel.tile ? 1 : vector_along(program, kernel, kernel.outer.back());
+      while (gpu.vector > 1 && work_hint(kernel) / gpu.vector < kEnoughThreads) gpu.vector /= 2;
+    }
+    kernel.gpu = gpu;
+  }
+
+  void plan_rows(loop::LoopProgram& program, Kernel& kernel) const {
+    GpuLoops gpu{.threads = kRowThreads};
+    const std::vector<Access> list = accesses(program.exprs, kernel);
+    const int along_rows = put_best_last(list, kernel.inner), across = put_best_last(list, kernel.outer);
+    const sym::Expr row = product_of_extents(kernel.inner);
+    const int64_t length = std::max<int64_t>(sym::evaluate_hint(row), 1);
+    if (across > along_rows) {
+      gpu.columns = true;
+      while (gpu.row_threads < kMostThreads / kColumns && gpu.row_threads * 8 < length) gpu.row_threads *= 2;
+      gpu.threads = std::max(kColumns * gpu.row_threads, kRowThreads);
+    } else {
+      gpu.vector = vector_along(program, kernel, kernel.inner.back());
+      const auto share = [&] { return length / gpu.row_threads; };
+      while (gpu.row_threads < 32 && share() > std::max(gpu.vector, kShortShare)) gpu.row_threads *= 2;
+      while (gpu.row_threads < kMostThreads && share() > kLongShare) gpu.row_threads *= 2;
+      gpu.threads = std::max(kRowThreads, gpu.row_threads);
+    }
+    const int64_t items = row.is_const() ? (length + gpu.row_threads * gpu.vector - 1) / (gpu.row_threads * gpu.vector) : 0;
+    const int64_t elements = items * gpu.vector;
+    if (items > 0 && elements * std::max(registers_of(kernel), 1) <= kMostRegisters) {
+      keep_loads(program.exprs, kernel, static_cast<size_t>(kMostRegisters / elements));
+      gpu.items = kernel.stashes.empty() ? 0 : static_cast<int>(items);
+    } else {
+      compute_again(program.exprs, kernel);
+    }
+    kernel.gpu = gpu;
+  }
+
+  bool aligned_;  // the graph's inputs, to 16 bytes
+};
+
+const Planner& CudaPlanner::of_subgraphs() const {
+  static const CudaPlanner planner(false);
+  return planner;
+}
+
+}  // namespace
+
+const Planner& cuda_planner() {
+  static const CudaPlanner planner(true);
+  return planner;
+}
+
+}  // namespace toroid::schedule

@@ -1,0 +1,36 @@
+// Compiles CUDA text in this process, by NVRTC: libnvrtc.so.13 or .12, or what TOROID_NVRTC names, opened when the first text is compiled.
+//
+// The text includes no header. Functions without an execution space are the device's. Nothing of "fast math" is on: divisions, roots and
+// subnormal numbers are as IEEE 754 has them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace toroid {
+
+// What a kernel takes of a multiprocessor, as ptxas says it.
+struct KernelResources {
+  std::string kernel;
+  int registers = 0;
+  int shared_bytes = 0;
+  int spilled_bytes = 0;  // stores and loads
+};
+
+struct CudaBinary {
+  std::string cubin;
+  std::vector<KernelResources> kernels;
+};
+
+// "NVRTC 13.0"; part of a program's key. Throws Error{Environment} where the library is absent.
+std::string nvrtc_version();
+
+// The architecture that kernels are compiled for: TOROID_CUDA_ARCH, as sm_90a, else that of the GPU that is here. Throws Error{Environment}
+// where there is neither.
+std::string cuda_architecture();
+
+// `name`: for messages. Throws Error{ToolFailed} with the first lines of what the compiler says. From several threads at once.
+CudaBinary compile_cuda(std::string_view source, std::string_view architecture, std::string_view name);
+
+}  // namespace toroid

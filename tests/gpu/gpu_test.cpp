@@ -1,0 +1,114 @@
+// The command with --device cuda where there is no GPU: what is missing, full or broken is said. A library plays the driver and NVRTC (fake_gpu.c),
+// so results are not looked at: emulated kernels have tests of their own (driver/end_to_end/cuda_test.cpp).
+#include <gtest/gtest.h>
+
+#include "base/environment_for_test.h"
+#include "base/error_for_test.h"
+#include "base/file/file.h"
+#include "runtime/cuda/device.h"
+#include "support/process/subprocess.h"
+
+namespace toroid {
+namespace {
+
+constexpr std::string_view kProgram = R"(graph(x: f32[64, 48]) {
+  y: f32[64, 48] = aten::softmax.int(x, 1)
+  return y
+}
+)";
+
+class GpuCommand : public testing::Test {
+ protected:
+  GpuCommand() { write_file_atomically(folder_.path() / "program.txt", kProgram); }
+
+  using Environment = std::vector<std::pair<std::string, std::string>>;
+  ProcessResult bench(Environment environment, std::string_view program = "program.txt") const {
+    environment.push_back({"TOROID_CACHE_DIR", (folder_.path() / "cache").string()});
+    return run_process({.argv = {TOROID_COMMAND, "bench", std::string(program), "--device", "cuda", "--seconds", "0.01"},
+                        .folder = folder_.path(),
+                        .environment = environment,
+                        .timeout = std::chrono::minutes(2)});
+  }
+  static Environment fake(std::string how = "") {
+    return {{"TOROID_CUDA_DRIVER", FAKE_GPU}, {"TOROID_NVRTC", FAKE_GPU}, {"FAKE_GPU", std::move(how)}};
+  }
+
+  TempFolder folder_{"toroid-gpu-test"};
+};
+
+void expect_error(const ProcessResult& result, std::string_view first_line) {
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.errors.substr(0, result.errors.find('\n')), first_line);
+}
+
+TEST_F(GpuCommand, RunsAProgramAndTimesItOnTheDevice) {
+  const ProcessResult result = bench(fake());
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("1.0000 ms a call"), std::string::npos) << result.output;  // as the fake's events say
+}
+
+TEST_F(GpuCommand, NamesLibraryKernelsThatRanOnTheHost) {
+  write_file_atomically(folder_.path() / "sort.txt", std::string_view(R"(graph(x: f32[9]) {
+  y: f32[9], at: i64[9] = aten::sort(x)
+  return y, at
+}
+)"));
+  const ProcessResult result = bench(fake(), "sort.txt");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.errors, "note: sort ran on the host, with copies\n");
+}
+
+TEST_F(GpuCommand, WithoutADriverItIsNotKnownWhatToCompileFor) {
+  expect_error(bench({{"TOROID_CUDA_DRIVER", "/no/driver.so"}, {"TOROID_NVRTC", FAKE_GPU}, {"TOROID_CUDA_ARCH", ""}}),
+               "error: it is not known what to compile for: no NVIDIA driver: /no/driver.so cannot be opened");
+}
+
+TEST_F(GpuCommand, WithoutADriverAProgramIsCompiledAndDoesNotRun) {
+  expect_error(bench({{"TOROID_CUDA_DRIVER", "/no/driver.so"}, {"TOROID_NVRTC", FAKE_GPU}, {"TOROID_CUDA_ARCH", "sm_90a"}}),
+               "error: no NVIDIA driver: /no/driver.so cannot be opened");
+}
+
+TEST_F(GpuCommand, WithoutNvrtcNothingIsCompiled) {
+  expect_error(bench({{"TOROID_CUDA_DRIVER", FAKE_GPU}, {"TOROID_NVRTC", "/no/nvrtc.so"}}),
+               "error: no NVRTC: /no/nvrtc.so cannot be opened");
+}
+
+TEST_F(GpuCommand, WithoutAGpuTheDriverIsThereAndSeesNone) {
+  expect_error(bench(fake("absent")), "error: it is not known what to compile for: no NVIDIA GPU: the driver is there, and sees none");
+}
+
+TEST_F(GpuCommand, ADriverWithoutAFunctionIsTooOld) {
+  expect_error(bench({{"TOROID_CUDA_DRIVER", "libm.so.6"}, {"TOROID_NVRTC", FAKE_GPU}, {"TOROID_CUDA_ARCH", "sm_90a"}}),
+               "error: the NVIDIA driver is too old: libm.so.6 of NVIDIA driver has no function cuGetErrorName");
+}
+
+TEST_F(GpuCommand, AFullGpuSaysHowMuchWasAskedFor) {
+  expect_error(bench(fake("full")), "error: asking the GPU for 12288 bytes fails: CUDA_ERROR_OUT_OF_MEMORY (out of memory)");
+}
+
+TEST_F(GpuCommand, AFaultOfAKernelIsNamed) {
+  const ProcessResult result = bench(fake("fault"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.errors.find("fails: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"), std::string::npos);
+  EXPECT_NE(result.errors.find("help: a kernel did what it must not; the CUDA context is lost"), std::string::npos);
+}
+
+// In this process, whose driver is the fake.
+TEST(GpuFaults, AfterAFaultEveryCallSaysThatTheContextIsLost) {
+  const ScopedVariable driver("TOROID_CUDA_DRIVER", FAKE_GPU), how("FAKE_GPU", "");
+  cuda::Device::get().make_current();
+  const cuda::Stream stream;
+  const cuda::Memory memory(stream, 64);
+  std::vector<char> bytes(4096);
+  EXPECT_NE(
+      error_of([&] { cuda::copy_in(stream, memory.data(), bytes.data(), bytes.size()); }).message().find("CUDA_ERROR_ILLEGAL_ADDRESS"),
+      std::string::npos);
+  const Error later = error_of([&] { stream.synchronize(); });
+  EXPECT_EQ(later.kind(), ErrorKind::Environment);
+  EXPECT_EQ(
+      later.message(),
+      "running on the GPU fails: the CUDA context is lost since CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)");
+}
+
+}  // namespace
+}  // namespace toroid
