@@ -255,8 +255,8 @@ Counts counts(const Module& module);
 
 struct ModuleOptions {
   Device device = Device::Cpu;  // where buffers are and kernels run
-  bool profile = false;     // the runtime is told of each step (ToroidRuntime::step)
-  bool assertions = false;  // kernels check each access: they are launched one after the other, and all epilogues are functions
+  bool profile = false;         // the runtime is told of each step (ToroidRuntime::step)
+  bool assertions = false;      // kernels check each access: they are launched one after the other, and all epilogues are functions
 };
 
 // `graphs`: the main graph, then each subgraph of the program. The module refers to their kernels.

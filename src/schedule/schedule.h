@@ -114,7 +114,8 @@ struct Kernel {
   std::vector<Accumulator> accumulators;  // by AccumulatorId
   std::vector<DType> stashes;             // by StashId
   VectorAlong vector = VectorAlong::None;
-  std::optional<GpuLoops> gpu = {};  // of a kernel for a GPU, which has of what follows only tiles, read through shared memory, and `unfused`
+  std::optional<GpuLoops> gpu =
+      {};  // of a kernel for a GPU, which has of what follows only tiles, read through shared memory, and `unfused`
   // An outer axis along which some loads are contiguous, forward or backward, while they jump along the vector axis: those are read a
   // square tile at a time and turned in cache. Only with VectorAlong::Outer and no inner axes.
   std::optional<sym::Expr> tile;
