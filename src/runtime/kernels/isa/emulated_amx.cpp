@@ -30,7 +30,7 @@ void read(int tile, Tile<Element>& to) {
   std::memcpy(to, bytes_of(tile), sizeof to);
 }
 
-// Subnormal numbers count as 0 before an operation and after it; the caller's mode is not looked at. By vectors of a row, which any machine has in some way.
+// Subnormal numbers count as 0 before an operation and after it; the caller's mode is not looked at.
 TOROID_INLINE void flush(Vector16& x) {
   const auto bits = reinterpret_cast<Integers16&>(x);
   const Integers16 result = (bits & 0x7F800000u) == 0 ? bits & 0x80000000u : bits;
@@ -47,24 +47,79 @@ TOROID_INLINE void widen(const uint16_t* row, Vector16& even, Vector16& odd) {
   flush(odd);
 }
 
-// sums[i][j] += left[i][4 k + e] * right[k][4 j + e] over k and e.
+// Of each row the even and the odd elements are summed apart, both sums are added, and their sum to what is there.
+TOROID_INLINE void multiply_bfloat16(Tile<float>& c, const Tile<uint16_t>& a, const Tile<uint16_t>& b) {
+  Vector16 even[kTileSide], odd[kTileSide];  // of the right side
+  for (int64_t k = 0; k < kTileSide; ++k) widen(b[k], even[k], odd[k]);
+  for (int64_t i = 0; i < kTileSide; ++i) {
+    Vector16 of_even = {}, of_odd = {}, x, y, sum;
+    widen(a[i], x, y);
+    for (int64_t k = 0; k < kTileSide; ++k) {
+      of_even += x[k] * even[k];
+      flush(of_even);
+      of_odd += y[k] * odd[k];
+      flush(of_odd);
+    }
+    of_even += of_odd;
+    flush(of_even);
+    std::memcpy(&sum, c[i], sizeof sum);
+    flush(sum);
+    sum += of_even;
+    flush(sum);
+    std::memcpy(c[i], &sum, sizeof sum);
+  }
+}
+
+// sums[i][j] += left[i][4 k + e] * right[k][4 j + e] over k and e; wraps.
 template <class Left>
-void add_product_of_bytes(int sums, int left, int right) {
-  Tile<int32_t> c;
+TOROID_INLINE void multiply_bytes(Tile<int32_t>& c, const Tile<Left>& a, const Tile<int8_t>& b) {
+  typedef int32_t Signed16 __attribute__((vector_size(64)));
+  for (int64_t k = 0; k < kTileSide; ++k) {
+    Signed16 words;
+    std::memcpy(&words, b[k], sizeof words);
+    const Integers16 right[4] = {Integers16((words << 24) >> 24), Integers16((words << 16) >> 24), Integers16((words << 8) >> 24),
+                                 Integers16(words >> 24)};
+    for (int64_t i = 0; i < kTileSide; ++i) {
+      Integers16 sum;
+      std::memcpy(&sum, c[i], sizeof sum);
+      for (int64_t e = 0; e < 4; ++e) sum += static_cast<uint32_t>(a[i][4 * k + e]) * right[e];
+      std::memcpy(c[i], &sum, sizeof sum);
+    }
+  }
+}
+
+// For the vectors that the processor has, whatever it is taken for: tests spend much of their time here.
+struct Loops {
+  void (*bfloat16)(Tile<float>&, const Tile<uint16_t>&, const Tile<uint16_t>&);
+  void (*int8)(Tile<int32_t>&, const Tile<int8_t>&, const Tile<int8_t>&);
+  void (*uint8_by_int8)(Tile<int32_t>&, const Tile<uint8_t>&, const Tile<int8_t>&);
+};
+#define TOROID_LOOPS(TARGET)                                                                                              \
+  Loops {                                                                                                                 \
+    [](Tile<float>& c, const Tile<uint16_t>& a, const Tile<uint16_t>& b) TARGET { multiply_bfloat16(c, a, b); },          \
+        [](Tile<int32_t>& c, const Tile<int8_t>& a, const Tile<int8_t>& b) TARGET { multiply_bytes<int8_t>(c, a, b); },   \
+        [](Tile<int32_t>& c, const Tile<uint8_t>& a, const Tile<int8_t>& b) TARGET { multiply_bytes<uint8_t>(c, a, b); }, \
+  }
+const Loops& loops() {
+#ifdef __x86_64__
+  static const Loops best = reported_isa().level == IsaLevel::Avx512 ? TOROID_LOOPS(TOROID_AVX512)
+                            : reported_isa().level == IsaLevel::Avx2 ? TOROID_LOOPS(TOROID_AVX2)
+                                                                     : TOROID_LOOPS();
+#else
+  static const Loops best = TOROID_LOOPS();
+#endif
+  return best;
+}
+
+template <class Sum, class Left, class Right>
+void add_product(void (*multiply)(Tile<Sum>&, const Tile<Left>&, const Tile<Right>&), int sums, int left, int right) {
+  Tile<Sum> c;
   Tile<Left> a;
-  Tile<int8_t> b;
+  Tile<Right> b;
   read(sums, c);
   read(left, a);
   read(right, b);
-  for (int64_t i = 0; i < kTileSide; ++i) {
-    for (int64_t k = 0; k < kTileSide; ++k) {
-      for (int64_t j = 0; j < kTileSide; ++j) {
-        int32_t sum = 0;
-        for (int64_t e = 0; e < 4; ++e) sum += a[i][4 * k + e] * b[k][4 * j + e];
-        c[i][j] = static_cast<int32_t>(static_cast<uint32_t>(c[i][j]) + static_cast<uint32_t>(sum));  // wraps
-      }
-    }
-  }
+  multiply(c, a, b);
   std::memcpy(bytes_of(sums), c, sizeof c);
 }
 
@@ -89,36 +144,8 @@ void store(int tile, void* to, int64_t row_bytes) {
   for (int64_t i = 0; i < kTileSide; ++i) std::memcpy(static_cast<std::byte*>(to) + i * row_bytes, from + i * kTileRowBytes, kTileRowBytes);
 }
 
-// Of each row the even and the odd elements are summed apart, both sums are added, and their sum to what is there.
-void add_product_of_bfloat16(int sums, int left, int right) {
-  Tile<float> c;
-  Tile<uint16_t> a, b;
-  read(sums, c);
-  read(left, a);
-  read(right, b);
-  Vector16 even[kTileSide], odd[kTileSide];  // of the right side
-  for (int64_t k = 0; k < kTileSide; ++k) widen(b[k], even[k], odd[k]);
-  for (int64_t i = 0; i < kTileSide; ++i) {
-    Vector16 of_even = {}, of_odd = {}, x, y, sum;
-    widen(a[i], x, y);
-    for (int64_t k = 0; k < kTileSide; ++k) {
-      of_even += x[k] * even[k];
-      flush(of_even);
-      of_odd += y[k] * odd[k];
-      flush(of_odd);
-    }
-    of_even += of_odd;
-    flush(of_even);
-    std::memcpy(&sum, c[i], sizeof sum);
-    flush(sum);
-    sum += of_even;
-    flush(sum);
-    std::memcpy(c[i], &sum, sizeof sum);
-  }
-  std::memcpy(bytes_of(sums), c, sizeof c);
-}
-
-void add_product_of_int8(int sums, int left, int right) { add_product_of_bytes<int8_t>(sums, left, right); }
-void add_product_of_uint8_by_int8(int sums, int left, int right) { add_product_of_bytes<uint8_t>(sums, left, right); }
+void add_product_of_bfloat16(int sums, int left, int right) { add_product(loops().bfloat16, sums, left, right); }
+void add_product_of_int8(int sums, int left, int right) { add_product(loops().int8, sums, left, right); }
+void add_product_of_uint8_by_int8(int sums, int left, int right) { add_product(loops().uint8_by_int8, sums, left, right); }
 
 }  // namespace toroid::emulated_tiles
