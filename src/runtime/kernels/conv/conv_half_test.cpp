@@ -9,6 +9,7 @@
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/registry/implementations_for_test.h"
+#include "runtime/kernels/sums_for_test.h"
 
 namespace toroid {
 namespace {
@@ -157,29 +158,21 @@ class Convolution {
     }
   };
 
-  struct Sum {
-    double value = 0, magnitude = 0;
-  };
-  Sum sum_at(const std::vector<float>& image, const std::vector<float>& filters, int64_t n, int64_t i, int64_t o) const {
-    Sum sum;
+  SumInDouble sum_at(const std::vector<float>& image, const std::vector<float>& filters, int64_t n, int64_t i, int64_t o) const {
+    SumInDouble sum;
     for (int64_t k = 0; k < c.kernel[0] * c.kernel[1]; ++k) {
       const int64_t row = i / out[1] * c.stride[0] - c.padding[0] + k / c.kernel[1] * c.dilation[0];
       const int64_t column = i % out[1] * c.stride[1] - c.padding[1] + k % c.kernel[1] * c.dilation[1];
       if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
-      for (int64_t p = 0; p < c.in_channels; ++p) {
-        const int64_t channel = o / c.out_channels * c.in_channels + p;
-        const int64_t at = n * x_strides[0] + channel * x_strides[1] + row * x_strides[2] + column * x_strides[3];
-        const double term = static_cast<double>(image[static_cast<size_t>(at)]) *
-                            static_cast<double>(filters[static_cast<size_t>(o * w_strides[0] + p * w_strides[1] + k)]);
-        sum.value += term;
-        sum.magnitude += std::abs(term);
-      }
+      const int64_t channel = o / c.out_channels * c.in_channels;
+      const int64_t at = n * x_strides[0] + channel * x_strides[1] + row * x_strides[2] + column * x_strides[3];
+      add_products(sum, image.data() + at, x_strides[1], filters.data() + o * w_strides[0] + k, w_strides[1], c.in_channels);
     }
     return sum;
   }
 
   DType dtype_;
-  std::vector<Sum> sums;  // for each element of y
+  std::vector<SumInDouble> sums;  // for each element of y
 };
 
 TOROID_ON_MACHINES(ReducedConvolution);

@@ -7,6 +7,7 @@
 
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/sums_for_test.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
@@ -76,20 +77,15 @@ struct Convolution {
     for (int64_t n = 0; n < c.batch; ++n) {
       for (int64_t o = 0; o < filters(); ++o) {
         for (int64_t i = 0; i < out[0] * out[1]; ++i) {
-          double sum = 0, magnitude = 0;
-          for (int64_t p = 0; p < c.in_channels; ++p) {
-            for (int64_t k = 0; k < c.kernel[0] * c.kernel[1]; ++k) {
-              const int64_t row = i / out[1] * c.stride[0] - c.padding[0] + k / c.kernel[1] * c.dilation[0];
-              const int64_t column = i % out[1] * c.stride[1] - c.padding[1] + k % c.kernel[1] * c.dilation[1];
-              if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
-              const int64_t channel = o / c.out_channels * c.in_channels + p;
-              const double product =
-                  static_cast<double>(x[static_cast<size_t>(n * x_strides[0] + channel + row * x_strides[2] + column * x_strides[3])]) *
-                  w[static_cast<size_t>(o * w_strides[0] + p * w_strides[1] + k)];
-              sum += product;
-              magnitude += std::abs(product);
-            }
+          SumInDouble terms;
+          for (int64_t k = 0; k < c.kernel[0] * c.kernel[1]; ++k) {
+            const int64_t row = i / out[1] * c.stride[0] - c.padding[0] + k / c.kernel[1] * c.dilation[0];
+            const int64_t column = i % out[1] * c.stride[1] - c.padding[1] + k % c.kernel[1] * c.dilation[1];
+            if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
+            const int64_t at = n * x_strides[0] + o / c.out_channels * c.in_channels + row * x_strides[2] + column * x_strides[3];
+            add_products(terms, x.data() + at, 1, w.data() + o * w_strides[0] + k, w_strides[1], c.in_channels);
           }
+          const auto [sum, magnitude] = terms;
           const float value = y[static_cast<size_t>(n * y_strides[0] + o + i * y_strides[3])];
           const bool is_right = std::isfinite(sum) ? std::abs(value - sum) <= 1e-6 * magnitude
                                 : std::isnan(sum)  ? std::isnan(value)

@@ -11,6 +11,7 @@
 #include "runtime/kernels/gemm/bf16x3/gemm_dynamic_b.h"
 #include "runtime/kernels/gemm/gemm_for_test.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/sums_for_test.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
@@ -68,12 +69,9 @@ Errors errors(const std::vector<float>& c, int64_t m, int64_t n, int64_t k, cons
   Errors found;
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      double sum = 0, magnitude = 0;
-      for (int64_t p = 0; p < k; ++p) {
-        const double product = static_cast<double>(*a.at(i, p)) * *b.at(p, j);
-        sum += product;
-        magnitude += std::abs(product);
-      }
+      SumInDouble terms;
+      add_products(terms, a.at(i, 0), a.column, b.at(0, j), b.row, k);
+      const auto [sum, magnitude] = terms;
       const double error = std::abs(c[static_cast<size_t>(i * n + j)] - sum) / magnitude;
       found.largest = std::max(found.largest, error);
       found.mean_square += error * error / static_cast<double>(m * n);
@@ -197,13 +195,12 @@ TEST_P(PartsProduct, TakesNumbersOfAnyMagnitude) {
         std::vector<double> allowed;
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
-            double magnitude = 0, beside_subnormals = 0;
-            for (int64_t p = 0; p < k; ++p) {
-              const double x = *a.at(i, p), y = *b.at(p, j);
-              magnitude += std::abs(x * y);
-              beside_subnormals += std::abs(x) + std::abs(y);
-            }
-            allowed.push_back(1e-6 * magnitude + 0x1p-126 * beside_subnormals);
+            constexpr float kOne = 1;
+            SumInDouble products, beside_subnormals;
+            add_products(products, a.at(i, 0), 1, b.at(0, j), n, k);
+            add_products(beside_subnormals, a.at(i, 0), 1, &kOne, 0, k);
+            add_products(beside_subnormals, b.at(0, j), n, &kOne, 0, k);
+            allowed.push_back(1e-6 * products.magnitude + 0x1p-126 * beside_subnormals.magnitude);
           }
         }
         for (const Sides sides : kSides) {
