@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kDigits = fs::path(TOROID_SOURCE_DIR) / "examples/digits";
+const fs::path kDigitsModel = fs::path(TOROID_SOURCE_DIR) / "examples/digits";
 
 class CliProcess : public testing::Test {
  protected:
@@ -31,8 +31,8 @@ class CliProcess : public testing::Test {
   ProcessResult shell(const std::string& script, std::vector<std::pair<std::string, std::string>> environment = {}) const {
     environment.push_back({"TOROID_CACHE_DIR", path("cache").string()});
     environment.push_back({"TOROID", TOROID_COMMAND});
-    environment.push_back({"DIGITS", (kDigits / "digits.pt2").string()});
-    environment.push_back({"ONE", (kDigits / "one.safetensors").string()});
+    environment.push_back({"DIGITS", (kDigitsModel / "digits.pt2").string()});
+    environment.push_back({"ONE", (kDigitsModel / "one.safetensors").string()});
     return run_process(
         {.argv = {"/bin/sh", "-c", script}, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
   }
@@ -49,7 +49,7 @@ class CliProcess : public testing::Test {
 
   // The digits model, larger than files that are read whole.
   void write_large_model(const std::string& name, char filling = 'x') const {
-    const ZipReader good = ZipReader::open(kDigits / "digits.pt2");
+    const ZipReader good = ZipReader::open(kDigitsModel / "digits.pt2");
     ZipForTest zip;
     for (const ZipEntry& entry : good.entries()) zip.add(entry.name, std::string(good.read_text(entry)));
     const std::string top = good.entries()[0].name.substr(0, good.entries()[0].name.find('/') + 1);

@@ -126,7 +126,7 @@ int explain(const std::string& model, bool as_json) {
   return 0;
 }
 
-int report(bool as_json, const char* name, uint64_t count, const std::string& sentence) {
+int report_count(bool as_json, const char* name, uint64_t count, const std::string& sentence) {
   if (as_json)
     print({{name, count}});
   else
@@ -178,21 +178,22 @@ int cmd_cache(int argc, const char* const* argv) {
   }
   if (gc_command.is_given()) {
     const uint64_t removed = store.shrink_to(size.empty() ? store.stats().limit_bytes : parse_byte_size(size));
-    return report(as_json, "removed", removed, fmt::format("{} entries removed, {} left", removed, byte_size_text(store.stats().bytes)));
+    return report_count(as_json, "removed", removed,
+                        fmt::format("{} entries removed, {} left", removed, byte_size_text(store.stats().bytes)));
   }
   if (clear_command.is_given()) {
     const uint64_t entries = store.stats().entries;
     store.clear();
-    return report(as_json, "removed", entries, fmt::format("{} entries removed", entries));
+    return report_count(as_json, "removed", entries, fmt::format("{} entries removed", entries));
   }
   if (export_command.is_given()) {
     check_writable(path);
     const uint64_t entries = export_entries(store, path, kind);
-    return report(as_json, "exported", entries, fmt::format("{} entries written to {}", entries, path));
+    return report_count(as_json, "exported", entries, fmt::format("{} entries written to {}", entries, path));
   }
   if (import_command.is_given()) {
     const uint64_t entries = import_entries(store, path);
-    return report(as_json, "imported", entries, fmt::format("{} entries added", entries));
+    return report_count(as_json, "imported", entries, fmt::format("{} entries added", entries));
   }
   return 2;
 }

@@ -24,7 +24,7 @@ std::string names_of(std::span<const NamedTensor> tensors) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-std::string describe(const Differences& found, const HostTensor& actual, const HostTensor& expected) {
+std::string describe_differences(const Differences& found, const HostTensor& actual, const HostTensor& expected) {
   const bool exact = !is_floating(expected.dtype()) && found.most_absolute == 0;
   const std::string most = exact ? "" : fmt::format("largest difference {:.3g}, relative {:.3g}", found.most_absolute, found.most_relative);
   if (!found.worst) return exact ? "equal" : "within tolerance; " + most;
@@ -68,7 +68,7 @@ Comparison compare_tensors(std::span<const NamedTensor> actual, std::span<const 
           is_asked ? Tolerance{std::max(asked.relative, 0.0), std::max(asked.absolute, 0.0)} : tolerance_of(wanted.dtype());
       const Differences found = compare_elements(given->tensor, wanted, tolerance, !is_asked);
       is_equal = found.differing == 0;
-      line = fmt::format("{}: {}", to_string(wanted), describe(found, given->tensor, wanted));
+      line = fmt::format("{}: {}", to_string(wanted), describe_differences(found, given->tensor, wanted));
       json["elements"] = found.elements;
       json["differing"] = found.differing;
       json["most_absolute"] = found.most_absolute;

@@ -34,7 +34,7 @@ bool is_supported(const OperatorUse& use) {
   return schema != nullptr && toroid::is_supported(*schema);
 }
 
-std::string describe(const Provenance& place) {
+std::string describe_place(const Provenance& place) {
   std::string text = fmt::format("'{}'", place.name);
   if (!place.module.empty()) text += fmt::format(" in {}", place.module);
   if (!place.source.empty()) text += fmt::format(", {}", place.source);
@@ -47,8 +47,8 @@ int list_missing(const std::string& model) {
   for (const OperatorUse& use : uses) {
     if (is_supported(use)) continue;
     ++missing;
-    fmt::print("{}\t{} use{}\tfirst at {}\n", use.op, use.uses, use.uses == 1 ? "" : "s", describe(use.first));
-    for (const Provenance& place : use.others) fmt::print("\t\talso at {}\n", describe(place));
+    fmt::print("{}\t{} use{}\tfirst at {}\n", use.op, use.uses, use.uses == 1 ? "" : "s", describe_place(use.first));
+    for (const Provenance& place : use.others) fmt::print("\t\talso at {}\n", describe_place(place));
   }
   if (missing == 0) fmt::print("all {} operators of {} are supported\n", uses.size(), model);
   if (missing > 0) fmt::print(stderr, "what can be done: docs/unsupported-operators.md\n");

@@ -41,7 +41,7 @@ Results returned(const Program& program, const std::vector<HostTensor>& all) {
 }
 
 // "wrote out.safetensors: out0 logits f32[2, 10], out1 prob f32[2, 10]; variant for s40=1"
-void report(const std::string& path, const Results& results, const std::string& variant) {
+void report_results(const std::string& path, const Results& results, const std::string& variant) {
   std::string text;
   for (size_t i = 0; i < results.tensors.size(); ++i) {
     const std::string& name = results.model_names[i];
@@ -99,7 +99,7 @@ int cmd_run(int argc, const char* const* argv) {
   refuse_changed_files();  // the model's or the inputs'
   if (!outputs_path.empty())
     write_outputs(outputs_path, results.tensors, output_names == "model" ? results.model_names : results.file_names);
-  report(outputs_path, results, callable->variant());
+  report_results(outputs_path, results, callable->variant());
   print_calls_on_host(stderr, callable->calls_on_host());
   if (expected_path.empty()) return 0;
   const Comparison comparison = compare_with(expected_path, results, tolerance);

@@ -24,12 +24,12 @@ void read_problems(const std::string& path, std::vector<std::string>& problems) 
 }
 
 // What mode default takes beside the quickest of those measured.
-struct Comparison {
+struct WithDefault {
   std::string problem, taken, quickest;
   double ratio;  // of their times
 };
 
-std::optional<Comparison> compare_default(const tune::Decision& decision, int threads) {
+std::optional<WithDefault> compare_default(const tune::Decision& decision, int threads) {
   const std::optional<std::string> taken = runtime_choices().cheapest_choice(decision.problem, model_of_this_machine(threads));
   const tune::Outcome *of_taken = nullptr, *quickest = nullptr;
   for (const tune::Outcome& outcome : decision.outcomes) {
@@ -38,14 +38,14 @@ std::optional<Comparison> compare_default(const tune::Decision& decision, int th
     if (outcome.choice == taken) of_taken = &outcome;
   }
   if (decision.source == tune::Source::OnlyOne || quickest == nullptr || of_taken == nullptr) return std::nullopt;
-  return Comparison{to_string(decision.problem), *taken, quickest->choice, of_taken->fastest_s / quickest->fastest_s};
+  return WithDefault{to_string(decision.problem), *taken, quickest->choice, of_taken->fastest_s / quickest->fastest_s};
 }
 
-void print_comparisons(std::vector<Comparison> all, size_t problems) {
+void print_comparisons(std::vector<WithDefault> all, size_t problems) {
   constexpr size_t kShown = 10;
   constexpr double kMuch = 1.15;
-  std::sort(all.begin(), all.end(), [](const Comparison& a, const Comparison& b) { return a.ratio > b.ratio; });
-  const auto count = std::count_if(all.begin(), all.end(), [](const Comparison& c) { return c.ratio > kMuch; });
+  std::sort(all.begin(), all.end(), [](const WithDefault& a, const WithDefault& b) { return a.ratio > b.ratio; });
+  const auto count = std::count_if(all.begin(), all.end(), [](const WithDefault& c) { return c.ratio > kMuch; });
   fmt::print("{} problems, {} with several choices; what mode default takes is more than {} times as slow as the quickest in {}\n",
              problems, all.size(), kMuch, count);
   for (size_t i = 0; i < std::min(kShown, all.size()); ++i) {
@@ -91,11 +91,11 @@ int cmd_tune(int argc, const char* const* argv) {
   if (!lock_path.empty()) options.lock = tune::ChoiceLock::read(lock_path);
   Cache cache(StoreOptions{.enabled = !no_cache});
   tune::Tuner tuner(runtime_choices(), cache, options);
-  std::vector<Comparison> comparisons;
+  std::vector<WithDefault> comparisons;
   for (const std::string& problem : problems) {
     const tune::Decision& decision = tuner.choose(parse_problem(problem));
     if (!compares_default) fmt::print("{}", table_text(decision));
-    if (std::optional<Comparison> each = compare_default(decision, options.measure.threads); compares_default && each)
+    if (std::optional<WithDefault> each = compare_default(decision, options.measure.threads); compares_default && each)
       comparisons.push_back(*each);
   }
   if (compares_default) print_comparisons(std::move(comparisons), problems.size());

@@ -16,14 +16,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-CacheKey key_of(const std::string& kind, const std::string& source) { return KeyBuilder(kind, 1).add_source("source", source).finish(); }
+CacheKey key_of_kind(const std::string& kind, const std::string& source) {
+  return KeyBuilder(kind, 1).add_source("source", source).finish();
+}
 
 class BaseTest : public testing::Test {
  protected:
   BaseTest() {
     Store from({.folder = scratch_.files() / "administrator"});
-    from.put(key_of("library", "one"), "first");
-    from.put(key_of("tuning", "matmul 128"), "12x32 tiles");
+    from.put(key_of_kind("library", "one"), "first");
+    from.put(key_of_kind("tuning", "matmul 128"), "12x32 tiles");
     export_entries(from, file_);
   }
   CacheOptions options() {
@@ -38,12 +40,12 @@ class BaseTest : public testing::Test {
 };
 
 TEST_F(BaseTest, IsAskedAfterTheLocalStore) {
-  const CacheKey shared = key_of("tuning", "matmul 128");
+  const CacheKey shared = key_of_kind("tuning", "matmul 128");
   {
     Cache cache(options());
     EXPECT_EQ(cache.get(shared), "12x32 tiles");
     EXPECT_EQ(cache.get(shared, Tier::Local), std::nullopt) << "nothing is copied";
-    EXPECT_EQ(cache.get(key_of("tuning", "matmul 256")), std::nullopt);
+    EXPECT_EQ(cache.get(key_of_kind("tuning", "matmul 256")), std::nullopt);
     EXPECT_EQ(cache.get({"library", shared.hex, ""}), std::nullopt) << "the kind belongs to the key";
     cache.put(shared, "6x16 tiles");
     EXPECT_EQ(cache.get(shared), "6x16 tiles") << "what was found here comes first";
@@ -58,8 +60,8 @@ TEST_F(BaseTest, IsNeverWritten) {
   ::chmod(file_.c_str(), 0400);
   {
     Cache cache(options());
-    cache.get(key_of("library", "one"));
-    cache.put(key_of("library", "two"), "second");
+    cache.get(key_of_kind("library", "one"));
+    cache.put(key_of_kind("library", "two"), "second");
   }
   EXPECT_EQ(read_file(file_), before);
   EXPECT_TRUE(warnings_.empty());
@@ -68,7 +70,7 @@ TEST_F(BaseTest, IsNeverWritten) {
 TEST_F(BaseTest, TheEnvironmentNamesIt) {
   const ScopedVariable variable("TOROID_CACHE_BASE", file_.string());
   Cache cache;
-  EXPECT_EQ(cache.get(key_of("library", "one")), "first");
+  EXPECT_EQ(cache.get(key_of_kind("library", "one")), "first");
   EXPECT_EQ(Cache(StoreOptions{.enabled = false}).base(), nullptr) << "without a cache there is no base either";
   variable.set("");
   EXPECT_EQ(Cache().base(), nullptr);
@@ -77,8 +79,8 @@ TEST_F(BaseTest, TheEnvironmentNamesIt) {
 TEST_F(BaseTest, OneKindMayBeExportedAlone) {
   Store from({.folder = scratch_.files() / "administrator"});
   EXPECT_EQ(export_entries(from, file_, "tuning"), 1u);
-  EXPECT_EQ(get(key_of("tuning", "matmul 128")), "12x32 tiles");
-  EXPECT_EQ(get(key_of("library", "one")), std::nullopt);
+  EXPECT_EQ(get(key_of_kind("tuning", "matmul 128")), "12x32 tiles");
+  EXPECT_EQ(get(key_of_kind("library", "one")), std::nullopt);
   const BaseContents contents = ReadOnlyBase(file_).contents();
   EXPECT_EQ(contents.entries, 1u);
   EXPECT_EQ(contents.bytes, 11u);
@@ -88,7 +90,7 @@ TEST_F(BaseTest, OneKindMayBeExportedAlone) {
 TEST_F(BaseTest, OneThatIsMissingIsWarnedOfOnce) {
   fs::remove(file_);
   Cache cache(options());
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(cache.get(key_of("library", "one")), std::nullopt);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(cache.get(key_of_kind("library", "one")), std::nullopt);
   EXPECT_EQ(warnings_, (std::vector<std::string>{"compiling without the read-only base: cannot read " + file_.string() +
                                                  ": No such file or directory; check the path"}));
 }
@@ -102,7 +104,7 @@ TEST_F(BaseTest, DamageIsAMissAndOneWarning) {
     ReadOnlyBase base(file_, options().store.warn);
     int found = 0;
     for (const auto& [kind, source, entry] : {std::tuple("library", "one", "first"), {"tuning", "matmul 128", "12x32 tiles"}}) {
-      const std::optional<std::string> got = base.get(key_of(kind, source));
+      const std::optional<std::string> got = base.get(key_of_kind(kind, source));
       EXPECT_TRUE(!got || *got == entry);
       found += got ? 1 : 0;
     }
@@ -123,7 +125,7 @@ TEST_F(BaseTest, DamageIsAMissAndOneWarning) {
   bad[good.find("first")] = 'F';
   write_file_atomically(file_, std::string_view(bad));
   warnings_.clear();
-  EXPECT_EQ(get(key_of("library", "one")), std::nullopt);
+  EXPECT_EQ(get(key_of_kind("library", "one")), std::nullopt);
   EXPECT_EQ(warnings_, (std::vector<std::string>{"an entry of the read-only base " + file_.string() +
                                                  " is damaged; 'toroid cache verify' counts them"}));
   EXPECT_EQ(ReadOnlyBase(file_).verify(), 1u);
@@ -131,16 +133,16 @@ TEST_F(BaseTest, DamageIsAMissAndOneWarning) {
 
 TEST_F(BaseTest, OneThatOthersCouldWriteIsNotTrusted) {
   ::chmod(file_.c_str(), 0664);
-  EXPECT_EQ(get(key_of("library", "one")), std::nullopt);
+  EXPECT_EQ(get(key_of_kind("library", "one")), std::nullopt);
   EXPECT_EQ(warnings_, (std::vector<std::string>{"compiling without the read-only base: the read-only base " + file_.string() +
                                                  " can be written by other users, who could plant code in it; run 'chmod go-w " +
                                                  file_.string() + "'"}));
   ::chmod(file_.c_str(), 0644);
-  EXPECT_EQ(get(key_of("library", "one")), "first");
+  EXPECT_EQ(get(key_of_kind("library", "one")), "first");
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away: owners are not tested";
   ASSERT_EQ(::chown(file_.c_str(), 12345, 12345), 0);
   warnings_.clear();
-  EXPECT_EQ(get(key_of("library", "one")), std::nullopt);
+  EXPECT_EQ(get(key_of_kind("library", "one")), std::nullopt);
   EXPECT_EQ(warnings_.size(), 1u);
   EXPECT_NE(warnings_[0].find("belongs to user 12345, neither to root nor to you; run 'chown root "), std::string::npos) << warnings_[0];
 }

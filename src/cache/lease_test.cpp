@@ -14,12 +14,11 @@
 
 #include "base/clock.h"
 #include "base/file/file.h"
+#include "cache/key_for_test.h"
 
 namespace toroid {
 namespace {
 using namespace std::chrono_literals;
-
-CacheKey key_of(const std::string& source) { return KeyBuilder("kernel", 1).add_source("source", source).finish(); }
 
 TEST(Lease, OneThreadBuildsAtATime) {
   const TempFolder folder;

@@ -14,14 +14,13 @@
 #include "base/environment_for_test.h"
 #include "base/error.h"
 #include "base/file/file.h"
+#include "cache/key_for_test.h"
 #include "cache/sqlite.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {
 namespace {
 namespace fs = std::filesystem;
-
-CacheKey key_of(const std::string& source) { return KeyBuilder("kernel", 1).add_source("source", source).finish(); }
 
 // A store in a folder of its own that keeps its warnings.
 class StoreTest : public testing::Test {

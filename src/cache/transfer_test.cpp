@@ -4,11 +4,10 @@
 
 #include "base/error.h"
 #include "base/file/file.h"
+#include "cache/key_for_test.h"
 
 namespace toroid {
 namespace {
-
-CacheKey key_of(const std::string& source) { return KeyBuilder("kernel", 1).add_source("source", source).finish(); }
 
 class TransferTest : public testing::Test {
  protected:

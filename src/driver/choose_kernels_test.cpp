@@ -16,7 +16,7 @@ struct Row {
 };
 
 // In each one product gives its result to an epilogue.
-const Row kRows[] = {
+const Row kChoices[] = {
     {"a_product",
      R"(graph(p: f32[37, 50], w: f32[50, 45]) {
   a: f32[37, 45] = aten::mm(p, w)
@@ -93,7 +93,7 @@ TEST_P(EpilogueAfterwards, IsWhatItIsInBetween) {
   }
   EXPECT_GE(tried.size(), 1u);
 }
-INSTANTIATE_TEST_SUITE_P(Rows, EpilogueAfterwards, testing::ValuesIn(kRows), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows, EpilogueAfterwards, testing::ValuesIn(kChoices), [](const auto& row) { return row.param.name; });
 
 }  // namespace
 }  // namespace toroid

@@ -197,7 +197,7 @@ TEST(Softmax, SharesThatAreNotNormalNumbersAreZero) {
 
 // ---- calls that do not fit --------------------------------------------------------------------------------------------------
 
-Error error_of(Executable& executable, const std::vector<HostTensor>& inputs) {
+Error error_of_run(Executable& executable, const std::vector<HostTensor>& inputs) {
   try {
     executable.run(inputs);
   } catch (const Error& error) {
@@ -209,7 +209,7 @@ Error error_of(Executable& executable, const std::vector<HostTensor>& inputs) {
 TEST(Executable, RefusesElementsThatDifferAtOnePlace) {
   const CompiledModel model = compiled("graph(x: f32[2, 3] strides [0, 1]) {\n  y = exp(x)\n  return y\n}");
   Executable executable = model.load(1);
-  const Error error = error_of(executable, {HostTensor::from_doubles(DType::F32, {2, 3}, std::vector<double>{1, 2, 3, 1, 2, 4})});
+  const Error error = error_of_run(executable, {HostTensor::from_doubles(DType::F32, {2, 3}, std::vector<double>{1, 2, 3, 1, 2, 4})});
   EXPECT_EQ(error.kind(), ErrorKind::InvalidInput);
   EXPECT_EQ(error.message(), "input 'x' has elements that differ where the program's strides give them one place");
   const HostTensor repeated = HostTensor::from_doubles(DType::F32, {2, 3}, std::vector<double>{0, 2, 3, 0, 2, 3});
@@ -249,16 +249,16 @@ graph(x: f32[s0, 3], y: i64[s0]) {
 })");
   Executable executable = model.load(1);
   const HostTensor x(DType::F32, {4, 3}), y(DType::I64, {4});
-  EXPECT_EQ(error_of(executable, {x}).message(), "the program takes 2 inputs, 1 was given");
-  EXPECT_EQ(error_of(executable, {y, x}).message(), "input 'x' has dtype i64, the program needs f32");
-  EXPECT_EQ(error_of(executable, {HostTensor(DType::F32, {4}), y}).message(), "input 'x' has 1 dimensions, the program needs 2");
-  EXPECT_EQ(error_of(executable, {HostTensor(DType::F32, {4, 5}), y}).message(),
+  EXPECT_EQ(error_of_run(executable, {x}).message(), "the program takes 2 inputs, 1 was given");
+  EXPECT_EQ(error_of_run(executable, {y, x}).message(), "input 'x' has dtype i64, the program needs f32");
+  EXPECT_EQ(error_of_run(executable, {HostTensor(DType::F32, {4}), y}).message(), "input 'x' has 1 dimensions, the program needs 2");
+  EXPECT_EQ(error_of_run(executable, {HostTensor(DType::F32, {4, 5}), y}).message(),
             "input 'x' has size 5 in dimension 1, the program needs 3");
-  EXPECT_EQ(error_of(executable, {HostTensor(DType::F32, {1, 3}), y}).message(),
+  EXPECT_EQ(error_of_run(executable, {HostTensor(DType::F32, {1, 3}), y}).message(),
             "input 'x' has size 1 in dimension 0, the program needs at least 2");
-  EXPECT_EQ(error_of(executable, {x, HostTensor(DType::I64, {5})}).message(),
+  EXPECT_EQ(error_of_run(executable, {x, HostTensor(DType::I64, {5})}).message(),
             "input 'y' has size 5 in dimension 0, the program needs 4 (s0, with s0 = 4)");
-  EXPECT_EQ(error_of(executable, {x}).kind(), ErrorKind::InvalidInput);
+  EXPECT_EQ(error_of_run(executable, {x}).kind(), ErrorKind::InvalidInput);
   // A refused call leaves the program as it was.
   EXPECT_EQ(executable
                 .run(std::vector<HostTensor>{HostTensor::from_doubles(DType::F32, {2, 3}, std::vector<double>(6, 0.0)),
@@ -278,7 +278,7 @@ graph(w: f32[3, 5], ids: i64[4]) {
   const HostTensor w = example_input("w", DType::F32, {3, 5});
   for (int64_t wrong : {int64_t{3}, int64_t{-4}, INT64_MIN, INT64_MAX}) {
     const HostTensor ids = HostTensor::from_ints(DType::I64, {4}, std::vector<int64_t>{0, 1, wrong, 2});
-    const Error error = error_of(executable, {w, ids});
+    const Error error = error_of_run(executable, {w, ids});
     EXPECT_EQ(error.kind(), ErrorKind::InvalidInput);
     EXPECT_EQ(error.message(), fmt::format("an index read from a tensor is out of bounds: {}, where 0 to 2 are allowed", wrong));
     EXPECT_EQ(error.locations(), std::vector<std::string>{"in kernel 'copy' of lookup"});
@@ -305,7 +305,7 @@ graph(a: i64[37], b: i32[37], c: i64[1]) {
                                    HostTensor::from_ints(DType::I64, {1}, std::vector<int64_t>{c})};
   };
   for (const auto& inputs : {run(0, 2), run(20, 2), run(36, 2), run(99, 0)}) {
-    const Error error = error_of(executable, inputs);
+    const Error error = error_of_run(executable, inputs);
     EXPECT_EQ(error.kind(), ErrorKind::InvalidInput);
     EXPECT_EQ(error.message(), "an integer is divided by zero");
     EXPECT_EQ(error.help_text(), "check the values of integer inputs that the model divides by");

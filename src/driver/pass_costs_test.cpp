@@ -24,7 +24,7 @@ TEST(PassCosts, AreThoseOfTheRuntime) {
   EXPECT_EQ(product_s(32, 64, 64, DType::I64), 0);  // which no family estimates
 }
 
-std::string constant(int number, int64_t rows, int64_t columns) {
+std::string constant_matrix(int number, int64_t rows, int64_t columns) {
   std::string values;
   for (int64_t i = 0; i < rows * columns; ++i) values += fmt::format("{}{}", i == 0 ? "" : ", ", static_cast<double>(i % 13) * 0.1 - 0.6);
   return columns == 1 ? fmt::format("constant {} \"b{}\": f32[{}] = [{}]\n", number, number, rows, values)
@@ -34,7 +34,7 @@ std::string constant(int number, int64_t rows, int64_t columns) {
 // Self-attention of four heads.
 std::string attention() {
   std::string text;
-  for (int i = 0; i < 6; ++i) text += constant(i, 16, i < 3 ? 16 : 1);
+  for (int i = 0; i < 6; ++i) text += constant_matrix(i, 16, i < 3 ? 16 : 1);
   return text + R"(graph(x: f32[2, 5, 16]) {
   w0: f32[16, 16] = constant(0)
   w1: f32[16, 16] = constant(1)

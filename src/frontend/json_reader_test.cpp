@@ -7,7 +7,7 @@
 namespace toroid {
 namespace {
 
-std::string report_of(std::string_view text) {
+std::string report_of_json(std::string_view text) {
   try {
     parse_json(text, "test.json");
   } catch (const Error& error) {
@@ -40,37 +40,37 @@ TEST(JsonReader, KeepsTheWholeRangeOfIntegers) {
   const JsonDocument document = parse_json("[9223372036854775807, -9223372036854775808]", "t");
   EXPECT_EQ(document.root().elements()[0].as_integer(), INT64_MAX);
   EXPECT_EQ(document.root().elements()[1].as_integer(), INT64_MIN);
-  EXPECT_EQ(report_of("[9223372036854775808]"),
+  EXPECT_EQ(report_of_json("[9223372036854775808]"),
             "error: integer 9223372036854775808 does not fit in 64 bits\n"
             "  at byte 21 of the JSON text\n"
             "  while reading test.json\n"
             "  help: write the file again: it is damaged, or comes from a version that this toroid does not know");
-  EXPECT_NE(report_of("[99999999999999999999999]").find("does not fit in 64 bits"), std::string::npos);
+  EXPECT_NE(report_of_json("[99999999999999999999999]").find("does not fit in 64 bits"), std::string::npos);
 }
 
 TEST(JsonReader, LimitsNesting) {
-  EXPECT_EQ(report_of(nested(kMaxJsonDepth)), "accepted");
-  EXPECT_NE(report_of(nested(kMaxJsonDepth + 1)).find("error: JSON is nested deeper than 100\n"), std::string::npos);
-  EXPECT_NE(report_of(std::string(1000000, '[')).find("nested deeper than 100"), std::string::npos);
+  EXPECT_EQ(report_of_json(nested(kMaxJsonDepth)), "accepted");
+  EXPECT_NE(report_of_json(nested(kMaxJsonDepth + 1)).find("error: JSON is nested deeper than 100\n"), std::string::npos);
+  EXPECT_NE(report_of_json(std::string(1000000, '[')).find("nested deeper than 100"), std::string::npos);
 }
 
 TEST(JsonReader, RefusesDuplicateKeys) {
-  EXPECT_NE(report_of(R"({"a": 1, "a": 2})").find("error: duplicate key 'a'\n  at byte 14"), std::string::npos);
+  EXPECT_NE(report_of_json(R"({"a": 1, "a": 2})").find("error: duplicate key 'a'\n  at byte 14"), std::string::npos);
   std::string many = "{";
   for (int i = 0; i < 100; ++i) many += "\"k" + std::to_string(i) + "\": 1, ";
-  EXPECT_NE(report_of(many + "\"k50\": 1}").find("duplicate key 'k50'"), std::string::npos);
-  EXPECT_EQ(report_of(R"([{"a": 1}, {"a": 1}])"), "accepted");
+  EXPECT_NE(report_of_json(many + "\"k50\": 1}").find("duplicate key 'k50'"), std::string::npos);
+  EXPECT_EQ(report_of_json(R"([{"a": 1}, {"a": 1}])"), "accepted");
 }
 
 TEST(JsonReader, RefusesMalformedText) {
-  EXPECT_NE(report_of("[1e400]").find("invalid JSON: number overflow parsing '1e400'"), std::string::npos);
-  EXPECT_NE(report_of("[\"\xff\"]").find("invalid JSON: "), std::string::npos);
-  EXPECT_NE(report_of("[\"\xc3\"]").find("ill-formed UTF-8"), std::string::npos);
-  EXPECT_NE(report_of("[1, ").find("unexpected end of input"), std::string::npos);
-  EXPECT_NE(report_of("[1] 2").find("expected end of input"), std::string::npos);
-  EXPECT_NE(report_of("").find("invalid JSON"), std::string::npos);
-  EXPECT_NE(report_of("[NaN]").find("invalid JSON"), std::string::npos);
-  EXPECT_NE(report_of("{\"a\": 1,}").find("invalid JSON"), std::string::npos);
+  EXPECT_NE(report_of_json("[1e400]").find("invalid JSON: number overflow parsing '1e400'"), std::string::npos);
+  EXPECT_NE(report_of_json("[\"\xff\"]").find("invalid JSON: "), std::string::npos);
+  EXPECT_NE(report_of_json("[\"\xc3\"]").find("ill-formed UTF-8"), std::string::npos);
+  EXPECT_NE(report_of_json("[1, ").find("unexpected end of input"), std::string::npos);
+  EXPECT_NE(report_of_json("[1] 2").find("expected end of input"), std::string::npos);
+  EXPECT_NE(report_of_json("").find("invalid JSON"), std::string::npos);
+  EXPECT_NE(report_of_json("[NaN]").find("invalid JSON"), std::string::npos);
+  EXPECT_NE(report_of_json("{\"a\": 1,}").find("invalid JSON"), std::string::npos);
 }
 
 TEST(JsonReader, AccessorsNameWhatWasExpectedAndWhere) {

@@ -18,7 +18,7 @@ std::string file_of(std::string_view header, size_t data_bytes = 0) {
 
 SafeTensors parse(const std::string& file) { return parse_safetensors(std::as_bytes(std::span(file)), nullptr, "x.safetensors"); }
 
-std::string report_of(const std::string& file) {
+std::string report_of_file(const std::string& file) {
   try {
     parse(file);
   } catch (const Error& error) {
@@ -30,7 +30,8 @@ std::string report_of(const std::string& file) {
   return "accepted";
 }
 
-#define EXPECT_REPORTS(file, words) EXPECT_TRUE(report_of(file).starts_with(std::string("error: ") + words "\n")) << report_of(file)
+#define EXPECT_REPORTS(file, words) \
+  EXPECT_TRUE(report_of_file(file).starts_with(std::string("error: ") + words "\n")) << report_of_file(file)
 
 TEST(SafeTensors, RoundTripsEveryDtypeInOrder) {
   const DType dtypes[] = {DType::Bool, DType::F64,  DType::U8,  DType::F32, DType::I8,
@@ -64,13 +65,13 @@ TEST(SafeTensors, RefusesBadHeaders) {
   EXPECT_REPORTS(std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10),
                  "a header of 9223372036854775807 bytes is over the limit of 100000000");
   EXPECT_REPORTS(std::string("\x20\0\0\0\0\0\0\0{}", 10), "the header of 32 bytes is longer than the file of 10");
-  EXPECT_NE(report_of(file_of("{")).find("error: invalid JSON"), std::string::npos);
+  EXPECT_NE(report_of_file(file_of("{")).find("error: invalid JSON"), std::string::npos);
   EXPECT_REPORTS(file_of("[]"), "expected an object, found an array");
   EXPECT_REPORTS(file_of(std::string(200, '[')), "JSON is nested deeper than 100");
   const std::string tensor = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   EXPECT_REPORTS(file_of(R"({"a":)" + tensor + R"(,"a":)" + tensor + "}", 1), "duplicate key 'a'");
-  EXPECT_EQ(report_of(file_of(R"({"a":)" + tensor + "}", 1)), "accepted");
-  EXPECT_EQ(report_of(file_of("{}")), "accepted");
+  EXPECT_EQ(report_of_file(file_of(R"({"a":)" + tensor + "}", 1)), "accepted");
+  EXPECT_EQ(report_of_file(file_of("{}")), "accepted");
 }
 
 TEST(SafeTensors, RefusesBadTensors) {

@@ -10,7 +10,7 @@
 namespace toroid {
 namespace {
 
-std::string error_of(std::string_view text) {
+std::string error_of_schema(std::string_view text) {
   try {
     parse_schema(text);
   } catch (const Error& error) {
@@ -106,11 +106,12 @@ TEST(Schema, ThreadsSeeOneSchema) {
 }
 
 TEST(Schema, BadTextIsRefusedWithItsOffset) {
-  EXPECT_EQ(error_of("aten::f(Tensor x"), "bad operator schema 'aten::f(Tensor x': expected ')' at offset 16");
-  EXPECT_EQ(error_of("aten::f(Tenser x) -> Tensor"),
+  EXPECT_EQ(error_of_schema("aten::f(Tensor x"), "bad operator schema 'aten::f(Tensor x': expected ')' at offset 16");
+  EXPECT_EQ(error_of_schema("aten::f(Tenser x) -> Tensor"),
             "bad operator schema 'aten::f(Tenser x) -> Tensor': expected a known type at offset 8");
-  EXPECT_EQ(error_of("aten::f(int[2] x=[1, ) -> ()"), "bad operator schema 'aten::f(int[2] x=[1, ) -> ()': expected a number at offset 21");
-  EXPECT_EQ(error_of(""), "bad operator schema '': expected an operator name at offset 0");
+  EXPECT_EQ(error_of_schema("aten::f(int[2] x=[1, ) -> ()"),
+            "bad operator schema 'aten::f(int[2] x=[1, ) -> ()': expected a number at offset 21");
+  EXPECT_EQ(error_of_schema(""), "bad operator schema '': expected an operator name at offset 0");
 }
 
 }  // namespace

@@ -9,8 +9,6 @@
 namespace toroid {
 namespace {
 
-const double kNan = std::numeric_limits<double>::quiet_NaN();
-const double kInf = std::numeric_limits<double>::infinity();
 constexpr CompareOptions kSums{.sums_or_products = true};
 
 TEST(Compare, FloatsWithinTolerance) {

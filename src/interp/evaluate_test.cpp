@@ -11,8 +11,6 @@
 namespace toroid {
 namespace {
 
-const double kNan = std::numeric_limits<double>::quiet_NaN();
-const double kInf = std::numeric_limits<double>::infinity();
 using Tensors = std::vector<Tensor>;
 
 // One operation on given inputs; `expected` holds the elements of every result, one after the other.

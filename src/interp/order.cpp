@@ -14,7 +14,7 @@
 namespace toroid::order {
 namespace {
 
-int64_t rows_of(std::span<const int64_t> sizes) {
+int64_t count_of_rows(std::span<const int64_t> sizes) {
   int64_t rows = 1;
   for (int64_t size : sizes.first(sizes.size() - 1)) rows *= size;
   return rows;
@@ -28,7 +28,7 @@ void pick(const LibraryCall& call, const Choose& choose) {
   const int64_t length = x.sizes.back(), results = call.outputs[0].sizes.back(), width = size_bytes(x.dtype);
   if (length == 0) return;
   with_sort_keys(x.dtype, [&](auto bits, auto key_of) {
-    for (int64_t r = 0; r < rows_of(x.sizes); ++r) {
+    for (int64_t r = 0; r < count_of_rows(x.sizes); ++r) {
       std::vector<uint64_t> keys(static_cast<size_t>(length));
       for (int64_t i = 0; i < length; ++i) {
         std::memcpy(&bits, x.data + (r * length + i) * width, sizeof bits);
@@ -61,7 +61,7 @@ void search_rows(const LibraryCall& call) {
   const auto* values = reinterpret_cast<const T*>(call.inputs[1].data);
   const int64_t length = call.inputs[0].sizes.back(), searches = call.inputs[1].sizes.back();
   const bool right = call.attributes[0] != 0;
-  const int64_t all = rows_of(call.inputs[1].sizes) * searches;
+  const int64_t all = count_of_rows(call.inputs[1].sizes) * searches;
   for (int64_t i = 0; i < all; ++i) {
     int64_t first = 0, last = length;
     while (first < last) {

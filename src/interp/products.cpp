@@ -11,7 +11,7 @@ namespace {
 
 // Integers are multiplied as uint64_t, whose overflow wraps.
 template <class Wide>
-std::vector<Wide> widened(const HostTensor& tensor) {
+std::vector<Wide> factors_of(const HostTensor& tensor) {
   if constexpr (std::is_same_v<Wide, double>) {
     return tensor.to_doubles();
   } else {
@@ -20,7 +20,7 @@ std::vector<Wide> widened(const HostTensor& tensor) {
   }
 }
 template <class Wide>
-HostTensor narrowed(DType dtype, std::vector<int64_t> sizes, const std::vector<Wide>& values) {
+HostTensor products_as(DType dtype, std::vector<int64_t> sizes, const std::vector<Wide>& values) {
   if constexpr (std::is_same_v<Wide, double>) {
     return HostTensor::from_doubles(dtype, std::move(sizes), values);
   } else {
@@ -53,13 +53,13 @@ HostTensor matmul_wide(const HostTensor& a, const HostTensor& b) {
   const auto n = static_cast<size_t>(sizes.back());
   const auto k = static_cast<size_t>(a.sizes().back());
   const auto batches = static_cast<size_t>(numel(std::span(sizes).first(sizes.size() - 2)));
-  const std::vector<Wide> left = widened<Wide>(a);
-  const std::vector<Wide> right = widened<Wide>(b);
+  const std::vector<Wide> left = factors_of<Wide>(a);
+  const std::vector<Wide> right = factors_of<Wide>(b);
   std::vector<Wide> out(batches * m * n, Wide{0});
   for (size_t batch = 0; batch < batches; ++batch) {
     multiply(left.data() + batch * m * k, right.data() + batch * k * n, out.data() + batch * m * n, m, n, k);
   }
-  return narrowed(a.dtype(), std::move(sizes), out);
+  return products_as(a.dtype(), std::move(sizes), out);
 }
 
 // Every convolution is one over three spatial dims: missing ones have size 1.
@@ -150,11 +150,11 @@ HostTensor convolution_wide(const HostTensor& x, const HostTensor& weight, const
   const int64_t out_channels = sizes[1];
   const int64_t in_a_group = in_channels / how.groups;
   const int64_t out_a_group = out_channels / how.groups;
-  const std::vector<Wide> in = widened<Wide>(x);
-  const std::vector<Wide> w = widened<Wide>(weight);
+  const std::vector<Wide> in = factors_of<Wide>(x);
+  const std::vector<Wide> w = factors_of<Wide>(weight);
   std::vector<Wide> out(static_cast<size_t>(numel(sizes)), Wide{0});
   if (bias != nullptr) {
-    const std::vector<Wide> b = widened<Wide>(*bias);
+    const std::vector<Wide> b = factors_of<Wide>(*bias);
     for (size_t i = 0; i < out.size(); ++i) out[i] = b[(i / static_cast<size_t>(volume(s.out))) % b.size()];
   }
 
@@ -190,7 +190,7 @@ HostTensor convolution_wide(const HostTensor& x, const HostTensor& weight, const
       }
     }
   }
-  return narrowed(x.dtype(), std::move(sizes), out);
+  return products_as(x.dtype(), std::move(sizes), out);
 }
 
 // In place; a row of -infinity alone, which looks nowhere, becomes 0.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "interp/evaluate.h"
 
 namespace toroid {
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
 
 inline HostTensor f32(std::vector<int64_t> sizes, const std::vector<double>& values) {
   return HostTensor::from_doubles(DType::F32, std::move(sizes), values);

@@ -7,12 +7,10 @@
 
 #include "base/error.h"
 #include "graph/number.h"
+#include "interp/program_for_test.h"
 
 namespace toroid {
 namespace {
-
-const double kNan = std::numeric_limits<double>::quiet_NaN();
-const double kInf = std::numeric_limits<double>::infinity();
 
 TEST(Scalar, FloatsKeepNanAndSigns) {
   struct Row {

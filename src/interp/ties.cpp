@@ -28,7 +28,7 @@ std::vector<int> with_last(int64_t rank, std::span<const int> last) {
   return order;
 }
 
-std::vector<double> widened(const HostTensor& x) {
+std::vector<double> doubles_of(const HostTensor& x) {
   if (is_floating(x.dtype())) return x.to_doubles();
   const std::vector<int64_t> values = x.to_ints();
   return {values.begin(), values.end()};
@@ -41,7 +41,7 @@ Choice choice_along(const HostTensor& x, std::span<const int> dims, bool keeps_d
   for (int d : with_last(x.rank(), dims)) row_sizes.push_back(x.sizes()[static_cast<size_t>(d)]);
   for (int d : dims) choice.length *= x.sizes()[static_cast<size_t>(d)];
   row_sizes.resize(row_sizes.size() - dims.size());
-  choice.values = widened(permute(x, with_last(x.rank(), dims)));
+  choice.values = doubles_of(permute(x, with_last(x.rank(), dims)));
 
   std::vector<int64_t> numbers(static_cast<size_t>(numel(row_sizes)));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i);

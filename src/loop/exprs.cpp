@@ -54,8 +54,6 @@ std::string key_of(ExprId id, sym::Expr size) { return fmt::format("{}/{}", stat
 
 sym::Range range_below(sym::Expr size) { return {0, size.is_const() ? std::max<int64_t>(size.value() - 1, 0) : sym::kPosInf}; }
 
-DType register_dtype(DType storage) { return is_reduced_float(storage) ? DType::F32 : storage; }
-
 // The symbolic integers a node mentions.
 std::vector<sym::Expr> indices_of(const ExprOp& op) {
   if (const auto* load = std::get_if<Load>(&op)) return load->index;

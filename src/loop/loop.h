@@ -59,6 +59,9 @@ struct Stashed {
 
 using ExprOp = std::variant<Literal, Index, Load, Compute, Convert, BitcastTo, Masked, Accumulated, Stashed>;
 
+// The dtype that a kernel computes in with elements of a buffer.
+inline DType register_dtype(DType storage) { return is_reduced_float(storage) ? DType::F32 : storage; }
+
 struct ExprNode {
   ExprOp op;
   DType dtype;

@@ -17,8 +17,6 @@ namespace {
 // Expressions inside each other; the writer names those that lie deeper than 12.
 constexpr int kMaxNesting = 100;
 
-DType register_dtype(DType storage) { return is_reduced_float(storage) ? DType::F32 : storage; }
-
 // "acc12" with this prefix: 12.
 std::optional<uint32_t> number_behind(std::string_view word, std::string_view prefix) {
   if (!word.starts_with(prefix)) return std::nullopt;

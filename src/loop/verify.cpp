@@ -13,8 +13,6 @@ namespace {
 
 using toroid::to_string;
 
-DType register_dtype(DType storage) { return is_reduced_float(storage) ? DType::F32 : storage; }
-
 // Kernels compute with these.
 bool is_register_dtype(DType dtype) { return dtype <= DType::F64 && !is_reduced_float(dtype); }
 // And hold these in memory.

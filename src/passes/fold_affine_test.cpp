@@ -41,15 +41,15 @@ int count(const Program& program, ScalarOp op, DType dtype) {
   return found;
 }
 
-struct Case {
+struct FoldCase {
   std::string name;
   std::vector<std::string> constants;
   std::string graph;
   DType dtype = DType::F32;
 };
-void PrintTo(const Case& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const FoldCase& row, std::ostream* out) { *out << row.name; }
 
-const Case kFolded[] = {
+const FoldCase kFolded[] = {
     {"convolution",
      {"w: f32[6, 4, 3, 3]", "g: f32[6]", "b: f32[6]", "m: f32[6]", "v: f32[6]"},
      R"(graph(x: f32[2, 4, 5, 7]) {
@@ -168,7 +168,7 @@ graph(x: f32[s0, 4, 9]) {
      DType::F64},
 };
 
-class FoldAffine : public testing::TestWithParam<Case> {};
+class FoldAffine : public testing::TestWithParam<FoldCase> {};
 
 TEST_P(FoldAffine, KeepsWhatTheProgramComputes) {
   Program program = parse_text(constants(GetParam().constants) + GetParam().graph);
@@ -195,7 +195,7 @@ TEST_P(FoldAffine, KeepsWhatTheProgramComputes) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, FoldAffine, testing::ValuesIn(kFolded), [](const auto& row) { return row.param.name; });
 
-const Case kLeftAlone[] = {
+const FoldCase kLeftAlone[] = {
     {"a_product_that_others_read",
      {"w: f32[6, 4]", "s: f32[6]"},
      R"(graph(x: f32[5, 4]) {
@@ -308,7 +308,7 @@ const Case kLeftAlone[] = {
 })"},
 };
 
-class FoldAffineNot : public testing::TestWithParam<Case> {};
+class FoldAffineNot : public testing::TestWithParam<FoldCase> {};
 
 TEST_P(FoldAffineNot, LeavesTheProgramAsItIs) {
   Program program = parse_text(constants(GetParam().constants, "buffer") + GetParam().graph);

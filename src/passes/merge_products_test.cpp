@@ -25,8 +25,9 @@ std::string weights(int number, const std::string& name, const std::string& type
   return fmt::format("constant {} \"{}\": {} = [{}]\n", number, name, type, values);
 }
 
-const std::string kWeights = weights(0, "wq", "f32[8, 6]", 48) + weights(1, "wk", "f32[8, 6]", 48) + weights(2, "wv", "f32[4, 6]", 24) +
-                             weights(3, "bq", "f32[8]", 8) + weights(4, "bk", "f32[8]", 8) + weights(5, "bv", "f32[4]", 4);
+const std::string kMergedWeights = weights(0, "wq", "f32[8, 6]", 48) + weights(1, "wk", "f32[8, 6]", 48) +
+                                   weights(2, "wv", "f32[4, 6]", 24) + weights(3, "bq", "f32[8]", 8) + weights(4, "bk", "f32[8]", 8) +
+                                   weights(5, "bv", "f32[4]", 4);
 
 int matmuls(const Program& program) {
   int found = 0;
@@ -34,15 +35,15 @@ int matmuls(const Program& program) {
   return found;
 }
 
-struct Case {
+struct MergeCase {
   std::string name;
   int products;  // that are left
   std::string body;
 };
-void PrintTo(const Case& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const MergeCase& row, std::ostream* out) { *out << row.name; }
 
 // Where results are read at other places than where they were made, they are stored in any case.
-const Case kCases[] = {
+const MergeCase kMergeCases[] = {
     {"queries_keys_and_values", 1 + 2,
      R"(  q: f32[3, 5, 8] = aten::linear(x, wq, bq)
   k: f32[3, 5, 8] = aten::linear(x, wk, bk)
@@ -119,10 +120,10 @@ const Case kCases[] = {
 )"},
 };
 
-class MergeProducts : public testing::TestWithParam<Case> {
+class MergeProducts : public testing::TestWithParam<MergeCase> {
  protected:
   static Program program(const std::string& body) {
-    Program result = parse_text(kWeights + R"(graph(x: f32[3, 5, 6]) {
+    Program result = parse_text(kMergedWeights + R"(graph(x: f32[3, 5, 6]) {
   wq: f32[8, 6] = constant(0)
   wk: f32[8, 6] = constant(1)
   wv: f32[4, 6] = constant(2)
@@ -150,10 +151,10 @@ TEST_P(MergeProducts, WhereItPays) {
     EXPECT_EQ(merged.graph.value(merged.graph.outputs[i]).name, apart.graph.value(apart.graph.outputs[i]).name);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, MergeProducts, testing::ValuesIn(kCases), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cases, MergeProducts, testing::ValuesIn(kMergeCases), [](const auto& row) { return row.param.name; });
 
 TEST_F(MergeProducts, NotWhereTheEstimateSaysNo) {
-  const std::string body = kCases[0].body;
+  const std::string body = kMergeCases[0].body;
   Program once = program(body);
   EXPECT_FALSE(merge_products(once, {}));
   EXPECT_FALSE(merge_products(once, {.product_s = [](const ProductToEstimate& p) { return static_cast<double>(p.m * p.n * p.k); }}));

@@ -24,7 +24,7 @@ std::string library_returning(const Toolchain& tools, int value) {
   return tools.compile_shared(fmt::format("extern \"C\" int f() {{ return {}; }}", value));
 }
 
-const Toolchain& tools() {
+const Toolchain& baseline_tools() {
   static const Toolchain instance({.isa = "baseline"});
   return instance;
 }
@@ -33,13 +33,13 @@ std::string message_of(const std::function<void()>& action) { return error_of(ac
 
 TEST(LoadedLibrary, TwoLibrariesAtOnceAreTwo) {
   // The second gets the descriptor number that the first one used; the loader must not take them for the same.
-  const LoadedLibrary one(library_returning(tools(), 1), "one"), two(library_returning(tools(), 2), "two");
+  const LoadedLibrary one(library_returning(baseline_tools(), 1), "one"), two(library_returning(baseline_tools(), 2), "two");
   EXPECT_EQ(one.function<int()>("f")(), 1);
   EXPECT_EQ(two.function<int()>("f")(), 2);
 }
 
 TEST(LoadedLibrary, ManyLoadsKeepNoDescriptor) {
-  const std::string bytes = library_returning(tools(), 3);
+  const std::string bytes = library_returning(baseline_tools(), 3);
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit few = {64, before.rlim_max};
@@ -51,12 +51,12 @@ TEST(LoadedLibrary, ManyLoadsKeepNoDescriptor) {
 }
 
 TEST(LoadedLibrary, MissingSymbolIsNamed) {
-  const LoadedLibrary library(library_returning(tools(), 1), "one");
+  const LoadedLibrary library(library_returning(baseline_tools(), 1), "one");
   EXPECT_EQ(message_of([&] { library.symbol("g"); }), "cannot load the compiled library 'one': it has no symbol 'g'");
 }
 
 TEST(LoadedLibrary, UsingAClosedLibraryIsAnError) {
-  LoadedLibrary library(library_returning(tools(), 1), "one");
+  LoadedLibrary library(library_returning(baseline_tools(), 1), "one");
   LoadedLibrary moved = std::move(library);
   EXPECT_FALSE(library.is_open());
   moved.close();
@@ -64,7 +64,7 @@ TEST(LoadedLibrary, UsingAClosedLibraryIsAnError) {
 }
 
 TEST(LoadedLibrary, AFunctionKnowsWhetherItsLibraryIsOpen) {
-  const std::string bytes = tools().compile_shared("extern \"C\" int add(int a, int b) { return a + b; }");
+  const std::string bytes = baseline_tools().compile_shared("extern \"C\" int add(int a, int b) { return a + b; }");
   std::optional<LibraryFunction<int(int, int)>> add;
   {
     LoadedLibrary library(bytes, "sums");
@@ -79,7 +79,7 @@ TEST(LoadedLibrary, AFunctionKnowsWhetherItsLibraryIsOpen) {
 }
 
 TEST(LoadedLibrary, OneThatIsClosedDuringACallIsUnloadedAfterIt) {
-  const std::string bytes = tools().compile_shared("extern \"C\" int twice(int (*f)()) { return 2 * f(); }");
+  const std::string bytes = baseline_tools().compile_shared("extern \"C\" int twice(int (*f)()) { return 2 * f(); }");
   static LoadedLibrary* library = nullptr;
   LoadedLibrary loaded(bytes, "twice");
   library = &loaded;
@@ -95,9 +95,9 @@ TEST(LoadedLibrary, OneThatIsClosedDuringACallIsUnloadedAfterIt) {
 TEST(LoadedLibrary, WhatItNeedsAndTheSystemLacksIsNamed) {
   const TempFolder folder;
   const std::filesystem::path gone = folder.path() / "libgone.so";
-  write_file_atomically(gone, std::string_view(tools().compile_shared("extern \"C\" int elsewhere() { return 1; }")));
+  write_file_atomically(gone, std::string_view(baseline_tools().compile_shared("extern \"C\" int elsewhere() { return 1; }")));
   const std::string source = "extern \"C\" int elsewhere(); extern \"C\" int f() { return elsewhere(); }";
-  const std::string needs = tools().compile_shared(source, {.extra_flags = {"-Wl,--no-as-needed", gone.string()}});
+  const std::string needs = baseline_tools().compile_shared(source, {.extra_flags = {"-Wl,--no-as-needed", gone.string()}});
   EXPECT_EQ(LoadedLibrary(needs, "needs").function<int()>("f")(), 1);
   std::filesystem::remove(gone);
   const Error error = error_of([&] { LoadedLibrary(needs, "needs"); });
@@ -122,7 +122,7 @@ void forbid(int number, uint32_t bits) {
 }
 
 TEST(LoadedLibrary, ASystemThatForbidsItSaysHowToMendThat) {
-  const std::string bytes = library_returning(tools(), 1);
+  const std::string bytes = library_returning(baseline_tools(), 1);
   auto report = [&] {
     const Error error = error_of([&] { LoadedLibrary(bytes, "one"); });
     std::fprintf(stderr, "%s\n", error.report().c_str());
@@ -141,13 +141,13 @@ TEST(LoadedLibrary, ASystemThatForbidsItSaysHowToMendThat) {
 }
 
 TEST(LoadedLibrary, WhatCannotBeLoadedSaysWhy) {
-  const std::string good = library_returning(tools(), 1);
+  const std::string good = library_returning(baseline_tools(), 1);
   for (size_t length = 0; length < good.size(); length += 97) {
     EXPECT_EQ(message_of([&] { LoadedLibrary(good.substr(0, length), "cut"); }),
               "cannot load the compiled library 'cut': it is cut short or no shared library for this processor")
         << length;
   }
-  const std::string needs = tools().compile_shared("extern \"C\" int elsewhere(); extern \"C\" int f() { return elsewhere(); }");
+  const std::string needs = baseline_tools().compile_shared("extern \"C\" int elsewhere(); extern \"C\" int f() { return elsewhere(); }");
   EXPECT_NE(message_of([&] { LoadedLibrary(needs, "needs"); }).find("undefined symbol: elsewhere"), std::string::npos);
 }
 

@@ -94,7 +94,7 @@ TEST(Identity, NamesTheProcessor) {
 }
 
 TEST(Decision, AnEpilogueStaysWhereItIsWhenLittleIsGained) {
-  const std::vector<Choice> choices = {{.name = "plain"}, {.name = "after", .then_epilogue = true}};
+  const std::vector<Choice> choices = {{.name = "plain", .description = ""}, {.name = "after", .description = "", .then_epilogue = true}};
   auto best = [&](double plain_s, double after_s) {
     std::vector<Outcome> outcomes = {{.choice = "plain", .standing = Standing::Timed, .median_s = plain_s},
                                      {.choice = "after", .standing = Standing::Timed, .median_s = after_s}};

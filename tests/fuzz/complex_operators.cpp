@@ -8,7 +8,7 @@ namespace {
 
 bool has_parts(const Value& v) { return v.dtype == DType::F32 || v.dtype == DType::F64; }
 
-Call of_type(const Value& x, std::string text) { return {.text = std::move(text), .types = {type_text(x.dtype, x.sizes)}}; }
+Call typed(const Value& x, std::string text) { return {.text = std::move(text), .types = {type_text(x.dtype, x.sizes)}}; }
 
 MaybeCall from_parts(Grower& g) {
   const Value* x = g.is_in_body() ? nullptr : g.pick(has_parts);
@@ -16,14 +16,14 @@ MaybeCall from_parts(Grower& g) {
   Value result = *x;
   const Value* found = g.pick([&](const Value& v) { return v.dtype == result.dtype && v.sizes == result.sizes; });
   result.dtype = result.dtype == DType::F32 ? DType::C64 : DType::C128;
-  return of_type(result, fmt::format("aten::{}({}, {})", g.random.pick({"complex", "complex", "polar"}), x->name, found->name));
+  return typed(result, fmt::format("aten::{}({}, {})", g.random.pick({"complex", "complex", "polar"}), x->name, found->name));
 }
 
 MaybeCall of_one(Grower& g) {
   const Value* x = g.pick_complex();
   if (x == nullptr) return std::nullopt;
   const std::string op = g.random.pick({"conj_physical", "neg", "exp", "sin", "cosh", "square", "reciprocal", "sigmoid", "sgn", "clone"});
-  return of_type(*x, fmt::format("aten::{}({})", op, x->name));
+  return typed(*x, fmt::format("aten::{}({})", op, x->name));
 }
 
 MaybeCall of_two(Grower& g) {
@@ -32,12 +32,12 @@ MaybeCall of_two(Grower& g) {
   const Value a = *x;
   if (g.random.chance(0.3)) {
     const std::string op = g.random.pick({"add.Scalar", "mul.Scalar", "div.Scalar", "rsub.Scalar"});
-    return of_type(a, fmt::format("aten::{}({}, {})", op, a.name, g.random.pick({"2", "-0.5", "1.5"})));
+    return typed(a, fmt::format("aten::{}({}, {})", op, a.name, g.random.pick({"2", "-0.5", "1.5"})));
   }
   const Value* y = g.pick_complex();
   if (y->dtype != a.dtype || y->sizes != a.sizes) return std::nullopt;
   const std::string op = g.random.pick({"add.Tensor", "sub.Tensor", "mul.Tensor", "mul.Tensor", "div.Tensor"});
-  return of_type(a, fmt::format("aten::{}({}, {})", op, a.name, y->name));
+  return typed(a, fmt::format("aten::{}({}, {})", op, a.name, y->name));
 }
 
 MaybeCall moved(Grower& g) {
@@ -50,16 +50,16 @@ MaybeCall moved(Grower& g) {
     case 0: {
       const int64_t other = g.dim_of(result);
       std::swap(result.sizes[d], result.sizes[static_cast<size_t>(other)]);
-      return of_type(result, fmt::format("aten::transpose.int({}, {}, {})", x->name, dim, other));
+      return typed(result, fmt::format("aten::transpose.int({}, {}, {})", x->name, dim, other));
     }
-    case 1: return of_type(result, fmt::format("aten::flip({}, [{}])", x->name, dim));
-    case 2: return of_type(result, fmt::format("aten::roll({}, [{}], [{}])", x->name, g.random.pick({1, -2}), dim));
+    case 1: return typed(result, fmt::format("aten::flip({}, [{}])", x->name, dim));
+    case 2: return typed(result, fmt::format("aten::roll({}, [{}], [{}])", x->name, g.random.pick({1, -2}), dim));
     case 3:
       result.sizes.erase(result.sizes.begin() + dim);
-      return of_type(result, fmt::format("aten::{}({}, [{}])", g.random.pick({"sum.dim_IntList", "mean.dim"}), x->name, dim));
+      return typed(result, fmt::format("aten::{}({}, [{}])", g.random.pick({"sum.dim_IntList", "mean.dim"}), x->name, dim));
     default:
       result.sizes.insert(result.sizes.begin() + dim, "1");
-      return of_type(result, fmt::format("aten::unsqueeze({}, {})", x->name, dim));
+      return typed(result, fmt::format("aten::unsqueeze({}, {})", x->name, dim));
   }
 }
 

@@ -11,7 +11,7 @@
 namespace toroid::fuzz {
 namespace {
 
-HostTensor slice_of(const HostTensor& x, int64_t position) {
+HostTensor slice_at(const HostTensor& x, int64_t position) {
   const std::vector<int64_t> sizes(x.sizes().begin() + 1, x.sizes().end());
   const auto bytes = static_cast<size_t>(numel(sizes) * size_bytes(x.dtype()));
   HostTensor slice(x.dtype(), sizes);
@@ -134,7 +134,7 @@ std::vector<HostTensor> Eager::slices(const Node& node, const std::vector<std::s
   const size_t count = carried.size();
   for (int64_t step = 0; step < steps; ++step) {
     std::vector<HostTensor> operands = carried;
-    for (const HostTensor& x : sliced) operands.push_back(slice_of(x, step));
+    for (const HostTensor& x : sliced) operands.push_back(slice_at(x, step));
     append(operands, others);
     const std::vector<HostTensor> results = call(node.bodies.at(0), operands, static_cast<uint64_t>(step));
     stacks.resize(results.size() - count);
@@ -158,7 +158,7 @@ std::vector<HostTensor> Eager::associative_scan(const Node& node, const std::vec
   if (steps == 0) throw Error(ErrorKind::InvalidInput, "a scan over nothing");
   for (int64_t step = 0; step < steps; ++step) {
     std::vector<HostTensor> now;
-    for (const HostTensor& x : sliced) now.push_back(slice_of(x, step));
+    for (const HostTensor& x : sliced) now.push_back(slice_at(x, step));
     if (step > 0) {
       std::vector<HostTensor> operands;
       for (const std::vector<HostTensor>& stack : stacks) operands.push_back(stack.back());

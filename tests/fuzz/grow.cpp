@@ -249,6 +249,12 @@ bool Grower::try_call(const Call& call) {
 
 const Value* Grower::make(const Call& call) { return try_call(call) ? &values_.back() : nullptr; }
 
+Value made(Grower& g, const std::string& call, int results) {
+  const Value* value = g.make({call, results});
+  if (value == nullptr) throw Error(ErrorKind::InvalidInput, fmt::format("{} does not fit", call));
+  return *value;
+}
+
 // ---- bodies ------------------------------------------------------------------------------------------------------------
 
 void Grower::begin_body(const std::vector<Value>& like, const std::vector<HostTensor>& operands) {

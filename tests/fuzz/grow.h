@@ -152,6 +152,15 @@ class Grower {
   int next_name_ = 0;
 };
 
+// What Grower::pick is asked for.
+inline bool is_float(const Value& v) { return v.is_float(); }
+inline bool is_number(const Value& v) { return !v.is_bool(); }
+inline Grower::Predicate has_dims(Grower::Predicate also = {}, int64_t least = 1) {
+  return [=](const Value& v) { return v.rank() >= least && (!also || also(v)); };
+}
+// The operator's value, or an error that ends the recipe.
+Value made(Grower& g, const std::string& call, int results = 1);
+
 // The whole table.
 const std::vector<OperatorRow>& operator_table();
 // Parts of it:

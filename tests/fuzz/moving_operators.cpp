@@ -6,11 +6,6 @@
 namespace toroid::fuzz {
 namespace {
 
-bool is_number(const Value& v) { return !v.is_bool(); }
-Grower::Predicate has_dims(Grower::Predicate also = {}, int64_t least = 1) {
-  return [=](const Value& v) { return v.rank() >= least && (!also || also(v)); };
-}
-
 // ---- views and movement --------------------------------------------------------------------------------------------------------
 
 MaybeCall view(Grower& g) {

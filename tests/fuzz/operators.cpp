@@ -9,12 +9,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 bool any(const Value&) { return true; }
-bool is_float(const Value& v) { return v.is_float(); }
-bool is_number(const Value& v) { return !v.is_bool(); }
 bool is_int(const Value& v) { return v.is_int(); }
-Grower::Predicate has_dims(Grower::Predicate also = any, int64_t least = 1) {
-  return [=](const Value& v) { return v.rank() >= least && also(v); };
-}
 
 // aten::NAME(x) for one of the names.
 std::function<MaybeCall(Grower&)> unary(Grower::Predicate takes, Names names) {
@@ -227,7 +222,7 @@ MaybeCall layer_norm(Grower& g) {
   return Call{fmt::format("aten::layer_norm({}, [{}], {}, {}, 0.01)", a.name, fmt::join(shape, ", "), weight, bias)};
 }
 
-MaybeCall scan(Grower& g) {
+MaybeCall running(Grower& g) {
   const Value* x = g.pick(has_dims(is_number));
   if (x == nullptr) return std::nullopt;
   const int64_t dim = g.dim_of(*x);
@@ -329,7 +324,7 @@ std::vector<OperatorRow> computing_operators() {
       {4, arg_reduce},
       {4, softmax},
       {3, layer_norm},
-      {4, scan},
+      {4, running},
       {2, sort},
       {1, topk},
       {4, product},

@@ -8,18 +8,9 @@
 namespace toroid::fuzz {
 namespace {
 
-bool is_float(const Value& v) { return v.is_float(); }
-bool is_number(const Value& v) { return !v.is_bool(); }
 bool may_be_written(const Value& v) { return !v.overlaps && v.numel() > 0; }
-bool has_dims(const Value& v) { return v.rank() >= 1; }
-bool is_row_of_numbers(const Value& v) { return has_dims(v) && is_number(v); }
-
-// The value, or an error that ends the recipe.
-Value made(Grower& g, const std::string& call, int results = 1) {
-  const Value* value = g.make({call, results});
-  if (value == nullptr) throw Error(ErrorKind::InvalidInput, fmt::format("{} does not fit", call));
-  return *value;
-}
+bool has_a_dim(const Value& v) { return v.rank() >= 1; }
+bool is_row_of_numbers(const Value& v) { return has_a_dim(v) && is_number(v); }
 
 // A value that fits, or a new input.
 Value some(Grower& g, const Grower::Predicate& wanted, DType dtype, std::vector<std::string> sizes) {
@@ -64,7 +55,7 @@ MaybeCall sign_of_zero(Grower& g) {
 // ---- 16 bits -------------------------------------------------------------------------------------------------------------------
 
 // To 16 bits and back, with something before and after.
-MaybeCall there_and_back(Grower& g) {
+MaybeCall to_16_bits_and_back(Grower& g) {
   const Value* x = g.pick([](const Value& v) { return v.dtype == DType::F32 || v.dtype == DType::F64; });
   if (x == nullptr) return std::nullopt;
   Value a = *x;
@@ -79,7 +70,7 @@ MaybeCall there_and_back(Grower& g) {
 // ---- reductions ----------------------------------------------------------------------------------------------------------------
 
 MaybeCall reduce_long_row(Grower& g) {
-  const Value* x = g.pick([](const Value& v) { return has_dims(v); });
+  const Value* x = g.pick([](const Value& v) { return has_a_dim(v); });
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
   if (a.is_bool()) return Call{fmt::format("aten::{}({})", g.random.pick({"any", "all", "sum"}), a.name)};
@@ -190,7 +181,7 @@ void write_to(Grower& g, const Value& x) {
   }
 }
 
-MaybeCall reading(Grower& g, const Value& x) {
+MaybeCall reading_of_view(Grower& g, const Value& x) {
   if (x.is_bool()) return Call{fmt::format("aten::logical_not({})", x.name)};
   if (g.random.chance(0.3)) return Call{fmt::format("aten::add.Tensor({0}, {0})", x.name)};
   return Call{fmt::format("aten::{}({})", g.random.pick({"neg", "abs", "clone", "square"}), x.name)};
@@ -198,7 +189,7 @@ MaybeCall reading(Grower& g, const Value& x) {
 
 // Views of one memory, writes through some of them, and reads through others.
 MaybeCall write_and_read(Grower& g) {
-  const Value* x = g.pick([](const Value& v) { return may_be_written(v) && has_dims(v); });
+  const Value* x = g.pick([](const Value& v) { return may_be_written(v) && has_a_dim(v); });
   if (x == nullptr) return std::nullopt;
   std::vector<Value> views = {*x};
   for (int64_t i = g.random.between(1, 3); i > 0; --i) {
@@ -207,9 +198,9 @@ MaybeCall write_and_read(Grower& g) {
   }
   for (int64_t i = g.random.between(1, 3); i > 0; --i) {
     write_to(g, g.random.pick(views));
-    if (g.random.chance(0.3)) g.make(*reading(g, g.random.pick(views)));
+    if (g.random.chance(0.3)) g.make(*reading_of_view(g, g.random.pick(views)));
   }
-  return reading(g, g.random.pick(views));
+  return reading_of_view(g, g.random.pick(views));
 }
 
 // Tensors that share no memory: in which order a list is written is then no matter.
@@ -259,9 +250,9 @@ MaybeCall use_weight(Grower& g) {
 MaybeCall update_buffer(Grower& g) {
   const Value buffer = some(g, [](const Value& v) { return v.is_buffer && !v.overlaps; }, DType::F32, {g.some_size()});
   if (!buffer.is_buffer) return std::nullopt;
-  if (g.random.chance(0.3)) g.make(*reading(g, buffer));
+  if (g.random.chance(0.3)) g.make(*reading_of_view(g, buffer));
   write_to(g, buffer.rank() > 0 && g.random.chance(0.4) ? view_of(g, buffer) : buffer);
-  return g.random.chance(0.6) ? reading(g, buffer) : std::nullopt;
+  return g.random.chance(0.6) ? reading_of_view(g, buffer) : std::nullopt;
 }
 
 // ---- operators that are nearly equal -------------------------------------------------------------------------------------------
@@ -276,7 +267,7 @@ MaybeCall pad_twice(Grower& g) {
 }
 
 MaybeCall cut_and_join(Grower& g) {
-  const Value* x = g.pick(has_dims);
+  const Value* x = g.pick(has_a_dim);
   if (x == nullptr) return std::nullopt;
   const Value a = *x;
   const int64_t dim = g.dim_of(a);
@@ -339,7 +330,7 @@ const std::vector<Theme>& themes() {
        .dtypes = {F32, F32, F64, BF16},
        .elements = {"signs"},
        .rows = {{3, bound_at_zero}, {3, sign_of_zero}}},
-      {.weight = 6, .name = "16 bits", .dtypes = {F32, F32, BF16, F16}, .elements = {"unit"}, .rows = {{1, there_and_back}}},
+      {.weight = 6, .name = "16 bits", .dtypes = {F32, F32, BF16, F16}, .elements = {"unit"}, .rows = {{1, to_16_bits_and_back}}},
       {.weight = 6,
        .name = "long rows",
        .shapes = Shapes::LongRows,

@@ -11,12 +11,6 @@
 namespace toroid::fuzz {
 namespace {
 
-Value made(Grower& g, const std::string& call, int results = 1) {
-  const Value* value = g.make({call, results});
-  if (value == nullptr) throw Error(ErrorKind::InvalidInput, fmt::format("{} does not fit", call));
-  return *value;
-}
-
 std::string weight(Grower& g, DType dtype, std::vector<std::string> sizes) {
   return g.weight(dtype, std::move(sizes), g.random.pick({"grid", "unit", "unit", "signs"})).name;
 }
@@ -51,7 +45,7 @@ struct Form {
 };
 Form some_form(Grower& g) { return {g.random.chance(0.6), g.random.chance(0.5)}; }
 
-Channels product(Grower& g, const Value& x, const std::string& columns, Form form) {
+Channels product_by_weights(Grower& g, const Value& x, const std::string& columns, Form form) {
   const std::string depth = x.sizes.back();
   const size_t last = x.sizes.size() - 1;
   if (form.by_columns) {
@@ -132,7 +126,7 @@ MaybeCall scaled_product(Grower& g) {
   if (!y) {
     const std::optional<Value> x = some_rows(g, 3);
     if (!x) return std::nullopt;
-    y = product(g, *x, some_columns(g), some_form(g));
+    y = product_by_weights(g, *x, some_columns(g), some_form(g));
   }
   for (int64_t i = g.random.between(1, 3); i > 0; --i) y = step(g, *y);
   if (g.random.chance(0.1)) g.make({fmt::format("aten::neg({})", y->value.name)});  // another reader
@@ -140,7 +134,7 @@ MaybeCall scaled_product(Grower& g) {
 }
 
 // What reads a product in another way than element by element.
-MaybeCall reading(Grower& g, const Value& x) {
+MaybeCall reading_of_product(Grower& g, const Value& x) {
   switch (g.random.below(4)) {
     case 0: return Call{fmt::format("aten::softmax.int({}, {})", x.name, g.dim_of(x))};
     case 1: return Call{fmt::format("aten::{}({}, {}, true)", g.random.pick({"sum.dim_IntList", "amax", "amin"}), x.name, g.some_dims(x))};
@@ -157,7 +151,7 @@ MaybeCall products_of_one_left_side(Grower& g) {
   const Form form = some_form(g);
   std::vector<Value> all;
   for (int64_t i = g.random.between(2, 4); i > 0; --i) {
-    Channels y = product(g, *x, g.random.chance(0.6) ? columns : some_columns(g), g.random.chance(0.9) ? form : some_form(g));
+    Channels y = product_by_weights(g, *x, g.random.chance(0.6) ? columns : some_columns(g), g.random.chance(0.9) ? form : some_form(g));
     if (g.random.chance(0.1)) y = step(g, y);
     all.push_back(y.value);
   }
@@ -168,7 +162,7 @@ MaybeCall products_of_one_left_side(Grower& g) {
     return Call{fmt::format("aten::scaled_dot_product_attention({}, {}, {})", first.name, keys, last.name)};
   }
   for (const Value& y : all) {
-    if (g.random.chance(0.9)) g.make(*reading(g, y));
+    if (g.random.chance(0.9)) g.make(*reading_of_product(g, y));
   }
   return std::nullopt;
 }

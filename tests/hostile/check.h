@@ -11,10 +11,10 @@ namespace toroid::hostile {
 
 struct Options {
   uint64_t seed = 1;
-  uint64_t calls = 1;    // an operator
-  int jobs = 2;          // processes at once
-  std::string only;      // operators whose name contains it; empty: all that are supported
-  bool evaluate = true;  // run small programs too, on zeros and ones
+  uint64_t calls = 1;     // an operator
+  int jobs = 2;           // processes at once
+  std::string only = {};  // operators whose name contains it; empty: all that are supported
+  bool evaluate = true;   // run small programs too, on zeros and ones
 };
 
 struct Failure {

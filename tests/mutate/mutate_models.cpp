@@ -265,7 +265,7 @@ int replay(const Options& options) {
   return findings > 0 ? 1 : 0;
 }
 
-int run(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   Options options;
   CLI::App app("spoils models and looks for crashes and differences");
   app.add_option("files", options.files, "models (.pt2), programs in text form (.txt), folders of them");
@@ -287,7 +287,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return toroid::mutate::run(argc, argv);
+    return toroid::mutate::run_command(argc, argv);
   } catch (const toroid::Error& error) {
     std::fprintf(stderr, "%s\n", error.report().c_str());
     return 2;

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr int64_t kEntries = 6;
+constexpr int64_t kFaultEntries = 6;
 
 struct Fault {
   const char* name;
@@ -56,7 +56,7 @@ int use_the_cache(const fs::path& folder) {
                            .size_limit_bytes = 100'000,
                            .warn = [&](const std::string& text) { warnings.push_back(text); },
                            .patience = 300ms}});
-    for (int64_t i = 0; i < kEntries; ++i) {
+    for (int64_t i = 0; i < kFaultEntries; ++i) {
       std::optional<std::string> found = cache.get(key_of(i));
       if (!found) {
         const CacheLease lease = cache.acquire(key_of(i), 5s);
@@ -88,7 +88,7 @@ int64_t try_each_call(const Fault& fault, int64_t step, const fs::path& root, co
     const TracedEnd end = run_traced(root, {.deed = fault.deed, .at = at, .error_number = fault.error_number}, body);
     EXPECT_EQ(end.status, 0) << fault.name << " at call " << at
                              << (WIFEXITED(end.status) ? ": exit status " + std::to_string(WEXITSTATUS(end.status)) : ": killed");
-    EXPECT_EQ(complaint_of_next_user(root / "cache", kEntries), "") << fault.name << " at call " << at;
+    EXPECT_EQ(complaint_of_next_user(root / "cache", kFaultEntries), "") << fault.name << " at call " << at;
     if (end.calls < at) return tried;
     ++tried;
     if (testing::Test::HasFailure()) return tried;
@@ -123,9 +123,9 @@ TEST(Faults, OfEachCallCostTheCacheAndNothingElse) {
 }
 
 // A whole session: a program is compiled, loaded and run, with a compiler that gives the library which was prepared.
-class Sessions {
+class SessionsUnderFault {
  public:
-  explicit Sessions(const fs::path& root) : root_(root) {
+  explicit SessionsUnderFault(const fs::path& root) : root_(root) {
     const std::string library = CompileSession(false).compile(parse_text(kText)).library;
     write_file_atomically(root / "library", library);
     write_file_atomically(root / "g++",
@@ -173,7 +173,7 @@ TEST(Faults, OfTheCacheNeverFailACompilation) {
   if (!can_trace()) GTEST_SKIP() << "ptrace does not work here: nothing of this was tested";
   const Result result;
   const TempFolder tools = quick_folder(), root = quick_folder();  // only calls below `root` are meddled with
-  const Sessions sessions(tools.path());
+  const SessionsUnderFault sessions(tools.path());
   const fs::path folder = root.path() / "cache", good = root.path() / "good";
   ASSERT_EQ(status_of_child([&] { return sessions.run(good); }), 0);
   int64_t tried = 0;

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr int64_t kEntries = 12;
+constexpr int64_t kKillEntries = 12;
 
 // What writers do; each returns 0 when all that it saw was right.
 int use(const fs::path& folder, int64_t first, int64_t count, size_t bytes, uint64_t limit_bytes) {
@@ -55,7 +55,8 @@ const Writer kWriters[] = {
     {"begins a store", [](const fs::path& folder) { fs::remove_all(folder); },
      [](const fs::path& folder) { return use(folder, 0, 3, 9000, 0); }, 0, 9},
     // Goes on with what the last one left, as a machine's next session does.
-    {"adds and evicts", [](const fs::path&) {}, [](const fs::path& folder) { return use(folder, 0, kEntries, 20'000, 150'000); }, 0, 41},
+    {"adds and evicts", [](const fs::path&) {}, [](const fs::path& folder) { return use(folder, 0, kKillEntries, 20'000, 150'000); }, 0,
+     41},
     {"clears and shrinks", [](const fs::path& folder) { use(folder, 0, 6, 20'000, 0); },
      [](const fs::path& folder) {
        Store store({.folder = folder});
@@ -67,7 +68,7 @@ const Writer kWriters[] = {
      0, 17},
     {"meets a damaged file", spoil, [](const fs::path& folder) { return use(folder, 0, 2, 3000, 0); }, 1, 13},
     {"fills the log until it is written back", [](const fs::path& folder) { fs::remove_all(folder); },
-     [](const fs::path& folder) { return use(folder, 0, kEntries, 450'000, 0); }, 0, 700, 5},
+     [](const fs::path& folder) { return use(folder, 0, kKillEntries, 450'000, 0); }, 0, 700, 5},
     {"exports and imports", [](const fs::path& folder) { fs::remove(folder / "export"); },
      [](const fs::path& folder) {
        Store from({.folder = folder});
@@ -105,7 +106,7 @@ TEST(Kills, BeforeEachCallOfAWriterDoNoHarm) {
       ASSERT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL)
           << writer.name << ", call " << at << ": status " << end.status;
       ++at_this;
-      ASSERT_EQ(complaint_of_next_user(folder, kEntries, writer.most_warnings), "") << writer.name << ", killed before call " << at;
+      ASSERT_EQ(complaint_of_next_user(folder, kKillEntries, writer.most_warnings), "") << writer.name << ", killed before call " << at;
       ASSERT_EQ(complaint_of_export(folder), "") << writer.name << ", killed before call " << at;
     }
     EXPECT_GT(at_this, 5) << writer.name;

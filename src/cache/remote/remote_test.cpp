@@ -64,7 +64,7 @@ class RemoteTest : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-std::string refusal_of(const std::string& address) {
+std::string refusal_of_address(const std::string& address) {
   try {
     parse_remote_address(address);
   } catch (const Error& error) {
@@ -88,13 +88,15 @@ TEST_F(RemoteTest, ReadsAddresses) {
   const RemoteAddress http = parse_remote_address("https://me:secret@h:8080/a/b//");
   EXPECT_EQ(http.url, "https://me:secret@h:8080/a/b");
   EXPECT_EQ(http.shown, "https://h:8080/a/b");
-  EXPECT_EQ(refusal_of("host:6379"), "the address of the remote cache has no scheme");
-  EXPECT_EQ(refusal_of("ftp://host"), "the address of the remote cache has the scheme 'ftp', which is neither redis, http nor https");
-  EXPECT_EQ(refusal_of("redis://:secret@"), "the address of the remote cache names no host");
-  EXPECT_EQ(refusal_of("redis://:s@h:99999"), "the address of the remote cache has no port in '99999'");
-  EXPECT_EQ(refusal_of("redis://h/first"), "the address of the remote cache has no number of a database in 'first'");
-  EXPECT_EQ(refusal_of("http://h/?a"), "the address of the remote cache has a query or a fragment");
-  EXPECT_EQ(refusal_of("redis://:%zz@h"), "the address of the remote cache has a '%' in its password that two hex digits do not follow");
+  EXPECT_EQ(refusal_of_address("host:6379"), "the address of the remote cache has no scheme");
+  EXPECT_EQ(refusal_of_address("ftp://host"),
+            "the address of the remote cache has the scheme 'ftp', which is neither redis, http nor https");
+  EXPECT_EQ(refusal_of_address("redis://:secret@"), "the address of the remote cache names no host");
+  EXPECT_EQ(refusal_of_address("redis://:s@h:99999"), "the address of the remote cache has no port in '99999'");
+  EXPECT_EQ(refusal_of_address("redis://h/first"), "the address of the remote cache has no number of a database in 'first'");
+  EXPECT_EQ(refusal_of_address("http://h/?a"), "the address of the remote cache has a query or a fragment");
+  EXPECT_EQ(refusal_of_address("redis://:%zz@h"),
+            "the address of the remote cache has a '%' in its password that two hex digits do not follow");
 }
 
 TEST_F(RemoteTest, WithoutAKeyItIsNotUsedAndThatIsSaidOnce) {

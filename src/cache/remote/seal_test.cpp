@@ -48,7 +48,7 @@ TEST(Seal, IsAnHmacOfTheDocumentedBytes) {
   EXPECT_EQ(hex, "c79463e095e0d7ddd36a42f94ef67b765041919e68f81157085e37469e011449");
 }
 
-std::string refusal_of(const std::filesystem::path& path) {
+std::string refusal_of_file(const std::filesystem::path& path) {
   try {
     read_secret(path);
   } catch (const Error& error) {
@@ -63,20 +63,20 @@ std::string refusal_of(const std::filesystem::path& path) {
 TEST(Seal, ReadsSecretsOnlyFromPrivateFiles) {
   const TempFolder folder;
   const auto path = folder.path() / "key";
-  EXPECT_EQ(refusal_of(path),
+  EXPECT_EQ(refusal_of_file(path),
             "error: the key of the remote cache, KEY, cannot be read: No such file or directory\n  help: '(umask 077; openssl rand "
             "-hex 32 > KEY)' makes one");
   write_file_atomically(path, std::string_view(kSecret), 0600);
   EXPECT_EQ(read_secret(path), kSecret);
   for (const mode_t mode : {0640, 0604, 0620}) {
     ASSERT_EQ(::chmod(path.c_str(), mode), 0);
-    EXPECT_EQ(refusal_of(path), "error: the key of the remote cache, KEY, is open to other users\n  help: run 'chmod 600 KEY'");
+    EXPECT_EQ(refusal_of_file(path), "error: the key of the remote cache, KEY, is open to other users\n  help: run 'chmod 600 KEY'");
   }
   write_file_atomically(path, std::string_view("short"), 0600);
-  EXPECT_EQ(refusal_of(path),
+  EXPECT_EQ(refusal_of_file(path),
             "error: the key of the remote cache, KEY, has 5 bytes, and at least 32 are needed\n  help: '(umask 077; openssl rand "
             "-hex 32 > KEY)' makes one");
-  EXPECT_EQ(refusal_of(folder.path()),
+  EXPECT_EQ(refusal_of_file(folder.path()),
             "error: the key of the remote cache, KEY, is not a file\n  help: '(umask 077; openssl rand -hex 32 > KEY)' makes one");
 }
 

@@ -145,15 +145,19 @@ class IndexPrinter {
 
 const std::string& SymbolNames::of(sym::Expr symbol) {
   auto [slot, is_new] = names_.try_emplace(symbol);
-  if (!is_new) return slot->second;
+  std::string& name = slot->second;
+  if (!is_new) return name;
   const std::string own = identifier(symbol.node()->name);
   const sym::SymbolKind kind = symbol.node()->symbol_kind;
-  if (kind != sym::SymbolKind::Axis && kind != sym::SymbolKind::Value) return slot->second = own;
+  if (kind != sym::SymbolKind::Axis && kind != sym::SymbolKind::Value) {
+    name = own;
+    return name;
+  }
   const std::string prefix = own.substr(0, own.find_last_not_of("0123456789") + 1);
   do {
-    slot->second = fmt::format("{}{}", prefix, counts_[prefix]++);
-  } while (!taken_.insert(slot->second).second);
-  return slot->second;
+    name = fmt::format("{}{}", prefix, counts_[prefix]++);
+  } while (!taken_.insert(name).second);
+  return name;
 }
 
 std::string print_index(const loop::ExprTable& exprs, SymbolNames& names, sym::Expr expr) {

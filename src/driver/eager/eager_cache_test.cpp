@@ -18,13 +18,13 @@
 namespace toroid {
 namespace {
 
-HostTensor floats(std::vector<int64_t> sizes, const std::vector<double>& values) {
+HostTensor eager_floats(std::vector<int64_t> sizes, const std::vector<double>& values) {
   return HostTensor::from_doubles(DType::F32, std::move(sizes), values);
 }
 HostTensor counted(std::vector<int64_t> sizes) {
   std::vector<double> values(static_cast<size_t>(numel(sizes)));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
-  return floats(std::move(sizes), values);
+  return eager_floats(std::move(sizes), values);
 }
 std::vector<double> numbers(const HostTensor& tensor) { return tensor.to_doubles(); }
 using Numbers = std::vector<double>;
@@ -45,7 +45,7 @@ EagerCache& eager() {
 // ---- what calls give
 
 TEST(Eager, CallsOneOperator) {
-  const HostTensor x = floats({2, 2}, {1, 2, 3, 4}), y = floats({2}, {10, 20});
+  const HostTensor x = eager_floats({2, 2}, {1, 2, 3, 4}), y = eager_floats({2}, {10, 20});
   EXPECT_EQ(numbers(eager().call("aten::add.Tensor", {x, y})[0]), (Numbers{11, 22, 13, 24}));
   EXPECT_EQ(numbers(eager().call("aten::add.Tensor", {x, y, 0.5})[0]), (Numbers{6, 12, 8, 14}));
   EXPECT_EQ(numbers(eager().call("aten::add.Tensor", {x, 3})[0]), (Numbers{4, 5, 6, 7})) << "a number stands for a tensor";
@@ -54,7 +54,7 @@ TEST(Eager, CallsOneOperator) {
   const HostTensor sum = eager().call("aten::sum.dim_IntList", {x, dims, true})[0];
   EXPECT_EQ(sum.sizes(), (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(numbers(sum), (Numbers{4, 6}));
-  EXPECT_EQ(eager().call("aten::relu.default", {floats({1}, {-1})})[0].double_at(0), 0) << "the default overload has a name as well";
+  EXPECT_EQ(eager().call("aten::relu.default", {eager_floats({1}, {-1})})[0].double_at(0), 0) << "the default overload has a name as well";
   EXPECT_EQ(eager().call("aten::to.dtype", {x, DType::I32})[0].dtype(), DType::I32);
 }
 
@@ -69,7 +69,7 @@ TEST(Eager, MemoryThatThereIsNotIsAnErrorWithItsSize) {
   const Error error = error_of([&] { eager().call("aten::add.Tensor", {x, y}); });
   EXPECT_EQ(error.kind(), ErrorKind::Environment);
   EXPECT_EQ(error.message(), "out of memory: 70368744177664 bytes for a tensor of shape [8388608, 8388608]");
-  EXPECT_EQ(numbers(eager().call("aten::add.Tensor", {floats({1}, {1}), 1})[0]), Numbers{2}) << "it goes on";
+  EXPECT_EQ(numbers(eager().call("aten::add.Tensor", {eager_floats({1}, {1}), 1})[0]), Numbers{2}) << "it goes on";
 #endif
 }
 
@@ -108,7 +108,7 @@ TEST(Eager, WritesInPlaceWhateverTheLayout) {
 }
 
 TEST(Eager, WritesToOut) {
-  const HostTensor x = floats({2}, {1, 2});
+  const HostTensor x = eager_floats({2}, {1, 2});
   Floats out({2}, {0, 0});
   EXPECT_TRUE(eager().call("aten::add.out", {x, x, 1, out.view()}).empty());
   EXPECT_EQ(out.values, (std::vector<float>{2, 4}));
@@ -123,13 +123,13 @@ TEST(Eager, WritesToOut) {
   Floats most({2}, {0, 0});
   std::vector<int64_t> positions(2);
   eager().call("aten::max.dim_max",
-               {floats({2, 2}, {1, 5, 9, 3}), 1, false, most.view(), TensorView(positions.data(), DType::I64, most.sizes)});
+               {eager_floats({2, 2}, {1, 5, 9, 3}), 1, false, most.view(), TensorView(positions.data(), DType::I64, most.sizes)});
   EXPECT_EQ(most.values, (std::vector<float>{5, 9}));
   EXPECT_EQ(positions, (std::vector<int64_t>{1, 0}));
 }
 
 TEST(Eager, ListsOfTensorsGoInAndComeOut) {
-  const HostTensor x = floats({2}, {1, 2}), y = floats({1}, {3});
+  const HostTensor x = eager_floats({2}, {1, 2}), y = eager_floats({1}, {3});
   const std::vector<std::optional<TensorView>> list = {x, y};
   EXPECT_EQ(numbers(eager().call("aten::cat", {list})[0]), (Numbers{1, 2, 3}));
   const std::vector<HostTensor> parts = eager().call("aten::split.Tensor", {counted({5}), 2});
@@ -146,10 +146,10 @@ TEST(Eager, ListsOfTensorsGoInAndComeOut) {
 }
 
 TEST(Eager, SizesThatOnlyTheValuesTell) {
-  const HostTensor positions = eager().call("aten::nonzero", {floats({2, 2}, {0, 5, 6, 0})})[0];
+  const HostTensor positions = eager().call("aten::nonzero", {eager_floats({2, 2}, {0, 5, 6, 0})})[0];
   EXPECT_EQ(positions.sizes(), (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(positions.to_ints(), (std::vector<int64_t>{0, 1, 1, 0}));
-  EXPECT_EQ(eager().call("aten::nonzero", {floats({2, 2}, {0, 0, 0, 0})})[0].sizes(), (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(eager().call("aten::nonzero", {eager_floats({2, 2}, {0, 0, 0, 0})})[0].sizes(), (std::vector<int64_t>{0, 2}));
 }
 
 TEST(Eager, EachDrawIsAnother) {
@@ -188,7 +188,7 @@ TEST(EagerErrors, NameTheOperatorAndItsOverloads) {
 }
 
 TEST(EagerErrors, NameTheArgument) {
-  const HostTensor x = floats({2}, {1, 2});
+  const HostTensor x = eager_floats({2}, {1, 2});
   auto message = [&](std::string_view op, std::initializer_list<EagerArgument> arguments) {
     const Error error = error_of([&] { eager().call(op, arguments); });
     EXPECT_EQ(error.kind(), ErrorKind::InvalidInput) << error.report();
@@ -224,11 +224,11 @@ TEST(EagerErrors, SayWhatDoesNotGoTogether) {
   const Error outside = error_of([&] { eager().call("aten::index_select", {x, 0, far}); });
   EXPECT_EQ(outside.kind(), ErrorKind::InvalidInput);
   EXPECT_EQ(outside.message(), "an index read from a tensor is out of bounds: 9, where 0 to 1 are allowed");
-  EXPECT_EQ(numbers(eager().call("aten::neg", {floats({1}, {2})})[0]), (Numbers{-2})) << "the next call is unharmed";
+  EXPECT_EQ(numbers(eager().call("aten::neg", {eager_floats({1}, {2})})[0]), (Numbers{-2})) << "the next call is unharmed";
 }
 
 TEST(EagerErrors, HostileArgumentsAreNamed) {
-  const HostTensor number = floats({}, {1}), x = counted({2, 3});
+  const HostTensor number = eager_floats({}, {1}), x = counted({2, 3});
   auto error = [&](std::string_view op, std::initializer_list<EagerArgument> arguments) {
     return error_of([&] { eager().call(op, arguments); });
   };
@@ -254,7 +254,7 @@ TEST(EagerErrors, RefuseWhatIsNotComputed) {
   };
   EXPECT_EQ(message("aten::t_", {x.view()}), "aten::t_ changes how its tensor is seen, and computes nothing");
   EXPECT_EQ(x.values, (std::vector<float>{1, 2, 3, 4}));
-  EXPECT_EQ(message("aten::item", {floats({}, {1})}), "aten::item gives a number, which is no tensor");
+  EXPECT_EQ(message("aten::item", {eager_floats({}, {1})}), "aten::item gives a number, which is no tensor");
   const std::vector<int64_t> one = {1};
   std::vector<float> pair(2);
   EXPECT_EQ(message("aten::neg", {TensorView(pair.data(), DType::C64, one)}),
@@ -369,7 +369,7 @@ TEST_F(EagerStore, EverOtherIntegersStopCompiling) {
   EXPECT_EQ(compilations_of([&](int64_t n) {
               const std::vector<int64_t> sizes = {2, 2}, strides = {n, 1};
               const HostTensor all =
-                  cache.call("aten::as_strided_scatter", {counted({100}), floats({2, 2}, {-1, -2, -3, -4}), sizes, strides, 0})[0];
+                  cache.call("aten::as_strided_scatter", {counted({100}), eager_floats({2, 2}, {-1, -2, -3, -4}), sizes, strides, 0})[0];
               EXPECT_EQ(all.double_at(n + 1), -4);
             }),
             3u);
@@ -484,7 +484,7 @@ TEST_F(EagerStore, ThreadsCompileOnceAndDoNotDisturbEachOther) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 200; ++i) {
         const double offset = t * 1000 + i;
-        const HostTensor x = floats({3}, {offset, offset + 1, offset + 2});
+        const HostTensor x = eager_floats({3}, {offset, offset + 1, offset + 2});
         const HostTensor y = cache.call("aten::cumsum", {x, 0})[0];
         if (numbers(y) != Numbers{offset, 2 * offset + 1, 3 * offset + 3}) ++wrong;
       }
@@ -499,7 +499,7 @@ TEST_F(EagerStore, ThreadsCompileOnceAndDoNotDisturbEachOther) {
 TEST_F(EagerStore, WithoutACacheItStillKeepsWhatItHasInMemory) {
   CompileSession session(false);
   EagerCache cache(session);
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(numbers(cache.call("aten::neg", {floats({1}, {2})})[0]), (Numbers{-2}));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(numbers(cache.call("aten::neg", {eager_floats({1}, {2})})[0]), (Numbers{-2}));
   EXPECT_EQ(cache.counters().compilations, 1u);
   EXPECT_EQ(cache.counters().hits, 1u);
 }

@@ -6,7 +6,7 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kRows = 4099, kColumns = 4101;  // in 16 bits and more beyond 32 MiB
+constexpr int64_t kLongRows = 4099, kLongColumns = 4101;  // in 16 bits and more beyond 32 MiB
 
 HostTensor numbered(DType dtype, std::vector<int64_t> sizes, int64_t step) {
   std::vector<int64_t> values(static_cast<size_t>(numel(sizes)));
@@ -17,25 +17,25 @@ HostTensor numbered(DType dtype, std::vector<int64_t> sizes, int64_t step) {
 
 // Calls check(row, column, element) with what `text` computes of x, [columns, rows], and y, [rows, columns].
 template <class Check>
-void run(std::string_view dtype_name, DType dtype, std::string_view body, Check check) {
-  const std::string name(dtype_name), by_rows = fmt::format("{}[{}, {}]", name, kRows, kColumns);
-  std::string text = fmt::format("graph(x: {}[{}, {}], y: {}) {{ {} return r }}", name, kColumns, kRows, by_rows, body);
+void check_elements(std::string_view dtype_name, DType dtype, std::string_view body, Check check) {
+  const std::string name(dtype_name), by_rows = fmt::format("{}[{}, {}]", name, kLongRows, kLongColumns);
+  std::string text = fmt::format("graph(x: {}[{}, {}], y: {}) {{ {} return r }}", name, kLongColumns, kLongRows, by_rows, body);
   auto replace = [&](std::string_view word, const std::string& by) {
     for (size_t at = 0; (at = text.find(word, at)) != std::string::npos;) text.replace(at, word.size(), by);
   };
   replace("BY_ROWS", by_rows);
-  replace("ROW_MAXIMA", fmt::format("{}[{}, 1]", name, kRows));
-  const HostTensor x = numbered(dtype, {kColumns, kRows}, 7), y = numbered(dtype, {kRows, kColumns}, 11);
+  replace("ROW_MAXIMA", fmt::format("{}[{}, 1]", name, kLongRows));
+  const HostTensor x = numbered(dtype, {kLongColumns, kLongRows}, 7), y = numbered(dtype, {kLongRows, kLongColumns}, 11);
   std::vector<std::string> compilers = {"g++"};
   if (find_program("clang++")) compilers.emplace_back("clang++");
   for (const std::string& compiler : compilers) {
     SCOPED_TRACE(compiler);
     const ScopedVariable variable("TOROID_CXX", compiler);
     const std::vector<HostTensor> result = CompileSession(false).compile(parse_text(text), {}).load(2).run({{x, y}});
-    ASSERT_EQ(result[0].sizes(), (std::vector{kRows, kColumns}));
-    for (int64_t row = 0; row < kRows; row += row + 70 < kRows ? 67 : 1) {
-      for (int64_t column = 0; column < kColumns; ++column) {
-        ASSERT_NO_FATAL_FAILURE(check(row, column, result[0].double_at(row * kColumns + column), x, y)) << row << ", " << column;
+    ASSERT_EQ(result[0].sizes(), (std::vector{kLongRows, kLongColumns}));
+    for (int64_t row = 0; row < kLongRows; row += row + 70 < kLongRows ? 67 : 1) {
+      for (int64_t column = 0; column < kLongColumns; ++column) {
+        ASSERT_NO_FATAL_FAILURE(check(row, column, result[0].double_at(row * kLongColumns + column), x, y)) << row << ", " << column;
       }
     }
   }
@@ -44,25 +44,25 @@ void run(std::string_view dtype_name, DType dtype, std::string_view body, Check 
 class BeyondCaches : public testing::TestWithParam<std::pair<std::string_view, DType>> {};
 
 TEST_P(BeyondCaches, TurnedTiles) {
-  run(GetParam().first, GetParam().second, "t: BY_ROWS = aten::t(x) r: BY_ROWS = aten::add.Tensor(t, y)",
-      [](int64_t row, int64_t column, double element, const HostTensor& x, const HostTensor& y) {
-        ASSERT_EQ(element, x.double_at(column * kRows + row) + y.double_at(row * kColumns + column));
-      });
+  check_elements(GetParam().first, GetParam().second, "t: BY_ROWS = aten::t(x) r: BY_ROWS = aten::add.Tensor(t, y)",
+                 [](int64_t row, int64_t column, double element, const HostTensor& x, const HostTensor& y) {
+                   ASSERT_EQ(element, x.double_at(column * kLongRows + row) + y.double_at(row * kLongColumns + column));
+                 });
 }
 
 TEST_P(BeyondCaches, Streams) {
-  run(GetParam().first, GetParam().second, "r: BY_ROWS = aten::mul.Tensor(y, y)",
-      [](int64_t row, int64_t column, double element, const HostTensor&, const HostTensor& y) {
-        const auto value = static_cast<float>(y.double_at(row * kColumns + column));
-        ASSERT_EQ(element, GetParam().second == DType::BF16 ? static_cast<float>(BFloat16(value * value)) : value * value);
-      });
+  check_elements(GetParam().first, GetParam().second, "r: BY_ROWS = aten::mul.Tensor(y, y)",
+                 [](int64_t row, int64_t column, double element, const HostTensor&, const HostTensor& y) {
+                   const auto value = static_cast<float>(y.double_at(row * kLongColumns + column));
+                   ASSERT_EQ(element, GetParam().second == DType::BF16 ? static_cast<float>(BFloat16(value * value)) : value * value);
+                 });
 }
 
 TEST_P(BeyondCaches, Rows) {
-  run(GetParam().first, GetParam().second, "m: ROW_MAXIMA = aten::amax(y, [1], True) r: BY_ROWS = aten::sub.Tensor(y, m)",
-      [](int64_t row, int64_t column, double element, const HostTensor&, const HostTensor& y) {
-        ASSERT_EQ(element, y.double_at(row * kColumns + column) - 30);
-      });
+  check_elements(GetParam().first, GetParam().second, "m: ROW_MAXIMA = aten::amax(y, [1], True) r: BY_ROWS = aten::sub.Tensor(y, m)",
+                 [](int64_t row, int64_t column, double element, const HostTensor&, const HostTensor& y) {
+                   ASSERT_EQ(element, y.double_at(row * kLongColumns + column) - 30);
+                 });
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, BeyondCaches,

@@ -8,7 +8,7 @@
 namespace toroid {
 namespace {
 
-constexpr size_t kRows = 512, kColumns = 1003;
+constexpr size_t kDivisionRows = 512, kDivisionColumns = 1003;
 
 // Bits at random: numbers of all sizes, denormals, infinities and NaN among them. `narrow`: exponents from -30 to 29.
 HostTensor random_bits(std::vector<int64_t> sizes, uint64_t seed, bool narrow) {
@@ -30,17 +30,17 @@ graph(x: f32[512, 1003], s: f32[512, 1]) {
   return q
 })");
   Executable executable = model.load(2);
-  const HostTensor x = random_bits({kRows, kColumns}, 1, narrow), s = random_bits({kRows, 1}, 2, narrow);
+  const HostTensor x = random_bits({kDivisionRows, kDivisionColumns}, 1, narrow), s = random_bits({kDivisionRows, 1}, 2, narrow);
   const HostTensor result = executable.run(std::vector<HostTensor>{x, s})[0];
   const auto* dividends = reinterpret_cast<const float*>(x.bytes().data());
   const auto* divisors = reinterpret_cast<const float*>(s.bytes().data());
   const auto* quotients = reinterpret_cast<const float*>(result.bytes().data());
   size_t differ = 0;
-  for (size_t i = 0; i < kRows * kColumns; ++i) {
-    const float expected = dividends[i] / divisors[i / kColumns];
+  for (size_t i = 0; i < kDivisionRows * kDivisionColumns; ++i) {
+    const float expected = dividends[i] / divisors[i / kDivisionColumns];
     const bool same = expected != expected ? quotients[i] != quotients[i] : std::memcmp(&expected, &quotients[i], sizeof expected) == 0;
     if (!same && differ++ == 0)
-      ADD_FAILURE() << dividends[i] << " / " << divisors[i / kColumns] << " is " << expected << ", not " << quotients[i];
+      ADD_FAILURE() << dividends[i] << " / " << divisors[i / kDivisionColumns] << " is " << expected << ", not " << quotients[i];
   }
   EXPECT_EQ(differ, 0u);
 }

@@ -18,7 +18,7 @@ struct FormCase {
 };
 void PrintTo(const FormCase& row, std::ostream* out) { *out << row.name; }
 
-const FormCase kCases[] = {
+const FormCase kFormCases[] = {
     {"softmax", R"(graph(x: T[29, 1003]) {
   y: T[29, 1003] = aten::softmax.int(x, -1)
   return y
@@ -142,7 +142,7 @@ TEST_P(TwoForms, HaveTheSameBits) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Rows, TwoForms, testing::ValuesIn(kCases), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows, TwoForms, testing::ValuesIn(kFormCases), [](const auto& row) { return row.param.name; });
 
 // Large enough for both forms, which are close by their estimates. One input is named as the number that says which.
 constexpr std::string_view kBoth = R"(

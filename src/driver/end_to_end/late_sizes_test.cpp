@@ -6,7 +6,7 @@
 namespace toroid {
 namespace {
 
-Error error_of(Executable& executable, const std::vector<HostTensor>& inputs) {
+Error error_of_call(Executable& executable, const std::vector<HostTensor>& inputs) {
   try {
     executable.run(inputs);
   } catch (const Error& error) {
@@ -37,7 +37,7 @@ HostTensor ints(std::vector<int64_t> sizes, std::vector<int64_t> values) {
   return HostTensor::from_ints(DType::I64, std::move(sizes), values);
 }
 
-constexpr std::string_view kRows = R"(
+constexpr std::string_view kSomeRows = R"(
 sym u0 in [2, 5] from data
 graph(x: f32[5, 3], n: i64[]) {
   k: i64[] = aten::item(n)
@@ -50,15 +50,15 @@ graph(x: f32[5, 3], n: i64[]) {
 
 TEST(LateSizes, ANumberInATensorIsASize) {
   const HostTensor x = example_input("v", DType::F32, {5, 3});
-  expect_calls_as_evaluated(kRows, {{x, ints({}, {2})}, {x, ints({}, {5})}, {x, ints({}, {3})}});
+  expect_calls_as_evaluated(kSomeRows, {{x, ints({}, {2})}, {x, ints({}, {5})}, {x, ints({}, {3})}});
 }
 
 TEST(LateSizes, ANumberOutsideOfItsRangeIsRefusedAndTheProgramGoesOn) {
-  const CompiledModel model = compiled(kRows);
+  const CompiledModel model = compiled(kSomeRows);
   Executable executable = model.load(1);
   const HostTensor x = example_input("v", DType::F32, {5, 3});
   for (int64_t wrong : {int64_t{1}, int64_t{6}, int64_t{-1}, INT64_MAX}) {
-    const Error error = error_of(executable, {x, ints({}, {wrong})});
+    const Error error = error_of_call(executable, {x, ints({}, {wrong})});
     EXPECT_EQ(error.kind(), ErrorKind::InvalidInput);
     EXPECT_EQ(error.message(), fmt::format("u0 = {} is outside of [2, 5], which the program relies on", wrong));
   }
@@ -98,7 +98,7 @@ graph(x: f32[6], mask: bool[6], n: i64[]) {
   expect_calls_as_evaluated(kText, {{x, mask, ints({}, {3})}});
   const CompiledModel model = compiled(kText);
   Executable executable = model.load(1);
-  EXPECT_EQ(error_of(executable, {x, mask, ints({}, {2})}).message(), "u0 is 2 by the inputs' shapes, but 3 was given");
+  EXPECT_EQ(error_of_call(executable, {x, mask, ints({}, {2})}).message(), "u0 is 2 by the inputs' shapes, but 3 was given");
 }
 
 TEST(ControlFlow, ABranchIsTakenByATensor) {
@@ -279,9 +279,9 @@ graph(a: f32[2, 2], b: i64[2]) {
   const HostTensor regular = floats({2, 2}, {2, 0, 0, 4}), singular = floats({2, 2}, {1, 1, 1, 1});
   const std::vector<HostTensor> fine = {regular, ints({2}, {1, -3})};
   EXPECT_EQ(executable.run(fine)[0].to_doubles(), (std::vector<double>{0.5, 0, 0, 0.25}));
-  EXPECT_EQ(error_of(executable, {singular, ints({2}, {1, 1})}).message(),
+  EXPECT_EQ(error_of_call(executable, {singular, ints({2}, {1, 1})}).message(),
             "the values failures_of_linalg_inv_0 = 1 violate Eq(failures_of_linalg_inv_0, 0), which the program relies on");
-  EXPECT_EQ(error_of(executable, {regular, ints({2}, {0, 1})}).message(),
+  EXPECT_EQ(error_of_call(executable, {regular, ints({2}, {0, 1})}).message(),
             "the values failed_assertions_0 = 1 violate Eq(failed_assertions_0, 0), which the program relies on");
 }
 
@@ -303,7 +303,7 @@ graph(x: f32[3], i: i64[2], p: bool[]) {
   Executable executable = model.load(1);
   const HostTensor x = floats({3}, {1, 2, 3});
   const HostTensor yes = HostTensor::from_ints(DType::Bool, {}, std::vector<int64_t>{1});
-  const Error error = error_of(executable, {x, ints({2}, {0, 7}), yes});
+  const Error error = error_of_call(executable, {x, ints({2}, {0, 7}), yes});
   EXPECT_EQ(error.message(), "an index read from a tensor is out of bounds: 7, where 0 to 2 are allowed");
   EXPECT_EQ(executable.run(std::vector<HostTensor>{x, ints({2}, {2, 0}), yes})[0].to_doubles(), (std::vector<double>{3, 1}));
 }

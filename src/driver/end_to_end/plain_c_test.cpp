@@ -44,8 +44,8 @@ struct PlainProgram {
 };
 
 // The result code of a call; its outputs are compared when there is an expectation.
-int32_t run(const PlainProgram& plain, const LoadedLibrary& library, const std::vector<HostTensor>& inputs,
-            const std::vector<HostTensor>& expected) {
+int32_t run_plain(const PlainProgram& plain, const LoadedLibrary& library, const std::vector<HostTensor>& inputs,
+                  const std::vector<HostTensor>& expected) {
   std::vector<InputShape> shapes;
   std::vector<const void*> in, constants;
   for (const HostTensor& each : inputs) {
@@ -76,7 +76,7 @@ struct PlainCase {
   std::string name, text;
   std::vector<SymbolSizes> calls = {{}};
 };
-const PlainCase kPrograms[] = {
+const PlainCase kPlainPrograms[] = {
     {"layer", R"(
 graph(x: f32[8, 64], pw: f32[48, 64], b: f32[48]) {
   y: f32[8, 48] = aten::linear(x, pw, b)
@@ -174,10 +174,10 @@ TEST_P(PlainC, IsTheEvaluators) {
   const LoadedLibrary library = plain.build();
   for (const SymbolSizes& call : GetParam().calls) {
     const std::vector<HostTensor> inputs = example_inputs(plain.program, call);
-    EXPECT_EQ(run(plain, library, inputs, evaluate(plain.program, inputs)), 0);
+    EXPECT_EQ(run_plain(plain, library, inputs, evaluate(plain.program, inputs)), 0);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Rows, PlainC, testing::ValuesIn(kPrograms), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows, PlainC, testing::ValuesIn(kPlainPrograms), [](const auto& row) { return row.param.name; });
 
 // Networks with their weights; the file is what a source package would hold.
 TEST(PlainCModels, AreTheEvaluators) {
@@ -191,7 +191,7 @@ TEST(PlainCModels, AreTheEvaluators) {
       const std::string_view kind = is_floating(input.type.dtype) ? "a" : "i";  // words of a small vocabulary
       inputs.push_back(example_input(kind, input.type.dtype, sizes_of(plain.program, input.type, sizes)));
     }
-    EXPECT_EQ(run(plain, plain.build(), inputs, evaluate(plain.program, inputs)), 0) << name;
+    EXPECT_EQ(run_plain(plain, plain.build(), inputs, evaluate(plain.program, inputs)), 0) << name;
   }
 }
 
@@ -205,7 +205,7 @@ graph(a: f32[4], n: i64[3]) {
   const LoadedLibrary library = plain.build();
   const std::vector<HostTensor> inputs = {HostTensor::from_doubles(DType::F32, {4}, std::vector<double>{1, 2, 3, 4}),
                                           HostTensor::from_ints(DType::I64, {3}, std::vector<int64_t>{0, 9, 1})};
-  EXPECT_EQ(run(plain, library, inputs, {HostTensor(DType::F32, {3})}), 2 | 1 << 28) << "the second step, an index out of bounds";
+  EXPECT_EQ(run_plain(plain, library, inputs, {HostTensor(DType::F32, {3})}), 2 | 1 << 28) << "the second step, an index out of bounds";
 }
 
 TEST(PlainCErrors, NameWhatIsNotComputed) {

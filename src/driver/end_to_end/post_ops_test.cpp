@@ -11,7 +11,7 @@ struct Case {
 };
 void PrintTo(const Case& row, std::ostream* out) { *out << row.name; }
 
-const Case kCases[] = {
+const Case kPostOpCases[] = {
     {"linear_with_nan_and_infinities", R"(
 graph(x: f32[37, 19], w: f32[45, 19], b: f32[45]) {
   h: f32[37, 45] = aten::linear(x, w, b)
@@ -91,7 +91,7 @@ TEST_P(PostOperations, DoNotDependOnThreads) {
     ADD_FAILURE() << error.report();
   }
 }
-INSTANTIATE_TEST_SUITE_P(Rows, PostOperations, testing::ValuesIn(kCases), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows, PostOperations, testing::ValuesIn(kPostOpCases), [](const auto& row) { return row.param.name; });
 
 }  // namespace
 }  // namespace toroid

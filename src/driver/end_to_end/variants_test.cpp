@@ -23,7 +23,7 @@ CompiledModel with_variants(std::string_view text, std::vector<SizeValues> varia
   return TestSession::get().compile(parse_text(text), options);
 }
 
-std::string error_of(std::string_view text, SizeValues variant) {
+std::string error_of_variant(std::string_view text, SizeValues variant) {
   try {
     with_variants(text, {std::move(variant)});
   } catch (const Error& error) {
@@ -90,10 +90,11 @@ graph(x: f32[s0]) {
 }
 
 TEST(Variants, AreChecked) {
-  EXPECT_EQ(error_of(kSoftmax, {{"s7", 1}}),
+  EXPECT_EQ(error_of_variant(kSoftmax, {{"s7", 1}}),
             "the program has no size called 's7' | its sizes: s0 (x.0), s1 (x.1); a .pt2 file does not keep the names of torch.export.Dim");
-  EXPECT_EQ(error_of(kSoftmax, {{"s1", 65}}), "s1 = 65 is outside of the sizes that the program takes, 1 to 64 | ");
-  EXPECT_EQ(error_of("graph(x: f32[3]) {\n  return x\n}", {{"s0", 1}}), "the program has no size called 's0' | all of its sizes are fixed");
+  EXPECT_EQ(error_of_variant(kSoftmax, {{"s1", 65}}), "s1 = 65 is outside of the sizes that the program takes, 1 to 64 | ");
+  EXPECT_EQ(error_of_variant("graph(x: f32[3]) {\n  return x\n}", {{"s0", 1}}),
+            "the program has no size called 's0' | all of its sizes are fixed");
 }
 
 TEST(Variants, SizesMayBeCalledByTheirPlace) {
@@ -106,9 +107,9 @@ graph(x: f32[2*s0 + 1, 3], y: f32[s0]) {
   const Program program = parse_text(kDoubled);
   EXPECT_EQ(by_symbols(program, {{"x.0", 17}}), (SizeValues{{"s0", 8}}));
   EXPECT_EQ(by_symbols(program, {{"y.0", 8}, {"x.0", 17}}), (SizeValues{{"s0", 8}})) << "both say the same";
-  EXPECT_EQ(error_of(kDoubled, {{"x.0", 16}}), "x.0 cannot be 16: it is 2*s0 + 1 | give the sizes that it is made of instead");
-  EXPECT_EQ(error_of(kDoubled, {{"x.0", 17}, {"s0", 9}}), "s0=9 gives s0 the value 9, and it has the value 8 already | ");
-  EXPECT_EQ(error_of(kDoubled, {{"x.1", 3}}), "x.1 is 3 in every call | leave it out of --variant");
+  EXPECT_EQ(error_of_variant(kDoubled, {{"x.0", 16}}), "x.0 cannot be 16: it is 2*s0 + 1 | give the sizes that it is made of instead");
+  EXPECT_EQ(error_of_variant(kDoubled, {{"x.0", 17}, {"s0", 9}}), "s0=9 gives s0 the value 9, and it has the value 8 already | ");
+  EXPECT_EQ(error_of_variant(kDoubled, {{"x.1", 3}}), "x.1 is 3 in every call | leave it out of --variant");
 }
 
 TEST(Variants, TheLastCallSaysWhichOneRan) {

@@ -35,7 +35,7 @@ std::vector<Choice> choices_of(const GridSampling& grid, std::optional<size_t> a
   return choices;
 }
 
-Tensor input_gradient(Tensor input, Tensor grad, const GridSampling& grid) {
+Tensor sampled_gradient(Tensor input, Tensor grad, const GridSampling& grid) {
   Builder& b = grad.builder();
   Tensor sum = b.full(input.sizes(), grad.dtype(), 0.0);
   for (const Choice& choice : choices_of(grid, std::nullopt)) {
@@ -69,7 +69,7 @@ GridGradients grid_sample_backward(Tensor grad_out, Tensor x, Tensor grid, const
   Tensor grad = wide(grad_out);
   const GridSampling taps = grid_taps(x, grid, sampling);
   GridGradients gradients;
-  if (wanted[0]) gradients.x = b.cast(input_gradient(x, grad, taps), x.dtype());
+  if (wanted[0]) gradients.x = b.cast(sampled_gradient(x, grad, taps), x.dtype());
   if (wanted[1]) gradients.grid = b.cast(grid_gradient(x, grad, grid, taps), grid.dtype());
   return gradients;
 }

@@ -42,7 +42,7 @@ std::vector<AdaptiveWindow> swapped(std::vector<AdaptiveWindow> windows) {
 Sizes spatial_sizes(Tensor grad, size_t spatial) { return grad.sizes().last(spatial); }
 
 // [.., o, ..] -> [.., i, ..] along one dim: each element's sum of the windows that cover it.
-Tensor sum_along(Tensor shares, size_t dim, const AdaptiveWindow& window) {
+Tensor sum_of_shares(Tensor shares, size_t dim, const AdaptiveWindow& window) {
   Builder& b = shares.builder();
   if (sym::known_divisible(window.input, window.count)) {  // one window each
     Sizes axes, index;
@@ -61,7 +61,7 @@ Tensor sum_along(Tensor shares, size_t dim, const AdaptiveWindow& window) {
 Tensor adaptive_avg_pool_backward(Tensor grad, Tensor x, size_t spatial) {
   const std::vector<AdaptiveWindow> windows = adaptive_windows(x, spatial_sizes(grad, spatial));
   Tensor sum = divided(wide(grad), adaptive_count(x.builder(), windows));
-  for (size_t i = spatial; i-- > 0;) sum = sum_along(sum, dims_before(sum, spatial) + i, windows[i]);
+  for (size_t i = spatial; i-- > 0;) sum = sum_of_shares(sum, dims_before(sum, spatial) + i, windows[i]);
   return x.builder().cast(sum, x.dtype());
 }
 

@@ -128,7 +128,7 @@ Readers readers_of(const Line& line) {
 }
 
 // Sums over the readers of each element along `dims`, of which lines[k] describes dims[k]: [.., out, ..] -> [.., in, ..].
-Tensor sum_readers(Tensor grad, const std::vector<Line>& lines, const Dims& dims) {
+Tensor sum_taps(Tensor grad, const std::vector<Line>& lines, const Dims& dims) {
   Builder& b = grad.builder();
   const size_t rank = grad.sizes().size();
   Sizes sizes = grad.sizes(), low(rank, 0), high = low;
@@ -166,8 +166,8 @@ Tensor sum_all_readers(Tensor grad, const std::vector<Line>& lines, const Dims& 
   constexpr double kFew = 16;
   double reads = 1;
   for (const Line& line : lines) reads *= static_cast<double>(readers_of(line).most);
-  if (reads <= kFew) return sum_readers(grad, lines, dims);
-  for (size_t k = dims.size(); k-- > 0;) grad = sum_readers(grad, {lines[k]}, {dims[k]});
+  if (reads <= kFew) return sum_taps(grad, lines, dims);
+  for (size_t k = dims.size(); k-- > 0;) grad = sum_taps(grad, {lines[k]}, {dims[k]});
   return grad;
 }
 

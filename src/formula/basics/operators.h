@@ -6,9 +6,13 @@
 // 0.0` on an integer tensor compares integers. Comparisons are named functions where C++ would demand a bool (eq, ne).
 #pragma once
 
+#include <limits>
+
 #include "graph/builder.h"
 
 namespace toroid {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // `value` in x's dtype.
 inline Tensor number_like(Tensor x, Scalar value) { return x.builder().scalar(x.dtype(), value); }

@@ -9,8 +9,6 @@
 namespace toroid::formula {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 Tensor without_nan(Tensor x) { return is_floating(x.dtype()) ? where(isnan(x), 0, x) : x; }
 
 }  // namespace

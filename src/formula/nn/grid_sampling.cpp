@@ -112,7 +112,7 @@ Tensor grid_line(Builder& b, sym::Expr count, bool align_corners, DType dtype) {
 
 namespace {
 
-Tensor weighted_sum(Tensor x, const std::vector<TapLine>& lines, std::vector<Tensor> index, Tensor is_inside) {
+Tensor sum_of_corners(Tensor x, const std::vector<TapLine>& lines, std::vector<Tensor> index, Tensor is_inside) {
   Builder& b = x.builder();
   const size_t done = index.size() - 2;
   if (done == lines.size()) return where(is_inside, b.gather(x, index), 0);
@@ -120,7 +120,7 @@ Tensor weighted_sum(Tensor x, const std::vector<TapLine>& lines, std::vector<Ten
   for (const GridTap& tap : lines[done].taps) {
     std::vector<Tensor> chosen = index;
     chosen.push_back(tap.index);
-    Tensor term = weighted_sum(x, lines, chosen, is_inside.defined() ? is_inside & tap.is_inside : tap.is_inside);
+    Tensor term = sum_of_corners(x, lines, chosen, is_inside.defined() ? is_inside & tap.is_inside : tap.is_inside);
     if (tap.weight.defined()) term = term * tap.weight;
     sum = sum.defined() ? sum + term : term;
   }
@@ -131,7 +131,7 @@ Tensor weighted_sum(Tensor x, const std::vector<TapLine>& lines, std::vector<Ten
 
 Tensor grid_sample(Tensor x, Tensor grid, const Sampling& sampling) {
   const GridSampling taps = grid_taps(x, grid, sampling);
-  return x.builder().cast(weighted_sum(wide(x), taps.lines, taps.leading, {}), x.dtype());
+  return x.builder().cast(sum_of_corners(wide(x), taps.lines, taps.leading, {}), x.dtype());
 }
 
 Tensor affine_grid(Tensor coefficients, const Sizes& out, bool align_corners) {

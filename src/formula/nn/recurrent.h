@@ -35,9 +35,9 @@ struct RecurrentOptions {
   RecurrentCell cell = RecurrentCell::Lstm;
   int64_t layers = 1;
   bool bidirectional = false;
-  bool batch_first = false;                      // x and the outputs are [N, T, …], else [T, N, …]
-  std::function<Tensor(Tensor)> between_layers;  // what one layer hands to the next: dropout
-  std::string_view name;                         // what errors call the network
+  bool batch_first = false;                           // x and the outputs are [N, T, …], else [T, N, …]
+  std::function<Tensor(Tensor)> between_layers = {};  // what one layer hands to the next: dropout
+  std::string_view name;                              // what errors call the network
 };
 
 struct RecurrentResult {

@@ -6,11 +6,7 @@
 #include "formula/basics/over_dims.h"
 
 namespace toroid::formula {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
+namespace {}  // namespace
 
 Tensor softmax(Tensor x, int64_t dim) {
   Tensor e = exp_normal(x - reduce_keeping(ReduceOp::Max, x, {dim}));

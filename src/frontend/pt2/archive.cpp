@@ -19,7 +19,7 @@ Error invalid(std::string message) {
   return Error(ErrorKind::InvalidModel, std::move(message)).help("export the model again with torch.export.save");
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_trailing_space(std::string_view text) {
   const size_t end = text.find_last_not_of(" \t\r\n");
   return text.substr(0, end == text.npos ? 0 : end + 1);
 }
@@ -72,7 +72,7 @@ const ZipEntry& Archive::need(std::string_view name_in_top) const {
 }
 
 void Archive::expect_text(std::string_view entry, std::string_view wanted) const {
-  const std::string_view text = trimmed(zip_.read_text(need(entry)));
+  const std::string_view text = without_trailing_space(zip_.read_text(need(entry)));
   if (text == wanted) return;
   throw Error(ErrorKind::Unsupported, fmt::format("the archive's {} is '{}', and toroid reads '{}'", entry, text.substr(0, 40), wanted))
       .help("save the model with torch.export.save of PyTorch 2.8 or newer");

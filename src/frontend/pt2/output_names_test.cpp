@@ -16,7 +16,7 @@ constexpr std::string_view kLeaf = R"({"type": null, "context": null, "children_
 std::string tree(std::string_view type, std::string_view context, const std::vector<std::string>& children) {
   return fmt::format(R"({{"type": "{}", "context": {}, "children_spec": [{}]}})", type, context, fmt::join(children, ", "));
 }
-const std::string kNone = R"("null")";
+const std::string kNoContext = R"("null")";
 
 std::vector<std::string> names_of(const std::string& tree, size_t leaves, std::string_view fields = "{}") {
   std::string quoted;
@@ -32,10 +32,11 @@ using Names = std::vector<std::string>;
 const std::string kOne(kLeaf);
 
 TEST(OutputNames, AreThePathsThroughDictsAndLists) {
-  const std::string past = tree("builtins.list", kNone, {tree("builtins.dict", R"("[\"key\", 7]")", {kOne, kOne}), kOne});
+  const std::string past = tree("builtins.list", kNoContext, {tree("builtins.dict", R"("[\"key\", 7]")", {kOne, kOne}), kOne});
   EXPECT_EQ(names_of(tree("builtins.dict", R"("[\"logits\", \"past\"]")", {kOne, past}), 4),
             (Names{"logits", "past.0.key", "past.0.7", "past.1"}));
-  EXPECT_EQ(names_of(tree("builtins.tuple", kNone, {kOne, tree("builtins.tuple", kNone, {kOne, kOne})}), 3), (Names{"0", "1.0", "1.1"}));
+  EXPECT_EQ(names_of(tree("builtins.tuple", kNoContext, {kOne, tree("builtins.tuple", kNoContext, {kOne, kOne})}), 3),
+            (Names{"0", "1.0", "1.1"}));
 }
 
 TEST(OutputNames, AreTheFieldsOfDataclassesNamedTuplesAndLibrariesTypes) {
@@ -50,8 +51,8 @@ TEST(OutputNames, AreTheFieldsOfDataclassesNamedTuplesAndLibrariesTypes) {
 
 TEST(OutputNames, AreEmptyWhereThereIsNothingToSay) {
   EXPECT_EQ(names_of(kOne, 1), (Names{""}));
-  EXPECT_EQ(names_of(tree("builtins.tuple", kNone, {kOne, kOne}), 2), (Names{"", ""}));
-  EXPECT_EQ(names_of(tree("torch.return_types.max", kNone, {kOne, kOne}), 2), (Names{"", ""}));
+  EXPECT_EQ(names_of(tree("builtins.tuple", kNoContext, {kOne, kOne}), 2), (Names{"", ""}));
+  EXPECT_EQ(names_of(tree("torch.return_types.max", kNoContext, {kOne, kOne}), 2), (Names{"", ""}));
   EXPECT_EQ(names_of(tree("builtins.dict", R"("[\"a\"]")", {kOne}), 2), (Names{"", ""})) << "another number of leaves";
   EXPECT_EQ(names_of(R"({"type": 3})", 1), (Names{""})) << "no tree";
 }

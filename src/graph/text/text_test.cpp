@@ -17,7 +17,7 @@ void expect_round_trip(std::string_view text) {
   verify(program, Level::Import);
 }
 
-std::string error_of(std::string_view text) {
+std::string error_of_text(std::string_view text) {
   try {
     parse_text(text);
   } catch (const Error& error) {
@@ -207,44 +207,44 @@ TEST(Text, ConstantsHoldWhatTheirStridesShow) {
 }
 
 TEST(Text, MistakesAreToldWithLineAndColumn) {
-  EXPECT_EQ(error_of("graph(x: f33[2]) { return x }"), "1:10: 'f33' is not a dtype");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = exp(z)\n  return y\n}"), "2:11: no value is called 'z'");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = expo(x)\n}"), "2:7: no operation is called 'expo'");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = aten::no(x)\n}"), "2:7: no operator is called 'aten::no'");
-  EXPECT_EQ(error_of("graph(x: f32[s0]) { return x }"), "1:14: symbol 's0' is not declared");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  x = exp(x)\n}"), "2:3: value 'x' is defined twice");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y: f32[3] = exp(x)\n}"), "2:3: exp gives f32[2], not f32[3]");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = reshape(x)\n}"), "2:3: reshape has one result, and its type must be given");
-  EXPECT_EQ(error_of("graph(x: f32[2], y: f32[3]) {\n  z = add(x, y)\n}"), "2:3: add: sizes 2 and 3 differ");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = aten::sum.dim_IntList(x, [0], keepdims=true)\n}"),
+  EXPECT_EQ(error_of_text("graph(x: f33[2]) { return x }"), "1:10: 'f33' is not a dtype");
+  EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y = exp(z)\n  return y\n}"), "2:11: no value is called 'z'");
+  EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y = expo(x)\n}"), "2:7: no operation is called 'expo'");
+  EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y = aten::no(x)\n}"), "2:7: no operator is called 'aten::no'");
+  EXPECT_EQ(error_of_text("graph(x: f32[s0]) { return x }"), "1:14: symbol 's0' is not declared");
+  EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  x = exp(x)\n}"), "2:3: value 'x' is defined twice");
+  EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y: f32[3] = exp(x)\n}"), "2:3: exp gives f32[2], not f32[3]");
+  EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y = reshape(x)\n}"), "2:3: reshape has one result, and its type must be given");
+  EXPECT_EQ(error_of_text("graph(x: f32[2], y: f32[3]) {\n  z = add(x, y)\n}"), "2:3: add: sizes 2 and 3 differ");
+  EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y = aten::sum.dim_IntList(x, [0], keepdims=true)\n}"),
             "2:37: aten::sum.dim_IntList has no argument 'keepdims'");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = aten::relu()\n}"), "2:7: aten::relu needs the argument 'self'");
-  EXPECT_EQ(error_of("constant 0 \"w\": f32[2] = [1.0]\ngraph() { return }"), "1:26: f32[2] needs 8 bytes, not 4");
-  EXPECT_EQ(error_of("constant 0 \"w\": i8[1] = [300]\ngraph() { return }"), "1:26: '300' is not a i8");
-  EXPECT_EQ(error_of("constant 1 \"w\": i8[1] = [3]"), "1:1: constant 1 stands in place 0");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  return x -> nowhere\n}"), "2:15: 'nowhere' is no kind of output");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y: f32[2] = higher_order::cond(@1)\n  return y\n}"), "2:35: there is no subgraph 1");
-  EXPECT_EQ(error_of("graph(x: f32[2]) {\n  y = exp(x\n"), "2:11: expected ')'");
-  EXPECT_EQ(error_of("constant 0 \"w\": i8[1] = [3]\ngraph() {\n  w: i8[9] = constant(0)\n  return w\n}"),
+  EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y = aten::relu()\n}"), "2:7: aten::relu needs the argument 'self'");
+  EXPECT_EQ(error_of_text("constant 0 \"w\": f32[2] = [1.0]\ngraph() { return }"), "1:26: f32[2] needs 8 bytes, not 4");
+  EXPECT_EQ(error_of_text("constant 0 \"w\": i8[1] = [300]\ngraph() { return }"), "1:26: '300' is not a i8");
+  EXPECT_EQ(error_of_text("constant 1 \"w\": i8[1] = [3]"), "1:1: constant 1 stands in place 0");
+  EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  return x -> nowhere\n}"), "2:15: 'nowhere' is no kind of output");
+  EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y: f32[2] = higher_order::cond(@1)\n  return y\n}"), "2:35: there is no subgraph 1");
+  EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y = exp(x\n"), "2:11: expected ')'");
+  EXPECT_EQ(error_of_text("constant 0 \"w\": i8[1] = [3]\ngraph() {\n  w: i8[9] = constant(0)\n  return w\n}"),
             "3:3: the constant is i8[1], not i8[9]");
-  EXPECT_EQ(error_of(""), "1:1: expected a graph");
-  EXPECT_EQ(error_of("graph() { return } graph() { return }"), "1:20: expected the end of the text after the graph");
-  EXPECT_EQ(error_of("program \"a"), "1:11: expected '\"'");
+  EXPECT_EQ(error_of_text(""), "1:1: expected a graph");
+  EXPECT_EQ(error_of_text("graph() { return } graph() { return }"), "1:20: expected the end of the text after the graph");
+  EXPECT_EQ(error_of_text("program \"a"), "1:11: expected '\"'");
 }
 
 TEST(Text, ControlFlowGivesWhatItsSubgraphsGive) {
   const std::string text = "subgraph 0(x: f32[2]) { return x }\ngraph(c: bool[], x: f32[2]) {\n  y: ";
-  EXPECT_EQ(error_of(text + "f32[3] = higher_order::cond(c, @0, @0, [x])\n return y\n}"),
+  EXPECT_EQ(error_of_text(text + "f32[3] = higher_order::cond(c, @0, @0, [x])\n return y\n}"),
             "3:3: higher_order::cond(%0, @0, @0, [%1]) gives f32[2], not f32[3]");
-  EXPECT_EQ(error_of(text + "f32[2] = higher_order::cond(c, @0, @0, [])\n return y\n}"),
+  EXPECT_EQ(error_of_text(text + "f32[2] = higher_order::cond(c, @0, @0, [])\n return y\n}"),
             "3:3: cond: its true branch takes 1 tensors, and is given 0");
-  EXPECT_EQ(error_of(text + "f32[2] = higher_order::cond(c, @0, @0, none)\n return y\n}"),
+  EXPECT_EQ(error_of_text(text + "f32[2] = higher_order::cond(c, @0, @0, none)\n return y\n}"),
             "3:3: cond: argument 3 is none, not a list of tensors");
-  EXPECT_EQ(error_of(text + "f32[2] = higher_order::while_loop(@0, @0, [x], [])\n return y\n}"),
+  EXPECT_EQ(error_of_text(text + "f32[2] = higher_order::while_loop(@0, @0, [x], [])\n return y\n}"),
             "3:3: while_loop: what its condition gives is f32[2], not one truth value");
-  EXPECT_EQ(
-      error_of("subgraph 0(c: bool[]) {\n  y: bool[] = higher_order::cond(c, @0, @0, [c])\n  return y\n}\ngraph(c: bool[]) { return c }"),
-      "2:38: there is no subgraph 0");
+  EXPECT_EQ(error_of_text(
+                "subgraph 0(c: bool[]) {\n  y: bool[] = higher_order::cond(c, @0, @0, [c])\n  return y\n}\ngraph(c: bool[]) { return c }"),
+            "2:38: there is no subgraph 0");
 }
 
 }  // namespace

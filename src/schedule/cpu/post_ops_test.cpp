@@ -43,7 +43,7 @@ struct Case {
 };
 void PrintTo(const Case& row, std::ostream* out) { *out << row.name; }
 
-const Case kCases[] = {
+const Case kPostOpCases[] = {
     {"linear", "x + b in [-inf, inf] -> y_out[96]", R"(
 graph(x: f32[32, 64], w: f32[96, 64], b: f32[96]) {
   y: f32[32, 96] = aten::linear(x, w, b)
@@ -198,7 +198,7 @@ TEST_P(PostOperations, AreRecognisedByWhatTheyCompute) {
     ADD_FAILURE() << error.report();
   }
 }
-INSTANTIATE_TEST_SUITE_P(Rows, PostOperations, testing::ValuesIn(kCases), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows, PostOperations, testing::ValuesIn(kPostOpCases), [](const auto& row) { return row.param.name; });
 
 }  // namespace
 }  // namespace toroid::schedule

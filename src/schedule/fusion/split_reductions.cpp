@@ -27,10 +27,10 @@ double neutral(ReduceOp op) {
   }
 }
 
-sym::Expr extent(sym::Expr axis) { return axis.is_const() ? sym::Expr(1) : *axis.node()->extent; }
+sym::Expr extent_or_one(sym::Expr axis) { return axis.is_const() ? sym::Expr(1) : *axis.node()->extent; }
 sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
   sym::Expr product = 1;
-  for (sym::Expr axis : axes) product = product * extent(axis);
+  for (sym::Expr axis : axes) product = product * extent_or_one(axis);
   return product;
 }
 

@@ -19,8 +19,6 @@ constexpr int kMostSteps = 1 << 20;
 
 bool contains(const std::vector<BufferId>& list, BufferId id) { return std::find(list.begin(), list.end(), id) != list.end(); }
 
-DType register_dtype(DType storage) { return is_reduced_float(storage) ? DType::F32 : storage; }
-
 ExprId value_of(const Statement& statement) {
   return match(statement, [](const auto& s) { return s.value; });
 }
@@ -158,7 +156,7 @@ class KernelRules {
           },
           [&](const Store& s) {
             const DType storage = program_.buffer(s.buffer).dtype;
-            require(register_dtype(storage) == dtype, "a value of {} goes to a buffer of {}", to_string(dtype), to_string(storage));
+            require(loop::register_dtype(storage) == dtype, "a value of {} goes to a buffer of {}", to_string(dtype), to_string(storage));
             stored.push_back(s.buffer);
           },
           [&](const Keep& s) {
@@ -245,7 +243,7 @@ void verify(const loop::LoopProgram& program, const ScanKernel& step) {
   const bool has_index = step.op == ScanOp::Max || step.op == ScanOp::Min;
   require(step.outputs.size() == (has_index ? 2 : 1), "a scan with {} results", step.outputs.size());
   loop::verify_uses(program, {step.value}, step.positions, axes, true);
-  require(register_dtype(program.buffer(step.outputs[0]).dtype) == program.exprs.dtype(step.value), "a scan of {} gives {}",
+  require(loop::register_dtype(program.buffer(step.outputs[0]).dtype) == program.exprs.dtype(step.value), "a scan of {} gives {}",
           to_string(program.exprs.dtype(step.value)), to_string(program.buffer(step.outputs[0]).dtype));
   require(!has_index || program.buffer(step.outputs[1]).dtype == DType::I64, "the positions of a scan are i64");
   verify_reads(program, loaded(program, step.value, step.positions), step.reads);
@@ -260,7 +258,7 @@ void verify(const loop::LoopProgram& program, const ScatterKernel& step) {
     positions.push_back(step.split->index);
   }
   loop::verify_uses(program, {step.value}, positions, step.axes, true);
-  require(register_dtype(out.dtype) == program.exprs.dtype(step.value), "a scatter of {} into {}",
+  require(loop::register_dtype(out.dtype) == program.exprs.dtype(step.value), "a scatter of {} into {}",
           to_string(program.exprs.dtype(step.value)), to_string(out.dtype));
   verify_reads(program, loaded(program, step.value, positions), step.reads);
   require(contains(step.reads, step.base), "a scatter does not read its base");

@@ -16,6 +16,9 @@ void require(bool holds, fmt::format_string<Values...> format, Values&&... value
   if (!holds) throw Error(ErrorKind::InvalidModel, fmt::format(format, std::forward<Values>(values)...));
 }
 
+// The same with the operator's name in front.
+inline void demand(const Args& a, bool holds, std::string_view what) { require(holds, "{}: {}", a.schema().name, what); }
+
 // The dtype argument `name`. Throws Error{InvalidModel} for None.
 inline DType required_dtype(const Args& a, std::string_view name) {
   if (const std::optional<DType> dtype = a.dtype(name)) return *dtype;

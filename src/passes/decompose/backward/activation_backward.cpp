@@ -125,7 +125,7 @@ std::vector<Tensor> masked_softmax_backward(Decomposer& d, const Args& a) {
   return {d.b.cast(formula::masked_softmax_backward(grad, wide(y), d.b.expand(mask, y.sizes()), dim), y.dtype())};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kActivationBackwardRows[] = {
     {"aten::gelu_backward", gelu_backward},
     {"aten::threshold_backward", threshold_backward},
     {"aten::tanh_backward", of_output<formula::tanh_backward>},
@@ -155,6 +155,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> activation_backward_rows() { return kRows; }
+std::span<const DecompositionRow> activation_backward_rows() { return kActivationBackwardRows; }
 
 }  // namespace toroid

@@ -33,7 +33,7 @@ std::vector<Tensor> slow_conv2d_backward(Decomposer&, const Args& a) {
                        .groups = 1});
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kConvolutionBackwardRows[] = {
     {"aten::convolution_backward", convolution_backward},
     {"aten::convolution_backward_overrideable", convolution_backward},
     {"aten::_slow_conv2d_backward.output_mask", slow_conv2d_backward},
@@ -41,6 +41,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> convolution_backward_rows() { return kRows; }
+std::span<const DecompositionRow> convolution_backward_rows() { return kConvolutionBackwardRows; }
 
 }  // namespace toroid

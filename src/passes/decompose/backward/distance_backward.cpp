@@ -14,13 +14,13 @@ std::vector<Tensor> pdist_backward(Decomposer&, const Args& a) {
   return {formula::pdist_backward(a.tensor("grad_output"), a.tensor("self"), a.number("p"), a.tensor("pdist"))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kDistanceBackwardRows[] = {
     {"aten::_cdist_backward", cdist_backward},
     {"aten::_pdist_backward", pdist_backward},
 };
 
 }  // namespace
 
-std::span<const DecompositionRow> distance_backward_rows() { return kRows; }
+std::span<const DecompositionRow> distance_backward_rows() { return kDistanceBackwardRows; }
 
 }  // namespace toroid

@@ -58,7 +58,7 @@ std::vector<Tensor> embedding_bag_per_sample_weights_backward(Decomposer&, const
                                                a.integer("padding_idx"))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kEmbeddingBackwardRows[] = {
     {"aten::embedding_dense_backward", embedding_dense_backward},
     {"aten::embedding_backward", embedding_backward},
     {"aten::_embedding_bag_dense_backward", embedding_bag_dense_backward},
@@ -68,6 +68,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> embedding_backward_rows() { return kRows; }
+std::span<const DecompositionRow> embedding_backward_rows() { return kEmbeddingBackwardRows; }
 
 }  // namespace toroid

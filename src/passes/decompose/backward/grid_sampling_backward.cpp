@@ -20,7 +20,7 @@ std::vector<Tensor> affine_grid_generator_backward(Decomposer&, const Args& a) {
   return {formula::affine_grid_backward(a.tensor("grad"), a.integers("size"), a.flag("align_corners"))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kGridSamplingBackwardRows[] = {
     {"aten::grid_sampler_2d_backward", grid_sampler_backward},
     {"aten::grid_sampler_3d_backward", grid_sampler_backward},
     {"aten::_grid_sampler_2d_cpu_fallback_backward", grid_sampler_backward},
@@ -29,6 +29,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> grid_sampling_backward_rows() { return kRows; }
+std::span<const DecompositionRow> grid_sampling_backward_rows() { return kGridSamplingBackwardRows; }
 
 }  // namespace toroid

@@ -73,7 +73,7 @@ std::vector<Tensor> cumprod_backward(Decomposer&, const Args& a) {
   return {formula::cumprod_backward(a.tensor("grad"), a.tensor("input"), a.constant("dim"), a.tensor("output"))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kIndexingBackwardRows[] = {
     {"aten::select_backward", select_backward},
     {"aten::slice_backward", slice_backward},
     {"aten::diagonal_backward", diagonal_backward},
@@ -89,6 +89,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> indexing_backward_rows() { return kRows; }
+std::span<const DecompositionRow> indexing_backward_rows() { return kIndexingBackwardRows; }
 
 }  // namespace toroid

@@ -55,7 +55,7 @@ std::vector<Tensor> multilabel_margin_loss_backward(Decomposer&, const Args& a) 
                                                    loss_reduction(a))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kLossBackwardRows[] = {
     {"aten::mse_loss_backward", of_target<formula::mse_loss_slope>},
     {"aten::smooth_l1_loss_backward", smooth_l1_loss_backward},
     {"aten::huber_loss_backward", huber_loss_backward},
@@ -69,6 +69,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> loss_backward_rows() { return kRows; }
+std::span<const DecompositionRow> loss_backward_rows() { return kLossBackwardRows; }
 
 }  // namespace toroid

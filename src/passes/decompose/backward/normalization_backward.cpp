@@ -74,7 +74,7 @@ std::vector<Tensor> weight_norm_backward(Decomposer&, const Args& a) {
   return {gradients.v, gradients.g};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kNormalizationBackwardRows[] = {
     {"aten::native_batch_norm_backward", native_batch_norm_backward},     {"aten::batch_norm_backward", batch_norm_backward},
     {"aten::cudnn_batch_norm_backward", cudnn_batch_norm_backward},       {"aten::miopen_batch_norm_backward", cudnn_batch_norm_backward},
     {"aten::native_layer_norm_backward", native_layer_norm_backward},     {"aten::_fused_rms_norm_backward", fused_rms_norm_backward},
@@ -84,6 +84,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> normalization_backward_rows() { return kRows; }
+std::span<const DecompositionRow> normalization_backward_rows() { return kNormalizationBackwardRows; }
 
 }  // namespace toroid

@@ -11,7 +11,7 @@ std::vector<Tensor> pad_backward(Decomposer&, const Args& a) {
   return {backward(a.tensor("grad_output"), a.tensor("self"), a.integers("padding"))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kPaddingBackwardRows[] = {
     {"aten::reflection_pad1d_backward", pad_backward<formula::pad_reflect_backward>},
     {"aten::reflection_pad2d_backward", pad_backward<formula::pad_reflect_backward>},
     {"aten::reflection_pad3d_backward", pad_backward<formula::pad_reflect_backward>},
@@ -22,6 +22,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> padding_backward_rows() { return kRows; }
+std::span<const DecompositionRow> padding_backward_rows() { return kPaddingBackwardRows; }
 
 }  // namespace toroid

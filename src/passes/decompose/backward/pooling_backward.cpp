@@ -36,7 +36,7 @@ std::vector<Tensor> fractional_max_pool_backward(Decomposer&, const Args& a) {
                                                 a.integers("output_size").size())};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kPoolingBackwardRows[] = {
     {"aten::avg_pool2d_backward", avg_pool_backward},
     {"aten::avg_pool3d_backward", avg_pool_backward},
     {"aten::_adaptive_avg_pool2d_backward", adaptive_avg_pool_backward<2>},
@@ -52,6 +52,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> pooling_backward_rows() { return kRows; }
+std::span<const DecompositionRow> pooling_backward_rows() { return kPoolingBackwardRows; }
 
 }  // namespace toroid

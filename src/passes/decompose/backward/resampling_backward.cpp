@@ -33,7 +33,7 @@ std::vector<Tensor> upsample_backward(Decomposer& d, const Args& a) {
   return {formula::upsample_backward(grad, extents, kind, kHasCorners && a.flag("align_corners"))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kResamplingBackwardRows[] = {
     {"aten::upsample_nearest1d_backward", upsample_backward<Upsampling::Nearest>},
     {"aten::upsample_nearest2d_backward", upsample_backward<Upsampling::Nearest>},
     {"aten::upsample_nearest3d_backward", upsample_backward<Upsampling::Nearest>},
@@ -51,6 +51,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> resampling_backward_rows() { return kRows; }
+std::span<const DecompositionRow> resampling_backward_rows() { return kResamplingBackwardRows; }
 
 }  // namespace toroid

@@ -18,13 +18,13 @@ std::vector<Tensor> dirichlet_gradient(Decomposer& d, const Args& a) {
   return {d.b.cast(formula::beta_sample_slope(wide64("x"), wide64("alpha"), wide64("total")), dtype)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kSamplingBackwardRows[] = {
     {"aten::_standard_gamma_grad", standard_gamma_gradient},
     {"aten::_dirichlet_grad", dirichlet_gradient},
 };
 
 }  // namespace
 
-std::span<const DecompositionRow> sampling_backward_rows() { return kRows; }
+std::span<const DecompositionRow> sampling_backward_rows() { return kSamplingBackwardRows; }
 
 }  // namespace toroid

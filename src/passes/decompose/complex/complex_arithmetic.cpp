@@ -374,7 +374,7 @@ std::vector<Tensor> eigen(Decomposer& d, const Args& a) {
   return d.b.library("linalg.eig", {x}, types);
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kComplexArithmeticRows[] = {
     {"aten::view_as_real", as_is},
     {"aten::view_as_real_copy", as_is},
     {"aten::view_as_complex", as_is},
@@ -476,6 +476,6 @@ constexpr DecompositionRow kRows[] = {
 
 Complex product(Complex x, Complex y) { return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
 
-std::span<const DecompositionRow> complex_arithmetic_rows() { return kRows; }
+std::span<const DecompositionRow> complex_arithmetic_rows() { return kComplexArithmeticRows; }
 
 }  // namespace toroid

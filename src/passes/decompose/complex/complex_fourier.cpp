@@ -43,7 +43,7 @@ Tensor multiplied(Tensor x, const Scalar& factor) {
 Complex multiplied(Complex x, const Scalar& factor) { return {multiplied(x.re, factor), multiplied(x.im, factor)}; }
 
 // 1 / count and 1 / sqrt(count), in doubles.
-Scalar inverse(sym::Expr count) {
+Scalar inverse_of(sym::Expr count) {
   if (count.is_const()) return 1 / static_cast<double>(count.value());
   return sym::real(sym::RealFunction::Div, {sym::real_literal(1), sym::real(sym::RealFunction::Float, {count})});
 }
@@ -97,7 +97,7 @@ std::vector<Tensor> transformed(Complex x, const Dims& dims, Kind kind, bool for
 
 // What the core operators' normalization says: nothing, the root of the count, the count.
 Scalar factor_of(int64_t normalization, sym::Expr count) {
-  return normalization == 1 ? inverse_root(count) : normalization == 2 ? inverse(count) : Scalar(1.0);
+  return normalization == 1 ? inverse_root(count) : normalization == 2 ? inverse_of(count) : Scalar(1.0);
 }
 
 sym::Expr count_over(Tensor x, const Dims& dims) {
@@ -166,7 +166,7 @@ std::vector<Tensor> named_transform(Decomposer& d, const Args& a) {
   const std::string norm = a.has("norm") ? a.text("norm") : "backward";
   Scalar factor = 1.0;
   if (norm == "ortho") factor = inverse_root(count);
-  if (norm == (forward ? "forward" : "backward")) factor = inverse(count);
+  if (norm == (forward ? "forward" : "backward")) factor = inverse_of(count);
   return transformed(x, dims, kind, forward, factor, real_size);
 }
 
@@ -269,7 +269,7 @@ std::vector<Tensor> inverse_short_time_transform(Decomposer& d, const Args& a) {
   return {pairs_of({signal(y.re), signal(y.im)})};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kComplexFourierRows[] = {
     {"aten::_fft_c2c", core_transform<Kind::ComplexToComplex>},
     {"aten::_fft_r2c", core_transform<Kind::RealToHalf>},
     {"aten::_fft_c2r", core_transform<Kind::HalfToReal>},
@@ -298,6 +298,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> complex_fourier_rows() { return kRows; }
+std::span<const DecompositionRow> complex_fourier_rows() { return kComplexFourierRows; }
 
 }  // namespace toroid

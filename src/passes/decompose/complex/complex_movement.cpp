@@ -131,7 +131,7 @@ std::vector<Tensor> convert(Decomposer& d, const Args& a) {
 
 std::vector<Tensor> nothing(Decomposer&, const Args&) { return {}; }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kComplexMovementRows[] = {
     {"aten::_assert_tensor_metadata", nothing},
     {"aten::sym_size.*", nothing},
     {"aten::sym_numel", nothing},
@@ -250,6 +250,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> complex_movement_rows() { return kRows; }
+std::span<const DecompositionRow> complex_movement_rows() { return kComplexMovementRows; }
 
 }  // namespace toroid

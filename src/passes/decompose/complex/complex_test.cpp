@@ -22,7 +22,7 @@ struct ComplexCase {
 
 void PrintTo(const ComplexCase& row, std::ostream* out) { *out << row.name; }  // NOLINT: gtest's name
 
-Program program_of(const ComplexCase& row) {
+Program complex_program_of(const ComplexCase& row) {
   std::string constants, body;
   size_t i = 0;
   for (const std::string_view input : row.inputs) {
@@ -35,7 +35,7 @@ Program program_of(const ComplexCase& row) {
   return parse_text(fmt::format("program \"case\"\n{}graph() {{\n{}  return y\n}}\n", constants, body));
 }
 
-const ComplexCase kCases[] = {
+const ComplexCase kComplexCases[] = {
     {"irfft of real numbers", {"f32[3] = [1, 2, -3]"}, {"y: f32[4] = aten::fft_irfft(x0)"}, "f32[4] = [0.5, 1, -1.5, 1]"},
     {"complex of a row and a column",
      {"f32[2, 1] = [1, 2]", "f32[3] = [3, 4, 5]"},
@@ -202,7 +202,7 @@ const ComplexCase kCases[] = {
 class ComplexValues : public testing::TestWithParam<ComplexCase> {};
 
 TEST_P(ComplexValues, ArePyTorchs) {
-  Program program = program_of(GetParam());
+  Program program = complex_program_of(GetParam());
   const HostTensor expected = constant_tensor(program.constants.back());
   decompose(program);
   verify(program, Level::Core);
@@ -210,7 +210,7 @@ TEST_P(ComplexValues, ArePyTorchs) {
   EXPECT_EQ(difference(outputs.at(0), expected, {}), std::nullopt);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, ComplexValues, testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(Rows, ComplexValues, testing::ValuesIn(kComplexCases));
 
 std::string refusal_of(const std::string& body) {
   Program program = parse_text("program \"case\"\ngraph(x: f32[4]) {\n" + body + "}\n");

@@ -157,7 +157,7 @@ std::vector<Tensor> is_equal(Decomposer& d, const Args& a) {
 }
 
 // Of the tensor as the model has it: a program without strides knows no more.
-std::vector<Tensor> is_contiguous(Decomposer& d, const Args& a) {
+std::vector<Tensor> always_contiguous(Decomposer& d, const Args& a) {
   const TensorType type = recorded_type(d, a, "self");
   return {d.b.scalar(DType::Bool, type.strides.empty() || type.strides == contiguous_strides(type.sizes))};
 }
@@ -222,7 +222,7 @@ std::vector<Tensor> running_extremum(Decomposer& d, const Args& a) {
   return d.call(op.text, {a.tensor("self"), a.constant("dim")});
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kSecondNameRows[] = {
     {"aten::mH.a", same_as<"aten::mH">},
     {"aten::mT.a", same_as<"aten::mT">},
     {"aten::matrix_H.a", same_as<"aten::matrix_H">},
@@ -252,7 +252,7 @@ constexpr DecompositionRow kRows[] = {
     {"aten::_convert_indices_from_coo_to_csr", row_starts},
     {"aten::_convert_indices_from_csr_to_coo", rows_and_columns},
     {"aten::dequantize.self", first_argument},
-    {"aten::sym_is_contiguous", is_contiguous},
+    {"aten::sym_is_contiguous", always_contiguous},
 
     {"aten::allclose", all_close},
     {"aten::equal", is_equal},
@@ -271,6 +271,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> second_name_rows() { return kRows; }
+std::span<const DecompositionRow> second_name_rows() { return kSecondNameRows; }
 
 }  // namespace toroid

@@ -246,7 +246,7 @@ std::vector<Tensor> bincount(Decomposer& d, const Args& a) {
   return {b.scatter(zeros, weights, {x}, ScatterMode::Add)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kDataDependentRows[] = {
     {"aten::nonzero", nonzero},
     {"aten::argwhere", nonzero},
     {"aten::nonzero_numpy", nonzero_numpy},
@@ -276,6 +276,6 @@ std::vector<Tensor> positions_of_masks(Decomposer& d, const std::vector<Tensor>&
   return result;
 }
 
-std::span<const DecompositionRow> data_dependent_rows() { return kRows; }
+std::span<const DecompositionRow> data_dependent_rows() { return kDataDependentRows; }
 
 }  // namespace toroid

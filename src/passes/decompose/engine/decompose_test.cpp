@@ -19,7 +19,7 @@ std::string decomposed(std::string_view text) {
   return to_text(program);
 }
 
-std::string error_of(std::string_view text) {
+std::string error_in(std::string_view text) {
   try {
     decomposed(text);
   } catch (const Error& error) {
@@ -370,7 +370,7 @@ graph(c: bool[], x: f32[2]) {
   return out
 }
 )");
-  EXPECT_EQ(error_of(R"(subgraph 0(x: f32[2]) {
+  EXPECT_EQ(error_in(R"(subgraph 0(x: f32[2]) {
     y: f32[2] = aten::neg_(x)
     return y
   }
@@ -382,7 +382,7 @@ graph(c: bool[], x: f32[2]) {
 }
 
 TEST(Decompose, RefusesAConvolutionWhoseGroupsDoNotDivideItsChannels) {
-  EXPECT_EQ(error_of(R"(graph(x: f32[1, 4, 5], w: f32[3, 2, 1]) {
+  EXPECT_EQ(error_in(R"(graph(x: f32[1, 4, 5], w: f32[3, 2, 1]) {
     y: f32[1, 3, 5] = aten::convolution(x, w, none, [1], [0], [1], false, [0], 2)
     return y
   })"),
@@ -414,26 +414,26 @@ TEST(Decompose, UnprovenEqualitiesBecomeGuards) {
 }
 
 TEST(Decompose, AWrongRecordedTypeIsAnError) {
-  EXPECT_EQ(error_of("graph(x: f32[1, 1, 2, 2]) { y: f32[1, 1, 2, 2] = "
+  EXPECT_EQ(error_in("graph(x: f32[1, 1, 2, 2]) { y: f32[1, 1, 2, 2] = "
                      "aten::upsample_nearest2d_backward(x, [1, 1, 2, 2], [1, 1, 2, 2]) return y }"),
             "argument 'output_size' of aten::upsample_nearest2d_backward has 4 numbers, not 2");
-  EXPECT_EQ(error_of("graph(x: f32[5]) { y: f32[1, 7] = aten::slice_backward(x, [1, 7], 0, 0, 1, 1) return y }"),
+  EXPECT_EQ(error_in("graph(x: f32[5]) { y: f32[1, 7] = aten::slice_backward(x, [1, 7], 0, 0, 1, 1) return y }"),
             "a gradient of rank 1 of a tensor of rank 2");
-  EXPECT_EQ(error_of("graph(x: f32[5]) { y: f32[7] = aten::slice_backward(x, [7], 0, 3, 8, 1) return y }"),
+  EXPECT_EQ(error_in("graph(x: f32[5]) { y: f32[7] = aten::slice_backward(x, [7], 0, 3, 8, 1) return y }"),
             "a gradient of 5 elements from 3 on for 7");
-  EXPECT_EQ(error_of("graph(x: f32[2]) { y: f64[2] = aten::exp(x) return y }"),
+  EXPECT_EQ(error_in("graph(x: f32[2]) { y: f64[2] = aten::exp(x) return y }"),
             "aten::exp gives f32[2] as 'y', but the model records f64[2]");
 }
 
 TEST(Decompose, AllMissingOperatorsAreNamedTogether) {
-  EXPECT_EQ(error_of(R"(graph(x: f32[2], y: f32[2]) {
+  EXPECT_EQ(error_in(R"(graph(x: f32[2], y: f32[2]) {
     a: bool[] = aten::is_set_to(x, y)
     b: bool[] = aten::is_set_to(y, x)
     c: bool[] = aten::_nested_tensor_size(x)
     return a, b, c
   })"),
             "2 operators are not supported: aten::_nested_tensor_size, aten::is_set_to");
-  EXPECT_EQ(error_of(R"(graph(x: f32[2], y: f32[2]) {
+  EXPECT_EQ(error_in(R"(graph(x: f32[2], y: f32[2]) {
     a: bool[] = aten::is_set_to(x, y)
     return a
   })"),

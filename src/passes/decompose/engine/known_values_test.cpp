@@ -30,7 +30,7 @@ struct Case {
 
 void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: gtest's name
 
-const Case kCases[] = {
+const Case kKnownValues[] = {
     // products
     {"linear folds leading dims",
      "x: f32[1, 2, 3], w: f32[4, 3], b: f32[4]",
@@ -312,7 +312,7 @@ std::string test_name(const testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Decompose, KnownValues, testing::ValuesIn(kCases), test_name);
+INSTANTIATE_TEST_SUITE_P(Decompose, KnownValues, testing::ValuesIn(kKnownValues), test_name);
 
 }  // namespace
 }  // namespace toroid

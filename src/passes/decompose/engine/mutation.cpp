@@ -24,7 +24,7 @@ std::vector<Tensor> zero(Decomposer& d, const Args& a) {
   return {d.b.full(self.sizes(), self.dtype(), 0.0)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kMutationRows[] = {
     {"aten::copy", copy},
     {"aten::fill.Scalar", fill_scalar},
     {"aten::fill.Tensor", fill_tensor},
@@ -33,6 +33,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> mutation_rows() { return kRows; }
+std::span<const DecompositionRow> mutation_rows() { return kMutationRows; }
 
 }  // namespace toroid

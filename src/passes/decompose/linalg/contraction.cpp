@@ -22,7 +22,7 @@ std::vector<Tensor> bilinear(Decomposer&, const Args& a) {
   return {formula::bilinear(a.tensor("input1"), a.tensor("input2"), a.tensor("weight"), a.optional_tensor("bias"))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kContractionRows[] = {
     {"aten::einsum", einsum},
     {"aten::tensordot", tensordot},
     {"aten::inner", inner},
@@ -31,6 +31,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> contraction_rows() { return kRows; }
+std::span<const DecompositionRow> contraction_rows() { return kContractionRows; }
 
 }  // namespace toroid

@@ -4,7 +4,7 @@ namespace toroid {
 namespace {
 
 // One of runtime/kernels/fourier/fourier.h's, whose `count` results have `size` elements a row. 16-bit floats are computed in F32.
-std::vector<Tensor> kernel(const char* name, std::vector<Tensor> parts, sym::Expr size, size_t count, bool forward) {
+std::vector<Tensor> fourier_kernel(const char* name, std::vector<Tensor> parts, sym::Expr size, size_t count, bool forward) {
   Builder& b = parts[0].builder();
   const DType dtype = parts[0].dtype(), wide = dtype == DType::F64 ? DType::F64 : DType::F32;
   for (Tensor& part : parts) part = b.cast(part, wide);
@@ -19,15 +19,17 @@ std::vector<Tensor> kernel(const char* name, std::vector<Tensor> parts, sym::Exp
 }  // namespace
 
 Complex fourier_transform(Complex x, bool forward) {
-  const std::vector<Tensor> y = kernel("fourier.transform", {x.re, x.im}, x.re.size(-1), 2, forward);
+  const std::vector<Tensor> y = fourier_kernel("fourier.transform", {x.re, x.im}, x.re.size(-1), 2, forward);
   return {y[0], y[1]};
 }
 
 Complex half_spectrum(Tensor x, bool forward) {
-  const std::vector<Tensor> y = kernel("fourier.half", {x}, sym::floor_div(x.size(-1), 2) + 1, 2, forward);
+  const std::vector<Tensor> y = fourier_kernel("fourier.half", {x}, sym::floor_div(x.size(-1), 2) + 1, 2, forward);
   return {y[0], y[1]};
 }
 
-Tensor real_signal(Complex half, sym::Expr size, bool forward) { return kernel("fourier.real", {half.re, half.im}, size, 1, forward)[0]; }
+Tensor real_signal(Complex half, sym::Expr size, bool forward) {
+  return fourier_kernel("fourier.real", {half.re, half.im}, size, 1, forward)[0];
+}
 
 }  // namespace toroid

@@ -522,7 +522,7 @@ std::vector<Tensor> linalg_vander(Decomposer& d, const Args& a) {
   return {b.scan(ScanOp::Prod, b.expand(where(is_first, 1, b.unsqueeze(x, -1)), sizes), -1)[0]};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kLinalgRows[] = {
     {"aten::linalg_inv", inverse},
     {"aten::inverse", inverse},
     {"aten::linalg_inv_ex", inverse_with_info},
@@ -584,6 +584,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> linalg_rows() { return kRows; }
+std::span<const DecompositionRow> linalg_rows() { return kLinalgRows; }
 
 }  // namespace toroid

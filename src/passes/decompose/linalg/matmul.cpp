@@ -112,7 +112,7 @@ std::vector<Tensor> linear_backward(Decomposer& d, const Args& a) {
   return gradients;
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kMatmulRows[] = {
     {"aten::matmul_backward", matmul_backward},
     {"aten::linear_backward", linear_backward},
     {"aten::matmul", matmul},
@@ -141,6 +141,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> matmul_rows() { return kRows; }
+std::span<const DecompositionRow> matmul_rows() { return kMatmulRows; }
 
 }  // namespace toroid

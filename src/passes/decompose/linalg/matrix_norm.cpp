@@ -12,8 +12,6 @@
 namespace toroid {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // The argument in the dtype asked for, else in its own; computed wide.
 struct Input {
   Tensor x;
@@ -33,7 +31,7 @@ Tensor vector_norm(Decomposer& d, Tensor x, double ord, const Dims& dims, bool k
 // Puts the two reduced dims back.
 Tensor finish(Tensor norm, const Dims& dims, bool keepdim) { return keepdim ? norm.builder().keep(norm, dims) : norm; }
 
-Tensor singular_values(Decomposer& d, Tensor x, const Dims& dims) {
+Tensor singular_values_along(Decomposer& d, Tensor x, const Dims& dims) {
   Dims order;
   for (int64_t dim = 0; dim < x.rank(); ++dim) {
     if (dim != dims[0] && dim != dims[1]) order.push_back(dim);
@@ -54,7 +52,7 @@ Tensor matrix_norm(Decomposer& d, Tensor x, double ord, Dims dims, bool keepdim)
   for (int64_t& dim : dims) dim = d.b.wrap_dim(dim, x.rank());
   if (dims.size() != 2 || dims[0] == dims[1]) throw Error(ErrorKind::InvalidModel, "a matrix norm needs two dims");
   const bool largest = ord > 0;
-  if (std::abs(ord) == 2) return finish(extremum(singular_values(d, x, dims), largest, -1), dims, keepdim);
+  if (std::abs(ord) == 2) return finish(extremum(singular_values_along(d, x, dims), largest, -1), dims, keepdim);
   if (std::abs(ord) != 1 && std::abs(ord) != kInfinity) {
     throw Error(ErrorKind::InvalidModel, fmt::format("a matrix norm of order {}", ord));
   }
@@ -67,7 +65,7 @@ Tensor matrix_norm(Decomposer& d, Tensor x, double ord, Dims dims, bool keepdim)
 Tensor named_norm(Decomposer& d, Tensor x, const std::string& ord, Dims dims, bool keepdim) {
   for (int64_t& dim : dims) dim = d.b.wrap_dim(dim, x.rank());
   if (ord == "fro") return vector_norm(d, x, 2, dims, keepdim);
-  if (ord == "nuc" && dims.size() == 2) return finish(d.b.sum(singular_values(d, x, dims), {-1}), dims, keepdim);
+  if (ord == "nuc" && dims.size() == 2) return finish(d.b.sum(singular_values_along(d, x, dims), {-1}), dims, keepdim);
   throw Error(ErrorKind::InvalidModel, fmt::format("a matrix norm of order '{}'", ord));
 }
 
@@ -111,7 +109,7 @@ std::vector<Tensor> linalg_cond(Decomposer& d, const Args& a) {
   const double p = a.has("p") ? a.number("p") : 2;
   const Dims dims = {in.x.rank() - 2, in.x.rank() - 1};
   if (std::abs(p) == 2) {
-    Tensor values = singular_values(d, in.x, dims);
+    Tensor values = singular_values_along(d, in.x, dims);
     Tensor largest = d.b.amax(values, {-1}), smallest = d.b.amin(values, {-1});
     return {p > 0 ? largest / smallest : smallest / largest};
   }
@@ -126,7 +124,7 @@ std::vector<Tensor> linalg_cond_named(Decomposer& d, const Args& a) {
   return {named_norm(d, in.x, a.text("p"), dims, false) * named_norm(d, inverse, a.text("p"), dims, false)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kMatrixNormRows[] = {
     {"aten::linalg_matrix_norm", linalg_matrix_norm},
     {"aten::linalg_matrix_norm.str_ord", linalg_matrix_norm_named},
     {"aten::linalg_norm", linalg_norm},
@@ -139,6 +137,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> matrix_norm_rows() { return kRows; }
+std::span<const DecompositionRow> matrix_norm_rows() { return kMatrixNormRows; }
 
 }  // namespace toroid

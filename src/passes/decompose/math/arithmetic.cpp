@@ -16,12 +16,10 @@
 namespace toroid {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // ---- one operation -------------------------------------------------------------------------------------------------
 
 template <ScalarOp op>
-std::vector<Tensor> unary(Decomposer&, const Args& a) {
+std::vector<Tensor> operation(Decomposer&, const Args& a) {
   return {apply(op, require_real(a.tensor(parameter(a, 0))))};
 }
 
@@ -264,12 +262,12 @@ std::vector<Tensor> frexp(Decomposer& d, const Args& a) {
   return {d.b.cast(where(is_special, x, mantissa), self.dtype()), d.b.cast(where(is_special, 0, exponent), DType::I32)};
 }
 
-constexpr DecompositionRow kRows[] = {
-    {"aten::neg", unary<ScalarOp::Neg>},
-    {"aten::negative", unary<ScalarOp::Neg>},
+constexpr DecompositionRow kArithmeticRows[] = {
+    {"aten::neg", operation<ScalarOp::Neg>},
+    {"aten::negative", operation<ScalarOp::Neg>},
     {"aten::_neg_view", neg_view},
-    {"aten::abs", unary<ScalarOp::Abs>},
-    {"aten::absolute", unary<ScalarOp::Abs>},
+    {"aten::abs", operation<ScalarOp::Abs>},
+    {"aten::absolute", operation<ScalarOp::Abs>},
     {"aten::sign", sign},
     {"aten::sgn", sign},
     {"aten::signbit", signbit},
@@ -325,6 +323,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> arithmetic_rows() { return kRows; }
+std::span<const DecompositionRow> arithmetic_rows() { return kArithmeticRows; }
 
 }  // namespace toroid

@@ -12,8 +12,6 @@
 namespace toroid {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // ---- one operation -------------------------------------------------------------------------------------------------
 
 template <ScalarOp op>
@@ -141,7 +139,7 @@ std::vector<Tensor> nan_to_num(Decomposer&, const Args& a) {
   return {where(isnan(x), nan, where(eq(x, kInfinity), posinf, where(eq(x, -kInfinity), neginf, x)))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kComparisonRows[] = {
     {"aten::bitwise_not", bitwise_not},
     {"aten::logical_not", logical_not},
     {"aten::heaviside", heaviside},
@@ -195,6 +193,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> comparison_rows() { return kRows; }
+std::span<const DecompositionRow> comparison_rows() { return kComparisonRows; }
 
 }  // namespace toroid

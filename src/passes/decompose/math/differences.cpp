@@ -186,7 +186,7 @@ std::vector<Tensor> gradient(Decomposer& d, const Args& a) {
   return results;
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kDifferenceRows[] = {
     {"aten::diff", diff},           {"aten::trapezoid.*", trapezoid},
     {"aten::trapz.*", trapezoid},   {"aten::cumulative_trapezoid.*", cumulative_trapezoid},
     {"aten::gradient.*", gradient},
@@ -194,6 +194,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> difference_rows() { return kRows; }
+std::span<const DecompositionRow> difference_rows() { return kDifferenceRows; }
 
 }  // namespace toroid

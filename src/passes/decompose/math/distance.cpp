@@ -100,7 +100,7 @@ std::vector<Tensor> cosine_similarity(Decomposer& d, const Args& a) {
   return {d.b.cast(d.b.sum(normalised(x) * normalised(y), dim), pair.dtype)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kDistanceRows[] = {
     {"aten::pairwise_distance", pairwise_distance}, {"aten::cdist", cdist}, {"aten::_cdist_forward", cdist},
     {"aten::_euclidean_dist", euclidean_dist},      {"aten::pdist", pdist}, {"aten::_pdist_forward", pdist},
     {"aten::cosine_similarity", cosine_similarity},
@@ -108,6 +108,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> distance_rows() { return kRows; }
+std::span<const DecompositionRow> distance_rows() { return kDistanceRows; }
 
 }  // namespace toroid

@@ -122,7 +122,7 @@ std::vector<Tensor> foreach_norm(Decomposer& d, const Args& a, const char* op) {
 std::vector<Tensor> foreach_vector_norm(Decomposer& d, const Args& a) { return foreach_norm(d, a, "aten::linalg_vector_norm"); }
 std::vector<Tensor> foreach_powsum(Decomposer& d, const Args& a) { return foreach_norm(d, a, "aten::linalg__powsum"); }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kForeachRows[] = {
     {"aten::_foreach_abs", foreach_tensor},
     {"aten::_foreach_acos", foreach_tensor},
     {"aten::_foreach_add.Scalar", foreach_tensor},
@@ -189,6 +189,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> foreach_rows() { return kRows; }
+std::span<const DecompositionRow> foreach_rows() { return kForeachRows; }
 
 }  // namespace toroid

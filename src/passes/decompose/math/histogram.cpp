@@ -149,7 +149,7 @@ std::vector<Tensor> histogramdd(Decomposer& d, const Args& a) {
   return histogram_with(d, a, points, {}, counts);
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kHistogramRows[] = {
     {"aten::histc", histc},
     {"aten::histogram.*", histogram},
     {"aten::histogramdd.*", histogramdd},
@@ -157,6 +157,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> histogram_rows() { return kRows; }
+std::span<const DecompositionRow> histogram_rows() { return kHistogramRows; }
 
 }  // namespace toroid

@@ -39,7 +39,7 @@ std::vector<Tensor> shifted(Decomposer& d, const Args& a) {
       d, a, dtype, [](Tensor x, Tensor n) { return apply(op, x * 2.0 - 1.0, n); }, "x", "n");
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kPolynomialRows[] = {
     {"aten::special_chebyshev_polynomial_t.*", polynomial<ScalarOp::ChebyshevT>},
     {"aten::special_chebyshev_polynomial_u.*", polynomial<ScalarOp::ChebyshevU>},
     {"aten::special_chebyshev_polynomial_v.*", polynomial<ScalarOp::ChebyshevV>},
@@ -56,6 +56,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> polynomial_rows() { return kRows; }
+std::span<const DecompositionRow> polynomial_rows() { return kPolynomialRows; }
 
 }  // namespace toroid

@@ -32,7 +32,7 @@ std::vector<Tensor> convert(Decomposer&, const Args& a) { return {converted(requ
 
 // None means all dims, an empty list none.
 template <OperatorName op>
-std::vector<Tensor> reduction(Decomposer& d, const Args& a) {
+std::vector<Tensor> reduction_over_dims(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("inp");
   const DType dtype = a.dtype("output_dtype").value_or(x.dtype());
   if (a.has("dims") && a.dims("dims").empty()) return {d.b.cast(x, dtype)};
@@ -113,7 +113,7 @@ std::vector<Tensor> scalar_tensor(Decomposer& d, const Args& a) {
   return {d.b.full({}, a.dtype("dtype").value_or(DType::F32), a.scalar("s"))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kPrimsRows[] = {
     {"prims::abs", same_as<"aten::abs">},
     {"prims::acos", same_as<"aten::acos">},
     {"prims::acosh", same_as<"aten::acosh">},
@@ -199,9 +199,9 @@ constexpr DecompositionRow kRows[] = {
     {"prims::where", same_as<"aten::where.self">},
     {"prims::zeta", same_as<"aten::special_zeta">},
 
-    {"prims::amax", reduction<"aten::amax">},
-    {"prims::amin", reduction<"aten::amin">},
-    {"prims::sum", reduction<"aten::sum.dim_IntList">},
+    {"prims::amax", reduction_over_dims<"aten::amax">},
+    {"prims::amin", reduction_over_dims<"aten::amin">},
+    {"prims::sum", reduction_over_dims<"aten::sum.dim_IntList">},
     {"prims::prod", product},
     {"prims::var", variance},
 
@@ -234,6 +234,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> prims_rows() { return kRows; }
+std::span<const DecompositionRow> prims_rows() { return kPrimsRows; }
 
 }  // namespace toroid

@@ -146,7 +146,7 @@ std::vector<Tensor> renorm(Decomposer&, const Args& a) {
                        [&](Tensor x) { return formula::renorm(x, a.number("p"), a.constant("dim"), a.number("maxnorm")); })};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kReductionRows[] = {
     {"aten::sum", sum},
     {"aten::sum.dim_IntList", sum},
     {"aten::nansum", nansum},
@@ -196,6 +196,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> reduction_rows() { return kRows; }
+std::span<const DecompositionRow> reduction_rows() { return kReductionRows; }
 
 }  // namespace toroid

@@ -23,7 +23,7 @@ std::vector<Tensor> running_extremum(Decomposer& d, const Args& a) {
   return along.results(d.b.scan(op, along.x, along.dim));
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kScanRows[] = {
     {"aten::cumsum", running<ScanOp::Sum>},
     {"aten::cumprod", running<ScanOp::Prod>},
     {"aten::logcumsumexp", running<ScanOp::LogAddExp>},
@@ -34,6 +34,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> scan_rows() { return kRows; }
+std::span<const DecompositionRow> scan_rows() { return kScanRows; }
 
 }  // namespace toroid

@@ -63,13 +63,13 @@ std::vector<Tensor> searchsorted(Decomposer& d, const Args& a) {
   return {d.b.cast(found, a.flag("out_int32") ? DType::I32 : DType::I64)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kSearchingRows[] = {
     {"aten::bucketize.*", bucketize},
     {"aten::searchsorted.*", searchsorted},
 };
 
 }  // namespace
 
-std::span<const DecompositionRow> searching_rows() { return kRows; }
+std::span<const DecompositionRow> searching_rows() { return kSearchingRows; }
 
 }  // namespace toroid

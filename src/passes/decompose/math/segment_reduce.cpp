@@ -133,13 +133,13 @@ std::vector<Tensor> segment_reduce_backward(Decomposer& d, const Args& a) {
   return {where(is_extremum, grad / maximum(equals, 1), 0)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kSegmentReduceRows[] = {
     {"aten::segment_reduce", segment_reduce},
     {"aten::_segment_reduce_backward", segment_reduce_backward},
 };
 
 }  // namespace
 
-std::span<const DecompositionRow> segment_reduce_rows() { return kRows; }
+std::span<const DecompositionRow> segment_reduce_rows() { return kSegmentReduceRows; }
 
 }  // namespace toroid

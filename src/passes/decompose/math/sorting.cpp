@@ -103,7 +103,7 @@ std::vector<Tensor> mode(Decomposer&, const Args& a) {
   return one_a_row(a, along, selected("order.mode", along, 1, {}));
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kSortingRows[] = {
     {"aten::sort", sort},
     {"aten::sort.stable", sort},
     {"aten::argsort", argsort},
@@ -120,6 +120,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> sorting_rows() { return kRows; }
+std::span<const DecompositionRow> sorting_rows() { return kSortingRows; }
 
 }  // namespace toroid

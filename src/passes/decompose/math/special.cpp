@@ -16,7 +16,6 @@
 namespace toroid {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPi = std::numbers::pi;
 
@@ -147,7 +146,7 @@ std::vector<Tensor> mvlgamma(Decomposer&, const Args& a) {
   });
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kSpecialRows[] = {
     {"aten::sqrt", unary<ScalarOp::Sqrt>},
     {"aten::rsqrt", unary<ScalarOp::Rsqrt>},
     {"aten::reciprocal", unary<ScalarOp::Reciprocal>},
@@ -244,6 +243,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> special_rows() { return kRows; }
+std::span<const DecompositionRow> special_rows() { return kSpecialRows; }
 
 }  // namespace toroid

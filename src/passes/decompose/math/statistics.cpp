@@ -131,7 +131,7 @@ std::vector<Tensor> correlation(Decomposer& d, const Args& a) {
   return {minimum(maximum(ratio, -1), 1)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kStatisticsRows[] = {
     {"aten::quantile.*", quantile},
     {"aten::nanquantile.*", nanquantile},
     {"aten::cov", covariance},
@@ -140,6 +140,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> statistics_rows() { return kRows; }
+std::span<const DecompositionRow> statistics_rows() { return kStatisticsRows; }
 
 }  // namespace toroid

@@ -69,7 +69,7 @@ std::vector<Tensor> nothing(Decomposer&, const Args&) { return {}; }
 std::vector<Tensor> dependency_token(Decomposer& d, const Args&) { return {d.b.full({0}, DType::F32, 0.0)}; }
 std::vector<Tensor> pass_token(Decomposer&, const Args& a) { return {a.tensor("dep_token")}; }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kConversionRows[] = {
     {"aten::clone", identity},
     {"aten::contiguous", identity},
     {"aten::alias", identity},
@@ -125,6 +125,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> conversion_rows() { return kRows; }
+std::span<const DecompositionRow> conversion_rows() { return kConversionRows; }
 
 }  // namespace toroid

@@ -253,7 +253,7 @@ std::vector<Tensor> kaiser_window(Decomposer& d, const Args& a) {
   });
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kCreationRows[] = {
     {"aten::zeros", zeros},
     {"aten::ones", ones},
     {"aten::full", full},
@@ -292,6 +292,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> creation_rows() { return kRows; }
+std::span<const DecompositionRow> creation_rows() { return kCreationRows; }
 
 }  // namespace toroid

@@ -194,7 +194,7 @@ std::vector<Tensor> as_strided_scatter(Decomposer& d, const Args& a) {
   return {b.gather(b.scatter(storage, source, {targets}, ScatterMode::Set), {shown})};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kDiagonalRows[] = {
     {"aten::diagonal", diagonal_op},
     {"aten::linalg_diagonal", diagonal_op},
     {"aten::trace", trace},
@@ -211,6 +211,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> diagonal_rows() { return kRows; }
+std::span<const DecompositionRow> diagonal_rows() { return kDiagonalRows; }
 
 }  // namespace toroid

@@ -50,7 +50,7 @@ std::vector<Tensor> isin_scalar_tensor(Decomposer& d, const Args& a) {
   return found(a, d.b.reduce(ReduceOp::Any, d.b.binary(ScalarOp::Eq, candidates, a.scalar("element")), {0})[0]);
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kIndexingRows[] = {
     {"aten::index.Tensor", index},
     {"aten::index.Tensor_hacked_twin", index},
     {"aten::_unsafe_index.Tensor", index},
@@ -67,6 +67,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> indexing_rows() { return kRows; }
+std::span<const DecompositionRow> indexing_rows() { return kIndexingRows; }
 
 }  // namespace toroid

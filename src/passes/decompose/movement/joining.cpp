@@ -24,7 +24,7 @@ std::vector<Tensor> promoted(std::vector<Tensor> tensors) {
 }
 
 // Empty tensors of rank 1 join anything: PyTorch's rule from before tensors could be empty in other shapes.
-Tensor joined(const std::vector<Tensor>& tensors, int64_t dim) {
+Tensor joined_along(const std::vector<Tensor>& tensors, int64_t dim) {
   std::vector<Tensor> parts = promoted(tensors);
   const auto is_legacy_empty = [](Tensor x) { return x.rank() == 1 && x.size(0).is_const(0); };
   const bool ranks_differ = std::any_of(parts.begin(), parts.end(), [&](Tensor x) { return x.rank() != 1; });
@@ -32,25 +32,25 @@ Tensor joined(const std::vector<Tensor>& tensors, int64_t dim) {
   return parts[0].builder().cat(parts, dim);
 }
 
-std::vector<Tensor> cat(Decomposer&, const Args& a) { return {joined(a.tensors("tensors"), a.constant("dim"))}; }
+std::vector<Tensor> cat(Decomposer&, const Args& a) { return {joined_along(a.tensors("tensors"), a.constant("dim"))}; }
 std::vector<Tensor> stack(Decomposer& d, const Args& a) { return {d.b.stack(promoted(a.tensors("tensors")), a.constant("dim"))}; }
 
 std::vector<Tensor> hstack(Decomposer& d, const Args& a) {
   Tensors parts = d.call("aten::atleast_1d.Sequence", {a.tensors("tensors")});
-  return {joined(parts, parts[0].rank() == 1 ? 0 : 1)};
+  return {joined_along(parts, parts[0].rank() == 1 ? 0 : 1)};
 }
 std::vector<Tensor> vstack(Decomposer& d, const Args& a) {
-  return {joined(d.call("aten::atleast_2d.Sequence", {a.tensors("tensors")}), 0)};
+  return {joined_along(d.call("aten::atleast_2d.Sequence", {a.tensors("tensors")}), 0)};
 }
 std::vector<Tensor> dstack(Decomposer& d, const Args& a) {
-  return {joined(d.call("aten::atleast_3d.Sequence", {a.tensors("tensors")}), 2)};
+  return {joined_along(d.call("aten::atleast_3d.Sequence", {a.tensors("tensors")}), 2)};
 }
 std::vector<Tensor> column_stack(Decomposer& d, const Args& a) {
   Tensors parts = a.tensors("tensors");
   for (Tensor& x : parts) {
     if (x.rank() <= 1) x = d.b.reshape(x, {x.numel(), 1});
   }
-  return {joined(parts, 1)};
+  return {joined_along(parts, 1)};
 }
 
 std::vector<Tensor> block_diag(Decomposer& d, const Args& a) {
@@ -85,7 +85,7 @@ std::vector<Tensor> chunk_cat(Decomposer& d, const Args& a) {
     sizes.push_back(-1);
     x = b.reshape(padded, sizes);
   }
-  return {joined(parts, dim + 1)};
+  return {joined_along(parts, dim + 1)};
 }
 
 // ---- products of lists ---------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ std::vector<Tensor> combinations(Decomposer& d, const Args& a) {
   if (n == 0 || (!repeats && r > n)) return {b.full({0, r}, x.dtype(), 0.0)};
   require_small_table(r);
   std::vector<int64_t> table, choice(static_cast<size_t>(r), 0);
-  if (!repeats) std::iota(choice.begin(), choice.end(), int64_t{0});
+  if (!repeats) std::iota(choice.begin(), choice.end(), 0);
   for (;;) {
     table.insert(table.end(), choice.begin(), choice.end());
     require_small_table(static_cast<int64_t>(table.size()));
@@ -279,7 +279,7 @@ std::vector<Tensor> unbind(Decomposer& d, const Args& a) {
   return parts;
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kJoiningRows[] = {
     {"aten::cat", cat},
     {"aten::concat", cat},
     {"aten::concatenate", cat},
@@ -315,6 +315,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> joining_rows() { return kRows; }
+std::span<const DecompositionRow> joining_rows() { return kJoiningRows; }
 
 }  // namespace toroid

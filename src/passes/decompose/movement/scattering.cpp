@@ -92,7 +92,7 @@ std::vector<Tensor> nonzero_static(Decomposer&, const Args& a) {
   return {formula::nonzero_static(a.tensor("self"), a.integer("size"), a.integer("fill_value"))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kScatteringRows[] = {
     {"aten::scatter.src", scatter_src},
     {"aten::scatter.value", scatter_of_value},
     {"aten::scatter.reduce", scatter_with_reduce},
@@ -120,6 +120,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> scattering_rows() { return kRows; }
+std::span<const DecompositionRow> scattering_rows() { return kScatteringRows; }
 
 }  // namespace toroid

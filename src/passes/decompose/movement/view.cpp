@@ -275,7 +275,7 @@ std::vector<Tensor> slice_inverse(Decomposer& d, const Args& a) {
   return {strided_view(d, a, whole.sizes, whole.strides.empty() ? contiguous_strides(whole.sizes) : whole.strides, whole.storage_offset)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kViewRows[] = {
     {"aten::view", reshape},
     {"aten::view.dtype", view_dtype},
     {"aten::reshape", reshape},
@@ -328,6 +328,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> view_rows() { return kRows; }
+std::span<const DecompositionRow> view_rows() { return kViewRows; }
 
 }  // namespace toroid

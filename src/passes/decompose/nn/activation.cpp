@@ -55,7 +55,7 @@ std::vector<Tensor> softshrink(Decomposer&, const Args& a) { return {formula::so
 
 std::vector<Tensor> glu(Decomposer&, const Args& a) { return {formula::glu(a.tensor("self"), a.constant("dim"))}; }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kActivationRows[] = {
     {"aten::relu", of_self<formula::relu>},
     {"aten::relu6", of_self<formula::relu6>},
     {"aten::hardtanh", hardtanh},
@@ -81,6 +81,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> activation_rows() { return kRows; }
+std::span<const DecompositionRow> activation_rows() { return kActivationRows; }
 
 }  // namespace toroid

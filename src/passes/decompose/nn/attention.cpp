@@ -129,7 +129,7 @@ std::vector<Tensor> fused_attention_backward(Decomposer& d, const Args& a) {
   return gradients;
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kAttentionRows[] = {
     {"aten::scaled_dot_product_attention", scaled_dot_product_attention},
     {"aten::_scaled_dot_product_attention_math", attention_math},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu},
@@ -147,6 +147,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> attention_rows() { return kRows; }
+std::span<const DecompositionRow> attention_rows() { return kAttentionRows; }
 
 }  // namespace toroid

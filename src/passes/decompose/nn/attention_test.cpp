@@ -14,7 +14,7 @@ struct Decomposed {
   int expands = 0;
   Sizes keys;
 };
-Decomposed decomposed(std::string_view text) {
+Decomposed decomposed_attention(std::string_view text) {
   Program program = parse_text(text);
   decompose(program);
   remove_dead_code(program);
@@ -27,7 +27,7 @@ Decomposed decomposed(std::string_view text) {
 }
 
 TEST(Attention, HeadsThatShareKeysAreNotRepeated) {
-  const Decomposed flag = decomposed(R"(
+  const Decomposed flag = decomposed_attention(R"(
 graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
   y: f32[2, 8, 5, 16] = aten::scaled_dot_product_attention(q, k, v, enable_gqa=true)
   return y
@@ -39,7 +39,7 @@ graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
 // Each head of two given to four others, in a new dim here.
 Decomposed with_repeated_heads(int dim) {
   const std::string_view one = dim == 1 ? "2, 1, 2" : "2, 2, 1", repeated = dim == 1 ? "2, 4, 2" : "2, 2, 4";
-  return decomposed(fmt::format(R"(
+  return decomposed_attention(fmt::format(R"(
 graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {{
   k1: f32[{1}, 7, 16] = aten::unsqueeze(k, {0})
   k2: f32[{2}, 7, 16] = aten::expand(k1, [{2}, 7, 16])
@@ -50,7 +50,7 @@ graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {{
   y: f32[2, 8, 5, 16] = aten::scaled_dot_product_attention(q, k3, v3)
   return y
 }})",
-                                dim, one, repeated));
+                                          dim, one, repeated));
 }
 
 TEST(Attention, NorAreThoseThatTheModelRepeats) {

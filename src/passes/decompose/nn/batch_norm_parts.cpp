@@ -123,7 +123,7 @@ std::vector<Tensor> with_backend_backward(Decomposer& d, const Args& a) {
                  a.number("eps"), a.raw("output_mask")});
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kNormPartRows[] = {
     {"aten::batch_norm_stats", stats},
     {"aten::batch_norm_update_stats", update_stats},
     {"aten::batch_norm_elemt", apply_stats},
@@ -136,6 +136,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> norm_part_rows() { return kRows; }
+std::span<const DecompositionRow> norm_part_rows() { return kNormPartRows; }
 
 }  // namespace toroid

@@ -68,7 +68,7 @@ std::vector<Tensor> col2im(Decomposer&, const Args& a) {
   return {formula::col2im(a.tensor("self"), a.integers("output_size"), block_geometry(a))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kConvolutionRows[] = {
     {"aten::conv1d", conv},
     {"aten::conv2d", conv},
     {"aten::conv3d", conv},
@@ -89,6 +89,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> convolution_rows() { return kRows; }
+std::span<const DecompositionRow> convolution_rows() { return kConvolutionRows; }
 
 }  // namespace toroid

@@ -8,7 +8,7 @@
 namespace toroid {
 namespace {
 
-std::vector<Tensor> convolve(Decomposer& d, const Args& a, Tensor x, sym::Expr groups, bool transposed) {
+std::vector<Tensor> convolve_all(Decomposer& d, const Args& a, Tensor x, sym::Expr groups, bool transposed) {
   const size_t spatial = dims_before(a.tensor("weight"), 2);
   auto list = [&](std::string_view name, int64_t otherwise) {
     return has_parameter(a, name) ? a.integers(name) : Sizes(spatial, otherwise);
@@ -17,14 +17,14 @@ std::vector<Tensor> convolve(Decomposer& d, const Args& a, Tensor x, sym::Expr g
                                       list("dilation", 1), transposed, list("output_padding", 0), groups});
 }
 
-std::vector<Tensor> plain(Decomposer& d, const Args& a) { return convolve(d, a, a.tensor("self"), 1, false); }
-std::vector<Tensor> transposed(Decomposer& d, const Args& a) { return convolve(d, a, a.tensor("self"), 1, true); }
-std::vector<Tensor> grouped(Decomposer& d, const Args& a) { return convolve(d, a, a.tensor("self"), a.integer("groups"), false); }
+std::vector<Tensor> plain(Decomposer& d, const Args& a) { return convolve_all(d, a, a.tensor("self"), 1, false); }
+std::vector<Tensor> transposed(Decomposer& d, const Args& a) { return convolve_all(d, a, a.tensor("self"), 1, true); }
+std::vector<Tensor> grouped(Decomposer& d, const Args& a) { return convolve_all(d, a, a.tensor("self"), a.integer("groups"), false); }
 
 // Each channel is convolved alone.
 std::vector<Tensor> depthwise(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
-  return convolve(d, a, x, x.size(1 - a.tensor_of_rank("weight", 3).rank()), false);
+  return convolve_all(d, a, x, x.size(1 - a.tensor_of_rank("weight", 3).rank()), false);
 }
 
 // [T, N, C] with weights [K, C, O]: a convolution over the first dim.
@@ -44,7 +44,7 @@ std::vector<Tensor> time_batch_channels_backward(Decomposer& d, const Args& a) {
   return {d.b.permute(gradients[0], {2, 0, 1}), d.b.permute(gradients[1], {2, 1, 0}), gradients[2]};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kNamedConvRows[] = {
     {"aten::_conv_depthwise2d", depthwise},      {"aten::conv_depthwise3d", depthwise},
     {"aten::conv_tbc", time_batch_channels},     {"aten::conv_tbc_backward", time_batch_channels_backward},
     {"aten::mkldnn_convolution", grouped},       {"aten::slow_conv3d", plain},
@@ -56,6 +56,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> named_conv_rows() { return kRows; }
+std::span<const DecompositionRow> named_conv_rows() { return kNamedConvRows; }
 
 }  // namespace toroid

@@ -26,7 +26,7 @@ std::vector<Tensor> cross_entropy_loss(Decomposer&, const Args& a) {
   return {formula::cross_entropy(a.tensor("self"), a.tensor("target"), options_of(a))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kCrossEntropyRows[] = {
     {"aten::nll_loss", nll_loss},
     {"aten::nll_loss_nd", nll_loss},
     {"aten::nll_loss2d", nll_loss},
@@ -37,6 +37,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> cross_entropy_rows() { return kRows; }
+std::span<const DecompositionRow> cross_entropy_rows() { return kCrossEntropyRows; }
 
 }  // namespace toroid

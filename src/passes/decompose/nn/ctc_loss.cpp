@@ -23,8 +23,6 @@
 namespace toroid {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 struct Alignment {
   Tensor log_probs;                      // [T, N, C], wide
   Tensor input_lengths, target_lengths;  // I64 [N]
@@ -235,7 +233,7 @@ std::vector<Tensor> ctc_loss_backward(Decomposer& d, const Args& a) {
   return {b.cast(b.reshape(gradient, log_probs.sizes()), log_probs.dtype())};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kCtcLossRows[] = {
     {"aten::_ctc_loss.*", ctc_loss_with_states},
     {"aten::ctc_loss.*", ctc_loss},
     {"aten::_ctc_loss_backward.*", ctc_loss_backward},
@@ -243,6 +241,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> ctc_loss_rows() { return kRows; }
+std::span<const DecompositionRow> ctc_loss_rows() { return kCtcLossRows; }
 
 }  // namespace toroid

@@ -111,7 +111,7 @@ std::vector<Tensor> rrelu_with_noise(Decomposer& d, const Args& a) {
   return results;
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kDropoutRows[] = {
     {"aten::dropout", dropout<false, false>},
     {"aten::feature_dropout", dropout<true, false>},
     {"aten::alpha_dropout", dropout<false, true>},
@@ -125,6 +125,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> dropout_rows() { return kRows; }
+std::span<const DecompositionRow> dropout_rows() { return kDropoutRows; }
 
 }  // namespace toroid

@@ -48,7 +48,7 @@ std::vector<Tensor> embedding_bag(Decomposer& d, const Args& a) {
   return {bags.y, sized_as_recorded(1, bags.bag_of_index), sized_as_recorded(2, bags.bag_size), sized_as_recorded(3, bags.maxima)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kEmbeddingRows[] = {
     {"aten::embedding", embedding},          {"aten::one_hot", one_hot},
     {"aten::embedding_bag", embedding_bag},  {"aten::embedding_bag.padding_idx", embedding_bag},
     {"aten::_embedding_bag", embedding_bag}, {"aten::_embedding_bag_forward_only", embedding_bag},
@@ -56,6 +56,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> embedding_rows() { return kRows; }
+std::span<const DecompositionRow> embedding_rows() { return kEmbeddingRows; }
 
 }  // namespace toroid

@@ -161,7 +161,7 @@ std::vector<Tensor> update_scale(Decomposer& d, const Args& a) {
   return {updated, where(failed | due, 0, successful)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kOptimizerRows[] = {
     {"aten::_fused_adam.*", adam},
     {"aten::_fused_adamw.*", adamw},
     {"aten::_fused_sgd.*", sgd},
@@ -172,6 +172,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> optimizer_rows() { return kRows; }
+std::span<const DecompositionRow> optimizer_rows() { return kOptimizerRows; }
 
 }  // namespace toroid

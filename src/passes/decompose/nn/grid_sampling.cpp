@@ -19,7 +19,7 @@ std::vector<Tensor> affine_grid_generator(Decomposer&, const Args& a) {
   return {formula::affine_grid(a.tensor("theta"), a.integers("size"), a.flag("align_corners"))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kGridSamplingRows[] = {
     {"aten::grid_sampler", grid_sampler},
     {"aten::grid_sampler_2d", grid_sampler},
     {"aten::grid_sampler_3d", grid_sampler},
@@ -29,6 +29,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> grid_sampling_rows() { return kRows; }
+std::span<const DecompositionRow> grid_sampling_rows() { return kGridSamplingRows; }
 
 }  // namespace toroid

@@ -98,7 +98,7 @@ std::vector<Tensor> multilabel_margin_loss_forward(Decomposer&, const Args& a) {
 
 std::vector<Tensor> multilabel_margin_loss(Decomposer& d, const Args& a) { return {multilabel_margin_loss_forward(d, a)[0]}; }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kLossRows[] = {
     {"aten::mse_loss", of_target<formula::mse_loss>},
     {"aten::l1_loss", of_target<formula::l1_loss>},
     {"aten::smooth_l1_loss", smooth_l1_loss},
@@ -119,6 +119,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> loss_rows() { return kRows; }
+std::span<const DecompositionRow> loss_rows() { return kLossRows; }
 
 }  // namespace toroid

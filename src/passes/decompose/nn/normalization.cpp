@@ -140,7 +140,7 @@ std::vector<Tensor> embedding_renorm(Decomposer& d, const Args& a) {
   return {b.where(too_long, shorter, weight)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kNormalizationRows[] = {
     {"aten::batch_norm", batch_norm},
     {"aten::native_batch_norm", native_batch_norm},
     {"aten::_native_batch_norm_legit", native_batch_norm_updating},
@@ -164,6 +164,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> normalization_rows() { return kRows; }
+std::span<const DecompositionRow> normalization_rows() { return kNormalizationRows; }
 
 }  // namespace toroid

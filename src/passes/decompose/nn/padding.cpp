@@ -176,7 +176,7 @@ std::vector<Tensor> channel_shuffle(Decomposer& d, const Args& a) {
   return {d.b.reshape(d.b.transpose(d.b.reshape(x, sizes), 1, 2), x.sizes())};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kPaddingRows[] = {
     {"aten::pad", pad},
     {"aten::constant_pad_nd", constant_pad_nd},
     {"aten::_pad_circular", pad_circular_op},
@@ -204,6 +204,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> padding_rows() { return kRows; }
+std::span<const DecompositionRow> padding_rows() { return kPaddingRows; }
 
 }  // namespace toroid

@@ -46,7 +46,7 @@ std::vector<Tensor> fractional_max_pool(Decomposer&, const Args& a) {
   return formula::fractional_max_pool(a.tensor("self"), a.tensor("random_samples"), a.integers("kernel_size"), a.integers("output_size"));
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kPoolingRows[] = {
     {"aten::avg_pool1d", avg_pool},
     {"aten::avg_pool2d", avg_pool},
     {"aten::avg_pool3d", avg_pool},
@@ -72,6 +72,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> pooling_rows() { return kRows; }
+std::span<const DecompositionRow> pooling_rows() { return kPoolingRows; }
 
 }  // namespace toroid

@@ -77,7 +77,7 @@ std::vector<Tensor> cell(Decomposer&, const Args& a) {
   return run_cell(a, {a.tensor("hx")}, kind);
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kRecurrentRows[] = {
     {"aten::lstm.input", lstm},
     {"aten::gru.input", network<RecurrentCell::Gru>},
     {"aten::rnn_tanh.input", network<RecurrentCell::ElmanTanh>},
@@ -92,6 +92,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> recurrent_rows() { return kRows; }
+std::span<const DecompositionRow> recurrent_rows() { return kRecurrentRows; }
 
 }  // namespace toroid

@@ -145,7 +145,7 @@ std::vector<Tensor> fused_gru_cell_backward(Decomposer&, const Args& a) {
   return gru_gradients(a.tensor("grad_hy"), g, a.flag("has_bias"));
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kRecurrentCellRows[] = {
     {"aten::_thnn_fused_lstm_cell", fused_lstm_cell},
     {"aten::_thnn_fused_lstm_cell_backward", fused_lstm_cell_backward},
     {"aten::_thnn_fused_lstm_cell_backward_impl", fused_lstm_cell_backward_impl},
@@ -157,6 +157,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> recurrent_cell_rows() { return kRows; }
+std::span<const DecompositionRow> recurrent_cell_rows() { return kRecurrentCellRows; }
 
 }  // namespace toroid

@@ -93,7 +93,7 @@ std::vector<Tensor> upsample_linear_aa(Decomposer& d, const Args& a) { return an
 std::vector<Tensor> upsample_cubic_aa(Decomposer& d, const Args& a) { return antialiased(d, a, formula::keys_cubic_filter()); }
 std::vector<Tensor> upsample_lanczos_aa(Decomposer& d, const Args& a) { return antialiased(d, a, formula::lanczos_filter()); }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kResamplingRows[] = {
     {"aten::upsample_nearest1d.*", upsample_nearest},
     {"aten::upsample_nearest2d.*", upsample_nearest},
     {"aten::upsample_nearest3d.*", upsample_nearest},
@@ -111,6 +111,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> resampling_rows() { return kRows; }
+std::span<const DecompositionRow> resampling_rows() { return kResamplingRows; }
 
 }  // namespace toroid

@@ -26,7 +26,7 @@ std::vector<Tensor> logsumexp(Decomposer&, const Args& a) {
   return {over.shaped(compute_wide(self, [&](Tensor x) { return formula::logsumexp(x, over.dims); }))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kSoftmaxRows[] = {
     {"aten::softmax.int", along_rows<formula::softmax>},
     {"aten::_softmax", along_rows<formula::softmax>},
     {"aten::special_softmax", along_rows<formula::softmax>},
@@ -40,6 +40,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> softmax_rows() { return kRows; }
+std::span<const DecompositionRow> softmax_rows() { return kSoftmaxRows; }
 
 }  // namespace toroid

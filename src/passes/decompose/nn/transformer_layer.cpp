@@ -126,7 +126,7 @@ std::vector<Tensor> encoder_layer(Decomposer& d, const Args& a) {
   return {norm_first ? x : second_norm(x)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kEncoderLayerRows[] = {
     {"aten::_masked_softmax", masked_softmax_op},
     {"aten::_native_multi_head_attention", multi_head_attention},
     {"aten::_transform_bias_rescale_qkv", bias_and_scale},
@@ -135,6 +135,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> encoder_layer_rows() { return kRows; }
+std::span<const DecompositionRow> encoder_layer_rows() { return kEncoderLayerRows; }
 
 }  // namespace toroid

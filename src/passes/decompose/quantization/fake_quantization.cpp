@@ -102,7 +102,7 @@ std::vector<Tensor> observe_without_mask(Decomposer& d, const Args& a) {
   return results;
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kFakeQuantRows[] = {
     {"aten::fake_quantize_per_tensor_affine.*", fake_quantize_per_tensor},
     {"aten::fake_quantize_per_tensor_affine_cachemask", fake_quantize_per_tensor_with_mask},
     {"aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", fake_quantize_if_enabled},
@@ -122,6 +122,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> fake_quant_rows() { return kRows; }
+std::span<const DecompositionRow> fake_quant_rows() { return kFakeQuantRows; }
 
 }  // namespace toroid

@@ -25,7 +25,7 @@ Tensor converted(Decomposer& d, Tensor values, DType to) {
   return formula::is_float8(to) ? formula::float8_bits(values, to) : d.b.cast(values, to);
 }
 
-std::vector<Tensor> convert(Decomposer& d, const Args& a) {
+std::vector<Tensor> convert_float8(Decomposer& d, const Args& a) {
   const DType to = required_result_type(d).dtype;
   const std::string_view name = parameter(a, 0);
   if (recorded_dtype(d, a, name) == to) return {a.tensor(name)};
@@ -108,9 +108,9 @@ std::vector<Tensor> view_bits(Decomposer& d, const Args& a) {
 }
 
 constexpr DecompositionRow kRows[] = {
-    {"aten::to.*", convert},         {"aten::_to_copy", convert},
-    {"aten::type_as", convert},      {"prims::convert_element_type", convert},
-    {"aten::view.dtype", view_bits}, {"aten::_scaled_mm", scaled_product},
+    {"aten::to.*", convert_float8},    {"aten::_to_copy", convert_float8},
+    {"aten::type_as", convert_float8}, {"prims::convert_element_type", convert_float8},
+    {"aten::view.dtype", view_bits},   {"aten::_scaled_mm", scaled_product},
 };
 
 }  // namespace

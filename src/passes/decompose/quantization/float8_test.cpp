@@ -17,7 +17,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-std::vector<HostTensor> results_of(const std::string& text, const std::vector<HostTensor>& inputs) {
+std::vector<HostTensor> float8_results_of(const std::string& text, const std::vector<HostTensor>& inputs) {
   Program program = parse_text(text);
   decompose(program);
   verify(program, Level::Core);
@@ -48,10 +48,10 @@ TEST_P(Float8, RoundsAsPyTorchDoes) {
                                        kNan, 0.001953125, 0.0009765625, 0.0029296875, 0.015625, 0.0154, 61439, 61441, 0x1p-16, 0x1.8p-17};
   const std::string& dtype = GetParam().dtype;
   const std::vector<HostTensor> results =
-      results_of("graph(x: f32[20]) {\n  a: " + dtype + "[20] = aten::_to_copy(x, dtype=dtype." + dtype +
-                     ")\n  b: u8[20] = aten::view.dtype(a, dtype.u8)\n"
-                     "  c: f32[20] = aten::to.dtype(a, dtype.f32)\n  return b, c, a\n}\n",
-                 {HostTensor::from_doubles(DType::F32, {20}, numbers)});
+      float8_results_of("graph(x: f32[20]) {\n  a: " + dtype + "[20] = aten::_to_copy(x, dtype=dtype." + dtype +
+                            ")\n  b: u8[20] = aten::view.dtype(a, dtype.u8)\n"
+                            "  c: f32[20] = aten::to.dtype(a, dtype.f32)\n  return b, c, a\n}\n",
+                        {HostTensor::from_doubles(DType::F32, {20}, numbers)});
   EXPECT_EQ(results[0].to_ints(), GetParam().bits);
   EXPECT_EQ(results[2].to_ints(), GetParam().bits);
   const std::vector<double> values = results[1].to_doubles();
@@ -70,16 +70,16 @@ INSTANTIATE_TEST_SUITE_P(Formats, Float8, testing::ValuesIn(kFormats));
 
 TEST(Float8Product, IsScaled) {
   const std::vector<HostTensor> results =
-      results_of(R"(graph(x: f32[1, 2], w: f8e4m3fn[3, 2], s: f32[], bias: f32[3]) {
+      float8_results_of(R"(graph(x: f32[1, 2], w: f8e4m3fn[3, 2], s: f32[], bias: f32[3]) {
   a: f8e4m3fn[1, 2] = aten::to.dtype(x, dtype.f8e4m3fn)
   t: f8e4m3fn[2, 3] = aten::t(w)
   y: f32[1, 3] = aten::_scaled_mm(a, t, s, s, bias, none, dtype.f32)
   return y
 })",
-                 {HostTensor::from_doubles(DType::F32, {1, 2}, std::vector<double>{1.0625, -2}),
-                  HostTensor::from_ints(DType::U8, {3, 2}, std::vector<int64_t>{56, 58, 184, 0, 8, 126}),
-                  HostTensor::from_doubles(DType::F32, {}, std::vector<double>{0.5}),
-                  HostTensor::from_doubles(DType::F32, {3}, std::vector<double>{0, 1, 2})});
+                        {HostTensor::from_doubles(DType::F32, {1, 2}, std::vector<double>{1.0625, -2}),
+                         HostTensor::from_ints(DType::U8, {3, 2}, std::vector<int64_t>{56, 58, 184, 0, 8, 126}),
+                         HostTensor::from_doubles(DType::F32, {}, std::vector<double>{0.5}),
+                         HostTensor::from_doubles(DType::F32, {3}, std::vector<double>{0, 1, 2})});
   EXPECT_EQ(results[0].to_doubles(), (std::vector<double>{-0.375, 0.75, -221.99609375}));
 }
 

@@ -52,7 +52,7 @@ std::vector<Tensor> grouped_rows_backward(Decomposer& d, const Args& a) {
   return {formula::grouped_matmul(grad, d.b.transpose(weight, 1, 2), ends), formula::grouped_matmul(d.b.transpose(x, 0, 1), grad, ends)};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kMixedMatmulRows[] = {
     {"aten::mm.dtype", product_as<"aten::mm">},
     {"aten::bmm.dtype", product_as<"aten::bmm">},
     {"aten::addmm.dtype", product_as<"aten::addmm">},
@@ -67,6 +67,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> mixed_matmul_rows() { return kRows; }
+std::span<const DecompositionRow> mixed_matmul_rows() { return kMixedMatmulRows; }
 
 }  // namespace toroid

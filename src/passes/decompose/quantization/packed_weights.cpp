@@ -27,13 +27,13 @@ std::vector<Tensor> int4_weight_product(Decomposer&, const Args& a) {
   return {formula::int4_weight_product(x, formula::unpack_int4(packed), a.tensor("qScaleAndZeros"), a.integer("qGroupSize"))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kPackedWeightRows[] = {
     {"aten::_convert_weight_to_int4pack_for_cpu", pack_int4},
     {"aten::_weight_int4pack_mm_for_cpu", int4_weight_product},
 };
 
 }  // namespace
 
-std::span<const DecompositionRow> packed_weight_rows() { return kRows; }
+std::span<const DecompositionRow> packed_weight_rows() { return kPackedWeightRows; }
 
 }  // namespace toroid

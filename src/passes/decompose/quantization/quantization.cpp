@@ -88,7 +88,7 @@ std::vector<Tensor> choose_per_token_asymmetric(Decomposer&, const Args& a) {
 
 std::vector<Tensor> convert(Decomposer&, const Args& a) { return {converted(a.tensor("input"), required_dtype(a, "dtype"))}; }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kQuantizationRows[] = {
     {"quantized_decomposed::convert_element_type.no_fuse", convert},
     {"quantized_decomposed::quantize_per_tensor.*", quantize_per_tensor},
     {"quantized_decomposed::dequantize_per_tensor.*", dequantize_per_tensor},
@@ -107,6 +107,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> quantization_rows() { return kRows; }
+std::span<const DecompositionRow> quantization_rows() { return kQuantizationRows; }
 
 }  // namespace toroid

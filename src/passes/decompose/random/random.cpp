@@ -30,7 +30,7 @@ double largest(DType dtype) {
   }
 }
 
-std::string_view c_name(DType dtype) {
+std::string_view c_name_of_real(DType dtype) {
   switch (dtype) {
     case DType::F16: return "c10::Half";
     case DType::BF16: return "c10::BFloat16";
@@ -43,11 +43,11 @@ std::string_view c_name(DType dtype) {
 
 Tensor uniform_in(Decomposer& d, const Args& a, Sizes sizes, DType dtype, double from, double to) {
   require_floating(a, dtype);
-  require(std::fabs(from) <= largest(dtype), "from is out of bounds for {}", c_name(dtype));
-  require(std::fabs(to) <= largest(dtype), "to is out of bounds for {}", c_name(dtype));
+  require(std::fabs(from) <= largest(dtype), "from is out of bounds for {}", c_name_of_real(dtype));
+  require(std::fabs(to) <= largest(dtype), "to is out of bounds for {}", c_name_of_real(dtype));
   require(from <= to, "uniform_ expects to return a [from, to) range, but found from={} > to={}", from, to);
-  require(to - from <= largest(dtype), "uniform_ expects to-from to be at most the largest {}, but found to={} and from={}", c_name(dtype),
-          to, from);
+  require(to - from <= largest(dtype), "uniform_ expects to-from to be at most the largest {}, but found to={} and from={}",
+          c_name_of_real(dtype), to, from);
   if (from == 0 && to == 1) return unit_uniform(d, std::move(sizes), dtype);
   const Tensor unit = d.b.cast(unit_uniform(d, std::move(sizes), dtype), compute_dtype(dtype));
   // Rounding may reach `to`, which the range does not have.
@@ -151,7 +151,7 @@ std::vector<Tensor> cauchy(Decomposer& d, const Args& a) {
   return {d.b.cast(y, x.dtype())};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kRandomRows[] = {
     {"aten::rand.*", rand},
     {"aten::rand_like.*", rand_like},
     {"aten::uniform", uniform},
@@ -173,6 +173,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> random_rows() { return kRows; }
+std::span<const DecompositionRow> random_rows() { return kRandomRows; }
 
 }  // namespace toroid

@@ -125,6 +125,8 @@ Tensor uniform_integer(Decomposer& d, Sizes sizes, Tensor count) {
   return upper_product(RandomBits(d, std::move(sizes)).low(), count, false);
 }
 
+Tensor all_of(Tensor holds) { return holds.rank() == 0 ? holds : holds.builder().reduce(ReduceOp::All, holds, {})[0]; }
+
 Tensor checked(Decomposer& d, Tensor x, Tensor holds, RandomRequirement requirement) {
   const Tensor zero = d.b.library("random.require", {holds}, {{.dtype = DType::I64, .sizes = {}}},
                                   {Scalar(sym::Expr(static_cast<int64_t>(requirement)))})[0];

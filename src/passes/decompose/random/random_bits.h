@@ -48,6 +48,8 @@ Tensor uniform_integer(Decomposer& d, Sizes sizes, Tensor count);
 // The stream of a draw that a library kernel makes.
 int64_t stream_of(Decomposer& d);
 
+// Bool, rank 0: whether all elements hold.
+Tensor all_of(Tensor holds);
 // `x`, once `holds` (Bool, rank 0) was found true; else the call ends with the message of library/random/random_kernels.h.
 Tensor checked(Decomposer& d, Tensor x, Tensor holds, RandomRequirement requirement);
 

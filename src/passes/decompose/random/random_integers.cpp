@@ -125,8 +125,6 @@ std::vector<Tensor> randperm(Decomposer& d, const Args& a) {
 
 // ---- bernoulli, geometric -----------------------------------------------------------------------------------------------
 
-Tensor all_of(Tensor holds) { return holds.rank() == 0 ? holds : holds.builder().reduce(ReduceOp::All, holds, {})[0]; }
-
 Tensor bernoulli_of(Decomposer& d, Tensor p, const Sizes& sizes, DType dtype) {
   require(is_floating(p.dtype()), "bernoulli expects probabilities of a floating dtype, not {}", to_string(p.dtype()));
   p = d.b.cast(p, compute_dtype(p.dtype()));
@@ -158,7 +156,7 @@ std::vector<Tensor> geometric(Decomposer& d, const Args& a) {
   return {d.b.cast(maximum(trials, 1.0), x.dtype())};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kRandomIntegerRows[] = {
     {"aten::randint.*", randint},
     {"aten::randint_like.*", randint_like},
     {"aten::randint_like.Tensor", randint_like_tensor},
@@ -177,6 +175,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> random_integer_rows() { return kRows; }
+std::span<const DecompositionRow> random_integer_rows() { return kRandomIntegerRows; }
 
 }  // namespace toroid

@@ -50,7 +50,7 @@ std::vector<double> draw_with(const std::string& tensor, const std::string& node
   return {integers.begin(), integers.end()};
 }
 
-std::string error_of(const std::function<void()>& f) {
+std::string random_error_of(const std::function<void()>& f) {
   try {
     f();
   } catch (const Error& error) {
@@ -438,7 +438,7 @@ TEST(Random, RefusesAsPyTorchDoes) {
       "  x: f32[2] = aten::zeros([2])\n  i: i64[2] = aten::zeros([2], dtype=dtype.i64)\n  low: f32[2] = aten::full([2], -1.0)\n"
       "  high: f32[2] = aten::full([2], 1.5)\n  nans: f32[2] = aten::full([2], nan)\n";
   for (const Refusal& row : kRefusals) {
-    const std::string text = error_of([&] { drawn(tensors + "  y: " + row.node, "y"); });
+    const std::string text = random_error_of([&] { drawn(tensors + "  y: " + row.node, "y"); });
     EXPECT_EQ(text, row.words) << row.node;
   }
 }

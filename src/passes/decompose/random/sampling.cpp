@@ -15,8 +15,6 @@
 namespace toroid {
 namespace {
 
-Tensor all_of(Tensor holds) { return holds.rank() == 0 ? holds : holds.builder().reduce(ReduceOp::All, holds, {})[0]; }
-
 // ---- categories ---------------------------------------------------------------------------------------------------------
 
 // Weights that are checked: rows of F64 that are finite, not negative and not all zero.
@@ -103,7 +101,7 @@ std::vector<Tensor> dirichlet(Decomposer& d, const Args& a) {
   return {maximum(d.b.cast(share, x.dtype()), least_normal(x.dtype()))};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kSamplingRows[] = {
     {"aten::multinomial", multinomial},     {"aten::poisson", poisson},
     {"aten::binomial", binomial},           {"aten::_standard_gamma", standard_gamma},
     {"aten::_sample_dirichlet", dirichlet},
@@ -111,6 +109,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> sampling_rows() { return kRows; }
+std::span<const DecompositionRow> sampling_rows() { return kSamplingRows; }
 
 }  // namespace toroid

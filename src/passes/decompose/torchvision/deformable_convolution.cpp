@@ -12,13 +12,10 @@
 #include "formula/basics/index_tensors.h"
 #include "formula/basics/operators.h"
 #include "formula/basics/precision.h"
+#include "passes/decompose/arguments/required.h"
 
 namespace toroid {
 namespace {
-
-void demand(const Args& a, bool holds, std::string_view what) {
-  if (!holds) throw Error(ErrorKind::InvalidModel, fmt::format("{}: {}", a.schema().name, what));
-}
 
 // The pixels around a position on one axis.
 struct Neighbour {
@@ -170,13 +167,13 @@ std::vector<Tensor> deform_conv2d_backward(Decomposer& d, const Args& a) {
           b.cast(grad_offset, a.tensor("offset").dtype()), grad_mask, grad_bias};
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kDeformableConvolutionRows[] = {
     {"torchvision::deform_conv2d", deform_conv2d},
     {"torchvision::_deform_conv2d_backward", deform_conv2d_backward},
 };
 
 }  // namespace
 
-std::span<const DecompositionRow> deformable_convolution_rows() { return kRows; }
+std::span<const DecompositionRow> deformable_convolution_rows() { return kDeformableConvolutionRows; }
 
 }  // namespace toroid

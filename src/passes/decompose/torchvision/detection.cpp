@@ -7,14 +7,11 @@
 #include "base/error.h"
 #include "formula/basics/index_tensors.h"
 #include "formula/basics/operators.h"
+#include "passes/decompose/arguments/required.h"
 #include "passes/decompose/engine/data_dependent.h"
 
 namespace toroid {
 namespace {
-
-void demand(const Args& a, bool holds, std::string_view what) {
-  if (!holds) throw Error(ErrorKind::InvalidModel, fmt::format("{}: {}", a.schema().name, what));
-}
 
 bool may_be(sym::Expr size, int64_t value) { return !size.is_const() || size.is_const(value); }
 
@@ -170,7 +167,7 @@ std::vector<Tensor> ps_roi_pool_backward(Decomposer&, const Args& a) {
   return pooled_backward(a, "regions.mean_backward", {a.number("spatial_scale")});
 }
 
-constexpr DecompositionRow kRows[] = {
+constexpr DecompositionRow kDetectionRows[] = {
     {"torchvision::nms", nms},
     {"torchvision::roi_align", roi_align},
     {"torchvision::_roi_align_backward", roi_align_backward},
@@ -184,6 +181,6 @@ constexpr DecompositionRow kRows[] = {
 
 }  // namespace
 
-std::span<const DecompositionRow> detection_rows() { return kRows; }
+std::span<const DecompositionRow> detection_rows() { return kDetectionRows; }
 
 }  // namespace toroid

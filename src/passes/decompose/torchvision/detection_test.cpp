@@ -11,7 +11,7 @@ namespace toroid {
 namespace {
 
 // What tests/conformance/extensions.py does not record: torchvision's CPU kernels have no bfloat16.
-const OperatorCase kCases[] = {
+const OperatorCase kDetectionCases[] = {
     {"torchvision::roi_align(x0, x1, 1.0, 1, 1, 1, true)",
      {"bf16[1, 1, 2, 2] = [1, 2, 3, 4]", "bf16[2, 5] = [0, 0, 0, 2, 2, 0, 0, 0, 1, 1]"},
      {"bf16[2, 1, 1, 1] = [2.5, 1]"}},
@@ -25,7 +25,7 @@ const OperatorCase kCases[] = {
 
 class Detection : public testing::TestWithParam<OperatorCase> {};
 TEST_P(Detection, IsPyTorchs) { check(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Rows, Detection, testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(Rows, Detection, testing::ValuesIn(kDetectionCases));
 
 std::string report_of(std::string_view call, std::string_view inputs, std::string_view type) {
   try {

@@ -29,12 +29,13 @@ TOROID_INLINE void exp_of_negative(Vector& x) {
   constexpr double kRound = 0x1.8p52;  // adding it rounds to a whole number, which the low bits then hold
   constexpr double kFactors[] = {1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0, 1 / 40320.0, 1 / 5040.0,
                                  1 / 720.0,        1 / 120.0,       1 / 24.0,       1 / 6.0,       0.5,          1,           1};
+  constexpr size_t kTerms = std::size(kFactors);
   const Vector shifted = x * kLog2E + kRound;
   const Vector n = shifted - kRound;
   const Vector r = (x - n * kLn2High) - n * kLn2Low;
   Vector p = Vector{} + kFactors[0];
 #pragma GCC unroll 16
-  for (size_t i = 1; i < std::size(kFactors); ++i) p = p * r + kFactors[i];
+  for (size_t i = 1; i < kTerms; ++i) p = p * r + kFactors[i];
   Integers bits, steps;
   std::memcpy(&bits, &p, sizeof bits);
   std::memcpy(&steps, &shifted, sizeof steps);

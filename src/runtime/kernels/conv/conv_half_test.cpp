@@ -14,14 +14,14 @@
 namespace toroid {
 namespace {
 
-struct ConvolutionCase {
+struct HalfCase {
   const char* name;
   int64_t batch, groups, in_channels, out_channels, height, width;  // channels of a group
   int64_t kernel[2], stride[2], padding[2], dilation[2];
   bool in_planes = false;
 };
 
-const ConvolutionCase kCases[] = {
+const HalfCase kHalfCases[] = {
     {"pointwise", 2, 1, 64, 144, 14, 14, {1, 1}, {1, 1}, {0, 0}, {1, 1}},
     {"pointwise, channels that fill no step", 1, 1, 27, 70, 9, 13, {1, 1}, {1, 1}, {0, 0}, {1, 1}},
     {"pointwise with strides", 2, 1, 64, 130, 27, 26, {1, 1}, {2, 2}, {0, 0}, {1, 1}},
@@ -51,9 +51,9 @@ const ConvolutionCase kCases[] = {
     {"depthwise, few channels", 1, 5, 1, 1, 9, 9, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
 };
 
-class Convolution {
+class HalfConvolution {
  public:
-  Convolution(const ConvolutionCase& row, DType dtype) : c(row), dtype_(dtype) {
+  HalfConvolution(const HalfCase& row, DType dtype) : c(row), dtype_(dtype) {
     const int64_t channels = c.groups * c.in_channels, filters = c.groups * c.out_channels;
     for (int64_t d : {0, 1}) {
       out[d] = ((d == 0 ? c.height : c.width) + 2 * c.padding[d] - c.dilation[d] * (c.kernel[d] - 1) - 1) / c.stride[d] + 1;
@@ -138,7 +138,7 @@ class Convolution {
     }
   }
 
-  const ConvolutionCase& c;
+  const HalfCase& c;
   std::vector<int64_t> x_sizes, x_strides, w_sizes, w_strides, y_sizes, y_strides, integers;
   int64_t out[2];
   std::vector<uint16_t> x, w;
@@ -178,9 +178,9 @@ class Convolution {
 TOROID_ON_MACHINES(ReducedConvolution);
 
 TEST_P(ReducedConvolution, IsRightInEachForm) {
-  for (const ConvolutionCase& row : kCases) {
+  for (const HalfCase& row : kHalfCases) {
     for (const DType dtype : {DType::BF16, DType::F16}) {
-      Convolution convolution(row, dtype);
+      HalfConvolution convolution(row, dtype);
       convolution.for_each_implementation([&](const Implementation& form) {
         SCOPED_TRACE(formatted("{}, {}, {}", row.name, to_string(dtype), form.name));
         const double rounding = dtype == DType::BF16 ? 0x1p-8 : 0x1p-11;
@@ -202,7 +202,7 @@ TEST_P(ReducedConvolution, IsRightInEachForm) {
 TEST_P(ReducedConvolution, TilesAreTakenWhereTheyCanBe) {
   auto can = [](DType dtype, size_t row) {
     bool in_tiles = false;
-    Convolution(kCases[row], dtype).for_each_implementation([&](const Implementation& each) { in_tiles |= each.name == "tiles"; });
+    HalfConvolution(kHalfCases[row], dtype).for_each_implementation([&](const Implementation& each) { in_tiles |= each.name == "tiles"; });
     return in_tiles;
   };
   EXPECT_EQ(can(DType::BF16, 0), has_amx());
@@ -211,8 +211,8 @@ TEST_P(ReducedConvolution, TilesAreTakenWhereTheyCanBe) {
 
 // Places of the band that hold no element are 0, and what lies beside a position's elements is not multiplied with it.
 TEST_P(ReducedConvolution, InfinitiesStayWhereTheyAreSeen) {
-  for (const ConvolutionCase& row : kCases) {
-    Convolution convolution(row, DType::BF16);
+  for (const HalfCase& row : kHalfCases) {
+    HalfConvolution convolution(row, DType::BF16);
     constexpr uint16_t kInfinity = 0x7f80, kNotANumber = 0x7fc0;
     convolution.x[convolution.x.size() / 3] = kInfinity;
     convolution.x[convolution.x.size() - 1] = kNotANumber;

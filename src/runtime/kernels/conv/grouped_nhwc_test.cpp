@@ -24,7 +24,7 @@ std::vector<float> integers(int64_t count, uint32_t seed) {
 }
 
 // Groups of so many channels, of the image and of the result.
-void check(const Filter& filter, int64_t channels, int64_t together, int64_t width) {
+void check_filter(const Filter& filter, int64_t channels, int64_t together, int64_t width) {
   const int64_t height = 6, rows = (height + 2 * filter.padding - filter.rows) / filter.stride + 1;
   const int64_t columns = (width + 2 * filter.padding - filter.columns) / filter.stride + 1;
   if (width + 2 * filter.padding < filter.columns || rows < 1) return;
@@ -70,7 +70,7 @@ TEST_P(ChannelVectors, AllWidthsOfStrips) {
                                Filter{3, 3, 1, 0}, Filter{4, 4, 2, 2}, Filter{5, 5, 1, 2}, Filter{5, 5, 2, 2}, Filter{6, 6, 1, 3},
                                Filter{7, 7, 1, 3}, Filter{7, 7, 2, 3}, Filter{3, 5, 1, 2}, Filter{3, 3, 1, 9}}) {
     for (int64_t channels : {16, 40}) {
-      for (int64_t width = 1; width <= 23; ++width) check(filter, channels, 1, width);
+      for (int64_t width = 1; width <= 23; ++width) check_filter(filter, channels, 1, width);
     }
   }
 }
@@ -78,7 +78,7 @@ TEST_P(ChannelVectors, AllWidthsOfStrips) {
 TEST_P(ChannelVectors, AllWidthsOfStripsOfGroups) {
   for (const Filter& filter : {Filter{1, 1, 1, 0}, Filter{2, 2, 1, 1}, Filter{3, 3, 1, 1}, Filter{3, 3, 2, 1}, Filter{5, 5, 1, 2}}) {
     for (int64_t together : {2, 8, 24}) {
-      for (int64_t width : {1, 2, 3, 4, 5, 6, 7, 10, 15}) check(filter, 48, together, width);
+      for (int64_t width : {1, 2, 3, 4, 5, 6, 7, 10, 15}) check_filter(filter, 48, together, width);
     }
   }
 }

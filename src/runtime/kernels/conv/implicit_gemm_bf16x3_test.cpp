@@ -13,13 +13,13 @@
 namespace toroid {
 namespace {
 
-struct ConvolutionCase {
+struct SplitCase {
   const char* name;
   int64_t batch, groups, in_channels, out_channels, height, width;  // channels of a group
   int64_t kernel[2], stride[2], padding[2], dilation[2];
 };
 
-const ConvolutionCase kCases[] = {
+const SplitCase kSplitCases[] = {
     {"3x3", 1, 1, 64, 64, 20, 23, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
     {"two images, columns beyond a panel", 2, 1, 32, 150, 13, 9, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
     {"one image row", 1, 1, 64, 128, 1, 150, {1, 5}, {1, 1}, {0, 2}, {1, 1}},
@@ -34,8 +34,8 @@ const ConvolutionCase kCases[] = {
 };
 
 // A call of "convolution" in float32 with channels next to each other and constant weights.
-struct Convolution {
-  explicit Convolution(const ConvolutionCase& row) : c(row) {
+struct SplitConvolution {
+  explicit SplitConvolution(const SplitCase& row) : c(row) {
     const int64_t channels = c.groups * c.in_channels;
     for (int64_t d : {0, 1}) {
       out[d] = ((d == 0 ? c.height : c.width) + 2 * c.padding[d] - c.dilation[d] * (c.kernel[d] - 1) - 1) / c.stride[d] + 1;
@@ -96,7 +96,7 @@ struct Convolution {
     }
   }
 
-  const ConvolutionCase& c;
+  const SplitCase& c;
   int64_t out[2];
   std::vector<int64_t> x_sizes, x_strides, w_sizes, w_strides, y_sizes, y_strides, integers;
   std::vector<float> x, w, y;
@@ -105,9 +105,9 @@ struct Convolution {
 TOROID_ON_MACHINES(ConvolutionOfBands);
 
 TEST_P(ConvolutionOfBands, ConvolutionsAreRight) {
-  for (const ConvolutionCase& row : kCases) {
+  for (const SplitCase& row : kSplitCases) {
     SCOPED_TRACE(row.name);
-    Convolution convolution(row);
+    SplitConvolution convolution(row);
     auto run = [&](int threads) {
       convolution.with_call(threads, [&](const KernelCall& call) {
         EXPECT_EQ(convolves_as_bf16x3(convolution_shape(call), image_strides(call.inputs[0]).channel, call.keeps(call.inputs[1])),
@@ -124,10 +124,10 @@ TEST_P(ConvolutionOfBands, ConvolutionsAreRight) {
 
 TEST_P(ConvolutionOfBands, WhatCannotBeInPartsIsRightToo) {
   for (const float extreme : {HUGE_VALF, 1e30f, std::nanf("")}) {
-    Convolution image(kCases[0]), weights(kCases[0]);
+    SplitConvolution image(kSplitCases[0]), weights(kSplitCases[0]);
     image.x[64 * 23 * 11 + 64 * 9 + 5] = extreme;
     weights.w[4000] = extreme;
-    for (Convolution* convolution : {&image, &weights}) {
+    for (SplitConvolution* convolution : {&image, &weights}) {
       convolution->with_call(2, [&](const KernelCall& call) { plan_image_rows(call)->run(call); });
       convolution->check();
     }

@@ -23,9 +23,9 @@ struct WinogradCase {
 };
 
 // The operands of a case, its image with channels innermost, and the result in float64.
-class Problem {
+class WinogradProblem {
  public:
-  explicit Problem(const WinogradCase& row) : row_(row) {
+  explicit WinogradProblem(const WinogradCase& row) : row_(row) {
     out_ = {row.batch, row.filters, row.height + 2 * row.padding[0] - 2, row.width + 2 * row.padding[1] - 2};
     std::mt19937 random(1);
     std::normal_distribution<float> normal;
@@ -141,7 +141,7 @@ class Problem {
   std::vector<double> expected_;  // made when it is asked for
 };
 
-const WinogradCase kCases[] = {
+const WinogradCase kWinogradCases[] = {
     {"whole tiles", 1, 16, 16, 8, 8, {1, 1}},
     {"smaller than a tile", 2, 16, 5, 3, 4, {0, 0}},
     {"one past a tile", 1, 17, 33, 5, 9, {1, 1}},
@@ -157,11 +157,11 @@ const WinogradCase kCases[] = {
 TOROID_ON_MACHINES(Winograd);
 
 TEST_P(Winograd, IsTheEvaluators) {
-  for (const WinogradCase& row : kCases) {
-    Problem problem(row);
+  for (const WinogradCase& row : kWinogradCases) {
+    WinogradProblem problem(row);
     for (const int64_t tile : {2, 4}) {
       for (int way = 0; way < 8; ++way) {
-        const Problem::Way how = {tile, (way & 4) != 0 ? 2 : 1, (way & 1) != 0, (way & 2) != 0};
+        const WinogradProblem::Way how = {tile, (way & 4) != 0 ? 2 : 1, (way & 1) != 0, (way & 2) != 0};
         EXPECT_LT(problem.error(how), row.channels > 1000 ? 1e-5 : 3e-6)
             << row.name << ", tile " << tile << ", " << how.threads << " threads" << (how.is_constant ? ", constant" : "")
             << (how.has_epilogue ? ", epilogue" : "");
@@ -172,17 +172,17 @@ TEST_P(Winograd, IsTheEvaluators) {
 
 // With the points 0, ±1, ±2 it would be four to five times the direct method's.
 TEST_P(Winograd, ErrsLittleMoreThanTheDirectMethod) {
-  Problem problem({"", 1, 64, 32, 18, 18, {1, 1}});
+  WinogradProblem problem({"", 1, 64, 32, 18, 18, {1, 1}});
   EXPECT_LT(problem.error({2, 2, true, false}), 1e-6);
   EXPECT_LT(problem.error({4, 2, true, false}), 3e-6);
 }
 
 TEST_P(Winograd, IsChosenForWhatItDoesFasterAndCanDo) {
   // Rows of 64 filters; few positions with many weights are the direct method's.
-  EXPECT_EQ(Problem({"", 1, 64, 64, 56, 56, {1, 1}}).chosen_tile(2), 4);
-  EXPECT_EQ(Problem({"", 1, 64, 64, 2, 2, {1, 1}}).chosen_tile(2), 0);
-  EXPECT_EQ(Problem({"", 1, 15, 64, 56, 56, {1, 1}}).chosen_tile(2), 0);
-  Problem problem({"", 1, 64, 64, 30, 30, {1, 1}});
+  EXPECT_EQ(WinogradProblem({"", 1, 64, 64, 56, 56, {1, 1}}).chosen_tile(2), 4);
+  EXPECT_EQ(WinogradProblem({"", 1, 64, 64, 2, 2, {1, 1}}).chosen_tile(2), 0);
+  EXPECT_EQ(WinogradProblem({"", 1, 15, 64, 56, 56, {1, 1}}).chosen_tile(2), 0);
+  WinogradProblem problem({"", 1, 64, 64, 30, 30, {1, 1}});
   EXPECT_EQ(problem.chosen_tile(2), 4);
   EXPECT_EQ(problem.chosen_tile(2, 2), 0);
   EXPECT_EQ(problem.chosen_tile(2, 1, 2), 0);

@@ -33,7 +33,7 @@ std::string to_string(const Form& form) {
                    form.low, form.high);
 }
 
-const Form kForms[] = {
+const Form kPostOpForms[] = {
     {false, false, false},   {false, false, false, 0},    {true, false, false},
     {true, true, false},     {true, true, false, 0},      {true, true, false, 0, 6},
     {true, true, true},      {true, true, true, 0},       {true, true, true, -0.0f, 6},
@@ -135,16 +135,16 @@ class Epilogue {
   std::atomic<int64_t> calls_{0};
 };
 
-ToroidOperand operand(float* data, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, bool is_constant = false) {
+ToroidOperand float_operand(float* data, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, bool is_constant = false) {
   return {data, sizes.data(), strides.data(), static_cast<int32_t>(sizes.size()), static_cast<int32_t>(DType::F32), is_constant ? 1 : 0};
 }
 
-struct Product {
+struct PostOpProduct {
   int64_t m, n, k;
 };
 
 // Sums of the product, two rows of them NaN or infinite.
-void multiply(const Product& p, const char* implementation, Epilogue& epilogue) {
+void multiply(const PostOpProduct& p, const char* implementation, Epilogue& epilogue) {
   RuntimePool pool(2);
   std::vector<float> a = numbers(p.m * p.k, 4), b = numbers(p.k * p.n, 5);
   if (p.k > 0) {
@@ -152,8 +152,8 @@ void multiply(const Product& p, const char* implementation, Epilogue& epilogue) 
     a[static_cast<size_t>((p.m - 1) * p.k)] = kInfinity;
   }
   const std::vector<int64_t> a_sizes = {p.m, p.k}, a_strides = {p.k, 1}, b_sizes = {p.k, p.n}, b_strides = {p.n, 1}, out_sizes = {p.m, p.n};
-  const ToroidOperand inputs[] = {operand(a.data(), a_sizes, a_strides), operand(b.data(), b_sizes, b_strides)};
-  const ToroidOperand output = operand(nullptr, out_sizes, b_strides);
+  const ToroidOperand inputs[] = {float_operand(a.data(), a_sizes, a_strides), float_operand(b.data(), b_sizes, b_strides)};
+  const ToroidOperand output = float_operand(nullptr, out_sizes, b_strides);
   run_library_kernel(formatted("matmul#{}", implementation), {pool, inputs, {&output, 1}, {}, {}, epilogue.abi()});
 }
 
@@ -163,7 +163,7 @@ TEST_P(PostOps, OfAProductIsItsFunction) {
   for (const int64_t n : {1, 8, 15, 16, 17, 24, 47, 64, 72, 131}) {
     for (const int64_t m : {1, 5, 6, 31}) {
       for (const int64_t k : {1, 19, 1100}) {
-        for (const Form& form : kForms) {
+        for (const Form& form : kPostOpForms) {
           for (const char* product : {"packed", "few-rows-by-rows"}) {
             SCOPED_TRACE(formatted("{} x {} x {}, {}, {}", m, n, k, to_string(form), product));
             Epilogue known(form, m, n, As::PostOps), function(form, m, n, As::Function);
@@ -180,7 +180,7 @@ TEST_P(PostOps, OfAProductIsItsFunction) {
 }
 
 TEST_P(PostOps, OfNoTermsIsItsFunction) {
-  for (const Form& form : kForms) {
+  for (const Form& form : kPostOpForms) {
     Epilogue known(form, 7, 20, As::PostOps), function(form, 7, 20, As::Function);
     multiply({7, 20, 0}, "packed", known);
     multiply({7, 20, 0}, "packed", function);
@@ -188,14 +188,14 @@ TEST_P(PostOps, OfNoTermsIsItsFunction) {
   }
 }
 
-struct ConvolutionCase {
+struct PostOpConvolution {
   const char* name;
   int64_t batch, channels, height, width, filters, groups, kernel[2], stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
   std::string_view implementation = "image-rows";
   bool in_planes = false;
 };
 
-const ConvolutionCase kConvolutions[] = {
+const PostOpConvolution kPostOpConvolutions[] = {
     {"one by one", 2, 19, 9, 7, 24, 1, {1, 1}},
     {"3x3, padded", 1, 16, 9, 11, 40, 1, {3, 3}, {1, 1}, {1, 1}},
     {"of planes", 1, 3, 17, 19, 32, 1, {3, 3}, {2, 2}, {1, 1}, {1, 1}, "image-rows", true},
@@ -212,11 +212,11 @@ const ConvolutionCase kConvolutions[] = {
     {"groups with many filters", 1, 12, 9, 10, 72, 3, {3, 3}, {2, 2}, {1, 1}, {1, 1}, "channel-vectors"},
 };
 
-int64_t out_size(const ConvolutionCase& c, int d) {
+int64_t out_size(const PostOpConvolution& c, int d) {
   return ((d == 0 ? c.height : c.width) + 2 * c.padding[d] - (c.kernel[d] - 1) * c.dilation[d] - 1) / c.stride[d] + 1;
 }
 
-void convolve(const ConvolutionCase& c, int threads, Epilogue& epilogue) {
+void convolve(const PostOpConvolution& c, int threads, Epilogue& epilogue) {
   RuntimePool pool(threads);
   PreparedConstants prepared;
   std::vector<float> x = numbers(c.batch * c.channels * c.height * c.width, 4);
@@ -232,8 +232,8 @@ void convolve(const ConvolutionCase& c, int threads, Epilogue& epilogue) {
   const std::vector<int64_t> out_sizes = {c.batch, c.filters, out_size(c, 0), out_size(c, 1)};
   const std::vector<int64_t> x_strides = c.in_planes ? planes(x_sizes) : channels_last(x_sizes), w_strides = planes(w_sizes),
                              out_strides = channels_last(out_sizes);
-  const ToroidOperand inputs[] = {operand(x.data(), x_sizes, x_strides), operand(w.data(), w_sizes, w_strides, true)};
-  const ToroidOperand output = operand(nullptr, out_sizes, out_strides);
+  const ToroidOperand inputs[] = {float_operand(x.data(), x_sizes, x_strides), float_operand(w.data(), w_sizes, w_strides, true)};
+  const ToroidOperand output = float_operand(nullptr, out_sizes, out_strides);
   std::vector<int64_t> integers = {0, c.groups};
   for (const auto* list : {&c.stride, &c.padding, &c.dilation}) integers.insert(integers.end(), *list, *list + 2);
   integers.insert(integers.end(), 2, 0);
@@ -241,9 +241,9 @@ void convolve(const ConvolutionCase& c, int threads, Epilogue& epilogue) {
 }
 
 TEST_P(PostOps, OfAConvolutionIsItsFunction) {
-  for (const ConvolutionCase& c : kConvolutions) {
+  for (const PostOpConvolution& c : kPostOpConvolutions) {
     const int64_t rows = c.batch * out_size(c, 0) * out_size(c, 1);
-    for (const Form& form : kForms) {
+    for (const Form& form : kPostOpForms) {
       for (const int threads : {1, 2}) {
         SCOPED_TRACE(formatted("{}, {}, {} threads", c.name, to_string(form), threads));
         Epilogue known(form, rows, c.filters, As::PostOps), function(form, rows, c.filters, As::Function);
@@ -263,7 +263,7 @@ TEST_P(PostOps, OfABlockIsItsFunction) {
   std::vector<float> block = numbers(rows * block_row + kReadBeyond, 6);
   block[3] = NAN;
   block[70] = kInfinity;
-  for (const Form& form : kForms) {
+  for (const Form& form : kPostOpForms) {
     SCOPED_TRACE(to_string(form));
     Epilogue known(form, rows + 2, columns + 5, As::PostOps), function(form, rows + 2, columns + 5, As::Function);
     for (Epilogue* each : {&known, &function}) {
@@ -284,7 +284,7 @@ TEST_P(PostOps, AreDoneBeforeTheResultIsRounded) {
   const int64_t rows = 3, columns = 533;
   const std::vector<float> block = numbers(rows * columns, 6);
   for (const DType dtype : {DType::BF16, DType::F16}) {
-    for (const Form& form : kForms) {
+    for (const Form& form : kPostOpForms) {
       Epilogue wide(form, rows, columns, As::PostOps);
       run_epilogue(*wide.abi(), block.data(), columns, {0, rows}, {0, columns});
       std::vector<uint16_t> rounded(static_cast<size_t>(rows * columns), 1), expected = rounded;

@@ -24,7 +24,7 @@ struct FourierCase {
 int64_t all(int64_t n) { return n; }
 int64_t half(int64_t n) { return n / 2 + 1; }
 
-const FourierCase kForms[] = {
+const FourierCase kFourierForms[] = {
     {"fourier.transform", 2, 2, all, all, fourier::transform},
     {"fourier.half", 1, 2, all, half, fourier::half},
     {"fourier.real", 2, 1, half, all, fourier::real},
@@ -142,7 +142,7 @@ TEST_P(RuntimeFourier, TakesAnyStrides) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, RuntimeFourier, testing::ValuesIn(kForms), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Forms, RuntimeFourier, testing::ValuesIn(kFourierForms), [](const auto& info) {
   const std::string name = info.param.name;
   return name.substr(name.find('.') + 1);
 });

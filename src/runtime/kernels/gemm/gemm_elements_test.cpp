@@ -33,7 +33,7 @@ struct Layout {
   const char* name;
   int64_t row, column, batch;
 };
-std::vector<Layout> layouts(int64_t rows, int64_t columns) {
+std::vector<Layout> batch_layouts(int64_t rows, int64_t columns) {
   return {{"rows", columns, 1, rows * columns},
           {"columns", 1, rows, rows * columns},
           {"with gaps", columns + 3, 1, rows * (columns + 3)},
@@ -63,8 +63,8 @@ Laid lay(DType dtype, int64_t batches, int64_t rows, int64_t columns, const Layo
   return laid;
 }
 
-void check(RuntimePool& pool, DType dtype, int64_t batches, int64_t m, int64_t n, int64_t k, const Layout& of_a, const Layout& of_b,
-           bool is_constant = false) {
+void check_elements(RuntimePool& pool, DType dtype, int64_t batches, int64_t m, int64_t n, int64_t k, const Layout& of_a,
+                    const Layout& of_b, bool is_constant = false) {
   SCOPED_TRACE(formatted("{}: {} x [{}, {}, {}], {} by {}", to_string(dtype), batches, m, n, k, of_a.name, of_b.name));
   const Laid a = lay(dtype, batches, m, k, of_a, 1), b = lay(dtype, batches, k, n, of_b, 2);
   const HostTensor expected = matmul(a.tensor, b.tensor);
@@ -85,7 +85,7 @@ TEST_P(GemmElements, AllSmallShapes) {
   for (DType dtype : kDTypes) {
     for (int64_t m : {0, 1, 2, 5, 13}) {
       for (int64_t n : {0, 1, 7, 33}) {
-        for (int64_t k : {0, 1, 2, 17}) check(pool, dtype, 1, m, n, k, layouts(m, k)[0], layouts(k, n)[0]);
+        for (int64_t k : {0, 1, 2, 17}) check_elements(pool, dtype, 1, m, n, k, batch_layouts(m, k)[0], batch_layouts(k, n)[0]);
       }
     }
   }
@@ -95,10 +95,10 @@ TEST_P(GemmElements, AllCombinationsOfStrides) {
   RuntimePool pool(2);
   for (DType dtype : kDTypes) {
     for (const auto& [batches, m, n, k] : {std::array<int64_t, 4>{1, 13, 33, 12}, {3, 5, 9, 31}, {2, 97, 1, 33}, {2, 1, 70, 21}}) {
-      for (const Layout& a : layouts(m, k)) {
-        for (const Layout& b : layouts(k, n)) check(pool, dtype, batches, m, n, k, a, b);
+      for (const Layout& a : batch_layouts(m, k)) {
+        for (const Layout& b : batch_layouts(k, n)) check_elements(pool, dtype, batches, m, n, k, a, b);
       }
-      check(pool, dtype, 1, m, n, k, layouts(m, k)[0], layouts(k, n)[1], true);
+      check_elements(pool, dtype, 1, m, n, k, batch_layouts(m, k)[0], batch_layouts(k, n)[1], true);
     }
   }
 }
@@ -108,8 +108,8 @@ TEST_P(GemmElements, SeveralBlocks) {
   RuntimePool pool(3);
   for (DType dtype : {DType::F64, DType::I64, DType::I32, DType::I8}) {
     for (const auto& [m, n, k] : {std::array<int64_t, 3>{97, 97, 385}, {1, 1025, 85}, {185, 1, 385}, {61, 70, 1100}, {13, 1099, 5}}) {
-      check(pool, dtype, 1, m, n, k, layouts(m, k)[0], layouts(k, n)[0], true);
-      check(pool, dtype, 1, m, n, k, layouts(m, k)[1], layouts(k, n)[1]);
+      check_elements(pool, dtype, 1, m, n, k, batch_layouts(m, k)[0], batch_layouts(k, n)[0], true);
+      check_elements(pool, dtype, 1, m, n, k, batch_layouts(m, k)[1], batch_layouts(k, n)[1]);
     }
   }
 }

@@ -19,13 +19,13 @@ struct GroupedCase {
   std::vector<int64_t> ends;
 };
 
-const GroupedCase kCases[] = {
+const GroupedCase kGroupedCases[] = {
     {"rows", {70, 40}, {4, 40, 50}, {70, 50}, {3, 3, 69, 70}},      {"rows, some of no group", {20, 8}, {3, 8, 5}, {20, 5}, {0, 9, 12}},
     {"many rows", {300, 130}, {2, 130, 140}, {300, 140}, {1, 300}}, {"no rows", {0, 8}, {2, 8, 5}, {0, 5}, {0, 0}},
     {"columns", {3, 4, 8}, {8, 33}, {4, 33}, {5, 20, 32}},          {"depth", {6, 40}, {40, 7}, {3, 6, 7}, {11, 11, 40}},
 };
 
-HostTensor evaluated(const HostTensor& x, const HostTensor& y, const HostTensor& ends, const std::vector<int64_t>& out) {
+HostTensor evaluated_groups(const HostTensor& x, const HostTensor& y, const HostTensor& ends, const std::vector<int64_t>& out) {
   HostTensor result(x.dtype(), out);
   const LibraryInput inputs[] = {{x.dtype(), x.sizes(), x.bytes().data()},
                                  {y.dtype(), y.sizes(), y.bytes().data()},
@@ -41,11 +41,11 @@ TOROID_ON_MACHINES(RuntimeGroupedProduct);
 
 TEST_P(RuntimeGroupedProduct, IsTheEvaluators) {
   RuntimePool pool(2);
-  for (const GroupedCase& row : kCases) {
+  for (const GroupedCase& row : kGroupedCases) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F16, DType::F64}) {
       SCOPED_TRACE(formatted("{}, {}", row.name, to_string(dtype)));
       const HostTensor x = random_tensor(dtype, row.x, 1), y = random_tensor(dtype, row.y, 2), ends = ends_of(row);
-      const HostTensor expected = evaluated(x, y, ends, row.out);
+      const HostTensor expected = evaluated_groups(x, y, ends, row.out);
       // The right side as it is, and as the transpose of what lies in memory; constant or not.
       std::vector<int64_t> turned_sizes = row.y, turned_strides = strides_of(row.y);
       std::swap(turned_sizes[turned_sizes.size() - 1], turned_sizes[turned_sizes.size() - 2]);
@@ -87,7 +87,7 @@ TEST_P(RuntimeGroupedProduct, RefusesGroupsThatDoNotFollowEachOther) {
       EXPECT_EQ(error.kind(), ErrorKind::InvalidInput);
       EXPECT_NE(error.report().find("groups follow each other within [0, 4]"), std::string::npos) << error.report();
     }
-    EXPECT_THROW(evaluated(x, y, bounds, row.out), Error);
+    EXPECT_THROW(evaluated_groups(x, y, bounds, row.out), Error);
   }
 }
 

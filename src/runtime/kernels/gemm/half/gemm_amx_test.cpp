@@ -34,14 +34,14 @@ const ProductCase kProducts[] = {
     {"no rows", 0, 4, 6},
 };
 
-struct Layout {
+struct HalfLayout {
   const char* name;
   bool is_turned;  // columns contiguous
   int64_t gap;     // elements after each row or column
 };
-const Layout kLayouts[] = {{"rows", false, 0}, {"rows with gaps", false, 3}, {"columns", true, 0}, {"columns with gaps", true, 5}};
+const HalfLayout kLayouts[] = {{"rows", false, 0}, {"rows with gaps", false, 3}, {"columns", true, 0}, {"columns with gaps", true, 5}};
 
-std::vector<int64_t> strides_of(const Layout& layout, int64_t rows, int64_t columns) {
+std::vector<int64_t> strides_of(const HalfLayout& layout, int64_t rows, int64_t columns) {
   if (layout.is_turned) return {1, rows + layout.gap};
   return {columns + layout.gap, 1};
 }
@@ -49,13 +49,13 @@ std::vector<int64_t> strides_of(const Layout& layout, int64_t rows, int64_t colu
 int integer_at(int64_t i) { return static_cast<int>(i * 7 % 15) - 7; }
 
 template <class Element>
-std::vector<Element> small_integers(int64_t count) {
+std::vector<Element> small_half_integers(int64_t count) {
   std::vector<Element> result;
   for (int64_t i = 0; i < count; ++i) result.push_back(Element(static_cast<float>(integer_at(i))));
   return result;
 }
 
-int64_t extent(const Layout& layout, int64_t rows, int64_t columns) {
+int64_t extent(const HalfLayout& layout, int64_t rows, int64_t columns) {
   return layout.is_turned ? (rows + layout.gap) * columns + 1 : (columns + layout.gap) * rows + 1;
 }
 
@@ -63,8 +63,8 @@ int64_t extent(const Layout& layout, int64_t rows, int64_t columns) {
 template <class F>
 void for_each_product(F f) {
   for (const ProductCase& row : kProducts) {
-    for (const Layout& a : kLayouts) {
-      for (const Layout& b : kLayouts) {
+    for (const HalfLayout& a : kLayouts) {
+      for (const HalfLayout& b : kLayouts) {
         SCOPED_TRACE(formatted("{}, {} times {}", row.name, a.name, b.name));
         f(row, a, b);
         if (testing::Test::HasFatalFailure()) return;
@@ -73,7 +73,7 @@ void for_each_product(F f) {
   }
 }
 
-// sum[i, j], by the places that small_integers has.
+// sum[i, j], by the places that small_half_integers has.
 int64_t expected_at(const ProductCase& row, const std::vector<int64_t>& a, const std::vector<int64_t>& b, int64_t i, int64_t j) {
   int64_t sum = 0;
   for (int64_t p = 0; p < row.k; ++p) sum += integer_at(i * a[0] + p * a[1]) * integer_at(p * b[0] + j * b[1]);
@@ -84,9 +84,10 @@ TOROID_ON_MACHINES_WITH_TILES(TileProduct);
 
 TEST_P(TileProduct, OfInt8IsExact) {
   RuntimePool pool(2);
-  for_each_product([&](const ProductCase& row, const Layout& a_layout, const Layout& b_layout) {
+  for_each_product([&](const ProductCase& row, const HalfLayout& a_layout, const HalfLayout& b_layout) {
     const std::vector<int64_t> a_strides = strides_of(a_layout, row.m, row.k), b_strides = strides_of(b_layout, row.k, row.n);
-    const auto a = small_integers<int8_t>(extent(a_layout, row.m, row.k)), b = small_integers<int8_t>(extent(b_layout, row.k, row.n));
+    const auto a = small_half_integers<int8_t>(extent(a_layout, row.m, row.k)),
+               b = small_half_integers<int8_t>(extent(b_layout, row.k, row.n));
     std::vector<std::byte> packed(static_cast<size_t>(packed_tiles_bytes(AmxType::Int8, row.k, row.n)) + 1);
     pack_right_tiles(AmxType::Int8, pool, {b.data(), b_strides[0], b_strides[1]}, row.k, row.n, packed.data());
     struct Result {
@@ -140,9 +141,10 @@ TOROID_ON_MACHINES(ReducedProduct);
 
 TEST_P(ReducedProduct, OfBFloat16InEveryFormIsExact) {
   RuntimePool pool(2);
-  for_each_product([&](const ProductCase& row, const Layout& a_layout, const Layout& b_layout) {
+  for_each_product([&](const ProductCase& row, const HalfLayout& a_layout, const HalfLayout& b_layout) {
     const std::vector<int64_t> a_strides = strides_of(a_layout, row.m, row.k), b_strides = strides_of(b_layout, row.k, row.n);
-    auto a = small_integers<BFloat16>(extent(a_layout, row.m, row.k)), b = small_integers<BFloat16>(extent(b_layout, row.k, row.n));
+    auto a = small_half_integers<BFloat16>(extent(a_layout, row.m, row.k)),
+         b = small_half_integers<BFloat16>(extent(b_layout, row.k, row.n));
     const auto check = [&](std::string_view name, const std::vector<float>& c) {
       for (int64_t i = 0; i < row.m; ++i) {
         for (int64_t j = 0; j < row.n; ++j) {

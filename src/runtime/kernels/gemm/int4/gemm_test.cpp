@@ -21,7 +21,7 @@ struct Int4Case {
   int64_t m, n, k, groups;
 };
 
-const Int4Case kCases[] = {
+const Int4Case kInt4Cases[] = {
     {"one row", 1, 96, 128, 4},
     {"few rows, columns that fill no tile", 3, 37, 64, 2},
     {"more rows than are read together", 7, 64, 96, 3},
@@ -148,7 +148,7 @@ class Int4Product {
 TOROID_ON_MACHINES(Int4Weights);
 
 TEST_P(Int4Weights, ProductsAreRightInEachForm) {
-  for (const Int4Case& row : kCases) {
+  for (const Int4Case& row : kInt4Cases) {
     for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
       Int4Product product(row, dtype);
       SCOPED_TRACE(formatted("{}, {}", row.name, to_string(dtype)));
@@ -161,9 +161,9 @@ TEST_P(Int4Weights, ProductsAreRightInEachForm) {
 TEST_P(Int4Weights, InfinitiesAndLargeNumbersAreMultipliedAsWhatTheyAre) {
   for (const float value : {INFINITY, -INFINITY, NAN, 1e37f}) {
     for (const size_t row : {size_t{0}, size_t{3}}) {
-      Int4Product product(kCases[row], DType::F32);
+      Int4Product product(kInt4Cases[row], DType::F32);
       product.set_first(value);
-      SCOPED_TRACE(formatted("{} in '{}'", value, kCases[row].name));
+      SCOPED_TRACE(formatted("{} in '{}'", value, kInt4Cases[row].name));
       product.check(2, false);
     }
   }

@@ -20,17 +20,17 @@ struct Case {
   const char* name;
   int64_t m, n, k;
 };
-const Case kCases[] = {{"one element", 1, 1, 1},
-                       {"one row", 1, 200, 70},
-                       {"tails everywhere", 37, 75, 99},
-                       {"a whole tile", 16, 16, 32},
-                       {"deep", 5, 18, 2100},
-                       {"several blocks", 150, 70, 41},
-                       {"rows in registers", 11, 130, 600},
-                       {"blocks of a deep one", 60, 34, 3100},
-                       {"rows and panels", 97, 130, 64},
-                       {"nothing to sum", 3, 5, 0},
-                       {"no rows", 0, 5, 7}};
+const Case kInt8Cases[] = {{"one element", 1, 1, 1},
+                           {"one row", 1, 200, 70},
+                           {"tails everywhere", 37, 75, 99},
+                           {"a whole tile", 16, 16, 32},
+                           {"deep", 5, 18, 2100},
+                           {"several blocks", 150, 70, 41},
+                           {"rows in registers", 11, 130, 600},
+                           {"blocks of a deep one", 60, 34, 3100},
+                           {"rows and panels", 97, 130, 64},
+                           {"nothing to sum", 3, 5, 0},
+                           {"no rows", 0, 5, 7}};
 
 // Numbers without a pattern that an error of places would keep.
 class Numbers {
@@ -58,7 +58,7 @@ Right right_of(const Case& row, bool is_turned, Numbers& numbers) {
 
 template <class F>
 void for_each_case(F f) {
-  for (const Case& row : kCases) {
+  for (const Case& row : kInt8Cases) {
     for (const bool is_turned : {false, true}) {
       SCOPED_TRACE(formatted("{}{}", row.name, is_turned ? ", turned" : ""));
       f(row, is_turned);
