@@ -1,17 +1,50 @@
-# toroid_folder(NAME [RUN_SIDE] [LIBS ...] [HEADER FILE] [TEST_LIBS ...]): src/NAME becomes the library toroid_NAME, and its *_test.cpp
+# toroid_folder(NAME [RUN_SIDE] [ONCE] [LIBS ...] [HEADER FILE] [TEST_LIBS ...]): src/NAME becomes the library toroid_NAME, and its *_test.cpp
 # files the test binary NAME_test, with TEST_LIBS. RUN_SIDE: a part of libtoroid_host.so, which leaves out the functions that it does not
-# use. HEADER: many files that run once a compilation include it; they get a precompiled header with it, and less optimisation. A folder
-# links every folder declared before it, so an include against the direction fails to link too. The folders share the precompiled header
-# src/FOLDER/pch.h of the last one that has such a file.
+# use. ONCE: runs once a compilation, and is optimised less. HEADER: most of its files include it; they get a precompiled header with it. A
+# folder links every folder declared before it, so an include against the direction fails to link too. The folders share the precompiled
+# header src/FOLDER/pch.h of the last one that has such a file.
 set_property(GLOBAL PROPERTY TOROID_FOLDERS "")
 
-# Tests run once for each time they are built, so they are compiled without optimisation, and share a header compiled that way.
+# Where CMAKE_UNITY_BUILD is on, as in the release preset, the files of a directory (scope DIRECTORY) or of the whole target (scope TARGET)
+# are compiled together, at most eight at a time: headers take more than half of the time of a file by itself. Such files see each other's
+# helpers, whose names therefore differ (tests/unity_names_test.sh). Files with options of their own stay alone.
+function(toroid_unity target scope)
+  get_target_property(sources ${target} SOURCES)
+  set(directories "")
+  foreach(source IN LISTS sources)
+    set(directory all)
+    if(scope STREQUAL "DIRECTORY")
+      get_filename_component(directory "${source}" DIRECTORY)
+      string(MAKE_C_IDENTIFIER "${directory}" directory)
+    endif()
+    list(APPEND directories ${directory})
+    list(APPEND in_${directory} "${source}")
+  endforeach()
+  list(REMOVE_DUPLICATES directories)
+  foreach(directory IN LISTS directories)
+    list(LENGTH in_${directory} count)
+    math(EXPR groups "(${count} + 7) / 8")
+    set(i 0)
+    foreach(source IN LISTS in_${directory})
+      math(EXPR group "${i} * ${groups} / ${count}")
+      math(EXPR i "${i} + 1")
+      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP ${directory}_${group})
+    endforeach()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+endfunction()
+
 # In test binaries each pass over a graph is checked.
+add_library(check_passes OBJECT ${CMAKE_SOURCE_DIR}/tests/check_passes.cpp)
+
+# Tests run once for each time they are built, so they are compiled without optimisation, and share a header compiled that way. What they
+# compare with is optimised where it would take long: src/NAME/*_for_test.cpp.
 function(toroid_test_settings target)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
-    target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/check_passes.cpp)
+    target_link_libraries(${target} PRIVATE check_passes)
   endif()
+  toroid_unity(${target} TARGET)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
   # The same for all, those of the libraries that support links included: a precompiled header is taken only with the definitions that it was
   # made with.
@@ -25,7 +58,7 @@ function(toroid_test_settings target)
 endfunction()
 
 function(toroid_folder name)
-  cmake_parse_arguments(ARG "RUN_SIDE" "HEADER" "LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "RUN_SIDE;ONCE" "HEADER" "LIBS;TEST_LIBS" ${ARGN})
   get_property(earlier GLOBAL PROPERTY TOROID_FOLDERS)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   set(tests ${sources})
@@ -39,10 +72,16 @@ function(toroid_folder name)
   list(TRANSFORM earlier PREPEND toroid_ OUTPUT_VARIABLE earlier_targets)
   target_link_libraries(toroid_${name} PUBLIC ${earlier_targets} ${ARG_LIBS})
   if(ARG_RUN_SIDE)
+    # Each file by itself: what else is in a file decides what is inlined into a hot loop.
+    set_target_properties(toroid_${name} PROPERTIES UNITY_BUILD OFF)
     target_compile_options(toroid_${name} PRIVATE -ffunction-sections -fdata-sections)
+  else()
+    toroid_unity(toroid_${name} DIRECTORY)
+  endif()
+  if(ARG_ONCE)
+    target_compile_options(toroid_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
   if(ARG_HEADER)
-    target_compile_options(toroid_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     target_precompile_headers(toroid_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h ${CMAKE_SOURCE_DIR}/src/${ARG_HEADER})
   elseif(EXISTS ${CMAKE_SOURCE_DIR}/src/${name}/pch.h)
     target_precompile_headers(toroid_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/${name}/pch.h)
@@ -54,6 +93,9 @@ function(toroid_folder name)
   set_property(GLOBAL APPEND PROPERTY TOROID_FOLDERS ${name})
   if(TOROID_TESTS AND tests)
     find_package(GTest REQUIRED)
+    set(references ${tests})
+    list(FILTER references INCLUDE REGEX "_for_test\\.cpp$")
+    set_source_files_properties(${references} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE toroid_${name} ${ARG_TEST_LIBS} GTest::gtest_main)
     toroid_test_settings(${name}_test)

@@ -3,7 +3,8 @@ find_program(TOROID_CCACHE ccache)
 if(TOROID_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header defeats ccache unless it is told that its time stamps do not matter. Comments count: g++ knows the headers
   # inside a precompiled one by their bytes, and a checkout whose headers differ in a comment alone must not get another one's.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=1
+  # The compiler's list of what it read (DEPEND) takes the place of a run of the preprocessor, which is in vain while the cache is empty.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=1 CCACHE_DEPEND=1
       CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${TOROID_CCACHE})
 endif()
 find_program(TOROID_MOLD mold)
@@ -12,6 +13,10 @@ if(TOROID_MOLD)
 endif()
 add_compile_options(-Wall -Wextra -fvisibility=hidden)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(CMAKE_UNITY_BUILD)
+    # g++ takes files that are compiled together for headers, whose anonymous namespaces it warns about.
+    add_compile_options(-Wno-subobject-linkage)
+  endif()
   # g++ 12 warns about overflow inside its own std::string.
   add_compile_options(-fpch-preprocess -Wno-stringop-overflow -Wno-restrict -Wno-array-bounds)
 endif()

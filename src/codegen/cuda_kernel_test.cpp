@@ -15,7 +15,7 @@ struct CudaKernelCase {
 };
 void PrintTo(const CudaKernelCase& row, std::ostream* out) { *out << row.name; }
 
-const CudaKernelCase kKernels[] = {
+const CudaKernelCase kCudaKernels[] = {
     {"add_of_vectors", R"(
 graph(x: bf16[512, 1024], b: bf16[1024]) {
   y: bf16[512, 1024] = aten::add.Tensor(x, b)
@@ -56,7 +56,7 @@ TEST_P(CudaKernels, AreTheGoldens) {
   for (const GeneratedKernel& kernel : generated(GetParam().program, {.device = program::Device::Cuda}).kernels) text += kernel.text;
   expect_golden(fmt::format("codegen/testdata/{}.cu.golden", GetParam().name), text);
 }
-INSTANTIATE_TEST_SUITE_P(Rows, CudaKernels, testing::ValuesIn(kKernels), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows, CudaKernels, testing::ValuesIn(kCudaKernels), [](const auto& row) { return row.param.name; });
 
 TEST(CudaUnits, StandBesideTheWrapper) {
   const GeneratedProgram code =

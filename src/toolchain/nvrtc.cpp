@@ -123,7 +123,7 @@ std::vector<KernelResources> resources_in(std::string_view log) {
   return result;
 }
 
-std::string first_lines(const std::string& text, int lines) {
+std::string beginning_of(const std::string& text, int lines) {
   size_t end = 0;
   for (int i = 0; i < lines && end != std::string::npos; ++i) end = text.find('\n', end == 0 ? 0 : end + 1);
   return text.substr(0, end);
@@ -161,7 +161,7 @@ CudaBinary compile_cuda(std::string_view source, std::string_view architecture, 
   if (result != 0) {
     if (const auto folder = kept_files_folder()) keep_file(*folder, name, "cu", source);
     throw Error(ErrorKind::ToolFailed, fmt::format("NVRTC does not compile {}: {}", name, nvrtc().error_text(result)))
-        .at(first_lines(log, kLines))
+        .at(beginning_of(log, kLines))
         .help("this is a bug in toroid: report it with the model; TOROID_KEEP_FILES names a folder for the source");
   }
   return {compilation.cubin(), resources_in(log)};

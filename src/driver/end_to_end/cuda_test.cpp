@@ -12,7 +12,7 @@ struct CudaCase {
   std::vector<SymbolSizes> calls = {{}};
 };
 
-const CudaCase kPrograms[] = {
+const CudaCase kCudaPrograms[] = {
     {"map_of_vectors", R"(
 graph(x: bf16[64, 1024], y: f32[64, 1024]) {
   z: f32[64, 1024] = aten::add.Tensor(x, y)
@@ -188,7 +188,7 @@ class EmulatedCuda : public testing::TestWithParam<CudaCase> {};
 
 TEST_P(EmulatedCuda, ComputesAsTheEvaluator) { expect_as_evaluated(GetParam().text, GetParam().calls, 2, codegen::Target::EmulatedCuda); }
 
-INSTANTIATE_TEST_SUITE_P(Programs, EmulatedCuda, testing::ValuesIn(kPrograms), [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Programs, EmulatedCuda, testing::ValuesIn(kCudaPrograms), [](const auto& each) { return each.param.name; });
 
 TEST(EmulatedCudaErrors, AnIndexOutOfBoundsIsNamedWithItsSize) {
   Executable executable = compiled("graph(a: f32[4, 2], i: i64[3]) {\n  y: f32[3, 2] = aten::index_select(a, 0, i)\n  return y\n}",

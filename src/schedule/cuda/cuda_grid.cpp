@@ -15,14 +15,6 @@ constexpr int kScatterThreads = 128;
 constexpr int64_t kManyThreads = 4096;
 constexpr int kMostOwners = 8192;
 
-sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
-
-sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
-  sym::Expr product = 1;
-  for (sym::Expr axis : axes) product = product * extent(axis);
-  return product;
-}
-
 // Does the position alone tell the axis? The rest must lie inside of one step of the axis, or in whole rounds of it.
 bool is_told_by(const loop::LoopProgram& program, sym::Expr position, sym::Expr axis) {
   const auto linear = sym::linear_in(position, axis);
@@ -41,6 +33,14 @@ bool is_told_by(const loop::LoopProgram& program, sym::Expr position, sym::Expr 
 }
 
 }  // namespace
+
+sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
+
+sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
+  sym::Expr product = 1;
+  for (sym::Expr axis : axes) product = product * extent(axis);
+  return product;
+}
 
 bool depends_on_through_values(const loop::ExprTable& exprs, sym::Expr e, sym::Expr axis) {
   if (e.is_const()) return false;

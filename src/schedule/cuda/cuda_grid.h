@@ -24,6 +24,9 @@ struct ScatterThreads {
 };
 ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKernel& kernel);
 
+sym::Expr extent(sym::Expr axis);
+sym::Expr product_of_extents(const std::vector<sym::Expr>& axes);
+
 // Of a generated kernel's step, which the planner of CUDA has planned.
 CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step);
 

@@ -10,6 +10,7 @@
 
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
+#include "schedule/cuda/cuda_grid.h"
 #include "schedule/fusion/group.h"
 #include "schedule/planner.h"
 #include "support/match.h"
@@ -27,14 +28,7 @@ constexpr int kShortShare = 16, kLongShare = 32;  // elements of a row a thread,
 constexpr int64_t kLeastTile = 16, kMostTileBytes = 40 << 10;
 constexpr int kMostRegisters = 64;  // of a thread, for what its row keeps
 
-sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
 int64_t hint(sym::Expr axis) { return sym::evaluate_hint(extent(axis)); }
-
-sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
-  sym::Expr product = 1;
-  for (sym::Expr axis : axes) product = product * extent(axis);
-  return product;
-}
 
 void move_to_back(std::vector<sym::Expr>& axes, sym::Expr axis) {
   axes.erase(std::find(axes.begin(), axes.end(), axis));
