@@ -9,26 +9,47 @@
 namespace toroid {
 namespace {
 
-using Turn = void (*)(const float* from, int64_t from_column, float* to, int64_t to_row);
-void turn_baseline(const float* from, int64_t from_column, float* to, int64_t to_row) {
-  turn<Vector4, Integers4>(from, from_column, to, to_row);
+// Rows of whole vectors, `to_row` elements each.
+template <class Vector>
+TOROID_INLINE void copy_vectors(const float* from, int64_t from_row, int64_t rows, float* to, int64_t to_row) {
+  constexpr int64_t kLanes = sizeof(Vector) / sizeof(float);
+  for (; rows > 0; --rows, from += from_row, to += to_row) {
+    for (int64_t j = 0; j < to_row; j += kLanes) {
+      Vector x;
+      std::memcpy(&x, from + j, sizeof x);
+      std::memcpy(to + j, &x, sizeof x);
+    }
+  }
 }
-#ifdef __x86_64__
-TOROID_AVX2 void turn_avx2(const float* from, int64_t from_column, float* to, int64_t to_row) {
-  turn<Vector8, Integers8>(from, from_column, to, to_row);
-}
-TOROID_AVX512 void turn_avx512(const float* from, int64_t from_column, float* to, int64_t to_row) {
-  turn<Vector16, Integers16>(from, from_column, to, to_row);
-}
-#endif
 
-// Turns squares of gemm_microkernels().lanes elements a side.
-Turn turn_for_this_machine() {
+// The loops of packing for one instruction set.
+struct PackingLoops {
+  void (*turn)(const float* from, int64_t from_column, float* to, int64_t to_row);  // squares of gemm_microkernels().lanes a side
+  void (*copy_rows)(const float* from, int64_t from_row, int64_t rows, float* to, int64_t to_row);
+};
+#define TOROID_PACKING_LOOPS(NAME, VECTOR, INTEGERS, ...)                                                             \
+  struct NAME {                                                                                                       \
+    __VA_ARGS__ static void turn(const float* from, int64_t from_column, float* to, int64_t to_row) {                 \
+      toroid::turn<VECTOR, INTEGERS>(from, from_column, to, to_row);                                                  \
+    }                                                                                                                 \
+    __VA_ARGS__ static void copy_rows(const float* from, int64_t from_row, int64_t rows, float* to, int64_t to_row) { \
+      copy_vectors<VECTOR>(from, from_row, rows, to, to_row);                                                         \
+    }                                                                                                                 \
+    static constexpr PackingLoops kLoops = {turn, copy_rows};                                                         \
+  };
+TOROID_PACKING_LOOPS(Baseline, Vector4, Integers4)
 #ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) return turn_avx512;
-  if (vector_set() == VectorSet::Avx2) return turn_avx2;
+TOROID_PACKING_LOOPS(Avx2, Vector8, Integers8, TOROID_AVX2)
+TOROID_PACKING_LOOPS(Avx512, Vector16, Integers16, TOROID_AVX512)
 #endif
-  return turn_baseline;
+#undef TOROID_PACKING_LOOPS
+
+const PackingLoops& packing_loops() {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return Avx512::kLoops;
+  if (vector_set() == VectorSet::Avx2) return Avx2::kLoops;
+#endif
+  return Baseline::kLoops;
 }
 
 void pack_pairs(const Matrix& b, int64_t depth, Range columns, int64_t row, float* to) {
@@ -61,7 +82,7 @@ void copy_elements(const MatrixOf<Stored>& from, Range rows, Range columns, Elem
 
 void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out, bool in_pairs) {
   const PackedB shape{depth, columns, nullptr, in_pairs};
-  const Turn turn = turn_for_this_machine();
+  const PackingLoops& loops = packing_loops();
   const int64_t lanes = gemm_microkernels().lanes;
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t width = shape.width(panel);
@@ -73,19 +94,26 @@ void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first,
       continue;
     }
     if (count < width) std::fill_n(to, depth * width, 0.0f);
+    if (b.column == 1 && count == width) {
+      loops.copy_rows(b.at(0, column), b.row, depth, to, width);
+      continue;
+    }
     if (b.column == 1) {
       for (int64_t p = 0; p < depth; ++p) std::memcpy(to + p * width, b.at(p, column), static_cast<size_t>(count) * sizeof(float));
       continue;
     }
     int64_t p = 0;
     if (b.row == 1) {
-      // A few lines of each column at a time: what is written stays in the first-level cache.
-      for (constexpr int64_t kLines = 64; p + kLines <= depth; p += kLines) {
+      // So many rows that columns are read on for long, and few enough that what is written stays in the cache.
+      constexpr int64_t kRows = 256;
+      for (const int64_t whole = depth / lanes * lanes; p < whole;) {
+        const int64_t first = p;
+        p = std::min(first + kRows, whole);
         for (int64_t j = 0; j + lanes <= count; j += lanes) {
-          for (int64_t q = p; q < p + kLines; q += lanes) turn(b.at(q, column + j), b.column, to + q * width + j, width);
+          for (int64_t q = first; q < p; q += lanes) loops.turn(b.at(q, column + j), b.column, to + q * width + j, width);
         }
         for (int64_t j = count / lanes * lanes; j < count; ++j) {
-          for (int64_t q = p; q < p + kLines; ++q) to[q * width + j] = *b.at(q, column + j);
+          for (int64_t q = first; q < p; ++q) to[q * width + j] = *b.at(q, column + j);
         }
       }
     }
@@ -112,12 +140,12 @@ void copy_rows(const Matrix& from, Range rows, Range columns, float* to, int64_t
   }
   const int64_t lanes = gemm_microkernels().lanes, whole_rows = from.row == 1 ? count / lanes * lanes : 0,
                 whole_columns = length / lanes * lanes;
-  const Turn turn = turn_for_this_machine();
+  const PackingLoops& loops = packing_loops();
   constexpr int64_t kAtOnce = 64;  // columns, each of which is read on
   for (int64_t first = 0; first < whole_columns; first += kAtOnce) {
     for (int64_t i = 0; i < whole_rows; i += lanes) {
       for (int64_t j = first; j < std::min(first + kAtOnce, whole_columns); j += lanes)
-        turn(from.at(rows.first + i, columns.first + j), from.column, to + i * to_row + j, to_row);
+        loops.turn(from.at(rows.first + i, columns.first + j), from.column, to + i * to_row + j, to_row);
     }
   }
   for (int64_t i = 0; i < count; ++i) {

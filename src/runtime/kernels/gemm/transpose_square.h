@@ -3,46 +3,56 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "runtime/kernels/isa/vector_sets.h"
 
 namespace toroid {
 
-// The elements at `places` of both vectors, those of `second` behind those of `first`.
-template <class Vector, class Integers>
-TOROID_INLINE void pick(const Vector& first, const Vector& second, const Integers& places, Vector& result) {
-#ifdef __clang__  // which has no such operation with places that are not constants
-  constexpr int kLanes = sizeof(Vector) / sizeof(float);
-  for (int l = 0; l < kLanes; ++l) result[l] = places[l] < kLanes ? first[places[l]] : second[places[l] - kLanes];
+// The places Place()(0), Place()(1), …, one a lane: a constant, or compilers would make each vector of places lane by lane.
+template <class Places, class Place, class Lanes>
+struct PlacesOf;
+template <class Places, class Place, int... kLane>
+struct PlacesOf<Places, Place, std::integer_sequence<int, kLane...>> {
+  static constexpr Places kAll = {static_cast<std::remove_cvref_t<decltype(Places{}[0])>>(Place()(kLane))...};
+};
+
+// The elements at these places of both vectors, those of `second` behind those of `first`. Place: a function of the lane that captures
+// nothing.
+template <class Places, class Vector, class Place>
+TOROID_INLINE void pick(const Vector& first, const Vector& second, [[maybe_unused]] Place place, Vector& result) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(first[0]);
+#ifdef __clang__  // which has no such operation with vectors of places
+  for (int l = 0; l < kLanes; ++l) result[l] = place(l) < kLanes ? first[place(l)] : second[place(l) - kLanes];
 #else
-  result = __builtin_shuffle(first, second, places);
+  result = __builtin_shuffle(first, second, PlacesOf<Places, Place, std::make_integer_sequence<int, kLanes>>::kAll);
 #endif
 }
 
-// to[p * to_row + j] = from[j * from_column + p] for a square of as many elements a side as a vector has lanes: halves change places, then
-// quarters, and so on.
+// Of squares of kDistance columns, those above and beside the diagonal change places; then of those of half the size, and so on.
+template <int kDistance, class Places, class Vector, int kLanes>
+TOROID_INLINE void exchange_squares(Vector (&rows)[kLanes]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) {
+    if ((i & kDistance) != 0) continue;
+    const Vector first = rows[i], second = rows[i + kDistance];
+    pick<Places>(
+        first, second, [](int l) { return (l & kDistance) != 0 ? kLanes + l - kDistance : l; }, rows[i]);
+    pick<Places>(
+        first, second, [](int l) { return (l & kDistance) != 0 ? kLanes + l : l + kDistance; }, rows[i + kDistance]);
+  }
+  if constexpr (kDistance > 1) exchange_squares<kDistance / 2, Places>(rows);
+}
+
+// to[p * to_row + j] = from[j * from_column + p] for a square of as many elements a side as a vector has lanes.
 template <class Vector, class Integers>
 TOROID_INLINE void turn(const float* from, int64_t from_column, float* to, int64_t to_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   Vector rows[kLanes];
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes; ++i) std::memcpy(&rows[i], from + i * from_column, sizeof rows[i]);
-#pragma GCC unroll 4
-  for (int d = kLanes / 2; d > 0; d /= 2) {
-    Integers upper, lower;
-#pragma GCC unroll 16
-    for (int l = 0; l < kLanes; ++l) {
-      upper[l] = (l & d) != 0 ? kLanes + l - d : l;
-      lower[l] = (l & d) != 0 ? kLanes + l : l + d;
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kLanes; ++i) {
-      if ((i & d) != 0) continue;
-      const Vector first = rows[i], second = rows[i + d];
-      pick(first, second, upper, rows[i]);
-      pick(first, second, lower, rows[i + d]);
-    }
-  }
+  exchange_squares<kLanes / 2, Integers>(rows);
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes; ++i) std::memcpy(to + i * to_row, &rows[i], sizeof rows[i]);
 }
