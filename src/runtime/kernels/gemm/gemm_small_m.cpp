@@ -96,7 +96,11 @@ TOROID_INLINE void add_row_vectors(const float (&x)[kRows][kDeep], const float* 
                                    int64_t sums_row, float* c, int64_t c_row, const Lanes& lanes) {
   Vector rows[kDeep];
 #pragma GCC unroll 16
-  for (int q = 0; q < kDeep; ++q) lanes.load(b + q * b_row, rows[q]);
+  for (int q = 0; q < kDeep; ++q) {
+    lanes.load(b + q * b_row, rows[q]);
+    // The next step's, which the processor does not foresee at the end of a part of a row. One row multiplies too little to wait meanwhile.
+    if constexpr (kRows > 1) __builtin_prefetch(b + (kDeep + q) * b_row, 0, 2);
+  }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
     Vector sum = {};
@@ -149,7 +153,12 @@ TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_
     for (int i = 0; i < kRows; ++i) std::memset(c + i * c_row, 0, static_cast<size_t>(count) * sizeof(float));
     return;
   }
-  alignas(64) float sums[kMostSums + kFewRows * kLanes];
+  // A load waits for a store just before it at the same distance from its page's beginning (4K aliasing). Rows that are whole KiB apart, or
+  // a half or a quarter of one, are never that near to the sums.
+  constexpr uintptr_t kKiB = 1024, kBehindRows = 384, kLine = 64;
+  alignas(kLine) float memory[kMostSums + kFewRows * kLanes + static_cast<int64_t>(kKiB / sizeof(float))];
+  float* const sums = memory + (reinterpret_cast<uintptr_t>(b) + kBehindRows - reinterpret_cast<uintptr_t>(memory)) % kKiB / kLine *
+                                   (kLine / sizeof(float));
   const int64_t sums_row = (count + kLanes - 1) / kLanes * kLanes;
   const int64_t block = block_of_depth(depth);
   for (int64_t p = 0; p < depth;) {
