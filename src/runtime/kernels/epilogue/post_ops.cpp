@@ -99,16 +99,13 @@ bool is_store_alone(const ToroidPostOps& ops) {
 
 void store(const ToroidEpilogue& to, const SumBlock& block, int64_t columns) {
   const DType dtype = dtype_of_result(to);
-  const int64_t width = size_bytes(dtype);
+  const int64_t out_row = to.post_ops.out_row, width = size_bytes(dtype);
+  if (is_reduced_float(dtype))
+    return round_rows(dtype, block.sums, block.row, block.rows, columns, static_cast<uint16_t*>(to.out), out_row);
   auto* out = static_cast<std::byte*>(to.out);
   const float* sums = block.sums;
-  for (int64_t i = 0; i < block.rows; ++i, sums += block.row, out += to.post_ops.out_row * width) {
-    if (is_reduced_float(dtype)) {
-      round_row(dtype, sums, columns, reinterpret_cast<uint16_t*>(out));
-    } else {
-      std::memcpy(out, sums, static_cast<size_t>(columns * width));
-    }
-  }
+  for (int64_t i = 0; i < block.rows; ++i, sums += block.row, out += out_row * width)
+    std::memcpy(out, sums, static_cast<size_t>(columns * width));
 }
 
 }  // namespace

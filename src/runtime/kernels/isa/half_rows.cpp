@@ -76,11 +76,17 @@ TOROID_AVX2 int64_t widen_avx2(DType dtype, const uint16_t* from, int64_t count,
 TOROID_AVX512 int64_t widen_avx512(DType dtype, const uint16_t* from, int64_t count, float* to) {
   return widen_vectors<Vector16, Integers16>(dtype, from, count, to);
 }
-TOROID_AVX2 int64_t round_avx2(DType dtype, const float* from, int64_t count, uint16_t* to) {
-  return round_vectors<Vector8, Integers8>(dtype, from, count, to);
+TOROID_AVX2 void round_rows_avx2(DType dtype, const float* from, int64_t from_row, int64_t rows, int64_t count, uint16_t* to,
+                                 int64_t to_row) {
+  for (; rows > 0; --rows, from += from_row, to += to_row) {
+    for (int64_t j = round_vectors<Vector8, Integers8>(dtype, from, count, to); j < count; ++j) to[j] = rounded(dtype, from[j]);
+  }
 }
-TOROID_AVX512 int64_t round_avx512(DType dtype, const float* from, int64_t count, uint16_t* to) {
-  return round_vectors<Vector16, Integers16>(dtype, from, count, to);
+TOROID_AVX512 void round_rows_avx512(DType dtype, const float* from, int64_t from_row, int64_t rows, int64_t count, uint16_t* to,
+                                     int64_t to_row) {
+  for (; rows > 0; --rows, from += from_row, to += to_row) {
+    for (int64_t j = round_vectors<Vector16, Integers16>(dtype, from, count, to); j < count; ++j) to[j] = rounded(dtype, from[j]);
+  }
 }
 #endif
 
@@ -101,14 +107,17 @@ void widen_elements(DType dtype, const uint16_t* from, int64_t stride, int64_t c
   for (int64_t i = 0; i < count; ++i) widen_row(dtype, from + i * stride, 1, to + i);
 }
 
-void round_row(DType dtype, const float* from, int64_t count, uint16_t* to) {
+void round_row(DType dtype, const float* from, int64_t count, uint16_t* to) { round_rows(dtype, from, 0, 1, count, to, 0); }
+
+void round_rows(DType dtype, const float* from, int64_t from_row, int64_t rows, int64_t count, uint16_t* to, int64_t to_row) {
   TOROID_CHECK(is_reduced_float(dtype));
-  int64_t j = 0;
 #ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) j = round_avx512(dtype, from, count, to);
-  if (vector_set() == VectorSet::Avx2) j = round_avx2(dtype, from, count, to);
+  if (vector_set() == VectorSet::Avx512) return round_rows_avx512(dtype, from, from_row, rows, count, to, to_row);
+  if (vector_set() == VectorSet::Avx2) return round_rows_avx2(dtype, from, from_row, rows, count, to, to_row);
 #endif
-  for (; j < count; ++j) to[j] = rounded(dtype, from[j]);
+  for (; rows > 0; --rows, from += from_row, to += to_row) {
+    for (int64_t j = 0; j < count; ++j) to[j] = rounded(dtype, from[j]);
+  }
 }
 
 }  // namespace toroid
