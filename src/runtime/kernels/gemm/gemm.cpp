@@ -19,6 +19,10 @@ PackedGemm<Element, Stored>::PackedGemm(int64_t threads, int64_t m, int64_t n, i
   const int64_t most = kMostPackedBytes / int64_t{sizeof(Element)} / (width * std::max<int64_t>(k, 1));
   panels_at_once_ = std::clamp<int64_t>(most, 1, std::max<int64_t>(panels, 1));
   if (m == 0 || n == 0) return;
+  if (packs_parts(m, k)) {
+    cut_ = partition_of(threads, with_packed_parts(size_of_matrix(m, panels, k, sizeof(Element))));
+    return;
+  }
   cut_ = partition_of_panels<Element>(threads, m, panels_at_once_, k);
   last_cut_ = panels % panels_at_once_ == 0 ? cut_ : partition_of_panels<Element>(threads, m, panels % panels_at_once_, k);
 }
@@ -28,6 +32,12 @@ void PackedGemm<Element, Stored>::operator()(RuntimePool& pool, const MatrixOf<S
                                              const ProductOutputOf<Element>& out) const {
   if (m_ == 0 || n_ == 0) return;
   const int64_t width = gemm_microkernels_of<Element>().panel_width(), panels = PackedBOf<Element>::panels(n_);
+  if (packs_parts(m_, k_)) {
+    const PackPanelOf<Element> pack = [this, &b](int64_t panel, Range rows, Element* to) {
+      pack_panels(MatrixOf<Stored>{b.at(rows.first, 0), b.row, b.column}, rows.size(), n_, panel, panel + 1, to);
+    };
+    return multiply(pool, cut_, m_, a, PackedBOf<Element>{.depth = k_, .columns = n_, .data = nullptr, .pack = &pack}, {0, panels}, out);
+  }
   for (int64_t first = 0; first < panels; first += panels_at_once_) {
     const int64_t last = std::min(panels, first + panels_at_once_);
     auto* packed = scratch_for_panels.get<Element>((last - first) * width * k_);

@@ -14,7 +14,8 @@ using GemmOf =
     std::function<void(RuntimePool& pool, const MatrixOf<Stored>& a, const MatrixOf<Stored>& b, const ProductOutputOf<Element>& out)>;
 using Gemm = GemmOf<float, float>;
 
-// Such a product, of any strides, that packs b as it needs it: of elements that the macrokernel multiplies and converts (macrokernel.h).
+// Such a product, of any strides, that packs b: part by part just before it multiplies (packs_parts), or much of it at a time. Of elements
+// that the macrokernel multiplies and converts (macrokernel.h).
 template <class Element, class Stored = Element>
 class PackedGemm {
  public:

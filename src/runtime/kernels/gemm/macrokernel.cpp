@@ -39,7 +39,6 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
                     const Strips& strips, Range some, StripOutputOf<Element> out, bool fetches_ahead, const Element* after) {
   const GemmMicrokernelsOf<Element>& kernels = gemm_microkernels_of<Element>();
   const int64_t width = b.width(panel), panel_row = b.row(panel);
-  const Element* data = b.panel(panel);
   // The strip's rows, whose output is `out` then.
   int64_t row = strips.first_row(some.first);
   auto go_to = [&](int64_t strip) {
@@ -53,6 +52,7 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
   // Strips that are a row longer have a function if the shorter ones have.
   if (const auto offsets = elements.scattered();
       !offsets.empty() && !b.is_in_pairs(panel) && kernels.multiply_scattered[strips.shorter - 1][vectors - 1] != nullptr) {
+    const Element* const data = b.part(panel, {0, b.depth});
     for (int64_t s = some.first; s < some.last; ++s) {
       const Range strip = go_to(s);
       kernels.multiply_scattered[strip.size() - 1][vectors - 1](offsets, &rows[static_cast<size_t>(strip.first)], data, out);
@@ -60,6 +60,7 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
     return;
   }
   const std::span<const Run> runs = elements.runs();
+  int64_t done = 0;  // of the depth
   for (size_t begin = 0; begin < runs.size();) {
     size_t end = begin;
     int64_t depth = 0, fetches = 0;
@@ -67,8 +68,8 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
       depth += runs[end].length;
       fetches += (runs[end++].length + kStepsPerFetch - 1) / kStepsPerFetch;
     } while (end < runs.size() && depth + runs[end].length <= kDepth);
-    const Element* next = data + depth * panel_row;
-    const Element* ahead = end < runs.size() ? next : after;
+    const Element* const data = b.part(panel, {done, done + depth});
+    const Element* const ahead = end < runs.size() ? data + depth * panel_row : after;
     const int64_t shares = std::max<int64_t>(1, strips.count * fetches);
     const int64_t lines = !fetches_ahead || ahead == nullptr
                               ? 0
@@ -82,7 +83,7 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
           b.is_in_pairs(panel) ? kernels.multiply_pairs[r][b.halves() - 1] : kernels.multiply[r][vectors - 1];
       multiply(runs.subspan(begin, end - begin), &rows[static_cast<size_t>(strip.first)], data, out, share);
     }
-    data = next;
+    done += depth;
     begin = end;
   }
 }
@@ -149,7 +150,7 @@ void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, con
   bool in_registers = false;              // the epilogue
   if constexpr (std::is_same_v<Element, float>) in_registers = !adds_up && is_for_registers(out.epilogue);
   for (int64_t panel = first; panel < last; ++panel) {
-    const Element* after = panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;
+    const Element* after = !fetching.is_on ? nullptr : panel + 1 < last ? b.panel(panel + 1) : fetching.after_last;
     const int64_t width = b.width(panel);
     const int64_t column = b.first_column(panel);
     const int64_t columns = std::min(width, b.columns - column);
@@ -169,8 +170,8 @@ void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, con
         continue;
       }
     }
-    // What passes through a block leaves it while it is in the first-level cache, unless parts of the depth are added up there.
-    const int64_t at_once = adds_up ? strips.count : kStripsPerBlock;
+    // What passes through a block leaves it while it is in the first-level cache, unless parts of the depth are added up there or packed.
+    const int64_t at_once = adds_up || b.pack != nullptr ? strips.count : kStripsPerBlock;
     for (int64_t strip = 0; strip < strips.count; strip += at_once) {
       const Range some = {strip, std::min(strip + at_once, strips.count)};
       const Range here = {first_row + strips.first_row(some.first), first_row + strips.first_row(some.last)};
@@ -198,7 +199,7 @@ void multiply(RuntimePool& pool, const Cut& cut, int64_t m, const MatrixOf<Store
   const RowElements elements(0, b.depth);
   const int64_t group_bytes =
       panels.size() / cut.groups * gemm_microkernels_of<Element>().panel_width() * b.depth * int64_t{sizeof(Element)};
-  const FetchingOf<Element> fetching = {pays_to_fetch(group_bytes, cut.blocks)};
+  const FetchingOf<Element> fetching = {b.pack == nullptr && pays_to_fetch(group_bytes, cut.blocks)};
   for_each_part(pool, m, panels.size(), cut, [&](Range rows, Range some) {
     const bool lies_badly = a.row % kUnluckyStride == 0 && a.row != b.depth && m > 1;
     const bool copy = a.column != 1 || (lies_badly && some.size() >= kPanelsWorthACopy);

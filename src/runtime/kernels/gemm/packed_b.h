@@ -3,21 +3,33 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include "runtime/kernels/gemm/microkernel.h"
 #include "runtime/kernels/gemm/partition.h"
+#include "runtime/memory/scratch.h"
 
 namespace toroid {
+
+// Writes these rows of a panel, one after the other.
+template <class Element>
+using PackPanelOf = std::function<void(int64_t panel, Range rows, Element* out)>;
+using PackPanel = PackPanelOf<float>;
+
+inline thread_local Scratch scratch_for_panel_part;
 
 // Panels of columns one after the other, each with its rows one after the other: panel(j)[p * width(j) + i] = b[p, first_column(j) + i]. All
 // panels are as wide as the machine's registers allow but the last, which has as many whole vectors as it needs; columns beyond the
 // matrix are 0. If `in_pairs`, of float32 alone, the last panel has half vectors instead, and in pairs of rows each column's two numbers
 // side by side (GemmMicrokernels::multiply_pairs).
+//
+// Or the panels are not there yet: `pack` makes a part of one just before it is multiplied, where the caches keep it.
 template <class Element>
 struct PackedBOf {
   int64_t depth, columns;
   const Element* data;
   bool in_pairs = false;
+  const PackPanelOf<Element>* pack = nullptr;  // then there is no data
 
   int64_t panels() const { return panels(columns); }
   int64_t width(int64_t panel) const {
@@ -31,6 +43,13 @@ struct PackedBOf {
   // Elements of a panel's row.
   int64_t row(int64_t panel) const { return is_in_pairs(panel) ? halves() * (kernels().lanes / 2) : width(panel); }
   const Element* panel(int64_t panel) const { return data + first_column(panel) * depth; }
+  // These rows of a panel. If they are packed now, they are this thread's until it asks for others.
+  const Element* part(int64_t panel, Range rows) const {
+    if (pack == nullptr) return this->panel(panel) + rows.first * row(panel);
+    auto* const to = scratch_for_panel_part.get<Element>(rows.size() * row(panel));
+    (*pack)(panel, rows, to);
+    return to;
+  }
 
   static int64_t panels(int64_t columns) { return (columns + kernels().panel_width() - 1) / kernels().panel_width(); }
   // Elements of the whole.

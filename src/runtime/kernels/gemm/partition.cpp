@@ -17,20 +17,22 @@ double estimated_time(int64_t threads, const ProductSize& size, const Cut& cut) 
   constexpr double kStripPerDepth = 12;  // multiplications of a strip with a panel, in vectors or tiles
   constexpr double kPanelPerDepth = 16;  // reading the panel, so far as that is not hidden
   constexpr double kPerTask = 2000;
+  constexpr double kStart = 3000;        // of other threads
   constexpr double kUneven = 0.1;        // of a task: threads are not equally fast
   constexpr double kPerMovedByte = 0.2;  // from the cache of one core to that of another
   const auto depth = static_cast<double>(size.depth);
   const double strips = std::ceil(static_cast<double>(divide_up(size.rows, cut.blocks)) * size.strips_per_row);
-  const double task = static_cast<double>(divide_up(size.panels, cut.groups)) * depth * (strips * kStripPerDepth + kPanelPerDepth) +
-                      kPerTask + strips * static_cast<double>(size.strip_rows) * depth * size.per_row_depth;
-  double moving = 0;
+  const double task =
+      static_cast<double>(divide_up(size.panels, cut.groups)) * depth * (strips * kStripPerDepth + kPanelPerDepth + size.per_panel_depth) +
+      kPerTask + strips * static_cast<double>(size.strip_rows) * depth * size.per_row_depth;
+  double between_threads = cut.tasks() > 1 ? kStart : 0;
   if (!cut.by_rows) {
     const double rows = static_cast<double>(size.rows) * size.strips_per_row * static_cast<double>(size.strip_rows);
     const double columns = static_cast<double>(size.panels * gemm_microkernels().panel_width());
     const double others = static_cast<double>(threads - 1) / static_cast<double>(threads);
-    moving = kPerMovedByte * sizeof(float) * rows * others * (depth + columns / static_cast<double>(threads));
+    between_threads += kPerMovedByte * sizeof(float) * rows * others * (depth + columns / static_cast<double>(threads));
   }
-  return (static_cast<double>(divide_up(cut.tasks(), threads)) + kUneven) * task + moving;
+  return (static_cast<double>(divide_up(cut.tasks(), threads)) + kUneven) * task + between_threads;
 }
 
 }  // namespace
@@ -83,6 +85,18 @@ ProductSize size_of_matrix(int64_t rows, int64_t panels, int64_t depth, int64_t 
   constexpr int64_t kLeastRows = 48, kMostRows = 256;
   const int64_t most_rows = std::clamp(l2_cache_bytes() / 2 / std::max<int64_t>(1, depth * element_bytes), kLeastRows, kMostRows);
   return {rows, panels, depth, most_rows, 1.0 / GemmMicrokernels::kMostRows, GemmMicrokernels::kMostRows};
+}
+
+bool packs_parts(int64_t rows, int64_t depth) {
+  constexpr int64_t kMostElements = int64_t{1} << 20, kAnyDepth = 48, kMostRows = 256;
+  return rows <= std::clamp(kMostElements / std::max<int64_t>(1, depth), kAnyDepth, kMostRows);
+}
+
+ProductSize with_packed_parts(ProductSize size) {
+  constexpr double kPackPerDepth = 30;
+  size.most_rows = size.rows;
+  size.per_panel_depth = kPackPerDepth;
+  return size;
 }
 
 }  // namespace toroid

@@ -26,11 +26,12 @@ int64_t l2_cache_bytes();
 struct ProductSize {
   int64_t rows;  // that can be cut between: of a matrix, or of an image
   int64_t panels;
-  int64_t depth;             // of a row, in elements
-  int64_t most_rows;         // of a block
-  double strips_per_row;     // of rows that the innermost loops take together
-  int64_t strip_rows;        // so many, of the matrix
-  double per_row_depth = 0;  // cycles to prepare an element of a row, in each task
+  int64_t depth;               // of a row, in elements
+  int64_t most_rows;           // of a block
+  double strips_per_row;       // of rows that the innermost loops take together
+  int64_t strip_rows;          // so many, of the matrix
+  double per_row_depth = 0;    // cycles to prepare an element of a row, in each task
+  double per_panel_depth = 0;  // the same of a row of a panel
 };
 struct Cut {
   int64_t blocks = 1;    // of rows
@@ -48,6 +49,12 @@ Cut partition_of(int64_t threads, const ProductSize& size);
 
 // Blocks of rows that stay in half of the second-level cache.
 ProductSize size_of_matrix(int64_t rows, int64_t panels, int64_t depth, int64_t element_bytes);
+
+// Is the right side packed part by part in each task (PackedBOf::pack), rather than all of it before? Few rows are one block, which meets a
+// part of a panel in the second-level cache; more of them would have it packed for each block.
+bool packs_parts(int64_t rows, int64_t depth);
+// Such a product's size.
+ProductSize with_packed_parts(ProductSize size);
 
 // For what has its own blocks of rows: into so many groups of panels, so that all threads have work.
 int64_t panel_groups(const RuntimePool& pool, int64_t blocks, int64_t panels);
