@@ -254,9 +254,11 @@ void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, con
 // A few rows, with rows of `b` that are contiguous.
 void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
   const Kernels& kernel = kernels();
-  // The longest pieces of b's rows with which the sums stay in the first-level cache and all threads have some.
+  // The longest pieces of b's rows with which the sums stay in the first-level cache and all threads have some: two each, whose columns of b
+  // are more often still in the second-level cache for the next few rows. Threads wait for the third one more than one alone does.
   constexpr int64_t kLine = 64;
-  const int64_t share = ((n + pool.threads() - 1) / pool.threads() + kLine - 1) / kLine * kLine;
+  const int64_t pieces = pool.threads() == 1 ? 1 : 2 * pool.threads();
+  const int64_t share = divide_up(divide_up(n, pieces), kLine) * kLine;
   const int64_t block = std::clamp(share, kLine, kMostSums / std::min<int64_t>(m, kFewRows));
   pool.parallel_for((n + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
     for (int64_t j = begin * block; j < std::min(n, end * block); j += block) {
