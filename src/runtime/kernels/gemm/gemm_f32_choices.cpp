@@ -41,29 +41,32 @@ bool is_packed(const GemmProblem& g) { return g.b_is_packed && g.batches == 1; }
 // Rows of a tile share what is loaded of the right side: few of them leave the multipliers idle.
 double share_of_peak(int64_t rows) { return 0.85 * std::min(1.0, (2.0 + as_double(rows)) / 9); }
 
-// To pack means to read and to write; what then reads columns takes about as long again.
+// What is no constant is packed in between, in the cache.
 double packed_s(const GemmProblem& g, const MachineModel& machine) {
-  const double passes = is_packed(g) ? 1 : g.b_column == 1 ? 3 : 4;
-  return std::max(flops(g) / (share_of_peak(g.m) * machine.flops_per_s), passes * transfer_s(bytes_of_b(g), machine));
+  constexpr double kPackRows = 0.12 * kNanosecond, kPackColumns = 0.14 * kNanosecond;  // an element
+  const double pack = is_packed(g) ? 0 : g.b_column == 1 ? kPackRows : kPackColumns;
+  const double elements = as_double(g.batches) * as_double(g.n) * as_double(g.k);
+  return std::max(flops(g) / (share_of_peak(g.m) * machine.flops_per_s), transfer_s(bytes_of_b(g), machine)) +
+         pack * elements / machine.threads;
 }
 
-// Each group of four columns ends with sums across lanes, for each row.
+// Each group of four columns, which meets all rows, ends with sums across lanes for each of them.
 double by_columns_s(const GemmProblem& g, const MachineModel& machine) {
-  constexpr double kSumsAcross = 38 * kNanosecond, kColumns = 4, kShareOfPeak = 0.6;
+  constexpr double kSumsAcross = 20 * kNanosecond, kColumns = 4, kShareOfPeak = 0.75;
   constexpr double kReading = 1.3;  // of the time that it takes in the order of panels
   const double groups = as_double(g.batches) * std::ceil(as_double(g.n) / kColumns) * as_double(g.m);
-  const double passes = std::ceil(as_double(g.m) / as_double(kRowsOfAPass));
   return std::max(groups * kSumsAcross / machine.threads + flops(g) / (kShareOfPeak * machine.flops_per_s),
-                  passes * kReading * transfer_s(bytes_of_b(g), machine));
+                  kReading * transfer_s(bytes_of_b(g), machine));
 }
 
 // A pass adds up rows of the right side; what of it the cache keeps is read sooner in the next one.
 double by_rows_s(const GemmProblem& g, const MachineModel& machine) {
-  constexpr double kRow = 3 * kNanosecond, kShareOfPeak = 0.8, kAgain = 0.45, kReading = 1.1;
+  constexpr double kRow = 3 * kNanosecond, kShareOfPeak = 0.8, kAgain = 0.45;
+  const double reading = machine.threads == 1 ? 1.1 : 1.2;  // threads wait for each other
   const double passes = std::ceil(as_double(g.m) / as_double(kRowsOfAPass));
   const double again = bytes_of_b(g) < machine.cache_bytes ? kAgain : 1;
   return std::max(as_double(g.batches) * passes * as_double(g.k) * kRow / machine.threads + flops(g) / (kShareOfPeak * machine.flops_per_s),
-                  (1 + again * (passes - 1)) * kReading * transfer_s(bytes_of_b(g), machine));
+                  (1 + again * (passes - 1)) * reading * transfer_s(bytes_of_b(g), machine));
 }
 
 std::optional<std::string> too_many_rows(const GemmProblem& g) {

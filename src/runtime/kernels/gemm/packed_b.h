@@ -45,7 +45,7 @@ struct PackedBOf {
   const Element* panel(int64_t panel) const { return data + first_column(panel) * depth; }
   // These rows of a panel. If they are packed now, they are this thread's until it asks for others.
   const Element* part(int64_t panel, Range rows) const {
-    if (pack == nullptr) return this->panel(panel) + rows.first * row(panel);
+    if (pack == nullptr) return this->panel(panel) + (rows.first == 0 ? 0 : rows.first * row(panel));
     auto* const to = scratch_for_panel_part.get<Element>(rows.size() * row(panel));
     (*pack)(panel, rows, to);
     return to;

@@ -8,11 +8,12 @@
 namespace toroid {
 namespace {
 
-double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32) {
+// packing_passes: over a right side that is no constant, besides reading it.
+double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double packing_passes = 1) {
   const ProductSizes s = product_sizes_of(problem);
   const OperandMeta& b = problem.inputs[1];
   constexpr double kBytes = 2, kShareOfPeak = 0.6;
-  const double passes = b.is_constant && s.batches == 1 ? 1 : 3;
+  const double passes = b.is_constant && s.batches == 1 ? 1 : 1 + packing_passes;
   return machine.start_s + transfer_s(kBytes * s.elements_of_a(), machine) +
          overlapped_s(s.flops() / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s),
                       passes * transfer_s(kBytes * s.elements_of_b(), machine));
@@ -43,9 +44,8 @@ const Implementation kOfBFloat16[] = {
      },
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
-           // What is not a constant is packed in each call, which tiles do several times as quickly as pairs.
-           const double share = problem.inputs[1].is_constant ? share_of_tile_rows(product_sizes_of(problem).m) : 1;
-           return cost_s(problem, machine, 10 * share);
+           // What is no constant is packed as a whole, written and read again.
+           return cost_s(problem, machine, 10 * share_of_tile_rows(product_sizes_of(problem).m), 2);
          },
      .plan = plan_bf16_tiles},
     {.name = "onednn",

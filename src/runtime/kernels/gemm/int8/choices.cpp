@@ -112,7 +112,7 @@ const Implementation kOfFloats[] = {
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
            constexpr double kSpeed = 1.5;
-           return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, 0.5 * kToKeep);
+           return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, 0.25 * kToKeep);
          },
      .plan = plan_int8_pairs},
     {.name = "tiles",
