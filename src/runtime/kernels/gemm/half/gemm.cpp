@@ -18,6 +18,7 @@ namespace toroid {
 namespace {
 
 constexpr int64_t kPairs = 512, kPairsOfOneStrip = 64;  // of a panel at a time: 128 and 16 KiB
+constexpr int64_t kMostInRows = 24;                     // rows that meet those of a right side that is not packed
 
 thread_local Scratch scratch_for_rows, scratch_for_block;
 
@@ -45,27 +46,42 @@ void take_row_pairs(const Matrix16& a, int64_t first, int64_t k, std::vector<con
   }
 }
 
+// The right side in panels, and its rows where they lie, if few rows of the left are multiplied with those: k is even then.
+struct RightInPairs {
+  PackedB panels;
+  const Matrix16* rows;
+};
+
 // These rows of a product, in the columns of one panel.
-void multiply_panel(const PackedB& b, int64_t panel, std::span<const uint16_t* const> rows, int64_t first_row, const ProductOutput& out) {
+void multiply_panel(const RightInPairs& right, int64_t panel, std::span<const uint16_t* const> rows, int64_t first_row,
+                    const ProductOutput& out) {
   constexpr int64_t kStripsPerBlock = 4;  // which leave it while they are in the first-level cache
+  const PackedB& b = right.panels;
   const int64_t width = b.width(panel), column = b.first_column(panel);
   const Range columns = {column, column + std::min(width, b.columns - column)};
+  const bool in_rows = right.rows != nullptr && columns.size() == width && width % kColumnsInRows == 0;
   const auto count = static_cast<int64_t>(rows.size());
   const int64_t strips = divide_up(count, GemmMicrokernels::kMostRows);
   float* const block = scratch_for_block.get(count * width);
   // What one strip needs is packed into the first-level cache.
-  const int64_t most_pairs = b.pack != nullptr && strips == 1 ? kPairsOfOneStrip : kPairs;
+  const int64_t most_pairs = in_rows ? b.depth : b.pack != nullptr && strips == 1 ? kPairsOfOneStrip : kPairs;
   for (int64_t done = 0; done == 0 || done < b.depth; done += most_pairs) {
     const int64_t pairs = std::min(most_pairs, b.depth - done);
     const bool is_last = done + pairs == b.depth;
-    const auto* const part = reinterpret_cast<const uint16_t*>(b.part(panel, {done, done + pairs}));
+    const auto* const part = in_rows ? nullptr : reinterpret_cast<const uint16_t*>(b.part(panel, {done, done + pairs}));
     int64_t taken = 0;
     for (int64_t s = 0; s < strips; ++s) {
       const Range some = part_of(count, s, strips);
       const uint16_t* strip[GemmMicrokernels::kMostRows];
       for (int64_t i = some.first; i < some.last; ++i) strip[i - some.first] = rows[static_cast<size_t>(i)] + 2 * done;
-      const MultiplyPairs multiply = (*bf16_dot_microkernels())[some.size() - 1][width / gemm_microkernels().lanes - 1];
-      multiply(pairs, strip, part, block + some.first * width, width, done > 0);
+      float* const sums = block + some.first * width;
+      if (in_rows) {
+        const auto multiply = (*bf16_row_microkernels())[some.size() - 1][width / kColumnsInRows - 1];
+        multiply(pairs, strip, right.rows->at(0, column), right.rows->row, sums, width);
+      } else {
+        const auto multiply = (*bf16_dot_microkernels())[some.size() - 1][width / gemm_microkernels().lanes - 1];
+        multiply(pairs, strip, part, sums, width, done > 0);
+      }
       if (!is_last || (s % kStripsPerBlock != kStripsPerBlock - 1 && s + 1 < strips)) continue;
       out.take(block + taken * width, width, {first_row + taken, first_row + some.last}, columns);
       taken = some.last;
@@ -73,9 +89,9 @@ void multiply_panel(const PackedB& b, int64_t panel, std::span<const uint16_t* c
   }
 }
 
-void multiply_in_pairs(RuntimePool& pool, const Cut& cut, int64_t m, int64_t k, const Matrix16& a, const PackedB& b,
+void multiply_in_pairs(RuntimePool& pool, const Cut& cut, int64_t m, int64_t k, const Matrix16& a, const RightInPairs& b,
                        const ProductOutput& out) {
-  for_each_part(pool, m, b.panels(), cut, [&](Range some, Range panels) {
+  for_each_part(pool, m, b.panels.panels(), cut, [&](Range some, Range panels) {
     std::vector<const uint16_t*> rows(static_cast<size_t>(some.size()));
     take_row_pairs(a, some.first, k, rows);
     for (int64_t panel = panels.first; panel < panels.last; ++panel) multiply_panel(b, panel, rows, some.first, out);
@@ -147,7 +163,12 @@ class InPanels {
     const Matrix16 a = matrix_of(call.inputs[0], batch), b = matrix_of(call.inputs[1], batch);
     const PackPanel pack = [this, &b](int64_t panel, Range rows, float* to) { pack_part(b, panel, rows, to); };
     const PackedB right = {.depth = depth_, .columns = s_.n, .data = packed, .pack = packs_parts_ ? &pack : nullptr};
-    (kInPairs ? multiply_in_pairs : multiply_widened)(call.pool, cut_, s_.m, s_.k, a, right, out);
+    if constexpr (kInPairs) {
+      const bool in_rows = packs_parts_ && s_.m <= kMostInRows && s_.k > 0 && s_.k % 2 == 0 && b.column == 1;
+      multiply_in_pairs(call.pool, cut_, s_.m, s_.k, a, {right, in_rows ? &b : nullptr}, out);
+    } else {
+      multiply_widened(call.pool, cut_, s_.m, s_.k, a, right, out);
+    }
   }
 
  private:

@@ -2,6 +2,7 @@
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 
 #include <cmath>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -177,6 +178,22 @@ TEST_P(ReducedProduct, NanAndInfinityReachOnlyTheirRowsAndColumns) {
       }
     }
   });
+}
+
+// Few rows meet the right side where it lies, more of them meet it packed.
+TEST_P(ReducedProduct, RowsDoNotDependOnThoseBesideThem) {
+  RuntimePool pool(1);
+  const int64_t most = 31, n = 133, k = 1100;
+  std::vector<BFloat16> a = small_integers<BFloat16>(most * k), b = small_integers<BFloat16>(k * n);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = BFloat16(static_cast<float>(a[i]) / 3 + static_cast<float>(i % 11));
+  std::map<std::string_view, std::vector<float>> together;
+  for_each_result(pool, a, {most, k}, {k, 1}, b, {k, n}, {n, 1},
+                  [&](std::string_view name, const std::vector<float>& c) { together[name] = c; });
+  for (const int64_t m : {1, 4, 7, 24, 25}) {
+    for_each_result(pool, a, {m, k}, {k, 1}, b, {k, n}, {n, 1}, [&](std::string_view name, const std::vector<float>& c) {
+      EXPECT_TRUE(std::equal(c.begin(), c.end(), together.at(name).begin())) << name << ", " << m << " rows";
+    });
+  }
 }
 
 TOROID_ON_MACHINES(TileProductChoice);

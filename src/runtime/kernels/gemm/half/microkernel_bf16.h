@@ -15,4 +15,11 @@ using MultiplyPairs = void (*)(int64_t pairs, const uint16_t* const* rows, const
 using Bf16DotMicrokernels = MultiplyPairs[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors];
 const Bf16DotMicrokernels* bf16_dot_microkernels();
 
+// The same sums, without `add`, for 32 or 64 columns of a matrix that is not packed: its rows are contiguous and b_row elements apart.
+using MultiplyPairsInRows = void (*)(int64_t pairs, const uint16_t* const* rows, const uint16_t* b, int64_t b_row, float* c, int64_t c_row);
+constexpr int64_t kColumnsInRows = 32;
+// By rows - 1 and columns / kColumnsInRows - 1; null where the machine has no such instruction.
+using Bf16RowMicrokernels = MultiplyPairsInRows[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors / 2];
+const Bf16RowMicrokernels* bf16_row_microkernels();
+
 }  // namespace toroid
