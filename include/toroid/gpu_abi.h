@@ -14,12 +14,25 @@
 extern "C" {
 #endif
 
+/* A tensor of four dims that a kernel reads by TMA, the contiguous one first. Sizes and strides in elements; a box is what one load brings, in rows of
+ * 128 bytes that are swizzled; what lies outside of the tensor is zero. */
+typedef struct ToroidTensorMap {
+  const void* data; /* at a multiple of 16 bytes, and so are the strides but the first, which is 1 */
+  int32_t dtype;    /* 16-bit floats */
+  int64_t sizes[4], strides[4];
+  int32_t box[4];
+} ToroidTensorMap;
+
 /* A kernel, by its name in the binaries; a pointer to each argument. */
 typedef struct ToroidLaunch {
   const char* kernel;
   int64_t blocks;
   int32_t threads; /* of a block */
   void** arguments;
+  int32_t shared_bytes; /* of a block, besides what the kernel declares */
+  int32_t resident;     /* more than 0: no more blocks are started than run at once, a multiple of this */
+  const ToroidTensorMap* maps;
+  int32_t num_maps; /* the first arguments are these, and the host sets their pointers */
 } ToroidLaunch;
 
 /* Functions give 0 when they succeeded; else the host keeps a message. What they start is done in order. */

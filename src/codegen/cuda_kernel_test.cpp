@@ -48,6 +48,27 @@ graph(x: f32[100, 256], rows: i64[64], y: f32[64, 256]) {
   z: f32[100, 256] = aten::index_add(x, 0, rows, y)
   return z
 })"},
+    {"linear_and_gelu", R"(
+graph(x: bf16[512, 1024], w: bf16[768, 1024], b: bf16[768]) {
+  y: bf16[512, 768] = aten::linear(x, w, b)
+  z: bf16[512, 768] = aten::gelu(y)
+  return z
+})"},
+    {"products_of_heads", R"(
+graph(q: bf16[2, 40, 3, 32], k: bf16[2, 48, 3, 32], m: bf16[40, 48]) {
+  a: bf16[2, 3, 40, 32] = aten::permute(q, [0, 2, 1, 3])
+  b: bf16[2, 3, 32, 48] = aten::permute(k, [0, 2, 3, 1])
+  s: bf16[2, 3, 40, 48] = aten::matmul(a, b)
+  t: bf16[2, 3, 40, 48] = aten::add.Tensor(s, m)
+  return t
+})"},
+    {"batched_matmul_of_free_rows", R"(
+sym s0 in [1, 4096]
+graph(x: f16[8, s0, 64], y: f16[8, 100, 64]) {
+  t: f16[8, 64, 100] = aten::permute(y, [0, 2, 1])
+  z: f16[8, s0, 100] = aten::bmm(x, t)
+  return z
+})"},
 };
 
 class CudaKernels : public testing::TestWithParam<CudaKernelCase> {};

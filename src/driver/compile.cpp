@@ -267,6 +267,13 @@ class PhaseClock {
 };
 
 // The pipeline from the imported program to C++.
+// Emulated kernels are planned as for Hopper, so that its products are tested.
+const schedule::Planner& planner_of(const CompileModelOptions& options) {
+  if (options.target == codegen::Target::Cpu) return schedule::cpu_planner();
+  const bool is_hopper = options.target == codegen::Target::EmulatedCuda || cuda_architecture() == "sm_90a";
+  return schedule::cuda_planner(is_hopper ? schedule::TensorCores::Hopper : schedule::TensorCores::None);
+}
+
 GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
                           Dumps& dumps, PhaseClock& clock, tune::Tuner* tuner) {
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
@@ -286,8 +293,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   dumps.write("loops", [&] { return loops_text(program, lowered); });
 
   std::vector<schedule::ScheduledGraph> scheduled =
-      schedule::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options),
-                                options.target == codegen::Target::Cpu ? schedule::cpu_planner() : schedule::cuda_planner());
+      schedule::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options), planner_of(options));
   clock.done("schedule");
   if (tuner != nullptr) {
     choose_kernels(scheduled, program, *tuner);

@@ -54,7 +54,7 @@ schedule::Step kernel_of(const std::vector<schedule::ScheduledGraph>& graphs, co
       step, [&](const schedule::Kernel& s) -> schedule::Step { return part == 0 ? s : s.other_forms[part - 1]; },
       [](const schedule::ScanKernel& s) -> schedule::Step { return s; },
       [](const schedule::ScatterKernel& s) -> schedule::Step { return s; },
-      [](const schedule::CallStep& s) -> schedule::Step { return *s.epilogue; },
+      [](const schedule::CallStep& s) -> schedule::Step { return s.gpu ? schedule::Step(s) : schedule::Step(*s.epilogue); },
       [](const schedule::BindStep& s) -> schedule::Step {
         TOROID_CHECK(false, "'{}' is no kernel", s.name);
         return s;
@@ -264,6 +264,7 @@ void FunctionBuilder::add_instructions(const schedule::Step& step) {
       [&](const schedule::ScatterKernel&) { add_kernel(step); }, [&](const schedule::BindStep& bind) { add_bind(bind); },
       [&](const schedule::CallStep& call) {
         if (std::holds_alternative<HigherOrder>(call.call.op)) return add_control_flow(call);
+        if (call.gpu) return add_kernel(step);
         LibraryCall made = this->call(call, 0);
         made.site = shared_.module.num_call_sites++;
         add(std::move(made));

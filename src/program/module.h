@@ -75,7 +75,7 @@ struct AllocateOutput {
 // Runs the tasks [0, tasks) of a kernel on all threads; a task of a GPU is a block of threads. On a processor in pieces of at least `least_work` elements where a task has `work_per_task`. One task
 // runs on the caller's thread.
 struct Launch {
-  size_t kernel;  // Module::kernels: no epilogue
+  size_t kernel;  // Module::kernels: no epilogue; a product in tiles with its own
   sym::Expr tasks, work_per_task;
   int64_t least_work;
 };

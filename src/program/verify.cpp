@@ -35,7 +35,7 @@ bool is_same(const std::variant<double, sym::Expr>& a, const std::variant<double
 size_t parts_of(const schedule::Step& step) {
   return match(
       step, [](const schedule::Kernel& s) { return 1 + s.other_forms.size(); }, [](const schedule::ScanKernel&) { return size_t{1}; },
-      [](const schedule::ScatterKernel&) { return size_t{1}; }, [](const schedule::CallStep& s) { return size_t{s.epilogue.has_value()}; },
+      [](const schedule::ScatterKernel&) { return size_t{1}; }, [](const schedule::CallStep& s) { return size_t{s.gpu || s.epilogue}; },
       [](const schedule::BindStep&) { return size_t{0}; }, [](const schedule::ChainStep& s) { return s.calls.size(); },
       [](const schedule::ParallelKernels& s) { return s.kernels.size(); });
 }
@@ -54,7 +54,8 @@ std::string kind_text(const loop::Buffer& buffer) {
 }
 
 bool is_epilogue(const schedule::Step& step) {
-  return std::holds_alternative<schedule::CallStep>(step) || std::holds_alternative<schedule::ChainStep>(step);
+  const auto* call = std::get_if<schedule::CallStep>(&step);
+  return call != nullptr ? !call->gpu : std::holds_alternative<schedule::ChainStep>(step);
 }
 
 }  // namespace

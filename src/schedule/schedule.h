@@ -106,6 +106,17 @@ struct GpuLoops {
   bool operator==(const GpuLoops&) const = default;
 };
 
+// How a GPU's tensor cores make a product (CallStep): the result in tiles, each block of threads some of them, with a ring in shared memory for what
+// they read (codegen/cuda/prelude/hopper_products.inc).
+struct GpuTiles {
+  int rows = 128, columns = 128;
+  int stages = 4;   // of the ring
+  int cluster = 1;  // blocks with tiles under each other, which share what they load of the right side
+  bool in_turns =
+      false;  // half of the threads multiply while the others are at the epilogue of another tile; else each has half of a tile's rows
+  bool operator==(const GpuTiles&) const = default;
+};
+
 struct Kernel {
   std::string name;
   std::vector<sym::Expr> outer;  // axes; with VectorAlong::Outer the last one is the vector axis
@@ -188,6 +199,7 @@ struct CallStep {  // a library kernel or control flow
   std::vector<ProvenanceId> provenance;
   std::string choice = {};  // which of the kernel's implementations computes it; empty: the kernel decides when it is called
   std::optional<Kernel> epilogue = std::nullopt;  // takes the result block by block; outputs[0] is then in memory only if it writes it
+  std::optional<GpuTiles> gpu = {};               // a kernel of the program's own computes it; else the library does
 };
 
 // Convolutions done band by band of image rows. Each but the first reads as its image what the one before it makes, its epilogue's one result

@@ -5,9 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "codegen/cpp/kernel_printer.h"
 #include "codegen/cpp/names.h"
-#include "codegen/cuda/thread_body.h"
+#include "codegen/cuda/thread_printer.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "support/match.h"
@@ -23,100 +22,22 @@ using schedule::Stage;
 using schedule::Statement;
 using schedule::Store;
 
-sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
-  sym::Expr product = 1;
-  for (sym::Expr axis : axes) product = product * extent(axis);
-  return product;
-}
-
-// Does every step of computing it fit 32 bits?
-bool fits_32_bits(sym::Expr e) {
-  const sym::Range range = e.is_const() ? sym::Range{e.value(), e.value()} : e.range();
-  if (range.min < INT32_MIN || range.max > INT32_MAX) return false;
-  if (e.is_const() || e.kind() == sym::Kind::Symbol) return true;
-  if (e.kind() == sym::Kind::Scaled || e.kind() == sym::Kind::Real) return false;
-  const auto operands = e.operands();
-  if (e.kind() == sym::Kind::Add) {  // in whatever order its terms are added
-    int64_t least = 0, most = 0;
-    for (sym::Expr term : operands) {
-      const sym::Range its = term.is_const() ? sym::Range{term.value(), term.value()} : term.range();
-      least += std::max<int64_t>(std::min<int64_t>(its.min, 0), INT32_MIN);
-      most += std::min<int64_t>(std::max<int64_t>(its.max, 0), INT32_MAX);
-    }
-    if (least < INT32_MIN || most > INT32_MAX) return false;
-  }
-  return std::all_of(operands.begin(), operands.end(), fits_32_bits);
-}
-
 bool is_arg(ReduceOp op) { return op == ReduceOp::ArgMin || op == ReduceOp::ArgMax; }
 
-class CudaPrinter : public KernelPrinter {
+class CudaPrinter : public ThreadPrinter {
  public:
-  CudaPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name)
-      : KernelPrinter(program, graph, std::move(name), false), body_(program, names_) {}
+  using ThreadPrinter::ThreadPrinter;
 
   CudaKernel run(const schedule::Step& step) {
     match(
         step, [&](const schedule::Kernel& kernel) { nest(kernel); }, [&](const schedule::ScanKernel& kernel) { scan(kernel); },
         [&](const schedule::ScatterKernel& kernel) { scatter(kernel); },
         [](const auto& other) { TOROID_CHECK(false, "'{}' is no kernel", other.name); });
-    source_.reports_errors = body_.reports_errors;
-    print_header(schedule::provenance_of(step));
-    const int threads = schedule::cuda_grid_of(program_, step).threads;
-    source_.text = fmt::format("{}KERNEL __launch_bounds__({}) {}({}) {{\n{}}}\n", text_.finish().text, threads, source_.name, parameters(),
-                               body_.take());
-    return {std::move(source_), waits_, body_.is_special};
+    finish(schedule::provenance_of(step), fmt::format("__launch_bounds__({})", schedule::cuda_grid_of(program_, step).threads));
+    return {.source = std::move(source_), .waits = waits_, .preludes = {.special = body_.is_special}};
   }
 
  private:
-  std::string parameters() const {
-    std::string text;
-    for (const KernelParameter& parameter : source_.parameters) {
-      const loop::Buffer& buffer = program_.buffer(parameter.buffer);
-      const std::string name = identifier(buffer.name);
-      text += text.empty() ? "" : ", ";
-      if (buffer.kind == loop::BufferKind::RandomState) {
-        text += fmt::format("const RandomState {}", name);
-      } else {
-        text += fmt::format("{}{}* __restrict__ {}", parameter.is_output ? "" : "const ", storage_type(buffer.dtype), name);
-      }
-    }
-    for (sym::Expr size : source_.sizes) text += fmt::format("{}const int64_t {}", text.empty() ? "" : ", ", identifier(size.node()->name));
-    if (source_.reports_errors) text += std::string(text.empty() ? "" : ", ") + "Failure* failure, const int32_t step";
-    return text;
-  }
-
-  // Reads what the function needs of a step, and says with how many bits it computes places.
-  void begin(const Contents& contents, const std::vector<BufferId>& reads, const std::vector<BufferId>& writes) {
-    take_parameters(reads, writes);
-    take_sizes(contents);
-    bool is_small = std::all_of(contents.positions.begin(), contents.positions.end(), fits_32_bits);
-    for (ExprId id : loop::reachable(exprs_, contents.values)) {
-      const loop::ExprOp& op = exprs_.node(id).op;
-      if (const auto* load = std::get_if<loop::Load>(&op)) is_small = is_small && fits_32_bits(load->index[0]);
-      if (const auto* index = std::get_if<loop::Index>(&op)) is_small = is_small && fits_32_bits(index->value);
-    }
-    body_.line(is_small && source_.sizes.empty() ? "typedef int Index;" : "typedef int64_t Index;");
-  }
-
-  // Declares the axes of the element at `place` in row-major order.
-  void decode(const std::vector<sym::Expr>& axes, const std::string& place) {
-    std::string rest = place;
-    for (size_t d = axes.size(); d-- > 0;) {
-      if (axes[d].is_const()) continue;
-      const std::string name = body_.name_of(axes[d]);
-      if (d == 0) {
-        body_.line(fmt::format("const Index {} = {};", name, rest));
-        break;
-      }
-      const std::string size = print_factor(exprs_, names_, extent(axes[d])), next = body_.fresh("rest");
-      body_.line(fmt::format("const Index {0} = {1} % {2}, {3} = {1} / {2};", name, rest, size, next));
-      rest = next;
-    }
-  }
-
-  std::string index(sym::Expr e) { return body_.index(e); }
-
   // ---- nests
 
   void nest(const schedule::Kernel& kernel) {
@@ -470,7 +391,6 @@ class CudaPrinter : public KernelPrinter {
     for (size_t i = 0; i < threads.serial.size(); ++i) body_.close();
   }
 
-  ThreadBody body_;
   schedule::GpuLoops gpu_;
   const schedule::Kernel* kernel_ = nullptr;  // of a nest
   std::string pack_element_;
@@ -480,6 +400,7 @@ class CudaPrinter : public KernelPrinter {
 }  // namespace
 
 CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name) {
+  if (const auto* product = std::get_if<schedule::CallStep>(&step)) return print_product(program, *product, graph, std::move(name));
   return CudaPrinter(program, graph, std::move(name)).run(step);
 }
 

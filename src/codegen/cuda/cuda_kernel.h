@@ -13,18 +13,21 @@
 #include <string>
 
 #include "codegen/cpp/kernel.h"
+#include "codegen/cuda/prelude.h"
+#include "schedule/cuda/product_tiles.h"
 
 namespace toroid::codegen::cuda {
 
 struct CudaKernel {
-  // Its parameters are the buffers, the sizes and, if it reports errors, `Failure* failure, int32_t step`. The random state is passed by
-  // value.
+  // Its parameters are the tensor maps, the buffers, the sizes and, if it reports errors, `Failure* failure, int32_t step`. The random state is
+  // passed by value.
   KernelSource source;
-  bool waits = false;       // its threads wait for each other
-  bool is_special = false;  // needs kSpecialPrelude
+  bool waits = false;  // its threads wait for each other
+  Preludes preludes = {};
+  std::vector<schedule::TensorMap> tensor_maps = {};
 };
 
-// `step`: a Kernel, ScanKernel or ScatterKernel, planned by schedule::cuda_planner(). A scatter's base must have been copied to its result
+// `step`: a Kernel, ScanKernel, ScatterKernel, or a CallStep with tiles, planned by schedule::cuda_planner(). A scatter's base must have been copied to its result
 // before. Throws Error{Unsupported} for what a GPU does not compute.
 CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name);
 

@@ -20,6 +20,27 @@ const std::string_view kHostPrelude =
 const std::string_view kEmulation =
 #include "codegen/cuda/prelude/emulation.inc"
 ;
+
+namespace {
+
+const std::string_view kProducts =
+#include "codegen/cuda/prelude/products.inc"
+;
+const std::string_view kHopperProducts =
+#include "codegen/cuda/prelude/hopper_products.inc"
+;
+const std::string_view kEmulatedProducts =
+#include "codegen/cuda/prelude/emulated_products.inc"
+;
+
+}  // namespace
 // clang-format on
+
+std::string prelude_of(const Preludes& preludes, bool emulated) {
+  std::string text(kPrelude);
+  if (preludes.special) text += kSpecialPrelude;
+  if (preludes.products) text += std::string(kProducts) + std::string(emulated ? kEmulatedProducts : kHopperProducts);
+  return text;
+}
 
 }  // namespace toroid::codegen::cuda

@@ -4,12 +4,22 @@
 // processor behind kEmulation, to test kernels where there is no GPU.
 #pragma once
 
+#include <compare>
+#include <string>
 #include <string_view>
 
 namespace toroid::codegen::cuda {
 
+// What a kernel's file has besides, when it needs it.
+struct Preludes {
+  bool special = false;   // the special functions: library/special/, as it is
+  bool products = false;  // products on tensor cores
+  auto operator<=>(const Preludes&) const = default;
+};
+// `emulated`: for a processor. Then kEmulation stands before it.
+std::string prelude_of(const Preludes& preludes, bool emulated);
+
 extern const std::string_view kPrelude;
-// Behind it, in files whose kernels compute special functions: library/special/, as it is.
 extern const std::string_view kSpecialPrelude;
 // In front of a wrapper whose kernels are CUDA's.
 extern const std::string_view kHostPrelude;

@@ -131,7 +131,22 @@ bool ThreadBody::divides_integers(const loop::Compute& op) const {
              literal->value, [](bool v) { return !v; }, [](const sym::Expr& e) { return e.is_const(0); }, [](double v) { return v == 0; });
 }
 
+std::optional<ExprId> ThreadBody::one_plus_erf(const loop::Compute& op) const {
+  if (!is_rounded_to_16_bits || op.op != ScalarOp::Add || register_type(exprs_.dtype(op.operands[0])) != "float") return std::nullopt;
+  const auto is_one = [&](ExprId id) {
+    const auto* literal = std::get_if<loop::Literal>(&exprs_.node(id).op);
+    const auto* number = literal == nullptr ? nullptr : std::get_if<double>(&literal->value);
+    return number != nullptr && *number == 1;
+  };
+  for (const size_t i : {0, 1}) {
+    const auto* erf = std::get_if<loop::Compute>(&exprs_.node(op.operands[i]).op);
+    if (erf != nullptr && erf->op == ScalarOp::Erf && is_one(op.operands[1 - i])) return erf->operands[0];
+  }
+  return std::nullopt;
+}
+
 std::string ThreadBody::compute(ExprId id, const loop::Compute& op) {
+  if (const auto x = one_plus_erf(op)) return fmt::format("op_one_plus_erf16({})", value(*x));
   std::vector<OperandText> operands;
   for (ExprId operand : op.operands) operands.push_back({value(operand), false, true});
   const DType dtype = exprs_.dtype(op.operands[op.op == ScalarOp::Where ? 1 : 0]);

@@ -41,6 +41,7 @@ class ThreadBody {
   std::string stash_index = "0";                  // of the element at hand among the thread's
   std::unordered_set<loop::ExprId> unfused = {};  // products that are rounded
   bool reports_errors = false, is_special = false;
+  bool is_rounded_to_16_bits = false;  // all that comes of the values
 
  private:
   struct Scope {
@@ -50,6 +51,8 @@ class ThreadBody {
 
   std::string text_of(loop::ExprId id);
   std::string compute(loop::ExprId id, const loop::Compute& op);
+  // The x of 1 + erf(x).
+  std::optional<loop::ExprId> one_plus_erf(const loop::Compute& op) const;
   std::string masked(const loop::Masked& op, DType dtype);
   std::string checked_divisor(const std::string& divisor, DType dtype);
   bool divides_integers(const loop::Compute& op) const;

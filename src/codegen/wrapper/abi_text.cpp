@@ -127,7 +127,16 @@ struct Flag {  // a bool that a graph computes
 )abi";
 
 const std::string_view kGpuMemory = R"abi(
-struct ToroidLaunch { const char* kernel; int64_t blocks; int32_t threads; void** arguments; };
+struct ToroidTensorMap { const void* data; int32_t dtype; int64_t sizes[4], strides[4]; int32_t box[4]; };
+struct ToroidLaunch {
+  const char* kernel;
+  int64_t blocks;
+  int32_t threads;
+  void** arguments;
+  int32_t shared_bytes, resident;
+  const ToroidTensorMap* maps;
+  int32_t num_maps;
+};
 struct ToroidGpuRuntime {
   ToroidRuntime host;
   int32_t (*launch)(const ToroidRuntime*, const ToroidLaunch*);
@@ -152,8 +161,9 @@ struct Flag {  // a bool that a graph computes
   bool read() const { return read_number(runtime, (const bool*)data); }
 };
 // 1 + the number of the step when it cannot be started.
-INLINE int32_t launch(const ToroidRuntime* runtime, const char* kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step) {
-  const ToroidLaunch work = {kernel, blocks, threads, arguments};
+INLINE int32_t launch(const ToroidRuntime* runtime, const char* kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step,
+                      int32_t shared_bytes = 0, int32_t resident = 0, const ToroidTensorMap* maps = nullptr, int32_t num_maps = 0) {
+  const ToroidLaunch work = {kernel, blocks, threads, arguments, shared_bytes, resident, maps, num_maps};
   return blocks > 0 && gpu(runtime)->launch(runtime, &work) ? step + 1 : 0;
 }
 )abi";

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -10,9 +9,11 @@
 #include <fmt/format.h>
 
 #include "codegen/cpp/kernel.h"
+#include "codegen/cuda/prelude.h"
 #include "codegen/wrapper/generate.h"
 #include "codegen/wrapper/kernel_set.h"
 #include "program/module.h"
+#include "schedule/cuda/product_tiles.h"
 #include "support/text_buffer.h"
 
 namespace toroid::codegen {
@@ -29,8 +30,8 @@ struct SharedParts {
   std::map<std::string, std::string> epilogues = {};            // by kernel, the function that the runtime calls for it
   std::vector<std::vector<std::string>> step_kernels = {};      // of each step, the names of its kernels
   bool uses_control_flow = false;
-  // Of a target with CUDA's kernels: those that need the special functions, and of emulated ones the functions that take their arguments apart.
-  std::set<std::string> special_kernels = {};
+  // Of a target with CUDA's kernels: what they need besides, and of emulated ones the functions that take their arguments apart.
+  std::map<std::string, cuda::Preludes> kernel_preludes = {};
   std::map<std::string, std::string> thunks = {};
   // Sizes and strides that are numbers, each list once for the whole program: `namespace dims { const int64_t d32_64[] = {32, 64}; }`.
   std::map<std::string, std::string> dims = {};  // by name, the numbers
@@ -83,6 +84,7 @@ class FunctionPrinter {
   // All its tasks; may it report errors?
   bool print_launch(const program::Launch& launch);
   void print_gpu_launch(const program::Launch& launch);
+  std::string tensor_maps(const std::vector<schedule::TensorMap>& maps);
   void print_together(const program::LaunchTogether& together);
   void print_quickest(const program::LaunchQuickest& quickest);
   // Of an assertion build: declares `checks`, with the suffix, what the kernel's messages name.

@@ -1,6 +1,7 @@
 #include "codegen/wrapper/generate.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -57,7 +58,9 @@ std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, con
 constexpr std::string_view kEmulatedLaunch = R"text(
 extern "C" { __attribute__((weak, visibility("default"))) int64_t toroid_bad_index[2]; }
 static thread_local Failure emulated_failure;
-static int32_t launch(const ToroidRuntime*, EmulatedKernel kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step) {
+static int32_t launch(const ToroidRuntime*, EmulatedKernel kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step, int32_t = 0,
+                      int32_t = 0, const ToroidTensorMap* maps = nullptr, int32_t num_maps = 0) {
+  for (int32_t i = 0; i < num_maps; ++i) arguments[i] = (void*)(maps + i);
   emulated_failure = {};
   run_emulated(kernel, blocks, threads, arguments);
   if (emulated_failure.code == 0) return 0;
@@ -68,23 +71,26 @@ static int32_t launch(const ToroidRuntime*, EmulatedKernel kernel, int64_t block
 )text";
 
 void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const std::string& wrapper, const GenerateOptions& options) {
-  const std::string special(shared.special_kernels.empty() ? "" : cuda::kSpecialPrelude);
-  result.prelude = std::string(cuda::kPrelude) + special;
+  const bool emulated = options.target == Target::EmulatedCuda;
   const std::string abi(kAbi);
-  if (options.target == Target::EmulatedCuda) {
+  cuda::Preludes all;
+  std::map<cuda::Preludes, std::vector<GeneratedKernel>> by_preludes;
+  for (const GeneratedKernel& kernel : result.kernels) {
+    const cuda::Preludes& its = shared.kernel_preludes.at(kernel.name);
+    all = {.special = all.special || its.special, .products = all.products || its.products};
+    by_preludes[its].push_back(kernel);
+  }
+  result.prelude = cuda::prelude_of(all, emulated);
+  if (emulated) {
     std::string unit = std::string(cuda::kEmulation) + result.prelude + abi + std::string(kOwnMemory) + std::string(kEmulatedLaunch);
     for (const GeneratedKernel& kernel : result.kernels) unit += kernel.text + "\n";
     for (const auto& [kernel, text] : shared.thunks) unit += text;
     result.units = {unit + wrapper};
     return;
   }
-  std::vector<GeneratedKernel> plain, with_special;
-  for (const GeneratedKernel& kernel : result.kernels)
-    (shared.special_kernels.contains(kernel.name) ? with_special : plain).push_back(kernel);
-  if (!plain.empty()) result.gpu_units = divide(plain, std::string(cuda::kPrelude), 0, options.max_units);
-  if (!with_special.empty()) {
-    const std::vector<std::string> more = divide(with_special, result.prelude, 0, options.max_units);
-    result.gpu_units.insert(result.gpu_units.end(), more.begin(), more.end());
+  for (const auto& [preludes, kernels] : by_preludes) {
+    const std::vector<std::string> units = divide(kernels, cuda::prelude_of(preludes, false), 0, options.max_units);
+    result.gpu_units.insert(result.gpu_units.end(), units.begin(), units.end());
   }
   const std::string bad_index = "extern \"C\" { __attribute__((weak, visibility(\"default\"))) int64_t toroid_bad_index[2]; }\n";
   result.units = {std::string(cuda::kHostPrelude) + abi + std::string(kGpuMemory) + bad_index + wrapper};

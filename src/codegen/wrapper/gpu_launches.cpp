@@ -13,6 +13,7 @@ namespace {
 std::string thunk(const loop::LoopProgram& loops, const cuda::CudaKernel& kernel, const std::string& name) {
   std::vector<std::string> taken;
   const auto take = [&](std::string_view type) { taken.push_back(fmt::format("*({}*)passed[{}]", type, taken.size())); };
+  for (size_t i = 0; i < kernel.tensor_maps.size(); ++i) take("TensorMap");
   for (const KernelParameter& parameter : kernel.source.parameters) {
     const loop::Buffer& buffer = loops.buffer(parameter.buffer);
     take(buffer.kind == loop::BufferKind::RandomState ? "RandomState" : fmt::format("{}*", storage_type(buffer.dtype)));
@@ -27,13 +28,26 @@ std::string thunk(const loop::LoopProgram& loops, const cuda::CudaKernel& kernel
 
 }  // namespace
 
+std::string FunctionPrinter::tensor_maps(const std::vector<schedule::TensorMap>& maps) {
+  std::vector<std::string> list;
+  for (const schedule::TensorMap& map : maps) {
+    std::vector<std::string> sizes, strides;
+    for (sym::Expr size : map.sizes) sizes.push_back(index(size));
+    for (sym::Expr stride : map.strides) strides.push_back(index(stride));
+    list.push_back(fmt::format("{{{}, {}, {{{}}}, {{{}}}, {{{}}}}}", pointer({map.buffer, map.offset}),
+                               static_cast<int>(buffer(map.buffer).dtype), fmt::join(sizes, ", "), fmt::join(strides, ", "),
+                               fmt::join(map.box, ", ")));
+  }
+  return joined(list, "");
+}
+
 void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
   const program::KernelDefinition& definition = shared_.module.kernels[launch.kernel];
   const schedule::Step kernel = program::kernel_of(shared_.graphs, definition);
   const std::string base = fmt::format("{}_kernel{}", identifier(schedule::name_of(kernel)), shared_.suffix);
   const cuda::CudaKernel printed = cuda::print_kernel(loops_, kernel, graph_of(definition.graph), shared_.kernels.fresh_name(base));
   const std::string& name = add_kernel(printed.source);
-  if (printed.is_special) shared_.special_kernels.insert(name);
+  shared_.kernel_preludes.try_emplace(name, printed.preludes);
   const bool emulated = shared_.target == Target::EmulatedCuda;
   if (emulated) shared_.thunks.try_emplace(name, thunk(loops_, printed, name));
 
@@ -43,7 +57,14 @@ void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
     body_.write(fmt::format("copy_bytes(runtime, {}, {}, {});", identifier(out.name), identifier(buffer(scatter->base).name),
                             bytes_of(sym::product(out.sizes), out.dtype)));
   }
+  const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
+  std::string more;  // arguments of launch
   std::vector<std::string> passed;
+  if (!printed.tensor_maps.empty()) {
+    body_.write(fmt::format("const ToroidTensorMap maps[] = {{{}}};", tensor_maps(printed.tensor_maps)));
+    more = fmt::format(", {}, {}, maps, {}", grid.shared_bytes, grid.resident, printed.tensor_maps.size());
+    passed.assign(printed.tensor_maps.size(), "nullptr");  // they come first: the host makes what a kernel takes
+  }
   for (const KernelParameter& parameter : printed.source.parameters) {
     const loop::Buffer& each = buffer(parameter.buffer);
     passed.push_back(fmt::format("(void*){}{}", each.kind == loop::BufferKind::RandomState ? "" : "&", identifier(each.name)));
@@ -56,8 +77,8 @@ void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
   }
   body_.write(fmt::format("void* passed[] = {{{}}};", joined(passed, "nullptr")));
   const std::string which = emulated ? fmt::format("{{{}_emulated, {}}}", name, printed.waits) : fmt::format("\"{}\"", name);
-  body_.write(fmt::format("if (const int32_t failed = launch(runtime, {}, {}, {}, passed, {})) return failed;", which, index(launch.tasks),
-                          schedule::cuda_grid_of(loops_, kernel).threads, number_));
+  body_.write(fmt::format("if (const int32_t failed = launch(runtime, {}, {}, {}, passed, {}{})) return failed;", which,
+                          index(launch.tasks), grid.threads, number_, more));
 }
 
 }  // namespace toroid::codegen

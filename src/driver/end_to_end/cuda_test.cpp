@@ -182,6 +182,53 @@ graph(a: f32[0, 4], b: f32[3, 0]) {
   c: f32[4] = aten::sum.dim_IntList(a, [0])
   return y, s, c
 })"},
+    {"products_of_both_layouts", R"(
+graph(a: bf16[200, 72], b: bf16[72, 264], c: bf16[72, 200], d: bf16[264, 72]) {
+  e: bf16[200, 264] = aten::mm(a, b)
+  s: bf16[200, 72] = aten::t(c)
+  t: bf16[72, 264] = aten::t(d)
+  f: bf16[200, 264] = aten::mm(s, t)
+  g: bf16[200, 264] = aten::mm(s, b)
+  return e, f, g
+})"},
+    {"linear_with_an_epilogue",
+     R"(
+sym s0 in [1, 300]
+graph(x: bf16[s0, 64], w: bf16[200, 64], b: bf16[200], r: bf16[s0, 200]) {
+  y: bf16[s0, 200] = aten::linear(x, w, b)
+  z: bf16[s0, 200] = aten::gelu(y)
+  q: bf16[s0, 200] = aten::add.Tensor(z, r)
+  return z, q
+})",
+     {{{"s0", 1}}, {{"s0", 130}}, {{"s0", 300}}}},
+    {"linear_with_few_columns", R"(
+graph(x: f16[2, 70, 64], w: f16[50, 64], b: f16[50]) {
+  y: f16[2, 70, 50] = aten::linear(x, w, b)
+  z: f16[2, 70, 50] = aten::relu(y)
+  v: f16[2, 70, 50] = aten::linear(x, w)
+  return z, v
+})"},
+    {"products_of_heads", R"(
+graph(q: bf16[2, 40, 3, 32], k: bf16[2, 48, 3, 32], m: bf16[40, 48]) {
+  a: bf16[2, 3, 40, 32] = aten::permute(q, [0, 2, 1, 3])
+  b: bf16[2, 3, 32, 48] = aten::permute(k, [0, 2, 3, 1])
+  s: bf16[2, 3, 40, 48] = aten::matmul(a, b)
+  t: bf16[2, 3, 40, 48] = aten::add.Tensor(s, m)
+  return t
+})"},
+    {"products_with_one_right_side", R"(
+graph(a: f16[5, 24, 16], b: f16[16, 8], c: f16[5, 40, 24]) {
+  e: f16[5, 24, 8] = aten::matmul(a, b)
+  f: f16[5, 40, 8] = aten::bmm(c, e)
+  return f
+})"},
+    {"a_product_that_indices_follow", R"(
+graph(a: bf16[16, 24], b: bf16[24, 32], t: bf16[7, 32], i: i64[16]) {
+  e: bf16[16, 32] = aten::mm(a, b)
+  r: bf16[16, 32] = aten::embedding(t, i)
+  f: bf16[16, 32] = aten::add.Tensor(e, r)
+  return f
+})"},
 };
 
 class EmulatedCuda : public testing::TestWithParam<CudaCase> {};

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/machine/out_of_memory.h"
+#include "runtime/cuda/tensor_map.h"
 
 namespace toroid::cuda {
 namespace {
@@ -98,8 +99,16 @@ void CudaCallbacks::launch(const ToroidLaunch& launch) {
   if (launch.blocks > kMostBlocks)
     throw Error(ErrorKind::InvalidInput, formatted("the kernel '{}' needs {} blocks of threads, and a GPU starts {} at most", launch.kernel,
                                                    launch.blocks, kMostBlocks));
-  check(driver().launch(binaries_.function(launch.kernel), static_cast<unsigned>(launch.blocks), 1, 1,
-                        static_cast<unsigned>(launch.threads), 1, 1, 0, stream_.handle(), launch.arguments, nullptr),
+  std::vector<EncodedTensorMap> maps(static_cast<size_t>(launch.num_maps));
+  for (size_t i = 0; i < maps.size(); ++i) {
+    maps[i] = encode(launch.maps[i]);
+    launch.arguments[i] = &maps[i];
+  }
+  int64_t blocks = launch.blocks;
+  if (launch.resident > 0) blocks = std::min<int64_t>(blocks, Device::get().multiprocessors() / launch.resident * launch.resident);
+  check(driver().launch(binaries_.function(launch.kernel, launch.shared_bytes), static_cast<unsigned>(blocks), 1, 1,
+                        static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes), stream_.handle(),
+                        launch.arguments, nullptr),
         formatted("starting the kernel '{}'", launch.kernel).c_str());
 }
 

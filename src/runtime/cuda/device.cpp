@@ -19,6 +19,7 @@ Device::Device() {
   check(call.device_attribute(&major, kComputeCapabilityMajor, number_), "asking the GPU for its kind");
   check(call.device_attribute(&minor, kComputeCapabilityMinor, number_), "asking the GPU for its kind");
   capability_ = 10 * major + minor;
+  check(call.device_attribute(&multiprocessors_, kMultiprocessors, number_), "asking the GPU for its size");
   check(call.context_retain(&context_, number_), "starting the GPU");
   make_current();
   // What is given back stays for the next who asks.
@@ -83,11 +84,13 @@ Binaries::~Binaries() {
   for (ModuleHandle each : modules_) driver().module_unload(each);
 }
 
-FunctionHandle Binaries::function(const char* name) {
+FunctionHandle Binaries::function(const char* name, int shared_bytes) {
   const auto [found, is_new] = functions_.try_emplace(name);
   if (!is_new) return found->second;
   for (ModuleHandle each : modules_) {
-    if (driver().module_function(&found->second, each, name) == 0) return found->second;
+    if (driver().module_function(&found->second, each, name) != 0) continue;
+    if (shared_bytes > 0) check(driver().function_set(found->second, kMostDynamicShared, shared_bytes), "giving a kernel shared memory");
+    return found->second;
   }
   functions_.erase(found);
   throw Error(ErrorKind::Internal, formatted("no binary of the program has the kernel '{}'", name));

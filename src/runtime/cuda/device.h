@@ -22,12 +22,13 @@ class Device {
   void make_current() const;
   std::string name() const;
   int compute_capability() const { return capability_; }  // 90 for 9.0
+  int multiprocessors() const { return multiprocessors_; }
 
  private:
   Device();
   Context context_ = nullptr;
   DeviceNumber number_ = 0;
-  int capability_ = 0;
+  int capability_ = 0, multiprocessors_ = 0;
 };
 
 class Stream {
@@ -79,8 +80,8 @@ class Binaries {
   ~Binaries();
   Binaries(const Binaries&) = delete;
   Binaries& operator=(const Binaries&) = delete;
-  // `name` must last as long as this: it is looked up by its address.
-  FunctionHandle function(const char* name);
+  // `name` must last as long as this: it is looked up by its address. `shared_bytes`: of a block, with which it is always started.
+  FunctionHandle function(const char* name, int shared_bytes);
 
  private:
   std::vector<ModuleHandle> modules_;

@@ -50,6 +50,8 @@ using EventHandle = struct EventOpaque*;
   F(module_unload, "cuModuleUnload", Result(ModuleHandle))                                               \
   F(module_function, "cuModuleGetFunction", Result(FunctionHandle*, ModuleHandle, const char*))          \
   F(launch, "cuLaunchKernel", Result(FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamHandle, void**, void**)) \
+  F(function_set, "cuFuncSetAttribute", Result(FunctionHandle, int, int))                                \
+  F(encode_tiled, "cuTensorMapEncodeTiled", Result(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*, const unsigned*, int, int, int, int)) \
   F(event_create, "cuEventCreate", Result(EventHandle*, unsigned))                                       \
   F(event_destroy, "cuEventDestroy_v2", Result(EventHandle))                                             \
   F(event_record, "cuEventRecord", Result(EventHandle, StreamHandle))                                    \
@@ -66,7 +68,8 @@ struct Driver {
 };
 
 // Attributes that are asked for.
-inline constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kReleaseThreshold = 4, kMemoryType = 2, kDeviceMemory = 2;
+inline constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kMultiprocessors = 16, kReleaseThreshold = 4,
+                     kMemoryType = 2, kDeviceMemory = 2, kMostDynamicShared = 8;
 
 // Why programs cannot run on a GPU here: "no NVIDIA driver: libcuda.so.1 cannot be opened", "no NVIDIA GPU: …"; none when they can.
 std::optional<std::string> absence();

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
+#include "schedule/cuda/product_tiles.h"
 #include "support/match.h"
 
 namespace toroid::schedule {
@@ -86,6 +87,12 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
       [&](const ScatterKernel& kernel) -> CudaGrid {
         const ScatterThreads threads = scatter_threads(program, kernel);
         return {sym::ceil_div(product_of_extents(threads.parallel) * threads.owners, kScatterThreads), kScatterThreads};
+      },
+      [&](const CallStep& call) -> CudaGrid {
+        TOROID_CHECK(call.gpu.has_value(), "'{}' is the library's", call.name);
+        const ProductAttempt product = as_product_of_tiles(program, call.call, call.outputs);
+        TOROID_CHECK(product.shape.has_value(), "'{}': {}", call.name, product.reason);
+        return {blocks_of(*product.shape, *call.gpu), kProductThreads, shared_bytes_of(*call.gpu), call.gpu->cluster};
       },
       [](const auto& other) -> CudaGrid {
         TOROID_CHECK(false, "'{}' is no kernel", other.name);

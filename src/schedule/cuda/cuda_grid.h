@@ -8,8 +8,10 @@
 namespace toroid::schedule {
 
 struct CudaGrid {
-  sym::Expr blocks;  // 0 where there is nothing to do
-  int threads;       // of each
+  sym::Expr blocks;      // 0 where there is nothing to do
+  int threads;           // of each
+  int shared_bytes = 0;  // of each, asked for when it is started
+  int resident = 0;      // more than 0: blocks go on to the work of others, so no more are started than run at once, a multiple of this
 };
 
 // Of a scatter. Elements that can have one destination belong to one thread, which takes them in their order: the result is the same in
@@ -27,7 +29,7 @@ ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKe
 sym::Expr extent(sym::Expr axis);
 sym::Expr product_of_extents(const std::vector<sym::Expr>& axes);
 
-// Of a generated kernel's step, which the planner of CUDA has planned.
+// Of a generated kernel's step, which the planner of CUDA has planned; of a product in tiles too.
 CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step);
 
 }  // namespace toroid::schedule

@@ -11,6 +11,7 @@
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/cuda_grid.h"
+#include "schedule/cuda/product_tiles.h"
 #include "schedule/fusion/group.h"
 #include "schedule/planner.h"
 #include "support/match.h"
@@ -135,14 +136,64 @@ int registers_of(const Kernel& kernel) {
 
 // ---- threads ------------------------------------------------------------------------------------------------------------------------
 
+EpilogueWork work_of_epilogue(const loop::LoopProgram& program, const Kernel& kernel, BufferId product) {
+  constexpr double kOfFunction = 12;  // instructions, about: an error function, an exponential
+  EpilogueWork work;
+  const auto add = [&](BufferId id) { work.bytes += static_cast<double>(size_bytes(program.buffer(id).dtype)); };
+  for (BufferId id : kernel.writes) add(id);
+  for (BufferId id : kernel.reads) {
+    const bool is_large = id != product && program.buffer(id).sizes.size() >= program.buffer(product).sizes.size();
+    if (is_large) add(id);
+  }
+  std::vector<ExprId> values;
+  for (const Statement& statement : kernel.stages[0].statements) match(statement, [&](const auto& s) { values.push_back(s.value); });
+  for (ExprId id : loop::reachable(program.exprs, values)) {
+    const auto* compute = std::get_if<loop::Compute>(&program.exprs.node(id).op);
+    if (compute != nullptr) work.operations += compute->operands.size() == 1 ? kOfFunction : 1;
+  }
+  return work;
+}
+
 class CudaPlanner final : public Planner {
  public:
-  explicit CudaPlanner(bool aligned) : aligned_(aligned) {}
+  CudaPlanner(TensorCores cores, bool aligned) : cores_(cores), aligned_(aligned) {}
   const Planner& of_subgraphs() const override;
 
   // Two blocks for each multiprocessor of the largest devices; as sizes alone decide, all devices compute the same.
   void prepare(loop::LoopProgram& program) const override {
     split_large_reductions(program, {.few_results = 128, .large_row = 1 << 15, .blocks = 256, .blocks_of_all = true});
+  }
+
+  EpilogueAttempt as_epilogue(loop::LoopProgram& program, const Kernel& kernel, const loop::Call& call, BufferId product) const override {
+    if (cores_ == TensorCores::None) return {{}, "the target's products take no epilogue"};
+    const ProductAttempt attempt = as_product_of_tiles(program, call, {product}, aligned_);
+    if (!attempt.shape) return {{}, attempt.reason};
+    if (!choose_tiles(*attempt.shape, work_of_epilogue(program, kernel, product)))
+      return {{}, "the library's product and a kernel after it are quicker"};
+    EpilogueAttempt made = schedule::as_epilogue(program, kernel, call, product);
+    if (!made.kernel) return made;
+    const bool is_vector = aligned_ && sym::known_divisible(extent(made.kernel->outer.back()), kMostVector);
+    made.kernel->gpu = GpuLoops{.threads = kRowThreads, .vector = is_vector ? kMostVector : 1};
+    round_shared_products(program, *made.kernel);
+    return made;
+  }
+
+  // Products that are quicker by a kernel of the program's own, and all that have an epilogue.
+  ChainDecisions finish(Schedule& schedule, bool /*fuse*/, Forms /*forms*/) const override {
+    if (cores_ == TensorCores::None) return {};
+    const loop::LoopProgram& program = *schedule.loops;
+    for (auto* steps : {&schedule.prepare, &schedule.steps}) {
+      for (Step& step : *steps) {
+        auto* call = std::get_if<CallStep>(&step);
+        if (call == nullptr) continue;
+        const ProductAttempt attempt = as_product_of_tiles(program, call->call, call->outputs, aligned_);
+        if (!attempt.shape) continue;
+        std::optional<EpilogueWork> work;
+        if (call->epilogue) work = work_of_epilogue(program, *call->epilogue, call->outputs[0]);
+        call->gpu = choose_tiles(*attempt.shape, work);
+      }
+    }
+    return {};
   }
 
   void append(loop::LoopProgram& program, std::vector<Step>& steps, Kernel kernel, bool /*fuse*/) const override {
@@ -220,19 +271,20 @@ class CudaPlanner final : public Planner {
     kernel.gpu = gpu;
   }
 
+  TensorCores cores_;
   bool aligned_;  // the graph's inputs, to 16 bytes
 };
 
 const Planner& CudaPlanner::of_subgraphs() const {
-  static const CudaPlanner planner(false);
-  return planner;
+  static const CudaPlanner plain(TensorCores::None, false), hopper(TensorCores::Hopper, false);
+  return cores_ == TensorCores::Hopper ? hopper : plain;
 }
 
 }  // namespace
 
-const Planner& cuda_planner() {
-  static const CudaPlanner planner(true);
-  return planner;
+const Planner& cuda_planner(TensorCores cores) {
+  static const CudaPlanner plain(TensorCores::None, true), hopper(TensorCores::Hopper, true);
+  return cores == TensorCores::Hopper ? hopper : plain;
 }
 
 }  // namespace toroid::schedule

@@ -170,6 +170,11 @@ class StepsWriter : loop::BlockText {
     for (const loop::Operand& each : call.call.operands) operands += (operands.empty() ? " on " : ", ") + writer_.operand(each);
     line(fmt::format("{} = {}{}", writer_.buffers(call.outputs), loop::text_of_call(call.call.op), operands));
     if (!call.choice.empty()) line(fmt::format("choice {}", quote(call.choice)));
+    if (call.gpu) {
+      const GpuTiles& tiles = *call.gpu;
+      line(fmt::format("tiles {} by {} stages {} cluster {}{}", tiles.rows, tiles.columns, tiles.stages, tiles.cluster,
+                       tiles.in_turns ? " in turns" : ""));
+    }
     if (call.epilogue) kernel(*call.epilogue, "epilogue");
     close();
   }

@@ -129,6 +129,20 @@ class ScheduleReader : private loop::LoopTextReader {
     return made;
   }
 
+  GpuTiles gpu_tiles() {
+    GpuTiles made;
+    made.rows = number("how many rows");
+    cursor_.expect_word("by");
+    made.columns = number("how many columns");
+    cursor_.expect_word("stages");
+    made.stages = number("how many stages");
+    cursor_.expect_word("cluster");
+    made.cluster = number("how many blocks");
+    made.in_turns = cursor_.accept_word("in");
+    if (made.in_turns) cursor_.expect_word("turns");
+    return made;
+  }
+
   std::vector<ExprId> named_expressions() {
     std::vector<ExprId> result;
     do result.push_back(named_expression());
@@ -291,6 +305,7 @@ class ScheduleReader : private loop::LoopTextReader {
     cursor_.expect("=");
     made.call = call();
     if (cursor_.accept_word("choice")) made.choice = cursor_.string_literal();
+    if (cursor_.accept_word("tiles")) made.gpu = gpu_tiles();
     if (cursor_.accept_word("epilogue")) made.epilogue = kernel(0);
     cursor_.expect("}");
     return made;

@@ -5,6 +5,7 @@
 
 #include "graph/shape_error.h"
 #include "loop/verify.h"
+#include "schedule/cuda/product_tiles.h"
 #include "schedule/fusion/group.h"
 #include "support/match.h"
 
@@ -206,9 +207,21 @@ class KernelRules {
   std::vector<bool> is_accumulated_, is_kept_;
 };
 
+void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
+  const GpuTiles& tiles = *step.gpu;
+  require(tiles.rows % 64 == 0 && tiles.rows >= (tiles.in_turns ? 64 : 128) && tiles.rows <= 256, "tiles of {} rows", tiles.rows);
+  require(tiles.columns % 64 == 0 && tiles.columns >= 64 && tiles.columns <= 256, "tiles of {} columns", tiles.columns);
+  require(tiles.stages >= 2 && shared_bytes_of(tiles) <= kMostSharedBytes, "a ring of {} stages", tiles.stages);
+  require(tiles.cluster == 1 || tiles.cluster == 2, "clusters of {} blocks", tiles.cluster);
+  const ProductAttempt product = as_product_of_tiles(program, step.call, step.outputs);
+  require(product.shape.has_value(), "{}", product.reason);
+}
+
 void verify(const loop::LoopProgram& program, const CallStep& step, std::span<const Graph> subgraphs) {
   loop::verify_call(program, step.call, step.outputs, subgraphs);
+  if (step.gpu) verify_tiles(program, step);
   if (!step.epilogue) return;
+  require(step.gpu.has_value() == step.epilogue->gpu.has_value(), "an epilogue for another device than its product");
   require(step.outputs.size() == 1 && makes_product(program, step.call, step.outputs), "a call that takes no epilogue has one");
   verify(program, *step.epilogue, step.outputs[0]);
 }

@@ -1,0 +1,202 @@
+// Products on a GPU's tensor cores: a call of the prelude's multiply, which hands eight neighbouring sums of a row at a time to the text of the
+// epilogue's expressions.
+//
+//   KERNEL __launch_bounds__(384, 1) matmul_gelu_kernel(TENSOR_MAP a_v1, TENSOR_MAP b_v1, const bf16* … bias, bf16* … out) {
+//     const ProductSizes sizes_v1 = {8192, 4096, 4096, 1, 1, 0, 0, 0, 0};
+//     multiply<ProductTiles<bf16, 128, 192, 4, 1, true, false, true>>(a_v1, b_v1, sizes_v1, [=](int column_v1) {
+//       const auto pack_v1 = load_pack<8>(bias + …);
+//       return [=](int batch_v1, int row_v1, const float (&sums_v1)[8]) {
+//         …
+//         store_pack(out + …, result_v1);
+//       };
+//     });
+//   }
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "codegen/cpp/names.h"
+#include "codegen/cuda/thread_printer.h"
+#include "schedule/cpu/form_estimate.h"
+#include "schedule/cpu/loops.h"
+#include "schedule/cuda/cuda_grid.h"
+
+namespace toroid::codegen::cuda {
+namespace {
+
+using loop::BufferId;
+using loop::ExprId;
+using schedule::Store;
+
+constexpr int kSums = 8;  // neighbours that an epilogue gets at once
+
+class ProductPrinter : public ThreadPrinter {
+ public:
+  using ThreadPrinter::ThreadPrinter;
+
+  CudaKernel run(const schedule::CallStep& step) {
+    const schedule::ProductAttempt attempt = schedule::as_product_of_tiles(program_, step.call, step.outputs);
+    TOROID_CHECK(attempt.shape.has_value(), "'{}': {}", step.name, attempt.reason);
+    shape_ = *attempt.shape;
+    const schedule::GpuTiles& tiles = *step.gpu;
+    const std::string left = body_.fresh("a"), right = body_.fresh("b"), sizes = body_.fresh("sizes");
+    tensor_maps_ = {left, right};
+    take(step);
+    print_sizes(sizes);
+    const std::string type =
+        fmt::format("ProductTiles<{}, {}, {}, {}, {}, {}, {}, {}>", storage_type(program_.buffer(step.outputs[0]).dtype), tiles.rows,
+                    tiles.columns, tiles.stages, tiles.cluster, tiles.in_turns, shape_.a.transposed, shape_.b.transposed);
+    body_.open(fmt::format("multiply<{}>({}, {}, {}, [=](int {}) {{", type, left, right, sizes, column_));
+    if (step.epilogue) load_of_columns(*step.epilogue);
+    body_.open(fmt::format("return [=](int {}, int {}, const float (&{})[{}]) {{", batch_, row_, sums_, kSums));
+    step.epilogue ? epilogue(*step.epilogue) : store_sums(step.outputs[0]);
+    body_.close("};");
+    body_.close("});");
+    const std::string attributes = fmt::format("__launch_bounds__({}, 1){}", schedule::kProductThreads,
+                                               tiles.cluster > 1 ? fmt::format(" CLUSTER_OF({})", tiles.cluster) : "");
+    finish(step.provenance, attributes);
+    const auto maps = schedule::tensor_maps(shape_, tiles);
+    return {.source = std::move(source_),
+            .preludes = {.special = body_.is_special, .products = true},
+            .tensor_maps = {maps.begin(), maps.end()}};
+  }
+
+ private:
+  void take(const schedule::CallStep& step) {
+    Contents contents{{}, {shape_.rows * shape_.columns * shape_.batches, shape_.depth, shape_.inner_batches, shape_.batches}};
+    if (!step.epilogue) return begin(contents, {}, step.outputs);
+    for (const schedule::Statement& statement : step.epilogue->stages[0].statements) {
+      const auto& store = std::get<Store>(statement);
+      contents.values.push_back(store.value);
+      contents.positions.push_back(store.position);
+    }
+    std::vector<BufferId> reads = step.epilogue->reads;
+    std::erase(reads, step.outputs[0]);  // which is nowhere in memory
+    begin(contents, reads, step.epilogue->writes);
+  }
+
+  void print_sizes(const std::string& name) {
+    const auto moves = [](sym::Expr stride) { return stride.is_const(0) ? 0 : 1; };
+    std::string list;
+    for (sym::Expr size : {shape_.rows, shape_.columns, shape_.depth, shape_.inner_batches, shape_.batches})
+      list += size.is_const() ? fmt::format("{}, ", size.value()) : fmt::format("(int){}, ", print_factor(exprs_, names_, size));
+    body_.line(fmt::format("const ProductSizes {} = {{{}{}, {}, {}, {}}};", name, list, moves(shape_.a.inner_stride),
+                           moves(shape_.a.outer_stride), moves(shape_.b.inner_stride), moves(shape_.b.outer_stride)));
+  }
+
+  // The row among those of all batches.
+  std::string place_of_row() {
+    return shape_.batches.is_const(1) ? row_
+                                      : fmt::format("({} * (Index){} + {})", batch_, print_factor(exprs_, names_, shape_.rows), row_);
+  }
+
+  void store_sums(BufferId out) {
+    const std::string columns = print_factor(exprs_, names_, shape_.columns),
+                      place = fmt::format("{} * (Index){} + {}", place_of_row(), columns, column_);
+    body_.line(fmt::format("store_sums<{}>({} + {}, {}, {} - {});", sym::known_divisible(shape_.columns, kSums), body_.memory(out), place,
+                           sums_, columns, column_));
+  }
+
+  // What the epilogue reads of columns alone, as a bias, is read once for all their rows.
+  void load_of_columns(const schedule::Kernel& kernel) {
+    column_axis_ = kernel.outer.back();
+    if (kernel.gpu->vector != kSums) return;
+    declare_column(column_);
+    load_packs(kernel, false);
+  }
+
+  // Loads of eight neighbours: those that depend on the rows, or the others.
+  void load_packs(const schedule::Kernel& kernel, bool of_rows) {
+    for (ExprId id : schedule::unconditional_loads(exprs_, kernel)) {
+      const auto load = std::get<loop::Load>(exprs_.node(id).op);
+      if (id == *kernel.product || !fills_packs(load.buffer, load.index[0])) continue;
+      const bool has_rows = std::any_of(kernel.outer.begin(), kernel.outer.end() - 1,
+                                        [&](sym::Expr axis) { return schedule::depends_on_through_values(exprs_, load.index[0], axis); });
+      if (has_rows != of_rows) continue;
+      const std::string at = index(load.index[0]);
+      loads_.emplace_back(id, body_.fresh("pack"));
+      body_.line(fmt::format("const auto {} = load_pack<{}>({} + {});", loads_.back().second, kSums, body_.memory(load.buffer), at));
+    }
+  }
+
+  void epilogue(const schedule::Kernel& kernel) {
+    body_.unfused = {kernel.unfused.begin(), kernel.unfused.end()};
+    body_.is_rounded_to_16_bits =
+        std::all_of(kernel.writes.begin(), kernel.writes.end(), [&](BufferId id) { return is_reduced_float(program_.buffer(id).dtype); });
+    decode({kernel.outer.begin(), kernel.outer.end() - 1}, place_of_row());
+    const std::vector<schedule::Statement>& statements = kernel.stages[0].statements;
+    if (kernel.gpu->vector != kSums) {
+      open_element(kernel);
+      for (const schedule::Statement& statement : statements) store(std::get<Store>(statement));
+      return body_.close();
+    }
+    load_packs(kernel, true);
+    std::vector<std::string> packs;  // of each store; empty where its elements go one by one
+    for (const schedule::Statement& statement : statements) {
+      const auto& s = std::get<Store>(statement);
+      packs.push_back(fills_packs(s.buffer, s.position) ? body_.fresh("result") : "");
+      if (packs.back().empty()) continue;
+      body_.line(fmt::format("Pack<{}, {}> {};", storage_type(program_.buffer(s.buffer).dtype), kSums, packs.back()));
+    }
+    const std::string k = open_element(kernel);
+    for (const auto& [id, pack] : loads_) body_.define(id, fmt::format("{}.get({})", pack, k));
+    for (size_t i = 0; i < packs.size(); ++i) {
+      const auto& s = std::get<Store>(statements[i]);
+      if (packs[i].empty()) {
+        store(s);
+        continue;
+      }
+      const std::string value = body_.value(s.value);
+      body_.line(fmt::format("{}.set({}, {});", packs[i], k, value));
+    }
+    body_.close();
+    for (size_t i = 0; i < packs.size(); ++i) {
+      if (packs[i].empty()) continue;
+      const auto& s = std::get<Store>(statements[i]);
+      const std::string at = index(s.position);
+      body_.line(fmt::format("store_pack({} + {}, {});", body_.memory(s.buffer), at, packs[i]));
+    }
+  }
+
+  void declare_column(const std::string& text) {
+    if (!column_axis_.is_const()) body_.line(fmt::format("const Index {} = {};", body_.name_of(column_axis_), text));
+  }
+
+  // The loop over the eight columns. Gives its counter's name.
+  std::string open_element(const schedule::Kernel& kernel) {
+    const std::string k = body_.fresh("k");
+    body_.line("UNROLLED");
+    body_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {{", k, kSums));
+    if (!sym::known_divisible(shape_.columns, kSums))
+      body_.line(fmt::format("if ({} + {} >= {}) continue;", column_, k, print_factor(exprs_, names_, shape_.columns)));
+    declare_column(fmt::format("{} + {}", column_, k));
+    body_.define(*kernel.product, fmt::format("{}[{}]", sums_, k));
+    return k;
+  }
+
+  void store(const Store& s) {
+    const std::string value = body_.value(s.value), at = index(s.position);
+    body_.line(fmt::format("store({} + {}, {});", body_.memory(s.buffer), at, value));
+  }
+
+  // Are neighbours along the columns neighbours in memory, from a place on that one access may have?
+  bool fills_packs(BufferId buffer, sym::Expr position) const {
+    const auto linear = sym::linear_in(position, column_axis_);
+    return program_.buffer(buffer).kind != loop::BufferKind::RandomState && linear && linear->coefficient.is_const(1) &&
+           !schedule::depends_on_through_values(exprs_, linear->rest, column_axis_) && sym::known_divisible(linear->rest, kSums);
+  }
+
+  schedule::ProductShape shape_;
+  sym::Expr column_axis_ = 0;
+  std::vector<std::pair<ExprId, std::string>> loads_;  // and the eight neighbours that one access loads
+  const std::string batch_ = body_.fresh("batch"), row_ = body_.fresh("row"), column_ = body_.fresh("column"), sums_ = body_.fresh("sums");
+};
+
+}  // namespace
+
+CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name) {
+  return ProductPrinter(program, graph, std::move(name)).run(step);
+}
+
+}  // namespace toroid::codegen::cuda

@@ -1,0 +1,94 @@
+#include "codegen/cuda/thread_printer.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "codegen/cpp/names.h"
+
+namespace toroid::codegen::cuda {
+
+using loop::BufferId;
+using loop::ExprId;
+
+namespace {
+
+// Does every step of computing it fit 32 bits?
+bool fits_32_bits(sym::Expr e) {
+  const sym::Range range = e.is_const() ? sym::Range{e.value(), e.value()} : e.range();
+  if (range.min < INT32_MIN || range.max > INT32_MAX) return false;
+  if (e.is_const() || e.kind() == sym::Kind::Symbol) return true;
+  if (e.kind() == sym::Kind::Scaled || e.kind() == sym::Kind::Real) return false;
+  const auto operands = e.operands();
+  if (e.kind() == sym::Kind::Add) {  // in whatever order its terms are added
+    int64_t least = 0, most = 0;
+    for (sym::Expr term : operands) {
+      const sym::Range its = term.is_const() ? sym::Range{term.value(), term.value()} : term.range();
+      least += std::max<int64_t>(std::min<int64_t>(its.min, 0), INT32_MIN);
+      most += std::min<int64_t>(std::max<int64_t>(its.max, 0), INT32_MAX);
+    }
+    if (least < INT32_MIN || most > INT32_MAX) return false;
+  }
+  return std::all_of(operands.begin(), operands.end(), fits_32_bits);
+}
+
+}  // namespace
+
+sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
+  sym::Expr product = 1;
+  for (sym::Expr axis : axes) product = product * extent(axis);
+  return product;
+}
+
+std::string ThreadPrinter::parameters() const {
+  std::string text;
+  for (const std::string& map : tensor_maps_) text += fmt::format("{}TENSOR_MAP {}", text.empty() ? "" : ", ", map);
+  for (const KernelParameter& parameter : source_.parameters) {
+    const loop::Buffer& buffer = program_.buffer(parameter.buffer);
+    const std::string name = identifier(buffer.name);
+    text += text.empty() ? "" : ", ";
+    if (buffer.kind == loop::BufferKind::RandomState) {
+      text += fmt::format("const RandomState {}", name);
+    } else {
+      text += fmt::format("{}{}* __restrict__ {}", parameter.is_output ? "" : "const ", storage_type(buffer.dtype), name);
+    }
+  }
+  for (sym::Expr size : source_.sizes) text += fmt::format("{}const int64_t {}", text.empty() ? "" : ", ", identifier(size.node()->name));
+  if (source_.reports_errors) text += std::string(text.empty() ? "" : ", ") + "Failure* failure, const int32_t step";
+  return text;
+}
+
+void ThreadPrinter::begin(const Contents& contents, const std::vector<BufferId>& reads, const std::vector<BufferId>& writes) {
+  take_parameters(reads, writes);
+  take_sizes(contents);
+  bool is_small = std::all_of(contents.positions.begin(), contents.positions.end(), fits_32_bits);
+  for (ExprId id : loop::reachable(exprs_, contents.values)) {
+    const loop::ExprOp& op = exprs_.node(id).op;
+    if (const auto* load = std::get_if<loop::Load>(&op)) is_small = is_small && fits_32_bits(load->index[0]);
+    if (const auto* index = std::get_if<loop::Index>(&op)) is_small = is_small && fits_32_bits(index->value);
+  }
+  body_.line(is_small && source_.sizes.empty() ? "typedef int Index;" : "typedef int64_t Index;");
+}
+
+void ThreadPrinter::decode(const std::vector<sym::Expr>& axes, const std::string& place) {
+  std::string rest = place;
+  for (size_t d = axes.size(); d-- > 0;) {
+    if (axes[d].is_const()) continue;
+    const std::string name = body_.name_of(axes[d]);
+    if (d == 0) {
+      body_.line(fmt::format("const Index {} = {};", name, rest));
+      break;
+    }
+    const std::string size = print_factor(exprs_, names_, extent(axes[d])), next = body_.fresh("rest");
+    body_.line(fmt::format("const Index {0} = {1} % {2}, {3} = {1} / {2};", name, rest, size, next));
+    rest = next;
+  }
+}
+
+void ThreadPrinter::finish(const std::vector<ProvenanceId>& provenance, const std::string& attributes) {
+  source_.reports_errors = body_.reports_errors;
+  print_header(provenance);
+  source_.text = fmt::format("{}KERNEL {} {}({}) {{\n{}}}\n", text_.finish().text, attributes, source_.name, parameters(), body_.take());
+}
+
+}  // namespace toroid::codegen::cuda

@@ -1,0 +1,38 @@
+#include "runtime/cuda/tensor_map.h"
+
+#include <limits>
+
+#include "base/error.h"
+#include "runtime/cuda/driver_api.h"
+#include "tensor/dtype.h"
+
+namespace toroid::cuda {
+namespace {
+
+constexpr int kRank = 4;
+// cuda.h's.
+constexpr int kFloat16 = 6, kBFloat16 = 9, kNotInterleaved = 0, kSwizzled128 = 3, kWholeLines = 3, kZeroOutside = 0;
+
+}  // namespace
+
+EncodedTensorMap encode(const ToroidTensorMap& map) {
+  const auto dtype = static_cast<DType>(map.dtype);
+  uint64_t sizes[kRank], strides[kRank - 1];
+  unsigned box[kRank];
+  constexpr unsigned kSteps[kRank] = {1, 1, 1, 1};
+  for (int d = 0; d < kRank; ++d) {
+    if (map.sizes[d] > std::numeric_limits<int32_t>::max())
+      throw Error(ErrorKind::InvalidInput,
+                  formatted("a product with {} rows, columns or batches is too large for a GPU's kernel", map.sizes[d]));
+    sizes[d] = static_cast<uint64_t>(map.sizes[d]);
+    box[d] = static_cast<unsigned>(map.box[d]);
+    if (d > 0) strides[d - 1] = static_cast<uint64_t>(map.strides[d] * size_bytes(dtype));
+  }
+  EncodedTensorMap made;
+  check(driver().encode_tiled(&made, dtype == DType::BF16 ? kBFloat16 : kFloat16, kRank, const_cast<void*>(map.data), sizes, strides, box,
+                              kSteps, kNotInterleaved, kSwizzled128, kWholeLines, kZeroOutside),
+        "describing a matrix to the GPU");
+  return made;
+}
+
+}  // namespace toroid::cuda

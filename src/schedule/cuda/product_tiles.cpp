@@ -1,0 +1,174 @@
+#include "schedule/cuda/product_tiles.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace toroid::schedule {
+namespace {
+
+constexpr int kAlignedElements = 8;  // 16 bytes of them
+constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;
+
+bool is_aligned(sym::Expr elements) { return sym::known_divisible(elements, kAlignedElements); }
+
+// Dims of batches as the two sides see them; neighbours that both go through at one stride are one.
+struct BatchDim {
+  sym::Expr size, a, b;
+};
+std::vector<BatchDim> batch_dims(const loop::Operand& a, const loop::Operand& b) {
+  std::vector<BatchDim> result;
+  for (size_t d = 0; d + 2 < a.sizes.size(); ++d) {
+    const BatchDim dim{a.sizes[d], a.strides[d], b.strides[d]};
+    if (dim.size.is_const(1)) continue;
+    if (!result.empty()) {
+      BatchDim& before = result.back();
+      if (sym::known_eq(before.a, dim.a * dim.size) && sym::known_eq(before.b, dim.b * dim.size)) {
+        before = {before.size * dim.size, dim.a, dim.b};
+        continue;
+      }
+    }
+    result.push_back(dim);
+  }
+  return result;
+}
+
+// The last two dims of an operand. None where no matrix that TMA reads lies so.
+std::optional<ProductShape::Side> side_of(const loop::Operand& operand) {
+  const size_t r = operand.sizes.size() - 2;
+  const sym::Expr rows = operand.sizes[r], columns = operand.sizes[r + 1], row = operand.strides[r], column = operand.strides[r + 1];
+  ProductShape::Side side{.buffer = operand.buffer, .offset = operand.offset};
+  const auto fits = [](sym::Expr stride, sym::Expr count, sym::Expr length) {
+    return is_aligned(stride) && (count.is_const(1) || sym::known_le(length, stride));
+  };
+  if (column.is_const(1) && fits(row, rows, columns)) {
+    side.stride = row;
+    return side;
+  }
+  if (row.is_const(1) && fits(column, columns, rows)) {
+    side.transposed = true;
+    side.stride = column;
+    return side;
+  }
+  return std::nullopt;
+}
+
+// Of an H100 with 132 multiprocessors, under the load of products; fitted to measured times of some twenty products (docs/gpu.md).
+constexpr double kMultiprocessors = 132, kFlopsOfCycle = 4096;  // of each
+constexpr double kStart = 4e-6, kBytesOfSecond = 2.6e12;
+constexpr double kLibraryClock = 1.45e9, kLibraryEnd = 3e-6;  // what its tiles come to, and its last one after the products
+constexpr double kEpilogueClock = 1.7e9, kCyclesOfStore = 40, kCyclesOfOperation = 3;  // for an element of one of the 128 threads of a tile
+constexpr double kClose = 1.1;  // so much slower the program's own kernel may be: it needs no library
+
+struct Candidate {
+  GpuTiles tiles;
+  double clock;  // at which tensor cores would always be busy
+};
+constexpr Candidate kCandidates[] = {
+    {{.rows = 128, .columns = 192, .stages = 4, .cluster = 1, .in_turns = true}, 1.50e9},
+    {{.rows = 128, .columns = 128, .stages = 5, .cluster = 1, .in_turns = true}, 1.46e9},
+    {{.rows = 64, .columns = 128, .stages = 7, .cluster = 1, .in_turns = true}, 1.10e9},
+};
+
+struct Numbers {
+  double rows, columns, depth, batches;
+};
+
+double seconds_of_tiles(const Numbers& n, const Candidate& candidate, const std::optional<EpilogueWork>& work) {
+  const GpuTiles& tiles = candidate.tiles;
+  const double count = n.batches * std::ceil(n.rows / tiles.rows) * std::ceil(n.columns / tiles.columns);
+  const double products = 2.0 * tiles.rows * tiles.columns * n.depth / kFlopsOfCycle / candidate.clock;
+  const double elements = tiles.rows * tiles.columns / 128.0;
+  const double epilogue = elements * (kCyclesOfStore + kCyclesOfOperation * (work ? work->operations : 0)) / kEpilogueClock;
+  // One warpgroup multiplies while the other is at its epilogue.
+  return kStart + std::ceil(count / kMultiprocessors) * std::max(products, (products + epilogue) / 2) + epilogue;
+}
+
+double seconds_of_library(const Numbers& n, const std::optional<EpilogueWork>& work) {
+  constexpr double kElementBytes = 2, kTile = 128, kLeastRows = 64;
+  const double waves = n.batches * std::ceil(n.rows / kTile) * std::ceil(n.columns / kTile) / kMultiprocessors;
+  const double busy = waves < 1 ? std::max(waves, 0.5) : waves / std::ceil(waves);  // few tiles are split along the depth
+  const double flops = 2 * n.batches * std::max(n.rows, kLeastRows) * n.columns * n.depth;
+  const double results = n.batches * n.rows * n.columns;
+  const double bytes = kElementBytes * (n.batches * (n.rows + n.columns) * n.depth + results);
+  const double products = std::max(flops / (kFlopsOfCycle * kMultiprocessors * kLibraryClock * busy), bytes / kBytesOfSecond);
+  return kStart + products + kLibraryEnd + (work ? kStart + results * (kElementBytes + work->bytes) / kBytesOfSecond : 0);
+}
+
+}  // namespace
+
+ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop::Call& call, const std::vector<BufferId>& outputs,
+                                   bool inputs_are_aligned) {
+  if (!std::holds_alternative<Matmul>(call.op) || outputs.size() != 1) return {{}, "tensor cores make matrix products only"};
+  const DType dtype = program.buffer(outputs[0]).dtype;
+  if (!is_reduced_float(dtype)) return {{}, "tensor cores multiply 16-bit floats only"};
+  const loop::Operand &a = call.operands[0], &b = call.operands[1];
+  const auto is_read_by_tma = [&](const loop::Operand& operand) {
+    const loop::Buffer& buffer = program.buffer(operand.buffer);
+    return buffer.dtype == dtype && is_aligned(operand.offset) && (inputs_are_aligned || buffer.kind != loop::BufferKind::Input);
+  };
+  const auto left = side_of(a), right = side_of(b);
+  if (!left || !right || !is_read_by_tma(a) || !is_read_by_tma(b)) return {{}, "the product's rows do not begin at multiples of 16 bytes"};
+  const std::vector<BatchDim> batches = batch_dims(a, b);
+  if (batches.size() > 2) return {{}, "the product's batches have more than two strides"};
+  const size_t rank = a.sizes.size();
+  ProductShape shape{.rows = a.sizes[rank - 2], .columns = b.sizes[rank - 1], .depth = a.sizes[rank - 1], .a = *left, .b = *right};
+  for (size_t d = 0; d < batches.size(); ++d) {
+    const bool is_inner = d + 1 == batches.size();
+    if (!is_aligned(batches[d].a) || !is_aligned(batches[d].b)) return {{}, "the product's batches do not begin at multiples of 16 bytes"};
+    (is_inner ? shape.a.inner_stride : shape.a.outer_stride) = batches[d].a;
+    (is_inner ? shape.b.inner_stride : shape.b.outer_stride) = batches[d].b;
+    if (is_inner) shape.inner_batches = batches[d].size;
+    shape.batches = shape.batches * batches[d].size;
+  }
+  if (!sym::known_lt(0, shape.depth) || !sym::known_lt(0, shape.columns)) return {{}, "the product may be one of empty rows"};
+  const sym::Expr elements = shape.rows * shape.columns * shape.batches;
+  if (elements.is_const() && elements.value() > kMostElements * kAlignedElements) return {{}, "the product has too many tiles"};
+  return {std::move(shape)};
+}
+
+// As ProductTiles in codegen/cuda/prelude/products.inc has them.
+int shared_bytes_of(const GpuTiles& tiles) {
+  constexpr int kAlignment = 1024, kRowBytes = 128, kBarrierBytes = 16;  // a stage's two barriers
+  constexpr int kMuch = 192512, kWarps = 8, kWarpRows = 16, kPadding = 8;
+  const int ring = tiles.stages * (tiles.rows + tiles.columns) * kRowBytes, staged_columns = ring > kMuch ? 32 : 64;
+  return kAlignment + ring + tiles.stages * kBarrierBytes + kWarps * kWarpRows * (staged_columns + kPadding) * 4;
+}
+
+sym::Expr blocks_of(const ProductShape& shape, const GpuTiles& tiles) {
+  return shape.batches * sym::ceil_div(shape.rows, tiles.rows * tiles.cluster) * tiles.cluster *
+         sym::ceil_div(shape.columns, tiles.columns);
+}
+
+std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work) {
+  const auto hint = [](sym::Expr size) { return static_cast<double>(sym::evaluate_hint(size)); };
+  const Numbers n = {hint(shape.rows), hint(shape.columns), hint(shape.depth), hint(shape.batches)};
+  std::optional<GpuTiles> best;
+  double least = kClose * seconds_of_library(n, work);
+  for (const Candidate& each : kCandidates) {
+    const double seconds = seconds_of_tiles(n, each, work);
+    if (seconds >= least) continue;
+    least = seconds;
+    best = each.tiles;
+  }
+  return best;
+}
+
+std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& tiles) {
+  const auto map = [&](const ProductShape::Side& side, sym::Expr rows, sym::Expr columns, int box_rows) {
+    // One size of batches where all have the same matrix.
+    const auto count = [](sym::Expr stride, sym::Expr size) { return stride.is_const(0) ? sym::Expr(1) : size; };
+    const auto apart = [](sym::Expr stride) { return stride.is_const(0) ? sym::Expr(kAlignedElements) : stride; };
+    const sym::Expr outer = sym::floor_div(shape.batches, shape.inner_batches);
+    return TensorMap{.buffer = side.buffer,
+                     .offset = side.offset,
+                     .sizes = {side.transposed ? rows : columns, side.transposed ? columns : rows,
+                               count(side.inner_stride, shape.inner_batches), count(side.outer_stride, outer)},
+                     .strides = {1, side.stride, apart(side.inner_stride), apart(side.outer_stride)},
+                     .box = {kTileDepth, box_rows, 1, 1}};
+  };
+  const int columns_of_block = tiles.columns / tiles.cluster, depth_of_block = kTileDepth / tiles.cluster;
+  return {map(shape.a, shape.rows, shape.depth, shape.a.transposed ? kTileDepth : tiles.rows),
+          map(shape.b, shape.depth, shape.columns, shape.b.transposed ? columns_of_block : depth_of_block)};
+}
+
+}  // namespace toroid::schedule

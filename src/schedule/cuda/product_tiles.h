@@ -1,0 +1,62 @@
+// Matrix products that a kernel of the program's own makes on a GPU's tensor cores: which ones, and in what tiles.
+//
+// Such a kernel reads both sides by TMA, which wants matrices whose rows or columns lie contiguously, from multiples of 16 bytes on. Other products
+// are the library's, and what follows them is a kernel of its own.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace toroid::schedule {
+
+inline constexpr int kProductThreads = 384;  // of a block: a warpgroup that loads and two that multiply
+inline constexpr int kTileDepth = 64;        // what a stage of the ring has of both sides' rows: 128 bytes
+inline constexpr int kMostSharedBytes = 232448;
+
+// A batch of products [rows, depth] x [depth, columns] of 16-bit floats. Batches are two dims, the outer one of batches / inner_batches.
+struct ProductShape {
+  sym::Expr rows = 1, columns = 1, depth = 1, inner_batches = 1, batches = 1;
+  struct Side {
+    BufferId buffer;
+    sym::Expr offset = 0;
+    bool transposed = false;                       // neighbours in memory are neighbours in a column
+    sym::Expr stride = 0;                          // from one contiguous row, or column, to the next
+    sym::Expr inner_stride = 0, outer_stride = 0;  // from batch to batch: 0 where all have the same matrix
+  };
+  Side a = {}, b = {};
+};
+struct ProductAttempt {
+  std::optional<ProductShape> shape;
+  std::string_view reason = {};  // without a shape: why
+};
+// `inputs_are_aligned`: to 16 bytes; what the program itself allocates is.
+ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop::Call& call, const std::vector<BufferId>& outputs,
+                                   bool inputs_are_aligned = true);
+
+// Of a block's shared memory.
+int shared_bytes_of(const GpuTiles& tiles);
+// Blocks: a cluster's tiles lie under each other.
+sym::Expr blocks_of(const ProductShape& shape, const GpuTiles& tiles);
+
+// What an epilogue costs.
+struct EpilogueWork {
+  double bytes = 0;       // of memory for each element of the product, but the product itself
+  double operations = 0;  // for each element
+};
+// The quickest tiles by an estimate from the sizes' hints; none where the library is quicker, with a kernel behind it that does the epilogue's work.
+std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work);
+
+// One side as the kernel's tensor map: four dims, the contiguous one first, and the box that one load brings.
+struct TensorMap {
+  BufferId buffer;
+  sym::Expr offset;
+  std::array<sym::Expr, 4> sizes, strides;
+  std::array<int, 4> box;
+};
+std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& tiles);
+
+}  // namespace toroid::schedule

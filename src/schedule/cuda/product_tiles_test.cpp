@@ -1,0 +1,118 @@
+// Which products a GPU's tensor cores make by a kernel of the program's own, with what follows, and why others are the library's.
+#include "schedule/cuda/product_tiles.h"
+
+#include <gtest/gtest.h>
+
+#include "schedule/planner.h"
+#include "schedule/scheduled_for_test.h"
+
+namespace toroid::schedule {
+namespace {
+
+struct ProductCase {
+  const char* name;
+  const char* steps;   // "own": a call with tiles; "library": one without
+  const char* reason;  // of the first product that is not the program's own
+  const char* graph;
+};
+void PrintTo(const ProductCase& row, std::ostream* out) { *out << row.name; }
+
+const ProductCase kProducts[] = {
+    {"linear_with_gelu", "own+kernel", "", R"(
+graph(x: bf16[512, 1024], w: bf16[768, 1024], b: bf16[768]) {
+  y: bf16[512, 768] = aten::linear(x, w, b)
+  z: bf16[512, 768] = aten::gelu(y)
+  return z
+})"},
+    {"a_product_alone", "own", "", R"(
+graph(x: f16[512, 1024], w: f16[1024, 768]) {
+  y: f16[512, 768] = aten::mm(x, w)
+  return y
+})"},
+    {"any_number_of_rows", "own+kernel", "", R"(
+sym s0 in [1, 4096] hint 512
+graph(x: bf16[s0, 1024], w: bf16[768, 1024], b: bf16[768]) {
+  y: bf16[s0, 768] = aten::linear(x, w, b)
+  return y
+})"},
+    {"a_reduction_stays_behind", "own kernel", "", R"(
+graph(x: bf16[512, 1024], w: bf16[1024, 768]) {
+  y: bf16[512, 768] = aten::mm(x, w)
+  z: bf16[512, 768] = aten::softmax.int(y, -1)
+  return z
+})"},
+    {"floats_of_32_bits", "library kernel", "tensor cores multiply 16-bit floats only", R"(
+graph(x: f32[512, 1024], w: f32[1024, 768]) {
+  y: f32[512, 768] = aten::mm(x, w)
+  z: f32[512, 768] = aten::relu(y)
+  return z
+})"},
+    {"rows_that_begin_anywhere", "library kernel", "the product's rows do not begin at multiples of 16 bytes", R"(
+graph(x: bf16[512, 1001], w: bf16[1001, 768]) {
+  y: bf16[512, 768] = aten::mm(x, w)
+  z: bf16[512, 768] = aten::relu(y)
+  return z
+})"},
+    {"any_depth", "library kernel", "the product's rows do not begin at multiples of 16 bytes", R"(
+sym s0 in [1, 4096]
+graph(x: bf16[512, s0], w: bf16[768, s0]) {
+  t: bf16[s0, 768] = aten::t(w)
+  y: bf16[512, 768] = aten::mm(x, t)
+  z: bf16[512, 768] = aten::relu(y)
+  return z
+})"},
+};
+
+class Products : public testing::TestWithParam<ProductCase> {};
+TEST_P(Products, AreMadeInTilesOrByTheLibrary) {
+  const Scheduled made = scheduled(GetParam().graph, cuda_planner(TensorCores::Hopper));
+  std::string steps, reason;
+  for (const Step& step : made.schedule.steps) {
+    steps += steps.empty() ? "" : " ";
+    const auto* call = std::get_if<CallStep>(&step);
+    steps += call == nullptr ? "kernel" : call->gpu ? "own" : "library";
+    if (call == nullptr) continue;
+    if (call->epilogue) steps += "+kernel";
+    const ProductAttempt attempt = as_product_of_tiles(*made.schedule.loops, call->call, call->outputs);
+    EXPECT_TRUE(attempt.shape.has_value() || !call->gpu);
+    if (reason.empty()) reason = attempt.reason;
+  }
+  EXPECT_EQ(steps, GetParam().steps);
+  EXPECT_EQ(reason, GetParam().reason);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, Products, testing::ValuesIn(kProducts), [](const auto& row) { return row.param.name; });
+
+TEST(ProductsWithoutTensorCores, AreTheLibrarys) {
+  for (const Step& step : scheduled(kProducts[0].graph, cuda_planner()).schedule.steps) {
+    const auto* call = std::get_if<CallStep>(&step);
+    EXPECT_FALSE(call != nullptr && (call->gpu || call->epilogue));
+  }
+}
+
+// A batch's matrices lie one after the other in one dim, however many dims the model has of them.
+TEST(ProductShapes, MergeBatchesThatHaveOneStride) {
+  const Scheduled made = scheduled(R"(
+graph(x: bf16[4, 6, 64, 32], y: bf16[4, 6, 32, 64], z: bf16[32, 8]) {
+  a: bf16[4, 6, 64, 64] = aten::matmul(x, y)
+  p: bf16[4, 64, 6, 32] = aten::permute(x, [0, 2, 1, 3])
+  b: bf16[4, 64, 6, 8] = aten::matmul(p, z)
+  return a, b
+})",
+                                   cuda_planner(TensorCores::Hopper));
+  const auto& call = std::get<CallStep>(made.schedule.steps[0]);
+  const ProductAttempt attempt = as_product_of_tiles(*made.schedule.loops, call.call, call.outputs);
+  ASSERT_TRUE(attempt.shape.has_value());
+  EXPECT_TRUE(attempt.shape->batches.is_const(24));
+  EXPECT_TRUE(attempt.shape->inner_batches.is_const(24));
+  EXPECT_TRUE(attempt.shape->a.inner_stride.is_const(64 * 32));
+  EXPECT_TRUE(attempt.shape->a.outer_stride.is_const(0));
+}
+
+TEST(Tiles, FitAMultiprocessorsSharedMemory) {
+  const Scheduled made = scheduled(kProducts[1].graph, cuda_planner(TensorCores::Hopper));
+  const auto& call = std::get<CallStep>(made.schedule.steps[0]);
+  EXPECT_LE(shared_bytes_of(*call.gpu), kMostSharedBytes);
+}
+
+}  // namespace
+}  // namespace toroid::schedule
