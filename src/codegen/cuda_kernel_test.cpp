@@ -37,6 +37,13 @@ graph(x: f32[1000, 64]) {
   y: f32[64] = aten::sum.dim_IntList(x, [0])
   return y
 })"},
+    {"depthwise_convolution", R"(
+graph(x: bf16[64, 256, 56, 56], w: bf16[256, 1, 3, 3], b: bf16[256]) {
+  y: bf16[64, 256, 56, 56] = aten::conv2d(x, w, b, [1, 1], [1, 1], [1, 1], 256)
+  z: bf16[64, 256, 56, 56] = aten::relu(y)
+  s: bf16[64, 256] = aten::sum.dim_IntList(z, [2, 3])
+  return s
+})"},
     {"embedding_of_free_length", R"(
 sym s0 in [1, 4096]
 graph(w: f32[1000, 64], ids: i64[s0]) {

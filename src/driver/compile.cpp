@@ -288,7 +288,8 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
     dumps.write("expand-attention", [&] { return to_text(program, {.provenance = true}); });
   }
 
-  std::vector<LoweredGraph> lowered = lower(program, !options.optimise);
+  std::vector<LoweredGraph> lowered =
+      lower(program, {.realise_all = !options.optimise, .convolutions_as_loops = options.target != codegen::Target::Cpu});
   clock.done("lower");
   dumps.write("loops", [&] { return loops_text(program, lowered); });
 

@@ -77,4 +77,16 @@ std::vector<sym::Expr> channels_last_strides(const std::vector<sym::Expr>& sizes
   return strides;
 }
 
+std::vector<sym::Expr> filters_innermost_strides(const std::vector<sym::Expr>& sizes) {
+  std::vector<sym::Expr> strides(sizes.size());
+  strides[0] = 1;
+  strides[1] = sizes[0];
+  sym::Expr stride = sizes[0] * sizes[1];
+  for (size_t d = sizes.size(); d-- > 2;) {
+    strides[d] = stride;
+    stride = stride * sizes[d];
+  }
+  return strides;
+}
+
 }  // namespace toroid

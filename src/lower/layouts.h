@@ -18,4 +18,7 @@ std::vector<bool> channels_last_values(const Graph& graph);
 // [N, C, spatial...] with C innermost.
 std::vector<sym::Expr> channels_last_strides(const std::vector<sym::Expr>& sizes);
 
+// [O, C, taps...] with O innermost, then C: what neighbouring filters have of a tap lies together.
+std::vector<sym::Expr> filters_innermost_strides(const std::vector<sym::Expr>& sizes);
+
 }  // namespace toroid

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
+#include "lower/convolution_loops.h"
 #include "lower/cost.h"
 #include "lower/index_map.h"
 #include "lower/int4_weights.h"
@@ -37,13 +38,13 @@ std::string short_name(std::string_view op) {
 
 class Lowering {
  public:
-  Lowering(const Program& program, const Graph& graph, bool realise_all)
-      : program_(program), graph_(graph), realise_all_(realise_all), loops_(std::make_unique<loop::LoopProgram>(*program.symbols)) {}
+  Lowering(const Program& program, const Graph& graph, const LowerOptions& options)
+      : program_(program), graph_(graph), options_(options), loops_(std::make_unique<loop::LoopProgram>(*program.symbols)) {}
 
   LoweredGraph run() {
     count_uses();
     channels_last_ = channels_last_values(graph_);
-    if (!realise_all_ && &graph_ == &program_.graph) constant_ = constant_values(program_);
+    if (!options_.realise_all && &graph_ == &program_.graph) constant_ = constant_values(program_);
     constant_.resize(graph_.num_values());
     values_.resize(graph_.num_values());
     for (const Node& node : graph_.nodes()) {
@@ -52,7 +53,7 @@ class Lowering {
       try {
         prepare_inputs(node);
         lower_node(node);
-        if (realise_all_) {
+        if (options_.realise_all) {
           for (ValueId output : node.outputs) realise(output);
         }
         bind_symbols(node);
@@ -659,7 +660,7 @@ class Lowering {
 
   // Constant weights of int4 keep their four bits: the kernel takes them with a scale and a zero point for each column and group of rows.
   bool takes_int4(const Node& node) {
-    if (!std::holds_alternative<Matmul>(node.op) || realise_all_) return false;
+    if (!std::holds_alternative<Matmul>(node.op) || options_.realise_all) return false;
     const ValueId right = node.inputs[1];
     const DType type = dtype(node.outputs[0]);
     if (constant_[static_cast<size_t>(right)] != Constancy::Weights || (type != DType::F32 && !is_reduced_float(type))) return false;
@@ -779,18 +780,48 @@ class Lowering {
 
   // The bias is left to whatever is done with the result besides.
   void lower_convolution(const Node& node) {
+    if (options_.convolutions_as_loops) return lower_convolution_loops(node);
     if (!is_channels_last_convolution(graph_, node)) return lower_call(node, true);
     const ValueId id = node.outputs[0];
     loop::Call call{node.op, {image_operand(node.inputs[0]), filter_operand(node.inputs[1])}};
     const BufferId out = new_buffer(id);
-    const DType made = dtype(id) == DType::F16 ? DType::F32 : dtype(id);
-    loops_->buffer(out).dtype = made;
+    loops_->buffer(out).dtype = dtype(id) == DType::F16 ? DType::F32 : dtype(id);
     add_computation(std::move(call), {out}, {node.provenance});
+    define_convolution(node, out);
+  }
+
+  // What was summed in `out`, and the bias.
+  void define_convolution(const Node& node, BufferId out) {
+    const ValueId id = node.outputs[0];
+    const DType made = loops_->buffer(out).dtype;
     std::vector<sym::Expr> axes = fresh_axes(sizes(id));
     ExprId value = exprs().load(out, axes, made);
     if (node.inputs.size() > 2) value = exprs().compute(ScalarOp::Add, {value, at(node.inputs[2], {axes[1]})});
     if (dtype(id) != made || node.inputs.size() > 2) return define(id, std::move(axes), value, {node.provenance});
     define_buffer(id, out);
+  }
+
+  void lower_convolution_loops(const Node& node) {
+    const ValueId id = node.outputs[0], image = node.inputs[0], weight = node.inputs[1];
+    operand(image, false);  // puts it in memory
+    const LoadAt image_at = [&](const std::vector<sym::Expr>& index) { return at(image, index); };
+    LoadAt weight_at = [&](const std::vector<sym::Expr>& index) { return at(weight, index); };
+    const std::vector<sym::Expr>& s = sizes(weight);
+    const bool is_empty = std::any_of(s.begin(), s.end(), [](sym::Expr size) { return size.is_const(0); });
+    if (channels_last_[static_cast<size_t>(id)] && !is_empty) {
+      const loop::Operand filters = copy_of(weight, "_by_tap", dtype(weight), filters_innermost_strides(s));
+      weight_at = [this, filters, weight](const std::vector<sym::Expr>& index) {
+        return exprs().load(filters.buffer, index, dtype(weight));
+      };
+    } else {
+      operand(weight, false);
+    }
+    ConvolutionLoops loops = convolution_loops(exprs(), std::get<Convolution>(node.op), sizes(image), s, sizes(id), image_at, weight_at);
+    const BufferId out = new_buffer(id);
+    loop::Work work = loop::Map{loops.axes, loops.value};
+    if (!loops.reduce_axes.empty()) work = loop::Reduction{loops.axes, loops.reduce_axes, ReduceOp::Sum, loops.value};
+    add_computation(std::move(work), {out}, {node.provenance});
+    define_convolution(node, out);
   }
 
   // The image with its channels next to each other; in planes where there are few, which the convolution takes as they are. Of float16 a copy in
@@ -836,7 +867,7 @@ class Lowering {
 
   const Program& program_;
   const Graph& graph_;
-  const bool realise_all_;
+  const LowerOptions options_;
   std::unique_ptr<loop::LoopProgram> loops_;
   std::vector<Lowered> values_;
   std::vector<int> uses_;
@@ -846,11 +877,11 @@ class Lowering {
 
 }  // namespace
 
-std::vector<LoweredGraph> lower(const Program& program, bool realise_all) {
+std::vector<LoweredGraph> lower(const Program& program, const LowerOptions& options) {
   ErrorContext context("lowering {}", program.name.empty() ? "the program" : program.name);
   std::vector<LoweredGraph> graphs;
-  graphs.push_back(Lowering(program, program.graph, realise_all).run());
-  for (const Graph& subgraph : program.subgraphs) graphs.push_back(Lowering(program, subgraph, realise_all).run());
+  graphs.push_back(Lowering(program, program.graph, options).run());
+  for (const Graph& subgraph : program.subgraphs) graphs.push_back(Lowering(program, subgraph, options).run());
   return graphs;
 }
 

@@ -29,7 +29,10 @@ struct LoweredGraph {
 // results of a subgraph are contiguous.
 // Needs a core-level program. Throws Error{Unsupported} for what loops cannot express (complex numbers, 8-bit floats), naming
 // the operation and its place in the model.
-// `realise_all`: every value becomes a buffer, as if each operation ran alone; to find out whether fusion is at fault.
-std::vector<LoweredGraph> lower(const Program& program, bool realise_all = false);
+struct LowerOptions {
+  bool realise_all = false;  // every value becomes a buffer, as if each operation ran alone; to find out whether fusion is at fault
+  bool convolutions_as_loops = false;  // else they are calls of the library
+};
+std::vector<LoweredGraph> lower(const Program& program, const LowerOptions& options = {});
 
 }  // namespace toroid

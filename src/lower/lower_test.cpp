@@ -14,9 +14,9 @@ namespace toroid {
 namespace {
 
 // The computations, without their names and axes.
-std::string loops_of(const Program& program, bool realise_all = false) {
+std::string loops_of(const Program& program, const LowerOptions& options = {}) {
   std::string result;
-  for (const LoweredGraph& graph : lower(program, realise_all)) {
+  for (const LoweredGraph& graph : lower(program, options)) {
     if (!result.empty()) result += "subgraph\n";
     std::istringstream text(computations_text(graph));
     for (std::string line; std::getline(text, line);) {
@@ -288,6 +288,30 @@ TEST(Lower, AnImageOfFloat16IsWidenedAndLaidOutInOneCopy) {
   EXPECT_EQ(loops.computations[0].outputs[0], image.buffer);
   EXPECT_EQ(loops.buffer(image.buffer).dtype, DType::F32);
   EXPECT_EQ(image.strides, (std::vector<sym::Expr>{1024, 1, 128, 16}));
+}
+
+TEST(Lower, AConvolutionAsLoopsAddsOnlyWhatIsInsideOfTheImage) {
+  EXPECT_EQ(loops_of(parse_text(R"(
+graph(x: f32[2, 4, 9], w: f32[6, 2, 3], b: f32[6]) {
+  y: f32[2, 6, 5] = convolution(x, w, b, stride=[2], padding=[1], dilation=[1], output_padding=[0], transposed=false, groups=2)
+  return y
+})"),
+                     {.convolutions_as_loops = true}),
+            "map w_by_tap[i3, i4, i5] = w[i3, i4, i5]\n"
+            "reduce y[i7, i8, i9] = sum over r0, r1 of masked(bool(index((0 < 2*i9 + r0) & (2*i9 + r0 <= 9))), "
+            "mul(x[i7, r1 + 2*(i8//3), 2*i9 + r0 - 1], w_by_tap[i8, r1, r0]), 0.0)\n"
+            "map y_out[i10, i11, i12] = add(y[i10, i11, i12], b[i11])\n");
+}
+
+TEST(Lower, ATransposedConvolutionAsLoopsReadsWhereItsStrideLeadsTo) {
+  EXPECT_EQ(loops_of(parse_text(R"(
+graph(x: f32[2, 4, 5], w: f32[4, 3, 3]) {
+  y: f32[2, 3, 11] = convolution(x, w, stride=[2], padding=[0], dilation=[1], output_padding=[0], transposed=true, groups=1)
+  return y
+})"),
+                     {.convolutions_as_loops = true}),
+            "reduce y[i6, i7, i8] = sum over r0, r1 of masked(bool(index(Eq(Mod(i8 - r0, 2), 0) & (0 <= (i8 - r0)//2) & "
+            "((i8 - r0)//2 <= 4))), mul(x[i6, r1, (i8 - r0)//2], w[r1, i7, r0]), 0.0)\n");
 }
 
 TEST(Lower, ANumberReadFromATensorIsBoundBeforeItIsUsed) {

@@ -101,8 +101,8 @@ struct GpuLoops {
   int threads = 256;     // of a block
   int row_threads = 1;   // of them that share a row; a power of two
   bool columns = false;  // neighbouring threads have neighbouring rows; else neighbouring elements of a row
-  int vector = 1;        // neighbours along the last axis that a thread takes at once: of the inner ones, or without them of the outer ones
-  int items = 0;         // vectors of a row that a thread takes, all of which stay in its registers; 0: any number, and there is no stash
+  int vector = 1;  // neighbours along the last axis that a thread takes at once: of the inner ones; of the outer ones with columns or a map
+  int items = 0;   // vectors of a row that a thread takes, all of which stay in its registers; 0: any number, and there is no stash
   bool operator==(const GpuLoops&) const = default;
 };
 

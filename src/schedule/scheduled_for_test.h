@@ -21,7 +21,7 @@ struct Scheduled {
   Schedule schedule;
 };
 
-inline Scheduled scheduled(std::string_view text, const Planner& planner = cpu_planner()) {
+inline Scheduled scheduled(std::string_view text, const Planner& planner = cpu_planner(), const LowerOptions& lowering = {}) {
   Scheduled result{parse_text(text), {}, {}};
   Graph& graph = result.program.graph;
   for (size_t i = 0; i < graph.num_nodes(); ++i) {
@@ -32,7 +32,7 @@ inline Scheduled scheduled(std::string_view text, const Planner& planner = cpu_p
         graph.add_provenance({.op = aten->schema->name, .name = graph.value(node.outputs[0]).name, .module = {}, .source = {}});
   }
   run_passes(result.program);
-  std::vector<LoweredGraph> lowered = lower(result.program);
+  std::vector<LoweredGraph> lowered = lower(result.program, lowering);
   result.outputs = std::move(lowered[0].outputs);
   result.schedule = make_schedule(std::move(lowered[0].loops), true, nullptr, Forms::Measured, planner);
   return result;

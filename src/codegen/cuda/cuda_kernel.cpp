@@ -7,8 +7,10 @@
 #include "base/error.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cuda/thread_printer.h"
+#include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/cuda_grid.h"
+#include "schedule/cuda/masked_stage.h"
 #include "support/match.h"
 
 namespace toroid::codegen::cuda {
@@ -74,9 +76,11 @@ class CudaPrinter : public ThreadPrinter {
                     gpu_.columns ? fmt::format("threadIdx.x / {}", rows_of_block) : fmt::format("threadIdx.x % {}", gpu_.row_threads),
                     gpu_.row_threads));
     // Threads without a row go along with the last one, so that all wait for each other.
-    body_.line(fmt::format("const Index own_row = blockIdx.x * (Index){} + {};", rows_of_block, row_thread));
+    const int columns = of_thread();
+    body_.line(columns > 1 ? fmt::format("const Index own_row = (blockIdx.x * (Index){} + {}) * {};", rows_of_block, row_thread, columns)
+                           : fmt::format("const Index own_row = blockIdx.x * (Index){} + {};", rows_of_block, row_thread));
     body_.line(fmt::format("const bool is_row = own_row < {0};", index(rows)));
-    body_.line(fmt::format("const Index row = is_row ? own_row : {} - 1;", print_factor(exprs_, names_, rows)));
+    body_.line(fmt::format("const Index row = is_row ? own_row : {} - {};", print_factor(exprs_, names_, rows), columns));
     decode(kernel.outer, "row");
     for (size_t i = 0; i < kernel.stashes.size(); ++i)
       body_.line(fmt::format("{} stash{}[{}];", register_type(kernel.stashes[i]), i, gpu_.items * gpu_.vector));
@@ -147,18 +151,65 @@ class CudaPrinter : public ThreadPrinter {
   // What one thread of a row does for all.
   void once_stage(const Stage& stage) {
     body_.open("if (is_row && thread == 0) {");
-    for (const Statement& statement : stage.statements) print(statement, {});
+    if (of_thread() > 1) {
+      elements_of(stage, kernel_->outer, "");
+    } else {
+      for (const Statement& statement : stage.statements) print(statement, {});
+    }
     body_.close();
   }
 
-  void row_stage(const Stage& stage, sym::Expr row) {
+  // Rows beside each other that a thread has.
+  int of_thread() const { return gpu_.columns ? gpu_.vector : 1; }
+
+  // One thread's row: a loop for each inner axis. What is added only under a condition is asked for in the outermost loop that knows it.
+  void row_of_thread(const Stage& stage) {
+    const std::optional<schedule::MaskedStage> masked = schedule::masked_stage(exprs_, *kernel_, stage);
+    const bool asks_once = masked && (of_thread() == 1 || !changes(masked->condition, {kernel_->outer.back()}));
+    std::vector<sym::Expr> inner(kernel_->inner.rbegin(), kernel_->inner.rend());  // those that are still to come
+    int open = 0;
+    bool asked = !asks_once;
+    while (true) {
+      if (!asked && !changes(masked->condition, inner)) {
+        const std::string condition = body_.value(masked->condition);
+        body_.open(fmt::format("if ({}) {{", condition));
+        ++open;
+        asked = true;
+      }
+      if (inner.empty()) break;
+      const std::string length = index(extent(inner.back())), name = body_.name_of(inner.back());
+      body_.open(fmt::format("for (Index {0} = 0; {0} < {1}; ++{0}) {{", name, length));
+      ++open;
+      inner.pop_back();
+    }
+    const Stage& adds = asks_once ? masked->stage : stage;
+    if (of_thread() > 1) body_.hoist(values_of(adds), {kernel_->outer.back()});
+    elements_of(adds, of_thread() > 1 ? kernel_->outer : kernel_->inner, "");
+    while (open-- > 0) body_.close();
+  }
+  static std::vector<ExprId> values_of(const Stage& stage) {
     std::vector<ExprId> values;
     for (const Statement& statement : stage.statements) values.push_back(match(statement, [](const auto& s) { return s.value; }));
+    return values;
+  }
+  bool changes(ExprId id, const std::vector<sym::Expr>& axes) const { return !schedule::varying(exprs_, {id}, axes).empty(); }
+
+  void row_stage(const Stage& stage, sym::Expr row) {
+    if (gpu_.row_threads == 1 && gpu_.items == 0 && (gpu_.columns || gpu_.vector == 1)) {
+      declare_accumulators(stage);
+      body_.open("{");
+      row_of_thread(stage);
+      body_.close();
+      return combine_accumulators(stage);
+    }
     declare_accumulators(stage);
     body_.open("{");
-    if (sym::known_lt(0, row)) body_.hoist(values, kernel_->inner);
-    const int step = gpu_.row_threads * gpu_.vector;
-    const std::string first = gpu_.vector > 1 ? fmt::format("thread * {}", gpu_.vector) : "thread";
+    const std::vector<sym::Expr>& axes = of_thread() > 1 ? kernel_->outer : kernel_->inner;  // along the last one the thread has neighbours
+    std::vector<sym::Expr> changing = kernel_->inner;
+    if (of_thread() > 1) changing.push_back(axes.back());
+    if (sym::known_lt(0, row)) body_.hoist(values_of(stage), changing);
+    const int vector = gpu_.vector / of_thread(), step = gpu_.row_threads * vector;
+    const std::string first = vector > 1 ? fmt::format("thread * {}", vector) : "thread";
     if (gpu_.items > 0) {
       body_.line("UNROLLED");
       body_.open(fmt::format("for (int item = 0; item < {}; ++item) {{", gpu_.items));
@@ -168,7 +219,7 @@ class CudaPrinter : public ThreadPrinter {
       body_.open(fmt::format("for (Index place = {}; place < {}; place += {}) {{", first, index(row), step));
     }
     decode(kernel_->inner, "place");
-    elements_of(stage, kernel_->inner, gpu_.items > 0 ? fmt::format("item * {}", gpu_.vector) : "");
+    elements_of(stage, axes, gpu_.items > 0 ? fmt::format("item * {}", gpu_.vector) : "");
     body_.close();
     body_.close();
     combine_accumulators(stage);
@@ -213,7 +264,9 @@ class CudaPrinter : public ThreadPrinter {
     for (const auto& [id, pack] : loads) body_.define(id, fmt::format("{}.get({})", pack, k));
     body_.stash_index = stash_place.empty() ? k : fmt::format("{} + {}", stash_place, k);
     pack_element_ = k;
+    if (of_thread() > 1) body_.column = fmt::format("[{}]", k);
     for (const Statement& statement : stage.statements) print(statement, packs);
+    body_.column.clear();
     body_.close();
     for (const auto& [s, pack] : packs.stores) {
       const std::string at = index(s->position);
@@ -271,7 +324,11 @@ class CudaPrinter : public ThreadPrinter {
     if (is_arg(acc.op)) {
       body_.line(fmt::format("Best<{}> best{} = {{0, -1}};", type, i));
     } else {
-      body_.line(fmt::format("{} sum{} = {};", type, i, identity_text(acc.op, own_dtype(acc))));
+      const std::string identity = identity_text(acc.op, own_dtype(acc));
+      if (of_thread() == 1) return body_.line(fmt::format("{} sum{} = {};", type, i, identity));
+      body_.line(fmt::format("{} sum{}[{}];", type, i, of_thread()));
+      body_.line("UNROLLED");
+      body_.line(fmt::format("for (int k = 0; k < {}; ++k) sum{}[k] = {};", of_thread(), i, identity));
     }
   }
 
@@ -285,7 +342,7 @@ class CudaPrinter : public ThreadPrinter {
                                     register_type(acc.dtype), value, at));
     }
     const DType own = own_dtype(acc);
-    const std::string sum = fmt::format("sum{}", i), x = own == acc.dtype ? value : fmt::format("(double){}", value);
+    const std::string sum = fmt::format("sum{}{}", i, body_.column), x = own == acc.dtype ? value : fmt::format("(double){}", value);
     body_.line(fmt::format("{} = {};", sum, combine_text(acc.op, own, {sum, false, true}, {x, false, true})));
   }
 
@@ -296,7 +353,8 @@ class CudaPrinter : public ThreadPrinter {
     const bool wide = acc.op == ReduceOp::Sum && acc.dtype == DType::F32 && acc.care != loop::SumCare::Usual;
     const DType dtype = wide ? DType::F64 : acc.dtype;
     const std::string type = arg ? fmt::format("Best<{}>", register_type(dtype)) : std::string(register_type(dtype));
-    std::string total = arg ? fmt::format("best{}", i) : fmt::format("sum{}", i);
+    const bool several = of_thread() > 1;
+    std::string total = fmt::format("{}{}{}", arg ? "best" : "sum", i, several ? "[k]" : "");
     if (wide) total = fmt::format("(double){}", total);
     if (gpu_.row_threads > 1) {
       const std::string how = gpu_.columns ? fmt::format("combine_column<{}, {}>", gpu_.row_threads, gpu_.threads / gpu_.row_threads)
@@ -307,7 +365,10 @@ class CudaPrinter : public ThreadPrinter {
       waits_ = true;
     }
     if (arg) total = fmt::format("op_max(({}).position, (int64_t)0)", total);
-    body_.line(fmt::format("const auto acc{} = {};", i, total));
+    if (!several) return body_.line(fmt::format("const auto acc{} = {};", i, total));
+    body_.line(fmt::format("{} acc{}[{}];", type, i, of_thread()));
+    body_.line("UNROLLED");
+    body_.line(fmt::format("for (int k = 0; k < {}; ++k) acc{}[k] = {};", of_thread(), i, total));
   }
 
   // ---- scans and scatters

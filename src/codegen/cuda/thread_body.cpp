@@ -116,7 +116,7 @@ std::string ThreadBody::text_of(ExprId id) {
         const bool is_only_rounded = e.from == e.to && is_floating(e.to) && !is_reduced_float(e.to);
         return is_only_rounded ? fmt::format("rounded({})", operand) : bitcast_text(e.from, e.to, {operand, false, true});
       },
-      [&](const loop::Accumulated& e) { return fmt::format("{}(acc{})", type, static_cast<uint32_t>(e.id)); },
+      [&](const loop::Accumulated& e) { return fmt::format("{}(acc{}{})", type, static_cast<uint32_t>(e.id), column); },
       [&](const loop::Stashed& e) { return fmt::format("stash{}[{}]", static_cast<uint32_t>(e.id), stash_index); });
 }
 

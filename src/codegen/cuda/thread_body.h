@@ -39,6 +39,7 @@ class ThreadBody {
   void define(loop::ExprId load, std::string text) { scopes_.back().values[load] = std::move(text); }
 
   std::string stash_index = "0";                  // of the element at hand among the thread's
+  std::string column = {};                        // "[k]", of the sum at hand, where a thread has several
   std::unordered_set<loop::ExprId> unfused = {};  // products that are rounded
   bool reports_errors = false, is_special = false;
   bool is_rounded_to_16_bits = false;  // all that comes of the values

@@ -79,7 +79,7 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
           return {blocks, gpu.threads};
         }
         if (kernel.inner.empty()) return {sym::ceil_div(sym::floor_div(rows, gpu.vector), gpu.threads), gpu.threads};
-        return {sym::ceil_div(rows, gpu.threads / gpu.row_threads), gpu.threads};
+        return {sym::ceil_div(gpu.columns ? sym::floor_div(rows, gpu.vector) : rows, gpu.threads / gpu.row_threads), gpu.threads};
       },
       [](const ScanKernel& kernel) -> CudaGrid {
         return {sym::ceil_div(product_of_extents(kernel.outer), kScanThreads), kScanThreads};

@@ -11,6 +11,7 @@
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/cuda_grid.h"
+#include "schedule/cuda/masked_stage.h"
 #include "schedule/cuda/product_tiles.h"
 #include "schedule/fusion/group.h"
 #include "schedule/planner.h"
@@ -25,6 +26,7 @@ constexpr int kThreads = 256, kRowThreads = 128, kMostThreads = 1024;
 constexpr int kColumns = 32;  // results of a block beside each other: a warp's
 constexpr int kAccessBytes = 16, kMostVector = 8;
 constexpr int64_t kEnoughThreads = 1 << 16;       // fewer do not fill the device: each has fewer elements then
+constexpr int64_t kManyThreads = 1 << 17;         // of columns, which wait for each of their elements: more need not share one
 constexpr int kShortShare = 16, kLongShare = 32;  // elements of a row a thread, within a warp and beyond it
 constexpr int64_t kLeastTile = 16, kMostTileBytes = 40 << 10;
 constexpr int kMostRegisters = 64;  // of a thread, for what its row keeps
@@ -232,6 +234,19 @@ class CudaPlanner final : public Planner {
     return vector;
   }
 
+  // Of one reduction: neighbours share what does not depend on the column.
+  int vector_of_columns(const loop::LoopProgram& program, const Kernel& kernel) const {
+    Kernel alone = kernel;
+    int reducing = 0;
+    for (Stage& stage : alone.stages) {
+      if (const auto masked = masked_stage(program.exprs, kernel, stage)) stage = masked->stage;
+      reducing += stage.inner ? 1 : 0;
+    }
+    const bool is_one = kernel.stashes.empty() && reducing == 1 && kernel.accumulators.size() == 1;
+    const bool has_position = is_one && (kernel.accumulators[0].op == ReduceOp::ArgMin || kernel.accumulators[0].op == ReduceOp::ArgMax);
+    return is_one && !has_position && !kernel.outer.empty() ? vector_along(program, alone, kernel.outer.back()) : 1;
+  }
+
   void plan_map(const loop::LoopProgram& program, Kernel& kernel) const {
     GpuLoops gpu{.threads = kThreads};
     if (!kernel.outer.empty() && kernel.accumulators.empty()) {
@@ -251,7 +266,11 @@ class CudaPlanner final : public Planner {
     const int64_t length = std::max<int64_t>(sym::evaluate_hint(row), 1);
     if (across > along_rows) {
       gpu.columns = true;
-      while (gpu.row_threads < kMostThreads / kColumns && gpu.row_threads * 8 < length) gpu.row_threads *= 2;
+      const int64_t columns = std::max<int64_t>(sym::evaluate_hint(product_of_extents(kernel.outer)), 1);
+      gpu.vector = vector_of_columns(program, kernel);
+      while (gpu.vector > 1 && columns / gpu.vector < kManyThreads) gpu.vector /= 2;
+      const auto is_short_of_threads = [&] { return columns / gpu.vector * gpu.row_threads < kManyThreads; };
+      while (gpu.row_threads < kMostThreads / kColumns && gpu.row_threads * 8 < length && is_short_of_threads()) gpu.row_threads *= 2;
       gpu.threads = std::max(kColumns * gpu.row_threads, kRowThreads);
     } else {
       gpu.vector = vector_along(program, kernel, kernel.inner.back());
@@ -260,7 +279,8 @@ class CudaPlanner final : public Planner {
       while (gpu.row_threads < kMostThreads && share() > kLongShare) gpu.row_threads *= 2;
       gpu.threads = std::max(kRowThreads, gpu.row_threads);
     }
-    const int64_t items = row.is_const() ? (length + gpu.row_threads * gpu.vector - 1) / (gpu.row_threads * gpu.vector) : 0;
+    const int64_t of_row = gpu.row_threads * (gpu.columns ? 1 : gpu.vector);
+    const int64_t items = row.is_const() ? (length + of_row - 1) / of_row : 0;
     const int64_t elements = items * gpu.vector;
     if (items > 0 && elements * std::max(registers_of(kernel), 1) <= kMostRegisters) {
       keep_loads(program.exprs, kernel, static_cast<size_t>(kMostRegisters / elements));

@@ -90,15 +90,19 @@ class KernelRules {
     require(kernel_.stashes.empty() || gpu.items > 0, "a stash of rows that have any length");
     require(!kernel_.inner.empty() || gpu.row_threads == 1, "rows of one element with several threads");
     if (gpu.vector > 1) {
-      const std::vector<sym::Expr>& axes = kernel_.inner.empty() ? kernel_.outer : kernel_.inner;
+      const std::vector<sym::Expr>& axes = kernel_.inner.empty() || gpu.columns ? kernel_.outer : kernel_.inner;
       require(!axes.empty() && sym::known_divisible(*axes.back().node()->extent, gpu.vector), "vectors of {} do not fill the last axis",
               gpu.vector);
+      const bool has_positions = std::any_of(kernel_.accumulators.begin(), kernel_.accumulators.end(),
+                                             [](const Accumulator& a) { return a.op == ReduceOp::ArgMin || a.op == ReduceOp::ArgMax; });
+      require(!gpu.columns || (kernel_.stashes.empty() && !has_positions), "several columns a thread, with a stash or positions");
     }
     if (gpu.items == 0) return;
     sym::Expr row = 1;
     for (sym::Expr axis : kernel_.inner) row = row * *axis.node()->extent;
-    require(row.is_const() && row.value() <= int64_t{1} * gpu.items * gpu.row_threads * gpu.vector,
-            "{} vectors a thread do not hold a row of {}", gpu.items, sym::to_string(row));
+    const int64_t vector = gpu.columns ? 1 : gpu.vector;
+    require(row.is_const() && row.value() <= gpu.items * gpu.row_threads * vector, "{} vectors a thread do not hold a row of {}", gpu.items,
+            sym::to_string(row));
   }
 
   // What the values of a stage may use was completed in a stage before it.

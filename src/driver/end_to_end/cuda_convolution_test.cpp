@@ -1,0 +1,101 @@
+// Convolutions in kernels for a GPU, compiled for this processor and compared with the evaluator: none is left to the host.
+#include "driver/end_to_end/compiled_for_test.h"
+
+namespace toroid {
+namespace {
+
+struct ConvolutionCase {
+  std::string name, text;
+  std::vector<SymbolSizes> calls = {{}};
+};
+
+const ConvolutionCase kConvolutions[] = {
+    {"strided_dilated_padded", R"(
+graph(a: f32[2, 5, 9, 8], w: f32[6, 5, 3, 2], b: f32[6]) {
+  y: f32[2, 6, 5, 4] = aten::conv2d(a, w, b, [2, 2], [2, 1], [2, 3])
+  z: f32[2, 6, 5, 4] = aten::relu(y)
+  return z
+})"},
+    {"vectors_of_channels", R"(
+graph(a: bf16[3, 16, 40, 40], w: bf16[256, 16, 3, 3], b: bf16[256], v: f16[64, 256, 1, 1]) {
+  y: bf16[3, 256, 40, 40] = aten::conv2d(a, w, b, [1, 1], [1, 1])
+  r: bf16[3, 256, 40, 40] = aten::relu(y)
+  h: f16[3, 256, 40, 40] = aten::to.dtype(r, dtype.f16)
+  s: f16[3, 64, 20, 20] = aten::conv2d(h, v, none, [2, 2])
+  return r, s
+})"},
+    {"depthwise", R"(
+graph(a: bf16[2, 64, 33, 33], w: bf16[64, 1, 3, 3], v: bf16[64, 1, 5, 5], b: bf16[64]) {
+  y: bf16[2, 64, 33, 33] = aten::conv2d(a, w, b, [1, 1], [1, 1], [1, 1], 64)
+  r: bf16[2, 64, 33, 33] = aten::hardtanh(y, 0, 6)
+  z: bf16[2, 64, 17, 17] = aten::conv2d(r, v, none, [2, 2], [2, 2], [1, 1], 64)
+  return z
+})"},
+    {"groups", R"(
+graph(a: f32[2, 6, 7, 7], w: f32[9, 2, 3, 3]) {
+  y: f32[2, 9, 7, 7] = aten::conv2d(a, w, none, [1, 1], [1, 1], [1, 1], 3)
+  return y
+})"},
+    {"planes_of_float64", R"(
+graph(a: f64[2, 4, 9], w: f64[6, 2, 3], b: f64[6], c: f64[2, 3, 4, 5, 6], v: f64[2, 3, 2, 2, 3]) {
+  y: f64[2, 6, 9] = aten::conv1d(a, w, b, [1], [1], [1], 2)
+  z: f64[2, 2, 3, 4, 4] = aten::conv3d(c, v, none, [1, 1, 1], [0, 0, 0])
+  z1: f64[2, 2, 3, 3, 3] = aten::conv3d(c, v, none, [2, 2, 2], [1, 1, 1])
+  return y, z, z1
+})"},
+    {"transposed", R"(
+graph(a: f32[2, 6, 5, 4], w: f32[6, 3, 3, 2], b: f32[6], c: bf16[1, 4, 7], v: bf16[4, 5, 4]) {
+  y: f32[2, 6, 11, 11] = aten::conv_transpose2d.input(a, w, b, [2, 3], [1, 0], [0, 0], 2, [2, 1])
+  z: bf16[1, 5, 15] = aten::conv_transpose1d(c, v, none, [2], [1], [1])
+  return y, z
+})"},
+    {"one_tap_of_one_channel", R"(
+graph(a: f32[2, 4, 3, 3], w: f32[4, 1, 1, 1], b: f32[4]) {
+  y: f32[2, 4, 3, 3] = aten::conv2d(a, w, b, [1, 1], [0, 0], [1, 1], 4)
+  return y
+})"},
+    {"integers", R"(
+graph(i: i64[1, 2, 5], w: i64[3, 2, 3]) {
+  y: i64[1, 3, 5] = aten::conv1d(i, w, none, [1], [1])
+  return y
+})"},
+    {"free_batch_and_size",
+     R"(
+sym s0 in [1, 16]
+sym s1 in [3, 64]
+graph(a: f32[s0, 3, s1, 8], w: f32[4, 3, 3, 3], b: f32[4]) {
+  y: f32[s0, 4, s1, 8] = aten::conv2d(a, w, b, [1, 1], [1, 1])
+  z: f32[s0, 4, s1, 8] = aten::silu(y)
+  return z
+})",
+     {{{"s0", 1}, {"s1", 3}}, {{"s0", 5}, {"s1", 20}}}},
+    {"no_elements", R"(
+graph(a: f32[0, 3, 5, 5], w: f32[4, 3, 3, 3], b: f32[4]) {
+  y: f32[0, 4, 3, 3] = aten::conv2d(a, w, b)
+  return y
+})"},
+    {"chain_of_layouts", R"(
+graph(a: f32[2, 3, 12, 12], w: f32[8, 3, 3, 3], b: f32[8], v: f32[8, 8, 3, 3], u: f32[16, 8, 1, 1]) {
+  y: f32[2, 8, 6, 6] = aten::conv2d(a, w, b, [2, 2], [1, 1])
+  r: f32[2, 8, 6, 6] = aten::relu(y)
+  z: f32[2, 8, 6, 6] = aten::conv2d(r, v, none, [1, 1], [1, 1])
+  s: f32[2, 8, 6, 6] = aten::add.Tensor(z, r)
+  t: f32[2, 8, 6, 6] = aten::relu(s)
+  q: f32[2, 16, 6, 6] = aten::conv2d(t, u)
+  m: f32[2, 16] = aten::mean.dim(q, [2, 3])
+  return m
+})"},
+};
+
+class ConvolutionOnGpu : public testing::TestWithParam<ConvolutionCase> {};
+
+TEST_P(ConvolutionOnGpu, ComputesAsTheEvaluator) {
+  const CompiledModel model = compiled(GetParam().text, codegen::Target::EmulatedCuda);
+  EXPECT_EQ(model.library_calls, 0);
+  expect_as_evaluated(GetParam().text, GetParam().calls, 2, codegen::Target::EmulatedCuda);
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, ConvolutionOnGpu, testing::ValuesIn(kConvolutions), [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace toroid
