@@ -44,6 +44,22 @@ graph(x: bf16[64, 256, 56, 56], w: bf16[256, 1, 3, 3], b: bf16[256]) {
   s: bf16[64, 256] = aten::sum.dim_IntList(z, [2, 3])
   return s
 })"},
+    {"convolution_of_groups", R"(
+graph(x: bf16[64, 64, 56, 56], w: bf16[128, 32, 3, 3], b: bf16[128]) {
+  y: bf16[64, 128, 56, 56] = aten::conv2d(x, w, b, [1, 1], [1, 1], [1, 1], 2)
+  z: bf16[64, 128, 56, 56] = aten::relu(y)
+  s: bf16[64, 128] = aten::sum.dim_IntList(z, [2, 3])
+  return s
+})"},
+    {"convolution_and_residual", R"(
+graph(x: bf16[64, 64, 56, 56], w: bf16[64, 64, 3, 3], b: bf16[64]) {
+  y: bf16[64, 64, 56, 56] = aten::conv2d(x, w, b, [1, 1], [1, 1])
+  z: bf16[64, 64, 56, 56] = aten::relu(y)
+  p: bf16[64, 64, 56, 56] = aten::conv2d(z, w, none, [1, 1], [1, 1])
+  q: bf16[64, 64, 56, 56] = aten::add.Tensor(p, z)
+  r: bf16[64, 64, 54, 54] = aten::conv2d(q, w)
+  return r
+})"},
     {"embedding_of_free_length", R"(
 sym s0 in [1, 4096]
 graph(w: f32[1000, 64], ids: i64[s0]) {

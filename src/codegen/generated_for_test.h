@@ -11,7 +11,7 @@ inline GeneratedProgram generated(std::string_view text, const program::ModuleOp
   const bool on_gpu = options.device == program::Device::Cuda;
   schedule::Scheduled result =
       schedule::scheduled(text, on_gpu ? schedule::cuda_planner(schedule::TensorCores::Hopper) : schedule::cpu_planner(),
-                          {.convolutions_as_loops = on_gpu});
+                          {.convolutions_as_loops = on_gpu, .convolutions_in_tiles = on_gpu});
   std::vector<schedule::ScheduledGraph> graphs;
   graphs.push_back({std::move(result.schedule), std::move(result.outputs)});
   return generate(program::make_module(graphs, result.program, options), graphs, result.program,

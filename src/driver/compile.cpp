@@ -268,10 +268,12 @@ class PhaseClock {
 
 // The pipeline from the imported program to C++.
 // Emulated kernels are planned as for Hopper, so that its products are tested.
+bool is_hopper(const CompileModelOptions& options) {
+  return options.target == codegen::Target::EmulatedCuda || (options.target == codegen::Target::Cuda && cuda_architecture() == "sm_90a");
+}
 const schedule::Planner& planner_of(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return schedule::cpu_planner();
-  const bool is_hopper = options.target == codegen::Target::EmulatedCuda || cuda_architecture() == "sm_90a";
-  return schedule::cuda_planner(is_hopper ? schedule::TensorCores::Hopper : schedule::TensorCores::None);
+  return schedule::cuda_planner(is_hopper(options) ? schedule::TensorCores::Hopper : schedule::TensorCores::None);
 }
 
 GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
@@ -288,8 +290,9 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
     dumps.write("expand-attention", [&] { return to_text(program, {.provenance = true}); });
   }
 
-  std::vector<LoweredGraph> lowered =
-      lower(program, {.realise_all = !options.optimise, .convolutions_as_loops = options.target != codegen::Target::Cpu});
+  std::vector<LoweredGraph> lowered = lower(program, {.realise_all = !options.optimise,
+                                                      .convolutions_as_loops = options.target != codegen::Target::Cpu,
+                                                      .convolutions_in_tiles = is_hopper(options)});
   clock.done("lower");
   dumps.write("loops", [&] { return loops_text(program, lowered); });
 

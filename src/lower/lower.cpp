@@ -13,6 +13,7 @@
 #include "lower/int4_weights.h"
 #include "lower/layouts.h"
 #include "lower/nextafter.h"
+#include "lower/packed_convolution.h"
 #include "passes/constant_values.h"
 #include "support/match.h"
 
@@ -780,6 +781,7 @@ class Lowering {
 
   // The bias is left to whatever is done with the result besides.
   void lower_convolution(const Node& node) {
+    if (options_.convolutions_in_tiles && is_packed_convolution(graph_, node)) return lower_packed_convolution(node);
     if (options_.convolutions_as_loops) return lower_convolution_loops(node);
     if (!is_channels_last_convolution(graph_, node)) return lower_call(node, true);
     const ValueId id = node.outputs[0];
@@ -801,22 +803,51 @@ class Lowering {
     define_buffer(id, out);
   }
 
+  void lower_packed_convolution(const Node& node) {
+    const ValueId id = node.outputs[0], image = node.inputs[0], weight = node.inputs[1];
+    const auto& op = std::get<Convolution>(node.op);
+    const PackedConvolution it = packed_convolution(op, dtype(id), sizes(image), sizes(weight), sizes(id));
+    const auto copy = [&](ValueId of, const std::vector<sym::Expr>& made, const auto& element) -> loop::Operand {
+      operand(of, false);  // puts it in memory
+      const BufferId buffer = prepared_if_constant(of, new_buffer(graph_.value(of).name + "_packed", dtype(of), made));
+      loops_->buffer(buffer).strides = channels_last_strides(made);
+      std::vector<sym::Expr> axes = fresh_axes(made);
+      const ExprId value = element(axes, [&](const std::vector<sym::Expr>& index) { return at(of, index); });
+      add_computation(loop::Map{std::move(axes), value}, {buffer}, {node.provenance});
+      return {buffer, made, channels_last_strides(made), 0};
+    };
+    const auto image_operand = [&]() -> loop::Operand {
+      if (sym::known_eq(it.image_sizes[1], sizes(image)[1])) {
+        if (const loop::Operand window = operand(image, false); is_in_packs(window, channels_of_pack(dtype(id)))) return window;
+      }
+      return copy(image, it.image_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
+        return packed_image(exprs(), it, op, sizes(image), axes, element);
+      });
+    };
+    loop::Call call{it.op, {image_operand()}};
+    call.operands.push_back(copy(weight, it.filter_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
+      return packed_filter(exprs(), it, sizes(weight), axes, element);
+    }));
+    const BufferId out = new_buffer(id);
+    add_computation(std::move(call), {out}, {node.provenance});
+    define_convolution(node, out);
+  }
+
+  // Do the channels of each pixel lie next to each other, from a place on where a pack may begin?
+  static bool is_in_packs(const loop::Operand& image, int pack) {
+    const auto may_begin = [&](sym::Expr place) { return sym::known_divisible(place, pack); };
+    return image.strides[1].is_const(1) && may_begin(image.offset) && may_begin(image.strides[0]) &&
+           std::all_of(image.strides.begin() + 2, image.strides.end(), may_begin);
+  }
+
   void lower_convolution_loops(const Node& node) {
     const ValueId id = node.outputs[0], image = node.inputs[0], weight = node.inputs[1];
-    operand(image, false);  // puts it in memory
-    const LoadAt image_at = [&](const std::vector<sym::Expr>& index) { return at(image, index); };
-    LoadAt weight_at = [&](const std::vector<sym::Expr>& index) { return at(weight, index); };
-    const std::vector<sym::Expr>& s = sizes(weight);
-    const bool is_empty = std::any_of(s.begin(), s.end(), [](sym::Expr size) { return size.is_const(0); });
-    if (channels_last_[static_cast<size_t>(id)] && !is_empty) {
-      const loop::Operand filters = copy_of(weight, "_by_tap", dtype(weight), filters_innermost_strides(s));
-      weight_at = [this, filters, weight](const std::vector<sym::Expr>& index) {
-        return exprs().load(filters.buffer, index, dtype(weight));
-      };
-    } else {
-      operand(weight, false);
-    }
-    ConvolutionLoops loops = convolution_loops(exprs(), std::get<Convolution>(node.op), sizes(image), s, sizes(id), image_at, weight_at);
+    const bool channels_last = channels_last_[static_cast<size_t>(id)];
+    const LoadAt image_at =
+        elements_of(image, "_channels_innermost", channels_last_strides(sizes(image)), channels_last && !suits_as_it_is(image));
+    const LoadAt weight_at = elements_of(weight, "_by_tap", filters_innermost_strides(sizes(weight)), channels_last);
+    ConvolutionLoops loops =
+        convolution_loops(exprs(), std::get<Convolution>(node.op), sizes(image), sizes(weight), sizes(id), image_at, weight_at);
     const BufferId out = new_buffer(id);
     loop::Work work = loop::Map{loops.axes, loops.value};
     if (!loops.reduce_axes.empty()) work = loop::Reduction{loops.axes, loops.reduce_axes, ReduceOp::Sum, loops.value};
@@ -824,17 +855,32 @@ class Lowering {
     define_convolution(node, out);
   }
 
+  // What is in memory, or a copy of it.
+  LoadAt elements_of(ValueId id, std::string_view suffix, std::vector<sym::Expr> strides, bool is_copied) {
+    const bool is_empty = std::any_of(sizes(id).begin(), sizes(id).end(), [](sym::Expr size) { return size.is_const(0); });
+    if (!is_copied || is_empty) {
+      operand(id, false);
+      return [this, id](const std::vector<sym::Expr>& index) { return at(id, index); };
+    }
+    const BufferId copy = copy_of(id, suffix, dtype(id), std::move(strides)).buffer;
+    return [this, id, copy](const std::vector<sym::Expr>& index) { return exprs().load(copy, index, dtype(id)); };
+  }
+
+  // Are the image's channels next to each other, or so few that planes do as well?
+  bool suits_as_it_is(ValueId image) {
+    const loop::Operand window = operand(image, false);
+    return sym::evaluate_hint(sizes(image)[1]) <= kFewChannels || window.strides[1].is_const(1);
+  }
+
   // The image with its channels next to each other; in planes where there are few, which the convolution takes as they are. Of float16 a copy in
   // float32.
   loop::Operand image_operand(ValueId id) {
-    constexpr int64_t kFewChannels = 8;
-    const bool may_be_planes = sym::evaluate_hint(sizes(id)[1]) <= kFewChannels;
     if (dtype(id) != DType::F16) {
-      const loop::Operand window = operand(id, false);
-      if (may_be_planes || window.strides[1].is_const(1)) return window;
+      if (suits_as_it_is(id)) return operand(id, false);
       return copy_of(id, "_channels_innermost", dtype(id), channels_last_strides(sizes(id)));
     }
-    if (may_be_planes || channels_last_[static_cast<size_t>(id)]) return filter_operand(id);
+    const bool is_copied_so = sym::evaluate_hint(sizes(id)[1]) <= kFewChannels || channels_last_[static_cast<size_t>(id)];
+    if (is_copied_so) return filter_operand(id);
     return copy_of(id, "_channels_innermost", DType::F32, channels_last_strides(sizes(id)));
   }
 
@@ -861,6 +907,8 @@ class Lowering {
     add_computation(loop::Map{lowered(id).axes, lowered(id).value}, {out}, lowered(id).provenance);
     return {out, sizes(id)};
   }
+
+  static constexpr int64_t kFewChannels = 8;  // of an image that may be in planes
 
   // Beyond this many nodes an expression is cut: compilers grow slow, and a kernel hard to read.
   static constexpr int kMaxNodes = 150;

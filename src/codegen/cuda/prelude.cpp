@@ -32,6 +32,15 @@ const std::string_view kHopperProducts =
 const std::string_view kEmulatedProducts =
 #include "codegen/cuda/prelude/emulated_products.inc"
 ;
+const std::string_view kHopperCopies =
+#include "codegen/cuda/prelude/hopper_copies.inc"
+;
+const std::string_view kEmulatedCopies =
+#include "codegen/cuda/prelude/emulated_copies.inc"
+;
+const std::string_view kConvolution =
+#include "codegen/cuda/prelude/convolution.inc"
+;
 
 }  // namespace
 // clang-format on
@@ -40,6 +49,7 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
   std::string text(kPrelude);
   if (preludes.special) text += kSpecialPrelude;
   if (preludes.products) text += std::string(kProducts) + std::string(emulated ? kEmulatedProducts : kHopperProducts);
+  if (preludes.convolutions) text += std::string(emulated ? kEmulatedCopies : kHopperCopies) + std::string(kConvolution);
   return text;
 }
 

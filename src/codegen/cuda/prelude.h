@@ -14,6 +14,7 @@ namespace toroid::codegen::cuda {
 struct Preludes {
   bool special = false;   // the special functions: library/special/, as it is
   bool products = false;  // products on tensor cores
+  bool convolutions = false;  // the same of images and filters; with `products`
   auto operator<=>(const Preludes&) const = default;
 };
 // `emulated`: for a processor. Then kEmulation stands before it.

@@ -20,6 +20,7 @@
 #include "codegen/cuda/thread_printer.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
+#include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
 
 namespace toroid::codegen::cuda {
@@ -42,17 +43,12 @@ class ProductPrinter : public ThreadPrinter {
     const schedule::GpuTiles& tiles = *step.gpu;
     const std::string left = body_.fresh("a"), right = body_.fresh("b"), sizes = body_.fresh("sizes");
     tensor_maps_ = {left, right};
-    take(step);
+    take(step, {}, {shape_.rows, shape_.columns, shape_.depth, shape_.inner_batches, shape_.batches});
     print_sizes(sizes);
     const std::string type =
         fmt::format("ProductTiles<{}, {}, {}, {}, {}, {}, {}, {}>", storage_type(program_.buffer(step.outputs[0]).dtype), tiles.rows,
                     tiles.columns, tiles.stages, tiles.cluster, tiles.in_turns, shape_.a.transposed, shape_.b.transposed);
-    body_.open(fmt::format("multiply<{}>({}, {}, {}, [=](int {}) {{", type, left, right, sizes, column_));
-    if (step.epilogue) load_of_columns(*step.epilogue);
-    body_.open(fmt::format("return [=](int {}, int {}, const float (&{})[{}]) {{", batch_, row_, sums_, kSums));
-    step.epilogue ? epilogue(*step.epilogue) : store_sums(step.outputs[0]);
-    body_.close("};");
-    body_.close("});");
+    sums_to(fmt::format("multiply<{}>({}, {}, {}", type, left, right, sizes), step);
     const std::string attributes = fmt::format("__launch_bounds__({}, 1){}", schedule::kProductThreads,
                                                tiles.cluster > 1 ? fmt::format(" CLUSTER_OF({})", tiles.cluster) : "");
     finish(step.provenance, attributes);
@@ -62,25 +58,70 @@ class ProductPrinter : public ThreadPrinter {
             .tensor_maps = {maps.begin(), maps.end()}};
   }
 
+  // The rows are pixels, the columns filters.
+  CudaKernel run_convolution(const schedule::CallStep& step) {
+    const schedule::ConvolutionAttempt attempt = schedule::as_convolution_of_tiles(program_, step.call, step.outputs);
+    TOROID_CHECK(attempt.shape.has_value(), "'{}': {}", step.name, attempt.reason);
+    const schedule::ConvolutionShape& it = *attempt.shape;
+    const schedule::GpuTiles& tiles = *step.gpu;
+    shape_ = {.rows = it.rows(), .columns = it.k, .depth = it.depth()};
+    const std::vector<sym::Expr> counts = {it.n, it.h,        it.w,        it.c,         it.k,         it.r,          it.s,         it.p,
+                                           it.q, it.stride_h, it.stride_w, it.padding_h, it.padding_w, it.dilation_h, it.dilation_w};
+    const std::vector<sym::Expr> strides = {it.image_stride, it.row_stride, it.pixel_stride};
+    std::vector<sym::Expr> all = counts;
+    all.insert(all.end(), strides.begin(), strides.end());
+    all.push_back(it.image_offset);
+    take(step, {it.image, it.filters}, all);
+    const std::string sizes = body_.fresh("sizes");
+    std::string list;
+    for (sym::Expr size : counts) list += (list.empty() ? "" : ", ") + count_text(size);
+    for (sym::Expr stride : strides) list += ", " + print_factor(exprs_, names_, stride);
+    body_.line(fmt::format("const ConvolutionSizes {} = {{{}}};", sizes, list));
+    const std::string offset = it.image_offset.is_const(0) ? "" : fmt::format(" + {}", print_factor(exprs_, names_, it.image_offset));
+    sums_to(fmt::format("convolve<{}, {}, {}, {}>({}{}, {}, {}", storage_type(program_.buffer(it.image).dtype), tiles.rows, tiles.columns,
+                        tiles.stages, body_.memory(it.image), offset, body_.memory(it.filters), sizes),
+            step);
+    finish(step.provenance,
+           fmt::format("__launch_bounds__({}, {})", schedule::threads_of_convolution(tiles), schedule::blocks_at_once(it.dtype, tiles)));
+    return {.source = std::move(source_), .waits = true, .preludes = {.special = body_.is_special, .products = true, .convolutions = true}};
+  }
+
  private:
-  void take(const schedule::CallStep& step) {
-    Contents contents{{}, {shape_.rows * shape_.columns * shape_.batches, shape_.depth, shape_.inner_batches, shape_.batches}};
-    if (!step.epilogue) return begin(contents, {}, step.outputs);
+  // The call, of which the last argument is what becomes of eight sums.
+  void sums_to(const std::string& call, const schedule::CallStep& step) {
+    body_.open(fmt::format("{}, [=](int {}) {{", call, column_));
+    if (step.epilogue) load_of_columns(*step.epilogue);
+    body_.open(fmt::format("return [=](int {}, int {}, const float (&{})[{}]) {{", batch_, row_, sums_, kSums));
+    step.epilogue ? epilogue(*step.epilogue) : store_sums(step.outputs[0]);
+    body_.close("};");
+    body_.close("});");
+  }
+
+  void take(const schedule::CallStep& step, std::vector<BufferId> reads, const std::vector<sym::Expr>& sizes) {
+    Contents contents{{}, sizes};
+    contents.positions.push_back(shape_.rows * shape_.columns * shape_.batches);
+    if (!step.epilogue) return begin(contents, reads, step.outputs);
     for (const schedule::Statement& statement : step.epilogue->stages[0].statements) {
       const auto& store = std::get<Store>(statement);
       contents.values.push_back(store.value);
       contents.positions.push_back(store.position);
     }
-    std::vector<BufferId> reads = step.epilogue->reads;
-    std::erase(reads, step.outputs[0]);  // which is nowhere in memory
+    for (BufferId id : step.epilogue->reads) {
+      const bool is_there = id != step.outputs[0];  // which is nowhere in memory
+      if (is_there && std::find(reads.begin(), reads.end(), id) == reads.end()) reads.push_back(id);
+    }
     begin(contents, reads, step.epilogue->writes);
+  }
+
+  std::string count_text(sym::Expr size) {
+    return size.is_const() ? fmt::format("{}", size.value()) : fmt::format("(int){}", print_factor(exprs_, names_, size));
   }
 
   void print_sizes(const std::string& name) {
     const auto moves = [](sym::Expr stride) { return stride.is_const(0) ? 0 : 1; };
     std::string list;
     for (sym::Expr size : {shape_.rows, shape_.columns, shape_.depth, shape_.inner_batches, shape_.batches})
-      list += size.is_const() ? fmt::format("{}, ", size.value()) : fmt::format("(int){}, ", print_factor(exprs_, names_, size));
+      list += count_text(size) + ", ";
     body_.line(fmt::format("const ProductSizes {} = {{{}{}, {}, {}, {}}};", name, list, moves(shape_.a.inner_stride),
                            moves(shape_.a.outer_stride), moves(shape_.b.inner_stride), moves(shape_.b.outer_stride)));
   }
@@ -196,7 +237,8 @@ class ProductPrinter : public ThreadPrinter {
 }  // namespace
 
 CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name) {
-  return ProductPrinter(program, graph, std::move(name)).run(step);
+  ProductPrinter printer(program, graph, std::move(name));
+  return std::holds_alternative<Convolution>(step.call.op) ? printer.run_convolution(step) : printer.run(step);
 }
 
 }  // namespace toroid::codegen::cuda

@@ -13,7 +13,7 @@ namespace toroid::codegen::cuda {
 
 sym::Expr product_of_extents(const std::vector<sym::Expr>& axes);
 
-// Products on tensor cores (product_kernel.cpp).
+// Products and convolutions on tensor cores (product_kernel.cpp).
 CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name);
 
 class ThreadPrinter : public KernelPrinter {

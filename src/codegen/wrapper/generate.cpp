@@ -77,7 +77,7 @@ void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const st
   std::map<cuda::Preludes, std::vector<GeneratedKernel>> by_preludes;
   for (const GeneratedKernel& kernel : result.kernels) {
     const cuda::Preludes& its = shared.kernel_preludes.at(kernel.name);
-    all = {.special = all.special || its.special, .products = all.products || its.products};
+    all = {all.special || its.special, all.products || its.products, all.convolutions || its.convolutions};
     by_preludes[its].push_back(kernel);
   }
   result.prelude = cuda::prelude_of(all, emulated);

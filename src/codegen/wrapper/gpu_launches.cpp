@@ -64,6 +64,8 @@ void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
     body_.write(fmt::format("const ToroidTensorMap maps[] = {{{}}};", tensor_maps(printed.tensor_maps)));
     more = fmt::format(", {}, {}, maps, {}", grid.shared_bytes, grid.resident, printed.tensor_maps.size());
     passed.assign(printed.tensor_maps.size(), "nullptr");  // they come first: the host makes what a kernel takes
+  } else if (grid.shared_bytes > 0) {
+    more = fmt::format(", {}", grid.shared_bytes);
   }
   for (const KernelParameter& parameter : printed.source.parameters) {
     const loop::Buffer& each = buffer(parameter.buffer);

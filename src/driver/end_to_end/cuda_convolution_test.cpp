@@ -24,6 +24,48 @@ graph(a: bf16[3, 16, 40, 40], w: bf16[256, 16, 3, 3], b: bf16[256], v: f16[64, 2
   s: f16[3, 64, 20, 20] = aten::conv2d(h, v, none, [2, 2])
   return r, s
 })"},
+    {"tensor_cores_of_pairs_of_pixels", R"(
+graph(a: bf16[2, 3, 21, 23], w: bf16[24, 3, 7, 7], b: bf16[24], v: f16[8, 1, 3, 4], c: f16[1, 1, 9, 10]) {
+  y: bf16[2, 24, 11, 12] = aten::conv2d(a, w, b, [2, 2], [3, 3])
+  r: bf16[2, 24, 11, 12] = aten::relu(y)
+  z: f16[1, 8, 7, 5] = aten::conv2d(c, v, none, [1, 2], [0, 1])
+  return r, z
+})"},
+    {"tensor_cores_of_channels_not_in_eights", R"(
+graph(a: bf16[2, 12, 9, 7], w: bf16[16, 12, 3, 2], b: bf16[16]) {
+  y: bf16[2, 16, 4, 9] = aten::conv2d(a, w, b, [2, 1], [1, 2], [2, 2])
+  s: bf16[2, 16, 4, 9] = aten::gelu(y)
+  return y, s
+})"},
+    {"tensor_cores_of_residuals", R"(
+graph(a: bf16[3, 64, 9, 9], w: bf16[64, 64, 3, 3], v: bf16[136, 64, 1, 1], b: bf16[64]) {
+  y: bf16[3, 64, 9, 9] = aten::conv2d(a, w, b, [1, 1], [1, 1])
+  r: bf16[3, 64, 9, 9] = aten::relu(y)
+  z: bf16[3, 64, 9, 9] = aten::conv2d(r, w, none, [1, 1], [1, 1])
+  s: bf16[3, 64, 9, 9] = aten::add.Tensor(z, r)
+  t: bf16[3, 64, 9, 9] = aten::relu(s)
+  q: bf16[3, 136, 5, 5] = aten::conv2d(t, v, none, [2, 2])
+  m: bf16[3, 136] = aten::mean.dim(q, [2, 3])
+  return t, m
+})"},
+    {"tensor_cores_of_lines_of_free_length",
+     R"(
+sym s0 in [1, 16]
+sym s1 in [3, 300]
+graph(a: f16[s0, 16, s1], w: f16[72, 16, 3], b: f16[72]) {
+  y: f16[s0, 72, s1] = aten::conv1d(a, w, b, [1], [1])
+  z: f16[s0, 72, s1] = aten::silu(y)
+  return z
+})",
+     {{{"s0", 1}, {"s1", 3}}, {{"s0", 2}, {"s1", 150}}}},
+    {"tensor_cores_of_a_window", R"(
+graph(a: bf16[2, 32, 8, 8], w: bf16[32, 32, 1, 1], v: bf16[8, 16, 3, 3]) {
+  y: bf16[2, 32, 8, 8] = aten::conv2d(a, w)
+  c: bf16[2, 16, 8, 8] = aten::slice.Tensor(y, 1, 8, 24)
+  l: bf16[2, 16, 6, 8] = aten::slice.Tensor(c, 2, 1, 7)
+  z: bf16[2, 8, 4, 6] = aten::conv2d(l, v)
+  return z
+})"},
     {"depthwise", R"(
 graph(a: bf16[2, 64, 33, 33], w: bf16[64, 1, 3, 3], v: bf16[64, 1, 5, 5], b: bf16[64]) {
   y: bf16[2, 64, 33, 33] = aten::conv2d(a, w, b, [1, 1], [1, 1], [1, 1], 64)
@@ -31,6 +73,17 @@ graph(a: bf16[2, 64, 33, 33], w: bf16[64, 1, 3, 3], v: bf16[64, 1, 5, 5], b: bf1
   z: bf16[2, 64, 17, 17] = aten::conv2d(r, v, none, [2, 2], [2, 2], [1, 1], 64)
   return z
 })"},
+    {"depthwise_of_any_shape",
+     R"(
+sym s0 in [1, 16]
+sym s1 in [9, 64]
+graph(a: f32[s0, 16, s1, 10], w: f32[16, 1, 2, 3], b: f32[16], c: f16[s0, 8, s1], v: f16[8, 1, 7]) {
+  y: f32[s0, 16, s1, 6] = aten::conv2d(a, w, b, [1, 2], [1, 3], [2, 2], 16)
+  z: f32[s0, 16, s1, 6] = aten::silu(y)
+  u: f16[s0, 8, s1] = aten::conv1d(c, v, none, [1], [3], [1], 8)
+  return z, u
+})",
+     {{{"s0", 1}, {"s1", 9}}, {{"s0", 3}, {"s1", 41}}}},
     {"groups", R"(
 graph(a: f32[2, 6, 7, 7], w: f32[9, 2, 3, 3]) {
   y: f32[2, 9, 7, 7] = aten::conv2d(a, w, none, [1, 1], [1, 1], [1, 1], 3)

@@ -10,6 +10,7 @@
 
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
+#include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/masked_stage.h"
 #include "schedule/cuda/product_tiles.h"
@@ -26,7 +27,7 @@ constexpr int kThreads = 256, kRowThreads = 128, kMostThreads = 1024;
 constexpr int kColumns = 32;  // results of a block beside each other: a warp's
 constexpr int kAccessBytes = 16, kMostVector = 8;
 constexpr int64_t kEnoughThreads = 1 << 16;       // fewer do not fill the device: each has fewer elements then
-constexpr int64_t kManyThreads = 1 << 17;         // of columns, which wait for each of their elements: more need not share one
+constexpr int64_t kManyColumns = 1 << 17;         // of columns, which wait for each of their elements: more need not share one
 constexpr int kShortShare = 16, kLongShare = 32;  // elements of a row a thread, within a warp and beyond it
 constexpr int64_t kLeastTile = 16, kMostTileBytes = 40 << 10;
 constexpr int kMostRegisters = 64;  // of a thread, for what its row keeps
@@ -56,6 +57,24 @@ int put_best_last(const std::vector<Access>& list, std::vector<sym::Expr>& axes)
   }
   move_to_back(axes, best);
   return score(list, best);
+}
+
+// Of axes that memory follows equally well the one along which results are contiguous comes last: what is read is turned by tiles.
+void put_stores_last(const std::vector<Access>& list, Kernel& kernel) {
+  const auto stores_along = [&](sym::Expr axis) {
+    for (const Stage& stage : kernel.stages) {
+      for (const Statement& statement : stage.statements) {
+        const auto* store = std::get_if<Store>(&statement);
+        if (store != nullptr && !is_contiguous(store->position, axis)) return false;
+      }
+    }
+    return true;
+  };
+  if (stores_along(kernel.outer.back())) return;
+  for (sym::Expr axis : kernel.outer) {
+    if (hint(axis) > 1 && score(list, axis) == score(list, kernel.outer.back()) && stores_along(axis))
+      return move_to_back(kernel.outer, axis);
+  }
 }
 
 // What jumps along the last axis and is contiguous along another one is read a tile at a time, so that threads that read together read what
@@ -168,10 +187,15 @@ class CudaPlanner final : public Planner {
 
   EpilogueAttempt as_epilogue(loop::LoopProgram& program, const Kernel& kernel, const loop::Call& call, BufferId product) const override {
     if (cores_ == TensorCores::None) return {{}, "the target's products take no epilogue"};
-    const ProductAttempt attempt = as_product_of_tiles(program, call, {product}, aligned_);
-    if (!attempt.shape) return {{}, attempt.reason};
-    if (!choose_tiles(*attempt.shape, work_of_epilogue(program, kernel, product)))
-      return {{}, "the library's product and a kernel after it are quicker"};
+    if (std::holds_alternative<Convolution>(call.op)) {
+      if (const ConvolutionAttempt attempt = as_convolution_of_tiles(program, call, {product}, aligned_); !attempt.shape)
+        return {{}, attempt.reason};
+    } else {
+      const ProductAttempt attempt = as_product_of_tiles(program, call, {product}, aligned_);
+      if (!attempt.shape) return {{}, attempt.reason};
+      if (!choose_tiles(*attempt.shape, work_of_epilogue(program, kernel, product)))
+        return {{}, "the library's product and a kernel after it are quicker"};
+    }
     EpilogueAttempt made = schedule::as_epilogue(program, kernel, call, product);
     if (!made.kernel) return made;
     const bool is_vector = aligned_ && sym::known_divisible(extent(made.kernel->outer.back()), kMostVector);
@@ -180,7 +204,7 @@ class CudaPlanner final : public Planner {
     return made;
   }
 
-  // Products that are quicker by a kernel of the program's own, and all that have an epilogue.
+  // Products that are quicker by a kernel of the program's own, and all that have an epilogue; convolutions.
   ChainDecisions finish(Schedule& schedule, bool /*fuse*/, Forms /*forms*/) const override {
     if (cores_ == TensorCores::None) return {};
     const loop::LoopProgram& program = *schedule.loops;
@@ -188,6 +212,10 @@ class CudaPlanner final : public Planner {
       for (Step& step : *steps) {
         auto* call = std::get_if<CallStep>(&step);
         if (call == nullptr) continue;
+        if (const ConvolutionAttempt found = as_convolution_of_tiles(program, call->call, call->outputs, aligned_); found.shape) {
+          call->gpu = choose_tiles(*found.shape);
+          continue;
+        }
         const ProductAttempt attempt = as_product_of_tiles(program, call->call, call->outputs, aligned_);
         if (!attempt.shape) continue;
         std::optional<EpilogueWork> work;
@@ -250,7 +278,14 @@ class CudaPlanner final : public Planner {
   void plan_map(const loop::LoopProgram& program, Kernel& kernel) const {
     GpuLoops gpu{.threads = kThreads};
     if (!kernel.outer.empty() && kernel.accumulators.empty()) {
-      put_best_last(accesses(program.exprs, kernel), kernel.outer);
+      // What is read again for many elements is in a cache.
+      std::vector<Access> list = accesses(program.exprs, kernel);
+      std::erase_if(list, [&](const Access& access) {
+        return !std::all_of(kernel.outer.begin(), kernel.outer.end(),
+                            [&](sym::Expr axis) { return sym::depends_on(access.position, axis); });
+      });
+      put_best_last(list, kernel.outer);
+      put_stores_last(list, kernel);
       choose_tile(program, kernel);
       gpu.vector = kernel.tile ? 1 : vector_along(program, kernel, kernel.outer.back());
       while (gpu.vector > 1 && work_hint(kernel) / gpu.vector < kEnoughThreads) gpu.vector /= 2;
@@ -268,8 +303,8 @@ class CudaPlanner final : public Planner {
       gpu.columns = true;
       const int64_t columns = std::max<int64_t>(sym::evaluate_hint(product_of_extents(kernel.outer)), 1);
       gpu.vector = vector_of_columns(program, kernel);
-      while (gpu.vector > 1 && columns / gpu.vector < kManyThreads) gpu.vector /= 2;
-      const auto is_short_of_threads = [&] { return columns / gpu.vector * gpu.row_threads < kManyThreads; };
+      while (gpu.vector > 1 && columns / gpu.vector < kManyColumns) gpu.vector /= 2;
+      const auto is_short_of_threads = [&] { return columns / gpu.vector * gpu.row_threads < kManyColumns; };
       while (gpu.row_threads < kMostThreads / kColumns && gpu.row_threads * 8 < length && is_short_of_threads()) gpu.row_threads *= 2;
       gpu.threads = std::max(kColumns * gpu.row_threads, kRowThreads);
     } else {

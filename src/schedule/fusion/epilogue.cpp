@@ -65,7 +65,9 @@ bool makes_product(const loop::LoopProgram& program, const loop::Call& call, con
   const loop::Buffer& result = program.buffer(outputs[0]);
   if (std::holds_alternative<Matmul>(call.op)) return result.dtype == DType::F32 || is_reduced_float(result.dtype);
   const auto* convolution = std::get_if<Convolution>(&call.op);
-  if (result.dtype != DType::F32 && result.dtype != DType::BF16) return false;
+  if (!is_reduced_float(result.dtype) && result.dtype != DType::F32) return false;
+  // On a processor convolutions of float16 are of copies in float32.
+  if (result.dtype == DType::F16 && program.buffer(call.operands[0].buffer).dtype != DType::F16) return false;
   return convolution != nullptr && !convolution->transposed && call.operands.size() == 2 && result.strides[1].is_const(1);
 }
 

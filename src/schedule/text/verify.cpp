@@ -5,6 +5,7 @@
 
 #include "graph/shape_error.h"
 #include "loop/verify.h"
+#include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/product_tiles.h"
 #include "schedule/fusion/group.h"
 #include "support/match.h"
@@ -211,7 +212,18 @@ class KernelRules {
   std::vector<bool> is_accumulated_, is_kept_;
 };
 
+void verify_convolution_tiles(const loop::LoopProgram& program, const CallStep& step) {
+  const GpuTiles& tiles = *step.gpu;
+  require((tiles.rows == 64 || tiles.rows == 128) && (tiles.columns == 64 || tiles.columns == 128), "tiles of {} pixels and {} filters",
+          tiles.rows, tiles.columns);
+  require(tiles.stages >= 2 && tiles.stages <= 4, "a ring of {} stages", tiles.stages);
+  require(tiles.cluster == 1 && !tiles.in_turns, "a convolution in clusters or in turns");
+  const ConvolutionAttempt convolution = as_convolution_of_tiles(program, step.call, step.outputs);
+  require(convolution.shape.has_value(), "{}", convolution.reason);
+}
+
 void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
+  if (std::holds_alternative<Convolution>(step.call.op)) return verify_convolution_tiles(program, step);
   const GpuTiles& tiles = *step.gpu;
   require(tiles.rows % 64 == 0 && tiles.rows >= (tiles.in_turns ? 64 : 128) && tiles.rows <= 256, "tiles of {} rows", tiles.rows);
   require(tiles.columns % 64 == 0 && tiles.columns >= 64 && tiles.columns <= 256, "tiles of {} columns", tiles.columns);

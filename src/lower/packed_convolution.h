@@ -1,0 +1,35 @@
+// Which convolutions a GPU's kernel makes in tiles, and of what: images and filters whose channels lie next to each other in packs of 16
+// bytes.
+//
+// That is what one access brings. Where an image has other numbers of channels, both operands are copies with zeros behind them. An image of up
+// to four channels of 16 bits that is read with a stride of 2 along its rows, as the first layer of many models does, is cheaper than that as
+// one of pairs of pixels: two times four channels, read with a stride of 1.
+#pragma once
+
+#include "graph/graph.h"
+#include "lower/convolution_loops.h"
+
+namespace toroid {
+
+// Of float32 or narrower floats, along one or two dims, without groups, with filters of known sizes whose number is a multiple of 8.
+bool is_packed_convolution(const Graph& graph, const Node& node);
+
+// Channels of a pack.
+int channels_of_pack(DType dtype);
+
+// What is computed in its place.
+struct PackedConvolution {
+  Convolution op;
+  std::vector<sym::Expr> image_sizes, filter_sizes;  // [N, C, …] and [O, C, …], C in packs
+  bool has_pairs = false;
+};
+PackedConvolution packed_convolution(const Convolution& op, DType dtype, const std::vector<sym::Expr>& image_sizes,
+                                     const std::vector<sym::Expr>& filter_sizes, const std::vector<sym::Expr>& output_sizes);
+
+// Their elements, in terms of the operands as they are: `sizes` theirs, `element` one of them.
+loop::ExprId packed_image(loop::ExprTable& exprs, const PackedConvolution& it, const Convolution& op, const std::vector<sym::Expr>& sizes,
+                          const std::vector<sym::Expr>& index, const LoadAt& element);
+loop::ExprId packed_filter(loop::ExprTable& exprs, const PackedConvolution& it, const std::vector<sym::Expr>& sizes,
+                           const std::vector<sym::Expr>& index, const LoadAt& element);
+
+}  // namespace toroid

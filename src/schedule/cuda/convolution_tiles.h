@@ -1,0 +1,44 @@
+// Convolutions that a kernel of the program's own makes in tiles on a GPU: which ones, and in what tiles.
+//
+// Such a kernel is a product of what lies around each pixel and the filters (implicit GEMM; codegen/cuda/prelude/convolution.inc), of 16-bit
+// floats on tensor cores. It reads both 16 bytes at a time, so channels lie next to each other in packs, as lower/packed_convolution.h brings
+// them.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace toroid::schedule {
+
+// Of images [n, h, w, c] and filters [k, r, s, c]; the results are [n, p, q, k]. One dim is h x w with h = 1.
+struct ConvolutionShape {
+  DType dtype;
+  BufferId image, filters;
+  sym::Expr image_offset = 0;
+  sym::Expr n = 1, h = 1, w = 1, c = 8, k = 8, r = 1, s = 1, p = 1, q = 1;
+  sym::Expr stride_h = 1, stride_w = 1, padding_h = 0, padding_w = 0, dilation_h = 1, dilation_w = 1;
+  sym::Expr image_stride = 0, row_stride = 0, pixel_stride = 0;  // elements from one to the next
+
+  sym::Expr rows() const { return n * p * q; }
+  sym::Expr depth() const { return r * s * c; }
+};
+struct ConvolutionAttempt {
+  std::optional<ConvolutionShape> shape;
+  std::string_view reason = {};  // without a shape: why
+};
+// `inputs_are_aligned`: to 16 bytes; what the program itself allocates is.
+ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, const loop::Call& call, const std::vector<BufferId>& outputs,
+                                           bool inputs_are_aligned = true);
+
+// By the sizes' hints. Not in turns, and without clusters.
+GpuTiles choose_tiles(const ConvolutionShape& shape);
+// Blocks that a multiprocessor has at once: one multiplies while others wait for memory or are at their epilogues.
+int blocks_at_once(DType dtype, const GpuTiles& tiles);
+int threads_of_convolution(const GpuTiles& tiles);
+int shared_bytes_of_convolution(const GpuTiles& tiles);
+sym::Expr blocks_of(const ConvolutionShape& shape, const GpuTiles& tiles);
+
+}  // namespace toroid::schedule

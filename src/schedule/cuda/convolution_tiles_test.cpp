@@ -1,0 +1,91 @@
+// Which convolutions a GPU's tensor cores make, with what follows, and which become loops.
+#include "schedule/cuda/convolution_tiles.h"
+
+#include <gtest/gtest.h>
+
+#include "schedule/planner.h"
+#include "schedule/scheduled_for_test.h"
+
+namespace toroid::schedule {
+namespace {
+
+struct ConvolutionCase {
+  const char* name;
+  const char* steps;  // "128x64": a convolution in such tiles; "loops": another kernel; without those that run once
+  const char* graph;
+};
+void PrintTo(const ConvolutionCase& row, std::ostream* out) { *out << row.name; }
+
+const ConvolutionCase kConvolutions[] = {
+    {"with_bias_and_relu", "128x64+kernel", R"(
+graph(x: bf16[64, 64, 56, 56], w: bf16[64, 64, 3, 3], b: bf16[64]) {
+  y: bf16[64, 64, 56, 56] = aten::conv2d(x, w, b, [1, 1], [1, 1])
+  z: bf16[64, 64, 56, 56] = aten::relu(y)
+  v: bf16[64, 64, 54, 54] = aten::conv2d(z, w)
+  return v
+})"},
+    {"many_pixels_and_filters", "128x128", R"(
+graph(x: f16[64, 64, 56, 56], w: f16[256, 64, 1, 1]) {
+  y: f16[64, 256, 56, 56] = aten::conv2d(x, w)
+  return y
+})"},
+    {"few_pixels", "64x128", R"(
+graph(x: bf16[64, 512, 7, 7], w: bf16[512, 512, 3, 3]) {
+  y: bf16[64, 512, 7, 7] = aten::conv2d(x, w, none, [1, 1], [1, 1])
+  return y
+})"},
+    {"any_number_of_images", "128x64", R"(
+sym s0 in [1, 256] hint 64
+graph(x: bf16[s0, 64, 56, 56], w: bf16[64, 64, 3, 3]) {
+  y: bf16[s0, 64, 56, 56] = aten::conv2d(x, w, none, [1, 1], [1, 1])
+  return y
+})"},
+    {"few_pixels_of_32_bits", "64x64", R"(
+graph(x: f32[64, 512, 7, 7], w: f32[512, 512, 3, 3]) {
+  y: f32[64, 512, 7, 7] = aten::conv2d(x, w, none, [1, 1], [1, 1])
+  return y
+})"},
+    {"floats_of_32_bits", "128x64+kernel", R"(
+graph(x: f32[4, 64, 56, 56], w: f32[64, 64, 3, 3], b: f32[64]) {
+  y: f32[4, 64, 56, 56] = aten::conv2d(x, w, b, [1, 1], [1, 1])
+  v: f32[4, 64, 54, 54] = aten::conv2d(y, w)
+  return v
+})"},
+    {"groups", "loops", R"(
+graph(x: bf16[4, 64, 56, 56], w: bf16[64, 32, 3, 3]) {
+  y: bf16[4, 64, 56, 56] = aten::conv2d(x, w, none, [1, 1], [1, 1], [1, 1], 2)
+  return y
+})"},
+    {"filters_not_in_eights", "loops", R"(
+graph(x: bf16[4, 64, 56, 56], w: bf16[3, 64, 1, 1]) {
+  y: bf16[4, 3, 56, 56] = aten::conv2d(x, w)
+  return y
+})"},
+    {"transposed", "loops", R"(
+graph(x: bf16[4, 64, 28, 28], w: bf16[64, 32, 2, 2]) {
+  y: bf16[4, 32, 56, 56] = aten::conv_transpose2d.input(x, w, none, [2, 2])
+  return y
+})"},
+};
+
+// The step that writes what was convolved.
+std::string step_of(const Schedule& schedule) {
+  for (const Step& step : schedule.steps) {
+    if (const auto* call = std::get_if<CallStep>(&step)) {
+      if (!call->gpu) return "library";
+      return fmt::format("{}x{}{}", call->gpu->rows, call->gpu->columns, call->epilogue ? "+kernel" : "");
+    }
+  }
+  return "loops";
+}
+
+class Convolutions : public testing::TestWithParam<ConvolutionCase> {};
+TEST_P(Convolutions, AreMadeSo) {
+  const Scheduled made =
+      scheduled(GetParam().graph, cuda_planner(TensorCores::Hopper), {.convolutions_as_loops = true, .convolutions_in_tiles = true});
+  EXPECT_EQ(step_of(made.schedule), GetParam().steps);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, Convolutions, testing::ValuesIn(kConvolutions), [](const auto& row) { return row.param.name; });
+
+}  // namespace
+}  // namespace toroid::schedule
