@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
-"""Checks and times toroid on a GPU in one go: conformance, then rows against PyTorch eager, both on the same device in the same run.
+"""Checks and times toroid on a GPU in one go: conformance, then rows against PyTorch, eager and compiled, on the same device in the same run.
 
-usage: check.py TOROID CONFORMANCE_DIR OUT_DIR [--suites models,control_flow,opinfo] [--rows softmax,…] [--jobs N]
+usage: check.py TOROID CONFORMANCE_DIR OUT_DIR [--suites models,control_flow,opinfo] [--rows softmax,…] [--jobs N] [--inductor-seconds 60]
 
 TOROID: the command. CONFORMANCE_DIR: with folders of recorded cases, as the build unpacks them. Needs PyTorch with CUDA for the rows, whose
-programs it exports. Writes OUT_DIR/SUITE.json, OUT_DIR/SUITE.txt and OUT_DIR/rows.json; prints a table last.
+programs it exports. A row is timed on all sides in turn, with the L2 cache emptied before each call; its ratio is that of the best peer to
+toroid. torch.compile is in its default mode, and left out of a row (and with 0 of all) where it takes more than --inductor-seconds. Writes
+OUT_DIR/SUITE.json, OUT_DIR/SUITE.txt and OUT_DIR/rows.json; prints a table last.
 """
 import argparse
 import json
+import math
 import os
+import signal
 import subprocess
 import sys
 import time
+
+import models
 
 
 def run(command, log, timeout):
@@ -28,42 +34,36 @@ def run(command, log, timeout):
 
 
 def rows(torch):
-    """Name, function, arguments on the device (as tools/bench_peers.py has them)."""
+    """Name, a function that makes the module, one that makes its arguments on the device (as tools/bench_peers.py has them)."""
     functional = torch.nn.functional
     many = 64 << 20
     make = lambda *sizes, **how: torch.randn(*sizes, device="cuda", dtype=how.get("dtype", torch.bfloat16))
-    yield "pointwise_gelu_chain", lambda x, y: functional.gelu(x * y + 1.0) * torch.sigmoid(y), lambda: (make(many), make(many))
-    yield "softmax", lambda x: torch.softmax(x, -1), lambda: (make(16384, 4096),)
-    yield ("layernorm_residual_gelu", lambda x, r, w, b: functional.gelu(functional.layer_norm(x + r, (x.shape[-1],), w, b)),
+    plain = lambda function: lambda: as_module(torch, function)
+    yield "pointwise_gelu_chain", plain(lambda x, y: functional.gelu(x * y + 1.0) * torch.sigmoid(y)), lambda: (make(many), make(many))
+    yield "softmax", plain(lambda x: torch.softmax(x, -1)), lambda: (make(16384, 4096),)
+    yield ("layernorm_residual_gelu", plain(lambda x, r, w, b: functional.gelu(functional.layer_norm(x + r, (x.shape[-1],), w, b))),
            lambda: (make(16384, 4096), make(16384, 4096), make(4096), make(4096)))
-    yield ("rmsnorm", lambda x, w: x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6).to(x.dtype) * w,
+    yield ("rmsnorm", plain(lambda x, w: x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6).to(x.dtype) * w),
            lambda: (make(16384, 4096), make(4096)))
-    yield "sum_dim0", lambda x: x.sum(0), lambda: (make(16384, 4096),)
-    yield "full_sum_sq", lambda x: (x * x).sum(), lambda: (make(many),)
-    yield ("cross_entropy", lambda x, t: functional.cross_entropy(x.float(), t),
+    yield "sum_dim0", plain(lambda x: x.sum(0)), lambda: (make(16384, 4096),)
+    yield "full_sum_sq", plain(lambda x: (x * x).sum()), lambda: (make(many),)
+    yield ("cross_entropy", plain(lambda x, t: functional.cross_entropy(x.float(), t)),
            lambda: (make(8192, 32000), torch.randint(0, 32000, (8192,), device="cuda")))
-    yield "transpose_add", lambda x, y: x.t() + y, lambda: (make(8192, 8192), make(8192, 8192))
-    yield ("linear_gelu", lambda x, w, b: functional.gelu(functional.linear(x, w, b)),
+    yield "transpose_add", plain(lambda x, y: x.t() + y), lambda: (make(8192, 8192), make(8192, 8192))
+    yield ("linear_gelu", plain(lambda x, w, b: functional.gelu(functional.linear(x, w, b))),
            lambda: (make(8192, 4096), make(4096, 4096), make(4096)))
-    yield "mm_square", lambda a, b: a @ b, lambda: (make(8192, 8192), make(8192, 8192))
-    yield "mm_skinny_decode", lambda a, b: a @ b, lambda: (make(8, 4096), make(4096, 14336))
-    yield "bmm", lambda a, b: torch.bmm(a, b), lambda: (make(64, 1024, 128), make(64, 128, 1024))
-    yield "mlp", mlp(torch), lambda: (make(8192, 1024),)
-    yield "bert_base_b32_s256", bert(torch), lambda: (torch.randint(0, 30000, (32, 256), device="cuda"),)
-
-
-def mlp(torch):
-    layers = [torch.nn.Linear(1024, 4096), torch.nn.GELU(), torch.nn.Linear(4096, 1024), torch.nn.LayerNorm(1024)]
-    return torch.nn.Sequential(*layers).to(torch.bfloat16).eval()
-
-
-def bert(torch):
-    try:
-        import transformers
-    except ImportError:
-        return None
-    return transformers.BertModel(transformers.BertConfig()).to(torch.bfloat16).eval()
-
+    yield "mm_square", plain(lambda a, b: a @ b), lambda: (make(8192, 8192), make(8192, 8192))
+    yield "mm_skinny_decode", plain(lambda a, b: a @ b), lambda: (make(8, 4096), make(4096, 14336))
+    yield "bmm", plain(lambda a, b: torch.bmm(a, b)), lambda: (make(64, 1024, 128), make(64, 128, 1024))
+    heads = lambda: make(4, 32, 4096, 128)
+    yield ("sdpa_causal", plain(lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True)),
+           lambda: (heads(), heads(), heads()))
+    normalised = lambda x, w, g, b, m, v: functional.batch_norm(functional.conv2d(x, w, padding=1), m, v, g, b)
+    yield ("conv_bn_relu", plain(lambda *inputs: functional.relu(normalised(*inputs))),
+           lambda: (make(64, 256, 56, 56), make(256, 256, 3, 3), make(256), make(256), make(256), make(256).abs()))
+    layers = lambda: [torch.nn.Linear(1024, 4096), torch.nn.GELU(), torch.nn.Linear(4096, 1024), torch.nn.LayerNorm(1024)]
+    yield "mlp", lambda: torch.nn.Sequential(*layers()).to(torch.bfloat16).eval(), lambda: (make(8192, 1024),)
+    yield from models.rows(torch)
 
 
 def as_module(torch, function):
@@ -80,40 +80,106 @@ def as_module(torch, function):
     return Wrapped().eval()
 
 
-def time_row(torch, toroid, name, function, make, out, scratch):
-    """Both sides, and how far their results are apart: the norm of the difference over that of PyTorch's."""
+class TooLong(Exception):
+    pass
+
+
+def within(seconds, function):
+    """function()'s result; TooLong where it takes more seconds."""
+    def end(*_):
+        raise TooLong()
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return function()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def compiled(torch, row, module, arguments, seconds):
+    """torch.compile's form of the module; None where it takes too long or fails, which the row then says."""
+    begin = time.time()
+    try:
+        torch._dynamo.reset()
+        function = torch.compile(module)
+        within(seconds, lambda: (function(*arguments), torch.cuda.synchronize()))
+        row["inductor_compile_s"] = time.time() - begin
+        return function
+    except TooLong:
+        row["inductor"] = f"more than {seconds:.0f} s"
+    except Exception as error:
+        row["inductor"] = str(error).splitlines()[0][:100]
+    return None
+
+
+def time_row(torch, options, name, make_module, make, scratch):
+    """All sides, twice in turn, the lesser median of each; and how far toroid's results are from eager ones: the norm of the difference over
+    theirs."""
     from safetensors.torch import load_file, save_file
     from triton.testing import do_bench
 
     path = lambda kind: os.path.join(scratch, f"{name}.{kind}")
+    row = {"row": name}
     arguments = make()
-    module = as_module(torch, function)
-    with torch.no_grad():
-        exported = torch.export.export(module.cpu(), tuple(each.cpu() for each in arguments))
-        torch.export.save(exported, path("pt2"))
-        module.cuda()
-        eager = do_bench(lambda: module(*arguments), warmup=30, rep=120, return_mode="median")
-        expected = module(*arguments).float()
+    module = as_module(torch, make_module())
     save_file({f"in{i}": each.cpu().contiguous() for i, each in enumerate(arguments)}, path("in"))
-    del arguments
-    module.cpu()
-    torch.cuda.empty_cache()
-    row = {"row": name, "eager_ms": eager}
-    bench = [toroid, "bench", path("pt2"), "--inputs", path("in"), "--device", "cuda", "--seconds", "0.3", "--json", path("json")]
-    code, text, row["bench_wall_s"] = run(bench, os.path.join(out, name + ".txt"), 60)
-    if code != 0:
-        return {**row, "error": text.strip().splitlines()[0][:200]}
-    with open(path("json")) as file:
-        measured = json.load(file)
-    row.update(toroid_ms=measured["median_ms"], compile_s=measured["compile_s"], kernels=measured["kernel_calls"])
-    code, text, _ = run([toroid, "run", path("pt2"), "--inputs", path("in"), "--device", "cuda", "--outputs", path("out")], None, 60)
+    with torch.no_grad():
+        torch.export.save(torch.export.export(module, tuple(each.cpu() for each in arguments)), path("pt2"))
+        module.cuda()
+        expected = module(*arguments).float()
+        peers = {"eager_ms": module}
+        if options.inductor_seconds > 0:
+            function = compiled(torch, row, module, arguments, options.inductor_seconds)
+            peers.update({"inductor_ms": function} if function else {})
+        where = [path("pt2"), "--inputs", path("in"), "--device", "cuda"]
+        bench = [options.toroid, "bench", *where, "--seconds", "0.1", "--json", path("json")]
+        for turn in range(2):
+            for key, function in peers.items():
+                took = do_bench(lambda: function(*arguments), warmup=25, rep=80, return_mode="median")
+                row[key] = min(took, row.get(key, took))
+            code, text, wall = run(bench, os.path.join(options.out, name + ".txt"), 60)
+            if code != 0:
+                return {**row, "error": text.strip().splitlines()[0][:200]}
+            with open(path("json")) as file:
+                measured = json.load(file)
+            row["toroid_ms"] = min(measured["median_ms"], row.get("toroid_ms", measured["median_ms"]))
+            row["cold_s" if turn == 0 else "warm_s"] = wall
+            if turn == 0:
+                row.update(compile_s=measured["compile_s"], kernels=measured["kernel_calls"], products=measured["library_calls"],
+                           **{key: measured.get(key) for key in ("graph_nodes", "host_us", "one_by_one_ms", "one_by_one_host_us")})
+    begin = time.time()
+    code, text, _ = run([options.toroid, "run", *where, "--outputs", path("out")], None, 60)
+    row["run_s"] = time.time() - begin
     if code != 0:
         return {**row, "error": text.strip().splitlines()[0][:200]}
     got = load_file(path("out"))["out0"].float().cuda().reshape(expected.shape)
     row["difference"] = ((got - expected).norm() / expected.norm()).item()
+    row["ratio"] = min(row[key] for key in peers) / row["toroid_ms"]
+    del module, arguments, peers
+    torch.cuda.empty_cache()
     for kind in ("pt2", "in", "json", "out"):
         os.remove(path(kind))
     return row
+
+
+def table(results):
+    number = lambda row, key, form: format(row[key], form) if isinstance(row.get(key), (int, float)) else "-"
+    lines = [f"{'row':<26}{'eager ms':>9}{'inductor':>9}{'toroid':>9}{'ratio':>7}{'by one':>8}{'host us':>8}{'compile s':>10}"
+             f"{'inductor s':>11}{'warm s':>7}{'difference':>11}"]
+    for row in results:
+        if "ratio" not in row:
+            lines.append(f"{row['row']:<26} {row.get('error')}")
+            continue
+        lines.append(f"{row['row']:<26}{row['eager_ms']:>9.3f}{number(row, 'inductor_ms', '.3f'):>9}{row['toroid_ms']:>9.3f}"
+                     f"{row['ratio']:>7.2f}{number(row, 'one_by_one_ms', '.3f'):>8}{number(row, 'host_us', '.1f'):>8}"
+                     f"{row['compile_s']:>10.1f}{number(row, 'inductor_compile_s', '.1f'):>11}{row['warm_s']:>7.1f}"
+                     f"{row['difference']:>11.1e} {row.get('inductor', '')}")
+    ratios = [row["ratio"] for row in results if "ratio" in row]
+    if ratios:
+        lines.append(f"ratio to the best peer, geometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}")
+    return "\n".join(lines)
 
 
 def main():
@@ -124,6 +190,7 @@ def main():
     parser.add_argument("--suites", default="models,control_flow,opinfo")
     parser.add_argument("--rows", default="all")
     parser.add_argument("--jobs", default=str(os.cpu_count()))
+    parser.add_argument("--inductor-seconds", type=float, default=60)
     parser.add_argument("--suite-seconds", type=float, default=200)
     options = parser.parse_args()
     summary = []
@@ -142,24 +209,18 @@ def main():
         scratch = tempfile.mkdtemp()
         wanted = None if options.rows == "all" else options.rows.split(",")
         results = []
-        for name, function, make in rows(torch):
-            if function is None or (wanted and name not in wanted):
+        for name, make_module, make in rows(torch):
+            if wanted and name not in wanted:
                 continue
+            torch.manual_seed(0)
             try:
-                results.append(time_row(torch, options.toroid, name, function, make, options.out, scratch))
+                results.append(time_row(torch, options, name, make_module, make, scratch))
             except Exception as error:  # one row must not end the others
                 results.append({"row": name, "error": str(error)[:200]})
             print(json.dumps(results[-1]), flush=True)
         with open(os.path.join(options.out, "rows.json"), "w") as file:
             json.dump({"device": torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": results}, file, indent=1)
-        print(f"\n{'row':<26}{'eager ms':>10}{'toroid ms':>10}{'ratio':>8}{'compile':>9}{'difference':>12}")
-        for each in results:
-            if "toroid_ms" in each:
-                ratio = each["eager_ms"] / each["toroid_ms"]
-                print(f"{each['row']:<26}{each['eager_ms']:>10.3f}{each['toroid_ms']:>10.3f}{ratio:>8.2f}{each['compile_s']:>8.1f}s"
-                      f"{each.get('difference', float('nan')):>12.1e} {each.get('error', '')}")
-            else:
-                print(f"{each['row']:<26} {each.get('error')}")
+        print("\n" + table(results))
     print("\n".join(summary))
 
 
